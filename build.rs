@@ -1,0 +1,21 @@
+//! Target → `cfg(isa = "...")`: the one place that says which instruction sets a build has kernels for.
+//!
+//! `kernels/` and `src/isa.rs` test `cfg(isa = "avx2")` and nothing else; a tier that this file
+//! does not switch on is not compiled, and `Isa::available` does not list it.
+
+/// Every tier that has kernels, with the targets that can run it: (name, architecture, little-endian only).
+/// A tier enters this list together with its kernels, never before.
+const TIERS: &[(&str, &str)] = &[];
+
+/// Every value that `cfg(isa)` may ever have, so that a misspelt one is a compiler warning.
+const ISAS: &[&str] = &["avx2", "avx512", "neon"];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let values: Vec<String> = ISAS.iter().map(|isa| format!("{isa:?}")).collect();
+    println!("cargo::rustc-check-cfg=cfg(isa, values({}))", values.join(", "));
+    let target = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
+    for (isa, _) in TIERS.iter().filter(|(_, arch)| *arch == target) {
+        println!("cargo::rustc-cfg=isa={isa:?}");
+    }
+}

@@ -1,0 +1,444 @@
+//! The C interface of lanecast: thin, total, and stable.
+//!
+//! Every function checks its arguments, returns a status instead of panicking, and writes nothing when
+//! it fails. Names, codes and the layout of `lanecast_options` never change; new ones are added at the end.
+
+#![allow(non_camel_case_types, reason = "C names")]
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::MaybeUninit;
+use std::panic::catch_unwind;
+
+use rust::{
+    ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Error, Isa, NanToFinite, Overflow, Packing,
+    Rounding, Saturation,
+};
+
+/// A dtype: one of `LANECAST_DTYPE_*`.
+pub type lanecast_dtype = u8;
+/// `LANECAST_OK`, or one of `LANECAST_ERR_*`.
+pub type lanecast_status = i32;
+
+/// The codes of the dtypes, named like them.
+#[allow(missing_docs, reason = "the names say it")]
+mod dtypes {
+    pub const LANECAST_DTYPE_BOOL: u8 = 0;
+    pub const LANECAST_DTYPE_UINT2: u8 = 1;
+    pub const LANECAST_DTYPE_INT2: u8 = 2;
+    pub const LANECAST_DTYPE_UINT4: u8 = 3;
+    pub const LANECAST_DTYPE_INT4: u8 = 4;
+    pub const LANECAST_DTYPE_UINT8: u8 = 5;
+    pub const LANECAST_DTYPE_INT8: u8 = 6;
+    pub const LANECAST_DTYPE_UINT16: u8 = 7;
+    pub const LANECAST_DTYPE_INT16: u8 = 8;
+    pub const LANECAST_DTYPE_UINT32: u8 = 9;
+    pub const LANECAST_DTYPE_INT32: u8 = 10;
+    pub const LANECAST_DTYPE_UINT64: u8 = 11;
+    pub const LANECAST_DTYPE_INT64: u8 = 12;
+    pub const LANECAST_DTYPE_FLOAT4_E2M1FN: u8 = 13;
+    pub const LANECAST_DTYPE_FLOAT6_E2M3FN: u8 = 14;
+    pub const LANECAST_DTYPE_FLOAT6_E3M2FN: u8 = 15;
+    pub const LANECAST_DTYPE_FLOAT8_E3M4: u8 = 16;
+    pub const LANECAST_DTYPE_FLOAT8_E4M3: u8 = 17;
+    pub const LANECAST_DTYPE_FLOAT8_E4M3FN: u8 = 18;
+    pub const LANECAST_DTYPE_FLOAT8_E4M3FNUZ: u8 = 19;
+    pub const LANECAST_DTYPE_FLOAT8_E4M3B11FNUZ: u8 = 20;
+    pub const LANECAST_DTYPE_FLOAT8_E5M2: u8 = 21;
+    pub const LANECAST_DTYPE_FLOAT8_E5M2FNUZ: u8 = 22;
+    pub const LANECAST_DTYPE_FLOAT8_E8M0FNU: u8 = 23;
+    pub const LANECAST_DTYPE_FLOAT16: u8 = 24;
+    pub const LANECAST_DTYPE_BFLOAT16: u8 = 25;
+    pub const LANECAST_DTYPE_FLOAT32: u8 = 26;
+    pub const LANECAST_DTYPE_FLOAT64: u8 = 27;
+    pub const LANECAST_DTYPE_COMPLEX64: u8 = 28;
+    pub const LANECAST_DTYPE_COMPLEX128: u8 = 29;
+}
+pub use dtypes::*;
+
+/// Done.
+pub const LANECAST_OK: i32 = 0;
+/// A pointer is NULL that must not be.
+pub const LANECAST_ERR_NULL: i32 = -1;
+/// No dtype has this code.
+pub const LANECAST_ERR_DTYPE: i32 = -2;
+/// No dtype, or no profile, has this name.
+pub const LANECAST_ERR_NAME: i32 = -3;
+/// The options: a size that is too small, a value out of its range, or something unknown that is not zero.
+pub const LANECAST_ERR_OPTIONS: i32 = -4;
+/// The instruction set that the options or LANECAST_ISA name is not available here.
+pub const LANECAST_ERR_ISA: i32 = -5;
+/// The size of a buffer overflows size_t, or the buffer would pass the end of the address space.
+pub const LANECAST_ERR_SIZE: i32 = -6;
+/// The buffers overlap.
+pub const LANECAST_ERR_OVERLAP: i32 = -7;
+/// A defect of the library. Please report it.
+pub const LANECAST_ERR_INTERNAL: i32 = -8;
+
+/// The version of this interface. It grows when something is added.
+pub const LANECAST_ABI_VERSION: u32 = 1;
+
+/// How to cast. lanecast_options_init sets the defaults; an all-zero structure is not a valid one.
+///
+/// New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct lanecast_options {
+    /// The number of bytes the caller has set, this field included. A larger one than the library knows
+    /// is fine while the unknown rest is zero.
+    pub size: u32,
+    /// To floats: 0 nearest, ties to even (default); 1 nearest, ties away from zero; 2 toward zero; 3 up;
+    /// 4 down.
+    pub rounding: u8,
+    /// Float to integer: the same codes. Default 2, toward zero.
+    pub int_rounding: u8,
+    /// Floats of 8 bits or fewer whose overflow gives the largest value, not Inf or NaN: 1 all of them
+    /// (default); 0 none; 2 float8_e4m3fn alone; 3 those without Inf.
+    pub saturate: u8,
+    /// Float to integer, out of range: 0 saturate (default); 1 wrap.
+    pub float_to_int: u8,
+    /// Integer to integer, out of range: 0 wrap (default); 1 saturate.
+    pub int_to_int: u8,
+    /// NaN to float4 and float6: 0 negative zero (default); 1 the largest value; 2 zero.
+    pub nan_to_finite: u8,
+    /// To float8_e8m0fnu: 0 up (default); 1 down; 2 nearest, ties up.
+    pub e8m0_rounding: u8,
+    /// 0 the best that is available, or what LANECAST_ISA says (default); 1 scalar; 2 avx2; 3 avx512; 4 neon.
+    pub isa: u8,
+    /// Source of fewer than 8 bits an element: 0 low bits first (default); 1 one element per byte;
+    /// 2 high bits first.
+    pub src_packing: u8,
+    /// Destination: the same codes.
+    pub dst_packing: u8,
+    /// Byte order of the source: 0 native (default); 1 little; 2 big.
+    pub src_order: u8,
+    /// Byte order of the destination: the same codes.
+    pub dst_order: u8,
+    /// Float to 2- and 4-bit integers: 0 as int_rounding (default), else 1 + a rounding code.
+    pub narrow_int_rounding: u8,
+    /// Float to 2- and 4-bit integers: 0 as float_to_int (default); 1 saturate; 2 wrap.
+    pub narrow_float_to_int: u8,
+    /// Zero.
+    pub reserved: [u8; 2],
+}
+
+const _: () = assert!(size_of::<lanecast_options>() == 20, "the first block never changes");
+
+impl From<&CastOptions> for lanecast_options {
+    fn from(o: &CastOptions) -> Self {
+        Self {
+            size: size_of::<Self>() as u32,
+            rounding: o.rounding as u8,
+            int_rounding: o.int_rounding as u8,
+            saturate: o.saturation as u8,
+            float_to_int: o.float_to_int as u8,
+            // Wrapping, the default of this one, is code 0 here.
+            int_to_int: matches!(o.int_to_int, Overflow::Saturate).into(),
+            nan_to_finite: o.nan_to_finite as u8,
+            e8m0_rounding: o.e8m0_rounding as u8,
+            isa: o.isa.map_or(0, |isa| isa as u8),
+            src_packing: o.src_packing as u8,
+            dst_packing: o.dst_packing as u8,
+            src_order: o.src_order as u8,
+            dst_order: o.dst_order as u8,
+            narrow_int_rounding: o.narrow_int_rounding.map_or(0, |rounding| 1 + rounding as u8),
+            narrow_float_to_int: o.narrow_float_to_int.map_or(0, |overflow| 1 + overflow as u8),
+            reserved: [0; 2],
+        }
+    }
+}
+
+impl TryFrom<&lanecast_options> for CastOptions {
+    type Error = lanecast_status;
+
+    fn try_from(o: &lanecast_options) -> Result<Self, lanecast_status> {
+        fn one_of<T: Copy>(values: &[T], code: u8) -> Result<T, lanecast_status> {
+            values.get(usize::from(code)).copied().ok_or(LANECAST_ERR_OPTIONS)
+        }
+        /// 0 is None, and the codes of the values follow.
+        fn optional<T: Copy>(values: &[T], code: u8) -> Result<Option<T>, lanecast_status> {
+            code.checked_sub(1).map(|code| one_of(values, code)).transpose()
+        }
+        const SATURATIONS: &[Saturation] =
+            &[Saturation::Never, Saturation::Always, Saturation::FnOnly, Saturation::UnlessInf];
+        const PACKINGS: &[Packing] = &[Packing::LowFirst, Packing::OnePerByte, Packing::HighFirst];
+        const ORDERS: &[ByteOrder] = &[ByteOrder::Native, ByteOrder::Little, ByteOrder::Big];
+        const OVERFLOWS: &[Overflow] = &[Overflow::Saturate, Overflow::Wrap];
+
+        if o.reserved != [0; 2] {
+            return Err(LANECAST_ERR_OPTIONS);
+        }
+        let mut options = Self::new()
+            .rounding(one_of(&Rounding::ALL, o.rounding)?)
+            .int_rounding(one_of(&Rounding::ALL, o.int_rounding)?)
+            .saturation(one_of(SATURATIONS, o.saturate)?)
+            .float_to_int(one_of(OVERFLOWS, o.float_to_int)?)
+            .int_to_int(one_of(&[Overflow::Wrap, Overflow::Saturate], o.int_to_int)?)
+            .nan_to_finite(one_of(
+                &[NanToFinite::NegZero, NanToFinite::Max, NanToFinite::Zero],
+                o.nan_to_finite,
+            )?)
+            .e8m0_rounding(one_of(
+                &[E8m0Rounding::Up, E8m0Rounding::Down, E8m0Rounding::Nearest],
+                o.e8m0_rounding,
+            )?)
+            .src_packing(one_of(PACKINGS, o.src_packing)?)
+            .dst_packing(one_of(PACKINGS, o.dst_packing)?)
+            .src_order(one_of(ORDERS, o.src_order)?)
+            .dst_order(one_of(ORDERS, o.dst_order)?);
+        if let Some(isa) = optional(&Isa::ALL, o.isa)? {
+            options = options.isa(isa);
+        }
+        if let Some(rounding) = optional(&Rounding::ALL, o.narrow_int_rounding)? {
+            options = options.narrow_int_rounding(rounding);
+        }
+        if let Some(overflow) = optional(OVERFLOWS, o.narrow_float_to_int)? {
+            options = options.narrow_float_to_int(overflow);
+        }
+        Ok(options)
+    }
+}
+
+fn status(error: Error) -> lanecast_status {
+    match error {
+        Error::IsaUnavailable { .. } | Error::IsaOverride { .. } => LANECAST_ERR_ISA,
+        Error::SizeOverflow { .. } => LANECAST_ERR_SIZE,
+        // The sizes are computed here, nothing is allocated: the others cannot happen.
+        _ => LANECAST_ERR_INTERNAL,
+    }
+}
+
+/// Runs the body of an entry point: no panic leaves it.
+fn guard(body: impl FnOnce() -> Result<(), lanecast_status> + std::panic::UnwindSafe) -> lanecast_status {
+    match catch_unwind(body) {
+        Ok(Ok(())) => LANECAST_OK,
+        Ok(Err(status)) => status,
+        Err(_) => LANECAST_ERR_INTERNAL,
+    }
+}
+
+/// The options behind a pointer of a caller, whose structure may be longer or shorter than ours.
+///
+/// # Safety
+/// NULL, or `size` bytes are readable.
+unsafe fn read_options(o: *const lanecast_options) -> Result<CastOptions, lanecast_status> {
+    if o.is_null() {
+        return Ok(CastOptions::new());
+    }
+    const OURS: usize = size_of::<lanecast_options>();
+    // SAFETY: the caller's structure starts with its size, and that many bytes are readable. Unaligned
+    // reads, because nothing says how it was allocated.
+    unsafe {
+        let size = (&raw const (*o).size).read_unaligned() as usize;
+        if size < OURS {
+            return Err(LANECAST_ERR_OPTIONS);
+        }
+        let bytes = o.cast::<u8>();
+        if (OURS..size).any(|i| bytes.add(i).read() != 0) {
+            return Err(LANECAST_ERR_OPTIONS);
+        }
+        CastOptions::try_from(&o.read_unaligned())
+    }
+}
+
+/// # Safety
+/// `o` is writable.
+unsafe fn write_options(o: *mut lanecast_options, options: &CastOptions) -> Result<(), lanecast_status> {
+    if o.is_null() {
+        return Err(LANECAST_ERR_NULL);
+    }
+    // SAFETY: not NULL, hence writable by the caller's promise.
+    unsafe { o.write_unaligned(options.into()) };
+    Ok(())
+}
+
+/// A string of a caller.
+///
+/// # Safety
+/// NULL, or a C string that lives as long as the answer is used.
+unsafe fn read_name<'a>(name: *const c_char) -> Result<&'a str, lanecast_status> {
+    if name.is_null() {
+        return Err(LANECAST_ERR_NULL);
+    }
+    // SAFETY: not NULL, hence a C string by the caller's promise.
+    unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| LANECAST_ERR_NAME)
+}
+
+/// Sets every option to its default, and `size` to the size of the first block.
+///
+/// # Safety
+/// `o` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_options_init(o: *mut lanecast_options) -> lanecast_status {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { write_options(o, &CastOptions::new()) })
+}
+
+/// Sets every option to what a system does: "onnx" "numpy" "torch" "ml_dtypes" "rust_as".
+///
+/// # Safety
+/// `o` is NULL or writable; `name` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_options_profile(
+    o: *mut lanecast_options,
+    name: *const c_char,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let options = match unsafe { read_name(name) }? {
+            "onnx" => CastOptions::onnx(),
+            "numpy" => CastOptions::numpy(),
+            "torch" => CastOptions::torch(),
+            "ml_dtypes" => CastOptions::ml_dtypes(),
+            "rust_as" => CastOptions::rust_as(),
+            _ => return Err(LANECAST_ERR_NAME),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { write_options(o, &options) }
+    })
+}
+
+/// The dtype of a canonical name, such as "float8_e4m3fn".
+///
+/// # Safety
+/// `name` is NULL or a C string; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_dtype_from_name(
+    name: *const c_char,
+    out: *mut lanecast_dtype,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let name = unsafe { read_name(name) }?;
+        if out.is_null() {
+            return Err(LANECAST_ERR_NULL);
+        }
+        let dtype: DType = name.parse().map_err(|_| LANECAST_ERR_NAME)?;
+        // SAFETY: not NULL, hence writable by the caller's promise.
+        unsafe { out.write(dtype.code()) };
+        Ok(())
+    })
+}
+
+/// The canonical name of a dtype; NULL for a bad code. It lives forever.
+#[unsafe(no_mangle)]
+pub extern "C" fn lanecast_dtype_name(t: lanecast_dtype) -> *const c_char {
+    /// Every name, with zeros behind it.
+    static NAMES: [[u8; 24]; DType::ALL.len()] = {
+        let mut names = [[0; 24]; DType::ALL.len()];
+        let mut i = 0;
+        while i < names.len() {
+            let name = DType::ALL[i].name().as_bytes();
+            let (start, rest) = names[i].split_at_mut(name.len());
+            start.copy_from_slice(name);
+            assert!(!rest.is_empty(), "no room for the NUL");
+            i += 1;
+        }
+        names
+    };
+    NAMES.get(usize::from(t)).map_or(core::ptr::null(), |name| name.as_ptr().cast())
+}
+
+/// The width of an element in bits; 0 for a bad code.
+#[unsafe(no_mangle)]
+pub extern "C" fn lanecast_dtype_bits(t: lanecast_dtype) -> u32 {
+    DType::from_code(t).map_or(0, DType::bits)
+}
+
+/// Casts n elements. o may be NULL. src and dst may have any alignment and may be NULL when n is 0; they
+/// must not overlap. A packed buffer of n elements of w bits has ceil(n * w / 8) bytes.
+///
+/// # Safety
+/// `src` is readable and `dst` writable for `n` elements; `o` is NULL or points to `o->size` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_cast(
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    n: usize,
+    o: *const lanecast_options,
+) -> lanecast_status {
+    guard(|| {
+        let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
+        let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
+        // SAFETY: the caller's promise.
+        let options = unsafe { read_options(o) }?;
+        let caster = Caster::new(from, to, &options).map_err(status)?;
+        if n == 0 {
+            return Ok(());
+        }
+        let src_len = buffer_len(src, from, n, options.src_packing)?;
+        let dst_len = buffer_len(dst, to, n, options.dst_packing)?;
+        let (src_at, dst_at) = (src.addr(), dst.addr());
+        if src_at < dst_at + dst_len && dst_at < src_at + src_len {
+            return Err(LANECAST_ERR_OVERLAP);
+        }
+        // SAFETY: not NULL, and of a length that is the size of `n` elements, which the caller promises to be
+        // readable and writable; no longer than `isize::MAX` and inside the address space (`buffer_len`);
+        // not overlapping.
+        let (src, dst) = unsafe {
+            (
+                core::slice::from_raw_parts(src.cast::<u8>(), src_len),
+                core::slice::from_raw_parts_mut(dst.cast::<MaybeUninit<u8>>(), dst_len),
+            )
+        };
+        caster.cast_uninit(src, dst, n).map(drop).map_err(status)
+    })
+}
+
+/// The size of a buffer of `n` elements at `start`, which must be possible.
+fn buffer_len(
+    start: *const c_void,
+    dtype: DType,
+    n: usize,
+    packing: Packing,
+) -> Result<usize, lanecast_status> {
+    if start.is_null() {
+        return Err(LANECAST_ERR_NULL);
+    }
+    let len = dtype.byte_len(n, packing).filter(|&len| len <= isize::MAX as usize);
+    let len = len.ok_or(LANECAST_ERR_SIZE)?;
+    start.addr().checked_add(len).ok_or(LANECAST_ERR_SIZE)?;
+    Ok(len)
+}
+
+/// LANECAST_ABI_VERSION of the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn lanecast_abi_version() -> u32 {
+    LANECAST_ABI_VERSION
+}
+
+/// What a status means, in English. Never NULL; it lives forever.
+#[unsafe(no_mangle)]
+pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
+    let text = match s {
+        LANECAST_OK => c"done",
+        LANECAST_ERR_NULL => c"a pointer is NULL that must not be",
+        LANECAST_ERR_DTYPE => c"no dtype has this code",
+        LANECAST_ERR_NAME => c"no dtype or profile has this name",
+        LANECAST_ERR_OPTIONS => {
+            c"the options have too small a size, a value out of range, or an unknown field that is not zero"
+        }
+        LANECAST_ERR_ISA => {
+            c"the instruction set that the options or LANECAST_ISA name is not available here"
+        }
+        LANECAST_ERR_SIZE => c"the size of a buffer overflows",
+        LANECAST_ERR_OVERLAP => c"the buffers overlap",
+        LANECAST_ERR_INTERNAL => c"a defect of lanecast; please report it",
+        _ => c"no lanecast status",
+    };
+    text.as_ptr()
+}
+
+/// 1 if a cast with this `isa` option can run here, else 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn lanecast_isa_available(isa: u8) -> c_int {
+    let available = catch_unwind(|| match isa {
+        0 => Isa::best().is_ok(),
+        code => Isa::ALL.iter().any(|isa| *isa as u8 == code && isa.is_available()),
+    });
+    available.unwrap_or(false).into()
+}
+
+#[cfg(test)]
+mod tests;

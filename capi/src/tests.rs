@@ -1,0 +1,275 @@
+use core::ptr::{null, null_mut};
+
+use super::*;
+
+fn defaults() -> lanecast_options {
+    lanecast_options::from(&CastOptions::new())
+}
+
+/// `lanecast_cast` of whole slices.
+fn cast(from: u8, src: &[u8], to: u8, dst: &mut [u8], n: usize, o: *const lanecast_options) -> i32 {
+    // SAFETY: every test passes buffers of the size that `n` elements need, or a call that must fail before
+    // it touches them; `o` is NULL or points to a whole structure.
+    unsafe { lanecast_cast(from, src.as_ptr().cast(), to, dst.as_mut_ptr().cast(), n, o) }
+}
+
+#[test]
+fn the_header_has_every_dtype_with_its_code() {
+    let header = include_str!("../include/lanecast.h");
+    let defined: Vec<(String, u8)> = header
+        .lines()
+        .filter_map(|line| line.strip_prefix("#define LANECAST_DTYPE_")?.split_once(' '))
+        .map(|(name, code)| (name.to_lowercase(), code.parse().expect("a number")))
+        .collect();
+    let expected: Vec<_> = DType::ALL.iter().map(|t| (t.name().to_owned(), t.code())).collect();
+    assert_eq!(defined, expected);
+}
+
+#[test]
+fn names_and_widths_round_trip() {
+    for dtype in DType::ALL {
+        let name = lanecast_dtype_name(dtype.code());
+        // SAFETY: a code that exists has a name, which is a C string.
+        assert_eq!(unsafe { CStr::from_ptr(name) }.to_str(), Ok(dtype.name()));
+        let mut code = 0xFF;
+        // SAFETY: a C string and a variable.
+        assert_eq!(unsafe { lanecast_dtype_from_name(name, &mut code) }, LANECAST_OK);
+        assert_eq!(code, dtype.code());
+        assert_eq!(lanecast_dtype_bits(code), dtype.bits());
+    }
+    for bad in [30, 31, 255] {
+        assert!(lanecast_dtype_name(bad).is_null());
+        assert_eq!(lanecast_dtype_bits(bad), 0);
+    }
+    let mut code = 0xFF;
+    // SAFETY: C strings or NULL, a variable or NULL.
+    unsafe {
+        assert_eq!(lanecast_dtype_from_name(null(), &mut code), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_dtype_from_name(c"bool".as_ptr(), null_mut()), LANECAST_ERR_NULL);
+        for wrong in [c"", c"Bool", c"float8", c"\xFF"] {
+            assert_eq!(lanecast_dtype_from_name(wrong.as_ptr(), &mut code), LANECAST_ERR_NAME);
+        }
+    }
+    assert_eq!(code, 0xFF, "written on error");
+}
+
+#[test]
+fn options_round_trip_through_every_profile() {
+    let profiles = [
+        (c"onnx", CastOptions::onnx()),
+        (c"numpy", CastOptions::numpy()),
+        (c"torch", CastOptions::torch()),
+        (c"ml_dtypes", CastOptions::ml_dtypes()),
+        (c"rust_as", CastOptions::rust_as()),
+    ];
+    let mut o = defaults();
+    for (name, options) in profiles {
+        // SAFETY: a variable and a C string.
+        assert_eq!(unsafe { lanecast_options_profile(&mut o, name.as_ptr()) }, LANECAST_OK);
+        assert_eq!(CastOptions::try_from(&o), Ok(options), "{name:?}");
+    }
+    // SAFETY: a variable or NULL, C strings or NULL.
+    unsafe {
+        assert_eq!(lanecast_options_profile(&mut o, c"tensorflow".as_ptr()), LANECAST_ERR_NAME);
+        assert_eq!(lanecast_options_profile(&mut o, null()), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_options_profile(null_mut(), c"onnx".as_ptr()), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_options_init(null_mut()), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_options_init(&mut o), LANECAST_OK);
+    }
+    assert_eq!(CastOptions::try_from(&o), Ok(CastOptions::new()));
+    assert_eq!(o.size, 20);
+}
+
+/// The codes of the header, each by its effect.
+#[test]
+fn every_option_code_means_what_the_header_says() {
+    type Case = (fn(&mut lanecast_options, u8), u8, f32, &'static [u8]);
+    let cases: &[Case] = &[
+        (|o, v| o.rounding = v, LANECAST_DTYPE_FLOAT8_E5M2, -1.125, &[0xBC, 0xBD, 0xBC, 0xBC, 0xBD]),
+        (|o, v| o.int_rounding = v, LANECAST_DTYPE_INT8, -2.5, &[0xFE, 0xFD, 0xFE, 0xFE, 0xFD]),
+        (|o, v| o.saturate = v, LANECAST_DTYPE_FLOAT8_E4M3FN, 1e9, &[0x7F, 0x7E, 0x7E, 0x7E]),
+        (|o, v| o.saturate = v, LANECAST_DTYPE_FLOAT8_E4M3FNUZ, 1e9, &[0x80, 0x7F, 0x80, 0x7F]),
+        (|o, v| o.saturate = v, LANECAST_DTYPE_FLOAT8_E5M2, 1e9, &[0x7C, 0x7B, 0x7C, 0x7C]),
+        (|o, v| o.float_to_int = v, LANECAST_DTYPE_UINT8, 257.0, &[0xFF, 0x01]),
+        (|o, v| o.nan_to_finite = v, LANECAST_DTYPE_FLOAT6_E2M3FN, f32::NAN, &[0x20, 0x1F, 0x00]),
+        (|o, v| o.e8m0_rounding = v, LANECAST_DTYPE_FLOAT8_E8M0FNU, 1.25, &[0x80, 0x7F, 0x7F]),
+        (|o, v| o.narrow_int_rounding = v, LANECAST_DTYPE_INT4, -2.5, &[0xE, 0xE, 0xD, 0xE, 0xE, 0xD]),
+        (|o, v| o.narrow_float_to_int = v, LANECAST_DTYPE_UINT4, 17.0, &[0xF, 0xF, 0x1]),
+        (|o, v| o.isa = v, LANECAST_DTYPE_BOOL, 1.0, &[1, 1]),
+    ];
+    for (i, &(set, to, x, expected)) in cases.iter().enumerate() {
+        for (code, &expected) in expected.iter().enumerate() {
+            let mut o = defaults();
+            set(&mut o, code as u8);
+            let mut out = [0xA5];
+            let status = cast(LANECAST_DTYPE_FLOAT32, &x.to_ne_bytes(), to, &mut out, 1, &o);
+            assert_eq!((status, out[0]), (LANECAST_OK, expected), "case {i}, code {code}");
+        }
+    }
+    let mut o = defaults();
+    let mut out = [0];
+    for (code, expected) in [(0, 0xC8), (1, 0x7F)] {
+        o.int_to_int = code;
+        cast(LANECAST_DTYPE_INT16, &200i16.to_ne_bytes(), LANECAST_DTYPE_INT8, &mut out, 1, &o);
+        assert_eq!(out[0], expected);
+    }
+}
+
+#[test]
+fn layouts_are_honoured_on_both_sides() {
+    let mut o = defaults();
+    for (packing, bytes) in [(0, &[0x21, 0x03][..]), (1, &[1, 2, 3]), (2, &[0x12, 0x30])] {
+        (o.dst_packing, o.src_packing) = (packing, 0);
+        let mut out = vec![0xA5; bytes.len()];
+        assert_eq!(cast(LANECAST_DTYPE_INT8, &[1, 2, 3], LANECAST_DTYPE_INT4, &mut out, 3, &o), LANECAST_OK);
+        assert_eq!(out, bytes);
+        (o.dst_packing, o.src_packing) = (0, packing);
+        let mut back = [0; 3];
+        assert_eq!(cast(LANECAST_DTYPE_INT4, bytes, LANECAST_DTYPE_INT8, &mut back, 3, &o), LANECAST_OK);
+        assert_eq!(back, [1, 2, 3]);
+    }
+    let mut o = defaults();
+    let orders = [1f32.to_ne_bytes(), 1f32.to_le_bytes(), 1f32.to_be_bytes()];
+    for (src_order, src) in (0..).zip(&orders) {
+        for (dst_order, dst) in (0..).zip(&orders) {
+            (o.src_order, o.dst_order) = (src_order, dst_order);
+            let mut out = [0; 4];
+            assert_eq!(
+                cast(LANECAST_DTYPE_FLOAT32, src, LANECAST_DTYPE_FLOAT32, &mut out, 1, &o),
+                LANECAST_OK
+            );
+            assert_eq!(&out, dst);
+        }
+    }
+}
+
+#[test]
+fn misuse_is_an_error_and_writes_nothing() {
+    let src = [0u8; 64];
+    let mut dst = [0xA5u8; 64];
+    let good = defaults();
+    assert_eq!(cast(30, &src, 5, &mut dst, 4, &good), LANECAST_ERR_DTYPE);
+    assert_eq!(cast(5, &src, 255, &mut dst, 4, &good), LANECAST_ERR_DTYPE);
+
+    // Every field out of its range, one at a time. The size is at bytes 0..4.
+    let limits = [5, 5, 4, 2, 2, 3, 3, 5, 3, 3, 3, 3, 6, 3, 1, 1];
+    for (i, limit) in limits.into_iter().enumerate() {
+        for value in [limit, limit + 1, 255] {
+            let mut o = good;
+            // SAFETY: byte 4 + i of a structure of 20 bytes that are all integers.
+            unsafe { (&raw mut o).cast::<u8>().add(4 + i).write(value) };
+            assert_eq!(cast(5, &src, 6, &mut dst, 4, &o), LANECAST_ERR_OPTIONS, "byte {}, {value}", 4 + i);
+        }
+    }
+    for size in [0, 4, 19] {
+        let o = lanecast_options { size, ..good };
+        assert_eq!(cast(5, &src, 6, &mut dst, 4, &o), LANECAST_ERR_OPTIONS, "size {size}");
+    }
+    for isa in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
+        let o = lanecast_options { isa: isa as u8, ..good };
+        assert_eq!(cast(5, &src, 6, &mut dst, 4, &o), LANECAST_ERR_ISA, "{isa}");
+        assert_eq!(lanecast_isa_available(isa as u8), 0);
+    }
+
+    // SAFETY: every call must fail before it touches a buffer.
+    unsafe {
+        let (s, d) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+        assert_eq!(lanecast_cast(5, null(), 6, d, 1, &good), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_cast(5, s, 6, null_mut(), 1, &good), LANECAST_ERR_NULL);
+        let huge = [usize::MAX, usize::MAX / 2, usize::MAX / 16 + 1, isize::MAX as usize];
+        for n in huge {
+            assert_eq!(lanecast_cast(29, s, 29, d, n, &good), LANECAST_ERR_SIZE, "{n}");
+        }
+        assert_eq!(lanecast_cast(5, s, 5, d, usize::MAX, &good), LANECAST_ERR_SIZE);
+    }
+    assert_eq!(dst, [0xA5; 64]);
+}
+
+#[test]
+fn overlap_is_an_error_and_neighbours_are_not() {
+    let mut buffer = [0u8; 64];
+    let base = buffer.as_mut_ptr();
+    // 8 elements: 8 bytes of source at 16, 16 bytes of destination.
+    for offset in 0..48 {
+        // SAFETY: both ranges are in the buffer, which nothing else uses meanwhile.
+        let status = unsafe {
+            lanecast_cast(
+                LANECAST_DTYPE_UINT8,
+                base.add(16).cast(),
+                LANECAST_DTYPE_UINT16,
+                base.add(offset).cast(),
+                8,
+                null(),
+            )
+        };
+        let overlaps = offset < 24 && offset + 16 > 16;
+        assert_eq!(status, if overlaps { LANECAST_ERR_OVERLAP } else { LANECAST_OK }, "offset {offset}");
+    }
+}
+
+#[test]
+fn no_elements_need_no_buffers() {
+    for from in 0..30 {
+        for to in 0..30 {
+            // SAFETY: nothing is touched.
+            assert_eq!(unsafe { lanecast_cast(from, null(), to, null_mut(), 0, null()) }, LANECAST_OK);
+        }
+    }
+    // Bad arguments are still errors.
+    // SAFETY: nothing is touched.
+    assert_eq!(unsafe { lanecast_cast(30, null(), 0, null_mut(), 0, null()) }, LANECAST_ERR_DTYPE);
+}
+
+#[test]
+fn unaligned_buffers_are_fine() {
+    let mut src = [0u8; 64];
+    let mut dst = [0u8; 64];
+    for (s, d) in [(0, 1), (1, 0), (3, 5), (7, 7)] {
+        src[s..s + 8].copy_from_slice(&1.5f64.to_ne_bytes());
+        src[s + 8..s + 16].copy_from_slice(&(-2.5f64).to_ne_bytes());
+        let status =
+            cast(LANECAST_DTYPE_FLOAT64, &src[s..], LANECAST_DTYPE_FLOAT32, &mut dst[d..], 2, null());
+        assert_eq!(status, LANECAST_OK);
+        assert_eq!(dst[d..d + 8], [1.5f32.to_ne_bytes(), (-2.5f32).to_ne_bytes()].concat());
+    }
+}
+
+/// A caller built against a later header: the part we do not know must be zero.
+#[test]
+fn longer_options_are_taken_while_the_rest_is_zero() {
+    #[repr(C)]
+    struct Later {
+        ours: lanecast_options,
+        theirs: [u8; 12],
+    }
+    let mut later = Later { ours: lanecast_options { size: 32, rounding: 3, ..defaults() }, theirs: [0; 12] };
+    let src = 1.0000001f64.to_ne_bytes();
+    let mut dst = [0; 2];
+    let mut call = |later: &Later| {
+        cast(LANECAST_DTYPE_FLOAT64, &src, LANECAST_DTYPE_FLOAT16, &mut dst, 1, (&raw const *later).cast())
+    };
+    assert_eq!(call(&later), LANECAST_OK);
+    for i in 0..12 {
+        later.theirs[i] = 1;
+        assert_eq!(call(&later), LANECAST_ERR_OPTIONS, "byte {i}");
+        later.theirs[i] = 0;
+    }
+    assert_eq!(dst, 0x3C01u16.to_ne_bytes());
+}
+
+#[test]
+fn every_status_has_its_own_text() {
+    let texts: Vec<&CStr> =
+        // SAFETY: the answer is a C string for every status.
+        (-9..=1).map(|status| unsafe { CStr::from_ptr(lanecast_strerror(status)) }).collect();
+    let unknown = texts[0];
+    assert_eq!(texts.iter().filter(|text| **text == unknown).count(), 2); // -9 and 1
+    assert!(texts.iter().all(|text| !text.is_empty()));
+}
+
+#[test]
+fn scalar_is_always_available() {
+    assert_eq!(lanecast_isa_available(0), 1);
+    assert_eq!(lanecast_isa_available(1), 1);
+    assert_eq!(lanecast_isa_available(200), 0);
+}

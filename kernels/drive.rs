@@ -1,0 +1,88 @@
+//! The loop: tiles of codes from memory, through the values, back to memory.
+
+use core::ptr;
+
+use super::layout::{load, store};
+use super::scalar::{DECODE, ENCODE, Value};
+use crate::layout::Packing;
+use crate::route::{Parts, Route, Work};
+
+/// Elements in a tile: its codes and values stay in L1, and it is a multiple of 8, so that every tile
+/// of a packed buffer starts at a byte.
+const TILE: usize = 256;
+
+/// A cast of `n` elements from `src` to `dst`.
+///
+/// # Safety
+/// The `n` elements of `route.src` are readable from `src` on, those of `route.dst` writable from `dst` on,
+/// and no byte is in both. Any alignment will do. After the call every byte of the destination is
+/// initialised and every element valid.
+pub(crate) type Kernel = unsafe fn(route: &Route, src: *const u8, dst: *mut u8, n: usize);
+
+/// [`Work::Copy`].
+///
+/// # Safety
+/// As for every [`Kernel`].
+pub(crate) unsafe fn copy(route: &Route, src: *const u8, dst: *mut u8, n: usize) {
+    let bits = route.src.bits as usize * route.src.parts;
+    // n * bits / 8 without overflow: 8 elements are `bits` bytes.
+    let (whole, rest) = (n / 8 * bits + n % 8 * bits / 8, n % 8 * bits % 8);
+    // SAFETY: `whole` bytes, and one more if `rest` bits remain, are the size of both buffers, which do
+    // not overlap.
+    unsafe {
+        ptr::copy_nonoverlapping(src, dst, whole);
+        if rest != 0 {
+            let used = match route.src.packing {
+                Packing::HighFirst => !(0xFF >> rest),
+                _ => !(0xFF << rest),
+            };
+            dst.add(whole).write(src.add(whole).read() & used);
+        }
+    }
+}
+
+/// Any route, on the scalar reference.
+///
+/// # Safety
+/// As for every [`Kernel`].
+pub(crate) unsafe fn scalar(route: &Route, src: *const u8, dst: *mut u8, n: usize) {
+    let mut codes = [0; TILE];
+    let mut other = [0; TILE];
+    for first in (0..n).step_by(TILE) {
+        let codes = &mut codes[..TILE.min(n - first)];
+        let other = &mut other[..codes.len()];
+        // SAFETY: the elements `first .. first + codes.len()` are among the `n` that the caller promises;
+        // `first` is a multiple of 8, and every tile but the last is one of `TILE` elements. Every part of
+        // every destination element is stored.
+        unsafe {
+            load(&route.src, src, first, 0, codes);
+            convert(route, codes);
+            match route.parts {
+                Parts::One | Parts::Real => {}
+                Parts::Extend => store(&route.dst, dst, first, 1, other),
+                Parts::Two => {
+                    load(&route.src, src, first, 1, other);
+                    convert(route, other);
+                    store(&route.dst, dst, first, 1, other);
+                }
+                Parts::Either => {
+                    load(&route.src, src, first, 1, other);
+                    convert(route, other);
+                    for (code, other) in codes.iter_mut().zip(&*other) {
+                        *code |= other;
+                    }
+                }
+            }
+            store(&route.dst, dst, first, 0, codes);
+        }
+    }
+}
+
+fn convert(route: &Route, codes: &mut [u64]) {
+    if route.work == Work::Convert {
+        let mut values = [Value::ZERO; TILE];
+        let values = &mut values[..codes.len()];
+        DECODE[route.from as usize](codes, values);
+        ENCODE[route.to as usize](values, codes, &route.policy);
+    }
+}

@@ -1,0 +1,50 @@
+//! A destination that may be uninitialised, as the safe code in `src/` hands it over.
+
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+/// Exclusively borrowed memory for elements. Made from initialised memory too: safe code cannot write
+/// through it, so it cannot be left uninitialised.
+pub(crate) struct Destination<'a, D> {
+    first: *mut D,
+    len: usize,
+    borrow: PhantomData<&'a mut [D]>,
+}
+
+impl<'a, D> Destination<'a, D> {
+    /// Elements.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes.
+    pub(crate) fn size(&self) -> usize {
+        // No overflow: a slice of so many elements exists.
+        self.len * size_of::<D>()
+    }
+
+    pub(crate) fn as_mut_ptr(&self) -> *mut u8 {
+        self.first.cast()
+    }
+
+    /// The memory as elements.
+    ///
+    /// # Safety
+    /// Every element is initialised and valid.
+    pub(crate) unsafe fn assume_init(self) -> &'a mut [D] {
+        // SAFETY: `first` and `len` come from a slice borrowed for 'a; the caller vouches for the elements.
+        unsafe { core::slice::from_raw_parts_mut(self.first, self.len) }
+    }
+}
+
+impl<'a, D> From<&'a mut [D]> for Destination<'a, D> {
+    fn from(slice: &'a mut [D]) -> Self {
+        Self { first: slice.as_mut_ptr(), len: slice.len(), borrow: PhantomData }
+    }
+}
+
+impl<'a, D> From<&'a mut [MaybeUninit<D>]> for Destination<'a, D> {
+    fn from(slice: &'a mut [MaybeUninit<D>]) -> Self {
+        Self { first: slice.as_mut_ptr().cast(), len: slice.len(), borrow: PhantomData }
+    }
+}

@@ -1,0 +1,430 @@
+//! The reference: what every element of every pair becomes, one at a time, in integer arithmetic.
+//!
+//! A cast is [`decode`] (code → exact [`Value`]) and then [`encode`] (value → code), which rounds once.
+//! Both are `const fn`, so that tables can be computed from them at compile time, and use no
+//! floating-point operation, so that no rounding mode, FTZ or DAZ of the caller reaches them.
+//!
+//! # Special values
+//!
+//! Codes of the narrow formats on the left, the f32 of the same value on the right. *Tie* is the
+//! smallest value that does not round to the max under nearest-even (from there on: overflow), or the tie
+//! that still rounds to it. Sources: IEEE 754-2019; OCP 8-bit Floating Point (e4m3fn, e5m2); OCP
+//! Microscaling (e2m1, e2m3, e3m2, e8m0); arXiv 2206.02915 (fnuz); ml_dtypes (e3m4, e4m3, e4m3b11fnuz).
+//!
+//! | format | +0, −0 | min subnormal | min normal | max | overflow from | Inf | NaN out | NaN in |
+//! |---|---|---|---|---|---|---|---|---|
+//! | e2m1fn | 0, 8 | 1 = 3F000000 | 2 = 3F800000 | 7 = 40C00000 | 7 (40E00000) | – → 7 | – → 8 / 7 / 0 | – |
+//! | e2m3fn | 00, 20 | 01 = 3E000000 | 08 = 3F800000 | 1F = 40F00000 | 7.75 (40F80000) | – → 1F | – → 20 / 1F / 00 | – |
+//! | e3m2fn | 00, 20 | 01 = 3D800000 | 04 = 3E800000 | 1F = 41E00000 | 30 (41F00000) | – → 1F | – → 20 / 1F / 00 | – |
+//! | e3m4 | 00, 80 | 01 = 3C800000 | 10 = 3E800000 | 6F = 41780000 | 15.75 (417C0000) | 70 | 78 | 71–7F |
+//! | e4m3 | 00, 80 | 01 = 3B000000 | 08 = 3C800000 | 77 = 43700000 | 248 (43780000) | 78 | 7C | 79–7F |
+//! | e4m3fn | 00, 80 | 01 = 3B000000 | 08 = 3C800000 | 7E = 43E00000 | above 464 (43E80000) | – → 7E / 7F | 7F | 7F |
+//! | e4m3fnuz | 00, – | 01 = 3A800000 | 08 = 3C000000 | 7F = 43700000 | 248 (43780000) | – → 7F / 80 | 80 | 80 |
+//! | e4m3b11fnuz | 00, – | 01 = 39000000 | 08 = 3A800000 | 7F = 41F00000 | 31 (41F80000) | – → 7F / 80 | 80 | 80 |
+//! | e5m2 | 00, 80 | 01 = 37800000 | 04 = 38800000 | 7B = 47600000 | 61440 (47700000) | 7C | 7E | 7D–7F |
+//! | e5m2fnuz | 00, – | 01 = 37000000 | 04 = 38000000 | 7F = 47600000 | 61440 (47700000) | – → 7F / 80 | 80 | 80 |
+//! | e8m0fnu | –, – | – | 00 = 00400000 | FE = 7F000000 | above 2^127 | – → FE / FF | FF | FF |
+//! | float16 | 0000, 8000 | 0001 = 33800000 | 0400 = 38800000 | 7BFF = 477FE000 | 65520 (477FF000) | 7C00 | 7E00 + payload | 7C01–7FFF |
+//! | bfloat16 | 0000, 8000 | 0001 = 00010000 | 0080 = 00800000 | 7F7F = 7F7F0000 | 7F7F8000 | 7F80 | 7FC0 + payload | 7F81–7FFF |
+//!
+//! Where two results stand after an arrow, the first is with saturation, the second without; of three,
+//! they are the choices of [`NanToFinite`]. Inf and NaN take the sign of the source where there is a sign.
+
+use crate::dtype::{DTYPES, DType, FloatFormat, IntFormat, Kind, dtypes};
+use crate::options::{E8m0Rounding, NanToFinite, Overflow, Policy, Rounding};
+use crate::route::{Parts, Route, Work};
+
+/// The exact value of an element (of a part of it, if it is complex).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value {
+    class: Class,
+    negative: bool,
+    /// Finite: floor(log2 |x|).
+    exponent: i32,
+    /// Finite: |x| / 2^exponent as a fixed-point number with 63 fraction bits, so the top bit is set.
+    /// NaN: the payload, from the top bit down.
+    significand: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Class {
+    /// ±0.
+    Zero,
+    /// Neither zero nor Inf nor NaN.
+    Finite,
+    Inf,
+    NaN,
+}
+
+impl Value {
+    pub(crate) const ZERO: Self = Self { class: Class::Zero, negative: false, exponent: 0, significand: 0 };
+
+    /// ±magnitude * 2^scale, exactly.
+    #[inline(always)]
+    const fn exact(negative: bool, magnitude: u64, scale: i32) -> Self {
+        if magnitude == 0 {
+            return Self { negative, ..Self::ZERO };
+        }
+        let zeros = magnitude.leading_zeros();
+        Self {
+            class: Class::Finite,
+            negative,
+            exponent: scale + 63 - zeros as i32,
+            significand: magnitude << zeros,
+        }
+    }
+
+    const fn special(class: Class, negative: bool, payload: u64) -> Self {
+        Self { class, negative, exponent: 0, significand: payload }
+    }
+
+    /// |x| cut to a multiple of 2^ulp, in units of it, and what was cut off as a fraction of 2^64.
+    /// A fraction too small for 64 bits is rounded up to the smallest, which decides every rounding
+    /// the same. The value must be below 2^(ulp + 64).
+    #[inline(always)]
+    const fn split(self, ulp: i32) -> (u64, u64) {
+        let cut = ulp - (self.exponent - 63);
+        match cut {
+            0 => (self.significand, 0),
+            1..64 => (self.significand >> cut, self.significand << (64 - cut)),
+            64 => (0, self.significand),
+            _ => (0, 1),
+        }
+    }
+}
+
+/// Does a magnitude of `whole` units and `fraction` / 2^64 of one round up to `whole + 1`?
+#[inline(always)]
+const fn rounds_up(rounding: Rounding, negative: bool, whole: u64, fraction: u64) -> bool {
+    const HALF: u64 = 1 << 63;
+    match rounding {
+        Rounding::NearestEven => fraction > HALF || (fraction == HALF && whole & 1 == 1),
+        Rounding::NearestAway => fraction >= HALF,
+        Rounding::TowardZero => false,
+        Rounding::Up => fraction != 0 && !negative,
+        Rounding::Down => fraction != 0 && negative,
+    }
+}
+
+/// Do magnitudes of this sign round down, whatever the fraction?
+const fn rounds_toward_zero(rounding: Rounding, negative: bool) -> bool {
+    !rounds_up(rounding, negative, 1, u64::MAX)
+}
+
+/// The value of a code. Complex dtypes have no code of their own: their parts do.
+#[inline(always)]
+pub(crate) const fn decode(dtype: DType, code: u64) -> Value {
+    match dtype.kind() {
+        Kind::Bool => Value::exact(false, (code != 0) as u64, 0),
+        Kind::Int(format) => decode_int(format, code),
+        Kind::Float(format) | Kind::Complex(format) => decode_float(format, code),
+    }
+}
+
+/// The code of the nearest that `dtype` has to a value, by the rules of `policy`.
+#[inline(always)]
+pub(crate) const fn encode(dtype: DType, value: Value, policy: &Policy) -> u64 {
+    match dtype.kind() {
+        Kind::Bool => !matches!(value.class, Class::Zero) as u64,
+        Kind::Int(format) => encode_int(format, value, policy),
+        Kind::Float(format) | Kind::Complex(format) => encode_float(format, value, policy),
+    }
+}
+
+#[inline(always)]
+const fn decode_int(format: IntFormat, code: u64) -> Value {
+    let unused = 64 - format.bits;
+    let top = (code << unused) as i64;
+    let negative = format.signed && top < 0;
+    let magnitude = if negative { (top >> unused).unsigned_abs() } else { code };
+    Value::exact(negative, magnitude, 0)
+}
+
+/// NaN gives 0 and ±Inf the limits, or 0 when wrapping. Everything else is rounded to an integer first,
+/// and only then saturated to the range or cut to the low bits.
+#[inline(always)]
+const fn encode_int(format: IntFormat, value: Value, policy: &Policy) -> u64 {
+    let mask = u64::MAX >> (64 - format.bits);
+    let wraps = matches!(policy.overflow, Overflow::Wrap);
+    // Magnitude of the result, cut to 64 bits when wrapping.
+    let magnitude = match value.class {
+        Class::Zero | Class::NaN => return 0,
+        Class::Inf => {
+            if wraps {
+                return 0;
+            }
+            u64::MAX
+        }
+        Class::Finite if value.exponent <= 63 => {
+            let (whole, fraction) = value.split(0);
+            // No overflow: a value with a fraction is below 2^63.
+            whole + rounds_up(policy.rounding, value.negative, whole, fraction) as u64
+        }
+        Class::Finite if !wraps => u64::MAX,
+        Class::Finite if value.exponent < 127 => value.significand << (value.exponent - 63),
+        Class::Finite => 0,
+    };
+    if wraps {
+        return (if value.negative { magnitude.wrapping_neg() } else { magnitude }) & mask;
+    }
+    let max = mask >> format.signed as u32;
+    if !value.negative {
+        if magnitude < max { magnitude } else { max }
+    } else if !format.signed {
+        0
+    } else {
+        let limit = max + 1;
+        (if magnitude < limit { magnitude } else { limit }).wrapping_neg() & mask
+    }
+}
+
+/// See the table of special values above. NaN keeps its sign, and in formats of more than 8 bits its
+/// payload; the one NaN of the fnuz formats is negative, that of e8m0 positive.
+#[inline(always)]
+pub(crate) const fn decode_float(format: FloatFormat, code: u64) -> Value {
+    let negative = code & format.sign_bit() != 0;
+    let magnitude = code & !format.sign_bit();
+    let mantissa = magnitude & ((1 << format.mantissa_bits) - 1);
+    let exponent = (magnitude >> format.mantissa_bits) as i32;
+    if magnitude > format.max_code() {
+        if format.has_inf && mantissa == 0 {
+            return Value::special(Class::Inf, negative, 0);
+        }
+        let payload = if format.bits() > 8 { mantissa << (64 - format.mantissa_bits) } else { 0 };
+        return Value::special(Class::NaN, negative, payload);
+    }
+    if !format.has_sign {
+        return Value::exact(false, 1, exponent - format.bias);
+    }
+    if !format.has_neg_zero && code == format.sign_bit() {
+        return Value::special(Class::NaN, true, 0);
+    }
+    let ulp = format.min_exponent() - format.mantissa_bits as i32;
+    if exponent == 0 {
+        return Value::exact(negative, mantissa, ulp);
+    }
+    // As `Value::exact` of the mantissa with its hidden bit, which says where the top bit is.
+    Value {
+        class: Class::Finite,
+        negative,
+        exponent: exponent - format.bias,
+        significand: (1 << 63) | mantissa << (63 - format.mantissa_bits),
+    }
+}
+
+/// Rounds once, to the format continued past its top; what lies above the max then is overflow.
+///
+/// A code without its sign counts the values from zero up, so the rounded magnitude in units of the
+/// binade's ulp, plus `2^mantissa_bits` for each binade below, *is* the code: a carry out of the mantissa
+/// runs into the exponent, and subnormals need no case of their own.
+#[inline(always)]
+pub(crate) const fn encode_float(format: FloatFormat, value: Value, policy: &Policy) -> u64 {
+    if !format.has_sign {
+        return encode_e8m0(format, value, policy);
+    }
+    let sign = if value.negative { format.sign_bit() } else { 0 };
+    let max = format.max_code();
+    let magnitude = match value.class {
+        Class::NaN => return encode_nan(format, value, policy),
+        Class::Inf => overflow(format, policy.saturate),
+        Class::Zero => 0,
+        Class::Finite => {
+            let least = format.min_exponent();
+            let exponent = if value.exponent < least { least } else { value.exponent };
+            let (whole, fraction) = value.split(exponent - format.mantissa_bits as i32);
+            let rounded = whole + rounds_up(policy.rounding, value.negative, whole, fraction) as u64;
+            let code = (((exponent - least) as u64) << format.mantissa_bits) + rounded;
+            if code <= max {
+                code
+            } else if rounds_toward_zero(policy.rounding, value.negative) {
+                max
+            } else {
+                overflow(format, policy.saturate)
+            }
+        }
+    };
+    if format.has_neg_zero {
+        magnitude | sign
+    } else if magnitude > max {
+        format.sign_bit() // the fnuz NaN
+    } else if magnitude == 0 {
+        0
+    } else {
+        magnitude | sign
+    }
+}
+
+/// The code, without sign, of what is too large: the max, or the next one, which is Inf where there is
+/// an Inf and NaN where there is not.
+const fn overflow(format: FloatFormat, saturate: bool) -> u64 {
+    let clamps = !format.has_nan || (saturate && format.bits() <= 8);
+    format.max_code() + !clamps as u64
+}
+
+/// NaN keeps its sign and is made quiet; formats of more than 8 bits keep the top bits of the payload.
+const fn encode_nan(format: FloatFormat, value: Value, policy: &Policy) -> u64 {
+    let sign = if value.negative { format.sign_bit() } else { 0 };
+    if !format.has_nan {
+        match policy.nan_to_finite {
+            NanToFinite::NegZero => format.sign_bit(),
+            NanToFinite::Max => format.max_code(),
+            NanToFinite::Zero => 0,
+        }
+    } else if !format.has_neg_zero {
+        format.sign_bit()
+    } else if !format.has_inf {
+        sign | (format.max_code() + 1)
+    } else if format.bits() <= 8 {
+        sign | (format.max_code() + 1) | format.quiet_bit()
+    } else {
+        let payload = value.significand >> (64 - format.mantissa_bits);
+        sign | (format.max_code() + 1) | format.quiet_bit() | payload
+    }
+}
+
+/// float8_e8m0fnu: powers of two, no zero, no sign. The order of the tests is the contract's.
+///
+/// | x | saturate | no saturate |
+/// |---|---|---|
+/// | NaN | FF | FF |
+/// | x < 0 | 00 | FF |
+/// | ±0, below 2^-127 (00400000 as f32) | 00 | FF |
+/// | above 2^127 (7F000000), +Inf | FE | FF |
+/// | else | by the rounding | the same |
+#[inline(always)]
+const fn encode_e8m0(format: FloatFormat, value: Value, policy: &Policy) -> u64 {
+    const ONE: u64 = 1 << 63;
+    const ONE_AND_A_HALF: u64 = 3 << 62;
+    let max = format.max_code();
+    let nan = max + 1;
+    let (below, above) = if policy.saturate { (0, max) } else { (nan, nan) };
+    match value.class {
+        Class::NaN => nan,
+        Class::Zero => below,
+        _ if value.negative => below,
+        Class::Inf => above,
+        Class::Finite if value.exponent < -format.bias => below,
+        Class::Finite => {
+            let code = (value.exponent + format.bias) as u64;
+            if code > max || (code == max && value.significand != ONE) {
+                return above;
+            }
+            let up = match policy.e8m0_rounding {
+                E8m0Rounding::Up => value.significand != ONE,
+                E8m0Rounding::Down => false,
+                E8m0Rounding::Nearest => value.significand >= ONE_AND_A_HALF,
+            };
+            code + up as u64
+        }
+    }
+}
+
+/// One element: the codes of its parts to the codes of the result's.
+#[inline(always)]
+pub(crate) const fn convert(route: &Route, [re, im]: [u64; 2]) -> [u64; 2] {
+    let re = part(route, re);
+    match route.parts {
+        Parts::One | Parts::Real | Parts::Extend => [re, 0],
+        Parts::Two => [re, part(route, im)],
+        Parts::Either => [re | part(route, im), 0],
+    }
+}
+
+#[inline(always)]
+const fn part(route: &Route, code: u64) -> u64 {
+    match route.work {
+        Work::Copy | Work::Keep => code,
+        Work::Convert => encode(route.to, decode(route.from, code), &route.policy),
+    }
+}
+
+/// Decodes a run of codes of one dtype.
+pub(crate) type Decode = fn(&[u64], &mut [Value]);
+/// Encodes a run of values to one dtype.
+pub(crate) type Encode = fn(&[Value], &mut [u64], &Policy);
+
+fn decode_all<const CODE: u8>(codes: &[u64], values: &mut [Value]) {
+    for (value, &code) in values.iter_mut().zip(codes) {
+        *value = decode(DType::ALL[CODE as usize], code);
+    }
+}
+
+fn encode_all<const CODE: u8>(values: &[Value], codes: &mut [u64], policy: &Policy) {
+    for (code, &value) in codes.iter_mut().zip(values) {
+        *code = encode(DType::ALL[CODE as usize], value, policy);
+    }
+}
+
+macro_rules! tables {
+    ($($variant:ident = $code:literal, $name:literal, $element:ty, $kind:expr;)*) => {
+        /// By dtype. The two complex entries decode a part.
+        pub(crate) static DECODE: [Decode; DTYPES] = [$(decode_all::<$code>),*];
+        /// By dtype. The two complex entries encode a part.
+        pub(crate) static ENCODE: [Encode; DTYPES] = [$(encode_all::<$code>),*];
+    };
+}
+dtypes!(tables);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::CastOptions;
+    use crate::route::route;
+
+    const fn const_table() -> [u8; 256] {
+        let route = route(DType::F8E5M2, DType::F8E4M3FN, &CastOptions::new());
+        let mut table = [0; 256];
+        let mut code = 0;
+        while code < 256 {
+            table[code] = convert(&route, [code as u64, 0])[0] as u8;
+            code += 1;
+        }
+        table
+    }
+
+    #[test]
+    fn lookup_tables_can_be_computed_at_compile_time() {
+        static TABLE: [u8; 256] = const_table();
+        assert_eq!((TABLE[0x3C], TABLE[0x7B], TABLE[0x7E], TABLE[0x80]), (0x38, 0x7E, 0x7F, 0x80));
+    }
+
+    /// The table of special values in the module's docs, checked against the functions.
+    #[test]
+    fn documented_special_values_hold() {
+        let doc = include_str!("scalar.rs");
+        let mut rows = 0;
+        for line in doc.lines().filter(|l| l.starts_with("//! | ") && l.contains(" = ")) {
+            let cells: Vec<&str> = line.trim_start_matches("//! |").split('|').map(str::trim).collect();
+            let name = cells[0];
+            let dtype = DType::ALL
+                .into_iter()
+                .find(|t| t.name() == name || t.name().split_once('_').is_some_and(|(_, n)| n == name))
+                .expect(name);
+            for cell in &cells[2..5] {
+                let Some((code, f32_bits)) = cell.split_once(" = ") else { continue };
+                let code = u64::from_str_radix(code, 16).unwrap();
+                let bits = u64::from_str_radix(f32_bits, 16).unwrap();
+                let widened = encode(DType::F32, decode(dtype, code), &Policy::DEFAULT);
+                assert_eq!(widened, bits, "{name} {code:02x}");
+                assert_eq!(encode(dtype, decode(DType::F32, bits), &Policy::DEFAULT), code, "{name}");
+            }
+            let format = dtype.float_format().unwrap();
+            let hex = |s: &str| u64::from_str_radix(s, 16).unwrap();
+            let max = hex(cells[4].split_once(" = ").unwrap().0);
+            assert_eq!(max, format.max_code(), "{name}");
+            let open = Policy { saturate: false, ..Policy::DEFAULT };
+            let past_max = format.max_code() + u64::from(format.has_nan);
+            // A threshold in brackets is an f32; just below it still rounds to the max.
+            if let Some((_, threshold)) = cells[5].split_once('(') {
+                let above = u64::from(cells[5].starts_with("above"));
+                let threshold = hex(threshold.trim_end_matches(')')) + above;
+                let to = |bits| encode(dtype, decode(DType::F32, bits), &open);
+                assert_eq!(to(threshold - 1), max, "{name}");
+                let nan = if format.has_neg_zero { past_max } else { format.sign_bit() };
+                assert_eq!(to(threshold), if format.has_nan { nan } else { max }, "{name}");
+            }
+            rows += 1;
+        }
+        assert_eq!(rows, 13);
+    }
+}

@@ -1,0 +1,375 @@
+//! The front door: slices, bytes, single values, and the resolved [`Caster`] behind them all.
+
+use core::mem::{MaybeUninit, size_of_val};
+
+use crate::dtype::DType;
+use crate::element::Element;
+use crate::error::{Error, Side};
+use crate::isa::Isa;
+use crate::kernels::drive::Kernel;
+use crate::kernels::memory::Destination;
+use crate::kernels::{scalar, table};
+use crate::layout::Packing;
+use crate::options::CastOptions;
+use crate::route::{Route, route};
+
+/// A cast that has been decided: dtypes, options, instruction set, kernel. Small and `Copy`; make one,
+/// keep it, and use it from any thread.
+///
+/// Buffers are bytes and a number of elements, at any alignment. [`DType::byte_len`] says how many bytes
+/// those take; a buffer must have exactly so many.
+///
+/// ```
+/// use lanecast::{CastOptions, Caster, DType};
+///
+/// let caster = Caster::new(DType::F32, DType::F4E2M1, &CastOptions::new())?;
+/// let weights: Vec<u8> = [1.0f32, -6.0, 0.4].iter().flat_map(|x| x.to_ne_bytes()).collect();
+/// let mut packed = [0u8; 2]; // three elements of 4 bits
+/// caster.cast(&weights, &mut packed, 3)?;
+/// assert_eq!(packed, [0xF2, 0x01]);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Caster {
+    from: DType,
+    to: DType,
+    options: CastOptions,
+    route: Route,
+    isa: Isa,
+    kernel: Kernel,
+}
+
+impl Caster {
+    /// Decides the cast of `from` to `to` under `options`.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::I64, DType::BF16, &CastOptions::new())?;
+    /// assert_eq!((caster.from(), caster.to()), (DType::I64, DType::BF16));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The instruction set that the options or `LANECAST_ISA` name is not available.
+    pub fn new(from: DType, to: DType, options: &CastOptions) -> Result<Self, Error> {
+        let isa = match options.isa {
+            Some(isa) if isa.is_available() => isa,
+            Some(isa) => return Err(Error::IsaUnavailable { isa }),
+            None => Isa::best()?,
+        };
+        let route = route(from, to, options);
+        Ok(Self { from, to, options: *options, route, isa, kernel: table::kernel(isa, &route) })
+    }
+
+    /// The same cast on another instruction set.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType, Isa};
+    /// let caster = Caster::new(DType::F32, DType::F16, &CastOptions::new())?;
+    /// assert_eq!(caster.with_isa(Isa::Scalar)?.isa(), Isa::Scalar);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// It is not available.
+    pub fn with_isa(self, isa: Isa) -> Result<Self, Error> {
+        Self::new(self.from, self.to, &self.options.isa(isa))
+    }
+
+    /// The dtype of the source.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, Caster, DType};
+    /// assert_eq!(Caster::new(DType::I8, DType::F16, &CastOptions::new())?.from(), DType::I8);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn from(&self) -> DType {
+        self.from
+    }
+
+    /// The dtype of the destination.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, Caster, DType};
+    /// assert_eq!(Caster::new(DType::I8, DType::F16, &CastOptions::new())?.to(), DType::F16);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn to(&self) -> DType {
+        self.to
+    }
+
+    /// The instruction set it runs on.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::F32, DType::F16, &CastOptions::new())?;
+    /// assert!(caster.isa().is_available());
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Casts `n` elements.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::U8, DType::F32, &CastOptions::new())?;
+    /// let mut out = [0u8; 8];
+    /// caster.cast(&[3, 4], &mut out, 2)?;
+    /// assert_eq!(out[4..], 4f32.to_ne_bytes());
+    ///
+    /// let error = caster.cast(&[3, 4], &mut out, 3).unwrap_err();
+    /// assert_eq!(error.to_string(), "the source has 2 bytes; 3 elements of uint8 need exactly 3");
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size of `n` elements. Nothing was written.
+    pub fn cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), Error> {
+        self.fill(src, dst.into(), n).map(drop)
+    }
+
+    /// Casts `n` elements to memory that need not be initialised, and returns it initialised.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::I16, DType::I8, &CastOptions::new())?;
+    /// let mut memory = [MaybeUninit::uninit(); 1];
+    /// let out = caster.cast_uninit(&200i16.to_ne_bytes(), &mut memory, 1)?;
+    /// assert_eq!(out, [-56i8 as u8]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size of `n` elements. Nothing was written.
+    pub fn cast_uninit<'a>(
+        &self,
+        src: &[u8],
+        dst: &'a mut [MaybeUninit<u8>],
+        n: usize,
+    ) -> Result<&'a mut [u8], Error> {
+        self.fill(src, dst.into(), n)
+    }
+
+    /// Checks the sizes and runs the kernel. `D` is u8, or the element type of the destination.
+    #[allow(unsafe_code, reason = "the one place that calls a kernel")]
+    fn fill<'a, S: Element, D: Element>(
+        &self,
+        src: &[S],
+        dst: Destination<'a, D>,
+        n: usize,
+    ) -> Result<&'a mut [D], Error> {
+        debug_assert!(D::DTYPE == DType::U8 || D::DTYPE == self.to);
+        check_size(Side::Source, self.from, self.options.src_packing, n, size_of_val(src))?;
+        check_size(Side::Destination, self.to, self.options.dst_packing, n, dst.size())?;
+        // SAFETY: both buffers have exactly the size of `n` elements in their layout, which `route` has from
+        // the same options. They do not overlap: one is borrowed, the other borrowed mutably. The kernel
+        // initialises every byte of the destination with elements of `self.to`, valid as `D`: every caller
+        // in this file passes u8 or the type that made `self.to`.
+        unsafe {
+            (self.kernel)(&self.route, src.as_ptr().cast(), dst.as_mut_ptr(), n);
+            Ok(dst.assume_init())
+        }
+    }
+}
+
+fn check_size(
+    side: Side,
+    dtype: DType,
+    packing: Packing,
+    elements: usize,
+    given: usize,
+) -> Result<(), Error> {
+    match dtype.byte_len(elements, packing) {
+        Some(needed) if needed == given => Ok(()),
+        Some(needed) => Err(Error::BufferSize { side, dtype, elements, needed, given }),
+        None => Err(Error::SizeOverflow { side, dtype, elements }),
+    }
+}
+
+/// The caster of two element types, whose slices hold one element per byte or more.
+fn typed<S: Element, D: Element>(options: &CastOptions) -> Result<Caster, Error> {
+    let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+    Caster::new(S::DTYPE, D::DTYPE, &options)
+}
+
+fn fill_slice<'a, S: Element, D: Element>(
+    src: &[S],
+    dst: Destination<'a, D>,
+    options: &CastOptions,
+) -> Result<&'a mut [D], Error> {
+    if src.len() != dst.len() {
+        return Err(Error::LengthMismatch { source: src.len(), destination: dst.len() });
+    }
+    typed::<S, D>(options)?.fill(src, dst, src.len())
+}
+
+/// Casts a slice into another with the default options.
+///
+/// ```
+/// use lanecast::{bf16, cast_slice};
+/// let mut out = [bf16::ZERO; 3];
+/// cast_slice(&[1.0f64, 3.14159265, 1e300], &mut out)?;
+/// assert_eq!(out.map(bf16::to_f32), [1.0, 3.140625, f32::INFINITY]);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The lengths differ, or `LANECAST_ISA` names an instruction set that is not available. Nothing was
+/// written.
+pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<(), Error> {
+    cast_slice_with(src, dst, &CastOptions::new())
+}
+
+/// Casts a slice into another.
+///
+/// The packing options do not matter: a slice of a type of fewer than 8 bits holds one element per byte.
+/// The byte orders do: they say how the bytes of the slices are meant.
+///
+/// ```
+/// use lanecast::{cast_slice_with, CastOptions, F8E4M3FN};
+/// let mut out = [F8E4M3FN::default(); 2];
+/// cast_slice_with(&[1.0f32, 1e9], &mut out, &CastOptions::ml_dtypes())?;
+/// assert_eq!(out[0].to_f32(), 1.0);
+/// assert!(out[1].to_f32().is_nan());
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The lengths differ, or the instruction set that the options or `LANECAST_ISA` name is not available.
+/// Nothing was written.
+pub fn cast_slice_with<S: Element, D: Element>(
+    src: &[S],
+    dst: &mut [D],
+    options: &CastOptions,
+) -> Result<(), Error> {
+    fill_slice(src, dst.into(), options).map(drop)
+}
+
+/// Casts a slice into memory that need not be initialised, and returns it initialised.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use lanecast::{cast_slice_uninit, CastOptions};
+/// let mut memory = [MaybeUninit::<i32>::uninit(); 3];
+/// let out = cast_slice_uninit(&[1.9f32, -1e10, f32::NAN], &mut memory, &CastOptions::new())?;
+/// assert_eq!(out, [1, i32::MIN, 0]);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`cast_slice_with`].
+pub fn cast_slice_uninit<'a, S: Element, D: Element>(
+    src: &[S],
+    dst: &'a mut [MaybeUninit<D>],
+    options: &CastOptions,
+) -> Result<&'a mut [D], Error> {
+    fill_slice(src, dst.into(), options)
+}
+
+/// Casts a slice to a new vector with the default options.
+///
+/// ```
+/// use lanecast::cast_vec;
+/// let out: Vec<u8> = cast_vec(&[1.5f32, 300.0, -1.0])?;
+/// assert_eq!(out, [1, 255, 0]);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// There is no memory for the result, or `LANECAST_ISA` names an instruction set that is not available.
+pub fn cast_vec<S: Element, D: Element>(src: &[S]) -> Result<Vec<D>, Error> {
+    cast_vec_with(src, &CastOptions::new())
+}
+
+/// Casts a slice to a new vector.
+///
+/// ```
+/// use lanecast::{cast_vec_with, CastOptions, Rounding};
+/// let nearest = CastOptions::new().int_rounding(Rounding::NearestEven);
+/// let out: Vec<i16> = cast_vec_with(&[1.5f64, 2.5], &nearest)?;
+/// assert_eq!(out, [2, 2]);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// There is no memory for the result, or the instruction set that the options or `LANECAST_ISA` name is
+/// not available.
+pub fn cast_vec_with<S: Element, D: Element>(src: &[S], options: &CastOptions) -> Result<Vec<D>, Error> {
+    let caster = typed::<S, D>(options)?;
+    let mut out = Vec::new();
+    let reserved = out.try_reserve_exact(src.len());
+    reserved.map_err(|_| Error::Allocation { dtype: D::DTYPE, elements: src.len() })?;
+    let spare = &mut out.spare_capacity_mut()[..src.len()];
+    let filled = caster.fill::<S, D>(src, spare.into(), src.len())?.len();
+    #[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]
+    // SAFETY: `fill` has initialised the first `filled` elements of the spare capacity of an empty vector.
+    unsafe {
+        out.set_len(filled);
+    }
+    Ok(out)
+}
+
+/// Casts `n` elements whose dtypes are known at run time.
+///
+/// To cast many buffers of the same dtypes, keep a [`Caster`].
+///
+/// ```
+/// use lanecast::{cast_bytes, CastOptions, DType};
+///
+/// // Five 6-bit floats in four bytes.
+/// let packed = [0x08, 0x41, 0x10, 0x1F];
+/// let mut out = [0u8; 20];
+/// cast_bytes(&packed, DType::F6E2M3, &mut out, DType::F32, 5, &CastOptions::new())?;
+/// let out: Vec<f32> = out.chunks_exact(4).map(|b| f32::from_ne_bytes(b.try_into().unwrap())).collect();
+/// assert_eq!(out, [1.0, 0.5, 0.5, 0.5, 7.5]);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// A buffer does not have the size of `n` elements, or the instruction set that the options or
+/// `LANECAST_ISA` name is not available. Nothing was written.
+pub fn cast_bytes(
+    src: &[u8],
+    from: DType,
+    dst: &mut [u8],
+    to: DType,
+    n: usize,
+    options: &CastOptions,
+) -> Result<(), Error> {
+    Caster::new(from, to, options)?.cast(src, dst, n)
+}
+
+/// Casts one value with the default options.
+///
+/// ```
+/// use lanecast::{convert, f16, Complex};
+/// assert_eq!(convert::<f64, f16>(1.0 + 2f64.powi(-11) + 2f64.powi(-40)).to_bits(), 0x3C01);
+/// assert_eq!(convert::<Complex<f32>, i8>(Complex::new(-200.0, 7.0)), -128);
+/// ```
+pub fn convert<S: Element, D: Element>(x: S) -> D {
+    convert_with(x, &CastOptions::new())
+}
+
+/// Casts one value. Packing, byte orders and the instruction set do not matter.
+///
+/// ```
+/// use lanecast::{convert_with, CastOptions, F8E5M2, Rounding};
+/// let down = CastOptions::new().rounding(Rounding::Down);
+/// assert_eq!(convert_with::<f64, F8E5M2>(1.99, &down).to_f32(), 1.75);
+/// ```
+pub fn convert_with<S: Element, D: Element>(x: S, options: &CastOptions) -> D {
+    D::from_codes(scalar::convert(&route(S::DTYPE, D::DTYPE, options), x.to_codes()))
+}

@@ -1,0 +1,526 @@
+//! The one list of dtypes, and what each of them is made of.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::layout::Packing;
+
+/// The one list. `dtypes!(m)` calls `m!` with every dtype, in the order of the stable codes:
+/// `Variant = code, "canonical name", ElementType, Kind expression;`.
+///
+/// A new dtype is one line here (with the next free code), one codec in `kernels/scalar.rs`, and,
+/// if its element type is new, one line in `element.rs`.
+macro_rules! dtypes {
+    ($apply:ident) => {
+        $apply! {
+            Bool         = 0,  "bool",                bool,          Kind::Bool;
+            U2           = 1,  "uint2",               U2,            Kind::Int(IntFormat::unsigned(2));
+            I2           = 2,  "int2",                I2,            Kind::Int(IntFormat::signed(2));
+            U4           = 3,  "uint4",               U4,            Kind::Int(IntFormat::unsigned(4));
+            I4           = 4,  "int4",                I4,            Kind::Int(IntFormat::signed(4));
+            U8           = 5,  "uint8",               u8,            Kind::Int(IntFormat::unsigned(8));
+            I8           = 6,  "int8",                i8,            Kind::Int(IntFormat::signed(8));
+            U16          = 7,  "uint16",              u16,           Kind::Int(IntFormat::unsigned(16));
+            I16          = 8,  "int16",               i16,           Kind::Int(IntFormat::signed(16));
+            U32          = 9,  "uint32",              u32,           Kind::Int(IntFormat::unsigned(32));
+            I32          = 10, "int32",               i32,           Kind::Int(IntFormat::signed(32));
+            U64          = 11, "uint64",              u64,           Kind::Int(IntFormat::unsigned(64));
+            I64          = 12, "int64",               i64,           Kind::Int(IntFormat::signed(64));
+            F4E2M1       = 13, "float4_e2m1fn",       F4E2M1,        Kind::Float(FloatFormat::finite(2, 1, 1));
+            F6E2M3       = 14, "float6_e2m3fn",       F6E2M3,        Kind::Float(FloatFormat::finite(2, 3, 1));
+            F6E3M2       = 15, "float6_e3m2fn",       F6E3M2,        Kind::Float(FloatFormat::finite(3, 2, 3));
+            F8E3M4       = 16, "float8_e3m4",         F8E3M4,        Kind::Float(FloatFormat::ieee(3, 4));
+            F8E4M3       = 17, "float8_e4m3",         F8E4M3,        Kind::Float(FloatFormat::ieee(4, 3));
+            F8E4M3FN     = 18, "float8_e4m3fn",       F8E4M3FN,      Kind::Float(FloatFormat::fn_(4, 3, 7));
+            F8E4M3FNUZ   = 19, "float8_e4m3fnuz",     F8E4M3FNUZ,    Kind::Float(FloatFormat::fnuz(4, 3, 8));
+            F8E4M3B11FNUZ = 20, "float8_e4m3b11fnuz", F8E4M3B11FNUZ, Kind::Float(FloatFormat::fnuz(4, 3, 11));
+            F8E5M2       = 21, "float8_e5m2",         F8E5M2,        Kind::Float(FloatFormat::ieee(5, 2));
+            F8E5M2FNUZ   = 22, "float8_e5m2fnuz",     F8E5M2FNUZ,    Kind::Float(FloatFormat::fnuz(5, 2, 16));
+            F8E8M0       = 23, "float8_e8m0fnu",      F8E8M0,        Kind::Float(FloatFormat::E8M0);
+            F16          = 24, "float16",             f16,           Kind::Float(FloatFormat::ieee(5, 10));
+            BF16         = 25, "bfloat16",            bf16,          Kind::Float(FloatFormat::ieee(8, 7));
+            F32          = 26, "float32",             f32,           Kind::Float(FloatFormat::ieee(8, 23));
+            F64          = 27, "float64",             f64,           Kind::Float(FloatFormat::ieee(11, 52));
+            C64          = 28, "complex64",           Complex<f32>,  Kind::Complex(FloatFormat::ieee(8, 23));
+            C128         = 29, "complex128",          Complex<f64>,  Kind::Complex(FloatFormat::ieee(11, 52));
+        }
+    };
+}
+pub(crate) use dtypes;
+
+macro_rules! define_dtype {
+    ($($variant:ident = $code:literal, $name:literal, $element:ty, $kind:expr;)*) => {
+        /// A dtype: what the bits of one element mean.
+        ///
+        /// The discriminants are stable and are also the codes of the C interface.
+        ///
+        /// ```
+        /// use lanecast::DType;
+        ///
+        /// let t: DType = "float8_e4m3fn".parse()?;
+        /// assert_eq!(t, DType::F8E4M3FN);
+        /// assert_eq!((t.name(), t.bits(), t.code()), ("float8_e4m3fn", 8, 18));
+        /// # Ok::<(), lanecast::ParseDTypeError>(())
+        /// ```
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum DType { $(#[doc = concat!("`", $name, "`")] $variant = $code,)* }
+
+        impl DType {
+            /// Every dtype, in the order of the codes.
+            ///
+            /// ```
+            /// use lanecast::DType;
+            /// assert_eq!(DType::ALL.len(), 30);
+            /// assert!(DType::ALL.iter().enumerate().all(|(i, t)| t.code() as usize == i));
+            /// ```
+            pub const ALL: [Self; DTYPES] = [$(Self::$variant),*];
+
+            /// The canonical name, as ml_dtypes and NumPy have it.
+            ///
+            /// ```
+            /// assert_eq!(lanecast::DType::F6E3M2.name(), "float6_e3m2fn");
+            /// ```
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What the element is, with the constants of its format.
+            ///
+            /// ```
+            /// use lanecast::{DType, Kind};
+            /// let Kind::Int(format) = DType::I4.kind() else { unreachable!() };
+            /// assert_eq!((format.min(), format.max()), (-8, 7));
+            /// ```
+            pub const fn kind(self) -> Kind {
+                match self { $(Self::$variant => $kind,)* }
+            }
+        }
+    };
+}
+dtypes!(define_dtype);
+
+pub(crate) const DTYPES: usize = 30;
+
+/// What the elements of a dtype are, see [`DType::kind`].
+///
+/// ```
+/// use lanecast::{DType, Kind};
+/// assert_eq!(DType::Bool.kind(), Kind::Bool);
+/// assert!(matches!(DType::C64.kind(), Kind::Complex(part) if part.mantissa_bits == 23));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// One byte: zero is false, on input anything else is true.
+    Bool,
+    /// A binary integer.
+    Int(IntFormat),
+    /// A real floating-point number.
+    Float(FloatFormat),
+    /// A real and an imaginary part of this format.
+    Complex(FloatFormat),
+}
+
+/// The constants of an integer format.
+///
+/// ```
+/// use lanecast::{DType, Kind};
+/// let Kind::Int(format) = DType::U64.kind() else { unreachable!() };
+/// assert_eq!((format.bits, format.signed, format.max()), (64, false, u64::MAX.into()));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct IntFormat {
+    /// Width in bits.
+    pub bits: u32,
+    /// Two's complement if set.
+    pub signed: bool,
+}
+
+impl IntFormat {
+    const fn signed(bits: u32) -> Self {
+        Self { bits, signed: true }
+    }
+
+    const fn unsigned(bits: u32) -> Self {
+        Self { bits, signed: false }
+    }
+
+    /// The smallest value.
+    ///
+    /// ```
+    /// # use lanecast::{DType, Kind};
+    /// # let Kind::Int(format) = DType::I8.kind() else { unreachable!() };
+    /// assert_eq!(format.min(), -128);
+    /// ```
+    pub const fn min(self) -> i128 {
+        if self.signed { -(1 << (self.bits - 1)) } else { 0 }
+    }
+
+    /// The largest value.
+    ///
+    /// ```
+    /// # use lanecast::{DType, Kind};
+    /// # let Kind::Int(format) = DType::U2.kind() else { unreachable!() };
+    /// assert_eq!(format.max(), 3);
+    /// ```
+    pub const fn max(self) -> i128 {
+        (1 << (self.bits - self.signed as u32)) - 1
+    }
+}
+
+/// The constants of a floating-point format.
+///
+/// ```
+/// use lanecast::DType;
+/// let f = DType::F8E4M3FN.float_format().unwrap();
+/// assert_eq!((f.exponent_bits, f.mantissa_bits, f.bias), (4, 3, 7));
+/// assert_eq!((f.has_inf, f.has_nan, f.has_neg_zero), (false, true, true));
+/// assert_eq!(f.max(), 448.0);
+/// assert_eq!(f.min_positive(), 0.001953125); // 2^-9, subnormal
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct FloatFormat {
+    /// Width of the exponent field.
+    pub exponent_bits: u32,
+    /// Width of the mantissa field, without the hidden bit.
+    pub mantissa_bits: u32,
+    /// What the exponent field is too large by.
+    pub bias: i32,
+    /// There are codes for ±Inf.
+    pub has_inf: bool,
+    /// There is at least one code for NaN.
+    pub has_nan: bool,
+    /// There is a negative zero.
+    pub has_neg_zero: bool,
+    /// There is a sign bit. Only float8_e8m0fnu has none; it has no zero either.
+    pub has_sign: bool,
+}
+
+impl FloatFormat {
+    const E8M0: Self = Self {
+        exponent_bits: 8,
+        mantissa_bits: 0,
+        bias: 127,
+        has_inf: false,
+        has_nan: true,
+        has_neg_zero: false,
+        has_sign: false,
+    };
+
+    /// IEEE 754 layout: the top exponent holds Inf and the NaNs.
+    const fn ieee(exponent_bits: u32, mantissa_bits: u32) -> Self {
+        let bias = (1 << (exponent_bits - 1)) - 1;
+        let fn_ = Self::fn_(exponent_bits, mantissa_bits, bias);
+        Self { has_inf: true, ..fn_ }
+    }
+
+    /// `fn`: no Inf; the code with every bit but the sign set is NaN.
+    const fn fn_(exponent_bits: u32, mantissa_bits: u32, bias: i32) -> Self {
+        Self {
+            exponent_bits,
+            mantissa_bits,
+            bias,
+            has_inf: false,
+            has_nan: true,
+            has_neg_zero: true,
+            has_sign: true,
+        }
+    }
+
+    /// `fnuz`: no Inf, no −0; its code is the one NaN.
+    const fn fnuz(exponent_bits: u32, mantissa_bits: u32, bias: i32) -> Self {
+        let fn_ = Self::fn_(exponent_bits, mantissa_bits, bias);
+        Self { has_neg_zero: false, ..fn_ }
+    }
+
+    /// Every code is a finite number.
+    const fn finite(exponent_bits: u32, mantissa_bits: u32, bias: i32) -> Self {
+        let fn_ = Self::fn_(exponent_bits, mantissa_bits, bias);
+        Self { has_nan: false, ..fn_ }
+    }
+
+    /// Width in bits.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DType::F6E2M3.float_format().unwrap().bits(), 6);
+    /// ```
+    pub const fn bits(self) -> u32 {
+        self.has_sign as u32 + self.exponent_bits + self.mantissa_bits
+    }
+
+    /// The largest finite value (exact: every format fits in an f64).
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DType::F16.float_format().unwrap().max(), 65504.0);
+    /// ```
+    pub const fn max(self) -> f64 {
+        self.magnitude(self.max_code())
+    }
+
+    /// The smallest value above zero, subnormals included.
+    ///
+    /// ```
+    /// let e8m0 = lanecast::DType::F8E8M0.float_format().unwrap();
+    /// assert_eq!(e8m0.min_positive(), 2f64.powi(-127));
+    /// ```
+    pub const fn min_positive(self) -> f64 {
+        self.magnitude(self.has_sign as u64)
+    }
+
+    /// The smallest normal value.
+    ///
+    /// ```
+    /// let e5m2 = lanecast::DType::F8E5M2.float_format().unwrap();
+    /// assert_eq!(e5m2.min_normal(), 2f64.powi(-14));
+    /// ```
+    pub const fn min_normal(self) -> f64 {
+        self.magnitude((self.has_sign as u64) << self.mantissa_bits)
+    }
+
+    /// The value of a finite code without its sign.
+    const fn magnitude(self, code: u64) -> f64 {
+        let value = crate::kernels::scalar::decode_float(self, code);
+        let wide = Self::ieee(11, 52);
+        f64::from_bits(crate::kernels::scalar::encode_float(wide, value, &crate::options::Policy::DEFAULT))
+    }
+
+    /// The code of the largest finite value. Codes without the sign are in the order of the values,
+    /// so `max_code() + 1` is where overflow begins (and is Inf where there is one).
+    pub(crate) const fn max_code(self) -> u64 {
+        let codes = 1u64 << (self.bits() - self.has_sign as u32);
+        if self.has_inf {
+            codes - (1 << self.mantissa_bits) - 1
+        } else if self.has_nan && (self.has_neg_zero || !self.has_sign) {
+            codes - 2
+        } else {
+            codes - 1
+        }
+    }
+
+    /// Exponent of the smallest normal value.
+    pub(crate) const fn min_exponent(self) -> i32 {
+        1 - self.bias
+    }
+
+    /// The sign bit, in place.
+    pub(crate) const fn sign_bit(self) -> u64 {
+        (self.has_sign as u64) << (self.exponent_bits + self.mantissa_bits)
+    }
+
+    /// The top mantissa bit, which makes a NaN quiet. Zero where there is no mantissa.
+    pub(crate) const fn quiet_bit(self) -> u64 {
+        (1 << self.mantissa_bits) >> 1
+    }
+}
+
+impl DType {
+    /// Width of one element in bits.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!([DType::I2, DType::F6E2M3, DType::C128].map(DType::bits), [2, 6, 128]);
+    /// ```
+    pub const fn bits(self) -> u32 {
+        match self.kind() {
+            Kind::Bool => 8,
+            Kind::Int(format) => format.bits,
+            Kind::Float(format) => format.bits(),
+            Kind::Complex(part) => 2 * part.bits(),
+        }
+    }
+
+    /// The stable number of this dtype, also its code in the C interface.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DType::BF16.code(), 25);
+    /// ```
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The dtype of a code, if there is one.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!(DType::from_code(24), Some(DType::F16));
+    /// assert_eq!(DType::from_code(30), None);
+    /// ```
+    pub const fn from_code(code: u8) -> Option<Self> {
+        if (code as usize) < DTYPES { Some(Self::ALL[code as usize]) } else { None }
+    }
+
+    /// The constants of a real floating-point dtype; None for the others.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!(DType::BF16.float_format().unwrap().mantissa_bits, 7);
+    /// assert!(DType::I8.float_format().is_none());
+    /// ```
+    pub const fn float_format(self) -> Option<FloatFormat> {
+        match self.kind() {
+            Kind::Float(format) => Some(format),
+            _ => None,
+        }
+    }
+
+    /// The dtype of the parts of a complex dtype; every other dtype is its own only part.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!(DType::C64.part(), DType::F32);
+    /// assert_eq!(DType::I8.part(), DType::I8);
+    /// ```
+    pub const fn part(self) -> Self {
+        match self {
+            Self::C64 => Self::F32,
+            Self::C128 => Self::F64,
+            real => real,
+        }
+    }
+
+    /// True for dtypes of fewer than 8 bits, whose elements [`Packing`] arranges in bytes.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert!(DType::F6E2M3.is_packed() && !DType::Bool.is_packed());
+    /// ```
+    pub const fn is_packed(self) -> bool {
+        self.bits() < 8
+    }
+
+    /// The size in bytes of a buffer of `n` elements; None if that overflows `usize`.
+    ///
+    /// `packing` matters to dtypes of fewer than 8 bits only.
+    ///
+    /// ```
+    /// use lanecast::{DType, Packing};
+    /// assert_eq!(DType::F6E2M3.byte_len(5, Packing::LowFirst), Some(4)); // 30 bits
+    /// assert_eq!(DType::F6E2M3.byte_len(5, Packing::OnePerByte), Some(5));
+    /// assert_eq!(DType::F64.byte_len(usize::MAX, Packing::LowFirst), None);
+    /// ```
+    pub const fn byte_len(self, n: usize, packing: Packing) -> Option<usize> {
+        let bits = self.bits() as usize;
+        if bits >= 8 {
+            n.checked_mul(bits / 8)
+        } else if matches!(packing, Packing::OnePerByte) {
+            Some(n)
+        } else {
+            // 8 elements are exactly `bits` bytes.
+            Some(n / 8 * bits + (n % 8 * bits).div_ceil(8))
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Debug for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no dtype's, see [`DType`]'s `FromStr`.
+///
+/// ```
+/// let error = "float8".parse::<lanecast::DType>().unwrap_err();
+/// assert!(error.to_string().starts_with("no dtype is named \"float8\"; the names are bool, uint2,"));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParseDTypeError {
+    name: String,
+}
+
+impl fmt::Display for ParseDTypeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no dtype is named {:?}; the names are ", self.name)?;
+        for (i, dtype) in DType::ALL.iter().enumerate() {
+            write!(f, "{}{dtype}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ParseDTypeError {}
+
+impl FromStr for DType {
+    type Err = ParseDTypeError;
+
+    /// The dtype of a canonical name, spelt exactly.
+    fn from_str(name: &str) -> Result<Self, ParseDTypeError> {
+        let found = Self::ALL.into_iter().find(|dtype| dtype.name() == name);
+        found.ok_or_else(|| ParseDTypeError { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of the contract, row by row: name, bits, e, m, bias, max, Inf, NaN, −0.
+    #[test]
+    fn format_constants_are_those_of_the_contract() {
+        #[rustfmt::skip]
+        let table = [
+            ("float4_e2m1fn",       4, 2, 1,     1, 6.0,      false, false, true),
+            ("float6_e2m3fn",       6, 2, 3,     1, 7.5,      false, false, true),
+            ("float6_e3m2fn",       6, 3, 2,     3, 28.0,     false, false, true),
+            ("float8_e3m4",         8, 3, 4,     3, 15.5,     true,  true,  true),
+            ("float8_e4m3",         8, 4, 3,     7, 240.0,    true,  true,  true),
+            ("float8_e4m3fn",       8, 4, 3,     7, 448.0,    false, true,  true),
+            ("float8_e4m3fnuz",     8, 4, 3,     8, 240.0,    false, true,  false),
+            ("float8_e4m3b11fnuz",  8, 4, 3,    11, 30.0,     false, true,  false),
+            ("float8_e5m2",         8, 5, 2,    15, 57344.0,  true,  true,  true),
+            ("float8_e5m2fnuz",     8, 5, 2,    16, 57344.0,  false, true,  false),
+            ("float8_e8m0fnu",      8, 8, 0,   127, 2f64.powi(127), false, true, false),
+            ("float16",            16, 5, 10,   15, 65504.0,  true,  true,  true),
+            ("bfloat16",           16, 8, 7,   127, 2f64.powi(128) - 2f64.powi(120), true, true, true),
+            ("float32",            32, 8, 23,  127, f64::from(f32::MAX), true, true, true),
+            ("float64",            64, 11, 52, 1023, f64::MAX, true, true, true),
+        ];
+        for (name, bits, e, m, bias, max, inf, nan, neg_zero) in table {
+            let dtype: DType = name.parse().unwrap();
+            let f = dtype.float_format().unwrap();
+            assert_eq!(dtype.bits(), bits, "{name}");
+            assert_eq!((f.exponent_bits, f.mantissa_bits, f.bias), (e, m, bias), "{name}");
+            assert_eq!(f.max(), max, "{name}");
+            assert_eq!((f.has_inf, f.has_nan, f.has_neg_zero), (inf, nan, neg_zero), "{name}");
+        }
+        assert_eq!(DType::ALL.iter().filter(|t| t.float_format().is_some()).count(), table.len());
+    }
+
+    #[test]
+    fn names_and_codes_round_trip() {
+        for dtype in DType::ALL {
+            assert_eq!(dtype.name().parse(), Ok(dtype));
+            assert_eq!(DType::from_code(dtype.code()), Some(dtype));
+            assert_eq!(format!("{dtype:>20}").trim_start(), dtype.name());
+        }
+        for wrong in ["", "Bool", "float32 ", "f32", "float8_e4m3fnu"] {
+            assert!(wrong.parse::<DType>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn byte_len_never_wraps() {
+        for dtype in DType::ALL {
+            for n in [0, 1, 7, 8, 9, usize::MAX / 16, usize::MAX - 1, usize::MAX] {
+                for packing in [Packing::LowFirst, Packing::OnePerByte, Packing::HighFirst] {
+                    let width =
+                        if packing == Packing::OnePerByte { dtype.bits().max(8) } else { dtype.bits() };
+                    let exact = (n as u128 * u128::from(width)).div_ceil(8);
+                    assert_eq!(
+                        dtype.byte_len(n, packing).map(|b| b as u128),
+                        usize::try_from(exact).ok().map(|b| b as u128),
+                        "{dtype} x {n} {packing:?}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The Rust type of each dtype's elements.
+
+use core::cmp::Ordering;
+use core::fmt;
+
+use bytemuck::{Pod, Zeroable};
+use half::{bf16, f16};
+use num_complex::Complex;
+
+use crate::dtype::{DType, dtypes};
+use crate::kernels::scalar;
+use crate::options::Policy;
+
+/// A Rust type that is the element of a dtype. Sealed: the types are those of the one list.
+///
+/// | dtypes | elements |
+/// |---|---|
+/// | bool, integers of 8 bits and more, float32, float64 | the primitives |
+/// | float16, bfloat16 | [`half::f16`], [`half::bf16`] |
+/// | complex64, complex128 | [`num_complex::Complex`] |
+/// | narrower floats, 2- and 4-bit integers | the newtypes of this crate |
+///
+/// A slice of a type of fewer than 8 bits holds one element per byte; packed data is bytes and a number
+/// of elements, for [`cast_bytes`](crate::cast_bytes) and [`Caster`](crate::Caster).
+///
+/// ```
+/// use lanecast::{DType, Element, F8E5M2};
+///
+/// fn dtype_of<T: Element>(_: &[T]) -> DType {
+///     T::DTYPE
+/// }
+/// assert_eq!(dtype_of(&[F8E5M2::from_f32(1.0)]), DType::F8E5M2);
+/// assert_eq!(dtype_of(&[1i64]), DType::I64);
+/// ```
+pub trait Element: Copy + Send + Sync + 'static + Codes {
+    /// The dtype of which this is the element.
+    ///
+    /// ```
+    /// use lanecast::{DType, Element};
+    /// assert_eq!(<f32 as Element>::DTYPE, DType::F32);
+    /// ```
+    const DTYPE: DType;
+}
+
+pub(crate) mod sealed {
+    /// Element ↔ the codes of its parts (of a real one, the first).
+    pub trait Codes {
+        fn to_codes(self) -> [u64; 2];
+        fn from_codes(codes: [u64; 2]) -> Self;
+    }
+}
+use sealed::Codes;
+
+macro_rules! elements {
+    ($($variant:ident = $code:literal, $name:literal, $element:ty, $kind:expr;)*) => {
+        $(impl Element for $element {
+            const DTYPE: DType = DType::$variant;
+        })*
+    };
+}
+dtypes!(elements);
+
+/// Codes of an element that has one part: how it becomes a code, and how a code becomes it.
+macro_rules! codes {
+    ($($element:ty: $to:expr, $from:expr;)*) => {
+        $(impl Codes for $element {
+            #[inline]
+            fn to_codes(self) -> [u64; 2] {
+                let to: fn($element) -> u64 = $to;
+                [to(self), 0]
+            }
+            #[inline]
+            fn from_codes([code, _]: [u64; 2]) -> Self {
+                let from: fn(u64) -> $element = $from;
+                from(code)
+            }
+        })*
+    };
+}
+codes! {
+    bool: |x| x.into(), |code| code != 0;
+    u8: |x| x.into(), |code| code as Self;
+    i8: |x| (x as u8).into(), |code| code as Self;
+    u16: |x| x.into(), |code| code as Self;
+    i16: |x| (x as u16).into(), |code| code as Self;
+    u32: |x| x.into(), |code| code as Self;
+    i32: |x| (x as u32).into(), |code| code as Self;
+    u64: |x| x, |code| code;
+    i64: |x| x as u64, |code| code as Self;
+    f16: |x| x.to_bits().into(), |code| Self::from_bits(code as u16);
+    bf16: |x| x.to_bits().into(), |code| Self::from_bits(code as u16);
+    f32: |x| x.to_bits().into(), |code| Self::from_bits(code as u32);
+    f64: |x| x.to_bits(), Self::from_bits;
+}
+
+impl<P: Codes> Codes for Complex<P> {
+    #[inline]
+    fn to_codes(self) -> [u64; 2] {
+        [self.re.to_codes()[0], self.im.to_codes()[0]]
+    }
+    #[inline]
+    fn from_codes([re, im]: [u64; 2]) -> Self {
+        Self { re: P::from_codes([re, 0]), im: P::from_codes([im, 0]) }
+    }
+}
+
+/// What the bit-newtypes have in common: a byte, of which the low bits are the code.
+macro_rules! newtype {
+    ($name:ident, $example:literal, $(#[$doc:meta])*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, Pod, Zeroable)]
+        #[repr(transparent)]
+        pub struct $name(u8);
+
+        impl $name {
+            /// The element of a code. Bits above the width are dropped.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").to_bits(), ", $example, ");")]
+            /// ```
+            #[inline]
+            pub const fn from_bits(bits: u8) -> Self {
+                Self(bits & (0xFF >> (8 - Self::DTYPE.bits())))
+            }
+
+            /// The code, in the low bits.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").to_bits(), ", $example, ");")]
+            /// ```
+            #[inline]
+            pub const fn to_bits(self) -> u8 {
+                // Masked here too: a slice that was reinterpreted may have anything above the code.
+                Self::from_bits(self.0).0
+            }
+        }
+
+        codes! { $name: |x| x.to_bits().into(), |code| Self::from_bits(code as u8); }
+    };
+}
+
+macro_rules! float_newtypes {
+    ($($name:ident, $example:literal, $value:literal, $what:literal;)*) => {$(
+        newtype! { $name, $example,
+            #[doc = concat!("A ", $what, ".")]
+            ///
+            /// Compares as a number: NaN is unequal to itself, and −0 equals 0.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("let x = ", stringify!($name), "::from_f32(", stringify!($value), ");")]
+            #[doc = concat!("assert_eq!(x.to_bits(), ", $example, ");")]
+            #[doc = concat!("assert_eq!(format!(\"{x} {x:?}\"), \"", stringify!($value), " ", stringify!($value), "\");")]
+            /// ```
+        }
+
+        impl $name {
+            /// The value. Every one is exact in an f32.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").to_f32(), ", stringify!($value), " as f32);")]
+            /// ```
+            #[inline]
+            pub const fn to_f32(self) -> f32 {
+                let value = scalar::decode(Self::DTYPE, self.to_bits() as u64);
+                f32::from_bits(scalar::encode(DType::F32, value, &Policy::DEFAULT) as u32)
+            }
+
+            /// The nearest element, by the default options. Others: [`convert_with`](crate::convert_with).
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::from_f32(", stringify!($value), ").to_bits(), ", $example, ");")]
+            /// ```
+            #[inline]
+            pub const fn from_f32(x: f32) -> Self {
+                let value = scalar::decode(DType::F32, x.to_bits() as u64);
+                Self(scalar::encode(Self::DTYPE, value, &Policy::DEFAULT) as u8)
+            }
+        }
+
+        impl From<$name> for f32 {
+            fn from(x: $name) -> f32 {
+                x.to_f32()
+            }
+        }
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.to_f32() == other.to_f32()
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                self.to_f32().partial_cmp(&other.to_f32())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.to_f32(), f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.to_f32(), f)
+            }
+        }
+    )*};
+}
+float_newtypes! {
+    F4E2M1, 0x3, 1.5, "float4_e2m1fn: 4 bits, ±6, no Inf, no NaN";
+    F6E2M3, 0xC, 1.5, "float6_e2m3fn: 6 bits, ±7.5, no Inf, no NaN";
+    F6E3M2, 0xE, 1.5, "float6_e3m2fn: 6 bits, ±28, no Inf, no NaN";
+    F8E3M4, 0x38, 1.5, "float8_e3m4: ±15.5, Inf, NaN";
+    F8E4M3, 0x3C, 1.5, "float8_e4m3: ±240, Inf, NaN";
+    F8E4M3FN, 0x3C, 1.5, "float8_e4m3fn: ±448, no Inf, one NaN of each sign";
+    F8E4M3FNUZ, 0x44, 1.5, "float8_e4m3fnuz: ±240, no Inf, one NaN, no −0";
+    F8E4M3B11FNUZ, 0x5C, 1.5, "float8_e4m3b11fnuz: ±30, no Inf, one NaN, no −0";
+    F8E5M2, 0x3E, 1.5, "float8_e5m2: ±57344, Inf, NaN";
+    F8E5M2FNUZ, 0x42, 1.5, "float8_e5m2fnuz: ±57344, no Inf, one NaN, no −0";
+    F8E8M0, 0x7E, 0.5, "float8_e8m0fnu: the powers of two from 2^-127 to 2^127, and NaN";
+}
+
+macro_rules! int_newtypes {
+    ($($name:ident, $primitive:ty, $example:literal, $value:literal, $what:literal;)*) => {$(
+        newtype! { $name, $example,
+            #[doc = concat!("A ", $what, ".")]
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("let x = ", stringify!($name), "::from_bits(", $example, ");")]
+            #[doc = concat!("assert_eq!(format!(\"{x} {x:?}\"), \"", stringify!($value), " ", stringify!($value), "\");")]
+            /// ```
+        }
+
+        impl $name {
+            /// The value.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").value(), ", stringify!($value), ");")]
+            /// ```
+            #[inline]
+            pub const fn value(self) -> $primitive {
+                let unused = 8 - Self::DTYPE.bits();
+                ((self.0 << unused) as $primitive) >> unused
+            }
+        }
+
+        impl From<$name> for $primitive {
+            fn from(x: $name) -> $primitive {
+                x.value()
+            }
+        }
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.value() == other.value()
+            }
+        }
+
+        impl Eq for $name {}
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                self.value().cmp(&other.value())
+            }
+        }
+
+        impl core::hash::Hash for $name {
+            fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+                self.value().hash(state);
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.value(), f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.value(), f)
+            }
+        }
+    )*};
+}
+int_newtypes! {
+    U2, u8, 0x3, 3, "uint2: 0 to 3";
+    I2, i8, 0x3, -1, "int2: −2 to 1";
+    U4, u8, 0xF, 15, "uint4: 0 to 15";
+    I4, i8, 0xF, -1, "int4: −8 to 7";
+}

@@ -1,0 +1,125 @@
+//! The one error type.
+
+use core::fmt;
+
+use crate::dtype::DType;
+use crate::isa::Isa;
+
+/// Which of the two buffers of a cast.
+///
+/// ```
+/// assert_eq!(lanecast::Side::Destination.to_string(), "destination");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Side {
+    /// The one that is read.
+    Source,
+    /// The one that is written.
+    Destination,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Source => "source",
+            Self::Destination => "destination",
+        })
+    }
+}
+
+/// Why a cast could not be done. Nothing was written.
+///
+/// ```
+/// use lanecast::{cast_slice, Error};
+/// let mut out = [0u8; 3];
+/// let error = cast_slice(&[1.0f32, 2.0], &mut out).unwrap_err();
+/// assert_eq!(error, Error::LengthMismatch { source: 2, destination: 3 });
+/// assert_eq!(error.to_string(), "the source has 2 elements and the destination 3; they must have the same number");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two slices of different lengths.
+    LengthMismatch {
+        /// Elements in the source.
+        source: usize,
+        /// Elements in the destination.
+        destination: usize,
+    },
+    /// A buffer that does not have the size that its elements need.
+    BufferSize {
+        /// Which buffer.
+        side: Side,
+        /// The dtype of its elements.
+        dtype: DType,
+        /// How many elements it should hold.
+        elements: usize,
+        /// The bytes that they take.
+        needed: usize,
+        /// The bytes that it has.
+        given: usize,
+    },
+    /// The size of a buffer of so many elements overflows `usize`.
+    SizeOverflow {
+        /// Which buffer.
+        side: Side,
+        /// The dtype of its elements.
+        dtype: DType,
+        /// How many elements.
+        elements: usize,
+    },
+    /// There are no kernels for this instruction set on this machine or in this build.
+    IsaUnavailable {
+        /// The one that was asked for.
+        isa: Isa,
+    },
+    /// The environment variable `LANECAST_ISA` names no instruction set that is available.
+    IsaOverride {
+        /// What it says.
+        value: &'static str,
+    },
+    /// The destination could not be allocated.
+    Allocation {
+        /// The dtype of its elements.
+        dtype: DType,
+        /// How many elements.
+        elements: usize,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::LengthMismatch { source, destination } => write!(
+                f,
+                "the source has {source} elements and the destination {destination}; \
+                 they must have the same number"
+            ),
+            Self::BufferSize { side, dtype, elements, needed, given } => write!(
+                f,
+                "the {side} has {given} bytes; {elements} elements of {dtype} need exactly {needed}"
+            ),
+            Self::SizeOverflow { side, dtype, elements } => {
+                write!(f, "the size of a {side} of {elements} elements of {dtype} overflows usize")
+            }
+            Self::IsaUnavailable { isa } => {
+                write!(f, "{isa} is not available here; ")?;
+                write_available(f)
+            }
+            Self::IsaOverride { value } => {
+                write!(f, "LANECAST_ISA is {value:?}, which is not available here; ")?;
+                write_available(f)
+            }
+            Self::Allocation { dtype, elements } => {
+                write!(f, "no memory for {elements} elements of {dtype}")
+            }
+        }
+    }
+}
+
+fn write_available(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let names: Vec<_> = Isa::available().iter().map(|isa| isa.name()).collect();
+    write!(f, "available: {}", names.join(", "))
+}
+
+impl std::error::Error for Error {}

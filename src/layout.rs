@@ -1,0 +1,66 @@
+//! How elements lie in bytes: packing of the narrow dtypes, byte order of the wide ones.
+
+/// How elements of fewer than 8 bits lie in bytes. Dtypes of 8 bits and more have only one packing.
+///
+/// Pad bits are ignored on input and zero on output.
+///
+/// ```
+/// use lanecast::{cast_bytes, CastOptions, DType, Packing};
+///
+/// let codes = [0x1, 0x2, 0x3];
+/// for (packing, bytes) in [
+///     (Packing::LowFirst, &[0x21, 0x03][..]),
+///     (Packing::OnePerByte, &[0x01, 0x02, 0x03]),
+///     (Packing::HighFirst, &[0x12, 0x30]),
+/// ] {
+///     let mut out = vec![0xFF; DType::U4.byte_len(3, packing).unwrap()];
+///     cast_bytes(&codes, DType::U8, &mut out, DType::U4, 3, &CastOptions::new().dst_packing(packing))?;
+///     assert_eq!(out, bytes);
+/// }
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Packing {
+    /// One bit stream over the buffer, from the low bits of each byte up: element `i` of width `w`
+    /// is the bits `i*w .. (i+1)*w`. The layout of ONNX, PyTorch and the OCP formats.
+    LowFirst = 0,
+    /// One element in the low bits of each byte. The layout of ml_dtypes.
+    OnePerByte = 1,
+    /// One bit stream, from the high bits of each byte down: of two 4-bit elements the first is the
+    /// high nibble.
+    HighFirst = 2,
+}
+
+/// The order of the bytes of an element (of a part of it, for the complex dtypes).
+///
+/// ```
+/// use lanecast::{cast_bytes, ByteOrder, CastOptions, DType};
+///
+/// let mut out = [0u8; 4];
+/// let to_big = CastOptions::new().dst_order(ByteOrder::Big);
+/// cast_bytes(&1f64.to_ne_bytes(), DType::F64, &mut out, DType::F32, 1, &to_big)?;
+/// assert_eq!(out, 1f32.to_be_bytes());
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum ByteOrder {
+    /// That of the machine.
+    Native = 0,
+    /// The low byte first.
+    Little = 1,
+    /// The high byte first.
+    Big = 2,
+}
+
+impl ByteOrder {
+    /// Must the bytes of an element be reversed on this machine?
+    pub(crate) const fn is_swapped(self) -> bool {
+        match self {
+            Self::Native => false,
+            Self::Little => cfg!(target_endian = "big"),
+            Self::Big => cfg!(target_endian = "little"),
+        }
+    }
+}

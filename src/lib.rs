@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_code)]
+
+mod cast;
+mod dtype;
+mod element;
+mod error;
+mod isa;
+mod layout;
+mod options;
+mod route;
+
+#[allow(unsafe_code, reason = "the one directory of kernels; its mod.rs has the rules")]
+#[path = "../kernels/mod.rs"]
+mod kernels;
+
+pub use cast::{
+    Caster, cast_bytes, cast_slice, cast_slice_uninit, cast_slice_with, cast_vec, cast_vec_with, convert,
+    convert_with,
+};
+pub use dtype::{DType, FloatFormat, IntFormat, Kind, ParseDTypeError};
+pub use element::{
+    Element, F4E2M1, F6E2M3, F6E3M2, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ,
+    F8E8M0, I2, I4, U2, U4,
+};
+pub use error::{Error, Side};
+pub use half::{bf16, f16};
+pub use isa::{Isa, ParseIsaError};
+pub use layout::{ByteOrder, Packing};
+pub use num_complex::Complex;
+pub use options::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};

@@ -1,0 +1,532 @@
+//! Everything a caller may choose about a cast, and the named profiles.
+
+use crate::dtype::{DType, Kind};
+use crate::isa::Isa;
+use crate::layout::{ByteOrder, Packing};
+
+/// Which neighbour a value between two representable ones becomes.
+///
+/// ```
+/// use lanecast::{convert_with, CastOptions, Rounding};
+/// let round = |mode| convert_with::<f64, i32>(-2.5, &CastOptions::new().int_rounding(mode));
+/// assert_eq!(Rounding::ALL.map(round), [-2, -3, -2, -2, -3]);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Rounding {
+    /// The nearer one; of two equally near, the one with the even code.
+    NearestEven = 0,
+    /// The nearer one; of two equally near, the one away from zero.
+    NearestAway = 1,
+    /// The one nearer to zero.
+    TowardZero = 2,
+    /// The larger one.
+    Up = 3,
+    /// The smaller one.
+    Down = 4,
+}
+
+impl Rounding {
+    /// Every mode, in the order of the codes.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::Rounding::ALL[2], lanecast::Rounding::TowardZero);
+    /// ```
+    pub const ALL: [Self; 5] = [Self::NearestEven, Self::NearestAway, Self::TowardZero, Self::Up, Self::Down];
+}
+
+/// What becomes of an integer that the target cannot hold.
+///
+/// ```
+/// use lanecast::{convert_with, CastOptions, Overflow};
+/// let cast = |overflow| convert_with::<i16, i8>(200, &CastOptions::new().int_to_int(overflow));
+/// assert_eq!([Overflow::Saturate, Overflow::Wrap].map(cast), [127, -56]);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Overflow {
+    /// The nearest value that the target holds.
+    Saturate = 0,
+    /// The low bits, in two's complement.
+    Wrap = 1,
+}
+
+/// Which floats of 8 bits or fewer saturate: there, overflow and ±Inf give ±max. In the others they give
+/// ±Inf where the format has it, and NaN where it does not. (float4 and float6 have neither, and always
+/// saturate.)
+///
+/// ```
+/// use lanecast::{convert_with, CastOptions, Saturation, F8E4M3FN, F8E5M2};
+/// let cast = |saturation| {
+///     let options = CastOptions::new().saturation(saturation);
+///     (convert_with::<f32, F8E4M3FN>(1e9, &options).to_f32(), convert_with::<f32, F8E5M2>(1e9, &options).to_f32())
+/// };
+/// assert_eq!(cast(Saturation::Always), (448.0, 57344.0));
+/// assert_eq!(cast(Saturation::FnOnly), (448.0, f32::INFINITY));
+/// assert_eq!(cast(Saturation::UnlessInf), (448.0, f32::INFINITY));
+/// assert!(cast(Saturation::Never).0.is_nan());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Saturation {
+    /// None of them.
+    Never = 0,
+    /// All of them (ONNX, OCP).
+    Always = 1,
+    /// float8_e4m3fn alone (PyTorch).
+    FnOnly = 2,
+    /// Those that have no Inf (Zarr).
+    UnlessInf = 3,
+}
+
+/// What a NaN becomes in float4 and float6, which have none. The NaN's sign plays no part.
+///
+/// ```
+/// use lanecast::{convert_with, CastOptions, NanToFinite, F4E2M1};
+/// let cast = |to| convert_with::<f32, F4E2M1>(f32::NAN, &CastOptions::new().nan_to_finite(to)).to_bits();
+/// assert_eq!([NanToFinite::NegZero, NanToFinite::Max, NanToFinite::Zero].map(cast), [0x8, 0x7, 0x0]);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum NanToFinite {
+    /// −0 (ml_dtypes, current ONNX).
+    NegZero = 0,
+    /// The largest finite value, positive (PTX, ONNX before 1.19).
+    Max = 1,
+    /// +0.
+    Zero = 2,
+}
+
+/// How a value between two powers of two becomes a float8_e8m0fnu, which holds nothing else.
+///
+/// ```
+/// use lanecast::{convert_with, CastOptions, E8m0Rounding, F8E8M0};
+/// let cast = |mode| convert_with::<f32, F8E8M0>(1.25, &CastOptions::new().e8m0_rounding(mode)).to_f32();
+/// assert_eq!([E8m0Rounding::Up, E8m0Rounding::Down, E8m0Rounding::Nearest].map(cast), [2.0, 1.0, 1.0]);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum E8m0Rounding {
+    /// The larger power.
+    Up = 0,
+    /// The smaller power.
+    Down = 1,
+    /// The nearer power; 1.5 times a power goes up.
+    Nearest = 2,
+}
+
+/// Everything a caller may choose about a cast. `Copy`, and every method is `const`.
+///
+/// The fields can be read; the methods of the same names set them. Options that do not concern a
+/// pair of dtypes are ignored there.
+///
+/// ```
+/// use lanecast::{convert, convert_with, CastOptions, Saturation, F8E4M3FN};
+///
+/// const TO_NAN: CastOptions = CastOptions::new().saturate(false);
+/// assert_eq!(convert::<f32, F8E4M3FN>(1e6).to_f32(), 448.0);
+/// assert!(convert_with::<f32, F8E4M3FN>(1e6, &TO_NAN).to_f32().is_nan());
+/// assert_eq!(TO_NAN.saturation, Saturation::Never);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct CastOptions {
+    /// Rounding to a float (not to float8_e8m0fnu). Default: nearest, ties to even.
+    pub rounding: Rounding,
+    /// Rounding of a float to an integer. Default: toward zero.
+    pub int_rounding: Rounding,
+    /// Which floats of 8 bits or fewer saturate. Default: all of them.
+    pub saturation: Saturation,
+    /// A float beyond the range of an integer. Default: saturate. NaN gives 0 either way.
+    pub float_to_int: Overflow,
+    /// An integer beyond the range of an integer. Default: wrap.
+    pub int_to_int: Overflow,
+    /// A NaN to float4 or float6. Default: −0.
+    pub nan_to_finite: NanToFinite,
+    /// Rounding to float8_e8m0fnu. Default: up.
+    pub e8m0_rounding: E8m0Rounding,
+    /// The instruction set to run on. Default: None, which is [`Isa::best`].
+    pub isa: Option<Isa>,
+    /// How a source of fewer than 8 bits an element is packed. Default: low bits first.
+    pub src_packing: Packing,
+    /// How a destination of fewer than 8 bits an element is packed. Default: low bits first.
+    pub dst_packing: Packing,
+    /// The byte order of the source. Default: native.
+    pub src_order: ByteOrder,
+    /// The byte order of the destination. Default: native.
+    pub dst_order: ByteOrder,
+    /// Rounding of a float to a 2- or 4-bit integer. Default: None, which is `int_rounding`.
+    pub narrow_int_rounding: Option<Rounding>,
+    /// A float beyond the range of a 2- or 4-bit integer. Default: None, which is `float_to_int`.
+    pub narrow_float_to_int: Option<Overflow>,
+}
+
+impl Default for CastOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CastOptions {
+    /// The defaults: ONNX where ONNX defines the result, Rust's `as` where it does not.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Rounding};
+    /// assert_eq!(CastOptions::new().rounding, Rounding::NearestEven);
+    /// assert_eq!(CastOptions::new(), CastOptions::default());
+    /// ```
+    pub const fn new() -> Self {
+        Self {
+            rounding: Rounding::NearestEven,
+            int_rounding: Rounding::TowardZero,
+            saturation: Saturation::Always,
+            float_to_int: Overflow::Saturate,
+            int_to_int: Overflow::Wrap,
+            nan_to_finite: NanToFinite::NegZero,
+            e8m0_rounding: E8m0Rounding::Up,
+            isa: None,
+            src_packing: Packing::LowFirst,
+            dst_packing: Packing::LowFirst,
+            src_order: ByteOrder::Native,
+            dst_order: ByteOrder::Native,
+            narrow_int_rounding: None,
+            narrow_float_to_int: None,
+        }
+    }
+
+    /// Sets the rounding to floats.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, Rounding};
+    /// let up = CastOptions::new().rounding(Rounding::Up);
+    /// assert_eq!(convert_with::<f64, f32>(0.1, &up), 0.1f32); // 0.1f32 lies above 0.1
+    /// assert_eq!(convert_with::<f64, f32>(1.0 + 1e-12, &up), 1.0 + f32::EPSILON);
+    /// ```
+    pub const fn rounding(self, rounding: Rounding) -> Self {
+        Self { rounding, ..self }
+    }
+
+    /// Sets the rounding of floats to integers.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, Rounding};
+    /// let nearest = CastOptions::new().int_rounding(Rounding::NearestEven);
+    /// assert_eq!(convert_with::<f32, u8>(2.5, &nearest), 2);
+    /// ```
+    pub const fn int_rounding(self, int_rounding: Rounding) -> Self {
+        Self { int_rounding, ..self }
+    }
+
+    /// Sets whether floats of 8 bits or fewer saturate: all of them, or none.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, F8E5M2};
+    /// let inf = CastOptions::new().saturate(false);
+    /// assert_eq!(convert_with::<f32, F8E5M2>(1e9, &inf).to_f32(), f32::INFINITY);
+    /// ```
+    pub const fn saturate(self, saturate: bool) -> Self {
+        self.saturation(if saturate { Saturation::Always } else { Saturation::Never })
+    }
+
+    /// Sets which floats of 8 bits or fewer saturate.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, Saturation, F8E5M2};
+    /// let options = CastOptions::new().saturation(Saturation::UnlessInf);
+    /// assert_eq!(convert_with::<f32, F8E5M2>(1e9, &options).to_f32(), f32::INFINITY);
+    /// ```
+    pub const fn saturation(self, saturation: Saturation) -> Self {
+        Self { saturation, ..self }
+    }
+
+    /// Sets what a float beyond the range of an integer gives.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, Overflow};
+    /// let wrap = CastOptions::new().float_to_int(Overflow::Wrap);
+    /// assert_eq!(convert_with::<f32, u8>(257.9, &wrap), 1);
+    /// ```
+    pub const fn float_to_int(self, float_to_int: Overflow) -> Self {
+        Self { float_to_int, ..self }
+    }
+
+    /// Sets what an integer beyond the range of an integer gives.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, Overflow};
+    /// let saturate = CastOptions::new().int_to_int(Overflow::Saturate);
+    /// assert_eq!(convert_with::<i32, u8>(-1, &saturate), 0);
+    /// ```
+    pub const fn int_to_int(self, int_to_int: Overflow) -> Self {
+        Self { int_to_int, ..self }
+    }
+
+    /// Sets what a NaN gives in float4 and float6.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, NanToFinite, F6E2M3};
+    /// let max = CastOptions::new().nan_to_finite(NanToFinite::Max);
+    /// assert_eq!(convert_with::<f32, F6E2M3>(f32::NAN, &max).to_f32(), 7.5);
+    /// ```
+    pub const fn nan_to_finite(self, nan_to_finite: NanToFinite) -> Self {
+        Self { nan_to_finite, ..self }
+    }
+
+    /// Sets the rounding to float8_e8m0fnu.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, E8m0Rounding, F8E8M0};
+    /// let nearest = CastOptions::new().e8m0_rounding(E8m0Rounding::Nearest);
+    /// assert_eq!(convert_with::<f32, F8E8M0>(3.0, &nearest).to_f32(), 4.0);
+    /// ```
+    pub const fn e8m0_rounding(self, e8m0_rounding: E8m0Rounding) -> Self {
+        Self { e8m0_rounding, ..self }
+    }
+
+    /// Sets the instruction set to run on. One that is missing here is an error of
+    /// [`Caster::new`](crate::Caster::new).
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType, Isa};
+    /// let caster = Caster::new(DType::F32, DType::F16, &CastOptions::new().isa(Isa::Scalar))?;
+    /// assert_eq!(caster.isa(), Isa::Scalar);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn isa(self, isa: Isa) -> Self {
+        Self { isa: Some(isa), ..self }
+    }
+
+    /// Sets how a source of fewer than 8 bits an element is packed.
+    ///
+    /// ```
+    /// use lanecast::{cast_bytes, CastOptions, DType, Packing};
+    /// let high = CastOptions::new().src_packing(Packing::HighFirst);
+    /// let mut out = [0u8; 2];
+    /// cast_bytes(&[0x12], DType::U4, &mut out, DType::U8, 2, &high)?;
+    /// assert_eq!(out, [1, 2]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn src_packing(self, src_packing: Packing) -> Self {
+        Self { src_packing, ..self }
+    }
+
+    /// Sets how a destination of fewer than 8 bits an element is packed.
+    ///
+    /// ```
+    /// use lanecast::{cast_bytes, CastOptions, DType, Packing};
+    /// let single = CastOptions::new().dst_packing(Packing::OnePerByte);
+    /// let mut out = [0u8; 2];
+    /// cast_bytes(&[1, 2], DType::U8, &mut out, DType::U4, 2, &single)?;
+    /// assert_eq!(out, [1, 2]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn dst_packing(self, dst_packing: Packing) -> Self {
+        Self { dst_packing, ..self }
+    }
+
+    /// Sets the byte order of the source.
+    ///
+    /// ```
+    /// use lanecast::{cast_bytes, ByteOrder, CastOptions, DType};
+    /// let mut out = [0u8];
+    /// let big = CastOptions::new().src_order(ByteOrder::Big);
+    /// cast_bytes(&[0, 7], DType::U16, &mut out, DType::U8, 1, &big)?;
+    /// assert_eq!(out, [7]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn src_order(self, src_order: ByteOrder) -> Self {
+        Self { src_order, ..self }
+    }
+
+    /// Sets the byte order of the destination.
+    ///
+    /// ```
+    /// use lanecast::{cast_bytes, ByteOrder, CastOptions, DType};
+    /// let mut out = [0u8; 2];
+    /// let big = CastOptions::new().dst_order(ByteOrder::Big);
+    /// cast_bytes(&[7], DType::U8, &mut out, DType::U16, 1, &big)?;
+    /// assert_eq!(out, [0, 7]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn dst_order(self, dst_order: ByteOrder) -> Self {
+        Self { dst_order, ..self }
+    }
+
+    /// Sets the rounding of floats to 2- and 4-bit integers alone.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, Rounding, I4};
+    /// let up = CastOptions::new().narrow_int_rounding(Rounding::Up);
+    /// assert_eq!(convert_with::<f32, I4>(1.5, &up).value(), 2);
+    /// assert_eq!(convert_with::<f32, i8>(1.5, &up), 1);
+    /// ```
+    pub const fn narrow_int_rounding(self, rounding: Rounding) -> Self {
+        Self { narrow_int_rounding: Some(rounding), ..self }
+    }
+
+    /// Sets what a float beyond the range of a 2- or 4-bit integer gives.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, Overflow, U4};
+    /// let wrap = CastOptions::new().narrow_float_to_int(Overflow::Wrap);
+    /// assert_eq!(convert_with::<f32, U4>(17.0, &wrap).value(), 1);
+    /// assert_eq!(convert_with::<f32, u8>(257.0, &wrap), 255);
+    /// ```
+    pub const fn narrow_float_to_int(self, overflow: Overflow) -> Self {
+        Self { narrow_float_to_int: Some(overflow), ..self }
+    }
+
+    /// What the ONNX operator `Cast` does: the defaults, but floats round to the nearest even 2- or
+    /// 4-bit integer and wrap there.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, I4};
+    /// assert_eq!(convert_with::<f32, I4>(8.0, &CastOptions::onnx()).value(), -8);
+    /// assert_eq!(convert_with::<f32, I4>(1.5, &CastOptions::onnx()).value(), 2);
+    /// ```
+    pub const fn onnx() -> Self {
+        Self::new().narrow_int_rounding(Rounding::NearestEven).narrow_float_to_int(Overflow::Wrap)
+    }
+
+    /// What NumPy's `astype` does. A float beyond the range of an integer, which is undefined there,
+    /// saturates.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions};
+    /// assert_eq!(convert_with::<i16, i8>(200, &CastOptions::numpy()), -56);
+    /// ```
+    pub const fn numpy() -> Self {
+        Self::new()
+    }
+
+    /// What ml_dtypes' `astype` does: floats of 8 bits and fewer do not saturate, 2- and 4-bit
+    /// integers truncate and wrap, and float8_e8m0fnu takes the nearest power and makes zero and
+    /// negatives NaN.
+    ///
+    /// ml_dtypes also stores 2-, 4- and 6-bit elements [one per byte](Packing::OnePerByte); a profile
+    /// says what the values are, so packing stays what the caller sets.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, F8E4M3FN, F8E8M0};
+    /// assert!(convert_with::<f32, F8E4M3FN>(465.0, &CastOptions::ml_dtypes()).to_f32().is_nan());
+    /// assert!(convert_with::<f32, F8E8M0>(0.0, &CastOptions::ml_dtypes()).to_f32().is_nan());
+    /// ```
+    pub const fn ml_dtypes() -> Self {
+        Self::new().saturate(false).narrow_float_to_int(Overflow::Wrap).e8m0_rounding(E8m0Rounding::Nearest)
+    }
+
+    /// What PyTorch's `to` does on the CPU: float8_e4m3fn saturates, float8_e5m2 overflows to Inf and the
+    /// fnuz formats to NaN; float8_e8m0fnu takes the nearest power.
+    ///
+    /// A float beyond the range of an integer, which is undefined there, saturates. In float8_e8m0fnu,
+    /// zero and negatives are NaN, where PyTorch gives the smallest power and drops the sign.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, F8E4M3FN, F8E5M2};
+    /// assert_eq!(convert_with::<f32, F8E4M3FN>(f32::INFINITY, &CastOptions::torch()).to_f32(), 448.0);
+    /// assert_eq!(convert_with::<f32, F8E5M2>(1e6, &CastOptions::torch()).to_f32(), f32::INFINITY);
+    /// ```
+    pub const fn torch() -> Self {
+        Self::new().saturation(Saturation::FnOnly).e8m0_rounding(E8m0Rounding::Nearest)
+    }
+
+    /// What Rust's `as` does, for the pairs of dtypes it knows.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions};
+    /// assert_eq!(convert_with::<f32, u8>(-1.5, &CastOptions::rust_as()), -1.5f32 as u8);
+    /// assert_eq!(convert_with::<i32, u8>(-1, &CastOptions::rust_as()), -1i32 as u8);
+    /// ```
+    pub const fn rust_as() -> Self {
+        Self::new()
+    }
+
+    /// What the Zarr codec `cast_value` does with its `rounding` and its `out_of_range` (`clamp` is
+    /// [`Overflow::Saturate`]; `wrap` is for integers only). A finite value that is too large for a float
+    /// becomes ±Inf where there is one, ±max where there is not.
+    ///
+    /// What Zarr calls an error (no `out_of_range`; NaN or Inf to an integer) is not one here.
+    ///
+    /// ```
+    /// use lanecast::{convert_with, CastOptions, Overflow, Rounding, F8E4M3FN, F8E5M2};
+    /// let zarr = CastOptions::zarr(Rounding::NearestAway, Overflow::Saturate);
+    /// assert_eq!(convert_with::<f32, i8>(-2.5, &zarr), -3);
+    /// assert_eq!(convert_with::<i32, u8>(256, &zarr), 255);
+    /// assert_eq!(convert_with::<f32, F8E5M2>(1e9, &zarr).to_f32(), f32::INFINITY);
+    /// assert_eq!(convert_with::<f32, F8E4M3FN>(1e9, &zarr).to_f32(), 448.0);
+    /// ```
+    pub const fn zarr(rounding: Rounding, out_of_range: Overflow) -> Self {
+        Self::new()
+            .rounding(rounding)
+            .int_rounding(rounding)
+            .float_to_int(out_of_range)
+            .int_to_int(out_of_range)
+            .saturation(Saturation::UnlessInf)
+    }
+
+    /// What of these options decides the values of one pair. The rest is as in [`Policy::DEFAULT`],
+    /// so two options that cannot be told apart on a pair have the same policy there.
+    pub(crate) const fn policy(&self, from: DType, to: DType) -> Policy {
+        let mut policy = Policy::DEFAULT;
+        match (from.kind(), to.kind()) {
+            (_, Kind::Bool) => {}
+            (Kind::Bool | Kind::Int(_), Kind::Int(_)) => policy.overflow = self.int_to_int,
+            (Kind::Float(_) | Kind::Complex(_), Kind::Int(format)) => {
+                policy.rounding = self.int_rounding;
+                policy.overflow = self.float_to_int;
+                if format.bits < 8 {
+                    if let Some(rounding) = self.narrow_int_rounding {
+                        policy.rounding = rounding;
+                    }
+                    if let Some(overflow) = self.narrow_float_to_int {
+                        policy.overflow = overflow;
+                    }
+                }
+            }
+            (_, Kind::Float(format)) => {
+                if !format.has_sign {
+                    policy.e8m0_rounding = self.e8m0_rounding;
+                } else {
+                    policy.rounding = self.rounding;
+                }
+                if !format.has_nan {
+                    policy.nan_to_finite = self.nan_to_finite;
+                } else if format.bits() <= 8 {
+                    policy.saturate = match self.saturation {
+                        Saturation::Never => false,
+                        Saturation::Always => true,
+                        Saturation::FnOnly => matches!(to, DType::F8E4M3FN),
+                        Saturation::UnlessInf => !format.has_inf,
+                    };
+                }
+            }
+            (_, Kind::Complex(_)) => policy.rounding = self.rounding,
+        }
+        policy
+    }
+}
+
+/// The options as a kernel needs them: what decides the values of one pair, and nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Policy {
+    /// To a float other than e8m0, or from a float to an integer.
+    pub(crate) rounding: Rounding,
+    /// To an integer.
+    pub(crate) overflow: Overflow,
+    /// To a float of 8 bits or fewer.
+    pub(crate) saturate: bool,
+    /// To a float without NaN.
+    pub(crate) nan_to_finite: NanToFinite,
+    /// To e8m0.
+    pub(crate) e8m0_rounding: E8m0Rounding,
+}
+
+impl Policy {
+    pub(crate) const DEFAULT: Self = Self {
+        rounding: Rounding::NearestEven,
+        overflow: Overflow::Wrap,
+        saturate: true,
+        nan_to_finite: NanToFinite::NegZero,
+        e8m0_rounding: E8m0Rounding::Up,
+    };
+}

@@ -1,0 +1,170 @@
+//! What a cast of one pair under some options is: a value that says *what* to do and knows no
+//! instruction set. `kernels/` knows *how*.
+
+use crate::dtype::DType;
+use crate::layout::{ByteOrder, Packing};
+use crate::options::{CastOptions, Policy};
+
+/// One resolved cast.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub(crate) work: Work,
+    pub(crate) parts: Parts,
+    /// The dtype of a part of the source (of the source itself, if it is real).
+    pub(crate) from: DType,
+    /// The dtype of a part of the destination.
+    pub(crate) to: DType,
+    pub(crate) policy: Policy,
+    pub(crate) src: Layout,
+    pub(crate) dst: Layout,
+}
+
+/// What happens to a part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// The bytes are copied; at most the pad bits of the last one change.
+    Copy,
+    /// The code is kept, but lies differently in memory.
+    Keep,
+    /// The value is kept as well as the target can.
+    Convert,
+}
+
+/// Which parts of a source element make which parts of a destination element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Parts {
+    /// Real to real.
+    One,
+    /// Complex to complex: part by part.
+    Two,
+    /// Complex to real: the real part alone.
+    Real,
+    /// Complex to bool: true if either part is.
+    Either,
+    /// Real to complex: the imaginary part is +0.
+    Extend,
+}
+
+/// How the parts of a buffer lie in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Layout {
+    /// Width of the code of a part.
+    pub(crate) bits: u32,
+    /// Parts in an element.
+    pub(crate) parts: usize,
+    /// Meant only for `bits < 8`; [`Packing::OnePerByte`] for wider ones.
+    pub(crate) packing: Packing,
+    /// The bytes of each part are in the other order than this machine's. False for single bytes.
+    pub(crate) swapped: bool,
+}
+
+impl Layout {
+    const fn new(dtype: DType, packing: Packing, order: ByteOrder) -> Self {
+        let bits = dtype.part().bits();
+        Self {
+            bits,
+            parts: (dtype.bits() / bits) as usize,
+            packing: if bits < 8 { packing } else { Packing::OnePerByte },
+            swapped: bits > 8 && order.is_swapped(),
+        }
+    }
+
+    const fn same(self, other: Self) -> bool {
+        // Fields, because `PartialEq` is not const.
+        self.bits == other.bits
+            && self.parts == other.parts
+            && self.packing as u8 == other.packing as u8
+            && self.swapped == other.swapped
+    }
+}
+
+/// The cast of `from` to `to` under `options`.
+pub(crate) const fn route(from: DType, to: DType, options: &CastOptions) -> Route {
+    let src = Layout::new(from, options.src_packing, options.src_order);
+    let dst = Layout::new(to, options.dst_packing, options.dst_order);
+    let parts = match (src.parts, dst.parts) {
+        (1, 1) => Parts::One,
+        (1, _) => Parts::Extend,
+        (_, 1) if matches!(to, DType::Bool) => Parts::Either,
+        (_, 1) => Parts::Real,
+        _ => Parts::Two,
+    };
+    // A bool is normalised even by the identity.
+    let keeps_codes = from.part() as u8 == to.part() as u8 && !matches!(from, DType::Bool);
+    // One narrow element per byte has dirty high bits on input, which a copy would keep.
+    let has_gaps = src.bits < 8 && matches!(src.packing, Packing::OnePerByte);
+    let work = if !keeps_codes {
+        Work::Convert
+    } else if src.same(dst) && !has_gaps {
+        Work::Copy
+    } else {
+        Work::Keep
+    };
+    Route { work, parts, from: from.part(), to: to.part(), policy: options.policy(from, to), src, dst }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(from: DType, to: DType) -> (Work, Parts) {
+        let route = route(from, to, &CastOptions::new());
+        (route.work, route.parts)
+    }
+
+    #[test]
+    fn every_pair_has_the_route_of_its_class() {
+        use DType::*;
+        for from in DType::ALL {
+            for to in DType::ALL {
+                let (work, parts) = shape(from, to);
+                let complex = |t| matches!(t, C64 | C128);
+                let keeps = from.part() == to.part() && from != Bool;
+                assert_eq!(work != Work::Convert, keeps, "{from} -> {to}");
+                assert_eq!(work == Work::Copy, from == to && from != Bool, "{from} -> {to}");
+                let expected = match (complex(from), complex(to)) {
+                    (false, false) => Parts::One,
+                    (false, true) => Parts::Extend,
+                    (true, false) if to == Bool => Parts::Either,
+                    (true, false) => Parts::Real,
+                    (true, true) => Parts::Two,
+                };
+                assert_eq!(parts, expected, "{from} -> {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_layout_is_never_a_plain_copy() {
+        let big_or_little = if cfg!(target_endian = "big") { ByteOrder::Little } else { ByteOrder::Big };
+        let swapped = CastOptions::new().src_order(big_or_little);
+        assert_eq!(route(DType::F32, DType::F32, &swapped).work, Work::Keep);
+        assert_eq!(route(DType::I8, DType::I8, &swapped).work, Work::Copy);
+        let single = CastOptions::new().src_packing(Packing::OnePerByte);
+        assert_eq!(route(DType::I4, DType::I4, &single).work, Work::Keep);
+        let both = single.dst_packing(Packing::OnePerByte);
+        assert_eq!(route(DType::I4, DType::I4, &both).work, Work::Keep);
+        assert_eq!(route(DType::I8, DType::I8, &both).work, Work::Copy);
+    }
+
+    #[test]
+    fn options_that_do_not_concern_a_pair_do_not_change_its_policy() {
+        use crate::options::{E8m0Rounding, NanToFinite, Overflow, Rounding};
+        let odd = CastOptions::new()
+            .rounding(Rounding::Up)
+            .int_rounding(Rounding::Down)
+            .saturate(false)
+            .float_to_int(Overflow::Wrap)
+            .nan_to_finite(NanToFinite::Max)
+            .e8m0_rounding(E8m0Rounding::Nearest)
+            .narrow_int_rounding(Rounding::Up);
+        let default = CastOptions::new();
+        for (from, to) in [(DType::I16, DType::I8), (DType::F32, DType::Bool), (DType::Bool, DType::Bool)] {
+            assert_eq!(odd.policy(from, to), default.policy(from, to), "{from} -> {to}");
+        }
+        assert_eq!(odd.policy(DType::F32, DType::F8E8M0).rounding, Rounding::NearestEven);
+        assert!(odd.policy(DType::F32, DType::F16).saturate);
+        assert!(odd.policy(DType::F32, DType::F4E2M1).saturate);
+        assert_eq!(odd.policy(DType::F32, DType::F8E5M2).nan_to_finite, NanToFinite::NegZero);
+    }
+}

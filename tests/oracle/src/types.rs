@@ -1,0 +1,427 @@
+//! The dtypes and what their codes mean, written down from the table of the contract.
+
+use crate::exact::{Dyadic, Rounding};
+
+/// A dtype. The order is that of the discriminants of the contract.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Type {
+    Bool,
+    U2,
+    I2,
+    U4,
+    I4,
+    U8,
+    I8,
+    U16,
+    I16,
+    U32,
+    I32,
+    U64,
+    I64,
+    E2M1FN,
+    E2M3FN,
+    E3M2FN,
+    E3M4,
+    E4M3,
+    E4M3FN,
+    E4M3FNUZ,
+    E4M3B11FNUZ,
+    E5M2,
+    E5M2FNUZ,
+    E8M0FNU,
+    F16,
+    BF16,
+    F32,
+    F64,
+    C64,
+    C128,
+}
+
+use Type::*;
+
+impl Type {
+    pub const ALL: [Type; 30] = [
+        Bool,
+        U2,
+        I2,
+        U4,
+        I4,
+        U8,
+        I8,
+        U16,
+        I16,
+        U32,
+        I32,
+        U64,
+        I64,
+        E2M1FN,
+        E2M3FN,
+        E3M2FN,
+        E3M4,
+        E4M3,
+        E4M3FN,
+        E4M3FNUZ,
+        E4M3B11FNUZ,
+        E5M2,
+        E5M2FNUZ,
+        E8M0FNU,
+        F16,
+        BF16,
+        F32,
+        F64,
+        C64,
+        C128,
+    ];
+
+    /// The dtype of a canonical name.
+    pub fn from_name(name: &str) -> Option<Type> {
+        Type::ALL.into_iter().find(|t| t.name() == name)
+    }
+
+    /// The canonical name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bool => "bool",
+            U2 => "uint2",
+            I2 => "int2",
+            U4 => "uint4",
+            I4 => "int4",
+            U8 => "uint8",
+            I8 => "int8",
+            U16 => "uint16",
+            I16 => "int16",
+            U32 => "uint32",
+            I32 => "int32",
+            U64 => "uint64",
+            I64 => "int64",
+            E2M1FN => "float4_e2m1fn",
+            E2M3FN => "float6_e2m3fn",
+            E3M2FN => "float6_e3m2fn",
+            E3M4 => "float8_e3m4",
+            E4M3 => "float8_e4m3",
+            E4M3FN => "float8_e4m3fn",
+            E4M3FNUZ => "float8_e4m3fnuz",
+            E4M3B11FNUZ => "float8_e4m3b11fnuz",
+            E5M2 => "float8_e5m2",
+            E5M2FNUZ => "float8_e5m2fnuz",
+            E8M0FNU => "float8_e8m0fnu",
+            F16 => "float16",
+            BF16 => "bfloat16",
+            F32 => "float32",
+            F64 => "float64",
+            C64 => "complex64",
+            C128 => "complex128",
+        }
+    }
+
+    /// The number of bits of an element.
+    pub fn bits(self) -> u32 {
+        match self {
+            U2 | I2 => 2,
+            U4 | I4 | E2M1FN => 4,
+            E2M3FN | E3M2FN => 6,
+            Bool | U8 | I8 => 8,
+            E3M4 | E4M3 | E4M3FN | E4M3FNUZ | E4M3B11FNUZ | E5M2 | E5M2FNUZ | E8M0FNU => 8,
+            U16 | I16 | F16 | BF16 => 16,
+            U32 | I32 | F32 => 32,
+            U64 | I64 | F64 | C64 => 64,
+            C128 => 128,
+        }
+    }
+
+    /// A real floating-point dtype, `float8_e8m0fnu` included.
+    pub fn is_float(self) -> bool {
+        self == E8M0FNU || self.format().is_some()
+    }
+
+    /// A signed or unsigned integer; not bool.
+    pub fn is_integer(self) -> bool {
+        self.is_unsigned_integer() || self.is_signed_integer()
+    }
+
+    pub fn is_unsigned_integer(self) -> bool {
+        matches!(self, U2 | U4 | U8 | U16 | U32 | U64)
+    }
+
+    pub fn is_signed_integer(self) -> bool {
+        matches!(self, I2 | I4 | I8 | I16 | I32 | I64)
+    }
+
+    pub fn is_complex(self) -> bool {
+        matches!(self, C64 | C128)
+    }
+
+    /// The dtype of the parts of a complex dtype; any other dtype itself.
+    pub fn part(self) -> Type {
+        match self {
+            C64 => F32,
+            C128 => F64,
+            other => other,
+        }
+    }
+
+    /// Whether the code is a NaN (complex: either part is one).
+    pub fn is_nan_code(self, code: u128) -> bool {
+        let code = low_bits(code, self.bits());
+        if self.is_complex() {
+            let half = self.bits() / 2;
+            return self.part().is_nan_code(code) || self.part().is_nan_code(code >> half);
+        }
+        self.is_float() && matches!(Number::decode(self, code), Number::Nan { .. })
+    }
+
+    /// Sign, exponent and mantissa layout; `None` for what is not a sign-exponent-mantissa float.
+    pub(crate) fn format(self) -> Option<Format> {
+        let format = |exponent_bits, mantissa_bits, bias, specials| {
+            Some(Format {
+                exponent_bits,
+                mantissa_bits,
+                bias,
+                specials,
+            })
+        };
+        match self {
+            E2M1FN => format(2, 1, 1, Specials::None),
+            E2M3FN => format(2, 3, 1, Specials::None),
+            E3M2FN => format(3, 2, 3, Specials::None),
+            E3M4 => format(3, 4, 3, Specials::InfAndNan),
+            E4M3 => format(4, 3, 7, Specials::InfAndNan),
+            E4M3FN => format(4, 3, 7, Specials::NanAllOnes),
+            E4M3FNUZ => format(4, 3, 8, Specials::NanInsteadOfNegativeZero),
+            E4M3B11FNUZ => format(4, 3, 11, Specials::NanInsteadOfNegativeZero),
+            E5M2 => format(5, 2, 15, Specials::InfAndNan),
+            E5M2FNUZ => format(5, 2, 16, Specials::NanInsteadOfNegativeZero),
+            F16 => format(5, 10, 15, Specials::InfAndNan),
+            BF16 => format(8, 7, 127, Specials::InfAndNan),
+            F32 => format(8, 23, 127, Specials::InfAndNan),
+            F64 => format(11, 52, 1023, Specials::InfAndNan),
+            _ => None,
+        }
+    }
+
+    /// The largest and smallest value of an integer dtype.
+    pub(crate) fn integer_limits(self) -> (i128, i128) {
+        let bits = self.bits();
+        if self.is_signed_integer() {
+            (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        } else {
+            assert!(self.is_unsigned_integer());
+            (0, (1 << bits) - 1)
+        }
+    }
+}
+
+/// The low `bits` bits of `code`.
+pub(crate) fn low_bits(code: u128, bits: u32) -> u128 {
+    if bits == 128 {
+        code
+    } else {
+        code & ((1 << bits) - 1)
+    }
+}
+
+/// Which codes of a float are not numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Specials {
+    /// IEEE 754: the top exponent field is Inf (mantissa zero) and NaN (mantissa not zero).
+    InfAndNan,
+    /// "fn": no Inf; the code with all magnitude bits set is NaN.
+    NanAllOnes,
+    /// "fnuz": no Inf, no -0; the code of -0 is the only NaN.
+    NanInsteadOfNegativeZero,
+    /// Every code is a number.
+    None,
+}
+
+/// A format with sign, exponent and mantissa, in this order from the most significant bit.
+///
+/// A *magnitude* is a code without its sign bit. Magnitudes do not stop at the top of the format:
+/// [`Format::value`] goes on as if the exponent field had more bits, because "overflow is decided
+/// on the value after rounding with unbounded exponent".
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Format {
+    pub exponent_bits: u32,
+    pub mantissa_bits: u32,
+    pub bias: i32,
+    pub specials: Specials,
+}
+
+impl Format {
+    /// The value of a magnitude. Exponent field 0: no hidden bit, the exponent of field 1.
+    pub fn value(self, magnitude: u64) -> Dyadic {
+        let field = magnitude >> self.mantissa_bits;
+        let mantissa = magnitude & self.mantissa_mask();
+        let hidden = 1 << self.mantissa_bits;
+        let ulp = |field: u64| field as i32 - self.bias - self.mantissa_bits as i32;
+        if field == 0 {
+            Dyadic::new(mantissa.into(), ulp(1))
+        } else {
+            Dyadic::new((hidden | mantissa).into(), ulp(field))
+        }
+    }
+
+    pub fn mantissa_mask(self) -> u64 {
+        (1 << self.mantissa_bits) - 1
+    }
+
+    pub fn magnitude_bits(self) -> u32 {
+        self.exponent_bits + self.mantissa_bits
+    }
+
+    /// The magnitude of Inf, where there is one: top exponent field, mantissa zero.
+    pub fn infinity(self) -> Option<u64> {
+        (self.specials == Specials::InfAndNan)
+            .then(|| ((1 << self.exponent_bits) - 1) << self.mantissa_bits)
+    }
+
+    /// The magnitude of the largest finite number.
+    pub fn max_finite(self) -> u64 {
+        let all_ones = (1 << self.magnitude_bits()) - 1;
+        match self.specials {
+            Specials::InfAndNan => (((1 << self.exponent_bits) - 1) << self.mantissa_bits) - 1,
+            Specials::NanAllOnes => all_ones - 1,
+            Specials::NanInsteadOfNegativeZero | Specials::None => all_ones,
+        }
+    }
+
+    pub fn has_nan(self) -> bool {
+        self.specials != Specials::None
+    }
+
+    /// The code of a magnitude with a sign. "-0 is kept where the target has it, else it becomes
+    /// 0."
+    pub fn with_sign(self, negative: bool, magnitude: u64) -> u128 {
+        let no_negative_zero = self.specials == Specials::NanInsteadOfNegativeZero;
+        if !negative || (magnitude == 0 && no_negative_zero) {
+            magnitude.into()
+        } else {
+            1 << self.magnitude_bits() | u128::from(magnitude)
+        }
+    }
+
+    /// The canonical (quiet) NaN with a sign. "Its NaN code with the sign (e4m3fn 7F, e5m2 7E,
+    /// e4m3 7C, e3m4 78; FNUZ 80)."
+    pub fn nan(self, negative: bool) -> u128 {
+        match self.specials {
+            Specials::InfAndNan => {
+                let top_exponent = ((1 << self.exponent_bits) - 1) << self.mantissa_bits;
+                let quiet = 1 << (self.mantissa_bits - 1);
+                self.with_sign(negative, top_exponent | quiet)
+            }
+            Specials::NanAllOnes => self.with_sign(negative, (1 << self.magnitude_bits()) - 1),
+            Specials::NanInsteadOfNegativeZero => 1 << self.magnitude_bits(),
+            Specials::None => panic!("this format has no NaN"),
+        }
+    }
+
+    /// The largest magnitude whose value is `<= x`, found by bisection. The exponent of `x` gives
+    /// the first interval; both of its ends are checked.
+    pub fn lower_neighbour(self, x: Dyadic) -> u64 {
+        if x.is_zero() {
+            return 0;
+        }
+        let field = (x.floor_log2() + self.bias).max(0) as u64;
+        let mut low = field << self.mantissa_bits;
+        let mut beyond = (field + 1) << self.mantissa_bits;
+        assert!(self.value(low) <= x && x < self.value(beyond));
+        while beyond - low > 1 {
+            let middle = low + (beyond - low) / 2;
+            if self.value(middle) <= x {
+                low = middle;
+            } else {
+                beyond = middle;
+            }
+        }
+        low
+    }
+
+    /// "The exact source value is rounded once": `x` rounded to a magnitude, exponent unbounded.
+    pub fn round(self, negative: bool, x: Dyadic, rounding: Rounding) -> u64 {
+        let lower = self.lower_neighbour(x);
+        let (below, above) = (self.value(lower), self.value(lower + 1));
+        let middle = Dyadic::midpoint(below, above);
+        // The last mantissa bit is the last bit of the code.
+        let up = rounding.picks_successor(negative, x, below, middle, lower % 2 == 1);
+        lower + u64::from(up)
+    }
+}
+
+/// What the code of a real element stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Number {
+    /// `fraction` is the mantissa field with the quiet bit set, moved to the top of the 64 bits.
+    Nan { negative: bool, fraction: u64 },
+    /// Plus or minus infinity.
+    Infinity { negative: bool },
+    /// `negative` is also the sign of a zero.
+    Finite { negative: bool, magnitude: Dyadic },
+}
+
+impl Number {
+    /// The meaning of a code (its bits above the dtype's width being zero).
+    pub fn decode(from: Type, code: u128) -> Number {
+        const QUIET: u64 = 1 << 63;
+        if let Some(format) = from.format() {
+            let negative = code >> format.magnitude_bits() != 0;
+            let magnitude = low_bits(code, format.magnitude_bits()) as u64;
+            if format.specials == Specials::NanInsteadOfNegativeZero && code == format.nan(true) {
+                // "FNUZ 80 is a negative NaN."
+                let (negative, fraction) = (true, QUIET);
+                return Number::Nan { negative, fraction };
+            }
+            if magnitude <= format.max_finite() {
+                let magnitude = format.value(magnitude);
+                return Number::Finite {
+                    negative,
+                    magnitude,
+                };
+            }
+            if format.infinity() == Some(magnitude) {
+                return Number::Infinity { negative };
+            }
+            // "Between 16/32/64-bit floats: the sign is kept, the quiet bit set, the top payload
+            // bits kept." "From a format of 8 bits or fewer: the canonical quiet NaN with the sign
+            // bit of the code."
+            let field = magnitude & format.mantissa_mask();
+            let payload = match from.bits() {
+                16.. => field << (64 - format.mantissa_bits),
+                _ => 0,
+            };
+            let fraction = payload | QUIET;
+            return Number::Nan { negative, fraction };
+        }
+        if from == E8M0FNU {
+            // "0-8-0, bias 127, NaN FF"; "e8m0 FF, which has no sign bit, a positive one".
+            return match code {
+                0xFF => Number::Nan {
+                    negative: false,
+                    fraction: QUIET,
+                },
+                _ => Number::Finite {
+                    negative: false,
+                    magnitude: Dyadic::power_of_two(code as i32 - 127),
+                },
+            };
+        }
+        let value = decode_integer(from, code);
+        Number::Finite {
+            negative: value < 0,
+            magnitude: Dyadic::new(value.unsigned_abs(), 0),
+        }
+    }
+}
+
+/// The value of an integer code; "bool counts as 0/1", "any non-zero byte is true".
+pub(crate) fn decode_integer(from: Type, code: u128) -> i128 {
+    if from == Bool {
+        return (code != 0).into();
+    }
+    assert!(from.is_integer());
+    let bits = from.bits();
+    if from.is_signed_integer() && code >> (bits - 1) != 0 {
+        code as i128 - (1 << bits) // two's complement
+    } else {
+        code as i128
+    }
+}
