@@ -1,0 +1,245 @@
+//! Between the crate and the oracle: their dtypes, their options, and buffers of codes.
+//!
+//! Also the frame of the suites that run once per instruction set: every test has the name of its
+//! instruction set in front, and one that is missing here is listed as "not run".
+
+#![allow(dead_code, reason = "each suite uses its part")]
+
+use lanecast::{
+    ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Isa, Kind, NanToFinite, Overflow, Packing, Rounding,
+};
+use lanecast_oracle as oracle;
+use libtest_mimic::{Arguments, Conclusion, Trial};
+use oracle::{Mode, Type};
+
+/// The oracle's dtype of the same name.
+pub(crate) fn type_of(dtype: DType) -> Type {
+    Type::from_name(dtype.name()).expect("the oracle has every dtype")
+}
+
+/// The crate's options that mean what the mode says.
+pub(crate) fn options(mode: &Mode) -> CastOptions {
+    let mut options = CastOptions::new()
+        .rounding(rounding(mode.rounding))
+        .int_rounding(rounding(mode.int_rounding))
+        .saturate(mode.saturate)
+        .float_to_int(overflow(mode.float_to_int))
+        .int_to_int(overflow(mode.int_to_int))
+        .nan_to_finite(match mode.nan_to_finite {
+            oracle::NanToFinite::NegZero => NanToFinite::NegZero,
+            oracle::NanToFinite::Max => NanToFinite::Max,
+            oracle::NanToFinite::Zero => NanToFinite::Zero,
+        })
+        .e8m0_rounding(match mode.e8m0_rounding {
+            oracle::E8m0Rounding::Up => E8m0Rounding::Up,
+            oracle::E8m0Rounding::Down => E8m0Rounding::Down,
+            oracle::E8m0Rounding::Nearest => E8m0Rounding::Nearest,
+        });
+    if let Some(mode) = mode.narrow_int_rounding {
+        options = options.narrow_int_rounding(rounding(mode));
+    }
+    if let Some(mode) = mode.narrow_float_to_int {
+        options = options.narrow_float_to_int(overflow(mode));
+    }
+    options
+}
+
+fn rounding(rounding: oracle::Rounding) -> Rounding {
+    match rounding {
+        oracle::Rounding::NearestEven => Rounding::NearestEven,
+        oracle::Rounding::NearestAway => Rounding::NearestAway,
+        oracle::Rounding::TowardZero => Rounding::TowardZero,
+        oracle::Rounding::Up => Rounding::Up,
+        oracle::Rounding::Down => Rounding::Down,
+    }
+}
+
+fn overflow(overflow: oracle::Overflow) -> Overflow {
+    match overflow {
+        oracle::Overflow::Saturate => Overflow::Saturate,
+        oracle::Overflow::Wrap => Overflow::Wrap,
+    }
+}
+
+/// Every mode that the kind of the target knows, the default first: also those that cannot matter to this
+/// source, because a kernel could get them wrong all the same.
+pub(crate) fn every_mode(from: DType, to: DType) -> Vec<Mode> {
+    let mut modes = vec![Mode::default()];
+    let mut vary = |set: &dyn Fn(&mut Mode, usize), values: usize| {
+        modes = modes
+            .iter()
+            .flat_map(|mode| {
+                (0..values).map(move |i| {
+                    let mut mode = *mode;
+                    set(&mut mode, i);
+                    mode
+                })
+            })
+            .collect();
+    };
+    // Rounding codes start with the default of floats; that of integers is the third.
+    let rounding = |i: usize| oracle::Rounding::ALL[i];
+    let int_rounding = |i: usize| oracle::Rounding::ALL[(i + 2) % 5];
+    let exact_source = matches!(from.kind(), Kind::Bool | Kind::Int(_));
+    match to.kind() {
+        Kind::Bool => {}
+        Kind::Int(_) if exact_source => {
+            vary(&|mode, i| mode.int_to_int = [oracle::Overflow::Wrap, oracle::Overflow::Saturate][i], 2)
+        }
+        Kind::Int(format) => {
+            vary(&|mode, i| mode.int_rounding = int_rounding(i), 5);
+            vary(&|mode, i| mode.float_to_int = oracle::Overflow::ALL[i], 2);
+            if format.bits < 8 {
+                // The same ten through the narrow options, and each narrow option alone.
+                let general = modes.clone();
+                modes.extend(general.iter().map(|mode| Mode {
+                    int_rounding: oracle::Rounding::Up,
+                    float_to_int: oracle::Overflow::Saturate,
+                    narrow_int_rounding: Some(mode.int_rounding),
+                    narrow_float_to_int: Some(mode.float_to_int),
+                    ..*mode
+                }));
+                modes.push(Mode {
+                    narrow_int_rounding: Some(oracle::Rounding::NearestEven),
+                    ..Mode::default()
+                });
+                modes.push(Mode { narrow_float_to_int: Some(oracle::Overflow::Wrap), ..Mode::default() });
+            }
+        }
+        Kind::Float(format) if !format.has_sign => {
+            vary(&|mode, i| mode.e8m0_rounding = oracle::E8m0Rounding::ALL[i], 3);
+            vary(&|mode, i| mode.saturate = i == 0, 2);
+        }
+        Kind::Float(format) => {
+            vary(&|mode, i| mode.rounding = rounding(i), 5);
+            if !format.has_nan {
+                vary(&|mode, i| mode.nan_to_finite = oracle::NanToFinite::ALL[i], 3);
+            } else if format.bits() <= 8 {
+                vary(&|mode, i| mode.saturate = i == 0, 2);
+            }
+        }
+        Kind::Complex(_) => vary(&|mode, i| mode.rounding = rounding(i), 5),
+    }
+    modes
+}
+
+/// A caster between buffers of [`bytes_of`] and [`codes_of`].
+pub(crate) fn caster(isa: Isa, from: DType, to: DType, mode: &Mode) -> Caster {
+    let options = options(mode).isa(isa).src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
+    Caster::new(from, to, &options).expect("the instruction set is available")
+}
+
+/// Codes as a buffer in the default packing, little-endian.
+pub(crate) fn bytes_of(dtype: DType, codes: &[u128]) -> Vec<u8> {
+    match dtype.bits() as usize / 8 {
+        0 => oracle::packing::pack(codes, dtype.bits(), oracle::packing::Packing::LowFirst),
+        width => codes.iter().flat_map(|code| code.to_le_bytes().into_iter().take(width)).collect(),
+    }
+}
+
+/// The first `n` codes of such a buffer.
+pub(crate) fn codes_of(dtype: DType, bytes: &[u8], n: usize) -> Vec<u128> {
+    match dtype.bits() as usize / 8 {
+        0 => oracle::packing::unpack(bytes, n, dtype.bits(), oracle::packing::Packing::LowFirst),
+        width => {
+            let code = |bytes: &[u8]| bytes.iter().rev().fold(0, |code, &b| code << 8 | u128::from(b));
+            bytes.chunks_exact(width).map(code).collect()
+        }
+    }
+}
+
+/// The size of a buffer of [`bytes_of`].
+pub(crate) fn size(dtype: DType, n: usize) -> usize {
+    dtype.byte_len(n, Packing::LowFirst).expect("a size that fits")
+}
+
+/// Casts codes on one instruction set.
+pub(crate) fn cast_codes(isa: Isa, from: DType, to: DType, mode: &Mode, codes: &[u128]) -> Vec<u128> {
+    cast_bytes(&caster(isa, from, to, mode), &bytes_of(from, codes), codes.len())
+}
+
+/// Casts a buffer of [`bytes_of`], to codes.
+pub(crate) fn cast_bytes(caster: &Caster, src: &[u8], n: usize) -> Vec<u128> {
+    let mut dst = vec![0xA5; size(caster.to(), n)];
+    caster.cast(src, &mut dst, n).expect("sizes that fit");
+    codes_of(caster.to(), &dst, n)
+}
+
+/// Compares what a cast gave with what the oracle says, and says where they differ.
+pub(crate) fn compare(what: &str, from: DType, to: DType, mode: &Mode, codes: &[u128], got: &[u128]) {
+    assert_eq!(codes.len(), got.len(), "{what}: {from} -> {to}");
+    let (source, target) = (type_of(from), type_of(to));
+    let mut wrong = 0;
+    for (&code, &got) in codes.iter().zip(got) {
+        let expected = oracle::convert(source, target, code, mode);
+        if got != expected {
+            wrong += 1;
+            if wrong <= 5 {
+                eprintln!(
+                    "{what}: {from} {code:#x} -> {to}: got {got:#x}, expected {expected:#x} ({mode:?})"
+                );
+            }
+        }
+    }
+    assert_eq!(wrong, 0, "{what}: {from} -> {to}: {wrong} of {} wrong ({mode:?})", codes.len());
+}
+
+/// A suite that runs once per instruction set.
+pub(crate) struct Suite {
+    arguments: Arguments,
+    trials: Vec<Trial>,
+}
+
+impl Suite {
+    pub(crate) fn new() -> Self {
+        Self { arguments: Arguments::from_args(), trials: Vec::new() }
+    }
+
+    /// Adds a test for every instruction set. Where one is not available it is listed, and not green.
+    pub(crate) fn test(&mut self, name: &str, test: impl Fn(Isa) + Clone + Send + 'static) {
+        for isa in Isa::ALL {
+            let test = test.clone();
+            let trial = Trial::test(format!("{isa}/{name}"), move || {
+                test(isa);
+                Ok(())
+            });
+            self.trials.push(if isa.is_available() {
+                trial
+            } else {
+                trial.with_kind("not run: no kernels here").with_ignored_flag(true)
+            });
+        }
+    }
+
+    /// Runs what was added.
+    pub(crate) fn run(mut self) -> Conclusion {
+        // A missing instruction set must not run even with --include-ignored: it could only fail.
+        let missing: Vec<_> = Isa::ALL.into_iter().filter(|isa| !isa.is_available()).collect();
+        if self.arguments.include_ignored || self.arguments.ignored {
+            let is_missing = |name: &str| missing.iter().any(|isa| name.starts_with(&format!("{isa}/")));
+            self.trials.retain(|trial| !is_missing(trial.name()));
+        }
+        let conclusion = libtest_mimic::run(&self.arguments, self.trials);
+        for isa in missing {
+            println!("NOT RUN: {isa} (this build has no kernels for it, or this machine cannot run them)");
+        }
+        conclusion
+    }
+
+    /// Adds a test that runs only when asked for.
+    pub(crate) fn test_if(
+        &mut self,
+        wanted: bool,
+        how: &str,
+        name: &str,
+        test: impl Fn(Isa) + Clone + Send + 'static,
+    ) {
+        let before = self.trials.len();
+        self.test(name, test);
+        if !wanted {
+            for trial in self.trials.drain(before..).collect::<Vec<_>>() {
+                self.trials.push(trial.with_kind(format!("not run: {how}")).with_ignored_flag(true));
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Every pair, in every mode, against the oracle: all codes of the sources of 16 bits or fewer, and every
+//! boundary of the wider ones.
+
+mod bridge;
+
+use bridge::{Suite, bytes_of, cast_bytes, caster, compare, every_mode, type_of};
+use lanecast::{DType, Isa};
+use lanecast_oracle as oracle;
+
+fn main() {
+    let mut suite = Suite::new();
+    for from in DType::ALL {
+        match from.bits() {
+            0..=16 => suite.test(&format!("all codes of {from}"), move |isa| all_codes(isa, from)),
+            _ => suite.test(&format!("boundaries of {from}"), move |isa| boundaries(isa, from)),
+        }
+    }
+    suite.test("round trips", round_trips);
+    suite.run().exit();
+}
+
+/// Every code, to every target, in every mode.
+fn all_codes(isa: Isa, from: DType) {
+    let codes: Vec<u128> = (0..1 << from.bits()).collect();
+    for to in DType::ALL {
+        check(isa, from, to, &codes);
+    }
+}
+
+/// The interesting codes of each pair, in every mode.
+fn boundaries(isa: Isa, from: DType) {
+    for to in DType::ALL {
+        let codes = oracle::interesting(type_of(from), type_of(to));
+        assert!(codes.len() > 1000, "{from} -> {to}: only {} codes", codes.len());
+        check(isa, from, to, &codes);
+    }
+}
+
+fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
+    let src = bytes_of(from, codes);
+    for mode in every_mode(from, to) {
+        let got = cast_bytes(&caster(isa, from, to, &mode), &src, codes.len());
+        compare(isa.name(), from, to, &mode, codes, &got);
+    }
+}
+
+/// Every value of every narrow format, through every format that holds it exactly, gives the same bits
+/// again. NaN is left out: it may have several codes. Nothing saturates, so that Inf comes back too.
+fn round_trips(isa: Isa) {
+    let mode = oracle::Mode { saturate: false, ..oracle::Mode::default() };
+    let mut trips = 0;
+    for narrow in DType::ALL.into_iter().filter(|t| t.bits() <= 16 && *t != DType::Bool) {
+        let codes: Vec<u128> =
+            (0..1 << narrow.bits()).filter(|&code| !type_of(narrow).is_nan_code(code)).collect();
+        for wide in DType::ALL {
+            let out = bridge::cast_codes(isa, narrow, wide, &mode, &codes);
+            let back = bridge::cast_codes(isa, wide, narrow, &mode, &out);
+            for ((&code, &wide_code), &back) in codes.iter().zip(&out).zip(&back) {
+                if holds_exactly(narrow, code, wide) {
+                    trips += 1;
+                    assert_eq!(back, code, "{isa}: {narrow} {code:#x} -> {wide} {wide_code:#x} -> {narrow}");
+                }
+            }
+        }
+    }
+    assert!(trips > 1_000_000, "only {trips} round trips");
+}
+
+/// Does `wide` hold this value of `narrow`? The oracle's word: no mode rounds it, and widened to f64, which
+/// holds every narrow value, the code of either is the same number with the same sign.
+fn holds_exactly(narrow: DType, code: u128, wide: DType) -> bool {
+    if wide == DType::Bool {
+        return false;
+    }
+    let (from, to) = (type_of(narrow), type_of(wide));
+    let mut codes = every_mode(narrow, wide).into_iter().map(|mode| oracle::convert(from, to, code, &mode));
+    let first = codes.next().expect("the default mode");
+    let f64 = |t, code| oracle::convert(t, oracle::Type::F64, code, &oracle::Mode::default());
+    codes.all(|code| code == first) && f64(from, code) == f64(to, first)
+}
