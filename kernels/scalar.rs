@@ -83,32 +83,55 @@ impl Value {
     /// the same. The value must be below 2^(ulp + 64).
     #[inline(always)]
     const fn split(self, ulp: i32) -> (u64, u64) {
-        let cut = ulp - (self.exponent - 63);
-        match cut {
-            0 => (self.significand, 0),
-            1..64 => (self.significand >> cut, self.significand << (64 - cut)),
-            64 => (0, self.significand),
-            _ => (0, 1),
+        let cut = ulp - self.exponent + 63;
+        if cut < 64 {
+            // In two shifts, because nothing may be shifted by 64.
+            (self.significand >> cut, (self.significand << 1) << (63 - cut))
+        } else {
+            (0, if cut == 64 { self.significand } else { 1 })
         }
     }
 }
 
-/// Does a magnitude of `whole` units and `fraction` / 2^64 of one round up to `whole + 1`?
-#[inline(always)]
-const fn rounds_up(rounding: Rounding, negative: bool, whole: u64, fraction: u64) -> bool {
-    const HALF: u64 = 1 << 63;
-    match rounding {
-        Rounding::NearestEven => fraction > HALF || (fraction == HALF && whole & 1 == 1),
-        Rounding::NearestAway => fraction >= HALF,
-        Rounding::TowardZero => false,
-        Rounding::Up => fraction != 0 && !negative,
-        Rounding::Down => fraction != 0 && negative,
-    }
+/// A rounding mode as numbers: a magnitude of `whole` units and `fraction` / 2^64 of one rounds up if the
+/// fraction is above a limit, which depends on the sign and on whether `whole` is odd.
+#[derive(Clone, Copy)]
+struct Limits {
+    positive: u64,
+    negative: u64,
+    /// 1 if the limit of an odd `whole` is lower by one.
+    even: u64,
 }
 
-/// Do magnitudes of this sign round down, whatever the fraction?
-const fn rounds_toward_zero(rounding: Rounding, negative: bool) -> bool {
-    !rounds_up(rounding, negative, 1, u64::MAX)
+impl Limits {
+    #[inline(always)]
+    const fn of(rounding: Rounding) -> Self {
+        const HALF: u64 = 1 << 63;
+        let (positive, negative) = match rounding {
+            Rounding::NearestEven => (HALF, HALF),
+            Rounding::NearestAway => (HALF - 1, HALF - 1),
+            Rounding::TowardZero => (u64::MAX, u64::MAX),
+            Rounding::Up => (0, u64::MAX),
+            Rounding::Down => (u64::MAX, 0),
+        };
+        Self { positive, negative, even: matches!(rounding, Rounding::NearestEven) as u64 }
+    }
+
+    #[inline(always)]
+    const fn limit(self, negative: bool) -> u64 {
+        if negative { self.negative } else { self.positive }
+    }
+
+    #[inline(always)]
+    const fn rounds_up(self, negative: bool, whole: u64, fraction: u64) -> bool {
+        fraction > self.limit(negative) - (whole & self.even)
+    }
+
+    /// Does no fraction of this sign round up?
+    #[inline(always)]
+    const fn truncates(self, negative: bool) -> bool {
+        self.limit(negative) == u64::MAX
+    }
 }
 
 /// The value of a code. Complex dtypes have no code of their own: their parts do.
@@ -158,7 +181,7 @@ const fn encode_int(format: IntFormat, value: Value, policy: &Policy) -> u64 {
         Class::Finite if value.exponent <= 63 => {
             let (whole, fraction) = value.split(0);
             // No overflow: a value with a fraction is below 2^63.
-            whole + rounds_up(policy.rounding, value.negative, whole, fraction) as u64
+            whole + Limits::of(policy.rounding).rounds_up(value.negative, whole, fraction) as u64
         }
         Class::Finite if !wraps => u64::MAX,
         Class::Finite if value.exponent < 127 => value.significand << (value.exponent - 63),
@@ -222,6 +245,7 @@ pub(crate) const fn encode_float(format: FloatFormat, value: Value, policy: &Pol
     if !format.has_sign {
         return encode_e8m0(format, value, policy);
     }
+    let limits = Limits::of(policy.rounding);
     let sign = if value.negative { format.sign_bit() } else { 0 };
     let max = format.max_code();
     let magnitude = match value.class {
@@ -232,11 +256,11 @@ pub(crate) const fn encode_float(format: FloatFormat, value: Value, policy: &Pol
             let least = format.min_exponent();
             let exponent = if value.exponent < least { least } else { value.exponent };
             let (whole, fraction) = value.split(exponent - format.mantissa_bits as i32);
-            let rounded = whole + rounds_up(policy.rounding, value.negative, whole, fraction) as u64;
+            let rounded = whole + limits.rounds_up(value.negative, whole, fraction) as u64;
             let code = (((exponent - least) as u64) << format.mantissa_bits) + rounded;
             if code <= max {
                 code
-            } else if rounds_toward_zero(policy.rounding, value.negative) {
+            } else if limits.truncates(value.negative) {
                 max
             } else {
                 overflow(format, policy.saturate)

@@ -1,0 +1,143 @@
+//! Casts on every instruction set there is, beside memcpy.
+//!
+//! `cargo bench --bench cast` runs a representative list of pairs on buffers that stay in L2. Words after
+//! `--` filter: `cargo bench --bench cast -- avx2/float32`. Two variables do more:
+//!
+//! * `LANECAST_BENCH=all`: all 900 pairs
+//! * `LANECAST_BENCH_LARGE=1`: the same again on buffers that no cache holds
+//!
+//! The throughput is bytes read + bytes written. `memcpy/<bytes>` reads and writes the same number, so it is
+//! the roof of every cast with that total.
+
+use std::collections::BTreeSet;
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::measurement::WallTime;
+use criterion::{
+    BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
+};
+use lanecast::{CastOptions, Caster, DType, Isa};
+
+mod data;
+use data::{size, source};
+
+/// Bytes read + bytes written that stay in an L2 of 512 KiB and do not fit in any L1.
+const SMALL: usize = 256 << 10;
+/// More than nearly every last-level cache holds.
+const LARGE: usize = 64 << 20;
+
+/// What each class is in the list for: another class of the kernels, or a cast that many programs do.
+#[rustfmt::skip]
+const PAIRS: &[(DType, DType)] = {
+    use DType::*;
+    &[
+        // The same dtype: a copy, which must be as fast as memcpy.
+        (F32, F32),
+        // Half precision, the casts done most.
+        (F32, F16), (F16, F32), (F32, BF16), (BF16, F32), (BF16, F16), (F16, BF16),
+        // Through f64, the widest hub; and the pair on which two roundings are tempting.
+        (F32, F64), (F64, F32), (F64, F16),
+        // To a float of 8 bits: rounding by hand, with subnormals, with and without Inf.
+        (F32, F8E4M3FN), (F32, F8E5M2), (F32, F8E4M3FNUZ), (BF16, F8E4M3FN), (F32, F8E8M0),
+        // From 8 bits and from less: lookups.
+        (F8E4M3FN, F32), (F8E5M2, F16), (F8E4M3FN, F8E5M2),
+        // Packed: also shifting bits across bytes; 6 bits are the awkward width.
+        (F32, F4E2M1), (F4E2M1, BF16), (F6E3M2, F32), (I4, I8), (F32, I4),
+        // Integers: narrowing, widening with and without sign, 64 bits.
+        (I32, I8), (U8, U16), (I8, I32), (I64, I32),
+        // Between integers and floats: quantisation, images, and 64 bits, which few machines convert.
+        (F32, I8), (F32, I32), (U8, F32), (F64, I64), (I64, F32),
+        // Bool and complex: what is neither.
+        (F32, Bool), (C64, C128),
+    ]
+};
+
+/// As many elements as make about `traffic` bytes. A round number, so that pairs share their totals.
+fn elements((from, to): (DType, DType), traffic: usize) -> usize {
+    traffic * 8 / (from.bits() + to.bits()) as usize / 1024 * 1024
+}
+
+/// The casts of one size, and then the copies that are their roofs.
+fn casts(c: &mut Criterion, pairs: &[(DType, DType)], traffic: usize) {
+    let mut totals = BTreeSet::new();
+    for &isa in Isa::available() {
+        let mut group = c.benchmark_group(isa.name());
+        configure(&mut group, traffic);
+        for &(from, to) in pairs {
+            let n = elements((from, to), traffic);
+            let (src, mut dst) = (source(from, n), touched(size(to, n)));
+            let caster = Caster::new(from, to, &CastOptions::new().isa(isa)).expect("it is available");
+            group.throughput(Throughput::Bytes((src.len() + dst.len()) as u64));
+            group.bench_function(BenchmarkId::new(format!("{from}->{to}"), n), |b| {
+                b.iter(|| caster.cast(black_box(&src), black_box(&mut dst), n).expect("the sizes agree"))
+            });
+            totals.insert(src.len() + dst.len());
+        }
+    }
+    let mut group = c.benchmark_group("memcpy");
+    configure(&mut group, traffic);
+    for total in totals {
+        let (src, mut dst) = (touched(total / 2), touched(total / 2));
+        group.throughput(Throughput::Bytes(total as u64));
+        group.bench_function(BenchmarkId::from_parameter(total), |b| {
+            b.iter(|| black_box(&mut dst).copy_from_slice(black_box(&src)))
+        });
+    }
+}
+
+/// Kept short: the list is long, and differences of a few per cent need a closer look anyway.
+fn configure(group: &mut BenchmarkGroup<'_, WallTime>, traffic: usize) {
+    group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(400));
+    group.nresamples(2000).sample_size(if traffic < LARGE { 20 } else { 10 });
+    if traffic >= LARGE {
+        // One iteration may take longer than a sample should.
+        group.sampling_mode(SamplingMode::Flat);
+    }
+}
+
+/// Memory that has been written to: the first write to fresh memory has the speed of page faults.
+fn touched(bytes: usize) -> Vec<u8> {
+    vec![1; bytes]
+}
+
+fn buffers(c: &mut Criterion) {
+    let all: Vec<_> = DType::ALL.iter().flat_map(|&from| DType::ALL.map(|to| (from, to))).collect();
+    let pairs = match std::env::var("LANECAST_BENCH").as_deref() {
+        Err(_) | Ok("") => PAIRS,
+        Ok("all") => &all,
+        Ok(other) => panic!("LANECAST_BENCH is {other:?}; it can be \"all\""),
+    };
+    casts(c, pairs, SMALL);
+    if std::env::var("LANECAST_BENCH_LARGE").is_ok_and(|value| value == "1") {
+        casts(c, pairs, LARGE);
+    }
+}
+
+/// What a cast costs before its first element: of one, of a few, and to decide it.
+fn small(c: &mut Criterion) {
+    let mut group = c.benchmark_group("small");
+    configure(&mut group, SMALL);
+    for &isa in Isa::available() {
+        for (from, to) in [(DType::F32, DType::F8E4M3FN), (DType::F16, DType::F32), (DType::I64, DType::I32)]
+        {
+            let caster = Caster::new(from, to, &CastOptions::new().isa(isa)).expect("it is available");
+            for n in [1, 16] {
+                let (src, mut dst) = (source(from, n), touched(size(to, n)));
+                group.throughput(Throughput::Elements(n as u64));
+                group.bench_function(BenchmarkId::new(format!("{isa}/{from}->{to}"), n), |b| {
+                    b.iter(|| caster.cast(black_box(&src), black_box(&mut dst), n).expect("the sizes agree"))
+                });
+            }
+        }
+    }
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("Caster::new", |b| {
+        b.iter(|| {
+            Caster::new(black_box(DType::F32), black_box(DType::F8E4M3FN), black_box(&CastOptions::new()))
+        })
+    });
+}
+
+criterion_group!(benches, buffers, small);
+criterion_main!(benches);

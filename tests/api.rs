@@ -1,0 +1,241 @@
+//! The front door: what is refused, what is not written, and that all of its entries agree.
+
+use core::mem::MaybeUninit;
+use std::process::Command;
+
+use lanecast::*;
+
+/// Calls a macro with every element type.
+macro_rules! for_every_element {
+    ($call:ident) => {
+        $call!(bool, U2, I2, U4, I4, u8, i8, u16, i16, u32, i32, u64, i64);
+        $call!(F4E2M1, F6E2M3, F6E3M2, F8E3M4, F8E4M3, F8E4M3FN, F8E4M3FNUZ, F8E4M3B11FNUZ);
+        $call!(F8E5M2, F8E5M2FNUZ, F8E8M0, f16, bf16, f32, f64, Complex<f32>, Complex<f64>);
+    };
+}
+
+#[test]
+fn every_dtype_has_one_element_type_of_its_size() {
+    let mut seen = Vec::new();
+    macro_rules! note {
+        ($($t:ty),*) => {$({
+            assert_eq!(size_of::<$t>(), (<$t as Element>::DTYPE.bits() as usize).div_ceil(8));
+            seen.push(<$t as Element>::DTYPE);
+        })*};
+    }
+    for_every_element!(note);
+    assert_eq!(seen, DType::ALL);
+}
+
+/// `convert`, `cast_slice`, `cast_slice_uninit` and `cast_vec` give the same elements: every source to some
+/// targets, some sources to every target.
+#[test]
+fn all_entries_agree() {
+    fn agree<S: Element, D: Element + core::fmt::Debug>() {
+        let options = CastOptions::ml_dtypes();
+        let values = [-3.0, 0.0, 0.3, 1.0, 1.5, 6.0, 300.0, 1e30, f32::NAN, f32::INFINITY];
+        let src = values.map(|x| convert::<f32, S>(x));
+        let each = src.map(|x| convert_with::<S, D>(x, &options));
+        let same = |entry: &str, got: &[D]| {
+            assert_eq!(format!("{got:?}"), format!("{each:?}"), "{entry}: {} -> {}", S::DTYPE, D::DTYPE);
+        };
+        let mut vec: Vec<D> = cast_vec_with(&src, &options).unwrap();
+        same("cast_vec_with", &vec);
+        cast_slice_with(&src, &mut vec, &options).unwrap();
+        same("cast_slice_with", &vec);
+        let mut memory = [MaybeUninit::uninit(); 10];
+        same("cast_slice_uninit", cast_slice_uninit::<S, D>(&src, &mut memory, &options).unwrap());
+    }
+    macro_rules! both_ways {
+        ($($t:ty),*) => {$(
+            agree::<$t, u8>();
+            agree::<$t, F8E4M3FN>();
+            agree::<$t, Complex<f32>>();
+            agree::<bool, $t>();
+            agree::<f64, $t>();
+            agree::<Complex<f64>, $t>();
+        )*};
+    }
+    for_every_element!(both_ways);
+}
+
+#[test]
+fn the_identity_keeps_every_bit() {
+    let signalling = f32::from_bits(0x7F80_0001);
+    assert_eq!(convert::<f32, f32>(signalling).to_bits(), 0x7F80_0001);
+    assert_eq!(convert::<f32, Complex<f32>>(signalling).re.to_bits(), 0x7F80_0001);
+    assert_eq!(convert::<Complex<f32>, f32>(Complex::new(signalling, 1.0)).to_bits(), 0x7F80_0001);
+    assert_eq!(convert::<f32, Complex<f64>>(signalling).re.to_bits(), 0x7FF8_0000_2000_0000);
+    assert_eq!(convert::<F8E5M2, F8E5M2>(F8E5M2::from_bits(0x7D)).to_bits(), 0x7D);
+}
+
+#[test]
+fn slices_of_different_lengths_are_refused_and_nothing_is_written() {
+    let mut out = [7u8; 3];
+    let error = Error::LengthMismatch { source: 2, destination: 3 };
+    assert_eq!(cast_slice(&[1.0f32; 2], &mut out), Err(error));
+    assert_eq!(out, [7; 3]);
+    let mut memory = [MaybeUninit::<u8>::uninit(); 3];
+    let error = cast_slice_uninit(&[1u8; 4], &mut memory, &CastOptions::new()).unwrap_err();
+    assert_eq!(error, Error::LengthMismatch { source: 4, destination: 3 });
+}
+
+#[test]
+fn buffers_of_the_wrong_size_are_refused_and_nothing_is_written() {
+    let options = CastOptions::new();
+    for from in DType::ALL {
+        for to in DType::ALL {
+            let caster = Caster::new(from, to, &options).unwrap();
+            for n in [1, 3, 8, 100] {
+                let needed = |t: DType| t.byte_len(n, Packing::LowFirst).unwrap();
+                let (s, d) = (needed(from), needed(to));
+                for (source, destination) in [(s - 1, d), (s + 1, d), (s, d - 1), (s, d + 1), (0, d), (s, 0)]
+                {
+                    let mut dst = vec![0xC5; destination];
+                    let error = caster.cast(&vec![0; source], &mut dst, n).unwrap_err();
+                    let expected = if source != s {
+                        let side = Side::Source;
+                        Error::BufferSize { side, dtype: from, elements: n, needed: s, given: source }
+                    } else {
+                        let side = Side::Destination;
+                        Error::BufferSize { side, dtype: to, elements: n, needed: d, given: destination }
+                    };
+                    assert_eq!(error, expected);
+                    assert!(dst.iter().all(|&b| b == 0xC5));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_that_overflow_are_refused() {
+    let error = cast_bytes(&[], DType::C128, &mut [], DType::Bool, usize::MAX, &CastOptions::new());
+    let side = Side::Source;
+    assert_eq!(error, Err(Error::SizeOverflow { side, dtype: DType::C128, elements: usize::MAX }));
+    let error = cast_bytes(&[], DType::U2, &mut [], DType::F64, usize::MAX / 2, &CastOptions::new());
+    assert!(matches!(error, Err(Error::BufferSize { side: Side::Source, .. })), "{error:?}");
+}
+
+#[test]
+fn no_elements_are_fine() {
+    for from in DType::ALL {
+        for to in DType::ALL {
+            assert_eq!(cast_bytes(&[], from, &mut [], to, 0, &CastOptions::new()), Ok(()));
+        }
+    }
+    assert_eq!(cast_vec::<f32, F4E2M1>(&[]), Ok(vec![]));
+}
+
+#[test]
+fn typed_slices_hold_one_narrow_element_per_byte_whatever_the_packing() {
+    for packing in [Packing::LowFirst, Packing::OnePerByte, Packing::HighFirst] {
+        let options = CastOptions::new().src_packing(packing).dst_packing(packing);
+        let out: Vec<I4> = cast_vec_with(&[1i8, -1, 9], &options).unwrap();
+        assert_eq!(out.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), [0x1, 0xF, 0x9]);
+        assert_eq!(cast_vec_with::<I4, i32>(&out, &options).unwrap(), [1, -1, -7]);
+    }
+}
+
+#[test]
+fn dirty_bits_of_reinterpreted_newtypes_are_ignored() {
+    let dirty: [I4; 2] = bytemuck::cast([0xA1u8, 0x5Fu8]);
+    assert_eq!((dirty[0].value(), dirty[0].to_bits()), (1, 0x1));
+    assert_eq!(dirty[1], I4::from_bits(0xF));
+    assert_eq!(
+        cast_vec::<I4, I4>(&dirty).map(|v| bytemuck::cast_slice::<I4, u8>(&v).to_vec()),
+        Ok(vec![1, 15])
+    );
+    let float: F6E2M3 = bytemuck::cast(0xC8u8);
+    assert_eq!((float.to_bits(), float.to_f32()), (0x08, 1.0));
+}
+
+#[test]
+fn newtypes_print_and_compare_as_numbers() {
+    assert_eq!(
+        format!("{} {:?} {:.3}", F8E4M3FN::from_bits(0x7E), F8E5M2::from_bits(0x7C), F4E2M1::from_bits(9)),
+        "448 inf -0.500"
+    );
+    assert_ne!(F8E4M3FN::from_bits(0x7F), F8E4M3FN::from_bits(0x7F));
+    assert_eq!(F8E4M3FN::from_bits(0x80), F8E4M3FN::from_bits(0x00));
+    assert!(F8E5M2FNUZ::from_f32(-1.0) < F8E5M2FNUZ::from_f32(0.5));
+    assert!(I2::from_bits(2) < I2::from_bits(1));
+}
+
+#[test]
+fn casters_can_be_shared() {
+    fn is<T: Copy + Send + Sync + 'static>(_: &T) {}
+    let caster = Caster::new(DType::F32, DType::U4, &CastOptions::new()).unwrap();
+    is(&caster);
+    let threads: Vec<_> = (0..4u8)
+        .map(|i| {
+            std::thread::spawn(move || {
+                let mut out = [0];
+                caster.cast(&f32::from(i).to_ne_bytes(), &mut out, 1).unwrap();
+                out[0]
+            })
+        })
+        .collect();
+    let results: Vec<u8> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+    assert_eq!(results, [0, 1, 2, 3]);
+}
+
+#[test]
+fn an_instruction_set_that_is_missing_is_an_error() {
+    let caster = Caster::new(DType::F32, DType::F16, &CastOptions::new()).unwrap();
+    for isa in Isa::ALL {
+        let options = CastOptions::new().isa(isa);
+        if isa.is_available() {
+            assert_eq!(Caster::new(DType::F32, DType::F16, &options).unwrap().isa(), isa);
+            assert_eq!(caster.with_isa(isa).unwrap().isa(), isa);
+        } else {
+            let error = Error::IsaUnavailable { isa };
+            assert_eq!(Caster::new(DType::F32, DType::F16, &options).unwrap_err(), error);
+            assert_eq!(caster.with_isa(isa).unwrap_err(), error);
+            assert!(
+                error.to_string().starts_with(&format!("{isa} is not available here; available: scalar"))
+            );
+        }
+    }
+}
+
+/// `LANECAST_ISA` is read once per process, so each value gets a process of its own: this test again.
+#[test]
+fn the_environment_variable_chooses_the_instruction_set() {
+    const CHILD: &str = "LANECAST_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        let caster = Caster::new(DType::F32, DType::F16, &CastOptions::new());
+        println!("best {:?}", Isa::best());
+        println!("caster {:?}", caster.map(|c| c.isa()));
+        println!("slice {:?}", cast_slice(&[1.0f32], &mut [0u8]));
+        println!(
+            "named {:?}",
+            Caster::new(DType::F32, DType::F16, &CastOptions::new().isa(Isa::Scalar)).map(|c| c.isa())
+        );
+        return;
+    }
+    let child = |value: &str| {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "the_environment_variable_chooses_the_instruction_set", "--nocapture"])
+            .env(CHILD, "1")
+            .env("LANECAST_ISA", value)
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for isa in Isa::available() {
+        let out = child(isa.name());
+        assert!(
+            out.contains(&format!("best Ok({isa:?})")) && out.contains(&format!("caster Ok({isa:?})")),
+            "{out}"
+        );
+    }
+    for wrong in ["sse9", "SCALAR"] {
+        let out = child(wrong);
+        for line in ["best", "caster", "slice"] {
+            assert!(out.contains(&format!("{line} Err(IsaOverride {{ value: {wrong:?} }})")), "{out}");
+        }
+        assert!(out.contains("named Ok(Scalar)"), "{out}");
+    }
+    assert!(child("").contains("best Ok"), "an empty variable is none");
+}

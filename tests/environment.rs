@@ -1,0 +1,135 @@
+//! Results do not depend on the caller's floating-point environment, and the caller finds it as it was:
+//! flush-to-zero, denormals-are-zero, every rounding mode, unmasked exceptions.
+
+mod bridge;
+
+use bridge::Suite;
+use lanecast::{ByteOrder, CastOptions, Caster, DType, Isa};
+use lanecast_oracle as oracle;
+
+fn main() {
+    let mut suite = Suite::new();
+    for &(name, bits) in control::HOSTILE {
+        suite.test(name, move |isa| hostile(isa, bits));
+    }
+    if control::HOSTILE.is_empty() {
+        println!("NOT RUN: no access to the floating-point environment of this architecture");
+    }
+    suite.run().exit();
+}
+
+/// Every pair on codes of every kind, in the default mode and in one where nothing is default.
+fn hostile(isa: Isa, bits: u64) {
+    let odd = CastOptions::new()
+        .rounding(lanecast::Rounding::Up)
+        .int_rounding(lanecast::Rounding::NearestEven)
+        .saturate(false)
+        .float_to_int(lanecast::Overflow::Wrap)
+        .int_to_int(lanecast::Overflow::Saturate);
+    for from in DType::ALL {
+        let codes = match from.bits() {
+            0..=16 => (0..1 << from.bits()).collect(),
+            // A few of each kind: the whole set is for the conformance suite.
+            _ => {
+                let all = oracle::interesting(bridge::type_of(from), oracle::Type::E5M2);
+                all.into_iter().step_by(7).collect::<Vec<u128>>()
+            }
+        };
+        let src = bridge::bytes_of(from, &codes);
+        for to in DType::ALL {
+            for options in [CastOptions::new(), odd] {
+                let little = options.src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
+                let caster = Caster::new(from, to, &little.isa(isa)).unwrap();
+                let mut calm = vec![0x5A; bridge::size(to, codes.len())];
+                let mut wild = vec![0xA5; calm.len()];
+                caster.cast(&src, &mut calm, codes.len()).unwrap();
+                let (result, found, left) =
+                    control::under(bits, || caster.cast(&src, &mut wild, codes.len()));
+                result.unwrap();
+                assert_eq!(found, left, "{isa}: {from} -> {to} changed the environment");
+                assert!(calm == wild, "{isa}: {from} -> {to} depends on the environment ({options:?})");
+            }
+        }
+    }
+}
+
+/// The control register of this architecture.
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod control {
+    use core::arch::asm;
+
+    /// MXCSR: exceptions are masked by 1F80, 8000 is FTZ, 40 is DAZ, 6000 the rounding.
+    pub(crate) const HOSTILE: &[(&str, u64)] = &[
+        ("flush to zero", 0x9F80),
+        ("denormals are zero", 0x1FC0),
+        ("flush to zero, denormals are zero", 0x9FC0),
+        ("rounding down", 0x3F80),
+        ("rounding up", 0x5F80),
+        ("rounding toward zero, flush to zero", 0xFF80),
+        ("sticky flags set", 0x1FBF),
+        ("unmasked exceptions", 0x0000),
+        ("unmasked exceptions, rounding up", 0x4000),
+    ];
+
+    /// Runs a function under some bits of the register. What it found there, and what it left.
+    pub(crate) fn under<T>(bits: u64, run: impl FnOnce() -> T) -> (T, u64, u64) {
+        let (before, bits, mut left) = (0u32, bits as u32, 0u32);
+        // SAFETY: the register is restored before any floating-point operation of this program, which runs
+        // the cast alone in between: it has none, or keeps them from the caller's environment.
+        unsafe {
+            asm!("stmxcsr [{}]", in(reg) &before, options(nostack));
+            asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack));
+        }
+        let result = run();
+        // SAFETY: as above.
+        unsafe {
+            asm!("stmxcsr [{}]", in(reg) &mut left, options(nostack));
+            asm!("ldmxcsr [{}]", in(reg) &before, options(nostack));
+        }
+        (result, bits.into(), left.into())
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+#[allow(unsafe_code)]
+mod control {
+    use core::arch::asm;
+
+    /// FPCR: 1 << 24 is FZ, 1 << 25 DN, 1 << 26 AHP, 3 << 22 the rounding.
+    pub(crate) const HOSTILE: &[(&str, u64)] = &[
+        ("flush to zero", 1 << 24),
+        ("default NaN", 1 << 25),
+        ("alternative half precision", 1 << 26),
+        ("rounding up", 1 << 22),
+        ("rounding down, flush to zero", 2 << 22 | 1 << 24),
+        ("rounding toward zero, all of them", 3 << 22 | 7 << 24),
+    ];
+
+    /// Runs a function under some bits of the register. What it found there, and what it left.
+    pub(crate) fn under<T>(bits: u64, run: impl FnOnce() -> T) -> (T, u64, u64) {
+        let (before, left): (u64, u64);
+        // SAFETY: the register is restored before any floating-point operation of this program, which runs
+        // the cast alone in between: it has none, or keeps them from the caller's environment.
+        unsafe {
+            asm!("mrs {}, fpcr", out(reg) before);
+            asm!("msr fpcr, {}", in(reg) bits);
+        }
+        let result = run();
+        // SAFETY: as above.
+        unsafe {
+            asm!("mrs {}, fpcr", out(reg) left);
+            asm!("msr fpcr, {}", in(reg) before);
+        }
+        (result, bits, left)
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod control {
+    pub(crate) const HOSTILE: &[(&str, u64)] = &[];
+
+    pub(crate) fn under<T>(_: u64, run: impl FnOnce() -> T) -> (T, u64, u64) {
+        (run(), 0, 0)
+    }
+}

@@ -1,0 +1,102 @@
+//! Random bits, dtypes, options, lengths and layouts against the oracle: what no list of cases thought of.
+
+mod bridge;
+
+use bridge::{Suite, type_of};
+use lanecast::{ByteOrder, Caster, DType, Isa, Packing};
+use lanecast_oracle as oracle;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+fn main() {
+    let mut suite = Suite::new();
+    for from in DType::ALL {
+        suite.test(&format!("random casts of {from}"), move |isa| random_casts(isa, from));
+    }
+    suite.run().exit();
+}
+
+fn random_casts(isa: Isa, from: DType) {
+    let config = Config { cases: 2000, failure_persistence: None, ..Config::default() };
+    let case = (
+        prop::sample::select(&DType::ALL[..]),
+        modes(),
+        prop::collection::vec(codes(from), 0..150),
+        (0..3usize, 0..3usize),
+        (any::<bool>(), any::<bool>()),
+    );
+    TestRunner::new(config)
+        .run(&case, |(to, mode, codes, packings, big)| {
+            check(isa, from, to, &mode, &codes, packings, big);
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Uniform bits are nearly never a tie, a small number or special; so some of them are runs of zeros and
+/// ones at random places.
+fn codes(dtype: DType) -> impl Strategy<Value = u128> {
+    let mask = u128::MAX >> (128 - dtype.bits());
+    let runs = prop::collection::vec((0..128u32, 0..128u32), 1..4).prop_map(|runs| {
+        runs.into_iter().fold(0u128, |code, (from, len)| {
+            code ^ (u128::MAX >> len).wrapping_shl(from).rotate_left(from / 2)
+        })
+    });
+    prop_oneof![any::<u128>(), runs].prop_map(move |code| code & mask)
+}
+
+fn modes() -> impl Strategy<Value = oracle::Mode> {
+    use oracle::{E8m0Rounding, Mode, NanToFinite, Overflow, Rounding};
+    let rounding = || prop::sample::select(&Rounding::ALL[..]);
+    let overflow = || prop::sample::select(&Overflow::ALL[..]);
+    let values = (
+        (rounding(), rounding(), any::<bool>(), overflow(), overflow()),
+        prop::sample::select(&NanToFinite::ALL[..]),
+        prop::sample::select(&E8m0Rounding::ALL[..]),
+        (prop::option::of(rounding()), prop::option::of(overflow())),
+    );
+    values.prop_map(|(general, nan_to_finite, e8m0_rounding, narrow)| Mode {
+        rounding: general.0,
+        int_rounding: general.1,
+        saturate: general.2,
+        float_to_int: general.3,
+        int_to_int: general.4,
+        nan_to_finite,
+        e8m0_rounding,
+        narrow_int_rounding: narrow.0,
+        narrow_float_to_int: narrow.1,
+    })
+}
+
+fn check(
+    isa: Isa,
+    from: DType,
+    to: DType,
+    mode: &oracle::Mode,
+    codes: &[u128],
+    packings: (usize, usize),
+    big: (bool, bool),
+) {
+    const PACKINGS: [Packing; 3] = [Packing::LowFirst, Packing::OnePerByte, Packing::HighFirst];
+    let order = |big| if big { ByteOrder::Big } else { ByteOrder::Little };
+    let options = bridge::options(mode)
+        .isa(isa)
+        .src_packing(PACKINGS[packings.0])
+        .dst_packing(PACKINGS[packings.1])
+        .src_order(order(big.0))
+        .dst_order(order(big.1));
+    let bytes = |dtype: DType, codes: &[u128], packing: usize, big: bool| {
+        let mut bytes = oracle::packing::pack(codes, dtype.bits(), oracle::packing::Packing::ALL[packing]);
+        if big && dtype.bits() > 8 {
+            bytes.chunks_exact_mut(dtype.part().bits() as usize / 8).for_each(<[u8]>::reverse);
+        }
+        bytes
+    };
+    let results: Vec<u128> =
+        codes.iter().map(|&code| oracle::convert(type_of(from), type_of(to), code, mode)).collect();
+    let src = bytes(from, codes, packings.0, big.0);
+    let expected = bytes(to, &results, packings.1, big.1);
+    let mut dst = vec![0xA5; expected.len()];
+    Caster::new(from, to, &options).unwrap().cast(&src, &mut dst, codes.len()).unwrap();
+    assert_eq!(dst, expected, "{isa}: {from} -> {to}, {codes:#x?}, {options:?}");
+}
