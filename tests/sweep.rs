@@ -51,8 +51,8 @@ fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode) {
     let mut dst = vec![0; width * CHUNK];
     let mut right = vec![0; width * CHUNK];
     for first in (0..=u32::MAX).step_by(CHUNK) {
-        for (i, bytes) in src.chunks_exact_mut(4).enumerate() {
-            bytes.copy_from_slice(&(first + i as u32).to_le_bytes());
+        for (i, code) in src.as_chunks_mut().0.iter_mut().enumerate() {
+            *code = (first + i as u32).to_le_bytes();
         }
         caster.cast(&src, &mut dst, CHUNK).unwrap();
         expected(first, &mut right);
@@ -102,9 +102,10 @@ fn expect_runs(runs: Vec<(u32, u128)>, width: usize) -> impl FnMut(u32, &mut [u8
             let (last, result) = runs[current];
             let len = (n - filled).min((last - (first + filled as u32)) as usize + 1);
             let codes = &mut chunk[filled * width..][..len * width];
-            codes
-                .chunks_exact_mut(width)
-                .for_each(|code| code.copy_from_slice(&result.to_le_bytes()[..width]));
+            match width {
+                1 => codes.fill(result as u8),
+                _ => codes.as_chunks_mut().0.fill((result as u16).to_le_bytes()),
+            }
             filled += len;
             current += usize::from(first + (filled - 1) as u32 == last);
         }
@@ -161,7 +162,7 @@ fn expect_value(
 
 fn fill_each<const WIDTH: usize>(expect: impl Fn(u32) -> u64 + 'static) -> Expect {
     Box::new(move |first, chunk| {
-        for (i, bytes) in chunk.chunks_exact_mut(WIDTH).enumerate() {
+        for (i, bytes) in chunk.as_chunks_mut::<WIDTH>().0.iter_mut().enumerate() {
             let code = u128::from(expect(first + i as u32)).to_le_bytes();
             bytes.copy_from_slice(&code[..WIDTH]);
         }
