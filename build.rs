@@ -3,12 +3,13 @@
 //! `kernels/` and `src/isa.rs` test `cfg(isa = "avx2")` and nothing else; a tier that this file
 //! does not switch on is not compiled, and `Isa::available` does not list it.
 
-/// Every tier that has kernels, with the targets that can run it: (name, architecture, little-endian only).
+/// Every tier that has kernels, with the architecture that can run it.
 /// A tier enters this list together with its kernels, never before.
-const TIERS: &[(&str, &str)] = &[];
+const TIERS: &[(&str, &str)] = &[("avx2", "x86_64"), ("avx512", "x86_64")];
 
 /// Every value that `cfg(isa)` may ever have, so that a misspelt one is a compiler warning.
-const ISAS: &[&str] = &["avx2", "avx512", "neon"];
+/// `vector` is any of the others: what they share is compiled only where there is one.
+const ISAS: &[&str] = &["avx2", "avx512", "neon", "vector"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -17,5 +18,6 @@ fn main() {
     let target = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
     for (isa, _) in TIERS.iter().filter(|(_, arch)| *arch == target) {
         println!("cargo::rustc-cfg=isa={isa:?}");
+        println!("cargo::rustc-cfg=isa=\"vector\"");
     }
 }

@@ -1,7 +1,10 @@
-//! The loop: tiles of codes from memory, through the values, back to memory.
+//! What a cast is to the kernels, the plain copy, and the scalar reference tile by tile. The loops of the
+//! vector kernels are in `vector.rs`.
 
 use core::ptr;
 
+#[cfg(isa = "vector")]
+use super::codec::Job;
 use super::layout::{load, store};
 use super::scalar::{DECODE, ENCODE, Value};
 use crate::layout::Packing;
@@ -11,19 +14,38 @@ use crate::route::{Parts, Route, Work};
 /// that one element does not pay for the zeroing of a large one (256 costs 100 ns there and gains nothing).
 const TILE: usize = 64;
 
+/// A cast, down to the functions that run it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) route: Route,
+    pub(crate) kernel: Kernel,
+    /// What the vector kernels run on plain elements; None where the codes are kept.
+    #[cfg(isa = "vector")]
+    pub(super) core: Option<Core>,
+}
+
 /// A cast of `n` elements from `src` to `dst`.
 ///
 /// # Safety
 /// The `n` elements of `route.src` are readable from `src` on, those of `route.dst` writable from `dst` on,
 /// and no byte is in both. Any alignment will do. After the call every byte of the destination is
 /// initialised and every element valid.
-pub(crate) type Kernel = unsafe fn(route: &Route, src: *const u8, dst: *mut u8, n: usize);
+pub(crate) type Kernel = unsafe fn(plan: &Plan, src: *const u8, dst: *mut u8, n: usize);
+
+/// A codec on `n` plain elements: one code a byte or word, native.
+///
+/// # Safety
+/// As for a [`Kernel`]; the instruction set is available, the job has the dtypes of the codec, and its table
+/// is there if it needs one.
+#[cfg(isa = "vector")]
+pub(super) type Core = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize);
 
 /// [`Work::Copy`].
 ///
 /// # Safety
 /// As for every [`Kernel`].
-pub(crate) unsafe fn copy(route: &Route, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn copy(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+    let route = &plan.route;
     let bits = route.src.bits as usize * route.src.parts;
     // n * bits / 8 without overflow: 8 elements are `bits` bytes.
     let (whole, rest) = (n / 8 * bits + n % 8 * bits / 8, n % 8 * bits % 8);
@@ -45,7 +67,8 @@ pub(crate) unsafe fn copy(route: &Route, src: *const u8, dst: *mut u8, n: usize)
 ///
 /// # Safety
 /// As for every [`Kernel`].
-pub(crate) unsafe fn scalar(route: &Route, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn scalar(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+    let route = &plan.route;
     let mut codes = [0; TILE];
     let mut other = [0; TILE];
     let mut values = [Value::ZERO; TILE];

@@ -5,18 +5,35 @@
 //! options and on how many bytes, `src/` has decided and checked before anything here is called.
 //!
 //! * `scalar.rs` is the reference: one element at a time, integer arithmetic only. It is the
-//!   specification in code; every vector kernel is tested against it.
-//! * `layout.rs` moves codes between memory and tiles.
+//!   specification in code; every vector kernel is tested against what it is tested against.
+//! * `drive.rs` runs it, tile by tile; `layout.rs` moves its codes between memory and tiles.
+//! * `codec/` is what the vector kernels do, once for all instruction sets: in the operations of `isa.rs`,
+//!   which `avx2.rs` and `avx512.rs` implement. Only those two name an intrinsic.
+//! * `vector.rs` is their loop, `stage.rs` the layouts that a codec does not know, `environment.rs` the
+//!   floating-point control register.
+//! * `table.rs` says which kernel an instruction set runs for a route, `codec/table.rs` which codec.
 //! * `memory.rs` is the border to the safe code.
-//! * `drive.rs` is the loop.
-//! * `table.rs` says which kernel an instruction set runs for a route.
 //!
 //! Rules: every `unsafe` block carries a `// SAFETY:` that is a proof; everything between a kernel's
 //! entry and its intrinsics is `#[inline(always)]`; no iterator adapters or closures in vector
 //! kernels; a number that a kernel depends on comes from the format constants, not from a literal.
 
+#[cfg(isa = "avx2")]
+pub(crate) mod avx2;
+#[cfg(isa = "avx512")]
+pub(crate) mod avx512;
+#[cfg(isa = "vector")]
+mod codec;
 pub(crate) mod drive;
-pub(crate) mod layout;
+#[cfg(isa = "vector")]
+mod environment;
+#[cfg(isa = "vector")]
+mod isa;
+mod layout;
 pub(crate) mod memory;
 pub(crate) mod scalar;
+#[cfg(isa = "vector")]
+mod stage;
 pub(crate) mod table;
+#[cfg(isa = "vector")]
+mod vector;

@@ -280,7 +280,7 @@ pub(crate) const fn encode_float(format: FloatFormat, value: Value, policy: &Pol
 
 /// The code, without sign, of what is too large: the max, or the next one, which is Inf where there is
 /// an Inf and NaN where there is not.
-const fn overflow(format: FloatFormat, saturate: bool) -> u64 {
+pub(crate) const fn overflow(format: FloatFormat, saturate: bool) -> u64 {
     let clamps = !format.has_nan || (saturate && format.bits() <= 8);
     format.max_code() + !clamps as u64
 }

@@ -1,15 +1,36 @@
 //! Which kernel an instruction set runs for a route.
 
-use super::drive::{self, Kernel};
+use super::drive::{self, Kernel, Plan};
 use crate::isa::Isa;
 use crate::route::{Route, Work};
 
-/// The kernel of `isa` for `route`. `isa` must be one of [`Isa::available`].
-pub(crate) fn kernel(isa: Isa, route: &Route) -> Kernel {
+/// What `isa` runs for `route`. `isa` must be one of [`Isa::available`].
+pub(crate) fn plan(isa: Isa, route: Route) -> Plan {
     debug_assert!(isa.is_available());
-    match route.work {
-        Work::Copy => drive::copy,
-        // Every tier that has kernels gets its arm here; what it leaves out the reference does.
-        Work::Keep | Work::Convert => drive::scalar,
+    match (route.work, isa) {
+        (Work::Copy, _) => other(route, drive::copy),
+        #[cfg(isa = "avx512")]
+        (_, Isa::Avx512) => vector::<super::avx512::Avx512>(route),
+        #[cfg(isa = "avx2")]
+        (_, Isa::Avx2) => vector::<super::avx2::Avx2>(route),
+        _ => other(route, drive::scalar),
     }
+}
+
+/// A kernel that is no codec.
+fn other(route: Route, kernel: Kernel) -> Plan {
+    Plan {
+        route,
+        kernel,
+        #[cfg(isa = "vector")]
+        core: None,
+    }
+}
+
+#[cfg(isa = "vector")]
+fn vector<I: super::isa::Isa>(route: Route) -> Plan {
+    use super::{codec, stage, vector};
+    let kernel = if stage::is_plain(&route) { vector::plain } else { vector::shaped::<I> };
+    let core = (route.work == Work::Convert).then(|| codec::table::core::<I>(&route));
+    Plan { route, kernel, core }
 }

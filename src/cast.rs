@@ -6,12 +6,12 @@ use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Side};
 use crate::isa::Isa;
-use crate::kernels::drive::Kernel;
+use crate::kernels::drive::Plan;
 use crate::kernels::memory::Destination;
 use crate::kernels::{scalar, table};
 use crate::layout::Packing;
 use crate::options::CastOptions;
-use crate::route::{Route, route};
+use crate::route::route;
 
 /// A cast that has been decided: dtypes, options, instruction set, kernel. Small and `Copy`; make one,
 /// keep it, and use it from any thread.
@@ -34,9 +34,8 @@ pub struct Caster {
     from: DType,
     to: DType,
     options: CastOptions,
-    route: Route,
     isa: Isa,
-    kernel: Kernel,
+    plan: Plan,
 }
 
 impl Caster {
@@ -58,8 +57,7 @@ impl Caster {
             Some(isa) => return Err(Error::IsaUnavailable { isa }),
             None => Isa::best()?,
         };
-        let route = route(from, to, options);
-        Ok(Self { from, to, options: *options, route, isa, kernel: table::kernel(isa, &route) })
+        Ok(Self { from, to, options: *options, isa, plan: table::plan(isa, route(from, to, options)) })
     }
 
     /// The same cast on another instruction set.
@@ -168,12 +166,12 @@ impl Caster {
         debug_assert!(D::DTYPE == DType::U8 || D::DTYPE == self.to);
         check_size(Side::Source, self.from, self.options.src_packing, n, size_of_val(src))?;
         check_size(Side::Destination, self.to, self.options.dst_packing, n, dst.size())?;
-        // SAFETY: both buffers have exactly the size of `n` elements in their layout, which `route` has from
+        // SAFETY: both buffers have exactly the size of `n` elements in their layout, which the plan has from
         // the same options. They do not overlap: one is borrowed, the other borrowed mutably. The kernel
         // initialises every byte of the destination with elements of `self.to`, valid as `D`: every caller
         // in this file passes u8 or the type that made `self.to`.
         unsafe {
-            (self.kernel)(&self.route, src.as_ptr().cast(), dst.as_mut_ptr(), n);
+            (self.plan.kernel)(&self.plan, src.as_ptr().cast(), dst.as_mut_ptr(), n);
             Ok(dst.assume_init())
         }
     }

@@ -60,8 +60,20 @@ impl Isa {
     /// assert_eq!(Isa::available().first(), Some(&Isa::Scalar));
     /// ```
     pub fn available() -> &'static [Self] {
-        // The vector tiers append themselves here, each behind its `cfg(isa)` and its detection.
-        &[Self::Scalar]
+        static AVAILABLE: OnceLock<Vec<Isa>> = OnceLock::new();
+        AVAILABLE.get_or_init(|| Self::ALL.into_iter().filter(|isa| isa.detect()).collect())
+    }
+
+    /// Has this build the kernels, and this machine the instructions?
+    fn detect(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            #[cfg(isa = "avx2")]
+            Self::Avx2 => crate::kernels::avx2::Avx2::is_available(),
+            #[cfg(isa = "avx512")]
+            Self::Avx512 => crate::kernels::avx512::Avx512::is_available(),
+            _ => false,
+        }
     }
 
     /// Is it one of [`Isa::available`]?

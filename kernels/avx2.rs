@@ -1,0 +1,267 @@
+//! AVX2, with what came with it: FMA, F16C, BMI2.
+
+use core::arch::x86_64::*;
+
+use super::isa::{Isa, ops};
+
+pulp::simd_type! {
+    /// The token: the one list of features, for detection and for `#[target_feature]` alike.
+    pub(crate) struct Avx2 {
+        pub(crate) sse: "sse", pub(crate) sse2: "sse2", pub(crate) fxsr: "fxsr", pub(crate) sse3: "sse3",
+        pub(crate) ssse3: "ssse3", pub(crate) sse4_1: "sse4.1", pub(crate) sse4_2: "sse4.2",
+        pub(crate) popcnt: "popcnt", pub(crate) avx: "avx", pub(crate) avx2: "avx2", pub(crate) bmi1: "bmi1",
+        pub(crate) bmi2: "bmi2", pub(crate) fma: "fma", pub(crate) lzcnt: "lzcnt", pub(crate) f16c: "f16c",
+    }
+}
+
+#[inline(always)]
+unsafe fn halves(a: __m256i) -> [__m128i; 2] {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { [_mm256_castsi256_si128(a), _mm256_extracti128_si256::<1>(a)] }
+}
+
+#[inline(always)]
+unsafe fn ps(a: __m256i) -> __m256 {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm256_castsi256_ps(a) }
+}
+
+#[inline(always)]
+unsafe fn pd(a: __m256i) -> __m256d {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm256_castsi256_pd(a) }
+}
+
+#[inline(always)]
+unsafe fn bits_ps(a: __m256) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm256_castps_si256(a) }
+}
+
+#[inline(always)]
+unsafe fn bits_pd(a: __m256d) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm256_castpd_si256(a) }
+}
+
+/// The unpack instructions zip the halves of a register each on its own; this puts them in order.
+#[inline(always)]
+unsafe fn in_order(low: __m256i, high: __m256i) -> [__m256i; 2] {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { [_mm256_permute2x128_si256::<0x20>(low, high), _mm256_permute2x128_si256::<0x31>(low, high)] }
+}
+
+/// The pack instructions, likewise.
+#[inline(always)]
+unsafe fn packed(a: __m256i) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm256_permute4x64_epi64::<0b11_01_10_00>(a) }
+}
+
+/// A shift count that is a constant becomes one of the instruction.
+#[inline(always)]
+unsafe fn count(n: u32) -> __m128i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm_cvtsi32_si128(n as i32) }
+}
+
+/// The bytes of lanes of `width` bytes reversed.
+#[inline(always)]
+unsafe fn reversed(a: __m256i, pattern: [i8; 16]) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to; the pattern is 16 bytes.
+    unsafe {
+        let pattern = _mm_loadu_si128(pattern.as_ptr().cast());
+        _mm256_shuffle_epi8(a, _mm256_broadcastsi128_si256(pattern))
+    }
+}
+
+impl Isa for Avx2 {
+    type V = __m256i;
+    type M32 = __m256i;
+    type M64 = __m256i;
+    type Table = *const u8;
+
+    const BYTES: usize = 32;
+
+    ops! {
+        load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
+        store(p: *mut u8, v: __m256i) -> () = _mm256_storeu_si256(p.cast(), v);
+        splat16(x: u16) -> __m256i = _mm256_set1_epi16(x as i16);
+        splat32(x: u32) -> __m256i = _mm256_set1_epi32(x as i32);
+        splat64(x: u64) -> __m256i = _mm256_set1_epi64x(x as i64);
+
+        and(a: __m256i, b: __m256i) -> __m256i = _mm256_and_si256(a, b);
+        or(a: __m256i, b: __m256i) -> __m256i = _mm256_or_si256(a, b);
+        xor(a: __m256i, b: __m256i) -> __m256i = _mm256_xor_si256(a, b);
+        and_not(a: __m256i, b: __m256i) -> __m256i = _mm256_andnot_si256(a, b);
+
+        min_s16(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epi16(a, b);
+        max_s16(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi16(a, b);
+        min_u16(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu16(a, b);
+        max_u16(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epu16(a, b);
+        <const N: u32> shr16(a: __m256i) -> __m256i = _mm256_srl_epi16(a, count(N));
+
+        add32(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
+        sub32(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi32(a, b);
+        <const N: u32> shl32(a: __m256i) -> __m256i = _mm256_sll_epi32(a, count(N));
+        <const N: u32> shr32(a: __m256i) -> __m256i = _mm256_srl_epi32(a, count(N));
+        <const N: u32> sar32(a: __m256i) -> __m256i = _mm256_sra_epi32(a, count(N));
+        shr32v(a: __m256i, counts: __m256i) -> __m256i = _mm256_srlv_epi32(a, counts);
+        min_s32(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epi32(a, b);
+        max_s32(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi32(a, b);
+        min_u32(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu32(a, b);
+        max_u32(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epu32(a, b);
+        eq32(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpeq_epi32(a, b);
+        gt32(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpgt_epi32(a, b);
+        select32(mask: __m256i, yes: __m256i, no: __m256i) -> __m256i = _mm256_blendv_epi8(no, yes, mask);
+
+        add64(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi64(a, b);
+        sub64(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi64(a, b);
+        <const N: u32> shr64(a: __m256i) -> __m256i = _mm256_srl_epi64(a, count(N));
+        shl64v(a: __m256i, counts: __m256i) -> __m256i = _mm256_sllv_epi64(a, counts);
+        sign64(a: __m256i) -> __m256i = _mm256_cmpgt_epi64(_mm256_setzero_si256(), a);
+        min_s64(a: __m256i, b: __m256i) -> __m256i = _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b));
+        max_s64(a: __m256i, b: __m256i) -> __m256i = _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b));
+        // Unsigned order is signed order with the top bit flipped.
+        min_u64(a: __m256i, b: __m256i) -> __m256i = {
+            let top = Self::splat64(1 << 63);
+            _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(Self::xor(a, top), Self::xor(b, top)))
+        };
+        max_u64(a: __m256i, b: __m256i) -> __m256i = {
+            let top = Self::splat64(1 << 63);
+            _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(Self::xor(a, top), Self::xor(b, top)))
+        };
+        eq64(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpeq_epi64(a, b);
+        gt64(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpgt_epi64(a, b);
+        select64(mask: __m256i, yes: __m256i, no: __m256i) -> __m256i = _mm256_blendv_epi8(no, yes, mask);
+
+        zext16(a: __m256i) -> [__m256i; 2] =
+            { let [l, h] = halves(a); [_mm256_cvtepu16_epi32(l), _mm256_cvtepu16_epi32(h)] };
+        sext16(a: __m256i) -> [__m256i; 2] =
+            { let [l, h] = halves(a); [_mm256_cvtepi16_epi32(l), _mm256_cvtepi16_epi32(h)] };
+        zext32(a: __m256i) -> [__m256i; 2] =
+            { let [l, h] = halves(a); [_mm256_cvtepu32_epi64(l), _mm256_cvtepu32_epi64(h)] };
+        sext32(a: __m256i) -> [__m256i; 2] =
+            { let [l, h] = halves(a); [_mm256_cvtepi32_epi64(l), _mm256_cvtepi32_epi64(h)] };
+        low16(a: [__m256i; 2]) -> __m256i = {
+            let low = Self::splat16(0xFF);
+            packed(_mm256_packus_epi16(Self::and(a[0], low), Self::and(a[1], low)))
+        };
+        low32(a: [__m256i; 2]) -> __m256i = {
+            let low = Self::splat32(0xFFFF);
+            packed(_mm256_packus_epi32(Self::and(a[0], low), Self::and(a[1], low)))
+        };
+        low64(a: [__m256i; 2]) -> __m256i =
+            packed(bits_ps(_mm256_shuffle_ps::<0b10_00_10_00>(ps(a[0]), ps(a[1]))));
+        even64(a: [__m256i; 2]) -> __m256i = packed(_mm256_unpacklo_epi64(a[0], a[1]));
+        zip8(a: __m256i, b: __m256i) -> [__m256i; 2] =
+            in_order(_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b));
+        zip16(a: __m256i, b: __m256i) -> [__m256i; 2] =
+            in_order(_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b));
+        zip32(a: __m256i, b: __m256i) -> [__m256i; 2] =
+            in_order(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+        zip64(a: __m256i, b: __m256i) -> [__m256i; 2] =
+            in_order(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+        swap16(a: __m256i) -> __m256i = reversed(a, [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14]);
+        swap32(a: __m256i) -> __m256i = reversed(a, [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12]);
+        swap64(a: __m256i) -> __m256i = reversed(a, [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8]);
+
+        table(p: *const u8) -> *const u8 = p;
+        // Sixteen rows of sixteen. The row that an index is in is the one whose number, subtracted, leaves
+        // less than 16; for the others the addition sets the top bit, and the shuffle gives 0.
+        lookup(table: &*const u8, index: __m256i) -> __m256i = {
+            let mut found = _mm256_setzero_si256();
+            let mut row = 0;
+            while row < 16 {
+                let bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.add(16 * row).cast()));
+                let at = Self::xor(index, _mm256_set1_epi8((row << 4) as i8));
+                let at = _mm256_adds_epu8(at, _mm256_set1_epi8(0x70));
+                found = Self::or(found, _mm256_shuffle_epi8(bytes, at));
+                row += 1;
+            }
+            found
+        };
+
+        add_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_add_ps(ps(a), ps(b)));
+        min_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_min_ps(ps(a), ps(b)));
+        max_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_max_ps(ps(a), ps(b)));
+        trunc_f32(a: __m256i) -> __m256i =
+            bits_ps(_mm256_round_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(ps(a)));
+        add_f64(a: __m256i, b: __m256i) -> __m256i = bits_pd(_mm256_add_pd(pd(a), pd(b)));
+        min_f64(a: __m256i, b: __m256i) -> __m256i = bits_pd(_mm256_min_pd(pd(a), pd(b)));
+        max_f64(a: __m256i, b: __m256i) -> __m256i = bits_pd(_mm256_max_pd(pd(a), pd(b)));
+        trunc_f64(a: __m256i) -> __m256i =
+            bits_pd(_mm256_round_pd::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(pd(a)));
+        round_f64(a: __m256i) -> __m256i =
+            bits_pd(_mm256_round_pd::<{ _MM_FROUND_CUR_DIRECTION | _MM_FROUND_NO_EXC }>(pd(a)));
+
+        f16_to_f32(a: __m256i) -> [__m256i; 2] =
+            { let [l, h] = halves(a); [bits_ps(_mm256_cvtph_ps(l)), bits_ps(_mm256_cvtph_ps(h))] };
+        f32_to_f16(a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(
+            _mm256_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[1])),
+            _mm256_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[0])),
+        );
+        f32_to_f64(a: __m256i) -> [__m256i; 2] = {
+            let [l, h] = halves(a);
+            [bits_pd(_mm256_cvtps_pd(_mm_castsi128_ps(l))), bits_pd(_mm256_cvtps_pd(_mm_castsi128_ps(h)))]
+        };
+        f64_to_f32(a: [__m256i; 2]) -> __m256i =
+            bits_ps(_mm256_set_m128(_mm256_cvtpd_ps(pd(a[1])), _mm256_cvtpd_ps(pd(a[0]))));
+        i32_to_f32(a: __m256i) -> __m256i = bits_ps(_mm256_cvtepi32_ps(a));
+        // Both halves and the product are exact; the sum rounds once.
+        u32_to_f32(a: __m256i) -> __m256i = {
+            let high = _mm256_cvtepi32_ps(Self::shr32::<16>(a));
+            let low = _mm256_cvtepi32_ps(Self::and(a, Self::splat32(0xFFFF)));
+            bits_ps(_mm256_fmadd_ps(high, _mm256_set1_ps(65536.0), low))
+        };
+        i32_to_f64(a: __m256i) -> [__m256i; 2] =
+            { let [l, h] = halves(a); [bits_pd(_mm256_cvtepi32_pd(l)), bits_pd(_mm256_cvtepi32_pd(h))] };
+        u32_to_f64(a: __m256i) -> [__m256i; 2] =
+            { let [l, h] = Self::zext32(a); [Self::u64_to_f64(l), Self::u64_to_f64(h)] };
+        // The halves as mantissas of floats whose ulps are 1 and 2^32: the difference takes the offsets out,
+        // exactly, and the sum rounds once. A zero would come out as -0 where sums round down.
+        i64_to_f64(a: __m256i) -> __m256i = {
+            let low = _mm256_blend_epi32::<0b10_10_10_10>(a, Self::splat64(0x4330_0000_0000_0000));
+            let high = Self::xor(Self::shr64::<32>(a), Self::splat64(0x4530_0000_8000_0000));
+            let offset = pd(Self::splat64(0x4530_0000_8010_0000));
+            let sum = _mm256_add_pd(_mm256_sub_pd(pd(high), offset), pd(low));
+            Self::and_not(_mm256_cmpeq_epi64(a, _mm256_setzero_si256()), bits_pd(sum))
+        };
+        u64_to_f64(a: __m256i) -> __m256i = {
+            let low = _mm256_blend_epi32::<0b10_10_10_10>(a, Self::splat64(0x4330_0000_0000_0000));
+            let high = Self::or(Self::shr64::<32>(a), Self::splat64(0x4530_0000_0000_0000));
+            let offset = pd(Self::splat64(0x4530_0000_0010_0000));
+            let sum = _mm256_add_pd(_mm256_sub_pd(pd(high), offset), pd(low));
+            Self::and_not(_mm256_cmpeq_epi64(a, _mm256_setzero_si256()), bits_pd(sum))
+        };
+        f32_to_i32(a: __m256i) -> __m256i = _mm256_cvtps_epi32(ps(a));
+        // From 2^31 on, all are integers: 2^31 less is exact.
+        f32_to_u32(a: __m256i) -> __m256i = {
+            let half = Self::splat32(0x4F00_0000);
+            let upper = Self::gt32(a, Self::splat32(0x4EFF_FFFF));
+            let rest = _mm256_sub_ps(ps(a), ps(Self::and(upper, half)));
+            Self::xor(_mm256_cvtps_epi32(rest), Self::and(upper, Self::splat32(1 << 31)))
+        };
+        // Rounded first; then the halves, exactly: the upper by floor, the lower by what is left. Each is the low
+        // half of the mantissa of a float with the ulp 1.
+        f64_to_i64(a: __m256i) -> __m256i = {
+            let x = pd(Self::round_f64(a));
+            let scaled = _mm256_mul_pd(x, _mm256_set1_pd(1.0 / 4_294_967_296.0));
+            let high = _mm256_round_pd::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(scaled);
+            let low = _mm256_fnmadd_pd(high, _mm256_set1_pd(4_294_967_296.0), x);
+            let high = _mm256_add_pd(high, _mm256_set1_pd(6_755_399_441_055_744.0));
+            let low = _mm256_add_pd(low, _mm256_set1_pd(4_503_599_627_370_496.0));
+            _mm256_blend_epi32::<0b01_01_01_01>(_mm256_sll_epi64(bits_pd(high), count(32)), bits_pd(low))
+        };
+        f64_to_u64(a: __m256i) -> __m256i = Self::f64_to_i64(a);
+
+        spread(word: u64, mask: u64) -> u64 = _pdep_u64(word, mask);
+        gather(word: u64, mask: u64) -> u64 = _pext_u64(word, mask);
+    }
+
+    #[inline(always)]
+    unsafe fn run<F: pulp::NullaryFnOnce>(f: F) -> F::Output {
+        // SAFETY: the caller says that the features are available.
+        unsafe { Self::new_unchecked() }.vectorize(f)
+    }
+}

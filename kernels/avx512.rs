@@ -1,0 +1,304 @@
+//! AVX-512 as Ice Lake and Zen 4 have it.
+
+use core::arch::x86_64::*;
+
+use super::isa::{Isa, ops};
+
+pulp::simd_type! {
+    /// The token: the one list of features, for detection and for `#[target_feature]` alike.
+    pub(crate) struct Avx512 {
+        pub(crate) sse: "sse", pub(crate) sse2: "sse2", pub(crate) fxsr: "fxsr", pub(crate) sse3: "sse3",
+        pub(crate) ssse3: "ssse3", pub(crate) sse4_1: "sse4.1", pub(crate) sse4_2: "sse4.2",
+        pub(crate) popcnt: "popcnt", pub(crate) avx: "avx", pub(crate) avx2: "avx2", pub(crate) bmi1: "bmi1",
+        pub(crate) bmi2: "bmi2", pub(crate) fma: "fma", pub(crate) lzcnt: "lzcnt", pub(crate) f16c: "f16c",
+        pub(crate) avx512f: "avx512f", pub(crate) avx512bw: "avx512bw", pub(crate) avx512dq: "avx512dq",
+        pub(crate) avx512vl: "avx512vl", pub(crate) avx512vbmi: "avx512vbmi",
+        pub(crate) avx512vbmi2: "avx512vbmi2",
+    }
+}
+
+/// Lane numbers from `start`, every `step`th.
+const fn lanes16(start: i16, step: i16) -> [i16; 32] {
+    let mut lanes = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        lanes[i] = start + step * i as i16;
+        i += 1;
+    }
+    lanes
+}
+
+const fn lanes32(start: i32, step: i32) -> [i32; 16] {
+    let mut lanes = [0; 16];
+    let mut i = 0;
+    while i < 16 {
+        lanes[i] = start + step * i as i32;
+        i += 1;
+    }
+    lanes
+}
+
+const fn lanes64(start: i64, step: i64) -> [i64; 8] {
+    let mut lanes = [0; 8];
+    let mut i = 0;
+    while i < 8 {
+        lanes[i] = start + step * i as i64;
+        i += 1;
+    }
+    lanes
+}
+
+const fn lanes8_even() -> [i8; 64] {
+    let mut lanes = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        lanes[i] = 2 * i as i8;
+        i += 1;
+    }
+    lanes
+}
+
+/// Lanes of two registers of `N` lanes in turn, from `start` of each.
+const fn zipped8(start: i8) -> [i8; 64] {
+    let mut lanes = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        lanes[i] = start + i as i8 / 2 + if i % 2 == 1 { 64 } else { 0 };
+        i += 1;
+    }
+    lanes
+}
+
+const fn zipped16(start: i16) -> [i16; 32] {
+    let mut lanes = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        lanes[i] = start + i as i16 / 2 + if i % 2 == 1 { 32 } else { 0 };
+        i += 1;
+    }
+    lanes
+}
+
+const fn zipped32(start: i32) -> [i32; 16] {
+    let mut lanes = [0; 16];
+    let mut i = 0;
+    while i < 16 {
+        lanes[i] = start + i as i32 / 2 + if i % 2 == 1 { 16 } else { 0 };
+        i += 1;
+    }
+    lanes
+}
+
+const fn zipped64(start: i64) -> [i64; 8] {
+    let mut lanes = [0; 8];
+    let mut i = 0;
+    while i < 8 {
+        lanes[i] = start + i as i64 / 2 + if i % 2 == 1 { 8 } else { 0 };
+        i += 1;
+    }
+    lanes
+}
+
+/// The bytes of lanes of `width` bytes reversed, in each 16 bytes.
+const fn reversed(width: usize) -> [i8; 64] {
+    let mut bytes = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        bytes[i] = (i % 16 / width * width + width - 1 - i % width) as i8;
+        i += 1;
+    }
+    bytes
+}
+
+/// A constant register of some lanes.
+macro_rules! constant {
+    ($lanes:ty, $value:expr) => {{
+        static LANES: $lanes = $value;
+        _mm512_loadu_si512((&raw const LANES).cast())
+    }};
+}
+
+#[inline(always)]
+unsafe fn halves(a: __m512i) -> [__m256i; 2] {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { [_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64::<1>(a)] }
+}
+
+#[inline(always)]
+unsafe fn joined(low: __m256i, high: __m256i) -> __m512i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high) }
+}
+
+#[inline(always)]
+unsafe fn ps(a: __m512i) -> __m512 {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm512_castsi512_ps(a) }
+}
+
+#[inline(always)]
+unsafe fn pd(a: __m512i) -> __m512d {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm512_castsi512_pd(a) }
+}
+
+#[inline(always)]
+unsafe fn bits_ps(a: __m512) -> __m512i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm512_castps_si512(a) }
+}
+
+#[inline(always)]
+unsafe fn bits_pd(a: __m512d) -> __m512i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm512_castpd_si512(a) }
+}
+
+impl Isa for Avx512 {
+    type V = __m512i;
+    type M32 = __mmask16;
+    type M64 = __mmask8;
+    type Table = [__m512i; 4];
+
+    const BYTES: usize = 64;
+
+    ops! {
+        load(p: *const u8) -> __m512i = _mm512_loadu_si512(p.cast());
+        store(p: *mut u8, v: __m512i) -> () = _mm512_storeu_si512(p.cast(), v);
+        splat16(x: u16) -> __m512i = _mm512_set1_epi16(x as i16);
+        splat32(x: u32) -> __m512i = _mm512_set1_epi32(x as i32);
+        splat64(x: u64) -> __m512i = _mm512_set1_epi64(x as i64);
+
+        and(a: __m512i, b: __m512i) -> __m512i = _mm512_and_si512(a, b);
+        or(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
+        xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
+        and_not(a: __m512i, b: __m512i) -> __m512i = _mm512_andnot_si512(a, b);
+
+        min_s16(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epi16(a, b);
+        max_s16(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi16(a, b);
+        min_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu16(a, b);
+        max_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epu16(a, b);
+        <const N: u32> shr16(a: __m512i) -> __m512i = _mm512_srli_epi16::<N>(a);
+
+        add32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
+        sub32(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi32(a, b);
+        <const N: u32> shl32(a: __m512i) -> __m512i = _mm512_slli_epi32::<N>(a);
+        <const N: u32> shr32(a: __m512i) -> __m512i = _mm512_srli_epi32::<N>(a);
+        <const N: u32> sar32(a: __m512i) -> __m512i = _mm512_srai_epi32::<N>(a);
+        shr32v(a: __m512i, counts: __m512i) -> __m512i = _mm512_srlv_epi32(a, counts);
+        min_s32(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epi32(a, b);
+        max_s32(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi32(a, b);
+        min_u32(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu32(a, b);
+        max_u32(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epu32(a, b);
+        eq32(a: __m512i, b: __m512i) -> __mmask16 = _mm512_cmpeq_epi32_mask(a, b);
+        gt32(a: __m512i, b: __m512i) -> __mmask16 = _mm512_cmpgt_epi32_mask(a, b);
+        select32(mask: __mmask16, yes: __m512i, no: __m512i) -> __m512i = _mm512_mask_blend_epi32(mask, no, yes);
+
+        add64(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi64(a, b);
+        sub64(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi64(a, b);
+        <const N: u32> shr64(a: __m512i) -> __m512i = _mm512_srli_epi64::<N>(a);
+        shl64v(a: __m512i, counts: __m512i) -> __m512i = _mm512_sllv_epi64(a, counts);
+        sign64(a: __m512i) -> __m512i = _mm512_srai_epi64::<63>(a);
+        min_s64(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epi64(a, b);
+        max_s64(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi64(a, b);
+        min_u64(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu64(a, b);
+        max_u64(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epu64(a, b);
+        eq64(a: __m512i, b: __m512i) -> __mmask8 = _mm512_cmpeq_epi64_mask(a, b);
+        gt64(a: __m512i, b: __m512i) -> __mmask8 = _mm512_cmpgt_epi64_mask(a, b);
+        select64(mask: __mmask8, yes: __m512i, no: __m512i) -> __m512i = _mm512_mask_blend_epi64(mask, no, yes);
+
+        zext16(a: __m512i) -> [__m512i; 2] =
+            { let [l, h] = halves(a); [_mm512_cvtepu16_epi32(l), _mm512_cvtepu16_epi32(h)] };
+        sext16(a: __m512i) -> [__m512i; 2] =
+            { let [l, h] = halves(a); [_mm512_cvtepi16_epi32(l), _mm512_cvtepi16_epi32(h)] };
+        zext32(a: __m512i) -> [__m512i; 2] =
+            { let [l, h] = halves(a); [_mm512_cvtepu32_epi64(l), _mm512_cvtepu32_epi64(h)] };
+        sext32(a: __m512i) -> [__m512i; 2] =
+            { let [l, h] = halves(a); [_mm512_cvtepi32_epi64(l), _mm512_cvtepi32_epi64(h)] };
+        low16(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi8(a[0], constant!([i8; 64], lanes8_even()), a[1]);
+        low32(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi16(a[0], constant!([i16; 32], lanes16(0, 2)), a[1]);
+        low64(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi32(a[0], constant!([i32; 16], lanes32(0, 2)), a[1]);
+        even64(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi64(a[0], constant!([i64; 8], lanes64(0, 2)), a[1]);
+        zip8(a: __m512i, b: __m512i) -> [__m512i; 2] = [
+            _mm512_permutex2var_epi8(a, constant!([i8; 64], zipped8(0)), b),
+            _mm512_permutex2var_epi8(a, constant!([i8; 64], zipped8(32)), b),
+        ];
+        zip16(a: __m512i, b: __m512i) -> [__m512i; 2] = [
+            _mm512_permutex2var_epi16(a, constant!([i16; 32], zipped16(0)), b),
+            _mm512_permutex2var_epi16(a, constant!([i16; 32], zipped16(16)), b),
+        ];
+        zip32(a: __m512i, b: __m512i) -> [__m512i; 2] = [
+            _mm512_permutex2var_epi32(a, constant!([i32; 16], zipped32(0)), b),
+            _mm512_permutex2var_epi32(a, constant!([i32; 16], zipped32(8)), b),
+        ];
+        zip64(a: __m512i, b: __m512i) -> [__m512i; 2] = [
+            _mm512_permutex2var_epi64(a, constant!([i64; 8], zipped64(0)), b),
+            _mm512_permutex2var_epi64(a, constant!([i64; 8], zipped64(4)), b),
+        ];
+        swap16(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(2)));
+        swap32(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(4)));
+        swap64(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(8)));
+
+        table(p: *const u8) -> [__m512i; 4] = [
+            _mm512_loadu_si512(p.cast()), _mm512_loadu_si512(p.add(64).cast()),
+            _mm512_loadu_si512(p.add(128).cast()), _mm512_loadu_si512(p.add(192).cast()),
+        ];
+        lookup(table: &[__m512i; 4], index: __m512i) -> __m512i = _mm512_mask_blend_epi8(
+            _mm512_movepi8_mask(index),
+            _mm512_permutex2var_epi8(table[0], index, table[1]),
+            _mm512_permutex2var_epi8(table[2], index, table[3]),
+        );
+
+        add_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_add_ps(ps(a), ps(b)));
+        min_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_min_ps(ps(a), ps(b)));
+        max_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_max_ps(ps(a), ps(b)));
+        trunc_f32(a: __m512i) -> __m512i =
+            bits_ps(_mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(ps(a)));
+        add_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_add_pd(pd(a), pd(b)));
+        min_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_min_pd(pd(a), pd(b)));
+        max_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_max_pd(pd(a), pd(b)));
+        trunc_f64(a: __m512i) -> __m512i =
+            bits_pd(_mm512_roundscale_pd::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(pd(a)));
+        round_f64(a: __m512i) -> __m512i =
+            bits_pd(_mm512_roundscale_pd::<{ _MM_FROUND_CUR_DIRECTION | _MM_FROUND_NO_EXC }>(pd(a)));
+
+        f16_to_f32(a: __m512i) -> [__m512i; 2] =
+            { let [l, h] = halves(a); [bits_ps(_mm512_cvtph_ps(l)), bits_ps(_mm512_cvtph_ps(h))] };
+        f32_to_f16(a: [__m512i; 2]) -> __m512i = joined(
+            _mm512_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[0])),
+            _mm512_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[1])),
+        );
+        f32_to_f64(a: __m512i) -> [__m512i; 2] = {
+            let [l, h] = halves(a);
+            [
+                bits_pd(_mm512_cvtps_pd(_mm256_castsi256_ps(l))),
+                bits_pd(_mm512_cvtps_pd(_mm256_castsi256_ps(h))),
+            ]
+        };
+        f64_to_f32(a: [__m512i; 2]) -> __m512i = joined(
+            _mm256_castps_si256(_mm512_cvtpd_ps(pd(a[0]))),
+            _mm256_castps_si256(_mm512_cvtpd_ps(pd(a[1]))),
+        );
+        i32_to_f32(a: __m512i) -> __m512i = bits_ps(_mm512_cvtepi32_ps(a));
+        u32_to_f32(a: __m512i) -> __m512i = bits_ps(_mm512_cvtepu32_ps(a));
+        i32_to_f64(a: __m512i) -> [__m512i; 2] =
+            { let [l, h] = halves(a); [bits_pd(_mm512_cvtepi32_pd(l)), bits_pd(_mm512_cvtepi32_pd(h))] };
+        u32_to_f64(a: __m512i) -> [__m512i; 2] =
+            { let [l, h] = halves(a); [bits_pd(_mm512_cvtepu32_pd(l)), bits_pd(_mm512_cvtepu32_pd(h))] };
+        i64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvtepi64_pd(a));
+        u64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvtepu64_pd(a));
+        f32_to_i32(a: __m512i) -> __m512i = _mm512_cvtps_epi32(ps(a));
+        f32_to_u32(a: __m512i) -> __m512i = _mm512_cvtps_epu32(ps(a));
+        f64_to_i64(a: __m512i) -> __m512i = _mm512_cvtpd_epi64(pd(a));
+        f64_to_u64(a: __m512i) -> __m512i = _mm512_cvtpd_epu64(pd(a));
+
+        spread(word: u64, mask: u64) -> u64 = _pdep_u64(word, mask);
+        gather(word: u64, mask: u64) -> u64 = _pext_u64(word, mask);
+    }
+
+    #[inline(always)]
+    unsafe fn run<F: pulp::NullaryFnOnce>(f: F) -> F::Output {
+        // SAFETY: the caller says that the features are available.
+        unsafe { Self::new_unchecked() }.vectorize(f)
+    }
+}

@@ -1,0 +1,470 @@
+//! To floats.
+//!
+//! Every encoder has two forms. `MODES = false` is for rounding to nearest even. `MODES = true` is for all
+//! the others too: the control register has the direction, and ties away from zero become nearest even of
+//! a value whose last bit is set. (What is exact in the target has at least two bits more in the hub, so it
+//! stays; a tie is moved off the middle, away from zero; nothing else crosses one.)
+
+use core::marker::PhantomData;
+
+use super::super::isa::Isa;
+use super::source::{AsF32, AsF64, Source};
+use super::{Codec, Job, registers, store32};
+use crate::dtype::FloatFormat;
+use crate::kernels::scalar;
+use crate::options::{E8m0Rounding, NanToFinite, Policy, Rounding};
+
+const SIGN: u32 = 1 << 31;
+const INF: u32 = 0x7F80_0000;
+
+/// Sets the last bit for ties away from zero (`away` has it), but not of Inf, which would become a NaN.
+///
+/// # Safety
+/// As for the operations of [`Isa`]; so for the other functions here.
+#[inline(always)]
+unsafe fn off_the_middle<I: Isa>(x: I::V, away: I::V) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let inf = I::eq32(I::and(x, I::splat32(!SIGN)), I::splat32(INF));
+        I::select32(inf, x, I::or(x, away))
+    }
+}
+
+fn is_away(policy: &Policy) -> bool {
+    policy.rounding == Rounding::NearestAway
+}
+
+/// To a float of 8 bits or fewer, by adding a power of two whose ulp is the target's.
+///
+/// ```text
+/// c = min(|x|, limit)               overflow is at most the code after the max; NaN the code of NaN
+/// e = max(exponent of c, that of the smallest normal)
+/// s = c + e * 2^(23 - m)            the adder shifts and rounds: once, as the control register says
+/// code = (s - e * 2^(23 - m)) + (e - smallest normal) >> (23 - m)         all as integers
+/// ```
+/// A code without its sign counts the values from zero up, past the max too, so a carry, a subnormal, an
+/// overflow and a NaN need no case of their own: the NaN is the f32 whose code it is.
+///
+/// In the directed modes the operands of the adder have the sign of x. Where that sign truncates, a finite
+/// overflow is the max.
+pub(in crate::kernels) struct ToNarrow<S, const MODES: bool>(PhantomData<S>);
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Narrow<V> {
+    /// The value that overflow counts as, and Inf.
+    limit: V,
+    /// The same for finite values of either sign.
+    finite: [V; 2],
+    /// The value whose code is NaN.
+    nan: V,
+    /// Exponent of the smallest normal, in place.
+    least: V,
+    /// 23 - m, in place of an exponent.
+    grow: V,
+    /// 23 - m, as a shift count.
+    drop: V,
+    /// `least >> drop`
+    base: V,
+    /// From bit 31 to the sign bit of the code.
+    sign_shift: V,
+    /// The code that has no sign: 0 in the fnuz formats, else none.
+    unsigned: V,
+    /// Formats without NaN: its code, and otherwise no code.
+    nan_code: V,
+    away: V,
+}
+
+/// The f32 whose code is `code` in a format, continued past the top.
+fn value_of(format: FloatFormat, code: u64) -> u32 {
+    let (m, mantissa) = (format.mantissa_bits, code & ((1 << format.mantissa_bits) - 1));
+    let exponent = (code >> m) as i32 - format.bias + 127;
+    debug_assert!(code >> m != 0, "a normal number");
+    (exponent as u32) << 23 | (mantissa as u32) << (23 - m)
+}
+
+impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToNarrow<S, MODES> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = 1;
+    type Setup = Narrow<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> Narrow<I::V> {
+        let format = job.to.float_format().expect("a narrow float");
+        let policy = &job.policy;
+        let max = format.max_code();
+        let limit = scalar::overflow(format, policy.saturate);
+        let finite = [false, true].map(|negative| match policy.rounding {
+            Rounding::TowardZero => max,
+            Rounding::Up if negative => max,
+            Rounding::Down if !negative => max,
+            _ => limit,
+        });
+        let quiet = if format.has_inf { format.quiet_bit() } else { 0 };
+        let nan = if format.has_nan { (max + 1) | quiet } else { max };
+        let nan_code = match policy.nan_to_finite {
+            NanToFinite::NegZero => format.sign_bit(),
+            NanToFinite::Max => max,
+            NanToFinite::Zero => 0,
+        };
+        let least = ((format.min_exponent() + 127) as u32) << 23;
+        let drop = 23 - format.mantissa_bits;
+        // SAFETY: the caller's promise.
+        unsafe {
+            Narrow {
+                limit: I::splat32(value_of(format, limit)),
+                finite: [I::splat32(value_of(format, finite[0])), I::splat32(value_of(format, finite[1]))],
+                nan: I::splat32(value_of(format, nan)),
+                least: I::splat32(least),
+                grow: I::splat32(drop << 23),
+                drop: I::splat32(drop),
+                base: I::splat32(least >> drop),
+                sign_shift: I::splat32(32 - format.bits()),
+                unsigned: I::splat32(if format.has_neg_zero { u32::MAX } else { 0 }),
+                nan_code: I::splat32(if format.has_nan { u32::MAX } else { nan_code as u32 }),
+                away: I::splat32(is_away(policy).into()),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &Narrow<I::V>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = S::f32(src);
+            let codes = registers!(4, K => narrow::<I, MODES>(k, x[K]));
+            store32::<I, 1>(codes, I::splat32(u32::MAX), dst);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn narrow<I: Isa, const MODES: bool>(k: &Narrow<I::V>, x: I::V) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (sign, inf) = (I::splat32(SIGN), I::splat32(INF));
+        let s = I::and(x, sign);
+        let a = I::and_not(sign, x);
+        let nan = I::gt32(a, inf);
+        let mut c = I::min_u32(a, k.limit);
+        if MODES {
+            let negative = I::eq32(s, sign);
+            let finite = I::min_u32(a, I::select32(negative, k.finite[1], k.finite[0]));
+            c = I::select32(I::eq32(a, inf), c, finite);
+            c = I::or(c, k.away);
+            // Not the limit itself: it is finite here, but its code is the end of the scale.
+            c = I::min_u32(c, k.limit);
+        }
+        c = I::select32(nan, k.nan, c);
+        let e = I::max_u32(I::and(c, inf), k.least);
+        let mut power = I::add32(e, k.grow);
+        if MODES {
+            c = I::or(c, s);
+            power = I::or(power, s);
+        }
+        let sum = I::sub32(I::add_f32(c, power), power);
+        let code = I::sub32(I::add32(sum, I::shr32v(e, k.drop)), k.base);
+        let s = I::shr32v(s, k.sign_shift);
+        let s = I::select32(I::eq32(code, k.unsigned), I::splat32(0), s);
+        let signed = I::or(code, s);
+        // Without NaN in the format its code is the policy's. The test is the same for every block.
+        let has_nan = I::eq32(k.nan_code, I::splat32(u32::MAX));
+        I::select32(nan, I::select32(has_nan, signed, k.nan_code), signed)
+    }
+}
+
+/// To float8_e8m0fnu: the exponent of the f32, rounded by an addition.
+pub(in crate::kernels) struct ToE8m0<S>(PhantomData<S>);
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct E8m0<V> {
+    /// What is added to normal and to subnormal f32 before the mantissa is dropped.
+    round: [V; 2],
+    below: V,
+    above: V,
+}
+
+impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = 1;
+    type Setup = E8m0<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> E8m0<I::V> {
+        // Of a subnormal, 2^-127 is bit 22, so everything is half as large.
+        let round: u32 = match job.policy.e8m0_rounding {
+            E8m0Rounding::Up => 0x7F_FFFF,
+            E8m0Rounding::Down => 0,
+            E8m0Rounding::Nearest => 0x40_0000,
+        };
+        let (below, above) = if job.policy.saturate { (0x00, 0xFE) } else { (0xFF, 0xFF) };
+        // SAFETY: the caller's promise.
+        unsafe {
+            E8m0 {
+                round: [I::splat32(round), I::splat32(round / 2)],
+                below: I::splat32(below),
+                above: I::splat32(above),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &E8m0<I::V>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = S::f32(src);
+            let codes = registers!(4, K => {
+                let a = I::and(x[K], I::splat32(!SIGN));
+                let subnormal = I::gt32(I::splat32(0x80_0000), a);
+                let round = I::select32(subnormal, k.round[1], k.round[0]);
+                let code = I::shr32::<23>(I::add32(a, round));
+                let code = I::select32(I::gt32(a, I::splat32(0x7F00_0000)), k.above, code);
+                // Negative as an integer is negative as a float; as is zero, and what is too small.
+                let code = I::select32(I::gt32(I::splat32(0x40_0000), x[K]), k.below, code);
+                I::select32(I::gt32(a, I::splat32(INF)), I::splat32(0xFF), code)
+            });
+            store32::<I, 1>(codes, I::splat32(u32::MAX), dst);
+        }
+    }
+}
+
+/// To float16, by the instruction: it rounds once, keeps subnormals, and makes a NaN quiet.
+pub(in crate::kernels) struct ToF16<S, const MODES: bool>(PhantomData<S>);
+
+impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = 2;
+    type Setup = I::V;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe { I::splat32(is_away(&job.policy).into()) }
+    }
+
+    #[inline(always)]
+    unsafe fn block(away: &I::V, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut x = S::f32(src);
+            if MODES {
+                x = registers!(4, K => off_the_middle::<I>(x[K], *away));
+            }
+            I::store(dst, I::f32_to_f16([x[0], x[1]]));
+            I::store(dst.add(I::BYTES), I::f32_to_f16([x[2], x[3]]));
+        }
+    }
+}
+
+/// To bfloat16, the upper half of an f32: a bias is added, and the lower half dropped. A carry runs into the
+/// exponent, and past the largest number to Inf. NaN keeps its payload and is made quiet.
+pub(in crate::kernels) struct ToBf16<S, const MODES: bool>(PhantomData<S>);
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Bias<V> {
+    /// By the sign.
+    bias: [V; 2],
+    /// 1 if an odd result takes one more.
+    even: V,
+}
+
+impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = 2;
+    type Setup = Bias<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> Bias<I::V> {
+        let (positive, negative) = match job.policy.rounding {
+            Rounding::NearestEven => (0x7FFF, 0x7FFF),
+            Rounding::NearestAway => (0x8000, 0x8000),
+            Rounding::TowardZero => (0, 0),
+            Rounding::Up => (0xFFFF, 0),
+            Rounding::Down => (0, 0xFFFF),
+        };
+        let even = job.policy.rounding == Rounding::NearestEven;
+        // SAFETY: the caller's promise.
+        unsafe { Bias { bias: [I::splat32(positive), I::splat32(negative)], even: I::splat32(even.into()) } }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &Bias<I::V>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = S::f32(src);
+            let x = registers!(4, K => {
+                let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
+                let bias = if MODES {
+                    I::select32(I::gt32(I::splat32(0), x[K]), k.bias[1], k.bias[0])
+                } else {
+                    I::splat32(0x7FFF)
+                };
+                let even = if MODES { k.even } else { I::splat32(1) };
+                let odd = I::and(I::shr32::<16>(x[K]), even);
+                let rounded = I::add32(I::add32(x[K], bias), odd);
+                I::shr32::<16>(I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), rounded))
+            });
+            I::store(dst, I::low32([x[0], x[1]]));
+            I::store(dst.add(I::BYTES), I::low32([x[2], x[3]]));
+        }
+    }
+}
+
+/// To float32 what is exact there, or is rounded by the instruction that makes it one: not for ties away.
+pub(in crate::kernels) struct ToF32<S>(PhantomData<S>);
+
+/// Sources that one instruction makes an f32.
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+pub(in crate::kernels) trait NearF32<I: Isa>: Source {
+    unsafe fn near(src: *const u8) -> [I::V; 4];
+}
+
+macro_rules! near_f32 {
+    ($($source:ident($src:ident) = $body:expr;)*) => {$(
+        impl<I: Isa> NearF32<I> for super::source::$source {
+            #[inline(always)]
+            unsafe fn near($src: *const u8) -> [I::V; 4] {
+                // SAFETY: the caller's promise.
+                unsafe { $body }
+            }
+        }
+    )*};
+}
+
+near_f32! {
+    F16(src) = <Self as AsF32<I>>::f32(src);
+    // The instruction that widens makes a NaN quiet, and a shift does not.
+    Bf16(src) = {
+        let x = <Self as AsF32<I>>::f32(src);
+        registers!(4, K => {
+            let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
+            I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), x[K])
+        })
+    };
+    I16(src) = <Self as AsF32<I>>::f32(src);
+    U16(src) = <Self as AsF32<I>>::f32(src);
+    I32(src) = registers!(4, K => I::i32_to_f32(I::load(src.add(K * I::BYTES))));
+    U32(src) = registers!(4, K => I::u32_to_f32(I::load(src.add(K * I::BYTES))));
+}
+
+impl<I: Isa, S: NearF32<I>> Codec<I> for ToF32<S> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = 4;
+    type Setup = ();
+
+    #[inline(always)]
+    unsafe fn setup(_: &Job) {}
+
+    #[inline(always)]
+    unsafe fn block(_: &(), src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { store32::<I, 4>(S::near(src), I::splat32(u32::MAX), dst) }
+    }
+}
+
+/// To float32 from f64, exact or rounded to odd: in every mode.
+pub(in crate::kernels) struct WideToF32<S>(PhantomData<S>);
+
+impl<I: Isa, S: AsF64<I>> Codec<I> for WideToF32<S> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = 4;
+    type Setup = (I::V, bool);
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> (I::V, bool) {
+        // SAFETY: the caller's promise.
+        unsafe { (I::splat64(1), is_away(&job.policy)) }
+    }
+
+    #[inline(always)]
+    unsafe fn block(&(last, away): &(I::V, bool), src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut x = S::f64(src);
+            if away {
+                let inf = I::splat64(0x7FF0 << 48);
+                x = registers!(8, K => {
+                    let is_inf = I::eq64(I::and(x[K], I::splat64(u64::MAX >> 1)), inf);
+                    I::select64(is_inf, x[K], I::or(x[K], last))
+                });
+            }
+            let x = registers!(4, K => I::f64_to_f32([x[2 * K], x[2 * K + 1]]));
+            store32::<I, 4>(x, I::splat32(u32::MAX), dst);
+        }
+    }
+}
+
+/// To float64 what is exact there.
+pub(in crate::kernels) struct ToF64<S>(PhantomData<S>);
+
+impl<I: Isa, S: AsF64<I>> Codec<I> for ToF64<S> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = 8;
+    type Setup = ();
+
+    #[inline(always)]
+    unsafe fn setup(_: &Job) {}
+
+    #[inline(always)]
+    unsafe fn block(_: &(), src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = S::f64(src);
+            for k in 0..8 {
+                I::store(dst.add(k * I::BYTES), x[k]);
+            }
+        }
+    }
+}
+
+/// Integers of 64 bits to float64, in every mode.
+pub(in crate::kernels) struct LongToF64<const SIGNED: bool>;
+
+impl<I: Isa, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
+    const SRC: usize = 8;
+    const DST: usize = 8;
+    type Setup = bool;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> bool {
+        is_away(&job.policy)
+    }
+
+    #[inline(always)]
+    unsafe fn block(&away: &bool, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            for k in 0..8 {
+                let mut x = I::load(src.add(k * I::BYTES));
+                if away {
+                    x = long_off_the_middle::<I, SIGNED>(x);
+                }
+                let x = if SIGNED { I::i64_to_f64(x) } else { I::u64_to_f64(x) };
+                I::store(dst.add(k * I::BYTES), x);
+            }
+        }
+    }
+}
+
+/// Moves the ties among integers away from zero. From 2^54 on two bits or more are cut off, and the last bit
+/// is set where any is; from 2^53 on it is one bit, which is the tie, and is added. Below all are exact.
+#[inline(always)]
+unsafe fn long_off_the_middle<I: Isa, const SIGNED: bool>(x: I::V) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let zero = I::splat64(0);
+        let one = I::splat64(1);
+        let sign = if SIGNED { I::sign64(x) } else { zero };
+        let m = I::sub64(I::xor(x, sign), sign);
+        let exact = I::eq64(I::and(m, I::splat64(0x7FF)), zero);
+        let far = I::select64(exact, m, I::or(m, one));
+        let near = I::add64(m, I::and(m, one));
+        let m = I::select64(
+            I::eq64(I::shr64::<54>(m), zero),
+            I::select64(I::eq64(I::shr64::<53>(m), zero), m, near),
+            far,
+        );
+        I::sub64(I::xor(m, sign), sign)
+    }
+}

@@ -1,0 +1,356 @@
+//! To integers and to bool.
+//!
+//! Floats are rounded by the instruction that makes them integers, as the control register says; ties away
+//! from zero by adding the number just below one half and cutting, which is right for every value.
+
+use core::marker::PhantomData;
+
+use super::super::isa::Isa;
+use super::source::{AsF32, AsF64, AsInteger, Source};
+use super::{Codec, Job, registers, store16, store32, store64};
+use crate::dtype::{DType, IntFormat, Kind};
+use crate::options::{Overflow, Rounding};
+
+const SIGN: u32 = 1 << 31;
+const SIGN64: u64 = 1 << 63;
+const INF: u32 = 0x7F80_0000;
+const INF64: u64 = 0x7FF0 << 48;
+
+fn format_of(dtype: DType) -> IntFormat {
+    match dtype.kind() {
+        Kind::Int(format) => format,
+        _ => unreachable!("an integer"),
+    }
+}
+
+/// The low bits of each byte that belong to a code of fewer than 8 bits.
+///
+/// # Safety
+/// As for the operations of [`Isa`]; so for the other functions here.
+#[inline(always)]
+unsafe fn byte_mask<I: Isa>(format: IntFormat) -> I::V {
+    let byte = if format.bits < 8 { (1u32 << format.bits) - 1 } else { 0xFF };
+    // SAFETY: the caller's promise.
+    unsafe { I::splat32(byte * 0x0101_0101) }
+}
+
+/// What floats of 32 bits need to become integers.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Clamp<V> {
+    low: V,
+    high: V,
+    /// The largest f below one half, if ties go away from zero.
+    half: V,
+    away: bool,
+    mask: V,
+}
+
+/// To integers of 16 bits or fewer, saturating, from sources that are exact in an f32.
+pub(in crate::kernels) struct ToShort<S, const WIDTH: usize>(PhantomData<S>);
+
+impl<I: Isa, S: AsF32<I>, const WIDTH: usize> Codec<I> for ToShort<S, WIDTH> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = WIDTH;
+    type Setup = Clamp<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> Clamp<I::V> {
+        let format = format_of(job.to);
+        // SAFETY: the caller's promise.
+        unsafe {
+            Clamp {
+                low: I::splat32((format.min() as f32).to_bits()),
+                high: I::splat32((format.max() as f32).to_bits()),
+                half: I::splat32(0.5f32.to_bits() - 1),
+                away: job.policy.rounding == Rounding::NearestAway,
+                mask: byte_mask::<I>(format),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &Clamp<I::V>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = S::f32(src);
+            let x = registers!(4, K => {
+                let x = number32::<I>(x[K], k.half, k.away);
+                I::f32_to_i32(I::min_f32(I::max_f32(x, k.low), k.high))
+            });
+            store32::<I, WIDTH>(x, k.mask, dst);
+        }
+    }
+}
+
+/// NaN becomes 0; ties that go away from zero are rounded.
+#[inline(always)]
+unsafe fn number32<I: Isa>(x: I::V, half: I::V, away: bool) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let nan = I::gt32(I::and(x, I::splat32(!SIGN)), I::splat32(INF));
+        let x = I::select32(nan, I::splat32(0), x);
+        if away { I::trunc_f32(I::add_f32(x, I::or(half, I::and(x, I::splat32(SIGN))))) } else { x }
+    }
+}
+
+#[inline(always)]
+unsafe fn number64<I: Isa>(x: I::V, half: I::V, away: bool) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let nan = I::gt64(I::and(x, I::splat64(!SIGN64)), I::splat64(INF64));
+        let x = I::select64(nan, I::splat64(0), x);
+        if away { I::trunc_f64(I::add_f64(x, I::or(half, I::and(x, I::splat64(SIGN64))))) } else { x }
+    }
+}
+
+/// To int32 or uint32, saturating, from sources that are exact in an f32. The upper limit is none, so what
+/// lies beyond is found by its bits.
+pub(in crate::kernels) struct ToInt32<S, const SIGNED: bool>(PhantomData<S>);
+
+impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = 4;
+    type Setup = Clamp<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> Clamp<I::V> {
+        let (low, beyond) = if SIGNED { (-2f32.powi(31), 2f32.powi(31)) } else { (0.0, 2f32.powi(32)) };
+        // SAFETY: the caller's promise.
+        unsafe {
+            Clamp {
+                low: I::splat32(low.to_bits()),
+                high: I::splat32(beyond.to_bits() - 1),
+                half: I::splat32(0.5f32.to_bits() - 1),
+                away: job.policy.rounding == Rounding::NearestAway,
+                mask: I::splat32(if SIGNED { i32::MAX as u32 } else { u32::MAX }),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &Clamp<I::V>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = S::f32(src);
+            let x = registers!(4, K => {
+                let x = number32::<I>(x[K], k.half, k.away);
+                let beyond = I::gt32(x, k.high);
+                let x = I::max_f32(x, k.low);
+                let integer = if SIGNED { I::f32_to_i32(x) } else { I::f32_to_u32(x) };
+                I::select32(beyond, k.mask, integer)
+            });
+            store32::<I, 4>(x, k.mask, dst);
+        }
+    }
+}
+
+/// To integers of any width, saturating, by 64-bit integers.
+pub(in crate::kernels) struct ToLong<S, const WIDTH: usize, const SIGNED: bool>(PhantomData<S>);
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Clamp64<V> {
+    low: V,
+    high: V,
+    /// 64 bits: from these bits on the result is `most`.
+    beyond: V,
+    most: V,
+    half: V,
+    away: bool,
+    mask: V,
+}
+
+impl<I: Isa, S: AsF64<I>, const WIDTH: usize, const SIGNED: bool> Codec<I> for ToLong<S, WIDTH, SIGNED> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = WIDTH;
+    type Setup = Clamp64<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> Clamp64<I::V> {
+        let format = format_of(job.to);
+        let beyond = if SIGNED { 2f64.powi(63) } else { 2f64.powi(64) };
+        // SAFETY: the caller's promise.
+        unsafe {
+            Clamp64 {
+                low: I::splat64((format.min() as f64).to_bits()),
+                high: I::splat64((format.max() as f64).to_bits()),
+                beyond: I::splat64(beyond.to_bits() - 1),
+                most: I::splat64(format.max() as u64),
+                half: I::splat64(0.5f64.to_bits() - 1),
+                away: job.policy.rounding == Rounding::NearestAway,
+                mask: byte_mask::<I>(format),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &Clamp64<I::V>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = S::f64(src);
+            let x = registers!(8, K => {
+                let x = number64::<I>(x[K], k.half, k.away);
+                if WIDTH < 8 {
+                    // Exact limits.
+                    I::f64_to_i64(I::min_f64(I::max_f64(x, k.low), k.high))
+                } else {
+                    let beyond = I::gt64(x, k.beyond);
+                    let x = I::max_f64(x, k.low);
+                    let integer = if SIGNED { I::f64_to_i64(x) } else { I::f64_to_u64(x) };
+                    I::select64(beyond, k.most, integer)
+                }
+            });
+            store64::<I, WIDTH>(x, k.mask, dst);
+        }
+    }
+}
+
+/// To integers of any width, wrapping: the low bits of the rounded value, which from 2^63 on are those of
+/// the mantissa, shifted. NaN and Inf have exponents that shift everything out.
+pub(in crate::kernels) struct ToWrapped<S, const WIDTH: usize>(PhantomData<S>);
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Wrapped<V> {
+    half: V,
+    away: bool,
+    mask: V,
+}
+
+impl<I: Isa, S: AsF64<I>, const WIDTH: usize> Codec<I> for ToWrapped<S, WIDTH> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = WIDTH;
+    type Setup = Wrapped<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> Wrapped<I::V> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Wrapped {
+                half: I::splat64(0.5f64.to_bits() - 1),
+                away: job.policy.rounding == Rounding::NearestAway,
+                mask: byte_mask::<I>(format_of(job.to)),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &Wrapped<I::V>, src: *const u8, dst: *mut u8) {
+        const HIDDEN: u64 = 1 << 52;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = S::f64(src);
+            let x = registers!(8, K => {
+                let x = number64::<I>(x[K], k.half, k.away);
+                let near = I::f64_to_i64(I::round_f64(x));
+                let magnitude = I::and(x, I::splat64(!SIGN64));
+                let mantissa = I::or(I::and(x, I::splat64(HIDDEN - 1)), I::splat64(HIDDEN));
+                let shift = I::sub64(I::shr64::<52>(magnitude), I::splat64(1023 + 52));
+                let far = I::shl64v(mantissa, shift);
+                let sign = I::sign64(x);
+                let far = I::sub64(I::xor(far, sign), sign);
+                let is_far = I::gt64(magnitude, I::splat64(2f64.powi(63).to_bits() - 1));
+                I::select64(is_far, far, near)
+            });
+            store64::<I, WIDTH>(x, k.mask, dst);
+        }
+    }
+}
+
+/// Integers to integers: clamped to what both hold, or not, and then the low bits.
+pub(in crate::kernels) struct Integers<S, const WIDTH: usize>(PhantomData<S>);
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Range<V> {
+    low: V,
+    high: V,
+    mask: V,
+}
+
+impl<I: Isa, S: AsInteger<I>, const WIDTH: usize> Codec<I> for Integers<S, WIDTH> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = WIDTH;
+    type Setup = Range<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> Range<I::V> {
+        let (from, to) = (format_of(job.from), format_of(job.to));
+        let (mut low, mut high) = (from.min(), from.max());
+        if job.policy.overflow == Overflow::Saturate {
+            (low, high) = (low.max(to.min()), high.min(to.max()));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Range { low: S::splat(low as u64), high: S::splat(high as u64), mask: byte_mask::<I>(to) } }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &Range<I::V>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if S::BYTES == 2 {
+                let v = registers!(2, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high));
+                if WIDTH <= 2 {
+                    return store16::<I, WIDTH>(v, k.mask, dst);
+                }
+                let v = registers!(2, K => S::widen(v[K]));
+                let v = registers!(4, K => v[K / 2][K % 2]);
+                if WIDTH == 4 {
+                    return store32::<I, 4>(v, k.mask, dst);
+                }
+                let v = registers!(4, K => S::widen32(v[K]));
+                store64::<I, 8>(registers!(8, K => v[K / 2][K % 2]), k.mask, dst);
+            } else if S::BYTES == 4 {
+                let v = registers!(4, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high));
+                if WIDTH <= 4 {
+                    return store32::<I, WIDTH>(v, k.mask, dst);
+                }
+                let v = registers!(4, K => S::widen32(v[K]));
+                store64::<I, 8>(registers!(8, K => v[K / 2][K % 2]), k.mask, dst);
+            } else {
+                let v = registers!(8, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high));
+                store64::<I, WIDTH>(v, k.mask, dst);
+            }
+        }
+    }
+}
+
+/// To bool: is any bit set but, in a float, the sign?
+pub(in crate::kernels) struct ToBool<S>(PhantomData<S>);
+
+impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
+    const SRC: usize = S::BYTES;
+    const DST: usize = 1;
+    type Setup = I::V;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> I::V {
+        let sign = u32::from(job.from.float_format().is_some());
+        // SAFETY: the caller's promise.
+        unsafe {
+            match S::BYTES {
+                2 => I::splat16(u16::MAX >> sign),
+                4 => I::splat32(u32::MAX >> sign),
+                _ => I::splat64(u64::MAX >> sign),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(bits: &I::V, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let all = I::splat32(u32::MAX);
+            if S::BYTES == 2 {
+                let v = registers!(2, K => I::min_u16(I::and(I::load(src.add(K * I::BYTES)), *bits), I::splat16(1)));
+                store16::<I, 1>(v, all, dst);
+            } else if S::BYTES == 4 {
+                let v = registers!(4, K => I::min_u32(I::and(I::load(src.add(K * I::BYTES)), *bits), I::splat32(1)));
+                store32::<I, 1>(v, all, dst);
+            } else {
+                let v = registers!(8, K => {
+                    let v = I::and(I::load(src.add(K * I::BYTES)), *bits);
+                    I::min_u32(I::or(v, I::shr64::<32>(v)), I::splat32(1))
+                });
+                store64::<I, 1>(v, all, dst);
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What happens to the elements in registers, once for every instruction set.
+//!
+//! A [`Codec`] turns one block of a source into one block of a destination. Options are data to it: a
+//! [`Setup`](Codec::Setup) of registers, computed once per call from the format constants and the policy.
+//! Codes of fewer than 8 bits are one per byte here, and bytes are native; what lies differently in memory
+//! goes through `stage.rs`.
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "kernels have no iterator adapters: those are not always inlined"
+)]
+
+pub(super) mod float;
+pub(super) mod integer;
+pub(super) mod lookup;
+pub(super) mod source;
+pub(super) mod table;
+
+use super::isa::Isa;
+use crate::dtype::DType;
+use crate::options::Policy;
+
+/// What a codec needs to know of a cast.
+#[derive(Clone, Copy)]
+pub(super) struct Job {
+    pub(super) from: DType,
+    pub(super) to: DType,
+    pub(super) policy: Policy,
+    /// A table of `lookup`, where the source has one.
+    pub(super) table: *const u8,
+}
+
+/// # Safety
+/// `setup` and `block` may be called where the features of `I` are enabled, with a job of dtypes that the
+/// codec is for. `block` reads a block of `SRC` bytes an element and writes one of `DST`.
+pub(super) trait Codec<I: Isa> {
+    /// Bytes of an element of the source.
+    const SRC: usize;
+    /// Bytes of an element of the destination.
+    const DST: usize;
+    type Setup: Copy;
+
+    unsafe fn setup(job: &Job) -> Self::Setup;
+    unsafe fn block(setup: &Self::Setup, src: *const u8, dst: *mut u8);
+}
+
+/// An array of registers from an expression in its index. (`array::from_fn` is not always inlined.)
+macro_rules! registers {
+    (2, $k:ident => $e:expr) => { [{ const $k: usize = 0; $e }, { const $k: usize = 1; $e }] };
+    (4, $k:ident => $e:expr) => {
+        [{ const $k: usize = 0; $e }, { const $k: usize = 1; $e }, { const $k: usize = 2; $e }, { const $k: usize = 3; $e }]
+    };
+    (8, $k:ident => $e:expr) => {
+        [
+            { const $k: usize = 0; $e }, { const $k: usize = 1; $e }, { const $k: usize = 2; $e }, { const $k: usize = 3; $e },
+            { const $k: usize = 4; $e }, { const $k: usize = 5; $e }, { const $k: usize = 6; $e }, { const $k: usize = 7; $e },
+        ]
+    };
+}
+pub(super) use registers;
+
+/// A block of lanes of 64 bits as one of 32: the low halves.
+///
+/// # Safety
+/// As for the operations of [`Isa`]; so for the other functions here.
+#[inline(always)]
+pub(super) unsafe fn narrow64<I: Isa>(v: [I::V; 8]) -> [I::V; 4] {
+    // SAFETY: the caller's promise.
+    unsafe { registers!(4, K => I::low64([v[2 * K], v[2 * K + 1]])) }
+}
+
+#[inline(always)]
+pub(super) unsafe fn narrow32<I: Isa>(v: [I::V; 4]) -> [I::V; 2] {
+    // SAFETY: the caller's promise.
+    unsafe { registers!(2, K => I::low32([v[2 * K], v[2 * K + 1]])) }
+}
+
+/// Stores a block of lanes of 64 bits as elements of `WIDTH` bytes, their low bits, masked.
+#[inline(always)]
+pub(super) unsafe fn store64<I: Isa, const WIDTH: usize>(v: [I::V; 8], mask: I::V, dst: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if WIDTH == 8 {
+            for k in 0..8 {
+                I::store(dst.add(k * I::BYTES), v[k]);
+            }
+        } else {
+            store32::<I, WIDTH>(narrow64::<I>(v), mask, dst);
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) unsafe fn store32<I: Isa, const WIDTH: usize>(v: [I::V; 4], mask: I::V, dst: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if WIDTH == 4 {
+            for k in 0..4 {
+                I::store(dst.add(k * I::BYTES), v[k]);
+            }
+        } else {
+            store16::<I, WIDTH>(narrow32::<I>(v), mask, dst);
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) unsafe fn store16<I: Isa, const WIDTH: usize>(v: [I::V; 2], mask: I::V, dst: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if WIDTH == 2 {
+            I::store(dst, v[0]);
+            I::store(dst.add(I::BYTES), v[1]);
+        } else {
+            I::store(dst, I::and(I::low16(v), mask));
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The sources of 16 bits and more, as lanes of f32, of f64 or of their own integers.
+//!
+//! Where a source does not fit, it is rounded to *odd*: cut, and the last bit that is kept is set if anything
+//! was cut off. That keeps the source on its side of every number and every midpoint that a narrower format
+//! has, so the encoder's rounding is the only one, in every mode. The proof of each step stands with it.
+
+use super::super::isa::Isa;
+use super::registers;
+
+/// Elements of memory. The functions read a block.
+pub(in crate::kernels) trait Source {
+    const BYTES: usize;
+}
+
+/// As f32: exact, or rounded to odd with enough bits for every float of 16 bits or fewer.
+///
+/// # Safety
+/// As for the operations of [`Isa`]: also [`AsF64`] and [`AsInteger`].
+pub(in crate::kernels) trait AsF32<I: Isa>: Source {
+    unsafe fn f32(src: *const u8) -> [I::V; 4];
+}
+
+/// As f64: exact, or rounded to odd with enough bits for f32 and everything narrower.
+pub(in crate::kernels) trait AsF64<I: Isa>: Source {
+    unsafe fn f64(src: *const u8) -> [I::V; 8];
+}
+
+macro_rules! sources {
+    ($($name:ident: $bytes:literal),*) => {$(
+        pub(in crate::kernels) struct $name;
+        impl Source for $name {
+            const BYTES: usize = $bytes;
+        }
+    )*};
+}
+sources!(F16: 2, Bf16: 2, F32: 4, F64: 8, I16: 2, U16: 2, I32: 4, U32: 4, I64: 8, U64: 8);
+
+/// The elements as they are, `N` registers of them.
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+#[inline(always)]
+unsafe fn load2<I: Isa>(src: *const u8) -> [I::V; 2] {
+    // SAFETY: the caller's promise.
+    unsafe { registers!(2, K => I::load(src.add(K * I::BYTES))) }
+}
+
+#[inline(always)]
+unsafe fn load4<I: Isa>(src: *const u8) -> [I::V; 4] {
+    // SAFETY: the caller's promise.
+    unsafe { registers!(4, K => I::load(src.add(K * I::BYTES))) }
+}
+
+#[inline(always)]
+unsafe fn load8<I: Isa>(src: *const u8) -> [I::V; 8] {
+    // SAFETY: the caller's promise.
+    unsafe { registers!(8, K => I::load(src.add(K * I::BYTES))) }
+}
+
+/// Four registers from two that widen.
+macro_rules! widened {
+    ($v:ident => $widen:expr) => {{
+        let [a, b] = {
+            let $v = $v[0];
+            $widen
+        };
+        let [c, d] = {
+            let $v = $v[1];
+            $widen
+        };
+        [a, b, c, d]
+    }};
+}
+
+macro_rules! as_f32 {
+    ($($source:ident($src:ident) = $body:expr;)*) => {$(
+        impl<I: Isa> AsF32<I> for $source {
+            #[inline(always)]
+            unsafe fn f32($src: *const u8) -> [I::V; 4] {
+                // SAFETY: the caller's promise.
+                unsafe { $body }
+            }
+        }
+    )*};
+}
+
+as_f32! {
+    F16(src) = { let v = load2::<I>(src); widened!(v => I::f16_to_f32(v)) };
+    // The upper half of an f32.
+    Bf16(src) = {
+        let v = load2::<I>(src);
+        let v = widened!(v => I::zext16(v));
+        registers!(4, K => I::shl32::<16>(v[K]))
+    };
+    F32(src) = load4::<I>(src);
+    I16(src) = {
+        let v = load2::<I>(src);
+        let v = widened!(v => I::sext16(v));
+        registers!(4, K => I::i32_to_f32(v[K]))
+    };
+    U16(src) = {
+        let v = load2::<I>(src);
+        let v = widened!(v => I::zext16(v));
+        registers!(4, K => I::i32_to_f32(v[K]))
+    };
+    // Below 2^24 exact. From there on the low 8 bits make one sticky bit, so 17 to 24 bits are left, which
+    // is exact in an f32 and at least two more than bfloat16 has; float16 and narrower overflow there.
+    I32(src) = {
+        let v = load4::<I>(src);
+        registers!(4, K => {
+            let sign = I::sar32::<31>(v[K]);
+            I::i32_to_f32(odd32::<I>(v[K], I::sub32(I::xor(v[K], sign), sign)))
+        })
+    };
+    U32(src) = { let v = load4::<I>(src); registers!(4, K => I::u32_to_f32(odd32::<I>(v[K], v[K]))) };
+    F64(src) = odd_f32::<I>(load8::<I>(src));
+    I64(src) = odd_f32::<I>(<I64 as AsF64<I>>::f64(src));
+    U64(src) = odd_f32::<I>(<U64 as AsF64<I>>::f64(src));
+}
+
+/// The low 8 bits as one sticky bit above them, if the magnitude is 2^24 or more. The odd neighbour is the
+/// same in two's complement.
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+#[inline(always)]
+unsafe fn odd32<I: Isa>(v: I::V, magnitude: I::V) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let low = I::splat32(0xFF);
+        let sticky = I::and(I::add32(I::and(v, low), low), I::splat32(0x100));
+        let odd = I::or(I::and_not(low, v), sticky);
+        I::select32(I::eq32(I::shr32::<24>(magnitude), I::splat32(0)), v, odd)
+    }
+}
+
+/// The low 11 bits as one sticky bit above them, if the magnitude is 2^49 or more.
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+#[inline(always)]
+unsafe fn odd64<I: Isa>(v: I::V, magnitude: I::V) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let low = I::splat64(0x7FF);
+        let sticky = I::and(I::add64(I::and(v, low), low), I::splat64(0x800));
+        let odd = I::or(I::and_not(low, v), sticky);
+        I::select64(I::eq64(I::shr64::<49>(magnitude), I::splat64(0)), v, odd)
+    }
+}
+
+/// f64 to f32 with 15 significant bits, rounded to odd.
+///
+/// * 15 bits are at least two more than float16 and bfloat16 have, in every binade: of the subnormals of
+///   bfloat16, down to 2^-133, the f32 has the ulp 2^-149, so 15 bits are exact from 2^-135 on, below which
+///   nothing but "not zero, less than half" matters.
+/// * Above the range of f32 and below it the conversion rounds as the register says: to Inf or to the
+///   largest number, to 0 or to the smallest, as the encoder will.
+/// * NaN: the bits that are cut off count as sticky, so it stays one; the 13 top payload bits stay.
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+#[inline(always)]
+unsafe fn odd_f32<I: Isa>(v: [I::V; 8]) -> [I::V; 4] {
+    const LOW: u64 = (1 << 38) - 1;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let low = I::splat64(LOW);
+        let v = registers!(8, K => {
+            let sticky = I::and(I::add64(v[K], low), I::splat64(LOW + 1));
+            I::or(I::and_not(low, v[K]), sticky)
+        });
+        registers!(4, K => I::f64_to_f32([v[2 * K], v[2 * K + 1]]))
+    }
+}
+
+macro_rules! as_f64 {
+    ($($source:ident($src:ident) = $body:expr;)*) => {$(
+        impl<I: Isa> AsF64<I> for $source {
+            #[inline(always)]
+            unsafe fn f64($src: *const u8) -> [I::V; 8] {
+                // SAFETY: the caller's promise.
+                unsafe { $body }
+            }
+        }
+    )*};
+}
+
+as_f64! {
+    F16(src) = from_f32::<I>(<F16 as AsF32<I>>::f32(src));
+    Bf16(src) = from_f32::<I>(<Bf16 as AsF32<I>>::f32(src));
+    F32(src) = from_f32::<I>(load4::<I>(src));
+    I16(src) = from_f32::<I>(<I16 as AsF32<I>>::f32(src));
+    U16(src) = from_f32::<I>(<U16 as AsF32<I>>::f32(src));
+    I32(src) = {
+        let v = load4::<I>(src);
+        let v = registers!(4, K => I::i32_to_f64(v[K]));
+        registers!(8, K => v[K / 2][K % 2])
+    };
+    U32(src) = {
+        let v = load4::<I>(src);
+        let v = registers!(4, K => I::u32_to_f64(v[K]));
+        registers!(8, K => v[K / 2][K % 2])
+    };
+    F64(src) = load8::<I>(src);
+    // 53 bits are left at most, which is exact, and 38 at least.
+    I64(src) = {
+        let v = load8::<I>(src);
+        registers!(8, K => {
+            let sign = I::sign64(v[K]);
+            I::i64_to_f64(odd64::<I>(v[K], I::sub64(I::xor(v[K], sign), sign)))
+        })
+    };
+    U64(src) = { let v = load8::<I>(src); registers!(8, K => I::u64_to_f64(odd64::<I>(v[K], v[K]))) };
+}
+
+/// # Safety
+/// As for the operations of [`Isa`].
+#[inline(always)]
+unsafe fn from_f32<I: Isa>(v: [I::V; 4]) -> [I::V; 8] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let v = registers!(4, K => I::f32_to_f64(v[K]));
+        registers!(8, K => v[K / 2][K % 2])
+    }
+}
+
+/// The integers as they are: how to clamp them and how to widen them.
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+pub(in crate::kernels) trait AsInteger<I: Isa>: Source {
+    unsafe fn splat(x: u64) -> I::V;
+    unsafe fn clamp(v: I::V, low: I::V, high: I::V) -> I::V;
+    /// As lanes of twice the width. Of 64 bits: never called.
+    unsafe fn widen(v: I::V) -> [I::V; 2];
+    /// Lanes of 32 bits of this sign, widened.
+    unsafe fn widen32(v: I::V) -> [I::V; 2];
+}
+
+macro_rules! as_integer {
+    ($($source:ident: $splat:ident as $lane:ty, $min:ident, $max:ident, $widen:ident, $widen32:ident;)*) => {$(
+        impl<I: Isa> AsInteger<I> for $source {
+            #[inline(always)]
+            unsafe fn splat(x: u64) -> I::V {
+                // SAFETY: the caller's promise.
+                unsafe { I::$splat(x as $lane) }
+            }
+            #[inline(always)]
+            unsafe fn clamp(v: I::V, low: I::V, high: I::V) -> I::V {
+                // SAFETY: the caller's promise.
+                unsafe { I::$min(I::$max(v, low), high) }
+            }
+            #[inline(always)]
+            unsafe fn widen(v: I::V) -> [I::V; 2] {
+                // SAFETY: the caller's promise.
+                unsafe { I::$widen(v) }
+            }
+            #[inline(always)]
+            unsafe fn widen32(v: I::V) -> [I::V; 2] {
+                // SAFETY: the caller's promise.
+                unsafe { I::$widen32(v) }
+            }
+        }
+    )*};
+}
+
+as_integer! {
+    I16: splat16 as u16, min_s16, max_s16, sext16, sext32;
+    U16: splat16 as u16, min_u16, max_u16, zext16, zext32;
+    I32: splat32 as u32, min_s32, max_s32, sext32, sext32;
+    U32: splat32 as u32, min_u32, max_u32, zext32, zext32;
+    I64: splat64 as u64, min_s64, max_s64, sext32, sext32;
+    U64: splat64 as u64, min_u64, max_u64, zext32, zext32;
+}

@@ -1,0 +1,140 @@
+//! Which codec casts which parts: there is one for every pair and policy.
+
+use super::Codec;
+use super::float::{LongToF64, NearF32, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToNarrow, WideToF32};
+use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
+use super::lookup::Lookup;
+use super::source::{AsF32, AsF64, AsInteger, Bf16, F16, F32, F64, I16, I32, I64, Source, U16, U32, U64};
+use crate::dtype::{DType, Kind};
+use crate::kernels::drive::Core;
+use crate::kernels::isa::Isa;
+use crate::kernels::vector;
+use crate::options::{Overflow, Rounding};
+use crate::route::Route;
+
+/// The codec for the parts of a route, whatever their layout.
+pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
+    match route.from {
+        DType::U16 => from_integer::<I, U16>(route),
+        DType::I16 => from_integer::<I, I16>(route),
+        DType::U32 => from_integer::<I, U32>(route),
+        DType::I32 => from_integer::<I, I32>(route),
+        DType::U64 => from_integer::<I, U64>(route),
+        DType::I64 => from_integer::<I, I64>(route),
+        DType::F16 => from_float::<I, F16>(route),
+        DType::BF16 => from_float::<I, Bf16>(route),
+        DType::F32 => from_float::<I, F32>(route),
+        DType::F64 => from_f64::<I>(route),
+        _ => match route.to.bits() {
+            ..=8 => run::<I, Lookup<1>>(),
+            16 => run::<I, Lookup<2>>(),
+            32 => run::<I, Lookup<4>>(),
+            _ => run::<I, Lookup<8>>(),
+        },
+    }
+}
+
+fn run<I: Isa, C: Codec<I>>() -> Core {
+    vector::blocks::<I, C>
+}
+
+fn from_integer<I: Isa, S: AsInteger<I> + AsF32<I> + AsF64<I>>(route: &Route) -> Core {
+    match (route.to.kind(), route.to) {
+        (Kind::Bool, _) => run::<I, ToBool<S>>(),
+        (Kind::Int(format), _) => match format.bits {
+            ..=8 => run::<I, Integers<S, 1>>(),
+            16 => run::<I, Integers<S, 2>>(),
+            32 => run::<I, Integers<S, 4>>(),
+            _ => run::<I, Integers<S, 8>>(),
+        },
+        (_, DType::F32) => to_f32::<I>(route),
+        (_, DType::F64) => match route.from {
+            DType::I64 => run::<I, LongToF64<true>>(),
+            DType::U64 => run::<I, LongToF64<false>>(),
+            _ => run::<I, ToF64<S>>(),
+        },
+        _ => to_small_float::<I, S>(route),
+    }
+}
+
+/// Sources that are exact in an f32.
+fn from_float<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
+    match (route.to.kind(), route.to) {
+        (Kind::Int(format), _) if route.policy.overflow == Overflow::Saturate => {
+            match (format.bits, format.signed) {
+                (..=8, _) => run::<I, ToShort<S, 1>>(),
+                (16, _) => run::<I, ToShort<S, 2>>(),
+                (32, true) => run::<I, ToInt32<S, true>>(),
+                (32, false) => run::<I, ToInt32<S, false>>(),
+                (_, true) => run::<I, ToLong<S, 8, true>>(),
+                (_, false) => run::<I, ToLong<S, 8, false>>(),
+            }
+        }
+        (_, DType::F32) => to_f32::<I>(route),
+        (_, DType::F64) => run::<I, ToF64<S>>(),
+        _ => from_any_float::<I, S>(route),
+    }
+}
+
+fn from_f64<I: Isa>(route: &Route) -> Core {
+    match (route.to.kind(), route.to) {
+        (Kind::Int(format), _) if route.policy.overflow == Overflow::Saturate => {
+            match (format.bits, format.signed) {
+                (..=8, _) => run::<I, ToLong<F64, 1, true>>(),
+                (16, _) => run::<I, ToLong<F64, 2, true>>(),
+                (32, _) => run::<I, ToLong<F64, 4, true>>(),
+                (_, true) => run::<I, ToLong<F64, 8, true>>(),
+                (_, false) => run::<I, ToLong<F64, 8, false>>(),
+            }
+        }
+        (_, DType::F32) => to_f32::<I>(route),
+        _ => from_any_float::<I, F64>(route),
+    }
+}
+
+fn from_any_float<I: Isa, S: Source + AsF32<I> + AsF64<I>>(route: &Route) -> Core {
+    match route.to.kind() {
+        Kind::Bool => run::<I, ToBool<S>>(),
+        Kind::Int(format) => match format.bits {
+            ..=8 => run::<I, ToWrapped<S, 1>>(),
+            16 => run::<I, ToWrapped<S, 2>>(),
+            32 => run::<I, ToWrapped<S, 4>>(),
+            _ => run::<I, ToWrapped<S, 8>>(),
+        },
+        _ => to_small_float::<I, S>(route),
+    }
+}
+
+/// To floats of 16 bits or fewer.
+fn to_small_float<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
+    let modes = route.policy.rounding != Rounding::NearestEven;
+    match (route.to, modes) {
+        (DType::F16, false) => run::<I, ToF16<S, false>>(),
+        (DType::F16, true) => run::<I, ToF16<S, true>>(),
+        (DType::BF16, false) => run::<I, ToBf16<S, false>>(),
+        (DType::BF16, true) => run::<I, ToBf16<S, true>>(),
+        (DType::F8E8M0, _) => run::<I, ToE8m0<S>>(),
+        (_, false) => run::<I, ToNarrow<S, false>>(),
+        (_, true) => run::<I, ToNarrow<S, true>>(),
+    }
+}
+
+fn to_f32<I: Isa>(route: &Route) -> Core {
+    fn near<I: Isa, S: NearF32<I>>() -> Core {
+        run::<I, ToF32<S>>()
+    }
+    let away = route.policy.rounding == Rounding::NearestAway;
+    match route.from {
+        DType::F16 => near::<I, F16>(),
+        DType::BF16 => near::<I, Bf16>(),
+        DType::I16 => near::<I, I16>(),
+        DType::U16 => near::<I, U16>(),
+        DType::I32 if !away => near::<I, I32>(),
+        DType::U32 if !away => near::<I, U32>(),
+        DType::I32 => run::<I, WideToF32<I32>>(),
+        DType::U32 => run::<I, WideToF32<U32>>(),
+        DType::I64 => run::<I, WideToF32<I64>>(),
+        DType::U64 => run::<I, WideToF32<U64>>(),
+        _ => run::<I, WideToF32<F64>>(),
+    }
+}

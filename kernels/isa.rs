@@ -1,0 +1,159 @@
+//! What a vector instruction set offers to the codecs: the operations on registers, each with its contract.
+//!
+//! A block is as many elements as a register has bytes, so `n` elements of `w` bytes are `w` registers,
+//! in the order of memory. Every operation keeps that order. A lane is as wide as the name says.
+//!
+//! Operations on floats round as the control register says, which [`super::environment`] has set before any
+//! kernel runs: that is how the rounding modes reach them.
+
+/// # Safety
+/// Every function but `run` may only be called where the features of the instruction set are enabled and
+/// available, that is from what `run` is given. Pointers must be good for a whole register.
+pub(crate) trait Isa: Copy + Send + Sync + 'static {
+    /// A register of any lanes.
+    type V: Copy;
+    /// One truth value for each lane of 32 bits.
+    type M32: Copy;
+    /// One truth value for each lane of 64 bits.
+    type M64: Copy;
+    /// 256 bytes to look up.
+    type Table: Copy;
+
+    /// Bytes in a register, elements in a block.
+    const BYTES: usize;
+
+    unsafe fn load(p: *const u8) -> Self::V;
+    unsafe fn store(p: *mut u8, v: Self::V);
+    unsafe fn splat16(x: u16) -> Self::V;
+    unsafe fn splat32(x: u32) -> Self::V;
+    unsafe fn splat64(x: u64) -> Self::V;
+
+    unsafe fn and(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn or(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn xor(a: Self::V, b: Self::V) -> Self::V;
+    /// `!a & b`
+    unsafe fn and_not(a: Self::V, b: Self::V) -> Self::V;
+
+    unsafe fn min_s16(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_s16(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn min_u16(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_u16(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn shr16<const N: u32>(a: Self::V) -> Self::V;
+
+    unsafe fn add32(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn sub32(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn shl32<const N: u32>(a: Self::V) -> Self::V;
+    unsafe fn shr32<const N: u32>(a: Self::V) -> Self::V;
+    unsafe fn sar32<const N: u32>(a: Self::V) -> Self::V;
+    /// Each lane by its own count; 0 from 32 on.
+    unsafe fn shr32v(a: Self::V, counts: Self::V) -> Self::V;
+    unsafe fn min_s32(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_s32(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn min_u32(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_u32(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn eq32(a: Self::V, b: Self::V) -> Self::M32;
+    /// Signed.
+    unsafe fn gt32(a: Self::V, b: Self::V) -> Self::M32;
+    /// Lanes of `yes` where the mask is true.
+    unsafe fn select32(mask: Self::M32, yes: Self::V, no: Self::V) -> Self::V;
+
+    unsafe fn add64(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn sub64(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn shr64<const N: u32>(a: Self::V) -> Self::V;
+    /// Each lane by its own count; 0 from 64 on.
+    unsafe fn shl64v(a: Self::V, counts: Self::V) -> Self::V;
+    /// All ones where the lane is negative.
+    unsafe fn sign64(a: Self::V) -> Self::V;
+    unsafe fn min_s64(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_s64(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn min_u64(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_u64(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn eq64(a: Self::V, b: Self::V) -> Self::M64;
+    /// Signed.
+    unsafe fn gt64(a: Self::V, b: Self::V) -> Self::M64;
+    unsafe fn select64(mask: Self::M64, yes: Self::V, no: Self::V) -> Self::V;
+
+    /// The lower and the upper half of the lanes, widened.
+    unsafe fn zext16(a: Self::V) -> [Self::V; 2];
+    unsafe fn sext16(a: Self::V) -> [Self::V; 2];
+    unsafe fn zext32(a: Self::V) -> [Self::V; 2];
+    unsafe fn sext32(a: Self::V) -> [Self::V; 2];
+    /// The low half of each lane of 16, 32 or 64 bits.
+    unsafe fn low16(a: [Self::V; 2]) -> Self::V;
+    unsafe fn low32(a: [Self::V; 2]) -> Self::V;
+    unsafe fn low64(a: [Self::V; 2]) -> Self::V;
+    /// The lanes of 64 bits with even numbers.
+    unsafe fn even64(a: [Self::V; 2]) -> Self::V;
+    /// Lanes of two registers in turn.
+    unsafe fn zip8(a: Self::V, b: Self::V) -> [Self::V; 2];
+    unsafe fn zip16(a: Self::V, b: Self::V) -> [Self::V; 2];
+    unsafe fn zip32(a: Self::V, b: Self::V) -> [Self::V; 2];
+    unsafe fn zip64(a: Self::V, b: Self::V) -> [Self::V; 2];
+    /// The bytes of each lane reversed.
+    unsafe fn swap16(a: Self::V) -> Self::V;
+    unsafe fn swap32(a: Self::V) -> Self::V;
+    unsafe fn swap64(a: Self::V) -> Self::V;
+
+    /// `p` points to 256 bytes.
+    unsafe fn table(p: *const u8) -> Self::Table;
+    /// The byte of the table at each byte.
+    unsafe fn lookup(table: &Self::Table, index: Self::V) -> Self::V;
+
+    unsafe fn add_f32(a: Self::V, b: Self::V) -> Self::V;
+    /// Neither operand is a NaN.
+    unsafe fn min_f32(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_f32(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn trunc_f32(a: Self::V) -> Self::V;
+    unsafe fn add_f64(a: Self::V, b: Self::V) -> Self::V;
+    /// Neither operand is a NaN.
+    unsafe fn min_f64(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_f64(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn trunc_f64(a: Self::V) -> Self::V;
+    /// To an integer that stays a float.
+    unsafe fn round_f64(a: Self::V) -> Self::V;
+
+    unsafe fn f16_to_f32(a: Self::V) -> [Self::V; 2];
+    unsafe fn f32_to_f16(a: [Self::V; 2]) -> Self::V;
+    unsafe fn f32_to_f64(a: Self::V) -> [Self::V; 2];
+    unsafe fn f64_to_f32(a: [Self::V; 2]) -> Self::V;
+    unsafe fn i32_to_f32(a: Self::V) -> Self::V;
+    unsafe fn u32_to_f32(a: Self::V) -> Self::V;
+    unsafe fn i32_to_f64(a: Self::V) -> [Self::V; 2];
+    unsafe fn u32_to_f64(a: Self::V) -> [Self::V; 2];
+    unsafe fn i64_to_f64(a: Self::V) -> Self::V;
+    unsafe fn u64_to_f64(a: Self::V) -> Self::V;
+    /// −2^31 ≤ x < 2^31; what others give is not said.
+    unsafe fn f32_to_i32(a: Self::V) -> Self::V;
+    /// 0 ≤ x < 2^32; what others give is not said.
+    unsafe fn f32_to_u32(a: Self::V) -> Self::V;
+    /// −2^63 ≤ x < 2^63; what others give is not said.
+    unsafe fn f64_to_i64(a: Self::V) -> Self::V;
+    /// 0 ≤ x < 2^64; what others give is not said.
+    unsafe fn f64_to_u64(a: Self::V) -> Self::V;
+
+    /// Eight fields of `bits` bits, from the low end of a word, to the low ends of its bytes.
+    unsafe fn spread(word: u64, mask: u64) -> u64;
+    /// The inverse: the bits under the mask, pushed together.
+    unsafe fn gather(word: u64, mask: u64) -> u64;
+
+    /// Runs a function with the features enabled.
+    ///
+    /// # Safety
+    /// The instruction set is available.
+    unsafe fn run<F: pulp::NullaryFnOnce>(f: F) -> F::Output;
+}
+
+/// Methods that are one expression. All of them are `#[inline(always)]`, without which a kernel would call
+/// them through memory.
+macro_rules! ops {
+    ($($(<$(const $c:ident: $t:ty),*>)? $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty = $body:expr;)*) => {$(
+        #[inline(always)]
+        unsafe fn $name$(<$(const $c: $t),*>)?($($arg: $ty),*) -> $ret {
+            #[allow(unused_unsafe, reason = "one or the other needs none")]
+            // SAFETY: the trait's contract: the features are enabled where this is inlined to, and pointers
+            // are good for a register.
+            unsafe { $body }
+        }
+    )*};
+}
+pub(super) use ops;
