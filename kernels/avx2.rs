@@ -86,6 +86,7 @@ impl Isa for Avx2 {
     ops! {
         load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
         store(p: *mut u8, v: __m256i) -> () = _mm256_storeu_si256(p.cast(), v);
+        splat8(x: u8) -> __m256i = _mm256_set1_epi8(x as i8);
         splat16(x: u16) -> __m256i = _mm256_set1_epi16(x as i16);
         splat32(x: u32) -> __m256i = _mm256_set1_epi32(x as i32);
         splat64(x: u64) -> __m256i = _mm256_set1_epi64x(x as i64);
@@ -95,6 +96,10 @@ impl Isa for Avx2 {
         xor(a: __m256i, b: __m256i) -> __m256i = _mm256_xor_si256(a, b);
         and_not(a: __m256i, b: __m256i) -> __m256i = _mm256_andnot_si256(a, b);
 
+        min_s8(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epi8(a, b);
+        max_s8(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi8(a, b);
+        min_u8(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu8(a, b);
+        max_u8(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epu8(a, b);
         min_s16(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epi16(a, b);
         max_s16(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi16(a, b);
         min_u16(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu16(a, b);
@@ -135,6 +140,10 @@ impl Isa for Avx2 {
         gt64(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpgt_epi64(a, b);
         select64(mask: __m256i, yes: __m256i, no: __m256i) -> __m256i = _mm256_blendv_epi8(no, yes, mask);
 
+        zext8(a: __m256i) -> [__m256i; 2] =
+            { let [l, h] = halves(a); [_mm256_cvtepu8_epi16(l), _mm256_cvtepu8_epi16(h)] };
+        sext8(a: __m256i) -> [__m256i; 2] =
+            { let [l, h] = halves(a); [_mm256_cvtepi8_epi16(l), _mm256_cvtepi8_epi16(h)] };
         zext16(a: __m256i) -> [__m256i; 2] =
             { let [l, h] = halves(a); [_mm256_cvtepu16_epi32(l), _mm256_cvtepu16_epi32(h)] };
         sext16(a: __m256i) -> [__m256i; 2] =

@@ -165,6 +165,7 @@ impl Isa for Avx512 {
     ops! {
         load(p: *const u8) -> __m512i = _mm512_loadu_si512(p.cast());
         store(p: *mut u8, v: __m512i) -> () = _mm512_storeu_si512(p.cast(), v);
+        splat8(x: u8) -> __m512i = _mm512_set1_epi8(x as i8);
         splat16(x: u16) -> __m512i = _mm512_set1_epi16(x as i16);
         splat32(x: u32) -> __m512i = _mm512_set1_epi32(x as i32);
         splat64(x: u64) -> __m512i = _mm512_set1_epi64(x as i64);
@@ -174,6 +175,10 @@ impl Isa for Avx512 {
         xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
         and_not(a: __m512i, b: __m512i) -> __m512i = _mm512_andnot_si512(a, b);
 
+        min_s8(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epi8(a, b);
+        max_s8(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi8(a, b);
+        min_u8(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu8(a, b);
+        max_u8(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epu8(a, b);
         min_s16(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epi16(a, b);
         max_s16(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi16(a, b);
         min_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu16(a, b);
@@ -207,6 +212,10 @@ impl Isa for Avx512 {
         gt64(a: __m512i, b: __m512i) -> __mmask8 = _mm512_cmpgt_epi64_mask(a, b);
         select64(mask: __mmask8, yes: __m512i, no: __m512i) -> __m512i = _mm512_mask_blend_epi64(mask, no, yes);
 
+        zext8(a: __m512i) -> [__m512i; 2] =
+            { let [l, h] = halves(a); [_mm512_cvtepu8_epi16(l), _mm512_cvtepu8_epi16(h)] };
+        sext8(a: __m512i) -> [__m512i; 2] =
+            { let [l, h] = halves(a); [_mm512_cvtepi8_epi16(l), _mm512_cvtepi8_epi16(h)] };
         zext16(a: __m512i) -> [__m512i; 2] =
             { let [l, h] = halves(a); [_mm512_cvtepu16_epi32(l), _mm512_cvtepu16_epi32(h)] };
         sext16(a: __m512i) -> [__m512i; 2] =

@@ -24,6 +24,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
 
     unsafe fn load(p: *const u8) -> Self::V;
     unsafe fn store(p: *mut u8, v: Self::V);
+    unsafe fn splat8(x: u8) -> Self::V;
     unsafe fn splat16(x: u16) -> Self::V;
     unsafe fn splat32(x: u32) -> Self::V;
     unsafe fn splat64(x: u64) -> Self::V;
@@ -34,6 +35,10 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// `!a & b`
     unsafe fn and_not(a: Self::V, b: Self::V) -> Self::V;
 
+    unsafe fn min_s8(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_s8(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn min_u8(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn max_u8(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min_s16(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_s16(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min_u16(a: Self::V, b: Self::V) -> Self::V;
@@ -74,6 +79,8 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn select64(mask: Self::M64, yes: Self::V, no: Self::V) -> Self::V;
 
     /// The lower and the upper half of the lanes, widened.
+    unsafe fn zext8(a: Self::V) -> [Self::V; 2];
+    unsafe fn sext8(a: Self::V) -> [Self::V; 2];
     unsafe fn zext16(a: Self::V) -> [Self::V; 2];
     unsafe fn sext16(a: Self::V) -> [Self::V; 2];
     unsafe fn zext32(a: Self::V) -> [Self::V; 2];

@@ -24,6 +24,8 @@ fn other(route: Route, kernel: Kernel) -> Plan {
         kernel,
         #[cfg(isa = "vector")]
         core: None,
+        #[cfg(isa = "vector")]
+        table: None,
     }
 }
 
@@ -32,5 +34,5 @@ fn vector<I: super::isa::Isa>(route: Route) -> Plan {
     use super::{codec, stage, vector};
     let kernel = if stage::is_plain(&route) { vector::plain } else { vector::shaped::<I> };
     let core = (route.work == Work::Convert).then(|| codec::table::core::<I>(&route));
-    Plan { route, kernel, core }
+    Plan { route, kernel, core, table: codec::lookup::default_table(&route) }
 }

@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::codec::{Codec, Job, lookup};
-use super::drive::Plan;
+use super::drive::{self, Plan};
 use super::environment::Environment;
 use super::isa::Isa;
 use super::stage;
@@ -72,13 +72,15 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn plain(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
-    prepared(plan, |job| {
-        if let Some(core) = plan.core {
-            // SAFETY: the caller's promise; the table chose the core for this route and a machine that has its
-            // instruction set.
-            unsafe { core(job, src, dst, n) }
-        }
-    });
+    // SAFETY: the caller's promise; the table chose the core for this route and a machine that has its
+    // instruction set.
+    unsafe {
+        prepared(plan, src, dst, n, |job| {
+            if let Some(core) = plan.core {
+                core(job, src, dst, n);
+            }
+        });
+    }
 }
 
 /// A vector kernel for elements of any layout.
@@ -86,23 +88,36 @@ pub(super) unsafe fn plain(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) 
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn shaped<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
-    prepared(plan, |job| {
-        // SAFETY: as in `plain`.
-        unsafe { stage::staged::<I>(&plan.route, job, plan.core, src, dst, n) }
-    });
+    // SAFETY: as in `plain`.
+    unsafe {
+        prepared(plan, src, dst, n, |job| stage::staged::<I>(&plan.route, job, plan.core, src, dst, n));
+    }
 }
 
-/// Runs something with the job of a plan, in the environment that the codecs expect.
+/// Fewer elements than the reference casts while a table is made.
+const NO_TABLE: usize = 256;
+
+/// Runs a cast with its job, in the environment that the codecs expect.
+///
+/// # Safety
+/// As for every `Kernel`, which this may call instead.
 #[inline(always)]
-fn prepared(plan: &Plan, run: impl FnOnce(&Job)) {
+unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: impl FnOnce(&Job)) {
     let Route { from, to, policy, .. } = plan.route;
     let mut room = MaybeUninit::<[u8; lookup::BYTES]>::uninit();
-    let mut table = ptr::null();
-    if from.bits() <= 8 && plan.core.is_some() {
-        let room = room.write([0; lookup::BYTES]);
-        lookup::fill(from, to, &policy, room);
-        table = room.as_ptr();
-    }
+    let table = match plan.table {
+        Some(table) => table.as_ptr(),
+        None if from.bits() <= 8 && plan.core.is_some() => {
+            if n < NO_TABLE {
+                // SAFETY: the caller's promise.
+                return unsafe { drive::scalar(plan, src, dst, n) };
+            }
+            let room = room.write([0; lookup::BYTES]);
+            lookup::make_table(&plan.route, room);
+            room.as_ptr()
+        }
+        None => ptr::null(),
+    };
     let _environment = Environment::new(policy.rounding);
     run(&Job { from, to, policy, table });
 }

@@ -342,6 +342,8 @@ near_f32! {
             I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), x[K])
         })
     };
+    I8(src) = <Self as AsF32<I>>::f32(src);
+    U8(src) = <Self as AsF32<I>>::f32(src);
     I16(src) = <Self as AsF32<I>>::f32(src);
     U16(src) = <Self as AsF32<I>>::f32(src);
     I32(src) = registers!(4, K => I::i32_to_f32(I::load(src.add(K * I::BYTES))));

@@ -255,7 +255,7 @@ impl<I: Isa, S: AsF64<I>, const WIDTH: usize> Codec<I> for ToWrapped<S, WIDTH> {
     }
 }
 
-/// Integers to integers: clamped to what both hold, or not, and then the low bits.
+/// Integers to integers: clamped to what both hold, or not, and then the low bits or the extension.
 pub(in crate::kernels) struct Integers<S, const WIDTH: usize>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
@@ -285,12 +285,16 @@ impl<I: Isa, S: AsInteger<I>, const WIDTH: usize> Codec<I> for Integers<S, WIDTH
     unsafe fn block(k: &Range<I::V>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            if S::BYTES == 2 {
-                let v = registers!(2, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high));
+            if S::BYTES <= 2 {
+                let v = if S::BYTES == 1 {
+                    S::widen(S::clamp(I::load(src), k.low, k.high))
+                } else {
+                    registers!(2, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high))
+                };
                 if WIDTH <= 2 {
                     return store16::<I, WIDTH>(v, k.mask, dst);
                 }
-                let v = registers!(2, K => S::widen(v[K]));
+                let v = registers!(2, K => S::widen16(v[K]));
                 let v = registers!(4, K => v[K / 2][K % 2]);
                 if WIDTH == 4 {
                     return store32::<I, 4>(v, k.mask, dst);

@@ -2,28 +2,97 @@
 //! overflow and NaN rules are data here, and right by construction.
 //!
 //! The table is kept as planes: first the lowest byte of every element, then the next, in the order of
-//! significance.
+//! significance. Those of the default options are made once, at the first cast that needs them (2 µs; made at
+//! compile time they cost every build 10 s and more); the others for each cast.
+
+use std::sync::OnceLock;
 
 use super::super::isa::Isa;
 use super::{Codec, Job, registers};
 use crate::dtype::DType;
-use crate::kernels::scalar;
-use crate::options::Policy;
+use crate::kernels::scalar::{DECODE, ENCODE, Value};
+use crate::options::{CastOptions, Policy};
+use crate::route::Route;
 
 /// The largest table.
 pub(in crate::kernels) const BYTES: usize = 256 * 8;
 
+/// Every float and integer of 8 bits or fewer, and bool: what has tables.
+const SOURCES: usize = 18;
+
+/// The row of a source of 8 bits or fewer; as a target, its column.
+fn row(dtype: DType) -> usize {
+    let code = dtype.code() as usize;
+    // The floats follow the integers, but for the integers of 16 bits and more in between.
+    if code <= DType::I8.code() as usize { code } else { code - (DType::F4E2M1.code() as usize - 7) }
+}
+
+/// The dtype that the table of a target is for. Every value of 8 bits or fewer is exact in a bfloat16, from
+/// which wider floats are made by other instructions.
+fn looked_up(to: DType) -> DType {
+    match to {
+        DType::F32 | DType::F64 => DType::BF16,
+        _ => to,
+    }
+}
+
 /// Fills the planes of a table.
-pub(in crate::kernels) fn fill(from: DType, to: DType, policy: &Policy, table: &mut [u8; BYTES]) {
-    let width = (to.bits() as usize).div_ceil(8);
-    let mask = 0xFF >> 8u32.saturating_sub(from.bits());
-    for index in 0..256 {
-        let value = scalar::decode(from, index as u64 & mask);
-        let code = scalar::encode(to, value, policy).to_le_bytes();
-        for plane in 0..width {
-            table[plane * 256 + index] = code[plane];
+fn fill(from: DType, to: DType, policy: &Policy, table: &mut [u8]) {
+    let mask = 0xFF >> (8 - from.bits());
+    let codes: [u64; 256] = core::array::from_fn(|index| index as u64 & mask);
+    let (mut values, mut results) = ([Value::ZERO; 256], [0; 256]);
+    DECODE[from as usize](&codes, &mut values);
+    ENCODE[to as usize](&values, &mut results, policy);
+    for (shift, plane) in table.chunks_mut(256).enumerate() {
+        for (byte, result) in plane.iter_mut().zip(results) {
+            *byte = (result >> (8 * shift)) as u8;
         }
     }
+}
+
+/// The tables of some targets of one width under the default options, made when first asked for.
+type Tables<const LEN: usize, const TARGETS: usize> = [[OnceLock<[u8; LEN]>; TARGETS]; SOURCES];
+
+const fn unmade<const LEN: usize, const TARGETS: usize>() -> Tables<LEN, TARGETS> {
+    [const { [const { OnceLock::new() }; TARGETS] }; SOURCES]
+}
+
+static TO_BYTES: Tables<256, SOURCES> = unmade();
+static TO_WORDS: Tables<512, 4> = unmade();
+static TO_DWORDS: Tables<1024, 2> = unmade();
+static TO_QWORDS: Tables<2048, 2> = unmade();
+
+/// The table of a route, if it has the default options. It is made once in a process.
+pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> {
+    fn made<const LEN: usize>(table: &'static OnceLock<[u8; LEN]>, route: &Route) -> &'static [u8] {
+        table.get_or_init(|| {
+            let mut table = [0; LEN];
+            fill(route.from, looked_up(route.to), &route.policy, &mut table);
+            table
+        })
+    }
+    if route.from.bits() > 8 || route.policy != CastOptions::new().policy(route.from, route.to) {
+        return None;
+    }
+    let from = row(route.from);
+    Some(match looked_up(route.to) {
+        DType::U16 => made(&TO_WORDS[from][0], route),
+        DType::I16 => made(&TO_WORDS[from][1], route),
+        DType::F16 => made(&TO_WORDS[from][2], route),
+        DType::BF16 => made(&TO_WORDS[from][3], route),
+        DType::U32 => made(&TO_DWORDS[from][0], route),
+        DType::I32 => made(&TO_DWORDS[from][1], route),
+        DType::U64 => made(&TO_QWORDS[from][0], route),
+        DType::I64 => made(&TO_QWORDS[from][1], route),
+        to => made(&TO_BYTES[from][row(to)], route),
+    })
+}
+
+/// Makes the table of a route.
+pub(in crate::kernels) fn make_table(route: &Route, room: &mut [u8; BYTES]) {
+    let to = looked_up(route.to);
+    let planes = (to.bits() as usize).div_ceil(8);
+    fill(route.from, to, &route.policy, &mut room[..256 * planes]);
 }
 
 /// To elements of `WIDTH` bytes.
@@ -86,4 +155,38 @@ unsafe fn plane<I: Isa>(table: *const u8, plane: usize, index: I::V) -> I::V {
 unsafe fn words<I: Isa>(table: *const u8, first: usize, index: I::V) -> [I::V; 2] {
     // SAFETY: the caller's promise.
     unsafe { I::zip8(plane::<I>(table, first, index), plane::<I>(table, first + 1, index)) }
+}
+
+/// To float32, or with `WIDTH` 8 to float64, by way of the bfloat16 that is the upper half of the float32.
+pub(in crate::kernels) struct LookupFloat<const WIDTH: usize>;
+
+impl<I: Isa, const WIDTH: usize> Codec<I> for LookupFloat<WIDTH> {
+    const SRC: usize = 1;
+    const DST: usize = WIDTH;
+    type Setup = *const u8;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> *const u8 {
+        job.table
+    }
+
+    #[inline(always)]
+    unsafe fn block(&table: &*const u8, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise, and its table has two planes.
+        unsafe {
+            let upper = words::<I>(table, 0, I::load(src));
+            let zero = I::splat32(0);
+            let x = registers!(2, H => I::zip16(zero, upper[H]));
+            for k in 0..4 {
+                let x = x[k / 2][k % 2];
+                if WIDTH == 4 {
+                    I::store(dst.add(k * I::BYTES), x);
+                } else {
+                    let [a, b] = I::f32_to_f64(x);
+                    I::store(dst.add(2 * k * I::BYTES), a);
+                    I::store(dst.add((2 * k + 1) * I::BYTES), b);
+                }
+            }
+        }
+    }
 }

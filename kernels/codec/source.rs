@@ -33,7 +33,7 @@ macro_rules! sources {
         }
     )*};
 }
-sources!(F16: 2, Bf16: 2, F32: 4, F64: 8, I16: 2, U16: 2, I32: 4, U32: 4, I64: 8, U64: 8);
+sources!(F16: 2, Bf16: 2, F32: 4, F64: 8, I8: 1, U8: 1, I16: 2, U16: 2, I32: 4, U32: 4, I64: 8, U64: 8);
 
 /// The elements as they are, `N` registers of them.
 ///
@@ -93,6 +93,16 @@ as_f32! {
         registers!(4, K => I::shl32::<16>(v[K]))
     };
     F32(src) = load4::<I>(src);
+    I8(src) = {
+        let v = I::sext8(I::load(src));
+        let v = widened!(v => I::sext16(v));
+        registers!(4, K => I::i32_to_f32(v[K]))
+    };
+    U8(src) = {
+        let v = I::zext8(I::load(src));
+        let v = widened!(v => I::zext16(v));
+        registers!(4, K => I::i32_to_f32(v[K]))
+    };
     I16(src) = {
         let v = load2::<I>(src);
         let v = widened!(v => I::sext16(v));
@@ -190,6 +200,8 @@ as_f64! {
     F16(src) = from_f32::<I>(<F16 as AsF32<I>>::f32(src));
     Bf16(src) = from_f32::<I>(<Bf16 as AsF32<I>>::f32(src));
     F32(src) = from_f32::<I>(load4::<I>(src));
+    I8(src) = from_f32::<I>(<I8 as AsF32<I>>::f32(src));
+    U8(src) = from_f32::<I>(<U8 as AsF32<I>>::f32(src));
     I16(src) = from_f32::<I>(<I16 as AsF32<I>>::f32(src));
     U16(src) = from_f32::<I>(<U16 as AsF32<I>>::f32(src));
     I32(src) = {
@@ -234,12 +246,13 @@ pub(in crate::kernels) trait AsInteger<I: Isa>: Source {
     unsafe fn clamp(v: I::V, low: I::V, high: I::V) -> I::V;
     /// As lanes of twice the width. Of 64 bits: never called.
     unsafe fn widen(v: I::V) -> [I::V; 2];
-    /// Lanes of 32 bits of this sign, widened.
+    /// Lanes of 16 and of 32 bits of this sign, widened.
+    unsafe fn widen16(v: I::V) -> [I::V; 2];
     unsafe fn widen32(v: I::V) -> [I::V; 2];
 }
 
 macro_rules! as_integer {
-    ($($source:ident: $splat:ident as $lane:ty, $min:ident, $max:ident, $widen:ident, $widen32:ident;)*) => {$(
+    ($($source:ident: $splat:ident as $lane:ty, $min:ident, $max:ident, $widen:ident, $widen16:ident, $widen32:ident;)*) => {$(
         impl<I: Isa> AsInteger<I> for $source {
             #[inline(always)]
             unsafe fn splat(x: u64) -> I::V {
@@ -257,6 +270,11 @@ macro_rules! as_integer {
                 unsafe { I::$widen(v) }
             }
             #[inline(always)]
+            unsafe fn widen16(v: I::V) -> [I::V; 2] {
+                // SAFETY: the caller's promise.
+                unsafe { I::$widen16(v) }
+            }
+            #[inline(always)]
             unsafe fn widen32(v: I::V) -> [I::V; 2] {
                 // SAFETY: the caller's promise.
                 unsafe { I::$widen32(v) }
@@ -266,10 +284,12 @@ macro_rules! as_integer {
 }
 
 as_integer! {
-    I16: splat16 as u16, min_s16, max_s16, sext16, sext32;
-    U16: splat16 as u16, min_u16, max_u16, zext16, zext32;
-    I32: splat32 as u32, min_s32, max_s32, sext32, sext32;
-    U32: splat32 as u32, min_u32, max_u32, zext32, zext32;
-    I64: splat64 as u64, min_s64, max_s64, sext32, sext32;
-    U64: splat64 as u64, min_u64, max_u64, zext32, zext32;
+    I8: splat8 as u8, min_s8, max_s8, sext8, sext16, sext32;
+    U8: splat8 as u8, min_u8, max_u8, zext8, zext16, zext32;
+    I16: splat16 as u16, min_s16, max_s16, sext16, sext16, sext32;
+    U16: splat16 as u16, min_u16, max_u16, zext16, zext16, zext32;
+    I32: splat32 as u32, min_s32, max_s32, sext32, sext16, sext32;
+    U32: splat32 as u32, min_u32, max_u32, zext32, zext16, zext32;
+    I64: splat64 as u64, min_s64, max_s64, sext32, sext16, sext32;
+    U64: splat64 as u64, min_u64, max_u64, zext32, zext16, zext32;
 }

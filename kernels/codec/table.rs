@@ -3,8 +3,10 @@
 use super::Codec;
 use super::float::{LongToF64, NearF32, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToNarrow, WideToF32};
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
-use super::lookup::Lookup;
-use super::source::{AsF32, AsF64, AsInteger, Bf16, F16, F32, F64, I16, I32, I64, Source, U16, U32, U64};
+use super::lookup::{Lookup, LookupFloat};
+use super::source::{
+    AsF32, AsF64, AsInteger, Bf16, F16, F32, F64, I8, I16, I32, I64, Source, U8, U16, U32, U64,
+};
 use crate::dtype::{DType, Kind};
 use crate::kernels::drive::Core;
 use crate::kernels::isa::Isa;
@@ -15,6 +17,9 @@ use crate::route::Route;
 /// The codec for the parts of a route, whatever their layout.
 pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
     match route.from {
+        // To 8 bits or fewer a table is as good, and has all the options in it.
+        DType::U8 if route.to.bits() > 8 => from_integer::<I, U8>(route),
+        DType::I8 if route.to.bits() > 8 => from_integer::<I, I8>(route),
         DType::U16 => from_integer::<I, U16>(route),
         DType::I16 => from_integer::<I, I16>(route),
         DType::U32 => from_integer::<I, U32>(route),
@@ -25,10 +30,13 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         DType::BF16 => from_float::<I, Bf16>(route),
         DType::F32 => from_float::<I, F32>(route),
         DType::F64 => from_f64::<I>(route),
-        _ => match route.to.bits() {
-            ..=8 => run::<I, Lookup<1>>(),
-            16 => run::<I, Lookup<2>>(),
-            32 => run::<I, Lookup<4>>(),
+        // Of fewer than 8 bits, and everything that is no integer.
+        _ => match (route.to, route.to.bits()) {
+            (DType::F32, _) => run::<I, LookupFloat<4>>(),
+            (DType::F64, _) => run::<I, LookupFloat<8>>(),
+            (_, ..=8) => run::<I, Lookup<1>>(),
+            (_, 16) => run::<I, Lookup<2>>(),
+            (_, 32) => run::<I, Lookup<4>>(),
             _ => run::<I, Lookup<8>>(),
         },
     }
@@ -127,6 +135,8 @@ fn to_f32<I: Isa>(route: &Route) -> Core {
     match route.from {
         DType::F16 => near::<I, F16>(),
         DType::BF16 => near::<I, Bf16>(),
+        DType::I8 => near::<I, I8>(),
+        DType::U8 => near::<I, U8>(),
         DType::I16 => near::<I, I16>(),
         DType::U16 => near::<I, U16>(),
         DType::I32 if !away => near::<I, I32>(),
