@@ -86,6 +86,8 @@ impl Isa for Avx2 {
     ops! {
         load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
         store(p: *mut u8, v: __m256i) -> () = _mm256_storeu_si256(p.cast(), v);
+        stream(p: *mut u8, v: __m256i) -> () = _mm256_stream_si256(p.cast(), v);
+        fence() -> () = _mm_sfence();
         splat8(x: u8) -> __m256i = _mm256_set1_epi8(x as i8);
         splat16(x: u16) -> __m256i = _mm256_set1_epi16(x as i16);
         splat32(x: u32) -> __m256i = _mm256_set1_epi32(x as i32);

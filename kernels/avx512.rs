@@ -165,6 +165,8 @@ impl Isa for Avx512 {
     ops! {
         load(p: *const u8) -> __m512i = _mm512_loadu_si512(p.cast());
         store(p: *mut u8, v: __m512i) -> () = _mm512_storeu_si512(p.cast(), v);
+        stream(p: *mut u8, v: __m512i) -> () = _mm512_stream_si512(p.cast(), v);
+        fence() -> () = _mm_sfence();
         splat8(x: u8) -> __m512i = _mm512_set1_epi8(x as i8);
         splat16(x: u16) -> __m512i = _mm512_set1_epi16(x as i16);
         splat32(x: u32) -> __m512i = _mm512_set1_epi32(x as i32);

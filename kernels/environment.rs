@@ -1,10 +1,12 @@
-//! The floating-point control register: set for a kernel, and given back to the caller as it was.
+//! The machine around a cast: the floating-point control register and the caches.
 //!
-//! Kernels round as the register says, so the rounding modes need no code of their own there. What a
-//! caller may have set (flush-to-zero, another rounding, unmasked exceptions) neither changes a result
-//! nor traps, and the sticky flags of a cast are not seen outside.
+//! The register is set for a kernel, and given back to the caller as it was. Kernels round as it says, so the
+//! rounding modes need no code of their own there. What a caller may have set (flush-to-zero, another rounding,
+//! unmasked exceptions) neither changes a result nor traps, and the sticky flags of a cast are not seen outside.
 
 use core::arch::asm;
+use core::arch::x86_64::{__cpuid, __cpuid_count};
+use std::sync::OnceLock;
 
 use crate::options::Rounding;
 
@@ -60,4 +62,33 @@ fn write(bits: u32) {
     // SAFETY: sets the register to bits that are valid: either what it held, or `CALM` and a rounding.
     // The code in between is a kernel, which expects that.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack, preserves_flags)) };
+}
+
+/// Bytes read and written from which on a cast streams its destination: half of the largest cache. Below, the
+/// destination is still there when somebody reads it.
+pub(super) fn streaming_threshold() -> usize {
+    static THRESHOLD: OnceLock<usize> = OnceLock::new();
+    *THRESHOLD.get_or_init(|| largest_cache().max(2 << 20) / 2)
+}
+
+/// The size of the largest cache, by the CPU's own word; 8 MiB if it has none.
+fn largest_cache() -> usize {
+    // Intel describes its caches in leaf 4, AMD in the same form in another.
+    let leaf = if __cpuid(0x8000_0000).eax >= 0x8000_001D && __cpuid(0x8000_0001).ecx >> 22 & 1 == 1 {
+        0x8000_001D
+    } else if __cpuid(0).eax >= 4 {
+        4
+    } else {
+        return 8 << 20;
+    };
+    let mut largest = 0;
+    for index in 0..8 {
+        let cache = __cpuid_count(leaf, index);
+        if cache.eax & 31 == 0 {
+            break;
+        }
+        let field = |shift: u32, bits: u32| (cache.ebx >> shift & ((1 << bits) - 1)) as usize + 1;
+        largest = largest.max(field(0, 12) * field(12, 10) * field(22, 10) * (cache.ecx as usize + 1));
+    }
+    if largest == 0 { 8 << 20 } else { largest }
 }

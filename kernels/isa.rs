@@ -24,6 +24,10 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
 
     unsafe fn load(p: *const u8) -> Self::V;
     unsafe fn store(p: *mut u8, v: Self::V);
+    /// A store past the caches. `p` is aligned to the register.
+    unsafe fn stream(p: *mut u8, v: Self::V);
+    /// After the last [`Isa::stream`]: other threads see it before what is stored next.
+    unsafe fn fence();
     unsafe fn splat8(x: u8) -> Self::V;
     unsafe fn splat16(x: u16) -> Self::V;
     unsafe fn splat32(x: u32) -> Self::V;

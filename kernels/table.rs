@@ -32,7 +32,7 @@ fn other(route: Route, kernel: Kernel) -> Plan {
 #[cfg(isa = "vector")]
 fn vector<I: super::isa::Isa>(route: Route) -> Plan {
     use super::{codec, stage, vector};
-    let kernel = if stage::is_plain(&route) { vector::plain } else { vector::shaped::<I> };
+    let kernel = if stage::is_plain(&route) { vector::plain::<I> } else { vector::shaped::<I> };
     let core = (route.work == Work::Convert).then(|| codec::table::core::<I>(&route));
     Plan { route, kernel, core, table: codec::lookup::default_table(&route) }
 }

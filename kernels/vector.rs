@@ -5,8 +5,8 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::codec::{Codec, Job, lookup};
-use super::drive::{self, Plan};
-use super::environment::Environment;
+use super::drive::{self, Core, Plan};
+use super::environment::{self, Environment};
 use super::isa::Isa;
 use super::stage;
 use crate::route::Route;
@@ -38,32 +38,115 @@ pub(super) unsafe fn blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst:
 #[repr(C, align(64))]
 struct Block([MaybeUninit<u8>; 64 * 8]);
 
+impl Block {
+    const fn new() -> Self {
+        Self([MaybeUninit::uninit(); 64 * 8])
+    }
+
+    fn start(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// A cache line: what the destination is aligned to.
+const LINE: usize = 64;
+/// Bytes of destination from which on aligning it pays: of less, the partial block costs more than it saves.
+const ALIGNS_FROM: usize = 2 << 10;
+
+/// Elements of `width` bytes from `dst` to the next line. If elements lie across lines there is nothing to gain.
+fn ahead(dst: *mut u8, width: usize) -> usize {
+    let bytes = dst.addr().wrapping_neg() % LINE;
+    if bytes.is_multiple_of(width) { bytes / width } else { 0 }
+}
+
 /// # Safety
 /// As for every `Core`, with the features enabled.
 #[inline(always)]
 unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u8, n: usize) {
-    // SAFETY: the caller's promise. Every whole block is among the elements. The tail is copied to a buffer that
-    // has room for a block, and of the result only the tail's elements are copied back.
+    // SAFETY: the caller's promise. Every whole block is among the elements. A partial one is copied to a buffer
+    // that has room for a whole one, and of the result only its own elements are copied back.
     unsafe {
         let setup = C::setup(job);
-        let [mut tail_src, mut tail_dst] = [const { Block([MaybeUninit::uninit(); 64 * 8]) }; 2];
         let mut first = 0;
-        while first < n {
-            let left = n - first;
-            let (mut s, mut d) = (src.add(first * C::SRC), dst.add(first * C::DST));
-            // One call of the codec for both: it is inlined here, and once is enough.
-            if left < I::BYTES {
-                let room = tail_src.0.as_mut_ptr().cast::<u8>();
-                ptr::write_bytes(room, 0, I::BYTES * C::SRC);
-                ptr::copy_nonoverlapping(s, room, left * C::SRC);
-                (s, d) = (room, tail_dst.0.as_mut_ptr().cast());
+        let mut end = if n * C::DST >= ALIGNS_FROM { ahead(dst, C::DST) } else { n };
+        loop {
+            // To the first line of the destination, and then to the end.
+            while end - first >= I::BYTES {
+                C::block(&setup, src.add(first * C::SRC), dst.add(first * C::DST));
+                first += I::BYTES;
             }
-            C::block(&setup, s, d);
-            if left < I::BYTES {
-                ptr::copy_nonoverlapping(d, dst.add(first * C::DST), left * C::DST);
+            let rest = end - first;
+            if rest != 0 {
+                let (mut room_src, mut room_dst) = (Block::new(), Block::new());
+                let (s, d) = (room_src.start(), room_dst.start());
+                ptr::write_bytes(s, 0, I::BYTES * C::SRC);
+                ptr::copy_nonoverlapping(src.add(first * C::SRC), s, rest * C::SRC);
+                C::block(&setup, s, d);
+                ptr::copy_nonoverlapping(d, dst.add(first * C::DST), rest * C::DST);
+                first = end;
             }
-            first += I::BYTES;
+            if first == n {
+                return;
+            }
+            end = n;
         }
+    }
+}
+
+/// Elements that are made in L1 before they are streamed to memory.
+const CHUNK: usize = 1024;
+
+/// A core whose results go past the caches, by stores that do not read a line first.
+///
+/// # Safety
+/// As for every `Core`, and of the dtypes of the job.
+unsafe fn streamed<I: Isa>(core: Core, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+    /// Not a closure: see `blocks`.
+    struct Stream<I>(*const u8, *mut u8, usize, PhantomData<I>);
+
+    impl<I: Isa> pulp::NullaryFnOnce for Stream<I> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self(from, to, bytes, _) = self;
+            for at in (0..bytes).step_by(I::BYTES) {
+                // SAFETY: whole registers of both, `to` is aligned, and `Isa::run` enables the features.
+                unsafe { I::stream(to.add(at), I::load(from.add(at))) };
+            }
+        }
+    }
+
+    #[repr(C, align(64))]
+    struct Results([MaybeUninit<u8>; CHUNK * 8]);
+    let mut results = Results([MaybeUninit::uninit(); CHUNK * 8]);
+    let results = results.0.as_mut_ptr().cast::<u8>();
+    let [from, to] = [job.from, job.to].map(|dtype| (dtype.bits() as usize).div_ceil(8));
+    let mut first = ahead(dst, to).min(n);
+    // SAFETY: the caller's promise. The buffer has room for a chunk of the widest elements; from the first line
+    // on, every chunk is whole lines, and the rest is stored as usual.
+    unsafe {
+        core(job, src, dst, first);
+        while n - first >= CHUNK && dst.add(first * to).addr().is_multiple_of(LINE) {
+            core(job, src.add(first * from), results, CHUNK);
+            I::run(Stream::<I>(results, dst.add(first * to), CHUNK * to, PhantomData));
+            first += CHUNK;
+        }
+        I::run(Fence::<I>(PhantomData));
+        core(job, src.add(first * from), dst.add(first * to), n - first);
+    }
+}
+
+/// Orders the streamed stores before what other threads are told of them.
+struct Fence<I>(PhantomData<I>);
+
+impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        // SAFETY: `Isa::run` enables the features.
+        unsafe { I::fence() }
     }
 }
 
@@ -71,16 +154,22 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
 ///
 /// # Safety
 /// As for every `Kernel`.
-pub(super) unsafe fn plain(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: the caller's promise; the table chose the core for this route and a machine that has its
     // instruction set.
     unsafe {
-        prepared(plan, src, dst, n, |job| {
-            if let Some(core) = plan.core {
-                core(job, src, dst, n);
-            }
+        prepared(plan, src, dst, n, |job| match plan.core {
+            Some(core) if streams(&plan.route, n) => streamed::<I>(core, job, src, dst, n),
+            Some(core) => core(job, src, dst, n),
+            None => {}
         });
     }
+}
+
+/// Are `n` elements more than the caches keep?
+fn streams(route: &Route, n: usize) -> bool {
+    // Without overflow: 8 elements are as many bytes as one has bits.
+    n / 8 * (route.src.bits + route.dst.bits) as usize >= environment::streaming_threshold()
 }
 
 /// A vector kernel for elements of any layout.
