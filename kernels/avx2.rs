@@ -98,6 +98,9 @@ impl Isa for Avx2 {
         xor(a: __m256i, b: __m256i) -> __m256i = _mm256_xor_si256(a, b);
         and_not(a: __m256i, b: __m256i) -> __m256i = _mm256_andnot_si256(a, b);
 
+        sub8(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi8(a, b);
+        zero_where_zero8(where_: __m256i, v: __m256i) -> __m256i =
+            _mm256_andnot_si256(_mm256_cmpeq_epi8(where_, _mm256_setzero_si256()), v);
         min_s8(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epi8(a, b);
         max_s8(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi8(a, b);
         min_u8(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu8(a, b);
@@ -164,6 +167,10 @@ impl Isa for Avx2 {
         };
         low64(a: [__m256i; 2]) -> __m256i =
             packed(bits_ps(_mm256_shuffle_ps::<0b10_00_10_00>(ps(a[0]), ps(a[1]))));
+        high16(a: [__m256i; 2]) -> __m256i =
+            packed(_mm256_packus_epi16(Self::shr16::<8>(a[0]), Self::shr16::<8>(a[1])));
+        high32(a: [__m256i; 2]) -> __m256i =
+            packed(_mm256_packus_epi32(Self::shr32::<16>(a[0]), Self::shr32::<16>(a[1])));
         even64(a: [__m256i; 2]) -> __m256i = packed(_mm256_unpacklo_epi64(a[0], a[1]));
         zip8(a: __m256i, b: __m256i) -> [__m256i; 2] =
             in_order(_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b));
@@ -193,6 +200,7 @@ impl Isa for Avx2 {
             found
         };
 
+        min_or_nan_f32(limit: __m256i, x: __m256i) -> __m256i = bits_ps(_mm256_min_ps(ps(limit), ps(x)));
         add_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_add_ps(ps(a), ps(b)));
         min_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_min_ps(ps(a), ps(b)));
         max_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_max_ps(ps(a), ps(b)));

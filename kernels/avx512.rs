@@ -48,11 +48,11 @@ const fn lanes64(start: i64, step: i64) -> [i64; 8] {
     lanes
 }
 
-const fn lanes8_even() -> [i8; 64] {
+const fn lanes8(start: u8, step: u8) -> [u8; 64] {
     let mut lanes = [0; 64];
     let mut i = 0;
     while i < 64 {
-        lanes[i] = 2 * i as i8;
+        lanes[i] = start + step * i as u8;
         i += 1;
     }
     lanes
@@ -177,6 +177,9 @@ impl Isa for Avx512 {
         xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
         and_not(a: __m512i, b: __m512i) -> __m512i = _mm512_andnot_si512(a, b);
 
+        sub8(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi8(a, b);
+        zero_where_zero8(where_: __m512i, v: __m512i) -> __m512i =
+            _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(where_, where_), v);
         min_s8(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epi8(a, b);
         max_s8(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi8(a, b);
         min_u8(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu8(a, b);
@@ -226,9 +229,13 @@ impl Isa for Avx512 {
             { let [l, h] = halves(a); [_mm512_cvtepu32_epi64(l), _mm512_cvtepu32_epi64(h)] };
         sext32(a: __m512i) -> [__m512i; 2] =
             { let [l, h] = halves(a); [_mm512_cvtepi32_epi64(l), _mm512_cvtepi32_epi64(h)] };
-        low16(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi8(a[0], constant!([i8; 64], lanes8_even()), a[1]);
+        low16(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi8(a[0], constant!([u8; 64], lanes8(0, 2)), a[1]);
         low32(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi16(a[0], constant!([i16; 32], lanes16(0, 2)), a[1]);
         low64(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi32(a[0], constant!([i32; 16], lanes32(0, 2)), a[1]);
+        high16(a: [__m512i; 2]) -> __m512i =
+            _mm512_permutex2var_epi8(a[0], constant!([u8; 64], lanes8(1, 2)), a[1]);
+        high32(a: [__m512i; 2]) -> __m512i =
+            _mm512_permutex2var_epi16(a[0], constant!([i16; 32], lanes16(1, 2)), a[1]);
         even64(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi64(a[0], constant!([i64; 8], lanes64(0, 2)), a[1]);
         zip8(a: __m512i, b: __m512i) -> [__m512i; 2] = [
             _mm512_permutex2var_epi8(a, constant!([i8; 64], zipped8(0)), b),
@@ -260,6 +267,7 @@ impl Isa for Avx512 {
             _mm512_permutex2var_epi8(table[2], index, table[3]),
         );
 
+        min_or_nan_f32(limit: __m512i, x: __m512i) -> __m512i = bits_ps(_mm512_min_ps(ps(limit), ps(x)));
         add_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_add_ps(ps(a), ps(b)));
         min_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_min_ps(ps(a), ps(b)));
         max_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_max_ps(ps(a), ps(b)));

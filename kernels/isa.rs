@@ -39,6 +39,9 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// `!a & b`
     unsafe fn and_not(a: Self::V, b: Self::V) -> Self::V;
 
+    unsafe fn sub8(a: Self::V, b: Self::V) -> Self::V;
+    /// `v`, but 0 in the bytes where `where_` is 0.
+    unsafe fn zero_where_zero8(where_: Self::V, v: Self::V) -> Self::V;
     unsafe fn min_s8(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_s8(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min_u8(a: Self::V, b: Self::V) -> Self::V;
@@ -93,6 +96,9 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn low16(a: [Self::V; 2]) -> Self::V;
     unsafe fn low32(a: [Self::V; 2]) -> Self::V;
     unsafe fn low64(a: [Self::V; 2]) -> Self::V;
+    /// The high half of each lane of 16 or 32 bits.
+    unsafe fn high16(a: [Self::V; 2]) -> Self::V;
+    unsafe fn high32(a: [Self::V; 2]) -> Self::V;
     /// The lanes of 64 bits with even numbers.
     unsafe fn even64(a: [Self::V; 2]) -> Self::V;
     /// Lanes of two registers in turn.
@@ -110,6 +116,8 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// The byte of the table at each byte.
     unsafe fn lookup(table: &Self::Table, index: Self::V) -> Self::V;
 
+    /// The smaller one; `x` where that is a NaN. `limit` is none.
+    unsafe fn min_or_nan_f32(limit: Self::V, x: Self::V) -> Self::V;
     unsafe fn add_f32(a: Self::V, b: Self::V) -> Self::V;
     /// Neither operand is a NaN.
     unsafe fn min_f32(a: Self::V, b: Self::V) -> Self::V;

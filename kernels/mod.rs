@@ -12,6 +12,7 @@
 //! * `vector.rs` is their loop, `stage.rs` the layouts that a codec does not know, `environment.rs` the
 //!   floating-point control register.
 //! * `table.rs` says which kernel an instruction set runs for a route, `codec/table.rs` which codec.
+//! * `detect.rs` reads what safe code cannot read of the machine.
 //! * `memory.rs` is the border to the safe code.
 //!
 //! Rules: every `unsafe` block carries a `// SAFETY:` that is a proof; everything between a kernel's
@@ -24,6 +25,8 @@ pub(crate) mod avx2;
 pub(crate) mod avx512;
 #[cfg(isa = "vector")]
 mod codec;
+#[cfg(isa = "avx2")]
+pub(crate) mod detect;
 pub(crate) mod drive;
 #[cfg(isa = "vector")]
 mod environment;

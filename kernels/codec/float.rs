@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 
 use super::super::isa::Isa;
 use super::source::{AsF32, AsF64, Source};
-use super::{Codec, Job, registers, store32};
+use super::{Codec, Job, narrow32, registers, store32};
 use crate::dtype::FloatFormat;
 use crate::kernels::scalar;
 use crate::options::{E8m0Rounding, NanToFinite, Policy, Rounding};
@@ -47,7 +47,34 @@ fn is_away(policy: &Policy) -> bool {
 ///
 /// In the directed modes the operands of the adder have the sign of x. Where that sign truncates, a finite
 /// overflow is the max.
-pub(in crate::kernels) struct ToNarrow<S, const MODES: bool>(PhantomData<S>);
+pub(in crate::kernels) struct ToNarrow<S, F, const MODES: bool>(PhantomData<(S, F)>);
+
+/// What a family of narrow formats has.
+pub(in crate::kernels) trait Family {
+    /// NaN. Where there is none, it becomes a number first.
+    const NAN: bool;
+    /// −0.
+    const NEG_ZERO: bool;
+}
+
+pub(in crate::kernels) struct Signed;
+pub(in crate::kernels) struct Fnuz;
+pub(in crate::kernels) struct Finite;
+
+impl Family for Signed {
+    const NAN: bool = true;
+    const NEG_ZERO: bool = true;
+}
+
+impl Family for Fnuz {
+    const NAN: bool = true;
+    const NEG_ZERO: bool = false;
+}
+
+impl Family for Finite {
+    const NAN: bool = false;
+    const NEG_ZERO: bool = true;
+}
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Narrow<V> {
@@ -55,7 +82,7 @@ pub(in crate::kernels) struct Narrow<V> {
     limit: V,
     /// The same for finite values of either sign.
     finite: [V; 2],
-    /// The value whose code is NaN.
+    /// The value whose code is NaN; without NaN, the value that it becomes.
     nan: V,
     /// Exponent of the smallest normal, in place.
     least: V,
@@ -63,14 +90,10 @@ pub(in crate::kernels) struct Narrow<V> {
     grow: V,
     /// 23 - m, as a shift count.
     drop: V,
-    /// `least >> drop`
+    /// `least >> drop`, in each byte: what every code is too large by.
     base: V,
-    /// From bit 31 to the sign bit of the code.
-    sign_shift: V,
-    /// The code that has no sign: 0 in the fnuz formats, else none.
-    unsigned: V,
-    /// Formats without NaN: its code, and otherwise no code.
-    nan_code: V,
+    /// The sign bit of the code, in each byte.
+    sign: V,
     away: V,
 }
 
@@ -82,7 +105,7 @@ fn value_of(format: FloatFormat, code: u64) -> u32 {
     (exponent as u32) << 23 | (mantissa as u32) << (23 - m)
 }
 
-impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToNarrow<S, MODES> {
+impl<I: Isa, S: AsF32<I>, F: Family, const MODES: bool> Codec<I> for ToNarrow<S, F, MODES> {
     const SRC: usize = S::BYTES;
     const DST: usize = 1;
     type Setup = Narrow<I::V>;
@@ -100,10 +123,10 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToNarrow<S, MODES> {
             _ => limit,
         });
         let quiet = if format.has_inf { format.quiet_bit() } else { 0 };
-        let nan = if format.has_nan { (max + 1) | quiet } else { max };
-        let nan_code = match policy.nan_to_finite {
-            NanToFinite::NegZero => format.sign_bit(),
-            NanToFinite::Max => max,
+        let nan = match policy.nan_to_finite {
+            _ if F::NAN => value_of(format, (max + 1) | quiet),
+            NanToFinite::NegZero => SIGN,
+            NanToFinite::Max => value_of(format, max),
             NanToFinite::Zero => 0,
         };
         let least = ((format.min_exponent() + 127) as u32) << 23;
@@ -113,14 +136,12 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToNarrow<S, MODES> {
             Narrow {
                 limit: I::splat32(value_of(format, limit)),
                 finite: [I::splat32(value_of(format, finite[0])), I::splat32(value_of(format, finite[1]))],
-                nan: I::splat32(value_of(format, nan)),
+                nan: I::splat32(nan),
                 least: I::splat32(least),
                 grow: I::splat32(drop << 23),
                 drop: I::splat32(drop),
-                base: I::splat32(least >> drop),
-                sign_shift: I::splat32(32 - format.bits()),
-                unsigned: I::splat32(if format.has_neg_zero { u32::MAX } else { 0 }),
-                nan_code: I::splat32(if format.has_nan { u32::MAX } else { nan_code as u32 }),
+                base: I::splat8((least >> drop) as u8),
+                sign: I::splat8(format.sign_bit() as u8),
                 away: I::splat32(is_away(policy).into()),
             }
         }
@@ -130,45 +151,69 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToNarrow<S, MODES> {
     unsafe fn block(k: &Narrow<I::V>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = S::f32(src);
-            let codes = registers!(4, K => narrow::<I, MODES>(k, x[K]));
-            store32::<I, 1>(codes, I::splat32(u32::MAX), dst);
+            let mut x = S::f32(src);
+            if !F::NAN {
+                x = registers!(4, K => {
+                    let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
+                    I::select32(nan, k.nan, x[K])
+                });
+            }
+            let codes = registers!(4, K => narrow::<I, F, MODES>(k, x[K]));
+            let code = I::sub8(I::low16(narrow32::<I>(codes)), k.base);
+            // The sign is the top bit of the top byte.
+            let top = I::high16([I::high32([x[0], x[1]]), I::high32([x[2], x[3]])]);
+            let signed = if F::NEG_ZERO {
+                // Its place in a code of fewer than 8 bits, all of which have −0.
+                let sign = if F::NAN { top } else { sign_of_finite::<I>(top, k.sign) };
+                I::or(code, I::and(sign, k.sign))
+            } else {
+                I::or(code, I::zero_where_zero8(code, I::and(top, k.sign)))
+            };
+            I::store(dst, signed);
         }
     }
 }
 
+/// The top bit of each byte, moved to where the sign of a 6- or 4-bit code is (`sign` has that bit).
 #[inline(always)]
-unsafe fn narrow<I: Isa, const MODES: bool>(k: &Narrow<I::V>, x: I::V) -> I::V {
+unsafe fn sign_of_finite<I: Isa>(top: I::V, sign: I::V) -> I::V {
+    // SAFETY: the caller's promise. Bits that come from the neighbouring byte are masked by the caller.
+    unsafe {
+        let six = I::shr16::<2>(top);
+        let four = I::shr16::<4>(top);
+        let is_six = I::eq32(sign, I::splat32(0x2020_2020));
+        I::select32(is_six, six, four)
+    }
+}
+
+/// The code of each lane, without sign and too large by the base.
+#[inline(always)]
+unsafe fn narrow<I: Isa, F: Family, const MODES: bool>(k: &Narrow<I::V>, x: I::V) -> I::V {
     // SAFETY: the caller's promise.
     unsafe {
         let (sign, inf) = (I::splat32(SIGN), I::splat32(INF));
-        let s = I::and(x, sign);
         let a = I::and_not(sign, x);
-        let nan = I::gt32(a, inf);
-        let mut c = I::min_u32(a, k.limit);
+        let mut c = I::min_or_nan_f32(k.limit, a);
+        let mut s = sign;
         if MODES {
+            s = I::and(x, sign);
             let negative = I::eq32(s, sign);
             let finite = I::min_u32(a, I::select32(negative, k.finite[1], k.finite[0]));
-            c = I::select32(I::eq32(a, inf), c, finite);
-            c = I::or(c, k.away);
-            // Not the limit itself: it is finite here, but its code is the end of the scale.
-            c = I::min_u32(c, k.limit);
+            // Inf is the limit, and a NaN stays what it is.
+            c = I::select32(I::gt32(inf, a), I::or(finite, k.away), c);
+            // Not past the limit: it is finite here, but its code is the end of the scale.
+            c = I::min_or_nan_f32(k.limit, c);
         }
-        c = I::select32(nan, k.nan, c);
+        if F::NAN {
+            c = I::min_u32(c, k.nan);
+        }
         let e = I::max_u32(I::and(c, inf), k.least);
         let mut power = I::add32(e, k.grow);
         if MODES {
             c = I::or(c, s);
             power = I::or(power, s);
         }
-        let sum = I::sub32(I::add_f32(c, power), power);
-        let code = I::sub32(I::add32(sum, I::shr32v(e, k.drop)), k.base);
-        let s = I::shr32v(s, k.sign_shift);
-        let s = I::select32(I::eq32(code, k.unsigned), I::splat32(0), s);
-        let signed = I::or(code, s);
-        // Without NaN in the format its code is the policy's. The test is the same for every block.
-        let has_nan = I::eq32(k.nan_code, I::splat32(u32::MAX));
-        I::select32(nan, I::select32(has_nan, signed, k.nan_code), signed)
+        I::add32(I::sub32(I::add_f32(c, power), power), I::shr32v(e, k.drop))
     }
 }
 
@@ -301,10 +346,10 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
                 let even = if MODES { k.even } else { I::splat32(1) };
                 let odd = I::and(I::shr32::<16>(x[K]), even);
                 let rounded = I::add32(I::add32(x[K], bias), odd);
-                I::shr32::<16>(I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), rounded))
+                I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), rounded)
             });
-            I::store(dst, I::low32([x[0], x[1]]));
-            I::store(dst.add(I::BYTES), I::low32([x[2], x[3]]));
+            I::store(dst, I::high32([x[0], x[1]]));
+            I::store(dst.add(I::BYTES), I::high32([x[2], x[3]]));
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Which codec casts which parts: there is one for every pair and policy.
 
 use super::Codec;
-use super::float::{LongToF64, NearF32, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToNarrow, WideToF32};
+use super::float::{
+    Finite, Fnuz, LongToF64, NearF32, Signed, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToNarrow, WideToF32,
+};
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
 use super::lookup::{Lookup, LookupFloat};
 use super::source::{
@@ -122,8 +124,14 @@ fn to_small_float<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
         (DType::BF16, false) => run::<I, ToBf16<S, false>>(),
         (DType::BF16, true) => run::<I, ToBf16<S, true>>(),
         (DType::F8E8M0, _) => run::<I, ToE8m0<S>>(),
-        (_, false) => run::<I, ToNarrow<S, false>>(),
-        (_, true) => run::<I, ToNarrow<S, true>>(),
+        (to, modes) => match (to.float_format().map(|format| (format.has_nan, format.has_neg_zero)), modes) {
+            (Some((true, true)), false) => run::<I, ToNarrow<S, Signed, false>>(),
+            (Some((true, true)), true) => run::<I, ToNarrow<S, Signed, true>>(),
+            (Some((true, false)), false) => run::<I, ToNarrow<S, Fnuz, false>>(),
+            (Some((true, false)), true) => run::<I, ToNarrow<S, Fnuz, true>>(),
+            (_, false) => run::<I, ToNarrow<S, Finite, false>>(),
+            (_, true) => run::<I, ToNarrow<S, Finite, true>>(),
+        },
     }
 }
 
