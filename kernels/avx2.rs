@@ -75,6 +75,40 @@ unsafe fn reversed(a: __m256i, pattern: [i8; 16]) -> __m256i {
     }
 }
 
+/// Tables of more than 16 bytes: a row by each value of the upper bits, and then a choice by each of them,
+/// which for a blend must be the top bit of its byte. (Bits that come from the byte below do not reach it.)
+#[inline(always)]
+unsafe fn among_32(p: *const u8, index: __m256i) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to, and the table is that long.
+    unsafe {
+        let low = _mm256_and_si256(index, _mm256_set1_epi8(0x0F));
+        let rows = [_mm_loadu_si128(p.cast()), _mm_loadu_si128(p.add(16).cast())];
+        _mm256_blendv_epi8(
+            _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(rows[0]), low),
+            _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(rows[1]), low),
+            _mm256_sll_epi16(index, count(3)),
+        )
+    }
+}
+
+#[inline(always)]
+unsafe fn among_64(p: *const u8, index: __m256i) -> __m256i {
+    // SAFETY: as in `among_32`.
+    unsafe {
+        let by_bit_5 = _mm256_sll_epi16(index, count(2));
+        _mm256_blendv_epi8(among_32(p, index), among_32(p.add(32), index), by_bit_5)
+    }
+}
+
+#[inline(always)]
+unsafe fn among_128(p: *const u8, index: __m256i) -> __m256i {
+    // SAFETY: as in `among_32`.
+    unsafe {
+        let by_bit_6 = _mm256_sll_epi16(index, count(1));
+        _mm256_blendv_epi8(among_64(p, index), among_64(p.add(64), index), by_bit_6)
+    }
+}
+
 impl Isa for Avx2 {
     type V = __m256i;
     type M32 = __m256i;
@@ -82,6 +116,7 @@ impl Isa for Avx2 {
     type Table = *const u8;
 
     const BYTES: usize = 32;
+    const LONG_TO_F32: bool = false;
 
     ops! {
         load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
@@ -109,6 +144,7 @@ impl Isa for Avx2 {
         max_s16(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi16(a, b);
         min_u16(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu16(a, b);
         max_u16(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epu16(a, b);
+        <const N: u32> shl16(a: __m256i) -> __m256i = _mm256_sll_epi16(a, count(N));
         <const N: u32> shr16(a: __m256i) -> __m256i = _mm256_srl_epi16(a, count(N));
 
         add32(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
@@ -185,20 +221,13 @@ impl Isa for Avx2 {
         swap64(a: __m256i) -> __m256i = reversed(a, [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8]);
 
         table(p: *const u8) -> *const u8 = p;
-        // Sixteen rows of sixteen. The row that an index is in is the one whose number, subtracted, leaves
-        // less than 16; for the others the addition sets the top bit, and the shuffle gives 0.
-        lookup(table: &*const u8, index: __m256i) -> __m256i = {
-            let mut found = _mm256_setzero_si256();
-            let mut row = 0;
-            while row < 16 {
-                let bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.add(16 * row).cast()));
-                let at = Self::xor(index, _mm256_set1_epi8((row << 4) as i8));
-                let at = _mm256_adds_epu8(at, _mm256_set1_epi8(0x70));
-                found = Self::or(found, _mm256_shuffle_epi8(bytes, at));
-                row += 1;
-            }
-            found
-        };
+        lookup(table: &*const u8, index: __m256i) -> __m256i = _mm256_blendv_epi8(
+            among_128(*table, index),
+            among_128(table.add(128), index),
+            index,
+        );
+        lookup128(p: *const u8, index: __m256i) -> __m256i = among_128(p, index);
+        lookup64(p: *const u8, index: __m256i) -> __m256i = among_64(p, index);
 
         min_or_nan_f32(limit: __m256i, x: __m256i) -> __m256i = bits_ps(_mm256_min_ps(ps(limit), ps(x)));
         add_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_add_ps(ps(a), ps(b)));
@@ -237,6 +266,8 @@ impl Isa for Avx2 {
             { let [l, h] = halves(a); [bits_pd(_mm256_cvtepi32_pd(l)), bits_pd(_mm256_cvtepi32_pd(h))] };
         u32_to_f64(a: __m256i) -> [__m256i; 2] =
             { let [l, h] = Self::zext32(a); [Self::u64_to_f64(l), Self::u64_to_f64(h)] };
+        i64_to_f32(_a: [__m256i; 2]) -> __m256i = unreachable!();
+        u64_to_f32(_a: [__m256i; 2]) -> __m256i = unreachable!();
         // The halves as mantissas of floats whose ulps are 1 and 2^32: the difference takes the offsets out,
         // exactly, and the sum rounds once. A zero would come out as -0 where sums round down.
         i64_to_f64(a: __m256i) -> __m256i = {

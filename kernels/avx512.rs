@@ -161,6 +161,7 @@ impl Isa for Avx512 {
     type Table = [__m512i; 4];
 
     const BYTES: usize = 64;
+    const LONG_TO_F32: bool = true;
 
     ops! {
         load(p: *const u8) -> __m512i = _mm512_loadu_si512(p.cast());
@@ -188,6 +189,7 @@ impl Isa for Avx512 {
         max_s16(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi16(a, b);
         min_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu16(a, b);
         max_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epu16(a, b);
+        <const N: u32> shl16(a: __m512i) -> __m512i = _mm512_slli_epi16::<N>(a);
         <const N: u32> shr16(a: __m512i) -> __m512i = _mm512_srli_epi16::<N>(a);
 
         add32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
@@ -267,6 +269,12 @@ impl Isa for Avx512 {
             _mm512_permutex2var_epi8(table[2], index, table[3]),
         );
 
+        lookup128(p: *const u8, index: __m512i) -> __m512i = _mm512_permutex2var_epi8(
+            _mm512_loadu_si512(p.cast()), index, _mm512_loadu_si512(p.add(64).cast()),
+        );
+        lookup64(p: *const u8, index: __m512i) -> __m512i =
+            _mm512_permutexvar_epi8(index, _mm512_loadu_si512(p.cast()));
+
         min_or_nan_f32(limit: __m512i, x: __m512i) -> __m512i = bits_ps(_mm512_min_ps(ps(limit), ps(x)));
         add_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_add_ps(ps(a), ps(b)));
         min_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_min_ps(ps(a), ps(b)));
@@ -304,6 +312,14 @@ impl Isa for Avx512 {
             { let [l, h] = halves(a); [bits_pd(_mm512_cvtepi32_pd(l)), bits_pd(_mm512_cvtepi32_pd(h))] };
         u32_to_f64(a: __m512i) -> [__m512i; 2] =
             { let [l, h] = halves(a); [bits_pd(_mm512_cvtepu32_pd(l)), bits_pd(_mm512_cvtepu32_pd(h))] };
+        i64_to_f32(a: [__m512i; 2]) -> __m512i = joined(
+            _mm256_castps_si256(_mm512_cvtepi64_ps(a[0])),
+            _mm256_castps_si256(_mm512_cvtepi64_ps(a[1])),
+        );
+        u64_to_f32(a: [__m512i; 2]) -> __m512i = joined(
+            _mm256_castps_si256(_mm512_cvtepu64_ps(a[0])),
+            _mm256_castps_si256(_mm512_cvtepu64_ps(a[1])),
+        );
         i64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvtepi64_pd(a));
         u64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvtepu64_pd(a));
         f32_to_i32(a: __m512i) -> __m512i = _mm512_cvtps_epi32(ps(a));

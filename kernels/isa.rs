@@ -50,6 +50,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn max_s16(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min_u16(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_u16(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn shl16<const N: u32>(a: Self::V) -> Self::V;
     unsafe fn shr16<const N: u32>(a: Self::V) -> Self::V;
 
     unsafe fn add32(a: Self::V, b: Self::V) -> Self::V;
@@ -115,6 +116,10 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn table(p: *const u8) -> Self::Table;
     /// The byte of the table at each byte.
     unsafe fn lookup(table: &Self::Table, index: Self::V) -> Self::V;
+    /// Among the first 128; the top bit of an index is ignored.
+    unsafe fn lookup128(p: *const u8, index: Self::V) -> Self::V;
+    /// Among the first 64, which repeat those of every index with the same low bits.
+    unsafe fn lookup64(p: *const u8, index: Self::V) -> Self::V;
 
     /// The smaller one; `x` where that is a NaN. `limit` is none.
     unsafe fn min_or_nan_f32(limit: Self::V, x: Self::V) -> Self::V;
@@ -139,6 +144,10 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn u32_to_f32(a: Self::V) -> Self::V;
     unsafe fn i32_to_f64(a: Self::V) -> [Self::V; 2];
     unsafe fn u32_to_f64(a: Self::V) -> [Self::V; 2];
+    /// Are there the next two?
+    const LONG_TO_F32: bool;
+    unsafe fn i64_to_f32(a: [Self::V; 2]) -> Self::V;
+    unsafe fn u64_to_f32(a: [Self::V; 2]) -> Self::V;
     unsafe fn i64_to_f64(a: Self::V) -> Self::V;
     unsafe fn u64_to_f64(a: Self::V) -> Self::V;
     /// −2^31 ≤ x < 2^31; what others give is not said.

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::codec::Job;
+use super::codec::{Job, registers};
 use super::drive::Core;
 use super::isa::Isa;
 use crate::layout::Packing;
@@ -249,13 +249,100 @@ const fn fields<const BITS: usize>() -> u64 {
     0x0101_0101_0101_0101 * ((1 << BITS) - 1)
 }
 
+/// Packed elements to one per byte.
+///
+/// # Safety
+/// As for the operations of [`Isa`]. `n` elements, a multiple of 64, are readable, `n` bytes writable.
+#[inline(always)]
+unsafe fn unpack<I: Isa, const BITS: usize>(src: *const u8, dst: *mut u8, n: usize, high: bool) {
+    // SAFETY: the caller's promise; whole registers of both, or whole groups.
+    unsafe {
+        if BITS == 4 && (n / 2).is_multiple_of(I::BYTES) {
+            for at in (0..n / 2).step_by(I::BYTES) {
+                let [a, b] = halved::<I, 4>(I::load(src.add(at)), high);
+                I::store(dst.add(2 * at), a);
+                I::store(dst.add(2 * at + I::BYTES), b);
+            }
+        } else if BITS == 2 && (n / 4).is_multiple_of(I::BYTES) {
+            for at in (0..n / 4).step_by(I::BYTES) {
+                let pairs = halved::<I, 4>(I::load(src.add(at)), high);
+                let quarters = registers!(2, H => halved::<I, 2>(pairs[H], high));
+                for k in 0..4 {
+                    I::store(dst.add(4 * at + k * I::BYTES), quarters[k / 2][k % 2]);
+                }
+            }
+        } else {
+            unpack_groups::<I, BITS>(src, dst, n, high);
+        }
+    }
+}
+
+/// Each byte, of `2 * BITS` bits, as two of `BITS`.
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+#[inline(always)]
+unsafe fn halved<I: Isa, const BITS: usize>(v: I::V, high: bool) -> [I::V; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mask = I::splat8((1 << BITS) - 1);
+        let words = I::zext8(v);
+        let words = registers!(2, K => {
+            let spread = if BITS == 4 { I::shl16::<4>(words[K]) } else { I::shl16::<6>(words[K]) };
+            I::and(I::or(words[K], spread), mask)
+        });
+        if high { [I::swap16(words[0]), I::swap16(words[1])] } else { words }
+    }
+}
+
+/// The inverse of [`unpack`], of bytes that have nothing above their low `BITS` bits.
+///
+/// # Safety
+/// As for the operations of [`Isa`]. `n` bytes, a multiple of 64, are readable, `n` elements writable.
+#[inline(always)]
+unsafe fn pack<I: Isa, const BITS: usize>(src: *const u8, dst: *mut u8, n: usize, high: bool) {
+    // SAFETY: the caller's promise; whole registers of both, or whole groups.
+    unsafe {
+        if BITS == 4 && (n / 2).is_multiple_of(I::BYTES) {
+            for at in (0..n / 2).step_by(I::BYTES) {
+                let pair = [I::load(src.add(2 * at)), I::load(src.add(2 * at + I::BYTES))];
+                I::store(dst.add(at), joined::<I, 4>(pair, high));
+            }
+        } else if BITS == 2 && (n / 4).is_multiple_of(I::BYTES) {
+            for at in (0..n / 4).step_by(I::BYTES) {
+                let quad = registers!(4, K => I::load(src.add(4 * at + K * I::BYTES)));
+                let pairs = registers!(2, H => joined::<I, 2>([quad[2 * H], quad[2 * H + 1]], high));
+                I::store(dst.add(at), joined::<I, 4>(pairs, high));
+            }
+        } else {
+            pack_groups::<I, BITS>(src, dst, n, high);
+        }
+    }
+}
+
+/// Two bytes of `BITS` bits as one.
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+#[inline(always)]
+unsafe fn joined<I: Isa, const BITS: usize>(v: [I::V; 2], high: bool) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let v = if high { [I::swap16(v[0]), I::swap16(v[1])] } else { v };
+        I::low16(registers!(2, K => {
+            let upper = if BITS == 4 { I::shr16::<4>(v[K]) } else { I::shr16::<6>(v[K]) };
+            I::or(v[K], upper)
+        }))
+    }
+}
+
 /// Eight elements of `BITS` bits are `BITS` bytes: spread to eight bytes. High bits first is the same with
 /// both sides reversed.
 ///
 /// # Safety
 /// As for the operations of [`Isa`]. `n` elements, a multiple of 8, are readable, `n` bytes writable.
 #[inline(always)]
-unsafe fn unpack<I: Isa, const BITS: usize>(src: *const u8, dst: *mut u8, n: usize, high: bool) {
+unsafe fn unpack_groups<I: Isa, const BITS: usize>(src: *const u8, dst: *mut u8, n: usize, high: bool) {
     for group in 0..n / 8 {
         // SAFETY: the caller's promise; a group is `BITS` bytes, and no more are read.
         unsafe {
@@ -270,12 +357,12 @@ unsafe fn unpack<I: Isa, const BITS: usize>(src: *const u8, dst: *mut u8, n: usi
     }
 }
 
-/// The inverse of [`unpack`], of bytes that have nothing above their low `BITS` bits.
+/// The inverse of [`unpack_groups`], of bytes that have nothing above their low `BITS` bits.
 ///
 /// # Safety
 /// As for the operations of [`Isa`]. `n` bytes, a multiple of 8, are readable, `n` elements writable.
 #[inline(always)]
-unsafe fn pack<I: Isa, const BITS: usize>(src: *const u8, dst: *mut u8, n: usize, high: bool) {
+unsafe fn pack_groups<I: Isa, const BITS: usize>(src: *const u8, dst: *mut u8, n: usize, high: bool) {
     for group in 0..n / 8 {
         // SAFETY: the caller's promise; a group is `BITS` bytes, and no more are written.
         unsafe {

@@ -357,7 +357,7 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
 /// To float32 what is exact there, or is rounded by the instruction that makes it one: not for ties away.
 pub(in crate::kernels) struct ToF32<S>(PhantomData<S>);
 
-/// Sources that one instruction makes an f32.
+/// Sources that one instruction makes an f32, or of which it rounds an odd f64.
 ///
 /// # Safety
 /// As for the operations of [`Isa`].
@@ -393,6 +393,18 @@ near_f32! {
     U16(src) = <Self as AsF32<I>>::f32(src);
     I32(src) = registers!(4, K => I::i32_to_f32(I::load(src.add(K * I::BYTES))));
     U32(src) = registers!(4, K => I::u32_to_f32(I::load(src.add(K * I::BYTES))));
+    I64(src) = if I::LONG_TO_F32 {
+        registers!(4, K => I::i64_to_f32([I::load(src.add(2 * K * I::BYTES)), I::load(src.add((2 * K + 1) * I::BYTES))]))
+    } else {
+        let x = <Self as AsF64<I>>::f64(src);
+        registers!(4, K => I::f64_to_f32([x[2 * K], x[2 * K + 1]]))
+    };
+    U64(src) = if I::LONG_TO_F32 {
+        registers!(4, K => I::u64_to_f32([I::load(src.add(2 * K * I::BYTES)), I::load(src.add((2 * K + 1) * I::BYTES))]))
+    } else {
+        let x = <Self as AsF64<I>>::f64(src);
+        registers!(4, K => I::f64_to_f32([x[2 * K], x[2 * K + 1]]))
+    };
 }
 
 impl<I: Isa, S: NearF32<I>> Codec<I> for ToF32<S> {

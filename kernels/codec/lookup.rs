@@ -5,6 +5,7 @@
 //! significance. Those of the default options are made once, at the first cast that needs them (2 µs; made at
 //! compile time they cost every build 10 s and more); the others for each cast.
 
+use core::marker::PhantomData;
 use std::sync::OnceLock;
 
 use super::super::isa::Isa;
@@ -95,10 +96,62 @@ pub(in crate::kernels) fn make_table(route: &Route, room: &mut [u8; BYTES]) {
     fill(route.from, to, &route.policy, &mut room[..256 * planes]);
 }
 
-/// To elements of `WIDTH` bytes.
-pub(in crate::kernels) struct Lookup<const WIDTH: usize>;
+/// How much of a table there is to look at.
+pub(in crate::kernels) trait Rows {
+    /// The same for targets that have no sign in their top bit.
+    type Any: Rows;
 
-impl<I: Isa, const WIDTH: usize> Codec<I> for Lookup<WIDTH> {
+    /// The bytes of a plane; `top` if it is the highest one of the elements.
+    ///
+    /// # Safety
+    /// As for the operations of [`Isa`]; the plane has 256 bytes.
+    unsafe fn plane<I: Isa>(plane: *const u8, top: bool, index: I::V) -> I::V;
+}
+
+/// All of it.
+pub(in crate::kernels) struct Whole;
+/// One half: the element of a code with the top bit set is that of the code without, and the sign.
+pub(in crate::kernels) struct Mirrored;
+/// The codes of 6 bits or fewer.
+pub(in crate::kernels) struct Short;
+
+impl Rows for Whole {
+    type Any = Self;
+
+    #[inline(always)]
+    unsafe fn plane<I: Isa>(plane: *const u8, _: bool, index: I::V) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe { I::lookup(&I::table(plane), index) }
+    }
+}
+
+impl Rows for Mirrored {
+    type Any = Whole;
+
+    #[inline(always)]
+    unsafe fn plane<I: Isa>(plane: *const u8, top: bool, index: I::V) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let v = I::lookup128(plane, index);
+            if top { I::or(v, I::and(index, I::splat8(0x80))) } else { v }
+        }
+    }
+}
+
+impl Rows for Short {
+    type Any = Self;
+
+    #[inline(always)]
+    unsafe fn plane<I: Isa>(plane: *const u8, _: bool, index: I::V) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe { I::lookup64(plane, index) }
+    }
+}
+
+/// To elements of `WIDTH` bytes.
+pub(in crate::kernels) struct Lookup<R, const WIDTH: usize>(PhantomData<R>);
+
+impl<I: Isa, R: Rows, const WIDTH: usize> Codec<I> for Lookup<R, WIDTH> {
     const SRC: usize = 1;
     const DST: usize = WIDTH;
     type Setup = *const u8;
@@ -114,14 +167,14 @@ impl<I: Isa, const WIDTH: usize> Codec<I> for Lookup<WIDTH> {
         unsafe {
             let index = I::load(src);
             if WIDTH == 1 {
-                return I::store(dst, plane::<I>(table, 0, index));
+                return I::store(dst, R::plane::<I>(table, true, index));
             }
-            let low = words::<I>(table, 0, index);
+            let low = words::<I, R>(table, 0, WIDTH == 2, index);
             if WIDTH == 2 {
                 I::store(dst, low[0]);
                 return I::store(dst.add(I::BYTES), low[1]);
             }
-            let high = words::<I>(table, 2, index);
+            let high = words::<I, R>(table, 2, WIDTH == 4, index);
             let dwords = registers!(2, H => I::zip16(low[H], high[H]));
             if WIDTH == 4 {
                 for k in 0..4 {
@@ -129,7 +182,7 @@ impl<I: Isa, const WIDTH: usize> Codec<I> for Lookup<WIDTH> {
                 }
                 return;
             }
-            let (low, high) = (words::<I>(table, 4, index), words::<I>(table, 6, index));
+            let (low, high) = (words::<I, R>(table, 4, false, index), words::<I, R>(table, 6, true, index));
             let upper = registers!(2, H => I::zip16(low[H], high[H]));
             let qwords = registers!(4, K => I::zip32(dwords[K / 2][K % 2], upper[K / 2][K % 2]));
             for k in 0..8 {
@@ -139,28 +192,23 @@ impl<I: Isa, const WIDTH: usize> Codec<I> for Lookup<WIDTH> {
     }
 }
 
-/// # Safety
-/// As for the operations of [`Isa`]; the table has the plane.
-#[inline(always)]
-unsafe fn plane<I: Isa>(table: *const u8, plane: usize, index: I::V) -> I::V {
-    // SAFETY: the caller's promise.
-    unsafe { I::lookup(&I::table(table.add(256 * plane)), index) }
-}
-
-/// Two planes, zipped.
+/// Two planes, zipped; `top` if they are the highest.
 ///
 /// # Safety
 /// As for the operations of [`Isa`]; the table has both planes.
 #[inline(always)]
-unsafe fn words<I: Isa>(table: *const u8, first: usize, index: I::V) -> [I::V; 2] {
+unsafe fn words<I: Isa, R: Rows>(table: *const u8, first: usize, top: bool, index: I::V) -> [I::V; 2] {
     // SAFETY: the caller's promise.
-    unsafe { I::zip8(plane::<I>(table, first, index), plane::<I>(table, first + 1, index)) }
+    unsafe {
+        let (low, high) = (table.add(256 * first), table.add(256 * (first + 1)));
+        I::zip8(R::plane::<I>(low, false, index), R::plane::<I>(high, top, index))
+    }
 }
 
 /// To float32, or with `WIDTH` 8 to float64, by way of the bfloat16 that is the upper half of the float32.
-pub(in crate::kernels) struct LookupFloat<const WIDTH: usize>;
+pub(in crate::kernels) struct LookupFloat<R, const WIDTH: usize>(PhantomData<R>);
 
-impl<I: Isa, const WIDTH: usize> Codec<I> for LookupFloat<WIDTH> {
+impl<I: Isa, R: Rows, const WIDTH: usize> Codec<I> for LookupFloat<R, WIDTH> {
     const SRC: usize = 1;
     const DST: usize = WIDTH;
     type Setup = *const u8;
@@ -174,7 +222,7 @@ impl<I: Isa, const WIDTH: usize> Codec<I> for LookupFloat<WIDTH> {
     unsafe fn block(&table: &*const u8, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise, and its table has two planes.
         unsafe {
-            let upper = words::<I>(table, 0, I::load(src));
+            let upper = words::<I, R>(table, 0, true, I::load(src));
             let zero = I::splat32(0);
             let x = registers!(2, H => I::zip16(zero, upper[H]));
             for k in 0..4 {

@@ -5,7 +5,7 @@ use super::float::{
     Finite, Fnuz, LongToF64, NearF32, Signed, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToNarrow, WideToF32,
 };
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
-use super::lookup::{Lookup, LookupFloat};
+use super::lookup::{Lookup, LookupFloat, Mirrored, Rows, Short, Whole};
 use super::source::{
     AsF32, AsF64, AsInteger, Bf16, F16, F32, F64, I8, I16, I32, I64, Source, U8, U16, U32, U64,
 };
@@ -33,19 +33,29 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         DType::F32 => from_float::<I, F32>(route),
         DType::F64 => from_f64::<I>(route),
         // Of fewer than 8 bits, and everything that is no integer.
-        _ => match (route.to, route.to.bits()) {
-            (DType::F32, _) => run::<I, LookupFloat<4>>(),
-            (DType::F64, _) => run::<I, LookupFloat<8>>(),
-            (_, ..=8) => run::<I, Lookup<1>>(),
-            (_, 16) => run::<I, Lookup<2>>(),
-            (_, 32) => run::<I, Lookup<4>>(),
-            _ => run::<I, Lookup<8>>(),
+        from => match (from.bits(), from.float_format()) {
+            (8, Some(format)) if format.has_neg_zero => looked_up::<I, Mirrored>(route),
+            (8, _) => looked_up::<I, Whole>(route),
+            _ => looked_up::<I, Short>(route),
         },
     }
 }
 
 fn run<I: Isa, C: Codec<I>>() -> Core {
     vector::blocks::<I, C>
+}
+
+fn looked_up<I: Isa, R: Rows>(route: &Route) -> Core {
+    match (route.to, route.to.bits()) {
+        (DType::F32, _) => run::<I, LookupFloat<R, 4>>(),
+        (DType::F64, _) => run::<I, LookupFloat<R, 8>>(),
+        // Only those have a sign in the top bit.
+        (_, ..=8) => run::<I, Lookup<R::Any, 1>>(),
+        (DType::F16 | DType::BF16, _) => run::<I, Lookup<R, 2>>(),
+        (_, 16) => run::<I, Lookup<R::Any, 2>>(),
+        (_, 32) => run::<I, Lookup<R::Any, 4>>(),
+        _ => run::<I, Lookup<R::Any, 8>>(),
+    }
 }
 
 fn from_integer<I: Isa, S: AsInteger<I> + AsF32<I> + AsF64<I>>(route: &Route) -> Core {
@@ -149,6 +159,8 @@ fn to_f32<I: Isa>(route: &Route) -> Core {
         DType::U16 => near::<I, U16>(),
         DType::I32 if !away => near::<I, I32>(),
         DType::U32 if !away => near::<I, U32>(),
+        DType::I64 if !away => near::<I, I64>(),
+        DType::U64 if !away => near::<I, U64>(),
         DType::I32 => run::<I, WideToF32<I32>>(),
         DType::U32 => run::<I, WideToF32<U32>>(),
         DType::I64 => run::<I, WideToF32<I64>>(),
