@@ -47,7 +47,7 @@ fn is_stream(layout: &Layout) -> bool {
 
 /// Does a codec read and write these layouts as they are?
 pub(super) fn is_plain(route: &Route) -> bool {
-    route.parts == Parts::One
+    matches!(route.parts, Parts::One | Parts::Two)
         && route.work == Work::Convert
         && ![route.src, route.dst].iter().any(|layout| is_stream(layout) || layout.swapped)
 }

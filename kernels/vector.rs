@@ -155,18 +155,20 @@ impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+    // Elements are their parts, one after the other.
+    let units = n * plan.route.src.parts;
     // SAFETY: the caller's promise; the table chose the core for this route and a machine that has its
     // instruction set.
     unsafe {
         prepared(plan, src, dst, n, |job| match plan.core {
-            Some(core) if streams(&plan.route, n) => streamed::<I>(core, job, src, dst, n),
-            Some(core) => core(job, src, dst, n),
+            Some(core) if streams(&plan.route, units) => streamed::<I>(core, job, src, dst, units),
+            Some(core) => core(job, src, dst, units),
             None => {}
         });
     }
 }
 
-/// Are `n` elements more than the caches keep?
+/// Are `n` elements (parts, of a complex dtype) more than the caches keep?
 fn streams(route: &Route, n: usize) -> bool {
     // Without overflow: 8 elements are as many bytes as one has bits.
     n / 8 * (route.src.bits + route.dst.bits) as usize >= environment::streaming_threshold()

@@ -4,6 +4,8 @@ use core::fmt;
 use core::str::FromStr;
 use std::sync::OnceLock;
 
+#[cfg(isa = "avx2")]
+use crate::detect::Cpu;
 use crate::error::Error;
 
 /// An instruction set that kernels are written for.
@@ -65,13 +67,17 @@ impl Isa {
     }
 
     /// Has this build the kernels, and this machine the instructions?
+    ///
+    /// Two must say so. `detect.rs` is the one that can be tested for machines that are not at hand. The token
+    /// asks the standard library, which nobody can ask about another machine, but which knows where a process
+    /// may not ask the CPU at all: it comes first. A test holds the two to the same answer.
     fn detect(self) -> bool {
         match self {
             Self::Scalar => true,
             #[cfg(isa = "avx2")]
-            Self::Avx2 => crate::kernels::avx2::Avx2::is_available(),
+            Self::Avx2 => crate::kernels::avx2::Avx2::is_available() && Cpu::this().runs(self),
             #[cfg(isa = "avx512")]
-            Self::Avx512 => crate::kernels::avx512::Avx512::is_available(),
+            Self::Avx512 => crate::kernels::avx512::Avx512::is_available() && Cpu::this().runs(self),
             _ => false,
         }
     }
@@ -103,7 +109,7 @@ impl Isa {
 }
 
 /// [`Isa::best`] as a function of what it depends on.
-fn best_of(variable: Option<&std::ffi::OsStr>, available: &[Isa]) -> Result<Isa, Error> {
+pub(crate) fn best_of(variable: Option<&std::ffi::OsStr>, available: &[Isa]) -> Result<Isa, Error> {
     let Some(name) = variable.filter(|name| !name.is_empty()) else {
         return Ok(*available.last().expect("the scalar kernels are always available"));
     };

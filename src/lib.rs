@@ -2,6 +2,8 @@
 #![deny(unsafe_code)]
 
 mod cast;
+#[cfg(isa = "avx2")]
+mod detect;
 mod dtype;
 mod element;
 mod error;
