@@ -8,6 +8,9 @@
 //!
 //! The throughput is bytes read + bytes written. `memcpy/<bytes>` reads and writes the same number, so it is
 //! the roof of every cast with that total.
+//!
+//! For a close look at some pairs. All of them at a glance, docs/performance.md, is made by
+//! `cargo run --release -p lanecast-peers --bin report`.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -20,12 +23,7 @@ use criterion::{
 use lanecast::{CastOptions, Caster, DType, Isa};
 
 mod data;
-use data::{size, source};
-
-/// Bytes read + bytes written that stay in an L2 of 512 KiB and do not fit in any L1.
-const SMALL: usize = 256 << 10;
-/// More than nearly every last-level cache holds.
-const LARGE: usize = 64 << 20;
+use data::{LARGE, SMALL, elements, size, source};
 
 /// What each class is in the list for: another class of the kernels, or a cast that many programs do.
 #[rustfmt::skip]
@@ -53,11 +51,6 @@ const PAIRS: &[(DType, DType)] = {
     ]
 };
 
-/// As many elements as make about `traffic` bytes. A round number, so that pairs share their totals.
-fn elements((from, to): (DType, DType), traffic: usize) -> usize {
-    traffic * 8 / (from.bits() + to.bits()) as usize / 1024 * 1024
-}
-
 /// The casts of one size, and then the copies that are their roofs.
 fn casts(c: &mut Criterion, pairs: &[(DType, DType)], traffic: usize) {
     let mut totals = BTreeSet::new();
@@ -65,7 +58,7 @@ fn casts(c: &mut Criterion, pairs: &[(DType, DType)], traffic: usize) {
         let mut group = c.benchmark_group(isa.name());
         configure(&mut group, traffic);
         for &(from, to) in pairs {
-            let n = elements((from, to), traffic);
+            let n = elements(from, to, traffic);
             let (src, mut dst) = (source(from, n), touched(size(to, n)));
             let caster = Caster::new(from, to, &CastOptions::new().isa(isa)).expect("it is available");
             group.throughput(Throughput::Bytes((src.len() + dst.len()) as u64));

@@ -121,6 +121,16 @@ impl Isa for Avx2 {
     ops! {
         load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
         store(p: *mut u8, v: __m256i) -> () = _mm256_storeu_si256(p.cast(), v);
+        load_first(p: *const u8, bytes: usize) -> __m256i = {
+            let mut first = [0u8; 32];
+            core::ptr::copy_nonoverlapping(p, first.as_mut_ptr(), bytes.min(32));
+            Self::load(first.as_ptr())
+        };
+        store_first(p: *mut u8, bytes: usize, v: __m256i) -> () = {
+            let mut first = [0u8; 32];
+            Self::store(first.as_mut_ptr(), v);
+            core::ptr::copy_nonoverlapping(first.as_ptr(), p, bytes.min(32));
+        };
         stream(p: *mut u8, v: __m256i) -> () = _mm256_stream_si256(p.cast(), v);
         fence() -> () = _mm_sfence();
         splat8(x: u8) -> __m256i = _mm256_set1_epi8(x as i8);

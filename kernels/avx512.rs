@@ -118,6 +118,13 @@ macro_rules! constant {
     }};
 }
 
+/// The mask of the first `bytes` bytes.
+#[inline(always)]
+unsafe fn first(bytes: usize) -> __mmask64 {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _bzhi_u64(u64::MAX, bytes.min(64) as u32) }
+}
+
 #[inline(always)]
 unsafe fn halves(a: __m512i) -> [__m256i; 2] {
     // SAFETY: the features are enabled where this is inlined to.
@@ -166,6 +173,8 @@ impl Isa for Avx512 {
     ops! {
         load(p: *const u8) -> __m512i = _mm512_loadu_si512(p.cast());
         store(p: *mut u8, v: __m512i) -> () = _mm512_storeu_si512(p.cast(), v);
+        load_first(p: *const u8, bytes: usize) -> __m512i = _mm512_maskz_loadu_epi8(first(bytes), p.cast());
+        store_first(p: *mut u8, bytes: usize, v: __m512i) -> () = _mm512_mask_storeu_epi8(p.cast(), first(bytes), v);
         stream(p: *mut u8, v: __m512i) -> () = _mm512_stream_si512(p.cast(), v);
         fence() -> () = _mm_sfence();
         splat8(x: u8) -> __m512i = _mm512_set1_epi8(x as i8);

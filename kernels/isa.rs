@@ -24,6 +24,10 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
 
     unsafe fn load(p: *const u8) -> Self::V;
     unsafe fn store(p: *mut u8, v: Self::V);
+    /// The first `bytes` bytes, and zeros; no more are read. A whole register from its size on.
+    unsafe fn load_first(p: *const u8, bytes: usize) -> Self::V;
+    /// The first `bytes` bytes; no more are written. A whole register from its size on.
+    unsafe fn store_first(p: *mut u8, bytes: usize, v: Self::V);
     /// A store past the caches. `p` is aligned to the register.
     unsafe fn stream(p: *mut u8, v: Self::V);
     /// After the last [`Isa::stream`]: other threads see it before what is stored next.

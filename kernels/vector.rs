@@ -79,10 +79,17 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
             if rest != 0 {
                 let (mut room_src, mut room_dst) = (Block::new(), Block::new());
                 let (s, d) = (room_src.start(), room_dst.start());
-                ptr::write_bytes(s, 0, I::BYTES * C::SRC);
-                ptr::copy_nonoverlapping(src.add(first * C::SRC), s, rest * C::SRC);
+                for k in 0..C::SRC {
+                    let (at, bytes) = (k * I::BYTES, rest * C::SRC);
+                    let from = src.add(first * C::SRC).wrapping_add(at);
+                    I::store(s.add(at), I::load_first(from, bytes.saturating_sub(at)));
+                }
                 C::block(&setup, s, d);
-                ptr::copy_nonoverlapping(d, dst.add(first * C::DST), rest * C::DST);
+                for k in 0..C::DST {
+                    let (at, bytes) = (k * I::BYTES, rest * C::DST);
+                    let to = dst.add(first * C::DST).wrapping_add(at);
+                    I::store_first(to, bytes.saturating_sub(at), I::load(d.add(at)));
+                }
                 first = end;
             }
             if first == n {

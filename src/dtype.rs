@@ -199,7 +199,7 @@ pub struct FloatFormat {
 }
 
 impl FloatFormat {
-    const E8M0: Self = Self {
+    pub(crate) const E8M0: Self = Self {
         exponent_bits: 8,
         mantissa_bits: 0,
         bias: 127,

@@ -2,6 +2,11 @@
 
 use lanecast::{CastOptions, DType, Kind, Packing, cast_bytes};
 
+/// Bytes read + bytes written that stay in an L2 of 512 KiB and do not fit in any L1.
+pub(crate) const SMALL: usize = 256 << 10;
+/// More than nearly every last-level cache holds.
+pub(crate) const LARGE: usize = 64 << 20;
+
 /// Elements before the data repeats: more than any branch predictor learns, and quick to make. A multiple
 /// of 8, so that a repetition of packed elements begins at a byte.
 const PERIOD: usize = 1 << 16;
@@ -65,6 +70,12 @@ fn repeat(mut data: Vec<u8>, bytes: usize) -> Vec<u8> {
         data.extend_from_within(..data.len().min(bytes - data.len()));
     }
     data
+}
+
+/// As many elements as make about `traffic` bytes read + written. A round number, so that pairs share their
+/// totals.
+pub(crate) fn elements(from: DType, to: DType, traffic: usize) -> usize {
+    traffic * 8 / (from.bits() + to.bits()) as usize / 1024 * 1024
 }
 
 /// The bytes of `n` elements, packed as by default.

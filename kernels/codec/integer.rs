@@ -16,11 +16,20 @@ const SIGN64: u64 = 1 << 63;
 const INF: u32 = 0x7F80_0000;
 const INF64: u64 = 0x7FF0 << 48;
 
+/// The format of an integer; of another dtype, which no codec here is for, any.
+#[inline(always)]
 fn format_of(dtype: DType) -> IntFormat {
     match dtype.kind() {
         Kind::Int(format) => format,
-        _ => unreachable!("an integer"),
+        _ => IntFormat { bits: 8, signed: false },
     }
+}
+
+/// The limits of a format as floats: exact, but for the upper one of 64 bits, which is rounded up.
+#[inline(always)]
+fn limits(format: IntFormat) -> (f64, f64) {
+    // Both fit in 64 bits, of which a conversion is one instruction.
+    (format.min() as i64 as f64, format.max() as u64 as f64)
 }
 
 /// The low bits of each byte that belong to a code of fewer than 8 bits.
@@ -59,8 +68,8 @@ impl<I: Isa, S: AsF32<I>, const WIDTH: usize> Codec<I> for ToShort<S, WIDTH> {
         // SAFETY: the caller's promise.
         unsafe {
             Clamp {
-                low: I::splat32((format.min() as f32).to_bits()),
-                high: I::splat32((format.max() as f32).to_bits()),
+                low: I::splat32((limits(format).0 as f32).to_bits()),
+                high: I::splat32((limits(format).1 as f32).to_bits()),
                 half: I::splat32(0.5f32.to_bits() - 1),
                 away: job.policy.rounding == Rounding::NearestAway,
                 mask: byte_mask::<I>(format),
@@ -114,7 +123,9 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> Clamp<I::V> {
-        let (low, beyond) = if SIGNED { (-2f32.powi(31), 2f32.powi(31)) } else { (0.0, 2f32.powi(32)) };
+        // ±2^31, or 0 and 2^32.
+        let (low, beyond) =
+            if SIGNED { (-2_147_483_648f32, 2_147_483_648f32) } else { (0.0, 4_294_967_296.0) };
         // SAFETY: the caller's promise.
         unsafe {
             Clamp {
@@ -167,12 +178,13 @@ impl<I: Isa, S: AsF64<I>, const WIDTH: usize, const SIGNED: bool> Codec<I> for T
     #[inline(always)]
     unsafe fn setup(job: &Job) -> Clamp64<I::V> {
         let format = format_of(job.to);
-        let beyond = if SIGNED { 2f64.powi(63) } else { 2f64.powi(64) };
+        // 2^63 or 2^64.
+        let beyond = if SIGNED { 9_223_372_036_854_775_808f64 } else { 18_446_744_073_709_551_616.0 };
         // SAFETY: the caller's promise.
         unsafe {
             Clamp64 {
-                low: I::splat64((format.min() as f64).to_bits()),
-                high: I::splat64((format.max() as f64).to_bits()),
+                low: I::splat64(limits(format).0.to_bits()),
+                high: I::splat64(limits(format).1.to_bits()),
                 beyond: I::splat64(beyond.to_bits() - 1),
                 most: I::splat64(format.max() as u64),
                 half: I::splat64(0.5f64.to_bits() - 1),
@@ -247,7 +259,7 @@ impl<I: Isa, S: AsF64<I>, const WIDTH: usize> Codec<I> for ToWrapped<S, WIDTH> {
                 let far = I::shl64v(mantissa, shift);
                 let sign = I::sign64(x);
                 let far = I::sub64(I::xor(far, sign), sign);
-                let is_far = I::gt64(magnitude, I::splat64(2f64.powi(63).to_bits() - 1));
+                let is_far = I::gt64(magnitude, I::splat64(9_223_372_036_854_775_808f64.to_bits() - 1));
                 I::select64(is_far, far, near)
             });
             store64::<I, WIDTH>(x, k.mask, dst);

@@ -3,6 +3,8 @@
 //! `cargo bench -p lanecast-peers` times every pair and peer with criterion, and
 //! `cargo run --release -p lanecast-peers --bin ratio` prints one table of ratios. Both race what
 //! [`PAIRS`] lists. With `LANECAST_BENCH_LARGE=1` they use buffers that no cache holds.
+//! `cargo run --release -p lanecast-peers --bin report` writes docs/performance.md: that table, and all 900
+//! pairs beside memcpy ([`grid`]).
 //!
 //! A plain `as` loop is as good as the instructions the compiler may use:
 //! `RUSTFLAGS=-Ctarget-cpu=native` is its strong form, and changes nothing for the others, which choose
@@ -25,6 +27,10 @@ use lanecast::{CastOptions, Caster, DType, Isa, Kind, Overflow, Rounding, Satura
 
 #[path = "../../data/mod.rs"]
 mod data;
+pub mod grid;
+mod race;
+
+pub use race::{Length, race};
 
 /// A cast of one buffer to another, at types that it knows.
 type Cast = fn(&[u8], &mut [u8]);
@@ -165,16 +171,19 @@ impl fmt::Debug for Contest {
     }
 }
 
-/// Bytes read + bytes written, at the sizes asked for: one that stays in L2, and perhaps a large one.
+/// Bytes read + bytes written: one total that stays in L2, and a large one.
+pub const SIZES: [usize; 2] = [data::SMALL, data::LARGE];
+
+/// The sizes asked for: the one that stays in L2, and perhaps the large one.
 pub fn sizes() -> &'static [usize] {
     let large = std::env::var("LANECAST_BENCH_LARGE").is_ok_and(|value| value == "1");
-    if large { &[256 << 10, 64 << 20] } else { &[256 << 10] }
+    if large { &SIZES } else { &SIZES[..1] }
 }
 
 impl Contest {
     /// The race on ordinary numbers, which the target holds, with about `traffic` bytes read + written.
     pub fn new(pair: Pair, traffic: usize) -> Self {
-        let n = traffic * 8 / (pair.from.bits() + pair.to.bits()) as usize / 1024 * 1024;
+        let n = data::elements(pair.from, pair.to, traffic);
         let src = match (pair.from.kind(), pair.to.kind()) {
             (from, Kind::Int(to)) => {
                 let bounds = |bound: i128| bound as f64;
@@ -315,6 +324,11 @@ impl Contest {
         black_box((self.contenders[contender].cast)(black_box(&mut self.dst)));
     }
 
+    /// The median time of one cast by each, in seconds.
+    pub fn race(&mut self, length: Length) -> Vec<f64> {
+        race(self.contenders.len(), length, |contender| self.run(contender))
+    }
+
     /// Compares everyone's result with that of lanecast, under the options that mean what the peer does.
     /// Prints how many elements differ, and the first. Any two NaNs are the same.
     pub fn check(&mut self, input: &str) {
@@ -380,6 +394,38 @@ fn near_tie(pair: Pair, random: &mut data::Random) -> Option<u64> {
 /// The name of lanecast on an instruction set.
 pub fn lanecast(isa: Isa) -> String {
     format!("lanecast {isa}")
+}
+
+/// The head of a table of [`ratios`], in Markdown.
+pub fn ratios_head(best: Isa) -> String {
+    let mut head = format!("| pair | {} GB/s |", lanecast(best));
+    let mut line = "\n|---|---:|".to_owned();
+    for name in columns(best) {
+        head += &format!(" {name} |");
+        line += "---:|";
+    }
+    head + &line
+}
+
+/// One line of the table: the speed of lanecast, bytes read + bytes written, and how many times as fast it
+/// is as each of the others.
+pub fn ratios(contest: &mut Contest, best: Isa, length: Length) -> String {
+    let medians = contest.race(length);
+    let names: Vec<&str> = contest.names().collect();
+    let find = |name: &str| names.iter().position(|&other| other == name).map(|i| medians[i]);
+    let ours = find(&lanecast(best)).expect("the best is available");
+    let mut line = format!("| {} | {:.1} |", contest.pair(), contest.bytes() as f64 / ours / 1e9);
+    for name in columns(best) {
+        line += &find(&name).map_or(" |".to_owned(), |theirs| format!(" {:.2} |", theirs / ours));
+    }
+    line
+}
+
+/// Who is compared with lanecast at its best.
+fn columns(best: Isa) -> impl Iterator<Item = String> {
+    let others = Isa::available().iter().rev().filter(move |&&isa| isa != best).map(|&isa| lanecast(isa));
+    let peers = ["memcpy", "numkong", "half", "arrow-cast", "as"].map(str::to_owned);
+    peers.into_iter().chain(others)
 }
 
 /// One element as text: the value, exactly.

@@ -1,0 +1,302 @@
+//! Writes docs/performance.md and its heat maps. With `--quick` in fewer rounds, to look at rather than to keep.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::{self, Write};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use lanecast::{DType, Isa, Kind};
+use lanecast_peers::grid::{Timed, grid, one};
+use lanecast_peers::{Contest, Length, PAIRS, SIZES, ratios, ratios_head};
+
+/// What each of [`SIZES`] is called, in file names and on the page.
+const NAMES: [(&str, &str); 2] = [("l2", "in L2"), ("large", "large")];
+
+/// One of each kind of work, for sizes at which the work hardly matters.
+#[rustfmt::skip]
+const SMALL_PAIRS: &[(DType, DType)] = {
+    use DType::*;
+    &[(F32, F32), (F16, F32), (F32, BF16), (F32, F8E4M3FN), (F8E5M2, F16), (F4E2M1, F32), (I64, I32), (C64, C128)]
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let quick = match std::env::args().nth(1).as_deref() {
+        None => false,
+        Some("--quick") => true,
+        Some(other) => return Err(format!("{other:?} is not --quick, the only argument there is").into()),
+    };
+    let lengths = if quick {
+        [Length { rounds: 5, turn: 3e-5 }, Length { rounds: 3, turn: 0.0 }]
+    } else {
+        [Length { rounds: 31, turn: 1e-4 }, Length { rounds: 5, turn: 0.0 }]
+    };
+    let docs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"));
+
+    let isas: Vec<Isa> = Isa::available().iter().copied().filter(|&isa| isa != Isa::Scalar).collect();
+    let mut charts = Vec::new();
+    for size in 0..SIZES.len() {
+        eprintln!("all pairs, {}", NAMES[size].1);
+        let timed = grid(&isas, SIZES[size], lengths[size])?;
+        for (i, &isa) in isas.iter().enumerate() {
+            charts.push(Chart::new(isa, size, &timed, i));
+        }
+        if size == 0 {
+            let timed = grid(&[Isa::Scalar], SIZES[size], Length { rounds: 1, turn: 2e-5 })?;
+            charts.push(Chart::new(Isa::Scalar, size, &timed, 0));
+        }
+    }
+    charts.sort_by_key(|chart| (chart.isa, chart.size));
+
+    let mut page = String::new();
+    intro(&mut page, quick, lengths)?;
+    summary(&mut page, &charts)?;
+    goals(&mut page, &charts)?;
+    heat_maps(&mut page, &charts, docs)?;
+    slowest(&mut page, &charts)?;
+    eprintln!("few elements");
+    few(&mut page, lengths[0])?;
+    peers(&mut page, lengths)?;
+    fs::write(docs.join("performance.md"), page)?;
+    Ok(())
+}
+
+/// All pairs on one instruction set, at one size.
+struct Chart {
+    isa: Isa,
+    size: usize,
+    /// The fraction of memcpy's speed, in the order of the grid.
+    speeds: Vec<(DType, DType, f64)>,
+    /// GB/s of memcpy, the median over the pairs.
+    memcpy: f64,
+}
+
+impl Chart {
+    fn new(isa: Isa, size: usize, timed: &[Timed], i: usize) -> Self {
+        let mut memcpy: Vec<f64> = timed.iter().map(|pair| pair.bytes as f64 / pair.memcpy / 1e9).collect();
+        memcpy.sort_by(f64::total_cmp);
+        let speeds = timed.iter().map(|pair| (pair.from, pair.to, pair.memcpy / pair.casts[i])).collect();
+        Self { isa, size, speeds, memcpy: memcpy[memcpy.len() / 2] }
+    }
+
+    fn mean(&self) -> f64 {
+        let logs: f64 = self.speeds.iter().map(|(_, _, speed)| speed.ln()).sum();
+        (logs / self.speeds.len() as f64).exp()
+    }
+
+    fn slowest_first(&self) -> Vec<(DType, DType, f64)> {
+        let mut speeds = self.speeds.clone();
+        speeds.sort_by(|a, b| a.2.total_cmp(&b.2));
+        speeds
+    }
+}
+
+fn intro(page: &mut String, quick: bool, lengths: [Length; 2]) -> fmt::Result {
+    let [small, large] = lengths.map(|length| length.rounds);
+    let isas: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
+    writeln!(
+        page,
+        "# Performance
+
+Made by `cargo run --release -p lanecast-peers --bin report{quick}`, which overwrites this page and its images.
+
+**One machine, one thread, medians, ratios.** Times depend on the machine and on what else it does; how a cast
+compares with memcpy in the same run depends on that much less.
+
+* CPU: {cpu}
+* instruction sets: {isas}; compiler: {rustc}
+* Every pair is cast under the default options through a kept `Caster`, from numbers as they occur: integers over
+  their whole range, floats normal with deviation 4.
+* Beside it, memcpy copies half of (bytes read + bytes written), so that both move the same number of bytes.
+  A speed is memcpy's time divided by the cast's, each the median of its turns: 1 is as fast as memcpy.
+* \"{in_l2}\" is {l2} KiB read + written, {small} rounds; \"{big}\" is {mib} MiB, {large} rounds. In every round each
+  instruction set and memcpy take a turn on the same memory, every other round in reverse order; a turn
+  in which the system ran another program is taken again. The scalar reference runs once, in L2 alone.
+",
+        quick = if quick { " -- --quick" } else { "" },
+        cpu = cpu(),
+        isas = isas.join(", "),
+        rustc = rustc(),
+        in_l2 = NAMES[0].1,
+        l2 = SIZES[0] >> 10,
+        big = NAMES[1].1,
+        mib = SIZES[1] >> 20,
+    )
+}
+
+/// What the CPU says it is.
+fn cpu() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let value = info.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == name);
+        value.map_or("unknown", |(_, value)| value.trim())
+    };
+    let cache = |index: u32| {
+        let size = fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size"));
+        size.map_or("unknown".to_owned(), |size| size.trim().to_owned())
+    };
+    format!(
+        "{} (family {}, model {}), L2 {}, L3 {}",
+        field("model name"),
+        field("cpu family"),
+        field("model"),
+        cache(2),
+        cache(3)
+    )
+}
+
+fn rustc() -> String {
+    let output = Command::new("rustc").arg("--version").output();
+    output.map_or("unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn summary(page: &mut String, charts: &[Chart]) -> fmt::Result {
+    writeln!(page, "## All 900 pairs, as fractions of memcpy's speed\n")?;
+    writeln!(page, "| instruction set | size | geometric mean | slowest | same dtype | memcpy, GB/s |")?;
+    writeln!(page, "|---|---|---:|---:|---:|---:|")?;
+    for chart in charts {
+        let slowest = chart.slowest_first()[0].2;
+        // Not bool, of which a copy is normalised.
+        let same = chart.speeds.iter().filter(|(from, to, _)| from == to && *from != DType::Bool);
+        let (low, high) =
+            same.fold((f64::MAX, 0f64), |(low, high), (_, _, speed)| (low.min(*speed), high.max(*speed)));
+        writeln!(
+            page,
+            "| {} | {} | {:.3} | {slowest:.3} | {low:.2} to {high:.2} | {:.0} |",
+            chart.isa,
+            NAMES[chart.size].1,
+            chart.mean(),
+            chart.memcpy
+        )?;
+    }
+    writeln!(
+        page,
+        "\nThe same dtype is a copy, so how far it is from 1 shows how far any of these numbers can be trusted.\n"
+    )
+}
+
+/// What large buffers are to reach: a target that is not a float of 8 bits or fewer, one that is, and the
+/// geometric mean over all.
+fn goals_of(isa: Isa) -> Option<[f64; 3]> {
+    match isa {
+        Isa::Avx512 => Some([0.90, 0.60, 0.95]),
+        Isa::Avx2 => Some([0.75, 0.30, 0.80]),
+        _ => None,
+    }
+}
+
+fn goals(page: &mut String, charts: &[Chart]) -> fmt::Result {
+    writeln!(page, "## The goals\n\nOf large buffers:\n")?;
+    writeln!(page, "| instruction set | targets | goal | reached by |\n|---|---|---:|---:|")?;
+    let mut missing = String::new();
+    for chart in charts.iter().filter(|chart| chart.size == 1) {
+        let (isa, Some([wide, narrow, mean])) = (chart.isa, goals_of(chart.isa)) else { continue };
+        let narrow_float = |to: DType| matches!(to.kind(), Kind::Float(_)) && to.bits() <= 8;
+        for (targets, goal, narrow) in
+            [("floats of 8 bits or fewer", narrow, true), ("all others", wide, false)]
+        {
+            let class = chart.speeds.iter().filter(|pair| narrow_float(pair.1) == narrow);
+            let (reach, miss): (Vec<_>, Vec<_>) = class.partition(|pair| pair.2 >= goal);
+            let all = reach.len() + miss.len();
+            writeln!(page, "| {isa} | {targets} | {goal:.2} | {} of {all} |", reach.len())?;
+            if !miss.is_empty() {
+                write!(missing, "\n<details><summary>{isa}, {targets}: {} pairs ", miss.len())?;
+                writeln!(missing, "do not reach {goal:.2}</summary>\n")?;
+                let mut sources: BTreeMap<DType, Vec<String>> = BTreeMap::new();
+                for (from, to, speed) in miss {
+                    sources.entry(from).or_default().push(format!("{to} {speed:.2}"));
+                }
+                for (from, targets) in sources {
+                    writeln!(missing, "* from {from} to {}", targets.join(", "))?;
+                }
+                writeln!(missing, "\n</details>")?;
+            }
+        }
+        writeln!(page, "| {isa} | geometric mean of all | {mean:.2} | {:.2} |", chart.mean())?;
+    }
+    writeln!(page, "{missing}")
+}
+
+fn heat_maps(page: &mut String, charts: &[Chart], docs: &Path) -> Result<(), Box<dyn Error>> {
+    writeln!(
+        page,
+        "## Heat maps\n\nOpened by itself, an image has the number of every cell as its tooltip.\n"
+    )?;
+    for chart in charts.iter().filter(|chart| chart.isa != Isa::Scalar) {
+        let (isa, (file, size)) = (chart.isa, NAMES[chart.size]);
+        let file = format!("performance-{isa}-{file}.svg");
+        let title = format!("{isa}, {size}: fraction of memcpy's speed");
+        let speeds: Vec<f64> = chart.speeds.iter().map(|pair| pair.2).collect();
+        fs::write(docs.join(&file), heat::map(&title, &speeds)?)?;
+        writeln!(page, "![{title}]({file})\n")?;
+    }
+    Ok(())
+}
+
+fn slowest(page: &mut String, charts: &[Chart]) -> fmt::Result {
+    writeln!(page, "## The ten slowest pairs\n")?;
+    let charts: Vec<&Chart> = charts.iter().filter(|chart| chart.isa != Isa::Scalar).collect();
+    let mut line = "|".to_owned();
+    write!(page, "|")?;
+    for chart in &charts {
+        write!(page, " {}, {} | |", chart.isa, NAMES[chart.size].1)?;
+        line += "---|---:|";
+    }
+    writeln!(page, "\n{line}")?;
+    let sorted: Vec<_> = charts.iter().map(|chart| chart.slowest_first()).collect();
+    for place in 0..10 {
+        write!(page, "|")?;
+        for pairs in &sorted {
+            let (from, to, speed) = pairs[place];
+            write!(page, " {from} to {to} | {speed:.2} |")?;
+        }
+        writeln!(page)?;
+    }
+    writeln!(page)
+}
+
+fn few(page: &mut String, length: Length) -> Result<(), Box<dyn Error>> {
+    let isas = Isa::available();
+    writeln!(page, "## Few elements\n\nNanoseconds of one cast of n elements through a kept `Caster`.\n")?;
+    let mut line = "|---|".to_owned();
+    write!(page, "| pair |")?;
+    for isa in isas {
+        write!(page, " {isa}, n = 1 | n = 16 |")?;
+        line += "---:|---:|";
+    }
+    writeln!(page, "\n{line}")?;
+    for &(from, to) in SMALL_PAIRS {
+        let [single, some] = [one(from, to, 1, isas, length)?, one(from, to, 16, isas, length)?];
+        write!(page, "| {from} to {to} |")?;
+        for (single, some) in single.iter().zip(&some) {
+            write!(page, " {:.1} | {:.1} |", single * 1e9, some * 1e9)?;
+        }
+        writeln!(page)?;
+    }
+    writeln!(page)?;
+    Ok(())
+}
+
+fn peers(page: &mut String, lengths: [Length; 2]) -> Result<(), Box<dyn Error>> {
+    let best = Isa::best()?;
+    writeln!(
+        page,
+        "## Beside other libraries
+
+The speed of lanecast on {best}, bytes read + bytes written, and how many times as fast it is as each of the
+others: 2.00 is twice as fast, 0.50 half as fast. \"as\" is a plain loop, compiled for the instruction set that
+rustc assumes by default; arrow-cast allocates its result. That the results agree, or where not,
+`cargo run --release -p lanecast-peers --bin ratio` says. Here every value is in range of its target."
+    )?;
+    for (size, length) in lengths.into_iter().enumerate() {
+        eprintln!("other libraries, {}", NAMES[size].1);
+        writeln!(page, "\n### {}\n\n{}", NAMES[size].1, ratios_head(best))?;
+        for &pair in PAIRS {
+            writeln!(page, "{}", ratios(&mut Contest::new(pair, SIZES[size]), best, length))?;
+        }
+    }
+    Ok(())
+}
+
+mod heat;

@@ -1,0 +1,330 @@
+//! The memory that a cast touches: nothing beyond either buffer is read or written, the source is never
+//! written, and every byte of the destination is.
+//!
+//! The buffers lie between pages that fault when touched. A fault ends the process; `--test-threads 1` says
+//! in which test.
+
+mod bridge;
+
+#[cfg(unix)]
+fn main() {
+    edges::suite().run().exit();
+}
+
+#[cfg(not(unix))]
+fn main() {
+    println!("NOT RUN: the guard pages of this suite are those of unix");
+}
+
+#[cfg(unix)]
+mod edges {
+    use core::{ptr, slice};
+
+    use lanecast::{ByteOrder, CastOptions, Caster, DType, Isa, Overflow, Packing, Rounding};
+
+    use super::bridge::Suite;
+
+    /// Four of the widest registers, and a tail.
+    const LONGEST: usize = 4 * 64 + 3;
+    /// Bytes in the widest element.
+    const WIDEST: usize = 16;
+
+    pub(super) fn suite() -> Suite {
+        let mut suite = Suite::new();
+        suite.test("the guards fault", |_| guards_fault());
+        for from in DType::ALL {
+            suite.test(&format!("options of {from}"), move |isa| at_the_edges(isa, from, |_| options()));
+            suite.test(&format!("layouts of {from}"), move |isa| {
+                at_the_edges(isa, from, |to| layouts(from, to));
+            });
+            suite.test(&format!("offsets of {from}"), move |isa| offsets(isa, from));
+        }
+        for (from, to) in [
+            (DType::F32, DType::F16),
+            (DType::I8, DType::F32),
+            (DType::F32, DType::F8E4M3FN),
+            (DType::F8E5M2, DType::F32),
+            (DType::I64, DType::I32),
+            (DType::F64, DType::F32),
+        ] {
+            suite.test(&format!("large buffers, {from} -> {to}"), move |isa| large_buffers(isa, from, to));
+        }
+        suite
+    }
+
+    /// Whole pages, and on either side one that faults.
+    struct Guarded {
+        first: *mut u8,
+        len: usize,
+    }
+
+    impl Guarded {
+        fn page() -> usize {
+            // SAFETY: asks for a number.
+            let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+            usize::try_from(page).expect("the system has pages")
+        }
+
+        /// Room for so many bytes, full of canaries.
+        fn new(bytes: usize) -> Self {
+            let (page, len) = (Self::page(), bytes.next_multiple_of(Self::page()));
+            let (kind, none) = (libc::MAP_PRIVATE | libc::MAP_ANON, libc::PROT_NONE);
+            // SAFETY: new memory, where the system likes.
+            let whole = unsafe { libc::mmap(ptr::null_mut(), len + 2 * page, none, kind, -1, 0) };
+            assert_ne!(whole, libc::MAP_FAILED);
+            let mut new = Self { first: whole.cast::<u8>().wrapping_add(page), len };
+            new.protect(libc::PROT_READ | libc::PROT_WRITE);
+            new.bytes_mut().fill(CANARY);
+            new
+        }
+
+        /// Room for so many bytes, full of bits that are the same in every run, and not to be written.
+        fn source(bytes: usize) -> Self {
+            let mut new = Self::new(bytes);
+            let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+            for word in new.bytes_mut().chunks_exact_mut(8) {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                word.copy_from_slice(&state.wrapping_mul(0x2545_F491_4F6C_DD1D).to_le_bytes());
+            }
+            new.protect(libc::PROT_READ);
+            new
+        }
+
+        fn protect(&self, how: libc::c_int) {
+            // SAFETY: the pages between the guards, which stay readable.
+            assert_eq!(unsafe { libc::mprotect(self.first.cast(), self.len, how) }, 0);
+        }
+
+        fn bytes(&self) -> &[u8] {
+            // SAFETY: mapped, initialised, and borrowed as `self` is.
+            unsafe { slice::from_raw_parts(self.first, self.len) }
+        }
+
+        fn bytes_mut(&mut self) -> &mut [u8] {
+            // SAFETY: as above; every mapping starts as zeros.
+            unsafe { slice::from_raw_parts_mut(self.first, self.len) }
+        }
+    }
+
+    impl Drop for Guarded {
+        fn drop(&mut self) {
+            let page = Self::page();
+            // SAFETY: what `new` has mapped, and nobody borrows.
+            unsafe { libc::munmap(self.first.wrapping_sub(page).cast(), self.len + 2 * page) };
+        }
+    }
+
+    /// A test of this suite's own eyes: they see one byte too many on either side, and a write to the source.
+    fn guards_fault() {
+        let (src, dst) = (Guarded::source(1), Guarded::new(1));
+        let read = |p: *mut u8| _ = unsafe_read(p);
+        let write = |p: *mut u8| unsafe_write(p);
+        assert!(!faults(|| read(src.first)) && !faults(|| read(src.first.wrapping_add(src.len - 1))));
+        assert!(!faults(|| write(dst.first)) && !faults(|| write(dst.first.wrapping_add(dst.len - 1))));
+        assert!(
+            faults(|| read(src.first.wrapping_sub(1))) && faults(|| read(src.first.wrapping_add(src.len)))
+        );
+        assert!(faults(|| write(dst.first.wrapping_sub(1))));
+        assert!(faults(|| write(dst.first.wrapping_add(dst.len))));
+        assert!(faults(|| write(src.first)));
+    }
+
+    fn unsafe_read(p: *mut u8) -> u8 {
+        // SAFETY: none. If the page is not readable, the child process that does this ends here.
+        unsafe { p.read_volatile() }
+    }
+
+    fn unsafe_write(p: *mut u8) {
+        // SAFETY: as above.
+        unsafe { p.write_volatile(0) }
+    }
+
+    /// Does a signal end a process that does this?
+    fn faults(run: impl FnOnce()) -> bool {
+        let mut status = 0;
+        // SAFETY: the child touches memory and leaves; it takes no lock and allocates nothing.
+        unsafe {
+            let child = libc::fork();
+            assert_ne!(child, -1);
+            if child == 0 {
+                run();
+                libc::_exit(0);
+            }
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        }
+        libc::WIFSIGNALED(status)
+    }
+
+    /// What no cast may leave behind, and no result is likely to be.
+    const CANARY: u8 = 0xC5;
+
+    /// A source, a destination, and what should come out.
+    struct Buffers {
+        src: Guarded,
+        dst: Guarded,
+        canaries: Vec<u8>,
+        expected: Vec<u8>,
+    }
+
+    impl Buffers {
+        fn new(bytes: usize) -> Self {
+            let (src, dst) = (Guarded::source(bytes), Guarded::new(bytes));
+            Self { canaries: vec![CANARY; dst.len], expected: Vec::new(), src, dst }
+        }
+
+        /// Casts between places that start there, twice over different old contents. To be `expected`.
+        fn check(&mut self, caster: &Caster, from: usize, src_size: usize, to: usize, n: usize) {
+            let src = &self.src.bytes()[from..from + src_size];
+            let whole = self.dst.bytes_mut();
+            for old in [0xA5, 0x5A] {
+                let dst = &mut whole[to..to + self.expected.len()];
+                dst.fill(old);
+                caster.cast(src, dst, n).expect("sizes that fit");
+                assert!(*dst == *self.expected, "another result: {n} elements, {from} to {to}, {caster:?}");
+                dst.fill(CANARY);
+                assert!(
+                    *whole == *self.canaries,
+                    "written around the destination: {n} elements, {from} to {to}, {caster:?}"
+                );
+            }
+        }
+
+        /// Makes the reference's result of a source that starts there.
+        fn expect(&mut self, reference: &Caster, from: usize, src_size: usize, dst_size: usize, n: usize) {
+            self.expected.resize(dst_size, 0);
+            let src = &self.src.bytes()[from..from + src_size];
+            reference.cast(src, &mut self.expected, n).expect("sizes that fit");
+        }
+    }
+
+    /// The default, one where nothing is, and ties away from zero, which has kernels of its own.
+    fn options() -> Vec<CastOptions> {
+        let odd = CastOptions::new()
+            .rounding(Rounding::Up)
+            .int_rounding(Rounding::NearestEven)
+            .saturate(false)
+            .float_to_int(Overflow::Wrap)
+            .int_to_int(Overflow::Saturate);
+        vec![CastOptions::new(), odd, CastOptions::new().rounding(Rounding::NearestAway)]
+    }
+
+    /// Every packing and byte order that matters to a pair.
+    fn layouts(from: DType, to: DType) -> Vec<CastOptions> {
+        let packings = |dtype: DType| match dtype.is_packed() {
+            true => vec![Packing::LowFirst, Packing::HighFirst, Packing::OnePerByte],
+            false => vec![Packing::LowFirst],
+        };
+        let orders = |dtype: DType| match dtype.bits() > 8 {
+            true => vec![ByteOrder::Little, ByteOrder::Big],
+            false => vec![ByteOrder::Native],
+        };
+        let mut all = vec![CastOptions::new()];
+        all = all.iter().flat_map(|o| packings(from).into_iter().map(|p| o.src_packing(p))).collect();
+        all = all.iter().flat_map(|o| packings(to).into_iter().map(|p| o.dst_packing(p))).collect();
+        all = all.iter().flat_map(|o| orders(from).into_iter().map(|b| o.src_order(b))).collect();
+        all.iter().flat_map(|o| orders(to).into_iter().map(|b| o.dst_order(b))).collect()
+    }
+
+    /// A caster, the reference, and the bytes of `n` elements on both sides.
+    struct Pair {
+        caster: Caster,
+        reference: Caster,
+        options: CastOptions,
+    }
+
+    impl Pair {
+        fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Self {
+            let caster =
+                |isa| Caster::new(from, to, &options.isa(isa)).expect("an instruction set of this machine");
+            Self { caster: caster(isa), reference: caster(Isa::Scalar), options }
+        }
+
+        fn sizes(&self, n: usize) -> (usize, usize) {
+            let size = |dtype: DType, packing| dtype.byte_len(n, packing).expect("a size that fits");
+            // The options know the packings, and the caster knows the dtypes.
+            (
+                size(self.caster.from(), self.options.src_packing),
+                size(self.caster.to(), self.options.dst_packing),
+            )
+        }
+    }
+
+    /// Every target and every length, both buffers at the guards before and then at those behind.
+    fn at_the_edges(isa: Isa, from: DType, every: impl Fn(DType) -> Vec<CastOptions>) {
+        let mut buffers = Buffers::new(LONGEST * WIDEST);
+        for to in DType::ALL {
+            for options in every(to) {
+                let pair = Pair::new(isa, from, to, options);
+                // The reference has no registers, and is slow: every third length has every remainder of its tiles.
+                let is_thin = isa == Isa::Scalar && options != CastOptions::new();
+                for n in (0..=LONGEST).step_by(if is_thin { 3 } else { 1 }) {
+                    let (src_size, dst_size) = pair.sizes(n);
+                    for (s, d) in [(0, 0), (buffers.src.len - src_size, buffers.dst.len - dst_size)] {
+                        buffers.expect(&pair.reference, s, src_size, dst_size, n);
+                        buffers.check(&pair.caster, s, src_size, d, n);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Every target, at each of these distances from an aligned address: with results of fewer and of more
+    /// bytes than a kernel aligns its destination for.
+    fn offsets(isa: Isa, from: DType) {
+        const OFFSETS: [usize; 13] = [0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 33, 63];
+        const ALIGNED: usize = 2 << 10;
+        let mut buffers = Buffers::new((ALIGNED + 67) * WIDEST);
+        for to in DType::ALL {
+            let pair = Pair::new(isa, from, to, CastOptions::new());
+            for n in [1, 67, LONGEST, ALIGNED / pair.sizes(1).1 + 67] {
+                let (src_size, dst_size) = pair.sizes(n);
+                for s in OFFSETS {
+                    buffers.expect(&pair.reference, s, src_size, dst_size, n);
+                    for d in OFFSETS {
+                        buffers.check(&pair.caster, s, src_size, d, n);
+                    }
+                }
+            }
+        }
+    }
+
+    /// So much that kernels store past the caches gives the same as pieces that they do not.
+    fn large_buffers(isa: Isa, from: DType, to: DType) {
+        const PIECE: usize = 1000;
+        let pair = Pair::new(isa, from, to, CastOptions::new());
+        let (a, b) = pair.sizes(1);
+        // No whole number of pieces, registers or cache lines.
+        let n = past_the_caches() / (a + b) + 77;
+        let (src_size, dst_size) = pair.sizes(n);
+        let (src, mut dst) = (Guarded::source(src_size), Guarded::new(dst_size + 8));
+        let src = &src.bytes()[src.len - src_size..];
+        let mut expected = vec![0; dst_size];
+        for (src, dst) in src.chunks(PIECE * a).zip(expected.chunks_mut(PIECE * b)) {
+            pair.caster.cast(src, dst, src.len() / a).expect("sizes that fit");
+        }
+        // The last one ends at the guard.
+        for to in [0, 1, 2, 4, 8, dst.len - dst_size] {
+            let whole = dst.bytes_mut();
+            whole.fill(CANARY);
+            let (before, rest) = whole.split_at_mut(to);
+            let (dst, behind) = rest.split_at_mut(dst_size);
+            pair.caster.cast(src, dst, n).expect("sizes that fit");
+            assert!(*dst == *expected, "another result at offset {to}: {:?}", pair.caster);
+            let is_canary = |&byte: &u8| byte == CANARY;
+            assert!(before.iter().all(is_canary), "written before offset {to}: {:?}", pair.caster);
+            assert!(behind.iter().all(is_canary), "written behind offset {to}: {:?}", pair.caster);
+        }
+    }
+
+    /// More bytes than the caches hold: 40 MiB, or what Linux says of the largest.
+    fn past_the_caches() -> usize {
+        let sizes = (0..8).filter_map(|index| {
+            let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");
+            let size = std::fs::read_to_string(path).ok()?;
+            size.trim().strip_suffix('K')?.parse::<usize>().ok()
+        });
+        sizes.max().unwrap_or(0).max(40 << 10) << 10
+    }
+}
