@@ -13,18 +13,17 @@ use super::isa::Isa;
 use crate::layout::Packing;
 use crate::route::{Layout, Parts, Route, Work};
 
-/// Elements in a tile: whole blocks of every instruction set.
-const TILE: usize = 256;
-/// Elements that a tile is rounded up to.
+/// Bytes of a tile's widest form: a few of these stay in L1.
+const TILE: usize = 4096;
+/// Elements that a tile is rounded up to: whole blocks of every instruction set.
 const BLOCK: usize = 64;
 
-/// A tile of the widest elements.
 #[repr(C, align(64))]
-struct Buffer([MaybeUninit<u8>; TILE * 16]);
+struct Buffer([MaybeUninit<u8>; TILE]);
 
 impl Buffer {
     const fn new() -> Self {
-        Self([MaybeUninit::uninit(); TILE * 16])
+        Self([MaybeUninit::uninit(); TILE])
     }
 
     fn start(&mut self) -> *mut u8 {
@@ -39,6 +38,12 @@ fn size(layout: &Layout, n: usize) -> usize {
         (_, Packing::OnePerByte) => n,
         (bits, _) => n / 8 * bits + (n % 8 * bits).div_ceil(8),
     }
+}
+
+/// Elements in a tile: as many of the wider side as fit, and no more than 1024 of those that are narrow.
+fn tile(route: &Route) -> usize {
+    let bytes = |layout: &Layout| layout.parts * (layout.bits as usize).div_ceil(8);
+    TILE / bytes(&route.src).max(bytes(&route.dst)).max(4)
 }
 
 fn is_stream(layout: &Layout) -> bool {
@@ -96,8 +101,9 @@ unsafe fn tiles<I: Isa>(
     let [mut raw_src, mut codes, mut results, mut raw_dst] = [const { Buffer::new() }; 4];
     let (raw_src, codes) = (raw_src.start(), codes.start());
     let (results, raw_dst) = (results.start(), raw_dst.start());
-    for first in (0..n).step_by(TILE) {
-        let len = TILE.min(n - first);
+    let tile = tile(route);
+    for first in (0..n).step_by(tile) {
+        let len = tile.min(n - first);
         let padded = len.next_multiple_of(BLOCK);
         // SAFETY: `first` is a multiple of 8, so a tile starts at a byte. A tile that is not whole blocks goes
         // through buffers that are: its bytes are copied and the rest is zero, and only its own bytes are

@@ -13,10 +13,10 @@ const PACKINGS: [(Packing, oracle::packing::Packing); 3] = [
     (Packing::HighFirst, oracle::packing::Packing::HighFirst),
 ];
 
-/// Around every size a kernel could treat specially: groups of 8, blocks of 16, 32 and 64, tiles of 256.
-const LENGTHS: [usize; 31] = [
+/// Around every size a kernel could treat specially: groups of 8, blocks of 16, 32 and 64, tiles of 256 to 1024.
+const LENGTHS: [usize; 34] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 15, 16, 17, 21, 31, 32, 33, 47, 63, 64, 65, 95, 127, 129, 191, 255,
-    256, 257, 259, 513,
+    256, 257, 259, 513, 1023, 1025, 2100,
 ];
 
 fn main() {

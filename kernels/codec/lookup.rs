@@ -114,6 +114,8 @@ pub(in crate::kernels) struct Whole;
 pub(in crate::kernels) struct Mirrored;
 /// The codes of 6 bits or fewer.
 pub(in crate::kernels) struct Short;
+/// 0 and 1: of a bool every other byte is as good as 1.
+pub(in crate::kernels) struct Truth;
 
 impl Rows for Whole {
     type Any = Self;
@@ -145,6 +147,16 @@ impl Rows for Short {
     unsafe fn plane<I: Isa>(plane: *const u8, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
         unsafe { I::lookup64(plane, index) }
+    }
+}
+
+impl Rows for Truth {
+    type Any = Self;
+
+    #[inline(always)]
+    unsafe fn plane<I: Isa>(plane: *const u8, _: bool, index: I::V) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe { I::lookup64(plane, I::min_u8(index, I::splat8(1))) }
     }
 }
 

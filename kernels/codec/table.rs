@@ -5,7 +5,7 @@ use super::float::{
     Finite, Fnuz, LongToF64, NearF32, Signed, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToNarrow, WideToF32,
 };
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
-use super::lookup::{Lookup, LookupFloat, Mirrored, Rows, Short, Whole};
+use super::lookup::{Lookup, LookupFloat, Mirrored, Rows, Short, Truth, Whole};
 use super::source::{
     AsF32, AsF64, AsInteger, Bf16, F16, F32, F64, I8, I16, I32, I64, Source, U8, U16, U32, U64,
 };
@@ -35,7 +35,9 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         // Of fewer than 8 bits, and everything that is no integer.
         from => match (from.bits(), from.float_format()) {
             (8, Some(format)) if format.has_neg_zero => looked_up::<I, Mirrored>(route),
-            (8, _) => looked_up::<I, Whole>(route),
+            (8, Some(_)) => looked_up::<I, Whole>(route),
+            (8, None) if from == DType::Bool => looked_up::<I, Truth>(route),
+            (8, None) => looked_up::<I, Whole>(route),
             _ => looked_up::<I, Short>(route),
         },
     }
