@@ -4,8 +4,8 @@
 Prints a Markdown table and writes nothing. Needs NumPy and ml_dtypes; PyTorch takes part if it is there.
 
     cargo build --release -p lanecast-capi
-    python3 -m venv /tmp/peers && /tmp/peers/bin/pip install numpy ml_dtypes torch
-    /tmp/peers/bin/python benches/peers/python.py [path of liblanecast.so]
+    python3 -m venv peers-venv && peers-venv/bin/pip install numpy ml_dtypes torch
+    peers-venv/bin/python benches/peers/python.py [path of liblanecast.so]
 
 Everyone reads the same source, runs on one thread, and writes to memory of its own that exists and was
 written to before; in every round everyone takes a turn, and the medians are compared. A turn in which the
