@@ -8,7 +8,7 @@
 //!   specification in code; every vector kernel is tested against what it is tested against.
 //! * `drive.rs` runs it, tile by tile; `layout.rs` moves its codes between memory and tiles.
 //! * `codec/` is what the vector kernels do, once for all instruction sets: in the operations of `isa.rs`,
-//!   which `avx2.rs` and `avx512.rs` implement. Only those two name an intrinsic.
+//!   which `avx2.rs` and `avx512.rs` implement. Only those two name a vector intrinsic.
 //! * `vector.rs` is their loop, `stage.rs` the layouts that a codec does not know, `environment.rs` the
 //!   floating-point control register.
 //! * `table.rs` says which kernel an instruction set runs for a route, `codec/table.rs` which codec.
