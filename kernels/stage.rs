@@ -102,7 +102,9 @@ unsafe fn tiles<I: Isa>(
     let (raw_src, codes) = (raw_src.start(), codes.start());
     let (results, raw_dst) = (results.start(), raw_dst.start());
     let tile = tile(route);
-    for first in (0..n).step_by(tile) {
+    let mut first = 0;
+    // Not `step_by`: that panics for 0, and the compiler does not see that a tile is more.
+    while first < n {
         let len = tile.min(n - first);
         let padded = len.next_multiple_of(BLOCK);
         // SAFETY: `first` is a multiple of 8, so a tile starts at a byte. A tile that is not whole blocks goes
@@ -139,6 +141,7 @@ unsafe fn tiles<I: Isa>(
                 ptr::copy_nonoverlapping(raw_dst, dst.add(size(&route.dst, first)), used);
             }
         }
+        first += len;
     }
 }
 
