@@ -75,6 +75,59 @@ unsafe fn reversed(a: __m256i, pattern: [i8; 16]) -> __m256i {
     }
 }
 
+/// What packed elements of `BITS` bits are moved by.
+struct Fields<const BITS: usize>;
+
+impl<const BITS: usize> Fields<BITS> {
+    /// The first element at the low end of a byte, and at the high end. The latter is the former with the bytes
+    /// of a group reversed, and the elements.
+    const CONSTANTS: [FieldConstants; 2] =
+        [FieldConstants::new(BITS, false), FieldConstants::new(BITS, true)];
+    /// How far the upper two elements of four move up, and of two the upper one.
+    const MOVES: [u32; 2] = if BITS < 8 { [16 - 2 * BITS as u32, 8 - BITS as u32] } else { [0; 2] };
+    const MASK: u16 = if BITS < 8 { (1 << BITS) - 1 } else { 0 };
+}
+
+struct FieldConstants {
+    bytes: [u8; 32],
+    order: [u8; 32],
+    /// Of two elements in a lane of 16 bits, and of two of those in one of 32.
+    weights: [i32; 2],
+    picks: [u8; 32],
+}
+
+impl FieldConstants {
+    const fn new(bits: usize, high: bool) -> Self {
+        const NOTHING: u8 = 0x80;
+        let (mut bytes, mut order, mut picks) = ([NOTHING; 32], [0; 32], [NOTHING; 32]);
+        if bits > 6 {
+            // Of what is not packed: never used, but named.
+            return Self { bytes, order, weights: [0; 2], picks };
+        }
+        // 4 elements are so many bytes. Each half of a register has 16 of what was loaded.
+        let count = bits / 2;
+        let mut i = 0;
+        while i < 32 {
+            let (half, lane, byte) = (i / 16, i % 16 / 4, i % 4);
+            let turned = if high { 3 - byte } else { byte };
+            order[i] = (4 * lane + turned) as u8;
+            // The second half begins at byte `4 * count`, of 6 bits 8 bytes into the load.
+            let start = half * (4 * count - if bits == 6 { 8 } else { 0 });
+            if byte < count {
+                bytes[i] = (start + lane * count + if high { count - 1 - byte } else { byte }) as u8;
+                // Of 6 bits the second half is stored in two parts, the first of them behind the first half.
+                let at = lane * count + byte;
+                let at = if bits == 6 && half == 1 { (at + 12) % 16 } else { at };
+                picks[16 * half + at] = (4 * lane + if high { count - 1 - byte } else { byte }) as u8;
+            }
+            i += 1;
+        }
+        let (one, two) = (1 << bits, 1 << (2 * bits));
+        let weights = if high { [one | 1 << 8, two | 1 << 16] } else { [1 | one << 8, 1 | two << 16] };
+        Self { bytes, order, weights, picks }
+    }
+}
+
 /// Tables of more than 16 bytes: a row by each value of the upper bits, and then a choice by each of them,
 /// which for a blend must be the top bit of its byte. (Bits that come from the byte below do not reach it.)
 #[inline(always)]
@@ -154,7 +207,6 @@ impl Isa for Avx2 {
         max_s16(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi16(a, b);
         min_u16(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu16(a, b);
         max_u16(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epu16(a, b);
-        <const N: u32> shl16(a: __m256i) -> __m256i = _mm256_sll_epi16(a, count(N));
         <const N: u32> shr16(a: __m256i) -> __m256i = _mm256_srl_epi16(a, count(N));
 
         add32(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
@@ -238,6 +290,9 @@ impl Isa for Avx2 {
         );
         lookup128(p: *const u8, index: __m256i) -> __m256i = among_128(p, index);
         lookup64(p: *const u8, index: __m256i) -> __m256i = among_64(p, index);
+        lookup16(p: *const u8, index: __m256i) -> __m256i = _mm256_shuffle_epi8(
+            _mm256_broadcastsi128_si256(_mm_loadu_si128(p.cast())), Self::and(index, Self::splat8(0x0F)),
+        );
 
         min_or_nan_f32(limit: __m256i, x: __m256i) -> __m256i = bits_ps(_mm256_min_ps(ps(limit), ps(x)));
         add_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_add_ps(ps(a), ps(b)));
@@ -315,8 +370,36 @@ impl Isa for Avx2 {
         };
         f64_to_u64(a: __m256i) -> __m256i = Self::f64_to_i64(a);
 
-        spread(word: u64, mask: u64) -> u64 = _pdep_u64(word, mask);
-        gather(word: u64, mask: u64) -> u64 = _pext_u64(word, mask);
+        // Each lane of 32 bits gets the bytes of 4 elements; the upper two move up, and of both pairs the upper one.
+        <const BITS: usize> unpack(p: *const u8, high: bool) -> __m256i = {
+            let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+            let low = match BITS {
+                2 => _mm256_set1_epi64x(p.cast::<i64>().read_unaligned()),
+                4 => _mm256_broadcastsi128_si256(_mm_loadu_si128(p.cast())),
+                _ => _mm256_set_m128i(_mm_loadu_si128(p.add(8).cast()), _mm_loadu_si128(p.cast())),
+            };
+            let quads = _mm256_shuffle_epi8(low, Self::load(fields.bytes.as_ptr()));
+            let pairs = _mm256_blend_epi16::<0b10_10_10_10>(quads, _mm256_sll_epi32(quads, count(Fields::<BITS>::MOVES[0])));
+            let mask = Fields::<BITS>::MASK;
+            let low = Self::and(pairs, Self::splat16(mask));
+            let high = Self::and(_mm256_sll_epi16(pairs, count(Fields::<BITS>::MOVES[1])), Self::splat16(mask << 8));
+            _mm256_shuffle_epi8(Self::or(low, high), Self::load(fields.order.as_ptr()))
+        };
+        // Two elements are added to one, and two of those; then the bytes that have bits are picked.
+        <const BITS: usize> pack(p: *mut u8, v: __m256i, high: bool) -> () = {
+            let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+            let pairs = _mm256_maddubs_epi16(v, _mm256_set1_epi16(fields.weights[0] as i16));
+            let quads = _mm256_madd_epi16(pairs, _mm256_set1_epi32(fields.weights[1]));
+            let [l, h] = halves(_mm256_shuffle_epi8(quads, Self::load(fields.picks.as_ptr())));
+            match BITS {
+                2 => _mm_storel_epi64(p.cast(), _mm_unpacklo_epi32(l, h)),
+                4 => _mm_storeu_si128(p.cast(), _mm_unpacklo_epi64(l, h)),
+                _ => {
+                    _mm_storeu_si128(p.cast(), _mm_blend_epi32::<0b1000>(l, h));
+                    _mm_storel_epi64(p.add(16).cast(), h);
+                }
+            }
+        };
     }
 
     #[inline(always)]

@@ -118,6 +118,51 @@ macro_rules! constant {
     }};
 }
 
+/// What packed elements of `BITS` bits are moved by.
+struct Fields<const BITS: usize>;
+
+impl<const BITS: usize> Fields<BITS> {
+    /// The first element at the low end of a byte, and at the high end. The latter is the former with the bytes
+    /// of a group reversed, and the elements.
+    const CONSTANTS: [FieldConstants; 2] =
+        [FieldConstants::new(BITS, false), FieldConstants::new(BITS, true)];
+}
+
+struct FieldConstants {
+    bytes: [u8; 64],
+    shifts: [u8; 64],
+    /// Of two elements in a lane of 16 bits, and of two of those in one of 32.
+    weights: [i32; 2],
+    picks: [u8; 64],
+}
+
+impl FieldConstants {
+    const fn new(bits: usize, high: bool) -> Self {
+        let (mut bytes, mut shifts, mut picks) = ([0; 64], [0; 64], [0; 64]);
+        if bits > 6 {
+            // Of what is not packed: never used, but named.
+            return Self { bytes, shifts, weights: [0; 2], picks };
+        }
+        // 8 elements are `bits` bytes, 4 are half as many.
+        let half = bits / 2;
+        let mut i = 0;
+        while i < 64 {
+            let (group, byte) = (i / 8, i % 8);
+            if byte < bits {
+                bytes[i] = (group * bits + if high { bits - 1 - byte } else { byte }) as u8;
+            }
+            shifts[i] = (bits * if high { 7 - byte } else { byte }) as u8;
+            if i < 16 * half {
+                picks[i] = (i / half * 4 + if high { half - 1 - i % half } else { i % half }) as u8;
+            }
+            i += 1;
+        }
+        let (one, two) = (1 << bits, 1 << (2 * bits));
+        let weights = if high { [one | 1 << 8, two | 1 << 16] } else { [1 | one << 8, 1 | two << 16] };
+        Self { bytes, shifts, weights, picks }
+    }
+}
+
 /// The mask of the first `bytes` bytes.
 #[inline(always)]
 unsafe fn first(bytes: usize) -> __mmask64 {
@@ -198,7 +243,6 @@ impl Isa for Avx512 {
         max_s16(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi16(a, b);
         min_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu16(a, b);
         max_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epu16(a, b);
-        <const N: u32> shl16(a: __m512i) -> __m512i = _mm512_slli_epi16::<N>(a);
         <const N: u32> shr16(a: __m512i) -> __m512i = _mm512_srli_epi16::<N>(a);
 
         add32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
@@ -283,6 +327,7 @@ impl Isa for Avx512 {
         );
         lookup64(p: *const u8, index: __m512i) -> __m512i =
             _mm512_permutexvar_epi8(index, _mm512_loadu_si512(p.cast()));
+        lookup16(p: *const u8, index: __m512i) -> __m512i = Self::lookup64(p, index);
 
         min_or_nan_f32(limit: __m512i, x: __m512i) -> __m512i = bits_ps(_mm512_min_ps(ps(limit), ps(x)));
         add_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_add_ps(ps(a), ps(b)));
@@ -336,8 +381,34 @@ impl Isa for Avx512 {
         f64_to_i64(a: __m512i) -> __m512i = _mm512_cvtpd_epi64(pd(a));
         f64_to_u64(a: __m512i) -> __m512i = _mm512_cvtpd_epu64(pd(a));
 
-        spread(word: u64, mask: u64) -> u64 = _pdep_u64(word, mask);
-        gather(word: u64, mask: u64) -> u64 = _pext_u64(word, mask);
+        // Each lane of 64 bits gets the bytes of 8 elements, and each of its bytes the field that begins at a bit.
+        <const BITS: usize> unpack(p: *const u8, high: bool) -> __m512i = {
+            let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+            let low = match BITS {
+                2 => _mm512_castsi128_si512(_mm_loadu_si128(p.cast())),
+                4 => _mm512_castsi256_si512(_mm256_loadu_si256(p.cast())),
+                _ => _mm512_inserti32x4::<2>(
+                    _mm512_castsi256_si512(_mm256_loadu_si256(p.cast())), _mm_loadu_si128(p.add(32).cast()),
+                ),
+            };
+            let lanes = _mm512_permutexvar_epi8(Self::load(fields.bytes.as_ptr()), low);
+            _mm512_multishift_epi64_epi8(Self::load(fields.shifts.as_ptr()), lanes)
+        };
+        // Two elements are added to one, and two of those; then the bytes that have bits are picked.
+        <const BITS: usize> pack(p: *mut u8, v: __m512i, high: bool) -> () = {
+            let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+            let pairs = _mm512_maddubs_epi16(v, _mm512_set1_epi16(fields.weights[0] as i16));
+            let quads = _mm512_madd_epi16(pairs, _mm512_set1_epi32(fields.weights[1]));
+            let packed = _mm512_permutexvar_epi8(Self::load(fields.picks.as_ptr()), quads);
+            match BITS {
+                2 => _mm_storeu_si128(p.cast(), _mm512_castsi512_si128(packed)),
+                4 => _mm256_storeu_si256(p.cast(), _mm512_castsi512_si256(packed)),
+                _ => {
+                    _mm256_storeu_si256(p.cast(), _mm512_castsi512_si256(packed));
+                    _mm_storeu_si128(p.add(32).cast(), _mm512_extracti32x4_epi32::<2>(packed));
+                }
+            }
+        };
     }
 
     #[inline(always)]

@@ -54,7 +54,6 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn max_s16(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min_u16(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_u16(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn shl16<const N: u32>(a: Self::V) -> Self::V;
     unsafe fn shr16<const N: u32>(a: Self::V) -> Self::V;
 
     unsafe fn add32(a: Self::V, b: Self::V) -> Self::V;
@@ -122,8 +121,10 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn lookup(table: &Self::Table, index: Self::V) -> Self::V;
     /// Among the first 128; the top bit of an index is ignored.
     unsafe fn lookup128(p: *const u8, index: Self::V) -> Self::V;
-    /// Among the first 64, which repeat those of every index with the same low bits.
+    /// Among the first 64; the top bits of an index are ignored.
     unsafe fn lookup64(p: *const u8, index: Self::V) -> Self::V;
+    /// Among the first 16, which the next 48 repeat; the top bits of an index are ignored.
+    unsafe fn lookup16(p: *const u8, index: Self::V) -> Self::V;
 
     /// The smaller one; `x` where that is a NaN. `limit` is none.
     unsafe fn min_or_nan_f32(limit: Self::V, x: Self::V) -> Self::V;
@@ -163,10 +164,11 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// 0 ≤ x < 2^64; what others give is not said.
     unsafe fn f64_to_u64(a: Self::V) -> Self::V;
 
-    /// Eight fields of `bits` bits, from the low end of a word, to the low ends of its bytes.
-    unsafe fn spread(word: u64, mask: u64) -> u64;
-    /// The inverse: the bits under the mask, pushed together.
-    unsafe fn gather(word: u64, mask: u64) -> u64;
+    /// A block of packed elements of 2, 4 or 6 bits, the first at the low or at the high end of a byte, to
+    /// one per byte. What a byte has above them is not said. No more is read than they have.
+    unsafe fn unpack<const BITS: usize>(p: *const u8, high: bool) -> Self::V;
+    /// The inverse, of bytes that are 0 above. No more is written than the elements have.
+    unsafe fn pack<const BITS: usize>(p: *mut u8, v: Self::V, high: bool);
 
     /// Runs a function with the features enabled.
     ///

@@ -33,6 +33,8 @@ fn other(route: Route, kernel: Kernel) -> Plan {
 fn vector<I: super::isa::Isa>(route: Route) -> Plan {
     use super::{codec, stage, vector};
     let kernel = if stage::is_plain(&route) { vector::plain::<I> } else { vector::shaped::<I> };
-    let core = (route.work == Work::Convert).then(|| codec::table::core::<I>(&route));
+    // The codes of wide elements are kept by moving bytes; those of narrow ones by a table that changes none.
+    let converts = route.work == Work::Convert || route.src.bits < 8;
+    let core = converts.then(|| codec::table::core::<I>(&route));
     Plan { route, kernel, core, table: codec::lookup::default_table(&route) }
 }

@@ -4,12 +4,13 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::codec::{Codec, Job, lookup};
+use super::codec::{Codec, Ends, Job, lookup};
 use super::drive::{self, Core, Plan};
 use super::environment::{self, Environment};
 use super::isa::Isa;
 use super::stage;
-use crate::route::Route;
+use crate::layout::Packing;
+use crate::route::{Layout, Route};
 
 /// Every block of a codec, and the tail as a block of a buffer.
 ///
@@ -53,10 +54,20 @@ const LINE: usize = 64;
 /// Bytes of destination from which on aligning it pays: of less, the partial block costs more than it saves.
 const ALIGNS_FROM: usize = 2 << 10;
 
-/// Elements of `width` bytes from `dst` to the next line. If elements lie across lines there is nothing to gain.
-fn ahead(dst: *mut u8, width: usize) -> usize {
-    let bytes = dst.addr().wrapping_neg() % LINE;
-    if bytes.is_multiple_of(width) { bytes / width } else { 0 }
+/// Bytes of `n` elements of `bits` bits in a row.
+#[inline(always)]
+const fn bytes(n: usize, bits: usize) -> usize {
+    // Without overflow: no more than a buffer has.
+    if bits >= 8 { n * (bits / 8) } else { n / 8 * bits + (n % 8 * bits).div_ceil(8) }
+}
+
+/// Elements of `to` bits from `dst` to the next line: 0 if an element lies across it, or if packed ones would
+/// not end with a byte on both sides.
+#[inline(always)]
+fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
+    let bits = 8 * (dst.addr().wrapping_neg() % LINE);
+    let unit = if from < 8 || to < 8 { 8 } else { 1 };
+    if bits.is_multiple_of(unit * to) { bits / to } else { 0 }
 }
 
 /// # Safety
@@ -64,32 +75,27 @@ fn ahead(dst: *mut u8, width: usize) -> usize {
 #[inline(always)]
 unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: the caller's promise. Every whole block is among the elements. A partial one is copied to a buffer
-    // that has room for a whole one, and of the result only its own elements are copied back.
+    // that has room for a whole one, and of the result only its own elements are copied back. Blocks begin at
+    // whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
     unsafe {
-        let setup = C::setup(job);
+        let (setup, ends) = (C::setup(job), job.ends);
         let mut first = 0;
-        let mut end = if n * C::DST >= ALIGNS_FROM { ahead(dst, C::DST) } else { n };
+        let mut end = if bytes(n, C::DST) >= ALIGNS_FROM { ahead(dst, C::SRC, C::DST) } else { n };
         loop {
             // To the first line of the destination, and then to the end.
             while end - first >= I::BYTES {
-                C::block(&setup, src.add(first * C::SRC), dst.add(first * C::DST));
+                C::block(&setup, ends, src.add(bytes(first, C::SRC)), dst.add(bytes(first, C::DST)));
                 first += I::BYTES;
             }
             let rest = end - first;
             if rest != 0 {
-                let (mut room_src, mut room_dst) = (Block::new(), Block::new());
-                let (s, d) = (room_src.start(), room_dst.start());
-                for k in 0..C::SRC {
-                    let (at, bytes) = (k * I::BYTES, rest * C::SRC);
-                    let from = src.add(first * C::SRC).wrapping_add(at);
-                    I::store(s.add(at), I::load_first(from, bytes.saturating_sub(at)));
-                }
-                C::block(&setup, s, d);
-                for k in 0..C::DST {
-                    let (at, bytes) = (k * I::BYTES, rest * C::DST);
-                    let to = dst.add(first * C::DST).wrapping_add(at);
-                    I::store_first(to, bytes.saturating_sub(at), I::load(d.add(at)));
-                }
+                partial_block::<I, C>(
+                    &setup,
+                    ends,
+                    src.add(bytes(first, C::SRC)),
+                    dst.add(bytes(first, C::DST)),
+                    rest,
+                );
                 first = end;
             }
             if first == n {
@@ -100,14 +106,49 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
     }
 }
 
+/// Fewer elements than a block has, through a buffer.
+///
+/// # Safety
+/// As for every `Core`, with the features enabled.
+#[inline(always)]
+unsafe fn partial_block<I: Isa, C: Codec<I>>(
+    setup: &C::Setup,
+    ends: Ends,
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+) {
+    let (mut room_src, mut room_dst) = (Block::new(), Block::new());
+    let (s, d) = (room_src.start(), room_dst.start());
+    let (used, made) = (bytes(n, C::SRC), bytes(n, C::DST));
+    // SAFETY: the caller's promise: so many bytes are read and written, and the buffers have room for a block.
+    unsafe {
+        for k in 0..C::SRC.div_ceil(8) {
+            let at = k * I::BYTES;
+            I::store(s.add(at), I::load_first(src.wrapping_add(at), used.saturating_sub(at)));
+        }
+        C::block(setup, ends, s, d);
+        if C::DST < 8 {
+            // Of the last byte, the bits of no element are 0.
+            let unused = 8 * made - n * C::DST;
+            let kept = if ends.dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
+            *d.add(made - 1) &= kept;
+        }
+        for k in 0..C::DST.div_ceil(8) {
+            let at = k * I::BYTES;
+            I::store_first(dst.wrapping_add(at), made.saturating_sub(at), I::load(d.add(at)));
+        }
+    }
+}
+
 /// Elements that are made in L1 before they are streamed to memory.
 const CHUNK: usize = 1024;
 
-/// A core whose results go past the caches, by stores that do not read a line first.
+/// A core whose results go past the caches, by stores that do not read a line first. `n` is a chunk or more.
 ///
 /// # Safety
-/// As for every `Core`, and of the dtypes of the job.
-unsafe fn streamed<I: Isa>(core: Core, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+/// As for every `Core`, and of the route of the job.
+unsafe fn streamed<I: Isa>(route: &Route, core: Core, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
     /// Not a closure: see `blocks`.
     struct Stream<I>(*const u8, *mut u8, usize, PhantomData<I>);
 
@@ -125,22 +166,37 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, src: *const u8, dst: *mut u8, 
     }
 
     #[repr(C, align(64))]
-    struct Results([MaybeUninit<u8>; CHUNK * 8]);
-    let mut results = Results([MaybeUninit::uninit(); CHUNK * 8]);
-    let results = results.0.as_mut_ptr().cast::<u8>();
-    let [from, to] = [job.from, job.to].map(|dtype| (dtype.bits() as usize).div_ceil(8));
-    let mut first = ahead(dst, to).min(n);
-    // SAFETY: the caller's promise. The buffer has room for a chunk of the widest elements; from the first line
-    // on, every chunk is whole lines, and the rest is stored as usual.
+    struct Lines([MaybeUninit<u8>; LINE + CHUNK * 8]);
+    let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK * 8]);
+    let lines = lines.0.as_mut_ptr().cast::<u8>();
+    let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
+    let chunk = bytes(CHUNK, to);
+    let mut first = ahead(dst, from, to);
+    // Where elements do not end with a line, results are made as far behind one as the destination is, so that
+    // lines of the buffer are lines of the destination. The last bytes wait for the next chunk.
+    let behind = dst.wrapping_add(bytes(first, to)).addr() % LINE;
+    // SAFETY: the caller's promise. The buffer has room for a line and a chunk of the widest elements; chunks are
+    // whole lines, and those lines are streamed that are full.
     unsafe {
         core(job, src, dst, first);
-        while n - first >= CHUNK && dst.add(first * to).addr().is_multiple_of(LINE) {
-            core(job, src.add(first * from), results, CHUNK);
-            I::run(Stream::<I>(results, dst.add(first * to), CHUNK * to, PhantomData));
+        let mut line = dst.add(bytes(first, to)).wrapping_sub(behind);
+        let mut begun = if behind == 0 { 0 } else { LINE };
+        while n - first >= CHUNK {
+            core(job, src.add(bytes(first, from)), lines.add(behind), CHUNK);
+            ptr::copy_nonoverlapping(
+                lines.add(behind),
+                line.wrapping_add(behind),
+                begun.saturating_sub(behind),
+            );
+            I::run(Stream::<I>(lines.add(begun), line.wrapping_add(begun), chunk - begun, PhantomData));
+            ptr::copy_nonoverlapping(lines.add(chunk), lines, behind);
+            line = line.wrapping_add(chunk);
             first += CHUNK;
+            begun = 0;
         }
         I::run(Fence::<I>(PhantomData));
-        core(job, src.add(first * from), dst.add(first * to), n - first);
+        ptr::copy_nonoverlapping(lines, line, behind);
+        core(job, src.add(bytes(first, from)), line.add(behind), n - first);
     }
 }
 
@@ -157,7 +213,7 @@ impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
     }
 }
 
-/// A vector kernel for plain elements.
+/// A vector kernel for elements that a codec reads and writes as they are.
 ///
 /// # Safety
 /// As for every `Kernel`.
@@ -168,7 +224,9 @@ pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n:
     // instruction set.
     unsafe {
         prepared(plan, src, dst, n, |job| match plan.core {
-            Some(core) if streams(&plan.route, units) => streamed::<I>(core, job, src, dst, units),
+            Some(core) if streams(&plan.route, units) => {
+                streamed::<I>(&plan.route, core, job, src, dst, units)
+            }
             Some(core) => core(job, src, dst, units),
             None => {}
         });
@@ -178,7 +236,8 @@ pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n:
 /// Are `n` elements (parts, of a complex dtype) more than the caches keep?
 fn streams(route: &Route, n: usize) -> bool {
     // Without overflow: 8 elements are as many bytes as one has bits.
-    n / 8 * (route.src.bits + route.dst.bits) as usize >= environment::streaming_threshold()
+    let bits = route.src.memory_bits() + route.dst.memory_bits();
+    n >= 2 * CHUNK && n / 8 * bits as usize >= environment::streaming_threshold()
 }
 
 /// A vector kernel for elements of any layout.
@@ -201,11 +260,12 @@ const NO_TABLE: usize = 256;
 /// As for every `Kernel`, which this may call instead.
 #[inline(always)]
 unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: impl FnOnce(&Job)) {
-    let Route { from, to, policy, .. } = plan.route;
+    let Route { from, to, policy, src: from_layout, dst: to_layout, .. } = plan.route;
+    let high = |layout: Layout| layout.packing == Packing::HighFirst;
     let mut room = MaybeUninit::<[u8; lookup::BYTES]>::uninit();
     let table = match plan.table {
         Some(table) => table.as_ptr(),
-        None if from.bits() <= 8 && plan.core.is_some() => {
+        None if plan.core.is_some() && lookup::has_table(&plan.route) => {
             if n < NO_TABLE {
                 // SAFETY: the caller's promise.
                 return unsafe { drive::scalar(plan, src, dst, n) };
@@ -217,5 +277,6 @@ unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: imp
         None => ptr::null(),
     };
     let _environment = Environment::new(policy.rounding);
-    run(&Job { from, to, policy, table });
+    let ends = Ends { table, src_high: high(from_layout), dst_high: high(to_layout) };
+    run(&Job { from, to, policy, ends });
 }

@@ -69,6 +69,16 @@ impl Layout {
         }
     }
 
+    /// Bits that an element's part takes in memory.
+    pub(crate) const fn memory_bits(&self) -> u32 {
+        if self.is_packed() || self.bits > 8 { self.bits } else { 8 }
+    }
+
+    /// Does a byte hold several elements?
+    pub(crate) const fn is_packed(&self) -> bool {
+        self.bits < 8 && !matches!(self.packing, Packing::OnePerByte)
+    }
+
     const fn same(self, other: Self) -> bool {
         // Fields, because `PartialEq` is not const.
         self.bits == other.bits

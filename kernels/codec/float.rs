@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 
 use super::super::isa::Isa;
 use super::source::{AsF32, AsF64, Source};
-use super::{Codec, Job, narrow32, registers, store32};
+use super::{Codec, Ends, Job, narrow32, registers, store_codes, store32};
 use crate::dtype::FloatFormat;
 use crate::kernels::scalar;
 use crate::options::{E8m0Rounding, NanToFinite, Policy, Rounding};
@@ -47,7 +47,7 @@ fn is_away(policy: &Policy) -> bool {
 ///
 /// In the directed modes the operands of the adder have the sign of x. Where that sign truncates, a finite
 /// overflow is the max.
-pub(in crate::kernels) struct ToNarrow<S, F, const MODES: bool>(PhantomData<(S, F)>);
+pub(in crate::kernels) struct ToNarrow<S, F, const BITS: usize, const MODES: bool>(PhantomData<(S, F)>);
 
 /// What a family of narrow formats has.
 pub(in crate::kernels) trait Family {
@@ -105,9 +105,11 @@ fn value_of(format: FloatFormat, code: u64) -> u32 {
     (exponent as u32) << 23 | (mantissa as u32) << (23 - m)
 }
 
-impl<I: Isa, S: AsF32<I>, F: Family, const MODES: bool> Codec<I> for ToNarrow<S, F, MODES> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = 1;
+impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec<I>
+    for ToNarrow<S, F, BITS, MODES>
+{
+    const SRC: usize = S::BITS;
+    const DST: usize = BITS;
     type Setup = Narrow<I::V>;
 
     #[inline(always)]
@@ -149,10 +151,10 @@ impl<I: Isa, S: AsF32<I>, F: Family, const MODES: bool> Codec<I> for ToNarrow<S,
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Narrow<I::V>, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Narrow<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut x = S::f32(src);
+            let mut x = S::f32(src, ends);
             if !F::NAN {
                 x = registers!(4, K => {
                     let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
@@ -170,7 +172,7 @@ impl<I: Isa, S: AsF32<I>, F: Family, const MODES: bool> Codec<I> for ToNarrow<S,
             } else {
                 I::or(code, I::zero_where_zero8(code, I::and(top, k.sign)))
             };
-            I::store(dst, signed);
+            store_codes::<I, BITS>(signed, ends, dst);
         }
     }
 }
@@ -230,8 +232,8 @@ pub(in crate::kernels) struct E8m0<V> {
 }
 
 impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = 1;
+    const SRC: usize = S::BITS;
+    const DST: usize = 8;
     type Setup = E8m0<I::V>;
 
     #[inline(always)]
@@ -254,10 +256,10 @@ impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
     }
 
     #[inline(always)]
-    unsafe fn block(k: &E8m0<I::V>, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &E8m0<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = S::f32(src);
+            let x = S::f32(src, ends);
             let codes = registers!(4, K => {
                 let a = I::and(x[K], I::splat32(!SIGN));
                 let subnormal = I::gt32(I::splat32(0x80_0000), a);
@@ -268,7 +270,7 @@ impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
                 let code = I::select32(I::gt32(I::splat32(0x40_0000), x[K]), k.below, code);
                 I::select32(I::gt32(a, I::splat32(INF)), I::splat32(0xFF), code)
             });
-            store32::<I, 1>(codes, I::splat32(u32::MAX), dst);
+            store32::<I, 8>(codes, I::splat32(u32::MAX), ends, dst);
         }
     }
 }
@@ -277,8 +279,8 @@ impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
 pub(in crate::kernels) struct ToF16<S, const MODES: bool>(PhantomData<S>);
 
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = 2;
+    const SRC: usize = S::BITS;
+    const DST: usize = 16;
     type Setup = I::V;
 
     #[inline(always)]
@@ -288,10 +290,10 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
     }
 
     #[inline(always)]
-    unsafe fn block(away: &I::V, src: *const u8, dst: *mut u8) {
+    unsafe fn block(away: &I::V, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut x = S::f32(src);
+            let mut x = S::f32(src, ends);
             if MODES {
                 x = registers!(4, K => off_the_middle::<I>(x[K], *away));
             }
@@ -314,8 +316,8 @@ pub(in crate::kernels) struct Bias<V> {
 }
 
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = 2;
+    const SRC: usize = S::BITS;
+    const DST: usize = 16;
     type Setup = Bias<I::V>;
 
     #[inline(always)]
@@ -333,10 +335,10 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Bias<I::V>, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Bias<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = S::f32(src);
+            let x = S::f32(src, ends);
             let x = registers!(4, K => {
                 let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
                 let bias = if MODES {
@@ -363,14 +365,14 @@ pub(in crate::kernels) struct ToF32<S>(PhantomData<S>);
 /// # Safety
 /// As for the operations of [`Isa`].
 pub(in crate::kernels) trait NearF32<I: Isa>: Source {
-    unsafe fn near(src: *const u8) -> [I::V; 4];
+    unsafe fn near(src: *const u8, ends: Ends) -> [I::V; 4];
 }
 
 macro_rules! near_f32 {
-    ($($source:ident($src:ident) = $body:expr;)*) => {$(
+    ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
         impl<I: Isa> NearF32<I> for super::source::$source {
             #[inline(always)]
-            unsafe fn near($src: *const u8) -> [I::V; 4] {
+            unsafe fn near($src: *const u8, $ends: Ends) -> [I::V; 4] {
                 // SAFETY: the caller's promise.
                 unsafe { $body }
             }
@@ -379,47 +381,47 @@ macro_rules! near_f32 {
 }
 
 near_f32! {
-    F16(src) = <Self as AsF32<I>>::f32(src);
+    F16(src, ends) = <Self as AsF32<I>>::f32(src, ends);
     // The instruction that widens makes a NaN quiet, and a shift does not.
-    Bf16(src) = {
-        let x = <Self as AsF32<I>>::f32(src);
+    Bf16(src, ends) = {
+        let x = <Self as AsF32<I>>::f32(src, ends);
         registers!(4, K => {
             let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
             I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), x[K])
         })
     };
-    I8(src) = <Self as AsF32<I>>::f32(src);
-    U8(src) = <Self as AsF32<I>>::f32(src);
-    I16(src) = <Self as AsF32<I>>::f32(src);
-    U16(src) = <Self as AsF32<I>>::f32(src);
-    I32(src) = registers!(4, K => I::i32_to_f32(I::load(src.add(K * I::BYTES))));
-    U32(src) = registers!(4, K => I::u32_to_f32(I::load(src.add(K * I::BYTES))));
-    I64(src) = if I::LONG_TO_F32 {
+    I8(src, ends) = <Self as AsF32<I>>::f32(src, ends);
+    U8(src, ends) = <Self as AsF32<I>>::f32(src, ends);
+    I16(src, ends) = <Self as AsF32<I>>::f32(src, ends);
+    U16(src, ends) = <Self as AsF32<I>>::f32(src, ends);
+    I32(src, _ends) = registers!(4, K => I::i32_to_f32(I::load(src.add(K * I::BYTES))));
+    U32(src, _ends) = registers!(4, K => I::u32_to_f32(I::load(src.add(K * I::BYTES))));
+    I64(src, ends) = if I::LONG_TO_F32 {
         registers!(4, K => I::i64_to_f32([I::load(src.add(2 * K * I::BYTES)), I::load(src.add((2 * K + 1) * I::BYTES))]))
     } else {
-        let x = <Self as AsF64<I>>::f64(src);
+        let x = <Self as AsF64<I>>::f64(src, ends);
         registers!(4, K => I::f64_to_f32([x[2 * K], x[2 * K + 1]]))
     };
-    U64(src) = if I::LONG_TO_F32 {
+    U64(src, ends) = if I::LONG_TO_F32 {
         registers!(4, K => I::u64_to_f32([I::load(src.add(2 * K * I::BYTES)), I::load(src.add((2 * K + 1) * I::BYTES))]))
     } else {
-        let x = <Self as AsF64<I>>::f64(src);
+        let x = <Self as AsF64<I>>::f64(src, ends);
         registers!(4, K => I::f64_to_f32([x[2 * K], x[2 * K + 1]]))
     };
 }
 
 impl<I: Isa, S: NearF32<I>> Codec<I> for ToF32<S> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = 4;
+    const SRC: usize = S::BITS;
+    const DST: usize = 32;
     type Setup = ();
 
     #[inline(always)]
     unsafe fn setup(_: &Job) {}
 
     #[inline(always)]
-    unsafe fn block(_: &(), src: *const u8, dst: *mut u8) {
+    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
-        unsafe { store32::<I, 4>(S::near(src), I::splat32(u32::MAX), dst) }
+        unsafe { store32::<I, 32>(S::near(src, ends), I::splat32(u32::MAX), ends, dst) }
     }
 }
 
@@ -427,8 +429,8 @@ impl<I: Isa, S: NearF32<I>> Codec<I> for ToF32<S> {
 pub(in crate::kernels) struct WideToF32<S>(PhantomData<S>);
 
 impl<I: Isa, S: AsF64<I>> Codec<I> for WideToF32<S> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = 4;
+    const SRC: usize = S::BITS;
+    const DST: usize = 32;
     type Setup = (I::V, bool);
 
     #[inline(always)]
@@ -438,10 +440,10 @@ impl<I: Isa, S: AsF64<I>> Codec<I> for WideToF32<S> {
     }
 
     #[inline(always)]
-    unsafe fn block(&(last, away): &(I::V, bool), src: *const u8, dst: *mut u8) {
+    unsafe fn block(&(last, away): &(I::V, bool), ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut x = S::f64(src);
+            let mut x = S::f64(src, ends);
             if away {
                 let inf = I::splat64(0x7FF0 << 48);
                 x = registers!(8, K => {
@@ -450,7 +452,7 @@ impl<I: Isa, S: AsF64<I>> Codec<I> for WideToF32<S> {
                 });
             }
             let x = registers!(4, K => I::f64_to_f32([x[2 * K], x[2 * K + 1]]));
-            store32::<I, 4>(x, I::splat32(u32::MAX), dst);
+            store32::<I, 32>(x, I::splat32(u32::MAX), ends, dst);
         }
     }
 }
@@ -459,18 +461,18 @@ impl<I: Isa, S: AsF64<I>> Codec<I> for WideToF32<S> {
 pub(in crate::kernels) struct ToF64<S>(PhantomData<S>);
 
 impl<I: Isa, S: AsF64<I>> Codec<I> for ToF64<S> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = 8;
+    const SRC: usize = S::BITS;
+    const DST: usize = 64;
     type Setup = ();
 
     #[inline(always)]
     unsafe fn setup(_: &Job) {}
 
     #[inline(always)]
-    unsafe fn block(_: &(), src: *const u8, dst: *mut u8) {
+    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = S::f64(src);
+            let x = S::f64(src, ends);
             for k in 0..8 {
                 I::store(dst.add(k * I::BYTES), x[k]);
             }
@@ -482,8 +484,8 @@ impl<I: Isa, S: AsF64<I>> Codec<I> for ToF64<S> {
 pub(in crate::kernels) struct LongToF64<const SIGNED: bool>;
 
 impl<I: Isa, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
-    const SRC: usize = 8;
-    const DST: usize = 8;
+    const SRC: usize = 64;
+    const DST: usize = 64;
     type Setup = bool;
 
     #[inline(always)]
@@ -492,7 +494,7 @@ impl<I: Isa, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
     }
 
     #[inline(always)]
-    unsafe fn block(&away: &bool, src: *const u8, dst: *mut u8) {
+    unsafe fn block(&away: &bool, _: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             for k in 0..8 {

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 
 use super::super::isa::Isa;
 use super::source::{AsF32, AsF64, AsInteger, Source};
-use super::{Codec, Job, registers, store16, store32, store64};
+use super::{Codec, Ends, Job, registers, store16, store32, store64};
 use crate::dtype::{DType, IntFormat, Kind};
 use crate::options::{Overflow, Rounding};
 
@@ -55,11 +55,11 @@ pub(in crate::kernels) struct Clamp<V> {
 }
 
 /// To integers of 16 bits or fewer, saturating, from sources that are exact in an f32.
-pub(in crate::kernels) struct ToShort<S, const WIDTH: usize>(PhantomData<S>);
+pub(in crate::kernels) struct ToShort<S, const BITS: usize>(PhantomData<S>);
 
-impl<I: Isa, S: AsF32<I>, const WIDTH: usize> Codec<I> for ToShort<S, WIDTH> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = WIDTH;
+impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
+    const SRC: usize = S::BITS;
+    const DST: usize = BITS;
     type Setup = Clamp<I::V>;
 
     #[inline(always)]
@@ -78,15 +78,15 @@ impl<I: Isa, S: AsF32<I>, const WIDTH: usize> Codec<I> for ToShort<S, WIDTH> {
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Clamp<I::V>, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Clamp<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = S::f32(src);
+            let x = S::f32(src, ends);
             let x = registers!(4, K => {
                 let x = number32::<I>(x[K], k.half, k.away);
                 I::f32_to_i32(I::min_f32(I::max_f32(x, k.low), k.high))
             });
-            store32::<I, WIDTH>(x, k.mask, dst);
+            store32::<I, BITS>(x, k.mask, ends, dst);
         }
     }
 }
@@ -117,8 +117,8 @@ unsafe fn number64<I: Isa>(x: I::V, half: I::V, away: bool) -> I::V {
 pub(in crate::kernels) struct ToInt32<S, const SIGNED: bool>(PhantomData<S>);
 
 impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = 4;
+    const SRC: usize = S::BITS;
+    const DST: usize = 32;
     type Setup = Clamp<I::V>;
 
     #[inline(always)]
@@ -139,10 +139,10 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Clamp<I::V>, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Clamp<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = S::f32(src);
+            let x = S::f32(src, ends);
             let x = registers!(4, K => {
                 let x = number32::<I>(x[K], k.half, k.away);
                 let beyond = I::gt32(x, k.high);
@@ -150,13 +150,13 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
                 let integer = if SIGNED { I::f32_to_i32(x) } else { I::f32_to_u32(x) };
                 I::select32(beyond, k.mask, integer)
             });
-            store32::<I, 4>(x, k.mask, dst);
+            store32::<I, 32>(x, k.mask, ends, dst);
         }
     }
 }
 
 /// To integers of any width, saturating, by 64-bit integers.
-pub(in crate::kernels) struct ToLong<S, const WIDTH: usize, const SIGNED: bool>(PhantomData<S>);
+pub(in crate::kernels) struct ToLong<S, const BITS: usize, const SIGNED: bool>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Clamp64<V> {
@@ -170,9 +170,9 @@ pub(in crate::kernels) struct Clamp64<V> {
     mask: V,
 }
 
-impl<I: Isa, S: AsF64<I>, const WIDTH: usize, const SIGNED: bool> Codec<I> for ToLong<S, WIDTH, SIGNED> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = WIDTH;
+impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for ToLong<S, BITS, SIGNED> {
+    const SRC: usize = S::BITS;
+    const DST: usize = BITS;
     type Setup = Clamp64<I::V>;
 
     #[inline(always)]
@@ -195,13 +195,13 @@ impl<I: Isa, S: AsF64<I>, const WIDTH: usize, const SIGNED: bool> Codec<I> for T
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Clamp64<I::V>, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Clamp64<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = S::f64(src);
+            let x = S::f64(src, ends);
             let x = registers!(8, K => {
                 let x = number64::<I>(x[K], k.half, k.away);
-                if WIDTH < 8 {
+                if BITS < 64 {
                     // Exact limits.
                     I::f64_to_i64(I::min_f64(I::max_f64(x, k.low), k.high))
                 } else {
@@ -211,14 +211,14 @@ impl<I: Isa, S: AsF64<I>, const WIDTH: usize, const SIGNED: bool> Codec<I> for T
                     I::select64(beyond, k.most, integer)
                 }
             });
-            store64::<I, WIDTH>(x, k.mask, dst);
+            store64::<I, BITS>(x, k.mask, ends, dst);
         }
     }
 }
 
 /// To integers of any width, wrapping: the low bits of the rounded value, which from 2^63 on are those of
 /// the mantissa, shifted. NaN and Inf have exponents that shift everything out.
-pub(in crate::kernels) struct ToWrapped<S, const WIDTH: usize>(PhantomData<S>);
+pub(in crate::kernels) struct ToWrapped<S, const BITS: usize>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Wrapped<V> {
@@ -227,9 +227,9 @@ pub(in crate::kernels) struct Wrapped<V> {
     mask: V,
 }
 
-impl<I: Isa, S: AsF64<I>, const WIDTH: usize> Codec<I> for ToWrapped<S, WIDTH> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = WIDTH;
+impl<I: Isa, S: AsF64<I>, const BITS: usize> Codec<I> for ToWrapped<S, BITS> {
+    const SRC: usize = S::BITS;
+    const DST: usize = BITS;
     type Setup = Wrapped<I::V>;
 
     #[inline(always)]
@@ -245,11 +245,11 @@ impl<I: Isa, S: AsF64<I>, const WIDTH: usize> Codec<I> for ToWrapped<S, WIDTH> {
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Wrapped<I::V>, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Wrapped<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         const HIDDEN: u64 = 1 << 52;
         // SAFETY: the caller's promise.
         unsafe {
-            let x = S::f64(src);
+            let x = S::f64(src, ends);
             let x = registers!(8, K => {
                 let x = number64::<I>(x[K], k.half, k.away);
                 let near = I::f64_to_i64(I::round_f64(x));
@@ -262,13 +262,13 @@ impl<I: Isa, S: AsF64<I>, const WIDTH: usize> Codec<I> for ToWrapped<S, WIDTH> {
                 let is_far = I::gt64(magnitude, I::splat64(9_223_372_036_854_775_808f64.to_bits() - 1));
                 I::select64(is_far, far, near)
             });
-            store64::<I, WIDTH>(x, k.mask, dst);
+            store64::<I, BITS>(x, k.mask, ends, dst);
         }
     }
 }
 
 /// Integers to integers: clamped to what both hold, or not, and then the low bits or the extension.
-pub(in crate::kernels) struct Integers<S, const WIDTH: usize>(PhantomData<S>);
+pub(in crate::kernels) struct Integers<S, const BITS: usize>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Range<V> {
@@ -277,9 +277,9 @@ pub(in crate::kernels) struct Range<V> {
     mask: V,
 }
 
-impl<I: Isa, S: AsInteger<I>, const WIDTH: usize> Codec<I> for Integers<S, WIDTH> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = WIDTH;
+impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> {
+    const SRC: usize = S::BITS;
+    const DST: usize = BITS;
     type Setup = Range<I::V>;
 
     #[inline(always)]
@@ -294,35 +294,35 @@ impl<I: Isa, S: AsInteger<I>, const WIDTH: usize> Codec<I> for Integers<S, WIDTH
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Range<I::V>, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Range<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            if S::BYTES <= 2 {
-                let v = if S::BYTES == 1 {
+            if S::BITS <= 16 {
+                let v = if S::BITS == 8 {
                     S::widen(S::clamp(I::load(src), k.low, k.high))
                 } else {
                     registers!(2, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high))
                 };
-                if WIDTH <= 2 {
-                    return store16::<I, WIDTH>(v, k.mask, dst);
+                if BITS <= 16 {
+                    return store16::<I, BITS>(v, k.mask, ends, dst);
                 }
                 let v = registers!(2, K => S::widen16(v[K]));
                 let v = registers!(4, K => v[K / 2][K % 2]);
-                if WIDTH == 4 {
-                    return store32::<I, 4>(v, k.mask, dst);
+                if BITS == 32 {
+                    return store32::<I, 32>(v, k.mask, ends, dst);
                 }
                 let v = registers!(4, K => S::widen32(v[K]));
-                store64::<I, 8>(registers!(8, K => v[K / 2][K % 2]), k.mask, dst);
-            } else if S::BYTES == 4 {
+                store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
+            } else if S::BITS == 32 {
                 let v = registers!(4, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high));
-                if WIDTH <= 4 {
-                    return store32::<I, WIDTH>(v, k.mask, dst);
+                if BITS <= 32 {
+                    return store32::<I, BITS>(v, k.mask, ends, dst);
                 }
                 let v = registers!(4, K => S::widen32(v[K]));
-                store64::<I, 8>(registers!(8, K => v[K / 2][K % 2]), k.mask, dst);
+                store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
             } else {
                 let v = registers!(8, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high));
-                store64::<I, WIDTH>(v, k.mask, dst);
+                store64::<I, BITS>(v, k.mask, ends, dst);
             }
         }
     }
@@ -332,8 +332,8 @@ impl<I: Isa, S: AsInteger<I>, const WIDTH: usize> Codec<I> for Integers<S, WIDTH
 pub(in crate::kernels) struct ToBool<S>(PhantomData<S>);
 
 impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
-    const SRC: usize = S::BYTES;
-    const DST: usize = 1;
+    const SRC: usize = S::BITS;
+    const DST: usize = 8;
     type Setup = I::V;
 
     #[inline(always)]
@@ -341,31 +341,31 @@ impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
         let sign = u32::from(job.from.float_format().is_some());
         // SAFETY: the caller's promise.
         unsafe {
-            match S::BYTES {
-                2 => I::splat16(u16::MAX >> sign),
-                4 => I::splat32(u32::MAX >> sign),
+            match S::BITS {
+                16 => I::splat16(u16::MAX >> sign),
+                32 => I::splat32(u32::MAX >> sign),
                 _ => I::splat64(u64::MAX >> sign),
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn block(bits: &I::V, src: *const u8, dst: *mut u8) {
+    unsafe fn block(bits: &I::V, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let all = I::splat32(u32::MAX);
-            if S::BYTES == 2 {
+            if S::BITS == 16 {
                 let v = registers!(2, K => I::min_u16(I::and(I::load(src.add(K * I::BYTES)), *bits), I::splat16(1)));
-                store16::<I, 1>(v, all, dst);
-            } else if S::BYTES == 4 {
+                store16::<I, 8>(v, all, ends, dst);
+            } else if S::BITS == 32 {
                 let v = registers!(4, K => I::min_u32(I::and(I::load(src.add(K * I::BYTES)), *bits), I::splat32(1)));
-                store32::<I, 1>(v, all, dst);
+                store32::<I, 8>(v, all, ends, dst);
             } else {
                 let v = registers!(8, K => {
                     let v = I::and(I::load(src.add(K * I::BYTES)), *bits);
                     I::min_u32(I::or(v, I::shr64::<32>(v)), I::splat32(1))
                 });
-                store64::<I, 1>(v, all, dst);
+                store64::<I, 8>(v, all, ends, dst);
             }
         }
     }

@@ -9,10 +9,12 @@ use core::marker::PhantomData;
 use std::sync::OnceLock;
 
 use super::super::isa::Isa;
-use super::{Codec, Job, registers};
+use super::float::NearF32;
+use super::source::{AsF32, AsF64, Source, from_f32};
+use super::{Codec, Ends, Job, load_codes, registers, store_codes};
 use crate::dtype::DType;
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
-use crate::options::{CastOptions, Policy};
+use crate::options::{CastOptions, Overflow, Policy};
 use crate::route::Route;
 
 /// The largest table.
@@ -28,13 +30,29 @@ fn row(dtype: DType) -> usize {
     if code <= DType::I8.code() as usize { code } else { code - (DType::F4E2M1.code() as usize - 7) }
 }
 
-/// The dtype that the table of a target is for. Every value of 8 bits or fewer is exact in a bfloat16, from
-/// which wider floats are made by other instructions.
-fn looked_up(to: DType) -> DType {
-    match to {
-        DType::F32 | DType::F64 => DType::BF16,
-        _ => to,
+/// The dtype that the table of a route is for.
+fn looked_up(route: &Route) -> DType {
+    if by_floats(route) { DType::BF16 } else { route.to }
+}
+
+/// Are the elements of a route made from the bfloat16 that they are exact in, and not looked up themselves? So are
+/// wide floats; and wide integers from floats, of which the planes of a table would be many.
+pub(in crate::kernels) fn by_floats(route: &Route) -> bool {
+    match route.to {
+        DType::F32 | DType::F64 => true,
+        DType::U32 | DType::I32 | DType::U64 | DType::I64 => {
+            route.from.bits() == 8
+                && route.from.float_format().is_some()
+                && route.policy.overflow == Overflow::Saturate
+        }
+        _ => false,
     }
+}
+
+/// Does a route look anything up?
+pub(in crate::kernels) fn has_table(route: &Route) -> bool {
+    // Integers of 8 bits are widened by instructions.
+    route.from.bits() <= 8 && !(matches!(route.from, DType::U8 | DType::I8) && route.to.bits() > 8)
 }
 
 /// Fills the planes of a table.
@@ -68,15 +86,16 @@ pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> 
     fn made<const LEN: usize>(table: &'static OnceLock<[u8; LEN]>, route: &Route) -> &'static [u8] {
         table.get_or_init(|| {
             let mut table = [0; LEN];
-            fill(route.from, looked_up(route.to), &route.policy, &mut table);
+            fill(route.from, looked_up(route), &route.policy, &mut table);
             table
         })
     }
-    if route.from.bits() > 8 || route.policy != CastOptions::new().policy(route.from, route.to) {
+    let exact = by_floats(route) || route.from == route.to;
+    if !has_table(route) || !exact && route.policy != CastOptions::new().policy(route.from, route.to) {
         return None;
     }
     let from = row(route.from);
-    Some(match looked_up(route.to) {
+    Some(match looked_up(route) {
         DType::U16 => made(&TO_WORDS[from][0], route),
         DType::I16 => made(&TO_WORDS[from][1], route),
         DType::F16 => made(&TO_WORDS[from][2], route),
@@ -91,7 +110,7 @@ pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> 
 
 /// Makes the table of a route.
 pub(in crate::kernels) fn make_table(route: &Route, room: &mut [u8; BYTES]) {
-    let to = looked_up(route.to);
+    let to = looked_up(route);
     let planes = (to.bits() as usize).div_ceil(8);
     fill(route.from, to, &route.policy, &mut room[..256 * planes]);
 }
@@ -114,6 +133,8 @@ pub(in crate::kernels) struct Whole;
 pub(in crate::kernels) struct Mirrored;
 /// The codes of 6 bits or fewer.
 pub(in crate::kernels) struct Short;
+/// Those of 4 bits or fewer.
+pub(in crate::kernels) struct Nibble;
 /// 0 and 1: of a bool every other byte is as good as 1.
 pub(in crate::kernels) struct Truth;
 
@@ -150,45 +171,54 @@ impl Rows for Short {
     }
 }
 
+impl Rows for Nibble {
+    type Any = Self;
+
+    #[inline(always)]
+    unsafe fn plane<I: Isa>(plane: *const u8, _: bool, index: I::V) -> I::V {
+        // SAFETY: the caller's promise. A table repeats for every value of the bits that are no part of a code.
+        unsafe { I::lookup16(plane, index) }
+    }
+}
+
 impl Rows for Truth {
     type Any = Self;
 
     #[inline(always)]
     unsafe fn plane<I: Isa>(plane: *const u8, _: bool, index: I::V) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe { I::lookup64(plane, I::min_u8(index, I::splat8(1))) }
+        // SAFETY: the caller's promise. The index is 0 or 1, so it does not matter that the table does not repeat.
+        unsafe { I::lookup16(plane, I::min_u8(index, I::splat8(1))) }
     }
 }
 
-/// To elements of `WIDTH` bytes.
-pub(in crate::kernels) struct Lookup<R, const WIDTH: usize>(PhantomData<R>);
+/// From codes of `SRC` bits in memory to elements of `DST` bits.
+pub(in crate::kernels) struct Lookup<R, const SRC: usize, const DST: usize>(PhantomData<R>);
 
-impl<I: Isa, R: Rows, const WIDTH: usize> Codec<I> for Lookup<R, WIDTH> {
-    const SRC: usize = 1;
-    const DST: usize = WIDTH;
-    type Setup = *const u8;
-
-    #[inline(always)]
-    unsafe fn setup(job: &Job) -> *const u8 {
-        job.table
-    }
+impl<I: Isa, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R, SRC, DST> {
+    const SRC: usize = SRC;
+    const DST: usize = DST;
+    type Setup = ();
 
     #[inline(always)]
-    unsafe fn block(&table: &*const u8, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise, and its table has `WIDTH` planes.
+    unsafe fn setup(_: &Job) {}
+
+    #[inline(always)]
+    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise, and its table has as many planes as an element has bytes.
         unsafe {
-            let index = I::load(src);
-            if WIDTH == 1 {
-                return I::store(dst, R::plane::<I>(table, true, index));
+            let table = ends.table;
+            let index = load_codes::<I, SRC>(src, ends);
+            if DST <= 8 {
+                return store_codes::<I, DST>(R::plane::<I>(table, true, index), ends, dst);
             }
-            let low = words::<I, R>(table, 0, WIDTH == 2, index);
-            if WIDTH == 2 {
+            let low = words::<I, R>(table, 0, DST == 16, index);
+            if DST == 16 {
                 I::store(dst, low[0]);
                 return I::store(dst.add(I::BYTES), low[1]);
             }
-            let high = words::<I, R>(table, 2, WIDTH == 4, index);
+            let high = words::<I, R>(table, 2, DST == 32, index);
             let dwords = registers!(2, H => I::zip16(low[H], high[H]));
-            if WIDTH == 4 {
+            if DST == 32 {
                 for k in 0..4 {
                     I::store(dst.add(k * I::BYTES), dwords[k / 2][k % 2]);
                 }
@@ -217,36 +247,38 @@ unsafe fn words<I: Isa, R: Rows>(table: *const u8, first: usize, top: bool, inde
     }
 }
 
-/// To float32, or with `WIDTH` 8 to float64, by way of the bfloat16 that is the upper half of the float32.
-pub(in crate::kernels) struct LookupFloat<R, const WIDTH: usize>(PhantomData<R>);
+/// Codes of `BITS` bits in memory as floats: each by the bfloat16 that is the upper half of a float32.
+pub(in crate::kernels) struct Floats<R, const BITS: usize>(PhantomData<R>);
 
-impl<I: Isa, R: Rows, const WIDTH: usize> Codec<I> for LookupFloat<R, WIDTH> {
-    const SRC: usize = 1;
-    const DST: usize = WIDTH;
-    type Setup = *const u8;
+impl<R, const BITS: usize> Source for Floats<R, BITS> {
+    const BITS: usize = BITS;
+}
 
+impl<I: Isa, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS> {
     #[inline(always)]
-    unsafe fn setup(job: &Job) -> *const u8 {
-        job.table
-    }
-
-    #[inline(always)]
-    unsafe fn block(&table: &*const u8, src: *const u8, dst: *mut u8) {
+    unsafe fn f32(src: *const u8, ends: Ends) -> [I::V; 4] {
         // SAFETY: the caller's promise, and its table has two planes.
         unsafe {
-            let upper = words::<I, R>(table, 0, true, I::load(src));
+            let upper = words::<I, R>(ends.table, 0, true, load_codes::<I, BITS>(src, ends));
             let zero = I::splat32(0);
             let x = registers!(2, H => I::zip16(zero, upper[H]));
-            for k in 0..4 {
-                let x = x[k / 2][k % 2];
-                if WIDTH == 4 {
-                    I::store(dst.add(k * I::BYTES), x);
-                } else {
-                    let [a, b] = I::f32_to_f64(x);
-                    I::store(dst.add(2 * k * I::BYTES), a);
-                    I::store(dst.add((2 * k + 1) * I::BYTES), b);
-                }
-            }
+            registers!(4, K => x[K / 2][K % 2])
         }
+    }
+}
+
+impl<I: Isa, R: Rows, const BITS: usize> AsF64<I> for Floats<R, BITS> {
+    #[inline(always)]
+    unsafe fn f64(src: *const u8, ends: Ends) -> [I::V; 8] {
+        // SAFETY: the caller's promise.
+        unsafe { from_f32::<I>(<Self as AsF32<I>>::f32(src, ends)) }
+    }
+}
+
+impl<I: Isa, R: Rows, const BITS: usize> NearF32<I> for Floats<R, BITS> {
+    #[inline(always)]
+    unsafe fn near(src: *const u8, ends: Ends) -> [I::V; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { <Self as AsF32<I>>::f32(src, ends) }
     }
 }

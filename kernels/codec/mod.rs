@@ -2,8 +2,8 @@
 //!
 //! A [`Codec`] turns one block of a source into one block of a destination. Options are data to it: a
 //! [`Setup`](Codec::Setup) of registers, computed once per call from the format constants and the policy.
-//! Codes of fewer than 8 bits are one per byte here, and bytes are native; what lies differently in memory
-//! goes through `stage.rs`.
+//! Codes of fewer than 8 bits are packed in memory or one per byte, as a codec's widths say, and bytes are
+//! native; what lies differently in memory goes through `stage.rs`.
 
 #![allow(
     clippy::needless_range_loop,
@@ -26,22 +26,31 @@ pub(super) struct Job {
     pub(super) from: DType,
     pub(super) to: DType,
     pub(super) policy: Policy,
+    pub(super) ends: Ends,
+}
+
+/// What a codec needs to know of the memory on either end. By value, so that it stays in registers.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
     /// A table of `lookup`, where the source has one.
     pub(super) table: *const u8,
+    /// Packed elements begin at the high end of a byte.
+    pub(super) src_high: bool,
+    pub(super) dst_high: bool,
 }
 
 /// # Safety
 /// `setup` and `block` may be called where the features of `I` are enabled, with a job of dtypes that the
-/// codec is for. `block` reads a block of `SRC` bytes an element and writes one of `DST`.
+/// codec is for. `block` reads a block of `SRC` bits an element and writes one of `DST`.
 pub(super) trait Codec<I: Isa> {
-    /// Bytes of an element of the source.
+    /// Bits of an element of the source in memory: of fewer than 8, they are packed.
     const SRC: usize;
-    /// Bytes of an element of the destination.
+    /// Bits of an element of the destination.
     const DST: usize;
     type Setup: Copy;
 
     unsafe fn setup(job: &Job) -> Self::Setup;
-    unsafe fn block(setup: &Self::Setup, src: *const u8, dst: *mut u8);
+    unsafe fn block(setup: &Self::Setup, ends: Ends, src: *const u8, dst: *mut u8);
 }
 
 /// An array of registers from an expression in its index. (`array::from_fn` is not always inlined.)
@@ -75,44 +84,58 @@ pub(super) unsafe fn narrow32<I: Isa>(v: [I::V; 4]) -> [I::V; 2] {
     unsafe { registers!(2, K => I::low32([v[2 * K], v[2 * K + 1]])) }
 }
 
-/// Stores a block of lanes of 64 bits as elements of `WIDTH` bytes, their low bits, masked.
+/// A block of codes in memory, `BITS` bits each, as bytes. Of packed ones, what a byte has above is not said.
 #[inline(always)]
-pub(super) unsafe fn store64<I: Isa, const WIDTH: usize>(v: [I::V; 8], mask: I::V, dst: *mut u8) {
+pub(super) unsafe fn load_codes<I: Isa, const BITS: usize>(src: *const u8, ends: Ends) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe { if BITS == 8 { I::load(src) } else { I::unpack::<BITS>(src, ends.src_high) } }
+}
+
+/// The inverse. Of packed ones, the bits above are 0.
+#[inline(always)]
+pub(super) unsafe fn store_codes<I: Isa, const BITS: usize>(v: I::V, ends: Ends, dst: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { if BITS == 8 { I::store(dst, v) } else { I::pack::<BITS>(dst, v, ends.dst_high) } }
+}
+
+/// Stores a block of lanes of 64 bits as elements of `BITS` bits, their low bits. Of a byte, the mask is kept.
+#[inline(always)]
+pub(super) unsafe fn store64<I: Isa, const BITS: usize>(v: [I::V; 8], mask: I::V, ends: Ends, dst: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
-        if WIDTH == 8 {
+        if BITS == 64 {
             for k in 0..8 {
                 I::store(dst.add(k * I::BYTES), v[k]);
             }
         } else {
-            store32::<I, WIDTH>(narrow64::<I>(v), mask, dst);
+            store32::<I, BITS>(narrow64::<I>(v), mask, ends, dst);
         }
     }
 }
 
 #[inline(always)]
-pub(super) unsafe fn store32<I: Isa, const WIDTH: usize>(v: [I::V; 4], mask: I::V, dst: *mut u8) {
+pub(super) unsafe fn store32<I: Isa, const BITS: usize>(v: [I::V; 4], mask: I::V, ends: Ends, dst: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
-        if WIDTH == 4 {
+        if BITS == 32 {
             for k in 0..4 {
                 I::store(dst.add(k * I::BYTES), v[k]);
             }
         } else {
-            store16::<I, WIDTH>(narrow32::<I>(v), mask, dst);
+            store16::<I, BITS>(narrow32::<I>(v), mask, ends, dst);
         }
     }
 }
 
 #[inline(always)]
-pub(super) unsafe fn store16<I: Isa, const WIDTH: usize>(v: [I::V; 2], mask: I::V, dst: *mut u8) {
+pub(super) unsafe fn store16<I: Isa, const BITS: usize>(v: [I::V; 2], mask: I::V, ends: Ends, dst: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
-        if WIDTH == 2 {
+        if BITS == 16 {
             I::store(dst, v[0]);
             I::store(dst.add(I::BYTES), v[1]);
         } else {
-            I::store(dst, I::and(I::low16(v), mask));
+            store_codes::<I, BITS>(I::and(I::low16(v), mask), ends, dst);
         }
     }
 }

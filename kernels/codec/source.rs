@@ -1,15 +1,15 @@
-//! The sources of 16 bits and more, as lanes of f32, of f64 or of their own integers.
+//! The sources of 16 bits and more and the bytes of integers, as lanes of f32, of f64 or of their own integers.
 //!
 //! Where a source does not fit, it is rounded to *odd*: cut, and the last bit that is kept is set if anything
 //! was cut off. That keeps the source on its side of every number and every midpoint that a narrower format
 //! has, so the encoder's rounding is the only one, in every mode. The proof of each step stands with it.
 
 use super::super::isa::Isa;
-use super::registers;
+use super::{Ends, registers};
 
 /// Elements of memory. The functions read a block.
 pub(in crate::kernels) trait Source {
-    const BYTES: usize;
+    const BITS: usize;
 }
 
 /// As f32: exact, or rounded to odd with enough bits for every float of 16 bits or fewer.
@@ -17,23 +17,23 @@ pub(in crate::kernels) trait Source {
 /// # Safety
 /// As for the operations of [`Isa`]: also [`AsF64`] and [`AsInteger`].
 pub(in crate::kernels) trait AsF32<I: Isa>: Source {
-    unsafe fn f32(src: *const u8) -> [I::V; 4];
+    unsafe fn f32(src: *const u8, ends: Ends) -> [I::V; 4];
 }
 
 /// As f64: exact, or rounded to odd with enough bits for f32 and everything narrower.
 pub(in crate::kernels) trait AsF64<I: Isa>: Source {
-    unsafe fn f64(src: *const u8) -> [I::V; 8];
+    unsafe fn f64(src: *const u8, ends: Ends) -> [I::V; 8];
 }
 
 macro_rules! sources {
-    ($($name:ident: $bytes:literal),*) => {$(
+    ($($name:ident: $bits:literal),*) => {$(
         pub(in crate::kernels) struct $name;
         impl Source for $name {
-            const BYTES: usize = $bytes;
+            const BITS: usize = $bits;
         }
     )*};
 }
-sources!(F16: 2, Bf16: 2, F32: 4, F64: 8, I8: 1, U8: 1, I16: 2, U16: 2, I32: 4, U32: 4, I64: 8, U64: 8);
+sources!(F16: 16, Bf16: 16, F32: 32, F64: 64, I8: 8, U8: 8, I16: 16, U16: 16, I32: 32, U32: 32, I64: 64, U64: 64);
 
 /// The elements as they are, `N` registers of them.
 ///
@@ -73,10 +73,10 @@ macro_rules! widened {
 }
 
 macro_rules! as_f32 {
-    ($($source:ident($src:ident) = $body:expr;)*) => {$(
+    ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
         impl<I: Isa> AsF32<I> for $source {
             #[inline(always)]
-            unsafe fn f32($src: *const u8) -> [I::V; 4] {
+            unsafe fn f32($src: *const u8, $ends: Ends) -> [I::V; 4] {
                 // SAFETY: the caller's promise.
                 unsafe { $body }
             }
@@ -85,47 +85,47 @@ macro_rules! as_f32 {
 }
 
 as_f32! {
-    F16(src) = { let v = load2::<I>(src); widened!(v => I::f16_to_f32(v)) };
+    F16(src, _ends) = { let v = load2::<I>(src); widened!(v => I::f16_to_f32(v)) };
     // The upper half of an f32.
-    Bf16(src) = {
+    Bf16(src, _ends) = {
         let v = load2::<I>(src);
         let v = widened!(v => I::zext16(v));
         registers!(4, K => I::shl32::<16>(v[K]))
     };
-    F32(src) = load4::<I>(src);
-    I8(src) = {
+    F32(src, _ends) = load4::<I>(src);
+    I8(src, _ends) = {
         let v = I::sext8(I::load(src));
         let v = widened!(v => I::sext16(v));
         registers!(4, K => I::i32_to_f32(v[K]))
     };
-    U8(src) = {
+    U8(src, _ends) = {
         let v = I::zext8(I::load(src));
         let v = widened!(v => I::zext16(v));
         registers!(4, K => I::i32_to_f32(v[K]))
     };
-    I16(src) = {
+    I16(src, _ends) = {
         let v = load2::<I>(src);
         let v = widened!(v => I::sext16(v));
         registers!(4, K => I::i32_to_f32(v[K]))
     };
-    U16(src) = {
+    U16(src, _ends) = {
         let v = load2::<I>(src);
         let v = widened!(v => I::zext16(v));
         registers!(4, K => I::i32_to_f32(v[K]))
     };
     // Below 2^24 exact. From there on the low 8 bits make one sticky bit, so 17 to 24 bits are left, which
     // is exact in an f32 and at least two more than bfloat16 has; float16 and narrower overflow there.
-    I32(src) = {
+    I32(src, _ends) = {
         let v = load4::<I>(src);
         registers!(4, K => {
             let sign = I::sar32::<31>(v[K]);
             I::i32_to_f32(odd32::<I>(v[K], I::sub32(I::xor(v[K], sign), sign)))
         })
     };
-    U32(src) = { let v = load4::<I>(src); registers!(4, K => I::u32_to_f32(odd32::<I>(v[K], v[K]))) };
-    F64(src) = odd_f32::<I>(load8::<I>(src));
-    I64(src) = odd_f32::<I>(<I64 as AsF64<I>>::f64(src));
-    U64(src) = odd_f32::<I>(<U64 as AsF64<I>>::f64(src));
+    U32(src, _ends) = { let v = load4::<I>(src); registers!(4, K => I::u32_to_f32(odd32::<I>(v[K], v[K]))) };
+    F64(src, _ends) = odd_f32::<I>(load8::<I>(src));
+    I64(src, ends) = odd_f32::<I>(<I64 as AsF64<I>>::f64(src, ends));
+    U64(src, ends) = odd_f32::<I>(<U64 as AsF64<I>>::f64(src, ends));
 }
 
 /// The low 8 bits as one sticky bit above them, if the magnitude is 2^24 or more. The odd neighbour is the
@@ -185,10 +185,10 @@ unsafe fn odd_f32<I: Isa>(v: [I::V; 8]) -> [I::V; 4] {
 }
 
 macro_rules! as_f64 {
-    ($($source:ident($src:ident) = $body:expr;)*) => {$(
+    ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
         impl<I: Isa> AsF64<I> for $source {
             #[inline(always)]
-            unsafe fn f64($src: *const u8) -> [I::V; 8] {
+            unsafe fn f64($src: *const u8, $ends: Ends) -> [I::V; 8] {
                 // SAFETY: the caller's promise.
                 unsafe { $body }
             }
@@ -197,39 +197,39 @@ macro_rules! as_f64 {
 }
 
 as_f64! {
-    F16(src) = from_f32::<I>(<F16 as AsF32<I>>::f32(src));
-    Bf16(src) = from_f32::<I>(<Bf16 as AsF32<I>>::f32(src));
-    F32(src) = from_f32::<I>(load4::<I>(src));
-    I8(src) = from_f32::<I>(<I8 as AsF32<I>>::f32(src));
-    U8(src) = from_f32::<I>(<U8 as AsF32<I>>::f32(src));
-    I16(src) = from_f32::<I>(<I16 as AsF32<I>>::f32(src));
-    U16(src) = from_f32::<I>(<U16 as AsF32<I>>::f32(src));
-    I32(src) = {
+    F16(src, ends) = from_f32::<I>(<F16 as AsF32<I>>::f32(src, ends));
+    Bf16(src, ends) = from_f32::<I>(<Bf16 as AsF32<I>>::f32(src, ends));
+    F32(src, _ends) = from_f32::<I>(load4::<I>(src));
+    I8(src, ends) = from_f32::<I>(<I8 as AsF32<I>>::f32(src, ends));
+    U8(src, ends) = from_f32::<I>(<U8 as AsF32<I>>::f32(src, ends));
+    I16(src, ends) = from_f32::<I>(<I16 as AsF32<I>>::f32(src, ends));
+    U16(src, ends) = from_f32::<I>(<U16 as AsF32<I>>::f32(src, ends));
+    I32(src, _ends) = {
         let v = load4::<I>(src);
         let v = registers!(4, K => I::i32_to_f64(v[K]));
         registers!(8, K => v[K / 2][K % 2])
     };
-    U32(src) = {
+    U32(src, _ends) = {
         let v = load4::<I>(src);
         let v = registers!(4, K => I::u32_to_f64(v[K]));
         registers!(8, K => v[K / 2][K % 2])
     };
-    F64(src) = load8::<I>(src);
+    F64(src, _ends) = load8::<I>(src);
     // 53 bits are left at most, which is exact, and 38 at least.
-    I64(src) = {
+    I64(src, _ends) = {
         let v = load8::<I>(src);
         registers!(8, K => {
             let sign = I::sign64(v[K]);
             I::i64_to_f64(odd64::<I>(v[K], I::sub64(I::xor(v[K], sign), sign)))
         })
     };
-    U64(src) = { let v = load8::<I>(src); registers!(8, K => I::u64_to_f64(odd64::<I>(v[K], v[K]))) };
+    U64(src, _ends) = { let v = load8::<I>(src); registers!(8, K => I::u64_to_f64(odd64::<I>(v[K], v[K]))) };
 }
 
 /// # Safety
 /// As for the operations of [`Isa`].
 #[inline(always)]
-unsafe fn from_f32<I: Isa>(v: [I::V; 4]) -> [I::V; 8] {
+pub(super) unsafe fn from_f32<I: Isa>(v: [I::V; 4]) -> [I::V; 8] {
     // SAFETY: the caller's promise.
     unsafe {
         let v = registers!(4, K => I::f32_to_f64(v[K]));

@@ -5,7 +5,7 @@ use super::float::{
     Finite, Fnuz, LongToF64, NearF32, Signed, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToNarrow, WideToF32,
 };
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
-use super::lookup::{Lookup, LookupFloat, Mirrored, Rows, Short, Truth, Whole};
+use super::lookup::{Floats, Lookup, Mirrored, Nibble, Rows, Short, Truth, Whole, by_floats};
 use super::source::{
     AsF32, AsF64, AsInteger, Bf16, F16, F32, F64, I8, I16, I32, I64, Source, U8, U16, U32, U64,
 };
@@ -16,7 +16,7 @@ use crate::kernels::vector;
 use crate::options::{Overflow, Rounding};
 use crate::route::Route;
 
-/// The codec for the parts of a route, whatever their layout.
+/// The codec for the parts of a route, in native byte order.
 pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
     match route.from {
         // To 8 bits or fewer a table is as good, and has all the options in it.
@@ -32,13 +32,16 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         DType::BF16 => from_float::<I, Bf16>(route),
         DType::F32 => from_float::<I, F32>(route),
         DType::F64 => from_f64::<I>(route),
-        // Of fewer than 8 bits, and everything that is no integer.
-        from => match (from.bits(), from.float_format()) {
-            (8, Some(format)) if format.has_neg_zero => looked_up::<I, Mirrored>(route),
-            (8, Some(_)) => looked_up::<I, Whole>(route),
-            (8, None) if from == DType::Bool => looked_up::<I, Truth>(route),
-            (8, None) => looked_up::<I, Whole>(route),
-            _ => looked_up::<I, Short>(route),
+        DType::Bool => looked_up::<I, Truth, 8>(route),
+        // Of 8 bits or fewer, and everything that is no integer of 8.
+        from => match (from.bits(), route.src.memory_bits(), from.float_format()) {
+            (8, _, Some(format)) if format.has_neg_zero => looked_up::<I, Mirrored, 8>(route),
+            (8, ..) => looked_up::<I, Whole, 8>(route),
+            (6, 8, _) => looked_up::<I, Short, 8>(route),
+            (6, ..) => looked_up::<I, Short, 6>(route),
+            (_, 8, _) => looked_up::<I, Nibble, 8>(route),
+            (4, ..) => looked_up::<I, Nibble, 4>(route),
+            _ => looked_up::<I, Nibble, 2>(route),
         },
     }
 }
@@ -47,27 +50,37 @@ fn run<I: Isa, C: Codec<I>>() -> Core {
     vector::blocks::<I, C>
 }
 
-fn looked_up<I: Isa, R: Rows>(route: &Route) -> Core {
-    match (route.to, route.to.bits()) {
-        (DType::F32, _) => run::<I, LookupFloat<R, 4>>(),
-        (DType::F64, _) => run::<I, LookupFloat<R, 8>>(),
+fn looked_up<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
+    if by_floats(route) {
+        return match route.to {
+            DType::F32 => run::<I, ToF32<Floats<R, SRC>>>(),
+            DType::F64 => run::<I, ToF64<Floats<R, SRC>>>(),
+            _ => to_wide_integer::<I, Floats<R, SRC>>(route),
+        };
+    }
+    match (route.to, route.dst.memory_bits()) {
+        (_, 2) => run::<I, Lookup<R::Any, SRC, 2>>(),
+        (_, 4) => run::<I, Lookup<R::Any, SRC, 4>>(),
+        (_, 6) => run::<I, Lookup<R::Any, SRC, 6>>(),
+        (_, 8) => run::<I, Lookup<R::Any, SRC, 8>>(),
         // Only those have a sign in the top bit.
-        (_, ..=8) => run::<I, Lookup<R::Any, 1>>(),
-        (DType::F16 | DType::BF16, _) => run::<I, Lookup<R, 2>>(),
-        (_, 16) => run::<I, Lookup<R::Any, 2>>(),
-        (_, 32) => run::<I, Lookup<R::Any, 4>>(),
-        _ => run::<I, Lookup<R::Any, 8>>(),
+        (DType::F16 | DType::BF16, _) => run::<I, Lookup<R, SRC, 16>>(),
+        (_, 16) => run::<I, Lookup<R::Any, SRC, 16>>(),
+        (_, 32) => run::<I, Lookup<R::Any, SRC, 32>>(),
+        _ => run::<I, Lookup<R::Any, SRC, 64>>(),
     }
 }
 
 fn from_integer<I: Isa, S: AsInteger<I> + AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match (route.to.kind(), route.to) {
         (Kind::Bool, _) => run::<I, ToBool<S>>(),
-        (Kind::Int(format), _) => match format.bits {
-            ..=8 => run::<I, Integers<S, 1>>(),
-            16 => run::<I, Integers<S, 2>>(),
-            32 => run::<I, Integers<S, 4>>(),
-            _ => run::<I, Integers<S, 8>>(),
+        (Kind::Int(_), _) => match route.dst.memory_bits() {
+            2 => run::<I, Integers<S, 2>>(),
+            4 => run::<I, Integers<S, 4>>(),
+            8 => run::<I, Integers<S, 8>>(),
+            16 => run::<I, Integers<S, 16>>(),
+            32 => run::<I, Integers<S, 32>>(),
+            _ => run::<I, Integers<S, 64>>(),
         },
         (_, DType::F32) => to_f32::<I>(route),
         (_, DType::F64) => match route.from {
@@ -82,31 +95,40 @@ fn from_integer<I: Isa, S: AsInteger<I> + AsF32<I> + AsF64<I>>(route: &Route) ->
 /// Sources that are exact in an f32.
 fn from_float<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match (route.to.kind(), route.to) {
-        (Kind::Int(format), _) if route.policy.overflow == Overflow::Saturate => {
-            match (format.bits, format.signed) {
-                (..=8, _) => run::<I, ToShort<S, 1>>(),
-                (16, _) => run::<I, ToShort<S, 2>>(),
-                (32, true) => run::<I, ToInt32<S, true>>(),
-                (32, false) => run::<I, ToInt32<S, false>>(),
-                (_, true) => run::<I, ToLong<S, 8, true>>(),
-                (_, false) => run::<I, ToLong<S, 8, false>>(),
-            }
-        }
+        (Kind::Int(_), _) if route.policy.overflow == Overflow::Saturate => match route.dst.memory_bits() {
+            2 => run::<I, ToShort<S, 2>>(),
+            4 => run::<I, ToShort<S, 4>>(),
+            8 => run::<I, ToShort<S, 8>>(),
+            16 => run::<I, ToShort<S, 16>>(),
+            _ => to_wide_integer::<I, S>(route),
+        },
         (_, DType::F32) => to_f32::<I>(route),
         (_, DType::F64) => run::<I, ToF64<S>>(),
         _ => from_any_float::<I, S>(route),
     }
 }
 
+/// To integers of 32 or 64 bits, saturating.
+fn to_wide_integer<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
+    match route.to {
+        DType::I32 => run::<I, ToInt32<S, true>>(),
+        DType::U32 => run::<I, ToInt32<S, false>>(),
+        DType::I64 => run::<I, ToLong<S, 64, true>>(),
+        _ => run::<I, ToLong<S, 64, false>>(),
+    }
+}
+
 fn from_f64<I: Isa>(route: &Route) -> Core {
     match (route.to.kind(), route.to) {
         (Kind::Int(format), _) if route.policy.overflow == Overflow::Saturate => {
-            match (format.bits, format.signed) {
-                (..=8, _) => run::<I, ToLong<F64, 1, true>>(),
-                (16, _) => run::<I, ToLong<F64, 2, true>>(),
-                (32, _) => run::<I, ToLong<F64, 4, true>>(),
-                (_, true) => run::<I, ToLong<F64, 8, true>>(),
-                (_, false) => run::<I, ToLong<F64, 8, false>>(),
+            match (route.dst.memory_bits(), format.signed) {
+                (2, _) => run::<I, ToLong<F64, 2, true>>(),
+                (4, _) => run::<I, ToLong<F64, 4, true>>(),
+                (8, _) => run::<I, ToLong<F64, 8, true>>(),
+                (16, _) => run::<I, ToLong<F64, 16, true>>(),
+                (32, _) => run::<I, ToLong<F64, 32, true>>(),
+                (_, true) => run::<I, ToLong<F64, 64, true>>(),
+                (_, false) => run::<I, ToLong<F64, 64, false>>(),
             }
         }
         (_, DType::F32) => to_f32::<I>(route),
@@ -117,11 +139,13 @@ fn from_f64<I: Isa>(route: &Route) -> Core {
 fn from_any_float<I: Isa, S: Source + AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match route.to.kind() {
         Kind::Bool => run::<I, ToBool<S>>(),
-        Kind::Int(format) => match format.bits {
-            ..=8 => run::<I, ToWrapped<S, 1>>(),
-            16 => run::<I, ToWrapped<S, 2>>(),
-            32 => run::<I, ToWrapped<S, 4>>(),
-            _ => run::<I, ToWrapped<S, 8>>(),
+        Kind::Int(_) => match route.dst.memory_bits() {
+            2 => run::<I, ToWrapped<S, 2>>(),
+            4 => run::<I, ToWrapped<S, 4>>(),
+            8 => run::<I, ToWrapped<S, 8>>(),
+            16 => run::<I, ToWrapped<S, 16>>(),
+            32 => run::<I, ToWrapped<S, 32>>(),
+            _ => run::<I, ToWrapped<S, 64>>(),
         },
         _ => to_small_float::<I, S>(route),
     }
@@ -136,14 +160,18 @@ fn to_small_float<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
         (DType::BF16, false) => run::<I, ToBf16<S, false>>(),
         (DType::BF16, true) => run::<I, ToBf16<S, true>>(),
         (DType::F8E8M0, _) => run::<I, ToE8m0<S>>(),
-        (to, modes) => match (to.float_format().map(|format| (format.has_nan, format.has_neg_zero)), modes) {
-            (Some((true, true)), false) => run::<I, ToNarrow<S, Signed, false>>(),
-            (Some((true, true)), true) => run::<I, ToNarrow<S, Signed, true>>(),
-            (Some((true, false)), false) => run::<I, ToNarrow<S, Fnuz, false>>(),
-            (Some((true, false)), true) => run::<I, ToNarrow<S, Fnuz, true>>(),
-            (_, false) => run::<I, ToNarrow<S, Finite, false>>(),
-            (_, true) => run::<I, ToNarrow<S, Finite, true>>(),
-        },
+        (to, false) => run_narrow::<I, S, false>(to, route.dst.memory_bits()),
+        (to, true) => run_narrow::<I, S, true>(to, route.dst.memory_bits()),
+    }
+}
+
+fn run_narrow<I: Isa, S: AsF32<I>, const MODES: bool>(to: DType, memory_bits: u32) -> Core {
+    match (to.float_format().map(|format| (format.has_nan, format.has_neg_zero)), memory_bits) {
+        (Some((true, true)), _) => run::<I, ToNarrow<S, Signed, 8, MODES>>(),
+        (Some((true, false)), _) => run::<I, ToNarrow<S, Fnuz, 8, MODES>>(),
+        (_, 4) => run::<I, ToNarrow<S, Finite, 4, MODES>>(),
+        (_, 6) => run::<I, ToNarrow<S, Finite, 6, MODES>>(),
+        _ => run::<I, ToNarrow<S, Finite, 8, MODES>>(),
     }
 }
 
