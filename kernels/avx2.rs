@@ -128,37 +128,23 @@ impl FieldConstants {
     }
 }
 
-/// Tables of more than 16 bytes: a row by each value of the upper bits, and then a choice by each of them,
-/// which for a blend must be the top bit of its byte. (Bits that come from the byte below do not reach it.)
+/// Looks at `rows` rows of 16 bytes, for indices below 128; 0 for the others, which are negative. Each row is
+/// given as its difference from the one before: an index that is past a row finds there what it will have to
+/// undo, so that all the findings together, by xor, are of its own row. One that has not come to a row is
+/// negative, for which the instruction gives 0.
 #[inline(always)]
-unsafe fn among_32(p: *const u8, index: __m256i) -> __m256i {
+unsafe fn among<const ROWS: usize>(differences: *const u8, index: __m256i) -> __m256i {
     // SAFETY: the features are enabled where this is inlined to, and the table is that long.
     unsafe {
-        let low = _mm256_and_si256(index, _mm256_set1_epi8(0x0F));
-        let rows = [_mm_loadu_si128(p.cast()), _mm_loadu_si128(p.add(16).cast())];
-        _mm256_blendv_epi8(
-            _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(rows[0]), low),
-            _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(rows[1]), low),
-            _mm256_sll_epi16(index, count(3)),
-        )
-    }
-}
-
-#[inline(always)]
-unsafe fn among_64(p: *const u8, index: __m256i) -> __m256i {
-    // SAFETY: as in `among_32`.
-    unsafe {
-        let by_bit_5 = _mm256_sll_epi16(index, count(2));
-        _mm256_blendv_epi8(among_32(p, index), among_32(p.add(32), index), by_bit_5)
-    }
-}
-
-#[inline(always)]
-unsafe fn among_128(p: *const u8, index: __m256i) -> __m256i {
-    // SAFETY: as in `among_32`.
-    unsafe {
-        let by_bit_6 = _mm256_sll_epi16(index, count(1));
-        _mm256_blendv_epi8(among_64(p, index), among_64(p.add(64), index), by_bit_6)
+        let row = |k: usize| _mm256_broadcastsi128_si256(_mm_loadu_si128(differences.add(16 * k).cast()));
+        let mut left = index;
+        let mut found = _mm256_shuffle_epi8(row(0), left);
+        for k in 1..ROWS {
+            // Saturating, so that what is negative stays so.
+            left = _mm256_subs_epi8(left, _mm256_set1_epi8(16));
+            found = _mm256_xor_si256(found, _mm256_shuffle_epi8(row(k), left));
+        }
+        found
     }
 }
 
@@ -166,7 +152,6 @@ impl Isa for Avx2 {
     type V = __m256i;
     type M32 = __m256i;
     type M64 = __m256i;
-    type Table = *const u8;
 
     const BYTES: usize = 32;
     const LONG_TO_F32: bool = false;
@@ -282,14 +267,12 @@ impl Isa for Avx2 {
         swap32(a: __m256i) -> __m256i = reversed(a, [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12]);
         swap64(a: __m256i) -> __m256i = reversed(a, [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8]);
 
-        table(p: *const u8) -> *const u8 = p;
-        lookup(table: &*const u8, index: __m256i) -> __m256i = _mm256_blendv_epi8(
-            among_128(*table, index),
-            among_128(table.add(128), index),
-            index,
+        lookup256(p: *const u8, index: __m256i) -> __m256i = Self::or(
+            among::<8>(p.add(256), index),
+            among::<8>(p.add(384), Self::xor(index, Self::splat8(0x80))),
         );
-        lookup128(p: *const u8, index: __m256i) -> __m256i = among_128(p, index);
-        lookup64(p: *const u8, index: __m256i) -> __m256i = among_64(p, index);
+        lookup128(p: *const u8, index: __m256i) -> __m256i = among::<8>(p.add(256), Self::and(index, Self::splat8(0x7F)));
+        lookup64(p: *const u8, index: __m256i) -> __m256i = among::<4>(p.add(256), Self::and(index, Self::splat8(0x3F)));
         lookup16(p: *const u8, index: __m256i) -> __m256i = _mm256_shuffle_epi8(
             _mm256_broadcastsi128_si256(_mm_loadu_si128(p.cast())), Self::and(index, Self::splat8(0x0F)),
         );

@@ -210,7 +210,6 @@ impl Isa for Avx512 {
     type V = __m512i;
     type M32 = __mmask16;
     type M64 = __mmask8;
-    type Table = [__m512i; 4];
 
     const BYTES: usize = 64;
     const LONG_TO_F32: bool = true;
@@ -312,16 +311,9 @@ impl Isa for Avx512 {
         swap32(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(4)));
         swap64(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(8)));
 
-        table(p: *const u8) -> [__m512i; 4] = [
-            _mm512_loadu_si512(p.cast()), _mm512_loadu_si512(p.add(64).cast()),
-            _mm512_loadu_si512(p.add(128).cast()), _mm512_loadu_si512(p.add(192).cast()),
-        ];
-        lookup(table: &[__m512i; 4], index: __m512i) -> __m512i = _mm512_mask_blend_epi8(
-            _mm512_movepi8_mask(index),
-            _mm512_permutex2var_epi8(table[0], index, table[1]),
-            _mm512_permutex2var_epi8(table[2], index, table[3]),
+        lookup256(p: *const u8, index: __m512i) -> __m512i = _mm512_mask_blend_epi8(
+            _mm512_movepi8_mask(index), Self::lookup128(p, index), Self::lookup128(p.add(128), index),
         );
-
         lookup128(p: *const u8, index: __m512i) -> __m512i = _mm512_permutex2var_epi8(
             _mm512_loadu_si512(p.cast()), index, _mm512_loadu_si512(p.add(64).cast()),
         );

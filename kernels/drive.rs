@@ -22,6 +22,9 @@ pub(crate) struct Plan {
     /// What the vector kernels run on plain elements; None where the codes are kept.
     #[cfg(isa = "vector")]
     pub(super) core: Option<Core>,
+    /// The same on bytes of packed elements, where that is faster.
+    #[cfg(isa = "vector")]
+    pub(super) groups: Option<Core>,
     /// What the core looks up, if that has been made.
     #[cfg(isa = "vector")]
     pub(super) table: Option<&'static [u8]>,

@@ -16,8 +16,6 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     type M32: Copy;
     /// One truth value for each lane of 64 bits.
     type M64: Copy;
-    /// 256 bytes to look up.
-    type Table: Copy;
 
     /// Bytes in a register, elements in a block.
     const BYTES: usize;
@@ -115,16 +113,14 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn swap32(a: Self::V) -> Self::V;
     unsafe fn swap64(a: Self::V) -> Self::V;
 
-    /// `p` points to 256 bytes.
-    unsafe fn table(p: *const u8) -> Self::Table;
-    /// The byte of the table at each byte.
-    unsafe fn lookup(table: &Self::Table, index: Self::V) -> Self::V;
+    /// The byte at each index in a plane of a table, which [`super::codec::lookup::PLANE`] describes.
+    unsafe fn lookup256(plane: *const u8, index: Self::V) -> Self::V;
     /// Among the first 128; the top bit of an index is ignored.
-    unsafe fn lookup128(p: *const u8, index: Self::V) -> Self::V;
+    unsafe fn lookup128(plane: *const u8, index: Self::V) -> Self::V;
     /// Among the first 64; the top bits of an index are ignored.
-    unsafe fn lookup64(p: *const u8, index: Self::V) -> Self::V;
+    unsafe fn lookup64(plane: *const u8, index: Self::V) -> Self::V;
     /// Among the first 16, which the next 48 repeat; the top bits of an index are ignored.
-    unsafe fn lookup16(p: *const u8, index: Self::V) -> Self::V;
+    unsafe fn lookup16(plane: *const u8, index: Self::V) -> Self::V;
 
     /// The smaller one; `x` where that is a NaN. `limit` is none.
     unsafe fn min_or_nan_f32(limit: Self::V, x: Self::V) -> Self::V;

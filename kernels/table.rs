@@ -25,6 +25,8 @@ fn other(route: Route, kernel: Kernel) -> Plan {
         #[cfg(isa = "vector")]
         core: None,
         #[cfg(isa = "vector")]
+        groups: None,
+        #[cfg(isa = "vector")]
         table: None,
     }
 }
@@ -36,5 +38,6 @@ fn vector<I: super::isa::Isa>(route: Route) -> Plan {
     // The codes of wide elements are kept by moving bytes; those of narrow ones by a table that changes none.
     let converts = route.work == Work::Convert || route.src.bits < 8;
     let core = converts.then(|| codec::table::core::<I>(&route));
-    Plan { route, kernel, core, table: codec::lookup::default_table(&route) }
+    let groups = codec::group::core::<I>(&route);
+    Plan { route, kernel, core, groups, table: codec::lookup::default_table(&route) }
 }

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::codec::{Codec, Ends, Job, lookup};
+use super::codec::{Codec, Ends, Job, group, lookup};
 use super::drive::{self, Core, Plan};
 use super::environment::{self, Environment};
 use super::isa::Isa;
@@ -147,8 +147,8 @@ const CHUNK: usize = 1024;
 /// A core whose results go past the caches, by stores that do not read a line first. `n` is a chunk or more.
 ///
 /// # Safety
-/// As for every `Core`, and of the route of the job.
-unsafe fn streamed<I: Isa>(route: &Route, core: Core, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+/// As for every `Core`, whose elements have so many bits in memory.
+unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const u8, dst: *mut u8, n: usize) {
     /// Not a closure: see `blocks`.
     struct Stream<I>(*const u8, *mut u8, usize, PhantomData<I>);
 
@@ -169,7 +169,7 @@ unsafe fn streamed<I: Isa>(route: &Route, core: Core, job: &Job, src: *const u8,
     struct Lines([MaybeUninit<u8>; LINE + CHUNK * 8]);
     let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK * 8]);
     let lines = lines.0.as_mut_ptr().cast::<u8>();
-    let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
+    let [from, to] = bits;
     let chunk = bytes(CHUNK, to);
     let mut first = ahead(dst, from, to);
     // Where elements do not end with a line, results are made as far behind one as the destination is, so that
@@ -218,26 +218,44 @@ impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+    let route = &plan.route;
     // Elements are their parts, one after the other.
-    let units = n * plan.route.src.parts;
-    // SAFETY: the caller's promise; the table chose the core for this route and a machine that has its
-    // instruction set.
+    let units = n * route.src.parts;
+    let bits = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
+    // SAFETY: the caller's promise; the table chose the cores for this route and a machine that has its
+    // instruction set. A multiple of 8 elements ends with a byte on both sides.
     unsafe {
-        prepared(plan, src, dst, n, |job| match plan.core {
-            Some(core) if streams(&plan.route, units) => {
-                streamed::<I>(&plan.route, core, job, src, dst, units)
+        let mut grouped = 0;
+        if let Some(core) = plan.groups
+            && n >= GROUPS_FROM
+        {
+            grouped = n & !7;
+            let table = group::make_table(route);
+            let job = job(route, table.as_ptr());
+            let bits = [8, group::made_bits(route)];
+            run::<I>(core, &job, bits, src, dst, grouped / group::per_byte(route));
+        }
+        prepared(plan, src, dst, n, |job| {
+            if let Some(core) = plan.core {
+                let (src, dst) = (src.add(bytes(grouped, bits[0])), dst.add(bytes(grouped, bits[1])));
+                run::<I>(core, job, bits, src, dst, units - grouped);
             }
-            Some(core) => core(job, src, dst, units),
-            None => {}
         });
     }
 }
 
-/// Are `n` elements (parts, of a complex dtype) more than the caches keep?
-fn streams(route: &Route, n: usize) -> bool {
+/// Elements from which on it pays to make a table of groups.
+const GROUPS_FROM: usize = 4096;
+
+/// A core on elements of so many bits, past the caches if they do not keep the result.
+///
+/// # Safety
+/// As for every `Core`.
+unsafe fn run<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const u8, dst: *mut u8, n: usize) {
     // Without overflow: 8 elements are as many bytes as one has bits.
-    let bits = route.src.memory_bits() + route.dst.memory_bits();
-    n >= 2 * CHUNK && n / 8 * bits as usize >= environment::streaming_threshold()
+    let streams = n >= 2 * CHUNK && n / 8 * (bits[0] + bits[1]) >= environment::streaming_threshold();
+    // SAFETY: the caller's promise.
+    unsafe { if streams { streamed::<I>(core, job, bits, src, dst, n) } else { core(job, src, dst, n) } }
 }
 
 /// A vector kernel for elements of any layout.
@@ -260,8 +278,6 @@ const NO_TABLE: usize = 256;
 /// As for every `Kernel`, which this may call instead.
 #[inline(always)]
 unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: impl FnOnce(&Job)) {
-    let Route { from, to, policy, src: from_layout, dst: to_layout, .. } = plan.route;
-    let high = |layout: Layout| layout.packing == Packing::HighFirst;
     let mut room = MaybeUninit::<[u8; lookup::BYTES]>::uninit();
     let table = match plan.table {
         Some(table) => table.as_ptr(),
@@ -276,7 +292,12 @@ unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: imp
         }
         None => ptr::null(),
     };
-    let _environment = Environment::new(policy.rounding);
-    let ends = Ends { table, src_high: high(from_layout), dst_high: high(to_layout) };
-    run(&Job { from, to, policy, ends });
+    let _environment = Environment::new(plan.route.policy.rounding);
+    run(&job(&plan.route, table));
+}
+
+fn job(route: &Route, table: *const u8) -> Job {
+    let high = |layout: &Layout| layout.packing == Packing::HighFirst;
+    let ends = Ends { table, src_high: high(&route.src), dst_high: high(&route.dst) };
+    Job { from: route.from, to: route.to, policy: route.policy, ends }
 }

@@ -357,6 +357,28 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     }
 }
 
+/// To bfloat16 what is exact there: the upper half of the float32.
+pub(in crate::kernels) struct CutBf16<S>(PhantomData<S>);
+
+impl<I: Isa, S: AsF32<I>> Codec<I> for CutBf16<S> {
+    const SRC: usize = S::BITS;
+    const DST: usize = 16;
+    type Setup = ();
+
+    #[inline(always)]
+    unsafe fn setup(_: &Job) {}
+
+    #[inline(always)]
+    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = S::f32(src, ends);
+            I::store(dst, I::high32([x[0], x[1]]));
+            I::store(dst.add(I::BYTES), I::high32([x[2], x[3]]));
+        }
+    }
+}
+
 /// To float32 what is exact there, or is rounded by the instruction that makes it one: not for ties away.
 pub(in crate::kernels) struct ToF32<S>(PhantomData<S>);
 

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 
 use super::super::isa::Isa;
 use super::source::{AsF32, AsF64, AsInteger, Source};
-use super::{Codec, Ends, Job, registers, store16, store32, store64};
+use super::{Codec, Ends, Job, registers, store_codes, store16, store32, store64};
 use crate::dtype::{DType, IntFormat, Kind};
 use crate::options::{Overflow, Rounding};
 
@@ -297,9 +297,12 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
     unsafe fn block(k: &Range<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            if S::BITS <= 16 {
-                let v = if S::BITS == 8 {
-                    S::widen(S::clamp(I::load(src), k.low, k.high))
+            if BITS <= 8 && S::BITS <= 8 {
+                let v = S::clamp(S::bytes(src, ends), k.low, k.high);
+                store_codes::<I, BITS>(I::and(v, k.mask), ends, dst);
+            } else if S::BITS <= 16 {
+                let v = if S::BITS <= 8 {
+                    S::widen(S::clamp(S::bytes(src, ends), k.low, k.high))
                 } else {
                     registers!(2, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high))
                 };
@@ -328,7 +331,7 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
     }
 }
 
-/// To bool: is any bit set but, in a float, the sign?
+/// To bool: is any bit set but, in a float with −0, the sign?
 pub(in crate::kernels) struct ToBool<S>(PhantomData<S>);
 
 impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
@@ -338,10 +341,11 @@ impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> I::V {
-        let sign = u32::from(job.from.float_format().is_some());
+        let sign = u32::from(job.from.float_format().is_some_and(|format| format.has_neg_zero));
         // SAFETY: the caller's promise.
         unsafe {
             match S::BITS {
+                8 => I::splat8(u8::MAX >> sign),
                 16 => I::splat16(u16::MAX >> sign),
                 32 => I::splat32(u32::MAX >> sign),
                 _ => I::splat64(u64::MAX >> sign),
@@ -354,7 +358,9 @@ impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
         // SAFETY: the caller's promise.
         unsafe {
             let all = I::splat32(u32::MAX);
-            if S::BITS == 16 {
+            if S::BITS == 8 {
+                I::store(dst, I::min_u8(I::and(I::load(src), *bits), I::splat8(1)));
+            } else if S::BITS == 16 {
                 let v = registers!(2, K => I::min_u16(I::and(I::load(src.add(K * I::BYTES)), *bits), I::splat16(1)));
                 store16::<I, 8>(v, all, ends, dst);
             } else if S::BITS == 32 {

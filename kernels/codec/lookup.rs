@@ -1,24 +1,32 @@
-//! From 8 bits or fewer to anything: a table of 256 elements, from the scalar reference. So the rounding,
-//! overflow and NaN rules are data here, and right by construction.
+//! From 8 bits or fewer: a table of 256 elements, from the scalar reference. So the rounding, overflow and NaN
+//! rules are data here, and right by construction.
 //!
 //! The table is kept as planes: first the lowest byte of every element, then the next, in the order of
-//! significance. Those of the default options are made once, at the first cast that needs them (2 µs; made at
-//! compile time they cost every build 10 s and more); the others for each cast.
+//! significance; after each plane come its differences (see [`PLANE`]). The tables of the default options, and of
+//! what is exact under any, are made once, at the first cast that needs them (2 µs; made at compile time they
+//! cost every build 10 s and more); the others for each cast.
+//!
+//! No element has more than two bytes in a table: wider ones are made of the bfloat16 or of the byte that they
+//! are exact in.
 
 use core::marker::PhantomData;
 use std::sync::OnceLock;
 
 use super::super::isa::Isa;
 use super::float::NearF32;
-use super::source::{AsF32, AsF64, Source, from_f32};
+use super::source::{AsF32, AsF64, AsInteger, Source, from_f32};
 use super::{Codec, Ends, Job, load_codes, registers, store_codes};
-use crate::dtype::DType;
+use crate::dtype::{DType, Kind};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
-use crate::options::{CastOptions, Overflow, Policy};
+use crate::options::{CastOptions, Policy};
 use crate::route::Route;
 
+/// 256 bytes of elements, and 256 of differences: each row of 16 xor the one before, for instruction sets that
+/// look at one row at a time. In each half of the plane the rows begin anew.
+pub(in crate::kernels) const PLANE: usize = 512;
+
 /// The largest table.
-pub(in crate::kernels) const BYTES: usize = 256 * 8;
+pub(in crate::kernels) const BYTES: usize = 2 * PLANE;
 
 /// Every float and integer of 8 bits or fewer, and bool: what has tables.
 const SOURCES: usize = 18;
@@ -30,29 +38,46 @@ fn row(dtype: DType) -> usize {
     if code <= DType::I8.code() as usize { code } else { code - (DType::F4E2M1.code() as usize - 7) }
 }
 
-/// The dtype that the table of a route is for.
-fn looked_up(route: &Route) -> DType {
-    if by_floats(route) { DType::BF16 } else { route.to }
+/// What the table of a route gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::kernels) enum Found {
+    /// The elements themselves.
+    Elements,
+    /// Bfloat16, in which every source of 8 bits or fewer is exact.
+    Bf16,
+    /// Integers of 8 bits, to be widened.
+    Bytes,
 }
 
-/// Are the elements of a route made from the bfloat16 that they are exact in, and not looked up themselves? So are
-/// wide floats; and wide integers from floats, of which the planes of a table would be many.
-pub(in crate::kernels) fn by_floats(route: &Route) -> bool {
-    match route.to {
-        DType::F32 | DType::F64 => true,
-        DType::U32 | DType::I32 | DType::U64 | DType::I64 => {
-            route.from.bits() == 8
-                && route.from.float_format().is_some()
-                && route.policy.overflow == Overflow::Saturate
-        }
-        _ => false,
+pub(in crate::kernels) fn found(route: &Route) -> Found {
+    match (route.from.kind(), route.to.kind()) {
+        (Kind::Float(_), Kind::Int(to)) if to.bits > 16 => Found::Bf16,
+        (Kind::Bool | Kind::Int(_), Kind::Int(to)) if to.bits > 8 => Found::Bytes,
+        _ if matches!(route.to, DType::F32 | DType::F64) => Found::Bf16,
+        _ => Found::Elements,
+    }
+}
+
+/// The dtype of what the table of a route gives.
+fn looked_up(route: &Route) -> DType {
+    match (found(route), route.from.kind()) {
+        (Found::Elements, _) => route.to,
+        (Found::Bf16, _) => DType::BF16,
+        (Found::Bytes, Kind::Int(from)) if from.signed => DType::I8,
+        (Found::Bytes, _) => DType::U8,
     }
 }
 
 /// Does a route look anything up?
 pub(in crate::kernels) fn has_table(route: &Route) -> bool {
-    // Integers of 8 bits are widened by instructions.
-    route.from.bits() <= 8 && !(matches!(route.from, DType::U8 | DType::I8) && route.to.bits() > 8)
+    match (route.from, route.to.kind()) {
+        // By instructions: other integers, wider floats, and bool of what has a zero.
+        (DType::U8 | DType::I8, Kind::Float(to)) => to.bits() <= 8,
+        (DType::U8 | DType::I8, _) => false,
+        (from, _) if from.bits() > 8 => false,
+        (from, Kind::Bool) => !from.float_format().is_some_and(|from| from.bits() == 8 && from.has_sign),
+        _ => true,
+    }
 }
 
 /// Fills the planes of a table.
@@ -62,9 +87,13 @@ fn fill(from: DType, to: DType, policy: &Policy, table: &mut [u8]) {
     let (mut values, mut results) = ([Value::ZERO; 256], [0; 256]);
     DECODE[from as usize](&codes, &mut values);
     ENCODE[to as usize](&values, &mut results, policy);
-    for (shift, plane) in table.chunks_mut(256).enumerate() {
-        for (byte, result) in plane.iter_mut().zip(results) {
+    for (shift, plane) in table.chunks_mut(PLANE).enumerate() {
+        let (elements, differences) = plane.split_at_mut(256);
+        for (byte, result) in elements.iter_mut().zip(results) {
             *byte = (result >> (8 * shift)) as u8;
+        }
+        for (i, difference) in differences.iter_mut().enumerate() {
+            *difference = elements[i] ^ if i % 128 < 16 { 0 } else { elements[i - 16] };
         }
     }
 }
@@ -76,12 +105,10 @@ const fn unmade<const LEN: usize, const TARGETS: usize>() -> Tables<LEN, TARGETS
     [const { [const { OnceLock::new() }; TARGETS] }; SOURCES]
 }
 
-static TO_BYTES: Tables<256, SOURCES> = unmade();
-static TO_WORDS: Tables<512, 4> = unmade();
-static TO_DWORDS: Tables<1024, 2> = unmade();
-static TO_QWORDS: Tables<2048, 2> = unmade();
+static TO_BYTES: Tables<PLANE, SOURCES> = unmade();
+static TO_WORDS: Tables<{ 2 * PLANE }, 4> = unmade();
 
-/// The table of a route, if it has the default options. It is made once in a process.
+/// The table of a route, if it has the default options or is exact under all. It is made once in a process.
 pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> {
     fn made<const LEN: usize>(table: &'static OnceLock<[u8; LEN]>, route: &Route) -> &'static [u8] {
         table.get_or_init(|| {
@@ -90,7 +117,7 @@ pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> 
             table
         })
     }
-    let exact = by_floats(route) || route.from == route.to;
+    let exact = found(route) != Found::Elements || route.from == route.to;
     if !has_table(route) || !exact && route.policy != CastOptions::new().policy(route.from, route.to) {
         return None;
     }
@@ -100,10 +127,6 @@ pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> 
         DType::I16 => made(&TO_WORDS[from][1], route),
         DType::F16 => made(&TO_WORDS[from][2], route),
         DType::BF16 => made(&TO_WORDS[from][3], route),
-        DType::U32 => made(&TO_DWORDS[from][0], route),
-        DType::I32 => made(&TO_DWORDS[from][1], route),
-        DType::U64 => made(&TO_QWORDS[from][0], route),
-        DType::I64 => made(&TO_QWORDS[from][1], route),
         to => made(&TO_BYTES[from][row(to)], route),
     })
 }
@@ -112,7 +135,7 @@ pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> 
 pub(in crate::kernels) fn make_table(route: &Route, room: &mut [u8; BYTES]) {
     let to = looked_up(route);
     let planes = (to.bits() as usize).div_ceil(8);
-    fill(route.from, to, &route.policy, &mut room[..256 * planes]);
+    fill(route.from, to, &route.policy, &mut room[..PLANE * planes]);
 }
 
 /// How much of a table there is to look at.
@@ -123,7 +146,7 @@ pub(in crate::kernels) trait Rows {
     /// The bytes of a plane; `top` if it is the highest one of the elements.
     ///
     /// # Safety
-    /// As for the operations of [`Isa`]; the plane has 256 bytes.
+    /// As for the operations of [`Isa`]; the plane has [`PLANE`] bytes.
     unsafe fn plane<I: Isa>(plane: *const u8, top: bool, index: I::V) -> I::V;
 }
 
@@ -144,7 +167,7 @@ impl Rows for Whole {
     #[inline(always)]
     unsafe fn plane<I: Isa>(plane: *const u8, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
-        unsafe { I::lookup(&I::table(plane), index) }
+        unsafe { I::lookup256(plane, index) }
     }
 }
 
@@ -211,39 +234,65 @@ impl<I: Isa, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R,
             if DST <= 8 {
                 return store_codes::<I, DST>(R::plane::<I>(table, true, index), ends, dst);
             }
-            let low = words::<I, R>(table, 0, DST == 16, index);
-            if DST == 16 {
-                I::store(dst, low[0]);
-                return I::store(dst.add(I::BYTES), low[1]);
-            }
-            let high = words::<I, R>(table, 2, DST == 32, index);
-            let dwords = registers!(2, H => I::zip16(low[H], high[H]));
-            if DST == 32 {
-                for k in 0..4 {
-                    I::store(dst.add(k * I::BYTES), dwords[k / 2][k % 2]);
-                }
-                return;
-            }
-            let (low, high) = (words::<I, R>(table, 4, false, index), words::<I, R>(table, 6, true, index));
-            let upper = registers!(2, H => I::zip16(low[H], high[H]));
-            let qwords = registers!(4, K => I::zip32(dwords[K / 2][K % 2], upper[K / 2][K % 2]));
-            for k in 0..8 {
-                I::store(dst.add(k * I::BYTES), qwords[k / 2][k % 2]);
-            }
+            let words = words::<I, R>(table, index);
+            I::store(dst, words[0]);
+            I::store(dst.add(I::BYTES), words[1]);
         }
     }
 }
 
-/// Two planes, zipped; `top` if they are the highest.
+/// Both planes, zipped.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]; the table has both planes.
+/// As for the operations of [`Isa`]; the table has two planes.
 #[inline(always)]
-unsafe fn words<I: Isa, R: Rows>(table: *const u8, first: usize, top: bool, index: I::V) -> [I::V; 2] {
+unsafe fn words<I: Isa, R: Rows>(table: *const u8, index: I::V) -> [I::V; 2] {
     // SAFETY: the caller's promise.
-    unsafe {
-        let (low, high) = (table.add(256 * first), table.add(256 * (first + 1)));
-        I::zip8(R::plane::<I>(low, false, index), R::plane::<I>(high, top, index))
+    unsafe { I::zip8(R::plane::<I>(table, false, index), R::plane::<I>(table.add(PLANE), true, index)) }
+}
+
+/// Integers of `BITS` bits in memory, fewer than 8, and bool: each by the byte that it is as an integer of 8.
+pub(in crate::kernels) struct Codes<S, R, const BITS: usize>(PhantomData<(S, R)>);
+
+impl<S, R, const BITS: usize> Source for Codes<S, R, BITS> {
+    const BITS: usize = BITS;
+}
+
+impl<I: Isa, S: AsInteger<I>, R: Rows, const BITS: usize> AsInteger<I> for Codes<S, R, BITS> {
+    #[inline(always)]
+    unsafe fn bytes(src: *const u8, ends: Ends) -> I::V {
+        // SAFETY: the caller's promise, and its table has a plane.
+        unsafe { R::plane::<I>(ends.table, true, load_codes::<I, BITS>(src, ends)) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(x: u64) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe { S::splat(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn clamp(v: I::V, low: I::V, high: I::V) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe { S::clamp(v, low, high) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen(v: I::V) -> [I::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { S::widen(v) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen16(v: I::V) -> [I::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { S::widen16(v) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen32(v: I::V) -> [I::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { S::widen32(v) }
     }
 }
 
@@ -259,7 +308,7 @@ impl<I: Isa, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS> {
     unsafe fn f32(src: *const u8, ends: Ends) -> [I::V; 4] {
         // SAFETY: the caller's promise, and its table has two planes.
         unsafe {
-            let upper = words::<I, R>(ends.table, 0, true, load_codes::<I, BITS>(src, ends));
+            let upper = words::<I, R>(ends.table, load_codes::<I, BITS>(src, ends));
             let zero = I::splat32(0);
             let x = registers!(2, H => I::zip16(zero, upper[H]));
             registers!(4, K => x[K / 2][K % 2])

@@ -11,6 +11,7 @@
 )]
 
 pub(super) mod float;
+pub(super) mod group;
 pub(super) mod integer;
 pub(super) mod lookup;
 pub(super) mod source;

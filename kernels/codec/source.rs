@@ -33,7 +33,7 @@ macro_rules! sources {
         }
     )*};
 }
-sources!(F16: 16, Bf16: 16, F32: 32, F64: 64, I8: 8, U8: 8, I16: 16, U16: 16, I32: 32, U32: 32, I64: 64, U64: 64);
+sources!(F8: 8, F16: 16, Bf16: 16, F32: 32, F64: 64, I8: 8, U8: 8, I16: 16, U16: 16, I32: 32, U32: 32, I64: 64, U64: 64);
 
 /// The elements as they are, `N` registers of them.
 ///
@@ -242,6 +242,12 @@ pub(super) unsafe fn from_f32<I: Isa>(v: [I::V; 4]) -> [I::V; 8] {
 /// # Safety
 /// As for the operations of [`Isa`].
 pub(in crate::kernels) trait AsInteger<I: Isa>: Source {
+    /// A block of 8 bits or fewer.
+    #[inline(always)]
+    unsafe fn bytes(src: *const u8, _: Ends) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe { I::load(src) }
+    }
     unsafe fn splat(x: u64) -> I::V;
     unsafe fn clamp(v: I::V, low: I::V, high: I::V) -> I::V;
     /// As lanes of twice the width. Of 64 bits: never called.

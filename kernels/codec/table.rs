@@ -2,12 +2,15 @@
 
 use super::Codec;
 use super::float::{
-    Finite, Fnuz, LongToF64, NearF32, Signed, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToNarrow, WideToF32,
+    CutBf16, Finite, Fnuz, LongToF64, NearF32, Signed, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToNarrow,
+    WideToF32,
 };
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
-use super::lookup::{Floats, Lookup, Mirrored, Nibble, Rows, Short, Truth, Whole, by_floats};
+use super::lookup::{
+    Codes, Floats, Found, Lookup, Mirrored, Nibble, Rows, Short, Truth, Whole, found, has_table,
+};
 use super::source::{
-    AsF32, AsF64, AsInteger, Bf16, F16, F32, F64, I8, I16, I32, I64, Source, U8, U16, U32, U64,
+    AsF32, AsF64, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Source, U8, U16, U32, U64,
 };
 use crate::dtype::{DType, Kind};
 use crate::kernels::drive::Core;
@@ -19,9 +22,11 @@ use crate::route::Route;
 /// The codec for the parts of a route, in native byte order.
 pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
     match route.from {
-        // To 8 bits or fewer a table is as good, and has all the options in it.
-        DType::U8 if route.to.bits() > 8 => from_integer::<I, U8>(route),
-        DType::I8 if route.to.bits() > 8 => from_integer::<I, I8>(route),
+        DType::U8 if route.to == DType::BF16 => run::<I, CutBf16<U8>>(),
+        DType::I8 if route.to == DType::BF16 => run::<I, CutBf16<I8>>(),
+        // To floats of 8 bits or fewer a table is as good.
+        DType::U8 if !has_table(route) => from_integer::<I, U8>(route),
+        DType::I8 if !has_table(route) => from_integer::<I, I8>(route),
         DType::U16 => from_integer::<I, U16>(route),
         DType::I16 => from_integer::<I, I16>(route),
         DType::U32 => from_integer::<I, U32>(route),
@@ -32,16 +37,24 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         DType::BF16 => from_float::<I, Bf16>(route),
         DType::F32 => from_float::<I, F32>(route),
         DType::F64 => from_f64::<I>(route),
-        DType::Bool => looked_up::<I, Truth, 8>(route),
-        // Of 8 bits or fewer, and everything that is no integer of 8.
-        from => match (from.bits(), route.src.memory_bits(), from.float_format()) {
-            (8, _, Some(format)) if format.has_neg_zero => looked_up::<I, Mirrored, 8>(route),
-            (8, ..) => looked_up::<I, Whole, 8>(route),
-            (6, 8, _) => looked_up::<I, Short, 8>(route),
-            (6, ..) => looked_up::<I, Short, 6>(route),
-            (_, 8, _) => looked_up::<I, Nibble, 8>(route),
-            (4, ..) => looked_up::<I, Nibble, 4>(route),
-            _ => looked_up::<I, Nibble, 2>(route),
+        DType::Bool => from_codes::<I, U8, Truth, 8>(route),
+        from => match (from.kind(), route.src.memory_bits()) {
+            (Kind::Float(_), _) if !has_table(route) => run::<I, ToBool<F8>>(),
+            (Kind::Float(format), 8) if format.bits() == 8 && format.has_neg_zero => {
+                from_small_float::<I, Mirrored, 8>(route)
+            }
+            (Kind::Float(format), 8) if format.bits() == 8 => from_small_float::<I, Whole, 8>(route),
+            (Kind::Float(format), 8) if format.bits() == 6 => from_small_float::<I, Short, 8>(route),
+            (Kind::Float(_), 8) => from_small_float::<I, Nibble, 8>(route),
+            (Kind::Float(_), 6) => from_small_float::<I, Short, 6>(route),
+            (Kind::Float(_), _) => from_small_float::<I, Nibble, 4>(route),
+            (Kind::Int(format), 8) if format.bits == 8 => looked_up::<I, Whole, 8>(route),
+            (Kind::Int(format), 8) if format.signed => from_codes::<I, I8, Nibble, 8>(route),
+            (Kind::Int(format), 4) if format.signed => from_codes::<I, I8, Nibble, 4>(route),
+            (Kind::Int(format), _) if format.signed => from_codes::<I, I8, Nibble, 2>(route),
+            (_, 8) => from_codes::<I, U8, Nibble, 8>(route),
+            (_, 4) => from_codes::<I, U8, Nibble, 4>(route),
+            _ => from_codes::<I, U8, Nibble, 2>(route),
         },
     }
 }
@@ -50,14 +63,29 @@ fn run<I: Isa, C: Codec<I>>() -> Core {
     vector::blocks::<I, C>
 }
 
-fn looked_up<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
-    if by_floats(route) {
-        return match route.to {
-            DType::F32 => run::<I, ToF32<Floats<R, SRC>>>(),
-            DType::F64 => run::<I, ToF64<Floats<R, SRC>>>(),
-            _ => to_wide_integer::<I, Floats<R, SRC>>(route),
-        };
+/// From fewer than 8 bits, or from bool.
+fn from_codes<I: Isa, S: AsInteger<I>, R: Rows, const SRC: usize>(route: &Route) -> Core {
+    match (found(route), route.to.bits()) {
+        (Found::Bytes, 16) => run::<I, Integers<Codes<S, R, SRC>, 16>>(),
+        (Found::Bytes, 32) => run::<I, Integers<Codes<S, R, SRC>, 32>>(),
+        (Found::Bytes, _) => run::<I, Integers<Codes<S, R, SRC>, 64>>(),
+        (Found::Bf16, 32) => run::<I, ToF32<Floats<R, SRC>>>(),
+        (Found::Bf16, _) => run::<I, ToF64<Floats<R, SRC>>>(),
+        (Found::Elements, _) => looked_up::<I, R, SRC>(route),
     }
+}
+
+/// From floats of 8 bits or fewer.
+fn from_small_float<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
+    match (found(route), route.to) {
+        (Found::Elements, _) => looked_up::<I, R, SRC>(route),
+        (_, DType::F32) => run::<I, ToF32<Floats<R, SRC>>>(),
+        (_, DType::F64) => run::<I, ToF64<Floats<R, SRC>>>(),
+        _ => to_wide_integer::<I, Floats<R, SRC>>(route),
+    }
+}
+
+fn looked_up<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
     match (route.to, route.dst.memory_bits()) {
         (_, 2) => run::<I, Lookup<R::Any, SRC, 2>>(),
         (_, 4) => run::<I, Lookup<R::Any, SRC, 4>>(),
@@ -65,9 +93,7 @@ fn looked_up<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
         (_, 8) => run::<I, Lookup<R::Any, SRC, 8>>(),
         // Only those have a sign in the top bit.
         (DType::F16 | DType::BF16, _) => run::<I, Lookup<R, SRC, 16>>(),
-        (_, 16) => run::<I, Lookup<R::Any, SRC, 16>>(),
-        (_, 32) => run::<I, Lookup<R::Any, SRC, 32>>(),
-        _ => run::<I, Lookup<R::Any, SRC, 64>>(),
+        _ => run::<I, Lookup<R::Any, SRC, 16>>(),
     }
 }
 
@@ -102,19 +128,22 @@ fn from_float<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
             16 => run::<I, ToShort<S, 16>>(),
             _ => to_wide_integer::<I, S>(route),
         },
+        (Kind::Int(format), _) if format.bits > 16 => to_wide_integer::<I, S>(route),
         (_, DType::F32) => to_f32::<I>(route),
         (_, DType::F64) => run::<I, ToF64<S>>(),
         _ => from_any_float::<I, S>(route),
     }
 }
 
-/// To integers of 32 or 64 bits, saturating.
+/// To integers of 32 or 64 bits.
 fn to_wide_integer<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
-    match route.to {
-        DType::I32 => run::<I, ToInt32<S, true>>(),
-        DType::U32 => run::<I, ToInt32<S, false>>(),
-        DType::I64 => run::<I, ToLong<S, 64, true>>(),
-        _ => run::<I, ToLong<S, 64, false>>(),
+    match (route.policy.overflow, route.to) {
+        (Overflow::Saturate, DType::I32) => run::<I, ToInt32<S, true>>(),
+        (Overflow::Saturate, DType::U32) => run::<I, ToInt32<S, false>>(),
+        (Overflow::Saturate, DType::I64) => run::<I, ToLong<S, 64, true>>(),
+        (Overflow::Saturate, _) => run::<I, ToLong<S, 64, false>>(),
+        (Overflow::Wrap, DType::I32 | DType::U32) => run::<I, ToWrapped<S, 32>>(),
+        (Overflow::Wrap, _) => run::<I, ToWrapped<S, 64>>(),
     }
 }
 
