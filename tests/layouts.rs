@@ -25,6 +25,9 @@ fn main() {
         suite.test(&format!("packings and lengths of {from}"), move |isa| packings(isa, from));
         suite.test(&format!("byte orders of {from}"), move |isa| byte_orders(isa, from));
     }
+    for from in [DType::U2, DType::I2, DType::U4, DType::I4, DType::F4E2M1] {
+        suite.test(&format!("many packed {from}"), move |isa| many_packed(isa, from));
+    }
     suite.test("bytes of bool", bytes_of_bool);
     suite.run().exit();
 }
@@ -93,6 +96,30 @@ fn packings(isa: Isa, from: DType) {
                     assert_eq!(cast(&caster, &src, n, dst.len()), dst, "{what}");
                     dirty_pads(&mut src, n, from.bits(), src_packing);
                     assert_eq!(cast(&caster, &src, n, dst.len()), dst, "{what}, dirty pads");
+                }
+            }
+        }
+    }
+}
+
+/// Packed to packed of so many that a kernel may take bytes for elements, in every mode.
+fn many_packed(isa: Isa, from: DType) {
+    const N: usize = 4_101;
+    let all = codes(from, N);
+    for to in DType::ALL.into_iter().filter(|to| to.is_packed()) {
+        for mode in bridge::every_mode(from, to) {
+            let expected: Vec<u128> =
+                all.iter().map(|&c| oracle::convert(type_of(from), type_of(to), c, &mode)).collect();
+            for (src_packing, pack_src) in PACKINGS {
+                for (dst_packing, pack_dst) in PACKINGS {
+                    let options = bridge::options(&mode).isa(isa);
+                    let options = options.src_packing(src_packing).dst_packing(dst_packing);
+                    let caster = Caster::new(from, to, &options).unwrap();
+                    let mut src = oracle::packing::pack(&all, from.bits(), pack_src);
+                    dirty_pads(&mut src, N, from.bits(), src_packing);
+                    let dst = oracle::packing::pack(&expected, to.bits(), pack_dst);
+                    let what = format!("{from} {src_packing:?} -> {to} {dst_packing:?}, {mode:?}");
+                    assert_eq!(cast(&caster, &src, N, dst.len()), dst, "{what}");
                 }
             }
         }

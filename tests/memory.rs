@@ -46,6 +46,11 @@ mod edges {
             (DType::F8E5M2, DType::F32),
             (DType::I64, DType::I32),
             (DType::F64, DType::F32),
+            // Packed: the elements in front of a line need not end with a byte.
+            (DType::F6E3M2, DType::F32),
+            (DType::F32, DType::F6E2M3),
+            (DType::U4, DType::U2),
+            (DType::I2, DType::U4),
         ] {
             suite.test(&format!("large buffers, {from} -> {to}"), move |isa| large_buffers(isa, from, to));
         }
@@ -294,15 +299,15 @@ mod edges {
     fn large_buffers(isa: Isa, from: DType, to: DType) {
         const PIECE: usize = 1000;
         let pair = Pair::new(isa, from, to, CastOptions::new());
-        let (a, b) = pair.sizes(1);
+        let (a, b) = pair.sizes(PIECE);
         // No whole number of pieces, registers or cache lines.
-        let n = past_the_caches() / (a + b) + 77;
+        let n = past_the_caches() / (a + b) * PIECE + 77;
         let (src_size, dst_size) = pair.sizes(n);
         let (src, mut dst) = (Guarded::source(src_size), Guarded::new(dst_size + 8));
         let src = &src.bytes()[src.len - src_size..];
         let mut expected = vec![0; dst_size];
-        for (src, dst) in src.chunks(PIECE * a).zip(expected.chunks_mut(PIECE * b)) {
-            pair.caster.cast(src, dst, src.len() / a).expect("sizes that fit");
+        for (i, (src, dst)) in src.chunks(a).zip(expected.chunks_mut(b)).enumerate() {
+            pair.caster.cast(src, dst, PIECE.min(n - i * PIECE)).expect("sizes that fit");
         }
         // The last one ends at the guard.
         for to in [0, 1, 2, 4, 8, dst.len - dst_size] {
