@@ -281,11 +281,13 @@ impl Isa for Avx2 {
         add_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_add_ps(ps(a), ps(b)));
         min_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_min_ps(ps(a), ps(b)));
         max_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_max_ps(ps(a), ps(b)));
+        number_f32(x: __m256i) -> __m256i = Self::and(x, bits_ps(_mm256_cmp_ps::<_CMP_ORD_Q>(ps(x), ps(x))));
         trunc_f32(a: __m256i) -> __m256i =
             bits_ps(_mm256_round_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(ps(a)));
         add_f64(a: __m256i, b: __m256i) -> __m256i = bits_pd(_mm256_add_pd(pd(a), pd(b)));
         min_f64(a: __m256i, b: __m256i) -> __m256i = bits_pd(_mm256_min_pd(pd(a), pd(b)));
         max_f64(a: __m256i, b: __m256i) -> __m256i = bits_pd(_mm256_max_pd(pd(a), pd(b)));
+        number_f64(x: __m256i) -> __m256i = Self::and(x, bits_pd(_mm256_cmp_pd::<_CMP_ORD_Q>(pd(x), pd(x))));
         trunc_f64(a: __m256i) -> __m256i =
             bits_pd(_mm256_round_pd::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(pd(a)));
         round_f64(a: __m256i) -> __m256i =
@@ -343,7 +345,7 @@ impl Isa for Avx2 {
         // Rounded first; then the halves, exactly: the upper by floor, the lower by what is left. Each is the low
         // half of the mantissa of a float with the ulp 1.
         f64_to_i64(a: __m256i) -> __m256i = {
-            let x = pd(Self::round_f64(a));
+            let x = _mm256_max_pd(pd(Self::round_f64(a)), _mm256_set1_pd(-9_223_372_036_854_775_808.0));
             let scaled = _mm256_mul_pd(x, _mm256_set1_pd(1.0 / 4_294_967_296.0));
             let high = _mm256_round_pd::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(scaled);
             let low = _mm256_fnmadd_pd(high, _mm256_set1_pd(4_294_967_296.0), x);

@@ -325,11 +325,15 @@ impl Isa for Avx512 {
         add_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_add_ps(ps(a), ps(b)));
         min_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_min_ps(ps(a), ps(b)));
         max_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_max_ps(ps(a), ps(b)));
+        number_f32(x: __m512i) -> __m512i =
+            _mm512_maskz_mov_epi32(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(ps(x), ps(x)), x);
         trunc_f32(a: __m512i) -> __m512i =
             bits_ps(_mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(ps(a)));
         add_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_add_pd(pd(a), pd(b)));
         min_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_min_pd(pd(a), pd(b)));
         max_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_max_pd(pd(a), pd(b)));
+        number_f64(x: __m512i) -> __m512i =
+            _mm512_maskz_mov_epi64(_mm512_cmp_pd_mask::<_CMP_ORD_Q>(pd(x), pd(x)), x);
         trunc_f64(a: __m512i) -> __m512i =
             bits_pd(_mm512_roundscale_pd::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(pd(a)));
         round_f64(a: __m512i) -> __m512i =

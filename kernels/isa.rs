@@ -128,11 +128,15 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// Neither operand is a NaN.
     unsafe fn min_f32(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_f32(a: Self::V, b: Self::V) -> Self::V;
+    /// `x`, but 0 where it is a NaN.
+    unsafe fn number_f32(x: Self::V) -> Self::V;
     unsafe fn trunc_f32(a: Self::V) -> Self::V;
     unsafe fn add_f64(a: Self::V, b: Self::V) -> Self::V;
     /// Neither operand is a NaN.
     unsafe fn min_f64(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_f64(a: Self::V, b: Self::V) -> Self::V;
+    /// `x`, but 0 where it is a NaN.
+    unsafe fn number_f64(x: Self::V) -> Self::V;
     unsafe fn trunc_f64(a: Self::V) -> Self::V;
     /// To an integer that stays a float.
     unsafe fn round_f64(a: Self::V) -> Self::V;
@@ -151,11 +155,11 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn u64_to_f32(a: [Self::V; 2]) -> Self::V;
     unsafe fn i64_to_f64(a: Self::V) -> Self::V;
     unsafe fn u64_to_f64(a: Self::V) -> Self::V;
-    /// −2^31 ≤ x < 2^31; what others give is not said.
+    /// Below −2^31 the minimum; what 2^31 or more give is not said.
     unsafe fn f32_to_i32(a: Self::V) -> Self::V;
     /// 0 ≤ x < 2^32; what others give is not said.
     unsafe fn f32_to_u32(a: Self::V) -> Self::V;
-    /// −2^63 ≤ x < 2^63; what others give is not said.
+    /// Below −2^63 the minimum; what 2^63 or more give is not said.
     unsafe fn f64_to_i64(a: Self::V) -> Self::V;
     /// 0 ≤ x < 2^64; what others give is not said.
     unsafe fn f64_to_u64(a: Self::V) -> Self::V;

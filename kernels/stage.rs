@@ -10,6 +10,7 @@ use core::ptr;
 use super::codec::Job;
 use super::drive::Core;
 use super::isa::Isa;
+use super::vector;
 use crate::layout::Packing;
 use crate::route::{Layout, Parts, Route};
 
@@ -48,7 +49,7 @@ fn tile(route: &Route) -> usize {
 
 /// Does a codec read and write these layouts as they are?
 pub(super) fn is_plain(route: &Route) -> bool {
-    matches!(route.parts, Parts::One | Parts::Two) && !route.src.swapped && !route.dst.swapped
+    matches!(route.parts, Parts::One | Parts::Two | Parts::Real) && !route.src.swapped && !route.dst.swapped
 }
 
 /// A cast of any layout. Without a core the codes are kept.
@@ -96,10 +97,14 @@ unsafe fn tiles<I: Isa>(
     let (raw_src, codes) = (raw_src.start(), codes.start());
     let (results, raw_dst) = (results.start(), raw_dst.start());
     let tile = tile(route);
+    // What is written last, and by registers, may go past the caches, from a line on.
+    let streams = route.parts == Parts::Extend && vector::streams(n, route.src.bits + 2 * route.dst.bits);
+    let ahead = vector::ahead(dst, route.src.memory_bits() as usize, 2 * route.dst.bits as usize);
+    let streams = streams && dst.wrapping_add(size(&route.dst, ahead)).addr().is_multiple_of(vector::LINE);
     let mut first = 0;
     // Not `step_by`: that panics for 0, and the compiler does not see that a tile is more.
     while first < n {
-        let len = tile.min(n - first);
+        let len = if streams && first < ahead { ahead } else { tile.min(n - first) };
         let padded = len.next_multiple_of(BLOCK);
         // SAFETY: `first` is a multiple of 8, so a tile starts at a byte. What is moved by whole registers goes
         // through buffers that have them: the bytes of a shorter tile are copied and the rest is zero, and only its
@@ -118,14 +123,18 @@ unsafe fn tiles<I: Isa>(
                 results_of(route, job, core, from, d, len);
             } else if padded == len {
                 results_of(route, job, core, from, results, len);
-                shape_destination::<I>(route, results, d, len);
+                shape_destination::<I>(route, results, d, len, streams);
             } else {
                 results_of(route, job, core, from, results, padded);
-                shape_destination::<I>(route, results, raw_dst, padded);
+                shape_destination::<I>(route, results, raw_dst, padded, false);
                 ptr::copy_nonoverlapping(raw_dst, d, size(&route.dst, len));
             }
         }
         first += len;
+    }
+    if streams {
+        // SAFETY: the features are enabled.
+        unsafe { I::fence() };
     }
 }
 
@@ -159,16 +168,6 @@ unsafe fn plain_source<I: Isa>(route: &Route, src: *const u8, codes: *mut u8, n:
             swap::<I>(layout.bits, from, codes, size(layout, n));
             from = codes;
         }
-        if route.parts == Parts::Real {
-            // In place: what is written was read before.
-            let bytes = size(layout, n) / 2;
-            for at in (0..bytes).step_by(I::BYTES) {
-                let pair = [I::load(from.add(2 * at)), I::load(from.add(2 * at + I::BYTES))];
-                let parts = if layout.bits == 32 { I::low64(pair) } else { I::even64(pair) };
-                I::store(codes.add(at), parts);
-            }
-            from = codes;
-        }
         from
     }
 }
@@ -176,9 +175,10 @@ unsafe fn plain_source<I: Isa>(route: &Route, src: *const u8, codes: *mut u8, n:
 /// Brings the results of `n` elements, a multiple of 64, to the layout of the destination.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]. The results are there, and `n` elements are writable.
+/// As for the operations of [`Isa`]. The results are there, and `n` elements are writable; at a line, if they are
+/// to be streamed.
 #[inline(always)]
-unsafe fn shape_destination<I: Isa>(route: &Route, results: *mut u8, dst: *mut u8, n: usize) {
+unsafe fn shape_destination<I: Isa>(route: &Route, results: *mut u8, dst: *mut u8, n: usize, streams: bool) {
     let layout = &route.dst;
     // SAFETY: the caller's promise.
     unsafe {
@@ -200,8 +200,14 @@ unsafe fn shape_destination<I: Isa>(route: &Route, results: *mut u8, dst: *mut u
                 for at in (0..bytes).step_by(I::BYTES) {
                     let real = I::load(results.add(at));
                     let [a, b] = if layout.bits == 32 { I::zip32(real, zero) } else { I::zip64(real, zero) };
-                    I::store(dst.add(2 * at), a);
-                    I::store(dst.add(2 * at + I::BYTES), b);
+                    let (a_to, b_to) = (dst.add(2 * at), dst.add(2 * at + I::BYTES));
+                    if streams {
+                        I::stream(a_to, a);
+                        I::stream(b_to, b);
+                    } else {
+                        I::store(a_to, a);
+                        I::store(b_to, b);
+                    }
                 }
             }
             _ => swap::<I>(layout.bits, results, dst, size(layout, n)),

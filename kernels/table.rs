@@ -2,6 +2,8 @@
 
 use super::drive::{self, Kernel, Plan};
 use crate::isa::Isa;
+#[cfg(isa = "vector")]
+use crate::route::Parts;
 use crate::route::{Route, Work};
 
 /// What `isa` runs for `route`. `isa` must be one of [`Isa::available`].
@@ -35,8 +37,9 @@ fn other(route: Route, kernel: Kernel) -> Plan {
 fn vector<I: super::isa::Isa>(route: Route) -> Plan {
     use super::{codec, stage, vector};
     let kernel = if stage::is_plain(&route) { vector::plain::<I> } else { vector::shaped::<I> };
-    // The codes of wide elements are kept by moving bytes; those of narrow ones by a table that changes none.
-    let converts = route.work == Work::Convert || route.src.bits < 8;
+    // Codes are kept by moving bytes; but narrow ones by a table that changes none, and those of a real part by
+    // the codec that takes it out.
+    let converts = route.work == Work::Convert || route.src.bits < 8 || route.parts == Parts::Real;
     let core = converts.then(|| codec::table::core::<I>(&route));
     let groups = codec::group::core::<I>(&route);
     Plan { route, kernel, core, groups, table: codec::lookup::default_table(&route) }

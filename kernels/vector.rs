@@ -10,7 +10,7 @@ use super::environment::{self, Environment};
 use super::isa::Isa;
 use super::stage;
 use crate::layout::Packing;
-use crate::route::{Layout, Route};
+use crate::route::{Layout, Parts, Route};
 
 /// Every block of a codec, and the tail as a block of a buffer.
 ///
@@ -35,13 +35,15 @@ pub(super) unsafe fn blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst:
     unsafe { I::run(AllBlocks::<I, C>(job, src, dst, n, PhantomData)) }
 }
 
-/// A block of the widest elements of the widest registers.
+/// Bytes of a block of the widest elements in the widest registers.
+const BLOCK: usize = 64 * 16;
+
 #[repr(C, align(64))]
-struct Block([MaybeUninit<u8>; 64 * 8]);
+struct Block([MaybeUninit<u8>; BLOCK]);
 
 impl Block {
     const fn new() -> Self {
-        Self([MaybeUninit::uninit(); 64 * 8])
+        Self([MaybeUninit::uninit(); BLOCK])
     }
 
     fn start(&mut self) -> *mut u8 {
@@ -50,7 +52,7 @@ impl Block {
 }
 
 /// A cache line: what the destination is aligned to.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 /// Bytes of destination from which on aligning it pays: of less, the partial block costs more than it saves.
 const ALIGNS_FROM: usize = 2 << 10;
 
@@ -64,7 +66,7 @@ const fn bytes(n: usize, bits: usize) -> usize {
 /// Elements of `to` bits from `dst` to the next line: 0 if an element lies across it, or if packed ones would
 /// not end with a byte on both sides.
 #[inline(always)]
-fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
+pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
     let bits = 8 * (dst.addr().wrapping_neg() % LINE);
     let unit = if from < 8 || to < 8 { 8 } else { 1 };
     if bits.is_multiple_of(unit * to) { bits / to } else { 0 }
@@ -118,6 +120,7 @@ unsafe fn partial_block<I: Isa, C: Codec<I>>(
     dst: *mut u8,
     n: usize,
 ) {
+    const { assert!(C::SRC.div_ceil(8) * I::BYTES <= BLOCK && C::DST.div_ceil(8) * I::BYTES <= BLOCK) };
     let (mut room_src, mut room_dst) = (Block::new(), Block::new());
     let (s, d) = (room_src.start(), room_dst.start());
     let (used, made) = (bytes(n, C::SRC), bytes(n, C::DST));
@@ -141,10 +144,15 @@ unsafe fn partial_block<I: Isa, C: Codec<I>>(
     }
 }
 
-/// Elements that are made in L1 before they are streamed to memory.
-const CHUNK: usize = 1024;
+/// Bytes that are made in L1 before they are streamed to memory.
+const CHUNK: usize = 4096;
 
-/// A core whose results go past the caches, by stores that do not read a line first. `n` is a chunk or more.
+/// Elements of `bits` bits in a chunk: of any width they end with a line.
+const fn chunk(bits: usize) -> usize {
+    8 * CHUNK / bits / 512 * 512
+}
+
+/// A core whose results go past the caches, by stores that do not read a line first. There is a chunk at least.
 ///
 /// # Safety
 /// As for every `Core`, whose elements have so many bits in memory.
@@ -166,11 +174,12 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
     }
 
     #[repr(C, align(64))]
-    struct Lines([MaybeUninit<u8>; LINE + CHUNK * 8]);
-    let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK * 8]);
+    struct Lines([MaybeUninit<u8>; LINE + CHUNK]);
+    let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK]);
     let lines = lines.0.as_mut_ptr().cast::<u8>();
     let [from, to] = bits;
-    let chunk = bytes(CHUNK, to);
+    let elements = chunk(to);
+    let chunk = bytes(elements, to);
     let mut first = ahead(dst, from, to);
     // Where elements do not end with a line, results are made as far behind one as the destination is, so that
     // lines of the buffer are lines of the destination. The last bytes wait for the next chunk.
@@ -181,8 +190,8 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
         core(job, src, dst, first);
         let mut line = dst.add(bytes(first, to)).wrapping_sub(behind);
         let mut begun = if behind == 0 { 0 } else { LINE };
-        while n - first >= CHUNK {
-            core(job, src.add(bytes(first, from)), lines.add(behind), CHUNK);
+        while n - first >= elements {
+            core(job, src.add(bytes(first, from)), lines.add(behind), elements);
             ptr::copy_nonoverlapping(
                 lines.add(behind),
                 line.wrapping_add(behind),
@@ -191,7 +200,7 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
             I::run(Stream::<I>(lines.add(begun), line.wrapping_add(begun), chunk - begun, PhantomData));
             ptr::copy_nonoverlapping(lines.add(chunk), lines, behind);
             line = line.wrapping_add(chunk);
-            first += CHUNK;
+            first += elements;
             begun = 0;
         }
         I::run(Fence::<I>(PhantomData));
@@ -219,9 +228,15 @@ impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
 /// As for every `Kernel`.
 pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
-    // Elements are their parts, one after the other.
-    let units = n * route.src.parts;
-    let bits = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
+    let mut bits = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
+    let mut units = n;
+    match route.parts {
+        // Elements are their parts, one after the other.
+        Parts::Two => units = 2 * n,
+        // Of every second part nothing becomes anything.
+        Parts::Real => bits[0] *= 2,
+        _ => {}
+    }
     // SAFETY: the caller's promise; the table chose the cores for this route and a machine that has its
     // instruction set. A multiple of 8 elements ends with a byte on both sides.
     unsafe {
@@ -253,9 +268,16 @@ const GROUPS_FROM: usize = 4096;
 /// As for every `Core`.
 unsafe fn run<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const u8, dst: *mut u8, n: usize) {
     // Without overflow: 8 elements are as many bytes as one has bits.
-    let streams = n >= 2 * CHUNK && n / 8 * (bits[0] + bits[1]) >= environment::streaming_threshold();
+    let streams =
+        n >= 2 * chunk(bits[1]) && n / 8 * (bits[0] + bits[1]) >= environment::streaming_threshold();
     // SAFETY: the caller's promise.
     unsafe { if streams { streamed::<I>(core, job, bits, src, dst, n) } else { core(job, src, dst, n) } }
+}
+
+/// Are `n` elements of so many bits on both sides together more than the caches keep?
+pub(super) fn streams(n: usize, bits: u32) -> bool {
+    // Without overflow: 8 elements are as many bytes as one has bits.
+    n / 8 * bits as usize >= environment::streaming_threshold()
 }
 
 /// A vector kernel for elements of any layout.

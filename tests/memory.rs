@@ -46,6 +46,10 @@ mod edges {
             (DType::F8E5M2, DType::F32),
             (DType::I64, DType::I32),
             (DType::F64, DType::F32),
+            (DType::I16, DType::C64),
+            (DType::F64, DType::C128),
+            (DType::U4, DType::C64),
+            (DType::C128, DType::F32),
             // Packed: the elements in front of a line need not end with a byte.
             (DType::F6E3M2, DType::F32),
             (DType::F32, DType::F6E2M3),

@@ -412,6 +412,7 @@ near_f32! {
             I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), x[K])
         })
     };
+    Re32(src, ends) = <Self as AsF32<I>>::f32(src, ends);
     I8(src, ends) = <Self as AsF32<I>>::f32(src, ends);
     U8(src, ends) = <Self as AsF32<I>>::f32(src, ends);
     I16(src, ends) = <Self as AsF32<I>>::f32(src, ends);

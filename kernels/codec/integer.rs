@@ -13,8 +13,6 @@ use crate::options::{Overflow, Rounding};
 
 const SIGN: u32 = 1 << 31;
 const SIGN64: u64 = 1 << 63;
-const INF: u32 = 0x7F80_0000;
-const INF64: u64 = 0x7FF0 << 48;
 
 /// The format of an integer; of another dtype, which no codec here is for, any.
 #[inline(always)]
@@ -96,8 +94,7 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
 unsafe fn number32<I: Isa>(x: I::V, half: I::V, away: bool) -> I::V {
     // SAFETY: the caller's promise.
     unsafe {
-        let nan = I::gt32(I::and(x, I::splat32(!SIGN)), I::splat32(INF));
-        let x = I::select32(nan, I::splat32(0), x);
+        let x = I::number_f32(x);
         if away { I::trunc_f32(I::add_f32(x, I::or(half, I::and(x, I::splat32(SIGN))))) } else { x }
     }
 }
@@ -106,8 +103,7 @@ unsafe fn number32<I: Isa>(x: I::V, half: I::V, away: bool) -> I::V {
 unsafe fn number64<I: Isa>(x: I::V, half: I::V, away: bool) -> I::V {
     // SAFETY: the caller's promise.
     unsafe {
-        let nan = I::gt64(I::and(x, I::splat64(!SIGN64)), I::splat64(INF64));
-        let x = I::select64(nan, I::splat64(0), x);
+        let x = I::number_f64(x);
         if away { I::trunc_f64(I::add_f64(x, I::or(half, I::and(x, I::splat64(SIGN64))))) } else { x }
     }
 }
@@ -146,8 +142,7 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
             let x = registers!(4, K => {
                 let x = number32::<I>(x[K], k.half, k.away);
                 let beyond = I::gt32(x, k.high);
-                let x = I::max_f32(x, k.low);
-                let integer = if SIGNED { I::f32_to_i32(x) } else { I::f32_to_u32(x) };
+                let integer = if SIGNED { I::f32_to_i32(x) } else { I::f32_to_u32(I::max_f32(x, k.low)) };
                 I::select32(beyond, k.mask, integer)
             });
             store32::<I, 32>(x, k.mask, ends, dst);
@@ -206,8 +201,7 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
                     I::f64_to_i64(I::min_f64(I::max_f64(x, k.low), k.high))
                 } else {
                     let beyond = I::gt64(x, k.beyond);
-                    let x = I::max_f64(x, k.low);
-                    let integer = if SIGNED { I::f64_to_i64(x) } else { I::f64_to_u64(x) };
+                    let integer = if SIGNED { I::f64_to_i64(x) } else { I::f64_to_u64(I::max_f64(x, k.low)) };
                     I::select64(beyond, k.most, integer)
                 }
             });
@@ -267,7 +261,7 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize> Codec<I> for ToWrapped<S, BITS> {
     }
 }
 
-/// Integers to integers: clamped to what both hold, or not, and then the low bits or the extension.
+/// Integers, and what a table makes integers, to integers: clamped to what both hold, or not, and then the low bits or the extension.
 pub(in crate::kernels) struct Integers<S, const BITS: usize>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
@@ -284,9 +278,14 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> Range<I::V> {
-        let (from, to) = (format_of(job.from), format_of(job.to));
+        let to = format_of(job.to);
+        // What is no integer has become one, of the sign of `S`, that needs no limits.
+        let from = match job.from.kind() {
+            Kind::Int(format) => format,
+            _ => IntFormat { bits: 8, signed: S::SIGNED },
+        };
         let (mut low, mut high) = (from.min(), from.max());
-        if job.policy.overflow == Overflow::Saturate {
+        if job.policy.overflow == Overflow::Saturate && matches!(job.from.kind(), Kind::Int(_)) {
             (low, high) = (low.max(to.min()), high.min(to.max()));
         }
         // SAFETY: the caller's promise.
@@ -302,7 +301,7 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
                 store_codes::<I, BITS>(I::and(v, k.mask), ends, dst);
             } else if S::BITS <= 16 {
                 let v = if S::BITS <= 8 {
-                    S::widen(S::clamp(S::bytes(src, ends), k.low, k.high))
+                    S::words(src, ends, k.low, k.high)
                 } else {
                     registers!(2, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high))
                 };

@@ -18,7 +18,7 @@ use super::source::{AsF32, AsF64, AsInteger, Source, from_f32};
 use super::{Codec, Ends, Job, load_codes, registers, store_codes};
 use crate::dtype::{DType, Kind};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
-use crate::options::{CastOptions, Policy};
+use crate::options::{CastOptions, Overflow, Policy};
 use crate::route::Route;
 
 /// 256 bytes of elements, and 256 of differences: each row of 16 xor the one before, for instruction sets that
@@ -45,26 +45,47 @@ pub(in crate::kernels) enum Found {
     Elements,
     /// Bfloat16, in which every source of 8 bits or fewer is exact.
     Bf16,
-    /// Integers of 8 bits, to be widened.
+    /// Integers of 8 or 16 bits, in which every element is exact, to be widened.
     Bytes,
+    Words,
 }
 
 pub(in crate::kernels) fn found(route: &Route) -> Found {
     match (route.from.kind(), route.to.kind()) {
-        (Kind::Float(_), Kind::Int(to)) if to.bits > 16 => Found::Bf16,
+        (Kind::Float(from), Kind::Int(to)) if to.bits > 16 => {
+            // No number is rounded to more than the power of two after the max.
+            match (from.max_code() >> from.mantissa_bits) as i32 - from.bias + 1 {
+                _ if from.has_inf => Found::Bf16,
+                ..=6 => Found::Bytes,
+                7..=14 => Found::Words,
+                _ => Found::Bf16,
+            }
+        }
         (Kind::Bool | Kind::Int(_), Kind::Int(to)) if to.bits > 8 => Found::Bytes,
         _ if matches!(route.to, DType::F32 | DType::F64) => Found::Bf16,
         _ => Found::Elements,
     }
 }
 
+/// Are the integers that a table gives to be widened as signed ones?
+pub(in crate::kernels) fn widens_signed(route: &Route) -> bool {
+    match (route.from.kind(), route.to.kind()) {
+        (Kind::Int(from), _) => from.signed,
+        // What is negative saturates in the table, or wraps when it is widened.
+        (Kind::Float(_), Kind::Int(to)) => to.signed || route.policy.overflow == Overflow::Wrap,
+        _ => false,
+    }
+}
+
 /// The dtype of what the table of a route gives.
 fn looked_up(route: &Route) -> DType {
-    match (found(route), route.from.kind()) {
+    match (found(route), widens_signed(route)) {
         (Found::Elements, _) => route.to,
         (Found::Bf16, _) => DType::BF16,
-        (Found::Bytes, Kind::Int(from)) if from.signed => DType::I8,
-        (Found::Bytes, _) => DType::U8,
+        (Found::Bytes, true) => DType::I8,
+        (Found::Bytes, false) => DType::U8,
+        (Found::Words, true) => DType::I16,
+        (Found::Words, false) => DType::U16,
     }
 }
 
@@ -117,7 +138,11 @@ pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> 
             table
         })
     }
-    let exact = found(route) != Found::Elements || route.from == route.to;
+    let exact = match found(route) {
+        Found::Elements => route.from == route.to,
+        Found::Bf16 => true,
+        Found::Bytes | Found::Words => route.from.float_format().is_none(),
+    };
     if !has_table(route) || !exact && route.policy != CastOptions::new().policy(route.from, route.to) {
         return None;
     }
@@ -251,7 +276,7 @@ unsafe fn words<I: Isa, R: Rows>(table: *const u8, index: I::V) -> [I::V; 2] {
     unsafe { I::zip8(R::plane::<I>(table, false, index), R::plane::<I>(table.add(PLANE), true, index)) }
 }
 
-/// Integers of `BITS` bits in memory, fewer than 8, and bool: each by the byte that it is as an integer of 8.
+/// Codes of `BITS` bits in memory as integers: each by the `S`, of 8 or 16 bits, that it is.
 pub(in crate::kernels) struct Codes<S, R, const BITS: usize>(PhantomData<(S, R)>);
 
 impl<S, R, const BITS: usize> Source for Codes<S, R, BITS> {
@@ -259,6 +284,20 @@ impl<S, R, const BITS: usize> Source for Codes<S, R, BITS> {
 }
 
 impl<I: Isa, S: AsInteger<I>, R: Rows, const BITS: usize> AsInteger<I> for Codes<S, R, BITS> {
+    const SIGNED: bool = S::SIGNED;
+
+    #[inline(always)]
+    unsafe fn words(src: *const u8, ends: Ends, low: I::V, high: I::V) -> [I::V; 2] {
+        // SAFETY: the caller's promise, and its table has two planes if `S` has.
+        unsafe {
+            if S::BITS == 16 {
+                words::<I, R>(ends.table, load_codes::<I, BITS>(src, ends))
+            } else {
+                Self::widen(Self::clamp(Self::bytes(src, ends), low, high))
+            }
+        }
+    }
+
     #[inline(always)]
     unsafe fn bytes(src: *const u8, ends: Ends) -> I::V {
         // SAFETY: the caller's promise, and its table has a plane.

@@ -33,9 +33,10 @@ macro_rules! sources {
         }
     )*};
 }
-sources!(F8: 8, F16: 16, Bf16: 16, F32: 32, F64: 64, I8: 8, U8: 8, I16: 16, U16: 16, I32: 32, U32: 32, I64: 64, U64: 64);
+// `Re32` and `Re64` are the real parts of complex elements.
+sources!(F8: 8, Re32: 64, Re64: 128, F16: 16, Bf16: 16, F32: 32, F64: 64, I8: 8, U8: 8, I16: 16, U16: 16, I32: 32, U32: 32, I64: 64, U64: 64);
 
-/// The elements as they are, `N` registers of them.
+/// The elements as they are.
 ///
 /// # Safety
 /// As for the operations of [`Isa`].
@@ -93,6 +94,7 @@ as_f32! {
         registers!(4, K => I::shl32::<16>(v[K]))
     };
     F32(src, _ends) = load4::<I>(src);
+    Re32(src, _ends) = { let v = load8::<I>(src); registers!(4, K => I::low64([v[2 * K], v[2 * K + 1]])) };
     I8(src, _ends) = {
         let v = I::sext8(I::load(src));
         let v = widened!(v => I::sext16(v));
@@ -124,6 +126,7 @@ as_f32! {
     };
     U32(src, _ends) = { let v = load4::<I>(src); registers!(4, K => I::u32_to_f32(odd32::<I>(v[K], v[K]))) };
     F64(src, _ends) = odd_f32::<I>(load8::<I>(src));
+    Re64(src, ends) = odd_f32::<I>(<Self as AsF64<I>>::f64(src, ends));
     I64(src, ends) = odd_f32::<I>(<I64 as AsF64<I>>::f64(src, ends));
     U64(src, ends) = odd_f32::<I>(<U64 as AsF64<I>>::f64(src, ends));
 }
@@ -214,7 +217,11 @@ as_f64! {
         let v = registers!(4, K => I::u32_to_f64(v[K]));
         registers!(8, K => v[K / 2][K % 2])
     };
+    Re32(src, ends) = from_f32::<I>(<Self as AsF32<I>>::f32(src, ends));
     F64(src, _ends) = load8::<I>(src);
+    Re64(src, _ends) = registers!(8, K => I::even64([
+        I::load(src.add(2 * K * I::BYTES)), I::load(src.add((2 * K + 1) * I::BYTES)),
+    ]));
     // 53 bits are left at most, which is exact, and 38 at least.
     I64(src, _ends) = {
         let v = load8::<I>(src);
@@ -242,12 +249,22 @@ pub(super) unsafe fn from_f32<I: Isa>(v: [I::V; 4]) -> [I::V; 8] {
 /// # Safety
 /// As for the operations of [`Isa`].
 pub(in crate::kernels) trait AsInteger<I: Isa>: Source {
+    const SIGNED: bool;
+
     /// A block of 8 bits or fewer.
     #[inline(always)]
     unsafe fn bytes(src: *const u8, _: Ends) -> I::V {
         // SAFETY: the caller's promise.
         unsafe { I::load(src) }
     }
+
+    /// The same, clamped and then widened.
+    #[inline(always)]
+    unsafe fn words(src: *const u8, ends: Ends, low: I::V, high: I::V) -> [I::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { Self::widen(Self::clamp(Self::bytes(src, ends), low, high)) }
+    }
+
     unsafe fn splat(x: u64) -> I::V;
     unsafe fn clamp(v: I::V, low: I::V, high: I::V) -> I::V;
     /// As lanes of twice the width. Of 64 bits: never called.
@@ -258,8 +275,10 @@ pub(in crate::kernels) trait AsInteger<I: Isa>: Source {
 }
 
 macro_rules! as_integer {
-    ($($source:ident: $splat:ident as $lane:ty, $min:ident, $max:ident, $widen:ident, $widen16:ident, $widen32:ident;)*) => {$(
+    ($($source:ident($signed:literal): $splat:ident as $lane:ty, $min:ident, $max:ident, $widen:ident, $widen16:ident, $widen32:ident;)*) => {$(
         impl<I: Isa> AsInteger<I> for $source {
+            const SIGNED: bool = $signed;
+
             #[inline(always)]
             unsafe fn splat(x: u64) -> I::V {
                 // SAFETY: the caller's promise.
@@ -290,12 +309,12 @@ macro_rules! as_integer {
 }
 
 as_integer! {
-    I8: splat8 as u8, min_s8, max_s8, sext8, sext16, sext32;
-    U8: splat8 as u8, min_u8, max_u8, zext8, zext16, zext32;
-    I16: splat16 as u16, min_s16, max_s16, sext16, sext16, sext32;
-    U16: splat16 as u16, min_u16, max_u16, zext16, zext16, zext32;
-    I32: splat32 as u32, min_s32, max_s32, sext32, sext16, sext32;
-    U32: splat32 as u32, min_u32, max_u32, zext32, zext16, zext32;
-    I64: splat64 as u64, min_s64, max_s64, sext32, sext16, sext32;
-    U64: splat64 as u64, min_u64, max_u64, zext32, zext16, zext32;
+    I8(true): splat8 as u8, min_s8, max_s8, sext8, sext16, sext32;
+    U8(false): splat8 as u8, min_u8, max_u8, zext8, zext16, zext32;
+    I16(true): splat16 as u16, min_s16, max_s16, sext16, sext16, sext32;
+    U16(false): splat16 as u16, min_u16, max_u16, zext16, zext16, zext32;
+    I32(true): splat32 as u32, min_s32, max_s32, sext32, sext16, sext32;
+    U32(false): splat32 as u32, min_u32, max_u32, zext32, zext16, zext32;
+    I64(true): splat64 as u64, min_s64, max_s64, sext32, sext16, sext32;
+    U64(false): splat64 as u64, min_u64, max_u64, zext32, zext16, zext32;
 }

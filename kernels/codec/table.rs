@@ -8,20 +8,27 @@ use super::float::{
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
 use super::lookup::{
     Codes, Floats, Found, Lookup, Mirrored, Nibble, Rows, Short, Truth, Whole, found, has_table,
+    widens_signed,
 };
 use super::source::{
-    AsF32, AsF64, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Source, U8, U16, U32, U64,
+    AsF32, AsF64, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, Source, U8, U16, U32,
+    U64,
 };
 use crate::dtype::{DType, Kind};
 use crate::kernels::drive::Core;
 use crate::kernels::isa::Isa;
 use crate::kernels::vector;
 use crate::options::{Overflow, Rounding};
-use crate::route::Route;
+use crate::route::{Parts, Route};
 
 /// The codec for the parts of a route, in native byte order.
 pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
+    if route.to == DType::Bool && !has_table(route) {
+        return to_bool::<I>(route.from);
+    }
     match route.from {
+        DType::F32 if route.parts == Parts::Real => from_float::<I, Re32>(route),
+        DType::F64 if route.parts == Parts::Real => from_f64::<I, Re64>(route),
         DType::U8 if route.to == DType::BF16 => run::<I, CutBf16<U8>>(),
         DType::I8 if route.to == DType::BF16 => run::<I, CutBf16<I8>>(),
         // To floats of 8 bits or fewer a table is as good.
@@ -36,10 +43,9 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         DType::F16 => from_float::<I, F16>(route),
         DType::BF16 => from_float::<I, Bf16>(route),
         DType::F32 => from_float::<I, F32>(route),
-        DType::F64 => from_f64::<I>(route),
+        DType::F64 => from_f64::<I, F64>(route),
         DType::Bool => from_codes::<I, U8, Truth, 8>(route),
         from => match (from.kind(), route.src.memory_bits()) {
-            (Kind::Float(_), _) if !has_table(route) => run::<I, ToBool<F8>>(),
             (Kind::Float(format), 8) if format.bits() == 8 && format.has_neg_zero => {
                 from_small_float::<I, Mirrored, 8>(route)
             }
@@ -59,29 +65,47 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
     }
 }
 
+fn to_bool<I: Isa>(from: DType) -> Core {
+    match from.bits() {
+        8 => run::<I, ToBool<F8>>(),
+        16 => run::<I, ToBool<F16>>(),
+        32 => run::<I, ToBool<F32>>(),
+        _ => run::<I, ToBool<F64>>(),
+    }
+}
+
 fn run<I: Isa, C: Codec<I>>() -> Core {
     vector::blocks::<I, C>
 }
 
-/// From fewer than 8 bits, or from bool.
+/// From integers of fewer than 8 bits, `S` when widened, or from bool.
 fn from_codes<I: Isa, S: AsInteger<I>, R: Rows, const SRC: usize>(route: &Route) -> Core {
     match (found(route), route.to.bits()) {
-        (Found::Bytes, 16) => run::<I, Integers<Codes<S, R, SRC>, 16>>(),
-        (Found::Bytes, 32) => run::<I, Integers<Codes<S, R, SRC>, 32>>(),
-        (Found::Bytes, _) => run::<I, Integers<Codes<S, R, SRC>, 64>>(),
+        (Found::Elements, _) => looked_up::<I, R, SRC>(route),
         (Found::Bf16, 32) => run::<I, ToF32<Floats<R, SRC>>>(),
         (Found::Bf16, _) => run::<I, ToF64<Floats<R, SRC>>>(),
-        (Found::Elements, _) => looked_up::<I, R, SRC>(route),
+        (_, 16) => run::<I, Integers<Codes<S, R, SRC>, 16>>(),
+        (_, 32) => run::<I, Integers<Codes<S, R, SRC>, 32>>(),
+        _ => run::<I, Integers<Codes<S, R, SRC>, 64>>(),
     }
 }
 
 /// From floats of 8 bits or fewer.
 fn from_small_float<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
-    match (found(route), route.to) {
+    fn widened<I: Isa, S: AsInteger<I>>(route: &Route) -> Core {
+        if route.to.bits() == 32 { run::<I, Integers<S, 32>>() } else { run::<I, Integers<S, 64>>() }
+    }
+    match (found(route), widens_signed(route)) {
         (Found::Elements, _) => looked_up::<I, R, SRC>(route),
-        (_, DType::F32) => run::<I, ToF32<Floats<R, SRC>>>(),
-        (_, DType::F64) => run::<I, ToF64<Floats<R, SRC>>>(),
-        _ => to_wide_integer::<I, Floats<R, SRC>>(route),
+        (Found::Bytes, true) => widened::<I, Codes<I8, R::Any, SRC>>(route),
+        (Found::Bytes, false) => widened::<I, Codes<U8, R::Any, SRC>>(route),
+        (Found::Words, true) => widened::<I, Codes<I16, R::Any, SRC>>(route),
+        (Found::Words, false) => widened::<I, Codes<U16, R::Any, SRC>>(route),
+        (Found::Bf16, _) => match route.to {
+            DType::F32 => run::<I, ToF32<Floats<R, SRC>>>(),
+            DType::F64 => run::<I, ToF64<Floats<R, SRC>>>(),
+            _ => to_wide_integer::<I, Floats<R, SRC>>(route),
+        },
     }
 }
 
@@ -99,7 +123,6 @@ fn looked_up<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
 
 fn from_integer<I: Isa, S: AsInteger<I> + AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match (route.to.kind(), route.to) {
-        (Kind::Bool, _) => run::<I, ToBool<S>>(),
         (Kind::Int(_), _) => match route.dst.memory_bits() {
             2 => run::<I, Integers<S, 2>>(),
             4 => run::<I, Integers<S, 4>>(),
@@ -129,6 +152,7 @@ fn from_float<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
             _ => to_wide_integer::<I, S>(route),
         },
         (Kind::Int(format), _) if format.bits > 16 => to_wide_integer::<I, S>(route),
+        (_, DType::F32) if route.parts == Parts::Real => run::<I, ToF32<Re32>>(),
         (_, DType::F32) => to_f32::<I>(route),
         (_, DType::F64) => run::<I, ToF64<S>>(),
         _ => from_any_float::<I, S>(route),
@@ -147,27 +171,28 @@ fn to_wide_integer<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     }
 }
 
-fn from_f64<I: Isa>(route: &Route) -> Core {
+/// Sources that are an f64.
+fn from_f64<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match (route.to.kind(), route.to) {
         (Kind::Int(format), _) if route.policy.overflow == Overflow::Saturate => {
             match (route.dst.memory_bits(), format.signed) {
-                (2, _) => run::<I, ToLong<F64, 2, true>>(),
-                (4, _) => run::<I, ToLong<F64, 4, true>>(),
-                (8, _) => run::<I, ToLong<F64, 8, true>>(),
-                (16, _) => run::<I, ToLong<F64, 16, true>>(),
-                (32, _) => run::<I, ToLong<F64, 32, true>>(),
-                (_, true) => run::<I, ToLong<F64, 64, true>>(),
-                (_, false) => run::<I, ToLong<F64, 64, false>>(),
+                (2, _) => run::<I, ToLong<S, 2, true>>(),
+                (4, _) => run::<I, ToLong<S, 4, true>>(),
+                (8, _) => run::<I, ToLong<S, 8, true>>(),
+                (16, _) => run::<I, ToLong<S, 16, true>>(),
+                (32, _) => run::<I, ToLong<S, 32, true>>(),
+                (_, true) => run::<I, ToLong<S, 64, true>>(),
+                (_, false) => run::<I, ToLong<S, 64, false>>(),
             }
         }
-        (_, DType::F32) => to_f32::<I>(route),
-        _ => from_any_float::<I, F64>(route),
+        (_, DType::F32) => run::<I, WideToF32<S>>(),
+        (_, DType::F64) => run::<I, ToF64<S>>(),
+        _ => from_any_float::<I, S>(route),
     }
 }
 
 fn from_any_float<I: Isa, S: Source + AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match route.to.kind() {
-        Kind::Bool => run::<I, ToBool<S>>(),
         Kind::Int(_) => match route.dst.memory_bits() {
             2 => run::<I, ToWrapped<S, 2>>(),
             4 => run::<I, ToWrapped<S, 4>>(),
@@ -223,7 +248,6 @@ fn to_f32<I: Isa>(route: &Route) -> Core {
         DType::I32 => run::<I, WideToF32<I32>>(),
         DType::U32 => run::<I, WideToF32<U32>>(),
         DType::I64 => run::<I, WideToF32<I64>>(),
-        DType::U64 => run::<I, WideToF32<U64>>(),
-        _ => run::<I, WideToF32<F64>>(),
+        _ => run::<I, WideToF32<U64>>(),
     }
 }
