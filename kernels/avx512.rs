@@ -217,8 +217,20 @@ impl Isa for Avx512 {
     ops! {
         load(p: *const u8) -> __m512i = _mm512_loadu_si512(p.cast());
         store(p: *mut u8, v: __m512i) -> () = _mm512_storeu_si512(p.cast(), v);
-        load_first(p: *const u8, bytes: usize) -> __m512i = _mm512_maskz_loadu_epi8(first(bytes), p.cast());
-        store_first(p: *mut u8, bytes: usize, v: __m512i) -> () = _mm512_mask_storeu_epi8(p.cast(), first(bytes), v);
+        copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize) -> () = {
+            for k in 0..registers {
+                let from = p.wrapping_add(64 * k);
+                let v = _mm512_maskz_loadu_epi8(first(bytes.saturating_sub(64 * k)), from.cast());
+                Self::store(buffer.add(64 * k), v);
+            }
+        };
+        copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = {
+            let mut at = 0;
+            while at < bytes {
+                _mm512_mask_storeu_epi8(p.add(at).cast(), first(bytes - at), Self::load(buffer.add(at)));
+                at += 64;
+            }
+        };
         stream(p: *mut u8, v: __m512i) -> () = _mm512_stream_si512(p.cast(), v);
         fence() -> () = _mm_sfence();
         splat8(x: u8) -> __m512i = _mm512_set1_epi8(x as i8);

@@ -22,10 +22,10 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
 
     unsafe fn load(p: *const u8) -> Self::V;
     unsafe fn store(p: *mut u8, v: Self::V);
-    /// The first `bytes` bytes, and zeros; no more are read. A whole register from its size on.
-    unsafe fn load_first(p: *const u8, bytes: usize) -> Self::V;
-    /// The first `bytes` bytes; no more are written. A whole register from its size on.
-    unsafe fn store_first(p: *mut u8, bytes: usize, v: Self::V);
+    /// Copies `bytes` bytes, fewer than `registers` have, to a buffer of so many registers; the rest becomes 0.
+    unsafe fn copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
+    /// Copies the first `bytes` bytes of a buffer of whole registers, and writes no more.
+    unsafe fn copy_out(buffer: *const u8, bytes: usize, p: *mut u8);
     /// A store past the caches. `p` is aligned to the register.
     unsafe fn stream(p: *mut u8, v: Self::V);
     /// After the last [`Isa::stream`]: other threads see it before what is stored next.

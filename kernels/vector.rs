@@ -76,70 +76,40 @@ pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
 /// As for every `Core`, with the features enabled.
 #[inline(always)]
 unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u8, n: usize) {
-    // SAFETY: the caller's promise. Every whole block is among the elements. A partial one is copied to a buffer
-    // that has room for a whole one, and of the result only its own elements are copied back. Blocks begin at
-    // whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
+    const { assert!(C::SRC.div_ceil(8) * I::BYTES <= BLOCK && C::DST.div_ceil(8) * I::BYTES <= BLOCK) };
+    // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
+    // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
+    // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
     unsafe {
         let (setup, ends) = (C::setup(job), job.ends);
+        let (mut room_src, mut room_dst) = (Block::new(), Block::new());
+        let (room_src, room_dst) = (room_src.start(), room_dst.start());
+        // To a line of the destination, if there is one to come to; then block by block.
+        let peeled = if bytes(n, C::DST) >= ALIGNS_FROM { ahead(dst, C::SRC, C::DST) % I::BYTES } else { 0 };
         let mut first = 0;
-        let mut end = if bytes(n, C::DST) >= ALIGNS_FROM { ahead(dst, C::SRC, C::DST) } else { n };
-        loop {
-            // To the first line of the destination, and then to the end.
-            while end - first >= I::BYTES {
-                C::block(&setup, ends, src.add(bytes(first, C::SRC)), dst.add(bytes(first, C::DST)));
-                first += I::BYTES;
+        let mut count = if peeled != 0 { peeled } else { n.min(I::BYTES) };
+        // One call of the codec, so that there is one copy of it: that is half of a library's size.
+        while count != 0 {
+            let (from, to) = (src.add(bytes(first, C::SRC)), dst.add(bytes(first, C::DST)));
+            let (mut s, mut d) = (from, to);
+            if count != I::BYTES {
+                I::copy_in(from, bytes(count, C::SRC), room_src, C::SRC.div_ceil(8));
+                s = room_src;
+                d = room_dst;
             }
-            let rest = end - first;
-            if rest != 0 {
-                partial_block::<I, C>(
-                    &setup,
-                    ends,
-                    src.add(bytes(first, C::SRC)),
-                    dst.add(bytes(first, C::DST)),
-                    rest,
-                );
-                first = end;
+            C::block(&setup, ends, s, d);
+            if count != I::BYTES {
+                let made = bytes(count, C::DST);
+                if C::DST < 8 {
+                    // Of the last byte, the bits of no element are 0.
+                    let unused = 8 * made - count * C::DST;
+                    let kept = if ends.dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
+                    *room_dst.add(made - 1) &= kept;
+                }
+                I::copy_out(room_dst, made, to);
             }
-            if first == n {
-                return;
-            }
-            end = n;
-        }
-    }
-}
-
-/// Fewer elements than a block has, through a buffer.
-///
-/// # Safety
-/// As for every `Core`, with the features enabled.
-#[inline(always)]
-unsafe fn partial_block<I: Isa, C: Codec<I>>(
-    setup: &C::Setup,
-    ends: Ends,
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-) {
-    const { assert!(C::SRC.div_ceil(8) * I::BYTES <= BLOCK && C::DST.div_ceil(8) * I::BYTES <= BLOCK) };
-    let (mut room_src, mut room_dst) = (Block::new(), Block::new());
-    let (s, d) = (room_src.start(), room_dst.start());
-    let (used, made) = (bytes(n, C::SRC), bytes(n, C::DST));
-    // SAFETY: the caller's promise: so many bytes are read and written, and the buffers have room for a block.
-    unsafe {
-        for k in 0..C::SRC.div_ceil(8) {
-            let at = k * I::BYTES;
-            I::store(s.add(at), I::load_first(src.wrapping_add(at), used.saturating_sub(at)));
-        }
-        C::block(setup, ends, s, d);
-        if C::DST < 8 {
-            // Of the last byte, the bits of no element are 0.
-            let unused = 8 * made - n * C::DST;
-            let kept = if ends.dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
-            *d.add(made - 1) &= kept;
-        }
-        for k in 0..C::DST.div_ceil(8) {
-            let at = k * I::BYTES;
-            I::store_first(dst.wrapping_add(at), made.saturating_sub(at), I::load(d.add(at)));
+            first += count;
+            count = (n - first).min(I::BYTES);
         }
     }
 }
