@@ -155,6 +155,12 @@ impl Caster {
         self.fill(src, dst.into(), n)
     }
 
+    /// Do two buffers of so many bytes hold `n` elements?
+    pub(crate) fn check(&self, source: usize, destination: usize, n: usize) -> Result<(), Error> {
+        check_size(Side::Source, self.from, self.options.src_packing, n, source)?;
+        check_size(Side::Destination, self.to, self.options.dst_packing, n, destination)
+    }
+
     /// Checks the sizes and runs the kernel. `D` is u8, or the element type of the destination.
     #[allow(unsafe_code, reason = "the one place that calls a kernel")]
     fn fill<'a, S: Element, D: Element>(
@@ -164,8 +170,7 @@ impl Caster {
         n: usize,
     ) -> Result<&'a mut [D], Error> {
         debug_assert!(D::DTYPE == DType::U8 || D::DTYPE == self.to);
-        check_size(Side::Source, self.from, self.options.src_packing, n, size_of_val(src))?;
-        check_size(Side::Destination, self.to, self.options.dst_packing, n, dst.size())?;
+        self.check(size_of_val(src), dst.size(), n)?;
         // SAFETY: both buffers have exactly the size of `n` elements in their layout, which the plan has from
         // the same options. They do not overlap: one is borrowed, the other borrowed mutably. The kernel
         // initialises every byte of the destination with elements of `self.to`, valid as `D`: every caller

@@ -7,10 +7,15 @@ mod detect;
 mod dtype;
 mod element;
 mod error;
+mod facts;
 mod isa;
 mod layout;
+mod names;
+mod numpy;
 mod options;
+mod promotion;
 mod route;
+mod structured;
 
 #[allow(unsafe_code, reason = "the one directory of kernels; its mod.rs has the rules")]
 #[path = "../kernels/mod.rs"]
@@ -26,8 +31,13 @@ pub use element::{
     F8E8M0, I2, I4, U2, U4,
 };
 pub use error::{Error, Side};
+pub use facts::{Category, FloatInfo, IntInfo};
 pub use half::{bf16, f16};
 pub use isa::{Isa, ParseIsaError};
 pub use layout::{ByteOrder, Packing};
+pub use names::{Dialect, NameError};
 pub use num_complex::Complex;
+pub use numpy::OrderedDType;
 pub use options::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};
+pub use promotion::{Casting, DTypeSet, Operand, Promotion, PromotionError, Rules, ScalarKind};
+pub use structured::{Field, ItemBase, ItemDType, RecordCaster, StructDType, StructError};

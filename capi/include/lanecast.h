@@ -28,7 +28,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_DTYPE -2
 
 /*
- No dtype, or no profile, has this name.
+ No dtype, profile, ruleset or level of casting has this name.
  */
 #define LANECAST_ERR_NAME -3
 
@@ -58,9 +58,14 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_INTERNAL -8
 
 /*
+ The ruleset defines no common dtype of the operands, or there are none.
+ */
+#define LANECAST_ERR_UNDEFINED -9
+
+/*
  The version of this interface. It grows when something is added.
  */
-#define LANECAST_ABI_VERSION 1
+#define LANECAST_ABI_VERSION 2
 
 #define LANECAST_DTYPE_BOOL 0
 
@@ -249,6 +254,28 @@ lanecast_status lanecast_cast(lanecast_dtype from,
                               void *dst,
                               uintptr_t n,
                               const struct lanecast_options *o);
+
+/*
+ The dtype that count operands become together. Neither their order nor repetitions matter. rules: "numpy"
+ "jax" "jax_x32" "jax_strict" "torch" "array_api" "mindspore" "megengine" "onnx" "lossless".
+
+ # Safety
+ `rules` is NULL or a C string; `operands` is NULL or readable for `count` dtypes; `out` is NULL or
+ writable.
+ */
+lanecast_status lanecast_promote(const char *rules,
+                                 const lanecast_dtype *operands,
+                                 uintptr_t count,
+                                 lanecast_dtype *out);
+
+/*
+ Writes 1 if a cast may be done at this level, else 0: "no" "equiv" "safe" "same_kind" "same_value"
+ "unsafe".
+
+ # Safety
+ `level` is NULL or a C string; `out` is NULL or writable.
+ */
+lanecast_status lanecast_can_cast(lanecast_dtype from, lanecast_dtype to, const char *level, int *out);
 
 /*
  LANECAST_ABI_VERSION of the library.

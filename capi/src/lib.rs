@@ -10,8 +10,8 @@ use core::mem::MaybeUninit;
 use std::panic::catch_unwind;
 
 use rust::{
-    ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Error, Isa, NanToFinite, Overflow, Packing,
-    Rounding, Saturation,
+    ByteOrder, CastOptions, Caster, Casting, DType, DTypeSet, E8m0Rounding, Error, Isa, NanToFinite,
+    Overflow, Packing, Rounding, Rules, Saturation,
 };
 
 /// A dtype: one of `LANECAST_DTYPE_*`.
@@ -61,7 +61,7 @@ pub const LANECAST_OK: i32 = 0;
 pub const LANECAST_ERR_NULL: i32 = -1;
 /// No dtype has this code.
 pub const LANECAST_ERR_DTYPE: i32 = -2;
-/// No dtype, or no profile, has this name.
+/// No dtype, profile, ruleset or level of casting has this name.
 pub const LANECAST_ERR_NAME: i32 = -3;
 /// The options: a size that is too small, a value out of its range, or something unknown that is not zero.
 pub const LANECAST_ERR_OPTIONS: i32 = -4;
@@ -73,9 +73,11 @@ pub const LANECAST_ERR_SIZE: i32 = -6;
 pub const LANECAST_ERR_OVERLAP: i32 = -7;
 /// A defect of the library. Please report it.
 pub const LANECAST_ERR_INTERNAL: i32 = -8;
+/// The ruleset defines no common dtype of the operands, or there are none.
+pub const LANECAST_ERR_UNDEFINED: i32 = -9;
 
 /// The version of this interface. It grows when something is added.
-pub const LANECAST_ABI_VERSION: u32 = 1;
+pub const LANECAST_ABI_VERSION: u32 = 2;
 
 /// How to cast. lanecast_options_init sets the defaults; an all-zero structure is not a valid one.
 ///
@@ -402,6 +404,67 @@ fn buffer_len(
     Ok(len)
 }
 
+/// The dtype that count operands become together. Neither their order nor repetitions matter. rules: "numpy"
+/// "jax" "jax_x32" "jax_strict" "torch" "array_api" "mindspore" "megengine" "onnx" "lossless".
+///
+/// # Safety
+/// `rules` is NULL or a C string; `operands` is NULL or readable for `count` dtypes; `out` is NULL or
+/// writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_promote(
+    rules: *const c_char,
+    operands: *const lanecast_dtype,
+    count: usize,
+    out: *mut lanecast_dtype,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let rules = Rules::from_name(unsafe { read_name(rules) }?).map_err(|_| LANECAST_ERR_NAME)?;
+        if out.is_null() {
+            return Err(LANECAST_ERR_NULL);
+        }
+        let mut set = DTypeSet::EMPTY;
+        if count > 0 {
+            let len = buffer_len(operands.cast(), DType::U8, count, Packing::LowFirst)?;
+            // SAFETY: not NULL, hence readable for that many bytes by the caller's promise; inside the
+            // address space (`buffer_len`); bytes have no alignment.
+            for code in unsafe { core::slice::from_raw_parts(operands, len) } {
+                set = set.with(DType::from_code(*code).ok_or(LANECAST_ERR_DTYPE)?);
+            }
+        }
+        let dtype = rules.promote_all(set.iter()).map_err(|_| LANECAST_ERR_UNDEFINED)?;
+        // SAFETY: not NULL, hence writable by the caller's promise.
+        unsafe { out.write(dtype.code()) };
+        Ok(())
+    })
+}
+
+/// Writes 1 if a cast may be done at this level, else 0: "no" "equiv" "safe" "same_kind" "same_value"
+/// "unsafe".
+///
+/// # Safety
+/// `level` is NULL or a C string; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_can_cast(
+    from: lanecast_dtype,
+    to: lanecast_dtype,
+    level: *const c_char,
+    out: *mut c_int,
+) -> lanecast_status {
+    guard(|| {
+        let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
+        let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
+        // SAFETY: the caller's promise.
+        let level: Casting = unsafe { read_name(level) }?.parse().map_err(|_| LANECAST_ERR_NAME)?;
+        if out.is_null() {
+            return Err(LANECAST_ERR_NULL);
+        }
+        // SAFETY: not NULL, hence writable by the caller's promise.
+        unsafe { out.write(from.can_cast(to, level).into()) };
+        Ok(())
+    })
+}
+
 /// LANECAST_ABI_VERSION of the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn lanecast_abi_version() -> u32 {
@@ -415,7 +478,7 @@ pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
         LANECAST_OK => c"done",
         LANECAST_ERR_NULL => c"a pointer is NULL that must not be",
         LANECAST_ERR_DTYPE => c"no dtype has this code",
-        LANECAST_ERR_NAME => c"no dtype or profile has this name",
+        LANECAST_ERR_NAME => c"no dtype, profile, ruleset or level of casting has this name",
         LANECAST_ERR_OPTIONS => {
             c"the options have too small a size, a value out of range, or an unknown field that is not zero"
         }
@@ -425,6 +488,7 @@ pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
         LANECAST_ERR_SIZE => c"the size of a buffer overflows",
         LANECAST_ERR_OVERLAP => c"the buffers overlap",
         LANECAST_ERR_INTERNAL => c"a defect of lanecast; please report it",
+        LANECAST_ERR_UNDEFINED => c"the ruleset defines no common dtype of the operands",
         _ => c"no lanecast status",
     };
     text.as_ptr()

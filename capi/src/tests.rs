@@ -1,4 +1,5 @@
 use core::ptr::{null, null_mut};
+use std::ffi::CString;
 
 use super::*;
 
@@ -261,10 +262,80 @@ fn longer_options_are_taken_while_the_rest_is_zero() {
 fn every_status_has_its_own_text() {
     let texts: Vec<&CStr> =
         // SAFETY: the answer is a C string for every status.
-        (-9..=1).map(|status| unsafe { CStr::from_ptr(lanecast_strerror(status)) }).collect();
+        (-10..=1).map(|status| unsafe { CStr::from_ptr(lanecast_strerror(status)) }).collect();
     let unknown = texts[0];
-    assert_eq!(texts.iter().filter(|text| **text == unknown).count(), 2); // -9 and 1
+    assert_eq!(texts.iter().filter(|text| **text == unknown).count(), 2); // -10 and 1
     assert!(texts.iter().all(|text| !text.is_empty()));
+}
+
+/// Every ruleset and pair as the Rust library has it, and three operands at once.
+#[test]
+fn promotion_is_that_of_the_rulesets() {
+    let promote = |rules: &CStr, operands: &[u8]| {
+        let mut out = 0xFF;
+        // SAFETY: a C string, a slice and a variable.
+        let status = unsafe { lanecast_promote(rules.as_ptr(), operands.as_ptr(), operands.len(), &mut out) };
+        assert!(status == LANECAST_OK || out == 0xFF, "written on error");
+        (status, out)
+    };
+    for rules in Rules::ALL {
+        let name = CString::new(rules.name()).unwrap();
+        for a in DType::ALL {
+            for b in DType::ALL {
+                let expected =
+                    rules.promote(a, b).map_or((LANECAST_ERR_UNDEFINED, 0xFF), |t| (LANECAST_OK, t.code()));
+                assert_eq!(promote(&name, &[a.code(), b.code()]), expected, "{name:?} {a} {b}");
+            }
+        }
+    }
+    use DType::*;
+    assert_eq!(promote(c"numpy", &[I8, U16, F32].map(DType::code)), (LANECAST_OK, F32.code()));
+    assert_eq!(promote(c"numpy", &[F64.code()]), (LANECAST_OK, F64.code()));
+    assert_eq!(promote(c"numpy", &[]), (LANECAST_ERR_UNDEFINED, 0xFF));
+    assert_eq!(promote(c"numpy", &[F32.code(), 30]), (LANECAST_ERR_DTYPE, 0xFF));
+    assert_eq!(promote(c"NumPy", &[F32.code()]), (LANECAST_ERR_NAME, 0xFF));
+    let mut out = 0xFF;
+    // SAFETY: C strings or NULL, an array or NULL, a variable or NULL.
+    unsafe {
+        assert_eq!(lanecast_promote(null(), [5].as_ptr(), 1, &mut out), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_promote(c"numpy".as_ptr(), null(), 1, &mut out), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_promote(c"numpy".as_ptr(), null(), 0, &mut out), LANECAST_ERR_UNDEFINED);
+        assert_eq!(lanecast_promote(c"numpy".as_ptr(), [5].as_ptr(), 1, null_mut()), LANECAST_ERR_NULL);
+        assert_eq!(
+            lanecast_promote(c"numpy".as_ptr(), [5].as_ptr(), usize::MAX, &mut out),
+            LANECAST_ERR_SIZE
+        );
+    }
+    assert_eq!(out, 0xFF, "written on error");
+}
+
+#[test]
+fn can_cast_is_that_of_the_levels() {
+    let levels = [c"no", c"equiv", c"safe", c"same_kind", c"same_value", c"unsafe"];
+    for (level, name) in Casting::ALL.into_iter().zip(levels) {
+        for from in DType::ALL {
+            for to in DType::ALL {
+                let mut out = -1;
+                // SAFETY: a C string and a variable.
+                let status = unsafe { lanecast_can_cast(from.code(), to.code(), name.as_ptr(), &mut out) };
+                assert_eq!(
+                    (status, out),
+                    (LANECAST_OK, from.can_cast(to, level).into()),
+                    "{from} {to} {level}"
+                );
+            }
+        }
+    }
+    let mut out = -1;
+    // SAFETY: C strings or NULL, a variable or NULL.
+    unsafe {
+        assert_eq!(lanecast_can_cast(30, 0, c"safe".as_ptr(), &mut out), LANECAST_ERR_DTYPE);
+        assert_eq!(lanecast_can_cast(0, 255, c"safe".as_ptr(), &mut out), LANECAST_ERR_DTYPE);
+        assert_eq!(lanecast_can_cast(0, 0, c"Safe".as_ptr(), &mut out), LANECAST_ERR_NAME);
+        assert_eq!(lanecast_can_cast(0, 0, null(), &mut out), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_can_cast(0, 0, c"safe".as_ptr(), null_mut()), LANECAST_ERR_NULL);
+    }
+    assert_eq!(out, -1, "written on error");
 }
 
 #[test]

@@ -53,6 +53,9 @@ fn compiles(compiler: &str, standard: &str, extension: &str) {
          lanecast_status use_all(lanecast_options *o, const void *s, void *d)\n\
          {\n\
              lanecast_dtype t = LANECAST_DTYPE_COMPLEX128;\n\
+             int can = 0;\n\
+             if (lanecast_promote(\"numpy\", &t, 1, &t) != LANECAST_OK) return LANECAST_ERR_UNDEFINED;\n\
+             if (lanecast_can_cast(t, t, \"no\", &can) != LANECAST_OK || !can) return LANECAST_ERR_DTYPE;\n\
              lanecast_options_init(o);\n\
              lanecast_options_profile(o, \"onnx\");\n\
              lanecast_dtype_from_name(lanecast_dtype_name(t), &t);\n\
@@ -80,24 +83,31 @@ fn the_header_compiles_as_cpp17() {
 }
 
 #[test]
-fn a_c_program_links_and_runs() {
+fn c_programs_link_and_run() {
     let target = scratch("build");
     run(Command::new(env!("CARGO"))
         .args(["build", "--release", "-p", "lanecast-capi", "--target-dir"])
         .arg(&target)
         .current_dir(root()));
-    for library in ["liblanecast.a", "liblanecast.so"] {
+    let examples = [
+        ("cast", "-0.3 -> 0xaa -> -0.3125"),
+        ("promote", "torch       int8 + bfloat16 = bfloat16, and safe"),
+    ];
+    for (library, (example, expected)) in ["liblanecast.a", "liblanecast.so"]
+        .into_iter()
+        .flat_map(|library| examples.map(|example| (library, example)))
+    {
         let library = target.join("release").join(library);
-        let program = scratch("cast").with_extension(library.extension().unwrap());
+        let program = scratch(example).with_extension(library.extension().unwrap());
         run(Command::new("cc")
             .args(["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"])
             .arg(&program)
             .arg("-I")
             .arg(root().join("include"))
-            .arg(root().join("examples/cast.c"))
+            .arg(root().join("examples").join(example).with_extension("c"))
             .arg(&library)
             .args(["-lpthread", "-ldl", "-lm"]));
         let text = run(Command::new(&program).env("LD_LIBRARY_PATH", target.join("release")));
-        assert!(text.contains("-0.3 -> 0xaa -> -0.3125"), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
 }

@@ -1,0 +1,242 @@
+//! What NumPy and the Array API tell about a dtype: kind, size, alignment, limits, category.
+
+use core::str::FromStr;
+
+use crate::dtype::{DType, FloatFormat, Kind};
+use crate::names::{Dialect, NameError};
+use crate::promotion::Rules;
+
+/// The limits of an integer dtype, as NumPy's `iinfo`: see [`DType::iinfo`].
+///
+/// ```
+/// let info = lanecast::DType::I4.iinfo().unwrap();
+/// assert_eq!((info.bits, info.min, info.max), (4, -8, 7));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct IntInfo {
+    /// Width in bits.
+    pub bits: u32,
+    /// The smallest value.
+    pub min: i128,
+    /// The largest value.
+    pub max: i128,
+}
+
+/// The limits of a floating-point dtype, as NumPy's `finfo`: see [`DType::finfo`]. All of them are exact.
+///
+/// ```
+/// let info = lanecast::DType::F8E4M3FN.finfo().unwrap();
+/// assert_eq!((info.eps, info.max, info.tiny), (0.125, 448.0, 0.015625));
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FloatInfo {
+    /// Width in bits.
+    pub bits: u32,
+    /// The distance from 1 to the next value above.
+    pub eps: f64,
+    /// The smallest finite value. float8_e8m0fnu has no negative one: there it is above zero.
+    pub min: f64,
+    /// The largest finite value.
+    pub max: f64,
+    /// The smallest normal value above zero, which NumPy calls `smallest_normal` too.
+    pub tiny: f64,
+    /// The smallest value above zero.
+    pub smallest_subnormal: f64,
+}
+
+impl FloatFormat {
+    /// The distance from 1 to the next value above.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DType::BF16.float_format().unwrap().eps(), 2f64.powi(-7));
+    /// ```
+    pub const fn eps(self) -> f64 {
+        1.0 / (1u64 << self.mantissa_bits) as f64
+    }
+
+    /// The smallest finite value: −max, or what is closest to zero where nothing is negative.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DType::F4E2M1.float_format().unwrap().min(), -6.0);
+    /// ```
+    pub const fn min(self) -> f64 {
+        if self.has_sign { -self.max() } else { self.min_positive() }
+    }
+}
+
+/// A category of the Array API's `isdtype`.
+///
+/// ```
+/// use lanecast::{Category, DType};
+/// assert!(DType::BF16.is_kind("real floating".parse()?));
+/// assert!(!DType::Bool.is_kind(Category::Numeric));
+/// # Ok::<(), lanecast::NameError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Category {
+    /// `bool`
+    Bool,
+    /// `signed integer`
+    SignedInteger,
+    /// `unsigned integer`
+    UnsignedInteger,
+    /// `integral`: either of those.
+    Integral,
+    /// `real floating`
+    RealFloating,
+    /// `complex floating`
+    ComplexFloating,
+    /// `numeric`: anything but bool.
+    Numeric,
+}
+
+impl Category {
+    /// Every category.
+    ///
+    /// ```
+    /// use lanecast::{Category, DType};
+    /// let of_u8: Vec<_> = Category::ALL.into_iter().filter(|&c| DType::U8.is_kind(c)).map(Category::name).collect();
+    /// assert_eq!(of_u8, ["unsigned integer", "integral", "numeric"]);
+    /// ```
+    pub const ALL: [Self; 7] = [
+        Self::Bool,
+        Self::SignedInteger,
+        Self::UnsignedInteger,
+        Self::Integral,
+        Self::RealFloating,
+        Self::ComplexFloating,
+        Self::Numeric,
+    ];
+
+    /// What the standard calls it.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::Category::RealFloating.name(), "real floating");
+    /// ```
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::SignedInteger => "signed integer",
+            Self::UnsignedInteger => "unsigned integer",
+            Self::Integral => "integral",
+            Self::RealFloating => "real floating",
+            Self::ComplexFloating => "complex floating",
+            Self::Numeric => "numeric",
+        }
+    }
+}
+
+impl FromStr for Category {
+    type Err = NameError;
+
+    /// The category of a name, spelt exactly.
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        let found = Self::ALL.into_iter().find(|category| category.name() == name);
+        found.ok_or_else(|| NameError::Category { name: name.to_owned() })
+    }
+}
+
+impl DType {
+    /// Is it of a category of the Array API?
+    ///
+    /// ```
+    /// use lanecast::{Category, DType};
+    /// assert!(DType::U2.is_kind(Category::Integral) && !DType::U2.is_kind(Category::SignedInteger));
+    /// ```
+    pub const fn is_kind(self, category: Category) -> bool {
+        match category {
+            Category::Bool => matches!(self.kind(), Kind::Bool),
+            Category::SignedInteger => matches!(self.kind(), Kind::Int(format) if format.signed),
+            Category::UnsignedInteger => matches!(self.kind(), Kind::Int(format) if !format.signed),
+            Category::Integral => matches!(self.kind(), Kind::Int(_)),
+            Category::RealFloating => matches!(self.kind(), Kind::Float(_)),
+            Category::ComplexFloating => matches!(self.kind(), Kind::Complex(_)),
+            Category::Numeric => !matches!(self.kind(), Kind::Bool),
+        }
+    }
+
+    /// NumPy's character of the kind: `b` bool, `u` unsigned, `i` signed, `f` float, `c` complex.
+    ///
+    /// The dtypes of ml_dtypes have it too, where NumPy says `V` of most of them.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!([DType::Bool, DType::U4, DType::BF16].map(DType::kind_char), ['b', 'u', 'f']);
+    /// ```
+    pub const fn kind_char(self) -> char {
+        match self.kind() {
+            Kind::Bool => 'b',
+            Kind::Int(format) if format.signed => 'i',
+            Kind::Int(_) => 'u',
+            Kind::Float(_) => 'f',
+            Kind::Complex(_) => 'c',
+        }
+    }
+
+    /// NumPy's own character of the dtype. None for those of ml_dtypes, whose characters are not unique.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!(DType::C64.char(), Some('F'));
+    /// ```
+    pub fn char(self) -> Option<char> {
+        let core = Rules::NUMPY.dtypes().contains(self);
+        let names = self.names_in(Dialect::NumPy).filter(|name| core && name.len() == 1);
+        names.flat_map(|name| name.chars().next()).next()
+    }
+
+    /// The bytes of one element that stands alone: those of fewer than 8 bits take one.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!([DType::I4, DType::F16, DType::C128].map(DType::itemsize), [1, 2, 16]);
+    /// ```
+    pub const fn itemsize(self) -> usize {
+        self.bits().div_ceil(8) as usize
+    }
+
+    /// The alignment that NumPy wants: the bytes of one part.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!([DType::I4, DType::F64, DType::C128].map(DType::alignment), [1, 8, 8]);
+    /// ```
+    pub const fn alignment(self) -> usize {
+        self.part().itemsize()
+    }
+
+    /// The limits of an integer; None for the others.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!(DType::U64.iinfo().unwrap().max, u64::MAX.into());
+    /// assert!(DType::Bool.iinfo().is_none());
+    /// ```
+    pub const fn iinfo(self) -> Option<IntInfo> {
+        match self.kind() {
+            Kind::Int(format) => Some(IntInfo { bits: format.bits, min: format.min(), max: format.max() }),
+            _ => None,
+        }
+    }
+
+    /// The limits of a float, or of a part of a complex number; None for the others.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!(DType::C64.finfo(), DType::F32.finfo());
+    /// assert_eq!(DType::F64.finfo().unwrap().eps, f64::EPSILON);
+    /// ```
+    pub const fn finfo(self) -> Option<FloatInfo> {
+        match self.kind() {
+            Kind::Float(format) | Kind::Complex(format) => Some(FloatInfo {
+                bits: format.bits(),
+                eps: format.eps(),
+                min: format.min(),
+                max: format.max(),
+                tiny: format.min_normal(),
+                smallest_subnormal: format.min_positive(),
+            }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! What each system calls the dtypes. A name is only ever read in the dialect of one system: `float` is 32
+//! bits wide in PyTorch and 64 in NumPy, `byte` is signed in NumPy, and `i8` is eight bytes there and eight
+//! bits elsewhere.
+
+use core::fmt;
+use std::borrow::Cow;
+
+use crate::dtype::DType;
+use crate::promotion::{Casting, DTypeSet, Rules};
+use DType::*;
+
+/// A system whose names of dtypes [`DType::parse`] reads and [`DType::name_in`] writes.
+///
+/// ```
+/// use lanecast::{DType, Dialect};
+/// assert_eq!(DType::parse(Dialect::NumPy, "float")?, DType::F64);
+/// assert_eq!(DType::parse(Dialect::Torch, "float")?, DType::F32);
+/// assert!(DType::parse(Dialect::Canonical, "float").is_err());
+/// # Ok::<(), lanecast::NameError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// The names of [`DType::name`], which are those of ml_dtypes and NumPy, and no others.
+    Canonical,
+    /// NumPy 2 with ml_dtypes: names, C names, characters, and type strings without byte order (with one:
+    /// [`OrderedDType`](crate::OrderedDType)). `long` is the C type of 64-bit Unix; on Windows it has 32
+    /// bits.
+    NumPy,
+    /// PyTorch, with or without `torch.` in front. `float4_e2m1fn_x2`, two elements in one, is no name of
+    /// one.
+    Torch,
+    /// MindSpore, with or without `mindspore.` in front: the aliases of all its versions.
+    MindSpore,
+    /// MegEngine. Its `intb2` and `intb4` hold odd numbers, and are not our integers.
+    MegEngine,
+    /// The Python Array API standard.
+    ArrayApi,
+    /// ONNX: the names of `TensorProto.DataType`, and those of types, such as `tensor(float16)`.
+    Onnx,
+    /// JAX.
+    Jax,
+    /// The headers of safetensors files.
+    Safetensors,
+    /// DLPack: code, bits and lanes as numbers, such as `2,32,1`.
+    Dlpack,
+}
+
+impl Dialect {
+    /// Every dialect.
+    ///
+    /// ```
+    /// use lanecast::{DType, Dialect};
+    /// let names = Dialect::ALL.map(|dialect| DType::F32.name_in(dialect).unwrap());
+    /// assert_eq!(names[6..], ["FLOAT", "float32", "F32", "2,32,1"]);
+    /// ```
+    pub const ALL: [Self; 10] = [
+        Self::Canonical,
+        Self::NumPy,
+        Self::Torch,
+        Self::MindSpore,
+        Self::MegEngine,
+        Self::ArrayApi,
+        Self::Onnx,
+        Self::Jax,
+        Self::Safetensors,
+        Self::Dlpack,
+    ];
+
+    /// The name of the system.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::Dialect::ArrayApi.name(), "Array API");
+    /// ```
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Canonical => "canonical",
+            Self::NumPy => "NumPy",
+            Self::Torch => "PyTorch",
+            Self::MindSpore => "MindSpore",
+            Self::MegEngine => "MegEngine",
+            Self::ArrayApi => "Array API",
+            Self::Onnx => "ONNX",
+            Self::Jax => "JAX",
+            Self::Safetensors => "safetensors",
+            Self::Dlpack => "DLPack",
+        }
+    }
+
+    /// What may be in front of a name.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Torch => "torch.",
+            Self::MindSpore => "mindspore.",
+            _ => "",
+        }
+    }
+
+    /// The dtypes that it calls by their canonical names.
+    const fn canonical(self) -> DTypeSet {
+        match self {
+            Self::Canonical | Self::NumPy => DTypeSet::ALL,
+            Self::Torch => Rules::TORCH.dtypes(),
+            Self::MindSpore => Rules::MINDSPORE.dtypes(),
+            Self::MegEngine => Rules::MEGENGINE.dtypes().with(BF16).with(C64),
+            Self::ArrayApi => Rules::ARRAY_API.dtypes(),
+            Self::Jax => Rules::JAX.dtypes(),
+            Self::Onnx | Self::Safetensors | Self::Dlpack => DTypeSet::EMPTY,
+        }
+    }
+
+    /// Its other names.
+    const fn aliases(self) -> &'static [(&'static str, DType)] {
+        match self {
+            Self::NumPy => NUMPY,
+            Self::Torch => TORCH,
+            Self::MindSpore => MINDSPORE,
+            Self::Jax => JAX,
+            Self::Safetensors => SAFETENSORS,
+            _ => &[],
+        }
+    }
+}
+
+/// The first character of a dtype is the one that NumPy says is its own.
+#[rustfmt::skip]
+const NUMPY: &[(&str, DType)] = &[
+    ("?", Bool), ("b", I8), ("B", U8), ("h", I16), ("H", U16), ("i", I32), ("I", U32), ("l", I64), ("L", U64),
+    ("q", I64), ("Q", U64), ("p", I64), ("P", U64), ("n", I64), ("N", U64),
+    ("e", F16), ("f", F32), ("d", F64), ("F", C64), ("D", C128),
+    ("bool_", Bool), ("byte", I8), ("ubyte", U8), ("short", I16), ("ushort", U16), ("intc", I32), ("uintc", U32),
+    ("int", I64), ("int_", I64), ("uint", U64), ("intp", I64), ("uintp", U64), ("long", I64), ("ulong", U64),
+    ("longlong", I64), ("ulonglong", U64), ("half", F16), ("single", F32), ("float", F64), ("double", F64),
+    ("csingle", C64), ("complex", C128), ("cdouble", C128),
+];
+const TORCH: &[(&str, DType)] = &[
+    ("short", I16),
+    ("int", I32),
+    ("long", I64),
+    ("half", F16),
+    ("float", F32),
+    ("double", F64),
+    ("cfloat", C64),
+    ("cdouble", C128),
+];
+/// First those of the newer documentation, then those of the older one.
+#[rustfmt::skip]
+const MINDSPORE: &[(&str, DType)] = &[
+    ("short", I16), ("int", I32), ("long", I64), ("half", F16), ("float", F32), ("double", F64),
+    ("cfloat", C64), ("cdouble", C128),
+    ("bool_", Bool), ("byte", I8), ("intc", I32), ("intp", I64), ("ubyte", U8), ("ushort", U16), ("uintc", U32),
+    ("uintp", U64), ("single", F32),
+];
+const JAX: &[(&str, DType)] =
+    &[("bool_", Bool), ("single", F32), ("double", F64), ("csingle", C64), ("cdouble", C128)];
+#[rustfmt::skip]
+const SAFETENSORS: &[(&str, DType)] = &[
+    ("BOOL", Bool), ("U8", U8), ("I8", I8), ("U16", U16), ("I16", I16), ("U32", U32), ("I32", I32), ("U64", U64),
+    ("I64", I64), ("F4", F4E2M1), ("F6_E2M3", F6E2M3), ("F6_E3M2", F6E3M2), ("F8_E4M3", F8E4M3FN),
+    ("F8_E4M3FNUZ", F8E4M3FNUZ), ("F8_E5M2", F8E5M2), ("F8_E5M2FNUZ", F8E5M2FNUZ), ("F8_E8M0", F8E8M0),
+    ("F16", F16), ("BF16", BF16), ("F32", F32), ("F64", F64), ("C64", C64),
+];
+/// The numbers of `TensorProto.DataType`. 8 is a string.
+#[rustfmt::skip]
+const ONNX: &[(i32, &str, DType)] = &[
+    (1, "FLOAT", F32), (2, "UINT8", U8), (3, "INT8", I8), (4, "UINT16", U16), (5, "INT16", I16), (6, "INT32", I32),
+    (7, "INT64", I64), (9, "BOOL", Bool), (10, "FLOAT16", F16), (11, "DOUBLE", F64), (12, "UINT32", U32),
+    (13, "UINT64", U64), (14, "COMPLEX64", C64), (15, "COMPLEX128", C128), (16, "BFLOAT16", BF16),
+    (17, "FLOAT8E4M3FN", F8E4M3FN), (18, "FLOAT8E4M3FNUZ", F8E4M3FNUZ), (19, "FLOAT8E5M2", F8E5M2),
+    (20, "FLOAT8E5M2FNUZ", F8E5M2FNUZ), (21, "UINT4", U4), (22, "INT4", I4), (23, "FLOAT4E2M1", F4E2M1),
+    (24, "FLOAT8E8M0", F8E8M0), (25, "UINT2", U2), (26, "INT2", I2), (27, "FLOAT6E2M3", F6E2M3),
+    (28, "FLOAT6E3M2", F6E3M2),
+];
+
+pub(crate) const fn onnx_dtypes() -> DTypeSet {
+    let mut set = DTypeSet::EMPTY;
+    let mut i = 0;
+    while i < ONNX.len() {
+        set = set.with(ONNX[i].2);
+        i += 1;
+    }
+    set
+}
+
+impl DType {
+    /// The dtype that a system calls by this name, spelt exactly.
+    ///
+    /// ```
+    /// use lanecast::{DType, Dialect};
+    /// assert_eq!(DType::parse(Dialect::NumPy, "u4")?, DType::U32); // four bytes
+    /// assert_eq!(DType::parse(Dialect::MindSpore, "intc")?, DType::I32);
+    /// assert_eq!(DType::parse(Dialect::Safetensors, "F8_E4M3")?, DType::F8E4M3FN);
+    /// let error = DType::parse(Dialect::Torch, "single").unwrap_err().to_string();
+    /// assert!(error.starts_with("PyTorch has no dtype named \"single\"; its names are bool, uint2,"));
+    /// # Ok::<(), lanecast::NameError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The system has no dtype of this name, or it is not one of ours.
+    pub fn parse(dialect: Dialect, name: &str) -> Result<Self, NameError> {
+        let bare = name.strip_prefix(dialect.prefix()).unwrap_or(name);
+        let found = Self::ALL.into_iter().find(|dtype| dtype.names_in(dialect).any(|known| known == bare));
+        found.ok_or_else(|| NameError::DType { dialect, name: name.to_owned() })
+    }
+
+    /// What a system calls this dtype; of several names the usual one. None if it has no such dtype.
+    ///
+    /// ```
+    /// use lanecast::{DType, Dialect};
+    /// assert_eq!(DType::F8E4M3FN.name_in(Dialect::Onnx).unwrap(), "FLOAT8E4M3FN");
+    /// assert_eq!(DType::F8E4M3FN.name_in(Dialect::ArrayApi), None);
+    /// ```
+    pub fn name_in(self, dialect: Dialect) -> Option<Cow<'static, str>> {
+        self.names_in(dialect).next()
+    }
+
+    /// Every name by which a system calls this dtype, the usual one first.
+    ///
+    /// ```
+    /// use lanecast::{DType, Dialect};
+    /// assert!(DType::I8.names_in(Dialect::NumPy).eq(["int8", "b", "byte", "i1"]));
+    /// assert!(DType::F32.names_in(Dialect::Onnx).eq(["FLOAT", "tensor(float)"]));
+    /// ```
+    pub fn names_in(self, dialect: Dialect) -> impl Iterator<Item = Cow<'static, str>> {
+        let canonical = dialect.canonical().contains(self).then_some(self.name());
+        let aliases =
+            dialect.aliases().iter().filter(move |(_, dtype)| *dtype == self).map(|(name, _)| *name);
+        // What is computed, not listed.
+        let mut made = Vec::new();
+        match dialect {
+            Dialect::NumPy => made.extend(self.numpy_code()),
+            Dialect::Dlpack => {
+                let (code, bits, lanes) = self.to_dlpack();
+                made.push(format!("{code},{bits},{lanes}"));
+            }
+            Dialect::Onnx => {
+                for (_, name, _) in ONNX.iter().filter(|(_, _, dtype)| *dtype == self) {
+                    made.extend([(*name).to_owned(), format!("tensor({})", name.to_lowercase())]);
+                }
+            }
+            _ => {}
+        }
+        canonical.into_iter().chain(aliases).map(Cow::Borrowed).chain(made.into_iter().map(Cow::Owned))
+    }
+
+    /// NumPy's kind and number of bytes, such as `f4`. None for the dtypes of ml_dtypes.
+    pub(crate) fn numpy_code(self) -> Option<String> {
+        let core = Rules::NUMPY.dtypes().contains(self);
+        core.then(|| format!("{}{}", self.kind_char(), self.itemsize()))
+    }
+
+    /// The number in ONNX's `TensorProto.DataType`. None if it has no such dtype.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DType::F32.to_onnx(), Some(1));
+    /// ```
+    pub fn to_onnx(self) -> Option<i32> {
+        ONNX.iter().find(|(_, _, dtype)| *dtype == self).map(|(code, _, _)| *code)
+    }
+
+    /// The dtype of a number in ONNX's `TensorProto.DataType`, if it is one of ours.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!(DType::from_onnx(16), Some(DType::BF16));
+    /// assert_eq!(DType::from_onnx(8), None); // a string
+    /// ```
+    pub fn from_onnx(code: i32) -> Option<Self> {
+        ONNX.iter().find(|(known, _, _)| *known == code).map(|(_, _, dtype)| *dtype)
+    }
+
+    /// The DLPack type: code, bits, lanes.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!(DType::BF16.to_dlpack(), (4, 16, 1));
+    /// assert_eq!(DType::C64.to_dlpack(), (5, 64, 1));
+    /// ```
+    pub const fn to_dlpack(self) -> (u8, u8, u16) {
+        let code = match self {
+            I2 | I4 | I8 | I16 | I32 | I64 => 0,
+            U2 | U4 | U8 | U16 | U32 | U64 => 1,
+            F16 | F32 | F64 => 2,
+            BF16 => 4,
+            C64 | C128 => 5,
+            Bool => 6,
+            F8E3M4 => 7,
+            F8E4M3 => 8,
+            F8E4M3B11FNUZ => 9,
+            F8E4M3FN => 10,
+            F8E4M3FNUZ => 11,
+            F8E5M2 => 12,
+            F8E5M2FNUZ => 13,
+            F8E8M0 => 14,
+            F6E2M3 => 15,
+            F6E3M2 => 16,
+            F4E2M1 => 17,
+        };
+        (code, self.bits() as u8, 1)
+    }
+
+    /// The dtype of a DLPack type of one lane, if it is one of ours.
+    ///
+    /// Several lanes are several elements: the caller has to multiply its shape first.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!(DType::from_dlpack(1, 4, 1), Some(DType::U4));
+    /// assert_eq!(DType::from_dlpack(2, 32, 4), None);
+    /// ```
+    pub fn from_dlpack(code: u8, bits: u8, lanes: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.to_dlpack() == (code, bits, lanes))
+    }
+}
+
+/// A name that nothing has: of a dtype in a dialect, of a ruleset, of a level of casting, of a category.
+///
+/// ```
+/// let error = "sometimes".parse::<lanecast::Casting>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "no level of casting is named \"sometimes\"; the names are no, equiv, safe, same_kind, same_value, unsafe"
+/// );
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum NameError {
+    /// A dtype.
+    DType {
+        /// Whose names were looked at.
+        dialect: Dialect,
+        /// What was given.
+        name: String,
+    },
+    /// A ruleset.
+    Rules {
+        /// What was given.
+        name: String,
+    },
+    /// A level of casting.
+    Casting {
+        /// What was given.
+        name: String,
+    },
+    /// A category of dtypes.
+    Category {
+        /// What was given.
+        name: String,
+    },
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut none = |what, name: &str, names: &[&str]| {
+            write!(f, "no {what} is named {name:?}; the names are {}", names.join(", "))
+        };
+        match self {
+            Self::DType { dialect, name } => {
+                let names: Vec<_> = DType::ALL.iter().flat_map(|dtype| dtype.names_in(*dialect)).collect();
+                let names = names.join(", ");
+                write!(f, "{} has no dtype named {name:?}; its names are {names}", dialect.name())
+            }
+            Self::Rules { name } => none("ruleset", name, &Rules::ALL.map(Rules::name)),
+            Self::Casting { name } => none("level of casting", name, &Casting::ALL.map(Casting::name)),
+            Self::Category { name } => {
+                none("category", name, &crate::Category::ALL.map(crate::Category::name))
+            }
+        }
+    }
+}
+
+impl std::error::Error for NameError {}

@@ -1,0 +1,185 @@
+//! A dtype in a byte order: what NumPy's type strings name.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::dtype::DType;
+use crate::layout::ByteOrder;
+use crate::names::{Dialect, NameError};
+use crate::promotion::Casting;
+
+/// A dtype in a byte order, as NumPy's `dtype` is. Reads and prints type strings such as `<f4` and `|b1`.
+///
+/// The order is that of the machine or the other one, and always the former where there is but one byte: two
+/// of these are equal if their elements have the same bytes. A dtype of ml_dtypes keeps its name, which
+/// NumPy's own strings lose.
+///
+/// ```
+/// use lanecast::{ByteOrder, DType, OrderedDType};
+///
+/// let big: OrderedDType = ">i2".parse()?;
+/// assert_eq!((big.dtype(), big.order()), (DType::I16, ByteOrder::Big));
+/// assert_eq!(big.to_string(), ">i2");
+/// assert_eq!("|b1".parse::<OrderedDType>()?, DType::Bool.into());
+/// assert_eq!("=f8".parse::<OrderedDType>()?, DType::F64.into());
+/// # Ok::<(), lanecast::NameError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct OrderedDType {
+    dtype: DType,
+    swapped: bool,
+}
+
+impl OrderedDType {
+    /// A dtype in a byte order.
+    ///
+    /// ```
+    /// use lanecast::{ByteOrder, DType, OrderedDType};
+    /// assert_eq!(OrderedDType::new(DType::F32, ByteOrder::Little).to_string(), "<f4");
+    /// ```
+    pub const fn new(dtype: DType, order: ByteOrder) -> Self {
+        Self { dtype, swapped: order.is_swapped() && dtype.part().bits() > 8 }
+    }
+
+    /// The dtype.
+    ///
+    /// ```
+    /// # use lanecast::{DType, OrderedDType};
+    /// assert_eq!(">f8".parse::<OrderedDType>()?.dtype(), DType::F64);
+    /// # Ok::<(), lanecast::NameError>(())
+    /// ```
+    pub const fn dtype(self) -> DType {
+        self.dtype
+    }
+
+    /// The byte order: that of the machine is always `Native`.
+    ///
+    /// ```
+    /// use lanecast::{ByteOrder, OrderedDType};
+    /// assert_eq!("=f8".parse::<OrderedDType>()?.order(), ByteOrder::Native);
+    /// # Ok::<(), lanecast::NameError>(())
+    /// ```
+    pub const fn order(self) -> ByteOrder {
+        match (self.swapped, cfg!(target_endian = "big")) {
+            (false, _) => ByteOrder::Native,
+            (true, true) => ByteOrder::Little,
+            (true, false) => ByteOrder::Big,
+        }
+    }
+
+    /// NumPy's character of the byte order: `=` that of the machine, `<` little, `>` big, `|` where there is
+    /// none.
+    ///
+    /// ```
+    /// use lanecast::{DType, OrderedDType};
+    /// assert_eq!(OrderedDType::from(DType::I8).byteorder(), '|');
+    /// assert_eq!(OrderedDType::from(DType::I16).byteorder(), '=');
+    /// ```
+    pub const fn byteorder(self) -> char {
+        match self.order() {
+            _ if self.dtype.itemsize() == 1 => '|',
+            ByteOrder::Native => '=',
+            ByteOrder::Little => '<',
+            ByteOrder::Big => '>',
+        }
+    }
+
+    /// Is it the order of this machine?
+    ///
+    /// ```
+    /// use lanecast::{DType, OrderedDType};
+    /// assert!(OrderedDType::from(DType::F32).is_native());
+    /// ```
+    pub const fn is_native(self) -> bool {
+        !self.swapped
+    }
+
+    /// The same dtype in another order.
+    ///
+    /// ```
+    /// use lanecast::{ByteOrder, DType, OrderedDType};
+    /// assert_eq!(OrderedDType::from(DType::U32).new_byteorder(ByteOrder::Big).to_string(), ">u4");
+    /// ```
+    pub const fn new_byteorder(self, order: ByteOrder) -> Self {
+        Self::new(self.dtype, order)
+    }
+
+    /// The same dtype in the opposite order.
+    ///
+    /// ```
+    /// use lanecast::{DType, OrderedDType};
+    /// assert!(!OrderedDType::from(DType::F32).swapped().is_native());
+    /// assert!(OrderedDType::from(DType::I8).swapped().is_native());
+    /// ```
+    pub const fn swapped(self) -> Self {
+        Self { swapped: !self.swapped && self.dtype.part().bits() > 8, ..self }
+    }
+
+    /// The least level that allows a cast to `to`.
+    ///
+    /// ```
+    /// use lanecast::{Casting, DType, OrderedDType};
+    /// let native = OrderedDType::from(DType::I32);
+    /// assert_eq!(native.casting_to(native.swapped()), Casting::Equiv);
+    /// ```
+    pub const fn casting_to(self, to: Self) -> Casting {
+        match self.dtype.casting_to(to.dtype) {
+            Casting::No if self.swapped != to.swapped => Casting::Equiv,
+            level => level,
+        }
+    }
+
+    /// May a cast to `to` be done at this level?
+    ///
+    /// ```
+    /// use lanecast::{Casting, OrderedDType};
+    /// let [little, big]: [OrderedDType; 2] = ["<i4".parse()?, ">i4".parse()?];
+    /// assert!(little.can_cast(big, Casting::Equiv) && !little.can_cast(big, Casting::No));
+    /// # Ok::<(), lanecast::NameError>(())
+    /// ```
+    pub const fn can_cast(self, to: Self, level: Casting) -> bool {
+        self.casting_to(to) as u8 <= level as u8
+    }
+}
+
+impl From<DType> for OrderedDType {
+    /// In the order of the machine.
+    fn from(dtype: DType) -> Self {
+        Self { dtype, swapped: false }
+    }
+}
+
+impl fmt::Display for OrderedDType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = self.dtype.numpy_code();
+        let native = if cfg!(target_endian = "big") { '>' } else { '<' };
+        match (self.byteorder(), code) {
+            ('=', Some(code)) => write!(f, "{native}{code}"),
+            (order, Some(code)) => write!(f, "{order}{code}"),
+            // NumPy has no string for these: the name, which is of the machine's order unless it says
+            // another.
+            ('=' | '|', None) => f.write_str(self.dtype.name()),
+            (order, None) => write!(f, "{order}{}", self.dtype),
+        }
+    }
+}
+
+impl FromStr for OrderedDType {
+    type Err = NameError;
+
+    /// What NumPy's `dtype(..)` makes of a string that names one dtype: a name, or a character or a code such
+    /// as `f4` behind an optional byte order. `|` is the order of the machine.
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let (order, code) = match text.as_bytes().first() {
+            Some(b'<') => (ByteOrder::Little, &text[1..]),
+            Some(b'>') => (ByteOrder::Big, &text[1..]),
+            Some(b'=' | b'|') => (ByteOrder::Native, &text[1..]),
+            _ => return DType::parse(Dialect::NumPy, text).map(Self::from),
+        };
+        let error = || NameError::DType { dialect: Dialect::NumPy, name: text.to_owned() };
+        let dtype = DType::parse(Dialect::NumPy, code).map_err(|_| error())?;
+        // An order goes with a code; only a dtype without one has it in front of its name.
+        let is_code = code.len() == 1 || dtype.numpy_code().is_none_or(|known| known == code);
+        if is_code { Ok(Self::new(dtype, order)) } else { Err(error()) }
+    }
+}

@@ -1,0 +1,491 @@
+//! The small table that decides which kernel runs: what operands of different dtypes become.
+//!
+//! A ruleset is one thing: for every dtype, the set of dtypes that it may become. What operands have in
+//! common is the intersection of their sets, for two as for any number, and the result is its least element.
+//! So the order of the operands cannot matter, and nothing is folded. The sets are closed at compile time
+//! from the few edges that a system's own documentation draws; only what to say when there is no least
+//! element differs ([`Tie`]).
+
+mod casting;
+mod closure;
+mod error;
+mod plan;
+mod scalar;
+mod set;
+
+pub use casting::Casting;
+pub use error::PromotionError;
+pub use plan::{Operand, Promotion};
+pub use scalar::ScalarKind;
+pub use set::DTypeSet;
+
+use closure::{Edge, close, cut_complex, identity, lossless};
+use scalar::Defaults;
+
+use crate::dtype::{DTYPES, DType};
+use crate::names::NameError;
+use DType::*;
+
+/// How the operands of one system promote: a table that is made at compile time.
+///
+/// ```
+/// use lanecast::{DType, Rules};
+///
+/// let (a, b) = (DType::I32, DType::F16);
+/// assert_eq!(Rules::NUMPY.promote(a, b), Ok(DType::F64)); // keeps every value
+/// assert_eq!(Rules::TORCH.promote(a, b), Ok(DType::F16)); // any float before any integer
+/// let error = Rules::ARRAY_API.promote(DType::I32, DType::F32).unwrap_err();
+/// assert_eq!(error.to_string(), "array_api defines no common dtype of int32, float32");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    name: &'static str,
+    /// Empty for a dtype that the system does not have.
+    up: [DTypeSet; DTYPES],
+    tie: Tie,
+    /// It asks for no more than the kind before it casts.
+    casts_by_kind: bool,
+    /// The largest kind of Python number that it takes.
+    scalars: Option<ScalarKind>,
+    /// A Python bool combines with every dtype, not with bool alone.
+    bool_mixes: bool,
+    /// A Python number combines only where an array of its default dtype does.
+    numbers_as_arrays: bool,
+    /// Floats that become, with a Python complex, a dtype that is not ours.
+    foreign_complex: DTypeSet,
+    defaults: Defaults,
+}
+
+/// What to answer when the common dtypes have no least one.
+#[derive(Clone, Copy, Debug)]
+enum Tie {
+    /// Nothing.
+    Undefined,
+    /// Of those with nothing below them the one with the lowest code, so an integer before a float.
+    Lowest,
+    /// The default float.
+    To(DType),
+}
+
+const FLOATS: &[Edge] = &[(F32, &[F64, C64]), (F64, &[C128]), (C64, &[C128])];
+const HALVES: &[Edge] = &[(F16, &[F32]), (BF16, &[F32])];
+/// Unsigned and signed meet in the next wider signed dtype.
+const INTS: &[Edge] =
+    &[(U8, &[U16, I16]), (I8, &[I16]), (U16, &[U32, I32]), (I16, &[I32]), (U32, &[U64, I64]), (I32, &[I64])];
+/// Of the unsigned dtypes uint8 alone is below a signed one.
+const SIGNED_INTS: &[Edge] =
+    &[(Bool, &[U8, I8]), (U8, &[I16]), (I8, &[I16]), (I16, &[I32]), (I32, &[I64]), (I64, &[F16, BF16])];
+const NARROW_INTS: &[DType] = &[U2, I2, U4, I4];
+const NARROW_FLOATS: &[DType] = &[
+    F4E2M1,
+    F6E2M3,
+    F6E3M2,
+    F8E3M4,
+    F8E4M3,
+    F8E4M3FN,
+    F8E4M3FNUZ,
+    F8E4M3B11FNUZ,
+    F8E5M2,
+    F8E5M2FNUZ,
+    F8E8M0,
+];
+const JAX_EDGES: &[&[Edge]] = &[
+    &[(Bool, NARROW_INTS), (Bool, &[U8, I8])],
+    INTS,
+    &[(U64, NARROW_FLOATS), (I64, NARROW_FLOATS), (U64, &[F16, BF16]), (I64, &[F16, BF16])],
+    HALVES,
+    FLOATS,
+];
+
+impl Rules {
+    /// NumPy 2: the smallest dtype to which every operand casts safely, an integer if there is one. Safe is
+    /// what keeps every value, or makes a 64-bit integer a float64.
+    ///
+    /// Deviations: the `longdouble` of the platform is not here. The dtypes of ml_dtypes are not either: what
+    /// NumPy answers for them is no lattice, and its "safe" loses values.
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules};
+    /// assert_eq!(Rules::NUMPY.promote(I8, U8), Ok(I16));
+    /// assert_eq!(Rules::NUMPY.promote_all([I8, U16, F32]), Ok(F32)); // folded, it would be float64
+    /// ```
+    pub const NUMPY: Self = Self::new(
+        "numpy",
+        Tie::Lowest,
+        close(&[
+            &[
+                (Bool, &[U8, I8]),
+                (U8, &[U16, I16, F16]),
+                (I8, &[I16, F16]),
+                (U16, &[U32, I32, F32]),
+                (I16, &[I32, F32]),
+                (U32, &[U64, I64]),
+                (I32, &[I64]),
+                (U64, &[F64]),
+                (I64, &[F64]),
+                (F16, &[F32]),
+            ],
+            FLOATS,
+        ]),
+    )
+    .defaults([Some(I64), Some(F64), Some(C128), Some(I64)]);
+
+    /// JAX with 64-bit dtypes enabled: complex before float before integer before bool, and the wider of one
+    /// kind; narrow floats take integers and no other float, narrow integers take bool alone. uint64 with a
+    /// signed integer gives the default float.
+    ///
+    /// Deviations: `int1` and `uint1` are not here, and neither is the weak type of a result.
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules};
+    /// assert_eq!(Rules::JAX.promote(I64, F16), Ok(F16));
+    /// assert_eq!(Rules::JAX.promote(U64, I8), Ok(F64));
+    /// assert!(Rules::JAX.promote(F8E5M2, F16).is_err());
+    /// ```
+    pub const JAX: Self = Self::new("jax", Tie::To(F64), close(JAX_EDGES)).defaults([
+        Some(I64),
+        Some(F64),
+        Some(C128),
+        Some(I64),
+    ]);
+
+    /// JAX as it starts, without 64-bit dtypes: as [`Rules::JAX`], but uint32 with a narrower or equal signed
+    /// integer gives int32. The defaults have 32 bits a part.
+    ///
+    /// Deviations: this is `promote_types`; `result_type` then narrows what has 64 bits.
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules};
+    /// assert_eq!(Rules::JAX_X32.promote(U32, I8), Ok(I32));
+    /// assert_eq!(Rules::JAX.promote(U32, I8), Ok(I64));
+    /// ```
+    pub const JAX_X32: Self = {
+        let [bools, ints, wide, halves, floats] = *JAX_EDGES else { panic!("five lists") };
+        let up = close(&[bools, ints, &[(U32, &[I32])], wide, halves, floats]);
+        Self::new("jax_x32", Tie::To(F64), up).defaults([Some(I32), Some(F32), Some(C64), Some(I32)])
+    };
+
+    /// JAX with `jax_numpy_dtype_promotion='strict'`: equal dtypes alone combine. A Python number takes the
+    /// dtype of an array of its kind or a higher one, and a Python bool goes with bool alone.
+    ///
+    /// Deviations: as [`Rules::JAX`].
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules, ScalarKind};
+    /// assert!(Rules::JAX_STRICT.promote(I8, I16).is_err());
+    /// assert_eq!(Rules::JAX_STRICT.with_scalar(F16, ScalarKind::Int), Ok(F16));
+    /// assert!(Rules::JAX_STRICT.with_scalar(I16, ScalarKind::Float).is_err());
+    /// ```
+    pub const JAX_STRICT: Self = Self::new("jax_strict", Tie::Undefined, identity(Self::JAX.dtypes()))
+        .defaults([Some(I64), Some(F64), Some(C128), Some(I64)])
+        .bool_alone();
+
+    /// PyTorch: complex before float before integer before bool, and the wider of one kind. uint16, uint32
+    /// and uint64 combine with themselves and with real floats, float8 and the narrow integers with
+    /// themselves.
+    ///
+    /// Deviations: `complex32` and `bcomplex32` are not here, so float16 and bfloat16 with a Python complex
+    /// are undefined. Tensors without dimensions, which count as numbers there, are not known here.
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules};
+    /// assert_eq!(Rules::TORCH.promote(F16, BF16), Ok(F32));
+    /// assert_eq!(Rules::TORCH.promote(U16, F16), Ok(F16));
+    /// assert!(Rules::TORCH.promote(U16, I32).is_err());
+    /// ```
+    pub const TORCH: Self = Self {
+        casts_by_kind: true,
+        foreign_complex: DTypeSet::EMPTY.with(F16).with(BF16),
+        ..Self::new(
+            "torch",
+            Tie::Undefined,
+            cut_complex(
+                close(&[
+                    SIGNED_INTS,
+                    &[(U16, &[F16, BF16]), (U32, &[F16, BF16]), (U64, &[F16, BF16])],
+                    &[(U2, &[]), (I2, &[]), (U4, &[]), (I4, &[])],
+                    &[(F8E4M3FN, &[]), (F8E4M3FNUZ, &[]), (F8E5M2, &[]), (F8E5M2FNUZ, &[]), (F8E8M0, &[])],
+                    HALVES,
+                    FLOATS,
+                ]),
+                &[U16, U32, U64],
+            ),
+        )
+        .defaults([Some(I64), Some(F32), Some(C64), Some(I64)])
+    };
+
+    /// The Python Array API standard 2025.12: integers combine with integers, floats and complex numbers with
+    /// each other, bool with itself. Other mixtures, and uint64 with a signed integer, are undefined.
+    ///
+    /// Deviations: an implementation may define what the standard leaves open, and may choose narrower
+    /// defaults.
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules, ScalarKind};
+    /// assert_eq!(Rules::ARRAY_API.promote(U32, I8), Ok(I64));
+    /// assert!(Rules::ARRAY_API.promote(Bool, I8).is_err());
+    /// assert_eq!(Rules::ARRAY_API.with_scalar(F32, ScalarKind::Complex), Ok(C64));
+    /// ```
+    pub const ARRAY_API: Self =
+        Self::new("array_api", Tie::Undefined, close(&[&[(Bool, &[])], INTS, FLOATS]))
+            .defaults([Some(I64), Some(F64), Some(C128), Some(I64)])
+            .bool_alone();
+
+    /// MindSpore: complex before float before integer before bool, and the wider of one kind. uint16, uint32
+    /// and uint64 combine with themselves and bool alone.
+    ///
+    /// Deviations: an operator that writes a Parameter keeps the dtype of that, `bool + bool` has no kernel
+    /// in graph mode, and `mindspore.numpy.promote_types` has another, older table.
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules, ScalarKind};
+    /// assert_eq!(Rules::MINDSPORE.promote(U8, I8), Ok(I16));
+    /// let error = Rules::MINDSPORE.promote(U16, I8).unwrap_err();
+    /// assert_eq!(error.to_string(), "mindspore defines no common dtype of int8, uint16");
+    /// assert_eq!(Rules::MINDSPORE.with_scalar(I8, ScalarKind::Float), Ok(F32));
+    /// ```
+    pub const MINDSPORE: Self = Self {
+        numbers_as_arrays: true,
+        ..Self::new(
+            "mindspore",
+            Tie::Undefined,
+            close(&[
+                SIGNED_INTS,
+                &[(Bool, &[U16, U32, U64]), (F8E4M3FN, &[]), (F8E5M2, &[])],
+                HALVES,
+                FLOATS,
+            ]),
+        )
+        .defaults([Some(I64), Some(F32), Some(C128), Some(I64)])
+        .up_to(Some(ScalarKind::Float))
+    };
+
+    /// MegEngine as documented: float before integer before bool, and inside of a kind as NumPy does. There
+    /// are no 64-bit dtypes, so the order ends in int16, int32, float16, float32.
+    ///
+    /// Deviations: from 1.10 on its runtime promotes tensors otherwise. There, different kinds and float16
+    /// with anything else give float32, and integers of different signs are an error.
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules};
+    /// assert_eq!(Rules::MEGENGINE.promote(I8, U8), Ok(I16));
+    /// assert_eq!(Rules::MEGENGINE.promote(I32, F16), Ok(F16));
+    /// ```
+    pub const MEGENGINE: Self = Self::new(
+        "megengine",
+        Tie::Undefined,
+        close(&[&[
+            (Bool, &[U8, I8]),
+            (U8, &[U16, I16]),
+            (I8, &[I16]),
+            (U16, &[I32]),
+            (I16, &[I32]),
+            (I32, &[F16]),
+            (F16, &[F32]),
+        ]]),
+    )
+    .defaults([Some(I32), Some(F32), None, Some(I32)])
+    .up_to(Some(ScalarKind::Float));
+
+    /// ONNX: an operator binds its operands to one type, so equal dtypes alone combine. There are no Python
+    /// numbers; the defaults are those of the operators `Constant` and `Shape`.
+    ///
+    /// Deviations: operators with two type variables (`Pow`, `CastLike`, `QuantizeLinear` and others) say
+    /// themselves what they give.
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules};
+    /// assert_eq!(Rules::ONNX.promote(F16, F16), Ok(F16));
+    /// assert!(Rules::ONNX.promote(F16, F32).is_err());
+    /// ```
+    pub const ONNX: Self = Self::new("onnx", Tie::Undefined, identity(crate::names::onnx_dtypes()))
+        .defaults([Some(I64), Some(F32), None, Some(I64)])
+        .up_to(None);
+
+    /// The first dtype that loses nothing of any operand: no value, no infinity, no NaN, no −0. It comes from
+    /// the constants of the formats, and is what to use when no other system must be followed.
+    ///
+    /// No system does this. There are no Python numbers and no defaults.
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules};
+    /// assert_eq!(Rules::LOSSLESS.promote(U4, I2), Ok(I8));
+    /// assert_eq!(Rules::LOSSLESS.promote(F8E4M3FN, F8E5M2), Ok(F16));
+    /// assert_eq!(Rules::LOSSLESS.promote(F16, BF16), Ok(F32));
+    /// assert!(Rules::LOSSLESS.promote(I64, F32).is_err());
+    /// ```
+    pub const LOSSLESS: Self = Self::new("lossless", Tie::Lowest, lossless()).up_to(None);
+
+    /// Every ruleset.
+    ///
+    /// ```
+    /// let names = lanecast::Rules::ALL.map(|rules| rules.name());
+    /// assert_eq!(names[..3], ["numpy", "jax", "jax_x32"]);
+    /// ```
+    pub const ALL: [&'static Self; 10] = [
+        &Self::NUMPY,
+        &Self::JAX,
+        &Self::JAX_X32,
+        &Self::JAX_STRICT,
+        &Self::TORCH,
+        &Self::ARRAY_API,
+        &Self::MINDSPORE,
+        &Self::MEGENGINE,
+        &Self::ONNX,
+        &Self::LOSSLESS,
+    ];
+
+    const fn new(name: &'static str, tie: Tie, up: [DTypeSet; DTYPES]) -> Self {
+        Self {
+            name,
+            up,
+            tie,
+            casts_by_kind: false,
+            scalars: Some(ScalarKind::Complex),
+            bool_mixes: true,
+            numbers_as_arrays: false,
+            foreign_complex: DTypeSet::EMPTY,
+            defaults: Defaults { int: None, float: None, complex: None, index: None },
+        }
+    }
+
+    const fn defaults(self, [int, float, complex, index]: [Option<DType>; 4]) -> Self {
+        Self { defaults: Defaults { int, float, complex, index }, ..self }
+    }
+
+    const fn bool_alone(self) -> Self {
+        Self { bool_mixes: false, ..self }
+    }
+
+    const fn up_to(self, scalars: Option<ScalarKind>) -> Self {
+        Self { scalars, ..self }
+    }
+
+    /// The name, lower case.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::Rules::JAX_X32.name(), "jax_x32");
+    /// ```
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The ruleset of a name, spelt exactly.
+    ///
+    /// ```
+    /// use lanecast::Rules;
+    /// assert_eq!(Rules::from_name("torch")?.name(), "torch");
+    /// let error = Rules::from_name("pytorch").unwrap_err().to_string();
+    /// assert!(error.starts_with("no ruleset is named \"pytorch\"; the names are numpy, jax, jax_x32,"));
+    /// # Ok::<(), lanecast::NameError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is none of this name.
+    pub fn from_name(name: &str) -> Result<&'static Self, NameError> {
+        let found = Self::ALL.into_iter().find(|rules| rules.name == name);
+        found.ok_or_else(|| NameError::Rules { name: name.to_owned() })
+    }
+
+    /// The dtypes that the system has.
+    ///
+    /// ```
+    /// use lanecast::{DType, Rules};
+    /// assert!(!Rules::NUMPY.dtypes().contains(DType::BF16));
+    /// ```
+    pub const fn dtypes(&self) -> DTypeSet {
+        let mut set = DTypeSet::EMPTY;
+        let mut i = 0;
+        while i < DTYPES {
+            set = set.union(self.up[i]);
+            i += 1;
+        }
+        set
+    }
+
+    /// What a dtype may become, itself included. Empty if the system does not have it.
+    ///
+    /// ```
+    /// use lanecast::{DType, Rules};
+    /// assert_eq!(Rules::NUMPY.above(DType::F32).to_string(), "float32, float64, complex64, complex128");
+    /// ```
+    pub const fn above(&self, dtype: DType) -> DTypeSet {
+        self.up[dtype as usize]
+    }
+
+    /// The dtype that two operands become.
+    ///
+    /// ```
+    /// use lanecast::{DType, Rules};
+    /// assert_eq!(Rules::JAX.promote(DType::I8, DType::BF16), Ok(DType::BF16));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The ruleset does not have a dtype, or defines no result. The error names both.
+    pub const fn promote(&self, a: DType, b: DType) -> Result<DType, PromotionError> {
+        self.least(DTypeSet::EMPTY.with(a).with(b))
+    }
+
+    /// The dtype that any number of operands become together. Neither their order nor repetitions matter.
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules};
+    /// assert_eq!(Rules::JAX.promote_all([U64, I8, F16]), Ok(F16));
+    /// assert!(Rules::JAX.promote_all([]).is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no operand, the ruleset does not have one of them, or it defines no result.
+    pub fn promote_all(&self, operands: impl IntoIterator<Item = DType>) -> Result<DType, PromotionError> {
+        self.least(operands.into_iter().collect())
+    }
+
+    /// The one function of all rulesets: the least dtype that every operand may become.
+    const fn least(&self, operands: DTypeSet) -> Result<DType, PromotionError> {
+        let rules = self.name;
+        let mut common = DTypeSet::ALL;
+        let mut i = 0;
+        while i < DTYPES {
+            if operands.contains(DType::ALL[i]) {
+                if self.up[i].is_empty() {
+                    return Err(PromotionError::UnknownDType { rules, dtype: DType::ALL[i] });
+                }
+                common = common.intersection(self.up[i]);
+            }
+            i += 1;
+        }
+        if operands.is_empty() {
+            return Err(PromotionError::NoOperands);
+        }
+        // Every edge goes up, so nothing in the set is below its first.
+        let Some(first) = common.first() else { return Err(PromotionError::Undefined { rules, operands }) };
+        match self.tie {
+            _ if common.difference(self.up[first as usize]).is_empty() => Ok(first),
+            Tie::Lowest => Ok(first),
+            Tie::To(dtype) => Ok(dtype),
+            Tie::Undefined => Err(PromotionError::Undefined { rules, operands }),
+        }
+    }
+
+    /// The system's own `can_cast`: whether promotion may lead from one dtype to the other. PyTorch's asks
+    /// only that the kind does not fall, in the order bool, integer, float, complex.
+    ///
+    /// NumPy's with a level is [`DType::can_cast`].
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules};
+    /// assert!(Rules::TORCH.can_cast(F64, F16) && !Rules::TORCH.can_cast(F16, I64));
+    /// assert!(Rules::ARRAY_API.can_cast(U8, I16) && !Rules::ARRAY_API.can_cast(I16, F32));
+    /// ```
+    pub const fn can_cast(&self, from: DType, to: DType) -> bool {
+        if self.casts_by_kind {
+            let known = !self.above(from).is_empty() && !self.above(to).is_empty();
+            known && ScalarKind::of(from) as u8 <= ScalarKind::of(to) as u8
+        } else {
+            self.above(from).contains(to)
+        }
+    }
+}

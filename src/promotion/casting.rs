@@ -1,0 +1,154 @@
+//! How much a cast may lose: NumPy's levels, and what loses nothing at all.
+
+use core::fmt;
+use core::str::FromStr;
+
+use super::Rules;
+use crate::dtype::{DType, Kind};
+use crate::names::NameError;
+
+/// How much a cast may lose, from least to most. What a level allows, every later one does too.
+///
+/// ```
+/// use lanecast::{Casting, DType};
+/// assert!(DType::I64.can_cast(DType::F64, Casting::Safe));
+/// assert!(!DType::I64.can_cast(DType::I32, Casting::Safe));
+/// assert!(DType::I64.can_cast(DType::I32, Casting::SameKind));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Casting {
+    /// Nothing changes.
+    No,
+    /// At most the byte order or the padding changes.
+    Equiv,
+    /// What NumPy calls safe: every value is kept, or a 64-bit integer becomes a float64. For a dtype that
+    /// NumPy lacks, nothing at all is lost ([`DType::is_lossless_to`]).
+    Safe,
+    /// The kind does not fall, in the order bool, unsigned, signed, float, complex.
+    SameKind,
+    /// Any cast that keeps the values it meets. Only they can tell, so between dtypes this allows everything.
+    SameValue,
+    /// Anything.
+    Unsafe,
+}
+
+impl Casting {
+    /// Every level, from least to most.
+    ///
+    /// ```
+    /// assert!(lanecast::Casting::ALL.is_sorted());
+    /// ```
+    pub const ALL: [Self; 6] =
+        [Self::No, Self::Equiv, Self::Safe, Self::SameKind, Self::SameValue, Self::Unsafe];
+
+    /// What NumPy calls it.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::Casting::SameKind.name(), "same_kind");
+    /// ```
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::Equiv => "equiv",
+            Self::Safe => "safe",
+            Self::SameKind => "same_kind",
+            Self::SameValue => "same_value",
+            Self::Unsafe => "unsafe",
+        }
+    }
+}
+
+impl fmt::Display for Casting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Casting {
+    type Err = NameError;
+
+    /// The level of a name, spelt exactly.
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        let found = Self::ALL.into_iter().find(|level| level.name() == name);
+        found.ok_or_else(|| NameError::Casting { name: name.to_owned() })
+    }
+}
+
+impl DType {
+    /// May a cast to `to` be done at this level? As NumPy's `can_cast` for its dtypes.
+    ///
+    /// ```
+    /// use lanecast::{Casting, DType};
+    /// assert!(DType::U64.can_cast(DType::I8, Casting::SameKind));
+    /// assert!(!DType::I8.can_cast(DType::U64, Casting::SameKind));
+    /// assert!(DType::F8E5M2.can_cast(DType::F16, Casting::Safe));
+    /// ```
+    pub const fn can_cast(self, to: Self, level: Casting) -> bool {
+        self.casting_to(to) as u8 <= level as u8
+    }
+
+    /// The least level that allows a cast to `to`.
+    ///
+    /// ```
+    /// use lanecast::{Casting, DType};
+    /// assert_eq!(DType::I8.casting_to(DType::F16), Casting::Safe);
+    /// assert_eq!(DType::F16.casting_to(DType::I8), Casting::SameValue);
+    /// ```
+    pub const fn casting_to(self, to: Self) -> Casting {
+        if self as u8 == to as u8 {
+            Casting::No
+        } else if Rules::NUMPY.above(self).contains(to) || self.is_lossless_to(to) {
+            Casting::Safe
+        } else if self.rank() <= to.rank() {
+            Casting::SameKind
+        } else {
+            Casting::SameValue
+        }
+    }
+
+    const fn rank(self) -> u8 {
+        match self.kind() {
+            Kind::Bool => 0,
+            Kind::Int(format) => 1 + format.signed as u8,
+            Kind::Float(_) => 3,
+            Kind::Complex(_) => 4,
+        }
+    }
+
+    /// Does a cast to `to` keep every value, ±Inf, NaN (as a NaN) and −0?
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert!(DType::U8.is_lossless_to(DType::F16));
+    /// assert!(!DType::I64.is_lossless_to(DType::F64));
+    /// assert!(!DType::F8E4M3.is_lossless_to(DType::F8E4M3FN)); // no Inf there
+    /// ```
+    pub const fn is_lossless_to(self, to: Self) -> bool {
+        use Kind::*;
+        match (self.kind(), to.kind()) {
+            (Bool, Float(to)) => to.has_sign, // The one without a sign has no zero.
+            (Bool, _) => true,
+            (Int(a), Int(b)) => a.min() >= b.min() && a.max() <= b.max(),
+            // The largest magnitude has one bit more than the mantissa at most, or is the power of two above
+            // that. Nothing is below the smallest step of a float with a zero: all of them reach down to 1.
+            (Int(a), Float(b) | Complex(b)) => {
+                let digits = a.bits - a.signed as u32;
+                let largest = if a.signed { -a.min() } else { a.max() };
+                b.has_sign && digits <= b.mantissa_bits + 1 && largest as f64 <= b.max()
+            }
+            // Steps and limits: a value is a multiple of the smallest one, and has as many bits as the
+            // mantissa.
+            (Float(a), Float(b) | Complex(b)) | (Complex(a), Complex(b)) => {
+                a.mantissa_bits <= b.mantissa_bits
+                    && a.max() <= b.max()
+                    && a.min_positive() >= b.min_positive()
+                    && (b.has_sign || !a.has_sign)
+                    && (b.has_inf || !a.has_inf)
+                    && (b.has_nan || !a.has_nan)
+                    && (b.has_neg_zero || !a.has_neg_zero)
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! From a few edges to the sets of a ruleset, at compile time. That every edge goes up is asserted here.
+
+use super::DTypeSet;
+use crate::dtype::{DTYPES, DType};
+
+/// From a dtype to those just above it.
+pub(super) type Edge = (DType, &'static [DType]);
+
+/// The transitive closure of `edges`. A dtype that no edge names is not in the ruleset.
+pub(super) const fn close(edges: &[&[Edge]]) -> [DTypeSet; DTYPES] {
+    let mut up = [DTypeSet::EMPTY; DTYPES];
+    let mut list = 0;
+    while list < edges.len() {
+        let mut edge = 0;
+        while edge < edges[list].len() {
+            let (from, above) = edges[list][edge];
+            up[from as usize] = up[from as usize].with(from);
+            let mut i = 0;
+            while i < above.len() {
+                // The lowest code of a set is then one of its least elements, which `Rules::least` relies on.
+                assert!((from as u8) < above[i] as u8, "every edge goes up");
+                up[from as usize] = up[from as usize].with(above[i]);
+                up[above[i] as usize] = up[above[i] as usize].with(above[i]);
+                i += 1;
+            }
+            edge += 1;
+        }
+        list += 1;
+    }
+    // From the top down: what is above is closed already.
+    let mut from = DTYPES;
+    while from > 0 {
+        from -= 1;
+        let mut above = from + 1;
+        while above < DTYPES {
+            if up[from].contains(DType::ALL[above]) {
+                up[from] = up[from].union(up[above]);
+            }
+            above += 1;
+        }
+    }
+    up
+}
+
+/// No dtype of the set but itself.
+pub(super) const fn identity(set: DTypeSet) -> [DTypeSet; DTYPES] {
+    let mut up = [DTypeSet::EMPTY; DTYPES];
+    let mut i = 0;
+    while i < DTYPES {
+        if set.contains(DType::ALL[i]) {
+            up[i] = up[i].with(DType::ALL[i]);
+        }
+        i += 1;
+    }
+    up
+}
+
+/// Of every dtype, those that lose nothing of it.
+pub(super) const fn lossless() -> [DTypeSet; DTYPES] {
+    let mut up = [DTypeSet::EMPTY; DTYPES];
+    let mut from = 0;
+    while from < DTYPES {
+        let mut to = 0;
+        while to < DTYPES {
+            if DType::ALL[from].is_lossless_to(DType::ALL[to]) {
+                assert!(from <= to, "every edge goes up");
+                up[from] = up[from].with(DType::ALL[to]);
+            }
+            to += 1;
+        }
+        from += 1;
+    }
+    up
+}
+
+/// Takes the complex dtypes out of what some dtypes may become. What is left is not transitive.
+pub(super) const fn cut_complex(mut up: [DTypeSet; DTYPES], of: &[DType]) -> [DTypeSet; DTYPES] {
+    let mut i = 0;
+    while i < of.len() {
+        up[of[i] as usize] = up[of[i] as usize].difference(super::scalar::COMPLEX);
+        i += 1;
+    }
+    up
+}

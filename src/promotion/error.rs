@@ -1,0 +1,82 @@
+//! Why operands have no common dtype.
+
+use core::fmt;
+
+use super::{DTypeSet, Rules, ScalarKind};
+use crate::dtype::DType;
+use crate::error::Error;
+
+/// Why operands do not promote, or could not be cast to what they promote to. Nothing was written.
+///
+/// ```
+/// use lanecast::{DType, PromotionError, Rules};
+/// let error = Rules::NUMPY.promote(DType::I8, DType::BF16).unwrap_err();
+/// assert_eq!(error, PromotionError::UnknownDType { rules: "numpy", dtype: DType::BF16 });
+/// assert!(error.to_string().starts_with("numpy has no bfloat16; it has bool, uint8, "));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PromotionError {
+    /// No operands have no common dtype.
+    NoOperands,
+    /// The system does not have this dtype.
+    UnknownDType {
+        /// The ruleset.
+        rules: &'static str,
+        /// The dtype that it lacks.
+        dtype: DType,
+    },
+    /// The ruleset defines no result.
+    Undefined {
+        /// The ruleset.
+        rules: &'static str,
+        /// The operands.
+        operands: DTypeSet,
+    },
+    /// The ruleset defines no result for an array and a Python number.
+    UndefinedScalar {
+        /// The ruleset.
+        rules: &'static str,
+        /// The dtype of the array.
+        dtype: DType,
+        /// The kind of the number.
+        scalar: ScalarKind,
+    },
+    /// A cast to the common dtype cannot be done.
+    Cast(Error),
+}
+
+impl fmt::Display for PromotionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NoOperands => f.write_str("there are no operands; promotion needs one at least"),
+            Self::UnknownDType { rules, dtype } => {
+                write!(f, "{rules} has no {dtype}")?;
+                let found = Rules::ALL.into_iter().find(|known| known.name() == rules);
+                found.map_or(Ok(()), |known| write!(f, "; it has {}", known.dtypes()))
+            }
+            Self::Undefined { rules, operands } => {
+                write!(f, "{rules} defines no common dtype of {operands}")
+            }
+            Self::UndefinedScalar { rules, dtype, scalar } => {
+                write!(f, "{rules} defines no common dtype of {dtype} and a Python {}", scalar.name())
+            }
+            Self::Cast(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PromotionError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Cast(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for PromotionError {
+    fn from(error: Error) -> Self {
+        Self::Cast(error)
+    }
+}

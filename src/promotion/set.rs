@@ -1,0 +1,146 @@
+//! A set of dtypes, in one word.
+
+use core::fmt;
+
+use crate::dtype::{DTYPES, DType};
+
+/// A set of dtypes. It prints and iterates in the order of the codes.
+///
+/// ```
+/// use lanecast::{DType, DTypeSet};
+/// let set: DTypeSet = [DType::F32, DType::I8, DType::F32].into_iter().collect();
+/// assert_eq!(set.to_string(), "int8, float32");
+/// ```
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct DTypeSet(u64);
+
+const _: () = assert!(DTYPES <= u64::BITS as usize, "a dtype has no bit");
+
+impl DTypeSet {
+    /// No dtype.
+    ///
+    /// ```
+    /// assert!(lanecast::DTypeSet::EMPTY.is_empty());
+    /// ```
+    pub const EMPTY: Self = Self(0);
+
+    /// Every dtype.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DTypeSet::ALL.len(), lanecast::DType::ALL.len());
+    /// ```
+    pub const ALL: Self = Self(u64::MAX >> (u64::BITS as usize - DTYPES));
+
+    /// With a dtype more.
+    ///
+    /// ```
+    /// use lanecast::{DType, DTypeSet};
+    /// assert!(DTypeSet::EMPTY.with(DType::F16).contains(DType::F16));
+    /// ```
+    pub const fn with(self, dtype: DType) -> Self {
+        Self(self.0 | 1 << dtype.code())
+    }
+
+    /// Is it in the set?
+    ///
+    /// ```
+    /// use lanecast::{DType, DTypeSet};
+    /// assert!(DTypeSet::ALL.contains(DType::Bool) && !DTypeSet::EMPTY.contains(DType::Bool));
+    /// ```
+    pub const fn contains(self, dtype: DType) -> bool {
+        self.0 >> dtype.code() & 1 == 1
+    }
+
+    /// What is in either set.
+    ///
+    /// ```
+    /// use lanecast::{DType, DTypeSet};
+    /// let [a, b] = [DType::I8, DType::U8].map(|t| DTypeSet::EMPTY.with(t));
+    /// assert_eq!(a.union(b).len(), 2);
+    /// ```
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// What is in both sets.
+    ///
+    /// ```
+    /// use lanecast::{DTypeSet, Rules};
+    /// let shared = Rules::NUMPY.dtypes().intersection(Rules::MEGENGINE.dtypes());
+    /// assert_eq!(shared.to_string(), "bool, uint8, int8, uint16, int16, int32, float16, float32");
+    /// ```
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// What is in this set and not in the other.
+    ///
+    /// ```
+    /// use lanecast::{DTypeSet, Rules};
+    /// assert_eq!(Rules::MINDSPORE.dtypes().difference(Rules::NUMPY.dtypes()).len(), 3);
+    /// ```
+    pub const fn difference(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The dtype with the lowest code.
+    ///
+    /// ```
+    /// use lanecast::{DType, DTypeSet};
+    /// assert_eq!(DTypeSet::ALL.first(), Some(DType::Bool));
+    /// assert_eq!(DTypeSet::EMPTY.first(), None);
+    /// ```
+    pub const fn first(self) -> Option<DType> {
+        // No bit is at 64, which is no code either.
+        DType::from_code(self.0.trailing_zeros() as u8)
+    }
+
+    /// How many.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::Rules::ARRAY_API.dtypes().len(), 13);
+    /// ```
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// None at all?
+    ///
+    /// ```
+    /// assert!(!lanecast::DTypeSet::ALL.is_empty());
+    /// ```
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Every dtype of the set, in the order of the codes.
+    ///
+    /// ```
+    /// use lanecast::{DType, DTypeSet};
+    /// assert!(DTypeSet::ALL.iter().eq(DType::ALL));
+    /// ```
+    pub fn iter(self) -> impl Iterator<Item = DType> {
+        DType::ALL.into_iter().filter(move |&dtype| self.contains(dtype))
+    }
+}
+
+impl FromIterator<DType> for DTypeSet {
+    fn from_iter<I: IntoIterator<Item = DType>>(dtypes: I) -> Self {
+        dtypes.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}
+
+impl fmt::Display for DTypeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, dtype) in self.iter().enumerate() {
+            write!(f, "{}{dtype}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for DTypeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}

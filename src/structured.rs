@@ -1,0 +1,556 @@
+//! Structured dtypes: records of named fields, as NumPy has them. What they are and what they promote to;
+//! `descr.rs` reads and prints them, `cast.rs` casts buffers of them.
+
+mod cast;
+mod descr;
+mod error;
+
+pub use cast::RecordCaster;
+pub use error::StructError;
+
+use crate::dtype::DType;
+use crate::layout::ByteOrder;
+use crate::numpy::OrderedDType;
+use crate::promotion::{Casting, Rules};
+
+/// What one item of a buffer is: an element, a record, or a sub-array of either.
+///
+/// Reads all that NumPy's `dtype(..)` reads of a string, and the text of its `descr` and of its `str`.
+///
+/// ```
+/// use lanecast::{DType, ItemDType};
+///
+/// let matrix: ItemDType = "(2,3)<f8".parse()?;
+/// assert_eq!((matrix.shape(), matrix.itemsize()), (&[2, 3][..], 48));
+/// assert_eq!(matrix.to_string(), "('<f8', (2, 3))");
+/// assert_eq!("int8".parse::<ItemDType>()?, DType::I8.into());
+/// # Ok::<(), lanecast::StructError>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct ItemDType {
+    base: ItemBase,
+    shape: Vec<usize>,
+    itemsize: usize,
+}
+
+/// What an [`ItemDType`] is one or many of.
+///
+/// ```
+/// use lanecast::{DType, ItemBase, ItemDType};
+/// let item: ItemDType = "3i1".parse()?;
+/// assert_eq!(*item.base(), ItemBase::Element(DType::I8.into()));
+/// # Ok::<(), lanecast::StructError>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub enum ItemBase {
+    /// Of one dtype. Those of fewer than 8 bits take a byte each.
+    Element(OrderedDType),
+    /// Of named fields.
+    Record(StructDType),
+}
+
+/// The dtype of a record: named fields at offsets.
+///
+/// Two are equal if their names, titles, dtypes, offsets and sizes are, whatever alignment they were made
+/// for.
+///
+/// ```
+/// use lanecast::{Casting, Rules, StructDType};
+///
+/// let pixel: StructDType = "[('at', '<i4', (2,)), ('value', '<f4')]".parse()?;
+/// assert_eq!((pixel.itemsize(), pixel.field("value").unwrap().offset), (12, 8));
+///
+/// let wide: StructDType = "[('at', '<i8', (2,)), ('value', '<f8')]".parse()?;
+/// assert!(pixel.can_cast(&wide, Casting::Safe));
+/// assert_eq!(pixel.promote(&wide, &Rules::NUMPY)?, wide);
+/// # Ok::<(), lanecast::StructError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct StructDType {
+    fields: Vec<Field>,
+    itemsize: usize,
+    aligned: bool,
+}
+
+/// One field of a [`StructDType`].
+///
+/// ```
+/// use lanecast::StructDType;
+/// let record: StructDType = "[(('The x', 'x'), '<i2')]".parse()?;
+/// let x = record.field("x").unwrap();
+/// assert_eq!((x.title.as_deref(), x.dtype.itemsize()), (Some("The x"), 2));
+/// # Ok::<(), lanecast::StructError>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Field {
+    /// Its name. No two fields of a record share one.
+    pub name: String,
+    /// A title besides the name, which promotion and casting look at.
+    pub title: Option<String>,
+    /// The byte of the record at which it starts.
+    pub offset: usize,
+    /// What it holds.
+    pub dtype: ItemDType,
+}
+
+impl PartialEq for StructDType {
+    fn eq(&self, other: &Self) -> bool {
+        self.fields == other.fields && self.itemsize == other.itemsize
+    }
+}
+
+impl From<OrderedDType> for ItemDType {
+    fn from(dtype: OrderedDType) -> Self {
+        Self { base: ItemBase::Element(dtype), shape: Vec::new(), itemsize: dtype.dtype().itemsize() }
+    }
+}
+
+impl From<DType> for ItemDType {
+    /// In the byte order of the machine.
+    fn from(dtype: DType) -> Self {
+        OrderedDType::from(dtype).into()
+    }
+}
+
+impl From<StructDType> for ItemDType {
+    fn from(record: StructDType) -> Self {
+        Self { itemsize: record.itemsize, base: ItemBase::Record(record), shape: Vec::new() }
+    }
+}
+
+impl From<&StructDType> for ItemDType {
+    fn from(record: &StructDType) -> Self {
+        record.clone().into()
+    }
+}
+
+impl From<&Self> for ItemDType {
+    fn from(item: &Self) -> Self {
+        item.clone()
+    }
+}
+
+impl ItemDType {
+    /// A sub-array of items, in C order. A sub-array of sub-arrays is one of both shapes.
+    ///
+    /// ```
+    /// use lanecast::{DType, ItemDType};
+    /// let rows = ItemDType::from(DType::F32).array(&[3])?;
+    /// assert_eq!(rows.array(&[2])?, "(2,3)f4".parse()?);
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Its size overflows `usize`.
+    pub fn array(self, shape: &[usize]) -> Result<Self, StructError> {
+        let itemsize = shape.iter().try_fold(self.itemsize, |size, &n| size.checked_mul(n));
+        let itemsize = itemsize.ok_or(StructError::TooLarge)?;
+        Ok(Self { shape: [shape, &self.shape].concat(), itemsize, ..self })
+    }
+
+    /// What it is one or many of.
+    ///
+    /// ```
+    /// use lanecast::{ItemBase, ItemDType};
+    /// let pair: ItemDType = "i4,f8".parse()?;
+    /// assert!(matches!(pair.base(), ItemBase::Record(record) if record.fields().len() == 2));
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub const fn base(&self) -> &ItemBase {
+        &self.base
+    }
+
+    /// How many in each dimension. Empty for one.
+    ///
+    /// ```
+    /// assert!(lanecast::ItemDType::from(lanecast::DType::F32).shape().is_empty());
+    /// ```
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The bytes that it takes.
+    ///
+    /// ```
+    /// assert_eq!("i1,f8".parse::<lanecast::ItemDType>()?.itemsize(), 9);
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub const fn itemsize(&self) -> usize {
+        self.itemsize
+    }
+
+    /// The alignment that it wants: 1 for a record that was not made for one.
+    ///
+    /// ```
+    /// assert_eq!("(2,3)f8".parse::<lanecast::ItemDType>()?.alignment(), 8);
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub fn alignment(&self) -> usize {
+        match &self.base {
+            ItemBase::Element(element) => element.dtype().alignment(),
+            ItemBase::Record(record) => record.alignment(),
+        }
+    }
+
+    /// Is everything in it in the order of this machine?
+    ///
+    /// ```
+    /// assert!("i1,f8".parse::<lanecast::ItemDType>()?.is_native());
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub fn is_native(&self) -> bool {
+        match &self.base {
+            ItemBase::Element(element) => element.is_native(),
+            ItemBase::Record(record) => record.is_native(),
+        }
+    }
+
+    fn map(&self, element: &impl Fn(OrderedDType) -> OrderedDType) -> Self {
+        let base = match &self.base {
+            ItemBase::Element(dtype) => ItemBase::Element(element(*dtype)),
+            ItemBase::Record(record) => ItemBase::Record(record.map(element)),
+        };
+        Self { base, shape: self.shape.clone(), itemsize: self.itemsize }
+    }
+
+    /// The same with everything in it in another byte order.
+    ///
+    /// ```
+    /// use lanecast::{ByteOrder, ItemDType};
+    /// let item: ItemDType = "i1,<f8".parse()?;
+    /// assert_eq!(item.new_byteorder(ByteOrder::Big), "i1,>f8".parse()?);
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub fn new_byteorder(&self, order: ByteOrder) -> Self {
+        self.map(&|element| element.new_byteorder(order))
+    }
+
+    /// The least level that allows a cast to `to`; None where there is no such cast.
+    ///
+    /// The fields of a record are cast by position, so their number must agree. Other names or titles are
+    /// safe, other offsets equivalent. What is no record becomes every field of one, a record of one field
+    /// what that becomes, and a sub-array one of another shape.
+    ///
+    /// ```
+    /// use lanecast::{Casting, ItemDType};
+    /// let cast = |from: &str, to: &str| Some(from.parse::<ItemDType>().ok()?.casting_to(&to.parse().ok()?)?);
+    /// assert_eq!(cast("i4,f4", "i8,f8"), Some(Casting::Safe));
+    /// assert_eq!(cast("i4", "i4,f4"), Some(Casting::Unsafe));
+    /// assert_eq!(cast("i4,f4", "i4"), None);
+    /// ```
+    pub fn casting_to(&self, to: &Self) -> Option<Casting> {
+        match (self.as_record(), to.as_record()) {
+            (Some(from), Some(to)) => from.casting_to(to),
+            (None, Some(to)) => {
+                let castable = to.fields.iter().all(|field| self.casting_to(&field.dtype).is_some());
+                castable.then_some(Casting::Unsafe)
+            }
+            (Some(from), None) => {
+                let [field] = &from.fields[..] else { return None };
+                field.dtype.casting_to(to).map(|_| Casting::Unsafe)
+            }
+            (None, None) => {
+                let level = match (&self.base, &to.base) {
+                    (ItemBase::Element(from), ItemBase::Element(to)) => from.casting_to(*to),
+                    _ => self.one().casting_to(&to.one())?,
+                };
+                let repeated = self.shape.is_empty() && matches!(to.base, ItemBase::Element(_));
+                let shape = if self.shape == to.shape {
+                    Casting::No
+                } else if repeated {
+                    Casting::Safe
+                } else {
+                    Casting::Unsafe
+                };
+                Some(level.max(shape))
+            }
+        }
+    }
+
+    /// The record, if it is one and not many.
+    fn as_record(&self) -> Option<&StructDType> {
+        match &self.base {
+            ItemBase::Record(record) if self.shape.is_empty() => Some(record),
+            _ => None,
+        }
+    }
+
+    /// One of those that it is many of.
+    fn one(&self) -> Self {
+        match &self.base {
+            ItemBase::Element(element) => (*element).into(),
+            ItemBase::Record(record) => record.into(),
+        }
+    }
+
+    /// May a cast to `to` be done at this level?
+    ///
+    /// ```
+    /// use lanecast::{Casting, ItemDType};
+    /// let [one, many]: [ItemDType; 2] = ["i4".parse()?, "3i4".parse()?];
+    /// assert!(one.can_cast(&many, Casting::Safe) && !many.can_cast(&one, Casting::SameKind));
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub fn can_cast(&self, to: &Self, level: Casting) -> bool {
+        self.casting_to(to).is_some_and(|needed| needed <= level)
+    }
+
+    /// What two items become, in the order of the machine: elements by the ruleset, records field by field.
+    ///
+    /// ```
+    /// use lanecast::{ItemDType, Rules};
+    /// let [a, b]: [ItemDType; 2] = ["3>i2".parse()?, "3u2".parse()?];
+    /// assert_eq!(a.promote(&b, &Rules::NUMPY)?, "3i4".parse()?);
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The shapes differ, or one is a record and the other is not; else as [`StructDType::promote`].
+    pub fn promote(&self, other: &Self, rules: &Rules) -> Result<Self, StructError> {
+        let base: Self = match (&self.base, &other.base) {
+            (ItemBase::Element(a), ItemBase::Element(b)) => rules.promote(a.dtype(), b.dtype())?.into(),
+            (ItemBase::Record(a), ItemBase::Record(b)) => a.promote(b, rules)?.into(),
+            _ => return Err(StructError::RecordAndElement),
+        };
+        if self.shape != other.shape {
+            return Err(StructError::Shapes { shapes: [self.shape.clone(), other.shape.clone()] });
+        }
+        base.array(&self.shape)
+    }
+}
+
+impl StructDType {
+    /// Fields without anything between them.
+    ///
+    /// ```
+    /// use lanecast::{DType, StructDType};
+    /// let record = StructDType::packed([("a", DType::I8), ("b", DType::I32)])?;
+    /// assert_eq!(record.descr()?, "[('a', '|i1'), ('b', '<i4')]");
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Two names are the same, or the size overflows `usize`.
+    pub fn packed<N: Into<String>, D: Into<ItemDType>>(
+        fields: impl IntoIterator<Item = (N, D)>,
+    ) -> Result<Self, StructError> {
+        let fields = fields.into_iter().map(|(name, dtype)| (name.into(), None, dtype.into()));
+        Self::in_sequence(fields.collect(), false)
+    }
+
+    /// Fields at offsets that are multiples of their alignments, in a record of such a size: the layout of C.
+    ///
+    /// ```
+    /// use lanecast::{DType, StructDType};
+    /// let record = StructDType::aligned([("a", DType::I8), ("b", DType::I32)])?;
+    /// assert_eq!((record.itemsize(), record.alignment()), (8, 4));
+    /// assert_eq!(record.descr()?, "[('a', '|i1'), ('', '|V3'), ('b', '<i4')]");
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`StructDType::packed`].
+    pub fn aligned<N: Into<String>, D: Into<ItemDType>>(
+        fields: impl IntoIterator<Item = (N, D)>,
+    ) -> Result<Self, StructError> {
+        let fields = fields.into_iter().map(|(name, dtype)| (name.into(), None, dtype.into()));
+        Self::in_sequence(fields.collect(), true)
+    }
+
+    fn in_sequence(
+        fields: Vec<(String, Option<String>, ItemDType)>,
+        aligned: bool,
+    ) -> Result<Self, StructError> {
+        let mut end = 0usize;
+        let mut largest = 1;
+        let mut placed = Vec::with_capacity(fields.len());
+        for (name, title, dtype) in fields {
+            let alignment = if aligned { dtype.alignment() } else { 1 };
+            largest = largest.max(alignment);
+            let offset = end.checked_next_multiple_of(alignment).ok_or(StructError::TooLarge)?;
+            end = offset.checked_add(dtype.itemsize).ok_or(StructError::TooLarge)?;
+            placed.push(Field { name, title, offset, dtype });
+        }
+        let itemsize = end.checked_next_multiple_of(largest).ok_or(StructError::TooLarge)?;
+        Self::checked(placed, itemsize, aligned)
+    }
+
+    /// Fields at offsets of one's own, which may leave gaps, overlap, and be in any order.
+    ///
+    /// ```
+    /// use lanecast::{DType, Field, StructDType};
+    /// let field = |name: &str, offset, dtype: DType| {
+    ///     Field { name: name.into(), title: None, offset, dtype: dtype.into() }
+    /// };
+    /// let union = StructDType::with_offsets(vec![field("whole", 0, DType::I32), field("low", 0, DType::I16)], 4)?;
+    /// assert!(union.descr().is_err()); // no list can say that
+    /// assert_eq!(union.to_string().parse::<StructDType>()?, union);
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Two names are the same, or a field ends behind the record.
+    pub fn with_offsets(fields: Vec<Field>, itemsize: usize) -> Result<Self, StructError> {
+        Self::checked(fields, itemsize, false)
+    }
+
+    fn checked(fields: Vec<Field>, itemsize: usize, aligned: bool) -> Result<Self, StructError> {
+        let mut names: Vec<&str> =
+            fields.iter().flat_map(|f| [Some(&f.name), f.title.as_ref()]).flatten().map(|n| &n[..]).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(StructError::DuplicateName { name: pair[0].to_owned() });
+        }
+        for field in &fields {
+            let end = field.offset.checked_add(field.dtype.itemsize).ok_or(StructError::TooLarge)?;
+            if end > itemsize {
+                return Err(StructError::OutOfBounds { field: field.name.clone(), end, itemsize });
+            }
+        }
+        Ok(Self { fields, itemsize, aligned })
+    }
+
+    /// The fields, in the order in which they are cast.
+    ///
+    /// ```
+    /// let record: lanecast::StructDType = "i4,f8".parse()?;
+    /// let names: Vec<_> = record.fields().iter().map(|field| &field.name[..]).collect();
+    /// assert_eq!(names, ["f0", "f1"]);
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The field of a name.
+    ///
+    /// ```
+    /// let record: lanecast::StructDType = "i4,f8".parse()?;
+    /// assert_eq!(record.field("f1").unwrap().offset, 4);
+    /// assert!(record.field("f2").is_none());
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The bytes of a record.
+    ///
+    /// ```
+    /// assert_eq!("i4,f8".parse::<lanecast::StructDType>()?.itemsize(), 12);
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub const fn itemsize(&self) -> usize {
+        self.itemsize
+    }
+
+    /// The largest alignment of its fields, if it was made for that; else 1.
+    ///
+    /// ```
+    /// assert_eq!("i4,f8".parse::<lanecast::StructDType>()?.alignment(), 1);
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub fn alignment(&self) -> usize {
+        let wanted = self.fields.iter().map(|field| field.dtype.alignment()).max().unwrap_or(1);
+        if self.aligned { wanted } else { 1 }
+    }
+
+    /// Is everything in it in the order of this machine?
+    ///
+    /// ```
+    /// assert!("i1,f8".parse::<lanecast::StructDType>()?.is_native());
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub fn is_native(&self) -> bool {
+        self.fields.iter().all(|field| field.dtype.is_native())
+    }
+
+    fn map(&self, element: &impl Fn(OrderedDType) -> OrderedDType) -> Self {
+        let field = |field: &Field| Field { dtype: field.dtype.map(element), ..field.clone() };
+        Self { fields: self.fields.iter().map(field).collect(), ..*self }
+    }
+
+    /// The same with everything in it in another byte order.
+    ///
+    /// ```
+    /// use lanecast::{ByteOrder, StructDType};
+    /// let record: StructDType = "i1,<f8".parse()?;
+    /// assert_eq!(record.new_byteorder(ByteOrder::Big), "i1,>f8".parse()?);
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub fn new_byteorder(&self, order: ByteOrder) -> Self {
+        self.map(&|element| element.new_byteorder(order))
+    }
+
+    /// The least level that allows a cast to `to`; None where there is no such cast. As
+    /// [`ItemDType::casting_to`].
+    ///
+    /// ```
+    /// use lanecast::{Casting, StructDType};
+    /// let [a, b]: [StructDType; 2] = ["[('x', 'i4')]".parse()?, "[('y', 'i2')]".parse()?];
+    /// assert_eq!(b.casting_to(&a), Some(Casting::Safe)); // by position, whatever the names
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub fn casting_to(&self, to: &Self) -> Option<Casting> {
+        if self.fields.len() != to.fields.len() {
+            return None;
+        }
+        let mut level = if self.itemsize == to.itemsize { Casting::No } else { Casting::Equiv };
+        for (a, b) in self.fields.iter().zip(&to.fields) {
+            level = level.max(a.dtype.casting_to(&b.dtype)?);
+            if (&a.name, &a.title) != (&b.name, &b.title) {
+                level = level.max(Casting::Safe);
+            }
+            if a.offset != b.offset {
+                level = level.max(Casting::Equiv);
+            }
+        }
+        Some(level)
+    }
+
+    /// May a cast to `to` be done at this level?
+    ///
+    /// ```
+    /// use lanecast::{Casting, StructDType};
+    /// let [a, b]: [StructDType; 2] = ["i4,f4".parse()?, "i4,".parse()?];
+    /// assert!(!a.can_cast(&b, Casting::Unsafe)); // the number of fields differs
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    pub fn can_cast(&self, to: &Self, level: Casting) -> bool {
+        self.casting_to(to).is_some_and(|needed| needed <= level)
+    }
+
+    /// What two records become: one with the same names, whose fields are promoted. Offsets do not count: it
+    /// is packed, or aligned if one of the two is.
+    ///
+    /// ```
+    /// use lanecast::{Rules, StructDType};
+    /// let [a, b]: [StructDType; 2] = ["[('x', 'i4')]".parse()?, "[('x', 'f4')]".parse()?];
+    /// assert_eq!(a.promote(&b, &Rules::NUMPY)?, "[('x', 'f8')]".parse()?);
+    /// assert_eq!(a.promote(&b, &Rules::TORCH)?, b);
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The names, their order or the titles differ, or a pair of fields does not promote.
+    pub fn promote(&self, other: &Self, rules: &Rules) -> Result<Self, StructError> {
+        let names = |record: &Self| record.fields.iter().map(|field| field.name.clone()).collect();
+        if !self.fields.iter().map(|field| &field.name).eq(other.fields.iter().map(|field| &field.name)) {
+            return Err(StructError::FieldNames { names: [names(self), names(other)] });
+        }
+        let mut fields = Vec::with_capacity(self.fields.len());
+        for (a, b) in self.fields.iter().zip(&other.fields) {
+            if a.title != b.title {
+                return Err(StructError::FieldTitles { field: a.name.clone() });
+            }
+            fields.push((a.name.clone(), a.title.clone(), a.dtype.promote(&b.dtype, rules)?));
+        }
+        Self::in_sequence(fields, self.aligned || other.aligned)
+    }
+}

@@ -1,0 +1,297 @@
+//! Casts buffers of records: field by field, each with the kernel of its pair of dtypes.
+
+use super::{ItemBase, ItemDType, StructDType, StructError};
+use crate::cast::Caster;
+use crate::error::{Error, Side};
+use crate::layout::Packing;
+use crate::numpy::OrderedDType;
+use crate::options::CastOptions;
+
+/// Bytes that a tile of a field takes on either side: they stay in the first cache.
+const TILE: usize = 4096;
+
+/// A cast of records that has been decided: which bytes of a record become which, by which kernels. Make one,
+/// keep it.
+///
+/// Fields are cast by position, as [`ItemDType::casting_to`] says. A sub-array of another shape is cut, or
+/// filled up with zeros; a dimension of 1, and one that the source lacks, is repeated; of one that the
+/// destination lacks the first item counts. Bytes of a record that belong to no field become zero. Of fields
+/// that overlap in the destination the later one wins.
+///
+/// ```
+/// use lanecast::{CastOptions, RecordCaster, StructDType};
+///
+/// let from: StructDType = "[('id', 'u1'), ('x', '>f4')]".parse()?;
+/// let to: StructDType = "[('id', '<u2'), ('x', '<f2')]".parse()?;
+/// let caster = RecordCaster::new(&from, &to, &CastOptions::new())?;
+/// let src = [7, 0x3F, 0xC0, 0, 0, 8, 0xC0, 0, 0, 0];
+/// let mut dst = [0; 8];
+/// caster.cast(&src, &mut dst, 2)?;
+/// assert_eq!(dst, [7, 0, 0x00, 0x3E, 8, 0, 0x00, 0xC0]); // 7, 1.5; 8, -2
+/// # Ok::<(), lanecast::StructError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RecordCaster {
+    from: usize,
+    to: usize,
+    leaves: Vec<Leaf>,
+}
+
+/// Elements of one pair of dtypes, at the same place of every record.
+#[derive(Clone, Debug)]
+struct Leaf {
+    caster: Caster,
+    /// Where the first one is.
+    src: usize,
+    dst: usize,
+    /// So many lie behind each other on both sides.
+    run: usize,
+    /// Where the others are.
+    dims: Vec<Dim>,
+}
+
+/// A dimension over which something is repeated: how often, and how many bytes further each time.
+#[derive(Clone, Copy, Debug)]
+struct Dim {
+    count: usize,
+    src: usize,
+    dst: usize,
+}
+
+impl RecordCaster {
+    /// Decides the cast of `from` to `to`. The options say what the values are; how they lie in memory, the
+    /// dtypes do.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, DType, RecordCaster, StructDType};
+    /// let record: StructDType = "i4,f4".parse()?;
+    /// let error = RecordCaster::new(&record, DType::I32, &CastOptions::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "the source has 2 fields; to cast them by position it needs 1");
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no such cast at any level, or the instruction set that the options or `LANECAST_ISA` name is
+    /// not available.
+    pub fn new(
+        from: impl Into<ItemDType>,
+        to: impl Into<ItemDType>,
+        options: &CastOptions,
+    ) -> Result<Self, StructError> {
+        let (from, to) = (from.into(), to.into());
+        let mut plan = Planner { options, dims: Vec::new(), leaves: Vec::new() };
+        plan.item(&from, &to, 0, 0)?;
+        Ok(Self { from: from.itemsize(), to: to.itemsize(), leaves: plan.leaves })
+    }
+
+    /// Casts `n` records.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, DType, RecordCaster, StructDType};
+    /// let pair: StructDType = "i1,f4".parse()?;
+    /// let caster = RecordCaster::new(DType::U8, &pair, &CastOptions::new())?;
+    /// let mut dst = [0; 5];
+    /// caster.cast(&[3], &mut dst, 1)?;
+    /// assert_eq!((dst[0], &dst[1..]), (3, &3f32.to_ne_bytes()[..]));
+    /// # Ok::<(), lanecast::StructError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size of `n` records. Nothing was written.
+    pub fn cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), StructError> {
+        for (side, itemsize, given) in
+            [(Side::Source, self.from, src.len()), (Side::Destination, self.to, dst.len())]
+        {
+            let needed = itemsize.checked_mul(n).ok_or(StructError::TooLarge)?;
+            if needed != given {
+                return Err(StructError::BufferSize { side, records: n, needed, given });
+            }
+        }
+        // Padding, and what a larger sub-array adds. No field is there to write it.
+        dst.fill(0);
+        let records = Dim { count: n, src: self.from, dst: self.to };
+        for leaf in &self.leaves {
+            leaf.cast(src, dst, records)?;
+        }
+        Ok(())
+    }
+}
+
+/// Walks two dtypes side by side and notes the leaves.
+struct Planner<'a> {
+    options: &'a CastOptions,
+    dims: Vec<Dim>,
+    leaves: Vec<Leaf>,
+}
+
+impl Planner<'_> {
+    fn item(&mut self, from: &ItemDType, to: &ItemDType, src: usize, dst: usize) -> Result<(), StructError> {
+        match (from.as_record(), to.as_record()) {
+            (Some(from), Some(to)) => self.record(from, to, src, dst)?,
+            (None, Some(to)) => {
+                for field in to.fields() {
+                    self.item(from, &field.dtype, src, dst + field.offset)?;
+                }
+            }
+            (Some(record), None) => {
+                let [field] = record.fields() else {
+                    return Err(StructError::FieldCount { source: record.fields().len(), needed: 1 });
+                };
+                self.item(&field.dtype, to, src + field.offset, dst)?;
+            }
+            (None, None) => {
+                let outside = self.dims.len();
+                self.shape(from, to);
+                match (from.base(), to.base()) {
+                    (ItemBase::Element(from), ItemBase::Element(to)) => self.leaf(*from, *to, src, dst)?,
+                    _ => self.item(&from.one(), &to.one(), src, dst)?,
+                }
+                self.dims.truncate(outside);
+            }
+        }
+        Ok(())
+    }
+
+    fn record(
+        &mut self,
+        from: &StructDType,
+        to: &StructDType,
+        src: usize,
+        dst: usize,
+    ) -> Result<(), StructError> {
+        let (source, needed) = (from.fields().len(), to.fields().len());
+        if source != needed {
+            return Err(StructError::FieldCount { source, needed });
+        }
+        for (a, b) in from.fields().iter().zip(to.fields()) {
+            self.item(&a.dtype, &b.dtype, src + a.offset, dst + b.offset)?;
+        }
+        Ok(())
+    }
+
+    /// The dimensions of a pair of sub-arrays. Those of the two shapes that are last belong together; of a
+    /// dimension that the destination lacks the first item counts.
+    fn shape(&mut self, from: &ItemDType, to: &ItemDType) {
+        let (mut src, mut dst) = (from.one().itemsize(), to.one().itemsize());
+        let outside = self.dims.len();
+        let mut sources = from.shape().iter().rev();
+        for &count in to.shape().iter().rev() {
+            let source = sources.next().copied();
+            self.dims.push(match source {
+                None | Some(1) => Dim { count, src: 0, dst },
+                Some(n) => Dim { count: count.min(n), src, dst },
+            });
+            // These can only wrap where another dimension is 0, and then there is nothing to cast.
+            src = src.wrapping_mul(source.unwrap_or(1));
+            dst = dst.wrapping_mul(count);
+        }
+        if sources.any(|&n| n == 0) {
+            self.dims.push(Dim { count: 0, src, dst });
+        }
+        self.dims[outside..].reverse();
+    }
+
+    fn leaf(&mut self, from: OrderedDType, to: OrderedDType, src: usize, dst: usize) -> Result<(), Error> {
+        let options = self.options.src_order(from.order()).dst_order(to.order());
+        let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+        let caster = Caster::new(from.dtype(), to.dtype(), &options)?;
+        if self.dims.iter().any(|dim| dim.count == 0) {
+            return Ok(());
+        }
+        let mut leaf = Leaf { caster, src, dst, run: 1, dims: self.dims.clone() };
+        while let Some(&dim) = leaf.dims.last()
+            && (dim.src, dim.dst) == leaf.run_bytes()
+        {
+            leaf.run *= dim.count;
+            leaf.dims.pop();
+        }
+        self.leaves.push(leaf);
+        Ok(())
+    }
+}
+
+impl Leaf {
+    /// The bytes of a run on both sides.
+    fn run_bytes(&self) -> (usize, usize) {
+        (self.run * self.caster.from().itemsize(), self.run * self.caster.to().itemsize())
+    }
+
+    fn cast(&self, src: &[u8], dst: &mut [u8], records: Dim) -> Result<(), Error> {
+        let mut dims = self.dims.clone();
+        dims.insert(0, records);
+        if records.count == 0 {
+            return Ok(());
+        }
+        // The loop inside is the longest one, so few records with large sub-arrays are as fast as many small
+        // ones.
+        let longest = (0..dims.len()).max_by_key(|&i| dims[i].count).unwrap_or(0);
+        let inner = dims.remove(longest);
+        self.walk(&dims, inner, &src[self.src..], &mut dst[self.dst..])
+    }
+
+    fn walk(&self, outer: &[Dim], inner: Dim, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
+        let [dim, rest @ ..] = outer else { return self.strip(inner, src, dst) };
+        (0..dim.count).try_for_each(|i| self.walk(rest, inner, &src[i * dim.src..], &mut dst[i * dim.dst..]))
+    }
+
+    /// One dimension, a tile at a time: gather the runs, cast the tile, scatter the results. A side on which
+    /// the runs lie behind each other needs no tile.
+    fn strip(
+        &self,
+        Dim { count, src: src_step, dst: dst_step }: Dim,
+        src: &[u8],
+        dst: &mut [u8],
+    ) -> Result<(), Error> {
+        let (from, to) = self.run_bytes();
+        let (gathers, scatters) = (src_step != from, dst_step != to);
+        if !gathers && !scatters {
+            return self.caster.cast(&src[..count * from], &mut dst[..count * to], count * self.run);
+        }
+        let (mut sources, mut results) = ([0; TILE], [0; TILE]);
+        // A run that is larger than a tile needs none either.
+        let whole = from.max(to) > TILE;
+        let tile = if whole { 1 } else { TILE / from.max(to) };
+        for start in (0..count).step_by(tile) {
+            let n = tile.min(count - start);
+            let src = &src[start * src_step..];
+            let src = if whole || !gathers {
+                &src[..n * from]
+            } else {
+                copy(src, src_step, &mut sources, from, from, n);
+                &sources[..n * from]
+            };
+            let dst = &mut dst[start * dst_step..];
+            if whole || !scatters {
+                self.caster.cast(src, &mut dst[..n * to], n * self.run)?;
+            } else {
+                self.caster.cast(src, &mut results[..n * to], n * self.run)?;
+                copy(&results, to, dst, dst_step, to, n);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies `n` pieces of `width` bytes, which are so many bytes apart on either side.
+fn copy(src: &[u8], src_step: usize, dst: &mut [u8], dst_step: usize, width: usize, n: usize) {
+    /// The width is known: each piece is one load and one store.
+    fn fixed<const W: usize>(src: &[u8], src_step: usize, dst: &mut [u8], dst_step: usize, n: usize) {
+        for i in 0..n {
+            dst[i * dst_step..][..W].copy_from_slice(&src[i * src_step..][..W]);
+        }
+    }
+    match width {
+        1 => fixed::<1>(src, src_step, dst, dst_step, n),
+        2 => fixed::<2>(src, src_step, dst, dst_step, n),
+        4 => fixed::<4>(src, src_step, dst, dst_step, n),
+        8 => fixed::<8>(src, src_step, dst, dst_step, n),
+        16 => fixed::<16>(src, src_step, dst, dst_step, n),
+        _ => {
+            for i in 0..n {
+                dst[i * dst_step..][..width].copy_from_slice(&src[i * src_step..][..width]);
+            }
+        }
+    }
+}

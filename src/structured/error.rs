@@ -1,0 +1,176 @@
+//! What can be wrong with structured dtypes, and with casts of records.
+
+use core::fmt;
+
+use crate::error::{Error, Side};
+use crate::names::NameError;
+use crate::promotion::PromotionError;
+
+/// Why a structured dtype could not be made, promoted or cast. Nothing was written.
+///
+/// ```
+/// use lanecast::{Rules, StructDType};
+/// let [a, b]: [StructDType; 2] = ["[('x', 'i4')]".parse()?, "[('y', 'i4')]".parse()?];
+/// let error = a.promote(&b, &Rules::NUMPY).unwrap_err();
+/// assert_eq!(error.to_string(), "the fields are named [\"x\"] and [\"y\"]; to promote, names and order must agree");
+/// # Ok::<(), lanecast::StructError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum StructError {
+    /// A text that is no dtype.
+    Syntax {
+        /// The text.
+        text: String,
+        /// The byte at which it goes wrong.
+        at: usize,
+        /// What is needed there.
+        needed: &'static str,
+    },
+    /// A type string that names no dtype.
+    Name(NameError),
+    /// Two fields of one name or title.
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// A size overflows `usize`.
+    TooLarge,
+    /// A field that ends behind its record.
+    OutOfBounds {
+        /// The name of the field.
+        field: String,
+        /// The byte behind it.
+        end: usize,
+        /// The bytes of the record.
+        itemsize: usize,
+    },
+    /// A field that is not at a multiple of its alignment, in a record that says it is aligned.
+    Misaligned {
+        /// The name of the field.
+        field: String,
+    },
+    /// A field that starts before the end of the one before it, which a list of fields cannot say.
+    NoDescr {
+        /// The name of the field.
+        field: String,
+    },
+    /// A promotion of records with other names, or in another order.
+    FieldNames {
+        /// The names of both.
+        names: [Vec<String>; 2],
+    },
+    /// A promotion of two fields with different titles.
+    FieldTitles {
+        /// The name of the field.
+        field: String,
+    },
+    /// A promotion of sub-arrays of different shapes.
+    Shapes {
+        /// Both shapes.
+        shapes: [Vec<usize>; 2],
+    },
+    /// A promotion of a record with an element.
+    RecordAndElement,
+    /// A cast between records of different numbers of fields, or from several fields to one element.
+    FieldCount {
+        /// Fields of the source.
+        source: usize,
+        /// Fields that the destination needs.
+        needed: usize,
+    },
+    /// A buffer that does not have the size that its records need.
+    BufferSize {
+        /// Which buffer.
+        side: Side,
+        /// How many records it should hold.
+        records: usize,
+        /// The bytes that they take.
+        needed: usize,
+        /// The bytes that it has.
+        given: usize,
+    },
+    /// A promotion of two elements.
+    Promotion(PromotionError),
+    /// A cast of elements.
+    Cast(Error),
+}
+
+impl fmt::Display for StructError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax { text, at, needed } => {
+                write!(f, "{text:?} is no dtype: at byte {at} it needs {needed}")
+            }
+            Self::Name(error) => error.fmt(f),
+            Self::DuplicateName { name } => {
+                write!(f, "two fields are named {name:?}; each needs its own name")
+            }
+            Self::TooLarge => f.write_str("the size overflows usize"),
+            Self::OutOfBounds { field, end, itemsize } => {
+                write!(f, "the field {field:?} needs a record of {end} bytes; it has {itemsize}")
+            }
+            Self::Misaligned { field } => {
+                write!(
+                    f,
+                    "the field {field:?} is not at a multiple of its alignment, as an aligned record needs"
+                )
+            }
+            Self::NoDescr { field } => {
+                write!(
+                    f,
+                    "the field {field:?} starts before the one before it ends; a list of fields needs their order"
+                )
+            }
+            Self::FieldNames { names: [a, b] } => {
+                write!(f, "the fields are named {a:?} and {b:?}; to promote, names and order must agree")
+            }
+            Self::FieldTitles { field } => {
+                write!(f, "the titles of the field {field:?} differ; to promote, they must agree")
+            }
+            Self::Shapes { shapes: [a, b] } => {
+                write!(f, "the shapes are {a:?} and {b:?}; to promote, they must agree")
+            }
+            Self::RecordAndElement => {
+                f.write_str("a record does not promote with an element; both must be one")
+            }
+            Self::FieldCount { source, needed } => {
+                write!(f, "the source has {source} fields; to cast them by position it needs {needed}")
+            }
+            Self::BufferSize { side, records, needed, given } => {
+                write!(f, "the {side} has {given} bytes; {records} records need exactly {needed}")
+            }
+            Self::Promotion(error) => error.fmt(f),
+            Self::Cast(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StructError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Name(error) => Some(error),
+            Self::Promotion(error) => Some(error),
+            Self::Cast(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<NameError> for StructError {
+    fn from(error: NameError) -> Self {
+        Self::Name(error)
+    }
+}
+
+impl From<PromotionError> for StructError {
+    fn from(error: PromotionError) -> Self {
+        Self::Promotion(error)
+    }
+}
+
+impl From<Error> for StructError {
+    fn from(error: Error) -> Self {
+        Self::Cast(error)
+    }
+}

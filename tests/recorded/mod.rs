@@ -1,0 +1,55 @@
+//! Reads `fixtures/promotion.tsv` and `fixtures/dtypes.tsv`.
+
+#![allow(dead_code, reason = "each test binary reads a part")]
+
+use lanecast::DType;
+
+const PROMOTION: &str = include_str!("../fixtures/promotion.tsv");
+const DTYPES: &str = include_str!("../fixtures/dtypes.tsv");
+
+/// Dtypes of other systems, which this library does not have: every row that names one is counted, not
+/// tested.
+pub(crate) const NOT_HERE: [&str; 7] =
+    ["uint1", "int1", "float4_e2m1fn_x2", "complex32", "bcomplex32", "longdouble", "clongdouble"];
+
+/// A dtype of ours; None for one that is known not to be here.
+pub(crate) fn dtype(name: &str) -> Option<DType> {
+    match name.parse() {
+        Ok(dtype) => Some(dtype),
+        Err(_) if NOT_HERE.contains(&name) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The cells of a block of promotion.tsv: row, column, what is there.
+pub(crate) fn block(title: &str) -> Vec<(&'static str, &'static str, &'static str)> {
+    let mut lines = PROMOTION
+        .lines()
+        .skip_while(|line| line.strip_prefix('@').is_none_or(|line| line.split('\t').next() != Some(title)));
+    let columns: Vec<_> =
+        lines.next().unwrap_or_else(|| panic!("no block {title}")).split('\t').skip(1).collect();
+    let mut cells = Vec::new();
+    for line in lines.take_while(|line| !line.starts_with('@')) {
+        let mut row = line.split('\t');
+        let name = row.next().unwrap();
+        let answers: Vec<_> = row.collect();
+        assert_eq!(answers.len(), columns.len(), "{title} {name}");
+        cells.extend(columns.iter().zip(answers).map(|(column, answer)| (name, *column, answer)));
+    }
+    cells
+}
+
+/// Every block of promotion.tsv that begins with a word: what follows it.
+pub(crate) fn blocks(word: &str) -> Vec<&'static str> {
+    let titles = PROMOTION.lines().filter_map(|line| line.strip_prefix('@')?.split('\t').next());
+    titles.filter_map(|title| title.strip_prefix(word)?.strip_prefix(' ')).collect()
+}
+
+/// The lines of dtypes.tsv that begin with a word: the columns behind it.
+pub(crate) fn rows(word: &str) -> Vec<Vec<&'static str>> {
+    let lines = DTYPES.lines().map(|line| line.split('\t'));
+    let found: Vec<Vec<_>> =
+        lines.filter_map(|mut row| (row.next() == Some(word)).then(|| row.collect())).collect();
+    assert!(!found.is_empty(), "no rows {word}");
+    found
+}
