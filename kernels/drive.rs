@@ -38,13 +38,17 @@ pub(crate) struct Plan {
 /// initialised and every element valid.
 pub(crate) type Kernel = unsafe fn(plan: &Plan, src: *const u8, dst: *mut u8, n: usize);
 
-/// A codec on `n` plain elements: one code a byte or word, native.
-///
-/// # Safety
-/// As for a [`Kernel`]; the instruction set is available, the job has the dtypes of the codec, and its table
-/// is there if it needs one.
+/// A codec on `n` native elements.
 #[cfg(isa = "vector")]
-pub(super) type Core = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Core {
+    /// # Safety
+    /// As for a [`Kernel`]; the instruction set is available, the job has the dtypes of the codec, and its table
+    /// is there if it needs one.
+    pub(super) run: unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize),
+    /// It needs the floating-point environment set, or may leave traces there.
+    pub(super) floats: bool,
+}
 
 /// [`Work::Copy`].
 ///

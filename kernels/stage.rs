@@ -98,7 +98,8 @@ unsafe fn tiles<I: Isa>(
     let (results, raw_dst) = (results.start(), raw_dst.start());
     let tile = tile(route);
     // What is written last, and by registers, may go past the caches, from a line on.
-    let streams = route.parts == Parts::Extend && vector::streams(n, route.src.bits + 2 * route.dst.bits);
+    let streams =
+        route.parts == Parts::Extend && vector::streams(route, n, route.src.bits + 2 * route.dst.bits);
     let ahead = vector::ahead(dst, route.src.memory_bits() as usize, 2 * route.dst.bits as usize);
     let streams = streams && dst.wrapping_add(size(&route.dst, ahead)).addr().is_multiple_of(vector::LINE);
     let mut first = 0;
@@ -148,7 +149,7 @@ unsafe fn results_of(route: &Route, job: &Job, core: Option<Core>, from: *const 
     // SAFETY: the caller's promise.
     unsafe {
         match core {
-            Some(core) => core(job, from, to, units),
+            Some(core) => (core.run)(job, from, to, units),
             None => ptr::copy_nonoverlapping(from, to, units * (route.src.bits / 8) as usize),
         }
     }

@@ -157,11 +157,11 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
     // SAFETY: the caller's promise. The buffer has room for a line and a chunk of the widest elements; chunks are
     // whole lines, and those lines are streamed that are full.
     unsafe {
-        core(job, src, dst, first);
+        (core.run)(job, src, dst, first);
         let mut line = dst.add(bytes(first, to)).wrapping_sub(behind);
         let mut begun = if behind == 0 { 0 } else { LINE };
         while n - first >= elements {
-            core(job, src.add(bytes(first, from)), lines.add(behind), elements);
+            (core.run)(job, src.add(bytes(first, from)), lines.add(behind), elements);
             ptr::copy_nonoverlapping(
                 lines.add(behind),
                 line.wrapping_add(behind),
@@ -175,7 +175,7 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
         }
         I::run(Fence::<I>(PhantomData));
         ptr::copy_nonoverlapping(lines, line, behind);
-        core(job, src.add(bytes(first, from)), line.add(behind), n - first);
+        (core.run)(job, src.add(bytes(first, from)), line.add(behind), n - first);
     }
 }
 
@@ -211,19 +211,19 @@ pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n:
     // instruction set. A multiple of 8 elements ends with a byte on both sides.
     unsafe {
         let mut grouped = 0;
-        if let Some(core) = plan.groups
-            && n >= GROUPS_FROM
+        if n >= GROUPS_FROM
+            && let Some(core) = plan.groups
         {
             grouped = n & !7;
             let table = group::make_table(route);
             let job = job(route, table.as_ptr());
             let bits = [8, group::made_bits(route)];
-            run::<I>(core, &job, bits, src, dst, grouped / group::per_byte(route));
+            run::<I>(route, core, &job, bits, src, dst, grouped / group::per_byte(route));
         }
         prepared(plan, src, dst, n, |job| {
             if let Some(core) = plan.core {
                 let (src, dst) = (src.add(bytes(grouped, bits[0])), dst.add(bytes(grouped, bits[1])));
-                run::<I>(core, job, bits, src, dst, units - grouped);
+                run::<I>(route, core, job, bits, src, dst, units - grouped);
             }
         });
     }
@@ -236,18 +236,26 @@ const GROUPS_FROM: usize = 4096;
 ///
 /// # Safety
 /// As for every `Core`.
-unsafe fn run<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const u8, dst: *mut u8, n: usize) {
-    // Without overflow: 8 elements are as many bytes as one has bits.
-    let streams =
-        n >= 2 * chunk(bits[1]) && n / 8 * (bits[0] + bits[1]) >= environment::streaming_threshold();
+unsafe fn run<I: Isa>(
+    route: &Route,
+    core: Core,
+    job: &Job,
+    bits: [usize; 2],
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+) {
+    let streams = streams(route, n, (bits[0] + bits[1]) as u32) && n >= 2 * chunk(bits[1]);
     // SAFETY: the caller's promise.
-    unsafe { if streams { streamed::<I>(core, job, bits, src, dst, n) } else { core(job, src, dst, n) } }
+    unsafe {
+        if streams { streamed::<I>(core, job, bits, src, dst, n) } else { (core.run)(job, src, dst, n) }
+    }
 }
 
 /// Are `n` elements of so many bits on both sides together more than the caches keep?
-pub(super) fn streams(n: usize, bits: u32) -> bool {
+pub(super) fn streams(route: &Route, n: usize, bits: u32) -> bool {
     // Without overflow: 8 elements are as many bytes as one has bits.
-    n / 8 * bits as usize >= environment::streaming_threshold()
+    n / 8 * bits as usize >= route.stream_from.unwrap_or_else(environment::streaming_threshold)
 }
 
 /// A vector kernel for elements of any layout.
@@ -284,7 +292,8 @@ unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: imp
         }
         None => ptr::null(),
     };
-    let _environment = Environment::new(plan.route.policy.rounding);
+    let floats = plan.core.is_some_and(|core| core.floats);
+    let _environment = floats.then(|| Environment::new(plan.route.policy.rounding));
     run(&job(&plan.route, table));
 }
 

@@ -147,6 +147,9 @@ pub struct CastOptions {
     pub e8m0_rounding: E8m0Rounding,
     /// The instruction set to run on. Default: None, which is [`Isa::best`].
     pub isa: Option<Isa>,
+    /// Bytes read and written from which on the destination is written past the caches. Default: None, which is
+    /// half of the largest cache.
+    pub stream_from: Option<usize>,
     /// How a source of fewer than 8 bits an element is packed. Default: low bits first.
     pub src_packing: Packing,
     /// How a destination of fewer than 8 bits an element is packed. Default: low bits first.
@@ -185,6 +188,7 @@ impl CastOptions {
             nan_to_finite: NanToFinite::NegZero,
             e8m0_rounding: E8m0Rounding::Up,
             isa: None,
+            stream_from: None,
             src_packing: Packing::LowFirst,
             dst_packing: Packing::LowFirst,
             src_order: ByteOrder::Native,
@@ -294,6 +298,23 @@ impl CastOptions {
     /// ```
     pub const fn isa(self, isa: Isa) -> Self {
         Self { isa: Some(isa), ..self }
+    }
+
+    /// Sets from how many bytes, read and written together, the destination is written past the caches: that
+    /// is faster where they could not keep it, and slower for who reads it next if they could. No result
+    /// depends on it. The reference never does, nor do casts of swapped bytes.
+    ///
+    /// ```
+    /// use lanecast::{cast_slice_with, CastOptions};
+    /// // Nobody will read the result soon.
+    /// let once = CastOptions::new().stream_from(1 << 20);
+    /// let mut out = vec![0f32; 300_000];
+    /// cast_slice_with(&vec![1i16; 300_000], &mut out, &once)?;
+    /// assert_eq!(out[299_999], 1.0);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn stream_from(self, bytes: usize) -> Self {
+        Self { stream_from: Some(bytes), ..self }
     }
 
     /// Sets how a source of fewer than 8 bits an element is packed.

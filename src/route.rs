@@ -17,6 +17,8 @@ pub(crate) struct Route {
     pub(crate) policy: Policy,
     pub(crate) src: Layout,
     pub(crate) dst: Layout,
+    /// See [`CastOptions::stream_from`].
+    pub(crate) stream_from: Option<usize>,
 }
 
 /// What happens to a part.
@@ -74,6 +76,13 @@ impl Layout {
         if self.is_packed() || self.bits > 8 { self.bits } else { 8 }
     }
 
+    /// Bytes of `n` elements, all their parts; None if that overflows.
+    #[inline]
+    pub(crate) const fn byte_len(&self, n: usize) -> Option<usize> {
+        let bits = self.memory_bits() as usize * self.parts;
+        if bits >= 8 { n.checked_mul(bits / 8) } else { Some(n / 8 * bits + (n % 8 * bits).div_ceil(8)) }
+    }
+
     /// Does a byte hold several elements?
     pub(crate) const fn is_packed(&self) -> bool {
         self.bits < 8 && !matches!(self.packing, Packing::OnePerByte)
@@ -110,7 +119,9 @@ pub(crate) const fn route(from: DType, to: DType, options: &CastOptions) -> Rout
     } else {
         Work::Keep
     };
-    Route { work, parts, from: from.part(), to: to.part(), policy: options.policy(from, to), src, dst }
+    let policy = options.policy(from, to);
+    let stream_from = options.stream_from;
+    Route { work, parts, from: from.part(), to: to.part(), policy, src, dst, stream_from }
 }
 
 #[cfg(test)]

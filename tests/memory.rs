@@ -38,6 +38,7 @@ mod edges {
                 at_the_edges(isa, from, |to| layouts(from, to));
             });
             suite.test(&format!("offsets of {from}"), move |isa| offsets(isa, from));
+            suite.test(&format!("streams of {from}"), move |isa| streams(isa, from));
         }
         for (from, to) in [
             (DType::F32, DType::F16),
@@ -295,6 +296,22 @@ mod edges {
                         buffers.check(&pair.caster, s, src_size, d, n);
                     }
                 }
+            }
+        }
+    }
+
+    /// Every target past the caches, at lengths of more than two of the pieces that are streamed at a time.
+    fn streams(isa: Isa, from: DType) {
+        const BYTES: usize = 9 << 10;
+        let options = CastOptions::new().stream_from(0);
+        let mut buffers = Buffers::new(8 * BYTES * WIDEST);
+        for to in DType::ALL {
+            let pair = Pair::new(isa, from, to, options);
+            let n = BYTES * 8 / to.bits() as usize + 13;
+            let (src_size, dst_size) = pair.sizes(n);
+            buffers.expect(&pair.reference, 0, src_size, dst_size, n);
+            for d in [0, 1, 16, 24, 62] {
+                buffers.check(&pair.caster, 0, src_size, d, n);
             }
         }
     }

@@ -110,6 +110,7 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
 {
     const SRC: usize = S::BITS;
     const DST: usize = BITS;
+    const FLOATS: bool = true;
     type Setup = Narrow<I::V>;
 
     #[inline(always)]
@@ -234,6 +235,7 @@ pub(in crate::kernels) struct E8m0<V> {
 impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
     const SRC: usize = S::BITS;
     const DST: usize = 8;
+    const FLOATS: bool = S::FLOATS;
     type Setup = E8m0<I::V>;
 
     #[inline(always)]
@@ -281,6 +283,7 @@ pub(in crate::kernels) struct ToF16<S, const MODES: bool>(PhantomData<S>);
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
     const SRC: usize = S::BITS;
     const DST: usize = 16;
+    const FLOATS: bool = true;
     type Setup = I::V;
 
     #[inline(always)]
@@ -318,6 +321,7 @@ pub(in crate::kernels) struct Bias<V> {
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     const SRC: usize = S::BITS;
     const DST: usize = 16;
+    const FLOATS: bool = S::FLOATS;
     type Setup = Bias<I::V>;
 
     #[inline(always)]
@@ -363,6 +367,7 @@ pub(in crate::kernels) struct CutBf16<S>(PhantomData<S>);
 impl<I: Isa, S: AsF32<I>> Codec<I> for CutBf16<S> {
     const SRC: usize = S::BITS;
     const DST: usize = 16;
+    const FLOATS: bool = S::FLOATS;
     type Setup = ();
 
     #[inline(always)]
@@ -387,12 +392,15 @@ pub(in crate::kernels) struct ToF32<S>(PhantomData<S>);
 /// # Safety
 /// As for the operations of [`Isa`].
 pub(in crate::kernels) trait NearF32<I: Isa>: Source {
+    /// Not exact.
+    const ROUNDS: bool;
     unsafe fn near(src: *const u8, ends: Ends) -> [I::V; 4];
 }
 
 macro_rules! near_f32 {
     ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
         impl<I: Isa> NearF32<I> for super::source::$source {
+            const ROUNDS: bool = Self::BITS == 32 || Self::FLOATS;
             #[inline(always)]
             unsafe fn near($src: *const u8, $ends: Ends) -> [I::V; 4] {
                 // SAFETY: the caller's promise.
@@ -436,6 +444,7 @@ near_f32! {
 impl<I: Isa, S: NearF32<I>> Codec<I> for ToF32<S> {
     const SRC: usize = S::BITS;
     const DST: usize = 32;
+    const FLOATS: bool = S::ROUNDS || S::FLOATS;
     type Setup = ();
 
     #[inline(always)]
@@ -454,6 +463,7 @@ pub(in crate::kernels) struct WideToF32<S>(PhantomData<S>);
 impl<I: Isa, S: AsF64<I>> Codec<I> for WideToF32<S> {
     const SRC: usize = S::BITS;
     const DST: usize = 32;
+    const FLOATS: bool = true;
     type Setup = (I::V, bool);
 
     #[inline(always)]
@@ -486,6 +496,7 @@ pub(in crate::kernels) struct ToF64<S>(PhantomData<S>);
 impl<I: Isa, S: AsF64<I>> Codec<I> for ToF64<S> {
     const SRC: usize = S::BITS;
     const DST: usize = 64;
+    const FLOATS: bool = true;
     type Setup = ();
 
     #[inline(always)]
@@ -509,6 +520,7 @@ pub(in crate::kernels) struct LongToF64<const SIGNED: bool>;
 impl<I: Isa, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
     const SRC: usize = 64;
     const DST: usize = 64;
+    const FLOATS: bool = true;
     type Setup = bool;
 
     #[inline(always)]

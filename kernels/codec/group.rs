@@ -5,10 +5,10 @@
 //! order of the elements in a byte, on both sides, is data of that table.
 
 use super::super::isa::Isa;
+use super::table::run;
 use super::{Codec, Ends, Job, registers, store_codes};
 use crate::kernels::drive::Core;
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
-use crate::kernels::vector;
 use crate::layout::Packing;
 use crate::route::{Layout, Parts, Route};
 
@@ -25,6 +25,7 @@ struct Groups<const DST: usize>;
 impl<I: Isa, const DST: usize> Codec<I> for Groups<DST> {
     const SRC: usize = 8;
     const DST: usize = DST;
+    const FLOATS: bool = false;
     type Setup = ();
 
     #[inline(always)]
@@ -73,9 +74,9 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Option<Core> {
         return None;
     }
     Some(match made_bits(route) {
-        4 => vector::blocks::<I, Groups<4>>,
-        8 => vector::blocks::<I, Groups<8>>,
-        _ => vector::blocks::<I, Groups<16>>,
+        4 => run::<I, Groups<4>>(),
+        8 => run::<I, Groups<8>>(),
+        _ => run::<I, Groups<16>>(),
     })
 }
 

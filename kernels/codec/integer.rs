@@ -58,6 +58,7 @@ pub(in crate::kernels) struct ToShort<S, const BITS: usize>(PhantomData<S>);
 impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
     const SRC: usize = S::BITS;
     const DST: usize = BITS;
+    const FLOATS: bool = true;
     type Setup = Clamp<I::V>;
 
     #[inline(always)]
@@ -115,6 +116,7 @@ pub(in crate::kernels) struct ToInt32<S, const SIGNED: bool>(PhantomData<S>);
 impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
     const SRC: usize = S::BITS;
     const DST: usize = 32;
+    const FLOATS: bool = true;
     type Setup = Clamp<I::V>;
 
     #[inline(always)]
@@ -168,6 +170,7 @@ pub(in crate::kernels) struct Clamp64<V> {
 impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for ToLong<S, BITS, SIGNED> {
     const SRC: usize = S::BITS;
     const DST: usize = BITS;
+    const FLOATS: bool = true;
     type Setup = Clamp64<I::V>;
 
     #[inline(always)]
@@ -224,6 +227,7 @@ pub(in crate::kernels) struct Wrapped<V> {
 impl<I: Isa, S: AsF64<I>, const BITS: usize> Codec<I> for ToWrapped<S, BITS> {
     const SRC: usize = S::BITS;
     const DST: usize = BITS;
+    const FLOATS: bool = true;
     type Setup = Wrapped<I::V>;
 
     #[inline(always)]
@@ -274,6 +278,7 @@ pub(in crate::kernels) struct Range<V> {
 impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> {
     const SRC: usize = S::BITS;
     const DST: usize = BITS;
+    const FLOATS: bool = false;
     type Setup = Range<I::V>;
 
     #[inline(always)]
@@ -336,6 +341,7 @@ pub(in crate::kernels) struct ToBool<S>(PhantomData<S>);
 impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
     const SRC: usize = S::BITS;
     const DST: usize = 8;
+    const FLOATS: bool = false;
     type Setup = I::V;
 
     #[inline(always)]

@@ -245,6 +245,7 @@ pub(in crate::kernels) struct Lookup<R, const SRC: usize, const DST: usize>(Phan
 impl<I: Isa, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R, SRC, DST> {
     const SRC: usize = SRC;
     const DST: usize = DST;
+    const FLOATS: bool = false;
     type Setup = ();
 
     #[inline(always)]
@@ -281,6 +282,7 @@ pub(in crate::kernels) struct Codes<S, R, const BITS: usize>(PhantomData<(S, R)>
 
 impl<S, R, const BITS: usize> Source for Codes<S, R, BITS> {
     const BITS: usize = BITS;
+    const FLOATS: bool = false;
 }
 
 impl<I: Isa, S: AsInteger<I>, R: Rows, const BITS: usize> AsInteger<I> for Codes<S, R, BITS> {
@@ -340,6 +342,7 @@ pub(in crate::kernels) struct Floats<R, const BITS: usize>(PhantomData<R>);
 
 impl<R, const BITS: usize> Source for Floats<R, BITS> {
     const BITS: usize = BITS;
+    const FLOATS: bool = false;
 }
 
 impl<I: Isa, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS> {
@@ -364,6 +367,8 @@ impl<I: Isa, R: Rows, const BITS: usize> AsF64<I> for Floats<R, BITS> {
 }
 
 impl<I: Isa, R: Rows, const BITS: usize> NearF32<I> for Floats<R, BITS> {
+    const ROUNDS: bool = false;
+
     #[inline(always)]
     unsafe fn near(src: *const u8, ends: Ends) -> [I::V; 4] {
         // SAFETY: the caller's promise.

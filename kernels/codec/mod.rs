@@ -48,6 +48,8 @@ pub(super) trait Codec<I: Isa> {
     const SRC: usize;
     /// Bits of an element of the destination.
     const DST: usize;
+    /// Some operation depends on the floating-point environment, or may raise a flag there.
+    const FLOATS: bool;
     type Setup: Copy;
 
     unsafe fn setup(job: &Job) -> Self::Setup;

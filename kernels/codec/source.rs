@@ -10,6 +10,8 @@ use super::{Ends, registers};
 /// Elements of memory. The functions read a block.
 pub(in crate::kernels) trait Source {
     const BITS: usize;
+    /// To read the elements is a matter of the floating-point environment. (Integers become floats exactly.)
+    const FLOATS: bool;
 }
 
 /// As f32: exact, or rounded to odd with enough bits for every float of 16 bits or fewer.
@@ -26,15 +28,19 @@ pub(in crate::kernels) trait AsF64<I: Isa>: Source {
 }
 
 macro_rules! sources {
-    ($($name:ident: $bits:literal),*) => {$(
+    ($($name:ident: $bits:literal, $floats:literal;)*) => {$(
         pub(in crate::kernels) struct $name;
         impl Source for $name {
             const BITS: usize = $bits;
+            const FLOATS: bool = $floats;
         }
     )*};
 }
 // `Re32` and `Re64` are the real parts of complex elements.
-sources!(F8: 8, Re32: 64, Re64: 128, F16: 16, Bf16: 16, F32: 32, F64: 64, I8: 8, U8: 8, I16: 16, U16: 16, I32: 32, U32: 32, I64: 64, U64: 64);
+sources! {
+    F8: 8, false; F16: 16, true; Bf16: 16, false; F32: 32, false; F64: 64, true; Re32: 64, false; Re64: 128, true;
+    I8: 8, false; U8: 8, false; I16: 16, false; U16: 16, false; I32: 32, false; U32: 32, false; I64: 64, true; U64: 64, true;
+}
 
 /// The elements as they are.
 ///

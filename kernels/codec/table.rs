@@ -74,8 +74,8 @@ fn to_bool<I: Isa>(from: DType) -> Core {
     }
 }
 
-fn run<I: Isa, C: Codec<I>>() -> Core {
-    vector::blocks::<I, C>
+pub(super) fn run<I: Isa, C: Codec<I>>() -> Core {
+    Core { run: vector::blocks::<I, C>, floats: C::FLOATS }
 }
 
 /// From integers of fewer than 8 bits, `S` when widened, or from bool.
