@@ -61,7 +61,7 @@ impl Value {
 
     /// ±magnitude * 2^scale, exactly.
     #[inline(always)]
-    const fn exact(negative: bool, magnitude: u64, scale: i32) -> Self {
+    pub(crate) const fn exact(negative: bool, magnitude: u64, scale: i32) -> Self {
         if magnitude == 0 {
             return Self { negative, ..Self::ZERO };
         }
@@ -76,6 +76,26 @@ impl Value {
 
     const fn special(class: Class, negative: bool, payload: u64) -> Self {
         Self { class, negative, exponent: 0, significand: payload }
+    }
+
+    /// ±Inf.
+    #[cfg(feature = "text")]
+    pub(crate) const fn inf(negative: bool) -> Self {
+        Self::special(Class::Inf, negative, 0)
+    }
+
+    /// A quiet NaN without payload.
+    #[cfg(feature = "text")]
+    pub(crate) const fn nan(negative: bool) -> Self {
+        Self::special(Class::NaN, negative, 0)
+    }
+
+    /// A number between ±magnitude * 2^scale and the next multiple of 2^scale, for a target that has no value
+    /// and no midpoint there. The magnitude is not zero, and below 2^63.
+    #[cfg(feature = "text")]
+    pub(crate) const fn truncated(negative: bool, magnitude: u64, scale: i32) -> Self {
+        let exact = Self::exact(negative, magnitude, scale);
+        Self { significand: exact.significand | 1, ..exact }
     }
 
     /// |x| cut to a multiple of 2^ulp, in units of it, and what was cut off as a fraction of 2^64.
@@ -132,6 +152,12 @@ impl Limits {
     const fn truncates(self, negative: bool) -> bool {
         self.limit(negative) == u64::MAX
     }
+}
+
+/// Does a magnitude of `whole` units and `fraction` / 2^64 of one round up to the next unit?
+#[cfg(feature = "text")]
+pub(crate) const fn rounds_up(rounding: Rounding, negative: bool, whole: u64, fraction: u64) -> bool {
+    Limits::of(rounding).rounds_up(negative, whole, fraction)
 }
 
 /// The value of a code. Complex dtypes have no code of their own: their parts do.

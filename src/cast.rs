@@ -9,6 +9,8 @@ use crate::isa::Isa;
 use crate::kernels::drive::Plan;
 use crate::kernels::memory::Destination;
 use crate::kernels::{scalar, table};
+#[cfg(feature = "text")]
+use crate::layout::ByteOrder;
 use crate::layout::Packing;
 use crate::options::CastOptions;
 use crate::route::route;
@@ -187,8 +189,23 @@ impl Caster {
     }
 }
 
+/// Reads bytes, laid out by the options, into elements of their own dtype.
+#[cfg(feature = "text")]
+pub(crate) fn load<D: Element>(src: &[u8], dst: &mut [D], options: &CastOptions) -> Result<(), Error> {
+    let layout = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
+    let n = dst.len();
+    Caster::new(D::DTYPE, D::DTYPE, &layout)?.fill(src, dst.into(), n).map(drop)
+}
+
+/// Writes elements to bytes of their own dtype, laid out by the options.
+#[cfg(feature = "text")]
+pub(crate) fn store<S: Element>(src: &[S], dst: &mut [u8], options: &CastOptions) -> Result<(), Error> {
+    let layout = options.src_packing(Packing::OnePerByte).src_order(ByteOrder::Native);
+    Caster::new(S::DTYPE, S::DTYPE, &layout)?.fill(src, dst.into(), src.len()).map(drop)
+}
+
 #[cold]
-fn check_size(
+pub(crate) fn check_size(
     side: Side,
     dtype: DType,
     packing: Packing,

@@ -12,10 +12,14 @@ mod isa;
 mod layout;
 mod names;
 mod numpy;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 mod options;
 mod promotion;
 mod route;
 mod structured;
+#[cfg(feature = "text")]
+pub mod text;
 
 #[allow(unsafe_code, reason = "the one directory of kernels; its mod.rs has the rules")]
 #[path = "../kernels/mod.rs"]

@@ -1,0 +1,557 @@
+//! The two operators: what each version allows, and what they do.
+
+use core::fmt;
+use std::borrow::Cow;
+
+use super::data_type::NEVER;
+use super::tensor::Elements;
+use super::{DataType, Error, Strings, Tensor};
+use crate::cast::Caster;
+use crate::dtype::DType;
+use crate::layout::ByteOrder;
+use crate::options::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding};
+use crate::text::{self, Notation};
+
+/// Which operator.
+///
+/// ```
+/// use lanecast::onnx::Operator;
+/// assert_eq!(Operator::CastLike.versions(), [15, 19, 21, 23, 24, 25]);
+/// assert_eq!(Operator::Cast.version(20), Some(19));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operator {
+    /// The target type is an attribute.
+    Cast,
+    /// The target type is that of the second input.
+    CastLike,
+}
+
+impl Operator {
+    /// The opsets that brought another version of the operator.
+    ///
+    /// ```
+    /// use lanecast::onnx::Operator;
+    /// assert_eq!(Operator::Cast.versions(), [1, 6, 9, 13, 19, 21, 23, 24, 25, 28]);
+    /// ```
+    pub const fn versions(self) -> &'static [u32] {
+        match self {
+            Self::Cast => &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28],
+            Self::CastLike => &[15, 19, 21, 23, 24, 25],
+        }
+    }
+
+    /// The version of the operator in an opset: the last that is not later. Opsets later than the last
+    /// version have that one.
+    ///
+    /// ```
+    /// use lanecast::onnx::Operator;
+    /// assert_eq!(Operator::CastLike.version(28), Some(25));
+    /// assert_eq!(Operator::CastLike.version(14), None);
+    /// ```
+    pub fn version(self, opset: u32) -> Option<u32> {
+        self.versions().iter().copied().rfind(|&version| version <= opset)
+    }
+
+    /// The first version with what `Cast` has since this version of it.
+    fn since(self, cast: u32) -> Option<u32> {
+        self.versions().iter().copied().find(|&version| version >= cast)
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Cast => "Cast",
+            Self::CastLike => "CastLike",
+        })
+    }
+}
+
+/// The value of an attribute.
+///
+/// ```
+/// use lanecast::onnx::{Attribute, DataType};
+/// assert_eq!(Attribute::from(DataType::Float16), Attribute::Int(10));
+/// assert_eq!(Attribute::from("down"), Attribute::String("down"));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attribute<'a> {
+    /// `INT`
+    Int(i64),
+    /// `STRING`
+    String(&'a str),
+}
+
+impl From<i64> for Attribute<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<DataType> for Attribute<'_> {
+    fn from(value: DataType) -> Self {
+        Self::Int(value.code().into())
+    }
+}
+
+impl<'a> From<&'a str> for Attribute<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::String(value)
+    }
+}
+
+/// What ±Inf becomes in the float8 FNUZ types, which have none, with `saturate`.
+///
+/// ```
+/// use lanecast::onnx::{Cast, DataType, FnuzInfinity, Options, Tensor};
+/// let inf = f32::INFINITY.to_le_bytes();
+/// let inf = Tensor::new(&[1], DataType::Float, &inf)?;
+/// let cast = Cast::new(19, DataType::Float8E4M3FNUZ, &[])?;
+/// assert_eq!(cast.run(&inf)?.bytes(), Some(&[0x7F][..]));
+/// let old = cast.with(Options::new().fnuz_infinity(FnuzInfinity::Nan));
+/// assert_eq!(old.run(&inf)?.bytes(), Some(&[0x80][..]));
+/// # Ok::<(), lanecast::onnx::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum FnuzInfinity {
+    /// ±max: the conformance data of every opset, and the text since opset 24.
+    #[default]
+    Max,
+    /// NaN: the text of the opsets 19 to 23.
+    Nan,
+}
+
+/// What the specification leaves open or contradicts, where there is more than one documented answer.
+///
+/// ```
+/// use lanecast::onnx::{Cast, DataType, Options, Tensor};
+/// use lanecast::Overflow;
+///
+/// let input = 9f32.to_le_bytes();
+/// let input = Tensor::new(&[1], DataType::Float, &input)?;
+/// let cast = Cast::new(25, DataType::Int4, &[])?;
+/// assert_eq!(cast.run(&input)?.bytes(), Some(&[0x09][..])); // -7: the low bits
+/// let clamped = cast.with(Options::new().small_int_overflow(Overflow::Saturate));
+/// assert_eq!(clamped.run(&input)?.bytes(), Some(&[0x07][..]));
+/// # Ok::<(), lanecast::onnx::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// A NaN to a float4 or float6. Default: −0.
+    pub nan_to_finite: NanToFinite,
+    /// A float beyond the range of an integer of 8 bits or more. Default: saturate.
+    pub int_overflow: Overflow,
+    /// A float beyond the range of a 2- or 4-bit integer. Default: wrap.
+    pub small_int_overflow: Overflow,
+    /// Rounding of a float to a 2- or 4-bit integer. Default: nearest, ties to even.
+    pub small_int_rounding: Rounding,
+    /// ±Inf to a float8 FNUZ type with `saturate`. Default: ±max.
+    pub fnuz_infinity: FnuzInfinity,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// The defaults, which the current conformance data ask for.
+    ///
+    /// ```
+    /// use lanecast::{onnx::Options, Overflow};
+    /// assert_eq!(Options::new().small_int_overflow, Overflow::Wrap);
+    /// ```
+    pub const fn new() -> Self {
+        Self {
+            nan_to_finite: NanToFinite::NegZero,
+            int_overflow: Overflow::Saturate,
+            small_int_overflow: Overflow::Wrap,
+            small_int_rounding: Rounding::NearestEven,
+            fnuz_infinity: FnuzInfinity::Max,
+        }
+    }
+
+    /// Sets what a NaN gives in float4 and float6.
+    ///
+    /// ```
+    /// use lanecast::{onnx::Options, NanToFinite};
+    /// assert_eq!(Options::new().nan_to_finite(NanToFinite::Max).nan_to_finite, NanToFinite::Max);
+    /// ```
+    pub const fn nan_to_finite(self, nan_to_finite: NanToFinite) -> Self {
+        Self { nan_to_finite, ..self }
+    }
+
+    /// Sets what a float beyond the range of an integer of 8 bits or more gives.
+    ///
+    /// ```
+    /// use lanecast::{onnx::Options, Overflow};
+    /// assert_eq!(Options::new().int_overflow(Overflow::Wrap).int_overflow, Overflow::Wrap);
+    /// ```
+    pub const fn int_overflow(self, int_overflow: Overflow) -> Self {
+        Self { int_overflow, ..self }
+    }
+
+    /// Sets what a float beyond the range of a 2- or 4-bit integer gives.
+    ///
+    /// ```
+    /// use lanecast::{onnx::Options, Overflow};
+    /// let options = Options::new().small_int_overflow(Overflow::Saturate);
+    /// assert_eq!(options.small_int_overflow, Overflow::Saturate);
+    /// ```
+    pub const fn small_int_overflow(self, small_int_overflow: Overflow) -> Self {
+        Self { small_int_overflow, ..self }
+    }
+
+    /// Sets the rounding of floats to 2- and 4-bit integers.
+    ///
+    /// ```
+    /// use lanecast::{onnx::Options, Rounding};
+    /// let options = Options::new().small_int_rounding(Rounding::NearestAway);
+    /// assert_eq!(options.small_int_rounding, Rounding::NearestAway);
+    /// ```
+    pub const fn small_int_rounding(self, small_int_rounding: Rounding) -> Self {
+        Self { small_int_rounding, ..self }
+    }
+
+    /// Sets what ±Inf gives in the float8 FNUZ types with `saturate`.
+    ///
+    /// ```
+    /// use lanecast::onnx::{FnuzInfinity, Options};
+    /// let options = Options::new().fnuz_infinity(FnuzInfinity::Nan);
+    /// assert_eq!(options.fnuz_infinity, FnuzInfinity::Nan);
+    /// ```
+    pub const fn fnuz_infinity(self, fnuz_infinity: FnuzInfinity) -> Self {
+        Self { fnuz_infinity, ..self }
+    }
+}
+
+/// What the operators have in common: a version, its attributes, and the open questions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Rules {
+    operator: Operator,
+    version: u32,
+    saturate: bool,
+    round_mode: E8m0Rounding,
+    options: Options,
+}
+
+impl Rules {
+    fn new(operator: Operator, opset: u32, attributes: &[(&str, Attribute<'_>)]) -> Result<Self, Error> {
+        let version = operator.version(opset).ok_or(Error::Opset { operator, opset })?;
+        let mut rules =
+            Self { operator, version, saturate: true, round_mode: E8m0Rounding::Up, options: Options::new() };
+        for (i, &(name, value)) in attributes.iter().enumerate() {
+            if attributes[..i].iter().any(|&(earlier, _)| earlier == name) {
+                return Err(Error::Repeated { name: name.to_owned() });
+            }
+            rules.set(name, value)?;
+        }
+        Ok(rules)
+    }
+
+    fn set(&mut self, name: &str, value: Attribute<'_>) -> Result<(), Error> {
+        // With the type of the attribute and the version of Cast that brought it.
+        let (expected, brought) = match name {
+            "saturate" => ("INT", 19),
+            "round_mode" => ("STRING", 24),
+            _ => ("", NEVER),
+        };
+        let (operator, version) = (self.operator, self.version);
+        if version < brought {
+            let since = operator.since(brought);
+            return Err(Error::Attribute { operator, version, name: name.to_owned(), since });
+        }
+        let invalid = |value: &dyn fmt::Debug, expected| Error::AttributeValue {
+            name: name.to_owned(),
+            value: format!("{value:?}"),
+            expected,
+        };
+        match (name, value) {
+            ("saturate", Attribute::Int(value)) => match value {
+                0 | 1 => self.saturate = value == 1,
+                _ => return Err(invalid(&value, "0 or 1")),
+            },
+            ("round_mode", Attribute::String(value)) => {
+                self.round_mode = match value {
+                    "up" => E8m0Rounding::Up,
+                    "down" => E8m0Rounding::Down,
+                    "nearest" => E8m0Rounding::Nearest,
+                    _ => return Err(invalid(&value, "\"up\", \"down\" or \"nearest\"")),
+                }
+            }
+            _ => {
+                let name = name.to_owned();
+                return Err(Error::AttributeType { operator, version, name, expected, other: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// Does this version take and give the type?
+    fn check(&self, data_type: DataType) -> Result<(), Error> {
+        let (operator, version) = (self.operator, self.version);
+        if version < data_type.since() {
+            let since = operator.since(data_type.since());
+            return Err(Error::DataType { operator, version, data_type, since });
+        }
+        Ok(())
+    }
+
+    fn run(&self, input: &Tensor<'_>, to: DataType) -> Result<Tensor<'static>, Error> {
+        self.check(input.data_type())?;
+        let options = CastOptions::new()
+            .saturate(self.saturate)
+            .e8m0_rounding(self.round_mode)
+            .nan_to_finite(self.options.nan_to_finite)
+            .float_to_int(self.options.int_overflow)
+            .narrow_float_to_int(self.options.small_int_overflow)
+            .narrow_int_rounding(self.options.small_int_rounding)
+            .src_order(ByteOrder::Little)
+            .dst_order(ByteOrder::Little);
+        let (n, shape) = (input.count(), input.shape());
+        let Some(to_dtype) = to.dtype() else {
+            let strings = match input.elements() {
+                Elements::Strings(strings) => strings.clone(),
+                Elements::Numbers(_, from, bytes) => {
+                    let (offsets, bytes) = text::format_bytes(bytes, *from, n, &options, Notation::Plain)?;
+                    Cow::Owned(Strings::new(offsets, bytes)?)
+                }
+            };
+            return Tensor::strings(shape, strings.into_owned());
+        };
+        let bytes = to_dtype.byte_len(n, options.dst_packing);
+        let mut output = vec![0; bytes.ok_or_else(|| Error::ShapeOverflow { shape: shape.to_vec() })?];
+        match input.elements() {
+            Elements::Strings(strings) => {
+                text::parse_bytes(strings.offsets(), strings.bytes(), &mut output, to_dtype, &options)?;
+            }
+            Elements::Numbers(_, from, bytes) => {
+                Caster::new(*from, to_dtype, &options)?.cast(bytes, &mut output, n)?;
+            }
+        }
+        let is_fnuz = matches!(to, DataType::Float8E4M3FNUZ | DataType::Float8E5M2FNUZ);
+        if is_fnuz && self.saturate && self.options.fnuz_infinity == FnuzInfinity::Nan {
+            for (code, is_infinite) in output.iter_mut().zip(infinities(input, &options)?) {
+                if is_infinite {
+                    *code = 0x80;
+                }
+            }
+        }
+        Tensor::new(shape, to, output)
+    }
+}
+
+/// Which elements are ±Inf, as opposed to too large.
+fn infinities(input: &Tensor<'_>, options: &CastOptions) -> Result<Vec<bool>, Error> {
+    let (from, bytes) = match input.elements() {
+        // They have been parsed, and of what is a number only the word for infinity has an i.
+        Elements::Strings(strings) => return Ok(strings.iter().map(|s| s.contains(['i', 'I'])).collect()),
+        Elements::Numbers(_, from, bytes) => (*from, bytes),
+    };
+    let mut wide = vec![0; 8 * input.count()];
+    Caster::new(from, DType::F64, options)?.cast(bytes, &mut wide, input.count())?;
+    let (wide, _) = wide.as_chunks();
+    Ok(wide.iter().map(|&bytes| f64::from_le_bytes(bytes).is_infinite()).collect())
+}
+
+/// The operator `Cast`, as one version of ONNX has it.
+///
+/// ```
+/// use lanecast::onnx::{Cast, DataType, Tensor};
+///
+/// let bytes: Vec<u8> = [1.5f32, -3.0, 1e9].iter().flat_map(|x| x.to_le_bytes()).collect();
+/// let input = Tensor::new(&[3], DataType::Float, &bytes)?;
+/// let cast = Cast::new(24, DataType::Float8E4M3FN, &[("saturate", 0.into())])?;
+/// assert_eq!(cast.run(&input)?, Tensor::new(&[3], DataType::Float8E4M3FN, &[0x3C, 0xC4, 0x7F])?);
+/// # Ok::<(), lanecast::onnx::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cast {
+    to: DataType,
+    rules: Rules,
+}
+
+impl Cast {
+    /// The operator of an opset: `to` and the other attributes are checked against its version there.
+    ///
+    /// Up to opset 5, `to` is a string; later it is a number of [`DataType`].
+    ///
+    /// ```
+    /// use lanecast::onnx::{Cast, DataType};
+    ///
+    /// assert!(Cast::new(1, "FLOAT16", &[]).is_ok());
+    /// assert!(Cast::new(24, DataType::Float8E8M0, &[("round_mode", "nearest".into())]).is_ok());
+    /// let error = Cast::new(13, DataType::Float16, &[("saturate", 0.into())]).unwrap_err();
+    /// assert_eq!(error.to_string(), "Cast-13 has no attribute \"saturate\"; Cast-19 and later have it");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The opset has no `Cast`; its version does not have the attribute, or not of this type or value; it
+    /// does not give this type.
+    pub fn new<'a>(
+        opset: u32,
+        to: impl Into<Attribute<'a>>,
+        attributes: &[(&str, Attribute<'_>)],
+    ) -> Result<Self, Error> {
+        /// The first version whose `to` is a number.
+        const NUMBERED: u32 = 6;
+
+        let rules = Rules::new(Operator::Cast, opset, attributes)?;
+        let (operator, version, name) = (rules.operator, rules.version, "to".to_owned());
+        let (value, data_type, expected) = match to.into() {
+            Attribute::Int(_) if version < NUMBERED => {
+                let (expected, other) = ("STRING", Some(NUMBERED));
+                return Err(Error::AttributeType { operator, version, name, expected, other });
+            }
+            Attribute::String(_) if version >= NUMBERED => {
+                let (expected, other) = ("INT", Some(1));
+                return Err(Error::AttributeType { operator, version, name, expected, other });
+            }
+            Attribute::Int(code) => (code.to_string(), DataType::from_code(code), "a code of a DataType"),
+            Attribute::String(type_name) => {
+                (format!("{type_name:?}"), DataType::from_name(type_name), "a name of a DataType")
+            }
+        };
+        let to = data_type.ok_or(Error::AttributeValue { name, value, expected })?;
+        rules.check(to)?;
+        Ok(Self { to, rules })
+    }
+
+    /// The same operator with other answers to what the specification leaves open.
+    ///
+    /// ```
+    /// use lanecast::onnx::{Cast, DataType, Options, Tensor};
+    /// use lanecast::NanToFinite;
+    /// let cast = Cast::new(23, DataType::Float4E2M1, &[])?;
+    /// let before_1_19 = cast.with(Options::new().nan_to_finite(NanToFinite::Max));
+    /// let nan = f32::NAN.to_le_bytes();
+    /// let nan = Tensor::new(&[], DataType::Float, &nan)?;
+    /// assert_eq!(before_1_19.run(&nan)?.bytes(), Some(&[0x07][..])); // 6
+    /// # Ok::<(), lanecast::onnx::Error>(())
+    /// ```
+    pub const fn with(self, options: Options) -> Self {
+        Self { rules: Rules { options, ..self.rules }, ..self }
+    }
+
+    /// The target type.
+    ///
+    /// ```
+    /// use lanecast::onnx::{Cast, DataType};
+    /// assert_eq!(Cast::new(5, "FLOAT16", &[])?.to(), DataType::Float16);
+    /// # Ok::<(), lanecast::onnx::Error>(())
+    /// ```
+    pub const fn to(&self) -> DataType {
+        self.to
+    }
+
+    /// The version of the operator, which is the opset that brought it.
+    ///
+    /// ```
+    /// use lanecast::onnx::{Cast, DataType};
+    /// assert_eq!(Cast::new(18, DataType::Float16, &[])?.version(), 13);
+    /// # Ok::<(), lanecast::onnx::Error>(())
+    /// ```
+    pub const fn version(&self) -> u32 {
+        self.rules.version
+    }
+
+    /// Casts a tensor.
+    ///
+    /// ```
+    /// use lanecast::onnx::{Cast, DataType, Strings, Tensor};
+    ///
+    /// let texts: Strings = ["100.5", "-1e2"].iter().collect();
+    /// let ints = Cast::new(9, DataType::Int8, &[])?.run(&Tensor::strings(&[2], texts)?)?;
+    /// assert_eq!(ints.bytes(), Some(&[100, -100i8 as u8][..]));
+    /// let back = Cast::new(9, DataType::String, &[])?.run(&ints)?;
+    /// assert!(back.as_strings().unwrap().iter().eq(["100", "-100"]));
+    ///
+    /// let texts: Strings = ["0.5", "abc"].iter().collect();
+    /// let error = Cast::new(9, DataType::Float, &[])?.run(&Tensor::strings(&[2], texts)?).unwrap_err();
+    /// assert_eq!(error.to_string(), "element 1, \"abc\", is not a number");
+    /// # Ok::<(), lanecast::onnx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The version does not take the type of the input; a string is no number, or none of the target type.
+    pub fn run(&self, input: &Tensor<'_>) -> Result<Tensor<'static>, Error> {
+        self.rules.run(input, self.to)
+    }
+}
+
+/// The operator `CastLike`, as one version of ONNX has it.
+///
+/// ```
+/// use lanecast::onnx::{CastLike, DataType, Tensor};
+///
+/// let input = Tensor::new(&[2], DataType::Uint8, &[1, 200])?;
+/// let like = Tensor::new(&[0], DataType::Int4, &[])?;
+/// assert_eq!(CastLike::new(21, &[])?.run(&input, &like)?, Tensor::new(&[2], DataType::Int4, &[0x81])?);
+/// # Ok::<(), lanecast::onnx::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CastLike {
+    rules: Rules,
+}
+
+impl CastLike {
+    /// The operator of an opset: the attributes are checked against its version there.
+    ///
+    /// ```
+    /// use lanecast::onnx::CastLike;
+    /// assert_eq!(CastLike::new(14, &[]).unwrap_err().to_string(), "opset 14 has no CastLike; CastLike-15 is the first");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The opset has no `CastLike`; its version does not have the attribute, or not of this type or value.
+    pub fn new(opset: u32, attributes: &[(&str, Attribute<'_>)]) -> Result<Self, Error> {
+        Ok(Self { rules: Rules::new(Operator::CastLike, opset, attributes)? })
+    }
+
+    /// The same operator with other answers to what the specification leaves open.
+    ///
+    /// ```
+    /// use lanecast::onnx::{CastLike, Options};
+    /// use lanecast::Rounding;
+    /// let options = Options::new().small_int_rounding(Rounding::NearestAway);
+    /// assert_ne!(CastLike::new(25, &[])?.with(options), CastLike::new(25, &[])?);
+    /// # Ok::<(), lanecast::onnx::Error>(())
+    /// ```
+    pub const fn with(self, options: Options) -> Self {
+        Self { rules: Rules { options, ..self.rules } }
+    }
+
+    /// The version of the operator, which is the opset that brought it.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::onnx::CastLike::new(28, &[])?.version(), 25);
+    /// # Ok::<(), lanecast::onnx::Error>(())
+    /// ```
+    pub const fn version(&self) -> u32 {
+        self.rules.version
+    }
+
+    /// Casts a tensor to the type of another, of which nothing but the type matters.
+    ///
+    /// ```
+    /// use lanecast::onnx::{CastLike, DataType, Tensor};
+    /// let one = Tensor::new(&[], DataType::Bool, &[1])?;
+    /// let like = Tensor::new(&[3], DataType::Int16, &[0; 6])?;
+    /// assert_eq!(CastLike::new(15, &[])?.run(&one, &like)?.bytes(), Some(&[1, 0][..]));
+    /// # Ok::<(), lanecast::onnx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The version does not take the type of either input; a string is no number, or none of the target type.
+    pub fn run(&self, input: &Tensor<'_>, like: &Tensor<'_>) -> Result<Tensor<'static>, Error> {
+        self.rules.check(like.data_type())?;
+        self.rules.run(input, like.data_type())
+    }
+}

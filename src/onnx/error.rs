@@ -1,0 +1,154 @@
+//! What can be wrong with an operator or its input.
+
+use core::fmt;
+
+use super::{DataType, Operator};
+use crate::text;
+
+/// Why an operator is not valid, or could not run. Whatever another version of the operator would allow, the
+/// error names that version.
+///
+/// ```
+/// use lanecast::onnx::{Cast, DataType, Error, Operator};
+///
+/// let error = Cast::new(13, DataType::Float8E5M2, &[]).unwrap_err();
+/// let (operator, data_type) = (Operator::Cast, DataType::Float8E5M2);
+/// assert_eq!(error, Error::DataType { operator, version: 13, data_type, since: Some(19) });
+/// assert_eq!(error.to_string(), "Cast-13 does not take FLOAT8E5M2; Cast-19 and later do");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operator is not in this version of the operator set.
+    Opset {
+        /// Which operator.
+        operator: Operator,
+        /// The version that was given.
+        opset: u32,
+    },
+    /// The operator has no such attribute in this version.
+    Attribute {
+        /// Which operator.
+        operator: Operator,
+        /// The version of the operator.
+        version: u32,
+        /// The attribute.
+        name: String,
+        /// The first version that has it, if there is one.
+        since: Option<u32>,
+    },
+    /// The attribute is of another type.
+    AttributeType {
+        /// Which operator.
+        operator: Operator,
+        /// The version of the operator.
+        version: u32,
+        /// The attribute.
+        name: String,
+        /// The type it must have, `INT` or `STRING`.
+        expected: &'static str,
+        /// A version in which it has the given type, if there is one.
+        other: Option<u32>,
+    },
+    /// The attribute has no such value.
+    AttributeValue {
+        /// The attribute.
+        name: String,
+        /// What was given.
+        value: String,
+        /// What it can be.
+        expected: &'static str,
+    },
+    /// The attribute was given twice.
+    Repeated {
+        /// The attribute.
+        name: String,
+    },
+    /// The operator does not take or give this type in this version.
+    DataType {
+        /// Which operator.
+        operator: Operator,
+        /// The version of the operator.
+        version: u32,
+        /// The type.
+        data_type: DataType,
+        /// The first version that takes it, if there is one.
+        since: Option<u32>,
+    },
+    /// The shape has more elements than `usize` can count.
+    ShapeOverflow {
+        /// The shape.
+        shape: Vec<usize>,
+    },
+    /// The shape does not have as many elements as there are strings.
+    Strings {
+        /// How many the shape has.
+        elements: usize,
+        /// How many strings there are.
+        strings: usize,
+    },
+    /// Strings are not bytes, and bytes are not strings.
+    NotBytes,
+    /// A string that is no number, or is none of the target type.
+    Text(text::Error),
+    /// A buffer of the wrong size.
+    Cast(crate::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Opset { operator, opset } => write!(
+                f,
+                "opset {opset} has no {operator}; {operator}-{} is the first",
+                operator.versions()[0]
+            ),
+            Self::Attribute { operator, version, name, since } => {
+                write!(f, "{operator}-{version} has no attribute {name:?}; ")?;
+                match since {
+                    Some(since) => write!(f, "{operator}-{since} and later have it"),
+                    None => write!(f, "no version of {operator} has it"),
+                }
+            }
+            Self::AttributeType { operator, version, name, expected, other } => {
+                write!(f, "the attribute {name:?} of {operator}-{version} is of type {expected}")?;
+                match other {
+                    Some(other) => write!(f, "; that of {operator}-{other} is as given"),
+                    None => Ok(()),
+                }
+            }
+            Self::AttributeValue { name, value, expected } => {
+                write!(f, "the attribute {name:?} is {value}; it can be {expected}")
+            }
+            Self::Repeated { name } => write!(f, "the attribute {name:?} is given twice"),
+            Self::DataType { operator, version, data_type, since } => {
+                write!(f, "{operator}-{version} does not take {data_type}; ")?;
+                match since {
+                    Some(since) => write!(f, "{operator}-{since} and later do"),
+                    None => write!(f, "no version of {operator} does"),
+                }
+            }
+            Self::ShapeOverflow { shape } => write!(f, "the elements of shape {shape:?} overflow usize"),
+            Self::Strings { elements, strings } => {
+                write!(f, "the shape has {elements} elements, but there are {strings} strings")
+            }
+            Self::NotBytes => f.write_str("a tensor of strings has no bytes: make it with Tensor::strings"),
+            Self::Text(error) => error.fmt(f),
+            Self::Cast(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<text::Error> for Error {
+    fn from(error: text::Error) -> Self {
+        Self::Text(error)
+    }
+}
+
+impl From<crate::Error> for Error {
+    fn from(error: crate::Error) -> Self {
+        Self::Cast(error)
+    }
+}

@@ -1,0 +1,250 @@
+//! Decimal numbers as they are written, compared exactly with binary ones.
+//!
+//! The digits themselves are the standard library's business: here is only what it does not offer, which is
+//! on what side of a binary number a decimal lies.
+
+use core::cmp::Ordering;
+
+/// Digits beyond these only say that something follows: no midpoint of two neighbours of any dtype has more
+/// than 767 significant digits.
+const MOST_DIGITS: usize = 800;
+
+/// `whole . fraction * 10^exponent`, without its sign. `fraction` does not end in a zero.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decimal<'a> {
+    whole: &'a [u8],
+    fraction: &'a [u8],
+    exponent: i64,
+}
+
+impl<'a> Decimal<'a> {
+    /// Takes apart what `f64::from_str` accepts as a number, and is neither Inf nor NaN.
+    pub(super) fn of(text: &'a str) -> Self {
+        let text = text.as_bytes();
+        let text = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+        let (mantissa, exponent) = match text.iter().position(|b| matches!(b, b'e' | b'E')) {
+            Some(e) => (&text[..e], exponent(&text[e + 1..])),
+            None => (text, 0),
+        };
+        let point = mantissa.iter().position(|&b| b == b'.').unwrap_or(mantissa.len());
+        let mut fraction = mantissa.get(point + 1..).unwrap_or_default();
+        while let [rest @ .., b'0'] = fraction {
+            fraction = rest;
+        }
+        let mut whole = &mantissa[..point];
+        while let [b'0', rest @ ..] = whole {
+            whole = rest;
+        }
+        Self { whole, fraction, exponent }
+    }
+
+    /// The significant digits, from the first that is not zero.
+    fn digits(self) -> impl Iterator<Item = u64> + Clone {
+        let all = self.whole.iter().chain(self.fraction);
+        all.map(|&b| u64::from(b - b'0')).skip_while(|&digit| digit == 0)
+    }
+
+    pub(super) fn is_zero(self) -> bool {
+        self.digits().next().is_none()
+    }
+
+    /// Where the point is: the number is 0.d₁d₂… * 10^point with d₁ not zero.
+    fn point(self) -> i64 {
+        let zeros = match self.whole {
+            [] => self.fraction.iter().take_while(|&&b| b == b'0').count(),
+            _ => 0,
+        };
+        // A slice is no longer than i64::MAX.
+        self.exponent.saturating_add(self.whole.len() as i64 - zeros as i64)
+    }
+
+    /// The same number, or if it has too many digits one that rounds like it, in a few hundred characters.
+    pub(super) fn shortened(self) -> String {
+        let mut digits = self.digits().map(|digit| char::from(b'0' + digit as u8));
+        let mut text: String = "0.".chars().chain(digits.by_ref().take(MOST_DIGITS)).collect();
+        if digits.any(|digit| digit != '0') {
+            text.push('1');
+        }
+        // Beyond these exponents there is only zero and infinity.
+        text + &format!("e{}", self.point().clamp(-9999, 9999))
+    }
+
+    /// The number cut to an integer, and what was cut off in units of 2^-64: exact if it is 0 or a half, else
+    /// on the right side of a half. None from 10^20 up, beyond every integer.
+    pub(super) fn split(self) -> Option<(u128, u64)> {
+        const HALF: u64 = 1 << 63;
+        if self.is_zero() {
+            return Some((0, 0));
+        }
+        let point = self.point();
+        if point > 20 {
+            return None;
+        }
+        let mut digits = self.digits();
+        let whole = (0..point).fold(0, |n, _| 10 * n + u128::from(digits.next().unwrap_or(0)));
+        let first = if point < 0 { 0 } else { digits.next().unwrap_or(0) };
+        let more = digits.any(|digit| digit != 0);
+        let fraction = match first {
+            0..5 => u64::from(first != 0 || more),
+            5 => HALF + u64::from(more),
+            _ => HALF + 1,
+        };
+        Some((whole, fraction))
+    }
+
+    /// Compares with `m * 2^q`, exactly. `m` is not zero, and the product a number that an f64 holds, or the
+    /// midpoint of two.
+    pub(super) fn compare(self, m: u64, q: i32) -> Ordering {
+        if self.is_zero() {
+            return Ordering::Less;
+        }
+        // Numbers far off an f64 need no arithmetic, which their exponents could make endless.
+        match self.point() {
+            400.. => return Ordering::Greater,
+            ..-400 => return Ordering::Less,
+            _ => {}
+        }
+        let mut digits = self.digits();
+        let head = digits.clone().take(19).fold(0, |n, digit| 10 * n + digit);
+        let count = digits.clone().count();
+        if count <= 19 {
+            // The point is near, so the exponent is small.
+            let scale = (self.exponent - self.fraction.len() as i64) as i32;
+            if let Some(ordering) = compare_small(head, scale, m, q) {
+                return ordering;
+            }
+        }
+        let kept = count.min(MOST_DIGITS);
+        let mut decimal = Big::default();
+        for _ in 0..kept {
+            decimal.mul_add(10, digits.next().unwrap_or(0));
+        }
+        let mut scale = self.point() as i32 - kept as i32;
+        if digits.any(|digit| digit != 0) {
+            decimal.mul_add(10, 1);
+            scale -= 1;
+        }
+        let mut binary = Big::default();
+        binary.mul_add(1, m);
+        let tens = if scale < 0 { &mut binary } else { &mut decimal };
+        (0..scale.unsigned_abs()).for_each(|_| tens.mul_add(5, 0));
+        // 10^scale is 5^scale * 2^scale.
+        let twos = q - scale;
+        (if twos < 0 { &mut decimal } else { &mut binary }).shift_left(twos.unsigned_abs());
+        decimal.compare(&binary)
+    }
+}
+
+/// The exponent of a number that has one. One that does not fit is as large as can be.
+fn exponent(text: &[u8]) -> i64 {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    let magnitude = digits.iter().fold(0i64, |n, b| n.saturating_mul(10).saturating_add((b - b'0').into()));
+    if negative { -magnitude } else { magnitude }
+}
+
+/// `n * 10^scale` with `m * 2^q`, if 128 bits are enough for both: which they are for what people write.
+fn compare_small(n: u64, scale: i32, m: u64, q: i32) -> Option<Ordering> {
+    let zeros = m.trailing_zeros();
+    let (mut decimal, mut binary) = (u128::from(n), u128::from(m >> zeros));
+    let q = q + zeros as i32;
+    let fives = 5u128.checked_pow(scale.unsigned_abs())?;
+    let tens = if scale < 0 { &mut binary } else { &mut decimal };
+    *tens = tens.checked_mul(fives)?;
+    let twos = q - scale;
+    let shifted = if twos < 0 { &mut decimal } else { &mut binary };
+    if twos.unsigned_abs() > shifted.leading_zeros() {
+        return None;
+    }
+    *shifted <<= twos.unsigned_abs();
+    Some(decimal.cmp(&binary))
+}
+
+/// A natural number, from the low limb up, without zeros on top.
+#[derive(Default, Debug)]
+struct Big(Vec<u64>);
+
+impl Big {
+    fn mul_add(&mut self, factor: u64, term: u64) {
+        let mut carry = u128::from(term);
+        for limb in &mut self.0 {
+            carry += u128::from(*limb) * u128::from(factor);
+            *limb = carry as u64;
+            carry >>= 64;
+        }
+        if carry != 0 {
+            self.0.push(carry as u64);
+        }
+    }
+
+    fn shift_left(&mut self, bits: u32) {
+        self.mul_add(1 << (bits % 64), 0);
+        if !self.0.is_empty() {
+            self.0.splice(..0, core::iter::repeat_n(0, bits as usize / 64));
+        }
+    }
+
+    fn compare(&self, other: &Self) -> Ordering {
+        let by_limbs = || self.0.iter().rev().cmp(other.0.iter().rev());
+        self.0.len().cmp(&other.0.len()).then_with(by_limbs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_on_their_side_of_a_binary_number() {
+        use Ordering::{Equal, Greater, Less};
+        let nines = format!("0.{}", "9".repeat(1000));
+        let one_and = format!("1.{}1", "0".repeat(1000));
+        let small = format!("0.{}1e1000000", "0".repeat(999_999));
+        for (text, m, q, expected) in [
+            ("1", 1, 0, Equal),
+            ("+1.", 4, -2, Equal),
+            (".5", 1, -1, Equal),
+            ("0.1", 0x0019_9999_9999_999A, -56, Less),
+            ("0.1", 0x0019_9999_9999_9999, -56, Greater),
+            ("1000000000000000000000000", 1, 80, Less),
+            ("1208925819614629174706176", 1, 80, Equal),
+            ("1208925819614629174706176.000", 1, 80, Equal),
+            ("1208925819614629174706177e0", 1, 80, Greater),
+            ("12089258196146291747061.76E+2", 1, 80, Equal),
+            (&nines, 1, 0, Less),
+            (&one_and, 1, 0, Greater),
+            (&small, 1, 0, Equal),
+            ("4e-324", 1, -1074, Less),
+            ("5e-324", 1, -1074, Greater),
+            ("1e99999999999999999999", u64::MAX >> 11, 971, Greater),
+            ("1e-99999999999999999999", 1, -1074, Less),
+            ("0e99999999999999999999", 1, 0, Less),
+        ] {
+            assert_eq!(Decimal::of(text).compare(m, q), expected, "{text:.60}");
+        }
+    }
+
+    #[test]
+    fn decimals_are_cut_to_integers() {
+        const HALF: u64 = 1 << 63;
+        for (text, expected) in [
+            ("0", Some((0, 0))),
+            ("-0.0e5", Some((0, 0))),
+            ("100.5", Some((100, HALF))),
+            ("100.50001", Some((100, HALF + 1))),
+            ("1e3", Some((1000, 0))),
+            ("0.000123e4", Some((1, 1))),
+            ("0.06", Some((0, 1))),
+            ("0.6", Some((0, HALF + 1))),
+            ("5e-1", Some((0, HALF))),
+            ("5e-2", Some((0, 1))),
+            ("99999999999999999999.5", Some((99_999_999_999_999_999_999, HALF))),
+            ("100000000000000000000", None),
+            ("1e99999999999999999999", None),
+        ] {
+            assert_eq!(Decimal::of(text).split(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What can be wrong with texts.
+
+use core::fmt;
+
+use crate::dtype::DType;
+
+/// Why a text is no element of a dtype.
+///
+/// ```
+/// use lanecast::text::{parse_slice, Error, Reason};
+/// let error = parse_slice(&["256"], &mut [0u8]).unwrap_err();
+/// assert!(matches!(error, Error::Element { reason: Reason::OutOfRange, .. }));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It is not written as a number is.
+    NotANumber,
+    /// It is a number, Inf or NaN that the integer dtype does not have.
+    OutOfRange,
+}
+
+/// Why texts could not be parsed, or numbers not be formatted.
+///
+/// ```
+/// use lanecast::text::{parse_slice, Error, Reason};
+/// use lanecast::DType;
+///
+/// let error = parse_slice(&["1", "2.5 kg"], &mut [0f32; 2]).unwrap_err();
+/// assert_eq!(error.to_string(), "element 1, \"2.5 kg\", is not a number");
+/// let Error::Element { index, text, dtype, reason } = error else { unreachable!() };
+/// assert_eq!((index, text.as_str(), dtype, reason), (1, "2.5 kg", DType::F32, Reason::NotANumber));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A text that is no element of the dtype: the first of them.
+    Element {
+        /// Its place among the texts.
+        index: usize,
+        /// The text.
+        text: String,
+        /// What it should be.
+        dtype: DType,
+        /// What is wrong with it.
+        reason: Reason,
+    },
+    /// Not as many texts as elements.
+    LengthMismatch {
+        /// How many texts there are.
+        texts: usize,
+        /// How many elements there are.
+        elements: usize,
+    },
+    /// An offset that is negative, less than the one before it, or beyond the bytes; or no offset at all,
+    /// where n texts need n + 1.
+    Offset {
+        /// Its place among the offsets.
+        index: usize,
+    },
+    /// A text that is not UTF-8.
+    NotUtf8 {
+        /// Its place among the texts.
+        index: usize,
+    },
+    /// The texts have more bytes than an offset can count.
+    OffsetOverflow {
+        /// How many bytes they have, at least.
+        bytes: usize,
+    },
+    /// Complex numbers are not read or written as text.
+    Complex {
+        /// Which dtype.
+        dtype: DType,
+    },
+    /// A buffer of the wrong size, or an instruction set that is not available.
+    Cast(crate::Error),
+}
+
+/// So much of a wrong text is shown.
+const SHOWN: usize = 80;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Element { index, text, dtype, reason } => {
+                let (head, rest) = text.split_at(text.floor_char_boundary(SHOWN));
+                let dots = if rest.is_empty() { "" } else { "..." };
+                write!(f, "element {index}, {head:?}{dots}, ")?;
+                match reason {
+                    Reason::NotANumber => f.write_str("is not a number"),
+                    Reason::OutOfRange => write!(f, "is out of the range of {dtype}"),
+                }
+            }
+            Self::LengthMismatch { texts, elements } => {
+                write!(f, "there are {texts} texts and {elements} elements; there must be as many of both")
+            }
+            Self::Offset { index } => write!(
+                f,
+                "offset {index} is missing, negative, less than the one before it, or beyond the bytes"
+            ),
+            Self::NotUtf8 { index } => write!(f, "text {index} is not UTF-8"),
+            Self::OffsetOverflow { bytes } => write!(f, "the offsets cannot count {bytes} bytes of text"),
+            Self::Complex { dtype } => write!(f, "{dtype} is complex, and has no text"),
+            Self::Cast(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<crate::Error> for Error {
+    fn from(error: crate::Error) -> Self {
+        Self::Cast(error)
+    }
+}

@@ -1,0 +1,233 @@
+//! An element to the shortest text that reads as that element again.
+//!
+//! f64 and f32 are zmij's. The narrower floats have few codes: for each of them the shortest decimal is found
+//! once, by trying, and kept as the f64 nearest to it. A decimal of up to 15 digits is the shortest of its
+//! f64, so zmij writes those too.
+//!
+//! Measured on 10^6 mixed doubles: zmij 1.0.23 22.6 ns, lexical-core 1.0.6 34.0 ns, ryu 1.0.23 38.1 ns, std 83.6 ns;
+//! on 64-bit integers itoa 1.0.18 17.5 ns, std 28.7 ns.
+
+use core::cmp::Ordering;
+use std::sync::OnceLock;
+
+use crate::dtype::{DTYPES, DType, FloatFormat, Kind};
+use crate::element::Element;
+use crate::kernels::scalar;
+use crate::options::Policy;
+
+use super::Notation;
+use super::decimal::Decimal;
+
+/// Between these magnitudes zmij writes no exponent, in float32 and float64, and by a wide margin.
+const PLAIN: core::ops::Range<f64> = 1e-4..1e12;
+
+/// Writes elements of one dtype.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writer {
+    notation: Notation,
+    /// By magnitude, where it pays to have it: the f64 nearest to the shortest decimal.
+    narrow: Option<&'static [f64]>,
+}
+
+impl Writer {
+    /// For `n` elements.
+    pub(super) fn new(dtype: DType, n: usize, notation: Notation) -> Self {
+        /// To make the table of a float16 takes the time of some ten thousand elements.
+        const WORTH: usize = 4;
+        static TABLES: [OnceLock<Box<[f64]>>; DTYPES] = [const { OnceLock::new() }; DTYPES];
+
+        let table = &TABLES[dtype.code() as usize];
+        let narrow = match dtype.float_format() {
+            Some(format) if format.bits() <= 16 => {
+                let codes = format.max_code() as usize + 1;
+                let make = || (0..codes as u64).map(|code| shortest(format, code)).collect();
+                if n >= codes / WORTH { Some(table.get_or_init(make)) } else { table.get() }
+            }
+            _ => None,
+        };
+        Self { notation, narrow: narrow.map(|table| &table[..]) }
+    }
+
+    /// Appends the text of an element.
+    #[inline]
+    pub(super) fn write<S: Element>(&self, element: S, out: &mut Vec<u8>) {
+        let code = element.to_codes()[0];
+        match S::DTYPE.kind() {
+            Kind::Bool => out.push(b'0' + u8::from(code != 0)),
+            Kind::Int(format) => {
+                let unused = 64 - format.bits;
+                let mut buffer = itoa::Buffer::new();
+                let text = match format.signed {
+                    true => buffer.format(((code << unused) as i64) >> unused),
+                    false => buffer.format(code),
+                };
+                out.extend_from_slice(text.as_bytes());
+            }
+            Kind::Float(format) => match S::DTYPE {
+                DType::F64 => self.float(f64::from_bits(code), f64::from_bits(code), out),
+                DType::F32 => {
+                    let x = f32::from_bits(code as u32);
+                    self.float(x, x.into(), out);
+                }
+                _ => self.narrow(format, code, out),
+            },
+            // The front door does not let them in.
+            Kind::Complex(_) => {}
+        }
+    }
+
+    #[inline]
+    fn float<F: zmij::Float>(&self, x: F, wide: f64, out: &mut Vec<u8>) {
+        if PLAIN.contains(&wide.abs()) {
+            out.extend_from_slice(zmij::Buffer::new().format_finite(x).as_bytes());
+        } else {
+            self.unusual(x, wide, out);
+        }
+    }
+
+    /// What zmij may write with an exponent, Inf or NaN.
+    #[inline(never)]
+    fn unusual<F: zmij::Float>(&self, x: F, wide: f64, out: &mut Vec<u8>) {
+        if wide.is_nan() {
+            return out.extend_from_slice(b"NaN");
+        }
+        if wide.is_infinite() {
+            return out.extend_from_slice(if wide > 0.0 { b"INF" } else { b"-INF" });
+        }
+        let mut buffer = zmij::Buffer::new();
+        let text = buffer.format_finite(x).as_bytes();
+        match text.iter().rposition(|&b| b == b'e') {
+            Some(place) if self.notation == Notation::Plain => plain(&text[..place], &text[place + 1..], out),
+            _ => out.extend_from_slice(text),
+        }
+    }
+
+    fn narrow(&self, format: FloatFormat, code: u64, out: &mut Vec<u8>) {
+        let magnitude = code & !format.sign_bit();
+        let is_nan = magnitude == 0 && code != 0 && !format.has_neg_zero;
+        let x = if is_nan {
+            f64::NAN
+        } else if magnitude > format.max_code() {
+            exact(format, code)
+        } else {
+            let x = match self.narrow {
+                Some(table) => table[magnitude as usize],
+                None => shortest(format, magnitude),
+            };
+            if code == magnitude { x } else { -x }
+        };
+        self.float(x, x, out);
+    }
+}
+
+/// Writes `mantissa * 10^exponent` without an exponent. The mantissa is as zmij has it: a sign, a digit, and perhaps a
+/// point and more digits.
+fn plain(mantissa: &[u8], exponent: &[u8], out: &mut Vec<u8>) {
+    let mantissa = match mantissa {
+        [b'-', mantissa @ ..] => {
+            out.push(b'-');
+            mantissa
+        }
+        mantissa => mantissa,
+    };
+    let (first, rest) = (&mantissa[..1], mantissa.get(2..).unwrap_or_default());
+    let places =
+        exponent.iter().filter(|b| b.is_ascii_digit()).fold(0, |n, b| 10 * n + usize::from(b - b'0'));
+    if exponent.starts_with(b"-") {
+        out.extend_from_slice(b"0.");
+        out.resize(out.len() + places.saturating_sub(1), b'0');
+        out.extend_from_slice(first);
+        out.extend_from_slice(rest);
+    } else {
+        let (whole, fraction) = rest.split_at(rest.len().min(places));
+        out.extend_from_slice(first);
+        out.extend_from_slice(whole);
+        out.resize(out.len() + places - whole.len(), b'0');
+        out.push(b'.');
+        out.extend_from_slice(if fraction.is_empty() { b"0" } else { fraction });
+    }
+}
+
+/// The number of a code, which an f64 holds.
+fn exact(format: FloatFormat, code: u64) -> f64 {
+    let value = scalar::decode_float(format, code);
+    f64::from_bits(scalar::encode(DType::F64, value, &Policy::DEFAULT))
+}
+
+/// The f64 nearest to the decimal that has the fewest digits of all that round to the number of this code
+/// (a magnitude), and of those is the nearest to it.
+fn shortest(format: FloatFormat, code: u64) -> f64 {
+    let x = exact(format, code);
+    if x == 0.0 {
+        return x;
+    }
+    let interval = Interval::of(format, code);
+    for digits in 0..17 {
+        // The nearest with so many digits, from the standard library.
+        let text = format!("{x:.digits$e}");
+        if interval.contains(&text) {
+            return parse(&text);
+        }
+        // The nearest on the other side may be farther and yet inside: below a power of two the next number
+        // is twice as near, and to float8_e8m0fnu nothing is rounded down.
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (units, exponent) = (parse_digits(mantissa), exponent.parse().unwrap_or(0) - digits as i32);
+        let text = if parse(&text) < x {
+            format!("{}e{exponent}", units + 1)
+        } else if units == 10u64.pow(digits as u32) {
+            // Below a power of ten they lie ten times as close.
+            format!("{}e{}", 10 * units - 1, exponent - 1)
+        } else {
+            format!("{}e{exponent}", units - 1)
+        };
+        if interval.contains(&text) {
+            return parse(&text);
+        }
+    }
+    x
+}
+
+fn parse(text: &str) -> f64 {
+    text.parse().unwrap_or(f64::NAN)
+}
+
+fn parse_digits(text: &str) -> u64 {
+    text.bytes().filter(u8::is_ascii_digit).fold(0, |n, b| 10 * n + u64::from(b - b'0'))
+}
+
+/// What rounds to a number: everything between two of `m * 2^q`, and the ends too if `closed`.
+struct Interval {
+    least: (u64, i32),
+    most: (u64, i32),
+    closed: bool,
+}
+
+impl Interval {
+    /// Of a magnitude, as if the format went on beyond its max.
+    fn of(format: FloatFormat, code: u64) -> Self {
+        let ulp = format.min_exponent() - format.mantissa_bits as i32;
+        if !format.has_sign {
+            // Between the ties of rounding to nearest and what rounds up: so it is right in both modes.
+            let q = code as i32 - format.bias;
+            return Self { least: (3, q - 2), most: (1, q), closed: true };
+        }
+        let hidden = 1 << format.mantissa_bits;
+        let (exponent, mantissa) = ((code >> format.mantissa_bits) as i32, code & (hidden - 1));
+        let m = if exponent == 0 { mantissa } else { mantissa | hidden };
+        let q = ulp + (exponent - 1).max(0);
+        // In quarters of the last place.
+        let below = if mantissa == 0 && exponent > 1 { 1 } else { 2 };
+        Self { least: (4 * m - below, q - 2), most: (4 * m + 2, q - 2), closed: code.is_multiple_of(2) }
+    }
+
+    fn contains(&self, text: &str) -> bool {
+        let decimal = Decimal::of(text);
+        let (least, most) =
+            (decimal.compare(self.least.0, self.least.1), decimal.compare(self.most.0, self.most.1));
+        match (least, most) {
+            (Ordering::Greater, Ordering::Less) => true,
+            (Ordering::Equal, _) | (_, Ordering::Equal) => self.closed,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Elements as bytes, of a dtype that is known at run time: a chunk at a time becomes elements of its type,
+//! and a cast to the same dtype does the layout.
+
+use half::{bf16, f16};
+use num_complex::Complex;
+
+use crate::cast::{check_size, load, store};
+use crate::dtype::{DType, dtypes};
+use crate::element::*;
+use crate::error::Side;
+use crate::options::CastOptions;
+
+use super::error::Error;
+use super::format::Writer;
+use super::parse::Rules;
+use super::source::{Joined, Offset, Source};
+use super::{CHUNK, Notation, each_chunk, join, parse_chunk, refuse_complex};
+
+pub(super) fn parse<O: Offset>(
+    src: &Joined<'_, O>,
+    dst: &mut [u8],
+    to: DType,
+    options: &CastOptions,
+) -> Result<(), Error> {
+    macro_rules! by_dtype {
+        ($($variant:ident = $code:literal, $name:literal, $element:ty, $kind:expr;)*) => {
+            match to { $(DType::$variant => parse_to::<$element>(src, dst, options),)* }
+        };
+    }
+    dtypes!(by_dtype)
+}
+
+fn parse_to<D: Element>(src: &impl Source, dst: &mut [u8], options: &CastOptions) -> Result<(), Error> {
+    refuse_complex(D::DTYPE)?;
+    check_size(Side::Destination, D::DTYPE, options.dst_packing, src.len(), dst.len())?;
+    let rules = Rules::new(D::DTYPE, options);
+    // No dtype has elements so large that a chunk of them overflows.
+    let bytes = D::DTYPE.byte_len(CHUNK, options.dst_packing).unwrap_or(CHUNK);
+    each_chunk(dst, bytes, |first_byte, chunk| {
+        let first = first_byte / bytes * CHUNK;
+        let mut elements = vec![D::from_codes([0; 2]); CHUNK.min(src.len() - first)];
+        parse_chunk(src, first, &mut elements, &rules)?;
+        Ok(store(&elements, chunk, options)?)
+    })
+}
+
+pub(super) fn format<O: Offset>(
+    src: &[u8],
+    from: DType,
+    n: usize,
+    options: &CastOptions,
+    notation: Notation,
+) -> Result<(Vec<O>, Vec<u8>), Error> {
+    macro_rules! by_dtype {
+        ($($variant:ident = $code:literal, $name:literal, $element:ty, $kind:expr;)*) => {
+            match from { $(DType::$variant => format_from::<$element, O>(src, n, options, notation),)* }
+        };
+    }
+    dtypes!(by_dtype)
+}
+
+fn format_from<S: Element, O: Offset>(
+    src: &[u8],
+    n: usize,
+    options: &CastOptions,
+    notation: Notation,
+) -> Result<(Vec<O>, Vec<u8>), Error> {
+    refuse_complex(S::DTYPE)?;
+    check_size(Side::Source, S::DTYPE, options.src_packing, n, src.len())?;
+    let writer = Writer::new(S::DTYPE, n, notation);
+    let bytes = |n| S::DTYPE.byte_len(n, options.src_packing).unwrap_or(src.len());
+    join(n, |chunk, texts| {
+        let mut elements = vec![S::from_codes([0; 2]); chunk.len()];
+        load(&src[bytes(chunk.start)..bytes(chunk.end)], &mut elements, options)?;
+        elements.iter().for_each(|&element| texts.push(&writer, element));
+        Ok(())
+    })
+}

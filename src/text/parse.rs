@@ -1,0 +1,180 @@
+//! A text to the code of the element that is nearest to it.
+//!
+//! `f64::from_str` rounds correctly to an f64, and that decides nearly everything: rounding is monotone, so
+//! the decimal lies on the side of a boundary of the target on which the f64 lies, unless the f64 *is* the
+//! boundary. All boundaries (values and midpoints) of a target with `p` bits of precision have at most `p + 1`
+//! significant bits. If the f64 has more, it stands for the decimal; if not, one exact comparison says on
+//! which side of it the decimal is. Either way the one rounding is that of `scalar::encode`.
+//!
+//! Measured on 10^6 mixed doubles: std 19.0 ns, lexical-core 1.0.6 16.5 ns, fast-float2 0.2.4 16.2 ns; on 64-bit
+//! integers std 13.5 ns, lexical-core 13.7 ns. A seventh of the time is not worth another parser in the
+//! dependencies of everyone.
+
+use core::cmp::Ordering;
+
+use crate::dtype::{DType, IntFormat, Kind};
+use crate::element::Element;
+use crate::kernels::scalar::{self, Value};
+use crate::options::{CastOptions, Policy, Rounding};
+
+use super::decimal::Decimal;
+use super::error::Reason;
+
+/// From here on `f64::from_str` may get the exponent wrong: it reads no more than five digits of it well.
+const LONG: usize = 1 << 15;
+
+/// What of the options matters to a text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    policy: Policy,
+    int_rounding: Rounding,
+    /// To a float: nearest, ties to even.
+    is_default: bool,
+}
+
+impl Rules {
+    pub(super) fn new(to: DType, options: &CastOptions) -> Self {
+        Self {
+            // A text has the value of a float, as exact as need be.
+            policy: options.policy(DType::F64, to),
+            int_rounding: options.int_rounding,
+            is_default: options.rounding == Rounding::NearestEven,
+        }
+    }
+}
+
+/// The code of the element that a text means.
+#[inline]
+pub(super) fn parse<D: Element>(text: &str, rules: &Rules) -> Result<D, Reason> {
+    let code = match D::DTYPE.kind() {
+        Kind::Bool => parse_bool(text, rules)?,
+        Kind::Int(format) => parse_int(text, format, rules)?,
+        Kind::Float(_) => match (D::DTYPE, rules.is_default && text.len() < LONG) {
+            (DType::F64, true) => match text.parse::<f64>() {
+                Ok(x) => x.to_bits(),
+                Err(_) => parse_float(text, D::DTYPE, rules)?,
+            },
+            (DType::F32, true) => match text.parse::<f32>() {
+                Ok(x) => x.to_bits().into(),
+                Err(_) => parse_float(text, D::DTYPE, rules)?,
+            },
+            _ => parse_float(text, D::DTYPE, rules)?,
+        },
+        Kind::Complex(_) => return Err(Reason::NotANumber),
+    };
+    Ok(D::from_codes([code, 0]))
+}
+
+fn parse_bool(text: &str, rules: &Rules) -> Result<u64, Reason> {
+    let text = text.trim_ascii();
+    if text.eq_ignore_ascii_case("true") {
+        Ok(1)
+    } else if text.eq_ignore_ascii_case("false") {
+        Ok(0)
+    } else {
+        parse_float(text, DType::Bool, rules)
+    }
+}
+
+#[inline]
+fn parse_int(text: &str, format: IntFormat, rules: &Rules) -> Result<u64, Reason> {
+    let mask = u64::MAX >> (64 - format.bits);
+    let plain = match format.signed {
+        true => text.parse().map(|n: i64| (i128::from(n), n as u64)),
+        false => text.parse().map(|n: u64| (i128::from(n), n)),
+    };
+    match plain {
+        Ok((n, code)) if format.min() <= n && n <= format.max() => Ok(code & mask),
+        Ok(_) => Err(Reason::OutOfRange),
+        Err(_) => parse_decimal_int(text, format, rules.int_rounding).map(|n| n as u64 & mask),
+    }
+}
+
+/// A number with a point or an exponent, rounded to an integer.
+#[cold]
+fn parse_decimal_int(text: &str, format: IntFormat, rounding: Rounding) -> Result<i128, Reason> {
+    let text = text.trim_ascii();
+    let x: f64 = text.parse().map_err(|_| Reason::NotANumber)?;
+    if x.is_nan() || is_inf(text) {
+        return Err(Reason::OutOfRange);
+    }
+    let (whole, fraction) = Decimal::of(text).split().ok_or(Reason::OutOfRange)?;
+    let negative = text.starts_with('-');
+    // The low bits say whether the number is odd, which is all that rounding asks of it.
+    let up = scalar::rounds_up(rounding, negative, whole as u64, fraction);
+    // Below 10^20, which an i128 holds.
+    let magnitude = whole as i128 + i128::from(up);
+    let n = if negative { -magnitude } else { magnitude };
+    if format.min() <= n && n <= format.max() { Ok(n) } else { Err(Reason::OutOfRange) }
+}
+
+fn parse_float(text: &str, to: DType, rules: &Rules) -> Result<u64, Reason> {
+    let value = value(text.trim_ascii(), to).ok_or(Reason::NotANumber)?;
+    Ok(scalar::encode(to, value, &rules.policy))
+}
+
+/// Is this number, which `f64::from_str` has accepted, the word for infinity?
+fn is_inf(text: &str) -> bool {
+    // No digit, sign or exponent has an i, and NaN has none either.
+    text.bytes().any(|b| b.eq_ignore_ascii_case(&b'i'))
+}
+
+/// A value that `to` rounds as it would round the number itself; None if the text is no number.
+fn value(text: &str, to: DType) -> Option<Value> {
+    /// A power of two above, and one below, every number of every dtype.
+    const HUGE: i32 = 1024;
+    const TINY: i32 = -1100;
+
+    let x: f64 = if text.len() < LONG { text.parse().ok()? } else { parse_long(text)? };
+    let negative = text.starts_with('-');
+    if x.is_nan() {
+        return Some(Value::nan(negative));
+    }
+    if x.is_infinite() {
+        return Some(if is_inf(text) { Value::inf(negative) } else { Value::exact(negative, 1, HUGE) });
+    }
+    let (m, q) = parts(x.abs());
+    let precision = to.float_format().map_or(0, |format| format.mantissa_bits + 1);
+    if m != 0 && u64::BITS - m.leading_zeros() - m.trailing_zeros() > precision + 1 {
+        return Some(Value::exact(negative, m, q));
+    }
+    let decimal = Decimal::of(text);
+    if m == 0 {
+        return Some(if decimal.is_zero() {
+            Value::exact(negative, 0, 0)
+        } else if decimal.compare(1, -1075) == Ordering::Equal {
+            Value::exact(negative, 1, -1075)
+        } else {
+            Value::exact(negative, 1, TINY)
+        });
+    }
+    // |x| in quarters of its last place, because below a power of two the f64s lie twice as close. A tie can
+    // only matter to an f64, for in other dtypes ties are f64s; and only above, where the f64 is not the one
+    // away from zero.
+    let quarters = 4 * m;
+    let is_tie = || to == DType::F64 && decimal.compare(quarters + 2, q - 2) == Ordering::Equal;
+    Some(match decimal.compare(m, q) {
+        Ordering::Equal => Value::exact(negative, m, q),
+        Ordering::Greater if is_tie() => Value::exact(negative, quarters + 2, q - 2),
+        Ordering::Greater => Value::truncated(negative, quarters, q - 2),
+        Ordering::Less => Value::truncated(negative, quarters - 1, q - 2),
+    })
+}
+
+/// `x` as `m * 2^q`, with `m` below 2^53.
+fn parts(x: f64) -> (u64, i32) {
+    let (exponent, mantissa) = ((x.to_bits() >> 52) as i32, x.to_bits() & (u64::MAX >> 12));
+    if exponent == 0 { (mantissa, -1074) } else { (mantissa | 1 << 52, exponent - 1075) }
+}
+
+/// The nearest f64 of a text of any length.
+#[cold]
+fn parse_long(text: &str) -> Option<f64> {
+    // Whether it is a number at all, `from_str` can say.
+    let x: f64 = text.parse().ok()?;
+    if x.is_nan() || is_inf(text) {
+        return Some(x);
+    }
+    let short = Decimal::of(text).shortened();
+    short.parse::<f64>().ok().map(|x| x.copysign(if text.starts_with('-') { -1.0 } else { 1.0 }))
+}

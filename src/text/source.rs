@@ -1,0 +1,163 @@
+//! Where texts are: one by one, or all in one buffer with offsets.
+
+use core::fmt;
+
+use super::error::Error;
+
+/// The type of the offsets of an Arrow-style buffer: i32 (Arrow's `Utf8`) or i64 (`LargeUtf8`). Sealed.
+///
+/// ```
+/// use lanecast::text::parse_offsets;
+/// use lanecast::CastOptions;
+/// let mut out = [0u8; 2];
+/// parse_offsets(&[0i32, 1, 3], b"712", &mut out, &CastOptions::new())?;
+/// assert_eq!(out, [7, 12]);
+/// # Ok::<(), lanecast::text::Error>(())
+/// ```
+pub trait Offset: Copy + Ord + Send + Sync + fmt::Debug + sealed::Offset {}
+
+pub(crate) mod sealed {
+    /// Offset ↔ place.
+    pub trait Offset: Sized {
+        fn to_usize(self) -> Option<usize>;
+        fn from_usize(place: usize) -> Option<Self>;
+        /// Of a place that is known to fit.
+        fn of(place: usize) -> Self;
+        /// Of an offset that is known to be a place.
+        fn place(self) -> usize;
+    }
+}
+
+macro_rules! offsets {
+    ($($t:ty),*) => {$(
+        impl Offset for $t {}
+
+        impl sealed::Offset for $t {
+            #[inline]
+            fn to_usize(self) -> Option<usize> {
+                self.try_into().ok()
+            }
+            #[inline]
+            fn from_usize(place: usize) -> Option<Self> {
+                place.try_into().ok()
+            }
+            #[inline]
+            fn of(place: usize) -> Self {
+                place as Self
+            }
+            #[inline]
+            fn place(self) -> usize {
+                self as usize
+            }
+        }
+    )*};
+}
+offsets!(i32, i64);
+
+/// Texts, of which a chunk can be had.
+pub(super) trait Source: Sync {
+    fn len(&self) -> usize;
+    /// The texts from `first` on.
+    fn chunk(&self, first: usize, n: usize) -> Result<impl Chunk, Error>;
+}
+
+/// Texts that can be asked for by their place in the chunk.
+pub(super) trait Chunk {
+    /// None if it is no text: then there is a [`fault`](Chunk::fault).
+    fn get(&self, index: usize) -> Option<&str>;
+    fn fault(&self) -> Error;
+}
+
+/// One by one.
+pub(super) struct Each<'a, S>(pub(super) &'a [S]);
+
+impl<S: AsRef<str> + Sync> Source for Each<'_, S> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn chunk(&self, first: usize, n: usize) -> Result<impl Chunk, Error> {
+        Ok(Each(&self.0[first..first + n]))
+    }
+}
+
+impl<S: AsRef<str>> Chunk for Each<'_, S> {
+    #[inline]
+    fn get(&self, index: usize) -> Option<&str> {
+        self.0.get(index).map(AsRef::as_ref)
+    }
+
+    fn fault(&self) -> Error {
+        Error::NotUtf8 { index: 0 }
+    }
+}
+
+/// All in one buffer: text `i` lies between the offsets `i` and `i + 1`.
+#[derive(Clone, Copy)]
+pub(super) struct Joined<'a, O> {
+    offsets: &'a [O],
+    bytes: &'a [u8],
+}
+
+impl<'a, O: Offset> Joined<'a, O> {
+    pub(super) fn new(offsets: &'a [O], bytes: &'a [u8]) -> Result<Self, Error> {
+        if offsets.is_empty() { Err(Error::Offset { index: 0 }) } else { Ok(Self { offsets, bytes }) }
+    }
+
+    /// What is wrong with the texts from `first` on, of which one could not be had.
+    #[cold]
+    fn fault(&self, first: usize) -> Error {
+        let mut last = 0;
+        for (index, offset) in self.offsets.iter().enumerate().skip(first) {
+            match offset.to_usize() {
+                Some(place) if last <= place && place <= self.bytes.len() => last = place,
+                _ => return Error::Offset { index },
+            }
+        }
+        // Also of two texts that have a half each of one character.
+        let is_text =
+            |pair: &[O]| core::str::from_utf8(&self.bytes[pair[0].place()..pair[1].place()]).is_ok();
+        let wrong = self.offsets[first..].windows(2).position(|pair| !is_text(pair));
+        Error::NotUtf8 { index: first + wrong.unwrap_or(0) }
+    }
+}
+
+impl<O: Offset> Source for Joined<'_, O> {
+    fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// UTF-8 is checked by chunks, so that what is parsed next is in the cache. That the offsets ascend and cut no
+    /// character, taking the slice of each text checks by itself.
+    fn chunk(&self, first: usize, n: usize) -> Result<impl Chunk, Error> {
+        let offsets = &self.offsets[first..=first + n];
+        let places = (offsets[0].to_usize(), offsets[n].to_usize());
+        let (Some(start), Some(end)) = places else { return Err(self.fault(first)) };
+        let text = self.bytes.get(start..end).and_then(|bytes| core::str::from_utf8(bytes).ok());
+        let text = text.ok_or_else(|| self.fault(first))?;
+        Ok(Part { all: self, first, offsets, text, start })
+    }
+}
+
+/// A chunk of texts that are UTF-8 together.
+struct Part<'a, O> {
+    all: &'a Joined<'a, O>,
+    first: usize,
+    offsets: &'a [O],
+    /// From the first offset to the last.
+    text: &'a str,
+    start: usize,
+}
+
+impl<O: Offset> Chunk for Part<'_, O> {
+    #[inline]
+    fn get(&self, index: usize) -> Option<&str> {
+        // What is out of order wraps, and then is out of the text.
+        let place = |index: usize| self.offsets[index].place().wrapping_sub(self.start);
+        self.text.get(place(index)..place(index + 1))
+    }
+
+    fn fault(&self) -> Error {
+        self.all.fault(self.first)
+    }
+}

@@ -1,0 +1,466 @@
+//! The operators `Cast` and `CastLike` against the conformance data, the schemas of every version, and the recorded
+//! answers of onnx's reference evaluator and of ONNX Runtime. `tests/fixtures/README.md` says what the files are.
+
+#![cfg(feature = "onnx")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lanecast::onnx::{
+    Attribute, Cast, CastLike, DataType, Error, FnuzInfinity, Operator, Options, Strings, Tensor,
+};
+use lanecast::{DType, NanToFinite, Overflow, Rounding, text};
+use lanecast_oracle as oracle;
+
+fn rows(file: &str) -> impl Iterator<Item = Vec<&str>> {
+    file.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect())
+}
+
+fn data_type(name: &str) -> DataType {
+    DataType::from_name(name).unwrap_or_else(|| panic!("no type {name}"))
+}
+
+fn type_of(data_type: DataType) -> oracle::Type {
+    oracle::Type::from_name(data_type.dtype().expect("not strings").name())
+        .expect("the oracle has every dtype")
+}
+
+/// Fixed-width hexadecimal codes without separators.
+fn hex(of: DataType, digits: &str) -> Vec<u128> {
+    let width = type_of(of).bits().div_ceil(4) as usize;
+    assert!(digits.len().is_multiple_of(width), "{of}: {digits}");
+    let codes = (0..digits.len()).step_by(width);
+    codes.map(|i| u128::from_str_radix(&digits[i..i + width], 16).unwrap()).collect()
+}
+
+/// Codes as ONNX lays them out: one little-endian bit stream.
+fn tensor(of: DataType, codes: &[u128]) -> Tensor<'static> {
+    let bytes = oracle::packing::pack(codes, type_of(of).bits(), oracle::packing::Packing::LowFirst);
+    Tensor::new(&[codes.len()], of, bytes).unwrap()
+}
+
+fn codes(tensor: &Tensor<'_>) -> Vec<u128> {
+    let (n, bits) = (tensor.shape().iter().product(), type_of(tensor.data_type()).bits());
+    let bytes = tensor.bytes().unwrap();
+    let codes = oracle::packing::unpack(bytes, n, bits, oracle::packing::Packing::LowFirst);
+    let again = oracle::packing::pack(&codes, bits, oracle::packing::Packing::LowFirst);
+    assert_eq!(bytes, again, "the pad bits are zero");
+    codes
+}
+
+fn strings<'a>(texts: impl IntoIterator<Item = &'a str>) -> Tensor<'static> {
+    let strings: Strings = texts.into_iter().collect();
+    Tensor::strings(&[strings.len()], strings).unwrap()
+}
+
+fn same(of: DataType, a: u128, b: u128) -> bool {
+    let of = type_of(of);
+    a == b || of.is_nan_code(a) && of.is_nan_code(b)
+}
+
+/// All 172 node tests of the current release, in the opsets and with the operators that they are for.
+#[test]
+fn conformance() {
+    let mut cases = 0;
+    for row in rows(include_str!("fixtures/onnx.tsv")) {
+        let [from, to, words, inputs, outputs, nan] = row[..] else { panic!("{row:?}") };
+        let words: BTreeMap<_, _> = words.split(',').map(|word| word.split_once('=').unwrap()).collect();
+        let of = |name: &str| {
+            let dtype: DType = name.parse().unwrap();
+            DataType::ALL.into_iter().find(|data_type| data_type.dtype() == Some(dtype)).unwrap()
+        };
+        let (from, to) = (of(from), of(to));
+        let input = tensor(from, &hex(from, inputs));
+        let saturate = ("saturate", Attribute::Int(words["saturate"].parse().unwrap()));
+        let attributes = [saturate, ("round_mode", Attribute::String(words["e8m0_rounding"]))];
+        let case = words["case"];
+        let output = if !case.starts_with("test_castlike") {
+            Cast::new(28, to, &attributes).unwrap().run(&input)
+        } else if case.ends_with("_expanded") {
+            Cast::new(25, to, &attributes).unwrap().run(&input)
+        } else {
+            let like = Tensor::new(&[0], to, &[]).unwrap();
+            CastLike::new(25, &attributes).unwrap().run(&input, &like)
+        };
+        let output = output.unwrap();
+        assert_eq!((output.data_type(), output.shape()), (to, input.shape()), "{case}");
+        for (got, expected) in codes(&output).into_iter().zip(hex(to, outputs)) {
+            let equal = if nan == "class" { same(to, got, expected) } else { got == expected };
+            assert!(equal, "{case}: {got:#x}, not {expected:#x}");
+        }
+        cases += 1;
+    }
+    assert_eq!(cases, 172);
+}
+
+/// One version of an operator, as the onnx package has it.
+struct Schema<'a> {
+    operator: Operator,
+    since: u32,
+    attributes: BTreeMap<&'a str, &'a str>,
+    types: BTreeSet<&'a str>,
+}
+
+fn schemas() -> Vec<Schema<'static>> {
+    rows(include_str!("fixtures/onnx_schemas.tsv"))
+        .map(|row| {
+            let [operator, since, attributes, types] = row[..] else { panic!("{row:?}") };
+            let operators = [Operator::Cast, Operator::CastLike];
+            Schema {
+                operator: operators.into_iter().find(|o| o.to_string() == operator).unwrap(),
+                since: since.parse().unwrap(),
+                attributes: attributes.split(',').filter_map(|word| word.split_once(':')).collect(),
+                types: types.split(',').collect(),
+            }
+        })
+        .collect()
+}
+
+/// Every opset, with every type on either side and every attribute, is accepted or refused as the schema of its
+/// version says; and what is refused names the first version that would not.
+#[test]
+fn every_version_allows_what_its_schema_does() {
+    let all = schemas();
+    assert_eq!(all.len(), 16);
+    for operator in [Operator::Cast, Operator::CastLike] {
+        let versions: Vec<&Schema<'_>> = all.iter().filter(|schema| schema.operator == operator).collect();
+        assert!(operator.versions().iter().copied().eq(versions.iter().map(|schema| schema.since)));
+        for opset in 0..=40 {
+            let Some(schema) = versions.iter().rfind(|schema| schema.since <= opset) else {
+                let error = Error::Opset { operator, opset };
+                let got = match operator {
+                    Operator::Cast => Cast::new(opset, "FLOAT", &[]).map(drop),
+                    Operator::CastLike => CastLike::new(opset, &[]).map(drop),
+                };
+                assert_eq!((operator.version(opset), got), (None, Err(error)));
+                continue;
+            };
+            let version = schema.since;
+            assert_eq!(operator.version(opset), Some(version));
+            for data_type in DataType::ALL {
+                let allows = |schema: &&&Schema<'_>| schema.types.contains(data_type.name());
+                let since = versions.iter().find(allows).map(|schema| schema.since);
+                let expected = match schema.types.contains(data_type.name()) {
+                    true => Ok(()),
+                    false => Err(Error::DataType { operator, version, data_type, since }),
+                };
+                // As the target, and as the source of a cast to float.
+                let empty = match data_type {
+                    DataType::String => strings([]),
+                    _ => Tensor::new(&[0], data_type, &[]).unwrap(),
+                };
+                let float = Tensor::new(&[0], DataType::Float, &[]).unwrap();
+                let (target, source) = match operator {
+                    Operator::Cast => {
+                        let to = |data_type: DataType| match schema.attributes["to"] {
+                            "INT" => Attribute::from(data_type),
+                            _ => Attribute::String(data_type.name()),
+                        };
+                        let cast = Cast::new(opset, to(DataType::Float), &[]).unwrap();
+                        (Cast::new(opset, to(data_type), &[]).map(drop), cast.run(&empty).map(drop))
+                    }
+                    Operator::CastLike => {
+                        let cast = CastLike::new(opset, &[]).unwrap();
+                        (cast.run(&float, &empty).map(drop), cast.run(&empty, &float).map(drop))
+                    }
+                };
+                assert_eq!(target, expected, "{operator} in opset {opset} to {data_type}");
+                assert_eq!(source, expected, "{operator} in opset {opset} from {data_type}");
+            }
+            let values = [
+                ("saturate", Attribute::Int(0)),
+                ("saturate", Attribute::String("0")),
+                ("round_mode", Attribute::String("down")),
+                ("round_mode", Attribute::Int(1)),
+                ("axis", Attribute::Int(1)),
+            ];
+            for (name, value) in values {
+                let has = |schema: &&&Schema<'_>| schema.attributes.contains_key(name);
+                let since = versions.iter().find(has).map(|schema| schema.since);
+                let kind = match value {
+                    Attribute::Int(_) => "INT",
+                    Attribute::String(_) => "STRING",
+                };
+                let owned = name.to_owned();
+                let expected = match schema.attributes.get(name).map(|t| t.split('=').next().unwrap()) {
+                    Some(t) if t == kind => Ok(()),
+                    Some(expected) => {
+                        let other = None;
+                        Err(Error::AttributeType { operator, version, name: owned, expected, other })
+                    }
+                    None => Err(Error::Attribute { operator, version, name: owned, since }),
+                };
+                let got = match operator {
+                    Operator::Cast if version < 6 => Cast::new(opset, "FLOAT", &[(name, value)]).map(drop),
+                    Operator::Cast => Cast::new(opset, DataType::Float, &[(name, value)]).map(drop),
+                    Operator::CastLike => CastLike::new(opset, &[(name, value)]).map(drop),
+                };
+                assert_eq!(got, expected, "{operator} in opset {opset} with {name} {value:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn attributes_are_checked() {
+    let message = |opset, to: Attribute<'_>, attributes: &[(&str, Attribute<'_>)]| {
+        Cast::new(opset, to, attributes).unwrap_err().to_string()
+    };
+    let float = Attribute::from(DataType::Float);
+    for (got, expected) in [
+        (
+            message(5, float, &[]),
+            "the attribute \"to\" of Cast-1 is of type STRING; that of Cast-6 is as given",
+        ),
+        (
+            message(9, "FLOAT".into(), &[]),
+            "the attribute \"to\" of Cast-9 is of type INT; that of Cast-1 is as given",
+        ),
+        (message(9, 0.into(), &[]), "the attribute \"to\" is 0; it can be a code of a DataType"),
+        (message(9, 29.into(), &[]), "the attribute \"to\" is 29; it can be a code of a DataType"),
+        (
+            message(1, "float".into(), &[]),
+            "the attribute \"to\" is \"float\"; it can be a name of a DataType",
+        ),
+        (message(19, float, &[("saturate", 2.into())]), "the attribute \"saturate\" is 2; it can be 0 or 1"),
+        (
+            message(24, float, &[("round_mode", "UP".into())]),
+            "the attribute \"round_mode\" is \"UP\"; it can be \"up\", \"down\" or \"nearest\"",
+        ),
+        (
+            message(23, float, &[("round_mode", "up".into())]),
+            "Cast-23 has no attribute \"round_mode\"; Cast-24 and later have it",
+        ),
+        (
+            message(28, float, &[("axis", 0.into())]),
+            "Cast-28 has no attribute \"axis\"; no version of Cast has it",
+        ),
+        (
+            message(28, float, &[("saturate", 1.into()), ("saturate", 1.into())]),
+            "the attribute \"saturate\" is given twice",
+        ),
+        (message(28, 14.into(), &[]), "Cast-28 does not take COMPLEX64; no version of Cast does"),
+        (message(27, 27.into(), &[]), "Cast-25 does not take FLOAT6E2M3; Cast-28 and later do"),
+        (message(0, float, &[]), "opset 0 has no Cast; Cast-1 is the first"),
+    ] {
+        assert_eq!(got, expected);
+    }
+    let like = Tensor::new(&[0], DataType::Float6E3M2, &[]).unwrap();
+    let error = CastLike::new(28, &[]).unwrap().run(&like, &like).unwrap_err();
+    assert_eq!(error.to_string(), "CastLike-25 does not take FLOAT6E3M2; no version of CastLike does");
+}
+
+fn attributes<'a>(to: DataType, saturate: &str, round_mode: &'a str) -> Vec<(&'static str, Attribute<'a>)> {
+    // Where they mean nothing they are ignored, so half of the targets get them all the same.
+    let all = [("saturate", Attribute::Int(saturate.parse().unwrap())), ("round_mode", round_mode.into())];
+    if saturate == "1" && round_mode == "up" && to.code().is_multiple_of(2) { vec![] } else { all.to_vec() }
+}
+
+/// Where the peers answer as the specification or we do, our answers are theirs.
+#[test]
+fn the_peers_agree() {
+    let mut elements = BTreeMap::<&str, usize>::new();
+    let mut pairs = BTreeSet::new();
+    for row in rows(include_str!("fixtures/onnx_peers.tsv")) {
+        let [peers, from, to, saturate, round_mode, inputs, outputs] = row[..] else { panic!("{row:?}") };
+        let (from, to) = (data_type(from), data_type(to));
+        let cast = Cast::new(28, to, &attributes(to, saturate, round_mode)).unwrap();
+        let (inputs, outputs) = (hex(from, inputs), hex(to, outputs));
+        let got = codes(&cast.run(&tensor(from, &inputs)).unwrap());
+        assert_eq!((got.len(), outputs.len()), (inputs.len(), inputs.len()), "{row:?}");
+        for ((&input, &got), &expected) in inputs.iter().zip(&got).zip(&outputs) {
+            let what = format!("{from} {input:#x} -> {to}: {got:#x}, {peers} {expected:#x}");
+            assert!(same(to, got, expected), "{what} (saturate {saturate}, round_mode {round_mode})");
+        }
+        *elements.entry(peers).or_default() += inputs.len();
+        pairs.insert((from.code(), to.code()));
+    }
+    // The other seven (between FLOAT6E2M3 and 4-bit integers, FLOAT8E8M0 to FLOAT4 and FLOAT6) neither peer does.
+    assert_eq!(pairs.len(), 25 * 25 - 7);
+    assert!(elements["both"] > 10_000, "{elements:?}");
+}
+
+/// Where a peer answers something else, ours is the expected answer and not the peer's, and the row says why.
+#[test]
+fn the_deviations_of_the_peers_are_known() {
+    let mut rules = BTreeMap::<&str, usize>::new();
+    let mut refused = 0;
+    for row in rows(include_str!("fixtures/onnx_deviations.tsv")) {
+        match row[..] {
+            [_, _, _, "refused"] => refused += 1,
+            [_, from, to, saturate, round_mode, inputs, theirs, expected, rule] => {
+                let (from, to) = (data_type(from), data_type(to));
+                let cast = Cast::new(28, to, &attributes(to, saturate, round_mode)).unwrap();
+                let got = codes(&cast.run(&tensor(from, &hex(from, inputs))).unwrap());
+                let wanted = hex(to, expected);
+                assert_eq!(got, wanted, "{row:?}");
+                for (theirs, ours) in hex(to, theirs).into_iter().zip(got) {
+                    assert!(!same(to, theirs, ours), "{row:?}: the peer does not differ");
+                }
+                *rules.entry(rule).or_default() += 1;
+            }
+            [_, from, to, input, theirs, expected, rule] => {
+                let ours = one(data_type(from), data_type(to), &unquoted(input).unwrap());
+                assert_eq!(ours, unquoted(expected), "{row:?}");
+                assert_ne!(ours, unquoted(theirs), "{row:?}: the peer does not differ");
+                *rules.entry(rule).or_default() += 1;
+            }
+            _ => panic!("{row:?}"),
+        }
+    }
+    assert!(rules.len() >= 15 && refused > 20, "{refused} {rules:#?}");
+}
+
+/// JSON's null or a string without escapes.
+fn unquoted(json: &str) -> Option<String> {
+    let quoted = |s: &str| s.strip_prefix('"')?.strip_suffix('"').map(str::to_owned);
+    if json == "null" { None } else { Some(quoted(json).unwrap_or_else(|| panic!("{json}"))) }
+}
+
+/// One element from or to a string, the number as hexadecimal digits; None is an error.
+fn one(from: DataType, to: DataType, input: &str) -> Option<String> {
+    let cast = Cast::new(28, to, &[]).unwrap();
+    if from == DataType::String {
+        let output = cast.run(&strings([input])).ok()?;
+        let width = type_of(to).bits().div_ceil(4) as usize;
+        Some(format!("{:0width$x}", codes(&output)[0]))
+    } else {
+        let output = cast.run(&tensor(from, &hex(from, input))).unwrap();
+        output.as_strings().unwrap().get(0).map(str::to_owned)
+    }
+}
+
+/// The golden strings of the last release that had any, those on which a peer agrees, and what an exact model prints.
+#[test]
+fn strings_are_as_recorded() {
+    let mut by_peer = BTreeMap::<&str, usize>::new();
+    for row in rows(include_str!("fixtures/onnx_strings.tsv")) {
+        let [peer, from, to, input, expected] = row[..] else { panic!("{row:?}") };
+        let (from, to) = (data_type(from), data_type(to));
+        let (got, expected) = (one(from, to, &unquoted(input).unwrap()), unquoted(expected));
+        let same_nan = || match (&got, &expected) {
+            (Some(got), Some(expected)) if to != DataType::String => {
+                same(to, hex(to, got)[0], hex(to, expected)[0])
+            }
+            _ => false,
+        };
+        assert!(got == expected || same_nan(), "{row:?}: {got:?}");
+        *by_peer.entry(peer).or_default() += 1;
+    }
+    assert_eq!(by_peer["golden"], 24);
+    assert!(by_peer.values().sum::<usize>() > 1500, "{by_peer:?}");
+}
+
+#[test]
+fn a_wrong_string_is_named() {
+    let texts: Vec<String> =
+        (0..50_000).map(|i| if i == 31_234 { "12 apples".into() } else { i.to_string() }).collect();
+    let input = strings(texts.iter().map(String::as_str));
+    let error = Cast::new(9, DataType::Float, &[]).unwrap().run(&input).unwrap_err();
+    assert_eq!(error.to_string(), "element 31234, \"12 apples\", is not a number");
+    let error = Cast::new(9, DataType::Uint8, &[]).unwrap().run(&input).unwrap_err();
+    let Error::Text(text::Error::Element { index, dtype, reason, .. }) = error else { panic!("{error:?}") };
+    assert_eq!((index, dtype, reason), (256, DType::U8, text::Reason::OutOfRange));
+}
+
+/// Each documented alternative gives what its side of the contradiction says.
+#[test]
+fn the_alternatives_are_there() {
+    let floats = |values: &[f32]| {
+        let codes: Vec<u128> = values.iter().map(|x| x.to_bits().into()).collect();
+        tensor(DataType::Float, &codes)
+    };
+    let run = |to, options: Options, values: &[f32]| {
+        codes(&Cast::new(28, to, &[]).unwrap().with(options).run(&floats(values)).unwrap())
+    };
+    let new = Options::new;
+    // C3: float4.md and the data of opset 23.
+    assert_eq!(run(DataType::Float4E2M1, new(), &[f32::NAN]), [0x8]);
+    assert_eq!(run(DataType::Float4E2M1, new().nan_to_finite(NanToFinite::Max), &[f32::NAN]), [0x7]);
+    assert_eq!(run(DataType::Float6E3M2, new().nan_to_finite(NanToFinite::Max), &[f32::NAN]), [0x1F]);
+    // C4: the reference truncates, ONNX Runtime rounds ties away.
+    let ties = [0.5, 1.5, 2.5, -0.5];
+    assert_eq!(run(DataType::Int4, new(), &ties), [0, 2, 2, 0]);
+    let round = |rounding| run(DataType::Int4, new().small_int_rounding(rounding), &ties);
+    assert_eq!(round(Rounding::TowardZero), [0, 1, 2, 0]);
+    assert_eq!(round(Rounding::NearestAway), [1, 2, 3, 0xF]);
+    // C5: the data of the releases 1.16 to 1.18 clamp.
+    let beyond = [-9.0, 8.0, f32::NAN, f32::INFINITY];
+    assert_eq!(run(DataType::Int4, new(), &beyond), [0x7, 0x8, 0, 0]);
+    assert_eq!(
+        run(DataType::Int4, new().small_int_overflow(Overflow::Saturate), &beyond),
+        [0x8, 0x7, 0, 0x7]
+    );
+    assert_eq!(run(DataType::Uint4, new().small_int_overflow(Overflow::Saturate), &[-3.0]), [0]);
+    // Undefined.
+    assert_eq!(run(DataType::Uint8, new(), &[300.0, -1.0]), [255, 0]);
+    assert_eq!(run(DataType::Uint8, new().int_overflow(Overflow::Wrap), &[300.0, -1.0]), [44, 255]);
+    // C1: the text of the opsets 19 to 23. What is finite still saturates, and so does all without FNUZ.
+    let nan = new().fnuz_infinity(FnuzInfinity::Nan);
+    let values = [f32::INFINITY, -f32::INFINITY, 1e30, f32::NAN, 1.0];
+    assert_eq!(run(DataType::Float8E4M3FNUZ, new(), &values), [0x7F, 0xFF, 0x7F, 0x80, 0x40]);
+    assert_eq!(run(DataType::Float8E4M3FNUZ, nan, &values), [0x80, 0x80, 0x7F, 0x80, 0x40]);
+    assert_eq!(run(DataType::Float8E4M3FN, nan, &values), [0x7E, 0xFE, 0x7E, 0x7F, 0x38]);
+    let texts = strings(["inf", "-Infinity", "1e400", "nan", "1"]);
+    let cast = Cast::new(19, DataType::Float8E5M2FNUZ, &[]).unwrap();
+    assert_eq!(codes(&cast.run(&texts).unwrap()), [0x7F, 0xFF, 0x7F, 0x80, 0x40]);
+    assert_eq!(codes(&cast.with(nan).run(&texts).unwrap()), [0x80, 0x80, 0x7F, 0x80, 0x40]);
+    let huge = tensor(DataType::Double, &[1e300f64.to_bits().into(), f64::INFINITY.to_bits().into()]);
+    assert_eq!(codes(&cast.with(nan).run(&huge).unwrap()), [0x7F, 0x80]);
+}
+
+/// The attributes of CastLike count, although its function body drops `round_mode` (C8).
+#[test]
+fn castlike_honours_its_attributes() {
+    let input = tensor(DataType::Float, &[1.5f32.to_bits().into(), 3.0f32.to_bits().into()]);
+    let like = Tensor::new(&[0], DataType::Float8E8M0, &[]).unwrap();
+    let cast =
+        |mode: &str| CastLike::new(24, &[("round_mode", mode.into())]).unwrap().run(&input, &like).unwrap();
+    assert_eq!(
+        [codes(&cast("up")), codes(&cast("down")), codes(&cast("nearest"))],
+        [[0x80, 0x81], [0x7F, 0x80], [0x80, 0x81]]
+    );
+}
+
+#[test]
+fn shapes_are_kept_and_checked() {
+    let scalar = Tensor::new(&[], DataType::Int32, &[7, 0, 0, 0]).unwrap();
+    let to_string = Cast::new(21, DataType::String, &[]).unwrap();
+    let text = to_string.run(&scalar).unwrap();
+    assert_eq!((text.shape(), text.as_strings().unwrap().get(0)), (&[][..], Some("7")));
+    let none = Tensor::new(&[3, 0, usize::MAX, 2], DataType::Int4, &[]).unwrap();
+    assert_eq!(to_string.run(&none).unwrap().shape(), none.shape());
+    assert_eq!(Cast::new(21, DataType::Double, &[]).unwrap().run(&none).unwrap().bytes(), Some(&[][..]));
+    let short = Tensor::new(&[3], DataType::Int4, &[0]);
+    assert!(matches!(short, Err(Error::Cast(lanecast::Error::BufferSize { needed: 2, given: 1, .. }))));
+    let huge = Tensor::new(&[usize::MAX, 2], DataType::Bool, &[]);
+    assert_eq!(huge, Err(Error::ShapeOverflow { shape: vec![usize::MAX, 2] }));
+    assert_eq!(Tensor::new(&[0], DataType::String, &[]), Err(Error::NotBytes));
+    let one: Strings = ["a"].iter().collect();
+    assert_eq!(Tensor::strings(&[2], one.clone()), Err(Error::Strings { elements: 2, strings: 1 }));
+    let copy = to_string.run(&Tensor::borrowed_strings(&[1, 1], &one).unwrap()).unwrap();
+    assert_eq!((copy.shape(), copy.as_strings()), (&[1, 1][..], Some(&one)));
+}
+
+#[test]
+fn the_same_type_is_a_copy_with_clean_pad_bits() {
+    let dirty = Tensor::new(&[3], DataType::Int4, &[0x21, 0xF3]).unwrap();
+    let copy = Cast::new(25, DataType::Int4, &[]).unwrap().run(&dirty).unwrap();
+    assert_eq!(copy.bytes(), Some(&[0x21, 0x03][..]));
+    for (of, bytes) in [(DataType::Float8E5M2, [0x7C, 0x7D]), (DataType::Float8E8M0, [0x00, 0xFF])] {
+        let input = Tensor::new(&[2], of, &bytes).unwrap();
+        assert_eq!(Cast::new(25, of, &[]).unwrap().run(&input).unwrap(), input);
+    }
+}
+
+#[test]
+fn codes_and_names_round_trip() {
+    for data_type in DataType::ALL {
+        assert_eq!(DataType::from_code(data_type.code().into()), Some(data_type));
+        assert_eq!(DataType::from_name(data_type.name()), Some(data_type));
+    }
+    assert_eq!(DataType::ALL.map(|t| t.code()), core::array::from_fn(|i| i as u8 + 1));
+    assert_eq!(
+        (DataType::from_code(0), DataType::from_code(257), DataType::from_name("float")),
+        (None, None, None)
+    );
+}
