@@ -7,6 +7,8 @@ use core::ptr;
 use super::codec::Job;
 use super::layout::{load, store};
 use super::scalar::{DECODE, ENCODE, Value};
+#[cfg(isa = "vector")]
+use crate::dtype::DType;
 use crate::layout::Packing;
 use crate::route::{Parts, Route, Work};
 
@@ -19,9 +21,12 @@ const TILE: usize = 64;
 pub(crate) struct Plan {
     pub(crate) route: Route,
     pub(crate) kernel: Kernel,
-    /// What the vector kernels run on plain elements; None where the codes are kept.
+    /// What the vector kernels run on the elements; None where the codes are kept.
     #[cfg(isa = "vector")]
     pub(super) core: Option<Core>,
+    /// What makes elements of the core's source, and their dtype, if those of the route are none.
+    #[cfg(isa = "vector")]
+    pub(super) hub: Option<(Core, DType)>,
     /// The same on bytes of packed elements, where that is faster.
     #[cfg(isa = "vector")]
     pub(super) groups: Option<Core>,

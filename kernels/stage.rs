@@ -1,14 +1,14 @@
-//! Layouts that a codec does not know: byte-swapped and complex elements, a tile at a time.
+//! What one codec does not do: byte-swapped and complex elements, and casts by way of a hub, a tile at a time.
 //!
-//! A tile is brought to native parts, the codec runs on it in L1, and its result is brought to the layout of
-//! the destination.
+//! A tile is brought to native parts, the codecs run on it in L1, and its result is brought to the layout of the
+//! destination.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::codec::Job;
-use super::drive::Core;
+use super::drive::Plan;
 use super::isa::Isa;
 use super::vector;
 use crate::layout::Packing;
@@ -41,67 +41,55 @@ fn size(layout: &Layout, n: usize) -> usize {
     }
 }
 
-/// Elements in a tile: as many of the wider side as fit, and no more than 1024 of those that are narrow.
-fn tile(route: &Route) -> usize {
+/// Elements in a tile: as many of the widest form as fit, and no more than 1024 of those that are narrow.
+fn tile(plan: &Plan) -> usize {
     let bytes = |layout: &Layout| layout.parts * (layout.bits as usize).div_ceil(8);
-    TILE / bytes(&route.src).max(bytes(&route.dst)).max(4)
+    let hub = plan.hub.map_or(4, |(_, dtype)| dtype.bits() as usize / 8);
+    TILE / bytes(&plan.route.src).max(bytes(&plan.route.dst)).max(hub)
 }
 
 /// Does a codec read and write these layouts as they are?
 pub(super) fn is_plain(route: &Route) -> bool {
-    matches!(route.parts, Parts::One | Parts::Two | Parts::Real) && !route.src.swapped && !route.dst.swapped
+    matches!(route.parts, Parts::One | Parts::Two) && !route.src.swapped && !route.dst.swapped
 }
 
-/// A cast of any layout. Without a core the codes are kept.
+/// A cast of any layout.
 ///
 /// # Safety
-/// As for every kernel; the instruction set is available, and `core` is for the dtypes of the route.
-pub(super) unsafe fn staged<I: Isa>(
-    route: &Route,
-    job: &Job,
-    core: Option<Core>,
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-) {
-    /// Not a closure: see `drive::blocks`.
-    struct Tiles<'a, I>(&'a Route, &'a Job, Option<Core>, *const u8, *mut u8, usize, PhantomData<I>);
+/// As for every kernel; the instruction set is available, and the job is that of the plan.
+pub(super) unsafe fn staged<I: Isa>(plan: &Plan, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+    /// Not a closure: see `vector::blocks`.
+    struct Tiles<'a, I>(&'a Plan, &'a Job, *const u8, *mut u8, usize, PhantomData<I>);
 
     impl<I: Isa> pulp::NullaryFnOnce for Tiles<'_, I> {
         type Output = ();
 
         #[inline(always)]
         fn call(self) {
-            let Self(route, job, core, src, dst, n, _) = self;
+            let Self(plan, job, src, dst, n, _) = self;
             // SAFETY: the promise of the caller of `staged`; `Isa::run` enables the features.
-            unsafe { tiles::<I>(route, job, core, src, dst, n) }
+            unsafe { tiles::<I>(plan, job, src, dst, n) }
         }
     }
 
     // SAFETY: the caller's promise.
-    unsafe { I::run(Tiles::<I>(route, job, core, src, dst, n, PhantomData)) }
+    unsafe { I::run(Tiles::<I>(plan, job, src, dst, n, PhantomData)) }
 }
 
 /// # Safety
 /// As [`staged`], with the features enabled.
 #[inline(always)]
-unsafe fn tiles<I: Isa>(
-    route: &Route,
-    job: &Job,
-    core: Option<Core>,
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-) {
-    let [mut raw_src, mut codes, mut results, mut raw_dst] = [const { Buffer::new() }; 4];
-    let (raw_src, codes) = (raw_src.start(), codes.start());
+unsafe fn tiles<I: Isa>(plan: &Plan, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+    let route = &plan.route;
+    let [mut raw_src, mut codes, mut hub, mut results, mut raw_dst] = [const { Buffer::new() }; 5];
+    let (raw_src, codes, hub) = (raw_src.start(), codes.start(), hub.start());
     let (results, raw_dst) = (results.start(), raw_dst.start());
-    let tile = tile(route);
-    // What is written last, and by registers, may go past the caches, from a line on.
-    let streams =
-        route.parts == Parts::Extend && vector::streams(route, n, route.src.bits + 2 * route.dst.bits);
-    let ahead = vector::ahead(dst, route.src.memory_bits() as usize, 2 * route.dst.bits as usize);
-    let streams = streams && dst.wrapping_add(size(&route.dst, ahead)).addr().is_multiple_of(vector::LINE);
+    let tile = tile(plan);
+    // Results may go past the caches, from a line on: a tile has whole lines.
+    let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize * layout.parts);
+    let ahead = vector::ahead(dst, from, to);
+    let streams = vector::streams(route, n, (from + to) as u32)
+        && dst.wrapping_add(size(&route.dst, ahead)).addr().is_multiple_of(vector::LINE);
     let mut first = 0;
     // Not `step_by`: that panics for 0, and the compiler does not see that a tile is more.
     while first < n {
@@ -120,15 +108,22 @@ unsafe fn tiles<I: Isa>(
             }
             let from = plain_source::<I>(route, s, codes, padded);
             let reshapes = route.dst.swapped || matches!(route.parts, Parts::Either | Parts::Extend);
-            if !reshapes {
-                results_of(route, job, core, from, d, len);
-            } else if padded == len {
-                results_of(route, job, core, from, results, len);
-                shape_destination::<I>(route, results, d, len, streams);
+            // Only here are there lines, and nothing but lines.
+            let streams = streams && len == tile;
+            if reshapes {
+                results_of(plan, job, from, hub, results, padded);
+                let to = if padded == len { d } else { raw_dst };
+                shape_destination::<I>(route, results, to, padded, streams);
+                if padded != len {
+                    ptr::copy_nonoverlapping(raw_dst, d, size(&route.dst, len));
+                }
+            } else if streams {
+                results_of(plan, job, from, hub, results, len);
+                for at in (0..size(&route.dst, len)).step_by(I::BYTES) {
+                    I::stream(d.add(at), I::load(results.add(at)));
+                }
             } else {
-                results_of(route, job, core, from, results, padded);
-                shape_destination::<I>(route, results, raw_dst, padded, false);
-                ptr::copy_nonoverlapping(raw_dst, d, size(&route.dst, len));
+                results_of(plan, job, from, hub, d, len);
             }
         }
         first += len;
@@ -139,18 +134,25 @@ unsafe fn tiles<I: Isa>(
     }
 }
 
-/// The codec, or without one the codes, on what `n` elements have of native parts.
+/// The codecs, or without one the codes, on what `n` elements have of native parts. `hub` has room for a tile.
 ///
 /// # Safety
 /// As for every `Core`.
 #[inline(always)]
-unsafe fn results_of(route: &Route, job: &Job, core: Option<Core>, from: *const u8, to: *mut u8, n: usize) {
+unsafe fn results_of(plan: &Plan, job: &Job, mut from: *const u8, hub: *mut u8, to: *mut u8, n: usize) {
+    let route = &plan.route;
     let units = if matches!(route.parts, Parts::Two | Parts::Either) { 2 * n } else { n };
     // SAFETY: the caller's promise.
     unsafe {
-        match core {
-            Some(core) => (core.run)(job, from, to, units),
-            None => ptr::copy_nonoverlapping(from, to, units * (route.src.bits / 8) as usize),
+        if let Some((first, _)) = plan.hub {
+            let made = if plan.core.is_some() { hub } else { to };
+            (first.run)(job, from, made, units);
+            from = made;
+        }
+        match (plan.core, plan.hub) {
+            (Some(core), _) => (core.run)(job, from, to, units),
+            (None, Some(_)) => {}
+            (None, None) => ptr::copy_nonoverlapping(from, to, units * (route.src.bits / 8) as usize),
         }
     }
 }

@@ -27,6 +27,8 @@ fn other(route: Route, kernel: Kernel) -> Plan {
         #[cfg(isa = "vector")]
         core: None,
         #[cfg(isa = "vector")]
+        hub: None,
+        #[cfg(isa = "vector")]
         groups: None,
         #[cfg(isa = "vector")]
         table: None,
@@ -36,11 +38,15 @@ fn other(route: Route, kernel: Kernel) -> Plan {
 #[cfg(isa = "vector")]
 fn vector<I: super::isa::Isa>(route: Route) -> Plan {
     use super::{codec, stage, vector};
-    let kernel = if stage::is_plain(&route) { vector::plain::<I> } else { vector::shaped::<I> };
-    // Codes are kept by moving bytes; but narrow ones by a table that changes none, and those of a real part by
-    // the codec that takes it out.
-    let converts = route.work == Work::Convert || route.src.bits < 8 || route.parts == Parts::Real;
-    let core = converts.then(|| codec::table::core::<I>(&route));
+    let hub = codec::table::hub::<I>(&route);
+    // Codes are kept by moving bytes; but narrow ones by a table that changes none.
+    let converts = route.work == Work::Convert || route.src.bits < 8;
+    let core = converts.then(|| match hub {
+        Some((_, from)) => codec::table::core::<I>(&Route { from, parts: Parts::One, ..route }),
+        None => codec::table::core::<I>(&route),
+    });
+    let is_plain = hub.is_none() && stage::is_plain(&route);
+    let kernel = if is_plain { vector::plain::<I> } else { vector::shaped::<I> };
     let groups = codec::group::core::<I>(&route);
-    Plan { route, kernel, core, groups, table: codec::lookup::default_table(&route) }
+    Plan { route, kernel, core, hub, groups, table: codec::lookup::default_table(&route) }
 }

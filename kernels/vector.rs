@@ -10,7 +10,7 @@ use super::environment::{self, Environment};
 use super::isa::Isa;
 use super::stage;
 use crate::layout::Packing;
-use crate::route::{Layout, Parts, Route};
+use crate::route::{Layout, Route};
 
 /// Every block of a codec, and the tail as a block of a buffer.
 ///
@@ -198,15 +198,9 @@ impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
 /// As for every `Kernel`.
 pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
-    let mut bits = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
-    let mut units = n;
-    match route.parts {
-        // Elements are their parts, one after the other.
-        Parts::Two => units = 2 * n,
-        // Of every second part nothing becomes anything.
-        Parts::Real => bits[0] *= 2,
-        _ => {}
-    }
+    let bits = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
+    // Elements are their parts, one after the other.
+    let units = n * route.src.parts;
     // SAFETY: the caller's promise; the table chose the cores for this route and a machine that has its
     // instruction set. A multiple of 8 elements ends with a byte on both sides.
     unsafe {
@@ -265,7 +259,7 @@ pub(super) fn streams(route: &Route, n: usize, bits: u32) -> bool {
 pub(super) unsafe fn shaped<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: as in `plain`.
     unsafe {
-        prepared(plan, src, dst, n, |job| stage::staged::<I>(&plan.route, job, plan.core, src, dst, n));
+        prepared(plan, src, dst, n, |job| stage::staged::<I>(plan, job, src, dst, n));
     }
 }
 
@@ -292,7 +286,8 @@ unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: imp
         }
         None => ptr::null(),
     };
-    let floats = plan.core.is_some_and(|core| core.floats);
+    let hub = plan.hub.map(|(core, _)| core);
+    let floats = [plan.core, hub].into_iter().flatten().any(|core| core.floats);
     let _environment = floats.then(|| Environment::new(plan.route.policy.rounding));
     run(&job(&plan.route, table));
 }

@@ -457,6 +457,25 @@ impl<I: Isa, S: NearF32<I>> Codec<I> for ToF32<S> {
     }
 }
 
+/// To an f32 as a hub: rounded to odd, for encoders of 16 bits or fewer.
+pub(in crate::kernels) struct ToHub<S>(PhantomData<S>);
+
+impl<I: Isa, S: AsF32<I>> Codec<I> for ToHub<S> {
+    const SRC: usize = S::BITS;
+    const DST: usize = 32;
+    const FLOATS: bool = S::FLOATS;
+    type Setup = ();
+
+    #[inline(always)]
+    unsafe fn setup(_: &Job) {}
+
+    #[inline(always)]
+    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { store32::<I, 32>(S::f32(src, ends), I::splat32(u32::MAX), ends, dst) }
+    }
+}
+
 /// To float32 from f64, exact or rounded to odd: in every mode.
 pub(in crate::kernels) struct WideToF32<S>(PhantomData<S>);
 

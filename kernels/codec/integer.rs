@@ -213,9 +213,9 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
     }
 }
 
-/// To integers of any width, wrapping: the low bits of the rounded value, which from 2^63 on are those of
+/// From f64 to integers of any width, wrapping: the low bits of the rounded value, which from 2^63 on are those of
 /// the mantissa, shifted. NaN and Inf have exponents that shift everything out.
-pub(in crate::kernels) struct ToWrapped<S, const BITS: usize>(PhantomData<S>);
+pub(in crate::kernels) struct ToWrapped<const BITS: usize>;
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Wrapped<V> {
@@ -224,8 +224,8 @@ pub(in crate::kernels) struct Wrapped<V> {
     mask: V,
 }
 
-impl<I: Isa, S: AsF64<I>, const BITS: usize> Codec<I> for ToWrapped<S, BITS> {
-    const SRC: usize = S::BITS;
+impl<I: Isa, const BITS: usize> Codec<I> for ToWrapped<BITS> {
+    const SRC: usize = 64;
     const DST: usize = BITS;
     const FLOATS: bool = true;
     type Setup = Wrapped<I::V>;
@@ -247,9 +247,9 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize> Codec<I> for ToWrapped<S, BITS> {
         const HIDDEN: u64 = 1 << 52;
         // SAFETY: the caller's promise.
         unsafe {
-            let x = S::f64(src, ends);
             let x = registers!(8, K => {
-                let x = number64::<I>(x[K], k.half, k.away);
+                let x = I::load(src.add(K * I::BYTES));
+                let x = number64::<I>(x, k.half, k.away);
                 let near = I::f64_to_i64(I::round_f64(x));
                 let magnitude = I::and(x, I::splat64(!SIGN64));
                 let mantissa = I::or(I::and(x, I::splat64(HIDDEN - 1)), I::splat64(HIDDEN));

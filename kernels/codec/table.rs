@@ -2,7 +2,7 @@
 
 use super::Codec;
 use super::float::{
-    CutBf16, Finite, Fnuz, LongToF64, NearF32, Signed, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToNarrow,
+    CutBf16, Finite, Fnuz, LongToF64, NearF32, Signed, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToHub, ToNarrow,
     WideToF32,
 };
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
@@ -11,24 +11,57 @@ use super::lookup::{
     widens_signed,
 };
 use super::source::{
-    AsF32, AsF64, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, Source, U8, U16, U32,
-    U64,
+    AsF32, AsF64, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8, U16, U32, U64,
 };
 use crate::dtype::{DType, Kind};
 use crate::kernels::drive::Core;
 use crate::kernels::isa::Isa;
 use crate::kernels::vector;
 use crate::options::{Overflow, Rounding};
-use crate::route::{Parts, Route};
+use crate::route::{Parts, Route, Work};
 
-/// The codec for the parts of a route, in native byte order.
+/// What comes before the codec of a route, and the dtype that it makes: where there would be a codec of its own
+/// for every source of something rare. That is the real part of complex elements, floats to integers that wrap,
+/// and what is rounded to a narrow float in another direction than the default one.
+///
+/// The dtype holds the elements exactly, or rounded to odd with enough bits for the target.
+pub(in crate::kernels) fn hub<I: Isa>(route: &Route) -> Option<(Core, DType)> {
+    let converts = route.work == Work::Convert;
+    let wraps = match (route.from.kind(), route.to.kind()) {
+        (Kind::Float(_), Kind::Int(_)) if has_table(route) && found(route) != Found::Bf16 => false,
+        (Kind::Float(_), Kind::Int(_)) => route.policy.overflow == Overflow::Wrap,
+        _ => false,
+    };
+    let turns = match route.to.kind() {
+        Kind::Float(to) if converts && to.has_sign && to.bits() <= 16 && route.from.bits() > 8 => {
+            route.policy.rounding != Rounding::NearestEven
+        }
+        _ => false,
+    };
+    Some(match (route.from, route.parts) {
+        (DType::F64, Parts::Real) if turns => (run::<I, ToHub<Re64>>(), DType::F32),
+        (DType::F64, Parts::Real) => (run::<I, ToF64<Re64>>(), DType::F64),
+        (DType::F32, Parts::Real) if wraps => (run::<I, ToF64<Re32>>(), DType::F64),
+        (DType::F32, Parts::Real) => (run::<I, ToF32<Re32>>(), DType::F32),
+        (DType::F64, _) if wraps => return None,
+        (DType::F32, _) if turns => return None,
+        (DType::F64, _) if turns => (run::<I, ToHub<F64>>(), DType::F32),
+        (DType::I64, _) if turns => (run::<I, ToHub<I64>>(), DType::F32),
+        (DType::U64, _) if turns => (run::<I, ToHub<U64>>(), DType::F32),
+        (DType::I32, _) if turns => (run::<I, ToHub<I32>>(), DType::F32),
+        (DType::U32, _) if turns => (run::<I, ToHub<U32>>(), DType::F32),
+        _ if wraps => (core::<I>(&Route { to: DType::F64, ..*route }), DType::F64),
+        _ if turns => (core::<I>(&Route { to: DType::F32, ..*route }), DType::F32),
+        _ => return None,
+    })
+}
+
+/// The codec for the parts of a route, in native byte order; of one with a hub, from there.
 pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
     if route.to == DType::Bool && !has_table(route) {
         return to_bool::<I>(route.from);
     }
     match route.from {
-        DType::F32 if route.parts == Parts::Real => from_float::<I, Re32>(route),
-        DType::F64 if route.parts == Parts::Real => from_f64::<I, Re64>(route),
         DType::U8 if route.to == DType::BF16 => run::<I, CutBf16<U8>>(),
         DType::I8 if route.to == DType::BF16 => run::<I, CutBf16<I8>>(),
         // To floats of 8 bits or fewer a table is as good.
@@ -43,7 +76,7 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         DType::F16 => from_float::<I, F16>(route),
         DType::BF16 => from_float::<I, Bf16>(route),
         DType::F32 => from_float::<I, F32>(route),
-        DType::F64 => from_f64::<I, F64>(route),
+        DType::F64 => from_f64::<I>(route),
         DType::Bool => from_codes::<I, U8, Truth, 8>(route),
         from => match (from.kind(), route.src.memory_bits()) {
             (Kind::Float(format), 8) if format.bits() == 8 && format.has_neg_zero => {
@@ -141,86 +174,70 @@ fn from_integer<I: Isa, S: AsInteger<I> + AsF32<I> + AsF64<I>>(route: &Route) ->
     }
 }
 
-/// Sources that are exact in an f32.
+/// Floats that are exact in an f32. To integers they saturate: those that wrap have a hub.
 fn from_float<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match (route.to.kind(), route.to) {
-        (Kind::Int(_), _) if route.policy.overflow == Overflow::Saturate => match route.dst.memory_bits() {
+        (Kind::Int(_), _) => match route.dst.memory_bits() {
             2 => run::<I, ToShort<S, 2>>(),
             4 => run::<I, ToShort<S, 4>>(),
             8 => run::<I, ToShort<S, 8>>(),
             16 => run::<I, ToShort<S, 16>>(),
             _ => to_wide_integer::<I, S>(route),
         },
-        (Kind::Int(format), _) if format.bits > 16 => to_wide_integer::<I, S>(route),
-        (_, DType::F32) if route.parts == Parts::Real => run::<I, ToF32<Re32>>(),
         (_, DType::F32) => to_f32::<I>(route),
         (_, DType::F64) => run::<I, ToF64<S>>(),
-        _ => from_any_float::<I, S>(route),
-    }
-}
-
-/// To integers of 32 or 64 bits.
-fn to_wide_integer<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
-    match (route.policy.overflow, route.to) {
-        (Overflow::Saturate, DType::I32) => run::<I, ToInt32<S, true>>(),
-        (Overflow::Saturate, DType::U32) => run::<I, ToInt32<S, false>>(),
-        (Overflow::Saturate, DType::I64) => run::<I, ToLong<S, 64, true>>(),
-        (Overflow::Saturate, _) => run::<I, ToLong<S, 64, false>>(),
-        (Overflow::Wrap, DType::I32 | DType::U32) => run::<I, ToWrapped<S, 32>>(),
-        (Overflow::Wrap, _) => run::<I, ToWrapped<S, 64>>(),
-    }
-}
-
-/// Sources that are an f64.
-fn from_f64<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
-    match (route.to.kind(), route.to) {
-        (Kind::Int(format), _) if route.policy.overflow == Overflow::Saturate => {
-            match (route.dst.memory_bits(), format.signed) {
-                (2, _) => run::<I, ToLong<S, 2, true>>(),
-                (4, _) => run::<I, ToLong<S, 4, true>>(),
-                (8, _) => run::<I, ToLong<S, 8, true>>(),
-                (16, _) => run::<I, ToLong<S, 16, true>>(),
-                (32, _) => run::<I, ToLong<S, 32, true>>(),
-                (_, true) => run::<I, ToLong<S, 64, true>>(),
-                (_, false) => run::<I, ToLong<S, 64, false>>(),
-            }
-        }
-        (_, DType::F32) => run::<I, WideToF32<S>>(),
-        (_, DType::F64) => run::<I, ToF64<S>>(),
-        _ => from_any_float::<I, S>(route),
-    }
-}
-
-fn from_any_float<I: Isa, S: Source + AsF32<I> + AsF64<I>>(route: &Route) -> Core {
-    match route.to.kind() {
-        Kind::Int(_) => match route.dst.memory_bits() {
-            2 => run::<I, ToWrapped<S, 2>>(),
-            4 => run::<I, ToWrapped<S, 4>>(),
-            8 => run::<I, ToWrapped<S, 8>>(),
-            16 => run::<I, ToWrapped<S, 16>>(),
-            32 => run::<I, ToWrapped<S, 32>>(),
-            _ => run::<I, ToWrapped<S, 64>>(),
-        },
         _ => to_small_float::<I, S>(route),
     }
 }
 
-/// To floats of 16 bits or fewer.
-fn to_small_float<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
-    let modes = route.policy.rounding != Rounding::NearestEven;
-    match (route.to, modes) {
-        (DType::F16, false) => run::<I, ToF16<S, false>>(),
-        (DType::F16, true) => run::<I, ToF16<S, true>>(),
-        (DType::BF16, false) => run::<I, ToBf16<S, false>>(),
-        (DType::BF16, true) => run::<I, ToBf16<S, true>>(),
-        (DType::F8E8M0, _) => run::<I, ToE8m0<S>>(),
-        (to, false) => run_narrow::<I, S, false>(to, route.dst.memory_bits()),
-        (to, true) => run_narrow::<I, S, true>(to, route.dst.memory_bits()),
+/// To integers of 32 or 64 bits, saturating.
+fn to_wide_integer<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
+    match route.to {
+        DType::I32 => run::<I, ToInt32<S, true>>(),
+        DType::U32 => run::<I, ToInt32<S, false>>(),
+        DType::I64 => run::<I, ToLong<S, 64, true>>(),
+        _ => run::<I, ToLong<S, 64, false>>(),
     }
 }
 
-fn run_narrow<I: Isa, S: AsF32<I>, const MODES: bool>(to: DType, memory_bits: u32) -> Core {
-    match (to.float_format().map(|format| (format.has_nan, format.has_neg_zero)), memory_bits) {
+fn from_f64<I: Isa>(route: &Route) -> Core {
+    match (route.to.kind(), route.policy.overflow, route.dst.memory_bits()) {
+        (Kind::Int(_), Overflow::Saturate, 2) => run::<I, ToLong<F64, 2, true>>(),
+        (Kind::Int(_), Overflow::Saturate, 4) => run::<I, ToLong<F64, 4, true>>(),
+        (Kind::Int(_), Overflow::Saturate, 8) => run::<I, ToLong<F64, 8, true>>(),
+        (Kind::Int(_), Overflow::Saturate, 16) => run::<I, ToLong<F64, 16, true>>(),
+        (Kind::Int(_), Overflow::Saturate, 32) => run::<I, ToLong<F64, 32, true>>(),
+        (Kind::Int(to), Overflow::Saturate, _) if to.signed => run::<I, ToLong<F64, 64, true>>(),
+        (Kind::Int(_), Overflow::Saturate, _) => run::<I, ToLong<F64, 64, false>>(),
+        (Kind::Int(_), Overflow::Wrap, 2) => run::<I, ToWrapped<2>>(),
+        (Kind::Int(_), Overflow::Wrap, 4) => run::<I, ToWrapped<4>>(),
+        (Kind::Int(_), Overflow::Wrap, 8) => run::<I, ToWrapped<8>>(),
+        (Kind::Int(_), Overflow::Wrap, 16) => run::<I, ToWrapped<16>>(),
+        (Kind::Int(_), Overflow::Wrap, 32) => run::<I, ToWrapped<32>>(),
+        (Kind::Int(_), Overflow::Wrap, _) => run::<I, ToWrapped<64>>(),
+        _ if route.to == DType::F32 => run::<I, WideToF32<F64>>(),
+        _ => to_small_float::<I, F64>(route),
+    }
+}
+
+/// To floats of 16 bits or fewer. What is rounded in another direction than the default one has a hub, which is
+/// an f32; of 8 bits everything is exact in the wider ones.
+fn to_small_float<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
+    let turns = route.policy.rounding != Rounding::NearestEven && route.from.bits() > 8;
+    match (route.to, turns) {
+        (DType::F8E8M0, _) => run::<I, ToE8m0<S>>(),
+        (DType::F16, false) => run::<I, ToF16<S, false>>(),
+        (DType::F16, true) => run::<I, ToF16<F32, true>>(),
+        (DType::BF16, false) => run::<I, ToBf16<S, false>>(),
+        (DType::BF16, true) => run::<I, ToBf16<F32, true>>(),
+        (_, false) => narrow::<I, S, false>(route),
+        (_, true) => narrow::<I, F32, true>(route),
+    }
+}
+
+fn narrow<I: Isa, S: AsF32<I>, const MODES: bool>(route: &Route) -> Core {
+    let format = route.to.float_format();
+    match (format.map(|format| (format.has_nan, format.has_neg_zero)), route.dst.memory_bits()) {
         (Some((true, true)), _) => run::<I, ToNarrow<S, Signed, 8, MODES>>(),
         (Some((true, false)), _) => run::<I, ToNarrow<S, Fnuz, 8, MODES>>(),
         (_, 4) => run::<I, ToNarrow<S, Finite, 4, MODES>>(),
