@@ -208,7 +208,6 @@ impl Isa for Avx2 {
             copy_short(p, buffer, bytes);
         };
         copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short(buffer, p, bytes);
-        prefetch(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T0>(p.cast());
         stream(p: *mut u8, v: __m256i) -> () = _mm256_stream_si256(p.cast(), v);
         fence() -> () = _mm_sfence();
         splat8(x: u8) -> __m256i = _mm256_set1_epi8(x as i8);

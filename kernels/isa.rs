@@ -26,8 +26,6 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
     /// Copies the first `bytes` bytes of a buffer of whole registers, and writes no more.
     unsafe fn copy_out(buffer: *const u8, bytes: usize, p: *mut u8);
-    /// Asks for the line of `p`, which need not be there, to be read soon.
-    unsafe fn prefetch(p: *const u8);
     /// A store past the caches. `p` is aligned to the register.
     unsafe fn stream(p: *mut u8, v: Self::V);
     /// After the last [`Isa::stream`]: other threads see it before what is stored next.

@@ -50,7 +50,7 @@ fn tile(plan: &Plan) -> usize {
 
 /// Does a codec read and write these layouts as they are?
 pub(super) fn is_plain(route: &Route) -> bool {
-    matches!(route.parts, Parts::One | Parts::Two) && !route.src.swapped && !route.dst.swapped
+    matches!(route.parts, Parts::One | Parts::Two | Parts::Real) && !route.src.swapped && !route.dst.swapped
 }
 
 /// A cast of any layout.
@@ -145,14 +145,12 @@ unsafe fn results_of(plan: &Plan, job: &Job, mut from: *const u8, hub: *mut u8, 
     // SAFETY: the caller's promise.
     unsafe {
         if let Some((first, _)) = plan.hub {
-            let made = if plan.core.is_some() { hub } else { to };
-            (first.run)(job, from, made, units);
-            from = made;
+            (first.run)(job, from, hub, units);
+            from = hub;
         }
-        match (plan.core, plan.hub) {
-            (Some(core), _) => (core.run)(job, from, to, units),
-            (None, Some(_)) => {}
-            (None, None) => ptr::copy_nonoverlapping(from, to, units * (route.src.bits / 8) as usize),
+        match plan.core {
+            Some(core) => (core.run)(job, from, to, units),
+            None => ptr::copy_nonoverlapping(from, to, units * (route.src.bits / 8) as usize),
         }
     }
 }

@@ -39,8 +39,9 @@ fn other(route: Route, kernel: Kernel) -> Plan {
 fn vector<I: super::isa::Isa>(route: Route) -> Plan {
     use super::{codec, stage, vector};
     let hub = codec::table::hub::<I>(&route);
-    // Codes are kept by moving bytes; but narrow ones by a table that changes none.
-    let converts = route.work == Work::Convert || route.src.bits < 8;
+    // Codes are kept by moving bytes; but narrow ones by a table that changes none, and those of a real part by
+    // the codec that takes it out.
+    let converts = route.work == Work::Convert || route.src.bits < 8 || route.parts == Parts::Real;
     let core = converts.then(|| match hub {
         Some((_, from)) => codec::table::core::<I>(&Route { from, parts: Parts::One, ..route }),
         None => codec::table::core::<I>(&route),

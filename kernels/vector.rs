@@ -10,7 +10,7 @@ use super::environment::{self, Environment};
 use super::isa::Isa;
 use super::stage;
 use crate::layout::Packing;
-use crate::route::{Layout, Route};
+use crate::route::{Layout, Parts, Route};
 
 /// Every block of a codec, and the tail as a block of a buffer.
 ///
@@ -198,9 +198,15 @@ impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
 /// As for every `Kernel`.
 pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
-    let bits = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
-    // Elements are their parts, one after the other.
-    let units = n * route.src.parts;
+    let mut bits = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
+    let mut units = n;
+    match route.parts {
+        // Elements are their parts, one after the other.
+        Parts::Two => units = 2 * n,
+        // Of every second part nothing becomes anything.
+        Parts::Real => bits[0] *= 2,
+        _ => {}
+    }
     // SAFETY: the caller's promise; the table chose the cores for this route and a machine that has its
     // instruction set. A multiple of 8 elements ends with a byte on both sides.
     unsafe {

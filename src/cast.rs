@@ -13,7 +13,7 @@ use crate::kernels::{scalar, table};
 use crate::layout::ByteOrder;
 use crate::layout::Packing;
 use crate::options::CastOptions;
-use crate::route::route;
+use crate::route::{Layout, route};
 
 /// A cast that has been decided: dtypes, options, instruction set, kernel. Small and `Copy`; make one,
 /// keep it, and use it from any thread.
@@ -158,12 +158,20 @@ impl Caster {
     }
 
     /// Do two buffers of so many bytes hold `n` elements?
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check(&self, source: usize, destination: usize, n: usize) -> Result<(), Error> {
         let route = &self.plan.route;
-        if route.src.byte_len(n) == Some(source) && route.dst.byte_len(n) == Some(destination) {
-            return Ok(());
+        let fits = |layout: &Layout, given| layout.byte_len(n) == Some(given);
+        if fits(&route.src, source) && fits(&route.dst, destination) {
+            Ok(())
+        } else {
+            self.sizes(source, destination, n)
         }
+    }
+
+    /// The same, and what is wrong.
+    #[cold]
+    fn sizes(&self, source: usize, destination: usize, n: usize) -> Result<(), Error> {
         check_size(Side::Source, self.from, self.options.src_packing, n, source)?;
         check_size(Side::Destination, self.to, self.options.dst_packing, n, destination)
     }
@@ -204,7 +212,6 @@ pub(crate) fn store<S: Element>(src: &[S], dst: &mut [u8], options: &CastOptions
     Caster::new(S::DTYPE, S::DTYPE, &layout)?.fill(src, dst.into(), src.len()).map(drop)
 }
 
-#[cold]
 pub(crate) fn check_size(
     side: Side,
     dtype: DType,

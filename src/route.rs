@@ -18,6 +18,7 @@ pub(crate) struct Route {
     pub(crate) src: Layout,
     pub(crate) dst: Layout,
     /// See [`CastOptions::stream_from`].
+    #[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference does not stream"))]
     pub(crate) stream_from: Option<usize>,
 }
 
@@ -58,32 +59,39 @@ pub(crate) struct Layout {
     pub(crate) packing: Packing,
     /// The bytes of each part are in the other order than this machine's. False for single bytes.
     pub(crate) swapped: bool,
+    /// Bits that an element, all its parts, takes in memory.
+    element_bits: u32,
 }
 
 impl Layout {
     const fn new(dtype: DType, packing: Packing, order: ByteOrder) -> Self {
         let bits = dtype.part().bits();
+        let packing = if bits < 8 { packing } else { Packing::OnePerByte };
+        let in_bytes = matches!(packing, Packing::OnePerByte) && bits < 8;
         Self {
             bits,
             parts: (dtype.bits() / bits) as usize,
-            packing: if bits < 8 { packing } else { Packing::OnePerByte },
+            packing,
             swapped: bits > 8 && order.is_swapped(),
+            element_bits: if in_bytes { 8 } else { dtype.bits() },
         }
     }
 
     /// Bits that an element's part takes in memory.
+    #[cfg(isa = "vector")]
     pub(crate) const fn memory_bits(&self) -> u32 {
         if self.is_packed() || self.bits > 8 { self.bits } else { 8 }
     }
 
     /// Bytes of `n` elements, all their parts; None if that overflows.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn byte_len(&self, n: usize) -> Option<usize> {
-        let bits = self.memory_bits() as usize * self.parts;
+        let bits = self.element_bits as usize;
         if bits >= 8 { n.checked_mul(bits / 8) } else { Some(n / 8 * bits + (n % 8 * bits).div_ceil(8)) }
     }
 
     /// Does a byte hold several elements?
+    #[cfg(isa = "vector")]
     pub(crate) const fn is_packed(&self) -> bool {
         self.bits < 8 && !matches!(self.packing, Packing::OnePerByte)
     }

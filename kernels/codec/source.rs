@@ -64,20 +64,6 @@ unsafe fn load8<I: Isa>(src: *const u8) -> [I::V; 8] {
     unsafe { registers!(8, K => I::load(src.add(K * I::BYTES))) }
 }
 
-/// Two registers of memory that is read a tile at a time: the next tile is asked for, because while this one is cast
-/// nothing else would.
-#[inline(always)]
-unsafe fn load_ahead<I: Isa>(src: *const u8) -> [I::V; 2] {
-    const TILE: usize = 4096;
-    // SAFETY: the caller's promise.
-    unsafe {
-        registers!(2, K => {
-            I::prefetch(src.wrapping_add(TILE + K * I::BYTES));
-            I::load(src.add(K * I::BYTES))
-        })
-    }
-}
-
 /// Four registers from two that widen.
 macro_rules! widened {
     ($v:ident => $widen:expr) => {{
@@ -114,7 +100,7 @@ as_f32! {
         registers!(4, K => I::shl32::<16>(v[K]))
     };
     F32(src, _ends) = load4::<I>(src);
-    Re32(src, _ends) = registers!(4, K => I::low64(load_ahead::<I>(src.add(2 * K * I::BYTES))));
+    Re32(src, _ends) = { let v = load8::<I>(src); registers!(4, K => I::low64([v[2 * K], v[2 * K + 1]])) };
     I8(src, _ends) = {
         let v = I::sext8(I::load(src));
         let v = widened!(v => I::sext16(v));
@@ -239,7 +225,10 @@ as_f64! {
     };
     Re32(src, ends) = from_f32::<I>(<Self as AsF32<I>>::f32(src, ends));
     F64(src, _ends) = load8::<I>(src);
-    Re64(src, _ends) = registers!(8, K => I::even64(load_ahead::<I>(src.add(2 * K * I::BYTES))));
+    Re64(src, _ends) = registers!(8, K => {
+        let pair = src.add(2 * K * I::BYTES);
+        I::even64([I::load(pair), I::load(pair.add(I::BYTES))])
+    });
     // 53 bits are left at most, which is exact, and 38 at least.
     I64(src, _ends) = {
         let v = load8::<I>(src);

@@ -21,8 +21,8 @@ use crate::options::{Overflow, Rounding};
 use crate::route::{Parts, Route, Work};
 
 /// What comes before the codec of a route, and the dtype that it makes: where there would be a codec of its own
-/// for every source of something rare. That is the real part of complex elements, floats to integers that wrap,
-/// and what is rounded to a narrow float in another direction than the default one.
+/// for every source of something rare. That is floats to integers that wrap, and what is rounded to a narrow float
+/// in another direction than the default one.
 ///
 /// The dtype holds the elements exactly, or rounded to odd with enough bits for the target.
 pub(in crate::kernels) fn hub<I: Isa>(route: &Route) -> Option<(Core, DType)> {
@@ -40,9 +40,9 @@ pub(in crate::kernels) fn hub<I: Isa>(route: &Route) -> Option<(Core, DType)> {
     };
     Some(match (route.from, route.parts) {
         (DType::F64, Parts::Real) if turns => (run::<I, ToHub<Re64>>(), DType::F32),
-        (DType::F64, Parts::Real) => (run::<I, ToF64<Re64>>(), DType::F64),
+        (DType::F64, Parts::Real) if wraps => (run::<I, ToF64<Re64>>(), DType::F64),
         (DType::F32, Parts::Real) if wraps => (run::<I, ToF64<Re32>>(), DType::F64),
-        (DType::F32, Parts::Real) => (run::<I, ToF32<Re32>>(), DType::F32),
+        (DType::F32, Parts::Real) if turns => (run::<I, ToF32<Re32>>(), DType::F32),
         (DType::F64, _) if wraps => return None,
         (DType::F32, _) if turns => return None,
         (DType::F64, _) if turns => (run::<I, ToHub<F64>>(), DType::F32),
@@ -62,6 +62,8 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         return to_bool::<I>(route.from);
     }
     match route.from {
+        DType::F32 if route.parts == Parts::Real => from_float::<I, Re32>(route),
+        DType::F64 if route.parts == Parts::Real => from_f64::<I, Re64>(route),
         DType::U8 if route.to == DType::BF16 => run::<I, CutBf16<U8>>(),
         DType::I8 if route.to == DType::BF16 => run::<I, CutBf16<I8>>(),
         // To floats of 8 bits or fewer a table is as good.
@@ -76,7 +78,7 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         DType::F16 => from_float::<I, F16>(route),
         DType::BF16 => from_float::<I, Bf16>(route),
         DType::F32 => from_float::<I, F32>(route),
-        DType::F64 => from_f64::<I>(route),
+        DType::F64 => from_f64::<I, F64>(route),
         DType::Bool => from_codes::<I, U8, Truth, 8>(route),
         from => match (from.kind(), route.src.memory_bits()) {
             (Kind::Float(format), 8) if format.bits() == 8 && format.has_neg_zero => {
@@ -184,6 +186,7 @@ fn from_float<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
             16 => run::<I, ToShort<S, 16>>(),
             _ => to_wide_integer::<I, S>(route),
         },
+        (_, DType::F32) if route.parts == Parts::Real => run::<I, ToF32<Re32>>(),
         (_, DType::F32) => to_f32::<I>(route),
         (_, DType::F64) => run::<I, ToF64<S>>(),
         _ => to_small_float::<I, S>(route),
@@ -200,23 +203,25 @@ fn to_wide_integer<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     }
 }
 
-fn from_f64<I: Isa>(route: &Route) -> Core {
+/// Sources that are an f64; but of integers that wrap, an f64 itself.
+fn from_f64<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match (route.to.kind(), route.policy.overflow, route.dst.memory_bits()) {
-        (Kind::Int(_), Overflow::Saturate, 2) => run::<I, ToLong<F64, 2, true>>(),
-        (Kind::Int(_), Overflow::Saturate, 4) => run::<I, ToLong<F64, 4, true>>(),
-        (Kind::Int(_), Overflow::Saturate, 8) => run::<I, ToLong<F64, 8, true>>(),
-        (Kind::Int(_), Overflow::Saturate, 16) => run::<I, ToLong<F64, 16, true>>(),
-        (Kind::Int(_), Overflow::Saturate, 32) => run::<I, ToLong<F64, 32, true>>(),
-        (Kind::Int(to), Overflow::Saturate, _) if to.signed => run::<I, ToLong<F64, 64, true>>(),
-        (Kind::Int(_), Overflow::Saturate, _) => run::<I, ToLong<F64, 64, false>>(),
+        (Kind::Int(_), Overflow::Saturate, 2) => run::<I, ToLong<S, 2, true>>(),
+        (Kind::Int(_), Overflow::Saturate, 4) => run::<I, ToLong<S, 4, true>>(),
+        (Kind::Int(_), Overflow::Saturate, 8) => run::<I, ToLong<S, 8, true>>(),
+        (Kind::Int(_), Overflow::Saturate, 16) => run::<I, ToLong<S, 16, true>>(),
+        (Kind::Int(_), Overflow::Saturate, 32) => run::<I, ToLong<S, 32, true>>(),
+        (Kind::Int(to), Overflow::Saturate, _) if to.signed => run::<I, ToLong<S, 64, true>>(),
+        (Kind::Int(_), Overflow::Saturate, _) => run::<I, ToLong<S, 64, false>>(),
         (Kind::Int(_), Overflow::Wrap, 2) => run::<I, ToWrapped<2>>(),
         (Kind::Int(_), Overflow::Wrap, 4) => run::<I, ToWrapped<4>>(),
         (Kind::Int(_), Overflow::Wrap, 8) => run::<I, ToWrapped<8>>(),
         (Kind::Int(_), Overflow::Wrap, 16) => run::<I, ToWrapped<16>>(),
         (Kind::Int(_), Overflow::Wrap, 32) => run::<I, ToWrapped<32>>(),
         (Kind::Int(_), Overflow::Wrap, _) => run::<I, ToWrapped<64>>(),
-        _ if route.to == DType::F32 => run::<I, WideToF32<F64>>(),
-        _ => to_small_float::<I, F64>(route),
+        _ if route.to == DType::F32 => run::<I, WideToF32<S>>(),
+        _ if route.to == DType::F64 => run::<I, ToF64<S>>(),
+        _ => to_small_float::<I, S>(route),
     }
 }
 
