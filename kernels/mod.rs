@@ -9,8 +9,9 @@
 //! * `drive.rs` runs it, tile by tile; `layout.rs` moves its codes between memory and tiles.
 //! * `codec/` is what the vector kernels do, once for all instruction sets: in the operations of `isa.rs`,
 //!   which `avx2.rs` and `avx512.rs` implement. Only those two name a vector intrinsic.
-//! * `vector.rs` is their loop, `stage.rs` the layouts that a codec does not know, `environment.rs` the
-//!   floating-point control register.
+//!   Packed elements are packed and unpacked in registers there.
+//! * `vector.rs` is their loop; `stage.rs` what takes more than one codec: swapped bytes, complex elements, casts by
+//!   way of a hub; `environment.rs` the floating-point control register.
 //! * `table.rs` says which kernel an instruction set runs for a route, `codec/table.rs` which codec.
 //! * `detect.rs` reads what safe code cannot read of the machine.
 //! * `memory.rs` is the border to the safe code.

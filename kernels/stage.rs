@@ -41,13 +41,6 @@ fn size(layout: &Layout, n: usize) -> usize {
     }
 }
 
-/// Elements in a tile: as many of the widest form as fit, and no more than 1024 of those that are narrow.
-fn tile(plan: &Plan) -> usize {
-    let bytes = |layout: &Layout| layout.parts * (layout.bits as usize).div_ceil(8);
-    let hub = plan.hub.map_or(4, |(_, dtype)| dtype.bits() as usize / 8);
-    TILE / bytes(&plan.route.src).max(bytes(&plan.route.dst)).max(hub)
-}
-
 /// Does a codec read and write these layouts as they are?
 pub(super) fn is_plain(route: &Route) -> bool {
     matches!(route.parts, Parts::One | Parts::Two | Parts::Real) && !route.src.swapped && !route.dst.swapped
@@ -59,37 +52,62 @@ pub(super) fn is_plain(route: &Route) -> bool {
 /// As for every kernel; the instruction set is available, and the job is that of the plan.
 pub(super) unsafe fn staged<I: Isa>(plan: &Plan, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
     /// Not a closure: see `vector::blocks`.
-    struct Tiles<'a, I>(&'a Plan, &'a Job, *const u8, *mut u8, usize, PhantomData<I>);
+    struct Tiles<'a, I>(&'a Plan, &'a Job, Steps, *const u8, *mut u8, usize, PhantomData<I>);
 
     impl<I: Isa> pulp::NullaryFnOnce for Tiles<'_, I> {
         type Output = ();
 
         #[inline(always)]
         fn call(self) {
-            let Self(plan, job, src, dst, n, _) = self;
+            let Self(plan, job, steps, src, dst, n, _) = self;
             // SAFETY: the promise of the caller of `staged`; `Isa::run` enables the features.
-            unsafe { tiles::<I>(plan, job, src, dst, n) }
+            unsafe { tiles::<I>(plan, job, steps, src, dst, n) }
         }
     }
 
+    // Here, because a kernel calls nothing.
+    let steps = Steps::new(plan, dst, n);
     // SAFETY: the caller's promise.
-    unsafe { I::run(Tiles::<I>(plan, job, src, dst, n, PhantomData)) }
+    unsafe { I::run(Tiles::<I>(plan, job, steps, src, dst, n, PhantomData)) }
+}
+
+/// How far a tile goes.
+#[derive(Clone, Copy)]
+struct Steps {
+    /// Elements in a tile: as many of the widest form as fit, and no more than 1024 of those that are narrow.
+    tile: usize,
+    /// Results go past the caches, from a line on: a tile has whole lines.
+    streams: bool,
+    /// Elements to that line.
+    ahead: usize,
+}
+
+impl Steps {
+    fn new(plan: &Plan, dst: *mut u8, n: usize) -> Self {
+        let route = &plan.route;
+        let bytes = |layout: &Layout| layout.parts * (layout.bits as usize).div_ceil(8);
+        let hub = plan.hub.map_or(4, |(_, dtype)| dtype.bits() as usize / 8);
+        let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize * layout.parts);
+        let ahead = vector::ahead(dst, from, to);
+        let line = dst.wrapping_add(size(&route.dst, ahead));
+        Self {
+            tile: TILE / bytes(&route.src).max(bytes(&route.dst)).max(hub),
+            streams: vector::streams(route, n, (from + to) as u32)
+                && line.addr().is_multiple_of(vector::LINE),
+            ahead,
+        }
+    }
 }
 
 /// # Safety
 /// As [`staged`], with the features enabled.
 #[inline(always)]
-unsafe fn tiles<I: Isa>(plan: &Plan, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+unsafe fn tiles<I: Isa>(plan: &Plan, job: &Job, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
+    let Steps { tile, streams, ahead } = steps;
     let [mut raw_src, mut codes, mut hub, mut results, mut raw_dst] = [const { Buffer::new() }; 5];
     let (raw_src, codes, hub) = (raw_src.start(), codes.start(), hub.start());
     let (results, raw_dst) = (results.start(), raw_dst.start());
-    let tile = tile(plan);
-    // Results may go past the caches, from a line on: a tile has whole lines.
-    let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize * layout.parts);
-    let ahead = vector::ahead(dst, from, to);
-    let streams = vector::streams(route, n, (from + to) as u32)
-        && dst.wrapping_add(size(&route.dst, ahead)).addr().is_multiple_of(vector::LINE);
     let mut first = 0;
     // Not `step_by`: that panics for 0, and the compiler does not see that a tile is more.
     while first < n {

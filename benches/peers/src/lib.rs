@@ -4,7 +4,8 @@
 //! `cargo run --release -p lanecast-peers --bin ratio` prints one table of ratios. Both race what
 //! [`PAIRS`] lists. With `LANECAST_BENCH_LARGE=1` they use buffers that no cache holds.
 //! `cargo run --release -p lanecast-peers --bin report` writes docs/performance.md: that table, and all 900
-//! pairs beside memcpy ([`grid`]).
+//! pairs beside memcpy ([`grid`]), and what casting in registers gains ([`routes`], alone:
+//! `cargo bench -p lanecast-peers --bench route`).
 //!
 //! A plain `as` loop is as good as the instructions the compiler may use:
 //! `RUSTFLAGS=-Ctarget-cpu=native` is its strong form, and changes nothing for the others, which choose
@@ -29,6 +30,7 @@ use lanecast::{CastOptions, Caster, DType, Isa, Kind, Overflow, Rounding, Satura
 mod data;
 pub mod grid;
 mod race;
+pub mod routes;
 
 pub use race::{Length, race};
 

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use lanecast::{DType, Isa, Kind};
 use lanecast_peers::grid::{Timed, grid, one};
-use lanecast_peers::{Contest, Length, PAIRS, SIZES, ratios, ratios_head};
+use lanecast_peers::{Contest, Length, PAIRS, SIZES, ratios, ratios_head, routes};
 
 /// What each of [`SIZES`] is called, in file names and on the page.
 const NAMES: [(&str, &str); 2] = [("l2", "in L2"), ("large", "large")];
@@ -55,6 +55,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     goals(&mut page, &charts)?;
     heat_maps(&mut page, &charts, docs)?;
     slowest(&mut page, &charts)?;
+    eprintln!("in registers and by a tile");
+    hot(&mut page, lengths[0])?;
     eprintln!("few elements");
     few(&mut page, lengths[0])?;
     peers(&mut page, lengths)?;
@@ -254,6 +256,22 @@ fn slowest(page: &mut String, charts: &[Chart]) -> fmt::Result {
         writeln!(page)?;
     }
     writeln!(page)
+}
+
+fn hot(page: &mut String, length: Length) -> Result<(), Box<dyn Error>> {
+    let table = routes::table(length)?;
+    writeln!(
+        page,
+        "## The casts done most
+
+2048 elements in L1. Cycles are time x the clock, which is calibrated before each number by a chain of dependent
+multiplications (now {:.2} GHz). The gain is the time of two casts, to a tile of 1024 elements of the second dtype and
+from there, divided by that of the one cast. Both give the same bits: `tests/properties.rs`.
+
+{table}",
+        routes::hertz() / 1e9
+    )?;
+    Ok(())
 }
 
 fn few(page: &mut String, length: Length) -> Result<(), Box<dyn Error>> {

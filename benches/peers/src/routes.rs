@@ -1,0 +1,137 @@
+//! The casts that programs do most, in registers from end to end beside the same by way of a tile in L1; and what
+//! one block costs in cycles.
+
+use std::fmt;
+use std::hint::black_box;
+use std::time::Instant;
+
+use lanecast::{CastOptions, Caster, DType, Error, Isa};
+
+use crate::data::{size, source};
+use crate::race::{Length, race};
+
+/// A cast, and a dtype between that holds every value of the source: decoded to it, and encoded from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Hot {
+    /// The dtype of the source.
+    pub from: DType,
+    /// The dtype of the tile.
+    pub hub: DType,
+    /// The dtype of the destination.
+    pub to: DType,
+}
+
+/// What every array library and every model loader does. From a dtype to itself as a hub is a copy.
+#[rustfmt::skip]
+pub const HOT: &[Hot] = {
+    use DType::*;
+    const fn by(from: DType, hub: DType, to: DType) -> Hot {
+        Hot { from, hub, to }
+    }
+    &[
+        by(F32, F32, F16), by(F16, F32, F32), by(F32, F32, BF16), by(BF16, F32, F32),
+        by(F32, F64, F64), by(F64, F64, F32), by(F16, F32, BF16), by(BF16, F32, F16),
+        by(F32, F32, F8E4M3FN), by(F16, F32, F8E4M3FN), by(BF16, F32, F8E4M3FN),
+        by(F32, F32, F8E5M2), by(F16, F32, F8E5M2), by(BF16, F32, F8E5M2),
+        by(F8E4M3FN, F32, F32), by(F8E4M3FN, F32, F16), by(F8E4M3FN, F32, BF16),
+        by(F8E5M2, F32, F32), by(F8E5M2, F32, F16), by(F8E5M2, F32, BF16),
+        by(F8E4M3FN, F32, F8E5M2), by(F32, F32, I8), by(F32, F32, U8), by(I8, F32, F32), by(U8, F32, F32),
+        by(F64, F64, I64), by(I64, I64, I32), by(I32, I64, I8),
+        by(I4, F32, I8), by(U4, F32, U8), by(I4, F32, F16), by(U4, F32, BF16),
+        by(F4E2M1, F32, F32), by(F4E2M1, F32, BF16), by(F32, F32, F4E2M1), by(U2, F32, I2),
+        by(Bool, F32, F32), by(F32, F32, Bool),
+    ]
+};
+
+/// Elements of a tile: what all three forms of it fit in L1 with.
+const TILE: usize = 1024;
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Gain {
+    /// Time of the tiled cast divided by that of the direct one.
+    pub over_tiled: f64,
+    /// Cycles of the direct one for 64 elements.
+    pub cycles: f64,
+}
+
+/// Times both on buffers that stay in L1, by a clock of so many cycles a second.
+///
+/// # Errors
+///
+/// The instruction set is not available.
+pub fn gain(hot: Hot, isa: Isa, hertz: f64, length: Length) -> Result<Gain, Error> {
+    let options = CastOptions::new().isa(isa);
+    let Hot { from, hub, to } = hot;
+    let [direct, decode, encode] = [
+        Caster::new(from, to, &options)?,
+        Caster::new(from, hub, &options)?,
+        Caster::new(hub, to, &options)?,
+    ];
+    let n = 2 * TILE;
+    let (src, mut dst, mut tile) = (source(from, n), vec![0; size(to, n)], vec![0; size(hub, TILE)]);
+    let (src_tile, dst_tile) = (size(from, TILE), size(to, TILE));
+    let seconds = race(2, length, |contender| {
+        let (src, dst) = (black_box(&src[..]), black_box(&mut dst[..]));
+        if contender == 0 {
+            direct.cast(src, dst, n).expect("the sizes agree");
+        } else {
+            for (src, dst) in src.chunks(src_tile).zip(dst.chunks_mut(dst_tile)) {
+                decode.cast(src, &mut tile, TILE).expect("the sizes agree");
+                encode.cast(&tile, dst, TILE).expect("the sizes agree");
+            }
+        }
+    });
+    Ok(Gain { over_tiled: seconds[1] / seconds[0], cycles: seconds[0] * hertz * 64.0 / n as f64 })
+}
+
+/// Cycles of this CPU a second, now: a chain of `x = x * (x | 1)`, of which each step takes 4, 1 for the "or" and 3
+/// for the multiplication, on the x86-64 and most of the Arm CPUs of this decade. The fastest of some runs.
+pub fn hertz() -> f64 {
+    const STEPS: u32 = 1 << 20;
+    const CYCLES: f64 = 4.0;
+    let run = || {
+        let start = Instant::now();
+        let mut x = black_box(3u64);
+        for _ in 0..STEPS {
+            x = x.wrapping_mul(x | 1);
+        }
+        black_box(x);
+        start.elapsed().as_secs_f64()
+    };
+    let fastest = (0..20).map(|_| run()).fold(f64::MAX, f64::min);
+    f64::from(STEPS) * CYCLES / fastest
+}
+
+/// The table, on every vector instruction set there is.
+///
+/// # Errors
+///
+/// None, in a process whose `LANECAST_ISA` names nothing that is missing.
+pub fn table(length: Length) -> Result<String, Error> {
+    let isas: Vec<Isa> = Isa::available().iter().copied().filter(|&isa| isa != Isa::Scalar).collect();
+    let mut page = String::new();
+    write_table(&mut page, &isas, length).map(|()| page)
+}
+
+fn write_table(page: &mut impl fmt::Write, isas: &[Isa], length: Length) -> Result<(), Error> {
+    let mut head = "| pair | tile |".to_owned();
+    let mut line = "|---|---|".to_owned();
+    for isa in isas {
+        head += &format!(" {isa}: cycles for 64 | gain |");
+        line += "---:|---:|";
+    }
+    let mut row = |text: &str| writeln!(page, "{text}").expect("a string takes everything");
+    row(&head);
+    row(&line);
+    for &hot in HOT {
+        let mut text = format!("| {} to {} | {} |", hot.from, hot.to, hot.hub);
+        for &isa in isas {
+            // The clock changes with what the machine does.
+            let gain = gain(hot, isa, hertz(), length)?;
+            text += &format!(" {:.1} | {:.2} |", gain.cycles, gain.over_tiled);
+        }
+        row(&text);
+    }
+    Ok(())
+}
