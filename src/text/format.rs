@@ -130,21 +130,25 @@ fn plain(mantissa: &[u8], exponent: &[u8], out: &mut Vec<u8>) {
         }
         mantissa => mantissa,
     };
-    let (first, rest) = (&mantissa[..1], mantissa.get(2..).unwrap_or_default());
+    let (first, rest) = (mantissa[0], mantissa.get(2..).unwrap_or_default());
     let places =
         exponent.iter().filter(|b| b.is_ascii_digit()).fold(0, |n, b| 10 * n + usize::from(b - b'0'));
+    // Zeros first, and then what is none: one growth of the vector.
+    let start = out.len();
     if exponent.starts_with(b"-") {
-        out.extend_from_slice(b"0.");
-        out.resize(out.len() + places.saturating_sub(1), b'0');
-        out.extend_from_slice(first);
-        out.extend_from_slice(rest);
+        out.resize(start + places + 2 + rest.len(), b'0');
+        let text = &mut out[start..];
+        text[1] = b'.';
+        text[places + 1] = first;
+        text[places + 2..].copy_from_slice(rest);
     } else {
+        out.resize(start + 2 + rest.len().max(places + 1), b'0');
+        let text = &mut out[start..];
         let (whole, fraction) = rest.split_at(rest.len().min(places));
-        out.extend_from_slice(first);
-        out.extend_from_slice(whole);
-        out.resize(out.len() + places - whole.len(), b'0');
-        out.push(b'.');
-        out.extend_from_slice(if fraction.is_empty() { b"0" } else { fraction });
+        text[0] = first;
+        text[1..][..whole.len()].copy_from_slice(whole);
+        text[places + 1] = b'.';
+        text[places + 2..][..fraction.len()].copy_from_slice(fraction);
     }
 }
 
