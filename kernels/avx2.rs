@@ -197,6 +197,7 @@ impl Isa for Avx2 {
 
     const BYTES: usize = 32;
     const LONG_TO_F32: bool = false;
+    const QUIET_F16: bool = false;
 
     ops! {
         load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
@@ -337,6 +338,10 @@ impl Isa for Avx2 {
         f32_to_f16(a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(
             _mm256_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[1])),
             _mm256_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[0])),
+        );
+        f32_to_nearest_f16(a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(
+            _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(ps(a[1])),
+            _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(ps(a[0])),
         );
         f32_to_f64(a: __m256i) -> [__m256i; 2] = {
             let [l, h] = halves(a);

@@ -1,5 +1,6 @@
 //! AVX-512 as Ice Lake and Zen 4 have it.
 
+use core::arch::asm;
 use core::arch::x86_64::*;
 
 use super::isa::{Isa, ops};
@@ -206,6 +207,38 @@ unsafe fn bits_pd(a: __m512d) -> __m512i {
     unsafe { _mm512_castpd_si512(a) }
 }
 
+/// Rounding that is said in the instruction raises no flags.
+const QUIET: i32 = _MM_FROUND_NO_EXC;
+
+/// Lanes of 16 bits to nearest even multiples of 256, at most one of 65280: plus one half, or a little less.
+#[inline(always)]
+unsafe fn nearest_high(a: __m512i) -> __m512i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe {
+        let odd = _mm512_test_epi16_mask(a, _mm512_set1_epi16(0x100));
+        let rounded = _mm512_adds_epu16(a, _mm512_set1_epi16(0x7F));
+        _mm512_mask_adds_epu16(rounded, odd, a, _mm512_set1_epi16(0x80))
+    }
+}
+
+/// The instruction of AVX512_BF16, which is no feature of the token: the CPU has been asked for it.
+///
+/// # Safety
+/// [`Avx512::has_bf16`].
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn nearest_bf16(low: __m512i, high: __m512i) -> __m512i {
+    let both;
+    // SAFETY: the caller's promise; registers alone.
+    unsafe {
+        asm!(
+            "vcvtne2ps2bf16 {}, {}, {}", lateout(zmm_reg) both, in(zmm_reg) high, in(zmm_reg) low,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    both
+}
+
 impl Isa for Avx512 {
     type V = __m512i;
     type M32 = __mmask16;
@@ -213,6 +246,14 @@ impl Isa for Avx512 {
 
     const BYTES: usize = 64;
     const LONG_TO_F32: bool = true;
+    const QUIET_F16: bool = true;
+    const NARROWS_BY_HALF: bool = true;
+    const MAY_HAVE_BF16: bool = true;
+
+    fn has_bf16() -> bool {
+        // One more bit of the CPU; that its registers may be used is known where this is asked.
+        std::arch::is_x86_feature_detected!("avx512bf16")
+    }
 
     ops! {
         load(p: *const u8) -> __m512i = _mm512_loadu_si512(p.cast());
@@ -351,12 +392,38 @@ impl Isa for Avx512 {
         round_f64(a: __m512i) -> __m512i =
             bits_pd(_mm512_roundscale_pd::<{ _MM_FROUND_CUR_DIRECTION | _MM_FROUND_NO_EXC }>(pd(a)));
 
-        f16_to_f32(a: __m512i) -> [__m512i; 2] =
-            { let [l, h] = halves(a); [bits_ps(_mm512_cvtph_ps(l)), bits_ps(_mm512_cvtph_ps(h))] };
+        f16_to_f32(a: __m512i) -> [__m512i; 2] = {
+            let [l, h] = halves(a);
+            [bits_ps(_mm512_cvt_roundph_ps::<QUIET>(l)), bits_ps(_mm512_cvt_roundph_ps::<QUIET>(h))]
+        };
         f32_to_f16(a: [__m512i; 2]) -> __m512i = joined(
             _mm512_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[0])),
             _mm512_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[1])),
         );
+        f32_to_nearest_f16(a: [__m512i; 2]) -> __m512i = joined(
+            _mm512_cvt_roundps_ph::<{ _MM_FROUND_TO_NEAREST_INT | QUIET }>(ps(a[0])),
+            _mm512_cvt_roundps_ph::<{ _MM_FROUND_TO_NEAREST_INT | QUIET }>(ps(a[1])),
+        );
+        sub_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_subs_epu16(a, b);
+        shl16v(a: __m512i, counts: __m512i) -> __m512i = _mm512_sllv_epi16(a, counts);
+        shr16v(a: __m512i, counts: __m512i) -> __m512i = _mm512_srlv_epi16(a, counts);
+        nearest_high16(a: [__m512i; 2]) -> __m512i =
+            _mm512_permutex2var_epi8(nearest_high(a[0]), constant!([u8; 64], lanes8(1, 2)), nearest_high(a[1]));
+        select_above16(a: __m512i, limit: __m512i, yes: __m512i, no: __m512i) -> __m512i =
+            _mm512_mask_blend_epi16(_mm512_cmpgt_epu16_mask(a, limit), no, yes);
+        f32_to_bf16(a: [__m512i; 2]) -> __m512i = nearest_bf16(a[0], a[1]);
+        any_zero16(a: [__m512i; 2]) -> bool = {
+            let number = _mm512_set1_epi16(i16::MAX);
+            (_mm512_testn_epi16_mask(a[0], number) | _mm512_testn_epi16_mask(a[1], number)) != 0
+        };
+        any_subnormal_f32(a: [__m512i; 4]) -> bool = {
+            let (exponent, mantissa) = (Self::splat32(0x7F80_0000), Self::splat32(0x7F_FFFF));
+            let mut any = 0;
+            for k in 0..4 {
+                any |= _mm512_mask_test_epi32_mask(_mm512_testn_epi32_mask(a[k], exponent), a[k], mantissa);
+            }
+            any != 0
+        };
         f32_to_f64(a: __m512i) -> [__m512i; 2] = {
             let [l, h] = halves(a);
             [

@@ -30,9 +30,12 @@ pub(crate) struct Plan {
     /// The same on bytes of packed elements, where that is faster.
     #[cfg(isa = "vector")]
     pub(super) groups: Option<Core>,
-    /// What the core looks up, if that has been made.
+    /// What the core and the hub need to know.
     #[cfg(isa = "vector")]
-    pub(super) table: Option<&'static [u8]>,
+    pub(super) job: Job,
+    /// The core, where it alone casts a few elements: without a hub, and without a table that is yet to be made.
+    #[cfg(isa = "vector")]
+    pub(super) ready: Option<Core>,
 }
 
 /// A cast of `n` elements from `src` to `dst`.

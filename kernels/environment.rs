@@ -25,6 +25,7 @@ impl Environment {
     ///
     /// The compiler may move a floating-point operation past this, which it knows nothing of. It cannot
     /// where the operation is behind a function pointer.
+    #[inline(always)]
     pub(super) fn new(rounding: Rounding) -> Self {
         let direction = match rounding {
             Rounding::NearestEven | Rounding::NearestAway => 0,
@@ -42,10 +43,11 @@ impl Environment {
 }
 
 impl Drop for Environment {
+    #[inline(always)]
     fn drop(&mut self) {
-        if read() != self.callers {
-            write(self.callers);
-        }
+        // Without a look at whether it has changed: to read the register takes longer than to write it (20 cycles
+        // and 2 on Zen 4), which matters where there are few elements.
+        write(self.callers);
     }
 }
 

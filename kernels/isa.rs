@@ -143,6 +143,47 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
 
     unsafe fn f16_to_f32(a: Self::V) -> [Self::V; 2];
     unsafe fn f32_to_f16(a: [Self::V; 2]) -> Self::V;
+    /// Rounded to nearest even, whatever the control register says.
+    unsafe fn f32_to_nearest_f16(a: [Self::V; 2]) -> Self::V;
+    /// The conversions of f16, but for [`Isa::f32_to_f16`], leave no flags.
+    const QUIET_F16: bool;
+    /// Are lanes of 16 bits as good as others? Then there are the next five.
+    const NARROWS_BY_HALF: bool = false;
+    /// 0 where that would be negative.
+    unsafe fn sub_u16(_a: Self::V, _b: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// Each lane by its own count; 0 from 16 on.
+    unsafe fn shl16v(_a: Self::V, _counts: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn shr16v(_a: Self::V, _counts: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// The high byte of each lane of 16 bits, rounded to nearest even by the low one; at most 255.
+    unsafe fn nearest_high16(_a: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    /// Lanes of `yes` where `a` is more than `limit`, unsigned.
+    unsafe fn select_above16(_a: Self::V, _limit: Self::V, _yes: Self::V, _no: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// May a CPU have the next four, and has this one?
+    const MAY_HAVE_BF16: bool = false;
+    fn has_bf16() -> bool {
+        false
+    }
+    /// Rounded to nearest even, whatever the control register says; NaN made quiet. But a subnormal becomes 0.
+    unsafe fn f32_to_bf16(_a: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    /// Is there a zero, of either sign, among the lanes of 16 bits?
+    unsafe fn any_zero16(_a: [Self::V; 2]) -> bool {
+        unreachable!()
+    }
+    unsafe fn any_subnormal_f32(_a: [Self::V; 4]) -> bool {
+        unreachable!()
+    }
     unsafe fn f32_to_f64(a: Self::V) -> [Self::V; 2];
     unsafe fn f64_to_f32(a: [Self::V; 2]) -> Self::V;
     unsafe fn i32_to_f32(a: Self::V) -> Self::V;

@@ -4,13 +4,12 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::codec::{Codec, Ends, Job, group, lookup};
+use super::codec::{Codec, Job, group, lookup};
 use super::drive::{self, Core, Plan};
 use super::environment::{self, Environment};
 use super::isa::Isa;
 use super::stage;
-use crate::layout::Packing;
-use crate::route::{Layout, Parts, Route};
+use crate::route::{Parts, Route};
 
 /// Every block of a codec, and the tail as a block of a buffer.
 ///
@@ -197,6 +196,27 @@ impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+    match plan.ready {
+        Some(core) if n < FEW => {
+            let _environment = core.floats.then(|| Environment::new(plan.route.policy.rounding));
+            let units = if plan.route.parts == Parts::Two { 2 * n } else { n };
+            // SAFETY: the caller's promise; the table chose the core.
+            unsafe { (core.run)(&plan.job, src, dst, units) }
+        }
+        // SAFETY: the caller's promise.
+        _ => unsafe { many::<I>(plan, src, dst, n) },
+    }
+}
+
+/// Elements from which on a cast has something to prepare: groups, and streams. Fewer pay for nothing of that.
+const FEW: usize = 4096;
+
+/// [`plain`] of any number of elements.
+///
+/// # Safety
+/// As for every `Kernel`.
+#[inline(never)]
+unsafe fn many<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
     let mut bits = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
     let mut units = n;
@@ -211,12 +231,12 @@ pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n:
     // instruction set. A multiple of 8 elements ends with a byte on both sides.
     unsafe {
         let mut grouped = 0;
-        if n >= GROUPS_FROM
+        if n >= FEW
             && let Some(core) = plan.groups
         {
             grouped = n & !7;
             let table = group::make_table(route);
-            let job = job(route, table.as_ptr());
+            let job = plan.job.with_table(table.as_ptr());
             let bits = [8, group::made_bits(route)];
             run::<I>(route, core, &job, bits, src, dst, grouped / group::per_byte(route));
         }
@@ -228,9 +248,6 @@ pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n:
         });
     }
 }
-
-/// Elements from which on it pays to make a table of groups.
-const GROUPS_FROM: usize = 4096;
 
 /// A core on elements of so many bits, past the caches if they do not keep the result.
 ///
@@ -279,27 +296,18 @@ const NO_TABLE: usize = 256;
 #[inline(always)]
 unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: impl FnOnce(&Job)) {
     let mut room = MaybeUninit::<[u8; lookup::BYTES]>::uninit();
-    let table = match plan.table {
-        Some(table) => table.as_ptr(),
-        None if plan.core.is_some() && lookup::has_table(&plan.route) => {
-            if n < NO_TABLE {
-                // SAFETY: the caller's promise.
-                return unsafe { drive::scalar(plan, src, dst, n) };
-            }
-            let room = room.write([0; lookup::BYTES]);
-            lookup::make_table(&plan.route, room);
-            room.as_ptr()
+    let mut job = plan.job;
+    if job.ends.table.is_null() && plan.core.is_some() && lookup::has_table(&plan.route) {
+        if n < NO_TABLE {
+            // SAFETY: the caller's promise.
+            return unsafe { drive::scalar(plan, src, dst, n) };
         }
-        None => ptr::null(),
-    };
+        let room = room.write([0; lookup::BYTES]);
+        lookup::make_table(&plan.route, room);
+        job = job.with_table(room.as_ptr());
+    }
     let hub = plan.hub.map(|(core, _)| core);
     let floats = [plan.core, hub].into_iter().flatten().any(|core| core.floats);
     let _environment = floats.then(|| Environment::new(plan.route.policy.rounding));
-    run(&job(&plan.route, table));
-}
-
-fn job(route: &Route, table: *const u8) -> Job {
-    let high = |layout: &Layout| layout.packing == Packing::HighFirst;
-    let ends = Ends { table, src_high: high(&route.src), dst_high: high(&route.dst) };
-    Job { from: route.from, to: route.to, policy: route.policy, ends }
+    run(&job);
 }

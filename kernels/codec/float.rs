@@ -8,7 +8,7 @@
 use core::marker::PhantomData;
 
 use super::super::isa::Isa;
-use super::source::{AsF32, AsF64, Source};
+use super::source::{AsF32, AsF64, AsHalf, Source, is_guarded};
 use super::{Codec, Ends, Job, narrow32, registers, store_codes, store32};
 use crate::dtype::FloatFormat;
 use crate::kernels::scalar;
@@ -40,7 +40,7 @@ fn is_away(policy: &Policy) -> bool {
 /// c = min(|x|, limit)               overflow is at most the code after the max; NaN the code of NaN
 /// e = max(exponent of c, that of the smallest normal)
 /// s = c + e * 2^(23 - m)            the adder shifts and rounds: once, as the control register says
-/// code = (s - e * 2^(23 - m)) + (e - smallest normal) >> (23 - m)         all as integers
+/// code = s + (e - smallest normal) >> (23 - m)          as integers, of which the low byte counts
 /// ```
 /// A code without its sign counts the values from zero up, past the max too, so a carry, a subnormal, an
 /// overflow and a NaN need no case of their own: the NaN is the f32 whose code it is.
@@ -115,8 +115,7 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> Narrow<I::V> {
-        // Of another dtype, which this codec is not for, any format.
-        let format = job.to.float_format().unwrap_or(FloatFormat::E8M0);
+        let format = job.float();
         let policy = &job.policy;
         let max = format.max_code();
         let limit = scalar::overflow(format, policy.saturate);
@@ -126,9 +125,8 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
             Rounding::Down if !negative => max,
             _ => limit,
         });
-        let quiet = if format.has_inf { format.quiet_bit() } else { 0 };
         let nan = match policy.nan_to_finite {
-            _ if F::NAN => value_of(format, (max + 1) | quiet),
+            _ if F::NAN => value_of(format, nan_code(format)),
             NanToFinite::NegZero => SIGN,
             NanToFinite::Max => value_of(format, max),
             NanToFinite::Zero => 0,
@@ -166,14 +164,167 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
             let code = I::sub8(I::low16(narrow32::<I>(codes)), k.base);
             // The sign is the top bit of the top byte.
             let top = I::high16([I::high32([x[0], x[1]]), I::high32([x[2], x[3]])]);
-            let signed = if F::NEG_ZERO {
-                // Its place in a code of fewer than 8 bits, all of which have −0.
-                let sign = if F::NAN { top } else { sign_of_finite::<I>(top, k.sign) };
-                I::or(code, I::and(sign, k.sign))
-            } else {
-                I::or(code, I::zero_where_zero8(code, I::and(top, k.sign)))
-            };
-            store_codes::<I, BITS>(signed, ends, dst);
+            store_codes::<I, BITS>(signed::<I, F>(code, top, k.sign), ends, dst);
+        }
+    }
+}
+
+/// To a float of 8 bits or fewer, to nearest even, from 16 bits, in their lanes.
+///
+/// ```text
+/// c = min(|x|, limit)                                   as codes; a NaN is found in |x|
+/// normal = c - base                                     counts the numbers from zero up, in ulps of c
+/// subnormal = significand of c >> by how much its exponent is too small
+/// code = the larger one, rounded to nearest even        shifted to the left, it is the high byte
+/// ```
+/// * 8 bits are two more than those of the target, of 5 at most, rounded to odd where there were more.
+/// * Of a normal c the shift is 0, and its significand no more than its count. Of a smaller one, the count is 0 or
+///   below the significand: half of that is more than the mantissa where the exponent is one too small.
+/// * The code is m + 1 of the 8 bits away from the low byte. The shift loses bits of a subnormal only where it is
+///   more than that: then it is less than one half of the smallest one, and becomes 0 without them.
+/// * A subnormal of the source is read as if it had the bit that it lacks. It is less than half of the smallest one
+///   in any case: that is why float8_e5m2 and float8_e5m2fnuz are not for float16.
+pub(in crate::kernels) struct ToNarrowByHalf<S, F, const BITS: usize>(PhantomData<(S, F)>);
+
+/// Can that make this format from those floats? It shifts to the left alone.
+pub(in crate::kernels) fn goes_by_half<I: Isa, S: AsHalf<I>>(format: FloatFormat) -> bool {
+    S::MANTISSA == 7 || format.mantissa_bits >= 2 && format.min_exponent() - format.mantissa_bits as i32 > -14
+}
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct ByHalf<V> {
+    /// What overflow counts as.
+    limit: V,
+    /// What is taken off a normal number's code.
+    base: V,
+    /// Exponent of the smallest normal.
+    least: V,
+    /// The lowest bit of an exponent, which a significand has.
+    implicit: V,
+    /// Of the mantissa.
+    mantissa: V,
+    exponent_at: V,
+    /// From the last bit of the code to the high byte.
+    left: V,
+    inf: V,
+    /// The code of NaN, as a high byte; without NaN, the half that it becomes.
+    nan: V,
+    /// The sign bit of the code, in each byte.
+    sign: V,
+}
+
+impl<I: Isa, S: AsHalf<I>, F: Family, const BITS: usize> Codec<I> for ToNarrowByHalf<S, F, BITS> {
+    const SRC: usize = S::BITS;
+    const DST: usize = BITS;
+    const FLOATS: bool = false;
+    type Setup = ByHalf<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> ByHalf<I::V> {
+        let format = job.float();
+        let mantissa = S::MANTISSA;
+        let bias = if mantissa == 7 { 127 } else { 15 };
+        let drop = mantissa.saturating_sub(format.mantissa_bits);
+        let least = (format.min_exponent() + bias) as u16;
+        let base = least.wrapping_sub(1) << mantissa;
+        let half = |code: u64| ((code as u16) << drop).wrapping_add(base);
+        let nan = match job.policy.nan_to_finite {
+            _ if F::NAN => (nan_code(format) as u16) << 8,
+            NanToFinite::NegZero => 1 << 15,
+            NanToFinite::Max => half(format.max_code()),
+            NanToFinite::Zero => 0,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            ByHalf {
+                limit: I::splat16(half(scalar::overflow(format, job.policy.saturate))),
+                base: I::splat16(base),
+                least: I::splat16(least),
+                implicit: I::splat16(1 << mantissa),
+                mantissa: I::splat16((1 << mantissa) - 1),
+                exponent_at: I::splat16(mantissa as u16),
+                left: I::splat16(8u16.saturating_sub(drop as u16)),
+                inf: I::splat16(if mantissa == 7 { 0x7F80 } else { 0x7C00 }),
+                nan: I::splat16(nan),
+                sign: I::splat8(format.sign_bit() as u8),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &ByHalf<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let number = I::splat16(0x7FFF);
+            let mut x = S::half(src, ends);
+            if !F::NAN {
+                x = registers!(2, K => I::select_above16(I::and(x[K], number), k.inf, k.nan, x[K]));
+            }
+            let codes = registers!(2, K => {
+                let a = I::and(x[K], number);
+                let c = I::min_u16(a, k.limit);
+                let normal = I::shl16v(I::sub_u16(c, k.base), k.left);
+                let significand = I::or(I::and(c, k.mantissa), k.implicit);
+                let missing = I::sub_u16(k.least, I::shr16v(c, k.exponent_at));
+                let subnormal = I::shr16v(I::shl16v(significand, k.left), missing);
+                let code = I::max_u16(normal, subnormal);
+                if F::NAN { I::select_above16(a, k.inf, k.nan, code) } else { code }
+            });
+            let code = I::nearest_high16(codes);
+            store_codes::<I, BITS>(signed::<I, F>(code, I::high16(x), k.sign), ends, dst);
+        }
+    }
+}
+
+/// The code of NaN, without the sign.
+fn nan_code(format: FloatFormat) -> u64 {
+    (format.max_code() + 1) | if format.has_inf { format.quiet_bit() } else { 0 }
+}
+
+/// A code with the sign that is the top bit of `top`.
+#[inline(always)]
+unsafe fn signed<I: Isa, F: Family>(code: I::V, top: I::V, sign: I::V) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !F::NAN {
+            // Its place in a code of fewer than 8 bits, all of which have −0.
+            I::or(code, I::and(sign_of_finite::<I>(top, sign), sign))
+        } else if F::NEG_ZERO {
+            I::or(code, I::and(top, sign))
+        } else {
+            I::or(code, I::zero_where_zero8(code, I::and(top, sign)))
+        }
+    }
+}
+
+/// From float16 to float8_e5m2, to nearest even: the high byte.
+pub(in crate::kernels) struct F16ToE5m2;
+
+impl<I: Isa> Codec<I> for F16ToE5m2 {
+    const SRC: usize = 16;
+    const DST: usize = 8;
+    const FLOATS: bool = false;
+    type Setup = I::V;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> I::V {
+        let format = job.float();
+        let limit = scalar::overflow(format, job.policy.saturate);
+        // SAFETY: the caller's promise.
+        unsafe { I::splat16((limit as u16) << 8) }
+    }
+
+    #[inline(always)]
+    unsafe fn block(&limit: &I::V, _: Ends, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = registers!(2, K => I::load(src.add(K * I::BYTES)));
+            let codes = registers!(2, K => {
+                let a = I::and(x[K], I::splat16(0x7FFF));
+                I::select_above16(a, I::splat16(0x7C00), I::splat16(0x7E00), I::min_u16(a, limit))
+            });
+            let code = I::nearest_high16(codes);
+            I::store(dst, signed::<I, Signed>(code, I::high16(x), I::splat8(0x80)));
         }
     }
 }
@@ -217,7 +368,7 @@ unsafe fn narrow<I: Isa, F: Family, const MODES: bool>(k: &Narrow<I::V>, x: I::V
             c = I::or(c, s);
             power = I::or(power, s);
         }
-        I::add32(I::sub32(I::add_f32(c, power), power), I::shr32v(e, k.drop))
+        I::add32(I::add_f32(c, power), I::shr32v(e, k.drop))
     }
 }
 
@@ -235,7 +386,7 @@ pub(in crate::kernels) struct E8m0<V> {
 impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
     const SRC: usize = S::BITS;
     const DST: usize = 8;
-    const FLOATS: bool = S::FLOATS;
+    const FLOATS: bool = is_guarded::<I, S>();
     type Setup = E8m0<I::V>;
 
     #[inline(always)]
@@ -283,7 +434,7 @@ pub(in crate::kernels) struct ToF16<S, const MODES: bool>(PhantomData<S>);
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
     const SRC: usize = S::BITS;
     const DST: usize = 16;
-    const FLOATS: bool = true;
+    const FLOATS: bool = MODES || !I::QUIET_F16 || is_guarded::<I, S>();
     type Setup = I::V;
 
     #[inline(always)]
@@ -300,14 +451,20 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
             if MODES {
                 x = registers!(4, K => off_the_middle::<I>(x[K], *away));
             }
-            I::store(dst, I::f32_to_f16([x[0], x[1]]));
-            I::store(dst.add(I::BYTES), I::f32_to_f16([x[2], x[3]]));
+            for k in 0..2 {
+                let x = [x[2 * k], x[2 * k + 1]];
+                let half = if MODES { I::f32_to_f16(x) } else { I::f32_to_nearest_f16(x) };
+                I::store(dst.add(k * I::BYTES), half);
+            }
         }
     }
 }
 
 /// To bfloat16, the upper half of an f32: a bias is added, and the lower half dropped. A carry runs into the
 /// exponent, and past the largest number to Inf. NaN keeps its payload and is made quiet.
+///
+/// An instruction does the same to nearest even, but makes subnormals 0. Where there is a 0 among its results, a
+/// look at the block tells whether that is what it was.
 pub(in crate::kernels) struct ToBf16<S, const MODES: bool>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
@@ -316,12 +473,13 @@ pub(in crate::kernels) struct Bias<V> {
     bias: [V; 2],
     /// 1 if an odd result takes one more.
     even: V,
+    has_bf16: bool,
 }
 
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     const SRC: usize = S::BITS;
     const DST: usize = 16;
-    const FLOATS: bool = S::FLOATS;
+    const FLOATS: bool = is_guarded::<I, S>();
     type Setup = Bias<I::V>;
 
     #[inline(always)]
@@ -335,7 +493,13 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
         };
         let even = job.policy.rounding == Rounding::NearestEven;
         // SAFETY: the caller's promise.
-        unsafe { Bias { bias: [I::splat32(positive), I::splat32(negative)], even: I::splat32(even.into()) } }
+        unsafe {
+            Bias {
+                bias: [I::splat32(positive), I::splat32(negative)],
+                even: I::splat32(even.into()),
+                has_bf16: job.has_bf16,
+            }
+        }
     }
 
     #[inline(always)]
@@ -343,6 +507,13 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f32(src, ends);
+            if !MODES && I::MAY_HAVE_BF16 && k.has_bf16 {
+                let made = registers!(2, K => I::f32_to_bf16([x[2 * K], x[2 * K + 1]]));
+                if !(I::any_zero16(made) && I::any_subnormal_f32(x)) {
+                    I::store(dst, made[0]);
+                    return I::store(dst.add(I::BYTES), made[1]);
+                }
+            }
             let x = registers!(4, K => {
                 let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
                 let bias = if MODES {
@@ -367,7 +538,7 @@ pub(in crate::kernels) struct CutBf16<S>(PhantomData<S>);
 impl<I: Isa, S: AsF32<I>> Codec<I> for CutBf16<S> {
     const SRC: usize = S::BITS;
     const DST: usize = 16;
-    const FLOATS: bool = S::FLOATS;
+    const FLOATS: bool = is_guarded::<I, S>();
     type Setup = ();
 
     #[inline(always)]
@@ -400,7 +571,7 @@ pub(in crate::kernels) trait NearF32<I: Isa>: Source {
 macro_rules! near_f32 {
     ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
         impl<I: Isa> NearF32<I> for super::source::$source {
-            const ROUNDS: bool = Self::BITS == 32 || Self::FLOATS;
+            const ROUNDS: bool = Self::BITS == 32 || Self::BITS == 64 && Self::FLOATS;
             #[inline(always)]
             unsafe fn near($src: *const u8, $ends: Ends) -> [I::V; 4] {
                 // SAFETY: the caller's promise.
@@ -444,7 +615,7 @@ near_f32! {
 impl<I: Isa, S: NearF32<I>> Codec<I> for ToF32<S> {
     const SRC: usize = S::BITS;
     const DST: usize = 32;
-    const FLOATS: bool = S::ROUNDS || S::FLOATS;
+    const FLOATS: bool = S::ROUNDS || is_guarded::<I, S>();
     type Setup = ();
 
     #[inline(always)]
@@ -457,22 +628,20 @@ impl<I: Isa, S: NearF32<I>> Codec<I> for ToF32<S> {
     }
 }
 
-/// To an f32 as a hub: rounded to odd, for encoders of 16 bits or fewer.
-pub(in crate::kernels) struct ToHub<S>(PhantomData<S>);
+/// A source as [`AsF32`] has it, for [`ToF32`]: a hub for encoders of 16 bits or fewer.
+pub(in crate::kernels) struct Odd<S>(PhantomData<S>);
 
-impl<I: Isa, S: AsF32<I>> Codec<I> for ToHub<S> {
-    const SRC: usize = S::BITS;
-    const DST: usize = 32;
+impl<S: Source> Source for Odd<S> {
+    const BITS: usize = S::BITS;
     const FLOATS: bool = S::FLOATS;
-    type Setup = ();
+}
 
+impl<I: Isa, S: AsF32<I>> NearF32<I> for Odd<S> {
+    const ROUNDS: bool = false;
     #[inline(always)]
-    unsafe fn setup(_: &Job) {}
-
-    #[inline(always)]
-    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn near(src: *const u8, ends: Ends) -> [I::V; 4] {
         // SAFETY: the caller's promise.
-        unsafe { store32::<I, 32>(S::f32(src, ends), I::splat32(u32::MAX), ends, dst) }
+        unsafe { S::f32(src, ends) }
     }
 }
 

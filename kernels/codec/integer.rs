@@ -8,20 +8,11 @@ use core::marker::PhantomData;
 use super::super::isa::Isa;
 use super::source::{AsF32, AsF64, AsInteger, Source};
 use super::{Codec, Ends, Job, registers, store_codes, store16, store32, store64};
-use crate::dtype::{DType, IntFormat, Kind};
+use crate::dtype::{IntFormat, Kind};
 use crate::options::{Overflow, Rounding};
 
 const SIGN: u32 = 1 << 31;
 const SIGN64: u64 = 1 << 63;
-
-/// The format of an integer; of another dtype, which no codec here is for, any.
-#[inline(always)]
-fn format_of(dtype: DType) -> IntFormat {
-    match dtype.kind() {
-        Kind::Int(format) => format,
-        _ => IntFormat { bits: 8, signed: false },
-    }
-}
 
 /// The limits of a format as floats: exact, but for the upper one of 64 bits, which is rounded up.
 #[inline(always)]
@@ -63,7 +54,7 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> Clamp<I::V> {
-        let format = format_of(job.to);
+        let format = job.integer();
         // SAFETY: the caller's promise.
         unsafe {
             Clamp {
@@ -175,7 +166,7 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> Clamp64<I::V> {
-        let format = format_of(job.to);
+        let format = job.integer();
         // 2^63 or 2^64.
         let beyond = if SIGNED { 9_223_372_036_854_775_808f64 } else { 18_446_744_073_709_551_616.0 };
         // SAFETY: the caller's promise.
@@ -237,7 +228,7 @@ impl<I: Isa, const BITS: usize> Codec<I> for ToWrapped<BITS> {
             Wrapped {
                 half: I::splat64(0.5f64.to_bits() - 1),
                 away: job.policy.rounding == Rounding::NearestAway,
-                mask: byte_mask::<I>(format_of(job.to)),
+                mask: byte_mask::<I>(job.integer()),
             }
         }
     }
@@ -283,14 +274,14 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> Range<I::V> {
-        let to = format_of(job.to);
+        let to = job.integer();
         // What is no integer has become one, of the sign of `S`, that needs no limits.
-        let from = match job.from.kind() {
+        let from = match job.from {
             Kind::Int(format) => format,
             _ => IntFormat { bits: 8, signed: S::SIGNED },
         };
         let (mut low, mut high) = (from.min(), from.max());
-        if job.policy.overflow == Overflow::Saturate && matches!(job.from.kind(), Kind::Int(_)) {
+        if job.policy.overflow == Overflow::Saturate && matches!(job.from, Kind::Int(_)) {
             (low, high) = (low.max(to.min()), high.min(to.max()));
         }
         // SAFETY: the caller's promise.
@@ -346,7 +337,7 @@ impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> I::V {
-        let sign = u32::from(job.from.float_format().is_some_and(|format| format.has_neg_zero));
+        let sign = u32::from(matches!(job.from, Kind::Float(format) if format.has_neg_zero));
         // SAFETY: the caller's promise.
         unsafe {
             match S::BITS {

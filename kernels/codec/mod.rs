@@ -18,22 +18,67 @@ pub(super) mod source;
 pub(super) mod table;
 
 use super::isa::Isa;
-use crate::dtype::DType;
+use crate::dtype::{FloatFormat, IntFormat, Kind};
+use crate::layout::Packing;
 use crate::options::Policy;
+use crate::route::{Layout, Route};
 
 /// What a codec needs to know of a cast.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
-    pub(super) from: DType,
-    pub(super) to: DType,
+    pub(super) from: Kind,
+    pub(super) to: Kind,
     pub(super) policy: Policy,
+    /// The CPU has [`Isa::f32_to_bf16`].
+    pub(super) has_bf16: bool,
     pub(super) ends: Ends,
 }
 
+// SAFETY: a table is made before the job that points to it, and nobody writes to it again.
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+impl Job {
+    pub(super) fn new(route: &Route, table: *const u8, has_bf16: bool) -> Self {
+        let high = |layout: &Layout| layout.packing == Packing::HighFirst;
+        Self {
+            from: route.from.kind(),
+            to: route.to.kind(),
+            policy: route.policy,
+            has_bf16,
+            ends: Ends { table, src_high: high(&route.src), dst_high: high(&route.dst) },
+        }
+    }
+
+    /// The same with another table.
+    pub(super) const fn with_table(self, table: *const u8) -> Self {
+        Self { ends: Ends { table, ..self.ends }, ..self }
+    }
+
+    /// The format of the floats that it makes; if it makes none, any.
+    #[inline(always)]
+    pub(super) fn float(&self) -> FloatFormat {
+        match self.to {
+            Kind::Float(format) => format,
+            _ => FloatFormat::E8M0,
+        }
+    }
+
+    /// The format of the integers that it makes; if it makes none, any.
+    #[inline(always)]
+    pub(super) fn integer(&self) -> IntFormat {
+        match self.to {
+            Kind::Int(format) => format,
+            _ => IntFormat { bits: 8, signed: false },
+        }
+    }
+}
+
 /// What a codec needs to know of the memory on either end. By value, so that it stays in registers.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
-    /// A table of `lookup`, where the source has one.
+    /// A table of `lookup`, where the source has one; null until it is made.
     pub(super) table: *const u8,
     /// Packed elements begin at the high end of a byte.
     pub(super) src_high: bool,

@@ -14,12 +14,26 @@ pub(in crate::kernels) trait Source {
     const FLOATS: bool;
 }
 
+/// Is it that, on this instruction set?
+pub(in crate::kernels) const fn is_guarded<I: Isa, S: Source>() -> bool {
+    S::FLOATS && !(S::BITS == 16 && I::QUIET_F16)
+}
+
 /// As f32: exact, or rounded to odd with enough bits for every float of 16 bits or fewer.
 ///
 /// # Safety
 /// As for the operations of [`Isa`]: also [`AsF64`] and [`AsInteger`].
 pub(in crate::kernels) trait AsF32<I: Isa>: Source {
     unsafe fn f32(src: *const u8, ends: Ends) -> [I::V; 4];
+}
+
+/// As floats of 16 bits with 8 significant ones: exact, or rounded to odd.
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+pub(in crate::kernels) trait AsHalf<I: Isa>: Source {
+    const MANTISSA: u32;
+    unsafe fn half(src: *const u8, ends: Ends) -> [I::V; 2];
 }
 
 /// As f64: exact, or rounded to odd with enough bits for f32 and everything narrower.
@@ -135,6 +149,33 @@ as_f32! {
     Re64(src, ends) = odd_f32::<I>(<Self as AsF64<I>>::f64(src, ends));
     I64(src, ends) = odd_f32::<I>(<I64 as AsF64<I>>::f64(src, ends));
     U64(src, ends) = odd_f32::<I>(<U64 as AsF64<I>>::f64(src, ends));
+}
+
+impl<I: Isa> AsHalf<I> for F16 {
+    const MANTISSA: u32 = 10;
+
+    #[inline(always)]
+    unsafe fn half(src: *const u8, _: Ends) -> [I::V; 2] {
+        // SAFETY: the caller's promise. The low 3 bits become one above them, and nothing is carried further.
+        unsafe {
+            let v = load2::<I>(src);
+            registers!(2, K => {
+                let low = I::splat16(7);
+                let sticky = I::and(I::add32(I::and(v[K], low), low), I::splat16(8));
+                I::or(I::and_not(low, v[K]), sticky)
+            })
+        }
+    }
+}
+
+impl<I: Isa> AsHalf<I> for Bf16 {
+    const MANTISSA: u32 = 7;
+
+    #[inline(always)]
+    unsafe fn half(src: *const u8, _: Ends) -> [I::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { load2::<I>(src) }
+    }
 }
 
 /// The low 8 bits as one sticky bit above them, if the magnitude is 2^24 or more. The odd neighbour is the

@@ -2,8 +2,8 @@
 
 use super::Codec;
 use super::float::{
-    CutBf16, Finite, Fnuz, LongToF64, NearF32, Signed, ToBf16, ToE8m0, ToF16, ToF32, ToF64, ToHub, ToNarrow,
-    WideToF32,
+    CutBf16, F16ToE5m2, Finite, Fnuz, LongToF64, NearF32, Odd, Signed, ToBf16, ToE8m0, ToF16, ToF32, ToF64,
+    ToNarrow, ToNarrowByHalf, WideToF32, goes_by_half,
 };
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
 use super::lookup::{
@@ -11,7 +11,8 @@ use super::lookup::{
     widens_signed,
 };
 use super::source::{
-    AsF32, AsF64, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8, U16, U32, U64,
+    AsF32, AsF64, AsHalf, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8, U16, U32,
+    U64,
 };
 use crate::dtype::{DType, Kind};
 use crate::kernels::drive::Core;
@@ -39,17 +40,17 @@ pub(in crate::kernels) fn hub<I: Isa>(route: &Route) -> Option<(Core, DType)> {
         _ => false,
     };
     Some(match (route.from, route.parts) {
-        (DType::F64, Parts::Real) if turns => (run::<I, ToHub<Re64>>(), DType::F32),
+        (DType::F64, Parts::Real) if turns => (run::<I, ToF32<Odd<Re64>>>(), DType::F32),
         (DType::F64, Parts::Real) if wraps => (run::<I, ToF64<Re64>>(), DType::F64),
         (DType::F32, Parts::Real) if wraps => (run::<I, ToF64<Re32>>(), DType::F64),
         (DType::F32, Parts::Real) if turns => (run::<I, ToF32<Re32>>(), DType::F32),
         (DType::F64, _) if wraps => return None,
         (DType::F32, _) if turns => return None,
-        (DType::F64, _) if turns => (run::<I, ToHub<F64>>(), DType::F32),
-        (DType::I64, _) if turns => (run::<I, ToHub<I64>>(), DType::F32),
-        (DType::U64, _) if turns => (run::<I, ToHub<U64>>(), DType::F32),
-        (DType::I32, _) if turns => (run::<I, ToHub<I32>>(), DType::F32),
-        (DType::U32, _) if turns => (run::<I, ToHub<U32>>(), DType::F32),
+        (DType::F64, _) if turns => (run::<I, ToF32<Odd<F64>>>(), DType::F32),
+        (DType::I64, _) if turns => (run::<I, ToF32<Odd<I64>>>(), DType::F32),
+        (DType::U64, _) if turns => (run::<I, ToF32<Odd<U64>>>(), DType::F32),
+        (DType::I32, _) if turns => (run::<I, ToF32<Odd<I32>>>(), DType::F32),
+        (DType::U32, _) if turns => (run::<I, ToF32<Odd<U32>>>(), DType::F32),
         _ if wraps => (core::<I>(&Route { to: DType::F64, ..*route }), DType::F64),
         _ if turns => (core::<I>(&Route { to: DType::F32, ..*route }), DType::F32),
         _ => return None,
@@ -235,7 +236,7 @@ fn to_small_float<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
         (DType::F16, true) => run::<I, ToF16<F32, true>>(),
         (DType::BF16, false) => run::<I, ToBf16<S, false>>(),
         (DType::BF16, true) => run::<I, ToBf16<F32, true>>(),
-        (_, false) => narrow::<I, S, false>(route),
+        (_, false) => half_to_narrow::<I>(route).unwrap_or_else(|| narrow::<I, S, false>(route)),
         (_, true) => narrow::<I, F32, true>(route),
     }
 }
@@ -248,6 +249,28 @@ fn narrow<I: Isa, S: AsF32<I>, const MODES: bool>(route: &Route) -> Core {
         (_, 4) => run::<I, ToNarrow<S, Finite, 4, MODES>>(),
         (_, 6) => run::<I, ToNarrow<S, Finite, 6, MODES>>(),
         _ => run::<I, ToNarrow<S, Finite, 8, MODES>>(),
+    }
+}
+
+/// The same to nearest even from 16 bits, where there are lanes for it. (From wider ones, it is no faster to come to
+/// 16 bits first.)
+fn half_to_narrow<I: Isa>(route: &Route) -> Option<Core> {
+    fn narrow<I: Isa, S: AsHalf<I>>(route: &Route) -> Option<Core> {
+        let format = route.to.float_format().filter(|&format| goes_by_half::<I, S>(format))?;
+        Some(match (format.has_nan, format.has_neg_zero, route.dst.memory_bits()) {
+            (true, true, _) => run::<I, ToNarrowByHalf<S, Signed, 8>>(),
+            (true, false, _) => run::<I, ToNarrowByHalf<S, Fnuz, 8>>(),
+            (_, _, 4) => run::<I, ToNarrowByHalf<S, Finite, 4>>(),
+            (_, _, 6) => run::<I, ToNarrowByHalf<S, Finite, 6>>(),
+            _ => run::<I, ToNarrowByHalf<S, Finite, 8>>(),
+        })
+    }
+    match (route.from, route.to) {
+        _ if !I::NARROWS_BY_HALF => None,
+        (DType::F16, DType::F8E5M2) => Some(run::<I, F16ToE5m2>()),
+        (DType::F16, _) => narrow::<I, F16>(route),
+        (DType::BF16, _) => narrow::<I, Bf16>(route),
+        _ => None,
     }
 }
 
