@@ -10,6 +10,8 @@ use super::scalar::{DECODE, ENCODE, Value};
 #[cfg(isa = "vector")]
 use crate::dtype::DType;
 use crate::layout::Packing;
+#[cfg(isa = "vector")]
+use crate::route::Layout;
 use crate::route::{Parts, Route, Work};
 
 /// Elements in a tile: a multiple of 8, so that every tile of a packed buffer starts at a byte, and small, so
@@ -36,6 +38,24 @@ pub(crate) struct Plan {
     /// The core, where it alone casts a few elements: without a hub, and without a table that is yet to be made.
     #[cfg(isa = "vector")]
     pub(super) ready: Option<Core>,
+}
+
+impl Plan {
+    /// The plan of a part of `n` elements: results go past the caches if those of all elements would.
+    #[cfg_attr(
+        not(isa = "vector"),
+        expect(unused_mut, unused_variables, reason = "the reference does not stream")
+    )]
+    pub(crate) fn part_of(mut self, n: usize) -> Self {
+        #[cfg(isa = "vector")]
+        {
+            let bits = |layout: &Layout| layout.memory_bits() * layout.parts as u32;
+            if super::vector::streams(&self.route, n, bits(&self.route.src) + bits(&self.route.dst)) {
+                self.route.stream_from = Some(0);
+            }
+        }
+        self
+    }
 }
 
 /// A cast of `n` elements from `src` to `dst`.

@@ -27,6 +27,19 @@ impl<'a, D> Destination<'a, D> {
         self.first.cast()
     }
 
+    /// The same memory, for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> Destination<'_, D> {
+        Destination { first: self.first, len: self.len, borrow: PhantomData }
+    }
+
+    /// The first `at` elements, if there are so many, and the others.
+    pub(crate) fn split_at(self, at: usize) -> (Self, Self) {
+        let at = at.min(self.len);
+        // No element is in both, and none is behind the borrowed ones.
+        let behind = self.first.wrapping_add(at);
+        (Self { len: at, ..self }, Self { first: behind, len: self.len - at, borrow: PhantomData })
+    }
+
     /// The memory as elements.
     ///
     /// # Safety
@@ -36,6 +49,9 @@ impl<'a, D> Destination<'a, D> {
         unsafe { core::slice::from_raw_parts_mut(self.first, self.len) }
     }
 }
+
+// SAFETY: it is an exclusive borrow of elements, which may go where those may.
+unsafe impl<D: Send> Send for Destination<'_, D> {}
 
 impl<'a, D> From<&'a mut [D]> for Destination<'a, D> {
     fn from(slice: &'a mut [D]) -> Self {

@@ -176,9 +176,20 @@ impl Caster {
         check_size(Side::Destination, self.to, self.options.dst_packing, n, destination)
     }
 
+    /// How the elements lie on both sides.
+    pub(crate) fn layouts(&self) -> [Layout; 2] {
+        [self.plan.route.src, self.plan.route.dst]
+    }
+
+    /// The caster of a part of a cast of `n` elements. Whether results go past the caches, all of them decide.
+    pub(crate) fn part_of(mut self, n: usize) -> Self {
+        self.plan = self.plan.part_of(n);
+        self
+    }
+
     /// Checks the sizes and runs the kernel. `D` is u8, or the element type of the destination.
     #[allow(unsafe_code, reason = "the one place that calls a kernel")]
-    fn fill<'a, S: Element, D: Element>(
+    pub(crate) fn fill<'a, S: Element, D: Element>(
         &self,
         src: &[S],
         dst: Destination<'a, D>,

@@ -27,7 +27,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// Why a cast could not be done. Nothing was written.
+/// Why a cast could not be done. Nothing was written, unless it was [cancelled](Error::Cancelled).
 ///
 /// ```
 /// use lanecast::{cast_slice, Error};
@@ -85,6 +85,50 @@ pub enum Error {
         /// How many elements.
         elements: usize,
     },
+    /// The [progress callback](crate::Parallel::progress) has stopped the cast.
+    Cancelled {
+        /// Elements that had been cast; which ones they are is not said.
+        done: usize,
+        /// Elements of the whole cast.
+        elements: usize,
+    },
+    /// The two views of a strided cast do not have the same shape, or a view does not have one stride for each
+    /// dimension.
+    ShapeMismatch {
+        /// The dimension that differs; None if their number does.
+        dimension: Option<usize>,
+        /// Its extent in the source, or the number of dimensions.
+        source: usize,
+        /// The same of the destination, or the number of strides.
+        destination: usize,
+    },
+    /// A view leaves its buffer.
+    ViewBounds {
+        /// Which view.
+        side: Side,
+        /// The first byte of its elements, relative to the buffer.
+        first: i128,
+        /// The byte behind the last one.
+        end: i128,
+        /// The bytes that the buffer has.
+        given: usize,
+    },
+    /// Elements of a destination that lie over each other: a stride along a dimension of more than one element is
+    /// 0, or smaller than an element.
+    ViewOverlap {
+        /// The dimension.
+        dimension: usize,
+        /// Its stride in bytes.
+        stride: isize,
+    },
+    /// A view of packed elements. Strides are whole bytes, so elements of fewer than 8 bits must lie
+    /// [one per byte](crate::Packing::OnePerByte).
+    ViewPacked {
+        /// Which view.
+        side: Side,
+        /// The dtype of its elements.
+        dtype: DType,
+    },
 }
 
 impl fmt::Display for Error {
@@ -112,6 +156,27 @@ impl fmt::Display for Error {
             }
             Self::Allocation { dtype, elements } => {
                 write!(f, "no memory for {elements} elements of {dtype}")
+            }
+            Self::Cancelled { done, elements } => {
+                write!(f, "cancelled after {done} of {elements} elements")
+            }
+            Self::ShapeMismatch { dimension: Some(dimension), source, destination } => write!(
+                f,
+                "dimension {dimension} has {source} elements in the source and {destination} in the destination"
+            ),
+            Self::ShapeMismatch { dimension: None, source, destination } => {
+                write!(f, "{source} dimensions do not go with {destination}")
+            }
+            Self::ViewBounds { side, first, end, given } => write!(
+                f,
+                "the view of the {side} goes from byte {first} to byte {end} of a buffer of {given} bytes"
+            ),
+            Self::ViewOverlap { dimension, stride } => write!(
+                f,
+                "the elements of the destination overlap: its stride is {stride} bytes along dimension {dimension}"
+            ),
+            Self::ViewPacked { side, dtype } => {
+                write!(f, "the {side} is a view of packed {dtype}; strides need one element per byte")
             }
         }
     }

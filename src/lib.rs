@@ -15,6 +15,7 @@ mod numpy;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 mod options;
+mod parallel;
 mod promotion;
 mod route;
 mod structured;
@@ -43,5 +44,6 @@ pub use names::{Dialect, NameError};
 pub use num_complex::Complex;
 pub use numpy::OrderedDType;
 pub use options::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};
+pub use parallel::{Parallel, ParallelFor, Progress};
 pub use promotion::{Casting, DTypeSet, Operand, Promotion, PromotionError, Rules, ScalarKind};
 pub use structured::{Field, ItemBase, ItemDType, RecordCaster, StructDType, StructError};

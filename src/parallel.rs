@@ -1,0 +1,534 @@
+//! Large casts on several threads: chunks of one cast, which whoever is free takes one after the other.
+//!
+//! A chunk is a cast of its own, so no result depends on who casts what. Chunks are taken from the front of what is
+//! left, under a lock: nothing is allocated, none is cast twice, and those that nobody took the caller casts.
+
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::num::NonZero;
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::cast::Caster;
+use crate::error::Error;
+use crate::kernels::memory::Destination;
+
+/// Bytes read and written together of which less is cast by the caller alone. Measured with `benches/views.rs`:
+/// to wake a thread costs as much as to cast half of that.
+const SERIAL_BELOW: usize = 1 << 20;
+/// Bytes read and written of a chunk: enough that to take one costs nothing, and few enough that all threads
+/// end together.
+const CHUNK: core::ops::RangeInclusive<usize> = 256 << 10..=4 << 20;
+/// Elements of which a chunk is a multiple: of any width they are whole lines of a cache, and whole blocks.
+const LINES: usize = 512;
+/// A cache line.
+const LINE: usize = 64;
+/// More threads than this do not start.
+const MOST_THREADS: usize = 1024;
+
+/// Threads of somebody else, for libraries that have their own: a loop that may run in parallel.
+///
+/// ```
+/// use lanecast::{CastOptions, Caster, DType, Parallel, ParallelFor};
+///
+/// /// A thread for each task. A real one has threads that wait.
+/// struct Host;
+///
+/// impl ParallelFor for Host {
+///     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+///         std::thread::scope(|scope| {
+///             for i in 0..tasks {
+///                 scope.spawn(move || task(i));
+///             }
+///         });
+///     }
+/// }
+///
+/// let caster = Caster::new(DType::U8, DType::F32, &CastOptions::new())?;
+/// let mut out = vec![0; 4000];
+/// caster.par_cast_with(&[3; 1000], &mut out, 1000, &Parallel::new().host(&Host).chunk(300))?;
+/// assert_eq!(out, 3f32.to_ne_bytes().repeat(1000));
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+pub trait ParallelFor: Sync {
+    /// Calls `task` with every number below `tasks`, from any threads and in any order, and returns when all
+    /// calls have.
+    ///
+    /// A task that is not called costs time and nothing else: the caller of the cast does what is left.
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
+}
+
+/// How far a cast has come.
+///
+/// ```
+/// let half = lanecast::Progress { done: 512, total: 1024 };
+/// assert_eq!(100 * half.done / half.total, 50);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Elements that have been cast.
+    pub done: usize,
+    /// Elements of the whole cast.
+    pub total: usize,
+}
+
+/// On which threads a cast runs, in which chunks, and who hears of it. No result depends on it.
+///
+/// ```
+/// use lanecast::{CastOptions, Caster, DType, Parallel};
+/// let caster = Caster::new(DType::U8, DType::BF16, &CastOptions::new())?;
+/// let mut out = vec![0; 2000];
+/// caster.par_cast_with(&[1; 1000], &mut out, 1000, &Parallel::new().threads(3).chunk(64))?;
+/// assert_eq!(out, [0x3F80u16.to_ne_bytes(); 1000].concat());
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+#[derive(Clone, Copy, Default)]
+pub struct Parallel<'a> {
+    threads: Option<usize>,
+    chunk: Option<usize>,
+    host: Option<&'a dyn ParallelFor>,
+    progress: Option<&'a (dyn Fn(Progress) -> ControlFlow<()> + Sync)>,
+}
+
+impl fmt::Debug for Parallel<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parallel")
+            .field("threads", &self.threads)
+            .field("chunk", &self.chunk)
+            .field("host", &self.host.is_some())
+            .field("progress", &self.progress.is_some())
+            .finish()
+    }
+}
+
+impl<'a> Parallel<'a> {
+    /// The threads of the rayon pool that the caller is in, or else of the global one, if there is enough to do.
+    /// Without the feature `parallel`, where the pool cannot start, and in a forked child, which has no threads:
+    /// the caller alone.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType, Parallel};
+    /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
+    /// let mut out = [0];
+    /// caster.par_cast_with(&[1], &mut out, 1, &Parallel::new())?;
+    /// assert_eq!(out, [1]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn new() -> Self {
+        Self { threads: None, chunk: None, host: None, progress: None }
+    }
+
+    /// Instead of a pool, the caller and so many threads less one that start for this cast. Fewer, if there are fewer
+    /// chunks, or if they cannot start. 0 is 1.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType, Parallel};
+    /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
+    /// let mut out = vec![0; 1 << 21];
+    /// caster.par_cast_with(&vec![1; 1 << 21], &mut out, 1 << 21, &Parallel::new().threads(2))?;
+    /// assert!(out.iter().all(|&x| x == 1));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn threads(self, threads: usize) -> Self {
+        Self { threads: Some(threads), ..self }
+    }
+
+    /// So many elements in a chunk, and no minimum of work: for tests, and for those who know better. Rounded up to
+    /// whole bytes of packed elements, and from 512 on to a multiple of 512, which are whole lines of a cache.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType, Parallel};
+    /// let caster = Caster::new(DType::U4, DType::U8, &CastOptions::new())?;
+    /// let mut out = [0; 20];
+    /// caster.par_cast_with(&[0x21; 10], &mut out, 20, &Parallel::new().threads(2).chunk(1))?;
+    /// assert_eq!(out, [1, 2].repeat(10)[..]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn chunk(self, elements: usize) -> Self {
+        Self { chunk: Some(elements), ..self }
+    }
+
+    /// The threads of a host. [`Parallel::threads`] then only says how many those are, for the size of a chunk.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType, Parallel, ParallelFor};
+    ///
+    /// struct Serial;
+    /// impl ParallelFor for Serial {
+    ///     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+    ///         (0..tasks).for_each(task);
+    ///     }
+    /// }
+    ///
+    /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
+    /// let mut out = [0; 3];
+    /// caster.par_cast_with(&[1, 2, 3], &mut out, 3, &Parallel::new().host(&Serial).chunk(1))?;
+    /// assert_eq!(out, [1, 2, 3]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn host(self, host: &'a dyn ParallelFor) -> Self {
+        Self { host: Some(host), ..self }
+    }
+
+    /// Calls this after every chunk, on the thread that has cast it. Chunks end in any order, so `done` does not
+    /// only grow from call to call. [`ControlFlow::Break`] begins no further chunk.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use lanecast::{CastOptions, Caster, DType, Error, Parallel};
+    ///
+    /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
+    /// let stop = |progress: lanecast::Progress| match progress.done {
+    ///     0..500 => ControlFlow::Continue(()),
+    ///     _ => ControlFlow::Break(()),
+    /// };
+    /// let how = Parallel::new().threads(1).chunk(100).progress(&stop);
+    /// let error = caster.par_cast_with(&[7; 1000], &mut [0; 1000], 1000, &how).unwrap_err();
+    /// assert_eq!(error, Error::Cancelled { done: 500, elements: 1000 });
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub const fn progress(self, progress: &'a (dyn Fn(Progress) -> ControlFlow<()> + Sync)) -> Self {
+        Self { progress: Some(progress), ..self }
+    }
+}
+
+impl Caster {
+    /// [`Caster::cast`] on all threads of the rayon pool, if that is faster.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::F32, DType::F16, &CastOptions::new())?;
+    /// let src = 1.5f32.to_ne_bytes().repeat(1 << 20);
+    /// let mut dst = vec![0; 2 << 20];
+    /// caster.par_cast(&src, &mut dst, 1 << 20)?;
+    /// assert!(dst == 0x3E00u16.to_ne_bytes().repeat(1 << 20));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size of `n` elements. Nothing was written.
+    pub fn par_cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), Error> {
+        self.par_cast_with(src, dst, n, &Parallel::new())
+    }
+
+    /// [`Caster::cast`] on the threads, in the chunks and with the callback of `how`.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType, Parallel};
+    /// let caster = Caster::new(DType::I32, DType::I8, &CastOptions::new())?;
+    /// let mut dst = [0; 2];
+    /// caster.par_cast_with(&[1, 0, 0, 0, 1, 0, 0, 0], &mut dst, 2, &Parallel::new().threads(2))?;
+    /// # if cfg!(target_endian = "little") {
+    /// assert_eq!(dst, [1, 1]);
+    /// # }
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size of `n` elements: nothing was written. Or the callback has stopped it.
+    pub fn par_cast_with(
+        &self,
+        src: &[u8],
+        dst: &mut [u8],
+        n: usize,
+        how: &Parallel<'_>,
+    ) -> Result<(), Error> {
+        run(self, src, dst.into(), n, how)
+    }
+
+    /// The same to memory that need not be initialised, and returns it initialised.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use lanecast::{CastOptions, Caster, DType, Parallel};
+    /// let caster = Caster::new(DType::I16, DType::I8, &CastOptions::new())?;
+    /// let mut memory = [MaybeUninit::uninit(); 1];
+    /// let out = caster.par_cast_uninit(&7i16.to_ne_bytes(), &mut memory, 1, &Parallel::new())?;
+    /// assert_eq!(out, [7]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Caster::par_cast_with`].
+    pub fn par_cast_uninit<'a>(
+        &self,
+        src: &[u8],
+        dst: &'a mut [MaybeUninit<u8>],
+        n: usize,
+        how: &Parallel<'_>,
+    ) -> Result<&'a mut [u8], Error> {
+        let mut dst = Destination::from(dst);
+        run(self, src, dst.reborrow(), n, how)?;
+        #[allow(unsafe_code, reason = "the chunks are the whole")]
+        // SAFETY: `run` has cast all of its elements, which together have every byte of the destination: each
+        // chunk's was initialised by `Caster::fill`, and the chunks were split off it one after the other.
+        Ok(unsafe { dst.assume_init() })
+    }
+}
+
+/// Casts all elements, or says why not.
+fn run(
+    caster: &Caster,
+    src: &[u8],
+    dst: Destination<'_, u8>,
+    n: usize,
+    how: &Parallel<'_>,
+) -> Result<(), Error> {
+    caster.check(src.len(), dst.size(), n)?;
+    // No overflow: both are slices. 8 elements are as many bytes as one has bits.
+    let traffic = src.len().saturating_add(dst.size());
+    let is_small = how.chunk.is_none() && traffic < SERIAL_BELOW;
+    if is_small && how.progress.is_none() {
+        return caster.fill(src, dst, n).map(drop);
+    }
+    let threads = match (how.threads, how.host) {
+        _ if is_small => 1,
+        (Some(threads), _) => threads.clamp(1, MOST_THREADS),
+        (None, Some(_)) => thread::available_parallelism().map_or(1, NonZero::get),
+        (None, None) => pool::threads(),
+    };
+    let lengths = Lengths::new(caster, how.chunk, threads, traffic, dst.as_mut_ptr().addr(), n);
+    let job = Job {
+        caster: caster.part_of(n),
+        progress: how.progress,
+        total: n,
+        done: AtomicUsize::new(0),
+        stopped: AtomicBool::new(false),
+        rest: Mutex::new(Rest { src, dst, n, lengths, error: None }),
+    };
+    let chunks = lengths.chunks(n);
+    if let Some(host) = how.host.filter(|_| chunks > 1 && !is_small) {
+        host.run(chunks, &|_| _ = job.step());
+    } else if how.threads.is_some() {
+        own_threads(threads.min(chunks), &job);
+    } else {
+        pool::run(threads.min(chunks), &job);
+    }
+    // Whatever nobody has taken.
+    job.work();
+    job.outcome()
+}
+
+/// The caller and threads that start for this, as many as can.
+fn own_threads(threads: usize, job: &Job<'_>) {
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            if thread::Builder::new().spawn_scoped(scope, || job.work()).is_err() {
+                break;
+            }
+        }
+        job.work();
+    });
+}
+
+/// Elements of the chunks.
+#[derive(Clone, Copy)]
+struct Lengths {
+    first: usize,
+    others: usize,
+}
+
+impl Lengths {
+    fn new(
+        caster: &Caster,
+        chunk: Option<usize>,
+        threads: usize,
+        traffic: usize,
+        dst: usize,
+        n: usize,
+    ) -> Self {
+        let bits = caster.layouts().map(|layout| layout.byte_len(8).unwrap_or(8));
+        let is_packed = bits.iter().any(|&bits| bits < 8);
+        let wanted = chunk.unwrap_or_else(|| {
+            // Four for each thread, so that one which is late keeps nobody waiting for long.
+            let bytes = (traffic / (4 * threads)).clamp(*CHUNK.start(), *CHUNK.end());
+            // At least a line, and no overflow: a chunk is a few MiB.
+            (bytes * 8 / (bits[0] + bits[1])).max(LINES)
+        });
+        let wanted = wanted.clamp(1, n.max(1));
+        if wanted < LINES {
+            let length = if is_packed { wanted.next_multiple_of(8) } else { wanted };
+            return Self { first: length, others: length };
+        }
+        let others = wanted.next_multiple_of(LINES);
+        // The first one goes on to a line, so that the others begin at one; not if an element lies across it.
+        let ahead = 8 * (dst.wrapping_neg() % LINE);
+        let unit = if is_packed { 8 * bits[1] } else { bits[1] };
+        let ahead = if ahead.is_multiple_of(unit) { ahead / bits[1] } else { 0 };
+        Self { first: others + ahead, others }
+    }
+
+    fn chunks(&self, n: usize) -> usize {
+        1 + n.saturating_sub(self.first).div_ceil(self.others)
+    }
+}
+
+/// A cast that several threads do together.
+struct Job<'a> {
+    caster: Caster,
+    progress: Option<&'a (dyn Fn(Progress) -> ControlFlow<()> + Sync)>,
+    total: usize,
+    done: AtomicUsize,
+    stopped: AtomicBool,
+    rest: Mutex<Rest<'a>>,
+}
+
+/// What nobody has taken yet.
+struct Rest<'a> {
+    src: &'a [u8],
+    dst: Destination<'a, u8>,
+    n: usize,
+    lengths: Lengths,
+    error: Option<Error>,
+}
+
+impl<'a> Job<'a> {
+    fn rest(&self) -> MutexGuard<'_, Rest<'a>> {
+        // A panic of somebody else leaves it as it was: nothing here panics under the lock.
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next chunk.
+    fn take(&self) -> Option<(&'a [u8], Destination<'a, u8>, usize)> {
+        let mut rest = self.rest();
+        if rest.n == 0 || self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let n = rest.lengths.first.min(rest.n);
+        rest.lengths.first = rest.lengths.others;
+        // No overflow: no more than the slices have.
+        let [from, to] = self.caster.layouts().map(|layout| layout.byte_len(n).unwrap_or(0));
+        let src;
+        (src, rest.src) = rest.src.split_at_checked(from)?;
+        let whole = core::mem::replace(&mut rest.dst, Destination::from(&mut [0u8; 0][..]));
+        let dst;
+        (dst, rest.dst) = whole.split_at(to);
+        rest.n -= n;
+        Some((src, dst, n))
+    }
+
+    /// Casts a chunk. False if there was none.
+    fn step(&self) -> bool {
+        let Some((src, dst, n)) = self.take() else { return false };
+        if let Err(error) = self.caster.fill(src, dst, n) {
+            self.rest().error = Some(error);
+            self.stopped.store(true, Ordering::Relaxed);
+            return false;
+        }
+        // What was written is ordered by the end of the threads, or by whoever joins them.
+        let done = self.done.fetch_add(n, Ordering::AcqRel) + n;
+        if let Some(progress) = self.progress
+            && progress(Progress { done, total: self.total }).is_break()
+        {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Casts chunks until there are no more.
+    fn work(&self) {
+        while self.step() {}
+    }
+
+    /// When nobody works on it any more.
+    fn outcome(&self) -> Result<(), Error> {
+        let done = self.done.load(Ordering::Acquire);
+        match self.rest().error {
+            Some(error) => Err(error),
+            None if done < self.total => Err(Error::Cancelled { done, elements: self.total }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The rayon pool that the caller is in, or the global one.
+#[cfg(feature = "parallel")]
+mod pool {
+    use core::sync::atomic::{AtomicBool, Ordering};
+    use core::time::Duration;
+    use std::error::Error;
+    use std::panic::catch_unwind;
+    use std::process;
+    use std::sync::{Arc, OnceLock, mpsc};
+
+    use rayon::prelude::*;
+
+    use super::Job;
+
+    /// How long the global pool may take to answer for the first time.
+    const PATIENCE: Duration = Duration::from_millis(100);
+
+    /// How many threads it has; 1 if it cannot be used.
+    pub(super) fn threads() -> usize {
+        if rayon::current_thread_index().is_some() || answers() { rayon::current_num_threads() } else { 1 }
+    }
+
+    /// Runs the job on so many of them.
+    pub(super) fn run(threads: usize, job: &Job<'_>) {
+        if threads > 1 {
+            (0..threads).into_par_iter().with_max_len(1).for_each(|_| job.work());
+        }
+    }
+
+    /// Are there threads behind the global pool? If it could not start, there are none; nor are there in a child
+    /// that was forked, which would wait for them forever.
+    fn answers() -> bool {
+        struct Pool {
+            process: u32,
+            answered: Arc<AtomicBool>,
+        }
+        static POOL: OnceLock<Pool> = OnceLock::new();
+
+        // There are no threads at all there, and to try breaks the pool for others.
+        if cfg!(target_family = "wasm") {
+            return false;
+        }
+        let mut first = None;
+        let pool = POOL.get_or_init(|| {
+            let answered = Arc::new(AtomicBool::new(false));
+            first = Some(answered.clone());
+            Pool { process: process::id(), answered }
+        });
+        if let Some(answered) = first {
+            ask(answered);
+        }
+        // Busy with something else the pool may answer later; after a fork it never does.
+        pool.process == process::id() && pool.answered.load(Ordering::Acquire)
+    }
+
+    fn ask(answered: Arc<AtomicBool>) {
+        // It may have started long ago, and even before a fork that we know nothing of.
+        let started = rayon::ThreadPoolBuilder::new().build_global();
+        if started.is_err_and(|error| error.source().is_some()) {
+            return;
+        }
+        let (send, receive) = mpsc::channel();
+        let job = move || {
+            answered.store(true, Ordering::Release);
+            // Nobody may be waiting any more.
+            _ = send.send(());
+        };
+        // It panics if the pool of somebody else could not start.
+        if catch_unwind(core::panic::AssertUnwindSafe(|| rayon::spawn(job))).is_ok() {
+            _ = receive.recv_timeout(PATIENCE);
+        }
+    }
+}
+
+#[cfg(not(feature = "parallel"))]
+mod pool {
+    use super::Job;
+
+    pub(super) fn threads() -> usize {
+        1
+    }
+
+    /// The caller does what is left.
+    pub(super) fn run(_threads: usize, _job: &Job<'_>) {}
+}

@@ -1,0 +1,451 @@
+//! Casts on several threads give what the caller alone gives: for every number of threads and size of chunk, in every
+//! kind of pool, in a bad environment, with a host that does not do its work, after a fork, and without threads.
+
+mod bridge;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
+
+use bridge::Suite;
+use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, Parallel, ParallelFor, Progress};
+use lanecast_oracle as oracle;
+use rayon::ThreadPool;
+
+const THREADS: [usize; 6] = [1, 2, 3, 4, 7, 16];
+const CHUNKS: [usize; 6] = [1, 7, 63, 64, 65, 4096];
+const CANARY: u8 = 0xC5;
+
+fn main() {
+    #[cfg(unix)]
+    if let Ok(name) = std::env::var(child::VARIABLE) {
+        return child::run(&name);
+    }
+    let mut suite = Suite::new();
+    for from in DType::ALL {
+        suite.test(&format!("threads and chunks of {from}"), move |isa| invariant(isa, from));
+        suite.test(&format!("the oracle on {from}"), move |isa| against_the_oracle(isa, from));
+    }
+    suite.test("around the threshold, and past the caches", sizes);
+    suite.test("sizes that do not fit", wrong_sizes);
+    suite.test("progress", progress);
+    suite.test("cancelled", cancelled);
+    suite.test("hosts that do too little or too much", odd_hosts);
+    suite.test("panics", panics);
+    suite.test("uninitialised memory", uninitialised);
+    #[cfg(target_arch = "x86_64")]
+    suite.test("a pool in a bad environment", environment::in_a_pool);
+    #[cfg(unix)]
+    for name in child::NAMES {
+        suite.test(name, move |isa| child::start(name, isa));
+    }
+    suite.run().exit();
+}
+
+/// The pools of all tests: to start one takes longer than most of them.
+fn pool(threads: usize) -> &'static ThreadPool {
+    static POOLS: LazyLock<BTreeMap<usize, ThreadPool>> = LazyLock::new(|| {
+        let pool = |n| rayon::ThreadPoolBuilder::new().num_threads(n).build().expect("threads can start");
+        THREADS.into_iter().map(|n| (n, pool(n))).collect()
+    });
+    &POOLS[&threads]
+}
+
+/// A host that owns threads: those of a pool, one task each.
+struct Host(usize);
+
+impl ParallelFor for Host {
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        pool(self.0).scope(|scope| (0..tasks).for_each(|i| scope.spawn(move |_| task(i))));
+    }
+}
+
+fn caster(isa: Isa, from: DType, to: DType, options: CastOptions) -> Caster {
+    Caster::new(from, to, &options.isa(isa)).expect("it is available")
+}
+
+/// Bytes that are the same in every run.
+fn bytes(n: usize) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut word = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    };
+    (0..n.div_ceil(8)).flat_map(|_| word().to_le_bytes()).take(n).collect()
+}
+
+/// A destination in the middle of canaries.
+struct Guarded {
+    bytes: Vec<u8>,
+    at: usize,
+    len: usize,
+}
+
+impl Guarded {
+    fn new(at: usize, len: usize) -> Self {
+        Self { bytes: vec![CANARY; at + len + 64], at, len }
+    }
+
+    fn reset(&mut self, old: u8) -> &mut [u8] {
+        let dst = &mut self.bytes[self.at..][..self.len];
+        dst.fill(old);
+        dst
+    }
+
+    fn check(&self, expected: &[u8], what: &dyn Fn() -> String) {
+        assert!(self.bytes[self.at..][..self.len] == *expected, "another result: {}", what());
+        let around = [&self.bytes[..self.at], &self.bytes[self.at + self.len..]];
+        assert!(around.iter().all(|part| part.iter().all(|&b| b == CANARY)), "written around: {}", what());
+    }
+}
+
+/// Every target, number of threads and size of chunk: in a pool, on threads of its own, and on those of a host.
+fn invariant(isa: Isa, from: DType) {
+    const N: usize = 9003;
+    // Chunks of one element take a lock each.
+    const FEW: usize = 331;
+    for (i, to) in DType::ALL.into_iter().enumerate() {
+        // Both packed layouts, and no small difference between a part and the whole: that streams.
+        let packing = [Packing::LowFirst, Packing::HighFirst][i % 2];
+        let options = CastOptions::new().src_packing(packing).dst_packing(packing).stream_from(4 << 10);
+        let caster = caster(isa, from, to, options);
+        for chunk in CHUNKS {
+            let n = if chunk < 63 { FEW } else { N };
+            let size = |dtype: DType| dtype.byte_len(n, packing).expect("a size that fits");
+            let src = bytes(size(from));
+            let mut expected = vec![0; size(to)];
+            caster.cast(&src, &mut expected, n).expect("sizes that fit");
+            for threads in THREADS {
+                // An address that is no multiple of anything, and one that is.
+                let at = [5, 64][threads % 2];
+                let mut dst = Guarded::new(at, expected.len());
+                let how = Parallel::new().chunk(chunk);
+                let mut check = |what: &str, cast: &(dyn Fn(&mut [u8]) -> Result<(), Error> + Sync)| {
+                    cast(dst.reset(0x5A)).expect("sizes that fit");
+                    dst.check(&expected, &|| format!("{what}, {threads} threads, chunk {chunk}, {caster:?}"));
+                };
+                check("in a pool", &|dst| pool(threads).install(|| caster.par_cast_with(&src, dst, n, &how)));
+                check("on a host", &|dst| caster.par_cast_with(&src, dst, n, &how.host(&Host(threads))));
+                // To start threads takes long.
+                if i % 6 == 0 {
+                    check("own threads", &|dst| caster.par_cast_with(&src, dst, n, &how.threads(threads)));
+                }
+            }
+        }
+    }
+}
+
+fn against_the_oracle(isa: Isa, from: DType) {
+    for to in DType::ALL {
+        let codes = match from.bits() {
+            0..=8 => (0..1 << from.bits()).collect(),
+            _ => oracle::interesting(bridge::type_of(from), bridge::type_of(to))
+                .into_iter()
+                .step_by(11)
+                .collect::<Vec<u128>>(),
+        };
+        let mode = oracle::Mode::default();
+        let caster = bridge::caster(isa, from, to, &mode);
+        let src = bridge::bytes_of(from, &codes);
+        let mut dst = vec![0xA5; bridge::size(to, codes.len())];
+        let how = Parallel::new().chunk(codes.len() / 5 + 1);
+        pool(3).install(|| caster.par_cast_with(&src, &mut dst, codes.len(), &how)).expect("sizes that fit");
+        let got = bridge::codes_of(to, &dst, codes.len());
+        bridge::compare("par_cast", from, to, &mode, &codes, &got);
+    }
+}
+
+/// As large as it takes to be divided without being asked, one element less and one more; and so large that the
+/// destination goes past the caches.
+fn sizes(isa: Isa) {
+    use DType::*;
+    for (from, to) in [(F32, BF16), (F4E2M1, F32), (F32, F6E3M2), (I64, I64), (C64, I8), (U2, U4)] {
+        let bits = (from.bits() + to.bits()) as usize;
+        for n in [(1 << 23) / bits - 1, (1 << 23) / bits, (1 << 23) / bits + 1, (5 << 23) / bits + 3] {
+            for options in [CastOptions::new(), CastOptions::new().stream_from(0)] {
+                let caster = caster(isa, from, to, options);
+                let src = bytes(bridge::size(from, n));
+                let mut expected = vec![0; bridge::size(to, n)];
+                caster.cast(&src, &mut expected, n).expect("sizes that fit");
+                let mut dst = Guarded::new(24, expected.len());
+                for threads in [2, 7] {
+                    let dst_bytes = dst.reset(0x5A);
+                    pool(threads).install(|| caster.par_cast(&src, dst_bytes, n)).expect("sizes that fit");
+                    dst.check(&expected, &|| format!("{n} elements, {caster:?}"));
+                    let how = Parallel::new().threads(threads);
+                    caster.par_cast_with(&src, dst.reset(0xA5), n, &how).expect("sizes that fit");
+                    dst.check(&expected, &|| format!("{n} elements, own threads, {caster:?}"));
+                }
+                caster.par_cast(&src, dst.reset(0xA5), n).expect("sizes that fit");
+                dst.check(&expected, &|| format!("{n} elements, global pool, {caster:?}"));
+            }
+        }
+    }
+}
+
+fn wrong_sizes(isa: Isa) {
+    let caster = caster(isa, DType::F32, DType::U4, CastOptions::new());
+    for (src, dst, n) in [(40, 5, 11), (40, 6, 10), (39, 5, 10), (0, 0, usize::MAX), (0, 1, 0)] {
+        let mut out = vec![CANARY; dst];
+        let how = Parallel::new().threads(2).chunk(1);
+        let error = caster.par_cast_with(&vec![0; src], &mut out, n, &how).unwrap_err();
+        assert_eq!(Err(error), caster.cast(&vec![0; src], &mut vec![0; dst], n));
+        assert!(out.iter().all(|&b| b == CANARY), "written in spite of {error}");
+    }
+    caster.par_cast_with(&[], &mut [], 0, &Parallel::new().threads(2).chunk(1)).expect("nothing to do");
+}
+
+fn progress(isa: Isa) {
+    let caster = caster(isa, DType::U8, DType::F32, CastOptions::new());
+    let (n, src) = (10_000, bytes(10_000));
+    for threads in THREADS {
+        let seen = Mutex::new(Vec::new());
+        let note = |progress: Progress| {
+            assert_eq!(progress.total, n);
+            seen.lock().unwrap().push(progress.done);
+            ControlFlow::Continue(())
+        };
+        let how = Parallel::new().threads(threads).chunk(100).progress(&note);
+        caster.par_cast_with(&src, &mut vec![0; 4 * n], n, &how).expect("nobody stops it");
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        assert_eq!(seen, (1..=100).map(|i| 100 * i).collect::<Vec<_>>(), "{threads} threads");
+    }
+    // A job for one thread has chunks, too.
+    let calls = AtomicUsize::new(0);
+    let count = |_: Progress| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        ControlFlow::Continue(())
+    };
+    caster.par_cast_with(&src, &mut vec![0; 4 * n], n, &Parallel::new().progress(&count)).unwrap();
+    assert_eq!(calls.into_inner(), 1, "less than a chunk");
+}
+
+fn cancelled(isa: Isa) {
+    let caster = caster(isa, DType::U8, DType::I8, CastOptions::new());
+    let (n, src) = (10_000, vec![1; 10_000]);
+    for threads in THREADS {
+        let mut dst = vec![0; n];
+        let stop = |_: Progress| ControlFlow::Break(());
+        let how = Parallel::new().threads(threads).chunk(64).progress(&stop);
+        match caster.par_cast_with(&src, &mut dst, n, &how) {
+            Err(Error::Cancelled { done, elements }) => {
+                assert_eq!(elements, n);
+                assert_eq!(dst.iter().filter(|&&x| x == 1).count(), done, "it counts what was written");
+                assert!((64..=64 * threads).contains(&done), "{done} elements on {threads} threads");
+            }
+            other => panic!("{other:?} on {threads} threads"),
+        }
+        // To stop after the last chunk is too late.
+        let late = |progress: Progress| match progress.done == n {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        caster.par_cast_with(&src, &mut dst, n, &how.progress(&late)).expect("all elements");
+        assert_eq!(dst, src);
+    }
+}
+
+fn odd_hosts(isa: Isa) {
+    struct Lazy;
+    impl ParallelFor for Lazy {
+        fn run(&self, _: usize, _: &(dyn Fn(usize) + Sync)) {}
+    }
+    struct Eager;
+    impl ParallelFor for Eager {
+        fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+            Host(4).run(2 * tasks, &|i| task(i.wrapping_mul(usize::MAX)));
+        }
+    }
+    let caster = caster(isa, DType::F16, DType::F4E2M1, CastOptions::new());
+    let (n, src) = (5001, bytes(10_002));
+    let mut expected = vec![0; 2501];
+    caster.cast(&src, &mut expected, n).unwrap();
+    for host in [&Lazy as &dyn ParallelFor, &Eager] {
+        let mut dst = vec![0x5A; 2501];
+        caster.par_cast_with(&src, &mut dst, n, &Parallel::new().host(host).chunk(9)).unwrap();
+        assert!(dst == expected);
+    }
+}
+
+/// A panic of another job of the pool, and one of a callback, harm no cast.
+fn panics(isa: Isa) {
+    let caster = caster(isa, DType::U8, DType::F32, CastOptions::new());
+    let (n, src) = (100_000, bytes(100_000));
+    let mut expected = vec![0; 4 * n];
+    caster.cast(&src, &mut expected, n).unwrap();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).panic_handler(|_| {}).build().unwrap();
+    let mut dst = vec![0; 4 * n];
+    let how = Parallel::new().chunk(1000);
+    for _ in 0..20 {
+        dst.fill(0x5A);
+        // Without a message of the panic hook.
+        pool.spawn(|| std::panic::resume_unwind(Box::new("somebody else")));
+        pool.install(|| caster.par_cast_with(&src, &mut dst, n, &how)).unwrap();
+        assert!(dst == expected);
+    }
+    let bad = |progress: Progress| match progress.done {
+        ..50_000 => ControlFlow::Continue(()),
+        _ => std::panic::resume_unwind(Box::new("the callback")),
+    };
+    let cast = || pool.install(|| caster.par_cast_with(&src, &mut dst, n, &how.progress(&bad)));
+    assert!(catch_unwind(AssertUnwindSafe(cast)).is_err(), "the panic of a callback comes out");
+    pool.install(|| caster.par_cast_with(&src, &mut dst, n, &how)).unwrap();
+    assert!(dst == expected);
+}
+
+fn uninitialised(isa: Isa) {
+    let caster = caster(isa, DType::U8, DType::F16, CastOptions::new());
+    let (n, src) = (3000, bytes(3000));
+    let mut expected = vec![0; 2 * n];
+    caster.cast(&src, &mut expected, n).unwrap();
+    let mut memory = Vec::with_capacity(2 * n);
+    let how = Parallel::new().threads(3).chunk(100);
+    let out = caster.par_cast_uninit(&src, &mut memory.spare_capacity_mut()[..2 * n], n, &how).unwrap();
+    assert!(*out == *expected);
+}
+
+/// Threads of a pool have the floating-point environment of whoever started it.
+#[cfg(target_arch = "x86_64")]
+mod environment {
+    use core::arch::asm;
+
+    use super::*;
+
+    /// Flush-to-zero, denormals are zero, rounding up.
+    const BAD: u32 = 0xDFC0;
+
+    fn set(bits: u32) {
+        // SAFETY: valid bits. Nothing else runs on these threads than casts, which guard themselves.
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack)) };
+    }
+
+    fn get() -> u32 {
+        let mut bits = 0u32;
+        // SAFETY: reads the register.
+        unsafe { asm!("stmxcsr [{}]", in(reg) &mut bits, options(nostack)) };
+        bits
+    }
+
+    pub(super) fn in_a_pool(isa: Isa) {
+        let pool =
+            rayon::ThreadPoolBuilder::new().num_threads(3).start_handler(|_| set(BAD)).build().unwrap();
+        for (from, to) in [(DType::F32, DType::F16), (DType::F64, DType::F32), (DType::F32, DType::F8E4M3FN)]
+        {
+            let codes = oracle::interesting(bridge::type_of(from), bridge::type_of(to));
+            let caster = bridge::caster(isa, from, to, &oracle::Mode::default());
+            let src = bridge::bytes_of(from, &codes);
+            let mut dst = vec![0; bridge::size(to, codes.len())];
+            let how = Parallel::new().chunk(100);
+            pool.install(|| caster.par_cast_with(&src, &mut dst, codes.len(), &how)).unwrap();
+            let got = bridge::codes_of(to, &dst, codes.len());
+            bridge::compare("in a bad pool", from, to, &oracle::Mode::default(), &codes, &got);
+        }
+        assert_eq!(pool.broadcast(|_| get()), [BAD; 3], "the threads keep their environment");
+    }
+}
+
+/// What needs a process of its own.
+#[cfg(unix)]
+mod child {
+    use std::process::Command;
+
+    use super::*;
+
+    pub(super) const VARIABLE: &str = "LANECAST_TEST_CHILD";
+    pub(super) const NAMES: [&str; 4] = [
+        "a fork after casts",
+        "a fork after somebody else's jobs",
+        "no threads for the pool",
+        "no threads at all",
+    ];
+    /// Enough to be divided.
+    const N: usize = 1 << 21;
+
+    pub(super) fn start(name: &str, isa: Isa) {
+        if name.starts_with("no threads") && !cfg!(target_os = "linux") {
+            return println!("NOT RUN: {name} (how to forbid threads is known for Linux alone)");
+        }
+        let program = std::env::current_exe().expect("a test has a file");
+        let mut command = Command::new(program);
+        let output = command.env(VARIABLE, name).env("LANECAST_ISA", isa.name()).output().expect("it starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {}\n{errors}", output.status);
+    }
+
+    pub(super) fn run(name: &str) {
+        let (src, mut dst) = (vec![1; N], vec![0; N]);
+        // At least two threads, whatever the machine has.
+        // SAFETY: nothing else runs yet.
+        unsafe { std::env::set_var("RAYON_NUM_THREADS", "3") };
+        // Ends the process when something waits forever.
+        // SAFETY: no handler, no memory.
+        unsafe { libc::alarm(20) };
+        match name {
+            "a fork after casts" => {
+                cast(&src, &mut dst, &Parallel::new());
+                forked(|| cast(&src, &mut dst, &Parallel::new()));
+            }
+            "a fork after somebody else's jobs" => {
+                assert_eq!(rayon::join(|| 1, || 2), (1, 2));
+                forked(|| cast(&src, &mut dst, &Parallel::new()));
+            }
+            "no threads for the pool" => {
+                forbid_threads();
+                cast(&src, &mut dst, &Parallel::new());
+                cast(&src, &mut dst, &Parallel::new());
+            }
+            "no threads at all" => {
+                forbid_threads();
+                cast(&src, &mut dst, &Parallel::new().threads(4));
+            }
+            _ => panic!("no test has the name {name:?}"),
+        }
+    }
+
+    fn cast(src: &[u8], dst: &mut [u8], how: &Parallel<'_>) {
+        let caster =
+            Caster::new(DType::U8, DType::I8, &CastOptions::new()).expect("LANECAST_ISA is available");
+        dst.fill(0);
+        caster.par_cast_with(src, dst, N, how).expect("sizes that fit");
+        assert!(src == dst, "another result");
+    }
+
+    /// Runs this in a child, which has no thread but this.
+    fn forked(run: impl FnOnce()) {
+        let mut status = 0;
+        // SAFETY: the child casts, as the test is about, and leaves.
+        unsafe {
+            let child = libc::fork();
+            assert_ne!(child, -1);
+            if child == 0 {
+                libc::alarm(5);
+                let result = catch_unwind(AssertUnwindSafe(run));
+                libc::_exit(result.is_err().into());
+            }
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        }
+        assert!(
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+            "the child ended with {status:#x}"
+        );
+    }
+
+    /// Leaves no address space for the stack of another thread.
+    fn forbid_threads() {
+        let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+        let pages: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("numbers");
+        // SAFETY: asks for a number, and lowers a limit of this process.
+        unsafe {
+            let page = libc::sysconf(libc::_SC_PAGESIZE) as u64;
+            let limit = pages * page + (1 << 20);
+            let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
+        }
+        assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "threads can still start");
+    }
+}
