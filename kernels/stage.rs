@@ -92,7 +92,9 @@ impl Steps {
         let line = dst.wrapping_add(size(&route.dst, ahead));
         Self {
             tile: TILE / bytes(&route.src).max(bytes(&route.dst)).max(hub),
-            streams: vector::streams(route, n, (from + to) as u32)
+            // No line begins among fewer elements than lie ahead of one.
+            streams: ahead <= n
+                && vector::streams(route, n, (from + to) as u32)
                 && line.addr().is_multiple_of(vector::LINE),
             ahead,
         }
