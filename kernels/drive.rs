@@ -40,12 +40,12 @@ pub(crate) struct Plan {
     pub(super) ready: Option<Core>,
 }
 
+#[cfg_attr(
+    not(isa = "vector"),
+    expect(unused_mut, unused_variables, reason = "the reference does not stream")
+)]
 impl Plan {
     /// The plan of a part of `n` elements: results go past the caches if those of all elements would.
-    #[cfg_attr(
-        not(isa = "vector"),
-        expect(unused_mut, unused_variables, reason = "the reference does not stream")
-    )]
     pub(crate) fn part_of(mut self, n: usize) -> Self {
         #[cfg(isa = "vector")]
         {
@@ -53,6 +53,15 @@ impl Plan {
             if super::vector::streams(&self.route, n, bits(&self.route.src) + bits(&self.route.dst)) {
                 self.route.stream_from = Some(0);
             }
+        }
+        self
+    }
+
+    /// The plan of a tile, which stays in the caches.
+    pub(super) fn of_tile(mut self) -> Self {
+        #[cfg(isa = "vector")]
+        {
+            self.route.stream_from = Some(usize::MAX);
         }
         self
     }

@@ -12,6 +12,7 @@
 //!   Packed elements are packed and unpacked in registers there.
 //! * `vector.rs` is their loop; `stage.rs` what takes more than one codec: swapped bytes, complex elements, casts by
 //!   way of a hub; `environment.rs` the floating-point control register.
+//! * `strided.rs` casts strided views a tile at a time, by the kernels; `moves.rs` brings elements to tiles and back.
 //! * `table.rs` says which kernel an instruction set runs for a route, `codec/table.rs` which codec.
 //! * `detect.rs` reads what safe code cannot read of the machine.
 //! * `memory.rs` is the border to the safe code.
@@ -35,9 +36,11 @@ mod environment;
 mod isa;
 mod layout;
 pub(crate) mod memory;
+mod moves;
 pub(crate) mod scalar;
 #[cfg(isa = "vector")]
 mod stage;
+pub(crate) mod strided;
 pub(crate) mod table;
 #[cfg(isa = "vector")]
 mod vector;

@@ -176,6 +176,10 @@ impl Caster {
         check_size(Side::Destination, self.to, self.options.dst_packing, n, destination)
     }
 
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// How the elements lie on both sides.
     pub(crate) fn layouts(&self) -> [Layout; 2] {
         [self.plan.route.src, self.plan.route.dst]

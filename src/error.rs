@@ -121,6 +121,8 @@ pub enum Error {
         /// Its stride in bytes.
         stride: isize,
     },
+    /// Views that overlap.
+    Overlap,
     /// A view of packed elements. Strides are whole bytes, so elements of fewer than 8 bits must lie
     /// [one per byte](crate::Packing::OnePerByte).
     ViewPacked {
@@ -175,6 +177,7 @@ impl fmt::Display for Error {
                 f,
                 "the elements of the destination overlap: its stride is {stride} bytes along dimension {dimension}"
             ),
+            Self::Overlap => f.write_str("the source and the destination overlap"),
             Self::ViewPacked { side, dtype } => {
                 write!(f, "the {side} is a view of packed {dtype}; strides need one element per byte")
             }

@@ -18,6 +18,7 @@ mod options;
 mod parallel;
 mod promotion;
 mod route;
+mod strided;
 mod structured;
 #[cfg(feature = "text")]
 pub mod text;
@@ -46,4 +47,5 @@ pub use numpy::OrderedDType;
 pub use options::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};
 pub use parallel::{Parallel, ParallelFor, Progress};
 pub use promotion::{Casting, DTypeSet, Operand, Promotion, PromotionError, Rules, ScalarKind};
+pub use strided::{StridedView, StridedViewMut};
 pub use structured::{Field, ItemBase, ItemDType, RecordCaster, StructDType, StructError};

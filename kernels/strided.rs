@@ -1,0 +1,193 @@
+//! Casts along strides: long rows by the kernel of the cast where they are; everything else a tile at a time, which is
+//! gathered, cast, and scattered.
+//!
+//! A tile is a box of the walk, as large as L1 likes. If the two sides are dense along different dimensions, it has
+//! both of them, so that either side is touched by whole lines: then the elements are transposed on the side where
+//! they are narrower, and in order on the other.
+
+use core::mem::MaybeUninit;
+
+use super::drive::Plan;
+use super::moves::{self, Move};
+use crate::isa::Isa;
+
+/// Elements along which both sides are as many bytes apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dim {
+    pub(crate) extent: usize,
+    pub(crate) src: isize,
+    /// Positive.
+    pub(crate) dst: isize,
+}
+
+impl Dim {
+    pub(crate) const ONE: Self = Self { extent: 1, src: 0, dst: 1 };
+}
+
+/// Bytes of a tile on the side where it is larger. Both sides stay in L1.
+const TILE: usize = 16 << 10;
+/// Elements of a row from which on it is cast where it is: of fewer, the call costs more than a tile.
+const ROW: usize = 256;
+/// Elements that a tile of two dense dimensions has at least along that of the destination, if there are so many:
+/// with as many along the other, both have whole lines.
+const SIDE: usize = 64;
+/// Dimensions of a tile.
+const TILE_DIMS: usize = 4;
+
+#[repr(C, align(64))]
+struct Tile([MaybeUninit<u8>; TILE]);
+
+impl Tile {
+    const fn new() -> Self {
+        Self([MaybeUninit::uninit(); TILE])
+    }
+
+    fn start(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Casts the elements along `dims`, which come in the order of the destination, whose elements have these sizes.
+///
+/// # Safety
+/// Every element is readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
+/// of elements of these sizes, whole bytes; the instruction set is available.
+pub(crate) unsafe fn cast(
+    plan: &Plan,
+    isa: Isa,
+    dims: &[Dim],
+    sizes: [usize; 2],
+    src: *const u8,
+    dst: *mut u8,
+) {
+    let one = [Dim::ONE];
+    let dims = if dims.is_empty() { &one[..] } else { dims };
+    let is_row = |dim: &Dim| [dim.src, dim.dst] == sizes.map(|size| size as isize);
+    let mut walk = Steps { dims, step: [1; usize::BITS as usize], at: [0; usize::BITS as usize] };
+    if dims[0].extent == 1 || is_row(&dims[0]) && dims[0].extent >= ROW {
+        walk.step[0] = dims[0].extent;
+        let elements = dims.iter().fold(1usize, |n, dim| n.saturating_mul(dim.extent));
+        let plan = plan.part_of(elements);
+        // SAFETY: a row are elements of the walk, which lie behind each other on both sides.
+        walk.each(|src_at, dst_at, _| unsafe {
+            (plan.kernel)(&plan, src.wrapping_offset(src_at), dst.wrapping_offset(dst_at), dims[0].extent);
+        });
+        return;
+    }
+    let order = walk.choose_tile(sizes);
+    let plan = plan.of_tile();
+    let move_elements = moves::of(isa);
+    let (mut gathered, mut results) = (Tile::new(), Tile::new());
+    let (gathered, results) = (gathered.start(), results.start());
+    walk.each(|src_at, dst_at, step| {
+        let mut from = src.wrapping_offset(src_at);
+        let to = dst.wrapping_offset(dst_at);
+        let mut gather = [Move::ONE; TILE_DIMS];
+        let mut scatter = [Move::ONE; TILE_DIMS];
+        let mut n = 1;
+        for (i, dim) in order.iter().enumerate().filter_map(|(i, dim)| Some((i, (*dim)?))) {
+            let extent = step(dim);
+            let packed = sizes.map(|size| (n * size) as isize);
+            gather[i] = Move { extent, from: dims[dim].src, to: packed[0] };
+            scatter[i] = Move { extent, from: packed[1], to: dims[dim].dst };
+            n *= extent;
+        }
+        // What lies in order needs not be moved.
+        let moves = |all: &[Move]| all.iter().any(|one| one.extent > 1 && one.from != one.to);
+        // SAFETY: the elements of the tile are elements of the walk, and the buffers have room for them: of the
+        // larger ones on either side there are no more than a tile has. The moves lead from the ones to the others.
+        unsafe {
+            if moves(&gather) {
+                move_elements(&gather, sizes[0], from, gathered);
+                from = gathered;
+            }
+            if moves(&scatter) {
+                (plan.kernel)(&plan, from, results, n);
+                move_elements(&scatter, sizes[1], results, to);
+            } else {
+                (plan.kernel)(&plan, from, to, n);
+            }
+        }
+    });
+}
+
+/// A walk, box by box.
+struct Steps<'a> {
+    dims: &'a [Dim],
+    /// Elements of a box along each dimension; at the end there are fewer.
+    step: [usize; usize::BITS as usize],
+    at: [usize; usize::BITS as usize],
+}
+
+impl Steps<'_> {
+    /// Sets the steps to those of a tile. The dimensions that it has, the one first along which its elements lie
+    /// behind each other.
+    fn choose_tile(&mut self, sizes: [usize; 2]) -> [Option<usize>; TILE_DIMS] {
+        let dims = self.dims;
+        let room = TILE / sizes[0].max(sizes[1]);
+        let density = |i: &usize| match dims[*i].src.unsigned_abs() {
+            0 => usize::MAX,
+            stride => stride,
+        };
+        let (dense_dst, dense_src) = (0, (0..dims.len()).min_by_key(density).unwrap_or(0));
+        let mut order = [None; TILE_DIMS];
+        let mut n;
+        if density(&dense_src) < density(&dense_dst) {
+            let (across, along) = (dims[dense_dst].extent, dims[dense_src].extent);
+            self.step[dense_src] = along.min(room / across.min(SIDE));
+            self.step[dense_dst] = across.min(room / self.step[dense_src]);
+            n = self.step[dense_src] * self.step[dense_dst];
+            let in_order_of_src = sizes[1] < sizes[0];
+            (order[0], order[1]) = match in_order_of_src {
+                true => (Some(dense_src), Some(dense_dst)),
+                false => (Some(dense_dst), Some(dense_src)),
+            };
+        } else {
+            self.step[0] = dims[0].extent.min(room);
+            n = self.step[0];
+            order[0] = Some(0);
+        }
+        // Short dimensions leave room for others.
+        for i in 1..dims.len() {
+            if self.step[i] > 1 {
+                continue;
+            }
+            let Some(free) = order.iter().position(Option::is_none) else { break };
+            let step = dims[i].extent.min(room / n);
+            if step < 2 {
+                break;
+            }
+            self.step[i] = step;
+            n *= step;
+            order[free] = Some(i);
+        }
+        order
+    }
+
+    /// Calls a function for every box: how many bytes its first element is from that of the walk on either side,
+    /// and its extent along a dimension.
+    fn each(&mut self, mut run: impl FnMut(isize, isize, &dyn Fn(usize) -> usize)) {
+        let (mut src, mut dst) = (0, 0);
+        loop {
+            let extent = |i: usize| self.step[i].min(self.dims[i].extent - self.at[i]);
+            run(src, dst, &extent);
+            let mut i = 0;
+            loop {
+                let Some(dim) = self.dims.get(i) else { return };
+                let step = self.step[i];
+                // Without wrapping where there are elements: they are in memory.
+                let way = |stride: isize, elements: usize| stride.wrapping_mul(elements as isize);
+                if step < dim.extent - self.at[i] {
+                    self.at[i] += step;
+                    src = way(dim.src, step).wrapping_add(src);
+                    dst = way(dim.dst, step).wrapping_add(dst);
+                    break;
+                }
+                src = src.wrapping_sub(way(dim.src, self.at[i]));
+                dst = dst.wrapping_sub(way(dim.dst, self.at[i]));
+                self.at[i] = 0;
+                i += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! Strided casts against a loop over the elements: strides of every kind, random views, every order of dimensions. Bytes
+//! that are no element of the destination stay as they are, and views that leave their buffers are errors.
+
+mod bridge;
+
+use bridge::Suite;
+use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, Side, StridedView, StridedViewMut};
+use lanecast_oracle as oracle;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+const CANARY: u8 = 0xC5;
+
+/// Every size of an element on either side, and kinds of casts that have kernels of their own.
+const PAIRS: [(DType, DType); 14] = [
+    (DType::U8, DType::I8),
+    (DType::F32, DType::BF16),
+    (DType::F16, DType::F32),
+    (DType::F64, DType::F8E4M3FN),
+    (DType::U8, DType::F64),
+    (DType::C128, DType::F16),
+    (DType::I16, DType::C128),
+    (DType::C64, DType::C64),
+    (DType::C128, DType::C128),
+    (DType::F16, DType::F16),
+    (DType::I4, DType::F32),
+    (DType::F32, DType::F6E2M3),
+    (DType::I64, DType::U2),
+    (DType::Bool, DType::F64),
+];
+
+fn main() {
+    let mut suite = Suite::new();
+    for (from, to) in PAIRS {
+        suite.test(&format!("a lattice of strides, {from} -> {to}"), move |isa| lattice(isa, from, to));
+        suite.test(&format!("orders of dimensions, {from} -> {to}"), move |isa| orders(isa, from, to));
+        suite.test(&format!("channels, {from} -> {to}"), move |isa| channels(isa, from, to));
+    }
+    for from in DType::ALL {
+        suite.test(&format!("random views of {from}"), move |isa| random_views(isa, from));
+        suite.test(&format!("the oracle on {from}"), move |isa| against_the_oracle(isa, from));
+    }
+    suite.test("rows past the caches", streamed_rows);
+    suite.test("views outside of their buffers", outside);
+    suite.test("shapes and strides that do not fit", wrong_views);
+    suite.test("pointers", pointers);
+    #[cfg(all(unix, target_pointer_width = "64"))]
+    suite.test("strides of more than 2^31 bytes", huge::strides);
+    suite.run().exit();
+}
+
+fn caster(isa: Isa, from: DType, to: DType) -> Caster {
+    let options = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+    Caster::new(from, to, &options.isa(isa)).expect("it is available")
+}
+
+fn bytes(n: usize) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut word = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    };
+    (0..n.div_ceil(8)).flat_map(|_| word().to_le_bytes()).take(n).collect()
+}
+
+/// The strides of one side, and where the first element is in a buffer without a byte to spare.
+struct Laid {
+    strides: Vec<isize>,
+    offset: usize,
+    size: usize,
+}
+
+impl Laid {
+    fn new(shape: &[usize], strides: Vec<isize>, item: usize) -> Self {
+        if shape.contains(&0) {
+            return Self { strides, offset: 0, size: 0 };
+        }
+        let ways = || shape.iter().zip(&strides).map(|(&extent, &stride)| (extent as isize - 1) * stride);
+        let offset = -ways().map(|way| way.min(0)).sum::<isize>();
+        let size = ways().map(|way| way.max(0)).sum::<isize>() + offset + item as isize;
+        Self { strides, offset: offset as usize, size: size as usize }
+    }
+}
+
+/// Casts along these strides, and compares with a loop over the elements, each of which the reference casts.
+fn check(
+    isa: Isa,
+    from: DType,
+    to: DType,
+    shape: &[usize],
+    src_strides: Vec<isize>,
+    dst_strides: Vec<isize>,
+) {
+    let (caster, reference) = (caster(isa, from, to), caster(Isa::Scalar, from, to));
+    let (from_size, to_size) = (from.itemsize(), to.itemsize());
+    let source = Laid::new(shape, src_strides, from_size);
+    let destination = Laid::new(shape, dst_strides, to_size);
+    let src = bytes(source.size);
+    let mut expected = vec![CANARY; destination.size];
+    let mut got = expected.clone();
+    let mut at = vec![0; shape.len()];
+    let elements: usize = shape.iter().product();
+    for _ in 0..elements {
+        let place = |side: &Laid| {
+            let way: isize =
+                at.iter().zip(&side.strides).map(|(&i, stride): (&usize, _)| i as isize * stride).sum();
+            side.offset.checked_add_signed(way).expect("in the buffer")
+        };
+        let (s, d) = (place(&source), place(&destination));
+        reference.cast(&src[s..][..from_size], &mut expected[d..][..to_size], 1).expect("one element");
+        for (i, extent) in at.iter_mut().zip(shape).rev() {
+            *i += 1;
+            if *i < *extent {
+                break;
+            }
+            *i = 0;
+        }
+    }
+    let view = StridedView::new(&src, source.offset, shape, &source.strides);
+    caster
+        .cast_strided(
+            &view,
+            &mut StridedViewMut::new(&mut got, destination.offset, shape, &destination.strides),
+        )
+        .expect("views in their buffers");
+    assert!(
+        got == expected,
+        "{isa}: {from} -> {to}, shape {shape:?}, strides {:?} to {:?}",
+        source.strides,
+        destination.strides
+    );
+}
+
+/// Strides of two dimensions, each along the lattice, at shapes that leave a rest everywhere.
+fn lattice(isa: Isa, from: DType, to: DType) {
+    let (s, d) = (from.itemsize() as isize, to.itemsize() as isize);
+    for (rows, columns) in [(1, 1), (3, 5), (2, 300), (19, 66), (70, 1)] {
+        // Of the columns of the destination; rows lie behind them.
+        for dst in [d, -d, d + 1, -d - 1, 2 * d, 3 * d + 1, 4 * d] {
+            for dst_row in [dst * columns, -(dst * columns), dst.abs() * columns + 7] {
+                for src in [0, 1, -1, s, -s, s + 1, -s - 1, 2 * s, -2 * s, 3 * s, 4 * s, 5 * s] {
+                    for src_row in [0, src * columns, 1, -s, 1000] {
+                        let shape = [rows as usize, columns as usize];
+                        check(isa, from, to, &shape, vec![src_row, src], vec![dst_row, dst]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Strides that lay dimensions behind each other, in this order from the densest on, with gaps between.
+fn packed(shape: &[usize], order: &[usize], item: usize, gap: usize) -> Vec<isize> {
+    let mut strides = vec![0; shape.len()];
+    let mut next = item;
+    for &dimension in order {
+        strides[dimension] = next as isize;
+        next = next * shape[dimension] + gap;
+    }
+    strides
+}
+
+/// Every order of three dimensions on either side, with and without gaps, and larger planes than tiles.
+fn orders(isa: Isa, from: DType, to: DType) {
+    const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for shape in [[5, 65, 34], [3, 64, 128], [2, 3, 7], [1, 130, 67], [1, 16, 16], [9, 2, 40], [600, 2, 2]] {
+        for source in ORDERS {
+            for (destination, gap) in ORDERS.into_iter().zip([0, 3, 0, 16, 1, 0]) {
+                let src = packed(&shape, &source, from.itemsize(), gap);
+                let dst = packed(&shape, &destination, to.itemsize(), 16 - gap);
+                check(isa, from, to, &shape, src, dst);
+            }
+        }
+    }
+}
+
+/// Two, three and four channels: picked out, taken apart, and put together.
+fn channels(isa: Isa, from: DType, to: DType) {
+    for channels in 2..=5 {
+        for pixels in [1, 2, 15, 64, 1000, 5003] {
+            let shape = [pixels, channels];
+            let planes = |item| packed(&shape, &[0, 1], item, 0);
+            let pixels_first = |item| packed(&shape, &[1, 0], item, 0);
+            let (s, d) = (from.itemsize(), to.itemsize());
+            check(isa, from, to, &shape, pixels_first(s), planes(d));
+            check(isa, from, to, &shape, planes(s), pixels_first(d));
+            check(isa, from, to, &[pixels], vec![(channels * s) as isize], vec![d as isize]);
+            check(isa, from, to, &[pixels], vec![s as isize], vec![(channels * d) as isize]);
+        }
+    }
+}
+
+/// A view of up to five dimensions: a permutation of them, gaps and signs for the destination, anything for the source.
+fn random_views(isa: Isa, from: DType) {
+    let config = Config { cases: 400, failure_persistence: None, ..Config::default() };
+    let dimension = (
+        prop_oneof![4 => 0..6usize, 3 => 1..40usize, 1 => 60..140usize],
+        prop_oneof![Just(0), -3..=3isize, -40..=40isize],
+        0..2usize,
+        any::<bool>(),
+        any::<u8>(),
+    );
+    let case =
+        (prop::sample::select(&DType::ALL[..]), prop::collection::vec(dimension, 0..=5), any::<bool>());
+    TestRunner::new(config)
+        .run(&case, |(to, mut dims, by_items)| {
+            // No more elements than a loop over them can take.
+            let mut elements = 1;
+            for dim in &mut dims {
+                dim.0 = dim.0.min(20_000 / elements);
+                elements *= dim.0.max(1);
+            }
+            let shape: Vec<usize> = dims.iter().map(|dim| dim.0).collect();
+            let unit = if by_items { from.itemsize() as isize } else { 1 };
+            let src: Vec<isize> = dims.iter().map(|dim| dim.1 * unit).collect();
+            let mut order: Vec<usize> = (0..dims.len()).collect();
+            order.sort_by_key(|&i| dims[i].4);
+            let mut dst = vec![0; dims.len()];
+            let mut next = to.itemsize();
+            for i in order {
+                let sign = if dims[i].3 { -1 } else { 1 };
+                dst[i] = sign * next as isize;
+                next = next * dims[i].0.max(1) + dims[i].2 * 3;
+            }
+            check(isa, from, to, &shape, src, dst);
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// Every second element, backwards, to columns.
+fn against_the_oracle(isa: Isa, from: DType) {
+    for to in DType::ALL {
+        let codes: Vec<u128> = match from.bits() {
+            0..=8 => (0..1 << from.bits()).collect(),
+            _ => oracle::interesting(bridge::type_of(from), bridge::type_of(to))
+                .into_iter()
+                .step_by(13)
+                .collect(),
+        };
+        let (rows, columns) = (codes.len() / 4, 4);
+        let (s, d) = (from.itemsize(), to.itemsize());
+        let little =
+            |code: &u128, size: usize| code.to_le_bytes().into_iter().take(size).collect::<Vec<u8>>();
+        let mut src = vec![0x77; 2 * s * rows * columns];
+        for (place, code) in src.chunks_exact_mut(2 * s).rev().zip(&codes) {
+            place[s..].copy_from_slice(&little(code, s));
+        }
+        let mut dst = vec![CANARY; d * rows * columns];
+        let mode = oracle::Mode::default();
+        let options = bridge::options(&mode).isa(isa).src_order(lanecast::ByteOrder::Little);
+        let options = options.dst_order(lanecast::ByteOrder::Little);
+        let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+        let caster = Caster::new(from, to, &options).unwrap();
+        let shape = [rows, columns];
+        let src_strides = [-((2 * s * columns) as isize), -((2 * s) as isize)];
+        let view = StridedView::new(&src, src.len() - s, &shape, &src_strides);
+        let dst_strides = [d as isize, (d * rows) as isize];
+        caster.cast_strided(&view, &mut StridedViewMut::new(&mut dst, 0, &shape, &dst_strides)).unwrap();
+        let got: Vec<u128> = (0..rows * columns)
+            .map(|i| {
+                let at = (i / columns + i % columns * rows) * d;
+                dst[at..][..d].iter().rev().fold(0, |code, &b| code << 8 | u128::from(b))
+            })
+            .collect();
+        bridge::compare("cast_strided", from, to, &mode, &codes[..rows * columns], &got);
+    }
+}
+
+/// Rows that are streamed, because the whole is larger than the limit.
+fn streamed_rows(isa: Isa) {
+    for (from, to) in PAIRS {
+        let options = CastOptions::new().stream_from(20_000).isa(isa);
+        let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+        let caster = Caster::new(from, to, &options).unwrap();
+        let (rows, columns, s, d) = (3, 20_001, from.itemsize(), to.itemsize());
+        let src = bytes(rows * (columns * s + 5));
+        let mut dst = vec![CANARY; rows * (columns * d + 11)];
+        let mut expected = dst.clone();
+        for i in 0..rows {
+            let row = &src[i * (columns * s + 5)..][..columns * s];
+            caster.cast(row, &mut expected[i * (columns * d + 11)..][..columns * d], columns).unwrap();
+        }
+        let shape = [rows, columns];
+        let src_strides = [(columns * s + 5) as isize, s as isize];
+        let dst_strides = [(columns * d + 11) as isize, d as isize];
+        let view = StridedView::new(&src, 0, &shape, &src_strides);
+        caster.cast_strided(&view, &mut StridedViewMut::new(&mut dst, 0, &shape, &dst_strides)).unwrap();
+        assert!(dst == expected, "{caster:?}");
+    }
+}
+
+/// A cast of u8 to u16 that must fail, and write nothing.
+fn fails(
+    isa: Isa,
+    src: (usize, usize, &[usize], &[isize]),
+    dst: (usize, usize, &[usize], &[isize]),
+) -> Error {
+    let from = vec![0; src.0];
+    let mut to = vec![CANARY; dst.0];
+    let error = caster(isa, DType::U8, DType::U16)
+        .cast_strided(
+            &StridedView::new(&from, src.1, src.2, src.3),
+            &mut StridedViewMut::new(&mut to, dst.1, dst.2, dst.3),
+        )
+        .expect_err("a view that cannot be cast");
+    assert!(to.iter().all(|&b| b == CANARY), "written in spite of {error}");
+    error
+}
+
+fn outside(isa: Isa) {
+    use Side::{Destination, Source};
+    let good = |shape: &'static [usize]| (64, 0, shape, &[2isize][..]);
+    // One byte too many on either end, and as many as there are.
+    let bounds = |side, first, end, given| Error::ViewBounds { side, first, end, given };
+    let shape = &[4usize][..];
+    assert_eq!(fails(isa, (3, 0, shape, &[1]), good(&[4])), bounds(Source, 0, 4, 3));
+    assert_eq!(fails(isa, (9, 2, shape, &[-1]), good(&[4])), bounds(Source, -1, 3, 9));
+    assert_eq!(fails(isa, (1, 1, shape, &[0]), good(&[4])), bounds(Source, 1, 2, 1));
+    assert_eq!(fails(isa, (4, 0, shape, &[1]), (7, 0, shape, &[2])), bounds(Destination, 0, 8, 7));
+    assert_eq!(fails(isa, (4, 0, shape, &[1]), (20, 5, shape, &[-2])), bounds(Destination, -1, 7, 20));
+    assert_eq!(fails(isa, (4, 0, shape, &[1]), (20, 13, shape, &[2])), bounds(Destination, 13, 21, 20));
+    // Sums and products beyond every integer.
+    for stride in [isize::MAX, isize::MIN, isize::MAX / 2 + 1, 1 << 31, -(1 << 32)] {
+        for shape in [&[2usize][..], &[5], &[usize::MAX], &[usize::MAX / 2 + 1], &[1 << 33]] {
+            let source = fails(isa, (64, 32, shape, &[stride]), (64, 0, shape, &[2]));
+            assert!(matches!(source, Error::ViewBounds { side: Source, .. }), "{source}");
+            let destination = fails(isa, (64, 32, shape, &[0]), (64, 32, shape, &[stride]));
+            assert!(matches!(destination, Error::ViewBounds { side: Destination, .. }), "{destination}");
+        }
+        let both =
+            fails(isa, (64, 32, &[3, 3], &[stride, -stride.max(-isize::MAX)]), (64, 0, &[3, 3], &[6, 2]));
+        assert!(matches!(both, Error::ViewBounds { side: Source, .. }), "{both}");
+    }
+    let offset = fails(isa, (64, usize::MAX, &[2], &[-1]), (64, 0, &[2], &[2]));
+    assert!(matches!(offset, Error::ViewBounds { side: Source, .. }), "{offset}");
+    let many = fails(isa, (64, 0, &[1 << 22; 3], &[0; 3]), (64, 0, &[1 << 22; 3], &[2; 3]));
+    assert!(matches!(many, Error::SizeOverflow { side: Destination, .. }), "{many}");
+    // No elements, hence nothing outside.
+    let none = StridedView::new(&[], 9, &[0, 7], &[isize::MIN, 3]);
+    let nothing = caster(isa, DType::U8, DType::U16)
+        .cast_strided(&none, &mut StridedViewMut::new(&mut [], 7, &[0, 7], &[0, 0]));
+    assert_eq!(nothing, Ok(()));
+}
+
+fn wrong_views(isa: Isa) {
+    let mismatch = |dimension, source, destination| Error::ShapeMismatch { dimension, source, destination };
+    let whole = |shape: &'static [usize], strides: &'static [isize]| (64, 0, shape, strides);
+    let cases = [
+        (whole(&[2, 3], &[1, 1]), whole(&[2, 4], &[8, 2]), mismatch(Some(1), 3, 4)),
+        (whole(&[2], &[1]), whole(&[2, 1], &[8, 2]), mismatch(None, 1, 2)),
+        (whole(&[2], &[1, 1]), whole(&[2], &[2]), mismatch(None, 1, 2)),
+        (whole(&[2], &[1]), whole(&[2], &[]), mismatch(None, 1, 0)),
+        (whole(&[2], &[1]), whole(&[2], &[0]), Error::ViewOverlap { dimension: 0, stride: 0 }),
+        (whole(&[3, 2], &[1, 1]), whole(&[3, 2], &[8, -1]), Error::ViewOverlap { dimension: 1, stride: -1 }),
+    ];
+    for (src, dst, expected) in cases {
+        assert_eq!(fails(isa, src, dst), expected);
+    }
+    // A stride of one element is never used.
+    let mut out = [0; 2];
+    let one = StridedView::new(&[7], 0, &[1], &[isize::MIN]);
+    let one_out = &mut StridedViewMut::new(&mut out, 0, &[1], &[0]);
+    caster(isa, DType::U8, DType::U16).cast_strided(&one, one_out).unwrap();
+    assert_eq!(out, 7u16.to_ne_bytes());
+    for (from, to, side) in
+        [(DType::I4, DType::U8, Side::Source), (DType::U8, DType::F6E3M2, Side::Destination)]
+    {
+        let caster = Caster::new(from, to, &CastOptions::new().isa(isa)).unwrap();
+        let error = caster.cast_strided(
+            &StridedView::new(&[7], 0, &[], &[]),
+            &mut StridedViewMut::new(&mut out, 0, &[], &[]),
+        );
+        let dtype = if side == Side::Source { from } else { to };
+        assert_eq!(error, Err(Error::ViewPacked { side, dtype }));
+    }
+}
+
+/// Fields of records, which lie between each other, and views that overlap or could.
+fn pointers(isa: Isa) {
+    let caster = caster(isa, DType::U16, DType::F32);
+    // A u16 at byte 1, and an f32 at byte 5, of records of 10 bytes.
+    let mut records = bytes(10 * 1001);
+    let mut expected = records.clone();
+    for record in expected.chunks_exact_mut(10) {
+        let x = u16::from_ne_bytes([record[1], record[2]]);
+        record[5..9].copy_from_slice(&f32::from(x).to_ne_bytes());
+    }
+    let first = records.as_mut_ptr();
+    // SAFETY: the fields are in the records, and nobody else has them.
+    let cast = |src: usize, src_stride: isize, dst: usize, dst_stride: isize, n: usize| unsafe {
+        caster.cast_strided_raw(first.add(src), &[src_stride], first.add(dst), &[dst_stride], &[n])
+    };
+    for (src, src_stride, dst, dst_stride) in
+        [(1, 10, 12, -10), (1, 10, 9, 10), (2, 10, 3, 10), (1, 10, 5, 15), (0, 0, 0, 10), (0, 2, 0, 4)]
+    {
+        assert_eq!(
+            cast(src, src_stride, dst, dst_stride, 2),
+            Err(Error::Overlap),
+            "{src} {dst} {dst_stride}"
+        );
+    }
+    cast(1, 10, 5, 10, 1001).unwrap();
+    assert!(records == expected);
+    let first = records.as_mut_ptr();
+    // The second field of even records to that of odd ones.
+    // SAFETY: as above.
+    unsafe {
+        let floats = Caster::new(DType::F32, DType::F32, &CastOptions::new().isa(isa)).unwrap();
+        floats.cast_strided_raw(first.add(5), &[20], first.add(15), &[20], &[500]).unwrap();
+    }
+    for (i, record) in expected.chunks_exact_mut(20).enumerate() {
+        let (even, odd) = record.split_at_mut(10);
+        odd[5..9].copy_from_slice(&even[5..9]);
+        assert!(*record == records[20 * i..][..20]);
+    }
+    // Nothing is touched at these addresses.
+    let nowhere = core::ptr::without_provenance_mut::<u8>(usize::MAX - 3);
+    // SAFETY: an error before anything is read.
+    let error = unsafe { caster.cast_strided_raw(nowhere, &[2], first, &[4], &[4]) };
+    assert!(matches!(error, Err(Error::SizeOverflow { side: Side::Source, .. })), "{error:?}");
+    // SAFETY: as above.
+    let error = unsafe { caster.cast_strided_raw(first, &[2], nowhere, &[-4, isize::MIN], &[4, 9]) };
+    assert!(matches!(error, Err(Error::ShapeMismatch { dimension: None, .. })), "{error:?}");
+    // SAFETY: as above.
+    let error = unsafe { caster.cast_strided_raw(first, &[2, 0], nowhere, &[-4, isize::MIN], &[4, 9]) };
+    assert!(matches!(error, Err(Error::SizeOverflow { side: Side::Destination, .. })), "{error:?}");
+}
+
+/// Address space without memory.
+#[cfg(all(unix, target_pointer_width = "64"))]
+mod huge {
+    use super::*;
+
+    pub(super) fn strides(isa: Isa) {
+        const SIZE: usize = (1 << 33) + (1 << 12);
+        let new = || {
+            let (access, kind) = (
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE,
+            );
+            // SAFETY: new memory, where the system likes; only the pages that are touched take any.
+            unsafe {
+                let first = libc::mmap(core::ptr::null_mut(), SIZE, access, kind, -1, 0);
+                assert_ne!(first, libc::MAP_FAILED);
+                core::slice::from_raw_parts_mut(first.cast::<u8>(), SIZE)
+            }
+        };
+        let (src, dst) = (new(), new());
+        let caster = caster(isa, DType::F32, DType::F64);
+        for stride in [(1isize << 31) + 1, (1 << 31) - 3, (1 << 32) + 5, -(1 << 31) - 9, 1 << 33] {
+            for (src_stride, dst_stride) in [(stride, 8), (4, stride), (stride, -stride), (stride, stride)] {
+                let n = if stride == 1 << 33 { 2 } else { 2 + usize::from(stride.abs() < 1 << 32) };
+                let start = |stride: isize| if stride < 0 { SIZE - 16 } else { 0 };
+                let at =
+                    |start: usize, stride: isize, i: usize| start.wrapping_add_signed(stride * i as isize);
+                let (s, d) = (start(src_stride), start(dst_stride));
+                for i in 0..n {
+                    src[at(s, src_stride, i)..][..4].copy_from_slice(&(i as f32 + 0.5).to_ne_bytes());
+                }
+                let (shape, from, to) = ([n], [src_stride], [dst_stride]);
+                let view = StridedView::new(src, s, &shape, &from);
+                caster.cast_strided(&view, &mut StridedViewMut::new(dst, d, &shape, &to)).unwrap();
+                for i in 0..n {
+                    let got: [u8; 8] = dst[at(d, dst_stride, i)..][..8].try_into().unwrap();
+                    assert_eq!(f64::from_ne_bytes(got), i as f64 + 0.5, "{src_stride} to {dst_stride}");
+                }
+            }
+        }
+        for memory in [src, dst] {
+            // SAFETY: what was mapped above, and is not used any more.
+            unsafe { libc::munmap(memory.as_mut_ptr().cast(), SIZE) };
+        }
+    }
+}
