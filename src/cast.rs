@@ -242,7 +242,7 @@ pub(crate) fn check_size(
 }
 
 /// The caster of two element types, whose slices hold one element per byte or more.
-fn typed<S: Element, D: Element>(options: &CastOptions) -> Result<Caster, Error> {
+pub(crate) fn typed<S: Element, D: Element>(options: &CastOptions) -> Result<Caster, Error> {
     let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
     Caster::new(S::DTYPE, D::DTYPE, &options)
 }

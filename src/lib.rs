@@ -8,6 +8,7 @@ mod dtype;
 mod element;
 mod error;
 mod facts;
+mod in_place;
 mod isa;
 mod layout;
 mod names;
@@ -39,6 +40,7 @@ pub use element::{
 pub use error::{Error, Side};
 pub use facts::{Category, FloatInfo, IntInfo};
 pub use half::{bf16, f16};
+pub use in_place::{cast_vec_in_place, cast_vec_in_place_with};
 pub use isa::{Isa, ParseIsaError};
 pub use layout::{ByteOrder, Packing};
 pub use names::{Dialect, NameError};

@@ -1,0 +1,208 @@
+//! Casts inside one buffer, whose elements become narrower from the front on, or wider from the back on: never is
+//! an element written before what lay there has been read.
+//!
+//! What has been read leaves room, which doubles from step to step: into it the kernels cast directly. While there is
+//! too little of it, elements go through a tile.
+
+use core::mem::{ManuallyDrop, size_of};
+use core::slice;
+
+use crate::cast::{Caster, cast_vec_with, typed};
+use crate::element::Element;
+use crate::error::{Error, Side};
+use crate::options::CastOptions;
+use crate::route::Layout;
+
+/// Bytes of a tile of the source.
+const TILE: usize = 8 << 10;
+/// Elements that are cast directly if there is room for so many: of fewer, a tile is faster.
+const DIRECT: usize = 1024;
+
+impl Caster {
+    /// Casts the first `n` elements of a buffer to its first `n` elements. It has the size of the source or that of
+    /// the destination, whichever is larger; bytes behind the destination stay as they are.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    ///
+    /// let mut buffer: Vec<u8> = [1.5f32, 300.0, -1.0].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let narrow = Caster::new(DType::F32, DType::U8, &CastOptions::new())?;
+    /// narrow.cast_in_place(&mut buffer, 3)?;
+    /// assert_eq!(buffer[..3], [1, 255, 0]);
+    ///
+    /// let wide = Caster::new(DType::U8, DType::I32, &CastOptions::new())?;
+    /// wide.cast_in_place(&mut buffer, 3)?;
+    /// assert_eq!(buffer, [1i32, 255, 0].map(i32::to_ne_bytes).concat());
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The buffer has another size. Nothing was written.
+    pub fn cast_in_place(&self, buffer: &mut [u8], n: usize) -> Result<(), Error> {
+        let [from, to] = self.layouts();
+        let size = |layout: Layout, side, dtype| {
+            layout.byte_len(n).ok_or(Error::SizeOverflow { side, dtype, elements: n })
+        };
+        let (source, destination) =
+            (size(from, Side::Source, self.from())?, size(to, Side::Destination, self.to())?);
+        let (side, dtype, needed) = match source < destination {
+            true => (Side::Destination, self.to(), destination),
+            false => (Side::Source, self.from(), source),
+        };
+        if buffer.len() != needed {
+            return Err(Error::BufferSize { side, dtype, elements: n, needed, given: buffer.len() });
+        }
+        let [from, to] = [from, to].map(Places::new);
+        if from.eight < to.eight { self.widen(from, to, buffer, n) } else { self.narrow(from, to, buffer, n) }
+    }
+
+    /// From the front on.
+    fn narrow(&self, from: Places, to: Places, buffer: &mut [u8], n: usize) -> Result<(), Error> {
+        let mut first = 0;
+        while first < n {
+            let (src_at, dst_at) = (from.at(first), to.at(first));
+            // What was read lies between the results and what is left.
+            let room = ((src_at - dst_at) / to.eight).saturating_mul(8).min(n - first);
+            let len;
+            if room >= DIRECT.min(n - first) {
+                len = room;
+                let (results, sources) = buffer.split_at_mut(src_at);
+                self.cast(&sources[..from.at(len)], &mut results[dst_at..][..to.at(len)], len)?;
+            } else {
+                len = from.tile().min(n - first);
+                self.by_tile(from, to, buffer, first, len)?;
+            }
+            first += len;
+        }
+        Ok(())
+    }
+
+    /// From the back on.
+    fn widen(&self, from: Places, to: Places, buffer: &mut [u8], n: usize) -> Result<(), Error> {
+        let mut left = n;
+        while left > 0 {
+            // Results from here on lie behind all that has not been read.
+            let src_end = from.at(left);
+            let free = src_end.div_ceil(to.eight).saturating_mul(8);
+            let first;
+            if free < left && left - free >= DIRECT {
+                first = free;
+                let (sources, results) = buffer.split_at_mut(to.at(first));
+                let (src_at, len) = (from.at(first), left - first);
+                self.cast(&sources[src_at..src_end], &mut results[..to.at(left) - to.at(first)], len)?;
+            } else {
+                first = left.saturating_sub(from.tile()).next_multiple_of(8);
+                self.by_tile(from, to, buffer, first, left - first)?;
+            }
+            left = first;
+        }
+        Ok(())
+    }
+
+    fn by_tile(
+        &self,
+        from: Places,
+        to: Places,
+        buffer: &mut [u8],
+        first: usize,
+        len: usize,
+    ) -> Result<(), Error> {
+        let mut tile = [0; TILE];
+        let tile = &mut tile[..from.at(len)];
+        tile.copy_from_slice(&buffer[from.at(first)..][..tile.len()]);
+        self.cast(tile, &mut buffer[to.at(first)..][..to.at(len)], len)
+    }
+}
+
+/// Where elements of a layout lie in a buffer that has room for them.
+#[derive(Clone, Copy)]
+struct Places {
+    /// Bytes of eight elements.
+    eight: usize,
+}
+
+impl Places {
+    fn new(layout: Layout) -> Self {
+        // Eight elements are at most 128 bytes.
+        Self { eight: layout.byte_len(8).unwrap_or(128) }
+    }
+
+    /// Bytes of `n` elements, which a buffer has.
+    fn at(self, n: usize) -> usize {
+        n / 8 * self.eight + (n % 8 * self.eight).div_ceil(8)
+    }
+
+    /// Elements of a tile, a multiple of 8.
+    fn tile(self) -> usize {
+        TILE / self.eight * 8
+    }
+}
+
+/// Casts a vector to one of another type, in the same allocation if that fits, with the default options.
+///
+/// It fits if both types have the same alignment, as the allocator demands, if the capacity is a whole number of new
+/// elements, and if there are enough of them. So f32 to i32, f64 to u64, and 8-bit types to one another always fit, and
+/// complex64 to f32. What does not fit is cast to a new vector.
+///
+/// ```
+/// use lanecast::cast_vec_in_place;
+/// let floats = vec![1.5f32, -2.5, 1e10];
+/// let place = floats.as_ptr().cast();
+/// let ints: Vec<i32> = cast_vec_in_place(floats)?;
+/// assert_eq!(ints, [1, -2, i32::MAX]);
+/// assert_eq!(ints.as_ptr(), place);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// There is no memory for a new vector, or `LANECAST_ISA` names an instruction set that is not available. The vector is
+/// gone.
+pub fn cast_vec_in_place<S: Element, D: Element>(vec: Vec<S>) -> Result<Vec<D>, Error> {
+    cast_vec_in_place_with(vec, &CastOptions::new())
+}
+
+/// The same with other options.
+///
+/// ```
+/// use lanecast::{cast_vec_in_place_with, CastOptions, Overflow};
+/// let wrap = CastOptions::new().float_to_int(Overflow::Wrap);
+/// let ints: Vec<u32> = cast_vec_in_place_with(vec![-1.0f32, 4294967296.0], &wrap)?;
+/// assert_eq!(ints, [u32::MAX, 0]);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`cast_vec_in_place`]; or the instruction set that the options name is not available.
+pub fn cast_vec_in_place_with<S: Element, D: Element>(
+    mut vec: Vec<S>,
+    options: &CastOptions,
+) -> Result<Vec<D>, Error> {
+    let (n, bytes) = (vec.len(), vec.capacity() * size_of::<S>());
+    let enough = n.checked_mul(size_of::<D>()).is_some_and(|needed| needed <= bytes);
+    if align_of::<S>() != align_of::<D>() || bytes % size_of::<D>() != 0 || !enough {
+        return cast_vec_with(&vec, options);
+    }
+    let caster = typed::<S, D>(options)?;
+    let (source, needed) = (n * size_of::<S>(), n * size_of::<S>().max(size_of::<D>()));
+    vec.clear();
+    let mut vec = ManuallyDrop::new(vec);
+    let first = vec.as_mut_ptr();
+    #[allow(unsafe_code, reason = "one allocation, elements of two types")]
+    // SAFETY: the allocation has `bytes` bytes, of which `needed` are used. The first `source` of them are elements
+    // without padding, hence initialised, and the others are zeroed. Nobody else has it: the vector is forgotten,
+    // and has no elements. After the cast the first `n` elements of `D` are valid ones, those of the dtype of `D`
+    // with one element per byte or more. The new vector frees what the old one has allocated: as many bytes, at
+    // the same alignment.
+    unsafe {
+        first.cast::<u8>().add(source).write_bytes(0, needed - source);
+        let buffer = slice::from_raw_parts_mut(first.cast::<u8>(), needed);
+        if let Err(error) = caster.cast_in_place(buffer, n) {
+            ManuallyDrop::drop(&mut vec);
+            return Err(error);
+        }
+        Ok(Vec::from_raw_parts(first.cast::<D>(), n, bytes / size_of::<D>()))
+    }
+}
