@@ -4,7 +4,7 @@
 //! What has been read leaves room, which doubles from step to step: into it the kernels cast directly. While there is
 //! too little of it, elements go through a tile.
 
-use core::mem::{ManuallyDrop, size_of};
+use core::mem::{ManuallyDrop, MaybeUninit, size_of};
 use core::slice;
 
 use crate::cast::{Caster, cast_vec_with, typed};
@@ -40,6 +40,37 @@ impl Caster {
     ///
     /// The buffer has another size. Nothing was written.
     pub fn cast_in_place(&self, buffer: &mut [u8], n: usize) -> Result<(), Error> {
+        let (first, len) = (buffer.as_mut_ptr().cast(), buffer.len());
+        #[allow(unsafe_code, reason = "the same buffer by another name")]
+        // SAFETY: the bytes are borrowed mutably and initialised, and stay so: nothing but results of casts is written.
+        unsafe {
+            self.cast_in_place_uninit(slice::from_raw_parts_mut(first, len), n)
+        }
+    }
+
+    /// The same in a buffer that need not be initialised behind the source.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let mut buffer = [MaybeUninit::new(7u8), MaybeUninit::uninit()];
+    /// let caster = Caster::new(DType::U8, DType::U16, &CastOptions::new())?;
+    /// // SAFETY: one element of 8 bits is there.
+    /// unsafe { caster.cast_in_place_uninit(&mut buffer, 1)? };
+    /// // SAFETY: and now one of 16.
+    /// assert_eq!(unsafe { buffer.assume_init_ref() }, 7u16.to_ne_bytes());
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// The bytes of `n` elements of the source are initialised.
+    ///
+    /// # Errors
+    ///
+    /// As [`Caster::cast_in_place`].
+    #[allow(unsafe_code, reason = "memory that nothing says is initialised")]
+    pub unsafe fn cast_in_place_uninit(&self, buffer: &mut [MaybeUninit<u8>], n: usize) -> Result<(), Error> {
         let [from, to] = self.layouts();
         let size = |layout: Layout, side, dtype| {
             layout.byte_len(n).ok_or(Error::SizeOverflow { side, dtype, elements: n })
@@ -54,11 +85,28 @@ impl Caster {
             return Err(Error::BufferSize { side, dtype, elements: n, needed, given: buffer.len() });
         }
         let [from, to] = [from, to].map(Places::new);
-        if from.eight < to.eight { self.widen(from, to, buffer, n) } else { self.narrow(from, to, buffer, n) }
+        // SAFETY: the caller's promise. The buffer has both sizes.
+        unsafe {
+            if from.eight < to.eight {
+                self.widen(from, to, buffer, n)
+            } else {
+                self.narrow(from, to, buffer, n)
+            }
+        }
     }
 
     /// From the front on.
-    fn narrow(&self, from: Places, to: Places, buffer: &mut [u8], n: usize) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// The bytes of the source are initialised.
+    #[allow(unsafe_code, reason = "the promise of who knows the buffer")]
+    unsafe fn narrow(
+        &self,
+        from: Places,
+        to: Places,
+        buffer: &mut [MaybeUninit<u8>],
+        n: usize,
+    ) -> Result<(), Error> {
         let mut first = 0;
         while first < n {
             let (src_at, dst_at) = (from.at(first), to.at(first));
@@ -68,10 +116,13 @@ impl Caster {
             if room >= DIRECT.min(n - first) {
                 len = room;
                 let (results, sources) = buffer.split_at_mut(src_at);
-                self.cast(&sources[..from.at(len)], &mut results[dst_at..][..to.at(len)], len)?;
+                // SAFETY: what is left of the source; results lie before it.
+                let sources = unsafe { sources[..from.at(len)].assume_init_ref() };
+                self.fill(sources, (&mut results[dst_at..][..to.at(len)]).into(), len)?;
             } else {
                 len = from.tile().min(n - first);
-                self.by_tile(from, to, buffer, first, len)?;
+                // SAFETY: as above.
+                unsafe { self.by_tile(from, to, buffer, first, len)? };
             }
             first += len;
         }
@@ -79,7 +130,17 @@ impl Caster {
     }
 
     /// From the back on.
-    fn widen(&self, from: Places, to: Places, buffer: &mut [u8], n: usize) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// The bytes of the source are initialised.
+    #[allow(unsafe_code, reason = "the promise of who knows the buffer")]
+    unsafe fn widen(
+        &self,
+        from: Places,
+        to: Places,
+        buffer: &mut [MaybeUninit<u8>],
+        n: usize,
+    ) -> Result<(), Error> {
         let mut left = n;
         while left > 0 {
             // Results from here on lie behind all that has not been read.
@@ -90,28 +151,36 @@ impl Caster {
                 first = free;
                 let (sources, results) = buffer.split_at_mut(to.at(first));
                 let (src_at, len) = (from.at(first), left - first);
-                self.cast(&sources[src_at..src_end], &mut results[..to.at(left) - to.at(first)], len)?;
+                // SAFETY: what is left of the source; results lie behind it.
+                let sources = unsafe { sources[src_at..src_end].assume_init_ref() };
+                self.fill(sources, (&mut results[..to.at(left) - to.at(first)]).into(), len)?;
             } else {
                 first = left.saturating_sub(from.tile()).next_multiple_of(8);
-                self.by_tile(from, to, buffer, first, left - first)?;
+                // SAFETY: as above.
+                unsafe { self.by_tile(from, to, buffer, first, left - first)? };
             }
             left = first;
         }
         Ok(())
     }
 
-    fn by_tile(
+    /// # Safety
+    /// The bytes of these elements are initialised.
+    #[allow(unsafe_code, reason = "the promise of who knows the buffer")]
+    unsafe fn by_tile(
         &self,
         from: Places,
         to: Places,
-        buffer: &mut [u8],
+        buffer: &mut [MaybeUninit<u8>],
         first: usize,
         len: usize,
     ) -> Result<(), Error> {
-        let mut tile = [0; TILE];
+        let mut tile = [MaybeUninit::uninit(); TILE];
         let tile = &mut tile[..from.at(len)];
         tile.copy_from_slice(&buffer[from.at(first)..][..tile.len()]);
-        self.cast(tile, &mut buffer[to.at(first)..][..to.at(len)], len)
+        // SAFETY: a copy of bytes that are.
+        let tile = unsafe { tile.assume_init_ref() };
+        self.fill(tile, (&mut buffer[to.at(first)..][..to.at(len)]).into(), len).map(drop)
     }
 }
 
@@ -186,20 +255,18 @@ pub fn cast_vec_in_place_with<S: Element, D: Element>(
         return cast_vec_with(&vec, options);
     }
     let caster = typed::<S, D>(options)?;
-    let (source, needed) = (n * size_of::<S>(), n * size_of::<S>().max(size_of::<D>()));
+    let needed = n * size_of::<S>().max(size_of::<D>());
     vec.clear();
     let mut vec = ManuallyDrop::new(vec);
     let first = vec.as_mut_ptr();
     #[allow(unsafe_code, reason = "one allocation, elements of two types")]
-    // SAFETY: the allocation has `bytes` bytes, of which `needed` are used. The first `source` of them are elements
-    // without padding, hence initialised, and the others are zeroed. Nobody else has it: the vector is forgotten,
-    // and has no elements. After the cast the first `n` elements of `D` are valid ones, those of the dtype of `D`
-    // with one element per byte or more. The new vector frees what the old one has allocated: as many bytes, at
-    // the same alignment.
+    // SAFETY: the allocation has `bytes` bytes, of which `needed` are used. The first ones are elements without
+    // padding, hence initialised. Nobody else has it: the vector is forgotten, and has no elements. After the cast
+    // the first `n` elements of `D` are valid ones, those of the dtype of `D` with one element per byte or more. The
+    // new vector frees what the old one has allocated: as many bytes, at the same alignment.
     unsafe {
-        first.cast::<u8>().add(source).write_bytes(0, needed - source);
-        let buffer = slice::from_raw_parts_mut(first.cast::<u8>(), needed);
-        if let Err(error) = caster.cast_in_place(buffer, n) {
+        let buffer = slice::from_raw_parts_mut(first.cast(), needed);
+        if let Err(error) = caster.cast_in_place_uninit(buffer, n) {
             ManuallyDrop::drop(&mut vec);
             return Err(error);
         }

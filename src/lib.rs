@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+#[cfg(feature = "ndarray")]
+mod array;
 mod cast;
 #[cfg(isa = "avx2")]
 mod detect;
@@ -28,6 +30,8 @@ pub mod text;
 #[path = "../kernels/mod.rs"]
 mod kernels;
 
+#[cfg(feature = "ndarray")]
+pub use array::Lanecast;
 pub use cast::{
     Caster, cast_bytes, cast_slice, cast_slice_uninit, cast_slice_with, cast_vec, cast_vec_with, convert,
     convert_with,

@@ -4,6 +4,8 @@
 //! which the destination is densest, and none that leads backwards there. How such a walk is cast is in
 //! `kernels/strided.rs`.
 
+use core::ops::RangeInclusive;
+
 use crate::cast::Caster;
 use crate::error::{Error, Side};
 use crate::kernels::strided;
@@ -117,13 +119,7 @@ impl Caster {
     /// The shapes differ, a view leaves its buffer, elements are packed, or a stride of the destination is smaller than
     /// an element. Nothing was written.
     pub fn cast_strided(&self, src: &StridedView<'_>, dst: &mut StridedViewMut<'_>) -> Result<(), Error> {
-        if let Some(dimension) = (0..src.shape.len()).find(|&i| dst.shape.get(i) != Some(&src.shape[i]))
-            && src.shape.len() == dst.shape.len()
-        {
-            let (source, destination) = (src.shape[dimension], dst.shape[dimension]);
-            return Err(Error::ShapeMismatch { dimension: Some(dimension), source, destination });
-        }
-        same_dimensions(src.shape.len(), dst.shape.len())?;
+        same_shape(src.shape, dst.shape)?;
         let Some(walk) = Walk::new(self, src.shape, src.strides, dst.strides)? else { return Ok(()) };
         let inside = |side, reach: Reach, offset: usize, given: usize| {
             let (first, end) = reach.from(offset);
@@ -167,8 +163,8 @@ impl Caster {
     /// # Errors
     ///
     /// The number of strides is not that of dimensions, a view passes the end of the address space, elements are packed, or
-    /// a stride of the destination is smaller than an element. Or the views overlap: that is said of all whose hulls
-    /// do, but for elements that keep apart by lying at other places of a common stride, as fields of records do.
+    /// a stride of the destination is smaller than an element. Or elements of the views overlap; where that is hard to
+    /// tell, it is supposed of views that lie between each other.
     #[allow(unsafe_code, reason = "memory that no borrow can describe")]
     pub unsafe fn cast_strided_raw(
         &self,
@@ -187,13 +183,46 @@ impl Caster {
         };
         let from = hull(Side::Source, self.from(), walk.src_reach, src.addr())?;
         let to = hull(Side::Destination, self.to(), walk.dst_reach, dst.addr())?;
-        let overlap = from.0 < to.1 && to.0 < from.1;
-        if overlap && !walk.keeps_apart(src.addr(), dst.addr()) {
-            return Err(Error::Overlap);
+        if from.0 < to.1 && to.0 < from.1 {
+            let between = Between::new(shape, src_strides, dst_strides);
+            let distance = dst.addr() as i128 - src.addr() as i128;
+            if between.meet(distance, walk.sizes) {
+                return Err(Error::Overlap);
+            }
         }
         // SAFETY: the caller's promise for the elements, which do not overlap.
         unsafe { walk.cast(self, src, dst) };
         Ok(())
+    }
+
+    /// The same for views that are in memory, and do not overlap.
+    ///
+    /// # Safety
+    /// Every source element is readable, every destination element writable, and no byte is one of both.
+    #[cfg(feature = "ndarray")]
+    #[allow(unsafe_code, reason = "arrays of a crate that has checked them")]
+    pub(crate) unsafe fn cast_views(
+        &self,
+        src: (*const u8, &[isize]),
+        dst: (*mut u8, &[isize]),
+        shape: &[usize],
+    ) -> Result<(), Error> {
+        if let Some(walk) = Walk::new(self, shape, src.1, dst.1)? {
+            // SAFETY: the caller's promise.
+            unsafe { walk.cast(self, src.0, dst.0) };
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn same_shape(source: &[usize], destination: &[usize]) -> Result<(), Error> {
+    same_dimensions(source.len(), destination.len())?;
+    match (0..source.len()).find(|&i| source[i] != destination[i]) {
+        Some(i) => {
+            let (source, destination) = (source[i], destination[i]);
+            Err(Error::ShapeMismatch { dimension: Some(i), source, destination })
+        }
+        None => Ok(()),
     }
 }
 
@@ -203,6 +232,76 @@ fn same_dimensions(source: usize, destination: usize) -> Result<(), Error> {
     } else {
         Err(Error::ShapeMismatch { dimension: None, source, destination })
     }
+}
+
+/// How elements of two views lie to each other: the distance of any two of them is that of the first ones, and for
+/// each stride some number of times this stride.
+struct Between {
+    /// In falling order of the strides, which are positive.
+    strides: [Times; 2 * MOST],
+    len: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Times {
+    stride: i128,
+    least: i128,
+    most: i128,
+}
+
+impl Between {
+    /// Steps of a search, after which it is given up.
+    const PATIENCE: u32 = 1 << 14;
+
+    fn new(shape: &[usize], src_strides: &[isize], dst_strides: &[isize]) -> Self {
+        let none = Times { stride: 0, least: 0, most: 0 };
+        let mut new = Self { strides: [none; 2 * MOST], len: 0 };
+        for (&extent, (&src, &dst)) in shape.iter().zip(src_strides.iter().zip(dst_strides)) {
+            // Forward in the destination, or backward in the source.
+            new.add(extent, dst as i128);
+            new.add(extent, -(src as i128));
+        }
+        new.strides[..new.len].sort_unstable_by_key(|times| -times.stride);
+        new
+    }
+
+    fn add(&mut self, extent: usize, stride: i128) {
+        let times = extent as i128 - 1;
+        if times == 0 || stride == 0 {
+            return;
+        }
+        let known = self.strides[..self.len].iter().position(|times| times.stride == stride.abs());
+        let at = known.unwrap_or(self.len);
+        self.len = self.len.max(at + 1);
+        self.strides[at].stride = stride.abs();
+        if stride > 0 {
+            self.strides[at].most += times;
+        } else {
+            self.strides[at].least -= times;
+        }
+    }
+
+    /// Do elements of these sizes have a byte in common, if the first ones are so far from each other?
+    fn meet(&self, distance: i128, sizes: [usize; 2]) -> bool {
+        let [source, destination] = sizes.map(|size| size as i128);
+        let mut patience = Self::PATIENCE;
+        search(&self.strides[..self.len], distance, 1 - destination..=source - 1, &mut patience)
+    }
+}
+
+/// Can a distance get into a range? If that takes too long to find out: yes.
+fn search(strides: &[Times], distance: i128, range: RangeInclusive<i128>, patience: &mut u32) -> bool {
+    let [times, smaller @ ..] = strides else { return range.contains(&distance) };
+    // The smaller strides lead from here to there: so far must this one come. It is one of few numbers where, as
+    // usual, a stride is larger than what lies inside of it.
+    let lowest: i128 = smaller.iter().map(|times| times.least * times.stride).sum();
+    let highest: i128 = smaller.iter().map(|times| times.most * times.stride).sum();
+    let from = -(distance + highest - range.start()).div_euclid(times.stride);
+    let to = (range.end() - distance - lowest).div_euclid(times.stride);
+    (from.max(times.least)..=to.min(times.most)).any(|n| {
+        *patience = patience.saturating_sub(1);
+        *patience == 0 || search(smaller, distance + n * times.stride, range.clone(), patience)
+    })
 }
 
 /// The bytes that a view reaches, relative to its first element. Exact up to where it saturates, which is far outside of
@@ -236,8 +335,6 @@ struct Walk {
     src_reach: Reach,
     dst_reach: Reach,
     elements: usize,
-    /// Every stride is a multiple of this; 0 if there are none.
-    unit: usize,
     sizes: [usize; 2],
 }
 
@@ -270,7 +367,6 @@ impl Walk {
             src_reach: reach(sizes[0]),
             dst_reach: reach(sizes[1]),
             elements: 1,
-            unit: 0,
             sizes,
         };
         for (dimension, ((&extent, &src), &dst)) in shape.iter().zip(src_strides).zip(dst_strides).enumerate()
@@ -283,7 +379,6 @@ impl Walk {
             }
             walk.src_reach.extend(extent, src);
             walk.dst_reach.extend(extent, dst);
-            walk.unit = gcd(gcd(walk.unit, src.unsigned_abs()), dst.unsigned_abs());
             // More dimensions than there is room for have more elements than usize counts.
             walk.elements = walk.elements.checked_mul(extent).ok_or(Error::SizeOverflow {
                 side: Side::Destination,
@@ -330,15 +425,6 @@ impl Walk {
         self.len = self.len.min(kept + 1);
     }
 
-    /// Do the elements of both sides lie at different places of a stride that all of them have in common?
-    fn keeps_apart(&self, src: usize, dst: usize) -> bool {
-        if self.unit == 0 {
-            return false;
-        }
-        let distance = (dst as i128 - src as i128).rem_euclid(self.unit as i128) as usize;
-        distance >= self.sizes[0] && self.unit - distance >= self.sizes[1]
-    }
-
     /// # Safety
     /// Every element of the views, whose first ones are given, is readable or writable, and no byte is one of both.
     #[allow(unsafe_code, reason = "the caller knows where the elements are")]
@@ -350,6 +436,52 @@ impl Walk {
     }
 }
 
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The places of a view's bytes.
+    fn places(start: i128, shape: &[usize], strides: &[isize], size: usize) -> Vec<i128> {
+        let mut starts = vec![start];
+        for (&extent, &stride) in shape.iter().zip(strides) {
+            let further = |&at: &i128| (0..extent).map(move |i| at + i as i128 * stride as i128);
+            starts = starts.iter().flat_map(further).collect();
+        }
+        starts.iter().flat_map(|&at| (0..size).map(move |i| at + i as i128)).collect()
+    }
+
+    #[test]
+    fn views_meet_where_they_have_a_byte_in_common() {
+        let mut state = 1_u64;
+        let mut random = |n: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % n
+        };
+        let mut found = [0; 2];
+        for _ in 0..20_000 {
+            let shape: Vec<usize> = (0..random(4)).map(|_| 1 + random(4)).collect();
+            let few = random(2) == 0;
+            let stride = |n: usize| if few { [1, -2, 4, 12][n % 4] } else { n as isize - 20 };
+            let src: Vec<isize> = shape.iter().map(|_| stride(random(41))).collect();
+            let dst: Vec<isize> = shape.iter().map(|_| stride(random(41))).collect();
+            let (distance, sizes) = (random(81) as i128 - 40, [1 << random(3), 1 << random(3)]);
+            let from = places(0, &shape, &src, sizes[0]);
+            let meet = places(distance, &shape, &dst, sizes[1]).iter().any(|at| from.contains(at));
+            found[usize::from(meet)] += 1;
+            assert_eq!(
+                Between::new(&shape, &src, &dst).meet(distance, sizes),
+                meet,
+                "{shape:?} {src:?} {dst:?} {distance} {sizes:?}"
+            );
+        }
+        assert!(found.iter().all(|&n| n > 1000), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_hard_to_tell_meets() {
+        // Coprime strides of about the same size, whose sums fill everything but a few places.
+        let shape = [1 << 20; 6];
+        let strides = [1_000_003, 1_000_033, 1_000_037, 1_000_039, 1_000_081, 1_000_099];
+        assert!(Between::new(&shape, &strides, &strides.map(|s| s + 1)).meet(17, [1, 1]));
+    }
 }

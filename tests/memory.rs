@@ -20,7 +20,10 @@ fn main() {
 mod edges {
     use core::{ptr, slice};
 
-    use lanecast::{ByteOrder, CastOptions, Caster, DType, Isa, Overflow, Packing, Rounding};
+    use lanecast::{
+        ByteOrder, CastOptions, Caster, DType, Isa, Overflow, Packing, Parallel, Rounding, StridedView,
+        StridedViewMut,
+    };
 
     use super::bridge::Suite;
 
@@ -39,6 +42,9 @@ mod edges {
             });
             suite.test(&format!("offsets of {from}"), move |isa| offsets(isa, from));
             suite.test(&format!("streams of {from}"), move |isa| streams(isa, from));
+            suite.test(&format!("threads of {from}"), move |isa| threads(isa, from));
+            suite.test(&format!("in place of {from}"), move |isa| in_place(isa, from));
+            suite.test(&format!("strides of {from}"), move |isa| strides(isa, from));
         }
         for (from, to) in [
             (DType::F32, DType::F16),
@@ -313,6 +319,121 @@ mod edges {
                 buffers.expect(&pair.reference, 0, src_size, dst_size, n);
                 for d in [0, 1, 16, 24, 62] {
                     buffers.check(&pair.caster, 0, src_size, d, n);
+                }
+            }
+        }
+    }
+
+    /// Both buffers at either guard, in chunks that two threads cast.
+    fn threads(isa: Isa, from: DType) {
+        let mut buffers = Buffers::new(1000 * WIDEST);
+        for to in DType::ALL {
+            let pair = Pair::new(isa, from, to, CastOptions::new());
+            for n in [65, 1000] {
+                let (src_size, dst_size) = pair.sizes(n);
+                for (s, d) in [(0, 0), (buffers.src.len - src_size, buffers.dst.len - dst_size)] {
+                    buffers.expect(&pair.reference, s, src_size, dst_size, n);
+                    let how = Parallel::new().threads(2).chunk(64);
+                    let src = &buffers.src.bytes()[s..s + src_size];
+                    let dst = &mut buffers.dst.bytes_mut()[d..d + dst_size];
+                    pair.caster.par_cast_with(src, dst, n, &how).expect("sizes that fit");
+                    assert!(*dst == *buffers.expected, "another result: {n} elements, {:?}", pair.caster);
+                    dst.fill(CANARY);
+                    assert!(buffers.dst.bytes() == buffers.canaries, "written around: {:?}", pair.caster);
+                }
+            }
+        }
+    }
+
+    /// One buffer at either guard.
+    fn in_place(isa: Isa, from: DType) {
+        let mut buffers = Buffers::new(3000 * WIDEST);
+        for to in DType::ALL {
+            let pair = Pair::new(isa, from, to, CastOptions::new());
+            for n in [1, 7, 64, 65, 1000, 3000] {
+                let (src_size, dst_size) = pair.sizes(n);
+                let size = src_size.max(dst_size);
+                buffers.expect(&pair.reference, 0, src_size, dst_size, n);
+                for at in [0, buffers.dst.len - size] {
+                    let src = &buffers.src.bytes()[..src_size];
+                    let buffer = &mut buffers.dst.bytes_mut()[at..at + size];
+                    buffer[..src_size].copy_from_slice(src);
+                    pair.caster.cast_in_place(buffer, n).expect("a buffer that fits");
+                    assert!(
+                        buffer[..dst_size] == *buffers.expected,
+                        "another result: {n}, {:?}",
+                        pair.caster
+                    );
+                    assert!(
+                        buffer[dst_size..] == *src.get(dst_size..).unwrap_or(&[]),
+                        "changed: {:?}",
+                        pair.caster
+                    );
+                    buffer.fill(CANARY);
+                    assert!(buffers.dst.bytes() == buffers.canaries, "written around: {:?}", pair.caster);
+                }
+            }
+        }
+    }
+
+    /// Views whose first and last elements lie at the guards: rows with gaps, every few elements, channels apart and
+    /// together, both orders of a plane, and backwards.
+    fn strides(isa: Isa, from: DType) {
+        let mut buffers = Buffers::new(40_000 * WIDEST);
+        for to in DType::ALL {
+            let options =
+                CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+            let pair = Pair::new(isa, from, to, options);
+            let (s, d) = (from.itemsize() as isize, to.itemsize() as isize);
+            for (rows, columns) in [(1, 65), (5, 300), (70, 67), (1000, 3), (4, 500)] {
+                // Strides in elements: of rows, and of columns.
+                for (src, dst) in [
+                    ((columns + 1, 1), (columns + 3, 1)),
+                    ((1, rows), (columns, 1)),
+                    ((columns, 1), (1, rows)),
+                    ((columns, 1), (columns * 2, 2)),
+                    ((columns * 3, 3), (columns, 1)),
+                    ((-columns, -1), (1, rows + 1)),
+                    ((0, -1), (columns, 1)),
+                ] {
+                    let shape = [rows as usize, columns as usize];
+                    let from_strides = [src.0 * s, src.1 * s];
+                    let to_strides = [dst.0 * d, dst.1 * d];
+                    let way = |a: isize, b: isize| ((rows - 1) * a, (columns - 1) * b);
+                    let (x, y) = way(from_strides[0], from_strides[1]);
+                    let (start, end) = ((-x.min(0) - y.min(0)) as usize, (x.max(0) + y.max(0) + s) as usize);
+                    let (z, w) = way(to_strides[0], to_strides[1]);
+                    let last = (z + w + d) as usize;
+                    for (src_at, dst_at) in [(start, 0), (buffers.src.len - end, buffers.dst.len - last)] {
+                        let bytes = buffers.src.bytes();
+                        let view = StridedView::new(bytes, src_at, &shape, &from_strides);
+                        let whole = buffers.dst.bytes_mut();
+                        let mut out = StridedViewMut::new(whole, dst_at, &shape, &to_strides);
+                        pair.caster.cast_strided(&view, &mut out).expect("views in their buffers");
+                        let mut one = [0; WIDEST];
+                        let one = &mut one[..d as usize];
+                        for i in 0..rows {
+                            for j in 0..columns {
+                                let place = |at: usize, strides: [isize; 2]| {
+                                    at.wrapping_add_signed(i * strides[0] + j * strides[1])
+                                };
+                                let (a, b) = (place(src_at, from_strides), place(dst_at, to_strides));
+                                // The reference is slow: some elements of the large ones.
+                                if (i * columns + j) % 7 == 0 || rows * columns < 1000 {
+                                    pair.reference
+                                        .cast(&bytes[a..a + s as usize], one, 1)
+                                        .expect("one element");
+                                    assert!(
+                                        whole[b..b + d as usize] == *one,
+                                        "{i}, {j} of {shape:?}: {:?}",
+                                        pair.caster
+                                    );
+                                }
+                                whole[b..b + d as usize].fill(CANARY);
+                            }
+                        }
+                        assert!(*whole == *buffers.canaries, "written between elements: {:?}", pair.caster);
+                    }
                 }
             }
         }

@@ -394,7 +394,7 @@ fn pointers(isa: Isa) {
         caster.cast_strided_raw(first.add(src), &[src_stride], first.add(dst), &[dst_stride], &[n])
     };
     for (src, src_stride, dst, dst_stride) in
-        [(1, 10, 12, -10), (1, 10, 9, 10), (2, 10, 3, 10), (1, 10, 5, 15), (0, 0, 0, 10), (0, 2, 0, 4)]
+        [(1, 10, 12, -10), (1, 10, 9, 10), (2, 10, 3, 10), (1, 10, 10, 15), (0, 0, 0, 10), (0, 2, 0, 4)]
     {
         assert_eq!(
             cast(src, src_stride, dst, dst_stride, 2),
@@ -416,6 +416,26 @@ fn pointers(isa: Isa) {
         odd[5..9].copy_from_slice(&even[5..9]);
         assert!(*record == records[20 * i..][..20]);
     }
+    // The left half of a matrix to its right half, rows as they are and the other way round: no element is in both,
+    // though rows lie between each other.
+    let same = Caster::new(DType::U16, DType::F16, &CastOptions::new().isa(isa)).unwrap();
+    let mut matrix = bytes(2 * 40 * 30);
+    let before = matrix.clone();
+    let first = matrix.as_mut_ptr();
+    // SAFETY: the halves are in the matrix.
+    unsafe { same.cast_strided_raw(first, &[80, 2], first.add(40 + 29 * 80), &[-80, 2], &[30, 20]).unwrap() };
+    for i in 0..30 {
+        let (left, right) = matrix[80 * (29 - i)..][..80].split_at(40);
+        assert!(*left == before[80 * (29 - i)..][..40]);
+        let mut expected = vec![0; 40];
+        same.cast(&before[80 * i..][..40], &mut expected, 20).unwrap();
+        assert!(*right == expected);
+    }
+    // One column further they have one in common.
+    // SAFETY: as above.
+    let error = unsafe { same.cast_strided_raw(first, &[80, 2], first.add(38), &[80, 2], &[30, 20]) };
+    assert_eq!(error, Err(Error::Overlap));
+    let first = records.as_mut_ptr();
     // Nothing is touched at these addresses.
     let nowhere = core::ptr::without_provenance_mut::<u8>(usize::MAX - 3);
     // SAFETY: an error before anything is read.

@@ -1,0 +1,276 @@
+//! Casts on threads, along strides and in place, each beside what it should be as fast as, in the same run.
+//!
+//! `cargo bench --bench views` prints one line for each: the time of both and their ratio, which is what counts. The two
+//! take turns, and each is the best of several rounds, so a busy machine changes them alike. `-- par` and the like
+//! choose lines by a word in them.
+//!
+//! The ratio is the speed of the first over that of the second, in bytes read and written: above 1 the first is faster.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use lanecast::{CastOptions, Caster, DType, Packing, Parallel, StridedView, StridedViewMut};
+
+/// One line: what is measured against what, and the bytes that each reads and writes.
+struct Line<'a> {
+    name: String,
+    against: &'static str,
+    bytes: [usize; 2],
+    run: [Box<dyn FnMut() + 'a>; 2],
+}
+
+struct Bench {
+    words: Vec<String>,
+    rounds: usize,
+}
+
+impl Bench {
+    /// Measures both in turns and prints their ratio.
+    fn line(&self, mut line: Line<'_>) {
+        if !self.words.is_empty() && !self.words.iter().any(|word| line.name.contains(word)) {
+            return;
+        }
+        let mut best = [Duration::MAX; 2];
+        // So many calls that a round takes a few milliseconds.
+        let calls = line.run.each_mut().map(|run| {
+            run();
+            let start = Instant::now();
+            run();
+            (3_000_000 / start.elapsed().as_nanos().max(1)).clamp(1, 1_000_000) as u32
+        });
+        for _ in 0..self.rounds {
+            for i in 0..2 {
+                let start = Instant::now();
+                for _ in 0..calls[i] {
+                    line.run[i]();
+                }
+                best[i] = best[i].min(start.elapsed() / calls[i]);
+            }
+        }
+        let speed = |i: usize| line.bytes[i] as f64 / best[i].as_secs_f64() / 1e9;
+        println!(
+            "{:52} {:9.1} µs {:6.2} GB/s, {:10} {:9.1} µs {:6.2} GB/s: ratio {:.2}",
+            line.name,
+            best[0].as_secs_f64() * 1e6,
+            speed(0),
+            line.against,
+            best[1].as_secs_f64() * 1e6,
+            speed(1),
+            speed(0) / speed(1)
+        );
+    }
+}
+
+fn size(dtype: DType, n: usize) -> usize {
+    dtype.byte_len(n, Packing::OnePerByte).expect("a size that fits")
+}
+
+/// Bytes that are small positive numbers in every dtype, so that no cast takes an unusual way.
+fn source(dtype: DType, n: usize) -> Vec<u8> {
+    let ones: Vec<u8> = (0..n).map(|i| (i % 2) as u8).collect();
+    let mut out = vec![1; size(dtype, n)];
+    caster(DType::U8, dtype).cast(&ones, &mut out, n).expect("the sizes agree");
+    out
+}
+
+fn caster(from: DType, to: DType) -> Caster {
+    let options = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+    Caster::new(from, to, &options).expect("an instruction set")
+}
+
+const PAIRS: [(DType, DType); 5] = [
+    (DType::F32, DType::BF16),
+    (DType::F32, DType::F8E4M3FN),
+    (DType::F16, DType::F32),
+    (DType::F64, DType::I8),
+    (DType::U8, DType::U8),
+];
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let is_test = std::env::args().any(|word| word == "--test");
+    let bench = Bench { words, rounds: if is_test { 1 } else { 25 } };
+    parallel(&bench, if is_test { 1 << 20 } else { 256 << 20 });
+    rows(&bench);
+    transposes(&bench, if is_test { 256 } else { 4096 });
+    gathers(&bench);
+    in_place(&bench);
+}
+
+/// The pool and two threads of its own, at sizes around the threshold, in the caches and beyond.
+fn parallel(bench: &Bench, largest: usize) {
+    let two = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
+    for (from, to) in PAIRS {
+        let mut traffic = 64 << 10;
+        while traffic <= largest {
+            let n = traffic / (from.itemsize() + to.itemsize());
+            let (src, caster) = (source(from, n), caster(from, to));
+            let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n)]);
+            let bytes = [traffic; 2];
+            bench.line(Line {
+                name: format!("par {from}->{to}, {} KiB, pool of 2", traffic >> 10),
+                against: "1 thread",
+                bytes,
+                run: [
+                    Box::new(|| {
+                        two.install(|| caster.par_cast(black_box(&src), &mut a, n)).expect("the sizes agree")
+                    }),
+                    Box::new(|| caster.cast(black_box(&src), &mut b, n).expect("the sizes agree")),
+                ],
+            });
+            if traffic >= 16 << 20 {
+                bench.line(Line {
+                    name: format!("par {from}->{to}, {} KiB, 2 own threads", traffic >> 10),
+                    against: "1 thread",
+                    bytes,
+                    run: [
+                        Box::new(|| {
+                            let how = Parallel::new().threads(2);
+                            caster.par_cast_with(black_box(&src), &mut a, n, &how).expect("the sizes agree");
+                        }),
+                        Box::new(|| caster.cast(black_box(&src), &mut b, n).expect("the sizes agree")),
+                    ],
+                });
+            }
+            traffic *= 4;
+        }
+    }
+    // What the threshold is about: from outside of the pool, where there are threads to wake.
+    for traffic in [512 << 10, 1 << 20, 2 << 20, 4 << 20_usize] {
+        let (from, to) = (DType::F32, DType::BF16);
+        let n = traffic / 6;
+        let (src, caster) = (source(from, n), caster(from, to));
+        let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n)]);
+        bench.line(Line {
+            name: format!("par {from}->{to}, {} KiB, global pool", traffic >> 10),
+            against: "1 thread",
+            bytes: [traffic; 2],
+            run: [
+                Box::new(|| caster.par_cast(black_box(&src), &mut a, n).expect("the sizes agree")),
+                Box::new(|| caster.cast(black_box(&src), &mut b, n).expect("the sizes agree")),
+            ],
+        });
+    }
+}
+
+/// Rows with a gap behind each, beside as many elements without.
+fn rows(bench: &Bench) {
+    for (from, to) in PAIRS {
+        for columns in [32, 128, 256, 1024, 4096] {
+            let rows = (1 << 17) / columns;
+            let (n, s, d) = (rows * columns, from.itemsize(), to.itemsize());
+            let caster = caster(from, to);
+            let src = source(from, n + rows * 16);
+            let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n + rows * 16)]);
+            let shape = [rows, columns];
+            let src_strides = [((columns + 16) * s) as isize, s as isize];
+            let dst_strides = [((columns + 16) * d) as isize, d as isize];
+            bench.line(Line {
+                name: format!("rows {from}->{to}, {columns} columns"),
+                against: "contiguous",
+                bytes: [n * (s + d); 2],
+                run: [
+                    Box::new(|| {
+                        let view = StridedView::new(black_box(&src), 0, &shape, &src_strides);
+                        let mut out = StridedViewMut::new(&mut a, 0, &shape, &dst_strides);
+                        caster.cast_strided(&view, &mut out).expect("views in their buffers");
+                    }),
+                    Box::new(|| {
+                        caster.cast(&black_box(&src)[..n * s], &mut b[..n * d], n).expect("the sizes agree")
+                    }),
+                ],
+            });
+        }
+    }
+}
+
+fn transposes(bench: &Bench, side: usize) {
+    use DType::*;
+    for (from, to) in
+        [(F32, BF16), (F32, F32), (BF16, F32), (U8, F32), (F32, U8), (U8, U8), (F64, F32), (C128, C128)]
+    {
+        let (n, s, d) = (side * side, from.itemsize(), to.itemsize());
+        let (src, caster) = (source(from, n), caster(from, to));
+        let mut dst = vec![1; size(to, n)];
+        let half = n * (s + d) / 2;
+        let (copied, mut copy) = (vec![1u8; half], vec![1u8; half]);
+        let shape = [side, side];
+        let src_strides = [s as isize, (side * s) as isize];
+        let dst_strides = [(side * d) as isize, d as isize];
+        bench.line(Line {
+            name: format!("transpose {from}->{to}, {side} x {side}"),
+            against: "memcpy",
+            bytes: [n * (s + d); 2],
+            run: [
+                Box::new(|| {
+                    let view = StridedView::new(black_box(&src), 0, &shape, &src_strides);
+                    let mut out = StridedViewMut::new(&mut dst, 0, &shape, &dst_strides);
+                    caster.cast_strided(&view, &mut out).expect("views in their buffers");
+                }),
+                Box::new(|| black_box(&mut copy).copy_from_slice(black_box(&copied))),
+            ],
+        });
+    }
+}
+
+/// Every second, third and fourth element, channels apart and together, backwards, repeated; beside a contiguous cast.
+fn gathers(bench: &Bench) {
+    use DType::*;
+    for (from, to) in [(F32, BF16), (U8, F32), (F16, F32)] {
+        let n = 1 << 16;
+        let (s, d) = (from.itemsize() as isize, to.itemsize() as isize);
+        let (src, caster) = (source(from, 4 * n), caster(from, to));
+        let [mut a, mut b] = [(); 2].map(|()| vec![1; 4 * size(to, n)]);
+        let pixels = n as isize / 3;
+        for (what, shape, src_strides, dst_strides, first) in [
+            ("every 2nd", vec![n], vec![2 * s], vec![d], 0),
+            ("every 3rd", vec![n], vec![3 * s], vec![d], 0),
+            ("every 4th", vec![n], vec![4 * s], vec![d], 0),
+            ("every 7th", vec![n / 2], vec![7 * s], vec![d], 0),
+            ("to every 2nd", vec![n], vec![s], vec![2 * d], 0),
+            ("RGB to planes", vec![n / 3, 3], vec![3 * s, s], vec![d, pixels * d], 0),
+            ("planes to RGB", vec![n / 3, 3], vec![s, pixels * s], vec![3 * d, d], 0),
+            ("backwards", vec![n], vec![-s], vec![d], n - 1),
+            ("one repeated", vec![n], vec![0], vec![d], 0),
+        ] {
+            let elements: usize = shape.iter().product();
+            bench.line(Line {
+                name: format!("gather {from}->{to}, {what}"),
+                against: "contiguous",
+                bytes: [elements, n].map(|n| n * (s + d) as usize),
+                run: [
+                    Box::new(|| {
+                        let view =
+                            StridedView::new(black_box(&src), first * s as usize, &shape, &src_strides);
+                        let mut out = StridedViewMut::new(&mut a, 0, &shape, &dst_strides);
+                        caster.cast_strided(&view, &mut out).expect("views in their buffers");
+                    }),
+                    Box::new(|| {
+                        let (src, dst) = (&black_box(&src)[..n * s as usize], &mut b[..n * d as usize]);
+                        caster.cast(src, dst, n).expect("the sizes agree")
+                    }),
+                ],
+            });
+        }
+    }
+}
+
+/// The source is what the last cast has left: the same bits cost the same.
+fn in_place(bench: &Bench) {
+    for (from, to) in PAIRS {
+        for n in [1 << 12, 1 << 16, 1 << 22] {
+            let (src, caster) = (source(from, n), caster(from, to));
+            let mut buffer = vec![1; size(from, n).max(size(to, n))];
+            let mut dst = vec![1; size(to, n)];
+            bench.line(Line {
+                name: format!("in place {from}->{to}, {n} elements"),
+                against: "apart",
+                bytes: [n * (from.itemsize() + to.itemsize()); 2],
+                run: [
+                    Box::new(|| caster.cast_in_place(black_box(&mut buffer), n).expect("a buffer that fits")),
+                    Box::new(|| caster.cast(black_box(&src), &mut dst, n).expect("the sizes agree")),
+                ],
+            });
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Arrays of the crate ndarray, sliced, reversed and transposed, against one conversion per element.
+
+mod bridge;
+
+use bridge::Suite;
+use lanecast::{
+    CastOptions, Complex, Element, Error, F4E2M1, F8E4M3FN, Isa, Lanecast, Overflow, bf16, convert_with, f16,
+};
+use ndarray::{Array, Array3, ArrayRef, Dimension, IxDyn, ShapeBuilder, s};
+
+fn main() {
+    let mut suite = Suite::new();
+    suite.test("views of three dimensions", |isa| {
+        views::<f32, bf16>(isa);
+        views::<u8, f64>(isa);
+        views::<f64, F8E4M3FN>(isa);
+        views::<Complex<f32>, f16>(isa);
+        views::<i16, Complex<f64>>(isa);
+        views::<f16, F4E2M1>(isa);
+        views::<f32, f32>(isa);
+    });
+    suite.test("arrays without elements and without dimensions", few);
+    suite.test("into arrays that exist", into);
+    suite.run().exit();
+}
+
+fn options(isa: Isa) -> CastOptions {
+    CastOptions::new().isa(isa).float_to_int(Overflow::Wrap)
+}
+
+fn source<S: Element>() -> Array3<S> {
+    let mut next = 0u16;
+    Array::from_shape_simple_fn((7, 33, 41), || {
+        next = next.wrapping_mul(25173).wrapping_add(13849);
+        lanecast::convert::<u16, S>(next)
+    })
+}
+
+fn check<S: Element, D: Element + PartialEq, Dim: Dimension>(isa: Isa, src: &ArrayRef<S, Dim>) {
+    let options = options(isa);
+    let got = src.lanecast_with::<D>(&options).expect("it is available");
+    assert_eq!(got.shape(), src.shape());
+    let same = got.iter().zip(src).all(|(&got, &x)| got == convert_with::<S, D>(x, &options));
+    assert!(same, "{isa}: {} -> {}, {:?} {:?}", S::DTYPE, D::DTYPE, src.shape(), src.strides());
+}
+
+fn views<S: Element, D: Element + PartialEq>(isa: Isa) {
+    let x = source::<S>();
+    check::<S, D, _>(isa, &x);
+    check::<S, D, _>(isa, &x.t());
+    for axes in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1]] {
+        check::<S, D, _>(isa, &x.view().permuted_axes(axes));
+    }
+    check::<S, D, _>(isa, &x.slice(s![..;-1, 1..;2, ..;-3]));
+    check::<S, D, _>(isa, &x.slice(s![3, .., 5..6]));
+    check::<S, D, _>(isa, &x.slice(s![.., 4, ..;4]).t());
+    check::<S, D, _>(isa, &x.slice(s![1..2, .., ..]).broadcast((5, 33, 41)).expect("one becomes five"));
+    check::<S, D, IxDyn>(isa, &x.view().into_dyn());
+    let fortran = x.t().lanecast_with::<D>(&options(isa)).unwrap();
+    assert!(fortran.t().is_standard_layout(), "the order of the elements is kept");
+}
+
+fn few(isa: Isa) {
+    check::<f32, u8, _>(isa, &ndarray::arr0(3.7));
+    check::<f32, u8, _>(isa, &Array::zeros((3, 0, 2)));
+    check::<f32, u8, _>(isa, &source::<f32>().slice(s![2..2, .., ..]));
+    check::<f32, u8, IxDyn>(isa, &ArrayRef::<f32, IxDyn>::to_owned(&Array::zeros(IxDyn(&[]))));
+}
+
+fn into(isa: Isa) {
+    let x = source::<f32>();
+    let mut out = Array3::<i32>::from_elem((7, 66, 41).f(), 99);
+    x.lanecast_into_with(&mut out.slice_mut(s![.., ..;-2, ..]), &options(isa)).unwrap();
+    for (i, got) in out.slice(s![.., ..;-2, ..]).iter().zip(&x).enumerate() {
+        assert_eq!(*got.0, *got.1 as i32, "{i}");
+    }
+    assert!(out.slice(s![.., ..;2, ..]).iter().all(|&x| x == 99), "written between the elements");
+    let error = x.lanecast_into_with(&mut out, &options(isa));
+    assert_eq!(error, Err(Error::ShapeMismatch { dimension: Some(1), source: 33, destination: 66 }));
+    let error = x.view().into_dyn().lanecast_into(&mut Array::<u8, _>::zeros(IxDyn(&[7])));
+    assert_eq!(error, Err(Error::ShapeMismatch { dimension: None, source: 3, destination: 1 }));
+}
