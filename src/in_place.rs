@@ -118,7 +118,7 @@ impl Caster {
                 let (results, sources) = buffer.split_at_mut(src_at);
                 // SAFETY: what is left of the source; results lie before it.
                 let sources = unsafe { sources[..from.at(len)].assume_init_ref() };
-                self.fill(sources, (&mut results[dst_at..][..to.at(len)]).into(), len)?;
+                self.cast_uninit(sources, &mut results[dst_at..][..to.at(len)], len)?;
             } else {
                 len = from.tile().min(n - first);
                 // SAFETY: as above.
@@ -153,7 +153,7 @@ impl Caster {
                 let (src_at, len) = (from.at(first), left - first);
                 // SAFETY: what is left of the source; results lie behind it.
                 let sources = unsafe { sources[src_at..src_end].assume_init_ref() };
-                self.fill(sources, (&mut results[..to.at(left) - to.at(first)]).into(), len)?;
+                self.cast_uninit(sources, &mut results[..to.at(left) - to.at(first)], len)?;
             } else {
                 first = left.saturating_sub(from.tile()).next_multiple_of(8);
                 // SAFETY: as above.
@@ -180,7 +180,7 @@ impl Caster {
         tile.copy_from_slice(&buffer[from.at(first)..][..tile.len()]);
         // SAFETY: a copy of bytes that are.
         let tile = unsafe { tile.assume_init_ref() };
-        self.fill(tile, (&mut buffer[to.at(first)..][..to.at(len)]).into(), len).map(drop)
+        self.cast_uninit(tile, &mut buffer[to.at(first)..][..to.at(len)], len).map(drop)
     }
 }
 
