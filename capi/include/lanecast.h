@@ -43,12 +43,13 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_ISA -5
 
 /*
- The size of a buffer overflows size_t, or the buffer would pass the end of the address space.
+ The size of a buffer overflows size_t or is not that of its elements, or the buffer would pass the end of the
+ address space.
  */
 #define LANECAST_ERR_SIZE -6
 
 /*
- The buffers overlap.
+ The buffers overlap, or elements of a strided destination do.
  */
 #define LANECAST_ERR_OVERLAP -7
 
@@ -63,9 +64,19 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_UNDEFINED -9
 
 /*
+ The progress callback has stopped the cast.
+ */
+#define LANECAST_ERR_CANCELLED -11
+
+/*
+ A strided view of elements of fewer than 8 bits that are packed.
+ */
+#define LANECAST_ERR_PACKED -12
+
+/*
  The version of this interface. It grows when something is added.
  */
-#define LANECAST_ABI_VERSION 2
+#define LANECAST_ABI_VERSION 3
 
 #define LANECAST_DTYPE_BOOL 0
 
@@ -203,6 +214,62 @@ typedef struct lanecast_options {
     uint8_t reserved[2];
 } lanecast_options;
 
+/*
+ A piece of work: job is what came with it, index its number.
+ */
+typedef void (*lanecast_task)(void *job, size_t index);
+
+/*
+ A parallel loop of the caller's: calls task(job, i) for every i below tasks, on any threads and in any order,
+ and returns when all calls have. A task that is not called is done after that, by the thread that called the
+ cast.
+ */
+typedef void (*lanecast_parallel_for)(void *context, size_t tasks, lanecast_task task, void *job);
+
+/*
+ Hears after each chunk, on the thread that has cast it, that so many elements of total are done. Anything but 0
+ stops the cast: no further chunk begins.
+ */
+typedef int (*lanecast_progress)(void *context, size_t done, size_t total);
+
+/*
+ On which threads to cast. lanecast_parallel_init sets the defaults.
+
+ New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
+ */
+typedef struct lanecast_parallel {
+    /*
+     The number of bytes the caller has set, this field included. A larger one than the library knows
+     is fine while the unknown rest is zero.
+     */
+    uint32_t size;
+    /*
+     0 a pool of as many threads as there are cores, kept for the next cast (default); else so many threads,
+     started for this cast. With parallel_for: how many it has, for the size of a chunk.
+     */
+    uint32_t threads;
+    /*
+     Elements of a chunk; 0 as many as are useful (default).
+     */
+    size_t chunk;
+    /*
+     A loop of the caller's instead of threads of the library's; NULL for none (default).
+     */
+    lanecast_parallel_for parallel_for;
+    /*
+     The first argument of parallel_for.
+     */
+    void *parallel_for_context;
+    /*
+     NULL for none (default). It may be called from several threads at once.
+     */
+    lanecast_progress progress;
+    /*
+     The first argument of progress.
+     */
+    void *progress_context;
+} lanecast_parallel;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -252,7 +319,7 @@ lanecast_status lanecast_cast(lanecast_dtype from,
                               const void *src,
                               lanecast_dtype to,
                               void *dst,
-                              uintptr_t n,
+                              size_t n,
                               const struct lanecast_options *o);
 
 /*
@@ -265,7 +332,7 @@ lanecast_status lanecast_cast(lanecast_dtype from,
  */
 lanecast_status lanecast_promote(const char *rules,
                                  const lanecast_dtype *operands,
-                                 uintptr_t count,
+                                 size_t count,
                                  lanecast_dtype *out);
 
 /*
@@ -291,6 +358,84 @@ const char *lanecast_strerror(lanecast_status s);
  1 if a cast with this `isa` option can run here, else 0.
  */
 int lanecast_isa_available(uint8_t isa);
+
+/*
+ Sets every field to its default, and `size` to the size of the structure.
+
+ # Safety
+ `p` is NULL or writable.
+ */
+lanecast_status lanecast_parallel_init(struct lanecast_parallel *p);
+
+/*
+ lanecast_cast on several threads: 0 for a pool with as many as there are cores, else so many that start for this
+ cast. What is too small to gain from that, a forked child, and a process that cannot start threads cast on the
+ calling thread. The result is the same.
+
+ # Safety
+ As for `lanecast_cast`.
+ */
+lanecast_status lanecast_cast_parallel(lanecast_dtype from,
+                                       const void *src,
+                                       lanecast_dtype to,
+                                       void *dst,
+                                       size_t n,
+                                       const struct lanecast_options *o,
+                                       uint32_t threads);
+
+/*
+ lanecast_cast on threads of the caller's, in chunks of a size, with a callback that hears of progress.
+
+ # Safety
+ As for `lanecast_cast`; `how` is NULL or points to `how->size` readable bytes; its callbacks do what they should,
+ and do not unwind.
+ */
+lanecast_status lanecast_cast_parallel_with(lanecast_dtype from,
+                                            const void *src,
+                                            lanecast_dtype to,
+                                            void *dst,
+                                            size_t n,
+                                            const struct lanecast_options *o,
+                                            const struct lanecast_parallel *how);
+
+/*
+ Casts the first n elements of a buffer to its first n elements. buf_bytes is the size of n elements of from or
+ of to, whichever is larger; bytes behind the destination stay as they are. buf may be NULL when n is 0.
+
+ # Safety
+ `buf` is writable for `buf_bytes` bytes, and readable for `n` elements of `from`; `o` is NULL or points to
+ `o->size` readable bytes.
+ */
+lanecast_status lanecast_cast_in_place(lanecast_dtype from,
+                                       lanecast_dtype to,
+                                       void *buf,
+                                       size_t buf_bytes,
+                                       size_t n,
+                                       const struct lanecast_options *o);
+
+/*
+ Casts the elements of a view to those of another of the same shape. src and dst point to the first element of each,
+ from where ndim strides lead to the others: bytes, of any sign, unaligned; 0 repeats a source. Elements of fewer
+ than 8 bits lie one per byte (src_packing and dst_packing of the options). What lies between elements is neither
+ read nor written.
+
+ A destination may not have a stride smaller than an element along a dimension of several; if its elements
+ overlap otherwise, it is not said which of them remains. The views may lie between each other, but must not
+ overlap. Where there are no elements, src and dst may be NULL; for ndim 0, shape and strides may be.
+
+ # Safety
+ Every element of `src` is readable and every one of `dst` writable; `shape` and the strides are readable for `ndim`
+ numbers; `o` is NULL or points to `o->size` readable bytes.
+ */
+lanecast_status lanecast_cast_strided(lanecast_dtype from,
+                                      const void *src,
+                                      const ptrdiff_t *src_strides,
+                                      lanecast_dtype to,
+                                      void *dst,
+                                      const ptrdiff_t *dst_strides,
+                                      const size_t *shape,
+                                      size_t ndim,
+                                      const struct lanecast_options *o);
 
 #ifdef __cplusplus
 }  // extern "C"

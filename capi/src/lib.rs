@@ -67,17 +67,22 @@ pub const LANECAST_ERR_NAME: i32 = -3;
 pub const LANECAST_ERR_OPTIONS: i32 = -4;
 /// The instruction set that the options or LANECAST_ISA name is not available here.
 pub const LANECAST_ERR_ISA: i32 = -5;
-/// The size of a buffer overflows size_t, or the buffer would pass the end of the address space.
+/// The size of a buffer overflows size_t or is not that of its elements, or the buffer would pass the end of the
+/// address space.
 pub const LANECAST_ERR_SIZE: i32 = -6;
-/// The buffers overlap.
+/// The buffers overlap, or elements of a strided destination do.
 pub const LANECAST_ERR_OVERLAP: i32 = -7;
 /// A defect of the library. Please report it.
 pub const LANECAST_ERR_INTERNAL: i32 = -8;
 /// The ruleset defines no common dtype of the operands, or there are none.
 pub const LANECAST_ERR_UNDEFINED: i32 = -9;
+/// The progress callback has stopped the cast.
+pub const LANECAST_ERR_CANCELLED: i32 = -11;
+/// A strided view of elements of fewer than 8 bits that are packed.
+pub const LANECAST_ERR_PACKED: i32 = -12;
 
 /// The version of this interface. It grows when something is added.
-pub const LANECAST_ABI_VERSION: u32 = 2;
+pub const LANECAST_ABI_VERSION: u32 = 3;
 
 /// How to cast. lanecast_options_init sets the defaults; an all-zero structure is not a valid one.
 ///
@@ -203,8 +208,11 @@ impl TryFrom<&lanecast_options> for CastOptions {
 fn status(error: Error) -> lanecast_status {
     match error {
         Error::IsaUnavailable { .. } | Error::IsaOverride { .. } => LANECAST_ERR_ISA,
-        Error::SizeOverflow { .. } => LANECAST_ERR_SIZE,
-        // The sizes are computed here, nothing is allocated: the others cannot happen.
+        Error::SizeOverflow { .. } | Error::BufferSize { .. } => LANECAST_ERR_SIZE,
+        Error::Overlap | Error::ViewOverlap { .. } => LANECAST_ERR_OVERLAP,
+        Error::ViewPacked { .. } => LANECAST_ERR_PACKED,
+        Error::Cancelled { .. } => LANECAST_ERR_CANCELLED,
+        // Nothing is allocated, and there is one shape: the others cannot happen.
         _ => LANECAST_ERR_INTERNAL,
     }
 }
@@ -361,31 +369,64 @@ pub unsafe extern "C" fn lanecast_cast(
     o: *const lanecast_options,
 ) -> lanecast_status {
     guard(|| {
-        let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
-        let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
         // SAFETY: the caller's promise.
-        let options = unsafe { read_options(o) }?;
-        let caster = Caster::new(from, to, &options).map_err(status)?;
-        if n == 0 {
+        let Some((caster, src, dst)) = (unsafe { whole_buffers(from, src, to, dst, n, o) })? else {
             return Ok(());
-        }
-        let src_len = buffer_len(src, from, n, options.src_packing)?;
-        let dst_len = buffer_len(dst, to, n, options.dst_packing)?;
-        let (src_at, dst_at) = (src.addr(), dst.addr());
-        if src_at < dst_at + dst_len && dst_at < src_at + src_len {
-            return Err(LANECAST_ERR_OVERLAP);
-        }
-        // SAFETY: not NULL, and of a length that is the size of `n` elements, which the caller promises to be
-        // readable and writable; no longer than `isize::MAX` and inside the address space (`buffer_len`);
-        // not overlapping.
-        let (src, dst) = unsafe {
-            (
-                core::slice::from_raw_parts(src.cast::<u8>(), src_len),
-                core::slice::from_raw_parts_mut(dst.cast::<MaybeUninit<u8>>(), dst_len),
-            )
         };
         caster.cast_uninit(src, dst, n).map(drop).map_err(status)
     })
+}
+
+/// The cast of two dtypes under some options.
+///
+/// # Safety
+/// `o` is NULL or points to `o->size` readable bytes.
+unsafe fn caster(
+    from: lanecast_dtype,
+    to: lanecast_dtype,
+    o: *const lanecast_options,
+) -> Result<(Caster, CastOptions), lanecast_status> {
+    let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
+    let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
+    // SAFETY: the caller's promise.
+    let options = unsafe { read_options(o) }?;
+    Ok((Caster::new(from, to, &options).map_err(status)?, options))
+}
+
+/// What [`lanecast_cast`] and its like cast; None if there are no elements.
+type WholeBuffers<'a> = Option<(Caster, &'a [u8], &'a mut [MaybeUninit<u8>])>;
+
+/// # Safety
+/// As for [`lanecast_cast`], as long as the buffers are used.
+unsafe fn whole_buffers<'a>(
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    n: usize,
+    o: *const lanecast_options,
+) -> Result<WholeBuffers<'a>, lanecast_status> {
+    // SAFETY: the caller's promise.
+    let (caster, options) = unsafe { caster(from, to, o) }?;
+    if n == 0 {
+        return Ok(None);
+    }
+    let src_len = buffer_len(src, caster.from(), n, options.src_packing)?;
+    let dst_len = buffer_len(dst, caster.to(), n, options.dst_packing)?;
+    let (src_at, dst_at) = (src.addr(), dst.addr());
+    if src_at < dst_at + dst_len && dst_at < src_at + src_len {
+        return Err(LANECAST_ERR_OVERLAP);
+    }
+    // SAFETY: not NULL, and of a length that is the size of `n` elements, which the caller promises to be
+    // readable and writable; no longer than `isize::MAX` and inside the address space (`buffer_len`);
+    // not overlapping.
+    let (src, dst) = unsafe {
+        (
+            core::slice::from_raw_parts(src.cast::<u8>(), src_len),
+            core::slice::from_raw_parts_mut(dst.cast::<MaybeUninit<u8>>(), dst_len),
+        )
+    };
+    Ok(Some((caster, src, dst)))
 }
 
 /// The size of a buffer of `n` elements at `start`, which must be possible.
@@ -485,10 +526,12 @@ pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
         LANECAST_ERR_ISA => {
             c"the instruction set that the options or LANECAST_ISA name is not available here"
         }
-        LANECAST_ERR_SIZE => c"the size of a buffer overflows",
-        LANECAST_ERR_OVERLAP => c"the buffers overlap",
+        LANECAST_ERR_SIZE => c"the size of a buffer overflows, or is not that of its elements",
+        LANECAST_ERR_OVERLAP => c"the buffers overlap, or elements of a strided destination do",
         LANECAST_ERR_INTERNAL => c"a defect of lanecast; please report it",
         LANECAST_ERR_UNDEFINED => c"the ruleset defines no common dtype of the operands",
+        LANECAST_ERR_CANCELLED => c"the progress callback has stopped the cast",
+        LANECAST_ERR_PACKED => c"a strided view of packed elements; they must lie one per byte",
         _ => c"no lanecast status",
     };
     text.as_ptr()
@@ -503,6 +546,9 @@ pub extern "C" fn lanecast_isa_available(isa: u8) -> c_int {
     });
     available.unwrap_or(false).into()
 }
+
+mod views;
+pub use views::*;
 
 #[cfg(test)]
 mod tests;

@@ -344,3 +344,182 @@ fn scalar_is_always_available() {
     assert_eq!(lanecast_isa_available(1), 1);
     assert_eq!(lanecast_isa_available(200), 0);
 }
+
+/// Options for one narrow element per byte.
+fn bytes() -> lanecast_options {
+    lanecast_options { src_packing: 1, dst_packing: 1, ..defaults() }
+}
+
+#[test]
+fn threads_give_the_same_and_say_when_something_is_wrong() {
+    let n = 1 << 20;
+    let src: Vec<u8> = (0..n).map(|i| i as u8).collect();
+    let (mut expected, mut dst) = (vec![0; 4 * n], vec![0; 4 * n]);
+    assert_eq!(
+        cast(LANECAST_DTYPE_UINT8, &src, LANECAST_DTYPE_FLOAT32, &mut expected, n, null()),
+        LANECAST_OK
+    );
+    let (s, d) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+    for threads in [0, 1, 2, 7, u32::MAX] {
+        // SAFETY: buffers of `n` elements.
+        let status = unsafe {
+            lanecast_cast_parallel(LANECAST_DTYPE_UINT8, s, LANECAST_DTYPE_FLOAT32, d, n, null(), threads)
+        };
+        assert_eq!(status, LANECAST_OK);
+        assert!(dst == expected);
+        dst.fill(0);
+    }
+    // SAFETY: calls that must fail before they touch a buffer, and one without elements.
+    unsafe {
+        let call = |from, s, to, d, n| lanecast_cast_parallel(from, s, to, d, n, null(), 2);
+        assert_eq!(call(30, s, 0, d, n), LANECAST_ERR_DTYPE);
+        assert_eq!(call(0, null(), 0, d, n), LANECAST_ERR_NULL);
+        assert_eq!(call(0, s, 0, s.cast_mut(), n), LANECAST_ERR_OVERLAP);
+        assert_eq!(call(LANECAST_DTYPE_INT16, s, 0, d, usize::MAX), LANECAST_ERR_SIZE);
+        assert_eq!(call(0, null(), 0, null_mut(), 0), LANECAST_OK);
+    }
+    assert!(dst.iter().all(|&b| b == 0), "written on error");
+}
+
+#[test]
+fn a_host_runs_the_tasks_and_may_stop_them() {
+    /// Every second task, on two threads.
+    unsafe extern "C" fn parallel_for(
+        context: *mut c_void,
+        tasks: usize,
+        task: lanecast_task,
+        job: *mut c_void,
+    ) {
+        // SAFETY: the test passes a counter.
+        unsafe { *context.cast::<usize>() += tasks };
+        let (task, job) = (task.unwrap(), job.expose_provenance());
+        std::thread::scope(|scope| {
+            for first in [0, 1] {
+                scope.spawn(move || {
+                    for i in (first..tasks).step_by(4) {
+                        // SAFETY: the job of this task, while the loop runs.
+                        unsafe { task(core::ptr::with_exposed_provenance_mut(job), i) };
+                    }
+                });
+            }
+        });
+    }
+    unsafe extern "C" fn progress(context: *mut c_void, done: usize, total: usize) -> c_int {
+        // SAFETY: the test passes the number at which to stop.
+        let stop = unsafe { *context.cast::<usize>() };
+        assert!(done <= total);
+        (done >= stop).into()
+    }
+    let n = 10_000;
+    let src: Vec<u8> = (0..n).map(|i| i as u8).collect();
+    let (mut dst, mut tasks, mut stop) = (vec![0; n], 0usize, usize::MAX);
+    let mut how = core::mem::MaybeUninit::uninit();
+    // SAFETY: a variable or NULL.
+    let mut how = unsafe {
+        assert_eq!(lanecast_parallel_init(null_mut()), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_parallel_init(how.as_mut_ptr()), LANECAST_OK);
+        how.assume_init()
+    };
+    let call = |dst: &mut [u8], how: *const lanecast_parallel| {
+        let (s, d) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+        // SAFETY: buffers of `n` elements, and callbacks that do what they should.
+        unsafe {
+            lanecast_cast_parallel_with(LANECAST_DTYPE_UINT8, s, LANECAST_DTYPE_INT8, d, n, null(), how)
+        }
+    };
+    assert_eq!(call(&mut dst, &how), LANECAST_OK, "the defaults");
+    assert!(dst == src);
+    dst.fill(0);
+    (how.chunk, how.threads) = (100, 3);
+    how.parallel_for = Some(parallel_for);
+    how.parallel_for_context = (&raw mut tasks).cast();
+    how.progress = Some(progress);
+    how.progress_context = (&raw mut stop).cast();
+    assert_eq!(call(&mut dst, &how), LANECAST_OK);
+    assert!(dst == src && tasks == 100);
+    dst.fill(0);
+    stop = 5000;
+    how.progress_context = (&raw mut stop).cast();
+    assert_eq!(call(&mut dst, &how), LANECAST_ERR_CANCELLED);
+    assert!(dst != src);
+    dst.fill(0);
+    for size in [0, how.size - 1] {
+        assert_eq!(call(&mut dst, &lanecast_parallel { size, ..how }), LANECAST_ERR_OPTIONS);
+    }
+    assert_eq!(call(&mut dst, null()), LANECAST_ERR_NULL);
+    assert!(dst.iter().all(|&b| b == 0), "written on error");
+}
+
+#[test]
+fn one_buffer_is_enough() {
+    let mut buffer = [1.5f32, 300.0, -1.0].map(f32::to_ne_bytes).concat();
+    // SAFETY: three elements, in a buffer of as many bytes as the calls say, or a call that must fail before it
+    // touches it.
+    let call = |from, to, buffer: &mut [u8], n| unsafe {
+        lanecast_cast_in_place(from, to, buffer.as_mut_ptr().cast(), buffer.len(), n, null())
+    };
+    assert_eq!(call(LANECAST_DTYPE_FLOAT32, LANECAST_DTYPE_UINT8, &mut buffer, 3), LANECAST_OK);
+    assert_eq!(buffer[..3], [1, 255, 0]);
+    assert_eq!(call(LANECAST_DTYPE_UINT8, LANECAST_DTYPE_INT32, &mut buffer, 3), LANECAST_OK);
+    assert_eq!(buffer, [1i32, 255, 0].map(i32::to_ne_bytes).concat());
+    assert_eq!(call(LANECAST_DTYPE_UINT8, LANECAST_DTYPE_INT32, &mut buffer, 4), LANECAST_ERR_SIZE);
+    assert_eq!(call(LANECAST_DTYPE_UINT8, LANECAST_DTYPE_INT32, &mut buffer, usize::MAX), LANECAST_ERR_SIZE);
+    assert_eq!(call(LANECAST_DTYPE_UINT8, 30, &mut buffer, 3), LANECAST_ERR_DTYPE);
+    // SAFETY: no elements; and calls that must fail.
+    unsafe {
+        assert_eq!(lanecast_cast_in_place(0, 1, null_mut(), 0, 0, null()), LANECAST_OK);
+        assert_eq!(lanecast_cast_in_place(0, 1, null_mut(), 7, 7, null()), LANECAST_ERR_NULL);
+        let end = core::ptr::without_provenance_mut(usize::MAX - 2);
+        assert_eq!(lanecast_cast_in_place(0, 0, end, 7, 7, null()), LANECAST_ERR_SIZE);
+    }
+    assert_eq!(buffer, [1i32, 255, 0].map(i32::to_ne_bytes).concat(), "written on error");
+}
+
+#[test]
+fn views_go_where_their_strides_lead() {
+    let src = [1u8, 2, 3, 4, 5, 6];
+    let mut dst = [0xEEu8; 8];
+    let (shape, rows, columns) = ([3usize, 2], [1isize, 3], [2isize, 1]);
+    let call =
+        |from, s: *const u8, ss: &[isize], to, d: *mut u8, ds: &[isize], o: *const lanecast_options| {
+            let (s, d) = (s.cast(), d.cast());
+            // SAFETY: views in the buffers above, or a call that must fail before it touches them.
+            unsafe { lanecast_cast_strided(from, s, ss.as_ptr(), to, d, ds.as_ptr(), shape.as_ptr(), 2, o) }
+        };
+    let (u8_, i8_) = (LANECAST_DTYPE_UINT8, LANECAST_DTYPE_INT8);
+    let (s, d) = (src.as_ptr(), dst.as_mut_ptr());
+    assert_eq!(call(u8_, s, &rows, i8_, d, &columns, null()), LANECAST_OK);
+    assert_eq!(dst, [1, 4, 2, 5, 3, 6, 0xEE, 0xEE]);
+    // Backwards in both dimensions, from the last element.
+    let d = dst.as_mut_ptr();
+    assert_eq!(call(u8_, s.wrapping_add(5), &[-1, -3], i8_, d, &columns, null()), LANECAST_OK);
+    assert_eq!(dst, [6, 3, 5, 2, 4, 1, 0xEE, 0xEE]);
+    // Narrow elements lie one per byte, or not at all.
+    let d = dst.as_mut_ptr();
+    assert_eq!(call(LANECAST_DTYPE_INT4, s, &rows, i8_, d, &columns, null()), LANECAST_ERR_PACKED);
+    assert_eq!(call(LANECAST_DTYPE_INT4, s, &rows, i8_, d, &columns, &bytes()), LANECAST_OK);
+    let before = [1, 4, 2, 5, 3, 6, 0xEE, 0xEE];
+    assert_eq!(dst, before);
+    let d = dst.as_mut_ptr();
+    assert_eq!(call(u8_, s, &rows, i8_, d, &[2, 0], null()), LANECAST_ERR_OVERLAP);
+    assert_eq!(call(u8_, d, &rows, i8_, d.wrapping_add(1), &columns, null()), LANECAST_ERR_OVERLAP);
+    assert_eq!(call(u8_, s, &[isize::MAX, 1], i8_, d, &columns, null()), LANECAST_ERR_SIZE);
+    assert_eq!(call(u8_, s, &rows, i8_, d, &[isize::MIN, 1], null()), LANECAST_ERR_SIZE);
+    assert_eq!(call(u8_, null(), &rows, i8_, d, &columns, null()), LANECAST_ERR_NULL);
+    assert_eq!(call(u8_, s, &rows, 30, d, &columns, null()), LANECAST_ERR_DTYPE);
+    // SAFETY: calls that must fail, one without elements, and one without dimensions.
+    unsafe {
+        let (s, d) = (s.cast(), d.cast());
+        let (none, one) = ([0usize, 9], rows.as_ptr());
+        let call =
+            |shape, ndim, s, ss, ds| lanecast_cast_strided(u8_, s, ss, i8_, d, ds, shape, ndim, null());
+        assert_eq!(call(null(), 2, s, one, one), LANECAST_ERR_NULL);
+        assert_eq!(call(shape.as_ptr(), 2, s, null(), one), LANECAST_ERR_NULL);
+        assert_eq!(call(shape.as_ptr(), 2, s, one, null()), LANECAST_ERR_NULL);
+        assert_eq!(call(none.as_ptr(), 2, null(), one, one), LANECAST_OK);
+        assert_eq!(call(shape.as_ptr(), usize::MAX, s, one, one), LANECAST_ERR_SIZE);
+        assert_eq!(dst, before, "written on error");
+        assert_eq!(call(null(), 0, s, null(), null()), LANECAST_OK);
+    }
+    assert_eq!(dst[..2], [1, 4]);
+}

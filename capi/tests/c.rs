@@ -62,6 +62,16 @@ fn compiles(compiler: &str, standard: &str, extension: &str) {
              if (lanecast_dtype_bits(t) == 0 || !lanecast_isa_available(o->isa)) return LANECAST_ERR_DTYPE;\n\
              if (lanecast_abi_version() != LANECAST_ABI_VERSION) return LANECAST_ERR_INTERNAL;\n\
              if (lanecast_strerror(LANECAST_OK)[0] == 0) return LANECAST_ERR_INTERNAL;\n\
+             {\n\
+                 lanecast_parallel how;\n\
+                 size_t shape = 1;\n\
+                 ptrdiff_t stride = 1;\n\
+                 lanecast_parallel_init(&how);\n\
+                 if (lanecast_cast_parallel(t, s, t, d, 1, o, 0) != LANECAST_OK) return LANECAST_ERR_CANCELLED;\n\
+                 if (lanecast_cast_parallel_with(t, s, t, d, 1, o, &how)) return LANECAST_ERR_PACKED;\n\
+                 if (lanecast_cast_in_place(t, t, d, 1, 1, o)) return LANECAST_ERR_SIZE;\n\
+                 if (lanecast_cast_strided(t, s, &stride, t, d, &stride, &shape, 1, o)) return LANECAST_ERR_SIZE;\n\
+             }\n\
              return lanecast_cast(LANECAST_DTYPE_BOOL, s, t, d, 1, o);\n\
          }\n",
     )

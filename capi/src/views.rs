@@ -1,0 +1,299 @@
+//! Casts on several threads, in place, and along strides.
+
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ops::ControlFlow;
+use std::panic::AssertUnwindSafe;
+
+use rust::{Parallel, ParallelFor, Progress};
+
+use crate::{
+    LANECAST_ERR_NULL, LANECAST_ERR_OPTIONS, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype,
+    lanecast_options, lanecast_status, status, whole_buffers,
+};
+
+/// A piece of work: job is what came with it, index its number.
+pub type lanecast_task = Option<unsafe extern "C" fn(job: *mut c_void, index: usize)>;
+
+/// A parallel loop of the caller's: calls task(job, i) for every i below tasks, on any threads and in any order,
+/// and returns when all calls have. A task that is not called is done after that, by the thread that called the
+/// cast.
+pub type lanecast_parallel_for =
+    Option<unsafe extern "C" fn(context: *mut c_void, tasks: usize, task: lanecast_task, job: *mut c_void)>;
+
+/// Hears after each chunk, on the thread that has cast it, that so many elements of total are done. Anything but 0
+/// stops the cast: no further chunk begins.
+pub type lanecast_progress =
+    Option<unsafe extern "C" fn(context: *mut c_void, done: usize, total: usize) -> c_int>;
+
+/// On which threads to cast. lanecast_parallel_init sets the defaults.
+///
+/// New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct lanecast_parallel {
+    /// The number of bytes the caller has set, this field included. A larger one than the library knows
+    /// is fine while the unknown rest is zero.
+    pub size: u32,
+    /// 0 a pool of as many threads as there are cores, kept for the next cast (default); else so many threads,
+    /// started for this cast. With parallel_for: how many it has, for the size of a chunk.
+    pub threads: u32,
+    /// Elements of a chunk; 0 as many as are useful (default).
+    pub chunk: usize,
+    /// A loop of the caller's instead of threads of the library's; NULL for none (default).
+    pub parallel_for: lanecast_parallel_for,
+    /// The first argument of parallel_for.
+    pub parallel_for_context: *mut c_void,
+    /// NULL for none (default). It may be called from several threads at once.
+    pub progress: lanecast_progress,
+    /// The first argument of progress.
+    pub progress_context: *mut c_void,
+}
+
+/// Sets every field to its default, and `size` to the size of the structure.
+///
+/// # Safety
+/// `p` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_parallel_init(p: *mut lanecast_parallel) -> lanecast_status {
+    guard(|| {
+        if p.is_null() {
+            return Err(LANECAST_ERR_NULL);
+        }
+        let defaults = lanecast_parallel {
+            size: size_of::<lanecast_parallel>() as u32,
+            threads: 0,
+            chunk: 0,
+            parallel_for: None,
+            parallel_for_context: core::ptr::null_mut(),
+            progress: None,
+            progress_context: core::ptr::null_mut(),
+        };
+        // SAFETY: not NULL, hence writable by the caller's promise.
+        unsafe { p.write_unaligned(defaults) };
+        Ok(())
+    })
+}
+
+/// The structure of a caller, which may be longer than ours.
+///
+/// # Safety
+/// `size` bytes are readable.
+unsafe fn read_parallel(p: *const lanecast_parallel) -> Result<lanecast_parallel, lanecast_status> {
+    const OURS: usize = size_of::<lanecast_parallel>();
+    if p.is_null() {
+        return Err(LANECAST_ERR_NULL);
+    }
+    // SAFETY: not NULL, and the caller's promise; nothing says how it was allocated.
+    unsafe {
+        let size = (&raw const (*p).size).read_unaligned() as usize;
+        let is_known = size >= OURS && (OURS..size).all(|i| p.cast::<u8>().add(i).read() == 0);
+        if is_known { Ok(p.read_unaligned()) } else { Err(LANECAST_ERR_OPTIONS) }
+    }
+}
+
+/// lanecast_cast on several threads: 0 for a pool with as many as there are cores, else so many that start for this
+/// cast. What is too small to gain from that, a forked child, and a process that cannot start threads cast on the
+/// calling thread. The result is the same.
+///
+/// # Safety
+/// As for `lanecast_cast`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_cast_parallel(
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    n: usize,
+    o: *const lanecast_options,
+    threads: u32,
+) -> lanecast_status {
+    guard(|| {
+        let buffers = unsafe {
+            // SAFETY: the caller's promise.
+            whole_buffers(from, src, to, dst, n, o)
+        };
+        let Some((caster, src, dst)) = buffers? else { return Ok(()) };
+        caster.par_cast_uninit(src, dst, n, &on(threads)).map(drop).map_err(status)
+    })
+}
+
+fn on<'a>(threads: u32) -> Parallel<'a> {
+    match threads {
+        0 => Parallel::new(),
+        threads => Parallel::new().threads(threads as usize),
+    }
+}
+
+/// lanecast_cast on threads of the caller's, in chunks of a size, with a callback that hears of progress.
+///
+/// # Safety
+/// As for `lanecast_cast`; `how` is NULL or points to `how->size` readable bytes; its callbacks do what they should,
+/// and do not unwind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_cast_parallel_with(
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    n: usize,
+    o: *const lanecast_options,
+    how: *const lanecast_parallel,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let (how, buffers) = unsafe { (read_parallel(how)?, whole_buffers(from, src, to, dst, n, o)?) };
+        let Some((caster, src, dst)) = buffers else { return Ok(()) };
+        let host = how.parallel_for.map(|run| Host { run, context: how.parallel_for_context });
+        let listener = how.progress.map(|call| Listener { call, context: how.progress_context });
+        let progress =
+            |progress: Progress| listener.as_ref().map_or(ControlFlow::Continue(()), |it| it.tell(progress));
+        let mut parallel = on(how.threads);
+        if how.chunk > 0 {
+            parallel = parallel.chunk(how.chunk);
+        }
+        if let Some(host) = &host {
+            parallel = parallel.host(host);
+        }
+        if listener.is_some() {
+            parallel = parallel.progress(&progress);
+        }
+        caster.par_cast_uninit(src, dst, n, &parallel).map(drop).map_err(status)
+    })
+}
+
+/// A loop of the caller's.
+struct Host {
+    run: unsafe extern "C" fn(*mut c_void, usize, lanecast_task, *mut c_void),
+    context: *mut c_void,
+}
+
+// SAFETY: the loop is called from the thread that has called the cast, and from no other.
+unsafe impl Sync for Host {}
+
+impl ParallelFor for Host {
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        type Task<'a> = &'a (dyn Fn(usize) + Sync);
+
+        unsafe extern "C" fn call(job: *mut c_void, index: usize) {
+            // SAFETY: what `run` has passed, which lives until it returns. Any thread may call it.
+            let task = unsafe { *job.cast::<Task<'_>>() };
+            // No panic goes through a caller's frames. What it would leave undone is missed in the end.
+            _ = std::panic::catch_unwind(AssertUnwindSafe(|| task(index)));
+        }
+
+        let mut job: Task<'_> = task;
+        // SAFETY: the caller of the cast promises a loop that calls the task with its job, and returns when all
+        // calls have.
+        unsafe { (self.run)(self.context, tasks, Some(call), (&raw mut job).cast()) };
+    }
+}
+
+/// Who hears of progress.
+struct Listener {
+    call: unsafe extern "C" fn(*mut c_void, usize, usize) -> c_int,
+    context: *mut c_void,
+}
+
+// SAFETY: the header says that it may be called from several threads at once.
+unsafe impl Sync for Listener {}
+
+impl Listener {
+    fn tell(&self, progress: Progress) -> ControlFlow<()> {
+        // SAFETY: the caller of the cast promises a function that can be called so.
+        match unsafe { (self.call)(self.context, progress.done, progress.total) } {
+            0 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
+    }
+}
+
+/// Casts the first n elements of a buffer to its first n elements. buf_bytes is the size of n elements of from or
+/// of to, whichever is larger; bytes behind the destination stay as they are. buf may be NULL when n is 0.
+///
+/// # Safety
+/// `buf` is writable for `buf_bytes` bytes, and readable for `n` elements of `from`; `o` is NULL or points to
+/// `o->size` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_cast_in_place(
+    from: lanecast_dtype,
+    to: lanecast_dtype,
+    buf: *mut c_void,
+    buf_bytes: usize,
+    n: usize,
+    o: *const lanecast_options,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let (caster, _) = unsafe { caster(from, to, o) }?;
+        if n == 0 {
+            return if buf_bytes == 0 { Ok(()) } else { Err(LANECAST_ERR_SIZE) };
+        }
+        if buf.is_null() {
+            return Err(LANECAST_ERR_NULL);
+        }
+        if buf_bytes > isize::MAX as usize || buf.addr().checked_add(buf_bytes).is_none() {
+            return Err(LANECAST_ERR_SIZE);
+        }
+        // SAFETY: not NULL, inside the address space, and the caller's promise.
+        unsafe {
+            let buffer = core::slice::from_raw_parts_mut(buf.cast::<MaybeUninit<u8>>(), buf_bytes);
+            caster.cast_in_place_uninit(buffer, n).map_err(status)
+        }
+    })
+}
+
+/// Casts the elements of a view to those of another of the same shape. src and dst point to the first element of each,
+/// from where ndim strides lead to the others: bytes, of any sign, unaligned; 0 repeats a source. Elements of fewer
+/// than 8 bits lie one per byte (src_packing and dst_packing of the options). What lies between elements is neither
+/// read nor written.
+///
+/// A destination may not have a stride smaller than an element along a dimension of several; if its elements
+/// overlap otherwise, it is not said which of them remains. The views may lie between each other, but must not
+/// overlap. Where there are no elements, src and dst may be NULL; for ndim 0, shape and strides may be.
+///
+/// # Safety
+/// Every element of `src` is readable and every one of `dst` writable; `shape` and the strides are readable for `ndim`
+/// numbers; `o` is NULL or points to `o->size` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_cast_strided(
+    from: lanecast_dtype,
+    src: *const c_void,
+    src_strides: *const isize,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    dst_strides: *const isize,
+    shape: *const usize,
+    ndim: usize,
+    o: *const lanecast_options,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let (caster, _) = unsafe { caster(from, to, o) }?;
+        // SAFETY: the caller's promise.
+        let (shape, src_strides, dst_strides) =
+            unsafe { (numbers(shape, ndim)?, numbers(src_strides, ndim)?, numbers(dst_strides, ndim)?) };
+        if (src.is_null() || dst.is_null()) && !shape.contains(&0) {
+            return Err(LANECAST_ERR_NULL);
+        }
+        // SAFETY: the caller's promise, for views that do not overlap: those are an error.
+        unsafe { caster.cast_strided_raw(src.cast(), src_strides, dst.cast(), dst_strides, shape) }
+            .map_err(status)
+    })
+}
+
+/// # Safety
+/// NULL, or `n` numbers are readable as long as the answer is used.
+unsafe fn numbers<'a, T>(first: *const T, n: usize) -> Result<&'a [T], lanecast_status> {
+    if n == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() {
+        return Err(LANECAST_ERR_NULL);
+    }
+    if !first.is_aligned() || n.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
+        return Err(LANECAST_ERR_SIZE);
+    }
+    // SAFETY: neither NULL nor too large, aligned, and the caller's promise.
+    Ok(unsafe { core::slice::from_raw_parts(first, n) })
+}
