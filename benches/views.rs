@@ -97,9 +97,10 @@ fn main() {
     in_place(&bench);
 }
 
-/// The pool and two threads of its own, at sizes around the threshold, in the caches and beyond.
+/// A pool and threads that start for each cast, two of them, at sizes in the caches and beyond. Below the threshold
+/// the caller casts alone.
 fn parallel(bench: &Bench, largest: usize) {
-    let two = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
+    rayon::ThreadPoolBuilder::new().num_threads(2).build_global().expect("two threads");
     for (from, to) in PAIRS {
         let mut traffic = 64 << 10;
         while traffic <= largest {
@@ -112,9 +113,7 @@ fn parallel(bench: &Bench, largest: usize) {
                 against: "1 thread",
                 bytes,
                 run: [
-                    Box::new(|| {
-                        two.install(|| caster.par_cast(black_box(&src), &mut a, n)).expect("the sizes agree")
-                    }),
+                    Box::new(|| caster.par_cast(black_box(&src), &mut a, n).expect("the sizes agree")),
                     Box::new(|| caster.cast(black_box(&src), &mut b, n).expect("the sizes agree")),
                 ],
             });
@@ -132,24 +131,8 @@ fn parallel(bench: &Bench, largest: usize) {
                     ],
                 });
             }
-            traffic *= 4;
+            traffic *= 2;
         }
-    }
-    // What the threshold is about: from outside of the pool, where there are threads to wake.
-    for traffic in [512 << 10, 1 << 20, 2 << 20, 4 << 20_usize] {
-        let (from, to) = (DType::F32, DType::BF16);
-        let n = traffic / 6;
-        let (src, caster) = (source(from, n), caster(from, to));
-        let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n)]);
-        bench.line(Line {
-            name: format!("par {from}->{to}, {} KiB, global pool", traffic >> 10),
-            against: "1 thread",
-            bytes: [traffic; 2],
-            run: [
-                Box::new(|| caster.par_cast(black_box(&src), &mut a, n).expect("the sizes agree")),
-                Box::new(|| caster.cast(black_box(&src), &mut b, n).expect("the sizes agree")),
-            ],
-        });
     }
 }
 

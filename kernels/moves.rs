@@ -119,15 +119,8 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
 
         #[inline(always)]
         unsafe fn block<const W: usize>(from: *const u8, row: isize, to: *mut u8, column: isize) {
-            for i in 0..8 {
-                for j in 0..8 {
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        let place = to.offset(j * column).add(i as usize * W);
-                        copy::<W>(from.offset(i * row).add(j as usize * W), place);
-                    }
-                }
-            }
+            // SAFETY: the caller's promise.
+            unsafe { block_of::<W, 8>(from, row, to, column) }
         }
     }
 
@@ -167,14 +160,19 @@ struct Zips<I>(PhantomData<I>);
 impl<I: Isa> Transpose for Zips<I> {
     #[inline(always)]
     fn side<const W: usize>() -> usize {
-        // There are no zips of 16 bytes.
-        if W == 16 { usize::MAX } else { I::BYTES / W }
+        // There are no zips of 16 bytes, of which four are a line.
+        if W == 16 { 4 } else { I::BYTES / W }
     }
 
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "an iterator need not be inlined")]
     unsafe fn block<const W: usize>(from: *const u8, row: isize, to: *mut u8, column: isize) {
         /// Rows of bytes in the widest registers.
         const MOST: usize = 64;
+        if W == 16 {
+            // SAFETY: the caller's promise.
+            return unsafe { block_of::<W, 4>(from, row, to, column) };
+        }
         let side = I::BYTES / W;
         // SAFETY: the caller's promise. No register is used that was not loaded.
         unsafe {
@@ -202,6 +200,28 @@ impl<I: Isa> Transpose for Zips<I> {
             }
             for i in 0..side {
                 I::store(to.offset(i as isize * column), rows[i]);
+            }
+        }
+    }
+}
+
+/// A block of so many rows, element by element.
+///
+/// # Safety
+/// As for [`Transpose::block`].
+#[inline(always)]
+unsafe fn block_of<const W: usize, const SIDE: usize>(
+    from: *const u8,
+    row: isize,
+    to: *mut u8,
+    column: isize,
+) {
+    for i in 0..SIDE {
+        for j in 0..SIDE {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let place = to.offset(j as isize * column).add(i * W);
+                copy::<W>(from.offset(i as isize * row).add(j * W), place);
             }
         }
     }
@@ -291,8 +311,8 @@ unsafe fn plane<T: Transpose, const W: usize>(a: Move, b: Move, from: *const u8,
                 continue;
             }
             let at = done as isize;
-            let rest = Move { extent: b.extent - done, ..b };
-            line::<W>(rest, from.offset(i * width + at * b.from), to.offset(i * a.to + at * width));
+            let (from, to) = (from.offset(i * width + at * b.from), to.offset(i * a.to + at * width));
+            steps::<W>(b.extent - done, from, b.from, to, width);
         }
     }
 }
@@ -336,8 +356,10 @@ unsafe fn line<const W: usize>(
     let width = W as isize;
     // SAFETY: the caller's promise: all places are among those of the line.
     unsafe {
+        // There are no shuffles of 16 bytes to be made.
         match (from_step == width, to_step == width) {
-            (true, true) => ptr::copy_nonoverlapping(from, to, n * W),
+            (false, _) if W == 16 => steps::<W>(n, from, from_step, to, to_step),
+            (true, true) => run(from, to, n * W),
             (false, true) if from_step == 2 * width => steps::<W>(n, from, 2 * width, to, width),
             (false, true) if from_step == 3 * width => steps::<W>(n, from, 3 * width, to, width),
             (false, true) if from_step == 4 * width => steps::<W>(n, from, 4 * width, to, width),
@@ -346,6 +368,27 @@ unsafe fn line<const W: usize>(
             (true, false) if to_step == 2 * width => steps::<W>(n, from, width, to, 2 * width),
             _ => steps::<W>(n, from, from_step, to, to_step),
         }
+    }
+}
+
+/// Bytes from which on a run is left to memcpy: of fewer, the call takes longer.
+const CALL: usize = 512;
+
+/// # Safety
+/// As for [`every`].
+#[inline(always)]
+unsafe fn run(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise. The last piece begins where a piece still fits.
+    unsafe {
+        if !(16..CALL).contains(&bytes) {
+            return ptr::copy_nonoverlapping(from, to, bytes);
+        }
+        let mut at = 0;
+        while at < bytes - 16 {
+            copy::<16>(from.add(at), to.add(at));
+            at += 16;
+        }
+        copy::<16>(from.add(bytes - 16), to.add(bytes - 16));
     }
 }
 

@@ -33,6 +33,9 @@ const ROW: usize = 256;
 const SIDE: usize = 64;
 /// Dimensions of a tile.
 const TILE_DIMS: usize = 4;
+/// Tiles in a row that are cast before those of the next row, where there are two dense dimensions. Each row of a tile is
+/// on a page of its own: these are as many as the machine can find without looking for them in memory.
+const WINDOW: usize = 8;
 
 #[repr(C, align(64))]
 struct Tile([MaybeUninit<u8>; TILE]);
@@ -75,11 +78,13 @@ pub(crate) unsafe fn cast(
         return;
     }
     let order = walk.choose_tile(sizes);
+    let step = walk.step;
+    walk.widen();
     let plan = plan.of_tile();
     let move_elements = moves::of(isa);
     let (mut gathered, mut results) = (Tile::new(), Tile::new());
     let (gathered, results) = (gathered.start(), results.start());
-    walk.each(|src_at, dst_at, step| {
+    let tile = |src_at: isize, dst_at: isize, step: &dyn Fn(usize) -> usize| {
         let mut from = src.wrapping_offset(src_at);
         let to = dst.wrapping_offset(dst_at);
         let mut gather = [Move::ONE; TILE_DIMS];
@@ -108,6 +113,16 @@ pub(crate) unsafe fn cast(
                 (plan.kernel)(&plan, from, to, n);
             }
         }
+    };
+    let mut window = [Dim::ONE; usize::BITS as usize];
+    let window = &mut window[..dims.len()];
+    window.copy_from_slice(dims);
+    walk.each(|src_at, dst_at, extent| {
+        for (i, dim) in window.iter_mut().enumerate() {
+            dim.extent = extent(i);
+        }
+        let mut tiles = Steps { dims: window, step, at: [0; usize::BITS as usize] };
+        tiles.each(|src, dst, step| tile(src_at.wrapping_add(src), dst_at.wrapping_add(dst), step));
     });
 }
 
@@ -125,14 +140,9 @@ impl Steps<'_> {
     fn choose_tile(&mut self, sizes: [usize; 2]) -> [Option<usize>; TILE_DIMS] {
         let dims = self.dims;
         let room = TILE / sizes[0].max(sizes[1]);
-        let density = |i: &usize| match dims[*i].src.unsigned_abs() {
-            0 => usize::MAX,
-            stride => stride,
-        };
-        let (dense_dst, dense_src) = (0, (0..dims.len()).min_by_key(density).unwrap_or(0));
         let mut order = [None; TILE_DIMS];
         let mut n;
-        if density(&dense_src) < density(&dense_dst) {
+        if let Some([dense_dst, dense_src]) = self.dense() {
             let (across, along) = (dims[dense_dst].extent, dims[dense_src].extent);
             self.step[dense_src] = along.min(room / across.min(SIDE));
             self.step[dense_dst] = across.min(room / self.step[dense_src]);
@@ -148,12 +158,12 @@ impl Steps<'_> {
             order[0] = Some(0);
         }
         // Short dimensions leave room for others.
-        for i in 1..dims.len() {
+        for (i, dim) in dims.iter().enumerate().skip(1) {
             if self.step[i] > 1 {
                 continue;
             }
             let Some(free) = order.iter().position(Option::is_none) else { break };
-            let step = dims[i].extent.min(room / n);
+            let step = dim.extent.min(room / n);
             if step < 2 {
                 break;
             }
@@ -162,6 +172,25 @@ impl Steps<'_> {
             order[free] = Some(i);
         }
         order
+    }
+
+    /// Makes windows of the steps of a tile: everything, or some tiles in a row along each of two dense dimensions.
+    fn widen(&mut self) {
+        let dense = self.dense();
+        for (i, dim) in self.dims.iter().enumerate() {
+            let tiles = if dense.is_some_and(|dense| dense.contains(&i)) { WINDOW } else { dim.extent };
+            self.step[i] = dim.extent.min(self.step[i].saturating_mul(tiles));
+        }
+    }
+
+    /// The dimensions along which the destination and the source are densest, if they are two.
+    fn dense(&self) -> Option<[usize; 2]> {
+        let density = |i: &usize| match self.dims[*i].src.unsigned_abs() {
+            0 => usize::MAX,
+            stride => stride,
+        };
+        let source = (0..self.dims.len()).min_by_key(density)?;
+        (density(&source) < density(&0)).then_some([0, source])
     }
 
     /// Calls a function for every box: how many bytes its first element is from that of the walk on either side,

@@ -13,11 +13,14 @@ use std::thread;
 
 use crate::cast::Caster;
 use crate::error::Error;
+use crate::isa::Isa;
 use crate::kernels::memory::Destination;
 
-/// Bytes read and written together of which less is cast by the caller alone. Measured with `benches/views.rs`:
-/// to wake a thread costs as much as to cast half of that.
-const SERIAL_BELOW: usize = 1 << 20;
+/// Bytes read and written together of which less is cast by the caller alone. Measured with `benches/views.rs`: to wake
+/// threads and wait for them takes 15 to 40 µs, in which one thread casts 1 to 3 MiB that lie in its caches.
+const SERIAL_BELOW: usize = 4 << 20;
+/// The same for the reference, which is more than ten times slower.
+const SERIAL_BELOW_SCALAR: usize = 256 << 10;
 /// Bytes read and written of a chunk: enough that to take one costs nothing, and few enough that all threads
 /// end together.
 const CHUNK: core::ops::RangeInclusive<usize> = 256 << 10..=4 << 20;
@@ -57,14 +60,34 @@ pub trait ParallelFor: Sync {
     /// calls have.
     ///
     /// A task that is not called costs time and nothing else: the caller of the cast does what is left.
+    ///
+    /// ```
+    /// use rayon::prelude::*;
+    ///
+    /// struct Rayon;
+    ///
+    /// impl lanecast::ParallelFor for Rayon {
+    ///     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+    ///         (0..tasks).into_par_iter().for_each(task);
+    ///     }
+    /// }
+    /// ```
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
 }
 
 /// How far a cast has come.
 ///
 /// ```
-/// let half = lanecast::Progress { done: 512, total: 1024 };
-/// assert_eq!(100 * half.done / half.total, 50);
+/// use std::ops::ControlFlow;
+/// use lanecast::{CastOptions, Caster, DType, Parallel, Progress};
+///
+/// let report = |progress: Progress| {
+///     println!("{} of {} elements", progress.done, progress.total);
+///     ControlFlow::Continue(())
+/// };
+/// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
+/// caster.par_cast_with(&[1; 9], &mut [0; 9], 9, &Parallel::new().chunk(3).progress(&report))?;
+/// # Ok::<(), lanecast::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -283,7 +306,8 @@ fn run(
     caster.check(src.len(), dst.size(), n)?;
     // No overflow: both are slices. 8 elements are as many bytes as one has bits.
     let traffic = src.len().saturating_add(dst.size());
-    let is_small = how.chunk.is_none() && traffic < SERIAL_BELOW;
+    let enough = if caster.isa() == Isa::Scalar { SERIAL_BELOW_SCALAR } else { SERIAL_BELOW };
+    let is_small = how.chunk.is_none() && traffic < enough;
     if is_small && how.progress.is_none() {
         return caster.fill(src, dst, n).map(drop);
     }

@@ -165,7 +165,8 @@ fn sizes(isa: Isa) {
     use DType::*;
     for (from, to) in [(F32, BF16), (F4E2M1, F32), (F32, F6E3M2), (I64, I64), (C64, I8), (U2, U4)] {
         let bits = (from.bits() + to.bits()) as usize;
-        for n in [(1 << 23) / bits - 1, (1 << 23) / bits, (1 << 23) / bits + 1, (5 << 23) / bits + 3] {
+        let least = if isa == Isa::Scalar { 256 << 10 } else { 4 << 20 } * 8 / bits;
+        for n in [least - 1, least, least + 1, 2 * least + 3] {
             for options in [CastOptions::new(), CastOptions::new().stream_from(0)] {
                 let caster = caster(isa, from, to, options);
                 let src = bytes(bridge::size(from, n));
@@ -364,7 +365,7 @@ mod child {
         "no threads at all",
     ];
     /// Enough to be divided.
-    const N: usize = 1 << 21;
+    const N: usize = 1 << 22;
 
     pub(super) fn start(name: &str, isa: Isa) {
         if name.starts_with("no threads") && !cfg!(target_os = "linux") {
