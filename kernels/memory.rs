@@ -2,6 +2,9 @@
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+use core::ops::Range;
+
+use crate::element::Element;
 
 /// Exclusively borrowed memory for elements. Made from initialised memory too: safe code cannot write
 /// through it, so it cannot be left uninitialised.
@@ -40,6 +43,25 @@ impl<'a, D> Destination<'a, D> {
         (Self { len: at, ..self }, Self { first: behind, len: self.len - at, borrow: PhantomData })
     }
 
+    /// Some of its elements.
+    pub(crate) fn part(&mut self, elements: Range<usize>) -> Destination<'_, D> {
+        assert!(elements.start <= elements.end && elements.end <= self.len);
+        // In the slice, as was just said, hence no overflow.
+        Destination {
+            first: self.first.wrapping_add(elements.start),
+            len: elements.len(),
+            borrow: PhantomData,
+        }
+    }
+
+    /// Its bytes.
+    ///
+    /// # Safety
+    /// What is written there are valid elements.
+    pub(crate) unsafe fn into_bytes(self) -> Destination<'a, u8> {
+        Destination { first: self.first.cast(), len: self.size(), borrow: PhantomData }
+    }
+
     /// The memory as elements.
     ///
     /// # Safety
@@ -52,6 +74,13 @@ impl<'a, D> Destination<'a, D> {
 
 // SAFETY: it is an exclusive borrow of elements, which may go where those may.
 unsafe impl<D: Send> Send for Destination<'_, D> {}
+
+/// The bytes of elements.
+pub(crate) fn bytes_of<S: Element>(elements: &[S]) -> &[u8] {
+    // SAFETY: the memory of the slice, which stays borrowed. The types of elements are those of one list: numbers,
+    // bool, and structures of them without padding, so that every byte is initialised.
+    unsafe { core::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
+}
 
 impl<'a, D> From<&'a mut [D]> for Destination<'a, D> {
     fn from(slice: &'a mut [D]) -> Self {

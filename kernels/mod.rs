@@ -13,6 +13,7 @@
 //! * `vector.rs` is their loop; `stage.rs` what takes more than one codec: swapped bytes, complex elements, casts by
 //!   way of a hub; `environment.rs` the floating-point control register.
 //! * `strided.rs` casts strided views a tile at a time, by the kernels; `moves.rs` brings elements to tiles and back.
+//! * `check.rs` looks at the codes of a source for what a cast loses of them.
 //! * `table.rs` says which kernel an instruction set runs for a route, `codec/table.rs` which codec.
 //! * `detect.rs` reads what safe code cannot read of the machine.
 //! * `memory.rs` is the border to the safe code.
@@ -25,6 +26,7 @@
 pub(crate) mod avx2;
 #[cfg(isa = "avx512")]
 pub(crate) mod avx512;
+pub(crate) mod check;
 #[cfg(isa = "vector")]
 mod codec;
 #[cfg(isa = "avx2")]

@@ -30,6 +30,7 @@
 //! Where two results stand after an arrow, the first is with saturation, the second without; of three,
 //! they are the choices of [`NanToFinite`]. Inf and NaN take the sign of the source where there is a sign.
 
+use crate::checked::Loss;
 use crate::dtype::{DTYPES, DType, FloatFormat, IntFormat, Kind, dtypes};
 use crate::options::{E8m0Rounding, NanToFinite, Overflow, Policy, Rounding};
 use crate::route::{Parts, Route, Work};
@@ -96,6 +97,15 @@ impl Value {
     pub(crate) const fn truncated(negative: bool, magnitude: u64, scale: i32) -> Self {
         let exact = Self::exact(negative, magnitude, scale);
         Self { significand: exact.significand | 1, ..exact }
+    }
+
+    const fn is_one(self) -> bool {
+        !self.negative && self.exponent == 0 && self.significand == 1 << 63
+    }
+
+    /// Is it below zero?
+    pub(crate) const fn is_negative(self) -> bool {
+        self.negative && !matches!(self.class, Class::Zero)
     }
 
     /// |x| cut to a multiple of 2^ulp, in units of it, and what was cut off as a fraction of 2^64.
@@ -367,6 +377,63 @@ const fn encode_e8m0(format: FloatFormat, value: Value, policy: &Policy) -> u64 
             code + up as u64
         }
     }
+}
+
+/// What a conversion to `dtype` loses of a value, by the definitions of the contract's section on checked
+/// casts: decided before saturation and wrapping, which only say what stands in for a value that is lost.
+pub(crate) const fn loss(dtype: DType, value: Value, policy: &Policy) -> Option<Loss> {
+    let beyond = if value.negative { Loss::Below } else { Loss::Above };
+    match (dtype.kind(), value.class) {
+        (Kind::Bool, Class::Zero) => None,
+        (Kind::Bool, Class::Finite) if value.is_one() => None,
+        (Kind::Bool, _) => Some(Loss::Inexact),
+        (Kind::Int(_), Class::Zero) => None,
+        (Kind::Int(_), Class::NaN) => Some(Loss::NaN),
+        (Kind::Int(_), Class::Inf) => Some(Loss::Inf),
+        (Kind::Int(_), Class::Finite) if value.exponent > 63 => Some(beyond),
+        (Kind::Int(format), Class::Finite) => {
+            let (whole, fraction) = value.split(0);
+            // No overflow: a value with a fraction is below 2^63.
+            let magnitude =
+                whole + Limits::of(policy.rounding).rounds_up(value.negative, whole, fraction) as u64;
+            let max = u64::MAX >> (64 - format.bits + format.signed as u32);
+            let limit = match (value.negative, format.signed) {
+                (false, _) => max,
+                (true, true) => max + 1,
+                (true, false) => 0,
+            };
+            if magnitude > limit { Some(beyond) } else { inexact(fraction != 0) }
+        }
+        (Kind::Float(format) | Kind::Complex(format), Class::NaN) if format.has_nan => None,
+        (Kind::Float(_) | Kind::Complex(_), Class::NaN) => Some(Loss::NaN),
+        (Kind::Float(format) | Kind::Complex(format), Class::Inf) => {
+            let holds = format.has_inf && overflow(format, policy.saturate) > format.max_code();
+            if holds { None } else { Some(Loss::Inf) }
+        }
+        (Kind::Float(format), class) if !format.has_sign => {
+            if matches!(class, Class::Zero) || value.negative || value.exponent < -format.bias {
+                return Some(Loss::Below);
+            }
+            let (code, is_power) = ((value.exponent + format.bias) as u64, value.significand == 1 << 63);
+            let max = format.max_code();
+            if code > max || (code == max && !is_power) { Some(Loss::Above) } else { inexact(!is_power) }
+        }
+        (Kind::Float(_) | Kind::Complex(_), Class::Zero) => None,
+        (Kind::Float(format) | Kind::Complex(format), Class::Finite) => {
+            // As `encode_float`.
+            let least = format.min_exponent();
+            let exponent = if value.exponent < least { least } else { value.exponent };
+            let (whole, fraction) = value.split(exponent - format.mantissa_bits as i32);
+            let rounded =
+                whole + Limits::of(policy.rounding).rounds_up(value.negative, whole, fraction) as u64;
+            let code = (((exponent - least) as u64) << format.mantissa_bits) + rounded;
+            if code > format.max_code() { Some(beyond) } else { inexact(fraction != 0) }
+        }
+    }
+}
+
+const fn inexact(is: bool) -> Option<Loss> {
+    if is { Some(Loss::Inexact) } else { None }
 }
 
 /// One element: the codes of its parts to the codes of the result's.

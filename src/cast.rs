@@ -13,7 +13,7 @@ use crate::kernels::{scalar, table};
 use crate::layout::ByteOrder;
 use crate::layout::Packing;
 use crate::options::CastOptions;
-use crate::route::{Layout, route};
+use crate::route::{Layout, Route, route};
 
 /// A cast that has been decided: dtypes, options, instruction set, kernel. Small and `Copy`; make one,
 /// keep it, and use it from any thread.
@@ -189,6 +189,16 @@ impl Caster {
     pub(crate) fn part_of(mut self, n: usize) -> Self {
         self.plan = self.plan.part_of(n);
         self
+    }
+
+    /// What it is.
+    pub(crate) const fn route(&self) -> &Route {
+        &self.plan.route
+    }
+
+    /// What it was made from.
+    pub(crate) const fn options(&self) -> &CastOptions {
+        &self.options
     }
 
     /// Checks the sizes and runs the kernel. `D` is u8, or the element type of the destination.

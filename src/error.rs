@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::checked::Lossy;
 use crate::dtype::DType;
 use crate::isa::Isa;
 
@@ -27,7 +28,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// Why a cast could not be done. Nothing was written, unless it was [cancelled](Error::Cancelled).
+/// Why a cast could not be done. Nothing was written, unless it was [cancelled](Error::Cancelled) or [lossy](Error::Lossy).
 ///
 /// ```
 /// use lanecast::{cast_slice, Error};
@@ -78,6 +79,19 @@ pub enum Error {
         /// What it says.
         value: &'static str,
     },
+    /// A bitmap that does not have the size that the elements need.
+    BitmapSize {
+        /// That of which buffer.
+        side: Side,
+        /// How many elements it should have bits for.
+        elements: usize,
+        /// The bytes that they take: of a source at least, of a destination exactly.
+        needed: usize,
+        /// The bytes that it has.
+        given: usize,
+    },
+    /// A checked cast met an element that it would have lost. What is in the destination is not said.
+    Lossy(Lossy),
     /// The destination could not be allocated.
     Allocation {
         /// The dtype of its elements.
@@ -156,6 +170,14 @@ impl fmt::Display for Error {
                 write!(f, "LANECAST_ISA is {value:?}, which is not available here; ")?;
                 write_available(f)
             }
+            Self::BitmapSize { side, elements, needed, given } => {
+                let how = if side == Side::Source { "at least" } else { "exactly" };
+                write!(
+                    f,
+                    "the bitmap of the {side} has {given} bytes; {elements} elements need {how} {needed}"
+                )
+            }
+            Self::Lossy(lossy) => lossy.fmt(f),
             Self::Allocation { dtype, elements } => {
                 write!(f, "no memory for {elements} elements of {dtype}")
             }

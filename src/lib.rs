@@ -4,6 +4,7 @@
 #[cfg(feature = "ndarray")]
 mod array;
 mod cast;
+mod checked;
 #[cfg(isa = "avx2")]
 mod detect;
 mod dtype;
@@ -26,6 +27,10 @@ mod structured;
 #[cfg(feature = "text")]
 pub mod text;
 
+#[cfg(doc)]
+#[doc = include_str!("../docs/linking.md")]
+pub mod linking {}
+
 #[allow(unsafe_code, reason = "the one directory of kernels; its mod.rs has the rules")]
 #[path = "../kernels/mod.rs"]
 mod kernels;
@@ -35,6 +40,10 @@ pub use array::Lanecast;
 pub use cast::{
     Caster, cast_bytes, cast_slice, cast_slice_uninit, cast_slice_with, cast_vec, cast_vec_with, convert,
     convert_with,
+};
+pub use checked::{
+    CastReport, Loss, Lossy, Validity, cast_slice_checked, cast_slice_validity, same_value_slice,
+    try_cast_slice, try_cast_slice_with,
 };
 pub use dtype::{DType, FloatFormat, IntFormat, Kind, ParseDTypeError};
 pub use element::{

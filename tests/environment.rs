@@ -48,6 +48,11 @@ fn hostile(isa: Isa, bits: u64) {
                 result.unwrap();
                 assert_eq!(found, left, "{isa}: {from} -> {to} changed the environment");
                 assert!(calm == wild, "{isa}: {from} -> {to} depends on the environment ({options:?})");
+                let report = caster.cast_checked(&src, &mut calm, codes.len());
+                let (result, found, left) =
+                    control::under(bits, || caster.cast_checked(&src, &mut wild, codes.len()));
+                assert_eq!(found, left, "{isa}: {from} -> {to}, checked, changed the environment");
+                assert!(report == result, "{isa}: {from} -> {to}, checked, depends on it ({options:?})");
             }
         }
     }

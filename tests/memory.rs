@@ -45,6 +45,7 @@ mod edges {
             suite.test(&format!("threads of {from}"), move |isa| threads(isa, from));
             suite.test(&format!("in place of {from}"), move |isa| in_place(isa, from));
             suite.test(&format!("strides of {from}"), move |isa| strides(isa, from));
+            suite.test(&format!("checked casts of {from}"), move |isa| checked(isa, from));
         }
         for (from, to) in [
             (DType::F32, DType::F16),
@@ -301,6 +302,40 @@ mod edges {
                     for d in OFFSETS {
                         buffers.check(&pair.caster, s, src_size, d, n);
                     }
+                }
+            }
+        }
+    }
+
+    /// Every target, checked: as the unchecked cast, all three buffers at the guards before and then at those behind,
+    /// and the report is that of the reference.
+    fn checked(isa: Isa, from: DType) {
+        const LONG: usize = 2 * 512 + 5;
+        let lengths = (0..=9).chain([31, 33, 63, 64, 65, 127, 128, 129, 191, 257, 511, 512, 513, LONG]);
+        let mut buffers = Buffers::new(LONG * WIDEST);
+        let mut bits = Guarded::new(LONG.div_ceil(8));
+        for to in DType::ALL {
+            let pair = Pair::new(isa, from, to, CastOptions::new());
+            for n in lengths.clone() {
+                let ((src_size, dst_size), bits_size) = (pair.sizes(n), n.div_ceil(8));
+                let ends = (buffers.src.len - src_size, buffers.dst.len - dst_size, bits.len - bits_size);
+                for (s, d, b) in [(0, 0, 0), ends] {
+                    let what = || format!("{n} elements, {s} to {d}, {:?}", pair.caster);
+                    buffers.expect(&pair.caster, s, src_size, dst_size, n);
+                    let src = &buffers.src.bytes()[s..s + src_size];
+                    let wanted = pair.reference.cast_checked(src, &mut buffers.expected.clone(), n);
+                    let whole = buffers.dst.bytes_mut();
+                    let dst = &mut whole[d..d + dst_size];
+                    assert_eq!(pair.caster.cast_checked(src, dst, n), wanted, "{}", what());
+                    assert!(*dst == *buffers.expected, "another result: {}", what());
+                    let valid = &mut bits.bytes_mut()[b..b + bits_size];
+                    let nulls = pair.caster.cast_validity(src, None, dst, valid, n).expect("sizes that fit");
+                    let ones: u32 = valid.iter().map(|byte| byte.count_ones()).sum();
+                    assert_eq!(nulls + ones as usize, n, "{}", what());
+                    dst.fill(CANARY);
+                    valid.fill(CANARY);
+                    assert!(*whole == *buffers.canaries, "written around the destination: {}", what());
+                    assert!(bits.bytes().iter().all(|byte| *byte == CANARY), "around the bitmap: {}", what());
                 }
             }
         }

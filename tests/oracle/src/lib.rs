@@ -8,12 +8,14 @@
 
 mod cases;
 mod exact;
+mod loss;
 pub mod packing;
 mod sweep;
 mod types;
 
 pub use cases::{interesting, modes};
 pub use exact::Rounding;
+pub use loss::{Loss, loss};
 pub use sweep::{monotone_intervals, runs};
 pub use types::Type;
 

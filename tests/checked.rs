@@ -1,0 +1,459 @@
+//! Checked casts against the oracle: every class of every element, in counts, bitmaps and errors; and that the
+//! elements themselves are those of the unchecked cast.
+
+mod bridge;
+
+use bridge::{Suite, bytes_of, every_mode, type_of};
+use lanecast::{ByteOrder, CastOptions, CastReport, Caster, DType, Error, Isa, Loss, Packing, Validity};
+use lanecast_oracle as oracle;
+
+fn main() {
+    let mut suite = Suite::new();
+    for from in DType::ALL {
+        match from.bits() {
+            0..=16 => suite.test(&format!("all codes of {from}"), move |isa| all_codes(isa, from)),
+            _ => suite.test(&format!("boundaries of {from}"), move |isa| boundaries(isa, from)),
+        }
+        suite.test(&format!("layouts of {from}"), move |isa| layouts(isa, from));
+        suite.test(&format!("lengths of {from}"), move |isa| lengths(isa, from));
+    }
+    suite.test("bitmaps with offsets", bitmaps);
+    suite.test("a single loss anywhere", anywhere);
+    suite.test("sizes are checked before anything is written", sizes);
+    suite.run().exit();
+}
+
+/// Elements whose counts are compared at a time: as many as the kernels look at, so that two errors hardly cancel.
+const BLOCK: usize = 256;
+
+fn all_codes(isa: Isa, from: DType) {
+    let codes: Vec<u128> = (0..1 << from.bits()).collect();
+    for to in DType::ALL {
+        check(isa, from, to, &codes);
+    }
+}
+
+fn boundaries(isa: Isa, from: DType) {
+    for to in DType::ALL {
+        check(isa, from, to, &oracle::interesting(type_of(from), type_of(to)));
+    }
+}
+
+fn classes(from: DType, to: DType, mode: &oracle::Mode, codes: &[u128]) -> Vec<Option<oracle::Loss>> {
+    codes.iter().map(|&code| oracle::loss(type_of(from), type_of(to), code, mode)).collect()
+}
+
+/// The report of elements of these classes.
+fn report(classes: &[Option<oracle::Loss>]) -> CastReport {
+    let mut report = CastReport::default();
+    report.elements = classes.len();
+    for (i, class) in classes.iter().enumerate() {
+        let Some(class) = class else { continue };
+        match class {
+            oracle::Loss::Above => report.above += 1,
+            oracle::Loss::Below { negative } => {
+                report.below += 1;
+                report.negative += usize::from(*negative);
+            }
+            oracle::Loss::Nan => report.nan += 1,
+            oracle::Loss::Inf => report.inf += 1,
+            oracle::Loss::Imaginary => report.imaginary += 1,
+            oracle::Loss::Inexact => report.inexact += 1,
+        }
+        let first = if class.is_lost() { &mut report.first } else { &mut report.first_inexact };
+        *first = first.or(Some(i));
+    }
+    report
+}
+
+fn is_lost(class: &Option<oracle::Loss>) -> bool {
+    class.is_some_and(oracle::Loss::is_lost)
+}
+
+/// The bitmap of what is not lost.
+fn bitmap(classes: &[Option<oracle::Loss>]) -> Vec<u8> {
+    let bits: Vec<u128> = classes.iter().map(|class| u128::from(!is_lost(class))).collect();
+    bits.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| byte << 1 | *bit as u8)).collect()
+}
+
+/// The modes in which classes differ. What stands in for what is lost does not matter to them; sources of few codes
+/// try it all the same.
+fn modes(from: DType, to: DType) -> Vec<oracle::Mode> {
+    let default = oracle::Mode::default();
+    let is_default = |mode: &oracle::Mode| {
+        (mode.float_to_int, mode.int_to_int) == (default.float_to_int, default.int_to_int)
+            && mode.nan_to_finite == default.nan_to_finite
+            && mode.narrow_float_to_int.is_none()
+    };
+    let mut modes = every_mode(from, to);
+    modes.retain(|mode| from.bits() <= 8 || is_default(mode));
+    modes
+}
+
+/// Every class of every code, block by block; then all of them at once.
+fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
+    let src = bytes_of(from, codes);
+    let default = oracle::Mode::default();
+    for mode in modes(from, to) {
+        let classes = classes(from, to, &mode, codes);
+        let caster = bridge::caster(isa, from, to, &mode);
+        let mut expected = vec![0; bridge::size(to, codes.len())];
+        caster.cast(&src, &mut expected, codes.len()).unwrap();
+        let mut from_at = 0;
+        let mut to_at = 0;
+        // The reference looks at one element like at another.
+        let blocks = if isa == Isa::Scalar && from.bits() > 8 { 1 } else { usize::MAX };
+        for classes in classes.chunks(BLOCK).take(blocks) {
+            let n = classes.len();
+            let (a, b) = (bridge::size(from, n), bridge::size(to, n));
+            let what = || format!("{isa}: {from} -> {to}, elements from byte {from_at} on, {mode:?}");
+            let expected = &expected[to_at..to_at + b];
+            check_block(&caster, &src[from_at..from_at + a], expected, classes, mode == default, &what);
+            (from_at, to_at) = (from_at + a, to_at + b);
+        }
+        let mut dst = vec![0xA5; expected.len()];
+        let got = caster.cast_checked(&src, &mut dst, codes.len()).unwrap();
+        assert_eq!(got, report(&classes), "{isa}: {from} -> {to}, {mode:?}");
+        assert!(dst == expected, "{isa}: {from} -> {to}, {mode:?}: not as the unchecked cast");
+    }
+}
+
+/// One entry on one block, or all of them.
+fn check_block(
+    caster: &Caster,
+    src: &[u8],
+    expected: &[u8],
+    classes: &[Option<oracle::Loss>],
+    all: bool,
+    what: &dyn Fn() -> String,
+) {
+    let n = classes.len();
+    let wanted = report(classes);
+    let mut dst = vec![core::mem::MaybeUninit::new(0xA5); expected.len()];
+    let mut valid = vec![0xA5; n.div_ceil(8)];
+    let (dst, got) = caster.cast_checked_uninit(src, &mut dst, n, Some(&mut valid)).unwrap();
+    assert_eq!(got, wanted, "{}", what());
+    assert!(dst == expected, "{}: not as the unchecked cast", what());
+    assert_eq!(valid, bitmap(classes), "{}", what());
+    if !all {
+        return;
+    }
+
+    let mut dst = vec![0xA5; expected.len()];
+    let lossy = |result: Result<(), Error>| match result {
+        Ok(()) => None,
+        Err(Error::Lossy(lossy)) => Some((lossy.index, lossy.loss)),
+        Err(error) => panic!("{}: {error}", what()),
+    };
+    let first = |index: Option<usize>| {
+        index.map(|i| {
+            let loss = match classes[i].expect("it is in a class") {
+                oracle::Loss::Above => Loss::Above,
+                oracle::Loss::Below { .. } => Loss::Below,
+                oracle::Loss::Nan => Loss::NaN,
+                oracle::Loss::Inf => Loss::Inf,
+                oracle::Loss::Imaginary => Loss::Imaginary,
+                oracle::Loss::Inexact => Loss::Inexact,
+            };
+            (i, loss)
+        })
+    };
+    assert_eq!(lossy(caster.try_cast(src, &mut dst, n)), first(wanted.first), "{}", what());
+    if wanted.first.is_none() {
+        assert!(dst == expected, "{}: try_cast", what());
+    }
+    let either = wanted.first.into_iter().chain(wanted.first_inexact).min();
+    assert_eq!(lossy(caster.same_value(src, &mut dst, n)), first(either), "{}", what());
+
+    let mut valid = vec![0xA5; n.div_ceil(8)];
+    let nulls = caster.cast_validity(src, None, &mut dst, &mut valid, n).unwrap();
+    assert_eq!(nulls, wanted.lost(), "{}", what());
+    assert_eq!(valid, bitmap(classes), "{}", what());
+    // Element by element, those that are lost are zeros.
+    let width = caster.to().bits() as usize;
+    for bit in 0..n * width {
+        let kept = !is_lost(&classes[bit / width]) && expected[bit / 8] >> (bit % 8) & 1 == 1;
+        assert_eq!(dst[bit / 8] >> (bit % 8) & 1 == 1, kept, "{}: element {}", what(), bit / width);
+    }
+}
+
+fn options_of(packings: (Packing, Packing), orders: (ByteOrder, ByteOrder)) -> CastOptions {
+    CastOptions::new().src_packing(packings.0).dst_packing(packings.1).src_order(orders.0).dst_order(orders.1)
+}
+
+/// Random codes, some of them special.
+fn codes(dtype: DType, n: usize) -> Vec<u128> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    };
+    let mask = u128::MAX >> (128 - dtype.bits());
+    let ints = [DType::F32, DType::F64].contains(&dtype.part());
+    (0..n)
+        .map(|_| {
+            let (wide, few) = (u128::from(next()) << 64 | u128::from(next()), next() % 3);
+            let code = match few {
+                0 => wide & mask,
+                // Small integers, of any kind of dtype.
+                1 if ints => {
+                    let x = (next() % 600) as f32 - 300.0;
+                    let code = match dtype.part() {
+                        DType::F32 => u128::from(x.to_bits()),
+                        _ => u128::from(f64::from(x).to_bits()),
+                    };
+                    if dtype != dtype.part() && next() % 2 == 0 {
+                        code << (dtype.bits() / 2) | code
+                    } else {
+                        code
+                    }
+                }
+                _ => (wide & mask) >> (next() % u64::from(dtype.bits())),
+            };
+            code & mask
+        })
+        .collect()
+}
+
+/// The same classes and errors whatever the layouts are.
+fn layouts(isa: Isa, from: DType) {
+    use ByteOrder::{Big, Little};
+    use Packing::{HighFirst, LowFirst, OnePerByte};
+    let codes = codes(from, 300);
+    let plain = CastOptions::new().isa(isa).src_order(Little).dst_order(Little);
+    let src = bytes_of(from, &codes);
+    for to in DType::ALL {
+        let classes = classes(from, to, &oracle::Mode::default(), &codes);
+        for packings in [(LowFirst, HighFirst), (HighFirst, OnePerByte), (OnePerByte, LowFirst)] {
+            for orders in [(Little, Big), (Big, Little), (Big, Big)] {
+                let options = options_of(packings, orders).isa(isa);
+                // The source in its layout, and the result in the plain one.
+                let lay =
+                    Caster::new(from, from, &plain.dst_packing(packings.0).dst_order(orders.0)).unwrap();
+                let mut laid = vec![0; from.byte_len(300, packings.0).unwrap()];
+                lay.cast(&src, &mut laid, 300).unwrap();
+                if packings.0 == OnePerByte && from.is_packed() {
+                    // Whatever is above the code.
+                    laid.iter_mut().enumerate().for_each(|(i, byte)| *byte |= (i as u8) << from.bits());
+                }
+                let caster = Caster::new(from, to, &options).unwrap();
+                let mut dst = vec![0xA5; to.byte_len(300, packings.1).unwrap()];
+                let what = format!("{isa}: {from} -> {to}, {packings:?}, {orders:?}");
+                assert_eq!(caster.cast_checked(&laid, &mut dst, 300).unwrap(), report(&classes), "{what}");
+                let mut expected = vec![0; dst.len()];
+                caster.cast(&laid, &mut expected, 300).unwrap();
+                assert!(dst == expected, "{what}");
+
+                let mut valid = vec![0; 300usize.div_ceil(8)];
+                caster.cast_validity(&laid, None, &mut dst, &mut valid, 300).unwrap();
+                assert_eq!(valid, bitmap(&classes), "{what}");
+                let values = |bytes: &[u8]| {
+                    let plain = Caster::new(
+                        to,
+                        to,
+                        &plain.src_packing(packings.1).src_order(orders.1).dst_packing(OnePerByte),
+                    );
+                    let mut out = vec![0; to.byte_len(300, OnePerByte).unwrap()];
+                    plain.unwrap().cast(bytes, &mut out, 300).unwrap();
+                    out
+                };
+                let (got, kept) = (values(&dst), values(&expected));
+                let width = got.len() / 300;
+                for (i, class) in classes.iter().enumerate() {
+                    let at = i * width..(i + 1) * width;
+                    if is_lost(class) {
+                        assert!(got[at].iter().all(|byte| *byte == 0), "{what}: element {i}");
+                    } else {
+                        assert_eq!(got[at.clone()], kept[at], "{what}: element {i}");
+                    }
+                }
+
+                let lossy = caster.try_cast(&laid, &mut dst, 300);
+                match classes.iter().position(is_lost) {
+                    None => lossy.unwrap(),
+                    Some(i) => {
+                        let Err(Error::Lossy(lossy)) = lossy else { panic!("{what}: {lossy:?}") };
+                        assert_eq!(lossy.index, i, "{what}");
+                        assert_eq!(code_of(&lossy), codes[i], "{what}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The code of the element of an error.
+fn code_of(lossy: &lanecast::Lossy) -> u128 {
+    use lanecast::*;
+    macro_rules! code {
+        ($($t:ty: $x:ident => $code:expr;)*) => {
+            $(if let Some($x) = lossy.value::<$t>() { return u128::from($code); })*
+        };
+    }
+    code! {
+        bool: x => x;
+        U2: x => x.to_bits();
+        I2: x => x.to_bits();
+        U4: x => x.to_bits();
+        I4: x => x.to_bits();
+        u8: x => x;
+        i8: x => x as u8;
+        u16: x => x;
+        i16: x => x as u16;
+        u32: x => x;
+        i32: x => x as u32;
+        u64: x => x;
+        i64: x => x as u64;
+        F4E2M1: x => x.to_bits();
+        F6E2M3: x => x.to_bits();
+        F6E3M2: x => x.to_bits();
+        F8E3M4: x => x.to_bits();
+        F8E4M3: x => x.to_bits();
+        F8E4M3FN: x => x.to_bits();
+        F8E4M3FNUZ: x => x.to_bits();
+        F8E4M3B11FNUZ: x => x.to_bits();
+        F8E5M2: x => x.to_bits();
+        F8E5M2FNUZ: x => x.to_bits();
+        F8E8M0: x => x.to_bits();
+        f16: x => x.to_bits();
+        bf16: x => x.to_bits();
+        f32: x => x.to_bits();
+        f64: x => x.to_bits();
+        Complex<f32>: x => u64::from(x.im.to_bits()) << 32 | u64::from(x.re.to_bits());
+        Complex<f64>: x => u128::from(x.im.to_bits()) << 64 | u128::from(x.re.to_bits());
+    }
+    unreachable!("every dtype has an element type")
+}
+
+/// Every length around the steps of the loops, and some that are several of their pieces.
+fn lengths(isa: Isa, from: DType) {
+    const MOST: usize = 3 * (16 << 10) / 4 + 77;
+    let mode = oracle::Mode::default();
+    let codes = codes(from, MOST);
+    let src = bytes_of(from, &codes);
+    for to in [
+        DType::U8,
+        DType::I4,
+        DType::I32,
+        DType::F16,
+        DType::F8E4M3FN,
+        DType::F8E8M0,
+        DType::C64,
+        DType::Bool,
+    ] {
+        let classes = classes(from, to, &mode, &codes);
+        let caster = bridge::caster(isa, from, to, &mode);
+        for n in (0..200).chain([511, 512, 513, 1023, 1025, 2047, 2048, 2049, 4095, 4096, 4100, MOST]) {
+            let (src, classes) = (&src[..bridge::size(from, n)], &classes[..n]);
+            let (mut dst, mut valid) = (vec![0xA5; bridge::size(to, n)], vec![0xA5; n.div_ceil(8)]);
+            let got = caster.cast_checked(src, &mut dst, n).unwrap();
+            assert_eq!(got, report(classes), "{isa}: {from} -> {to}, {n} elements");
+            let nulls = caster.cast_validity(src, None, &mut dst, &mut valid, n).unwrap();
+            assert_eq!(
+                (nulls, &valid),
+                (got.lost(), &bitmap(classes)),
+                "{isa}: {from} -> {to}, {n} elements"
+            );
+        }
+    }
+}
+
+/// Bitmaps of the source that begin at every bit, and are longer than they need be.
+fn bitmaps(isa: Isa) {
+    for n in [0, 1, 7, 8, 9, 64, 511, 513, 5000] {
+        let src: Vec<i32> = (0..n as i32).map(|i| if i % 5 == 3 { i + 1000 } else { i % 100 }).collect();
+        let source: Vec<u8> = (0..n / 8 + 10).map(|i| (i * 151 + 17) as u8).collect();
+        for offset in [0, 1, 3, 7, 8, 13, 63] {
+            let is_valid = |i: usize| source[(offset + i) / 8] >> ((offset + i) % 8) & 1 == 1;
+            let (mut dst, mut valid) = (vec![-1i8; n], vec![0xA5; n.div_ceil(8)]);
+            let bits = Some(Validity::new(&source).from_bit(offset));
+            let options = CastOptions::new().isa(isa);
+            let nulls = lanecast::cast_slice_validity(&src, bits, &mut dst, &mut valid, &options).unwrap();
+            let mut expected = 0;
+            for (i, &x) in src.iter().enumerate() {
+                let kept = is_valid(i) && x < 128;
+                expected += usize::from(!kept);
+                assert_eq!(valid[i / 8] >> (i % 8) & 1 == 1, kept, "{isa}: {n}, offset {offset}, {i}");
+                assert_eq!(dst[i], if x < 128 { x as i8 } else { 0 });
+            }
+            assert_eq!(nulls, expected);
+            if n % 8 != 0 {
+                assert_eq!(valid.last().unwrap() >> (n % 8), 0, "bits of no element");
+            }
+        }
+    }
+}
+
+/// One element that is lost among thousands that are not, wherever it is, is found there.
+fn anywhere(isa: Isa) {
+    const N: usize = 9000;
+    let options = CastOptions::new().isa(isa);
+    let mut doubles: Vec<f64> = (0..N).map(|i| i as f64).collect();
+    let mut longs: Vec<i64> = (0..N as i64).collect();
+    let mut floats: Vec<f32> = (0..N).map(|i| i as f32 / 8.0).collect();
+    let (mut ints, mut halves) = (vec![0i32; N], vec![lanecast::f16::ZERO; N]);
+    for at in (0..N).step_by(7).chain([0, 1, N - 2, N - 1]) {
+        let (double, long, float) = (doubles[at], longs[at], floats[at]);
+        (doubles[at], longs[at], floats[at]) = (-2147483649.0, 1 << 31, f32::MAX);
+        for result in [
+            lanecast::try_cast_slice_with(&doubles, &mut ints, &options),
+            lanecast::try_cast_slice_with(&longs, &mut ints, &options),
+            lanecast::try_cast_slice_with(&floats, &mut halves, &options),
+        ] {
+            let Err(Error::Lossy(lossy)) = result else { panic!("{isa}: {at}: {result:?}") };
+            assert_eq!(lossy.index, at);
+        }
+        let report = lanecast::cast_slice_checked(&doubles, &mut ints, &options).unwrap();
+        assert_eq!((report.first, report.below, report.inexact), (Some(at), 1, 0));
+        (doubles[at], longs[at], floats[at]) = (double + 0.5, long, float);
+        let result = lanecast::same_value_slice(&doubles, &mut ints, &options);
+        let Err(Error::Lossy(lossy)) = result else { panic!("{isa}: {at}: {result:?}") };
+        assert_eq!((lossy.index, lossy.value(), lossy.loss), (at, Some(double + 0.5), Loss::Inexact));
+        doubles[at] = double;
+    }
+    lanecast::same_value_slice(&doubles, &mut ints, &options).unwrap();
+    lanecast::same_value_slice(&longs, &mut ints, &options).unwrap();
+}
+
+/// A wrong size of any buffer is an error, and nothing has been written.
+fn sizes(isa: Isa) {
+    let caster = Caster::new(DType::F32, DType::I4, &CastOptions::new().isa(isa)).unwrap();
+    let src = [0u8; 40];
+    let (mut dst, mut valid) = ([0xA5u8; 6], [0xA5u8; 3]);
+    let mut refused = 0;
+    for n in [9usize, 10, 11, 12] {
+        for (s, d, v) in [(40, 5, 2), (36, 5, 2), (40, 6, 2), (40, 4, 2), (40, 5, 1), (40, 5, 3)] {
+            let fits = (s, d) == (4 * n, n.div_ceil(2));
+            let results = [
+                caster.cast_checked(&src[..s], &mut dst[..d], n).map(drop),
+                caster.try_cast(&src[..s], &mut dst[..d], n),
+                caster.same_value(&src[..s], &mut dst[..d], n),
+            ];
+            let with_bitmap =
+                caster.cast_validity(&src[..s], None, &mut dst[..d], &mut valid[..v], n).map(drop);
+            for (result, fits) in
+                results.into_iter().map(|r| (r, fits)).chain([(with_bitmap, fits && v == 2)])
+            {
+                assert_eq!(result.is_ok(), fits, "{n} {s} {d} {v}: {result:?}");
+                if !fits {
+                    refused += 1;
+                }
+            }
+            if fits {
+                (dst, valid) = ([0xA5; 6], [0xA5; 3]);
+            }
+            assert_eq!((dst, valid), ([0xA5; 6], [0xA5; 3]), "{n} {s} {d} {v}");
+        }
+    }
+    assert!(refused > 50);
+    for offset in [0, 6, 7, 100, usize::MAX] {
+        let source = Some(Validity::new(&[0xFF, 0xFF]).from_bit(offset));
+        let result = caster.cast_validity(&src, source, &mut dst[..5], &mut valid[..2], 10);
+        assert_eq!(result.is_ok(), offset <= 6, "{offset}");
+        if offset > 6 {
+            let Err(Error::BitmapSize { given: 2, .. }) = result else { panic!("{result:?}") };
+        }
+    }
+}
