@@ -5,7 +5,7 @@
 //! [`PAIRS`] lists. With `LANECAST_BENCH_LARGE=1` they use buffers that no cache holds.
 //! `cargo run --release -p lanecast-peers --bin report` writes docs/performance.md: that table, and all 900
 //! pairs beside memcpy ([`grid`]), and what casting in registers gains ([`routes`], alone:
-//! `cargo bench -p lanecast-peers --bench route`).
+//! `cargo bench -p lanecast-peers --bench route`). `--bin checked` prints what checked casts cost ([`checked`]).
 //!
 //! A plain `as` loop is as good as the instructions the compiler may use:
 //! `RUSTFLAGS=-Ctarget-cpu=native` is its strong form, and changes nothing for the others, which choose
@@ -26,6 +26,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use lanecast::{CastOptions, Caster, DType, Isa, Kind, Overflow, Rounding, Saturation, cast_bytes};
 
+pub mod checked;
 #[path = "../../data/mod.rs"]
 mod data;
 pub mod grid;
