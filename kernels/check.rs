@@ -377,13 +377,14 @@ mod loops {
                     let (code, back) = unsafe { (L::read(p.add(at)), L::read(back.add(at))) };
                     let key = code.xor(flip);
                     let key = key.xor(key.sign().and(reverse));
-                    let is_inexact = code != back && code.and(nonzero) != L::ZERO;
+                    // Not `&&` and `||`: with branches the compiler does not vectorise every width.
+                    let is_inexact = (code != back) & (code.and(nonzero) != L::ZERO);
                     let mut class = if is_inexact { class::INEXACT } else { 0 };
                     class = if key > high { class::ABOVE } else { class };
                     let below = if key < negative { class::BELOW | class::NEGATIVE } else { class::BELOW };
                     class = if key < low { below } else { class };
-                    class = if key > finite || key < minus_finite { inf_class } else { class };
-                    class = if key > inf || key < minus_inf { nan_class } else { class };
+                    class = if (key > finite) | (key < minus_finite) { inf_class } else { class };
+                    class = if (key > inf) | (key < minus_inf) { nan_class } else { class };
                     joined |= class;
                     // SAFETY: one of the bytes that the caller promises.
                     unsafe { to.add(i).write(class) };
