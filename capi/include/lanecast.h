@@ -73,6 +73,10 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
  */
 #define LANECAST_ERR_PACKED -12
 
+ The cast is done, and lost elements.
+ */
+#define LANECAST_ERR_LOSSY -10
+
 /*
  The version of this interface. It grows when something is added.
  */
@@ -270,6 +274,47 @@ typedef struct lanecast_parallel {
     void *progress_context;
 } lanecast_parallel;
 
+ What a checked cast lost. Output only. An element is in one class at most.
+ */
+typedef struct lanecast_report {
+    /*
+     Elements that were looked at.
+     */
+    uint64_t elements;
+    /*
+     Rounded, larger than the largest value of the target.
+     */
+    uint64_t above;
+    /*
+     Rounded, smaller than the smallest value of the target; of unsigned targets, negative.
+     */
+    uint64_t below;
+    /*
+     A NaN that the target cannot hold.
+     */
+    uint64_t nan;
+    /*
+     An Inf that the target cannot hold, or that the options do not let it become.
+     */
+    uint64_t inf;
+    /*
+     An imaginary part that is not zero, and is dropped.
+     */
+    uint64_t imaginary;
+    /*
+     In range, but rounded.
+     */
+    uint64_t inexact;
+    /*
+     The index of the first element of any class but inexact; UINT64_MAX when there is none.
+     */
+    uint64_t first;
+    /*
+     The index of the first inexact element; UINT64_MAX when there is none.
+     */
+    uint64_t first_inexact;
+} lanecast_report;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -321,6 +366,24 @@ lanecast_status lanecast_cast(lanecast_dtype from,
                               void *dst,
                               size_t n,
                               const struct lanecast_options *o);
+
+/*
+ Casts n elements as lanecast_cast does, and says what that loses. The destination is written in every case
+ that is no other error; LANECAST_ERR_LOSSY says that an element is of a class other than inexact. report may be
+ NULL. validity is NULL, or gets a bitmap of ceil(n / 8) bytes: bit i % 8 of byte i / 8 is 0 for an element i
+ of such a class, and 1 for any other; the bits of no element are 0. No two buffers may overlap.
+
+ # Safety
+ As for `lanecast_cast`; `report` is NULL or writable, `validity` NULL or writable for ceil(n / 8) bytes.
+ */
+lanecast_status lanecast_cast_checked(lanecast_dtype from,
+                                      const void *src,
+                                      lanecast_dtype to,
+                                      void *dst,
+                                      size_t n,
+                                      const struct lanecast_options *o,
+                                      struct lanecast_report *report,
+                                      uint8_t *validity);
 
 /*
  The dtype that count operands become together. Neither their order nor repetitions matter. rules: "numpy"

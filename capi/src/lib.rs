@@ -1,7 +1,7 @@
 //! The C interface of lanecast: thin, total, and stable.
 //!
 //! Every function checks its arguments, returns a status instead of panicking, and writes nothing when
-//! it fails. Names, codes and the layout of `lanecast_options` never change; new ones are added at the end.
+//! it fails; `LANECAST_ERR_LOSSY` is what a cast found, and no failure. Names, codes and the layout of `lanecast_options` never change; new ones are added at the end.
 
 #![allow(non_camel_case_types, reason = "C names")]
 
@@ -10,8 +10,8 @@ use core::mem::MaybeUninit;
 use std::panic::catch_unwind;
 
 use rust::{
-    ByteOrder, CastOptions, Caster, Casting, DType, DTypeSet, E8m0Rounding, Error, Isa, NanToFinite,
-    Overflow, Packing, Rounding, Rules, Saturation,
+    ByteOrder, CastOptions, CastReport, Caster, Casting, DType, DTypeSet, E8m0Rounding, Error, Isa,
+    NanToFinite, Overflow, Packing, Rounding, Rules, Saturation,
 };
 
 /// A dtype: one of `LANECAST_DTYPE_*`.
@@ -80,6 +80,9 @@ pub const LANECAST_ERR_UNDEFINED: i32 = -9;
 pub const LANECAST_ERR_CANCELLED: i32 = -11;
 /// A strided view of elements of fewer than 8 bits that are packed.
 pub const LANECAST_ERR_PACKED: i32 = -12;
+
+/// The cast is done, and lost elements.
+pub const LANECAST_ERR_LOSSY: i32 = -10;
 
 /// The version of this interface. It grows when something is added.
 pub const LANECAST_ABI_VERSION: u32 = 3;
@@ -377,6 +380,101 @@ pub unsafe extern "C" fn lanecast_cast(
     })
 }
 
+/// What a checked cast lost. Output only. An element is in one class at most.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct lanecast_report {
+    /// Elements that were looked at.
+    pub elements: u64,
+    /// Rounded, larger than the largest value of the target.
+    pub above: u64,
+    /// Rounded, smaller than the smallest value of the target; of unsigned targets, negative.
+    pub below: u64,
+    /// A NaN that the target cannot hold.
+    pub nan: u64,
+    /// An Inf that the target cannot hold, or that the options do not let it become.
+    pub inf: u64,
+    /// An imaginary part that is not zero, and is dropped.
+    pub imaginary: u64,
+    /// In range, but rounded.
+    pub inexact: u64,
+    /// The index of the first element of any class but inexact; UINT64_MAX when there is none.
+    pub first: u64,
+    /// The index of the first inexact element; UINT64_MAX when there is none.
+    pub first_inexact: u64,
+}
+
+const _: () = assert!(size_of::<lanecast_report>() == 72, "it never changes");
+
+impl From<CastReport> for lanecast_report {
+    fn from(report: CastReport) -> Self {
+        let index = |index: Option<usize>| index.map_or(u64::MAX, |index| index as u64);
+        Self {
+            elements: report.elements as u64,
+            above: report.above as u64,
+            below: report.below as u64,
+            nan: report.nan as u64,
+            inf: report.inf as u64,
+            imaginary: report.imaginary as u64,
+            inexact: report.inexact as u64,
+            first: index(report.first),
+            first_inexact: index(report.first_inexact),
+        }
+    }
+}
+
+/// Casts n elements as lanecast_cast does, and says what that loses. The destination is written in every case
+/// that is no other error; LANECAST_ERR_LOSSY says that an element is of a class other than inexact. report may be
+/// NULL. validity is NULL, or gets a bitmap of ceil(n / 8) bytes: bit i % 8 of byte i / 8 is 0 for an element i
+/// of such a class, and 1 for any other; the bits of no element are 0. No two buffers may overlap.
+///
+/// # Safety
+/// As for `lanecast_cast`; `report` is NULL or writable, `validity` NULL or writable for ceil(n / 8) bytes.
+#[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_cast_checked(
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    n: usize,
+    o: *const lanecast_options,
+    report: *mut lanecast_report,
+    validity: *mut u8,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let found = match unsafe { whole_buffers(from, src, to, dst, n, o) }? {
+            None => CastReport::default(),
+            Some((caster, src, dst)) => {
+                let bits = n.div_ceil(8);
+                if !validity.is_null() {
+                    buffer_len(validity.cast(), DType::U8, bits, Packing::LowFirst)?;
+                    let overlaps = |start: usize, len: usize| {
+                        validity.addr() < start + len && start < validity.addr() + bits
+                    };
+                    if overlaps(src.as_ptr().addr(), src.len()) || overlaps(dst.as_ptr().addr(), dst.len()) {
+                        return Err(LANECAST_ERR_OVERLAP);
+                    }
+                }
+                // SAFETY: not NULL here, writable for its size by the caller's promise, initialised first, and
+                // it overlaps neither buffer.
+                let validity = (!validity.is_null()).then(|| unsafe {
+                    validity.write_bytes(0, bits);
+                    core::slice::from_raw_parts_mut(validity, bits)
+                });
+                caster.cast_checked_uninit(src, dst, n, validity).map_err(status)?.1
+            }
+        };
+        if !report.is_null() {
+            // SAFETY: not NULL, hence writable by the caller's promise. Unaligned, because nothing says how it
+            // was allocated.
+            unsafe { report.write_unaligned(found.into()) };
+        }
+        if found.first.is_some() { Err(LANECAST_ERR_LOSSY) } else { Ok(()) }
+    })
+}
+
 /// The cast of two dtypes under some options.
 ///
 /// # Safety
@@ -529,6 +627,7 @@ pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
         LANECAST_ERR_SIZE => c"the size of a buffer overflows, or is not that of its elements",
         LANECAST_ERR_OVERLAP => c"the buffers overlap, or elements of a strided destination do",
         LANECAST_ERR_INTERNAL => c"a defect of lanecast; please report it",
+        LANECAST_ERR_LOSSY => c"the cast is done, and lost elements",
         LANECAST_ERR_UNDEFINED => c"the ruleset defines no common dtype of the operands",
         LANECAST_ERR_CANCELLED => c"the progress callback has stopped the cast",
         LANECAST_ERR_PACKED => c"a strided view of packed elements; they must lie one per byte",

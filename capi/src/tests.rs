@@ -262,9 +262,9 @@ fn longer_options_are_taken_while_the_rest_is_zero() {
 fn every_status_has_its_own_text() {
     let texts: Vec<&CStr> =
         // SAFETY: the answer is a C string for every status.
-        (-10..=1).map(|status| unsafe { CStr::from_ptr(lanecast_strerror(status)) }).collect();
+        (-11..=1).map(|status| unsafe { CStr::from_ptr(lanecast_strerror(status)) }).collect();
     let unknown = texts[0];
-    assert_eq!(texts.iter().filter(|text| **text == unknown).count(), 2); // -10 and 1
+    assert_eq!(texts.iter().filter(|text| **text == unknown).count(), 2); // -11 and 1
     assert!(texts.iter().all(|text| !text.is_empty()));
 }
 
@@ -336,6 +336,93 @@ fn can_cast_is_that_of_the_levels() {
         assert_eq!(lanecast_can_cast(0, 0, c"safe".as_ptr(), null_mut()), LANECAST_ERR_NULL);
     }
     assert_eq!(out, -1, "written on error");
+}
+
+const LOSSLESS: lanecast_report = lanecast_report {
+    elements: 0,
+    above: 0,
+    below: 0,
+    nan: 0,
+    inf: 0,
+    imaginary: 0,
+    inexact: 0,
+    first: u64::MAX,
+    first_inexact: u64::MAX,
+};
+
+#[test]
+fn checked_casts_count_mark_and_cast_all_the_same() {
+    let src: Vec<u8> = [1.5f32, 300.0, -1.0, f32::NAN, f32::INFINITY, 255.5, 7.0, -0.0, 1e30]
+        .iter()
+        .flat_map(|x| x.to_ne_bytes())
+        .collect();
+    let (mut dst, mut plain) = ([0xA5u8; 10], [0xA5u8; 10]);
+    let (mut bits, mut report) = ([0xA5u8; 3], LOSSLESS);
+    let mut checked = |report: *mut lanecast_report, bits: *mut u8| {
+        let (s, d) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+        // SAFETY: nine elements on both sides, and a bitmap of two bytes; a variable or NULL.
+        let status = unsafe { lanecast_cast_checked(26, s, 5, d, 9, null(), report, bits) };
+        (status, dst)
+    };
+    assert_eq!(cast(26, &src, 5, &mut plain, 9, null()), LANECAST_OK);
+    assert_eq!(checked(&mut report, bits.as_mut_ptr()), (LANECAST_ERR_LOSSY, plain));
+    let expected = lanecast_report {
+        elements: 9,
+        above: 2,
+        below: 1,
+        nan: 1,
+        inf: 1,
+        inexact: 2,
+        first: 1,
+        first_inexact: 0,
+        ..LOSSLESS
+    };
+    assert_eq!(report, expected);
+    assert_eq!(bits, [0b1110_0001, 0, 0xA5]);
+    // Neither the report nor the bitmap need be there.
+    assert_eq!(checked(null_mut(), null_mut()), (LANECAST_ERR_LOSSY, plain));
+    assert_eq!(checked(&mut report, null_mut()), (LANECAST_ERR_LOSSY, plain));
+    assert_eq!((report, plain[9]), (expected, 0xA5));
+
+    // What is rounded is not lost, and what is not lost is LANECAST_OK.
+    let src = [0.1f64, 1.0].map(f64::to_ne_bytes).concat();
+    let mut dst = [0u8; 8];
+    let (s, d) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
+    // SAFETY: two elements on both sides, a variable, and a bitmap.
+    let status = unsafe { lanecast_cast_checked(27, s, 26, d, 2, null(), &mut report, bits.as_mut_ptr()) };
+    let expected = lanecast_report { elements: 2, inexact: 1, first_inexact: 0, ..LOSSLESS };
+    assert_eq!((status, report, bits[0]), (LANECAST_OK, expected, 0b11));
+    // SAFETY: nothing is touched but the variable.
+    let status =
+        unsafe { lanecast_cast_checked(27, null(), 26, null_mut(), 0, null(), &mut report, null_mut()) };
+    assert_eq!((status, report), (LANECAST_OK, LOSSLESS));
+}
+
+#[test]
+fn misuse_of_checked_casts_is_an_error_and_writes_nothing() {
+    let mut buffer = [0xA5u8; 64];
+    let base = buffer.as_mut_ptr();
+    let mut report = LOSSLESS;
+    report.elements = 77;
+    let mut refused =
+        |from, src: *const u8, to, dst: *mut u8, n, o: *const lanecast_options, bits: *mut u8| {
+            // SAFETY: every call must fail before it touches a buffer.
+            unsafe { lanecast_cast_checked(from, src.cast(), to, dst.cast(), n, o, &mut report, bits) }
+        };
+    let at = |i: usize| base.wrapping_add(i);
+    let bad = lanecast_options { rounding: 9, ..defaults() };
+    assert_eq!(refused(30, at(0), 5, at(32), 8, null(), null_mut()), LANECAST_ERR_DTYPE);
+    assert_eq!(refused(5, at(0), 30, at(32), 8, null(), null_mut()), LANECAST_ERR_DTYPE);
+    assert_eq!(refused(5, null(), 6, at(32), 8, null(), null_mut()), LANECAST_ERR_NULL);
+    assert_eq!(refused(5, at(0), 6, null_mut(), 8, null(), null_mut()), LANECAST_ERR_NULL);
+    assert_eq!(refused(5, at(0), 6, at(32), 8, &bad, null_mut()), LANECAST_ERR_OPTIONS);
+    assert_eq!(refused(29, at(0), 6, at(32), usize::MAX / 8, null(), null_mut()), LANECAST_ERR_SIZE);
+    // Source and destination; the bitmap and either.
+    assert_eq!(refused(5, at(0), 6, at(7), 8, null(), at(60)), LANECAST_ERR_OVERLAP);
+    assert_eq!(refused(5, at(0), 6, at(32), 9, null(), at(8)), LANECAST_ERR_OVERLAP);
+    assert_eq!(refused(5, at(0), 6, at(32), 9, null(), at(31)), LANECAST_ERR_OVERLAP);
+    assert_eq!(report.elements, 77, "written on error");
+    assert_eq!(buffer, [0xA5; 64]);
 }
 
 #[test]

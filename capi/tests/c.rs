@@ -1,7 +1,9 @@
-//! The header is fresh, compiles as C99 and C++17, and a C program that links the library runs.
+//! The header is fresh, compiles as C99 and C++17, is what the library exports, and programs that link what
+//! `capi/install` installs run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -72,6 +74,9 @@ fn compiles(compiler: &str, standard: &str, extension: &str) {
                  if (lanecast_cast_in_place(t, t, d, 1, 1, o)) return LANECAST_ERR_SIZE;\n\
                  if (lanecast_cast_strided(t, s, &stride, t, d, &stride, &shape, 1, o)) return LANECAST_ERR_SIZE;\n\
              }\n\
+             lanecast_report report;\n\
+             uint8_t valid[1];\n\
+             if (lanecast_cast_checked(t, s, t, d, 1, o, &report, valid) == LANECAST_ERR_LOSSY) return (int)report.first;\n\
              return lanecast_cast(LANECAST_DTYPE_BOOL, s, t, d, 1, o);\n\
          }\n",
     )
@@ -92,32 +97,101 @@ fn the_header_compiles_as_cpp17() {
     compiles("c++", "-std=c++17", "cc");
 }
 
-#[test]
-fn c_programs_link_and_run() {
-    let target = scratch("build");
-    run(Command::new(env!("CARGO"))
-        .args(["build", "--release", "-p", "lanecast-capi", "--target-dir"])
-        .arg(&target)
-        .current_dir(root()));
-    let examples = [
-        ("cast", "-0.3 -> 0xaa -> -0.3125"),
-        ("promote", "torch       int8 + bfloat16 = bfloat16, and safe"),
-    ];
-    for (library, (example, expected)) in ["liblanecast.a", "liblanecast.so"]
-        .into_iter()
-        .flat_map(|library| examples.map(|example| (library, example)))
-    {
-        let library = target.join("release").join(library);
-        let program = scratch(example).with_extension(library.extension().unwrap());
-        run(Command::new("cc")
-            .args(["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o"])
+/// What `capi/install` makes, in a prefix of its own.
+fn installed() -> &'static Path {
+    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let prefix = scratch("prefix");
+        run(Command::new(root().join("install"))
+            .arg("--prefix")
+            .arg(&prefix)
+            .env("CARGO_TARGET_DIR", scratch("build")));
+        prefix
+    })
+}
+
+/// Every example, its compiler, and what it should print.
+const EXAMPLES: [(&str, &[&str], &str); 4] = [
+    ("cast.c", &["cc", "-std=c99"], "-0.3 -> 0xaa -> -0.3125"),
+    ("promote.c", &["cc", "-std=c99"], "torch       int8 + bfloat16 = bfloat16, and safe"),
+    ("checked.c", &["cc", "-std=c99"], "1 above, 1 below, 1 NaN, 2 rounded\nthe first is element 2: 300\n"),
+    ("checked.cc", &["c++", "-std=c++17"], "element 2, 65536, does not fit in uint16"),
+];
+
+/// Compiles and runs every example with these flags.
+fn examples_run(how: &str, flags: &[String]) {
+    for (example, compiler, expected) in EXAMPLES {
+        let program = scratch(&format!("{example}.{how}"));
+        run(Command::new(compiler[0])
+            .args(&compiler[1..])
+            .args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-o"])
             .arg(&program)
-            .arg("-I")
-            .arg(root().join("include"))
-            .arg(root().join("examples").join(example).with_extension("c"))
-            .arg(&library)
-            .args(["-lpthread", "-ldl", "-lm"]));
-        let text = run(Command::new(&program).env("LD_LIBRARY_PATH", target.join("release")));
-        assert!(text.contains(expected), "{text}");
+            .arg(root().join("examples").join(example))
+            .args(flags));
+        let text = run(Command::new(&program).env("LD_LIBRARY_PATH", installed().join("lib")));
+        assert!(text.contains(expected), "{example}: {text}");
     }
+}
+
+#[test]
+fn programs_link_the_static_library_and_run() {
+    let prefix = installed();
+    let include = format!("-I{}", prefix.join("include").display());
+    let library = prefix.join("lib/liblanecast.a").display().to_string();
+    examples_run("static", &[include, library, "-lpthread".into(), "-ldl".into(), "-lm".into()]);
+}
+
+/// By the flags that pkg-config gives; where it is missing, those that the file of pkg-config has.
+#[test]
+fn programs_link_the_shared_library_and_run() {
+    let directory = installed().join("lib/pkgconfig");
+    let flags = match Command::new("pkg-config")
+        .args(["--cflags", "--libs", "lanecast"])
+        .env("PKG_CONFIG_PATH", &directory)
+        .output()
+    {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).expect("flags")
+        }
+        Err(_) => {
+            println!("NOT RUN: pkg-config, which is not here");
+            let file = std::fs::read_to_string(directory.join("lanecast.pc")).expect("it is installed");
+            let field = |name: &str| {
+                let line = file.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+                let prefix = installed().display().to_string();
+                let line =
+                    line.replace("${includedir}", "${prefix}/include").replace("${libdir}", "${prefix}/lib");
+                line.replace("${prefix}", &prefix)
+            };
+            field("Cflags:") + &field("Libs:")
+        }
+    };
+    let mut flags: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
+    flags.push("-lm".into());
+    examples_run("shared", &flags);
+}
+
+/// The functions of the header are what the shared library exports, and all it does.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_exported_symbols_are_those_of_the_header() {
+    let library = installed().join("lib/liblanecast.so");
+    let symbols = run(Command::new("nm").args(["-D", "--defined-only"]).arg(&library));
+    let mut exported: Vec<&str> = symbols.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    exported.sort_unstable();
+    let header = std::fs::read_to_string(root().join("include/lanecast.h")).expect("the header");
+    let code = header.split("*/").filter_map(|part| part.split("/*").next()).collect::<String>();
+    let mut declared: Vec<&str> = code
+        .split('(')
+        .filter_map(|before| before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next())
+        .filter(|name| name.starts_with("lanecast_"))
+        .collect();
+    declared.sort_unstable();
+    assert!(declared.len() > 10, "{declared:?}");
+    assert_eq!(exported, declared);
+
+    let dynamic = run(Command::new("readelf").arg("-d").arg(&library));
+    let soname = format!("[liblanecast.so.{}]", env!("CARGO_PKG_VERSION_MAJOR"));
+    assert!(dynamic.lines().any(|line| line.contains("SONAME") && line.contains(&soname)), "{dynamic}");
 }
