@@ -74,7 +74,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn add64(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn sub64(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn shr64<const N: u32>(a: Self::V) -> Self::V;
-    /// Each lane by its own count; 0 from 64 on.
+    /// Each lane by its own count, which is less than 2^32 or whose result does not matter; 0 from 64 on.
     unsafe fn shl64v(a: Self::V, counts: Self::V) -> Self::V;
     /// All ones where the lane is negative.
     unsafe fn sign64(a: Self::V) -> Self::V;
@@ -175,6 +175,48 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// # Safety
     /// The instruction set is available.
     unsafe fn run<F: pulp::NullaryFnOnce>(f: F) -> F::Output;
+}
+
+/// Copies a few bytes, without the call of a function: by registers, of which the last two may overlap.
+///
+/// # Safety
+/// `bytes` bytes are readable and writable, and none of them is among both. The features are enabled.
+#[inline(always)]
+pub(super) unsafe fn copy_short<I: Isa>(from: *const u8, to: *mut u8, bytes: usize) {
+    /// The first and the last bytes, if there are as many as in a `T`.
+    #[inline(always)]
+    unsafe fn ends<T>(from: *const u8, to: *mut u8, bytes: usize) -> bool {
+        let Some(last) = bytes.checked_sub(size_of::<T>()) else { return false };
+        // SAFETY: the caller's promise: both begin and end within the bytes.
+        unsafe {
+            let values = [from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned()];
+            let [low, high] = values;
+            to.cast::<T>().write_unaligned(low);
+            to.add(last).cast::<T>().write_unaligned(high);
+        }
+        true
+    }
+    // SAFETY: the caller's promise; a register is loaded and stored where there are as many bytes.
+    unsafe {
+        if bytes >= I::BYTES {
+            let mut at = 0;
+            while at + I::BYTES < bytes {
+                I::store(to.add(at), I::load(from.add(at)));
+                at += I::BYTES;
+            }
+            let last = I::load(from.add(bytes - I::BYTES));
+            I::store(to.add(bytes - I::BYTES), last);
+        } else if !ends::<u128>(from, to, bytes)
+            && !ends::<u64>(from, to, bytes)
+            && !ends::<u32>(from, to, bytes)
+        {
+            if bytes >= 2 {
+                ends::<u16>(from, to, bytes);
+            } else if bytes == 1 {
+                *to = *from;
+            }
+        }
+    }
 }
 
 /// Methods that are one expression. All of them are `#[inline(always)]`, without which a kernel would call
