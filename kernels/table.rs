@@ -15,6 +15,8 @@ pub(crate) fn plan(isa: Isa, route: Route) -> Plan {
         (_, Isa::Avx512) => vector::<super::avx512::Avx512>(route),
         #[cfg(isa = "avx2")]
         (_, Isa::Avx2) => vector::<super::avx2::Avx2>(route),
+        #[cfg(isa = "neon")]
+        (_, Isa::Neon) => vector::<super::neon::Neon>(route),
         _ => other(route, drive::scalar),
     }
 }
