@@ -6,6 +6,23 @@
 //! Operations on floats round as the control register says, which [`super::environment`] has set before any
 //! kernel runs: that is how the rounding modes reach them.
 
+/// What some CPUs with an instruction set have and others have not. A kernel's setup keeps it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extras {
+    /// An instruction that rounds to bfloat16, as [`Isa::f32_to_bf16`].
+    pub(crate) bf16: bool,
+}
+
+impl Extras {
+    /// Of this CPU. Not for kernels, which call nothing.
+    pub(super) fn this() -> Self {
+        #[cfg(isa = "neon")]
+        return super::neon::extras();
+        #[cfg(not(isa = "neon"))]
+        Self { bf16: false }
+    }
+}
+
 /// # Safety
 /// Every function but `run` may only be called where the features of the instruction set are enabled and
 /// available, that is from what `run` is given. Pointers must be good for a whole register.
@@ -40,6 +57,12 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn xor(a: Self::V, b: Self::V) -> Self::V;
     /// `!a & b`
     unsafe fn and_not(a: Self::V, b: Self::V) -> Self::V;
+    /// The bits of `from` where `mask` is 1, and elsewhere those of `v`, which is 0 there.
+    #[inline(always)]
+    unsafe fn put(mask: Self::V, from: Self::V, v: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::or(v, Self::and(from, mask)) }
+    }
 
     unsafe fn sub8(a: Self::V, b: Self::V) -> Self::V;
     /// `v`, but 0 in the bytes where `where_` is 0.
@@ -163,6 +186,122 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn f64_to_i64(a: Self::V) -> Self::V;
     /// 0 ≤ x < 2^64; what others give is not said.
     unsafe fn f64_to_u64(a: Self::V) -> Self::V;
+
+    /// Two registers of f64 to one of f32, rounded to odd: with at least 15 significant bits, and no more than are
+    /// exact from 2^-135 on. Beyond the range of f32, both ways, what comes out is one that a narrower float of 16
+    /// bits or fewer rounds as it would round the f64. A NaN keeps the top 10 bits of its payload.
+    ///
+    /// Here with 15 bits.
+    /// * They are at least two more than float16 and bfloat16 have, in every binade: of the subnormals of
+    ///   bfloat16, down to 2^-133, the f32 has the ulp 2^-149, so 15 bits are exact from 2^-135 on, below which
+    ///   nothing but "not zero, less than half" matters.
+    /// * Above the range of f32 and below it the conversion rounds as the register says: to Inf or to the
+    ///   largest number, to 0 or to the smallest, as the encoder will.
+    /// * NaN: the bits that are cut off count as sticky, so it stays one; the 13 top payload bits stay.
+    #[inline(always)]
+    unsafe fn f64_to_odd_f32(a: [Self::V; 2]) -> Self::V {
+        const LOW: u64 = (1 << 38) - 1;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = Self::splat64(LOW);
+            let mut odd = a;
+            for k in 0..2 {
+                let sticky = Self::and(Self::add64(a[k], low), Self::splat64(LOW + 1));
+                odd[k] = Self::or(Self::and_not(low, a[k]), sticky);
+            }
+            Self::f64_to_f32(odd)
+        }
+    }
+    /// Two registers of f32 to one of bfloat16, rounded to nearest even: a bias is added, and the lower half dropped.
+    /// A NaN keeps its payload and is made quiet.
+    #[inline(always)]
+    unsafe fn f32_to_bf16(a: [Self::V; 2], _: Extras) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut rounded = a;
+            for k in 0..2 {
+                let (x, inf) = (a[k], Self::splat32(0x7F80_0000));
+                let nan = Self::gt32(Self::and(x, Self::splat32(!(1 << 31))), inf);
+                let odd = Self::and(Self::shr32::<16>(x), Self::splat32(1));
+                let near = Self::add32(Self::add32(x, Self::splat32(0x7FFF)), odd);
+                rounded[k] = Self::select32(nan, Self::or(x, Self::splat32(0x40_0000)), near);
+            }
+            Self::high32(rounded)
+        }
+    }
+    /// May that be an operation on floats, which the environment has a say in?
+    const FLOATS_TO_BF16: bool = false;
+
+    /// What the next ones give has this bit in each byte, or all of them.
+    const TRUE: u32 = 0x0101_0101;
+    /// Lanes that say whether `a` has any of `bits`: 0 if not, else as [`Isa::TRUE`] says.
+    #[inline(always)]
+    unsafe fn any16(a: Self::V, bits: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::min_u16(Self::and(a, bits), Self::splat16(1)) }
+    }
+    #[inline(always)]
+    unsafe fn any32(a: Self::V, bits: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::min_u32(Self::and(a, bits), Self::splat32(1)) }
+    }
+    /// Of lanes of 64 bits, in their lower halves.
+    #[inline(always)]
+    unsafe fn any64(a: Self::V, bits: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let v = Self::and(a, bits);
+            Self::min_u32(Self::or(v, Self::shr64::<32>(v)), Self::splat32(1))
+        }
+    }
+
+    /// Are there the next ones, which are what float to integer is by the contract?
+    const SATURATES: bool = false;
+    /// A float cut to an integer, the nearest that there is, of the lane's width; a NaN becomes 0.
+    unsafe fn cut_i32(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn cut_u32(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn cut_i64(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn cut_u64(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// To an integer that stays a float, as the control register says.
+    unsafe fn round_f32(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// Lanes of half the width, the nearest that there are: signed, unsigned, and unsigned ones of signed ones.
+    unsafe fn narrow_s16(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_u16(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_s16_to_u8(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_s32(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_u32(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_s32_to_u16(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_s64(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_u64(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_s64_to_u32(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
 
     /// A block of packed elements of 2, 4 or 6 bits, the first at the low or at the high end of a byte, to
     /// one per byte. What a byte has above them is not said. No more is read than they have.

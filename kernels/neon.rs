@@ -1,4 +1,7 @@
-//! NEON, as every 64-bit Arm CPU has it.
+//! NEON, as every 64-bit Arm CPU has it, and what some have more of.
+//!
+//! That is FEAT_BF16, whose one instruction is in `asm!` in the kernels of the one token: a second token would be a
+//! second copy of every kernel. The CPU is asked once, before a kernel runs ([`extras`]).
 //!
 //! What else would fit in here, and where. FEAT_FP8 (`FCVTN` of f32 to 8 bits, `F1CVTL` back): a question to the
 //! CPU at setup and an operation for `ToNarrow`, in front of the integer form; it has one NaN, so the sign is to be
@@ -7,8 +10,9 @@
 //! detection), since a block is as many elements as a register has bytes.
 
 use core::arch::aarch64::*;
+use core::arch::asm;
 
-use super::isa::{Isa, copy_short, ops};
+use super::isa::{Extras, Isa, copy_short, ops};
 
 pulp::simd_type! {
     /// The token: the one list of features, for detection and for `#[target_feature]` alike.
@@ -45,6 +49,24 @@ lanes! {
     f16 -> float16x8_t = vreinterpretq_f16_u8, of_f16 = vreinterpretq_u8_f16;
     f32 -> float32x4_t = vreinterpretq_f32_u8, of_f32 = vreinterpretq_u8_f32;
     f64 -> float64x2_t = vreinterpretq_f64_u8, of_f64 = vreinterpretq_u8_f64;
+}
+
+/// Rounded to nearest even in the upper half of each f32: half of its last bit is added, less one unless it is odd. A
+/// NaN keeps its payload and is made quiet.
+#[inline(always)]
+unsafe fn near_bf16(x: uint8x16_t) -> uint8x16_t {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe {
+        let half = vaddq_u32(u32(x), vdupq_n_u32(0x7FFF));
+        let near = vsraq_n_u32::<31>(half, vshlq_n_u32::<15>(u32(x)));
+        let quiet = vorrq_u8(x, of_u32(vdupq_n_u32(0x40_0000)));
+        vbslq_u8(of_u32(vceqq_f32(f32(x), f32(x))), of_u32(near), quiet)
+    }
+}
+
+/// What this CPU has beyond the features of the token.
+pub(super) fn extras() -> Extras {
+    Extras { bf16: std::arch::is_aarch64_feature_detected!("bf16") }
 }
 
 /// 64 bytes of a table.
@@ -114,6 +136,9 @@ impl Isa for Neon {
 
     const BYTES: usize = 16;
     const LONG_TO_F32: bool = false;
+    const FLOATS_TO_BF16: bool = true;
+    const TRUE: u32 = u32::MAX;
+    const SATURATES: bool = true;
 
     ops! {
         load(p: *const u8) -> uint8x16_t = vld1q_u8(p);
@@ -139,6 +164,8 @@ impl Isa for Neon {
         or(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vorrq_u8(a, b);
         xor(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = veorq_u8(a, b);
         and_not(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vbicq_u8(b, a);
+
+        put(mask: uint8x16_t, from: uint8x16_t, v: uint8x16_t) -> uint8x16_t = vbslq_u8(mask, from, v);
 
         sub8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vsubq_u8(a, b);
         zero_where_zero8(where_: uint8x16_t, v: uint8x16_t) -> uint8x16_t = vandq_u8(vtstq_u8(where_, where_), v);
@@ -262,6 +289,49 @@ impl Isa for Neon {
         f32_to_u32(a: uint8x16_t) -> uint8x16_t = of_u32(vcvtq_u32_f32(vrndiq_f32(f32(a))));
         f64_to_i64(a: uint8x16_t) -> uint8x16_t = of_s64(vcvtq_s64_f64(vrndiq_f64(f64(a))));
         f64_to_u64(a: uint8x16_t) -> uint8x16_t = of_u64(vcvtq_u64_f64(vrndiq_f64(f64(a))));
+
+        // FCVTXN: 24 bits, in the subnormals fewer, which are still two and more than any narrower float has there.
+        // Beyond the range it gives the largest number, which is odd, or the smallest.
+        f64_to_odd_f32(a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_f32(vcvtx_high_f32_f64(vcvtx_f32_f64(f64(a[0])), f64(a[1])));
+        f32_to_bf16(a: [uint8x16_t; 2], extras: Extras) -> uint8x16_t = if extras.bf16 {
+            let (low, high) = (f32(a[0]), f32(a[1]));
+            let both: uint16x8_t;
+            // The CPU has the instruction: that is what the condition says. It has two operands and no memory.
+            asm!(
+                ".arch_extension bf16",
+                "bfcvtn {both:v}.4h, {low:v}.4s",
+                "bfcvtn2 {both:v}.8h, {high:v}.4s",
+                both = out(vreg) both,
+                low = in(vreg) low,
+                high = in(vreg) high,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+            of_u16(both)
+        } else {
+            of_u16(vuzp2q_u16(u16(near_bf16(a[0])), u16(near_bf16(a[1]))))
+        };
+
+        any16(a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u16(vtstq_u16(u16(a), u16(bits)));
+        any32(a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u32(vtstq_u32(u32(a), u32(bits)));
+        any64(a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u64(vtstq_u64(u64(a), u64(bits)));
+
+        cut_i32(a: uint8x16_t) -> uint8x16_t = of_s32(vcvtq_s32_f32(f32(a)));
+        cut_u32(a: uint8x16_t) -> uint8x16_t = of_u32(vcvtq_u32_f32(f32(a)));
+        cut_i64(a: uint8x16_t) -> uint8x16_t = of_s64(vcvtq_s64_f64(f64(a)));
+        cut_u64(a: uint8x16_t) -> uint8x16_t = of_u64(vcvtq_u64_f64(f64(a)));
+        round_f32(a: uint8x16_t) -> uint8x16_t = of_f32(vrndiq_f32(f32(a)));
+        narrow_s16(a: [uint8x16_t; 2]) -> uint8x16_t = of_s8(vqmovn_high_s16(vqmovn_s16(s16(a[0])), s16(a[1])));
+        narrow_u16(a: [uint8x16_t; 2]) -> uint8x16_t = vqmovn_high_u16(vqmovn_u16(u16(a[0])), u16(a[1]));
+        narrow_s16_to_u8(a: [uint8x16_t; 2]) -> uint8x16_t = vqmovun_high_s16(vqmovun_s16(s16(a[0])), s16(a[1]));
+        narrow_s32(a: [uint8x16_t; 2]) -> uint8x16_t = of_s16(vqmovn_high_s32(vqmovn_s32(s32(a[0])), s32(a[1])));
+        narrow_u32(a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vqmovn_high_u32(vqmovn_u32(u32(a[0])), u32(a[1])));
+        narrow_s32_to_u16(a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_u16(vqmovun_high_s32(vqmovun_s32(s32(a[0])), s32(a[1])));
+        narrow_s64(a: [uint8x16_t; 2]) -> uint8x16_t = of_s32(vqmovn_high_s64(vqmovn_s64(s64(a[0])), s64(a[1])));
+        narrow_u64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u32(vqmovn_high_u64(vqmovn_u64(u64(a[0])), u64(a[1])));
+        narrow_s64_to_u32(a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_u32(vqmovun_high_s64(vqmovun_s64(s64(a[0])), s64(a[1])));
 
         // Each byte gets the byte that its element begins in, moved to where it belongs.
         <const BITS: usize> unpack(p: *const u8, high: bool) -> uint8x16_t = {

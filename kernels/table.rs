@@ -53,3 +53,61 @@ fn vector<I: super::isa::Isa>(route: Route) -> Plan {
     let groups = codec::group::core::<I>(&route);
     Plan { route, kernel, core, hub, groups, table: codec::lookup::default_table(&route) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::options::CastOptions;
+    use crate::route::route;
+    use crate::{ByteOrder, Overflow, Packing, Rounding};
+
+    /// How a pair is cast: copied, by a vector kernel, or by the scalar reference.
+    fn kind(isa: Isa, from: DType, to: DType, options: &CastOptions) -> char {
+        let plan = plan(isa, route(from, to, options));
+        if core::ptr::fn_addr_eq(plan.kernel, drive::copy as Kernel) {
+            'c'
+        } else if core::ptr::fn_addr_eq(plan.kernel, drive::scalar as Kernel) {
+            's'
+        } else {
+            'v'
+        }
+    }
+
+    /// The table of what an instruction set has: `cargo test --lib support -- --nocapture` prints it.
+    #[test]
+    fn support() {
+        for &isa in Isa::available() {
+            println!("{isa}: rows are sources, columns targets in the same order; v: vector kernel, c: copy");
+            for from in DType::ALL {
+                let row: String =
+                    DType::ALL.map(|to| kind(isa, from, to, &CastOptions::new())).iter().collect();
+                println!("{from:>20} {row}");
+            }
+        }
+    }
+
+    /// Every pair has a vector kernel on every instruction set but the reference, in every mode and every layout,
+    /// if it is not copied.
+    #[test]
+    fn nothing_is_left_to_the_reference() {
+        let swapped = if cfg!(target_endian = "big") { ByteOrder::Little } else { ByteOrder::Big };
+        let default = CastOptions::new();
+        let options = [
+            default,
+            default.saturate(false).float_to_int(Overflow::Wrap).int_to_int(Overflow::Saturate),
+            default.rounding(Rounding::Up).int_rounding(Rounding::NearestAway),
+            default.rounding(Rounding::NearestAway).int_rounding(Rounding::NearestEven),
+            default.src_packing(Packing::OnePerByte).dst_order(swapped),
+            default.dst_packing(Packing::HighFirst).src_order(swapped),
+        ];
+        for &isa in Isa::available().iter().filter(|isa| **isa != Isa::Scalar) {
+            for (from, to) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to))) {
+                for options in &options {
+                    let expected = if route(from, to, options).work == Work::Copy { 'c' } else { 'v' };
+                    assert_eq!(kind(isa, from, to, options), expected, "{isa}: {from} -> {to}, {options:?}");
+                }
+            }
+        }
+    }
+}

@@ -7,7 +7,7 @@ use core::ptr;
 use super::codec::{Codec, Ends, Job, group, lookup};
 use super::drive::{self, Core, Plan};
 use super::environment::{self, Environment};
-use super::isa::Isa;
+use super::isa::{Extras, Isa};
 use super::stage;
 use crate::layout::Packing;
 use crate::route::{Layout, Parts, Route};
@@ -301,5 +301,5 @@ unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: imp
 fn job(route: &Route, table: *const u8) -> Job {
     let high = |layout: &Layout| layout.packing == Packing::HighFirst;
     let ends = Ends { table, src_high: high(&route.src), dst_high: high(&route.dst) };
-    Job { from: route.from, to: route.to, policy: route.policy, ends }
+    Job { from: route.from, to: route.to, policy: route.policy, ends, extras: Extras::this() }
 }

@@ -7,7 +7,7 @@
 
 use core::marker::PhantomData;
 
-use super::super::isa::Isa;
+use super::super::isa::{Extras, Isa};
 use super::source::{AsF32, AsF64, Source};
 use super::{Codec, Ends, Job, narrow32, registers, store_codes, store32};
 use crate::dtype::FloatFormat;
@@ -40,8 +40,9 @@ fn is_away(policy: &Policy) -> bool {
 /// c = min(|x|, limit)               overflow is at most the code after the max; NaN the code of NaN
 /// e = max(exponent of c, that of the smallest normal)
 /// s = c + e * 2^(23 - m)            the adder shifts and rounds: once, as the control register says
-/// code = (s - e * 2^(23 - m)) + (e - smallest normal) >> (23 - m)         all as integers
+/// code = s + (e - smallest normal) >> (23 - m)           all as integers, the low byte
 /// ```
+/// (What was added is a power of two, which has nothing in the low byte.)
 /// A code without its sign counts the values from zero up, past the max too, so a carry, a subnormal, an
 /// overflow and a NaN need no case of their own: the NaN is the f32 whose code it is.
 ///
@@ -169,7 +170,7 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
             let signed = if F::NEG_ZERO {
                 // Its place in a code of fewer than 8 bits, all of which have −0.
                 let sign = if F::NAN { top } else { sign_of_finite::<I>(top, k.sign) };
-                I::or(code, I::and(sign, k.sign))
+                I::put(k.sign, sign, code)
             } else {
                 I::or(code, I::zero_where_zero8(code, I::and(top, k.sign)))
             };
@@ -217,7 +218,7 @@ unsafe fn narrow<I: Isa, F: Family, const MODES: bool>(k: &Narrow<I::V>, x: I::V
             c = I::or(c, s);
             power = I::or(power, s);
         }
-        I::add32(I::sub32(I::add_f32(c, power), power), I::shr32v(e, k.drop))
+        I::add32(I::add_f32(c, power), I::shr32v(e, k.drop))
     }
 }
 
@@ -316,12 +317,13 @@ pub(in crate::kernels) struct Bias<V> {
     bias: [V; 2],
     /// 1 if an odd result takes one more.
     even: V,
+    extras: Extras,
 }
 
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     const SRC: usize = S::BITS;
     const DST: usize = 16;
-    const FLOATS: bool = S::FLOATS;
+    const FLOATS: bool = S::FLOATS || I::FLOATS_TO_BF16 && !MODES;
     type Setup = Bias<I::V>;
 
     #[inline(always)]
@@ -335,7 +337,10 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
         };
         let even = job.policy.rounding == Rounding::NearestEven;
         // SAFETY: the caller's promise.
-        unsafe { Bias { bias: [I::splat32(positive), I::splat32(negative)], even: I::splat32(even.into()) } }
+        unsafe {
+            let bias = [I::splat32(positive), I::splat32(negative)];
+            Bias { bias, even: I::splat32(even.into()), extras: job.extras }
+        }
     }
 
     #[inline(always)]
@@ -343,15 +348,14 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f32(src, ends);
+            if !MODES {
+                I::store(dst, I::f32_to_bf16([x[0], x[1]], k.extras));
+                return I::store(dst.add(I::BYTES), I::f32_to_bf16([x[2], x[3]], k.extras));
+            }
             let x = registers!(4, K => {
                 let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
-                let bias = if MODES {
-                    I::select32(I::gt32(I::splat32(0), x[K]), k.bias[1], k.bias[0])
-                } else {
-                    I::splat32(0x7FFF)
-                };
-                let even = if MODES { k.even } else { I::splat32(1) };
-                let odd = I::and(I::shr32::<16>(x[K]), even);
+                let bias = I::select32(I::gt32(I::splat32(0), x[K]), k.bias[1], k.bias[0]);
+                let odd = I::and(I::shr32::<16>(x[K]), k.even);
                 let rounded = I::add32(I::add32(x[K], bias), odd);
                 I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), rounded)
             });

@@ -17,7 +17,7 @@ pub(super) mod lookup;
 pub(super) mod source;
 pub(super) mod table;
 
-use super::isa::Isa;
+use super::isa::{Extras, Isa};
 use crate::dtype::DType;
 use crate::options::Policy;
 
@@ -28,6 +28,7 @@ pub(super) struct Job {
     pub(super) to: DType,
     pub(super) policy: Policy,
     pub(super) ends: Ends,
+    pub(super) extras: Extras,
 }
 
 /// What a codec needs to know of the memory on either end. By value, so that it stays in registers.

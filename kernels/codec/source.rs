@@ -168,29 +168,14 @@ unsafe fn odd64<I: Isa>(v: I::V, magnitude: I::V) -> I::V {
     }
 }
 
-/// f64 to f32 with 15 significant bits, rounded to odd.
-///
-/// * 15 bits are at least two more than float16 and bfloat16 have, in every binade: of the subnormals of
-///   bfloat16, down to 2^-133, the f32 has the ulp 2^-149, so 15 bits are exact from 2^-135 on, below which
-///   nothing but "not zero, less than half" matters.
-/// * Above the range of f32 and below it the conversion rounds as the register says: to Inf or to the
-///   largest number, to 0 or to the smallest, as the encoder will.
-/// * NaN: the bits that are cut off count as sticky, so it stays one; the 13 top payload bits stay.
+/// f64 to f32, rounded to odd.
 ///
 /// # Safety
 /// As for the operations of [`Isa`].
 #[inline(always)]
 unsafe fn odd_f32<I: Isa>(v: [I::V; 8]) -> [I::V; 4] {
-    const LOW: u64 = (1 << 38) - 1;
     // SAFETY: the caller's promise.
-    unsafe {
-        let low = I::splat64(LOW);
-        let v = registers!(8, K => {
-            let sticky = I::and(I::add64(v[K], low), I::splat64(LOW + 1));
-            I::or(I::and_not(low, v[K]), sticky)
-        });
-        registers!(4, K => I::f64_to_f32([v[2 * K], v[2 * K + 1]]))
-    }
+    unsafe { registers!(4, K => I::f64_to_odd_f32([v[2 * K], v[2 * K + 1]])) }
 }
 
 macro_rules! as_f64 {
