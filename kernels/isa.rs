@@ -6,11 +6,19 @@
 //! Operations on floats round as the control register says, which [`super::environment`] has set before any
 //! kernel runs: that is how the rounding modes reach them.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "kernels have no iterator adapters: those are not always inlined"
+)]
+
 /// What some CPUs with an instruction set have and others have not. A kernel's setup keeps it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extras {
     /// An instruction that rounds to bfloat16, as [`Isa::f32_to_bf16`].
+    #[cfg_attr(not(isa = "neon"), expect(dead_code, reason = "AVX2 and AVX-512 do not ask for it"))]
     pub(crate) bf16: bool,
+    /// Those on lanes of f16, from [`Isa::HALVES`] on.
+    pub(crate) fp16: bool,
 }
 
 impl Extras {
@@ -19,7 +27,7 @@ impl Extras {
         #[cfg(isa = "neon")]
         return super::neon::extras();
         #[cfg(not(isa = "neon"))]
-        Self { bf16: false }
+        Self { bf16: false, fp16: false }
     }
 }
 
@@ -145,6 +153,12 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// Among the first 16, which the next 48 repeat; the top bits of an index are ignored.
     unsafe fn lookup16(plane: *const u8, index: Self::V) -> Self::V;
 
+    /// Without its sign.
+    #[inline(always)]
+    unsafe fn abs_f32(x: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::and_not(Self::splat32(1 << 31), x) }
+    }
     /// The smaller one; `x` where that is a NaN. `limit` is none.
     unsafe fn min_or_nan_f32(limit: Self::V, x: Self::V) -> Self::V;
     unsafe fn add_f32(a: Self::V, b: Self::V) -> Self::V;
@@ -165,6 +179,20 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn round_f64(a: Self::V) -> Self::V;
 
     unsafe fn f16_to_f32(a: Self::V) -> [Self::V; 2];
+    /// A NaN is made quiet.
+    #[inline(always)]
+    unsafe fn bf16_to_f32(a: Self::V) -> [Self::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut wide = Self::zext16(a);
+            for k in 0..2 {
+                let x = Self::shl32::<16>(wide[k]);
+                let nan = Self::gt32(Self::abs_f32(x), Self::splat32(0x7F80_0000));
+                wide[k] = Self::select32(nan, Self::or(x, Self::splat32(0x40_0000)), x);
+            }
+            wide
+        }
+    }
     unsafe fn f32_to_f16(a: [Self::V; 2]) -> Self::V;
     unsafe fn f32_to_f64(a: Self::V) -> [Self::V; 2];
     unsafe fn f64_to_f32(a: [Self::V; 2]) -> Self::V;
@@ -300,6 +328,27 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
         unreachable!()
     }
     unsafe fn narrow_s64_to_u32(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+
+    /// Are there the next ones, on CPUs with [`Extras::fp16`]?
+    const HALVES: bool = false;
+    /// To an integer that stays a float, as the control register says.
+    unsafe fn round_f16(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// As [`Isa::cut_i32`].
+    unsafe fn cut_i16(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn cut_u16(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// Rounded as the control register says.
+    unsafe fn i16_to_f16(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn u16_to_f16(_: Self::V) -> Self::V {
         unreachable!()
     }
 

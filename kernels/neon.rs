@@ -1,7 +1,7 @@
 //! NEON, as every 64-bit Arm CPU has it, and what some have more of.
 //!
-//! That is FEAT_BF16, whose one instruction is in `asm!` in the kernels of the one token: a second token would be a
-//! second copy of every kernel. The CPU is asked once, before a kernel runs ([`extras`]).
+//! That is FEAT_BF16 and FEAT_FP16, whose instructions are in `asm!` in the kernels of the one token: a second token
+//! would be a second copy of every kernel. The CPU is asked before a kernel runs ([`extras`]).
 //!
 //! What else would fit in here, and where. FEAT_FP8 (`FCVTN` of f32 to 8 bits, `F1CVTL` back): a question to the
 //! CPU at setup and an operation for `ToNarrow`, in front of the integer form; it has one NaN, so the sign is to be
@@ -51,22 +51,95 @@ lanes! {
     f64 -> float64x2_t = vreinterpretq_f64_u8, of_f64 = vreinterpretq_u8_f64;
 }
 
+/// Bits of `yes` where the mask is 1. By name: the intrinsic becomes three operations where a constant is in it.
+#[inline(always)]
+unsafe fn bsl(mask: uint8x16_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t {
+    let mut result = mask;
+    // SAFETY: the features are enabled where this is inlined to. The instruction has three operands and no memory.
+    unsafe {
+        asm!(
+            "bsl {result:v}.16b, {yes:v}.16b, {no:v}.16b",
+            result = inout(vreg) result,
+            yes = in(vreg) yes,
+            no = in(vreg) no,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    result
+}
+
+/// Bits of `from` where the mask is 1, and elsewhere those of `v`: the same, for a mask that is kept.
+#[inline(always)]
+unsafe fn bit(v: uint8x16_t, from: uint8x16_t, mask: uint8x16_t) -> uint8x16_t {
+    let mut result = v;
+    // SAFETY: as above.
+    unsafe {
+        asm!(
+            "bit {result:v}.16b, {from:v}.16b, {mask:v}.16b",
+            result = inout(vreg) result,
+            from = in(vreg) from,
+            mask = in(vreg) mask,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    result
+}
+
 /// Rounded to nearest even in the upper half of each f32: half of its last bit is added, less one unless it is odd. A
 /// NaN keeps its payload and is made quiet.
 #[inline(always)]
 unsafe fn near_bf16(x: uint8x16_t) -> uint8x16_t {
-    // SAFETY: the features are enabled where this is inlined to.
+    // SAFETY: the features are enabled where this is inlined to. The instruction has two operands and no memory.
     unsafe {
-        let half = vaddq_u32(u32(x), vdupq_n_u32(0x7FFF));
-        let near = vsraq_n_u32::<31>(half, vshlq_n_u32::<15>(u32(x)));
+        let mut near = vaddq_u32(u32(x), vdupq_n_u32(0x7FFF));
+        asm!(
+            "usra {near:v}.4s, {odd:v}.4s, #31",
+            near = inout(vreg) near,
+            odd = in(vreg) vshlq_n_u32::<15>(u32(x)),
+            options(pure, nomem, nostack, preserves_flags),
+        );
         let quiet = vorrq_u8(x, of_u32(vdupq_n_u32(0x40_0000)));
-        vbslq_u8(of_u32(vceqq_f32(f32(x), f32(x))), of_u32(near), quiet)
+        bsl(of_u32(vceqq_f32(f32(x), f32(x))), of_u32(near), quiet)
     }
 }
 
 /// What this CPU has beyond the features of the token.
 pub(super) fn extras() -> Extras {
-    Extras { bf16: std::arch::is_aarch64_feature_detected!("bf16") }
+    Extras {
+        bf16: std::arch::is_aarch64_feature_detected!("bf16"),
+        fp16: std::arch::is_aarch64_feature_detected!("fp16"),
+    }
+}
+
+/// One of the instructions of FEAT_FP16, on 8 lanes.
+macro_rules! halves {
+    ($($name:ident: $instruction:literal;)*) => {$(
+        /// # Safety
+        /// The CPU has FEAT_FP16.
+        #[inline(always)]
+        unsafe fn $name(a: uint8x16_t) -> uint8x16_t {
+            let result: uint8x16_t;
+            // SAFETY: the caller says that there is the instruction. It has one operand and no memory.
+            unsafe {
+                asm!(
+                    ".arch_extension fp16",
+                    concat!($instruction, " {result:v}.8h, {a:v}.8h"),
+                    result = lateout(vreg) result,
+                    a = in(vreg) a,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            result
+        }
+    )*};
+}
+
+halves! {
+    frinti: "frinti";
+    fcvtzs: "fcvtzs";
+    fcvtzu: "fcvtzu";
+    scvtf: "scvtf";
+    ucvtf: "ucvtf";
 }
 
 /// 64 bytes of a table.
@@ -139,6 +212,7 @@ impl Isa for Neon {
     const FLOATS_TO_BF16: bool = true;
     const TRUE: u32 = u32::MAX;
     const SATURATES: bool = true;
+    const HALVES: bool = true;
 
     ops! {
         load(p: *const u8) -> uint8x16_t = vld1q_u8(p);
@@ -165,7 +239,7 @@ impl Isa for Neon {
         xor(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = veorq_u8(a, b);
         and_not(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vbicq_u8(b, a);
 
-        put(mask: uint8x16_t, from: uint8x16_t, v: uint8x16_t) -> uint8x16_t = vbslq_u8(mask, from, v);
+        put(mask: uint8x16_t, from: uint8x16_t, v: uint8x16_t) -> uint8x16_t = bit(v, from, mask);
 
         sub8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vsubq_u8(a, b);
         zero_where_zero8(where_: uint8x16_t, v: uint8x16_t) -> uint8x16_t = vandq_u8(vtstq_u8(where_, where_), v);
@@ -192,7 +266,7 @@ impl Isa for Neon {
         max_u32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vmaxq_u32(u32(a), u32(b)));
         eq32(a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vceqq_u32(u32(a), u32(b));
         gt32(a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vcgtq_s32(s32(a), s32(b));
-        select32(mask: uint32x4_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = vbslq_u8(of_u32(mask), yes, no);
+        select32(mask: uint32x4_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u32(mask), yes, no);
 
         add64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vaddq_u64(u64(a), u64(b)));
         sub64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vsubq_u64(u64(a), u64(b)));
@@ -207,7 +281,7 @@ impl Isa for Neon {
         max_u64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = Self::select64(vcgtq_u64(u64(a), u64(b)), a, b);
         eq64(a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vceqq_u64(u64(a), u64(b));
         gt64(a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vcgtq_s64(s64(a), s64(b));
-        select64(mask: uint64x2_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = vbslq_u8(of_u64(mask), yes, no);
+        select64(mask: uint64x2_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u64(mask), yes, no);
 
         zext8(a: uint8x16_t) -> [uint8x16_t; 2] = [of_u16(vmovl_u8(vget_low_u8(a))), of_u16(vmovl_high_u8(a))];
         sext8(a: uint8x16_t) -> [uint8x16_t; 2] =
@@ -252,6 +326,7 @@ impl Isa for Neon {
         lookup16(p: *const u8, index: uint8x16_t) -> uint8x16_t =
             vqtbl1q_u8(vld1q_u8(p), vandq_u8(index, vdupq_n_u8(0x0F)));
 
+        abs_f32(x: uint8x16_t) -> uint8x16_t = of_f32(vabsq_f32(f32(x)));
         // A NaN in either operand is the result.
         min_or_nan_f32(limit: uint8x16_t, x: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(limit), f32(x)));
         add_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vaddq_f32(f32(a), f32(b)));
@@ -268,6 +343,11 @@ impl Isa for Neon {
 
         f16_to_f32(a: uint8x16_t) -> [uint8x16_t; 2] =
             [of_f32(vcvt_f32_f16(vget_low_f16(f16(a)))), of_f32(vcvt_high_f32_f16(f16(a)))];
+        bf16_to_f32(a: uint8x16_t) -> [uint8x16_t; 2] = {
+            let magnitude = vandq_u16(u16(a), vdupq_n_u16(0x7FFF));
+            let nan = vcgtq_u16(magnitude, vdupq_n_u16(0x7F80));
+            Self::zip16(vdupq_n_u8(0), of_u16(vorrq_u16(u16(a), vandq_u16(nan, vdupq_n_u16(0x40)))))
+        };
         f32_to_f16(a: [uint8x16_t; 2]) -> uint8x16_t =
             of_f16(vcvt_high_f16_f32(vcvt_f16_f32(f32(a[0])), f32(a[1])));
         f32_to_f64(a: uint8x16_t) -> [uint8x16_t; 2] =
@@ -332,6 +412,12 @@ impl Isa for Neon {
         narrow_u64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u32(vqmovn_high_u64(vqmovn_u64(u64(a[0])), u64(a[1])));
         narrow_s64_to_u32(a: [uint8x16_t; 2]) -> uint8x16_t =
             of_u32(vqmovun_high_s64(vqmovun_s64(s64(a[0])), s64(a[1])));
+
+        round_f16(a: uint8x16_t) -> uint8x16_t = frinti(a);
+        cut_i16(a: uint8x16_t) -> uint8x16_t = fcvtzs(a);
+        cut_u16(a: uint8x16_t) -> uint8x16_t = fcvtzu(a);
+        i16_to_f16(a: uint8x16_t) -> uint8x16_t = scvtf(a);
+        u16_to_f16(a: uint8x16_t) -> uint8x16_t = ucvtf(a);
 
         // Each byte gets the byte that its element begins in, moved to where it belongs.
         <const BITS: usize> unpack(p: *const u8, high: bool) -> uint8x16_t = {

@@ -8,7 +8,7 @@
 use core::marker::PhantomData;
 
 use super::super::isa::{Extras, Isa};
-use super::source::{AsF32, AsF64, Source};
+use super::source::{AsF32, AsF64, Source, load2};
 use super::{Codec, Ends, Job, narrow32, registers, store_codes, store32};
 use crate::dtype::FloatFormat;
 use crate::kernels::scalar;
@@ -197,7 +197,7 @@ unsafe fn narrow<I: Isa, F: Family, const MODES: bool>(k: &Narrow<I::V>, x: I::V
     // SAFETY: the caller's promise.
     unsafe {
         let (sign, inf) = (I::splat32(SIGN), I::splat32(INF));
-        let a = I::and_not(sign, x);
+        let a = I::abs_f32(x);
         let mut c = I::min_or_nan_f32(k.limit, a);
         let mut s = sign;
         if MODES {
@@ -285,21 +285,35 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
     const SRC: usize = S::BITS;
     const DST: usize = 16;
     const FLOATS: bool = true;
-    type Setup = I::V;
+    type Setup = (I::V, Extras);
 
     #[inline(always)]
-    unsafe fn setup(job: &Job) -> I::V {
+    unsafe fn setup(job: &Job) -> (I::V, Extras) {
         // SAFETY: the caller's promise.
-        unsafe { I::splat32(is_away(&job.policy).into()) }
+        unsafe { (I::splat32(is_away(&job.policy).into()), job.extras) }
     }
 
     #[inline(always)]
-    unsafe fn block(away: &I::V, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(&(away, extras): &(I::V, Extras), ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
+            if I::HALVES
+                && !MODES
+                && extras.fp16
+                && let Some(signed) = S::SHORT
+            {
+                let v = match (S::BITS, signed) {
+                    (16, _) => load2::<I>(src),
+                    (_, true) => I::sext8(I::load(src)),
+                    _ => I::zext8(I::load(src)),
+                };
+                let v = registers!(2, K => if signed { I::i16_to_f16(v[K]) } else { I::u16_to_f16(v[K]) });
+                I::store(dst, v[0]);
+                return I::store(dst.add(I::BYTES), v[1]);
+            }
             let mut x = S::f32(src, ends);
             if MODES {
-                x = registers!(4, K => off_the_middle::<I>(x[K], *away));
+                x = registers!(4, K => off_the_middle::<I>(x[K], away));
             }
             I::store(dst, I::f32_to_f16([x[0], x[1]]));
             I::store(dst.add(I::BYTES), I::f32_to_f16([x[2], x[3]]));
@@ -416,13 +430,10 @@ macro_rules! near_f32 {
 
 near_f32! {
     F16(src, ends) = <Self as AsF32<I>>::f32(src, ends);
-    // The instruction that widens makes a NaN quiet, and a shift does not.
-    Bf16(src, ends) = {
-        let x = <Self as AsF32<I>>::f32(src, ends);
-        registers!(4, K => {
-            let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
-            I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), x[K])
-        })
+    Bf16(src, _ends) = {
+        let v = load2::<I>(src);
+        let ([a, b], [c, d]) = (I::bf16_to_f32(v[0]), I::bf16_to_f32(v[1]));
+        [a, b, c, d]
     };
     Re32(src, ends) = <Self as AsF32<I>>::f32(src, ends);
     I8(src, ends) = <Self as AsF32<I>>::f32(src, ends);

@@ -5,8 +5,8 @@
 
 use core::marker::PhantomData;
 
-use super::super::isa::Isa;
-use super::source::{AsF32, AsF64, AsInteger, Source};
+use super::super::isa::{Extras, Isa};
+use super::source::{AsF32, AsF64, AsInteger, Source, is_f16, load2};
 use super::{Codec, Ends, Job, registers, store_codes, store16, store32, store64};
 use crate::dtype::{DType, IntFormat, Kind};
 use crate::options::{Overflow, Rounding};
@@ -54,6 +54,7 @@ pub(in crate::kernels) struct Clamp<V> {
     least: V,
     most: V,
     mask: V,
+    extras: Extras,
 }
 
 /// How a float becomes a whole number.
@@ -100,6 +101,7 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
                 least: I::splat8(format.min() as u8),
                 most: I::splat8(format.max() as u8),
                 mask: byte_mask::<I>(format),
+                extras: job.extras,
             }
         }
     }
@@ -108,6 +110,14 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
     unsafe fn block(k: &Clamp<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
+            if I::HALVES && is_f16::<S>() && k.extras.fp16 && k.how != How::Away {
+                let mut v = load2::<I>(src);
+                if k.how == How::Rounded {
+                    v = registers!(2, K => I::round_f16(v[K]));
+                }
+                let v = registers!(2, K => if k.signed { I::cut_i16(v[K]) } else { I::cut_u16(v[K]) });
+                return store_narrow16::<I, BITS>(v, k.signed, [k.least, k.most, k.mask], ends, dst);
+            }
             let x = S::f32(src, ends);
             if I::SATURATES {
                 let x = whole32::<I>(x, k.half, k.how);
@@ -248,6 +258,7 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
                 least: I::splat8(0),
                 most: I::splat8(0),
                 mask: I::splat32(if SIGNED { i32::MAX as u32 } else { u32::MAX }),
+                extras: job.extras,
             }
         }
     }
@@ -455,7 +466,8 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
             Range {
                 low: S::splat(low as u64),
                 high: S::splat(high as u64),
-                mask: byte_mask::<I>(to),
+                // Of a whole byte every bit, for the compiler to see.
+                mask: if BITS < 8 { byte_mask::<I>(to) } else { I::splat32(u32::MAX) },
                 all: low == from.min() && high == from.max(),
                 signed: to.signed,
                 most,

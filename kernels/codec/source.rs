@@ -12,6 +12,8 @@ pub(in crate::kernels) trait Source {
     const BITS: usize;
     /// To read the elements is a matter of the floating-point environment. (Integers become floats exactly.)
     const FLOATS: bool;
+    /// Integers of 16 bits or fewer, with a sign or not.
+    const SHORT: Option<bool> = None;
 }
 
 /// As f32: exact, or rounded to odd with enough bits for every float of 16 bits or fewer.
@@ -28,18 +30,25 @@ pub(in crate::kernels) trait AsF64<I: Isa>: Source {
 }
 
 macro_rules! sources {
-    ($($name:ident: $bits:literal, $floats:literal;)*) => {$(
+    ($($name:ident: $bits:literal, $floats:literal $(, short $signed:literal)?;)*) => {$(
         pub(in crate::kernels) struct $name;
         impl Source for $name {
             const BITS: usize = $bits;
             const FLOATS: bool = $floats;
+            $(const SHORT: Option<bool> = Some($signed);)?
         }
     )*};
 }
 // `Re32` and `Re64` are the real parts of complex elements.
 sources! {
     F8: 8, false; F16: 16, true; Bf16: 16, false; F32: 32, false; F64: 64, true; Re32: 64, false; Re64: 128, true;
-    I8: 8, false; U8: 8, false; I16: 16, false; U16: 16, false; I32: 32, false; U32: 32, false; I64: 64, true; U64: 64, true;
+    I8: 8, false, short true; U8: 8, false, short false; I16: 16, false, short true; U16: 16, false, short false;
+    I32: 32, false; U32: 32, false; I64: 64, true; U64: 64, true;
+}
+
+/// Of 16 bits, only float16 depends on the floating-point environment.
+pub(super) const fn is_f16<S: Source>() -> bool {
+    S::BITS == 16 && S::FLOATS
 }
 
 /// The elements as they are.
@@ -47,7 +56,7 @@ sources! {
 /// # Safety
 /// As for the operations of [`Isa`].
 #[inline(always)]
-unsafe fn load2<I: Isa>(src: *const u8) -> [I::V; 2] {
+pub(super) unsafe fn load2<I: Isa>(src: *const u8) -> [I::V; 2] {
     // SAFETY: the caller's promise.
     unsafe { registers!(2, K => I::load(src.add(K * I::BYTES))) }
 }
