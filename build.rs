@@ -5,7 +5,7 @@
 
 /// Every tier that has kernels, with the architecture that can run it.
 /// A tier enters this list together with its kernels, never before.
-const TIERS: &[(&str, &str)] = &[("avx2", "x86_64"), ("avx512", "x86_64")];
+const TIERS: &[(&str, &str)] = &[("avx2", "x86_64"), ("avx512", "x86_64"), ("neon", "aarch64")];
 
 /// Every value that `cfg(isa)` may ever have, so that a misspelt one is a compiler warning.
 /// `vector` is any of the others: what they share is compiled only where there is one.
@@ -16,7 +16,9 @@ fn main() {
     let values: Vec<String> = ISAS.iter().map(|isa| format!("{isa:?}")).collect();
     println!("cargo::rustc-check-cfg=cfg(isa, values({}))", values.join(", "));
     let target = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
-    for (isa, _) in TIERS.iter().filter(|(_, arch)| *arch == target) {
+    // The kernels number the bytes of a register as those of memory.
+    let endian = std::env::var("CARGO_CFG_TARGET_ENDIAN").expect("cargo sets CARGO_CFG_TARGET_ENDIAN");
+    for (isa, _) in TIERS.iter().filter(|(_, arch)| *arch == target && endian == "little") {
         println!("cargo::rustc-cfg=isa={isa:?}");
         println!("cargo::rustc-cfg=isa=\"vector\"");
     }

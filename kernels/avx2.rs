@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::isa::{Isa, ops};
+use super::isa::{Isa, copy_short, ops};
 
 pulp::simd_type! {
     /// The token: the one list of features, for detection and for `#[target_feature]` alike.
@@ -72,48 +72,6 @@ unsafe fn reversed(a: __m256i, pattern: [i8; 16]) -> __m256i {
     unsafe {
         let pattern = _mm_loadu_si128(pattern.as_ptr().cast());
         _mm256_shuffle_epi8(a, _mm256_broadcastsi128_si256(pattern))
-    }
-}
-
-/// Copies a few bytes, without the call of a function: by registers, of which the last two may overlap.
-///
-/// # Safety
-/// `bytes` bytes are readable and writable, and none of them is among both.
-#[inline(always)]
-unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
-    /// The first and the last bytes, if there are as many as in a `T`.
-    #[inline(always)]
-    unsafe fn ends<T>(from: *const u8, to: *mut u8, bytes: usize) -> bool {
-        let Some(last) = bytes.checked_sub(size_of::<T>()) else { return false };
-        // SAFETY: the caller's promise: both begin and end within the bytes.
-        unsafe {
-            let values = [from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned()];
-            let [low, high] = values;
-            to.cast::<T>().write_unaligned(low);
-            to.add(last).cast::<T>().write_unaligned(high);
-        }
-        true
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        if bytes >= 32 {
-            let mut at = 0;
-            while at + 32 < bytes {
-                _mm256_storeu_si256(to.add(at).cast(), _mm256_loadu_si256(from.add(at).cast()));
-                at += 32;
-            }
-            let last = _mm256_loadu_si256(from.add(bytes - 32).cast());
-            _mm256_storeu_si256(to.add(bytes - 32).cast(), last);
-        } else if !ends::<u128>(from, to, bytes)
-            && !ends::<u64>(from, to, bytes)
-            && !ends::<u32>(from, to, bytes)
-        {
-            if bytes >= 2 {
-                ends::<u16>(from, to, bytes);
-            } else if bytes == 1 {
-                *to = *from;
-            }
-        }
     }
 }
 
@@ -197,7 +155,6 @@ impl Isa for Avx2 {
 
     const BYTES: usize = 32;
     const LONG_TO_F32: bool = false;
-    const QUIET_F16: bool = false;
 
     ops! {
         load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
@@ -206,9 +163,9 @@ impl Isa for Avx2 {
             for k in 0..registers {
                 Self::store(buffer.add(32 * k), _mm256_setzero_si256());
             }
-            copy_short(p, buffer, bytes);
+            copy_short::<Self>(p, buffer, bytes);
         };
-        copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short(buffer, p, bytes);
+        copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short::<Self>(buffer, p, bytes);
         stream(p: *mut u8, v: __m256i) -> () = _mm256_stream_si256(p.cast(), v);
         fence() -> () = _mm_sfence();
         splat8(x: u8) -> __m256i = _mm256_set1_epi8(x as i8);
@@ -338,10 +295,6 @@ impl Isa for Avx2 {
         f32_to_f16(a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(
             _mm256_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[1])),
             _mm256_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[0])),
-        );
-        f32_to_nearest_f16(a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(
-            _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(ps(a[1])),
-            _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(ps(a[0])),
         );
         f32_to_f64(a: __m256i) -> [__m256i; 2] = {
             let [l, h] = halves(a);

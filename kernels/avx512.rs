@@ -3,7 +3,7 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
-use super::isa::{Isa, ops};
+use super::isa::{Extras, Isa, ops};
 
 pulp::simd_type! {
     /// The token: the one list of features, for detection and for `#[target_feature]` alike.
@@ -221,10 +221,20 @@ unsafe fn nearest_high(a: __m512i) -> __m512i {
     }
 }
 
-/// The instruction of AVX512_BF16, which is no feature of the token: the CPU has been asked for it.
+#[inline(always)]
+unsafe fn is_any_subnormal(x: __m512i) -> bool {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe {
+        let small = _mm512_testn_epi32_mask(x, _mm512_set1_epi32(0x7F80_0000));
+        _mm512_mask_test_epi32_mask(small, x, _mm512_set1_epi32(0x7F_FFFF)) != 0
+    }
+}
+
+/// The instruction of AVX512_BF16, which is no feature of the token: the CPU has been asked for it. It makes
+/// subnormals 0.
 ///
 /// # Safety
-/// [`Avx512::has_bf16`].
+/// [`Extras::bf16`].
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn nearest_bf16(low: __m512i, high: __m512i) -> __m512i {
@@ -248,12 +258,6 @@ impl Isa for Avx512 {
     const LONG_TO_F32: bool = true;
     const QUIET_F16: bool = true;
     const NARROWS_BY_HALF: bool = true;
-    const MAY_HAVE_BF16: bool = true;
-
-    fn has_bf16() -> bool {
-        // One more bit of the CPU; that its registers may be used is known where this is asked.
-        std::arch::is_x86_feature_detected!("avx512bf16")
-    }
 
     ops! {
         load(p: *const u8) -> __m512i = _mm512_loadu_si512(p.cast());
@@ -411,18 +415,16 @@ impl Isa for Avx512 {
             _mm512_permutex2var_epi8(nearest_high(a[0]), constant!([u8; 64], lanes8(1, 2)), nearest_high(a[1]));
         select_above16(a: __m512i, limit: __m512i, yes: __m512i, no: __m512i) -> __m512i =
             _mm512_mask_blend_epi16(_mm512_cmpgt_epu16_mask(a, limit), no, yes);
-        f32_to_bf16(a: [__m512i; 2]) -> __m512i = nearest_bf16(a[0], a[1]);
-        any_zero16(a: [__m512i; 2]) -> bool = {
-            let number = _mm512_set1_epi16(i16::MAX);
-            (_mm512_testn_epi16_mask(a[0], number) | _mm512_testn_epi16_mask(a[1], number)) != 0
-        };
-        any_subnormal_f32(a: [__m512i; 4]) -> bool = {
-            let (exponent, mantissa) = (Self::splat32(0x7F80_0000), Self::splat32(0x7F_FFFF));
-            let mut any = 0;
-            for k in 0..4 {
-                any |= _mm512_mask_test_epi32_mask(_mm512_testn_epi32_mask(a[k], exponent), a[k], mantissa);
+        // Where there is a 0 among what the instruction makes, a look tells whether it was one or a subnormal.
+        f32_to_bf16(a: [__m512i; 2], extras: Extras) -> __m512i = {
+            if extras.bf16 {
+                let made = nearest_bf16(a[0], a[1]);
+                let zeros = _mm512_testn_epi16_mask(made, _mm512_set1_epi16(i16::MAX));
+                if zeros == 0 || !(is_any_subnormal(a[0]) || is_any_subnormal(a[1])) {
+                    return made;
+                }
             }
-            any != 0
+            Self::rounded_bf16(a)
         };
         f32_to_f64(a: __m512i) -> [__m512i; 2] = {
             let [l, h] = halves(a);

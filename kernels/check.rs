@@ -100,6 +100,8 @@ pub(crate) fn scan(isa: Name, codes: Codes<'_>, fit: &Fit) -> Option<Found> {
         Name::Avx512 => loops::scan::<super::avx512::Avx512>(codes, fit),
         #[cfg(isa = "avx2")]
         Name::Avx2 => loops::scan::<super::avx2::Avx2>(codes, fit),
+        #[cfg(isa = "neon")]
+        Name::Neon => loops::scan::<super::neon::Neon>(codes, fit),
         _ => {
             let _ = (codes, fit);
             None
@@ -122,6 +124,8 @@ pub(crate) fn classes(
         Name::Avx512 => loops::classes::<super::avx512::Avx512>(codes, back, limits, classes),
         #[cfg(isa = "avx2")]
         Name::Avx2 => loops::classes::<super::avx2::Avx2>(codes, back, limits, classes),
+        #[cfg(isa = "neon")]
+        Name::Neon => loops::classes::<super::neon::Neon>(codes, back, limits, classes),
         _ => {
             let _ = (codes, back, limits, classes);
             None

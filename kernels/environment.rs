@@ -4,20 +4,29 @@
 //! rounding modes need no code of their own there. What a caller may have set (flush-to-zero, another rounding,
 //! unmasked exceptions) neither changes a result nor traps, and the sticky flags of a cast are not seen outside.
 
-use core::arch::asm;
-use core::arch::x86_64::{__cpuid, __cpuid_count};
-use std::sync::OnceLock;
-
 use crate::options::Rounding;
 
-/// Every exception masked; denormals kept; nearest, ties to even.
-const CALM: u32 = 0x1F80;
-/// Everything but the sticky flags.
-const CONTROL: u32 = 0xFFC0;
+#[cfg(target_arch = "aarch64")]
+pub(super) use aarch64::streaming_threshold;
+#[cfg(target_arch = "aarch64")]
+use aarch64::{read, wanted, write};
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86_64::streaming_threshold;
+#[cfg(target_arch = "x86_64")]
+use x86_64::{read, wanted, write};
 
 /// The caller's register, which goes back when this is dropped.
 pub(super) struct Environment {
-    callers: u32,
+    callers: Register,
+}
+
+/// What a processor keeps of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Register {
+    /// What operations do.
+    control: u32,
+    /// What they left: the sticky flags of exceptions.
+    status: u32,
 }
 
 impl Environment {
@@ -27,16 +36,10 @@ impl Environment {
     /// where the operation is behind a function pointer.
     #[inline(always)]
     pub(super) fn new(rounding: Rounding) -> Self {
-        let direction = match rounding {
-            Rounding::NearestEven | Rounding::NearestAway => 0,
-            Rounding::Down => 1,
-            Rounding::Up => 2,
-            Rounding::TowardZero => 3,
-        };
-        let wanted = CALM | direction << 13;
         let callers = read();
-        if callers & CONTROL != wanted {
-            write(wanted);
+        let control = wanted(rounding);
+        if callers.control != control {
+            write(Register { control, ..callers });
         }
         Self { callers }
     }
@@ -51,46 +54,121 @@ impl Drop for Environment {
     }
 }
 
-#[inline(always)]
-fn read() -> u32 {
-    let mut bits = 0u32;
-    // SAFETY: writes the register to a variable.
-    unsafe { asm!("stmxcsr [{}]", in(reg) &mut bits, options(nostack, preserves_flags)) };
-    bits
-}
+/// MXCSR, and CPUID.
+#[cfg(target_arch = "x86_64")]
+mod x86_64 {
+    use core::arch::asm;
+    use core::arch::x86_64::{__cpuid, __cpuid_count};
+    use std::sync::OnceLock;
 
-#[inline(always)]
-fn write(bits: u32) {
-    // SAFETY: sets the register to bits that are valid: either what it held, or `CALM` and a rounding.
-    // The code in between is a kernel, which expects that.
-    unsafe { asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack, preserves_flags)) };
-}
+    use super::Register;
+    use crate::options::Rounding;
 
-/// Bytes read and written from which on a cast streams its destination: half of the largest cache. Below, the
-/// destination is still there when somebody reads it.
-pub(super) fn streaming_threshold() -> usize {
-    static THRESHOLD: OnceLock<usize> = OnceLock::new();
-    *THRESHOLD.get_or_init(|| largest_cache().max(2 << 20) / 2)
-}
+    /// Every exception masked; denormals kept; nearest, ties to even.
+    const CALM: u32 = 0x1F80;
+    /// Everything but the sticky flags.
+    const CONTROL: u32 = 0xFFC0;
 
-/// The size of the largest cache, by the CPU's own word; 8 MiB if it has none.
-fn largest_cache() -> usize {
-    // Intel describes its caches in leaf 4, AMD in the same form in another.
-    let leaf = if __cpuid(0x8000_0000).eax >= 0x8000_001D && __cpuid(0x8000_0001).ecx >> 22 & 1 == 1 {
-        0x8000_001D
-    } else if __cpuid(0).eax >= 4 {
-        4
-    } else {
-        return 8 << 20;
-    };
-    let mut largest = 0;
-    for index in 0..8 {
-        let cache = __cpuid_count(leaf, index);
-        if cache.eax & 31 == 0 {
-            break;
-        }
-        let field = |shift: u32, bits: u32| (cache.ebx >> shift & ((1 << bits) - 1)) as usize + 1;
-        largest = largest.max(field(0, 12) * field(12, 10) * field(22, 10) * (cache.ecx as usize + 1));
+    pub(super) fn wanted(rounding: Rounding) -> u32 {
+        let direction = match rounding {
+            Rounding::NearestEven | Rounding::NearestAway => 0,
+            Rounding::Down => 1,
+            Rounding::Up => 2,
+            Rounding::TowardZero => 3,
+        };
+        CALM | direction << 13
     }
-    if largest == 0 { 8 << 20 } else { largest }
+
+    #[inline(always)]
+    pub(super) fn read() -> Register {
+        let mut bits = 0u32;
+        // SAFETY: writes the register to a variable.
+        unsafe { asm!("stmxcsr [{}]", in(reg) &mut bits, options(nostack, preserves_flags)) };
+        Register { control: bits & CONTROL, status: bits & !CONTROL }
+    }
+
+    #[inline(always)]
+    pub(super) fn write(register: Register) {
+        let bits = register.control | register.status;
+        // SAFETY: sets the register to bits that are valid: either what it held, or `CALM` and a rounding.
+        // The code in between is a kernel, which expects that.
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack, preserves_flags)) };
+    }
+
+    /// Bytes read and written from which on a cast streams its destination: half of the largest cache. Below, the
+    /// destination is still there when somebody reads it.
+    pub(in super::super) fn streaming_threshold() -> usize {
+        static THRESHOLD: OnceLock<usize> = OnceLock::new();
+        *THRESHOLD.get_or_init(|| largest_cache().max(2 << 20) / 2)
+    }
+
+    /// The size of the largest cache, by the CPU's own word; 8 MiB if it has none.
+    fn largest_cache() -> usize {
+        // Intel describes its caches in leaf 4, AMD in the same form in another.
+        let leaf = if __cpuid(0x8000_0000).eax >= 0x8000_001D && __cpuid(0x8000_0001).ecx >> 22 & 1 == 1 {
+            0x8000_001D
+        } else if __cpuid(0).eax >= 4 {
+            4
+        } else {
+            return 8 << 20;
+        };
+        let mut largest = 0;
+        for index in 0..8 {
+            let cache = __cpuid_count(leaf, index);
+            if cache.eax & 31 == 0 {
+                break;
+            }
+            let field = |shift: u32, bits: u32| (cache.ebx >> shift & ((1 << bits) - 1)) as usize + 1;
+            largest = largest.max(field(0, 12) * field(12, 10) * field(22, 10) * (cache.ecx as usize + 1));
+        }
+        if largest == 0 { 8 << 20 } else { largest }
+    }
+}
+
+/// FPCR and FPSR.
+#[cfg(target_arch = "aarch64")]
+mod aarch64 {
+    use core::arch::asm;
+
+    use super::Register;
+    use crate::options::Rounding;
+
+    /// Everything else is 0: no traps, subnormals kept (FZ, FZ16, FIZ), NaNs kept (DN, AH), IEEE half precision
+    /// (AHP), the upper lanes of a scalar zeroed (NEP).
+    pub(super) fn wanted(rounding: Rounding) -> u32 {
+        let direction = match rounding {
+            Rounding::NearestEven | Rounding::NearestAway => 0,
+            Rounding::Up => 1,
+            Rounding::Down => 2,
+            Rounding::TowardZero => 3,
+        };
+        direction << 22
+    }
+
+    #[inline(always)]
+    pub(super) fn read() -> Register {
+        let (control, status): (u64, u64);
+        // SAFETY: writes the registers to variables.
+        unsafe {
+            asm!("mrs {}, fpcr", "mrs {}, fpsr", out(reg) control, out(reg) status, options(nostack, preserves_flags));
+        }
+        // The upper halves are reserved, and 0.
+        Register { control: control as u32, status: status as u32 }
+    }
+
+    #[inline(always)]
+    pub(super) fn write(register: Register) {
+        let (control, status) = (u64::from(register.control), u64::from(register.status));
+        // SAFETY: sets the registers to bits that are valid: either what they held, or a rounding. The code in
+        // between is a kernel, which expects that.
+        unsafe {
+            asm!("msr fpcr, {}", "msr fpsr, {}", in(reg) control, in(reg) status, options(nostack, preserves_flags));
+        }
+    }
+
+    /// Never: cores see by themselves that whole lines are written, and the store that says so is a hint. A caller
+    /// who asks for it by [`stream_from`](crate::CastOptions::stream_from) gets the same results.
+    pub(in super::super) fn streaming_threshold() -> usize {
+        usize::MAX
+    }
 }

@@ -6,6 +6,31 @@
 //! Operations on floats round as the control register says, which [`super::environment`] has set before any
 //! kernel runs: that is how the rounding modes reach them.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "kernels have no iterator adapters: those are not always inlined"
+)]
+
+/// What some CPUs with an instruction set have and others have not. A kernel's setup keeps it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extras {
+    /// An instruction that rounds to bfloat16, as [`Isa::f32_to_bf16`].
+    pub(crate) bf16: bool,
+    /// Those on lanes of f16, from [`Isa::HALVES`] on.
+    pub(crate) fp16: bool,
+}
+
+impl Extras {
+    /// Of this CPU. Not for kernels, which call nothing.
+    pub(super) fn this() -> Self {
+        #[cfg(isa = "neon")]
+        return super::neon::extras();
+        // One more bit of the CPU; that it has the registers is asked before any kernel runs.
+        #[cfg(not(isa = "neon"))]
+        Self { bf16: std::arch::is_x86_feature_detected!("avx512bf16"), fp16: false }
+    }
+}
+
 /// # Safety
 /// Every function but `run` may only be called where the features of the instruction set are enabled and
 /// available, that is from what `run` is given. Pointers must be good for a whole register.
@@ -40,6 +65,12 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn xor(a: Self::V, b: Self::V) -> Self::V;
     /// `!a & b`
     unsafe fn and_not(a: Self::V, b: Self::V) -> Self::V;
+    /// The bits of `from` where `mask` is 1, and elsewhere those of `v`, which is 0 there.
+    #[inline(always)]
+    unsafe fn put(mask: Self::V, from: Self::V, v: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::or(v, Self::and(from, mask)) }
+    }
 
     unsafe fn sub8(a: Self::V, b: Self::V) -> Self::V;
     /// `v`, but 0 in the bytes where `where_` is 0.
@@ -74,7 +105,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn add64(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn sub64(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn shr64<const N: u32>(a: Self::V) -> Self::V;
-    /// Each lane by its own count; 0 from 64 on.
+    /// Each lane by its own count, which is less than 2^32 or whose result does not matter; 0 from 64 on.
     unsafe fn shl64v(a: Self::V, counts: Self::V) -> Self::V;
     /// All ones where the lane is negative.
     unsafe fn sign64(a: Self::V) -> Self::V;
@@ -122,6 +153,12 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// Among the first 16, which the next 48 repeat; the top bits of an index are ignored.
     unsafe fn lookup16(plane: *const u8, index: Self::V) -> Self::V;
 
+    /// Without its sign.
+    #[inline(always)]
+    unsafe fn abs_f32(x: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::and_not(Self::splat32(1 << 31), x) }
+    }
     /// The smaller one; `x` where that is a NaN. `limit` is none.
     unsafe fn min_or_nan_f32(limit: Self::V, x: Self::V) -> Self::V;
     unsafe fn add_f32(a: Self::V, b: Self::V) -> Self::V;
@@ -142,11 +179,30 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn round_f64(a: Self::V) -> Self::V;
 
     unsafe fn f16_to_f32(a: Self::V) -> [Self::V; 2];
+    /// A NaN is made quiet.
+    #[inline(always)]
+    unsafe fn bf16_to_f32(a: Self::V) -> [Self::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut wide = Self::zext16(a);
+            for k in 0..2 {
+                let x = Self::shl32::<16>(wide[k]);
+                let nan = Self::gt32(Self::abs_f32(x), Self::splat32(0x7F80_0000));
+                wide[k] = Self::select32(nan, Self::or(x, Self::splat32(0x40_0000)), x);
+            }
+            wide
+        }
+    }
     unsafe fn f32_to_f16(a: [Self::V; 2]) -> Self::V;
-    /// Rounded to nearest even, whatever the control register says.
-    unsafe fn f32_to_nearest_f16(a: [Self::V; 2]) -> Self::V;
-    /// The conversions of f16, but for [`Isa::f32_to_f16`], leave no flags.
-    const QUIET_F16: bool;
+    /// Are the conversions of f16, but for [`Isa::f32_to_f16`], independent of the control register, and leave no
+    /// flags there?
+    const QUIET_F16: bool = false;
+    /// Rounded to nearest even, if the control register says that or nothing depends on it.
+    #[inline(always)]
+    unsafe fn f32_to_nearest_f16(a: [Self::V; 2]) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::f32_to_f16(a) }
+    }
     /// Are lanes of 16 bits as good as others? Then there are the next five.
     const NARROWS_BY_HALF: bool = false;
     /// 0 where that would be negative.
@@ -166,22 +222,6 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     }
     /// Lanes of `yes` where `a` is more than `limit`, unsigned.
     unsafe fn select_above16(_a: Self::V, _limit: Self::V, _yes: Self::V, _no: Self::V) -> Self::V {
-        unreachable!()
-    }
-    /// May a CPU have the next four, and has this one?
-    const MAY_HAVE_BF16: bool = false;
-    fn has_bf16() -> bool {
-        false
-    }
-    /// Rounded to nearest even, whatever the control register says; NaN made quiet. But a subnormal becomes 0.
-    unsafe fn f32_to_bf16(_a: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    /// Is there a zero, of either sign, among the lanes of 16 bits?
-    unsafe fn any_zero16(_a: [Self::V; 2]) -> bool {
-        unreachable!()
-    }
-    unsafe fn any_subnormal_f32(_a: [Self::V; 4]) -> bool {
         unreachable!()
     }
     unsafe fn f32_to_f64(a: Self::V) -> [Self::V; 2];
@@ -205,6 +245,148 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// 0 ≤ x < 2^64; what others give is not said.
     unsafe fn f64_to_u64(a: Self::V) -> Self::V;
 
+    /// Two registers of f64 to one of f32, rounded to odd: with at least 15 significant bits, and no more than are
+    /// exact from 2^-135 on. Beyond the range of f32, both ways, what comes out is one that a narrower float of 16
+    /// bits or fewer rounds as it would round the f64. A NaN keeps the top 10 bits of its payload.
+    ///
+    /// Here with 15 bits.
+    /// * They are at least two more than float16 and bfloat16 have, in every binade: of the subnormals of
+    ///   bfloat16, down to 2^-133, the f32 has the ulp 2^-149, so 15 bits are exact from 2^-135 on, below which
+    ///   nothing but "not zero, less than half" matters.
+    /// * Above the range of f32 and below it the conversion rounds as the register says: to Inf or to the
+    ///   largest number, to 0 or to the smallest, as the encoder will.
+    /// * NaN: the bits that are cut off count as sticky, so it stays one; the 13 top payload bits stay.
+    #[inline(always)]
+    unsafe fn f64_to_odd_f32(a: [Self::V; 2]) -> Self::V {
+        const LOW: u64 = (1 << 38) - 1;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = Self::splat64(LOW);
+            let mut odd = a;
+            for k in 0..2 {
+                let sticky = Self::and(Self::add64(a[k], low), Self::splat64(LOW + 1));
+                odd[k] = Self::or(Self::and_not(low, a[k]), sticky);
+            }
+            Self::f64_to_f32(odd)
+        }
+    }
+    /// Two registers of f32 to one of bfloat16, rounded to nearest even. A NaN keeps its payload and is made quiet.
+    #[inline(always)]
+    unsafe fn f32_to_bf16(a: [Self::V; 2], _: Extras) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::rounded_bf16(a) }
+    }
+    /// The same by integers: a bias is added, and the lower half dropped.
+    #[inline(always)]
+    unsafe fn rounded_bf16(a: [Self::V; 2]) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut rounded = a;
+            for k in 0..2 {
+                let (x, inf) = (a[k], Self::splat32(0x7F80_0000));
+                let nan = Self::gt32(Self::and(x, Self::splat32(!(1 << 31))), inf);
+                let odd = Self::and(Self::shr32::<16>(x), Self::splat32(1));
+                let near = Self::add32(Self::add32(x, Self::splat32(0x7FFF)), odd);
+                rounded[k] = Self::select32(nan, Self::or(x, Self::splat32(0x40_0000)), near);
+            }
+            Self::high32(rounded)
+        }
+    }
+    /// May that be an operation on floats, which the environment has a say in?
+    const FLOATS_TO_BF16: bool = false;
+
+    /// What the next ones give has this bit in each byte, or all of them.
+    const TRUE: u32 = 0x0101_0101;
+    /// Lanes that say whether `a` has any of `bits`: 0 if not, else as [`Isa::TRUE`] says.
+    #[inline(always)]
+    unsafe fn any16(a: Self::V, bits: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::min_u16(Self::and(a, bits), Self::splat16(1)) }
+    }
+    #[inline(always)]
+    unsafe fn any32(a: Self::V, bits: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::min_u32(Self::and(a, bits), Self::splat32(1)) }
+    }
+    /// Of lanes of 64 bits, in their lower halves.
+    #[inline(always)]
+    unsafe fn any64(a: Self::V, bits: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let v = Self::and(a, bits);
+            Self::min_u32(Self::or(v, Self::shr64::<32>(v)), Self::splat32(1))
+        }
+    }
+
+    /// Are there the next ones, which are what float to integer is by the contract?
+    const SATURATES: bool = false;
+    /// A float cut to an integer, the nearest that there is, of the lane's width; a NaN becomes 0.
+    unsafe fn cut_i32(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn cut_u32(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn cut_i64(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn cut_u64(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// To an integer that stays a float, as the control register says.
+    unsafe fn round_f32(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// Lanes of half the width, the nearest that there are: signed, unsigned, and unsigned ones of signed ones.
+    unsafe fn narrow_s16(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_u16(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_s16_to_u8(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_s32(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_u32(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_s32_to_u16(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_s64(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_u64(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn narrow_s64_to_u32(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+
+    /// Are there the next ones, on CPUs with [`Extras::fp16`]?
+    const HALVES: bool = false;
+    /// To an integer that stays a float, as the control register says.
+    unsafe fn round_f16(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// As [`Isa::cut_i32`].
+    unsafe fn cut_i16(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn cut_u16(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// Rounded as the control register says.
+    unsafe fn i16_to_f16(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn u16_to_f16(_: Self::V) -> Self::V {
+        unreachable!()
+    }
+
     /// A block of packed elements of 2, 4 or 6 bits, the first at the low or at the high end of a byte, to
     /// one per byte. What a byte has above them is not said. No more is read than they have.
     unsafe fn unpack<const BITS: usize>(p: *const u8, high: bool) -> Self::V;
@@ -216,6 +398,48 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// # Safety
     /// The instruction set is available.
     unsafe fn run<F: pulp::NullaryFnOnce>(f: F) -> F::Output;
+}
+
+/// Copies a few bytes, without the call of a function: by registers, of which the last two may overlap.
+///
+/// # Safety
+/// `bytes` bytes are readable and writable, and none of them is among both. The features are enabled.
+#[inline(always)]
+pub(super) unsafe fn copy_short<I: Isa>(from: *const u8, to: *mut u8, bytes: usize) {
+    /// The first and the last bytes, if there are as many as in a `T`.
+    #[inline(always)]
+    unsafe fn ends<T>(from: *const u8, to: *mut u8, bytes: usize) -> bool {
+        let Some(last) = bytes.checked_sub(size_of::<T>()) else { return false };
+        // SAFETY: the caller's promise: both begin and end within the bytes.
+        unsafe {
+            let values = [from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned()];
+            let [low, high] = values;
+            to.cast::<T>().write_unaligned(low);
+            to.add(last).cast::<T>().write_unaligned(high);
+        }
+        true
+    }
+    // SAFETY: the caller's promise; a register is loaded and stored where there are as many bytes.
+    unsafe {
+        if bytes >= I::BYTES {
+            let mut at = 0;
+            while at + I::BYTES < bytes {
+                I::store(to.add(at), I::load(from.add(at)));
+                at += I::BYTES;
+            }
+            let last = I::load(from.add(bytes - I::BYTES));
+            I::store(to.add(bytes - I::BYTES), last);
+        } else if !ends::<u128>(from, to, bytes)
+            && !ends::<u64>(from, to, bytes)
+            && !ends::<u32>(from, to, bytes)
+        {
+            if bytes >= 2 {
+                ends::<u16>(from, to, bytes);
+            } else if bytes == 1 {
+                *to = *from;
+            }
+        }
+    }
 }
 
 /// Methods that are one expression. All of them are `#[inline(always)]`, without which a kernel would call

@@ -8,7 +8,7 @@
 //!   specification in code; every vector kernel is tested against what it is tested against.
 //! * `drive.rs` runs it, tile by tile; `layout.rs` moves its codes between memory and tiles.
 //! * `codec/` is what the vector kernels do, once for all instruction sets: in the operations of `isa.rs`,
-//!   which `avx2.rs` and `avx512.rs` implement. Only those two name a vector intrinsic.
+//!   which `avx2.rs`, `avx512.rs` and `neon.rs` implement. Only those three name a vector intrinsic.
 //!   Packed elements are packed and unpacked in registers there.
 //! * `vector.rs` is their loop; `stage.rs` what takes more than one codec: swapped bytes, complex elements, casts by
 //!   way of a hub; `environment.rs` the floating-point control register.
@@ -39,6 +39,8 @@ mod isa;
 mod layout;
 pub(crate) mod memory;
 mod moves;
+#[cfg(isa = "neon")]
+pub(crate) mod neon;
 pub(crate) mod scalar;
 #[cfg(isa = "vector")]
 mod stage;

@@ -41,6 +41,8 @@ pub(super) fn of(isa: Which) -> MoveElements {
         Which::Avx512 => vector::<super::avx512::Avx512>,
         #[cfg(isa = "avx2")]
         Which::Avx2 => vector::<super::avx2::Avx2>,
+        #[cfg(isa = "neon")]
+        Which::Neon => vector::<super::neon::Neon>,
         _ => scalar,
     }
 }

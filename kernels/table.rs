@@ -15,6 +15,8 @@ pub(crate) fn plan(isa: Isa, route: Route) -> Plan {
         (_, Isa::Avx512) => vector::<super::avx512::Avx512>(route),
         #[cfg(isa = "avx2")]
         (_, Isa::Avx2) => vector::<super::avx2::Avx2>(route),
+        #[cfg(isa = "neon")]
+        (_, Isa::Neon) => vector::<super::neon::Neon>(route),
         _ => other(route, drive::scalar),
     }
 }
@@ -31,7 +33,7 @@ fn other(route: Route, kernel: Kernel) -> Plan {
         #[cfg(isa = "vector")]
         groups: None,
         #[cfg(isa = "vector")]
-        job: super::codec::Job::new(&route, core::ptr::null(), false),
+        job: super::codec::Job::new(&route, core::ptr::null(), super::isa::Extras::this()),
         #[cfg(isa = "vector")]
         ready: None,
     }
@@ -52,19 +54,71 @@ fn vector<I: super::isa::Isa>(route: Route) -> Plan {
     let kernel = if is_plain { vector::plain::<I> } else { vector::shaped::<I> };
     let groups = codec::group::core::<I>(&route);
     let table = codec::lookup::default_table(&route);
-    let job = codec::Job::new(&route, table.map_or(core::ptr::null(), <[u8]>::as_ptr), I::has_bf16());
+    let job =
+        codec::Job::new(&route, table.map_or(core::ptr::null(), <[u8]>::as_ptr), super::isa::Extras::this());
     let ready = core.filter(|_| is_plain && (table.is_some() || !codec::lookup::has_table(&route)));
     Plan { route, kernel, core, hub, groups, job, ready }
 }
 
-#[cfg(all(test, isa = "vector"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::dtype::DType;
     use crate::options::CastOptions;
     use crate::route::route;
+    use crate::{ByteOrder, Overflow, Packing, Rounding};
+
+    /// How a pair is cast: copied, by a vector kernel, or by the scalar reference.
+    fn kind(isa: Isa, from: DType, to: DType, options: &CastOptions) -> char {
+        let plan = plan(isa, route(from, to, options));
+        if core::ptr::fn_addr_eq(plan.kernel, drive::copy as Kernel) {
+            'c'
+        } else if core::ptr::fn_addr_eq(plan.kernel, drive::scalar as Kernel) {
+            's'
+        } else {
+            'v'
+        }
+    }
+
+    /// The table of what an instruction set has: `cargo test --lib support -- --nocapture` prints it.
+    #[test]
+    fn support() {
+        for &isa in Isa::available() {
+            println!("{isa}: rows are sources, columns targets in the same order; v: vector kernel, c: copy");
+            for from in DType::ALL {
+                let row: String =
+                    DType::ALL.map(|to| kind(isa, from, to, &CastOptions::new())).iter().collect();
+                println!("{from:>20} {row}");
+            }
+        }
+    }
+
+    /// Every pair has a vector kernel on every instruction set but the reference, in every mode and every layout,
+    /// if it is not copied.
+    #[test]
+    fn nothing_is_left_to_the_reference() {
+        let swapped = if cfg!(target_endian = "big") { ByteOrder::Little } else { ByteOrder::Big };
+        let default = CastOptions::new();
+        let options = [
+            default,
+            default.saturate(false).float_to_int(Overflow::Wrap).int_to_int(Overflow::Saturate),
+            default.rounding(Rounding::Up).int_rounding(Rounding::NearestAway),
+            default.rounding(Rounding::NearestAway).int_rounding(Rounding::NearestEven),
+            default.src_packing(Packing::OnePerByte).dst_order(swapped),
+            default.dst_packing(Packing::HighFirst).src_order(swapped),
+        ];
+        for &isa in Isa::available().iter().filter(|isa| **isa != Isa::Scalar) {
+            for (from, to) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to))) {
+                for options in &options {
+                    let expected = if route(from, to, options).work == Work::Copy { 'c' } else { 'v' };
+                    assert_eq!(kind(isa, from, to, options), expected, "{isa}: {from} -> {to}, {options:?}");
+                }
+            }
+        }
+    }
 
     /// A CPU that has the instruction runs the other path for hardly anything, and one without it never runs this.
+    #[cfg(isa = "vector")]
     #[test]
     fn bfloat16_is_the_same_without_its_instruction() {
         const LOW: [u32; 8] = [0, 1, 0x5555, 0x7FFF, 0x8000, 0x8001, 0xAAAA, 0xFFFF];
@@ -72,7 +126,7 @@ mod tests {
         for &isa in Isa::available() {
             let with = plan(isa, route(DType::F32, DType::BF16, &CastOptions::new()));
             let mut without = with;
-            without.job.has_bf16 = false;
+            without.job.extras.bf16 = false;
             let [expected, found] = [with, without].map(|plan| {
                 let mut dst = vec![0u16; src.len()];
                 // SAFETY: as many elements of both dtypes, in buffers of their own.

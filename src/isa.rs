@@ -68,7 +68,7 @@ impl Isa {
 
     /// Has this build the kernels, and this machine the instructions?
     ///
-    /// Two must say so. `detect.rs` is the one that can be tested for machines that are not at hand. The token
+    /// Of x86-64 two must say so. `detect.rs` is the one that can be tested for machines that are not at hand. The token
     /// asks the standard library, which nobody can ask about another machine, but which knows where a process
     /// may not ask the CPU at all: it comes first. A test holds the two to the same answer.
     fn detect(self) -> bool {
@@ -78,6 +78,8 @@ impl Isa {
             Self::Avx2 => crate::kernels::avx2::Avx2::is_available() && Cpu::this().runs(self),
             #[cfg(isa = "avx512")]
             Self::Avx512 => crate::kernels::avx512::Avx512::is_available() && Cpu::this().runs(self),
+            #[cfg(isa = "neon")]
+            Self::Neon => crate::kernels::neon::Neon::is_available(),
             _ => false,
         }
     }

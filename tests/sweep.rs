@@ -1,6 +1,8 @@
 //! All 2^32 codes of float32, int32 and uint32, to every target.
 //!
-//! `LANECAST_SWEEP=default cargo test --test sweep` runs the default mode, `LANECAST_SWEEP=all` every mode.
+//! `LANECAST_SWEEP=default cargo test --test sweep` runs the default mode, `LANECAST_SWEEP=all` every mode, and
+//! `LANECAST_SWEEP=golden` compares the hashes of the default mode with those that the oracle gave, without asking
+//! it again.
 //!
 //! Where the results of neighbouring codes are mostly equal, the oracle gives runs of them, by galloping:
 //! a few million conversions for 2^32 codes. To wider targets, and where integers wrap, each code has its
@@ -8,8 +10,10 @@
 //! and which the boundaries of `tests/conformance.rs` check with the oracle itself.
 
 mod bridge;
+mod hashes;
 
 use bridge::{Suite, every_mode, options, type_of};
+use hashes::Hash;
 use lanecast::{ByteOrder, Caster, DType, IntFormat, Isa, Kind, Packing};
 use lanecast_oracle as oracle;
 use oracle::{Mode, Overflow, Rounding};
@@ -23,30 +27,55 @@ const CHUNK: usize = 1 << 16;
 fn main() {
     let mut suite = Suite::new();
     let sweep = std::env::var("LANECAST_SWEEP").unwrap_or_default();
-    assert!(["", "default", "all"].contains(&sweep.as_str()), "LANECAST_SWEEP is {sweep:?}: default or all");
+    let known = ["", "default", "all", "golden"].contains(&sweep.as_str());
+    assert!(known, "LANECAST_SWEEP is {sweep:?}: default, all or golden");
+    let asks_oracle = sweep != "golden";
     let modes = if sweep == "all" { usize::MAX } else { 1 };
     for from in [DType::F32, DType::I32, DType::U32] {
         for to in DType::ALL {
             let how = "LANECAST_SWEEP=default runs it, =all in every mode";
             suite.test_if(!sweep.is_empty(), how, &format!("all {from} to {to}"), move |isa| {
-                for mode in every_mode(from, to).iter().take(modes) {
-                    all_codes(isa, from, to, mode);
+                for (i, mode) in every_mode(from, to).iter().take(modes).enumerate() {
+                    let hash = all_codes(isa, from, to, mode, asks_oracle);
+                    if i == 0 {
+                        compare_hash(isa, from, to, hash, asks_oracle);
+                    }
                 }
             });
         }
     }
-    suite.run().exit();
+    let conclusion = suite.run();
+    if hashes::blesses() {
+        hashes::write();
+    }
+    conclusion.exit();
 }
 
-fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode) {
+/// The hash of all results in the default mode is the one that the oracle's had. One that is not recorded is an error
+/// only where nothing else was compared.
+fn compare_hash(isa: Isa, from: DType, to: DType, hash: u64, asked_oracle: bool) {
+    let row = format!("all {from}");
+    if hashes::blesses() {
+        assert!(asked_oracle, "LANECAST_SWEEP=golden does not know what is right");
+        return hashes::bless(&row, to, hash);
+    }
+    match hashes::expected(&row, to) {
+        Some(right) => assert_eq!(hash, right, "{isa}: some result of {from} -> {to} is wrong"),
+        None => assert!(asked_oracle, "no hash is recorded: tests/hashes/mod.rs says how to make it"),
+    }
+}
+
+/// Compares all results, and returns their hash.
+fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode, asks_oracle: bool) -> u64 {
     let little = options(mode).src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
     // One element per byte, so that results are whole bytes. Packing has tests of its own.
     let caster = Caster::new(from, to, &little.isa(isa).dst_packing(Packing::OnePerByte)).unwrap();
     let width = (to.bits() as usize).div_ceil(8);
-    let mut expected: Expect = match runs(from, to, mode) {
-        Some(runs) => Box::new(expect_runs(runs, width)),
+    let mut expected: Option<Expect> = asks_oracle.then(|| match runs(from, to, mode) {
+        Some(runs) => Box::new(expect_runs(runs, width)) as Expect,
         None => expect_each(from, to, mode),
-    };
+    });
+    let mut hash = Hash::new();
     let mut src = vec![0; 4 * CHUNK];
     let mut dst = vec![0; width * CHUNK];
     let mut right = vec![0; width * CHUNK];
@@ -55,6 +84,8 @@ fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode) {
             *code = (first + i as u32).to_le_bytes();
         }
         caster.cast(&src, &mut dst, CHUNK).unwrap();
+        hash.add(&dst);
+        let Some(expected) = &mut expected else { continue };
         expected(first, &mut right);
         if dst != right {
             let wrong = dst.chunks(width).zip(right.chunks(width)).position(|(got, right)| got != right);
@@ -67,6 +98,7 @@ fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode) {
             );
         }
     }
+    hash.finish()
 }
 
 /// The oracle's runs, if the pair has fewer results than codes by far: (last code, result).

@@ -7,8 +7,8 @@
 
 use core::marker::PhantomData;
 
-use super::super::isa::Isa;
-use super::source::{AsF32, AsF64, AsHalf, Source, is_guarded};
+use super::super::isa::{Extras, Isa};
+use super::source::{AsF32, AsF64, AsHalf, Source, is_guarded, load2};
 use super::{Codec, Ends, Job, narrow32, registers, store_codes, store32};
 use crate::dtype::FloatFormat;
 use crate::kernels::scalar;
@@ -42,6 +42,7 @@ fn is_away(policy: &Policy) -> bool {
 /// s = c + e * 2^(23 - m)            the adder shifts and rounds: once, as the control register says
 /// code = s + (e - smallest normal) >> (23 - m)          as integers, of which the low byte counts
 /// ```
+/// (What was added is a power of two, which has nothing in the low byte.)
 /// A code without its sign counts the values from zero up, past the max too, so a carry, a subnormal, an
 /// overflow and a NaN need no case of their own: the NaN is the f32 whose code it is.
 ///
@@ -288,9 +289,9 @@ unsafe fn signed<I: Isa, F: Family>(code: I::V, top: I::V, sign: I::V) -> I::V {
     unsafe {
         if !F::NAN {
             // Its place in a code of fewer than 8 bits, all of which have −0.
-            I::or(code, I::and(sign_of_finite::<I>(top, sign), sign))
+            I::put(sign, sign_of_finite::<I>(top, sign), code)
         } else if F::NEG_ZERO {
-            I::or(code, I::and(top, sign))
+            I::put(sign, top, code)
         } else {
             I::or(code, I::zero_where_zero8(code, I::and(top, sign)))
         }
@@ -347,7 +348,7 @@ unsafe fn narrow<I: Isa, F: Family, const MODES: bool>(k: &Narrow<I::V>, x: I::V
     // SAFETY: the caller's promise.
     unsafe {
         let (sign, inf) = (I::splat32(SIGN), I::splat32(INF));
-        let a = I::and_not(sign, x);
+        let a = I::abs_f32(x);
         let mut c = I::min_or_nan_f32(k.limit, a);
         let mut s = sign;
         if MODES {
@@ -435,21 +436,35 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
     const SRC: usize = S::BITS;
     const DST: usize = 16;
     const FLOATS: bool = MODES || !I::QUIET_F16 || is_guarded::<I, S>();
-    type Setup = I::V;
+    type Setup = (I::V, Extras);
 
     #[inline(always)]
-    unsafe fn setup(job: &Job) -> I::V {
+    unsafe fn setup(job: &Job) -> (I::V, Extras) {
         // SAFETY: the caller's promise.
-        unsafe { I::splat32(is_away(&job.policy).into()) }
+        unsafe { (I::splat32(is_away(&job.policy).into()), job.extras) }
     }
 
     #[inline(always)]
-    unsafe fn block(away: &I::V, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(&(away, extras): &(I::V, Extras), ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
+            if I::HALVES
+                && !MODES
+                && extras.fp16
+                && let Some(signed) = S::SHORT
+            {
+                let v = match (S::BITS, signed) {
+                    (16, _) => load2::<I>(src),
+                    (_, true) => I::sext8(I::load(src)),
+                    _ => I::zext8(I::load(src)),
+                };
+                let v = registers!(2, K => if signed { I::i16_to_f16(v[K]) } else { I::u16_to_f16(v[K]) });
+                I::store(dst, v[0]);
+                return I::store(dst.add(I::BYTES), v[1]);
+            }
             let mut x = S::f32(src, ends);
             if MODES {
-                x = registers!(4, K => off_the_middle::<I>(x[K], *away));
+                x = registers!(4, K => off_the_middle::<I>(x[K], away));
             }
             for k in 0..2 {
                 let x = [x[2 * k], x[2 * k + 1]];
@@ -473,13 +488,13 @@ pub(in crate::kernels) struct Bias<V> {
     bias: [V; 2],
     /// 1 if an odd result takes one more.
     even: V,
-    has_bf16: bool,
+    extras: Extras,
 }
 
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     const SRC: usize = S::BITS;
     const DST: usize = 16;
-    const FLOATS: bool = is_guarded::<I, S>();
+    const FLOATS: bool = is_guarded::<I, S>() || I::FLOATS_TO_BF16 && !MODES;
     type Setup = Bias<I::V>;
 
     #[inline(always)]
@@ -494,11 +509,8 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
         let even = job.policy.rounding == Rounding::NearestEven;
         // SAFETY: the caller's promise.
         unsafe {
-            Bias {
-                bias: [I::splat32(positive), I::splat32(negative)],
-                even: I::splat32(even.into()),
-                has_bf16: job.has_bf16,
-            }
+            let bias = [I::splat32(positive), I::splat32(negative)];
+            Bias { bias, even: I::splat32(even.into()), extras: job.extras }
         }
     }
 
@@ -507,22 +519,14 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f32(src, ends);
-            if !MODES && I::MAY_HAVE_BF16 && k.has_bf16 {
-                let made = registers!(2, K => I::f32_to_bf16([x[2 * K], x[2 * K + 1]]));
-                if !(I::any_zero16(made) && I::any_subnormal_f32(x)) {
-                    I::store(dst, made[0]);
-                    return I::store(dst.add(I::BYTES), made[1]);
-                }
+            if !MODES {
+                I::store(dst, I::f32_to_bf16([x[0], x[1]], k.extras));
+                return I::store(dst.add(I::BYTES), I::f32_to_bf16([x[2], x[3]], k.extras));
             }
             let x = registers!(4, K => {
                 let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
-                let bias = if MODES {
-                    I::select32(I::gt32(I::splat32(0), x[K]), k.bias[1], k.bias[0])
-                } else {
-                    I::splat32(0x7FFF)
-                };
-                let even = if MODES { k.even } else { I::splat32(1) };
-                let odd = I::and(I::shr32::<16>(x[K]), even);
+                let bias = I::select32(I::gt32(I::splat32(0), x[K]), k.bias[1], k.bias[0]);
+                let odd = I::and(I::shr32::<16>(x[K]), k.even);
                 let rounded = I::add32(I::add32(x[K], bias), odd);
                 I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), rounded)
             });
@@ -583,13 +587,10 @@ macro_rules! near_f32 {
 
 near_f32! {
     F16(src, ends) = <Self as AsF32<I>>::f32(src, ends);
-    // The instruction that widens makes a NaN quiet, and a shift does not.
-    Bf16(src, ends) = {
-        let x = <Self as AsF32<I>>::f32(src, ends);
-        registers!(4, K => {
-            let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
-            I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), x[K])
-        })
+    Bf16(src, _ends) = {
+        let v = load2::<I>(src);
+        let ([a, b], [c, d]) = (I::bf16_to_f32(v[0]), I::bf16_to_f32(v[1]));
+        [a, b, c, d]
     };
     Re32(src, ends) = <Self as AsF32<I>>::f32(src, ends);
     I8(src, ends) = <Self as AsF32<I>>::f32(src, ends);

@@ -5,8 +5,8 @@
 
 use core::marker::PhantomData;
 
-use super::super::isa::Isa;
-use super::source::{AsF32, AsF64, AsInteger, Source};
+use super::super::isa::{Extras, Isa};
+use super::source::{AsF32, AsF64, AsInteger, Source, is_f16, load2};
 use super::{Codec, Ends, Job, registers, store_codes, store16, store32, store64};
 use crate::dtype::{IntFormat, Kind};
 use crate::options::{Overflow, Rounding};
@@ -37,10 +37,36 @@ unsafe fn byte_mask<I: Isa>(format: IntFormat) -> I::V {
 pub(in crate::kernels) struct Clamp<V> {
     low: V,
     high: V,
-    /// The largest f below one half, if ties go away from zero.
+    /// The largest f below one half, for ties that go away from zero.
     half: V,
-    away: bool,
+    how: How,
+    signed: bool,
+    /// The limits of an integer of 8 bits or fewer, in each byte.
+    least: V,
+    most: V,
     mask: V,
+    extras: Extras,
+}
+
+/// How a float becomes a whole number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// It is cut.
+    Cut,
+    /// As the control register says.
+    Rounded,
+    /// Ties go away from zero.
+    Away,
+}
+
+impl How {
+    fn new(job: &Job) -> Self {
+        match job.policy.rounding {
+            Rounding::TowardZero => Self::Cut,
+            Rounding::NearestAway => Self::Away,
+            _ => Self::Rounded,
+        }
+    }
 }
 
 /// To integers of 16 bits or fewer, saturating, from sources that are exact in an f32.
@@ -61,8 +87,12 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
                 low: I::splat32((limits(format).0 as f32).to_bits()),
                 high: I::splat32((limits(format).1 as f32).to_bits()),
                 half: I::splat32(0.5f32.to_bits() - 1),
-                away: job.policy.rounding == Rounding::NearestAway,
+                how: How::new(job),
+                signed: format.signed,
+                least: I::splat8(format.min() as u8),
+                most: I::splat8(format.max() as u8),
                 mask: byte_mask::<I>(format),
+                extras: job.extras,
             }
         }
     }
@@ -71,9 +101,28 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
     unsafe fn block(k: &Clamp<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
+            if I::HALVES && is_f16::<S>() && k.extras.fp16 && k.how != How::Away {
+                let mut v = load2::<I>(src);
+                if k.how == How::Rounded {
+                    v = registers!(2, K => I::round_f16(v[K]));
+                }
+                let v = registers!(2, K => if k.signed { I::cut_i16(v[K]) } else { I::cut_u16(v[K]) });
+                return store_narrow16::<I, BITS>(v, k.signed, [k.least, k.most, k.mask], ends, dst);
+            }
             let x = S::f32(src, ends);
+            if I::SATURATES {
+                let x = whole32::<I>(x, k.half, k.how);
+                let v = if k.signed {
+                    let v = registers!(4, K => I::cut_i32(x[K]));
+                    registers!(2, K => I::narrow_s32([v[2 * K], v[2 * K + 1]]))
+                } else {
+                    let v = registers!(4, K => I::cut_u32(x[K]));
+                    registers!(2, K => I::narrow_u32([v[2 * K], v[2 * K + 1]]))
+                };
+                return store_narrow16::<I, BITS>(v, k.signed, [k.least, k.most, k.mask], ends, dst);
+            }
             let x = registers!(4, K => {
-                let x = number32::<I>(x[K], k.half, k.away);
+                let x = number32::<I>(x[K], k.half, k.how == How::Away);
                 I::f32_to_i32(I::min_f32(I::max_f32(x, k.low), k.high))
             });
             store32::<I, BITS>(x, k.mask, ends, dst);
@@ -100,6 +149,80 @@ unsafe fn number64<I: Isa>(x: I::V, half: I::V, away: bool) -> I::V {
     }
 }
 
+/// Whole numbers, which an instruction that cuts keeps, and saturates.
+#[inline(always)]
+unsafe fn whole32<I: Isa>(x: [I::V; 4], half: I::V, how: How) -> [I::V; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match how {
+            How::Cut => x,
+            How::Rounded => registers!(4, K => I::round_f32(x[K])),
+            How::Away => registers!(4, K => number32::<I>(x[K], half, true)),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn whole64<I: Isa>(x: [I::V; 8], half: I::V, how: How) -> [I::V; 8] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match how {
+            How::Cut => x,
+            How::Rounded => registers!(8, K => I::round_f64(x[K])),
+            How::Away => registers!(8, K => number64::<I>(x[K], half, true)),
+        }
+    }
+}
+
+/// Lanes of 64 bits as the nearest of 32, by the instructions that saturate. Never to signed ones of unsigned ones.
+#[inline(always)]
+unsafe fn narrow_all64<I: Isa>(v: [I::V; 8], from_signed: bool, to_signed: bool) -> [I::V; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (from_signed, to_signed) {
+            (true, true) => registers!(4, K => I::narrow_s64([v[2 * K], v[2 * K + 1]])),
+            (true, false) => registers!(4, K => I::narrow_s64_to_u32([v[2 * K], v[2 * K + 1]])),
+            _ => registers!(4, K => I::narrow_u64([v[2 * K], v[2 * K + 1]])),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn narrow_all32<I: Isa>(v: [I::V; 4], from_signed: bool, to_signed: bool) -> [I::V; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (from_signed, to_signed) {
+            (true, true) => registers!(2, K => I::narrow_s32([v[2 * K], v[2 * K + 1]])),
+            (true, false) => registers!(2, K => I::narrow_s32_to_u16([v[2 * K], v[2 * K + 1]])),
+            _ => registers!(2, K => I::narrow_u32([v[2 * K], v[2 * K + 1]])),
+        }
+    }
+}
+
+/// Stores lanes of 16 bits, of the sign of the target, as the nearest of `BITS` bits. The limits of fewer than 8 bits
+/// are given, and their mask.
+#[inline(always)]
+unsafe fn store_narrow16<I: Isa, const BITS: usize>(
+    v: [I::V; 2],
+    signed: bool,
+    [least, most, mask]: [I::V; 3],
+    ends: Ends,
+    dst: *mut u8,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if BITS == 16 {
+            return store16::<I, 16>(v, mask, ends, dst);
+        }
+        let bytes = if signed { I::narrow_s16(v) } else { I::narrow_u16(v) };
+        if BITS == 8 {
+            return I::store(dst, bytes);
+        }
+        let clamped = if signed { I::min_s8(I::max_s8(bytes, least), most) } else { I::min_u8(bytes, most) };
+        store_codes::<I, BITS>(I::and(clamped, mask), ends, dst);
+    }
+}
+
 /// To int32 or uint32, saturating, from sources that are exact in an f32. The upper limit is none, so what
 /// lies beyond is found by its bits.
 pub(in crate::kernels) struct ToInt32<S, const SIGNED: bool>(PhantomData<S>);
@@ -121,8 +244,12 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
                 low: I::splat32(low.to_bits()),
                 high: I::splat32(beyond.to_bits() - 1),
                 half: I::splat32(0.5f32.to_bits() - 1),
-                away: job.policy.rounding == Rounding::NearestAway,
+                how: How::new(job),
+                signed: SIGNED,
+                least: I::splat8(0),
+                most: I::splat8(0),
                 mask: I::splat32(if SIGNED { i32::MAX as u32 } else { u32::MAX }),
+                extras: job.extras,
             }
         }
     }
@@ -132,8 +259,13 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f32(src, ends);
+            if I::SATURATES {
+                let x = whole32::<I>(x, k.half, k.how);
+                let x = registers!(4, K => if SIGNED { I::cut_i32(x[K]) } else { I::cut_u32(x[K]) });
+                return store32::<I, 32>(x, k.mask, ends, dst);
+            }
             let x = registers!(4, K => {
-                let x = number32::<I>(x[K], k.half, k.away);
+                let x = number32::<I>(x[K], k.half, k.how == How::Away);
                 let beyond = I::gt32(x, k.high);
                 let integer = if SIGNED { I::f32_to_i32(x) } else { I::f32_to_u32(I::max_f32(x, k.low)) };
                 I::select32(beyond, k.mask, integer)
@@ -154,7 +286,11 @@ pub(in crate::kernels) struct Clamp64<V> {
     beyond: V,
     most: V,
     half: V,
-    away: bool,
+    how: How,
+    signed: bool,
+    /// The limits of an integer of 8 bits or fewer, in each byte.
+    least8: V,
+    most8: V,
     mask: V,
 }
 
@@ -177,7 +313,10 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
                 beyond: I::splat64(beyond.to_bits() - 1),
                 most: I::splat64(format.max() as u64),
                 half: I::splat64(0.5f64.to_bits() - 1),
-                away: job.policy.rounding == Rounding::NearestAway,
+                how: How::new(job),
+                signed: format.signed,
+                least8: I::splat8(format.min() as u8),
+                most8: I::splat8(format.max() as u8),
                 mask: byte_mask::<I>(format),
             }
         }
@@ -188,8 +327,26 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f64(src, ends);
+            if I::SATURATES {
+                let x = whole64::<I>(x, k.half, k.how);
+                let signed = if BITS == 64 { SIGNED } else { k.signed };
+                let v = if signed {
+                    registers!(8, K => I::cut_i64(x[K]))
+                } else {
+                    registers!(8, K => I::cut_u64(x[K]))
+                };
+                if BITS == 64 {
+                    return store64::<I, 64>(v, k.mask, ends, dst);
+                }
+                let v = narrow_all64::<I>(v, signed, signed);
+                if BITS == 32 {
+                    return store32::<I, 32>(v, k.mask, ends, dst);
+                }
+                let v = narrow_all32::<I>(v, signed, signed);
+                return store_narrow16::<I, BITS>(v, signed, [k.least8, k.most8, k.mask], ends, dst);
+            }
             let x = registers!(8, K => {
-                let x = number64::<I>(x[K], k.half, k.away);
+                let x = number64::<I>(x[K], k.half, k.how == How::Away);
                 if BITS < 64 {
                     // Exact limits.
                     I::f64_to_i64(I::min_f64(I::max_f64(x, k.low), k.high))
@@ -211,7 +368,7 @@ pub(in crate::kernels) struct ToWrapped<const BITS: usize>;
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Wrapped<V> {
     half: V,
-    away: bool,
+    how: How,
     mask: V,
 }
 
@@ -227,7 +384,7 @@ impl<I: Isa, const BITS: usize> Codec<I> for ToWrapped<BITS> {
         unsafe {
             Wrapped {
                 half: I::splat64(0.5f64.to_bits() - 1),
-                away: job.policy.rounding == Rounding::NearestAway,
+                how: How::new(job),
                 mask: byte_mask::<I>(job.integer()),
             }
         }
@@ -240,7 +397,7 @@ impl<I: Isa, const BITS: usize> Codec<I> for ToWrapped<BITS> {
         unsafe {
             let x = registers!(8, K => {
                 let x = I::load(src.add(K * I::BYTES));
-                let x = number64::<I>(x, k.half, k.away);
+                let x = number64::<I>(x, k.half, k.how == How::Away);
                 let near = I::f64_to_i64(I::round_f64(x));
                 let magnitude = I::and(x, I::splat64(!SIGN64));
                 let mantissa = I::or(I::and(x, I::splat64(HIDDEN - 1)), I::splat64(HIDDEN));
@@ -264,6 +421,12 @@ pub(in crate::kernels) struct Range<V> {
     low: V,
     high: V,
     mask: V,
+    /// The limits are those of the source: nothing saturates.
+    all: bool,
+    /// The target has a sign.
+    signed: bool,
+    /// The upper limit of the target, in each lane of the target.
+    most: V,
 }
 
 impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> {
@@ -285,21 +448,38 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
             (low, high) = (low.max(to.min()), high.min(to.max()));
         }
         // SAFETY: the caller's promise.
-        unsafe { Range { low: S::splat(low as u64), high: S::splat(high as u64), mask: byte_mask::<I>(to) } }
+        unsafe {
+            let most = match BITS {
+                8 => I::splat8(to.max() as u8),
+                16 => I::splat16(to.max() as u16),
+                _ => I::splat32(to.max() as u32),
+            };
+            Range {
+                low: S::splat(low as u64),
+                high: S::splat(high as u64),
+                // Of a whole byte every bit, for the compiler to see.
+                mask: if BITS < 8 { byte_mask::<I>(to) } else { I::splat32(u32::MAX) },
+                all: low == from.min() && high == from.max(),
+                signed: to.signed,
+                most,
+            }
+        }
     }
 
     #[inline(always)]
     unsafe fn block(k: &Range<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            if BITS <= 8 && S::BITS <= 8 {
-                let v = S::clamp(S::bytes(src, ends), k.low, k.high);
+            if I::SATURATES && BITS >= 8 && S::BITS > BITS && !k.all {
+                saturated::<I, S, BITS>(k, ends, src, dst);
+            } else if BITS <= 8 && S::BITS <= 8 {
+                let v = limited::<I, S>(S::bytes(src, ends), k);
                 store_codes::<I, BITS>(I::and(v, k.mask), ends, dst);
             } else if S::BITS <= 16 {
                 let v = if S::BITS <= 8 {
                     S::words(src, ends, k.low, k.high)
                 } else {
-                    registers!(2, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high))
+                    registers!(2, K => limited::<I, S>(I::load(src.add(K * I::BYTES)), k))
                 };
                 if BITS <= 16 {
                     return store16::<I, BITS>(v, k.mask, ends, dst);
@@ -312,17 +492,75 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
                 let v = registers!(4, K => S::widen32(v[K]));
                 store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
             } else if S::BITS == 32 {
-                let v = registers!(4, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high));
+                let v = registers!(4, K => limited::<I, S>(I::load(src.add(K * I::BYTES)), k));
                 if BITS <= 32 {
                     return store32::<I, BITS>(v, k.mask, ends, dst);
                 }
                 let v = registers!(4, K => S::widen32(v[K]));
                 store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
             } else {
-                let v = registers!(8, K => S::clamp(I::load(src.add(K * I::BYTES)), k.low, k.high));
+                let v = registers!(8, K => limited::<I, S>(I::load(src.add(K * I::BYTES)), k));
                 store64::<I, BITS>(v, k.mask, ends, dst);
             }
         }
+    }
+}
+
+/// Within the limits, if there are any.
+#[inline(always)]
+unsafe fn limited<I: Isa, S: AsInteger<I>>(v: I::V, k: &Range<I::V>) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe { if I::SATURATES && k.all { v } else { S::clamp(v, k.low, k.high) } }
+}
+
+/// Wider integers to integers of 8, 16 or 32 bits, saturating, by the instructions that do.
+#[inline(always)]
+unsafe fn saturated<I: Isa, S: AsInteger<I>, const BITS: usize>(
+    k: &Range<I::V>,
+    ends: Ends,
+    src: *const u8,
+    dst: *mut u8,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // The last step changes the sign.
+        let keeps = S::SIGNED == k.signed;
+        if S::BITS == 16 {
+            let v = registers!(2, K => I::load(src.add(K * I::BYTES)));
+            return store_saturated8::<I, S>(v, k, dst);
+        }
+        let v = if S::BITS == 32 {
+            registers!(4, K => I::load(src.add(K * I::BYTES)))
+        } else {
+            let v = registers!(8, K => I::load(src.add(K * I::BYTES)));
+            let v =
+                narrow_all64::<I>(v, S::SIGNED, if BITS == 32 { S::SIGNED && k.signed } else { S::SIGNED });
+            if BITS == 32 {
+                let v = registers!(4, K => if keeps || S::SIGNED { v[K] } else { I::min_u32(v[K], k.most) });
+                return store32::<I, 32>(v, k.mask, ends, dst);
+            }
+            v
+        };
+        let v = narrow_all32::<I>(v, S::SIGNED, if BITS == 16 { S::SIGNED && k.signed } else { S::SIGNED });
+        if BITS == 16 {
+            let v = registers!(2, K => if keeps || S::SIGNED { v[K] } else { I::min_u16(v[K], k.most) });
+            return store16::<I, 16>(v, k.mask, ends, dst);
+        }
+        store_saturated8::<I, S>(v, k, dst);
+    }
+}
+
+#[inline(always)]
+unsafe fn store_saturated8<I: Isa, S: AsInteger<I>>(v: [I::V; 2], k: &Range<I::V>, dst: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let v = match (S::SIGNED, k.signed) {
+            (true, true) => I::narrow_s16(v),
+            (true, false) => I::narrow_s16_to_u8(v),
+            (false, false) => I::narrow_u16(v),
+            (false, true) => I::min_u8(I::narrow_u16(v), k.most),
+        };
+        I::store(dst, v);
     }
 }
 
@@ -353,21 +591,18 @@ impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
     unsafe fn block(bits: &I::V, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let all = I::splat32(u32::MAX);
+            let truth = I::splat32(if I::TRUE == u32::MAX { 0x0101_0101 } else { u32::MAX });
             if S::BITS == 8 {
                 I::store(dst, I::min_u8(I::and(I::load(src), *bits), I::splat8(1)));
             } else if S::BITS == 16 {
-                let v = registers!(2, K => I::min_u16(I::and(I::load(src.add(K * I::BYTES)), *bits), I::splat16(1)));
-                store16::<I, 8>(v, all, ends, dst);
+                let v = registers!(2, K => I::any16(I::load(src.add(K * I::BYTES)), *bits));
+                store16::<I, 8>(v, truth, ends, dst);
             } else if S::BITS == 32 {
-                let v = registers!(4, K => I::min_u32(I::and(I::load(src.add(K * I::BYTES)), *bits), I::splat32(1)));
-                store32::<I, 8>(v, all, ends, dst);
+                let v = registers!(4, K => I::any32(I::load(src.add(K * I::BYTES)), *bits));
+                store32::<I, 8>(v, truth, ends, dst);
             } else {
-                let v = registers!(8, K => {
-                    let v = I::and(I::load(src.add(K * I::BYTES)), *bits);
-                    I::min_u32(I::or(v, I::shr64::<32>(v)), I::splat32(1))
-                });
-                store64::<I, 8>(v, all, ends, dst);
+                let v = registers!(8, K => I::any64(I::load(src.add(K * I::BYTES)), *bits));
+                store64::<I, 8>(v, truth, ends, dst);
             }
         }
     }

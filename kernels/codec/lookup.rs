@@ -204,7 +204,7 @@ impl Rows for Mirrored {
         // SAFETY: the caller's promise.
         unsafe {
             let v = I::lookup128(plane, index);
-            if top { I::or(v, I::and(index, I::splat8(0x80))) } else { v }
+            if top { I::put(I::splat8(0x80), index, v) } else { v }
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) mod lookup;
 pub(super) mod source;
 pub(super) mod table;
 
-use super::isa::Isa;
+use super::isa::{Extras, Isa};
 use crate::dtype::{FloatFormat, IntFormat, Kind};
 use crate::layout::Packing;
 use crate::options::Policy;
@@ -29,9 +29,8 @@ pub(super) struct Job {
     pub(super) from: Kind,
     pub(super) to: Kind,
     pub(super) policy: Policy,
-    /// The CPU has [`Isa::f32_to_bf16`].
-    pub(super) has_bf16: bool,
     pub(super) ends: Ends,
+    pub(super) extras: Extras,
 }
 
 // SAFETY: a table is made before the job that points to it, and nobody writes to it again.
@@ -40,14 +39,14 @@ unsafe impl Send for Job {}
 unsafe impl Sync for Job {}
 
 impl Job {
-    pub(super) fn new(route: &Route, table: *const u8, has_bf16: bool) -> Self {
+    pub(super) fn new(route: &Route, table: *const u8, extras: Extras) -> Self {
         let high = |layout: &Layout| layout.packing == Packing::HighFirst;
         Self {
             from: route.from.kind(),
             to: route.to.kind(),
             policy: route.policy,
-            has_bf16,
             ends: Ends { table, src_high: high(&route.src), dst_high: high(&route.dst) },
+            extras,
         }
     }
 

@@ -12,6 +12,8 @@ pub(in crate::kernels) trait Source {
     const BITS: usize;
     /// To read the elements is a matter of the floating-point environment. (Integers become floats exactly.)
     const FLOATS: bool;
+    /// Integers of 16 bits or fewer, with a sign or not.
+    const SHORT: Option<bool> = None;
 }
 
 /// Is it that, on this instruction set?
@@ -42,18 +44,25 @@ pub(in crate::kernels) trait AsF64<I: Isa>: Source {
 }
 
 macro_rules! sources {
-    ($($name:ident: $bits:literal, $floats:literal;)*) => {$(
+    ($($name:ident: $bits:literal, $floats:literal $(, short $signed:literal)?;)*) => {$(
         pub(in crate::kernels) struct $name;
         impl Source for $name {
             const BITS: usize = $bits;
             const FLOATS: bool = $floats;
+            $(const SHORT: Option<bool> = Some($signed);)?
         }
     )*};
 }
 // `Re32` and `Re64` are the real parts of complex elements.
 sources! {
     F8: 8, false; F16: 16, true; Bf16: 16, false; F32: 32, false; F64: 64, true; Re32: 64, false; Re64: 128, true;
-    I8: 8, false; U8: 8, false; I16: 16, false; U16: 16, false; I32: 32, false; U32: 32, false; I64: 64, true; U64: 64, true;
+    I8: 8, false, short true; U8: 8, false, short false; I16: 16, false, short true; U16: 16, false, short false;
+    I32: 32, false; U32: 32, false; I64: 64, true; U64: 64, true;
+}
+
+/// Of 16 bits, only float16 depends on the floating-point environment.
+pub(super) const fn is_f16<S: Source>() -> bool {
+    S::BITS == 16 && S::FLOATS
 }
 
 /// The elements as they are.
@@ -61,7 +70,7 @@ sources! {
 /// # Safety
 /// As for the operations of [`Isa`].
 #[inline(always)]
-unsafe fn load2<I: Isa>(src: *const u8) -> [I::V; 2] {
+pub(super) unsafe fn load2<I: Isa>(src: *const u8) -> [I::V; 2] {
     // SAFETY: the caller's promise.
     unsafe { registers!(2, K => I::load(src.add(K * I::BYTES))) }
 }
@@ -209,29 +218,14 @@ unsafe fn odd64<I: Isa>(v: I::V, magnitude: I::V) -> I::V {
     }
 }
 
-/// f64 to f32 with 15 significant bits, rounded to odd.
-///
-/// * 15 bits are at least two more than float16 and bfloat16 have, in every binade: of the subnormals of
-///   bfloat16, down to 2^-133, the f32 has the ulp 2^-149, so 15 bits are exact from 2^-135 on, below which
-///   nothing but "not zero, less than half" matters.
-/// * Above the range of f32 and below it the conversion rounds as the register says: to Inf or to the
-///   largest number, to 0 or to the smallest, as the encoder will.
-/// * NaN: the bits that are cut off count as sticky, so it stays one; the 13 top payload bits stay.
+/// f64 to f32, rounded to odd.
 ///
 /// # Safety
 /// As for the operations of [`Isa`].
 #[inline(always)]
 unsafe fn odd_f32<I: Isa>(v: [I::V; 8]) -> [I::V; 4] {
-    const LOW: u64 = (1 << 38) - 1;
     // SAFETY: the caller's promise.
-    unsafe {
-        let low = I::splat64(LOW);
-        let v = registers!(8, K => {
-            let sticky = I::and(I::add64(v[K], low), I::splat64(LOW + 1));
-            I::or(I::and_not(low, v[K]), sticky)
-        });
-        registers!(4, K => I::f64_to_f32([v[2 * K], v[2 * K + 1]]))
-    }
+    unsafe { registers!(4, K => I::f64_to_odd_f32([v[2 * K], v[2 * K + 1]])) }
 }
 
 macro_rules! as_f64 {

@@ -37,6 +37,7 @@ pub struct Promotion {
 /// # Ok::<(), lanecast::PromotionError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a plan has a few operands and is made for one operation")]
 pub enum Operand {
     /// Nothing: it has the common dtype and lies in memory as it should. Use it in place.
     AsIs,

@@ -1,0 +1,480 @@
+//! NEON, as every 64-bit Arm CPU has it, and what some have more of.
+//!
+//! That is FEAT_BF16 and FEAT_FP16, whose instructions are in `asm!` in the kernels of the one token: a second token
+//! would be a second copy of every kernel. The CPU is asked before a kernel runs ([`extras`]).
+//!
+//! What else would fit in here, and where. FEAT_FP8 (`FCVTN` of f32 to 8 bits, `F1CVTL` back): a question to the
+//! CPU at setup and an operation for `ToNarrow`, in front of the integer form; it has one NaN, so the sign is to be
+//! put back, and FPMR, which says what a byte is, is to be saved with FPCR in `environment.rs`. SVE2: a token of
+//! its own next to this one, with `BYTES` still a constant, that is for one length of register (`rdvl` asked at
+//! detection), since a block is as many elements as a register has bytes.
+
+use core::arch::aarch64::*;
+use core::arch::asm;
+
+use super::isa::{Extras, Isa, copy_short, ops};
+
+pulp::simd_type! {
+    /// The token: the one list of features, for detection and for `#[target_feature]` alike.
+    pub(crate) struct Neon {
+        pub(crate) neon: "neon",
+    }
+}
+
+/// Reinterpretations: the bits of a register as lanes, and back.
+macro_rules! lanes {
+    ($($to:ident -> $lanes:ty = $there:ident, $from:ident = $back:ident;)*) => {$(
+        #[inline(always)]
+        unsafe fn $to(a: uint8x16_t) -> $lanes {
+            // SAFETY: the features are enabled where this is inlined to.
+            unsafe { $there(a) }
+        }
+
+        #[inline(always)]
+        unsafe fn $from(a: $lanes) -> uint8x16_t {
+            // SAFETY: the features are enabled where this is inlined to.
+            unsafe { $back(a) }
+        }
+    )*};
+}
+
+lanes! {
+    s8 -> int8x16_t = vreinterpretq_s8_u8, of_s8 = vreinterpretq_u8_s8;
+    s16 -> int16x8_t = vreinterpretq_s16_u8, of_s16 = vreinterpretq_u8_s16;
+    u16 -> uint16x8_t = vreinterpretq_u16_u8, of_u16 = vreinterpretq_u8_u16;
+    s32 -> int32x4_t = vreinterpretq_s32_u8, of_s32 = vreinterpretq_u8_s32;
+    u32 -> uint32x4_t = vreinterpretq_u32_u8, of_u32 = vreinterpretq_u8_u32;
+    s64 -> int64x2_t = vreinterpretq_s64_u8, of_s64 = vreinterpretq_u8_s64;
+    u64 -> uint64x2_t = vreinterpretq_u64_u8, of_u64 = vreinterpretq_u8_u64;
+    f16 -> float16x8_t = vreinterpretq_f16_u8, of_f16 = vreinterpretq_u8_f16;
+    f32 -> float32x4_t = vreinterpretq_f32_u8, of_f32 = vreinterpretq_u8_f32;
+    f64 -> float64x2_t = vreinterpretq_f64_u8, of_f64 = vreinterpretq_u8_f64;
+}
+
+/// Bits of `yes` where the mask is 1. By name: the intrinsic becomes three operations where a constant is in it.
+#[inline(always)]
+unsafe fn bsl(mask: uint8x16_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t {
+    let mut result = mask;
+    // SAFETY: the features are enabled where this is inlined to. The instruction has three operands and no memory.
+    unsafe {
+        asm!(
+            "bsl {result:v}.16b, {yes:v}.16b, {no:v}.16b",
+            result = inout(vreg) result,
+            yes = in(vreg) yes,
+            no = in(vreg) no,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    result
+}
+
+/// Bits of `from` where the mask is 1, and elsewhere those of `v`: the same, for a mask that is kept.
+#[inline(always)]
+unsafe fn bit(v: uint8x16_t, from: uint8x16_t, mask: uint8x16_t) -> uint8x16_t {
+    let mut result = v;
+    // SAFETY: as above.
+    unsafe {
+        asm!(
+            "bit {result:v}.16b, {from:v}.16b, {mask:v}.16b",
+            result = inout(vreg) result,
+            from = in(vreg) from,
+            mask = in(vreg) mask,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    result
+}
+
+/// Rounded to nearest even in the upper half of each f32: half of its last bit is added, less one unless it is odd. A
+/// NaN keeps its payload and is made quiet.
+#[inline(always)]
+unsafe fn near_bf16(x: uint8x16_t) -> uint8x16_t {
+    // SAFETY: the features are enabled where this is inlined to. The instruction has two operands and no memory.
+    unsafe {
+        let mut near = vaddq_u32(u32(x), vdupq_n_u32(0x7FFF));
+        asm!(
+            "usra {near:v}.4s, {odd:v}.4s, #31",
+            near = inout(vreg) near,
+            odd = in(vreg) vshlq_n_u32::<15>(u32(x)),
+            options(pure, nomem, nostack, preserves_flags),
+        );
+        let quiet = vorrq_u8(x, of_u32(vdupq_n_u32(0x40_0000)));
+        bsl(of_u32(vceqq_f32(f32(x), f32(x))), of_u32(near), quiet)
+    }
+}
+
+/// What this CPU has beyond the features of the token.
+pub(super) fn extras() -> Extras {
+    Extras {
+        bf16: std::arch::is_aarch64_feature_detected!("bf16"),
+        fp16: std::arch::is_aarch64_feature_detected!("fp16"),
+    }
+}
+
+/// One of the instructions of FEAT_FP16, on 8 lanes.
+macro_rules! halves {
+    ($($name:ident: $instruction:literal;)*) => {$(
+        /// # Safety
+        /// The CPU has FEAT_FP16.
+        #[inline(always)]
+        unsafe fn $name(a: uint8x16_t) -> uint8x16_t {
+            let result: uint8x16_t;
+            // SAFETY: the caller says that there is the instruction. It has one operand and no memory.
+            unsafe {
+                asm!(
+                    ".arch_extension fp16",
+                    concat!($instruction, " {result:v}.8h, {a:v}.8h"),
+                    result = lateout(vreg) result,
+                    a = in(vreg) a,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            result
+        }
+    )*};
+}
+
+halves! {
+    frinti: "frinti";
+    fcvtzs: "fcvtzs";
+    fcvtzu: "fcvtzu";
+    scvtf: "scvtf";
+    ucvtf: "ucvtf";
+}
+
+/// 64 bytes of a table.
+#[inline(always)]
+unsafe fn rows(plane: *const u8) -> uint8x16x4_t {
+    // SAFETY: the features are enabled where this is inlined to, and the plane is that long.
+    unsafe { vld1q_u8_x4(plane) }
+}
+
+/// Where the elements of `BITS` bits lie in a group of bytes.
+struct Fields<const BITS: usize>;
+
+impl<const BITS: usize> Fields<BITS> {
+    /// The first element at the low end of a byte, and at the high end.
+    const CONSTANTS: [FieldConstants; 2] =
+        [FieldConstants::new(BITS, false), FieldConstants::new(BITS, true)];
+}
+
+struct FieldConstants {
+    /// The byte that an element begins in, and how far it moves up there: negative is down.
+    bytes: [u8; 16],
+    moves: [i8; 16],
+    /// The byte that it ends in, if that is another.
+    next_bytes: [u8; 16],
+    next_moves: [i8; 16],
+    /// The bytes of what was packed, among those of the lanes of 32 bits that it was packed in.
+    picks: [u8; 16],
+}
+
+impl FieldConstants {
+    const fn new(bits: usize, high: bool) -> Self {
+        /// Past the end of a table: found as 0.
+        const NOTHING: u8 = 0xFF;
+        let (mut bytes, mut moves, mut next_bytes) = ([NOTHING; 16], [0; 16], [NOTHING; 16]);
+        let (mut next_moves, mut picks) = ([0; 16], [NOTHING; 16]);
+        if bits > 6 {
+            // Of what is not packed: never used, but named.
+            return Self { bytes, moves, next_bytes, next_moves, picks };
+        }
+        let mut i = 0;
+        while i < 16 {
+            let (first, last) = (i * bits / 8, ((i + 1) * bits - 1) / 8);
+            let within = (i * bits % 8) as i8;
+            bytes[i] = first as u8;
+            moves[i] = if high { within + bits as i8 - 8 } else { -within };
+            if last != first {
+                next_bytes[i] = last as u8;
+                next_moves[i] = if high { moves[i] - 8 } else { moves[i] + 8 };
+            }
+            // 4 elements are so many bytes of a lane of 32 bits.
+            let count = bits / 2;
+            if i < 4 * count {
+                let (lane, byte) = (i / count, i % count);
+                picks[i] = (4 * lane + if high { count - 1 - byte } else { byte }) as u8;
+            }
+            i += 1;
+        }
+        // An element that goes on in the next byte is completed from there.
+        Self { bytes, moves, next_bytes, next_moves, picks }
+    }
+}
+
+impl Isa for Neon {
+    type V = uint8x16_t;
+    type M32 = uint32x4_t;
+    type M64 = uint64x2_t;
+
+    const BYTES: usize = 16;
+    const LONG_TO_F32: bool = false;
+    const FLOATS_TO_BF16: bool = true;
+    const TRUE: u32 = u32::MAX;
+    const SATURATES: bool = true;
+    const HALVES: bool = true;
+
+    ops! {
+        load(p: *const u8) -> uint8x16_t = vld1q_u8(p);
+        store(p: *mut u8, v: uint8x16_t) -> () = vst1q_u8(p, v);
+        copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize) -> () = {
+            for k in 0..registers {
+                Self::store(buffer.add(16 * k), vdupq_n_u8(0));
+            }
+            copy_short::<Self>(p, buffer, bytes);
+        };
+        copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short::<Self>(buffer, p, bytes);
+        // The one store that asks to go past the caches writes two registers, and is a hint. Cores see long runs of
+        // whole lines by themselves, so nothing streams here unless it is told to: see `streaming_threshold`.
+        stream(p: *mut u8, v: uint8x16_t) -> () = vst1q_u8(p, v);
+        // Those are ordinary stores.
+        fence() -> () = ();
+        splat8(x: u8) -> uint8x16_t = vdupq_n_u8(x);
+        splat16(x: u16) -> uint8x16_t = of_u16(vdupq_n_u16(x));
+        splat32(x: u32) -> uint8x16_t = of_u32(vdupq_n_u32(x));
+        splat64(x: u64) -> uint8x16_t = of_u64(vdupq_n_u64(x));
+
+        and(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vandq_u8(a, b);
+        or(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vorrq_u8(a, b);
+        xor(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = veorq_u8(a, b);
+        and_not(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vbicq_u8(b, a);
+
+        put(mask: uint8x16_t, from: uint8x16_t, v: uint8x16_t) -> uint8x16_t = bit(v, from, mask);
+
+        sub8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vsubq_u8(a, b);
+        zero_where_zero8(where_: uint8x16_t, v: uint8x16_t) -> uint8x16_t = vandq_u8(vtstq_u8(where_, where_), v);
+        min_s8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s8(vminq_s8(s8(a), s8(b)));
+        max_s8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s8(vmaxq_s8(s8(a), s8(b)));
+        min_u8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vminq_u8(a, b);
+        max_u8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vmaxq_u8(a, b);
+        min_s16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s16(vminq_s16(s16(a), s16(b)));
+        max_s16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s16(vmaxq_s16(s16(a), s16(b)));
+        min_u16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vminq_u16(u16(a), u16(b)));
+        max_u16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vmaxq_u16(u16(a), u16(b)));
+        <const N: u32> shr16(a: uint8x16_t) -> uint8x16_t = of_u16(vshlq_u16(u16(a), vdupq_n_s16(-(N as i16))));
+
+        add32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vaddq_u32(u32(a), u32(b)));
+        sub32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vsubq_u32(u32(a), u32(b)));
+        // A count that is a constant becomes one of the instruction.
+        <const N: u32> shl32(a: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vdupq_n_s32(N as i32)));
+        <const N: u32> shr32(a: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vdupq_n_s32(-(N as i32))));
+        <const N: u32> sar32(a: uint8x16_t) -> uint8x16_t = of_s32(vshlq_s32(s32(a), vdupq_n_s32(-(N as i32))));
+        shr32v(a: uint8x16_t, counts: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vnegq_s32(s32(counts))));
+        min_s32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s32(vminq_s32(s32(a), s32(b)));
+        max_s32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s32(vmaxq_s32(s32(a), s32(b)));
+        min_u32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vminq_u32(u32(a), u32(b)));
+        max_u32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vmaxq_u32(u32(a), u32(b)));
+        eq32(a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vceqq_u32(u32(a), u32(b));
+        gt32(a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vcgtq_s32(s32(a), s32(b));
+        select32(mask: uint32x4_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u32(mask), yes, no);
+
+        add64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vaddq_u64(u64(a), u64(b)));
+        sub64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vsubq_u64(u64(a), u64(b)));
+        <const N: u32> shr64(a: uint8x16_t) -> uint8x16_t = of_u64(vshlq_u64(u64(a), vdupq_n_s64(-i64::from(N))));
+        // The instruction looks at the low byte of a count alone.
+        shl64v(a: uint8x16_t, counts: uint8x16_t) -> uint8x16_t =
+            of_u64(vshlq_u64(u64(a), s64(Self::min_u32(counts, Self::splat32(64)))));
+        sign64(a: uint8x16_t) -> uint8x16_t = of_u64(vcltzq_s64(s64(a)));
+        min_s64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = Self::select64(Self::gt64(a, b), b, a);
+        max_s64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = Self::select64(Self::gt64(a, b), a, b);
+        min_u64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = Self::select64(vcgtq_u64(u64(a), u64(b)), b, a);
+        max_u64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = Self::select64(vcgtq_u64(u64(a), u64(b)), a, b);
+        eq64(a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vceqq_u64(u64(a), u64(b));
+        gt64(a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vcgtq_s64(s64(a), s64(b));
+        select64(mask: uint64x2_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u64(mask), yes, no);
+
+        zext8(a: uint8x16_t) -> [uint8x16_t; 2] = [of_u16(vmovl_u8(vget_low_u8(a))), of_u16(vmovl_high_u8(a))];
+        sext8(a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_s16(vmovl_s8(vget_low_s8(s8(a)))), of_s16(vmovl_high_s8(s8(a)))];
+        zext16(a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_u32(vmovl_u16(vget_low_u16(u16(a)))), of_u32(vmovl_high_u16(u16(a)))];
+        sext16(a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_s32(vmovl_s16(vget_low_s16(s16(a)))), of_s32(vmovl_high_s16(s16(a)))];
+        zext32(a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_u64(vmovl_u32(vget_low_u32(u32(a)))), of_u64(vmovl_high_u32(u32(a)))];
+        sext32(a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_s64(vmovl_s32(vget_low_s32(s32(a)))), of_s64(vmovl_high_s32(s32(a)))];
+        low16(a: [uint8x16_t; 2]) -> uint8x16_t = vuzp1q_u8(a[0], a[1]);
+        low32(a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vuzp1q_u16(u16(a[0]), u16(a[1])));
+        low64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u32(vuzp1q_u32(u32(a[0]), u32(a[1])));
+        high16(a: [uint8x16_t; 2]) -> uint8x16_t = vuzp2q_u8(a[0], a[1]);
+        high32(a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vuzp2q_u16(u16(a[0]), u16(a[1])));
+        even64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u64(vuzp1q_u64(u64(a[0]), u64(a[1])));
+        zip8(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] = [vzip1q_u8(a, b), vzip2q_u8(a, b)];
+        zip16(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_u16(vzip1q_u16(u16(a), u16(b))), of_u16(vzip2q_u16(u16(a), u16(b)))];
+        zip32(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_u32(vzip1q_u32(u32(a), u32(b))), of_u32(vzip2q_u32(u32(a), u32(b)))];
+        zip64(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_u64(vzip1q_u64(u64(a), u64(b))), of_u64(vzip2q_u64(u64(a), u64(b)))];
+        swap16(a: uint8x16_t) -> uint8x16_t = vrev16q_u8(a);
+        swap32(a: uint8x16_t) -> uint8x16_t = vrev32q_u8(a);
+        swap64(a: uint8x16_t) -> uint8x16_t = vrev64q_u8(a);
+
+        // An index past 64 bytes of a table finds nothing there, and leaves what was found before.
+        lookup256(p: *const u8, index: uint8x16_t) -> uint8x16_t = {
+            let found = vqtbl4q_u8(rows(p), index);
+            let found = vqtbx4q_u8(found, rows(p.add(64)), vsubq_u8(index, vdupq_n_u8(64)));
+            let found = vqtbx4q_u8(found, rows(p.add(128)), vsubq_u8(index, vdupq_n_u8(128)));
+            vqtbx4q_u8(found, rows(p.add(192)), vsubq_u8(index, vdupq_n_u8(192)))
+        };
+        lookup128(p: *const u8, index: uint8x16_t) -> uint8x16_t = {
+            let index = vandq_u8(index, vdupq_n_u8(0x7F));
+            vqtbx4q_u8(vqtbl4q_u8(rows(p), index), rows(p.add(64)), vsubq_u8(index, vdupq_n_u8(64)))
+        };
+        lookup64(p: *const u8, index: uint8x16_t) -> uint8x16_t = vqtbl4q_u8(rows(p), vandq_u8(index, vdupq_n_u8(0x3F)));
+        lookup16(p: *const u8, index: uint8x16_t) -> uint8x16_t =
+            vqtbl1q_u8(vld1q_u8(p), vandq_u8(index, vdupq_n_u8(0x0F)));
+
+        abs_f32(x: uint8x16_t) -> uint8x16_t = of_f32(vabsq_f32(f32(x)));
+        // A NaN in either operand is the result.
+        min_or_nan_f32(limit: uint8x16_t, x: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(limit), f32(x)));
+        add_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vaddq_f32(f32(a), f32(b)));
+        min_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(a), f32(b)));
+        max_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vmaxq_f32(f32(a), f32(b)));
+        number_f32(x: uint8x16_t) -> uint8x16_t = vandq_u8(x, of_u32(vceqq_f32(f32(x), f32(x))));
+        trunc_f32(a: uint8x16_t) -> uint8x16_t = of_f32(vrndq_f32(f32(a)));
+        add_f64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f64(vaddq_f64(f64(a), f64(b)));
+        min_f64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f64(vminq_f64(f64(a), f64(b)));
+        max_f64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f64(vmaxq_f64(f64(a), f64(b)));
+        number_f64(x: uint8x16_t) -> uint8x16_t = vandq_u8(x, of_u64(vceqq_f64(f64(x), f64(x))));
+        trunc_f64(a: uint8x16_t) -> uint8x16_t = of_f64(vrndq_f64(f64(a)));
+        round_f64(a: uint8x16_t) -> uint8x16_t = of_f64(vrndiq_f64(f64(a)));
+
+        f16_to_f32(a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_f32(vcvt_f32_f16(vget_low_f16(f16(a)))), of_f32(vcvt_high_f32_f16(f16(a)))];
+        bf16_to_f32(a: uint8x16_t) -> [uint8x16_t; 2] = {
+            let magnitude = vandq_u16(u16(a), vdupq_n_u16(0x7FFF));
+            let nan = vcgtq_u16(magnitude, vdupq_n_u16(0x7F80));
+            Self::zip16(vdupq_n_u8(0), of_u16(vorrq_u16(u16(a), vandq_u16(nan, vdupq_n_u16(0x40)))))
+        };
+        f32_to_f16(a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_f16(vcvt_high_f16_f32(vcvt_f16_f32(f32(a[0])), f32(a[1])));
+        f32_to_f64(a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_f64(vcvt_f64_f32(vget_low_f32(f32(a)))), of_f64(vcvt_high_f64_f32(f32(a)))];
+        f64_to_f32(a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_f32(vcvt_high_f32_f64(vcvt_f32_f64(f64(a[0])), f64(a[1])));
+        i32_to_f32(a: uint8x16_t) -> uint8x16_t = of_f32(vcvtq_f32_s32(s32(a)));
+        u32_to_f32(a: uint8x16_t) -> uint8x16_t = of_f32(vcvtq_f32_u32(u32(a)));
+        i32_to_f64(a: uint8x16_t) -> [uint8x16_t; 2] =
+            { let [l, h] = Self::sext32(a); [Self::i64_to_f64(l), Self::i64_to_f64(h)] };
+        u32_to_f64(a: uint8x16_t) -> [uint8x16_t; 2] =
+            { let [l, h] = Self::zext32(a); [Self::u64_to_f64(l), Self::u64_to_f64(h)] };
+        i64_to_f32(_a: [uint8x16_t; 2]) -> uint8x16_t = unreachable!();
+        u64_to_f32(_a: [uint8x16_t; 2]) -> uint8x16_t = unreachable!();
+        i64_to_f64(a: uint8x16_t) -> uint8x16_t = of_f64(vcvtq_f64_s64(s64(a)));
+        u64_to_f64(a: uint8x16_t) -> uint8x16_t = of_f64(vcvtq_f64_u64(u64(a)));
+        // The conversions have their rounding in the instruction; the register's is that of FRINTI.
+        f32_to_i32(a: uint8x16_t) -> uint8x16_t = of_s32(vcvtq_s32_f32(vrndiq_f32(f32(a))));
+        f32_to_u32(a: uint8x16_t) -> uint8x16_t = of_u32(vcvtq_u32_f32(vrndiq_f32(f32(a))));
+        f64_to_i64(a: uint8x16_t) -> uint8x16_t = of_s64(vcvtq_s64_f64(vrndiq_f64(f64(a))));
+        f64_to_u64(a: uint8x16_t) -> uint8x16_t = of_u64(vcvtq_u64_f64(vrndiq_f64(f64(a))));
+
+        // FCVTXN: 24 bits, in the subnormals fewer, which are still two and more than any narrower float has there.
+        // Beyond the range it gives the largest number, which is odd, or the smallest.
+        f64_to_odd_f32(a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_f32(vcvtx_high_f32_f64(vcvtx_f32_f64(f64(a[0])), f64(a[1])));
+        f32_to_bf16(a: [uint8x16_t; 2], extras: Extras) -> uint8x16_t = if extras.bf16 {
+            let (low, high) = (f32(a[0]), f32(a[1]));
+            let both: uint16x8_t;
+            // The CPU has the instruction: that is what the condition says. It has two operands and no memory.
+            asm!(
+                ".arch_extension bf16",
+                "bfcvtn {both:v}.4h, {low:v}.4s",
+                "bfcvtn2 {both:v}.8h, {high:v}.4s",
+                both = out(vreg) both,
+                low = in(vreg) low,
+                high = in(vreg) high,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+            of_u16(both)
+        } else {
+            of_u16(vuzp2q_u16(u16(near_bf16(a[0])), u16(near_bf16(a[1]))))
+        };
+
+        any16(a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u16(vtstq_u16(u16(a), u16(bits)));
+        any32(a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u32(vtstq_u32(u32(a), u32(bits)));
+        any64(a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u64(vtstq_u64(u64(a), u64(bits)));
+
+        cut_i32(a: uint8x16_t) -> uint8x16_t = of_s32(vcvtq_s32_f32(f32(a)));
+        cut_u32(a: uint8x16_t) -> uint8x16_t = of_u32(vcvtq_u32_f32(f32(a)));
+        cut_i64(a: uint8x16_t) -> uint8x16_t = of_s64(vcvtq_s64_f64(f64(a)));
+        cut_u64(a: uint8x16_t) -> uint8x16_t = of_u64(vcvtq_u64_f64(f64(a)));
+        round_f32(a: uint8x16_t) -> uint8x16_t = of_f32(vrndiq_f32(f32(a)));
+        narrow_s16(a: [uint8x16_t; 2]) -> uint8x16_t = of_s8(vqmovn_high_s16(vqmovn_s16(s16(a[0])), s16(a[1])));
+        narrow_u16(a: [uint8x16_t; 2]) -> uint8x16_t = vqmovn_high_u16(vqmovn_u16(u16(a[0])), u16(a[1]));
+        narrow_s16_to_u8(a: [uint8x16_t; 2]) -> uint8x16_t = vqmovun_high_s16(vqmovun_s16(s16(a[0])), s16(a[1]));
+        narrow_s32(a: [uint8x16_t; 2]) -> uint8x16_t = of_s16(vqmovn_high_s32(vqmovn_s32(s32(a[0])), s32(a[1])));
+        narrow_u32(a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vqmovn_high_u32(vqmovn_u32(u32(a[0])), u32(a[1])));
+        narrow_s32_to_u16(a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_u16(vqmovun_high_s32(vqmovun_s32(s32(a[0])), s32(a[1])));
+        narrow_s64(a: [uint8x16_t; 2]) -> uint8x16_t = of_s32(vqmovn_high_s64(vqmovn_s64(s64(a[0])), s64(a[1])));
+        narrow_u64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u32(vqmovn_high_u64(vqmovn_u64(u64(a[0])), u64(a[1])));
+        narrow_s64_to_u32(a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_u32(vqmovun_high_s64(vqmovun_s64(s64(a[0])), s64(a[1])));
+
+        round_f16(a: uint8x16_t) -> uint8x16_t = frinti(a);
+        cut_i16(a: uint8x16_t) -> uint8x16_t = fcvtzs(a);
+        cut_u16(a: uint8x16_t) -> uint8x16_t = fcvtzu(a);
+        i16_to_f16(a: uint8x16_t) -> uint8x16_t = scvtf(a);
+        u16_to_f16(a: uint8x16_t) -> uint8x16_t = ucvtf(a);
+
+        // Each byte gets the byte that its element begins in, moved to where it belongs.
+        <const BITS: usize> unpack(p: *const u8, high: bool) -> uint8x16_t = {
+            let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+            let packed = match BITS {
+                2 => of_u32(vsetq_lane_u32::<0>(p.cast::<u32>().read_unaligned(), vdupq_n_u32(0))),
+                4 => vcombine_u8(vld1_u8(p), vdup_n_u8(0)),
+                _ => of_u32(vsetq_lane_u32::<2>(
+                    p.add(8).cast::<u32>().read_unaligned(),
+                    u32(vcombine_u8(vld1_u8(p), vdup_n_u8(0))),
+                )),
+            };
+            let bytes = vqtbl1q_u8(packed, vld1q_u8(fields.bytes.as_ptr()));
+            let elements = vshlq_u8(bytes, vld1q_s8(fields.moves.as_ptr()));
+            if BITS == 6 {
+                let bytes = vqtbl1q_u8(packed, vld1q_u8(fields.next_bytes.as_ptr()));
+                vorrq_u8(elements, vshlq_u8(bytes, vld1q_s8(fields.next_moves.as_ptr())))
+            } else {
+                elements
+            }
+        };
+        // Two elements become one lane of 16 bits, and two of those one of 32; then the bytes that have bits are
+        // picked. The first at the high end is the same with the lanes reversed before and the bytes after.
+        <const BITS: usize> pack(p: *mut u8, v: uint8x16_t, high: bool) -> () = {
+            if BITS == 4 {
+                let pairs = u16(v);
+                let bytes = if high {
+                    vshrn_n_u16::<8>(vsliq_n_u16::<12>(pairs, pairs))
+                } else {
+                    vmovn_u16(vsraq_n_u16::<4>(pairs, pairs))
+                };
+                vst1_u8(p, bytes);
+            } else {
+                let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+                let v = u16(if high { vrev32q_u8(v) } else { v });
+                let upper = vshrq_n_u16::<8>(v);
+                let packed = if BITS == 2 {
+                    let pairs = u32(of_u16(vsliq_n_u16::<2>(v, upper)));
+                    vsliq_n_u32::<4>(pairs, vshrq_n_u32::<16>(pairs))
+                } else {
+                    let pairs = u32(of_u16(vsliq_n_u16::<6>(v, upper)));
+                    vsliq_n_u32::<12>(pairs, vshrq_n_u32::<16>(pairs))
+                };
+                let bytes = vqtbl1q_u8(of_u32(packed), vld1q_u8(fields.picks.as_ptr()));
+                if BITS == 2 {
+                    p.cast::<u32>().write_unaligned(vgetq_lane_u32::<0>(u32(bytes)));
+                } else {
+                    vst1_u8(p, vget_low_u8(bytes));
+                    p.add(8).cast::<u32>().write_unaligned(vgetq_lane_u32::<2>(u32(bytes)));
+                }
+            }
+        };
+    }
+
+    #[inline(always)]
+    unsafe fn run<F: pulp::NullaryFnOnce>(f: F) -> F::Output {
+        // SAFETY: the caller says that the features are available.
+        unsafe { Self::new_unchecked() }.vectorize(f)
+    }
+}
