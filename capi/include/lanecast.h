@@ -73,6 +73,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
  */
 #define LANECAST_ERR_PACKED -12
 
+/*
  The cast is done, and lost elements.
  */
 #define LANECAST_ERR_LOSSY -10
@@ -219,6 +220,48 @@ typedef struct lanecast_options {
 } lanecast_options;
 
 /*
+ What a checked cast lost. Output only. An element is in one class at most.
+ */
+typedef struct lanecast_report {
+    /*
+     Elements that were looked at.
+     */
+    uint64_t elements;
+    /*
+     Rounded, larger than the largest value of the target.
+     */
+    uint64_t above;
+    /*
+     Rounded, smaller than the smallest value of the target; of unsigned targets, negative.
+     */
+    uint64_t below;
+    /*
+     A NaN that the target cannot hold.
+     */
+    uint64_t nan;
+    /*
+     An Inf that the target cannot hold, or that the options do not let it become.
+     */
+    uint64_t inf;
+    /*
+     An imaginary part that is not zero, and is dropped.
+     */
+    uint64_t imaginary;
+    /*
+     In range, but rounded.
+     */
+    uint64_t inexact;
+    /*
+     The index of the first element of any class but inexact; UINT64_MAX when there is none.
+     */
+    uint64_t first;
+    /*
+     The index of the first inexact element; UINT64_MAX when there is none.
+     */
+    uint64_t first_inexact;
+} lanecast_report;
+
+/*
  A piece of work: job is what came with it, index its number.
  */
 typedef void (*lanecast_task)(void *job, size_t index);
@@ -273,47 +316,6 @@ typedef struct lanecast_parallel {
      */
     void *progress_context;
 } lanecast_parallel;
-
- What a checked cast lost. Output only. An element is in one class at most.
- */
-typedef struct lanecast_report {
-    /*
-     Elements that were looked at.
-     */
-    uint64_t elements;
-    /*
-     Rounded, larger than the largest value of the target.
-     */
-    uint64_t above;
-    /*
-     Rounded, smaller than the smallest value of the target; of unsigned targets, negative.
-     */
-    uint64_t below;
-    /*
-     A NaN that the target cannot hold.
-     */
-    uint64_t nan;
-    /*
-     An Inf that the target cannot hold, or that the options do not let it become.
-     */
-    uint64_t inf;
-    /*
-     An imaginary part that is not zero, and is dropped.
-     */
-    uint64_t imaginary;
-    /*
-     In range, but rounded.
-     */
-    uint64_t inexact;
-    /*
-     The index of the first element of any class but inexact; UINT64_MAX when there is none.
-     */
-    uint64_t first;
-    /*
-     The index of the first inexact element; UINT64_MAX when there is none.
-     */
-    uint64_t first_inexact;
-} lanecast_report;
 
 #ifdef __cplusplus
 extern "C" {

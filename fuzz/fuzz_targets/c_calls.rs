@@ -109,7 +109,7 @@ fn cast(data: &mut Vec<u8>, from: u8, to: u8, n: u16, choices: u8, o: *const lan
             *data = dst;
         }
         (status, _) => {
-            assert!((-9..0).contains(&status), "{status}");
+            assert!((LANECAST_ERR_PACKED..0).contains(&status), "{status}");
             assert!(dst.iter().chain(&valid).all(|byte| *byte == CANARY), "written on error {status}");
         }
     }
