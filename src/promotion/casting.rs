@@ -140,9 +140,11 @@ impl DType {
             // Steps and limits: a value is a multiple of the smallest one, and has as many bits as the
             // mantissa.
             (Float(a), Float(b) | Complex(b)) | (Complex(a), Complex(b)) => {
+                // As codes, which have the order of the values: to compare a subnormal leaves a flag, and checked
+                // casts ask this.
                 a.mantissa_bits <= b.mantissa_bits
-                    && a.max() <= b.max()
-                    && a.min_positive() >= b.min_positive()
+                    && a.max().to_bits() <= b.max().to_bits()
+                    && a.min_positive().to_bits() >= b.min_positive().to_bits()
                     && (b.has_sign || !a.has_sign)
                     && (b.has_inf || !a.has_inf)
                     && (b.has_nan || !a.has_nan)
