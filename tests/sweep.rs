@@ -51,21 +51,21 @@ fn main() {
     conclusion.exit();
 }
 
-/// The hash of all results in the default mode is the one that the oracle's had. One that is not recorded is an error
-/// only where nothing else was compared.
+/// The hash of all results in the default mode is the one that the oracle's had, where nothing else was compared.
 fn compare_hash(isa: Isa, from: DType, to: DType, hash: u64, asked_oracle: bool) {
     let row = format!("all {from}");
     if hashes::blesses() {
         assert!(asked_oracle, "LANECAST_SWEEP=golden does not know what is right");
         return hashes::bless(&row, to, hash);
     }
-    match hashes::expected(&row, to) {
-        Some(right) => assert_eq!(hash, right, "{isa}: some result of {from} -> {to} is wrong"),
-        None => assert!(asked_oracle, "no hash is recorded: tests/hashes/mod.rs says how to make it"),
+    if !asked_oracle {
+        let right =
+            hashes::expected(&row, to).expect("a hash is recorded: tests/hashes/mod.rs says how to make it");
+        assert_eq!(hash, right, "{isa}: some result of {from} -> {to} is wrong");
     }
 }
 
-/// Compares all results, and returns their hash.
+/// Compares all results, and returns their hash where that counts.
 fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode, asks_oracle: bool) -> u64 {
     let little = options(mode).src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
     // One element per byte, so that results are whole bytes. Packing has tests of its own.
@@ -75,6 +75,8 @@ fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode, asks_oracle: bool) -
         Some(runs) => Box::new(expect_runs(runs, width)) as Expect,
         None => expect_each(from, to, mode),
     });
+    // What is compared with the oracle needs no hash.
+    let hashes = !asks_oracle || hashes::blesses();
     let mut hash = Hash::new();
     let mut src = vec![0; 4 * CHUNK];
     let mut dst = vec![0; width * CHUNK];
@@ -84,7 +86,9 @@ fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode, asks_oracle: bool) -
             *code = (first + i as u32).to_le_bytes();
         }
         caster.cast(&src, &mut dst, CHUNK).unwrap();
-        hash.add(&dst);
+        if hashes {
+            hash.add(&dst);
+        }
         let Some(expected) = &mut expected else { continue };
         expected(first, &mut right);
         if dst != right {

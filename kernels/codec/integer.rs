@@ -41,6 +41,8 @@ pub(in crate::kernels) struct Clamp<V> {
     half: V,
     how: How,
     signed: bool,
+    /// The target has as many bits as it takes in memory.
+    fills: bool,
     /// The limits of an integer of 8 bits or fewer, in each byte.
     least: V,
     most: V,
@@ -89,6 +91,7 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
                 half: I::splat32(0.5f32.to_bits() - 1),
                 how: How::new(job),
                 signed: format.signed,
+                fills: format.bits as usize == BITS,
                 least: I::splat8(format.min() as u8),
                 most: I::splat8(format.max() as u8),
                 mask: byte_mask::<I>(format),
@@ -107,7 +110,13 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
                     v = registers!(2, K => I::round_f16(v[K]));
                 }
                 let v = registers!(2, K => if k.signed { I::cut_i16(v[K]) } else { I::cut_u16(v[K]) });
-                return store_narrow16::<I, BITS>(v, k.signed, [k.least, k.most, k.mask], ends, dst);
+                return store_narrow16::<I, BITS>(
+                    v,
+                    [k.signed, k.fills],
+                    [k.least, k.most, k.mask],
+                    ends,
+                    dst,
+                );
             }
             let x = S::f32(src, ends);
             if I::SATURATES {
@@ -119,7 +128,13 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
                     let v = registers!(4, K => I::cut_u32(x[K]));
                     registers!(2, K => I::narrow_u32([v[2 * K], v[2 * K + 1]]))
                 };
-                return store_narrow16::<I, BITS>(v, k.signed, [k.least, k.most, k.mask], ends, dst);
+                return store_narrow16::<I, BITS>(
+                    v,
+                    [k.signed, k.fills],
+                    [k.least, k.most, k.mask],
+                    ends,
+                    dst,
+                );
             }
             let x = registers!(4, K => {
                 let x = number32::<I>(x[K], k.half, k.how == How::Away);
@@ -199,12 +214,12 @@ unsafe fn narrow_all32<I: Isa>(v: [I::V; 4], from_signed: bool, to_signed: bool)
     }
 }
 
-/// Stores lanes of 16 bits, of the sign of the target, as the nearest of `BITS` bits. The limits of fewer than 8 bits
-/// are given, and their mask.
+/// Stores lanes of 16 bits, of the sign of the target, as the nearest of its bits, which may be fewer than the `BITS`
+/// that it takes in memory. The limits are given, of 8 bits or fewer, and their mask.
 #[inline(always)]
 unsafe fn store_narrow16<I: Isa, const BITS: usize>(
     v: [I::V; 2],
-    signed: bool,
+    [signed, fills]: [bool; 2],
     [least, most, mask]: [I::V; 3],
     ends: Ends,
     dst: *mut u8,
@@ -215,7 +230,7 @@ unsafe fn store_narrow16<I: Isa, const BITS: usize>(
             return store16::<I, 16>(v, mask, ends, dst);
         }
         let bytes = if signed { I::narrow_s16(v) } else { I::narrow_u16(v) };
-        if BITS == 8 {
+        if BITS == 8 && fills {
             return I::store(dst, bytes);
         }
         let clamped = if signed { I::min_s8(I::max_s8(bytes, least), most) } else { I::min_u8(bytes, most) };
@@ -246,6 +261,7 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
                 half: I::splat32(0.5f32.to_bits() - 1),
                 how: How::new(job),
                 signed: SIGNED,
+                fills: true,
                 least: I::splat8(0),
                 most: I::splat8(0),
                 mask: I::splat32(if SIGNED { i32::MAX as u32 } else { u32::MAX }),
@@ -288,6 +304,8 @@ pub(in crate::kernels) struct Clamp64<V> {
     half: V,
     how: How,
     signed: bool,
+    /// The target has as many bits as it takes in memory.
+    fills: bool,
     /// The limits of an integer of 8 bits or fewer, in each byte.
     least8: V,
     most8: V,
@@ -315,6 +333,7 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
                 half: I::splat64(0.5f64.to_bits() - 1),
                 how: How::new(job),
                 signed: format.signed,
+                fills: format.bits as usize == BITS,
                 least8: I::splat8(format.min() as u8),
                 most8: I::splat8(format.max() as u8),
                 mask: byte_mask::<I>(format),
@@ -343,7 +362,13 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
                     return store32::<I, 32>(v, k.mask, ends, dst);
                 }
                 let v = narrow_all32::<I>(v, signed, signed);
-                return store_narrow16::<I, BITS>(v, signed, [k.least8, k.most8, k.mask], ends, dst);
+                return store_narrow16::<I, BITS>(
+                    v,
+                    [signed, k.fills],
+                    [k.least8, k.most8, k.mask],
+                    ends,
+                    dst,
+                );
             }
             let x = registers!(8, K => {
                 let x = number64::<I>(x[K], k.half, k.how == How::Away);
@@ -425,6 +450,8 @@ pub(in crate::kernels) struct Range<V> {
     all: bool,
     /// The target has a sign.
     signed: bool,
+    /// The target has as many bits as it takes in memory.
+    fills: bool,
     /// The upper limit of the target, in each lane of the target.
     most: V,
 }
@@ -457,10 +484,10 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
             Range {
                 low: S::splat(low as u64),
                 high: S::splat(high as u64),
-                // Of a whole byte every bit, for the compiler to see.
-                mask: if BITS < 8 { byte_mask::<I>(to) } else { I::splat32(u32::MAX) },
+                mask: byte_mask::<I>(to),
                 all: low == from.min() && high == from.max(),
                 signed: to.signed,
+                fills: to.bits as usize == BITS,
                 most,
             }
         }
@@ -470,7 +497,7 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
     unsafe fn block(k: &Range<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            if I::SATURATES && BITS >= 8 && S::BITS > BITS && !k.all {
+            if I::SATURATES && BITS >= 8 && S::BITS > BITS && k.fills && !k.all {
                 saturated::<I, S, BITS>(k, ends, src, dst);
             } else if BITS <= 8 && S::BITS <= 8 {
                 let v = limited::<I, S>(S::bytes(src, ends), k);
