@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 
 use rust::{Parallel, ParallelFor, Progress};
 
-use crate::{
+use super::{
     LANECAST_ERR_NULL, LANECAST_ERR_OPTIONS, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype,
     lanecast_options, lanecast_status, status, whole_buffers,
 };

@@ -5,7 +5,7 @@
 
 extern crate lanecast as rust;
 
-#[allow(dead_code, missing_docs)]
+#[allow(dead_code, missing_docs, unused_imports)]
 #[path = "../../capi/src/lib.rs"]
 mod capi;
 
