@@ -268,9 +268,9 @@ fn hot(page: &mut String, length: Length) -> Result<(), Box<dyn Error>> {
 multiplications (now {:.2} GHz). The gain is the time of two casts, to a tile of 1024 elements of the second dtype and
 from there, divided by that of the one cast. Both give the same bits: `tests/properties.rs`.
 
-What bounds a cast: "copy" are the cycles of memcpy for the wider side of 64 elements, in the same run. "Best on Zen 5" is
-the fastest sequence that is known, as measured there. Zen 5 does twice as much in a cycle as Zen 4, whose data paths
-have 256 bits: an operation on 512 takes two of its slots, a store of 64 bytes two cycles.
+What bounds a cast: *data paths* are the cycles in which Zen 4 can load the source, 64 bytes in each, and store the result,
+32 bytes. *Best on Zen 5* is the fastest sequence that is known, as measured there: Zen 5 does twice as much in a cycle as
+Zen 4, on which an operation on 512 bits takes two slots.
 
 {table}",
         routes::hertz() / 1e9
