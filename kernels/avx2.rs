@@ -152,6 +152,7 @@ impl Isa for Avx2 {
     type V = __m256i;
     type M32 = __m256i;
     type M64 = __m256i;
+    type Row = *const u8;
 
     const BYTES: usize = 32;
     const LONG_TO_F32: bool = false;
@@ -166,6 +167,7 @@ impl Isa for Avx2 {
             copy_short::<Self>(p, buffer, bytes);
         };
         copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short::<Self>(buffer, p, bytes);
+        prefetch(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T0>(p.cast());
         stream(p: *mut u8, v: __m256i) -> () = _mm256_stream_si256(p.cast(), v);
         fence() -> () = _mm_sfence();
         splat8(x: u8) -> __m256i = _mm256_set1_epi8(x as i8);
@@ -264,11 +266,13 @@ impl Isa for Avx2 {
         swap32(a: __m256i) -> __m256i = reversed(a, [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12]);
         swap64(a: __m256i) -> __m256i = reversed(a, [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8]);
 
-        lookup256(p: *const u8, index: __m256i) -> __m256i = Self::or(
-            among::<8>(p.add(256), index),
-            among::<8>(p.add(384), Self::xor(index, Self::splat8(0x80))),
+        row(p: *const u8) -> *const u8 = p;
+        lookup256(plane: [*const u8; 4], index: __m256i) -> __m256i = Self::or(
+            among::<8>(plane[0].add(256), index),
+            among::<8>(plane[0].add(384), Self::xor(index, Self::splat8(0x80))),
         );
-        lookup128(p: *const u8, index: __m256i) -> __m256i = among::<8>(p.add(256), Self::and(index, Self::splat8(0x7F)));
+        lookup128(plane: [*const u8; 2], index: __m256i) -> __m256i =
+            among::<8>(plane[0].add(256), Self::and(index, Self::splat8(0x7F)));
         lookup64(p: *const u8, index: __m256i) -> __m256i = among::<4>(p.add(256), Self::and(index, Self::splat8(0x3F)));
         lookup16(p: *const u8, index: __m256i) -> __m256i = _mm256_shuffle_epi8(
             _mm256_broadcastsi128_si256(_mm_loadu_si128(p.cast())), Self::and(index, Self::splat8(0x0F)),

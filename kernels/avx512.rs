@@ -59,6 +59,17 @@ const fn lanes8(start: u8, step: u8) -> [u8; 64] {
     lanes
 }
 
+/// Each lane twice, from `start` on.
+const fn doubled16(start: i16) -> [i16; 32] {
+    let mut lanes = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        lanes[i] = start + i as i16 / 2;
+        i += 1;
+    }
+    lanes
+}
+
 /// Lanes of two registers of `N` lanes in turn, from `start` of each.
 const fn zipped8(start: i8) -> [i8; 64] {
     let mut lanes = [0; 64];
@@ -111,11 +122,15 @@ const fn reversed(width: usize) -> [i8; 64] {
     bytes
 }
 
+/// At a line: a register that lies across two takes twice as long to load.
+#[repr(C, align(64))]
+struct Line<T>(T);
+
 /// A constant register of some lanes.
 macro_rules! constant {
     ($lanes:ty, $value:expr) => {{
-        static LANES: $lanes = $value;
-        _mm512_loadu_si512((&raw const LANES).cast())
+        static LANES: Line<$lanes> = Line($value);
+        _mm512_load_si512((&raw const LANES).cast())
     }};
 }
 
@@ -129,12 +144,13 @@ impl<const BITS: usize> Fields<BITS> {
         [FieldConstants::new(BITS, false), FieldConstants::new(BITS, true)];
 }
 
+#[repr(C, align(64))]
 struct FieldConstants {
     bytes: [u8; 64],
     shifts: [u8; 64],
+    picks: [u8; 64],
     /// Of two elements in a lane of 16 bits, and of two of those in one of 32.
     weights: [i32; 2],
-    picks: [u8; 64],
 }
 
 impl FieldConstants {
@@ -253,6 +269,7 @@ impl Isa for Avx512 {
     type V = __m512i;
     type M32 = __mmask16;
     type M64 = __mmask8;
+    type Row = __m512i;
 
     const BYTES: usize = 64;
     const LONG_TO_F32: bool = true;
@@ -276,6 +293,7 @@ impl Isa for Avx512 {
                 at += 64;
             }
         };
+        prefetch(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T0>(p.cast());
         stream(p: *mut u8, v: __m512i) -> () = _mm512_stream_si512(p.cast(), v);
         fence() -> () = _mm_sfence();
         splat8(x: u8) -> __m512i = _mm512_set1_epi8(x as i8);
@@ -340,6 +358,10 @@ impl Isa for Avx512 {
             { let [l, h] = halves(a); [_mm512_cvtepu32_epi64(l), _mm512_cvtepu32_epi64(h)] };
         sext32(a: __m512i) -> [__m512i; 2] =
             { let [l, h] = halves(a); [_mm512_cvtepi32_epi64(l), _mm512_cvtepi32_epi64(h)] };
+        upper32(a: __m512i) -> [__m512i; 2] = [
+            _mm512_maskz_permutexvar_epi16(0xAAAA_AAAA, constant!([i16; 32], doubled16(0)), a),
+            _mm512_maskz_permutexvar_epi16(0xAAAA_AAAA, constant!([i16; 32], doubled16(16)), a),
+        ];
         low16(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi8(a[0], constant!([u8; 64], lanes8(0, 2)), a[1]);
         low32(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi16(a[0], constant!([i16; 32], lanes16(0, 2)), a[1]);
         low64(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi32(a[0], constant!([i32; 16], lanes32(0, 2)), a[1]);
@@ -368,15 +390,16 @@ impl Isa for Avx512 {
         swap32(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(4)));
         swap64(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(8)));
 
-        lookup256(p: *const u8, index: __m512i) -> __m512i = _mm512_mask_blend_epi8(
-            _mm512_movepi8_mask(index), Self::lookup128(p, index), Self::lookup128(p.add(128), index),
+        row(p: *const u8) -> __m512i = Self::load(p);
+        lookup256(plane: [__m512i; 4], index: __m512i) -> __m512i = _mm512_mask_blend_epi8(
+            _mm512_movepi8_mask(index),
+            _mm512_permutex2var_epi8(plane[0], index, plane[1]),
+            _mm512_permutex2var_epi8(plane[2], index, plane[3]),
         );
-        lookup128(p: *const u8, index: __m512i) -> __m512i = _mm512_permutex2var_epi8(
-            _mm512_loadu_si512(p.cast()), index, _mm512_loadu_si512(p.add(64).cast()),
-        );
-        lookup64(p: *const u8, index: __m512i) -> __m512i =
-            _mm512_permutexvar_epi8(index, _mm512_loadu_si512(p.cast()));
-        lookup16(p: *const u8, index: __m512i) -> __m512i = Self::lookup64(p, index);
+        lookup128(plane: [__m512i; 2], index: __m512i) -> __m512i =
+            _mm512_permutex2var_epi8(plane[0], index, plane[1]);
+        lookup64(row: __m512i, index: __m512i) -> __m512i = _mm512_permutexvar_epi8(index, row);
+        lookup16(row: __m512i, index: __m512i) -> __m512i = Self::lookup64(row, index);
 
         min_or_nan_f32(limit: __m512i, x: __m512i) -> __m512i = bits_ps(_mm512_min_ps(ps(limit), ps(x)));
         add_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_add_ps(ps(a), ps(b)));
@@ -408,6 +431,12 @@ impl Isa for Avx512 {
             _mm512_cvt_roundps_ph::<{ _MM_FROUND_TO_NEAREST_INT | QUIET }>(ps(a[0])),
             _mm512_cvt_roundps_ph::<{ _MM_FROUND_TO_NEAREST_INT | QUIET }>(ps(a[1])),
         );
+        bf16_to_f32(a: __m512i) -> [__m512i; 2] = {
+            let magnitude = _mm512_and_si512(a, _mm512_set1_epi16(0x7FFF));
+            let nan = _mm512_cmpgt_epu16_mask(magnitude, _mm512_set1_epi16(0x7F80));
+            let quiet = _mm512_or_si512(a, _mm512_set1_epi16(0x40));
+            Self::upper32(_mm512_mask_mov_epi16(a, nan, quiet))
+        };
         sub_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_subs_epu16(a, b);
         shl16v(a: __m512i, counts: __m512i) -> __m512i = _mm512_sllv_epi16(a, counts);
         shr16v(a: __m512i, counts: __m512i) -> __m512i = _mm512_srlv_epi16(a, counts);

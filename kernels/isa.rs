@@ -51,6 +51,8 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
     /// Copies the first `bytes` bytes of a buffer of whole registers, and writes no more.
     unsafe fn copy_out(buffer: *const u8, bytes: usize, p: *mut u8);
+    /// Asks for a line that will be read soon. Any address will do.
+    unsafe fn prefetch(p: *const u8);
     /// A store past the caches. `p` is aligned to the register.
     unsafe fn stream(p: *mut u8, v: Self::V);
     /// After the last [`Isa::stream`]: other threads see it before what is stored next.
@@ -125,6 +127,15 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn sext16(a: Self::V) -> [Self::V; 2];
     unsafe fn zext32(a: Self::V) -> [Self::V; 2];
     unsafe fn sext32(a: Self::V) -> [Self::V; 2];
+    /// Lanes of 16 bits as the high halves of lanes of 32, above zeros.
+    #[inline(always)]
+    unsafe fn upper32(a: Self::V) -> [Self::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let wide = Self::zext16(a);
+            [Self::shl32::<16>(wide[0]), Self::shl32::<16>(wide[1])]
+        }
+    }
     /// The low half of each lane of 16, 32 or 64 bits.
     unsafe fn low16(a: [Self::V; 2]) -> Self::V;
     unsafe fn low32(a: [Self::V; 2]) -> Self::V;
@@ -144,14 +155,17 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn swap32(a: Self::V) -> Self::V;
     unsafe fn swap64(a: Self::V) -> Self::V;
 
+    /// What is kept of a row of 64 bytes of a table: the register, or where there are too few of those, the place.
+    type Row: Copy;
+    unsafe fn row(p: *const u8) -> Self::Row;
     /// The byte at each index in a plane of a table, which [`super::codec::lookup::PLANE`] describes.
-    unsafe fn lookup256(plane: *const u8, index: Self::V) -> Self::V;
+    unsafe fn lookup256(plane: [Self::Row; 4], index: Self::V) -> Self::V;
     /// Among the first 128; the top bit of an index is ignored.
-    unsafe fn lookup128(plane: *const u8, index: Self::V) -> Self::V;
+    unsafe fn lookup128(plane: [Self::Row; 2], index: Self::V) -> Self::V;
     /// Among the first 64; the top bits of an index are ignored.
-    unsafe fn lookup64(plane: *const u8, index: Self::V) -> Self::V;
+    unsafe fn lookup64(row: Self::Row, index: Self::V) -> Self::V;
     /// Among the first 16, which the next 48 repeat; the top bits of an index are ignored.
-    unsafe fn lookup16(plane: *const u8, index: Self::V) -> Self::V;
+    unsafe fn lookup16(row: Self::Row, index: Self::V) -> Self::V;
 
     /// Without its sign.
     #[inline(always)]
@@ -184,9 +198,9 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn bf16_to_f32(a: Self::V) -> [Self::V; 2] {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut wide = Self::zext16(a);
+            let mut wide = Self::upper32(a);
             for k in 0..2 {
-                let x = Self::shl32::<16>(wide[k]);
+                let x = wide[k];
                 let nan = Self::gt32(Self::abs_f32(x), Self::splat32(0x7F80_0000));
                 wide[k] = Self::select32(nan, Self::or(x, Self::splat32(0x40_0000)), x);
             }

@@ -144,9 +144,9 @@ halves! {
 
 /// 64 bytes of a table.
 #[inline(always)]
-unsafe fn rows(plane: *const u8) -> uint8x16x4_t {
+unsafe fn rows(row: *const u8) -> uint8x16x4_t {
     // SAFETY: the features are enabled where this is inlined to, and the plane is that long.
-    unsafe { vld1q_u8_x4(plane) }
+    unsafe { vld1q_u8_x4(row) }
 }
 
 /// Where the elements of `BITS` bits lie in a group of bytes.
@@ -206,6 +206,7 @@ impl Isa for Neon {
     type V = uint8x16_t;
     type M32 = uint32x4_t;
     type M64 = uint64x2_t;
+    type Row = *const u8;
 
     const BYTES: usize = 16;
     const LONG_TO_F32: bool = false;
@@ -226,6 +227,8 @@ impl Isa for Neon {
         copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short::<Self>(buffer, p, bytes);
         // The one store that asks to go past the caches writes two registers, and is a hint. Cores see long runs of
         // whole lines by themselves, so nothing streams here unless it is told to: see `streaming_threshold`.
+        prefetch(p: *const u8) -> () =
+            asm!("prfm pldl1keep, [{}]", in(reg) p, options(readonly, nostack, preserves_flags));
         stream(p: *mut u8, v: uint8x16_t) -> () = vst1q_u8(p, v);
         // Those are ordinary stores.
         fence() -> () = ();
@@ -294,6 +297,7 @@ impl Isa for Neon {
             [of_u64(vmovl_u32(vget_low_u32(u32(a)))), of_u64(vmovl_high_u32(u32(a)))];
         sext32(a: uint8x16_t) -> [uint8x16_t; 2] =
             [of_s64(vmovl_s32(vget_low_s32(s32(a)))), of_s64(vmovl_high_s32(s32(a)))];
+        upper32(a: uint8x16_t) -> [uint8x16_t; 2] = Self::zip16(vdupq_n_u8(0), a);
         low16(a: [uint8x16_t; 2]) -> uint8x16_t = vuzp1q_u8(a[0], a[1]);
         low32(a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vuzp1q_u16(u16(a[0]), u16(a[1])));
         low64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u32(vuzp1q_u32(u32(a[0]), u32(a[1])));
@@ -312,15 +316,16 @@ impl Isa for Neon {
         swap64(a: uint8x16_t) -> uint8x16_t = vrev64q_u8(a);
 
         // An index past 64 bytes of a table finds nothing there, and leaves what was found before.
-        lookup256(p: *const u8, index: uint8x16_t) -> uint8x16_t = {
-            let found = vqtbl4q_u8(rows(p), index);
-            let found = vqtbx4q_u8(found, rows(p.add(64)), vsubq_u8(index, vdupq_n_u8(64)));
-            let found = vqtbx4q_u8(found, rows(p.add(128)), vsubq_u8(index, vdupq_n_u8(128)));
-            vqtbx4q_u8(found, rows(p.add(192)), vsubq_u8(index, vdupq_n_u8(192)))
+        row(p: *const u8) -> *const u8 = p;
+        lookup256(plane: [*const u8; 4], index: uint8x16_t) -> uint8x16_t = {
+            let found = vqtbl4q_u8(rows(plane[0]), index);
+            let found = vqtbx4q_u8(found, rows(plane[1]), vsubq_u8(index, vdupq_n_u8(64)));
+            let found = vqtbx4q_u8(found, rows(plane[2]), vsubq_u8(index, vdupq_n_u8(128)));
+            vqtbx4q_u8(found, rows(plane[3]), vsubq_u8(index, vdupq_n_u8(192)))
         };
-        lookup128(p: *const u8, index: uint8x16_t) -> uint8x16_t = {
+        lookup128(plane: [*const u8; 2], index: uint8x16_t) -> uint8x16_t = {
             let index = vandq_u8(index, vdupq_n_u8(0x7F));
-            vqtbx4q_u8(vqtbl4q_u8(rows(p), index), rows(p.add(64)), vsubq_u8(index, vdupq_n_u8(64)))
+            vqtbx4q_u8(vqtbl4q_u8(rows(plane[0]), index), rows(plane[1]), vsubq_u8(index, vdupq_n_u8(64)))
         };
         lookup64(p: *const u8, index: uint8x16_t) -> uint8x16_t = vqtbl4q_u8(rows(p), vandq_u8(index, vdupq_n_u8(0x3F)));
         lookup16(p: *const u8, index: uint8x16_t) -> uint8x16_t =
@@ -346,7 +351,7 @@ impl Isa for Neon {
         bf16_to_f32(a: uint8x16_t) -> [uint8x16_t; 2] = {
             let magnitude = vandq_u16(u16(a), vdupq_n_u16(0x7FFF));
             let nan = vcgtq_u16(magnitude, vdupq_n_u16(0x7F80));
-            Self::zip16(vdupq_n_u8(0), of_u16(vorrq_u16(u16(a), vandq_u16(nan, vdupq_n_u16(0x40)))))
+            Self::upper32(of_u16(vorrq_u16(u16(a), vandq_u16(nan, vdupq_n_u16(0x40)))))
         };
         f32_to_f16(a: [uint8x16_t; 2]) -> uint8x16_t =
             of_f16(vcvt_high_f16_f32(vcvt_f16_f32(f32(a[0])), f32(a[1])));

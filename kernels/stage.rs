@@ -131,19 +131,27 @@ unsafe fn tiles<I: Isa>(plan: &Plan, job: &Job, steps: Steps, src: *const u8, ds
             // Only here are there lines, and nothing but lines.
             let streams = streams && len == tile;
             if reshapes {
-                results_of(plan, job, from, hub, results, padded);
+                let found = results_of(plan, job, from, hub, results, padded);
+                if streams {
+                    vector::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
+                }
                 let to = if padded == len { d } else { raw_dst };
-                shape_destination::<I>(route, results, to, padded, streams);
+                shape_destination::<I>(route, found, results, to, padded, streams);
                 if padded != len {
                     ptr::copy_nonoverlapping(raw_dst, d, size(&route.dst, len));
                 }
-            } else if streams {
-                results_of(plan, job, from, hub, results, len);
-                for at in (0..size(&route.dst, len)).step_by(I::BYTES) {
-                    I::stream(d.add(at), I::load(results.add(at)));
-                }
             } else {
-                results_of(plan, job, from, hub, d, len);
+                let bytes = size(&route.dst, len);
+                let to = if streams { results } else { d };
+                let found = results_of(plan, job, from, hub, to, len);
+                if streams {
+                    vector::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
+                    for at in (0..bytes).step_by(I::BYTES) {
+                        I::stream(d.add(at), I::load(found.add(at)));
+                    }
+                } else if found != to.cast_const() {
+                    ptr::copy_nonoverlapping(found, d, bytes);
+                }
             }
         }
         first += len;
@@ -154,12 +162,20 @@ unsafe fn tiles<I: Isa>(plan: &Plan, job: &Job, steps: Steps, src: *const u8, ds
     }
 }
 
-/// The codecs, or without one the codes, on what `n` elements have of native parts. `hub` has room for a tile.
+/// The codecs on what `n` elements have of native parts: to `to`, or where there is nothing to be done, as they are.
+/// `hub` has room for a tile.
 ///
 /// # Safety
 /// As for every `Core`.
 #[inline(always)]
-unsafe fn results_of(plan: &Plan, job: &Job, mut from: *const u8, hub: *mut u8, to: *mut u8, n: usize) {
+unsafe fn results_of(
+    plan: &Plan,
+    job: &Job,
+    mut from: *const u8,
+    hub: *mut u8,
+    to: *mut u8,
+    n: usize,
+) -> *const u8 {
     let route = &plan.route;
     let units = if matches!(route.parts, Parts::Two | Parts::Either) { 2 * n } else { n };
     // SAFETY: the caller's promise.
@@ -169,8 +185,11 @@ unsafe fn results_of(plan: &Plan, job: &Job, mut from: *const u8, hub: *mut u8, 
             from = hub;
         }
         match plan.core {
-            Some(core) => (core.run)(job, from, to, units),
-            None => ptr::copy_nonoverlapping(from, to, units * (route.src.bits / 8) as usize),
+            Some(core) => {
+                (core.run)(job, from, to, units);
+                to
+            }
+            None => from,
         }
     }
 }
@@ -193,13 +212,21 @@ unsafe fn plain_source<I: Isa>(route: &Route, src: *const u8, codes: *mut u8, n:
     }
 }
 
-/// Brings the results of `n` elements, a multiple of 64, to the layout of the destination.
+/// Brings the results of `n` elements, a multiple of 64, to the layout of the destination. `room` may be where they
+/// are.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]. The results are there, and `n` elements are writable; at a line, if they are
-/// to be streamed.
+/// As for the operations of [`Isa`]. The results are there, the room is as large, and `n` elements are writable; at a
+/// line, if they are to be streamed.
 #[inline(always)]
-unsafe fn shape_destination<I: Isa>(route: &Route, results: *mut u8, dst: *mut u8, n: usize, streams: bool) {
+unsafe fn shape_destination<I: Isa>(
+    route: &Route,
+    mut results: *const u8,
+    room: *mut u8,
+    dst: *mut u8,
+    n: usize,
+    streams: bool,
+) {
     let layout = &route.dst;
     // SAFETY: the caller's promise.
     unsafe {
@@ -216,7 +243,8 @@ unsafe fn shape_destination<I: Isa>(route: &Route, results: *mut u8, dst: *mut u
                 let bytes = size(layout, n) / 2;
                 let zero = I::splat32(0);
                 if layout.swapped {
-                    swap::<I>(layout.bits, results, results, bytes);
+                    swap::<I>(layout.bits, results, room, bytes);
+                    results = room;
                 }
                 for at in (0..bytes).step_by(I::BYTES) {
                     let real = I::load(results.add(at));

@@ -1,6 +1,8 @@
 //! Which kernel an instruction set runs for a route.
 
 use super::drive::{self, Kernel, Plan};
+#[cfg(isa = "vector")]
+use crate::dtype::DType;
 use crate::isa::Isa;
 #[cfg(isa = "vector")]
 use crate::route::Parts;
@@ -40,8 +42,11 @@ fn other(route: Route, kernel: Kernel) -> Plan {
 }
 
 #[cfg(isa = "vector")]
-fn vector<I: super::isa::Isa>(route: Route) -> Plan {
+fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
     use super::{codec, stage, vector};
+    if route.stream_from.is_none() && !keeps_up::<I>(&route) {
+        route.stream_from = Some(usize::MAX);
+    }
     let hub = codec::table::hub::<I>(&route);
     // Codes are kept by moving bytes; but narrow ones by a table that changes none, and those of a real part by
     // the codec that takes it out.
@@ -60,9 +65,32 @@ fn vector<I: super::isa::Isa>(route: Route) -> Plan {
     Plan { route, kernel, core, hub, groups, job, ready }
 }
 
+/// Does a codec keep up with memory? Then its results are better streamed. What computes for longer than memory moves
+/// the same bytes had better leave them to the caches, which write them meanwhile.
+///
+/// Registers of 64 bytes keep up. The others do not where they look at a table row by row, round to a narrow float, or
+/// have no instruction for what they convert: measured both ways, pair by pair.
+#[cfg(isa = "vector")]
+fn keeps_up<I: super::isa::Isa>(route: &Route) -> bool {
+    use crate::dtype::Kind;
+    let (from, to) = (route.from, route.to);
+    let floats = [from, to].map(|dtype| matches!(dtype.kind(), Kind::Float(_)));
+    let is_table = from.bits() < 8 || floats[0] && from.bits() == 8;
+    let is_long = |dtype: DType, is_float: bool| !is_float && dtype.bits() == 64;
+    let has_no_instruction = match floats {
+        [true, true] => from.bits() == 16 && to.bits() == 16,
+        [true, false] => from.bits() == 16 || is_long(to, false),
+        [false, true] => to == DType::BF16 || is_long(from, false) && to != DType::F64,
+        [false, false] => false,
+    };
+    let is_narrow = floats[1] && to.bits() <= 8;
+    I::BYTES == 64 || !(is_table || is_narrow || has_no_instruction)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(not(isa = "vector"))]
     use crate::dtype::DType;
     use crate::options::CastOptions;
     use crate::route::route;

@@ -4,7 +4,9 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::codec::{Codec, Job, group, lookup};
+use super::codec::lookup::Table;
+use super::codec::source::Source;
+use super::codec::{Codec, Ends, Job, group, lookup};
 use super::drive::{self, Core, Plan};
 use super::environment::{self, Environment};
 use super::isa::Isa;
@@ -80,24 +82,34 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
     // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
     // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
     unsafe {
-        let (setup, ends) = (C::setup(job), job.ends);
+        let setup = C::setup(job);
+        let planes = C::From::planes::<I>(job.table);
+        let ends = Ends { planes, src_high: job.src_high, dst_high: job.dst_high };
         let (mut room_src, mut room_dst) = (Block::new(), Block::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
-        // To a line of the destination, if there is one to come to; then block by block.
+        // To a line of the destination, if there is one to come to; then to the end.
         let peeled = if bytes(n, C::DST) >= ALIGNS_FROM { ahead(dst, C::SRC, C::DST) % I::BYTES } else { 0 };
         let mut first = 0;
-        let mut count = if peeled != 0 { peeled } else { n.min(I::BYTES) };
+        let mut end = if peeled != 0 { peeled } else { n };
         // One call of the codec, so that there is one copy of it: that is half of a library's size.
-        while count != 0 {
+        loop {
             let (from, to) = (src.add(bytes(first, C::SRC)), dst.add(bytes(first, C::DST)));
             let (mut s, mut d) = (from, to);
-            if count != I::BYTES {
+            // A branch decides, not a minimum: through that, each block would wait for the one before.
+            let mut count = I::BYTES;
+            let is_partial = end - first < I::BYTES;
+            if is_partial {
+                count = end - first;
+                if count == 0 {
+                    break;
+                }
+                end = n;
                 I::copy_in(from, bytes(count, C::SRC), room_src, C::SRC.div_ceil(8));
                 s = room_src;
                 d = room_dst;
             }
             C::block(&setup, ends, s, d);
-            if count != I::BYTES {
+            if is_partial {
                 let made = bytes(count, C::DST);
                 if C::DST < 8 {
                     // Of the last byte, the bits of no element are 0.
@@ -108,17 +120,20 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
                 I::copy_out(room_dst, made, to);
             }
             first += count;
-            count = (n - first).min(I::BYTES);
         }
     }
 }
 
-/// Bytes that are made in L1 before they are streamed to memory.
-const CHUNK: usize = 4096;
+/// Bytes of a chunk, which is made in L1 and then streamed to memory, on the side where it is larger.
+const CHUNK: usize = 2048;
+/// Bytes of the source, behind those of a chunk, that memory is asked for while the chunk is streamed.
+const AHEAD: usize = 4096;
 
-/// Elements of `bits` bits in a chunk: of any width they end with a line.
-const fn chunk(bits: usize) -> usize {
-    8 * CHUNK / bits / 512 * 512
+/// Elements of so many bits on both sides in a chunk: whole blocks, that end with a line.
+const fn chunk([from, to]: [usize; 2]) -> usize {
+    let unit = if to < 8 { 512 } else { 64 };
+    let most = 8 * CHUNK / if from > to { from } else { to };
+    if most > unit { most / unit * unit } else { unit }
 }
 
 /// A core whose results go past the caches, by stores that do not read a line first. There is a chunk at least.
@@ -126,28 +141,12 @@ const fn chunk(bits: usize) -> usize {
 /// # Safety
 /// As for every `Core`, whose elements have so many bits in memory.
 unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const u8, dst: *mut u8, n: usize) {
-    /// Not a closure: see `blocks`.
-    struct Stream<I>(*const u8, *mut u8, usize, PhantomData<I>);
-
-    impl<I: Isa> pulp::NullaryFnOnce for Stream<I> {
-        type Output = ();
-
-        #[inline(always)]
-        fn call(self) {
-            let Self(from, to, bytes, _) = self;
-            for at in (0..bytes).step_by(I::BYTES) {
-                // SAFETY: whole registers of both, `to` is aligned, and `Isa::run` enables the features.
-                unsafe { I::stream(to.add(at), I::load(from.add(at))) };
-            }
-        }
-    }
-
     #[repr(C, align(64))]
     struct Lines([MaybeUninit<u8>; LINE + CHUNK]);
     let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK]);
     let lines = lines.0.as_mut_ptr().cast::<u8>();
     let [from, to] = bits;
-    let elements = chunk(to);
+    let elements = chunk(bits);
     let chunk = bytes(elements, to);
     let mut first = ahead(dst, from, to);
     // Where elements do not end with a line, results are made as far behind one as the destination is, so that
@@ -161,20 +160,78 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
         let mut begun = if behind == 0 { 0 } else { LINE };
         while n - first >= elements {
             (core.run)(job, src.add(bytes(first, from)), lines.add(behind), elements);
+            first += elements;
             ptr::copy_nonoverlapping(
                 lines.add(behind),
                 line.wrapping_add(behind),
                 begun.saturating_sub(behind),
             );
-            I::run(Stream::<I>(lines.add(begun), line.wrapping_add(begun), chunk - begun, PhantomData));
+            I::run(Stream::<I> {
+                from: lines.add(begun),
+                to: line.wrapping_add(begun),
+                bytes: chunk - begun,
+                next: src.wrapping_add(bytes(first, from) + AHEAD),
+                step: LINE * from / to.max(1),
+                isa: PhantomData,
+            });
             ptr::copy_nonoverlapping(lines.add(chunk), lines, behind);
             line = line.wrapping_add(chunk);
-            first += elements;
             begun = 0;
         }
         I::run(Fence::<I>(PhantomData));
         ptr::copy_nonoverlapping(lines, line, behind);
         (core.run)(job, src.add(bytes(first, from)), line.add(behind), n - first);
+    }
+}
+
+/// Asks memory for bytes that will be read soon, whether they are there or not.
+///
+/// # Safety
+/// The features are enabled.
+#[inline(always)]
+pub(super) unsafe fn ask<I: Isa>(from: *const u8, bytes: usize) {
+    let mut at = 0;
+    while at < bytes {
+        // SAFETY: the caller's promise.
+        unsafe { I::prefetch(from.wrapping_add(at)) };
+        at += LINE;
+    }
+}
+
+/// Streams whole lines, and meanwhile asks for as much of the source: else memory would have nothing to read while it
+/// writes. (Not a closure: see `blocks`.)
+struct Stream<I> {
+    from: *const u8,
+    to: *mut u8,
+    bytes: usize,
+    next: *const u8,
+    /// Bytes of the source for a line.
+    step: usize,
+    isa: PhantomData<I>,
+}
+
+impl<I: Isa> pulp::NullaryFnOnce for Stream<I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let (mut at, mut asked, mut due) = (0, 0, 0);
+        while at < self.bytes {
+            // SAFETY: whole registers of both, `to` is aligned, and `Isa::run` enables the features. What is asked
+            // for need not be there.
+            unsafe {
+                for k in 0..LINE / I::BYTES {
+                    let v = I::load(self.from.add(at + k * I::BYTES));
+                    I::stream(self.to.add(at + k * I::BYTES), v);
+                }
+                due += self.step;
+                while asked < due {
+                    I::prefetch(self.next.wrapping_add(asked));
+                    asked += LINE;
+                }
+            }
+            at += LINE;
+        }
     }
 }
 
@@ -236,7 +293,7 @@ unsafe fn many<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
         {
             grouped = n & !7;
             let table = group::make_table(route);
-            let job = plan.job.with_table(table.as_ptr());
+            let job = plan.job.with_table(table.0.as_ptr());
             let bits = [8, group::made_bits(route)];
             run::<I>(route, core, &job, bits, src, dst, grouped / group::per_byte(route));
         }
@@ -262,7 +319,7 @@ unsafe fn run<I: Isa>(
     dst: *mut u8,
     n: usize,
 ) {
-    let streams = streams(route, n, (bits[0] + bits[1]) as u32) && n >= 2 * chunk(bits[1]);
+    let streams = streams(route, n, (bits[0] + bits[1]) as u32) && n >= 2 * chunk(bits);
     // SAFETY: the caller's promise.
     unsafe {
         if streams { streamed::<I>(core, job, bits, src, dst, n) } else { (core.run)(job, src, dst, n) }
@@ -295,16 +352,16 @@ const NO_TABLE: usize = 256;
 /// As for every `Kernel`, which this may call instead.
 #[inline(always)]
 unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: impl FnOnce(&Job)) {
-    let mut room = MaybeUninit::<[u8; lookup::BYTES]>::uninit();
+    let mut room = MaybeUninit::<lookup::Room>::uninit();
     let mut job = plan.job;
-    if job.ends.table.is_null() && plan.core.is_some() && lookup::has_table(&plan.route) {
+    if job.table.is_null() && plan.core.is_some() && lookup::has_table(&plan.route) {
         if n < NO_TABLE {
             // SAFETY: the caller's promise.
             return unsafe { drive::scalar(plan, src, dst, n) };
         }
-        let room = room.write([0; lookup::BYTES]);
+        let room = room.write(Table([0; _]));
         lookup::make_table(&plan.route, room);
-        job = job.with_table(room.as_ptr());
+        job = job.with_table(room.0.as_ptr());
     }
     let hub = plan.hub.map(|(core, _)| core);
     let floats = [plan.core, hub].into_iter().flatten().any(|core| core.floats);

@@ -8,7 +8,7 @@
 use core::marker::PhantomData;
 
 use super::super::isa::{Extras, Isa};
-use super::source::{AsF32, AsF64, AsHalf, Source, is_guarded, load2};
+use super::source::{AsF32, AsF64, AsHalf, Bits, F16, Source, is_guarded, load2};
 use super::{Codec, Ends, Job, narrow32, registers, store_codes, store32};
 use crate::dtype::FloatFormat;
 use crate::kernels::scalar;
@@ -109,7 +109,7 @@ fn value_of(format: FloatFormat, code: u64) -> u32 {
 impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec<I>
     for ToNarrow<S, F, BITS, MODES>
 {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = BITS;
     const FLOATS: bool = true;
     type Setup = Narrow<I::V>;
@@ -151,7 +151,7 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Narrow<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Narrow<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let mut x = S::f32(src, ends);
@@ -215,7 +215,7 @@ pub(in crate::kernels) struct ByHalf<V> {
 }
 
 impl<I: Isa, S: AsHalf<I>, F: Family, const BITS: usize> Codec<I> for ToNarrowByHalf<S, F, BITS> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = BITS;
     const FLOATS: bool = false;
     type Setup = ByHalf<I::V>;
@@ -253,7 +253,7 @@ impl<I: Isa, S: AsHalf<I>, F: Family, const BITS: usize> Codec<I> for ToNarrowBy
     }
 
     #[inline(always)]
-    unsafe fn block(k: &ByHalf<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &ByHalf<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let number = I::splat16(0x7FFF);
@@ -302,7 +302,7 @@ unsafe fn signed<I: Isa, F: Family>(code: I::V, top: I::V, sign: I::V) -> I::V {
 pub(in crate::kernels) struct F16ToE5m2;
 
 impl<I: Isa> Codec<I> for F16ToE5m2 {
-    const SRC: usize = 16;
+    type From = F16;
     const DST: usize = 8;
     const FLOATS: bool = false;
     type Setup = I::V;
@@ -316,7 +316,7 @@ impl<I: Isa> Codec<I> for F16ToE5m2 {
     }
 
     #[inline(always)]
-    unsafe fn block(&limit: &I::V, _: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(&limit: &I::V, _: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let x = registers!(2, K => I::load(src.add(K * I::BYTES)));
@@ -385,7 +385,7 @@ pub(in crate::kernels) struct E8m0<V> {
 }
 
 impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = 8;
     const FLOATS: bool = is_guarded::<I, S>();
     type Setup = E8m0<I::V>;
@@ -410,7 +410,7 @@ impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
     }
 
     #[inline(always)]
-    unsafe fn block(k: &E8m0<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &E8m0<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f32(src, ends);
@@ -433,7 +433,7 @@ impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
 pub(in crate::kernels) struct ToF16<S, const MODES: bool>(PhantomData<S>);
 
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = 16;
     const FLOATS: bool = MODES || !I::QUIET_F16 || is_guarded::<I, S>();
     type Setup = (I::V, Extras);
@@ -445,7 +445,7 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
     }
 
     #[inline(always)]
-    unsafe fn block(&(away, extras): &(I::V, Extras), ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(&(away, extras): &(I::V, Extras), ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             if I::HALVES
@@ -492,7 +492,7 @@ pub(in crate::kernels) struct Bias<V> {
 }
 
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = 16;
     const FLOATS: bool = is_guarded::<I, S>() || I::FLOATS_TO_BF16 && !MODES;
     type Setup = Bias<I::V>;
@@ -515,7 +515,7 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Bias<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Bias<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f32(src, ends);
@@ -540,7 +540,7 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
 pub(in crate::kernels) struct CutBf16<S>(PhantomData<S>);
 
 impl<I: Isa, S: AsF32<I>> Codec<I> for CutBf16<S> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = 16;
     const FLOATS: bool = is_guarded::<I, S>();
     type Setup = ();
@@ -549,7 +549,7 @@ impl<I: Isa, S: AsF32<I>> Codec<I> for CutBf16<S> {
     unsafe fn setup(_: &Job) {}
 
     #[inline(always)]
-    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(_: &(), ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f32(src, ends);
@@ -569,7 +569,7 @@ pub(in crate::kernels) struct ToF32<S>(PhantomData<S>);
 pub(in crate::kernels) trait NearF32<I: Isa>: Source {
     /// Not exact.
     const ROUNDS: bool;
-    unsafe fn near(src: *const u8, ends: Ends) -> [I::V; 4];
+    unsafe fn near(src: *const u8, ends: Ends<I>) -> [I::V; 4];
 }
 
 macro_rules! near_f32 {
@@ -577,7 +577,7 @@ macro_rules! near_f32 {
         impl<I: Isa> NearF32<I> for super::source::$source {
             const ROUNDS: bool = Self::BITS == 32 || Self::BITS == 64 && Self::FLOATS;
             #[inline(always)]
-            unsafe fn near($src: *const u8, $ends: Ends) -> [I::V; 4] {
+            unsafe fn near($src: *const u8, $ends: Ends<I>) -> [I::V; 4] {
                 // SAFETY: the caller's promise.
                 unsafe { $body }
             }
@@ -614,7 +614,7 @@ near_f32! {
 }
 
 impl<I: Isa, S: NearF32<I>> Codec<I> for ToF32<S> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = 32;
     const FLOATS: bool = S::ROUNDS || is_guarded::<I, S>();
     type Setup = ();
@@ -623,7 +623,7 @@ impl<I: Isa, S: NearF32<I>> Codec<I> for ToF32<S> {
     unsafe fn setup(_: &Job) {}
 
     #[inline(always)]
-    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(_: &(), ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe { store32::<I, 32>(S::near(src, ends), I::splat32(u32::MAX), ends, dst) }
     }
@@ -640,7 +640,7 @@ impl<S: Source> Source for Odd<S> {
 impl<I: Isa, S: AsF32<I>> NearF32<I> for Odd<S> {
     const ROUNDS: bool = false;
     #[inline(always)]
-    unsafe fn near(src: *const u8, ends: Ends) -> [I::V; 4] {
+    unsafe fn near(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
         // SAFETY: the caller's promise.
         unsafe { S::f32(src, ends) }
     }
@@ -650,7 +650,7 @@ impl<I: Isa, S: AsF32<I>> NearF32<I> for Odd<S> {
 pub(in crate::kernels) struct WideToF32<S>(PhantomData<S>);
 
 impl<I: Isa, S: AsF64<I>> Codec<I> for WideToF32<S> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = 32;
     const FLOATS: bool = true;
     type Setup = (I::V, bool);
@@ -662,7 +662,7 @@ impl<I: Isa, S: AsF64<I>> Codec<I> for WideToF32<S> {
     }
 
     #[inline(always)]
-    unsafe fn block(&(last, away): &(I::V, bool), ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(&(last, away): &(I::V, bool), ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let mut x = S::f64(src, ends);
@@ -683,7 +683,7 @@ impl<I: Isa, S: AsF64<I>> Codec<I> for WideToF32<S> {
 pub(in crate::kernels) struct ToF64<S>(PhantomData<S>);
 
 impl<I: Isa, S: AsF64<I>> Codec<I> for ToF64<S> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = 64;
     const FLOATS: bool = true;
     type Setup = ();
@@ -692,7 +692,7 @@ impl<I: Isa, S: AsF64<I>> Codec<I> for ToF64<S> {
     unsafe fn setup(_: &Job) {}
 
     #[inline(always)]
-    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(_: &(), ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f64(src, ends);
@@ -707,7 +707,7 @@ impl<I: Isa, S: AsF64<I>> Codec<I> for ToF64<S> {
 pub(in crate::kernels) struct LongToF64<const SIGNED: bool>;
 
 impl<I: Isa, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
-    const SRC: usize = 64;
+    type From = Bits<64>;
     const DST: usize = 64;
     const FLOATS: bool = true;
     type Setup = bool;
@@ -718,7 +718,7 @@ impl<I: Isa, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
     }
 
     #[inline(always)]
-    unsafe fn block(&away: &bool, _: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(&away: &bool, _: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             for k in 0..8 {

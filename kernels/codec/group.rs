@@ -5,6 +5,8 @@
 //! order of the elements in a byte, on both sides, is data of that table.
 
 use super::super::isa::Isa;
+use super::lookup::Table;
+use super::source::Bits;
 use super::table::run;
 use super::{Codec, Ends, Job, registers, store_codes};
 use crate::kernels::drive::Core;
@@ -17,23 +19,26 @@ use crate::route::{Layout, Parts, Route};
 const ROW: usize = 64;
 
 /// The lower and the upper half of a byte, to two bytes.
-pub(in crate::kernels) const BYTES: usize = 2 * 2 * ROW;
+const BYTES: usize = 2 * 2 * ROW;
 
 /// From a byte of elements to `DST` bits of them: 4, 8 or 16.
 struct Groups<const DST: usize>;
 
 impl<I: Isa, const DST: usize> Codec<I> for Groups<DST> {
-    const SRC: usize = 8;
+    type From = Bits<8>;
     const DST: usize = DST;
     const FLOATS: bool = false;
-    type Setup = ();
+    type Setup = [[I::Row; 2]; 2];
 
     #[inline(always)]
-    unsafe fn setup(_: &Job) {}
+    unsafe fn setup(job: &Job) -> Self::Setup {
+        // SAFETY: the caller's promise; the table has rows for two bytes.
+        unsafe { registers!(2, P => registers!(2, K => I::row(job.table.add((2 * P + K) * ROW)))) }
+    }
 
     #[inline(always)]
-    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise; the table has rows for every byte of the result.
+    unsafe fn block(rows: &Self::Setup, ends: Ends<I>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
         unsafe {
             let x = I::load(src);
             let halves = [x, I::shr16::<4>(x)];
@@ -42,8 +47,7 @@ impl<I: Isa, const DST: usize> Codec<I> for Groups<DST> {
                 if P == 1 && DST < 16 {
                     x
                 } else {
-                    let rows = ends.table.add(2 * P * ROW);
-                    I::or(I::lookup16(rows, halves[0]), I::lookup16(rows.add(ROW), halves[1]))
+                    I::or(I::lookup16(rows[P][0], halves[0]), I::lookup16(rows[P][1], halves[1]))
                 }
             });
             if DST == 16 {
@@ -81,7 +85,7 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Option<Core> {
 }
 
 /// Makes the table of a route.
-pub(in crate::kernels) fn make_table(route: &Route) -> [u8; BYTES] {
+pub(in crate::kernels) fn make_table(route: &Route) -> Table<BYTES> {
     let (from, to) = (route.src.bits as usize, route.dst.bits as usize);
     let codes: [u64; 16] = core::array::from_fn(|code| code as u64 & ((1 << from) - 1));
     let (mut values, mut results) = ([Value::ZERO; 16], [0; 16]);
@@ -104,5 +108,5 @@ pub(in crate::kernels) fn make_table(route: &Route) -> [u8; BYTES] {
             table[(2 * plane + half) * ROW + nibble] |= (results[code] as u8) << (to_place % 8);
         }
     }
-    table
+    Table(table)
 }

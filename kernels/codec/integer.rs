@@ -6,7 +6,7 @@
 use core::marker::PhantomData;
 
 use super::super::isa::{Extras, Isa};
-use super::source::{AsF32, AsF64, AsInteger, Source, is_f16, load2};
+use super::source::{AsF32, AsF64, AsInteger, F64, Source, is_f16, load2};
 use super::{Codec, Ends, Job, registers, store_codes, store16, store32, store64};
 use crate::dtype::{IntFormat, Kind};
 use crate::options::{Overflow, Rounding};
@@ -75,7 +75,7 @@ impl How {
 pub(in crate::kernels) struct ToShort<S, const BITS: usize>(PhantomData<S>);
 
 impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = BITS;
     const FLOATS: bool = true;
     type Setup = Clamp<I::V>;
@@ -101,7 +101,7 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Clamp<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Clamp<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             if I::HALVES && is_f16::<S>() && k.extras.fp16 && k.how != How::Away {
@@ -221,7 +221,7 @@ unsafe fn store_narrow16<I: Isa, const BITS: usize>(
     v: [I::V; 2],
     [signed, fills]: [bool; 2],
     [least, most, mask]: [I::V; 3],
-    ends: Ends,
+    ends: Ends<I>,
     dst: *mut u8,
 ) {
     // SAFETY: the caller's promise.
@@ -243,7 +243,7 @@ unsafe fn store_narrow16<I: Isa, const BITS: usize>(
 pub(in crate::kernels) struct ToInt32<S, const SIGNED: bool>(PhantomData<S>);
 
 impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = 32;
     const FLOATS: bool = true;
     type Setup = Clamp<I::V>;
@@ -271,7 +271,7 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Clamp<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Clamp<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f32(src, ends);
@@ -313,7 +313,7 @@ pub(in crate::kernels) struct Clamp64<V> {
 }
 
 impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for ToLong<S, BITS, SIGNED> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = BITS;
     const FLOATS: bool = true;
     type Setup = Clamp64<I::V>;
@@ -342,7 +342,7 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Clamp64<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Clamp64<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f64(src, ends);
@@ -398,7 +398,7 @@ pub(in crate::kernels) struct Wrapped<V> {
 }
 
 impl<I: Isa, const BITS: usize> Codec<I> for ToWrapped<BITS> {
-    const SRC: usize = 64;
+    type From = F64;
     const DST: usize = BITS;
     const FLOATS: bool = true;
     type Setup = Wrapped<I::V>;
@@ -416,7 +416,7 @@ impl<I: Isa, const BITS: usize> Codec<I> for ToWrapped<BITS> {
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Wrapped<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Wrapped<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         const HIDDEN: u64 = 1 << 52;
         // SAFETY: the caller's promise.
         unsafe {
@@ -457,7 +457,7 @@ pub(in crate::kernels) struct Range<V> {
 }
 
 impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = BITS;
     const FLOATS: bool = false;
     type Setup = Range<I::V>;
@@ -494,7 +494,7 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Range<I::V>, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(k: &Range<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             if I::SATURATES && BITS >= 8 && S::BITS > BITS && k.fills && !k.all {
@@ -526,7 +526,11 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
                 let v = registers!(4, K => S::widen32(v[K]));
                 store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
             } else {
-                let v = registers!(8, K => limited::<I, S>(I::load(src.add(K * I::BYTES)), k));
+                let mut v = registers!(8, K => I::load(src.add(K * I::BYTES)));
+                // One branch: minima of 64 bits are no cheap instructions.
+                if !k.all {
+                    v = registers!(8, K => S::clamp(v[K], k.low, k.high));
+                }
                 store64::<I, BITS>(v, k.mask, ends, dst);
             }
         }
@@ -544,7 +548,7 @@ unsafe fn limited<I: Isa, S: AsInteger<I>>(v: I::V, k: &Range<I::V>) -> I::V {
 #[inline(always)]
 unsafe fn saturated<I: Isa, S: AsInteger<I>, const BITS: usize>(
     k: &Range<I::V>,
-    ends: Ends,
+    ends: Ends<I>,
     src: *const u8,
     dst: *mut u8,
 ) {
@@ -595,7 +599,7 @@ unsafe fn store_saturated8<I: Isa, S: AsInteger<I>>(v: [I::V; 2], k: &Range<I::V
 pub(in crate::kernels) struct ToBool<S>(PhantomData<S>);
 
 impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
-    const SRC: usize = S::BITS;
+    type From = S;
     const DST: usize = 8;
     const FLOATS: bool = false;
     type Setup = I::V;
@@ -615,7 +619,7 @@ impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
     }
 
     #[inline(always)]
-    unsafe fn block(bits: &I::V, ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(bits: &I::V, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let truth = I::splat32(if I::TRUE == u32::MAX { 0x0101_0101 } else { u32::MAX });

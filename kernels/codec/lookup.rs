@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use super::super::isa::Isa;
 use super::float::NearF32;
 use super::source::{AsF32, AsF64, AsInteger, Source, from_f32};
-use super::{Codec, Ends, Job, load_codes, registers, store_codes};
+use super::{Codec, Ends, Job, load_codes, narrow32, narrow64, registers, store_codes};
 use crate::dtype::{DType, Kind};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::options::{CastOptions, Overflow, Policy};
@@ -25,8 +25,12 @@ use crate::route::Route;
 /// look at one row at a time. In each half of the plane the rows begin anew.
 pub(in crate::kernels) const PLANE: usize = 512;
 
+/// A table. It begins at a line, and so does each of its rows: a register that lies across two is loaded twice.
+#[repr(C, align(64))]
+pub(in crate::kernels) struct Table<const LEN: usize>(pub(in crate::kernels) [u8; LEN]);
+
 /// The largest table.
-pub(in crate::kernels) const BYTES: usize = 2 * PLANE;
+pub(in crate::kernels) type Room = Table<{ 2 * PLANE }>;
 
 /// Every float and integer of 8 bits or fewer, and bool: what has tables.
 const SOURCES: usize = 18;
@@ -89,9 +93,26 @@ fn looked_up(route: &Route) -> DType {
     }
 }
 
+/// The codes that the table of a route is of. Of a float that ends far below 127, all that matters of a wider integer is
+/// which integer of 8 bits is the nearest.
+fn index(route: &Route) -> DType {
+    match (route.from.kind(), route.to.kind()) {
+        (Kind::Int(from), Kind::Float(to)) if from.bits > 8 && to.bits() <= 8 => {
+            // The power of two after the max.
+            let end = (to.max_code() >> to.mantissa_bits) as i32 - to.bias + 1;
+            match from.signed {
+                _ if end > 6 => route.from,
+                true => DType::I8,
+                false => DType::U8,
+            }
+        }
+        _ => route.from,
+    }
+}
+
 /// Does a route look anything up?
 pub(in crate::kernels) fn has_table(route: &Route) -> bool {
-    match (route.from, route.to.kind()) {
+    match (index(route), route.to.kind()) {
         // By instructions: other integers, wider floats, and bool of what has a zero.
         (DType::U8 | DType::I8, Kind::Float(to)) => to.bits() <= 8,
         (DType::U8 | DType::I8, _) => false,
@@ -120,7 +141,7 @@ fn fill(from: DType, to: DType, policy: &Policy, table: &mut [u8]) {
 }
 
 /// The tables of some targets of one width under the default options, made when first asked for.
-type Tables<const LEN: usize, const TARGETS: usize> = [[OnceLock<[u8; LEN]>; TARGETS]; SOURCES];
+type Tables<const LEN: usize, const TARGETS: usize> = [[OnceLock<Table<LEN>>; TARGETS]; SOURCES];
 
 const fn unmade<const LEN: usize, const TARGETS: usize>() -> Tables<LEN, TARGETS> {
     [const { [const { OnceLock::new() }; TARGETS] }; SOURCES]
@@ -131,12 +152,13 @@ static TO_WORDS: Tables<{ 2 * PLANE }, 4> = unmade();
 
 /// The table of a route, if it has the default options or is exact under all. It is made once in a process.
 pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> {
-    fn made<const LEN: usize>(table: &'static OnceLock<[u8; LEN]>, route: &Route) -> &'static [u8] {
-        table.get_or_init(|| {
-            let mut table = [0; LEN];
-            fill(route.from, looked_up(route), &route.policy, &mut table);
+    fn made<const LEN: usize>(table: &'static OnceLock<Table<LEN>>, route: &Route) -> &'static [u8] {
+        let table = table.get_or_init(|| {
+            let mut table = Table([0; LEN]);
+            fill(index(route), looked_up(route), &route.policy, &mut table.0);
             table
-        })
+        });
+        &table.0
     }
     let exact = match found(route) {
         Found::Elements => route.from == route.to,
@@ -146,7 +168,7 @@ pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> 
     if !has_table(route) || !exact && route.policy != CastOptions::new().policy(route.from, route.to) {
         return None;
     }
-    let from = row(route.from);
+    let from = row(index(route));
     Some(match looked_up(route) {
         DType::U16 => made(&TO_WORDS[from][0], route),
         DType::I16 => made(&TO_WORDS[from][1], route),
@@ -157,22 +179,29 @@ pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> 
 }
 
 /// Makes the table of a route.
-pub(in crate::kernels) fn make_table(route: &Route, room: &mut [u8; BYTES]) {
+pub(in crate::kernels) fn make_table(route: &Route, room: &mut Room) {
     let to = looked_up(route);
     let planes = (to.bits() as usize).div_ceil(8);
-    fill(route.from, to, &route.policy, &mut room[..PLANE * planes]);
+    fill(index(route), to, &route.policy, &mut room.0[..PLANE * planes]);
 }
+
+/// What is kept of a plane.
+type Plane<I> = [<I as Isa>::Row; 4];
+/// And of a table.
+pub(super) type Planes<I> = [Plane<I>; 2];
 
 /// How much of a table there is to look at.
 pub(in crate::kernels) trait Rows {
     /// The same for targets that have no sign in their top bit.
     type Any: Rows;
+    /// Rows that are looked at.
+    const ROWS: usize;
 
     /// The bytes of a plane; `top` if it is the highest one of the elements.
     ///
     /// # Safety
-    /// As for the operations of [`Isa`]; the plane has [`PLANE`] bytes.
-    unsafe fn plane<I: Isa>(plane: *const u8, top: bool, index: I::V) -> I::V;
+    /// As for the operations of [`Isa`].
+    unsafe fn look<I: Isa>(plane: Plane<I>, top: bool, index: I::V) -> I::V;
 }
 
 /// All of it.
@@ -188,9 +217,10 @@ pub(in crate::kernels) struct Truth;
 
 impl Rows for Whole {
     type Any = Self;
+    const ROWS: usize = 4;
 
     #[inline(always)]
-    unsafe fn plane<I: Isa>(plane: *const u8, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Isa>(plane: Plane<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
         unsafe { I::lookup256(plane, index) }
     }
@@ -198,12 +228,13 @@ impl Rows for Whole {
 
 impl Rows for Mirrored {
     type Any = Whole;
+    const ROWS: usize = 2;
 
     #[inline(always)]
-    unsafe fn plane<I: Isa>(plane: *const u8, top: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Isa>([a, b, ..]: Plane<I>, top: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
         unsafe {
-            let v = I::lookup128(plane, index);
+            let v = I::lookup128([a, b], index);
             if top { I::put(I::splat8(0x80), index, v) } else { v }
         }
     }
@@ -211,39 +242,69 @@ impl Rows for Mirrored {
 
 impl Rows for Short {
     type Any = Self;
+    const ROWS: usize = 1;
 
     #[inline(always)]
-    unsafe fn plane<I: Isa>(plane: *const u8, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Isa>([row, ..]: Plane<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
-        unsafe { I::lookup64(plane, index) }
+        unsafe { I::lookup64(row, index) }
     }
 }
 
 impl Rows for Nibble {
     type Any = Self;
+    const ROWS: usize = 1;
 
     #[inline(always)]
-    unsafe fn plane<I: Isa>(plane: *const u8, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Isa>([row, ..]: Plane<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise. A table repeats for every value of the bits that are no part of a code.
-        unsafe { I::lookup16(plane, index) }
+        unsafe { I::lookup16(row, index) }
     }
 }
 
 impl Rows for Truth {
     type Any = Self;
+    const ROWS: usize = 1;
 
     #[inline(always)]
-    unsafe fn plane<I: Isa>(plane: *const u8, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Isa>([row, ..]: Plane<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise. The index is 0 or 1, so it does not matter that the table does not repeat.
-        unsafe { I::lookup16(plane, I::min_u8(index, I::splat8(1))) }
+        unsafe { I::lookup16(row, I::min_u8(index, I::splat8(1))) }
     }
 }
 
-/// From codes of `SRC` bits in memory to elements of `DST` bits.
+/// The rows of a table that are looked at, of its two planes or of one. They are read once for a call: the destination
+/// might be the table, for all that the compiler knows, so it would read them for each block.
+///
+/// # Safety
+/// As for the operations of [`Isa`]; the table has as many planes.
+#[inline(always)]
+unsafe fn planes<I: Isa, R: Rows>(table: *const u8, two: bool) -> Planes<I> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        registers!(2, P => registers!(4, K => {
+            // In the place of a plane and of a row that is not looked at, another.
+            I::row(table.add(if two { P * PLANE } else { 0 } + K % R::ROWS * 64))
+        }))
+    }
+}
+
+/// From codes of `SRC` bits in memory, which it reads itself, to elements of `DST` bits.
 pub(in crate::kernels) struct Lookup<R, const SRC: usize, const DST: usize>(PhantomData<R>);
 
+impl<R: Rows, const SRC: usize, const DST: usize> Source for Lookup<R, SRC, DST> {
+    const BITS: usize = SRC;
+    const FLOATS: bool = false;
+
+    #[inline(always)]
+    unsafe fn planes<I: Isa>(table: *const u8) -> Planes<I> {
+        // SAFETY: the caller's promise.
+        unsafe { planes::<I, R>(table, DST > 8) }
+    }
+}
+
 impl<I: Isa, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R, SRC, DST> {
-    const SRC: usize = SRC;
+    type From = Self;
     const DST: usize = DST;
     const FLOATS: bool = false;
     type Setup = ();
@@ -252,17 +313,60 @@ impl<I: Isa, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R,
     unsafe fn setup(_: &Job) {}
 
     #[inline(always)]
-    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(_: &(), ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise, and its table has as many planes as an element has bytes.
         unsafe {
-            let table = ends.table;
             let index = load_codes::<I, SRC>(src, ends);
             if DST <= 8 {
-                return store_codes::<I, DST>(R::plane::<I>(table, true, index), ends, dst);
+                return store_codes::<I, DST>(R::look::<I>(ends.planes[0], true, index), ends, dst);
             }
-            let words = words::<I, R>(table, index);
+            let words = words::<I, R>(&ends.planes, index);
             I::store(dst, words[0]);
             I::store(dst.add(I::BYTES), words[1]);
+        }
+    }
+}
+
+/// From integers of more than 8 bits, each by the nearest one of 8, to elements of `DST` bits.
+pub(in crate::kernels) struct NearByte<S, const DST: usize>(PhantomData<S>);
+
+impl<S: Source, const DST: usize> Source for NearByte<S, DST> {
+    const BITS: usize = S::BITS;
+    const FLOATS: bool = false;
+
+    #[inline(always)]
+    unsafe fn planes<I: Isa>(table: *const u8) -> Planes<I> {
+        // SAFETY: the caller's promise.
+        unsafe { planes::<I, Whole>(table, false) }
+    }
+}
+
+impl<I: Isa, S: AsInteger<I>, const DST: usize> Codec<I> for NearByte<S, DST> {
+    type From = Self;
+    const DST: usize = DST;
+    const FLOATS: bool = false;
+    /// The limits of the integers.
+    type Setup = [I::V; 2];
+
+    #[inline(always)]
+    unsafe fn setup(_: &Job) -> [I::V; 2] {
+        let [low, high] = if S::SIGNED { [i8::MIN.into(), i8::MAX.into()] } else { [0, i64::from(u8::MAX)] };
+        // SAFETY: the caller's promise.
+        unsafe { [S::splat(low as u64), S::splat(high as u64)] }
+    }
+
+    #[inline(always)]
+    unsafe fn block(&[low, high]: &[I::V; 2], ends: Ends<I>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise, and its table has a plane.
+        unsafe {
+            let words = match S::BITS {
+                16 => registers!(2, K => S::clamp(I::load(src.add(K * I::BYTES)), low, high)),
+                32 => narrow32::<I>(registers!(4, K => S::clamp(I::load(src.add(K * I::BYTES)), low, high))),
+                _ => narrow32::<I>(narrow64::<I>(
+                    registers!(8, K => S::clamp(I::load(src.add(K * I::BYTES)), low, high)),
+                )),
+            };
+            store_codes::<I, DST>(I::lookup256(ends.planes[0], I::low16(words)), ends, dst);
         }
     }
 }
@@ -270,30 +374,36 @@ impl<I: Isa, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R,
 /// Both planes, zipped.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]; the table has two planes.
+/// As for the operations of [`Isa`].
 #[inline(always)]
-unsafe fn words<I: Isa, R: Rows>(table: *const u8, index: I::V) -> [I::V; 2] {
+unsafe fn words<I: Isa, R: Rows>(planes: &Planes<I>, index: I::V) -> [I::V; 2] {
     // SAFETY: the caller's promise.
-    unsafe { I::zip8(R::plane::<I>(table, false, index), R::plane::<I>(table.add(PLANE), true, index)) }
+    unsafe { I::zip8(R::look::<I>(planes[0], false, index), R::look::<I>(planes[1], true, index)) }
 }
 
 /// Codes of `BITS` bits in memory as integers: each by the `S`, of 8 or 16 bits, that it is.
 pub(in crate::kernels) struct Codes<S, R, const BITS: usize>(PhantomData<(S, R)>);
 
-impl<S, R, const BITS: usize> Source for Codes<S, R, BITS> {
+impl<S: Source, R: Rows, const BITS: usize> Source for Codes<S, R, BITS> {
     const BITS: usize = BITS;
     const FLOATS: bool = false;
+
+    #[inline(always)]
+    unsafe fn planes<I: Isa>(table: *const u8) -> Planes<I> {
+        // SAFETY: the caller's promise, and its table has two planes if `S` has.
+        unsafe { planes::<I, R>(table, S::BITS > 8) }
+    }
 }
 
 impl<I: Isa, S: AsInteger<I>, R: Rows, const BITS: usize> AsInteger<I> for Codes<S, R, BITS> {
     const SIGNED: bool = S::SIGNED;
 
     #[inline(always)]
-    unsafe fn words(src: *const u8, ends: Ends, low: I::V, high: I::V) -> [I::V; 2] {
+    unsafe fn words(src: *const u8, ends: Ends<I>, low: I::V, high: I::V) -> [I::V; 2] {
         // SAFETY: the caller's promise, and its table has two planes if `S` has.
         unsafe {
             if S::BITS == 16 {
-                words::<I, R>(ends.table, load_codes::<I, BITS>(src, ends))
+                words::<I, R>(&ends.planes, load_codes::<I, BITS>(src, ends))
             } else {
                 Self::widen(Self::clamp(Self::bytes(src, ends), low, high))
             }
@@ -301,9 +411,9 @@ impl<I: Isa, S: AsInteger<I>, R: Rows, const BITS: usize> AsInteger<I> for Codes
     }
 
     #[inline(always)]
-    unsafe fn bytes(src: *const u8, ends: Ends) -> I::V {
+    unsafe fn bytes(src: *const u8, ends: Ends<I>) -> I::V {
         // SAFETY: the caller's promise, and its table has a plane.
-        unsafe { R::plane::<I>(ends.table, true, load_codes::<I, BITS>(src, ends)) }
+        unsafe { R::look::<I>(ends.planes[0], true, load_codes::<I, BITS>(src, ends)) }
     }
 
     #[inline(always)]
@@ -340,19 +450,24 @@ impl<I: Isa, S: AsInteger<I>, R: Rows, const BITS: usize> AsInteger<I> for Codes
 /// Codes of `BITS` bits in memory as floats: each by the bfloat16 that is the upper half of a float32.
 pub(in crate::kernels) struct Floats<R, const BITS: usize>(PhantomData<R>);
 
-impl<R, const BITS: usize> Source for Floats<R, BITS> {
+impl<R: Rows, const BITS: usize> Source for Floats<R, BITS> {
     const BITS: usize = BITS;
     const FLOATS: bool = false;
+
+    #[inline(always)]
+    unsafe fn planes<I: Isa>(table: *const u8) -> Planes<I> {
+        // SAFETY: the caller's promise, and its table has two planes.
+        unsafe { planes::<I, R>(table, true) }
+    }
 }
 
 impl<I: Isa, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS> {
     #[inline(always)]
-    unsafe fn f32(src: *const u8, ends: Ends) -> [I::V; 4] {
+    unsafe fn f32(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
         // SAFETY: the caller's promise, and its table has two planes.
         unsafe {
-            let upper = words::<I, R>(ends.table, load_codes::<I, BITS>(src, ends));
-            let zero = I::splat32(0);
-            let x = registers!(2, H => I::zip16(zero, upper[H]));
+            let upper = words::<I, R>(&ends.planes, load_codes::<I, BITS>(src, ends));
+            let x = registers!(2, H => I::upper32(upper[H]));
             registers!(4, K => x[K / 2][K % 2])
         }
     }
@@ -360,7 +475,7 @@ impl<I: Isa, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS> {
 
 impl<I: Isa, R: Rows, const BITS: usize> AsF64<I> for Floats<R, BITS> {
     #[inline(always)]
-    unsafe fn f64(src: *const u8, ends: Ends) -> [I::V; 8] {
+    unsafe fn f64(src: *const u8, ends: Ends<I>) -> [I::V; 8] {
         // SAFETY: the caller's promise.
         unsafe { from_f32::<I>(<Self as AsF32<I>>::f32(src, ends)) }
     }
@@ -370,7 +485,7 @@ impl<I: Isa, R: Rows, const BITS: usize> NearF32<I> for Floats<R, BITS> {
     const ROUNDS: bool = false;
 
     #[inline(always)]
-    unsafe fn near(src: *const u8, ends: Ends) -> [I::V; 4] {
+    unsafe fn near(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
         // SAFETY: the caller's promise.
         unsafe { <Self as AsF32<I>>::f32(src, ends) }
     }

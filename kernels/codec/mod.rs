@@ -17,6 +17,8 @@ pub(super) mod lookup;
 pub(super) mod source;
 pub(super) mod table;
 
+use self::lookup::Planes;
+use self::source::Source;
 use super::isa::{Extras, Isa};
 use crate::dtype::{FloatFormat, IntFormat, Kind};
 use crate::layout::Packing;
@@ -29,7 +31,11 @@ pub(super) struct Job {
     pub(super) from: Kind,
     pub(super) to: Kind,
     pub(super) policy: Policy,
-    pub(super) ends: Ends,
+    /// A table of `lookup` or of `group`, where the source has one; null until it is made.
+    pub(super) table: *const u8,
+    /// Packed elements begin at the high end of a byte.
+    pub(super) src_high: bool,
+    pub(super) dst_high: bool,
     pub(super) extras: Extras,
 }
 
@@ -45,14 +51,16 @@ impl Job {
             from: route.from.kind(),
             to: route.to.kind(),
             policy: route.policy,
-            ends: Ends { table, src_high: high(&route.src), dst_high: high(&route.dst) },
+            table,
+            src_high: high(&route.src),
+            dst_high: high(&route.dst),
             extras,
         }
     }
 
     /// The same with another table.
     pub(super) const fn with_table(self, table: *const u8) -> Self {
-        Self { ends: Ends { table, ..self.ends }, ..self }
+        Self { table, ..self }
     }
 
     /// The format of the floats that it makes; if it makes none, any.
@@ -75,11 +83,10 @@ impl Job {
 }
 
 /// What a codec needs to know of the memory on either end. By value, so that it stays in registers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ends {
-    /// A table of `lookup`, where the source has one; null until it is made.
-    pub(super) table: *const u8,
-    /// Packed elements begin at the high end of a byte.
+#[derive(Clone, Copy)]
+pub(super) struct Ends<I: Isa> {
+    /// Of the table of the source.
+    pub(super) planes: Planes<I>,
     pub(super) src_high: bool,
     pub(super) dst_high: bool,
 }
@@ -88,8 +95,9 @@ pub(super) struct Ends {
 /// `setup` and `block` may be called where the features of `I` are enabled, with a job of dtypes that the
 /// codec is for. `block` reads a block of `SRC` bits an element and writes one of `DST`.
 pub(super) trait Codec<I: Isa> {
+    type From: Source;
     /// Bits of an element of the source in memory: of fewer than 8, they are packed.
-    const SRC: usize;
+    const SRC: usize = Self::From::BITS;
     /// Bits of an element of the destination.
     const DST: usize;
     /// Some operation depends on the floating-point environment, or may raise a flag there.
@@ -97,7 +105,7 @@ pub(super) trait Codec<I: Isa> {
     type Setup: Copy;
 
     unsafe fn setup(job: &Job) -> Self::Setup;
-    unsafe fn block(setup: &Self::Setup, ends: Ends, src: *const u8, dst: *mut u8);
+    unsafe fn block(setup: &Self::Setup, ends: Ends<I>, src: *const u8, dst: *mut u8);
 }
 
 /// An array of registers from an expression in its index. (`array::from_fn` is not always inlined.)
@@ -133,21 +141,26 @@ pub(super) unsafe fn narrow32<I: Isa>(v: [I::V; 4]) -> [I::V; 2] {
 
 /// A block of codes in memory, `BITS` bits each, as bytes. Of packed ones, what a byte has above is not said.
 #[inline(always)]
-pub(super) unsafe fn load_codes<I: Isa, const BITS: usize>(src: *const u8, ends: Ends) -> I::V {
+pub(super) unsafe fn load_codes<I: Isa, const BITS: usize>(src: *const u8, ends: Ends<I>) -> I::V {
     // SAFETY: the caller's promise.
     unsafe { if BITS == 8 { I::load(src) } else { I::unpack::<BITS>(src, ends.src_high) } }
 }
 
 /// The inverse. Of packed ones, the bits above are 0.
 #[inline(always)]
-pub(super) unsafe fn store_codes<I: Isa, const BITS: usize>(v: I::V, ends: Ends, dst: *mut u8) {
+pub(super) unsafe fn store_codes<I: Isa, const BITS: usize>(v: I::V, ends: Ends<I>, dst: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe { if BITS == 8 { I::store(dst, v) } else { I::pack::<BITS>(dst, v, ends.dst_high) } }
 }
 
 /// Stores a block of lanes of 64 bits as elements of `BITS` bits, their low bits. Of a byte, the mask is kept.
 #[inline(always)]
-pub(super) unsafe fn store64<I: Isa, const BITS: usize>(v: [I::V; 8], mask: I::V, ends: Ends, dst: *mut u8) {
+pub(super) unsafe fn store64<I: Isa, const BITS: usize>(
+    v: [I::V; 8],
+    mask: I::V,
+    ends: Ends<I>,
+    dst: *mut u8,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         if BITS == 64 {
@@ -161,7 +174,12 @@ pub(super) unsafe fn store64<I: Isa, const BITS: usize>(v: [I::V; 8], mask: I::V
 }
 
 #[inline(always)]
-pub(super) unsafe fn store32<I: Isa, const BITS: usize>(v: [I::V; 4], mask: I::V, ends: Ends, dst: *mut u8) {
+pub(super) unsafe fn store32<I: Isa, const BITS: usize>(
+    v: [I::V; 4],
+    mask: I::V,
+    ends: Ends<I>,
+    dst: *mut u8,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         if BITS == 32 {
@@ -175,7 +193,12 @@ pub(super) unsafe fn store32<I: Isa, const BITS: usize>(v: [I::V; 4], mask: I::V
 }
 
 #[inline(always)]
-pub(super) unsafe fn store16<I: Isa, const BITS: usize>(v: [I::V; 2], mask: I::V, ends: Ends, dst: *mut u8) {
+pub(super) unsafe fn store16<I: Isa, const BITS: usize>(
+    v: [I::V; 2],
+    mask: I::V,
+    ends: Ends<I>,
+    dst: *mut u8,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         if BITS == 16 {

@@ -5,6 +5,7 @@
 //! has, so the encoder's rounding is the only one, in every mode. The proof of each step stands with it.
 
 use super::super::isa::Isa;
+use super::lookup::Planes;
 use super::{Ends, registers};
 
 /// Elements of memory. The functions read a block.
@@ -14,6 +15,25 @@ pub(in crate::kernels) trait Source {
     const FLOATS: bool;
     /// Integers of 16 bits or fewer, with a sign or not.
     const SHORT: Option<bool> = None;
+
+    /// What it looks up, of a table that has it. If it looks at none, anything.
+    ///
+    /// # Safety
+    /// As for the operations of [`Isa`].
+    #[inline(always)]
+    unsafe fn planes<I: Isa>(_table: *const u8) -> Planes<I> {
+        static NOTHING: [u8; 64] = [0; 64];
+        // SAFETY: the caller's promise.
+        unsafe { [[I::row(NOTHING.as_ptr()); 4]; 2] }
+    }
+}
+
+/// Elements of so many bits, to a codec that reads them itself.
+pub(in crate::kernels) struct Bits<const BITS: usize>;
+
+impl<const BITS: usize> Source for Bits<BITS> {
+    const BITS: usize = BITS;
+    const FLOATS: bool = false;
 }
 
 /// Is it that, on this instruction set?
@@ -26,7 +46,7 @@ pub(in crate::kernels) const fn is_guarded<I: Isa, S: Source>() -> bool {
 /// # Safety
 /// As for the operations of [`Isa`]: also [`AsF64`] and [`AsInteger`].
 pub(in crate::kernels) trait AsF32<I: Isa>: Source {
-    unsafe fn f32(src: *const u8, ends: Ends) -> [I::V; 4];
+    unsafe fn f32(src: *const u8, ends: Ends<I>) -> [I::V; 4];
 }
 
 /// As floats of 16 bits with 8 significant ones: exact, or rounded to odd.
@@ -35,12 +55,12 @@ pub(in crate::kernels) trait AsF32<I: Isa>: Source {
 /// As for the operations of [`Isa`].
 pub(in crate::kernels) trait AsHalf<I: Isa>: Source {
     const MANTISSA: u32;
-    unsafe fn half(src: *const u8, ends: Ends) -> [I::V; 2];
+    unsafe fn half(src: *const u8, ends: Ends<I>) -> [I::V; 2];
 }
 
 /// As f64: exact, or rounded to odd with enough bits for f32 and everything narrower.
 pub(in crate::kernels) trait AsF64<I: Isa>: Source {
-    unsafe fn f64(src: *const u8, ends: Ends) -> [I::V; 8];
+    unsafe fn f64(src: *const u8, ends: Ends<I>) -> [I::V; 8];
 }
 
 macro_rules! sources {
@@ -106,7 +126,7 @@ macro_rules! as_f32 {
     ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
         impl<I: Isa> AsF32<I> for $source {
             #[inline(always)]
-            unsafe fn f32($src: *const u8, $ends: Ends) -> [I::V; 4] {
+            unsafe fn f32($src: *const u8, $ends: Ends<I>) -> [I::V; 4] {
                 // SAFETY: the caller's promise.
                 unsafe { $body }
             }
@@ -117,11 +137,7 @@ macro_rules! as_f32 {
 as_f32! {
     F16(src, _ends) = { let v = load2::<I>(src); widened!(v => I::f16_to_f32(v)) };
     // The upper half of an f32.
-    Bf16(src, _ends) = {
-        let v = load2::<I>(src);
-        let v = widened!(v => I::zext16(v));
-        registers!(4, K => I::shl32::<16>(v[K]))
-    };
+    Bf16(src, _ends) = { let v = load2::<I>(src); widened!(v => I::upper32(v)) };
     F32(src, _ends) = load4::<I>(src);
     Re32(src, _ends) = { let v = load8::<I>(src); registers!(4, K => I::low64([v[2 * K], v[2 * K + 1]])) };
     I8(src, _ends) = {
@@ -164,7 +180,7 @@ impl<I: Isa> AsHalf<I> for F16 {
     const MANTISSA: u32 = 10;
 
     #[inline(always)]
-    unsafe fn half(src: *const u8, _: Ends) -> [I::V; 2] {
+    unsafe fn half(src: *const u8, _: Ends<I>) -> [I::V; 2] {
         // SAFETY: the caller's promise. The low 3 bits become one above them, and nothing is carried further.
         unsafe {
             let v = load2::<I>(src);
@@ -181,7 +197,7 @@ impl<I: Isa> AsHalf<I> for Bf16 {
     const MANTISSA: u32 = 7;
 
     #[inline(always)]
-    unsafe fn half(src: *const u8, _: Ends) -> [I::V; 2] {
+    unsafe fn half(src: *const u8, _: Ends<I>) -> [I::V; 2] {
         // SAFETY: the caller's promise.
         unsafe { load2::<I>(src) }
     }
@@ -232,7 +248,7 @@ macro_rules! as_f64 {
     ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
         impl<I: Isa> AsF64<I> for $source {
             #[inline(always)]
-            unsafe fn f64($src: *const u8, $ends: Ends) -> [I::V; 8] {
+            unsafe fn f64($src: *const u8, $ends: Ends<I>) -> [I::V; 8] {
                 // SAFETY: the caller's promise.
                 unsafe { $body }
             }
@@ -295,14 +311,14 @@ pub(in crate::kernels) trait AsInteger<I: Isa>: Source {
 
     /// A block of 8 bits or fewer.
     #[inline(always)]
-    unsafe fn bytes(src: *const u8, _: Ends) -> I::V {
+    unsafe fn bytes(src: *const u8, _: Ends<I>) -> I::V {
         // SAFETY: the caller's promise.
         unsafe { I::load(src) }
     }
 
     /// The same, clamped and then widened.
     #[inline(always)]
-    unsafe fn words(src: *const u8, ends: Ends, low: I::V, high: I::V) -> [I::V; 2] {
+    unsafe fn words(src: *const u8, ends: Ends<I>, low: I::V, high: I::V) -> [I::V; 2] {
         // SAFETY: the caller's promise.
         unsafe { Self::widen(Self::clamp(Self::bytes(src, ends), low, high)) }
     }

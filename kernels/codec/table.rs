@@ -7,7 +7,7 @@ use super::float::{
 };
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
 use super::lookup::{
-    Codes, Floats, Found, Lookup, Mirrored, Nibble, Rows, Short, Truth, Whole, found, has_table,
+    Codes, Floats, Found, Lookup, Mirrored, NearByte, Nibble, Rows, Short, Truth, Whole, found, has_table,
     widens_signed,
 };
 use super::source::{
@@ -34,7 +34,9 @@ pub(in crate::kernels) fn hub<I: Isa>(route: &Route) -> Option<(Core, DType)> {
         _ => false,
     };
     let turns = match route.to.kind() {
-        Kind::Float(to) if converts && to.has_sign && to.bits() <= 16 && route.from.bits() > 8 => {
+        Kind::Float(to)
+            if converts && to.has_sign && to.bits() <= 16 && route.from.bits() > 8 && !has_table(route) =>
+        {
             route.policy.rounding != Rounding::NearestEven
         }
         _ => false,
@@ -172,6 +174,11 @@ fn from_integer<I: Isa, S: AsInteger<I> + AsF32<I> + AsF64<I>>(route: &Route) ->
             DType::I64 => run::<I, LongToF64<true>>(),
             DType::U64 => run::<I, LongToF64<false>>(),
             _ => run::<I, ToF64<S>>(),
+        },
+        _ if has_table(route) => match route.dst.memory_bits() {
+            4 => run::<I, NearByte<S, 4>>(),
+            6 => run::<I, NearByte<S, 6>>(),
+            _ => run::<I, NearByte<S, 8>>(),
         },
         _ => to_small_float::<I, S>(route),
     }
