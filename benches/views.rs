@@ -139,7 +139,7 @@ fn parallel(bench: &Bench, largest: usize) {
 /// Rows with a gap behind each, beside as many elements without.
 fn rows(bench: &Bench) {
     for (from, to) in PAIRS {
-        for columns in [32, 128, 256, 1024, 4096] {
+        for columns in [16, 32, 64, 256, 1024, 4096] {
             let rows = (1 << 17) / columns;
             let (n, s, d) = (rows * columns, from.itemsize(), to.itemsize());
             let caster = caster(from, to);

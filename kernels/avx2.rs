@@ -167,6 +167,7 @@ impl Isa for Avx2 {
             copy_short::<Self>(p, buffer, bytes);
         };
         copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short::<Self>(buffer, p, bytes);
+        copy(from: *const u8, to: *mut u8, bytes: usize) -> () = copy_short::<Self>(from, to, bytes);
         prefetch(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T0>(p.cast());
         stream(p: *mut u8, v: __m256i) -> () = _mm256_stream_si256(p.cast(), v);
         fence() -> () = _mm_sfence();
@@ -256,12 +257,20 @@ impl Isa for Avx2 {
         even64(a: [__m256i; 2]) -> __m256i = packed(_mm256_unpacklo_epi64(a[0], a[1]));
         zip8(a: __m256i, b: __m256i) -> [__m256i; 2] =
             in_order(_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b));
-        zip16(a: __m256i, b: __m256i) -> [__m256i; 2] =
-            in_order(_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b));
         zip32(a: __m256i, b: __m256i) -> [__m256i; 2] =
             in_order(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
         zip64(a: __m256i, b: __m256i) -> [__m256i; 2] =
             in_order(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+        load_pieces(p: *const u8, apart: isize) -> __m256i = {
+            let low = _mm256_castsi128_si256(_mm_loadu_si128(p.cast()));
+            _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(p.offset(apart).cast()))
+        };
+        <const WIDTH: usize> zip_pieces(a: __m256i, b: __m256i) -> [__m256i; 2] = match WIDTH {
+            1 => [_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)],
+            2 => [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)],
+            4 => [_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)],
+            _ => [_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)],
+        };
         swap16(a: __m256i) -> __m256i = reversed(a, [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14]);
         swap32(a: __m256i) -> __m256i = reversed(a, [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12]);
         swap64(a: __m256i) -> __m256i = reversed(a, [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8]);

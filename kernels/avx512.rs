@@ -81,16 +81,6 @@ const fn zipped8(start: i8) -> [i8; 64] {
     lanes
 }
 
-const fn zipped16(start: i16) -> [i16; 32] {
-    let mut lanes = [0; 32];
-    let mut i = 0;
-    while i < 32 {
-        lanes[i] = start + i as i16 / 2 + if i % 2 == 1 { 32 } else { 0 };
-        i += 1;
-    }
-    lanes
-}
-
 const fn zipped32(start: i32) -> [i32; 16] {
     let mut lanes = [0; 16];
     let mut i = 0;
@@ -293,6 +283,18 @@ impl Isa for Avx512 {
                 at += 64;
             }
         };
+        copy(from: *const u8, to: *mut u8, bytes: usize) -> () = {
+            let mut at = 0;
+            while at + 64 <= bytes {
+                Self::store(to.add(at), Self::load(from.add(at)));
+                at += 64;
+            }
+            if at < bytes {
+                let rest = first(bytes - at);
+                let v = _mm512_maskz_loadu_epi8(rest, from.add(at).cast());
+                _mm512_mask_storeu_epi8(to.add(at).cast(), rest, v);
+            }
+        };
         prefetch(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T0>(p.cast());
         stream(p: *mut u8, v: __m512i) -> () = _mm512_stream_si512(p.cast(), v);
         fence() -> () = _mm_sfence();
@@ -374,10 +376,6 @@ impl Isa for Avx512 {
             _mm512_permutex2var_epi8(a, constant!([i8; 64], zipped8(0)), b),
             _mm512_permutex2var_epi8(a, constant!([i8; 64], zipped8(32)), b),
         ];
-        zip16(a: __m512i, b: __m512i) -> [__m512i; 2] = [
-            _mm512_permutex2var_epi16(a, constant!([i16; 32], zipped16(0)), b),
-            _mm512_permutex2var_epi16(a, constant!([i16; 32], zipped16(16)), b),
-        ];
         zip32(a: __m512i, b: __m512i) -> [__m512i; 2] = [
             _mm512_permutex2var_epi32(a, constant!([i32; 16], zipped32(0)), b),
             _mm512_permutex2var_epi32(a, constant!([i32; 16], zipped32(8)), b),
@@ -386,6 +384,18 @@ impl Isa for Avx512 {
             _mm512_permutex2var_epi64(a, constant!([i64; 8], zipped64(0)), b),
             _mm512_permutex2var_epi64(a, constant!([i64; 8], zipped64(4)), b),
         ];
+        load_pieces(p: *const u8, apart: isize) -> __m512i = {
+            let mut v = _mm512_castsi128_si512(_mm_loadu_si128(p.cast()));
+            v = _mm512_inserti32x4::<1>(v, _mm_loadu_si128(p.offset(apart).cast()));
+            v = _mm512_inserti32x4::<2>(v, _mm_loadu_si128(p.offset(2 * apart).cast()));
+            _mm512_inserti32x4::<3>(v, _mm_loadu_si128(p.offset(3 * apart).cast()))
+        };
+        <const WIDTH: usize> zip_pieces(a: __m512i, b: __m512i) -> [__m512i; 2] = match WIDTH {
+            1 => [_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b)],
+            2 => [_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)],
+            4 => [_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)],
+            _ => [_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b)],
+        };
         swap16(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(2)));
         swap32(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(4)));
         swap64(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(8)));

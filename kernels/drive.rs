@@ -5,6 +5,8 @@ use core::ptr;
 
 #[cfg(isa = "vector")]
 use super::codec::Job;
+#[cfg(isa = "vector")]
+use super::environment;
 use super::layout::{load, store};
 use super::scalar::{DECODE, ENCODE, Value};
 #[cfg(isa = "vector")]
@@ -74,6 +76,56 @@ impl Plan {
 /// and no byte is in both. Any alignment will do. After the call every byte of the destination is
 /// initialised and every element valid.
 pub(crate) type Kernel = unsafe fn(plan: &Plan, src: *const u8, dst: *mut u8, n: usize);
+
+/// Casts of many rows of one plan, for which what a cast prepares is prepared once.
+pub(super) struct Rows<'a> {
+    plan: &'a Plan,
+    /// What casts a row that needs nothing but the environment.
+    #[cfg(isa = "vector")]
+    ready: Option<Core>,
+    #[cfg(isa = "vector")]
+    _environment: Option<environment::Environment>,
+}
+
+impl<'a> Rows<'a> {
+    /// For rows of up to `n` elements. Until this is dropped, nothing but casts may depend on the environment.
+    pub(super) fn new(plan: &'a Plan, n: usize) -> Self {
+        #[cfg(isa = "vector")]
+        let ready = super::vector::ready(plan, n);
+        Self {
+            plan,
+            #[cfg(isa = "vector")]
+            ready,
+            #[cfg(isa = "vector")]
+            _environment: ready
+                .filter(|core| core.floats)
+                .map(|_| environment::Environment::new(plan.route.policy.rounding)),
+        }
+    }
+
+    /// # Safety
+    /// As for a [`Kernel`].
+    #[inline(always)]
+    pub(super) unsafe fn cast(&self, src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise; the table chose the core.
+        unsafe {
+            #[cfg(isa = "vector")]
+            if let Some(core) = self.ready {
+                let units = if self.plan.route.parts == Parts::Two { 2 * n } else { n };
+                return (core.run)(&self.plan.job, src, dst, units);
+            }
+            (self.plan.kernel)(self.plan, src, dst, n);
+        }
+    }
+
+    /// Does a row take no preparation, so that a short one costs little?
+    pub(super) fn is_ready(&self) -> bool {
+        #[cfg(isa = "vector")]
+        return self.ready.is_some();
+        #[cfg(not(isa = "vector"))]
+        false
+    }
+}
 
 /// A codec on `n` native elements.
 #[cfg(isa = "vector")]

@@ -51,6 +51,8 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
     /// Copies the first `bytes` bytes of a buffer of whole registers, and writes no more.
     unsafe fn copy_out(buffer: *const u8, bytes: usize, p: *mut u8);
+    /// Copies `bytes` bytes, and reads and writes no others. None of them is among both.
+    unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize);
     /// Asks for a line that will be read soon. Any address will do.
     unsafe fn prefetch(p: *const u8);
     /// A store past the caches. `p` is aligned to the register.
@@ -147,9 +149,12 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn even64(a: [Self::V; 2]) -> Self::V;
     /// Lanes of two registers in turn.
     unsafe fn zip8(a: Self::V, b: Self::V) -> [Self::V; 2];
-    unsafe fn zip16(a: Self::V, b: Self::V) -> [Self::V; 2];
     unsafe fn zip32(a: Self::V, b: Self::V) -> [Self::V; 2];
     unsafe fn zip64(a: Self::V, b: Self::V) -> [Self::V; 2];
+    /// As many pieces of 16 bytes as a register has, so many bytes apart.
+    unsafe fn load_pieces(p: *const u8, apart: isize) -> Self::V;
+    /// Lanes of `WIDTH` bytes in turn, within each piece of 16 bytes: those of the lower halves, and of the upper.
+    unsafe fn zip_pieces<const WIDTH: usize>(a: Self::V, b: Self::V) -> [Self::V; 2];
     /// The bytes of each lane reversed.
     unsafe fn swap16(a: Self::V) -> Self::V;
     unsafe fn swap32(a: Self::V) -> Self::V;

@@ -12,7 +12,8 @@
 //!   Packed elements are packed and unpacked in registers there.
 //! * `vector.rs` is their loop; `stage.rs` what takes more than one codec: swapped bytes, complex elements, casts by
 //!   way of a hub; `environment.rs` the floating-point control register.
-//! * `strided.rs` casts strided views a tile at a time, by the kernels; `moves.rs` brings elements to tiles and back.
+//! * `strided.rs` casts strided views a tile at a time, by the kernels; `panel.rs` those that it transposes and that are
+//!   larger than the caches; `moves.rs` brings elements to tiles and back.
 //! * `check.rs` looks at the codes of a source for what a cast loses of them.
 //! * `table.rs` says which kernel an instruction set runs for a route, `codec/table.rs` which codec.
 //! * `detect.rs` reads what safe code cannot read of the machine.
@@ -41,6 +42,7 @@ pub(crate) mod memory;
 mod moves;
 #[cfg(isa = "neon")]
 pub(crate) mod neon;
+mod panel;
 pub(crate) mod scalar;
 #[cfg(isa = "vector")]
 mod stage;

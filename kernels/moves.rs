@@ -11,6 +11,8 @@ use crate::isa::Isa as Which;
 
 #[cfg(isa = "vector")]
 use super::isa::Isa;
+#[cfg(isa = "vector")]
+use super::vector::{LINE, fence};
 
 /// Elements so many bytes apart on either side.
 #[derive(Clone, Copy, Debug)]
@@ -34,27 +36,73 @@ pub(super) type Grid = [Move; 4];
 /// available.
 pub(super) type MoveElements = unsafe fn(grid: &Grid, size: usize, from: *const u8, to: *mut u8);
 
+/// Rows of so many bytes, so far apart on either side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rows {
+    pub(super) rows: usize,
+    pub(super) bytes: usize,
+    pub(super) from: isize,
+    pub(super) to: isize,
+}
+
+/// What an instruction set moves.
+#[derive(Clone, Copy)]
+pub(super) struct Moves {
+    pub(super) elements: MoveElements,
+    /// Rows to memory: their whole lines go past the caches.
+    ///
+    /// # Safety
+    /// The rows are readable from `from` on and writable from `to` on, and no byte is both. The instruction set is
+    /// available.
+    pub(super) stream: unsafe fn(rows: &Rows, from: *const u8, to: *mut u8),
+    /// After the last of them: other threads see them before what is stored next.
+    ///
+    /// # Safety
+    /// The instruction set is available.
+    pub(super) fence: unsafe fn(),
+    /// Has the lines of rows brought to the caches. They need not be in memory.
+    ///
+    /// # Safety
+    /// The instruction set is available.
+    pub(super) prefetch: unsafe fn(rows: &Rows, from: *const u8),
+}
+
 /// The moves of an instruction set.
-pub(super) fn of(isa: Which) -> MoveElements {
+pub(super) fn of(isa: Which) -> Moves {
+    #[cfg(isa = "vector")]
+    const fn vectors<I: Isa>() -> Moves {
+        Moves { elements: vector::<I>, stream: stream::<I>, fence: fence::<I>, prefetch: prefetch::<I> }
+    }
     match isa {
         #[cfg(isa = "avx512")]
-        Which::Avx512 => vector::<super::avx512::Avx512>,
+        Which::Avx512 => vectors::<super::avx512::Avx512>(),
         #[cfg(isa = "avx2")]
-        Which::Avx2 => vector::<super::avx2::Avx2>,
+        Which::Avx2 => vectors::<super::avx2::Avx2>(),
         #[cfg(isa = "neon")]
-        Which::Neon => vector::<super::neon::Neon>,
-        _ => scalar,
+        Which::Neon => vectors::<super::neon::Neon>(),
+        _ => Moves { elements: scalar, stream: copy_rows, fence: no_fence, prefetch: no_prefetch },
     }
 }
 
 /// Bytes of a run that is copied as such: of a shorter one, the call takes longer than its elements.
-const RUN: usize = 32;
+const RUN: usize = 16;
 
 /// A grid in the order in which it is walked: the first dimension innermost.
 struct Plan {
     grid: Grid,
-    /// The source is dense along the first dimension, and the destination along the second.
-    transposes: bool,
+    kind: Kind,
+}
+
+/// What the first two dimensions of a grid are.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Along the first one, elements lie behind each other on both sides. Here it is that of their bytes.
+    Runs,
+    /// Along the first one they do in the source, along the second one in the destination.
+    Blocks,
+    /// That, and one of the two is that of a few channels, behind which the others lie on its side.
+    Channels,
+    Lines,
 }
 
 impl Plan {
@@ -88,20 +136,38 @@ impl Plan {
             grid.swap(0, from);
             // Where the other one is now.
             grid.swap(1, if to == 0 { from } else { to });
-            return Self { grid, transposes: true };
+            let [a, b, ..] = grid;
+            let channels = |n: usize, across: isize| (2..=4).contains(&n) && across == n as isize * dense;
+            let kind = if channels(b.extent, a.to) || channels(a.extent, b.from) {
+                Kind::Channels
+            } else {
+                Kind::Blocks
+            };
+            return Self { grid, kind };
         }
         let longest = (0..grid.len()).max_by_key(|&i| grid[i].extent).unwrap_or(0);
         grid.swap(0, run.unwrap_or(longest));
-        Self { grid, transposes: false }
+        if (grid[0].from, grid[0].to) != (dense, dense) {
+            return Self { grid, kind: Kind::Lines };
+        }
+        grid[0] = Move { extent: grid[0].extent * size, from: 1, to: 1 };
+        Self { grid, kind: Kind::Runs }
     }
 }
 
-/// The transpose of a block of as many elements in a row as in a column.
-trait Transpose {
+/// What a machine moves at once.
+trait Means {
+    /// Runs of a few bytes, so far apart on either side.
+    ///
+    /// # Safety
+    /// As for [`MoveElements`], where the features are enabled.
+    unsafe fn runs(bytes: usize, runs: Move, from: *const u8, to: *mut u8);
+
     /// Elements of `W` bytes in a row of a block.
     fn side<const W: usize>() -> usize;
 
-    /// The rows are so many bytes apart; elements of them lie behind each other.
+    /// Transposes a block of as many elements in a row as in a column. The rows are so many bytes apart; elements of
+    /// them lie behind each other.
     ///
     /// # Safety
     /// As for [`MoveElements`], where the features are enabled.
@@ -113,7 +179,13 @@ trait Transpose {
 unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
     struct Plain;
 
-    impl Transpose for Plain {
+    impl Means for Plain {
+        #[inline(always)]
+        unsafe fn runs(bytes: usize, runs: Move, from: *const u8, to: *mut u8) {
+            // SAFETY: the caller's promise.
+            unsafe { copies(bytes, runs, from, to) }
+        }
+
         #[inline(always)]
         fn side<const W: usize>() -> usize {
             8
@@ -126,40 +198,73 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
         }
     }
 
+    let plan = &Plan::new(grid, size);
     // SAFETY: the caller's promise.
-    unsafe { every::<Plain>(&Plan::new(grid, size), size, from, to) }
+    unsafe {
+        match plan.kind {
+            Kind::Runs => every::<Plain, Runs>(plan, size, from, to),
+            // The reference is small rather than fast.
+            Kind::Blocks | Kind::Channels => every::<Plain, Blocks>(plan, size, from, to),
+            Kind::Lines => every::<Plain, Lines>(plan, size, from, to),
+        }
+    }
 }
 
 /// # Safety
 /// As for [`MoveElements`].
 #[cfg(isa = "vector")]
 unsafe fn vector<I: Isa>(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
-    /// Not a closure: see `vector::blocks`.
-    struct Every<'a, I>(&'a Plan, usize, *const u8, *mut u8, PhantomData<I>);
+    // Here, because a kernel calls nothing.
+    let plan = &Plan::new(grid, size);
+    // Functions of their own: together, what the loops of the others prepare takes longer than a tile.
+    // SAFETY: the caller's promise.
+    unsafe {
+        match plan.kind {
+            Kind::Runs => with::<I, Runs>(plan, size, from, to),
+            Kind::Blocks => with::<I, Blocks>(plan, size, from, to),
+            Kind::Channels => with::<I, Channels>(plan, size, from, to),
+            Kind::Lines => with::<I, Lines>(plan, size, from, to),
+        }
+    }
+}
 
-    impl<I: Isa> pulp::NullaryFnOnce for Every<'_, I> {
+/// # Safety
+/// As for [`MoveElements`], and the plan is of the kind `P`.
+#[cfg(isa = "vector")]
+unsafe fn with<I: Isa, P: Plane>(plan: &Plan, size: usize, from: *const u8, to: *mut u8) {
+    /// Not a closure: see `vector::blocks`.
+    struct Every<'a, I, P>(&'a Plan, usize, *const u8, *mut u8, PhantomData<(I, P)>);
+
+    impl<I: Isa, P: Plane> pulp::NullaryFnOnce for Every<'_, I, P> {
         type Output = ();
 
         #[inline(always)]
         fn call(self) {
             let Self(plan, size, from, to, _) = self;
-            // SAFETY: the promise of the caller of `vector`; `Isa::run` enables the features.
-            unsafe { every::<Zips<I>>(plan, size, from, to) }
+            // SAFETY: the promise of the caller of `with`; `Isa::run` enables the features.
+            unsafe { every::<Registers<I>, P>(plan, size, from, to) }
         }
     }
 
-    // Here, because a kernel calls nothing.
-    let plan = Plan::new(grid, size);
     // SAFETY: the caller's promise.
-    unsafe { I::run(Every::<I>(&plan, size, from, to, PhantomData)) }
+    unsafe { I::run(Every::<I, P>(plan, size, from, to, PhantomData)) }
 }
 
-/// A block whose rows are registers.
+/// Registers, which are rows of blocks, too.
 #[cfg(isa = "vector")]
-struct Zips<I>(PhantomData<I>);
+struct Registers<I>(PhantomData<I>);
 
 #[cfg(isa = "vector")]
-impl<I: Isa> Transpose for Zips<I> {
+impl<I: Isa> Means for Registers<I> {
+    #[inline(always)]
+    unsafe fn runs(bytes: usize, runs: Move, mut from: *const u8, mut to: *mut u8) {
+        for _ in 0..runs.extent {
+            // SAFETY: the caller's promise. Behind the last run nothing is touched.
+            unsafe { I::copy(from, to, bytes) };
+            (from, to) = (from.wrapping_offset(runs.from), to.wrapping_offset(runs.to));
+        }
+    }
+
     #[inline(always)]
     fn side<const W: usize>() -> usize {
         // There are no zips of 16 bytes, of which four are a line.
@@ -169,39 +274,38 @@ impl<I: Isa> Transpose for Zips<I> {
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "an iterator need not be inlined")]
     unsafe fn block<const W: usize>(from: *const u8, row: isize, to: *mut u8, column: isize) {
-        /// Rows of bytes in the widest registers.
-        const MOST: usize = 64;
-        if W == 16 {
+        /// Bytes of a piece: a piece of every row of a block is a square with as many rows of its own.
+        const PIECE: usize = 16;
+        if W == PIECE {
             // SAFETY: the caller's promise.
             return unsafe { block_of::<W, 4>(from, row, to, column) };
         }
-        let side = I::BYTES / W;
+        let side = PIECE / W;
         // SAFETY: the caller's promise. No register is used that was not loaded.
         unsafe {
             let zero = I::splat8(0);
-            let (mut rows, mut zipped) = ([zero; MOST], [zero; MOST]);
-            for i in 0..side {
-                rows[i] = I::load(from.offset(i as isize * row));
-            }
-            // To zip a row with the one half of the rows further makes the first bit of the number of a row the last
-            // one of a lane's, and the first one of the lane's the last one of the row's. After as many rounds as
-            // these numbers have bits, each has become the other.
-            let mut lanes = side;
-            while lanes > 1 {
-                for i in 0..side / 2 {
-                    let (a, b) = (rows[i], rows[i + side / 2]);
-                    [zipped[2 * i], zipped[2 * i + 1]] = match W {
-                        1 => I::zip8(a, b),
-                        2 => I::zip16(a, b),
-                        4 => I::zip32(a, b),
-                        _ => I::zip64(a, b),
-                    };
+            let mut at = 0;
+            while at < I::BYTES {
+                let (mut rows, mut zipped) = ([zero; PIECE], [zero; PIECE]);
+                // Squares that lie behind each other: each piece of a register is of another one.
+                for i in 0..side {
+                    rows[i] = I::load_pieces(from.offset(i as isize * row).add(at), side as isize * row);
                 }
-                rows = zipped;
-                lanes /= 2;
-            }
-            for i in 0..side {
-                I::store(to.offset(i as isize * column), rows[i]);
+                // To zip a row with the one half of the rows further makes the first bit of the number of a row the
+                // last one of a lane's, and the first one of the lane's the last one of the row's. After as many
+                // rounds as these numbers have bits, each has become the other.
+                let mut lanes = side;
+                while lanes > 1 {
+                    for i in 0..side / 2 {
+                        [zipped[2 * i], zipped[2 * i + 1]] = I::zip_pieces::<W>(rows[i], rows[i + side / 2]);
+                    }
+                    rows = zipped;
+                    lanes /= 2;
+                }
+                for i in 0..side {
+                    I::store(to.offset((at / W + i) as isize * column), rows[i]);
+                }
+                at += PIECE;
             }
         }
     }
@@ -210,7 +314,7 @@ impl<I: Isa> Transpose for Zips<I> {
 /// A block of so many rows, element by element.
 ///
 /// # Safety
-/// As for [`Transpose::block`].
+/// As for [`Means::block`].
 #[inline(always)]
 unsafe fn block_of<const W: usize, const SIDE: usize>(
     from: *const u8,
@@ -230,17 +334,18 @@ unsafe fn block_of<const W: usize, const SIDE: usize>(
 }
 
 /// # Safety
-/// As for [`MoveElements`], where the features are enabled.
+/// As for [`MoveElements`], where the features are enabled, and the plan is of the kind `P`.
 #[inline(always)]
-unsafe fn every<T: Transpose>(plan: &Plan, size: usize, from: *const u8, to: *mut u8) {
+unsafe fn every<T: Means, P: Plane>(plan: &Plan, size: usize, from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
         match size {
-            1 => elements::<T, 1>(plan, from, to),
-            2 => elements::<T, 2>(plan, from, to),
-            4 => elements::<T, 4>(plan, from, to),
-            8 => elements::<T, 8>(plan, from, to),
-            _ => elements::<T, 16>(plan, from, to),
+            _ if P::OF_BYTES => elements::<T, P, 1>(plan, from, to),
+            1 => elements::<T, P, 1>(plan, from, to),
+            2 => elements::<T, P, 2>(plan, from, to),
+            4 => elements::<T, P, 4>(plan, from, to),
+            8 => elements::<T, P, 8>(plan, from, to),
+            _ => elements::<T, P, 16>(plan, from, to),
         }
     }
 }
@@ -248,73 +353,107 @@ unsafe fn every<T: Transpose>(plan: &Plan, size: usize, from: *const u8, to: *mu
 /// # Safety
 /// As for [`every`].
 #[inline(always)]
-unsafe fn elements<T: Transpose, const W: usize>(plan: &Plan, from: *const u8, to: *mut u8) {
+unsafe fn elements<T: Means, P: Plane, const W: usize>(plan: &Plan, from: *const u8, to: *mut u8) {
     let [a, b, c, d] = plan.grid;
     for l in 0..d.extent as isize {
         for k in 0..c.extent as isize {
             // SAFETY: the caller's promise.
             unsafe {
                 let (from, to) = (from.offset(l * d.from + k * c.from), to.offset(l * d.to + k * c.to));
-                if plan.transposes {
-                    plane::<T, W>(a, b, from, to);
-                } else {
-                    for j in 0..b.extent as isize {
-                        line::<W>(a, from.offset(j * b.from), to.offset(j * b.to));
-                    }
-                }
+                P::plane::<T, W>(a, b, from, to);
             }
         }
     }
 }
 
-/// The source is dense along `a`, the destination along `b`.
-///
-/// # Safety
-/// As for [`every`].
-#[inline(always)]
-unsafe fn plane<T: Transpose, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8) {
-    let width = W as isize;
-    // SAFETY: the caller's promise: all places are among those of the plane.
-    unsafe {
-        // Planes to interleaved channels, and back.
-        match (a.to == b.extent as isize * width, b.extent) {
-            (true, 2) => return interleave::<W, 2>(a.extent, from, b.from, to),
-            (true, 3) => return interleave::<W, 3>(a.extent, from, b.from, to),
-            (true, 4) => return interleave::<W, 4>(a.extent, from, b.from, to),
-            _ => {}
+/// How the first two dimensions are walked: one for each [`Kind`].
+trait Plane {
+    /// Bytes are moved, whatever they are elements of.
+    const OF_BYTES: bool = false;
+
+    /// # Safety
+    /// As for [`every`].
+    unsafe fn plane<T: Means, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8);
+}
+
+struct Runs;
+
+impl Plane for Runs {
+    const OF_BYTES: bool = true;
+
+    #[inline(always)]
+    unsafe fn plane<T: Means, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { runs::<T>(a.extent, b, from, to) }
+    }
+}
+
+struct Lines;
+
+impl Plane for Lines {
+    #[inline(always)]
+    unsafe fn plane<T: Means, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8) {
+        for j in 0..b.extent as isize {
+            // SAFETY: the caller's promise.
+            unsafe { line::<W>(a, from.offset(j * b.from), to.offset(j * b.to)) };
         }
-        match (b.from == a.extent as isize * width, a.extent) {
-            (true, 2) => return separate::<W, 2>(b.extent, from, to, a.to),
-            (true, 3) => return separate::<W, 3>(b.extent, from, to, a.to),
-            (true, 4) => return separate::<W, 4>(b.extent, from, to, a.to),
-            _ => {}
-        }
-        let side = T::side::<W>();
-        let (whole_a, whole_b) = (a.extent / side * side, b.extent / side * side);
-        let mut i = 0;
-        while i < whole_a {
-            let mut j = 0;
-            while j < whole_b {
-                let (i_at, j_at) = (i as isize, j as isize);
-                T::block::<W>(
-                    from.offset(i_at * width + j_at * b.from),
-                    b.from,
-                    to.offset(i_at * a.to + j_at * width),
-                    a.to,
-                );
-                j += side;
+    }
+}
+
+struct Channels;
+
+impl Plane for Channels {
+    #[inline(always)]
+    unsafe fn plane<T: Means, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (a.to == (b.extent * W) as isize, b.extent, a.extent) {
+                (true, 2, _) => interleave::<W, 2>(a.extent, from, b.from, to),
+                (true, 3, _) => interleave::<W, 3>(a.extent, from, b.from, to),
+                (true, 4, _) => interleave::<W, 4>(a.extent, from, b.from, to),
+                (_, _, 2) => separate::<W, 2>(b.extent, from, to, a.to),
+                (_, _, 3) => separate::<W, 3>(b.extent, from, to, a.to),
+                _ => separate::<W, 4>(b.extent, from, to, a.to),
             }
-            i += side;
         }
-        // What is no block: the rest of every row of the destination, and the rows that are left.
-        for i in 0..a.extent as isize {
-            let done = if i < whole_a as isize { whole_b } else { 0 };
-            if done == b.extent {
-                continue;
+    }
+}
+
+struct Blocks;
+
+impl Plane for Blocks {
+    #[inline(always)]
+    unsafe fn plane<T: Means, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8) {
+        let width = W as isize;
+        // SAFETY: the caller's promise: all places are among those of the plane.
+        unsafe {
+            let side = T::side::<W>();
+            let (whole_a, whole_b) = (a.extent / side * side, b.extent / side * side);
+            let mut i = 0;
+            while i < whole_a {
+                let mut j = 0;
+                while j < whole_b {
+                    let (i_at, j_at) = (i as isize, j as isize);
+                    T::block::<W>(
+                        from.offset(i_at * width + j_at * b.from),
+                        b.from,
+                        to.offset(i_at * a.to + j_at * width),
+                        a.to,
+                    );
+                    j += side;
+                }
+                i += side;
             }
-            let at = done as isize;
-            let (from, to) = (from.offset(i * width + at * b.from), to.offset(i * a.to + at * width));
-            steps::<W>(b.extent - done, from, b.from, to, width);
+            // What is no block: the rest of every row of the destination, and the rows that are left.
+            for i in 0..a.extent as isize {
+                let done = if i < whole_a as isize { whole_b } else { 0 };
+                if done == b.extent {
+                    continue;
+                }
+                let at = done as isize;
+                let (from, to) = (from.offset(i * width + at * b.from), to.offset(i * a.to + at * width));
+                steps::<W>(b.extent - done, from, b.from, to, width);
+            }
         }
     }
 }
@@ -361,7 +500,6 @@ unsafe fn line<const W: usize>(
         // There are no shuffles of 16 bytes to be made.
         match (from_step == width, to_step == width) {
             (false, _) if W == 16 => steps::<W>(n, from, from_step, to, to_step),
-            (true, true) => run(from, to, n * W),
             (false, true) if from_step == 2 * width => steps::<W>(n, from, 2 * width, to, width),
             (false, true) if from_step == 3 * width => steps::<W>(n, from, 3 * width, to, width),
             (false, true) if from_step == 4 * width => steps::<W>(n, from, 4 * width, to, width),
@@ -374,23 +512,23 @@ unsafe fn line<const W: usize>(
 }
 
 /// Bytes from which on a run is left to memcpy: of fewer, the call takes longer.
-const CALL: usize = 512;
+const CALL: usize = 1024;
 
 /// # Safety
 /// As for [`every`].
 #[inline(always)]
-unsafe fn run(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise. The last piece begins where a piece still fits.
-    unsafe {
-        if !(16..CALL).contains(&bytes) {
-            return ptr::copy_nonoverlapping(from, to, bytes);
-        }
-        let mut at = 0;
-        while at < bytes - 16 {
-            copy::<16>(from.add(at), to.add(at));
-            at += 16;
-        }
-        copy::<16>(from.add(bytes - 16), to.add(bytes - 16));
+unsafe fn runs<T: Means>(bytes: usize, runs: Move, from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { if bytes < CALL { T::runs(bytes, runs, from, to) } else { copies(bytes, runs, from, to) } }
+}
+
+/// # Safety
+/// As for [`every`].
+#[inline(always)]
+unsafe fn copies(bytes: usize, runs: Move, from: *const u8, to: *mut u8) {
+    for i in 0..runs.extent as isize {
+        // SAFETY: the caller's promise.
+        unsafe { ptr::copy_nonoverlapping(from.offset(i * runs.from), to.offset(i * runs.to), bytes) };
     }
 }
 
@@ -422,4 +560,91 @@ unsafe fn copy<const W: usize>(from: *const u8, to: *mut u8) {
             _ => to.cast::<u128>().write_unaligned(from.cast::<u128>().read_unaligned()),
         }
     }
+}
+
+/// [`Moves::stream`] of what has no streams.
+///
+/// # Safety
+/// As there.
+unsafe fn copy_rows(rows: &Rows, from: *const u8, to: *mut u8) {
+    for i in 0..rows.rows as isize {
+        // SAFETY: the caller's promise.
+        unsafe { ptr::copy_nonoverlapping(from.offset(i * rows.from), to.offset(i * rows.to), rows.bytes) };
+    }
+}
+
+/// [`Moves::fence`] of that.
+///
+/// # Safety
+/// None.
+unsafe fn no_fence() {}
+
+/// [`Moves::prefetch`] of what cannot.
+///
+/// # Safety
+/// None.
+unsafe fn no_prefetch(_: &Rows, _: *const u8) {}
+
+/// # Safety
+/// As for [`Moves::stream`].
+#[cfg(isa = "vector")]
+unsafe fn stream<I: Isa>(rows: &Rows, from: *const u8, to: *mut u8) {
+    /// Not a closure: see `vector::blocks`.
+    struct Stream<'a, I>(&'a Rows, *const u8, *mut u8, PhantomData<I>);
+
+    impl<I: Isa> pulp::NullaryFnOnce for Stream<'_, I> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self(&Rows { rows, bytes, from: from_row, to: to_row }, from, to, _) = self;
+            for i in 0..rows as isize {
+                // SAFETY: the promise of the caller of `stream`; `Isa::run` enables the features. Only whole
+                // lines are streamed, which are aligned.
+                unsafe {
+                    let (from, to) = (from.offset(i * from_row), to.offset(i * to_row));
+                    let ahead = (to.addr().wrapping_neg() % LINE).min(bytes);
+                    let end = ahead + (bytes - ahead) / LINE * LINE;
+                    I::copy(from, to, ahead);
+                    let mut at = ahead;
+                    while at < end {
+                        I::stream(to.add(at), I::load(from.add(at)));
+                        at += I::BYTES;
+                    }
+                    I::copy(from.add(end), to.add(end), bytes - end);
+                }
+            }
+        }
+    }
+
+    // SAFETY: the caller's promise.
+    unsafe { I::run(Stream::<I>(rows, from, to, PhantomData)) }
+}
+
+/// # Safety
+/// As for [`Moves::prefetch`].
+#[cfg(isa = "vector")]
+unsafe fn prefetch<I: Isa>(rows: &Rows, from: *const u8) {
+    /// Not a closure: see `vector::blocks`.
+    struct Prefetch<'a, I>(&'a Rows, *const u8, PhantomData<I>);
+
+    impl<I: Isa> pulp::NullaryFnOnce for Prefetch<'_, I> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self(rows, from, _) = self;
+            for i in 0..rows.rows as isize {
+                let mut at = 0;
+                while at < rows.bytes {
+                    // SAFETY: `Isa::run` enables the features.
+                    unsafe { I::prefetch(from.wrapping_offset(i * rows.from).wrapping_add(at)) };
+                    at += LINE;
+                }
+            }
+        }
+    }
+
+    // SAFETY: the caller's promise.
+    unsafe { I::run(Prefetch::<I>(rows, from, PhantomData)) }
 }

@@ -225,6 +225,7 @@ impl Isa for Neon {
             copy_short::<Self>(p, buffer, bytes);
         };
         copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short::<Self>(buffer, p, bytes);
+        copy(from: *const u8, to: *mut u8, bytes: usize) -> () = copy_short::<Self>(from, to, bytes);
         // The one store that asks to go past the caches writes two registers, and is a hint. Cores see long runs of
         // whole lines by themselves, so nothing streams here unless it is told to: see `streaming_threshold`.
         prefetch(p: *const u8) -> () =
@@ -297,7 +298,7 @@ impl Isa for Neon {
             [of_u64(vmovl_u32(vget_low_u32(u32(a)))), of_u64(vmovl_high_u32(u32(a)))];
         sext32(a: uint8x16_t) -> [uint8x16_t; 2] =
             [of_s64(vmovl_s32(vget_low_s32(s32(a)))), of_s64(vmovl_high_s32(s32(a)))];
-        upper32(a: uint8x16_t) -> [uint8x16_t; 2] = Self::zip16(vdupq_n_u8(0), a);
+        upper32(a: uint8x16_t) -> [uint8x16_t; 2] = Self::zip_pieces::<2>(vdupq_n_u8(0), a);
         low16(a: [uint8x16_t; 2]) -> uint8x16_t = vuzp1q_u8(a[0], a[1]);
         low32(a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vuzp1q_u16(u16(a[0]), u16(a[1])));
         low64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u32(vuzp1q_u32(u32(a[0]), u32(a[1])));
@@ -305,12 +306,17 @@ impl Isa for Neon {
         high32(a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vuzp2q_u16(u16(a[0]), u16(a[1])));
         even64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u64(vuzp1q_u64(u64(a[0]), u64(a[1])));
         zip8(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] = [vzip1q_u8(a, b), vzip2q_u8(a, b)];
-        zip16(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] =
-            [of_u16(vzip1q_u16(u16(a), u16(b))), of_u16(vzip2q_u16(u16(a), u16(b)))];
         zip32(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] =
             [of_u32(vzip1q_u32(u32(a), u32(b))), of_u32(vzip2q_u32(u32(a), u32(b)))];
         zip64(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] =
             [of_u64(vzip1q_u64(u64(a), u64(b))), of_u64(vzip2q_u64(u64(a), u64(b)))];
+        load_pieces(p: *const u8, _apart: isize) -> uint8x16_t = Self::load(p);
+        <const WIDTH: usize> zip_pieces(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] = match WIDTH {
+            1 => Self::zip8(a, b),
+            2 => [of_u16(vzip1q_u16(u16(a), u16(b))), of_u16(vzip2q_u16(u16(a), u16(b)))],
+            4 => Self::zip32(a, b),
+            _ => Self::zip64(a, b),
+        };
         swap16(a: uint8x16_t) -> uint8x16_t = vrev16q_u8(a);
         swap32(a: uint8x16_t) -> uint8x16_t = vrev32q_u8(a);
         swap64(a: uint8x16_t) -> uint8x16_t = vrev64q_u8(a);

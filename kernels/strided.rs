@@ -1,15 +1,18 @@
-//! Casts along strides: long rows by the kernel of the cast where they are; everything else a tile at a time, which is
-//! gathered, cast, and scattered.
+//! Casts along strides: rows by the kernel of the cast where they are, unless they are short; everything else a tile
+//! at a time, which is gathered, cast, and scattered.
 //!
 //! A tile is a box of the walk, as large as L1 likes. If the two sides are dense along different dimensions, it has
 //! both of them, so that either side is touched by whole lines: then the elements are transposed on the side where
-//! they are narrower, and in order on the other.
+//! they are narrower, and in order on the other. Codes that are kept are moved, and cast nowhere. What a transpose
+//! takes that is larger than the caches is in `panel.rs`.
 
 use core::mem::MaybeUninit;
 
-use super::drive::Plan;
+use super::drive::{Plan, Rows};
 use super::moves::{self, Move};
+use super::panel::{self, Plane};
 use crate::isa::Isa;
+use crate::route::Work;
 
 /// Elements along which both sides are as many bytes apart.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +29,10 @@ impl Dim {
 
 /// Bytes of a tile on the side where it is larger. Both sides stay in L1.
 const TILE: usize = 16 << 10;
-/// Elements of a row from which on it is cast where it is: of fewer, the call costs more than a tile.
+/// Elements of a row from which on it is cast where it is: of fewer, what a kernel prepares costs more than a tile.
 const ROW: usize = 256;
+/// The same where a row takes no preparation: whole blocks cost less than to bring them to a tile.
+const SHORT: usize = 64;
 /// Elements that a tile of two dense dimensions has at least along that of the destination, if there are so many:
 /// with as many along the other, both have whole lines.
 const SIDE: usize = 64;
@@ -66,22 +71,50 @@ pub(crate) unsafe fn cast(
     let one = [Dim::ONE];
     let dims = if dims.is_empty() { &one[..] } else { dims };
     let is_row = |dim: &Dim| [dim.src, dim.dst] == sizes.map(|size| size as isize);
+    let elements = dims.iter().fold(1usize, |n, dim| n.saturating_mul(dim.extent));
     let mut walk = Steps { dims, step: [1; usize::BITS as usize], at: [0; usize::BITS as usize] };
-    if dims[0].extent == 1 || is_row(&dims[0]) && dims[0].extent >= ROW {
-        walk.step[0] = dims[0].extent;
-        let elements = dims.iter().fold(1usize, |n, dim| n.saturating_mul(dim.extent));
-        let plan = plan.part_of(elements);
-        // SAFETY: a row are elements of the walk, which lie behind each other on both sides.
-        walk.each(|src_at, dst_at, _| unsafe {
-            (plan.kernel)(&plan, src.wrapping_offset(src_at), dst.wrapping_offset(dst_at), dims[0].extent);
-        });
-        return;
+    let whole = plan.part_of(elements);
+    if dims[0].extent == 1 || is_row(&dims[0]) && dims[0].extent >= SHORT {
+        let rows = Rows::new(&whole, dims[0].extent);
+        if rows.is_ready() || dims[0].extent == 1 || dims[0].extent >= ROW {
+            // SAFETY: the caller's promise, which is that of this function.
+            return unsafe { cast_rows(&rows, walk, src, dst) };
+        }
+    }
+    let copies = plan.route.work == Work::Copy;
+    let moves = moves::of(isa);
+    match walk.dense() {
+        Some([across, along]) => {
+            let plane = Plane { across: dims[across], along: dims[along], sizes };
+            if plane.has_panels() && whole.route.stream_from == Some(0) {
+                walk.step[across] = plane.across.extent;
+                walk.step[along] = plane.along.extent;
+                let plan = plan.of_tile();
+                // SAFETY: a plane are elements of the walk.
+                return walk.each(|src_at, dst_at, _| unsafe {
+                    panel::cast(&plan, isa, plane, src.wrapping_offset(src_at), dst.wrapping_offset(dst_at));
+                });
+            }
+        }
+        None if copies => {
+            let mut grid = [Move::ONE; TILE_DIMS];
+            for (i, (dim, one)) in dims.iter().zip(&mut grid).enumerate() {
+                walk.step[i] = dim.extent;
+                *one = Move { extent: dim.extent, from: dim.src, to: dim.dst };
+            }
+            // SAFETY: the grid has elements of the walk.
+            return walk.each(|src_at, dst_at, _| unsafe {
+                (moves.elements)(&grid, sizes[0], src.wrapping_offset(src_at), dst.wrapping_offset(dst_at));
+            });
+        }
+        None => {}
     }
     let order = walk.choose_tile(sizes);
     let step = walk.step;
+    let largest = order.iter().flatten().map(|&dim| step[dim]).product();
     walk.widen();
     let plan = plan.of_tile();
-    let move_elements = moves::of(isa);
+    let rows = Rows::new(&plan, largest);
     let (mut gathered, mut results) = (Tile::new(), Tile::new());
     let (gathered, results) = (gathered.start(), results.start());
     let tile = |src_at: isize, dst_at: isize, step: &dyn Fn(usize) -> usize| {
@@ -98,20 +131,22 @@ pub(crate) unsafe fn cast(
             n *= extent;
         }
         // What lies in order needs not be moved.
-        let moves = |all: &[Move]| all.iter().any(|one| one.extent > 1 && one.from != one.to);
+        let is_moved = |all: &[Move]| all.iter().any(|one| one.extent > 1 && one.from != one.to);
         // SAFETY: the elements of the tile are elements of the walk, and the buffers have room for them: of the
         // larger ones on either side there are no more than a tile has. The moves lead from the ones to the others.
         unsafe {
-            if moves(&gather) {
-                move_elements(&gather, sizes[0], from, gathered);
+            if is_moved(&gather) {
+                (moves.elements)(&gather, sizes[0], from, gathered);
                 from = gathered;
             }
-            if moves(&scatter) {
-                (plan.kernel)(&plan, from, results, n);
-                move_elements(&scatter, sizes[1], results, to);
-            } else {
-                (plan.kernel)(&plan, from, to, n);
+            if !is_moved(&scatter) {
+                return rows.cast(from, to, n);
             }
+            if !copies {
+                rows.cast(from, results, n);
+                from = results;
+            }
+            (moves.elements)(&scatter, sizes[1], from, to);
         }
     };
     let mut window = [Dim::ONE; usize::BITS as usize];
@@ -123,6 +158,24 @@ pub(crate) unsafe fn cast(
         }
         let mut tiles = Steps { dims: window, step, at: [0; usize::BITS as usize] };
         tiles.each(|src, dst, step| tile(src_at.wrapping_add(src), dst_at.wrapping_add(dst), step));
+    });
+}
+
+/// Casts rows where they are: the first dimension.
+///
+/// # Safety
+/// As for [`cast`], whose elements lie behind each other along that dimension.
+unsafe fn cast_rows(rows: &Rows<'_>, mut walk: Steps<'_>, src: *const u8, dst: *mut u8) {
+    let (n, outer) = (walk.dims[0].extent, walk.dims.get(1).copied().unwrap_or(Dim::ONE));
+    walk.step[0] = n;
+    walk.step[1] = outer.extent;
+    walk.each(|src_at, dst_at, _| {
+        let (mut from, mut to) = (src.wrapping_offset(src_at), dst.wrapping_offset(dst_at));
+        for _ in 0..outer.extent {
+            // SAFETY: a row are elements of the walk.
+            unsafe { rows.cast(from, to, n) };
+            (from, to) = (from.wrapping_offset(outer.src), to.wrapping_offset(outer.dst));
+        }
     });
 }
 

@@ -178,7 +178,7 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
             line = line.wrapping_add(chunk);
             begun = 0;
         }
-        I::run(Fence::<I>(PhantomData));
+        fence::<I>();
         ptr::copy_nonoverlapping(lines, line, behind);
         (core.run)(job, src.add(bytes(first, from)), line.add(behind), n - first);
     }
@@ -235,17 +235,26 @@ impl<I: Isa> pulp::NullaryFnOnce for Stream<I> {
     }
 }
 
-/// Orders the streamed stores before what other threads are told of them.
-struct Fence<I>(PhantomData<I>);
+/// Orders streamed stores before what other threads are told of them.
+///
+/// # Safety
+/// The instruction set is available.
+pub(super) unsafe fn fence<I: Isa>() {
+    /// Not a closure: see `blocks`.
+    struct Fence<I>(PhantomData<I>);
 
-impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
-    type Output = ();
+    impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
+        type Output = ();
 
-    #[inline(always)]
-    fn call(self) {
-        // SAFETY: `Isa::run` enables the features.
-        unsafe { I::fence() }
+        #[inline(always)]
+        fn call(self) {
+            // SAFETY: `Isa::run` enables the features.
+            unsafe { I::fence() }
+        }
     }
+
+    // SAFETY: the caller's promise.
+    unsafe { I::run(Fence::<I>(PhantomData)) }
 }
 
 /// A vector kernel for elements that a codec reads and writes as they are.
@@ -267,6 +276,14 @@ pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n:
 
 /// Elements from which on a cast has something to prepare: groups, and streams. Fewer pay for nothing of that.
 const FEW: usize = 4096;
+
+/// The core that alone is a cast of up to `n` elements, in the environment that it expects.
+pub(super) fn ready(plan: &Plan, n: usize) -> Option<Core> {
+    let route = &plan.route;
+    let prepares = n >= FEW
+        && (plan.groups.is_some() || streams(route, n, route.src.memory_bits() + route.dst.memory_bits()));
+    plan.ready.filter(|_| !prepares)
+}
 
 /// [`plain`] of any number of elements.
 ///

@@ -4,7 +4,9 @@
 mod bridge;
 
 use bridge::Suite;
-use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, Side, StridedView, StridedViewMut};
+use lanecast::{
+    CastOptions, Caster, DType, Error, Isa, Packing, Rounding, Side, StridedView, StridedViewMut,
+};
 use lanecast_oracle as oracle;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -35,6 +37,8 @@ fn main() {
         suite.test(&format!("a lattice of strides, {from} -> {to}"), move |isa| lattice(isa, from, to));
         suite.test(&format!("orders of dimensions, {from} -> {to}"), move |isa| orders(isa, from, to));
         suite.test(&format!("channels, {from} -> {to}"), move |isa| channels(isa, from, to));
+        suite.test(&format!("rows, {from} -> {to}"), move |isa| rows(isa, from, to));
+        suite.test(&format!("transposes past the caches, {from} -> {to}"), move |isa| panels(isa, from, to));
     }
     for from in DType::ALL {
         suite.test(&format!("random views of {from}"), move |isa| random_views(isa, from));
@@ -50,7 +54,11 @@ fn main() {
 }
 
 fn caster(isa: Isa, from: DType, to: DType) -> Caster {
-    let options = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+    caster_with(isa, from, to, CastOptions::new())
+}
+
+fn caster_with(isa: Isa, from: DType, to: DType, options: CastOptions) -> Caster {
+    let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
     Caster::new(from, to, &options.isa(isa)).expect("it is available")
 }
 
@@ -82,6 +90,10 @@ impl Laid {
         let size = ways().map(|way| way.max(0)).sum::<isize>() + offset + item as isize;
         Self { strides, offset: offset as usize, size: size as usize }
     }
+
+    fn further(self, bytes: usize) -> Self {
+        Self { offset: self.offset + bytes, size: self.size + bytes, ..self }
+    }
 }
 
 /// Casts along these strides, and compares with a loop over the elements, each of which the reference casts.
@@ -93,10 +105,25 @@ fn check(
     src_strides: Vec<isize>,
     dst_strides: Vec<isize>,
 ) {
-    let (caster, reference) = (caster(isa, from, to), caster(Isa::Scalar, from, to));
+    check_with(isa, from, to, CastOptions::new(), [0, 0], shape, src_strides, dst_strides);
+}
+
+/// The same with options, so many bytes further in both buffers.
+#[expect(clippy::too_many_arguments, reason = "a cast has as many")]
+fn check_with(
+    isa: Isa,
+    from: DType,
+    to: DType,
+    options: CastOptions,
+    further: [usize; 2],
+    shape: &[usize],
+    src_strides: Vec<isize>,
+    dst_strides: Vec<isize>,
+) {
+    let [caster, reference] = [isa, Isa::Scalar].map(|isa| caster_with(isa, from, to, options));
     let (from_size, to_size) = (from.itemsize(), to.itemsize());
-    let source = Laid::new(shape, src_strides, from_size);
-    let destination = Laid::new(shape, dst_strides, to_size);
+    let source = Laid::new(shape, src_strides, from_size).further(further[0]);
+    let destination = Laid::new(shape, dst_strides, to_size).further(further[1]);
     let src = bytes(source.size);
     let mut expected = vec![CANARY; destination.size];
     let mut got = expected.clone();
@@ -174,6 +201,60 @@ fn orders(isa: Isa, from: DType, to: DType) {
             }
         }
     }
+}
+
+/// Rows of every length that is cast, or moved, in another way than the one before, in an environment of their own.
+fn rows(isa: Isa, from: DType, to: DType) {
+    let (s, d) = (from.itemsize(), to.itemsize());
+    for columns in [1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128, 255, 256, 300, 1025, 4097] {
+        for (rows, gaps) in [(1, [0, 0]), (3, [5, 0]), (7, [s, 3 * d])] {
+            let shape = [rows, columns];
+            let [src, dst] = [packed(&shape, &[1, 0], s, gaps[0]), packed(&shape, &[1, 0], d, gaps[1])];
+            for options in [CastOptions::new(), CastOptions::new().rounding(Rounding::Up)] {
+                check_with(isa, from, to, options, [1, 3], &shape, src.clone(), dst.clone());
+            }
+        }
+    }
+}
+
+/// Planes of one panel and of several, whole ones and with a rest on either side; rows that begin at the same byte of a
+/// line and others, ahead of a line and at one; backwards, and several planes behind each other.
+fn panels(isa: Isa, from: DType, to: DType) {
+    let (s, d) = (from.itemsize(), to.itemsize());
+    // The least that has panels, and what lies in a line on the side where that is more.
+    let (along, across, line) = (1024 / s, 256 / d, 64 / s.min(d));
+    let streaming = CastOptions::new().stream_from(0);
+    for [across, along] in
+        [[across, along], [2 * across + line + 3, along + 1], [across + 1, 2 * along + line - 1]]
+    {
+        let shape = [1, across, along];
+        for (gaps, further) in
+            [([0, 0], [0, 0]), ([64, 192], [s, d]), ([64, 64], [16, 48]), ([3, 5], [1, 3]), ([s, d], [61, 7])]
+        {
+            let src = packed(&shape, &[2, 1, 0], s, gaps[0]);
+            let dst = packed(&shape, &[1, 2, 0], d, gaps[1]);
+            check_with(isa, from, to, streaming, further, &shape, src, dst);
+        }
+    }
+    // Rows of whole lines, which begin within one.
+    let whole = [1, across.next_multiple_of(line), along.next_multiple_of(line)];
+    let [src, dst] = [packed(&whole, &[2, 1, 0], s, 0), packed(&whole, &[1, 2, 0], d, 0)];
+    for further in [[0, 0], [s, d], [32, 16], [16, 32]] {
+        check_with(
+            isa,
+            from,
+            to,
+            streaming.rounding(Rounding::Up),
+            further,
+            &whole,
+            src.clone(),
+            dst.clone(),
+        );
+    }
+    let three = [3, across + 1, along + 5];
+    let [mut src, mut dst] = [packed(&three, &[2, 1, 0], s, 2 * s), packed(&three, &[1, 2, 0], d, 0)];
+    (src[1], dst[2]) = (-src[1], -dst[2]);
+    check_with(isa, from, to, streaming, [0, 0], &three, src, dst);
 }
 
 /// Two, three and four channels: picked out, taken apart, and put together.

@@ -1,0 +1,223 @@
+//! Transposes that are larger than the caches, a panel at a time.
+//!
+//! Memory gives all it can where runs are long and asked for in time, and takes most where whole lines are written that
+//! nobody has read before. Here rows are pages apart on both sides, often by a power of two, so that a cache has room for
+//! few lines of a column. Hence a panel: a long run of each of some rows of the source, which lies in the caches without
+//! gaps, and is cast already if that makes it narrower. Of some of its columns, rows of the destination are made then,
+//! and written past the caches.
+//!
+//! Tried and lost: windows of rows, so that the pages of both sides stay known (the prefetch finds them as well);
+//! prefetching the next panel while one is written; shorter runs of either side, for panels that fit into L1.
+
+use core::mem::MaybeUninit;
+
+use super::drive::{Plan, Rows};
+use super::moves::{self, Move, Moves};
+use super::strided::Dim;
+use crate::isa::Isa;
+use crate::route::Work;
+
+/// Bytes of a run of the source: with a quarter of it, memory is half as fast.
+const SRC_RUN: usize = 1024;
+/// Bytes of a run of the destination: a few lines, for one look at where its page is.
+const DST_RUN: usize = 256;
+/// Bytes of a panel.
+const PANEL: usize = 64 << 10;
+/// Bytes of columns that are transposed at once, and of those that are cast at once.
+const TILE: usize = 16 << 10;
+/// Bytes that are under way from memory.
+const AHEAD: usize = 4 << 10;
+/// A cache line, and so many bytes of a side of a block that is transposed in registers.
+const LINE: usize = 64;
+
+#[repr(C, align(64))]
+struct Buffer<const N: usize>([MaybeUninit<u8>; N]);
+
+impl<const N: usize> Buffer<N> {
+    const fn new() -> Self {
+        Self([MaybeUninit::uninit(); N])
+    }
+
+    fn start(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Elements along two dimensions.
+#[derive(Clone, Copy)]
+pub(super) struct Plane {
+    /// The one along which those of the destination lie behind each other.
+    pub(super) across: Dim,
+    /// The one along which those of the source do.
+    pub(super) along: Dim,
+    pub(super) sizes: [usize; 2],
+}
+
+impl Plane {
+    /// Do both sides have runs that are long enough?
+    pub(super) fn has_panels(&self) -> bool {
+        let [s, d] = self.sizes;
+        (self.along.src, self.across.dst) == (s as isize, d as isize)
+            && self.along.extent >= SRC_RUN / s
+            && self.across.extent >= DST_RUN / d
+    }
+}
+
+/// Casts a plane that [has panels](Plane::has_panels), past the caches.
+///
+/// # Safety
+/// Its elements are readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
+/// of elements of these sizes, whole bytes, and does not stream; the instruction set is available.
+#[inline(never)]
+pub(super) unsafe fn cast(plan: &Plan, isa: Isa, plane: Plane, src: *const u8, dst: *mut u8) {
+    let Plane { across, along, sizes: [s, d] } = plane;
+    let rows = Rows::new(plan, TILE);
+    let casts = plan.route.work != Work::Copy;
+    let casts_rows = casts && d < s && rows.is_ready();
+    let width = if casts_rows { d } else { s };
+    let panels =
+        Panels { rows, moves: moves::of(isa), plane, width, casts_rows, casts_tiles: casts && !casts_rows };
+    let height = (DST_RUN / d).max(LINE / width);
+    let length = (SRC_RUN / s).min(PANEL / (height * width));
+    let mut buffer = Buffer::<PANEL>::new();
+    let panel = buffer.start();
+    let mut j = 0;
+    while j < along.extent {
+        let to_line = if j == 0 { ahead(src.addr(), across.src, s) } else { 0 };
+        let columns = if to_line != 0 { to_line } else { length }.min(along.extent - j);
+        let mut i = 0;
+        while i < across.extent {
+            let to_line = if i == 0 { ahead(dst.addr(), along.dst, d) } else { 0 };
+            let count = if to_line != 0 { to_line } else { height }.min(across.extent - i);
+            let from = src.wrapping_offset(i as isize * across.src + j as isize * along.src);
+            let to = dst.wrapping_offset(i as isize * across.dst + j as isize * along.dst);
+            // SAFETY: the elements of the panel are among those of the plane. There are no more than `height` rows
+            // and `length` columns, for which the buffer has room: what is ahead of a line is less than one.
+            unsafe {
+                panels.fill(count, columns, from, panel);
+                panels.empty(count, columns, panel, to);
+            }
+            i += count;
+        }
+        j += columns;
+    }
+    // SAFETY: the instruction set is available.
+    unsafe { (panels.moves.fence)() };
+}
+
+/// Elements of a row ahead of its first whole line, if those are as many in every row; else 0.
+fn ahead(first: usize, stride: isize, size: usize) -> usize {
+    let bytes = first.wrapping_neg() % LINE;
+    if stride.unsigned_abs().is_multiple_of(LINE) && bytes.is_multiple_of(size) { bytes / size } else { 0 }
+}
+
+/// What is done with every panel of a plane.
+struct Panels<'a> {
+    rows: Rows<'a>,
+    moves: Moves,
+    plane: Plane,
+    /// Bytes of an element in a panel.
+    width: usize,
+    /// Are elements cast on the way to the panel, or on the way from there? Neither, if they keep their codes.
+    casts_rows: bool,
+    casts_tiles: bool,
+}
+
+impl Panels<'_> {
+    /// Bytes from a row of a panel to the next: whole blocks.
+    fn pitch(&self, columns: usize) -> usize {
+        (columns * self.width).next_multiple_of(LINE)
+    }
+
+    /// Rows of the source become those of a panel.
+    ///
+    /// # Safety
+    /// So many columns of so many rows are readable from `from` on, and the panel has room for them.
+    unsafe fn fill(&self, count: usize, columns: usize, from: *const u8, panel: *mut u8) {
+        let (size, row, pitch) = (self.plane.sizes[0], self.plane.across.src, self.pitch(columns));
+        let bytes = columns * size;
+        let step = (AHEAD / bytes).clamp(1, count);
+        let mut i = 0;
+        while i < count {
+            let some = step.min(count - i);
+            let from = from.wrapping_offset(i as isize * row);
+            let runs = moves::Rows { rows: some, bytes, from: row, to: pitch as isize };
+            // SAFETY: the caller's promise. What is prefetched need not be there.
+            unsafe {
+                // Behind the last row of this panel is the first one of the next.
+                (self.moves.prefetch)(&runs, from.wrapping_offset(step as isize * row));
+                let panel = panel.add(i * pitch);
+                if self.casts_rows {
+                    for k in 0..some {
+                        self.rows.cast(from.wrapping_offset(k as isize * row), panel.add(k * pitch), columns);
+                    }
+                } else {
+                    let along = Move { extent: columns, from: size as isize, to: size as isize };
+                    let across = Move { extent: some, from: row, to: pitch as isize };
+                    (self.moves.elements)(&[along, across, Move::ONE, Move::ONE], size, from, panel);
+                }
+            }
+            i += some;
+        }
+        // Blocks are whole, and what is no element in one is cast with the others.
+        let used = columns * self.width;
+        // SAFETY: the panel has room for whole blocks.
+        unsafe {
+            if used < pitch {
+                for i in 0..count {
+                    panel.add(i * pitch + used).write_bytes(0, pitch - used);
+                }
+            }
+            let below = count.next_multiple_of(LINE / self.width) - count;
+            panel.add(count * pitch).write_bytes(0, below * pitch);
+        }
+    }
+
+    /// Columns of a panel become rows of the destination.
+    ///
+    /// # Safety
+    /// The panel has been filled with so many columns of so many rows, and as many elements are writable from `to` on.
+    unsafe fn empty(&self, count: usize, columns: usize, panel: *const u8, to: *mut u8) {
+        let (size, row, width) = (self.plane.sizes[1], self.plane.along.dst, self.width);
+        let (mut tile, mut results) = (Buffer::<TILE>::new(), Buffer::<TILE>::new());
+        let (tile, results) = (tile.start(), results.start());
+        let block = LINE / width;
+        let height = count.next_multiple_of(block);
+        let length = TILE / (height * width) / block * block;
+        let at_once = if self.casts_tiles { (TILE / (height * size)).min(length) } else { length };
+        let mut j = 0;
+        while j < columns {
+            let some = length.min(columns - j);
+            let along = Move {
+                extent: some.next_multiple_of(block),
+                from: width as isize,
+                to: (height * width) as isize,
+            };
+            let across = Move { extent: height, from: self.pitch(columns) as isize, to: width as isize };
+            // SAFETY: the caller's promise. Rows have no more than `DST_RUN` bytes or a block, so a block of columns
+            // fits into a tile, and one of them into the results. The panel has whole blocks.
+            unsafe {
+                (self.moves.elements)(
+                    &[along, across, Move::ONE, Move::ONE],
+                    width,
+                    panel.add(j * width),
+                    tile,
+                );
+                let mut k = 0;
+                while k < some {
+                    let made = at_once.min(some - k);
+                    let mut from = tile.add(k * height * width);
+                    if self.casts_tiles {
+                        self.rows.cast(from, results, made * height);
+                        from = results;
+                    }
+                    let bytes = count * size;
+                    let runs = moves::Rows { rows: made, bytes, from: (height * size) as isize, to: row };
+                    (self.moves.stream)(&runs, from, to.wrapping_offset((j + k) as isize * row));
+                    k += made;
+                }
+            }
+            j += some;
+        }
+    }
+}
