@@ -505,6 +505,8 @@ unsafe fn line<const W: usize>(
             (false, true) if from_step == 4 * width => steps::<W>(n, from, 4 * width, to, width),
             (false, true) if from_step == -width => steps::<W>(n, from, -width, to, width),
             (false, true) if from_step == 0 => steps::<W>(n, from, 0, to, width),
+            // Of wider ones the compiler makes worse code then.
+            (false, true) if W == 1 => steps::<W>(n, from, from_step, to, width),
             (true, false) if to_step == 2 * width => steps::<W>(n, from, width, to, 2 * width),
             _ => steps::<W>(n, from, from_step, to, to_step),
         }

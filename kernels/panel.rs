@@ -26,7 +26,7 @@ const PANEL: usize = 64 << 10;
 /// Bytes of columns that are transposed at once, and of those that are cast at once.
 const TILE: usize = 16 << 10;
 /// Bytes that are under way from memory.
-const AHEAD: usize = 4 << 10;
+const AHEAD: usize = 8 << 10;
 /// A cache line, and so many bytes of a side of a block that is transposed in registers.
 const LINE: usize = 64;
 
