@@ -76,7 +76,7 @@ pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
 /// # Safety
 /// As for every `Core`, with the features enabled.
 #[inline(always)]
-unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, mut src: *const u8, mut dst: *mut u8, n: usize) {
     const { assert!(C::SRC.div_ceil(8) * I::BYTES <= BLOCK && C::DST.div_ceil(8) * I::BYTES <= BLOCK) };
     // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
     // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
@@ -89,37 +89,37 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
         // To a line of the destination, if there is one to come to; then to the end.
         let peeled = if bytes(n, C::DST) >= ALIGNS_FROM { ahead(dst, C::SRC, C::DST) % I::BYTES } else { 0 };
-        let mut first = 0;
-        let mut end = if peeled != 0 { peeled } else { n };
-        // One call of the codec, so that there is one copy of it: that is half of a library's size.
+        let (mut left, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
+        // One call of the codec: the compiler makes two of it where that is worth the space.
         loop {
-            let (from, to) = (src.add(bytes(first, C::SRC)), dst.add(bytes(first, C::DST)));
-            let (mut s, mut d) = (from, to);
+            let (mut from, mut to) = (src, dst);
             // A branch decides, not a minimum: through that, each block would wait for the one before.
-            let mut count = I::BYTES;
-            let is_partial = end - first < I::BYTES;
+            let is_partial = left < I::BYTES;
             if is_partial {
-                count = end - first;
-                if count == 0 {
+                if left == 0 {
                     break;
                 }
-                end = n;
-                I::copy_in(from, bytes(count, C::SRC), room_src, C::SRC.div_ceil(8));
-                s = room_src;
-                d = room_dst;
+                I::copy_in(src, bytes(left, C::SRC), room_src, C::SRC.div_ceil(8));
+                (from, to) = (room_src, room_dst);
             }
-            C::block(&setup, ends, s, d);
+            C::block(&setup, ends, from, to);
             if is_partial {
-                let made = bytes(count, C::DST);
+                let made = bytes(left, C::DST);
                 if C::DST < 8 {
                     // Of the last byte, the bits of no element are 0.
-                    let unused = 8 * made - count * C::DST;
+                    let unused = 8 * made - left * C::DST;
                     let kept = if ends.dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
                     *room_dst.add(made - 1) &= kept;
                 }
-                I::copy_out(room_dst, made, to);
+                I::copy_out(room_dst, made, dst);
+                (src, dst) = (src.add(bytes(left, C::SRC)), dst.add(made));
+                (left, rest) = (rest, 0);
+            } else {
+                // Constants, which they would not be after the branch.
+                src = src.add(const { bytes(I::BYTES, C::SRC) });
+                dst = dst.add(const { bytes(I::BYTES, C::DST) });
+                left -= I::BYTES;
             }
-            first += count;
         }
     }
 }
