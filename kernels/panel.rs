@@ -6,8 +6,8 @@
 //! gaps, and is cast already if that makes it narrower. Of some of its columns, rows of the destination are made then,
 //! and written past the caches.
 //!
-//! Tried and lost: windows of rows, so that the pages of both sides stay known (the prefetch finds them as well);
-//! prefetching the next panel while one is written; shorter runs of either side, for panels that fit into L1.
+//! Tried and lost: windows of rows, so that the pages of both sides stay known (within noise); smaller panels, which fit
+//! into L1. Prefetching the next panel while one is written gained a tenth for bfloat16 to float32 and lost as often.
 
 use core::mem::MaybeUninit;
 
@@ -17,7 +17,7 @@ use super::strided::Dim;
 use crate::isa::Isa;
 use crate::route::Work;
 
-/// Bytes of a run of the source: with a quarter of it, memory is half as fast.
+/// Bytes of a run of the source: of runs of a quarter, memory gives six tenths.
 const SRC_RUN: usize = 1024;
 /// Bytes of a run of the destination: a few lines, for one look at where its page is.
 const DST_RUN: usize = 256;
