@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::isa::{Isa, copy_short, ops};
+use super::isa::{Extras, Isa, copy_short, ops};
 
 pulp::simd_type! {
     /// The token: the one list of features, for detection and for `#[target_feature]` alike.
@@ -155,6 +155,7 @@ impl Isa for Avx2 {
     type Row = *const u8;
 
     const BYTES: usize = 32;
+    const FLOATS_TO_BF16: bool = true;
     const LONG_TO_F32: bool = false;
 
     ops! {
@@ -309,6 +310,22 @@ impl Isa for Avx2 {
             _mm256_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[1])),
             _mm256_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[0])),
         );
+        bf16_to_f32(a: __m256i) -> [__m256i; 2] = {
+            let nan = _mm256_cmpgt_epi16(Self::and(a, Self::splat16(0x7FFF)), Self::splat16(0x7F80));
+            Self::upper32(Self::or(a, Self::and(nan, Self::splat16(0x40))))
+        };
+        // Both registers are searched for a NaN at once. Without one, none of them needs a second look.
+        f32_to_bf16(a: [__m256i; 2], _extras: Extras) -> __m256i = {
+            if _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(ps(a[0]), ps(a[1]))) != 0 {
+                return Self::rounded_bf16(a);
+            }
+            let (below, one) = (Self::splat32(0x7FFF), Self::splat32(1));
+            let odd = [Self::and(Self::shr32::<16>(a[0]), one), Self::and(Self::shr32::<16>(a[1]), one)];
+            Self::high32([
+                Self::add32(Self::add32(a[0], below), odd[0]),
+                Self::add32(Self::add32(a[1], below), odd[1]),
+            ])
+        };
         f32_to_f64(a: __m256i) -> [__m256i; 2] = {
             let [l, h] = halves(a);
             [bits_pd(_mm256_cvtps_pd(_mm_castsi128_ps(l))), bits_pd(_mm256_cvtps_pd(_mm_castsi128_ps(h)))]
