@@ -183,13 +183,7 @@ fn options_of(packings: (Packing, Packing), orders: (ByteOrder, ByteOrder)) -> C
 
 /// Random codes, some of them special.
 fn codes(dtype: DType, n: usize) -> Vec<u128> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    };
+    let mut next = bridge::words();
     let mask = u128::MAX >> (128 - dtype.bits());
     let ints = [DType::F32, DType::F64].contains(&dtype.part());
     (0..n)
@@ -204,7 +198,7 @@ fn codes(dtype: DType, n: usize) -> Vec<u128> {
                         DType::F32 => u128::from(x.to_bits()),
                         _ => u128::from(f64::from(x).to_bits()),
                     };
-                    if dtype != dtype.part() && next() % 2 == 0 {
+                    if dtype != dtype.part() && next().is_multiple_of(2) {
                         code << (dtype.bits() / 2) | code
                     } else {
                         code

@@ -2,7 +2,7 @@
 
 mod bridge;
 
-use bridge::Suite;
+use bridge::{Suite, bytes};
 use lanecast::{
     ByteOrder, CastOptions, Caster, Complex, DType, Element, Error, F8E4M3FN, F8E5M2, I4, Isa, Packing, Side,
     bf16, cast_vec_in_place, cast_vec_in_place_with, cast_vec_with, f16,
@@ -21,17 +21,6 @@ fn main() {
     suite.test("sizes that do not fit", wrong_sizes);
     suite.test("vectors", vectors);
     suite.run().exit();
-}
-
-fn bytes(n: usize) -> Vec<u8> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut word = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    };
-    (0..n.div_ceil(8)).flat_map(|_| word().to_le_bytes()).take(n).collect()
 }
 
 fn check(isa: Isa, from: DType, to: DType, options: CastOptions, n: usize) {

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 
-use bridge::Suite;
+use bridge::{Suite, bytes};
 use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, Parallel, ParallelFor, Progress};
 use lanecast_oracle as oracle;
 use rayon::ThreadPool;
@@ -64,18 +64,6 @@ impl ParallelFor for Host {
 
 fn caster(isa: Isa, from: DType, to: DType, options: CastOptions) -> Caster {
     Caster::new(from, to, &options.isa(isa)).expect("it is available")
-}
-
-/// Bytes that are the same in every run.
-fn bytes(n: usize) -> Vec<u8> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut word = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    };
-    (0..n.div_ceil(8)).flat_map(|_| word().to_le_bytes()).take(n).collect()
 }
 
 /// A destination in the middle of canaries.

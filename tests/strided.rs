@@ -3,7 +3,7 @@
 
 mod bridge;
 
-use bridge::Suite;
+use bridge::{Suite, bytes};
 use lanecast::{
     CastOptions, Caster, DType, Error, Isa, Packing, Rounding, Side, StridedView, StridedViewMut,
 };
@@ -60,17 +60,6 @@ fn caster(isa: Isa, from: DType, to: DType) -> Caster {
 fn caster_with(isa: Isa, from: DType, to: DType, options: CastOptions) -> Caster {
     let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
     Caster::new(from, to, &options.isa(isa)).expect("it is available")
-}
-
-fn bytes(n: usize) -> Vec<u8> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut word = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    };
-    (0..n.div_ceil(8)).flat_map(|_| word().to_le_bytes()).take(n).collect()
 }
 
 /// The strides of one side, and where the first element is in a buffer without a byte to spare.

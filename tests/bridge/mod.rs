@@ -148,6 +148,23 @@ pub(crate) fn codes_of(dtype: DType, bytes: &[u8], n: usize) -> Vec<u128> {
     }
 }
 
+/// Random words that are the same in every run.
+pub(crate) fn words() -> impl FnMut() -> u64 {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}
+
+/// Bytes of those.
+pub(crate) fn bytes(n: usize) -> Vec<u8> {
+    let mut word = words();
+    (0..n.div_ceil(8)).flat_map(|_| word().to_le_bytes()).take(n).collect()
+}
+
 /// The size of a buffer of [`bytes_of`].
 pub(crate) fn size(dtype: DType, n: usize) -> usize {
     dtype.byte_len(n, Packing::LowFirst).expect("a size that fits")
