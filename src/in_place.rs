@@ -4,7 +4,8 @@
 //! What has been read leaves room, which doubles from step to step: into it the kernels cast directly. While there is
 //! too little of it, elements go through a tile.
 
-use core::mem::{ManuallyDrop, MaybeUninit, size_of};
+use core::mem::{ManuallyDrop, MaybeUninit, replace, size_of};
+use core::ops::Range;
 use core::slice;
 
 use crate::cast::{Caster, cast_vec_with, typed};
@@ -85,102 +86,54 @@ impl Caster {
             return Err(Error::BufferSize { side, dtype, elements: n, needed, given: buffer.len() });
         }
         let [from, to] = [from, to].map(Places::new);
-        // SAFETY: the caller's promise. The buffer has both sizes.
-        unsafe {
-            if from.eight < to.eight {
-                self.widen(from, to, buffer, n)
+        // What has not been cast.
+        let (mut first, mut end) = (0, n);
+        while first < end {
+            let step = if from.eight < to.eight {
+                // Results from here on lie behind all that has not been read.
+                let free = from.at(end).div_ceil(to.eight).saturating_mul(8);
+                let is_direct = free < end && end - free >= DIRECT;
+                let start =
+                    if is_direct { free } else { end.saturating_sub(from.tile()).next_multiple_of(8) };
+                start..replace(&mut end, start)
             } else {
-                self.narrow(from, to, buffer, n)
-            }
-        }
-    }
-
-    /// From the front on.
-    ///
-    /// # Safety
-    /// The bytes of the source are initialised.
-    #[allow(unsafe_code, reason = "the promise of who knows the buffer")]
-    unsafe fn narrow(
-        &self,
-        from: Places,
-        to: Places,
-        buffer: &mut [MaybeUninit<u8>],
-        n: usize,
-    ) -> Result<(), Error> {
-        let mut first = 0;
-        while first < n {
-            let (src_at, dst_at) = (from.at(first), to.at(first));
-            // What was read lies between the results and what is left.
-            let room = ((src_at - dst_at) / to.eight).saturating_mul(8).min(n - first);
-            let len;
-            if room >= DIRECT.min(n - first) {
-                len = room;
-                let (results, sources) = buffer.split_at_mut(src_at);
-                // SAFETY: what is left of the source; results lie before it.
-                let sources = unsafe { sources[..from.at(len)].assume_init_ref() };
-                self.cast_uninit(sources, &mut results[dst_at..][..to.at(len)], len)?;
-            } else {
-                len = from.tile().min(n - first);
-                // SAFETY: as above.
-                unsafe { self.by_tile(from, to, buffer, first, len)? };
-            }
-            first += len;
+                // What was read lies between the results and what is left.
+                let room = (from.at(first) - to.at(first)) / to.eight;
+                let (room, left) = (room.saturating_mul(8), end - first);
+                let len = if room >= DIRECT.min(left) { room } else { from.tile() };
+                let next = first + len.min(left);
+                replace(&mut first, next)..next
+            };
+            // SAFETY: the caller's promise: what has not been cast is as it was.
+            unsafe { self.step(from, to, buffer, step)? };
         }
         Ok(())
     }
 
-    /// From the back on.
+    /// Casts elements: directly, if their results lie elsewhere; else by a tile, which has room for them.
     ///
     /// # Safety
-    /// The bytes of the source are initialised.
+    /// The bytes of these elements of the source are initialised.
     #[allow(unsafe_code, reason = "the promise of who knows the buffer")]
-    unsafe fn widen(
+    unsafe fn step(
         &self,
         from: Places,
         to: Places,
         buffer: &mut [MaybeUninit<u8>],
-        n: usize,
+        elements: Range<usize>,
     ) -> Result<(), Error> {
-        let mut left = n;
-        while left > 0 {
-            // Results from here on lie behind all that has not been read.
-            let src_end = from.at(left);
-            let free = src_end.div_ceil(to.eight).saturating_mul(8);
-            let first;
-            if free < left && left - free >= DIRECT {
-                first = free;
-                let (sources, results) = buffer.split_at_mut(to.at(first));
-                let (src_at, len) = (from.at(first), left - first);
-                // SAFETY: what is left of the source; results lie behind it.
-                let sources = unsafe { sources[src_at..src_end].assume_init_ref() };
-                self.cast_uninit(sources, &mut results[..to.at(left) - to.at(first)], len)?;
-            } else {
-                first = left.saturating_sub(from.tile()).next_multiple_of(8);
-                // SAFETY: as above.
-                unsafe { self.by_tile(from, to, buffer, first, left - first)? };
-            }
-            left = first;
+        let [source, results] = [from, to].map(|places| places.at(elements.start)..places.at(elements.end));
+        if let Ok([source, results]) = buffer.get_disjoint_mut([source.clone(), results.clone()]) {
+            // SAFETY: the caller's promise.
+            let source = unsafe { source.assume_init_ref() };
+            return self.cast_uninit(source, results, elements.len()).map(drop);
         }
-        Ok(())
-    }
-
-    /// # Safety
-    /// The bytes of these elements are initialised.
-    #[allow(unsafe_code, reason = "the promise of who knows the buffer")]
-    unsafe fn by_tile(
-        &self,
-        from: Places,
-        to: Places,
-        buffer: &mut [MaybeUninit<u8>],
-        first: usize,
-        len: usize,
-    ) -> Result<(), Error> {
         let mut tile = [MaybeUninit::uninit(); TILE];
-        let tile = &mut tile[..from.at(len)];
-        tile.copy_from_slice(&buffer[from.at(first)..][..tile.len()]);
+        let tile = &mut tile[..source.len()];
+        tile.copy_from_slice(&buffer[source]);
         // SAFETY: a copy of bytes that are.
         let tile = unsafe { tile.assume_init_ref() };
-        self.cast_uninit(tile, &mut buffer[to.at(first)..][..to.at(len)], len).map(drop)
+        self.cast_uninit(tile, &mut buffer[results], elements.len()).map(drop)
     }
 }
 
