@@ -193,6 +193,7 @@ impl Isa for Avx2 {
         max_s16(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi16(a, b);
         min_u16(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu16(a, b);
         max_u16(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epu16(a, b);
+        sub16(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi16(a, b);
         <const N: u32> shr16(a: __m256i) -> __m256i = _mm256_srl_epi16(a, count(N));
 
         add32(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
@@ -208,6 +209,7 @@ impl Isa for Avx2 {
         eq32(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpeq_epi32(a, b);
         gt32(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpgt_epi32(a, b);
         select32(mask: __m256i, yes: __m256i, no: __m256i) -> __m256i = _mm256_blendv_epi8(no, yes, mask);
+        count32(mask: __m256i) -> usize = _mm256_movemask_ps(ps(mask)).count_ones() as usize;
 
         add64(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi64(a, b);
         sub64(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi64(a, b);
@@ -228,6 +230,7 @@ impl Isa for Avx2 {
         eq64(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpeq_epi64(a, b);
         gt64(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpgt_epi64(a, b);
         select64(mask: __m256i, yes: __m256i, no: __m256i) -> __m256i = _mm256_blendv_epi8(no, yes, mask);
+        count64(mask: __m256i) -> usize = _mm256_movemask_pd(pd(mask)).count_ones() as usize;
 
         zext8(a: __m256i) -> [__m256i; 2] =
             { let [l, h] = halves(a); [_mm256_cvtepu8_epi16(l), _mm256_cvtepu8_epi16(h)] };
@@ -381,6 +384,8 @@ impl Isa for Avx2 {
             _mm256_blend_epi32::<0b01_01_01_01>(_mm256_sll_epi64(bits_pd(high), count(32)), bits_pd(low))
         };
         f64_to_u64(a: __m256i) -> __m256i = Self::f64_to_i64(a);
+        f64_to_i32(a: [__m256i; 2]) -> __m256i =
+            _mm256_set_m128i(_mm256_cvtpd_epi32(pd(a[1])), _mm256_cvtpd_epi32(pd(a[0])));
 
         // Each lane of 32 bits gets the bytes of 4 elements; the upper two move up, and of both pairs the upper one.
         <const BITS: usize> unpack(p: *const u8, high: bool) -> __m256i = {

@@ -319,6 +319,7 @@ impl Isa for Avx512 {
         max_s16(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi16(a, b);
         min_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu16(a, b);
         max_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epu16(a, b);
+        sub16(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi16(a, b);
         <const N: u32> shr16(a: __m512i) -> __m512i = _mm512_srli_epi16::<N>(a);
 
         add32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
@@ -334,6 +335,7 @@ impl Isa for Avx512 {
         eq32(a: __m512i, b: __m512i) -> __mmask16 = _mm512_cmpeq_epi32_mask(a, b);
         gt32(a: __m512i, b: __m512i) -> __mmask16 = _mm512_cmpgt_epi32_mask(a, b);
         select32(mask: __mmask16, yes: __m512i, no: __m512i) -> __m512i = _mm512_mask_blend_epi32(mask, no, yes);
+        count32(mask: __mmask16) -> usize = mask.count_ones() as usize;
 
         add64(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi64(a, b);
         sub64(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi64(a, b);
@@ -347,6 +349,7 @@ impl Isa for Avx512 {
         eq64(a: __m512i, b: __m512i) -> __mmask8 = _mm512_cmpeq_epi64_mask(a, b);
         gt64(a: __m512i, b: __m512i) -> __mmask8 = _mm512_cmpgt_epi64_mask(a, b);
         select64(mask: __mmask8, yes: __m512i, no: __m512i) -> __m512i = _mm512_mask_blend_epi64(mask, no, yes);
+        count64(mask: __mmask8) -> usize = mask.count_ones() as usize;
 
         zext8(a: __m512i) -> [__m512i; 2] =
             { let [l, h] = halves(a); [_mm512_cvtepu8_epi16(l), _mm512_cvtepu8_epi16(h)] };

@@ -88,6 +88,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn min_u16(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_u16(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn shr16<const N: u32>(a: Self::V) -> Self::V;
+    unsafe fn sub16(a: Self::V, b: Self::V) -> Self::V;
 
     unsafe fn add32(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn sub32(a: Self::V, b: Self::V) -> Self::V;
@@ -106,6 +107,9 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// Lanes of `yes` where the mask is true.
     unsafe fn select32(mask: Self::M32, yes: Self::V, no: Self::V) -> Self::V;
 
+    /// How many lanes are true.
+    unsafe fn count32(mask: Self::M32) -> usize;
+
     unsafe fn add64(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn sub64(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn shr64<const N: u32>(a: Self::V) -> Self::V;
@@ -121,6 +125,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// Signed.
     unsafe fn gt64(a: Self::V, b: Self::V) -> Self::M64;
     unsafe fn select64(mask: Self::M64, yes: Self::V, no: Self::V) -> Self::V;
+    unsafe fn count64(mask: Self::M64) -> usize;
 
     /// The lower and the upper half of the lanes, widened.
     unsafe fn zext8(a: Self::V) -> [Self::V; 2];
@@ -263,6 +268,12 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn f64_to_i64(a: Self::V) -> Self::V;
     /// 0 ≤ x < 2^64; what others give is not said.
     unsafe fn f64_to_u64(a: Self::V) -> Self::V;
+    /// What others give than those of the range is not said.
+    #[inline(always)]
+    unsafe fn f64_to_i32(a: [Self::V; 2]) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::low64([Self::f64_to_i64(a[0]), Self::f64_to_i64(a[1])]) }
+    }
 
     /// Two registers of f64 to one of f32, rounded to odd: with at least 15 significant bits, and no more than are
     /// exact from 2^-135 on. Beyond the range of f32, both ways, what comes out is one that a narrower float of 16

@@ -255,6 +255,7 @@ impl Isa for Neon {
         max_s16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s16(vmaxq_s16(s16(a), s16(b)));
         min_u16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vminq_u16(u16(a), u16(b)));
         max_u16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vmaxq_u16(u16(a), u16(b)));
+        sub16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vsubq_u16(u16(a), u16(b)));
         <const N: u32> shr16(a: uint8x16_t) -> uint8x16_t = of_u16(vshlq_u16(u16(a), vdupq_n_s16(-(N as i16))));
 
         add32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vaddq_u32(u32(a), u32(b)));
@@ -271,6 +272,7 @@ impl Isa for Neon {
         eq32(a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vceqq_u32(u32(a), u32(b));
         gt32(a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vcgtq_s32(s32(a), s32(b));
         select32(mask: uint32x4_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u32(mask), yes, no);
+        count32(mask: uint32x4_t) -> usize = vaddvq_u32(vshrq_n_u32::<31>(mask)) as usize;
 
         add64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vaddq_u64(u64(a), u64(b)));
         sub64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vsubq_u64(u64(a), u64(b)));
@@ -286,6 +288,7 @@ impl Isa for Neon {
         eq64(a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vceqq_u64(u64(a), u64(b));
         gt64(a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vcgtq_s64(s64(a), s64(b));
         select64(mask: uint64x2_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u64(mask), yes, no);
+        count64(mask: uint64x2_t) -> usize = vaddvq_u64(vshrq_n_u64::<63>(mask)) as usize;
 
         zext8(a: uint8x16_t) -> [uint8x16_t; 2] = [of_u16(vmovl_u8(vget_low_u8(a))), of_u16(vmovl_high_u8(a))];
         sext8(a: uint8x16_t) -> [uint8x16_t; 2] =

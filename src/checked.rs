@@ -1,22 +1,24 @@
 //! Checked casts: what a cast loses, counted, refused, or marked in a bitmap.
 //!
-//! A piece of the source is looked at while it is in L1, before or after it is cast by the kernel that casts it
-//! unchecked. All sources are brought to the codes of a few dtypes that hold them exactly, whose order is that of the
+//! A piece of the source is looked at while it is in L1, before it is cast by the kernel that casts it unchecked, or
+//! in one loop with that. As long as all elements fit, that is all; where some do not, their classes are found. All
+//! sources are brought to the codes of a few dtypes that hold them exactly, whose order is that of the
 //! values: the classes of the contract are ranges there, with limits that the reference finds.
 
+use core::cell::OnceCell;
 use core::fmt;
 use core::mem::MaybeUninit;
 
 use crate::cast::{Caster, typed};
-use crate::dtype::{DType, Kind};
+use crate::dtype::{DType, FloatFormat, Kind};
 use crate::element::Element;
 use crate::error::{Error, Side};
 use crate::isa::Isa;
-use crate::kernels::check::{self, Codes, Fit, Found, Limits, Scan, class};
+use crate::kernels::check::{self, Codes, Fit, Found, Fused, Limits, Scan, class};
 use crate::kernels::memory::{Destination, bytes_of};
 use crate::kernels::scalar;
 use crate::layout::{ByteOrder, Packing};
-use crate::options::{CastOptions, Overflow, Policy};
+use crate::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::route::{Parts, Work};
 
 /// What a cast loses of an element, by the definitions of the contract.
@@ -223,7 +225,9 @@ impl CastReport {
             (class::INEXACT, &mut self.inexact),
         ] {
             if joined & bit != 0 {
-                *count += classes.iter().filter(|&class| class & bit != 0).count();
+                // In bytes, so few that they do not overflow: 16 at a time on every machine.
+                let few = |classes: &[u8]| classes.iter().map(|class| u8::from(class & bit != 0)).sum::<u8>();
+                *count += classes.chunks(128).map(|classes| usize::from(few(classes))).sum::<usize>();
             }
         }
         if joined & LOST != 0 && self.first.is_none() {
@@ -419,7 +423,8 @@ impl Caster {
         self.check(src.len(), dst.size(), n)?;
         marks.check(n)?;
         let report = Check::new(self, n)?.run(src, dst, n, &mut marks)?;
-        Ok((report, marks.finish(n)))
+        let nulls = marks.finish(&report);
+        Ok((report, nulls))
     }
 }
 
@@ -590,8 +595,9 @@ impl<'a> Marks<'a> {
             None => bytes.fill(0xFF),
             Some(classes) => {
                 for (byte, classes) in bytes.iter_mut().zip(classes.chunks(8)) {
-                    let lost = |(i, class): (usize, &u8)| u8::from(class & LOST != 0) << i;
-                    *byte = !classes.iter().enumerate().map(lost).fold(0, |a, b| a | b);
+                    let mut eight = [0; 8];
+                    eight[..classes.len()].copy_from_slice(classes);
+                    *byte = !lost_of(eight);
                 }
             }
         }
@@ -603,19 +609,37 @@ impl<'a> Marks<'a> {
     }
 
     /// Clears the bits of no element, and counts the nulls.
-    fn finish(self, n: usize) -> usize {
+    fn finish(self, report: &CastReport) -> usize {
+        let n = report.elements;
         let Some(validity) = self.validity else { return 0 };
         if let (Some(last), rest @ 1..) = (validity.last_mut(), n % 8) {
             *last &= (1 << rest) - 1;
         }
-        n - validity.iter().map(|byte| byte.count_ones() as usize).sum::<usize>()
+        if self.source.is_none() {
+            return report.lost();
+        }
+        let (words, rest) = validity.as_chunks();
+        let ones = words.iter().map(|word| u64::from_ne_bytes(*word).count_ones());
+        n - ones.chain(rest.iter().map(|byte| byte.count_ones())).map(|ones| ones as usize).sum::<usize>()
     }
+}
+
+/// Which of eight elements are lost: a bit for each, the lowest for the first.
+fn lost_of(classes: [u8; 8]) -> u8 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // No class has the top bit: what is not zero carries into it, and no further.
+    let nonzero = (u64::from_le_bytes(classes) & (EACH * u64::from(LOST & 0x7F))) + EACH * 0x7F;
+    // The product has the bit of byte i, which is 8 i, times 2^(56 - 7 i), in its top byte.
+    ((nonzero >> 7 & EACH).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 
 /// Elements whose classes are found at a time: whole bytes of every bitmap and packed buffer.
 const PIECE: usize = 512;
 /// Bytes on either side of a cast that are looked at and cast while they are in L1.
 const CHUNK: usize = 16 << 10;
+/// The same where one loop does both: more, because then L1 does not matter, and not so many that to do it again, where
+/// an element does not fit, matters.
+const FUSED_CHUNK: usize = 64 << 10;
 /// Fewer elements than pay for finding the limits: the reference looks at each.
 const FEW: usize = 128;
 /// Bytes of the widest codes of a piece, of both parts.
@@ -634,6 +658,8 @@ struct Check<'a> {
     parts: Option<Look>,
     /// The imaginary parts are lost: what makes native codes of the real parts, or of one part.
     imaginary: Option<[Caster; 2]>,
+    /// What casts and scans at once.
+    fused: Option<Fused<'a>>,
 }
 
 /// How parts are looked at.
@@ -646,13 +672,23 @@ struct Look {
     units: usize,
     /// What makes codes of the home of the source; None if it has them.
     homes: Option<Caster>,
-    /// What makes codes of the home of the destination; None if no part is ever inexact.
+    /// What every part of the source fits in that a scan is content with; None on the reference.
+    fit: Option<Fit>,
+    /// Destination and options of what makes codes of the home of it; None if no part is ever inexact.
+    back: Option<(DType, CastOptions)>,
+    /// There are elements enough to pay for the limits.
+    has_limits: bool,
+    classifier: OnceCell<Classifier>,
+}
+
+/// What finds the classes of parts, made when the first part does not fit.
+struct Classifier {
+    limits: Option<Limits>,
     back: Option<Caster>,
-    /// None on the reference, and if there are few elements.
-    limits: Option<(Fit, Limits)>,
 }
 
 impl<'a> Check<'a> {
+    #[inline(always)] // It is large, and would be copied.
     fn new(caster: &'a Caster, n: usize) -> Result<Self, Error> {
         let (route, options) = (caster.route(), caster.options());
         let plain = CastOptions::new().isa(caster.isa()).stream_from(usize::MAX);
@@ -664,7 +700,7 @@ impl<'a> Check<'a> {
             false => None,
         };
         if route.work != Work::Convert || keeps(from, to, &route.policy) {
-            return Ok(Self { caster, parts: None, imaginary });
+            return Ok(Self { caster, parts: None, imaginary, fused: None });
         }
         let home = home(from);
         let units = if route.parts == Parts::Two { 2 } else { 1 };
@@ -680,14 +716,14 @@ impl<'a> Check<'a> {
             // Wrapping: what was rounded up to 2^63 does not come back as the largest integer.
             let options = plain.src_order(options.dst_order).src_packing(options.dst_packing);
             let to = if units == 2 { to } else { caster.to() };
-            Some(Caster::new(to, home, &options.float_to_int(Overflow::Wrap))?)
+            Some((to, options.float_to_int(Overflow::Wrap)))
         };
-        let mut look = Look { home, to, policy: route.policy, units, homes, back, limits: None };
-        if caster.isa() != Isa::Scalar && n >= FEW {
-            let limits = look.limits();
-            look.limits = Some((look.fit(&limits), limits));
-        }
-        Ok(Self { caster, parts: Some(look), imaginary })
+        let has_loops = caster.isa() != Isa::Scalar;
+        let fit = has_loops.then(|| fit(home, to, &route.policy));
+        let (has_limits, classifier) = (has_loops && n >= FEW, OnceCell::new());
+        let policy = route.policy;
+        let parts = Some(Look { home, to, policy, units, homes, fit, back, has_limits, classifier });
+        Ok(Self { caster, parts, imaginary, fused: Fused::new(caster.isa(), caster.plan()) })
     }
 
     fn run(
@@ -708,70 +744,103 @@ impl<'a> Check<'a> {
         let [src_at, dst_at] =
             [&route.src, &route.dst].map(|layout| |n: usize| layout.byte_len(n).unwrap_or(usize::MAX));
         let widest = src_at(8).max(dst_at(8));
-        let chunk = (8 * CHUNK / widest / PIECE).max(1) * PIECE;
+        let bytes = if self.fused.is_some() { FUSED_CHUNK } else { CHUNK };
+        let chunk = (8 * bytes / widest / PIECE).max(1) * PIECE;
         let mut classes = [0; 2 * PIECE];
         for first in (0..n).step_by(chunk) {
             let end = n.min(first + chunk);
             let src = &src[src_at(first)..src_at(end)];
-            let found = self.scan_whole(src);
-            let dst = self.caster.fill(src, dst.part(dst_at(first)..dst_at(end)), end - first)?;
-            if let Some(Found { fits: true, inexact }) = found
-                && self.suffices(inexact, &report, marks)
-            {
-                report.inexact += inexact;
+            let mut dst = dst.part(dst_at(first)..dst_at(end));
+            let (found, done) = self.scan_whole(src, &mut dst);
+            if self.accepts(found, src, first, &mut report, marks) {
+                let rest = end - first - done;
+                if rest > 0 {
+                    self.caster.fill(&src[src_at(done)..], dst.part(dst_at(done)..dst.size()), rest)?;
+                }
                 marks.write(first, end - first, None);
                 continue;
             }
+            let dst = self.caster.fill(src, dst, end - first)?;
             for piece in (0..end - first).step_by(PIECE) {
                 let len = PIECE.min(end - first - piece);
                 let src = &src[src_at(piece)..src_at(piece + len)];
                 let dst = &mut dst[dst_at(piece)..dst_at(piece + len)];
                 let at = first + piece;
-                match self.piece(src, dst, len, &report, marks, &mut classes)? {
-                    Seen::Inexact(count) => {
-                        report.inexact += count;
-                        marks.write(at, len, None);
-                    }
-                    Seen::Classes(joined) => {
-                        let classes = &classes[..len];
-                        if joined & marks.stops != 0 {
-                            return Err(self.lossy(src, len, at, classes, marks.stops));
-                        }
-                        report.add(at, classes, joined);
-                        marks.write(at, len, Some(classes));
-                        if marks.clears && joined & LOST != 0 {
-                            self.clear(dst, classes);
-                        }
-                    }
+                let Some(joined) = self.piece(src, dst, len, at, &mut report, marks, &mut classes)? else {
+                    marks.write(at, len, None);
+                    continue;
+                };
+                let classes = &classes[..len];
+                if joined & marks.stops != 0 {
+                    return Err(self.lossy(src, len, at, classes, marks.stops));
+                }
+                report.add(at, classes, joined);
+                marks.write(at, len, Some(classes));
+                if marks.clears && joined & LOST != 0 {
+                    self.clear(dst, classes);
                 }
             }
         }
         Ok(report)
     }
 
-    /// Is a number of inexact elements, and that nothing is lost, all there is to know?
-    fn suffices(&self, inexact: usize, report: &CastReport, marks: &Marks<'_>) -> bool {
-        let counts_elements = self.parts.as_ref().is_none_or(|parts| parts.units == 1);
-        inexact == 0
-            || (counts_elements && report.first_inexact.is_some() && marks.stops & class::INEXACT == 0)
+    /// Is what a scan found of the codes from an element on all there is to know? Then it goes into the report.
+    fn accepts(
+        &self,
+        found: Option<Found>,
+        codes: &[u8],
+        first: usize,
+        report: &mut CastReport,
+        marks: &Marks<'_>,
+    ) -> bool {
+        let Some(Found { fits: true, inexact }) = found else { return false };
+        if inexact == 0 {
+            return true;
+        }
+        let Some(parts) = self.parts.as_ref().filter(|parts| parts.units == 1) else { return false };
+        if marks.stops & class::INEXACT != 0 {
+            return false;
+        }
+        if report.first_inexact.is_none() {
+            report.first_inexact = Some(first + parts.first_inexact(self.caster.isa(), codes));
+        }
+        report.inexact += inexact;
+        true
     }
 
-    /// Scans the source as it is, if it has codes to look at.
-    fn scan_whole(&self, src: &[u8]) -> Option<Found> {
-        let parts = self.parts.as_ref().filter(|parts| parts.homes.is_none() && self.imaginary.is_none())?;
-        parts.scan(self.caster.isa(), src)
+    /// Scans the source as it is, if it has codes to look at, and casts it if that is one: so many elements.
+    fn scan_whole(&self, src: &[u8], dst: &mut Destination<'_, u8>) -> (Option<Found>, usize) {
+        let isa = self.caster.isa();
+        let Some(parts) =
+            self.parts.as_ref().filter(|parts| parts.homes.is_none() && self.imaginary.is_none())
+        else {
+            return (None, 0);
+        };
+        let (Some(fused), Some(fit)) = (&self.fused, &parts.fit) else { return (parts.scan(isa, src), 0) };
+        let (done, found) = fused.cast(fit, src, dst);
+        let rest = &src[done * width(parts.home)..];
+        if rest.is_empty() {
+            return (Some(found), done);
+        }
+        let both = parts
+            .scan(isa, rest)
+            .map(|rest| Found { fits: found.fits && rest.fits, inexact: found.inexact + rest.inexact });
+        (both, done)
     }
 
-    /// Looks at `n` elements, which have been cast.
+    /// Looks at `n` elements, which have been cast. None if what there is to know of them is in the report; else their
+    /// classes, and all of them together.
+    #[allow(clippy::too_many_arguments, reason = "it is the body of a loop")]
     fn piece(
         &self,
         src: &[u8],
         dst: &[u8],
         n: usize,
-        report: &CastReport,
+        first: usize,
+        report: &mut CastReport,
         marks: &Marks<'_>,
         classes: &mut [u8; 2 * PIECE],
-    ) -> Result<Seen, Error> {
+    ) -> Result<Option<u8>, Error> {
         let isa = self.caster.isa();
         let mut room = tile();
         let mut imaginary_room = self.imaginary.is_some().then_some([0; TILE]);
@@ -788,15 +857,12 @@ impl<'a> Check<'a> {
             None => Some(Found { fits: true, inexact: 0 }),
         };
         let part = self.caster.route().from;
-        let zero = Fit { scan: Scan::Floats, low: 0, limit: 0, least: 0, cut: 0 };
+        let zero = Fit { scan: Scan::Floats, low: 0, limit: 0, least: 0, cut: 0, inside: 0 };
         let is_real = self.imaginary.is_none()
             || check::scan(isa, Codes { bytes: imaginary, width: width(part) }, &zero)
                 .is_some_and(|found| found.fits);
-        if let Some(Found { fits: true, inexact }) = found
-            && is_real
-            && self.suffices(inexact, report, marks)
-        {
-            return Ok(Seen::Inexact(inexact));
+        if is_real && self.accepts(found, codes, first, report, marks) {
+            return Ok(None);
         }
 
         let mut joined = 0;
@@ -825,7 +891,7 @@ impl<'a> Check<'a> {
             }
             joined = classes[..n].iter().fold(0, |a, b| a | b);
         }
-        Ok(Seen::Classes(joined))
+        Ok(Some(joined))
     }
 
     /// Zeros for the elements that are lost.
@@ -866,14 +932,6 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What a look at a piece has found.
-enum Seen {
-    /// Nothing is lost, and so many elements are inexact.
-    Inexact(usize),
-    /// There are classes to look at; these are all of them together.
-    Classes(u8),
-}
-
 impl Look {
     /// The codes of `n` elements.
     fn codes<'r>(&self, src: &'r [u8], n: usize, room: &'r mut Tile) -> Result<&'r [u8], Error> {
@@ -887,16 +945,44 @@ impl Look {
     }
 
     fn scan(&self, isa: Isa, codes: &[u8]) -> Option<Found> {
-        let (fit, _) = self.limits.as_ref()?;
-        check::scan(isa, Codes { bytes: codes, width: width(self.home) }, fit)
+        check::scan(isa, Codes { bytes: codes, width: width(self.home) }, self.fit.as_ref()?)
+    }
+
+    /// The index of the first code that a scan counts as inexact, of some where it counts one. The first ones are
+    /// looked at first: where there are many, one of those is.
+    fn first_inexact(&self, isa: Isa, codes: &[u8]) -> usize {
+        let width = width(self.home);
+        let (mut first, mut count, mut is_among) = (0, 1, false);
+        while count > 0 {
+            let end = codes.len().min((first + count) * width);
+            let found = self.scan(isa, &codes[first * width..end]);
+            if found.is_some_and(|found| found.inexact > 0) {
+                (count, is_among) = (count / 2, true);
+            } else {
+                first += count;
+                count = if is_among { count / 2 } else { 2 * count };
+            }
+        }
+        first
+    }
+
+    fn classifier(&self) -> Result<&Classifier, Error> {
+        if let Some(classifier) = self.classifier.get() {
+            return Ok(classifier);
+        }
+        let back =
+            self.back.as_ref().map(|(to, options)| Caster::new(*to, self.home, options)).transpose()?;
+        let limits = self.has_limits.then(|| self.limits());
+        Ok(self.classifier.get_or_init(|| Classifier { limits, back }))
     }
 
     /// The classes of the parts of `n` elements, and all of them together.
     fn classes(&self, isa: Isa, codes: &[u8], dst: &[u8], n: usize, classes: &mut [u8]) -> Result<u8, Error> {
         let width = width(self.home);
-        if let Some((_, limits)) = &self.limits {
+        let Classifier { limits, back } = self.classifier()?;
+        if let Some(limits) = limits {
             let mut room = tile();
-            let back: Option<&[u8]> = match &self.back {
+            let back: Option<&[u8]> = match back {
                 Some(caster) => {
                     let units = self.units * n;
                     Some(caster.cast_uninit(dst, &mut room[..units * width], units)?)
@@ -979,68 +1065,6 @@ impl Look {
         }
         limits
     }
-
-    /// What a scan of those limits compares with: a part of the range, where the scan is right about what is exact.
-    fn fit(&self, limits: &Limits) -> Fit {
-        let bits = self.home.bits();
-        let all = u64::MAX >> (64 - bits);
-        let Some(home) = self.home.float_format() else { return self.integers(limits, all) };
-        let fit = Fit { scan: Scan::Floats, low: 1, limit: limits.high as u64, least: 0, cut: 0 };
-        let one = (home.bias as u64) << home.mantissa_bits;
-        let least = |exponent: i32| {
-            let field = exponent + home.bias;
-            if field <= 0 { 0 } else { (field as u64) << home.mantissa_bits }
-        };
-        match self.to.kind() {
-            // 0 and 1 alone.
-            Kind::Bool => Fit { scan: Scan::Positive, limit: one, least: one - 1, ..fit },
-            Kind::Int(format) if format.signed => {
-                // The range reaches as far down as up, or further.
-                Fit { scan: Scan::Whole, ..fit }
-            }
-            Kind::Int(_) => Fit { scan: Scan::Natural, ..fit },
-            // From the smallest normal value of the home on, powers of two have no mantissa.
-            Kind::Float(to) if !to.has_sign => {
-                let least = least((1 - to.bias).max(1 - home.bias));
-                Fit { scan: Scan::Positive, low: 0, least, cut: (1 << home.mantissa_bits) - 1, ..fit }
-            }
-            Kind::Float(to) | Kind::Complex(to) => {
-                // Below, the steps of the target grow; unless those of the home do as well.
-                let least = match to.min_exponent() > home.min_exponent() {
-                    true => least(to.min_exponent()) - 1,
-                    false => 0,
-                };
-                let cut = home.mantissa_bits.saturating_sub(to.mantissa_bits);
-                // As far up as down: some roundings go further on one side.
-                let limit = fit.limit.min((-1 - limits.low) as u64);
-                Fit { limit, least, cut: (1 << cut) - 1, ..fit }
-            }
-        }
-    }
-
-    /// The same of integers: a range of as many values as a power of two, in which all are exact.
-    fn integers(&self, limits: &Limits, all: u64) -> Fit {
-        let exact = match self.to.kind() {
-            Kind::Bool => 1,
-            Kind::Int(_) => 64,
-            // Up to 2^digits every integer is a value.
-            Kind::Float(format) | Kind::Complex(format) => format.mantissa_bits + 1,
-        };
-        // The largest 2^k that all values from 0 up to one below it fit in.
-        let is_signed = limits.flip == 0;
-        let zero = if is_signed { 0 } else { i128::from(all / 2 + 1) };
-        let bits = exact.min((i128::from(limits.high) + zero + 1).ilog2());
-        let reach = 1i128 << bits;
-        let goes_down = is_signed && self.to != DType::Bool && i128::from(limits.low) <= -reach;
-        let is_empty = self.to == DType::F8E8M0;
-        let (low, count) = match (is_empty, goes_down) {
-            (true, _) => (1, 1),
-            (_, true) => (-reach, 2 * reach),
-            (_, false) => (0, reach),
-        };
-        let limit = all & !((count - 1) as u64);
-        Fit { scan: Scan::Integers, low: low as u64, limit, least: 0, cut: 0 }
-    }
 }
 
 impl Limits {
@@ -1058,6 +1082,79 @@ impl Limits {
             _ => -1,
         }
     }
+}
+
+/// What a scan compares codes of `home` with: a part of the range of `to`, in which it is right about what is exact.
+/// In closed form, because small casts have no time to look for the [`Limits`].
+fn fit(home: DType, to: DType, policy: &Policy) -> Fit {
+    let Some(format) = home.float_format() else { return fit_of_integers(home, to) };
+    let power = |exponent: i32| ((exponent + format.bias) as u64) << format.mantissa_bits;
+    let fit = Fit { scan: Scan::Floats, low: 1, limit: power(0), least: 0, cut: 0, inside: 0 };
+    // The largest value that is in the range, and its negative too, whatever else is rounded to that.
+    let largest = |to: FloatFormat| match home {
+        DType::F64 => to.max().to_bits(),
+        _ if to.max() > f32::MAX.into() => format.max_code(),
+        _ => u64::from((to.max() as f32).to_bits()),
+    };
+    match to.kind() {
+        // 0 and 1 alone.
+        Kind::Bool => Fit { scan: Scan::Positive, least: power(0) - 1, ..fit },
+        Kind::Int(to) => {
+            // Below 2^digits, by a step, a half and a step, or one.
+            let (digits, mantissa) = (to.bits - u32::from(to.signed), 1 << format.mantissa_bits);
+            let below = match policy.rounding {
+                Rounding::TowardZero | Rounding::Down => 1,
+                Rounding::NearestEven | Rounding::NearestAway => (mantissa >> digits.min(63)) + 1,
+                Rounding::Up => ((2 * mantissa) >> digits.min(63)).max(1),
+            };
+            // The range reaches as far down as up, or further; or no negative is in it.
+            let scan = if to.signed { Scan::Whole } else { Scan::Natural };
+            Fit { scan, limit: power(digits as i32) - below, ..fit }
+        }
+        // From the smallest normal value of the home on, powers of two have no mantissa.
+        Kind::Float(to) if !to.has_sign => Fit {
+            scan: Scan::Positive,
+            low: 0,
+            limit: largest(to),
+            least: power(to.min_exponent().max(format.min_exponent())),
+            cut: (1 << format.mantissa_bits) - 1,
+            inside: power(0),
+        },
+        Kind::Float(to) | Kind::Complex(to) => {
+            // Below, the steps of the target grow; unless those of the home do as well.
+            let grows = to.min_exponent() > format.min_exponent();
+            let least = if grows { power(to.min_exponent()) - 1 } else { 0 };
+            let cut = format.mantissa_bits.saturating_sub(to.mantissa_bits);
+            Fit { limit: largest(to), least, cut: (1 << cut) - 1, ..fit }
+        }
+    }
+}
+
+/// The same of integers: a range of as many values as a power of two, in which all are exact.
+fn fit_of_integers(home: DType, to: DType) -> Fit {
+    let (bits, signed) = (home.bits(), has_sign(home));
+    let most = (1i128 << (bits - u32::from(signed))) - 1;
+    // The largest value, up to where all are exact, and the smallest.
+    let (exact, low, high) = match to.kind() {
+        Kind::Bool => (1, 0, 1),
+        Kind::Int(to) => (64, to.min(), to.max()),
+        Kind::Float(to) | Kind::Complex(to) => {
+            // Rounded toward zero, and what is too large for that is larger than all integers.
+            let high = to.max() as i128;
+            (to.mantissa_bits + 1, if to.has_sign { -high } else { 0 }, high)
+        }
+    };
+    // The largest 2^k that all values from 0 up to one below it fit in.
+    let reach = 1i128 << exact.min((high.min(most) + 1).ilog2());
+    let (low, count) = match to {
+        // No 0.
+        DType::F8E8M0 => (1, 1),
+        _ if signed && low <= -reach => (-reach, 2 * reach),
+        _ => (0, reach),
+    };
+    let all = u64::MAX >> (64 - bits);
+    let limit = all & !((count - 1) as u64);
+    Fit { scan: Scan::Integers, low: low as u64, limit, least: 0, cut: 0, inside: 0 }
 }
 
 /// The last key from `inside` to `end` that is good. From there on none is.
@@ -1132,4 +1229,66 @@ fn keeps(from: DType, to: DType, policy: &Policy) -> bool {
         !format.has_inf || scalar::loss(to, scalar::decode(from, format.max_code() + 1), policy).is_none()
     });
     from.is_lossless_to(to) && keeps_inf
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_elements_have_a_bit_each() {
+        let classes = [
+            class::ABOVE,
+            0,
+            class::INEXACT,
+            class::BELOW | class::NEGATIVE,
+            class::IMAGINARY,
+            0,
+            0,
+            class::INF,
+        ];
+        assert_eq!(lost_of(classes), 0b1001_1001);
+        assert_eq!((lost_of([class::INEXACT; 8]), lost_of([class::NAN; 8])), (0, 0xFF));
+    }
+
+    /// What a scan is content with is in the range that the reference finds, in every mode; and to integers, by the
+    /// default mode, it is all of what is in the range both ways.
+    #[test]
+    fn what_fits_is_in_the_range() {
+        let homes =
+            [DType::U16, DType::I16, DType::U32, DType::I32, DType::U64, DType::I64, DType::F32, DType::F64];
+        for (home, to) in homes.into_iter().flat_map(|home| DType::ALL.map(|to| (home, to))) {
+            for rounding in Rounding::ALL {
+                let options = CastOptions::new().rounding(rounding).int_rounding(rounding);
+                let route = crate::route::route(home, to, &options);
+                if route.work != Work::Convert || keeps(home, route.to, &route.policy) {
+                    continue;
+                }
+                let caster = Caster::new(home, to, &options).unwrap();
+                let check = Check::new(&caster, 0).unwrap();
+                let look = check.parts.unwrap();
+                let (fit, what) = (fit(home, look.to, &look.policy), format!("{home} -> {to}, {rounding:?}"));
+                let sign = 1u64 << (home.bits() - 1);
+                let lost = |code: u64| look.class(code) & LOST != 0;
+                match fit.scan {
+                    Scan::Integers => {
+                        let all = u64::MAX >> (64 - home.bits());
+                        let most = (all & !fit.limit) + 1;
+                        for code in [0, most / 2, most - 1].map(|k| fit.low.wrapping_add(k) & all) {
+                            assert_eq!(look.class(code) & !class::NEGATIVE, 0, "{what}: {code:#x}");
+                        }
+                    }
+                    _ => {
+                        assert!(!lost(fit.inside) && !lost(fit.limit), "{what}");
+                        if matches!(fit.scan, Scan::Floats | Scan::Whole) {
+                            assert!(!lost(sign | fit.limit), "{what}");
+                        }
+                        if matches!(to.kind(), Kind::Int(_)) {
+                            assert!(lost(fit.limit + 1), "{what}: {:#x}", fit.limit);
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
