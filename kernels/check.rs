@@ -190,7 +190,7 @@ mod loops {
     use crate::kernels::codec::float::{ToF16, WideToF32};
     use crate::kernels::codec::integer::ToFittingInt32;
     use crate::kernels::codec::source::{F32, F64, I64};
-    use crate::kernels::codec::{self, Codec, Job};
+    use crate::kernels::codec::{self, Codec, Ends, Job};
     use crate::kernels::environment::Environment;
     use crate::kernels::isa::Isa;
     use crate::kernels::stage;
@@ -547,12 +547,12 @@ mod loops {
                 let Self(job, fit, mut src, mut dst, blocks, _) = self;
                 // SAFETY: the promise of the caller of `blocks`, block by block; `Isa::run` enables the features.
                 unsafe {
-                    let (setup, mut look) = (C::setup(job), L::new(fit));
+                    let (setup, ends, mut look) = (C::setup(job), Ends::of::<C::From>(job), L::new(fit));
                     for _ in 0..blocks {
                         for k in 0..L::Lanes::BYTES {
                             look.at(I::load(src.add(k * I::BYTES)));
                         }
-                        C::block(&setup, job.ends, src, dst);
+                        C::block(&setup, ends, src, dst);
                         src = src.add(L::Lanes::BYTES * I::BYTES);
                         dst = dst.add(C::DST / 8 * I::BYTES);
                     }

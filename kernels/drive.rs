@@ -89,6 +89,7 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// For rows of up to `n` elements. Until this is dropped, nothing but casts may depend on the environment.
+    #[cfg_attr(not(isa = "vector"), expect(unused_variables, reason = "the reference prepares nothing"))]
     pub(super) fn new(plan: &'a Plan, n: usize) -> Self {
         #[cfg(isa = "vector")]
         let ready = super::vector::ready(plan, n);

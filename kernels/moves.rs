@@ -400,8 +400,10 @@ impl Plane for Lines {
     }
 }
 
+#[cfg(isa = "vector")]
 struct Channels;
 
+#[cfg(isa = "vector")]
 impl Plane for Channels {
     #[inline(always)]
     unsafe fn plane<T: Means, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8) {
@@ -462,6 +464,7 @@ impl Plane for Blocks {
 ///
 /// # Safety
 /// As for [`every`].
+#[cfg(isa = "vector")]
 #[inline(always)]
 unsafe fn interleave<const W: usize, const K: usize>(n: usize, from: *const u8, row: isize, to: *mut u8) {
     for i in 0..n {
@@ -476,6 +479,7 @@ unsafe fn interleave<const W: usize, const K: usize>(n: usize, from: *const u8, 
 ///
 /// # Safety
 /// As for [`every`].
+#[cfg(isa = "vector")]
 #[inline(always)]
 unsafe fn separate<const W: usize, const K: usize>(n: usize, from: *const u8, to: *mut u8, row: isize) {
     for i in 0..n {

@@ -5,7 +5,6 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::codec::lookup::Table;
-use super::codec::source::Source;
 use super::codec::{Codec, Ends, Job, group, lookup};
 use super::drive::{self, Core, Plan};
 use super::environment::{self, Environment};
@@ -82,9 +81,7 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, mut src: *const u8, mut dst
     // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
     // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
     unsafe {
-        let setup = C::setup(job);
-        let planes = C::From::planes::<I>(job.table);
-        let ends = Ends { planes, src_high: job.src_high, dst_high: job.dst_high };
+        let (setup, ends) = (C::setup(job), Ends::of::<C::From>(job));
         let (mut room_src, mut room_dst) = (Block::new(), Block::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
         // To a line of the destination, if there is one to come to; then to the end.

@@ -18,7 +18,6 @@ pub(crate) struct Route {
     pub(crate) src: Layout,
     pub(crate) dst: Layout,
     /// See [`CastOptions::stream_from`].
-    #[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference does not stream"))]
     pub(crate) stream_from: Option<usize>,
 }
 

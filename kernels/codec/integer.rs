@@ -390,7 +390,7 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
 pub(in crate::kernels) struct ToFittingInt32;
 
 impl<I: Isa> Codec<I> for ToFittingInt32 {
-    const SRC: usize = 64;
+    type From = F64;
     const DST: usize = 32;
     const FLOATS: bool = true;
     type Setup = ();
@@ -399,7 +399,7 @@ impl<I: Isa> Codec<I> for ToFittingInt32 {
     unsafe fn setup(_: &Job) {}
 
     #[inline(always)]
-    unsafe fn block(_: &(), ends: Ends, src: *const u8, dst: *mut u8) {
+    unsafe fn block(_: &(), ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             let x = registers!(4, K => I::f64_to_i32([

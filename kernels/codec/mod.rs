@@ -91,6 +91,19 @@ pub(super) struct Ends<I: Isa> {
     pub(super) dst_high: bool,
 }
 
+impl<I: Isa> Ends<I> {
+    /// Those of a job whose source is an `S`. Its table is there if it needs one.
+    ///
+    /// # Safety
+    /// As for the operations of [`Isa`].
+    #[inline(always)]
+    pub(super) unsafe fn of<S: Source>(job: &Job) -> Self {
+        // SAFETY: the caller's promise.
+        let planes = unsafe { S::planes::<I>(job.table) };
+        Self { planes, src_high: job.src_high, dst_high: job.dst_high }
+    }
+}
+
 /// # Safety
 /// `setup` and `block` may be called where the features of `I` are enabled, with a job of dtypes that the
 /// codec is for. `block` reads a block of `SRC` bits an element and writes one of `DST`.
