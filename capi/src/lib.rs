@@ -447,22 +447,19 @@ pub unsafe extern "C" fn lanecast_cast_checked(
         let found = match unsafe { whole_buffers(from, src, to, dst, n, o) }? {
             None => CastReport::default(),
             Some((caster, src, dst)) => {
-                let bits = n.div_ceil(8);
-                if !validity.is_null() {
-                    buffer_len(validity.cast(), DType::U8, bits, Packing::LowFirst)?;
-                    let overlaps = |start: usize, len: usize| {
-                        validity.addr() < start + len && start < validity.addr() + bits
-                    };
-                    if overlaps(src.as_ptr().addr(), src.len()) || overlaps(dst.as_ptr().addr(), dst.len()) {
+                let validity = if validity.is_null() {
+                    None
+                } else {
+                    let bits = memory(validity, n.div_ceil(8))?;
+                    if overlap(bits, src) || overlap(bits, &raw const *dst) {
                         return Err(LANECAST_ERR_OVERLAP);
                     }
-                }
-                // SAFETY: not NULL here, writable for its size by the caller's promise, initialised first, and
-                // it overlaps neither buffer.
-                let validity = (!validity.is_null()).then(|| unsafe {
-                    validity.write_bytes(0, bits);
-                    core::slice::from_raw_parts_mut(validity, bits)
-                });
+                    // SAFETY: writable by the caller's promise, initialised first, and it overlaps neither buffer.
+                    Some(unsafe {
+                        validity.write_bytes(0, bits.len());
+                        &mut *bits.cast_mut()
+                    })
+                };
                 caster.cast_checked_uninit(src, dst, n, validity).map_err(status)?.1
             }
         };
@@ -509,38 +506,35 @@ unsafe fn whole_buffers<'a>(
     if n == 0 {
         return Ok(None);
     }
-    let src_len = buffer_len(src, caster.from(), n, options.src_packing)?;
-    let dst_len = buffer_len(dst, caster.to(), n, options.dst_packing)?;
-    let (src_at, dst_at) = (src.addr(), dst.addr());
-    if src_at < dst_at + dst_len && dst_at < src_at + src_len {
+    // No memory is as large as what overflows.
+    let size = |dtype: DType, packing| dtype.byte_len(n, packing).unwrap_or(usize::MAX);
+    let src = memory(src.cast(), size(caster.from(), options.src_packing))?;
+    let dst = memory(dst.cast::<MaybeUninit<u8>>(), size(caster.to(), options.dst_packing))?;
+    if overlap(src, dst) {
         return Err(LANECAST_ERR_OVERLAP);
     }
-    // SAFETY: not NULL, and of a length that is the size of `n` elements, which the caller promises to be
-    // readable and writable; no longer than `isize::MAX` and inside the address space (`buffer_len`);
-    // not overlapping.
-    let (src, dst) = unsafe {
-        (
-            core::slice::from_raw_parts(src.cast::<u8>(), src_len),
-            core::slice::from_raw_parts_mut(dst.cast::<MaybeUninit<u8>>(), dst_len),
-        )
-    };
-    Ok(Some((caster, src, dst)))
+    // SAFETY: of the size of `n` elements, which the caller promises to be readable and writable; not overlapping.
+    Ok(Some(unsafe { (caster, &*src, &mut *dst.cast_mut()) }))
 }
 
-/// The size of a buffer of `n` elements at `start`, which must be possible.
-fn buffer_len(
-    start: *const c_void,
-    dtype: DType,
-    n: usize,
-    packing: Packing,
-) -> Result<usize, lanecast_status> {
-    if start.is_null() {
+/// The memory of `n` numbers of a caller, if it can be some: not NULL, aligned, no larger than objects are, and inside
+/// the address space. A slice can be made of it where the caller promises that it is readable or writable.
+fn memory<T>(first: *const T, n: usize) -> Result<*const [T], lanecast_status> {
+    if first.is_null() {
         return Err(LANECAST_ERR_NULL);
     }
-    let len = dtype.byte_len(n, packing).filter(|&len| len <= isize::MAX as usize);
-    let len = len.ok_or(LANECAST_ERR_SIZE)?;
-    start.addr().checked_add(len).ok_or(LANECAST_ERR_SIZE)?;
-    Ok(len)
+    let bytes = n.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
+    let end = bytes.and_then(|bytes| first.addr().checked_add(bytes));
+    if end.is_none() || !first.is_aligned() {
+        return Err(LANECAST_ERR_SIZE);
+    }
+    Ok(core::ptr::slice_from_raw_parts(first, n))
+}
+
+/// Have two pieces of memory a byte in common?
+fn overlap<A, B>(a: *const [A], b: *const [B]) -> bool {
+    let (a_at, b_at) = (a.cast::<A>().addr(), b.cast::<B>().addr());
+    a_at < b_at + b.len() * size_of::<B>() && b_at < a_at + a.len() * size_of::<A>()
 }
 
 /// The dtype that count operands become together. Neither their order nor repetitions matter. rules: "numpy"
@@ -564,10 +558,9 @@ pub unsafe extern "C" fn lanecast_promote(
         }
         let mut set = DTypeSet::EMPTY;
         if count > 0 {
-            let len = buffer_len(operands.cast(), DType::U8, count, Packing::LowFirst)?;
-            // SAFETY: not NULL, hence readable for that many bytes by the caller's promise; inside the
-            // address space (`buffer_len`); bytes have no alignment.
-            for code in unsafe { core::slice::from_raw_parts(operands, len) } {
+            let operands = memory(operands, count)?;
+            // SAFETY: readable by the caller's promise.
+            for code in unsafe { &*operands } {
                 set = set.with(DType::from_code(*code).ok_or(LANECAST_ERR_DTYPE)?);
             }
         }

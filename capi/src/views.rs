@@ -9,7 +9,7 @@ use rust::{Parallel, ParallelFor, Progress};
 
 use super::{
     LANECAST_ERR_NULL, LANECAST_ERR_OPTIONS, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype,
-    lanecast_options, lanecast_status, status, whole_buffers,
+    lanecast_options, lanecast_status, memory, status, whole_buffers,
 };
 
 /// A piece of work: job is what came with it, index its number.
@@ -229,17 +229,9 @@ pub unsafe extern "C" fn lanecast_cast_in_place(
         if n == 0 {
             return if buf_bytes == 0 { Ok(()) } else { Err(LANECAST_ERR_SIZE) };
         }
-        if buf.is_null() {
-            return Err(LANECAST_ERR_NULL);
-        }
-        if buf_bytes > isize::MAX as usize || buf.addr().checked_add(buf_bytes).is_none() {
-            return Err(LANECAST_ERR_SIZE);
-        }
-        // SAFETY: not NULL, inside the address space, and the caller's promise.
-        unsafe {
-            let buffer = core::slice::from_raw_parts_mut(buf.cast::<MaybeUninit<u8>>(), buf_bytes);
-            caster.cast_in_place_uninit(buffer, n).map_err(status)
-        }
+        let buffer = memory(buf.cast::<MaybeUninit<u8>>(), buf_bytes)?;
+        // SAFETY: the caller's promise.
+        unsafe { caster.cast_in_place_uninit(&mut *buffer.cast_mut(), n).map_err(status) }
     })
 }
 
@@ -288,12 +280,7 @@ unsafe fn numbers<'a, T>(first: *const T, n: usize) -> Result<&'a [T], lanecast_
     if n == 0 {
         return Ok(&[]);
     }
-    if first.is_null() {
-        return Err(LANECAST_ERR_NULL);
-    }
-    if !first.is_aligned() || n.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
-        return Err(LANECAST_ERR_SIZE);
-    }
-    // SAFETY: neither NULL nor too large, aligned, and the caller's promise.
-    Ok(unsafe { core::slice::from_raw_parts(first, n) })
+    let numbers = memory(first, n)?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe { &*numbers })
 }
