@@ -111,11 +111,15 @@ fn installed() -> &'static Path {
 }
 
 /// Every example, its compiler, and what it should print.
-const EXAMPLES: [(&str, &[&str], &str); 4] = [
+const EXAMPLES: [(&str, &[&str], &str); 8] = [
     ("cast.c", &["cc", "-std=c99"], "-0.3 -> 0xaa -> -0.3125"),
     ("promote.c", &["cc", "-std=c99"], "torch       int8 + bfloat16 = bfloat16, and safe"),
     ("checked.c", &["cc", "-std=c99"], "1 above, 1 below, 1 NaN, 2 rounded\nthe first is element 2: 300\n"),
     ("checked.cc", &["c++", "-std=c++17"], "element 2, 65536, does not fit in uint16"),
+    ("parallel.c", &["cc", "-std=c99"], "4000000 elements, 0 wrong\nstopped: the progress callback"),
+    ("parallel.cc", &["c++", "-std=c++17"], "3000000 elements on 3 threads, 0 wrong"),
+    ("strided.c", &["cc", "-std=c99"], "20 10 0\n21 11 1\n22 12 2\n23 13 3\n"),
+    ("in_place.c", &["cc", "-std=c99"], "1000 floats in place, 0 of 257 wrong\n2 bytes for a float: "),
 ];
 
 /// Compiles and runs every example with these flags.
