@@ -188,13 +188,13 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
 
         #[inline(always)]
         fn side<const W: usize>() -> usize {
-            8
+            1
         }
 
         #[inline(always)]
         unsafe fn block<const W: usize>(from: *const u8, row: isize, to: *mut u8, column: isize) {
             // SAFETY: the caller's promise.
-            unsafe { block_of::<W, 8>(from, row, to, column) }
+            unsafe { block_of::<W, 1>(from, row, to, column) }
         }
     }
 

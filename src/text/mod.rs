@@ -55,6 +55,8 @@ mod parse;
 mod source;
 
 use core::ops::Range;
+#[cfg(feature = "parallel")]
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::dtype::{DType, Kind};
 use crate::element::Element;
@@ -360,10 +362,8 @@ fn each_chunk<T: Send>(
 ) -> Result<(), Error> {
     #[cfg(feature = "parallel")]
     if pays(data.len().div_ceil(size)) {
-        use rayon::prelude::*;
-        let chunks = data.par_chunks_mut(size).enumerate();
-        let error = chunks.map(|(i, chunk)| work(i * size, chunk).err()).find_map_first(|error| error);
-        return error.map_or(Ok(()), Err);
+        let chunks: Vec<_> = data.chunks_mut(size).map(Mutex::new).collect();
+        return on_all_threads(chunks.len(), &|i| work(i * size, &mut unshared(&chunks[i])));
     }
     data.chunks_mut(size).enumerate().try_for_each(|(i, chunk)| work(i * size, chunk))
 }
@@ -377,11 +377,31 @@ fn each_range<T: Send>(
     let chunks = 0..n.div_ceil(CHUNK);
     #[cfg(feature = "parallel")]
     if pays(chunks.len()) {
-        use rayon::prelude::*;
-        let results: Vec<_> = chunks.into_par_iter().map(|i| work(range(i))).collect();
-        return results.into_iter().collect();
+        let results: Vec<_> = chunks.map(|_| Mutex::new(None)).collect();
+        on_all_threads(results.len(), &|i| {
+            *unshared(&results[i]) = Some(work(range(i))?);
+            Ok(())
+        })?;
+        return Ok(results.into_iter().filter_map(|one| one.into_inner().ok().flatten()).collect());
     }
     chunks.map(|i| work(range(i))).collect()
+}
+
+/// Calls `work` with the numbers of so many chunks, on all threads of the pool. The error is that of the first chunk that
+/// has one.
+///
+/// Behind a pointer, because a pool is a lot of code to have once for each dtype.
+#[cfg(feature = "parallel")]
+fn on_all_threads(chunks: usize, work: &(dyn Fn(usize) -> Result<(), Error> + Sync)) -> Result<(), Error> {
+    use rayon::prelude::*;
+    let error = (0..chunks).into_par_iter().map(|i| work(i).err()).find_map_first(|error| error);
+    error.map_or(Ok(()), Err)
+}
+
+/// What a chunk alone works on, so that nobody ever waits.
+#[cfg(feature = "parallel")]
+fn unshared<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
+    one.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Do so many chunks gain from a second thread?
