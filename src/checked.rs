@@ -640,6 +640,8 @@ const CHUNK: usize = 16 << 10;
 /// The same where one loop does both: more, because then L1 does not matter, and not so many that to do it again, where
 /// an element does not fit, matters.
 const FUSED_CHUNK: usize = 64 << 10;
+/// The first: fewer, because whoever loses anything often does so soon. The next are four times as large.
+const FIRST_CHUNK: usize = 4 << 10;
 /// Fewer elements than pay for finding the limits: the reference looks at each.
 const FEW: usize = 128;
 /// Bytes of the widest codes of a piece, of both parts.
@@ -744,11 +746,14 @@ impl<'a> Check<'a> {
         let [src_at, dst_at] =
             [&route.src, &route.dst].map(|layout| |n: usize| layout.byte_len(n).unwrap_or(usize::MAX));
         let widest = src_at(8).max(dst_at(8));
-        let bytes = if self.fused.is_some() { FUSED_CHUNK } else { CHUNK };
-        let chunk = (8 * bytes / widest / PIECE).max(1) * PIECE;
+        let most = if self.fused.is_some() { FUSED_CHUNK } else { CHUNK };
+        let mut bytes = FIRST_CHUNK;
         let mut classes = [0; 2 * PIECE];
-        for first in (0..n).step_by(chunk) {
-            let end = n.min(first + chunk);
+        let mut next = 0;
+        while next < n {
+            let first = next;
+            let end = n.min(first + (8 * bytes / widest / PIECE).max(1) * PIECE);
+            (next, bytes) = (end, most.min(4 * bytes));
             let src = &src[src_at(first)..src_at(end)];
             let mut dst = dst.part(dst_at(first)..dst_at(end));
             let (found, done) = self.scan_whole(src, &mut dst);
