@@ -165,7 +165,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn swap32(a: Self::V) -> Self::V;
     unsafe fn swap64(a: Self::V) -> Self::V;
 
-    /// What is kept of a row of 64 bytes of a table: the register, or where there are too few of those, the place.
+    /// What is kept of a row of 64 bytes of a table: registers, or where there are too few of those, the place.
     type Row: Copy;
     unsafe fn row(p: *const u8) -> Self::Row;
     /// The byte at each index in a plane of a table, which [`super::codec::lookup::PLANE`] describes.

@@ -142,13 +142,6 @@ halves! {
     ucvtf: "ucvtf";
 }
 
-/// 64 bytes of a table.
-#[inline(always)]
-unsafe fn rows(row: *const u8) -> uint8x16x4_t {
-    // SAFETY: the features are enabled where this is inlined to, and the plane is that long.
-    unsafe { vld1q_u8_x4(row) }
-}
-
 /// Where the elements of `BITS` bits lie in a group of bytes.
 struct Fields<const BITS: usize>;
 
@@ -206,7 +199,7 @@ impl Isa for Neon {
     type V = uint8x16_t;
     type M32 = uint32x4_t;
     type M64 = uint64x2_t;
-    type Row = *const u8;
+    type Row = uint8x16x4_t;
 
     const BYTES: usize = 16;
     const LONG_TO_F32: bool = false;
@@ -325,20 +318,21 @@ impl Isa for Neon {
         swap64(a: uint8x16_t) -> uint8x16_t = vrev64q_u8(a);
 
         // An index past 64 bytes of a table finds nothing there, and leaves what was found before.
-        row(p: *const u8) -> *const u8 = p;
-        lookup256(plane: [*const u8; 4], index: uint8x16_t) -> uint8x16_t = {
-            let found = vqtbl4q_u8(rows(plane[0]), index);
-            let found = vqtbx4q_u8(found, rows(plane[1]), vsubq_u8(index, vdupq_n_u8(64)));
-            let found = vqtbx4q_u8(found, rows(plane[2]), vsubq_u8(index, vdupq_n_u8(128)));
-            vqtbx4q_u8(found, rows(plane[3]), vsubq_u8(index, vdupq_n_u8(192)))
+        row(p: *const u8) -> uint8x16x4_t = vld1q_u8_x4(p);
+        lookup256(plane: [uint8x16x4_t; 4], index: uint8x16_t) -> uint8x16_t = {
+            let found = vqtbl4q_u8(plane[0], index);
+            let found = vqtbx4q_u8(found, plane[1], vsubq_u8(index, vdupq_n_u8(64)));
+            let found = vqtbx4q_u8(found, plane[2], vsubq_u8(index, vdupq_n_u8(128)));
+            vqtbx4q_u8(found, plane[3], vsubq_u8(index, vdupq_n_u8(192)))
         };
-        lookup128(plane: [*const u8; 2], index: uint8x16_t) -> uint8x16_t = {
+        lookup128(plane: [uint8x16x4_t; 2], index: uint8x16_t) -> uint8x16_t = {
             let index = vandq_u8(index, vdupq_n_u8(0x7F));
-            vqtbx4q_u8(vqtbl4q_u8(rows(plane[0]), index), rows(plane[1]), vsubq_u8(index, vdupq_n_u8(64)))
+            vqtbx4q_u8(vqtbl4q_u8(plane[0], index), plane[1], vsubq_u8(index, vdupq_n_u8(64)))
         };
-        lookup64(p: *const u8, index: uint8x16_t) -> uint8x16_t = vqtbl4q_u8(rows(p), vandq_u8(index, vdupq_n_u8(0x3F)));
-        lookup16(p: *const u8, index: uint8x16_t) -> uint8x16_t =
-            vqtbl1q_u8(vld1q_u8(p), vandq_u8(index, vdupq_n_u8(0x0F)));
+        lookup64(row: uint8x16x4_t, index: uint8x16_t) -> uint8x16_t =
+            vqtbl4q_u8(row, vandq_u8(index, vdupq_n_u8(0x3F)));
+        lookup16(row: uint8x16x4_t, index: uint8x16_t) -> uint8x16_t =
+            vqtbl1q_u8(row.0, vandq_u8(index, vdupq_n_u8(0x0F)));
 
         abs_f32(x: uint8x16_t) -> uint8x16_t = of_f32(vabsq_f32(f32(x)));
         // A NaN in either operand is the result.
