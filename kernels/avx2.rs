@@ -259,8 +259,6 @@ impl Isa for Avx2 {
         high32(a: [__m256i; 2]) -> __m256i =
             packed(_mm256_packus_epi32(Self::shr32::<16>(a[0]), Self::shr32::<16>(a[1])));
         even64(a: [__m256i; 2]) -> __m256i = packed(_mm256_unpacklo_epi64(a[0], a[1]));
-        zip8(a: __m256i, b: __m256i) -> [__m256i; 2] =
-            in_order(_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b));
         zip32(a: __m256i, b: __m256i) -> [__m256i; 2] =
             in_order(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
         zip64(a: __m256i, b: __m256i) -> [__m256i; 2] =
@@ -274,6 +272,10 @@ impl Isa for Avx2 {
             2 => [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)],
             4 => [_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)],
             _ => [_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)],
+        };
+        <const WIDTH: usize> before_zips(a: __m256i) -> __m256i = match WIDTH {
+            2 => _mm256_permute4x64_epi64::<0b11_01_10_00>(a),
+            _ => _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7)),
         };
         swap16(a: __m256i) -> __m256i = reversed(a, [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14]);
         swap32(a: __m256i) -> __m256i = reversed(a, [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12]);

@@ -71,16 +71,6 @@ const fn doubled16(start: i16) -> [i16; 32] {
 }
 
 /// Lanes of two registers of `N` lanes in turn, from `start` of each.
-const fn zipped8(start: i8) -> [i8; 64] {
-    let mut lanes = [0; 64];
-    let mut i = 0;
-    while i < 64 {
-        lanes[i] = start + i as i8 / 2 + if i % 2 == 1 { 64 } else { 0 };
-        i += 1;
-    }
-    lanes
-}
-
 const fn zipped32(start: i32) -> [i32; 16] {
     let mut lanes = [0; 16];
     let mut i = 0;
@@ -375,10 +365,6 @@ impl Isa for Avx512 {
         high32(a: [__m512i; 2]) -> __m512i =
             _mm512_permutex2var_epi16(a[0], constant!([i16; 32], lanes16(1, 2)), a[1]);
         even64(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi64(a[0], constant!([i64; 8], lanes64(0, 2)), a[1]);
-        zip8(a: __m512i, b: __m512i) -> [__m512i; 2] = [
-            _mm512_permutex2var_epi8(a, constant!([i8; 64], zipped8(0)), b),
-            _mm512_permutex2var_epi8(a, constant!([i8; 64], zipped8(32)), b),
-        ];
         zip32(a: __m512i, b: __m512i) -> [__m512i; 2] = [
             _mm512_permutex2var_epi32(a, constant!([i32; 16], zipped32(0)), b),
             _mm512_permutex2var_epi32(a, constant!([i32; 16], zipped32(8)), b),
@@ -398,6 +384,12 @@ impl Isa for Avx512 {
             2 => [_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)],
             4 => [_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)],
             _ => [_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b)],
+        };
+        <const WIDTH: usize> before_zips(a: __m512i) -> __m512i = match WIDTH {
+            2 => _mm512_permutexvar_epi64(constant!([i64; 8], [0, 4, 1, 5, 2, 6, 3, 7]), a),
+            _ => _mm512_permutexvar_epi32(
+                constant!([i32; 16], [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15]), a,
+            ),
         };
         swap16(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(2)));
         swap32(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(4)));

@@ -153,13 +153,15 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// The lanes of 64 bits with even numbers.
     unsafe fn even64(a: [Self::V; 2]) -> Self::V;
     /// Lanes of two registers in turn.
-    unsafe fn zip8(a: Self::V, b: Self::V) -> [Self::V; 2];
     unsafe fn zip32(a: Self::V, b: Self::V) -> [Self::V; 2];
     unsafe fn zip64(a: Self::V, b: Self::V) -> [Self::V; 2];
     /// As many pieces of 16 bytes as a register has, so many bytes apart.
     unsafe fn load_pieces(p: *const u8, apart: isize) -> Self::V;
     /// Lanes of `WIDTH` bytes in turn, within each piece of 16 bytes: those of the lower halves, and of the upper.
     unsafe fn zip_pieces<const WIDTH: usize>(a: Self::V, b: Self::V) -> [Self::V; 2];
+    /// Bytes in the order that zips of pieces, until each is one of `WIDTH` bytes, turn into their own: each piece has as
+    /// many of every register that is made, in the order of those.
+    unsafe fn before_zips<const WIDTH: usize>(a: Self::V) -> Self::V;
     /// The bytes of each lane reversed.
     unsafe fn swap16(a: Self::V) -> Self::V;
     unsafe fn swap32(a: Self::V) -> Self::V;

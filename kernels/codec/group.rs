@@ -40,7 +40,10 @@ impl<I: Isa, const DST: usize> Codec<I> for Groups<DST> {
     unsafe fn block(rows: &Self::Setup, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = I::load(src);
+            let mut x = I::load(src);
+            if DST == 16 {
+                x = I::before_zips::<2>(x);
+            }
             let halves = [x, I::shr16::<4>(x)];
             let halves = registers!(2, K => I::and(halves[K], I::splat8(0x0F)));
             let found = registers!(2, P => {
@@ -51,7 +54,7 @@ impl<I: Isa, const DST: usize> Codec<I> for Groups<DST> {
                 }
             });
             if DST == 16 {
-                let [a, b] = I::zip8(found[0], found[1]);
+                let [a, b] = I::zip_pieces::<1>(found[0], found[1]);
                 I::store(dst, a);
                 I::store(dst.add(I::BYTES), b);
             } else {

@@ -371,14 +371,24 @@ impl<I: Isa, S: AsInteger<I>, const DST: usize> Codec<I> for NearByte<S, DST> {
     }
 }
 
-/// Both planes, zipped.
+/// Both planes, zipped: elements in the order of an index that is [before zips](Isa::before_zips).
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+#[inline(always)]
+unsafe fn zipped<I: Isa, R: Rows>(planes: &Planes<I>, index: I::V) -> [I::V; 2] {
+    // SAFETY: the caller's promise.
+    unsafe { I::zip_pieces::<1>(R::look::<I>(planes[0], false, index), R::look::<I>(planes[1], true, index)) }
+}
+
+/// Elements of 16 bits.
 ///
 /// # Safety
 /// As for the operations of [`Isa`].
 #[inline(always)]
 unsafe fn words<I: Isa, R: Rows>(planes: &Planes<I>, index: I::V) -> [I::V; 2] {
     // SAFETY: the caller's promise.
-    unsafe { I::zip8(R::look::<I>(planes[0], false, index), R::look::<I>(planes[1], true, index)) }
+    unsafe { zipped::<I, R>(planes, I::before_zips::<2>(index)) }
 }
 
 /// Codes of `BITS` bits in memory as integers: each by the `S`, of 8 or 16 bits, that it is.
@@ -466,8 +476,10 @@ impl<I: Isa, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS> {
     unsafe fn f32(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
         // SAFETY: the caller's promise, and its table has two planes.
         unsafe {
-            let upper = words::<I, R>(&ends.planes, load_codes::<I, BITS>(src, ends));
-            let x = registers!(2, H => I::upper32(upper[H]));
+            let index = I::before_zips::<4>(load_codes::<I, BITS>(src, ends));
+            let upper = zipped::<I, R>(&ends.planes, index);
+            let zero = I::splat32(0);
+            let x = registers!(2, H => I::zip_pieces::<2>(zero, upper[H]));
             registers!(4, K => x[K / 2][K % 2])
         }
     }

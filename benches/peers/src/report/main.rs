@@ -223,7 +223,7 @@ in it: slower than what the goal asks of memory.
                 write!(missing, "\n<details><summary>{isa}, {targets}: {} pairs ", miss.len())?;
                 writeln!(missing, "do not reach {goal:.2}</summary>\n")?;
                 let mut sources: BTreeMap<DType, Vec<String>> = BTreeMap::new();
-                for (_, (from, to, speed)) in miss {
+                for (_, &(from, to, speed)) in miss {
                     sources.entry(from).or_default().push(format!("{to} {speed:.2}"));
                 }
                 for (from, targets) in sources {
