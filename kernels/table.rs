@@ -69,7 +69,7 @@ fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
 /// the same bytes had better leave them to the caches, which write them meanwhile.
 ///
 /// Registers of 64 bytes keep up. The others do not where they look at a table row by row, round to a narrow float, or
-/// have no instruction for what they convert: measured both ways, pair by pair.
+/// have no instruction for what they convert: measured both ways on some thirty pairs of all these kinds.
 #[cfg(isa = "vector")]
 fn keeps_up<I: super::isa::Isa>(route: &Route) -> bool {
     use crate::dtype::Kind;
