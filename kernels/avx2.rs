@@ -2,6 +2,7 @@
 
 use core::arch::x86_64::*;
 
+use super::codec::plane::{Half, Plane, Words};
 use super::isa::{Extras, Isa, copy_short, ops};
 
 pulp::simd_type! {
@@ -128,24 +129,48 @@ impl FieldConstants {
     }
 }
 
-/// Looks at `rows` rows of 16 bytes, for indices below 128; 0 for the others, which are negative. Each row is
-/// given as its difference from the one before: an index that is past a row finds there what it will have to
-/// undo, so that all the findings together, by xor, are of its own row. One that has not come to a row is
-/// negative, for which the instruction gives 0.
+/// 16 bytes, twice.
 #[inline(always)]
-unsafe fn among<const ROWS: usize>(differences: *const u8, index: __m256i) -> __m256i {
-    // SAFETY: the features are enabled where this is inlined to, and the table is that long.
+unsafe fn repeated(p: *const [u8; 16]) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to, and there are 16 bytes.
+    unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(p.cast())) }
+}
+
+/// What is found in one half of a plane, for indices below 128; 0 for the others, which are negative. An index that is
+/// past a row finds there what changes with it, so that all the findings together, by xor, are of its own row. For one
+/// that has not come to a row the difference is negative, for which the instruction gives 0.
+#[inline(always)]
+unsafe fn among(half: *const Half, index: __m256i) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to, and it is a half of a plane.
     unsafe {
-        let row = |k: usize| _mm256_broadcastsi128_si256(_mm_loadu_si128(differences.add(16 * k).cast()));
-        let mut left = index;
-        let mut found = _mm256_shuffle_epi8(row(0), left);
-        for k in 1..ROWS {
-            // Saturating, so that what is negative stays so.
-            left = _mm256_subs_epi8(left, _mm256_set1_epi8(16));
-            found = _mm256_xor_si256(found, _mm256_shuffle_epi8(row(k), left));
+        let pairs = (*half).pairs;
+        // Saturating, so that what is negative stays so.
+        let mut within = _mm256_subs_epi8(index, repeated(&raw const (*half).first));
+        let mut found = _mm256_setzero_si256();
+        // Branches that always go the same way, and no loop, whose end would have to be foretold.
+        for pair in 0..4 {
+            if pairs > pair {
+                for k in [2 * pair, 2 * pair + 1] {
+                    let changed = _mm256_shuffle_epi8(repeated(&raw const (*half).changes[k]), within);
+                    found = _mm256_xor_si256(found, changed);
+                    within = _mm256_subs_epi8(within, _mm256_set1_epi8(16));
+                }
+            }
         }
         found
     }
+}
+
+/// A line, in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Line {
+    magnitude: __m256i,
+    step: __m256i,
+    base: __m256i,
+    near: [__m256i; 2],
+    bits: __m256i,
+    flip: __m256i,
+    far: [__m256i; 2],
 }
 
 impl Isa for Avx2 {
@@ -153,10 +178,13 @@ impl Isa for Avx2 {
     type M32 = __m256i;
     type M64 = __m256i;
     type Row = *const u8;
+    type Line = Line;
 
     const BYTES: usize = 32;
     const FLOATS_TO_BF16: bool = true;
     const LONG_TO_F32: bool = false;
+    const HAS_LINES: bool = true;
+    const PACKS: bool = true;
 
     ops! {
         load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
@@ -282,13 +310,43 @@ impl Isa for Avx2 {
         swap64(a: __m256i) -> __m256i = reversed(a, [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8]);
 
         row(p: *const u8) -> *const u8 = p;
-        lookup256(plane: [*const u8; 4], index: __m256i) -> __m256i = Self::or(
-            among::<8>(plane[0].add(256), index),
-            among::<8>(plane[0].add(384), Self::xor(index, Self::splat8(0x80))),
-        );
-        lookup128(plane: [*const u8; 2], index: __m256i) -> __m256i =
-            among::<8>(plane[0].add(256), Self::and(index, Self::splat8(0x7F)));
-        lookup64(p: *const u8, index: __m256i) -> __m256i = among::<4>(p.add(256), Self::and(index, Self::splat8(0x3F)));
+        lookup256(plane: [*const u8; 4], index: __m256i) -> __m256i = {
+            let plane = plane[0].cast::<Plane>();
+            let [low, high] = [&raw const (*plane).halves[0], &raw const (*plane).halves[1]];
+            Self::xor(among(low, index), among(high, Self::xor(index, Self::splat8(0x80))))
+        };
+        lookup128(_plane: [*const u8; 2], _index: __m256i) -> __m256i = unreachable!();
+        lookup64(row: *const u8, index: __m256i) -> __m256i =
+            among(&raw const (*row.cast::<Plane>()).halves[0], Self::and(index, Self::splat8(0x3F)));
+        line(table: *const Words) -> Line = {
+            let line = &raw const (*table).line;
+            Line {
+                magnitude: Self::load((&raw const (*line).magnitude).cast()),
+                step: Self::load((&raw const (*line).step).cast()),
+                base: Self::load((&raw const (*line).base).cast()),
+                near: [repeated(&raw const (*line).near[0]), repeated(&raw const (*line).near[1])],
+                bits: Self::load((&raw const (*line).bits).cast()),
+                flip: Self::load((&raw const (*line).flip).cast()),
+                far: [repeated(&raw const (*line).far[0]), repeated(&raw const (*line).far[1])],
+            }
+        };
+        // Of 16 bits that wrap: the place on the line, and how far the element is from it.
+        on_line(line: Line, index: __m256i) -> [__m256i; 2] = {
+            let place = Self::and(index, line.magnitude);
+            let sign = Self::xor(index, place);
+            let elsewhere = Self::xor(Self::and(index, line.bits), line.flip);
+            // From 16 on, the top bit is set, and nothing is found.
+            let past = Self::splat8(0x70);
+            let (near, far) = (_mm256_adds_epu8(place, past), _mm256_adds_epu8(elsewhere, past));
+            let low = Self::xor(_mm256_shuffle_epi8(line.near[0], near), _mm256_shuffle_epi8(line.far[0], far));
+            let high = Self::xor(_mm256_shuffle_epi8(line.near[1], near), _mm256_shuffle_epi8(line.far[1], far));
+            let off = Self::zip_pieces::<1>(low, Self::xor(high, sign));
+            let place = Self::zip_pieces::<1>(place, _mm256_setzero_si256());
+            [
+                _mm256_add_epi16(_mm256_add_epi16(_mm256_mullo_epi16(place[0], line.step), line.base), off[0]),
+                _mm256_add_epi16(_mm256_add_epi16(_mm256_mullo_epi16(place[1], line.step), line.base), off[1]),
+            ]
+        };
         lookup16(p: *const u8, index: __m256i) -> __m256i = _mm256_shuffle_epi8(
             _mm256_broadcastsi128_si256(_mm_loadu_si128(p.cast())), Self::and(index, Self::splat8(0x0F)),
         );
@@ -321,7 +379,7 @@ impl Isa for Avx2 {
         };
         // Both registers are searched for a NaN at once. Without one, none of them needs a second look.
         f32_to_bf16(a: [__m256i; 2], _extras: Extras) -> __m256i = {
-            if _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(ps(a[0]), ps(a[1]))) != 0 {
+            if Self::is_any(Self::nans_f32(a[0], a[1])) {
                 return Self::rounded_bf16(a);
             }
             let (below, one) = (Self::splat32(0x7FFF), Self::splat32(1));
@@ -388,6 +446,15 @@ impl Isa for Avx2 {
         f64_to_u64(a: __m256i) -> __m256i = Self::f64_to_i64(a);
         f64_to_i32(a: [__m256i; 2]) -> __m256i =
             _mm256_set_m128i(_mm256_cvtpd_epi32(pd(a[1])), _mm256_cvtpd_epi32(pd(a[0])));
+
+        narrow_s16(a: [__m256i; 2]) -> __m256i = packed(_mm256_packs_epi16(a[0], a[1]));
+        narrow_s16_to_u8(a: [__m256i; 2]) -> __m256i = packed(_mm256_packus_epi16(a[0], a[1]));
+        narrow_s32(a: [__m256i; 2]) -> __m256i = packed(_mm256_packs_epi32(a[0], a[1]));
+        narrow_s32_to_u16(a: [__m256i; 2]) -> __m256i = packed(_mm256_packus_epi32(a[0], a[1]));
+        min_or_nan_f64(limit: __m256i, x: __m256i) -> __m256i = bits_pd(_mm256_min_pd(pd(limit), pd(x)));
+        nans_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(ps(a), ps(b)));
+        nans_f64(a: __m256i, b: __m256i) -> __m256i = bits_pd(_mm256_cmp_pd::<_CMP_UNORD_Q>(pd(a), pd(b)));
+        is_any(v: __m256i) -> bool = _mm256_testz_si256(v, v) == 0;
 
         // Each lane of 32 bits gets the bytes of 4 elements; the upper two move up, and of both pairs the upper one.
         <const BITS: usize> unpack(p: *const u8, high: bool) -> __m256i = {

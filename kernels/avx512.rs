@@ -250,6 +250,7 @@ impl Isa for Avx512 {
     type M32 = __mmask16;
     type M64 = __mmask8;
     type Row = __m512i;
+    type Line = ();
 
     const BYTES: usize = 64;
     const LONG_TO_F32: bool = true;

@@ -11,6 +11,8 @@
     reason = "kernels have no iterator adapters: those are not always inlined"
 )]
 
+use super::codec::plane::Words;
+
 /// What some CPUs with an instruction set have and others have not. A kernel's setup keeps it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extras {
@@ -170,7 +172,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// What is kept of a row of 64 bytes of a table: registers, or where there are too few of those, the place.
     type Row: Copy;
     unsafe fn row(p: *const u8) -> Self::Row;
-    /// The byte at each index in a plane of a table, which [`super::codec::lookup::PLANE`] describes.
+    /// The byte at each index in a [plane](super::codec::plane::Plane).
     unsafe fn lookup256(plane: [Self::Row; 4], index: Self::V) -> Self::V;
     /// Among the first 128; the top bit of an index is ignored.
     unsafe fn lookup128(plane: [Self::Row; 2], index: Self::V) -> Self::V;
@@ -178,6 +180,19 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn lookup64(row: Self::Row, index: Self::V) -> Self::V;
     /// Among the first 16, which the next 48 repeat; the top bits of an index are ignored.
     unsafe fn lookup16(row: Self::Row, index: Self::V) -> Self::V;
+
+    /// Tables are looked at by rows of 16 bytes, so that it pays to look at few: elements that make a
+    /// [line](super::codec::plane::Line) are computed.
+    const HAS_LINES: bool = false;
+    /// What is kept of a line.
+    type Line: Copy;
+    unsafe fn line(_table: *const Words) -> Self::Line {
+        unreachable!()
+    }
+    /// The elements by their index, in the order that zips of pieces leave.
+    unsafe fn on_line(_line: Self::Line, _index: Self::V) -> [Self::V; 2] {
+        unreachable!()
+    }
 
     /// Without its sign.
     #[inline(always)]
@@ -395,6 +410,25 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
         unreachable!()
     }
     unsafe fn narrow_s64_to_u32(_: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+
+    /// Is there no more of that than the four that narrow signed lanes of 32 and 16 bits? Then there are the next ones, and
+    /// what is too small for an int32, or a NaN, becomes the minimum by [`Isa::f32_to_i32`] and [`Isa::f64_to_i32`].
+    const PACKS: bool = false;
+    /// The smaller one; `x` where that is a NaN. `limit` is none.
+    unsafe fn min_or_nan_f64(_limit: Self::V, _x: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// Lanes where one or the other is a NaN: not 0 there.
+    unsafe fn nans_f32(_a: Self::V, _b: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn nans_f64(_a: Self::V, _b: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// Is anything not 0?
+    unsafe fn is_any(_v: Self::V) -> bool {
         unreachable!()
     }
 

@@ -200,6 +200,7 @@ impl Isa for Neon {
     type M32 = uint32x4_t;
     type M64 = uint64x2_t;
     type Row = uint8x16x4_t;
+    type Line = ();
 
     const BYTES: usize = 16;
     const LONG_TO_F32: bool = false;

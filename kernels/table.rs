@@ -59,8 +59,7 @@ fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
     let kernel = if is_plain { vector::plain::<I> } else { vector::shaped::<I> };
     let groups = codec::group::core::<I>(&route);
     let table = codec::lookup::default_table(&route);
-    let job =
-        codec::Job::new(&route, table.map_or(core::ptr::null(), <[u8]>::as_ptr), super::isa::Extras::this());
+    let job = codec::Job::new(&route, table.unwrap_or(core::ptr::null()), super::isa::Extras::this());
     let ready = core.filter(|_| is_plain && (table.is_some() || !codec::lookup::has_table(&route)));
     Plan { route, kernel, core, hub, groups, job, ready }
 }

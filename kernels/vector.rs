@@ -4,8 +4,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::codec::lookup::Table;
-use super::codec::{Codec, Ends, Job, group, lookup};
+use super::codec::{Codec, Ends, Job, group, lookup, plane};
 use super::drive::{self, Core, Plan};
 use super::environment::{self, Environment};
 use super::isa::Isa;
@@ -366,16 +365,14 @@ const NO_TABLE: usize = 256;
 /// As for every `Kernel`, which this may call instead.
 #[inline(always)]
 unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: impl FnOnce(&Job)) {
-    let mut room = MaybeUninit::<lookup::Room>::uninit();
+    let mut room = MaybeUninit::<plane::Words>::uninit();
     let mut job = plan.job;
     if job.table.is_null() && plan.core.is_some() && lookup::has_table(&plan.route) {
         if n < NO_TABLE {
             // SAFETY: the caller's promise.
             return unsafe { drive::scalar(plan, src, dst, n) };
         }
-        let room = room.write(Table([0; _]));
-        lookup::make_table(&plan.route, room);
-        job = job.with_table(room.0.as_ptr());
+        job = job.with_table(lookup::make_table(&plan.route, &mut room));
     }
     let hub = plan.hub.map(|(core, _)| core);
     let floats = [plan.core, hub].into_iter().flatten().any(|core| core.floats);

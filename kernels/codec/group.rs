@@ -5,7 +5,6 @@
 //! order of the elements in a byte, on both sides, is data of that table.
 
 use super::super::isa::Isa;
-use super::lookup::Table;
 use super::source::Bits;
 use super::table::run;
 use super::{Codec, Ends, Job, registers, store_codes};
@@ -20,6 +19,10 @@ const ROW: usize = 64;
 
 /// The lower and the upper half of a byte, to two bytes.
 const BYTES: usize = 2 * 2 * ROW;
+
+/// It begins at a line: a register that lies across two is loaded twice.
+#[repr(C, align(64))]
+pub(in crate::kernels) struct Table(pub(in crate::kernels) [u8; BYTES]);
 
 /// From a byte of elements to `DST` bits of them: 4, 8 or 16.
 struct Groups<const DST: usize>;
@@ -88,7 +91,7 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Option<Core> {
 }
 
 /// Makes the table of a route.
-pub(in crate::kernels) fn make_table(route: &Route) -> Table<BYTES> {
+pub(in crate::kernels) fn make_table(route: &Route) -> Table {
     let (from, to) = (route.src.bits as usize, route.dst.bits as usize);
     let codes: [u64; 16] = core::array::from_fn(|code| code as u64 & ((1 << from) - 1));
     let (mut values, mut results) = ([Value::ZERO; 16], [0; 16]);

@@ -136,6 +136,14 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
                     dst,
                 );
             }
+            if I::PACKS && k.how != How::Away {
+                let mut x = x;
+                if k.signed && I::is_any(I::or(I::nans_f32(x[0], x[1]), I::nans_f32(x[2], x[3]))) {
+                    x = registers!(4, K => I::number_f32(x[K]));
+                }
+                let v = registers!(4, K => I::f32_to_i32(I::min_or_nan_f32(k.high, x[K])));
+                return store_packed::<I, BITS>(v, k.signed, [k.least, k.mask], ends, dst);
+            }
             let x = registers!(4, K => {
                 let x = number32::<I>(x[K], k.half, k.how == How::Away);
                 I::f32_to_i32(I::min_f32(I::max_f32(x, k.low), k.high))
@@ -235,6 +243,35 @@ unsafe fn store_narrow16<I: Isa, const BITS: usize>(
         }
         let clamped = if signed { I::min_s8(I::max_s8(bytes, least), most) } else { I::min_u8(bytes, most) };
         store_codes::<I, BITS>(I::and(clamped, mask), ends, dst);
+    }
+}
+
+/// Stores lanes of 32 bits, no larger than the target holds, as the nearest of its bits, which may be fewer than the
+/// `BITS` that it takes in memory: 32 or fewer, but not an unsigned one of 32. The lower limit is given, of 8 bits or
+/// fewer, and their mask. The minimum, as which a NaN comes, is 0 if the target has no sign.
+#[inline(always)]
+unsafe fn store_packed<I: Isa, const BITS: usize>(
+    v: [I::V; 4],
+    signed: bool,
+    [least, mask]: [I::V; 2],
+    ends: Ends<I>,
+    dst: *mut u8,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if BITS == 32 {
+            return store32::<I, 32>(v, mask, ends, dst);
+        }
+        if BITS == 16 && !signed {
+            let v = registers!(2, K => I::narrow_s32_to_u16([v[2 * K], v[2 * K + 1]]));
+            return store16::<I, 16>(v, mask, ends, dst);
+        }
+        let v = registers!(2, K => I::narrow_s32([v[2 * K], v[2 * K + 1]]));
+        if BITS == 16 {
+            return store16::<I, 16>(v, mask, ends, dst);
+        }
+        let bytes = if signed { I::max_s8(I::narrow_s16(v), least) } else { I::narrow_s16_to_u8(v) };
+        store_codes::<I, BITS>(I::and(bytes, mask), ends, dst);
     }
 }
 
@@ -369,6 +406,16 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
                     ends,
                     dst,
                 );
+            }
+            if I::PACKS && BITS < 64 && (BITS < 32 || k.signed) && k.how != How::Away {
+                let mut x = x;
+                let nans = registers!(4, K => I::nans_f64(x[2 * K], x[2 * K + 1]));
+                if k.signed && I::is_any(I::or(I::or(nans[0], nans[1]), I::or(nans[2], nans[3]))) {
+                    x = registers!(8, K => I::number_f64(x[K]));
+                }
+                let x = registers!(8, K => I::min_or_nan_f64(k.high, x[K]));
+                let v = registers!(4, K => I::f64_to_i32([x[2 * K], x[2 * K + 1]]));
+                return store_packed::<I, BITS>(v, k.signed, [k.least8, k.mask], ends, dst);
             }
             let x = registers!(8, K => {
                 let x = number64::<I>(x[K], k.half, k.how == How::Away);

@@ -1,36 +1,26 @@
 //! From 8 bits or fewer: a table of 256 elements, from the scalar reference. So the rounding, overflow and NaN
 //! rules are data here, and right by construction.
 //!
-//! The table is kept as planes: first the lowest byte of every element, then the next, in the order of
-//! significance; after each plane come its differences (see [`PLANE`]). The tables of the default options, and of
-//! what is exact under any, are made once, at the first cast that needs them (2 µs; made at compile time they
-//! cost every build 10 s and more); the others for each cast.
+//! The table is kept as [planes](Plane): first the lowest byte of every element, then the next, in the order of
+//! significance. The tables of the default options, and of what is exact under any, are made once, at the first cast
+//! that needs them (made at compile time they cost every build 10 s and more); the others for each cast.
 //!
 //! No element has more than two bytes in a table: wider ones are made of the bfloat16 or of the byte that they
 //! are exact in.
 
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr;
 use std::sync::OnceLock;
 
 use super::super::isa::Isa;
 use super::float::NearF32;
+use super::plane::{Plane, Words, bytes, words};
 use super::source::{AsF32, AsF64, AsInteger, Source, from_f32};
 use super::{Codec, Ends, Job, load_codes, narrow32, narrow64, registers, store_codes};
 use crate::dtype::{DType, Kind};
-use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::options::{CastOptions, Overflow, Policy};
 use crate::route::Route;
-
-/// 256 bytes of elements, and 256 of differences: each row of 16 xor the one before, for instruction sets that
-/// look at one row at a time. In each half of the plane the rows begin anew.
-pub(in crate::kernels) const PLANE: usize = 512;
-
-/// A table. It begins at a line, and so does each of its rows: a register that lies across two is loaded twice.
-#[repr(C, align(64))]
-pub(in crate::kernels) struct Table<const LEN: usize>(pub(in crate::kernels) [u8; LEN]);
-
-/// The largest table.
-pub(in crate::kernels) type Room = Table<{ 2 * PLANE }>;
 
 /// Every float and integer of 8 bits or fewer, and bool: what has tables.
 const SOURCES: usize = 18;
@@ -122,43 +112,24 @@ pub(in crate::kernels) fn has_table(route: &Route) -> bool {
     }
 }
 
-/// Fills the planes of a table.
-fn fill(from: DType, to: DType, policy: &Policy, table: &mut [u8]) {
-    let mask = 0xFF >> (8 - from.bits());
-    let codes: [u64; 256] = core::array::from_fn(|index| index as u64 & mask);
-    let (mut values, mut results) = ([Value::ZERO; 256], [0; 256]);
-    DECODE[from as usize](&codes, &mut values);
-    ENCODE[to as usize](&values, &mut results, policy);
-    for (shift, plane) in table.chunks_mut(PLANE).enumerate() {
-        let (elements, differences) = plane.split_at_mut(256);
-        for (byte, result) in elements.iter_mut().zip(results) {
-            *byte = (result >> (8 * shift)) as u8;
-        }
-        for (i, difference) in differences.iter_mut().enumerate() {
-            *difference = elements[i] ^ if i % 128 < 16 { 0 } else { elements[i - 16] };
-        }
-    }
-}
-
 /// The tables of some targets of one width under the default options, made when first asked for.
-type Tables<const LEN: usize, const TARGETS: usize> = [[OnceLock<Table<LEN>>; TARGETS]; SOURCES];
+type Tables<T, const TARGETS: usize> = [[OnceLock<T>; TARGETS]; SOURCES];
 
-const fn unmade<const LEN: usize, const TARGETS: usize>() -> Tables<LEN, TARGETS> {
+const fn unmade<T, const TARGETS: usize>() -> Tables<T, TARGETS> {
     [const { [const { OnceLock::new() }; TARGETS] }; SOURCES]
 }
 
-static TO_BYTES: Tables<PLANE, SOURCES> = unmade();
-static TO_WORDS: Tables<{ 2 * PLANE }, 4> = unmade();
+static TO_BYTES: Tables<Plane, SOURCES> = unmade();
+static TO_WORDS: Tables<Words, 4> = unmade();
 
 /// The table of a route, if it has the default options or is exact under all. It is made once in a process.
-pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> {
-    fn made<const LEN: usize>(table: &'static OnceLock<Table<LEN>>, route: &Route) -> &'static [u8] {
-        let table = table.get_or_init(|| {
-            let mut table = Table([0; LEN]);
-            fill(index(route), looked_up(route), &route.policy, &mut table.0);
-            table
-        });
-        &table.0
+pub(in crate::kernels) fn default_table(route: &Route) -> Option<*const u8> {
+    fn made<T>(
+        table: &'static OnceLock<T>,
+        route: &Route,
+        make: fn(DType, DType, &Policy) -> T,
+    ) -> *const u8 {
+        ptr::from_ref(table.get_or_init(|| make(index(route), looked_up(route), &route.policy))).cast()
     }
     let exact = match found(route) {
         Found::Elements => route.from == route.to,
@@ -170,25 +141,66 @@ pub(in crate::kernels) fn default_table(route: &Route) -> Option<&'static [u8]> 
     }
     let from = row(index(route));
     Some(match looked_up(route) {
-        DType::U16 => made(&TO_WORDS[from][0], route),
-        DType::I16 => made(&TO_WORDS[from][1], route),
-        DType::F16 => made(&TO_WORDS[from][2], route),
-        DType::BF16 => made(&TO_WORDS[from][3], route),
-        to => made(&TO_BYTES[from][row(to)], route),
+        DType::U16 => made(&TO_WORDS[from][0], route, words),
+        DType::I16 => made(&TO_WORDS[from][1], route, words),
+        DType::F16 => made(&TO_WORDS[from][2], route, words),
+        DType::BF16 => made(&TO_WORDS[from][3], route, words),
+        to => made(&TO_BYTES[from][row(to)], route, bytes),
     })
 }
 
 /// Makes the table of a route.
-pub(in crate::kernels) fn make_table(route: &Route, room: &mut Room) {
-    let to = looked_up(route);
-    let planes = (to.bits() as usize).div_ceil(8);
-    fill(index(route), to, &route.policy, &mut room.0[..PLANE * planes]);
+pub(in crate::kernels) fn make_table(route: &Route, room: &mut MaybeUninit<Words>) -> *const u8 {
+    let (from, to) = (index(route), looked_up(route));
+    if to.bits() == 16 {
+        ptr::from_ref(room.write(words(from, to, &route.policy))).cast()
+    } else {
+        let room = room.write(Words::NONE);
+        room.planes[0] = bytes(from, to, &route.policy);
+        ptr::from_ref(room).cast()
+    }
 }
 
 /// What is kept of a plane.
-type Plane<I> = [<I as Isa>::Row; 4];
-/// And of a table.
-pub(super) type Planes<I> = [Plane<I>; 2];
+type Kept<I> = [<I as Isa>::Row; 4];
+
+/// What is kept of a table.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Looks<I: Isa> {
+    planes: [Kept<I>; 2],
+    line: MaybeUninit<I::Line>,
+}
+
+impl<I: Isa> Looks<I> {
+    /// Of none.
+    ///
+    /// # Safety
+    /// As for the operations of [`Isa`].
+    #[inline(always)]
+    pub(super) unsafe fn at_nothing() -> Self {
+        static NOTHING: [u8; 64] = [0; 64];
+        // SAFETY: the caller's promise.
+        unsafe { Self { planes: [[I::row(NOTHING.as_ptr()); 4]; 2], line: MaybeUninit::uninit() } }
+    }
+
+    /// Of those rows of a table that are looked at, of its two planes or of one. They are read once for a call: the
+    /// destination might be the table, for all that the compiler knows, so it would read them for each block.
+    ///
+    /// # Safety
+    /// As for the operations of [`Isa`]; the table has as many planes.
+    #[inline(always)]
+    unsafe fn at<R: Rows>(table: *const u8, two: bool) -> Self {
+        // SAFETY: the caller's promise; only a table of words has a line.
+        unsafe {
+            let planes = registers!(2, P => registers!(4, K => {
+                // In the place of a plane and of a row that is not looked at, another.
+                I::row(table.add(if two { P * size_of::<Plane>() } else { 0 } + K % R::ROWS * 64))
+            }));
+            let line = if R::LINE { MaybeUninit::new(I::line(table.cast())) } else { MaybeUninit::uninit() };
+            Self { planes, line }
+        }
+    }
+}
 
 /// How much of a table there is to look at.
 pub(in crate::kernels) trait Rows {
@@ -196,18 +208,38 @@ pub(in crate::kernels) trait Rows {
     type Any: Rows;
     /// Rows that are looked at.
     const ROWS: usize;
+    /// What is looked at makes a [`Line`].
+    const LINE: bool = false;
 
     /// The bytes of a plane; `top` if it is the highest one of the elements.
     ///
     /// # Safety
     /// As for the operations of [`Isa`].
-    unsafe fn look<I: Isa>(plane: Plane<I>, top: bool, index: I::V) -> I::V;
+    unsafe fn look<I: Isa>(plane: Kept<I>, top: bool, index: I::V) -> I::V;
+
+    /// Both planes, zipped: elements in the order of an index that is [before zips](Isa::before_zips).
+    ///
+    /// # Safety
+    /// As for the operations of [`Isa`].
+    #[inline(always)]
+    unsafe fn zipped<I: Isa>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let found = [
+                Self::look::<I>(looks.planes[0], false, index),
+                Self::look::<I>(looks.planes[1], true, index),
+            ];
+            I::zip_pieces::<1>(found[0], found[1])
+        }
+    }
 }
 
 /// All of it.
 pub(in crate::kernels) struct Whole;
 /// One half: the element of a code with the top bit set is that of the code without, and the sign.
 pub(in crate::kernels) struct Mirrored;
+/// None: the elements make a [`Line`].
+pub(in crate::kernels) struct OnLine;
 /// The codes of 6 bits or fewer.
 pub(in crate::kernels) struct Short;
 /// Those of 4 bits or fewer.
@@ -220,7 +252,7 @@ impl Rows for Whole {
     const ROWS: usize = 4;
 
     #[inline(always)]
-    unsafe fn look<I: Isa>(plane: Plane<I>, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Isa>(plane: Kept<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
         unsafe { I::lookup256(plane, index) }
     }
@@ -231,7 +263,7 @@ impl Rows for Mirrored {
     const ROWS: usize = 2;
 
     #[inline(always)]
-    unsafe fn look<I: Isa>([a, b, ..]: Plane<I>, top: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Isa>([a, b, ..]: Kept<I>, top: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
         unsafe {
             let v = I::lookup128([a, b], index);
@@ -240,12 +272,30 @@ impl Rows for Mirrored {
     }
 }
 
+impl Rows for OnLine {
+    type Any = Whole;
+    const ROWS: usize = 1;
+    const LINE: bool = true;
+
+    #[inline(always)]
+    unsafe fn look<I: Isa>(plane: Kept<I>, _: bool, index: I::V) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe { I::lookup256(plane, index) }
+    }
+
+    #[inline(always)]
+    unsafe fn zipped<I: Isa>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
+        // SAFETY: the caller's promise; a line is kept of it.
+        unsafe { I::on_line(looks.line.assume_init(), index) }
+    }
+}
+
 impl Rows for Short {
     type Any = Self;
     const ROWS: usize = 1;
 
     #[inline(always)]
-    unsafe fn look<I: Isa>([row, ..]: Plane<I>, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Isa>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
         unsafe { I::lookup64(row, index) }
     }
@@ -256,7 +306,7 @@ impl Rows for Nibble {
     const ROWS: usize = 1;
 
     #[inline(always)]
-    unsafe fn look<I: Isa>([row, ..]: Plane<I>, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Isa>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise. A table repeats for every value of the bits that are no part of a code.
         unsafe { I::lookup16(row, index) }
     }
@@ -267,25 +317,9 @@ impl Rows for Truth {
     const ROWS: usize = 1;
 
     #[inline(always)]
-    unsafe fn look<I: Isa>([row, ..]: Plane<I>, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Isa>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise. The index is 0 or 1, so it does not matter that the table does not repeat.
         unsafe { I::lookup16(row, I::min_u8(index, I::splat8(1))) }
-    }
-}
-
-/// The rows of a table that are looked at, of its two planes or of one. They are read once for a call: the destination
-/// might be the table, for all that the compiler knows, so it would read them for each block.
-///
-/// # Safety
-/// As for the operations of [`Isa`]; the table has as many planes.
-#[inline(always)]
-unsafe fn planes<I: Isa, R: Rows>(table: *const u8, two: bool) -> Planes<I> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        registers!(2, P => registers!(4, K => {
-            // In the place of a plane and of a row that is not looked at, another.
-            I::row(table.add(if two { P * PLANE } else { 0 } + K % R::ROWS * 64))
-        }))
     }
 }
 
@@ -297,9 +331,9 @@ impl<R: Rows, const SRC: usize, const DST: usize> Source for Lookup<R, SRC, DST>
     const FLOATS: bool = false;
 
     #[inline(always)]
-    unsafe fn planes<I: Isa>(table: *const u8) -> Planes<I> {
+    unsafe fn looks<I: Isa>(table: *const u8) -> Looks<I> {
         // SAFETY: the caller's promise.
-        unsafe { planes::<I, R>(table, DST > 8) }
+        unsafe { Looks::at::<R>(table, DST > 8) }
     }
 }
 
@@ -318,9 +352,9 @@ impl<I: Isa, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R,
         unsafe {
             let index = load_codes::<I, SRC>(src, ends);
             if DST <= 8 {
-                return store_codes::<I, DST>(R::look::<I>(ends.planes[0], true, index), ends, dst);
+                return store_codes::<I, DST>(R::look::<I>(ends.looks.planes[0], true, index), ends, dst);
             }
-            let words = words::<I, R>(&ends.planes, index);
+            let words = words_of::<I, R>(&ends.looks, index);
             I::store(dst, words[0]);
             I::store(dst.add(I::BYTES), words[1]);
         }
@@ -335,9 +369,9 @@ impl<S: Source, const DST: usize> Source for NearByte<S, DST> {
     const FLOATS: bool = false;
 
     #[inline(always)]
-    unsafe fn planes<I: Isa>(table: *const u8) -> Planes<I> {
+    unsafe fn looks<I: Isa>(table: *const u8) -> Looks<I> {
         // SAFETY: the caller's promise.
-        unsafe { planes::<I, Whole>(table, false) }
+        unsafe { Looks::at::<Whole>(table, false) }
     }
 }
 
@@ -366,19 +400,9 @@ impl<I: Isa, S: AsInteger<I>, const DST: usize> Codec<I> for NearByte<S, DST> {
                     registers!(8, K => S::clamp(I::load(src.add(K * I::BYTES)), low, high)),
                 )),
             };
-            store_codes::<I, DST>(I::lookup256(ends.planes[0], I::low16(words)), ends, dst);
+            store_codes::<I, DST>(I::lookup256(ends.looks.planes[0], I::low16(words)), ends, dst);
         }
     }
-}
-
-/// Both planes, zipped: elements in the order of an index that is [before zips](Isa::before_zips).
-///
-/// # Safety
-/// As for the operations of [`Isa`].
-#[inline(always)]
-unsafe fn zipped<I: Isa, R: Rows>(planes: &Planes<I>, index: I::V) -> [I::V; 2] {
-    // SAFETY: the caller's promise.
-    unsafe { I::zip_pieces::<1>(R::look::<I>(planes[0], false, index), R::look::<I>(planes[1], true, index)) }
 }
 
 /// Elements of 16 bits.
@@ -386,9 +410,9 @@ unsafe fn zipped<I: Isa, R: Rows>(planes: &Planes<I>, index: I::V) -> [I::V; 2] 
 /// # Safety
 /// As for the operations of [`Isa`].
 #[inline(always)]
-unsafe fn words<I: Isa, R: Rows>(planes: &Planes<I>, index: I::V) -> [I::V; 2] {
+unsafe fn words_of<I: Isa, R: Rows>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
     // SAFETY: the caller's promise.
-    unsafe { zipped::<I, R>(planes, I::before_zips::<2>(index)) }
+    unsafe { R::zipped::<I>(looks, I::before_zips::<2>(index)) }
 }
 
 /// Codes of `BITS` bits in memory as integers: each by the `S`, of 8 or 16 bits, that it is.
@@ -399,9 +423,9 @@ impl<S: Source, R: Rows, const BITS: usize> Source for Codes<S, R, BITS> {
     const FLOATS: bool = false;
 
     #[inline(always)]
-    unsafe fn planes<I: Isa>(table: *const u8) -> Planes<I> {
+    unsafe fn looks<I: Isa>(table: *const u8) -> Looks<I> {
         // SAFETY: the caller's promise, and its table has two planes if `S` has.
-        unsafe { planes::<I, R>(table, S::BITS > 8) }
+        unsafe { Looks::at::<R>(table, S::BITS > 8) }
     }
 }
 
@@ -413,7 +437,7 @@ impl<I: Isa, S: AsInteger<I>, R: Rows, const BITS: usize> AsInteger<I> for Codes
         // SAFETY: the caller's promise, and its table has two planes if `S` has.
         unsafe {
             if S::BITS == 16 {
-                words::<I, R>(&ends.planes, load_codes::<I, BITS>(src, ends))
+                words_of::<I, R>(&ends.looks, load_codes::<I, BITS>(src, ends))
             } else {
                 Self::widen(Self::clamp(Self::bytes(src, ends), low, high))
             }
@@ -423,7 +447,7 @@ impl<I: Isa, S: AsInteger<I>, R: Rows, const BITS: usize> AsInteger<I> for Codes
     #[inline(always)]
     unsafe fn bytes(src: *const u8, ends: Ends<I>) -> I::V {
         // SAFETY: the caller's promise, and its table has a plane.
-        unsafe { R::look::<I>(ends.planes[0], true, load_codes::<I, BITS>(src, ends)) }
+        unsafe { R::look::<I>(ends.looks.planes[0], true, load_codes::<I, BITS>(src, ends)) }
     }
 
     #[inline(always)]
@@ -465,9 +489,9 @@ impl<R: Rows, const BITS: usize> Source for Floats<R, BITS> {
     const FLOATS: bool = false;
 
     #[inline(always)]
-    unsafe fn planes<I: Isa>(table: *const u8) -> Planes<I> {
+    unsafe fn looks<I: Isa>(table: *const u8) -> Looks<I> {
         // SAFETY: the caller's promise, and its table has two planes.
-        unsafe { planes::<I, R>(table, true) }
+        unsafe { Looks::at::<R>(table, true) }
     }
 }
 
@@ -477,7 +501,7 @@ impl<I: Isa, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS> {
         // SAFETY: the caller's promise, and its table has two planes.
         unsafe {
             let index = I::before_zips::<4>(load_codes::<I, BITS>(src, ends));
-            let upper = zipped::<I, R>(&ends.planes, index);
+            let upper = R::zipped::<I>(&ends.looks, index);
             let zero = I::splat32(0);
             let x = registers!(2, H => I::zip_pieces::<2>(zero, upper[H]));
             registers!(4, K => x[K / 2][K % 2])

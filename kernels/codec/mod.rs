@@ -14,10 +14,11 @@ pub(super) mod float;
 pub(super) mod group;
 pub(super) mod integer;
 pub(super) mod lookup;
+pub(super) mod plane;
 pub(super) mod source;
 pub(super) mod table;
 
-use self::lookup::Planes;
+use self::lookup::Looks;
 use self::source::Source;
 use super::isa::{Extras, Isa};
 use crate::dtype::{FloatFormat, IntFormat, Kind};
@@ -86,7 +87,7 @@ impl Job {
 #[derive(Clone, Copy)]
 pub(super) struct Ends<I: Isa> {
     /// Of the table of the source.
-    pub(super) planes: Planes<I>,
+    pub(super) looks: Looks<I>,
     pub(super) src_high: bool,
     pub(super) dst_high: bool,
 }
@@ -99,8 +100,8 @@ impl<I: Isa> Ends<I> {
     #[inline(always)]
     pub(super) unsafe fn of<S: Source>(job: &Job) -> Self {
         // SAFETY: the caller's promise.
-        let planes = unsafe { S::planes::<I>(job.table) };
-        Self { planes, src_high: job.src_high, dst_high: job.dst_high }
+        let looks = unsafe { S::looks::<I>(job.table) };
+        Self { looks, src_high: job.src_high, dst_high: job.dst_high }
     }
 }
 

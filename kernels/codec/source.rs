@@ -5,7 +5,7 @@
 //! has, so the encoder's rounding is the only one, in every mode. The proof of each step stands with it.
 
 use super::super::isa::Isa;
-use super::lookup::Planes;
+use super::lookup::Looks;
 use super::{Ends, registers};
 
 /// Elements of memory. The functions read a block.
@@ -21,10 +21,9 @@ pub(in crate::kernels) trait Source {
     /// # Safety
     /// As for the operations of [`Isa`].
     #[inline(always)]
-    unsafe fn planes<I: Isa>(_table: *const u8) -> Planes<I> {
-        static NOTHING: [u8; 64] = [0; 64];
+    unsafe fn looks<I: Isa>(_table: *const u8) -> Looks<I> {
         // SAFETY: the caller's promise.
-        unsafe { [[I::row(NOTHING.as_ptr()); 4]; 2] }
+        unsafe { Looks::at_nothing() }
     }
 }
 

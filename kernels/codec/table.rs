@@ -7,8 +7,8 @@ use super::float::{
 };
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
 use super::lookup::{
-    Codes, Floats, Found, Lookup, Mirrored, NearByte, Nibble, Rows, Short, Truth, Whole, found, has_table,
-    widens_signed,
+    Codes, Floats, Found, Lookup, Mirrored, NearByte, Nibble, OnLine, Rows, Short, Truth, Whole, found,
+    has_table, widens_signed,
 };
 use super::source::{
     AsF32, AsF64, AsHalf, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8, U16, U32,
@@ -84,6 +84,15 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         DType::F64 => from_f64::<I, F64>(route),
         DType::Bool => from_codes::<I, U8, Truth, 8>(route),
         from => match (from.kind(), route.src.memory_bits()) {
+            (Kind::Float(format), 8) if format.bits() == 8 && I::HAS_LINES => {
+                // Alone of its kind, these two have not the same numbers.
+                let has_line = (from, route.to) != (DType::F8E8M0, DType::F16);
+                if has_line {
+                    from_small_float::<I, OnLine, 8>(route)
+                } else {
+                    looked_up::<I, Whole, 8>(route)
+                }
+            }
             (Kind::Float(format), 8) if format.bits() == 8 && format.has_neg_zero => {
                 from_small_float::<I, Mirrored, 8>(route)
             }

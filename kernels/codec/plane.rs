@@ -1,0 +1,155 @@
+//! What a table of [`super::lookup`] holds: 256 elements, from the scalar reference.
+
+use crate::dtype::{DType, FloatFormat};
+use crate::kernels::scalar::{DECODE, ENCODE, Value};
+use crate::options::Policy;
+
+/// Of each of 256 elements one byte; and the same for instruction sets that look at a row of 16 at a time. It begins at
+/// a line, and so does each row of 64: a register that lies across two is loaded twice.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(in crate::kernels) struct Plane {
+    elements: [u8; 256],
+    pub(in crate::kernels) halves: [Half; 2],
+}
+
+/// A half of a plane, by what changes from row to row.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+pub(in crate::kernels) struct Half {
+    /// Each row xor the one before, from the first that is not 0 on.
+    pub(in crate::kernels) changes: [[u8; 16]; 8],
+    /// The index where that one begins in its half, for each of 16 lanes.
+    pub(in crate::kernels) first: [u8; 16],
+    /// How many pairs of changes there are: after them, nothing changes.
+    pub(in crate::kernels) pairs: usize,
+}
+
+impl Half {
+    const NONE: Self = Self { changes: [[0; 16]; 8], first: [0; 16], pairs: 0 };
+
+    fn new(elements: &[u8]) -> Self {
+        let mut changes = [[0; 16]; 8];
+        for (i, element) in elements.iter().enumerate() {
+            changes[i / 16][i % 16] = element ^ if i < 16 { 0 } else { elements[i - 16] };
+        }
+        let changing = |row: &[u8; 16]| *row != [0; 16];
+        let first = changes.iter().position(changing).unwrap_or(0);
+        let end = changes.iter().rposition(changing).map_or(0, |last| last + 1);
+        changes.rotate_left(first);
+        Self { changes, first: [16 * first as u8; 16], pairs: (end - first).div_ceil(2) }
+    }
+}
+
+/// Elements of 16 bits that make a line: each is as far above the one before as that is above the one before it, and
+/// the sign is theirs. So are those that hold a float of 8 bits exactly, but for the 16 nearest to zero, and the 16
+/// where Inf and NaN are.
+///
+/// Repeated for 32 lanes.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(in crate::kernels) struct Line {
+    /// The bits of an index that are its place on the line. The other, if there is one, is the sign.
+    pub(in crate::kernels) magnitude: [u8; 32],
+    pub(in crate::kernels) step: [u16; 16],
+    pub(in crate::kernels) base: [u16; 16],
+    /// How far those of the lowest places are from the line: the lower and the upper byte.
+    pub(in crate::kernels) near: [[u8; 16]; 2],
+    /// The same of those elsewhere: where these bits of an index xor those are below 16. It is xor to what is `near`.
+    pub(in crate::kernels) bits: [u8; 32],
+    pub(in crate::kernels) flip: [u8; 32],
+    pub(in crate::kernels) far: [[u8; 16]; 2],
+}
+
+/// The table of elements of 16 bits.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(in crate::kernels) struct Words {
+    pub(super) planes: [Plane; 2],
+    pub(in crate::kernels) line: Line,
+}
+
+impl Plane {
+    const NONE: Self = Self { elements: [0; 256], halves: [Half::NONE; 2] };
+
+    /// The plane of these elements, of which the first `codes` are looked up.
+    fn new(elements: [u8; 256], codes: usize) -> Self {
+        let halves = [0, 128].map(|half| Half::new(&elements[half..(half + 128).min(codes.max(half))]));
+        Self { elements, halves }
+    }
+}
+
+impl Line {
+    const NONE: Self = Self {
+        magnitude: [0; 32],
+        step: [0; 16],
+        base: [0; 16],
+        near: [[0; 16]; 2],
+        bits: [0; 32],
+        flip: [0; 32],
+        far: [[0; 16]; 2],
+    };
+
+    /// The line of the elements that a float becomes.
+    fn new(from: FloatFormat, elements: &[u64; 256]) -> Self {
+        let element = |code: u8| elements[usize::from(code)] as u16;
+        let step = element(33).wrapping_sub(element(32));
+        let base = element(32).wrapping_sub(step.wrapping_mul(32));
+        let sign = if from.has_sign { 0x80 } else { 0 };
+        // Where NaN is in the place of -0; or in the places of the largest magnitudes, whatever the sign.
+        let (bits, flip) = match (from.has_sign, from.has_neg_zero) {
+            (true, false) => (0xFF, 0x80),
+            (true, true) => (0x7F, 0x70),
+            (false, _) => (0xFF, 0xF0),
+        };
+        let off = |code: u8| {
+            let place = u16::from(code & !sign).wrapping_mul(step).wrapping_add(base);
+            element(code).wrapping_sub(place) ^ u16::from(code & sign) << 8
+        };
+        let planes = |words: [u16; 16]| [words.map(|x| x as u8), words.map(|x| (x >> 8) as u8)];
+        let near = core::array::from_fn(|i| off(i as u8));
+        let far = core::array::from_fn(|i| {
+            let code = flip ^ i as u8;
+            off(code) ^ near.get(usize::from(code & !sign)).unwrap_or(&0)
+        });
+        Self {
+            magnitude: [!sign; 32],
+            step: [step; 16],
+            base: [base; 16],
+            near: planes(near),
+            bits: [bits; 32],
+            flip: [flip; 32],
+            far: planes(far),
+        }
+    }
+}
+
+impl Words {
+    pub(in crate::kernels) const NONE: Self = Self { planes: [Plane::NONE; 2], line: Line::NONE };
+}
+
+/// What every code of a dtype becomes.
+fn elements(from: DType, to: DType, policy: &Policy) -> [u64; 256] {
+    let mask = 0xFF >> (8 - from.bits());
+    let codes: [u64; 256] = core::array::from_fn(|index| index as u64 & mask);
+    let (mut values, mut results) = ([Value::ZERO; 256], [0; 256]);
+    DECODE[from as usize](&codes, &mut values);
+    ENCODE[to as usize](&values, &mut results, policy);
+    results
+}
+
+/// A table of elements of 8 bits or fewer.
+pub(super) fn bytes(from: DType, to: DType, policy: &Policy) -> Plane {
+    Plane::new(elements(from, to, policy).map(|x| x as u8), 1 << from.bits())
+}
+
+/// A table of elements of 16 bits.
+pub(super) fn words(from: DType, to: DType, policy: &Policy) -> Words {
+    let elements = elements(from, to, policy);
+    let planes = [0, 8].map(|shift| Plane::new(elements.map(|x| (x >> shift) as u8), 1 << from.bits()));
+    let line = match from.float_format() {
+        Some(format) if from.bits() == 8 => Line::new(format, &elements),
+        _ => Line::NONE,
+    };
+    Words { planes, line }
+}
