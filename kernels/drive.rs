@@ -108,14 +108,28 @@ impl<'a> Rows<'a> {
     /// As for a [`Kernel`].
     #[inline(always)]
     pub(super) unsafe fn cast(&self, src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.cast_all(src, dst, n, &Apart::ONE) }
+    }
+
+    /// Rows of `n` elements, of which the first begin at `src` and `dst`.
+    ///
+    /// # Safety
+    /// As for a [`Kernel`].
+    #[inline(always)]
+    pub(super) unsafe fn cast_all(&self, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
         // SAFETY: the caller's promise; the table chose the core.
         unsafe {
             #[cfg(isa = "vector")]
             if let Some(core) = self.ready {
                 let units = if self.plan.route.parts == Parts::Two { 2 * n } else { n };
-                return (core.run)(&self.plan.job, src, dst, units);
+                return (core.run_rows)(&self.plan.job, src, dst, units, apart);
             }
-            (self.plan.kernel)(self.plan, src, dst, n);
+            let (mut from, mut to) = (src, dst);
+            for _ in 0..apart.rows {
+                (self.plan.kernel)(self.plan, from, to, n);
+                (from, to) = (from.wrapping_offset(apart.src), to.wrapping_offset(apart.dst));
+            }
         }
     }
 
@@ -128,16 +142,43 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A codec on `n` native elements.
+/// So many rows, so many bytes apart on either side.
+#[derive(Clone, Copy)]
+pub(super) struct Apart {
+    pub(super) rows: usize,
+    pub(super) src: isize,
+    pub(super) dst: isize,
+}
+
+impl Apart {
+    const ONE: Self = Self { rows: 1, src: 0, dst: 0 };
+}
+
+/// A codec on native elements.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Core {
+    /// Casts rows of `n` elements, of which the first begin at `src` and `dst`.
+    ///
     /// # Safety
     /// As for a [`Kernel`]; the instruction set is available, the job has the dtypes of the codec, and its table
     /// is there if it needs one.
-    pub(super) run: unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize),
+    pub(super) run_rows: unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart),
     /// It needs the floating-point environment set, or may leave traces there.
     pub(super) floats: bool,
+}
+
+#[cfg(isa = "vector")]
+impl Core {
+    /// Casts one row.
+    ///
+    /// # Safety
+    /// As for `run_rows`.
+    #[inline(always)]
+    pub(super) unsafe fn run(&self, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.run_rows)(job, src, dst, n, &Apart::ONE) }
+    }
 }
 
 /// [`Work::Copy`].

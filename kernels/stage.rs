@@ -181,12 +181,12 @@ unsafe fn results_of(
     // SAFETY: the caller's promise.
     unsafe {
         if let Some((first, _)) = plan.hub {
-            (first.run)(job, from, hub, units);
+            first.run(job, from, hub, units);
             from = hub;
         }
         match plan.core {
             Some(core) => {
-                (core.run)(job, from, to, units);
+                core.run(job, from, to, units);
                 to
             }
             None => from,

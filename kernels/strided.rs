@@ -8,7 +8,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::drive::{Plan, Rows};
+use super::drive::{Apart, Plan, Rows};
 use super::moves::{self, Move};
 use super::panel::{self, Plane};
 use crate::isa::Isa;
@@ -31,6 +31,8 @@ impl Dim {
 const TILE: usize = 16 << 10;
 /// Elements of a row from which on it is cast where it is: of fewer, what a kernel prepares costs more than a tile.
 const ROW: usize = 256;
+/// Bytes of a row of codes that are kept from which on it is copied as such: of fewer, the call costs more than it saves.
+const MOVED: usize = 4 << 10;
 /// The same where a row takes no preparation: whole blocks cost less than to bring them to a tile.
 const SHORT: usize = 64;
 /// Elements that a tile of two dense dimensions has at least along that of the destination, if there are so many:
@@ -76,7 +78,8 @@ pub(crate) unsafe fn cast(
     let whole = plan.part_of(elements);
     if dims[0].extent == 1 || is_row(&dims[0]) && dims[0].extent >= SHORT {
         let rows = Rows::new(&whole, dims[0].extent);
-        if rows.is_ready() || dims[0].extent == 1 || dims[0].extent >= ROW {
+        let from = if plan.route.work == Work::Copy { MOVED / sizes[0] } else { ROW };
+        if rows.is_ready() || dims[0].extent == 1 || dims[0].extent >= from {
             // SAFETY: the caller's promise, which is that of this function.
             return unsafe { cast_rows(&rows, walk, src, dst) };
         }
@@ -169,13 +172,10 @@ unsafe fn cast_rows(rows: &Rows<'_>, mut walk: Steps<'_>, src: *const u8, dst: *
     let (n, outer) = (walk.dims[0].extent, walk.dims.get(1).copied().unwrap_or(Dim::ONE));
     walk.step[0] = n;
     walk.step[1] = outer.extent;
-    walk.each(|src_at, dst_at, _| {
-        let (mut from, mut to) = (src.wrapping_offset(src_at), dst.wrapping_offset(dst_at));
-        for _ in 0..outer.extent {
-            // SAFETY: a row are elements of the walk.
-            unsafe { rows.cast(from, to, n) };
-            (from, to) = (from.wrapping_offset(outer.src), to.wrapping_offset(outer.dst));
-        }
+    let apart = Apart { rows: outer.extent, src: outer.src, dst: outer.dst };
+    // SAFETY: a row are elements of the walk.
+    walk.each(|src_at, dst_at, _| unsafe {
+        rows.cast_all(src.wrapping_offset(src_at), dst.wrapping_offset(dst_at), n, &apart);
     });
 }
 

@@ -5,33 +5,39 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::codec::{Codec, Ends, Job, group, lookup, plane};
-use super::drive::{self, Core, Plan};
+use super::drive::{self, Apart, Core, Plan};
 use super::environment::{self, Environment};
 use super::isa::Isa;
 use super::stage;
 use crate::route::{Parts, Route};
 
-/// Every block of a codec, and the tail as a block of a buffer.
+/// Every block of a codec, and the tail of each row as a block of a buffer.
 ///
 /// # Safety
 /// As for every `Core`.
-pub(super) unsafe fn blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn blocks<I: Isa, C: Codec<I>>(
+    job: &Job,
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+    apart: &Apart,
+) {
     /// Not a closure: that could not be `#[inline(always)]`, and one that is not inlined has no features.
-    struct AllBlocks<'a, I, C>(&'a Job, *const u8, *mut u8, usize, PhantomData<(I, C)>);
+    struct AllBlocks<'a, I, C>(&'a Job, *const u8, *mut u8, usize, &'a Apart, PhantomData<(I, C)>);
 
     impl<I: Isa, C: Codec<I>> pulp::NullaryFnOnce for AllBlocks<'_, I, C> {
         type Output = ();
 
         #[inline(always)]
         fn call(self) {
-            let Self(job, src, dst, n, _) = self;
+            let Self(job, src, dst, n, apart, _) = self;
             // SAFETY: the promise of the caller of `blocks`; `Isa::run` enables the features.
-            unsafe { all_blocks::<I, C>(job, src, dst, n) }
+            unsafe { all_blocks::<I, C>(job, src, dst, n, apart) }
         }
     }
 
     // SAFETY: the caller's promise.
-    unsafe { I::run(AllBlocks::<I, C>(job, src, dst, n, PhantomData)) }
+    unsafe { I::run(AllBlocks::<I, C>(job, src, dst, n, apart, PhantomData)) }
 }
 
 /// Bytes of a block of the widest elements in the widest registers.
@@ -74,7 +80,7 @@ pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
 /// # Safety
 /// As for every `Core`, with the features enabled.
 #[inline(always)]
-unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, mut src: *const u8, mut dst: *mut u8, n: usize) {
+unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
     const { assert!(C::SRC.div_ceil(8) * I::BYTES <= BLOCK && C::DST.div_ceil(8) * I::BYTES <= BLOCK) };
     // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
     // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
@@ -83,39 +89,47 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, mut src: *const u8, mut dst
         let (setup, ends) = (C::setup(job), Ends::of::<C::From>(job));
         let (mut room_src, mut room_dst) = (Block::new(), Block::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
-        // To a line of the destination, if there is one to come to; then to the end.
-        let peeled = if bytes(n, C::DST) >= ALIGNS_FROM { ahead(dst, C::SRC, C::DST) % I::BYTES } else { 0 };
-        let (mut left, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
-        // One call of the codec: the compiler makes two of it where that is worth the space.
-        loop {
-            let (mut from, mut to) = (src, dst);
-            // A branch decides, not a minimum: through that, each block would wait for the one before.
-            let is_partial = left < I::BYTES;
-            if is_partial {
-                if left == 0 {
-                    break;
+        let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
+        while rows > 0 {
+            let (mut src, mut dst) = (row_src, row_dst);
+            // To a line of the destination, if there is one to come to; then to the end.
+            let peeled =
+                if bytes(n, C::DST) >= ALIGNS_FROM { ahead(dst, C::SRC, C::DST) % I::BYTES } else { 0 };
+            let (mut left, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
+            // One call of the codec: the compiler makes two of it where that is worth the space.
+            loop {
+                let (mut from, mut to) = (src, dst);
+                // A branch decides, not a minimum: through that, each block would wait for the one before.
+                let is_partial = left < I::BYTES;
+                if is_partial {
+                    if left == 0 {
+                        break;
+                    }
+                    I::copy_in(src, bytes(left, C::SRC), room_src, C::SRC.div_ceil(8));
+                    (from, to) = (room_src, room_dst);
                 }
-                I::copy_in(src, bytes(left, C::SRC), room_src, C::SRC.div_ceil(8));
-                (from, to) = (room_src, room_dst);
-            }
-            C::block(&setup, ends, from, to);
-            if is_partial {
-                let made = bytes(left, C::DST);
-                if C::DST < 8 {
-                    // Of the last byte, the bits of no element are 0.
-                    let unused = 8 * made - left * C::DST;
-                    let kept = if ends.dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
-                    *room_dst.add(made - 1) &= kept;
+                C::block(&setup, ends, from, to);
+                if is_partial {
+                    let made = bytes(left, C::DST);
+                    if C::DST < 8 {
+                        // Of the last byte, the bits of no element are 0.
+                        let unused = 8 * made - left * C::DST;
+                        let kept = if ends.dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
+                        *room_dst.add(made - 1) &= kept;
+                    }
+                    I::copy_out(room_dst, made, dst);
+                    (src, dst) = (src.add(bytes(left, C::SRC)), dst.add(made));
+                    (left, rest) = (rest, 0);
+                } else {
+                    // Constants, which they would not be after the branch.
+                    src = src.add(const { bytes(I::BYTES, C::SRC) });
+                    dst = dst.add(const { bytes(I::BYTES, C::DST) });
+                    left -= I::BYTES;
                 }
-                I::copy_out(room_dst, made, dst);
-                (src, dst) = (src.add(bytes(left, C::SRC)), dst.add(made));
-                (left, rest) = (rest, 0);
-            } else {
-                // Constants, which they would not be after the branch.
-                src = src.add(const { bytes(I::BYTES, C::SRC) });
-                dst = dst.add(const { bytes(I::BYTES, C::DST) });
-                left -= I::BYTES;
             }
+            rows -= 1;
+            row_src = row_src.wrapping_offset(apart.src);
+            row_dst = row_dst.wrapping_offset(apart.dst);
         }
     }
 }
@@ -151,11 +165,11 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
     // SAFETY: the caller's promise. The buffer has room for a line and a chunk of the widest elements; chunks are
     // whole lines, and those lines are streamed that are full.
     unsafe {
-        (core.run)(job, src, dst, first);
+        core.run(job, src, dst, first);
         let mut line = dst.add(bytes(first, to)).wrapping_sub(behind);
         let mut begun = if behind == 0 { 0 } else { LINE };
         while n - first >= elements {
-            (core.run)(job, src.add(bytes(first, from)), lines.add(behind), elements);
+            core.run(job, src.add(bytes(first, from)), lines.add(behind), elements);
             first += elements;
             ptr::copy_nonoverlapping(
                 lines.add(behind),
@@ -176,7 +190,7 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
         }
         fence::<I>();
         ptr::copy_nonoverlapping(lines, line, behind);
-        (core.run)(job, src.add(bytes(first, from)), line.add(behind), n - first);
+        core.run(job, src.add(bytes(first, from)), line.add(behind), n - first);
     }
 }
 
@@ -263,7 +277,7 @@ pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n:
             let _environment = core.floats.then(|| Environment::new(plan.route.policy.rounding));
             let units = if plan.route.parts == Parts::Two { 2 * n } else { n };
             // SAFETY: the caller's promise; the table chose the core.
-            unsafe { (core.run)(&plan.job, src, dst, units) }
+            unsafe { core.run(&plan.job, src, dst, units) }
         }
         // SAFETY: the caller's promise.
         _ => unsafe { many::<I>(plan, src, dst, n) },
@@ -334,9 +348,7 @@ unsafe fn run<I: Isa>(
 ) {
     let streams = streams(route, n, (bits[0] + bits[1]) as u32) && n >= 2 * chunk(bits);
     // SAFETY: the caller's promise.
-    unsafe {
-        if streams { streamed::<I>(core, job, bits, src, dst, n) } else { (core.run)(job, src, dst, n) }
-    }
+    unsafe { if streams { streamed::<I>(core, job, bits, src, dst, n) } else { core.run(job, src, dst, n) } }
 }
 
 /// Are `n` elements of so many bits on both sides together more than the caches keep?

@@ -122,7 +122,7 @@ fn to_bool<I: Isa>(from: DType) -> Core {
 }
 
 pub(super) fn run<I: Isa, C: Codec<I>>() -> Core {
-    Core { run: vector::blocks::<I, C>, floats: C::FLOATS }
+    Core { run_rows: vector::blocks::<I, C>, floats: C::FLOATS }
 }
 
 /// From integers of fewer than 8 bits, `S` when widened, or from bool.
