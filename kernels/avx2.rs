@@ -161,6 +161,16 @@ unsafe fn among(half: *const Half, index: __m256i) -> __m256i {
     }
 }
 
+/// The high byte of each lane of 16 bits rounded to nearest even by the low one, in its place.
+#[inline(always)]
+unsafe fn nearest_high(a: __m256i) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe {
+        let odd = _mm256_and_si256(_mm256_srli_epi16::<8>(a), _mm256_set1_epi16(1));
+        _mm256_adds_epu16(_mm256_adds_epu16(a, _mm256_set1_epi16(0x7F)), odd)
+    }
+}
+
 /// A line, in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Line {
@@ -185,6 +195,7 @@ impl Isa for Avx2 {
     const LONG_TO_F32: bool = false;
     const HAS_LINES: bool = true;
     const PACKS: bool = true;
+    const NARROWS_BY_F16: bool = true;
 
     ops! {
         load(p: *const u8) -> __m256i = _mm256_loadu_si256(p.cast());
@@ -313,7 +324,7 @@ impl Isa for Avx2 {
         lookup256(plane: [*const u8; 4], index: __m256i) -> __m256i = {
             let plane = plane[0].cast::<Plane>();
             let [low, high] = [&raw const (*plane).halves[0], &raw const (*plane).halves[1]];
-            Self::xor(among(low, index), among(high, Self::xor(index, Self::splat8(0x80))))
+            Self::xor(among(low, index), among(high, Self::xor(index, repeated(&raw const (*high).flip))))
         };
         lookup128(_plane: [*const u8; 2], _index: __m256i) -> __m256i = unreachable!();
         lookup64(row: *const u8, index: __m256i) -> __m256i =
@@ -373,6 +384,17 @@ impl Isa for Avx2 {
             _mm256_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[1])),
             _mm256_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[0])),
         );
+        add16(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi16(a, b);
+        mul_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_mul_ps(ps(a), ps(b)));
+        f32_to_cut_f16(a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(
+            _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(ps(a[1])),
+            _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(ps(a[0])),
+        );
+        nearest_high16(a: [__m256i; 2]) -> __m256i = Self::high16([nearest_high(a[0]), nearest_high(a[1])]);
+        select_above16(a: __m256i, limit: __m256i, yes: __m256i, no: __m256i) -> __m256i =
+            _mm256_blendv_epi8(yes, no, _mm256_cmpeq_epi16(_mm256_min_epu16(a, limit), a));
+        select_above8(a: __m256i, limit: __m256i, yes: __m256i, no: __m256i) -> __m256i =
+            _mm256_blendv_epi8(yes, no, _mm256_cmpeq_epi8(_mm256_min_epu8(a, limit), a));
         bf16_to_f32(a: __m256i) -> [__m256i; 2] = {
             let nan = _mm256_cmpgt_epi16(Self::and(a, Self::splat16(0x7FFF)), Self::splat16(0x7F80));
             Self::upper32(Self::or(a, Self::and(nan, Self::splat16(0x40))))

@@ -256,6 +256,7 @@ impl Isa for Avx512 {
     const LONG_TO_F32: bool = true;
     const QUIET_F16: bool = true;
     const NARROWS_BY_HALF: bool = true;
+    const NARROWS_BY_F16: bool = true;
 
     ops! {
         load(p: *const u8) -> __m512i = _mm512_loadu_si512(p.cast());
@@ -450,6 +451,14 @@ impl Isa for Avx512 {
             _mm512_permutex2var_epi8(nearest_high(a[0]), constant!([u8; 64], lanes8(1, 2)), nearest_high(a[1]));
         select_above16(a: __m512i, limit: __m512i, yes: __m512i, no: __m512i) -> __m512i =
             _mm512_mask_blend_epi16(_mm512_cmpgt_epu16_mask(a, limit), no, yes);
+        add16(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi16(a, b);
+        mul_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_mul_ps(ps(a), ps(b)));
+        f32_to_cut_f16(a: [__m512i; 2]) -> __m512i = joined(
+            _mm512_cvtps_ph::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(ps(a[0])),
+            _mm512_cvtps_ph::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(ps(a[1])),
+        );
+        select_above8(a: __m512i, limit: __m512i, yes: __m512i, no: __m512i) -> __m512i =
+            _mm512_mask_blend_epi8(_mm512_cmpgt_epu8_mask(a, limit), no, yes);
         // Where there is a 0 among what the instruction makes, a look tells whether it was one or a subnormal.
         f32_to_bf16(a: [__m512i; 2], extras: Extras) -> __m512i = {
             if extras.bf16 {
@@ -488,6 +497,14 @@ impl Isa for Avx512 {
         );
         i64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvtepi64_pd(a));
         u64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvtepu64_pd(a));
+        f32_to_nearest_i32(x: __m512i, beyond: __m512i, most: __m512i) -> __m512i = {
+            let integer = _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(ps(x), ps(x)), ps(x));
+            _mm512_mask_mov_epi32(integer, _mm512_cmp_ps_mask::<_CMP_GT_OQ>(ps(x), ps(beyond)), most)
+        };
+        f64_to_nearest_i64(x: __m512i, beyond: __m512i, most: __m512i) -> __m512i = {
+            let integer = _mm512_maskz_cvtpd_epi64(_mm512_cmp_pd_mask::<_CMP_ORD_Q>(pd(x), pd(x)), pd(x));
+            _mm512_mask_mov_epi64(integer, _mm512_cmp_pd_mask::<_CMP_GT_OQ>(pd(x), pd(beyond)), most)
+        };
         f32_to_i32(a: __m512i) -> __m512i = _mm512_cvtps_epi32(ps(a));
         f32_to_u32(a: __m512i) -> __m512i = _mm512_cvtps_epu32(ps(a));
         f64_to_i64(a: __m512i) -> __m512i = _mm512_cvtpd_epi64(pd(a));

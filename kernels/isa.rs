@@ -265,6 +265,22 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn select_above16(_a: Self::V, _limit: Self::V, _yes: Self::V, _no: Self::V) -> Self::V {
         unreachable!()
     }
+    /// Are there the next four, and the two above?
+    const NARROWS_BY_F16: bool = false;
+    unsafe fn add16(_a: Self::V, _b: Self::V) -> Self::V {
+        unreachable!()
+    }
+    unsafe fn mul_f32(_a: Self::V, _b: Self::V) -> Self::V {
+        unreachable!()
+    }
+    /// Cut, whatever the control register says.
+    unsafe fn f32_to_cut_f16(_a: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    /// As [`Isa::select_above16`], of bytes.
+    unsafe fn select_above8(_a: Self::V, _limit: Self::V, _yes: Self::V, _no: Self::V) -> Self::V {
+        unreachable!()
+    }
     unsafe fn f32_to_f64(a: Self::V) -> [Self::V; 2];
     unsafe fn f64_to_f32(a: [Self::V; 2]) -> Self::V;
     unsafe fn i32_to_f32(a: Self::V) -> Self::V;
@@ -281,6 +297,24 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn f32_to_i32(a: Self::V) -> Self::V;
     /// 0 ≤ x < 2^32; what others give is not said.
     unsafe fn f32_to_u32(a: Self::V) -> Self::V;
+    /// The nearest that there is, and 0 for a NaN: above `beyond`, which is the float below 2^31, it is `most`.
+    #[inline(always)]
+    unsafe fn f32_to_nearest_i32(x: Self::V, beyond: Self::V, most: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = Self::number_f32(x);
+            Self::select32(Self::gt32(x, beyond), most, Self::f32_to_i32(x))
+        }
+    }
+    /// The same of 2^63.
+    #[inline(always)]
+    unsafe fn f64_to_nearest_i64(x: Self::V, beyond: Self::V, most: Self::V) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = Self::number_f64(x);
+            Self::select64(Self::gt64(x, beyond), most, Self::f64_to_i64(x))
+        }
+    }
     /// Below −2^63 the minimum; what 2^63 or more give is not said.
     unsafe fn f64_to_i64(a: Self::V) -> Self::V;
     /// 0 ≤ x < 2^64; what others give is not said.

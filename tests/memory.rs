@@ -66,6 +66,16 @@ mod edges {
         ] {
             suite.test(&format!("large buffers, {from} -> {to}"), move |isa| large_buffers(isa, from, to));
         }
+        for (from, to) in [
+            (DType::U8, DType::U8),
+            (DType::C64, DType::C64),
+            (DType::F32, DType::BF16),
+            (DType::BF16, DType::F32),
+            (DType::I64, DType::U8),
+            (DType::F8E4M3FN, DType::F64),
+        ] {
+            suite.test(&format!("large transposes, {from} -> {to}"), move |isa| transposes(isa, from, to));
+        }
         suite
     }
 
@@ -469,6 +479,42 @@ mod edges {
                         }
                         assert!(*whole == *buffers.canaries, "written between elements: {:?}", pair.caster);
                     }
+                }
+            }
+        }
+    }
+
+    /// Planes that are streamed, transposed, whose first and last elements lie at the guards.
+    fn transposes(isa: Isa, from: DType, to: DType) {
+        let pair = Pair::new(isa, from, to, CastOptions::new());
+        let streaming = CastOptions::new().stream_from(0).isa(isa);
+        let caster = Caster::new(from, to, &streaming).expect("an instruction set of this machine");
+        let (s, d) = (from.itemsize(), to.itemsize());
+        for [rows, columns] in [[300, 1100], [257, 1025], [64, 4096]] {
+            // A gap behind each row and column, which lines begin in.
+            for gap in [0, 1, 64] {
+                let (row, column) = (columns + gap, rows + gap);
+                let (src_size, dst_size) = ((rows - 1) * row + columns, (columns - 1) * column + rows);
+                let (src, mut dst) = (Guarded::source(src_size * s), Guarded::new(dst_size * d));
+                let mut cast = vec![0; src_size * d];
+                let (src_last, dst_last) = (src.len - src_size * s, dst.len - dst_size * d);
+                for (src_at, dst_at) in [(0, 0), (src_last, dst_last)] {
+                    let elements = &src.bytes()[src_at..][..src_size * s];
+                    pair.caster.cast(elements, &mut cast, src_size).expect("sizes that fit");
+                    let mut expected = vec![CANARY; dst.len];
+                    for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+                        expected[dst_at + (j * column + i) * d..][..d]
+                            .copy_from_slice(&cast[(i * row + j) * d..][..d]);
+                    }
+                    let shape = [rows, columns];
+                    let strides = [(row * s) as isize, s as isize];
+                    let view = StridedView::new(src.bytes(), src_at, &shape, &strides);
+                    let whole = dst.bytes_mut();
+                    whole.fill(CANARY);
+                    let strides = [d as isize, (column * d) as isize];
+                    let mut out = StridedViewMut::new(whole, dst_at, &shape, &strides);
+                    caster.cast_strided(&view, &mut out).expect("views in their buffers");
+                    assert!(*whole == *expected, "{shape:?}, {gap} apart: {caster:?}");
                 }
             }
         }

@@ -317,6 +317,10 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
                 let x = registers!(4, K => if SIGNED { I::cut_i32(x[K]) } else { I::cut_u32(x[K]) });
                 return store32::<I, 32>(x, k.mask, ends, dst);
             }
+            if SIGNED && k.how != How::Away {
+                let x = registers!(4, K => I::f32_to_nearest_i32(x[K], k.high, k.mask));
+                return store32::<I, 32>(x, k.mask, ends, dst);
+            }
             let x = registers!(4, K => {
                 let x = number32::<I>(x[K], k.half, k.how == How::Away);
                 let beyond = I::gt32(x, k.high);
@@ -416,6 +420,10 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
                 let x = registers!(8, K => I::min_or_nan_f64(k.high, x[K]));
                 let v = registers!(4, K => I::f64_to_i32([x[2 * K], x[2 * K + 1]]));
                 return store_packed::<I, BITS>(v, k.signed, [k.least8, k.mask], ends, dst);
+            }
+            if BITS == 64 && SIGNED && k.how != How::Away {
+                let x = registers!(8, K => I::f64_to_nearest_i64(x[K], k.beyond, k.most));
+                return store64::<I, 64>(x, k.mask, ends, dst);
             }
             let x = registers!(8, K => {
                 let x = number64::<I>(x[K], k.half, k.how == How::Away);

@@ -14,6 +14,7 @@ pub(super) mod float;
 pub(super) mod group;
 pub(super) mod integer;
 pub(super) mod lookup;
+pub(super) mod narrow;
 pub(super) mod plane;
 pub(super) mod source;
 pub(super) mod table;

@@ -13,7 +13,8 @@ pub(in crate::kernels) struct Plane {
     pub(in crate::kernels) halves: [Half; 2],
 }
 
-/// A half of a plane, by what changes from row to row.
+/// A half of a plane, by what changes from row to row. The elements are in their order or, in the second half, from
+/// the last to the first: of integers those are the ones nearest to zero.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub(in crate::kernels) struct Half {
@@ -21,23 +22,32 @@ pub(in crate::kernels) struct Half {
     pub(in crate::kernels) changes: [[u8; 16]; 8],
     /// The index where that one begins in its half, for each of 16 lanes.
     pub(in crate::kernels) first: [u8; 16],
+    /// What makes of the index of an element of this half one below 128, and of the others one above: xor.
+    pub(in crate::kernels) flip: [u8; 16],
     /// How many pairs of changes there are: after them, nothing changes.
     pub(in crate::kernels) pairs: usize,
 }
 
 impl Half {
-    const NONE: Self = Self { changes: [[0; 16]; 8], first: [0; 16], pairs: 0 };
+    const NONE: Self = Self { changes: [[0; 16]; 8], first: [0; 16], flip: [0; 16], pairs: 0 };
 
-    fn new(elements: &[u8]) -> Self {
+    /// The half of some elements, in the order that a flip gives them.
+    fn new(elements: &[u8], flip: u8) -> Self {
         let mut changes = [[0; 16]; 8];
-        for (i, element) in elements.iter().enumerate() {
-            changes[i / 16][i % 16] = element ^ if i < 16 { 0 } else { elements[i - 16] };
+        for (i, row) in changes.iter_mut().enumerate() {
+            let at = |i: usize| elements.get(i ^ usize::from(flip)).copied();
+            *row = core::array::from_fn(|lane| match (at(16 * i + lane), i) {
+                (Some(element), 0) => element,
+                (Some(element), _) => element ^ at(16 * (i - 1) + lane).unwrap_or(0),
+                (None, _) => 0,
+            });
         }
         let changing = |row: &[u8; 16]| *row != [0; 16];
         let first = changes.iter().position(changing).unwrap_or(0);
         let end = changes.iter().rposition(changing).map_or(0, |last| last + 1);
         changes.rotate_left(first);
-        Self { changes, first: [16 * first as u8; 16], pairs: (end - first).div_ceil(2) }
+        let pairs = (end - first).div_ceil(2);
+        Self { changes, first: [16 * first as u8; 16], flip: [flip; 16], pairs }
     }
 }
 
@@ -74,8 +84,10 @@ impl Plane {
 
     /// The plane of these elements, of which the first `codes` are looked up.
     fn new(elements: [u8; 256], codes: usize) -> Self {
-        let halves = [0, 128].map(|half| Half::new(&elements[half..(half + 128).min(codes.max(half))]));
-        Self { elements, halves }
+        let used = &elements[..codes];
+        let [up, down] = [0x80, 0xFF].map(|flip| Half::new(used, flip));
+        let second = if down.pairs < up.pairs { down } else { up };
+        Self { elements, halves: [Half::new(used, 0), second] }
     }
 }
 

@@ -1,14 +1,14 @@
 //! Which codec casts which parts: there is one for every pair and policy.
 
 use super::Codec;
-use super::float::{
-    CutBf16, F16ToE5m2, Finite, Fnuz, LongToF64, NearF32, Odd, Signed, ToBf16, ToE8m0, ToF16, ToF32, ToF64,
-    ToNarrow, ToNarrowByHalf, WideToF32, goes_by_half,
-};
+use super::float::{CutBf16, LongToF64, NearF32, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
 use super::lookup::{
     Codes, Floats, Found, Lookup, Mirrored, NearByte, Nibble, OnLine, Rows, Short, Truth, Whole, found,
     has_table, widens_signed,
+};
+use super::narrow::{
+    F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByF16, ToNarrowByHalf, goes_by_f16, goes_by_half,
 };
 use super::source::{
     AsF32, AsF64, AsHalf, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8, U16, U32,
@@ -259,6 +259,18 @@ fn to_small_float<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
 
 fn narrow<I: Isa, S: AsF32<I>, const MODES: bool>(route: &Route) -> Core {
     let format = route.to.float_format();
+    if !MODES && let Some(format) = format.filter(|&format| goes_by_f16::<I>(format)) {
+        match (format.has_nan, format.has_neg_zero, format.mantissa_bits, route.dst.memory_bits()) {
+            (true, true, 2, _) => return run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),
+            (true, true, ..) => return run::<I, ToNarrowByF16<S, Signed, 8, 3, true>>(),
+            (true, false, ..) => return run::<I, ToNarrowByF16<S, Fnuz, 8, 3, true>>(),
+            (.., 4) => return run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
+            (_, _, 2, 6) => return run::<I, ToNarrowByF16<S, Finite, 6, 2, true>>(),
+            (_, _, _, 6) => return run::<I, ToNarrowByF16<S, Finite, 6, 3, true>>(),
+            // One per byte: rare.
+            _ => {}
+        }
+    }
     match (format.map(|format| (format.has_nan, format.has_neg_zero)), route.dst.memory_bits()) {
         (Some((true, true)), _) => run::<I, ToNarrow<S, Signed, 8, MODES>>(),
         (Some((true, false)), _) => run::<I, ToNarrow<S, Fnuz, 8, MODES>>(),

@@ -1,0 +1,449 @@
+//! To floats of 8 bits or fewer with mantissas. The two forms are those of [`super::float`].
+
+use core::marker::PhantomData;
+
+use super::super::isa::Isa;
+use super::float::{INF, SIGN, is_away};
+use super::source::{AsF32, AsHalf, F16};
+use super::{Codec, Ends, Job, narrow32, registers, store_codes};
+use crate::dtype::FloatFormat;
+use crate::kernels::scalar;
+use crate::options::{NanToFinite, Rounding};
+
+/// To a float of 8 bits or fewer, by adding a power of two whose ulp is the target's.
+///
+/// ```text
+/// c = min(|x|, limit)               overflow is at most the code after the max; NaN the code of NaN
+/// e = max(exponent of c, that of the smallest normal)
+/// s = c + e * 2^(23 - m)            the adder shifts and rounds: once, as the control register says
+/// code = s + (e - smallest normal) >> (23 - m)          as integers, of which the low byte counts
+/// ```
+/// (What was added is a power of two, which has nothing in the low byte.)
+/// A code without its sign counts the values from zero up, past the max too, so a carry, a subnormal, an
+/// overflow and a NaN need no case of their own: the NaN is the f32 whose code it is.
+///
+/// In the directed modes the operands of the adder have the sign of x. Where that sign truncates, a finite
+/// overflow is the max.
+pub(in crate::kernels) struct ToNarrow<S, F, const BITS: usize, const MODES: bool>(PhantomData<(S, F)>);
+
+/// What a family of narrow formats has.
+pub(in crate::kernels) trait Family {
+    /// NaN. Where there is none, it becomes a number first.
+    const NAN: bool;
+    /// −0.
+    const NEG_ZERO: bool;
+}
+
+pub(in crate::kernels) struct Signed;
+pub(in crate::kernels) struct Fnuz;
+pub(in crate::kernels) struct Finite;
+
+impl Family for Signed {
+    const NAN: bool = true;
+    const NEG_ZERO: bool = true;
+}
+
+impl Family for Fnuz {
+    const NAN: bool = true;
+    const NEG_ZERO: bool = false;
+}
+
+impl Family for Finite {
+    const NAN: bool = false;
+    const NEG_ZERO: bool = true;
+}
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Narrow<V> {
+    /// The value that overflow counts as, and Inf.
+    limit: V,
+    /// The same for finite values of either sign.
+    finite: [V; 2],
+    /// The value whose code is NaN; without NaN, the value that it becomes.
+    nan: V,
+    /// Exponent of the smallest normal, in place.
+    least: V,
+    /// 23 - m, in place of an exponent.
+    grow: V,
+    /// 23 - m, as a shift count.
+    drop: V,
+    /// `least >> drop`, in each byte: what every code is too large by.
+    base: V,
+    /// The sign bit of the code, in each byte.
+    sign: V,
+    away: V,
+}
+
+/// The f32 whose code is `code` in a format, continued past the top.
+fn value_of(format: FloatFormat, code: u64) -> u32 {
+    let (m, mantissa) = (format.mantissa_bits, code & ((1 << format.mantissa_bits) - 1));
+    let exponent = (code >> m) as i32 - format.bias + 127;
+    debug_assert!(code >> m != 0, "a normal number");
+    (exponent as u32) << 23 | (mantissa as u32) << (23 - m)
+}
+
+impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec<I>
+    for ToNarrow<S, F, BITS, MODES>
+{
+    type From = S;
+    const DST: usize = BITS;
+    const FLOATS: bool = true;
+    type Setup = Narrow<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> Narrow<I::V> {
+        let format = job.float();
+        let policy = &job.policy;
+        let max = format.max_code();
+        let limit = scalar::overflow(format, policy.saturate);
+        let finite = [false, true].map(|negative| match policy.rounding {
+            Rounding::TowardZero => max,
+            Rounding::Up if negative => max,
+            Rounding::Down if !negative => max,
+            _ => limit,
+        });
+        let nan = match policy.nan_to_finite {
+            _ if F::NAN => value_of(format, nan_code(format)),
+            NanToFinite::NegZero => SIGN,
+            NanToFinite::Max => value_of(format, max),
+            NanToFinite::Zero => 0,
+        };
+        let least = ((format.min_exponent() + 127) as u32) << 23;
+        let drop = 23 - format.mantissa_bits;
+        // SAFETY: the caller's promise.
+        unsafe {
+            Narrow {
+                limit: I::splat32(value_of(format, limit)),
+                finite: [I::splat32(value_of(format, finite[0])), I::splat32(value_of(format, finite[1]))],
+                nan: I::splat32(nan),
+                least: I::splat32(least),
+                grow: I::splat32(drop << 23),
+                drop: I::splat32(drop),
+                base: I::splat8((least >> drop) as u8),
+                sign: I::splat8(format.sign_bit() as u8),
+                away: I::splat32(is_away(policy).into()),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &Narrow<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut x = S::f32(src, ends);
+            if !F::NAN {
+                x = registers!(4, K => {
+                    let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
+                    I::select32(nan, k.nan, x[K])
+                });
+            }
+            let codes = registers!(4, K => narrow::<I, F, MODES>(k, x[K]));
+            let code = I::sub8(I::low16(narrow32::<I>(codes)), k.base);
+            // The sign is the top bit of the top byte.
+            let top = I::high16([I::high32([x[0], x[1]]), I::high32([x[2], x[3]])]);
+            store_codes::<I, BITS>(signed::<I, F>(code, top, k.sign), ends, dst);
+        }
+    }
+}
+
+/// To a float of 8 bits or fewer, to nearest even, from 16 bits, in their lanes.
+///
+/// ```text
+/// c = min(|x|, limit)                                   as codes; a NaN is found in |x|
+/// normal = c - base                                     counts the numbers from zero up, in ulps of c
+/// subnormal = significand of c >> by how much its exponent is too small
+/// code = the larger one, rounded to nearest even        shifted to the left, it is the high byte
+/// ```
+/// * 8 bits are two more than those of the target, of 5 at most, rounded to odd where there were more.
+/// * Of a normal c the shift is 0, and its significand no more than its count. Of a smaller one, the count is 0 or
+///   below the significand: half of that is more than the mantissa where the exponent is one too small.
+/// * The code is m + 1 of the 8 bits away from the low byte. The shift loses bits of a subnormal only where it is
+///   more than that: then it is less than one half of the smallest one, and becomes 0 without them.
+/// * A subnormal of the source is read as if it had the bit that it lacks. It is less than half of the smallest one
+///   in any case: that is why float8_e5m2 and float8_e5m2fnuz are not for float16.
+pub(in crate::kernels) struct ToNarrowByHalf<S, F, const BITS: usize>(PhantomData<(S, F)>);
+
+/// Can that make this format from those floats? It shifts to the left alone.
+pub(in crate::kernels) fn goes_by_half<I: Isa, S: AsHalf<I>>(format: FloatFormat) -> bool {
+    S::MANTISSA == 7 || format.mantissa_bits >= 2 && format.min_exponent() - format.mantissa_bits as i32 > -14
+}
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct ByHalf<V> {
+    /// What overflow counts as.
+    limit: V,
+    /// What is taken off a normal number's code.
+    base: V,
+    /// Exponent of the smallest normal.
+    least: V,
+    /// The lowest bit of an exponent, which a significand has.
+    implicit: V,
+    /// Of the mantissa.
+    mantissa: V,
+    exponent_at: V,
+    /// From the last bit of the code to the high byte.
+    left: V,
+    inf: V,
+    /// The code of NaN, as a high byte; without NaN, the half that it becomes.
+    nan: V,
+    /// The sign bit of the code, in each byte.
+    sign: V,
+}
+
+impl<I: Isa, S: AsHalf<I>, F: Family, const BITS: usize> Codec<I> for ToNarrowByHalf<S, F, BITS> {
+    type From = S;
+    const DST: usize = BITS;
+    const FLOATS: bool = false;
+    type Setup = ByHalf<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> ByHalf<I::V> {
+        let format = job.float();
+        let mantissa = S::MANTISSA;
+        let bias = if mantissa == 7 { 127 } else { 15 };
+        let drop = mantissa.saturating_sub(format.mantissa_bits);
+        let least = (format.min_exponent() + bias) as u16;
+        let base = least.wrapping_sub(1) << mantissa;
+        let half = |code: u64| ((code as u16) << drop).wrapping_add(base);
+        let nan = match job.policy.nan_to_finite {
+            _ if F::NAN => (nan_code(format) as u16) << 8,
+            NanToFinite::NegZero => 1 << 15,
+            NanToFinite::Max => half(format.max_code()),
+            NanToFinite::Zero => 0,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            ByHalf {
+                limit: I::splat16(half(scalar::overflow(format, job.policy.saturate))),
+                base: I::splat16(base),
+                least: I::splat16(least),
+                implicit: I::splat16(1 << mantissa),
+                mantissa: I::splat16((1 << mantissa) - 1),
+                exponent_at: I::splat16(mantissa as u16),
+                left: I::splat16(8u16.saturating_sub(drop as u16)),
+                inf: I::splat16(if mantissa == 7 { 0x7F80 } else { 0x7C00 }),
+                nan: I::splat16(nan),
+                sign: I::splat8(format.sign_bit() as u8),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &ByHalf<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let number = I::splat16(0x7FFF);
+            let mut x = S::half(src, ends);
+            if !F::NAN {
+                x = registers!(2, K => I::select_above16(I::and(x[K], number), k.inf, k.nan, x[K]));
+            }
+            let codes = registers!(2, K => {
+                let a = I::and(x[K], number);
+                let c = I::min_u16(a, k.limit);
+                let normal = I::shl16v(I::sub_u16(c, k.base), k.left);
+                let significand = I::or(I::and(c, k.mantissa), k.implicit);
+                let missing = I::sub_u16(k.least, I::shr16v(c, k.exponent_at));
+                let subnormal = I::shr16v(I::shl16v(significand, k.left), missing);
+                let code = I::max_u16(normal, subnormal);
+                if F::NAN { I::select_above16(a, k.inf, k.nan, code) } else { code }
+            });
+            let code = I::nearest_high16(codes);
+            store_codes::<I, BITS>(signed::<I, F>(code, I::high16(x), k.sign), ends, dst);
+        }
+    }
+}
+
+/// To a float of 8 bits or fewer, to nearest even, by the float16 whose exponent is the code's.
+///
+/// ```text
+/// y = x * 2^s                   the smallest normals are the same then: so are all the exponents
+/// y |= 2^d, if any bit below it was cut off     rounded to odd, with d bits fewer than a float32
+/// h = y as float16, cut         the code of y, but for bits that it has too many
+/// code = h rounded to nearest even              at the bit behind the mantissa
+/// ```
+/// * The multiplication is exact, or the result rounds to zero.
+/// * Odd with K = 24 - d bits, m + 3 <= K <= 10 - m. That is two more than the target has of a normal number. Of a
+///   subnormal float16, which has bits down to 2^-24, the last of K bits is there from one half of the smallest subnormal
+///   of the target on, 2^(-15 - m); below, all become 0.
+/// * What the float16 has below the odd bit does not count, so that cutting it there changes nothing.
+/// * Overflow is cut to the largest float16, which lies beyond every target; NaN stays above Inf.
+pub(in crate::kernels) struct ToNarrowByF16<S, F, const BITS: usize, const M: u32, const SCALES: bool>(
+    PhantomData<(S, F)>,
+);
+
+/// Can that make this format? Mantissas of 4 bits leave no K, and float8_e5m2fnuz has numbers where float16 has Inf.
+pub(in crate::kernels) fn goes_by_f16<I: Isa>(format: FloatFormat) -> bool {
+    I::NARROWS_BY_F16 && format.mantissa_bits <= 3 && format.exponent_bits < 5 + u32::from(format.has_inf)
+}
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct ByF16<V> {
+    scale: V,
+    odd: V,
+    below: V,
+    /// What overflow and Inf count as.
+    limit: V,
+    /// The code of NaN; without NaN, the float16 that it becomes.
+    nan: V,
+    /// The sign bit of the code, in each byte.
+    sign: V,
+}
+
+impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const M: u32, const SCALES: bool> Codec<I>
+    for ToNarrowByF16<S, F, BITS, M, SCALES>
+{
+    type From = S;
+    const DST: usize = BITS;
+    const FLOATS: bool = true;
+    type Setup = ByF16<I::V>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> ByF16<I::V> {
+        let format = job.float();
+        let scale = ((127 - 14 - format.min_exponent()) as u32) << 23;
+        let odd = 1u32 << (24 - (10 - M).min(8));
+        let nan = match job.policy.nan_to_finite {
+            NanToFinite::NegZero => 1 << 15,
+            NanToFinite::Max => (format.max_code() as u16) << (10 - M),
+            NanToFinite::Zero => 0,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            ByF16 {
+                scale: I::splat32(scale),
+                odd: I::splat32(odd),
+                below: I::splat32(odd - 1),
+                limit: I::splat8(scalar::overflow(format, job.policy.saturate) as u8),
+                nan: if F::NAN { I::splat8(nan_code(format) as u8) } else { I::splat16(nan) },
+                sign: I::splat8(format.sign_bit() as u8),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &ByF16<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = S::f32(src, ends);
+            let y = registers!(4, K => {
+                let y = if SCALES { I::mul_f32(x[K], k.scale) } else { x[K] };
+                I::or(y, I::and(I::add32(y, k.below), k.odd))
+            });
+            let mut h = registers!(2, K => I::f32_to_cut_f16([y[2 * K], y[2 * K + 1]]));
+            let number = I::splat16(0x7FFF);
+            if !F::NAN {
+                h = registers!(2, K => I::select_above16(I::and(h[K], number), I::splat16(0x7C00), k.nan, h[K]));
+            }
+            // The last bit of the code is that of the high byte.
+            let codes = registers!(2, K => match M {
+                3 => I::add16(h[K], h[K]),
+                2 => I::and(h[K], number),
+                _ => I::shr16::<1>(I::and(h[K], number)),
+            });
+            let code = I::nearest_high16(codes);
+            let mut limited = I::min_u8(code, k.limit);
+            if F::NAN {
+                // Between the codes of Inf and of a quiet NaN.
+                let above = 0x7Du8 << (M - 2);
+                limited = I::select_above8(code, I::splat8(above), k.nan, limited);
+            }
+            store_codes::<I, BITS>(signed::<I, F>(limited, I::high16(h), k.sign), ends, dst);
+        }
+    }
+}
+
+/// The code of NaN, without the sign.
+fn nan_code(format: FloatFormat) -> u64 {
+    (format.max_code() + 1) | if format.has_inf { format.quiet_bit() } else { 0 }
+}
+
+/// A code with the sign that is the top bit of `top`.
+#[inline(always)]
+unsafe fn signed<I: Isa, F: Family>(code: I::V, top: I::V, sign: I::V) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !F::NAN {
+            // Its place in a code of fewer than 8 bits, all of which have −0.
+            I::put(sign, sign_of_finite::<I>(top, sign), code)
+        } else if F::NEG_ZERO {
+            I::put(sign, top, code)
+        } else {
+            I::or(code, I::zero_where_zero8(code, I::and(top, sign)))
+        }
+    }
+}
+
+/// From float16 to float8_e5m2, to nearest even: the high byte.
+pub(in crate::kernels) struct F16ToE5m2;
+
+impl<I: Isa> Codec<I> for F16ToE5m2 {
+    type From = F16;
+    const DST: usize = 8;
+    const FLOATS: bool = false;
+    type Setup = I::V;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> I::V {
+        let format = job.float();
+        let limit = scalar::overflow(format, job.policy.saturate);
+        // SAFETY: the caller's promise.
+        unsafe { I::splat16((limit as u16) << 8) }
+    }
+
+    #[inline(always)]
+    unsafe fn block(&limit: &I::V, _: Ends<I>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = registers!(2, K => I::load(src.add(K * I::BYTES)));
+            let codes = registers!(2, K => {
+                let a = I::and(x[K], I::splat16(0x7FFF));
+                I::select_above16(a, I::splat16(0x7C00), I::splat16(0x7E00), I::min_u16(a, limit))
+            });
+            let code = I::nearest_high16(codes);
+            I::store(dst, signed::<I, Signed>(code, I::high16(x), I::splat8(0x80)));
+        }
+    }
+}
+
+/// The top bit of each byte, moved to where the sign of a 6- or 4-bit code is (`sign` has that bit).
+#[inline(always)]
+unsafe fn sign_of_finite<I: Isa>(top: I::V, sign: I::V) -> I::V {
+    // SAFETY: the caller's promise. Bits that come from the neighbouring byte are masked by the caller.
+    unsafe {
+        let six = I::shr16::<2>(top);
+        let four = I::shr16::<4>(top);
+        let is_six = I::eq32(sign, I::splat32(0x2020_2020));
+        I::select32(is_six, six, four)
+    }
+}
+
+/// The code of each lane, without sign and too large by the base.
+#[inline(always)]
+unsafe fn narrow<I: Isa, F: Family, const MODES: bool>(k: &Narrow<I::V>, x: I::V) -> I::V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (sign, inf) = (I::splat32(SIGN), I::splat32(INF));
+        let a = I::abs_f32(x);
+        let mut c = I::min_or_nan_f32(k.limit, a);
+        let mut s = sign;
+        if MODES {
+            s = I::and(x, sign);
+            let negative = I::eq32(s, sign);
+            let finite = I::min_u32(a, I::select32(negative, k.finite[1], k.finite[0]));
+            // Inf is the limit, and a NaN stays what it is.
+            c = I::select32(I::gt32(inf, a), I::or(finite, k.away), c);
+            // Not past the limit: it is finite here, but its code is the end of the scale.
+            c = I::min_or_nan_f32(k.limit, c);
+        }
+        if F::NAN {
+            c = I::min_u32(c, k.nan);
+        }
+        let e = I::max_u32(I::and(c, inf), k.least);
+        let mut power = I::add32(e, k.grow);
+        if MODES {
+            c = I::or(c, s);
+            power = I::or(power, s);
+        }
+        I::add32(I::add_f32(c, power), I::shr32v(e, k.drop))
+    }
+}
