@@ -477,9 +477,9 @@ mod tests {
             ("float8_e4m3b11fnuz",  8, 4, 3,    11, 30.0,     false, true,  false),
             ("float8_e5m2",         8, 5, 2,    15, 57344.0,  true,  true,  true),
             ("float8_e5m2fnuz",     8, 5, 2,    16, 57344.0,  false, true,  false),
-            ("float8_e8m0fnu",      8, 8, 0,   127, 2f64.powi(127), false, true, false),
+            ("float8_e8m0fnu",      8, 8, 0,   127, (1u128 << 127) as f64, false, true, false),
             ("float16",            16, 5, 10,   15, 65504.0,  true,  true,  true),
-            ("bfloat16",           16, 8, 7,   127, 2f64.powi(128) - 2f64.powi(120), true, true, true),
+            ("bfloat16",           16, 8, 7,   127, 2.0 * (1u128 << 127) as f64 - (1u128 << 120) as f64, true, true, true),
             ("float32",            32, 8, 23,  127, f64::from(f32::MAX), true, true, true),
             ("float64",            64, 11, 52, 1023, f64::MAX, true, true, true),
         ];

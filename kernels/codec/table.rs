@@ -70,14 +70,14 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         DType::U8 if route.to == DType::BF16 => run::<I, CutBf16<U8>>(),
         DType::I8 if route.to == DType::BF16 => run::<I, CutBf16<I8>>(),
         // To floats of 8 bits or fewer a table is as good.
-        DType::U8 if !has_table(route) => from_integer::<I, U8>(route),
-        DType::I8 if !has_table(route) => from_integer::<I, I8>(route),
-        DType::U16 => from_integer::<I, U16>(route),
-        DType::I16 => from_integer::<I, I16>(route),
-        DType::U32 => from_integer::<I, U32>(route),
-        DType::I32 => from_integer::<I, I32>(route),
-        DType::U64 => from_integer::<I, U64>(route),
-        DType::I64 => from_integer::<I, I64>(route),
+        DType::U8 if !has_table(route) => from_integer::<I, U8>(route, |_| run::<I, ToF16<U8, false>>()),
+        DType::I8 if !has_table(route) => from_integer::<I, I8>(route, |_| run::<I, ToF16<I8, false>>()),
+        DType::U16 => from_integer::<I, U16>(route, wider_integer::<I, U16>),
+        DType::I16 => from_integer::<I, I16>(route, wider_integer::<I, I16>),
+        DType::U32 => from_integer::<I, U32>(route, wider_integer::<I, U32>),
+        DType::I32 => from_integer::<I, I32>(route, wider_integer::<I, I32>),
+        DType::U64 => from_integer::<I, U64>(route, wider_integer::<I, U64>),
+        DType::I64 => from_integer::<I, I64>(route, wider_integer::<I, I64>),
         DType::F16 => from_float::<I, F16>(route),
         DType::BF16 => from_float::<I, Bf16>(route),
         DType::F32 => from_float::<I, F32>(route),
@@ -168,7 +168,8 @@ fn looked_up<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
     }
 }
 
-fn from_integer<I: Isa, S: AsInteger<I> + AsF32<I> + AsF64<I>>(route: &Route) -> Core {
+/// Integers that are looked up for nothing; to floats of 16 bits or fewer as `small` says.
+fn from_integer<I: Isa, S: AsInteger<I> + AsF64<I>>(route: &Route, small: fn(&Route) -> Core) -> Core {
     match (route.to.kind(), route.to) {
         (Kind::Int(_), _) => match route.dst.memory_bits() {
             2 => run::<I, Integers<S, 2>>(),
@@ -184,13 +185,20 @@ fn from_integer<I: Isa, S: AsInteger<I> + AsF32<I> + AsF64<I>>(route: &Route) ->
             DType::U64 => run::<I, LongToF64<false>>(),
             _ => run::<I, ToF64<S>>(),
         },
-        _ if has_table(route) => match route.dst.memory_bits() {
+        _ => small(route),
+    }
+}
+
+/// Integers of more than 8 bits to floats of 16 bits or fewer: to the smallest ones by the nearest byte.
+fn wider_integer<I: Isa, S: AsInteger<I> + AsF32<I>>(route: &Route) -> Core {
+    if has_table(route) {
+        return match route.dst.memory_bits() {
             4 => run::<I, NearByte<S, 4>>(),
             6 => run::<I, NearByte<S, 6>>(),
             _ => run::<I, NearByte<S, 8>>(),
-        },
-        _ => to_small_float::<I, S>(route),
+        };
     }
+    to_small_float::<I, S>(route, |_| unreachable!("those without NaN end below 64, and have a table"))
 }
 
 /// Floats that are exact in an f32. To integers they saturate: those that wrap have a hub.
@@ -206,7 +214,7 @@ fn from_float<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
         (_, DType::F32) if route.parts == Parts::Real => run::<I, ToF32<Re32>>(),
         (_, DType::F32) => to_f32::<I>(route),
         (_, DType::F64) => run::<I, ToF64<S>>(),
-        _ => to_small_float::<I, S>(route),
+        _ => to_small_float::<I, S>(route, finite::<I, S, false>),
     }
 }
 
@@ -238,13 +246,13 @@ fn from_f64<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
         (Kind::Int(_), Overflow::Wrap, _) => run::<I, ToWrapped<64>>(),
         _ if route.to == DType::F32 => run::<I, WideToF32<S>>(),
         _ if route.to == DType::F64 => run::<I, ToF64<S>>(),
-        _ => to_small_float::<I, S>(route),
+        _ => to_small_float::<I, S>(route, finite::<I, S, false>),
     }
 }
 
-/// To floats of 16 bits or fewer. What is rounded in another direction than the default one has a hub, which is
+/// To floats of 16 bits or fewer, to those without NaN as `finite` says. What is rounded in another direction than the default one has a hub, which is
 /// an f32; of 8 bits everything is exact in the wider ones.
-fn to_small_float<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
+fn to_small_float<I: Isa, S: AsF32<I>>(route: &Route, finite: fn(&Route) -> Core) -> Core {
     let turns = route.policy.rounding != Rounding::NearestEven && route.from.bits() > 8;
     match (route.to, turns) {
         (DType::F8E8M0, _) => run::<I, ToE8m0<S>>(),
@@ -252,30 +260,32 @@ fn to_small_float<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
         (DType::F16, true) => run::<I, ToF16<F32, true>>(),
         (DType::BF16, false) => run::<I, ToBf16<S, false>>(),
         (DType::BF16, true) => run::<I, ToBf16<F32, true>>(),
-        (_, false) => half_to_narrow::<I>(route).unwrap_or_else(|| narrow::<I, S, false>(route)),
-        (_, true) => narrow::<I, F32, true>(route),
+        (_, false) => half_to_narrow::<I>(route).unwrap_or_else(|| narrow::<I, S, false>(route, finite)),
+        (_, true) => narrow::<I, F32, true>(route, self::finite::<I, F32, true>),
     }
 }
 
-fn narrow<I: Isa, S: AsF32<I>, const MODES: bool>(route: &Route) -> Core {
-    let format = route.to.float_format();
-    if !MODES && let Some(format) = format.filter(|&format| goes_by_f16::<I>(format)) {
-        match (format.has_nan, format.has_neg_zero, format.mantissa_bits, route.dst.memory_bits()) {
-            (true, true, 2, _) => return run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),
-            (true, true, ..) => return run::<I, ToNarrowByF16<S, Signed, 8, 3, true>>(),
-            (true, false, ..) => return run::<I, ToNarrowByF16<S, Fnuz, 8, 3, true>>(),
-            (.., 4) => return run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
-            (_, _, 2, 6) => return run::<I, ToNarrowByF16<S, Finite, 6, 2, true>>(),
-            (_, _, _, 6) => return run::<I, ToNarrowByF16<S, Finite, 6, 3, true>>(),
-            // One per byte: rare.
-            _ => {}
-        }
+fn narrow<I: Isa, S: AsF32<I>, const MODES: bool>(route: &Route, finite: fn(&Route) -> Core) -> Core {
+    let Some(format) = route.to.float_format().filter(|format| format.has_nan) else { return finite(route) };
+    match (!MODES && goes_by_f16::<I>(format), format.has_neg_zero, format.mantissa_bits) {
+        (true, true, 2) => run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),
+        (true, true, _) => run::<I, ToNarrowByF16<S, Signed, 8, 3, true>>(),
+        (true, false, _) => run::<I, ToNarrowByF16<S, Fnuz, 8, 3, true>>(),
+        (false, true, _) => run::<I, ToNarrow<S, Signed, 8, MODES>>(),
+        (false, false, _) => run::<I, ToNarrow<S, Fnuz, 8, MODES>>(),
     }
-    match (format.map(|format| (format.has_nan, format.has_neg_zero)), route.dst.memory_bits()) {
-        (Some((true, true)), _) => run::<I, ToNarrow<S, Signed, 8, MODES>>(),
-        (Some((true, false)), _) => run::<I, ToNarrow<S, Fnuz, 8, MODES>>(),
-        (_, 4) => run::<I, ToNarrow<S, Finite, 4, MODES>>(),
-        (_, 6) => run::<I, ToNarrow<S, Finite, 6, MODES>>(),
+}
+
+/// To floats without NaN.
+fn finite<I: Isa, S: AsF32<I>, const MODES: bool>(route: &Route) -> Core {
+    let by_f16 = !MODES && I::NARROWS_BY_F16;
+    match (route.dst.memory_bits(), route.to.float_format().map(|format| format.mantissa_bits)) {
+        (4, _) if by_f16 => run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
+        (6, Some(2)) if by_f16 => run::<I, ToNarrowByF16<S, Finite, 6, 2, true>>(),
+        (6, _) if by_f16 => run::<I, ToNarrowByF16<S, Finite, 6, 3, true>>(),
+        (4, _) => run::<I, ToNarrow<S, Finite, 4, MODES>>(),
+        (6, _) => run::<I, ToNarrow<S, Finite, 6, MODES>>(),
+        // One per byte: rare.
         _ => run::<I, ToNarrow<S, Finite, 8, MODES>>(),
     }
 }
