@@ -195,6 +195,7 @@ impl Isa for Avx2 {
     const LONG_TO_F32: bool = false;
     const HAS_LINES: bool = true;
     const PACKS: bool = true;
+    const SEARCHES_NANS: bool = true;
     const NARROWS_BY_F16: bool = true;
 
     ops! {
@@ -401,7 +402,7 @@ impl Isa for Avx2 {
         };
         // Both registers are searched for a NaN at once. Without one, none of them needs a second look.
         f32_to_bf16(a: [__m256i; 2], _extras: Extras) -> __m256i = {
-            if Self::is_any(Self::nans_f32(a[0], a[1])) {
+            if _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(ps(a[0]), ps(a[1]))) != 0 {
                 return Self::rounded_bf16(a);
             }
             let (below, one) = (Self::splat32(0x7FFF), Self::splat32(1));
@@ -474,9 +475,18 @@ impl Isa for Avx2 {
         narrow_s32(a: [__m256i; 2]) -> __m256i = packed(_mm256_packs_epi32(a[0], a[1]));
         narrow_s32_to_u16(a: [__m256i; 2]) -> __m256i = packed(_mm256_packus_epi32(a[0], a[1]));
         min_or_nan_f64(limit: __m256i, x: __m256i) -> __m256i = bits_pd(_mm256_min_pd(pd(limit), pd(x)));
-        nans_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(ps(a), ps(b)));
-        nans_f64(a: __m256i, b: __m256i) -> __m256i = bits_pd(_mm256_cmp_pd::<_CMP_UNORD_Q>(pd(a), pd(b)));
-        is_any(v: __m256i) -> bool = _mm256_testz_si256(v, v) == 0;
+        any_nan_f32(x: [__m256i; 4]) -> bool = {
+            let low = _mm256_cmp_ps::<_CMP_UNORD_Q>(ps(x[0]), ps(x[1]));
+            let high = _mm256_cmp_ps::<_CMP_UNORD_Q>(ps(x[2]), ps(x[3]));
+            _mm256_movemask_ps(_mm256_or_ps(low, high)) != 0
+        };
+        any_nan_f64(x: [__m256i; 8]) -> bool = {
+            let a = _mm256_cmp_pd::<_CMP_UNORD_Q>(pd(x[0]), pd(x[1]));
+            let b = _mm256_cmp_pd::<_CMP_UNORD_Q>(pd(x[2]), pd(x[3]));
+            let c = _mm256_cmp_pd::<_CMP_UNORD_Q>(pd(x[4]), pd(x[5]));
+            let d = _mm256_cmp_pd::<_CMP_UNORD_Q>(pd(x[6]), pd(x[7]));
+            _mm256_movemask_pd(_mm256_or_pd(_mm256_or_pd(a, b), _mm256_or_pd(c, d))) != 0
+        };
 
         // Each lane of 32 bits gets the bytes of 4 elements; the upper two move up, and of both pairs the upper one.
         <const BITS: usize> unpack(p: *const u8, high: bool) -> __m256i = {

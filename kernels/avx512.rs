@@ -257,6 +257,7 @@ impl Isa for Avx512 {
     const QUIET_F16: bool = true;
     const NARROWS_BY_HALF: bool = true;
     const NARROWS_BY_F16: bool = true;
+    const SEARCHES_NANS: bool = true;
 
     ops! {
         load(p: *const u8) -> __m512i = _mm512_loadu_si512(p.cast());
@@ -497,6 +498,18 @@ impl Isa for Avx512 {
         );
         i64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvtepi64_pd(a));
         u64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvtepu64_pd(a));
+        any_nan_f32(x: [__m512i; 4]) -> bool = {
+            let low = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(ps(x[0]), ps(x[1]));
+            let high = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(ps(x[2]), ps(x[3]));
+            low | high != 0
+        };
+        any_nan_f64(x: [__m512i; 8]) -> bool = {
+            let a = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(pd(x[0]), pd(x[1]));
+            let b = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(pd(x[2]), pd(x[3]));
+            let c = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(pd(x[4]), pd(x[5]));
+            let d = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(pd(x[6]), pd(x[7]));
+            a | b | c | d != 0
+        };
         f32_to_nearest_i32(x: __m512i, beyond: __m512i, most: __m512i) -> __m512i = {
             let integer = _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(ps(x), ps(x)), ps(x));
             _mm512_mask_mov_epi32(integer, _mm512_cmp_ps_mask::<_CMP_GT_OQ>(ps(x), ps(beyond)), most)

@@ -454,15 +454,13 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn min_or_nan_f64(_limit: Self::V, _x: Self::V) -> Self::V {
         unreachable!()
     }
-    /// Lanes where one or the other is a NaN: not 0 there.
-    unsafe fn nans_f32(_a: Self::V, _b: Self::V) -> Self::V {
+
+    /// Are there the next two? Then [`Isa::max_f32`] and [`Isa::max_f64`] are `b` where `a` is a NaN.
+    const SEARCHES_NANS: bool = false;
+    unsafe fn any_nan_f32(_x: [Self::V; 4]) -> bool {
         unreachable!()
     }
-    unsafe fn nans_f64(_a: Self::V, _b: Self::V) -> Self::V {
-        unreachable!()
-    }
-    /// Is anything not 0?
-    unsafe fn is_any(_v: Self::V) -> bool {
+    unsafe fn any_nan_f64(_x: [Self::V; 8]) -> bool {
         unreachable!()
     }
 

@@ -258,9 +258,23 @@ struct Registers<I>(PhantomData<I>);
 impl<I: Isa> Means for Registers<I> {
     #[inline(always)]
     unsafe fn runs(bytes: usize, runs: Move, mut from: *const u8, mut to: *mut u8) {
+        if bytes < LONG * I::BYTES {
+            for _ in 0..runs.extent {
+                // SAFETY: the caller's promise. Behind the last run nothing is touched.
+                unsafe { I::copy(from, to, bytes) };
+                (from, to) = (from.wrapping_offset(runs.from), to.wrapping_offset(runs.to));
+            }
+            return;
+        }
         for _ in 0..runs.extent {
-            // SAFETY: the caller's promise. Behind the last run nothing is touched.
-            unsafe { I::copy(from, to, bytes) };
+            // From where a register of the destination begins: what lies across two lines is written twice. Some bytes
+            // behind that are copied twice.
+            let ahead = to.addr().wrapping_neg() % I::BYTES;
+            // SAFETY: as above.
+            unsafe {
+                I::store(to, I::load(from));
+                I::copy(from.add(ahead), to.add(ahead), bytes - ahead);
+            }
             (from, to) = (from.wrapping_offset(runs.from), to.wrapping_offset(runs.to));
         }
     }
@@ -518,7 +532,10 @@ unsafe fn line<const W: usize>(
 }
 
 /// Bytes from which on a run is left to memcpy: of fewer, the call takes longer.
-const CALL: usize = 1024;
+pub(super) const CALL: usize = 4 << 10;
+/// Registers of a run from which on it pays to align them: of fewer, the branch takes longer.
+#[cfg(isa = "vector")]
+const LONG: usize = 6;
 
 /// # Safety
 /// As for [`every`].

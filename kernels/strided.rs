@@ -31,8 +31,6 @@ impl Dim {
 const TILE: usize = 16 << 10;
 /// Elements of a row from which on it is cast where it is: of fewer, what a kernel prepares costs more than a tile.
 const ROW: usize = 256;
-/// Bytes of a row of codes that are kept from which on it is copied as such: of fewer, the call costs more than it saves.
-const MOVED: usize = 4 << 10;
 /// The same where a row takes no preparation: whole blocks cost less than to bring them to a tile.
 const SHORT: usize = 64;
 /// Elements that a tile of two dense dimensions has at least along that of the destination, if there are so many:
@@ -78,7 +76,7 @@ pub(crate) unsafe fn cast(
     let whole = plan.part_of(elements);
     if dims[0].extent == 1 || is_row(&dims[0]) && dims[0].extent >= SHORT {
         let rows = Rows::new(&whole, dims[0].extent);
-        let from = if plan.route.work == Work::Copy { MOVED / sizes[0] } else { ROW };
+        let from = if plan.route.work == Work::Copy { moves::CALL / sizes[0] } else { ROW };
         if rows.is_ready() || dims[0].extent == 1 || dims[0].extent >= from {
             // SAFETY: the caller's promise, which is that of this function.
             return unsafe { cast_rows(&rows, walk, src, dst) };

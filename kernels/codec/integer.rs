@@ -136,19 +136,24 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
                     dst,
                 );
             }
-            if I::PACKS && k.how != How::Away {
-                let mut x = x;
-                if k.signed && I::is_any(I::or(I::nans_f32(x[0], x[1]), I::nans_f32(x[2], x[3]))) {
-                    x = registers!(4, K => I::number_f32(x[K]));
-                }
+            if !I::SEARCHES_NANS || k.how == How::Away {
+                let x = registers!(4, K => {
+                    let x = number32::<I>(x[K], k.half, k.how == How::Away);
+                    I::f32_to_i32(I::min_f32(I::max_f32(x, k.low), k.high))
+                });
+                return store32::<I, BITS>(x, k.mask, ends, dst);
+            }
+            // To an unsigned integer, a NaN becomes 0 as if it were negative.
+            let mut x = x;
+            if k.signed && I::any_nan_f32(x) {
+                x = registers!(4, K => I::number_f32(x[K]));
+            }
+            if I::PACKS {
                 let v = registers!(4, K => I::f32_to_i32(I::min_or_nan_f32(k.high, x[K])));
                 return store_packed::<I, BITS>(v, k.signed, [k.least, k.mask], ends, dst);
             }
-            let x = registers!(4, K => {
-                let x = number32::<I>(x[K], k.half, k.how == How::Away);
-                I::f32_to_i32(I::min_f32(I::max_f32(x, k.low), k.high))
-            });
-            store32::<I, BITS>(x, k.mask, ends, dst);
+            let v = registers!(4, K => I::f32_to_i32(I::min_f32(I::max_f32(x[K], k.low), k.high)));
+            store32::<I, BITS>(v, k.mask, ends, dst);
         }
     }
 }
@@ -411,15 +416,19 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
                     dst,
                 );
             }
-            if I::PACKS && BITS < 64 && (BITS < 32 || k.signed) && k.how != How::Away {
+            if I::SEARCHES_NANS && BITS < 64 && k.how != How::Away {
                 let mut x = x;
-                let nans = registers!(4, K => I::nans_f64(x[2 * K], x[2 * K + 1]));
-                if k.signed && I::is_any(I::or(I::or(nans[0], nans[1]), I::or(nans[2], nans[3]))) {
+                if k.signed && I::any_nan_f64(x) {
                     x = registers!(8, K => I::number_f64(x[K]));
                 }
-                let x = registers!(8, K => I::min_or_nan_f64(k.high, x[K]));
-                let v = registers!(4, K => I::f64_to_i32([x[2 * K], x[2 * K + 1]]));
-                return store_packed::<I, BITS>(v, k.signed, [k.least8, k.mask], ends, dst);
+                if I::PACKS && (BITS < 32 || k.signed) {
+                    let x = registers!(8, K => I::min_or_nan_f64(k.high, x[K]));
+                    let v = registers!(4, K => I::f64_to_i32([x[2 * K], x[2 * K + 1]]));
+                    return store_packed::<I, BITS>(v, k.signed, [k.least8, k.mask], ends, dst);
+                }
+                // Exact limits.
+                let v = registers!(8, K => I::f64_to_i64(I::min_f64(I::max_f64(x[K], k.low), k.high)));
+                return store64::<I, BITS>(v, k.mask, ends, dst);
             }
             if BITS == 64 && SIGNED && k.how != How::Away {
                 let x = registers!(8, K => I::f64_to_nearest_i64(x[K], k.beyond, k.most));
