@@ -129,6 +129,42 @@ impl FieldConstants {
     }
 }
 
+/// So many bytes, 1 to 31, and zeros: of two loads that may overlap, the second one is moved to where it belongs.
+#[inline(always)]
+unsafe fn partial(p: *const u8, bytes: usize) -> __m256i {
+    const SHIFTS: [i8; 32] = {
+        let mut shifts = [-1; 32];
+        let mut i = 0;
+        while i < 16 {
+            shifts[i] = i as i8;
+            i += 1;
+        }
+        shifts
+    };
+    // SAFETY: the features are enabled where this is inlined to, and there are as many bytes.
+    unsafe {
+        if bytes >= 16 {
+            let low = _mm_loadu_si128(p.cast());
+            let last = _mm_loadu_si128(p.add(bytes - 16).cast());
+            let shift = _mm_loadu_si128(SHIFTS.as_ptr().add(32 - bytes).cast());
+            return _mm256_set_m128i(_mm_shuffle_epi8(last, shift), low);
+        }
+        let (low, high) = if bytes >= 8 {
+            let last = p.add(bytes - 8).cast::<u64>().read_unaligned();
+            // In two steps: a shift by 64 is none.
+            (p.cast::<u64>().read_unaligned(), last >> 1 >> (8 * (15 - bytes) + 7))
+        } else if bytes >= 4 {
+            let last = u64::from(p.add(bytes - 4).cast::<u32>().read_unaligned());
+            (u64::from(p.cast::<u32>().read_unaligned()) | last << (8 * (bytes - 4)), 0)
+        } else {
+            let [middle, last] = [bytes / 2, bytes - 1];
+            let byte = |i: usize| u64::from(*p.add(i)) << (8 * i);
+            (byte(0) | byte(middle) | byte(last), 0)
+        };
+        _mm256_zextsi128_si256(_mm_set_epi64x(high as i64, low as i64))
+    }
+}
+
 /// 16 bytes, twice.
 #[inline(always)]
 unsafe fn repeated(p: *const [u8; 16]) -> __m256i {
@@ -205,7 +241,15 @@ impl Isa for Avx2 {
             for k in 0..registers {
                 Self::store(buffer.add(32 * k), _mm256_setzero_si256());
             }
-            copy_short::<Self>(p, buffer, bytes);
+            let mut at = 0;
+            while at + 32 <= bytes {
+                Self::store(buffer.add(at), Self::load(p.add(at)));
+                at += 32;
+            }
+            // As a whole register too: one that is loaded from smaller stores waits for them to be in L1.
+            if at < bytes {
+                Self::store(buffer.add(at), partial(p.add(at), bytes - at));
+            }
         };
         copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short::<Self>(buffer, p, bytes);
         copy(from: *const u8, to: *mut u8, bytes: usize) -> () = copy_short::<Self>(from, to, bytes);

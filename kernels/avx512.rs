@@ -264,9 +264,14 @@ impl Isa for Avx512 {
         store(p: *mut u8, v: __m512i) -> () = _mm512_storeu_si512(p.cast(), v);
         copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize) -> () = {
             for k in 0..registers {
-                let from = p.wrapping_add(64 * k);
-                let v = _mm512_maskz_loadu_epi8(first(bytes.saturating_sub(64 * k)), from.cast());
-                Self::store(buffer.add(64 * k), v);
+                let at = 64 * k;
+                // Masks are made where there is something to load.
+                let v = if at < bytes {
+                    _mm512_maskz_loadu_epi8(first(bytes - at), p.add(at).cast())
+                } else {
+                    _mm512_setzero_si512()
+                };
+                Self::store(buffer.add(at), v);
             }
         };
         copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = {
