@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::codec::plane::{Half, Plane, Words};
+use super::codec::plane::{Fold, Half, Plane, Words};
 use super::isa::{Extras, Isa, copy_short, ops};
 
 pulp::simd_type! {
@@ -180,14 +180,14 @@ unsafe fn among(half: *const Half, index: __m256i) -> __m256i {
     // SAFETY: the features are enabled where this is inlined to, and it is a half of a plane.
     unsafe {
         let pairs = (*half).pairs;
-        // Saturating, so that what is negative stays so.
-        let mut within = _mm256_subs_epi8(index, repeated(&raw const (*half).first));
         let mut found = _mm256_setzero_si256();
         // Branches that always go the same way, and no loop, whose end would have to be foretold.
         for pair in 0..4 {
             if pairs > pair {
-                for k in [2 * pair, 2 * pair + 1] {
-                    let changed = _mm256_shuffle_epi8(repeated(&raw const (*half).changes[k]), within);
+                // Saturating, so that what is negative stays so.
+                let mut within = _mm256_subs_epi8(index, repeated(&raw const (*half).begin[pair]));
+                for k in 0..2 {
+                    let changed = _mm256_shuffle_epi8(repeated(&raw const (*half).changes[pair][k]), within);
                     found = _mm256_xor_si256(found, changed);
                     within = _mm256_subs_epi8(within, _mm256_set1_epi8(16));
                 }
@@ -366,10 +366,20 @@ impl Isa for Avx2 {
         swap64(a: __m256i) -> __m256i = reversed(a, [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8]);
 
         row(p: *const u8) -> *const u8 = p;
-        lookup256(plane: [*const u8; 4], index: __m256i) -> __m256i = {
+        lookup256(plane: [*const u8; 4], fold: Fold, index: __m256i) -> __m256i = {
             let plane = plane[0].cast::<Plane>();
             let [low, high] = [&raw const (*plane).halves[0], &raw const (*plane).halves[1]];
-            Self::xor(among(low, index), among(high, Self::xor(index, repeated(&raw const (*high).flip))))
+            let known = match fold {
+                Fold::Apart => among(low, index),
+                Fold::Same => among(low, Self::and(index, Self::splat8(0x7F))),
+                // An index of 0 would make it 0.
+                Fold::Negated => _mm256_sign_epi8(
+                    among(low, Self::and(index, Self::splat8(0x7F))),
+                    Self::or(index, Self::splat8(1)),
+                ),
+                Fold::Magnitude => among(low, _mm256_abs_epi8(index)),
+            };
+            Self::xor(known, among(high, Self::xor(index, repeated(&raw const (*high).flip))))
         };
         lookup128(_plane: [*const u8; 2], _index: __m256i) -> __m256i = unreachable!();
         lookup64(row: *const u8, index: __m256i) -> __m256i =

@@ -3,6 +3,7 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
+use super::codec::plane::Fold;
 use super::isa::{Extras, Isa, ops};
 
 pulp::simd_type! {
@@ -404,7 +405,7 @@ impl Isa for Avx512 {
         swap64(a: __m512i) -> __m512i = _mm512_shuffle_epi8(a, constant!([i8; 64], reversed(8)));
 
         row(p: *const u8) -> __m512i = Self::load(p);
-        lookup256(plane: [__m512i; 4], index: __m512i) -> __m512i = _mm512_mask_blend_epi8(
+        lookup256(plane: [__m512i; 4], _fold: Fold, index: __m512i) -> __m512i = _mm512_mask_blend_epi8(
             _mm512_movepi8_mask(index),
             _mm512_permutex2var_epi8(plane[0], index, plane[1]),
             _mm512_permutex2var_epi8(plane[2], index, plane[3]),

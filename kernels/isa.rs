@@ -11,7 +11,7 @@
     reason = "kernels have no iterator adapters: those are not always inlined"
 )]
 
-use super::codec::plane::Words;
+use super::codec::plane::{Fold, Words};
 
 /// What some CPUs with an instruction set have and others have not. A kernel's setup keeps it.
 #[derive(Clone, Copy, Debug)]
@@ -173,7 +173,9 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     type Row: Copy;
     unsafe fn row(p: *const u8) -> Self::Row;
     /// The byte at each index in a [plane](super::codec::plane::Plane).
-    unsafe fn lookup256(plane: [Self::Row; 4], index: Self::V) -> Self::V;
+    ///
+    /// The fold says how its [`halves`](super::codec::plane::Plane::halves) go together, where those are looked at.
+    unsafe fn lookup256(plane: [Self::Row; 4], fold: Fold, index: Self::V) -> Self::V;
     /// Among the first 128; the top bit of an index is ignored.
     unsafe fn lookup128(plane: [Self::Row; 2], index: Self::V) -> Self::V;
     /// Among the first 64; the top bits of an index are ignored.

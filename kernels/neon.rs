@@ -12,6 +12,7 @@
 use core::arch::aarch64::*;
 use core::arch::asm;
 
+use super::codec::plane::Fold;
 use super::isa::{Extras, Isa, copy_short, ops};
 
 pulp::simd_type! {
@@ -321,7 +322,7 @@ impl Isa for Neon {
 
         // An index past 64 bytes of a table finds nothing there, and leaves what was found before.
         row(p: *const u8) -> uint8x16x4_t = vld1q_u8_x4(p);
-        lookup256(plane: [uint8x16x4_t; 4], index: uint8x16_t) -> uint8x16_t = {
+        lookup256(plane: [uint8x16x4_t; 4], _fold: Fold, index: uint8x16_t) -> uint8x16_t = {
             let found = vqtbl4q_u8(plane[0], index);
             let found = vqtbx4q_u8(found, plane[1], vsubq_u8(index, vdupq_n_u8(64)));
             let found = vqtbx4q_u8(found, plane[2], vsubq_u8(index, vdupq_n_u8(128)));

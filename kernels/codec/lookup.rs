@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use super::super::isa::Isa;
 use super::float::NearF32;
-use super::plane::{Plane, Words, bytes, words};
+use super::plane::{Fold, Plane, Words, bytes, words};
 use super::source::{AsF32, AsF64, AsInteger, Source, from_f32};
 use super::{Codec, Ends, Job, load_codes, narrow32, narrow64, registers, store_codes};
 use crate::dtype::{DType, Kind};
@@ -98,6 +98,11 @@ fn index(route: &Route) -> DType {
         }
         _ => route.from,
     }
+}
+
+/// The fold of the table of a route.
+pub(in crate::kernels) fn fold(route: &Route) -> Fold {
+    Fold::of(index(route), looked_up(route), &route.policy)
 }
 
 /// Does a route look anything up?
@@ -206,6 +211,8 @@ impl<I: Isa> Looks<I> {
 pub(in crate::kernels) trait Rows {
     /// The same for targets that have no sign in their top bit.
     type Any: Rows;
+    /// The same for signed integers.
+    type Signed: Rows;
     /// Rows that are looked at.
     const ROWS: usize;
     /// What is looked at makes a [`Line`].
@@ -234,8 +241,12 @@ pub(in crate::kernels) trait Rows {
     }
 }
 
-/// All of it.
-pub(in crate::kernels) struct Whole;
+/// All of it, with the [`Fold`] of this number.
+pub(in crate::kernels) struct Folded<const FOLD: usize>;
+pub(in crate::kernels) type Whole = Folded<{ Fold::Apart as usize }>;
+pub(in crate::kernels) type Same = Folded<{ Fold::Same as usize }>;
+pub(in crate::kernels) type Negated = Folded<{ Fold::Negated as usize }>;
+pub(in crate::kernels) type Magnitude = Folded<{ Fold::Magnitude as usize }>;
 /// One half: the element of a code with the top bit set is that of the code without, and the sign.
 pub(in crate::kernels) struct Mirrored;
 /// None: the elements make a [`Line`].
@@ -247,19 +258,21 @@ pub(in crate::kernels) struct Nibble;
 /// 0 and 1: of a bool every other byte is as good as 1.
 pub(in crate::kernels) struct Truth;
 
-impl Rows for Whole {
+impl<const FOLD: usize> Rows for Folded<FOLD> {
     type Any = Self;
+    type Signed = Self;
     const ROWS: usize = 4;
 
     #[inline(always)]
     unsafe fn look<I: Isa>(plane: Kept<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
-        unsafe { I::lookup256(plane, index) }
+        unsafe { I::lookup256(plane, const { Fold::ALL[FOLD] }, index) }
     }
 }
 
 impl Rows for Mirrored {
     type Any = Whole;
+    type Signed = Whole;
     const ROWS: usize = 2;
 
     #[inline(always)]
@@ -274,13 +287,14 @@ impl Rows for Mirrored {
 
 impl Rows for OnLine {
     type Any = Whole;
+    type Signed = Negated;
     const ROWS: usize = 1;
     const LINE: bool = true;
 
     #[inline(always)]
     unsafe fn look<I: Isa>(plane: Kept<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
-        unsafe { I::lookup256(plane, index) }
+        unsafe { I::lookup256(plane, Fold::Apart, index) }
     }
 
     #[inline(always)]
@@ -292,6 +306,7 @@ impl Rows for OnLine {
 
 impl Rows for Short {
     type Any = Self;
+    type Signed = Self;
     const ROWS: usize = 1;
 
     #[inline(always)]
@@ -303,6 +318,7 @@ impl Rows for Short {
 
 impl Rows for Nibble {
     type Any = Self;
+    type Signed = Self;
     const ROWS: usize = 1;
 
     #[inline(always)]
@@ -314,6 +330,7 @@ impl Rows for Nibble {
 
 impl Rows for Truth {
     type Any = Self;
+    type Signed = Self;
     const ROWS: usize = 1;
 
     #[inline(always)]
@@ -400,7 +417,8 @@ impl<I: Isa, S: AsInteger<I>, const DST: usize> Codec<I> for NearByte<S, DST> {
                     registers!(8, K => S::clamp(I::load(src.add(K * I::BYTES)), low, high)),
                 )),
             };
-            store_codes::<I, DST>(I::lookup256(ends.looks.planes[0], I::low16(words)), ends, dst);
+            let fold = if S::SIGNED { Fold::Magnitude } else { Fold::Apart };
+            store_codes::<I, DST>(I::lookup256(ends.looks.planes[0], fold, I::low16(words)), ends, dst);
         }
     }
 }

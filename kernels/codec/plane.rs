@@ -1,8 +1,8 @@
 //! What a table of [`super::lookup`] holds: 256 elements, from the scalar reference.
 
-use crate::dtype::{DType, FloatFormat};
+use crate::dtype::{DType, FloatFormat, Kind};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
-use crate::options::Policy;
+use crate::options::{Overflow, Policy};
 
 /// Of each of 256 elements one byte; and the same for instruction sets that look at a row of 16 at a time. It begins at
 /// a line, and so does each row of 64: a register that lies across two is loaded twice.
@@ -13,41 +13,94 @@ pub(in crate::kernels) struct Plane {
     pub(in crate::kernels) halves: [Half; 2],
 }
 
+/// What the first half of a plane says of the elements of the second one, which then holds the difference from that, by
+/// xor. Numbers with opposite signs become such numbers, so that there is little left of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::kernels) enum Fold {
+    /// Nothing.
+    Apart,
+    /// The element is that of the code without its sign.
+    Same,
+    /// It is the negative of that.
+    Negated,
+    /// It is that of the negative code, an integer.
+    Magnitude,
+}
+
+impl Fold {
+    /// In the order of their numbers.
+    pub(super) const ALL: [Self; 4] = [Self::Apart, Self::Same, Self::Negated, Self::Magnitude];
+
+    /// Of the table of a pair.
+    pub(super) fn of(from: DType, to: DType, policy: &Policy) -> Self {
+        match (from.kind(), to.kind()) {
+            _ if from.bits() != 8 || to.bits() > 8 => Self::Apart,
+            (Kind::Float(from), Kind::Float(to)) if from.has_sign && to.has_sign => Self::Same,
+            // Where what is negative does not become the limit.
+            (Kind::Float(from), Kind::Int(to)) if from.has_sign => match policy.overflow {
+                Overflow::Saturate if !to.signed => Self::Apart,
+                _ => Self::Negated,
+            },
+            (Kind::Int(from), Kind::Float(to)) if from.signed && to.has_sign => Self::Magnitude,
+            _ => Self::Apart,
+        }
+    }
+
+    /// What is known of an element of the second half.
+    fn known(self, elements: &[u8; 256], code: u8) -> u8 {
+        let magnitude = match self {
+            Self::Apart => return 0,
+            Self::Same | Self::Negated => code & 0x7F,
+            // The lowest integer has no negative one.
+            Self::Magnitude if code == 0x80 => return 0,
+            Self::Magnitude => code.wrapping_neg(),
+        };
+        let element = elements[usize::from(magnitude)];
+        if self == Self::Negated { element.wrapping_neg() } else { element }
+    }
+}
+
 /// A half of a plane, by what changes from row to row. The elements are in their order or, in the second half, from
 /// the last to the first: of integers those are the ones nearest to zero.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub(in crate::kernels) struct Half {
-    /// Each row xor the one before, from the first that is not 0 on.
-    pub(in crate::kernels) changes: [[u8; 16]; 8],
-    /// The index where that one begins in its half, for each of 16 lanes.
-    pub(in crate::kernels) first: [u8; 16],
+    /// Each row xor the one before: those that are not 0, with what follows each, two by two.
+    pub(in crate::kernels) changes: [[[u8; 16]; 2]; 4],
+    /// The index where such two begin in their half, for each of 16 lanes.
+    pub(in crate::kernels) begin: [[u8; 16]; 4],
     /// What makes of the index of an element of this half one below 128, and of the others one above: xor.
     pub(in crate::kernels) flip: [u8; 16],
-    /// How many pairs of changes there are: after them, nothing changes.
+    /// How many pairs of changes there are.
     pub(in crate::kernels) pairs: usize,
 }
 
 impl Half {
-    const NONE: Self = Self { changes: [[0; 16]; 8], first: [0; 16], flip: [0; 16], pairs: 0 };
+    const NONE: Self = Self { changes: [[[0; 16]; 2]; 4], begin: [[0; 16]; 4], flip: [0; 16], pairs: 0 };
 
     /// The half of some elements, in the order that a flip gives them.
     fn new(elements: &[u8], flip: u8) -> Self {
-        let mut changes = [[0; 16]; 8];
-        for (i, row) in changes.iter_mut().enumerate() {
-            let at = |i: usize| elements.get(i ^ usize::from(flip)).copied();
-            *row = core::array::from_fn(|lane| match (at(16 * i + lane), i) {
+        let at = |i: usize| elements.get(i ^ usize::from(flip)).copied();
+        let change = |row: usize| -> [u8; 16] {
+            core::array::from_fn(|lane| match (at(16 * row + lane), row) {
                 (Some(element), 0) => element,
-                (Some(element), _) => element ^ at(16 * (i - 1) + lane).unwrap_or(0),
-                (None, _) => 0,
-            });
+                (Some(element), 1..8) => element ^ at(16 * (row - 1) + lane).unwrap_or(0),
+                _ => 0,
+            })
+        };
+        let mut half = Self { flip: [flip; 16], ..Self::NONE };
+        let mut row = 0;
+        while row < 8 {
+            if change(row) == [0; 16] {
+                row += 1;
+                continue;
+            }
+            half.changes[half.pairs] = [change(row), change(row + 1)];
+            half.begin[half.pairs] = [16 * row as u8; 16];
+            half.pairs += 1;
+            row += 2;
         }
-        let changing = |row: &[u8; 16]| *row != [0; 16];
-        let first = changes.iter().position(changing).unwrap_or(0);
-        let end = changes.iter().rposition(changing).map_or(0, |last| last + 1);
-        changes.rotate_left(first);
-        let pairs = (end - first).div_ceil(2);
-        Self { changes, first: [16 * first as u8; 16], flip: [flip; 16], pairs }
+        half
     }
 }
 
@@ -83,8 +136,12 @@ impl Plane {
     const NONE: Self = Self { elements: [0; 256], halves: [Half::NONE; 2] };
 
     /// The plane of these elements, of which the first `codes` are looked up.
-    fn new(elements: [u8; 256], codes: usize) -> Self {
-        let used = &elements[..codes];
+    fn new(elements: [u8; 256], codes: usize, fold: Fold) -> Self {
+        let differences: [u8; 256] = core::array::from_fn(|code| match code {
+            ..128 => elements[code],
+            _ => elements[code] ^ fold.known(&elements, code as u8),
+        });
+        let used = &differences[..codes];
         let [up, down] = [0x80, 0xFF].map(|flip| Half::new(used, flip));
         let second = if down.pairs < up.pairs { down } else { up };
         Self { elements, halves: [Half::new(used, 0), second] }
@@ -152,13 +209,14 @@ fn elements(from: DType, to: DType, policy: &Policy) -> [u64; 256] {
 
 /// A table of elements of 8 bits or fewer.
 pub(super) fn bytes(from: DType, to: DType, policy: &Policy) -> Plane {
-    Plane::new(elements(from, to, policy).map(|x| x as u8), 1 << from.bits())
+    Plane::new(elements(from, to, policy).map(|x| x as u8), 1 << from.bits(), Fold::of(from, to, policy))
 }
 
 /// A table of elements of 16 bits.
 pub(super) fn words(from: DType, to: DType, policy: &Policy) -> Words {
     let elements = elements(from, to, policy);
-    let planes = [0, 8].map(|shift| Plane::new(elements.map(|x| (x >> shift) as u8), 1 << from.bits()));
+    let planes =
+        [0, 8].map(|shift| Plane::new(elements.map(|x| (x >> shift) as u8), 1 << from.bits(), Fold::Apart));
     let line = match from.float_format() {
         Some(format) if from.bits() == 8 => Line::new(format, &elements),
         _ => Line::NONE,

@@ -4,12 +4,13 @@ use super::Codec;
 use super::float::{CutBf16, LongToF64, NearF32, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
 use super::lookup::{
-    Codes, Floats, Found, Lookup, Mirrored, NearByte, Nibble, OnLine, Rows, Short, Truth, Whole, found,
-    has_table, widens_signed,
+    Codes, Floats, Found, Lookup, Magnitude, Mirrored, NearByte, Negated, Nibble, OnLine, Rows, Same, Short,
+    Truth, Whole, fold, found, has_table, widens_signed,
 };
 use super::narrow::{
     F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByF16, ToNarrowByHalf, goes_by_f16, goes_by_half,
 };
+use super::plane::Fold;
 use super::source::{
     AsF32, AsF64, AsHalf, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8, U16, U32,
     U64,
@@ -84,6 +85,16 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         DType::F64 => from_f64::<I, F64>(route),
         DType::Bool => from_codes::<I, U8, Truth, 8>(route),
         from => match (from.kind(), route.src.memory_bits()) {
+            (Kind::Float(_) | Kind::Int(_), 8)
+                if from.bits() == 8 && I::HAS_LINES && route.to.bits() <= 8 =>
+            {
+                match fold(route) {
+                    Fold::Apart => to_bytes::<I, Whole, 8>(route),
+                    Fold::Same => to_bytes::<I, Same, 8>(route),
+                    Fold::Negated => to_bytes::<I, Negated, 8>(route),
+                    Fold::Magnitude => to_bytes::<I, Magnitude, 8>(route),
+                }
+            }
             (Kind::Float(format), 8) if format.bits() == 8 && I::HAS_LINES => {
                 // Alone of its kind, these two have not the same numbers.
                 let has_line = (from, route.to) != (DType::F8E8M0, DType::F16);
@@ -144,7 +155,7 @@ fn from_small_float<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
     }
     match (found(route), widens_signed(route)) {
         (Found::Elements, _) => looked_up::<I, R, SRC>(route),
-        (Found::Bytes, true) => widened::<I, Codes<I8, R::Any, SRC>>(route),
+        (Found::Bytes, true) => widened::<I, Codes<I8, R::Signed, SRC>>(route),
         (Found::Bytes, false) => widened::<I, Codes<U8, R::Any, SRC>>(route),
         (Found::Words, true) => widened::<I, Codes<I16, R::Any, SRC>>(route),
         (Found::Words, false) => widened::<I, Codes<U16, R::Any, SRC>>(route),
@@ -157,14 +168,21 @@ fn from_small_float<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
 }
 
 fn looked_up<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
-    match (route.to, route.dst.memory_bits()) {
-        (_, 2) => run::<I, Lookup<R::Any, SRC, 2>>(),
-        (_, 4) => run::<I, Lookup<R::Any, SRC, 4>>(),
-        (_, 6) => run::<I, Lookup<R::Any, SRC, 6>>(),
-        (_, 8) => run::<I, Lookup<R::Any, SRC, 8>>(),
+    match route.to {
+        to if to.bits() <= 8 => to_bytes::<I, R::Any, SRC>(route),
         // Only those have a sign in the top bit.
-        (DType::F16 | DType::BF16, _) => run::<I, Lookup<R, SRC, 16>>(),
+        DType::F16 | DType::BF16 => run::<I, Lookup<R, SRC, 16>>(),
         _ => run::<I, Lookup<R::Any, SRC, 16>>(),
+    }
+}
+
+/// To 8 bits or fewer.
+fn to_bytes<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
+    match route.dst.memory_bits() {
+        2 => run::<I, Lookup<R, SRC, 2>>(),
+        4 => run::<I, Lookup<R, SRC, 4>>(),
+        6 => run::<I, Lookup<R, SRC, 6>>(),
+        _ => run::<I, Lookup<R, SRC, 8>>(),
     }
 }
 
