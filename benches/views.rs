@@ -91,7 +91,7 @@ fn main() {
     let is_test = std::env::args().any(|word| word == "--test");
     let bench = Bench { words, rounds: if is_test { 1 } else { 25 } };
     parallel(&bench, if is_test { 1 << 20 } else { 256 << 20 });
-    rows(&bench);
+    rows(&bench, if is_test { 1 << 17 } else { 1 << 24 });
     transposes(&bench, if is_test { 256 } else { 4096 });
     gathers(&bench);
     in_place(&bench);
@@ -136,11 +136,13 @@ fn parallel(bench: &Bench, largest: usize) {
     }
 }
 
-/// Rows with a gap behind each, beside as many elements without.
-fn rows(bench: &Bench) {
+/// Rows with a gap behind each, beside as many elements without: in L2, and beyond the caches.
+fn rows(bench: &Bench, largest: usize) {
     for (from, to) in PAIRS {
-        for columns in [16, 32, 64, 256, 1024, 4096] {
-            let rows = (1 << 17) / columns;
+        let short = [16, 32, 64, 256, 1024, 4096].map(|columns| (1 << 17, columns));
+        let long = [256, 1024, 4096].map(|columns| (largest, columns));
+        for (elements, columns) in short.into_iter().chain(long) {
+            let rows = elements / columns;
             let (n, s, d) = (rows * columns, from.itemsize(), to.itemsize());
             let caster = caster(from, to);
             let src = source(from, n + rows * 16);
@@ -149,7 +151,7 @@ fn rows(bench: &Bench) {
             let src_strides = [((columns + 16) * s) as isize, s as isize];
             let dst_strides = [((columns + 16) * d) as isize, d as isize];
             bench.line(Line {
-                name: format!("rows {from}->{to}, {columns} columns"),
+                name: format!("rows {from}->{to}, {rows} of {columns}"),
                 against: "contiguous",
                 bytes: [n * (s + d); 2],
                 run: [

@@ -36,6 +36,9 @@ const SHORT: usize = 64;
 /// Elements that a tile of two dense dimensions has at least along that of the destination, if there are so many:
 /// with as many along the other, both have whole lines.
 const SIDE: usize = 64;
+/// Bytes ahead of a row that memory is asked for, in views that no cache holds: where a row ends, the machine does not know
+/// what comes. Not where the destination is wider than the source, which is then in the way of the writes.
+const AHEAD: usize = 16 << 10;
 /// Dimensions of a tile.
 const TILE_DIMS: usize = 4;
 /// Tiles in a row that are cast before those of the next row, where there are two dense dimensions. Each row of a tile is
@@ -78,8 +81,9 @@ pub(crate) unsafe fn cast(
         let rows = Rows::new(&whole, dims[0].extent);
         let from = if plan.route.work == Work::Copy { moves::CALL / sizes[0] } else { ROW };
         if rows.is_ready() || dims[0].extent == 1 || dims[0].extent >= from {
+            let asks = whole.route.stream_from == Some(0) && sizes[0] >= sizes[1];
             // SAFETY: the caller's promise, which is that of this function.
-            return unsafe { cast_rows(&rows, walk, src, dst) };
+            return unsafe { cast_rows(&rows, asks, walk, src, dst) };
         }
     }
     let copies = plan.route.work == Work::Copy;
@@ -162,15 +166,18 @@ pub(crate) unsafe fn cast(
     });
 }
 
-/// Casts rows where they are: the first dimension.
+/// Casts rows where they are: the first dimension. Memory is asked ahead for their source if that `asks`.
 ///
 /// # Safety
 /// As for [`cast`], whose elements lie behind each other along that dimension.
-unsafe fn cast_rows(rows: &Rows<'_>, mut walk: Steps<'_>, src: *const u8, dst: *mut u8) {
+unsafe fn cast_rows(rows: &Rows<'_>, asks: bool, mut walk: Steps<'_>, src: *const u8, dst: *mut u8) {
     let (n, outer) = (walk.dims[0].extent, walk.dims.get(1).copied().unwrap_or(Dim::ONE));
     walk.step[0] = n;
     walk.step[1] = outer.extent;
-    let apart = Apart { rows: outer.extent, src: outer.src, dst: outer.dst };
+    // In whole rows, one at least. No overflow: what is longer than `AHEAD` is not repeated.
+    let ahead = (AHEAD / outer.src.unsigned_abs().max(1)).max(1) as isize * outer.src;
+    let ask = if asks { ahead } else { 0 };
+    let apart = Apart { rows: outer.extent, src: outer.src, dst: outer.dst, ask };
     // SAFETY: a row are elements of the walk.
     walk.each(|src_at, dst_at, _| unsafe {
         rows.cast_all(src.wrapping_offset(src_at), dst.wrapping_offset(dst_at), n, &apart);
