@@ -148,12 +148,10 @@ pub(super) struct Apart {
     pub(super) rows: usize,
     pub(super) src: isize,
     pub(super) dst: isize,
-    /// So far behind each row of the source, memory is asked for as much before it is cast; 0 if for nothing.
-    pub(super) ask: isize,
 }
 
 impl Apart {
-    const ONE: Self = Self { rows: 1, src: 0, dst: 0, ask: 0 };
+    const ONE: Self = Self { rows: 1, src: 0, dst: 0 };
 }
 
 /// A codec on native elements.

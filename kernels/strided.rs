@@ -81,9 +81,10 @@ pub(crate) unsafe fn cast(
         let rows = Rows::new(&whole, dims[0].extent);
         let from = if plan.route.work == Work::Copy { moves::CALL / sizes[0] } else { ROW };
         if rows.is_ready() || dims[0].extent == 1 || dims[0].extent >= from {
-            let asks = whole.route.stream_from == Some(0) && sizes[0] >= sizes[1];
+            let asks = rows.is_ready() && whole.route.stream_from == Some(0) && sizes[0] >= sizes[1];
+            let ask = asks.then(|| (moves::of(isa), dims[0].extent * sizes[0]));
             // SAFETY: the caller's promise, which is that of this function.
-            return unsafe { cast_rows(&rows, asks, walk, src, dst) };
+            return unsafe { cast_rows(&rows, ask, walk, src, dst) };
         }
     }
     let copies = plan.route.work == Work::Copy;
@@ -166,21 +167,32 @@ pub(crate) unsafe fn cast(
     });
 }
 
-/// Casts rows where they are: the first dimension. Memory is asked ahead for their source if that `asks`.
+/// Casts rows where they are: the first dimension. Memory may be asked ahead for the source, whose rows have so many
+/// bytes.
 ///
 /// # Safety
 /// As for [`cast`], whose elements lie behind each other along that dimension.
-unsafe fn cast_rows(rows: &Rows<'_>, asks: bool, mut walk: Steps<'_>, src: *const u8, dst: *mut u8) {
+unsafe fn cast_rows(
+    rows: &Rows<'_>,
+    ask: Option<(moves::Moves, usize)>,
+    mut walk: Steps<'_>,
+    src: *const u8,
+    dst: *mut u8,
+) {
     let (n, outer) = (walk.dims[0].extent, walk.dims.get(1).copied().unwrap_or(Dim::ONE));
-    walk.step[0] = n;
-    walk.step[1] = outer.extent;
     // In whole rows, one at least. No overflow: what is longer than `AHEAD` is not repeated.
     let ahead = (AHEAD / outer.src.unsigned_abs().max(1)).max(1) as isize * outer.src;
-    let ask = if asks { ahead } else { 0 };
-    let apart = Apart { rows: outer.extent, src: outer.src, dst: outer.dst, ask };
-    // SAFETY: a row are elements of the walk.
+    walk.step[0] = n;
+    walk.step[1] = if ask.is_some() { 1 } else { outer.extent };
+    let apart = Apart { rows: walk.step[1], src: outer.src, dst: outer.dst };
+    // SAFETY: a row are elements of the walk; what is asked for need not be there.
     walk.each(|src_at, dst_at, _| unsafe {
-        rows.cast_all(src.wrapping_offset(src_at), dst.wrapping_offset(dst_at), n, &apart);
+        let src = src.wrapping_offset(src_at);
+        if let Some((moves, bytes)) = ask {
+            let row = moves::Rows { rows: 1, bytes, from: 0, to: 0 };
+            (moves.prefetch)(&row, src.wrapping_offset(ahead));
+        }
+        rows.cast_all(src, dst.wrapping_offset(dst_at), n, &apart);
     });
 }
 

@@ -91,9 +91,6 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
         let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
         while rows > 0 {
-            if apart.ask != 0 {
-                ask::<I>(row_src.wrapping_offset(apart.ask), bytes(n, C::SRC));
-            }
             let (mut src, mut dst) = (row_src, row_dst);
             // To a line of the destination, if there is one to come to; then to the end.
             let peeled =
