@@ -139,9 +139,14 @@ const CHUNK: usize = 2048;
 /// Bytes of the source, behind those of a chunk, that memory is asked for while the chunk is streamed.
 const AHEAD: usize = 4096;
 
-/// Elements of so many bits on both sides in a chunk: whole blocks, that end with a line.
+/// Elements that are whole blocks, and end with a line where they become so many bits: a power of two.
+const fn unit(to: usize) -> usize {
+    if to < 8 { 512 } else { 64 }
+}
+
+/// Elements of so many bits on both sides in a chunk.
 const fn chunk([from, to]: [usize; 2]) -> usize {
-    let unit = if to < 8 { 512 } else { 64 };
+    let unit = unit(to);
     let most = 8 * CHUNK / if from > to { from } else { to };
     if most > unit { most / unit * unit } else { unit }
 }
@@ -156,8 +161,6 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
     let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK]);
     let lines = lines.0.as_mut_ptr().cast::<u8>();
     let [from, to] = bits;
-    let elements = chunk(bits);
-    let chunk = bytes(elements, to);
     let mut first = ahead(dst, from, to);
     // Where elements do not end with a line, results are made as far behind one as the destination is, so that
     // lines of the buffer are lines of the destination. The last bytes wait for the next chunk.
@@ -168,7 +171,13 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
         core.run(job, src, dst, first);
         let mut line = dst.add(bytes(first, to)).wrapping_sub(behind);
         let mut begun = if behind == 0 { 0 } else { LINE };
-        while n - first >= elements {
+        loop {
+            // The last chunk may be shorter: stores that read a line first would take longer than all the others.
+            let elements = ((n - first) & !(unit(to) - 1)).min(chunk(bits));
+            if elements == 0 {
+                break;
+            }
+            let chunk = bytes(elements, to);
             core.run(job, src.add(bytes(first, from)), lines.add(behind), elements);
             first += elements;
             ptr::copy_nonoverlapping(

@@ -57,6 +57,19 @@ pub fn grid(isas: &[Isa], traffic: usize, length: Length) -> Result<Vec<Timed>, 
     Ok(timed)
 }
 
+/// How fast memory is read alone, added up, and written alone, filled: as fractions of the speed of memcpy, of which half
+/// the bytes are read and half are written.
+pub fn alone(traffic: usize, length: Length) -> [f64; 2] {
+    let [src, mut dst] = [(); 2].map(|()| vec![1u64; traffic / 8]);
+    let half = src.len() / 2;
+    let medians = race(3, length, |contender| match contender {
+        0 => black_box(&mut dst[..half]).copy_from_slice(black_box(&src[..half])),
+        1 => _ = black_box(black_box(&src).iter().fold(0u64, |sum, x| sum.wrapping_add(*x))),
+        _ => black_box(&mut dst).fill(black_box(7)),
+    });
+    [1, 2].map(|i| medians[0] / medians[i])
+}
+
 /// The median time of one cast of `n` elements on each of `isas`, in seconds.
 ///
 /// # Errors
