@@ -1,12 +1,14 @@
 //! Large casts on several threads: chunks of one cast, which whoever is free takes one after the other.
 //!
-//! A chunk is a cast of its own, so no result depends on who casts what. Chunks are taken from the front of what is
-//! left, under a lock: nothing is allocated, none is cast twice, and those that nobody took the caller casts.
+//! A chunk is a cast of its own, so no result depends on who casts what. Every worker has a part of the whole, of which
+//! it takes one chunk after the other, so that a cast of the same buffers finds them where the last one left them: in
+//! the caches of the same cores. Who has done its part takes from the ends of the others'. The caller is a worker, and
+//! begins before another is awake. Chunks are taken under a lock: none is cast twice, and none is left.
 
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::num::NonZero;
-use core::ops::ControlFlow;
+use core::ops::{ControlFlow, Range};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -16,8 +18,9 @@ use crate::error::Error;
 use crate::isa::Isa;
 use crate::kernels::memory::Destination;
 
-/// Bytes read and written together of which less is cast by the caller alone. Measured with `benches/views.rs`: to wake
-/// threads and wait for them takes 15 to 40 µs, in which one thread casts 1 to 3 MiB that lie in its caches.
+/// Bytes read and written together of which less is cast by the caller alone. Measured with `benches/views.rs`: another
+/// thread is awake after 15 to 40 µs, in which the caller casts 1 to 3 MiB that lie in its caches. From here on two are
+/// faster in every case; of half as much, some casts lose a quarter.
 const SERIAL_BELOW: usize = 4 << 20;
 /// The same for the reference, which is more than ten times slower.
 const SERIAL_BELOW_SCALAR: usize = 256 << 10;
@@ -318,44 +321,40 @@ fn run(
         (None, None) => pool::threads(),
     };
     let lengths = Lengths::new(caster, how.chunk, threads, traffic, dst.as_mut_ptr().addr(), n);
-    let job = Job {
-        caster: caster.part_of(n),
-        progress: how.progress,
-        total: n,
-        done: AtomicUsize::new(0),
-        stopped: AtomicBool::new(false),
-        rest: Mutex::new(Rest { src, dst, n, lengths, error: None }),
-    };
-    let chunks = lengths.chunks(n);
+    let chunks = lengths.chunks();
+    let workers = threads.min(chunks);
+    let job = Job::new(caster, src, dst, lengths, workers, how);
     if let Some(host) = how.host.filter(|_| chunks > 1 && !is_small) {
-        host.run(chunks, &|_| _ = job.step());
+        // Tasks that follow each other are one part.
+        host.run(chunks, &|task| _ = job.step(task.min(chunks - 1) * workers / chunks));
     } else if how.threads.is_some() {
-        own_threads(threads.min(chunks), &job);
+        own_threads(workers, &job);
     } else {
-        pool::run(threads.min(chunks), &job);
+        pool::run(workers, &job);
     }
     // Whatever nobody has taken.
-    job.work();
+    job.work(0);
     job.outcome()
 }
 
 /// The caller and threads that start for this, as many as can.
 fn own_threads(threads: usize, job: &Job<'_>) {
     thread::scope(|scope| {
-        for _ in 1..threads {
-            if thread::Builder::new().spawn_scoped(scope, || job.work()).is_err() {
+        for worker in 1..threads {
+            if thread::Builder::new().spawn_scoped(scope, move || job.work(worker)).is_err() {
                 break;
             }
         }
-        job.work();
+        job.work(0);
     });
 }
 
-/// Elements of the chunks.
+/// Elements of the chunks, and of all of them.
 #[derive(Clone, Copy)]
 struct Lengths {
     first: usize,
     others: usize,
+    total: usize,
 }
 
 impl Lengths {
@@ -378,68 +377,130 @@ impl Lengths {
         let wanted = wanted.clamp(1, n.max(1));
         if wanted < LINES {
             let length = if is_packed { wanted.next_multiple_of(8) } else { wanted };
-            return Self { first: length, others: length };
+            return Self { first: length, others: length, total: n };
         }
         let others = wanted.next_multiple_of(LINES);
         // The first one goes on to a line, so that the others begin at one; not if an element lies across it.
         let ahead = 8 * (dst.wrapping_neg() % LINE);
         let unit = if is_packed { 8 * bits[1] } else { bits[1] };
         let ahead = if ahead.is_multiple_of(unit) { ahead / bits[1] } else { 0 };
-        Self { first: others + ahead, others }
+        Self { first: others + ahead, others, total: n }
     }
 
-    fn chunks(&self, n: usize) -> usize {
-        1 + n.saturating_sub(self.first).div_ceil(self.others)
+    fn chunks(&self) -> usize {
+        usize::from(self.total > 0) + self.total.saturating_sub(self.first).div_ceil(self.others)
     }
+
+    /// Elements before a chunk.
+    fn before(&self, chunk: usize) -> usize {
+        match chunk.checked_sub(1) {
+            None => 0,
+            // The last chunk may begin with the last elements of the address space.
+            Some(others) => others.saturating_mul(self.others).saturating_add(self.first).min(self.total),
+        }
+    }
+}
+
+/// Chunks behind each other, which nobody has taken yet.
+struct Part<'a> {
+    chunks: Range<usize>,
+    src: &'a [u8],
+    dst: Destination<'a, u8>,
 }
 
 /// A cast that several threads do together.
 struct Job<'a> {
     caster: Caster,
     progress: Option<&'a (dyn Fn(Progress) -> ControlFlow<()> + Sync)>,
-    total: usize,
+    lengths: Lengths,
     done: AtomicUsize,
     stopped: AtomicBool,
     rest: Mutex<Rest<'a>>,
 }
 
-/// What nobody has taken yet.
 struct Rest<'a> {
-    src: &'a [u8],
-    dst: Destination<'a, u8>,
-    n: usize,
-    lengths: Lengths,
+    /// Of every worker.
+    parts: Vec<Part<'a>>,
     error: Option<Error>,
 }
 
 impl<'a> Job<'a> {
+    /// With as many chunks for each worker.
+    fn new(
+        caster: &Caster,
+        src: &'a [u8],
+        dst: Destination<'a, u8>,
+        lengths: Lengths,
+        workers: usize,
+        how: &Parallel<'a>,
+    ) -> Self {
+        let job = Self {
+            caster: caster.part_of(lengths.total),
+            progress: how.progress,
+            lengths,
+            done: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            rest: Mutex::new(Rest { parts: Vec::with_capacity(workers), error: None }),
+        };
+        let chunks = lengths.chunks();
+        let mut rest = Part { chunks: 0..chunks, src, dst };
+        for worker in 0..workers {
+            // No overflow: neither are there so many workers, nor so large chunks.
+            let end = chunks * (worker + 1) / workers;
+            let part;
+            (part, rest) = job.split(rest, end);
+            job.rest().parts.push(part);
+        }
+        job
+    }
+
     fn rest(&self) -> MutexGuard<'_, Rest<'a>> {
         // A panic of somebody else leaves it as it was: nothing here panics under the lock.
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next chunk.
-    fn take(&self) -> Option<(&'a [u8], Destination<'a, u8>, usize)> {
-        let mut rest = self.rest();
-        if rest.n == 0 || self.stopped.load(Ordering::Relaxed) {
-            return None;
-        }
-        let n = rest.lengths.first.min(rest.n);
-        rest.lengths.first = rest.lengths.others;
+    /// The chunks before one of a part, and the others.
+    fn split(&self, part: Part<'a>, chunk: usize) -> (Part<'a>, Part<'a>) {
+        let Range { start, end } = part.chunks;
+        let n = self.lengths.before(chunk) - self.lengths.before(start);
         // No overflow: no more than the slices have.
         let [from, to] = self.caster.layouts().map(|layout| layout.byte_len(n).unwrap_or(0));
-        let src;
-        (src, rest.src) = rest.src.split_at_checked(from)?;
-        let whole = core::mem::replace(&mut rest.dst, Destination::from(&mut [0u8; 0][..]));
-        let dst;
-        (dst, rest.dst) = whole.split_at(to);
-        rest.n -= n;
-        Some((src, dst, n))
+        let (src, src_behind) = part.src.split_at(from.min(part.src.len()));
+        let (dst, dst_behind) = part.dst.split_at(to);
+        (
+            Part { chunks: start..chunk, src, dst },
+            Part { chunks: chunk..end, src: src_behind, dst: dst_behind },
+        )
+    }
+
+    /// The next chunk for a worker: the first of its own part, or else the last of the longest one.
+    fn take(&self, worker: usize) -> Option<Part<'a>> {
+        let mut rest = self.rest();
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let has_own = rest.parts.get(worker).is_some_and(|part| !part.chunks.is_empty());
+        let from = match has_own {
+            true => rest.parts.get_mut(worker),
+            false => rest.parts.iter_mut().max_by_key(|part| part.chunks.len()),
+        };
+        let part = from.filter(|part| !part.chunks.is_empty())?;
+        let nothing = Part { chunks: 0..0, src: &[], dst: Destination::from(&mut [0u8; 0][..]) };
+        let all = core::mem::replace(part, nothing);
+        let Range { start, end } = all.chunks;
+        let taken;
+        if has_own {
+            (taken, *part) = self.split(all, start + 1);
+        } else {
+            (*part, taken) = self.split(all, end - 1);
+        }
+        Some(taken)
     }
 
     /// Casts a chunk. False if there was none.
-    fn step(&self) -> bool {
-        let Some((src, dst, n)) = self.take() else { return false };
+    fn step(&self, worker: usize) -> bool {
+        let Some(Part { chunks, src, dst }) = self.take(worker) else { return false };
+        let n = self.lengths.before(chunks.end) - self.lengths.before(chunks.start);
         if let Err(error) = self.caster.fill(src, dst, n) {
             self.rest().error = Some(error);
             self.stopped.store(true, Ordering::Relaxed);
@@ -448,7 +509,7 @@ impl<'a> Job<'a> {
         // What was written is ordered by the end of the threads, or by whoever joins them.
         let done = self.done.fetch_add(n, Ordering::AcqRel) + n;
         if let Some(progress) = self.progress
-            && progress(Progress { done, total: self.total }).is_break()
+            && progress(Progress { done, total: self.lengths.total }).is_break()
         {
             self.stopped.store(true, Ordering::Relaxed);
         }
@@ -456,16 +517,16 @@ impl<'a> Job<'a> {
     }
 
     /// Casts chunks until there are no more.
-    fn work(&self) {
-        while self.step() {}
+    fn work(&self, worker: usize) {
+        while self.step(worker) {}
     }
 
     /// When nobody works on it any more.
     fn outcome(&self) -> Result<(), Error> {
-        let done = self.done.load(Ordering::Acquire);
+        let (done, total) = (self.done.load(Ordering::Acquire), self.lengths.total);
         match self.rest().error {
             Some(error) => Err(error),
-            None if done < self.total => Err(Error::Cancelled { done, elements: self.total }),
+            None if done < total => Err(Error::Cancelled { done, elements: total }),
             None => Ok(()),
         }
     }
@@ -481,8 +542,6 @@ mod pool {
     use std::process;
     use std::sync::{Arc, OnceLock, mpsc};
 
-    use rayon::prelude::*;
-
     use super::Job;
 
     /// How long the global pool may take to answer for the first time.
@@ -493,10 +552,15 @@ mod pool {
         if rayon::current_thread_index().is_some() || answers() { rayon::current_num_threads() } else { 1 }
     }
 
-    /// Runs the job on so many of them.
+    /// Runs the job on the caller, and on so many of them less one.
     pub(super) fn run(threads: usize, job: &Job<'_>) {
         if threads > 1 {
-            (0..threads).into_par_iter().with_max_len(1).for_each(|_| job.work());
+            rayon::in_place_scope(|scope| {
+                for worker in 1..threads {
+                    scope.spawn(move |_| job.work(worker));
+                }
+                job.work(0);
+            });
         }
     }
 
