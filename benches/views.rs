@@ -136,35 +136,40 @@ fn parallel(bench: &Bench, largest: usize) {
     }
 }
 
-/// Rows with a gap behind each, beside as many elements without: in L2, and beyond the caches.
+/// Rows with a gap behind each, beside as many elements without: in L2, and beyond the caches. The destination has the
+/// same gaps or, as that of a slice of columns to a new array, none.
 fn rows(bench: &Bench, largest: usize) {
     for (from, to) in PAIRS {
         let short = [16, 32, 64, 256, 1024, 4096].map(|columns| (1 << 17, columns));
-        let long = [256, 1024, 4096].map(|columns| (largest, columns));
+        let long = [64, 256, 1024, 4096].map(|columns| (largest, columns));
         for (elements, columns) in short.into_iter().chain(long) {
-            let rows = elements / columns;
-            let (n, s, d) = (rows * columns, from.itemsize(), to.itemsize());
-            let caster = caster(from, to);
-            let src = source(from, n + rows * 16);
-            let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n + rows * 16)]);
-            let shape = [rows, columns];
-            let src_strides = [((columns + 16) * s) as isize, s as isize];
-            let dst_strides = [((columns + 16) * d) as isize, d as isize];
-            bench.line(Line {
-                name: format!("rows {from}->{to}, {rows} of {columns}"),
-                against: "contiguous",
-                bytes: [n * (s + d); 2],
-                run: [
-                    Box::new(|| {
-                        let view = StridedView::new(black_box(&src), 0, &shape, &src_strides);
-                        let mut out = StridedViewMut::new(&mut a, 0, &shape, &dst_strides);
-                        caster.cast_strided(&view, &mut out).expect("views in their buffers");
-                    }),
-                    Box::new(|| {
-                        caster.cast(&black_box(&src)[..n * s], &mut b[..n * d], n).expect("the sizes agree")
-                    }),
-                ],
-            });
+            for (gap, name) in [(16, "rows"), (0, "slice")] {
+                let rows = elements / columns;
+                let (n, s, d) = (rows * columns, from.itemsize(), to.itemsize());
+                let caster = caster(from, to);
+                let src = source(from, n + rows * 16);
+                let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n + rows * gap)]);
+                let shape = [rows, columns];
+                let src_strides = [((columns + 16) * s) as isize, s as isize];
+                let dst_strides = [((columns + gap) * d) as isize, d as isize];
+                bench.line(Line {
+                    name: format!("{name} {from}->{to}, {rows} of {columns}"),
+                    against: "contiguous",
+                    bytes: [n * (s + d); 2],
+                    run: [
+                        Box::new(|| {
+                            let view = StridedView::new(black_box(&src), 0, &shape, &src_strides);
+                            let mut out = StridedViewMut::new(&mut a, 0, &shape, &dst_strides);
+                            caster.cast_strided(&view, &mut out).expect("views in their buffers");
+                        }),
+                        Box::new(|| {
+                            caster
+                                .cast(&black_box(&src)[..n * s], &mut b[..n * d], n)
+                                .expect("the sizes agree")
+                        }),
+                    ],
+                });
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Writes docs/performance.md and its heat maps. With `--quick` in fewer rounds, to look at rather than to keep.
+//! Writes docs/performance.md and its heat maps. With `--quick` in fewer rounds, to look at rather than to keep. With the
+//! name of a machine, docs/performance-NAME.md.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -22,11 +23,18 @@ const SMALL_PAIRS: &[(DType, DType)] = {
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let quick = match std::env::args().nth(1).as_deref() {
-        None => false,
-        Some("--quick") => true,
-        Some(other) => return Err(format!("{other:?} is not --quick, the only argument there is").into()),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (options, machines): (Vec<&String>, Vec<&String>) =
+        arguments.iter().partition(|argument| argument.starts_with('-'));
+    let quick = !options.is_empty();
+    let name = match machines[..] {
+        [] => "performance".to_owned(),
+        [machine] => format!("performance-{machine}"),
+        _ => return Err("more than one name of a machine".into()),
     };
+    if let Some(other) = options.iter().find(|&&option| option != "--quick") {
+        return Err(format!("{other:?} is not --quick, the only option there is").into());
+    }
     let lengths = if quick {
         [Length { rounds: 5, turn: 3e-5 }, Length { rounds: 3, turn: 0.0 }]
     } else {
@@ -50,17 +58,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     charts.sort_by_key(|chart| (chart.isa, chart.size));
 
     let mut page = String::new();
-    intro(&mut page, quick, lengths)?;
+    intro(&mut page, &arguments, lengths)?;
     summary(&mut page, &charts)?;
     goals(&mut page, &charts, alone(SIZES[1], lengths[1]))?;
-    heat_maps(&mut page, &charts, docs)?;
+    heat_maps(&mut page, &charts, docs, &name)?;
     slowest(&mut page, &charts)?;
     eprintln!("in registers and by a tile");
     hot(&mut page, lengths[0])?;
     eprintln!("few elements");
     few(&mut page, lengths[0])?;
     peers(&mut page, lengths)?;
-    fs::write(docs.join("performance.md"), page)?;
+    fs::write(docs.join(name + ".md"), page)?;
     Ok(())
 }
 
@@ -94,14 +102,14 @@ impl Chart {
     }
 }
 
-fn intro(page: &mut String, quick: bool, lengths: [Length; 2]) -> fmt::Result {
+fn intro(page: &mut String, arguments: &[String], lengths: [Length; 2]) -> fmt::Result {
     let [small, large] = lengths.map(|length| length.rounds);
     let isas: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
     writeln!(
         page,
         "# Performance
 
-Made by `cargo run --release -p lanecast-peers --bin report{quick}`, which overwrites this page and its images.
+Made by `cargo run --release -p lanecast-peers --bin report{arguments}`, which overwrites this page and its images.
 
 **One machine, one thread, medians, ratios.** Times depend on the machine and on what else it does; how a cast
 compares with memcpy in the same run depends on that much less.
@@ -116,7 +124,7 @@ compares with memcpy in the same run depends on that much less.
   instruction set and memcpy take a turn on the same memory, every other round in reverse order; a turn
   in which the system ran another program is taken again. The scalar reference runs once, in L2 alone.
 ",
-        quick = if quick { " -- --quick" } else { "" },
+        arguments = if arguments.is_empty() { String::new() } else { format!(" -- {}", arguments.join(" ")) },
         cpu = cpu(),
         isas = isas.join(", "),
         rustc = rustc(),
@@ -238,14 +246,14 @@ run, memory was read alone at {reading:.2} of memcpy's speed (a plain sum), and 
     writeln!(page, "{missing}")
 }
 
-fn heat_maps(page: &mut String, charts: &[Chart], docs: &Path) -> Result<(), Box<dyn Error>> {
+fn heat_maps(page: &mut String, charts: &[Chart], docs: &Path, name: &str) -> Result<(), Box<dyn Error>> {
     writeln!(
         page,
         "## Heat maps\n\nOpened by itself, an image has the number of every cell as its tooltip.\n"
     )?;
     for chart in charts.iter().filter(|chart| chart.isa != Isa::Scalar) {
         let (isa, (file, size)) = (chart.isa, NAMES[chart.size]);
-        let file = format!("performance-{isa}-{file}.svg");
+        let file = format!("{name}-{isa}-{file}.svg");
         let title = format!("{isa}, {size}: fraction of memcpy's speed");
         let speeds: Vec<f64> = chart.speeds.iter().map(|pair| pair.2).collect();
         fs::write(docs.join(&file), heat::map(&title, &speeds)?)?;
