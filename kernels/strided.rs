@@ -36,9 +36,9 @@ const SHORT: usize = 64;
 /// Elements that a tile of two dense dimensions has at least along that of the destination, if there are so many:
 /// with as many along the other, both have whole lines.
 const SIDE: usize = 64;
-/// Bytes ahead of a row that memory is asked for, in views that no cache holds: where a row ends, the machine does not know
-/// what comes. Not where the destination is wider than the source, which is then in the way of the writes.
-const AHEAD: usize = 16 << 10;
+/// Bytes of a row, on the side where they are more, from which on it goes past the caches if the whole view does: what
+/// begins and ends a stream takes longer than a shorter one saves.
+const STREAMS_FROM: usize = 256 << 10;
 /// Dimensions of a tile.
 const TILE_DIMS: usize = 4;
 /// Tiles in a row that are cast before those of the next row, where there are two dense dimensions. Each row of a tile is
@@ -78,13 +78,13 @@ pub(crate) unsafe fn cast(
     let mut walk = Steps { dims, step: [1; usize::BITS as usize], at: [0; usize::BITS as usize] };
     let whole = plan.part_of(elements);
     if dims[0].extent == 1 || is_row(&dims[0]) && dims[0].extent >= SHORT {
-        let rows = Rows::new(&whole, dims[0].extent);
+        let streams = dims[0].extent.saturating_mul(sizes[0].max(sizes[1])) >= STREAMS_FROM;
+        let plan = if streams { whole } else { plan.of_tile() };
+        let rows = Rows::new(&plan, dims[0].extent);
         let from = if plan.route.work == Work::Copy { moves::CALL / sizes[0] } else { ROW };
         if rows.is_ready() || dims[0].extent == 1 || dims[0].extent >= from {
-            let asks = rows.is_ready() && whole.route.stream_from == Some(0) && sizes[0] >= sizes[1];
-            let ask = asks.then(|| (moves::of(isa), dims[0].extent * sizes[0]));
             // SAFETY: the caller's promise, which is that of this function.
-            return unsafe { cast_rows(&rows, ask, walk, src, dst) };
+            return unsafe { cast_rows(&rows, walk, src, dst) };
         }
     }
     let copies = plan.route.work == Work::Copy;
@@ -167,32 +167,18 @@ pub(crate) unsafe fn cast(
     });
 }
 
-/// Casts rows where they are: the first dimension. Memory may be asked ahead for the source, whose rows have so many
-/// bytes.
+/// Casts rows where they are: the first dimension.
 ///
 /// # Safety
 /// As for [`cast`], whose elements lie behind each other along that dimension.
-unsafe fn cast_rows(
-    rows: &Rows<'_>,
-    ask: Option<(moves::Moves, usize)>,
-    mut walk: Steps<'_>,
-    src: *const u8,
-    dst: *mut u8,
-) {
+unsafe fn cast_rows(rows: &Rows<'_>, mut walk: Steps<'_>, src: *const u8, dst: *mut u8) {
     let (n, outer) = (walk.dims[0].extent, walk.dims.get(1).copied().unwrap_or(Dim::ONE));
-    // In whole rows, one at least. No overflow: what is longer than `AHEAD` is not repeated.
-    let ahead = (AHEAD / outer.src.unsigned_abs().max(1)).max(1) as isize * outer.src;
     walk.step[0] = n;
-    walk.step[1] = if ask.is_some() { 1 } else { outer.extent };
-    let apart = Apart { rows: walk.step[1], src: outer.src, dst: outer.dst };
-    // SAFETY: a row are elements of the walk; what is asked for need not be there.
+    walk.step[1] = outer.extent;
+    let apart = Apart { rows: outer.extent, src: outer.src, dst: outer.dst };
+    // SAFETY: rows are elements of the walk.
     walk.each(|src_at, dst_at, _| unsafe {
-        let src = src.wrapping_offset(src_at);
-        if let Some((moves, bytes)) = ask {
-            let row = moves::Rows { rows: 1, bytes, from: 0, to: 0 };
-            (moves.prefetch)(&row, src.wrapping_offset(ahead));
-        }
-        rows.cast_all(src, dst.wrapping_offset(dst_at), n, &apart);
+        rows.cast_all(src.wrapping_offset(src_at), dst.wrapping_offset(dst_at), n, &apart);
     });
 }
 
