@@ -254,6 +254,7 @@ impl Isa for Avx2 {
         copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short::<Self>(buffer, p, bytes);
         copy(from: *const u8, to: *mut u8, bytes: usize) -> () = copy_short::<Self>(from, to, bytes);
         prefetch(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T0>(p.cast());
+        prefetch_far(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T1>(p.cast());
         stream(p: *mut u8, v: __m256i) -> () = _mm256_stream_si256(p.cast(), v);
         fence() -> () = _mm_sfence();
         splat8(x: u8) -> __m256i = _mm256_set1_epi8(x as i8);

@@ -295,6 +295,7 @@ impl Isa for Avx512 {
             }
         };
         prefetch(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T0>(p.cast());
+        prefetch_far(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T1>(p.cast());
         stream(p: *mut u8, v: __m512i) -> () = _mm512_stream_si512(p.cast(), v);
         fence() -> () = _mm_sfence();
         splat8(x: u8) -> __m512i = _mm512_set1_epi8(x as i8);

@@ -57,6 +57,9 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize);
     /// Asks for a line that will be read soon. Any address will do.
     unsafe fn prefetch(p: *const u8);
+    /// The same to a cache that is larger than the first: for lines that lie a power of two apart, of which that one has
+    /// room for few.
+    unsafe fn prefetch_far(p: *const u8);
     /// A store past the caches. `p` is aligned to the register.
     unsafe fn stream(p: *mut u8, v: Self::V);
     /// After the last [`Isa::stream`]: other threads see it before what is stored next.

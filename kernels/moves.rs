@@ -60,7 +60,7 @@ pub(super) struct Moves {
     /// # Safety
     /// The instruction set is available.
     pub(super) fence: unsafe fn(),
-    /// Has the lines of rows brought to the caches. They need not be in memory.
+    /// Has the lines of rows brought to the second cache. They need not be in memory.
     ///
     /// # Safety
     /// The instruction set is available.
@@ -661,7 +661,7 @@ unsafe fn prefetch<I: Isa>(rows: &Rows, from: *const u8) {
                 let mut at = 0;
                 while at < rows.bytes {
                     // SAFETY: `Isa::run` enables the features.
-                    unsafe { I::prefetch(from.wrapping_offset(i * rows.from).wrapping_add(at)) };
+                    unsafe { I::prefetch_far(from.wrapping_offset(i * rows.from).wrapping_add(at)) };
                     at += LINE;
                 }
             }

@@ -225,6 +225,8 @@ impl Isa for Neon {
         // whole lines by themselves, so nothing streams here unless it is told to: see `streaming_threshold`.
         prefetch(p: *const u8) -> () =
             asm!("prfm pldl1keep, [{}]", in(reg) p, options(readonly, nostack, preserves_flags));
+        prefetch_far(p: *const u8) -> () =
+            asm!("prfm pldl2keep, [{}]", in(reg) p, options(readonly, nostack, preserves_flags));
         stream(p: *mut u8, v: uint8x16_t) -> () = vst1q_u8(p, v);
         // Those are ordinary stores.
         fence() -> () = ();
