@@ -123,6 +123,8 @@ compares with memcpy in the same run depends on that much less.
 * \"{in_l2}\" is {l2} KiB read + written, {small} rounds; \"{big}\" is {mib} MiB, {large} rounds. In every round each
   instruction set and memcpy take a turn on the same memory, every other round in reverse order; a turn
   in which the system ran another program is taken again. The scalar reference runs once, in L2 alone.
+
+What models of other processors make of the hot kernels, NEON too, is in [instructions.md](instructions.md): counted, not measured.
 ",
         arguments = if arguments.is_empty() { String::new() } else { format!(" -- {}", arguments.join(" ")) },
         cpu = cpu(),
