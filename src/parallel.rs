@@ -131,7 +131,8 @@ impl fmt::Debug for Parallel<'_> {
 }
 
 impl<'a> Parallel<'a> {
-    /// The threads of the rayon pool that the caller is in, or else of the global one, if there is enough to do.
+    /// The caller and the threads of the rayon pool that it is in, or else of the global one, as many together as that
+    /// has, if there is enough to do.
     /// Without the feature `parallel`, where the pool cannot start, and in a forked child, which has no threads:
     /// the caller alone.
     ///
