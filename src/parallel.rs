@@ -18,9 +18,9 @@ use crate::error::Error;
 use crate::isa::Isa;
 use crate::kernels::memory::Destination;
 
-/// Bytes read and written together of which less is cast by the caller alone. Measured with `benches/views.rs`: another
-/// thread is awake after 15 to 40 µs, in which the caller casts 1 to 3 MiB that lie in its caches. From here on two are
-/// faster in every case; of half as much, some casts lose a quarter.
+/// Bytes read and written together of which less is cast by the caller alone. Measured with `benches/views.rs`: to wake
+/// threads and wait for them takes 15 to 40 µs, in which the caller casts 1 to 3 MiB that lie in its caches. Of so much,
+/// two threads were faster for each of its pairs; of half as much, some took a third longer than one.
 const SERIAL_BELOW: usize = 4 << 20;
 /// The same for the reference, which is more than ten times slower.
 const SERIAL_BELOW_SCALAR: usize = 256 << 10;
@@ -326,8 +326,9 @@ fn run(
     let workers = threads.min(chunks);
     let job = Job::new(caster, src, dst, lengths, workers, how);
     if let Some(host) = how.host.filter(|_| chunks > 1 && !is_small) {
-        // Tasks that follow each other are one part.
-        host.run(chunks, &|task| _ = job.step(task.min(chunks - 1) * workers / chunks));
+        // Tasks that follow each other begin in one part. A task of no chunk takes what is left.
+        let each = chunks.div_ceil(workers);
+        host.run(chunks, &|task| _ = job.step(task / each));
     } else if how.threads.is_some() {
         own_threads(workers, &job);
     } else {
@@ -446,8 +447,7 @@ impl<'a> Job<'a> {
         let chunks = lengths.chunks();
         let mut rest = Part { chunks: 0..chunks, src, dst };
         for worker in 0..workers {
-            // No overflow: neither are there so many workers, nor so large chunks.
-            let end = chunks * (worker + 1) / workers;
+            let end = rest.chunks.start + rest.chunks.len() / (workers - worker);
             let part;
             (part, rest) = job.split(rest, end);
             job.rest().parts.push(part);
