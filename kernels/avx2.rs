@@ -229,6 +229,7 @@ impl Isa for Avx2 {
     const BYTES: usize = 32;
     const FLOATS_TO_BF16: bool = true;
     const LONG_TO_F32: bool = false;
+    const CONVERTS_LONGS: bool = false;
     const HAS_LINES: bool = true;
     const PACKS: bool = true;
     const SEARCHES_NANS: bool = true;

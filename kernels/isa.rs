@@ -296,6 +296,8 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     const LONG_TO_F32: bool;
     unsafe fn i64_to_f32(a: [Self::V; 2]) -> Self::V;
     unsafe fn u64_to_f32(a: [Self::V; 2]) -> Self::V;
+    /// Are there instructions between floats and what an int32 does not hold?
+    const CONVERTS_LONGS: bool = true;
     unsafe fn i64_to_f64(a: Self::V) -> Self::V;
     unsafe fn u64_to_f64(a: Self::V) -> Self::V;
     /// Below −2^31 the minimum; what 2^31 or more give is not said.

@@ -3,8 +3,8 @@
 
 mod bridge;
 
-use bridge::{Suite, bytes_of, cast_bytes, caster, compare, every_mode, type_of};
-use lanecast::{DType, Isa};
+use bridge::{Suite, bytes_of, cast_bytes, caster, codes_of, compare, every_mode, size, type_of};
+use lanecast::{DType, Isa, Kind};
 use lanecast_oracle as oracle;
 
 fn main() {
@@ -27,12 +27,13 @@ fn all_codes(isa: Isa, from: DType) {
     }
 }
 
-/// The interesting codes of each pair, in every mode.
+/// The interesting codes of each pair, in every mode; in blocks of their own, too.
 fn boundaries(isa: Isa, from: DType) {
     for to in DType::ALL {
         let codes = oracle::interesting(type_of(from), type_of(to));
         assert!(codes.len() > 1000, "{from} -> {to}: only {} codes", codes.len());
         check(isa, from, to, &codes);
+        alone(isa, from, to, &codes);
     }
 }
 
@@ -41,6 +42,33 @@ fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     for mode in every_mode(from, to) {
         let got = cast_bytes(&caster(isa, from, to, &mode), &src, codes.len());
         compare(isa.name(), from, to, &mode, codes, &got);
+    }
+}
+
+/// A kernel may look at a block and take another way for what is not in it: a block of one code alone gives what that
+/// code gives among the others.
+fn alone(isa: Isa, from: DType, to: DType, codes: &[u128]) {
+    /// A block of every instruction set.
+    const BLOCK: usize = 64;
+    // Every mode where such ways are most; of the reference, which has none, and is slow, only the default one.
+    let modes = match to.kind() {
+        Kind::Int(_) if isa != Isa::Scalar => every_mode(from, to),
+        _ => vec![oracle::Mode::default()],
+    };
+    // As far on as whole bytes go, every element is the one before.
+    let (mut dst, group) = (vec![0xA5; size(to, BLOCK)], if to.bits() < 8 { 8 } else { 1 });
+    for mode in modes {
+        let caster = caster(isa, from, to, &mode);
+        let among = cast_bytes(&caster, &bytes_of(from, codes), codes.len());
+        for (&code, expected) in codes.iter().zip(among) {
+            let src = bytes_of(from, &[code]).repeat(BLOCK);
+            caster.cast(&src, &mut dst, BLOCK).expect("sizes that fit");
+            let (found, next) = (codes_of(to, &dst, group), size(to, group));
+            assert!(
+                found.iter().all(|&found| found == expected) && dst[next..] == dst[..dst.len() - next],
+                "{isa}: {from} {code:#x} -> {to}, {mode:?}: {found:x?}, among others {expected:#x}"
+            );
+        }
     }
 }
 

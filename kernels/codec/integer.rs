@@ -316,6 +316,12 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
     unsafe fn block(k: &Clamp<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
+            if !I::CONVERTS_LONGS && !SIGNED && k.how != How::Away {
+                // As in `ToLong`.
+                if let Some(v) = fitting_int32::<I, S, false>(src, ends) {
+                    return store32::<I, 32>(v, k.mask, ends, dst);
+                }
+            }
             let x = S::f32(src, ends);
             if I::SATURATES {
                 let x = whole32::<I>(x, k.half, k.how);
@@ -358,7 +364,9 @@ pub(in crate::kernels) struct Clamp64<V> {
     mask: V,
 }
 
-impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for ToLong<S, BITS, SIGNED> {
+impl<I: Isa, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I>
+    for ToLong<S, BITS, SIGNED>
+{
     type From = S;
     const DST: usize = BITS;
     const FLOATS: bool = true;
@@ -391,6 +399,17 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
     unsafe fn block(k: &Clamp64<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
+            if !I::CONVERTS_LONGS && BITS == 64 && k.how != How::Away {
+                // What is too large is rare, and costs a second look.
+                if S::BITS > 32 {
+                    if let Some(v) = small_longs::<I, S, SIGNED>(src, ends) {
+                        return store64::<I, 64>(v, k.mask, ends, dst);
+                    }
+                } else if let Some(v) = fitting_int32::<I, S, SIGNED>(src, ends) {
+                    let v = registers!(4, K => I::sext32(v[K]));
+                    return store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
+                }
+            }
             let x = S::f64(src, ends);
             if I::SATURATES {
                 let x = whole64::<I>(x, k.half, k.how);
@@ -427,7 +446,10 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
                     return store_packed::<I, BITS>(v, k.signed, [k.least8, k.mask], ends, dst);
                 }
                 // Exact limits.
-                let v = registers!(8, K => I::f64_to_i64(I::min_f64(I::max_f64(x[K], k.low), k.high)));
+                let v = registers!(8, K => {
+                    let x = I::min_f64(I::max_f64(x[K], k.low), k.high);
+                    if I::CONVERTS_LONGS { I::f64_to_i64(x) } else { small_long::<I, true>(x) }
+                });
                 return store64::<I, BITS>(v, k.mask, ends, dst);
             }
             if BITS == 64 && SIGNED && k.how != How::Away {
@@ -447,6 +469,58 @@ impl<I: Isa, S: AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I> for To
             });
             store64::<I, BITS>(x, k.mask, ends, dst);
         }
+    }
+}
+
+/// The ulp of floats from here up to twice as much is 1: a small integer that is added becomes the low bits of the sum.
+const ULP_1: f64 = 4_503_599_627_370_496.0;
+/// The middle of them, to which negative ones may be added too.
+const ULP_1_MIDDLE: f64 = 1.5 * ULP_1;
+
+/// An f64 as the integer that it is rounded to: from -2^51 to 2^51, or without a sign to 2^52.
+#[inline(always)]
+unsafe fn small_long<I: Isa, const SIGNED: bool>(x: I::V) -> I::V {
+    let ulp_1 = if SIGNED { ULP_1_MIDDLE } else { ULP_1 }.to_bits();
+    // SAFETY: the caller's promise.
+    unsafe { I::sub64(I::add_f64(I::round_f64(x), I::splat64(ulp_1)), I::splat64(ulp_1)) }
+}
+
+/// A block as integers of 64 bits, if all of them are so small, and none was NaN.
+#[inline(always)]
+unsafe fn small_longs<I: Isa, S: AsF64<I>, const SIGNED: bool>(
+    src: *const u8,
+    ends: Ends<I>,
+) -> Option<[I::V; 8]> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let x = S::f64(src, ends);
+        let zero = I::splat64(0);
+        let v =
+            registers!(8, K => small_long::<I, SIGNED>(if SIGNED { x[K] } else { I::max_f64(x[K], zero) }));
+        // Of every other one, the sum has another exponent.
+        let past = registers!(8, K => if SIGNED { I::add64(v[K], I::splat64(1 << 51)) } else { v[K] });
+        let pairs = registers!(4, K => I::or(past[2 * K], past[2 * K + 1]));
+        let all = I::or(I::or(pairs[0], pairs[1]), I::or(pairs[2], pairs[3]));
+        let has_other = I::count64(I::gt64(I::shr64::<52>(all), zero)) != 0;
+        if has_other { None } else { Some(v) }
+    }
+}
+
+/// A block as integers, if all of them fit in an int32, and none was NaN.
+#[inline(always)]
+unsafe fn fitting_int32<I: Isa, S: AsF32<I>, const SIGNED: bool>(
+    src: *const u8,
+    ends: Ends<I>,
+) -> Option<[I::V; 4]> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let x = S::f32(src, ends);
+        let zero = I::splat32(0);
+        let v = registers!(4, K => I::f32_to_i32(if SIGNED { x[K] } else { I::max_f32(x[K], zero) }));
+        // What does not fit became the least of all.
+        let least = I::min_s32(I::min_s32(v[0], v[1]), I::min_s32(v[2], v[3]));
+        let has_other = I::count32(I::eq32(least, I::splat32(SIGN))) != 0;
+        if has_other { None } else { Some(v) }
     }
 }
 
