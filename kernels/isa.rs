@@ -179,6 +179,11 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     ///
     /// The fold says how its [`halves`](super::codec::plane::Plane::halves) go together, where those are looked at.
     unsafe fn lookup256(plane: [Self::Row; 4], fold: Fold, index: Self::V) -> Self::V;
+    /// The same of two planes of elements of 16 bits whose fold is [`Fold::Negated`], in the order that zips of pieces
+    /// leave: where there are [lines](Self::HAS_LINES).
+    unsafe fn negated_words(_planes: [Self::Row; 2], _index: Self::V) -> [Self::V; 2] {
+        unreachable!()
+    }
     /// Among the first 128; the top bit of an index is ignored.
     unsafe fn lookup128(plane: [Self::Row; 2], index: Self::V) -> Self::V;
     /// Among the first 64; the top bits of an index are ignored.

@@ -211,8 +211,10 @@ impl<I: Isa> Looks<I> {
 pub(in crate::kernels) trait Rows {
     /// The same for targets that have no sign in their top bit.
     type Any: Rows;
-    /// The same for signed integers.
+    /// The same for integers that have the sign of the source.
     type Signed: Rows;
+    /// The same for integers that are 0 where the source is negative.
+    type Unsigned: Rows;
     /// Rows that are looked at.
     const ROWS: usize;
     /// What is looked at makes a [`Line`].
@@ -231,13 +233,20 @@ pub(in crate::kernels) trait Rows {
     #[inline(always)]
     unsafe fn zipped<I: Isa>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
         // SAFETY: the caller's promise.
-        unsafe {
-            let found = [
-                Self::look::<I>(looks.planes[0], false, index),
-                Self::look::<I>(looks.planes[1], true, index),
-            ];
-            I::zip_pieces::<1>(found[0], found[1])
-        }
+        unsafe { zipped_planes::<I, Self>(looks, index) }
+    }
+}
+
+/// [`Rows::zipped`] of planes that say nothing of each other.
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+#[inline(always)]
+unsafe fn zipped_planes<I: Isa, R: Rows + ?Sized>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let found = [R::look::<I>(looks.planes[0], false, index), R::look::<I>(looks.planes[1], true, index)];
+        I::zip_pieces::<1>(found[0], found[1])
     }
 }
 
@@ -246,7 +255,9 @@ pub(in crate::kernels) struct Folded<const FOLD: usize>;
 pub(in crate::kernels) type Whole = Folded<{ Fold::Apart as usize }>;
 pub(in crate::kernels) type Same = Folded<{ Fold::Same as usize }>;
 pub(in crate::kernels) type Negated = Folded<{ Fold::Negated as usize }>;
+pub(in crate::kernels) type Limited = Folded<{ Fold::Short as usize }>;
 pub(in crate::kernels) type Magnitude = Folded<{ Fold::Magnitude as usize }>;
+pub(in crate::kernels) type Positive = Folded<{ Fold::Positive as usize }>;
 /// One half: the element of a code with the top bit set is that of the code without, and the sign.
 pub(in crate::kernels) struct Mirrored;
 /// None: the elements make a [`Line`].
@@ -261,6 +272,7 @@ pub(in crate::kernels) struct Truth;
 impl<const FOLD: usize> Rows for Folded<FOLD> {
     type Any = Self;
     type Signed = Self;
+    type Unsigned = Self;
     const ROWS: usize = 4;
 
     #[inline(always)]
@@ -268,11 +280,24 @@ impl<const FOLD: usize> Rows for Folded<FOLD> {
         // SAFETY: the caller's promise.
         unsafe { I::lookup256(plane, const { Fold::ALL[FOLD] }, index) }
     }
+
+    #[inline(always)]
+    unsafe fn zipped<I: Isa>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if I::HAS_LINES && FOLD == Fold::Negated as usize {
+                I::negated_words([looks.planes[0][0], looks.planes[1][0]], index)
+            } else {
+                zipped_planes::<I, Self>(looks, index)
+            }
+        }
+    }
 }
 
 impl Rows for Mirrored {
     type Any = Whole;
     type Signed = Whole;
+    type Unsigned = Whole;
     const ROWS: usize = 2;
 
     #[inline(always)]
@@ -288,6 +313,7 @@ impl Rows for Mirrored {
 impl Rows for OnLine {
     type Any = Whole;
     type Signed = Negated;
+    type Unsigned = Positive;
     const ROWS: usize = 1;
     const LINE: bool = true;
 
@@ -307,6 +333,7 @@ impl Rows for OnLine {
 impl Rows for Short {
     type Any = Self;
     type Signed = Self;
+    type Unsigned = Self;
     const ROWS: usize = 1;
 
     #[inline(always)]
@@ -319,6 +346,7 @@ impl Rows for Short {
 impl Rows for Nibble {
     type Any = Self;
     type Signed = Self;
+    type Unsigned = Self;
     const ROWS: usize = 1;
 
     #[inline(always)]
@@ -331,6 +359,7 @@ impl Rows for Nibble {
 impl Rows for Truth {
     type Any = Self;
     type Signed = Self;
+    type Unsigned = Self;
     const ROWS: usize = 1;
 
     #[inline(always)]

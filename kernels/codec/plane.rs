@@ -11,6 +11,7 @@ use crate::options::{Overflow, Policy};
 pub(in crate::kernels) struct Plane {
     elements: [u8; 256],
     pub(in crate::kernels) halves: [Half; 2],
+    pub(in crate::kernels) window: Window,
 }
 
 /// What the first half of a plane says of the elements of the second one, which then holds the difference from that, by
@@ -19,45 +20,59 @@ pub(in crate::kernels) struct Plane {
 pub(in crate::kernels) enum Fold {
     /// Nothing.
     Apart,
-    /// The element is that of the code without its sign.
+    /// The element is that of the code without its sign, with the other sign.
     Same,
     /// It is the negative of that.
     Negated,
-    /// It is that of the negative code, an integer.
+    /// It is that, of an integer of fewer than 8 bits.
+    Short,
+    /// It is that of the negative code, an integer, with the other sign.
     Magnitude,
+    /// It is 0.
+    Positive,
 }
 
 impl Fold {
     /// In the order of their numbers.
-    pub(super) const ALL: [Self; 4] = [Self::Apart, Self::Same, Self::Negated, Self::Magnitude];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Apart, Self::Same, Self::Negated, Self::Short, Self::Magnitude, Self::Positive];
 
     /// Of the table of a pair.
     pub(super) fn of(from: DType, to: DType, policy: &Policy) -> Self {
         match (from.kind(), to.kind()) {
-            _ if from.bits() != 8 || to.bits() > 8 => Self::Apart,
-            (Kind::Float(from), Kind::Float(to)) if from.has_sign && to.has_sign => Self::Same,
-            // Where what is negative does not become the limit.
+            _ if from.bits() != 8 => Self::Apart,
             (Kind::Float(from), Kind::Int(to)) if from.has_sign => match policy.overflow {
-                Overflow::Saturate if !to.signed => Self::Apart,
+                Overflow::Saturate if !to.signed => Self::Positive,
+                _ if to.bits < 8 => Self::Short,
                 _ => Self::Negated,
             },
+            _ if to.bits() > 8 => Self::Apart,
+            (Kind::Float(from), Kind::Float(to)) if from.has_sign && to.has_sign => Self::Same,
             (Kind::Int(from), Kind::Float(to)) if from.signed && to.has_sign => Self::Magnitude,
             _ => Self::Apart,
         }
     }
+}
 
-    /// What is known of an element of the second half.
-    fn known(self, elements: &[u8; 256], code: u8) -> u8 {
-        let magnitude = match self {
-            Self::Apart => return 0,
-            Self::Same | Self::Negated => code & 0x7F,
-            // The lowest integer has no negative one.
-            Self::Magnitude if code == 0x80 => return 0,
-            Self::Magnitude => code.wrapping_neg(),
-        };
-        let element = elements[usize::from(magnitude)];
-        if self == Self::Negated { element.wrapping_neg() } else { element }
-    }
+/// What bounds the first half of a plane, each repeated for 16 lanes; what does not matter to a fold does nothing.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+pub(in crate::kernels) struct Window {
+    /// What is added to an index, so that those of NaN, which becomes 0, come to be negative, where nothing is found.
+    pub(in crate::kernels) shift: [u8; 16],
+    /// The greatest index, with that, that is looked at: those above have its element.
+    pub(in crate::kernels) last: [u8; 16],
+    /// The largest integer of fewer than 8 bits: the first half may have one more, whose negative is the least.
+    pub(in crate::kernels) limit: [u8; 16],
+    /// Its bits.
+    pub(in crate::kernels) mask: [u8; 16],
+    /// The sign of a float.
+    pub(in crate::kernels) sign: [u8; 16],
+}
+
+impl Window {
+    const ALL: Self =
+        Self { shift: [0; 16], last: [0x7F; 16], limit: [0x7F; 16], mask: [0xFF; 16], sign: [0; 16] };
 }
 
 /// A half of a plane, by what changes from row to row. The elements are in their order or, in the second half, from
@@ -78,13 +93,29 @@ pub(in crate::kernels) struct Half {
 impl Half {
     const NONE: Self = Self { changes: [[[0; 16]; 2]; 4], begin: [[0; 16]; 4], flip: [0; 16], pairs: 0 };
 
-    /// The half of some elements, in the order that a flip gives them.
+    /// The half of some elements, in the order that a flip gives them. Rows begin where the fewest come of it.
     fn new(elements: &[u8], flip: u8) -> Self {
+        let mut best = Self::by_rows(elements, flip, 0);
+        for start in 1..16 {
+            if (0..start).any(|i| elements.get(i ^ usize::from(flip)).is_some_and(|&element| element != 0)) {
+                break;
+            }
+            let half = Self::by_rows(elements, flip, start);
+            if half.pairs < best.pairs {
+                best = half;
+            }
+        }
+        best
+    }
+
+    /// The same with rows that begin at `start`, before which all elements are 0.
+    fn by_rows(elements: &[u8], flip: u8, start: usize) -> Self {
         let at = |i: usize| elements.get(i ^ usize::from(flip)).copied();
         let change = |row: usize| -> [u8; 16] {
-            core::array::from_fn(|lane| match (at(16 * row + lane), row) {
+            let first = start + 16 * row;
+            core::array::from_fn(|lane| match (at(first + lane), row) {
                 (Some(element), 0) => element,
-                (Some(element), 1..8) => element ^ at(16 * (row - 1) + lane).unwrap_or(0),
+                (Some(element), 1..8) => element ^ at(first + lane - 16).unwrap_or(0),
                 _ => 0,
             })
         };
@@ -96,7 +127,7 @@ impl Half {
                 continue;
             }
             half.changes[half.pairs] = [change(row), change(row + 1)];
-            half.begin[half.pairs] = [16 * row as u8; 16];
+            half.begin[half.pairs] = [(start + 16 * row) as u8; 16];
             half.pairs += 1;
             row += 2;
         }
@@ -133,18 +164,60 @@ pub(in crate::kernels) struct Words {
 }
 
 impl Plane {
-    const NONE: Self = Self { elements: [0; 256], halves: [Half::NONE; 2] };
+    const NONE: Self = Self { elements: [0; 256], halves: [Half::NONE; 2], window: Window::ALL };
 
-    /// The plane of these elements, of which the first `codes` are looked up.
-    fn new(elements: [u8; 256], codes: usize, fold: Fold) -> Self {
-        let differences: [u8; 256] = core::array::from_fn(|code| match code {
-            ..128 => elements[code],
-            _ => elements[code] ^ fold.known(&elements, code as u8),
-        });
-        let used = &differences[..codes];
-        let [up, down] = [0x80, 0xFF].map(|flip| Half::new(used, flip));
-        let second = if down.pairs < up.pairs { down } else { up };
-        Self { elements, halves: [Half::new(used, 0), second] }
+    /// The plane of elements of `bits` bits for so many codes.
+    fn new(elements: [u8; 256], bits: u32, codes: usize, fold: Fold) -> Self {
+        let (sign, mask) = (1 << (bits - 1), 0xFF >> (8 - bits));
+        let mut first: [u8; 128] = core::array::from_fn(|code| elements[code]);
+        let mut limit = i8::MAX;
+        if fold == Fold::Short {
+            let signed = |element: u8| (element << (8 - bits)) as i8 >> (8 - bits);
+            first = first.map(|element| signed(element) as u8);
+            let negated: [u8; 128] =
+                core::array::from_fn(|code| signed(elements[code | 0x80]).wrapping_neg() as u8);
+            let most = first.iter().fold(0, |most, &element| most.max(element as i8));
+            if first.iter().zip(&negated).all(|(&element, &other)| most.min(other as i8) == element as i8) {
+                (first, limit) = (negated, most);
+            }
+        }
+        let known = |code: u8| match fold {
+            Fold::Apart | Fold::Positive => 0,
+            Fold::Same => first[usize::from(code & 0x7F)] ^ sign,
+            Fold::Negated => first[usize::from(code & 0x7F)].wrapping_neg(),
+            Fold::Short => limit.min(first[usize::from(code & 0x7F)].wrapping_neg() as i8) as u8 & mask,
+            // The lowest integer has no negative one.
+            Fold::Magnitude if code == 0x80 => sign,
+            Fold::Magnitude => first[usize::from(code.wrapping_neg())] ^ sign,
+        };
+        let second = core::array::from_fn(|code| elements[code | 0x80] ^ known(code as u8 | 0x80));
+        let window = Window { limit: [limit as u8; 16], mask: [mask; 16], sign: [sign; 16], ..Window::ALL };
+        Self::of_halves(elements, codes, fold, [first, second], window)
+    }
+
+    /// The plane whose halves hold these.
+    fn of_halves(
+        elements: [u8; 256],
+        codes: usize,
+        fold: Fold,
+        [first, second]: [[u8; 128]; 2],
+        mut window: Window,
+    ) -> Self {
+        let mut shifted = first;
+        if matches!(fold, Fold::Negated | Fold::Short | Fold::Positive) {
+            // Up to the last one that is not 0.
+            let shift = first.iter().rev().take_while(|&&element| element == 0).count() % 128;
+            shifted.rotate_right(shift);
+            let same = shifted.iter().rev().take_while(|&&element| element == shifted[127]).count();
+            window.shift = [shift as u8; 16];
+            window.last = [(128 - same) as u8 % 128; 16];
+        }
+        let used = codes.min(1 + usize::from(window.last[0]));
+        let low = Half::new(&shifted[..used], 0);
+        let all: [u8; 256] =
+            core::array::from_fn(|code| if code < 128 { first[code] } else { second[code - 128] });
+        let [up, down] = [0x80, 0xFF].map(|flip| Half::new(&all[..codes], flip));
+        Self { elements, halves: [low, if down.pairs < up.pairs { down } else { up }], window }
     }
 }
 
@@ -160,8 +233,8 @@ impl Line {
     };
 
     /// The line of the elements that a float becomes.
-    fn new(from: FloatFormat, elements: &[u64; 256]) -> Self {
-        let element = |code: u8| elements[usize::from(code)] as u16;
+    fn new(from: FloatFormat, elements: &[u16; 256]) -> Self {
+        let element = |code: u8| elements[usize::from(code)];
         let step = element(33).wrapping_sub(element(32));
         let base = element(32).wrapping_sub(step.wrapping_mul(32));
         let sign = if from.has_sign { 0x80 } else { 0 };
@@ -209,14 +282,21 @@ fn elements(from: DType, to: DType, policy: &Policy) -> [u64; 256] {
 
 /// A table of elements of 8 bits or fewer.
 pub(super) fn bytes(from: DType, to: DType, policy: &Policy) -> Plane {
-    Plane::new(elements(from, to, policy).map(|x| x as u8), 1 << from.bits(), Fold::of(from, to, policy))
+    let elements = elements(from, to, policy).map(|x| x as u8);
+    Plane::new(elements, to.bits(), 1 << from.bits(), Fold::of(from, to, policy))
 }
 
 /// A table of elements of 16 bits.
 pub(super) fn words(from: DType, to: DType, policy: &Policy) -> Words {
-    let elements = elements(from, to, policy);
-    let planes =
-        [0, 8].map(|shift| Plane::new(elements.map(|x| (x >> shift) as u8), 1 << from.bits(), Fold::Apart));
+    let elements = elements(from, to, policy).map(|x| x as u16);
+    let fold = Fold::of(from, to, policy);
+    let planes = [0, 8].map(|shift| {
+        let byte = |x: u16| (x >> shift) as u8;
+        let known = |code: usize| if fold == Fold::Negated { elements[code].wrapping_neg() } else { 0 };
+        let first = core::array::from_fn(|code| byte(elements[code]));
+        let second = core::array::from_fn(|code| byte(elements[code | 0x80] ^ known(code)));
+        Plane::of_halves(elements.map(byte), 1 << from.bits(), fold, [first, second], Window::ALL)
+    });
     let line = match from.float_format() {
         Some(format) if from.bits() == 8 => Line::new(format, &elements),
         _ => Line::NONE,

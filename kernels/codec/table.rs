@@ -4,8 +4,8 @@ use super::Codec;
 use super::float::{CutBf16, LongToF64, NearF32, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
 use super::lookup::{
-    Codes, Floats, Found, Lookup, Magnitude, Mirrored, NearByte, Negated, Nibble, OnLine, Rows, Same, Short,
-    Truth, Whole, fold, found, has_table, widens_signed,
+    Codes, Floats, Found, Limited, Lookup, Magnitude, Mirrored, NearByte, Negated, Nibble, OnLine, Positive,
+    Rows, Same, Short, Truth, Whole, fold, found, has_table, widens_signed,
 };
 use super::narrow::{
     F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByF16, ToNarrowByHalf, goes_by_f16, goes_by_half,
@@ -92,7 +92,9 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
                     Fold::Apart => to_bytes::<I, Whole, 8>(route),
                     Fold::Same => to_bytes::<I, Same, 8>(route),
                     Fold::Negated => to_bytes::<I, Negated, 8>(route),
+                    Fold::Short => to_bytes::<I, Limited, 8>(route),
                     Fold::Magnitude => to_bytes::<I, Magnitude, 8>(route),
+                    Fold::Positive => to_bytes::<I, Positive, 8>(route),
                 }
             }
             (Kind::Float(format), 8) if format.bits() == 8 && I::HAS_LINES => {
@@ -156,9 +158,9 @@ fn from_small_float<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
     match (found(route), widens_signed(route)) {
         (Found::Elements, _) => looked_up::<I, R, SRC>(route),
         (Found::Bytes, true) => widened::<I, Codes<I8, R::Signed, SRC>>(route),
-        (Found::Bytes, false) => widened::<I, Codes<U8, R::Any, SRC>>(route),
-        (Found::Words, true) => widened::<I, Codes<I16, R::Any, SRC>>(route),
-        (Found::Words, false) => widened::<I, Codes<U16, R::Any, SRC>>(route),
+        (Found::Bytes, false) => widened::<I, Codes<U8, R::Unsigned, SRC>>(route),
+        (Found::Words, true) => widened::<I, Codes<I16, R::Signed, SRC>>(route),
+        (Found::Words, false) => widened::<I, Codes<U16, R::Unsigned, SRC>>(route),
         (Found::Bf16, _) => match route.to {
             DType::F32 => run::<I, ToF32<Floats<R, SRC>>>(),
             DType::F64 => run::<I, ToF64<Floats<R, SRC>>>(),
@@ -172,7 +174,11 @@ fn looked_up<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
         to if to.bits() <= 8 => to_bytes::<I, R::Any, SRC>(route),
         // Only those have a sign in the top bit.
         DType::F16 | DType::BF16 => run::<I, Lookup<R, SRC, 16>>(),
-        _ => run::<I, Lookup<R::Any, SRC, 16>>(),
+        _ => match fold(route) {
+            Fold::Negated => run::<I, Lookup<R::Signed, SRC, 16>>(),
+            Fold::Positive => run::<I, Lookup<R::Unsigned, SRC, 16>>(),
+            _ => run::<I, Lookup<R::Any, SRC, 16>>(),
+        },
     }
 }
 
