@@ -186,6 +186,22 @@ impl Core {
 /// # Safety
 /// As for every [`Kernel`].
 pub(super) unsafe fn copy(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { copy_by(ptr::copy_nonoverlapping, plan, src, dst, n) }
+}
+
+/// The same by what copies so many bytes.
+///
+/// # Safety
+/// As for every [`Kernel`]; the function may be called with what that promises.
+#[inline(always)]
+pub(super) unsafe fn copy_by(
+    bytes: unsafe fn(*const u8, *mut u8, usize),
+    plan: &Plan,
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+) {
     let route = &plan.route;
     let bits = route.src.bits as usize * route.src.parts;
     // n * bits / 8 without overflow: 8 elements are `bits` bytes.
@@ -193,7 +209,7 @@ pub(super) unsafe fn copy(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: `whole` bytes, and one more if `rest` bits remain, are the size of both buffers, which do
     // not overlap.
     unsafe {
-        ptr::copy_nonoverlapping(src, dst, whole);
+        bytes(src, dst, whole);
         if rest != 0 {
             let used = match route.src.packing {
                 Packing::HighFirst => !(0xFF >> rest),

@@ -267,14 +267,8 @@ impl<I: Isa> Means for Registers<I> {
             return;
         }
         for _ in 0..runs.extent {
-            // From where a register of the destination begins: what lies across two lines is written twice. Some bytes
-            // behind that are copied twice.
-            let ahead = to.addr().wrapping_neg() % I::BYTES;
             // SAFETY: as above.
-            unsafe {
-                I::store(to, I::load(from));
-                I::copy(from.add(ahead), to.add(ahead), bytes - ahead);
-            }
+            unsafe { aligned::<I>(from, to, bytes) };
             (from, to) = (from.wrapping_offset(runs.from), to.wrapping_offset(runs.to));
         }
     }
@@ -537,12 +531,65 @@ pub(super) const CALL: usize = 4 << 10;
 #[cfg(isa = "vector")]
 const LONG: usize = 6;
 
+/// Do the bytes to be copied lie in their pages as those that they become do, but for a few bytes more? There memcpy may
+/// take ten times as long: that of glibc 2.36 leaves so many bytes to one instruction, which is slow there on a Zen 3.
+#[inline(always)]
+pub(super) fn lie_alike(from: *const u8, to: *mut u8, bytes: usize) -> bool {
+    (2 << 10..1 << 20).contains(&bytes) && (1..64).contains(&(to.addr().wrapping_sub(from.addr()) % 4096))
+}
+
+/// Copies bytes from where a register of the destination begins, and before that one that is not: what lies across two
+/// lines is written twice. Some bytes are copied twice.
+///
+/// # Safety
+/// As for [`Isa::copy`]; there is a register at least.
+#[cfg(isa = "vector")]
+#[inline(always)]
+unsafe fn aligned<I: Isa>(from: *const u8, to: *mut u8, bytes: usize) {
+    let ahead = to.addr().wrapping_neg() % I::BYTES;
+    // SAFETY: the caller's promise.
+    unsafe {
+        I::store(to, I::load(from));
+        I::copy(from.add(ahead), to.add(ahead), bytes - ahead);
+    }
+}
+
+/// Copies many bytes.
+///
+/// # Safety
+/// They are readable and writable, and none of them is among both. The instruction set is available, and there is a
+/// register at least.
+#[cfg(isa = "vector")]
+pub(super) unsafe fn copy_long<I: Isa>(from: *const u8, to: *mut u8, bytes: usize) {
+    /// Not a closure: see `vector::blocks`.
+    struct Copy<I>(*const u8, *mut u8, usize, PhantomData<I>);
+
+    impl<I: Isa> pulp::NullaryFnOnce for Copy<I> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            // SAFETY: the promise of the caller of `copy_long`; `Isa::run` enables the features.
+            unsafe { aligned::<I>(self.0, self.1, self.2) }
+        }
+    }
+
+    // SAFETY: the caller's promise.
+    unsafe { I::run(Copy::<I>(from, to, bytes, PhantomData)) }
+}
+
 /// # Safety
 /// As for [`every`].
 #[inline(always)]
 unsafe fn runs<T: Means>(bytes: usize, runs: Move, from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise.
-    unsafe { if bytes < CALL { T::runs(bytes, runs, from, to) } else { copies(bytes, runs, from, to) } }
+    unsafe {
+        if bytes < CALL || lie_alike(from, to, bytes) {
+            T::runs(bytes, runs, from, to)
+        } else {
+            copies(bytes, runs, from, to)
+        }
+    }
 }
 
 /// # Safety

@@ -12,6 +12,12 @@ use crate::route::{Route, Work};
 pub(crate) fn plan(isa: Isa, route: Route) -> Plan {
     debug_assert!(isa.is_available());
     match (route.work, isa) {
+        #[cfg(isa = "avx512")]
+        (Work::Copy, Isa::Avx512) => other(route, super::vector::copy::<super::avx512::Avx512>),
+        #[cfg(isa = "avx2")]
+        (Work::Copy, Isa::Avx2) => other(route, super::vector::copy::<super::avx2::Avx2>),
+        #[cfg(isa = "neon")]
+        (Work::Copy, Isa::Neon) => other(route, super::vector::copy::<super::neon::Neon>),
         (Work::Copy, _) => other(route, drive::copy),
         #[cfg(isa = "avx512")]
         (_, Isa::Avx512) => vector::<super::avx512::Avx512>(route),
@@ -98,7 +104,16 @@ mod tests {
     /// How a pair is cast: copied, by a vector kernel, or by the scalar reference.
     fn kind(isa: Isa, from: DType, to: DType, options: &CastOptions) -> char {
         let plan = plan(isa, route(from, to, options));
-        if core::ptr::fn_addr_eq(plan.kernel, drive::copy as Kernel) {
+        let copies: &[Kernel] = &[
+            drive::copy,
+            #[cfg(isa = "avx512")]
+            super::super::vector::copy::<super::super::avx512::Avx512>,
+            #[cfg(isa = "avx2")]
+            super::super::vector::copy::<super::super::avx2::Avx2>,
+            #[cfg(isa = "neon")]
+            super::super::vector::copy::<super::super::neon::Neon>,
+        ];
+        if copies.iter().any(|&copy| core::ptr::fn_addr_eq(plan.kernel, copy)) {
             'c'
         } else if core::ptr::fn_addr_eq(plan.kernel, drive::scalar as Kernel) {
             's'

@@ -8,6 +8,7 @@ use super::codec::{Codec, Ends, Job, group, lookup, plane};
 use super::drive::{self, Apart, Core, Plan};
 use super::environment::{self, Environment};
 use super::isa::Isa;
+use super::moves;
 use super::stage;
 use crate::route::{Parts, Route};
 
@@ -375,6 +376,25 @@ pub(super) unsafe fn shaped<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n
     unsafe {
         prepared(plan, src, dst, n, |job| stage::staged::<I>(plan, job, src, dst, n));
     }
+}
+
+/// [`Work::Copy`](crate::route::Work::Copy), by registers where memcpy may be slow.
+///
+/// # Safety
+/// As for every `Kernel`.
+pub(super) unsafe fn copy<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+    unsafe fn bytes<I: Isa>(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if moves::lie_alike(from, to, bytes) {
+                moves::copy_long::<I>(from, to, bytes);
+            } else {
+                ptr::copy_nonoverlapping(from, to, bytes);
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { drive::copy_by(bytes::<I>, plan, src, dst, n) }
 }
 
 /// Fewer elements than the reference casts while a table is made.

@@ -47,6 +47,7 @@ mod edges {
             suite.test(&format!("strides of {from}"), move |isa| strides(isa, from));
             suite.test(&format!("checked casts of {from}"), move |isa| checked(isa, from));
         }
+        suite.test("copies", copies);
         for (from, to) in [
             (DType::F32, DType::F16),
             (DType::I8, DType::F32),
@@ -545,6 +546,28 @@ mod edges {
             let is_canary = |&byte: &u8| byte == CANARY;
             assert!(before.iter().all(is_canary), "written before offset {to}: {:?}", pair.caster);
             assert!(behind.iter().all(is_canary), "written behind offset {to}: {:?}", pair.caster);
+        }
+    }
+
+    /// Copies, which go another way where both sides lie alike in their pages but for a few bytes.
+    fn copies(isa: Isa) {
+        const MOST: usize = 12_345;
+        let caster = Pair::new(isa, DType::U8, DType::U8, CastOptions::new()).caster;
+        let (src, mut dst) = (Guarded::source(MOST + 64), Guarded::new(MOST + 1));
+        for n in [2047, 2048, 2049, 5000, MOST] {
+            for apart in [0, 1, 31, 32, 63, 64] {
+                // The destination ends at the guard, and with no distance the source does.
+                let src = &src.bytes()[src.len - n - apart..][..n];
+                let whole = dst.bytes_mut();
+                whole.fill(CANARY);
+                let (before, dst) = whole.split_at_mut(whole.len() - n);
+                caster.cast(src, dst, n).expect("sizes that fit");
+                assert!(src == dst, "{isa}: another copy of {n} bytes, {apart} apart");
+                assert!(
+                    before.iter().all(|&byte| byte == CANARY),
+                    "{isa}: written before {n} bytes, {apart} apart"
+                );
+            }
         }
     }
 
