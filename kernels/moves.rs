@@ -48,6 +48,8 @@ pub(super) struct Rows {
 /// What an instruction set moves.
 #[derive(Clone, Copy)]
 pub(super) struct Moves {
+    /// Bytes of a register, elements of a block; of the reference, whatever is many.
+    pub(super) register: usize,
     pub(super) elements: MoveElements,
     /// Rows to memory: their whole lines go past the caches.
     ///
@@ -71,7 +73,13 @@ pub(super) struct Moves {
 pub(super) fn of(isa: Which) -> Moves {
     #[cfg(isa = "vector")]
     const fn vectors<I: Isa>() -> Moves {
-        Moves { elements: vector::<I>, stream: stream::<I>, fence: fence::<I>, prefetch: prefetch::<I> }
+        Moves {
+            register: I::BYTES,
+            elements: vector::<I>,
+            stream: stream::<I>,
+            fence: fence::<I>,
+            prefetch: prefetch::<I>,
+        }
     }
     match isa {
         #[cfg(isa = "avx512")]
@@ -80,7 +88,13 @@ pub(super) fn of(isa: Which) -> Moves {
         Which::Avx2 => vectors::<super::avx2::Avx2>(),
         #[cfg(isa = "neon")]
         Which::Neon => vectors::<super::neon::Neon>(),
-        _ => Moves { elements: scalar, stream: copy_rows, fence: no_fence, prefetch: no_prefetch },
+        _ => Moves {
+            register: 64,
+            elements: scalar,
+            stream: copy_rows,
+            fence: no_fence,
+            prefetch: no_prefetch,
+        },
     }
 }
 
@@ -258,6 +272,25 @@ struct Registers<I>(PhantomData<I>);
 impl<I: Isa> Means for Registers<I> {
     #[inline(always)]
     unsafe fn runs(bytes: usize, runs: Move, mut from: *const u8, mut to: *mut u8) {
+        /// Copies that are all as long as this, which is a constant.
+        #[inline(always)]
+        unsafe fn of<I: Isa, const BYTES: usize>(runs: Move, mut from: *const u8, mut to: *mut u8) {
+            for _ in 0..runs.extent {
+                // SAFETY: the caller's promise.
+                unsafe { I::copy(from, to, BYTES) };
+                (from, to) = (from.wrapping_offset(runs.from), to.wrapping_offset(runs.to));
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            match bytes {
+                16 => return of::<I, 16>(runs, from, to),
+                32 => return of::<I, 32>(runs, from, to),
+                64 => return of::<I, 64>(runs, from, to),
+                128 => return of::<I, 128>(runs, from, to),
+                _ => {}
+            }
+        }
         if bytes < LONG * I::BYTES {
             for _ in 0..runs.extent {
                 // SAFETY: the caller's promise. Behind the last run nothing is touched.

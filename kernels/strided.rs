@@ -31,8 +31,6 @@ impl Dim {
 const TILE: usize = 16 << 10;
 /// Elements of a row from which on it is cast where it is: of fewer, what a kernel prepares costs more than a tile.
 const ROW: usize = 256;
-/// The same where a row takes no preparation: whole blocks cost less than to bring them to a tile.
-const SHORT: usize = 64;
 /// Elements that a tile of two dense dimensions has at least along that of the destination, if there are so many:
 /// with as many along the other, both have whole lines.
 const SIDE: usize = 64;
@@ -78,7 +76,9 @@ pub(crate) unsafe fn cast(
     let elements = dims.iter().fold(1usize, |n, dim| n.saturating_mul(dim.extent));
     let mut walk = Steps { dims, step: [1; usize::BITS as usize], at: [0; usize::BITS as usize] };
     let whole = plan.part_of(elements);
-    if dims[0].extent == 1 || is_row(&dims[0]) && dims[0].extent >= SHORT {
+    let moves = moves::of(isa);
+    // Where a row takes no preparation, whole blocks of it cost less than to bring them to a tile.
+    if dims[0].extent == 1 || is_row(&dims[0]) && dims[0].extent >= moves.register {
         let streams = dims[0].extent.saturating_mul(sizes[0].max(sizes[1])) >= STREAMS_FROM;
         let plan = if streams { whole } else { plan.of_tile() };
         let rows = Rows::new(&plan, dims[0].extent);
@@ -89,7 +89,6 @@ pub(crate) unsafe fn cast(
         }
     }
     let copies = plan.route.work == Work::Copy;
-    let moves = moves::of(isa);
     match walk.dense() {
         Some([across, along]) => {
             let plane = Plane { across: dims[across], along: dims[along], sizes };

@@ -59,8 +59,11 @@ impl Block {
 
 /// A cache line: what the destination is aligned to.
 pub(super) const LINE: usize = 64;
-/// Bytes of destination from which on aligning it pays: of less, the partial block costs more than it saves.
-const ALIGNS_FROM: usize = 2 << 10;
+/// Bytes of destination from which on aligning it pays: of less, the partial block costs more than it saves. Of registers
+/// as wide as a line every store lies across two lines, of others only some do. (Measured on Zen 5, and on Zen 3.)
+const fn aligns_from<I: Isa>() -> usize {
+    if I::BYTES == LINE { 2 << 10 } else { 16 << 10 }
+}
 
 /// Bytes of `n` elements of `bits` bits in a row.
 #[inline(always)]
@@ -94,8 +97,11 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
         while rows > 0 {
             let (mut src, mut dst) = (row_src, row_dst);
             // To a line of the destination, if there is one to come to; then to the end.
-            let peeled =
-                if bytes(n, C::DST) >= ALIGNS_FROM { ahead(dst, C::SRC, C::DST) % I::BYTES } else { 0 };
+            let peeled = if bytes(n, C::DST) >= const { aligns_from::<I>() } {
+                ahead(dst, C::SRC, C::DST) % I::BYTES
+            } else {
+                0
+            };
             let (mut left, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
             // One call of the codec: the compiler makes two of it where that is worth the space.
             loop {
