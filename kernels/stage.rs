@@ -205,7 +205,7 @@ unsafe fn plain_source<I: Isa>(route: &Route, src: *const u8, codes: *mut u8, n:
     unsafe {
         let mut from = src;
         if layout.swapped {
-            swap::<I>(layout.bits, from, codes, size(layout, n));
+            swap::<I>(layout.bits, from, codes, size(layout, n), false);
             from = codes;
         }
         from
@@ -243,7 +243,7 @@ unsafe fn shape_destination<I: Isa>(
                 let bytes = size(layout, n) / 2;
                 let zero = I::splat32(0);
                 if layout.swapped {
-                    swap::<I>(layout.bits, results, room, bytes);
+                    swap::<I>(layout.bits, results, room, bytes, false);
                     results = room;
                 }
                 for at in (0..bytes).step_by(I::BYTES) {
@@ -259,7 +259,7 @@ unsafe fn shape_destination<I: Isa>(
                     }
                 }
             }
-            _ => swap::<I>(layout.bits, results, dst, size(layout, n)),
+            _ => swap::<I>(layout.bits, results, dst, size(layout, n), streams),
         }
     }
 }
@@ -267,9 +267,10 @@ unsafe fn shape_destination<I: Isa>(
 /// Reverses the bytes of words of `bits` bits. From and to may be the same.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]. `bytes` bytes, whole registers, are readable and writable.
+/// As for the operations of [`Isa`]. `bytes` bytes, whole registers, are readable and writable; at a line, if they are to
+/// be streamed.
 #[inline(always)]
-unsafe fn swap<I: Isa>(bits: u32, from: *const u8, to: *mut u8, bytes: usize) {
+unsafe fn swap<I: Isa>(bits: u32, from: *const u8, to: *mut u8, bytes: usize, streams: bool) {
     for at in (0..bytes).step_by(I::BYTES) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -279,7 +280,11 @@ unsafe fn swap<I: Isa>(bits: u32, from: *const u8, to: *mut u8, bytes: usize) {
                 32 => I::swap32(v),
                 _ => I::swap64(v),
             };
-            I::store(to.add(at), v);
+            if streams {
+                I::stream(to.add(at), v);
+            } else {
+                I::store(to.add(at), v);
+            }
         }
     }
 }

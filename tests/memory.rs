@@ -358,9 +358,12 @@ mod edges {
     /// Every target past the caches, at lengths of more than two of the pieces that are streamed at a time.
     fn streams(isa: Isa, from: DType) {
         const BYTES: usize = 9 << 10;
-        let options = CastOptions::new().stream_from(0);
+        let swapped = if cfg!(target_endian = "big") { ByteOrder::Little } else { ByteOrder::Big };
+        let native = CastOptions::new().stream_from(0);
         let mut buffers = Buffers::new(8 * BYTES * WIDEST);
-        for to in DType::ALL {
+        for (to, options) in
+            DType::ALL.into_iter().flat_map(|to| [(to, native), (to, native.dst_order(swapped))])
+        {
             let pair = Pair::new(isa, from, to, options);
             // So few that none is at a line, too.
             for n in [1, 3, BYTES * 8 / to.bits() as usize + 13] {
