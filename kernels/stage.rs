@@ -271,19 +271,40 @@ unsafe fn shape_destination<I: Isa>(
 /// be streamed.
 #[inline(always)]
 unsafe fn swap<I: Isa>(bits: u32, from: *const u8, to: *mut u8, bytes: usize, streams: bool) {
-    for at in (0..bytes).step_by(I::BYTES) {
+    /// Bytes of 64 of the shortest words, which are a multiple of these: together they take less time than one by one.
+    const PIECE: usize = 128;
+    let mut at = 0;
+    while at < bytes {
         // SAFETY: the caller's promise.
         unsafe {
-            let v = I::load(from.add(at));
-            let v = match bits {
+            let (from, to) = (from.add(at), to.add(at));
+            match bits {
+                16 => words::<I, 16>(from, to, PIECE, streams),
+                32 => words::<I, 32>(from, to, PIECE, streams),
+                _ => words::<I, 64>(from, to, PIECE, streams),
+            }
+        }
+        at += PIECE;
+    }
+}
+
+/// # Safety
+/// As for [`swap`].
+#[inline(always)]
+unsafe fn words<I: Isa, const BITS: usize>(from: *const u8, to: *mut u8, bytes: usize, streams: bool) {
+    for k in 0..bytes / I::BYTES {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (v, to) = (I::load(from.add(k * I::BYTES)), to.add(k * I::BYTES));
+            let v = match BITS {
                 16 => I::swap16(v),
                 32 => I::swap32(v),
                 _ => I::swap64(v),
             };
             if streams {
-                I::stream(to.add(at), v);
+                I::stream(to, v);
             } else {
-                I::store(to.add(at), v);
+                I::store(to, v);
             }
         }
     }
