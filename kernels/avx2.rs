@@ -197,6 +197,25 @@ unsafe fn among(half: *const Half, index: __m256i) -> __m256i {
     }
 }
 
+/// What is found in the first half of a plane within its window. For a negative index, 0.
+#[inline(always)]
+unsafe fn in_window(plane: *const Plane, index: __m256i) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to, and it is a plane.
+    unsafe {
+        let window = &raw const (*plane).window;
+        let shifted = _mm256_add_epi8(index, repeated(&raw const (*window).shift));
+        let within = _mm256_min_epi8(shifted, repeated(&raw const (*window).last));
+        among(&raw const (*plane).halves[0], within)
+    }
+}
+
+/// What the second half of a plane adds to what is known.
+#[inline(always)]
+unsafe fn unknown(half: *const Half, index: __m256i) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to, and it is a half of a plane.
+    unsafe { among(half, _mm256_xor_si256(index, repeated(&raw const (*half).flip))) }
+}
+
 /// The high byte of each lane of 16 bits rounded to nearest even by the low one, in its place.
 #[inline(always)]
 unsafe fn nearest_high(a: __m256i) -> __m256i {
@@ -373,53 +392,39 @@ impl Isa for Avx2 {
             let [low, high] = [&raw const (*plane).halves[0], &raw const (*plane).halves[1]];
             let window = &raw const (*plane).window;
             let magnitude = Self::and(index, Self::splat8(0x7F));
-            let within = |index: __m256i| {
-                Self::min_s8(_mm256_add_epi8(index, repeated(&raw const (*window).shift)), repeated(&raw const (*window).last))
-            };
-            let signed = |v: __m256i| {
-                let is_negative = _mm256_cmpgt_epi8(_mm256_setzero_si256(), index);
-                Self::xor(v, Self::and(is_negative, repeated(&raw const (*window).sign)))
-            };
-            // An index of 0 would make it 0.
-            let negated = |v: __m256i| _mm256_sign_epi8(v, Self::or(index, Self::splat8(1)));
             let known = match fold {
                 Fold::Apart => among(low, index),
-                Fold::Same => signed(among(low, magnitude)),
-                Fold::Magnitude => signed(among(low, _mm256_abs_epi8(index))),
-                Fold::Positive => among(low, within(index)),
-                Fold::Negated => negated(among(low, within(magnitude))),
-                Fold::Short => {
-                    let v = Self::min_s8(negated(among(low, within(magnitude))), repeated(&raw const (*window).limit));
-                    Self::and(v, repeated(&raw const (*window).mask))
+                Fold::Same | Fold::Magnitude => {
+                    let v = among(low, if fold == Fold::Same { magnitude } else { _mm256_abs_epi8(index) });
+                    let is_negative = _mm256_cmpgt_epi8(_mm256_setzero_si256(), index);
+                    Self::xor(v, Self::and(is_negative, repeated(&raw const (*window).sign)))
+                }
+                Fold::Positive => in_window(plane, index),
+                Fold::Negated | Fold::Short => {
+                    // An index of 0 would make it 0.
+                    let v = _mm256_sign_epi8(in_window(plane, magnitude), Self::or(index, Self::splat8(1)));
+                    if fold == Fold::Negated {
+                        v
+                    } else {
+                        let limited = Self::min_s8(v, repeated(&raw const (*window).limit));
+                        Self::and(limited, repeated(&raw const (*window).mask))
+                    }
                 }
             };
-            if (*high).pairs == 0 {
-                return known;
-            }
-            Self::xor(known, among(high, Self::xor(index, repeated(&raw const (*high).flip))))
+            if (*high).pairs == 0 { known } else { Self::xor(known, unknown(high, index)) }
         };
         negated_words(planes: [*const u8; 2], index: __m256i) -> [__m256i; 2] = {
-            let planes = [planes[0].cast::<Plane>(), planes[1].cast::<Plane>()];
-            let windows = [&raw const (*planes[0]).window, &raw const (*planes[1]).window];
-            let halves = [&raw const (*planes[0]).halves, &raw const (*planes[1]).halves];
+            let [low, high] = [planes[0].cast::<Plane>(), planes[1].cast::<Plane>()];
             let magnitude = Self::and(index, Self::splat8(0x7F));
-            let low = _mm256_add_epi8(magnitude, repeated(&raw const (*windows[0]).shift));
-            let high = _mm256_add_epi8(magnitude, repeated(&raw const (*windows[1]).shift));
-            let words = Self::zip_pieces::<1>(
-                among(&raw const (*halves[0])[0], Self::min_s8(low, repeated(&raw const (*windows[0]).last))),
-                among(&raw const (*halves[1])[0], Self::min_s8(high, repeated(&raw const (*windows[1]).last))),
-            );
+            let words = Self::zip_pieces::<1>(in_window(low, magnitude), in_window(high, magnitude));
             let sign = Self::or(index, Self::splat8(1));
             let signs = Self::zip_pieces::<1>(sign, sign);
             let known = [_mm256_sign_epi16(words[0], signs[0]), _mm256_sign_epi16(words[1], signs[1])];
-            let others = [&raw const (*halves[0])[1], &raw const (*halves[1])[1]];
+            let others = [&raw const (*low).halves[1], &raw const (*high).halves[1]];
             if (*others[0]).pairs + (*others[1]).pairs == 0 {
                 return known;
             }
-            let other = Self::zip_pieces::<1>(
-                among(others[0], Self::xor(index, repeated(&raw const (*others[0]).flip))),
-                among(others[1], Self::xor(index, repeated(&raw const (*others[1]).flip))),
-            );
+            let other = Self::zip_pieces::<1>(unknown(others[0], index), unknown(others[1], index));
             [Self::xor(known[0], other[0]), Self::xor(known[1], other[1])]
         };
         lookup128(_plane: [*const u8; 2], _index: __m256i) -> __m256i = unreachable!();
