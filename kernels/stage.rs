@@ -267,8 +267,8 @@ unsafe fn shape_destination<I: Isa>(
 /// Reverses the bytes of words of `bits` bits. From and to may be the same.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]. `bytes` bytes, whole registers, are readable and writable; at a line, if they are to
-/// be streamed.
+/// As for the operations of [`Isa`]. `bytes` bytes, a multiple of 128, are readable and writable; at a line, if they are
+/// to be streamed.
 #[inline(always)]
 unsafe fn swap<I: Isa>(bits: u32, from: *const u8, to: *mut u8, bytes: usize, streams: bool) {
     /// Bytes of 64 of the shortest words, which are a multiple of these: together they take less time than one by one.
