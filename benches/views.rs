@@ -1,4 +1,5 @@
-//! Casts on threads, along strides and in place, each beside what it should be as fast as, in the same run.
+//! Casts on threads, along strides, in place and between byte orders, each beside what it should be as fast as, in the
+//! same run.
 //!
 //! `cargo bench --bench views` prints one line for each: the time of both and their ratio, which is what counts. The two
 //! take turns, and each is the best of several rounds, so a busy machine changes them alike. `-- par` and the like
@@ -9,7 +10,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use lanecast::{CastOptions, Caster, DType, Packing, Parallel, StridedView, StridedViewMut};
+use lanecast::{ByteOrder, CastOptions, Caster, DType, Packing, Parallel, StridedView, StridedViewMut};
 
 /// One line: what is measured against what, and the bytes that each reads and writes.
 struct Line<'a> {
@@ -95,6 +96,8 @@ fn main() {
     transposes(&bench, if is_test { 256 } else { 4096 });
     gathers(&bench);
     in_place(&bench);
+    orders(&bench, if is_test { 1 << 20 } else { 64 << 20 });
+    copies(&bench);
 }
 
 /// A pool and threads that start for each cast, two of them, at sizes in the caches and beyond. Below the threshold
@@ -259,6 +262,94 @@ fn in_place(bench: &Bench) {
                 run: [
                     Box::new(|| caster.cast_in_place(black_box(&mut buffer), n).expect("a buffer that fits")),
                     Box::new(|| caster.cast(black_box(&src), &mut dst, n).expect("the sizes agree")),
+                ],
+            });
+        }
+    }
+}
+
+/// The bytes of the source, or of the destination, in the other order: beside the cast of native ones. In L2, and beyond
+/// the caches.
+fn orders(bench: &Bench, largest: usize) {
+    use DType::*;
+    let order = if cfg!(target_endian = "big") { ByteOrder::Little } else { ByteOrder::Big };
+    let options = CastOptions::new();
+    let pairs = [
+        (F32, F32),
+        (F64, F64),
+        (I16, F32),
+        (I16, I16),
+        (I32, F32),
+        (F32, BF16),
+        (F16, F32),
+        (F32, F16),
+        (F64, F32),
+        (F32, F64),
+        (I64, I32),
+        (F32, F8E4M3FN),
+        (F32, U8),
+        (U8, F32),
+        (F8E4M3FN, BF16),
+        (I64, F64),
+        (F32, C64),
+    ];
+    for (from, to) in pairs {
+        for traffic in [256 << 10, largest] {
+            let n = traffic / (from.itemsize() + to.itemsize());
+            let (src, caster) = (source(from, n), caster(from, to));
+            let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n)]);
+            for (side, options) in
+                [("source", options.src_order(order)), ("destination", options.dst_order(order))]
+            {
+                let bits = if side == "source" { from } else { to }.bits();
+                if bits <= 8 {
+                    continue;
+                }
+                let swapped = Caster::new(from, to, &options).expect("an instruction set");
+                // The same values.
+                let mut theirs = vec![0; size(from, n)];
+                let reorder =
+                    CastOptions::new().dst_order(if side == "source" { order } else { ByteOrder::Native });
+                let reorder = Caster::new(from, from, &reorder).expect("an instruction set");
+                reorder.cast(&src, &mut theirs, n).expect("the sizes agree");
+                bench.line(Line {
+                    name: format!("order {from}->{to}, {side}, {} KiB", traffic >> 10),
+                    against: "native",
+                    bytes: [traffic; 2],
+                    run: [
+                        Box::new(|| swapped.cast(black_box(&theirs), &mut a, n).expect("the sizes agree")),
+                        Box::new(|| caster.cast(black_box(&src), &mut b, n).expect("the sizes agree")),
+                    ],
+                });
+            }
+        }
+    }
+}
+
+/// Casts that are copies, beside memcpy: where both begin a line, and where the destination lies a few bytes further in
+/// its page, which some memcpy take ten times as long for.
+fn copies(bench: &Bench) {
+    const ROOM: usize = 4096;
+    let caster = caster(DType::U8, DType::U8);
+    for bytes in [512, 4 << 10, 64 << 10, 256 << 10] {
+        let src = vec![1u8; bytes + ROOM];
+        let [mut a, mut b] = [(); 2].map(|()| vec![1u8; bytes + 2 * ROOM]);
+        // To so many bytes further in a page than the source.
+        let at =
+            |dst: &[u8], apart: usize| (src.as_ptr().addr() + apart).wrapping_sub(dst.as_ptr().addr()) % ROOM;
+        for apart in [0, 1, 16, 48] {
+            let at = [at(&a, apart), at(&b, apart)];
+            bench.line(Line {
+                name: format!("copy of {bytes} bytes, {apart} further in its page"),
+                against: "memcpy",
+                bytes: [2 * bytes; 2],
+                run: [
+                    Box::new(|| {
+                        caster.cast(black_box(&src[..bytes]), &mut a[at[0]..][..bytes], bytes).expect("bytes")
+                    }),
+                    Box::new(|| {
+                        black_box(&mut b[at[1]..][..bytes]).copy_from_slice(black_box(&src[..bytes]))
+                    }),
                 ],
             });
         }

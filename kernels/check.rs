@@ -223,7 +223,7 @@ mod loops {
     /// The pairs that have a loop for both.
     pub(super) fn fused<I: Isa>(plan: &Plan) -> Option<Fused<'_>> {
         let route = &plan.route;
-        if !stage::is_plain(route) || route.parts != Parts::One {
+        if !stage::is_plain(route) || route.parts != Parts::One || route.src.swapped {
             return None;
         }
         let run: unsafe fn(&Plan, &Fit, *const u8, *mut u8, usize) -> Found =

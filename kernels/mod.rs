@@ -9,9 +9,9 @@
 //! * `drive.rs` runs it, tile by tile; `layout.rs` moves its codes between memory and tiles.
 //! * `codec/` is what the vector kernels do, once for all instruction sets: in the operations of `isa.rs`,
 //!   which `avx2.rs`, `avx512.rs` and `neon.rs` implement. Only those three name a vector intrinsic.
-//!   Packed elements are packed and unpacked in registers there.
-//! * `vector.rs` is their loop; `stage.rs` what takes more than one codec: swapped bytes, complex elements, casts by
-//!   way of a hub; `environment.rs` the floating-point control register.
+//!   Packed elements are packed and unpacked in registers there, and bytes are swapped.
+//! * `vector.rs` is their loop; `stage.rs` what takes more than a codec: casts by way of a hub, and to other parts of
+//!   complex elements; `environment.rs` the floating-point control register.
 //! * `strided.rs` casts strided views a tile at a time, by the kernels; `panel.rs` those that it transposes and that are
 //!   larger than the caches; `moves.rs` brings elements to tiles and back.
 //! * `check.rs` looks at the codes of a source for what a cast loses of them.

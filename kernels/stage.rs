@@ -1,7 +1,7 @@
-//! What one codec does not do: byte-swapped and complex elements, and casts by way of a hub, a tile at a time.
+//! What one codec does not do: casts by way of a hub, and complex elements that have other parts than the source, a tile
+//! at a time.
 //!
-//! A tile is brought to native parts, the codecs run on it in L1, and its result is brought to the layout of the
-//! destination.
+//! The codecs run on the parts of a tile in L1, and its result is brought to the layout of the destination.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -43,7 +43,7 @@ fn size(layout: &Layout, n: usize) -> usize {
 
 /// Does a codec read and write these layouts as they are?
 pub(super) fn is_plain(route: &Route) -> bool {
-    matches!(route.parts, Parts::One | Parts::Two | Parts::Real) && !route.src.swapped && !route.dst.swapped
+    matches!(route.parts, Parts::One | Parts::Two | Parts::Real)
 }
 
 /// A cast of any layout.
@@ -107,9 +107,15 @@ impl Steps {
 unsafe fn tiles<I: Isa>(plan: &Plan, job: &Job, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
     let Steps { tile, streams, ahead } = steps;
-    let [mut raw_src, mut codes, mut hub, mut results, mut raw_dst] = [const { Buffer::new() }; 5];
-    let (raw_src, codes, hub) = (raw_src.start(), codes.start(), hub.start());
+    let [mut raw_src, mut hub, mut results, mut raw_dst] = [const { Buffer::new() }; 4];
+    let (raw_src, hub) = (raw_src.start(), hub.start());
     let (results, raw_dst) = (results.start(), raw_dst.start());
+    // What lies between two codecs is native.
+    let jobs = match plan.hub {
+        Some(_) => [Job { dst_swapped: false, ..*job }, Job { src_swapped: false, ..*job }],
+        None => [*job; 2],
+    };
+    let reshapes = matches!(route.parts, Parts::Either | Parts::Extend);
     let mut first = 0;
     // Not `step_by`: that panics for 0, and the compiler does not see that a tile is more.
     while first < n {
@@ -120,37 +126,33 @@ unsafe fn tiles<I: Isa>(plan: &Plan, job: &Job, steps: Steps, src: *const u8, ds
         // own bytes are copied back. The buffers have room for a tile of the widest elements.
         unsafe {
             let (mut s, d) = (src.add(size(&route.src, first)), dst.add(size(&route.dst, first)));
-            if padded != len {
-                let used = size(&route.src, len);
-                ptr::copy_nonoverlapping(s, raw_src, used);
-                ptr::write_bytes(raw_src.add(used), 0, size(&route.src, padded) - used);
-                s = raw_src;
-            }
-            let from = plain_source::<I>(route, s, codes, padded);
-            let reshapes = route.dst.swapped || matches!(route.parts, Parts::Either | Parts::Extend);
             // Only here are there lines, and nothing but lines.
             let streams = streams && len == tile;
             if reshapes {
-                let found = results_of(plan, job, from, hub, results, padded);
+                if padded != len {
+                    let used = size(&route.src, len);
+                    ptr::copy_nonoverlapping(s, raw_src, used);
+                    ptr::write_bytes(raw_src.add(used), 0, size(&route.src, padded) - used);
+                    s = raw_src;
+                }
+                let found = results_of(plan, &jobs, s, hub, results, padded);
                 if streams {
                     vector::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
                 }
                 let to = if padded == len { d } else { raw_dst };
-                shape_destination::<I>(route, found, results, to, padded, streams);
+                reshape::<I>(route, found, to, padded, streams);
                 if padded != len {
                     ptr::copy_nonoverlapping(raw_dst, d, size(&route.dst, len));
                 }
             } else {
                 let bytes = size(&route.dst, len);
                 let to = if streams { results } else { d };
-                let found = results_of(plan, job, from, hub, to, len);
+                results_of(plan, &jobs, s, hub, to, len);
                 if streams {
                     vector::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
                     for at in (0..bytes).step_by(I::BYTES) {
-                        I::stream(d.add(at), I::load(found.add(at)));
+                        I::stream(d.add(at), I::load(to.add(at)));
                     }
-                } else if found != to.cast_const() {
-                    ptr::copy_nonoverlapping(found, d, bytes);
                 }
             }
         }
@@ -170,7 +172,7 @@ unsafe fn tiles<I: Isa>(plan: &Plan, job: &Job, steps: Steps, src: *const u8, ds
 #[inline(always)]
 unsafe fn results_of(
     plan: &Plan,
-    job: &Job,
+    jobs: &[Job; 2],
     mut from: *const u8,
     hub: *mut u8,
     to: *mut u8,
@@ -181,12 +183,12 @@ unsafe fn results_of(
     // SAFETY: the caller's promise.
     unsafe {
         if let Some((first, _)) = plan.hub {
-            first.run(job, from, hub, units);
+            first.run(&jobs[0], from, hub, units);
             from = hub;
         }
         match plan.core {
             Some(core) => {
-                core.run(job, from, to, units);
+                core.run(&jobs[1], from, to, units);
                 to
             }
             None => from,
@@ -194,117 +196,36 @@ unsafe fn results_of(
     }
 }
 
-/// The codes of `n` elements in a row, a multiple of 64: where they are, or in `codes`.
+/// Brings the results of `n` elements, a multiple of 64, to elements of other parts.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]. `n` elements are readable, and the buffer has room for their codes.
+/// As for the operations of [`Isa`]. The results are there, and `n` elements are writable; at a line, if they are to be
+/// streamed.
 #[inline(always)]
-unsafe fn plain_source<I: Isa>(route: &Route, src: *const u8, codes: *mut u8, n: usize) -> *const u8 {
-    let layout = &route.src;
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut from = src;
-        if layout.swapped {
-            swap::<I>(layout.bits, from, codes, size(layout, n), false);
-            from = codes;
-        }
-        from
-    }
-}
-
-/// Brings the results of `n` elements, a multiple of 64, to the layout of the destination. `room` may be where they
-/// are.
-///
-/// # Safety
-/// As for the operations of [`Isa`]. The results are there, the room is as large, and `n` elements are writable; at a
-/// line, if they are to be streamed.
-#[inline(always)]
-unsafe fn shape_destination<I: Isa>(
-    route: &Route,
-    mut results: *const u8,
-    room: *mut u8,
-    dst: *mut u8,
-    n: usize,
-    streams: bool,
-) {
+unsafe fn reshape<I: Isa>(route: &Route, results: *const u8, dst: *mut u8, n: usize, streams: bool) {
     let layout = &route.dst;
     // SAFETY: the caller's promise.
     unsafe {
-        match route.parts {
-            Parts::Either => {
-                for at in (0..n).step_by(I::BYTES) {
-                    let pair = [I::load(results.add(2 * at)), I::load(results.add(2 * at + I::BYTES))];
-                    let either =
-                        [I::or(pair[0], I::shr16::<8>(pair[0])), I::or(pair[1], I::shr16::<8>(pair[1]))];
-                    I::store(dst.add(at), I::low16(either));
-                }
+        if route.parts == Parts::Either {
+            for at in (0..n).step_by(I::BYTES) {
+                let pair = [I::load(results.add(2 * at)), I::load(results.add(2 * at + I::BYTES))];
+                let either = [I::or(pair[0], I::shr16::<8>(pair[0])), I::or(pair[1], I::shr16::<8>(pair[1]))];
+                I::store(dst.add(at), I::low16(either));
             }
-            Parts::Extend => {
-                let bytes = size(layout, n) / 2;
-                let zero = I::splat32(0);
-                if layout.swapped {
-                    swap::<I>(layout.bits, results, room, bytes, false);
-                    results = room;
-                }
-                for at in (0..bytes).step_by(I::BYTES) {
-                    let real = I::load(results.add(at));
-                    let [a, b] = if layout.bits == 32 { I::zip32(real, zero) } else { I::zip64(real, zero) };
-                    let (a_to, b_to) = (dst.add(2 * at), dst.add(2 * at + I::BYTES));
-                    if streams {
-                        I::stream(a_to, a);
-                        I::stream(b_to, b);
-                    } else {
-                        I::store(a_to, a);
-                        I::store(b_to, b);
-                    }
-                }
-            }
-            _ => swap::<I>(layout.bits, results, dst, size(layout, n), streams),
+            return;
         }
-    }
-}
-
-/// Reverses the bytes of words of `bits` bits. From and to may be the same.
-///
-/// # Safety
-/// As for the operations of [`Isa`]. `bytes` bytes, a multiple of 128, are readable and writable; at a line, if they are
-/// to be streamed.
-#[inline(always)]
-unsafe fn swap<I: Isa>(bits: u32, from: *const u8, to: *mut u8, bytes: usize, streams: bool) {
-    /// Bytes of 64 of the shortest words, which are a multiple of these: together they take less time than one by one.
-    const PIECE: usize = 128;
-    let mut at = 0;
-    while at < bytes {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (from, to) = (from.add(at), to.add(at));
-            match bits {
-                16 => words::<I, 16>(from, to, PIECE, streams),
-                32 => words::<I, 32>(from, to, PIECE, streams),
-                _ => words::<I, 64>(from, to, PIECE, streams),
-            }
-        }
-        at += PIECE;
-    }
-}
-
-/// # Safety
-/// As for [`swap`].
-#[inline(always)]
-unsafe fn words<I: Isa, const BITS: usize>(from: *const u8, to: *mut u8, bytes: usize, streams: bool) {
-    for k in 0..bytes / I::BYTES {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (v, to) = (I::load(from.add(k * I::BYTES)), to.add(k * I::BYTES));
-            let v = match BITS {
-                16 => I::swap16(v),
-                32 => I::swap32(v),
-                _ => I::swap64(v),
-            };
+        // A zero is one in either order of bytes.
+        let zero = I::splat32(0);
+        for at in (0..size(layout, n) / 2).step_by(I::BYTES) {
+            let real = I::load(results.add(at));
+            let [a, b] = if layout.bits == 32 { I::zip32(real, zero) } else { I::zip64(real, zero) };
+            let (a_to, b_to) = (dst.add(2 * at), dst.add(2 * at + I::BYTES));
             if streams {
-                I::stream(to, v);
+                I::stream(a_to, a);
+                I::stream(b_to, b);
             } else {
-                I::store(to, v);
+                I::store(a_to, a);
+                I::store(b_to, b);
             }
         }
     }

@@ -54,13 +54,14 @@ fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
         route.stream_from = Some(usize::MAX);
     }
     let hub = codec::table::hub::<I>(&route);
-    // Codes are kept by moving bytes; but narrow ones by a table that changes none, and those of a real part by
-    // the codec that takes it out.
+    // Narrow codes are kept by a table that changes none, and those of a real part by the codec that takes it out.
     let converts = route.work == Work::Convert || route.src.bits < 8 || route.parts == Parts::Real;
-    let core = converts.then(|| match hub {
-        Some((_, from)) => codec::table::core::<I>(&Route { from, parts: Parts::One, ..route }),
-        None => codec::table::core::<I>(&route),
-    });
+    let core = match hub {
+        Some((_, from)) => Some(codec::table::core::<I>(&Route { from, parts: Parts::One, ..route })),
+        None if converts => Some(codec::table::core::<I>(&route)),
+        None if route.src.swapped || route.dst.swapped => Some(codec::table::kept::<I>(route.src.bits)),
+        None => None,
+    };
     let is_plain = hub.is_none() && stage::is_plain(&route);
     let kernel = if is_plain { vector::plain::<I> } else { vector::shaped::<I> };
     let groups = codec::group::core::<I>(&route);
@@ -89,7 +90,10 @@ fn keeps_up<I: super::isa::Isa>(route: &Route) -> bool {
         [false, false] => false,
     };
     let is_narrow = floats[1] && to.bits() <= 8;
-    I::BYTES == 64 || route.parts == Parts::Extend || !(is_table || is_narrow || has_no_instruction)
+    I::BYTES == 64
+        || route.parts == Parts::Extend
+        || route.work == Work::Keep
+        || !(is_table || is_narrow || has_no_instruction)
 }
 
 #[cfg(test)]

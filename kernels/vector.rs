@@ -81,6 +81,44 @@ pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
     if bits.is_multiple_of(unit * to) { bits / to } else { 0 }
 }
 
+/// The elements of a row that are left.
+struct Left {
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+}
+
+impl Left {
+    /// Behind a whole block.
+    ///
+    /// # Safety
+    /// There is one.
+    #[inline(always)]
+    unsafe fn step<I: Isa, C: Codec<I>>(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.src = self.src.add(const { bytes(I::BYTES, C::SRC) });
+            self.dst = self.dst.add(const { bytes(I::BYTES, C::DST) });
+        }
+        self.n -= I::BYTES;
+    }
+
+    /// Casts the whole blocks.
+    ///
+    /// # Safety
+    /// As for every `Core`, with the features enabled.
+    #[inline(always)]
+    unsafe fn whole_blocks<I: Isa, C: Codec<I>>(&mut self, setup: &C::Setup, ends: Ends<I>) {
+        while self.n >= I::BYTES {
+            // SAFETY: the caller's promise; there is a block.
+            unsafe {
+                C::block(setup, ends, self.src, self.dst);
+                self.step::<I, C>();
+            }
+        }
+    }
+}
+
 /// # Safety
 /// As for every `Core`, with the features enabled.
 #[inline(always)]
@@ -95,43 +133,49 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
         let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
         while rows > 0 {
-            let (mut src, mut dst) = (row_src, row_dst);
             // To a line of the destination, if there is one to come to; then to the end.
             let peeled = if bytes(n, C::DST) >= const { aligns_from::<I>() } {
-                ahead(dst, C::SRC, C::DST) % I::BYTES
+                ahead(row_dst, C::SRC, C::DST) % I::BYTES
             } else {
                 0
             };
-            let (mut left, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
-            // One call of the codec: the compiler makes two of it where that is worth the space.
+            let (first, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
+            let mut left = Left { src: row_src, dst: row_dst, n: first };
             loop {
-                let (mut from, mut to) = (src, dst);
+                if C::IS_SHORT {
+                    let has_order = const { C::SRC > 8 || C::DST > 8 };
+                    if has_order && ends.is_swapped() {
+                        left.whole_blocks::<I, C>(&setup, ends);
+                    } else {
+                        left.whole_blocks::<I, C>(&setup, ends.native());
+                    }
+                }
+                // Of the others, one call of the codec, for the space.
+                let (mut from, mut to) = (left.src, left.dst);
                 // A branch decides, not a minimum: through that, each block would wait for the one before.
-                let is_partial = left < I::BYTES;
+                let is_partial = C::IS_SHORT || left.n < I::BYTES;
                 if is_partial {
-                    if left == 0 {
+                    if left.n == 0 {
                         break;
                     }
-                    I::copy_in(src, bytes(left, C::SRC), room_src, C::SRC.div_ceil(8));
+                    I::copy_in(left.src, bytes(left.n, C::SRC), room_src, C::SRC.div_ceil(8));
                     (from, to) = (room_src, room_dst);
                 }
                 C::block(&setup, ends, from, to);
                 if is_partial {
-                    let made = bytes(left, C::DST);
+                    let made = bytes(left.n, C::DST);
                     if C::DST < 8 {
                         // Of the last byte, the bits of no element are 0.
-                        let unused = 8 * made - left * C::DST;
+                        let unused = 8 * made - left.n * C::DST;
                         let kept = if ends.dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
                         *room_dst.add(made - 1) &= kept;
                     }
-                    I::copy_out(room_dst, made, dst);
-                    (src, dst) = (src.add(bytes(left, C::SRC)), dst.add(made));
-                    (left, rest) = (rest, 0);
+                    I::copy_out(room_dst, made, left.dst);
+                    (left.src, left.dst) = (left.src.add(bytes(left.n, C::SRC)), left.dst.add(made));
+                    (left.n, rest) = (rest, 0);
                 } else {
-                    // Constants, which they would not be after the branch.
-                    src = src.add(const { bytes(I::BYTES, C::SRC) });
-                    dst = dst.add(const { bytes(I::BYTES, C::DST) });
-                    left -= I::BYTES;
+                    // By constants, which they would not be after the branch.
+                    left.step::<I, C>();
                 }
             }
             rows -= 1;

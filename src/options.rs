@@ -302,7 +302,7 @@ impl CastOptions {
 
     /// Sets from how many bytes, read and written together, the destination is written past the caches: that
     /// is faster where they could not keep it, and slower for who reads it next if they could. No result
-    /// depends on it. The reference never does, nor do casts of swapped bytes.
+    /// depends on it. The reference never does.
     ///
     /// ```
     /// use lanecast::{cast_slice_with, CastOptions};

@@ -8,8 +8,8 @@
 use core::marker::PhantomData;
 
 use super::super::isa::{Extras, Isa};
-use super::source::{AsF32, AsF64, Bits, Source, is_guarded, load2};
-use super::{Codec, Ends, Job, registers, store32};
+use super::source::{AsF32, AsF64, Bits, Source, is_guarded};
+use super::{Codec, Ends, Job, load16, load32, load64, registers, store16, store32, store64};
 use crate::options::{E8m0Rounding, Policy, Rounding};
 
 pub(super) const SIGN: u32 = 1 << 31;
@@ -46,6 +46,7 @@ pub(in crate::kernels) struct E8m0<V> {
 impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
     type From = S;
     const DST: usize = 8;
+    const IS_SHORT: bool = Self::SRC == 16;
     const FLOATS: bool = is_guarded::<I, S>();
     type Setup = E8m0<I::V>;
 
@@ -113,23 +114,22 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
                 && let Some(signed) = S::SHORT
             {
                 let v = match (S::BITS, signed) {
-                    (16, _) => load2::<I>(src),
+                    (16, _) => load16::<I>(src, ends),
                     (_, true) => I::sext8(I::load(src)),
                     _ => I::zext8(I::load(src)),
                 };
                 let v = registers!(2, K => if signed { I::i16_to_f16(v[K]) } else { I::u16_to_f16(v[K]) });
-                I::store(dst, v[0]);
-                return I::store(dst.add(I::BYTES), v[1]);
+                return store16::<I, 16>(v, I::splat32(u32::MAX), ends, dst);
             }
             let mut x = S::f32(src, ends);
             if MODES {
                 x = registers!(4, K => off_the_middle::<I>(x[K], away));
             }
-            for k in 0..2 {
-                let x = [x[2 * k], x[2 * k + 1]];
-                let half = if MODES { I::f32_to_f16(x) } else { I::f32_to_nearest_f16(x) };
-                I::store(dst.add(k * I::BYTES), half);
-            }
+            let halves = registers!(2, K => {
+                let x = [x[2 * K], x[2 * K + 1]];
+                if MODES { I::f32_to_f16(x) } else { I::f32_to_nearest_f16(x) }
+            });
+            store16::<I, 16>(halves, I::splat32(u32::MAX), ends, dst);
         }
     }
 }
@@ -153,6 +153,7 @@ pub(in crate::kernels) struct Bias<V> {
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     type From = S;
     const DST: usize = 16;
+    const IS_SHORT: bool = Self::SRC == 16 || !MODES;
     const FLOATS: bool = is_guarded::<I, S>() || I::FLOATS_TO_BF16 && !MODES;
     type Setup = Bias<I::V>;
 
@@ -179,8 +180,8 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
         unsafe {
             let x = S::f32(src, ends);
             if !MODES {
-                I::store(dst, I::f32_to_bf16([x[0], x[1]], k.extras));
-                return I::store(dst.add(I::BYTES), I::f32_to_bf16([x[2], x[3]], k.extras));
+                let halves = registers!(2, K => I::f32_to_bf16([x[2 * K], x[2 * K + 1]], k.extras));
+                return store16::<I, 16>(halves, I::splat32(u32::MAX), ends, dst);
             }
             let x = registers!(4, K => {
                 let nan = I::gt32(I::and(x[K], I::splat32(!SIGN)), I::splat32(INF));
@@ -189,8 +190,8 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
                 let rounded = I::add32(I::add32(x[K], bias), odd);
                 I::select32(nan, I::or(x[K], I::splat32(0x40_0000)), rounded)
             });
-            I::store(dst, I::high32([x[0], x[1]]));
-            I::store(dst.add(I::BYTES), I::high32([x[2], x[3]]));
+            let halves = [I::high32([x[0], x[1]]), I::high32([x[2], x[3]])];
+            store16::<I, 16>(halves, I::splat32(u32::MAX), ends, dst);
         }
     }
 }
@@ -212,8 +213,8 @@ impl<I: Isa, S: AsF32<I>> Codec<I> for CutBf16<S> {
         // SAFETY: the caller's promise.
         unsafe {
             let x = S::f32(src, ends);
-            I::store(dst, I::high32([x[0], x[1]]));
-            I::store(dst.add(I::BYTES), I::high32([x[2], x[3]]));
+            let halves = [I::high32([x[0], x[1]]), I::high32([x[2], x[3]])];
+            store16::<I, 16>(halves, I::splat32(u32::MAX), ends, dst);
         }
     }
 }
@@ -246,8 +247,8 @@ macro_rules! near_f32 {
 
 near_f32! {
     F16(src, ends) = <Self as AsF32<I>>::f32(src, ends);
-    Bf16(src, _ends) = {
-        let v = load2::<I>(src);
+    Bf16(src, ends) = {
+        let v = load16::<I>(src, ends);
         let ([a, b], [c, d]) = (I::bf16_to_f32(v[0]), I::bf16_to_f32(v[1]));
         [a, b, c, d]
     };
@@ -256,16 +257,18 @@ near_f32! {
     U8(src, ends) = <Self as AsF32<I>>::f32(src, ends);
     I16(src, ends) = <Self as AsF32<I>>::f32(src, ends);
     U16(src, ends) = <Self as AsF32<I>>::f32(src, ends);
-    I32(src, _ends) = registers!(4, K => I::i32_to_f32(I::load(src.add(K * I::BYTES))));
-    U32(src, _ends) = registers!(4, K => I::u32_to_f32(I::load(src.add(K * I::BYTES))));
+    I32(src, ends) = { let v = load32::<I>(src, ends); registers!(4, K => I::i32_to_f32(v[K])) };
+    U32(src, ends) = { let v = load32::<I>(src, ends); registers!(4, K => I::u32_to_f32(v[K])) };
     I64(src, ends) = if I::LONG_TO_F32 {
-        registers!(4, K => I::i64_to_f32([I::load(src.add(2 * K * I::BYTES)), I::load(src.add((2 * K + 1) * I::BYTES))]))
+        let v = load64::<I>(src, ends);
+        registers!(4, K => I::i64_to_f32([v[2 * K], v[2 * K + 1]]))
     } else {
         let x = <Self as AsF64<I>>::f64(src, ends);
         registers!(4, K => I::f64_to_f32([x[2 * K], x[2 * K + 1]]))
     };
     U64(src, ends) = if I::LONG_TO_F32 {
-        registers!(4, K => I::u64_to_f32([I::load(src.add(2 * K * I::BYTES)), I::load(src.add((2 * K + 1) * I::BYTES))]))
+        let v = load64::<I>(src, ends);
+        registers!(4, K => I::u64_to_f32([v[2 * K], v[2 * K + 1]]))
     } else {
         let x = <Self as AsF64<I>>::f64(src, ends);
         registers!(4, K => I::f64_to_f32([x[2 * K], x[2 * K + 1]]))
@@ -354,10 +357,7 @@ impl<I: Isa, S: AsF64<I>> Codec<I> for ToF64<S> {
     unsafe fn block(_: &(), ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = S::f64(src, ends);
-            for k in 0..8 {
-                I::store(dst.add(k * I::BYTES), x[k]);
-            }
+            store64::<I, 64>(S::f64(src, ends), I::splat32(u32::MAX), ends, dst);
         }
     }
 }
@@ -377,17 +377,15 @@ impl<I: Isa, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
     }
 
     #[inline(always)]
-    unsafe fn block(&away: &bool, _: Ends<I>, src: *const u8, dst: *mut u8) {
+    unsafe fn block(&away: &bool, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            for k in 0..8 {
-                let mut x = I::load(src.add(k * I::BYTES));
-                if away {
-                    x = long_off_the_middle::<I, SIGNED>(x);
-                }
-                let x = if SIGNED { I::i64_to_f64(x) } else { I::u64_to_f64(x) };
-                I::store(dst.add(k * I::BYTES), x);
+            let mut v = load64::<I>(src, ends);
+            if away {
+                v = registers!(8, K => long_off_the_middle::<I, SIGNED>(v[K]));
             }
+            let x = registers!(8, K => if SIGNED { I::i64_to_f64(v[K]) } else { I::u64_to_f64(v[K]) });
+            store64::<I, 64>(x, I::splat32(u32::MAX), ends, dst);
         }
     }
 }

@@ -6,19 +6,26 @@
 use core::marker::PhantomData;
 
 use super::super::isa::{Extras, Isa};
-use super::source::{AsF32, AsF64, AsInteger, F64, Source, is_f16, load2};
-use super::{Codec, Ends, Job, registers, store_codes, store16, store32, store64};
+use super::source::{AsF32, AsF64, AsInteger, F64, Source, is_f16};
+use super::{Codec, Ends, Job, load16, load32, load64, registers, store_codes, store16, store32, store64};
 use crate::dtype::{IntFormat, Kind};
 use crate::options::{Overflow, Rounding};
 
 const SIGN: u32 = 1 << 31;
 const SIGN64: u64 = 1 << 63;
 
-/// The limits of a format as floats: exact, but for the upper one of 64 bits, which is rounded up.
+/// The limits of a format. (Those of [`IntFormat`] have 128 bits, and every kernel would compute with them.)
+#[inline(always)]
+fn range(IntFormat { bits, signed }: IntFormat) -> (i64, u64) {
+    let min = if signed { i64::MIN >> (64 - bits) } else { 0 };
+    (min, u64::MAX >> (64 - bits + u32::from(signed)))
+}
+
+/// The same as floats: exact, but for the upper one of 64 bits, which is rounded up.
 #[inline(always)]
 fn limits(format: IntFormat) -> (f64, f64) {
-    // Both fit in 64 bits, of which a conversion is one instruction.
-    (format.min() as i64 as f64, format.max() as u64 as f64)
+    let (min, max) = range(format);
+    (min as f64, max as f64)
 }
 
 /// The low bits of each byte that belong to a code of fewer than 8 bits.
@@ -92,8 +99,8 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
                 how: How::new(job),
                 signed: format.signed,
                 fills: format.bits as usize == BITS,
-                least: I::splat8(format.min() as u8),
-                most: I::splat8(format.max() as u8),
+                least: I::splat8(range(format).0 as u8),
+                most: I::splat8(range(format).1 as u8),
                 mask: byte_mask::<I>(format),
                 extras: job.extras,
             }
@@ -105,7 +112,7 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
         // SAFETY: the caller's promise.
         unsafe {
             if I::HALVES && is_f16::<S>() && k.extras.fp16 && k.how != How::Away {
-                let mut v = load2::<I>(src);
+                let mut v = load16::<I>(src, ends);
                 if k.how == How::Rounded {
                     v = registers!(2, K => I::round_f16(v[K]));
                 }
@@ -369,6 +376,7 @@ impl<I: Isa, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Code
 {
     type From = S;
     const DST: usize = BITS;
+    const IS_SHORT: bool = Self::SRC == 16;
     const FLOATS: bool = true;
     type Setup = Clamp64<I::V>;
 
@@ -383,13 +391,13 @@ impl<I: Isa, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Code
                 low: I::splat64(limits(format).0.to_bits()),
                 high: I::splat64(limits(format).1.to_bits()),
                 beyond: I::splat64(beyond.to_bits() - 1),
-                most: I::splat64(format.max() as u64),
+                most: I::splat64(range(format).1),
                 half: I::splat64(0.5f64.to_bits() - 1),
                 how: How::new(job),
                 signed: format.signed,
                 fills: format.bits as usize == BITS,
-                least8: I::splat8(format.min() as u8),
-                most8: I::splat8(format.max() as u8),
+                least8: I::splat8(range(format).0 as u8),
+                most8: I::splat8(range(format).1 as u8),
                 mask: byte_mask::<I>(format),
             }
         }
@@ -540,10 +548,8 @@ impl<I: Isa> Codec<I> for ToFittingInt32 {
     unsafe fn block(_: &(), ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = registers!(4, K => I::f64_to_i32([
-                I::load(src.add(2 * K * I::BYTES)),
-                I::load(src.add((2 * K + 1) * I::BYTES)),
-            ]));
+            let x = load64::<I>(src, ends);
+            let x = registers!(4, K => I::f64_to_i32([x[2 * K], x[2 * K + 1]]));
             store32::<I, 32>(x, I::splat32(u32::MAX), ends, dst);
         }
     }
@@ -563,6 +569,7 @@ pub(in crate::kernels) struct Wrapped<V> {
 impl<I: Isa, const BITS: usize> Codec<I> for ToWrapped<BITS> {
     type From = F64;
     const DST: usize = BITS;
+    const IS_SHORT: bool = false;
     const FLOATS: bool = true;
     type Setup = Wrapped<I::V>;
 
@@ -583,9 +590,9 @@ impl<I: Isa, const BITS: usize> Codec<I> for ToWrapped<BITS> {
         const HIDDEN: u64 = 1 << 52;
         // SAFETY: the caller's promise.
         unsafe {
+            let x = load64::<I>(src, ends);
             let x = registers!(8, K => {
-                let x = I::load(src.add(K * I::BYTES));
-                let x = number64::<I>(x, k.half, k.how == How::Away);
+                let x = number64::<I>(x[K], k.half, k.how == How::Away);
                 let near = I::f64_to_i64(I::round_f64(x));
                 let magnitude = I::and(x, I::splat64(!SIGN64));
                 let mantissa = I::or(I::and(x, I::splat64(HIDDEN - 1)), I::splat64(HIDDEN));
@@ -633,22 +640,23 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
             Kind::Int(format) => format,
             _ => IntFormat { bits: 8, signed: S::SIGNED },
         };
-        let (mut low, mut high) = (from.min(), from.max());
+        let (from_range, to_range) = (range(from), range(to));
+        let (mut low, mut high) = from_range;
         if job.policy.overflow == Overflow::Saturate && matches!(job.from, Kind::Int(_)) {
-            (low, high) = (low.max(to.min()), high.min(to.max()));
+            (low, high) = (low.max(to_range.0), high.min(to_range.1));
         }
         // SAFETY: the caller's promise.
         unsafe {
             let most = match BITS {
-                8 => I::splat8(to.max() as u8),
-                16 => I::splat16(to.max() as u16),
-                _ => I::splat32(to.max() as u32),
+                8 => I::splat8(to_range.1 as u8),
+                16 => I::splat16(to_range.1 as u16),
+                _ => I::splat32(to_range.1 as u32),
             };
             Range {
                 low: S::splat(low as u64),
-                high: S::splat(high as u64),
+                high: S::splat(high),
                 mask: byte_mask::<I>(to),
-                all: low == from.min() && high == from.max(),
+                all: (low, high) == from_range,
                 signed: to.signed,
                 fills: to.bits as usize == BITS,
                 most,
@@ -669,7 +677,8 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
                 let v = if S::BITS <= 8 {
                     S::words(src, ends, k.low, k.high)
                 } else {
-                    registers!(2, K => limited::<I, S>(I::load(src.add(K * I::BYTES)), k))
+                    let v = load16::<I>(src, ends);
+                    registers!(2, K => limited::<I, S>(v[K], k))
                 };
                 if BITS <= 16 {
                     return store16::<I, BITS>(v, k.mask, ends, dst);
@@ -682,14 +691,15 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
                 let v = registers!(4, K => S::widen32(v[K]));
                 store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
             } else if S::BITS == 32 {
-                let v = registers!(4, K => limited::<I, S>(I::load(src.add(K * I::BYTES)), k));
+                let v = load32::<I>(src, ends);
+                let v = registers!(4, K => limited::<I, S>(v[K], k));
                 if BITS <= 32 {
                     return store32::<I, BITS>(v, k.mask, ends, dst);
                 }
                 let v = registers!(4, K => S::widen32(v[K]));
                 store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
             } else {
-                let mut v = registers!(8, K => I::load(src.add(K * I::BYTES)));
+                let mut v = load64::<I>(src, ends);
                 // One branch: minima of 64 bits are no cheap instructions.
                 if !k.all {
                     v = registers!(8, K => S::clamp(v[K], k.low, k.high));
@@ -720,13 +730,13 @@ unsafe fn saturated<I: Isa, S: AsInteger<I>, const BITS: usize>(
         // The last step changes the sign.
         let keeps = S::SIGNED == k.signed;
         if S::BITS == 16 {
-            let v = registers!(2, K => I::load(src.add(K * I::BYTES)));
+            let v = load16::<I>(src, ends);
             return store_saturated8::<I, S>(v, k, dst);
         }
         let v = if S::BITS == 32 {
-            registers!(4, K => I::load(src.add(K * I::BYTES)))
+            load32::<I>(src, ends)
         } else {
-            let v = registers!(8, K => I::load(src.add(K * I::BYTES)));
+            let v = load64::<I>(src, ends);
             let v =
                 narrow_all64::<I>(v, S::SIGNED, if BITS == 32 { S::SIGNED && k.signed } else { S::SIGNED });
             if BITS == 32 {
@@ -789,13 +799,16 @@ impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
             if S::BITS == 8 {
                 I::store(dst, I::min_u8(I::and(I::load(src), *bits), I::splat8(1)));
             } else if S::BITS == 16 {
-                let v = registers!(2, K => I::any16(I::load(src.add(K * I::BYTES)), *bits));
+                let v = load16::<I>(src, ends);
+                let v = registers!(2, K => I::any16(v[K], *bits));
                 store16::<I, 8>(v, truth, ends, dst);
             } else if S::BITS == 32 {
-                let v = registers!(4, K => I::any32(I::load(src.add(K * I::BYTES)), *bits));
+                let v = load32::<I>(src, ends);
+                let v = registers!(4, K => I::any32(v[K], *bits));
                 store32::<I, 8>(v, truth, ends, dst);
             } else {
-                let v = registers!(8, K => I::any64(I::load(src.add(K * I::BYTES)), *bits));
+                let v = load64::<I>(src, ends);
+                let v = registers!(8, K => I::any64(v[K], *bits));
                 store64::<I, 8>(v, truth, ends, dst);
             }
         }

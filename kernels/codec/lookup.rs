@@ -17,7 +17,9 @@ use super::super::isa::Isa;
 use super::float::NearF32;
 use super::plane::{Fold, Plane, Words, bytes, words};
 use super::source::{AsF32, AsF64, AsInteger, Source, from_f32};
-use super::{Codec, Ends, Job, load_codes, narrow32, narrow64, registers, store_codes};
+use super::{
+    Codec, Ends, Job, load_codes, load16, load32, load64, narrow32, narrow64, registers, store_codes, store16,
+};
 use crate::dtype::{DType, Kind};
 use crate::options::{CastOptions, Overflow, Policy};
 use crate::route::Route;
@@ -401,8 +403,7 @@ impl<I: Isa, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R,
                 return store_codes::<I, DST>(R::look::<I>(ends.looks.planes[0], true, index), ends, dst);
             }
             let words = words_of::<I, R>(&ends.looks, index);
-            I::store(dst, words[0]);
-            I::store(dst.add(I::BYTES), words[1]);
+            store16::<I, 16>(words, I::splat32(u32::MAX), ends, dst);
         }
     }
 }
@@ -424,6 +425,7 @@ impl<S: Source, const DST: usize> Source for NearByte<S, DST> {
 impl<I: Isa, S: AsInteger<I>, const DST: usize> Codec<I> for NearByte<S, DST> {
     type From = Self;
     const DST: usize = DST;
+    const IS_SHORT: bool = Self::SRC == 16;
     const FLOATS: bool = false;
     /// The limits of the integers.
     type Setup = [I::V; 2];
@@ -440,11 +442,18 @@ impl<I: Isa, S: AsInteger<I>, const DST: usize> Codec<I> for NearByte<S, DST> {
         // SAFETY: the caller's promise, and its table has a plane.
         unsafe {
             let words = match S::BITS {
-                16 => registers!(2, K => S::clamp(I::load(src.add(K * I::BYTES)), low, high)),
-                32 => narrow32::<I>(registers!(4, K => S::clamp(I::load(src.add(K * I::BYTES)), low, high))),
-                _ => narrow32::<I>(narrow64::<I>(
-                    registers!(8, K => S::clamp(I::load(src.add(K * I::BYTES)), low, high)),
-                )),
+                16 => {
+                    let v = load16::<I>(src, ends);
+                    registers!(2, K => S::clamp(v[K], low, high))
+                }
+                32 => {
+                    let v = load32::<I>(src, ends);
+                    narrow32::<I>(registers!(4, K => S::clamp(v[K], low, high)))
+                }
+                _ => {
+                    let v = load64::<I>(src, ends);
+                    narrow32::<I>(narrow64::<I>(registers!(8, K => S::clamp(v[K], low, high))))
+                }
             };
             let fold = if S::SIGNED { Fold::Magnitude } else { Fold::Apart };
             store_codes::<I, DST>(I::lookup256(ends.looks.planes[0], fold, I::low16(words)), ends, dst);

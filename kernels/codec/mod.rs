@@ -2,8 +2,8 @@
 //!
 //! A [`Codec`] turns one block of a source into one block of a destination. Options are data to it: a
 //! [`Setup`](Codec::Setup) of registers, computed once per call from the format constants and the policy.
-//! Codes of fewer than 8 bits are packed in memory or one per byte, as a codec's widths say, and bytes are
-//! native; what lies differently in memory goes through `stage.rs`.
+//! Codes of fewer than 8 bits are packed in memory or one per byte, as a codec's widths say; the bytes of wider ones
+//! may be in either order, which is data too: blocks are loaded and stored here.
 
 #![allow(
     clippy::needless_range_loop,
@@ -20,7 +20,7 @@ pub(super) mod source;
 pub(super) mod table;
 
 use self::lookup::Looks;
-use self::source::Source;
+use self::source::{Bits, Source};
 use super::isa::{Extras, Isa};
 use crate::dtype::{FloatFormat, IntFormat, Kind};
 use crate::layout::Packing;
@@ -38,6 +38,9 @@ pub(super) struct Job {
     /// Packed elements begin at the high end of a byte.
     pub(super) src_high: bool,
     pub(super) dst_high: bool,
+    /// The bytes of elements are in the other order.
+    pub(super) src_swapped: bool,
+    pub(super) dst_swapped: bool,
     pub(super) extras: Extras,
 }
 
@@ -56,6 +59,8 @@ impl Job {
             table,
             src_high: high(&route.src),
             dst_high: high(&route.dst),
+            src_swapped: route.src.swapped,
+            dst_swapped: route.dst.swapped,
             extras,
         }
     }
@@ -91,6 +96,8 @@ pub(super) struct Ends<I: Isa> {
     pub(super) looks: Looks<I>,
     pub(super) src_high: bool,
     pub(super) dst_high: bool,
+    pub(super) src_swapped: bool,
+    pub(super) dst_swapped: bool,
 }
 
 impl<I: Isa> Ends<I> {
@@ -102,7 +109,20 @@ impl<I: Isa> Ends<I> {
     pub(super) unsafe fn of<S: Source>(job: &Job) -> Self {
         // SAFETY: the caller's promise.
         let looks = unsafe { S::looks::<I>(job.table) };
-        Self { looks, src_high: job.src_high, dst_high: job.dst_high }
+        let &Job { src_high, dst_high, src_swapped, dst_swapped, .. } = job;
+        Self { looks, src_high, dst_high, src_swapped, dst_swapped }
+    }
+
+    /// Are the bytes of elements in the other order, on either side?
+    #[inline(always)]
+    pub(super) fn is_swapped(&self) -> bool {
+        self.src_swapped | self.dst_swapped
+    }
+
+    /// The same of native bytes, so that the compiler knows.
+    #[inline(always)]
+    pub(super) fn native(self) -> Self {
+        Self { src_swapped: false, dst_swapped: false, ..self }
     }
 }
 
@@ -115,12 +135,41 @@ pub(super) trait Codec<I: Isa> {
     const SRC: usize = Self::From::BITS;
     /// Bits of an element of the destination.
     const DST: usize;
+    /// So little happens to a block that branches would show: whole blocks have loops of their own, one for each order of
+    /// bytes. (From 16 bits whatever happens: they are widened by the instructions that load them, if nothing comes between.)
+    const IS_SHORT: bool = true;
     /// Some operation depends on the floating-point environment, or may raise a flag there.
     const FLOATS: bool;
     type Setup: Copy;
 
     unsafe fn setup(job: &Job) -> Self::Setup;
     unsafe fn block(setup: &Self::Setup, ends: Ends<I>, src: *const u8, dst: *mut u8);
+}
+
+/// Codes of `BITS` bits that are kept: in the other byte order on one of the sides.
+pub(super) struct Kept<const BITS: usize>;
+
+impl<I: Isa, const BITS: usize> Codec<I> for Kept<BITS> {
+    type From = Bits<BITS>;
+    const DST: usize = BITS;
+    const FLOATS: bool = false;
+    type Setup = ();
+
+    #[inline(always)]
+    unsafe fn setup(_: &Job) {}
+
+    #[inline(always)]
+    unsafe fn block(_: &(), ends: Ends<I>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mask = I::splat32(u32::MAX);
+            match BITS {
+                16 => store16::<I, 16>(load16::<I>(src, ends), mask, ends, dst),
+                32 => store32::<I, 32>(load32::<I>(src, ends), mask, ends, dst),
+                _ => store64::<I, 64>(load64::<I>(src, ends), mask, ends, dst),
+            }
+        }
+    }
 }
 
 /// An array of registers from an expression in its index. (`array::from_fn` is not always inlined.)
@@ -154,6 +203,34 @@ pub(super) unsafe fn narrow32<I: Isa>(v: [I::V; 4]) -> [I::V; 2] {
     unsafe { registers!(2, K => I::low32([v[2 * K], v[2 * K + 1]])) }
 }
 
+/// A block of elements of 16 bits in memory.
+#[inline(always)]
+pub(super) unsafe fn load16<I: Isa>(src: *const u8, ends: Ends<I>) -> [I::V; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let v = registers!(2, K => I::load(src.add(K * I::BYTES)));
+        if ends.src_swapped { registers!(2, K => I::swap16(v[K])) } else { v }
+    }
+}
+
+#[inline(always)]
+pub(super) unsafe fn load32<I: Isa>(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let v = registers!(4, K => I::load(src.add(K * I::BYTES)));
+        if ends.src_swapped { registers!(4, K => I::swap32(v[K])) } else { v }
+    }
+}
+
+#[inline(always)]
+pub(super) unsafe fn load64<I: Isa>(src: *const u8, ends: Ends<I>) -> [I::V; 8] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let v = registers!(8, K => I::load(src.add(K * I::BYTES)));
+        if ends.src_swapped { registers!(8, K => I::swap64(v[K])) } else { v }
+    }
+}
+
 /// A block of codes in memory, `BITS` bits each, as bytes. Of packed ones, what a byte has above is not said.
 #[inline(always)]
 pub(super) unsafe fn load_codes<I: Isa, const BITS: usize>(src: *const u8, ends: Ends<I>) -> I::V {
@@ -179,6 +256,7 @@ pub(super) unsafe fn store64<I: Isa, const BITS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         if BITS == 64 {
+            let v = if ends.dst_swapped { registers!(8, K => I::swap64(v[K])) } else { v };
             for k in 0..8 {
                 I::store(dst.add(k * I::BYTES), v[k]);
             }
@@ -198,6 +276,7 @@ pub(super) unsafe fn store32<I: Isa, const BITS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         if BITS == 32 {
+            let v = if ends.dst_swapped { registers!(4, K => I::swap32(v[K])) } else { v };
             for k in 0..4 {
                 I::store(dst.add(k * I::BYTES), v[k]);
             }
@@ -217,6 +296,7 @@ pub(super) unsafe fn store16<I: Isa, const BITS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         if BITS == 16 {
+            let v = if ends.dst_swapped { registers!(2, K => I::swap16(v[K])) } else { v };
             I::store(dst, v[0]);
             I::store(dst.add(I::BYTES), v[1]);
         } else {

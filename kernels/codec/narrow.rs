@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use super::super::isa::Isa;
 use super::float::{INF, SIGN, is_away};
 use super::source::{AsF32, AsHalf, F16};
-use super::{Codec, Ends, Job, narrow32, registers, store_codes};
+use super::{Codec, Ends, Job, load16, narrow32, registers, store_codes};
 use crate::dtype::FloatFormat;
 use crate::kernels::scalar;
 use crate::options::{NanToFinite, Rounding};
@@ -87,6 +87,7 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
 {
     type From = S;
     const DST: usize = BITS;
+    const IS_SHORT: bool = Self::SRC == 16;
     const FLOATS: bool = true;
     type Setup = Narrow<I::V>;
 
@@ -294,6 +295,7 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const M: u32, const SCAL
 {
     type From = S;
     const DST: usize = BITS;
+    const IS_SHORT: bool = Self::SRC == 16;
     const FLOATS: bool = true;
     type Setup = ByF16<I::V>;
 
@@ -391,10 +393,10 @@ impl<I: Isa> Codec<I> for F16ToE5m2 {
     }
 
     #[inline(always)]
-    unsafe fn block(&limit: &I::V, _: Ends<I>, src: *const u8, dst: *mut u8) {
+    unsafe fn block(&limit: &I::V, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = registers!(2, K => I::load(src.add(K * I::BYTES)));
+            let x = load16::<I>(src, ends);
             let codes = registers!(2, K => {
                 let a = I::and(x[K], I::splat16(0x7FFF));
                 I::select_above16(a, I::splat16(0x7C00), I::splat16(0x7E00), I::min_u16(a, limit))

@@ -6,7 +6,7 @@
 
 use super::super::isa::Isa;
 use super::lookup::Looks;
-use super::{Ends, registers};
+use super::{Ends, load16, load32, load64, registers};
 
 /// Elements of memory. The functions read a block.
 pub(in crate::kernels) trait Source {
@@ -84,28 +84,6 @@ pub(super) const fn is_f16<S: Source>() -> bool {
     S::BITS == 16 && S::FLOATS
 }
 
-/// The elements as they are.
-///
-/// # Safety
-/// As for the operations of [`Isa`].
-#[inline(always)]
-pub(super) unsafe fn load2<I: Isa>(src: *const u8) -> [I::V; 2] {
-    // SAFETY: the caller's promise.
-    unsafe { registers!(2, K => I::load(src.add(K * I::BYTES))) }
-}
-
-#[inline(always)]
-unsafe fn load4<I: Isa>(src: *const u8) -> [I::V; 4] {
-    // SAFETY: the caller's promise.
-    unsafe { registers!(4, K => I::load(src.add(K * I::BYTES))) }
-}
-
-#[inline(always)]
-unsafe fn load8<I: Isa>(src: *const u8) -> [I::V; 8] {
-    // SAFETY: the caller's promise.
-    unsafe { registers!(8, K => I::load(src.add(K * I::BYTES))) }
-}
-
 /// Four registers from two that widen.
 macro_rules! widened {
     ($v:ident => $widen:expr) => {{
@@ -134,11 +112,17 @@ macro_rules! as_f32 {
 }
 
 as_f32! {
-    F16(src, _ends) = { let v = load2::<I>(src); widened!(v => I::f16_to_f32(v)) };
+    F16(src, ends) = { let v = load16::<I>(src, ends); widened!(v => I::f16_to_f32(v)) };
     // The upper half of an f32.
-    Bf16(src, _ends) = { let v = load2::<I>(src); widened!(v => I::upper32(v)) };
-    F32(src, _ends) = load4::<I>(src);
-    Re32(src, _ends) = { let v = load8::<I>(src); registers!(4, K => I::low64([v[2 * K], v[2 * K + 1]])) };
+    Bf16(src, ends) = { let v = load16::<I>(src, ends); widened!(v => I::upper32(v)) };
+    F32(src, ends) = load32::<I>(src, ends);
+    Re32(src, ends) = {
+        let v = registers!(4, K => {
+            let pair = src.add(2 * K * I::BYTES);
+            I::low64([I::load(pair), I::load(pair.add(I::BYTES))])
+        });
+        if ends.src_swapped { registers!(4, K => I::swap32(v[K])) } else { v }
+    };
     I8(src, _ends) = {
         let v = I::sext8(I::load(src));
         let v = widened!(v => I::sext16(v));
@@ -149,27 +133,27 @@ as_f32! {
         let v = widened!(v => I::zext16(v));
         registers!(4, K => I::i32_to_f32(v[K]))
     };
-    I16(src, _ends) = {
-        let v = load2::<I>(src);
+    I16(src, ends) = {
+        let v = load16::<I>(src, ends);
         let v = widened!(v => I::sext16(v));
         registers!(4, K => I::i32_to_f32(v[K]))
     };
-    U16(src, _ends) = {
-        let v = load2::<I>(src);
+    U16(src, ends) = {
+        let v = load16::<I>(src, ends);
         let v = widened!(v => I::zext16(v));
         registers!(4, K => I::i32_to_f32(v[K]))
     };
     // Below 2^24 exact. From there on the low 8 bits make one sticky bit, so 17 to 24 bits are left, which
     // is exact in an f32 and at least two more than bfloat16 has; float16 and narrower overflow there.
-    I32(src, _ends) = {
-        let v = load4::<I>(src);
+    I32(src, ends) = {
+        let v = load32::<I>(src, ends);
         registers!(4, K => {
             let sign = I::sar32::<31>(v[K]);
             I::i32_to_f32(odd32::<I>(v[K], I::sub32(I::xor(v[K], sign), sign)))
         })
     };
-    U32(src, _ends) = { let v = load4::<I>(src); registers!(4, K => I::u32_to_f32(odd32::<I>(v[K], v[K]))) };
-    F64(src, _ends) = odd_f32::<I>(load8::<I>(src));
+    U32(src, ends) = { let v = load32::<I>(src, ends); registers!(4, K => I::u32_to_f32(odd32::<I>(v[K], v[K]))) };
+    F64(src, ends) = odd_f32::<I>(load64::<I>(src, ends));
     Re64(src, ends) = odd_f32::<I>(<Self as AsF64<I>>::f64(src, ends));
     I64(src, ends) = odd_f32::<I>(<I64 as AsF64<I>>::f64(src, ends));
     U64(src, ends) = odd_f32::<I>(<U64 as AsF64<I>>::f64(src, ends));
@@ -179,10 +163,10 @@ impl<I: Isa> AsHalf<I> for F16 {
     const MANTISSA: u32 = 10;
 
     #[inline(always)]
-    unsafe fn half(src: *const u8, _: Ends<I>) -> [I::V; 2] {
+    unsafe fn half(src: *const u8, ends: Ends<I>) -> [I::V; 2] {
         // SAFETY: the caller's promise. The low 3 bits become one above them, and nothing is carried further.
         unsafe {
-            let v = load2::<I>(src);
+            let v = load16::<I>(src, ends);
             registers!(2, K => {
                 let low = I::splat16(7);
                 let sticky = I::and(I::add32(I::and(v[K], low), low), I::splat16(8));
@@ -196,9 +180,9 @@ impl<I: Isa> AsHalf<I> for Bf16 {
     const MANTISSA: u32 = 7;
 
     #[inline(always)]
-    unsafe fn half(src: *const u8, _: Ends<I>) -> [I::V; 2] {
+    unsafe fn half(src: *const u8, ends: Ends<I>) -> [I::V; 2] {
         // SAFETY: the caller's promise.
-        unsafe { load2::<I>(src) }
+        unsafe { load16::<I>(src, ends) }
     }
 }
 
@@ -258,36 +242,39 @@ macro_rules! as_f64 {
 as_f64! {
     F16(src, ends) = from_f32::<I>(<F16 as AsF32<I>>::f32(src, ends));
     Bf16(src, ends) = from_f32::<I>(<Bf16 as AsF32<I>>::f32(src, ends));
-    F32(src, _ends) = from_f32::<I>(load4::<I>(src));
+    F32(src, ends) = from_f32::<I>(load32::<I>(src, ends));
     I8(src, ends) = from_f32::<I>(<I8 as AsF32<I>>::f32(src, ends));
     U8(src, ends) = from_f32::<I>(<U8 as AsF32<I>>::f32(src, ends));
     I16(src, ends) = from_f32::<I>(<I16 as AsF32<I>>::f32(src, ends));
     U16(src, ends) = from_f32::<I>(<U16 as AsF32<I>>::f32(src, ends));
-    I32(src, _ends) = {
-        let v = load4::<I>(src);
+    I32(src, ends) = {
+        let v = load32::<I>(src, ends);
         let v = registers!(4, K => I::i32_to_f64(v[K]));
         registers!(8, K => v[K / 2][K % 2])
     };
-    U32(src, _ends) = {
-        let v = load4::<I>(src);
+    U32(src, ends) = {
+        let v = load32::<I>(src, ends);
         let v = registers!(4, K => I::u32_to_f64(v[K]));
         registers!(8, K => v[K / 2][K % 2])
     };
     Re32(src, ends) = from_f32::<I>(<Self as AsF32<I>>::f32(src, ends));
-    F64(src, _ends) = load8::<I>(src);
-    Re64(src, _ends) = registers!(8, K => {
-        let pair = src.add(2 * K * I::BYTES);
-        I::even64([I::load(pair), I::load(pair.add(I::BYTES))])
-    });
+    F64(src, ends) = load64::<I>(src, ends);
+    Re64(src, ends) = {
+        let v = registers!(8, K => {
+            let pair = src.add(2 * K * I::BYTES);
+            I::even64([I::load(pair), I::load(pair.add(I::BYTES))])
+        });
+        if ends.src_swapped { registers!(8, K => I::swap64(v[K])) } else { v }
+    };
     // 53 bits are left at most, which is exact, and 38 at least.
-    I64(src, _ends) = {
-        let v = load8::<I>(src);
+    I64(src, ends) = {
+        let v = load64::<I>(src, ends);
         registers!(8, K => {
             let sign = I::sign64(v[K]);
             I::i64_to_f64(odd64::<I>(v[K], I::sub64(I::xor(v[K], sign), sign)))
         })
     };
-    U64(src, _ends) = { let v = load8::<I>(src); registers!(8, K => I::u64_to_f64(odd64::<I>(v[K], v[K]))) };
+    U64(src, ends) = { let v = load64::<I>(src, ends); registers!(8, K => I::u64_to_f64(odd64::<I>(v[K], v[K]))) };
 }
 
 /// # Safety

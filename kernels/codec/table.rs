@@ -1,6 +1,5 @@
 //! Which codec casts which parts: there is one for every pair and policy.
 
-use super::Codec;
 use super::float::{CutBf16, LongToF64, NearF32, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
 use super::lookup::{
@@ -15,6 +14,7 @@ use super::source::{
     AsF32, AsF64, AsHalf, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8, U16, U32,
     U64,
 };
+use super::{Codec, Kept};
 use crate::dtype::{DType, Kind};
 use crate::kernels::drive::Core;
 use crate::kernels::isa::Isa;
@@ -60,7 +60,16 @@ pub(in crate::kernels) fn hub<I: Isa>(route: &Route) -> Option<(Core, DType)> {
     })
 }
 
-/// The codec for the parts of a route, in native byte order; of one with a hub, from there.
+/// The codec of codes that are kept.
+pub(in crate::kernels) fn kept<I: Isa>(bits: u32) -> Core {
+    match bits {
+        16 => run::<I, Kept<16>>(),
+        32 => run::<I, Kept<32>>(),
+        _ => run::<I, Kept<64>>(),
+    }
+}
+
+/// The codec for the parts of a route; of one with a hub, from there.
 pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
     if route.to == DType::Bool && !has_table(route) {
         return to_bool::<I>(route.from);
