@@ -1,4 +1,4 @@
-//! Casts on threads, along strides, in place and between byte orders, each beside what it should be as fast as, in the
+//! Casts on threads, along strides, of few elements, in place and between byte orders, each beside what it should be as fast as, in the
 //! same run.
 //!
 //! `cargo bench --bench views` prints one line for each: the time of both and their ratio, which is what counts. The two
@@ -50,7 +50,7 @@ impl Bench {
         }
         let speed = |i: usize| line.bytes[i] as f64 / best[i].as_secs_f64() / 1e9;
         println!(
-            "{:52} {:9.1} µs {:6.2} GB/s, {:10} {:9.1} µs {:6.2} GB/s: ratio {:.2}",
+            "{:52} {:11.3} µs {:6.2} GB/s, {:10} {:11.3} µs {:6.2} GB/s: ratio {:.2}",
             line.name,
             best[0].as_secs_f64() * 1e6,
             speed(0),
@@ -96,6 +96,7 @@ fn main() {
     transposes(&bench, if is_test { 256 } else { 4096 });
     gathers(&bench);
     in_place(&bench);
+    few(&bench);
     orders(&bench, if is_test { 1 << 20 } else { 64 << 20 });
     copies(&bench);
 }
@@ -264,6 +265,43 @@ fn in_place(bench: &Bench) {
                     Box::new(|| caster.cast(black_box(&src), &mut dst, n).expect("the sizes agree")),
                 ],
             });
+        }
+    }
+}
+
+/// Few elements: what a view costs that is small, beside as many contiguous elements.
+fn few(bench: &Bench) {
+    for (from, to) in PAIRS {
+        let (s, d) = (from.itemsize() as isize, to.itemsize() as isize);
+        for side in [2, 4, 8, 16] {
+            let (n, columns, caster) = (side * side, side as isize, caster(from, to));
+            let src = source(from, 2 * n);
+            let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n)]);
+            let (shape, dst_strides) = ([side, side], [columns * d, d]);
+            for (what, src_strides) in [
+                ("contiguous", [columns * s, s]),
+                ("gap", [(columns + 1) * s, s]),
+                ("every 2nd", [2 * columns * s, 2 * s]),
+                ("transpose", [s, columns * s]),
+            ] {
+                bench.line(Line {
+                    name: format!("few {from}->{to}, {side} x {side}, {what}"),
+                    against: "contiguous",
+                    bytes: [n * (s + d) as usize; 2],
+                    run: [
+                        Box::new(|| {
+                            let view = StridedView::new(black_box(&src), 0, &shape, &src_strides);
+                            let mut out = StridedViewMut::new(&mut a, 0, &shape, &dst_strides);
+                            caster.cast_strided(&view, &mut out).expect("views in their buffers");
+                        }),
+                        Box::new(|| {
+                            caster
+                                .cast(&black_box(&src)[..n * s as usize], &mut b, n)
+                                .expect("the sizes agree")
+                        }),
+                    ],
+                });
+            }
         }
     }
 }

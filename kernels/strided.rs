@@ -57,12 +57,13 @@ impl Tile {
     }
 }
 
-/// Casts the elements along `dims`, which come in the order of the destination, whose elements have these sizes.
+/// Casts the elements along `dims`, `N` at most, which come in the order of the destination, whose elements have these
+/// sizes.
 ///
 /// # Safety
 /// Every element is readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
 /// of elements of these sizes, whole bytes; the instruction set is available.
-pub(crate) unsafe fn cast(
+pub(crate) unsafe fn cast<const N: usize>(
     plan: &Plan,
     isa: Isa,
     dims: &[Dim],
@@ -73,17 +74,22 @@ pub(crate) unsafe fn cast(
     let one = [Dim::ONE];
     let dims = if dims.is_empty() { &one[..] } else { dims };
     let is_row = |dim: &Dim| [dim.src, dim.dst] == sizes.map(|size| size as isize);
+    if let [dim] = dims
+        && (is_row(dim) || dim.extent == 1)
+    {
+        // SAFETY: the caller's promise.
+        return unsafe { (plan.kernel)(plan, src, dst, dim.extent) };
+    }
     let elements = dims.iter().fold(1usize, |n, dim| n.saturating_mul(dim.extent));
-    let mut walk = Steps { dims, step: [1; usize::BITS as usize], at: [0; usize::BITS as usize] };
-    let whole = plan.part_of(elements);
+    let mut walk = Steps { dims, step: [1; N], at: [0; N] };
     let moves = moves::of(isa);
     // Where a row takes no preparation, whole blocks of it cost less than to bring them to a tile.
-    if dims[0].extent == 1 || is_row(&dims[0]) && dims[0].extent >= moves.register {
+    if is_row(&dims[0]) && dims[0].extent >= moves.register {
         let streams = dims[0].extent.saturating_mul(sizes[0].max(sizes[1])) >= STREAMS_FROM;
-        let plan = if streams { whole } else { plan.of_tile() };
+        let plan = if streams { plan.part_of(elements) } else { plan.of_tile() };
         let rows = Rows::new(&plan, dims[0].extent);
         let from = if plan.route.work == Work::Copy { moves::CALL / sizes[0] } else { ROW };
-        if rows.is_ready() || dims[0].extent == 1 || dims[0].extent >= from {
+        if rows.is_ready() || dims[0].extent >= from {
             // SAFETY: the caller's promise, which is that of this function.
             return unsafe { cast_rows(&rows, walk, src, dst) };
         }
@@ -92,7 +98,7 @@ pub(crate) unsafe fn cast(
     match walk.dense() {
         Some([across, along]) => {
             let plane = Plane { across: dims[across], along: dims[along], sizes };
-            if plane.has_panels() && whole.route.stream_from == Some(0) {
+            if plane.has_panels() && plan.part_of(elements).route.stream_from == Some(0) {
                 walk.step[across] = plane.across.extent;
                 walk.step[along] = plane.along.extent;
                 let plan = plan.of_tile();
@@ -155,14 +161,17 @@ pub(crate) unsafe fn cast(
             (moves.elements)(&scatter, sizes[1], from, to);
         }
     };
-    let mut window = [Dim::ONE; usize::BITS as usize];
+    if (0..dims.len()).all(|i| step[i] == dims[i].extent) {
+        return tile(0, 0, &|i| dims[i].extent);
+    }
+    let mut window = [Dim::ONE; N];
     let window = &mut window[..dims.len()];
     window.copy_from_slice(dims);
     walk.each(|src_at, dst_at, extent| {
         for (i, dim) in window.iter_mut().enumerate() {
             dim.extent = extent(i);
         }
-        let mut tiles = Steps { dims: window, step, at: [0; usize::BITS as usize] };
+        let mut tiles = Steps { dims: window, step, at: [0; N] };
         tiles.each(|src, dst, step| tile(src_at.wrapping_add(src), dst_at.wrapping_add(dst), step));
     });
 }
@@ -171,7 +180,7 @@ pub(crate) unsafe fn cast(
 ///
 /// # Safety
 /// As for [`cast`], whose elements lie behind each other along that dimension.
-unsafe fn cast_rows(rows: &Rows<'_>, mut walk: Steps<'_>, src: *const u8, dst: *mut u8) {
+unsafe fn cast_rows<const N: usize>(rows: &Rows<'_>, mut walk: Steps<'_, N>, src: *const u8, dst: *mut u8) {
     let (n, outer) = (walk.dims[0].extent, walk.dims.get(1).copied().unwrap_or(Dim::ONE));
     walk.step[0] = n;
     walk.step[1] = outer.extent;
@@ -183,14 +192,14 @@ unsafe fn cast_rows(rows: &Rows<'_>, mut walk: Steps<'_>, src: *const u8, dst: *
 }
 
 /// A walk, box by box.
-struct Steps<'a> {
+struct Steps<'a, const N: usize> {
     dims: &'a [Dim],
     /// Elements of a box along each dimension; at the end there are fewer.
-    step: [usize; usize::BITS as usize],
-    at: [usize; usize::BITS as usize],
+    step: [usize; N],
+    at: [usize; N],
 }
 
-impl Steps<'_> {
+impl<const N: usize> Steps<'_, N> {
     /// Sets the steps to those of a tile. The dimensions that it has, the one first along which its elements lie
     /// behind each other.
     fn choose_tile(&mut self, sizes: [usize; 2]) -> [Option<usize>; TILE_DIMS] {

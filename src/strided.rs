@@ -12,6 +12,8 @@ use crate::kernels::strided;
 
 /// Dimensions of more than one element that a view can have: each doubles its elements.
 const MOST: usize = usize::BITS as usize;
+/// Dimensions that nearly every view has at most. To make room for all of them takes longer than to cast a few elements.
+const FEW: usize = 6;
 
 /// Elements of a buffer that lie so many bytes apart along each dimension.
 ///
@@ -120,7 +122,20 @@ impl Caster {
     /// an element. Nothing was written.
     pub fn cast_strided(&self, src: &StridedView<'_>, dst: &mut StridedViewMut<'_>) -> Result<(), Error> {
         same_shape(src.shape, dst.shape)?;
-        let Some(walk) = Walk::new(self, src.shape, src.strides, dst.strides)? else { return Ok(()) };
+        if src.shape.len() <= FEW {
+            self.cast_inside::<FEW>(src, dst)
+        } else {
+            self.cast_inside::<MOST>(src, dst)
+        }
+    }
+
+    /// [`Self::cast_strided`] of views of the same shape.
+    fn cast_inside<const N: usize>(
+        &self,
+        src: &StridedView<'_>,
+        dst: &mut StridedViewMut<'_>,
+    ) -> Result<(), Error> {
+        let Some(walk) = Walk::<N>::new(self, src.shape, src.strides, dst.strides)? else { return Ok(()) };
         let inside = |side, reach: Reach, offset: usize, given: usize| {
             let (first, end) = reach.from(offset);
             let is_inside = first >= 0 && end <= given as i128;
@@ -174,7 +189,29 @@ impl Caster {
         dst_strides: &[isize],
         shape: &[usize],
     ) -> Result<(), Error> {
-        let Some(walk) = Walk::new(self, shape, src_strides, dst_strides)? else { return Ok(()) };
+        let (src, dst) = ((src, src_strides), (dst, dst_strides));
+        // SAFETY: the caller's promise.
+        unsafe {
+            if shape.len() <= FEW {
+                self.cast_apart::<FEW>(src, dst, shape)
+            } else {
+                self.cast_apart::<MOST>(src, dst, shape)
+            }
+        }
+    }
+
+    /// [`Self::cast_strided_raw`].
+    ///
+    /// # Safety
+    /// As there.
+    #[allow(unsafe_code, reason = "memory that no borrow can describe")]
+    unsafe fn cast_apart<const N: usize>(
+        &self,
+        (src, src_strides): (*const u8, &[isize]),
+        (dst, dst_strides): (*mut u8, &[isize]),
+        shape: &[usize],
+    ) -> Result<(), Error> {
+        let Some(walk) = Walk::<N>::new(self, shape, src_strides, dst_strides)? else { return Ok(()) };
         let hull = |side, dtype, reach: Reach, start: usize| {
             let (first, end) = reach.from(start);
             let is_inside = first >= 0 && end <= isize::MAX as i128 * 2 && end - first <= isize::MAX as i128;
@@ -207,11 +244,24 @@ impl Caster {
         dst: (*mut u8, &[isize]),
         shape: &[usize],
     ) -> Result<(), Error> {
-        if let Some(walk) = Walk::new(self, shape, src.1, dst.1)? {
-            // SAFETY: the caller's promise.
-            unsafe { walk.cast(self, src.0, dst.0) };
+        /// # Safety
+        /// As for the method.
+        #[allow(unsafe_code, reason = "as there")]
+        unsafe fn cast<const N: usize>(
+            caster: &Caster,
+            src: (*const u8, &[isize]),
+            dst: (*mut u8, &[isize]),
+            shape: &[usize],
+        ) -> Result<(), Error> {
+            if let Some(walk) = Walk::<N>::new(caster, shape, src.1, dst.1)? {
+                // SAFETY: the caller's promise.
+                unsafe { walk.cast(caster, src.0, dst.0) };
+            }
+            Ok(())
         }
-        Ok(())
+        let cast = if shape.len() <= FEW { cast::<FEW> } else { cast::<MOST> };
+        // SAFETY: the caller's promise.
+        unsafe { cast(self, src, dst, shape) }
     }
 }
 
@@ -325,9 +375,9 @@ impl Reach {
     }
 }
 
-/// Two views in normal form.
-struct Walk {
-    dims: [strided::Dim; MOST],
+/// Two views in normal form, of `N` dimensions at most.
+struct Walk<const N: usize> {
+    dims: [strided::Dim; N],
     len: usize,
     /// From the first elements of the views to those of the walk, in bytes.
     src_start: isize,
@@ -338,8 +388,8 @@ struct Walk {
     sizes: [usize; 2],
 }
 
-impl Walk {
-    /// None if there are no elements.
+impl<const N: usize> Walk<N> {
+    /// None if there are no elements. Of more dimensions than [`FEW`], `N` is all that there can be.
     fn new(
         caster: &Caster,
         shape: &[usize],
@@ -360,7 +410,7 @@ impl Walk {
         }
         let reach = |size: usize| Reach { first: 0, end: size as i128 };
         let mut walk = Self {
-            dims: [strided::Dim::ONE; MOST],
+            dims: [strided::Dim::ONE; N],
             len: 0,
             src_start: 0,
             dst_start: 0,
@@ -432,7 +482,9 @@ impl Walk {
         let (src, dst) = (src.wrapping_offset(self.src_start), dst.wrapping_offset(self.dst_start));
         // SAFETY: the caller's promise: the walk has the elements of the views. The sizes are those of the dtypes
         // of the plan, whose elements are whole bytes: `new` has seen to it.
-        unsafe { strided::cast(caster.plan(), caster.isa(), &self.dims[..self.len], self.sizes, src, dst) }
+        unsafe {
+            strided::cast::<N>(caster.plan(), caster.isa(), &self.dims[..self.len], self.sizes, src, dst)
+        }
     }
 }
 

@@ -36,6 +36,7 @@ fn main() {
     for (from, to) in PAIRS {
         suite.test(&format!("a lattice of strides, {from} -> {to}"), move |isa| lattice(isa, from, to));
         suite.test(&format!("orders of dimensions, {from} -> {to}"), move |isa| orders(isa, from, to));
+        suite.test(&format!("many dimensions, {from} -> {to}"), move |isa| many_dimensions(isa, from, to));
         suite.test(&format!("channels, {from} -> {to}"), move |isa| channels(isa, from, to));
         suite.test(&format!("rows, {from} -> {to}"), move |isa| rows(isa, from, to));
         suite.test(&format!("transposes past the caches, {from} -> {to}"), move |isa| panels(isa, from, to));
@@ -192,6 +193,25 @@ fn orders(isa: Isa, from: DType, to: DType) {
     }
 }
 
+/// As many dimensions as nearly every view has at most, and more: in order, backwards, and one side turned by one.
+fn many_dimensions(isa: Isa, from: DType, to: DType) {
+    for n in [5, 6, 7, 8, 13] {
+        let order: Vec<usize> = (0..n).collect();
+        let backwards: Vec<usize> = (0..n).rev().collect();
+        let turned: Vec<usize> = (0..n).map(|i| (i + 1) % n).collect();
+        let mut shape = vec![2; n];
+        for one in [None, Some(n / 2)] {
+            if let Some(one) = one {
+                shape[one] = 1;
+            }
+            for (source, destination) in [(&order, &order), (&order, &backwards), (&turned, &backwards)] {
+                let src = packed(&shape, source, from.itemsize(), 1);
+                check(isa, from, to, &shape, src, packed(&shape, destination, to.itemsize(), 0));
+            }
+        }
+    }
+}
+
 /// Rows of every length that is cast, or moved, in another way than the one before, in an environment of their own.
 fn rows(isa: Isa, from: DType, to: DType) {
     let (s, d) = (from.itemsize(), to.itemsize());
@@ -262,7 +282,7 @@ fn channels(isa: Isa, from: DType, to: DType) {
     }
 }
 
-/// A view of up to five dimensions: a permutation of them, gaps and signs for the destination, anything for the source.
+/// A view of up to nine dimensions: a permutation of them, gaps and signs for the destination, anything for the source.
 fn random_views(isa: Isa, from: DType) {
     let config = Config { cases: 400, failure_persistence: None, ..Config::default() };
     let dimension = (
@@ -273,7 +293,7 @@ fn random_views(isa: Isa, from: DType) {
         any::<u8>(),
     );
     let case =
-        (prop::sample::select(&DType::ALL[..]), prop::collection::vec(dimension, 0..=5), any::<bool>());
+        (prop::sample::select(&DType::ALL[..]), prop::collection::vec(dimension, 0..=9), any::<bool>());
     TestRunner::new(config)
         .run(&case, |(to, mut dims, by_items)| {
             // No more elements than a loop over them can take.
