@@ -135,7 +135,10 @@ impl Caster {
         src: &StridedView<'_>,
         dst: &mut StridedViewMut<'_>,
     ) -> Result<(), Error> {
-        let Some(walk) = Walk::<N>::new(self, src.shape, src.strides, dst.strides)? else { return Ok(()) };
+        let mut walk = Walk::<N>::new(self);
+        if !walk.fill(self, src.shape, src.strides, dst.strides)? {
+            return Ok(());
+        }
         let inside = |side, reach: Reach, offset: usize, given: usize| {
             let (first, end) = reach.from(offset);
             let is_inside = first >= 0 && end <= given as i128;
@@ -211,7 +214,10 @@ impl Caster {
         (dst, dst_strides): (*mut u8, &[isize]),
         shape: &[usize],
     ) -> Result<(), Error> {
-        let Some(walk) = Walk::<N>::new(self, shape, src_strides, dst_strides)? else { return Ok(()) };
+        let mut walk = Walk::<N>::new(self);
+        if !walk.fill(self, shape, src_strides, dst_strides)? {
+            return Ok(());
+        }
         let hull = |side, dtype, reach: Reach, start: usize| {
             let (first, end) = reach.from(start);
             let is_inside = first >= 0 && end <= isize::MAX as i128 * 2 && end - first <= isize::MAX as i128;
@@ -253,7 +259,8 @@ impl Caster {
             dst: (*mut u8, &[isize]),
             shape: &[usize],
         ) -> Result<(), Error> {
-            if let Some(walk) = Walk::<N>::new(caster, shape, src.1, dst.1)? {
+            let mut walk = Walk::<N>::new(caster);
+            if walk.fill(caster, shape, src.1, dst.1)? {
                 // SAFETY: the caller's promise.
                 unsafe { walk.cast(caster, src.0, dst.0) };
             }
@@ -389,27 +396,11 @@ struct Walk<const N: usize> {
 }
 
 impl<const N: usize> Walk<N> {
-    /// None if there are no elements. Of more dimensions than [`FEW`], `N` is all that there can be.
-    fn new(
-        caster: &Caster,
-        shape: &[usize],
-        src_strides: &[isize],
-        dst_strides: &[isize],
-    ) -> Result<Option<Self>, Error> {
-        same_dimensions(shape.len(), src_strides.len())?;
-        same_dimensions(shape.len(), dst_strides.len())?;
+    /// Of one element.
+    fn new(caster: &Caster) -> Self {
         let sizes = [caster.from().itemsize(), caster.to().itemsize()];
-        let sides = [(Side::Source, caster.from()), (Side::Destination, caster.to())];
-        for ((side, dtype), layout) in sides.into_iter().zip(caster.layouts()) {
-            if layout.byte_len(8) != Some(8 * dtype.itemsize()) {
-                return Err(Error::ViewPacked { side, dtype });
-            }
-        }
-        if shape.contains(&0) {
-            return Ok(None);
-        }
         let reach = |size: usize| Reach { first: 0, end: size as i128 };
-        let mut walk = Self {
+        Self {
             dims: [strided::Dim::ONE; N],
             len: 0,
             src_start: 0,
@@ -418,27 +409,49 @@ impl<const N: usize> Walk<N> {
             dst_reach: reach(sizes[1]),
             elements: 1,
             sizes,
-        };
+        }
+    }
+
+    /// Takes in views: of no more than `N` dimensions, if that is not all that there can be. False if there are no elements.
+    /// (In place: a small view takes no longer than to move a walk a few times.)
+    fn fill(
+        &mut self,
+        caster: &Caster,
+        shape: &[usize],
+        src_strides: &[isize],
+        dst_strides: &[isize],
+    ) -> Result<bool, Error> {
+        same_dimensions(shape.len(), src_strides.len())?;
+        same_dimensions(shape.len(), dst_strides.len())?;
+        let sides = [(Side::Source, caster.from()), (Side::Destination, caster.to())];
+        for ((side, dtype), layout) in sides.into_iter().zip(caster.layouts()) {
+            if layout.byte_len(8) != Some(8 * dtype.itemsize()) {
+                return Err(Error::ViewPacked { side, dtype });
+            }
+        }
+        if shape.contains(&0) {
+            return Ok(false);
+        }
         for (dimension, ((&extent, &src), &dst)) in shape.iter().zip(src_strides).zip(dst_strides).enumerate()
         {
             if extent == 1 {
                 continue;
             }
-            if dst.unsigned_abs() < sizes[1] {
+            if dst.unsigned_abs() < self.sizes[1] {
                 return Err(Error::ViewOverlap { dimension, stride: dst });
             }
-            walk.src_reach.extend(extent, src);
-            walk.dst_reach.extend(extent, dst);
+            self.src_reach.extend(extent, src);
+            self.dst_reach.extend(extent, dst);
             // More dimensions than there is room for have more elements than usize counts.
-            walk.elements = walk.elements.checked_mul(extent).ok_or(Error::SizeOverflow {
+            self.elements = self.elements.checked_mul(extent).ok_or(Error::SizeOverflow {
                 side: Side::Destination,
                 dtype: caster.to(),
                 elements: usize::MAX,
             })?;
-            walk.insert(extent, src, dst);
+            self.insert(extent, src, dst);
         }
-        walk.coalesce();
-        Ok(Some(walk))
+        self.coalesce();
+        Ok(true)
     }
 
     /// Adds a dimension where it belongs: those along which the destination is denser come first.
