@@ -1,5 +1,5 @@
-//! Casts on threads, along strides, of few elements, in place and between byte orders, each beside what it should be as fast as, in the
-//! same run.
+//! Casts on threads, along strides, of few elements, in place and between byte orders, each beside what it should be as
+//! fast as, in the same run.
 //!
 //! `cargo bench --bench views` prints one line for each: the time of both and their ratio, which is what counts. The two
 //! take turns, and each is the best of several rounds, so a busy machine changes them alike. `-- par` and the like

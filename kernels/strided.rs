@@ -27,6 +27,10 @@ impl Dim {
     pub(crate) const ONE: Self = Self { extent: 1, src: 0, dst: 1 };
 }
 
+/// Dimensions of more than one element that a view can have: each doubles its elements.
+pub(crate) const MOST: usize = usize::BITS as usize;
+/// Dimensions that nearly every view has at most. To make room for all of them takes longer than to cast a few elements.
+pub(crate) const FEW: usize = 6;
 /// Bytes of a tile on the side where it is larger. Both sides stay in L1.
 const TILE: usize = 16 << 10;
 /// Elements of a row from which on it is cast where it is: of fewer, what a kernel prepares costs more than a tile.
@@ -57,13 +61,29 @@ impl Tile {
     }
 }
 
-/// Casts the elements along `dims`, `N` at most, which come in the order of the destination, whose elements have these
-/// sizes.
+/// Casts the elements along `dims`, which come in the order of the destination, whose elements have these sizes.
 ///
 /// # Safety
 /// Every element is readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
 /// of elements of these sizes, whole bytes; the instruction set is available.
-pub(crate) unsafe fn cast<const N: usize>(
+pub(crate) unsafe fn cast(
+    plan: &Plan,
+    isa: Isa,
+    dims: &[Dim],
+    sizes: [usize; 2],
+    src: *const u8,
+    dst: *mut u8,
+) {
+    let cast = if dims.len() <= FEW { cast_along::<FEW> } else { cast_along::<MOST> };
+    // SAFETY: the caller's promise.
+    unsafe { cast(plan, isa, dims, sizes, src, dst) }
+}
+
+/// The same of `N` dimensions at most.
+///
+/// # Safety
+/// As there.
+unsafe fn cast_along<const N: usize>(
     plan: &Plan,
     isa: Isa,
     dims: &[Dim],

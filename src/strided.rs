@@ -8,12 +8,7 @@ use core::ops::RangeInclusive;
 
 use crate::cast::Caster;
 use crate::error::{Error, Side};
-use crate::kernels::strided;
-
-/// Dimensions of more than one element that a view can have: each doubles its elements.
-const MOST: usize = usize::BITS as usize;
-/// Dimensions that nearly every view has at most. To make room for all of them takes longer than to cast a few elements.
-const FEW: usize = 6;
+use crate::kernels::strided::{self, FEW, MOST};
 
 /// Elements of a buffer that lie so many bytes apart along each dimension.
 ///
@@ -122,39 +117,24 @@ impl Caster {
     /// an element. Nothing was written.
     pub fn cast_strided(&self, src: &StridedView<'_>, dst: &mut StridedViewMut<'_>) -> Result<(), Error> {
         same_shape(src.shape, dst.shape)?;
-        if src.shape.len() <= FEW {
-            self.cast_inside::<FEW>(src, dst)
-        } else {
-            self.cast_inside::<MOST>(src, dst)
-        }
-    }
-
-    /// [`Self::cast_strided`] of views of the same shape.
-    fn cast_inside<const N: usize>(
-        &self,
-        src: &StridedView<'_>,
-        dst: &mut StridedViewMut<'_>,
-    ) -> Result<(), Error> {
-        let mut walk = Walk::<N>::new(self);
-        if !walk.fill(self, src.shape, src.strides, dst.strides)? {
-            return Ok(());
-        }
-        let inside = |side, reach: Reach, offset: usize, given: usize| {
-            let (first, end) = reach.from(offset);
-            let is_inside = first >= 0 && end <= given as i128;
-            if is_inside { Ok(()) } else { Err(Error::ViewBounds { side, first, end, given }) }
-        };
-        inside(Side::Source, walk.src_reach, src.offset, src.bytes.len())?;
-        inside(Side::Destination, walk.dst_reach, dst.offset, dst.bytes.len())?;
-        let first = src.bytes.as_ptr().wrapping_add(src.offset);
-        let to = dst.bytes.as_mut_ptr().wrapping_add(dst.offset);
-        #[allow(unsafe_code, reason = "the one place that casts views in buffers")]
-        // SAFETY: every byte that either view reaches lies in its buffer, one of which is borrowed and the other
-        // borrowed mutably: they do not overlap.
-        unsafe {
-            walk.cast(self, first, to);
-        }
-        Ok(())
+        self.with_walk(src.shape, src.strides, dst.strides, |walk| {
+            let inside = |side, reach: Reach, offset: usize, given: usize| {
+                let (first, end) = reach.from(offset);
+                let is_inside = first >= 0 && end <= given as i128;
+                if is_inside { Ok(()) } else { Err(Error::ViewBounds { side, first, end, given }) }
+            };
+            inside(Side::Source, walk.src_reach, src.offset, src.bytes.len())?;
+            inside(Side::Destination, walk.dst_reach, dst.offset, dst.bytes.len())?;
+            let first = src.bytes.as_ptr().wrapping_add(src.offset);
+            let to = dst.bytes.as_mut_ptr().wrapping_add(dst.offset);
+            #[allow(unsafe_code, reason = "the one place that casts views in buffers")]
+            // SAFETY: every byte that either view reaches lies in its buffer, one of which is borrowed and the other
+            // borrowed mutably: they do not overlap.
+            unsafe {
+                walk.cast(self, first, to);
+            }
+            Ok(())
+        })
     }
 
     /// The same with pointers to the first elements, for memory that is no buffer of the caller's alone: the fields
@@ -192,50 +172,27 @@ impl Caster {
         dst_strides: &[isize],
         shape: &[usize],
     ) -> Result<(), Error> {
-        let (src, dst) = ((src, src_strides), (dst, dst_strides));
-        // SAFETY: the caller's promise.
-        unsafe {
-            if shape.len() <= FEW {
-                self.cast_apart::<FEW>(src, dst, shape)
-            } else {
-                self.cast_apart::<MOST>(src, dst, shape)
+        self.with_walk(shape, src_strides, dst_strides, |walk| {
+            let hull = |side, dtype, reach: Reach, start: usize| {
+                let (first, end) = reach.from(start);
+                let is_inside =
+                    first >= 0 && end <= isize::MAX as i128 * 2 && end - first <= isize::MAX as i128;
+                let elements = walk.elements;
+                if is_inside { Ok((first, end)) } else { Err(Error::SizeOverflow { side, dtype, elements }) }
+            };
+            let from = hull(Side::Source, self.from(), walk.src_reach, src.addr())?;
+            let to = hull(Side::Destination, self.to(), walk.dst_reach, dst.addr())?;
+            if from.0 < to.1 && to.0 < from.1 {
+                let between = Between::new(shape, src_strides, dst_strides);
+                let distance = dst.addr() as i128 - src.addr() as i128;
+                if between.meet(distance, walk.sizes) {
+                    return Err(Error::Overlap);
+                }
             }
-        }
-    }
-
-    /// [`Self::cast_strided_raw`].
-    ///
-    /// # Safety
-    /// As there.
-    #[allow(unsafe_code, reason = "memory that no borrow can describe")]
-    unsafe fn cast_apart<const N: usize>(
-        &self,
-        (src, src_strides): (*const u8, &[isize]),
-        (dst, dst_strides): (*mut u8, &[isize]),
-        shape: &[usize],
-    ) -> Result<(), Error> {
-        let mut walk = Walk::<N>::new(self);
-        if !walk.fill(self, shape, src_strides, dst_strides)? {
-            return Ok(());
-        }
-        let hull = |side, dtype, reach: Reach, start: usize| {
-            let (first, end) = reach.from(start);
-            let is_inside = first >= 0 && end <= isize::MAX as i128 * 2 && end - first <= isize::MAX as i128;
-            let elements = walk.elements;
-            if is_inside { Ok((first, end)) } else { Err(Error::SizeOverflow { side, dtype, elements }) }
-        };
-        let from = hull(Side::Source, self.from(), walk.src_reach, src.addr())?;
-        let to = hull(Side::Destination, self.to(), walk.dst_reach, dst.addr())?;
-        if from.0 < to.1 && to.0 < from.1 {
-            let between = Between::new(shape, src_strides, dst_strides);
-            let distance = dst.addr() as i128 - src.addr() as i128;
-            if between.meet(distance, walk.sizes) {
-                return Err(Error::Overlap);
-            }
-        }
-        // SAFETY: the caller's promise for the elements, which do not overlap.
-        unsafe { walk.cast(self, src, dst) };
-        Ok(())
+            // SAFETY: the caller's promise for the elements, which do not overlap.
+            unsafe { walk.cast(self, src, dst) };
+            Ok(())
+        })
     }
 
     /// The same for views that are in memory, and do not overlap.
@@ -246,29 +203,35 @@ impl Caster {
     #[allow(unsafe_code, reason = "arrays of a crate that has checked them")]
     pub(crate) unsafe fn cast_views(
         &self,
-        src: (*const u8, &[isize]),
-        dst: (*mut u8, &[isize]),
+        (src, src_strides): (*const u8, &[isize]),
+        (dst, dst_strides): (*mut u8, &[isize]),
         shape: &[usize],
     ) -> Result<(), Error> {
-        /// # Safety
-        /// As for the method.
-        #[allow(unsafe_code, reason = "as there")]
-        unsafe fn cast<const N: usize>(
-            caster: &Caster,
-            src: (*const u8, &[isize]),
-            dst: (*mut u8, &[isize]),
-            shape: &[usize],
-        ) -> Result<(), Error> {
-            let mut walk = Walk::<N>::new(caster);
-            if walk.fill(caster, shape, src.1, dst.1)? {
-                // SAFETY: the caller's promise.
-                unsafe { walk.cast(caster, src.0, dst.0) };
-            }
+        self.with_walk(shape, src_strides, dst_strides, |walk| {
+            // SAFETY: the caller's promise.
+            unsafe { walk.cast(self, src, dst) };
             Ok(())
-        }
-        let cast = if shape.len() <= FEW { cast::<FEW> } else { cast::<MOST> };
-        // SAFETY: the caller's promise.
-        unsafe { cast(self, src, dst, shape) }
+        })
+    }
+
+    /// Hands over a pair of views in normal form, unless they have no elements.
+    fn with_walk(
+        &self,
+        shape: &[usize],
+        src_strides: &[isize],
+        dst_strides: &[isize],
+        then: impl FnOnce(&Walk<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (mut few, mut most);
+        let room: &mut [strided::Dim] = if shape.len() <= FEW {
+            few = [strided::Dim::ONE; FEW];
+            &mut few
+        } else {
+            most = [strided::Dim::ONE; MOST];
+            &mut most
+        };
+        let mut walk = Walk::new(self, room);
+        if walk.fill(self, shape, src_strides, dst_strides)? { then(&walk) } else { Ok(()) }
     }
 }
 
@@ -382,9 +345,10 @@ impl Reach {
     }
 }
 
-/// Two views in normal form, of `N` dimensions at most.
-struct Walk<const N: usize> {
-    dims: [strided::Dim; N],
+/// Two views in normal form.
+struct Walk<'a> {
+    /// Room, the first `len` of which are dimensions.
+    dims: &'a mut [strided::Dim],
     len: usize,
     /// From the first elements of the views to those of the walk, in bytes.
     src_start: isize,
@@ -395,13 +359,13 @@ struct Walk<const N: usize> {
     sizes: [usize; 2],
 }
 
-impl<const N: usize> Walk<N> {
+impl<'a> Walk<'a> {
     /// Of one element.
-    fn new(caster: &Caster) -> Self {
+    fn new(caster: &Caster, dims: &'a mut [strided::Dim]) -> Self {
         let sizes = [caster.from().itemsize(), caster.to().itemsize()];
         let reach = |size: usize| Reach { first: 0, end: size as i128 };
         Self {
-            dims: [strided::Dim::ONE; N],
+            dims,
             len: 0,
             src_start: 0,
             dst_start: 0,
@@ -412,8 +376,7 @@ impl<const N: usize> Walk<N> {
         }
     }
 
-    /// Takes in views: of no more than `N` dimensions, if that is not all that there can be. False if there are no elements.
-    /// (In place: a small view takes no longer than to move a walk a few times.)
+    /// Takes in views, for whose dimensions there is room. False if they have no elements.
     fn fill(
         &mut self,
         caster: &Caster,
@@ -494,10 +457,8 @@ impl<const N: usize> Walk<N> {
     unsafe fn cast(&self, caster: &Caster, src: *const u8, dst: *mut u8) {
         let (src, dst) = (src.wrapping_offset(self.src_start), dst.wrapping_offset(self.dst_start));
         // SAFETY: the caller's promise: the walk has the elements of the views. The sizes are those of the dtypes
-        // of the plan, whose elements are whole bytes: `new` has seen to it.
-        unsafe {
-            strided::cast::<N>(caster.plan(), caster.isa(), &self.dims[..self.len], self.sizes, src, dst)
-        }
+        // of the plan, whose elements are whole bytes: `fill` has seen to it.
+        unsafe { strided::cast(caster.plan(), caster.isa(), &self.dims[..self.len], self.sizes, src, dst) }
     }
 }
 
