@@ -145,7 +145,7 @@ fn parallel(bench: &Bench, largest: usize) {
 fn rows(bench: &Bench, largest: usize) {
     for (from, to) in PAIRS {
         let short = [16, 32, 64, 256, 1024, 4096].map(|columns| (1 << 17, columns));
-        let long = [64, 256, 1024, 4096].map(|columns| (largest, columns));
+        let long = [64, 256, 1024, 4096, 16384].map(|columns| (largest, columns));
         for (elements, columns) in short.into_iter().chain(long) {
             for (gap, name) in [(16, "rows"), (0, "slice")] {
                 let rows = elements / columns;

@@ -38,10 +38,6 @@ const ROW: usize = 256;
 /// Elements that a tile of two dense dimensions has at least along that of the destination, if there are so many:
 /// with as many along the other, both have whole lines.
 const SIDE: usize = 64;
-/// Bytes of a row, on the side where they are more, from which on it goes past the caches if the whole view does: what
-/// begins and ends a stream takes longer than a shorter one saves. Measured of rows up to 32 KiB; from where on it pays
-/// is not known.
-const STREAMS_FROM: usize = 256 << 10;
 /// Dimensions of a tile.
 const TILE_DIMS: usize = 4;
 /// Tiles in a row that are cast before those of the next row, where there are two dense dimensions. Each row of a tile is
@@ -103,18 +99,19 @@ unsafe fn cast_along<const N: usize>(
     let elements = dims.iter().fold(1usize, |n, dim| n.saturating_mul(dim.extent));
     let mut walk = Steps { dims, step: [1; N], at: [0; N] };
     let moves = moves::of(isa);
+    let copies = plan.route.work == Work::Copy;
     // Where a row takes no preparation, whole blocks of it cost less than to bring them to a tile.
     if is_row(&dims[0]) && dims[0].extent >= moves.register {
-        let streams = dims[0].extent.saturating_mul(sizes[0].max(sizes[1])) >= STREAMS_FROM;
+        let streams_from = if copies { moves::COPY_STREAMS_FROM } else { moves.row_streams_from };
+        let streams = dims[0].extent.saturating_mul(sizes[1]) >= streams_from;
         let plan = if streams { plan.part_of(elements) } else { plan.of_tile() };
         let rows = Rows::new(&plan, dims[0].extent);
-        let from = if plan.route.work == Work::Copy { moves::CALL / sizes[0] } else { ROW };
+        let from = if copies { moves::CALL / sizes[0] } else { ROW };
         if rows.is_ready() || dims[0].extent >= from {
             // SAFETY: the caller's promise, which is that of this function.
             return unsafe { cast_rows(&rows, walk, src, dst) };
         }
     }
-    let copies = plan.route.work == Work::Copy;
     match walk.dense() {
         Some([across, along]) => {
             let plane = Plane { across: dims[across], along: dims[along], sizes };

@@ -216,6 +216,11 @@ unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const 
     // Where elements do not end with a line, results are made as far behind one as the destination is, so that
     // lines of the buffer are lines of the destination. The last bytes wait for the next chunk.
     let behind = dst.wrapping_add(bytes(first, to)).addr() % LINE;
+    // The last line is written in part, and so is the first of a next row, which is often behind it: if they are not
+    // there by then, what is streamed next waits for them.
+    let last = Ask::<I> { from: dst.wrapping_add(bytes(n, to)), bytes: 2 * LINE, isa: PhantomData };
+    // SAFETY: the instruction set is available.
+    unsafe { I::run(last) };
     // SAFETY: the caller's promise. The buffer has room for a line and a chunk of the widest elements; chunks are
     // whole lines, and those lines are streamed that are full.
     unsafe {
@@ -265,6 +270,23 @@ pub(super) unsafe fn ask<I: Isa>(from: *const u8, bytes: usize) {
         // SAFETY: the caller's promise.
         unsafe { I::prefetch(from.wrapping_add(at)) };
         at += LINE;
+    }
+}
+
+/// [`ask`]. (Not a closure: see `blocks`.)
+struct Ask<I> {
+    from: *const u8,
+    bytes: usize,
+    isa: PhantomData<I>,
+}
+
+impl<I: Isa> pulp::NullaryFnOnce for Ask<I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        // SAFETY: `Isa::run` enables the features.
+        unsafe { ask::<I>(self.from, self.bytes) }
     }
 }
 

@@ -361,11 +361,13 @@ fn against_the_oracle(isa: Isa, from: DType) {
 
 /// Rows of a view that is larger than the limit: the longer ones are streamed, the shorter ones are not.
 fn streamed_rows(isa: Isa) {
-    for ((from, to), columns) in PAIRS.into_iter().flat_map(|pair| [20_001, 263_001].map(|n| (pair, n))) {
+    for ((from, to), columns) in
+        PAIRS.into_iter().flat_map(|pair| [5_001, 20_001, 263_001].map(|n| (pair, n)))
+    {
         let options = CastOptions::new().stream_from(20_000).isa(isa);
         let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
         let caster = Caster::new(from, to, &options).unwrap();
-        let (rows, s, d) = (3, from.itemsize(), to.itemsize());
+        let (rows, s, d) = (5, from.itemsize(), to.itemsize());
         let src = bytes(rows * (columns * s + 5));
         let mut dst = vec![CANARY; rows * (columns * d + 11)];
         let mut expected = dst.clone();
