@@ -142,9 +142,12 @@ fn parallel(bench: &Bench, largest: usize) {
 
 /// Rows with a gap behind each, beside as many elements without: in L2, and beyond the caches. The destination has the
 /// same gaps or, as that of a slice of columns to a new array, none.
+///
+/// Two more say what could be had. Short rows: beside the cast of everything that lies there, gaps too, which touches the
+/// same lines (a ratio of times). Copies: beside a memcpy for each row.
 fn rows(bench: &Bench, largest: usize) {
     for (from, to) in PAIRS {
-        let short = [16, 32, 64, 256, 1024, 4096].map(|columns| (1 << 17, columns));
+        let short = [16, 32, 64, 256, 1024, 4096].map(|columns| (1 << 15, columns));
         let long = [64, 256, 1024, 4096, 16384].map(|columns| (largest, columns));
         for (elements, columns) in short.into_iter().chain(long) {
             for (gap, name) in [(16, "rows"), (0, "slice")] {
@@ -154,25 +157,40 @@ fn rows(bench: &Bench, largest: usize) {
                 let src = source(from, n + rows * 16);
                 let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n + rows * gap)]);
                 let shape = [rows, columns];
-                let src_strides = [((columns + 16) * s) as isize, s as isize];
-                let dst_strides = [((columns + gap) * d) as isize, d as isize];
-                bench.line(Line {
-                    name: format!("{name} {from}->{to}, {rows} of {columns}"),
-                    against: "contiguous",
-                    bytes: [n * (s + d); 2],
-                    run: [
-                        Box::new(|| {
-                            let view = StridedView::new(black_box(&src), 0, &shape, &src_strides);
-                            let mut out = StridedViewMut::new(&mut a, 0, &shape, &dst_strides);
-                            caster.cast_strided(&view, &mut out).expect("views in their buffers");
-                        }),
-                        Box::new(|| {
-                            caster
-                                .cast(&black_box(&src)[..n * s], &mut b[..n * d], n)
-                                .expect("the sizes agree")
-                        }),
-                    ],
-                });
+                let (src_row, dst_row) = ((columns + 16) * s, (columns + gap) * d);
+                let src_strides = [src_row as isize, s as isize];
+                let dst_strides = [dst_row as isize, d as isize];
+                let mut beside = |against, other: Box<dyn FnMut() + '_>| {
+                    bench.line(Line {
+                        name: format!("{name} {from}->{to}, {rows} of {columns}"),
+                        against,
+                        bytes: [n * (s + d); 2],
+                        run: [
+                            Box::new(|| {
+                                let view = StridedView::new(black_box(&src), 0, &shape, &src_strides);
+                                let mut out = StridedViewMut::new(&mut a, 0, &shape, &dst_strides);
+                                caster.cast_strided(&view, &mut out).expect("views in their buffers");
+                            }),
+                            other,
+                        ],
+                    });
+                };
+                let mut cast = |n: usize| {
+                    caster.cast(&black_box(&src)[..n * s], &mut b[..n * d], n).expect("the sizes agree");
+                };
+                beside("contiguous", Box::new(|| cast(n)));
+                if columns <= 64 && gap != 0 {
+                    beside("gaps too", Box::new(|| cast(n + rows * gap)));
+                }
+                if from == to {
+                    let each = || {
+                        let src = black_box(&src).chunks_exact(src_row);
+                        for (from, to) in src.zip(b.chunks_exact_mut(dst_row)) {
+                            to[..columns * d].copy_from_slice(&from[..columns * d]);
+                        }
+                    };
+                    beside("row memcpy", Box::new(each));
+                }
             }
         }
     }
