@@ -50,8 +50,7 @@ pub(super) struct Rows {
 pub(super) struct Moves {
     /// Bytes of a register, elements of a block; of the reference, whatever is many.
     pub(super) register: usize,
-    /// Bytes of a cast row from which on it goes past the caches if the whole view does: what begins and ends a stream
-    /// takes longer than a shorter one saves.
+    /// Bytes of a cast row from which on it goes past the caches if the whole view does.
     pub(super) row_streams_from: usize,
     pub(super) elements: MoveElements,
     /// Rows to memory: their whole lines go past the caches.
@@ -78,7 +77,7 @@ pub(super) fn of(isa: Which) -> Moves {
     const fn vectors<I: Isa>() -> Moves {
         Moves {
             register: I::BYTES,
-            row_streams_from: row_streams_from::<I>(),
+            row_streams_from: I::ROW_STREAMS_FROM,
             elements: vector::<I>,
             stream: stream::<I>,
             fence: fence::<I>,
@@ -103,14 +102,7 @@ pub(super) fn of(isa: Which) -> Moves {
     }
 }
 
-/// [`Moves::row_streams_from`]. (AVX2: measured on Zen 3, where rows of 8 KiB take as long either way. With AVX-512 those of
-/// 32 KiB are slower in streams; from where on they pay is not known, nor on Arm.)
-#[cfg(isa = "vector")]
-const fn row_streams_from<I: Isa>() -> usize {
-    if I::BYTES == 32 { 16 << 10 } else { COPY_STREAMS_FROM }
-}
-
-/// The same of a row that is copied: memcpy does as well in the caches with much longer ones.
+/// [`Moves::row_streams_from`] where rows are copied: in the caches, memcpy does as well with much longer ones.
 pub(super) const COPY_STREAMS_FROM: usize = 256 << 10;
 
 /// Bytes of a run that is copied as such: of a shorter one, the call takes longer than its elements.

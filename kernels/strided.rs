@@ -9,7 +9,7 @@
 use core::mem::MaybeUninit;
 
 use super::drive::{Apart, Plan, Rows};
-use super::moves::{self, Move};
+use super::moves::{self, Move, Moves};
 use super::panel::{self, Plane};
 use crate::isa::Isa;
 use crate::route::Work;
@@ -57,155 +57,194 @@ impl Tile {
     }
 }
 
-/// Casts the elements along `dims`, which come in the order of the destination, whose elements have these sizes.
-///
-/// # Safety
-/// Every element is readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
-/// of elements of these sizes, whole bytes; the instruction set is available.
-pub(crate) unsafe fn cast(
-    plan: &Plan,
-    isa: Isa,
-    dims: &[Dim],
-    sizes: [usize; 2],
-    src: *const u8,
-    dst: *mut u8,
-) {
-    let cast = if dims.len() <= FEW { cast_along::<FEW> } else { cast_along::<MOST> };
-    // SAFETY: the caller's promise.
-    unsafe { cast(plan, isa, dims, sizes, src, dst) }
+/// A cast of elements along dimensions, the first of which are at `src` and at `dst`.
+#[derive(Clone, Copy)]
+pub(crate) struct Along<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) isa: Isa,
+    /// In the order of the destination.
+    pub(crate) dims: &'a [Dim],
+    /// Bytes of an element on either side.
+    pub(crate) sizes: [usize; 2],
+    pub(crate) src: *const u8,
+    pub(crate) dst: *mut u8,
 }
 
-/// The same of `N` dimensions at most.
-///
-/// # Safety
-/// As there.
-unsafe fn cast_along<const N: usize>(
-    plan: &Plan,
-    isa: Isa,
-    dims: &[Dim],
-    sizes: [usize; 2],
-    src: *const u8,
-    dst: *mut u8,
-) {
-    let one = [Dim::ONE];
-    let dims = if dims.is_empty() { &one[..] } else { dims };
-    let is_row = |dim: &Dim| [dim.src, dim.dst] == sizes.map(|size| size as isize);
-    if let [dim] = dims
-        && (is_row(dim) || dim.extent == 1)
-    {
+impl<'a> Along<'a> {
+    /// Casts them.
+    ///
+    /// # Safety
+    /// Every element is readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
+    /// of elements of these sizes, whole bytes; the instruction set is available.
+    pub(crate) unsafe fn cast(self) {
+        let cast = if self.dims.len() <= FEW { Self::cast_up_to::<FEW> } else { Self::cast_up_to::<MOST> };
         // SAFETY: the caller's promise.
-        return unsafe { (plan.kernel)(plan, src, dst, dim.extent) };
+        unsafe { cast(self) }
     }
-    let elements = dims.iter().fold(1usize, |n, dim| n.saturating_mul(dim.extent));
-    let mut walk = Steps { dims, step: [1; N], at: [0; N] };
-    let moves = moves::of(isa);
-    let copies = plan.route.work == Work::Copy;
-    // Where a row takes no preparation, whole blocks of it cost less than to bring them to a tile.
-    if is_row(&dims[0]) && dims[0].extent >= moves.register {
-        let streams_from = if copies { moves::COPY_STREAMS_FROM } else { moves.row_streams_from };
-        let streams = dims[0].extent.saturating_mul(sizes[1]) >= streams_from;
-        let plan = if streams { plan.part_of(elements) } else { plan.of_tile() };
-        let rows = Rows::new(&plan, dims[0].extent);
-        let from = if copies { moves::CALL / sizes[0] } else { ROW };
-        if rows.is_ready() || dims[0].extent >= from {
-            // SAFETY: the caller's promise, which is that of this function.
-            return unsafe { cast_rows(&rows, walk, src, dst) };
-        }
-    }
-    match walk.dense() {
-        Some([across, along]) => {
-            let plane = Plane { across: dims[across], along: dims[along], sizes };
-            if plane.has_panels() && plan.part_of(elements).route.stream_from == Some(0) {
-                walk.step[across] = plane.across.extent;
-                walk.step[along] = plane.along.extent;
-                let plan = plan.of_tile();
-                // SAFETY: a plane are elements of the walk.
-                return walk.each(|src_at, dst_at, _| unsafe {
-                    panel::cast(&plan, isa, plane, src.wrapping_offset(src_at), dst.wrapping_offset(dst_at));
-                });
-            }
-        }
-        None if copies => {
-            let mut grid = [Move::ONE; TILE_DIMS];
-            for (i, (dim, one)) in dims.iter().zip(&mut grid).enumerate() {
-                walk.step[i] = dim.extent;
-                *one = Move { extent: dim.extent, from: dim.src, to: dim.dst };
-            }
-            // SAFETY: the grid has elements of the walk.
-            return walk.each(|src_at, dst_at, _| unsafe {
-                (moves.elements)(&grid, sizes[0], src.wrapping_offset(src_at), dst.wrapping_offset(dst_at));
-            });
-        }
-        None => {}
-    }
-    let order = walk.choose_tile(sizes);
-    let step = walk.step;
-    let largest = order.iter().flatten().map(|&dim| step[dim]).product();
-    walk.widen();
-    let plan = plan.of_tile();
-    let rows = Rows::new(&plan, largest);
-    let (mut gathered, mut results) = (Tile::new(), Tile::new());
-    let (gathered, results) = (gathered.start(), results.start());
-    let tile = |src_at: isize, dst_at: isize, step: &dyn Fn(usize) -> usize| {
-        let mut from = src.wrapping_offset(src_at);
-        let to = dst.wrapping_offset(dst_at);
-        let mut gather = [Move::ONE; TILE_DIMS];
-        let mut scatter = [Move::ONE; TILE_DIMS];
-        let mut n = 1;
-        for (i, dim) in order.iter().enumerate().filter_map(|(i, dim)| Some((i, (*dim)?))) {
-            let extent = step(dim);
-            let packed = sizes.map(|size| (n * size) as isize);
-            gather[i] = Move { extent, from: dims[dim].src, to: packed[0] };
-            scatter[i] = Move { extent, from: packed[1], to: dims[dim].dst };
-            n *= extent;
-        }
-        // What lies in order needs not be moved.
-        let is_moved = |all: &[Move]| all.iter().any(|one| one.extent > 1 && one.from != one.to);
-        // SAFETY: the elements of the tile are elements of the walk, and the buffers have room for them: of the
-        // larger ones on either side there are no more than a tile has. The moves lead from the ones to the others.
-        unsafe {
-            if is_moved(&gather) {
-                (moves.elements)(&gather, sizes[0], from, gathered);
-                from = gathered;
-            }
-            if !is_moved(&scatter) {
-                return rows.cast(from, to, n);
-            }
-            if !copies {
-                rows.cast(from, results, n);
-                from = results;
-            }
-            (moves.elements)(&scatter, sizes[1], from, to);
-        }
-    };
-    if (0..dims.len()).all(|i| step[i] == dims[i].extent) {
-        return tile(0, 0, &|i| dims[i].extent);
-    }
-    let mut window = [Dim::ONE; N];
-    let window = &mut window[..dims.len()];
-    window.copy_from_slice(dims);
-    walk.each(|src_at, dst_at, extent| {
-        for (i, dim) in window.iter_mut().enumerate() {
-            dim.extent = extent(i);
-        }
-        let mut tiles = Steps { dims: window, step, at: [0; N] };
-        tiles.each(|src, dst, step| tile(src_at.wrapping_add(src), dst_at.wrapping_add(dst), step));
-    });
-}
 
-/// Casts rows where they are: the first dimension.
-///
-/// # Safety
-/// As for [`cast`], whose elements lie behind each other along that dimension.
-unsafe fn cast_rows<const N: usize>(rows: &Rows<'_>, mut walk: Steps<'_, N>, src: *const u8, dst: *mut u8) {
-    let (n, outer) = (walk.dims[0].extent, walk.dims.get(1).copied().unwrap_or(Dim::ONE));
-    walk.step[0] = n;
-    walk.step[1] = outer.extent;
-    let apart = Apart { rows: outer.extent, src: outer.src, dst: outer.dst };
-    // SAFETY: rows are elements of the walk.
-    walk.each(|src_at, dst_at, _| unsafe {
-        rows.cast_all(src.wrapping_offset(src_at), dst.wrapping_offset(dst_at), n, &apart);
-    });
+    /// The same of `N` dimensions at most: of one and more.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn cast_up_to<const N: usize>(mut self) {
+        if self.dims.is_empty() {
+            self.dims = &[Dim::ONE];
+        }
+        let Self { plan, dims, sizes, src, dst, .. } = self;
+        let has_rows = [dims[0].src, dims[0].dst] == sizes.map(|size| size as isize);
+        let n = dims[0].extent;
+        if dims.len() == 1 && (has_rows || n == 1) {
+            // SAFETY: the caller's promise.
+            return unsafe { (plan.kernel)(plan, src, dst, n) };
+        }
+        let walk = Steps { dims, step: [1; N], at: [0; N] };
+        let moves = moves::of(self.isa);
+        let copies = plan.route.work == Work::Copy;
+        // Where a row takes no preparation, whole blocks of it cost less than to bring them to a tile.
+        if has_rows && n >= moves.register {
+            let streams_from = if copies { moves::COPY_STREAMS_FROM } else { moves.row_streams_from };
+            let streams = n.saturating_mul(sizes[1]) >= streams_from;
+            let plan = if streams { plan.part_of(self.elements()) } else { plan.of_tile() };
+            let rows = Rows::new(&plan, n);
+            let from = if copies { moves::CALL / sizes[0] } else { ROW };
+            if rows.is_ready() || n >= from {
+                // SAFETY: the caller's promise.
+                return unsafe { self.cast_rows(&rows, walk) };
+            }
+        }
+        // SAFETY: as above.
+        unsafe {
+            match walk.dense() {
+                Some([across, along]) => {
+                    let plane = Plane { across: dims[across], along: dims[along], sizes };
+                    if plane.has_panels() && plan.part_of(self.elements()).route.stream_from == Some(0) {
+                        self.cast_panels(walk, [across, along], plane)
+                    } else {
+                        self.cast_tiles(walk, &moves)
+                    }
+                }
+                None if copies => self.move_all(walk, &moves),
+                None => self.cast_tiles(walk, &moves),
+            }
+        }
+    }
+
+    fn elements(&self) -> usize {
+        self.dims.iter().fold(1, |n, dim| n.saturating_mul(dim.extent))
+    }
+
+    /// Rows where they are: the elements lie behind each other along the first dimension.
+    ///
+    /// # Safety
+    /// As for [`cast`](Self::cast).
+    unsafe fn cast_rows<const N: usize>(self, rows: &Rows<'_>, mut walk: Steps<'_, N>) {
+        let (n, outer) = (self.dims[0].extent, self.dims.get(1).copied().unwrap_or(Dim::ONE));
+        walk.step[0] = n;
+        walk.step[1] = outer.extent;
+        let apart = Apart { rows: outer.extent, src: outer.src, dst: outer.dst };
+        // SAFETY: rows are elements of the walk.
+        walk.each(|src, dst, _| unsafe {
+            rows.cast_all(self.src.wrapping_offset(src), self.dst.wrapping_offset(dst), n, &apart);
+        });
+    }
+
+    /// A transpose past the caches.
+    ///
+    /// # Safety
+    /// As for [`cast`](Self::cast); the plane is that of these dimensions, and has panels.
+    unsafe fn cast_panels<const N: usize>(self, mut walk: Steps<'_, N>, dense: [usize; 2], plane: Plane) {
+        for i in dense {
+            walk.step[i] = self.dims[i].extent;
+        }
+        let plan = self.plan.of_tile();
+        // SAFETY: planes are elements of the walk.
+        walk.each(|src, dst, _| unsafe {
+            panel::cast(&plan, self.isa, plane, self.src.wrapping_offset(src), self.dst.wrapping_offset(dst));
+        });
+    }
+
+    /// Codes that are kept.
+    ///
+    /// # Safety
+    /// As for [`cast`](Self::cast).
+    unsafe fn move_all<const N: usize>(self, mut walk: Steps<'_, N>, moves: &Moves) {
+        let mut grid = [Move::ONE; TILE_DIMS];
+        for (i, (dim, one)) in self.dims.iter().zip(&mut grid).enumerate() {
+            walk.step[i] = dim.extent;
+            *one = Move { extent: dim.extent, from: dim.src, to: dim.dst };
+        }
+        // SAFETY: the grid has elements of the walk.
+        walk.each(|src, dst, _| unsafe {
+            (moves.elements)(
+                &grid,
+                self.sizes[0],
+                self.src.wrapping_offset(src),
+                self.dst.wrapping_offset(dst),
+            );
+        });
+    }
+
+    /// Everything else.
+    ///
+    /// # Safety
+    /// As for [`cast`](Self::cast).
+    unsafe fn cast_tiles<const N: usize>(self, mut walk: Steps<'_, N>, moves: &Moves) {
+        let Self { dims, sizes, .. } = self;
+        let copies = self.plan.route.work == Work::Copy;
+        let order = walk.choose_tile(sizes);
+        let step = walk.step;
+        let largest = order.iter().flatten().map(|&dim| step[dim]).product();
+        walk.widen();
+        let plan = self.plan.of_tile();
+        let rows = Rows::new(&plan, largest);
+        let (mut gathered, mut results) = (Tile::new(), Tile::new());
+        let (gathered, results) = (gathered.start(), results.start());
+        let tile = |src_at: isize, dst_at: isize, step: &dyn Fn(usize) -> usize| {
+            let mut from = self.src.wrapping_offset(src_at);
+            let to = self.dst.wrapping_offset(dst_at);
+            let mut gather = [Move::ONE; TILE_DIMS];
+            let mut scatter = [Move::ONE; TILE_DIMS];
+            let mut n = 1;
+            for (i, dim) in order.iter().enumerate().filter_map(|(i, dim)| Some((i, (*dim)?))) {
+                let extent = step(dim);
+                let packed = sizes.map(|size| (n * size) as isize);
+                gather[i] = Move { extent, from: dims[dim].src, to: packed[0] };
+                scatter[i] = Move { extent, from: packed[1], to: dims[dim].dst };
+                n *= extent;
+            }
+            // What lies in order needs not be moved.
+            let is_moved = |all: &[Move]| all.iter().any(|one| one.extent > 1 && one.from != one.to);
+            // SAFETY: the elements of the tile are elements of the walk, and the buffers have room for them: of the
+            // larger ones on either side there are no more than a tile has. The moves lead from the ones to the others.
+            unsafe {
+                if is_moved(&gather) {
+                    (moves.elements)(&gather, sizes[0], from, gathered);
+                    from = gathered;
+                }
+                if !is_moved(&scatter) {
+                    return rows.cast(from, to, n);
+                }
+                if !copies {
+                    rows.cast(from, results, n);
+                    from = results;
+                }
+                (moves.elements)(&scatter, sizes[1], from, to);
+            }
+        };
+        if (0..dims.len()).all(|i| step[i] == dims[i].extent) {
+            return tile(0, 0, &|i| dims[i].extent);
+        }
+        let mut window = [Dim::ONE; N];
+        let window = &mut window[..dims.len()];
+        window.copy_from_slice(dims);
+        walk.each(|src_at, dst_at, extent| {
+            for (i, dim) in window.iter_mut().enumerate() {
+                dim.extent = extent(i);
+            }
+            let mut tiles = Steps { dims: window, step, at: [0; N] };
+            tiles.each(|src, dst, step| tile(src_at.wrapping_add(src), dst_at.wrapping_add(dst), step));
+        });
+    }
 }
 
 /// A walk, box by box.

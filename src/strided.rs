@@ -8,7 +8,7 @@ use core::ops::RangeInclusive;
 
 use crate::cast::Caster;
 use crate::error::{Error, Side};
-use crate::kernels::strided::{self, FEW, MOST};
+use crate::kernels::strided::{Along, Dim, FEW, MOST};
 
 /// Elements of a buffer that lie so many bytes apart along each dimension.
 ///
@@ -223,11 +223,11 @@ impl Caster {
         then: impl FnOnce(&Walk<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (mut few, mut most);
-        let room: &mut [strided::Dim] = if shape.len() <= FEW {
-            few = [strided::Dim::ONE; FEW];
+        let room: &mut [Dim] = if shape.len() <= FEW {
+            few = [Dim::ONE; FEW];
             &mut few
         } else {
-            most = [strided::Dim::ONE; MOST];
+            most = [Dim::ONE; MOST];
             &mut most
         };
         let mut walk = Walk::new(self, room);
@@ -348,7 +348,7 @@ impl Reach {
 /// Two views in normal form.
 struct Walk<'a> {
     /// Room, the first `len` of which are dimensions.
-    dims: &'a mut [strided::Dim],
+    dims: &'a mut [Dim],
     len: usize,
     /// From the first elements of the views to those of the walk, in bytes.
     src_start: isize,
@@ -361,7 +361,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// Of one element.
-    fn new(caster: &Caster, dims: &'a mut [strided::Dim]) -> Self {
+    fn new(caster: &Caster, dims: &'a mut [Dim]) -> Self {
         let sizes = [caster.from().itemsize(), caster.to().itemsize()];
         let reach = |size: usize| Reach { first: 0, end: size as i128 };
         Self {
@@ -419,7 +419,7 @@ impl<'a> Walk<'a> {
 
     /// Adds a dimension where it belongs: those along which the destination is denser come first.
     fn insert(&mut self, extent: usize, src: isize, dst: isize) {
-        let mut dim = strided::Dim { extent, src, dst };
+        let mut dim = Dim { extent, src, dst };
         if dst < 0 {
             // From its other end. If that wraps, the view leaves every buffer, and is not cast.
             let last = (extent - 1) as isize;
@@ -427,8 +427,7 @@ impl<'a> Walk<'a> {
             self.dst_start = self.dst_start.wrapping_add(last.wrapping_mul(dst));
             (dim.src, dim.dst) = (src.wrapping_neg(), dst.wrapping_neg());
         }
-        let before =
-            |other: &strided::Dim| (other.dst, other.src.unsigned_abs()) <= (dim.dst, dim.src.unsigned_abs());
+        let before = |other: &Dim| (other.dst, other.src.unsigned_abs()) <= (dim.dst, dim.src.unsigned_abs());
         let at = self.dims[..self.len].iter().take_while(|other| before(other)).count();
         self.dims[at..=self.len].rotate_right(1);
         self.dims[at] = dim;
@@ -455,10 +454,17 @@ impl<'a> Walk<'a> {
     /// Every element of the views, whose first ones are given, is readable or writable, and no byte is one of both.
     #[allow(unsafe_code, reason = "the caller knows where the elements are")]
     unsafe fn cast(&self, caster: &Caster, src: *const u8, dst: *mut u8) {
-        let (src, dst) = (src.wrapping_offset(self.src_start), dst.wrapping_offset(self.dst_start));
+        let along = Along {
+            plan: caster.plan(),
+            isa: caster.isa(),
+            dims: &self.dims[..self.len],
+            sizes: self.sizes,
+            src: src.wrapping_offset(self.src_start),
+            dst: dst.wrapping_offset(self.dst_start),
+        };
         // SAFETY: the caller's promise: the walk has the elements of the views. The sizes are those of the dtypes
         // of the plan, whose elements are whole bytes: `fill` has seen to it.
-        unsafe { strided::cast(caster.plan(), caster.isa(), &self.dims[..self.len], self.sizes, src, dst) }
+        unsafe { along.cast() }
     }
 }
 
