@@ -59,6 +59,13 @@ unsafe fn packed(a: __m256i) -> __m256i {
     unsafe { _mm256_permute4x64_epi64::<0b11_01_10_00>(a) }
 }
 
+/// Both of two such in a row.
+#[inline(always)]
+unsafe fn twice_packed(a: __m256i) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)) }
+}
+
 /// A shift count that is a constant becomes one of the instruction.
 #[inline(always)]
 unsafe fn count(n: u32) -> __m128i {
@@ -307,7 +314,6 @@ impl Isa for Avx2 {
         sub32(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi32(a, b);
         <const N: u32> shl32(a: __m256i) -> __m256i = _mm256_sll_epi32(a, count(N));
         <const N: u32> shr32(a: __m256i) -> __m256i = _mm256_srl_epi32(a, count(N));
-        <const N: u32> sar32(a: __m256i) -> __m256i = _mm256_sra_epi32(a, count(N));
         shr32v(a: __m256i, counts: __m256i) -> __m256i = _mm256_srlv_epi32(a, counts);
         min_s32(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epi32(a, b);
         max_s32(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi32(a, b);
@@ -365,6 +371,16 @@ impl Isa for Avx2 {
             packed(_mm256_packus_epi16(Self::shr16::<8>(a[0]), Self::shr16::<8>(a[1])));
         high32(a: [__m256i; 2]) -> __m256i =
             packed(_mm256_packus_epi32(Self::shr32::<16>(a[0]), Self::shr32::<16>(a[1])));
+        lowest32(a: [__m256i; 4]) -> __m256i = {
+            let low = Self::splat32(0xFF);
+            let ab = _mm256_packus_epi32(Self::and(a[0], low), Self::and(a[1], low));
+            let cd = _mm256_packus_epi32(Self::and(a[2], low), Self::and(a[3], low));
+            twice_packed(_mm256_packus_epi16(ab, cd))
+        };
+        // What does not fit saturates, and keeps its sign.
+        signs16(a: [__m256i; 2]) -> __m256i = packed(_mm256_packs_epi16(a[0], a[1]));
+        signs32(a: [__m256i; 4]) -> __m256i =
+            twice_packed(_mm256_packs_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(a[2], a[3])));
         even64(a: [__m256i; 2]) -> __m256i = packed(_mm256_unpacklo_epi64(a[0], a[1]));
         zip32(a: __m256i, b: __m256i) -> [__m256i; 2] =
             in_order(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
@@ -529,8 +545,14 @@ impl Isa for Avx2 {
         };
         i32_to_f64(a: __m256i) -> [__m256i; 2] =
             { let [l, h] = halves(a); [bits_pd(_mm256_cvtepi32_pd(l)), bits_pd(_mm256_cvtepi32_pd(h))] };
-        u32_to_f64(a: __m256i) -> [__m256i; 2] =
-            { let [l, h] = Self::zext32(a); [Self::u64_to_f64(l), Self::u64_to_f64(h)] };
+        // As mantissas of floats whose ulp is 1: the difference is exact. A zero would be -0 where sums round down.
+        u32_to_f64(a: __m256i) -> [__m256i; 2] = {
+            let [l, h] = Self::zext32(a);
+            let one = Self::splat64(0x4330_0000_0000_0000);
+            let number = Self::splat64(u64::MAX >> 1);
+            let x = [_mm256_sub_pd(pd(Self::or(l, one)), pd(one)), _mm256_sub_pd(pd(Self::or(h, one)), pd(one))];
+            [Self::and(bits_pd(x[0]), number), Self::and(bits_pd(x[1]), number)]
+        };
         i64_to_f32(_a: [__m256i; 2]) -> __m256i = unreachable!();
         u64_to_f32(_a: [__m256i; 2]) -> __m256i = unreachable!();
         // The halves as mantissas of floats whose ulps are 1 and 2^32: the difference takes the offsets out,
@@ -547,7 +569,7 @@ impl Isa for Avx2 {
             let high = Self::or(Self::shr64::<32>(a), Self::splat64(0x4530_0000_0000_0000));
             let offset = pd(Self::splat64(0x4530_0000_0010_0000));
             let sum = _mm256_add_pd(_mm256_sub_pd(pd(high), offset), pd(low));
-            Self::and_not(_mm256_cmpeq_epi64(a, _mm256_setzero_si256()), bits_pd(sum))
+            Self::and(bits_pd(sum), Self::splat64(u64::MAX >> 1))
         };
         f32_to_i32(a: __m256i) -> __m256i = _mm256_cvtps_epi32(ps(a));
         // From 2^31 on, all are integers: 2^31 less is exact.

@@ -326,7 +326,6 @@ impl Isa for Avx512 {
         sub32(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi32(a, b);
         <const N: u32> shl32(a: __m512i) -> __m512i = _mm512_slli_epi32::<N>(a);
         <const N: u32> shr32(a: __m512i) -> __m512i = _mm512_srli_epi32::<N>(a);
-        <const N: u32> sar32(a: __m512i) -> __m512i = _mm512_srai_epi32::<N>(a);
         shr32v(a: __m512i, counts: __m512i) -> __m512i = _mm512_srlv_epi32(a, counts);
         min_s32(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epi32(a, b);
         max_s32(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi32(a, b);

@@ -103,7 +103,6 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn sub32(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn shl32<const N: u32>(a: Self::V) -> Self::V;
     unsafe fn shr32<const N: u32>(a: Self::V) -> Self::V;
-    unsafe fn sar32<const N: u32>(a: Self::V) -> Self::V;
     /// Each lane by its own count; 0 from 32 on.
     unsafe fn shr32v(a: Self::V, counts: Self::V) -> Self::V;
     unsafe fn min_s32(a: Self::V, b: Self::V) -> Self::V;
@@ -159,6 +158,23 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// The high half of each lane of 16 or 32 bits.
     unsafe fn high16(a: [Self::V; 2]) -> Self::V;
     unsafe fn high32(a: [Self::V; 2]) -> Self::V;
+    /// The lowest byte of each lane of 32 bits.
+    #[inline(always)]
+    unsafe fn lowest32(a: [Self::V; 4]) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::low16([Self::low32([a[0], a[1]]), Self::low32([a[2], a[3]])]) }
+    }
+    /// A byte for each lane of 16 or 32 bits, with the same top bit; what else it has is not said.
+    #[inline(always)]
+    unsafe fn signs16(a: [Self::V; 2]) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::high16(a) }
+    }
+    #[inline(always)]
+    unsafe fn signs32(a: [Self::V; 4]) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { Self::high16([Self::high32([a[0], a[1]]), Self::high32([a[2], a[3]])]) }
+    }
     /// The lanes of 64 bits with even numbers.
     unsafe fn even64(a: [Self::V; 2]) -> Self::V;
     /// Lanes of two registers in turn.

@@ -260,7 +260,6 @@ impl Isa for Neon {
         // A count that is a constant becomes one of the instruction.
         <const N: u32> shl32(a: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vdupq_n_s32(N as i32)));
         <const N: u32> shr32(a: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vdupq_n_s32(-(N as i32))));
-        <const N: u32> sar32(a: uint8x16_t) -> uint8x16_t = of_s32(vshlq_s32(s32(a), vdupq_n_s32(-(N as i32))));
         shr32v(a: uint8x16_t, counts: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vnegq_s32(s32(counts))));
         min_s32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s32(vminq_s32(s32(a), s32(b)));
         max_s32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s32(vmaxq_s32(s32(a), s32(b)));

@@ -280,8 +280,10 @@ pub(super) unsafe fn store32<I: Isa, const BITS: usize>(
             for k in 0..4 {
                 I::store(dst.add(k * I::BYTES), v[k]);
             }
-        } else {
+        } else if BITS == 16 {
             store16::<I, BITS>(narrow32::<I>(v), mask, ends, dst);
+        } else {
+            store_codes::<I, BITS>(I::and(I::lowest32(v), mask), ends, dst);
         }
     }
 }

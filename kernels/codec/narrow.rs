@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use super::super::isa::Isa;
 use super::float::{INF, SIGN, is_away};
 use super::source::{AsF32, AsHalf, F16};
-use super::{Codec, Ends, Job, load16, narrow32, registers, store_codes};
+use super::{Codec, Ends, Job, load16, registers, store_codes};
 use crate::dtype::FloatFormat;
 use crate::kernels::scalar;
 use crate::options::{NanToFinite, Rounding};
@@ -139,10 +139,8 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
                 });
             }
             let codes = registers!(4, K => narrow::<I, F, MODES>(k, x[K]));
-            let code = I::sub8(I::low16(narrow32::<I>(codes)), k.base);
-            // The sign is the top bit of the top byte.
-            let top = I::high16([I::high32([x[0], x[1]]), I::high32([x[2], x[3]])]);
-            store_codes::<I, BITS>(signed::<I, F>(code, top, k.sign), ends, dst);
+            let code = I::sub8(I::lowest32(codes), k.base);
+            store_codes::<I, BITS>(signed::<I, F>(code, I::signs32(x), k.sign), ends, dst);
         }
     }
 }
@@ -249,7 +247,7 @@ impl<I: Isa, S: AsHalf<I>, F: Family, const BITS: usize> Codec<I> for ToNarrowBy
                 if F::NAN { I::select_above16(a, k.inf, k.nan, code) } else { code }
             });
             let code = I::nearest_high16(codes);
-            store_codes::<I, BITS>(signed::<I, F>(code, I::high16(x), k.sign), ends, dst);
+            store_codes::<I, BITS>(signed::<I, F>(code, I::signs16(x), k.sign), ends, dst);
         }
     }
 }
@@ -349,7 +347,7 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const M: u32, const SCAL
                 let above = 0x7Du8 << (M - 2);
                 limited = I::select_above8(code, I::splat8(above), k.nan, limited);
             }
-            store_codes::<I, BITS>(signed::<I, F>(limited, I::high16(h), k.sign), ends, dst);
+            store_codes::<I, BITS>(signed::<I, F>(limited, I::signs16(h), k.sign), ends, dst);
         }
     }
 }
@@ -402,7 +400,7 @@ impl<I: Isa> Codec<I> for F16ToE5m2 {
                 I::select_above16(a, I::splat16(0x7C00), I::splat16(0x7E00), I::min_u16(a, limit))
             });
             let code = I::nearest_high16(codes);
-            I::store(dst, signed::<I, Signed>(code, I::high16(x), I::splat8(0x80)));
+            I::store(dst, signed::<I, Signed>(code, I::signs16(x), I::splat8(0x80)));
         }
     }
 }

@@ -4,6 +4,8 @@
 //! was cut off. That keeps the source on its side of every number and every midpoint that a narrower format
 //! has, so the encoder's rounding is the only one, in every mode. The proof of each step stands with it.
 
+use core::marker::PhantomData;
+
 use super::super::isa::Isa;
 use super::lookup::Looks;
 use super::{Ends, load16, load32, load64, registers};
@@ -147,16 +149,51 @@ as_f32! {
     // is exact in an f32 and at least two more than bfloat16 has; float16 and narrower overflow there.
     I32(src, ends) = {
         let v = load32::<I>(src, ends);
-        registers!(4, K => {
-            let sign = I::sar32::<31>(v[K]);
-            I::i32_to_f32(odd32::<I>(v[K], I::sub32(I::xor(v[K], sign), sign)))
-        })
+        registers!(4, K => I::i32_to_f32(odd32::<I>(v[K], I::shr32::<25>(I::add32(v[K], I::splat32(1 << 24))))))
     };
-    U32(src, ends) = { let v = load32::<I>(src, ends); registers!(4, K => I::u32_to_f32(odd32::<I>(v[K], v[K]))) };
+    U32(src, ends) = {
+        let v = load32::<I>(src, ends);
+        registers!(4, K => I::u32_to_f32(odd32::<I>(v[K], I::shr32::<24>(v[K]))))
+    };
     F64(src, ends) = odd_f32::<I>(load64::<I>(src, ends));
     Re64(src, ends) = odd_f32::<I>(<Self as AsF64<I>>::f64(src, ends));
     I64(src, ends) = odd_f32::<I>(<I64 as AsF64<I>>::f64(src, ends));
     U64(src, ends) = odd_f32::<I>(<U64 as AsF64<I>>::f64(src, ends));
+}
+
+/// Integers to what ends far below 2^24: larger ones are as good as that, which an f32 holds exactly, and all before it.
+pub(in crate::kernels) struct Clipped<S>(PhantomData<S>);
+
+impl<S: Source> Source for Clipped<S> {
+    const BITS: usize = S::BITS;
+    const FLOATS: bool = false;
+}
+
+impl<I: Isa, S: AsInteger<I>> AsF32<I> for Clipped<S> {
+    #[inline(always)]
+    unsafe fn f32(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
+        const END: u64 = 1 << 24;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let v = if S::BITS == 64 {
+                let v = load64::<I>(src, ends);
+                let (low, high) = (I::splat64(END.wrapping_neg()), I::splat64(END));
+                let v = registers!(8, K => match S::SIGNED {
+                    true => I::min_s64(I::max_s64(v[K], low), high),
+                    false => I::min_u64(v[K], high),
+                });
+                registers!(4, K => I::low64([v[2 * K], v[2 * K + 1]]))
+            } else {
+                let v = load32::<I>(src, ends);
+                let (low, high) = (I::splat32(END.wrapping_neg() as u32), I::splat32(END as u32));
+                registers!(4, K => match S::SIGNED {
+                    true => I::min_s32(I::max_s32(v[K], low), high),
+                    false => I::min_u32(v[K], high),
+                })
+            };
+            registers!(4, K => I::i32_to_f32(v[K]))
+        }
+    }
 }
 
 impl<I: Isa> AsHalf<I> for F16 {
@@ -186,34 +223,31 @@ impl<I: Isa> AsHalf<I> for Bf16 {
     }
 }
 
-/// The low 8 bits as one sticky bit above them, if the magnitude is 2^24 or more. The odd neighbour is the
-/// same in two's complement.
+/// The low 8 bits as one sticky bit above them, unless `above` is 0. The odd neighbour is the same in two's complement.
 ///
 /// # Safety
 /// As for the operations of [`Isa`].
 #[inline(always)]
-unsafe fn odd32<I: Isa>(v: I::V, magnitude: I::V) -> I::V {
-    // SAFETY: the caller's promise.
+unsafe fn odd32<I: Isa>(v: I::V, above: I::V) -> I::V {
+    // SAFETY: the caller's promise. What is added carries into the bit above the low ones, if any of those is set.
     unsafe {
         let low = I::splat32(0xFF);
-        let sticky = I::and(I::add32(I::and(v, low), low), I::splat32(0x100));
-        let odd = I::or(I::and_not(low, v), sticky);
-        I::select32(I::eq32(I::shr32::<24>(magnitude), I::splat32(0)), v, odd)
+        let odd = I::and_not(low, I::or(v, I::add32(I::and(v, low), low)));
+        I::select32(I::eq32(above, I::splat32(0)), v, odd)
     }
 }
 
-/// The low 11 bits as one sticky bit above them, if the magnitude is 2^49 or more.
+/// The same of the low 11 bits.
 ///
 /// # Safety
 /// As for the operations of [`Isa`].
 #[inline(always)]
-unsafe fn odd64<I: Isa>(v: I::V, magnitude: I::V) -> I::V {
-    // SAFETY: the caller's promise.
+unsafe fn odd64<I: Isa>(v: I::V, above: I::V) -> I::V {
+    // SAFETY: as above.
     unsafe {
         let low = I::splat64(0x7FF);
-        let sticky = I::and(I::add64(I::and(v, low), low), I::splat64(0x800));
-        let odd = I::or(I::and_not(low, v), sticky);
-        I::select64(I::eq64(I::shr64::<49>(magnitude), I::splat64(0)), v, odd)
+        let odd = I::and_not(low, I::or(v, I::add64(I::and(v, low), low)));
+        I::select64(I::eq64(above, I::splat64(0)), v, odd)
     }
 }
 
@@ -266,15 +300,15 @@ as_f64! {
         });
         if ends.src_swapped { registers!(8, K => I::swap64(v[K])) } else { v }
     };
-    // 53 bits are left at most, which is exact, and 38 at least.
+    // From 2^49 on, 53 bits are left at most, which is exact, and 38 at least.
     I64(src, ends) = {
         let v = load64::<I>(src, ends);
-        registers!(8, K => {
-            let sign = I::sign64(v[K]);
-            I::i64_to_f64(odd64::<I>(v[K], I::sub64(I::xor(v[K], sign), sign)))
-        })
+        registers!(8, K => I::i64_to_f64(odd64::<I>(v[K], I::shr64::<50>(I::add64(v[K], I::splat64(1 << 49))))))
     };
-    U64(src, ends) = { let v = load64::<I>(src, ends); registers!(8, K => I::u64_to_f64(odd64::<I>(v[K], v[K]))) };
+    U64(src, ends) = {
+        let v = load64::<I>(src, ends);
+        registers!(8, K => I::u64_to_f64(odd64::<I>(v[K], I::shr64::<49>(v[K]))))
+    };
 }
 
 /// # Safety

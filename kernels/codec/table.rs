@@ -11,8 +11,8 @@ use super::narrow::{
 };
 use super::plane::Fold;
 use super::source::{
-    AsF32, AsF64, AsHalf, AsInteger, Bf16, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8, U16, U32,
-    U64,
+    AsF32, AsF64, AsHalf, AsInteger, Bf16, Clipped, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8,
+    U16, U32, U64,
 };
 use super::{Codec, Kept};
 use crate::dtype::{DType, Kind};
@@ -82,12 +82,12 @@ pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
         // To floats of 8 bits or fewer a table is as good.
         DType::U8 if !has_table(route) => from_integer::<I, U8>(route, |_| run::<I, ToF16<U8, false>>()),
         DType::I8 if !has_table(route) => from_integer::<I, I8>(route, |_| run::<I, ToF16<I8, false>>()),
-        DType::U16 => from_integer::<I, U16>(route, wider_integer::<I, U16>),
-        DType::I16 => from_integer::<I, I16>(route, wider_integer::<I, I16>),
-        DType::U32 => from_integer::<I, U32>(route, wider_integer::<I, U32>),
-        DType::I32 => from_integer::<I, I32>(route, wider_integer::<I, I32>),
-        DType::U64 => from_integer::<I, U64>(route, wider_integer::<I, U64>),
-        DType::I64 => from_integer::<I, I64>(route, wider_integer::<I, I64>),
+        DType::U16 => from_integer::<I, U16>(route, wider_integer::<I, U16, U16>),
+        DType::I16 => from_integer::<I, I16>(route, wider_integer::<I, I16, I16>),
+        DType::U32 => from_integer::<I, U32>(route, wider_integer::<I, U32, Clipped<U32>>),
+        DType::I32 => from_integer::<I, I32>(route, wider_integer::<I, I32, Clipped<I32>>),
+        DType::U64 => from_integer::<I, U64>(route, wider_integer::<I, U64, Clipped<U64>>),
+        DType::I64 => from_integer::<I, I64>(route, wider_integer::<I, I64, Clipped<I64>>),
         DType::F16 => from_float::<I, F16>(route),
         DType::BF16 => from_float::<I, Bf16>(route),
         DType::F32 => from_float::<I, F32>(route),
@@ -222,8 +222,9 @@ fn from_integer<I: Isa, S: AsInteger<I> + AsF64<I>>(route: &Route, small: fn(&Ro
     }
 }
 
-/// Integers of more than 8 bits to floats of 16 bits or fewer: to the smallest ones by the nearest byte.
-fn wider_integer<I: Isa, S: AsInteger<I> + AsF32<I>>(route: &Route) -> Core {
+/// Integers of more than 8 bits to floats of 16 bits or fewer: to the smallest ones by the nearest byte, and to those that
+/// end below 2^24 as `C`.
+fn wider_integer<I: Isa, S: AsInteger<I> + AsF32<I>, C: AsF32<I>>(route: &Route) -> Core {
     if has_table(route) {
         return match route.dst.memory_bits() {
             4 => run::<I, NearByte<S, 4>>(),
@@ -231,7 +232,7 @@ fn wider_integer<I: Isa, S: AsInteger<I> + AsF32<I>>(route: &Route) -> Core {
             _ => run::<I, NearByte<S, 8>>(),
         };
     }
-    to_small_float::<I, S>(route, |_| unreachable!("those without NaN end below 64, and have a table"))
+    to_small_float::<I, S, C>(route, |_| unreachable!("those without NaN end below 64, and have a table"))
 }
 
 /// Floats that are exact in an f32. To integers they saturate: those that wrap have a hub.
@@ -247,7 +248,7 @@ fn from_float<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
         (_, DType::F32) if route.parts == Parts::Real => run::<I, ToF32<Re32>>(),
         (_, DType::F32) => to_f32::<I>(route),
         (_, DType::F64) => run::<I, ToF64<S>>(),
-        _ => to_small_float::<I, S>(route, finite::<I, S, false>),
+        _ => to_small_float::<I, S, S>(route, finite::<I, S, false>),
     }
 }
 
@@ -279,21 +280,22 @@ fn from_f64<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
         (Kind::Int(_), Overflow::Wrap, _) => run::<I, ToWrapped<64>>(),
         _ if route.to == DType::F32 => run::<I, WideToF32<S>>(),
         _ if route.to == DType::F64 => run::<I, ToF64<S>>(),
-        _ => to_small_float::<I, S>(route, finite::<I, S, false>),
+        _ => to_small_float::<I, S, S>(route, finite::<I, S, false>),
     }
 }
 
-/// To floats of 16 bits or fewer, to those without NaN as `finite` says. What is rounded in another direction than the default one has a hub, which is
-/// an f32; of 8 bits everything is exact in the wider ones.
-fn to_small_float<I: Isa, S: AsF32<I>>(route: &Route, finite: fn(&Route) -> Core) -> Core {
+/// To floats of 16 bits or fewer; to those that end below 2^24 as `C`, and to those without NaN as `finite` says. What is
+/// rounded in another direction than the default one has a hub, which is an f32; of 8 bits everything is exact in the
+/// wider ones.
+fn to_small_float<I: Isa, S: AsF32<I>, C: AsF32<I>>(route: &Route, finite: fn(&Route) -> Core) -> Core {
     let turns = route.policy.rounding != Rounding::NearestEven && route.from.bits() > 8;
     match (route.to, turns) {
         (DType::F8E8M0, _) => run::<I, ToE8m0<S>>(),
-        (DType::F16, false) => run::<I, ToF16<S, false>>(),
+        (DType::F16, false) => run::<I, ToF16<C, false>>(),
         (DType::F16, true) => run::<I, ToF16<F32, true>>(),
         (DType::BF16, false) => run::<I, ToBf16<S, false>>(),
         (DType::BF16, true) => run::<I, ToBf16<F32, true>>(),
-        (_, false) => half_to_narrow::<I>(route).unwrap_or_else(|| narrow::<I, S, false>(route, finite)),
+        (_, false) => half_to_narrow::<I>(route).unwrap_or_else(|| narrow::<I, C, false>(route, finite)),
         (_, true) => narrow::<I, F32, true>(route, self::finite::<I, F32, true>),
     }
 }
