@@ -16,6 +16,7 @@ use crate::route::{Parts, Route};
 ///
 /// # Safety
 /// As for every `Core`.
+#[inline(always)]
 pub(super) unsafe fn blocks<I: Isa, C: Codec<I>>(
     job: &Job,
     src: *const u8,

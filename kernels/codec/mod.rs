@@ -21,7 +21,9 @@ pub(super) mod table;
 
 use self::lookup::Looks;
 use self::source::{Bits, Source};
+use super::drive::Apart;
 use super::isa::{Extras, Isa};
+use super::vector;
 use crate::dtype::{FloatFormat, IntFormat, Kind};
 use crate::layout::Packing;
 use crate::options::Policy;
@@ -129,7 +131,7 @@ impl<I: Isa> Ends<I> {
 /// # Safety
 /// `setup` and `block` may be called where the features of `I` are enabled, with a job of dtypes that the
 /// codec is for. `block` reads a block of `SRC` bits an element and writes one of `DST`.
-pub(super) trait Codec<I: Isa> {
+pub(super) trait Codec<I: Isa>: Sized {
     type From: Source;
     /// Bits of an element of the source in memory: of fewer than 8, they are packed.
     const SRC: usize = Self::From::BITS;
@@ -144,6 +146,16 @@ pub(super) trait Codec<I: Isa> {
 
     unsafe fn setup(job: &Job) -> Self::Setup;
     unsafe fn block(setup: &Self::Setup, ends: Ends<I>, src: *const u8, dst: *mut u8);
+
+    /// Every block of rows: a kernel. (A method of the codec, because the compiler translates it with the module that the
+    /// codec is of, and several modules at once. As functions of `vector`, all kernels would come one after the other.)
+    ///
+    /// # Safety
+    /// As for every `Core`.
+    unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
+        // SAFETY: the caller's promise.
+        unsafe { vector::blocks::<I, Self>(job, src, dst, n, apart) }
+    }
 }
 
 /// Codes of `BITS` bits that are kept: in the other byte order on one of the sides.

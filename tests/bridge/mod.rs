@@ -236,6 +236,9 @@ impl Suite {
             let is_missing = |name: &str| missing.iter().any(|isa| name.starts_with(&format!("{isa}/")));
             self.trials.retain(|trial| !is_missing(trial.name()));
         }
+        // One instruction set after the other: what the tests of the first have found out, those of the next may use.
+        let isa = |trial: &Trial| Isa::ALL.iter().position(|isa| trial.name().starts_with(isa.name()));
+        self.trials.sort_by_key(isa);
         let conclusion = libtest_mimic::run(&self.arguments, self.trials);
         for isa in missing {
             println!("NOT RUN: {isa} (this build has no kernels for it, or this machine cannot run them)");
