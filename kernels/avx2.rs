@@ -382,8 +382,6 @@ impl Isa for Avx2 {
         signs32(a: [__m256i; 4]) -> __m256i =
             twice_packed(_mm256_packs_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(a[2], a[3])));
         even64(a: [__m256i; 2]) -> __m256i = packed(_mm256_unpacklo_epi64(a[0], a[1]));
-        zip32(a: __m256i, b: __m256i) -> [__m256i; 2] =
-            in_order(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
         zip64(a: __m256i, b: __m256i) -> [__m256i; 2] =
             in_order(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
         load_pieces(p: *const u8, apart: isize) -> __m256i = {

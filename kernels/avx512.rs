@@ -71,17 +71,7 @@ const fn doubled16(start: i16) -> [i16; 32] {
     lanes
 }
 
-/// Lanes of two registers of `N` lanes in turn, from `start` of each.
-const fn zipped32(start: i32) -> [i32; 16] {
-    let mut lanes = [0; 16];
-    let mut i = 0;
-    while i < 16 {
-        lanes[i] = start + i as i32 / 2 + if i % 2 == 1 { 16 } else { 0 };
-        i += 1;
-    }
-    lanes
-}
-
+/// Lanes of two registers in turn, from `start` of each.
 const fn zipped64(start: i64) -> [i64; 8] {
     let mut lanes = [0; 8];
     let mut i = 0;
@@ -374,10 +364,6 @@ impl Isa for Avx512 {
         high32(a: [__m512i; 2]) -> __m512i =
             _mm512_permutex2var_epi16(a[0], constant!([i16; 32], lanes16(1, 2)), a[1]);
         even64(a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi64(a[0], constant!([i64; 8], lanes64(0, 2)), a[1]);
-        zip32(a: __m512i, b: __m512i) -> [__m512i; 2] = [
-            _mm512_permutex2var_epi32(a, constant!([i32; 16], zipped32(0)), b),
-            _mm512_permutex2var_epi32(a, constant!([i32; 16], zipped32(8)), b),
-        ];
         zip64(a: __m512i, b: __m512i) -> [__m512i; 2] = [
             _mm512_permutex2var_epi64(a, constant!([i64; 8], zipped64(0)), b),
             _mm512_permutex2var_epi64(a, constant!([i64; 8], zipped64(4)), b),

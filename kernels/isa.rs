@@ -178,7 +178,6 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// The lanes of 64 bits with even numbers.
     unsafe fn even64(a: [Self::V; 2]) -> Self::V;
     /// Lanes of two registers in turn.
-    unsafe fn zip32(a: Self::V, b: Self::V) -> [Self::V; 2];
     unsafe fn zip64(a: Self::V, b: Self::V) -> [Self::V; 2];
     /// As many pieces of 16 bytes as a register has, so many bytes apart.
     unsafe fn load_pieces(p: *const u8, apart: isize) -> Self::V;

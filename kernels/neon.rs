@@ -304,15 +304,13 @@ impl Isa for Neon {
         high16(a: [uint8x16_t; 2]) -> uint8x16_t = vuzp2q_u8(a[0], a[1]);
         high32(a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vuzp2q_u16(u16(a[0]), u16(a[1])));
         even64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u64(vuzp1q_u64(u64(a[0]), u64(a[1])));
-        zip32(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] =
-            [of_u32(vzip1q_u32(u32(a), u32(b))), of_u32(vzip2q_u32(u32(a), u32(b)))];
         zip64(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] =
             [of_u64(vzip1q_u64(u64(a), u64(b))), of_u64(vzip2q_u64(u64(a), u64(b)))];
         load_pieces(p: *const u8, _apart: isize) -> uint8x16_t = Self::load(p);
         <const WIDTH: usize> zip_pieces(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] = match WIDTH {
             1 => [vzip1q_u8(a, b), vzip2q_u8(a, b)],
             2 => [of_u16(vzip1q_u16(u16(a), u16(b))), of_u16(vzip2q_u16(u16(a), u16(b)))],
-            4 => Self::zip32(a, b),
+            4 => [of_u32(vzip1q_u32(u32(a), u32(b))), of_u32(vzip2q_u32(u32(a), u32(b)))],
             _ => Self::zip64(a, b),
         };
         // A register is one piece.
