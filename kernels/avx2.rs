@@ -3,6 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::codec::plane::{Fold, Half, Plane, Words};
+use super::codec::source::odd64;
 use super::isa::{Extras, Isa, copy_short, ops};
 
 pulp::simd_type! {
@@ -71,6 +72,53 @@ unsafe fn twice_packed(a: __m256i) -> __m256i {
 unsafe fn count(n: u32) -> __m128i {
     // SAFETY: the features are enabled where this is inlined to.
     unsafe { _mm_cvtsi32_si128(n as i32) }
+}
+
+/// Integers as f64, by their halves as mantissas of floats whose ulps are 1 and 2^32: the difference takes the offsets out,
+/// exactly, and the sum rounds once. A zero is -0 where sums round down.
+#[inline(always)]
+unsafe fn i64_sum(a: __m256i) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe {
+        let high = _mm256_xor_si256(_mm256_srli_epi64::<32>(a), _mm256_set1_epi64x(0x4530_0000_8000_0000));
+        sum_of_halves(a, high, 0x4530_0000_8010_0000)
+    }
+}
+
+#[inline(always)]
+unsafe fn u64_sum(a: __m256i) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe {
+        let high = _mm256_or_si256(_mm256_srli_epi64::<32>(a), _mm256_set1_epi64x(0x4530_0000_0000_0000));
+        sum_of_halves(a, high, 0x4530_0000_0010_0000)
+    }
+}
+
+#[inline(always)]
+unsafe fn sum_of_halves(a: __m256i, high: __m256i, offset: i64) -> __m256i {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe {
+        let low = _mm256_blend_epi32::<0b10_10_10_10>(a, _mm256_set1_epi64x(0x4330_0000_0000_0000));
+        bits_pd(_mm256_add_pd(_mm256_sub_pd(pd(high), pd(_mm256_set1_epi64x(offset))), pd(low)))
+    }
+}
+
+/// Is any of these f64 in the middle between two f32? A number that is rounded to f64 and then to f32 is wrong only there:
+/// otherwise it is on the same side of every middle as its f64.
+#[inline(always)]
+unsafe fn are_in_the_middle(x: [__m256i; 2]) -> bool {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe {
+        let low = bits_ps(_mm256_shuffle_ps::<0b10_00_10_00>(ps(x[0]), ps(x[1])));
+        is_any(_mm256_cmpeq_epi32(_mm256_slli_epi32::<3>(low), _mm256_set1_epi32(i32::MIN)))
+    }
+}
+
+/// Is any bit set?
+#[inline(always)]
+unsafe fn is_any(a: __m256i) -> bool {
+    // SAFETY: the features are enabled where this is inlined to.
+    unsafe { _mm256_testz_si256(a, a) == 0 }
 }
 
 /// The bytes of lanes of `width` bytes reversed.
@@ -256,7 +304,7 @@ impl Isa for Avx2 {
     // On Zen 3, rows of 8 KiB take as long either way.
     const ROW_STREAMS_FROM: usize = 16 << 10;
     const FLOATS_TO_BF16: bool = true;
-    const LONG_TO_F32: bool = false;
+    const LONG_TO_F32: bool = true;
     const CONVERTS_LONGS: bool = false;
     const HAS_LINES: bool = true;
     const PACKS: bool = true;
@@ -551,24 +599,32 @@ impl Isa for Avx2 {
             let x = [_mm256_sub_pd(pd(Self::or(l, one)), pd(one)), _mm256_sub_pd(pd(Self::or(h, one)), pd(one))];
             [Self::and(bits_pd(x[0]), number), Self::and(bits_pd(x[1]), number)]
         };
-        i64_to_f32(_a: [__m256i; 2]) -> __m256i = unreachable!();
-        u64_to_f32(_a: [__m256i; 2]) -> __m256i = unreachable!();
-        // The halves as mantissas of floats whose ulps are 1 and 2^32: the difference takes the offsets out,
-        // exactly, and the sum rounds once. A zero would come out as -0 where sums round down.
-        i64_to_f64(a: __m256i) -> __m256i = {
-            let low = _mm256_blend_epi32::<0b10_10_10_10>(a, Self::splat64(0x4330_0000_0000_0000));
-            let high = Self::xor(Self::shr64::<32>(a), Self::splat64(0x4530_0000_8000_0000));
-            let offset = pd(Self::splat64(0x4530_0000_8010_0000));
-            let sum = _mm256_add_pd(_mm256_sub_pd(pd(high), offset), pd(low));
-            Self::and_not(_mm256_cmpeq_epi64(a, _mm256_setzero_si256()), bits_pd(sum))
+        // A zero would come out as -0 where sums round down: also of the next.
+        i64_to_f32(a: [__m256i; 2]) -> __m256i = {
+            let mut x = [i64_sum(a[0]), i64_sum(a[1])];
+            if are_in_the_middle(x) {
+                let end = Self::splat64(1 << 53);
+                let above = [Self::shr64::<54>(Self::add64(a[0], end)), Self::shr64::<54>(Self::add64(a[1], end))];
+                if is_any(Self::or(above[0], above[1])) {
+                    x = [i64_sum(odd64::<Self>(a[0], above[0])), i64_sum(odd64::<Self>(a[1], above[1]))];
+                }
+            }
+            let near = Self::f64_to_f32(x);
+            Self::and_not(_mm256_cmpeq_epi32(near, Self::splat32(1 << 31)), near)
         };
-        u64_to_f64(a: __m256i) -> __m256i = {
-            let low = _mm256_blend_epi32::<0b10_10_10_10>(a, Self::splat64(0x4330_0000_0000_0000));
-            let high = Self::or(Self::shr64::<32>(a), Self::splat64(0x4530_0000_0000_0000));
-            let offset = pd(Self::splat64(0x4530_0000_0010_0000));
-            let sum = _mm256_add_pd(_mm256_sub_pd(pd(high), offset), pd(low));
-            Self::and(bits_pd(sum), Self::splat64(u64::MAX >> 1))
+        u64_to_f32(a: [__m256i; 2]) -> __m256i = {
+            let mut x = [u64_sum(a[0]), u64_sum(a[1])];
+            if are_in_the_middle(x) {
+                let above = [Self::shr64::<53>(a[0]), Self::shr64::<53>(a[1])];
+                if is_any(Self::or(above[0], above[1])) {
+                    x = [u64_sum(odd64::<Self>(a[0], above[0])), u64_sum(odd64::<Self>(a[1], above[1]))];
+                }
+            }
+            Self::and(Self::f64_to_f32(x), Self::splat32(u32::MAX >> 1))
         };
+        i64_to_f64(a: __m256i) -> __m256i =
+            Self::and_not(_mm256_cmpeq_epi64(a, _mm256_setzero_si256()), i64_sum(a));
+        u64_to_f64(a: __m256i) -> __m256i = Self::and(u64_sum(a), Self::splat64(u64::MAX >> 1));
         f32_to_i32(a: __m256i) -> __m256i = _mm256_cvtps_epi32(ps(a));
         // From 2^31 on, all are integers: 2^31 less is exact.
         f32_to_u32(a: __m256i) -> __m256i = {

@@ -242,7 +242,7 @@ unsafe fn odd32<I: Isa>(v: I::V, above: I::V) -> I::V {
 /// # Safety
 /// As for the operations of [`Isa`].
 #[inline(always)]
-unsafe fn odd64<I: Isa>(v: I::V, above: I::V) -> I::V {
+pub(in crate::kernels) unsafe fn odd64<I: Isa>(v: I::V, above: I::V) -> I::V {
     // SAFETY: as above.
     unsafe {
         let low = I::splat64(0x7FF);
