@@ -599,7 +599,7 @@ impl Isa for Avx2 {
             let x = [_mm256_sub_pd(pd(Self::or(l, one)), pd(one)), _mm256_sub_pd(pd(Self::or(h, one)), pd(one))];
             [Self::and(bits_pd(x[0]), number), Self::and(bits_pd(x[1]), number)]
         };
-        // A zero would come out as -0 where sums round down: also of the next.
+        // Below 2^53 the first rounding is none. A zero would come out as -0 where sums round down: also of the next.
         i64_to_f32(a: [__m256i; 2]) -> __m256i = {
             let mut x = [i64_sum(a[0]), i64_sum(a[1])];
             if are_in_the_middle(x) {
