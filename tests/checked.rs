@@ -40,7 +40,8 @@ fn boundaries(isa: Isa, from: DType) {
 }
 
 fn classes(from: DType, to: DType, mode: &oracle::Mode, codes: &[u128]) -> Vec<Option<oracle::Loss>> {
-    codes.iter().map(|&code| oracle::loss(type_of(from), type_of(to), code, mode)).collect()
+    let (from, to) = (type_of(from), type_of(to));
+    codes.iter().map(|&code| oracle::loss(from, to, code, mode)).collect()
 }
 
 /// The report of elements of these classes.

@@ -56,7 +56,7 @@ fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
         let hash = hasher.finish();
         let confirmed = || CONFIRMED.lock().expect("nothing panics while it is held");
         if confirmed().get(&(from, to, i)) != Some(&hash) {
-            compare(isa.name(), from, to, &mode, codes, &got);
+            compare(isa.name(), from, to, &mode, codes, &codes_of(to, &got, codes.len()));
             confirmed().insert((from, to, i), hash);
         }
     }
@@ -72,18 +72,24 @@ fn alone(isa: Isa, from: DType, to: DType, codes: &[u128]) {
         Kind::Int(_) if isa != Isa::Scalar => every_mode(from, to),
         _ => vec![oracle::Mode::default()],
     };
-    // As far on as whole bytes go, every element is the one before.
-    let (mut dst, group) = (vec![0xA5; size(to, BLOCK)], if to.bits() < 8 { 8 } else { 1 });
+    // So many elements end with a byte.
+    let group = if to.bits() < 8 { 8 } else { 1 };
+    let (all, mut dst) = (bytes_of(from, codes), vec![0xA5; size(to, BLOCK)]);
     for mode in modes {
         let caster = caster(isa, from, to, &mode);
-        let among = cast_bytes(&caster, &bytes_of(from, codes), codes.len());
-        for (&code, expected) in codes.iter().zip(among) {
-            let src = bytes_of(from, &[code]).repeat(BLOCK);
-            caster.cast(&src, &mut dst, BLOCK).expect("sizes that fit");
-            let (found, next) = (codes_of(to, &dst, group), size(to, group));
+        let among = codes_of(to, &cast_bytes(&caster, &all, codes.len()), codes.len());
+        let repeated: Vec<u128> = among.iter().flat_map(|&code| std::iter::repeat_n(code, group)).collect();
+        let expected = bytes_of(to, &repeated);
+        for (code, expected) in all.chunks_exact(size(from, 1)).zip(expected.chunks_exact(size(to, group))) {
+            caster.cast(&code.repeat(BLOCK), &mut dst, BLOCK).expect("sizes that fit");
+            // The first ones, and each the same as those before.
+            let (first, rest) = dst.split_at(expected.len());
             assert!(
-                found.iter().all(|&found| found == expected) && dst[next..] == dst[..dst.len() - next],
-                "{isa}: {from} {code:#x} -> {to}, {mode:?}: {found:x?}, among others {expected:#x}"
+                first == expected && rest == &dst[..rest.len()],
+                "{isa}: {from} {:x?} -> {to}, {mode:?}: {:x?}, among others {:x?}",
+                codes_of(from, code, 1),
+                codes_of(to, &dst, BLOCK),
+                codes_of(to, expected, group)
             );
         }
     }

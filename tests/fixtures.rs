@@ -6,7 +6,7 @@ mod bridge;
 
 use std::collections::BTreeMap;
 
-use bridge::{Suite, bytes_of, cast_bytes, type_of};
+use bridge::{Suite, bytes_of, cast_bytes, codes_of, type_of};
 use lanecast::{ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Isa, Overflow, Rounding};
 
 fn main() {
@@ -117,7 +117,8 @@ fn options(words: &str) -> CastOptions {
 fn run(isa: Isa, row: &Row<'_>) -> Vec<u128> {
     let options = row.options.isa(isa).src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
     let caster = Caster::new(row.from, row.to, &options).unwrap();
-    cast_bytes(&caster, &bytes_of(row.from, &row.inputs), row.inputs.len())
+    let n = row.inputs.len();
+    codes_of(row.to, &cast_bytes(&caster, &bytes_of(row.from, &row.inputs), n), n)
 }
 
 /// Our answers are the peer's.

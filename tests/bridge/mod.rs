@@ -142,7 +142,11 @@ pub(crate) fn codes_of(dtype: DType, bytes: &[u8], n: usize) -> Vec<u128> {
     match dtype.bits() as usize / 8 {
         0 => oracle::packing::unpack(bytes, n, dtype.bits(), oracle::packing::Packing::LowFirst),
         width => {
-            let code = |bytes: &[u8]| bytes.iter().rev().fold(0, |code, &b| code << 8 | u128::from(b));
+            let code = |bytes: &[u8]| {
+                let mut all = [0; 16];
+                all[..width].copy_from_slice(bytes);
+                u128::from_le_bytes(all)
+            };
             bytes.chunks_exact(width).map(code).collect()
         }
     }
@@ -172,14 +176,15 @@ pub(crate) fn size(dtype: DType, n: usize) -> usize {
 
 /// Casts codes on one instruction set.
 pub(crate) fn cast_codes(isa: Isa, from: DType, to: DType, mode: &Mode, codes: &[u128]) -> Vec<u128> {
-    cast_bytes(&caster(isa, from, to, mode), &bytes_of(from, codes), codes.len())
+    let dst = cast_bytes(&caster(isa, from, to, mode), &bytes_of(from, codes), codes.len());
+    codes_of(to, &dst, codes.len())
 }
 
-/// Casts a buffer of [`bytes_of`], to codes.
-pub(crate) fn cast_bytes(caster: &Caster, src: &[u8], n: usize) -> Vec<u128> {
+/// Casts a buffer of [`bytes_of`] to another.
+pub(crate) fn cast_bytes(caster: &Caster, src: &[u8], n: usize) -> Vec<u8> {
     let mut dst = vec![0xA5; size(caster.to(), n)];
     caster.cast(src, &mut dst, n).expect("sizes that fit");
-    codes_of(caster.to(), &dst, n)
+    dst
 }
 
 /// Compares what a cast gave with what the oracle says, and says where they differ.

@@ -1,5 +1,7 @@
 //! The dtypes and what their codes mean, written down from the table of the contract.
 
+use std::cmp::Ordering;
+
 use crate::exact::{Dyadic, Rounding};
 
 /// A dtype. The order is that of the discriminants of the contract.
@@ -315,8 +317,8 @@ impl Format {
         }
     }
 
-    /// The largest magnitude whose value is `<= x`, found by bisection. The exponent of `x` gives
-    /// the first interval; both of its ends are checked.
+    /// The largest magnitude whose value is `<= x`, found by bisection, which ends early where one is
+    /// `x`. The exponent of `x` gives the first interval; both of its ends are checked.
     pub fn lower_neighbour(self, x: Dyadic) -> u64 {
         if x.is_zero() {
             return 0;
@@ -327,10 +329,10 @@ impl Format {
         assert!(self.value(low) <= x && x < self.value(beyond));
         while beyond - low > 1 {
             let middle = low + (beyond - low) / 2;
-            if self.value(middle) <= x {
-                low = middle;
-            } else {
-                beyond = middle;
+            match self.value(middle).cmp(&x) {
+                Ordering::Less => low = middle,
+                Ordering::Equal => return middle,
+                Ordering::Greater => beyond = middle,
             }
         }
         low
