@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     /// What the core and the hub need to know.
     #[cfg(isa = "vector")]
     pub(super) job: Job,
-    /// The core, where it alone casts a few elements: without a hub, and without a table that is yet to be made.
+    /// The core, where it alone casts a few elements: without a hub.
     #[cfg(isa = "vector")]
     pub(super) ready: Option<Core>,
 }

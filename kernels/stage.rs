@@ -49,26 +49,26 @@ pub(super) fn is_plain(route: &Route) -> bool {
 /// A cast of any layout.
 ///
 /// # Safety
-/// As for every kernel; the instruction set is available, and the job is that of the plan.
-pub(super) unsafe fn staged<I: Isa>(plan: &Plan, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+/// As for every kernel; the instruction set is available.
+pub(super) unsafe fn staged<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     /// Not a closure: see `vector::blocks`.
-    struct Tiles<'a, I>(&'a Plan, &'a Job, Steps, *const u8, *mut u8, usize, PhantomData<I>);
+    struct Tiles<'a, I>(&'a Plan, Steps, *const u8, *mut u8, usize, PhantomData<I>);
 
     impl<I: Isa> pulp::NullaryFnOnce for Tiles<'_, I> {
         type Output = ();
 
         #[inline(always)]
         fn call(self) {
-            let Self(plan, job, steps, src, dst, n, _) = self;
+            let Self(plan, steps, src, dst, n, _) = self;
             // SAFETY: the promise of the caller of `staged`; `Isa::run` enables the features.
-            unsafe { tiles::<I>(plan, job, steps, src, dst, n) }
+            unsafe { tiles::<I>(plan, steps, src, dst, n) }
         }
     }
 
     // Here, because a kernel calls nothing.
     let steps = Steps::new(plan, dst, n);
     // SAFETY: the caller's promise.
-    unsafe { I::run(Tiles::<I>(plan, job, steps, src, dst, n, PhantomData)) }
+    unsafe { I::run(Tiles::<I>(plan, steps, src, dst, n, PhantomData)) }
 }
 
 /// How far a tile goes.
@@ -104,8 +104,8 @@ impl Steps {
 /// # Safety
 /// As [`staged`], with the features enabled.
 #[inline(always)]
-unsafe fn tiles<I: Isa>(plan: &Plan, job: &Job, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
-    let route = &plan.route;
+unsafe fn tiles<I: Isa>(plan: &Plan, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
+    let (route, job) = (&plan.route, &plan.job);
     let Steps { tile, streams, ahead } = steps;
     let [mut raw_src, mut hub, mut results, mut raw_dst] = [const { Buffer::new() }; 4];
     let (raw_src, hub) = (raw_src.start(), hub.start());

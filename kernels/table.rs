@@ -65,9 +65,10 @@ fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
     let is_plain = hub.is_none() && stage::is_plain(&route);
     let kernel = if is_plain { vector::plain::<I> } else { vector::shaped::<I> };
     let groups = codec::group::core::<I>(&route);
-    let table = codec::lookup::default_table(&route);
-    let job = codec::Job::new(&route, table.unwrap_or(core::ptr::null()), super::isa::Extras::this());
-    let ready = core.filter(|_| is_plain && (table.is_some() || !codec::lookup::has_table(&route)));
+    let looks_up = core.is_some() && codec::lookup::has_table(&route);
+    let table = if looks_up { codec::lookup::table(&route) } else { core::ptr::null() };
+    let job = codec::Job::new(&route, table, super::isa::Extras::this());
+    let ready = core.filter(|_| is_plain);
     Plan { route, kernel, core, hub, groups, job, ready }
 }
 

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::codec::{Codec, Ends, Job, group, lookup, plane};
+use super::codec::{Codec, Ends, Job, group};
 use super::drive::{self, Apart, Core, Plan};
 use super::environment::{self, Environment};
 use super::isa::Isa;
@@ -407,12 +407,11 @@ unsafe fn many<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
             let bits = [8, group::made_bits(route)];
             run::<I>(route, core, &job, bits, src, dst, grouped / group::per_byte(route));
         }
-        prepared(plan, src, dst, n, |job| {
-            if let Some(core) = plan.core {
-                let (src, dst) = (src.add(bytes(grouped, bits[0])), dst.add(bytes(grouped, bits[1])));
-                run::<I>(route, core, job, bits, src, dst, units - grouped);
-            }
-        });
+        if let Some(core) = plan.core {
+            let _environment = environment(plan);
+            let (src, dst) = (src.add(bytes(grouped, bits[0])), dst.add(bytes(grouped, bits[1])));
+            run::<I>(route, core, &plan.job, bits, src, dst, units - grouped);
+        }
     }
 }
 
@@ -445,10 +444,9 @@ pub(super) fn streams(route: &Route, n: usize, bits: u32) -> bool {
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn shaped<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+    let _environment = environment(plan);
     // SAFETY: as in `plain`.
-    unsafe {
-        prepared(plan, src, dst, n, |job| stage::staged::<I>(plan, job, src, dst, n));
-    }
+    unsafe { stage::staged::<I>(plan, src, dst, n) }
 }
 
 /// [`Work::Copy`](crate::route::Work::Copy), by registers where memcpy may be slow.
@@ -470,26 +468,9 @@ pub(super) unsafe fn copy<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: 
     unsafe { drive::copy_by(bytes::<I>, plan, src, dst, n) }
 }
 
-/// Fewer elements than the reference casts while a table is made.
-const NO_TABLE: usize = 256;
-
-/// Runs a cast with its job, in the environment that the codecs expect.
-///
-/// # Safety
-/// As for every `Kernel`, which this may call instead.
-#[inline(always)]
-unsafe fn prepared(plan: &Plan, src: *const u8, dst: *mut u8, n: usize, run: impl FnOnce(&Job)) {
-    let mut room = MaybeUninit::<plane::Words>::uninit();
-    let mut job = plan.job;
-    if job.table.is_null() && plan.core.is_some() && lookup::has_table(&plan.route) {
-        if n < NO_TABLE {
-            // SAFETY: the caller's promise.
-            return unsafe { drive::scalar(plan, src, dst, n) };
-        }
-        job = job.with_table(lookup::make_table(&plan.route, &mut room));
-    }
+/// The environment that the codecs of a cast expect, if they do.
+fn environment(plan: &Plan) -> Option<Environment> {
     let hub = plan.hub.map(|(core, _)| core);
     let floats = [plan.core, hub].into_iter().flatten().any(|core| core.floats);
-    let _environment = floats.then(|| Environment::new(plan.route.policy.rounding));
-    run(&job);
+    floats.then(|| Environment::new(plan.route.policy.rounding))
 }

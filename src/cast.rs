@@ -16,7 +16,8 @@ use crate::options::CastOptions;
 use crate::route::{Layout, Route, route};
 
 /// A cast that has been decided: dtypes, options, instruction set, kernel. Small and `Copy`; make one,
-/// keep it, and use it from any thread.
+/// keep it, and use it from any thread. (To make the first one for a source of 8 bits or fewer and some options takes
+/// longer, because it makes a table, which is kept.)
 ///
 /// Buffers are bytes and a number of elements, at any alignment. [`DType::byte_len`] says how many bytes
 /// those take; a buffer must have exactly so many.

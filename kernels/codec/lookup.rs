@@ -2,8 +2,8 @@
 //! rules are data here, and right by construction.
 //!
 //! The table is kept as [planes](Plane): first the lowest byte of every element, then the next, in the order of
-//! significance. The tables of the default options, and of what is exact under any, are made once, at the first cast
-//! that needs them (made at compile time they cost every build 10 s and more); the others for each cast.
+//! significance. It is made when the first caster of its pair and options is (those of the default options made at compile
+//! time cost every build 10 s and more).
 //!
 //! No element has more than two bytes in a table: wider ones are made of the bfloat16 or of the byte that they
 //! are exact in.
@@ -21,7 +21,7 @@ use super::{
     Codec, Ends, Job, load_codes, load16, load32, load64, narrow32, narrow64, registers, store_codes, store16,
 };
 use crate::dtype::{DType, Kind};
-use crate::options::{CastOptions, Overflow, Policy};
+use crate::options::{Overflow, Policy};
 use crate::route::Route;
 
 /// Every float and integer of 8 bits or fewer, and bool: what has tables.
@@ -119,52 +119,49 @@ pub(in crate::kernels) fn has_table(route: &Route) -> bool {
     }
 }
 
-/// The tables of some targets of one width under the default options, made when first asked for.
-type Tables<T, const TARGETS: usize> = [[OnceLock<T>; TARGETS]; SOURCES];
+/// The tables of a pair, one for each policy that has been asked for: they are made once in a process, and kept.
+type Tables<T> = OnceLock<Box<Made<T>>>;
 
-const fn unmade<T, const TARGETS: usize>() -> Tables<T, TARGETS> {
+struct Made<T> {
+    policy: Policy,
+    table: T,
+    others: Tables<T>,
+}
+
+const fn unmade<T, const TARGETS: usize>() -> [[Tables<T>; TARGETS]; SOURCES] {
     [const { [const { OnceLock::new() }; TARGETS] }; SOURCES]
 }
 
-static TO_BYTES: Tables<Plane, SOURCES> = unmade();
-static TO_WORDS: Tables<Words, 4> = unmade();
+static TO_BYTES: [[Tables<Plane>; SOURCES]; SOURCES] = unmade();
+static TO_WORDS: [[Tables<Words>; 4]; SOURCES] = unmade();
 
-/// The table of a route, if it has the default options or is exact under all. It is made once in a process.
-pub(in crate::kernels) fn default_table(route: &Route) -> Option<*const u8> {
-    fn made<T>(
-        table: &'static OnceLock<T>,
-        route: &Route,
-        make: fn(DType, DType, &Policy) -> T,
-    ) -> *const u8 {
-        ptr::from_ref(table.get_or_init(|| make(index(route), looked_up(route), &route.policy))).cast()
-    }
-    let exact = match found(route) {
+/// The table of a route that has one.
+pub(in crate::kernels) fn table(route: &Route) -> *const u8 {
+    let (from, to) = (index(route), looked_up(route));
+    let is_exact = match found(route) {
         Found::Elements => route.from == route.to,
         Found::Bf16 => true,
         Found::Bytes | Found::Words => route.from.float_format().is_none(),
     };
-    if !has_table(route) || !exact && route.policy != CastOptions::new().policy(route.from, route.to) {
-        return None;
+    // What is exact under one policy is so under all.
+    let policy = if is_exact { Policy::DEFAULT } else { route.policy };
+    fn made<T>(mut tables: &'static Tables<T>, policy: Policy, make: impl Fn() -> T) -> *const u8 {
+        loop {
+            let made =
+                tables.get_or_init(|| Box::new(Made { policy, table: make(), others: OnceLock::new() }));
+            if made.policy == policy {
+                return ptr::from_ref(&made.table).cast();
+            }
+            tables = &made.others;
+        }
     }
-    let from = row(index(route));
-    Some(match looked_up(route) {
-        DType::U16 => made(&TO_WORDS[from][0], route, words),
-        DType::I16 => made(&TO_WORDS[from][1], route, words),
-        DType::F16 => made(&TO_WORDS[from][2], route, words),
-        DType::BF16 => made(&TO_WORDS[from][3], route, words),
-        to => made(&TO_BYTES[from][row(to)], route, bytes),
-    })
-}
-
-/// Makes the table of a route.
-pub(in crate::kernels) fn make_table(route: &Route, room: &mut MaybeUninit<Words>) -> *const u8 {
-    let (from, to) = (index(route), looked_up(route));
-    if to.bits() == 16 {
-        ptr::from_ref(room.write(words(from, to, &route.policy))).cast()
-    } else {
-        let room = room.write(Words::NONE);
-        room.planes[0] = bytes(from, to, &route.policy);
-        ptr::from_ref(room).cast()
+    let words_to = |column: usize| made(&TO_WORDS[row(from)][column], policy, || words(from, to, &policy));
+    match to {
+        DType::U16 => words_to(0),
+        DType::I16 => words_to(1),
+        DType::F16 => words_to(2),
+        DType::BF16 => words_to(3),
+        _ => made(&TO_BYTES[row(from)][row(to)], policy, || bytes(from, to, &policy)),
     }
 }
 

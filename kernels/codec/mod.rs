@@ -35,7 +35,7 @@ pub(super) struct Job {
     pub(super) from: Kind,
     pub(super) to: Kind,
     pub(super) policy: Policy,
-    /// A table of `lookup` or of `group`, where the source has one; null until it is made.
+    /// A table of `lookup` or of `group`, where the source has one.
     pub(super) table: *const u8,
     /// Packed elements begin at the high end of a byte.
     pub(super) src_high: bool,
@@ -46,7 +46,7 @@ pub(super) struct Job {
     pub(super) extras: Extras,
 }
 
-// SAFETY: a table is made before the job that points to it, and nobody writes to it again.
+// SAFETY: a table is made before the job that points to it, and nobody writes to it again; those of a caster are kept.
 unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Job {}

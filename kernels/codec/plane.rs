@@ -164,8 +164,6 @@ pub(in crate::kernels) struct Words {
 }
 
 impl Plane {
-    const NONE: Self = Self { elements: [0; 256], halves: [Half::NONE; 2], window: Window::ALL };
-
     /// The plane of elements of `bits` bits for so many codes.
     fn new(elements: [u8; 256], bits: u32, codes: usize, fold: Fold) -> Self {
         let (sign, mask) = (1 << (bits - 1), 0xFF >> (8 - bits));
@@ -264,10 +262,6 @@ impl Line {
             far: planes(far),
         }
     }
-}
-
-impl Words {
-    pub(in crate::kernels) const NONE: Self = Self { planes: [Plane::NONE; 2], line: Line::NONE };
 }
 
 /// What every code of a dtype becomes.
