@@ -6,7 +6,9 @@
 //! choose lines by a word in them.
 //!
 //! The ratio is the speed of the first over that of the second, in bytes read and written: above 1 the first is faster.
+//! At the end comes what is on the pages docs/views-*.md: the ratios of lines of the same kind.
 
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,8 @@ use lanecast::{ByteOrder, CastOptions, Caster, DType, Packing, Parallel, Strided
 
 /// One line: what is measured against what, and the bytes that each reads and writes.
 struct Line<'a> {
+    /// Of this kind are all lines that come together in a row of the page.
+    kind: String,
     name: String,
     against: &'static str,
     bytes: [usize; 2],
@@ -23,6 +27,8 @@ struct Line<'a> {
 struct Bench {
     words: Vec<String>,
     rounds: usize,
+    /// Kinds of lines, what they are measured against, and their ratios.
+    found: RefCell<Vec<(String, &'static str, Vec<f64>)>>,
 }
 
 impl Bench {
@@ -49,6 +55,12 @@ impl Bench {
             }
         }
         let speed = |i: usize| line.bytes[i] as f64 / best[i].as_secs_f64() / 1e9;
+        let ratio = speed(0) / speed(1);
+        let mut found = self.found.borrow_mut();
+        match found.iter_mut().find(|(kind, against, _)| (kind, *against) == (&line.kind, line.against)) {
+            Some((.., ratios)) => ratios.push(ratio),
+            None => found.push((line.kind, line.against, vec![ratio])),
+        }
         println!(
             "{:52} {:11.3} µs {:6.2} GB/s, {:10} {:11.3} µs {:6.2} GB/s: ratio {:.2}",
             line.name,
@@ -57,8 +69,41 @@ impl Bench {
             line.against,
             best[1].as_secs_f64() * 1e6,
             speed(1),
-            speed(0) / speed(1)
+            ratio
         );
+    }
+
+    /// The ratios of each kind, as a page.
+    fn page(&self) {
+        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let field = |name: &str| {
+            let value =
+                info.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == name);
+            value.map_or("unknown", |(_, value)| value.trim())
+        };
+        println!(
+            "\n# Casts on threads, along strides and in place
+
+Made by `cargo bench --bench views`, of which this is the end. Ratios of speeds, in bytes read and written: above 1 the cast is
+faster than what it is measured beside. Each is of the best of {} turns; of the lines of a kind, the lowest, the median and the
+highest ratio.
+
+* CPU: {} (family {}, model {}); instruction set: {}
+
+| what | beside | lines | lowest | median | highest |
+|---|---|---:|---:|---:|---:|",
+            self.rounds,
+            field("model name"),
+            field("cpu family"),
+            field("model"),
+            lanecast::Isa::best().map_or("none", |isa| isa.name()),
+        );
+        for (kind, against, mut ratios) in self.found.take() {
+            ratios.sort_by(f64::total_cmp);
+            let [low, median, high] =
+                [0, ratios.len() / 2, ratios.len() - 1].map(|i| format!("{:.2}", ratios[i]));
+            println!("| {kind} | {against} | {} | {low} | {median} | {high} |", ratios.len());
+        }
     }
 }
 
@@ -90,7 +135,7 @@ const PAIRS: [(DType, DType); 5] = [
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let is_test = std::env::args().any(|word| word == "--test");
-    let bench = Bench { words, rounds: if is_test { 1 } else { 25 } };
+    let bench = Bench { words, rounds: if is_test { 1 } else { 25 }, found: RefCell::default() };
     parallel(&bench, if is_test { 1 << 20 } else { 256 << 20 });
     rows(&bench, if is_test { 1 << 17 } else { 1 << 24 });
     transposes(&bench, if is_test { 256 } else { 4096 });
@@ -99,6 +144,7 @@ fn main() {
     few(&bench);
     orders(&bench, if is_test { 1 << 20 } else { 64 << 20 });
     copies(&bench);
+    bench.page();
 }
 
 /// A pool and threads that start for each cast, two of them, at sizes in the caches and beyond. Below the threshold
@@ -112,7 +158,13 @@ fn parallel(bench: &Bench, largest: usize) {
             let (src, caster) = (source(from, n), caster(from, to));
             let [mut a, mut b] = [(); 2].map(|()| vec![1; size(to, n)]);
             let bytes = [traffic; 2];
+            let size = match traffic >> 20 {
+                0..4 => "below 4 MiB",
+                4..64 => "of 4 MiB and more",
+                _ => "of 64 MiB and more",
+            };
             bench.line(Line {
+                kind: format!("a pool of 2, casts {size}"),
                 name: format!("par {from}->{to}, {} KiB, pool of 2", traffic >> 10),
                 against: "1 thread",
                 bytes,
@@ -121,8 +173,9 @@ fn parallel(bench: &Bench, largest: usize) {
                     Box::new(|| caster.cast(black_box(&src), &mut b, n).expect("the sizes agree")),
                 ],
             });
-            if traffic >= 16 << 20 {
+            if traffic >= 4 << 20 {
                 bench.line(Line {
+                    kind: format!("2 threads that start for a cast {size}"),
                     name: format!("par {from}->{to}, {} KiB, 2 own threads", traffic >> 10),
                     against: "1 thread",
                     bytes,
@@ -161,7 +214,12 @@ fn rows(bench: &Bench, largest: usize) {
                 let src_strides = [src_row as isize, s as isize];
                 let dst_strides = [dst_row as isize, d as isize];
                 let mut beside = |against, other: Box<dyn FnMut() + '_>| {
+                    let place = if elements == 1 << 15 { "in L2" } else { "large" };
                     bench.line(Line {
+                        kind: match gap {
+                            0 => format!("{columns} columns to a new array, {place}"),
+                            _ => format!("rows of {columns}, {place}"),
+                        },
                         name: format!("{name} {from}->{to}, {rows} of {columns}"),
                         against,
                         bytes: [n * (s + d); 2],
@@ -210,6 +268,10 @@ fn transposes(bench: &Bench, side: usize) {
         let src_strides = [s as isize, (side * s) as isize];
         let dst_strides = [(side * d) as isize, d as isize];
         bench.line(Line {
+            kind: match (from, to) {
+                (F32, BF16) => format!("transpose of {side} x {side}, float32 to bfloat16"),
+                _ => format!("transpose of {side} x {side}, others"),
+            },
             name: format!("transpose {from}->{to}, {side} x {side}"),
             against: "memcpy",
             bytes: [n * (s + d); 2],
@@ -247,6 +309,7 @@ fn gathers(bench: &Bench) {
         ] {
             let elements: usize = shape.iter().product();
             bench.line(Line {
+                kind: what.to_owned(),
                 name: format!("gather {from}->{to}, {what}"),
                 against: "contiguous",
                 bytes: [elements, n].map(|n| n * (s + d) as usize),
@@ -275,6 +338,7 @@ fn in_place(bench: &Bench) {
             let mut buffer = vec![1; size(from, n).max(size(to, n))];
             let mut dst = vec![1; size(to, n)];
             bench.line(Line {
+                kind: format!("in place, {n} elements"),
                 name: format!("in place {from}->{to}, {n} elements"),
                 against: "apart",
                 bytes: [n * (from.itemsize() + to.itemsize()); 2],
@@ -303,6 +367,7 @@ fn few(bench: &Bench) {
                 ("transpose", [s, columns * s]),
             ] {
                 bench.line(Line {
+                    kind: format!("a view of {side} x {side}, {what}"),
                     name: format!("few {from}->{to}, {side} x {side}, {what}"),
                     against: "contiguous",
                     bytes: [n * (s + d) as usize; 2],
@@ -368,7 +433,9 @@ fn orders(bench: &Bench, largest: usize) {
                     CastOptions::new().dst_order(if side == "source" { order } else { ByteOrder::Native });
                 let reorder = Caster::new(from, from, &reorder).expect("an instruction set");
                 reorder.cast(&src, &mut theirs, n).expect("the sizes agree");
+                let place = if traffic == 256 << 10 { "in L2" } else { "large" };
                 bench.line(Line {
+                    kind: format!("a {side} in the other byte order, {place}"),
                     name: format!("order {from}->{to}, {side}, {} KiB", traffic >> 10),
                     against: "native",
                     bytes: [traffic; 2],
@@ -396,6 +463,7 @@ fn copies(bench: &Bench) {
         for apart in [0, 1, 16, 48] {
             let at = [at(&a, apart), at(&b, apart)];
             bench.line(Line {
+                kind: format!("a cast that is a copy of {bytes} bytes"),
                 name: format!("copy of {bytes} bytes, {apart} further in its page"),
                 against: "memcpy",
                 bytes: [2 * bytes; 2],

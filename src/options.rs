@@ -148,7 +148,7 @@ pub struct CastOptions {
     /// The instruction set to run on. Default: None, which is [`Isa::best`].
     pub isa: Option<Isa>,
     /// Bytes read and written from which on the destination is written past the caches. Default: None, which is
-    /// half of the largest cache.
+    /// half of the largest cache; but never, where an instruction set converts a pair more slowly than memory takes it.
     pub stream_from: Option<usize>,
     /// How a source of fewer than 8 bits an element is packed. Default: low bits first.
     pub src_packing: Packing,

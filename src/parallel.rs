@@ -223,7 +223,11 @@ impl<'a> Parallel<'a> {
 }
 
 impl Caster {
-    /// [`Caster::cast`] on all threads of the rayon pool, if that is faster.
+    /// [`Caster::cast`] on all threads of the rayon pool that the caller is in, or of the global one, if that is faster: of
+    /// less than 4 MiB, read and written together, the calling thread casts alone.
+    ///
+    /// The first call outside of a pool starts the global one, if nobody has: a program that sets that up does so before. It
+    /// may wait a tenth of a second for one that is busy, and then casts alone.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -352,7 +356,7 @@ fn own_threads(threads: usize, job: &Job<'_>) {
 }
 
 /// Elements of the chunks, and of all of them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Lengths {
     first: usize,
     others: usize,
@@ -620,4 +624,46 @@ mod pool {
 
     /// The caller does what is left.
     pub(super) fn run(_threads: usize, _job: &Job<'_>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::options::CastOptions;
+
+    /// Chunks are all of the elements, each whole bytes on both sides; unless smaller ones are wanted, or an element lies
+    /// across a line, all but the first begin at a line of the destination, and but the last are whole blocks from there.
+    #[test]
+    fn chunks_begin_at_lines() {
+        for (from, to) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to))) {
+            let caster = Caster::new(from, to, &CastOptions::new()).expect("an instruction set");
+            let [src_bits, dst_bits] =
+                caster.layouts().map(|layout| layout.byte_len(8).expect("a few bytes"));
+            for (n, threads, chunk) in
+                [(1 << 22, 2, None), (100_001, 3, Some(5000)), (777, 16, Some(7)), (1, 4, None), (0, 2, None)]
+            {
+                let traffic = n / 8 * (src_bits + dst_bits);
+                for dst in [0, 1, 3, 8, 48, 62, 63].map(|further| 4096 + further) {
+                    let lengths = Lengths::new(&caster, chunk, threads, traffic, dst, n);
+                    let what = || format!("{from} -> {to}, {n} to {dst}, chunks of {chunk:?}, {lengths:?}");
+                    let begins: Vec<usize> = (0..=lengths.chunks()).map(|i| lengths.before(i)).collect();
+                    assert_eq!((begins[0], begins.last()), (0, Some(&n)), "{}", what());
+                    assert!(begins.is_sorted_by(|a, b| a < b), "{}", what());
+                    // Packed elements that end with a line may not end with a byte of the source.
+                    let unit = if src_bits.min(dst_bits) < 8 { 8 * dst_bits } else { dst_bits };
+                    let has_lines = (8 * (dst.wrapping_neg() % LINE)).is_multiple_of(unit);
+                    let wants_lines = chunk.is_none_or(|chunk| chunk >= LINES);
+                    for &begin in &begins[..lengths.chunks()] {
+                        let bits = [begin * src_bits, begin * dst_bits];
+                        assert!(bits.iter().all(|bits| bits.is_multiple_of(8)), "{}", what());
+                        if begin > 0 && has_lines && wants_lines {
+                            assert!((dst + bits[1] / 8).is_multiple_of(LINE), "{}", what());
+                            assert!((begin - lengths.first).is_multiple_of(LINES), "{}", what());
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -4,13 +4,14 @@
 mod bridge;
 
 use bridge::Suite;
-use lanecast::{ByteOrder, CastOptions, Caster, DType, Isa};
+use lanecast::{ByteOrder, CastOptions, Caster, DType, Isa, Packing, StridedView, StridedViewMut};
 use lanecast_oracle as oracle;
 
 fn main() {
     let mut suite = Suite::new();
     for &(name, bits) in control::HOSTILE {
         suite.test(name, move |isa| hostile(isa, bits));
+        suite.test(&format!("views, {name}"), move |isa| views(isa, bits));
     }
     if control::HOSTILE.is_empty() {
         println!("NOT RUN: no access to the floating-point environment of this architecture");
@@ -53,6 +54,56 @@ fn hostile(isa: Isa, bits: u64) {
                     control::under(bits, || caster.cast_checked(&src, &mut wild, codes.len()));
                 assert_eq!(found, left, "{isa}: {from} -> {to}, checked, changed the environment");
                 assert!(report == result, "{isa}: {from} -> {to}, checked, depends on it ({options:?})");
+            }
+        }
+    }
+}
+
+/// Views of every pair, which prepare the environment once for many rows, tiles or panels.
+fn views(isa: Isa, bits: u64) {
+    for from in DType::ALL {
+        let all: Vec<u128> = match from.bits() {
+            0..=16 => (0..1 << from.bits()).collect(),
+            _ => oracle::interesting(bridge::type_of(from), oracle::Type::E5M2),
+        };
+        let s = from.itemsize();
+        for to in DType::ALL {
+            let d = to.itemsize();
+            let options = CastOptions::new()
+                .isa(isa)
+                .src_packing(Packing::OnePerByte)
+                .dst_packing(Packing::OnePerByte)
+                .src_order(ByteOrder::Little);
+            // Those of a panel or two; of most pairs, tiles alone.
+            let has_panels = [DType::F64, DType::F32, DType::F16].contains(&from);
+            let [rows, columns] = if has_panels { [256 / d + 3, 1024 / s + 1] } else { [19, 67] };
+            // Codes of every kind, and not always the same.
+            let step = (all.len() / (rows * columns)).max(1) | 1;
+            let codes = (0..rows * columns).map(|i| all[i * step % all.len()]);
+            let src: Vec<u8> = codes.flat_map(|code| code.to_le_bytes().into_iter().take(s)).collect();
+            let shape = [rows, columns];
+            let (along, across) = ([(columns * s) as isize, s as isize], [s as isize, (rows * s) as isize]);
+            // Rows to rows with a gap behind each, then a transpose.
+            for (what, options, strides) in [
+                ("rows", options, along),
+                ("tiles", options, across),
+                ("panels", options.stream_from(0), across),
+            ] {
+                let caster = Caster::new(from, to, &options).unwrap();
+                let gap = if what == "rows" { d } else { 0 };
+                let row = columns * d + gap;
+                let cast = |dst: &mut [u8]| {
+                    let strides_out = [row as isize, d as isize];
+                    let from = StridedView::new(&src, 0, &shape, &strides);
+                    caster
+                        .cast_strided(&from, &mut StridedViewMut::new(dst, 0, &shape, &strides_out))
+                        .unwrap();
+                };
+                let [mut calm, mut wild] = [(); 2].map(|()| vec![0x5A; rows * row]);
+                cast(&mut calm);
+                let ((), found, left) = control::under(bits, || cast(&mut wild));
+                assert_eq!(found, left, "{isa}: {from} -> {to}, {what}, changed the environment");
+                assert!(calm == wild, "{isa}: {from} -> {to}, {what}, depends on the environment");
             }
         }
     }

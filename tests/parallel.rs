@@ -3,11 +3,12 @@
 
 mod bridge;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Condvar, LazyLock, Mutex};
+use std::time::Duration;
 
 use bridge::{Suite, bytes};
 use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, Parallel, ParallelFor, Progress};
@@ -29,6 +30,7 @@ fn main() {
         suite.test(&format!("the oracle on {from}"), move |isa| against_the_oracle(isa, from));
     }
     suite.test("around the threshold, and past the caches", sizes);
+    suite.test("several threads at once", at_once);
     suite.test("sizes that do not fit", wrong_sizes);
     suite.test("progress", progress);
     suite.test("cancelled", cancelled);
@@ -54,11 +56,11 @@ fn pool(threads: usize) -> &'static ThreadPool {
 }
 
 /// A host that owns threads: those of a pool, one task each.
-struct Host(usize);
+struct Host<'a>(&'a ThreadPool);
 
-impl ParallelFor for Host {
+impl ParallelFor for Host<'_> {
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        pool(self.0).scope(|scope| (0..tasks).for_each(|i| scope.spawn(move |_| task(i))));
+        self.0.scope(|scope| (0..tasks).for_each(|i| scope.spawn(move |_| task(i))));
     }
 }
 
@@ -117,7 +119,9 @@ fn invariant(isa: Isa, from: DType) {
                     dst.check(&expected, &|| format!("{what}, {threads} threads, chunk {chunk}, {caster:?}"));
                 };
                 check("in a pool", &|dst| pool(threads).install(|| caster.par_cast_with(&src, dst, n, &how)));
-                check("on a host", &|dst| caster.par_cast_with(&src, dst, n, &how.host(&Host(threads))));
+                check("on a host", &|dst| {
+                    caster.par_cast_with(&src, dst, n, &how.host(&Host(pool(threads))))
+                });
                 // To start threads takes long.
                 if i % 6 == 0 {
                     check("own threads", &|dst| caster.par_cast_with(&src, dst, n, &how.threads(threads)));
@@ -173,6 +177,36 @@ fn sizes(isa: Isa) {
                 dst.check(&expected, &|| format!("{n} elements, global pool, {caster:?}"));
             }
         }
+    }
+}
+
+/// Two threads are in chunks of a cast at the same time: the first one to end a chunk waits there for another.
+fn at_once(isa: Isa) {
+    const N: usize = 1 << 12;
+    let caster = caster(isa, DType::U8, DType::F32, CastOptions::new());
+    let src = bytes(N);
+    // Of its own: here threads wait for each other.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can start");
+    for what in ["in a pool", "own threads", "on a host"] {
+        let (seen, another) = (Mutex::new(HashSet::new()), Condvar::new());
+        let both = |_: Progress| {
+            let mut seen = seen.lock().expect("nothing panics while it is held");
+            seen.insert(std::thread::current().id());
+            another.notify_all();
+            let patience = Duration::from_secs(60);
+            _ = another.wait_timeout_while(seen, patience, |seen| seen.len() < 2).expect("as above");
+            ControlFlow::Continue(())
+        };
+        let how = Parallel::new().chunk(N / 8).progress(&both);
+        let mut dst = vec![0; 4 * N];
+        match what {
+            "in a pool" => pool.install(|| caster.par_cast_with(&src, &mut dst, N, &how)),
+            "own threads" => caster.par_cast_with(&src, &mut dst, N, &how.threads(2)),
+            _ => caster.par_cast_with(&src, &mut dst, N, &how.host(&Host(&pool))),
+        }
+        .expect("sizes that fit");
+        let threads = seen.lock().expect("as above").len();
+        assert_eq!(threads, 2, "{isa}, {what}: threads that have cast");
     }
 }
 
@@ -247,7 +281,7 @@ fn odd_hosts(isa: Isa) {
     struct Eager;
     impl ParallelFor for Eager {
         fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-            Host(4).run(2 * tasks, &|i| task(i.wrapping_mul(usize::MAX)));
+            Host(pool(4)).run(2 * tasks, &|i| task(i.wrapping_mul(usize::MAX)));
         }
     }
     let caster = caster(isa, DType::F16, DType::F4E2M1, CastOptions::new());

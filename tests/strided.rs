@@ -572,6 +572,10 @@ mod huge {
                 for i in 0..n {
                     src[at(s, src_stride, i)..][..4].copy_from_slice(&(i as f32 + 0.5).to_ne_bytes());
                 }
+                // What the cast before has left there.
+                for i in 0..n {
+                    dst[at(d, dst_stride, i)..][..8].fill(CANARY);
+                }
                 let (shape, from, to) = ([n], [src_stride], [dst_stride]);
                 let view = StridedView::new(src, s, &shape, &from);
                 caster.cast_strided(&view, &mut StridedViewMut::new(dst, d, &shape, &to)).unwrap();

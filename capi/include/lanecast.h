@@ -64,7 +64,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_UNDEFINED -9
 
 /*
- The progress callback has stopped the cast.
+ The progress callback has stopped the cast: some chunks of the destination are written, and others are not.
  */
 #define LANECAST_ERR_CANCELLED -11
 
@@ -274,8 +274,9 @@ typedef void (*lanecast_task)(void *job, size_t index);
 typedef void (*lanecast_parallel_for)(void *context, size_t tasks, lanecast_task task, void *job);
 
 /*
- Hears after each chunk, on the thread that has cast it, that so many elements of total are done. Anything but 0
- stops the cast: no further chunk begins.
+ Hears after each chunk, on the thread that has cast it, that so many elements of total are done. Of calls from
+ several threads, one that says less may come after one that says more. Anything but 0 stops the cast: no further
+ chunk begins, and what has been written stays.
  */
 typedef int (*lanecast_progress)(void *context, size_t done, size_t total);
 
@@ -292,7 +293,7 @@ typedef struct lanecast_parallel {
     uint32_t size;
     /*
      0 a pool of as many threads as there are cores, kept for the next cast (default); else so many threads,
-     started for this cast. With parallel_for: how many it has, for the size of a chunk.
+     started for this cast. With parallel_for: how many it has, for the size of a chunk; 0 as many as there are cores.
      */
     uint32_t threads;
     /*
@@ -449,11 +450,12 @@ lanecast_status lanecast_cast_parallel(lanecast_dtype from,
                                        uint32_t threads);
 
 /*
- lanecast_cast on threads of the caller's, in chunks of a size, with a callback that hears of progress.
+ lanecast_cast on threads of the caller's, in chunks of a size, with a callback that hears of progress. how must not be
+ NULL: lanecast_parallel_init has the defaults.
 
  # Safety
- As for `lanecast_cast`; `how` is NULL or points to `how->size` readable bytes; its callbacks do what they should,
- and do not unwind.
+ As for `lanecast_cast`; `how` points to `how->size` readable bytes, or is NULL, which is an error; its callbacks do
+ what they should, and do not unwind.
  */
 lanecast_status lanecast_cast_parallel_with(lanecast_dtype from,
                                             const void *src,

@@ -1,7 +1,9 @@
 //! The C interface of lanecast: thin, total, and stable.
 //!
 //! Every function checks its arguments, returns a status instead of panicking, and writes nothing when
-//! it fails; `LANECAST_ERR_LOSSY` is what a cast found, and no failure. Names, codes and the layout of `lanecast_options` never change; new ones are added at the end.
+//! it fails. Two statuses are no such failures: `LANECAST_ERR_LOSSY` says what a cast found, and
+//! `LANECAST_ERR_CANCELLED` that a callback has stopped it in the middle. Names, codes and the layout of
+//! `lanecast_options` never change; new ones are added at the end.
 
 #![allow(non_camel_case_types, reason = "C names")]
 
@@ -76,7 +78,7 @@ pub const LANECAST_ERR_OVERLAP: i32 = -7;
 pub const LANECAST_ERR_INTERNAL: i32 = -8;
 /// The ruleset defines no common dtype of the operands, or there are none.
 pub const LANECAST_ERR_UNDEFINED: i32 = -9;
-/// The progress callback has stopped the cast.
+/// The progress callback has stopped the cast: some chunks of the destination are written, and others are not.
 pub const LANECAST_ERR_CANCELLED: i32 = -11;
 /// A strided view of elements of fewer than 8 bits that are packed.
 pub const LANECAST_ERR_PACKED: i32 = -12;

@@ -21,8 +21,9 @@ pub type lanecast_task = Option<unsafe extern "C" fn(job: *mut c_void, index: us
 pub type lanecast_parallel_for =
     Option<unsafe extern "C" fn(context: *mut c_void, tasks: usize, task: lanecast_task, job: *mut c_void)>;
 
-/// Hears after each chunk, on the thread that has cast it, that so many elements of total are done. Anything but 0
-/// stops the cast: no further chunk begins.
+/// Hears after each chunk, on the thread that has cast it, that so many elements of total are done. Of calls from
+/// several threads, one that says less may come after one that says more. Anything but 0 stops the cast: no further
+/// chunk begins, and what has been written stays.
 pub type lanecast_progress =
     Option<unsafe extern "C" fn(context: *mut c_void, done: usize, total: usize) -> c_int>;
 
@@ -36,7 +37,7 @@ pub struct lanecast_parallel {
     /// is fine while the unknown rest is zero.
     pub size: u32,
     /// 0 a pool of as many threads as there are cores, kept for the next cast (default); else so many threads,
-    /// started for this cast. With parallel_for: how many it has, for the size of a chunk.
+    /// started for this cast. With parallel_for: how many it has, for the size of a chunk; 0 as many as there are cores.
     pub threads: u32,
     /// Elements of a chunk; 0 as many as are useful (default).
     pub chunk: usize,
@@ -125,11 +126,12 @@ fn on<'a>(threads: u32) -> Parallel<'a> {
     }
 }
 
-/// lanecast_cast on threads of the caller's, in chunks of a size, with a callback that hears of progress.
+/// lanecast_cast on threads of the caller's, in chunks of a size, with a callback that hears of progress. how must not be
+/// NULL: lanecast_parallel_init has the defaults.
 ///
 /// # Safety
-/// As for `lanecast_cast`; `how` is NULL or points to `how->size` readable bytes; its callbacks do what they should,
-/// and do not unwind.
+/// As for `lanecast_cast`; `how` points to `how->size` readable bytes, or is NULL, which is an error; its callbacks do
+/// what they should, and do not unwind.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lanecast_cast_parallel_with(
     from: lanecast_dtype,

@@ -31,12 +31,15 @@ fuzz_target!(|input: (Vec<Call>, &[u8])| {
             set(&mut options, raw, choices & 2 == 2);
         }
         let o = if choices & 4 == 4 { null() } else { &raw const options };
-        match function % 8 {
+        match function % 12 {
             0..=3 => cast(&mut data, from, to, n, choices, o),
             4 => names(from, &raw),
             5 => promotion(from, to, &raw),
             6 => profiles(&raw),
-            _ => small(from),
+            7 => small(from),
+            8 | 9 => parallel(&mut data, [from, to], n, choices, o, &raw),
+            10 => in_place(&mut data, [from, to], n, choices, o),
+            _ => strided(&data, [from, to], o, &raw),
         }
     }
 });
@@ -59,25 +62,43 @@ fn set(options: &mut lanecast_options, raw: [u8; 16], valid: bool) {
     }
 }
 
-fn cast(data: &mut Vec<u8>, from: u8, to: u8, n: u16, choices: u8, o: *const lanecast_options) {
-    let n = usize::from(n % 2048);
-    // The largest elements there are.
-    let mut src: Vec<u8> = data.iter().copied().cycle().take(if data.is_empty() { 0 } else { 16 * n }).collect();
-    src.resize(16 * n, 0);
+/// What the Rust library casts, if the arguments say what.
+fn caster([from, to]: [u8; 2], o: *const lanecast_options) -> Option<(Caster, CastOptions)> {
     let options = if o.is_null() {
-        Ok(CastOptions::new())
+        CastOptions::new()
     } else {
         // SAFETY: it points to a whole structure.
-        CastOptions::try_from(unsafe { &*o })
+        CastOptions::try_from(unsafe { &*o }).ok()?
     };
-    // Exact sizes where they are known, so that the sanitizer sees every byte beyond.
-    let sizes = options.ok().and_then(|options| {
-        let (from, to) = (DType::from_code(from)?, DType::from_code(to)?);
-        Some((from.byte_len(n, options.src_packing)?, to.byte_len(n, options.dst_packing)?, from, to, options))
+    Some((Caster::new(DType::from_code(from)?, DType::from_code(to)?, &options).ok()?, options))
+}
+
+/// Bytes of both sides: those of the largest elements where it is not known what they are.
+fn sizes(known: Option<&(Caster, CastOptions)>, n: usize) -> [usize; 2] {
+    let sizes = known.and_then(|(caster, options)| {
+        Some([caster.from().byte_len(n, options.src_packing)?, caster.to().byte_len(n, options.dst_packing)?])
     });
-    let (src_len, dst_len) = sizes.as_ref().map_or((16 * n, 16 * n), |sizes| (sizes.0, sizes.1));
-    src.truncate(src_len);
-    src.shrink_to_fit();
+    sizes.unwrap_or([16 * n; 2])
+}
+
+/// So many bytes, without room for more: the sanitizer sees every one beyond.
+fn repeated(data: &[u8], len: usize) -> Box<[u8]> {
+    let mut all: Vec<u8> = data.iter().copied().cycle().take(if data.is_empty() { 0 } else { len }).collect();
+    all.resize(len, 0);
+    all.into_boxed_slice()
+}
+
+/// An error, after which nothing is written.
+fn refused<'a>(status: lanecast_status, written: impl IntoIterator<Item = &'a u8>) {
+    assert!((LANECAST_ERR_PACKED..0).contains(&status), "{status}");
+    assert!(written.into_iter().all(|byte| *byte == CANARY), "written on error {status}");
+}
+
+fn cast(data: &mut Vec<u8>, from: u8, to: u8, n: u16, choices: u8, o: *const lanecast_options) {
+    let n = usize::from(n % 2048);
+    let known = caster([from, to], o);
+    let [src_len, dst_len] = sizes(known.as_ref(), n);
+    let src = repeated(data, src_len);
     let mut dst = vec![CANARY; dst_len];
     let mut valid = vec![CANARY; n.div_ceil(8)];
     let mut report = core::mem::MaybeUninit::<lanecast_report>::uninit();
@@ -92,12 +113,11 @@ fn cast(data: &mut Vec<u8>, from: u8, to: u8, n: u16, choices: u8, o: *const lan
             false => lanecast_cast(from, s, to, d, n, o),
         }
     };
-    match (status, sizes) {
-        (LANECAST_OK | LANECAST_ERR_LOSSY, Some((_, _, from, to, options))) => {
-            let caster = Caster::new(from, to, &options).expect("the call made one");
+    match (status, known) {
+        (LANECAST_OK | LANECAST_ERR_LOSSY, Some((caster, _))) => {
             let mut expected = vec![0; dst_len];
             let report_of = caster.cast_checked(&src, &mut expected, n).expect("the sizes are right");
-            assert!(dst == expected, "{from} -> {to}, {n}");
+            assert!(dst == expected, "{caster:?}, {n}");
             if is_checked {
                 // SAFETY: written when it is no other error.
                 let report = unsafe { report.assume_init() };
@@ -108,12 +128,182 @@ fn cast(data: &mut Vec<u8>, from: u8, to: u8, n: u16, choices: u8, o: *const lan
             }
             *data = dst;
         }
-        (status, _) => {
-            assert!((LANECAST_ERR_PACKED..0).contains(&status), "{status}");
-            assert!(dst.iter().chain(&valid).all(|byte| *byte == CANARY), "written on error {status}");
-        }
+        (status, _) => refused(status, dst.iter().chain(&valid)),
     }
     assert!(!lanecast_strerror(status).is_null());
+}
+
+/// On threads, and on a host that does too much or too little, with a callback that may stop it.
+fn parallel(
+    data: &mut Vec<u8>,
+    dtypes: [u8; 2],
+    n: u16,
+    choices: u8,
+    o: *const lanecast_options,
+    raw: &[u8; 16],
+) {
+    /// Calls every task a few times, or only every other one, the last first.
+    unsafe extern "C" fn host(context: *mut c_void, tasks: usize, task: lanecast_task, job: *mut c_void) {
+        // SAFETY: a byte behind the pointer; the task is called with what came with it.
+        unsafe {
+            let how = *context.cast::<u8>();
+            for i in (0..tasks).rev().filter(|i| how & 1 == 0 || i % 2 == 0) {
+                for _ in 0..1 + how % 3 {
+                    task.expect("a task")(job, i);
+                }
+            }
+        }
+    }
+    /// Stops at the first chunk that ends when so many thirds are done.
+    unsafe extern "C" fn progress(context: *mut c_void, done: usize, total: usize) -> i32 {
+        // SAFETY: a byte behind the pointer.
+        let thirds = usize::from(unsafe { *context.cast::<u8>() });
+        assert!(done <= total && total > 0);
+        i32::from(thirds < 3 && done >= thirds * total / 3)
+    }
+
+    let [from, to] = dtypes;
+    let n = usize::from(n % 2048);
+    let known = caster(dtypes, o);
+    let [src_len, dst_len] = sizes(known.as_ref(), n);
+    let src = repeated(data, src_len);
+    let mut dst = vec![CANARY; dst_len].into_boxed_slice();
+    let (s, d) = (src.as_ptr().cast::<c_void>(), dst.as_mut_ptr().cast::<c_void>());
+    let (mut does, mut stops) = (raw[0], raw[1] % 8);
+    let mut how = core::mem::MaybeUninit::uninit();
+    // SAFETY: buffers of the size of the elements, or of the largest ones; a structure that is initialised, and contexts
+    // that live as long as the call.
+    let status = unsafe {
+        if choices & 8 == 8 {
+            lanecast_cast_parallel(from, s, to, d, n, o, u32::from(raw[2] % 4))
+        } else {
+            assert_eq!(lanecast_parallel_init(how.as_mut_ptr()), LANECAST_OK);
+            let mut how = how.assume_init();
+            how.threads = u32::from(raw[2] % 4);
+            how.chunk = usize::from(raw[3]) << (raw[4] % 8);
+            if choices & 16 == 16 {
+                how.parallel_for = Some(host);
+                how.parallel_for_context = (&raw mut does).cast();
+            }
+            if choices & 32 == 32 {
+                how.progress = Some(progress);
+                how.progress_context = (&raw mut stops).cast();
+            }
+            if choices & 64 == 64 {
+                how.size = u32::from(raw[5]).min(how.size);
+            }
+            lanecast_cast_parallel_with(from, s, to, d, n, o, &raw const how)
+        }
+    };
+    match (status, known) {
+        (LANECAST_OK, Some((caster, _))) => {
+            let mut expected = vec![0; dst_len];
+            caster.cast(&src, &mut expected, n).expect("the sizes are right");
+            assert!(*dst == *expected, "{caster:?}, {n}");
+            *data = expected;
+        }
+        (LANECAST_ERR_CANCELLED, Some(_)) => {
+            assert!(choices & 32 == 32 && stops < 3, "nobody has stopped it")
+        }
+        (status, _) => refused(status, dst.iter()),
+    }
+}
+
+/// Inside a buffer of the right size, or of one that is not.
+fn in_place(data: &mut Vec<u8>, dtypes: [u8; 2], n: u16, choices: u8, o: *const lanecast_options) {
+    let [from, to] = dtypes;
+    let n = usize::from(n % 2048);
+    let known = caster(dtypes, o);
+    let [src_len, dst_len] = sizes(known.as_ref(), n);
+    let right = src_len.max(dst_len);
+    let size = if choices & 8 == 8 { right + 1 } else { right };
+    let mut buffer = repeated(data, size);
+    let before = buffer.clone();
+    // SAFETY: a buffer of so many bytes, and at least as many as the source has.
+    let status = unsafe { lanecast_cast_in_place(from, to, buffer.as_mut_ptr().cast(), size, n, o) };
+    match (status, known) {
+        (LANECAST_OK, Some((caster, _))) => {
+            assert_eq!(size, right);
+            let mut expected = vec![0; dst_len];
+            caster.cast(&before[..src_len], &mut expected, n).expect("the sizes are right");
+            assert!(buffer[..dst_len] == expected, "{caster:?}, {n}");
+            assert!(src_len > dst_len || buffer.len() == dst_len);
+            assert!(buffer[dst_len..] == before[dst_len..], "written behind the destination");
+            *data = buffer.into_vec();
+        }
+        (status, _) => {
+            assert!((LANECAST_ERR_PACKED..0).contains(&status), "{status}");
+            assert!(buffer == before, "written on error {status}");
+        }
+    }
+}
+
+/// Views of up to three dimensions, in buffers that end with their elements.
+fn strided(data: &[u8], dtypes: [u8; 2], o: *const lanecast_options, raw: &[u8; 16]) {
+    let [from, to] = dtypes;
+    let known = caster(dtypes, o);
+    let sizes = dtypes.map(|code| DType::from_code(code).map_or(16, DType::itemsize));
+    let ndim = usize::from(raw[0] % 4);
+    let shape: [usize; 3] = core::array::from_fn(|i| usize::from(raw[1 + i] % 6));
+    // From one that leaves gaps backwards to one that leaves gaps.
+    let strides = |side: usize| -> [isize; 3] {
+        core::array::from_fn(|i| {
+            let raw = raw[4 + 3 * side + i];
+            let elements = [0, 1, 1, 2, 5, 25, 30, 7][usize::from(raw % 8)];
+            let stride = (elements * sizes[side] + usize::from(raw >> 4 & 3)) as isize;
+            if raw & 8 == 8 { -stride } else { stride }
+        })
+    };
+    let strides = [strides(0), strides(1)];
+    let mut indices = vec![[0; 3]];
+    for (dim, &extent) in shape[..ndim].iter().enumerate() {
+        indices = (0..extent)
+            .flat_map(|i| {
+                indices.iter().map(move |index| {
+                    let mut index = *index;
+                    index[dim] = i;
+                    index
+                })
+            })
+            .collect();
+    }
+    // Where the elements are on either side, from the first byte of any.
+    let places = strides.map(|strides| -> Vec<isize> {
+        indices.iter().map(|index| (0..ndim).map(|dim| strides[dim] * index[dim] as isize).sum()).collect()
+    });
+    let ends = [0, 1].map(|side| {
+        let (low, high) = (places[side].iter().min(), places[side].iter().max());
+        (low.copied().unwrap_or(0), high.map_or(0, |high| high + sizes[side] as isize))
+    });
+    let [src_len, dst_len] = ends.map(|(low, high)| (high - low) as usize);
+    let src = repeated(data, src_len);
+    let mut dst = vec![CANARY; dst_len].into_boxed_slice();
+    // SAFETY: the first elements are so far from the first bytes, and every element is in its buffer.
+    let status = unsafe {
+        let first = src.as_ptr().wrapping_offset(-ends[0].0).cast::<c_void>();
+        let (src_strides, dst_strides) = (strides[0].as_ptr(), strides[1].as_ptr());
+        let out = dst.as_mut_ptr().wrapping_offset(-ends[1].0).cast::<c_void>();
+        lanecast_cast_strided(from, first, src_strides, to, out, dst_strides, shape.as_ptr(), ndim, o)
+    };
+    match (status, known) {
+        (LANECAST_OK, Some((caster, _))) => {
+            let mut written = vec![false; dst_len];
+            let mut expected = vec![CANARY; dst_len];
+            for (&from, &to) in places[0].iter().zip(&places[1]) {
+                let from = (from - ends[0].0) as usize;
+                let to = (to - ends[1].0) as usize;
+                let out = to..to + sizes[1];
+                if written[out.clone()].contains(&true) {
+                    // It is not said which of the elements remains.
+                    return;
+                }
+                written[out.clone()].fill(true);
+                caster.cast(&src[from..from + sizes[0]], &mut expected[out], 1).expect("one element");
+            }
+            assert!(*dst == *expected, "{caster:?}, {shape:?}, {strides:?}");
+        }
+        (status, _) => refused(status, dst.iter()),
+    }
 }
 
 /// A C string of arbitrary bytes.
@@ -139,7 +329,19 @@ fn names(code: u8, raw: &[u8; 16]) {
 }
 
 fn promotion(from: u8, to: u8, raw: &[u8; 16]) {
-    let names = [c"numpy", c"jax", c"jax_x32", c"jax_strict", c"torch", c"array_api", c"mindspore", c"onnx", c"no"];
+    let names = [
+        c"numpy",
+        c"jax",
+        c"jax_x32",
+        c"jax_strict",
+        c"torch",
+        c"array_api",
+        c"mindspore",
+        c"megengine",
+        c"onnx",
+        c"lossless",
+        c"no",
+    ];
     let levels = [c"no", c"equiv", c"safe", c"same_kind", c"same_value", c"unsafe", c"sometimes"];
     let name = names[usize::from(raw[0]) % names.len()];
     let level = levels[usize::from(raw[1]) % levels.len()];

@@ -70,15 +70,20 @@ pub fn alone(traffic: usize, length: Length) -> [f64; 2] {
     [1, 2].map(|i| medians[0] / medians[i])
 }
 
-/// The median time of one cast of `n` elements on each of `isas`, in seconds.
+/// The median time of one memcpy that moves as many bytes, and of one cast of `n` elements on each of `isas`, in seconds.
 ///
 /// # Errors
 ///
 /// An instruction set is not available.
-pub fn one(from: DType, to: DType, n: usize, isas: &[Isa], length: Length) -> Result<Vec<f64>, Error> {
+pub fn few(from: DType, to: DType, n: usize, isas: &[Isa], length: Length) -> Result<Vec<f64>, Error> {
     let (src, mut dst) = (source(from, n), vec![1; size(to, n)]);
+    let [copied, mut copy] = [(); 2].map(|()| vec![1u8; src.len() + dst.len()]);
+    let half = (src.len() + dst.len()).div_ceil(2);
     let casters = casters(from, to, isas)?;
-    Ok(race(isas.len(), length, |i| cast(&casters[i], &src, &mut dst, n)))
+    Ok(race(1 + isas.len(), length, |contender| match contender {
+        0 => black_box(&mut copy[..black_box(half)]).copy_from_slice(black_box(&copied[..half])),
+        i => cast(&casters[i - 1], &src, &mut dst, n),
+    }))
 }
 
 fn casters(from: DType, to: DType, isas: &[Isa]) -> Result<Vec<Caster>, Error> {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lanecast::{DType, Isa, Kind};
-use lanecast_peers::grid::{Timed, alone, grid, one};
+use lanecast_peers::grid::{self, Timed, alone, grid};
 use lanecast_peers::{Contest, Length, PAIRS, SIZES, ratios, ratios_head, routes};
 
 /// What each of [`SIZES`] is called, in file names and on the page.
@@ -115,7 +115,7 @@ Made by `cargo run --release -p lanecast-peers --bin report{arguments}`, which o
 compares with memcpy in the same run depends on that much less.
 
 * CPU: {cpu}
-* instruction sets: {isas}; compiler: {rustc}
+* instruction sets: {isas}; compiler: {rustc}; commit: {commit}
 * Every pair is cast under the default options through a kept `Caster`, from numbers as they occur: integers over
   their whole range, floats normal with deviation 4.
 * Beside it, memcpy copies half of (bytes read + bytes written), so that both move the same number of bytes.
@@ -129,7 +129,9 @@ What models of other processors make of the hot kernels, NEON too, is in [instru
         arguments = if arguments.is_empty() { String::new() } else { format!(" -- {}", arguments.join(" ")) },
         cpu = cpu(),
         isas = isas.join(", "),
-        rustc = rustc(),
+        rustc = said_by("rustc", &["--version"]),
+        // With what has not been committed, if there is any.
+        commit = said_by("git", &["describe", "--always", "--dirty", "--exclude", "*"]),
         in_l2 = NAMES[0].1,
         l2 = SIZES[0] >> 10,
         big = NAMES[1].1,
@@ -158,8 +160,9 @@ fn cpu() -> String {
     )
 }
 
-fn rustc() -> String {
-    let output = Command::new("rustc").arg("--version").output();
+/// The first line that a program prints.
+fn said_by(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
     output.map_or("unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
@@ -308,18 +311,24 @@ What bounds a cast: *data paths* are the cycles in which Zen 5 can load the sour
 
 fn few(page: &mut String, length: Length) -> Result<(), Box<dyn Error>> {
     let isas = Isa::available();
-    writeln!(page, "## Few elements\n\nNanoseconds of one cast of n elements through a kept `Caster`.\n")?;
+    writeln!(
+        page,
+        "## Few elements
+
+Nanoseconds of one cast of n elements through a kept `Caster`, and of one memcpy that moves as many bytes.
+"
+    )?;
     let mut line = "|---|".to_owned();
     write!(page, "| pair |")?;
-    for isa in isas {
-        write!(page, " {isa}, n = 1 | n = 16 |")?;
+    for name in ["memcpy"].into_iter().chain(isas.iter().map(|isa| isa.name())) {
+        write!(page, " {name}, n = 1 | n = 16 |")?;
         line += "---:|---:|";
     }
     writeln!(page, "\n{line}")?;
     for &(from, to) in SMALL_PAIRS {
-        let [single, some] = [one(from, to, 1, isas, length)?, one(from, to, 16, isas, length)?];
+        let [single, some] = [1, 16].map(|n| grid::few(from, to, n, isas, length));
         write!(page, "| {from} to {to} |")?;
-        for (single, some) in single.iter().zip(&some) {
+        for (single, some) in single?.iter().zip(&some?) {
             write!(page, " {:.1} | {:.1} |", single * 1e9, some * 1e9)?;
         }
         writeln!(page)?;
