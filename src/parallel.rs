@@ -22,6 +22,9 @@ use crate::kernels::memory::Destination;
 /// threads and wait for them takes 15 to 40 µs, in which the caller casts 1 to 3 MiB that lie in its caches. Of so much,
 /// two threads were faster for each of its pairs; of half as much, some took a third longer than one.
 const SERIAL_BELOW: usize = 4 << 20;
+/// The same where threads have to start first: two of them took up to twice as long as one with 4 MiB, half as long again with
+/// 8, and were faster for each of its pairs with 16.
+const SERIAL_BELOW_STARTED: usize = 16 << 20;
 /// The same for the reference, which is more than ten times slower.
 const SERIAL_BELOW_SCALAR: usize = 256 << 10;
 /// Bytes read and written of a chunk: enough that to take one costs nothing, and few enough that all threads
@@ -149,7 +152,8 @@ impl<'a> Parallel<'a> {
     }
 
     /// Instead of a pool, the caller and so many threads less one that start for this cast. Fewer, if there are fewer
-    /// chunks, or if they cannot start. 0 is 1.
+    /// chunks, or if they cannot start; none for less than 16 MiB, read and written together, unless [`Parallel::chunk`] says
+    /// how to divide it. 0 is 1.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType, Parallel};
@@ -314,7 +318,11 @@ fn run(
     caster.check(src.len(), dst.size(), n)?;
     // No overflow: both are slices. 8 elements are as many bytes as one has bits.
     let traffic = src.len().saturating_add(dst.size());
-    let enough = if caster.isa() == Isa::Scalar { SERIAL_BELOW_SCALAR } else { SERIAL_BELOW };
+    let enough = match how.threads {
+        _ if caster.isa() == Isa::Scalar => SERIAL_BELOW_SCALAR,
+        Some(_) if how.host.is_none() => SERIAL_BELOW_STARTED,
+        _ => SERIAL_BELOW,
+    };
     let is_small = how.chunk.is_none() && traffic < enough;
     if is_small && how.progress.is_none() {
         return caster.fill(src, dst, n).map(drop);

@@ -158,7 +158,8 @@ fn sizes(isa: Isa) {
     for (from, to) in [(F32, BF16), (F4E2M1, F32), (F32, F6E3M2), (I64, I64), (C64, I8), (U2, U4)] {
         let bits = (from.bits() + to.bits()) as usize;
         let least = if isa == Isa::Scalar { 256 << 10 } else { 4 << 20 } * 8 / bits;
-        for n in [least - 1, least, least + 1, 2 * least + 3] {
+        // The last two: where threads of its own start.
+        for n in [least - 1, least, least + 1, 2 * least + 3, 4 * least - 1, 4 * least] {
             for options in [CastOptions::new(), CastOptions::new().stream_from(0)] {
                 let caster = caster(isa, from, to, options);
                 let src = bytes(bridge::size(from, n));
