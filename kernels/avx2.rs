@@ -301,8 +301,8 @@ impl Isa for Avx2 {
     type Line = Line;
 
     const BYTES: usize = 32;
-    // On Zen 3, rows of 8 KiB take as long either way.
-    const ROW_STREAMS_FROM: usize = 16 << 10;
+    // On Zen 3, rows of 1 KiB take as long either way.
+    const ROW_STREAMS_FROM: usize = 2 << 10;
     const FLOATS_TO_BF16: bool = true;
     const LONG_TO_F32: bool = true;
     const CONVERTS_LONGS: bool = false;

@@ -5,10 +5,10 @@ use core::ptr;
 
 #[cfg(isa = "vector")]
 use super::codec::Job;
-#[cfg(isa = "vector")]
-use super::environment;
 use super::layout::{load, store};
 use super::scalar::{DECODE, ENCODE, Value};
+#[cfg(isa = "vector")]
+use super::{environment, stream, vector};
 #[cfg(isa = "vector")]
 use crate::dtype::DType;
 use crate::layout::Packing;
@@ -40,6 +40,9 @@ pub(crate) struct Plan {
     /// The core, where it alone casts a few elements: without a hub.
     #[cfg(isa = "vector")]
     pub(super) ready: Option<Core>,
+    /// Does the kernel order what it streams before what is stored next? If not, its caller does.
+    #[cfg(isa = "vector")]
+    pub(super) fences: bool,
 }
 
 #[cfg_attr(
@@ -47,15 +50,23 @@ pub(crate) struct Plan {
     expect(unused_mut, unused_variables, reason = "the reference does not stream")
 )]
 impl Plan {
-    /// The plan of a part of `n` elements: results go past the caches if those of all elements would.
+    /// The plan of parts of `n` elements: results go past the caches if those of all elements would.
     pub(crate) fn part_of(mut self, n: usize) -> Self {
         #[cfg(isa = "vector")]
         {
             let bits = |layout: &Layout| layout.memory_bits() * layout.parts as u32;
-            if super::vector::streams(&self.route, n, bits(&self.route.src) + bits(&self.route.dst)) {
+            if vector::streams(&self.route, n, bits(&self.route.src) + bits(&self.route.dst)) {
                 self.route.stream_from = Some(0);
             }
         }
+        self
+    }
+
+    /// The same for parts that are rows: who casts them orders what is streamed once.
+    pub(super) fn of_rows(self, n: usize) -> Self {
+        #[cfg(isa = "vector")]
+        return Self { fences: false, ..self.part_of(n) };
+        #[cfg(not(isa = "vector"))]
         self
     }
 
@@ -83,22 +94,25 @@ pub(super) struct Rows<'a> {
     /// What casts a row that needs nothing but the environment.
     #[cfg(isa = "vector")]
     ready: Option<Core>,
+    /// Its results go past the caches.
+    #[cfg(isa = "vector")]
+    streams: bool,
     #[cfg(isa = "vector")]
     _environment: Option<environment::Environment>,
 }
 
 impl<'a> Rows<'a> {
-    /// For rows of up to `n` elements. Until this is dropped, nothing but casts may depend on the environment.
-    #[cfg_attr(not(isa = "vector"), expect(unused_variables, reason = "the reference prepares nothing"))]
-    pub(super) fn new(plan: &'a Plan, n: usize) -> Self {
-        #[cfg(isa = "vector")]
-        let ready = super::vector::ready(plan, n);
+    /// Until this is dropped, nothing but casts may depend on the environment. The plan is that of a tile, or of rows.
+    pub(super) fn new(plan: &'a Plan) -> Self {
         Self {
             plan,
             #[cfg(isa = "vector")]
-            ready,
+            ready: plan.ready,
             #[cfg(isa = "vector")]
-            _environment: ready
+            streams: plan.route.stream_from == Some(0),
+            #[cfg(isa = "vector")]
+            _environment: plan
+                .ready
                 .filter(|core| core.floats)
                 .map(|_| environment::Environment::new(plan.route.policy.rounding)),
         }
@@ -122,8 +136,12 @@ impl<'a> Rows<'a> {
         unsafe {
             #[cfg(isa = "vector")]
             if let Some(core) = self.ready {
-                let units = if self.plan.route.parts == Parts::Two { 2 * n } else { n };
-                return (core.run_rows)(&self.plan.job, src, dst, units, apart);
+                let (route, job) = (&self.plan.route, &self.plan.job);
+                let units = vector::core_units(route, n);
+                if self.streams {
+                    return (core.stream_rows)(&core, job, vector::core_bits(route), src, dst, units, apart);
+                }
+                return (core.run_rows)(job, src, dst, units, apart);
             }
             let (mut from, mut to) = (src, dst);
             for _ in 0..apart.rows {
@@ -164,6 +182,8 @@ pub(super) struct Core {
     /// As for a [`Kernel`]; the instruction set is available, the job has the dtypes of the codec, and its table
     /// is there if it needs one.
     pub(super) run_rows: unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart),
+    /// The same, past the caches.
+    pub(super) stream_rows: stream::Rows,
     /// It needs the floating-point environment set, or may leave traces there.
     pub(super) floats: bool,
 }
@@ -178,6 +198,15 @@ impl Core {
     pub(super) unsafe fn run(&self, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { (self.run_rows)(job, src, dst, n, &Apart::ONE) }
+    }
+
+    /// The same, past the caches.
+    ///
+    /// # Safety
+    /// As for [`stream_rows`](stream::rows).
+    pub(super) unsafe fn stream(&self, job: &Job, bits: [usize; 2], src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.stream_rows)(self, job, bits, src, dst, n, &Apart::ONE) }
     }
 }
 

@@ -47,9 +47,8 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// Bytes in a register, elements in a block.
     const BYTES: usize;
     /// Bytes of a row of a view, as it is stored, from which on it goes past the caches if the whole view does: what begins
-    /// and ends a stream takes longer than a shorter one saves. (With AVX-512, rows of 32 KiB are slower in streams; from
-    /// where on they pay there or on Arm, nobody has measured.)
-    const ROW_STREAMS_FROM: usize = super::moves::COPY_STREAMS_FROM;
+    /// and ends a row takes longer than a shorter one saves. (Measured with AVX2 alone: until it is elsewhere, a long row.)
+    const ROW_STREAMS_FROM: usize = 16 << 10;
 
     unsafe fn load(p: *const u8) -> Self::V;
     unsafe fn store(p: *mut u8, v: Self::V);

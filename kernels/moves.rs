@@ -12,7 +12,7 @@ use crate::isa::Isa as Which;
 #[cfg(isa = "vector")]
 use super::isa::Isa;
 #[cfg(isa = "vector")]
-use super::vector::{LINE, fence};
+use super::{stream::fence, vector::LINE};
 
 /// Elements so many bytes apart on either side.
 #[derive(Clone, Copy, Debug)]
@@ -101,9 +101,6 @@ pub(super) fn of(isa: Which) -> Moves {
         },
     }
 }
-
-/// [`Moves::row_streams_from`] where rows are copied: in the caches, memcpy does as well with much longer ones.
-pub(super) const COPY_STREAMS_FROM: usize = 256 << 10;
 
 /// Bytes of a run that is copied as such: of a shorter one, the call takes longer than its elements.
 const RUN: usize = 16;

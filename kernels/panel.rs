@@ -71,7 +71,7 @@ impl Plane {
 #[inline(never)]
 pub(super) unsafe fn cast(plan: &Plan, isa: Isa, plane: Plane, src: *const u8, dst: *mut u8) {
     let Plane { across, along, sizes: [s, d] } = plane;
-    let rows = Rows::new(plan, TILE);
+    let rows = Rows::new(plan);
     let casts = plan.route.work != Work::Copy;
     let casts_rows = casts && d < s && rows.is_ready();
     let width = if casts_rows { d } else { s };

@@ -10,7 +10,7 @@ use core::ptr;
 use super::codec::Job;
 use super::drive::Plan;
 use super::isa::Isa;
-use super::vector;
+use super::{stream, vector};
 use crate::layout::Packing;
 use crate::route::{Layout, Parts, Route};
 
@@ -137,7 +137,7 @@ unsafe fn tiles<I: Isa>(plan: &Plan, steps: Steps, src: *const u8, dst: *mut u8,
                 }
                 let found = results_of(plan, &jobs, s, hub, results, padded);
                 if streams {
-                    vector::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
+                    stream::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
                 }
                 let to = if padded == len { d } else { raw_dst };
                 reshape::<I>(route, found, to, padded, streams);
@@ -149,7 +149,7 @@ unsafe fn tiles<I: Isa>(plan: &Plan, steps: Steps, src: *const u8, dst: *mut u8,
                 let to = if streams { results } else { d };
                 results_of(plan, &jobs, s, hub, to, len);
                 if streams {
-                    vector::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
+                    stream::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
                     for at in (0..bytes).step_by(I::BYTES) {
                         I::stream(d.add(at), I::load(to.add(at)));
                     }
@@ -158,7 +158,7 @@ unsafe fn tiles<I: Isa>(plan: &Plan, steps: Steps, src: *const u8, dst: *mut u8,
         }
         first += len;
     }
-    if streams {
+    if streams && plan.fences {
         // SAFETY: the features are enabled.
         unsafe { I::fence() };
     }

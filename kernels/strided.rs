@@ -102,14 +102,18 @@ impl<'a> Along<'a> {
         let copies = plan.route.work == Work::Copy;
         // Where a row takes no preparation, whole blocks of it cost less than to bring them to a tile.
         if has_rows && n >= moves.register {
-            let streams_from = if copies { moves::COPY_STREAMS_FROM } else { moves.row_streams_from };
-            let streams = n.saturating_mul(sizes[1]) >= streams_from;
-            let plan = if streams { plan.part_of(self.elements()) } else { plan.of_tile() };
-            let rows = Rows::new(&plan, n);
+            let streams = n.saturating_mul(sizes[1]) >= moves.row_streams_from;
+            let plan = if streams { plan.of_rows(self.elements()) } else { plan.of_tile() };
+            let rows = Rows::new(&plan);
             let from = if copies { moves::CALL / sizes[0] } else { ROW };
             if rows.is_ready() || n >= from {
                 // SAFETY: the caller's promise.
-                return unsafe { self.cast_rows(&rows, walk) };
+                unsafe { self.cast_rows(&rows, walk) };
+                if streams {
+                    // SAFETY: the instruction set is available.
+                    unsafe { (moves.fence)() };
+                }
+                return;
             }
         }
         // SAFETY: as above.
@@ -193,10 +197,9 @@ impl<'a> Along<'a> {
         let copies = self.plan.route.work == Work::Copy;
         let order = walk.choose_tile(sizes);
         let step = walk.step;
-        let largest = order.iter().flatten().map(|&dim| step[dim]).product();
         walk.widen();
         let plan = self.plan.of_tile();
-        let rows = Rows::new(&plan, largest);
+        let rows = Rows::new(&plan);
         let (mut gathered, mut results) = (Tile::new(), Tile::new());
         let (gathered, results) = (gathered.start(), results.start());
         let tile = |src_at: isize, dst_at: isize, step: &dyn Fn(usize) -> usize| {

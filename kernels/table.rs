@@ -44,6 +44,8 @@ fn other(route: Route, kernel: Kernel) -> Plan {
         job: super::codec::Job::new(&route, core::ptr::null(), super::isa::Extras::this()),
         #[cfg(isa = "vector")]
         ready: None,
+        #[cfg(isa = "vector")]
+        fences: true,
     }
 }
 
@@ -69,7 +71,7 @@ fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
     let table = if looks_up { codec::lookup::table(&route) } else { core::ptr::null() };
     let job = codec::Job::new(&route, table, super::isa::Extras::this());
     let ready = core.filter(|_| is_plain);
-    Plan { route, kernel, core, hub, groups, job, ready }
+    Plan { route, kernel, core, hub, groups, job, ready, fences: true }
 }
 
 /// Does a codec keep up with memory? Then its results are better streamed. What computes for longer than memory moves

@@ -10,6 +10,7 @@ use super::environment::{self, Environment};
 use super::isa::Isa;
 use super::moves;
 use super::stage;
+use super::stream;
 use crate::route::{Parts, Route};
 
 /// Every block of a codec, and the tail of each row as a block of a buffer.
@@ -68,7 +69,7 @@ const fn aligns_from<I: Isa>() -> usize {
 
 /// Bytes of `n` elements of `bits` bits in a row.
 #[inline(always)]
-const fn bytes(n: usize, bits: usize) -> usize {
+pub(super) const fn bytes(n: usize, bits: usize) -> usize {
     // Without overflow: no more than a buffer has.
     if bits >= 8 { n * (bits / 8) } else { n / 8 * bits + (n % 8 * bits).div_ceil(8) }
 }
@@ -186,170 +187,6 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
     }
 }
 
-/// Bytes of a chunk, which is made in L1 and then streamed to memory, on the side where it is larger.
-const CHUNK: usize = 2048;
-/// Bytes of the source, behind those of a chunk, that memory is asked for while the chunk is streamed.
-const AHEAD: usize = 4096;
-
-/// Elements that are whole blocks, and end with a line where they become so many bits: a power of two.
-const fn unit(to: usize) -> usize {
-    if to < 8 { 512 } else { 64 }
-}
-
-/// Elements of so many bits on both sides in a chunk.
-const fn chunk([from, to]: [usize; 2]) -> usize {
-    let unit = unit(to);
-    let most = 8 * CHUNK / if from > to { from } else { to };
-    if most > unit { most / unit * unit } else { unit }
-}
-
-/// A core whose results go past the caches, by stores that do not read a line first. There is a chunk at least.
-///
-/// # Safety
-/// As for every `Core`, whose elements have so many bits in memory.
-unsafe fn streamed<I: Isa>(core: Core, job: &Job, bits: [usize; 2], src: *const u8, dst: *mut u8, n: usize) {
-    #[repr(C, align(64))]
-    struct Lines([MaybeUninit<u8>; LINE + CHUNK]);
-    let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK]);
-    let lines = lines.0.as_mut_ptr().cast::<u8>();
-    let [from, to] = bits;
-    let mut first = ahead(dst, from, to);
-    // Where elements do not end with a line, results are made as far behind one as the destination is, so that
-    // lines of the buffer are lines of the destination. The last bytes wait for the next chunk.
-    let behind = dst.wrapping_add(bytes(first, to)).addr() % LINE;
-    // The last line is written in part, and so is the first of a next row, which is often behind it: if they are not
-    // there by then, what is streamed next waits for them.
-    let last = Ask::<I> { from: dst.wrapping_add(bytes(n, to)), bytes: 2 * LINE, isa: PhantomData };
-    // SAFETY: the instruction set is available.
-    unsafe { I::run(last) };
-    // SAFETY: the caller's promise. The buffer has room for a line and a chunk of the widest elements; chunks are
-    // whole lines, and those lines are streamed that are full.
-    unsafe {
-        core.run(job, src, dst, first);
-        let mut line = dst.add(bytes(first, to)).wrapping_sub(behind);
-        let mut begun = if behind == 0 { 0 } else { LINE };
-        loop {
-            // The last chunk may be shorter: stores that read a line first would take longer than all the others.
-            let elements = ((n - first) & !(unit(to) - 1)).min(chunk(bits));
-            if elements == 0 {
-                break;
-            }
-            let chunk = bytes(elements, to);
-            core.run(job, src.add(bytes(first, from)), lines.add(behind), elements);
-            first += elements;
-            ptr::copy_nonoverlapping(
-                lines.add(behind),
-                line.wrapping_add(behind),
-                begun.saturating_sub(behind),
-            );
-            I::run(Stream::<I> {
-                from: lines.add(begun),
-                to: line.wrapping_add(begun),
-                bytes: chunk - begun,
-                next: src.wrapping_add(bytes(first, from) + AHEAD),
-                step: LINE * from / to.max(1),
-                isa: PhantomData,
-            });
-            ptr::copy_nonoverlapping(lines.add(chunk), lines, behind);
-            line = line.wrapping_add(chunk);
-            begun = 0;
-        }
-        fence::<I>();
-        ptr::copy_nonoverlapping(lines, line, behind);
-        core.run(job, src.add(bytes(first, from)), line.add(behind), n - first);
-    }
-}
-
-/// Asks memory for bytes that will be read soon, whether they are there or not.
-///
-/// # Safety
-/// The features are enabled.
-#[inline(always)]
-pub(super) unsafe fn ask<I: Isa>(from: *const u8, bytes: usize) {
-    let mut at = 0;
-    while at < bytes {
-        // SAFETY: the caller's promise.
-        unsafe { I::prefetch(from.wrapping_add(at)) };
-        at += LINE;
-    }
-}
-
-/// [`ask`]. (Not a closure: see `blocks`.)
-struct Ask<I> {
-    from: *const u8,
-    bytes: usize,
-    isa: PhantomData<I>,
-}
-
-impl<I: Isa> pulp::NullaryFnOnce for Ask<I> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        // SAFETY: `Isa::run` enables the features.
-        unsafe { ask::<I>(self.from, self.bytes) }
-    }
-}
-
-/// Streams whole lines, and meanwhile asks for as much of the source: else memory would have nothing to read while it
-/// writes. (Not a closure: see `blocks`.)
-struct Stream<I> {
-    from: *const u8,
-    to: *mut u8,
-    bytes: usize,
-    next: *const u8,
-    /// Bytes of the source for a line.
-    step: usize,
-    isa: PhantomData<I>,
-}
-
-impl<I: Isa> pulp::NullaryFnOnce for Stream<I> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        let (mut at, mut asked, mut due) = (0, 0, 0);
-        while at < self.bytes {
-            // SAFETY: whole registers of both, `to` is aligned, and `Isa::run` enables the features. What is asked
-            // for need not be there.
-            unsafe {
-                for k in 0..LINE / I::BYTES {
-                    let v = I::load(self.from.add(at + k * I::BYTES));
-                    I::stream(self.to.add(at + k * I::BYTES), v);
-                }
-                due += self.step;
-                while asked < due {
-                    I::prefetch(self.next.wrapping_add(asked));
-                    asked += LINE;
-                }
-            }
-            at += LINE;
-        }
-    }
-}
-
-/// Orders streamed stores before what other threads are told of them.
-///
-/// # Safety
-/// The instruction set is available.
-pub(super) unsafe fn fence<I: Isa>() {
-    /// Not a closure: see `blocks`.
-    struct Fence<I>(PhantomData<I>);
-
-    impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
-        type Output = ();
-
-        #[inline(always)]
-        fn call(self) {
-            // SAFETY: `Isa::run` enables the features.
-            unsafe { I::fence() }
-        }
-    }
-
-    // SAFETY: the caller's promise.
-    unsafe { I::run(Fence::<I>(PhantomData)) }
-}
-
 /// A vector kernel for elements that a codec reads and writes as they are.
 ///
 /// # Safety
@@ -358,9 +195,8 @@ pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n:
     match plan.ready {
         Some(core) if n < FEW => {
             let _environment = core.floats.then(|| Environment::new(plan.route.policy.rounding));
-            let units = if plan.route.parts == Parts::Two { 2 * n } else { n };
             // SAFETY: the caller's promise; the table chose the core.
-            unsafe { core.run(&plan.job, src, dst, units) }
+            unsafe { core.run(&plan.job, src, dst, core_units(&plan.route, n)) }
         }
         // SAFETY: the caller's promise.
         _ => unsafe { many::<I>(plan, src, dst, n) },
@@ -370,14 +206,6 @@ pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n:
 /// Elements from which on a cast has something to prepare: groups, and streams. Fewer pay for nothing of that.
 const FEW: usize = 4096;
 
-/// The core that alone is a cast of up to `n` elements, in the environment that it expects.
-pub(super) fn ready(plan: &Plan, n: usize) -> Option<Core> {
-    let route = &plan.route;
-    let prepares = n >= FEW
-        && (plan.groups.is_some() || streams(route, n, route.src.memory_bits() + route.dst.memory_bits()));
-    plan.ready.filter(|_| !prepares)
-}
-
 /// [`plain`] of any number of elements.
 ///
 /// # Safety
@@ -385,15 +213,7 @@ pub(super) fn ready(plan: &Plan, n: usize) -> Option<Core> {
 #[inline(never)]
 unsafe fn many<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
-    let mut bits = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
-    let mut units = n;
-    match route.parts {
-        // Elements are their parts, one after the other.
-        Parts::Two => units = 2 * n,
-        // Of every second part nothing becomes anything.
-        Parts::Real => bits[0] *= 2,
-        _ => {}
-    }
+    let (bits, units) = (core_bits(route), core_units(route, n));
     // SAFETY: the caller's promise; the table chose the cores for this route and a machine that has its
     // instruction set. A multiple of 8 elements ends with a byte on both sides.
     unsafe {
@@ -405,14 +225,27 @@ unsafe fn many<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
             let table = group::make_table(route);
             let job = plan.job.with_table(table.0.as_ptr());
             let bits = [8, group::made_bits(route)];
-            run::<I>(route, core, &job, bits, src, dst, grouped / group::per_byte(route));
+            run::<I>(plan, core, &job, bits, src, dst, grouped / group::per_byte(route));
         }
         if let Some(core) = plan.core {
             let _environment = environment(plan);
             let (src, dst) = (src.add(bytes(grouped, bits[0])), dst.add(bytes(grouped, bits[1])));
-            run::<I>(route, core, &plan.job, bits, src, dst, units - grouped);
+            run::<I>(plan, core, &plan.job, bits, src, dst, units - grouped);
         }
     }
+}
+
+/// What a core takes for `n` elements: these, or their parts, one after the other.
+#[inline(always)]
+pub(super) fn core_units(route: &Route, n: usize) -> usize {
+    if route.parts == Parts::Two { 2 * n } else { n }
+}
+
+/// Bits of that on both sides.
+pub(super) fn core_bits(route: &Route) -> [usize; 2] {
+    let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
+    // Of every second part nothing becomes anything.
+    [if route.parts == Parts::Real { 2 * from } else { from }, to]
 }
 
 /// A core on elements of so many bits, past the caches if they do not keep the result.
@@ -420,7 +253,7 @@ unsafe fn many<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
 /// # Safety
 /// As for every `Core`.
 unsafe fn run<I: Isa>(
-    route: &Route,
+    plan: &Plan,
     core: Core,
     job: &Job,
     bits: [usize; 2],
@@ -428,9 +261,18 @@ unsafe fn run<I: Isa>(
     dst: *mut u8,
     n: usize,
 ) {
-    let streams = streams(route, n, (bits[0] + bits[1]) as u32) && n >= 2 * chunk(bits);
+    let streams = streams(&plan.route, n, (bits[0] + bits[1]) as u32) && n >= 2 * stream::chunk(bits);
     // SAFETY: the caller's promise.
-    unsafe { if streams { streamed::<I>(core, job, bits, src, dst, n) } else { core.run(job, src, dst, n) } }
+    unsafe {
+        if streams {
+            core.stream(job, bits, src, dst, n);
+            if plan.fences {
+                stream::fence::<I>();
+            }
+        } else {
+            core.run(job, src, dst, n);
+        }
+    }
 }
 
 /// Are `n` elements of so many bits on both sides together more than the caches keep?

@@ -75,7 +75,7 @@ mod edges {
             (DType::I64, DType::U8),
             (DType::F8E4M3FN, DType::F64),
         ] {
-            suite.test(&format!("large transposes, {from} -> {to}"), move |isa| transposes(isa, from, to));
+            suite.test(&format!("large planes, {from} -> {to}"), move |isa| planes(isa, from, to));
         }
         suite
     }
@@ -491,38 +491,49 @@ mod edges {
         }
     }
 
-    /// Planes that are streamed, transposed, whose first and last elements lie at the guards.
-    fn transposes(isa: Isa, from: DType, to: DType) {
+    /// Planes that are streamed, transposed or row by row, whose first and last elements lie at the guards.
+    fn planes(isa: Isa, from: DType, to: DType) {
         let pair = Pair::new(isa, from, to, CastOptions::new());
         let streaming = CastOptions::new().stream_from(0).isa(isa);
         let caster = Caster::new(from, to, &streaming).expect("an instruction set of this machine");
         let (s, d) = (from.itemsize(), to.itemsize());
-        for [rows, columns] in [[300, 1100], [257, 1025], [64, 4096]] {
-            // A gap behind each row and column, which lines begin in.
-            for gap in [0, 1, 64] {
-                let (row, column) = (columns + gap, rows + gap);
-                let (src_size, dst_size) = ((rows - 1) * row + columns, (columns - 1) * column + rows);
-                let (src, mut dst) = (Guarded::source(src_size * s), Guarded::new(dst_size * d));
-                let mut cast = vec![0; src_size * d];
-                let (src_last, dst_last) = (src.len - src_size * s, dst.len - dst_size * d);
-                for (src_at, dst_at) in [(0, 0), (src_last, dst_last)] {
-                    let elements = &src.bytes()[src_at..][..src_size * s];
-                    pair.caster.cast(elements, &mut cast, src_size).expect("sizes that fit");
-                    let mut expected = vec![CANARY; dst.len];
-                    for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
-                        expected[dst_at + (j * column + i) * d..][..d]
-                            .copy_from_slice(&cast[(i * row + j) * d..][..d]);
-                    }
-                    let shape = [rows, columns];
-                    let strides = [(row * s) as isize, s as isize];
-                    let view = StridedView::new(src.bytes(), src_at, &shape, &strides);
-                    let whole = dst.bytes_mut();
-                    whole.fill(CANARY);
-                    let strides = [d as isize, (column * d) as isize];
-                    let mut out = StridedViewMut::new(whole, dst_at, &shape, &strides);
-                    caster.cast_strided(&view, &mut out).expect("views in their buffers");
-                    assert!(*whole == *expected, "{shape:?}, {gap} apart: {caster:?}");
+        let shapes = [
+            ([300, 1100], true),
+            ([257, 1025], true),
+            ([64, 4096], true),
+            ([64, 4096], false),
+            ([100, 2077], false),
+            ([9, 20_001], false),
+        ];
+        // A gap behind each row of either side, which lines begin in.
+        let gaps = [[0, 0], [1, 1], [64, 64], [1, 0]];
+        for ((shape, transposed), gaps) in shapes.into_iter().flat_map(|shape| gaps.map(|gaps| (shape, gaps)))
+        {
+            let [rows, columns] = shape;
+            // Elements from one to the next along both dimensions.
+            let src_steps = [columns + gaps[0], 1];
+            let dst_steps = if transposed { [1, rows + gaps[1]] } else { [columns + gaps[1], 1] };
+            let reach = |steps: [usize; 2]| (rows - 1) * steps[0] + (columns - 1) * steps[1] + 1;
+            let (src_size, dst_size) = (reach(src_steps), reach(dst_steps));
+            let (src, mut dst) = (Guarded::source(src_size * s), Guarded::new(dst_size * d));
+            let mut cast = vec![0; src_size * d];
+            let (src_last, dst_last) = (src.len - src_size * s, dst.len - dst_size * d);
+            for (src_at, dst_at) in [(0, 0), (src_last, dst_last)] {
+                let elements = &src.bytes()[src_at..][..src_size * s];
+                pair.caster.cast(elements, &mut cast, src_size).expect("sizes that fit");
+                let mut expected = vec![CANARY; dst.len];
+                for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+                    let [a, b] = [src_steps, dst_steps].map(|steps| i * steps[0] + j * steps[1]);
+                    expected[dst_at + b * d..][..d].copy_from_slice(&cast[a * d..][..d]);
                 }
+                let strides = |steps: [usize; 2], size: usize| steps.map(|step| (step * size) as isize);
+                let (src_strides, dst_strides) = (strides(src_steps, s), strides(dst_steps, d));
+                let view = StridedView::new(src.bytes(), src_at, &shape, &src_strides);
+                let whole = dst.bytes_mut();
+                whole.fill(CANARY);
+                let mut out = StridedViewMut::new(whole, dst_at, &shape, &dst_strides);
+                caster.cast_strided(&view, &mut out).expect("views in their buffers");
+                assert!(*whole == *expected, "{shape:?}, {gaps:?} apart, {transposed}: {caster:?}");
             }
         }
     }

@@ -359,28 +359,33 @@ fn against_the_oracle(isa: Isa, from: DType) {
     }
 }
 
-/// Rows of a view that is larger than the limit: the longer ones are streamed, the shorter ones are not.
+/// Rows of a view that is larger than the limit: longer ones are streamed, shorter ones are not. Behind a row there is a
+/// gap, or the next one, which goes on in the line where it ends; lines begin with the first row, or in it, or across
+/// elements.
 fn streamed_rows(isa: Isa) {
-    for ((from, to), columns) in
-        PAIRS.into_iter().flat_map(|pair| [5_001, 20_001, 263_001].map(|n| (pair, n)))
-    {
-        let options = CastOptions::new().stream_from(20_000).isa(isa);
-        let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
-        let caster = Caster::new(from, to, &options).unwrap();
+    let options = CastOptions::new().isa(isa);
+    let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+    let lengths = [300, 2_111, 5_001, 20_001];
+    for ((from, to), columns) in PAIRS.into_iter().flat_map(|pair| lengths.map(|n| (pair, n))) {
+        let [caster, kept] =
+            [0, usize::MAX].map(|bytes| Caster::new(from, to, &options.stream_from(bytes)).unwrap());
         let (rows, s, d) = (5, from.itemsize(), to.itemsize());
-        let src = bytes(rows * (columns * s + 5));
-        let mut dst = vec![CANARY; rows * (columns * d + 11)];
-        let mut expected = dst.clone();
-        for i in 0..rows {
-            let row = &src[i * (columns * s + 5)..][..columns * s];
-            caster.cast(row, &mut expected[i * (columns * d + 11)..][..columns * d], columns).unwrap();
+        for (gaps, further) in [([5, 11], 0), ([s, 0], d), ([64, 64], 0), ([s, 0], 3), ([0, 3 * d], 32)] {
+            let [src_row, dst_row] = [columns * s + gaps[0], columns * d + gaps[1]];
+            let src = bytes(rows * src_row);
+            let mut dst = vec![CANARY; further + rows * dst_row];
+            let mut expected = dst.clone();
+            for i in 0..rows {
+                let row = &src[i * src_row..][..columns * s];
+                kept.cast(row, &mut expected[further + i * dst_row..][..columns * d], columns).unwrap();
+            }
+            let shape = [rows, columns];
+            let [src_strides, dst_strides] = [[src_row as isize, s as isize], [dst_row as isize, d as isize]];
+            let view = StridedView::new(&src, 0, &shape, &src_strides);
+            let mut out = StridedViewMut::new(&mut dst, further, &shape, &dst_strides);
+            caster.cast_strided(&view, &mut out).unwrap();
+            assert!(dst == expected, "rows of {columns}, {gaps:?} apart, from {further} on: {caster:?}");
         }
-        let shape = [rows, columns];
-        let src_strides = [(columns * s + 5) as isize, s as isize];
-        let dst_strides = [(columns * d + 11) as isize, d as isize];
-        let view = StridedView::new(&src, 0, &shape, &src_strides);
-        caster.cast_strided(&view, &mut StridedViewMut::new(&mut dst, 0, &shape, &dst_strides)).unwrap();
-        assert!(dst == expected, "{caster:?}");
     }
 }
 

@@ -18,6 +18,7 @@ use super::{Codec, Kept};
 use crate::dtype::{DType, Kind};
 use crate::kernels::drive::Core;
 use crate::kernels::isa::Isa;
+use crate::kernels::stream;
 use crate::options::{Overflow, Rounding};
 use crate::route::{Parts, Route, Work};
 
@@ -143,7 +144,7 @@ fn to_bool<I: Isa>(from: DType) -> Core {
 }
 
 pub(super) fn run<I: Isa, C: Codec<I>>() -> Core {
-    Core { run_rows: C::rows, floats: C::FLOATS }
+    Core { run_rows: C::rows, stream_rows: stream::rows::<I>, floats: C::FLOATS }
 }
 
 /// From integers of fewer than 8 bits, `S` when widened, or from bool.

@@ -1,0 +1,216 @@
+//! Results that go past the caches, by stores that do not read a line first.
+//!
+//! A codec does not store that way: it would have to write whole lines. So a chunk of results is made in L1, and its whole
+//! lines are streamed; what is left of a line waits for the next chunk, even for one of the next row.
+
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use super::codec::Job;
+use super::drive::{Apart, Core};
+use super::isa::Isa;
+use super::vector::{LINE, ahead, bytes};
+
+/// Bytes of a chunk on the side where it is larger.
+const CHUNK: usize = 2048;
+/// Bytes of the source, behind those of a chunk, that memory is asked for while the chunk is streamed.
+const AHEAD: usize = 4096;
+
+/// Elements that are whole blocks, and end with a line where they become so many bits: a power of two.
+const fn unit(to: usize) -> usize {
+    if to < 8 { 512 } else { 64 }
+}
+
+/// Elements of so many bits on both sides in a chunk.
+pub(super) const fn chunk([from, to]: [usize; 2]) -> usize {
+    let unit = unit(to);
+    let most = 8 * CHUNK / if from > to { from } else { to };
+    if most > unit { most / unit * unit } else { unit }
+}
+
+/// What streams the results of a core.
+pub(super) type Rows = unsafe fn(
+    core: &Core,
+    job: &Job,
+    bits: [usize; 2],
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+    apart: &Apart,
+);
+
+/// Rows of `n` elements, as [`Core::run_rows`] casts them. A [`fence`] must follow.
+///
+/// # Safety
+/// As for every `Core`, whose elements have so many bits in memory: in several rows whole bytes.
+pub(super) unsafe fn rows<I: Isa>(
+    core: &Core,
+    job: &Job,
+    bits: [usize; 2],
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+    apart: &Apart,
+) {
+    #[repr(C, align(64))]
+    struct Lines([MaybeUninit<u8>; LINE + CHUNK]);
+    let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK]);
+    let lines = lines.0.as_mut_ptr().cast::<u8>();
+    let [from, to] = bits;
+    let row = bytes(n, to);
+    let is_one = apart.dst == row as isize;
+    let (mut row_src, mut row_dst) = (src, dst);
+    // The first line of the buffer is this one of the destination. In it, the bytes from `begun` to `held` are results
+    // that are to be written.
+    let (mut line, mut begun, mut held) = (dst, 0, 0);
+    let mut left = apart.rows;
+    while left > 0 {
+        // SAFETY: the caller's promise. The buffer has room for a line and a chunk; whole lines of it are streamed to
+        // lines of the destination, of which every byte is one of a row.
+        unsafe {
+            if left == apart.rows || !is_one {
+                ptr::copy_nonoverlapping(lines.add(begun), line.wrapping_add(begun), held - begun);
+                begun = row_dst.addr() % LINE;
+                (line, held) = (row_dst.wrapping_sub(begun), begun);
+                // The last line is written in part, and so is the first of a next row, which is often behind it: if they
+                // are not there by then, what is streamed next waits for them.
+                I::run(Ask::<I> { from: row_dst.wrapping_add(row), bytes: 2 * LINE, isa: PhantomData });
+            }
+            // To a line, or else, where no element ends with one, results are made as far behind it.
+            let mut first =
+                if held.is_multiple_of(I::BYTES) { 0 } else { ahead(lines.add(held), from, to).min(n) };
+            core.run(job, row_src, lines.add(held), first);
+            held += bytes(first, to);
+            while first < n {
+                let elements = (n - first).min(chunk(bits));
+                core.run(job, row_src.add(bytes(first, from)), lines.add(held), elements);
+                first += elements;
+                let end = held + bytes(elements, to);
+                let whole = end - end % LINE;
+                if whole != 0 {
+                    let mut partial = 0;
+                    if begun != 0 {
+                        partial = LINE;
+                        ptr::copy_nonoverlapping(lines.add(begun), line.wrapping_add(begun), LINE - begun);
+                    }
+                    I::run(Stream::<I> {
+                        from: lines.add(partial),
+                        to: line.wrapping_add(partial),
+                        bytes: whole - partial,
+                        next: further(row_src, bytes(first, from) + AHEAD, bytes(n, from), apart),
+                        step: LINE * from / to,
+                        isa: PhantomData,
+                    });
+                    ptr::copy_nonoverlapping(lines.add(whole), lines, end - whole);
+                    line = line.wrapping_add(whole);
+                    begun = 0;
+                }
+                held = end % LINE;
+            }
+        }
+        left -= 1;
+        row_src = row_src.wrapping_offset(apart.src);
+        row_dst = row_dst.wrapping_offset(apart.dst);
+    }
+    // SAFETY: as above.
+    unsafe { ptr::copy_nonoverlapping(lines.add(begun), line.wrapping_add(begun), held - begun) };
+}
+
+/// So many bytes further along rows of `row` bytes.
+fn further(src: *const u8, bytes: usize, row: usize, apart: &Apart) -> *const u8 {
+    if bytes < row || apart.rows == 1 {
+        return src.wrapping_add(bytes);
+    }
+    src.wrapping_offset(apart.src.wrapping_mul((bytes / row) as isize)).wrapping_add(bytes % row)
+}
+
+/// Asks memory for bytes that will be read soon, whether they are there or not.
+///
+/// # Safety
+/// The features are enabled.
+#[inline(always)]
+pub(super) unsafe fn ask<I: Isa>(from: *const u8, bytes: usize) {
+    let mut at = 0;
+    while at < bytes {
+        // SAFETY: the caller's promise.
+        unsafe { I::prefetch(from.wrapping_add(at)) };
+        at += LINE;
+    }
+}
+
+/// [`ask`]. (Not a closure: see `blocks`.)
+struct Ask<I> {
+    from: *const u8,
+    bytes: usize,
+    isa: PhantomData<I>,
+}
+
+impl<I: Isa> pulp::NullaryFnOnce for Ask<I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        // SAFETY: `Isa::run` enables the features.
+        unsafe { ask::<I>(self.from, self.bytes) }
+    }
+}
+
+/// Streams whole lines, and meanwhile asks for as much of the source: else memory would have nothing to read while it
+/// writes. (Not a closure: see `blocks`.)
+struct Stream<I> {
+    from: *const u8,
+    to: *mut u8,
+    bytes: usize,
+    next: *const u8,
+    /// Bytes of the source for a line.
+    step: usize,
+    isa: PhantomData<I>,
+}
+
+impl<I: Isa> pulp::NullaryFnOnce for Stream<I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let (mut at, mut asked, mut due) = (0, 0, 0);
+        while at < self.bytes {
+            // SAFETY: whole registers of both, `to` is aligned, and `Isa::run` enables the features. What is asked
+            // for need not be there.
+            unsafe {
+                for k in 0..LINE / I::BYTES {
+                    let v = I::load(self.from.add(at + k * I::BYTES));
+                    I::stream(self.to.add(at + k * I::BYTES), v);
+                }
+                due += self.step;
+                while asked < due {
+                    I::prefetch(self.next.wrapping_add(asked));
+                    asked += LINE;
+                }
+            }
+            at += LINE;
+        }
+    }
+}
+
+/// Orders streamed stores before what other threads are told of them.
+///
+/// # Safety
+/// The instruction set is available.
+pub(super) unsafe fn fence<I: Isa>() {
+    /// Not a closure: see `blocks`.
+    struct Fence<I>(PhantomData<I>);
+
+    impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            // SAFETY: `Isa::run` enables the features.
+            unsafe { I::fence() }
+        }
+    }
+
+    // SAFETY: the caller's promise.
+    unsafe { I::run(Fence::<I>(PhantomData)) }
+}
