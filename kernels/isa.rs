@@ -54,7 +54,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn store(p: *mut u8, v: Self::V);
     /// Copies `bytes` bytes, fewer than `registers` have, to a buffer of so many registers; the rest becomes 0.
     unsafe fn copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
-    /// Copies the first `bytes` bytes of a buffer of whole registers, and writes no more.
+    /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes more.
     unsafe fn copy_out(buffer: *const u8, bytes: usize, p: *mut u8);
     /// Copies `bytes` bytes, and reads and writes no others. None of them is among both.
     unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize);

@@ -17,10 +17,10 @@ use super::strided::Dim;
 use crate::isa::Isa;
 use crate::route::Work;
 
-/// Bytes of a run of the source: of runs of a quarter, memory gives six tenths.
-const SRC_RUN: usize = 1024;
+/// Bytes of a run of the source: of runs of half as many, memory gives less.
+const SRC_RUN: usize = 512;
 /// Bytes of a run of the destination: a few lines, for one look at where its page is.
-const DST_RUN: usize = 256;
+const DST_RUN: usize = 512;
 /// Bytes of a panel.
 const PANEL: usize = 64 << 10;
 /// Bytes of columns that are transposed at once, and of those that are cast at once.
@@ -54,12 +54,12 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// Do both sides have runs that are long enough?
+    /// Do both sides have runs that are long enough? Those of the destination may be half a run.
     pub(super) fn has_panels(&self) -> bool {
         let [s, d] = self.sizes;
         (self.along.src, self.across.dst) == (s as isize, d as isize)
             && self.along.extent >= SRC_RUN / s
-            && self.across.extent >= DST_RUN / d
+            && self.across.extent >= DST_RUN / 2 / d
     }
 }
 
@@ -77,7 +77,8 @@ pub(super) unsafe fn cast(plan: &Plan, isa: Isa, plane: Plane, src: *const u8, d
     let width = if casts_rows { d } else { s };
     let panels =
         Panels { rows, moves: moves::of(isa), plane, width, casts_rows, casts_tiles: casts && !casts_rows };
-    let height = (DST_RUN / d).max(LINE / width);
+    // A tile has room for a block of columns.
+    let height = (DST_RUN / d).min(TILE / LINE).max(LINE / width);
     let length = (SRC_RUN / s).min(PANEL / (height * width));
     let mut buffer = Buffer::<PANEL>::new();
     let panel = buffer.start();
@@ -194,8 +195,8 @@ impl Panels<'_> {
                 to: (height * width) as isize,
             };
             let across = Move { extent: height, from: self.pitch(columns) as isize, to: width as isize };
-            // SAFETY: the caller's promise. Rows have no more than `DST_RUN` bytes or a block, so a block of columns
-            // fits into a tile, and one of them into the results. The panel has whole blocks.
+            // SAFETY: the caller's promise. A block of columns fits into a tile, and one of them into the results: it has
+            // no more than `DST_RUN` bytes, or a block. The panel has whole blocks.
             unsafe {
                 (self.moves.elements)(
                     &[along, across, Move::ONE, Move::ONE],

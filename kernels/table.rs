@@ -166,6 +166,17 @@ mod tests {
         }
     }
 
+    /// Views may have more elements than there are bytes of memory.
+    #[test]
+    fn parts_of_more_than_memory() {
+        for &isa in Isa::available() {
+            let plan = plan(isa, route(DType::U8, DType::I8, &CastOptions::new()));
+            for n in [usize::MAX / 2 + 1, usize::MAX] {
+                assert_eq!(plan.part_of(n).route.from, DType::U8);
+            }
+        }
+    }
+
     /// A CPU that has the instruction runs the other path for hardly anything, and one without it never runs this.
     #[cfg(isa = "vector")]
     #[test]

@@ -277,8 +277,9 @@ unsafe fn run<I: Isa>(
 
 /// Are `n` elements of so many bits on both sides together more than the caches keep?
 pub(super) fn streams(route: &Route, n: usize, bits: u32) -> bool {
-    // Without overflow: 8 elements are as many bytes as one has bits.
-    n / 8 * bits as usize >= route.stream_from.unwrap_or_else(environment::streaming_threshold)
+    // 8 elements are as many bytes as one has bits. Those of a view may be more than there is memory: they repeat.
+    (n / 8).saturating_mul(bits as usize)
+        >= route.stream_from.unwrap_or_else(environment::streaming_threshold)
 }
 
 /// A vector kernel for elements of any layout.

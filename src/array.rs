@@ -1,5 +1,7 @@
 //! Casts of arrays of the crate ndarray, along whatever strides they have.
 
+use core::mem::MaybeUninit;
+
 use ndarray::{Array, ArrayRef, Dimension, ShapeBuilder};
 
 use crate::cast::typed;
@@ -32,7 +34,7 @@ pub trait Lanecast<Dim: Dimension> {
     ///
     /// # Errors
     ///
-    /// `LANECAST_ISA` names an instruction set that is not available.
+    /// `LANECAST_ISA` names an instruction set that is not available, or there is no memory for the array.
     fn lanecast<D: Element>(&self) -> Result<Array<D, Dim>, Error> {
         self.lanecast_with(&CastOptions::new())
     }
@@ -48,7 +50,7 @@ pub trait Lanecast<Dim: Dimension> {
     ///
     /// # Errors
     ///
-    /// The instruction set that the options or `LANECAST_ISA` name is not available.
+    /// The instruction set that the options or `LANECAST_ISA` name is not available, or there is no memory for the array.
     fn lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error>;
 
     /// Casts into an array or view of the same shape, with the default options.
@@ -90,7 +92,16 @@ pub trait Lanecast<Dim: Dimension> {
 impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
     fn lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error> {
         let is_fortran = self.ndim() > 1 && self.t().is_standard_layout() && !self.is_standard_layout();
-        let mut new = Array::uninit(self.raw_dim().set_f(is_fortran));
+        let no_memory = || Error::Allocation { dtype: D::DTYPE, elements: self.len() };
+        let mut room = Vec::<MaybeUninit<D>>::new();
+        room.try_reserve_exact(self.len()).map_err(|_| no_memory())?;
+        #[allow(unsafe_code, reason = "there is nothing to initialise")]
+        // SAFETY: there is room for so many, and they need not be initialised.
+        unsafe {
+            room.set_len(self.len());
+        }
+        let mut new =
+            Array::from_shape_vec(self.raw_dim().set_f(is_fortran), room).map_err(|_| no_memory())?;
         let strides = bytes::<D>(new.strides());
         let first = new.as_mut_ptr().cast::<u8>();
         #[allow(unsafe_code, reason = "the array is made for what is cast")]

@@ -152,8 +152,8 @@ impl<'a> Parallel<'a> {
     }
 
     /// Instead of a pool, the caller and so many threads less one that start for this cast. Fewer, if there are fewer
-    /// chunks, or if they cannot start; none for less than 16 MiB, read and written together, unless [`Parallel::chunk`] says
-    /// how to divide it. 0 is 1.
+    /// chunks, or if they cannot start; none for less than 16 MiB (256 KiB on the reference), read and written together,
+    /// unless [`Parallel::chunk`] says how to divide it. 0 is 1.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType, Parallel};
@@ -228,7 +228,8 @@ impl<'a> Parallel<'a> {
 
 impl Caster {
     /// [`Caster::cast`] on all threads of the rayon pool that the caller is in, or of the global one, if that is faster: of
-    /// less than 4 MiB, read and written together, the calling thread casts alone.
+    /// less than 4 MiB (256 KiB on the reference), read and written together, the calling thread casts alone. It waits for
+    /// no thread that is busy with something else: those that come take part.
     ///
     /// The first call outside of a pool starts the global one, if nobody has: a program that sets that up does so before. It
     /// may wait a tenth of a second for one that is busy, and then casts alone.
@@ -548,12 +549,15 @@ impl<'a> Job<'a> {
 /// The rayon pool that the caller is in, or the global one.
 #[cfg(feature = "parallel")]
 mod pool {
+    use core::any::Any;
+    use core::panic::AssertUnwindSafe;
+    use core::ptr;
     use core::sync::atomic::{AtomicBool, Ordering};
     use core::time::Duration;
     use std::error::Error;
-    use std::panic::catch_unwind;
+    use std::panic::{catch_unwind, resume_unwind};
     use std::process;
-    use std::sync::{Arc, OnceLock, mpsc};
+    use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 
     use super::Job;
 
@@ -565,15 +569,83 @@ mod pool {
         if rayon::current_thread_index().is_some() || answers() { rayon::current_num_threads() } else { 1 }
     }
 
-    /// Runs the job on the caller, and on so many of them less one.
+    /// Runs the job on the caller, and on so many of them less one that come before there is nothing left to do. A scope of
+    /// rayon would wait for those too that are busy with something else, and may be waiting for the caller.
     pub(super) fn run(threads: usize, job: &Job<'_>) {
-        if threads > 1 {
-            rayon::in_place_scope(|scope| {
-                for worker in 1..threads {
-                    scope.spawn(move |_| job.work(worker));
-                }
-                job.work(0);
-            });
+        if threads <= 1 {
+            return;
+        }
+        let gate = Arc::new(Gate::default());
+        let closes = Closes(&gate);
+        for worker in 1..threads {
+            let (gate, work) = (gate.clone(), Work(ptr::from_ref(job).cast()));
+            rayon::spawn(move || gate.pass(&work, worker));
+        }
+        job.work(0);
+        drop(closes);
+        let panic = gate.state().panic.take();
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    /// A job that may be over.
+    struct Work(*const Job<'static>);
+
+    #[allow(unsafe_code, reason = "a pointer, because what it points to may be gone")]
+    // SAFETY: a job is used by several threads at once, and only where it is there: see `Gate::pass`.
+    unsafe impl Send for Work where for<'a> &'a Job<'static>: Send {}
+
+    /// The way to a job, until that is over.
+    #[derive(Default)]
+    struct Gate {
+        state: Mutex<State>,
+        left: Condvar,
+    }
+
+    #[derive(Default)]
+    struct State {
+        closed: bool,
+        /// Workers behind the gate.
+        inside: usize,
+        /// Of one of them.
+        panic: Option<Box<dyn Any + Send>>,
+    }
+
+    impl Gate {
+        fn state(&self) -> MutexGuard<'_, State> {
+            // Nothing panics under the lock.
+            self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        fn pass(&self, work: &Work, worker: usize) {
+            let mut state = self.state();
+            if state.closed {
+                return;
+            }
+            state.inside += 1;
+            drop(state);
+            #[allow(unsafe_code, reason = "whoever made the job waits behind the gate")]
+            // SAFETY: the job lives until `Closes` is dropped, and that waits for who is inside.
+            let result = catch_unwind(AssertUnwindSafe(|| unsafe { (*work.0).work(worker) }));
+            let mut state = self.state();
+            state.inside -= 1;
+            state.panic = state.panic.take().or(result.err());
+            drop(state);
+            self.left.notify_one();
+        }
+    }
+
+    /// Closes a gate, even if there is a panic, and waits for who is inside.
+    struct Closes<'a>(&'a Gate);
+
+    impl Drop for Closes<'_> {
+        fn drop(&mut self) {
+            let mut state = self.0.state();
+            state.closed = true;
+            while state.inside > 0 {
+                state = self.0.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
         }
     }
 
@@ -616,7 +688,7 @@ mod pool {
             _ = send.send(());
         };
         // It panics if the pool of somebody else could not start.
-        if catch_unwind(core::panic::AssertUnwindSafe(|| rayon::spawn(job))).is_ok() {
+        if catch_unwind(AssertUnwindSafe(|| rayon::spawn(job))).is_ok() {
             _ = receive.recv_timeout(PATIENCE);
         }
     }

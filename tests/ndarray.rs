@@ -4,7 +4,8 @@ mod bridge;
 
 use bridge::Suite;
 use lanecast::{
-    CastOptions, Complex, Element, Error, F4E2M1, F8E4M3FN, Isa, Lanecast, Overflow, bf16, convert_with, f16,
+    CastOptions, Complex, DType, Element, Error, F4E2M1, F8E4M3FN, Isa, Lanecast, Overflow, bf16,
+    convert_with, f16,
 };
 use ndarray::{Array, Array3, ArrayRef, Dimension, IxDyn, ShapeBuilder, s};
 
@@ -21,6 +22,7 @@ fn main() {
     });
     suite.test("arrays without elements and without dimensions", few);
     suite.test("into arrays that exist", into);
+    suite.test("arrays that no memory has room for", too_large);
     suite.run().exit();
 }
 
@@ -65,6 +67,15 @@ fn few(isa: Isa) {
     check::<f32, u8, _>(isa, &Array::zeros((3, 0, 2)));
     check::<f32, u8, _>(isa, &source::<f32>().slice(s![2..2, .., ..]));
     check::<f32, u8, IxDyn>(isa, &ArrayRef::<f32, IxDyn>::to_owned(&Array::zeros(IxDyn(&[]))));
+}
+
+fn too_large(isa: Isa) {
+    let one = ndarray::arr1(&[1u8]);
+    for elements in [1 << 62, 1 << 58] {
+        let all = one.broadcast(elements).expect("a view that repeats one");
+        let error = all.lanecast_with::<f64>(&options(isa));
+        assert_eq!(error, Err(Error::Allocation { dtype: DType::F64, elements }));
+    }
 }
 
 fn into(isa: Isa) {

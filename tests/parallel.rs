@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, LazyLock, Mutex};
+use std::sync::{Barrier, Condvar, LazyLock, Mutex};
 use std::time::Duration;
 
 use bridge::{Suite, bytes};
@@ -36,6 +36,7 @@ fn main() {
     suite.test("cancelled", cancelled);
     suite.test("hosts that do too little or too much", odd_hosts);
     suite.test("panics", panics);
+    suite.test("a pool that is busy", busy);
     suite.test("uninitialised memory", uninitialised);
     #[cfg(target_arch = "x86_64")]
     suite.test("a pool in a bad environment", environment::in_a_pool);
@@ -320,6 +321,41 @@ fn panics(isa: Isa) {
     assert!(catch_unwind(AssertUnwindSafe(cast)).is_err(), "the panic of a callback comes out");
     pool.install(|| caster.par_cast_with(&src, &mut dst, n, &how)).unwrap();
     assert!(dst == expected);
+}
+
+/// Threads that are busy with something else are not waited for: they may be waiting for the caller. Nor do they cast
+/// anything when they come at last.
+fn busy(isa: Isa) {
+    let caster = caster(isa, DType::U8, DType::F32, CastOptions::new());
+    let (n, src) = (102_400, bytes(102_400));
+    let mut expected = vec![0; 4 * n];
+    caster.cast(&src, &mut expected, n).unwrap();
+    let mut dst = vec![0; 4 * n];
+    // Of its own: it has no thread for others.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+    let (of_caller, all_wait) = (Mutex::new(()), Barrier::new(3));
+    let casts = AtomicUsize::new(0);
+    let count = |_: Progress| {
+        casts.fetch_add(1, Ordering::Relaxed);
+        ControlFlow::Continue(())
+    };
+    pool.in_place_scope(|scope| {
+        let held = of_caller.lock().unwrap();
+        for _ in 0..2 {
+            scope.spawn(|_| {
+                all_wait.wait();
+                drop(of_caller.lock().unwrap());
+            });
+        }
+        let (all_wait, src, dst, count) = (&all_wait, &src, &mut dst, &count);
+        pool.install(|| {
+            all_wait.wait();
+            caster.par_cast_with(src, dst, n, &Parallel::new().chunk(1024).progress(count)).unwrap();
+        });
+        drop(held);
+    });
+    assert!(dst == expected);
+    assert_eq!(casts.into_inner(), n / 1024);
 }
 
 fn uninitialised(isa: Isa) {

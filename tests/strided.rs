@@ -231,10 +231,10 @@ fn rows(isa: Isa, from: DType, to: DType) {
 fn panels(isa: Isa, from: DType, to: DType) {
     let (s, d) = (from.itemsize(), to.itemsize());
     // The least that has panels, and what lies in a line on the side where that is more.
-    let (along, across, line) = (1024 / s, 256 / d, 64 / s.min(d));
+    let (along, across, line) = (512 / s, 256 / d, 64 / s.min(d));
     let streaming = CastOptions::new().stream_from(0);
     for [across, along] in
-        [[across, along], [2 * across + line + 3, along + 1], [across + 1, 2 * along + line - 1]]
+        [[across, along], [2 * across + line + 3, along + 1], [3 * across + 1, 2 * along + line - 1]]
     {
         let shape = [1, across, along];
         for (gaps, further) in

@@ -44,7 +44,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 
 /*
  The size of a buffer overflows size_t or is not that of its elements, or the buffer would pass the end of the
- address space.
+ address space; or the numbers of a shape or of strides are not aligned.
  */
 #define LANECAST_ERR_SIZE -6
 

@@ -70,7 +70,7 @@ pub const LANECAST_ERR_OPTIONS: i32 = -4;
 /// The instruction set that the options or LANECAST_ISA name is not available here.
 pub const LANECAST_ERR_ISA: i32 = -5;
 /// The size of a buffer overflows size_t or is not that of its elements, or the buffer would pass the end of the
-/// address space.
+/// address space; or the numbers of a shape or of strides are not aligned.
 pub const LANECAST_ERR_SIZE: i32 = -6;
 /// The buffers overlap, or elements of a strided destination do.
 pub const LANECAST_ERR_OVERLAP: i32 = -7;
@@ -217,7 +217,7 @@ fn status(error: Error) -> lanecast_status {
         Error::Overlap | Error::ViewOverlap { .. } => LANECAST_ERR_OVERLAP,
         Error::ViewPacked { .. } => LANECAST_ERR_PACKED,
         Error::Cancelled { .. } => LANECAST_ERR_CANCELLED,
-        // Nothing is allocated, and there is one shape: the others cannot happen.
+        // Destinations are the caller's, and there is one shape: the others cannot happen.
         _ => LANECAST_ERR_INTERNAL,
     }
 }

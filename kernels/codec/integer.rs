@@ -21,7 +21,7 @@ fn range(IntFormat { bits, signed }: IntFormat) -> (i64, u64) {
     (min, u64::MAX >> (64 - bits + u32::from(signed)))
 }
 
-/// The same as floats: exact, but for the upper one of 64 bits, which is rounded up.
+/// The same as floats: exact, but for the upper one of 64 bits, which nobody uses.
 #[inline(always)]
 fn limits(format: IntFormat) -> (f64, f64) {
     let (min, max) = range(format);
