@@ -160,7 +160,7 @@ impl fmt::Display for Error {
                 "the {side} has {given} bytes; {elements} elements of {dtype} need exactly {needed}"
             ),
             Self::SizeOverflow { side, dtype, elements } => {
-                write!(f, "the size of a {side} of {elements} elements of {dtype} overflows usize")
+                write!(f, "a {side} of {elements} elements of {dtype} does not fit into the address space")
             }
             Self::IsaUnavailable { isa } => {
                 write!(f, "{isa} is not available here; ")?;
