@@ -50,6 +50,14 @@ pub(crate) struct Plan {
     expect(unused_mut, unused_variables, reason = "the reference does not stream")
 )]
 impl Plan {
+    /// Does a row take no preparation, so that a short one costs little?
+    pub(super) fn is_ready(&self) -> bool {
+        #[cfg(isa = "vector")]
+        return self.ready.is_some();
+        #[cfg(not(isa = "vector"))]
+        false
+    }
+
     /// The plan of parts of `n` elements: results go past the caches if those of all elements would.
     pub(crate) fn part_of(mut self, n: usize) -> Self {
         #[cfg(isa = "vector")]
@@ -149,14 +157,6 @@ impl<'a> Rows<'a> {
                 (from, to) = (from.wrapping_offset(apart.src), to.wrapping_offset(apart.dst));
             }
         }
-    }
-
-    /// Does a row take no preparation, so that a short one costs little?
-    pub(super) fn is_ready(&self) -> bool {
-        #[cfg(isa = "vector")]
-        return self.ready.is_some();
-        #[cfg(not(isa = "vector"))]
-        false
     }
 }
 

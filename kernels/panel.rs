@@ -73,7 +73,7 @@ pub(super) unsafe fn cast(plan: &Plan, isa: Isa, plane: Plane, src: *const u8, d
     let Plane { across, along, sizes: [s, d] } = plane;
     let rows = Rows::new(plan);
     let casts = plan.route.work != Work::Copy;
-    let casts_rows = casts && d < s && rows.is_ready();
+    let casts_rows = casts && d < s && plan.is_ready();
     let width = if casts_rows { d } else { s };
     let panels =
         Panels { rows, moves: moves::of(isa), plane, width, casts_rows, casts_tiles: casts && !casts_rows };

@@ -35,6 +35,9 @@ pub(crate) const FEW: usize = 6;
 const TILE: usize = 16 << 10;
 /// Elements of a row from which on it is cast where it is: of fewer, what a kernel prepares costs more than a tile.
 const ROW: usize = 256;
+/// Bytes of a cast row that takes preparation from which on it goes past the caches if the whole view does: of rows of 8 KiB,
+/// float32 to complex64 takes a fifth longer that way.
+const STREAMS_FROM: usize = 16 << 10;
 /// Elements that a tile of two dense dimensions has at least along that of the destination, if there are so many:
 /// with as many along the other, both have whole lines.
 const SIDE: usize = 64;
@@ -102,11 +105,12 @@ impl<'a> Along<'a> {
         let copies = plan.route.work == Work::Copy;
         // Where a row takes no preparation, whole blocks of it cost less than to bring them to a tile.
         if has_rows && n >= moves.register {
-            let streams = n.saturating_mul(sizes[1]) >= moves.row_streams_from;
+            let from = if plan.is_ready() { moves.row_streams_from } else { STREAMS_FROM };
+            let streams = n.saturating_mul(sizes[1]) >= from;
             let plan = if streams { plan.of_rows(self.elements()) } else { plan.of_tile() };
             let rows = Rows::new(&plan);
             let from = if copies { moves::CALL / sizes[0] } else { ROW };
-            if rows.is_ready() || n >= from {
+            if plan.is_ready() || n >= from {
                 // SAFETY: the caller's promise.
                 unsafe { self.cast_rows(&rows, walk) };
                 if streams {
