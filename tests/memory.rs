@@ -5,6 +5,9 @@
 //! in which test.
 
 mod bridge;
+#[cfg(unix)]
+#[path = "bridge/guarded.rs"]
+mod guarded;
 
 #[cfg(unix)]
 fn main() {
@@ -18,14 +21,13 @@ fn main() {
 
 #[cfg(unix)]
 mod edges {
-    use core::{ptr, slice};
-
     use lanecast::{
         ByteOrder, CastOptions, Caster, DType, Isa, Overflow, Packing, Parallel, Rounding, StridedView,
         StridedViewMut,
     };
 
     use super::bridge::Suite;
+    use super::guarded::{CANARY, Guarded};
 
     /// Four of the widest registers, and a tail.
     const LONGEST: usize = 4 * 64 + 3;
@@ -80,70 +82,6 @@ mod edges {
         suite
     }
 
-    /// Whole pages, and on either side one that faults.
-    struct Guarded {
-        first: *mut u8,
-        len: usize,
-    }
-
-    impl Guarded {
-        fn page() -> usize {
-            // SAFETY: asks for a number.
-            let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-            usize::try_from(page).expect("the system has pages")
-        }
-
-        /// Room for so many bytes, full of canaries.
-        fn new(bytes: usize) -> Self {
-            let (page, len) = (Self::page(), bytes.next_multiple_of(Self::page()));
-            let (kind, none) = (libc::MAP_PRIVATE | libc::MAP_ANON, libc::PROT_NONE);
-            // SAFETY: new memory, where the system likes.
-            let whole = unsafe { libc::mmap(ptr::null_mut(), len + 2 * page, none, kind, -1, 0) };
-            assert_ne!(whole, libc::MAP_FAILED);
-            let mut new = Self { first: whole.cast::<u8>().wrapping_add(page), len };
-            new.protect(libc::PROT_READ | libc::PROT_WRITE);
-            new.bytes_mut().fill(CANARY);
-            new
-        }
-
-        /// Room for so many bytes, full of bits that are the same in every run, and not to be written.
-        fn source(bytes: usize) -> Self {
-            let mut new = Self::new(bytes);
-            let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-            for word in new.bytes_mut().chunks_exact_mut(8) {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                word.copy_from_slice(&state.wrapping_mul(0x2545_F491_4F6C_DD1D).to_le_bytes());
-            }
-            new.protect(libc::PROT_READ);
-            new
-        }
-
-        fn protect(&self, how: libc::c_int) {
-            // SAFETY: the pages between the guards, which stay readable.
-            assert_eq!(unsafe { libc::mprotect(self.first.cast(), self.len, how) }, 0);
-        }
-
-        fn bytes(&self) -> &[u8] {
-            // SAFETY: mapped, initialised, and borrowed as `self` is.
-            unsafe { slice::from_raw_parts(self.first, self.len) }
-        }
-
-        fn bytes_mut(&mut self) -> &mut [u8] {
-            // SAFETY: as above; every mapping starts as zeros.
-            unsafe { slice::from_raw_parts_mut(self.first, self.len) }
-        }
-    }
-
-    impl Drop for Guarded {
-        fn drop(&mut self) {
-            let page = Self::page();
-            // SAFETY: what `new` has mapped, and nobody borrows.
-            unsafe { libc::munmap(self.first.wrapping_sub(page).cast(), self.len + 2 * page) };
-        }
-    }
-
     /// A test of this suite's own eyes: they see one byte too many on either side, and a write to the source.
     fn guards_fault() {
         let (src, dst) = (Guarded::source(1), Guarded::new(1));
@@ -184,9 +122,6 @@ mod edges {
         }
         libc::WIFSIGNALED(status)
     }
-
-    /// What no cast may leave behind, and no result is likely to be.
-    const CANARY: u8 = 0xC5;
 
     /// A source, a destination, and what should come out.
     struct Buffers {

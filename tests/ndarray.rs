@@ -1,6 +1,9 @@
 //! Arrays of the crate ndarray, sliced, reversed and transposed, against one conversion per element.
 
 mod bridge;
+#[cfg(unix)]
+#[path = "bridge/guarded.rs"]
+mod guarded;
 
 use bridge::Suite;
 use lanecast::{
@@ -23,6 +26,8 @@ fn main() {
     suite.test("arrays without elements and without dimensions", few);
     suite.test("into arrays that exist", into);
     suite.test("arrays that no memory has room for", too_large);
+    #[cfg(unix)]
+    suite.test("nothing but the elements is touched", edges);
     suite.run().exit();
 }
 
@@ -90,4 +95,38 @@ fn into(isa: Isa) {
     assert_eq!(error, Err(Error::ShapeMismatch { dimension: Some(1), source: 33, destination: 66 }));
     let error = x.view().into_dyn().lanecast_into(&mut Array::<u8, _>::zeros(IxDyn(&[7])));
     assert_eq!(error, Err(Error::ShapeMismatch { dimension: None, source: 3, destination: 1 }));
+}
+
+/// Arrays that begin or end where a byte further faults.
+#[cfg(unix)]
+fn edges(isa: Isa) {
+    use guarded::{CANARY, Guarded};
+    use ndarray::{ArrayView2, ArrayViewMut2};
+
+    let shape = (33, 41);
+    let n = shape.0 * shape.1;
+    let (src, mut dst) = (Guarded::source(4 * n), Guarded::new(2 * n));
+    for (src_at, dst_at) in [(0, dst.len - 2 * n), (src.len - 4 * n, 0), (src.len - 4 * n, dst.len - 2 * n)] {
+        let first = src.first.wrapping_add(src_at).cast::<f32>();
+        // SAFETY: the elements are in the mapping, which is aligned for them, as they are at its end.
+        let x = unsafe { ArrayView2::from_shape_ptr(shape, first) };
+        for transposed in [false, true] {
+            let expected = x.to_owned().lanecast_with::<bf16>(&options(isa)).unwrap();
+            dst.bytes_mut().fill(CANARY);
+            let first = dst.first.wrapping_add(dst_at).cast::<bf16>();
+            if transposed {
+                // SAFETY: as above.
+                let mut out = unsafe { ArrayViewMut2::from_shape_ptr((shape.1, shape.0), first) };
+                x.t().lanecast_into_with(&mut out, &options(isa)).unwrap();
+                assert!(out.iter().zip(expected.t()).all(|(a, b)| a.to_bits() == b.to_bits()));
+            } else {
+                // SAFETY: as above.
+                let mut out = unsafe { ArrayViewMut2::from_shape_ptr(shape, first) };
+                x.lanecast_into_with(&mut out, &options(isa)).unwrap();
+                assert!(out.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()));
+            }
+            let (before, rest) = dst.bytes().split_at(dst_at);
+            assert!(before.iter().chain(&rest[2 * n..]).all(|&byte| byte == CANARY), "written outside");
+        }
+    }
 }

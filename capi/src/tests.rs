@@ -3,6 +3,9 @@ use std::ffi::CString;
 
 use super::*;
 
+#[cfg(unix)]
+mod edges;
+
 fn defaults() -> lanecast_options {
     lanecast_options::from(&CastOptions::new())
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use lanecast::{DType, Isa, Kind};
 use lanecast_peers::grid::{self, Timed, alone, grid};
-use lanecast_peers::{Contest, Length, PAIRS, SIZES, ratios, ratios_head, routes};
+use lanecast_peers::{Contest, Length, PAIRS, SIZES, checked, ratios, ratios_head, routes};
 
 /// What each of [`SIZES`] is called, in file names and on the page.
 const NAMES: [(&str, &str); 2] = [("l2", "in L2"), ("large", "large")];
@@ -68,6 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     eprintln!("few elements");
     few(&mut page, lengths[0])?;
     peers(&mut page, lengths)?;
+    checked_casts(&mut page, lengths)?;
     fs::write(docs.join(name + ".md"), page)?;
     Ok(())
 }
@@ -353,6 +354,29 @@ rustc assumes by default; arrow-cast allocates its result. That the results agre
         writeln!(page, "\n### {}\n\n{}", NAMES[size].1, ratios_head(best))?;
         for &pair in PAIRS {
             writeln!(page, "{}", ratios(&mut Contest::new(pair, SIZES[size]), best, length))?;
+        }
+    }
+    Ok(())
+}
+
+fn checked_casts(page: &mut String, lengths: [Length; 2]) -> Result<(), Box<dyn Error>> {
+    let best = Isa::best()?;
+    writeln!(
+        page,
+        "
+## Checked casts
+
+The speed of the unchecked cast on {best}, bytes read + bytes written, and how many times its time the others take. Every
+element is in range of the target, or one of a hundred is not: `try_cast` stops at the first of those, as arrow-cast does.
+1.5 is the goal for the first three, while nothing is lost."
+    )?;
+    for (size, length) in lengths.into_iter().enumerate() {
+        eprintln!("checked casts, {}", NAMES[size].1);
+        writeln!(page, "\n### Checked, {}\n\n{}", NAMES[size].1, checked::HEAD)?;
+        for (from, to) in checked::PAIRS {
+            for elements in [checked::Elements::InRange, checked::Elements::SomeLost] {
+                writeln!(page, "{}", checked::row(from, to, best, SIZES[size], elements, length)?)?;
+            }
         }
     }
     Ok(())
