@@ -308,6 +308,7 @@ impl Isa for Avx2 {
     const CONVERTS_LONGS: bool = false;
     const HAS_LINES: bool = true;
     const PACKS: bool = true;
+    const MINIMUM_IS_BEYOND: bool = true;
     const SEARCHES_NANS: bool = true;
     const NARROWS_BY_F16: bool = true;
 
@@ -356,6 +357,9 @@ impl Isa for Avx2 {
         min_u16(a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu16(a, b);
         max_u16(a: __m256i, b: __m256i) -> __m256i = _mm256_max_epu16(a, b);
         sub16(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi16(a, b);
+        eq16(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpeq_epi16(a, b);
+        gt16(a: __m256i, b: __m256i) -> __m256i = _mm256_cmpgt_epi16(a, b);
+        top_bits(a: __m256i) -> u64 = u64::from(_mm256_movemask_epi8(a) as u32);
         <const N: u32> shr16(a: __m256i) -> __m256i = _mm256_srl_epi16(a, count(N));
 
         add32(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);

@@ -313,6 +313,9 @@ impl Isa for Avx512 {
         min_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu16(a, b);
         max_u16(a: __m512i, b: __m512i) -> __m512i = _mm512_max_epu16(a, b);
         sub16(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi16(a, b);
+        eq16(a: __m512i, b: __m512i) -> __m512i = _mm512_movm_epi16(_mm512_cmpeq_epi16_mask(a, b));
+        gt16(a: __m512i, b: __m512i) -> __m512i = _mm512_movm_epi16(_mm512_cmpgt_epi16_mask(a, b));
+        top_bits(a: __m512i) -> u64 = _mm512_movepi8_mask(a);
         <const N: u32> shr16(a: __m512i) -> __m512i = _mm512_srli_epi16::<N>(a);
 
         add32(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);

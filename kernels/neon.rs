@@ -253,6 +253,14 @@ impl Isa for Neon {
         min_u16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vminq_u16(u16(a), u16(b)));
         max_u16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vmaxq_u16(u16(a), u16(b)));
         sub16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vsubq_u16(u16(a), u16(b)));
+        eq16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vceqq_u16(u16(a), u16(b)));
+        gt16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vcgtq_s16(s16(a), s16(b)));
+        // Each byte keeps the bit of its place, and those of a half have no bit in common.
+        top_bits(a: uint8x16_t) -> u64 = {
+            let places = vreinterpretq_u8_u64(vdupq_n_u64(0x8040_2010_0804_0201));
+            let bits = vandq_u8(vcltzq_s8(vreinterpretq_s8_u8(a)), places);
+            u64::from(vaddv_u8(vget_low_u8(bits))) | u64::from(vaddv_u8(vget_high_u8(bits))) << 8
+        };
         <const N: u32> shr16(a: uint8x16_t) -> uint8x16_t = of_u16(vshlq_u16(u16(a), vdupq_n_s16(-(N as i16))));
 
         add32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vaddq_u32(u32(a), u32(b)));

@@ -381,14 +381,14 @@ fn bitmaps(isa: Isa) {
     }
 }
 
-/// One element that is lost among thousands that are not, wherever it is, is found there.
+/// One element that is lost or inexact among thousands that are not, wherever it is, is found there.
 fn anywhere(isa: Isa) {
     const N: usize = 9000;
     let options = CastOptions::new().isa(isa);
     let mut doubles: Vec<f64> = (0..N).map(|i| i as f64).collect();
     let mut longs: Vec<i64> = (0..N as i64).collect();
-    let mut floats: Vec<f32> = (0..N).map(|i| i as f32 / 8.0).collect();
-    let (mut ints, mut halves) = (vec![0i32; N], vec![lanecast::f16::ZERO; N]);
+    let mut floats: Vec<f32> = (0..N).map(|i| (i % 1024) as f32 / 8.0).collect();
+    let (mut ints, mut halves, mut singles) = (vec![0i32; N], vec![lanecast::f16::ZERO; N], vec![0f32; N]);
     for at in (0..N).step_by(7).chain([0, 1, N - 2, N - 1]) {
         let (double, long, float) = (doubles[at], longs[at], floats[at]);
         (doubles[at], longs[at], floats[at]) = (-2147483649.0, 1 << 31, f32::MAX);
@@ -402,10 +402,22 @@ fn anywhere(isa: Isa) {
         }
         let report = lanecast::cast_slice_checked(&doubles, &mut ints, &options).unwrap();
         assert_eq!((report.first, report.below, report.inexact), (Some(at), 1, 0));
-        (doubles[at], longs[at], floats[at]) = (double + 0.5, long, float);
+        // The second is less than half the smallest float16.
+        (doubles[at], longs[at], floats[at]) =
+            (double + 0.5, long, if at % 2 == 0 { float + 1e-3 } else { 1e-8 });
+        let report = lanecast::cast_slice_checked(&doubles, &mut ints, &options).unwrap();
+        assert_eq!((report.first_inexact, report.inexact, report.lost()), (Some(at), 1, 0), "{isa}");
+        assert_eq!(ints[at], double as i32);
+        let report = lanecast::cast_slice_checked(&floats, &mut halves, &options).unwrap();
+        assert_eq!((report.first_inexact, report.inexact, report.lost()), (Some(at), 1, 0), "{isa}");
+        assert_eq!(halves[at], lanecast::f16::from_f32(floats[at]));
+        floats[at] = float;
         let result = lanecast::same_value_slice(&doubles, &mut ints, &options);
         let Err(Error::Lossy(lossy)) = result else { panic!("{isa}: {at}: {result:?}") };
         assert_eq!((lossy.index, lossy.value(), lossy.loss), (at, Some(double + 0.5), Loss::Inexact));
+        doubles[at] = double + 1e-9;
+        let report = lanecast::cast_slice_checked(&doubles, &mut singles, &options).unwrap();
+        assert_eq!((report.first_inexact, report.inexact, report.lost()), (Some(at), 1, 0), "{isa}");
         doubles[at] = double;
     }
     lanecast::same_value_slice(&doubles, &mut ints, &options).unwrap();

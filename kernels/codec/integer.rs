@@ -532,29 +532,6 @@ unsafe fn fitting_int32<I: Isa, S: AsF32<I>, const SIGNED: bool>(
     }
 }
 
-/// From f64 to int32 what is in its range, however it overflows. Not for ties away.
-pub(in crate::kernels) struct ToFittingInt32;
-
-impl<I: Isa> Codec<I> for ToFittingInt32 {
-    type From = F64;
-    const DST: usize = 32;
-    const FLOATS: bool = true;
-    type Setup = ();
-
-    #[inline(always)]
-    unsafe fn setup(_: &Job) {}
-
-    #[inline(always)]
-    unsafe fn block(_: &(), ends: Ends<I>, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let x = load64::<I>(src, ends);
-            let x = registers!(4, K => I::f64_to_i32([x[2 * K], x[2 * K + 1]]));
-            store32::<I, 32>(x, I::splat32(u32::MAX), ends, dst);
-        }
-    }
-}
-
 /// From f64 to integers of any width, wrapping: the low bits of the rounded value, which from 2^63 on are those of
 /// the mantissa, shifted. NaN and Inf have exponents that shift everything out.
 pub(in crate::kernels) struct ToWrapped<const BITS: usize>;

@@ -1,0 +1,296 @@
+//! Casts that look at what they make, in one loop.
+
+use core::marker::PhantomData;
+
+use super::super::drive::Plan;
+use super::super::environment::Environment;
+use super::super::isa::Isa;
+use super::super::stage;
+use super::lanes::{Compared, Lanes, Register, Wide16, Wide32, Wide64};
+use super::scan::{Integers, Look};
+use super::{Fit, Found, Fused};
+use crate::dtype::DType;
+use crate::options::Rounding;
+use crate::route::Parts;
+
+/// The pairs that have a loop for both.
+pub(super) fn fused<I: Isa>(plan: &Plan, counts: bool) -> Option<Fused<'_>> {
+    let route = &plan.route;
+    let is_native = !route.src.swapped && !route.dst.swapped;
+    if !stage::is_plain(route) || route.parts != Parts::One || !is_native {
+        return None;
+    }
+    let run: unsafe fn(&Plan, &Fit, *const u8, *mut u8, usize) -> Found =
+        match (route.from, route.to, route.policy.rounding, counts) {
+            (DType::I64, DType::I32, ..) => blocks::<I, I64ToI32<I>>,
+            (_, _, Rounding::NearestAway, _) => return None,
+            (DType::F64, DType::I32, _, true) => blocks::<I, F64ToI32<I, true>>,
+            (DType::F64, DType::I32, _, false) => blocks::<I, F64ToI32<I, false>>,
+            // By the other modes, what is too large may become the largest number.
+            (DType::F64, DType::F32, Rounding::NearestEven, true) => blocks::<I, ToFloat<I, F64ToF32, true>>,
+            (DType::F64, DType::F32, Rounding::NearestEven, false) => {
+                blocks::<I, ToFloat<I, F64ToF32, false>>
+            }
+            (DType::F32, DType::F16, Rounding::NearestEven, true) => blocks::<I, ToFloat<I, F32ToF16, true>>,
+            (DType::F32, DType::F16, Rounding::NearestEven, false) => {
+                blocks::<I, ToFloat<I, F32ToF16, false>>
+            }
+            _ => return None,
+        };
+    Some(Fused { plan, block: I::BYTES, run })
+}
+
+/// A cast that looks at what it makes, of native codes.
+///
+/// # Safety
+/// The features of `I` are enabled.
+trait Proof<I: Isa> {
+    /// Registers of a block of the source, twice those of the destination.
+    const REGISTERS: usize;
+
+    unsafe fn new(fit: &Fit) -> Self;
+    /// Two registers of the source.
+    unsafe fn cast(&mut self, x: [I::V; 2]) -> I::V;
+    /// What was found of so many elements.
+    unsafe fn found(&self, fit: &Fit, n: usize) -> Found;
+}
+
+/// By the scan.
+struct I64ToI32<I: Isa>(Integers<I, Wide64>);
+
+impl<I: Isa> Proof<I> for I64ToI32<I> {
+    const REGISTERS: usize = 8;
+
+    #[inline(always)]
+    unsafe fn new(fit: &Fit) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self(Integers::new(fit)) }
+    }
+    #[inline(always)]
+    unsafe fn cast(&mut self, x: [I::V; 2]) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.0.at(x[0]);
+            self.0.at(x[1]);
+            I::low64(x)
+        }
+    }
+    #[inline(always)]
+    unsafe fn found(&self, fit: &Fit, _: usize) -> Found {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.found(fit) }
+    }
+}
+
+/// Lanes that were the same.
+struct Same<I: Isa, L>(I::V, PhantomData<L>);
+
+impl<I: Isa, L: Compared<I>> Same<I, L> {
+    #[inline(always)]
+    unsafe fn new() -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self(I::splat64(0), PhantomData) }
+    }
+    #[inline(always)]
+    unsafe fn add(&mut self, a: I::V, b: I::V) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0 = L::sub(self.0, L::eq(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn count(&self) -> usize {
+        // SAFETY: the caller's promise.
+        let counts = unsafe { Register::new::<I>(self.0) };
+        let (mut count, mut at) = (0, 0);
+        while at < I::BYTES {
+            count += counts.lane(at, L::BYTES) as usize;
+            at += L::BYTES;
+        }
+        count
+    }
+}
+
+/// Rounded, and cast back: where that is the same, they fit, whatever becomes of others.
+struct F64ToI32<I: Isa, const COUNTS: bool> {
+    /// All bits that were not the same. The sign alone does not matter: it is that of a zero.
+    differ: I::V,
+    whole: Same<I, Wide64>,
+}
+
+impl<I: Isa, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
+    const REGISTERS: usize = 8;
+
+    #[inline(always)]
+    unsafe fn new(_: &Fit) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self { differ: I::splat64(0), whole: Same::new() } }
+    }
+    #[inline(always)]
+    unsafe fn cast(&mut self, x: [I::V; 2]) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let whole = [I::round_f64(x[0]), I::round_f64(x[1])];
+            if COUNTS {
+                self.whole.add(whole[0], x[0]);
+                self.whole.add(whole[1], x[1]);
+            }
+            if I::MINIMUM_IS_BEYOND {
+                // One that is the minimum by right is looked at again.
+                let integers = I::f64_to_i32(x);
+                self.differ = I::or(self.differ, <Wide32 as Compared<I>>::eq(integers, I::splat32(1 << 31)));
+                return integers;
+            }
+            let integers = I::f64_to_i32(whole);
+            let back = I::i32_to_f64(integers);
+            self.differ = I::or(self.differ, I::xor(back[0], whole[0]));
+            self.differ = I::or(self.differ, I::xor(back[1], whole[1]));
+            integers
+        }
+    }
+    #[inline(always)]
+    unsafe fn found(&self, _: &Fit, n: usize) -> Found {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let differ = Register::new::<I>(self.differ);
+            let mut any = 0;
+            for word in differ.0 {
+                any |= word;
+            }
+            Found { fits: any << 1 == 0, inexact: if COUNTS { n - self.whole.count() } else { 0 } }
+        }
+    }
+}
+
+/// A float that is cast to a narrower one, to nearest, and back.
+///
+/// # Safety
+/// As for the operations of [`Isa`].
+trait Narrowing<I: Isa> {
+    type Wide: Compared<I>;
+    type Narrow: Lanes<I>;
+    const INF: u64;
+
+    unsafe fn there(x: [I::V; 2]) -> I::V;
+    unsafe fn back(x: I::V) -> [I::V; 2];
+    /// The larger one, of magnitudes.
+    unsafe fn max(a: I::V, b: I::V) -> I::V;
+}
+
+struct F64ToF32;
+struct F32ToF16;
+
+macro_rules! narrowings {
+    ($($name:ident: $wide:ident to $narrow:ident, $inf:literal, $there:ident, $back:ident, $max:ident;)*) => {$(
+        impl<I: Isa> Narrowing<I> for $name {
+            type Wide = $wide;
+            type Narrow = $narrow;
+            const INF: u64 = $inf;
+
+            #[inline(always)]
+            unsafe fn there(x: [I::V; 2]) -> I::V {
+                // SAFETY: the caller's promise.
+                unsafe { I::$there(x) }
+            }
+            #[inline(always)]
+            unsafe fn back(x: I::V) -> [I::V; 2] {
+                // SAFETY: the caller's promise.
+                unsafe { I::$back(x) }
+            }
+            #[inline(always)]
+            unsafe fn max(a: I::V, b: I::V) -> I::V {
+                // SAFETY: the caller's promise.
+                unsafe { I::$max(a, b) }
+            }
+        }
+    )*};
+}
+narrowings! {
+    F64ToF32: Wide64 to Wide32, 0x7F80_0000, f64_to_f32, f32_to_f64, max_u32;
+    F32ToF16: Wide32 to Wide16, 0x7C00, f32_to_f16, f16_to_f32, max_u16;
+}
+
+/// They fit if none becomes Inf or NaN.
+struct ToFloat<I: Isa, N: Narrowing<I>, const COUNTS: bool> {
+    largest: I::V,
+    exact: Same<I, N::Wide>,
+}
+
+impl<I: Isa, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COUNTS> {
+    const REGISTERS: usize = N::Wide::BYTES;
+
+    #[inline(always)]
+    unsafe fn new(_: &Fit) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self { largest: I::splat64(0), exact: Same::new() } }
+    }
+    #[inline(always)]
+    unsafe fn cast(&mut self, x: [I::V; 2]) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let narrow = N::there(x);
+            let magnitude = N::Narrow::splat(u64::MAX >> (65 - 8 * N::Narrow::BYTES));
+            self.largest = N::max(self.largest, I::and(narrow, magnitude));
+            if COUNTS {
+                let back = N::back(narrow);
+                for k in 0..2 {
+                    self.exact.add(back[k], x[k]);
+                }
+            }
+            narrow
+        }
+    }
+    #[inline(always)]
+    unsafe fn found(&self, _: &Fit, n: usize) -> Found {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let largest = Register::new::<I>(self.largest);
+            let (mut fits, mut at) = (true, 0);
+            while at < I::BYTES {
+                fits &= largest.lane(at, N::Narrow::BYTES) < N::INF;
+                at += N::Narrow::BYTES;
+            }
+            Found { fits, inexact: if COUNTS { n - self.exact.count() } else { 0 } }
+        }
+    }
+}
+
+/// A cast that looks at what it makes, on so many blocks.
+///
+/// # Safety
+/// They are readable and writable, the plan is one for these dtypes, and the instruction set is available.
+unsafe fn blocks<I: Isa, P: Proof<I>>(
+    plan: &Plan,
+    fit: &Fit,
+    src: *const u8,
+    dst: *mut u8,
+    blocks: usize,
+) -> Found {
+    /// Not a closure: see `vector::blocks`.
+    struct Blocks<'a, I, P>(&'a Fit, *const u8, *mut u8, usize, PhantomData<(I, P)>);
+
+    impl<I: Isa, P: Proof<I>> pulp::NullaryFnOnce for Blocks<'_, I, P> {
+        type Output = Found;
+
+        #[inline(always)]
+        fn call(self) -> Found {
+            let Self(fit, mut src, mut dst, blocks, _) = self;
+            // SAFETY: the promise of the caller of `blocks`, block by block; `Isa::run` enables the features.
+            unsafe {
+                let mut proof = P::new(fit);
+                for _ in 0..blocks {
+                    for k in 0..P::REGISTERS / 2 {
+                        let from = src.add(2 * k * I::BYTES);
+                        let x = [I::load(from), I::load(from.add(I::BYTES))];
+                        I::store(dst.add(k * I::BYTES), proof.cast(x));
+                    }
+                    src = src.add(P::REGISTERS * I::BYTES);
+                    dst = dst.add(P::REGISTERS / 2 * I::BYTES);
+                }
+                proof.found(fit, blocks * I::BYTES)
+            }
+        }
+    }
+
+    let _environment = Environment::new(plan.route.policy.rounding);
+    // SAFETY: the caller's promise.
+    unsafe { I::run(Blocks::<I, P>(fit, src, dst, blocks, PhantomData)) }
+}

@@ -1,0 +1,364 @@
+//! Which codes are lost, which are inexact, and how many there are of each class.
+
+use core::marker::PhantomData;
+
+use super::super::environment::Environment;
+use super::super::isa::Isa;
+use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
+use super::{Codes, Counts, Exact, Limits, MOST, Verdict};
+use crate::options::Rounding;
+
+pub(super) fn judge<I: Isa>(codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
+    let n = codes.bytes.len() / codes.width;
+    let back = if let Exact::Back(back) = exact { back } else { codes.bytes };
+    assert!(back.len() == codes.bytes.len() && n <= MOST);
+    let judge = match (codes.width, limits.is_float) {
+        (2, _) => every_integer::<I, Wide16>(exact),
+        (4, false) => every_integer::<I, Wide32>(exact),
+        (4, true) => every_float::<I, Wide32>(exact, limits),
+        (_, false) => every_integer::<I, Wide64>(exact),
+        (_, true) => every_float::<I, Wide64>(exact, limits),
+    };
+    // As in `scan`.
+    let _environment = matches!(exact, Exact::Whole).then(|| Environment::new(Rounding::NearestEven));
+    // SAFETY: the lanes of two slices, no more than a verdict has bits; the instruction set is available.
+    unsafe { judge(codes.bytes.as_ptr(), back.as_ptr(), n, limits, verdict) }
+}
+
+type Every = unsafe fn(*const u8, *const u8, usize, &Limits, &mut Verdict);
+
+fn every_integer<I: Isa, L: Compared<I>>(exact: Exact<'_>) -> Every {
+    match exact {
+        Exact::Back(_) => every::<I, L, Plain, Back>,
+        _ => every::<I, L, Plain, All>,
+    }
+}
+
+fn every_float<I: Isa, L: FloatLanes<I>>(exact: Exact<'_>, limits: &Limits) -> Every {
+    let is_symmetric = limits.low == -1 - limits.high;
+    match exact {
+        Exact::All if is_symmetric => every::<I, L, Magnitudes, All>,
+        Exact::All => every::<I, L, Reversed, All>,
+        Exact::Whole => every::<I, L, Reversed, Whole>,
+        Exact::Back(_) if is_symmetric => every::<I, L, Magnitudes, Back>,
+        Exact::Back(_) => every::<I, L, Reversed, Back>,
+    }
+}
+
+pub(super) fn count<I: Isa>(codes: Codes<'_>, limits: &Limits) -> Counts {
+    let n = codes.bytes.len() / codes.width;
+    assert!(n <= MOST);
+    let count: unsafe fn(*const u8, usize, &Limits) -> Counts = match codes.width {
+        2 => tally::<I, i16>,
+        4 => tally::<I, i32>,
+        _ => tally::<I, i64>,
+    };
+    // SAFETY: the lanes of a slice, no more than an i16 can count; the instruction set is available.
+    unsafe { count(codes.bytes.as_ptr(), n, limits) }
+}
+
+/// What is exact.
+trait Rule<I: Isa, L: Lanes<I>> {
+    /// All ones where that is so; none if everything is.
+    ///
+    /// # Safety
+    /// As for the operations of [`Isa`].
+    unsafe fn exact(code: I::V, back: I::V, nonzero: I::V) -> Option<I::V>;
+}
+
+/// [`Exact::All`], [`Exact::Back`] and [`Exact::Whole`].
+struct All;
+struct Back;
+struct Whole;
+
+impl<I: Isa, L: Lanes<I>> Rule<I, L> for All {
+    #[inline(always)]
+    unsafe fn exact(_: I::V, _: I::V, _: I::V) -> Option<I::V> {
+        None
+    }
+}
+
+impl<I: Isa, L: Compared<I>> Rule<I, L> for Back {
+    #[inline(always)]
+    unsafe fn exact(code: I::V, back: I::V, nonzero: I::V) -> Option<I::V> {
+        // SAFETY: the caller's promise.
+        unsafe { Some(I::or(L::eq(code, back), L::eq(I::and(code, nonzero), I::splat64(0)))) }
+    }
+}
+
+impl<I: Isa, L: FloatLanes<I>> Rule<I, L> for Whole {
+    #[inline(always)]
+    unsafe fn exact(code: I::V, _: I::V, _: I::V) -> Option<I::V> {
+        // SAFETY: the caller's promise.
+        unsafe { Some(L::eq(L::trunc(code), code)) }
+    }
+}
+
+/// [`Limits`] in registers.
+struct Bounds<I: Isa> {
+    flip: I::V,
+    nonzero: I::V,
+    high: I::V,
+    low: I::V,
+    kept: I::V,
+}
+
+impl<I: Isa> Bounds<I> {
+    #[inline(always)]
+    unsafe fn new<L: Lanes<I>>(limits: &Limits) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self {
+                flip: L::splat(limits.flip),
+                nonzero: L::splat(limits.nonzero),
+                high: L::splat(limits.high as u64),
+                low: L::splat(limits.low as u64),
+                kept: L::splat(limits.kept as u64),
+            }
+        }
+    }
+
+    /// A bit for each code of a block: is it lost, is it inexact?
+    #[inline(always)]
+    unsafe fn block<L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
+        &self,
+        codes: *const u8,
+        back: *const u8,
+    ) -> [u64; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (mut losses, mut inexact) = ([I::splat64(0); 8], [I::splat64(0); 8]);
+            for k in 0..L::BYTES {
+                let code = I::load(codes.add(k * I::BYTES));
+                let [lost, settled] = O::lost(self, code);
+                losses[k] = lost;
+                if let Some(exact) = R::exact(code, I::load(back.add(k * I::BYTES)), self.nonzero) {
+                    inexact[k] = I::and_not(I::or(settled, exact), I::splat64(u64::MAX));
+                }
+            }
+            [I::top_bits(L::bytes(losses)), I::top_bits(L::bytes(inexact))]
+        }
+    }
+}
+
+/// How codes make keys.
+trait Order<I: Isa, L: Compared<I>> {
+    /// All ones where a code is lost; and where it is that, or kept whatever comes back.
+    ///
+    /// # Safety
+    /// As for the operations of [`Isa`].
+    unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2];
+}
+
+/// Integers.
+struct Plain;
+/// Floats.
+struct Reversed;
+/// Floats, of a range that reaches as far down as up: their magnitudes are enough.
+struct Magnitudes;
+
+impl<I: Isa, L: Compared<I>> Order<I, L> for Plain {
+    #[inline(always)]
+    unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let key = I::xor(code, bounds.flip);
+            [I::or(L::gt(key, bounds.high), L::gt(bounds.low, key)); 2]
+        }
+    }
+}
+
+impl<I: Isa, L: Compared<I>> Order<I, L> for Reversed {
+    #[inline(always)]
+    unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let key = I::xor(code, I::and(L::gt(I::splat64(0), code), bounds.nonzero));
+            let out = I::or(L::gt(key, bounds.high), L::gt(bounds.low, key));
+            let kept = L::gt(I::and(code, bounds.nonzero), bounds.kept);
+            [I::and_not(kept, out), I::or(out, kept)]
+        }
+    }
+}
+
+impl<I: Isa, L: Compared<I>> Order<I, L> for Magnitudes {
+    #[inline(always)]
+    unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let magnitude = I::and(code, bounds.nonzero);
+            let out = L::gt(magnitude, bounds.high);
+            [I::and_not(L::gt(magnitude, bounds.kept), out), out]
+        }
+    }
+}
+
+/// Judges so many lanes.
+///
+/// # Safety
+/// They are readable at two places, a verdict has bits for them, and the instruction set is available.
+unsafe fn every<I: Isa, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
+    codes: *const u8,
+    back: *const u8,
+    n: usize,
+    limits: &Limits,
+    verdict: &mut Verdict,
+) {
+    struct Judge<'a, I, L, O, R>(
+        *const u8,
+        *const u8,
+        usize,
+        &'a Limits,
+        &'a mut Verdict,
+        PhantomData<(I, L, O, R)>,
+    );
+
+    impl<I: Isa, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>> pulp::NullaryFnOnce for Judge<'_, I, L, O, R> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self(codes, back, n, limits, verdict, _) = self;
+            let (lost, inexact) = (verdict.lost.as_mut_ptr(), verdict.inexact.as_mut_ptr());
+            let mut counts = [0; 2];
+            // SAFETY: blocks of the lanes; then the rest of them in room for one. Their bits are within a word.
+            // `Isa::run` enables the features.
+            unsafe {
+                let bounds = Bounds::<I>::new::<L>(limits);
+                let mut at = 0;
+                while at + I::BYTES <= n {
+                    let bytes = at * L::BYTES;
+                    let bits = bounds.block::<L, O, R>(codes.add(bytes), back.add(bytes));
+                    *lost.add(at / 64) |= bits[0] << (at % 64);
+                    *inexact.add(at / 64) |= bits[1] << (at % 64);
+                    counts = [counts[0] + bits[0].count_ones(), counts[1] + bits[1].count_ones()];
+                    at += I::BYTES;
+                }
+                if at < n {
+                    let mut room = [const { Register([0; 8]) }; 16];
+                    let (bytes, rest) = (at * L::BYTES, (n - at) * L::BYTES);
+                    let rooms = room.as_mut_ptr().cast::<u8>();
+                    let second = rooms.add(8 * I::BYTES);
+                    I::copy_in(codes.add(bytes), rest, rooms, L::BYTES);
+                    I::copy_in(back.add(bytes), rest, second, L::BYTES);
+                    let some = u64::MAX >> (64 - (n - at));
+                    let bits = bounds.block::<L, O, R>(rooms, second);
+                    let bits = [bits[0] & some, bits[1] & some];
+                    *lost.add(at / 64) |= bits[0] << (at % 64);
+                    *inexact.add(at / 64) |= bits[1] << (at % 64);
+                    counts = [counts[0] + bits[0].count_ones(), counts[1] + bits[1].count_ones()];
+                }
+                (verdict.losses, verdict.inexacts) = (counts[0] as usize, counts[1] as usize);
+            }
+        }
+    }
+
+    // SAFETY: the caller's promise.
+    unsafe { I::run(Judge::<I, L, O, R>(codes, back, n, limits, verdict, PhantomData)) }
+}
+
+/// A code of some width.
+trait Lane: Copy + Ord {
+    const ZERO: Self;
+
+    /// # Safety
+    /// The lane is readable.
+    unsafe fn read(p: *const u8) -> Self;
+    /// The low bits.
+    fn of(bits: u64) -> Self;
+    fn and(self, other: Self) -> Self;
+    fn xor(self, other: Self) -> Self;
+    /// All ones if negative.
+    fn sign(self) -> Self;
+    /// One more where something is so.
+    fn and_one(self, where_: bool) -> Self;
+    fn count(self) -> usize;
+}
+
+macro_rules! lane {
+    ($($lane:ty)*) => {$(
+        impl Lane for $lane {
+            const ZERO: Self = 0;
+
+            #[inline(always)]
+            unsafe fn read(p: *const u8) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { p.cast::<Self>().read_unaligned() }
+            }
+            #[inline(always)]
+            fn of(bits: u64) -> Self {
+                bits as Self
+            }
+            #[inline(always)]
+            fn and(self, other: Self) -> Self {
+                self & other
+            }
+            #[inline(always)]
+            fn xor(self, other: Self) -> Self {
+                self ^ other
+            }
+            #[inline(always)]
+            fn sign(self) -> Self {
+                self >> (Self::BITS - 1)
+            }
+            #[inline(always)]
+            fn and_one(self, where_: bool) -> Self {
+                self.wrapping_add(Self::from(where_))
+            }
+            #[inline(always)]
+            fn count(self) -> usize {
+                self as usize
+            }
+        }
+    )*};
+}
+lane!(i16 i32 i64);
+
+/// The classes of so many lanes: plain Rust, which the compiler vectorises where [`Isa::run`] has enabled the features.
+///
+/// # Safety
+/// They are readable, no more than an i16 counts, and the instruction set is available.
+unsafe fn tally<I: Isa, L: Lane>(p: *const u8, n: usize, limits: &Limits) -> Counts {
+    struct Tally<'a, I, L>(*const u8, usize, &'a Limits, PhantomData<(I, L)>);
+
+    impl<I: Isa, L: Lane> pulp::NullaryFnOnce for Tally<'_, I, L> {
+        type Output = Counts;
+
+        #[inline(always)]
+        fn call(self) -> Counts {
+            let Self(p, n, limits, _) = self;
+            let key = |key: i64| L::of(key as u64);
+            let (flip, reverse) = (L::of(limits.flip), L::of(limits.reverse()));
+            let (high, low, negative) =
+                (key(limits.high), key(limits.low), key(limits.low.min(limits.negative)));
+            let (finite, inf) = (key(limits.finite), key(limits.inf));
+            let (minus_finite, minus_inf) = (key(-1 - limits.finite), key(-1 - limits.inf));
+            let (mut above, mut below, mut negatives) = (L::ZERO, L::ZERO, L::ZERO);
+            let (mut more, mut less, mut nan) = (L::ZERO, L::ZERO, L::ZERO);
+            for i in 0..n {
+                // SAFETY: one of the lanes that the caller promises.
+                let code = unsafe { L::read(p.add(i * size_of::<L>())) };
+                let key = code.xor(flip);
+                let key = key.xor(key.sign().and(reverse));
+                above = above.and_one(key > high);
+                below = below.and_one(key < low);
+                negatives = negatives.and_one(key < negative);
+                more = more.and_one(key > finite);
+                less = less.and_one(key < minus_finite);
+                nan = nan.and_one((key > inf) | (key < minus_inf));
+            }
+            let (more, less, nan) = (more.count(), less.count(), nan.count());
+            Counts {
+                above: above.count() - more,
+                below: below.count() - less,
+                // None is where the target has a sign.
+                negative: negatives.count().saturating_sub(less),
+                nan,
+                inf: more + less - nan,
+            }
+        }
+    }
+
+    // SAFETY: the caller's promise.
+    unsafe { I::run(Tally::<I, L>(p, n, limits, PhantomData)) }
+}

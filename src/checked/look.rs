@@ -1,0 +1,646 @@
+//! How a cast is looked at, piece by piece.
+
+use core::cell::OnceCell;
+use core::mem::MaybeUninit;
+
+use super::bits::{count_ones, even, first_one, ones, zip};
+use super::range::{self, has_sign, home, keeps};
+use super::{CastReport, Loss, Lossy, Marks, Stop};
+use crate::cast::Caster;
+use crate::dtype::{DType, Kind};
+use crate::error::Error;
+use crate::kernels::check::{Bits, Codes, Exact, Fit, Found, Fused, Limits, Loops, MOST, Scan, Verdict};
+use crate::kernels::memory::Destination;
+use crate::kernels::scalar;
+use crate::layout::{ByteOrder, Packing};
+use crate::options::{CastOptions, Overflow, Policy};
+use crate::route::{Parts, Work};
+
+/// Elements that are judged at a time: whole bytes of every bitmap and packed buffer.
+const PIECE: usize = MOST / 2;
+/// Bytes on either side of a cast that are looked at and cast while they are in L1.
+const CHUNK: usize = 16 << 10;
+/// The same where one loop does both: more, because then L1 does not matter, and not so many that to do it again, where
+/// an element does not fit, matters.
+const FUSED_CHUNK: usize = 64 << 10;
+/// The first: fewer, because whoever loses anything often does so soon. The next are four times as large.
+const FIRST_CHUNK: usize = 4 << 10;
+/// Fewer elements than pay for finding the limits: the reference looks at each.
+const FEW: usize = 128;
+/// Bytes of the widest codes of a piece, of both parts.
+const TILE: usize = PIECE * 16;
+
+type Tile = [MaybeUninit<u8>; TILE];
+
+const fn tile() -> Tile {
+    [MaybeUninit::uninit(); TILE]
+}
+
+/// How the elements of one cast are looked at.
+pub(super) struct Check<'a> {
+    caster: &'a Caster,
+    /// What can be lost of the parts; None if nothing.
+    parts: Option<Look<'a>>,
+    /// The imaginary parts are lost: what makes native codes of the real parts, or of one part.
+    imaginary: Option<&'a [Caster; 2]>,
+    /// What casts and scans at once.
+    fused: Option<Fused<'a>>,
+    /// None of the reference.
+    loops: Option<Loops>,
+    /// So few elements that it does not pay to find the limits: the reference looks at each.
+    are_few: bool,
+}
+
+/// How parts are looked at.
+struct Look<'a> {
+    /// Holds every part of the source, and has codes of 16, 32 or 64 bits.
+    home: DType,
+    to: DType,
+    policy: Policy,
+    /// Parts in an element: 2 or 1.
+    units: usize,
+    /// What makes codes of the home of the source; None if it has them.
+    homes: Option<&'a Caster>,
+    /// What every code of the home fits in that a scan is content with.
+    fit: Fit,
+    /// The same of the source as it is, if that can be scanned, and the bytes of a code.
+    plain: Option<(Fit, usize)>,
+    counts_inexact: bool,
+    exact: Exactness,
+    rooms: &'a Rooms,
+}
+
+/// What a check may need, each made when it does, in its place: casters are large.
+#[derive(Default)]
+pub(super) struct Rooms {
+    homes: OnceCell<Caster>,
+    imaginary: OnceCell<[Caster; 2]>,
+    /// What casts back.
+    back: OnceCell<Caster>,
+    /// The limits, and whether Inf and NaN are lost.
+    limits: OnceCell<(Limits, [bool; 2])>,
+}
+
+/// What a room has, made if it has nothing.
+fn made<T>(room: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+    match room.get() {
+        Some(made) => Ok(made),
+        None => {
+            let made = make()?;
+            Ok(room.get_or_init(|| made))
+        }
+    }
+}
+
+/// What says whether parts are exact.
+enum Exactness {
+    /// All are, or nobody asks.
+    All,
+    /// If they are integers.
+    Whole,
+    /// If they are the same when they come back: from which dtype, with which options.
+    Back(DType, CastOptions),
+}
+
+impl<'a> Check<'a> {
+    pub(super) fn new(
+        caster: &'a Caster,
+        n: usize,
+        counts_inexact: bool,
+        rooms: &'a Rooms,
+    ) -> Result<Self, Error> {
+        let (route, options) = (caster.route(), caster.options());
+        let plain = CastOptions::new().isa(caster.isa()).stream_from(usize::MAX);
+        let source = plain.src_order(options.src_order).src_packing(options.src_packing);
+        let (from, to) = (route.from, route.to);
+        let real = matches!(route.parts, Parts::Real | Parts::Either);
+        let imaginary = match real {
+            true => Some(made(&rooms.imaginary, || {
+                Ok([Caster::new(caster.from(), from, &source)?, Caster::new(from, from, &source)?])
+            })?),
+            false => None,
+        };
+        let (loops, are_few) = (Loops::new(caster.isa()), n < FEW);
+        if route.work != Work::Convert || keeps(from, to, &route.policy) {
+            return Ok(Self { caster, parts: None, imaginary, fused: None, loops, are_few });
+        }
+        let home = home(from);
+        let units = if route.parts == Parts::Two { 2 } else { 1 };
+        let is_home = home == from && !route.src.swapped && !real;
+        let homes = match is_home {
+            true => None,
+            false => Some(made(&rooms.homes, || {
+                Caster::new(if real { caster.from() } else { from }, home, &source)
+            })?),
+        };
+        let policy = route.policy;
+        let fit = range::fit(home, to, &policy);
+        let is_byte = matches!(from.kind(), Kind::Int(format) if format.bits == 8);
+        let plain_fit = match is_byte {
+            true => Some((range::fit(from, to, &policy), 1)),
+            false => is_home.then_some((fit, width(home))),
+        };
+        let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Int(_));
+        let exact = match (is_integer(home), is_integer(to)) {
+            _ if !counts_inexact => Exactness::All,
+            (true, true) => Exactness::All,
+            (false, true) => Exactness::Whole,
+            _ => {
+                let options = plain.src_order(options.dst_order).src_packing(options.dst_packing);
+                // Wrapping: what was rounded up to 2^63 does not come back as the largest integer.
+                let to = if units == 2 { to } else { caster.to() };
+                Exactness::Back(to, options.float_to_int(Overflow::Wrap))
+            }
+        };
+        let plain = plain_fit;
+        let parts = Some(Look { home, to, policy, units, homes, fit, plain, counts_inexact, exact, rooms });
+        let fused = loops.and_then(|_| Fused::new(caster.isa(), caster.plan(), counts_inexact));
+        Ok(Self { caster, parts, imaginary, fused, loops, are_few })
+    }
+
+    /// Casts `n` elements. The report, of which only what was asked for is right, and how many elements are lost.
+    pub(super) fn run(
+        &self,
+        src: &[u8],
+        mut dst: Destination<'_, u8>,
+        n: usize,
+        marks: &mut Marks<'_>,
+    ) -> Result<(CastReport, usize), Error> {
+        let mut report = CastReport { elements: n, ..CastReport::default() };
+        if self.parts.is_none() && self.imaginary.is_none() {
+            self.caster.fill(src, dst, n)?;
+            marks.write(0, n, None);
+            return Ok((report, 0));
+        }
+        let route = self.caster.route();
+        // At multiples of 8 elements, which are whole bytes; no overflow: inside of a buffer.
+        let [src_at, dst_at] =
+            [&route.src, &route.dst].map(|layout| |n: usize| layout.byte_len(n).unwrap_or(usize::MAX));
+        let widest = src_at(8).max(dst_at(8));
+        let most = if self.fused.is_some() { FUSED_CHUNK } else { CHUNK };
+        let mut bytes = FIRST_CHUNK;
+        let (mut next, mut lost) = (0, 0);
+        // Where one element was lost, the next is expected soon: then it does not pay to look whether all fit.
+        let mut is_losing = false;
+        while next < n {
+            let first = next;
+            let end = n.min(first + (8 * bytes / widest / PIECE).max(1) * PIECE);
+            (next, bytes) = (end, most.min(4 * bytes));
+            let src = &src[src_at(first)..src_at(end)];
+            let mut dst = dst.part(dst_at(first)..dst_at(end));
+            if !is_losing {
+                let (found, done) = self.scan_plain(src, &mut dst);
+                if self.accepts(found, marks) {
+                    let rest = dst_at(done)..dst.size();
+                    if !rest.is_empty() {
+                        self.caster.fill(&src[src_at(done)..], dst.part(rest), end - first - done)?;
+                    }
+                    #[allow(unsafe_code, reason = "what the kernels have initialised")]
+                    // SAFETY: all of it: the fused loop the first elements, the caster the others.
+                    let dst = unsafe { dst.assume_init() };
+                    self.report_inexact(found, src, dst, end - first, first, &mut report)?;
+                    marks.write(first, end - first, None);
+                    continue;
+                }
+            }
+            let scans = !is_losing;
+            is_losing = false;
+            for piece in (0..end - first).step_by(PIECE) {
+                let (len, at) = (PIECE.min(end - first - piece), first + piece);
+                let src = &src[src_at(piece)..src_at(piece + len)];
+                let dst = dst.part(dst_at(piece)..dst_at(piece + len));
+                let dst = self.caster.fill(src, dst, len)?;
+                let more = self.piece(src, dst, len, at, scans, &mut report, marks)?;
+                is_losing |= more > 0;
+                lost += more;
+            }
+        }
+        Ok((report, lost))
+    }
+
+    /// Is what a scan found all there is to know, but for which is the first that is inexact?
+    fn accepts(&self, found: Option<Found>, marks: &Marks<'_>) -> bool {
+        let is_one = self.parts.as_ref().is_none_or(|parts| parts.units == 1);
+        found.is_some_and(|Found { fits, inexact }| {
+            fits && (inexact == 0 || is_one && marks.stops != Some(Stop::Inexact))
+        })
+    }
+
+    /// What a scan found that is inexact of `n` elements from `first` on, which have been cast, into the report.
+    fn report_inexact(
+        &self,
+        found: Option<Found>,
+        codes: &[u8],
+        dst: &[u8],
+        n: usize,
+        first: usize,
+        report: &mut CastReport,
+    ) -> Result<(), Error> {
+        let (Some(Found { inexact: inexact @ 1.., .. }), Some(parts)) = (found, &self.parts) else {
+            return Ok(());
+        };
+        report.inexact += inexact;
+        let Some(loops) = self.loops.filter(|_| report.first_inexact.is_none()) else { return Ok(()) };
+        let (all, layout) = (Limits::new(parts.home), &self.caster.route().dst);
+        for at in (0..n).step_by(PIECE) {
+            let (len, width) = (PIECE.min(n - at), width(parts.home));
+            let [begin, end] = [at, at + len].map(|n| layout.byte_len(n).unwrap_or(usize::MAX));
+            let codes = &codes[at * width..(at + len) * width];
+            let mut verdict = Verdict::default();
+            parts.judge(loops, codes, &dst[begin..end], len, &all, &mut verdict)?;
+            report.first_inexact = first_one(&verdict.inexact).map(|i| first + at + i);
+            if report.first_inexact.is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Scans the source as it is, if it has codes to look at, and casts it if that is one: so many elements.
+    fn scan_plain(&self, src: &[u8], dst: &mut Destination<'_, u8>) -> (Option<Found>, usize) {
+        let (Some(loops), Some(parts)) = (self.loops, &self.parts) else { return (None, 0) };
+        let Some((fit, width)) = parts.plain.filter(|_| self.imaginary.is_none()) else { return (None, 0) };
+        let (mut done, mut found) = (0, Found { fits: true, inexact: 0 });
+        if let Some(fused) = &self.fused {
+            (done, found) = fused.cast(&fit, src, dst);
+        }
+        let codes = Codes { bytes: &src[done * width..], width };
+        if found.fits && !codes.bytes.is_empty() {
+            let rest = (loops.scan)(codes, &fit, parts.counts_inexact);
+            found = Found { fits: rest.fits, inexact: found.inexact + rest.inexact };
+        }
+        (Some(found), done)
+    }
+
+    /// Looks at `n` elements, which have been cast, marks them, and says how many of them are lost.
+    #[allow(clippy::too_many_arguments, reason = "it is the body of a loop")]
+    fn piece(
+        &self,
+        src: &[u8],
+        dst: &mut [u8],
+        n: usize,
+        first: usize,
+        scans: bool,
+        report: &mut CastReport,
+        marks: &mut Marks<'_>,
+    ) -> Result<usize, Error> {
+        let (mut room, mut imaginary_room) = (tile(), tile());
+        let codes = match &self.parts {
+            Some(parts) => parts.codes(src, n, &mut room)?,
+            None => &[],
+        };
+        let imaginary = match self.imaginary {
+            Some(casters) => imaginary_parts(casters, src, n, &mut imaginary_room)?,
+            None => &[],
+        };
+        if scans {
+            let found = self.scan(codes, imaginary);
+            if self.accepts(found, marks) {
+                self.report_inexact(found, codes, dst, n, first, report)?;
+                marks.write(first, n, None);
+                return Ok(0);
+            }
+        }
+        let mut verdict = Verdict::default();
+        match self.loops.filter(|_| !self.are_few) {
+            Some(loops) => self.judge(loops, codes, imaginary, dst, n, report, marks, &mut verdict)?,
+            None => self.judge_few(codes, imaginary, n, report, &mut verdict),
+        }
+        let Verdict { lost, inexact, losses, inexacts } = &verdict;
+        let of_stop = |lost, inexact| match marks.stops {
+            None => 0,
+            Some(Stop::Lost) => lost,
+            Some(Stop::Inexact) => lost | inexact,
+        };
+        if marks.stops.is_some()
+            && let Some(i) = first_one(&zip(lost, inexact, of_stop))
+        {
+            return Err(self.lossy(src, codes, imaginary, n, first, i));
+        }
+        report.inexact += inexacts;
+        report.first = report.first.or_else(|| Some(first + first_one(lost)?));
+        report.first_inexact = report.first_inexact.or_else(|| Some(first + first_one(inexact)?));
+        marks.write(first, n, Some(lost));
+        if marks.clears && *losses > 0 {
+            self.clear(dst, lost);
+        }
+        Ok(*losses)
+    }
+
+    /// What a scan finds of elements with these codes; None if it may not be all.
+    fn scan(&self, codes: &[u8], imaginary: &[u8]) -> Option<Found> {
+        let loops = self.loops?;
+        if self.imaginary.is_some() {
+            let zero = Fit { scan: Scan::Floats, low: 0, limit: 0, least: 0, cut: 0, inside: 0 };
+            let codes = Codes { bytes: imaginary, width: width(self.caster.route().from) };
+            (loops.scan)(codes, &zero, false).fits.then_some(())?;
+        }
+        match &self.parts {
+            Some(parts) => Some(parts.scan(loops, codes)),
+            None => Some(Found { fits: true, inexact: 0 }),
+        }
+    }
+
+    /// Which of `n` elements are lost or inexact, and how many of each class, in the report.
+    #[allow(clippy::too_many_arguments, reason = "what a piece is made of")]
+    fn judge(
+        &self,
+        loops: Loops,
+        codes: &[u8],
+        imaginary: &[u8],
+        dst: &[u8],
+        n: usize,
+        report: &mut CastReport,
+        marks: &Marks<'_>,
+        verdict: &mut Verdict,
+    ) -> Result<(), Error> {
+        if let Some(parts) = &self.parts {
+            parts.judge(loops, codes, dst, n, &parts.limits().0, verdict)?;
+            if marks.counts && verdict.losses > 0 {
+                parts.count(loops, codes, verdict, report);
+            }
+            if parts.units == 2 {
+                let both = |bits: &Bits| even(&zip(bits, bits, |word, _| word | word >> 1));
+                let (lost, inexact) = (both(&verdict.lost), both(&verdict.inexact));
+                *verdict = Verdict::new(lost, zip(&inexact, &lost, |inexact, lost| inexact & !lost));
+            }
+        }
+        if self.imaginary.is_some() {
+            let codes = Codes { bytes: imaginary, width: width(self.caster.route().from) };
+            let (zeros, mut nonzero) = ([0; TILE], Verdict::default());
+            // All but zeros are what is not the same when it comes back as a zero.
+            let limits = Limits::new(self.caster.route().from);
+            (loops.judge)(codes, Exact::Back(&zeros[..imaginary.len()]), &limits, &mut nonzero);
+            let of_rest = |nonzero, lost: u64| nonzero & !lost;
+            let more = zip(&nonzero.inexact, &verdict.lost, of_rest);
+            let either = |one, more| one | more;
+            // To bool both parts count, and nothing is lost: then it is no 0 and no 1.
+            *verdict = if self.caster.to() == DType::Bool {
+                Verdict::new(verdict.lost, zip(&verdict.inexact, &more, either))
+            } else {
+                report.imaginary += count_ones(&more);
+                Verdict::new(zip(&verdict.lost, &more, either), zip(&verdict.inexact, &more, of_rest))
+            };
+        }
+        Ok(())
+    }
+
+    /// The same by the reference.
+    fn judge_few(
+        &self,
+        codes: &[u8],
+        imaginary: &[u8],
+        n: usize,
+        report: &mut CastReport,
+        verdict: &mut Verdict,
+    ) {
+        for i in 0..n {
+            let bit = 1 << (i % 64);
+            match self.loss(codes, imaginary, n, i) {
+                None => {}
+                Some((Loss::Inexact, _)) => {
+                    verdict.inexact[i / 64] |= bit;
+                    verdict.inexacts += 1;
+                }
+                Some((loss, is_negative)) => {
+                    report.add(loss, is_negative);
+                    verdict.lost[i / 64] |= bit;
+                    verdict.losses += 1;
+                }
+            }
+        }
+    }
+
+    /// The reference: what is lost of an element, and is it negative where the target has no sign?
+    fn loss(&self, codes: &[u8], imaginary: &[u8], n: usize, i: usize) -> Option<(Loss, bool)> {
+        let loss = self.parts.as_ref().and_then(|parts| {
+            let width = width(parts.home);
+            let mut part =
+                codes[parts.units * width * i..].chunks_exact(width).map(|code| parts.loss(read(code)));
+            let first = part.next().flatten();
+            match first {
+                Some((loss, _)) if loss != Loss::Inexact => first,
+                _ if parts.units == 2 => part.next().flatten().or(first),
+                _ => first,
+            }
+        });
+        let width = imaginary.len() / n;
+        let is_zero = |part: &[u8]| read(part) << (64 - 8 * width + 1) == 0;
+        match loss {
+            None | Some((Loss::Inexact, _)) if width > 0 && !is_zero(&imaginary[i * width..][..width]) => {
+                let is_bool = self.caster.to() == DType::Bool;
+                Some((if is_bool { Loss::Inexact } else { Loss::Imaginary }, false))
+            }
+            _ => loss,
+        }
+    }
+
+    /// Zeros for the elements that are lost.
+    fn clear(&self, dst: &mut [u8], lost: &Bits) {
+        fn clear<const BYTES: usize>(dst: &mut [u8], lost: &Bits) {
+            let (elements, _) = dst.as_chunks_mut();
+            ones(lost).for_each(|i| elements[i] = [0; BYTES]);
+        }
+        let layout = &self.caster.route().dst;
+        match (layout.byte_len(8).unwrap_or(0), layout.packing) {
+            (8, _) => clear::<1>(dst, lost),
+            (16, _) => clear::<2>(dst, lost),
+            (32, _) => clear::<4>(dst, lost),
+            (64, _) => clear::<8>(dst, lost),
+            (128, _) => clear::<16>(dst, lost),
+            (bits, packing) => {
+                for bit in ones(lost).flat_map(|i| i * bits..(i + 1) * bits) {
+                    let in_byte = if packing == Packing::HighFirst { 7 - bit % 8 } else { bit % 8 };
+                    dst[bit / 8] &= !(1 << in_byte);
+                }
+            }
+        }
+    }
+
+    /// The error of the element `i` of `n`, of which the first has an index.
+    #[cold]
+    fn lossy(&self, src: &[u8], codes: &[u8], imaginary: &[u8], n: usize, first: usize, i: usize) -> Error {
+        let (caster, options) = (self.caster, self.caster.options());
+        let from = caster.from();
+        let native = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
+        let loss = self.loss(codes, imaginary, n, i).map_or(Loss::Inexact, |(loss, _)| loss);
+        let mut room = tile();
+        let codes = Caster::new(from, from, &native).and_then(|caster| {
+            let size = from.byte_len(n, Packing::OnePerByte).unwrap_or(0);
+            let elements = caster.cast_uninit(src, &mut room[..size], n)?;
+            let mut parts =
+                elements[size / n * i..][..size / n].chunks(from.part().bits().div_ceil(8) as usize);
+            Ok([(); 2].map(|()| parts.next().map_or(0, read)))
+        });
+        match codes {
+            Ok(codes) => Error::Lossy(Lossy { index: first + i, loss, from, to: caster.to(), codes }),
+            Err(error) => error,
+        }
+    }
+}
+
+impl Look<'_> {
+    /// The codes of `n` elements.
+    fn codes<'r>(&self, src: &'r [u8], n: usize, room: &'r mut Tile) -> Result<&'r [u8], Error> {
+        match self.homes {
+            None => Ok(src),
+            Some(caster) => {
+                let units = self.units * n;
+                Ok(caster.cast_uninit(src, &mut room[..units * width(self.home)], units)?)
+            }
+        }
+    }
+
+    fn scan(&self, loops: Loops, codes: &[u8]) -> Found {
+        (loops.scan)(Codes { bytes: codes, width: width(self.home) }, &self.fit, self.counts_inexact)
+    }
+
+    /// Which of the parts of `n` elements are lost or inexact.
+    fn judge(
+        &self,
+        loops: Loops,
+        codes: &[u8],
+        dst: &[u8],
+        n: usize,
+        limits: &Limits,
+        verdict: &mut Verdict,
+    ) -> Result<(), Error> {
+        let (width, units, mut room) = (width(self.home), self.units * n, tile());
+        let exact = match &self.exact {
+            Exactness::All => Exact::All,
+            Exactness::Whole => Exact::Whole,
+            Exactness::Back(to, options) => {
+                let caster = made(&self.rooms.back, || Caster::new(*to, self.home, options))?;
+                Exact::Back(caster.cast_uninit(dst, &mut room[..units * width], units)?)
+            }
+        };
+        (loops.judge)(Codes { bytes: codes, width }, exact, limits, verdict);
+        Ok(())
+    }
+
+    /// Counts those by class that are lost, of so many parts.
+    fn count(&self, loops: Loops, codes: &[u8], verdict: &Verdict, report: &mut CastReport) {
+        let (width, (limits, loses)) = (width(self.home), self.limits());
+        let mut add = |codes: &[u8]| {
+            let counts = (loops.count)(Codes { bytes: codes, width }, limits);
+            report.above += counts.above;
+            report.below += counts.below;
+            report.negative += counts.negative;
+            report.inf += if loses[0] { counts.inf } else { 0 };
+            report.nan += if loses[1] { counts.nan } else { 0 };
+        };
+        if self.units == 1 && verdict.losses * width > codes.len() / 16 {
+            return add(codes);
+        }
+        // Few, or not all count: an element is in one class, that of its real part, if that is lost.
+        let is_lost = |i: usize| verdict.lost[i / 64] >> (i % 64) & 1 != 0;
+        let mut parts = ones(&verdict.lost).filter(|i| self.units == 1 || i % 2 == 0 || !is_lost(i - 1));
+        let mut room = [0; 1 << 10];
+        loop {
+            let mut end = 0;
+            for (to, i) in room.chunks_exact_mut(width).zip(&mut parts) {
+                to.copy_from_slice(&codes[i * width..][..width]);
+                end += width;
+            }
+            if end == 0 {
+                break;
+            }
+            add(&room[..end]);
+        }
+    }
+
+    /// The reference: what is lost of a code of the home, and is it negative where the target has no sign?
+    fn loss(&self, code: u64) -> Option<(Loss, bool)> {
+        let value = scalar::decode(self.home, code);
+        let is_negative = value.is_negative() && !has_sign(self.to);
+        scalar::loss(self.to, value, &self.policy).map(|loss| (loss, is_negative))
+    }
+
+    fn limits(&self) -> &(Limits, [bool; 2]) {
+        let loss = |code| self.loss(code).map(|(loss, _)| loss);
+        self.rooms.limits.get_or_init(|| range::limits(self.home, self.to, loss))
+    }
+}
+
+/// The native codes of the imaginary parts of `n` elements.
+fn imaginary_parts<'r>(
+    [reals, single]: &[Caster; 2],
+    src: &[u8],
+    n: usize,
+    room: &'r mut Tile,
+) -> Result<&'r [u8], Error> {
+    let width = width(single.from());
+    let mut room = Destination::from(&mut room[..n * width]);
+    let most = (n - 1) * width;
+    // From the first imaginary part on, they are where real parts are; but of the last element.
+    reals.fill(&src[width..src.len() - width], room.part(0..most), n - 1)?;
+    single.fill(&src[src.len() - width..], room.part(most..n * width), 1)?;
+    #[allow(unsafe_code, reason = "what the kernels have initialised")]
+    // SAFETY: both have filled their parts.
+    Ok(unsafe { room.assume_init() })
+}
+
+/// A native code of so many bytes.
+fn read(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a] => a.into(),
+        [a, b] => u16::from_ne_bytes([a, b]).into(),
+        [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        _ => 0,
+    }
+}
+
+/// Bytes of a code of 8 bits or more.
+fn width(dtype: DType) -> usize {
+    dtype.bits() as usize / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Rounding;
+
+    /// What a scan is content with is in the range that the reference finds, in every mode; and to integers, by the
+    /// default mode, it is all of what is in the range both ways.
+    #[test]
+    fn what_fits_is_in_the_range() {
+        let homes =
+            [DType::U16, DType::I16, DType::U32, DType::I32, DType::U64, DType::I64, DType::F32, DType::F64];
+        for (home, to) in homes.into_iter().flat_map(|home| DType::ALL.map(|to| (home, to))) {
+            for rounding in Rounding::ALL {
+                let options = CastOptions::new().rounding(rounding).int_rounding(rounding);
+                let route = crate::route::route(home, to, &options);
+                if route.work != Work::Convert || keeps(home, route.to, &route.policy) {
+                    continue;
+                }
+                let caster = Caster::new(home, to, &options).unwrap();
+                let rooms = Rooms::default();
+                let check = Check::new(&caster, 0, true, &rooms).unwrap();
+                let look = check.parts.unwrap();
+                let (fit, what) =
+                    (range::fit(home, look.to, &look.policy), format!("{home} -> {to}, {rounding:?}"));
+                let sign = 1u64 << (home.bits() - 1);
+                let lost = |code: u64| look.loss(code).is_some_and(|(loss, _)| loss != Loss::Inexact);
+                match fit.scan {
+                    Scan::Integers => {
+                        let all = u64::MAX >> (64 - home.bits());
+                        let most = (all & !fit.limit) + 1;
+                        for code in [0, most / 2, most - 1].map(|k| fit.low.wrapping_add(k) & all) {
+                            assert_eq!(look.loss(code), None, "{what}: {code:#x}");
+                        }
+                    }
+                    _ => {
+                        assert!(!lost(fit.inside) && !lost(fit.limit), "{what}");
+                        if matches!(fit.scan, Scan::Floats | Scan::Whole) {
+                            assert!(!lost(sign | fit.limit), "{what}");
+                        }
+                        if matches!(to.kind(), Kind::Int(_)) {
+                            assert!(lost(fit.limit + 1), "{what}: {:#x}", fit.limit);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Which codes are in the range of a target: in closed form for scans, and as the reference has it.
+
+use super::Loss;
+use crate::dtype::{DType, FloatFormat, Kind};
+use crate::kernels::check::{Fit, Limits, Scan};
+use crate::kernels::scalar;
+use crate::options::{Policy, Rounding};
+
+/// A dtype with codes of 16, 32 or 64 bits that holds every element of another one, which is no complex one.
+pub(super) fn home(dtype: DType) -> DType {
+    match dtype.kind() {
+        Kind::Bool => DType::U16,
+        Kind::Int(format) if format.bits <= 8 && format.signed => DType::I16,
+        Kind::Int(format) if format.bits <= 8 => DType::U16,
+        Kind::Int(_) => dtype,
+        Kind::Float(format) if format.bits() == 64 => dtype,
+        Kind::Float(_) | Kind::Complex(_) => DType::F32,
+    }
+}
+
+pub(super) fn has_sign(dtype: DType) -> bool {
+    match dtype.kind() {
+        Kind::Bool => true,
+        Kind::Int(format) => format.signed,
+        Kind::Float(format) | Kind::Complex(format) => format.has_sign,
+    }
+}
+
+/// Does no part lose anything under these options? Options can lose only what is Inf.
+pub(super) fn keeps(from: DType, to: DType, policy: &Policy) -> bool {
+    let keeps_inf = from.float_format().is_none_or(|format| {
+        !format.has_inf || scalar::loss(to, scalar::decode(from, format.max_code() + 1), policy).is_none()
+    });
+    from.is_lossless_to(to) && keeps_inf
+}
+
+/// What a scan compares codes of `home` with: a part of the range of `to`, in which it is right about what is exact.
+/// In closed form, because small casts have no time to look for the [`Limits`].
+pub(super) fn fit(home: DType, to: DType, policy: &Policy) -> Fit {
+    let Some(format) = home.float_format() else { return fit_of_integers(home, to) };
+    let power = |exponent: i32| ((exponent + format.bias) as u64) << format.mantissa_bits;
+    let fit = Fit { scan: Scan::Floats, low: 1, limit: power(0), least: 0, cut: 0, inside: 0 };
+    // The largest value that is in the range, and its negative too, whatever else is rounded to that.
+    let largest = |to: FloatFormat| match home {
+        DType::F64 => to.max().to_bits(),
+        _ if to.max() > f32::MAX.into() => format.max_code(),
+        _ => u64::from((to.max() as f32).to_bits()),
+    };
+    match to.kind() {
+        // 0 and 1 alone.
+        Kind::Bool => Fit { scan: Scan::Positive, least: power(0) - 1, ..fit },
+        Kind::Int(to) => {
+            // Below 2^digits, by a step, a half and a step, or one.
+            let (digits, mantissa) = (to.bits - u32::from(to.signed), 1 << format.mantissa_bits);
+            let below = match policy.rounding {
+                Rounding::TowardZero | Rounding::Down => 1,
+                Rounding::NearestEven | Rounding::NearestAway => (mantissa >> digits.min(63)) + 1,
+                Rounding::Up => ((2 * mantissa) >> digits.min(63)).max(1),
+            };
+            // The range reaches as far down as up, or further; or no negative is in it.
+            let scan = if to.signed { Scan::Whole } else { Scan::Natural };
+            Fit { scan, limit: power(digits as i32) - below, ..fit }
+        }
+        // From the smallest normal value of the home on, powers of two have no mantissa.
+        Kind::Float(to) if !to.has_sign => Fit {
+            scan: Scan::Positive,
+            low: 0,
+            limit: largest(to),
+            least: power(to.min_exponent().max(format.min_exponent())),
+            cut: (1 << format.mantissa_bits) - 1,
+            inside: power(0),
+        },
+        Kind::Float(to) | Kind::Complex(to) => {
+            // Below, the steps of the target grow; unless those of the home do as well.
+            let grows = to.min_exponent() > format.min_exponent();
+            let least = if grows { power(to.min_exponent()) - 1 } else { 0 };
+            let cut = format.mantissa_bits.saturating_sub(to.mantissa_bits);
+            Fit { limit: largest(to), least, cut: (1 << cut) - 1, ..fit }
+        }
+    }
+}
+
+/// The same of integers: a range of as many values as a power of two, in which all are exact.
+fn fit_of_integers(home: DType, to: DType) -> Fit {
+    let (bits, signed) = (home.bits(), has_sign(home));
+    let most = (1i128 << (bits - u32::from(signed))) - 1;
+    // The largest value, up to where all are exact, and the smallest.
+    let (exact, low, high) = match to.kind() {
+        Kind::Bool => (1, 0, 1),
+        Kind::Int(to) => (64, to.min(), to.max()),
+        Kind::Float(to) | Kind::Complex(to) => {
+            // Rounded toward zero, and what is too large for that is larger than all integers.
+            let high = to.max() as i128;
+            (to.mantissa_bits + 1, if to.has_sign { -high } else { 0 }, high)
+        }
+    };
+    // The largest 2^k that all values from 0 up to one below it fit in.
+    let reach = 1i128 << exact.min((high.min(most) + 1).ilog2());
+    let (low, count) = match to {
+        // No 0.
+        DType::F8E8M0 => (1, 1),
+        _ if signed && low <= -reach => (-reach, 2 * reach),
+        _ => (0, reach),
+    };
+    let all = u64::MAX >> (64 - bits);
+    let limit = all & !((count - 1) as u64);
+    Fit { scan: Scan::Integers, low: low as u64, limit, least: 0, cut: 0, inside: 0 }
+}
+
+/// Where the classes of codes of `home` begin, found by the reference, which says what is lost of one; and whether Inf and
+/// NaN are lost.
+pub(super) fn limits(home: DType, to: DType, loss: impl Fn(u64) -> Option<Loss>) -> (Limits, [bool; 2]) {
+    let mut limits = Limits::new(home);
+    if to == DType::Bool {
+        return (limits, [false; 2]);
+    }
+    let all = u64::MAX >> (64 - home.bits());
+    let one = |code: u64| if to == DType::F8E8M0 { code } else { 0 };
+    let mut loses = [false; 2];
+    // A key that is in the range of every target: that of 0, or of 1.
+    let inside = match home.kind() {
+        Kind::Float(format) | Kind::Complex(format) => {
+            let inf = format.max_code() + 1;
+            (limits.finite, limits.inf) = (inf as i64 - 1, inf as i64);
+            loses = [inf, inf + 1].map(|code| loss(code).is_some());
+            limits.kept = match loses {
+                [_, true] => limits.kept,
+                [true, false] => limits.inf,
+                [false, false] => limits.finite,
+            };
+            one((format.bias as u64) << format.mantissa_bits) as i64
+        }
+        Kind::Int(format) if format.signed => one(1) as i64,
+        _ => limits.low + one(1) as i64,
+    };
+    let ends = |end: i64, out: Loss| last(inside, end, |key| loss(limits.code(key) & all) != Some(out));
+    (limits.high, limits.low) = (ends(limits.finite, Loss::Above), ends(-1 - limits.finite, Loss::Below));
+    if !has_sign(to) {
+        limits.negative = limits.key_of_zero();
+    }
+    (limits, loses)
+}
+
+impl Limits {
+    /// Those in which every code of a dtype is.
+    pub(super) fn new(home: DType) -> Self {
+        let sign = 1u64 << (home.bits() - 1);
+        let (is_float, top) = (!matches!(home.kind(), Kind::Int(_)), (sign - 1) as i64);
+        let all = u64::MAX >> (64 - home.bits());
+        Self {
+            is_float,
+            flip: if is_float || has_sign(home) { 0 } else { sign },
+            nonzero: if is_float { sign - 1 } else { all },
+            high: top,
+            low: -1 - top,
+            kept: top,
+            finite: top,
+            inf: top,
+            negative: -1 - top,
+        }
+    }
+
+    /// The bits of a negative code that are reversed to make its key.
+    pub(crate) fn reverse(&self) -> u64 {
+        if self.is_float { self.nonzero } else { 0 }
+    }
+
+    /// The code of a key; its upper bits do not matter.
+    fn code(&self, key: i64) -> u64 {
+        let reversed = if key < 0 { self.reverse() } else { 0 };
+        key as u64 ^ reversed ^ self.flip
+    }
+
+    /// The key above that of every negative value.
+    fn key_of_zero(&self) -> i64 {
+        match (self.is_float, self.flip) {
+            // −0 comes right before 0.
+            (true, _) => -1,
+            (_, 0) => 0,
+            _ => self.negative,
+        }
+    }
+}
+
+/// The last key from `inside` to `end` that is good. From there on none is.
+fn last(inside: i64, end: i64, is_good: impl Fn(i64) -> bool) -> i64 {
+    if is_good(end) {
+        return end;
+    }
+    let (mut good, mut bad) = (i128::from(inside), i128::from(end));
+    while good.abs_diff(bad) > 1 {
+        let middle = (good + bad) / 2;
+        // Exact: between two i64.
+        *(if is_good(middle as i64) { &mut good } else { &mut bad }) = middle;
+    }
+    good as i64
+}
