@@ -210,7 +210,10 @@ impl<'a> Check<'a> {
                 let src = &src[src_at(piece)..src_at(piece + len)];
                 let dst = dst.part(dst_at(piece)..dst_at(piece + len));
                 let dst = self.caster.fill(src, dst, len)?;
-                let more = self.piece(src, dst, len, at, scans, &mut report, marks)?;
+                let more = match self.imaginary {
+                    None => self.piece(src, &[], dst, len, at, scans, &mut report, marks)?,
+                    Some(of) => self.complex_piece(of, src, dst, len, at, scans, &mut report, marks)?,
+                };
                 is_losing |= more > 0;
                 lost += more;
             }
@@ -272,10 +275,12 @@ impl<'a> Check<'a> {
         (Some(found), done)
     }
 
-    /// Looks at `n` elements, which have been cast, marks them, and says how many of them are lost.
+    /// [`piece`](Self::piece) of complex elements whose imaginary parts are lost.
+    #[inline(never)] // For the stack: others do without the room.
     #[allow(clippy::too_many_arguments, reason = "it is the body of a loop")]
-    fn piece(
+    fn complex_piece(
         &self,
+        imaginary: &[Caster; 2],
         src: &[u8],
         dst: &mut [u8],
         n: usize,
@@ -284,13 +289,29 @@ impl<'a> Check<'a> {
         report: &mut CastReport,
         marks: &mut Marks<'_>,
     ) -> Result<usize, Error> {
-        let (mut room, mut imaginary_room) = (tile(), tile());
+        let mut room = tile();
+        let imaginary = imaginary_parts(imaginary, src, n, &mut room)?;
+        self.piece(src, imaginary, dst, n, first, scans, report, marks)
+    }
+
+    /// Looks at `n` elements, which have been cast, marks them, and says how many of them are lost. Of complex elements, the
+    /// imaginary parts are given if they are lost.
+    #[inline(never)] // For the stack: where all elements fit, nothing here is needed.
+    #[allow(clippy::too_many_arguments, reason = "it is the body of a loop")]
+    fn piece(
+        &self,
+        src: &[u8],
+        imaginary: &[u8],
+        dst: &mut [u8],
+        n: usize,
+        first: usize,
+        scans: bool,
+        report: &mut CastReport,
+        marks: &mut Marks<'_>,
+    ) -> Result<usize, Error> {
+        let mut room = tile();
         let codes = match &self.parts {
             Some(parts) => parts.codes(src, n, &mut room)?,
-            None => &[],
-        };
-        let imaginary = match self.imaginary {
-            Some(casters) => imaginary_parts(casters, src, n, &mut imaginary_room)?,
             None => &[],
         };
         if scans {
@@ -366,13 +387,8 @@ impl<'a> Check<'a> {
             }
         }
         if self.imaginary.is_some() {
-            let codes = Codes { bytes: imaginary, width: width(self.caster.route().from) };
-            let (zeros, mut nonzero) = ([0; TILE], Verdict::default());
-            // All but zeros are what is not the same when it comes back as a zero.
-            let limits = Limits::new(self.caster.route().from);
-            (loops.judge)(codes, Exact::Back(&zeros[..imaginary.len()]), &limits, &mut nonzero);
             let of_rest = |nonzero, lost: u64| nonzero & !lost;
-            let more = zip(&nonzero.inexact, &verdict.lost, of_rest);
+            let more = zip(&nonzero(loops, self.caster.route().from, imaginary), &verdict.lost, of_rest);
             let either = |one, more| one | more;
             // To bool both parts count, and nothing is lost: then it is no 0 and no 1.
             *verdict = if self.caster.to() == DType::Bool {
@@ -578,6 +594,16 @@ fn imaginary_parts<'r>(
     #[allow(unsafe_code, reason = "what the kernels have initialised")]
     // SAFETY: both have filled their parts.
     Ok(unsafe { room.assume_init() })
+}
+
+/// Which codes of a float are no zeros.
+#[inline(never)] // For the stack.
+fn nonzero(loops: Loops, dtype: DType, codes: &[u8]) -> Bits {
+    // Those that are not the same when they come back as zeros.
+    let (zeros, mut verdict) = ([0; TILE], Verdict::default());
+    let exact = Exact::Back(&zeros[..codes.len()]);
+    (loops.judge)(Codes { bytes: codes, width: width(dtype) }, exact, &Limits::new(dtype), &mut verdict);
+    verdict.inexact
 }
 
 /// A native code of so many bytes.
