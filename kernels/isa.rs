@@ -97,8 +97,9 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn max_u16(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn shr16<const N: u32>(a: Self::V) -> Self::V;
     unsafe fn sub16(a: Self::V, b: Self::V) -> Self::V;
-    /// All ones where that is true, else zeros. Signed.
+    /// All ones where that is true, else zeros.
     unsafe fn eq16(a: Self::V, b: Self::V) -> Self::V;
+    /// The same, signed.
     unsafe fn gt16(a: Self::V, b: Self::V) -> Self::V;
     /// The top bit of each byte, that of the first in the lowest bit.
     unsafe fn top_bits(a: Self::V) -> u64;
@@ -354,8 +355,9 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn f64_to_i64(a: Self::V) -> Self::V;
     /// 0 ≤ x < 2^64; what others give is not said.
     unsafe fn f64_to_u64(a: Self::V) -> Self::V;
-    /// What others give than those of the range is not said, but for where that is the minimum.
+    /// Does [`Isa::f64_to_i32`] give the minimum for everything that is not in the range, a NaN too?
     const MINIMUM_IS_BEYOND: bool = false;
+    /// What others give than those of the range is not said.
     #[inline(always)]
     unsafe fn f64_to_i32(a: [Self::V; 2]) -> Self::V {
         // SAFETY: the caller's promise.

@@ -259,7 +259,8 @@ mod edges {
     /// Every target, checked: as the unchecked cast, all three buffers at the guards before and then at those behind,
     /// and the report is that of the reference.
     fn checked(isa: Isa, from: DType) {
-        const LONG: usize = 2 * 512 + 5;
+        // A piece that is looked at, and some.
+        const LONG: usize = 1024 + 5;
         let lengths = (0..=9).chain([31, 33, 63, 64, 65, 127, 128, 129, 191, 257, 511, 512, 513, LONG]);
         let mut buffers = Buffers::new(LONG * WIDEST);
         let mut bits = Guarded::new(LONG.div_ceil(8));

@@ -109,9 +109,11 @@ impl<I: Isa, L: Compared<I>> Same<I, L> {
     }
 }
 
-/// Rounded, and cast back: where that is the same, they fit, whatever becomes of others.
+/// Rounded, and cast back: where that is the same, they fit, whatever becomes of others. What becomes the minimum is looked
+/// at again, and where nothing else is made of what does not fit, that is enough.
 struct F64ToI32<I: Isa, const COUNTS: bool> {
-    /// All bits that were not the same. The sign alone does not matter: it is that of a zero.
+    /// All bits that were not the same, and all ones for a minimum. The sign alone does not matter: it is that of a zero,
+    /// or of 2^31, which may become the minimum.
     differ: I::V,
     whole: Same<I, Wide64>,
 }
@@ -133,16 +135,13 @@ impl<I: Isa, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
                 self.whole.add(whole[0], x[0]);
                 self.whole.add(whole[1], x[1]);
             }
-            if I::MINIMUM_IS_BEYOND {
-                // One that is the minimum by right is looked at again.
-                let integers = I::f64_to_i32(x);
-                self.differ = I::or(self.differ, <Wide32 as Compared<I>>::eq(integers, I::splat32(1 << 31)));
-                return integers;
+            let integers = I::f64_to_i32(if I::MINIMUM_IS_BEYOND { x } else { whole });
+            self.differ = I::or(self.differ, <Wide32 as Compared<I>>::eq(integers, I::splat32(1 << 31)));
+            if !I::MINIMUM_IS_BEYOND {
+                let back = I::i32_to_f64(integers);
+                self.differ = I::or(self.differ, I::xor(back[0], whole[0]));
+                self.differ = I::or(self.differ, I::xor(back[1], whole[1]));
             }
-            let integers = I::f64_to_i32(whole);
-            let back = I::i32_to_f64(integers);
-            self.differ = I::or(self.differ, I::xor(back[0], whole[0]));
-            self.differ = I::or(self.differ, I::xor(back[1], whole[1]));
             integers
         }
     }

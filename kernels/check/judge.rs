@@ -11,7 +11,7 @@ use crate::options::Rounding;
 pub(super) fn judge<I: Isa>(codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
     let n = codes.bytes.len() / codes.width;
     let back = if let Exact::Back(back) = exact { back } else { codes.bytes };
-    assert!(back.len() == codes.bytes.len() && n <= MOST);
+    assert!(back.len() == codes.bytes.len() && n <= MOST && matches!(codes.width, 2 | 4 | 8));
     let judge = match (codes.width, limits.is_float) {
         (2, _) => every_integer::<I, Wide16>(exact),
         (4, false) => every_integer::<I, Wide32>(exact),
@@ -47,7 +47,7 @@ fn every_float<I: Isa, L: FloatLanes<I>>(exact: Exact<'_>, limits: &Limits) -> E
 
 pub(super) fn count<I: Isa>(codes: Codes<'_>, limits: &Limits) -> Counts {
     let n = codes.bytes.len() / codes.width;
-    assert!(n <= MOST);
+    assert!(n <= MOST && matches!(codes.width, 2 | 4 | 8));
     let count: unsafe fn(*const u8, usize, &Limits) -> Counts = match codes.width {
         2 => tally::<I, i16>,
         4 => tally::<I, i32>,
@@ -271,7 +271,7 @@ trait Lane: Copy + Ord {
     /// All ones if negative.
     fn sign(self) -> Self;
     /// One more where something is so.
-    fn and_one(self, where_: bool) -> Self;
+    fn plus(self, where_: bool) -> Self;
     fn count(self) -> usize;
 }
 
@@ -302,7 +302,7 @@ macro_rules! lane {
                 self >> (Self::BITS - 1)
             }
             #[inline(always)]
-            fn and_one(self, where_: bool) -> Self {
+            fn plus(self, where_: bool) -> Self {
                 self.wrapping_add(Self::from(where_))
             }
             #[inline(always)]
@@ -340,12 +340,12 @@ unsafe fn tally<I: Isa, L: Lane>(p: *const u8, n: usize, limits: &Limits) -> Cou
                 let code = unsafe { L::read(p.add(i * size_of::<L>())) };
                 let key = code.xor(flip);
                 let key = key.xor(key.sign().and(reverse));
-                above = above.and_one(key > high);
-                below = below.and_one(key < low);
-                negatives = negatives.and_one(key < negative);
-                more = more.and_one(key > finite);
-                less = less.and_one(key < minus_finite);
-                nan = nan.and_one((key > inf) | (key < minus_inf));
+                above = above.plus(key > high);
+                below = below.plus(key < low);
+                negatives = negatives.plus(key < negative);
+                more = more.plus(key > finite);
+                less = less.plus(key < minus_finite);
+                nan = nan.plus((key > inf) | (key < minus_inf));
             }
             let (more, less, nan) = (more.count(), less.count(), nan.count());
             Counts {

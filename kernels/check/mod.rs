@@ -2,11 +2,12 @@
 //!
 //! A *scan* says whether all is well with a run of elements, or may not be, in a few operations on each register. Where
 //! it may not be, [`Loops::judge`] says of every element whether it is lost or inexact, and [`Loops::count`] of what
-//! class those are. They look at native codes of 16, 32 or 64 bits; `src/checked.rs` brings other sources to those, and
-//! says where the limits are.
+//! class those are. They look at native codes of 16, 32 or 64 bits; `src/checked/look.rs` brings other sources to those,
+//! and `src/checked/range.rs` says where the limits are.
 //!
 //! [`Fused`] casts and looks in one loop, which loads the source once. There is one for the few pairs where that pays for
-//! the code: those that the caches feed faster than two loops can look and cast. Floats are cast back, and compared.
+//! the code: those that the caches feed faster than two loops can look and cast. It looks at what the cast makes, which may be
+//! cast back and compared.
 
 #[cfg(isa = "vector")]
 mod fused;
@@ -39,7 +40,7 @@ pub(crate) struct Fit {
     pub(crate) least: u64,
     /// Of floats, the bits that are 0 in what is exact.
     pub(crate) cut: u64,
-    /// A code that is in the range and exact: what stands behind the last element in a register.
+    /// A code that is in the range and exact, if 0 or one of a float is: what stands behind the last element in a register.
     pub(crate) inside: u64,
 }
 
@@ -79,8 +80,7 @@ pub(crate) struct Limits {
     /// The largest and the smallest key that is in range.
     pub(crate) high: i64,
     pub(crate) low: i64,
-    /// Keys of that magnitude that are larger are not lost, whatever `high` and `low` say: Inf and NaN of a target that
-    /// has them.
+    /// Magnitudes above that are not lost, whatever `high` and `low` say: Inf and NaN of a target that has them.
     pub(crate) kept: i64,
     /// The largest finite key, and that of Inf. Those of the negative ones are −1 minus them.
     pub(crate) finite: i64,

@@ -23,8 +23,8 @@ pub(super) fn scan<I: Isa>(codes: Codes<'_>, fit: &Fit, counts: bool) -> Found {
         _ => return Found { fits: false, inexact: 0 },
     };
     // Truncation may raise a flag. The compiler cannot move it out of here: it is behind a pointer.
-    let is_float = matches!(fit.scan, Scan::Whole | Scan::Natural);
-    let _environment = is_float.then(|| Environment::new(Rounding::NearestEven));
+    let truncates = counts && matches!(fit.scan, Scan::Whole | Scan::Natural);
+    let _environment = truncates.then(|| Environment::new(Rounding::NearestEven));
     // SAFETY: the bytes of a slice, whole lanes; the instruction set is available.
     unsafe { scan(p, bytes, fit) }
 }

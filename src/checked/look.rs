@@ -110,8 +110,8 @@ impl<'a> Check<'a> {
         rooms: &'a Rooms,
     ) -> Result<Self, Error> {
         let (route, options) = (caster.route(), caster.options());
-        let plain = CastOptions::new().isa(caster.isa()).stream_from(usize::MAX);
-        let source = plain.src_order(options.src_order).src_packing(options.src_packing);
+        let native = CastOptions::new().isa(caster.isa()).stream_from(usize::MAX);
+        let source = native.src_order(options.src_order).src_packing(options.src_packing);
         let (from, to) = (route.from, route.to);
         let real = matches!(route.parts, Parts::Real | Parts::Either);
         let imaginary = match real {
@@ -136,7 +136,7 @@ impl<'a> Check<'a> {
         let policy = route.policy;
         let fit = range::fit(home, to, &policy);
         let is_byte = matches!(from.kind(), Kind::Int(format) if format.bits == 8);
-        let plain_fit = match is_byte {
+        let plain = match is_byte {
             true => Some((range::fit(from, to, &policy), 1)),
             false => is_home.then_some((fit, width(home))),
         };
@@ -146,13 +146,12 @@ impl<'a> Check<'a> {
             (true, true) => Exactness::All,
             (false, true) => Exactness::Whole,
             _ => {
-                let options = plain.src_order(options.dst_order).src_packing(options.dst_packing);
+                let options = native.src_order(options.dst_order).src_packing(options.dst_packing);
                 // Wrapping: what was rounded up to 2^63 does not come back as the largest integer.
                 let to = if units == 2 { to } else { caster.to() };
                 Exactness::Back(to, options.float_to_int(Overflow::Wrap))
             }
         };
-        let plain = plain_fit;
         let parts = Some(Look { home, to, policy, units, homes, fit, plain, counts_inexact, exact, rooms });
         let fused = loops.and_then(|_| Fused::new(caster.isa(), caster.plan(), counts_inexact));
         Ok(Self { caster, parts, imaginary, fused, loops, are_few })
@@ -180,15 +179,17 @@ impl<'a> Check<'a> {
         let most = if self.fused.is_some() { FUSED_CHUNK } else { CHUNK };
         let mut bytes = FIRST_CHUNK;
         let (mut next, mut lost) = (0, 0);
-        // Where one element was lost, the next is expected soon: then it does not pay to look whether all fit.
-        let mut is_losing = false;
+        // Where one element does not fit, the next is expected soon: then it does not pay to scan. So many chunks are not, more
+        // after each that was scanned in vain.
+        let (mut unscanned, mut vain) = (0, 0u32);
         while next < n {
             let first = next;
             let end = n.min(first + (8 * bytes / widest / PIECE).max(1) * PIECE);
             (next, bytes) = (end, most.min(4 * bytes));
             let src = &src[src_at(first)..src_at(end)];
             let mut dst = dst.part(dst_at(first)..dst_at(end));
-            if !is_losing {
+            let scans = unscanned == 0;
+            if scans {
                 let (found, done) = self.scan_plain(src, &mut dst);
                 if self.accepts(found, marks) {
                     let rest = dst_at(done)..dst.size();
@@ -200,22 +201,30 @@ impl<'a> Check<'a> {
                     let dst = unsafe { dst.assume_init() };
                     self.report_inexact(found, src, dst, end - first, first, &mut report)?;
                     marks.write(first, end - first, None);
+                    vain = 0;
                     continue;
                 }
             }
-            let scans = !is_losing;
-            is_losing = false;
+            let mut all_fit = true;
             for piece in (0..end - first).step_by(PIECE) {
                 let (len, at) = (PIECE.min(end - first - piece), first + piece);
                 let src = &src[src_at(piece)..src_at(piece + len)];
                 let dst = dst.part(dst_at(piece)..dst_at(piece + len));
                 let dst = self.caster.fill(src, dst, len)?;
-                let more = match self.imaginary {
+                let (fit, more) = match self.imaginary {
                     None => self.piece(src, &[], dst, len, at, scans, &mut report, marks)?,
                     Some(of) => self.complex_piece(of, src, dst, len, at, scans, &mut report, marks)?,
                 };
-                is_losing |= more > 0;
+                all_fit &= fit;
                 lost += more;
+            }
+            if !scans {
+                unscanned -= 1;
+            } else if all_fit {
+                vain = 0;
+            } else {
+                vain = (vain + 1).min(4);
+                unscanned = 1 << vain;
             }
         }
         Ok((report, lost))
@@ -259,7 +268,8 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Scans the source as it is, if it has codes to look at, and casts it if that is one: so many elements.
+    /// Scans the source as it is, if that can be done. Where a loop does both, it casts what it scans: the first elements, so
+    /// many.
     fn scan_plain(&self, src: &[u8], dst: &mut Destination<'_, u8>) -> (Option<Found>, usize) {
         let (Some(loops), Some(parts)) = (self.loops, &self.parts) else { return (None, 0) };
         let Some((fit, width)) = parts.plain.filter(|_| self.imaginary.is_none()) else { return (None, 0) };
@@ -288,14 +298,14 @@ impl<'a> Check<'a> {
         scans: bool,
         report: &mut CastReport,
         marks: &mut Marks<'_>,
-    ) -> Result<usize, Error> {
+    ) -> Result<(bool, usize), Error> {
         let mut room = tile();
         let imaginary = imaginary_parts(imaginary, src, n, &mut room)?;
         self.piece(src, imaginary, dst, n, first, scans, report, marks)
     }
 
-    /// Looks at `n` elements, which have been cast, marks them, and says how many of them are lost. Of complex elements, the
-    /// imaginary parts are given if they are lost.
+    /// Looks at `n` elements, which have been cast, and marks them. Says whether a scan was enough, and how many of them are
+    /// lost. Of complex elements, the imaginary parts are given if they are lost.
     #[inline(never)] // For the stack: where all elements fit, nothing here is needed.
     #[allow(clippy::too_many_arguments, reason = "it is the body of a loop")]
     fn piece(
@@ -308,7 +318,7 @@ impl<'a> Check<'a> {
         scans: bool,
         report: &mut CastReport,
         marks: &mut Marks<'_>,
-    ) -> Result<usize, Error> {
+    ) -> Result<(bool, usize), Error> {
         let mut room = tile();
         let codes = match &self.parts {
             Some(parts) => parts.codes(src, n, &mut room)?,
@@ -319,7 +329,7 @@ impl<'a> Check<'a> {
             if self.accepts(found, marks) {
                 self.report_inexact(found, codes, dst, n, first, report)?;
                 marks.write(first, n, None);
-                return Ok(0);
+                return Ok((true, 0));
             }
         }
         let mut verdict = Verdict::default();
@@ -345,7 +355,7 @@ impl<'a> Check<'a> {
         if marks.clears && *losses > 0 {
             self.clear(dst, lost);
         }
-        Ok(*losses)
+        Ok((false, *losses))
     }
 
     /// What a scan finds of elements with these codes; None if it may not be all.
