@@ -215,7 +215,7 @@ impl Caster {
         // SAFETY: both buffers have exactly the size of `n` elements in their layout, which the plan has from
         // the same options. They do not overlap: one is borrowed, the other borrowed mutably. The kernel
         // initialises every byte of the destination with elements of `self.to`, valid as `D`: every caller
-        // in this file passes u8 or the type that made `self.to`.
+        // passes u8 or the type that made `self.to`.
         unsafe {
             (self.plan.kernel)(&self.plan, src.as_ptr().cast(), dst.as_mut_ptr(), n);
             Ok(dst.assume_init())

@@ -70,6 +70,17 @@ struct Look<'a> {
     rooms: &'a Rooms,
 }
 
+/// Elements that are looked at, `n` from `first` on.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    src: &'a [u8],
+    /// Those of the home, and those of the imaginary parts, if they are lost.
+    codes: &'a [u8],
+    imaginary: &'a [u8],
+    first: usize,
+    n: usize,
+}
+
 /// What a check may need, each made when it does, in its place: casters are large.
 #[derive(Default)]
 pub(super) struct Rooms {
@@ -187,6 +198,7 @@ impl<'a> Check<'a> {
             let end = n.min(first + (8 * bytes / widest / PIECE).max(1) * PIECE);
             (next, bytes) = (end, most.min(4 * bytes));
             let src = &src[src_at(first)..src_at(end)];
+            let chunk = Piece { src, codes: src, imaginary: &[], first, n: end - first };
             let mut dst = dst.part(dst_at(first)..dst_at(end));
             let scans = unscanned == 0;
             if scans {
@@ -194,26 +206,26 @@ impl<'a> Check<'a> {
                 if self.accepts(found, marks) {
                     let rest = dst_at(done)..dst.size();
                     if !rest.is_empty() {
-                        self.caster.fill(&src[src_at(done)..], dst.part(rest), end - first - done)?;
+                        self.caster.fill(&src[src_at(done)..], dst.part(rest), chunk.n - done)?;
                     }
                     #[allow(unsafe_code, reason = "what the kernels have initialised")]
                     // SAFETY: all of it: the fused loop the first elements, the caster the others.
                     let dst = unsafe { dst.assume_init() };
-                    self.report_inexact(found, src, dst, end - first, first, &mut report)?;
-                    marks.write(first, end - first, None);
+                    self.report_inexact(found, chunk, dst, &mut report)?;
+                    marks.write(first, chunk.n, None);
                     vain = 0;
                     continue;
                 }
             }
             let mut all_fit = true;
-            for piece in (0..end - first).step_by(PIECE) {
-                let (len, at) = (PIECE.min(end - first - piece), first + piece);
-                let src = &src[src_at(piece)..src_at(piece + len)];
-                let dst = dst.part(dst_at(piece)..dst_at(piece + len));
-                let dst = self.caster.fill(src, dst, len)?;
+            for at in (0..chunk.n).step_by(PIECE) {
+                let n = PIECE.min(chunk.n - at);
+                let src = &src[src_at(at)..src_at(at + n)];
+                let dst = self.caster.fill(src, dst.part(dst_at(at)..dst_at(at + n)), n)?;
+                let piece = Piece { src, codes: &[], imaginary: &[], first: first + at, n };
                 let (fit, more) = match self.imaginary {
-                    None => self.piece(src, &[], dst, len, at, scans, &mut report, marks)?,
-                    Some(of) => self.complex_piece(of, src, dst, len, at, scans, &mut report, marks)?,
+                    None => self.piece(piece, dst, scans, &mut report, marks)?,
+                    Some(casters) => self.complex_piece(casters, piece, dst, scans, &mut report, marks)?,
                 };
                 all_fit &= fit;
                 lost += more;
@@ -238,14 +250,12 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// What a scan found that is inexact of `n` elements from `first` on, which have been cast, into the report.
+    /// What a scan found that is inexact of elements, which have been cast, into the report.
     fn report_inexact(
         &self,
         found: Option<Found>,
-        codes: &[u8],
+        Piece { codes, first, n, .. }: Piece<'_>,
         dst: &[u8],
-        n: usize,
-        first: usize,
         report: &mut CastReport,
     ) -> Result<(), Error> {
         let (Some(Found { inexact: inexact @ 1.., .. }), Some(parts)) = (found, &self.parts) else {
@@ -287,55 +297,50 @@ impl<'a> Check<'a> {
 
     /// [`piece`](Self::piece) of complex elements whose imaginary parts are lost.
     #[inline(never)] // For the stack: others do without the room.
-    #[allow(clippy::too_many_arguments, reason = "it is the body of a loop")]
     fn complex_piece(
         &self,
         imaginary: &[Caster; 2],
-        src: &[u8],
+        piece: Piece<'_>,
         dst: &mut [u8],
-        n: usize,
-        first: usize,
         scans: bool,
         report: &mut CastReport,
         marks: &mut Marks<'_>,
     ) -> Result<(bool, usize), Error> {
         let mut room = tile();
-        let imaginary = imaginary_parts(imaginary, src, n, &mut room)?;
-        self.piece(src, imaginary, dst, n, first, scans, report, marks)
+        let imaginary = imaginary_parts(imaginary, piece.src, piece.n, &mut room)?;
+        self.piece(Piece { imaginary, ..piece }, dst, scans, report, marks)
     }
 
-    /// Looks at `n` elements, which have been cast, and marks them. Says whether a scan was enough, and how many of them are
-    /// lost. Of complex elements, the imaginary parts are given if they are lost.
+    /// Looks at elements, which have been cast, and marks them. Says whether a scan was enough, and how many of them are
+    /// lost. Their codes are not given.
     #[inline(never)] // For the stack: where all elements fit, nothing here is needed.
-    #[allow(clippy::too_many_arguments, reason = "it is the body of a loop")]
     fn piece(
         &self,
-        src: &[u8],
-        imaginary: &[u8],
+        piece: Piece<'_>,
         dst: &mut [u8],
-        n: usize,
-        first: usize,
         scans: bool,
         report: &mut CastReport,
         marks: &mut Marks<'_>,
     ) -> Result<(bool, usize), Error> {
         let mut room = tile();
         let codes = match &self.parts {
-            Some(parts) => parts.codes(src, n, &mut room)?,
+            Some(parts) => parts.codes(piece.src, piece.n, &mut room)?,
             None => &[],
         };
+        let piece = Piece { codes, ..piece };
+        let Piece { first, n, .. } = piece;
         if scans {
-            let found = self.scan(codes, imaginary);
+            let found = self.scan(piece);
             if self.accepts(found, marks) {
-                self.report_inexact(found, codes, dst, n, first, report)?;
+                self.report_inexact(found, piece, dst, report)?;
                 marks.write(first, n, None);
                 return Ok((true, 0));
             }
         }
         let mut verdict = Verdict::default();
         match self.loops.filter(|_| !self.are_few) {
-            Some(loops) => self.judge(loops, codes, imaginary, dst, n, report, marks, &mut verdict)?,
-            None => self.judge_few(codes, imaginary, n, report, &mut verdict),
+            Some(loops) => self.judge(loops, piece, dst, report, marks, &mut verdict)?,
+            None => self.judge_few(piece, report, &mut verdict),
         }
         let Verdict { lost, inexact, losses, inexacts } = &verdict;
         let of_stop = |lost, inexact| match marks.stops {
@@ -346,7 +351,7 @@ impl<'a> Check<'a> {
         if marks.stops.is_some()
             && let Some(i) = first_one(&zip(lost, inexact, of_stop))
         {
-            return Err(self.lossy(src, codes, imaginary, n, first, i));
+            return Err(self.lossy(piece, i));
         }
         report.inexact += inexacts;
         report.first = report.first.or_else(|| Some(first + first_one(lost)?));
@@ -358,8 +363,8 @@ impl<'a> Check<'a> {
         Ok((false, *losses))
     }
 
-    /// What a scan finds of elements with these codes; None if it may not be all.
-    fn scan(&self, codes: &[u8], imaginary: &[u8]) -> Option<Found> {
+    /// What a scan finds; None if it may not be all.
+    fn scan(&self, Piece { codes, imaginary, .. }: Piece<'_>) -> Option<Found> {
         let loops = self.loops?;
         if self.imaginary.is_some() {
             let zero = Fit { scan: Scan::Floats, low: 0, limit: 0, least: 0, cut: 0, inside: 0 };
@@ -372,15 +377,12 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Which of `n` elements are lost or inexact, and how many of each class, in the report.
-    #[allow(clippy::too_many_arguments, reason = "what a piece is made of")]
+    /// Which elements are lost or inexact, and how many of each class, in the report.
     fn judge(
         &self,
         loops: Loops,
-        codes: &[u8],
-        imaginary: &[u8],
+        Piece { codes, imaginary, n, .. }: Piece<'_>,
         dst: &[u8],
-        n: usize,
         report: &mut CastReport,
         marks: &Marks<'_>,
         verdict: &mut Verdict,
@@ -412,17 +414,10 @@ impl<'a> Check<'a> {
     }
 
     /// The same by the reference.
-    fn judge_few(
-        &self,
-        codes: &[u8],
-        imaginary: &[u8],
-        n: usize,
-        report: &mut CastReport,
-        verdict: &mut Verdict,
-    ) {
-        for i in 0..n {
+    fn judge_few(&self, piece: Piece<'_>, report: &mut CastReport, verdict: &mut Verdict) {
+        for i in 0..piece.n {
             let bit = 1 << (i % 64);
-            match self.loss(codes, imaginary, n, i) {
+            match self.loss(piece, i) {
                 None => {}
                 Some((Loss::Inexact, _)) => {
                     verdict.inexact[i / 64] |= bit;
@@ -438,7 +433,7 @@ impl<'a> Check<'a> {
     }
 
     /// The reference: what is lost of an element, and is it negative where the target has no sign?
-    fn loss(&self, codes: &[u8], imaginary: &[u8], n: usize, i: usize) -> Option<(Loss, bool)> {
+    fn loss(&self, Piece { codes, imaginary, n, .. }: Piece<'_>, i: usize) -> Option<(Loss, bool)> {
         let loss = self.parts.as_ref().and_then(|parts| {
             let width = width(parts.home);
             let mut part =
@@ -483,23 +478,23 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The error of the element `i` of `n`, of which the first has an index.
+    /// The error of the element `i` of a piece.
     #[cold]
-    fn lossy(&self, src: &[u8], codes: &[u8], imaginary: &[u8], n: usize, first: usize, i: usize) -> Error {
+    fn lossy(&self, piece: Piece<'_>, i: usize) -> Error {
         let (caster, options) = (self.caster, self.caster.options());
         let from = caster.from();
         let native = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
-        let loss = self.loss(codes, imaginary, n, i).map_or(Loss::Inexact, |(loss, _)| loss);
+        let loss = self.loss(piece, i).map_or(Loss::Inexact, |(loss, _)| loss);
         let mut room = tile();
         let codes = Caster::new(from, from, &native).and_then(|caster| {
-            let size = from.byte_len(n, Packing::OnePerByte).unwrap_or(0);
-            let elements = caster.cast_uninit(src, &mut room[..size], n)?;
-            let mut parts =
-                elements[size / n * i..][..size / n].chunks(from.part().bits().div_ceil(8) as usize);
+            let size = from.byte_len(piece.n, Packing::OnePerByte).unwrap_or(0);
+            let elements = caster.cast_uninit(piece.src, &mut room[..size], piece.n)?;
+            let width = from.part().bits().div_ceil(8) as usize;
+            let mut parts = elements[size / piece.n * i..][..size / piece.n].chunks(width);
             Ok([(); 2].map(|()| parts.next().map_or(0, read)))
         });
         match codes {
-            Ok(codes) => Error::Lossy(Lossy { index: first + i, loss, from, to: caster.to(), codes }),
+            Ok(codes) => Error::Lossy(Lossy { index: piece.first + i, loss, from, to: caster.to(), codes }),
             Err(error) => error,
         }
     }
