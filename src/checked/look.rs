@@ -306,7 +306,7 @@ impl<'a> Check<'a> {
         report: &mut CastReport,
         marks: &mut Marks<'_>,
     ) -> Result<(bool, usize), Error> {
-        let mut room = tile();
+        let mut room = [0; TILE];
         let imaginary = imaginary_parts(imaginary, piece.src, piece.n, &mut room)?;
         self.piece(Piece { imaginary, ..piece }, dst, scans, report, marks)
     }
@@ -588,17 +588,15 @@ fn imaginary_parts<'r>(
     [reals, single]: &[Caster; 2],
     src: &[u8],
     n: usize,
-    room: &'r mut Tile,
+    room: &'r mut [u8; TILE],
 ) -> Result<&'r [u8], Error> {
     let width = width(single.from());
-    let mut room = Destination::from(&mut room[..n * width]);
-    let most = (n - 1) * width;
+    let room = &mut room[..n * width];
+    let (most, last) = room.split_at_mut((n - 1) * width);
     // From the first imaginary part on, they are where real parts are; but of the last element.
-    reals.fill(&src[width..src.len() - width], room.part(0..most), n - 1)?;
-    single.fill(&src[src.len() - width..], room.part(most..n * width), 1)?;
-    #[allow(unsafe_code, reason = "what the kernels have initialised")]
-    // SAFETY: both have filled their parts.
-    Ok(unsafe { room.assume_init() })
+    reals.cast(&src[width..src.len() - width], most, n - 1)?;
+    single.cast(&src[src.len() - width..], last, 1)?;
+    Ok(room)
 }
 
 /// Which codes of a float are no zeros.
