@@ -248,6 +248,8 @@ impl Isa for Avx512 {
     const QUIET_F16: bool = true;
     const NARROWS_BY_HALF: bool = true;
     const NARROWS_BY_F16: bool = true;
+    const MINIMUM_IS_BEYOND: bool = true;
+    const MASKS_ARE_BITS: bool = true;
     const SEARCHES_NANS: bool = true;
 
     ops! {
@@ -519,6 +521,10 @@ impl Isa for Avx512 {
         f32_to_i32(a: __m512i) -> __m512i = _mm512_cvtps_epi32(ps(a));
         f32_to_u32(a: __m512i) -> __m512i = _mm512_cvtps_epu32(ps(a));
         f64_to_i64(a: __m512i) -> __m512i = _mm512_cvtpd_epi64(pd(a));
+        f64_to_i32(a: [__m512i; 2]) -> __m512i = {
+            let [low, high] = [_mm512_cvtpd_epi32(pd(a[0])), _mm512_cvtpd_epi32(pd(a[1]))];
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+        };
         f64_to_u64(a: __m512i) -> __m512i = _mm512_cvtpd_epu64(pd(a));
 
         // Each lane of 64 bits gets the bytes of 8 elements, and each of its bytes the field that begins at a bit.

@@ -114,6 +114,8 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn max_s32(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn min_u32(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn max_u32(a: Self::V, b: Self::V) -> Self::V;
+    /// Are masks bits, and not lanes of registers? Then it is faster to count them than to make them lanes.
+    const MASKS_ARE_BITS: bool = false;
     unsafe fn eq32(a: Self::V, b: Self::V) -> Self::M32;
     /// Signed.
     unsafe fn gt32(a: Self::V, b: Self::V) -> Self::M32;

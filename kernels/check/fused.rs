@@ -6,7 +6,7 @@ use super::super::drive::Plan;
 use super::super::environment::Environment;
 use super::super::isa::Isa;
 use super::super::stage;
-use super::lanes::{Compared, Lanes, Register, Wide16, Wide32, Wide64};
+use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
 use super::scan::{Integers, Look};
 use super::{Fit, Found, Fused};
 use crate::dtype::DType;
@@ -82,40 +82,58 @@ impl<I: Isa> Proof<I> for I64ToI32<I> {
     }
 }
 
-/// Lanes that were the same.
-struct Same<I: Isa, L>(I::V, PhantomData<L>);
+/// Lanes that are not the same, counted: the others in lanes, or where masks are bits, by those.
+struct Unlike<I: Isa, L> {
+    same: I::V,
+    unlike: usize,
+    lanes: PhantomData<L>,
+}
 
-impl<I: Isa, L: Compared<I>> Same<I, L> {
+impl<I: Isa, L: FloatLanes<I>> Unlike<I, L> {
     #[inline(always)]
     unsafe fn new() -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Self(I::splat64(0), PhantomData) }
+        unsafe { Self { same: I::splat64(0), unlike: 0, lanes: PhantomData } }
     }
     #[inline(always)]
-    unsafe fn add(&mut self, a: I::V, b: I::V) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0 = L::sub(self.0, L::eq(a, b)) }
+    unsafe fn add(&mut self, a: [I::V; 2], b: [I::V; 2]) {
+        for k in 0..2 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                if I::MASKS_ARE_BITS {
+                    self.unlike += L::differ(a[k], b[k]);
+                } else {
+                    self.same = L::sub(self.same, L::eq(a[k], b[k]));
+                }
+            }
+        }
     }
+    /// Of so many lanes.
     #[inline(always)]
-    unsafe fn count(&self) -> usize {
+    unsafe fn count(&self, n: usize) -> usize {
+        if I::MASKS_ARE_BITS {
+            return self.unlike;
+        }
         // SAFETY: the caller's promise.
-        let counts = unsafe { Register::new::<I>(self.0) };
-        let (mut count, mut at) = (0, 0);
+        let counts = unsafe { Register::new::<I>(self.same) };
+        let (mut same, mut at) = (0, 0);
         while at < I::BYTES {
-            count += counts.lane(at, L::BYTES) as usize;
+            same += counts.lane(at, L::BYTES) as usize;
             at += L::BYTES;
         }
-        count
+        n - same
     }
 }
 
 /// Rounded, and cast back: where that is the same, they fit, whatever becomes of others. What becomes the minimum is looked
 /// at again, and where nothing else is made of what does not fit, that is enough.
 struct F64ToI32<I: Isa, const COUNTS: bool> {
-    /// All bits that were not the same, and all ones for a minimum. The sign alone does not matter: it is that of a zero,
-    /// or of 2^31, which may become the minimum.
+    /// The smallest integer that was made.
+    least: I::V,
+    /// All bits that were not the same. The sign alone does not matter: it is that of a zero, or of 2^31, which may become
+    /// the minimum.
     differ: I::V,
-    whole: Same<I, Wide64>,
+    fractions: Unlike<I, Wide64>,
 }
 
 impl<I: Isa, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
@@ -124,7 +142,7 @@ impl<I: Isa, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
     #[inline(always)]
     unsafe fn new(_: &Fit) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Self { differ: I::splat64(0), whole: Same::new() } }
+        unsafe { Self { least: I::splat64(0), differ: I::splat64(0), fractions: Unlike::new() } }
     }
     #[inline(always)]
     unsafe fn cast(&mut self, x: [I::V; 2]) -> I::V {
@@ -132,11 +150,10 @@ impl<I: Isa, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
         unsafe {
             let whole = [I::round_f64(x[0]), I::round_f64(x[1])];
             if COUNTS {
-                self.whole.add(whole[0], x[0]);
-                self.whole.add(whole[1], x[1]);
+                self.fractions.add(whole, x);
             }
             let integers = I::f64_to_i32(if I::MINIMUM_IS_BEYOND { x } else { whole });
-            self.differ = I::or(self.differ, <Wide32 as Compared<I>>::eq(integers, I::splat32(1 << 31)));
+            self.least = I::min_s32(self.least, integers);
             if !I::MINIMUM_IS_BEYOND {
                 let back = I::i32_to_f64(integers);
                 self.differ = I::or(self.differ, I::xor(back[0], whole[0]));
@@ -149,12 +166,12 @@ impl<I: Isa, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
     unsafe fn found(&self, _: &Fit, n: usize) -> Found {
         // SAFETY: the caller's promise.
         unsafe {
-            let differ = Register::new::<I>(self.differ);
+            let beyond = <Wide32 as Compared<I>>::eq(self.least, I::splat32(1 << 31));
             let mut any = 0;
-            for word in differ.0 {
+            for word in Register::new::<I>(I::or(self.differ, beyond)).0 {
                 any |= word;
             }
-            Found { fits: any << 1 == 0, inexact: if COUNTS { n - self.whole.count() } else { 0 } }
+            Found { fits: any << 1 == 0, inexact: if COUNTS { self.fractions.count(n) } else { 0 } }
         }
     }
 }
@@ -164,7 +181,7 @@ impl<I: Isa, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
 /// # Safety
 /// As for the operations of [`Isa`].
 trait Narrowing<I: Isa> {
-    type Wide: Compared<I>;
+    type Wide: FloatLanes<I>;
     type Narrow: Lanes<I>;
     const INF: u64;
 
@@ -210,7 +227,7 @@ narrowings! {
 /// They fit if none becomes Inf or NaN.
 struct ToFloat<I: Isa, N: Narrowing<I>, const COUNTS: bool> {
     largest: I::V,
-    exact: Same<I, N::Wide>,
+    rounded: Unlike<I, N::Wide>,
 }
 
 impl<I: Isa, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COUNTS> {
@@ -219,7 +236,7 @@ impl<I: Isa, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COU
     #[inline(always)]
     unsafe fn new(_: &Fit) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Self { largest: I::splat64(0), exact: Same::new() } }
+        unsafe { Self { largest: I::splat64(0), rounded: Unlike::new() } }
     }
     #[inline(always)]
     unsafe fn cast(&mut self, x: [I::V; 2]) -> I::V {
@@ -229,10 +246,7 @@ impl<I: Isa, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COU
             let magnitude = N::Narrow::splat(u64::MAX >> (65 - 8 * N::Narrow::BYTES));
             self.largest = N::max(self.largest, I::and(narrow, magnitude));
             if COUNTS {
-                let back = N::back(narrow);
-                for k in 0..2 {
-                    self.exact.add(back[k], x[k]);
-                }
+                self.rounded.add(N::back(narrow), x);
             }
             narrow
         }
@@ -247,7 +261,7 @@ impl<I: Isa, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COU
                 fits &= largest.lane(at, N::Narrow::BYTES) < N::INF;
                 at += N::Narrow::BYTES;
             }
-            Found { fits, inexact: if COUNTS { n - self.exact.count() } else { 0 } }
+            Found { fits, inexact: if COUNTS { self.rounded.count(n) } else { 0 } }
         }
     }
 }
