@@ -11,7 +11,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::drive::{Plan, Rows};
+use super::drive::{Apart, Plan, Rows};
 use super::moves::{self, Move, Moves};
 use super::strided::Dim;
 use crate::isa::Isa;
@@ -149,9 +149,8 @@ impl Panels<'_> {
                 (self.moves.prefetch)(&runs, from.wrapping_offset(step as isize * row));
                 let panel = panel.add(i * pitch);
                 if self.casts_rows {
-                    for k in 0..some {
-                        self.rows.cast(from.wrapping_offset(k as isize * row), panel.add(k * pitch), columns);
-                    }
+                    let apart = Apart { rows: some, src: row, dst: pitch as isize };
+                    self.rows.cast_all(from, panel, columns, &apart);
                 } else {
                     let along = Move { extent: columns, from: size as isize, to: size as isize };
                     let across = Move { extent: some, from: row, to: pitch as isize };
