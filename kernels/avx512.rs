@@ -450,6 +450,10 @@ impl Isa for Avx512 {
         shr16v(a: __m512i, counts: __m512i) -> __m512i = _mm512_srlv_epi16(a, counts);
         nearest_high16(a: [__m512i; 2]) -> __m512i =
             _mm512_permutex2var_epi8(nearest_high(a[0]), constant!([u8; 64], lanes8(1, 2)), nearest_high(a[1]));
+        odd_high16(a: [__m512i; 2]) -> __m512i = {
+            let sticky = _mm512_min_epu8(Self::low16(a), _mm512_set1_epi8(1));
+            _mm512_or_si512(Self::high16(a), sticky)
+        };
         select_above16(a: __m512i, limit: __m512i, yes: __m512i, no: __m512i) -> __m512i =
             _mm512_mask_blend_epi16(_mm512_cmpgt_epu16_mask(a, limit), no, yes);
         add16(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi16(a, b);

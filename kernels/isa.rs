@@ -280,7 +280,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
         // SAFETY: the caller's promise.
         unsafe { Self::f32_to_f16(a) }
     }
-    /// Are lanes of 16 bits as good as others? Then there are the next five.
+    /// Are lanes of 16 bits as good as others? Then there are the next six.
     const NARROWS_BY_HALF: bool = false;
     /// 0 where that would be negative.
     unsafe fn sub_u16(_a: Self::V, _b: Self::V) -> Self::V {
@@ -295,6 +295,10 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     }
     /// The high byte of each lane of 16 bits, rounded to nearest even by the low one; at most 255.
     unsafe fn nearest_high16(_a: [Self::V; 2]) -> Self::V {
+        unreachable!()
+    }
+    /// The same, rounded to odd.
+    unsafe fn odd_high16(_a: [Self::V; 2]) -> Self::V {
         unreachable!()
     }
     /// Lanes of `yes` where `a` is more than `limit`, unsigned.

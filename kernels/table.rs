@@ -67,8 +67,12 @@ fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
     let is_plain = hub.is_none() && stage::is_plain(&route);
     let kernel = if is_plain { vector::plain::<I> } else { vector::shaped::<I> };
     let groups = codec::group::core::<I>(&route);
-    let looks_up = core.is_some() && codec::lookup::has_table(&route);
-    let table = if looks_up { codec::lookup::table(&route) } else { core::ptr::null() };
+    let table = match route.to.float_format() {
+        _ if core.is_none() => core::ptr::null(),
+        _ if codec::lookup::has_table(&route) => codec::lookup::table(&route),
+        Some(format) if codec::narrow::goes_by_table::<I>(&route) => codec::narrow::table(route.to, format),
+        _ => core::ptr::null(),
+    };
     let job = codec::Job::new(&route, table, super::isa::Extras::this());
     let ready = core.filter(|_| is_plain);
     Plan { route, kernel, core, hub, groups, job, ready, fences: true }

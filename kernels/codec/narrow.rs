@@ -2,13 +2,17 @@
 
 use core::marker::PhantomData;
 
+use std::sync::OnceLock;
+
 use super::super::isa::Isa;
 use super::float::{INF, SIGN, is_away};
+use super::plane::Fold;
 use super::source::{AsF32, AsHalf, F16};
 use super::{Codec, Ends, Job, load16, registers, store_codes};
-use crate::dtype::FloatFormat;
+use crate::dtype::{DType, FloatFormat};
 use crate::kernels::scalar;
-use crate::options::{NanToFinite, Rounding};
+use crate::options::{NanToFinite, Policy, Rounding};
+use crate::route::Route;
 
 /// To a float of 8 bits or fewer, by adding a power of two whose ulp is the target's.
 ///
@@ -145,7 +149,7 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
     }
 }
 
-/// To a float of 8 bits or fewer, to nearest even, from 16 bits, in their lanes.
+/// To a float of 8 bits with NaN, to nearest even, from 16 bits, in their lanes.
 ///
 /// ```text
 /// c = min(|x|, limit)                                   as codes; a NaN is found in |x|
@@ -160,11 +164,11 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
 ///   more than that: then it is less than one half of the smallest one, and becomes 0 without them.
 /// * A subnormal of the source is read as if it had the bit that it lacks. It is less than half of the smallest one
 ///   in any case: that is why float8_e5m2 and float8_e5m2fnuz are not for float16.
-pub(in crate::kernels) struct ToNarrowByHalf<S, F, const BITS: usize>(PhantomData<(S, F)>);
+pub(in crate::kernels) struct ToNarrowByHalf<S, F>(PhantomData<(S, F)>);
 
 /// Can that make this format from those floats? It shifts to the left alone.
 pub(in crate::kernels) fn goes_by_half<I: Isa, S: AsHalf<I>>(format: FloatFormat) -> bool {
-    S::MANTISSA == 7 || format.mantissa_bits >= 2 && format.min_exponent() - format.mantissa_bits as i32 > -14
+    format.has_nan && (S::MANTISSA == 7 || format.min_exponent() - format.mantissa_bits as i32 > -14)
 }
 
 #[derive(Clone, Copy)]
@@ -183,15 +187,15 @@ pub(in crate::kernels) struct ByHalf<V> {
     /// From the last bit of the code to the high byte.
     left: V,
     inf: V,
-    /// The code of NaN, as a high byte; without NaN, the half that it becomes.
+    /// The code of NaN, as a high byte.
     nan: V,
     /// The sign bit of the code, in each byte.
     sign: V,
 }
 
-impl<I: Isa, S: AsHalf<I>, F: Family, const BITS: usize> Codec<I> for ToNarrowByHalf<S, F, BITS> {
+impl<I: Isa, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, F> {
     type From = S;
-    const DST: usize = BITS;
+    const DST: usize = 8;
     const FLOATS: bool = false;
     type Setup = ByHalf<I::V>;
 
@@ -204,12 +208,6 @@ impl<I: Isa, S: AsHalf<I>, F: Family, const BITS: usize> Codec<I> for ToNarrowBy
         let least = (format.min_exponent() + bias) as u16;
         let base = least.wrapping_sub(1) << mantissa;
         let half = |code: u64| ((code as u16) << drop).wrapping_add(base);
-        let nan = match job.policy.nan_to_finite {
-            _ if F::NAN => (nan_code(format) as u16) << 8,
-            NanToFinite::NegZero => 1 << 15,
-            NanToFinite::Max => half(format.max_code()),
-            NanToFinite::Zero => 0,
-        };
         // SAFETY: the caller's promise.
         unsafe {
             ByHalf {
@@ -221,7 +219,7 @@ impl<I: Isa, S: AsHalf<I>, F: Family, const BITS: usize> Codec<I> for ToNarrowBy
                 exponent_at: I::splat16(mantissa as u16),
                 left: I::splat16(8u16.saturating_sub(drop as u16)),
                 inf: I::splat16(if mantissa == 7 { 0x7F80 } else { 0x7C00 }),
-                nan: I::splat16(nan),
+                nan: I::splat16((nan_code(format) as u16) << 8),
                 sign: I::splat8(format.sign_bit() as u8),
             }
         }
@@ -231,23 +229,126 @@ impl<I: Isa, S: AsHalf<I>, F: Family, const BITS: usize> Codec<I> for ToNarrowBy
     unsafe fn block(k: &ByHalf<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let number = I::splat16(0x7FFF);
-            let mut x = S::half(src, ends);
-            if !F::NAN {
-                x = registers!(2, K => I::select_above16(I::and(x[K], number), k.inf, k.nan, x[K]));
-            }
+            let x = S::half(src, ends);
             let codes = registers!(2, K => {
-                let a = I::and(x[K], number);
+                let a = I::and(x[K], I::splat16(0x7FFF));
                 let c = I::min_u16(a, k.limit);
                 let normal = I::shl16v(I::sub_u16(c, k.base), k.left);
                 let significand = I::or(I::and(c, k.mantissa), k.implicit);
                 let missing = I::sub_u16(k.least, I::shr16v(c, k.exponent_at));
                 let subnormal = I::shr16v(I::shl16v(significand, k.left), missing);
-                let code = I::max_u16(normal, subnormal);
-                if F::NAN { I::select_above16(a, k.inf, k.nan, code) } else { code }
+                I::select_above16(a, k.inf, k.nan, I::max_u16(normal, subnormal))
             });
             let code = I::nearest_high16(codes);
-            store_codes::<I, BITS>(signed::<I, F>(code, I::signs16(x), k.sign), ends, dst);
+            I::store(dst, signed::<I, F>(code, I::signs16(x), k.sign));
+        }
+    }
+}
+
+/// To a float of 6 bits or fewer, to nearest even, from 16 bits, by a table of the few numbers that differ for it. (From
+/// wider ones it takes as long to come to 16 bits as there is to gain.)
+///
+/// ```text
+/// a = |x|                       as a code without its sign; a NaN is another number first
+/// r = min(a - least, most)      or 0, where that would be negative: with it everything that becomes 0
+/// key = r << left               its high byte, rounded to odd
+/// code = table[key]             from the scalar reference
+/// ```
+/// * `least` is half of the smallest subnormal, which becomes 0 itself, and `most` the power of two behind the max.
+/// * m + 2 bits of the mantissa are in the high byte, two more than the target has, and above them the exponent. Of those
+///   there are no more than 5 with 3 such bits, 10 with 4, and 7 with 5.
+pub(in crate::kernels) struct ToNarrowByTable<S, const BITS: usize>(PhantomData<S>);
+
+/// Is it the codec of a route?
+pub(in crate::kernels) fn goes_by_table<I: Isa>(route: &Route) -> bool {
+    I::NARROWS_BY_HALF
+        && matches!(route.from, DType::F16 | DType::BF16)
+        && route.to.float_format().is_some_and(|format| !format.has_nan)
+        && route.policy.rounding == Rounding::NearestEven
+}
+
+/// The exponents of what a key says, from that of half of the smallest subnormal on; and one behind the last.
+fn exponents(format: FloatFormat) -> [i32; 2] {
+    let top = (format.max_code() >> format.mantissa_bits) as i32 - format.bias;
+    [format.min_exponent() - format.mantissa_bits as i32 - 1, top + 1]
+}
+
+/// The code of every key, made once in a process.
+pub(in crate::kernels) fn table(to: DType, format: FloatFormat) -> *const u8 {
+    #[repr(C, align(64))]
+    struct Codes([u8; 256]);
+    static CODES: [OnceLock<Codes>; 3] = [const { OnceLock::new() }; 3];
+    let mantissa = format.mantissa_bits;
+    let codes = CODES[mantissa as usize - 1].get_or_init(|| {
+        let least = (exponents(format)[0] + 127) as u64;
+        Codes(core::array::from_fn(|key| {
+            let value = scalar::decode(DType::F32, (least << 23) + ((key as u64) << (21 - mantissa)));
+            scalar::encode(to, value, &Policy::DEFAULT) as u8
+        }))
+    });
+    codes.0.as_ptr()
+}
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct ByTable<I: Isa> {
+    rows: [I::Row; 4],
+    /// Inf, without the bit of the sign, which is shifted out.
+    inf: I::V,
+    /// The number that a NaN becomes.
+    nan: I::V,
+    least: I::V,
+    most: I::V,
+    left: I::V,
+    /// The sign bit of the code, in each byte.
+    sign: I::V,
+}
+
+impl<I: Isa, S: AsHalf<I>, const BITS: usize> Codec<I> for ToNarrowByTable<S, BITS> {
+    type From = S;
+    const DST: usize = BITS;
+    const FLOATS: bool = false;
+    type Setup = ByTable<I>;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> ByTable<I> {
+        let format = job.float();
+        let (bias, inf) = if S::MANTISSA == 7 { (127, 0x7F80) } else { (15, 0x7C00) };
+        let [least, end] = exponents(format);
+        let nan = match job.policy.nan_to_finite {
+            NanToFinite::NegZero => 1 << 15,
+            NanToFinite::Max => inf,
+            NanToFinite::Zero => 0,
+        };
+        // SAFETY: the caller's promise; the job has the table of these formats.
+        unsafe {
+            ByTable {
+                rows: registers!(4, K => I::row(job.table.add(64 * K))),
+                inf: I::splat16(2 * inf),
+                nan: I::splat16(nan),
+                least: I::splat16(((least + bias) as u16) << (S::MANTISSA + 1)),
+                most: I::splat16(((end - least) as u16) << (S::MANTISSA + 1)),
+                left: I::splat16((format.mantissa_bits + 9).saturating_sub(S::MANTISSA) as u16),
+                sign: I::splat8(format.sign_bit() as u8),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block(k: &ByTable<I>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = load16::<I>(src, ends);
+            let x = registers!(2, K => I::select_above16(I::add16(x[K], x[K]), k.inf, k.nan, x[K]));
+            let key = I::odd_high16(registers!(2, K => {
+                let r = I::sub_u16(I::add16(x[K], x[K]), k.least);
+                I::shl16v(I::min_u16(r, k.most), k.left)
+            }));
+            // Those of the smallest format are few.
+            let code = match BITS {
+                4 => I::lookup64(k.rows[0], key),
+                _ => I::lookup256(k.rows, Fold::Apart, key),
+            };
+            store_codes::<I, BITS>(signed::<I, Finite>(code, I::signs16(x), k.sign), ends, dst);
         }
     }
 }

@@ -7,7 +7,8 @@ use super::lookup::{
     Rows, Same, Short, Truth, Whole, fold, found, has_table, widens_signed,
 };
 use super::narrow::{
-    F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByF16, ToNarrowByHalf, goes_by_f16, goes_by_half,
+    F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByF16, ToNarrowByHalf, ToNarrowByTable, goes_by_f16,
+    goes_by_half, goes_by_table,
 };
 use super::plane::Fold;
 use super::source::{
@@ -329,13 +330,18 @@ fn finite<I: Isa, S: AsF32<I>, const MODES: bool>(route: &Route) -> Core {
 /// 16 bits first.)
 fn half_to_narrow<I: Isa>(route: &Route) -> Option<Core> {
     fn narrow<I: Isa, S: AsHalf<I>>(route: &Route) -> Option<Core> {
+        if goes_by_table::<I>(route) {
+            return Some(match route.dst.memory_bits() {
+                4 => run::<I, ToNarrowByTable<S, 4>>(),
+                6 => run::<I, ToNarrowByTable<S, 6>>(),
+                // One per byte: rare.
+                _ => run::<I, ToNarrowByTable<S, 8>>(),
+            });
+        }
         let format = route.to.float_format().filter(|&format| goes_by_half::<I, S>(format))?;
-        Some(match (format.has_nan, format.has_neg_zero, route.dst.memory_bits()) {
-            (true, true, _) => run::<I, ToNarrowByHalf<S, Signed, 8>>(),
-            (true, false, _) => run::<I, ToNarrowByHalf<S, Fnuz, 8>>(),
-            (_, _, 4) => run::<I, ToNarrowByHalf<S, Finite, 4>>(),
-            (_, _, 6) => run::<I, ToNarrowByHalf<S, Finite, 6>>(),
-            _ => run::<I, ToNarrowByHalf<S, Finite, 8>>(),
+        Some(match format.has_neg_zero {
+            true => run::<I, ToNarrowByHalf<S, Signed>>(),
+            false => run::<I, ToNarrowByHalf<S, Fnuz>>(),
         })
     }
     match (route.from, route.to) {
