@@ -445,6 +445,13 @@ impl<I: Isa, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Code
             }
             if I::SEARCHES_NANS && BITS < 64 && k.how != How::Away {
                 let mut x = x;
+                if I::PACKS && (BITS < 32 || k.signed) {
+                    // What is too large for an int32 is rare, and so is a NaN.
+                    let v = registers!(4, K => I::f64_to_i32([x[2 * K], x[2 * K + 1]]));
+                    if !has_minimum::<I>(v) {
+                        return store_packed::<I, BITS>(v, k.signed, [k.least8, k.mask], ends, dst);
+                    }
+                }
                 if k.signed && I::any_nan_f64(x) {
                     x = registers!(8, K => I::number_f64(x[K]));
                 }
@@ -525,10 +532,17 @@ unsafe fn fitting_int32<I: Isa, S: AsF32<I>, const SIGNED: bool>(
         let x = S::f32(src, ends);
         let zero = I::splat32(0);
         let v = registers!(4, K => I::f32_to_i32(if SIGNED { x[K] } else { I::max_f32(x[K], zero) }));
-        // What does not fit became the least of all.
+        if has_minimum::<I>(v) { None } else { Some(v) }
+    }
+}
+
+/// Is an integer the least of all? By an instruction that converts a float, what does not fit becomes that.
+#[inline(always)]
+unsafe fn has_minimum<I: Isa>(v: [I::V; 4]) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
         let least = I::min_s32(I::min_s32(v[0], v[1]), I::min_s32(v[2], v[3]));
-        let has_other = I::count32(I::eq32(least, I::splat32(SIGN))) != 0;
-        if has_other { None } else { Some(v) }
+        I::count32(I::eq32(least, I::splat32(SIGN))) != 0
     }
 }
 
