@@ -233,6 +233,10 @@ pub(super) unsafe fn copy_by(
 ) {
     let route = &plan.route;
     let bits = route.src.bits as usize * route.src.parts;
+    if bits.is_multiple_of(8) {
+        // SAFETY: that is the size of both buffers, which do not overlap.
+        return unsafe { bytes(src, dst, n * (bits / 8)) };
+    }
     // n * bits / 8 without overflow: 8 elements are `bits` bytes.
     let (whole, rest) = (n / 8 * bits + n % 8 * bits / 8, n % 8 * bits % 8);
     // SAFETY: `whole` bytes, and one more if `rest` bits remain, are the size of both buffers, which do

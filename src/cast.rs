@@ -162,19 +162,20 @@ impl Caster {
     #[inline(always)]
     pub(crate) fn check(&self, source: usize, destination: usize, n: usize) -> Result<(), Error> {
         let route = &self.plan.route;
-        let fits = |layout: &Layout, given| layout.byte_len(n) == Some(given);
-        if fits(&route.src, source) && fits(&route.dst, destination) {
+        if route.src.holds(n, source) && route.dst.holds(n, destination) {
             Ok(())
         } else {
-            self.sizes(source, destination, n)
+            Err(self.wrong_size(source, destination, n))
         }
     }
 
-    /// The same, and what is wrong.
+    /// What is wrong with them, if they do not.
     #[cold]
-    fn sizes(&self, source: usize, destination: usize, n: usize) -> Result<(), Error> {
-        check_size(Side::Source, self.from, self.options.src_packing, n, source)?;
-        check_size(Side::Destination, self.to, self.options.dst_packing, n, destination)
+    fn wrong_size(&self, source: usize, destination: usize, n: usize) -> Error {
+        match check_size(Side::Source, self.from, self.options.src_packing, n, source) {
+            Err(error) => error,
+            Ok(()) => wrong_size(Side::Destination, self.to, self.options.dst_packing, n, destination),
+        }
     }
 
     pub(crate) fn plan(&self) -> &Plan {
@@ -247,8 +248,16 @@ pub(crate) fn check_size(
 ) -> Result<(), Error> {
     match dtype.byte_len(elements, packing) {
         Some(needed) if needed == given => Ok(()),
-        Some(needed) => Err(Error::BufferSize { side, dtype, elements, needed, given }),
-        None => Err(Error::SizeOverflow { side, dtype, elements }),
+        _ => Err(wrong_size(side, dtype, packing, elements, given)),
+    }
+}
+
+/// What is wrong with a size that is.
+#[cold]
+fn wrong_size(side: Side, dtype: DType, packing: Packing, elements: usize, given: usize) -> Error {
+    match dtype.byte_len(elements, packing) {
+        Some(needed) => Error::BufferSize { side, dtype, elements, needed, given },
+        None => Error::SizeOverflow { side, dtype, elements },
     }
 }
 

@@ -89,6 +89,18 @@ impl Layout {
         if bits >= 8 { n.checked_mul(bits / 8) } else { Some(n / 8 * bits + (n % 8 * bits).div_ceil(8)) }
     }
 
+    /// Do so many bytes hold `n` elements, and no more? The same in fewer instructions, which matter where there are few elements.
+    #[inline(always)]
+    pub(crate) const fn holds(&self, n: usize, bytes: usize) -> bool {
+        let bits = self.element_bits as usize;
+        if bits >= 8 {
+            let (needed, overflows) = n.overflowing_mul(bits / 8);
+            needed == bytes && !overflows
+        } else {
+            n / 8 * bits + (n % 8 * bits).div_ceil(8) == bytes
+        }
+    }
+
     /// Does a byte hold several elements?
     #[cfg(isa = "vector")]
     pub(crate) const fn is_packed(&self) -> bool {
