@@ -216,7 +216,7 @@ pub(in crate::kernels) trait Rows {
     type Unsigned: Rows;
     /// Rows that are looked at.
     const ROWS: usize;
-    /// What is looked at makes a [`Line`].
+    /// What is looked at makes a [`Line`](super::plane::Line).
     const LINE: bool = false;
 
     /// The bytes of a plane; `top` if it is the highest one of the elements.
@@ -259,7 +259,7 @@ pub(in crate::kernels) type Magnitude = Folded<{ Fold::Magnitude as usize }>;
 pub(in crate::kernels) type Positive = Folded<{ Fold::Positive as usize }>;
 /// One half: the element of a code with the top bit set is that of the code without, and the sign.
 pub(in crate::kernels) struct Mirrored;
-/// None: the elements make a [`Line`].
+/// None: the elements make a [`Line`](super::plane::Line).
 pub(in crate::kernels) struct OnLine;
 /// The codes of 6 bits or fewer.
 pub(in crate::kernels) struct Short;
