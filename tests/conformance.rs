@@ -38,6 +38,7 @@ fn boundaries(isa: Isa, from: DType) {
         assert!(codes.len() > 1000, "{from} -> {to}: only {} codes", codes.len());
         check(isa, from, to, &codes);
         alone(isa, from, to, &codes);
+        strange(isa, from, to, &codes);
     }
 }
 
@@ -62,11 +63,12 @@ fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     }
 }
 
+/// A block of every instruction set.
+const BLOCK: usize = 64;
+
 /// A kernel may look at a block and take another way for what is not in it: a block of one code alone gives what that
 /// code gives among the others.
 fn alone(isa: Isa, from: DType, to: DType, codes: &[u128]) {
-    /// A block of every instruction set.
-    const BLOCK: usize = 64;
     // Every mode where such ways are most; of the reference, which has none, and is slow, only the default one.
     let modes = match to.kind() {
         Kind::Int(_) if isa != Isa::Scalar => every_mode(from, to),
@@ -92,6 +94,37 @@ fn alone(isa: Isa, from: DType, to: DType, codes: &[u128]) {
                 codes_of(to, expected, group)
             );
         }
+    }
+}
+
+/// And it finds what it looks for in every lane: one code among ones gives what it gives alone, and leaves the ones.
+fn strange(isa: Isa, from: DType, to: DType, codes: &[u128]) {
+    let mode = oracle::Mode::default();
+    let caster = caster(isa, from, to, &mode);
+    // So many elements end with a byte.
+    let group = if to.bits() < 8 { 8 } else { 1 };
+    let (wide, narrow) = (size(from, group), size(to, group));
+    let one = oracle::convert(oracle::Type::F64, type_of(from), u128::from(1f64.to_bits()), &mode);
+    let ones = bytes_of(from, &[one; BLOCK]);
+    let mut all_ones = vec![0xA5; size(to, BLOCK)];
+    caster.cast(&ones, &mut all_ones, BLOCK).expect("sizes that fit");
+    let (mut src, mut dst, mut alone) = (ones.clone(), all_ones.clone(), vec![0xA5; narrow]);
+    for (i, code) in codes.iter().enumerate() {
+        // Codes of a kind are neighbours: they come to places that are none.
+        let place = 29 * i % (BLOCK / group);
+        let stranger = bytes_of(from, &vec![*code; group]);
+        caster.cast(&stranger, &mut alone, group).expect("sizes that fit");
+        src[place * wide..][..wide].copy_from_slice(&stranger);
+        caster.cast(&src, &mut dst, BLOCK).expect("sizes that fit");
+        src[place * wide..][..wide].copy_from_slice(&ones[..wide]);
+        let mut expected = all_ones.clone();
+        expected[place * narrow..][..narrow].copy_from_slice(&alone);
+        assert!(
+            dst == expected,
+            "{isa}: {from} {code:x} at {place} among ones -> {to}: {:x?}, alone {:x?}",
+            codes_of(to, &dst, BLOCK),
+            codes_of(to, &alone, group)
+        );
     }
 }
 

@@ -445,8 +445,8 @@ impl<I: Isa, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Code
             }
             if I::SEARCHES_NANS && BITS < 64 && k.how != How::Away {
                 let mut x = x;
-                if I::PACKS && (BITS < 32 || k.signed) {
-                    // What is too large for an int32 is rare, and so is a NaN.
+                if I::PACKS && BITS >= 8 && k.fills && (BITS < 32 || k.signed) {
+                    // What is too large for an int32 is rare, and so is a NaN. The narrower ones are packed, which saturates.
                     let v = registers!(4, K => I::f64_to_i32([x[2 * K], x[2 * K + 1]]));
                     if !has_minimum::<I>(v) {
                         return store_packed::<I, BITS>(v, k.signed, [k.least8, k.mask], ends, dst);
