@@ -85,22 +85,20 @@ impl Caster {
         if buffer.len() != needed {
             return Err(Error::BufferSize { side, dtype, elements: n, needed, given: buffer.len() });
         }
-        let [from, to] = [from, to].map(Places::new);
         // What has not been cast.
         let (mut first, mut end) = (0, n);
         while first < end {
-            let step = if from.eight < to.eight {
+            let step = if from.size(8) < to.size(8) {
                 // Results from here on lie behind all that has not been read.
-                let free = from.at(end).div_ceil(to.eight).saturating_mul(8);
+                let free = from.size(end).div_ceil(to.size(8)).saturating_mul(8);
                 let is_direct = free < end && end - free >= DIRECT;
-                let start =
-                    if is_direct { free } else { end.saturating_sub(from.tile()).next_multiple_of(8) };
+                let start = if is_direct { free } else { end.saturating_sub(tile(from)).next_multiple_of(8) };
                 start..replace(&mut end, start)
             } else {
                 // What was read lies between the results and what is left.
-                let room = (from.at(first) - to.at(first)) / to.eight;
+                let room = (from.size(first) - to.size(first)) / to.size(8);
                 let (room, left) = (room.saturating_mul(8), end - first);
-                let len = if room >= DIRECT.min(left) { room } else { from.tile() };
+                let len = if room >= DIRECT.min(left) { room } else { tile(from) };
                 let next = first + len.min(left);
                 replace(&mut first, next)..next
             };
@@ -117,12 +115,13 @@ impl Caster {
     #[allow(unsafe_code, reason = "the promise of who knows the buffer")]
     unsafe fn step(
         &self,
-        from: Places,
-        to: Places,
+        from: Layout,
+        to: Layout,
         buffer: &mut [MaybeUninit<u8>],
         elements: Range<usize>,
     ) -> Result<(), Error> {
-        let [source, results] = [from, to].map(|places| places.at(elements.start)..places.at(elements.end));
+        let [source, results] =
+            [from, to].map(|layout| layout.size(elements.start)..layout.size(elements.end));
         if let Ok([source, results]) = buffer.get_disjoint_mut([source.clone(), results.clone()]) {
             // SAFETY: the caller's promise.
             let source = unsafe { source.assume_init_ref() };
@@ -137,28 +136,9 @@ impl Caster {
     }
 }
 
-/// Where elements of a layout lie in a buffer that has room for them.
-#[derive(Clone, Copy)]
-struct Places {
-    /// Bytes of eight elements.
-    eight: usize,
-}
-
-impl Places {
-    fn new(layout: Layout) -> Self {
-        // Eight elements are at most 128 bytes.
-        Self { eight: layout.byte_len(8).unwrap_or(128) }
-    }
-
-    /// Bytes of `n` elements, which a buffer has.
-    fn at(self, n: usize) -> usize {
-        n / 8 * self.eight + (n % 8 * self.eight).div_ceil(8)
-    }
-
-    /// Elements of a tile, a multiple of 8.
-    fn tile(self) -> usize {
-        TILE / self.eight * 8
-    }
+/// Elements of a layout in a tile, a multiple of 8.
+fn tile(layout: Layout) -> usize {
+    TILE / layout.size(8) * 8
 }
 
 /// Casts a vector to one of another type, in the same allocation if that fits, with the default options.

@@ -381,7 +381,7 @@ impl Lengths {
         dst: usize,
         n: usize,
     ) -> Self {
-        let bits = caster.layouts().map(|layout| layout.byte_len(8).unwrap_or(8));
+        let bits = caster.layouts().map(|layout| layout.size(8));
         let is_packed = bits.iter().any(|&bits| bits < 8);
         let wanted = chunk.unwrap_or_else(|| {
             // Four for each thread, so that one which is late keeps nobody waiting for long.
@@ -477,8 +477,7 @@ impl<'a> Job<'a> {
     fn split(&self, part: Part<'a>, chunk: usize) -> (Part<'a>, Part<'a>) {
         let Range { start, end } = part.chunks;
         let n = self.lengths.before(chunk) - self.lengths.before(start);
-        // No overflow: no more than the slices have.
-        let [from, to] = self.caster.layouts().map(|layout| layout.byte_len(n).unwrap_or(0));
+        let [from, to] = self.caster.layouts().map(|layout| layout.size(n));
         let (src, src_behind) = part.src.split_at(from.min(part.src.len()));
         let (dst, dst_behind) = part.dst.split_at(to);
         (
@@ -718,8 +717,7 @@ mod tests {
     fn chunks_begin_at_lines() {
         for (from, to) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to))) {
             let caster = Caster::new(from, to, &CastOptions::new()).expect("an instruction set");
-            let [src_bits, dst_bits] =
-                caster.layouts().map(|layout| layout.byte_len(8).expect("a few bytes"));
+            let [src_bits, dst_bits] = caster.layouts().map(|layout| layout.size(8));
             for (n, threads, chunk) in
                 [(1 << 22, 2, None), (100_001, 3, Some(5000)), (777, 16, Some(7)), (1, 4, None), (0, 2, None)]
             {

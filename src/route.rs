@@ -86,7 +86,14 @@ impl Layout {
     #[inline(always)]
     pub(crate) const fn byte_len(&self, n: usize) -> Option<usize> {
         let bits = self.element_bits as usize;
-        if bits >= 8 { n.checked_mul(bits / 8) } else { Some(n / 8 * bits + (n % 8 * bits).div_ceil(8)) }
+        if bits >= 8 { n.checked_mul(bits / 8) } else { Some(self.size(n)) }
+    }
+
+    /// The same of elements that are in memory, where there are not so many. Of 8 elements, it is the bits of one.
+    #[inline(always)]
+    pub(crate) const fn size(&self, n: usize) -> usize {
+        let bits = self.element_bits as usize;
+        n / 8 * bits + (n % 8 * bits).div_ceil(8)
     }
 
     /// Do so many bytes hold `n` elements, and no more? The same in fewer instructions, which matter where there are few elements.
@@ -97,7 +104,7 @@ impl Layout {
             let (needed, overflows) = n.overflowing_mul(bits / 8);
             needed == bytes && !overflows
         } else {
-            n / 8 * bits + (n % 8 * bits).div_ceil(8) == bytes
+            self.size(n) == bytes
         }
     }
 

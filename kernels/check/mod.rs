@@ -23,7 +23,6 @@ use super::drive::Plan;
 use super::isa::Isa;
 use super::memory::Destination;
 use crate::isa::Isa as Name;
-use crate::route::Layout;
 
 /// What a [`Scan`] compares with. Of integers, codes minus `low` have no bit of `limit` and above; of floats,
 /// magnitudes are no larger than `limit`, and 0 or no smaller than `least`.
@@ -194,8 +193,7 @@ impl<'a> Fused<'a> {
     /// was written is not said.
     pub(crate) fn cast(&self, fit: &Fit, src: &[u8], dst: &mut Destination<'_, u8>) -> (usize, Found) {
         let route = &self.plan.route;
-        let size = |layout: &Layout| layout.byte_len(self.block).unwrap_or(usize::MAX);
-        let blocks = (src.len() / size(&route.src)).min(dst.size() / size(&route.dst));
+        let blocks = (src.len() / route.src.size(self.block)).min(dst.size() / route.dst.size(self.block));
         // SAFETY: so many blocks are in both, one borrowed, the other borrowed mutably.
         let found = unsafe { (self.run)(self.plan, fit, src.as_ptr(), dst.as_mut_ptr(), blocks) };
         (blocks * self.block, found)

@@ -183,9 +183,8 @@ impl<'a> Check<'a> {
             return Ok((report, 0));
         }
         let route = self.caster.route();
-        // At multiples of 8 elements, which are whole bytes; no overflow: inside of a buffer.
-        let [src_at, dst_at] =
-            [&route.src, &route.dst].map(|layout| |n: usize| layout.byte_len(n).unwrap_or(usize::MAX));
+        // At multiples of 8 elements, which are whole bytes.
+        let [src_at, dst_at] = [&route.src, &route.dst].map(|layout| |n| layout.size(n));
         let widest = src_at(8).max(dst_at(8));
         let most = if self.fused.is_some() { FUSED_CHUNK } else { CHUNK };
         let mut bytes = FIRST_CHUNK;
@@ -266,7 +265,7 @@ impl<'a> Check<'a> {
         let (all, layout) = (Limits::new(parts.home), &self.caster.route().dst);
         for at in (0..n).step_by(PIECE) {
             let (len, width) = (PIECE.min(n - at), width(parts.home));
-            let [begin, end] = [at, at + len].map(|n| layout.byte_len(n).unwrap_or(usize::MAX));
+            let [begin, end] = [at, at + len].map(|n| layout.size(n));
             let codes = &codes[at * width..(at + len) * width];
             let mut verdict = Verdict::default();
             parts.judge(loops, codes, &dst[begin..end], len, &all, &mut verdict)?;
@@ -463,7 +462,7 @@ impl<'a> Check<'a> {
             ones(lost).for_each(|i| elements[i] = [0; BYTES]);
         }
         let layout = &self.caster.route().dst;
-        match (layout.byte_len(8).unwrap_or(0), layout.packing) {
+        match (layout.size(8), layout.packing) {
             (8, _) => clear::<1>(dst, lost),
             (16, _) => clear::<2>(dst, lost),
             (32, _) => clear::<4>(dst, lost),
