@@ -244,6 +244,7 @@ impl Isa for Avx512 {
     type Line = ();
 
     const BYTES: usize = 64;
+    const LOADS_PARTS: bool = true;
     const LONG_TO_F32: bool = true;
     const QUIET_F16: bool = true;
     const NARROWS_BY_HALF: bool = true;

@@ -40,6 +40,9 @@ pub(crate) struct Plan {
     /// The core, where it alone casts a few elements: without a hub.
     #[cfg(isa = "vector")]
     pub(super) ready: Option<Core>,
+    /// The same for very few, if they are native.
+    #[cfg(isa = "vector")]
+    pub(super) few: Option<Few>,
     /// Does the kernel order what it streams before what is stored next? If not, its caller does.
     #[cfg(isa = "vector")]
     pub(super) fences: bool,
@@ -172,6 +175,13 @@ impl Apart {
     const ONE: Self = Self { rows: 1, src: 0, dst: 0 };
 }
 
+/// A cast of 1 to [`FEWEST`](vector::FEWEST) elements.
+///
+/// # Safety
+/// As for `run_rows` of a [`Core`].
+#[cfg(isa = "vector")]
+pub(super) type Few = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize);
+
 /// A codec on native elements.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, Debug)]
@@ -184,6 +194,8 @@ pub(super) struct Core {
     pub(super) run_rows: unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart),
     /// The same, past the caches.
     pub(super) stream_rows: stream::Rows,
+    /// What casts a few elements in native order, if there is more to it than a row.
+    pub(super) few: Option<Few>,
     /// It needs the floating-point environment set, or may leave traces there.
     pub(super) floats: bool,
 }

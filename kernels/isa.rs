@@ -56,6 +56,9 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
     /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes more.
     unsafe fn copy_out(buffer: *const u8, bytes: usize, p: *mut u8);
+    /// Do those two so by an instruction for each register? Then the buffer of a few elements is in registers, and a block of
+    /// them takes no longer than they do.
+    const LOADS_PARTS: bool = false;
     /// Copies `bytes` bytes, and reads and writes no others. None of them is among both.
     unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize);
     /// Asks for a line that will be read soon. Any address will do.

@@ -45,6 +45,8 @@ fn other(route: Route, kernel: Kernel) -> Plan {
         #[cfg(isa = "vector")]
         ready: None,
         #[cfg(isa = "vector")]
+        few: None,
+        #[cfg(isa = "vector")]
         fences: true,
     }
 }
@@ -75,7 +77,8 @@ fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
     };
     let job = codec::Job::new(&route, table, super::isa::Extras::this());
     let ready = core.filter(|_| is_plain);
-    Plan { route, kernel, core, hub, groups, job, ready, fences: true }
+    let few = ready.and_then(|core| core.few).filter(|_| !route.src.swapped && !route.dst.swapped);
+    Plan { route, kernel, core, hub, groups, job, ready, few, fences: true }
 }
 
 /// Does a codec keep up with memory? Then its results are better streamed. What computes for longer than memory moves

@@ -1,5 +1,6 @@
 //! The loops of the vector kernels, and what surrounds them: the tail, the tables, the environment.
 
+use core::hint;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -41,6 +42,43 @@ pub(super) unsafe fn blocks<I: Isa, C: Codec<I>>(
 
     // SAFETY: the caller's promise.
     unsafe { I::run(AllBlocks::<I, C>(job, src, dst, n, apart, PhantomData)) }
+}
+
+/// Elements that [`few`] casts at most.
+pub(super) const FEWEST: usize = 16;
+
+/// 1 to [`FEWEST`] elements, whole bytes in native order, as a block of which nothing else is computed.
+///
+/// # Safety
+/// As for every `Core`.
+#[inline(always)]
+pub(super) unsafe fn few<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+    /// Not a closure: see [`blocks`].
+    struct Few<'a, I, C>(&'a Job, *const u8, *mut u8, usize, PhantomData<(I, C)>);
+
+    impl<I: Isa, C: Codec<I>> pulp::NullaryFnOnce for Few<'_, I, C> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self(job, src, dst, n, _) = self;
+            let (mut room_src, mut room_dst) = (Block::new(), Block::new());
+            let (room_src, room_dst) = (room_src.start(), room_dst.start());
+            // SAFETY: the promise of the caller of `few`; `Isa::run` enables the features. The buffers have room for a
+            // block.
+            unsafe {
+                // So the compiler knows which registers nobody reads.
+                hint::assert_unchecked(n.wrapping_sub(1) < FEWEST);
+                let (setup, ends) = (C::setup(job), Ends::of::<C::From>(job).native());
+                I::copy_in(src, bytes(n, C::SRC), room_src, C::SRC / 8);
+                C::block(&setup, ends, room_src, room_dst);
+                I::copy_out(room_dst, bytes(n, C::DST), dst);
+            }
+        }
+    }
+
+    // SAFETY: the caller's promise.
+    unsafe { I::run(Few::<I, C>(job, src, dst, n, PhantomData)) }
 }
 
 /// Bytes of a block of the widest elements in the widest registers.
@@ -195,8 +233,14 @@ pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n:
     match plan.ready {
         Some(core) if n < FEW => {
             let _environment = core.floats.then(|| Environment::new(plan.route.policy.rounding));
+            let units = core_units(&plan.route, n);
             // SAFETY: the caller's promise; the table chose the core.
-            unsafe { core.run(&plan.job, src, dst, core_units(&plan.route, n)) }
+            unsafe {
+                match plan.few {
+                    Some(few) if units.wrapping_sub(1) < FEWEST => few(&plan.job, src, dst, units),
+                    _ => core.run(&plan.job, src, dst, units),
+                }
+            }
         }
         // SAFETY: the caller's promise.
         _ => unsafe { many::<I>(plan, src, dst, n) },

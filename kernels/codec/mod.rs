@@ -156,6 +156,15 @@ pub(super) trait Codec<I: Isa>: Sized {
         // SAFETY: the caller's promise.
         unsafe { vector::blocks::<I, Self>(job, src, dst, n, apart) }
     }
+
+    /// A few elements.
+    ///
+    /// # Safety
+    /// As for every [`Few`](super::drive::Few).
+    unsafe fn few(job: &Job, src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { vector::few::<I, Self>(job, src, dst, n) }
+    }
 }
 
 /// Codes of `BITS` bits that are kept: in the other byte order on one of the sides.
