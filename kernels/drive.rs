@@ -194,7 +194,7 @@ pub(super) struct Core {
     pub(super) run_rows: unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart),
     /// The same, past the caches.
     pub(super) stream_rows: stream::Rows,
-    /// What casts a few elements in native order, if there is more to it than a row.
+    /// What casts a few elements in native order, where that takes less than a row.
     pub(super) few: Option<Few>,
     /// It needs the floating-point environment set, or may leave traces there.
     pub(super) floats: bool,

@@ -145,7 +145,7 @@ fn to_bool<I: Isa>(from: DType) -> Core {
 }
 
 pub(super) fn run<I: Isa, C: Codec<I>>() -> Core {
-    // Of real parts, it would be much code.
+    // Of packed elements and of real parts, it would be much code for what is rare.
     let casts_few = const { I::LOADS_PARTS && C::SRC >= 8 && C::SRC <= 64 && C::DST >= 8 };
     let few: Option<Few> = if casts_few { Some(C::few) } else { None };
     Core { run_rows: C::rows, stream_rows: stream::rows::<I>, few, floats: C::FLOATS }
