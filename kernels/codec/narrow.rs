@@ -1,7 +1,6 @@
 //! To floats of 8 bits or fewer with mantissas. The two forms are those of [`super::float`].
 
 use core::marker::PhantomData;
-
 use std::sync::OnceLock;
 
 use super::super::isa::Isa;
