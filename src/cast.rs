@@ -224,19 +224,16 @@ impl Caster {
     }
 }
 
-/// Reads bytes, laid out by the options, into elements of their own dtype.
+/// What reads elements from bytes that are laid out by the options.
 #[cfg(feature = "text")]
-pub(crate) fn load<D: Element>(src: &[u8], dst: &mut [D], options: &CastOptions) -> Result<(), Error> {
-    let layout = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
-    let n = dst.len();
-    Caster::new(D::DTYPE, D::DTYPE, &layout)?.fill(src, dst.into(), n).map(drop)
+pub(crate) fn loader(dtype: DType, options: &CastOptions) -> Result<Caster, Error> {
+    Caster::new(dtype, dtype, &options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native))
 }
 
-/// Writes elements to bytes of their own dtype, laid out by the options.
+/// What writes elements to bytes that are laid out by the options.
 #[cfg(feature = "text")]
-pub(crate) fn store<S: Element>(src: &[S], dst: &mut [u8], options: &CastOptions) -> Result<(), Error> {
-    let layout = options.src_packing(Packing::OnePerByte).src_order(ByteOrder::Native);
-    Caster::new(S::DTYPE, S::DTYPE, &layout)?.fill(src, dst.into(), src.len()).map(drop)
+pub(crate) fn storer(dtype: DType, options: &CastOptions) -> Result<Caster, Error> {
+    Caster::new(dtype, dtype, &options.src_packing(Packing::OnePerByte).src_order(ByteOrder::Native))
 }
 
 pub(crate) fn check_size(

@@ -227,7 +227,7 @@ pub fn format_offsets<S: Element, O: Offset>(
 ) -> Result<(Vec<O>, Vec<u8>), Error> {
     refuse_complex(S::DTYPE)?;
     let writer = Writer::new(S::DTYPE, src.len(), notation);
-    join(src.len(), |chunk, texts| {
+    join(src.len(), &|chunk, texts| {
         src[chunk].iter().for_each(|&element| texts.push(&writer, element));
         Ok(())
     })
@@ -279,7 +279,7 @@ fn parse_all<D: Element>(src: &impl Source, dst: &mut [D], options: &CastOptions
         return Err(Error::LengthMismatch { texts: src.len(), elements: dst.len() });
     }
     let rules = Rules::new(D::DTYPE, options);
-    each_chunk(dst, CHUNK, |first, chunk| parse_chunk(src, first, chunk, &rules))
+    each_chunk(dst, CHUNK, &|first, chunk| parse_chunk(src, first, chunk, &rules))
 }
 
 /// Parses the texts from `first` on.
@@ -321,10 +321,11 @@ impl<O: Offset> Texts<O> {
     }
 }
 
-/// Lets `write` append the texts of each range of `0..n`, and joins them.
+/// Lets `write` append the texts of each range of `0..n`, and joins them. (Behind a pointer, so that there is one of it
+/// and not one for each dtype; so is the work on chunks.)
 fn join<O: Offset>(
     n: usize,
-    write: impl Fn(Range<usize>, &mut Texts<O>) -> Result<(), Error> + Sync,
+    write: &(dyn Fn(Range<usize>, &mut Texts<O>) -> Result<(), Error> + Sync),
 ) -> Result<(Vec<O>, Vec<u8>), Error> {
     let mut texts = Texts { ends: Vec::with_capacity(n + 1), bytes: Vec::new() };
     texts.ends.push(O::of(0));
@@ -358,7 +359,7 @@ fn join<O: Offset>(
 fn each_chunk<T: Send>(
     data: &mut [T],
     size: usize,
-    work: impl Fn(usize, &mut [T]) -> Result<(), Error> + Sync,
+    work: &(dyn Fn(usize, &mut [T]) -> Result<(), Error> + Sync),
 ) -> Result<(), Error> {
     #[cfg(feature = "parallel")]
     if pays(data.len().div_ceil(size)) {

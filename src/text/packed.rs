@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 use num_complex::Complex;
 
-use crate::cast::{check_size, load, store};
+use crate::cast::{check_size, loader, storer};
 use crate::dtype::{DType, dtypes};
 use crate::element::*;
 use crate::error::Side;
@@ -36,11 +36,12 @@ fn parse_to<D: Element>(src: &impl Source, dst: &mut [u8], options: &CastOptions
     let rules = Rules::new(D::DTYPE, options);
     // No dtype has elements so large that a chunk of them overflows.
     let bytes = D::DTYPE.byte_len(CHUNK, options.dst_packing).unwrap_or(CHUNK);
-    each_chunk(dst, bytes, |first_byte, chunk| {
+    let storer = storer(D::DTYPE, options)?;
+    each_chunk(dst, bytes, &|first_byte, chunk| {
         let first = first_byte / bytes * CHUNK;
         let mut elements = vec![D::from_codes([0; 2]); CHUNK.min(src.len() - first)];
         parse_chunk(src, first, &mut elements, &rules)?;
-        Ok(store(&elements, chunk, options)?)
+        Ok(storer.fill(&elements, chunk.into(), elements.len()).map(drop)?)
     })
 }
 
@@ -69,9 +70,10 @@ fn format_from<S: Element, O: Offset>(
     check_size(Side::Source, S::DTYPE, options.src_packing, n, src.len())?;
     let writer = Writer::new(S::DTYPE, n, notation);
     let bytes = |n| S::DTYPE.byte_len(n, options.src_packing).unwrap_or(src.len());
-    join(n, |chunk, texts| {
+    let loader = loader(S::DTYPE, options)?;
+    join(n, &|chunk, texts| {
         let mut elements = vec![S::from_codes([0; 2]); chunk.len()];
-        load(&src[bytes(chunk.start)..bytes(chunk.end)], &mut elements, options)?;
+        loader.fill(&src[bytes(chunk.start)..bytes(chunk.end)], (&mut elements[..]).into(), chunk.len())?;
         elements.iter().for_each(|&element| texts.push(&writer, element));
         Ok(())
     })
