@@ -294,6 +294,7 @@ pub(crate) struct Line {
 }
 
 impl Isa for Avx2 {
+    type Few = Self;
     type V = __m256i;
     type M32 = __m256i;
     type M64 = __m256i;

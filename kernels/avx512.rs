@@ -194,8 +194,21 @@ unsafe fn bits_pd(a: __m512d) -> __m512i {
     unsafe { _mm512_castpd_si512(a) }
 }
 
-/// Rounding that is said in the instruction raises no flags.
+/// As the control register says.
+const REGISTER: i32 = _MM_FROUND_CUR_DIRECTION;
+/// What is said in the instruction raises no flags.
 const QUIET: i32 = _MM_FROUND_NO_EXC;
+const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | QUIET;
+const CUT: i32 = _MM_FROUND_TO_ZERO | QUIET;
+
+/// The operations: what becomes a float is rounded as `TO_FLOAT` says, what becomes an integer as `TO_INTEGER`, and flags
+/// are raised as the others say.
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes<
+    const TO_FLOAT: i32 = REGISTER,
+    const TO_INTEGER: i32 = REGISTER,
+    const FLAGS: i32 = REGISTER,
+>;
 
 /// Lanes of 16 bits to nearest even multiples of 256, at most one of 65280: plus one half, or a little less.
 #[inline(always)]
@@ -236,7 +249,10 @@ unsafe fn nearest_bf16(low: __m512i, high: __m512i) -> __m512i {
     both
 }
 
-impl Isa for Avx512 {
+impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa
+    for Lanes<TO_FLOAT, TO_INTEGER, FLAGS>
+{
+    type Few = Lanes<NEAREST, CUT, QUIET>;
     type V = __m512i;
     type M32 = __mmask16;
     type M64 = __mmask8;
@@ -244,7 +260,7 @@ impl Isa for Avx512 {
     type Line = ();
 
     const BYTES: usize = 64;
-    const LOADS_PARTS: bool = true;
+    const IS_FEW: bool = FLAGS == QUIET;
     const LONG_TO_F32: bool = true;
     const QUIET_F16: bool = true;
     const NARROWS_BY_HALF: bool = true;
@@ -289,6 +305,17 @@ impl Isa for Avx512 {
                 let v = _mm512_maskz_loadu_epi8(rest, from.add(at).cast());
                 _mm512_mask_storeu_epi8(to.add(at).cast(), rest, v);
             }
+        };
+        store_first(p: *mut u8, v: __m512i, bytes: usize) -> () = _mm512_mask_storeu_epi8(p.cast(), first(bytes), v);
+        // A sum without a rounding, of a subnormal number, that is one: flushed to zero, either gives another.
+        keeps_subnormals() -> bool = {
+            let half = _mm_set_ss(const { f32::MIN_POSITIVE / 2.0 });
+            let sum = _mm_add_round_ss::<NEAREST>(half, _mm_set_ss(-f32::MIN_POSITIVE));
+            _mm_cvtsi128_si32(_mm_castps_si128(sum)) == const { (f32::MIN_POSITIVE / -2.0).to_bits() as i32 }
+        };
+        keep_of_byte(v: __m512i, byte: usize, bits: u8) -> __m512i = {
+            let kept = _mm512_mask_set1_epi8(_mm512_set1_epi8(-1), 1 << byte, bits as i8);
+            _mm512_and_si512(v, kept)
         };
         prefetch(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T0>(p.cast());
         prefetch_far(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T1>(p.cast());
@@ -410,35 +437,35 @@ impl Isa for Avx512 {
         lookup64(row: __m512i, index: __m512i) -> __m512i = _mm512_permutexvar_epi8(index, row);
         lookup16(row: __m512i, index: __m512i) -> __m512i = Self::lookup64(row, index);
 
-        min_or_nan_f32(limit: __m512i, x: __m512i) -> __m512i = bits_ps(_mm512_min_ps(ps(limit), ps(x)));
-        add_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_add_ps(ps(a), ps(b)));
-        min_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_min_ps(ps(a), ps(b)));
-        max_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_max_ps(ps(a), ps(b)));
+        min_or_nan_f32(limit: __m512i, x: __m512i) -> __m512i = bits_ps(_mm512_min_round_ps::<FLAGS>(ps(limit), ps(x)));
+        add_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_add_round_ps::<TO_FLOAT>(ps(a), ps(b)));
+        min_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_min_round_ps::<FLAGS>(ps(a), ps(b)));
+        max_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_max_round_ps::<FLAGS>(ps(a), ps(b)));
         number_f32(x: __m512i) -> __m512i =
-            _mm512_maskz_mov_epi32(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(ps(x), ps(x)), x);
+            _mm512_maskz_mov_epi32(_mm512_cmp_round_ps_mask::<_CMP_ORD_Q, FLAGS>(ps(x), ps(x)), x);
         trunc_f32(a: __m512i) -> __m512i =
-            bits_ps(_mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(ps(a)));
-        add_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_add_pd(pd(a), pd(b)));
-        min_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_min_pd(pd(a), pd(b)));
-        max_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_max_pd(pd(a), pd(b)));
+            bits_ps(_mm512_roundscale_round_ps::<CUT, FLAGS>(ps(a)));
+        add_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_add_round_pd::<TO_FLOAT>(pd(a), pd(b)));
+        min_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_min_round_pd::<FLAGS>(pd(a), pd(b)));
+        max_f64(a: __m512i, b: __m512i) -> __m512i = bits_pd(_mm512_max_round_pd::<FLAGS>(pd(a), pd(b)));
         number_f64(x: __m512i) -> __m512i =
-            _mm512_maskz_mov_epi64(_mm512_cmp_pd_mask::<_CMP_ORD_Q>(pd(x), pd(x)), x);
+            _mm512_maskz_mov_epi64(_mm512_cmp_round_pd_mask::<_CMP_ORD_Q, FLAGS>(pd(x), pd(x)), x);
         trunc_f64(a: __m512i) -> __m512i =
-            bits_pd(_mm512_roundscale_pd::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(pd(a)));
+            bits_pd(_mm512_roundscale_round_pd::<CUT, FLAGS>(pd(a)));
         round_f64(a: __m512i) -> __m512i =
-            bits_pd(_mm512_roundscale_pd::<{ _MM_FROUND_CUR_DIRECTION | _MM_FROUND_NO_EXC }>(pd(a)));
+            bits_pd(_mm512_roundscale_round_pd::<TO_INTEGER, FLAGS>(pd(a)));
 
         f16_to_f32(a: __m512i) -> [__m512i; 2] = {
             let [l, h] = halves(a);
             [bits_ps(_mm512_cvt_roundph_ps::<QUIET>(l)), bits_ps(_mm512_cvt_roundph_ps::<QUIET>(h))]
         };
         f32_to_f16(a: [__m512i; 2]) -> __m512i = joined(
-            _mm512_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[0])),
-            _mm512_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[1])),
+            _mm512_cvt_roundps_ph::<TO_FLOAT>(ps(a[0])),
+            _mm512_cvt_roundps_ph::<TO_FLOAT>(ps(a[1])),
         );
         f32_to_nearest_f16(a: [__m512i; 2]) -> __m512i = joined(
-            _mm512_cvt_roundps_ph::<{ _MM_FROUND_TO_NEAREST_INT | QUIET }>(ps(a[0])),
-            _mm512_cvt_roundps_ph::<{ _MM_FROUND_TO_NEAREST_INT | QUIET }>(ps(a[1])),
+            _mm512_cvt_roundps_ph::<NEAREST>(ps(a[0])),
+            _mm512_cvt_roundps_ph::<NEAREST>(ps(a[1])),
         );
         bf16_to_f32(a: __m512i) -> [__m512i; 2] = {
             let magnitude = _mm512_and_si512(a, _mm512_set1_epi16(0x7FFF));
@@ -458,10 +485,10 @@ impl Isa for Avx512 {
         select_above16(a: __m512i, limit: __m512i, yes: __m512i, no: __m512i) -> __m512i =
             _mm512_mask_blend_epi16(_mm512_cmpgt_epu16_mask(a, limit), no, yes);
         add16(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi16(a, b);
-        mul_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_mul_ps(ps(a), ps(b)));
+        mul_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_mul_round_ps::<TO_FLOAT>(ps(a), ps(b)));
         f32_to_cut_f16(a: [__m512i; 2]) -> __m512i = joined(
-            _mm512_cvtps_ph::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(ps(a[0])),
-            _mm512_cvtps_ph::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(ps(a[1])),
+            _mm512_cvt_roundps_ph::<CUT>(ps(a[0])),
+            _mm512_cvt_roundps_ph::<CUT>(ps(a[1])),
         );
         select_above8(a: __m512i, limit: __m512i, yes: __m512i, no: __m512i) -> __m512i =
             _mm512_mask_blend_epi8(_mm512_cmpgt_epu8_mask(a, limit), no, yes);
@@ -479,58 +506,58 @@ impl Isa for Avx512 {
         f32_to_f64(a: __m512i) -> [__m512i; 2] = {
             let [l, h] = halves(a);
             [
-                bits_pd(_mm512_cvtps_pd(_mm256_castsi256_ps(l))),
-                bits_pd(_mm512_cvtps_pd(_mm256_castsi256_ps(h))),
+                bits_pd(_mm512_cvt_roundps_pd::<FLAGS>(_mm256_castsi256_ps(l))),
+                bits_pd(_mm512_cvt_roundps_pd::<FLAGS>(_mm256_castsi256_ps(h))),
             ]
         };
         f64_to_f32(a: [__m512i; 2]) -> __m512i = joined(
-            _mm256_castps_si256(_mm512_cvtpd_ps(pd(a[0]))),
-            _mm256_castps_si256(_mm512_cvtpd_ps(pd(a[1]))),
+            _mm256_castps_si256(_mm512_cvt_roundpd_ps::<TO_FLOAT>(pd(a[0]))),
+            _mm256_castps_si256(_mm512_cvt_roundpd_ps::<TO_FLOAT>(pd(a[1]))),
         );
-        i32_to_f32(a: __m512i) -> __m512i = bits_ps(_mm512_cvtepi32_ps(a));
-        u32_to_f32(a: __m512i) -> __m512i = bits_ps(_mm512_cvtepu32_ps(a));
+        i32_to_f32(a: __m512i) -> __m512i = bits_ps(_mm512_cvt_roundepi32_ps::<TO_FLOAT>(a));
+        u32_to_f32(a: __m512i) -> __m512i = bits_ps(_mm512_cvt_roundepu32_ps::<TO_FLOAT>(a));
         i32_to_f64(a: __m512i) -> [__m512i; 2] =
             { let [l, h] = halves(a); [bits_pd(_mm512_cvtepi32_pd(l)), bits_pd(_mm512_cvtepi32_pd(h))] };
         u32_to_f64(a: __m512i) -> [__m512i; 2] =
             { let [l, h] = halves(a); [bits_pd(_mm512_cvtepu32_pd(l)), bits_pd(_mm512_cvtepu32_pd(h))] };
         i64_to_f32(a: [__m512i; 2]) -> __m512i = joined(
-            _mm256_castps_si256(_mm512_cvtepi64_ps(a[0])),
-            _mm256_castps_si256(_mm512_cvtepi64_ps(a[1])),
+            _mm256_castps_si256(_mm512_cvt_roundepi64_ps::<TO_FLOAT>(a[0])),
+            _mm256_castps_si256(_mm512_cvt_roundepi64_ps::<TO_FLOAT>(a[1])),
         );
         u64_to_f32(a: [__m512i; 2]) -> __m512i = joined(
-            _mm256_castps_si256(_mm512_cvtepu64_ps(a[0])),
-            _mm256_castps_si256(_mm512_cvtepu64_ps(a[1])),
+            _mm256_castps_si256(_mm512_cvt_roundepu64_ps::<TO_FLOAT>(a[0])),
+            _mm256_castps_si256(_mm512_cvt_roundepu64_ps::<TO_FLOAT>(a[1])),
         );
-        i64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvtepi64_pd(a));
-        u64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvtepu64_pd(a));
+        i64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvt_roundepi64_pd::<TO_FLOAT>(a));
+        u64_to_f64(a: __m512i) -> __m512i = bits_pd(_mm512_cvt_roundepu64_pd::<TO_FLOAT>(a));
         any_nan_f32(x: [__m512i; 4]) -> bool = {
-            let low = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(ps(x[0]), ps(x[1]));
-            let high = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(ps(x[2]), ps(x[3]));
+            let low = _mm512_cmp_round_ps_mask::<_CMP_UNORD_Q, FLAGS>(ps(x[0]), ps(x[1]));
+            let high = _mm512_cmp_round_ps_mask::<_CMP_UNORD_Q, FLAGS>(ps(x[2]), ps(x[3]));
             low | high != 0
         };
         any_nan_f64(x: [__m512i; 8]) -> bool = {
-            let a = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(pd(x[0]), pd(x[1]));
-            let b = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(pd(x[2]), pd(x[3]));
-            let c = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(pd(x[4]), pd(x[5]));
-            let d = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(pd(x[6]), pd(x[7]));
+            let a = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(pd(x[0]), pd(x[1]));
+            let b = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(pd(x[2]), pd(x[3]));
+            let c = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(pd(x[4]), pd(x[5]));
+            let d = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(pd(x[6]), pd(x[7]));
             a | b | c | d != 0
         };
         f32_to_nearest_i32(x: __m512i, beyond: __m512i, most: __m512i) -> __m512i = {
-            let integer = _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(ps(x), ps(x)), ps(x));
-            _mm512_mask_mov_epi32(integer, _mm512_cmp_ps_mask::<_CMP_GT_OQ>(ps(x), ps(beyond)), most)
+            let integer = _mm512_maskz_cvt_roundps_epi32::<TO_INTEGER>(_mm512_cmp_round_ps_mask::<_CMP_ORD_Q, FLAGS>(ps(x), ps(x)), ps(x));
+            _mm512_mask_mov_epi32(integer, _mm512_cmp_round_ps_mask::<_CMP_GT_OQ, FLAGS>(ps(x), ps(beyond)), most)
         };
         f64_to_nearest_i64(x: __m512i, beyond: __m512i, most: __m512i) -> __m512i = {
-            let integer = _mm512_maskz_cvtpd_epi64(_mm512_cmp_pd_mask::<_CMP_ORD_Q>(pd(x), pd(x)), pd(x));
-            _mm512_mask_mov_epi64(integer, _mm512_cmp_pd_mask::<_CMP_GT_OQ>(pd(x), pd(beyond)), most)
+            let integer = _mm512_maskz_cvt_roundpd_epi64::<TO_INTEGER>(_mm512_cmp_round_pd_mask::<_CMP_ORD_Q, FLAGS>(pd(x), pd(x)), pd(x));
+            _mm512_mask_mov_epi64(integer, _mm512_cmp_round_pd_mask::<_CMP_GT_OQ, FLAGS>(pd(x), pd(beyond)), most)
         };
-        f32_to_i32(a: __m512i) -> __m512i = _mm512_cvtps_epi32(ps(a));
-        f32_to_u32(a: __m512i) -> __m512i = _mm512_cvtps_epu32(ps(a));
-        f64_to_i64(a: __m512i) -> __m512i = _mm512_cvtpd_epi64(pd(a));
+        f32_to_i32(a: __m512i) -> __m512i = _mm512_cvt_roundps_epi32::<TO_INTEGER>(ps(a));
+        f32_to_u32(a: __m512i) -> __m512i = _mm512_cvt_roundps_epu32::<TO_INTEGER>(ps(a));
+        f64_to_i64(a: __m512i) -> __m512i = _mm512_cvt_roundpd_epi64::<TO_INTEGER>(pd(a));
         f64_to_i32(a: [__m512i; 2]) -> __m512i = {
-            let [low, high] = [_mm512_cvtpd_epi32(pd(a[0])), _mm512_cvtpd_epi32(pd(a[1]))];
+            let [low, high] = [_mm512_cvt_roundpd_epi32::<TO_INTEGER>(pd(a[0])), _mm512_cvt_roundpd_epi32::<TO_INTEGER>(pd(a[1]))];
             _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
         };
-        f64_to_u64(a: __m512i) -> __m512i = _mm512_cvtpd_epu64(pd(a));
+        f64_to_u64(a: __m512i) -> __m512i = _mm512_cvt_roundpd_epu64::<TO_INTEGER>(pd(a));
 
         // Each lane of 64 bits gets the bytes of 8 elements, and each of its bytes the field that begins at a bit.
         <const BITS: usize> unpack(p: *const u8, high: bool) -> __m512i = {
@@ -565,6 +592,6 @@ impl Isa for Avx512 {
     #[inline(always)]
     unsafe fn run<F: pulp::NullaryFnOnce>(f: F) -> F::Output {
         // SAFETY: the caller says that the features are available.
-        unsafe { Self::new_unchecked() }.vectorize(f)
+        unsafe { Avx512::new_unchecked() }.vectorize(f)
     }
 }

@@ -40,9 +40,12 @@ pub(crate) struct Plan {
     /// The core, where it alone casts a few elements: without a hub.
     #[cfg(isa = "vector")]
     pub(super) ready: Option<Core>,
-    /// The same for very few, if they are native.
+    /// What casts up to [`FEW`](vector::FEW) elements faster than the kernel, and needs no environment.
     #[cfg(isa = "vector")]
-    pub(super) few: Option<Few>,
+    pub(super) few: Option<Core>,
+    /// What brings the results of a core past the caches.
+    #[cfg(isa = "vector")]
+    pub(super) stream_rows: Option<stream::Rows>,
     /// Does the kernel order what it streams before what is stored next? If not, its caller does.
     #[cfg(isa = "vector")]
     pub(super) fences: bool,
@@ -53,6 +56,24 @@ pub(crate) struct Plan {
     expect(unused_mut, unused_variables, reason = "the reference does not stream")
 )]
 impl Plan {
+    /// Runs the kernel, or what is faster for so few elements.
+    ///
+    /// # Safety
+    /// As for a [`Kernel`].
+    #[inline(always)]
+    pub(crate) unsafe fn run(&self, src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise; the table chose the core for this route.
+        unsafe {
+            #[cfg(isa = "vector")]
+            if let Some(few) = self.few
+                && n.wrapping_sub(1) < vector::FEW
+            {
+                return few.run(&self.job, src, dst, vector::core_units(&self.route, n));
+            }
+            (self.kernel)(self, src, dst, n);
+        }
+    }
+
     /// Does a row take no preparation, so that a short one costs little?
     pub(super) fn is_ready(&self) -> bool {
         #[cfg(isa = "vector")]
@@ -105,9 +126,9 @@ pub(super) struct Rows<'a> {
     /// What casts a row that needs nothing but the environment.
     #[cfg(isa = "vector")]
     ready: Option<Core>,
-    /// Its results go past the caches.
+    /// What brings its results past the caches, if they go there.
     #[cfg(isa = "vector")]
-    streams: bool,
+    stream: Option<stream::Rows>,
     #[cfg(isa = "vector")]
     _environment: Option<environment::Environment>,
 }
@@ -120,7 +141,7 @@ impl<'a> Rows<'a> {
             #[cfg(isa = "vector")]
             ready: plan.ready,
             #[cfg(isa = "vector")]
-            streams: plan.route.stream_from == Some(0),
+            stream: plan.stream_rows.filter(|_| plan.route.stream_from == Some(0)),
             #[cfg(isa = "vector")]
             _environment: plan
                 .ready
@@ -149,8 +170,8 @@ impl<'a> Rows<'a> {
             if let Some(core) = self.ready {
                 let (route, job) = (&self.plan.route, &self.plan.job);
                 let units = vector::core_units(route, n);
-                if self.streams {
-                    return (core.stream_rows)(&core, job, vector::core_bits(route), src, dst, units, apart);
+                if let Some(stream) = self.stream {
+                    return stream(&core, job, vector::core_bits(route), src, dst, units, apart);
                 }
                 return (core.run_rows)(job, src, dst, units, apart);
             }
@@ -172,15 +193,8 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    const ONE: Self = Self { rows: 1, src: 0, dst: 0 };
+    pub(super) const ONE: Self = Self { rows: 1, src: 0, dst: 0 };
 }
-
-/// A cast of 1 to [`FEWEST`](vector::FEWEST) elements.
-///
-/// # Safety
-/// As for `run_rows` of a [`Core`].
-#[cfg(isa = "vector")]
-pub(super) type Few = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize);
 
 /// A codec on native elements.
 #[cfg(isa = "vector")]
@@ -192,10 +206,6 @@ pub(super) struct Core {
     /// As for a [`Kernel`]; the instruction set is available, the job has the dtypes of the codec, and its table
     /// is there if it needs one.
     pub(super) run_rows: unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart),
-    /// The same, past the caches.
-    pub(super) stream_rows: stream::Rows,
-    /// What casts a few elements in native order, where that takes less than a row.
-    pub(super) few: Option<Few>,
     /// It needs the floating-point environment set, or may leave traces there.
     pub(super) floats: bool,
 }
@@ -210,15 +220,6 @@ impl Core {
     pub(super) unsafe fn run(&self, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { (self.run_rows)(job, src, dst, n, &Apart::ONE) }
-    }
-
-    /// The same, past the caches.
-    ///
-    /// # Safety
-    /// As for [`stream_rows`](stream::rows).
-    pub(super) unsafe fn stream(&self, job: &Job, bits: [usize; 2], src: *const u8, dst: *mut u8, n: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { (self.stream_rows)(self, job, bits, src, dst, n, &Apart::ONE) }
     }
 }
 

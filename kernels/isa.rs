@@ -56,9 +56,24 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
     /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes more.
     unsafe fn copy_out(buffer: *const u8, bytes: usize, p: *mut u8);
-    /// Do those two so by an instruction for each register? Then the buffer of a few elements is in registers, and a block of
-    /// them takes no longer than they do.
-    const LOADS_PARTS: bool = false;
+    /// The same operations for kernels of a [few](super::vector::few) elements, if there is such a form of them.
+    type Few: Isa;
+    /// Is this that form? Then the first takes an instruction for each register, so that the buffer is in registers. What
+    /// depends on the control register says itself how it rounds: to nearest even what becomes a float, and towards zero
+    /// what becomes an integer. It raises no flag. And there are the next three.
+    const IS_FEW: bool = false;
+    /// Stores the first bytes, at least one, and at most those of a register.
+    unsafe fn store_first(_p: *mut u8, _v: Self::V, _bytes: usize) {
+        unreachable!()
+    }
+    /// Does the control register leave subnormal numbers as they are?
+    unsafe fn keeps_subnormals() -> bool {
+        unreachable!()
+    }
+    /// With these bits alone of one byte.
+    unsafe fn keep_of_byte(_v: Self::V, _byte: usize, _bits: u8) -> Self::V {
+        unreachable!()
+    }
     /// Copies `bytes` bytes, and reads and writes no others. None of them is among both.
     unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize);
     /// Asks for a line that will be read soon. Any address will do.

@@ -197,6 +197,7 @@ impl FieldConstants {
 }
 
 impl Isa for Neon {
+    type Few = Self;
     type V = uint8x16_t;
     type M32 = uint32x4_t;
     type M64 = uint64x2_t;

@@ -98,7 +98,7 @@ impl<'a> Along<'a> {
         let n = dims[0].extent;
         if dims.len() == 1 && (has_rows || n == 1) {
             // SAFETY: the caller's promise.
-            return unsafe { (plan.kernel)(plan, src, dst, n) };
+            return unsafe { plan.run(src, dst, n) };
         }
         let walk = Steps { dims, step: [1; N], at: [0; N] };
         let moves = moves::of(self.isa);

@@ -13,14 +13,14 @@ pub(crate) fn plan(isa: Isa, route: Route) -> Plan {
     debug_assert!(isa.is_available());
     match (route.work, isa) {
         #[cfg(isa = "avx512")]
-        (Work::Copy, Isa::Avx512) => other(route, super::vector::copy::<super::avx512::Avx512>),
+        (Work::Copy, Isa::Avx512) => other(route, super::vector::copy::<super::avx512::Lanes>),
         #[cfg(isa = "avx2")]
         (Work::Copy, Isa::Avx2) => other(route, super::vector::copy::<super::avx2::Avx2>),
         #[cfg(isa = "neon")]
         (Work::Copy, Isa::Neon) => other(route, super::vector::copy::<super::neon::Neon>),
         (Work::Copy, _) => other(route, drive::copy),
         #[cfg(isa = "avx512")]
-        (_, Isa::Avx512) => vector::<super::avx512::Avx512>(route),
+        (_, Isa::Avx512) => vector::<super::avx512::Lanes>(route),
         #[cfg(isa = "avx2")]
         (_, Isa::Avx2) => vector::<super::avx2::Avx2>(route),
         #[cfg(isa = "neon")]
@@ -47,13 +47,15 @@ fn other(route: Route, kernel: Kernel) -> Plan {
         #[cfg(isa = "vector")]
         few: None,
         #[cfg(isa = "vector")]
+        stream_rows: None,
+        #[cfg(isa = "vector")]
         fences: true,
     }
 }
 
 #[cfg(isa = "vector")]
 fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
-    use super::{codec, stage, vector};
+    use super::{codec, stage, stream, vector};
     if route.stream_from.is_none() && !keeps_up::<I>(&route) {
         route.stream_from = Some(usize::MAX);
     }
@@ -69,16 +71,33 @@ fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
     let is_plain = hub.is_none() && stage::is_plain(&route);
     let kernel = if is_plain { vector::plain::<I> } else { vector::shaped::<I> };
     let groups = codec::group::core::<I>(&route);
-    let table = match route.to.float_format() {
-        _ if core.is_none() => core::ptr::null(),
-        _ if codec::lookup::has_table(&route) => codec::lookup::table(&route),
-        Some(format) if codec::narrow::goes_by_table::<I>(&route) => codec::narrow::table(route.to, format),
+    let table = match core {
+        Some(_) if codec::lookup::has_table(&route) => codec::lookup::table(&route),
+        Some(_) if codec::narrow::goes_by_table::<I>(&route) => codec::narrow::table(route.to),
         _ => core::ptr::null(),
     };
     let job = codec::Job::new(&route, table, super::isa::Extras::this());
     let ready = core.filter(|_| is_plain);
-    let few = ready.and_then(|core| core.few).filter(|_| !route.src.swapped && !route.dst.swapped);
-    Plan { route, kernel, core, hub, groups, job, ready, few, fences: true }
+    let few = ready.and_then(|_| few::<I>(&route));
+    let stream_rows = Some(stream::rows::<I> as stream::Rows);
+    Plan { route, kernel, core, hub, groups, job, ready, few, stream_rows, fences: true }
+}
+
+/// What casts a few elements in native order, if its operations round as the route does.
+#[cfg(isa = "vector")]
+fn few<I: super::isa::Isa>(route: &Route) -> Option<drive::Core> {
+    use super::isa::Isa;
+    use crate::dtype::Kind;
+    use crate::options::Rounding;
+    if !I::Few::IS_FEW || route.src.swapped || route.dst.swapped {
+        return None;
+    }
+    let core = super::codec::table::core::<I::Few>(route);
+    let rounds_to = match route.to.kind() {
+        Kind::Int(_) => Rounding::TowardZero,
+        _ => Rounding::NearestEven,
+    };
+    Some(core).filter(|core| !core.floats || route.policy.rounding == rounds_to)
 }
 
 /// Does a codec keep up with memory? Then its results are better streamed. What computes for longer than memory moves
@@ -121,7 +140,7 @@ mod tests {
         let copies: &[Kernel] = &[
             drive::copy,
             #[cfg(isa = "avx512")]
-            super::super::vector::copy::<super::super::avx512::Avx512>,
+            super::super::vector::copy::<super::super::avx512::Lanes>,
             #[cfg(isa = "avx2")]
             super::super::vector::copy::<super::super::avx2::Avx2>,
             #[cfg(isa = "neon")]

@@ -12,6 +12,7 @@ use super::isa::Isa;
 use super::moves;
 use super::stage;
 use super::stream;
+use crate::options::Rounding;
 use crate::route::{Parts, Route};
 
 /// Every block of a codec, and the tail of each row as a block of a buffer.
@@ -44,13 +45,13 @@ pub(super) unsafe fn blocks<I: Isa, C: Codec<I>>(
     unsafe { I::run(AllBlocks::<I, C>(job, src, dst, n, apart, PhantomData)) }
 }
 
-/// Elements that [`few`] casts at most.
-pub(super) const FEWEST: usize = 16;
+/// Elements of which [`few`] is asked to cast no more.
+pub(super) const FEW: usize = 16;
 
-/// 1 to [`FEWEST`] elements, whole bytes in native order, as a block of which nothing else is computed.
+/// One or more elements, whole bytes of them in native order, in blocks of [`FEW`], of which nothing else is computed.
 ///
 /// # Safety
-/// As for every `Core`.
+/// As for every `Core`. `I` is the form of an instruction set that is for a few.
 #[inline(always)]
 pub(super) unsafe fn few<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u8, n: usize) {
     /// Not a closure: see [`blocks`].
@@ -61,18 +62,48 @@ pub(super) unsafe fn few<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *m
 
         #[inline(always)]
         fn call(self) {
-            let Self(job, src, dst, n, _) = self;
-            let (mut room_src, mut room_dst) = (Block::new(), Block::new());
-            let (room_src, room_dst) = (room_src.start(), room_dst.start());
+            let Self(job, mut src, mut dst, mut left, _) = self;
             // SAFETY: the promise of the caller of `few`; `Isa::run` enables the features. The buffers have room for a
-            // block.
+            // block, and what is read of the second was written, by this or by the codec.
             unsafe {
-                // So the compiler knows which registers nobody reads.
-                hint::assert_unchecked(n.wrapping_sub(1) < FEWEST);
+                // Nothing but that changes what these operations do. None of them moves out of its scope: they take what
+                // is loaded after it begins, and what they make is stored before it ends.
+                let _environment = if C::FLOATS && !I::keeps_subnormals() {
+                    Some(Environment::new(Rounding::NearestEven))
+                } else {
+                    None
+                };
                 let (setup, ends) = (C::setup(job), Ends::of::<C::From>(job).native());
-                I::copy_in(src, bytes(n, C::SRC), room_src, C::SRC / 8);
-                C::block(&setup, ends, room_src, room_dst);
-                I::copy_out(room_dst, bytes(n, C::DST), dst);
+                let (mut room_src, mut room_dst) = (Block::new(), Block::new());
+                let (room_src, room_dst) = (room_src.start(), room_dst.start());
+                if C::DST < 8 {
+                    I::store(room_dst, I::splat8(0));
+                }
+                loop {
+                    let n = if left < FEW { left } else { FEW };
+                    // So the compiler knows which registers nobody reads.
+                    hint::assert_unchecked(n.wrapping_sub(1) < FEW);
+                    let (taken, made) = ((n * C::SRC).div_ceil(8), (n * C::DST).div_ceil(8));
+                    I::copy_in(src, taken, room_src, C::SRC.div_ceil(8));
+                    C::block(&setup, ends, room_src, room_dst);
+                    let mut at = 0;
+                    while at < made {
+                        let mut v = I::load(room_dst.add(at));
+                        if C::DST < 8 {
+                            // Of the last byte, the bits of no element are 0.
+                            let unused = 8 * made - n * C::DST;
+                            let kept = if ends.dst_high { 0xFF << unused } else { 0xFF >> unused };
+                            v = I::keep_of_byte(v, made - 1, kept);
+                        }
+                        I::store_first(dst.add(at), v, made - at);
+                        at += I::BYTES;
+                    }
+                    left -= n;
+                    if left == 0 {
+                        break;
+                    }
+                    (src, dst) = (src.add(taken), dst.add(made));
+                }
             }
         }
     }
@@ -231,16 +262,10 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
 /// As for every `Kernel`.
 pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     match plan.ready {
-        Some(core) if n < FEW => {
+        Some(core) if n < MANY => {
             let _environment = core.floats.then(|| Environment::new(plan.route.policy.rounding));
-            let units = core_units(&plan.route, n);
             // SAFETY: the caller's promise; the table chose the core.
-            unsafe {
-                match plan.few {
-                    Some(few) if units.wrapping_sub(1) < FEWEST => few(&plan.job, src, dst, units),
-                    _ => core.run(&plan.job, src, dst, units),
-                }
-            }
+            unsafe { core.run(&plan.job, src, dst, core_units(&plan.route, n)) }
         }
         // SAFETY: the caller's promise.
         _ => unsafe { many::<I>(plan, src, dst, n) },
@@ -248,7 +273,7 @@ pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n:
 }
 
 /// Elements from which on a cast has something to prepare: groups, and streams. Fewer pay for nothing of that.
-const FEW: usize = 4096;
+const MANY: usize = 4096;
 
 /// [`plain`] of any number of elements.
 ///
@@ -262,7 +287,7 @@ unsafe fn many<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     // instruction set. A multiple of 8 elements ends with a byte on both sides.
     unsafe {
         let mut grouped = 0;
-        if n >= FEW
+        if n >= MANY
             && let Some(core) = plan.groups
         {
             grouped = n & !7;
@@ -309,7 +334,7 @@ unsafe fn run<I: Isa>(
     // SAFETY: the caller's promise.
     unsafe {
         if streams {
-            core.stream(job, bits, src, dst, n);
+            stream::rows::<I>(&core, job, bits, src, dst, n, &Apart::ONE);
             if plan.fences {
                 stream::fence::<I>();
             }

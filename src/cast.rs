@@ -131,7 +131,7 @@ impl Caster {
     ///
     /// A buffer does not have the size of `n` elements. Nothing was written.
     pub fn cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), Error> {
-        self.fill(src, dst.into(), n).map(drop)
+        if self.ran(src, &mut dst.into(), n) { Ok(()) } else { self.refuse(src.len(), dst.len(), n) }
     }
 
     /// Casts `n` elements to memory that need not be initialised, and returns it initialised.
@@ -158,15 +158,22 @@ impl Caster {
         self.fill(src, dst.into(), n)
     }
 
-    /// Do two buffers of so many bytes hold `n` elements?
-    #[inline(always)]
+    /// Two buffers of so many bytes must hold `n` elements.
     pub(crate) fn check(&self, source: usize, destination: usize, n: usize) -> Result<(), Error> {
+        if self.holds(source, destination, n) { Ok(()) } else { self.refuse(source, destination, n) }
+    }
+
+    #[inline(always)]
+    fn holds(&self, source: usize, destination: usize, n: usize) -> bool {
         let route = &self.plan.route;
-        if route.src.holds(n, source) && route.dst.holds(n, destination) {
-            Ok(())
-        } else {
-            Err(self.wrong_size(source, destination, n))
-        }
+        route.src.holds(n, source) && route.dst.holds(n, destination)
+    }
+
+    /// An error, in the tail of who calls this, so that it keeps no registers for it.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, source: usize, destination: usize, n: usize) -> Result<(), Error> {
+        Err(self.wrong_size(source, destination, n))
     }
 
     /// What is wrong with them, if they do not.
@@ -203,24 +210,36 @@ impl Caster {
         &self.options
     }
 
-    /// Checks the sizes and runs the kernel. `D` is u8, or the element type of the destination.
-    #[allow(unsafe_code, reason = "the one place that calls a kernel")]
+    /// Casts to elements that need not be initialised. `D` is u8, or the element type of the destination.
+    #[allow(unsafe_code, reason = "what was written is initialised")]
     pub(crate) fn fill<'a, S: Element, D: Element>(
         &self,
         src: &[S],
-        dst: Destination<'a, D>,
+        mut dst: Destination<'a, D>,
         n: usize,
     ) -> Result<&'a mut [D], Error> {
         debug_assert!(D::DTYPE == DType::U8 || D::DTYPE == self.to);
-        self.check(size_of_val(src), dst.size(), n)?;
-        // SAFETY: both buffers have exactly the size of `n` elements in their layout, which the plan has from
-        // the same options. They do not overlap: one is borrowed, the other borrowed mutably. The kernel
-        // initialises every byte of the destination with elements of `self.to`, valid as `D`: every caller
-        // passes u8 or the type that made `self.to`.
-        unsafe {
-            (self.plan.kernel)(&self.plan, src.as_ptr().cast(), dst.as_mut_ptr(), n);
-            Ok(dst.assume_init())
+        if self.ran(src, &mut dst, n) {
+            // SAFETY: the kernel initialised every byte with elements of `self.to`, valid as `D`: every caller passes u8 or
+            // the type that made `self.to`.
+            Ok(unsafe { dst.assume_init() })
+        } else {
+            Err(self.wrong_size(size_of_val(src), dst.size(), n))
         }
+    }
+
+    /// Runs the kernel, if both buffers have the size of `n` elements. Of few elements, every instruction of this shows: what
+    /// is wrong otherwise is not said here.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "the one place that calls a kernel")]
+    fn ran<S: Element, D: Element>(&self, src: &[S], dst: &mut Destination<'_, D>, n: usize) -> bool {
+        let holds = self.holds(size_of_val(src), dst.size(), n);
+        if holds {
+            // SAFETY: both buffers have exactly the size of `n` elements in their layout, which the plan has from
+            // the same options. They do not overlap: one is borrowed, the other borrowed mutably.
+            unsafe { self.plan.run(src.as_ptr().cast(), dst.as_mut_ptr(), n) };
+        }
+        holds
     }
 }
 

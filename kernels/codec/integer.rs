@@ -21,11 +21,11 @@ fn range(IntFormat { bits, signed }: IntFormat) -> (i64, u64) {
     (min, u64::MAX >> (64 - bits + u32::from(signed)))
 }
 
-/// The same as floats: exact, but for the upper one of 64 bits, which nobody uses.
+/// The same as floats, which must be exact: another one would leave a flag. So not the upper one of 64 bits, which nobody uses.
 #[inline(always)]
 fn limits(format: IntFormat) -> (f64, f64) {
     let (min, max) = range(format);
-    (min as f64, max as f64)
+    (min as f64, if format.bits < 64 { max as f64 } else { 0.0 })
 }
 
 /// The low bits of each byte that belong to a code of fewer than 8 bits.

@@ -24,7 +24,7 @@ use self::source::{Bits, Source};
 use super::drive::Apart;
 use super::isa::{Extras, Isa};
 use super::vector;
-use crate::dtype::{FloatFormat, IntFormat, Kind};
+use crate::dtype::{IntFormat, Kind};
 use crate::layout::Packing;
 use crate::options::Policy;
 use crate::route::{Layout, Route};
@@ -44,6 +44,7 @@ pub(super) struct Job {
     pub(super) src_swapped: bool,
     pub(super) dst_swapped: bool,
     pub(super) extras: Extras,
+    pub(super) narrow: narrow::Target,
 }
 
 // SAFETY: a table is made before the job that points to it, and nobody writes to it again; those of a caster are kept.
@@ -64,21 +65,13 @@ impl Job {
             src_swapped: route.src.swapped,
             dst_swapped: route.dst.swapped,
             extras,
+            narrow: narrow::Target::new(route.to.kind(), &route.policy),
         }
     }
 
     /// The same with another table.
     pub(super) const fn with_table(self, table: *const u8) -> Self {
         Self { table, ..self }
-    }
-
-    /// The format of the floats that it makes; if it makes none, any.
-    #[inline(always)]
-    pub(super) fn float(&self) -> FloatFormat {
-        match self.to {
-            Kind::Float(format) => format,
-            _ => FloatFormat::E8M0,
-        }
     }
 
     /// The format of the integers that it makes; if it makes none, any.
@@ -154,16 +147,13 @@ pub(super) trait Codec<I: Isa>: Sized {
     /// As for every `Core`.
     unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
         // SAFETY: the caller's promise.
-        unsafe { vector::blocks::<I, Self>(job, src, dst, n, apart) }
-    }
-
-    /// A few elements.
-    ///
-    /// # Safety
-    /// As for every [`Few`](super::drive::Few).
-    unsafe fn few(job: &Job, src: *const u8, dst: *mut u8, n: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { vector::few::<I, Self>(job, src, dst, n) }
+        unsafe {
+            if const { I::IS_FEW } {
+                vector::few::<I, Self>(job, src, dst, n);
+            } else {
+                vector::blocks::<I, Self>(job, src, dst, n, apart);
+            }
+        }
     }
 }
 

@@ -8,10 +8,57 @@ use super::float::{INF, SIGN, is_away};
 use super::plane::Fold;
 use super::source::{AsF32, AsHalf, F16};
 use super::{Codec, Ends, Job, load16, registers, store_codes};
-use crate::dtype::{DType, FloatFormat};
+use crate::dtype::{DType, FloatFormat, Kind};
 use crate::kernels::scalar;
 use crate::options::{NanToFinite, Policy, Rounding};
 use crate::route::Route;
+
+/// What a cast to a float of 8 bits or fewer makes; if it is none, anything. Computed with the job, once: in a kernel it would
+/// take longer than to cast a few elements.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kernels) struct Target {
+    mantissa_bits: u32,
+    /// Exponent of the smallest normal.
+    least: i32,
+    /// Codes without their sign: the largest number, what overflow becomes, and NaN if there is one.
+    max: u8,
+    overflow: u8,
+    nan: u8,
+    sign: u8,
+}
+
+impl Target {
+    pub(super) fn new(to: Kind, policy: &Policy) -> Self {
+        let format = match to {
+            Kind::Float(format) if format.bits() <= 8 => format,
+            _ => FloatFormat::E8M0,
+        };
+        let quiet = if format.has_inf { format.quiet_bit() } else { 0 };
+        Self {
+            mantissa_bits: format.mantissa_bits,
+            least: format.min_exponent(),
+            max: format.max_code() as u8,
+            overflow: scalar::overflow(format, policy.saturate) as u8,
+            nan: ((format.max_code() + 1) | quiet) as u8,
+            sign: format.sign_bit() as u8,
+        }
+    }
+
+    /// The f32 of a code, continued past the top: of a normal number.
+    #[inline(always)]
+    fn value_of(&self, code: u8) -> u32 {
+        // A code is the exponent, counted from the smallest normal's, which is 1, and the mantissa.
+        (u32::from(code) << (23 - self.mantissa_bits)).wrapping_add(((self.least - 1 + 127) as u32) << 23)
+    }
+
+    /// The exponents of what a key of [`ToNarrowByTable`] says, from that of half of the smallest subnormal on; and one
+    /// behind the last.
+    #[inline(always)]
+    fn exponents(&self) -> [i32; 2] {
+        let m = self.mantissa_bits;
+        [self.least - m as i32 - 1, i32::from(self.max >> m) + self.least]
+    }
+}
 
 /// To a float of 8 bits or fewer, by adding a power of two whose ulp is the target's.
 ///
@@ -77,14 +124,6 @@ pub(in crate::kernels) struct Narrow<V> {
     away: V,
 }
 
-/// The f32 whose code is `code` in a format, continued past the top.
-fn value_of(format: FloatFormat, code: u64) -> u32 {
-    let (m, mantissa) = (format.mantissa_bits, code & ((1 << format.mantissa_bits) - 1));
-    let exponent = (code >> m) as i32 - format.bias + 127;
-    debug_assert!(code >> m != 0, "a normal number");
-    (exponent as u32) << 23 | (mantissa as u32) << (23 - m)
-}
-
 impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec<I>
     for ToNarrow<S, F, BITS, MODES>
 {
@@ -96,10 +135,8 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> Narrow<I::V> {
-        let format = job.float();
-        let policy = &job.policy;
-        let max = format.max_code();
-        let limit = scalar::overflow(format, policy.saturate);
+        let (to, policy) = (&job.narrow, &job.policy);
+        let (max, limit) = (to.max, to.overflow);
         let finite = [false, true].map(|negative| match policy.rounding {
             Rounding::TowardZero => max,
             Rounding::Up if negative => max,
@@ -107,24 +144,24 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
             _ => limit,
         });
         let nan = match policy.nan_to_finite {
-            _ if F::NAN => value_of(format, nan_code(format)),
+            _ if F::NAN => to.value_of(to.nan),
             NanToFinite::NegZero => SIGN,
-            NanToFinite::Max => value_of(format, max),
+            NanToFinite::Max => to.value_of(max),
             NanToFinite::Zero => 0,
         };
-        let least = ((format.min_exponent() + 127) as u32) << 23;
-        let drop = 23 - format.mantissa_bits;
+        let least = ((to.least + 127) as u32) << 23;
+        let drop = 23 - to.mantissa_bits;
         // SAFETY: the caller's promise.
         unsafe {
             Narrow {
-                limit: I::splat32(value_of(format, limit)),
-                finite: [I::splat32(value_of(format, finite[0])), I::splat32(value_of(format, finite[1]))],
+                limit: I::splat32(to.value_of(limit)),
+                finite: [I::splat32(to.value_of(finite[0])), I::splat32(to.value_of(finite[1]))],
                 nan: I::splat32(nan),
                 least: I::splat32(least),
                 grow: I::splat32(drop << 23),
                 drop: I::splat32(drop),
                 base: I::splat8((least >> drop) as u8),
-                sign: I::splat8(format.sign_bit() as u8),
+                sign: I::splat8(to.sign),
                 away: I::splat32(is_away(policy).into()),
             }
         }
@@ -200,17 +237,16 @@ impl<I: Isa, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, F> {
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> ByHalf<I::V> {
-        let format = job.float();
+        let to = &job.narrow;
         let mantissa = S::MANTISSA;
         let bias = if mantissa == 7 { 127 } else { 15 };
-        let drop = mantissa.saturating_sub(format.mantissa_bits);
-        let least = (format.min_exponent() + bias) as u16;
+        let drop = mantissa.saturating_sub(to.mantissa_bits);
+        let least = (to.least + bias) as u16;
         let base = least.wrapping_sub(1) << mantissa;
-        let half = |code: u64| ((code as u16) << drop).wrapping_add(base);
         // SAFETY: the caller's promise.
         unsafe {
             ByHalf {
-                limit: I::splat16(half(scalar::overflow(format, job.policy.saturate))),
+                limit: I::splat16((u16::from(to.overflow) << drop).wrapping_add(base)),
                 base: I::splat16(base),
                 least: I::splat16(least),
                 implicit: I::splat16(1 << mantissa),
@@ -218,8 +254,8 @@ impl<I: Isa, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, F> {
                 exponent_at: I::splat16(mantissa as u16),
                 left: I::splat16(8u16.saturating_sub(drop as u16)),
                 inf: I::splat16(if mantissa == 7 { 0x7F80 } else { 0x7C00 }),
-                nan: I::splat16((nan_code(format) as u16) << 8),
-                sign: I::splat8(format.sign_bit() as u8),
+                nan: I::splat16(u16::from(to.nan) << 8),
+                sign: I::splat8(to.sign),
             }
         }
     }
@@ -266,20 +302,15 @@ pub(in crate::kernels) fn goes_by_table<I: Isa>(route: &Route) -> bool {
         && route.policy.rounding == Rounding::NearestEven
 }
 
-/// The exponents of what a key says, from that of half of the smallest subnormal on; and one behind the last.
-fn exponents(format: FloatFormat) -> [i32; 2] {
-    let top = (format.max_code() >> format.mantissa_bits) as i32 - format.bias;
-    [format.min_exponent() - format.mantissa_bits as i32 - 1, top + 1]
-}
-
 /// The code of every key, made once in a process.
-pub(in crate::kernels) fn table(to: DType, format: FloatFormat) -> *const u8 {
+pub(in crate::kernels) fn table(to: DType) -> *const u8 {
     #[repr(C, align(64))]
     struct Codes([u8; 256]);
     static CODES: [OnceLock<Codes>; 3] = [const { OnceLock::new() }; 3];
-    let mantissa = format.mantissa_bits;
+    let target = Target::new(to.kind(), &Policy::DEFAULT);
+    let mantissa = target.mantissa_bits;
     let codes = CODES[mantissa as usize - 1].get_or_init(|| {
-        let least = (exponents(format)[0] + 127) as u64;
+        let least = (target.exponents()[0] + 127) as u64;
         Codes(core::array::from_fn(|key| {
             let value = scalar::decode(DType::F32, (least << 23) + ((key as u64) << (21 - mantissa)));
             scalar::encode(to, value, &Policy::DEFAULT) as u8
@@ -310,9 +341,9 @@ impl<I: Isa, S: AsHalf<I>, const BITS: usize> Codec<I> for ToNarrowByTable<S, BI
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> ByTable<I> {
-        let format = job.float();
+        let to = &job.narrow;
         let (bias, inf) = if S::MANTISSA == 7 { (127, 0x7F80) } else { (15, 0x7C00) };
-        let [least, end] = exponents(format);
+        let [least, end] = to.exponents();
         let nan = match job.policy.nan_to_finite {
             NanToFinite::NegZero => 1 << 15,
             NanToFinite::Max => inf,
@@ -326,8 +357,8 @@ impl<I: Isa, S: AsHalf<I>, const BITS: usize> Codec<I> for ToNarrowByTable<S, BI
                 nan: I::splat16(nan),
                 least: I::splat16(((least + bias) as u16) << (S::MANTISSA + 1)),
                 most: I::splat16(((end - least) as u16) << (S::MANTISSA + 1)),
-                left: I::splat16((format.mantissa_bits + 9).saturating_sub(S::MANTISSA) as u16),
-                sign: I::splat8(format.sign_bit() as u8),
+                left: I::splat16((to.mantissa_bits + 9).saturating_sub(S::MANTISSA) as u16),
+                sign: I::splat8(to.sign),
             }
         }
     }
@@ -399,12 +430,12 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const M: u32, const SCAL
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> ByF16<I::V> {
-        let format = job.float();
-        let scale = ((127 - 14 - format.min_exponent()) as u32) << 23;
+        let to = &job.narrow;
+        let scale = ((127 - 14 - to.least) as u32) << 23;
         let odd = 1u32 << (24 - (10 - M).min(8));
         let nan = match job.policy.nan_to_finite {
             NanToFinite::NegZero => 1 << 15,
-            NanToFinite::Max => (format.max_code() as u16) << (10 - M),
+            NanToFinite::Max => u16::from(to.max) << (10 - M),
             NanToFinite::Zero => 0,
         };
         // SAFETY: the caller's promise.
@@ -413,9 +444,9 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const M: u32, const SCAL
                 scale: I::splat32(scale),
                 odd: I::splat32(odd),
                 below: I::splat32(odd - 1),
-                limit: I::splat8(scalar::overflow(format, job.policy.saturate) as u8),
-                nan: if F::NAN { I::splat8(nan_code(format) as u8) } else { I::splat16(nan) },
-                sign: I::splat8(format.sign_bit() as u8),
+                limit: I::splat8(to.overflow),
+                nan: if F::NAN { I::splat8(to.nan) } else { I::splat16(nan) },
+                sign: I::splat8(to.sign),
             }
         }
     }
@@ -452,11 +483,6 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const M: u32, const SCAL
     }
 }
 
-/// The code of NaN, without the sign.
-fn nan_code(format: FloatFormat) -> u64 {
-    (format.max_code() + 1) | if format.has_inf { format.quiet_bit() } else { 0 }
-}
-
 /// A code with the sign that is the top bit of `top`.
 #[inline(always)]
 unsafe fn signed<I: Isa, F: Family>(code: I::V, top: I::V, sign: I::V) -> I::V {
@@ -484,10 +510,8 @@ impl<I: Isa> Codec<I> for F16ToE5m2 {
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> I::V {
-        let format = job.float();
-        let limit = scalar::overflow(format, job.policy.saturate);
         // SAFETY: the caller's promise.
-        unsafe { I::splat16((limit as u16) << 8) }
+        unsafe { I::splat16(u16::from(job.narrow.overflow) << 8) }
     }
 
     #[inline(always)]

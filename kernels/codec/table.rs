@@ -17,9 +17,8 @@ use super::source::{
 };
 use super::{Codec, Kept};
 use crate::dtype::{DType, Kind};
-use crate::kernels::drive::{Core, Few};
+use crate::kernels::drive::Core;
 use crate::kernels::isa::Isa;
-use crate::kernels::stream;
 use crate::options::{Overflow, Rounding};
 use crate::route::{Parts, Route, Work};
 
@@ -145,10 +144,7 @@ fn to_bool<I: Isa>(from: DType) -> Core {
 }
 
 pub(super) fn run<I: Isa, C: Codec<I>>() -> Core {
-    // Of packed elements and of real parts, it would be much code for what is rare.
-    let casts_few = const { I::LOADS_PARTS && C::SRC >= 8 && C::SRC <= 64 && C::DST >= 8 };
-    let few: Option<Few> = if casts_few { Some(C::few) } else { None };
-    Core { run_rows: C::rows, stream_rows: stream::rows::<I>, few, floats: C::FLOATS }
+    Core { run_rows: C::rows, floats: C::FLOATS }
 }
 
 /// From integers of fewer than 8 bits, `S` when widened, or from bool.

@@ -321,12 +321,11 @@ impl<O: Offset> Texts<O> {
     }
 }
 
-/// Lets `write` append the texts of each range of `0..n`, and joins them. (Behind a pointer, so that there is one of it
-/// and not one for each dtype; so is the work on chunks.)
-fn join<O: Offset>(
-    n: usize,
-    write: &(dyn Fn(Range<usize>, &mut Texts<O>) -> Result<(), Error> + Sync),
-) -> Result<(Vec<O>, Vec<u8>), Error> {
+/// What may fail on a part of the work. Behind a pointer, so that there is one of who calls it, and not one for each dtype.
+type Part<'a, At, T> = &'a (dyn Fn(At, &mut T) -> Result<(), Error> + Sync);
+
+/// Lets `write` append the texts of each range of `0..n`, and joins them.
+fn join<O: Offset>(n: usize, write: Part<'_, Range<usize>, Texts<O>>) -> Result<(Vec<O>, Vec<u8>), Error> {
     let mut texts = Texts { ends: Vec::with_capacity(n + 1), bytes: Vec::new() };
     texts.ends.push(O::of(0));
     #[cfg(feature = "parallel")]
@@ -356,11 +355,7 @@ fn join<O: Offset>(
 
 /// Calls `work` with each chunk and the place where it begins, on many threads if there are many chunks. The
 /// error is that of the first chunk that has one.
-fn each_chunk<T: Send>(
-    data: &mut [T],
-    size: usize,
-    work: &(dyn Fn(usize, &mut [T]) -> Result<(), Error> + Sync),
-) -> Result<(), Error> {
+fn each_chunk<T: Send>(data: &mut [T], size: usize, work: Part<'_, usize, [T]>) -> Result<(), Error> {
     #[cfg(feature = "parallel")]
     if pays(data.len().div_ceil(size)) {
         let chunks: Vec<_> = data.chunks_mut(size).map(Mutex::new).collect();
