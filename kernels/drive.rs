@@ -43,6 +43,9 @@ pub(crate) struct Plan {
     /// What casts up to [`FEW`](vector::FEW) elements faster than the kernel, and needs no environment.
     #[cfg(isa = "vector")]
     pub(super) few: Option<Core>,
+    /// The same for the parts of elements that have others, which the kernel moves.
+    #[cfg(isa = "vector")]
+    pub(super) few_parts: Option<Core>,
     /// What brings the results of a core past the caches.
     #[cfg(isa = "vector")]
     pub(super) stream_rows: Option<stream::Rows>,
@@ -56,6 +59,15 @@ pub(crate) struct Plan {
     expect(unused_mut, unused_variables, reason = "the reference does not stream")
 )]
 impl Plan {
+    /// Are `n` elements so few that there is something faster for them?
+    #[inline(always)]
+    pub(crate) fn is_few(&self, n: usize) -> bool {
+        #[cfg(isa = "vector")]
+        return n.wrapping_sub(1) < vector::FEW && self.few.is_some();
+        #[cfg(not(isa = "vector"))]
+        false
+    }
+
     /// Runs the kernel, or what is faster for so few elements.
     ///
     /// # Safety
@@ -64,13 +76,24 @@ impl Plan {
     pub(crate) unsafe fn run(&self, src: *const u8, dst: *mut u8, n: usize) {
         // SAFETY: the caller's promise; the table chose the core for this route.
         unsafe {
-            #[cfg(isa = "vector")]
-            if let Some(few) = self.few
-                && n.wrapping_sub(1) < vector::FEW
-            {
-                return few.run(&self.job, src, dst, vector::core_units(&self.route, n));
+            if self.is_few(n) {
+                self.run_few(src, dst, n);
+            } else {
+                (self.kernel)(self, src, dst, n);
             }
-            (self.kernel)(self, src, dst, n);
+        }
+    }
+
+    /// # Safety
+    /// As for a [`Kernel`]. [They are few](Self::is_few).
+    #[inline(always)]
+    pub(crate) unsafe fn run_few(&self, src: *const u8, dst: *mut u8, n: usize) {
+        #[cfg(isa = "vector")]
+        // SAFETY: the caller's promise; the table chose the core for this route.
+        unsafe {
+            if let Some(core) = self.few {
+                core.run(&self.job, src, dst, vector::core_units(&self.route, n));
+            }
         }
     }
 

@@ -196,6 +196,45 @@ unsafe fn results_of(
     }
 }
 
+/// One to [`FEW`](vector::FEW) elements of other parts, without a hub: for so few, a tile takes too long.
+///
+/// # Safety
+/// As for every kernel; the instruction set is available.
+pub(super) unsafe fn few(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+    /// Each with a zero behind it.
+    unsafe fn extend<T: Default>(parts: *const T, dst: *mut T, n: usize) {
+        for i in 0..n {
+            // SAFETY: the caller has so many parts, and room for twice as many.
+            unsafe {
+                dst.add(2 * i).write_unaligned(parts.add(i).read_unaligned());
+                dst.add(2 * i + 1).write_unaligned(T::default());
+            }
+        }
+    }
+
+    let route = &plan.route;
+    let mut room = [const { MaybeUninit::<u64>::uninit() }; vector::FEW];
+    // SAFETY: the caller's promise. The room is for as many parts as the elements have of 8 bytes, or twice as many of 1. Those
+    // that stay as they are, are the source.
+    unsafe {
+        let mut parts = src;
+        if let Some(core) = plan.few_parts.or(plan.core) {
+            let units = if route.parts == Parts::Either { 2 * n } else { n };
+            core.run(&plan.job, src, room.as_mut_ptr().cast(), units);
+            parts = room.as_ptr().cast();
+        }
+        match (route.parts, route.dst.bits) {
+            (Parts::Either, _) => {
+                for i in 0..n {
+                    *dst.add(i) = *parts.add(2 * i) | *parts.add(2 * i + 1);
+                }
+            }
+            (_, 32) => extend::<u32>(parts.cast(), dst.cast(), n),
+            _ => extend::<u64>(parts.cast(), dst.cast(), n),
+        }
+    }
+}
+
 /// Brings the results of `n` elements, a multiple of 64, to elements of other parts.
 ///
 /// # Safety

@@ -47,6 +47,8 @@ fn other(route: Route, kernel: Kernel) -> Plan {
         #[cfg(isa = "vector")]
         few: None,
         #[cfg(isa = "vector")]
+        few_parts: None,
+        #[cfg(isa = "vector")]
         stream_rows: None,
         #[cfg(isa = "vector")]
         fences: true,
@@ -78,9 +80,10 @@ fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
     };
     let job = codec::Job::new(&route, table, super::isa::Extras::this());
     let ready = core.filter(|_| is_plain);
-    let few = ready.and_then(|_| few::<I>(&route));
+    let of_few = core.filter(|_| hub.is_none()).and_then(|_| few::<I>(&route));
+    let (few, few_parts) = if is_plain { (of_few, None) } else { (None, of_few) };
     let stream_rows = Some(stream::rows::<I> as stream::Rows);
-    Plan { route, kernel, core, hub, groups, job, ready, few, stream_rows, fences: true }
+    Plan { route, kernel, core, hub, groups, job, ready, few, few_parts, stream_rows, fences: true }
 }
 
 /// What casts a few elements in native order, if its operations round as the route does.

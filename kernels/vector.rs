@@ -356,9 +356,15 @@ pub(super) fn streams(route: &Route, n: usize, bits: u32) -> bool {
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn shaped<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
-    let _environment = environment(plan);
     // SAFETY: as in `plain`.
-    unsafe { stage::staged::<I>(plan, src, dst, n) }
+    unsafe {
+        if n.wrapping_sub(1) < FEW && plan.hub.is_none() {
+            let _environment = if plan.few_parts.is_none() { environment(plan) } else { None };
+            return stage::few(plan, src, dst, n);
+        }
+        let _environment = environment(plan);
+        stage::staged::<I>(plan, src, dst, n);
+    }
 }
 
 /// [`Work::Copy`](crate::route::Work::Copy), by registers where memcpy may be slow.

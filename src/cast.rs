@@ -233,13 +233,25 @@ impl Caster {
     #[inline(always)]
     #[allow(unsafe_code, reason = "the one place that calls a kernel")]
     fn ran<S: Element, D: Element>(&self, src: &[S], dst: &mut Destination<'_, D>, n: usize) -> bool {
-        let holds = self.holds(size_of_val(src), dst.size(), n);
-        if holds {
-            // SAFETY: both buffers have exactly the size of `n` elements in their layout, which the plan has from
-            // the same options. They do not overlap: one is borrowed, the other borrowed mutably.
-            unsafe { self.plan.run(src.as_ptr().cast(), dst.as_mut_ptr(), n) };
+        let sizes = (size_of_val(src), dst.size());
+        // SAFETY: both buffers have exactly the size of `n` elements in their layout, which the plan has from
+        // the same options. They do not overlap: one is borrowed, the other borrowed mutably.
+        unsafe {
+            if self.plan.is_few(n) {
+                let route = &self.plan.route;
+                let holds = route.src.holds_few(n, sizes.0) && route.dst.holds_few(n, sizes.1);
+                if holds {
+                    self.plan.run_few(src.as_ptr().cast(), dst.as_mut_ptr(), n);
+                }
+                holds
+            } else {
+                let holds = self.holds(sizes.0, sizes.1, n);
+                if holds {
+                    (self.plan.kernel)(&self.plan, src.as_ptr().cast(), dst.as_mut_ptr(), n);
+                }
+                holds
+            }
         }
-        holds
     }
 }
 

@@ -108,6 +108,16 @@ impl Layout {
         }
     }
 
+    /// The same of so few elements that their bits are no overflow.
+    #[inline(always)]
+    #[expect(
+        clippy::manual_div_ceil,
+        reason = "that takes three more instructions, for what does not happen here"
+    )]
+    pub(crate) const fn holds_few(&self, n: usize, bytes: usize) -> bool {
+        (n * self.element_bits as usize + 7) / 8 == bytes
+    }
+
     /// Does a byte hold several elements?
     #[cfg(isa = "vector")]
     pub(crate) const fn is_packed(&self) -> bool {
