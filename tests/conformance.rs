@@ -28,6 +28,7 @@ fn all_codes(isa: Isa, from: DType) {
     let codes: Vec<u128> = (0..1 << from.bits()).collect();
     for to in DType::ALL {
         check(isa, from, to, &codes);
+        few(isa, from, to, &codes);
     }
 }
 
