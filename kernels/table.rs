@@ -107,8 +107,9 @@ fn few<I: super::isa::Isa>(route: &Route) -> Option<drive::Core> {
 /// the same bytes had better leave them to the caches, which write them meanwhile.
 ///
 /// Registers of 64 bytes keep up, and what writes an imaginary part of 0 beside each result. The others do not where they
-/// look at a table row by row, round to a narrow float, or have no instruction for what they convert: measured both ways
-/// on some eighty pairs of all these kinds.
+/// look at a table row by row, round to a narrow float, or have no instruction for what they convert. None does where it
+/// packs elements of 64 bits and more, or floats that take long to narrow: so little of that is written that to stream it
+/// gains less than it costs. Measured both ways, on some eighty pairs of all these kinds.
 #[cfg(isa = "vector")]
 fn keeps_up<I: super::isa::Isa>(route: &Route) -> bool {
     use crate::dtype::Kind;
@@ -122,10 +123,11 @@ fn keeps_up<I: super::isa::Isa>(route: &Route) -> bool {
         [false, false] => false,
     };
     let is_narrow = floats[1] && to.bits() <= 8;
-    I::BYTES == 64
-        || route.parts == Parts::Extend
-        || route.work == Work::Keep
-        || !(is_table || is_narrow || has_no_instruction)
+    let is_wide = route.src.memory_bits() as usize * route.src.parts >= 64;
+    let is_slow = floats[0] && (from.bits() == 16 || from.bits() == 32 && floats[1]);
+    let packs = route.dst.is_packed() && (is_wide || is_slow);
+    let computes = I::BYTES < 64 && (is_table || is_narrow || has_no_instruction);
+    !packs && !computes || route.parts == Parts::Extend || route.work == Work::Keep
 }
 
 #[cfg(test)]
