@@ -307,7 +307,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa
             }
         };
         store_first(p: *mut u8, v: __m512i, bytes: usize) -> () = _mm512_mask_storeu_epi8(p.cast(), first(bytes), v);
-        // A sum without a rounding, of a subnormal number, that is one: flushed to zero, either gives another.
+        // A sum without a rounding, of a subnormal number, that is one: flushed to zero, either gives another. (No compiler may
+        // compute it, or tests/environment.rs fails.)
         keeps_subnormals() -> bool = {
             let half = _mm_set_ss(const { f32::MIN_POSITIVE / 2.0 });
             let sum = _mm_add_round_ss::<NEAREST>(half, _mm_set_ss(-f32::MIN_POSITIVE));

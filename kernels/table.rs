@@ -197,6 +197,29 @@ mod tests {
         }
     }
 
+    /// Where an instruction set has a form for a few elements, it has it for every pair under the default options, and for
+    /// integers in every mode: but for copies, and parts that stay as they are.
+    #[cfg(isa = "vector")]
+    #[test]
+    fn a_few() {
+        let default = CastOptions::new();
+        let saturated = default.int_to_int(Overflow::Saturate);
+        for &isa in Isa::available() {
+            let has_few = |from, to, options: &CastOptions| {
+                let plan = plan(isa, route(from, to, options));
+                plan.core.is_none() || plan.few.is_some() || plan.few_parts.is_some()
+            };
+            if !has_few(DType::F32, DType::F16, &default) {
+                println!("{isa}: no form for a few elements");
+                continue;
+            }
+            for (from, to) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to))) {
+                assert!(has_few(from, to, &default), "{isa}: {from} -> {to}");
+                assert!(has_few(from, to, &saturated), "{isa}: {from} -> {to}, saturating");
+            }
+        }
+    }
+
     /// Views may have more elements than there are bytes of memory.
     #[test]
     fn parts_of_more_than_memory() {
