@@ -411,8 +411,8 @@ pub fn ratios_head(best: Isa) -> String {
 }
 
 /// One line of the table: the speed of lanecast, bytes read + bytes written, and how many times as fast it
-/// is as each of the others.
-pub fn ratios(contest: &mut Contest, best: Isa, length: Length) -> String {
+/// is as each of the others. And the other libraries that are faster, as text.
+pub fn ratios(contest: &mut Contest, best: Isa, length: Length) -> (String, Option<String>) {
     let medians = contest.race(length);
     let names: Vec<&str> = contest.names().collect();
     let find = |name: &str| names.iter().position(|&other| other == name).map(|i| medians[i]);
@@ -421,14 +421,23 @@ pub fn ratios(contest: &mut Contest, best: Isa, length: Length) -> String {
     for name in columns(best) {
         line += &find(&name).map_or(" |".to_owned(), |theirs| format!(" {:.2} |", theirs / ours));
     }
-    line
+    let ratio = |name: &str| find(name).map(|theirs| theirs / ours);
+    let faster = PEERS
+        .into_iter()
+        .filter_map(|name| ratio(name).filter(|&ratio| ratio < 1.0).map(|ratio| (name, ratio)));
+    let faster: Vec<String> = faster.map(|(name, ratio)| format!("{name} {ratio:.2}")).collect();
+    let memcpy = ratio("memcpy").unwrap_or(f64::NAN);
+    let named = format!("{} ({memcpy:.2} of memcpy): {}", contest.pair(), faster.join(", "));
+    (line, (!faster.is_empty()).then_some(named))
 }
+
+/// The other libraries, and the loop.
+const PEERS: [&str; 4] = ["numkong", "half", "arrow-cast", "as"];
 
 /// Who is compared with lanecast at its best.
 fn columns(best: Isa) -> impl Iterator<Item = String> {
     let others = Isa::available().iter().rev().filter(move |&&isa| isa != best).map(|&isa| lanecast(isa));
-    let peers = ["memcpy", "numkong", "half", "arrow-cast", "as"].map(str::to_owned);
-    peers.into_iter().chain(others)
+    ["memcpy"].into_iter().chain(PEERS).map(str::to_owned).chain(others)
 }
 
 /// One element as text: the value, exactly.

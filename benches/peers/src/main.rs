@@ -27,7 +27,7 @@ fn main() -> Result<(), lanecast::Error> {
         );
         println!("{}", ratios_head(best));
         for pair in pairs.clone() {
-            println!("{}", ratios(&mut Contest::new(pair, traffic), best, LENGTH));
+            println!("{}", ratios(&mut Contest::new(pair, traffic), best, LENGTH).0);
         }
     }
     Ok(())

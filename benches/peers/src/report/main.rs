@@ -347,13 +347,25 @@ fn peers(page: &mut String, lengths: [Length; 2]) -> Result<(), Box<dyn Error>> 
 The speed of lanecast on {best}, bytes read + bytes written, and how many times as fast it is as each of the
 others: 2.00 is twice as fast, 0.50 half as fast. \"as\" is a plain loop, compiled for the instruction set that
 rustc assumes by default; arrow-cast allocates its result. That the results agree, or where not,
-`cargo run --release -p lanecast-peers --bin ratio` says. Here every value is in range of its target."
+`cargo run --release -p lanecast-peers --bin ratio` says. Here every value is in range of its target. A cast that is
+about as fast as memcpy waits for memory, as the others do, and then the spread of copies above is that of the ratios too."
     )?;
     for (size, length) in lengths.into_iter().enumerate() {
         eprintln!("other libraries, {}", NAMES[size].1);
         writeln!(page, "\n### {}\n\n{}", NAMES[size].1, ratios_head(best))?;
+        let mut slower = Vec::new();
         for &pair in PAIRS {
-            writeln!(page, "{}", ratios(&mut Contest::new(pair, SIZES[size]), best, length))?;
+            let (line, faster) = ratios(&mut Contest::new(pair, SIZES[size]), best, length);
+            writeln!(page, "{line}")?;
+            slower.extend(faster);
+        }
+        match slower.is_empty() {
+            true => writeln!(page, "\nNone of the others is faster with any pair.")?,
+            false => writeln!(
+                page,
+                "\nFaster than lanecast are, with the ratio of the table:\n\n* {}",
+                slower.join("\n* ")
+            )?,
         }
     }
     Ok(())
