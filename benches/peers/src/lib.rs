@@ -7,9 +7,9 @@
 //! pairs beside memcpy ([`grid`]), and what casting in registers gains ([`routes`], alone:
 //! `cargo bench -p lanecast-peers --bench route`). `--bin checked` prints what checked casts cost ([`checked`]).
 //!
-//! A plain `as` loop is as good as the instructions the compiler may use:
-//! `RUSTFLAGS=-Ctarget-cpu=native` is its strong form, and changes nothing for the others, which choose
-//! theirs at run time (of arrow-cast too it is the strong form).
+//! A plain `as` loop is as good as the instructions that the compiler may use. It races twice: with those that it uses by
+//! default, and with those of this CPU, as under `-Ctarget-cpu=native` ([`Loop`]). The others choose theirs at run time, but
+//! for arrow-cast, of which `RUSTFLAGS=-Ctarget-cpu=native` is the strong form.
 //!
 //! Every contender reads the same buffer and writes the same buffer, but for two: arrow-cast always
 //! allocates its result, and memcpy copies half of (bytes read + bytes written) between buffers of its own.
@@ -47,7 +47,16 @@ pub struct Pair {
     pub to: DType,
     numkong: Option<Cast>,
     half: Option<Cast>,
-    plain: Option<Cast>,
+    plain: Option<Loop>,
+}
+
+/// The loop that one writes by hand.
+#[derive(Clone, Copy, Debug)]
+struct Loop {
+    /// With the instructions that rustc assumes by default.
+    default: Cast,
+    /// With those of this CPU, if it has more.
+    native: fn() -> Option<Cast>,
 }
 
 /// A cast of a source that it knows, to the buffer or to an array of its own.
@@ -71,15 +80,44 @@ fn numkong<S: numkong::CastDtype, D: numkong::CastDtype>(src: &[u8], dst: &mut [
     numkong::cast(src, dst).expect("the lengths agree");
 }
 
-/// The loop that one writes by hand.
+/// A [`Loop`].
 macro_rules! plain {
-    ($from:ty, $to:ty) => {
-        Some(|src, dst| {
+    ($from:ty, $to:ty) => {{
+        #[inline(always)]
+        fn default(src: &[u8], dst: &mut [u8]) {
             for (d, s) in cast_slice_mut::<u8, $to>(dst).iter_mut().zip(cast_slice::<u8, $from>(src)) {
                 *d = *s as $to;
             }
-        })
-    };
+        }
+
+        #[cfg(not(target_arch = "x86_64"))]
+        fn native() -> Option<Cast> {
+            None
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        fn native() -> Option<Cast> {
+            #[target_feature(enable = "avx2,bmi1,bmi2,fma,f16c")]
+            fn avx2(src: &[u8], dst: &mut [u8]) {
+                default(src, dst);
+            }
+
+            #[target_feature(enable = "avx2,bmi1,bmi2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+            fn avx512(src: &[u8], dst: &mut [u8]) {
+                default(src, dst);
+            }
+
+            match Isa::available().last() {
+                // SAFETY: who runs lanecast's kernels has these features, and more.
+                Some(Isa::Avx512) => Some(|src, dst| unsafe { avx512(src, dst) }),
+                // SAFETY: as above.
+                Some(Isa::Avx2) => Some(|src, dst| unsafe { avx2(src, dst) }),
+                _ => None,
+            }
+        }
+
+        Some(Loop { default, native })
+    }};
 }
 
 /// A method of half's slices: of the destination, or of the source.
@@ -267,7 +305,12 @@ impl Contest {
             .saturation(Saturation::UnlessInf);
         contest.enter_cast("numkong", numkong, pair.numkong);
         contest.enter_cast("half", CastOptions::new(), pair.half);
-        contest.enter_cast("as", CastOptions::rust_as(), pair.plain);
+        contest.enter_cast("as", CastOptions::rust_as(), pair.plain.map(|plain| plain.default));
+        contest.enter_cast(
+            "as, native",
+            CastOptions::rust_as(),
+            pair.plain.and_then(|plain| (plain.native)()),
+        );
         contest
     }
 
@@ -432,7 +475,7 @@ pub fn ratios(contest: &mut Contest, best: Isa, length: Length) -> (String, Opti
 }
 
 /// The other libraries, and the loop.
-const PEERS: [&str; 4] = ["numkong", "half", "arrow-cast", "as"];
+const PEERS: [&str; 5] = ["numkong", "half", "arrow-cast", "as", "as, native"];
 
 /// Who is compared with lanecast at its best.
 fn columns(best: Isa) -> impl Iterator<Item = String> {

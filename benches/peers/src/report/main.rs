@@ -345,10 +345,11 @@ fn peers(page: &mut String, lengths: [Length; 2]) -> Result<(), Box<dyn Error>> 
         "## Beside other libraries
 
 The speed of lanecast on {best}, bytes read + bytes written, and how many times as fast it is as each of the
-others: 2.00 is twice as fast, 0.50 half as fast. \"as\" is a plain loop, compiled for the instruction set that
-rustc assumes by default; arrow-cast allocates its result. That the results agree, or where not,
-`cargo run --release -p lanecast-peers --bin ratio` says. Here every value is in range of its target. A cast that is
-about as fast as memcpy waits for memory, as the others do, and then the spread of copies above is that of the ratios too."
+others: 2.00 is twice as fast, 0.50 half as fast. \"as\" is a plain loop, compiled for the instructions that
+rustc assumes by default, and \"as, native\" for those of this CPU; arrow-cast allocates its result. That the
+results agree, or where not, `cargo run --release -p lanecast-peers --bin ratio` says. Here every value is in range
+of its target. A cast that is about as fast as memcpy waits for memory, as the others do, and then the spread of
+copies above is that of the ratios too."
     )?;
     for (size, length) in lengths.into_iter().enumerate() {
         eprintln!("other libraries, {}", NAMES[size].1);
