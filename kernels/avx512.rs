@@ -201,10 +201,10 @@ const QUIET: i32 = _MM_FROUND_NO_EXC;
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | QUIET;
 const CUT: i32 = _MM_FROUND_TO_ZERO | QUIET;
 
-/// The operations: what becomes a float is rounded as `TO_FLOAT` says, what becomes an integer as `TO_INTEGER`, and flags
-/// are raised as the others say.
+/// The operations on its registers: what becomes a float is rounded as `TO_FLOAT` says, what becomes an integer as
+/// `TO_INTEGER`, and what rounds nothing raises flags as `FLAGS` says.
 #[derive(Clone, Copy)]
-pub(crate) struct Lanes<
+pub(crate) struct Zmm<
     const TO_FLOAT: i32 = REGISTER,
     const TO_INTEGER: i32 = REGISTER,
     const FLAGS: i32 = REGISTER,
@@ -249,10 +249,8 @@ unsafe fn nearest_bf16(low: __m512i, high: __m512i) -> __m512i {
     both
 }
 
-impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa
-    for Lanes<TO_FLOAT, TO_INTEGER, FLAGS>
-{
-    type Few = Lanes<NEAREST, CUT, QUIET>;
+impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
+    type Few = Zmm<NEAREST, CUT, QUIET>;
     type V = __m512i;
     type M32 = __mmask16;
     type M64 = __mmask8;

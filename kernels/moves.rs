@@ -86,7 +86,7 @@ pub(super) fn of(isa: Which) -> Moves {
     }
     match isa {
         #[cfg(isa = "avx512")]
-        Which::Avx512 => vectors::<super::avx512::Lanes>(),
+        Which::Avx512 => vectors::<super::avx512::Zmm>(),
         #[cfg(isa = "avx2")]
         Which::Avx2 => vectors::<super::avx2::Avx2>(),
         #[cfg(isa = "neon")]

@@ -13,14 +13,14 @@ pub(crate) fn plan(isa: Isa, route: Route) -> Plan {
     debug_assert!(isa.is_available());
     match (route.work, isa) {
         #[cfg(isa = "avx512")]
-        (Work::Copy, Isa::Avx512) => other(route, super::vector::copy::<super::avx512::Lanes>),
+        (Work::Copy, Isa::Avx512) => other(route, super::vector::copy::<super::avx512::Zmm>),
         #[cfg(isa = "avx2")]
         (Work::Copy, Isa::Avx2) => other(route, super::vector::copy::<super::avx2::Avx2>),
         #[cfg(isa = "neon")]
         (Work::Copy, Isa::Neon) => other(route, super::vector::copy::<super::neon::Neon>),
         (Work::Copy, _) => other(route, drive::copy),
         #[cfg(isa = "avx512")]
-        (_, Isa::Avx512) => vector::<super::avx512::Lanes>(route),
+        (_, Isa::Avx512) => vector::<super::avx512::Zmm>(route),
         #[cfg(isa = "avx2")]
         (_, Isa::Avx2) => vector::<super::avx2::Avx2>(route),
         #[cfg(isa = "neon")]
@@ -145,7 +145,7 @@ mod tests {
         let copies: &[Kernel] = &[
             drive::copy,
             #[cfg(isa = "avx512")]
-            super::super::vector::copy::<super::super::avx512::Lanes>,
+            super::super::vector::copy::<super::super::avx512::Zmm>,
             #[cfg(isa = "avx2")]
             super::super::vector::copy::<super::super::avx2::Avx2>,
             #[cfg(isa = "neon")]

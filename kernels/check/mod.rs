@@ -150,7 +150,7 @@ impl Loops {
         debug_assert!(isa.is_available());
         match isa {
             #[cfg(isa = "avx512")]
-            Name::Avx512 => Some(all::<super::avx512::Lanes>()),
+            Name::Avx512 => Some(all::<super::avx512::Zmm>()),
             #[cfg(isa = "avx2")]
             Name::Avx2 => Some(all::<super::avx2::Avx2>()),
             #[cfg(isa = "neon")]
@@ -177,7 +177,7 @@ impl<'a> Fused<'a> {
         debug_assert!(isa.is_available());
         match isa {
             #[cfg(isa = "avx512")]
-            Name::Avx512 => fused::fused::<super::avx512::Lanes>(plan, counts),
+            Name::Avx512 => fused::fused::<super::avx512::Zmm>(plan, counts),
             #[cfg(isa = "avx2")]
             Name::Avx2 => fused::fused::<super::avx2::Avx2>(plan, counts),
             #[cfg(isa = "neon")]
