@@ -542,18 +542,21 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa for Zmm<T
             a | b | c | d != 0
         };
         f32_to_nearest_i32(x: __m512i, beyond: __m512i, most: __m512i) -> __m512i = {
-            let integer = _mm512_maskz_cvt_roundps_epi32::<TO_INTEGER>(_mm512_cmp_round_ps_mask::<_CMP_ORD_Q, FLAGS>(ps(x), ps(x)), ps(x));
+            let number = _mm512_cmp_round_ps_mask::<_CMP_ORD_Q, FLAGS>(ps(x), ps(x));
+            let integer = _mm512_maskz_cvt_roundps_epi32::<TO_INTEGER>(number, ps(x));
             _mm512_mask_mov_epi32(integer, _mm512_cmp_round_ps_mask::<_CMP_GT_OQ, FLAGS>(ps(x), ps(beyond)), most)
         };
         f64_to_nearest_i64(x: __m512i, beyond: __m512i, most: __m512i) -> __m512i = {
-            let integer = _mm512_maskz_cvt_roundpd_epi64::<TO_INTEGER>(_mm512_cmp_round_pd_mask::<_CMP_ORD_Q, FLAGS>(pd(x), pd(x)), pd(x));
+            let number = _mm512_cmp_round_pd_mask::<_CMP_ORD_Q, FLAGS>(pd(x), pd(x));
+            let integer = _mm512_maskz_cvt_roundpd_epi64::<TO_INTEGER>(number, pd(x));
             _mm512_mask_mov_epi64(integer, _mm512_cmp_round_pd_mask::<_CMP_GT_OQ, FLAGS>(pd(x), pd(beyond)), most)
         };
         f32_to_i32(a: __m512i) -> __m512i = _mm512_cvt_roundps_epi32::<TO_INTEGER>(ps(a));
         f32_to_u32(a: __m512i) -> __m512i = _mm512_cvt_roundps_epu32::<TO_INTEGER>(ps(a));
         f64_to_i64(a: __m512i) -> __m512i = _mm512_cvt_roundpd_epi64::<TO_INTEGER>(pd(a));
         f64_to_i32(a: [__m512i; 2]) -> __m512i = {
-            let [low, high] = [_mm512_cvt_roundpd_epi32::<TO_INTEGER>(pd(a[0])), _mm512_cvt_roundpd_epi32::<TO_INTEGER>(pd(a[1]))];
+            let low = _mm512_cvt_roundpd_epi32::<TO_INTEGER>(pd(a[0]));
+            let high = _mm512_cvt_roundpd_epi32::<TO_INTEGER>(pd(a[1]));
             _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
         };
         f64_to_u64(a: __m512i) -> __m512i = _mm512_cvt_roundpd_epu64::<TO_INTEGER>(pd(a));
