@@ -40,7 +40,7 @@ fn hostile(isa: Isa, bits: u64) {
             }
         };
         let src = bridge::bytes_of(from, &codes);
-        for to in DType::ALL {
+        for to in bridge::share("hostile", isa, from, 3) {
             for options in [CastOptions::new(), odd] {
                 let little = options.src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
                 let caster = Caster::new(from, to, &little.isa(isa)).unwrap();
@@ -84,7 +84,7 @@ fn views(isa: Isa, bits: u64) {
             _ => oracle::interesting(bridge::type_of(from), oracle::Type::E5M2),
         };
         let s = from.itemsize();
-        for to in DType::ALL {
+        for to in bridge::share("views", isa, from, 3) {
             let d = to.itemsize();
             let options = CastOptions::new()
                 .isa(isa)

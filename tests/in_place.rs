@@ -2,7 +2,7 @@
 
 mod bridge;
 
-use bridge::{Suite, bytes};
+use bridge::{Suite, bytes, share};
 use lanecast::{
     ByteOrder, CastOptions, Caster, Complex, DType, Element, Error, F8E4M3FN, F8E5M2, I4, Isa, Packing, Side,
     bf16, cast_vec_in_place, cast_vec_in_place_with, cast_vec_with, f16,
@@ -45,7 +45,7 @@ fn check(isa: Isa, from: DType, to: DType, options: CastOptions, n: usize) {
 
 /// Every target: around a tile, and so many that they are cast directly more than once.
 fn buffers(isa: Isa, from: DType) {
-    for to in DType::ALL {
+    for to in share("buffers", isa, from, 3) {
         for n in [0, 1, 2, 7, 8, 9, 64, 65, 511, 1023, 1024, 1025, 2048, 4097, 9000, 33_333] {
             if isa == Isa::Scalar && n > 9000 && to.bits() % 3 != 0 {
                 continue;
@@ -58,7 +58,7 @@ fn buffers(isa: Isa, from: DType) {
 /// Every packing, and the other byte order on either side.
 fn layouts(isa: Isa, from: DType) {
     const PACKINGS: [Packing; 3] = [Packing::LowFirst, Packing::OnePerByte, Packing::HighFirst];
-    for to in DType::ALL {
+    for to in share("layouts", isa, from, 3) {
         let few = |dtype: DType| if dtype.is_packed() { 3 } else { 1 };
         for a in PACKINGS.into_iter().take(few(from)) {
             for b in PACKINGS.into_iter().take(few(to)) {
@@ -74,7 +74,7 @@ fn layouts(isa: Isa, from: DType) {
 }
 
 fn against_the_oracle(isa: Isa, from: DType) {
-    for to in DType::ALL {
+    for to in share("oracle", isa, from, 3) {
         let codes: Vec<u128> = match from.bits() {
             0..=8 => (0..1 << from.bits()).collect(),
             _ => oracle::interesting(bridge::type_of(from), bridge::type_of(to))

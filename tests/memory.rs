@@ -26,7 +26,7 @@ mod edges {
         StridedViewMut,
     };
 
-    use super::bridge::Suite;
+    use super::bridge::{Suite, share};
     use super::guarded::{CANARY, Guarded};
 
     /// Four of the widest registers, and a tail.
@@ -217,7 +217,7 @@ mod edges {
     /// Every target and every length, both buffers at the guards before and then at those behind.
     fn at_the_edges(isa: Isa, from: DType, every: impl Fn(DType) -> Vec<CastOptions>) {
         let mut buffers = Buffers::new(LONGEST * WIDEST);
-        for to in DType::ALL {
+        for to in share("edges", isa, from, 4) {
             for options in every(to) {
                 let pair = Pair::new(isa, from, to, options);
                 // The reference has no registers, and is slow: every third length has every remainder of its tiles.
@@ -240,7 +240,7 @@ mod edges {
         /// By registers as wide as a line, and by others.
         const ALIGNED: [usize; 2] = [2 << 10, 16 << 10];
         let mut buffers = Buffers::new((ALIGNED[1] + 67) * WIDEST);
-        for to in DType::ALL {
+        for to in share("offsets", isa, from, 6) {
             let pair = Pair::new(isa, from, to, CastOptions::new());
             let [short, long] = ALIGNED.map(|bytes| bytes / pair.sizes(1).1 + 67);
             for n in [1, 67, LONGEST, short, long] {
@@ -264,7 +264,7 @@ mod edges {
         let lengths = (0..=9).chain([31, 33, 63, 64, 65, 127, 128, 129, 191, 257, 511, 512, 513, LONG]);
         let mut buffers = Buffers::new(LONG * WIDEST);
         let mut bits = Guarded::new(LONG.div_ceil(8));
-        for to in DType::ALL {
+        for to in share("checked", isa, from, 3) {
             let pair = Pair::new(isa, from, to, CastOptions::new());
             for n in lengths.clone() {
                 let ((src_size, dst_size), bits_size) = (pair.sizes(n), n.div_ceil(8));
@@ -298,7 +298,7 @@ mod edges {
         let native = CastOptions::new().stream_from(0);
         let mut buffers = Buffers::new(8 * BYTES * WIDEST);
         for (to, options) in
-            DType::ALL.into_iter().flat_map(|to| [(to, native), (to, native.dst_order(swapped))])
+            share("streams", isa, from, 3).flat_map(|to| [(to, native), (to, native.dst_order(swapped))])
         {
             let pair = Pair::new(isa, from, to, options);
             // So few that none is at a line, too.
@@ -315,7 +315,7 @@ mod edges {
     /// Both buffers at either guard, in chunks that two threads cast.
     fn threads(isa: Isa, from: DType) {
         let mut buffers = Buffers::new(1000 * WIDEST);
-        for to in DType::ALL {
+        for to in share("threads", isa, from, 6) {
             let pair = Pair::new(isa, from, to, CastOptions::new());
             for n in [65, 1000] {
                 let (src_size, dst_size) = pair.sizes(n);
@@ -336,7 +336,7 @@ mod edges {
     /// One buffer at either guard.
     fn in_place(isa: Isa, from: DType) {
         let mut buffers = Buffers::new(3000 * WIDEST);
-        for to in DType::ALL {
+        for to in share("in place", isa, from, 3) {
             let pair = Pair::new(isa, from, to, CastOptions::new());
             for n in [1, 7, 64, 65, 1000, 3000] {
                 let (src_size, dst_size) = pair.sizes(n);
@@ -368,7 +368,7 @@ mod edges {
     /// together, both orders of a plane, and backwards.
     fn strides(isa: Isa, from: DType) {
         let mut buffers = Buffers::new(40_000 * WIDEST);
-        for to in DType::ALL {
+        for to in share("strides", isa, from, 6) {
             let options =
                 CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
             let pair = Pair::new(isa, from, to, options);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Condvar, LazyLock, Mutex};
 use std::time::Duration;
 
-use bridge::{Suite, bytes};
+use bridge::{Suite, bytes, share};
 use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, Parallel, ParallelFor, Progress};
 use lanecast_oracle as oracle;
 use rayon::ThreadPool;
@@ -99,7 +99,7 @@ fn invariant(isa: Isa, from: DType) {
     const N: usize = 9003;
     // Chunks of one element take a lock each.
     const FEW: usize = 331;
-    for (i, to) in DType::ALL.into_iter().enumerate() {
+    for (i, to) in share("threads", isa, from, 6).enumerate() {
         // Both packed layouts, and no small difference between a part and the whole: that streams.
         let packing = [Packing::LowFirst, Packing::HighFirst][i % 2];
         let options = CastOptions::new().src_packing(packing).dst_packing(packing).stream_from(4 << 10);
@@ -133,7 +133,7 @@ fn invariant(isa: Isa, from: DType) {
 }
 
 fn against_the_oracle(isa: Isa, from: DType) {
-    for to in DType::ALL {
+    for to in share("oracle", isa, from, 4) {
         let codes = match from.bits() {
             0..=8 => (0..1 << from.bits()).collect(),
             _ => oracle::interesting(bridge::type_of(from), bridge::type_of(to))

@@ -2,7 +2,7 @@
 
 mod bridge;
 
-use bridge::{Suite, type_of};
+use bridge::{Suite, cases, type_of};
 use lanecast::{ByteOrder, CastOptions, Caster, DType, Isa, Kind, Packing};
 use lanecast_oracle as oracle;
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ fn by_a_tile(isa: Isa) {
 }
 
 fn random_casts(isa: Isa, from: DType) {
-    let config = Config { cases: 2000, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: cases(2000), failure_persistence: None, ..Config::default() };
     let case = (
         prop::sample::select(&DType::ALL[..]),
         modes(),

@@ -206,6 +206,39 @@ pub(crate) fn compare(what: &str, from: DType, to: DType, mode: &Mode, codes: &[
     assert_eq!(wrong, 0, "{what}: {from} -> {to}: {wrong} of {} wrong ({mode:?})", codes.len());
 }
 
+/// Does this run take everything? All suites on all pairs take most of an hour, so that by default each takes a share of
+/// them; `golden.rs` has every bit of every pair and mode in every run.
+pub(crate) fn is_whole() -> bool {
+    match std::env::var("LANECAST_TESTS").as_deref() {
+        Err(_) => false,
+        Ok("all") => true,
+        Ok(other) => panic!("LANECAST_TESTS is {other:?}; it can be \"all\""),
+    }
+}
+
+/// The targets of a source that a test takes: one of so many, others in each test; of the reference, which is slow, one of
+/// four times as many.
+pub(crate) fn share(test: &str, isa: Isa, from: DType, of: usize) -> impl Iterator<Item = DType> {
+    let of = step(isa, of);
+    let first = test.bytes().map(usize::from).sum::<usize>() + from as usize;
+    // 11 and the numbers in use have no divisor in common: every source comes to every target in some test.
+    DType::ALL.into_iter().filter(move |&to| (first + 11 * to as usize).is_multiple_of(of))
+}
+
+/// The step by which a test goes through many alike: so many, or four times as many of the reference, or 1.
+pub(crate) fn step(isa: Isa, of: usize) -> usize {
+    match isa {
+        _ if is_whole() => 1,
+        Isa::Scalar => 4 * of,
+        _ => of,
+    }
+}
+
+/// So many cases of a random test, or an eighth of them.
+pub(crate) fn cases(all: u32) -> u32 {
+    if is_whole() { all } else { all / 8 }
+}
+
 /// A suite that runs once per instruction set.
 pub(crate) struct Suite {
     arguments: Arguments,
@@ -245,6 +278,9 @@ impl Suite {
         let isa = |trial: &Trial| Isa::ALL.iter().position(|isa| trial.name().starts_with(isa.name()));
         self.trials.sort_by_key(isa);
         let conclusion = libtest_mimic::run(&self.arguments, self.trials);
+        if !is_whole() {
+            println!("REDUCED: a share of the pairs (LANECAST_TESTS=all for every one)");
+        }
         for isa in missing {
             println!("NOT RUN: {isa} (this build has no kernels for it, or this machine cannot run them)");
         }
