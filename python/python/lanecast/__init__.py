@@ -1,0 +1,59 @@
+"""Casts between 30 dtypes for NumPy and ml_dtypes arrays: fast, and every bit of them defined.
+
+``lanecast.astype`` casts anything to anything; ``lanecast.patch()`` makes NumPy's own ``astype`` as fast, with the bits
+and warnings of before. Importing the package patches nothing.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes as _ml_dtypes  # noqa: F401  (registers its dtypes with NumPy)
+import numpy as _numpy  # noqa: F401
+
+from lanecast._api import (
+    FloatInfo,
+    IntInfo,
+    LossError,
+    PackedArray,
+    PromotionError,
+    Report,
+    can_cast,
+    checked,
+    dlpack,
+    dtypes,
+    finfo,
+    format,
+    from_dlpack,
+    iinfo,
+    masked,
+    pack,
+    parse,
+    promote_types,
+    result_type,
+    try_astype,
+)
+from lanecast._lanecast import Cancelled, __version__, astype
+
+__all__ = [
+    "Cancelled",
+    "FloatInfo",
+    "IntInfo",
+    "LossError",
+    "PackedArray",
+    "PromotionError",
+    "Report",
+    "astype",
+    "can_cast",
+    "checked",
+    "dlpack",
+    "dtypes",
+    "finfo",
+    "format",
+    "from_dlpack",
+    "iinfo",
+    "masked",
+    "pack",
+    "parse",
+    "promote_types",
+    "result_type",
+    "try_astype",
+]

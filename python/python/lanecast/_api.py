@@ -1,0 +1,521 @@
+"""What is not worth writing in Rust: reports, errors, facts, and the arguments of the functions behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lanecast import _lanecast
+
+Array = NDArray[Any]
+
+
+class LossError(ValueError):
+    """A cast was refused, because it would have lost an element.
+
+    >>> import lanecast
+    >>> try:
+    ...     lanecast.try_astype([1, -2], "uint8")
+    ... except lanecast.LossError as error:
+    ...     print(error, error.index, error.value, error.loss)
+    element 1, -2, is below what uint8 holds (1,) -2 below
+    """
+
+    def __init__(self, message: str, flat_index: int, index: tuple[int, ...], value: Any, loss: str) -> None:
+        super().__init__(message)
+        self.flat_index = flat_index
+        self.index = index
+        self.value = value
+        self.loss = loss
+        self.report: Report | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.flat_index, self.index, self.value, self.loss), {"report": self.report}
+
+
+class PromotionError(TypeError):
+    """Operands have no common dtype.
+
+    >>> import lanecast
+    >>> lanecast.promote_types("int32", "float32", rules="array_api")
+    Traceback (most recent call last):
+    lanecast.PromotionError: array_api defines no common dtype of int32, float32
+    """
+
+
+LossError.__module__ = PromotionError.__module__ = "lanecast"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a cast lost: how many elements of each class, and the flat index (C order) of the first.
+
+    >>> import lanecast
+    >>> array, report = lanecast.checked([1.0, 300.0, float("nan")], "uint8")
+    >>> print(report)
+    3 elements: 1 above, 1 nan; the first lost is element 1
+    >>> report.lost, report.ok
+    (2, False)
+    """
+
+    elements: int
+    above: int
+    below: int
+    negative: int
+    nan: int
+    inf: int
+    imaginary: int
+    inexact: int
+    first: int | None
+    first_inexact: int | None
+
+    @property
+    def lost(self) -> int:
+        """Elements of every class but inexact."""
+        return self.above + self.below + self.nan + self.inf + self.imaginary
+
+    @property
+    def ok(self) -> bool:
+        """Is nothing lost? Rounding is no loss here."""
+        return self.lost == 0
+
+    def _classes(self) -> list[tuple[str, int]]:
+        names = ("above", "below", "nan", "inf", "imaginary", "inexact")
+        return [(name, getattr(self, name)) for name in names]
+
+    def __str__(self) -> str:
+        found = [f"{count} {name}" for name, count in self._classes() if count]
+        text = f"{self.elements} elements: {', '.join(found) or 'all exact'}"
+        return text if self.first is None else f"{text}; the first lost is element {self.first}"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td style='text-align:right'>{count}</td></tr>"
+            for name, count in [("elements", self.elements), *self._classes()]
+        )
+        first = "" if self.first is None else f"<tr><td>first lost</td><td>{self.first}</td></tr>"
+        return f"<table><caption>lanecast: what the cast lost</caption>{rows}{first}</table>"
+
+
+def checked(x: Any, dtype: Any, **options: Any) -> tuple[Array, Report]:
+    """Cast as astype does, and say what that lost. The result is in C order.
+
+    >>> import lanecast
+    >>> array, report = lanecast.checked([0.1, -7.0, 1e9], "uint8")
+    >>> array
+    array([  0,   0, 255], dtype=uint8)
+    >>> report.above, report.below, report.negative, report.inexact, report.first
+    (1, 1, 1, 1, 1)
+    """
+    array, numbers = _lanecast.checked(x, dtype, options)
+    return array, Report(*numbers)
+
+
+def try_astype(x: Any, dtype: Any, **options: Any) -> Array:
+    """Cast as astype does, unless that loses an element: then raise a LossError. Rounding is no loss here.
+
+    >>> import lanecast
+    >>> lanecast.try_astype([1.5, 255.9], "uint8")
+    array([  1, 255], dtype=uint8)
+    >>> lanecast.try_astype([1.5, 256.0], "uint8")
+    Traceback (most recent call last):
+    lanecast.LossError: element 1, 256.0, is above what uint8 holds
+    """
+    try:
+        return _lanecast.try_cast(x, dtype, options)
+    except LossError as error:
+        error.report = Report(*_lanecast.checked(x, dtype, options)[1])
+        raise
+
+
+def masked(
+    x: Any, dtype: Any, valid: Any = None, *, bitmap: bool = False, **options: Any
+) -> tuple[Array, Array]:
+    """Cast, and make null what is lost: its bits are zero, and its place in the second array is False. What is null
+    already stays null.
+
+    valid: which elements are there, as bools of the shape of x; None: all. With bitmap=True valid and the second result
+        are bitmaps as Arrow has them: uint8, element i in bit i % 8 of byte i // 8, in C order.
+
+    >>> import lanecast
+    >>> array, valid = lanecast.masked([1.0, 300.0, 7.0], "uint8", [True, True, False])
+    >>> valid
+    array([ True, False, False])
+    >>> lanecast.masked([1.0, 300.0, 7.0], "uint8", bitmap=True)[1]
+    array([5], dtype=uint8)
+    """
+    bits: bytes | None = None
+    shape: tuple[int, ...] | None = None
+    if valid is not None:
+        array = np.asarray(valid)
+        if bitmap:
+            if array.dtype != np.uint8 or array.ndim != 1:
+                raise ValueError(
+                    f"valid has dtype {array.dtype} and shape {array.shape}; a bitmap is uint8 of one dimension"
+                )
+            bits = array.tobytes()
+        else:
+            if array.dtype != np.bool_:
+                raise ValueError(f"valid has dtype {array.dtype}, needed is bool")
+            shape = array.shape
+            bits = np.packbits(array.reshape(-1), bitorder="little").tobytes()
+    if shape is not None:
+        given = x if isinstance(x, np.ndarray) else np.asarray(x)
+        if given.shape != shape:
+            raise ValueError(f"valid has shape {shape}, needed is {given.shape}")
+    result, marks = _lanecast.masked(x, dtype, bits, options)
+    found = np.frombuffer(bytearray(marks), np.uint8)
+    if bitmap:
+        return result, found
+    unpacked = np.unpackbits(found, count=result.size, bitorder="little")
+    return result, unpacked.view(np.bool_).reshape(result.shape)
+
+
+def _descr(name: str) -> np.dtype[Any]:
+    return _lanecast.dtype(name)
+
+
+def promote_types(a: Any, b: Any, rules: str = "numpy") -> np.dtype[Any]:
+    """The dtype that two dtypes become, by the rules of numpy, jax, jax_x32, jax_strict, torch, array_api, mindspore,
+    megengine, onnx or lossless.
+
+    >>> import lanecast
+    >>> lanecast.promote_types("int8", "uint8")
+    dtype('int16')
+    >>> lanecast.promote_types("int32", "float16", rules="torch")
+    dtype('float16')
+    >>> lanecast.promote_types("float8_e4m3fn", "float8_e5m2", rules="lossless")
+    dtype('float16')
+    """
+    return _descr(_lanecast.promote([a, b], rules))
+
+
+_NUMBERS: tuple[tuple[type, str], ...] = ((bool, "bool"), (int, "int"), (float, "float"), (complex, "complex"))
+
+
+def result_type(*xs: Any, rules: str = "numpy") -> np.dtype[Any]:
+    """The dtype that arrays, dtypes and Python numbers become together. Their order does not matter.
+
+    >>> import lanecast, numpy as np
+    >>> lanecast.result_type(np.zeros(3, np.int8), "uint16", "float32")
+    dtype('float32')
+    >>> lanecast.result_type(np.zeros(3, np.float32), 1j)
+    dtype('complex64')
+    """
+    if not xs:
+        raise ValueError("result_type has no operands; it needs at least one")
+    dtypes: list[Any] = []
+    kinds: list[str] = []
+    for x in xs:
+        kind = next((name for kind, name in _NUMBERS if type(x) is kind), None)
+        if kind is not None:
+            kinds.append(kind)
+        else:
+            dtypes.append(x.dtype if isinstance(x, (np.ndarray, np.generic)) else x)
+    order = [name for _, name in _NUMBERS]
+    highest = max(kinds, key=order.index) if kinds else None
+    if not dtypes:
+        assert highest is not None
+        found = _lanecast.default_dtype(highest, rules)
+        if found is None:
+            raise PromotionError(f"{rules} has no dtype of a Python {highest}")
+        return _descr(found)
+    name = _lanecast.promote(dtypes, rules)
+    return _descr(name if highest is None else _lanecast.with_scalar(name, highest, rules))
+
+
+def can_cast(a: Any, b: Any, casting: str = "safe") -> bool:
+    """May a be cast to b at this level: "no", "equiv", "safe", "same_kind", "same_value" or "unsafe"? Safe is what keeps
+    every value, or what NumPy calls safe for its own dtypes.
+
+    >>> import lanecast
+    >>> lanecast.can_cast("float8_e5m2", "float16"), lanecast.can_cast("float8_e4m3", "float8_e4m3fn")
+    (True, False)
+    """
+    a = a.dtype if isinstance(a, (np.ndarray, np.generic)) else a
+    return _lanecast.can_cast(a, b, casting)
+
+
+@dataclass(frozen=True)
+class FloatInfo:
+    """What lanecast.finfo gives.
+
+    >>> import lanecast
+    >>> info = lanecast.finfo("float8_e4m3fn")
+    >>> info.max, info.eps, info.has_inf
+    (448.0, 0.125, False)
+    """
+
+    name: str
+    bits: int
+    eps: float
+    min: float
+    max: float
+    tiny: float
+    smallest_subnormal: float
+    nmant: int
+    nexp: int
+    has_inf: bool
+    has_nan: bool
+    has_neg_zero: bool
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest normal value above zero."""
+        return self.tiny
+
+    @property
+    def resolution(self) -> float:
+        """The approximate decimal resolution, 10 ** -precision."""
+        return float(10.0**-self.precision)
+
+    @property
+    def precision(self) -> int:
+        """So many decimal digits are kept."""
+        return int(-np.log10(self.eps))
+
+
+@dataclass(frozen=True)
+class IntInfo:
+    """What lanecast.iinfo gives.
+
+    >>> import lanecast
+    >>> info = lanecast.iinfo("int4")
+    >>> info.min, info.max, info.bits
+    (-8, 7, 4)
+    """
+
+    name: str
+    bits: int
+    min: int
+    max: int
+
+
+def _facts(d: Any) -> dict[str, Any]:
+    return _lanecast.facts(d.dtype if isinstance(d, (np.ndarray, np.generic)) else d)
+
+
+def finfo(d: Any) -> FloatInfo:
+    """The limits of a floating-point dtype (of the parts of a complex one), as numpy.finfo has them: of all 30 dtypes.
+
+    >>> import lanecast
+    >>> lanecast.finfo("bfloat16").eps
+    0.0078125
+    """
+    facts = _facts(d)
+    if facts["kind"] not in ("float", "complex"):
+        raise ValueError(f"{facts['name']} is no floating-point dtype; use iinfo for integers")
+    if facts["kind"] == "complex":
+        facts = _lanecast.facts(facts["part"])
+    return FloatInfo(**{name: facts[name] for name in FloatInfo.__dataclass_fields__})
+
+
+def iinfo(d: Any) -> IntInfo:
+    """The limits of an integer dtype, as numpy.iinfo has them.
+
+    >>> import lanecast
+    >>> lanecast.iinfo("uint2").max
+    3
+    """
+    facts = _facts(d)
+    if facts["kind"] != "int":
+        raise ValueError(f"{facts['name']} is no integer dtype; use finfo for floats")
+    return IntInfo(**{name: facts[name] for name in IntInfo.__dataclass_fields__})
+
+
+def dtypes() -> dict[str, np.dtype[Any] | None]:
+    """The 30 names and their dtypes; None where the installed ml_dtypes has none.
+
+    >>> import lanecast
+    >>> len(lanecast.dtypes())
+    30
+    """
+    return _lanecast.dtypes()
+
+
+def parse(texts: Any, dtype: Any, **options: Any) -> Array:
+    """Read texts as numbers, each rounded once from its decimal digits: a list, or an array of str or StringDType.
+
+    >>> import lanecast
+    >>> lanecast.parse(["0.1", "-1e9", "nan"], "float16")
+    array([ 0.1, -inf,  nan], dtype=float16)
+    >>> lanecast.parse(["7", "7 kg"], "int8")
+    Traceback (most recent call last):
+    ValueError: element 1, "7 kg", is not a number
+    """
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(f"texts is one {type(texts).__name__}; parse needs a list or an array of str")
+    array = texts if isinstance(texts, np.ndarray) else np.asarray(texts, dtype=object)
+    if array.dtype.kind not in "UOT":
+        raise TypeError(f"texts has dtype {array.dtype}; parse needs str, StringDType or a list of str")
+    flat = array.reshape(-1).tolist()
+    for i, text in enumerate(flat):
+        if not isinstance(text, str):
+            raise TypeError(f"element {i}, {text!r}, is a {type(text).__name__}; parse needs str")
+    return _lanecast.parse(flat, np.empty(array.shape, np.uint8), dtype, options)
+
+
+def format(x: Any, *, scientific: bool = False) -> Array:
+    """Write each element as the shortest text that reads as that element again: an array of str, of the shape of x.
+
+    >>> import lanecast, numpy as np
+    >>> lanecast.format(np.float16([1 / 3, 65504]))
+    array(['0.3333', '65500.0'], dtype='<U7')
+    """
+    texts = _lanecast.format(x, scientific)
+    shape = x.shape if isinstance(x, np.ndarray) else np.shape(x)
+    return np.array(texts, dtype=str).reshape(shape)
+
+
+class PackedArray:
+    """Elements of fewer than 8 bits, packed into bytes: what pack makes.
+
+    The bytes are one stream of bits over the elements in C order, from the low bits of each byte up; with high_first from
+    the high bits down.
+
+    >>> import lanecast
+    >>> packed = lanecast.pack(lanecast.astype([1.0, -6.0, 0.5], "float4_e2m1fn"))
+    >>> packed
+    PackedArray(3 elements of float4_e2m1fn, shape (3,), 2 bytes)
+    >>> packed.data
+    array([242,   1], dtype=uint8)
+    >>> packed.astype("float32")
+    array([ 1. , -6. ,  0.5], dtype=float32)
+    """
+
+    __slots__ = ("data", "dtype", "high_first", "shape")
+
+    def __init__(
+        self, data: Any, dtype: Any, shape: int | Sequence[int], high_first: bool = False
+    ) -> None:
+        facts = _lanecast.facts(dtype)
+        if facts["bits"] >= 8:
+            raise TypeError(f"{facts['name']} has {facts['bits']} bits; only dtypes of fewer than 8 are packed")
+        self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(extent < 0 for extent in self.shape):
+            raise ValueError(f"shape is {self.shape}; extents are not negative")
+        self.dtype: str = facts["name"]
+        self.high_first = bool(high_first)
+        buffer = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+        if buffer.dtype != np.uint8 or buffer.ndim != 1:
+            raise ValueError(f"data has dtype {buffer.dtype} and shape {buffer.shape}; needed is uint8 of one dimension")
+        needed = (self.size * facts["bits"] + 7) // 8
+        if buffer.size != needed:
+            raise ValueError(f"data has {buffer.size} bytes, needed are {needed} for shape {self.shape} of {self.dtype}")
+        self.data: Array = np.ascontiguousarray(buffer)
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        size = 1
+        for extent in self.shape:
+            size *= extent
+        return size
+
+    def __repr__(self) -> str:
+        order = ", high bits first" if self.high_first else ""
+        return f"PackedArray({self.size} elements of {self.dtype}, shape {self.shape}, {self.data.size} bytes{order})"
+
+    def astype(self, dtype: Any, **options: Any) -> Array:
+        """Cast from the packed bytes, without unpacking them first."""
+        like = np.broadcast_to(np.uint8(0), self.shape)
+        return _lanecast.unpack(self.data, self.dtype, like, self.high_first, dtype, options)
+
+    def unpack(self) -> Array:
+        """An array of the same dtype, which has one element per byte."""
+        return self.astype(self.dtype)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if self.high_first:
+            raise BufferError("DLPack packs elements from the low bits up; this array has high_first=True")
+        data = _exported(self.data, dl_device, copy)
+        return _lanecast.dlpack_capsule(data, _is_versioned(max_version), (self.dtype, list(self.shape)))
+
+
+def _exported(array: Array, dl_device: tuple[int, int] | None, copy: bool | None) -> Array:
+    if dl_device is not None and tuple(dl_device) != (1, 0):
+        raise BufferError(f"dl_device is {tuple(dl_device)}; lanecast has CPU memory, which is (1, 0)")
+    return array.copy() if copy else array
+
+
+def _is_versioned(max_version: tuple[int, int] | None) -> bool:
+    return max_version is not None and max_version[0] >= 1
+
+
+def pack(x: Any, *, high_first: bool = False) -> PackedArray:
+    """Pack an array of a dtype of fewer than 8 bits, of which NumPy has one element per byte.
+
+    >>> import lanecast
+    >>> lanecast.pack(lanecast.astype([1, 2, 3], "uint4")).data
+    array([33,  3], dtype=uint8)
+    """
+    array = x if isinstance(x, np.ndarray) else np.asarray(x)
+    data, name = _lanecast.pack(array, high_first)
+    return PackedArray(data, name, array.shape, high_first)
+
+
+class _Exporter:
+    """An array as an object that DLPack can be asked for."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __repr__(self) -> str:
+        return f"lanecast.dlpack({self._array.dtype} array of shape {self._array.shape})"
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        array = _exported(self._array, dl_device, copy)
+        return _lanecast.dlpack_capsule(array, _is_versioned(max_version))
+
+
+def dlpack(a: Any) -> Any:
+    """An object that hands over the memory of an array by DLPack, of the dtypes of ml_dtypes too, which NumPy's own
+    arrays refuse: ``torch.from_dlpack(lanecast.dlpack(a))``.
+
+    >>> import lanecast
+    >>> exported = lanecast.dlpack(lanecast.astype([1.0, 2.0], "float8_e5m2"))
+    >>> print(lanecast.from_dlpack(exported))
+    [1 2]
+    """
+    if isinstance(a, PackedArray):
+        return a
+    if not isinstance(a, np.ndarray):
+        raise TypeError(f"a is a {type(a).__name__}; dlpack needs an ndarray or a PackedArray")
+    return _Exporter(a)
+
+
+def from_dlpack(x: Any) -> Array:
+    """The array of a DLPack object: its memory, not a copy, of all dtypes that ml_dtypes has.
+
+    >>> import lanecast, numpy as np
+    >>> lanecast.from_dlpack(np.arange(3, dtype=np.int16))
+    array([0, 1, 2], dtype=int16)
+    """
+    return _lanecast.from_dlpack(x)

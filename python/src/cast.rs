@@ -1,0 +1,476 @@
+//! Casts of arrays: `astype`.
+
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::Instant;
+
+use lanecast::{CastOptions, Caster, Casting, Error, OrderedDType, Parallel};
+use numpy::npyffi::NPY_ORDER;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::dtypes::{self, Ordered};
+use crate::losses::loss_error;
+use crate::options;
+use crate::view::{View, laid_out, order};
+use crate::{Cancelled, warn};
+
+/// Bytes read and written of which the GIL is released: to release and take it costs what a few KiB do.
+const DETACHED: usize = 16 << 10;
+/// Bytes read and written from which several threads cast, and Ctrl-C is listened for.
+const LARGE: usize = 4 << 20;
+/// Bytes of a part of a strided cast, after which it looks up.
+const PART: usize = 1 << 20;
+/// Milliseconds between two looks at the signals.
+const SIGNALS: u64 = 50;
+
+/// Casts an array to another dtype: every pair of the 30 dtypes of NumPy and ml_dtypes, rounded once.
+///
+/// x: an ndarray, a buffer (bytes are uint8), a DLPack object (a tensor of torch, also of its float8 dtypes) or a
+///     nested list. Strides, byte orders and alignments do not matter, and nothing is copied first.
+/// dtype: what NumPy takes as a dtype, a type of ml_dtypes, or a name.
+/// out: where to write the result: an ndarray, a writable buffer or a DLPack object of that shape and dtype. It may be a
+///     view of x.
+/// order: "K", "C", "F" or "A", as in numpy.ndarray.astype.
+/// casting: "no", "equiv", "safe", "same_kind", "same_value" or "unsafe"; "same_value" refuses values that would
+///     change, with a LossError.
+/// threads: how many; None: those that pay, at most LANECAST_NUM_THREADS.
+/// progress: called with the elements done and all elements; if it returns False, Cancelled is raised.
+/// options: rounding, int_rounding, saturate, float_to_int, int_to_int, nan_to_finite, e8m0_rounding, profile.
+///
+/// >>> import numpy as np, lanecast
+/// >>> print(lanecast.astype([1.0, 0.3, 1e9], "float8_e4m3fn"))
+/// [1 0.3125 448]
+/// >>> lanecast.astype(np.float32([2.5, -1.5]), "int8", int_rounding="nearest_away")
+/// array([ 3, -2], dtype=int8)
+/// >>> print(lanecast.astype(np.float32([465]), "float8_e4m3fn", profile="ml_dtypes"))
+/// [nan]
+#[pyfunction]
+#[pyo3(signature = (x, dtype, *, out=None, order="K", casting="unsafe", threads=None, progress=None, **options),
+       text_signature = "(x, dtype, *, out=None, order='K', casting='unsafe', threads=None, progress=None, **options)")]
+#[expect(clippy::too_many_arguments, reason = "keywords")]
+pub(crate) fn astype<'py>(
+    py: Python<'py>,
+    x: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+    out: Option<&Bound<'py, PyAny>>,
+    order: &str,
+    casting: &str,
+    threads: Option<&Bound<'py, PyAny>>,
+    progress: Option<Bound<'py, PyAny>>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = options::read(options, &["out", "order", "casting", "threads", "progress"])?;
+    let (to, descr) = dtypes::read(dtype)?;
+    let order = match order {
+        "K" => NPY_ORDER::NPY_KEEPORDER,
+        "C" => NPY_ORDER::NPY_CORDER,
+        "F" => NPY_ORDER::NPY_FORTRANORDER,
+        "A" => NPY_ORDER::NPY_ANYORDER,
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "order is '{order}'; it must be one of 'K', 'C', 'F', 'A'"
+            )));
+        }
+    };
+    let level = read_casting(casting)?;
+    let how =
+        How { threads: read_threads(threads)?, progress: progress.filter(|progress| !progress.is_none()) };
+    let src = View::read(x)?;
+    if level != Casting::SameValue && !of_ours(src.of).can_cast(of_ours(to), level) {
+        return Err(PyTypeError::new_err(format!(
+            "a cast of {} to {} is refused by casting='{casting}'; it needs casting='{}'",
+            src.of.dtype,
+            to.dtype,
+            of_ours(src.of).casting_to(of_ours(to)).name()
+        )));
+    }
+    let options = laid_out(&options, src.of, to);
+    let (dst, result) = match out {
+        None => {
+            let dst = src.like(&descr, order)?;
+            let result = dst.array.clone().into_any();
+            (dst, result)
+        }
+        Some(out) => {
+            let dst = View::write(out)?;
+            if dst.of != to {
+                return Err(PyValueError::new_err(format!(
+                    "out has dtype {}, needed is {descr}",
+                    dst.array.as_any().getattr("dtype")?
+                )));
+            }
+            if dst.shape != src.shape {
+                let [given, needed] = [&dst.shape, &src.shape].map(|shape| tuple(shape));
+                return Err(PyValueError::new_err(format!("out has shape {given}, needed is {needed}")));
+            }
+            (dst, out.clone())
+        }
+    };
+    if level == Casting::SameValue {
+        same_value(py, src, &dst, &options)?;
+    } else {
+        cast(py, src, &dst, &options, &how)?;
+    }
+    Ok(result)
+}
+
+/// As Python writes it.
+fn tuple(shape: &[usize]) -> String {
+    match shape {
+        [one] => format!("({one},)"),
+        _ => format!("({})", shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn of_ours(of: Ordered) -> OrderedDType {
+    OrderedDType::new(of.dtype, order(of))
+}
+
+pub(crate) fn read_casting(name: &str) -> PyResult<Casting> {
+    name.parse::<Casting>().map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn read_threads(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
+    let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };
+    match given.extract::<usize>() {
+        Ok(threads) if threads > 0 => Ok(Some(threads)),
+        _ => Err(PyValueError::new_err(format!(
+            "threads is {}; it must be a positive integer, or None for those that pay",
+            given.repr()?
+        ))),
+    }
+}
+
+/// On how many threads, and who hears of it.
+#[derive(Default)]
+pub(crate) struct How<'py> {
+    pub(crate) threads: Option<usize>,
+    pub(crate) progress: Option<Bound<'py, PyAny>>,
+}
+
+/// Casts all elements of an array to those of another one of the same shape, which may be a view of the former.
+pub(crate) fn cast<'py>(
+    py: Python<'py>,
+    mut src: View<'py>,
+    dst: &View<'py>,
+    options: &CastOptions,
+    how: &How<'py>,
+) -> PyResult<()> {
+    let n = dst.len();
+    if n == 0 {
+        return Ok(());
+    }
+    let caster = Caster::new(src.of.dtype, dst.of.dtype, options).map_err(failed)?;
+    let (from, to) = (src.reach(), dst.reach());
+    let is_dense = dense(&src, dst);
+    if from.0 < to.1 && to.0 < from.1 {
+        if is_dense && from.0 == to.0 {
+            let len = (from.1 - from.0).max(to.1 - to.0);
+            let buffer = Raw(dst.data);
+            // SAFETY: the memory of both views, which begin at the same byte, is that of their arrays. Python code that
+            // writes to it at the same time races, as with NumPy.
+            let run = move || unsafe {
+                caster.cast_in_place(core::slice::from_raw_parts_mut({ buffer }.0, len), n)
+            };
+            return detached(py, 2 * len, run).map_err(failed);
+        }
+        // Elements that lie over each other: of a copy.
+        src = src.copy(NPY_ORDER::NPY_KEEPORDER)?;
+        return cast(py, src, dst, options, how);
+    }
+    let traffic = n.saturating_mul(src.itemsize() + dst.itemsize());
+    let job = Job {
+        caster,
+        src: src.data,
+        dst: dst.data,
+        shape: &dst.shape,
+        strides: [&src.strides, &dst.strides],
+        n,
+        sizes: [src.itemsize(), dst.itemsize()],
+    };
+    let is_large = traffic >= LARGE || how.progress.is_some();
+    if !is_large {
+        return detached(py, traffic, || job.all(is_dense)).map_err(failed);
+    }
+    let watch = Watch::new(how.progress.as_ref());
+    let threads = how.threads.or_else(wanted_threads(py)?);
+    let done = py.detach(|| if is_dense { job.dense(threads, &watch) } else { job.strided(threads, &watch) });
+    match watch.into_error() {
+        Some(error) => Err(error),
+        None => done.map_err(failed),
+    }
+}
+
+/// A pointer that another thread may use.
+#[derive(Clone, Copy)]
+struct Raw(*mut u8);
+// SAFETY: whoever casts with it has shown that it may.
+unsafe impl Send for Raw {}
+// SAFETY: as above.
+unsafe impl Sync for Raw {}
+
+/// Runs something without the GIL, if it takes longer than that does.
+fn detached<T: Send>(py: Python<'_>, traffic: usize, run: impl FnOnce() -> T + Send) -> T {
+    if traffic < DETACHED { run() } else { py.detach(run) }
+}
+
+/// Do the elements of both lie behind each other, in the same order?
+fn dense(src: &View<'_>, dst: &View<'_>) -> bool {
+    let mut dims: Vec<(isize, usize, isize)> = (dst.strides.iter().zip(&dst.shape).zip(&src.strides))
+        .filter(|((_, extent), _)| **extent != 1)
+        .map(|((&to, &extent), &from)| (to, extent, from))
+        .collect();
+    dims.sort_unstable();
+    let (mut to, mut from) = (dst.itemsize() as isize, src.itemsize() as isize);
+    dims.into_iter().all(|dim| {
+        let is_dense = dim.0 == to && dim.2 == from;
+        to = to.wrapping_mul(dim.1 as isize);
+        from = from.wrapping_mul(dim.1 as isize);
+        is_dense
+    })
+}
+
+/// One cast, of arrays that do not overlap.
+struct Job<'a> {
+    caster: Caster,
+    src: *const u8,
+    dst: *mut u8,
+    shape: &'a [usize],
+    /// Of the source, and of the destination.
+    strides: [&'a [isize]; 2],
+    n: usize,
+    sizes: [usize; 2],
+}
+
+// SAFETY: the memory is that of arrays that the caller of `cast` keeps; each part is cast by one thread.
+unsafe impl Send for Job<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Job<'_> {}
+
+impl Job<'_> {
+    /// The whole on this thread.
+    fn all(&self, is_dense: bool) -> Result<(), Error> {
+        if is_dense {
+            // SAFETY: they are dense, and this is the only call.
+            let (src, dst) = unsafe { self.slices() };
+            return self.caster.cast(src, dst, self.n);
+        }
+        self.part(0, 0..self.shape.first().copied().unwrap_or(1))
+    }
+
+    /// The bytes of dense arrays, whose elements lie behind each other from the first one on.
+    ///
+    /// # Safety
+    /// They are dense, and nobody else has the slices.
+    #[expect(clippy::mut_from_ref, reason = "the memory is not that of the job")]
+    unsafe fn slices(&self) -> (&[u8], &mut [u8]) {
+        // SAFETY: the caller's promise; the arrays have so many elements, and do not overlap.
+        unsafe {
+            (
+                core::slice::from_raw_parts(self.src, self.n * self.sizes[0]),
+                core::slice::from_raw_parts_mut(self.dst, self.n * self.sizes[1]),
+            )
+        }
+    }
+
+    fn dense(&self, threads: Option<usize>, watch: &Watch<'_>) -> Result<(), Error> {
+        let progress = |progress: lanecast::Progress| watch.look(progress.done, progress.total);
+        let how = Parallel::new().progress(&progress);
+        let how = threads.map_or(how, |threads| how.threads(threads));
+        // SAFETY: whoever calls this knows that they are dense; this is the only call.
+        let (src, dst) = unsafe { self.slices() };
+        self.caster.par_cast_with(src, dst, self.n, &how)
+    }
+
+    /// The elements of a range along one dimension.
+    fn part(&self, axis: usize, range: core::ops::Range<usize>) -> Result<(), Error> {
+        let mut shape = self.shape.to_vec();
+        let [from, to] =
+            self.strides.map(|strides| strides.get(axis).copied().unwrap_or(0) * range.start as isize);
+        if let Some(extent) = shape.get_mut(axis) {
+            *extent = range.len();
+        }
+        // SAFETY: the elements are those of arrays, of which the destination is written by nobody else: each part has its
+        // own elements of it.
+        unsafe {
+            let (src, dst) = (self.src.wrapping_offset(from), self.dst.wrapping_offset(to));
+            self.caster.cast_strided_raw(src, self.strides[0], dst, self.strides[1], &shape)
+        }
+    }
+
+    /// In parts along the dimension in which the destination is least dense, by threads that take one after the other.
+    fn strided(&self, threads: Option<usize>, watch: &Watch<'_>) -> Result<(), Error> {
+        let axes = (0..self.shape.len()).filter(|&i| self.shape[i] > 1);
+        let Some(axis) = axes.max_by_key(|&i| self.strides[1][i].unsigned_abs()) else {
+            return self.part(0, 0..1);
+        };
+        let extent = self.shape[axis];
+        let traffic = self.n.saturating_mul(self.sizes[0] + self.sizes[1]);
+        let step = (extent as u128 * PART as u128 / traffic as u128).clamp(1, extent as u128) as usize;
+        let each = self.n / extent;
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (stopped, failure) = (AtomicBool::new(false), Mutex::new(None));
+        let work = || {
+            while !stopped.load(Ordering::Relaxed) {
+                let start = next.fetch_add(step, Ordering::Relaxed);
+                if start >= extent {
+                    break;
+                }
+                let range = start..extent.min(start + step);
+                let elements = range.len() * each;
+                if let Err(error) = self.part(axis, range) {
+                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    stopped.store(true, Ordering::Relaxed);
+                }
+                let done = done.fetch_add(elements, Ordering::Relaxed) + elements;
+                if watch.look(done, self.n).is_break() {
+                    stopped.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        let most = std::thread::available_parallelism().map_or(1, |most| most.get());
+        // Threads have to start, which takes as long as some MiB do.
+        let helpers =
+            if traffic < 4 * LARGE { 1 } else { threads.unwrap_or(most) }.min(extent.div_ceil(step)) - 1;
+        std::thread::scope(|scope| {
+            for _ in 0..helpers {
+                if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    break;
+                }
+            }
+            work();
+        });
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+}
+
+/// Looks up from a long cast: for signals, and to report progress.
+struct Watch<'a> {
+    progress: Option<Py<PyAny>>,
+    start: Instant,
+    /// Milliseconds from the start to the last look.
+    last: AtomicU64,
+    error: Mutex<Option<PyErr>>,
+    _of: core::marker::PhantomData<&'a ()>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(progress: Option<&'a Bound<'_, PyAny>>) -> Self {
+        let progress = progress.map(|progress| progress.clone().unbind());
+        let (last, error) = (AtomicU64::new(0), Mutex::new(None));
+        Self { progress, start: Instant::now(), last, error, _of: core::marker::PhantomData }
+    }
+
+    /// After a part of the work, on any thread.
+    fn look(&self, done: usize, total: usize) -> ControlFlow<()> {
+        let now = self.start.elapsed().as_millis() as u64;
+        let is_due = now - self.last.load(Ordering::Relaxed).min(now) >= SIGNALS;
+        if !is_due && self.progress.is_none() {
+            return ControlFlow::Continue(());
+        }
+        self.last.store(now, Ordering::Relaxed);
+        let looked = Python::attach(|py| {
+            // Only the main thread has signals; the others do nothing here.
+            py.check_signals()?;
+            let Some(progress) = &self.progress else { return Ok(()) };
+            let answer = progress.bind(py).call1((done, total))?;
+            if answer.is(&*pyo3::types::PyBool::new(py, false)) {
+                return Err(Cancelled::new_err(format!(
+                    "progress returned False after {done} of {total} elements"
+                )));
+            }
+            Ok(())
+        });
+        match looked {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn into_error(self) -> Option<PyErr> {
+        self.error.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What `LANECAST_NUM_THREADS` says, once: None if it says nothing.
+fn wanted_threads(py: Python<'_>) -> PyResult<impl FnOnce() -> Option<usize>> {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    static READ: Once = Once::new();
+    let mut bad = None;
+    READ.call_once(|| {
+        let Ok(text) = std::env::var("LANECAST_NUM_THREADS") else { return };
+        match text.trim().parse::<usize>() {
+            Ok(threads) if threads > 0 => THREADS.store(threads, Ordering::Relaxed),
+            _ => bad = Some(text),
+        }
+    });
+    if let Some(text) = bad {
+        warn(
+            py,
+            &format!("LANECAST_NUM_THREADS is '{text}'; it must be a positive integer, and is ignored"),
+        )?;
+    }
+    let threads = THREADS.load(Ordering::Relaxed);
+    Ok(move || {
+        let most = std::thread::available_parallelism().map_or(1, |most| most.get());
+        (threads > 0).then_some(threads.min(most))
+    })
+}
+
+/// Casts what keeps every value, or raises what does not.
+fn same_value<'py>(py: Python<'py>, src: View<'py>, dst: &View<'py>, options: &CastOptions) -> PyResult<()> {
+    let shape = src.shape.clone();
+    let src = src.contiguous()?;
+    let options = laid_out(options, src.of, dst.of);
+    let caster = Caster::new(src.of.dtype, dst.of.dtype, &options).map_err(failed)?;
+    let n = dst.len();
+    // Not before all of it is known to keep its value is anything written.
+    let native = Ordered { dtype: dst.of.dtype, swapped: dst.of.swapped };
+    let bytes = n * src.itemsize();
+    let mut result = Vec::new();
+    let size = n * dst.itemsize();
+    result
+        .try_reserve_exact(size)
+        .map_err(|_| PyMemoryError::new_err(format!("no memory for {size} bytes")))?;
+    result.resize(size, 0u8);
+    let raw = Raw(src.data);
+    let checked = detached(py, bytes, || {
+        // SAFETY: a contiguous array, which `src` keeps.
+        let source = unsafe { core::slice::from_raw_parts({ raw }.0, if n == 0 { 0 } else { bytes }) };
+        caster.same_value(source, &mut result, n)
+    });
+    if let Err(error) = checked {
+        return Err(loss_error(py, error, &src, &shape));
+    }
+    if n == 0 {
+        return Ok(());
+    }
+    let copy = Caster::new(native.dtype, native.dtype, &laid_out(&CastOptions::new(), native, native))
+        .map_err(failed)?;
+    let mut strides = vec![dst.itemsize() as isize; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i] * shape[i] as isize;
+    }
+    // SAFETY: the result is a buffer of its own, the destination that of an array that may be written.
+    unsafe { copy.cast_strided_raw(result.as_ptr(), &strides, dst.data, &dst.strides, &shape) }
+        .map_err(failed)
+}
+
+/// The exception of an error of the crate.
+pub(crate) fn failed(error: Error) -> PyErr {
+    match error {
+        Error::Allocation { .. } | Error::SizeOverflow { .. } => PyMemoryError::new_err(error.to_string()),
+        Error::IsaUnavailable { .. } | Error::IsaOverride { .. } => {
+            PyRuntimeError::new_err(error.to_string())
+        }
+        Error::ViewOverlap { .. } => PyValueError::new_err(format!("out overlaps itself: {error}")),
+        Error::Cancelled { .. } => PyKeyboardInterrupt::new_err(()),
+        _ => PyValueError::new_err(error.to_string()),
+    }
+}

@@ -1,0 +1,366 @@
+//! DLPack, in and out.
+
+use core::ffi::{CStr, c_void};
+
+use lanecast::DType;
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+
+use crate::dtypes::Table;
+use crate::view::{View, borrowed};
+
+const OLD: &CStr = c"dltensor";
+const OLD_USED: &CStr = c"used_dltensor";
+const NEW: &CStr = c"dltensor_versioned";
+const NEW_USED: &CStr = c"used_dltensor_versioned";
+const CPU: i32 = 1;
+/// Memory of the host that a GPU can reach: of CUDA, of ROCm.
+const PINNED: [i32; 2] = [3, 11];
+const READ_ONLY: u64 = 1;
+/// Elements of fewer than 8 bits have a byte each.
+const PADDED: u64 = 4;
+/// No array has more dimensions.
+const MOST_DIMENSIONS: usize = 64;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Tensor {
+    data: *mut c_void,
+    device: [i32; 2],
+    ndim: i32,
+    code: u8,
+    bits: u8,
+    lanes: u16,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+#[repr(C)]
+struct Managed {
+    tensor: Tensor,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+}
+
+#[repr(C)]
+struct Versioned {
+    version: [u32; 2],
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
+    flags: u64,
+    tensor: Tensor,
+}
+
+/// A tensor that was handed over. Its deleter runs when this goes, once.
+#[pyclass(frozen, module = "lanecast._lanecast")]
+struct Imported(Which);
+
+enum Which {
+    Old(*mut Managed),
+    New(*mut Versioned),
+}
+
+// SAFETY: DLPack lets any thread delete a tensor, and nothing else is done with the pointers after the import.
+unsafe impl Send for Imported {}
+// SAFETY: as above: a shared reference does nothing.
+unsafe impl Sync for Imported {}
+
+impl Drop for Imported {
+    fn drop(&mut self) {
+        // Deleters may set or clear the error of an exception that is under way.
+        // Without an interpreter nobody is left to whom the memory matters.
+        _ = Python::try_attach(|py| {
+            let error = PyErr::take(py);
+            // SAFETY: the tensor was handed over by a capsule that was renamed, so nobody else deletes it.
+            unsafe {
+                match self.0 {
+                    Which::Old(tensor) => (*tensor).deleter.into_iter().for_each(|delete| delete(tensor)),
+                    Which::New(tensor) => (*tensor).deleter.into_iter().for_each(|delete| delete(tensor)),
+                }
+            }
+            if let Some(error) = error {
+                error.restore(py);
+            }
+        });
+    }
+}
+
+fn device_name(kind: i32, id: i32) -> String {
+    let name = match kind {
+        2 => "cuda",
+        4 => "opencl",
+        7 => "vulkan",
+        8 => "metal",
+        10 => "rocm",
+        13 => "cuda (managed)",
+        14 => "oneapi",
+        _ => return format!("device {kind}:{id} of DLPack"),
+    };
+    format!("{name}:{id}")
+}
+
+/// The array of an object that has `__dlpack__`: its memory, not a copy.
+pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = given.py();
+    if given.hasattr("__dlpack_device__")? {
+        let device: Bound<'py, PyAny> = given.call_method0("__dlpack_device__")?;
+        let (kind, id) = (device.get_item(0)?, device.get_item(1)?);
+        // Some have an enumeration for the kind.
+        let kind = kind.call_method0("__int__")?.extract::<i32>()?;
+        let id = id.extract::<i32>()?;
+        on_cpu(kind, id)?;
+    }
+    let version = PyDict::new(py);
+    version.set_item("max_version", (1, 1))?;
+    let capsule = match given.call_method("__dlpack__", (), Some(&version)) {
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => given.call_method0("__dlpack__")?,
+        other => other?,
+    };
+    let capsule = capsule.cast_into::<PyCapsule>().map_err(|_| {
+        PyBufferError::new_err(
+            "__dlpack__ of x gave no capsule; lanecast needs one that holds a DLPack tensor",
+        )
+    })?;
+    take(&capsule)
+}
+
+fn on_cpu(kind: i32, id: i32) -> PyResult<()> {
+    if kind == CPU || PINNED.contains(&kind) {
+        return Ok(());
+    }
+    let device = device_name(kind, id);
+    Err(PyBufferError::new_err(format!(
+        "x is on {device}; lanecast casts in CPU memory. Copy it there first (x.cpu())"
+    )))
+}
+
+fn take<'py>(capsule: &Bound<'py, PyCapsule>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = capsule.py();
+    let raw = capsule.as_ptr();
+    // SAFETY: a capsule of this name holds a pointer to this struct. Renamed, it no longer deletes it: `Imported` does.
+    let (imported, tensor, flags, major) = unsafe {
+        if ffi::PyCapsule_IsValid(raw, NEW.as_ptr()) == 1 {
+            let tensor = ffi::PyCapsule_GetPointer(raw, NEW.as_ptr()).cast::<Versioned>();
+            if ffi::PyCapsule_SetName(raw, NEW_USED.as_ptr()) != 0 {
+                return Err(PyErr::fetch(py));
+            }
+            let major = (*tensor).version[0];
+            // Of another major version only the head can be read.
+            let known = (major == 1).then(|| ((*tensor).tensor, (*tensor).flags));
+            (
+                Imported(Which::New(tensor)),
+                known.map(|known| known.0),
+                known.map_or(0, |known| known.1),
+                major,
+            )
+        } else if ffi::PyCapsule_IsValid(raw, OLD.as_ptr()) == 1 {
+            let tensor = ffi::PyCapsule_GetPointer(raw, OLD.as_ptr()).cast::<Managed>();
+            if ffi::PyCapsule_SetName(raw, OLD_USED.as_ptr()) != 0 {
+                return Err(PyErr::fetch(py));
+            }
+            (Imported(Which::Old(tensor)), Some((*tensor).tensor), 0, 0)
+        } else {
+            return Err(PyBufferError::new_err(
+                "the capsule of x holds no DLPack tensor that is still to be had: its name is neither 'dltensor' nor \
+                 'dltensor_versioned'",
+            ));
+        }
+    };
+    let Some(tensor) = tensor else {
+        return Err(PyBufferError::new_err(format!(
+            "the tensor of x is of DLPack {major}; lanecast reads version 1 and the one before it"
+        )));
+    };
+    on_cpu(tensor.device[0], tensor.device[1])?;
+    let refuse = |message: String| Err(PyBufferError::new_err(message));
+    if tensor.lanes != 1 {
+        return refuse(format!("x has {} lanes; lanecast reads DLPack tensors of one lane", tensor.lanes));
+    }
+    let Some(dtype) = DType::from_dlpack(tensor.code, tensor.bits, 1) else {
+        let (code, bits) = (tensor.code, tensor.bits);
+        return refuse(format!(
+            "x has the DLPack type of code {code} and {bits} bits, which lanecast does not cast"
+        ));
+    };
+    let ndim = usize::try_from(tensor.ndim).ok().filter(|&ndim| ndim <= MOST_DIMENSIONS);
+    let Some(ndim) = ndim else {
+        return refuse(format!("x has {} dimensions; lanecast reads 0 to {MOST_DIMENSIONS}", tensor.ndim));
+    };
+    if ndim > 0 && tensor.shape.is_null() {
+        return refuse("x has dimensions and no shape".to_owned());
+    }
+    if dtype.is_packed() && flags & PADDED == 0 {
+        return refuse(format!(
+            "x holds {dtype} packed; lanecast.pack makes such arrays from one element per byte"
+        ));
+    }
+    let size = dtype.itemsize() as i128;
+    let mut shape = Vec::with_capacity(ndim);
+    let mut strides = vec![0isize; ndim];
+    for i in 0..ndim {
+        // SAFETY: there are `ndim` of them.
+        let extent = unsafe { *tensor.shape.add(i) };
+        let Ok(extent) = usize::try_from(extent) else {
+            return refuse(format!("dimension {i} of x has {extent} elements"));
+        };
+        shape.push(extent);
+    }
+    // What it spans must be in the address space, else NumPy would compute with what has overflown.
+    let mut elements: i128 = 1;
+    let (mut span, mut dense): (i128, i128) = (size, size);
+    for i in (0..ndim).rev() {
+        let stride = match tensor.strides.is_null() {
+            true => dense,
+            // SAFETY: there are `ndim` of them.
+            false => i128::from(unsafe { *tensor.strides.add(i) }) * size,
+        };
+        let extent = shape[i] as i128;
+        elements = elements.saturating_mul(extent);
+        dense = dense.saturating_mul(extent.max(1));
+        span = span.saturating_add((extent - 1).max(0).saturating_mul(stride.abs()));
+        match isize::try_from(stride) {
+            Ok(stride) => strides[i] = stride,
+            Err(_) => return refuse(format!("dimension {i} of x has a stride of {stride} bytes")),
+        }
+    }
+    if elements > 0 && (span.max(dense) > isize::MAX as i128 || tensor.data.is_null()) {
+        return refuse("x does not lie in memory: its data is NULL, or its shape and strides lead out of the address space".to_owned());
+    }
+    // The deleter runs from here on when the base goes.
+    let base = Bound::new(py, imported)?.into_any();
+    let data = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
+    // SAFETY: what the producer promises of a tensor, as long as it is not deleted; only host memory gets here.
+    unsafe {
+        borrowed(Table::get(py)?.descr(py, dtype)?, &shape, &strides, data, flags & READ_ONLY == 0, base)
+    }
+}
+
+/// What an exported tensor needs while it is alive.
+struct Exported {
+    _owner: Py<PyAny>,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+/// The capsule of an array. Of packed elements, `array` has the bytes, and `packed` says the dtype and the shape.
+#[pyfunction]
+#[pyo3(signature = (array, versioned, packed=None))]
+pub(crate) fn dlpack_capsule<'py>(
+    array: &Bound<'py, PyUntypedArray>,
+    versioned: bool,
+    packed: Option<(Bound<'py, PyAny>, Vec<i64>)>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = array.py();
+    let view = View::new(array)?;
+    // SAFETY: it is an array.
+    let writable = unsafe { (*array.as_array_ptr()).fields.flags } & numpy::npyffi::NPY_ARRAY_WRITEABLE != 0;
+    if view.of.swapped {
+        return Err(PyBufferError::new_err(
+            "the array is not in the byte order of the machine, which DLPack needs",
+        ));
+    }
+    let mut flags = if writable { 0 } else { READ_ONLY };
+    let (dtype, shape, strides) = match packed {
+        Some((dtype, shape)) => {
+            let mut strides = vec![1i64; shape.len()];
+            for i in (1..shape.len()).rev() {
+                strides[i - 1] = strides[i] * shape[i].max(1);
+            }
+            (crate::dtypes::meant(&dtype)?, shape, strides)
+        }
+        None => {
+            let size = view.itemsize() as isize;
+            if view.strides.iter().any(|stride| stride % size != 0) {
+                return Err(PyBufferError::new_err(
+                    "the strides are no multiples of an element, which DLPack needs",
+                ));
+            }
+            if view.of.dtype.is_packed() {
+                flags |= PADDED;
+            }
+            let shape = view.shape.iter().map(|&extent| extent as i64).collect();
+            (view.of.dtype, shape, view.strides.iter().map(|&stride| (stride / size) as i64).collect())
+        }
+    };
+    if !versioned && flags != 0 {
+        let what = if flags & READ_ONLY != 0 {
+            "a read-only array"
+        } else {
+            "one element of fewer than 8 bits per byte"
+        };
+        return Err(PyBufferError::new_err(format!(
+            "{what} needs DLPack 1.0, which the consumer does not ask for (max_version)"
+        )));
+    }
+    let (code, bits, lanes) = dtype.to_dlpack();
+    let mut owned = Box::new(Exported { _owner: array.clone().into_any().unbind(), shape, strides });
+    let tensor = Tensor {
+        data: view.data.cast(),
+        device: [CPU, 0],
+        ndim: owned.shape.len() as i32,
+        code,
+        bits,
+        lanes,
+        shape: owned.shape.as_mut_ptr(),
+        strides: owned.strides.as_mut_ptr(),
+        byte_offset: 0,
+    };
+    let context = Box::into_raw(owned).cast();
+    // SAFETY: the pointers are of boxes that the deleter alone takes back: that of the consumer's, or that of the capsule.
+    unsafe {
+        let capsule = if versioned {
+            let made = Versioned { version: [1, 1], context, deleter: Some(delete_new), flags, tensor };
+            ffi::PyCapsule_New(Box::into_raw(Box::new(made)).cast(), NEW.as_ptr(), Some(drop_new))
+        } else {
+            let made = Managed { tensor, context, deleter: Some(delete_old) };
+            ffi::PyCapsule_New(Box::into_raw(Box::new(made)).cast(), OLD.as_ptr(), Some(drop_old))
+        };
+        Bound::from_owned_ptr_or_err(py, capsule)
+    }
+}
+
+unsafe extern "C" fn delete_new(tensor: *mut Versioned) {
+    // SAFETY: `dlpack_capsule` made both boxes, and a tensor is deleted once.
+    unsafe {
+        let tensor = Box::from_raw(tensor);
+        let owned = Box::from_raw(tensor.context.cast::<Exported>());
+        _ = Python::try_attach(|_| drop(owned));
+    }
+}
+
+unsafe extern "C" fn delete_old(tensor: *mut Managed) {
+    // SAFETY: as `delete_new`.
+    unsafe {
+        let tensor = Box::from_raw(tensor);
+        let owned = Box::from_raw(tensor.context.cast::<Exported>());
+        _ = Python::try_attach(|_| drop(owned));
+    }
+}
+
+unsafe extern "C" fn drop_new(capsule: *mut ffi::PyObject) {
+    // SAFETY: of this name it still holds the tensor that `dlpack_capsule` made.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, NEW.as_ptr()) == 1 {
+            delete_new(ffi::PyCapsule_GetPointer(capsule, NEW.as_ptr()).cast());
+        }
+    }
+}
+
+unsafe extern "C" fn drop_old(capsule: *mut ffi::PyObject) {
+    // SAFETY: of this name it still holds the tensor that `dlpack_capsule` made.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, OLD.as_ptr()) == 1 {
+            delete_old(ffi::PyCapsule_GetPointer(capsule, OLD.as_ptr()).cast());
+        }
+    }
+}
+
+/// The array of an object that has `__dlpack__`.
+#[pyfunction]
+pub(crate) fn from_dlpack<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    import(x)
+}

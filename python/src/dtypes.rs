@@ -1,0 +1,150 @@
+//! Dtypes of NumPy and of the crate: which is which.
+
+use core::ffi::c_int;
+
+use lanecast::DType;
+use numpy::{PyArrayDescr, PyArrayDescrMethods};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString};
+
+/// NumPy's dtypes by type number, and back.
+pub(crate) struct Table {
+    numbers: Vec<(c_int, DType)>,
+    /// None where the installed ml_dtypes has no such dtype.
+    descrs: [Option<Py<PyArrayDescr>>; DType::ALL.len()],
+}
+
+/// A dtype and its byte order, as an array has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ordered {
+    pub(crate) dtype: DType,
+    /// The bytes are not in the order of the machine.
+    pub(crate) swapped: bool,
+}
+
+impl Table {
+    /// The one of this process.
+    pub(crate) fn get(py: Python<'_>) -> PyResult<&'static Self> {
+        static TABLE: PyOnceLock<Table> = PyOnceLock::new();
+        TABLE.get_or_try_init(py, || Self::new(py))
+    }
+
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        let (numpy, ml_dtypes) = (py.import("numpy")?, py.import("ml_dtypes")?);
+        let mut table = Self { numbers: Vec::new(), descrs: [const { None }; DType::ALL.len()] };
+        for dtype in DType::ALL {
+            let name = if dtype == DType::Bool { "bool_" } else { dtype.name() };
+            let found = numpy.getattr(name).or_else(|_| ml_dtypes.getattr(name));
+            let Ok(scalar) = found else { continue };
+            let descr = PyArrayDescr::new(py, scalar)?;
+            table.numbers.push((descr.num(), dtype));
+            table.descrs[usize::from(dtype.code())] = Some(descr.unbind());
+        }
+        // C has integer types of the same size more than once.
+        for (name, signed) in [
+            ("intc", true),
+            ("long", true),
+            ("longlong", true),
+            ("uintc", false),
+            ("ulong", false),
+            ("ulonglong", false),
+        ] {
+            let descr = PyArrayDescr::new(py, numpy.getattr(name)?)?;
+            let known = match (descr.itemsize(), signed) {
+                (4, true) => DType::I32,
+                (4, false) => DType::U32,
+                (8, true) => DType::I64,
+                (8, false) => DType::U64,
+                _ => continue,
+            };
+            if !table.numbers.iter().any(|&(number, _)| number == descr.num()) {
+                table.numbers.push((descr.num(), known));
+            }
+        }
+        Ok(table)
+    }
+
+    /// The dtype of a type number.
+    pub(crate) fn of_number(&self, number: c_int) -> Option<DType> {
+        self.numbers.iter().find(|(known, _)| *known == number).map(|(_, dtype)| *dtype)
+    }
+
+    /// NumPy's dtype, in the byte order of the machine.
+    pub(crate) fn descr<'py>(&self, py: Python<'py>, dtype: DType) -> PyResult<Bound<'py, PyArrayDescr>> {
+        match &self.descrs[usize::from(dtype.code())] {
+            Some(descr) => Ok(descr.bind(py).clone()),
+            None => Err(PyTypeError::new_err(format!(
+                "the installed ml_dtypes has no {dtype}; lanecast needs a newer one for it"
+            ))),
+        }
+    }
+
+    /// What of ours a dtype of NumPy is.
+    pub(crate) fn ordered(&self, descr: &Bound<'_, PyArrayDescr>) -> Option<Ordered> {
+        let dtype = self.of_number(descr.num())?;
+        let swapped = match descr.byteorder() {
+            b'>' => cfg!(target_endian = "little"),
+            b'<' => cfg!(target_endian = "big"),
+            _ => false,
+        };
+        Some(Ordered { dtype, swapped: swapped && dtype.part().bits() > 8 })
+    }
+}
+
+/// A dtype that an array or an argument has and that is none of ours.
+pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
+    let names: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
+    let descr = descr.str().map_or_else(|_| "?".to_owned(), |text| text.to_string());
+    PyTypeError::new_err(format!("{what} {descr}; lanecast casts {}", names.join(", ")))
+}
+
+/// Reads an argument `dtype`: a dtype of NumPy or what it makes one of, a type of ml_dtypes, or one of our names.
+pub(crate) fn read<'py>(given: &Bound<'py, PyAny>) -> PyResult<(Ordered, Bound<'py, PyArrayDescr>)> {
+    let py = given.py();
+    let table = Table::get(py)?;
+    let descr = if let Ok(descr) = given.cast::<PyArrayDescr>() {
+        descr.clone()
+    } else if let Some(dtype) = named(given) {
+        table.descr(py, dtype)?
+    } else if given.is_none() {
+        return Err(PyTypeError::new_err("dtype is None; lanecast needs a dtype, a type or a name"));
+    } else {
+        PyArrayDescr::new(py, given).map_err(|_| refused("there is no dtype", given))?
+    };
+    match table.ordered(&descr) {
+        Some(ordered) => Ok((ordered, descr)),
+        None => Err(refused("cannot cast to", &descr)),
+    }
+}
+
+/// The dtype of a canonical name.
+pub(crate) fn named(given: &Bound<'_, PyAny>) -> Option<DType> {
+    let name = given.cast::<PyString>().ok()?.to_cow().ok()?;
+    name.parse().ok()
+}
+
+/// The dtype that an argument means where packed dtypes, and those that the installed ml_dtypes lacks, count too.
+pub(crate) fn meant(given: &Bound<'_, PyAny>) -> PyResult<DType> {
+    match named(given) {
+        Some(dtype) => Ok(dtype),
+        None => Ok(read(given)?.0.dtype),
+    }
+}
+
+/// NumPy's dtype of what is taken as one.
+#[pyfunction]
+pub(crate) fn dtype<'py>(name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArrayDescr>> {
+    read(name).map(|(_, descr)| descr)
+}
+
+/// The names, and NumPy's dtypes of them.
+#[pyfunction]
+pub(crate) fn dtypes(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let (table, all) = (Table::get(py)?, PyDict::new(py));
+    for dtype in DType::ALL {
+        all.set_item(dtype.name(), table.descrs[usize::from(dtype.code())].as_ref())?;
+    }
+    Ok(all)
+}

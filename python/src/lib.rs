@@ -1,0 +1,49 @@
+//! The extension module of the Python package: arrays of NumPy and ml_dtypes, cast by lanecast.
+
+mod cast;
+mod dlpack;
+mod dtypes;
+mod losses;
+mod options;
+mod rules;
+mod text;
+mod view;
+
+use std::ffi::CString;
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyRuntimeWarning};
+use pyo3::prelude::*;
+
+create_exception!(lanecast, Cancelled, PyException, "A cast was stopped by its progress callback.");
+
+/// Warns the user of something that is not as it should be, and does not matter to any result.
+fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
+    let message = CString::new(message)?;
+    PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &message, 2)
+}
+
+#[pymodule(gil_used = false)]
+fn _lanecast(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("Cancelled", module.py().get_type::<Cancelled>())?;
+    module.add_function(wrap_pyfunction!(cast::astype, module)?)?;
+    module.add_function(wrap_pyfunction!(dlpack::dlpack_capsule, module)?)?;
+    module.add_function(wrap_pyfunction!(dlpack::from_dlpack, module)?)?;
+    module.add_function(wrap_pyfunction!(dtypes::dtype, module)?)?;
+    module.add_function(wrap_pyfunction!(dtypes::dtypes, module)?)?;
+    module.add_function(wrap_pyfunction!(losses::checked, module)?)?;
+    module.add_function(wrap_pyfunction!(losses::masked, module)?)?;
+    module.add_function(wrap_pyfunction!(losses::try_cast, module)?)?;
+    module.add_function(wrap_pyfunction!(rules::can_cast, module)?)?;
+    module.add_function(wrap_pyfunction!(rules::facts, module)?)?;
+    module.add_function(wrap_pyfunction!(rules::isa, module)?)?;
+    module.add_function(wrap_pyfunction!(rules::promote, module)?)?;
+    module.add_function(wrap_pyfunction!(rules::default_dtype, module)?)?;
+    module.add_function(wrap_pyfunction!(rules::with_scalar, module)?)?;
+    module.add_function(wrap_pyfunction!(text::format, module)?)?;
+    module.add_function(wrap_pyfunction!(text::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(text::parse, module)?)?;
+    module.add_function(wrap_pyfunction!(text::unpack, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! Keyword arguments to options.
+
+use lanecast::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict};
+
+const ROUNDINGS: &[(&str, Rounding)] = &[
+    ("nearest_even", Rounding::NearestEven),
+    ("nearest_away", Rounding::NearestAway),
+    ("toward_zero", Rounding::TowardZero),
+    ("up", Rounding::Up),
+    ("down", Rounding::Down),
+];
+const OVERFLOWS: &[(&str, Overflow)] = &[("saturate", Overflow::Saturate), ("wrap", Overflow::Wrap)];
+const SATURATIONS: &[(&str, Saturation)] =
+    &[("e4m3fn", Saturation::FnOnly), ("without_inf", Saturation::UnlessInf)];
+const NANS: &[(&str, NanToFinite)] =
+    &[("neg_zero", NanToFinite::NegZero), ("max", NanToFinite::Max), ("zero", NanToFinite::Zero)];
+const POWERS: &[(&str, E8m0Rounding)] =
+    &[("up", E8m0Rounding::Up), ("down", E8m0Rounding::Down), ("nearest", E8m0Rounding::Nearest)];
+const PROFILES: &[(&str, CastOptions)] = &[
+    ("onnx", CastOptions::onnx()),
+    ("numpy", CastOptions::numpy()),
+    ("torch", CastOptions::torch()),
+    ("ml_dtypes", CastOptions::ml_dtypes()),
+    ("rust_as", CastOptions::rust_as()),
+];
+const NAMES: &[&str] = &[
+    "rounding",
+    "int_rounding",
+    "saturate",
+    "float_to_int",
+    "int_to_int",
+    "nan_to_finite",
+    "e8m0_rounding",
+    "profile",
+];
+
+/// Reads the options among the keyword arguments. `others` are the keywords that the function has besides, for the error of
+/// one that it does not have.
+pub(crate) fn read(given: Option<&Bound<'_, PyDict>>, others: &[&str]) -> PyResult<CastOptions> {
+    let mut options = CastOptions::new();
+    let Some(given) = given else { return Ok(options) };
+    if let Some(profile) = given.get_item("profile")?
+        && !profile.is_none()
+    {
+        options = choose("profile", &profile, PROFILES, &[])?;
+    }
+    for (name, value) in given {
+        let name = name.extract::<String>()?;
+        match name.as_str() {
+            "profile" => {}
+            "rounding" => options = options.rounding(choose(&name, &value, ROUNDINGS, &[])?),
+            "int_rounding" => options = options.int_rounding(choose(&name, &value, ROUNDINGS, &[])?),
+            "saturate" => {
+                options = match value.cast::<PyBool>() {
+                    Ok(value) => options.saturate(value.is_true()),
+                    Err(_) => options.saturation(choose(&name, &value, SATURATIONS, &["True", "False"])?),
+                }
+            }
+            "float_to_int" => options = options.float_to_int(choose(&name, &value, OVERFLOWS, &[])?),
+            "int_to_int" => options = options.int_to_int(choose(&name, &value, OVERFLOWS, &[])?),
+            "nan_to_finite" => options = options.nan_to_finite(choose(&name, &value, NANS, &[])?),
+            "e8m0_rounding" => options = options.e8m0_rounding(choose(&name, &value, POWERS, &[])?),
+            _ => return Err(unknown(&name, others)),
+        }
+    }
+    Ok(options)
+}
+
+fn choose<T: Copy>(name: &str, value: &Bound<'_, PyAny>, known: &[(&str, T)], more: &[&str]) -> PyResult<T> {
+    let text = value.extract::<String>().ok();
+    if let Some((_, found)) = known.iter().find(|(name, _)| Some(*name) == text.as_deref()) {
+        return Ok(*found);
+    }
+    let quoted = known.iter().map(|(name, _)| format!("'{name}'"));
+    let valid: Vec<_> = more.iter().map(|name| (*name).to_owned()).chain(quoted).collect();
+    let message = format!("{name} is {}; it must be one of {}", value.repr()?, valid.join(", "));
+    Err(PyValueError::new_err(message))
+}
+
+fn unknown(name: &str, others: &[&str]) -> PyErr {
+    let known = || NAMES.iter().chain(others).copied();
+    let nearest = known().min_by_key(|known| distance(name, known)).unwrap_or_default();
+    let all: Vec<_> = known().collect();
+    let hint = if distance(name, nearest) <= 1 + nearest.len() / 3 {
+        format!("did you mean '{nearest}'?")
+    } else {
+        format!("the options are {}", all.join(", "))
+    };
+    PyTypeError::new_err(format!("there is no option '{name}'; {hint}"))
+}
+
+/// How many letters must be added, removed or replaced to make one of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

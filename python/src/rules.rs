@@ -1,0 +1,100 @@
+//! Promotion, and what there is to know about a dtype. Dtypes are names here.
+
+use lanecast::{DType, Isa, Kind, PromotionError, Rules, ScalarKind};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::cast::{failed, read_casting};
+use crate::dtypes::meant;
+
+fn rules_of(name: &str) -> PyResult<&'static Rules> {
+    Rules::from_name(name).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn undefined(py: Python<'_>, error: PromotionError) -> PyErr {
+    let raise = || -> PyResult<PyErr> {
+        let class = py.import("lanecast")?.getattr("PromotionError")?;
+        Ok(PyErr::from_value(class.call1((error.to_string(),))?))
+    };
+    raise().unwrap_or_else(|error| error)
+}
+
+/// The name of the dtype that all of these become.
+#[pyfunction]
+pub(crate) fn promote(py: Python<'_>, dtypes: Vec<Bound<'_, PyAny>>, rules: &str) -> PyResult<&'static str> {
+    let rules = rules_of(rules)?;
+    let dtypes = dtypes.iter().map(meant).collect::<PyResult<Vec<_>>>()?;
+    rules.promote_all(dtypes).map(DType::name).map_err(|error| undefined(py, error))
+}
+
+fn kind_of(name: &str) -> PyResult<ScalarKind> {
+    let found = ScalarKind::ALL.into_iter().find(|kind| kind.name() == name);
+    found.ok_or_else(|| PyValueError::new_err(format!("there is no kind of number named '{name}'")))
+}
+
+/// The name of the dtype that an array and a Python number become.
+#[pyfunction]
+pub(crate) fn with_scalar(
+    py: Python<'_>,
+    dtype: &Bound<'_, PyAny>,
+    kind: &str,
+    rules: &str,
+) -> PyResult<&'static str> {
+    let (rules, dtype, kind) = (rules_of(rules)?, meant(dtype)?, kind_of(kind)?);
+    rules.with_scalar(dtype, kind).map(DType::name).map_err(|error| undefined(py, error))
+}
+
+/// The name of the dtype of an array of Python numbers, if the rules say.
+#[pyfunction]
+pub(crate) fn default_dtype(kind: &str, rules: &str) -> PyResult<Option<&'static str>> {
+    Ok(rules_of(rules)?.default_dtype(kind_of(kind)?).map(DType::name))
+}
+
+/// May a cast be done at this level?
+#[pyfunction]
+pub(crate) fn can_cast(from: &Bound<'_, PyAny>, to: &Bound<'_, PyAny>, casting: &str) -> PyResult<bool> {
+    Ok(meant(from)?.can_cast(meant(to)?, read_casting(casting)?))
+}
+
+/// What there is to know about a dtype.
+#[pyfunction]
+pub(crate) fn facts<'py>(py: Python<'py>, dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let dtype = meant(dtype)?;
+    let facts = PyDict::new(py);
+    facts.set_item("name", dtype.name())?;
+    facts.set_item("bits", dtype.bits())?;
+    match dtype.kind() {
+        Kind::Bool => facts.set_item("kind", "bool")?,
+        Kind::Int(_) => facts.set_item("kind", "int")?,
+        Kind::Float(_) => facts.set_item("kind", "float")?,
+        Kind::Complex(_) => {
+            facts.set_item("kind", "complex")?;
+            facts.set_item("part", dtype.part().name())?;
+        }
+    }
+    if let Some(info) = dtype.iinfo() {
+        facts.set_item("min", info.min)?;
+        facts.set_item("max", info.max)?;
+    }
+    if let (Some(info), Some(format)) = (dtype.part().finfo(), dtype.part().float_format()) {
+        facts.set_item("eps", info.eps)?;
+        facts.set_item("min", info.min)?;
+        facts.set_item("max", info.max)?;
+        facts.set_item("tiny", info.tiny)?;
+        facts.set_item("smallest_subnormal", info.smallest_subnormal)?;
+        facts.set_item("nmant", format.mantissa_bits)?;
+        facts.set_item("nexp", format.exponent_bits)?;
+        facts.set_item("has_inf", format.has_inf)?;
+        facts.set_item("has_nan", format.has_nan)?;
+        facts.set_item("has_neg_zero", format.has_neg_zero)?;
+    }
+    Ok(facts)
+}
+
+/// The instruction set that casts run on, and those that are available.
+#[pyfunction]
+pub(crate) fn isa() -> PyResult<(&'static str, Vec<&'static str>)> {
+    let best = Isa::best().map_err(failed)?;
+    Ok((best.name(), Isa::available().iter().map(|isa| isa.name()).collect()))
+}

@@ -1,0 +1,355 @@
+"""astype against the peers' fixtures, in every layout, and what it refuses."""
+
+import array as python_array
+import pathlib
+
+import subprocess
+import sys
+import threading
+import time
+
+import lanecast
+import ml_dtypes
+import numpy as np
+import pytest
+from common import DTYPES, NAMES, codes, from_codes, hard, layouts, random_values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+FIXTURES = pathlib.Path(__file__).parents[2] / "tests" / "fixtures"
+
+
+def rows():
+    for name in ("numpy", "ml_dtypes", "torch", "zarr", "onnx"):
+        for number, line in enumerate((FIXTURES / f"{name}.tsv").read_text().splitlines()):
+            if not line.startswith("#"):
+                yield pytest.param(line.split("\t"), id=f"{name}.tsv:{number + 1}")
+
+
+def digits(text, dtype):
+    part = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+    name = NAMES[dtype]
+    width = {"uint2": 1, "int2": 1, "uint4": 1, "int4": 1, "float4_e2m1fn": 1}.get(name, 2 * part)
+    return from_codes([int(text[i : i + width], 16) for i in range(0, len(text), width)], dtype)
+
+
+def keywords(text):
+    given = {}
+    for word in [] if text == "-" else text.split(","):
+        name, value = word.split("=")
+        if name == "saturate":
+            given[name] = value == "1"
+        elif name == "rounding":
+            given["rounding"] = given["int_rounding"] = value
+        elif name == "out_of_range":
+            how = {"clamp": "saturate", "wrap": "wrap"}[value]
+            given |= {"float_to_int": how, "int_to_int": how, "saturate": "without_inf"}
+        elif name == "profile":
+            given |= {} if value == "zarr" else {name: value}
+        elif name == "e8m0_rounding":
+            given[name] = value
+        else:
+            assert name == "case", name
+    return given
+
+
+@pytest.mark.parametrize("row", list(rows()))
+def test_fixtures(row):
+    source, target, options, inputs, outputs, nan = row
+    all_dtypes = lanecast.dtypes()
+    source, target = all_dtypes[source], all_dtypes[target]
+    if source is None or target is None:
+        pytest.skip("the installed ml_dtypes has no such dtype")
+    expected = digits(outputs, target)
+    result = lanecast.astype(digits(inputs, source), target, **keywords(options))
+    assert result.dtype == target
+    same = codes(result) == codes(expected)
+    if nan == "class":
+        parts = [a.view(a.real.dtype) if a.dtype.kind == "c" else a for a in (result, expected)]
+        with np.errstate(invalid="ignore"):
+            same |= np.isnan(parts[0].astype(np.float64)) & np.isnan(parts[1].astype(np.float64))
+    assert same.all()
+
+
+@pytest.mark.parametrize("source", DTYPES, ids=NAMES.get)
+def test_layouts_of_both_sides(source):
+    values = random_values(source, 24)
+    for target in DTYPES:
+        for name, x in layouts(values):
+            expected = lanecast.astype(np.ascontiguousarray(x), target)
+            result = lanecast.astype(x, target)
+            assert result.shape == x.shape and result.dtype == target
+            assert (codes(result) == codes(expected)).all(), (name, target)
+            if name == "Fortran":
+                assert result.flags.f_contiguous
+            for _, out in layouts(np.zeros(24, target)):
+                if out.shape == x.shape and out.flags.writeable:
+                    assert lanecast.astype(x, target, out=out) is out
+                    assert (codes(out) == codes(expected)).all(), (name, target)
+
+
+@pytest.mark.parametrize("source", ["int16", "uint32", "float16", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("target", ["int64", "float16", "float32", "complex64", "float8_e4m3fn"])
+def test_byte_orders(source, target):
+    x = random_values(source, 50)
+    expected = lanecast.astype(x, target)
+    swapped = x.astype(x.dtype.newbyteorder())
+    assert (codes(lanecast.astype(swapped, target)) == codes(expected)).all()
+    if np.dtype(expected.dtype).itemsize > 1:
+        other = expected.dtype.newbyteorder()
+        result = lanecast.astype(swapped[::-2], other)
+        assert result.dtype == other
+        assert (codes(result.byteswap().view(expected.dtype)) == codes(expected[::-2])).all()
+
+
+def test_what_x_may_be():
+    expected = np.array([1, 2, 3], np.float16)
+    for x in ([1, 2, 3], (1, 2, 3), b"\x01\x02\x03", bytearray(b"\x01\x02\x03"), memoryview(b"\x01\x02\x03"),
+              python_array.array("i", [1, 2, 3]), np.array([1, 2, 3], np.float64)):
+        assert (lanecast.astype(x, "float16") == expected).all()
+    assert lanecast.astype(7, "int8").shape == ()
+    assert lanecast.astype(np.float32(7), "int8") == 7
+    assert lanecast.astype(ml_dtypes.bfloat16(7), "int8") == 7
+    read_only = np.arange(3.0)
+    read_only.flags.writeable = False
+    assert (lanecast.astype(read_only, "int8") == [0, 1, 2]).all()
+    masked = np.ma.array([1.0, 2.0], mask=[True, False])
+    assert type(lanecast.astype(masked, "int8")) is np.ndarray
+
+
+def test_what_a_dtype_may_be():
+    for dtype in ("bfloat16", ml_dtypes.bfloat16, np.dtype(ml_dtypes.bfloat16)):
+        assert lanecast.astype([1.0], dtype).dtype == ml_dtypes.bfloat16
+    assert lanecast.astype([1.0], float).dtype == np.float64
+    assert lanecast.astype([1.0], ">f4").dtype == np.dtype(">f4")
+    assert lanecast.astype([1.0], np.longlong).dtype == np.longlong
+    assert lanecast.astype(np.array([1], np.longlong), "int8") == 1
+
+
+def test_options():
+    x = np.float32([2.5, -2.5, 300, np.nan, np.inf])
+    assert lanecast.astype(x[:2], "int8", int_rounding="nearest_away").tolist() == [3, -3]
+    assert lanecast.astype(x[:3], "uint8", float_to_int="wrap").tolist() == [2, 254, 44]
+    assert lanecast.astype(np.int16([300, -5]), "uint8", int_to_int="saturate").tolist() == [255, 0]
+    assert np.isnan(lanecast.astype(x[4:], "float8_e4m3fn", saturate=False).astype(np.float32))
+    assert lanecast.astype(x[4:], "float8_e4m3fn", saturate="e4m3fn").astype(np.float32) == 448
+    assert np.isinf(lanecast.astype(x[4:], "float8_e5m2", saturate="without_inf").astype(np.float32))
+    assert lanecast.astype(x[3:4], "float4_e2m1fn", nan_to_finite="max").astype(np.float32) == 6
+    assert lanecast.astype(np.float32([1.2]), "float8_e8m0fnu", e8m0_rounding="up").astype(np.float32) == 2
+    assert lanecast.astype(np.float32([1 + 2**-10]), "bfloat16", rounding="up").astype(np.float32) == 1 + 2**-7
+    for profile in ("onnx", "numpy", "torch", "ml_dtypes", "rust_as", None):
+        lanecast.astype(x, "float8_e5m2", profile=profile)
+    # Single options override a profile, wherever they stand.
+    assert lanecast.astype(x[4:], "float8_e5m2", saturate=True, profile="ml_dtypes").astype(np.float32) == 57344
+
+
+def test_out_may_be_a_view_of_x():
+    x = np.arange(100, dtype=np.float32)
+    out = x.view(np.int32)
+    lanecast.astype(x, np.int32, out=out)
+    assert (out == np.arange(100)).all()
+    x = np.arange(100, dtype=np.float32)
+    out = x.view(np.float16)[:100]
+    lanecast.astype(x, np.float16, out=out)
+    assert (out == np.arange(100)).all()
+    buffer = np.zeros(400, np.uint8)
+    buffer[:100] = np.arange(100)
+    out = buffer.view(np.float32)
+    lanecast.astype(buffer[:100], np.float32, out=out)
+    assert (out == np.arange(100)).all()
+    for start, step in ((1, 1), (0, 2), (1, 2), (7, 1)):
+        base = np.arange(300, dtype=np.int16)
+        source = base[:100]
+        out = base[start : start + 100 * step : step].view(np.uint16)
+        expected = source.copy()
+        lanecast.astype(source, np.uint16, out=out)
+        assert (out == expected).all(), (start, step)
+    square = np.arange(64, dtype=np.float32).reshape(8, 8)
+    expected = square.T.astype(np.int32)
+    out = square.view(np.int32)
+    lanecast.astype(square.T, np.int32, out=out)
+    assert (out == expected).all()
+
+
+def test_out_may_be_a_buffer():
+    out = bytearray(3)
+    assert lanecast.astype([1.0, 2.0, 300.0], "uint8", out=out) is out
+    assert out == b"\x01\x02\xff"
+    out = python_array.array("f", [0, 0])
+    lanecast.astype([1, 2], "float32", out=out)
+    assert list(out) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: lanecast.astype([object()], "int8"), TypeError, "object"),
+        (lambda: lanecast.astype(np.zeros(2, "M8[s]"), "int8"), TypeError, r"datetime64\[s\]"),
+        (lambda: lanecast.astype(np.zeros(2, np.longdouble), "int8"), TypeError, "cannot cast an array of"),
+        (lambda: lanecast.astype(np.zeros(2, "S3"), "int8"), TypeError, "S3"),
+        (lambda: lanecast.astype(np.zeros(2, [("a", "f4")]), "int8"), TypeError, "cannot cast an array of"),
+        (lambda: lanecast.astype([1], "float9"), TypeError, "there is no dtype float9; lanecast casts bool, uint2"),
+        (lambda: lanecast.astype([1], object), TypeError, "cannot cast to object"),
+        (lambda: lanecast.astype([1], None), TypeError, "dtype is None"),
+        (lambda: lanecast.astype([1], "int8", out=np.zeros(3, np.int8)), ValueError,
+         r"out has shape \(3,\), needed is \(1,\)"),
+        (lambda: lanecast.astype([1], "int8", out=np.zeros(1, np.int16)), ValueError,
+         "out has dtype int16, needed is int8"),
+        (lambda: lanecast.astype([1], "uint8", out=b"1"), ValueError, "out is read-only"),
+        (lambda: lanecast.astype([1], "int8", out=np.broadcast_to(np.int8(0), 1)), ValueError, "out is read-only"),
+        (lambda: lanecast.astype([1], "int8", out=[1]), TypeError, "out is a list; it must be an ndarray"),
+        (lambda: lanecast.astype([1, 2], "int8", out=np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), (2,), (0,))),
+         ValueError, "out overlaps itself"),
+        (lambda: lanecast.astype([1], "int8", order="X"), ValueError, "order is 'X'; it must be one of 'K'"),
+        (lambda: lanecast.astype([1], "int8", casting="never"), ValueError, "never"),
+        (lambda: lanecast.astype([1.5], "int8", casting="safe"), TypeError,
+         "a cast of float64 to int8 is refused by casting='safe'"),
+        (lambda: lanecast.astype([1], "int8", threads=0), ValueError, "threads is 0; it must be a positive integer"),
+        (lambda: lanecast.astype([1], "int8", threads="two"), ValueError, "threads is 'two'"),
+        (lambda: lanecast.astype([1], "int8", satturate=True), TypeError, "did you mean 'saturate'"),
+        (lambda: lanecast.astype([1], "int8", xyzzy=True), TypeError, "the options are rounding"),
+        (lambda: lanecast.astype([1], "int8", rounding="sideways"), ValueError,
+         "rounding is 'sideways'; it must be one of 'nearest_even', 'nearest_away'"),
+        (lambda: lanecast.astype([1], "int8", saturate=3), ValueError, "saturate is 3; it must be one of True, False"),
+        (lambda: lanecast.astype([1], "int8", profile="tensorflow"), ValueError, "profile is 'tensorflow'"),
+        (lambda: lanecast.astype([0.1], "float32", casting="same_value"), lanecast.LossError, "is not exact in float32"),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_nothing_is_written_on_an_error():
+    out = np.full(3, 7, np.int8)
+    for options in ({"casting": "safe"}, {"casting": "same_value"}, {"rounding": "x"}, {"threads": -1}):
+        with pytest.raises((TypeError, ValueError)):
+            lanecast.astype([0.5, 1.0, 2.0], "int8", out=out, **options)
+    assert (out == 7).all()
+
+
+def test_same_value():
+    x = np.array([[0.5, -0.0], [np.nan, np.inf]])
+    for order in "CFKA":
+        result = lanecast.astype(x.T, "float32", casting="same_value", order=order)
+        assert np.array_equal(result, x.T, equal_nan=True)
+    with pytest.raises(lanecast.LossError) as caught:
+        lanecast.astype(np.array([[1.0, 2.0], [3.0, 0.1]]).T, "float32", casting="same_value")
+    assert caught.value.index == (1, 1) and caught.value.value == 0.1 and caught.value.loss == "inexact"
+
+
+def test_large_arrays_threads_and_progress():
+    n = 3_000_000
+    x = np.random.default_rng(1).standard_normal(n).astype(np.float32)
+    expected = codes(lanecast.astype(x[: n // 2], "bfloat16")), codes(lanecast.astype(x[n // 2 :], "bfloat16"))
+    for threads in (None, 1, 2, 5):
+        assert (codes(lanecast.astype(x, "bfloat16", threads=threads)) == np.concatenate(expected)).all()
+    wide = x.reshape(1000, 3000)
+    for threads in (None, 1, 3):
+        result = lanecast.astype(wide[:, ::-1].T, "bfloat16", threads=threads, order="C")
+        assert (codes(result) == codes(lanecast.astype(np.ascontiguousarray(wide[:, ::-1].T), "bfloat16"))).all()
+    seen = []
+    lanecast.astype(x, "bfloat16", threads=1, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (n, n) and len(seen) > 1
+    with pytest.raises(lanecast.Cancelled, match=f"of {n} elements"):
+        lanecast.astype(x, "bfloat16", progress=lambda done, total: False)
+    with pytest.raises(ZeroDivisionError):
+        lanecast.astype(wide.T, "bfloat16", order="C", progress=lambda done, total: 1 // 0)
+    with pytest.raises(TypeError):
+        lanecast.astype(x, "bfloat16", progress=7)
+
+
+def test_the_gil_is_released():
+    x = np.zeros(1 << 25, np.float32)
+    out = np.empty(1 << 25, np.float64)
+    ticks = []
+    stop = threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(1)
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before = len(ticks)
+    for _ in range(4):
+        lanecast.astype(x, np.float64, out=out, threads=1)
+    after = len(ticks)
+    stop.set()
+    thread.join()
+    assert after - before > 4
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_is_heard():
+    program = """
+import os, signal, threading, time
+import numpy as np, lanecast
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+started = time.time()
+try:
+    while True:
+        lanecast.astype(np.broadcast_to(np.float32(1), 1 << 26), "float64", threads=1)
+except KeyboardInterrupt:
+    print("heard", time.time() - started)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.startswith("heard"), ran
+    assert float(ran.stdout.split()[1]) < 3
+
+
+def test_a_bad_number_of_threads_is_one_warning():
+    program = """
+import warnings, numpy as np, lanecast
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(3):
+        lanecast.astype(np.zeros(1 << 21, np.float32), "float64")
+print(len(caught), caught[0].message)
+"""
+    import os
+
+    environment = {**os.environ, "LANECAST_NUM_THREADS": "many"}
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert ran.stdout.startswith("1 LANECAST_NUM_THREADS is 'many'"), ran
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_random_views(data):
+    source, target = data.draw(st.sampled_from(DTYPES)), data.draw(st.sampled_from(DTYPES))
+    shape = tuple(data.draw(st.lists(st.integers(0, 6), max_size=4)))
+    steps = [data.draw(st.sampled_from([-3, -2, -1, 1, 2, 3])) for _ in shape]
+    base_shape = tuple(extent * abs(step) for extent, step in zip(shape, steps))
+    values = random_values(source, int(np.prod(base_shape)), seed=data.draw(st.integers(0, 99)))
+    base = values.reshape(base_shape)
+    view = base[tuple(slice(None, None, step) for step in steps)]
+    view = view.transpose(data.draw(st.permutations(range(len(shape)))))
+    options = data.draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "profile": st.sampled_from(["onnx", "numpy", "torch", "ml_dtypes", "rust_as"]),
+                "rounding": st.sampled_from(["nearest_even", "nearest_away", "toward_zero", "up", "down"]),
+                "saturate": st.sampled_from([True, False, "e4m3fn", "without_inf"]),
+                "float_to_int": st.sampled_from(["saturate", "wrap"]),
+            },
+        )
+    )
+    expected = lanecast.astype(np.ascontiguousarray(view), target, **options)
+    result = lanecast.astype(view, target, order=data.draw(st.sampled_from("CFKA")), **options)
+    assert result.shape == view.shape
+    assert (codes(result) == codes(expected.reshape(view.shape))).all()
+
+
+def test_ml_dtypes_itself_agrees():
+    for source in (np.float32, np.float16, ml_dtypes.bfloat16):
+        x = hard(source)
+        for target in DTYPES:
+            if NAMES[target].startswith(("float8_e4", "float8_e5", "float8_e3")):
+                with np.errstate(all="ignore"):
+                    expected = x.astype(target)
+                result = lanecast.astype(x, target, profile="ml_dtypes")
+                assert (codes(result) == codes(expected)).all(), target

@@ -1,0 +1,22 @@
+"""The examples of the docstrings, and that every public name has one."""
+
+import doctest
+import inspect
+
+import lanecast
+import pytest
+
+
+@pytest.mark.parametrize("name", [name for name in lanecast.__all__ if name not in ("Cancelled",)])
+def test_examples(name):
+    thing = getattr(lanecast, name)
+    text = inspect.getdoc(thing)
+    test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+    assert test.examples, f"{name} has no example"
+    runner = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
+    assert runner.run(test).failed == 0
+
+
+def test_what_is_public_is_in_all():
+    public = {name for name in vars(lanecast) if not name.startswith("_") and name != "annotations"}
+    assert public == set(lanecast.__all__)
