@@ -1,6 +1,6 @@
 //! Target → `cfg(isa = "...")`: the one place that says which instruction sets a build has kernels for.
 //!
-//! `kernels/` and `src/isa.rs` test `cfg(isa = "avx2")` and nothing else; a tier that this file
+//! `kernels/` and `src/available.rs` test `cfg(isa = "avx2")` and nothing else; a tier that this file
 //! does not switch on is not compiled, and `Isa::available` does not list it.
 
 /// Every tier that has kernels, with the architecture that can run it.

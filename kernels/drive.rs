@@ -10,11 +10,11 @@ use super::scalar::{DECODE, ENCODE, Value};
 #[cfg(isa = "vector")]
 use super::{environment, stream, vector};
 #[cfg(isa = "vector")]
-use crate::dtype::DType;
-use crate::layout::Packing;
+use crate::formats::dtype::DType;
+use crate::formats::layout::Packing;
 #[cfg(isa = "vector")]
-use crate::route::Layout;
-use crate::route::{Parts, Route, Work};
+use crate::formats::route::Layout;
+use crate::formats::route::{Parts, Route, Work};
 
 /// Elements in a tile: a multiple of 8, so that every tile of a packed buffer starts at a byte, and small, so
 /// that one element does not pay for the zeroing of a large one (256 costs 100 ns there and gains nothing).

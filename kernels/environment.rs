@@ -4,7 +4,7 @@
 //! rounding modes need no code of their own there. What a caller may have set (flush-to-zero, another rounding,
 //! unmasked exceptions) neither changes a result nor traps, and the sticky flags of a cast are not seen outside.
 
-use crate::options::Rounding;
+use crate::formats::options::Rounding;
 
 #[cfg(target_arch = "aarch64")]
 pub(super) use aarch64::streaming_threshold;
@@ -62,7 +62,7 @@ mod x86_64 {
     use std::sync::OnceLock;
 
     use super::Register;
-    use crate::options::Rounding;
+    use crate::formats::options::Rounding;
 
     /// Every exception masked; denormals kept; nearest, ties to even.
     const CALM: u32 = 0x1F80;
@@ -131,7 +131,7 @@ mod aarch64 {
     use core::arch::asm;
 
     use super::Register;
-    use crate::options::Rounding;
+    use crate::formats::options::Rounding;
 
     /// Everything else is 0: no traps, subnormals kept (FZ, FZ16, FIZ), NaNs kept (DN, AH), IEEE half precision
     /// (AHP), the upper lanes of a scalar zeroed (NEP).

@@ -2,8 +2,8 @@
 
 use core::ptr;
 
-use crate::layout::Packing;
-use crate::route::Layout;
+use crate::formats::layout::Packing;
+use crate::formats::route::Layout;
 
 /// Reads the codes of consecutive elements: of their first part, or of part `part`.
 ///

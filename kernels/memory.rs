@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 
-use crate::element::Element;
+use crate::formats::element::Element;
 
 /// Exclusively borrowed memory for elements. Made from initialised memory too: safe code cannot write
 /// through it, so it cannot be left uninitialised.

@@ -7,7 +7,7 @@
 use core::marker::PhantomData;
 use core::ptr;
 
-use crate::isa::Isa as Which;
+use crate::formats::isa::Isa as Which;
 
 #[cfg(isa = "vector")]
 use super::isa::Isa;

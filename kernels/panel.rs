@@ -14,8 +14,8 @@ use core::mem::MaybeUninit;
 use super::drive::{Apart, Plan, Rows};
 use super::moves::{self, Move, Moves};
 use super::strided::Dim;
-use crate::isa::Isa;
-use crate::route::Work;
+use crate::formats::isa::Isa;
+use crate::formats::route::Work;
 
 /// Bytes of a run of the source: of runs of half as many, memory gives less.
 const SRC_RUN: usize = 512;

@@ -30,10 +30,10 @@
 //! Where two results stand after an arrow, the first is with saturation, the second without; of three,
 //! they are the choices of [`NanToFinite`]. Inf and NaN take the sign of the source where there is a sign.
 
-use crate::checked::Loss;
-use crate::dtype::{DTYPES, DType, FloatFormat, IntFormat, Kind, dtypes};
-use crate::options::{E8m0Rounding, NanToFinite, Overflow, Policy, Rounding};
-use crate::route::{Parts, Route, Work};
+use crate::formats::dtype::{DTYPES, DType, FloatFormat, IntFormat, Kind, dtypes};
+use crate::formats::loss::Loss;
+use crate::formats::options::{E8m0Rounding, NanToFinite, Overflow, Policy, Rounding};
+use crate::formats::route::{Parts, Route, Work};
 
 /// The exact value of an element (of a part of it, if it is complex).
 #[derive(Clone, Copy, Debug)]
@@ -485,8 +485,8 @@ dtypes!(tables);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::CastOptions;
-    use crate::route::route;
+    use crate::formats::options::CastOptions;
+    use crate::formats::route::route;
 
     const fn const_table() -> [u8; 256] {
         let route = route(DType::F8E5M2, DType::F8E4M3FN, &CastOptions::new());

@@ -11,8 +11,8 @@ use super::codec::Job;
 use super::drive::Plan;
 use super::isa::Isa;
 use super::{stream, vector};
-use crate::layout::Packing;
-use crate::route::{Layout, Parts, Route};
+use crate::formats::layout::Packing;
+use crate::formats::route::{Layout, Parts, Route};
 
 /// Bytes of a tile's widest form: a few of these stay in L1.
 const TILE: usize = 4096;

@@ -11,8 +11,8 @@ use core::mem::MaybeUninit;
 use super::drive::{Apart, Plan, Rows};
 use super::moves::{self, Move, Moves};
 use super::panel::{self, Plane};
-use crate::isa::Isa;
-use crate::route::Work;
+use crate::formats::isa::Isa;
+use crate::formats::route::Work;
 
 /// Elements along which both sides are as many bytes apart.
 #[derive(Clone, Copy, Debug)]

@@ -2,11 +2,11 @@
 
 use super::drive::{self, Kernel, Plan};
 #[cfg(isa = "vector")]
-use crate::dtype::DType;
-use crate::isa::Isa;
+use crate::formats::dtype::DType;
+use crate::formats::isa::Isa;
 #[cfg(isa = "vector")]
-use crate::route::Parts;
-use crate::route::{Route, Work};
+use crate::formats::route::Parts;
+use crate::formats::route::{Route, Work};
 
 /// What `isa` runs for `route`. `isa` must be one of [`Isa::available`].
 pub(crate) fn plan(isa: Isa, route: Route) -> Plan {
@@ -90,8 +90,8 @@ fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
 #[cfg(isa = "vector")]
 fn few<I: super::isa::Isa>(route: &Route) -> Option<drive::Core> {
     use super::isa::Isa;
-    use crate::dtype::Kind;
-    use crate::options::Rounding;
+    use crate::formats::dtype::Kind;
+    use crate::formats::options::Rounding;
     if !I::Few::IS_FEW || route.src.swapped || route.dst.swapped {
         return None;
     }
@@ -112,7 +112,7 @@ fn few<I: super::isa::Isa>(route: &Route) -> Option<drive::Core> {
 /// gains less than it costs. Measured both ways, on some eighty pairs of all these kinds.
 #[cfg(isa = "vector")]
 fn keeps_up<I: super::isa::Isa>(route: &Route) -> bool {
-    use crate::dtype::Kind;
+    use crate::formats::dtype::Kind;
     let (from, to) = (route.from, route.to);
     let floats = [from, to].map(|dtype| matches!(dtype.kind(), Kind::Float(_)));
     let is_table = from.bits() < 8 || floats[0] && from.bits() == 8;
@@ -134,9 +134,9 @@ fn keeps_up<I: super::isa::Isa>(route: &Route) -> bool {
 mod tests {
     use super::*;
     #[cfg(not(isa = "vector"))]
-    use crate::dtype::DType;
-    use crate::options::CastOptions;
-    use crate::route::route;
+    use crate::formats::dtype::DType;
+    use crate::formats::options::CastOptions;
+    use crate::formats::route::route;
     use crate::{ByteOrder, Overflow, Packing, Rounding};
 
     /// How a pair is cast: copied, by a vector kernel, or by the scalar reference.

@@ -12,8 +12,8 @@ use super::isa::Isa;
 use super::moves;
 use super::stage;
 use super::stream;
-use crate::options::Rounding;
-use crate::route::{Parts, Route};
+use crate::formats::options::Rounding;
+use crate::formats::route::{Parts, Route};
 
 /// Every block of a codec, and the tail of each row as a block of a buffer.
 ///
@@ -367,7 +367,7 @@ pub(super) unsafe fn shaped<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n
     }
 }
 
-/// [`Work::Copy`](crate::route::Work::Copy), by registers where memcpy may be slow.
+/// [`Work::Copy`](crate::formats::route::Work::Copy), by registers where memcpy may be slow.
 ///
 /// # Safety
 /// As for every `Kernel`.

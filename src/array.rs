@@ -5,10 +5,10 @@ use core::mem::MaybeUninit;
 use ndarray::{Array, ArrayRef, Dimension, ShapeBuilder};
 
 use crate::cast::typed;
-use crate::element::Element;
 use crate::error::Error;
-use crate::options::CastOptions;
-use crate::strided::same_shape;
+use crate::formats::element::Element;
+use crate::formats::options::CastOptions;
+use crate::views::same_shape;
 
 /// Casts of whole arrays and views of any dimensions (feature `ndarray`).
 ///

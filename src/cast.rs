@@ -2,18 +2,18 @@
 
 use core::mem::{MaybeUninit, size_of_val};
 
-use crate::dtype::DType;
-use crate::element::Element;
 use crate::error::{Error, Side};
-use crate::isa::Isa;
+use crate::formats::dtype::DType;
+use crate::formats::element::Element;
+use crate::formats::isa::Isa;
+#[cfg(feature = "text")]
+use crate::formats::layout::ByteOrder;
+use crate::formats::layout::Packing;
+use crate::formats::options::CastOptions;
+use crate::formats::route::{Layout, Route, route};
 use crate::kernels::drive::Plan;
 use crate::kernels::memory::Destination;
 use crate::kernels::{scalar, table};
-#[cfg(feature = "text")]
-use crate::layout::ByteOrder;
-use crate::layout::Packing;
-use crate::options::CastOptions;
-use crate::route::{Layout, Route, route};
 
 /// A cast that has been decided: dtypes, options, instruction set, kernel. Small and `Copy`; make one,
 /// keep it, and use it from any thread. (To make the first one for a source of 8 bits or fewer and some options takes

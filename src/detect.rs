@@ -10,7 +10,7 @@
 
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 
-use crate::isa::Isa;
+use crate::formats::isa::Isa;
 use crate::kernels::avx2::Avx2;
 #[cfg(isa = "avx512")]
 use crate::kernels::avx512::Avx512;
@@ -132,8 +132,8 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choice::best_of;
     use crate::error::Error;
-    use crate::isa::best_of;
 
     /// The names of the bits from bit 0 up, word by word, as the manuals list them: a second source for the
     /// positions above. `-` is a bit that is reserved or of no interest. The last word is not the machine's: it

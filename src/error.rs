@@ -1,10 +1,13 @@
-//! The one error type.
+//! The one error type, and the element that a checked cast would have lost.
 
 use core::fmt;
 
-use crate::checked::Lossy;
-use crate::dtype::DType;
-use crate::isa::Isa;
+use crate::formats::dtype::{DType, Kind};
+use crate::formats::element::Element;
+use crate::formats::isa::Isa;
+use crate::formats::loss::Loss;
+use crate::formats::options::Policy;
+use crate::kernels::scalar;
 
 /// Which of the two buffers of a cast.
 ///
@@ -213,3 +216,81 @@ fn write_available(f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 impl std::error::Error for Error {}
+
+/// The element for which a checked cast was refused.
+///
+/// ```
+/// use lanecast::{DType, Error, Loss, try_cast_slice};
+/// let Err(Error::Lossy(lossy)) = try_cast_slice(&[1i64, -2], &mut [0u8; 2]) else { unreachable!() };
+/// assert_eq!((lossy.index, lossy.loss), (1, Loss::Below));
+/// assert_eq!((lossy.from, lossy.to), (DType::I64, DType::U8));
+/// assert_eq!(lossy.value(), Some(-2i64));
+/// assert_eq!(lossy.to_string(), "element 1, -2, is below what uint8 holds");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Lossy {
+    /// Its index.
+    pub index: usize,
+    /// What it would have lost.
+    pub loss: Loss,
+    /// Its dtype.
+    pub from: DType,
+    /// The dtype it did not fit in.
+    pub to: DType,
+    pub(crate) codes: [u64; 2],
+}
+
+impl Lossy {
+    /// The element itself; None if `S` is not the element type of [`from`](Self::from).
+    ///
+    /// ```
+    /// use lanecast::{Error, try_cast_slice};
+    /// let Err(Error::Lossy(lossy)) = try_cast_slice(&[300u16], &mut [0i8]) else { unreachable!() };
+    /// assert_eq!(lossy.value::<u16>(), Some(300));
+    /// assert_eq!(lossy.value::<i32>(), None);
+    /// ```
+    pub fn value<S: Element>(&self) -> Option<S> {
+        (S::DTYPE == self.from).then(|| S::from_codes(self.codes))
+    }
+}
+
+impl fmt::Display for Lossy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { index, loss, from, to, codes } = *self;
+        write!(f, "element {index}, ")?;
+        match from.kind() {
+            Kind::Bool => write!(f, "{}", codes[0] != 0)?,
+            Kind::Int(format) if format.signed => {
+                let unused = 64 - format.bits;
+                write!(f, "{}", (codes[0] << unused) as i64 >> unused)?;
+            }
+            Kind::Int(_) => write!(f, "{}", codes[0])?,
+            Kind::Float(_) => write_float(f, from, codes[0], false)?,
+            Kind::Complex(_) => {
+                write_float(f, from.part(), codes[0], false)?;
+                write_float(f, from.part(), codes[1], true)?;
+                f.write_str("i")?;
+            }
+        }
+        match loss {
+            Loss::Above => write!(f, ", is above what {to} holds"),
+            Loss::Below => write!(f, ", is below what {to} holds"),
+            Loss::NaN | Loss::Inf => write!(f, ", has no value in {to}"),
+            Loss::Imaginary => write!(f, ", has an imaginary part, which {to} has not"),
+            Loss::Inexact => write!(f, ", is not exact in {to}"),
+        }
+    }
+}
+
+/// Writes a float in the precision of its dtype, or that of f32 if it has less.
+fn write_float(f: &mut fmt::Formatter<'_>, dtype: DType, code: u64, signed: bool) -> fmt::Result {
+    let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    let code = scalar::encode(wide, scalar::decode(dtype, code), &Policy::DEFAULT);
+    match (wide, signed) {
+        (DType::F64, false) => write!(f, "{:?}", f64::from_bits(code)),
+        (DType::F64, true) => write!(f, "{:+?}", f64::from_bits(code)),
+        (_, false) => write!(f, "{:?}", f32::from_bits(code as u32)),
+        (_, true) => write!(f, "{:+?}", f32::from_bits(code as u32)),
+    }
+}

@@ -9,10 +9,10 @@ use core::ops::Range;
 use core::slice;
 
 use crate::cast::{Caster, cast_vec_with, typed};
-use crate::element::Element;
 use crate::error::{Error, Side};
-use crate::options::CastOptions;
-use crate::route::Layout;
+use crate::formats::element::Element;
+use crate::formats::options::CastOptions;
+use crate::formats::route::Layout;
 
 /// Bytes of a tile of the source.
 const TILE: usize = 8 << 10;

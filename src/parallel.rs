@@ -15,7 +15,7 @@ use std::thread;
 
 use crate::cast::Caster;
 use crate::error::Error;
-use crate::isa::Isa;
+use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
 
 /// Bytes read and written together of which less is cast by the caller alone. Measured with `benches/views.rs`: to wake
@@ -708,8 +708,8 @@ mod pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
-    use crate::options::CastOptions;
+    use crate::formats::dtype::DType;
+    use crate::formats::options::CastOptions;
 
     /// Chunks are all of the elements, each whole bytes on both sides; unless smaller ones are wanted, or an element lies
     /// across a line, all but the first begin at a line of the destination, and but the last are whole blocks from there.

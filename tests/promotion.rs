@@ -244,7 +244,11 @@ fn the_laws_of_a_lattice() {
             let known = rules.dtypes().contains(a);
             assert_eq!(
                 rules.promote(a, a),
-                if known { Ok(a) } else { Err(PromotionError::UnknownDType { rules: name, dtype: a }) }
+                if known {
+                    Ok(a)
+                } else {
+                    Err(PromotionError::UnknownDType { rules: name, dtype: a, known: rules.dtypes() })
+                }
             );
             for b in DType::ALL {
                 let got = rules.promote(a, b);

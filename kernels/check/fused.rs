@@ -9,9 +9,9 @@ use super::super::stage;
 use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
 use super::scan::{Integers, Look};
 use super::{Fit, Found, Fused};
-use crate::dtype::DType;
-use crate::options::Rounding;
-use crate::route::Parts;
+use crate::formats::dtype::DType;
+use crate::formats::options::Rounding;
+use crate::formats::route::Parts;
 
 /// The pairs that have a loop for both.
 pub(super) fn fused<I: Isa>(plan: &Plan, counts: bool) -> Option<Fused<'_>> {

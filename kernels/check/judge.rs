@@ -6,7 +6,7 @@ use super::super::environment::Environment;
 use super::super::isa::Isa;
 use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
 use super::{Codes, Counts, Exact, Limits, MOST, Verdict};
-use crate::options::Rounding;
+use crate::formats::options::Rounding;
 
 pub(super) fn judge<I: Isa>(codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
     let n = codes.bytes.len() / codes.width;

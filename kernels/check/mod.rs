@@ -22,7 +22,7 @@ use super::drive::Plan;
 #[cfg(isa = "vector")]
 use super::isa::Isa;
 use super::memory::Destination;
-use crate::isa::Isa as Name;
+use crate::formats::isa::Isa as Name;
 
 /// What a [`Scan`] compares with. Of integers, codes minus `low` have no bit of `limit` and above; of floats,
 /// magnitudes are no larger than `limit`, and 0 or no smaller than `least`.

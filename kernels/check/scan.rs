@@ -7,7 +7,7 @@ use super::super::environment::Environment;
 use super::super::isa::Isa;
 use super::lanes::{FloatLanes, Lanes, Register, Wide8, Wide16, Wide32, Wide64};
 use super::{Codes, Fit, Found, Scan};
-use crate::options::Rounding;
+use crate::formats::options::Rounding;
 
 pub(super) fn scan<I: Isa>(codes: Codes<'_>, fit: &Fit, counts: bool) -> Found {
     let (p, bytes) = (codes.bytes.as_ptr(), codes.bytes.len());

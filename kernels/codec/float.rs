@@ -10,7 +10,7 @@ use core::marker::PhantomData;
 use super::super::isa::{Extras, Isa};
 use super::source::{AsF32, AsF64, Bits, Source, is_guarded};
 use super::{Codec, Ends, Job, load16, load32, load64, registers, store16, store32, store64};
-use crate::options::{E8m0Rounding, Policy, Rounding};
+use crate::formats::options::{E8m0Rounding, Policy, Rounding};
 
 pub(super) const SIGN: u32 = 1 << 31;
 pub(super) const INF: u32 = 0x7F80_0000;

@@ -8,10 +8,10 @@ use super::super::isa::Isa;
 use super::source::Bits;
 use super::table::run;
 use super::{Codec, Ends, Job, registers, store_codes};
+use crate::formats::layout::Packing;
+use crate::formats::route::{Layout, Parts, Route};
 use crate::kernels::drive::Core;
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
-use crate::layout::Packing;
-use crate::route::{Layout, Parts, Route};
 
 /// What a half of a byte becomes, for each byte of the result. Only 16 of a row's bytes are looked at, but a
 /// wider register is loaded.

@@ -8,8 +8,8 @@ use core::marker::PhantomData;
 use super::super::isa::{Extras, Isa};
 use super::source::{AsF32, AsF64, AsInteger, F64, Source, is_f16};
 use super::{Codec, Ends, Job, load16, load32, load64, registers, store_codes, store16, store32, store64};
-use crate::dtype::{IntFormat, Kind};
-use crate::options::{Overflow, Rounding};
+use crate::formats::dtype::{IntFormat, Kind};
+use crate::formats::options::{Overflow, Rounding};
 
 const SIGN: u32 = 1 << 31;
 const SIGN64: u64 = 1 << 63;

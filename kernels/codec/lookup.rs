@@ -20,9 +20,9 @@ use super::source::{AsF32, AsF64, AsInteger, Source, from_f32};
 use super::{
     Codec, Ends, Job, load_codes, load16, load32, load64, narrow32, narrow64, registers, store_codes, store16,
 };
-use crate::dtype::{DType, Kind};
-use crate::options::{Overflow, Policy};
-use crate::route::Route;
+use crate::formats::dtype::{DType, Kind};
+use crate::formats::options::{Overflow, Policy};
+use crate::formats::route::Route;
 
 /// Every float and integer of 8 bits or fewer, and bool: what has tables.
 const SOURCES: usize = 18;

@@ -24,10 +24,10 @@ use self::source::{Bits, Source};
 use super::drive::Apart;
 use super::isa::{Extras, Isa};
 use super::vector;
-use crate::dtype::{IntFormat, Kind};
-use crate::layout::Packing;
-use crate::options::Policy;
-use crate::route::{Layout, Route};
+use crate::formats::dtype::{IntFormat, Kind};
+use crate::formats::layout::Packing;
+use crate::formats::options::Policy;
+use crate::formats::route::{Layout, Route};
 
 /// What a codec needs to know of a cast.
 #[derive(Clone, Copy, Debug)]

@@ -8,10 +8,10 @@ use super::float::{INF, SIGN, is_away};
 use super::plane::Fold;
 use super::source::{AsF32, AsHalf, F16};
 use super::{Codec, Ends, Job, load16, registers, store_codes};
-use crate::dtype::{DType, FloatFormat, Kind};
+use crate::formats::dtype::{DType, FloatFormat, Kind};
+use crate::formats::options::{NanToFinite, Policy, Rounding};
+use crate::formats::route::Route;
 use crate::kernels::scalar;
-use crate::options::{NanToFinite, Policy, Rounding};
-use crate::route::Route;
 
 /// What a cast to a float of 8 bits or fewer makes; if it is none, anything. Computed with the job, once: in a kernel it would
 /// take longer than to cast a few elements.

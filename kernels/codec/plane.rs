@@ -1,8 +1,8 @@
 //! What a table of [`super::lookup`] holds: 256 elements, from the scalar reference.
 
-use crate::dtype::{DType, FloatFormat, Kind};
+use crate::formats::dtype::{DType, FloatFormat, Kind};
+use crate::formats::options::{Overflow, Policy};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
-use crate::options::{Overflow, Policy};
 
 /// Of each of 256 elements one byte; and the same for instruction sets that look at a row of 16 at a time. It begins at
 /// a line, and so does each row of 64: a register that lies across two is loaded twice.

@@ -16,11 +16,11 @@ use super::source::{
     U16, U32, U64,
 };
 use super::{Codec, Kept};
-use crate::dtype::{DType, Kind};
+use crate::formats::dtype::{DType, Kind};
+use crate::formats::options::{Overflow, Rounding};
+use crate::formats::route::{Parts, Route, Work};
 use crate::kernels::drive::Core;
 use crate::kernels::isa::Isa;
-use crate::options::{Overflow, Rounding};
-use crate::route::{Parts, Route, Work};
 
 /// What comes before the codec of a route, and the dtype that it makes: where there would be a codec of its own
 /// for every source of something rare. That is floats to integers that wrap, and what is rounded to a narrow float

@@ -5,16 +5,17 @@ use core::mem::MaybeUninit;
 
 use super::bits::{count_ones, even, first_one, ones, zip};
 use super::range::{self, has_sign, home, keeps};
-use super::{CastReport, Loss, Lossy, Marks, Stop};
+use super::report::{CastReport, Marks, Stop};
 use crate::cast::Caster;
-use crate::dtype::{DType, Kind};
-use crate::error::Error;
+use crate::error::{Error, Lossy};
+use crate::formats::dtype::{DType, Kind};
+use crate::formats::layout::{ByteOrder, Packing};
+use crate::formats::loss::Loss;
+use crate::formats::options::{CastOptions, Overflow, Policy};
+use crate::formats::route::{Parts, Work};
 use crate::kernels::check::{Bits, Codes, Exact, Fit, Found, Fused, Limits, Loops, MOST, Scan, Verdict};
 use crate::kernels::memory::Destination;
 use crate::kernels::scalar;
-use crate::layout::{ByteOrder, Packing};
-use crate::options::{CastOptions, Overflow, Policy};
-use crate::route::{Parts, Work};
 
 /// Elements that are judged at a time: whole bytes of every bitmap and packed buffer.
 const PIECE: usize = MOST / 2;
@@ -627,7 +628,7 @@ fn width(dtype: DType) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Rounding;
+    use crate::formats::options::Rounding;
 
     /// What a scan is content with is in the range that the reference finds, in every mode; and to integers, by the
     /// default mode, it is all of what is in the range both ways.
@@ -638,7 +639,7 @@ mod tests {
         for (home, to) in homes.into_iter().flat_map(|home| DType::ALL.map(|to| (home, to))) {
             for rounding in Rounding::ALL {
                 let options = CastOptions::new().rounding(rounding).int_rounding(rounding);
-                let route = crate::route::route(home, to, &options);
+                let route = crate::formats::route::route(home, to, &options);
                 if route.work != Work::Convert || keeps(home, route.to, &route.policy) {
                     continue;
                 }

@@ -1,10 +1,10 @@
 //! Which codes are in the range of a target: in closed form for scans, and as the reference has it.
 
-use super::Loss;
-use crate::dtype::{DType, FloatFormat, Kind};
+use crate::formats::dtype::{DType, FloatFormat, Kind};
+use crate::formats::loss::Loss;
+use crate::formats::options::{Policy, Rounding};
 use crate::kernels::check::{Fit, Limits, Scan};
 use crate::kernels::scalar;
-use crate::options::{Policy, Rounding};
 
 /// A dtype with codes of 16, 32 or 64 bits that holds every element of another one, which is no complex one.
 pub(super) fn home(dtype: DType) -> DType {

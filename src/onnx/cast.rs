@@ -3,70 +3,15 @@
 use core::fmt;
 use std::borrow::Cow;
 
-use super::data_type::NEVER;
-use super::tensor::Elements;
-use super::{DataType, Error, Strings, Tensor};
+use super::data_type::{DataType, NEVER};
+use super::error::Error;
+use super::operator::Operator;
+use super::tensor::{Elements, Strings, Tensor};
 use crate::cast::Caster;
-use crate::dtype::DType;
-use crate::layout::ByteOrder;
-use crate::options::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding};
+use crate::formats::dtype::DType;
+use crate::formats::layout::ByteOrder;
+use crate::formats::options::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding};
 use crate::text::{self, Notation};
-
-/// Which operator.
-///
-/// ```
-/// use lanecast::onnx::Operator;
-/// assert_eq!(Operator::CastLike.versions(), [15, 19, 21, 23, 24, 25]);
-/// assert_eq!(Operator::Cast.version(20), Some(19));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Operator {
-    /// The target type is an attribute.
-    Cast,
-    /// The target type is that of the second input.
-    CastLike,
-}
-
-impl Operator {
-    /// The opsets that brought another version of the operator.
-    ///
-    /// ```
-    /// use lanecast::onnx::Operator;
-    /// assert_eq!(Operator::Cast.versions(), [1, 6, 9, 13, 19, 21, 23, 24, 25, 28]);
-    /// ```
-    pub const fn versions(self) -> &'static [u32] {
-        match self {
-            Self::Cast => &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28],
-            Self::CastLike => &[15, 19, 21, 23, 24, 25],
-        }
-    }
-
-    /// The version of the operator in an opset: the last that is not later. Opsets later than the last
-    /// version have that one.
-    ///
-    /// ```
-    /// use lanecast::onnx::Operator;
-    /// assert_eq!(Operator::CastLike.version(28), Some(25));
-    /// assert_eq!(Operator::CastLike.version(14), None);
-    /// ```
-    pub fn version(self, opset: u32) -> Option<u32> {
-        self.versions().iter().copied().rfind(|&version| version <= opset)
-    }
-
-    /// The first version with what `Cast` has since this version of it.
-    fn since(self, cast: u32) -> Option<u32> {
-        self.versions().iter().copied().find(|&version| version >= cast)
-    }
-}
-
-impl fmt::Display for Operator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Cast => "Cast",
-            Self::CastLike => "CastLike",
-        })
-    }
-}
 
 /// The value of an attribute.
 ///

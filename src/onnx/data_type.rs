@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::dtype::DType;
+use crate::formats::dtype::DType;
 
 macro_rules! data_types {
     ($($variant:ident = $code:literal, $name:literal, $dtype:expr, $since:expr;)*) => {

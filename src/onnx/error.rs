@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use super::{DataType, Operator};
+use super::data_type::DataType;
+use super::operator::Operator;
+use crate::error::Error as CastError;
 use crate::text;
 
 /// Why an operator is not valid, or could not run. Whatever another version of the operator would allow, the
@@ -92,7 +94,7 @@ pub enum Error {
     /// A string that is no number, or is none of the target type.
     Text(text::Error),
     /// A buffer of the wrong size.
-    Cast(crate::Error),
+    Cast(CastError),
 }
 
 impl fmt::Display for Error {
@@ -147,8 +149,8 @@ impl From<text::Error> for Error {
     }
 }
 
-impl From<crate::Error> for Error {
-    fn from(error: crate::Error) -> Self {
+impl From<CastError> for Error {
+    fn from(error: CastError) -> Self {
         Self::Cast(error)
     }
 }

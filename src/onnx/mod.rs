@@ -3,9 +3,11 @@
 mod cast;
 mod data_type;
 mod error;
+mod operator;
 mod tensor;
 
-pub use cast::{Attribute, Cast, CastLike, FnuzInfinity, Operator, Options};
+pub use cast::{Attribute, Cast, CastLike, FnuzInfinity, Options};
 pub use data_type::DataType;
 pub use error::Error;
+pub use operator::Operator;
 pub use tensor::{Strings, Tensor};

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::{DataType, Error};
+use super::data_type::DataType;
+use super::error::Error;
 use crate::cast::check_size;
-use crate::dtype::DType;
 use crate::error::Side;
-use crate::layout::Packing;
+use crate::formats::dtype::DType;
+use crate::formats::layout::Packing;
 use crate::text;
 
 /// Strings in one buffer, as Arrow has them: string `i` is `bytes[offsets[i]..offsets[i + 1]]`.

@@ -3,9 +3,9 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::Rules;
-use crate::dtype::{DType, Kind};
-use crate::names::NameError;
+use super::rules::Rules;
+use crate::formats::dtype::{DType, Kind};
+use crate::formats::name::NameError;
 
 /// How much a cast may lose, from least to most. What a level allows, every later one does too.
 ///
@@ -71,7 +71,7 @@ impl FromStr for Casting {
     /// The level of a name, spelt exactly.
     fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|level| level.name() == name);
-        found.ok_or_else(|| NameError::Casting { name: name.to_owned() })
+        found.ok_or_else(|| NameError::new("level of casting", name, Self::ALL.map(Self::name)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! From a few edges to the sets of a ruleset, at compile time. That every edge goes up is asserted here.
 
-use super::DTypeSet;
-use crate::dtype::{DTYPES, DType};
+use super::set::DTypeSet;
+use crate::formats::dtype::{DTYPES, DType};
 
 /// From a dtype to those just above it.
 pub(super) type Edge = (DType, &'static [DType]);

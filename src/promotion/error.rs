@@ -2,16 +2,17 @@
 
 use core::fmt;
 
-use super::{DTypeSet, Rules, ScalarKind};
-use crate::dtype::DType;
+use super::scalar::ScalarKind;
+use super::set::DTypeSet;
 use crate::error::Error;
+use crate::formats::dtype::DType;
 
 /// Why operands do not promote, or could not be cast to what they promote to. Nothing was written.
 ///
 /// ```
 /// use lanecast::{DType, PromotionError, Rules};
 /// let error = Rules::NUMPY.promote(DType::I8, DType::BF16).unwrap_err();
-/// assert_eq!(error, PromotionError::UnknownDType { rules: "numpy", dtype: DType::BF16 });
+/// assert!(matches!(error, PromotionError::UnknownDType { rules: "numpy", dtype: DType::BF16, .. }));
 /// assert!(error.to_string().starts_with("numpy has no bfloat16; it has bool, uint8, "));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +26,8 @@ pub enum PromotionError {
         rules: &'static str,
         /// The dtype that it lacks.
         dtype: DType,
+        /// Those that it has.
+        known: DTypeSet,
     },
     /// The ruleset defines no result.
     Undefined {
@@ -50,11 +53,7 @@ impl fmt::Display for PromotionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::NoOperands => f.write_str("there are no operands; promotion needs one at least"),
-            Self::UnknownDType { rules, dtype } => {
-                write!(f, "{rules} has no {dtype}")?;
-                let found = Rules::ALL.into_iter().find(|known| known.name() == rules);
-                found.map_or(Ok(()), |known| write!(f, "; it has {}", known.dtypes()))
-            }
+            Self::UnknownDType { rules, dtype, known } => write!(f, "{rules} has no {dtype}; it has {known}"),
             Self::Undefined { rules, operands } => {
                 write!(f, "{rules} defines no common dtype of {operands}")
             }

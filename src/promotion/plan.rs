@@ -1,11 +1,12 @@
 //! From dtypes to kernels: the common dtype, and a ready cast for each operand.
 
-use super::{PromotionError, Rules};
+use super::error::PromotionError;
+use super::rules::Rules;
 use crate::cast::Caster;
-use crate::dtype::DType;
 use crate::error::Error;
-use crate::options::CastOptions;
-use crate::route::route;
+use crate::formats::dtype::DType;
+use crate::formats::options::CastOptions;
+use crate::formats::route::route;
 
 /// What a set of operands becomes, and how: see [`Rules::plan`].
 ///

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::dtype::{DTYPES, DType};
+use crate::formats::dtype::{DTYPES, DType};
 
 /// A set of dtypes. It prints and iterates in the order of the codes.
 ///

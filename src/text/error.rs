@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use crate::dtype::DType;
+use crate::error::Error as CastError;
+use crate::formats::dtype::DType;
 
 /// Why a text is no element of a dtype.
 ///
@@ -74,7 +75,7 @@ pub enum Error {
         dtype: DType,
     },
     /// A buffer of the wrong size, or an instruction set that is not available.
-    Cast(crate::Error),
+    Cast(CastError),
 }
 
 /// So much of a wrong text is shown.
@@ -109,8 +110,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<crate::Error> for Error {
-    fn from(error: crate::Error) -> Self {
+impl From<CastError> for Error {
+    fn from(error: CastError) -> Self {
         Self::Cast(error)
     }
 }

@@ -10,13 +10,30 @@
 use core::cmp::Ordering;
 use std::sync::OnceLock;
 
-use crate::dtype::{DTYPES, DType, FloatFormat, Kind};
-use crate::element::Element;
+use crate::formats::dtype::{DTYPES, DType, FloatFormat, Kind};
+use crate::formats::element::Element;
+use crate::formats::options::Policy;
 use crate::kernels::scalar;
-use crate::options::Policy;
 
-use super::Notation;
 use super::decimal::Decimal;
+
+/// How floats are written.
+///
+/// ```
+/// use lanecast::text::{format_offsets, Notation};
+/// let text = |notation| String::from_utf8(format_offsets::<f64, i32>(&[2.5e20], notation).unwrap().1).unwrap();
+/// assert_eq!(text(Notation::Plain), "250000000000000000000.0");
+/// assert_eq!(text(Notation::Scientific), "2.5e+20");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Notation {
+    /// Never with an exponent, as ONNX has it: up to 309 digits before the point, and 324 after it.
+    #[default]
+    Plain,
+    /// With an exponent where there would be many zeros, as zmij has it: below 1e-5, and from 1e16 up (in float32
+    /// 1e-6 and 1e13).
+    Scientific,
+}
 
 /// Between these magnitudes zmij writes no exponent, in float32 and float64, and by a wide margin.
 const PLAIN: core::ops::Range<f64> = 1e-4..1e12;

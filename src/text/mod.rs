@@ -58,34 +58,17 @@ use core::ops::Range;
 #[cfg(feature = "parallel")]
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::dtype::{DType, Kind};
-use crate::element::Element;
-use crate::options::CastOptions;
+use crate::formats::dtype::{DType, Kind};
+use crate::formats::element::Element;
+use crate::formats::options::CastOptions;
 
 pub use error::{Error, Reason};
+pub use format::Notation;
 pub use source::Offset;
 
 use format::Writer;
 use parse::{Rules, parse};
 use source::{Chunk, Each, Joined, Source};
-
-/// How floats are written.
-///
-/// ```
-/// use lanecast::text::{format_offsets, Notation};
-/// let text = |notation| String::from_utf8(format_offsets::<f64, i32>(&[2.5e20], notation).unwrap().1).unwrap();
-/// assert_eq!(text(Notation::Plain), "250000000000000000000.0");
-/// assert_eq!(text(Notation::Scientific), "2.5e+20");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Notation {
-    /// Never with an exponent, as ONNX has it: up to 309 digits before the point, and 324 after it.
-    #[default]
-    Plain,
-    /// With an exponent where there would be many zeros, as zmij has it: below 1e-5, and from 1e16 up (in float32
-    /// 1e-6 and 1e13).
-    Scientific,
-}
 
 /// Elements in a chunk, which one thread does at a time: a multiple of 8, so that chunks of packed elements are
 /// whole bytes. It takes a thread some 100 us, against the 17 us that it can take to enter the pool.

@@ -5,10 +5,10 @@ use half::{bf16, f16};
 use num_complex::Complex;
 
 use crate::cast::{check_size, loader, storer};
-use crate::dtype::{DType, dtypes};
-use crate::element::*;
 use crate::error::Side;
-use crate::options::CastOptions;
+use crate::formats::dtype::{DType, dtypes};
+use crate::formats::element::*;
+use crate::formats::options::CastOptions;
 
 use super::error::Error;
 use super::format::Writer;

@@ -12,10 +12,10 @@
 
 use core::cmp::Ordering;
 
-use crate::dtype::{DType, IntFormat, Kind};
-use crate::element::Element;
+use crate::formats::dtype::{DType, IntFormat, Kind};
+use crate::formats::element::Element;
+use crate::formats::options::{CastOptions, Policy, Rounding};
 use crate::kernels::scalar::{self, Value};
-use crate::options::{CastOptions, Policy, Rounding};
 
 use super::decimal::Decimal;
 use super::error::Reason;

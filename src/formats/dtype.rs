@@ -3,7 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::layout::Packing;
+use super::layout::Packing;
+use super::name::NameError;
 
 /// The one list. `dtypes!(m)` calls `m!` with every dtype, in the order of the stable codes:
 /// `Variant = code, "canonical name", ElementType, Kind expression;`.
@@ -60,7 +61,7 @@ macro_rules! define_dtype {
         /// let t: DType = "float8_e4m3fn".parse()?;
         /// assert_eq!(t, DType::F8E4M3FN);
         /// assert_eq!((t.name(), t.bits(), t.code()), ("float8_e4m3fn", 8, 18));
-        /// # Ok::<(), lanecast::ParseDTypeError>(())
+        /// # Ok::<(), lanecast::NameError>(())
         /// ```
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
@@ -279,11 +280,41 @@ impl FloatFormat {
         self.magnitude((self.has_sign as u64) << self.mantissa_bits)
     }
 
-    /// The value of a finite code without its sign.
+    /// The distance from 1 to the next value above.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DType::BF16.float_format().unwrap().eps(), 2f64.powi(-7));
+    /// ```
+    pub const fn eps(self) -> f64 {
+        1.0 / (1u64 << self.mantissa_bits) as f64
+    }
+
+    /// The smallest finite value: −max, or what is closest to zero where nothing is negative.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DType::F4E2M1.float_format().unwrap().min(), -6.0);
+    /// ```
+    pub const fn min(self) -> f64 {
+        if self.has_sign { -self.max() } else { self.min_positive() }
+    }
+
+    /// The value of a finite code without its sign: a whole number of the smallest steps of its exponent.
     const fn magnitude(self, code: u64) -> f64 {
-        let value = crate::kernels::scalar::decode_float(self, code);
-        let wide = Self::ieee(11, 52);
-        f64::from_bits(crate::kernels::scalar::encode_float(wide, value, &crate::options::Policy::DEFAULT))
+        let (field, fraction) = (code >> self.mantissa_bits, code & ((1 << self.mantissa_bits) - 1));
+        // Without a sign there are no subnormals either (e8m0).
+        let is_subnormal = field == 0 && self.has_sign;
+        let steps = if is_subnormal { fraction } else { 1 << self.mantissa_bits | fraction };
+        let step = field as i32 + is_subnormal as i32 - self.bias - self.mantissa_bits as i32;
+        if steps == 0 {
+            return 0.0;
+        }
+        let top = steps.ilog2();
+        let exponent = step + top as i32;
+        f64::from_bits(if exponent < -1022 {
+            steps << (step + 1074)
+        } else {
+            ((exponent + 1023) as u64) << 52 | (steps << (52 - top) & ((1 << 52) - 1))
+        })
     }
 
     /// The code of the largest finite value. Codes without the sign are in the order of the values,
@@ -390,6 +421,44 @@ impl DType {
         self.bits() < 8
     }
 
+    /// NumPy's character of the kind: `b` bool, `u` unsigned, `i` signed, `f` float, `c` complex.
+    ///
+    /// The dtypes of ml_dtypes have it too, where NumPy says `V` of most of them.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!([DType::Bool, DType::U4, DType::BF16].map(DType::kind_char), ['b', 'u', 'f']);
+    /// ```
+    pub const fn kind_char(self) -> char {
+        match self.kind() {
+            Kind::Bool => 'b',
+            Kind::Int(format) if format.signed => 'i',
+            Kind::Int(_) => 'u',
+            Kind::Float(_) => 'f',
+            Kind::Complex(_) => 'c',
+        }
+    }
+
+    /// The bytes of one element that stands alone: those of fewer than 8 bits take one.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!([DType::I4, DType::F16, DType::C128].map(DType::itemsize), [1, 2, 16]);
+    /// ```
+    pub const fn itemsize(self) -> usize {
+        self.bits().div_ceil(8) as usize
+    }
+
+    /// The alignment that NumPy wants: the bytes of one part.
+    ///
+    /// ```
+    /// use lanecast::DType;
+    /// assert_eq!([DType::I4, DType::F64, DType::C128].map(DType::alignment), [1, 8, 8]);
+    /// ```
+    pub const fn alignment(self) -> usize {
+        self.part().itemsize()
+    }
+
     /// The size in bytes of a buffer of `n` elements; None if that overflows `usize`.
     ///
     /// `packing` matters to dtypes of fewer than 8 bits only.
@@ -425,36 +494,13 @@ impl fmt::Debug for DType {
     }
 }
 
-/// A name that is no dtype's, see [`DType`]'s `FromStr`.
-///
-/// ```
-/// let error = "float8".parse::<lanecast::DType>().unwrap_err();
-/// assert!(error.to_string().starts_with("no dtype is named \"float8\"; the names are bool, uint2,"));
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ParseDTypeError {
-    name: String,
-}
-
-impl fmt::Display for ParseDTypeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no dtype is named {:?}; the names are ", self.name)?;
-        for (i, dtype) in DType::ALL.iter().enumerate() {
-            write!(f, "{}{dtype}", if i == 0 { "" } else { ", " })?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ParseDTypeError {}
-
 impl FromStr for DType {
-    type Err = ParseDTypeError;
+    type Err = NameError;
 
     /// The dtype of a canonical name, spelt exactly.
-    fn from_str(name: &str) -> Result<Self, ParseDTypeError> {
+    fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|dtype| dtype.name() == name);
-        found.ok_or_else(|| ParseDTypeError { name: name.to_owned() })
+        found.ok_or_else(|| NameError::new("dtype", name, Self::ALL.map(Self::name)))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Everything a caller may choose about a cast, and the named profiles.
 
-use crate::dtype::{DType, Kind};
-use crate::isa::Isa;
-use crate::layout::{ByteOrder, Packing};
+use super::dtype::{DType, Kind};
+use super::isa::Isa;
+use super::layout::{ByteOrder, Packing};
 
 /// Which neighbour a value between two representable ones becomes.
 ///

@@ -2,11 +2,13 @@
 //! bits wide in PyTorch and 64 in NumPy, `byte` is signed in NumPy, and `i8` is eight bytes there and eight
 //! bits elsewhere.
 
-use core::fmt;
 use std::borrow::Cow;
 
-use crate::dtype::DType;
-use crate::promotion::{Casting, DTypeSet, Rules};
+use super::onnx::ONNX;
+use super::rules::Rules;
+use super::set::DTypeSet;
+use crate::formats::dtype::DType;
+use crate::formats::name::NameError;
 use DType::*;
 
 /// A system whose names of dtypes [`DType::parse`] reads and [`DType::name_in`] writes.
@@ -87,6 +89,13 @@ impl Dialect {
         }
     }
 
+    /// The error of a name that is none of its.
+    #[cold]
+    pub(crate) fn has_no(self, name: &str) -> NameError {
+        let known = DType::ALL.into_iter().flat_map(move |dtype| dtype.names_in(self));
+        NameError::in_dialect(self.name(), name, known)
+    }
+
     /// What may be in front of a name.
     const fn prefix(self) -> &'static str {
         match self {
@@ -161,27 +170,6 @@ const SAFETENSORS: &[(&str, DType)] = &[
     ("F16", F16), ("BF16", BF16), ("F32", F32), ("F64", F64), ("C64", C64),
 ];
 /// The numbers of `TensorProto.DataType`. 8 is a string.
-#[rustfmt::skip]
-const ONNX: &[(i32, &str, DType)] = &[
-    (1, "FLOAT", F32), (2, "UINT8", U8), (3, "INT8", I8), (4, "UINT16", U16), (5, "INT16", I16), (6, "INT32", I32),
-    (7, "INT64", I64), (9, "BOOL", Bool), (10, "FLOAT16", F16), (11, "DOUBLE", F64), (12, "UINT32", U32),
-    (13, "UINT64", U64), (14, "COMPLEX64", C64), (15, "COMPLEX128", C128), (16, "BFLOAT16", BF16),
-    (17, "FLOAT8E4M3FN", F8E4M3FN), (18, "FLOAT8E4M3FNUZ", F8E4M3FNUZ), (19, "FLOAT8E5M2", F8E5M2),
-    (20, "FLOAT8E5M2FNUZ", F8E5M2FNUZ), (21, "UINT4", U4), (22, "INT4", I4), (23, "FLOAT4E2M1", F4E2M1),
-    (24, "FLOAT8E8M0", F8E8M0), (25, "UINT2", U2), (26, "INT2", I2), (27, "FLOAT6E2M3", F6E2M3),
-    (28, "FLOAT6E3M2", F6E3M2),
-];
-
-pub(crate) const fn onnx_dtypes() -> DTypeSet {
-    let mut set = DTypeSet::EMPTY;
-    let mut i = 0;
-    while i < ONNX.len() {
-        set = set.with(ONNX[i].2);
-        i += 1;
-    }
-    set
-}
-
 impl DType {
     /// The dtype that a system calls by this name, spelt exactly.
     ///
@@ -201,7 +189,7 @@ impl DType {
     pub fn parse(dialect: Dialect, name: &str) -> Result<Self, NameError> {
         let bare = name.strip_prefix(dialect.prefix()).unwrap_or(name);
         let found = Self::ALL.into_iter().find(|dtype| dtype.names_in(dialect).any(|known| known == bare));
-        found.ok_or_else(|| NameError::DType { dialect, name: name.to_owned() })
+        found.ok_or_else(|| dialect.has_no(name))
     }
 
     /// What a system calls this dtype; of several names the usual one. None if it has no such dtype.
@@ -313,61 +301,3 @@ impl DType {
         Self::ALL.into_iter().find(|dtype| dtype.to_dlpack() == (code, bits, lanes))
     }
 }
-
-/// A name that nothing has: of a dtype in a dialect, of a ruleset, of a level of casting, of a category.
-///
-/// ```
-/// let error = "sometimes".parse::<lanecast::Casting>().unwrap_err();
-/// assert_eq!(
-///     error.to_string(),
-///     "no level of casting is named \"sometimes\"; the names are no, equiv, safe, same_kind, same_value, unsafe"
-/// );
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum NameError {
-    /// A dtype.
-    DType {
-        /// Whose names were looked at.
-        dialect: Dialect,
-        /// What was given.
-        name: String,
-    },
-    /// A ruleset.
-    Rules {
-        /// What was given.
-        name: String,
-    },
-    /// A level of casting.
-    Casting {
-        /// What was given.
-        name: String,
-    },
-    /// A category of dtypes.
-    Category {
-        /// What was given.
-        name: String,
-    },
-}
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut none = |what, name: &str, names: &[&str]| {
-            write!(f, "no {what} is named {name:?}; the names are {}", names.join(", "))
-        };
-        match self {
-            Self::DType { dialect, name } => {
-                let names: Vec<_> = DType::ALL.iter().flat_map(|dtype| dtype.names_in(*dialect)).collect();
-                let names = names.join(", ");
-                write!(f, "{} has no dtype named {name:?}; its names are {names}", dialect.name())
-            }
-            Self::Rules { name } => none("ruleset", name, &Rules::ALL.map(Rules::name)),
-            Self::Casting { name } => none("level of casting", name, &Casting::ALL.map(Casting::name)),
-            Self::Category { name } => {
-                none("category", name, &crate::Category::ALL.map(crate::Category::name))
-            }
-        }
-    }
-}
-
-impl std::error::Error for NameError {}

@@ -2,9 +2,9 @@
 
 use core::str::FromStr;
 
-use crate::dtype::{DType, FloatFormat, Kind};
-use crate::names::{Dialect, NameError};
-use crate::promotion::Rules;
+use crate::formats::dtype::{DType, Kind};
+use crate::formats::name::NameError;
+use crate::promotion::{Dialect, Rules};
 
 /// The limits of an integer dtype, as NumPy's `iinfo`: see [`DType::iinfo`].
 ///
@@ -42,26 +42,6 @@ pub struct FloatInfo {
     pub tiny: f64,
     /// The smallest value above zero.
     pub smallest_subnormal: f64,
-}
-
-impl FloatFormat {
-    /// The distance from 1 to the next value above.
-    ///
-    /// ```
-    /// assert_eq!(lanecast::DType::BF16.float_format().unwrap().eps(), 2f64.powi(-7));
-    /// ```
-    pub const fn eps(self) -> f64 {
-        1.0 / (1u64 << self.mantissa_bits) as f64
-    }
-
-    /// The smallest finite value: −max, or what is closest to zero where nothing is negative.
-    ///
-    /// ```
-    /// assert_eq!(lanecast::DType::F4E2M1.float_format().unwrap().min(), -6.0);
-    /// ```
-    pub const fn min(self) -> f64 {
-        if self.has_sign { -self.max() } else { self.min_positive() }
-    }
 }
 
 /// A category of the Array API's `isdtype`.
@@ -132,7 +112,7 @@ impl FromStr for Category {
     /// The category of a name, spelt exactly.
     fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|category| category.name() == name);
-        found.ok_or_else(|| NameError::Category { name: name.to_owned() })
+        found.ok_or_else(|| NameError::new("category", name, Self::ALL.map(Self::name)))
     }
 }
 
@@ -155,24 +135,6 @@ impl DType {
         }
     }
 
-    /// NumPy's character of the kind: `b` bool, `u` unsigned, `i` signed, `f` float, `c` complex.
-    ///
-    /// The dtypes of ml_dtypes have it too, where NumPy says `V` of most of them.
-    ///
-    /// ```
-    /// use lanecast::DType;
-    /// assert_eq!([DType::Bool, DType::U4, DType::BF16].map(DType::kind_char), ['b', 'u', 'f']);
-    /// ```
-    pub const fn kind_char(self) -> char {
-        match self.kind() {
-            Kind::Bool => 'b',
-            Kind::Int(format) if format.signed => 'i',
-            Kind::Int(_) => 'u',
-            Kind::Float(_) => 'f',
-            Kind::Complex(_) => 'c',
-        }
-    }
-
     /// NumPy's own character of the dtype. None for those of ml_dtypes, whose characters are not unique.
     ///
     /// ```
@@ -183,26 +145,6 @@ impl DType {
         let core = Rules::NUMPY.dtypes().contains(self);
         let names = self.names_in(Dialect::NumPy).filter(|name| core && name.len() == 1);
         names.flat_map(|name| name.chars().next()).next()
-    }
-
-    /// The bytes of one element that stands alone: those of fewer than 8 bits take one.
-    ///
-    /// ```
-    /// use lanecast::DType;
-    /// assert_eq!([DType::I4, DType::F16, DType::C128].map(DType::itemsize), [1, 2, 16]);
-    /// ```
-    pub const fn itemsize(self) -> usize {
-        self.bits().div_ceil(8) as usize
-    }
-
-    /// The alignment that NumPy wants: the bytes of one part.
-    ///
-    /// ```
-    /// use lanecast::DType;
-    /// assert_eq!([DType::I4, DType::F64, DType::C128].map(DType::alignment), [1, 8, 8]);
-    /// ```
-    pub const fn alignment(self) -> usize {
-        self.part().itemsize()
     }
 
     /// The limits of an integer; None for the others.

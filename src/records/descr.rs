@@ -4,7 +4,9 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::{Field, ItemBase, ItemDType, StructDType, StructError};
+use super::dtype::{Field, ItemBase, ItemDType, StructDType};
+use super::error::StructError;
+use crate::numpy::OrderedDType;
 
 /// Deeper than any dtype is, and shallow enough for any stack.
 const MAX_DEPTH: usize = 64;
@@ -330,7 +332,7 @@ fn piece(text: &str) -> Result<ItemDType, StructError> {
         }
         _ => Vec::new(),
     };
-    ItemDType::from(parser.rest().parse::<crate::OrderedDType>()?).array(&shape)
+    ItemDType::from(parser.rest().parse::<OrderedDType>()?).array(&shape)
 }
 
 impl FromStr for ItemDType {

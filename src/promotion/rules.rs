@@ -6,24 +6,13 @@
 //! from the few edges that a system's own documentation draws; only what to say when there is no least
 //! element differs ([`Tie`]).
 
-mod casting;
-mod closure;
-mod error;
-mod plan;
-mod scalar;
-mod set;
-
-pub use casting::Casting;
-pub use error::PromotionError;
-pub use plan::{Operand, Promotion};
-pub use scalar::ScalarKind;
-pub use set::DTypeSet;
-
-use closure::{Edge, close, cut_complex, identity, lossless};
-use scalar::Defaults;
-
-use crate::dtype::{DTYPES, DType};
-use crate::names::NameError;
+use super::closure::{Edge, close, cut_complex, identity, lossless};
+use super::error::PromotionError;
+use super::onnx::onnx_dtypes;
+use super::scalar::{COMPLEX, Defaults, ScalarKind};
+use super::set::DTypeSet;
+use crate::formats::dtype::{DTYPES, DType};
+use crate::formats::name::NameError;
 use DType::*;
 
 /// How the operands of one system promote: a table that is made at compile time.
@@ -298,7 +287,7 @@ impl Rules {
     /// assert_eq!(Rules::ONNX.promote(F16, F16), Ok(F16));
     /// assert!(Rules::ONNX.promote(F16, F32).is_err());
     /// ```
-    pub const ONNX: Self = Self::new("onnx", Tie::Undefined, identity(crate::names::onnx_dtypes()))
+    pub const ONNX: Self = Self::new("onnx", Tie::Undefined, identity(onnx_dtypes()))
         .defaults([Some(I64), Some(F32), None, Some(I64)])
         .up_to(None);
 
@@ -385,7 +374,7 @@ impl Rules {
     /// There is none of this name.
     pub fn from_name(name: &str) -> Result<&'static Self, NameError> {
         let found = Self::ALL.into_iter().find(|rules| rules.name == name);
-        found.ok_or_else(|| NameError::Rules { name: name.to_owned() })
+        found.ok_or_else(|| NameError::new("ruleset", name, Self::ALL.map(Self::name)))
     }
 
     /// The dtypes that the system has.
@@ -451,7 +440,8 @@ impl Rules {
         while i < DTYPES {
             if operands.contains(DType::ALL[i]) {
                 if self.up[i].is_empty() {
-                    return Err(PromotionError::UnknownDType { rules, dtype: DType::ALL[i] });
+                    let known = self.dtypes();
+                    return Err(PromotionError::UnknownDType { rules, dtype: DType::ALL[i], known });
                 }
                 common = common.intersection(self.up[i]);
             }
@@ -487,5 +477,85 @@ impl Rules {
         } else {
             self.above(from).contains(to)
         }
+    }
+
+    /// The dtype that an array and a Python number become: that of the array, unless the number is of a
+    /// higher kind. Then it is the complex dtype of a float, or the default of the number's kind.
+    ///
+    /// ```
+    /// use lanecast::{DType::*, Rules, ScalarKind};
+    /// assert_eq!(Rules::TORCH.with_scalar(I8, ScalarKind::Int), Ok(I8));
+    /// assert_eq!(Rules::TORCH.with_scalar(I8, ScalarKind::Float), Ok(F32));
+    /// assert_eq!(Rules::NUMPY.with_scalar(F32, ScalarKind::Complex), Ok(C64));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The ruleset does not have the dtype, or defines no result.
+    pub const fn with_scalar(&self, dtype: DType, scalar: ScalarKind) -> Result<DType, PromotionError> {
+        let rules = self.name;
+        if self.above(dtype).is_empty() {
+            return Err(PromotionError::UnknownDType { rules, dtype, known: self.dtypes() });
+        }
+        let array = ScalarKind::of(dtype);
+        let taken = matches!(self.scalars, Some(highest) if scalar as u8 <= highest as u8);
+        let combines = !self.numbers_as_arrays
+            || matches!(self.default_dtype(scalar), Some(default) if self.promote(dtype, default).is_ok());
+        let bools_agree = matches!(array, ScalarKind::Bool) == matches!(scalar, ScalarKind::Bool);
+        let result = if !taken || !combines || !(self.bool_mixes || bools_agree) {
+            None
+        } else if scalar as u8 <= array as u8 {
+            Some(dtype)
+        } else if matches!((array, scalar), (ScalarKind::Float, ScalarKind::Complex)) {
+            let defined = !self.foreign_complex.contains(dtype);
+            if defined { self.above(dtype).intersection(COMPLEX).first() } else { None }
+        } else {
+            match self.default_dtype(scalar) {
+                Some(default) if self.leads_to(dtype, default) => Some(default),
+                _ => None,
+            }
+        };
+        match result {
+            Some(result) => Ok(result),
+            None => Err(PromotionError::UndefinedScalar { rules, dtype, scalar }),
+        }
+    }
+
+    /// May a dtype become another, at once or by way of a third? Where nothing was cut, that is the same.
+    const fn leads_to(&self, from: DType, to: DType) -> bool {
+        let mut i = 0;
+        while i < DTYPES {
+            if self.above(from).contains(DType::ALL[i]) && self.up[i].contains(to) {
+                return true;
+            }
+            i += 1;
+        }
+        false
+    }
+
+    /// The dtype of an array that is made of Python numbers of a kind. None where the system says nothing.
+    ///
+    /// ```
+    /// use lanecast::{DType, Rules, ScalarKind};
+    /// assert_eq!(Rules::NUMPY.default_dtype(ScalarKind::Float), Some(DType::F64));
+    /// assert_eq!(Rules::TORCH.default_dtype(ScalarKind::Float), Some(DType::F32));
+    /// ```
+    pub const fn default_dtype(&self, kind: ScalarKind) -> Option<DType> {
+        match kind {
+            ScalarKind::Bool => self.dtypes().intersection(DTypeSet::EMPTY.with(Bool)).first(),
+            ScalarKind::Int => self.defaults.int,
+            ScalarKind::Float => self.defaults.float,
+            ScalarKind::Complex => self.defaults.complex,
+        }
+    }
+
+    /// The dtype of the indices that the system returns. None where it says nothing.
+    ///
+    /// ```
+    /// use lanecast::{DType, Rules};
+    /// assert_eq!(Rules::MEGENGINE.index_dtype(), Some(DType::I32));
+    /// ```
+    pub const fn index_dtype(&self) -> Option<DType> {
+        self.defaults.index
     }
 }

@@ -1,11 +1,12 @@
 //! Casts buffers of records: field by field, each with the kernel of its pair of dtypes.
 
-use super::{ItemBase, ItemDType, StructDType, StructError};
+use super::dtype::{ItemBase, ItemDType, StructDType};
+use super::error::StructError;
 use crate::cast::Caster;
 use crate::error::{Error, Side};
-use crate::layout::Packing;
+use crate::formats::layout::Packing;
+use crate::formats::options::CastOptions;
 use crate::numpy::OrderedDType;
-use crate::options::CastOptions;
 
 /// Bytes that a tile of a field takes on either side: they stay in the first cache.
 const TILE: usize = 4096;

@@ -3,10 +3,10 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::dtype::DType;
-use crate::layout::ByteOrder;
-use crate::names::{Dialect, NameError};
-use crate::promotion::Casting;
+use crate::formats::dtype::DType;
+use crate::formats::layout::ByteOrder;
+use crate::formats::name::NameError;
+use crate::promotion::{Casting, Dialect};
 
 /// A dtype in a byte order, as NumPy's `dtype` is. Reads and prints type strings such as `<f4` and `|b1`.
 ///
@@ -176,7 +176,7 @@ impl FromStr for OrderedDType {
             Some(b'=' | b'|') => (ByteOrder::Native, &text[1..]),
             _ => return DType::parse(Dialect::NumPy, text).map(Self::from),
         };
-        let error = || NameError::DType { dialect: Dialect::NumPy, name: text.to_owned() };
+        let error = || Dialect::NumPy.has_no(text);
         let dtype = DType::parse(Dialect::NumPy, code).map_err(|_| error())?;
         // An order goes with a code; only a dtype without one has it in front of its name.
         let is_code = code.len() == 1 || dtype.numpy_code().is_none_or(|known| known == code);

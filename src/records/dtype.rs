@@ -1,15 +1,8 @@
-//! Structured dtypes: records of named fields, as NumPy has them. What they are and what they promote to;
-//! `descr.rs` reads and prints them, `cast.rs` casts buffers of them.
+//! The dtypes of records: what they are, and what they promote to.
 
-mod cast;
-mod descr;
-mod error;
-
-pub use cast::RecordCaster;
-pub use error::StructError;
-
-use crate::dtype::DType;
-use crate::layout::ByteOrder;
+use super::error::StructError;
+use crate::formats::dtype::DType;
+use crate::formats::layout::ByteOrder;
 use crate::numpy::OrderedDType;
 use crate::promotion::{Casting, Rules};
 
@@ -28,9 +21,9 @@ use crate::promotion::{Casting, Rules};
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct ItemDType {
-    base: ItemBase,
-    shape: Vec<usize>,
-    itemsize: usize,
+    pub(super) base: ItemBase,
+    pub(super) shape: Vec<usize>,
+    pub(super) itemsize: usize,
 }
 
 /// What an [`ItemDType`] is one or many of.
@@ -67,9 +60,9 @@ pub enum ItemBase {
 /// ```
 #[derive(Clone, Debug)]
 pub struct StructDType {
-    fields: Vec<Field>,
-    itemsize: usize,
-    aligned: bool,
+    pub(super) fields: Vec<Field>,
+    pub(super) itemsize: usize,
+    pub(super) aligned: bool,
 }
 
 /// One field of a [`StructDType`].
@@ -269,7 +262,7 @@ impl ItemDType {
     }
 
     /// The record, if it is one and not many.
-    fn as_record(&self) -> Option<&StructDType> {
+    pub(super) fn as_record(&self) -> Option<&StructDType> {
         match &self.base {
             ItemBase::Record(record) if self.shape.is_empty() => Some(record),
             _ => None,
@@ -277,7 +270,7 @@ impl ItemDType {
     }
 
     /// One of those that it is many of.
-    fn one(&self) -> Self {
+    pub(super) fn one(&self) -> Self {
         match &self.base {
             ItemBase::Element(element) => (*element).into(),
             ItemBase::Record(record) => record.into(),
@@ -361,7 +354,7 @@ impl StructDType {
         Self::in_sequence(fields.collect(), true)
     }
 
-    fn in_sequence(
+    pub(super) fn in_sequence(
         fields: Vec<(String, Option<String>, ItemDType)>,
         aligned: bool,
     ) -> Result<Self, StructError> {
@@ -399,7 +392,7 @@ impl StructDType {
         Self::checked(fields, itemsize, false)
     }
 
-    fn checked(fields: Vec<Field>, itemsize: usize, aligned: bool) -> Result<Self, StructError> {
+    pub(super) fn checked(fields: Vec<Field>, itemsize: usize, aligned: bool) -> Result<Self, StructError> {
         let mut names: Vec<&str> =
             fields.iter().flat_map(|f| [Some(&f.name), f.title.as_ref()]).flatten().map(|n| &n[..]).collect();
         names.sort_unstable();

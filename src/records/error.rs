@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::error::{Error, Side};
-use crate::names::NameError;
+use crate::formats::name::NameError;
 use crate::promotion::PromotionError;
 
 /// Why a structured dtype could not be made, promoted or cast. Nothing was written.

@@ -7,9 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 use num_complex::Complex;
 
-use crate::dtype::{DType, dtypes};
-use crate::kernels::scalar;
-use crate::options::Policy;
+use super::dtype::{DType, dtypes};
 
 /// A Rust type that is the element of a dtype. Sealed: the types are those of the one list.
 ///
@@ -154,62 +152,6 @@ macro_rules! float_newtypes {
             #[doc = concat!("assert_eq!(x.to_bits(), ", $example, ");")]
             #[doc = concat!("assert_eq!(format!(\"{x} {x:?}\"), \"", stringify!($value), " ", stringify!($value), "\");")]
             /// ```
-        }
-
-        impl $name {
-            /// The value. Every one is exact in an f32.
-            ///
-            /// ```
-            #[doc = concat!("use lanecast::", stringify!($name), ";")]
-            #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").to_f32(), ", stringify!($value), " as f32);")]
-            /// ```
-            #[inline]
-            pub const fn to_f32(self) -> f32 {
-                let value = scalar::decode(Self::DTYPE, self.to_bits() as u64);
-                f32::from_bits(scalar::encode(DType::F32, value, &Policy::DEFAULT) as u32)
-            }
-
-            /// The nearest element, by the default options. Others: [`convert_with`](crate::convert_with).
-            ///
-            /// ```
-            #[doc = concat!("use lanecast::", stringify!($name), ";")]
-            #[doc = concat!("assert_eq!(", stringify!($name), "::from_f32(", stringify!($value), ").to_bits(), ", $example, ");")]
-            /// ```
-            #[inline]
-            pub const fn from_f32(x: f32) -> Self {
-                let value = scalar::decode(DType::F32, x.to_bits() as u64);
-                Self(scalar::encode(Self::DTYPE, value, &Policy::DEFAULT) as u8)
-            }
-        }
-
-        impl From<$name> for f32 {
-            fn from(x: $name) -> f32 {
-                x.to_f32()
-            }
-        }
-
-        impl PartialEq for $name {
-            fn eq(&self, other: &Self) -> bool {
-                self.to_f32() == other.to_f32()
-            }
-        }
-
-        impl PartialOrd for $name {
-            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-                self.to_f32().partial_cmp(&other.to_f32())
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(&self.to_f32(), f)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(&self.to_f32(), f)
-            }
         }
     )*};
 }

@@ -1,9 +1,9 @@
 //! What a cast of one pair under some options is: a value that says *what* to do and knows no
 //! instruction set. `kernels/` knows *how*.
 
-use crate::dtype::DType;
-use crate::layout::{ByteOrder, Packing};
-use crate::options::{CastOptions, Policy};
+use super::dtype::DType;
+use super::layout::{ByteOrder, Packing};
+use super::options::{CastOptions, Policy};
 
 /// One resolved cast.
 #[derive(Clone, Copy, Debug)]
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn options_that_do_not_concern_a_pair_do_not_change_its_policy() {
-        use crate::options::{E8m0Rounding, NanToFinite, Overflow, Rounding};
+        use crate::formats::options::{E8m0Rounding, NanToFinite, Overflow, Rounding};
         let odd = CastOptions::new()
             .rounding(Rounding::Up)
             .int_rounding(Rounding::Down)

@@ -1,0 +1,277 @@
+//! The casts that look: of bytes and of slices.
+
+use core::mem::MaybeUninit;
+
+use super::look::{Check, Rooms};
+use super::report::{CastReport, Marks, Stop, Validity};
+use crate::cast::{Caster, typed};
+use crate::error::Error;
+use crate::formats::element::Element;
+use crate::formats::options::CastOptions;
+use crate::kernels::memory::{Destination, bytes_of};
+
+impl Caster {
+    /// Casts `n` elements as [`cast`](Self::cast) does, and says what that lost.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::I16, DType::I8, &CastOptions::new())?;
+    /// let src: Vec<u8> = [100i16, 200, -200].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let mut dst = [0u8; 3];
+    /// let report = caster.cast_checked(&src, &mut dst, 3)?;
+    /// assert_eq!(dst, [100, 200, 56]);
+    /// assert_eq!((report.above, report.below, report.first), (1, 1, Some(1)));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size of `n` elements. Nothing was written.
+    pub fn cast_checked(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<CastReport, Error> {
+        Ok(self.checked(src, dst.into(), n, Marks::REPORT)?.0)
+    }
+
+    /// The same, to memory that need not be initialised, and on request with a bitmap: 0 for the elements that
+    /// are lost, 1 for the others. It has ⌈n / 8⌉ bytes, the first element in the lowest bit of the first one.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::I8, DType::U8, &CastOptions::new())?;
+    /// let (mut memory, mut bits) = ([MaybeUninit::uninit(); 3], [0u8; 1]);
+    /// let (out, report) = caster.cast_checked_uninit(&[1, 0xFF, 3], &mut memory, 3, Some(&mut bits))?;
+    /// assert_eq!((out, bits, report.negative), (&mut [1, 0xFF, 3][..], [0b101], 1));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size of `n` elements. Nothing was written.
+    pub fn cast_checked_uninit<'a>(
+        &self,
+        src: &[u8],
+        dst: &'a mut [MaybeUninit<u8>],
+        n: usize,
+        validity: Option<&mut [u8]>,
+    ) -> Result<(&'a mut [u8], CastReport), Error> {
+        let mut dst = Destination::from(dst);
+        let whole = 0..dst.len();
+        let marks = Marks { validity, ..Marks::REPORT };
+        let (report, _) = self.checked(src, dst.part(whole), n, marks)?;
+        #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
+        // SAFETY: `checked` has initialised every byte when it is no error.
+        let bytes = unsafe { dst.assume_init() };
+        Ok((bytes, report))
+    }
+
+    /// Casts `n` elements, unless that loses one: rounding is no loss here. What is in the destination after an
+    /// [`Error::Lossy`] is not said.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::F64, DType::F32, &CastOptions::new())?;
+    /// let src: Vec<u8> = [0.1, 1e39].iter().flat_map(|x: &f64| x.to_ne_bytes()).collect();
+    /// let mut dst = [0u8; 8];
+    /// caster.try_cast(&src[..8], &mut dst[..4], 1)?;
+    /// let error = caster.try_cast(&src, &mut dst, 2).unwrap_err();
+    /// assert_eq!(error.to_string(), "element 1, 1e39, is above what float32 holds");
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first element that is lost. Or a buffer does not have the size of `n` elements: then nothing was
+    /// written.
+    pub fn try_cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), Error> {
+        self.checked(src, dst.into(), n, Marks { stops: Some(Stop::Lost), ..Marks::default() }).map(drop)
+    }
+
+    /// Casts `n` elements, unless that changes the value of one: NumPy's `casting="same_value"`. A NaN stays one,
+    /// and −0 equals 0. What is in the destination after an [`Error::Lossy`] is not said.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::F64, DType::F32, &CastOptions::new())?;
+    /// let src: Vec<u8> = [0.5, 0.1].iter().flat_map(|x: &f64| x.to_ne_bytes()).collect();
+    /// let mut dst = [0u8; 8];
+    /// let error = caster.same_value(&src, &mut dst, 2).unwrap_err();
+    /// assert_eq!(error.to_string(), "element 1, 0.1, is not exact in float32");
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first element that changes. Or a buffer does not have the size of `n` elements: then nothing was
+    /// written.
+    pub fn same_value(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), Error> {
+        self.checked(src, dst.into(), n, Marks { stops: Some(Stop::Inexact), ..Marks::default() }).map(drop)
+    }
+
+    /// Casts `n` elements, and makes those null that are lost: all their bits are 0, and so is the bit in
+    /// `dst_validity`, which has ⌈n / 8⌉ bytes, the first element in the lowest bit of the first one. What is null
+    /// in the source stays null. Says how many are null.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType, Validity};
+    /// let caster = Caster::new(DType::I8, DType::U8, &CastOptions::new())?;
+    /// let (mut dst, mut valid) = ([0xA5u8; 4], [0xA5u8; 1]);
+    /// let nulls = caster.cast_validity(&[1, 0xFF, 3, 4], None, &mut dst, &mut valid, 4)?;
+    /// assert_eq!((dst, valid, nulls), ([1, 0, 3, 4], [0b1101], 1));
+    /// let null = Validity::new(&[0b0111]);
+    /// let nulls = caster.cast_validity(&[1, 0xFF, 3, 4], Some(null), &mut dst, &mut valid, 4)?;
+    /// assert_eq!((valid, nulls), ([0b0101], 2));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer or a bitmap does not have the size of `n` elements. Nothing was written.
+    pub fn cast_validity(
+        &self,
+        src: &[u8],
+        src_validity: Option<Validity<'_>>,
+        dst: &mut [u8],
+        dst_validity: &mut [u8],
+        n: usize,
+    ) -> Result<usize, Error> {
+        Ok(self.checked(src, dst.into(), n, Marks::nulls(src_validity, dst_validity))?.1)
+    }
+
+    /// Casts, looks, and marks. The report, and how many elements are null.
+    fn checked(
+        &self,
+        src: &[u8],
+        dst: Destination<'_, u8>,
+        n: usize,
+        mut marks: Marks<'_>,
+    ) -> Result<(CastReport, usize), Error> {
+        self.check(src.len(), dst.size(), n)?;
+        marks.check(n)?;
+        let rooms = Rooms::default();
+        let check = Check::new(self, n, marks.counts_inexact(), &rooms)?;
+        let (report, lost) = check.run(src, dst, n, &mut marks)?;
+        Ok((report, marks.finish(n, lost)))
+    }
+}
+
+/// Casts a slice into another as [`cast_slice_with`](crate::cast_slice_with) does, and says what that lost.
+///
+/// ```
+/// use lanecast::{CastOptions, cast_slice_checked, f16};
+/// let mut out = [f16::ZERO; 3];
+/// let report = cast_slice_checked(&[1.0f32, 0.1, 1e6], &mut out, &CastOptions::new())?;
+/// assert_eq!((report.above, report.inexact, report.first), (1, 1, Some(2)));
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The lengths differ, or the instruction set that the options or `LANECAST_ISA` name is not available. Nothing
+/// was written.
+pub fn cast_slice_checked<S: Element, D: Element>(
+    src: &[S],
+    dst: &mut [D],
+    options: &CastOptions,
+) -> Result<CastReport, Error> {
+    Ok(slices(src, dst, options, Marks::REPORT)?.0)
+}
+
+/// Casts a slice into another with the default options, unless that loses an element: see [`Caster::try_cast`].
+///
+/// ```
+/// use lanecast::try_cast_slice;
+/// let mut out = [0i32; 2];
+/// try_cast_slice(&[1.5f64, -3e9], &mut out).expect_err("the second is below -2^31");
+/// try_cast_slice(&[1.5f64, -2e9], &mut out)?;
+/// assert_eq!(out, [1, -2_000_000_000]);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The first element that is lost; else as [`cast_slice_checked`].
+pub fn try_cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<(), Error> {
+    try_cast_slice_with(src, dst, &CastOptions::new())
+}
+
+/// Casts a slice into another, unless that loses an element: see [`Caster::try_cast`].
+///
+/// ```
+/// use lanecast::{CastOptions, Rounding, try_cast_slice_with};
+/// let up = CastOptions::new().int_rounding(Rounding::Up);
+/// let error = try_cast_slice_with(&[255.5f32], &mut [0u8], &up).unwrap_err();
+/// assert_eq!(error.to_string(), "element 0, 255.5, is above what uint8 holds");
+/// ```
+///
+/// # Errors
+///
+/// The first element that is lost; else as [`cast_slice_checked`].
+pub fn try_cast_slice_with<S: Element, D: Element>(
+    src: &[S],
+    dst: &mut [D],
+    options: &CastOptions,
+) -> Result<(), Error> {
+    slices(src, dst, options, Marks { stops: Some(Stop::Lost), ..Marks::default() }).map(drop)
+}
+
+/// Casts a slice into another, unless that changes a value: see [`Caster::same_value`].
+///
+/// ```
+/// use lanecast::{CastOptions, same_value_slice};
+/// let mut out = [0i8; 3];
+/// same_value_slice(&[1.0f32, -128.0, 0.0], &mut out, &CastOptions::new())?;
+/// assert_eq!(out, [1, -128, 0]);
+/// let error = same_value_slice(&[1.0f32, 0.5, 0.0], &mut out, &CastOptions::new()).unwrap_err();
+/// assert_eq!(error.to_string(), "element 1, 0.5, is not exact in int8");
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The first element that changes; else as [`cast_slice_checked`].
+pub fn same_value_slice<S: Element, D: Element>(
+    src: &[S],
+    dst: &mut [D],
+    options: &CastOptions,
+) -> Result<(), Error> {
+    slices(src, dst, options, Marks { stops: Some(Stop::Inexact), ..Marks::default() }).map(drop)
+}
+
+/// Casts a slice into another, and makes those elements null that are lost: see [`Caster::cast_validity`].
+///
+/// ```
+/// use lanecast::{CastOptions, cast_slice_validity};
+/// let (mut out, mut valid) = ([0u8; 3], [0u8; 1]);
+/// let nulls = cast_slice_validity(&[1.0f64, f64::NAN, 300.0], None, &mut out, &mut valid, &CastOptions::new())?;
+/// assert_eq!((out, valid, nulls), ([1, 0, 0], [0b001], 2));
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// A bitmap does not have the size of the elements; else as [`cast_slice_checked`].
+pub fn cast_slice_validity<S: Element, D: Element>(
+    src: &[S],
+    src_validity: Option<Validity<'_>>,
+    dst: &mut [D],
+    dst_validity: &mut [u8],
+    options: &CastOptions,
+) -> Result<usize, Error> {
+    Ok(slices(src, dst, options, Marks::nulls(src_validity, dst_validity))?.1)
+}
+
+fn slices<S: Element, D: Element>(
+    src: &[S],
+    dst: &mut [D],
+    options: &CastOptions,
+    marks: Marks<'_>,
+) -> Result<(CastReport, usize), Error> {
+    if src.len() != dst.len() {
+        return Err(Error::LengthMismatch { source: src.len(), destination: dst.len() });
+    }
+    let (caster, n) = (typed::<S, D>(options)?, src.len());
+    #[allow(unsafe_code, reason = "the checks work on bytes")]
+    // SAFETY: `checked` writes what the caster of `D` writes, and zeros, which are elements of every type.
+    let dst = unsafe { Destination::from(dst).into_bytes() };
+    caster.checked(bytes_of(src), dst, n, marks)
+}

@@ -1,0 +1,222 @@
+//! What a checked cast reports, the bitmaps it reads and writes, and what it is to do about what is lost.
+
+use crate::error::{Error, Side};
+use crate::formats::loss::Loss;
+use crate::kernels::check::Bits;
+
+/// What a cast lost: how many elements of each class, and which was the first.
+///
+/// An element is in one class at most; only `negative` counts some of `below` again. The default is that of no
+/// elements.
+///
+/// ```
+/// use lanecast::{CastOptions, cast_slice_checked};
+/// let mut out = [0u8; 6];
+/// let report = cast_slice_checked(&[1.0f32, 1.5, 300.0, -7.0, f32::NAN, -0.0], &mut out, &CastOptions::new())?;
+/// assert_eq!(out, [1, 1, 255, 0, 0, 0]); // as an unchecked cast
+/// assert_eq!((report.elements, report.above, report.below, report.negative), (6, 1, 1, 1));
+/// assert_eq!((report.nan, report.inf, report.imaginary, report.inexact), (1, 0, 0, 1));
+/// assert_eq!((report.first, report.first_inexact), (Some(2), Some(1)));
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct CastReport {
+    /// Elements that were looked at.
+    pub elements: usize,
+    /// [`Loss::Above`].
+    pub above: usize,
+    /// [`Loss::Below`].
+    pub below: usize,
+    /// Those of `below` that are negative, where the target has no sign.
+    pub negative: usize,
+    /// [`Loss::NaN`].
+    pub nan: usize,
+    /// [`Loss::Inf`].
+    pub inf: usize,
+    /// [`Loss::Imaginary`].
+    pub imaginary: usize,
+    /// [`Loss::Inexact`].
+    pub inexact: usize,
+    /// The index of the first element of any class but `inexact`.
+    pub first: Option<usize>,
+    /// The index of the first element that is inexact.
+    pub first_inexact: Option<usize>,
+}
+
+impl CastReport {
+    /// Elements that are lost: of every class but `inexact`.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, cast_slice_checked};
+    /// let report = cast_slice_checked(&[-1i32, 256, 7], &mut [0u8; 3], &CastOptions::new())?;
+    /// assert_eq!(report.lost(), 2);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn lost(&self) -> usize {
+        self.above + self.below + self.nan + self.inf + self.imaginary
+    }
+
+    /// Has every element kept its value?
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, cast_slice_checked};
+    /// let options = CastOptions::new();
+    /// assert!(cast_slice_checked(&[0.5f64, -0.0], &mut [0f32; 2], &options)?.is_exact());
+    /// assert!(!cast_slice_checked(&[0.1f64, -0.0], &mut [0f32; 2], &options)?.is_exact());
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub const fn is_exact(&self) -> bool {
+        self.lost() == 0 && self.inexact == 0
+    }
+
+    /// Counts an element of a class, but for what is inexact.
+    pub(super) fn add(&mut self, loss: Loss, is_negative: bool) {
+        match loss {
+            Loss::Above => self.above += 1,
+            Loss::Below => {
+                self.below += 1;
+                self.negative += usize::from(is_negative);
+            }
+            Loss::NaN => self.nan += 1,
+            Loss::Inf => self.inf += 1,
+            Loss::Imaginary => self.imaginary += 1,
+            Loss::Inexact => {}
+        }
+    }
+}
+
+/// Which elements of a source are there: a bitmap, the first element in the lowest bit of the first byte, as Arrow
+/// has it. An element whose bit is 0 is null.
+///
+/// ```
+/// use lanecast::{CastOptions, Validity, cast_slice_validity};
+/// let mut out = [0i8; 3];
+/// let mut valid = [0u8; 1];
+/// // The bits of the three elements begin at the second one.
+/// let source = Validity::new(&[0b1010]).from_bit(1);
+/// let nulls = cast_slice_validity(&[7i32, 8, 900], Some(source), &mut out, &mut valid, &CastOptions::new())?;
+/// assert_eq!((out[0], valid, nulls), (7, [0b001], 2));
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Validity<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Validity<'a> {
+    /// A bitmap whose first bit is that of the first element. It may have more bits than there are elements.
+    ///
+    /// ```
+    /// let all_of_eight = lanecast::Validity::new(&[0xFF]);
+    /// ```
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, offset: 0 }
+    }
+
+    /// The same bitmap, where the first element has another bit.
+    ///
+    /// ```
+    /// let last_of_eight = lanecast::Validity::new(&[0xFF]).from_bit(7);
+    /// ```
+    pub const fn from_bit(self, offset: usize) -> Self {
+        Self { offset, ..self }
+    }
+
+    /// Eight bits from that of an element on; 0 where there are none.
+    fn byte(&self, element: usize) -> u8 {
+        let bit = self.offset + element;
+        let byte = |i: usize| u16::from(self.bytes.get(i).copied().unwrap_or(0));
+        ((byte(bit / 8) | byte(bit / 8 + 1) << 8) >> (bit % 8)) as u8
+    }
+}
+
+/// What to do about elements that are lost.
+#[derive(Default)]
+pub(super) struct Marks<'a> {
+    /// They are counted by class.
+    pub(super) counts: bool,
+    /// Which are there at all.
+    pub(super) source: Option<Validity<'a>>,
+    /// Where to write which are there.
+    pub(super) validity: Option<&'a mut [u8]>,
+    /// Lost elements become zeros.
+    pub(super) clears: bool,
+    /// What ends the cast.
+    pub(super) stops: Option<Stop>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    Lost,
+    /// That too.
+    Inexact,
+}
+
+impl<'a> Marks<'a> {
+    pub(super) const REPORT: Self =
+        Self { counts: true, source: None, validity: None, clears: false, stops: None };
+
+    pub(super) fn nulls(source: Option<Validity<'a>>, validity: &'a mut [u8]) -> Self {
+        Self { source, validity: Some(validity), clears: true, ..Self::default() }
+    }
+
+    /// Does it matter what is inexact?
+    pub(super) fn counts_inexact(&self) -> bool {
+        self.counts || self.stops == Some(Stop::Inexact)
+    }
+
+    /// Have the bitmaps the size of `n` elements?
+    pub(super) fn check(&self, n: usize) -> Result<(), Error> {
+        if let Some(source) = &self.source {
+            let bits = n.checked_add(source.offset);
+            let needed = bits.map_or(usize::MAX, |bits| bits.div_ceil(8));
+            let given = source.bytes.len();
+            if given < needed {
+                return Err(Error::BitmapSize { side: Side::Source, elements: n, needed, given });
+            }
+        }
+        match &self.validity {
+            Some(bits) if bits.len() != n.div_ceil(8) => {
+                let (needed, given) = (n.div_ceil(8), bits.len());
+                Err(Error::BitmapSize { side: Side::Destination, elements: n, needed, given })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the bits of `n` elements from `first` on, a multiple of 8.
+    pub(super) fn write(&mut self, first: usize, n: usize, lost: Option<&Bits>) {
+        let Some(validity) = &mut self.validity else { return };
+        let bytes = &mut validity[first / 8..(first + n).div_ceil(8)];
+        match lost {
+            None => bytes.fill(0xFF),
+            Some(lost) => {
+                let (words, rest) = bytes.as_chunks_mut();
+                let mut lost = lost.iter().map(|word| (!word).to_le_bytes());
+                words.iter_mut().zip(&mut lost).for_each(|(word, valid)| *word = valid);
+                rest.iter_mut().zip(lost.next().unwrap_or_default()).for_each(|(byte, valid)| *byte = valid);
+            }
+        }
+        if let Some(source) = &self.source {
+            for (i, byte) in bytes.iter_mut().enumerate() {
+                *byte &= source.byte(first + 8 * i);
+            }
+        }
+    }
+
+    /// Clears the bits of no element, and counts the nulls among `n`, of which so many are lost.
+    pub(super) fn finish(self, n: usize, lost: usize) -> usize {
+        let Some(validity) = self.validity else { return 0 };
+        if let (Some(last), rest @ 1..) = (validity.last_mut(), n % 8) {
+            *last &= (1 << rest) - 1;
+        }
+        if self.source.is_none() {
+            return lost;
+        }
+        let (words, rest) = validity.as_chunks();
+        let ones = words.iter().map(|word| u64::from_ne_bytes(*word).count_ones());
+        n - ones.chain(rest.iter().map(|byte| byte.count_ones())).map(|ones| ones as usize).sum::<usize>()
+    }
+}

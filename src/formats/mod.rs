@@ -1,0 +1,11 @@
+//! The leaf that everything stands on: what the dtypes are, how their elements lie in bytes, what a caller may choose.
+//! Nothing here runs a cast, and nothing here imports from the rest of the crate.
+
+pub(crate) mod dtype;
+pub(crate) mod element;
+pub(crate) mod isa;
+pub(crate) mod layout;
+pub(crate) mod loss;
+pub(crate) mod name;
+pub(crate) mod options;
+pub(crate) mod route;
