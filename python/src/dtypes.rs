@@ -71,6 +71,11 @@ impl Table {
         self.numbers.iter().find(|(known, _)| *known == number).map(|(_, dtype)| *dtype)
     }
 
+    /// The type numbers and their dtypes.
+    pub(crate) fn numbers(&self) -> &[(c_int, DType)] {
+        &self.numbers
+    }
+
     /// NumPy's dtype, in the byte order of the machine.
     pub(crate) fn descr<'py>(&self, py: Python<'py>, dtype: DType) -> PyResult<Bound<'py, PyArrayDescr>> {
         match &self.descrs[usize::from(dtype.code())] {

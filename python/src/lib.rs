@@ -5,6 +5,7 @@ mod dlpack;
 mod dtypes;
 mod losses;
 mod options;
+mod patch;
 mod rules;
 mod text;
 mod view;
@@ -35,6 +36,9 @@ fn _lanecast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(losses::checked, module)?)?;
     module.add_function(wrap_pyfunction!(losses::masked, module)?)?;
     module.add_function(wrap_pyfunction!(losses::try_cast, module)?)?;
+    module.add_function(wrap_pyfunction!(patch::patch, module)?)?;
+    module.add_function(wrap_pyfunction!(patch::patch_state, module)?)?;
+    module.add_function(wrap_pyfunction!(patch::unpatch, module)?)?;
     module.add_function(wrap_pyfunction!(rules::can_cast, module)?)?;
     module.add_function(wrap_pyfunction!(rules::facts, module)?)?;
     module.add_function(wrap_pyfunction!(rules::isa, module)?)?;

@@ -32,6 +32,7 @@ from lanecast._api import (
     try_astype,
 )
 from lanecast._lanecast import Cancelled, __version__, astype
+from lanecast._patch import PatchError, PatchInfo, is_patched, patch, patch_info, patched, unpatch
 
 __all__ = [
     "Cancelled",
@@ -39,6 +40,8 @@ __all__ = [
     "IntInfo",
     "LossError",
     "PackedArray",
+    "PatchError",
+    "PatchInfo",
     "PromotionError",
     "Report",
     "astype",
@@ -50,10 +53,15 @@ __all__ = [
     "format",
     "from_dlpack",
     "iinfo",
+    "is_patched",
     "masked",
     "pack",
     "parse",
+    "patch",
+    "patch_info",
+    "patched",
     "promote_types",
     "result_type",
     "try_astype",
+    "unpatch",
 ]

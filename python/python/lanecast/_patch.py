@@ -1,0 +1,180 @@
+"""patch(): NumPy's own casts run lanecast's kernels."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from html import escape
+
+import ml_dtypes
+import numpy as np
+
+from lanecast import _lanecast
+
+VARIABLE = "LANECAST_NO_PATCH"
+
+
+class PatchError(RuntimeError):
+    """NumPy's casts cannot be patched: it is not laid out as it should be. Nothing was patched.
+
+    >>> import lanecast
+    >>> issubclass(lanecast.PatchError, RuntimeError)
+    True
+    """
+
+
+PatchError.__module__ = "lanecast"
+
+
+@dataclass(frozen=True)
+class PatchInfo:
+    """What is patched, what is not and why, and what has been cast since.
+
+    >>> import lanecast
+    >>> with lanecast.patched():
+    ...     info = lanecast.patch_info()
+    >>> info.active, len(info.pairs) > 600, ("float32", "float8_e8m0fnu") in info.skipped
+    (True, True, True)
+    """
+
+    active: bool
+    exact: bool | None
+    threads: int | None
+    numpy: bool | None
+    pairs: tuple[tuple[str, str], ...]
+    skipped: dict[tuple[str, str], str] = field(repr=False)
+    calls: int
+    originals: int
+    counts: dict[tuple[str, str], tuple[int, int]] = field(repr=False)
+    disabled_by: str | None = None
+
+    def __repr__(self) -> str:
+        if self.disabled_by:
+            return f"PatchInfo(not patched: the environment variable {self.disabled_by} is set)"
+        if not self.active:
+            return "PatchInfo(not patched)"
+        how = f"exact={self.exact}, threads={self.threads}, numpy={self.numpy}"
+        what = f"{len(self.pairs)} pairs, {len(self.skipped)} skipped"
+        return f"PatchInfo({what}, {how}; {self.calls} calls, {self.originals} times the original's answer)"
+
+    def _repr_html_(self) -> str:
+        busiest = sorted(self.counts.items(), key=lambda item: -item[1][0])[:20]
+        rows = "".join(
+            f"<tr><td>{escape(a)}</td><td>{escape(b)}</td><td>{calls}</td><td>{originals}</td></tr>"
+            for (a, b), (calls, originals) in busiest
+            if calls
+        )
+        head = "<tr><th>from</th><th>to</th><th>calls</th><th>left to the original</th></tr>"
+        return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>"
+
+
+def patch_info() -> PatchInfo:
+    """What is patched now.
+
+    >>> import lanecast
+    >>> lanecast.patch_info()
+    PatchInfo(not patched)
+    """
+    config, pairs, skipped = _lanecast.patch_state()
+    exact, threads, numpy = config if config is not None else (None, None, None)
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    for a, b, calls, originals in pairs:
+        # C has integers of one size more than once.
+        old = counts.get((a, b), (0, 0))
+        counts[a, b] = (old[0] + calls, old[1] + originals)
+    disabled = VARIABLE if config is None and _disabled() else None
+    return PatchInfo(
+        active=config is not None,
+        exact=exact,
+        threads=None if threads == 0 else threads,
+        numpy=numpy,
+        pairs=tuple(counts),
+        skipped={pair: why for pair, why in skipped.items() if pair not in counts},
+        calls=sum(calls for calls, _ in counts.values()),
+        originals=sum(originals for _, originals in counts.values()),
+        counts=counts,
+        disabled_by=disabled,
+    )
+
+
+def _disabled() -> bool:
+    return os.environ.get(VARIABLE, "") not in ("", "0")
+
+
+def patch(*, exact: bool = True, threads: int | None = 1, numpy: bool = True) -> PatchInfo:
+    """Let NumPy's casts to, from and between the dtypes of ml_dtypes, and of float16, run lanecast's kernels.
+
+    With the bits and the warnings of before, unless exact=False: then those of one rounding (profile="ml_dtypes" of
+    astype), without warnings. It holds for the whole process until unpatch(); other arguments change it.
+
+    threads: on how many a cast of 8 MiB or more may run; None: as many as there are.
+    numpy: the casts between NumPy's own dtypes (float16 with the others) too.
+
+    >>> import lanecast, ml_dtypes, numpy as np
+    >>> info = lanecast.patch()
+    >>> print(np.float32([1.0, 0.3]).astype(ml_dtypes.float8_e4m3fn))
+    [1 0.3125]
+    >>> lanecast.unpatch()
+    """
+    if not isinstance(exact, bool) or not isinstance(numpy, bool):
+        raise TypeError(f"exact is {exact!r} and numpy is {numpy!r}; both must be True or False")
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise ValueError(f"threads is {threads!r}; it must be a positive integer, or None for all")
+    if not _disabled():
+        _apply((exact, threads or 0, numpy))
+    return patch_info()
+
+
+def _apply(config: tuple[bool, int, bool]) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _lanecast.patch(*config)
+    except (RuntimeError, AttributeError, ImportError) as error:
+        versions = f"NumPy {np.__version__}, ml_dtypes {ml_dtypes.__version__}"
+        raise PatchError(f"nothing was patched: {error} ({versions})") from None
+
+
+def unpatch() -> None:
+    """Undo patch(): NumPy's casts are its own again. What somebody else has changed since stays as it is.
+
+    >>> import lanecast
+    >>> lanecast.unpatch()
+    >>> lanecast.is_patched()
+    False
+    """
+    _lanecast.unpatch()
+
+
+def is_patched() -> bool:
+    """Are casts patched now?
+
+    >>> import lanecast
+    >>> lanecast.is_patched()
+    False
+    """
+    return _lanecast.patch_state()[0] is not None
+
+
+@contextmanager
+def patched(*, exact: bool = True, threads: int | None = 1, numpy: bool = True) -> Iterator[PatchInfo]:
+    """patch() for a block of code; what was before it is restored, by which patches can be nested.
+
+    >>> import lanecast
+    >>> with lanecast.patched():
+    ...     lanecast.is_patched()
+    True
+    >>> lanecast.is_patched()
+    False
+    """
+    before = _lanecast.patch_state()[0]
+    try:
+        yield patch(exact=exact, threads=threads, numpy=numpy)
+    finally:
+        if before is None:
+            unpatch()
+        else:
+            _apply(before)

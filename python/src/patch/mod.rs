@@ -1,0 +1,202 @@
+//! `patch`: NumPy's own casts run our kernels.
+//!
+//! Every cast asks the method of its pair of dtypes for a loop. That question is redirected, and answered by a loop of ours,
+//! which leaves to the original what that might answer otherwise.
+
+mod numpy;
+mod pair;
+mod scan;
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ::numpy::{PyArrayDescr, PyArrayDescrMethods};
+use lanecast::DType;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::dtypes::Table;
+use numpy::Numpy;
+use pair::{EXACT, HAS_FLAGS, Pair, THREADS};
+
+/// What is patched.
+#[derive(Default)]
+struct State {
+    /// exact, threads, numpy: as the last call of `patch` had them. None: nothing is patched.
+    config: Option<(bool, usize, bool)>,
+    pairs: Vec<&'static Pair>,
+    /// Every pair that was ever patched, with the type numbers.
+    known: Vec<([c_int; 2], &'static Pair)>,
+    skipped: Vec<(DType, DType, String)>,
+}
+
+static STATE: Mutex<State> =
+    Mutex::new(State { config: None, pairs: Vec::new(), known: Vec::new(), skipped: Vec::new() });
+
+fn state() -> MutexGuard<'static, State> {
+    // Nothing panics under the lock.
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Dtypes that NumPy itself has.
+fn is_numpys(dtype: DType) -> bool {
+    use DType::*;
+    matches!(dtype, Bool | U8 | I8 | U16 | I16 | U32 | I32 | U64 | I64 | F16 | F32 | F64 | C64 | C128)
+}
+
+/// Patches NumPy's casts, or those that are patched otherwise. `threads` 0 is as many as there are.
+#[pyfunction]
+pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) -> PyResult<()> {
+    // Everything that may run Python code comes before the lock is taken.
+    let system = Numpy::new(py)?;
+    let table = Table::get(py)?;
+    let mut found = Vec::new();
+    let mut skipped = Vec::new();
+    let mut descrs = Vec::new();
+    for &(number, dtype) in table.numbers() {
+        let descr = descr_of_number(py, number)?;
+        descrs.push((number, dtype, descr));
+    }
+    for (from_number, from, from_descr) in &descrs {
+        for (to_number, to, to_descr) in &descrs {
+            if from == to || (is_numpys(*from) && is_numpys(*to) && *from != DType::F16 && *to != DType::F16)
+            {
+                continue;
+            }
+            let numbers = [*from_number, *to_number];
+            let mut skip = |why: String| skipped.push((*from, *to, why));
+            if is_numpys(*from) && is_numpys(*to) && !numpy {
+                skip("numpy=False leaves NumPy's own casts".to_owned());
+                continue;
+            }
+            match system.method(from_descr, to_descr)? {
+                None => skip("there is no such cast".to_owned()),
+                Some((method, kind)) => {
+                    let function = match kind {
+                        numpy::Kind::Legacy => system.function(from_descr, *to_number)?,
+                        numpy::Kind::Numeric => None,
+                    };
+                    let pointers = [from_descr, to_descr].map(|descr| descr.as_ptr().cast());
+                    found.push((numbers, [*from, *to], method, kind, function, pointers));
+                }
+            }
+        }
+    }
+    let mut state = state();
+    HAS_FLAGS.store(system.has_flags, Ordering::Relaxed);
+    let mut pairs = Vec::new();
+    let before = (EXACT.load(Ordering::Relaxed), THREADS.load(Ordering::Relaxed));
+    EXACT.store(exact, Ordering::Relaxed);
+    for (numbers, dtypes, method, kind, function, pointers) in found {
+        let known = state.known.iter().find(|(known, _)| *known == numbers).map(|(_, pair)| *pair);
+        let pair = match known.filter(|pair| pair.method == method) {
+            Some(pair) => pair,
+            None => {
+                let made = Pair::enter(
+                    numbers,
+                    dtypes,
+                    dtypes.map(|dtype| !is_numpys(dtype)),
+                    method,
+                    kind,
+                    function,
+                );
+                match made {
+                    Ok(pair) => {
+                        state.known.push((numbers, pair));
+                        // SAFETY: with the GIL, and the dtypes are those of the pair.
+                        if let Err(why) = unsafe { pair.prove(pointers) } {
+                            EXACT.store(before.0, Ordering::Relaxed);
+                            let message = format!("the cast of {} to {}: {why}", dtypes[0], dtypes[1]);
+                            return Err(PyRuntimeError::new_err(message));
+                        }
+                        pair
+                    }
+                    Err(why) => {
+                        skipped.push((dtypes[0], dtypes[1], why));
+                        continue;
+                    }
+                }
+            }
+        };
+        match pair.refused(exact) {
+            Some(why) => skipped.push((dtypes[0], dtypes[1], why.to_owned())),
+            None => pairs.push(pair),
+        }
+    }
+    // Everything is proven: now the pointers.
+    THREADS.store(threads, Ordering::Relaxed);
+    let ours = pair::get_loop as *mut c_void;
+    let gone = state.pairs.iter().filter(|old| !pairs.iter().any(|pair| core::ptr::eq(*pair, **old)));
+    for pair in gone {
+        restore(pair);
+    }
+    for pair in &pairs {
+        // SAFETY: the layout of the method was proven.
+        let pointer = unsafe { &(*pair.method).get_strided_loop };
+        if pointer.load(Ordering::Acquire) != ours {
+            pointer.store(ours, Ordering::Release);
+        }
+    }
+    state.pairs = pairs;
+    state.skipped = skipped;
+    state.config = Some((exact, threads, numpy));
+    Ok(())
+}
+
+/// NumPy's dtype of a type number.
+fn descr_of_number(py: Python<'_>, number: c_int) -> PyResult<Bound<'_, PyAny>> {
+    // SAFETY: the API returns a new reference, or sets an error.
+    unsafe {
+        let descr = ::numpy::npyffi::PY_ARRAY_API.PyArray_DescrFromType(py, number);
+        let descr: Bound<'_, PyAny> = Bound::from_owned_ptr_or_err(py, descr.cast())?;
+        debug_assert_eq!(descr.cast::<PyArrayDescr>().map(|descr| descr.num()).ok(), Some(number));
+        Ok(descr)
+    }
+}
+
+/// Gives a method its own pointer back. False if somebody else has changed it since.
+fn restore(pair: &Pair) -> bool {
+    // SAFETY: the layout of the method was proven.
+    let pointer = unsafe { &(*pair.method).get_strided_loop };
+    let (ours, original) = (pair::get_loop as *mut c_void, pair.original as *mut c_void);
+    pointer.compare_exchange(ours, original, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// Undoes all that `patch` did, and that nobody has changed since.
+#[pyfunction]
+pub(crate) fn unpatch() {
+    let mut state = state();
+    let pairs = core::mem::take(&mut state.pairs);
+    state.skipped.clear();
+    for pair in pairs {
+        if !restore(pair) {
+            let why = "somebody else has changed it since: it was left as it is".to_owned();
+            state.skipped.push((pair.from, pair.to, why));
+        }
+    }
+    state.config = None;
+}
+
+type Shown<'py> = (Option<(bool, usize, bool)>, Bound<'py, PyList>, Bound<'py, PyDict>);
+
+/// What is patched: (exact, threads, numpy) or None, the pairs with the number of their calls and of the originals' blocks,
+/// and what was skipped.
+#[pyfunction]
+pub(crate) fn patch_state(py: Python<'_>) -> PyResult<Shown<'_>> {
+    // Nothing of Python's under the lock: to make an object may run anything.
+    let (config, pairs, skipped) = {
+        let state = state();
+        let pairs = state.pairs.iter().map(|pair| {
+            let counts = (pair.calls.load(Ordering::Relaxed), pair.originals.load(Ordering::Relaxed));
+            (pair.from.name(), pair.to.name(), counts.0, counts.1)
+        });
+        (state.config, pairs.collect::<Vec<_>>(), state.skipped.clone())
+    };
+    let table = PyDict::new(py);
+    for (from, to, why) in skipped {
+        table.set_item((from.name(), to.name()), why)?;
+    }
+    Ok((config, PyList::new(py, pairs)?, table))
+}

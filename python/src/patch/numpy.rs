@@ -1,0 +1,258 @@
+//! The structs of NumPy by which a cast finds its loop. They are private: what reads them proves their layout first.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::AtomicPtr;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+pub(super) const REQUIRES_PYAPI: c_int = 1;
+pub(super) const RUNTIME_FLAGS: c_int = 1 | 2;
+/// All flags that a method of a cast has had: the above, unaligned, reorderable, private ones.
+const KNOWN_FLAGS: c_int = 0xF | 1 << 17;
+/// Beside the level of casting: same_value is possible, and (before 2.0) a cast is a view.
+const CASTING_FLAGS: c_int = 1 << 6 | 1 << 16;
+pub(super) const SAME_VALUE: u64 = 1;
+/// The feature version of the API from which a context has flags: NumPy 2.4.
+const FEATURE_FLAGS: u32 = 0x15;
+
+pub(super) type Loop =
+    unsafe extern "C" fn(*mut Context, *const *mut u8, *const isize, *const isize, *mut Aux) -> c_int;
+pub(super) type GetLoop = unsafe extern "C" fn(
+    *mut Context,
+    c_int,
+    c_int,
+    *const isize,
+    *mut Option<Loop>,
+    *mut *mut Aux,
+    *mut c_int,
+) -> c_int;
+/// Of a dtype that was registered with NumPy: n elements that lie behind each other.
+pub(super) type CastFunction =
+    unsafe extern "C" fn(*mut c_void, *mut c_void, isize, *mut c_void, *mut c_void);
+
+/// NpyAuxData.
+#[repr(C)]
+pub(super) struct Aux {
+    pub(super) free: Option<unsafe extern "C" fn(*mut Aux)>,
+    pub(super) clone: Option<unsafe extern "C" fn(*mut Aux) -> *mut Aux>,
+    pub(super) reserved: [*mut c_void; 2],
+}
+
+/// PyArrayMethod_Context.
+#[repr(C)]
+pub(super) struct Context {
+    pub(super) caller: *mut ffi::PyObject,
+    pub(super) method: *mut Method,
+    pub(super) descriptors: *const *mut numpy::npyffi::PyArray_Descr,
+    _reserved: *mut c_void,
+    /// From NumPy 2.4 on.
+    pub(super) flags: u64,
+    _parameters: *mut c_void,
+}
+
+impl Context {
+    /// One for a call that NumPy did not make.
+    pub(super) fn new(method: *mut Method, descriptors: *const *mut numpy::npyffi::PyArray_Descr) -> Self {
+        let none = core::ptr::null_mut::<c_void>();
+        Self { caller: none.cast(), method, descriptors, _reserved: none, flags: 0, _parameters: none }
+    }
+}
+
+/// PyArrayMethodObject, as far as it is used here.
+#[repr(C)]
+pub(super) struct Method {
+    _head: ffi::PyObject,
+    pub(super) name: *const c_char,
+    pub(super) nin: c_int,
+    pub(super) nout: c_int,
+    pub(super) casting: c_int,
+    pub(super) flags: c_int,
+    _static_data: *mut c_void,
+    _resolve_with_scalars: *mut c_void,
+    _resolve: *mut c_void,
+    /// A [`GetLoop`].
+    pub(super) get_strided_loop: AtomicPtr<c_void>,
+    _get_reduction_initial: *mut c_void,
+    pub(super) strided: Option<Loop>,
+    pub(super) contiguous: Option<Loop>,
+    pub(super) unaligned_strided: Option<Loop>,
+    pub(super) unaligned_contiguous: Option<Loop>,
+    _contiguous_indexed: *mut c_void,
+}
+
+/// PyBoundArrayMethodObject.
+#[repr(C)]
+struct BoundMethod {
+    _head: ffi::PyObject,
+    _dtypes: *mut c_void,
+    method: *mut Method,
+}
+
+/// Which of the two kinds of methods a cast has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// Of registered dtypes: a function that casts n elements.
+    Legacy,
+    /// NumPy's own: four loops.
+    Numeric,
+}
+
+/// What is needed of NumPy to find methods and prove that they are what they should be.
+pub(super) struct Numpy<'py> {
+    casting_impl: Bound<'py, PyAny>,
+    api: *const *const c_void,
+    /// The file that NumPy's code was loaded from.
+    module: usize,
+    /// A context has flags.
+    pub(super) has_flags: bool,
+}
+
+impl<'py> Numpy<'py> {
+    pub(super) fn new(py: Python<'py>) -> PyResult<Self> {
+        let umath = py.import("numpy._core._multiarray_umath")?;
+        let casting_impl = umath.getattr("_get_castingimpl").map_err(|_| {
+            PyRuntimeError::new_err("this NumPy has no _get_castingimpl, by which casts are found")
+        })?;
+        let capsule = umath.getattr("_ARRAY_API")?.cast_into::<PyCapsule>()?;
+        // SAFETY: the capsule holds NumPy's table of functions. Entry 211 is that of the feature version.
+        let (api, feature) = unsafe {
+            let api: *const *const c_void =
+                ffi::PyCapsule_GetPointer(capsule.as_ptr(), core::ptr::null()).cast();
+            if api.is_null() {
+                return Err(PyErr::fetch(py));
+            }
+            let feature: unsafe extern "C" fn() -> u32 = core::mem::transmute(*api.add(211));
+            (api, feature())
+        };
+        // SAFETY: the table has this entry.
+        let module = module_of(unsafe { *api.add(211) })
+            .ok_or_else(|| PyRuntimeError::new_err("where NumPy's code lies cannot be found out here"))?;
+        Ok(Self { casting_impl, api, module, has_flags: feature >= FEATURE_FLAGS })
+    }
+
+    /// The method of the cast between two dtypes, if its layout is the known one. None if there is no such cast.
+    pub(super) fn method(
+        &self,
+        from: &Bound<'py, PyAny>,
+        to: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<(*mut Method, Kind)>> {
+        let Ok(bound) = self.casting_impl.call1((from.get_type(), to.get_type())) else { return Ok(None) };
+        if bound.is_none() {
+            return Ok(None);
+        }
+        let odd = |what: &str| PyRuntimeError::new_err(format!("the cast of {from} to {to}: {what}"));
+        // What it is called says its type, before any pointer is followed.
+        let text = bound.repr()?.to_string();
+        let kind = if text.contains("`legacy_cast`") {
+            Kind::Legacy
+        } else if text.contains("`numeric_cast`") {
+            Kind::Numeric
+        } else {
+            return Err(odd(&format!("its method is {text}, neither legacy_cast nor numeric_cast")));
+        };
+        let size = bound.get_type().getattr("__basicsize__")?.extract::<usize>()?;
+        if size < size_of::<BoundMethod>() {
+            return Err(odd("its bound method is too small"));
+        }
+        // SAFETY: an object of this size; its type says that it holds a method.
+        let method = unsafe { (*bound.as_ptr().cast::<BoundMethod>()).method };
+        if method.is_null() || !method.is_aligned() {
+            return Err(odd("its bound method has no method"));
+        }
+        // SAFETY: the second pointer of a bound method is an object: its method.
+        let size = unsafe {
+            let class = ffi::Py_TYPE(method.cast());
+            Bound::from_borrowed_ptr(bound.py(), class.cast()).getattr("__basicsize__")?.extract::<usize>()?
+        };
+        if size < size_of::<Method>() {
+            return Err(odd("its method is smaller than this NumPy's should be"));
+        }
+        // SAFETY: so many bytes are there. The name is read last, when everything else is as it should be.
+        let proven = unsafe {
+            let get = (*method).get_strided_loop.load(core::sync::atomic::Ordering::Acquire);
+            let loops = [
+                (*method).strided,
+                (*method).contiguous,
+                (*method).unaligned_strided,
+                (*method).unaligned_contiguous,
+            ];
+            let is_ours = get == super::pair::get_loop as *mut c_void;
+            let is_numpys = |at: *const c_void| module_of(at) == Some(self.module);
+            let loops_are_numpys = loops.iter().all(|at| at.is_none_or(|at| is_numpys(at as *const c_void)));
+            let has_loops = kind == Kind::Legacy || loops.iter().all(Option::is_some);
+            (*method).nin == 1
+                && (*method).nout == 1
+                && (0..=5).contains(&((*method).casting & !CASTING_FLAGS))
+                && (*method).flags & !KNOWN_FLAGS == 0
+                && (is_ours || is_numpys(get))
+                && loops_are_numpys
+                && has_loops
+                && matches!(
+                    (CStr::from_ptr((*method).name).to_bytes(), kind),
+                    (b"legacy_cast", Kind::Legacy) | (b"numeric_cast", Kind::Numeric)
+                )
+        };
+        if !proven {
+            return Err(odd("its method does not have the layout that is known of NumPy 2.0 to 2.5"));
+        }
+        Ok(Some((method, kind)))
+    }
+
+    /// The function that casts n elements of a dtype to another, where either was registered.
+    pub(super) fn function(&self, from: &Bound<'py, PyAny>, to: c_int) -> PyResult<Option<CastFunction>> {
+        type GetFunctions =
+            unsafe extern "C" fn(*const c_void) -> *mut numpy::npyffi::objects::PyArray_ArrFuncs;
+        // SAFETY: entry 365 is _PyDataType_GetArrFuncs, from NumPy 2.0 on; `from` is a dtype.
+        unsafe {
+            let get: GetFunctions = core::mem::transmute(*self.api.add(365));
+            let functions = get(from.as_ptr().cast());
+            if functions.is_null() {
+                return Ok(None);
+            }
+            if let Some(known) = usize::try_from(to).ok().and_then(|to| (*functions).cast.get(to)) {
+                return Ok(*known);
+            }
+            if (*functions).castdict.is_null() {
+                return Ok(None);
+            }
+            let table = Bound::from_borrowed_ptr(from.py(), (*functions).castdict);
+            let Ok(capsule) = table.get_item(to) else { return Ok(None) };
+            let capsule = capsule.cast_into::<PyCapsule>()?;
+            let function = ffi::PyCapsule_GetPointer(capsule.as_ptr(), core::ptr::null());
+            if function.is_null() {
+                return Err(PyErr::fetch(from.py()));
+            }
+            Ok(Some(core::mem::transmute::<*mut c_void, CastFunction>(function)))
+        }
+    }
+}
+
+/// Where the file lies in memory that some code was loaded from.
+#[cfg(unix)]
+fn module_of(at: *const c_void) -> Option<usize> {
+    // SAFETY: any address may be asked for; the struct is plain data.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        (libc::dladdr(at, &raw mut info) != 0 && !info.dli_fbase.is_null()).then_some(info.dli_fbase.addr())
+    }
+}
+
+#[cfg(windows)]
+fn module_of(at: *const c_void) -> Option<usize> {
+    unsafe extern "system" {
+        fn GetModuleHandleExW(flags: u32, at: *const c_void, module: *mut *mut c_void) -> i32;
+    }
+    let mut module = core::ptr::null_mut();
+    // 4: the name is an address; 2: the module is not kept.
+    // SAFETY: any address may be asked for.
+    let found = unsafe { GetModuleHandleExW(4 | 2, at, &raw mut module) };
+    (found != 0).then_some(module.addr())
+}
+
+#[cfg(not(any(unix, windows)))]
+fn module_of(_: *const c_void) -> Option<usize> {
+    None
+}

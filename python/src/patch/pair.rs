@@ -1,0 +1,712 @@
+//! One patched cast: which loop NumPy gets for it, and what that does.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use lanecast::{CastOptions, Caster, DType, Packing};
+
+use super::numpy::{
+    Aux, CastFunction, Context, GetLoop, Kind, Loop, Method, REQUIRES_PYAPI, RUNTIME_FLAGS, SAME_VALUE,
+};
+use super::scan::{self, Found, Rules};
+
+/// Fewer elements are the original's.
+const FEW: isize = 16;
+/// Elements of a block that is looked at and then cast: it stays in L1.
+const BLOCK: usize = 2048;
+/// Elements that a thread takes at a time.
+const SHARE: usize = 64 * BLOCK;
+/// Elements of a block whose elements do not lie behind each other, which goes through a tile.
+const TILE: usize = 512;
+/// So many blocks of a call are the original's before the rest is.
+const PATIENCE: u32 = 4;
+/// So many elements the original is asked about for a flag, before the block is its own.
+const TRIES: u32 = 64;
+/// The largest element.
+const WIDEST: usize = 16;
+/// Bytes read and written from which several threads cast, if they may.
+const THREADED: usize = 8 << 20;
+
+/// A context has flags: see [`Context`].
+pub(super) static HAS_FLAGS: AtomicBool = AtomicBool::new(false);
+/// Is the answer the original's, bit for bit?
+pub(super) static EXACT: AtomicBool = AtomicBool::new(true);
+/// How many threads a large cast may take; 0: as many as there are.
+pub(super) static THREADS: AtomicUsize = AtomicUsize::new(1);
+
+/// Type numbers of NumPy's own dtypes, and of registered ones from 256 on.
+const BUILTIN: usize = 32;
+const SLOTS: usize = 128;
+/// The pairs by the type numbers of their dtypes.
+static TABLE: [AtomicPtr<Pair>; SLOTS * SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS * SLOTS];
+
+fn slot(from: c_int, to: c_int) -> Option<usize> {
+    let one = |number: c_int| match usize::try_from(number).ok()? {
+        number @ 0..BUILTIN => Some(number),
+        number @ 256.. if number - 256 + BUILTIN < SLOTS => Some(number - 256 + BUILTIN),
+        _ => None,
+    };
+    Some(one(from)? * SLOTS + one(to)?)
+}
+
+/// The pair of two type numbers, if it was ever patched.
+pub(super) fn find(from: c_int, to: c_int) -> Option<&'static Pair> {
+    // SAFETY: pairs are never freed.
+    unsafe { TABLE[slot(from, to)?].load(Ordering::Acquire).as_ref() }
+}
+
+/// One way in which the original runs, and which loop that is. NumPy carries it from the choice of the loop to the loop, as
+/// its auxiliary data, which nobody ever frees.
+#[repr(C)]
+pub(super) struct Variant {
+    aux: Aux,
+    pair: *const Pair,
+    /// None: the function of the pair, for all elements or for one after the other.
+    original: Option<Loop>,
+    one_by_one: bool,
+}
+
+/// A cast that is patched, or was: it is never freed, because loops may be running.
+pub(super) struct Pair {
+    pub(super) from: DType,
+    pub(super) to: DType,
+    pub(super) kind: Kind,
+    pub(super) method: *mut Method,
+    pub(super) original: GetLoop,
+    function: Option<CastFunction>,
+    /// To float32 first, as the original does.
+    first: Option<Caster>,
+    caster: Caster,
+    /// The contract's one rounding, for `exact=False`.
+    direct: Caster,
+    rules: Option<Rules>,
+    /// Why it cannot be patched where `exact` is asked for.
+    inexact: Option<&'static str>,
+    /// The original warns when the loop is chosen: complex to real.
+    warns: bool,
+    sizes: [usize; 2],
+    parts: usize,
+    variants: [Variant; 4],
+    pub(super) calls: AtomicU64,
+    pub(super) originals: AtomicU64,
+}
+
+// SAFETY: what the pointers lead to, methods and functions, is NumPy's and lives as long as the process.
+unsafe impl Sync for Pair {}
+// SAFETY: as above.
+unsafe impl Send for Pair {}
+
+unsafe extern "C" fn keep(_: *mut Aux) {}
+
+unsafe extern "C" fn same(aux: *mut Aux) -> *mut Aux {
+    aux
+}
+
+impl Pair {
+    /// Makes the pair of two type numbers, and enters it into the table. Err: why it cannot be patched.
+    pub(super) fn enter(
+        numbers: [c_int; 2],
+        [from, to]: [DType; 2],
+        [from_ml, to_ml]: [bool; 2],
+        method: *mut Method,
+        kind: Kind,
+        function: Option<CastFunction>,
+    ) -> Result<&'static Self, String> {
+        let slot =
+            slot(numbers[0], numbers[1]).ok_or("its type number is larger than those that are known")?;
+        if kind == Kind::Legacy && function.is_none() {
+            return Err("NumPy has no function for it".to_owned());
+        }
+        let options = if from_ml || to_ml { CastOptions::ml_dtypes() } else { CastOptions::numpy() };
+        let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+        let caster = |from, to| Caster::new(from, to, &options).map_err(|error| error.to_string());
+        let direct = caster(from, to)?;
+        let (mut exact, mut first) = (direct, None);
+        let is_wide_int = matches!(from, DType::U32 | DType::I32 | DType::U64 | DType::I64);
+        let by_float32 = match to {
+            DType::BF16 | DType::F8E8M0 => is_wide_int || from.part() == DType::F64,
+            to => to_ml && from.part() == DType::F64 && to.float_format().is_some(),
+        };
+        if by_float32 {
+            first = Some(caster(from, DType::F32)?);
+            exact = caster(DType::F32, to)?;
+        }
+        let (rules, inexact) = match Rules::new(from, to) {
+            Ok(rules) => (rules, None),
+            Err(why) => (None, Some(why)),
+        };
+        // SAFETY: the layout of the method was proven.
+        let (original, loops) = unsafe {
+            let original = (*method).get_strided_loop.load(Ordering::Acquire);
+            (
+                core::mem::transmute::<*mut c_void, GetLoop>(original),
+                [
+                    (*method).strided,
+                    (*method).contiguous,
+                    (*method).unaligned_strided,
+                    (*method).unaligned_contiguous,
+                ],
+            )
+        };
+        let variant = |i: usize| Variant {
+            aux: Aux { free: Some(keep), clone: Some(same), reserved: [ptr::null_mut(); 2] },
+            pair: ptr::null(),
+            original: if kind == Kind::Numeric { loops[i] } else { None },
+            one_by_one: i == 0,
+        };
+        let pair = Box::leak(Box::new(Self {
+            from,
+            to,
+            kind,
+            method,
+            original,
+            function,
+            first,
+            caster: exact,
+            direct,
+            rules,
+            inexact,
+            warns: from != from.part() && to == to.part() && to != DType::Bool,
+            sizes: [from.itemsize(), to.itemsize()],
+            parts: if from == from.part() { 1 } else { 2 },
+            variants: [0, 1, 2, 3].map(variant),
+            calls: AtomicU64::new(0),
+            originals: AtomicU64::new(0),
+        }));
+        let this: *const Self = pair;
+        for variant in &mut pair.variants {
+            variant.pair = this;
+        }
+        TABLE[slot].store(pair, Ordering::Release);
+        Ok(pair)
+    }
+
+    /// The original, of `n` elements.
+    ///
+    /// # Safety
+    /// As that of a loop of NumPy.
+    unsafe fn run_original(
+        &self,
+        variant: &Variant,
+        context: *mut Context,
+        [src, dst]: [*mut u8; 2],
+        n: usize,
+        strides: [isize; 2],
+    ) -> c_int {
+        // SAFETY: the caller's promise; the loop and the function are those that NumPy would have called.
+        unsafe {
+            if let Some(original) = variant.original {
+                let (data, n) = ([src, dst], n as isize);
+                return original(context, data.as_ptr(), &raw const n, strides.as_ptr(), ptr::null_mut());
+            }
+            let Some(function) = self.function else { return -1 };
+            let none = ptr::null_mut();
+            if !variant.one_by_one {
+                function(src.cast(), dst.cast(), n as isize, none, none);
+                return 0;
+            }
+            for i in 0..n as isize {
+                let (src, dst) = (src.wrapping_offset(i * strides[0]), dst.wrapping_offset(i * strides[1]));
+                function(src.cast(), dst.cast(), 1, none, none);
+            }
+        }
+        0
+    }
+
+    /// Casts elements that lie behind each other by our kernels.
+    ///
+    /// # Safety
+    /// So many elements can be read and written, and they do not overlap.
+    #[inline]
+    unsafe fn run_kernel(&self, src: *const u8, dst: *mut u8, n: usize, is_exact: bool) {
+        // SAFETY: the caller's promise.
+        let (source, result) = unsafe {
+            (
+                core::slice::from_raw_parts(src, n * self.sizes[0]),
+                core::slice::from_raw_parts_mut(dst, n * self.sizes[1]),
+            )
+        };
+        let done = match self.first {
+            Some(first) if is_exact => {
+                let mut between = [0u8; 4 * BLOCK];
+                let mut done = Ok(());
+                let blocks =
+                    source.chunks(BLOCK * self.sizes[0]).zip(result.chunks_mut(BLOCK * self.sizes[1]));
+                for (source, result) in blocks {
+                    let n = source.len() / self.sizes[0];
+                    let between = &mut between[..4 * n];
+                    done = first.cast(source, between, n).and_then(|()| self.caster.cast(between, result, n));
+                }
+                done
+            }
+            _ => if is_exact { &self.caster } else { &self.direct }.cast(source, result, n),
+        };
+        debug_assert!(done.is_ok(), "the sizes are those of the dtypes");
+    }
+
+    /// Lets the original raise flags for elements of a block, whose bits are ours. False if it takes too long to find one
+    /// for which it does.
+    ///
+    /// # Safety
+    /// As that of a loop of NumPy.
+    #[expect(clippy::too_many_arguments, reason = "what a loop of NumPy has, and the block")]
+    unsafe fn raise(
+        &self,
+        variant: &Variant,
+        context: *mut Context,
+        rules: &Rules,
+        wanted: u32,
+        block: &[u8],
+        from: *mut u8,
+        stride: isize,
+    ) -> bool {
+        let part = self.sizes[0] / self.parts;
+        let mut scratch = [0u64; WIDEST / 8];
+        for flag in [scan::INVALID, scan::OVERFLOW, scan::UNDERFLOW] {
+            let Some((least, most)) = rules.range_of(flag).filter(|_| wanted & flag != 0) else { continue };
+            let mut tries = 0;
+            for (i, code) in block.chunks_exact(part).enumerate() {
+                if !(least..=most).contains(&scan::magnitude(rules.reading, code)) {
+                    continue;
+                }
+                let at = from.wrapping_offset((i / self.parts) as isize * stride);
+                let to = scratch.as_mut_ptr().cast();
+                let strides = [stride, self.sizes[1] as isize];
+                // SAFETY: one element of the block, and room for a result.
+                if unsafe { self.run_original(variant, context, [at, to], 1, strides) } < 0 {
+                    return false;
+                }
+                if scan::raised() & flag != 0 {
+                    break;
+                }
+                tries += 1;
+                if tries > TRIES {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Casts a call's elements, so that nobody can tell it from the original.
+    ///
+    /// # Safety
+    /// As that of a loop of NumPy; the elements do not overlap, and those of the destination do not lie over each other.
+    unsafe fn run(
+        &self,
+        variant: &Variant,
+        context: *mut Context,
+        [src, dst]: [*mut u8; 2],
+        n: usize,
+        strides: [isize; 2],
+        is_exact: bool,
+    ) -> c_int {
+        let dense = [0, 1].map(|i| strides[i] == self.sizes[i] as isize);
+        let rules = if is_exact { self.rules.as_ref() } else { None };
+        if dense == [true, true] {
+            let threads = threads_for(n.saturating_mul(self.sizes[0] + self.sizes[1]));
+            if threads > 1 {
+                // SAFETY: the caller's promise.
+                return unsafe { self.run_threads(variant, context, [src, dst], n, is_exact, threads) };
+            }
+        }
+        if rules.is_none() && dense == [true, true] {
+            // SAFETY: the caller's promise.
+            unsafe { self.run_kernel(src, dst, n, is_exact) };
+            return 0;
+        }
+        if rules.is_none() && self.first.is_none() && n >= TILE {
+            let caster = if is_exact { &self.caster } else { &self.direct };
+            // SAFETY: the caller's promise.
+            let done = unsafe { caster.cast_strided_raw(src, &strides[..1], dst, &strides[1..], &[n]) };
+            if done.is_ok() {
+                return 0;
+            }
+        }
+        let block = if dense == [true, true] { BLOCK } else { TILE };
+        let mut tiles = [[0u64; TILE * WIDEST / 8]; 2];
+        let mut left_to_original = 0;
+        let mut at = 0;
+        while at < n {
+            let len = block.min(n - at);
+            let [from, to] =
+                [(src, 0), (dst, 1)].map(|(first, i)| first.wrapping_offset(at as isize * strides[i]));
+            let [source, result] = &mut tiles;
+            let source: *const u8 = if dense[0] {
+                from
+            } else {
+                let tile = source.as_mut_ptr().cast::<u8>();
+                // SAFETY: the elements of the block, and a tile with room for them.
+                unsafe { gather(from, strides[0], tile, len, self.sizes[0]) };
+                tile
+            };
+            if let Some(rules) = rules {
+                // SAFETY: the elements of the block, here or in the tile.
+                let bytes = unsafe { core::slice::from_raw_parts(source, len * self.sizes[0]) };
+                let found = rules.look(bytes);
+                let is_original = match found {
+                    Found::Nothing => false,
+                    Found::Whole => {
+                        self.originals.fetch_add(1, Ordering::Relaxed);
+                        // SAFETY: the caller's promise. The source is as it was, so all of it can be cast again.
+                        return unsafe { self.run_original(variant, context, [src, dst], n, strides) };
+                    }
+                    Found::Block => true,
+                    // SAFETY: the caller's promise, for one element after the other.
+                    Found::Flags(wanted) => unsafe {
+                        !self.raise(variant, context, rules, wanted, bytes, from, strides[0])
+                    },
+                };
+                if is_original {
+                    self.originals.fetch_add(1, Ordering::Relaxed);
+                    left_to_original += 1;
+                    let len = if left_to_original > PATIENCE { n - at } else { len };
+                    // SAFETY: the caller's promise.
+                    if unsafe { self.run_original(variant, context, [from, to], len, strides) } < 0 {
+                        return -1;
+                    }
+                    at += len;
+                    continue;
+                }
+            }
+            // SAFETY: the elements of the block, or tiles with room for them.
+            unsafe {
+                if dense[1] {
+                    self.run_kernel(source, to, len, is_exact);
+                } else {
+                    let tile = result.as_mut_ptr().cast::<u8>();
+                    self.run_kernel(source, tile, len, is_exact);
+                    scatter(tile, to, strides[1], len, self.sizes[1]);
+                }
+            }
+            at += len;
+        }
+        0
+    }
+}
+
+/// What threads have left to the caller.
+#[derive(Default)]
+struct Left {
+    whole: AtomicBool,
+    /// Blocks, by their first elements: for the original, or for flags alone.
+    blocks: Mutex<Vec<(usize, Found)>>,
+}
+
+/// Pointers that several threads use.
+#[derive(Clone, Copy)]
+struct Pointers([*mut u8; 2]);
+// SAFETY: each thread has elements of its own.
+unsafe impl Send for Pointers {}
+// SAFETY: as above.
+unsafe impl Sync for Pointers {}
+
+impl Pair {
+    /// Casts elements that lie behind each other on several threads. What the original answers, the caller asks it afterwards.
+    ///
+    /// # Safety
+    /// As that of `run`.
+    unsafe fn run_threads(
+        &self,
+        variant: &Variant,
+        context: *mut Context,
+        data: [*mut u8; 2],
+        n: usize,
+        is_exact: bool,
+        threads: usize,
+    ) -> c_int {
+        let (next, left, pointers) = (AtomicUsize::new(0), Left::default(), Pointers(data));
+        let rules = if is_exact { self.rules.as_ref() } else { None };
+        let at = |start: usize| [0, 1].map(|i| { pointers }.0[i].wrapping_add(start * self.sizes[i]));
+        let work = || {
+            while !left.whole.load(Ordering::Relaxed) {
+                let start = next.fetch_add(SHARE, Ordering::Relaxed);
+                if start >= n {
+                    break;
+                }
+                let mut mine = Vec::new();
+                for start in (start..n.min(start + SHARE)).step_by(BLOCK) {
+                    let (len, [from, to]) = (BLOCK.min(n - start), at(start));
+                    // SAFETY: the elements of this block, which nobody else casts.
+                    let block = unsafe { core::slice::from_raw_parts(from, len * self.sizes[0]) };
+                    let found = rules.map_or(Found::Nothing, |rules| rules.look(block));
+                    match found {
+                        Found::Whole => return left.whole.store(true, Ordering::Relaxed),
+                        Found::Nothing => {}
+                        found => mine.push((start, found)),
+                    }
+                    if found != Found::Block {
+                        // SAFETY: as above.
+                        unsafe { self.run_kernel(from, to, len, is_exact) };
+                    }
+                }
+                if !mine.is_empty() {
+                    left.blocks.lock().unwrap_or_else(PoisonError::into_inner).append(&mut mine);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(n.div_ceil(SHARE)) {
+                if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    break;
+                }
+            }
+            work();
+        });
+        let strides = self.sizes.map(|size| size as isize);
+        if left.whole.into_inner() {
+            self.originals.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: the caller's promise. The source is as it was, so all of it can be cast again.
+            return unsafe { self.run_original(variant, context, data, n, strides) };
+        }
+        let mut blocks = left.blocks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        blocks.sort_unstable_by_key(|block| block.0);
+        for (start, found) in blocks {
+            let (len, [from, to]) = (BLOCK.min(n - start), at(start));
+            let is_ours = match (found, rules) {
+                (Found::Flags(wanted), Some(rules)) => {
+                    let wanted = wanted & !scan::raised();
+                    // SAFETY: the elements of this block.
+                    unsafe {
+                        let bytes = core::slice::from_raw_parts(from, len * self.sizes[0]);
+                        self.raise(variant, context, rules, wanted, bytes, from, strides[0])
+                    }
+                }
+                _ => false,
+            };
+            if !is_ours {
+                self.originals.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: the caller's promise, for this block.
+                if unsafe { self.run_original(variant, context, [from, to], len, strides) } < 0 {
+                    return -1;
+                }
+            }
+        }
+        0
+    }
+}
+
+/// Copies elements that lie a stride apart behind each other.
+///
+/// # Safety
+/// They can be read, and the tile has room.
+unsafe fn gather(from: *const u8, stride: isize, tile: *mut u8, n: usize, size: usize) {
+    /// The same of one size.
+    unsafe fn run<const N: usize>(from: *const u8, stride: isize, tile: *mut u8, n: usize) {
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let element = from.wrapping_offset(i as isize * stride).cast::<[u8; N]>().read();
+                tile.cast::<[u8; N]>().add(i).write(element);
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size {
+            1 => run::<1>(from, stride, tile, n),
+            2 => run::<2>(from, stride, tile, n),
+            4 => run::<4>(from, stride, tile, n),
+            8 => run::<8>(from, stride, tile, n),
+            _ => run::<16>(from, stride, tile, n),
+        }
+    }
+}
+
+/// Copies elements that lie behind each other to where they lie a stride apart.
+///
+/// # Safety
+/// The tile has them, and they can be written.
+unsafe fn scatter(tile: *const u8, to: *mut u8, stride: isize, n: usize, size: usize) {
+    /// The same of one size.
+    unsafe fn run<const N: usize>(tile: *const u8, to: *mut u8, stride: isize, n: usize) {
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let element = tile.cast::<[u8; N]>().add(i).read();
+                to.wrapping_offset(i as isize * stride).cast::<[u8; N]>().write(element);
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match size {
+            1 => run::<1>(tile, to, stride, n),
+            2 => run::<2>(tile, to, stride, n),
+            4 => run::<4>(tile, to, stride, n),
+            8 => run::<8>(tile, to, stride, n),
+            _ => run::<16>(tile, to, stride, n),
+        }
+    }
+}
+
+/// The bytes that elements reach, relative to the address space.
+fn reach(first: *mut u8, n: isize, stride: isize, size: usize) -> (i128, i128) {
+    let way = (n as i128 - 1) * stride as i128;
+    let first = first.addr() as i128;
+    (first + way.min(0), first + way.max(0) + size as i128)
+}
+
+/// The loop of all patched casts.
+pub(super) unsafe extern "C" fn cast_loop(
+    context: *mut Context,
+    data: *const *mut u8,
+    dimensions: *const isize,
+    strides: *const isize,
+    aux: *mut Aux,
+) -> c_int {
+    // SAFETY: NumPy hands over one dimension, two pointers and two strides, and the auxiliary data that came with this loop.
+    unsafe {
+        let variant = &*aux.cast::<Variant>();
+        let pair = &*variant.pair;
+        let n = *dimensions;
+        let (data, strides) = ([*data, *data.add(1)], [*strides, *strides.add(1)]);
+        let count = usize::try_from(n).unwrap_or(0);
+        if n < FEW {
+            return pair.run_original(variant, context, data, count, strides);
+        }
+        let is_exact = EXACT.load(Ordering::Relaxed);
+        let (from, to) =
+            (reach(data[0], n, strides[0], pair.sizes[0]), reach(data[1], n, strides[1], pair.sizes[1]));
+        let is_plain = (from.1 <= to.0 || to.1 <= from.0)
+            && strides[1].unsigned_abs() >= pair.sizes[1]
+            && (pair.inexact.is_none() || !is_exact)
+            && !(HAS_FLAGS.load(Ordering::Relaxed) && (*context).flags & SAME_VALUE != 0);
+        pair.calls.fetch_add(1, Ordering::Relaxed);
+        if is_plain {
+            pair.run(variant, context, data, count, strides, is_exact)
+        } else {
+            pair.originals.fetch_add(1, Ordering::Relaxed);
+            pair.run_original(variant, context, data, count, strides)
+        }
+    }
+}
+
+/// What NumPy asks for the loop of a patched cast.
+pub(super) unsafe extern "C" fn get_loop(
+    context: *mut Context,
+    aligned: c_int,
+    move_references: c_int,
+    strides: *const isize,
+    out_loop: *mut Option<Loop>,
+    out_aux: *mut *mut Aux,
+    flags: *mut c_int,
+) -> c_int {
+    // SAFETY: a context of NumPy's has two dtypes, each with a type number; the places of the answers can be written.
+    unsafe {
+        let number = |i: usize| {
+            let descr = *(*context).descriptors.add(i);
+            (*numpy::npyffi::_PyDataType_GET_ITEM_DATA(descr)).type_num
+        };
+        let Some(pair) = find(number(0), number(1)) else {
+            // Only methods of pairs in the table are ever pointed here.
+            debug_assert!(false, "a cast that nobody patched");
+            return -1;
+        };
+        let ask = || (pair.original)(context, aligned, move_references, strides, out_loop, out_aux, flags);
+        if pair.kind == Kind::Numeric {
+            let answer = ask();
+            if answer < 0 || !(*out_aux).is_null() {
+                return answer;
+            }
+            // Whatever else the original chooses stays.
+            let chosen = (*out_loop).map(|chosen| chosen as usize);
+            let variant = pair.variants.iter().find(|v| v.original.map(|known| known as usize) == chosen);
+            if let Some(variant) = variant {
+                *out_loop = Some(cast_loop);
+                *out_aux = ptr::from_ref(variant).cast_mut().cast();
+            }
+            return answer;
+        }
+        if aligned == 0 {
+            return ask();
+        }
+        if pair.warns {
+            if ask() < 0 {
+                return -1;
+            }
+            let theirs = *out_aux;
+            if !theirs.is_null()
+                && let Some(free) = (*theirs).free
+            {
+                free(theirs);
+            }
+        } else {
+            *flags = (*pair.method).flags & RUNTIME_FLAGS & !REQUIRES_PYAPI;
+        }
+        let strides = [*strides, *strides.add(1)];
+        let is_dense = strides[0] == pair.sizes[0] as isize && strides[1] == pair.sizes[1] as isize;
+        *out_loop = Some(cast_loop);
+        *out_aux = ptr::from_ref(&pair.variants[usize::from(is_dense)]).cast_mut().cast();
+        0
+    }
+}
+
+impl Pair {
+    /// Why it is not patched, if it is not.
+    pub(super) fn refused(&self, is_exact: bool) -> Option<&'static str> {
+        self.inexact.filter(|_| is_exact)
+    }
+
+    /// Casts test vectors by the original and by ours. Err: what differs.
+    ///
+    /// # Safety
+    /// With the GIL; the descriptors are those of the pair.
+    pub(super) unsafe fn prove(
+        &self,
+        descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
+    ) -> Result<(), String> {
+        const N: usize = 64;
+        let mut context = Context::new(self.method, descriptors.as_ptr());
+        let mut source = [0u64; N * WIDEST / 8];
+        // SAFETY: plain bytes.
+        let bytes =
+            unsafe { core::slice::from_raw_parts_mut(source.as_mut_ptr().cast::<u8>(), N * self.sizes[0]) };
+        // Small integers, which are values of every dtype, and of its order in memory.
+        let small: Vec<u8> = (0..N).map(|i| (i % 3) as u8).collect();
+        let options = CastOptions::new().dst_packing(Packing::OnePerByte);
+        Caster::new(DType::U8, self.from, &options)
+            .and_then(|caster| caster.cast(&small, bytes, N))
+            .map_err(|error| error.to_string())?;
+        let mut results = [[0xA5A5_A5A5_A5A5_A5A5u64; N * WIDEST / 8]; 2];
+        let [theirs, ours] = &mut results;
+        let strides = self.sizes.map(|size| size as isize);
+        let src = source.as_mut_ptr().cast();
+        for variant in &self.variants[..if self.kind == Kind::Legacy { 2 } else { 4 }] {
+            // SAFETY: buffers of so many elements; the loops are those of the dtypes.
+            let done = unsafe {
+                let expected = self.run_original(
+                    variant,
+                    &raw mut context,
+                    [src, theirs.as_mut_ptr().cast()],
+                    N,
+                    strides,
+                );
+                let data = [src, ours.as_mut_ptr().cast()];
+                let n = N as isize;
+                let aux = ptr::from_ref(variant).cast_mut().cast();
+                expected == 0
+                    && cast_loop(&raw mut context, data.as_ptr(), &raw const n, strides.as_ptr(), aux) == 0
+            };
+            if !done || theirs != ours {
+                return Err("it gives other results than its original".to_owned());
+            }
+        }
+        self.calls.store(0, Ordering::Relaxed);
+        self.originals.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// How many threads a cast of so many bytes may take.
+pub(super) fn threads_for(traffic: usize) -> usize {
+    if traffic < THREADED {
+        return 1;
+    }
+    match THREADS.load(Ordering::Relaxed) {
+        0 => std::thread::available_parallelism().map_or(1, |most| most.get()),
+        threads => threads,
+    }
+}

@@ -1,0 +1,486 @@
+//! Which elements of a block the original might answer otherwise than our kernels, or raise a floating-point flag for.
+
+use lanecast::{CastOptions, Caster, DType, Kind};
+
+pub(super) const INVALID: u32 = 1;
+pub(super) const OVERFLOW: u32 = 2;
+pub(super) const UNDERFLOW: u32 = 4;
+
+/// The flags that are raised on this thread.
+#[inline]
+pub(super) fn raised() -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let (mut vectors, stack): (u32, u16) = (0, raised_by_stack());
+        // SAFETY: writes the four bytes of `vectors`.
+        unsafe {
+            core::arch::asm!("stmxcsr [{}]", in(reg) &raw mut vectors, options(nostack, preserves_flags));
+        }
+        let status = vectors | u32::from(stack);
+        (status & INVALID) | ((status >> 3 & 1) * OVERFLOW) | ((status >> 4 & 1) * UNDERFLOW)
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let status: u64;
+        // SAFETY: reads a register.
+        unsafe {
+            core::arch::asm!("mrs {}, fpsr", out(reg) status, options(nomem, nostack, preserves_flags));
+        }
+        (status & 1) as u32 | ((status >> 2 & 1) as u32 * OVERFLOW) | ((status >> 3 & 1) as u32 * UNDERFLOW)
+    }
+    // Elsewhere the original is asked about each element in question, until that takes too long.
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    0
+}
+
+/// The flags of the older unit, by which the C library raises those that a program asks it to raise.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn raised_by_stack() -> u16 {
+    let status: u16;
+    // SAFETY: reads a register.
+    unsafe {
+        core::arch::asm!("fnstsw ax", out("ax") status, options(nomem, nostack, preserves_flags));
+    }
+    status
+}
+
+/// How parts of elements are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reading {
+    /// A sign bit above a magnitude, of so many bytes.
+    Float(usize),
+    /// Two's complement.
+    Signed(usize),
+    Unsigned(usize),
+    /// Codes of one byte, whose table says which are in question.
+    Byte,
+}
+
+/// Magnitudes, both ends included.
+pub(super) type Range = (u64, u64);
+
+/// What must be looked for before a cast.
+#[derive(Debug)]
+pub(super) struct Rules {
+    pub(super) reading: Reading,
+    /// Of such an element the original is undefined: its answer depends on where its loop begins, so the whole call is the
+    /// original's. The least magnitudes, of positive and negative elements.
+    pub(super) whole: Option<[u64; 2]>,
+    /// Of elements of one byte, which codes are in question: for the block if there are `bits`, else for the whole call.
+    table: Option<Box<[bool; 256]>>,
+    /// Of such an element the original has other bits: the block is the original's.
+    pub(super) bits: Option<Range>,
+    /// Of such an element the original has the same bits, and raises a flag.
+    pub(super) flags: [Option<(Range, u32)>; 2],
+    /// The same, below this magnitude and not 0.
+    pub(super) under: Option<u64>,
+    /// No magnitude below this one is in question, but for `under`.
+    hot: u64,
+}
+
+/// What a scan of a block has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    Nothing,
+    /// The whole call is the original's.
+    Whole,
+    /// The block is the original's.
+    Block,
+    /// There may be elements for which the original raises these flags.
+    Flags(u32),
+}
+
+/// The magnitudes of a float format of 16 bits or more.
+struct Format {
+    inf: u64,
+    quiet: u64,
+    top: u64,
+    /// Of 2^e.
+    power: fn(i32) -> u64,
+}
+
+fn format_of(part: DType) -> Option<Format> {
+    let ieee = |mantissa: u32, inf: u64, power| {
+        let quiet = inf | 1 << (mantissa - 1);
+        Some(Format { inf, quiet, top: inf | ((1 << mantissa) - 1), power })
+    };
+    match part {
+        DType::F16 => ieee(10, 0x7C00, |e| ((e + 15) as u64) << 10),
+        DType::BF16 => ieee(7, 0x7F80, |e| ((e + 127) as u64) << 7),
+        DType::F32 => ieee(23, 0x7F80_0000, |e| ((e + 127) as u64) << 23),
+        DType::F64 => ieee(52, 0x7FF0_0000_0000_0000, |e| ((e + 1023) as u64) << 52),
+        _ => None,
+    }
+}
+
+impl Rules {
+    /// What must be looked for in casts of these dtypes; Err(why) if the original differs where no look finds out; None if
+    /// it never does.
+    pub(super) fn new(from: DType, to: DType) -> Result<Option<Self>, &'static str> {
+        let is_narrow = |dtype: DType| dtype.bits() <= 8;
+        let part = from.part();
+        let size = part.itemsize();
+        let mut rules = Self {
+            reading: Reading::Float(size),
+            whole: None,
+            table: None,
+            bits: None,
+            flags: [None, None],
+            under: None,
+            hot: u64::MAX,
+        };
+        match (part.kind(), to.kind()) {
+            // Integers never differ, but that they overflow float16.
+            (Kind::Int(format), Kind::Float(_) | Kind::Complex(_)) if to.part() == DType::F16 => {
+                if format.bits < 16 || (format.bits == 16 && format.signed) {
+                    return Ok(None);
+                }
+                rules.reading = if format.signed { Reading::Signed(size) } else { Reading::Unsigned(size) };
+                rules.flags[0] = Some(((65520, u64::MAX), OVERFLOW));
+            }
+            (Kind::Bool | Kind::Int(_), _) => return Ok(None),
+            (Kind::Float(_), Kind::Int(_)) if is_narrow(part) => {
+                let table = table(part, to);
+                if !table.contains(&true) {
+                    return Ok(None);
+                }
+                rules.reading = Reading::Byte;
+                rules.table = Some(Box::new(table));
+                return Ok(Some(rules));
+            }
+            // A NaN's sign decides there.
+            (Kind::Float(format), _) if is_narrow(part) && format.has_nan && is_finite(to) => {
+                rules.reading = Reading::Byte;
+                rules.table = Some(Box::new(nans(part)));
+                rules.bits = Some((0, 0));
+                return Ok(Some(rules));
+            }
+            (Kind::Float(_), _) if is_narrow(part) => return Ok(None),
+            (Kind::Float(_), Kind::Int(format)) => {
+                let source = format_of(part).ok_or("no dtype that is known")?;
+                // The original of the narrowest casts to int8 first.
+                let (bits, signed) = if format.bits < 8 { (8, true) } else { (format.bits, format.signed) };
+                let limit = |exponent: u32| {
+                    // float16 ends at 2^16.
+                    let beyond = part == DType::F16 && exponent >= 16;
+                    if beyond { source.inf } else { (source.power)(exponent as i32) }
+                };
+                let top = limit(bits - u32::from(signed));
+                rules.whole = Some(if signed { [top, top + 1] } else { [top, limit(0)] });
+                if rules.whole.is_some_and(|[_, below]| below > source.inf) {
+                    rules.whole = Some([top, source.inf]);
+                }
+            }
+            (Kind::Float(_), target) => {
+                let source = format_of(part).ok_or("no dtype that is known")?;
+                let signaling = (source.inf + 1, source.quiet - 1);
+                let nan = (source.inf + 1, source.top);
+                match to.part() {
+                    _ if target == Kind::Bool => rules.flags[0] = Some((signaling, INVALID)),
+                    DType::F8E8M0 if part != DType::F16 => {
+                        return Err(
+                            "float8_e8m0fnu of subnormals, and next to its largest value, is another",
+                        );
+                    }
+                    DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2 | DType::BF16 => rules.bits = Some(nan),
+                    DType::F16 if part == DType::BF16 => rules.bits = Some(nan),
+                    DType::F16 => rules.bits = Some(signaling),
+                    DType::F32 | DType::F64 if part == DType::F16 || part == DType::BF16 => {
+                        rules.bits = Some(signaling);
+                    }
+                    _ => rules.flags[0] = Some((signaling, INVALID)),
+                }
+                // float64 goes by way of float32 to all but NumPy's own.
+                let step = match (part, to.part()) {
+                    (DType::F64, DType::F16) | (DType::F32, DType::F16) => Some((15, -14)),
+                    (DType::F64, DType::Bool) => None,
+                    (DType::F64, _) => Some((127, -126)),
+                    _ => None,
+                };
+                if let Some((largest, least)) = step {
+                    // At the most 2^(e + 1) less half a unit of the last place; some below it are looked at in vain.
+                    let over = (source.power)(largest + 1) - (1 << if part == DType::F64 { 41 } else { 12 });
+                    rules.flags[1] = Some(((over, source.inf - 1), OVERFLOW));
+                    rules.under = Some((source.power)(least));
+                }
+            }
+            (Kind::Complex(_), _) => return Err("a part is never complex"),
+        }
+        let upper = rules.whole.into_iter().flatten();
+        let upper = upper.chain(rules.bits.map(|range| range.0));
+        let upper = upper.chain(rules.flags.iter().flatten().map(|(range, _)| range.0));
+        rules.hot = upper.min().unwrap_or(u64::MAX);
+        Ok(Some(rules))
+    }
+
+    /// Looks at a block of parts that lie behind each other. Flags that are raised already are not looked for.
+    pub(super) fn look(&self, block: &[u8]) -> Found {
+        if let Some(table) = &self.table {
+            let found = block.iter().fold(false, |found, &code| found | table[usize::from(code)]);
+            return match found {
+                true if self.bits.is_some() => Found::Block,
+                true => Found::Whole,
+                false => Found::Nothing,
+            };
+        }
+        let [above, below, least] = match self.under {
+            Some(_) if raised() & UNDERFLOW == 0 => extremes_and_least(self.reading, block),
+            _ => {
+                let [above, below] = extremes(self.reading, block);
+                [above, below, u64::MAX]
+            }
+        };
+        let is_hot = above.max(below) >= self.hot;
+        if let Some([least_above, least_below]) = self.whole {
+            let found = is_hot && (above >= least_above || below >= least_below);
+            return if found { Found::Whole } else { Found::Nothing };
+        }
+        let mut flags = 0;
+        if is_hot {
+            if self.bits.is_some_and(|range| any_between(self.reading, block, range)) {
+                return Found::Block;
+            }
+            for (range, flag) in self.flags.iter().flatten() {
+                if raised() & flag == 0 && any_between(self.reading, block, *range) {
+                    flags |= flag;
+                }
+            }
+        }
+        if self.under.is_some_and(|under| least < under - 1) {
+            flags |= UNDERFLOW;
+        }
+        if flags == 0 { Found::Nothing } else { Found::Flags(flags) }
+    }
+
+    /// The magnitudes for which the original may raise a flag.
+    pub(super) fn range_of(&self, flag: u32) -> Option<Range> {
+        if flag == UNDERFLOW {
+            return self.under.map(|least| (1, least - 1));
+        }
+        self.flags.iter().flatten().find(|(_, known)| *known == flag).map(|(range, _)| *range)
+    }
+}
+
+/// Is it a float without NaN?
+fn is_finite(dtype: DType) -> bool {
+    dtype.float_format().is_some_and(|format| !format.has_nan)
+}
+
+/// What each code of a dtype of one byte stands for.
+fn values(dtype: DType) -> [f64; 256] {
+    let options = CastOptions::new().src_packing(lanecast::Packing::OnePerByte);
+    let codes: Vec<u8> = (0..=255).collect();
+    let mut values = [0u8; 256 * 8];
+    let cast =
+        Caster::new(dtype, DType::F64, &options).and_then(|caster| caster.cast(&codes, &mut values, 256));
+    // Of what cannot be told, every code is in question.
+    if cast.is_err() {
+        return [f64::NAN; 256];
+    }
+    let mut all = [0.0; 256];
+    for (value, bytes) in all.iter_mut().zip(values.as_chunks::<8>().0) {
+        *value = f64::from_ne_bytes(*bytes);
+    }
+    all
+}
+
+/// Which codes of a float of one byte are NaN.
+fn nans(from: DType) -> [bool; 256] {
+    values(from).map(f64::is_nan)
+}
+
+/// Which codes of a float of one byte are not in the range of an integer.
+fn table(from: DType, to: DType) -> [bool; 256] {
+    let Kind::Int(format) = to.kind() else { return [false; 256] };
+    let (bits, signed) = if format.bits < 8 { (8, true) } else { (format.bits, format.signed) };
+    let end = 2f64.powi(bits as i32 - i32::from(signed));
+    let start = if signed { -end } else { -1.0 };
+    values(from).map(|value| !(value > start || (signed && value == start)) || value >= end)
+}
+
+/// One instruction set's worth of loops: the compiler makes vectors of them, if it may use them.
+macro_rules! scans {
+    ($module:ident, $($feature:literal)?) => {
+        mod $module {
+            $(#[target_feature(enable = $feature)])?
+            pub(super) fn float_extremes<const N: usize>(block: &[u8]) -> [u64; 2] {
+                macro_rules! run {
+                    ($u:ty, $i:ty) => {{
+                        let (mut above, mut below) = (0 as $i, 0 as $u);
+                        for code in block.as_chunks::<{ size_of::<$u>() }>().0 {
+                            above = above.max(<$i>::from_ne_bytes(*code));
+                            below = below.max(<$u>::from_ne_bytes(*code));
+                        }
+                        let sign = (1 as $u) << (<$u>::BITS - 1);
+                        let below = if below & sign != 0 { below & !sign } else { 0 };
+                        [above as u64, u64::from(below)]
+                    }};
+                }
+                match N {
+                    2 => run!(u16, i16),
+                    4 => run!(u32, i32),
+                    _ => run!(u64, i64),
+                }
+            }
+
+            /// The same, and one less than the least magnitude that is not 0.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) fn float_extremes_and_least<const N: usize>(block: &[u8]) -> [u64; 3] {
+                macro_rules! run {
+                    ($u:ty, $i:ty) => {{
+                        let (mut above, mut below, mut least) = (0 as $i, 0 as $u, <$u>::MAX);
+                        for code in block.as_chunks::<{ size_of::<$u>() }>().0 {
+                            let code = <$u>::from_ne_bytes(*code);
+                            above = above.max(code.cast_signed());
+                            below = below.max(code);
+                            least = least.min((code & <$u>::MAX >> 1).wrapping_sub(1));
+                        }
+                        let sign = (1 as $u) << (<$u>::BITS - 1);
+                        let below = if below & sign != 0 { below & !sign } else { 0 };
+                        [above as u64, u64::from(below), u64::from(least)]
+                    }};
+                }
+                match N {
+                    2 => run!(u16, i16),
+                    4 => run!(u32, i32),
+                    _ => run!(u64, i64),
+                }
+            }
+
+            $(#[target_feature(enable = $feature)])?
+            pub(super) fn int_extremes<const N: usize>(block: &[u8], signed: bool) -> [u64; 2] {
+                macro_rules! run {
+                    ($u:ty, $i:ty) => {{
+                        let (mut most, mut least, mut above) = (0 as $i, 0 as $i, 0 as $u);
+                        if signed {
+                            for code in block.as_chunks::<{ size_of::<$u>() }>().0 {
+                                most = most.max(<$i>::from_ne_bytes(*code));
+                                least = least.min(<$i>::from_ne_bytes(*code));
+                            }
+                            [u64::from(most.unsigned_abs()), u64::from(least.unsigned_abs())]
+                        } else {
+                            for code in block.as_chunks::<{ size_of::<$u>() }>().0 {
+                                above = above.max(<$u>::from_ne_bytes(*code));
+                            }
+                            [u64::from(above), 0]
+                        }
+                    }};
+                }
+                match N {
+                    2 => run!(u16, i16),
+                    4 => run!(u32, i32),
+                    _ => run!(u64, i64),
+                }
+            }
+
+            /// Is there a magnitude in a range?
+            $(#[target_feature(enable = $feature)])?
+            pub(super) fn float_between<const N: usize>(block: &[u8], from: u64, to: u64) -> bool {
+                macro_rules! run {
+                    ($u:ty) => {{
+                        let (from, width) = (from as $u, (to - from) as $u);
+                        let mut found = 0 as $u;
+                        for code in block.as_chunks::<{ size_of::<$u>() }>().0 {
+                            let magnitude = <$u>::from_ne_bytes(*code) & <$u>::MAX >> 1;
+                            found |= <$u>::from(magnitude.wrapping_sub(from) <= width);
+                        }
+                        found != 0
+                    }};
+                }
+                match N {
+                    2 => run!(u16),
+                    4 => run!(u32),
+                    _ => run!(u64),
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+scans!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+#[cfg(target_arch = "x86_64")]
+scans!(avx2, "avx2");
+scans!(plain,);
+
+/// Calls the loop of the best instruction set there is.
+macro_rules! best {
+    ($function:ident::<$n:literal>($($argument:expr),*)) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            // SAFETY: the features are there.
+            unsafe {
+                if std::is_x86_feature_detected!("avx512vl")
+                    && std::is_x86_feature_detected!("avx512bw")
+                    && std::is_x86_feature_detected!("avx512dq")
+                {
+                    avx512::$function::<$n>($($argument),*)
+                } else if std::is_x86_feature_detected!("avx2") {
+                    avx2::$function::<$n>($($argument),*)
+                } else {
+                    plain::$function::<$n>($($argument),*)
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            plain::$function::<$n>($($argument),*)
+        }
+    }};
+}
+
+/// The largest magnitudes of positive and of negative parts.
+fn extremes(reading: Reading, block: &[u8]) -> [u64; 2] {
+    match reading {
+        Reading::Float(2) => best!(float_extremes::<2>(block)),
+        Reading::Float(4) => best!(float_extremes::<4>(block)),
+        Reading::Float(_) => best!(float_extremes::<8>(block)),
+        Reading::Signed(2) => best!(int_extremes::<2>(block, true)),
+        Reading::Signed(4) => best!(int_extremes::<4>(block, true)),
+        Reading::Signed(_) => best!(int_extremes::<8>(block, true)),
+        Reading::Unsigned(2) => best!(int_extremes::<2>(block, false)),
+        Reading::Unsigned(4) => best!(int_extremes::<4>(block, false)),
+        Reading::Unsigned(_) => best!(int_extremes::<8>(block, false)),
+        Reading::Byte => [0, 0],
+    }
+}
+
+/// The same, and one less than the least magnitude of floats that is not 0.
+fn extremes_and_least(reading: Reading, block: &[u8]) -> [u64; 3] {
+    match reading {
+        Reading::Float(2) => best!(float_extremes_and_least::<2>(block)),
+        Reading::Float(4) => best!(float_extremes_and_least::<4>(block)),
+        _ => best!(float_extremes_and_least::<8>(block)),
+    }
+}
+
+/// Is there a magnitude in a range?
+fn any_between(reading: Reading, block: &[u8], (from, to): Range) -> bool {
+    match reading {
+        Reading::Float(2) => best!(float_between::<2>(block, from, to)),
+        Reading::Float(4) => best!(float_between::<4>(block, from, to)),
+        Reading::Float(_) => best!(float_between::<8>(block, from, to)),
+        // Only the ends of integers are ever asked for.
+        _ => extremes(reading, block).iter().any(|magnitude| (from..=to).contains(magnitude)),
+    }
+}
+
+/// The magnitude of a part.
+pub(super) fn magnitude(reading: Reading, part: &[u8]) -> u64 {
+    let mut bytes = [0u8; 8];
+    let size = part.len().min(8);
+    let little = cfg!(target_endian = "little");
+    if little {
+        bytes[..size].copy_from_slice(&part[..size])
+    } else {
+        bytes[8 - size..].copy_from_slice(&part[..size])
+    }
+    let code = u64::from_ne_bytes(bytes);
+    let unused = 64 - 8 * size as u32;
+    match reading {
+        Reading::Float(_) => code << (unused + 1) >> (unused + 1),
+        Reading::Signed(_) => ((code << unused).cast_signed() >> unused).unsigned_abs(),
+        Reading::Unsigned(_) | Reading::Byte => code,
+    }
+}
