@@ -59,7 +59,7 @@ impl Drop for Environment {
 mod x86_64 {
     use core::arch::asm;
     use core::arch::x86_64::{__cpuid, __cpuid_count};
-    use std::sync::OnceLock;
+    use core::sync::atomic::{AtomicUsize, Ordering};
 
     use super::Register;
     use crate::formats::options::Rounding;
@@ -98,8 +98,16 @@ mod x86_64 {
     /// Bytes read and written from which on a cast streams its destination: half of the largest cache. Below, the
     /// destination is still there when somebody reads it.
     pub(in super::super) fn streaming_threshold() -> usize {
-        static THRESHOLD: OnceLock<usize> = OnceLock::new();
-        *THRESHOLD.get_or_init(|| largest_cache().max(2 << 20) / 2)
+        /// 0 before it is known.
+        static THRESHOLD: AtomicUsize = AtomicUsize::new(0);
+        match THRESHOLD.load(Ordering::Relaxed) {
+            0 => {
+                let threshold = largest_cache().max(2 << 20) / 2;
+                THRESHOLD.store(threshold, Ordering::Relaxed);
+                threshold
+            }
+            threshold => threshold,
+        }
     }
 
     /// The size of the largest cache, by the CPU's own word; 8 MiB if it has none.

@@ -18,7 +18,7 @@
 //! * `check/` looks at the codes of a source for what a cast loses of them.
 //! * `table.rs` says which kernel an instruction set runs for a route, `codec/table.rs` which codec.
 //! * `detect.rs` reads what safe code cannot read of the machine.
-//! * `memory.rs` is the border to the safe code.
+//! * `memory.rs` is the border to the safe code; `once.rs` keeps what is made once in a process.
 //!
 //! Rules: every `unsafe` block carries a `// SAFETY:` that is a proof; everything between a kernel's
 //! entry and its intrinsics is `#[inline(always)]`; no iterator adapters or closures in vector
@@ -43,6 +43,7 @@ pub(crate) mod memory;
 mod moves;
 #[cfg(isa = "neon")]
 pub(crate) mod neon;
+pub(crate) mod once;
 mod panel;
 pub(crate) mod scalar;
 #[cfg(isa = "vector")]

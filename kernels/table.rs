@@ -76,8 +76,10 @@ fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
     let table = match core {
         Some(_) if codec::lookup::has_table(&route) => codec::lookup::table(&route),
         Some(_) if codec::narrow::goes_by_table::<I>(&route) => codec::narrow::table(route.to),
-        _ => core::ptr::null(),
+        _ => Some(core::ptr::null()),
     };
+    // Where there is no memory for a table, the reference needs none.
+    let Some(table) = table else { return other(route, drive::scalar) };
     let job = codec::Job::new(&route, table, super::isa::Extras::this());
     let ready = core.filter(|_| is_plain);
     let of_few = core.filter(|_| hub.is_none()).and_then(|_| few::<I>(&route));

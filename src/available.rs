@@ -1,6 +1,6 @@
 //! Which instruction sets this build has kernels for, and this machine runs.
 
-use std::sync::OnceLock;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 #[cfg(isa = "avx2")]
 use crate::detect::Cpu;
@@ -14,8 +14,38 @@ impl Isa {
     /// assert_eq!(Isa::available().first(), Some(&Isa::Scalar));
     /// ```
     pub fn available() -> &'static [Self] {
-        static AVAILABLE: OnceLock<Vec<Isa>> = OnceLock::new();
-        AVAILABLE.get_or_init(|| Self::ALL.into_iter().filter(|isa| isa.detect()).collect())
+        /// Every choice of those behind the reference, and how many it has with that.
+        static CHOICES: [([Isa; Isa::ALL.len()], usize); 1 << (Isa::ALL.len() - 1)] = {
+            let mut choices = [(Isa::ALL, 1); 1 << (Isa::ALL.len() - 1)];
+            let mut choice = 0;
+            while choice < choices.len() {
+                let (chosen, n) = &mut choices[choice];
+                let mut i = 1;
+                while i < Isa::ALL.len() {
+                    if choice >> (i - 1) & 1 != 0 {
+                        chosen[*n] = Isa::ALL[i];
+                        *n += 1;
+                    }
+                    i += 1;
+                }
+                choice += 1;
+            }
+            choices
+        };
+        /// The choice of this machine, and one more; 0 before that is known. Whoever asks at the same time finds the same.
+        static CHOICE: AtomicU8 = AtomicU8::new(0);
+
+        let choice = match CHOICE.load(Ordering::Relaxed) {
+            0 => {
+                let behind = Self::ALL[1..].iter().enumerate();
+                let choice = behind.fold(0, |choice, (i, isa)| choice | u8::from(isa.detect()) << i);
+                CHOICE.store(choice + 1, Ordering::Relaxed);
+                choice
+            }
+            known => known - 1,
+        };
+        let (chosen, n) = &CHOICES[usize::from(choice)];
+        &chosen[..*n]
     }
 
     /// Has this build the kernels, and this machine the instructions?

@@ -228,6 +228,26 @@ impl Caster {
         }
     }
 
+    /// Casts to a new vector of `len` elements of `D`, which is u8, or the element type of the destination.
+    pub(crate) fn vec<S: Element, D: Element>(
+        &self,
+        src: &[S],
+        n: usize,
+        len: usize,
+    ) -> Result<Vec<D>, Error> {
+        let mut out = Vec::new();
+        let reserved = out.try_reserve_exact(len);
+        reserved.map_err(|_| Error::Allocation { dtype: self.to, elements: n })?;
+        let spare = &mut out.spare_capacity_mut()[..len];
+        let filled = self.fill::<S, D>(src, spare.into(), n)?.len();
+        #[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]
+        // SAFETY: `fill` has initialised the first `filled` elements of the spare capacity of an empty vector.
+        unsafe {
+            out.set_len(filled);
+        }
+        Ok(out)
+    }
+
     /// Runs the kernel, if both buffers have the size of `n` elements. Of few elements, every instruction of this shows: what
     /// is wrong otherwise is not said here.
     #[inline(always)]
@@ -403,18 +423,7 @@ pub fn cast_vec<S: Element, D: Element>(src: &[S]) -> Result<Vec<D>, Error> {
 /// There is no memory for the result, or the instruction set that the options or `LANECAST_ISA` name is
 /// not available.
 pub fn cast_vec_with<S: Element, D: Element>(src: &[S], options: &CastOptions) -> Result<Vec<D>, Error> {
-    let caster = typed::<S, D>(options)?;
-    let mut out = Vec::new();
-    let reserved = out.try_reserve_exact(src.len());
-    reserved.map_err(|_| Error::Allocation { dtype: D::DTYPE, elements: src.len() })?;
-    let spare = &mut out.spare_capacity_mut()[..src.len()];
-    let filled = caster.fill::<S, D>(src, spare.into(), src.len())?.len();
-    #[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]
-    // SAFETY: `fill` has initialised the first `filled` elements of the spare capacity of an empty vector.
-    unsafe {
-        out.set_len(filled);
-    }
-    Ok(out)
+    typed::<S, D>(options)?.vec(src, src.len(), src.len())
 }
 
 /// Casts `n` elements whose dtypes are known at run time.

@@ -1,10 +1,11 @@
 //! The instruction set that casts run on, and the environment variable that says another.
 
+use core::sync::atomic::{AtomicU8, Ordering};
 use std::ffi::OsStr;
-use std::sync::OnceLock;
 
 use crate::error::Error;
 use crate::formats::isa::Isa;
+use crate::kernels::once::Once;
 
 impl Isa {
     /// The one that casts run on unless [`CastOptions::isa`](crate::CastOptions::isa) names another:
@@ -19,20 +20,76 @@ impl Isa {
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     pub fn best() -> Result<Self, Error> {
-        static BEST: OnceLock<Result<Isa, Error>> = OnceLock::new();
-        *BEST.get_or_init(|| best_of(std::env::var_os("LANECAST_ISA").as_deref(), Self::available()))
+        /// Its code; 0 before it is known, and where what the variable says is an error.
+        static BEST: AtomicU8 = AtomicU8::new(0);
+        /// What the variable says where that is an error.
+        static WRONG: Once<String> = Once::new();
+
+        let best = BEST.load(Ordering::Relaxed);
+        if let Some(known) = Self::ALL.into_iter().find(|isa| *isa as u8 == best) {
+            return Ok(known);
+        }
+        if let Some(value) = WRONG.get() {
+            return Err(Error::IsaOverride { value });
+        }
+        with_variable(|variable| match best_of(variable, Self::available()) {
+            Ok(best) => {
+                BEST.store(best as u8, Ordering::Relaxed);
+                Ok(best)
+            }
+            Err(wrong) => {
+                let value = WRONG.get_or_make(|| text(wrong));
+                Err(Error::IsaOverride { value: value.map_or("", |value| value) })
+            }
+        })
     }
 }
 
-/// [`Isa::best`] as a function of what it depends on.
-pub(crate) fn best_of(variable: Option<&OsStr>, available: &[Isa]) -> Result<Isa, Error> {
+/// Calls a function with the value of `LANECAST_ISA`.
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "the standard library copies the value, and locks the variables")]
+fn with_variable<T>(then: impl FnOnce(Option<&OsStr>) -> T) -> T {
+    use core::ffi::{CStr, c_char};
+    use std::os::unix::ffi::OsStrExt;
+
+    unsafe extern "C" {
+        fn getenv(name: *const c_char) -> *const c_char;
+    }
+    // SAFETY: a function of the C library, which the standard library links, with a C string. Who sets variables while another
+    // thread may read them breaks the promise of `std::env::set_var` (and of `setenv`). A lock of the standard library, which
+    // `std::env::var_os` takes, would be inherited by a child that is forked meanwhile.
+    let value = unsafe { getenv(c"LANECAST_ISA".as_ptr()) };
+    if value.is_null() {
+        return then(None);
+    }
+    // SAFETY: a C string, which stays as it is while nobody sets a variable.
+    let value = unsafe { CStr::from_ptr(value) };
+    then(Some(OsStr::from_bytes(value.to_bytes())))
+}
+
+#[cfg(not(unix))]
+fn with_variable<T>(then: impl FnOnce(Option<&OsStr>) -> T) -> T {
+    then(std::env::var_os("LANECAST_ISA").as_deref())
+}
+
+/// The text of a value, if there is memory for it. What is no UTF-8 is replaced, as by `String::from_utf8_lossy`.
+fn text(value: &OsStr) -> Option<String> {
+    let mut text = String::new();
+    for chunk in value.as_encoded_bytes().utf8_chunks() {
+        let more = [chunk.valid(), if chunk.invalid().is_empty() { "" } else { "\u{FFFD}" }];
+        text.try_reserve(more.iter().map(|part| part.len()).sum()).ok()?;
+        text.extend(more);
+    }
+    Some(text)
+}
+
+/// [`Isa::best`] as a function of what it depends on; or the value that is wrong.
+pub(crate) fn best_of<'a>(variable: Option<&'a OsStr>, available: &[Isa]) -> Result<Isa, &'a OsStr> {
     let Some(name) = variable.filter(|name| !name.is_empty()) else {
         return Ok(*available.last().expect("the scalar kernels are always available"));
     };
-    let wanted = name.to_str().and_then(|name| name.parse().ok());
-    let available = wanted.filter(|isa| available.contains(isa));
-    // Leaked once per process at most: errors are `Copy`, and the text lives as long as the answer.
-    available.ok_or_else(|| Error::IsaOverride { value: name.to_string_lossy().into_owned().leak() })
+    let wanted = name.to_str().and_then(|name| Isa::ALL.into_iter().find(|isa| isa.name() == name));
+    wanted.filter(|isa| available.contains(isa)).ok_or(name)
 }
 
 #[cfg(test)]
@@ -41,14 +98,15 @@ mod tests {
 
     #[test]
     fn the_override_is_obeyed_or_an_error() {
-        let all = [Isa::Scalar, Isa::Avx2];
-        let best = |name: Option<&str>| best_of(name.map(AsRef::as_ref), &all);
+        fn best(name: Option<&'static str>) -> Result<Isa, &'static OsStr> {
+            best_of(name.map(AsRef::as_ref), &[Isa::Scalar, Isa::Avx2])
+        }
         assert_eq!(best(None), Ok(Isa::Avx2));
         assert_eq!(best(Some("")), Ok(Isa::Avx2));
         assert_eq!(best(Some("scalar")), Ok(Isa::Scalar));
         assert_eq!(best(Some("avx2")), Ok(Isa::Avx2));
         for wrong in ["neon", "AVX2", "avx2 "] {
-            assert_eq!(best(Some(wrong)), Err(Error::IsaOverride { value: wrong }));
+            assert_eq!(best(Some(wrong)), Err(wrong.as_ref()));
         }
     }
 }

@@ -21,6 +21,7 @@ mod promotion;
 mod records;
 #[cfg(feature = "text")]
 pub mod text;
+mod threads;
 mod views;
 
 #[cfg(doc)]

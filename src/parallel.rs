@@ -17,6 +17,7 @@ use crate::cast::Caster;
 use crate::error::Error;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
+use crate::threads;
 
 /// Bytes read and written together of which less is cast by the caller alone. Measured with `benches/views.rs`: to wake
 /// threads and wait for them takes 15 to 40 µs, in which the caller casts 1 to 3 MiB that lie in its caches. Of so much,
@@ -79,6 +80,29 @@ pub trait ParallelFor: Sync {
     /// }
     /// ```
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
+
+    /// Do its threads start when they are asked for work? Then less than 16 MiB is cast by the caller, as with
+    /// [`Parallel::threads`]; from threads that wait for work, less than 4 MiB.
+    ///
+    /// ```
+    /// use lanecast::ParallelFor;
+    ///
+    /// struct Scope;
+    ///
+    /// impl ParallelFor for Scope {
+    ///     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+    ///         std::thread::scope(|scope| (0..tasks).for_each(|i| _ = scope.spawn(move || task(i))));
+    ///     }
+    ///     fn starts_threads(&self) -> bool {
+    ///         true
+    ///     }
+    /// }
+    ///
+    /// assert!(Scope.starts_threads());
+    /// ```
+    fn starts_threads(&self) -> bool {
+        false
+    }
 }
 
 /// How far a cast has come.
@@ -321,22 +345,22 @@ fn run(
     let traffic = src.len().saturating_add(dst.size());
     let enough = match how.threads {
         _ if caster.isa() == Isa::Scalar => SERIAL_BELOW_SCALAR,
-        Some(_) if how.host.is_none() => SERIAL_BELOW_STARTED,
+        threads if how.host.map_or(threads.is_some(), ParallelFor::starts_threads) => SERIAL_BELOW_STARTED,
         _ => SERIAL_BELOW,
     };
     let is_small = how.chunk.is_none() && traffic < enough;
     if is_small && how.progress.is_none() {
         return caster.fill(src, dst, n).map(drop);
     }
-    let threads = match (how.threads, how.host) {
+    let most = match (how.threads, how.host) {
         _ if is_small => 1,
         (Some(threads), _) => threads.clamp(1, MOST_THREADS),
         (None, Some(_)) => thread::available_parallelism().map_or(1, NonZero::get),
-        (None, None) => pool::threads(),
+        (None, None) => threads::count(),
     };
-    let lengths = Lengths::new(caster, how.chunk, threads, traffic, dst.as_mut_ptr().addr(), n);
+    let lengths = Lengths::new(caster, how.chunk, most, traffic, dst.as_mut_ptr().addr(), n);
     let chunks = lengths.chunks();
-    let workers = threads.min(chunks);
+    let workers = most.min(chunks);
     let job = Job::new(caster, src, dst, lengths, workers, how);
     if let Some(host) = how.host.filter(|_| chunks > 1 && !is_small) {
         // Tasks that follow each other begin in one part. A task of no chunk takes what is left.
@@ -345,7 +369,7 @@ fn run(
     } else if how.threads.is_some() {
         own_threads(workers, &job);
     } else {
-        pool::run(workers, &job);
+        threads::run(workers, &|worker| job.work(worker));
     }
     // Whatever nobody has taken.
     job.work(0);
@@ -423,6 +447,12 @@ struct Part<'a> {
     dst: Destination<'a, u8>,
 }
 
+impl Part<'_> {
+    fn none() -> Self {
+        Part { chunks: 0..0, src: &[], dst: Destination::from(&mut [0u8; 0][..]) }
+    }
+}
+
 /// A cast that several threads do together.
 struct Job<'a> {
     caster: Caster,
@@ -434,9 +464,27 @@ struct Job<'a> {
 }
 
 struct Rest<'a> {
-    /// Of every worker.
-    parts: Vec<Part<'a>>,
+    /// That of the first worker, and those of the others; or all of it is in the first, where there is no memory for others.
+    first: Part<'a>,
+    others: Vec<Part<'a>>,
     error: Option<Error>,
+}
+
+impl<'a> Rest<'a> {
+    fn part(&mut self, worker: usize) -> Option<&mut Part<'a>> {
+        match worker.checked_sub(1) {
+            None => Some(&mut self.first),
+            Some(other) => self.others.get_mut(other),
+        }
+    }
+
+    fn longest(&mut self) -> &mut Part<'a> {
+        let longest = self.others.iter_mut().max_by_key(|part| part.chunks.len());
+        match longest {
+            Some(part) if part.chunks.len() > self.first.chunks.len() => part,
+            _ => &mut self.first,
+        }
+    }
 }
 
 impl<'a> Job<'a> {
@@ -455,16 +503,26 @@ impl<'a> Job<'a> {
             lengths,
             done: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
-            rest: Mutex::new(Rest { parts: Vec::with_capacity(workers), error: None }),
+            rest: Mutex::new(Rest { first: Part::none(), others: Vec::new(), error: None }),
         };
         let chunks = lengths.chunks();
         let mut rest = Part { chunks: 0..chunks, src, dst };
+        let mut parts = job.rest();
+        let workers = match parts.others.try_reserve_exact(workers.saturating_sub(1)) {
+            Ok(()) => workers,
+            Err(_) => 1,
+        };
         for worker in 0..workers {
             let end = rest.chunks.start + rest.chunks.len() / (workers - worker);
             let part;
             (part, rest) = job.split(rest, end);
-            job.rest().parts.push(part);
+            if worker == 0 {
+                parts.first = part;
+            } else {
+                parts.others.push(part);
+            }
         }
+        drop(parts);
         job
     }
 
@@ -492,14 +550,10 @@ impl<'a> Job<'a> {
         if self.stopped.load(Ordering::Relaxed) {
             return None;
         }
-        let has_own = rest.parts.get(worker).is_some_and(|part| !part.chunks.is_empty());
-        let from = match has_own {
-            true => rest.parts.get_mut(worker),
-            false => rest.parts.iter_mut().max_by_key(|part| part.chunks.len()),
-        };
+        let has_own = rest.part(worker).is_some_and(|part| !part.chunks.is_empty());
+        let from = if has_own { rest.part(worker) } else { Some(rest.longest()) };
         let part = from.filter(|part| !part.chunks.is_empty())?;
-        let nothing = Part { chunks: 0..0, src: &[], dst: Destination::from(&mut [0u8; 0][..]) };
-        let all = core::mem::replace(part, nothing);
+        let all = core::mem::replace(part, Part::none());
         let Range { start, end } = all.chunks;
         let taken;
         if has_own {
@@ -543,166 +597,6 @@ impl<'a> Job<'a> {
             None => Ok(()),
         }
     }
-}
-
-/// The rayon pool that the caller is in, or the global one.
-#[cfg(feature = "parallel")]
-mod pool {
-    use core::any::Any;
-    use core::panic::AssertUnwindSafe;
-    use core::ptr;
-    use core::sync::atomic::{AtomicBool, Ordering};
-    use core::time::Duration;
-    use std::error::Error;
-    use std::panic::{catch_unwind, resume_unwind};
-    use std::process;
-    use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
-
-    use super::Job;
-
-    /// How long the global pool may take to answer for the first time.
-    const PATIENCE: Duration = Duration::from_millis(100);
-
-    /// How many threads it has; 1 if it cannot be used.
-    pub(super) fn threads() -> usize {
-        if rayon::current_thread_index().is_some() || answers() { rayon::current_num_threads() } else { 1 }
-    }
-
-    /// Runs the job on the caller, and on so many of them less one that come before there is nothing left to do. A scope of
-    /// rayon would wait for those too that are busy with something else, and may be waiting for the caller.
-    pub(super) fn run(threads: usize, job: &Job<'_>) {
-        if threads <= 1 {
-            return;
-        }
-        let gate = Arc::new(Gate::default());
-        let closes = Closes(&gate);
-        for worker in 1..threads {
-            let (gate, work) = (gate.clone(), Work(ptr::from_ref(job).cast()));
-            rayon::spawn(move || gate.pass(&work, worker));
-        }
-        job.work(0);
-        drop(closes);
-        let panic = gate.state().panic.take();
-        if let Some(panic) = panic {
-            resume_unwind(panic);
-        }
-    }
-
-    /// A job that may be over.
-    struct Work(*const Job<'static>);
-
-    #[allow(unsafe_code, reason = "a pointer, because what it points to may be gone")]
-    // SAFETY: a job is used by several threads at once, and only where it is there: see `Gate::pass`.
-    unsafe impl Send for Work where for<'a> &'a Job<'static>: Send {}
-
-    /// The way to a job, until that is over.
-    #[derive(Default)]
-    struct Gate {
-        state: Mutex<State>,
-        left: Condvar,
-    }
-
-    #[derive(Default)]
-    struct State {
-        closed: bool,
-        /// Workers behind the gate.
-        inside: usize,
-        /// Of one of them.
-        panic: Option<Box<dyn Any + Send>>,
-    }
-
-    impl Gate {
-        fn state(&self) -> MutexGuard<'_, State> {
-            // Nothing panics under the lock.
-            self.state.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-
-        fn pass(&self, work: &Work, worker: usize) {
-            let mut state = self.state();
-            if state.closed {
-                return;
-            }
-            state.inside += 1;
-            drop(state);
-            #[allow(unsafe_code, reason = "whoever made the job waits behind the gate")]
-            // SAFETY: the job lives until `Closes` is dropped, and that waits for who is inside.
-            let result = catch_unwind(AssertUnwindSafe(|| unsafe { (*work.0).work(worker) }));
-            let mut state = self.state();
-            state.inside -= 1;
-            state.panic = state.panic.take().or(result.err());
-            drop(state);
-            self.left.notify_one();
-        }
-    }
-
-    /// Closes a gate, even if there is a panic, and waits for who is inside.
-    struct Closes<'a>(&'a Gate);
-
-    impl Drop for Closes<'_> {
-        fn drop(&mut self) {
-            let mut state = self.0.state();
-            state.closed = true;
-            while state.inside > 0 {
-                state = self.0.left.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-        }
-    }
-
-    /// Are there threads behind the global pool? If it could not start, there are none; nor are there in a child
-    /// that was forked, which would wait for them forever.
-    fn answers() -> bool {
-        struct Pool {
-            process: u32,
-            answered: Arc<AtomicBool>,
-        }
-        static POOL: OnceLock<Pool> = OnceLock::new();
-
-        // There are no threads at all there, and to try breaks the pool for others.
-        if cfg!(target_family = "wasm") {
-            return false;
-        }
-        let mut first = None;
-        let pool = POOL.get_or_init(|| {
-            let answered = Arc::new(AtomicBool::new(false));
-            first = Some(answered.clone());
-            Pool { process: process::id(), answered }
-        });
-        if let Some(answered) = first {
-            ask(answered);
-        }
-        // Busy with something else the pool may answer later; after a fork it never does.
-        pool.process == process::id() && pool.answered.load(Ordering::Acquire)
-    }
-
-    fn ask(answered: Arc<AtomicBool>) {
-        // It may have started long ago, and even before a fork that we know nothing of.
-        let started = rayon::ThreadPoolBuilder::new().build_global();
-        if started.is_err_and(|error| error.source().is_some()) {
-            return;
-        }
-        let (send, receive) = mpsc::channel();
-        let job = move || {
-            answered.store(true, Ordering::Release);
-            // Nobody may be waiting any more.
-            _ = send.send(());
-        };
-        // It panics if the pool of somebody else could not start.
-        if catch_unwind(AssertUnwindSafe(|| rayon::spawn(job))).is_ok() {
-            _ = receive.recv_timeout(PATIENCE);
-        }
-    }
-}
-
-#[cfg(not(feature = "parallel"))]
-mod pool {
-    use super::Job;
-
-    pub(super) fn threads() -> usize {
-        1
-    }
-
-    /// The caller does what is left.
-    pub(super) fn run(_threads: usize, _job: &Job<'_>) {}
 }
 
 #[cfg(test)]

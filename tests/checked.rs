@@ -341,7 +341,10 @@ fn lengths(isa: Isa, from: DType) {
     ] {
         let classes = classes(from, to, &mode, &codes);
         let caster = bridge::caster(isa, from, to, &mode);
-        for n in (0..200).step_by(step(isa, 3)).chain([511, 512, 513, 1023, 1025, 2047, 2048, 2049, 4095, 4096, 4100, MOST]) {
+        for n in (0..200)
+            .step_by(step(isa, 3))
+            .chain([511, 512, 513, 1023, 1025, 2047, 2048, 2049, 4095, 4096, 4100, MOST])
+        {
             let (src, classes) = (&src[..bridge::size(from, n)], &classes[..n]);
             let (mut dst, mut valid) = (vec![0xA5; bridge::size(to, n)], vec![0xA5; n.div_ceil(8)]);
             let got = caster.cast_checked(src, &mut dst, n).unwrap();

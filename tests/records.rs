@@ -471,3 +471,72 @@ fn dtypes_of_ml_dtypes_keep_their_names() {
     assert!(dtype.can_cast(&wide, Casting::Safe));
     assert_eq!(dtype.promote(&wide, &Rules::LOSSLESS), Ok(wide));
 }
+
+/// What prints is read as the same dtype, or cannot be made.
+#[test]
+fn odd_dtypes_print_what_they_are() {
+    let unnamed = StructDType::packed([("", DType::I32), ("f0", DType::I8)]).unwrap();
+    assert!(unnamed.descr().is_err(), "a list would name it f0");
+    let within = StructDType::packed([("a", ItemDType::from(&unnamed).array(&[2]).unwrap())]).unwrap();
+    for dtype in [&unnamed, &within] {
+        assert_eq!(dtype.to_string().parse(), Ok(dtype.clone()), "{dtype}");
+    }
+    assert_eq!(unnamed.to_string().parse::<StructDType>().unwrap().fields()[0].name, "");
+    // Whether an extent of 0 comes first or last makes no difference.
+    for text in ["('(0,)i1', (4294967296, 4294967296, 2))", "('|i1', (4294967296, 4294967296, 2, 0))"] {
+        let empty = item(text);
+        assert_eq!((empty.itemsize(), empty.to_string().parse()), (0, Ok(empty.clone())), "{text}");
+    }
+    let error = "('(2,)i1', (4294967296, 4294967296, 2))".parse::<ItemDType>();
+    assert_eq!(error, Err(StructError::TooLarge));
+}
+
+/// So many records within each other can be made, print, parse and are cast; one more is an error.
+#[test]
+fn records_within_records() {
+    let wrap = |dtype: ItemDType| {
+        let field = |name: &str, offset, dtype: &ItemDType| Field {
+            name: name.into(),
+            title: Some(format!("the {name}")),
+            offset,
+            dtype: dtype.clone(),
+        };
+        // Only a dictionary can say that, and it has the most levels.
+        let size = dtype.itemsize();
+        StructDType::with_offsets(vec![field("b", 1, &DType::I8.into()), field("a", 0, &dtype)], size.max(2))
+    };
+    let mut dtype = ItemDType::from(DType::U8);
+    for level in 1.. {
+        match wrap(dtype.clone()) {
+            Ok(record) => {
+                assert_eq!(record.to_string().parse(), Ok(record.clone()), "{level} levels");
+                let list = StructDType::packed([("x", record.clone())]);
+                assert!(level == 32 || list.is_ok());
+                dtype = ItemDType::from(record).array(&[1]).unwrap();
+            }
+            Err(error) => {
+                assert_eq!(error, StructError::TooDeep { levels: 33, most: 32 });
+                assert_eq!(error.to_string(), "there are 33 records within each other, and may be 32");
+                break;
+            }
+        }
+    }
+    assert_eq!(dtype.to_string().parse(), Ok(dtype.clone()));
+    let caster = RecordCaster::new(&dtype, &dtype, &CastOptions::new()).unwrap();
+    let mut out = [0; 2];
+    caster.cast(&[1, 2], &mut out, 1).unwrap();
+    assert_eq!(out, [1, 2]);
+    let text = "[('a', ".repeat(100_000);
+    assert!(text.parse::<ItemDType>().is_err());
+}
+
+/// Offsets of what has no items may lie anywhere: nothing overflows.
+#[test]
+fn no_items_at_the_end_of_the_address_space() {
+    let far = item("[('', '|V18446744073709551615'), ('f0', [('', '|V8'), ('f0', 'u1')], (0,))]");
+    let caster = RecordCaster::new(&far, &far, &CastOptions::new()).unwrap();
+    caster.cast(&[], &mut [], 0).unwrap();
+    let near = item("[('f0', [('', '|V8'), ('f0', 'u1')], (3,))]");
+    RecordCaster::new(&near, &far, &CastOptions::new()).unwrap();
+    RecordCaster::new(&far, &near, &CastOptions::new()).unwrap();
+}

@@ -848,3 +848,32 @@ fn what_is_no_batch_is_refused() {
     assert_eq!(text::parse_bytes(&[0i64], b"", &mut [], DType::C64, &options), complex);
     assert_eq!(text::format_bytes::<i32>(&[], DType::C64, 0, &options, Notation::Plain).map(drop), complex);
 }
+
+/// The first offset is looked at where there are no texts, too.
+#[test]
+fn offsets_of_no_texts() {
+    let none: &mut [i8] = &mut [];
+    for (offset, expected) in [
+        (0, Ok(())),
+        (3, Ok(())),
+        (4, Err(Error::Offset { index: 0 })),
+        (-1, Err(Error::Offset { index: 0 })),
+    ] {
+        assert_eq!(text::parse_offsets(&[offset], b"123", none, &CastOptions::new()), expected, "{offset}");
+        assert_eq!(
+            text::parse_bytes(&[i64::from(offset)], b"123", &mut [], DType::U4, &CastOptions::new()),
+            expected
+        );
+    }
+}
+
+/// No text is longer than there is room for without another look.
+#[test]
+fn the_longest_texts() {
+    let longest =
+        [-f64::MAX, -f64::MIN_POSITIVE, -5e-324, -2.2250738585072011e-308, -1.2345678901234567e-300];
+    let (offsets, bytes) = text::format_offsets::<f64, i32>(&longest, Notation::Plain).unwrap();
+    assert_eq!(bytes.len(), offsets[longest.len()] as usize);
+    let most = offsets.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert_eq!(most, Some(327));
+}

@@ -11,9 +11,9 @@
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
-use std::sync::OnceLock;
 
 use super::super::isa::Isa;
+use super::super::once::Once;
 use super::float::NearF32;
 use super::plane::{Fold, Plane, Words, bytes, words};
 use super::source::{AsF32, AsF64, AsInteger, Source, from_f32};
@@ -120,7 +120,7 @@ pub(in crate::kernels) fn has_table(route: &Route) -> bool {
 }
 
 /// The tables of a pair, one for each policy that has been asked for: they are made once in a process, and kept.
-type Tables<T> = OnceLock<Box<Made<T>>>;
+type Tables<T> = Once<Made<T>>;
 
 struct Made<T> {
     policy: Policy,
@@ -128,15 +128,15 @@ struct Made<T> {
     others: Tables<T>,
 }
 
-const fn unmade<T, const TARGETS: usize>() -> [[Tables<T>; TARGETS]; SOURCES] {
-    [const { [const { OnceLock::new() }; TARGETS] }; SOURCES]
+const fn unmade<T: Send + Sync + 'static, const TARGETS: usize>() -> [[Tables<T>; TARGETS]; SOURCES] {
+    [const { [const { Once::new() }; TARGETS] }; SOURCES]
 }
 
 static TO_BYTES: [[Tables<Plane>; SOURCES]; SOURCES] = unmade();
 static TO_WORDS: [[Tables<Words>; 4]; SOURCES] = unmade();
 
-/// The table of a route that has one.
-pub(in crate::kernels) fn table(route: &Route) -> *const u8 {
+/// The table of a route that has one. None if there is no memory for it.
+pub(in crate::kernels) fn table(route: &Route) -> Option<*const u8> {
     let (from, to) = (index(route), looked_up(route));
     let is_exact = match found(route) {
         Found::Elements => route.from == route.to,
@@ -145,12 +145,16 @@ pub(in crate::kernels) fn table(route: &Route) -> *const u8 {
     };
     // What is exact under one policy is so under all.
     let policy = if is_exact { Policy::DEFAULT } else { route.policy };
-    fn made<T>(mut tables: &'static Tables<T>, policy: Policy, make: impl Fn() -> T) -> *const u8 {
+    fn made<T: Send + Sync>(
+        mut tables: &'static Tables<T>,
+        policy: Policy,
+        make: impl Fn() -> T,
+    ) -> Option<*const u8> {
         loop {
-            let made =
-                tables.get_or_init(|| Box::new(Made { policy, table: make(), others: OnceLock::new() }));
+            let new = || Some(Made { policy, table: make(), others: Once::new() });
+            let made = tables.get_or_make(new)?;
             if made.policy == policy {
-                return ptr::from_ref(&made.table).cast();
+                return Some(ptr::from_ref(&made.table).cast());
             }
             tables = &made.others;
         }

@@ -1,9 +1,9 @@
 //! To floats of 8 bits or fewer with mantissas. The two forms are those of [`super::float`].
 
 use core::marker::PhantomData;
-use std::sync::OnceLock;
 
 use super::super::isa::Isa;
+use super::super::once::Once;
 use super::float::{INF, SIGN, is_away};
 use super::plane::Fold;
 use super::source::{AsF32, AsHalf, F16};
@@ -302,21 +302,21 @@ pub(in crate::kernels) fn goes_by_table<I: Isa>(route: &Route) -> bool {
         && route.policy.rounding == Rounding::NearestEven
 }
 
-/// The code of every key, made once in a process.
-pub(in crate::kernels) fn table(to: DType) -> *const u8 {
+/// The code of every key, made once in a process. None if there is no memory for that.
+pub(in crate::kernels) fn table(to: DType) -> Option<*const u8> {
     #[repr(C, align(64))]
     struct Codes([u8; 256]);
-    static CODES: [OnceLock<Codes>; 3] = [const { OnceLock::new() }; 3];
+    static CODES: [Once<Codes>; 3] = [const { Once::new() }; 3];
     let target = Target::new(to.kind(), &Policy::DEFAULT);
     let mantissa = target.mantissa_bits;
-    let codes = CODES[mantissa as usize - 1].get_or_init(|| {
+    let codes = CODES[mantissa as usize - 1].get_or_make(|| {
         let least = (target.exponents()[0] + 127) as u64;
-        Codes(core::array::from_fn(|key| {
+        Some(Codes(core::array::from_fn(|key| {
             let value = scalar::decode(DType::F32, (least << 23) + ((key as u64) << (21 - mantissa)));
             scalar::encode(to, value, &Policy::DEFAULT) as u8
-        }))
+        })))
     });
-    codes.0.as_ptr()
+    codes.map(|codes| codes.0.as_ptr())
 }
 
 #[derive(Clone, Copy)]

@@ -1,7 +1,6 @@
 //! The two operators: what each version allows, and what they do.
 
 use core::fmt;
-use std::borrow::Cow;
 
 use super::data_type::{DataType, NEVER};
 use super::error::Error;
@@ -259,47 +258,66 @@ impl Rules {
         let (n, shape) = (input.count(), input.shape());
         let Some(to_dtype) = to.dtype() else {
             let strings = match input.elements() {
-                Elements::Strings(strings) => strings.clone(),
+                Elements::Strings(strings) => strings.try_clone()?,
                 Elements::Numbers(_, from, bytes) => {
                     let (offsets, bytes) = text::format_bytes(bytes, *from, n, &options, Notation::Plain)?;
-                    Cow::Owned(Strings::new(offsets, bytes)?)
+                    Strings::new(offsets, bytes)?
                 }
             };
-            return Tensor::strings(shape, strings.into_owned());
+            return Tensor::strings(shape, strings);
         };
         let bytes = to_dtype.byte_len(n, options.dst_packing);
-        let mut output = vec![0; bytes.ok_or_else(|| Error::ShapeOverflow { shape: shape.to_vec() })?];
-        match input.elements() {
+        let bytes = bytes.ok_or_else(|| Error::ShapeOverflow { shape: shape.to_vec() })?;
+        let mut output = match input.elements() {
             Elements::Strings(strings) => {
+                let mut output = Vec::new();
+                let reserved = output.try_reserve_exact(bytes);
+                reserved.map_err(|_| crate::error::Error::Allocation { dtype: to_dtype, elements: n })?;
+                output.resize(bytes, 0);
                 text::parse_bytes(strings.offsets(), strings.bytes(), &mut output, to_dtype, &options)?;
+                output
             }
-            Elements::Numbers(_, from, bytes) => {
-                Caster::new(*from, to_dtype, &options)?.cast(bytes, &mut output, n)?;
+            Elements::Numbers(_, from, source) => {
+                Caster::new(*from, to_dtype, &options)?.vec::<u8, u8>(source, n, bytes)?
             }
-        }
+        };
         let is_fnuz = matches!(to, DataType::Float8E4M3FNUZ | DataType::Float8E5M2FNUZ);
         if is_fnuz && self.saturate && self.options.fnuz_infinity == FnuzInfinity::Nan {
-            for (code, is_infinite) in output.iter_mut().zip(infinities(input, &options)?) {
-                if is_infinite {
-                    *code = 0x80;
-                }
-            }
+            nan_of_infinities(input, &options, &mut output)?;
         }
         Tensor::new(shape, to, output)
     }
 }
 
-/// Which elements are ±Inf, as opposed to too large.
-fn infinities(input: &Tensor<'_>, options: &CastOptions) -> Result<Vec<bool>, Error> {
+/// Makes the codes of FNUZ types NaN whose elements are ±Inf, as opposed to too large.
+fn nan_of_infinities(input: &Tensor<'_>, options: &CastOptions, codes: &mut [u8]) -> Result<(), Error> {
+    /// Elements at a time.
+    const STEP: usize = 512;
+    const NAN: u8 = 0x80;
+
     let (from, bytes) = match input.elements() {
         // They have been parsed, and of what is a number only the word for infinity has an i.
-        Elements::Strings(strings) => return Ok(strings.iter().map(|s| s.contains(['i', 'I'])).collect()),
+        Elements::Strings(strings) => {
+            let infinities = codes.iter_mut().zip(strings.iter()).filter(|(_, s)| s.contains(['i', 'I']));
+            infinities.for_each(|(code, _)| *code = NAN);
+            return Ok(());
+        }
         Elements::Numbers(_, from, bytes) => (*from, bytes),
     };
-    let mut wide = vec![0; 8 * input.count()];
-    Caster::new(from, DType::F64, options)?.cast(bytes, &mut wide, input.count())?;
-    let (wide, _) = wide.as_chunks();
-    Ok(wide.iter().map(|&bytes| f64::from_le_bytes(bytes).is_infinite()).collect())
+    let caster = Caster::new(from, DType::F64, options)?;
+    let size = |n| from.byte_len(n, options.src_packing).unwrap_or(bytes.len());
+    let mut room = [0; 8 * STEP];
+    for (i, codes) in codes.chunks_mut(STEP).enumerate() {
+        let (first, n) = (i * STEP, codes.len());
+        let wide = &mut room[..8 * n];
+        caster.cast(&bytes[size(first)..size(first + n)], wide, n)?;
+        for (code, &bytes) in codes.iter_mut().zip(wide.as_chunks().0) {
+            if f64::from_le_bytes(bytes).is_infinite() {
+                *code = NAN;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The operator `Cast`, as one version of ONNX has it.
@@ -423,7 +441,8 @@ impl Cast {
     ///
     /// # Errors
     ///
-    /// The version does not take the type of the input; a string is no number, or none of the target type.
+    /// The version does not take the type of the input; a string is no number, or none of the
+    /// target type; or there is no memory for the result.
     pub fn run(&self, input: &Tensor<'_>) -> Result<Tensor<'static>, Error> {
         self.rules.run(input, self.to)
     }
@@ -494,7 +513,8 @@ impl CastLike {
     ///
     /// # Errors
     ///
-    /// The version does not take the type of either input; a string is no number, or none of the target type.
+    /// The version does not take the type of either input; a string is no number, or none of the
+    /// target type; or there is no memory for the result.
     pub fn run(&self, input: &Tensor<'_>, like: &Tensor<'_>) -> Result<Tensor<'static>, Error> {
         self.rules.check(like.data_type())?;
         self.rules.run(input, like.data_type())

@@ -42,6 +42,19 @@ impl Strings {
         Ok(Self { offsets, bytes })
     }
 
+    /// The same, if there is memory for it.
+    pub(super) fn try_clone(&self) -> Result<Self, text::Error> {
+        let (mut offsets, mut bytes) = (Vec::new(), Vec::new());
+        let reserved =
+            offsets.try_reserve_exact(self.offsets.len()).and(bytes.try_reserve_exact(self.bytes.len()));
+        reserved.map_err(|_| text::Error::Allocation {
+            bytes: size_of_val(&self.offsets[..]) + self.bytes.len(),
+        })?;
+        offsets.extend_from_slice(&self.offsets);
+        bytes.extend_from_slice(&self.bytes);
+        Ok(Self { offsets, bytes })
+    }
+
     /// How many there are.
     ///
     /// ```

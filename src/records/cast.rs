@@ -128,19 +128,20 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
+    /// Places are only wrapped around where a dimension has no items, and there is nothing to cast then.
     fn item(&mut self, from: &ItemDType, to: &ItemDType, src: usize, dst: usize) -> Result<(), StructError> {
         match (from.as_record(), to.as_record()) {
             (Some(from), Some(to)) => self.record(from, to, src, dst)?,
             (None, Some(to)) => {
                 for field in to.fields() {
-                    self.item(from, &field.dtype, src, dst + field.offset)?;
+                    self.item(from, &field.dtype, src, dst.wrapping_add(field.offset))?;
                 }
             }
             (Some(record), None) => {
                 let [field] = record.fields() else {
                     return Err(StructError::FieldCount { source: record.fields().len(), needed: 1 });
                 };
-                self.item(&field.dtype, to, src + field.offset, dst)?;
+                self.item(&field.dtype, to, src.wrapping_add(field.offset), dst)?;
             }
             (None, None) => {
                 let outside = self.dims.len();
@@ -167,7 +168,8 @@ impl Planner<'_> {
             return Err(StructError::FieldCount { source, needed });
         }
         for (a, b) in from.fields().iter().zip(to.fields()) {
-            self.item(&a.dtype, &b.dtype, src + a.offset, dst + b.offset)?;
+            let (src, dst) = (src.wrapping_add(a.offset), dst.wrapping_add(b.offset));
+            self.item(&a.dtype, &b.dtype, src, dst)?;
         }
         Ok(())
     }

@@ -4,12 +4,13 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::dtype::{Field, ItemBase, ItemDType, StructDType};
+use super::dtype::{Field, ItemBase, ItemDType, MAX_LEVELS, StructDType};
 use super::error::StructError;
 use crate::numpy::OrderedDType;
 
-/// Deeper than any dtype is, and shallow enough for any stack.
-const MAX_DEPTH: usize = 64;
+/// Of literals within each other. Every text of a dtype has fewer: three for each record, those of the pair of a field and a
+/// shape, and of a title and a name.
+const MAX_DEPTH: usize = 3 * MAX_LEVELS + 4;
 
 /// A Python literal, and the byte at which it starts.
 struct Literal {
@@ -420,11 +421,14 @@ impl StructDType {
     ///
     /// # Errors
     ///
-    /// Fields overlap, or are not in the order of their offsets.
+    /// Fields overlap, are not in the order of their offsets, or have an empty name.
     pub fn descr(&self) -> Result<String, StructError> {
         let mut entries = Vec::new();
         let mut end = 0;
         for Field { name, title, offset, dtype } in &self.fields {
+            if name.is_empty() {
+                return Err(StructError::NoName);
+            }
             let gap = offset.checked_sub(end).ok_or_else(|| StructError::NoDescr { field: name.clone() })?;
             if gap > 0 {
                 entries.push(format!("('', '|V{gap}')"));

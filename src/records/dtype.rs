@@ -6,6 +6,9 @@ use crate::formats::layout::ByteOrder;
 use crate::numpy::OrderedDType;
 use crate::promotion::{Casting, Rules};
 
+/// Records within records: deeper than any dtype is, and shallow enough for any stack.
+pub(super) const MAX_LEVELS: usize = 32;
+
 /// What one item of a buffer is: an element, a record, or a sub-array of either.
 ///
 /// Reads all that NumPy's `dtype(..)` reads of a string, and the text of its `descr` and of its `str`.
@@ -63,6 +66,8 @@ pub struct StructDType {
     pub(super) fields: Vec<Field>,
     pub(super) itemsize: usize,
     pub(super) aligned: bool,
+    /// 1, and so many more as there are records within each other in it.
+    levels: usize,
 }
 
 /// One field of a [`StructDType`].
@@ -137,9 +142,19 @@ impl ItemDType {
     ///
     /// Its size overflows `usize`.
     pub fn array(self, shape: &[usize]) -> Result<Self, StructError> {
-        let itemsize = shape.iter().try_fold(self.itemsize, |size, &n| size.checked_mul(n));
-        let itemsize = itemsize.ok_or(StructError::TooLarge)?;
-        Ok(Self { shape: [shape, &self.shape].concat(), itemsize, ..self })
+        let shape = [shape, &self.shape].concat();
+        let one = match &self.base {
+            ItemBase::Element(element) => element.dtype().itemsize(),
+            ItemBase::Record(record) => record.itemsize,
+        };
+        // An extent of 0 makes it 0, wherever that stands.
+        let itemsize = match shape.contains(&0) {
+            true => 0,
+            false => {
+                shape.iter().try_fold(one, |size, &n| size.checked_mul(n)).ok_or(StructError::TooLarge)?
+            }
+        };
+        Ok(Self { base: self.base, shape, itemsize })
     }
 
     /// What it is one or many of.
@@ -326,7 +341,7 @@ impl StructDType {
     ///
     /// # Errors
     ///
-    /// Two names are the same, or the size overflows `usize`.
+    /// Two names are the same, the size overflows `usize`, or there are more than 32 records within each other.
     pub fn packed<N: Into<String>, D: Into<ItemDType>>(
         fields: impl IntoIterator<Item = (N, D)>,
     ) -> Result<Self, StructError> {
@@ -387,7 +402,7 @@ impl StructDType {
     ///
     /// # Errors
     ///
-    /// Two names are the same, or a field ends behind the record.
+    /// Two names are the same, a field ends behind the record, or there are more than 32 records within each other.
     pub fn with_offsets(fields: Vec<Field>, itemsize: usize) -> Result<Self, StructError> {
         Self::checked(fields, itemsize, false)
     }
@@ -399,13 +414,21 @@ impl StructDType {
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(StructError::DuplicateName { name: pair[0].to_owned() });
         }
+        let within = fields.iter().map(|field| match &field.dtype.base {
+            ItemBase::Element(_) => 0,
+            ItemBase::Record(record) => record.levels,
+        });
+        let levels = 1 + within.max().unwrap_or(0);
+        if levels > MAX_LEVELS {
+            return Err(StructError::TooDeep { levels, most: MAX_LEVELS });
+        }
         for field in &fields {
             let end = field.offset.checked_add(field.dtype.itemsize).ok_or(StructError::TooLarge)?;
             if end > itemsize {
                 return Err(StructError::OutOfBounds { field: field.name.clone(), end, itemsize });
             }
         }
-        Ok(Self { fields, itemsize, aligned })
+        Ok(Self { fields, itemsize, aligned, levels })
     }
 
     /// The fields, in the order in which they are cast.

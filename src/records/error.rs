@@ -36,6 +36,13 @@ pub enum StructError {
     },
     /// A size overflows `usize`.
     TooLarge,
+    /// Too many records within each other.
+    TooDeep {
+        /// How many.
+        levels: usize,
+        /// So many there may be.
+        most: usize,
+    },
     /// A field that ends behind its record.
     OutOfBounds {
         /// The name of the field.
@@ -55,6 +62,8 @@ pub enum StructError {
         /// The name of the field.
         field: String,
     },
+    /// A field whose name is empty, which a list of fields would name by its number.
+    NoName,
     /// A promotion of records with other names, or in another order.
     FieldNames {
         /// The names of both.
@@ -107,6 +116,9 @@ impl fmt::Display for StructError {
                 write!(f, "two fields are named {name:?}; each needs its own name")
             }
             Self::TooLarge => f.write_str("the size overflows usize"),
+            Self::TooDeep { levels, most } => {
+                write!(f, "there are {levels} records within each other, and may be {most}")
+            }
             Self::OutOfBounds { field, end, itemsize } => {
                 write!(f, "the field {field:?} needs a record of {end} bytes; it has {itemsize}")
             }
@@ -121,6 +133,9 @@ impl fmt::Display for StructError {
                     f,
                     "the field {field:?} starts before the one before it ends; a list of fields needs their order"
                 )
+            }
+            Self::NoName => {
+                f.write_str("a field has an empty name; a list of fields would name it by its number")
             }
             Self::FieldNames { names: [a, b] } => {
                 write!(f, "the fields are named {a:?} and {b:?}; to promote, names and order must agree")

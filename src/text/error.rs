@@ -69,6 +69,11 @@ pub enum Error {
         /// How many bytes they have, at least.
         bytes: usize,
     },
+    /// There is no memory for the texts.
+    Allocation {
+        /// So many bytes of them or of offsets were needed, at least.
+        bytes: usize,
+    },
     /// Complex numbers are not read or written as text.
     Complex {
         /// Which dtype.
@@ -102,6 +107,7 @@ impl fmt::Display for Error {
             ),
             Self::NotUtf8 { index } => write!(f, "text {index} is not UTF-8"),
             Self::OffsetOverflow { bytes } => write!(f, "the offsets cannot count {bytes} bytes of text"),
+            Self::Allocation { bytes } => write!(f, "no memory for {bytes} bytes of texts or offsets"),
             Self::Complex { dtype } => write!(f, "{dtype} is complex, and has no text"),
             Self::Cast(error) => error.fmt(f),
         }

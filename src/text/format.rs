@@ -8,11 +8,11 @@
 //! on 64-bit integers itoa 1.0.18 17.5 ns, std 28.7 ns.
 
 use core::cmp::Ordering;
-use std::sync::OnceLock;
 
 use crate::formats::dtype::{DTYPES, DType, FloatFormat, Kind};
 use crate::formats::element::Element;
 use crate::formats::options::Policy;
+use crate::kernels::once::Once;
 use crate::kernels::scalar;
 
 use super::decimal::Decimal;
@@ -35,6 +35,9 @@ pub enum Notation {
     Scientific,
 }
 
+/// No text is longer: of an f64 written out, a sign, `0.`, 307 zeros and 17 digits.
+pub(super) const LONGEST: usize = 1 + 2 + 307 + 17;
+
 /// Between these magnitudes zmij writes no exponent, in float32 and float64, and by a wide margin.
 const PLAIN: core::ops::Range<f64> = 1e-4..1e12;
 
@@ -51,21 +54,27 @@ impl Writer {
     pub(super) fn new(dtype: DType, n: usize, notation: Notation) -> Self {
         /// To make the table of a float16 takes the time of some ten thousand elements.
         const WORTH: usize = 4;
-        static TABLES: [OnceLock<Box<[f64]>>; DTYPES] = [const { OnceLock::new() }; DTYPES];
+        static TABLES: [Once<Vec<f64>>; DTYPES] = [const { Once::new() }; DTYPES];
 
         let table = &TABLES[dtype.code() as usize];
         let narrow = match dtype.float_format() {
             Some(format) if format.bits() <= 16 => {
                 let codes = format.max_code() as usize + 1;
-                let make = || (0..codes as u64).map(|code| shortest(format, code)).collect();
-                if n >= codes / WORTH { Some(table.get_or_init(make)) } else { table.get() }
+                // Without memory for it, each element is found anew.
+                let make = || {
+                    let mut table = Vec::new();
+                    table.try_reserve_exact(codes).ok()?;
+                    table.extend((0..codes as u64).map(|code| shortest(format, code)));
+                    Some(table)
+                };
+                if n >= codes / WORTH { table.get_or_make(make) } else { table.get() }
             }
             _ => None,
         };
         Self { notation, narrow: narrow.map(|table| &table[..]) }
     }
 
-    /// Appends the text of an element.
+    /// Appends the text of an element, which is no longer than [`LONGEST`].
     #[inline]
     pub(super) fn write<S: Element>(&self, element: S, out: &mut Vec<u8>) {
         let code = element.to_codes()[0];

@@ -55,18 +55,19 @@ mod parse;
 mod source;
 
 use core::ops::Range;
-#[cfg(feature = "parallel")]
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::element::Element;
 use crate::formats::options::CastOptions;
+use crate::threads;
 
 pub use error::{Error, Reason};
 pub use format::Notation;
 pub use source::Offset;
 
-use format::Writer;
+use format::{LONGEST, Writer};
 use parse::{Rules, parse};
 use source::{Chunk, Each, Joined, Source};
 
@@ -203,17 +204,14 @@ pub fn format_slice<S: Element>(src: &[S]) -> Result<Vec<String>, Error> {
 ///
 /// # Errors
 ///
-/// The dtype is complex, or there is more text than the offsets can count.
+/// The dtype is complex, there is more text than the offsets can count, or no memory for it.
 pub fn format_offsets<S: Element, O: Offset>(
     src: &[S],
     notation: Notation,
 ) -> Result<(Vec<O>, Vec<u8>), Error> {
     refuse_complex(S::DTYPE)?;
     let writer = Writer::new(S::DTYPE, src.len(), notation);
-    join(src.len(), &|chunk, texts| {
-        src[chunk].iter().for_each(|&element| texts.push(&writer, element));
-        Ok(())
-    })
+    join(src.len(), &|chunk, texts| src[chunk].iter().try_for_each(|&element| texts.push(&writer, element)))
 }
 
 /// Formats `n` elements whose dtype is known at run time. The options say how the source is packed, and its
@@ -296,11 +294,23 @@ struct Texts<O> {
 }
 
 impl<O: Offset> Texts<O> {
+    /// With room for the ends of so many.
+    fn new(ends: usize) -> Result<Self, Error> {
+        let mut texts = Self { ends: Vec::new(), bytes: Vec::new() };
+        let reserved = texts.ends.try_reserve_exact(ends);
+        reserved.map_err(|_| Error::Allocation { bytes: ends.saturating_mul(size_of::<O>()) })?;
+        Ok(texts)
+    }
+
     #[inline]
-    fn push<S: Element>(&mut self, writer: &Writer, element: S) {
+    fn push<S: Element>(&mut self, writer: &Writer, element: S) -> Result<(), Error> {
+        if self.bytes.try_reserve(LONGEST).is_err() {
+            return Err(Error::Allocation { bytes: self.bytes.len() });
+        }
         writer.write(element, &mut self.bytes);
         // If the last fits, all do; `join` looks at the last.
         self.ends.push(O::of(self.bytes.len()));
+        Ok(())
     }
 }
 
@@ -309,22 +319,19 @@ type Part<'a, At, T> = &'a (dyn Fn(At, &mut T) -> Result<(), Error> + Sync);
 
 /// Lets `write` append the texts of each range of `0..n`, and joins them.
 fn join<O: Offset>(n: usize, write: Part<'_, Range<usize>, Texts<O>>) -> Result<(Vec<O>, Vec<u8>), Error> {
-    let mut texts = Texts { ends: Vec::with_capacity(n + 1), bytes: Vec::new() };
+    let mut texts = Texts::new(n.saturating_add(1))?;
     texts.ends.push(O::of(0));
-    #[cfg(feature = "parallel")]
-    let is_serial = !pays(n.div_ceil(CHUNK));
-    #[cfg(not(feature = "parallel"))]
-    let is_serial = true;
-    if is_serial {
+    if !pays(n.div_ceil(CHUNK)) {
         for start in (0..n).step_by(CHUNK) {
             write(start..n.min(start + CHUNK), &mut texts)?;
         }
     } else {
         let parts = each_range(n, |range| {
-            let mut texts = Texts { ends: Vec::with_capacity(range.len()), bytes: Vec::new() };
+            let mut texts = Texts::new(range.len())?;
             write(range, &mut texts).map(|()| texts)
         })?;
-        texts.bytes.reserve_exact(parts.iter().map(|part| part.bytes.len()).sum());
+        let bytes = parts.iter().map(|part| part.bytes.len()).sum();
+        texts.bytes.try_reserve_exact(bytes).map_err(|_| Error::Allocation { bytes })?;
         for part in parts {
             let start = texts.bytes.len();
             texts.bytes.extend_from_slice(&part.bytes);
@@ -339,12 +346,11 @@ fn join<O: Offset>(n: usize, write: Part<'_, Range<usize>, Texts<O>>) -> Result<
 /// Calls `work` with each chunk and the place where it begins, on many threads if there are many chunks. The
 /// error is that of the first chunk that has one.
 fn each_chunk<T: Send>(data: &mut [T], size: usize, work: Part<'_, usize, [T]>) -> Result<(), Error> {
-    #[cfg(feature = "parallel")]
-    if pays(data.len().div_ceil(size)) {
-        let chunks: Vec<_> = data.chunks_mut(size).map(Mutex::new).collect();
-        return on_all_threads(chunks.len(), &|i| work(i * size, &mut unshared(&chunks[i])));
+    if !pays(data.len().div_ceil(size)) {
+        return data.chunks_mut(size).enumerate().try_for_each(|(i, chunk)| work(i * size, chunk));
     }
-    data.chunks_mut(size).enumerate().try_for_each(|(i, chunk)| work(i * size, chunk))
+    let chunks: Vec<_> = data.chunks_mut(size).map(Mutex::new).collect();
+    on_all_threads(chunks.len(), &|i| work(i * size, &mut unshared(&chunks[i])))
 }
 
 /// What `work` gives for the chunks of `0..n`, in order; or the error of the first that has one.
@@ -354,37 +360,49 @@ fn each_range<T: Send>(
 ) -> Result<Vec<T>, Error> {
     let range = |i: usize| i * CHUNK..n.min((i + 1) * CHUNK);
     let chunks = 0..n.div_ceil(CHUNK);
-    #[cfg(feature = "parallel")]
-    if pays(chunks.len()) {
-        let results: Vec<_> = chunks.map(|_| Mutex::new(None)).collect();
-        on_all_threads(results.len(), &|i| {
-            *unshared(&results[i]) = Some(work(range(i))?);
-            Ok(())
-        })?;
-        return Ok(results.into_iter().filter_map(|one| one.into_inner().ok().flatten()).collect());
+    if !pays(chunks.len()) {
+        return chunks.map(|i| work(range(i))).collect();
     }
-    chunks.map(|i| work(range(i))).collect()
+    let results: Vec<_> = chunks.map(|_| Mutex::new(None)).collect();
+    on_all_threads(results.len(), &|i| {
+        *unshared(&results[i]) = Some(work(range(i))?);
+        Ok(())
+    })?;
+    Ok(results.into_iter().filter_map(|one| one.into_inner().ok().flatten()).collect())
 }
 
-/// Calls `work` with the numbers of so many chunks, on all threads of the pool. The error is that of the first chunk that
+/// Calls `work` with the numbers of so many chunks, on all threads that there are. The error is that of the first chunk that
 /// has one.
 ///
-/// Behind a pointer, because a pool is a lot of code to have once for each dtype.
-#[cfg(feature = "parallel")]
+/// Behind a pointer, so that there is one of it, and not one for each dtype.
 fn on_all_threads(chunks: usize, work: &(dyn Fn(usize) -> Result<(), Error> + Sync)) -> Result<(), Error> {
-    use rayon::prelude::*;
-    let error = (0..chunks).into_par_iter().map(|i| work(i).err()).find_map_first(|error| error);
-    error.map_or(Ok(()), Err)
+    /// A chunk that has an error, and that.
+    type Wrong = Option<(usize, Error)>;
+
+    let (first, wrong) = (AtomicUsize::new(usize::MAX), Mutex::new(Wrong::None));
+    threads::each(chunks, &|i| {
+        // Behind one that has an error, none matters.
+        if i > first.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = work(i) {
+            let mut wrong = unshared(&wrong);
+            if wrong.as_ref().is_none_or(|&(other, _)| i < other) {
+                first.store(i, Ordering::Relaxed);
+                *wrong = Some((i, error));
+            }
+        }
+    });
+    let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+    wrong.map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// What a chunk alone works on, so that nobody ever waits.
-#[cfg(feature = "parallel")]
+/// What nobody panics under.
 fn unshared<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
     one.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Do so many chunks gain from a second thread?
-#[cfg(feature = "parallel")]
+/// Do so many chunks gain from a second thread, and is there one?
 fn pays(chunks: usize) -> bool {
-    chunks >= 4 && rayon::current_num_threads() > 1
+    chunks >= 4 && threads::count() > 1
 }

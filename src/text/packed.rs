@@ -74,7 +74,6 @@ fn format_from<S: Element, O: Offset>(
     join(n, &|chunk, texts| {
         let mut elements = vec![S::from_codes([0; 2]); chunk.len()];
         loader.fill(&src[bytes(chunk.start)..bytes(chunk.end)], (&mut elements[..]).into(), chunk.len())?;
-        elements.iter().for_each(|&element| texts.push(&writer, element));
-        Ok(())
+        elements.iter().try_for_each(|&element| texts.push(&writer, element))
     })
 }

@@ -101,7 +101,11 @@ pub(super) struct Joined<'a, O> {
 
 impl<'a, O: Offset> Joined<'a, O> {
     pub(super) fn new(offsets: &'a [O], bytes: &'a [u8]) -> Result<Self, Error> {
-        if offsets.is_empty() { Err(Error::Offset { index: 0 }) } else { Ok(Self { offsets, bytes }) }
+        // The others, the texts say; of no texts there is none to say it of the first.
+        match offsets.first().and_then(|first| first.to_usize()) {
+            Some(place) if place <= bytes.len() => Ok(Self { offsets, bytes }),
+            _ => Err(Error::Offset { index: 0 }),
+        }
     }
 
     /// What is wrong with the texts from `first` on, of which one could not be had.

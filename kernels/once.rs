@@ -1,0 +1,176 @@
+//! What is made once in a process and kept, without a lock: whoever needs it first makes it, whoever comes meanwhile makes
+//! another, and one of them is kept. A process that is forked in the middle of that leaves its child nothing that is locked.
+//!
+//! The room for it comes with the library, so that nothing is allocated for the first few hundred tables; then it is
+//! allocated, and where there is no memory there is none of it.
+
+use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::alloc::{alloc, dealloc};
+
+/// A value that is made when it is first needed.
+pub(crate) struct Once<T>(AtomicPtr<T>);
+
+impl<T: Send + Sync + 'static> Once<T> {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// The value, if it has been made.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&'static T> {
+        // SAFETY: null, or what `get_or_make` has kept: a value that was written before the pointer to it was, and that
+        // nobody changes or frees.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The value, made if it has not been. None if that could not be made, or there is no memory for it.
+    #[inline]
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Option<T>) -> Option<&'static T> {
+        match self.get() {
+            Some(made) => Some(made),
+            None => self.make(make),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make(&self, make: impl FnOnce() -> Option<T>) -> Option<&'static T> {
+        let value = make()?;
+        let room = Room::take(Layout::new::<T>())?;
+        let place = room.place.cast::<T>().as_ptr();
+        // SAFETY: the room has the layout of a value, and is nobody else's.
+        unsafe { place.write(value) };
+        match self.0.compare_exchange(ptr::null_mut(), place, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: the value that was just written; from here on nobody changes or frees it.
+            Ok(_) => Some(unsafe { &*place }),
+            Err(first) => {
+                // SAFETY: the value was just written, and nobody has seen it. The first one is kept, as in `get`.
+                unsafe {
+                    place.drop_in_place();
+                    room.give_back();
+                    Some(&*first)
+                }
+            }
+        }
+    }
+}
+
+/// Bytes that come with the library: they take memory when they are first touched. All tables of the default options, of
+/// which there are some 300, fit in.
+const BROUGHT: usize = 512 << 10;
+
+/// The room that comes with the library, the first bytes of which are taken.
+#[repr(C, align(64))]
+struct Brought {
+    bytes: UnsafeCell<[MaybeUninit<u8>; BROUGHT]>,
+    taken: AtomicUsize,
+}
+
+// SAFETY: every byte is used by whoever has taken it, and by nobody else.
+unsafe impl Sync for Brought {}
+
+static BROUGHT_ROOM: Brought =
+    Brought { bytes: UnsafeCell::new([MaybeUninit::uninit(); BROUGHT]), taken: AtomicUsize::new(0) };
+
+/// Room for a value.
+struct Room {
+    place: NonNull<u8>,
+    layout: Layout,
+    /// From where to where it is of what the library brought; None if it was allocated.
+    brought: Option<[usize; 2]>,
+}
+
+impl Room {
+    fn take(layout: Layout) -> Option<Self> {
+        Self::brought(layout).or_else(|| {
+            assert!(layout.size() > 0, "nothing is made of no bytes");
+            // SAFETY: it has bytes.
+            let place = NonNull::new(unsafe { alloc(layout) })?;
+            Some(Self { place, layout, brought: None })
+        })
+    }
+
+    /// Some of the room that came with the library.
+    fn brought(layout: Layout) -> Option<Self> {
+        if layout.align() > align_of::<Brought>() {
+            return None;
+        }
+        let taken = &BROUGHT_ROOM.taken;
+        let mut begin = taken.load(Ordering::Relaxed);
+        loop {
+            let first = begin.next_multiple_of(layout.align());
+            let end = first.checked_add(layout.size()).filter(|&end| end <= BROUGHT)?;
+            match taken.compare_exchange_weak(begin, end, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    // SAFETY: inside of the bytes, or at their end.
+                    let place = unsafe { BROUGHT_ROOM.bytes.get().cast::<u8>().add(first) };
+                    return Some(Self { place: NonNull::new(place)?, layout, brought: Some([begin, end]) });
+                }
+                Err(other) => begin = other,
+            }
+        }
+    }
+
+    /// Frees it. Of what the library brought, if nobody has taken any since.
+    ///
+    /// # Safety
+    /// Nobody uses it.
+    unsafe fn give_back(self) {
+        match self.brought {
+            Some([begin, end]) => {
+                let taken = &BROUGHT_ROOM.taken;
+                _ = taken.compare_exchange(end, begin, Ordering::AcqRel, Ordering::Relaxed);
+            }
+            // SAFETY: it was allocated with this layout, and nobody uses it.
+            None => unsafe { dealloc(self.place.as_ptr(), self.layout) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many make it at the same time, all get the same one, and what they made of it.
+    #[test]
+    fn one_is_kept() {
+        static ONCE: [Once<[usize; 4]>; 200] = [const { Once::new() }; 200];
+        let barrier = std::sync::Barrier::new(4);
+        let all = |thread: usize| {
+            barrier.wait();
+            ONCE.each_ref().map(|once| once.get_or_make(|| Some([thread; 4])))
+        };
+        let found = std::thread::scope(|scope| {
+            let threads = [0, 1, 2, 3].map(|thread| scope.spawn(move || all(thread)));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        for i in 0..ONCE.len() {
+            let one = ONCE[i].get().expect("it was made");
+            assert!(one.iter().all(|&x| x == one[0] && x < 4));
+            assert!(found.iter().all(|found| ptr::eq(found[i].expect("there is memory"), one)));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_made_later() {
+        static ONCE: Once<u8> = Once::new();
+        assert_eq!(ONCE.get_or_make(|| None), None);
+        assert_eq!(ONCE.get(), None);
+        assert_eq!(ONCE.get_or_make(|| Some(7)), Some(&7));
+        assert_eq!(ONCE.get_or_make(|| Some(8)), Some(&7));
+    }
+
+    /// Behind the room that the library brought, it is allocated.
+    #[test]
+    fn more_than_there_is_room_for() {
+        static LARGE: [Once<[u8; BROUGHT / 4]>; 6] = [const { Once::new() }; 6];
+        for (i, once) in LARGE.iter().enumerate() {
+            let made = once.get_or_make(|| Some([i as u8; BROUGHT / 4])).expect("there is memory");
+            assert!(made.iter().all(|&b| b == i as u8));
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! In any host: processes that fork, at any time; where no thread can start; and where there is no memory.
+//!
+//! Each test is a process of its own. `LANECAST_HOSTS=all` lets forks race for minutes, and not for seconds.
+
+mod bridge;
+
+#[cfg(unix)]
+use bridge::Suite;
+
+fn main() {
+    #[cfg(unix)]
+    hosts::main();
+    #[cfg(not(unix))]
+    println!("NOT RUN: hosts (they are made with the calls of Unix)");
+}
+
+#[cfg(unix)]
+mod hosts {
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::process::Command;
+    use std::ptr;
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::{Duration, Instant};
+
+    use lanecast::onnx::{Cast, DataType, FnuzInfinity, Options, Strings, Tensor};
+    use lanecast::text::{self, Notation};
+    use lanecast::{
+        CastOptions, Caster, DType, Error, Isa, Packing, Parallel, StridedView, StridedViewMut, f16,
+    };
+
+    use super::Suite;
+    use super::bridge::{self, bytes};
+
+    const VARIABLE: &str = "LANECAST_TEST_CHILD";
+    /// Each is a test, and what its process does.
+    const TESTS: [(&str, fn()); 10] = [
+        ("a fork after casts on threads", || after(casts)),
+        ("a fork after texts on threads", || after(texts)),
+        ("a fork after ONNX strings on threads", || after(onnx_strings)),
+        ("forks while tables are made", || race(tables, usize::MAX)),
+        ("forks while the tables of texts are made", || race(tables_of_texts, 13)),
+        ("forks while the pool starts", || race(first_casts, 1)),
+        ("no room for the stack of a thread", no_threads_by_memory),
+        ("a limit of one process", no_threads_by_number),
+        ("no memory for a result", no_memory_for_results),
+        ("no memory at all: casts", no_memory_for_casts),
+    ];
+    /// Those that are done again and again.
+    const RACES: &str = "forks while";
+
+    pub(super) fn main() {
+        if let Ok(name) = std::env::var(VARIABLE) {
+            let test = TESTS.iter().find(|test| test.0 == name).expect("a test has this name");
+            // Ends the process when something waits forever.
+            // SAFETY: no handler, no memory.
+            unsafe { libc::alarm(120) };
+            return (test.1)();
+        }
+        let mut suite = Suite::new();
+        for (name, _) in TESTS {
+            suite.test(name, move |isa| start(name, isa));
+        }
+        suite.run().exit();
+    }
+
+    fn start(name: &str, isa: Isa) {
+        if (name.starts_with("no room") || name.starts_with("a limit")) && !cfg!(target_os = "linux") {
+            return println!("NOT RUN: {name} (how to forbid threads is known for Linux alone)");
+        }
+        let seconds = match (name.starts_with(RACES), std::env::var("LANECAST_HOSTS").as_deref()) {
+            (false, _) => 0,
+            (true, Ok("all")) => 60,
+            // All three of them, on all instruction sets: ten seconds.
+            (true, _) => 10 / 3 / Isa::available().len() as u64,
+        };
+        let end = Instant::now() + Duration::from_secs(seconds);
+        let mut times = 0;
+        loop {
+            let program = std::env::current_exe().expect("a test has a file");
+            let mut command = Command::new(program);
+            // At least two threads, whatever the machine has; with stacks for which there is no room where none is left.
+            command.env("RAYON_NUM_THREADS", "3").env("RUST_MIN_STACK", STACK.to_string());
+            let output = command.env(VARIABLE, name).env("LANECAST_ISA", isa.name()).output();
+            let output = output.expect("it starts");
+            let [text, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+            assert!(output.status.success(), "{name}: {}\n{text}{errors}", output.status);
+            times += 1;
+            if Instant::now() >= end {
+                print!("{text}");
+                if name.starts_with(RACES) {
+                    println!("{isa}, {name}: {times} processes");
+                }
+                return;
+            }
+        }
+    }
+
+    // Forks.
+
+    /// Enough to be divided among threads.
+    const TEXTS: usize = 40_000;
+    const BYTES: usize = 4 << 20;
+
+    fn casts() {
+        let (src, mut dst) = (vec![1; BYTES], vec![0; BYTES]);
+        let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new()).expect("it is available");
+        caster.par_cast(&src, &mut dst, BYTES).expect("sizes that fit");
+        assert!(src == dst);
+        dst.fill(0);
+        caster.par_cast_with(&src, &mut dst, BYTES, &Parallel::new().threads(3)).expect("sizes that fit");
+        assert!(src == dst);
+    }
+
+    fn texts() {
+        let values: Vec<f32> = (0..TEXTS).map(|i| i as f32 / 8.0).collect();
+        let texts = text::format_slice(&values).expect("real numbers");
+        let mut parsed = vec![0f32; TEXTS];
+        text::parse_slice(&texts, &mut parsed).expect("numbers");
+        assert!(values == parsed);
+        let (offsets, joined) =
+            text::format_offsets::<f32, i64>(&values, Notation::Plain).expect("real numbers");
+        parsed.fill(0.0);
+        text::parse_offsets(&offsets, &joined, &mut parsed, &CastOptions::new()).expect("numbers");
+        assert!(values == parsed);
+        // Of many wrong texts, the first one is named, whoever comes upon another.
+        let mut wrong = texts;
+        for i in (TEXTS / 3..TEXTS).step_by(997) {
+            wrong[i].push('x');
+        }
+        match text::parse_slice(&wrong, &mut parsed) {
+            Err(text::Error::Element { index, .. }) => assert_eq!(index, TEXTS / 3),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn onnx_strings() {
+        let values: Vec<u8> = (0..TEXTS).flat_map(|i| (i as f32 / 8.0).to_le_bytes()).collect();
+        let input = Tensor::new(&[TEXTS], DataType::Float, &values).expect("so many");
+        let to = |to: DataType| Cast::new(21, to, &[]).expect("a valid operator");
+        let strings = to(DataType::String).run(&input).expect("real numbers");
+        assert_eq!(to(DataType::Float).run(&strings).expect("numbers"), input);
+    }
+
+    /// The same in a child, after it has been done here.
+    fn after(run: fn()) {
+        run();
+        let ended = wait(fork(run));
+        assert!(ended, "the child did not end well");
+    }
+
+    /// A child that does this, or ends after some seconds.
+    fn fork(run: impl FnOnce()) -> libc::pid_t {
+        // SAFETY: the child calls what the test is about, and leaves.
+        unsafe {
+            let child = libc::fork();
+            assert_ne!(child, -1);
+            if child == 0 {
+                libc::alarm(10);
+                let result = catch_unwind(AssertUnwindSafe(run));
+                libc::_exit(result.is_err().into());
+            }
+            child
+        }
+    }
+
+    /// Has it ended without an error?
+    fn wait(child: libc::pid_t) -> bool {
+        let mut status = 0;
+        // SAFETY: waits for a child, and writes its status.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    }
+
+    /// One thread makes one thing after the other, for the first time. Meanwhile children are forked, which make the same that
+    /// it is at, and the next.
+    fn race(make: fn(usize) -> bool, things: usize) {
+        let (at, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+        // What the test itself makes once, before.
+        make(usize::MAX);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while at.load(Ordering::SeqCst) < things && make(at.load(Ordering::SeqCst)) {
+                    at.fetch_add(1, Ordering::SeqCst);
+                }
+                done.store(true, Ordering::SeqCst);
+            });
+            let mut forks = 0;
+            while !done.load(Ordering::SeqCst) && forks < 200 {
+                let child = fork(|| {
+                    let at = at.load(Ordering::SeqCst);
+                    (at..(at + 2).min(things)).for_each(|i| _ = make(i));
+                });
+                assert!(
+                    wait(child),
+                    "child {forks}, forked at {}, did not end well",
+                    at.load(Ordering::SeqCst)
+                );
+                forks += 1;
+            }
+        });
+    }
+
+    /// The first cast of a pair, in a mode, of those that have tables. False if there is none of this number.
+    fn tables(number: usize) -> bool {
+        static ALL: LazyLock<Vec<(DType, DType, CastOptions)>> = LazyLock::new(|| {
+            let narrow = || DType::ALL.into_iter().filter(|dtype| dtype.bits() <= 8);
+            let targets = narrow().chain([DType::F16, DType::BF16, DType::I16]);
+            let pairs = targets.flat_map(|to| narrow().map(move |from| (from, to)));
+            let modes =
+                |(from, to)| bridge::every_mode(from, to).into_iter().map(move |mode| (from, to, mode));
+            let all = pairs.flat_map(modes).map(|(from, to, mode)| (from, to, bridge::options(&mode)));
+            // Fewer than all, so that a process ends soon.
+            all.step_by(3).collect()
+        });
+        let Some(&(from, to, options)) = ALL.get(number) else { return false };
+        let caster = Caster::new(from, to, &options).expect("it is available");
+        let mut out = [0; 64];
+        caster
+            .cast(&[1; 16][..bridge::size(from, 16)], &mut out[..bridge::size(to, 16)], 16)
+            .expect("sizes that fit");
+        true
+    }
+
+    fn tables_of_texts(number: usize) -> bool {
+        let floats = DType::ALL.into_iter().filter(|t| t.float_format().is_some() && t.bits() <= 16);
+        let Some(dtype) = floats.into_iter().nth(number) else { return false };
+        // Enough for a table, but not for threads.
+        let n = 4 * 4096 - 1;
+        let src = vec![0; bridge::size(dtype, n)];
+        let texts = text::format_bytes::<i32>(&src, dtype, n, &CastOptions::new(), Notation::Plain);
+        texts.expect("real numbers");
+        true
+    }
+
+    fn first_casts(number: usize) -> bool {
+        if number > 0 {
+            return false;
+        }
+        casts();
+        texts();
+        true
+    }
+
+    // Threads.
+
+    /// Of a thread that the tests do not want to start.
+    const STACK: usize = 64 << 20;
+
+    fn no_threads_by_memory() {
+        // SAFETY: asks for a number, and lowers a limit of this process.
+        unsafe {
+            let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+            let pages: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("numbers");
+            let page = libc::sysconf(libc::_SC_PAGESIZE) as u64;
+            let limit = pages * page + STACK as u64 * 3 / 4;
+            let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
+        }
+        without_threads();
+    }
+
+    fn no_threads_by_number() {
+        #[cfg(target_os = "linux")]
+        // SAFETY: gives up the rights that lift the limit, and lowers it, in this process.
+        unsafe {
+            if libc::geteuid() == 0 {
+                assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
+            }
+            let limit = libc::rlimit { rlim_cur: 1, rlim_max: 1 };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &limit), 0);
+        }
+        without_threads();
+    }
+
+    fn without_threads() {
+        assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "threads can still start");
+        for _ in 0..2 {
+            texts();
+            onnx_strings();
+            casts();
+        }
+    }
+
+    // Memory.
+
+    /// Allocates no more than this at once.
+    struct Limited;
+
+    static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+    #[global_allocator]
+    static ALLOCATOR: Limited = Limited;
+
+    // SAFETY: what the system allocates, or nothing.
+    unsafe impl GlobalAlloc for Limited {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            if layout.size() > MOST.load(Ordering::Relaxed) {
+                return ptr::null_mut();
+            }
+            // SAFETY: the caller's promise.
+            unsafe { System.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, first: *mut u8, layout: Layout) {
+            // SAFETY: the caller's promise.
+            unsafe { System.dealloc(first, layout) }
+        }
+    }
+
+    fn no_memory_for_results() {
+        const N: usize = 1 << 20;
+        let floats = vec![1.5f32; N];
+        let values: Vec<u8> = floats.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let strings: Strings = (0..N).map(|_| "1.5").collect();
+        let of_numbers = Tensor::new(&[N], DataType::Float, &values).expect("so many");
+        let of_strings = Tensor::borrowed_strings(&[N], &strings).expect("so many");
+        let small = f16::INFINITY.to_le_bytes();
+        let small = Tensor::new(&[1], DataType::Float16, &small).expect("so many");
+        let to = |to: DataType| Cast::new(21, to, &[]).expect("a valid operator");
+        let allocation = |dtype| lanecast::onnx::Error::Cast(Error::Allocation { dtype, elements: N });
+        let no_text = |error: text::Error| matches!(error, text::Error::Allocation { .. });
+
+        MOST.store(N / 2, Ordering::Relaxed);
+        assert!(no_text(text::format_offsets::<f32, i32>(&floats, Notation::Plain).unwrap_err()));
+        // The offsets fit here.
+        assert!(no_text(text::format_offsets::<f64, i32>(&[1e300; N / 16], Notation::Plain).unwrap_err()));
+        assert_eq!(to(DataType::Double).run(&of_numbers).unwrap_err(), allocation(DType::F64));
+        assert_eq!(to(DataType::Float16).run(&of_strings).unwrap_err(), allocation(DType::F16));
+        for input in [&of_numbers, &of_strings] {
+            match to(DataType::String).run(input).unwrap_err() {
+                lanecast::onnx::Error::Text(error) => assert!(no_text(error)),
+                other => panic!("{other}"),
+            }
+        }
+        // Nothing else of that size is needed on the way to a small result.
+        MOST.store(N + 1, Ordering::Relaxed);
+        let nan = Options::new().fnuz_infinity(FnuzInfinity::Nan);
+        let result =
+            to(DataType::Float8E4M3FNUZ).with(nan).run(&of_numbers).expect("so much memory there is");
+        assert_eq!(result.bytes().map(|bytes| bytes[N - 1]), Some(0x44));
+        assert_eq!(to(DataType::Float8E4M3FNUZ).with(nan).run(&small).unwrap().bytes(), Some(&[0x80][..]));
+    }
+
+    /// No cast of one thread allocates: neither the first of a pair, which makes a table, nor any other.
+    fn no_memory_for_casts() {
+        const N: usize = 5000;
+        let (src, mut dst, mut bits) = (bytes(1 << 18), vec![0; 1 << 18], vec![0; N.div_ceil(8)]);
+        // Whatever the standard library does the first time.
+        assert!(Isa::best().is_ok());
+        MOST.store(0, Ordering::Relaxed);
+        for (from, to) in pairs() {
+            let caster = Caster::new(from, to, &CastOptions::new()).expect("it is available");
+            let sizes = [from, to].map(|dtype| bridge::size(dtype, N));
+            for n in [1, 17, N] {
+                let [from, to] = [from, to].map(|dtype| bridge::size(dtype, n));
+                caster.cast(&src[..from], &mut dst[..to], n).expect("sizes that fit");
+            }
+            let (src, dst) = (&src[..sizes[0]], &mut dst[..sizes[1].max(sizes[0])]);
+            caster.cast_in_place(dst, N).expect("sizes that fit");
+            let dst = &mut dst[..sizes[1]];
+            caster.cast_checked(src, dst, N).expect("sizes that fit");
+            _ = caster.try_cast(src, dst, N);
+            caster.cast_validity(src, None, dst, &mut bits, N).expect("sizes that fit");
+        }
+        // Large views would like to have some, and do without.
+        for (from, to) in pairs() {
+            views(from, to, &src, &mut dst);
+        }
+        MOST.store(usize::MAX, Ordering::Relaxed);
+    }
+
+    fn pairs() -> impl Iterator<Item = (DType, DType)> {
+        DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to)))
+    }
+
+    /// Casts of views: rows, transposes small and large, and more dimensions than there usually are.
+    fn views(from: DType, to: DType, src: &[u8], dst: &mut [u8]) {
+        let single = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+        let [s, d] = [from, to].map(|dtype| dtype.itemsize() as isize);
+        for options in [single, single.stream_from(0)] {
+            let caster = Caster::new(from, to, &options).expect("it is available");
+            let mut cast = |shape: &[usize], src_strides: &[isize], dst_strides: &[isize]| {
+                let src = StridedView::new(src, 0, shape, src_strides);
+                let mut dst = StridedViewMut::new(dst, 0, shape, dst_strides);
+                caster.cast_strided(&src, &mut dst).expect("inside");
+            };
+            cast(&[5, 300], &[300 * s, s], &[300 * d, d]);
+            cast(&[60, 50], &[s, 60 * s], &[50 * d, d]);
+            cast(&[3, 2], &[s, 3 * s], &[2 * d, d]);
+            cast(&[2000], &[2 * s], &[d]);
+            let halves: [isize; 8] = std::array::from_fn(|i| 1 << (7 - i));
+            cast(&[2; 8], &halves.map(|n| 2 * n * s), &halves.map(|n| 3 * n * d));
+        }
+        // A panel's worth.
+        let (wide, high) = (512 / s, 4096 / 16);
+        if wide * high * s.max(d) <= src.len() as isize {
+            let caster = Caster::new(from, to, &single.stream_from(0)).expect("it is available");
+            let (shape, src_strides, dst_strides) =
+                ([high as usize, wide as usize], [wide * s, s], [d, high * d]);
+            let src = StridedView::new(src, 0, &shape, &src_strides);
+            let mut dst = StridedViewMut::new(dst, 0, &shape, &dst_strides);
+            caster.cast_strided(&src, &mut dst).expect("inside");
+        }
+    }
+}
