@@ -7,7 +7,7 @@
 mod bridge;
 mod hashes;
 
-use bridge::{Suite, bytes_of, caster, every_mode, size, type_of};
+use bridge::{Suite, bytes_of, caster, codes, every_mode, size, type_of};
 use hashes::Hash;
 use lanecast::{DType, Isa};
 use lanecast_oracle as oracle;
@@ -28,13 +28,6 @@ fn main() {
         hashes::write();
     }
     conclusion.exit();
-}
-
-fn codes(from: DType, to: DType) -> Vec<u128> {
-    match from.bits() {
-        0..=16 => (0..1 << from.bits()).collect(),
-        _ => oracle::interesting(type_of(from), type_of(to)),
-    }
 }
 
 fn check(isa: Isa, from: DType) {

@@ -5,6 +5,9 @@
 
 #![allow(dead_code, reason = "each suite uses its part")]
 
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
+
 use lanecast::{
     ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Isa, Kind, NanToFinite, Overflow, Packing, Rounding,
 };
@@ -232,6 +235,24 @@ pub(crate) fn step(isa: Isa, of: usize) -> usize {
         Isa::Scalar => 4 * of,
         _ => of,
     }
+}
+
+/// Every code of a source of 16 bits or fewer; of wider ones, the boundaries of the pair. They are found once for all
+/// instruction sets: it takes longer than to cast them.
+pub(crate) fn codes(from: DType, to: DType) -> Arc<[u128]> {
+    type Found = HashMap<(DType, DType), Arc<[u128]>>;
+    static FOUND: LazyLock<Mutex<Found>> = LazyLock::new(Mutex::default);
+    if from.bits() <= 16 {
+        return (0..1 << from.bits()).collect();
+    }
+    let found = || FOUND.lock().expect("nothing panics while it is held");
+    if let Some(codes) = found().get(&(from, to)) {
+        return codes.clone();
+    }
+    let codes: Arc<[u128]> = oracle::interesting(type_of(from), type_of(to)).into();
+    assert!(codes.len() > 1000, "{from} -> {to}: only {} codes", codes.len());
+    found().insert((from, to), codes.clone());
+    codes
 }
 
 /// So many cases of a random test, or an eighth of them.
