@@ -9,8 +9,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use lanecast::bits::F8E4M3FN;
 use lanecast::text::{Notation, format_offsets, format_slice, parse_offsets, parse_slice};
-use lanecast::{CastOptions, F8E4M3FN, bf16, f16};
+use lanecast::{CastOptions, bf16, f16};
 
 const N: usize = 1_000_000;
 

@@ -12,7 +12,9 @@ use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use lanecast::{ByteOrder, CastOptions, Caster, DType, Packing, Parallel, StridedView, StridedViewMut};
+use lanecast::parallel::Parallel;
+use lanecast::views::{StridedView, StridedViewMut};
+use lanecast::{ByteOrder, CastOptions, Caster, DType, Packing};
 
 /// One line: what is measured against what, and the bytes that each reads and writes.
 struct Line<'a> {

@@ -7,7 +7,8 @@
 use std::error::Error;
 use std::fmt::Write;
 
-use lanecast::{CastOptions, DType, Operand, Rules, ScalarKind, bf16, cast_bytes};
+use lanecast::promotion::{Operand, Rules, ScalarKind};
+use lanecast::{CastOptions, DType, bf16, cast_bytes_with};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -58,15 +59,15 @@ fn add(
             }
         };
         let mut wide = vec![0; 8 * n];
-        cast_bytes(common, dtype, &mut wide, DType::F64, n, &options)?;
+        cast_bytes_with(common, dtype, &mut wide, DType::F64, n, &options)?;
         values.push(wide);
     }
     let number = |bytes: &[u8]| f64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
     let pairs = values[0].chunks_exact(8).zip(values[1].chunks_exact(8));
     let sums: Vec<u8> = pairs.flat_map(|(a, b)| (number(a) + number(b)).to_ne_bytes()).collect();
     let (mut rounded, mut wide) = (vec![0; n * dtype.itemsize()], vec![0; 8 * n]);
-    cast_bytes(&sums, DType::F64, &mut rounded, dtype, n, &options)?;
-    cast_bytes(&rounded, dtype, &mut wide, DType::F64, n, &options)?;
+    cast_bytes_with(&sums, DType::F64, &mut rounded, dtype, n, &options)?;
+    cast_bytes_with(&rounded, dtype, &mut wide, DType::F64, n, &options)?;
     Ok(wide.chunks_exact(8).map(number).collect())
 }
 

@@ -4,7 +4,8 @@
 
 use std::time::Instant;
 
-use lanecast::{DType, F8E4M3FN, Isa, cast_slice};
+use lanecast::bits::F8E4M3FN;
+use lanecast::{DType, Isa, cast_slice};
 
 const N: usize = 16 << 20;
 const ROUNDS: usize = 7;
@@ -30,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         } else {
             let power = f32::from_bits(x.to_bits() & f32::INFINITY.to_bits()).max(format.min_normal() as f32);
-            let error = (x - y).abs() / (power / (1 << format.mantissa_bits) as f32);
+            let error = (x - y).abs() / (power / (1 << format.mantissa_bits()) as f32);
             // NaN is not less than anything, so it fails too.
             if error <= 0.5 {
                 worst = worst.max(error);

@@ -13,7 +13,7 @@ use crate::views::same_shape;
 /// Casts of whole arrays and views of any dimensions (feature `ndarray`).
 ///
 /// ```
-/// use lanecast::{bf16, Lanecast};
+/// use lanecast::{Lanecast, bf16};
 /// use ndarray::{array, s};
 ///
 /// let x = array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]];

@@ -26,7 +26,7 @@ macro_rules! floats {
             /// The value. Every one is exact in an f32.
             ///
             /// ```
-            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
             #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").to_f32(), ", stringify!($value), " as f32);")]
             /// ```
             #[inline]
@@ -38,7 +38,7 @@ macro_rules! floats {
             /// The nearest element, by the default options. Others: [`convert_with`](crate::convert_with).
             ///
             /// ```
-            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
             #[doc = concat!("assert_eq!(", stringify!($name), "::from_f32(", stringify!($value), ").to_bits(), ", $example, ");")]
             /// ```
             #[inline]

@@ -350,7 +350,7 @@ pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<()
 /// The byte orders do: they say how the bytes of the slices are meant.
 ///
 /// ```
-/// use lanecast::{cast_slice_with, CastOptions, F8E4M3FN};
+/// use lanecast::{bits::F8E4M3FN, CastOptions, cast_slice_with};
 /// let mut out = [F8E4M3FN::default(); 2];
 /// cast_slice_with(&[1.0f32, 1e9], &mut out, &CastOptions::ml_dtypes())?;
 /// assert_eq!(out[0].to_f32(), 1.0);
@@ -370,21 +370,41 @@ pub fn cast_slice_with<S: Element, D: Element>(
     fill_slice(src, dst.into(), options).map(drop)
 }
 
+/// Casts a slice into memory that need not be initialised, and returns it initialised, with the default options.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use lanecast::cast_slice_uninit;
+/// let mut memory = [MaybeUninit::<i32>::uninit(); 3];
+/// assert_eq!(cast_slice_uninit(&[1.9f32, -1e10, f32::NAN], &mut memory)?, [1, i32::MIN, 0]);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`cast_slice`].
+pub fn cast_slice_uninit<'a, S: Element, D: Element>(
+    src: &[S],
+    dst: &'a mut [MaybeUninit<D>],
+) -> Result<&'a mut [D], Error> {
+    cast_slice_uninit_with(src, dst, &CastOptions::new())
+}
+
 /// Casts a slice into memory that need not be initialised, and returns it initialised.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
-/// use lanecast::{cast_slice_uninit, CastOptions};
-/// let mut memory = [MaybeUninit::<i32>::uninit(); 3];
-/// let out = cast_slice_uninit(&[1.9f32, -1e10, f32::NAN], &mut memory, &CastOptions::new())?;
-/// assert_eq!(out, [1, i32::MIN, 0]);
+/// use lanecast::{cast_slice_uninit_with, CastOptions, Rounding};
+/// let mut memory = [MaybeUninit::<i32>::uninit(); 2];
+/// let up = CastOptions::new().int_rounding(Rounding::Up);
+/// assert_eq!(cast_slice_uninit_with(&[1.1f32, -1.1], &mut memory, &up)?, [2, -1]);
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 ///
 /// # Errors
 ///
 /// As [`cast_slice_with`].
-pub fn cast_slice_uninit<'a, S: Element, D: Element>(
+pub fn cast_slice_uninit_with<'a, S: Element, D: Element>(
     src: &[S],
     dst: &'a mut [MaybeUninit<D>],
     options: &CastOptions,
@@ -411,7 +431,7 @@ pub fn cast_vec<S: Element, D: Element>(src: &[S]) -> Result<Vec<D>, Error> {
 /// Casts a slice to a new vector.
 ///
 /// ```
-/// use lanecast::{cast_vec_with, CastOptions, Rounding};
+/// use lanecast::{CastOptions, Rounding, cast_vec_with};
 /// let nearest = CastOptions::new().int_rounding(Rounding::NearestEven);
 /// let out: Vec<i16> = cast_vec_with(&[1.5f64, 2.5], &nearest)?;
 /// assert_eq!(out, [2, 2]);
@@ -426,17 +446,35 @@ pub fn cast_vec_with<S: Element, D: Element>(src: &[S], options: &CastOptions) -
     typed::<S, D>(options)?.vec(src, src.len(), src.len())
 }
 
+/// Casts `n` elements whose dtypes are known at run time, with the default options.
+///
+/// ```
+/// use lanecast::{cast_bytes, DType};
+/// let mut out = [0u8; 4];
+/// cast_bytes(&2.5f64.to_ne_bytes(), DType::F64, &mut out, DType::F32, 1)?;
+/// assert_eq!(out, 2.5f32.to_ne_bytes());
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// A buffer does not have the size of `n` elements, or `LANECAST_ISA` names an instruction set that is not available.
+/// Nothing was written.
+pub fn cast_bytes(src: &[u8], from: DType, dst: &mut [u8], to: DType, n: usize) -> Result<(), Error> {
+    cast_bytes_with(src, from, dst, to, n, &CastOptions::new())
+}
+
 /// Casts `n` elements whose dtypes are known at run time.
 ///
 /// To cast many buffers of the same dtypes, keep a [`Caster`].
 ///
 /// ```
-/// use lanecast::{cast_bytes, CastOptions, DType};
+/// use lanecast::{CastOptions, DType, cast_bytes_with};
 ///
 /// // Five 6-bit floats in four bytes.
 /// let packed = [0x08, 0x41, 0x10, 0x1F];
 /// let mut out = [0u8; 20];
-/// cast_bytes(&packed, DType::F6E2M3, &mut out, DType::F32, 5, &CastOptions::new())?;
+/// cast_bytes_with(&packed, DType::F6E2M3, &mut out, DType::F32, 5, &CastOptions::new())?;
 /// let out: Vec<f32> = out.chunks_exact(4).map(|b| f32::from_ne_bytes(b.try_into().unwrap())).collect();
 /// assert_eq!(out, [1.0, 0.5, 0.5, 0.5, 7.5]);
 /// # Ok::<(), lanecast::Error>(())
@@ -446,7 +484,7 @@ pub fn cast_vec_with<S: Element, D: Element>(src: &[S], options: &CastOptions) -
 ///
 /// A buffer does not have the size of `n` elements, or the instruction set that the options or
 /// `LANECAST_ISA` name is not available. Nothing was written.
-pub fn cast_bytes(
+pub fn cast_bytes_with(
     src: &[u8],
     from: DType,
     dst: &mut [u8],
@@ -460,7 +498,7 @@ pub fn cast_bytes(
 /// Casts one value with the default options.
 ///
 /// ```
-/// use lanecast::{convert, f16, Complex};
+/// use lanecast::{Complex, convert, f16};
 /// assert_eq!(convert::<f64, f16>(1.0 + 2f64.powi(-11) + 2f64.powi(-40)).to_bits(), 0x3C01);
 /// assert_eq!(convert::<Complex<f32>, i8>(Complex::new(-200.0, 7.0)), -128);
 /// ```
@@ -471,7 +509,7 @@ pub fn convert<S: Element, D: Element>(x: S) -> D {
 /// Casts one value. Packing, byte orders and the instruction set do not matter.
 ///
 /// ```
-/// use lanecast::{convert_with, CastOptions, F8E5M2, Rounding};
+/// use lanecast::{bits::F8E5M2, CastOptions, Rounding, convert_with};
 /// let down = CastOptions::new().rounding(Rounding::Down);
 /// assert_eq!(convert_with::<f64, F8E5M2>(1.99, &down).to_f32(), 1.75);
 /// ```

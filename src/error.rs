@@ -34,7 +34,7 @@ impl fmt::Display for Side {
 /// Why a cast could not be done. Nothing was written, unless it was [cancelled](Error::Cancelled) or [lossy](Error::Lossy).
 ///
 /// ```
-/// use lanecast::{cast_slice, Error};
+/// use lanecast::{Error, cast_slice};
 /// let mut out = [0u8; 3];
 /// let error = cast_slice(&[1.0f32, 2.0], &mut out).unwrap_err();
 /// assert_eq!(error, Error::LengthMismatch { source: 2, destination: 3 });
@@ -102,7 +102,7 @@ pub enum Error {
         /// How many elements.
         elements: usize,
     },
-    /// The [progress callback](crate::Parallel::progress) has stopped the cast.
+    /// The [progress callback](crate::parallel::Parallel::progress) has stopped the cast.
     Cancelled {
         /// Elements that had been cast; which ones they are is not said.
         done: usize,
@@ -220,7 +220,7 @@ impl std::error::Error for Error {}
 /// The element for which a checked cast was refused.
 ///
 /// ```
-/// use lanecast::{DType, Error, Loss, try_cast_slice};
+/// use lanecast::{checked::{Loss, try_cast_slice}, DType, Error};
 /// let Err(Error::Lossy(lossy)) = try_cast_slice(&[1i64, -2], &mut [0u8; 2]) else { unreachable!() };
 /// assert_eq!((lossy.index, lossy.loss), (1, Loss::Below));
 /// assert_eq!((lossy.from, lossy.to), (DType::I64, DType::U8));
@@ -245,7 +245,7 @@ impl Lossy {
     /// The element itself; None if `S` is not the element type of [`from`](Self::from).
     ///
     /// ```
-    /// use lanecast::{Error, try_cast_slice};
+    /// use lanecast::{checked::try_cast_slice, Error};
     /// let Err(Error::Lossy(lossy)) = try_cast_slice(&[300u16], &mut [0i8]) else { unreachable!() };
     /// assert_eq!(lossy.value::<u16>(), Some(300));
     /// assert_eq!(lossy.value::<i32>(), None);

@@ -1,14 +1,21 @@
-//! Casts inside one buffer, whose elements become narrower from the front on, or wider from the back on: never is
-//! an element written before what lay there has been read.
+//! Casts inside one buffer ([`Caster::cast_in_place`]) and inside the allocation of a vector.
 //!
-//! What has been read leaves room, which doubles from step to step: into it the kernels cast directly. While there is
-//! too little of it, elements go through a tile.
+//! ```
+//! use lanecast::in_place;
+//! let ints: Vec<i32> = in_place::cast_vec(vec![1.5f32, -2.5])?;
+//! assert_eq!(ints, [1, -2]);
+//! # Ok::<(), lanecast::Error>(())
+//! ```
+
+// Elements become narrower from the front on, or wider from the back on: never is an element written before what lay there has
+// been read. What has been read leaves room, which doubles from step to step: into it the kernels cast directly. While there is
+// too little of it, elements go through a tile.
 
 use core::mem::{ManuallyDrop, MaybeUninit, replace, size_of};
 use core::ops::Range;
 use core::slice;
 
-use crate::cast::{Caster, cast_vec_with, typed};
+use crate::cast::{self, Caster, typed};
 use crate::error::{Error, Side};
 use crate::formats::element::Element;
 use crate::formats::options::CastOptions;
@@ -148,10 +155,10 @@ fn tile(layout: Layout) -> usize {
 /// complex64 to f32. What does not fit is cast to a new vector.
 ///
 /// ```
-/// use lanecast::cast_vec_in_place;
+/// use lanecast::in_place;
 /// let floats = vec![1.5f32, -2.5, 1e10];
 /// let place = floats.as_ptr().cast();
-/// let ints: Vec<i32> = cast_vec_in_place(floats)?;
+/// let ints: Vec<i32> = in_place::cast_vec(floats)?;
 /// assert_eq!(ints, [1, -2, i32::MAX]);
 /// assert_eq!(ints.as_ptr(), place);
 /// # Ok::<(), lanecast::Error>(())
@@ -161,31 +168,31 @@ fn tile(layout: Layout) -> usize {
 ///
 /// There is no memory for a new vector, or `LANECAST_ISA` names an instruction set that is not available. The vector is
 /// gone.
-pub fn cast_vec_in_place<S: Element, D: Element>(vec: Vec<S>) -> Result<Vec<D>, Error> {
-    cast_vec_in_place_with(vec, &CastOptions::new())
+pub fn cast_vec<S: Element, D: Element>(vec: Vec<S>) -> Result<Vec<D>, Error> {
+    cast_vec_with(vec, &CastOptions::new())
 }
 
 /// The same with other options.
 ///
 /// ```
-/// use lanecast::{cast_vec_in_place_with, CastOptions, Overflow};
+/// use lanecast::{in_place, CastOptions, Overflow};
 /// let wrap = CastOptions::new().float_to_int(Overflow::Wrap);
-/// let ints: Vec<u32> = cast_vec_in_place_with(vec![-1.0f32, 4294967296.0], &wrap)?;
+/// let ints: Vec<u32> = in_place::cast_vec_with(vec![-1.0f32, 4294967296.0], &wrap)?;
 /// assert_eq!(ints, [u32::MAX, 0]);
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// As [`cast_vec_in_place`]; or the instruction set that the options name is not available.
-pub fn cast_vec_in_place_with<S: Element, D: Element>(
+/// As [`cast_vec`]; or the instruction set that the options name is not available.
+pub fn cast_vec_with<S: Element, D: Element>(
     mut vec: Vec<S>,
     options: &CastOptions,
 ) -> Result<Vec<D>, Error> {
     let (n, bytes) = (vec.len(), vec.capacity() * size_of::<S>());
     let enough = n.checked_mul(size_of::<D>()).is_some_and(|needed| needed <= bytes);
     if align_of::<S>() != align_of::<D>() || bytes % size_of::<D>() != 0 || !enough {
-        return cast_vec_with(&vec, options);
+        return cast::cast_vec_with(&vec, options);
     }
     let caster = typed::<S, D>(options)?;
     let needed = n * size_of::<S>().max(size_of::<D>());

@@ -1,9 +1,19 @@
-//! Large casts on several threads: chunks of one cast, which whoever is free takes one after the other.
+//! Large casts on several threads ([`Caster::par_cast`]): which threads, in which chunks, and who hears of it.
 //!
-//! A chunk is a cast of its own, so no result depends on who casts what. Every worker has a part of the whole, of which
-//! it takes one chunk after the other, so that a cast of the same buffers finds them where the last one left them: in
-//! the caches of the same cores. Who has done its part takes from the ends of the others'. The caller is a worker, and
-//! begins before another is awake. Chunks are taken under a lock: none is cast twice, and none is left.
+//! No result depends on it: a chunk is a cast of its own.
+//!
+//! ```
+//! use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
+//! let caster = Caster::new(DType::U8, DType::F32, &CastOptions::new())?;
+//! let mut out = vec![0; 4 << 20];
+//! caster.par_cast(&vec![3; 1 << 20], &mut out, 1 << 20)?; // on the rayon pool
+//! caster.par_cast_with(&vec![3; 1 << 20], &mut out, 1 << 20, &Parallel::new().threads(2))?;
+//! # Ok::<(), lanecast::Error>(())
+//! ```
+
+// Every worker has a part of the whole, of which it takes one chunk after the other, so that a cast of the same buffers finds
+// them where the last one left them: in the caches of the same cores. Who has done its part takes from the ends of the others'.
+// The caller is a worker, and begins before another is awake. Chunks are taken under a lock: none is cast twice, and none is left.
 
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -41,7 +51,7 @@ const MOST_THREADS: usize = 1024;
 /// Threads of somebody else, for libraries that have their own: a loop that may run in parallel.
 ///
 /// ```
-/// use lanecast::{CastOptions, Caster, DType, Parallel, ParallelFor};
+/// use lanecast::{parallel::{Parallel, ParallelFor}, CastOptions, Caster, DType};
 ///
 /// /// A thread for each task. A real one has threads that wait.
 /// struct Host;
@@ -73,7 +83,7 @@ pub trait ParallelFor: Sync {
     ///
     /// struct Rayon;
     ///
-    /// impl lanecast::ParallelFor for Rayon {
+    /// impl lanecast::parallel::ParallelFor for Rayon {
     ///     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     ///         (0..tasks).into_par_iter().for_each(task);
     ///     }
@@ -109,7 +119,7 @@ pub trait ParallelFor: Sync {
 ///
 /// ```
 /// use std::ops::ControlFlow;
-/// use lanecast::{CastOptions, Caster, DType, Parallel, Progress};
+/// use lanecast::{parallel::{Parallel, Progress}, CastOptions, Caster, DType};
 ///
 /// let report = |progress: Progress| {
 ///     println!("{} of {} elements", progress.done, progress.total);
@@ -131,7 +141,7 @@ pub struct Progress {
 /// On which threads a cast runs, in which chunks, and who hears of it. No result depends on it.
 ///
 /// ```
-/// use lanecast::{CastOptions, Caster, DType, Parallel};
+/// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
 /// let caster = Caster::new(DType::U8, DType::BF16, &CastOptions::new())?;
 /// let mut out = vec![0; 2000];
 /// caster.par_cast_with(&[1; 1000], &mut out, 1000, &Parallel::new().threads(3).chunk(64))?;
@@ -139,6 +149,7 @@ pub struct Progress {
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 #[derive(Clone, Copy, Default)]
+#[must_use = "options do nothing until a cast takes them"]
 pub struct Parallel<'a> {
     threads: Option<usize>,
     chunk: Option<usize>,
@@ -164,7 +175,7 @@ impl<'a> Parallel<'a> {
     /// the caller alone.
     ///
     /// ```
-    /// use lanecast::{CastOptions, Caster, DType, Parallel};
+    /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
     /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
     /// let mut out = [0];
     /// caster.par_cast_with(&[1], &mut out, 1, &Parallel::new())?;
@@ -180,7 +191,7 @@ impl<'a> Parallel<'a> {
     /// unless [`Parallel::chunk`] says how to divide it. 0 is 1.
     ///
     /// ```
-    /// use lanecast::{CastOptions, Caster, DType, Parallel};
+    /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
     /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
     /// let mut out = vec![0; 1 << 21];
     /// caster.par_cast_with(&vec![1; 1 << 21], &mut out, 1 << 21, &Parallel::new().threads(2))?;
@@ -195,7 +206,7 @@ impl<'a> Parallel<'a> {
     /// whole bytes of packed elements, and from 512 on to a multiple of 512, which are whole lines of a cache.
     ///
     /// ```
-    /// use lanecast::{CastOptions, Caster, DType, Parallel};
+    /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
     /// let caster = Caster::new(DType::U4, DType::U8, &CastOptions::new())?;
     /// let mut out = [0; 20];
     /// caster.par_cast_with(&[0x21; 10], &mut out, 20, &Parallel::new().threads(2).chunk(1))?;
@@ -209,7 +220,7 @@ impl<'a> Parallel<'a> {
     /// The threads of a host. [`Parallel::threads`] then only says how many those are, for the size of a chunk.
     ///
     /// ```
-    /// use lanecast::{CastOptions, Caster, DType, Parallel, ParallelFor};
+    /// use lanecast::{parallel::{Parallel, ParallelFor}, CastOptions, Caster, DType};
     ///
     /// struct Serial;
     /// impl ParallelFor for Serial {
@@ -233,10 +244,10 @@ impl<'a> Parallel<'a> {
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// use lanecast::{CastOptions, Caster, DType, Error, Parallel};
+    /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType, Error};
     ///
     /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
-    /// let stop = |progress: lanecast::Progress| match progress.done {
+    /// let stop = |progress: lanecast::parallel::Progress| match progress.done {
     ///     0..500 => ControlFlow::Continue(()),
     ///     _ => ControlFlow::Break(()),
     /// };
@@ -278,7 +289,7 @@ impl Caster {
     /// [`Caster::cast`] on the threads, in the chunks and with the callback of `how`.
     ///
     /// ```
-    /// use lanecast::{CastOptions, Caster, DType, Parallel};
+    /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
     /// let caster = Caster::new(DType::I32, DType::I8, &CastOptions::new())?;
     /// let mut dst = [0; 2];
     /// caster.par_cast_with(&[1, 0, 0, 0, 1, 0, 0, 0], &mut dst, 2, &Parallel::new().threads(2))?;
@@ -305,10 +316,10 @@ impl Caster {
     ///
     /// ```
     /// use core::mem::MaybeUninit;
-    /// use lanecast::{CastOptions, Caster, DType, Parallel};
+    /// use lanecast::{parallel::Parallel, CastOptions, Caster, DType};
     /// let caster = Caster::new(DType::I16, DType::I8, &CastOptions::new())?;
     /// let mut memory = [MaybeUninit::uninit(); 1];
-    /// let out = caster.par_cast_uninit(&7i16.to_ne_bytes(), &mut memory, 1, &Parallel::new())?;
+    /// let out = caster.par_cast_uninit_with(&7i16.to_ne_bytes(), &mut memory, 1, &Parallel::new())?;
     /// assert_eq!(out, [7]);
     /// # Ok::<(), lanecast::Error>(())
     /// ```
@@ -316,7 +327,7 @@ impl Caster {
     /// # Errors
     ///
     /// As [`Caster::par_cast_with`].
-    pub fn par_cast_uninit<'a>(
+    pub fn par_cast_uninit_with<'a>(
         &self,
         src: &[u8],
         dst: &'a mut [MaybeUninit<u8>],

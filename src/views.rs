@@ -1,8 +1,21 @@
-//! Strided casts: views of any dimensions, whose elements lie where byte strides lead.
+//! Views: casts of elements that lie strides apart, by [`Caster::cast_strided`].
 //!
-//! Here a pair of views is checked and brought to a normal form, a [`Walk`]: the fewest dimensions, those first along
-//! which the destination is densest, and none that leads backwards there. How such a walk is cast is in
-//! `kernels/strided.rs`.
+//! ```
+//! use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
+//! // A matrix of 2 x 3 bytes, transposed and widened.
+//! let (src, mut dst) = ([1, 2, 3, 4, 5, 6], [0; 12]);
+//! let caster = Caster::new(DType::U8, DType::U16, &CastOptions::new())?;
+//! caster.cast_strided(
+//!     &StridedView::new(&src, 0, &[3, 2], &[1, 3]),
+//!     &mut StridedViewMut::new(&mut dst, 0, &[3, 2], &[4, 2]),
+//! )?;
+//! assert_eq!(dst, [1u16, 4, 2, 5, 3, 6].map(u16::to_ne_bytes).concat()[..]);
+//! # Ok::<(), lanecast::Error>(())
+//! ```
+
+// Here a pair of views is checked and brought to a normal form, a `Walk`: the fewest dimensions, those first along
+// which the destination is densest, and none that leads backwards there. How such a walk is cast is in
+// `kernels/strided.rs`.
 
 use core::ops::RangeInclusive;
 
@@ -16,7 +29,7 @@ use crate::kernels::strided::{Along, Dim, FEW, MOST};
 /// extent of 0 have no elements, and may lie anywhere.
 ///
 /// ```
-/// use lanecast::{CastOptions, Caster, DType, StridedView, StridedViewMut};
+/// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
 ///
 /// // The last two of three columns, backwards, into the field at byte 1 of records of 6 bytes.
 /// let src = [1, 2, 3, 4, 5, 6];
@@ -44,7 +57,7 @@ impl<'a> StridedView<'a> {
     /// The elements of `bytes` whose first one is at `offset`. Nothing is checked before there is a dtype.
     ///
     /// ```
-    /// use lanecast::StridedView;
+    /// use lanecast::views::StridedView;
     /// let every_second = StridedView::new(&[1, 2, 3, 4], 0, &[2], &[2]);
     /// # _ = every_second;
     /// ```
@@ -59,7 +72,7 @@ impl<'a> StridedView<'a> {
 /// them remains.
 ///
 /// ```
-/// use lanecast::{CastOptions, Caster, DType, StridedView, StridedViewMut};
+/// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType};
 /// let mut out = [0; 4];
 /// let mut even = StridedViewMut::new(&mut out, 0, &[2], &[2]);
 /// let caster = Caster::new(DType::U8, DType::I8, &CastOptions::new())?;
@@ -79,7 +92,7 @@ impl<'a> StridedViewMut<'a> {
     /// The elements of `bytes` whose first one is at `offset`. Nothing is checked before there is a dtype.
     ///
     /// ```
-    /// use lanecast::StridedViewMut;
+    /// use lanecast::views::StridedViewMut;
     /// let mut bytes = [1, 2, 3, 4];
     /// let backwards = StridedViewMut::new(&mut bytes, 3, &[4], &[-1]);
     /// # _ = backwards;
@@ -95,7 +108,7 @@ impl Caster {
     /// Elements of fewer than 8 bits must lie [one per byte](crate::Packing::OnePerByte).
     ///
     /// ```
-    /// use lanecast::{CastOptions, Caster, DType, Error, Side, StridedView, StridedViewMut};
+    /// use lanecast::{views::{StridedView, StridedViewMut}, CastOptions, Caster, DType, Error, Side};
     ///
     /// // A transpose.
     /// let (src, mut dst) = ([1, 2, 3, 4, 5, 6], [0i8 as u8; 6]);

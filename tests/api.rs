@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use std::process::Command;
 
-use lanecast::*;
+use lanecast::{bits::*, *};
 
 /// Calls a macro with every element type.
 macro_rules! for_every_element {
@@ -27,7 +27,7 @@ fn every_dtype_has_one_element_type_of_its_size() {
     assert_eq!(seen, DType::ALL);
 }
 
-/// `convert`, `cast_slice`, `cast_slice_uninit` and `cast_vec` give the same elements: every source to some
+/// `convert`, `cast_slice`, `cast_slice_uninit_with` and `cast_vec` give the same elements: every source to some
 /// targets, some sources to every target.
 #[test]
 fn all_entries_agree() {
@@ -44,7 +44,7 @@ fn all_entries_agree() {
         cast_slice_with(&src, &mut vec, &options).unwrap();
         same("cast_slice_with", &vec);
         let mut memory = [MaybeUninit::uninit(); 10];
-        same("cast_slice_uninit", cast_slice_uninit::<S, D>(&src, &mut memory, &options).unwrap());
+        same("cast_slice_uninit", cast_slice_uninit_with::<S, D>(&src, &mut memory, &options).unwrap());
     }
     macro_rules! both_ways {
         ($($t:ty),*) => {$(
@@ -76,7 +76,7 @@ fn slices_of_different_lengths_are_refused_and_nothing_is_written() {
     assert_eq!(cast_slice(&[1.0f32; 2], &mut out), Err(error));
     assert_eq!(out, [7; 3]);
     let mut memory = [MaybeUninit::<u8>::uninit(); 3];
-    let error = cast_slice_uninit(&[1u8; 4], &mut memory, &CastOptions::new()).unwrap_err();
+    let error = cast_slice_uninit_with(&[1u8; 4], &mut memory, &CastOptions::new()).unwrap_err();
     assert_eq!(error, Error::LengthMismatch { source: 4, destination: 3 });
 }
 
@@ -110,10 +110,10 @@ fn buffers_of_the_wrong_size_are_refused_and_nothing_is_written() {
 
 #[test]
 fn sizes_that_overflow_are_refused() {
-    let error = cast_bytes(&[], DType::C128, &mut [], DType::Bool, usize::MAX, &CastOptions::new());
+    let error = cast_bytes_with(&[], DType::C128, &mut [], DType::Bool, usize::MAX, &CastOptions::new());
     let side = Side::Source;
     assert_eq!(error, Err(Error::SizeOverflow { side, dtype: DType::C128, elements: usize::MAX }));
-    let error = cast_bytes(&[], DType::U2, &mut [], DType::F64, usize::MAX / 2, &CastOptions::new());
+    let error = cast_bytes_with(&[], DType::U2, &mut [], DType::F64, usize::MAX / 2, &CastOptions::new());
     assert!(matches!(error, Err(Error::BufferSize { side: Side::Source, .. })), "{error:?}");
 }
 
@@ -121,7 +121,7 @@ fn sizes_that_overflow_are_refused() {
 fn no_elements_are_fine() {
     for from in DType::ALL {
         for to in DType::ALL {
-            assert_eq!(cast_bytes(&[], from, &mut [], to, 0, &CastOptions::new()), Ok(()));
+            assert_eq!(cast_bytes_with(&[], from, &mut [], to, 0, &CastOptions::new()), Ok(()));
         }
     }
     assert_eq!(cast_vec::<f32, F4E2M1>(&[]), Ok(vec![]));

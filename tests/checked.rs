@@ -4,7 +4,8 @@
 mod bridge;
 
 use bridge::{Suite, bytes_of, every_mode, share, step, type_of};
-use lanecast::{ByteOrder, CastOptions, CastReport, Caster, DType, Error, Isa, Loss, Packing, Validity};
+use lanecast::checked::{CastReport, Loss, Validity};
+use lanecast::{ByteOrder, CastOptions, Caster, DType, Error, Isa, Packing};
 use lanecast_oracle as oracle;
 
 fn main() {
@@ -281,8 +282,8 @@ fn layouts(isa: Isa, from: DType) {
 }
 
 /// The code of the element of an error.
-fn code_of(lossy: &lanecast::Lossy) -> u128 {
-    use lanecast::*;
+fn code_of(lossy: &lanecast::checked::Lossy) -> u128 {
+    use lanecast::{bits::*, *};
     macro_rules! code {
         ($($t:ty: $x:ident => $code:expr;)*) => {
             $(if let Some($x) = lossy.value::<$t>() { return u128::from($code); })*
@@ -369,7 +370,9 @@ fn bitmaps(isa: Isa) {
             let (mut dst, mut valid) = (vec![-1i8; n], vec![0xA5; n.div_ceil(8)]);
             let bits = Some(Validity::new(&source).from_bit(offset));
             let options = CastOptions::new().isa(isa);
-            let nulls = lanecast::cast_slice_validity(&src, bits, &mut dst, &mut valid, &options).unwrap();
+            let nulls =
+                lanecast::checked::cast_slice_validity_with(&src, bits, &mut dst, &mut valid, &options)
+                    .unwrap();
             let mut expected = 0;
             for (i, &x) in src.iter().enumerate() {
                 let kept = is_valid(i) && x < 128;
@@ -397,35 +400,35 @@ fn anywhere(isa: Isa) {
         let (double, long, float) = (doubles[at], longs[at], floats[at]);
         (doubles[at], longs[at], floats[at]) = (-2147483649.0, 1 << 31, f32::MAX);
         for result in [
-            lanecast::try_cast_slice_with(&doubles, &mut ints, &options),
-            lanecast::try_cast_slice_with(&longs, &mut ints, &options),
-            lanecast::try_cast_slice_with(&floats, &mut halves, &options),
+            lanecast::checked::try_cast_slice_with(&doubles, &mut ints, &options),
+            lanecast::checked::try_cast_slice_with(&longs, &mut ints, &options),
+            lanecast::checked::try_cast_slice_with(&floats, &mut halves, &options),
         ] {
             let Err(Error::Lossy(lossy)) = result else { panic!("{isa}: {at}: {result:?}") };
             assert_eq!(lossy.index, at);
         }
-        let report = lanecast::cast_slice_checked(&doubles, &mut ints, &options).unwrap();
+        let report = lanecast::checked::cast_slice_with(&doubles, &mut ints, &options).unwrap();
         assert_eq!((report.first, report.below, report.inexact), (Some(at), 1, 0));
         // The second is less than half the smallest float16.
         (doubles[at], longs[at], floats[at]) =
             (double + 0.5, long, if at % 2 == 0 { float + 1e-3 } else { 1e-8 });
-        let report = lanecast::cast_slice_checked(&doubles, &mut ints, &options).unwrap();
+        let report = lanecast::checked::cast_slice_with(&doubles, &mut ints, &options).unwrap();
         assert_eq!((report.first_inexact, report.inexact, report.lost()), (Some(at), 1, 0), "{isa}");
         assert_eq!(ints[at], double as i32);
-        let report = lanecast::cast_slice_checked(&floats, &mut halves, &options).unwrap();
+        let report = lanecast::checked::cast_slice_with(&floats, &mut halves, &options).unwrap();
         assert_eq!((report.first_inexact, report.inexact, report.lost()), (Some(at), 1, 0), "{isa}");
         assert_eq!(halves[at], lanecast::f16::from_f32(floats[at]));
         floats[at] = float;
-        let result = lanecast::same_value_slice(&doubles, &mut ints, &options);
+        let result = lanecast::checked::same_value_slice_with(&doubles, &mut ints, &options);
         let Err(Error::Lossy(lossy)) = result else { panic!("{isa}: {at}: {result:?}") };
         assert_eq!((lossy.index, lossy.value(), lossy.loss), (at, Some(double + 0.5), Loss::Inexact));
         doubles[at] = double + 1e-9;
-        let report = lanecast::cast_slice_checked(&doubles, &mut singles, &options).unwrap();
+        let report = lanecast::checked::cast_slice_with(&doubles, &mut singles, &options).unwrap();
         assert_eq!((report.first_inexact, report.inexact, report.lost()), (Some(at), 1, 0), "{isa}");
         doubles[at] = double;
     }
-    lanecast::same_value_slice(&doubles, &mut ints, &options).unwrap();
-    lanecast::same_value_slice(&longs, &mut ints, &options).unwrap();
+    lanecast::checked::same_value_slice_with(&doubles, &mut ints, &options).unwrap();
+    lanecast::checked::same_value_slice_with(&longs, &mut ints, &options).unwrap();
 }
 
 /// Elements at the ends of the range, and far beyond, are found with nothing else lost in the whole cast: a loop that looks

@@ -4,7 +4,7 @@ mod recorded;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lanecast::*;
+use lanecast::{numpy::*, promotion::*, *};
 use recorded::rows;
 
 #[test]

@@ -4,7 +4,8 @@
 mod bridge;
 
 use bridge::Suite;
-use lanecast::{ByteOrder, CastOptions, Caster, DType, Isa, Packing, StridedView, StridedViewMut};
+use lanecast::views::{StridedView, StridedViewMut};
+use lanecast::{ByteOrder, CastOptions, Caster, DType, Isa, Packing};
 use lanecast_oracle as oracle;
 
 fn main() {

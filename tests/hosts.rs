@@ -25,10 +25,10 @@ mod hosts {
     use std::time::{Duration, Instant};
 
     use lanecast::onnx::{Cast, DataType, FnuzInfinity, Options, Strings, Tensor};
+    use lanecast::parallel::Parallel;
     use lanecast::text::{self, Notation};
-    use lanecast::{
-        CastOptions, Caster, DType, Error, Isa, Packing, Parallel, StridedView, StridedViewMut, f16,
-    };
+    use lanecast::views::{StridedView, StridedViewMut};
+    use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, f16};
 
     use super::Suite;
     use super::bridge::{self, bytes};

@@ -3,9 +3,11 @@
 mod bridge;
 
 use bridge::{Suite, bytes, share};
+use lanecast::bits::{F8E4M3FN, F8E5M2, I4};
+use lanecast::in_place;
 use lanecast::{
-    ByteOrder, CastOptions, Caster, Complex, DType, Element, Error, F8E4M3FN, F8E5M2, I4, Isa, Packing, Side,
-    bf16, cast_vec_in_place, cast_vec_in_place_with, cast_vec_with, f16,
+    ByteOrder, CastOptions, Caster, Complex, DType, Element, Error, Isa, Packing, Side, bf16, cast_vec_with,
+    f16,
 };
 use lanecast_oracle as oracle;
 
@@ -125,7 +127,7 @@ fn vectors(isa: Isa) {
             vec.extend(lanecast::cast_vec::<u16, S>(&(0..n).map(|i| i as u16).collect::<Vec<_>>()).unwrap());
             let expected: Vec<D> = cast_vec_with(&vec, options).unwrap();
             let (place, bytes) = (vec.as_ptr().cast::<D>(), vec.capacity() * size_of::<S>());
-            let out: Vec<D> = cast_vec_in_place_with(vec, options).unwrap();
+            let out: Vec<D> = in_place::cast_vec_with(vec, options).unwrap();
             assert!(out == expected, "{} -> {}", S::DTYPE, D::DTYPE);
             if n > 0 {
                 assert_eq!(out.as_ptr() != place, moves, "{} -> {}, {n}", S::DTYPE, D::DTYPE);
@@ -153,7 +155,7 @@ fn vectors(isa: Isa) {
     odd.push(2.0);
     if odd.capacity() == 7 {
         let place = odd.as_ptr().cast();
-        let out: Vec<Complex<f32>> = cast_vec_in_place(odd).unwrap();
+        let out: Vec<Complex<f32>> = in_place::cast_vec(odd).unwrap();
         assert_eq!((out[0], out.as_ptr() == place), (Complex::new(2.0, 0.0), false));
     }
 }

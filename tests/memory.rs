@@ -21,10 +21,9 @@ fn main() {
 
 #[cfg(unix)]
 mod edges {
-    use lanecast::{
-        ByteOrder, CastOptions, Caster, DType, Isa, Overflow, Packing, Parallel, Rounding, StridedView,
-        StridedViewMut,
-    };
+    use lanecast::parallel::Parallel;
+    use lanecast::views::{StridedView, StridedViewMut};
+    use lanecast::{ByteOrder, CastOptions, Caster, DType, Isa, Overflow, Packing, Rounding};
 
     use super::bridge::{Suite, is_whole, share};
     use super::guarded::{CANARY, Guarded};

@@ -6,9 +6,9 @@ mod bridge;
 mod guarded;
 
 use bridge::Suite;
+use lanecast::bits::{F4E2M1, F8E4M3FN};
 use lanecast::{
-    CastOptions, Complex, DType, Element, Error, F4E2M1, F8E4M3FN, Isa, Lanecast, Overflow, bf16,
-    convert_with, f16,
+    CastOptions, Complex, DType, Element, Error, Isa, Lanecast, Overflow, bf16, convert_with, f16,
 };
 use ndarray::{Array, Array3, ArrayRef, Dimension, IxDyn, ShapeBuilder, s};
 

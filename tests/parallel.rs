@@ -11,7 +11,8 @@ use std::sync::{Barrier, Condvar, LazyLock, Mutex};
 use std::time::Duration;
 
 use bridge::{Suite, bytes, share};
-use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, Parallel, ParallelFor, Progress};
+use lanecast::parallel::{Parallel, ParallelFor, Progress};
+use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing};
 use lanecast_oracle as oracle;
 use rayon::ThreadPool;
 
@@ -365,7 +366,7 @@ fn uninitialised(isa: Isa) {
     caster.cast(&src, &mut expected, n).unwrap();
     let mut memory = Vec::with_capacity(2 * n);
     let how = Parallel::new().threads(3).chunk(100);
-    let out = caster.par_cast_uninit(&src, &mut memory.spare_capacity_mut()[..2 * n], n, &how).unwrap();
+    let out = caster.par_cast_uninit_with(&src, &mut memory.spare_capacity_mut()[..2 * n], n, &how).unwrap();
     assert!(*out == *expected);
 }
 

@@ -10,7 +10,7 @@ mod recorded;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lanecast::*;
+use lanecast::{promotion::*, *};
 use proptest::prelude::*;
 use recorded::{block, blocks, dtype, rows};
 
@@ -441,7 +441,7 @@ fn lossless_is_what_the_casts_keep() {
         let cast = |from: DType, to: DType, src: &[u8]| {
             let mut out = vec![0; n * to.itemsize()];
             let little = options.src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
-            cast_bytes(src, from, &mut out, to, n, &little).unwrap();
+            cast_bytes_with(src, from, &mut out, to, n, &little).unwrap();
             out
         };
         let values = |t, bytes: &[u8]| -> Vec<f64> {
@@ -476,7 +476,7 @@ fn lossless_of_the_wide() {
 fn sample(dtype: DType, n: usize) -> Vec<u8> {
     let values: Vec<u8> = (0..n).map(|i| (i % 2) as u8).collect();
     let mut out = vec![0; dtype.byte_len(n, Packing::LowFirst).unwrap()];
-    cast_bytes(&values, DType::U8, &mut out, dtype, n, &CastOptions::new()).unwrap();
+    cast_bytes_with(&values, DType::U8, &mut out, dtype, n, &CastOptions::new()).unwrap();
     out
 }
 
@@ -508,7 +508,7 @@ fn plans_choose_the_casts() {
                     [(a, src_a), (b, src_b)].into_iter().zip(plan.operands()).zip(&out)
                 {
                     let mut expected = vec![0; size];
-                    cast_bytes(&src, from, &mut expected, to, N, &CastOptions::new()).unwrap();
+                    cast_bytes_with(&src, from, &mut expected, to, N, &CastOptions::new()).unwrap();
                     assert_eq!(*out, expected, "{from} -> {to}");
                     match operand {
                         Operand::AsIs => assert_eq!(from, to),

@@ -5,7 +5,7 @@ mod recorded;
 
 use std::collections::BTreeMap;
 
-use lanecast::*;
+use lanecast::{numpy::*, promotion::*, records::*, *};
 use proptest::prelude::*;
 use recorded::rows;
 
@@ -194,7 +194,7 @@ fn naive(from: &ItemDType, to: &ItemDType, src: &[u8], dst: &mut [u8]) {
         let options = CastOptions::new().src_order(a.order()).dst_order(b.order());
         let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
         let (a, b) = (a.dtype(), b.dtype());
-        return cast_bytes(&src[..a.itemsize()], a, &mut dst[..b.itemsize()], b, 1, &options).unwrap();
+        return cast_bytes_with(&src[..a.itemsize()], a, &mut dst[..b.itemsize()], b, 1, &options).unwrap();
     }
     // One item of the destination after the other, and the index of the one of the source that belongs to it.
     let (from_one, to_one) = (one(from), one(to));

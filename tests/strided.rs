@@ -4,9 +4,8 @@
 mod bridge;
 
 use bridge::{Suite, bytes};
-use lanecast::{
-    CastOptions, Caster, DType, Error, Isa, Packing, Rounding, Side, StridedView, StridedViewMut,
-};
+use lanecast::views::{StridedView, StridedViewMut};
+use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, Rounding, Side};
 use lanecast_oracle as oracle;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

@@ -214,7 +214,7 @@ fn round_to_integer(x: f64, rounding: Rounding, overflow: Overflow, format: IntF
         Rounding::Up => x.ceil(),
         Rounding::Down => x.floor(),
     };
-    let mask = u64::MAX >> (64 - format.bits);
+    let mask = u64::MAX >> (64 - format.bits());
     match overflow {
         // NaN gives 0, and Inf the limits.
         Overflow::Saturate if format.max() == u64::MAX.into() => whole as u64,

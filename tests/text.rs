@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 use lanecast::text::{self, Error, Notation, Reason};
-use lanecast::*;
+use lanecast::{bits::*, *};
 use num_bigint::BigUint;
 
 /// A float format, apart from the crate's: name, exponent bits, mantissa bits, bias, the code of the max, what
@@ -460,7 +460,7 @@ fn integers_are_rounded_exactly_or_refused() {
                 if (format.min()..=format.max()).contains(&n) {
                     assert_eq!(result, Ok(()), "{text} -> {to} {rounding:?}");
                     let code = out.iter().rev().fold(0, |code, &b| code << 8 | u64::from(b));
-                    let mask = u64::MAX >> (64 - format.bits);
+                    let mask = u64::MAX >> (64 - format.bits());
                     assert_eq!(code, n as u64 & mask, "{text} -> {to} {rounding:?}");
                 } else {
                     let error = Error::Element {
@@ -782,7 +782,7 @@ fn all_entries_agree() {
                 let values: Vec<f64> = doubles.iter().map(|&x| if is_int { 1.0 } else { x }).collect();
                 let mut expected = vec![0; out.len()];
                 let native: Vec<u8> = values.iter().flat_map(|x| x.to_be_bytes()).collect();
-                cast_bytes(&native, DType::F64, &mut expected, to, texts.len(), &options).unwrap();
+                cast_bytes_with(&native, DType::F64, &mut expected, to, texts.len(), &options).unwrap();
                 assert_eq!(out, expected, "{to} {packing:?}");
                 let again =
                     text::format_bytes::<i64>(&out, to, texts.len(), &options, Notation::Plain).unwrap();
@@ -870,8 +870,7 @@ fn offsets_of_no_texts() {
 /// No text is longer than there is room for without another look.
 #[test]
 fn the_longest_texts() {
-    let longest =
-        [-f64::MAX, -f64::MIN_POSITIVE, -5e-324, -2.2250738585072011e-308, -1.2345678901234567e-300];
+    let longest = [-f64::MAX, -f64::MIN_POSITIVE, -5e-324, -2.225073858507201e-308, -1.2345678901234567e-300];
     let (offsets, bytes) = text::format_offsets::<f64, i32>(&longest, Notation::Plain).unwrap();
     assert_eq!(bytes.len(), offsets[longest.len()] as usize);
     let most = offsets.windows(2).map(|pair| pair[1] - pair[0]).max();

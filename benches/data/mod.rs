@@ -1,6 +1,6 @@
 //! What the benchmarks cast: numbers as they occur, the same in every run.
 
-use lanecast::{CastOptions, DType, Kind, Packing, cast_bytes};
+use lanecast::{CastOptions, DType, Kind, Packing, cast_bytes_with};
 
 /// Bytes read + bytes written that stay in an L2 of 512 KiB and do not fit in any L1.
 pub(crate) const SMALL: usize = 256 << 10;
@@ -59,7 +59,7 @@ pub(crate) fn numbers(dtype: DType, n: usize, mut draw: impl FnMut(&mut Random) 
     let parts = n.min(PERIOD) * (dtype.bits() / part.bits()) as usize;
     let drawn: Vec<u8> = (0..parts).flat_map(|_| draw(&mut random).to_ne_bytes()).collect();
     let mut data = vec![0; size(part, parts)];
-    cast_bytes(&drawn, DType::F64, &mut data, part, parts, &CastOptions::new())
+    cast_bytes_with(&drawn, DType::F64, &mut data, part, parts, &CastOptions::new())
         .expect("the buffers have the sizes of their elements");
     repeat(data, size(dtype, n))
 }

@@ -11,9 +11,11 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use std::panic::catch_unwind;
 
+use rust::checked::CastReport;
+use rust::promotion::{Casting, DTypeSet, Rules};
 use rust::{
-    ByteOrder, CastOptions, CastReport, Caster, Casting, DType, DTypeSet, E8m0Rounding, Error, Isa,
-    NanToFinite, Overflow, Packing, Rounding, Rules, Saturation,
+    ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Error, Isa, NanToFinite, Overflow, Packing,
+    Rounding, Saturation,
 };
 
 /// A dtype: one of `LANECAST_DTYPE_*`.

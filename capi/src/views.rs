@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 
-use rust::{Parallel, ParallelFor, Progress};
+use rust::parallel::{Parallel, ParallelFor, Progress};
 
 use super::{
     LANECAST_ERR_NULL, LANECAST_ERR_OPTIONS, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype,
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn lanecast_cast_parallel(
             whole_buffers(from, src, to, dst, n, o)
         };
         let Some((caster, src, dst)) = buffers? else { return Ok(()) };
-        caster.par_cast_uninit(src, dst, n, &on(threads)).map(drop).map_err(status)
+        caster.par_cast_uninit_with(src, dst, n, &on(threads)).map(drop).map_err(status)
     })
 }
 
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn lanecast_cast_parallel_with(
         if listener.is_some() {
             parallel = parallel.progress(&progress);
         }
-        caster.par_cast_uninit(src, dst, n, &parallel).map(drop).map_err(status)
+        caster.par_cast_uninit_with(src, dst, n, &parallel).map(drop).map_err(status)
     })
 }
 

@@ -3,9 +3,8 @@
 
 #![no_main]
 
-use lanecast::{
-    ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Isa, NanToFinite, Overflow, Packing, Rounding, Validity,
-};
+use lanecast::checked::Validity;
+use lanecast::{ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Isa, NanToFinite, Overflow, Packing, Rounding};
 use libfuzzer_sys::fuzz_target;
 
 const CANARY: u8 = 0xC5;

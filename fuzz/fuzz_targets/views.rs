@@ -3,7 +3,8 @@
 
 #![no_main]
 
-use lanecast::{CastOptions, Caster, DType, Isa, Packing, StridedView, StridedViewMut};
+use lanecast::views::{StridedView, StridedViewMut};
+use lanecast::{CastOptions, Caster, DType, Isa, Packing};
 use libfuzzer_sys::fuzz_target;
 
 const CANARY: u8 = 0xC5;

@@ -5,7 +5,10 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Instant;
 
-use lanecast::{CastOptions, Caster, Casting, Error, OrderedDType, Parallel};
+use lanecast::numpy::OrderedDType;
+use lanecast::parallel::Parallel;
+use lanecast::promotion::Casting;
+use lanecast::{CastOptions, Caster, Error};
 use numpy::npyffi::NPY_ORDER;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -277,7 +280,7 @@ impl Job<'_> {
     }
 
     fn dense(&self, threads: Option<usize>, watch: &Watch<'_>) -> Result<(), Error> {
-        let progress = |progress: lanecast::Progress| watch.look(progress.done, progress.total);
+        let progress = |progress: lanecast::parallel::Progress| watch.look(progress.done, progress.total);
         let how = Parallel::new().progress(&progress);
         let how = threads.map_or(how, |threads| how.threads(threads));
         // SAFETY: whoever calls this knows that they are dense; this is the only call.

@@ -1,6 +1,7 @@
 //! Checked casts: reports, refusals, masks.
 
-use lanecast::{CastReport, Caster, Error, Loss, Validity};
+use lanecast::checked::{CastReport, Loss, Validity};
+use lanecast::{Caster, Error};
 use numpy::PyUntypedArray;
 use numpy::npyffi::NPY_ORDER;
 use pyo3::exceptions::PyValueError;

@@ -1,6 +1,7 @@
 //! Promotion, and what there is to know about a dtype. Dtypes are names here.
 
-use lanecast::{DType, Isa, Kind, PromotionError, Rules, ScalarKind};
+use lanecast::promotion::{PromotionError, Rules, ScalarKind};
+use lanecast::{DType, Isa, Kind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -83,11 +84,11 @@ pub(crate) fn facts<'py>(py: Python<'py>, dtype: &Bound<'py, PyAny>) -> PyResult
         facts.set_item("max", info.max)?;
         facts.set_item("tiny", info.tiny)?;
         facts.set_item("smallest_subnormal", info.smallest_subnormal)?;
-        facts.set_item("nmant", format.mantissa_bits)?;
-        facts.set_item("nexp", format.exponent_bits)?;
-        facts.set_item("has_inf", format.has_inf)?;
-        facts.set_item("has_nan", format.has_nan)?;
-        facts.set_item("has_neg_zero", format.has_neg_zero)?;
+        facts.set_item("nmant", format.mantissa_bits())?;
+        facts.set_item("nexp", format.exponent_bits())?;
+        facts.set_item("has_inf", format.has_inf())?;
+        facts.set_item("has_nan", format.has_nan())?;
+        facts.set_item("has_neg_zero", format.has_neg_zero())?;
     }
     Ok(facts)
 }

@@ -112,7 +112,7 @@ impl Caster {
     /// in the source stays null. Says how many are null.
     ///
     /// ```
-    /// use lanecast::{CastOptions, Caster, DType, Validity};
+    /// use lanecast::{checked::Validity, CastOptions, Caster, DType};
     /// let caster = Caster::new(DType::I8, DType::U8, &CastOptions::new())?;
     /// let (mut dst, mut valid) = ([0xA5u8; 4], [0xA5u8; 1]);
     /// let nulls = caster.cast_validity(&[1, 0xFF, 3, 4], None, &mut dst, &mut valid, 4)?;
@@ -154,13 +154,30 @@ impl Caster {
     }
 }
 
-/// Casts a slice into another as [`cast_slice_with`](crate::cast_slice_with) does, and says what that lost.
+/// Casts a slice into another as [`lanecast::cast_slice`](crate::cast_slice) does, and says what that lost.
 ///
 /// ```
-/// use lanecast::{CastOptions, cast_slice_checked, f16};
+/// use lanecast::{checked, f16};
 /// let mut out = [f16::ZERO; 3];
-/// let report = cast_slice_checked(&[1.0f32, 0.1, 1e6], &mut out, &CastOptions::new())?;
+/// let report = checked::cast_slice(&[1.0f32, 0.1, 1e6], &mut out)?;
 /// assert_eq!((report.above, report.inexact, report.first), (1, 1, Some(2)));
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`lanecast::cast_slice`](crate::cast_slice).
+pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<CastReport, Error> {
+    cast_slice_with(src, dst, &CastOptions::new())
+}
+
+/// Casts a slice into another as [`lanecast::cast_slice_with`](crate::cast_slice_with) does, and says what that lost.
+///
+/// ```
+/// use lanecast::{checked, CastOptions, Rounding};
+/// let up = CastOptions::new().int_rounding(Rounding::Up);
+/// let report = checked::cast_slice_with(&[254.5f32, 255.5], &mut [0u8; 2], &up)?;
+/// assert_eq!((report.above, report.inexact), (1, 1));
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 ///
@@ -168,7 +185,7 @@ impl Caster {
 ///
 /// The lengths differ, or the instruction set that the options or `LANECAST_ISA` name is not available. Nothing
 /// was written.
-pub fn cast_slice_checked<S: Element, D: Element>(
+pub fn cast_slice_with<S: Element, D: Element>(
     src: &[S],
     dst: &mut [D],
     options: &CastOptions,
@@ -179,7 +196,7 @@ pub fn cast_slice_checked<S: Element, D: Element>(
 /// Casts a slice into another with the default options, unless that loses an element: see [`Caster::try_cast`].
 ///
 /// ```
-/// use lanecast::try_cast_slice;
+/// use lanecast::checked::try_cast_slice;
 /// let mut out = [0i32; 2];
 /// try_cast_slice(&[1.5f64, -3e9], &mut out).expect_err("the second is below -2^31");
 /// try_cast_slice(&[1.5f64, -2e9], &mut out)?;
@@ -189,7 +206,7 @@ pub fn cast_slice_checked<S: Element, D: Element>(
 ///
 /// # Errors
 ///
-/// The first element that is lost; else as [`cast_slice_checked`].
+/// The first element that is lost; else as [`cast_slice`].
 pub fn try_cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<(), Error> {
     try_cast_slice_with(src, dst, &CastOptions::new())
 }
@@ -197,7 +214,7 @@ pub fn try_cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Resul
 /// Casts a slice into another, unless that loses an element: see [`Caster::try_cast`].
 ///
 /// ```
-/// use lanecast::{CastOptions, Rounding, try_cast_slice_with};
+/// use lanecast::{checked::try_cast_slice_with, CastOptions, Rounding};
 /// let up = CastOptions::new().int_rounding(Rounding::Up);
 /// let error = try_cast_slice_with(&[255.5f32], &mut [0u8], &up).unwrap_err();
 /// assert_eq!(error.to_string(), "element 0, 255.5, is above what uint8 holds");
@@ -205,7 +222,7 @@ pub fn try_cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Resul
 ///
 /// # Errors
 ///
-/// The first element that is lost; else as [`cast_slice_checked`].
+/// The first element that is lost; else as [`cast_slice_with`].
 pub fn try_cast_slice_with<S: Element, D: Element>(
     src: &[S],
     dst: &mut [D],
@@ -214,22 +231,39 @@ pub fn try_cast_slice_with<S: Element, D: Element>(
     slices(src, dst, options, Marks { stops: Some(Stop::Lost), ..Marks::default() }).map(drop)
 }
 
-/// Casts a slice into another, unless that changes a value: see [`Caster::same_value`].
+/// Casts a slice into another with the default options, unless that changes a value: see [`Caster::same_value`].
 ///
 /// ```
-/// use lanecast::{CastOptions, same_value_slice};
+/// use lanecast::checked::same_value_slice;
 /// let mut out = [0i8; 3];
-/// same_value_slice(&[1.0f32, -128.0, 0.0], &mut out, &CastOptions::new())?;
+/// same_value_slice(&[1.0f32, -128.0, 0.0], &mut out)?;
 /// assert_eq!(out, [1, -128, 0]);
-/// let error = same_value_slice(&[1.0f32, 0.5, 0.0], &mut out, &CastOptions::new()).unwrap_err();
+/// let error = same_value_slice(&[1.0f32, 0.5, 0.0], &mut out).unwrap_err();
 /// assert_eq!(error.to_string(), "element 1, 0.5, is not exact in int8");
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// The first element that changes; else as [`cast_slice_checked`].
-pub fn same_value_slice<S: Element, D: Element>(
+/// The first element that changes; else as [`cast_slice`].
+pub fn same_value_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<(), Error> {
+    same_value_slice_with(src, dst, &CastOptions::new())
+}
+
+/// Casts a slice into another, unless that changes a value: see [`Caster::same_value`].
+///
+/// ```
+/// use lanecast::{checked::same_value_slice_with, CastOptions};
+/// let mut out = [0f32; 2];
+/// same_value_slice_with(&[1.0f64, f64::INFINITY], &mut out, &CastOptions::numpy())?;
+/// assert_eq!(out, [1.0, f32::INFINITY]);
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The first element that changes; else as [`cast_slice_with`].
+pub fn same_value_slice_with<S: Element, D: Element>(
     src: &[S],
     dst: &mut [D],
     options: &CastOptions,
@@ -237,20 +271,44 @@ pub fn same_value_slice<S: Element, D: Element>(
     slices(src, dst, options, Marks { stops: Some(Stop::Inexact), ..Marks::default() }).map(drop)
 }
 
-/// Casts a slice into another, and makes those elements null that are lost: see [`Caster::cast_validity`].
+/// Casts a slice into another with the default options, and makes those elements null that are lost: see
+/// [`Caster::cast_validity`].
 ///
 /// ```
-/// use lanecast::{CastOptions, cast_slice_validity};
+/// use lanecast::checked::cast_slice_validity;
 /// let (mut out, mut valid) = ([0u8; 3], [0u8; 1]);
-/// let nulls = cast_slice_validity(&[1.0f64, f64::NAN, 300.0], None, &mut out, &mut valid, &CastOptions::new())?;
+/// let nulls = cast_slice_validity(&[1.0f64, f64::NAN, 300.0], None, &mut out, &mut valid)?;
 /// assert_eq!((out, valid, nulls), ([1, 0, 0], [0b001], 2));
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// A bitmap does not have the size of the elements; else as [`cast_slice_checked`].
+/// A bitmap does not have the size of the elements; else as [`cast_slice`].
 pub fn cast_slice_validity<S: Element, D: Element>(
+    src: &[S],
+    src_validity: Option<Validity<'_>>,
+    dst: &mut [D],
+    dst_validity: &mut [u8],
+) -> Result<usize, Error> {
+    cast_slice_validity_with(src, src_validity, dst, dst_validity, &CastOptions::new())
+}
+
+/// Casts a slice into another, and makes those elements null that are lost: see [`Caster::cast_validity`].
+///
+/// ```
+/// use lanecast::{checked::cast_slice_validity_with, CastOptions, Rounding};
+/// let (mut out, mut valid) = ([0u8; 2], [0u8; 1]);
+/// let up = CastOptions::new().int_rounding(Rounding::Up);
+/// let nulls = cast_slice_validity_with(&[254.5f64, 255.5], None, &mut out, &mut valid, &up)?;
+/// assert_eq!((out, valid, nulls), ([255, 0], [0b01], 1));
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// A bitmap does not have the size of the elements; else as [`cast_slice_with`].
+pub fn cast_slice_validity_with<S: Element, D: Element>(
     src: &[S],
     src_validity: Option<Validity<'_>>,
     dst: &mut [D],

@@ -1,9 +1,25 @@
 //! Checked casts: what a cast loses, counted, refused, or marked in a bitmap.
 //!
-//! A piece of the source is scanned while it is in L1, before it is cast by the kernel that casts it unchecked, or in one
-//! loop with that. As long as all elements fit, that is all; where some do not, it is found which, and how many of each
-//! class. All sources are brought to the codes of a few dtypes that hold them exactly, whose order is that of the
-//! values: the classes of the contract are ranges there, with limits that the reference finds.
+//! Of slices here; of bytes [`Caster::cast_checked`], [`try_cast`], [`same_value`] and [`cast_validity`].
+//!
+//! ```
+//! use lanecast::checked;
+//! let mut out = [0u8; 4];
+//! let report = checked::cast_slice(&[1.0f32, 300.0, -7.0, f32::NAN], &mut out)?;
+//! assert_eq!((report.above, report.below, report.nan, report.first), (1, 1, 1, Some(1)));
+//! assert!(checked::try_cast_slice(&[1.0f32, 300.0, -7.0, f32::NAN], &mut out).is_err());
+//! # Ok::<(), lanecast::Error>(())
+//! ```
+//!
+//! [`Caster::cast_checked`]: crate::Caster::cast_checked
+//! [`try_cast`]: crate::Caster::try_cast
+//! [`same_value`]: crate::Caster::same_value
+//! [`cast_validity`]: crate::Caster::cast_validity
+
+// A piece of the source is scanned while it is in L1, before it is cast by the kernel that casts it unchecked, or in one
+// loop with that. As long as all elements fit, that is all; where some do not, it is found which, and how many of each
+// class. All sources are brought to the codes of a few dtypes that hold them exactly, whose order is that of the
+// values: the classes of the contract are ranges there, with limits that the reference finds.
 
 mod bits;
 mod cast;
@@ -12,7 +28,8 @@ mod range;
 mod report;
 
 pub use self::cast::{
-    cast_slice_checked, cast_slice_validity, same_value_slice, try_cast_slice, try_cast_slice_with,
+    cast_slice, cast_slice_validity, cast_slice_validity_with, cast_slice_with, same_value_slice,
+    same_value_slice_with, try_cast_slice, try_cast_slice_with,
 };
 pub use self::report::{CastReport, Validity};
 pub use crate::error::Lossy;

@@ -10,9 +10,9 @@ use crate::kernels::check::Bits;
 /// elements.
 ///
 /// ```
-/// use lanecast::{CastOptions, cast_slice_checked};
+/// use lanecast::{checked, CastOptions};
 /// let mut out = [0u8; 6];
-/// let report = cast_slice_checked(&[1.0f32, 1.5, 300.0, -7.0, f32::NAN, -0.0], &mut out, &CastOptions::new())?;
+/// let report = checked::cast_slice_with(&[1.0f32, 1.5, 300.0, -7.0, f32::NAN, -0.0], &mut out, &CastOptions::new())?;
 /// assert_eq!(out, [1, 1, 255, 0, 0, 0]); // as an unchecked cast
 /// assert_eq!((report.elements, report.above, report.below, report.negative), (6, 1, 1, 1));
 /// assert_eq!((report.nan, report.inf, report.imaginary, report.inexact), (1, 0, 0, 1));
@@ -48,8 +48,8 @@ impl CastReport {
     /// Elements that are lost: of every class but `inexact`.
     ///
     /// ```
-    /// use lanecast::{CastOptions, cast_slice_checked};
-    /// let report = cast_slice_checked(&[-1i32, 256, 7], &mut [0u8; 3], &CastOptions::new())?;
+    /// use lanecast::{checked, CastOptions};
+    /// let report = checked::cast_slice_with(&[-1i32, 256, 7], &mut [0u8; 3], &CastOptions::new())?;
     /// assert_eq!(report.lost(), 2);
     /// # Ok::<(), lanecast::Error>(())
     /// ```
@@ -60,10 +60,10 @@ impl CastReport {
     /// Has every element kept its value?
     ///
     /// ```
-    /// use lanecast::{CastOptions, cast_slice_checked};
+    /// use lanecast::{checked, CastOptions};
     /// let options = CastOptions::new();
-    /// assert!(cast_slice_checked(&[0.5f64, -0.0], &mut [0f32; 2], &options)?.is_exact());
-    /// assert!(!cast_slice_checked(&[0.1f64, -0.0], &mut [0f32; 2], &options)?.is_exact());
+    /// assert!(checked::cast_slice_with(&[0.5f64, -0.0], &mut [0f32; 2], &options)?.is_exact());
+    /// assert!(!checked::cast_slice_with(&[0.1f64, -0.0], &mut [0f32; 2], &options)?.is_exact());
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     pub const fn is_exact(&self) -> bool {
@@ -90,16 +90,17 @@ impl CastReport {
 /// has it. An element whose bit is 0 is null.
 ///
 /// ```
-/// use lanecast::{CastOptions, Validity, cast_slice_validity};
+/// use lanecast::{checked::{self, Validity}, CastOptions};
 /// let mut out = [0i8; 3];
 /// let mut valid = [0u8; 1];
 /// // The bits of the three elements begin at the second one.
 /// let source = Validity::new(&[0b1010]).from_bit(1);
-/// let nulls = cast_slice_validity(&[7i32, 8, 900], Some(source), &mut out, &mut valid, &CastOptions::new())?;
+/// let nulls = checked::cast_slice_validity_with(&[7i32, 8, 900], Some(source), &mut out, &mut valid, &CastOptions::new())?;
 /// assert_eq!((out[0], valid, nulls), (7, [0b001], 2));
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[must_use = "it says nothing until a cast takes it"]
 pub struct Validity<'a> {
     bytes: &'a [u8],
     offset: usize,
@@ -109,7 +110,7 @@ impl<'a> Validity<'a> {
     /// A bitmap whose first bit is that of the first element. It may have more bits than there are elements.
     ///
     /// ```
-    /// let all_of_eight = lanecast::Validity::new(&[0xFF]);
+    /// let all_of_eight = lanecast::checked::Validity::new(&[0xFF]);
     /// ```
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, offset: 0 }
@@ -118,7 +119,7 @@ impl<'a> Validity<'a> {
     /// The same bitmap, where the first element has another bit.
     ///
     /// ```
-    /// let last_of_eight = lanecast::Validity::new(&[0xFF]).from_bit(7);
+    /// let last_of_eight = lanecast::checked::Validity::new(&[0xFF]).from_bit(7);
     /// ```
     pub const fn from_bit(self, offset: usize) -> Self {
         Self { offset, ..self }

@@ -109,7 +109,7 @@ pub(crate) const DTYPES: usize = 30;
 /// ```
 /// use lanecast::{DType, Kind};
 /// assert_eq!(DType::Bool.kind(), Kind::Bool);
-/// assert!(matches!(DType::C64.kind(), Kind::Complex(part) if part.mantissa_bits == 23));
+/// assert!(matches!(DType::C64.kind(), Kind::Complex(part) if part.mantissa_bits() == 23));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
@@ -123,19 +123,25 @@ pub enum Kind {
     Complex(FloatFormat),
 }
 
-/// The constants of an integer format.
+/// The constants of an integer format. Those of the dtypes are all there are: see [`DType::kind`].
 ///
 /// ```
 /// use lanecast::{DType, Kind};
 /// let Kind::Int(format) = DType::U64.kind() else { unreachable!() };
-/// assert_eq!((format.bits, format.signed, format.max()), (64, false, u64::MAX.into()));
+/// assert_eq!((format.bits(), format.is_signed(), format.max()), (64, false, u64::MAX.into()));
+/// ```
+///
+/// One of no bits, whose limits would be nonsense, cannot be made:
+///
+/// ```compile_fail,E0451
+/// lanecast::IntFormat { bits: 0, signed: true }.min();
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct IntFormat {
     /// Width in bits.
-    pub bits: u32,
+    pub(crate) bits: u32,
     /// Two's complement if set.
-    pub signed: bool,
+    pub(crate) signed: bool,
 }
 
 impl IntFormat {
@@ -145,6 +151,28 @@ impl IntFormat {
 
     const fn unsigned(bits: u32) -> Self {
         Self { bits, signed: false }
+    }
+
+    /// Width in bits.
+    ///
+    /// ```
+    /// # use lanecast::{DType, Kind};
+    /// # let Kind::Int(format) = DType::I2.kind() else { unreachable!() };
+    /// assert_eq!(format.bits(), 2);
+    /// ```
+    pub const fn bits(self) -> u32 {
+        self.bits
+    }
+
+    /// Has it negative values, in two's complement?
+    ///
+    /// ```
+    /// # use lanecast::{DType, Kind};
+    /// # let Kind::Int(format) = DType::U2.kind() else { unreachable!() };
+    /// assert!(!format.is_signed());
+    /// ```
+    pub const fn is_signed(self) -> bool {
+        self.signed
     }
 
     /// The smallest value.
@@ -170,33 +198,32 @@ impl IntFormat {
     }
 }
 
-/// The constants of a floating-point format.
+/// The constants of a floating-point format. Those of the dtypes are all there are: see [`DType::float_format`].
 ///
 /// ```
 /// use lanecast::DType;
 /// let f = DType::F8E4M3FN.float_format().unwrap();
-/// assert_eq!((f.exponent_bits, f.mantissa_bits, f.bias), (4, 3, 7));
-/// assert_eq!((f.has_inf, f.has_nan, f.has_neg_zero), (false, true, true));
+/// assert_eq!((f.exponent_bits(), f.mantissa_bits(), f.bias()), (4, 3, 7));
+/// assert_eq!((f.has_inf(), f.has_nan(), f.has_neg_zero()), (false, true, true));
 /// assert_eq!(f.max(), 448.0);
 /// assert_eq!(f.min_positive(), 0.001953125); // 2^-9, subnormal
 /// ```
+///
+/// They cannot be changed to what is no format:
+///
+/// ```compile_fail,E0616
+/// lanecast::DType::F16.float_format().unwrap().exponent_bits = 0;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
 pub struct FloatFormat {
-    /// Width of the exponent field.
-    pub exponent_bits: u32,
-    /// Width of the mantissa field, without the hidden bit.
-    pub mantissa_bits: u32,
-    /// What the exponent field is too large by.
-    pub bias: i32,
-    /// There are codes for ±Inf.
-    pub has_inf: bool,
-    /// There is at least one code for NaN.
-    pub has_nan: bool,
-    /// There is a negative zero.
-    pub has_neg_zero: bool,
-    /// There is a sign bit. Only float8_e8m0fnu has none; it has no zero either.
-    pub has_sign: bool,
+    pub(crate) exponent_bits: u32,
+    /// Without the hidden bit.
+    pub(crate) mantissa_bits: u32,
+    pub(crate) bias: i32,
+    pub(crate) has_inf: bool,
+    pub(crate) has_nan: bool,
+    pub(crate) has_neg_zero: bool,
+    pub(crate) has_sign: bool,
 }
 
 impl FloatFormat {
@@ -240,6 +267,69 @@ impl FloatFormat {
     const fn finite(exponent_bits: u32, mantissa_bits: u32, bias: i32) -> Self {
         let fn_ = Self::fn_(exponent_bits, mantissa_bits, bias);
         Self { has_nan: false, ..fn_ }
+    }
+
+    /// Width of the exponent field.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DType::F8E5M2.float_format().unwrap().exponent_bits(), 5);
+    /// ```
+    pub const fn exponent_bits(self) -> u32 {
+        self.exponent_bits
+    }
+
+    /// Width of the mantissa field, without the hidden bit.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DType::BF16.float_format().unwrap().mantissa_bits(), 7);
+    /// ```
+    pub const fn mantissa_bits(self) -> u32 {
+        self.mantissa_bits
+    }
+
+    /// What the exponent field is too large by.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::DType::F8E8M0.float_format().unwrap().bias(), 127);
+    /// ```
+    pub const fn bias(self) -> i32 {
+        self.bias
+    }
+
+    /// Are there codes for ±Inf?
+    ///
+    /// ```
+    /// assert!(lanecast::DType::F8E4M3.float_format().unwrap().has_inf());
+    /// ```
+    pub const fn has_inf(self) -> bool {
+        self.has_inf
+    }
+
+    /// Is there at least one code for NaN?
+    ///
+    /// ```
+    /// assert!(!lanecast::DType::F4E2M1.float_format().unwrap().has_nan());
+    /// ```
+    pub const fn has_nan(self) -> bool {
+        self.has_nan
+    }
+
+    /// Is there a negative zero?
+    ///
+    /// ```
+    /// assert!(!lanecast::DType::F8E4M3FNUZ.float_format().unwrap().has_neg_zero());
+    /// ```
+    pub const fn has_neg_zero(self) -> bool {
+        self.has_neg_zero
+    }
+
+    /// Is there a sign bit? Only float8_e8m0fnu has none; it has no zero either.
+    ///
+    /// ```
+    /// assert!(!lanecast::DType::F8E8M0.float_format().unwrap().has_sign());
+    /// ```
+    pub const fn has_sign(self) -> bool {
+        self.has_sign
     }
 
     /// Width in bits.
@@ -386,7 +476,7 @@ impl DType {
     ///
     /// ```
     /// use lanecast::DType;
-    /// assert_eq!(DType::BF16.float_format().unwrap().mantissa_bits, 7);
+    /// assert_eq!(DType::BF16.float_format().unwrap().mantissa_bits(), 7);
     /// assert!(DType::I8.float_format().is_none());
     /// ```
     pub const fn float_format(self) -> Option<FloatFormat> {

@@ -19,10 +19,10 @@ use super::dtype::{DType, dtypes};
 /// | narrower floats, 2- and 4-bit integers | the newtypes of this crate |
 ///
 /// A slice of a type of fewer than 8 bits holds one element per byte; packed data is bytes and a number
-/// of elements, for [`cast_bytes`](crate::cast_bytes) and [`Caster`](crate::Caster).
+/// of elements, for [`cast_bytes_with`](crate::cast_bytes) and [`Caster`](crate::Caster).
 ///
 /// ```
-/// use lanecast::{DType, Element, F8E5M2};
+/// use lanecast::{bits::F8E5M2, DType, Element};
 ///
 /// fn dtype_of<T: Element>(_: &[T]) -> DType {
 ///     T::DTYPE
@@ -114,7 +114,7 @@ macro_rules! newtype {
             /// The element of a code. Bits above the width are dropped.
             ///
             /// ```
-            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
             #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").to_bits(), ", $example, ");")]
             /// ```
             #[inline]
@@ -125,7 +125,7 @@ macro_rules! newtype {
             /// The code, in the low bits.
             ///
             /// ```
-            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
             #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").to_bits(), ", $example, ");")]
             /// ```
             #[inline]
@@ -147,7 +147,7 @@ macro_rules! float_newtypes {
             /// Compares as a number: NaN is unequal to itself, and −0 equals 0.
             ///
             /// ```
-            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
             #[doc = concat!("let x = ", stringify!($name), "::from_f32(", stringify!($value), ");")]
             #[doc = concat!("assert_eq!(x.to_bits(), ", $example, ");")]
             #[doc = concat!("assert_eq!(format!(\"{x} {x:?}\"), \"", stringify!($value), " ", stringify!($value), "\");")]
@@ -175,7 +175,7 @@ macro_rules! int_newtypes {
             #[doc = concat!("A ", $what, ".")]
             ///
             /// ```
-            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
             #[doc = concat!("let x = ", stringify!($name), "::from_bits(", $example, ");")]
             #[doc = concat!("assert_eq!(format!(\"{x} {x:?}\"), \"", stringify!($value), " ", stringify!($value), "\");")]
             /// ```
@@ -185,7 +185,7 @@ macro_rules! int_newtypes {
             /// The value.
             ///
             /// ```
-            #[doc = concat!("use lanecast::", stringify!($name), ";")]
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
             #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").value(), ", stringify!($value), ");")]
             /// ```
             #[inline]

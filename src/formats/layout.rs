@@ -5,7 +5,7 @@
 /// Pad bits are ignored on input and zero on output.
 ///
 /// ```
-/// use lanecast::{cast_bytes, CastOptions, DType, Packing};
+/// use lanecast::{CastOptions, DType, Packing, cast_bytes_with};
 ///
 /// let codes = [0x1, 0x2, 0x3];
 /// for (packing, bytes) in [
@@ -14,7 +14,7 @@
 ///     (Packing::HighFirst, &[0x12, 0x30]),
 /// ] {
 ///     let mut out = vec![0xFF; DType::U4.byte_len(3, packing).unwrap()];
-///     cast_bytes(&codes, DType::U8, &mut out, DType::U4, 3, &CastOptions::new().dst_packing(packing))?;
+///     cast_bytes_with(&codes, DType::U8, &mut out, DType::U4, 3, &CastOptions::new().dst_packing(packing))?;
 ///     assert_eq!(out, bytes);
 /// }
 /// # Ok::<(), lanecast::Error>(())
@@ -35,11 +35,11 @@ pub enum Packing {
 /// The order of the bytes of an element (of a part of it, for the complex dtypes).
 ///
 /// ```
-/// use lanecast::{cast_bytes, ByteOrder, CastOptions, DType};
+/// use lanecast::{ByteOrder, CastOptions, DType, cast_bytes_with};
 ///
 /// let mut out = [0u8; 4];
 /// let to_big = CastOptions::new().dst_order(ByteOrder::Big);
-/// cast_bytes(&1f64.to_ne_bytes(), DType::F64, &mut out, DType::F32, 1, &to_big)?;
+/// cast_bytes_with(&1f64.to_ne_bytes(), DType::F64, &mut out, DType::F32, 1, &to_big)?;
 /// assert_eq!(out, 1f32.to_be_bytes());
 /// # Ok::<(), lanecast::Error>(())
 /// ```

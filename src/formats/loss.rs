@@ -3,7 +3,7 @@
 /// What a cast loses of an element, by the definitions of the contract.
 ///
 /// ```
-/// use lanecast::{CastOptions, Error, Loss, try_cast_slice};
+/// use lanecast::{checked::{Loss, try_cast_slice}, CastOptions, Error};
 /// let loss = |x: f64| match try_cast_slice(&[x], &mut [0u8]) {
 ///     Err(Error::Lossy(lossy)) => Some(lossy.loss),
 ///     _ => None,

@@ -7,7 +7,7 @@ use super::layout::{ByteOrder, Packing};
 /// Which neighbour a value between two representable ones becomes.
 ///
 /// ```
-/// use lanecast::{convert_with, CastOptions, Rounding};
+/// use lanecast::{CastOptions, Rounding, convert_with};
 /// let round = |mode| convert_with::<f64, i32>(-2.5, &CastOptions::new().int_rounding(mode));
 /// assert_eq!(Rounding::ALL.map(round), [-2, -3, -2, -2, -3]);
 /// ```
@@ -38,7 +38,7 @@ impl Rounding {
 /// What becomes of an integer that the target cannot hold.
 ///
 /// ```
-/// use lanecast::{convert_with, CastOptions, Overflow};
+/// use lanecast::{CastOptions, Overflow, convert_with};
 /// let cast = |overflow| convert_with::<i16, i8>(200, &CastOptions::new().int_to_int(overflow));
 /// assert_eq!([Overflow::Saturate, Overflow::Wrap].map(cast), [127, -56]);
 /// ```
@@ -56,7 +56,7 @@ pub enum Overflow {
 /// saturate.)
 ///
 /// ```
-/// use lanecast::{convert_with, CastOptions, Saturation, F8E4M3FN, F8E5M2};
+/// use lanecast::{bits::{F8E4M3FN, F8E5M2}, CastOptions, Saturation, convert_with};
 /// let cast = |saturation| {
 ///     let options = CastOptions::new().saturation(saturation);
 ///     (convert_with::<f32, F8E4M3FN>(1e9, &options).to_f32(), convert_with::<f32, F8E5M2>(1e9, &options).to_f32())
@@ -82,7 +82,7 @@ pub enum Saturation {
 /// What a NaN becomes in float4 and float6, which have none. The NaN's sign plays no part.
 ///
 /// ```
-/// use lanecast::{convert_with, CastOptions, NanToFinite, F4E2M1};
+/// use lanecast::{bits::F4E2M1, CastOptions, NanToFinite, convert_with};
 /// let cast = |to| convert_with::<f32, F4E2M1>(f32::NAN, &CastOptions::new().nan_to_finite(to)).to_bits();
 /// assert_eq!([NanToFinite::NegZero, NanToFinite::Max, NanToFinite::Zero].map(cast), [0x8, 0x7, 0x0]);
 /// ```
@@ -100,7 +100,7 @@ pub enum NanToFinite {
 /// How a value between two powers of two becomes a float8_e8m0fnu, which holds nothing else.
 ///
 /// ```
-/// use lanecast::{convert_with, CastOptions, E8m0Rounding, F8E8M0};
+/// use lanecast::{bits::F8E8M0, CastOptions, E8m0Rounding, convert_with};
 /// let cast = |mode| convert_with::<f32, F8E8M0>(1.25, &CastOptions::new().e8m0_rounding(mode)).to_f32();
 /// assert_eq!([E8m0Rounding::Up, E8m0Rounding::Down, E8m0Rounding::Nearest].map(cast), [2.0, 1.0, 1.0]);
 /// ```
@@ -121,7 +121,7 @@ pub enum E8m0Rounding {
 /// pair of dtypes are ignored there.
 ///
 /// ```
-/// use lanecast::{convert, convert_with, CastOptions, Saturation, F8E4M3FN};
+/// use lanecast::{bits::F8E4M3FN, CastOptions, Saturation, convert, convert_with};
 ///
 /// const TO_NAN: CastOptions = CastOptions::new().saturate(false);
 /// assert_eq!(convert::<f32, F8E4M3FN>(1e6).to_f32(), 448.0);
@@ -130,6 +130,7 @@ pub enum E8m0Rounding {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
+#[must_use = "options do nothing until a cast takes them"]
 pub struct CastOptions {
     /// Rounding to a float (not to float8_e8m0fnu). Default: nearest, ties to even.
     pub rounding: Rounding,
@@ -201,7 +202,7 @@ impl CastOptions {
     /// Sets the rounding to floats.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, Rounding};
+    /// use lanecast::{CastOptions, Rounding, convert_with};
     /// let up = CastOptions::new().rounding(Rounding::Up);
     /// assert_eq!(convert_with::<f64, f32>(0.1, &up), 0.1f32); // 0.1f32 lies above 0.1
     /// assert_eq!(convert_with::<f64, f32>(1.0 + 1e-12, &up), 1.0 + f32::EPSILON);
@@ -213,7 +214,7 @@ impl CastOptions {
     /// Sets the rounding of floats to integers.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, Rounding};
+    /// use lanecast::{CastOptions, Rounding, convert_with};
     /// let nearest = CastOptions::new().int_rounding(Rounding::NearestEven);
     /// assert_eq!(convert_with::<f32, u8>(2.5, &nearest), 2);
     /// ```
@@ -224,7 +225,7 @@ impl CastOptions {
     /// Sets whether floats of 8 bits or fewer saturate: all of them, or none.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, F8E5M2};
+    /// use lanecast::{bits::F8E5M2, CastOptions, convert_with};
     /// let inf = CastOptions::new().saturate(false);
     /// assert_eq!(convert_with::<f32, F8E5M2>(1e9, &inf).to_f32(), f32::INFINITY);
     /// ```
@@ -235,7 +236,7 @@ impl CastOptions {
     /// Sets which floats of 8 bits or fewer saturate.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, Saturation, F8E5M2};
+    /// use lanecast::{bits::F8E5M2, CastOptions, Saturation, convert_with};
     /// let options = CastOptions::new().saturation(Saturation::UnlessInf);
     /// assert_eq!(convert_with::<f32, F8E5M2>(1e9, &options).to_f32(), f32::INFINITY);
     /// ```
@@ -246,7 +247,7 @@ impl CastOptions {
     /// Sets what a float beyond the range of an integer gives.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, Overflow};
+    /// use lanecast::{CastOptions, Overflow, convert_with};
     /// let wrap = CastOptions::new().float_to_int(Overflow::Wrap);
     /// assert_eq!(convert_with::<f32, u8>(257.9, &wrap), 1);
     /// ```
@@ -257,7 +258,7 @@ impl CastOptions {
     /// Sets what an integer beyond the range of an integer gives.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, Overflow};
+    /// use lanecast::{CastOptions, Overflow, convert_with};
     /// let saturate = CastOptions::new().int_to_int(Overflow::Saturate);
     /// assert_eq!(convert_with::<i32, u8>(-1, &saturate), 0);
     /// ```
@@ -268,7 +269,7 @@ impl CastOptions {
     /// Sets what a NaN gives in float4 and float6.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, NanToFinite, F6E2M3};
+    /// use lanecast::{bits::F6E2M3, CastOptions, NanToFinite, convert_with};
     /// let max = CastOptions::new().nan_to_finite(NanToFinite::Max);
     /// assert_eq!(convert_with::<f32, F6E2M3>(f32::NAN, &max).to_f32(), 7.5);
     /// ```
@@ -279,7 +280,7 @@ impl CastOptions {
     /// Sets the rounding to float8_e8m0fnu.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, E8m0Rounding, F8E8M0};
+    /// use lanecast::{bits::F8E8M0, CastOptions, E8m0Rounding, convert_with};
     /// let nearest = CastOptions::new().e8m0_rounding(E8m0Rounding::Nearest);
     /// assert_eq!(convert_with::<f32, F8E8M0>(3.0, &nearest).to_f32(), 4.0);
     /// ```
@@ -305,7 +306,7 @@ impl CastOptions {
     /// depends on it. The reference never does.
     ///
     /// ```
-    /// use lanecast::{cast_slice_with, CastOptions};
+    /// use lanecast::{CastOptions, cast_slice_with};
     /// // Nobody will read the result soon.
     /// let once = CastOptions::new().stream_from(1 << 20);
     /// let mut out = vec![0f32; 300_000];
@@ -320,10 +321,10 @@ impl CastOptions {
     /// Sets how a source of fewer than 8 bits an element is packed.
     ///
     /// ```
-    /// use lanecast::{cast_bytes, CastOptions, DType, Packing};
+    /// use lanecast::{CastOptions, DType, Packing, cast_bytes_with};
     /// let high = CastOptions::new().src_packing(Packing::HighFirst);
     /// let mut out = [0u8; 2];
-    /// cast_bytes(&[0x12], DType::U4, &mut out, DType::U8, 2, &high)?;
+    /// cast_bytes_with(&[0x12], DType::U4, &mut out, DType::U8, 2, &high)?;
     /// assert_eq!(out, [1, 2]);
     /// # Ok::<(), lanecast::Error>(())
     /// ```
@@ -334,10 +335,10 @@ impl CastOptions {
     /// Sets how a destination of fewer than 8 bits an element is packed.
     ///
     /// ```
-    /// use lanecast::{cast_bytes, CastOptions, DType, Packing};
+    /// use lanecast::{CastOptions, DType, Packing, cast_bytes_with};
     /// let single = CastOptions::new().dst_packing(Packing::OnePerByte);
     /// let mut out = [0u8; 2];
-    /// cast_bytes(&[1, 2], DType::U8, &mut out, DType::U4, 2, &single)?;
+    /// cast_bytes_with(&[1, 2], DType::U8, &mut out, DType::U4, 2, &single)?;
     /// assert_eq!(out, [1, 2]);
     /// # Ok::<(), lanecast::Error>(())
     /// ```
@@ -348,10 +349,10 @@ impl CastOptions {
     /// Sets the byte order of the source.
     ///
     /// ```
-    /// use lanecast::{cast_bytes, ByteOrder, CastOptions, DType};
+    /// use lanecast::{ByteOrder, CastOptions, DType, cast_bytes_with};
     /// let mut out = [0u8];
     /// let big = CastOptions::new().src_order(ByteOrder::Big);
-    /// cast_bytes(&[0, 7], DType::U16, &mut out, DType::U8, 1, &big)?;
+    /// cast_bytes_with(&[0, 7], DType::U16, &mut out, DType::U8, 1, &big)?;
     /// assert_eq!(out, [7]);
     /// # Ok::<(), lanecast::Error>(())
     /// ```
@@ -362,10 +363,10 @@ impl CastOptions {
     /// Sets the byte order of the destination.
     ///
     /// ```
-    /// use lanecast::{cast_bytes, ByteOrder, CastOptions, DType};
+    /// use lanecast::{ByteOrder, CastOptions, DType, cast_bytes_with};
     /// let mut out = [0u8; 2];
     /// let big = CastOptions::new().dst_order(ByteOrder::Big);
-    /// cast_bytes(&[7], DType::U8, &mut out, DType::U16, 1, &big)?;
+    /// cast_bytes_with(&[7], DType::U8, &mut out, DType::U16, 1, &big)?;
     /// assert_eq!(out, [0, 7]);
     /// # Ok::<(), lanecast::Error>(())
     /// ```
@@ -376,7 +377,7 @@ impl CastOptions {
     /// Sets the rounding of floats to 2- and 4-bit integers alone.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, Rounding, I4};
+    /// use lanecast::{bits::I4, CastOptions, Rounding, convert_with};
     /// let up = CastOptions::new().narrow_int_rounding(Rounding::Up);
     /// assert_eq!(convert_with::<f32, I4>(1.5, &up).value(), 2);
     /// assert_eq!(convert_with::<f32, i8>(1.5, &up), 1);
@@ -388,7 +389,7 @@ impl CastOptions {
     /// Sets what a float beyond the range of a 2- or 4-bit integer gives.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, Overflow, U4};
+    /// use lanecast::{bits::U4, CastOptions, Overflow, convert_with};
     /// let wrap = CastOptions::new().narrow_float_to_int(Overflow::Wrap);
     /// assert_eq!(convert_with::<f32, U4>(17.0, &wrap).value(), 1);
     /// assert_eq!(convert_with::<f32, u8>(257.0, &wrap), 255);
@@ -401,7 +402,7 @@ impl CastOptions {
     /// 4-bit integer and wrap there.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, I4};
+    /// use lanecast::{bits::I4, CastOptions, convert_with};
     /// assert_eq!(convert_with::<f32, I4>(8.0, &CastOptions::onnx()).value(), -8);
     /// assert_eq!(convert_with::<f32, I4>(1.5, &CastOptions::onnx()).value(), 2);
     /// ```
@@ -413,7 +414,7 @@ impl CastOptions {
     /// saturates.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions};
+    /// use lanecast::{CastOptions, convert_with};
     /// assert_eq!(convert_with::<i16, i8>(200, &CastOptions::numpy()), -56);
     /// ```
     pub const fn numpy() -> Self {
@@ -428,7 +429,7 @@ impl CastOptions {
     /// says what the values are, so packing stays what the caller sets.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, F8E4M3FN, F8E8M0};
+    /// use lanecast::{bits::{F8E4M3FN, F8E8M0}, CastOptions, convert_with};
     /// assert!(convert_with::<f32, F8E4M3FN>(465.0, &CastOptions::ml_dtypes()).to_f32().is_nan());
     /// assert!(convert_with::<f32, F8E8M0>(0.0, &CastOptions::ml_dtypes()).to_f32().is_nan());
     /// ```
@@ -443,7 +444,7 @@ impl CastOptions {
     /// zero and negatives are NaN, where PyTorch gives the smallest power and drops the sign.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, F8E4M3FN, F8E5M2};
+    /// use lanecast::{bits::{F8E4M3FN, F8E5M2}, CastOptions, convert_with};
     /// assert_eq!(convert_with::<f32, F8E4M3FN>(f32::INFINITY, &CastOptions::torch()).to_f32(), 448.0);
     /// assert_eq!(convert_with::<f32, F8E5M2>(1e6, &CastOptions::torch()).to_f32(), f32::INFINITY);
     /// ```
@@ -454,7 +455,7 @@ impl CastOptions {
     /// What Rust's `as` does, for the pairs of dtypes it knows.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions};
+    /// use lanecast::{CastOptions, convert_with};
     /// assert_eq!(convert_with::<f32, u8>(-1.5, &CastOptions::rust_as()), -1.5f32 as u8);
     /// assert_eq!(convert_with::<i32, u8>(-1, &CastOptions::rust_as()), -1i32 as u8);
     /// ```
@@ -469,7 +470,7 @@ impl CastOptions {
     /// What Zarr calls an error (no `out_of_range`; NaN or Inf to an integer) is not one here.
     ///
     /// ```
-    /// use lanecast::{convert_with, CastOptions, Overflow, Rounding, F8E4M3FN, F8E5M2};
+    /// use lanecast::{bits::{F8E4M3FN, F8E5M2}, CastOptions, Overflow, Rounding, convert_with};
     /// let zarr = CastOptions::zarr(Rounding::NearestAway, Overflow::Saturate);
     /// assert_eq!(convert_with::<f32, i8>(-2.5, &zarr), -3);
     /// assert_eq!(convert_with::<i32, u8>(256, &zarr), 255);

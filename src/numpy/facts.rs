@@ -47,7 +47,7 @@ pub struct FloatInfo {
 /// A category of the Array API's `isdtype`.
 ///
 /// ```
-/// use lanecast::{Category, DType};
+/// use lanecast::{numpy::Category, DType};
 /// assert!(DType::BF16.is_kind("real floating".parse()?));
 /// assert!(!DType::Bool.is_kind(Category::Numeric));
 /// # Ok::<(), lanecast::NameError>(())
@@ -74,7 +74,7 @@ impl Category {
     /// Every category.
     ///
     /// ```
-    /// use lanecast::{Category, DType};
+    /// use lanecast::{numpy::Category, DType};
     /// let of_u8: Vec<_> = Category::ALL.into_iter().filter(|&c| DType::U8.is_kind(c)).map(Category::name).collect();
     /// assert_eq!(of_u8, ["unsigned integer", "integral", "numeric"]);
     /// ```
@@ -91,7 +91,7 @@ impl Category {
     /// What the standard calls it.
     ///
     /// ```
-    /// assert_eq!(lanecast::Category::RealFloating.name(), "real floating");
+    /// assert_eq!(lanecast::numpy::Category::RealFloating.name(), "real floating");
     /// ```
     pub const fn name(self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ impl DType {
     /// Is it of a category of the Array API?
     ///
     /// ```
-    /// use lanecast::{Category, DType};
+    /// use lanecast::{numpy::Category, DType};
     /// assert!(DType::U2.is_kind(Category::Integral) && !DType::U2.is_kind(Category::SignedInteger));
     /// ```
     pub const fn is_kind(self, category: Category) -> bool {

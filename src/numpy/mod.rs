@@ -1,7 +1,7 @@
 //! What NumPy and the Array API say of dtypes: byte orders and type strings, limits, categories.
 //!
 //! ```
-//! use lanecast::{numpy::OrderedDType, ByteOrder, DType};
+//! use lanecast::{ByteOrder, DType, numpy::OrderedDType};
 //! let big: OrderedDType = ">i2".parse()?;
 //! assert_eq!((big.dtype(), big.order()), (DType::I16, ByteOrder::Big));
 //! assert_eq!(DType::F16.finfo().unwrap().max, 65504.0);

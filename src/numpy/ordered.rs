@@ -15,7 +15,7 @@ use crate::promotion::{Casting, Dialect};
 /// NumPy's own strings lose.
 ///
 /// ```
-/// use lanecast::{ByteOrder, DType, OrderedDType};
+/// use lanecast::{numpy::OrderedDType, ByteOrder, DType};
 ///
 /// let big: OrderedDType = ">i2".parse()?;
 /// assert_eq!((big.dtype(), big.order()), (DType::I16, ByteOrder::Big));
@@ -34,7 +34,7 @@ impl OrderedDType {
     /// A dtype in a byte order.
     ///
     /// ```
-    /// use lanecast::{ByteOrder, DType, OrderedDType};
+    /// use lanecast::{numpy::OrderedDType, ByteOrder, DType};
     /// assert_eq!(OrderedDType::new(DType::F32, ByteOrder::Little).to_string(), "<f4");
     /// ```
     pub const fn new(dtype: DType, order: ByteOrder) -> Self {
@@ -44,7 +44,7 @@ impl OrderedDType {
     /// The dtype.
     ///
     /// ```
-    /// # use lanecast::{DType, OrderedDType};
+    /// # use lanecast::{numpy::OrderedDType, DType};
     /// assert_eq!(">f8".parse::<OrderedDType>()?.dtype(), DType::F64);
     /// # Ok::<(), lanecast::NameError>(())
     /// ```
@@ -55,7 +55,7 @@ impl OrderedDType {
     /// The byte order: that of the machine is always `Native`.
     ///
     /// ```
-    /// use lanecast::{ByteOrder, OrderedDType};
+    /// use lanecast::{numpy::OrderedDType, ByteOrder};
     /// assert_eq!("=f8".parse::<OrderedDType>()?.order(), ByteOrder::Native);
     /// # Ok::<(), lanecast::NameError>(())
     /// ```
@@ -71,7 +71,7 @@ impl OrderedDType {
     /// none.
     ///
     /// ```
-    /// use lanecast::{DType, OrderedDType};
+    /// use lanecast::{numpy::OrderedDType, DType};
     /// assert_eq!(OrderedDType::from(DType::I8).byteorder(), '|');
     /// assert_eq!(OrderedDType::from(DType::I16).byteorder(), '=');
     /// ```
@@ -87,7 +87,7 @@ impl OrderedDType {
     /// Is it the order of this machine?
     ///
     /// ```
-    /// use lanecast::{DType, OrderedDType};
+    /// use lanecast::{numpy::OrderedDType, DType};
     /// assert!(OrderedDType::from(DType::F32).is_native());
     /// ```
     pub const fn is_native(self) -> bool {
@@ -97,7 +97,7 @@ impl OrderedDType {
     /// The same dtype in another order.
     ///
     /// ```
-    /// use lanecast::{ByteOrder, DType, OrderedDType};
+    /// use lanecast::{numpy::OrderedDType, ByteOrder, DType};
     /// assert_eq!(OrderedDType::from(DType::U32).new_byteorder(ByteOrder::Big).to_string(), ">u4");
     /// ```
     pub const fn new_byteorder(self, order: ByteOrder) -> Self {
@@ -107,7 +107,7 @@ impl OrderedDType {
     /// The same dtype in the opposite order.
     ///
     /// ```
-    /// use lanecast::{DType, OrderedDType};
+    /// use lanecast::{numpy::OrderedDType, DType};
     /// assert!(!OrderedDType::from(DType::F32).swapped().is_native());
     /// assert!(OrderedDType::from(DType::I8).swapped().is_native());
     /// ```
@@ -118,7 +118,7 @@ impl OrderedDType {
     /// The least level that allows a cast to `to`.
     ///
     /// ```
-    /// use lanecast::{Casting, DType, OrderedDType};
+    /// use lanecast::{numpy::OrderedDType, promotion::Casting, DType};
     /// let native = OrderedDType::from(DType::I32);
     /// assert_eq!(native.casting_to(native.swapped()), Casting::Equiv);
     /// ```
@@ -132,7 +132,7 @@ impl OrderedDType {
     /// May a cast to `to` be done at this level?
     ///
     /// ```
-    /// use lanecast::{Casting, OrderedDType};
+    /// use lanecast::{numpy::OrderedDType, promotion::Casting};
     /// let [little, big]: [OrderedDType; 2] = ["<i4".parse()?, ">i4".parse()?];
     /// assert!(little.can_cast(big, Casting::Equiv) && !little.can_cast(big, Casting::No));
     /// # Ok::<(), lanecast::NameError>(())

@@ -82,6 +82,7 @@ pub enum FnuzInfinity {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
+#[must_use = "options do nothing until a cast takes them"]
 pub struct Options {
     /// A NaN to a float4 or float6. Default: −0.
     pub nan_to_finite: NanToFinite,
@@ -105,7 +106,7 @@ impl Options {
     /// The defaults, which the current conformance data ask for.
     ///
     /// ```
-    /// use lanecast::{onnx::Options, Overflow};
+    /// use lanecast::{Overflow, onnx::Options};
     /// assert_eq!(Options::new().small_int_overflow, Overflow::Wrap);
     /// ```
     pub const fn new() -> Self {
@@ -121,7 +122,7 @@ impl Options {
     /// Sets what a NaN gives in float4 and float6.
     ///
     /// ```
-    /// use lanecast::{onnx::Options, NanToFinite};
+    /// use lanecast::{NanToFinite, onnx::Options};
     /// assert_eq!(Options::new().nan_to_finite(NanToFinite::Max).nan_to_finite, NanToFinite::Max);
     /// ```
     pub const fn nan_to_finite(self, nan_to_finite: NanToFinite) -> Self {
@@ -131,7 +132,7 @@ impl Options {
     /// Sets what a float beyond the range of an integer of 8 bits or more gives.
     ///
     /// ```
-    /// use lanecast::{onnx::Options, Overflow};
+    /// use lanecast::{Overflow, onnx::Options};
     /// assert_eq!(Options::new().int_overflow(Overflow::Wrap).int_overflow, Overflow::Wrap);
     /// ```
     pub const fn int_overflow(self, int_overflow: Overflow) -> Self {
@@ -141,7 +142,7 @@ impl Options {
     /// Sets what a float beyond the range of a 2- or 4-bit integer gives.
     ///
     /// ```
-    /// use lanecast::{onnx::Options, Overflow};
+    /// use lanecast::{Overflow, onnx::Options};
     /// let options = Options::new().small_int_overflow(Overflow::Saturate);
     /// assert_eq!(options.small_int_overflow, Overflow::Saturate);
     /// ```
@@ -152,7 +153,7 @@ impl Options {
     /// Sets the rounding of floats to 2- and 4-bit integers.
     ///
     /// ```
-    /// use lanecast::{onnx::Options, Rounding};
+    /// use lanecast::{Rounding, onnx::Options};
     /// let options = Options::new().small_int_rounding(Rounding::NearestAway);
     /// assert_eq!(options.small_int_rounding, Rounding::NearestAway);
     /// ```
@@ -332,6 +333,7 @@ fn nan_of_infinities(input: &Tensor<'_>, options: &CastOptions, codes: &mut [u8]
 /// # Ok::<(), lanecast::onnx::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "it casts nothing until it is run"]
 pub struct Cast {
     to: DataType,
     rules: Rules,
@@ -459,6 +461,7 @@ impl Cast {
 /// # Ok::<(), lanecast::onnx::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "it casts nothing until it is run"]
 pub struct CastLike {
     rules: Rules,
 }

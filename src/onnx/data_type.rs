@@ -9,7 +9,7 @@ macro_rules! data_types {
         /// The element type of a tensor: the `DataType` of `TensorProto`, with its codes.
         ///
         /// ```
-        /// use lanecast::{onnx::DataType, DType};
+        /// use lanecast::{DType, onnx::DataType};
         /// assert_eq!(DataType::from_code(17), Some(DataType::Float8E4M3FN));
         /// assert_eq!(DataType::Float8E4M3FN.name(), "FLOAT8E4M3FN");
         /// assert_eq!(DataType::Float8E4M3FN.dtype(), Some(DType::F8E4M3FN));
@@ -40,7 +40,7 @@ macro_rules! data_types {
             /// The dtype of the elements; None for strings.
             ///
             /// ```
-            /// use lanecast::{onnx::DataType, DType};
+            /// use lanecast::{DType, onnx::DataType};
             /// assert_eq!(DataType::Float4E2M1.dtype(), Some(DType::F4E2M1));
             /// assert_eq!(DataType::String.dtype(), None);
             /// ```

@@ -10,7 +10,7 @@ use crate::formats::name::NameError;
 /// How much a cast may lose, from least to most. What a level allows, every later one does too.
 ///
 /// ```
-/// use lanecast::{Casting, DType};
+/// use lanecast::{promotion::Casting, DType};
 /// assert!(DType::I64.can_cast(DType::F64, Casting::Safe));
 /// assert!(!DType::I64.can_cast(DType::I32, Casting::Safe));
 /// assert!(DType::I64.can_cast(DType::I32, Casting::SameKind));
@@ -37,7 +37,7 @@ impl Casting {
     /// Every level, from least to most.
     ///
     /// ```
-    /// assert!(lanecast::Casting::ALL.is_sorted());
+    /// assert!(lanecast::promotion::Casting::ALL.is_sorted());
     /// ```
     pub const ALL: [Self; 6] =
         [Self::No, Self::Equiv, Self::Safe, Self::SameKind, Self::SameValue, Self::Unsafe];
@@ -45,7 +45,7 @@ impl Casting {
     /// What NumPy calls it.
     ///
     /// ```
-    /// assert_eq!(lanecast::Casting::SameKind.name(), "same_kind");
+    /// assert_eq!(lanecast::promotion::Casting::SameKind.name(), "same_kind");
     /// ```
     pub const fn name(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl DType {
     /// May a cast to `to` be done at this level? As NumPy's `can_cast` for its dtypes.
     ///
     /// ```
-    /// use lanecast::{Casting, DType};
+    /// use lanecast::{promotion::Casting, DType};
     /// assert!(DType::U64.can_cast(DType::I8, Casting::SameKind));
     /// assert!(!DType::I8.can_cast(DType::U64, Casting::SameKind));
     /// assert!(DType::F8E5M2.can_cast(DType::F16, Casting::Safe));
@@ -91,7 +91,7 @@ impl DType {
     /// The least level that allows a cast to `to`.
     ///
     /// ```
-    /// use lanecast::{Casting, DType};
+    /// use lanecast::{promotion::Casting, DType};
     /// assert_eq!(DType::I8.casting_to(DType::F16), Casting::Safe);
     /// assert_eq!(DType::F16.casting_to(DType::I8), Casting::SameValue);
     /// ```

@@ -10,7 +10,7 @@ use crate::formats::dtype::DType;
 /// Why operands do not promote, or could not be cast to what they promote to. Nothing was written.
 ///
 /// ```
-/// use lanecast::{DType, PromotionError, Rules};
+/// use lanecast::{promotion::{PromotionError, Rules}, DType};
 /// let error = Rules::NUMPY.promote(DType::I8, DType::BF16).unwrap_err();
 /// assert!(matches!(error, PromotionError::UnknownDType { rules: "numpy", dtype: DType::BF16, .. }));
 /// assert!(error.to_string().starts_with("numpy has no bfloat16; it has bool, uint8, "));

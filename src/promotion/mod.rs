@@ -2,7 +2,7 @@
 //! lose, and what each system calls the dtypes.
 //!
 //! ```
-//! use lanecast::{promotion::Rules, DType};
+//! use lanecast::{DType, promotion::Rules};
 //! assert_eq!(Rules::NUMPY.promote(DType::I8, DType::U8)?, DType::I16);
 //! assert_eq!(Rules::TORCH.promote(DType::I8, DType::BF16)?, DType::BF16);
 //! # Ok::<(), lanecast::promotion::PromotionError>(())

@@ -14,7 +14,7 @@ use DType::*;
 /// A system whose names of dtypes [`DType::parse`] reads and [`DType::name_in`] writes.
 ///
 /// ```
-/// use lanecast::{DType, Dialect};
+/// use lanecast::{promotion::Dialect, DType};
 /// assert_eq!(DType::parse(Dialect::NumPy, "float")?, DType::F64);
 /// assert_eq!(DType::parse(Dialect::Torch, "float")?, DType::F32);
 /// assert!(DType::parse(Dialect::Canonical, "float").is_err());
@@ -26,7 +26,7 @@ pub enum Dialect {
     /// The names of [`DType::name`], which are those of ml_dtypes and NumPy, and no others.
     Canonical,
     /// NumPy 2 with ml_dtypes: names, C names, characters, and type strings without byte order (with one:
-    /// [`OrderedDType`](crate::OrderedDType)). `long` is the C type of 64-bit Unix; on Windows it has 32
+    /// [`OrderedDType`](crate::numpy::OrderedDType)). `long` is the C type of 64-bit Unix; on Windows it has 32
     /// bits.
     NumPy,
     /// PyTorch, with or without `torch.` in front. `float4_e2m1fn_x2`, two elements in one, is no name of
@@ -52,7 +52,7 @@ impl Dialect {
     /// Every dialect.
     ///
     /// ```
-    /// use lanecast::{DType, Dialect};
+    /// use lanecast::{promotion::Dialect, DType};
     /// let names = Dialect::ALL.map(|dialect| DType::F32.name_in(dialect).unwrap());
     /// assert_eq!(names[6..], ["FLOAT", "float32", "F32", "2,32,1"]);
     /// ```
@@ -72,7 +72,7 @@ impl Dialect {
     /// The name of the system.
     ///
     /// ```
-    /// assert_eq!(lanecast::Dialect::ArrayApi.name(), "Array API");
+    /// assert_eq!(lanecast::promotion::Dialect::ArrayApi.name(), "Array API");
     /// ```
     pub const fn name(self) -> &'static str {
         match self {
@@ -174,7 +174,7 @@ impl DType {
     /// The dtype that a system calls by this name, spelt exactly.
     ///
     /// ```
-    /// use lanecast::{DType, Dialect};
+    /// use lanecast::{promotion::Dialect, DType};
     /// assert_eq!(DType::parse(Dialect::NumPy, "u4")?, DType::U32); // four bytes
     /// assert_eq!(DType::parse(Dialect::MindSpore, "intc")?, DType::I32);
     /// assert_eq!(DType::parse(Dialect::Safetensors, "F8_E4M3")?, DType::F8E4M3FN);
@@ -195,7 +195,7 @@ impl DType {
     /// What a system calls this dtype; of several names the usual one. None if it has no such dtype.
     ///
     /// ```
-    /// use lanecast::{DType, Dialect};
+    /// use lanecast::{promotion::Dialect, DType};
     /// assert_eq!(DType::F8E4M3FN.name_in(Dialect::Onnx).unwrap(), "FLOAT8E4M3FN");
     /// assert_eq!(DType::F8E4M3FN.name_in(Dialect::ArrayApi), None);
     /// ```
@@ -206,7 +206,7 @@ impl DType {
     /// Every name by which a system calls this dtype, the usual one first.
     ///
     /// ```
-    /// use lanecast::{DType, Dialect};
+    /// use lanecast::{promotion::Dialect, DType};
     /// assert!(DType::I8.names_in(Dialect::NumPy).eq(["int8", "b", "byte", "i1"]));
     /// assert!(DType::F32.names_in(Dialect::Onnx).eq(["FLOAT", "tensor(float)"]));
     /// ```

@@ -11,7 +11,7 @@ use crate::formats::route::route;
 /// What a set of operands becomes, and how: see [`Rules::plan`].
 ///
 /// ```
-/// use lanecast::{DType, Operand, Rules};
+/// use lanecast::{promotion::{Operand, Rules}, DType};
 ///
 /// let plan = Rules::TORCH.plan(&[DType::I8, DType::BF16])?;
 /// assert_eq!(plan.dtype(), DType::BF16);
@@ -31,11 +31,11 @@ pub struct Promotion {
 /// What has to be done to one operand.
 ///
 /// ```
-/// use lanecast::{DType, Operand, Rules};
+/// use lanecast::{promotion::{Operand, Rules}, DType};
 /// let plan = Rules::NUMPY.plan(&[DType::F64, DType::F32])?;
 /// assert!(matches!(plan.operands()[0], Operand::AsIs));
 /// assert_eq!(plan.operands()[1].caster().unwrap().to(), DType::F64);
-/// # Ok::<(), lanecast::PromotionError>(())
+/// # Ok::<(), lanecast::promotion::PromotionError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a plan has a few operands and is made for one operation")]
@@ -50,10 +50,10 @@ impl Operand {
     /// The cast, if there is one to do.
     ///
     /// ```
-    /// use lanecast::{DType, Rules};
+    /// use lanecast::{promotion::Rules, DType};
     /// let plan = Rules::NUMPY.plan(&[DType::F64, DType::F64])?;
     /// assert!(plan.operands().iter().all(|operand| operand.caster().is_none()));
-    /// # Ok::<(), lanecast::PromotionError>(())
+    /// # Ok::<(), lanecast::promotion::PromotionError>(())
     /// ```
     pub const fn caster(&self) -> Option<&Caster> {
         match self {
@@ -67,9 +67,9 @@ impl Promotion {
     /// The common dtype.
     ///
     /// ```
-    /// use lanecast::{DType, Rules};
+    /// use lanecast::{promotion::Rules, DType};
     /// assert_eq!(Rules::JAX.plan(&[DType::U8, DType::I8])?.dtype(), DType::I16);
-    /// # Ok::<(), lanecast::PromotionError>(())
+    /// # Ok::<(), lanecast::promotion::PromotionError>(())
     /// ```
     pub const fn dtype(&self) -> DType {
         self.dtype
@@ -78,9 +78,9 @@ impl Promotion {
     /// What has to be done to each operand, in their order.
     ///
     /// ```
-    /// use lanecast::{DType, Rules};
+    /// use lanecast::{promotion::Rules, DType};
     /// assert_eq!(Rules::JAX.plan(&[DType::U8; 3])?.operands().len(), 3);
-    /// # Ok::<(), lanecast::PromotionError>(())
+    /// # Ok::<(), lanecast::promotion::PromotionError>(())
     /// ```
     pub fn operands(&self) -> &[Operand] {
         &self.operands
@@ -91,12 +91,12 @@ impl Rules {
     /// The common dtype of some operands, and a ready cast for each that needs one.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules};
+    /// use lanecast::{promotion::Rules, DType::*};
     /// let plan = Rules::NUMPY.plan(&[I8, U16, F32])?;
     /// assert_eq!(plan.dtype(), F32);
     /// let casts: Vec<_> = plan.operands().iter().map(|operand| operand.caster().is_some()).collect();
     /// assert_eq!(casts, [true, true, false]);
-    /// # Ok::<(), lanecast::PromotionError>(())
+    /// # Ok::<(), lanecast::promotion::PromotionError>(())
     /// ```
     ///
     /// # Errors
@@ -110,11 +110,11 @@ impl Rules {
     /// the source, and all results as they say of the destination.
     ///
     /// ```
-    /// use lanecast::{ByteOrder, CastOptions, DType, Rules};
+    /// use lanecast::{promotion::Rules, ByteOrder, CastOptions, DType};
     /// let both_orders = CastOptions::new().src_order(ByteOrder::Big).dst_order(ByteOrder::Little);
     /// let plan = Rules::NUMPY.plan_with(&[DType::I16], &both_orders)?;
     /// assert!(plan.operands()[0].caster().is_some()); // the same dtype, in another order
-    /// # Ok::<(), lanecast::PromotionError>(())
+    /// # Ok::<(), lanecast::promotion::PromotionError>(())
     /// ```
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Rules {
     /// has it already is copied; to use it in place, ask [`Rules::plan`].
     ///
     /// ```
-    /// use lanecast::{DType, Rules};
+    /// use lanecast::{promotion::Rules, DType};
     /// let (a, b) = ([1u8, 2], [0.5f64.to_ne_bytes(), 4f64.to_ne_bytes()].concat());
     /// let mut out = [[0; 16]; 2];
     /// let [out_a, out_b] = &mut out;
@@ -143,7 +143,7 @@ impl Rules {
     /// assert_eq!(dtype, DType::F64);
     /// assert_eq!(out[0], [1f64.to_ne_bytes(), 2f64.to_ne_bytes()].concat()[..]);
     /// assert_eq!(out[1], b[..]);
-    /// # Ok::<(), lanecast::PromotionError>(())
+    /// # Ok::<(), lanecast::promotion::PromotionError>(())
     /// ```
     ///
     /// # Errors

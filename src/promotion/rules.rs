@@ -18,7 +18,7 @@ use DType::*;
 /// How the operands of one system promote: a table that is made at compile time.
 ///
 /// ```
-/// use lanecast::{DType, Rules};
+/// use lanecast::{promotion::Rules, DType};
 ///
 /// let (a, b) = (DType::I32, DType::F16);
 /// assert_eq!(Rules::NUMPY.promote(a, b), Ok(DType::F64)); // keeps every value
@@ -94,7 +94,7 @@ impl Rules {
     /// NumPy answers for them is no lattice, and its "safe" loses values.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules};
+    /// use lanecast::{promotion::Rules, DType::*};
     /// assert_eq!(Rules::NUMPY.promote(I8, U8), Ok(I16));
     /// assert_eq!(Rules::NUMPY.promote_all([I8, U16, F32]), Ok(F32)); // folded, it would be float64
     /// ```
@@ -126,7 +126,7 @@ impl Rules {
     /// Deviations: `int1` and `uint1` are not here, and neither is the weak type of a result.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules};
+    /// use lanecast::{promotion::Rules, DType::*};
     /// assert_eq!(Rules::JAX.promote(I64, F16), Ok(F16));
     /// assert_eq!(Rules::JAX.promote(U64, I8), Ok(F64));
     /// assert!(Rules::JAX.promote(F8E5M2, F16).is_err());
@@ -144,7 +144,7 @@ impl Rules {
     /// Deviations: this is `promote_types`; `result_type` then narrows what has 64 bits.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules};
+    /// use lanecast::{promotion::Rules, DType::*};
     /// assert_eq!(Rules::JAX_X32.promote(U32, I8), Ok(I32));
     /// assert_eq!(Rules::JAX.promote(U32, I8), Ok(I64));
     /// ```
@@ -160,7 +160,7 @@ impl Rules {
     /// Deviations: as [`Rules::JAX`].
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules, ScalarKind};
+    /// use lanecast::{promotion::{Rules, ScalarKind}, DType::*};
     /// assert!(Rules::JAX_STRICT.promote(I8, I16).is_err());
     /// assert_eq!(Rules::JAX_STRICT.with_scalar(F16, ScalarKind::Int), Ok(F16));
     /// assert!(Rules::JAX_STRICT.with_scalar(I16, ScalarKind::Float).is_err());
@@ -177,7 +177,7 @@ impl Rules {
     /// are undefined. Tensors without dimensions, which count as numbers there, are not known here.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules};
+    /// use lanecast::{promotion::Rules, DType::*};
     /// assert_eq!(Rules::TORCH.promote(F16, BF16), Ok(F32));
     /// assert_eq!(Rules::TORCH.promote(U16, F16), Ok(F16));
     /// assert!(Rules::TORCH.promote(U16, I32).is_err());
@@ -210,7 +210,7 @@ impl Rules {
     /// defaults.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules, ScalarKind};
+    /// use lanecast::{promotion::{Rules, ScalarKind}, DType::*};
     /// assert_eq!(Rules::ARRAY_API.promote(U32, I8), Ok(I64));
     /// assert!(Rules::ARRAY_API.promote(Bool, I8).is_err());
     /// assert_eq!(Rules::ARRAY_API.with_scalar(F32, ScalarKind::Complex), Ok(C64));
@@ -227,7 +227,7 @@ impl Rules {
     /// in graph mode, and `mindspore.numpy.promote_types` has another, older table.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules, ScalarKind};
+    /// use lanecast::{promotion::{Rules, ScalarKind}, DType::*};
     /// assert_eq!(Rules::MINDSPORE.promote(U8, I8), Ok(I16));
     /// let error = Rules::MINDSPORE.promote(U16, I8).unwrap_err();
     /// assert_eq!(error.to_string(), "mindspore defines no common dtype of int8, uint16");
@@ -256,7 +256,7 @@ impl Rules {
     /// with anything else give float32, and integers of different signs are an error.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules};
+    /// use lanecast::{promotion::Rules, DType::*};
     /// assert_eq!(Rules::MEGENGINE.promote(I8, U8), Ok(I16));
     /// assert_eq!(Rules::MEGENGINE.promote(I32, F16), Ok(F16));
     /// ```
@@ -283,7 +283,7 @@ impl Rules {
     /// themselves what they give.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules};
+    /// use lanecast::{promotion::Rules, DType::*};
     /// assert_eq!(Rules::ONNX.promote(F16, F16), Ok(F16));
     /// assert!(Rules::ONNX.promote(F16, F32).is_err());
     /// ```
@@ -297,7 +297,7 @@ impl Rules {
     /// No system does this. There are no Python numbers and no defaults.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules};
+    /// use lanecast::{promotion::Rules, DType::*};
     /// assert_eq!(Rules::LOSSLESS.promote(U4, I2), Ok(I8));
     /// assert_eq!(Rules::LOSSLESS.promote(F8E4M3FN, F8E5M2), Ok(F16));
     /// assert_eq!(Rules::LOSSLESS.promote(F16, BF16), Ok(F32));
@@ -308,7 +308,7 @@ impl Rules {
     /// Every ruleset.
     ///
     /// ```
-    /// let names = lanecast::Rules::ALL.map(|rules| rules.name());
+    /// let names = lanecast::promotion::Rules::ALL.map(|rules| rules.name());
     /// assert_eq!(names[..3], ["numpy", "jax", "jax_x32"]);
     /// ```
     pub const ALL: [&'static Self; 10] = [
@@ -353,7 +353,7 @@ impl Rules {
     /// The name, lower case.
     ///
     /// ```
-    /// assert_eq!(lanecast::Rules::JAX_X32.name(), "jax_x32");
+    /// assert_eq!(lanecast::promotion::Rules::JAX_X32.name(), "jax_x32");
     /// ```
     pub const fn name(&self) -> &'static str {
         self.name
@@ -362,7 +362,7 @@ impl Rules {
     /// The ruleset of a name, spelt exactly.
     ///
     /// ```
-    /// use lanecast::Rules;
+    /// use lanecast::promotion::Rules;
     /// assert_eq!(Rules::from_name("torch")?.name(), "torch");
     /// let error = Rules::from_name("pytorch").unwrap_err().to_string();
     /// assert!(error.starts_with("no ruleset is named \"pytorch\"; the names are numpy, jax, jax_x32,"));
@@ -380,7 +380,7 @@ impl Rules {
     /// The dtypes that the system has.
     ///
     /// ```
-    /// use lanecast::{DType, Rules};
+    /// use lanecast::{promotion::Rules, DType};
     /// assert!(!Rules::NUMPY.dtypes().contains(DType::BF16));
     /// ```
     pub const fn dtypes(&self) -> DTypeSet {
@@ -396,7 +396,7 @@ impl Rules {
     /// What a dtype may become, itself included. Empty if the system does not have it.
     ///
     /// ```
-    /// use lanecast::{DType, Rules};
+    /// use lanecast::{promotion::Rules, DType};
     /// assert_eq!(Rules::NUMPY.above(DType::F32).to_string(), "float32, float64, complex64, complex128");
     /// ```
     pub const fn above(&self, dtype: DType) -> DTypeSet {
@@ -406,7 +406,7 @@ impl Rules {
     /// The dtype that two operands become.
     ///
     /// ```
-    /// use lanecast::{DType, Rules};
+    /// use lanecast::{promotion::Rules, DType};
     /// assert_eq!(Rules::JAX.promote(DType::I8, DType::BF16), Ok(DType::BF16));
     /// ```
     ///
@@ -420,7 +420,7 @@ impl Rules {
     /// The dtype that any number of operands become together. Neither their order nor repetitions matter.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules};
+    /// use lanecast::{promotion::Rules, DType::*};
     /// assert_eq!(Rules::JAX.promote_all([U64, I8, F16]), Ok(F16));
     /// assert!(Rules::JAX.promote_all([]).is_err());
     /// ```
@@ -466,7 +466,7 @@ impl Rules {
     /// NumPy's with a level is [`DType::can_cast`].
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules};
+    /// use lanecast::{promotion::Rules, DType::*};
     /// assert!(Rules::TORCH.can_cast(F64, F16) && !Rules::TORCH.can_cast(F16, I64));
     /// assert!(Rules::ARRAY_API.can_cast(U8, I16) && !Rules::ARRAY_API.can_cast(I16, F32));
     /// ```
@@ -483,7 +483,7 @@ impl Rules {
     /// higher kind. Then it is the complex dtype of a float, or the default of the number's kind.
     ///
     /// ```
-    /// use lanecast::{DType::*, Rules, ScalarKind};
+    /// use lanecast::{promotion::{Rules, ScalarKind}, DType::*};
     /// assert_eq!(Rules::TORCH.with_scalar(I8, ScalarKind::Int), Ok(I8));
     /// assert_eq!(Rules::TORCH.with_scalar(I8, ScalarKind::Float), Ok(F32));
     /// assert_eq!(Rules::NUMPY.with_scalar(F32, ScalarKind::Complex), Ok(C64));
@@ -536,7 +536,7 @@ impl Rules {
     /// The dtype of an array that is made of Python numbers of a kind. None where the system says nothing.
     ///
     /// ```
-    /// use lanecast::{DType, Rules, ScalarKind};
+    /// use lanecast::{promotion::{Rules, ScalarKind}, DType};
     /// assert_eq!(Rules::NUMPY.default_dtype(ScalarKind::Float), Some(DType::F64));
     /// assert_eq!(Rules::TORCH.default_dtype(ScalarKind::Float), Some(DType::F32));
     /// ```
@@ -552,7 +552,7 @@ impl Rules {
     /// The dtype of the indices that the system returns. None where it says nothing.
     ///
     /// ```
-    /// use lanecast::{DType, Rules};
+    /// use lanecast::{promotion::Rules, DType};
     /// assert_eq!(Rules::MEGENGINE.index_dtype(), Some(DType::I32));
     /// ```
     pub const fn index_dtype(&self) -> Option<DType> {

@@ -8,7 +8,7 @@ pub(super) const COMPLEX: DTypeSet = DTypeSet::EMPTY.with(DType::C64).with(DType
 /// A Python number next to an array. Its value never matters, its kind does.
 ///
 /// ```
-/// use lanecast::{DType, Rules, ScalarKind};
+/// use lanecast::{promotion::{Rules, ScalarKind}, DType};
 /// assert_eq!(Rules::NUMPY.with_scalar(DType::F16, ScalarKind::Int), Ok(DType::F16));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -28,14 +28,14 @@ impl ScalarKind {
     /// Every kind, from the lowest to the highest.
     ///
     /// ```
-    /// assert_eq!(lanecast::ScalarKind::ALL.len(), 4);
+    /// assert_eq!(lanecast::promotion::ScalarKind::ALL.len(), 4);
     /// ```
     pub const ALL: [Self; 4] = [Self::Bool, Self::Int, Self::Float, Self::Complex];
 
     /// What Python calls it.
     ///
     /// ```
-    /// assert_eq!(lanecast::ScalarKind::Complex.name(), "complex");
+    /// assert_eq!(lanecast::promotion::ScalarKind::Complex.name(), "complex");
     /// ```
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl ScalarKind {
     /// The kind of the elements of a dtype.
     ///
     /// ```
-    /// use lanecast::{DType, ScalarKind};
+    /// use lanecast::{promotion::ScalarKind, DType};
     /// assert_eq!(ScalarKind::of(DType::U4), ScalarKind::Int);
     /// ```
     pub const fn of(dtype: DType) -> Self {

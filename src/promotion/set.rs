@@ -7,7 +7,7 @@ use crate::formats::dtype::{DTYPES, DType};
 /// A set of dtypes. It prints and iterates in the order of the codes.
 ///
 /// ```
-/// use lanecast::{DType, DTypeSet};
+/// use lanecast::{promotion::DTypeSet, DType};
 /// let set: DTypeSet = [DType::F32, DType::I8, DType::F32].into_iter().collect();
 /// assert_eq!(set.to_string(), "int8, float32");
 /// ```
@@ -20,21 +20,21 @@ impl DTypeSet {
     /// No dtype.
     ///
     /// ```
-    /// assert!(lanecast::DTypeSet::EMPTY.is_empty());
+    /// assert!(lanecast::promotion::DTypeSet::EMPTY.is_empty());
     /// ```
     pub const EMPTY: Self = Self(0);
 
     /// Every dtype.
     ///
     /// ```
-    /// assert_eq!(lanecast::DTypeSet::ALL.len(), lanecast::DType::ALL.len());
+    /// assert_eq!(lanecast::promotion::DTypeSet::ALL.len(), lanecast::DType::ALL.len());
     /// ```
     pub const ALL: Self = Self(u64::MAX >> (u64::BITS as usize - DTYPES));
 
     /// With a dtype more.
     ///
     /// ```
-    /// use lanecast::{DType, DTypeSet};
+    /// use lanecast::{promotion::DTypeSet, DType};
     /// assert!(DTypeSet::EMPTY.with(DType::F16).contains(DType::F16));
     /// ```
     pub const fn with(self, dtype: DType) -> Self {
@@ -44,7 +44,7 @@ impl DTypeSet {
     /// Is it in the set?
     ///
     /// ```
-    /// use lanecast::{DType, DTypeSet};
+    /// use lanecast::{promotion::DTypeSet, DType};
     /// assert!(DTypeSet::ALL.contains(DType::Bool) && !DTypeSet::EMPTY.contains(DType::Bool));
     /// ```
     pub const fn contains(self, dtype: DType) -> bool {
@@ -54,7 +54,7 @@ impl DTypeSet {
     /// What is in either set.
     ///
     /// ```
-    /// use lanecast::{DType, DTypeSet};
+    /// use lanecast::{promotion::DTypeSet, DType};
     /// let [a, b] = [DType::I8, DType::U8].map(|t| DTypeSet::EMPTY.with(t));
     /// assert_eq!(a.union(b).len(), 2);
     /// ```
@@ -65,7 +65,7 @@ impl DTypeSet {
     /// What is in both sets.
     ///
     /// ```
-    /// use lanecast::{DTypeSet, Rules};
+    /// use lanecast::promotion::{DTypeSet, Rules};
     /// let shared = Rules::NUMPY.dtypes().intersection(Rules::MEGENGINE.dtypes());
     /// assert_eq!(shared.to_string(), "bool, uint8, int8, uint16, int16, int32, float16, float32");
     /// ```
@@ -76,7 +76,7 @@ impl DTypeSet {
     /// What is in this set and not in the other.
     ///
     /// ```
-    /// use lanecast::{DTypeSet, Rules};
+    /// use lanecast::promotion::{DTypeSet, Rules};
     /// assert_eq!(Rules::MINDSPORE.dtypes().difference(Rules::NUMPY.dtypes()).len(), 3);
     /// ```
     pub const fn difference(self, other: Self) -> Self {
@@ -86,7 +86,7 @@ impl DTypeSet {
     /// The dtype with the lowest code.
     ///
     /// ```
-    /// use lanecast::{DType, DTypeSet};
+    /// use lanecast::{promotion::DTypeSet, DType};
     /// assert_eq!(DTypeSet::ALL.first(), Some(DType::Bool));
     /// assert_eq!(DTypeSet::EMPTY.first(), None);
     /// ```
@@ -98,7 +98,7 @@ impl DTypeSet {
     /// How many.
     ///
     /// ```
-    /// assert_eq!(lanecast::Rules::ARRAY_API.dtypes().len(), 13);
+    /// assert_eq!(lanecast::promotion::Rules::ARRAY_API.dtypes().len(), 13);
     /// ```
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
@@ -107,7 +107,7 @@ impl DTypeSet {
     /// None at all?
     ///
     /// ```
-    /// assert!(!lanecast::DTypeSet::ALL.is_empty());
+    /// assert!(!lanecast::promotion::DTypeSet::ALL.is_empty());
     /// ```
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -116,7 +116,7 @@ impl DTypeSet {
     /// Every dtype of the set, in the order of the codes.
     ///
     /// ```
-    /// use lanecast::{DType, DTypeSet};
+    /// use lanecast::{promotion::DTypeSet, DType};
     /// assert!(DTypeSet::ALL.iter().eq(DType::ALL));
     /// ```
     pub fn iter(self) -> impl Iterator<Item = DType> {

@@ -20,7 +20,7 @@ const TILE: usize = 4096;
 /// that overlap in the destination the later one wins.
 ///
 /// ```
-/// use lanecast::{CastOptions, RecordCaster, StructDType};
+/// use lanecast::{records::{RecordCaster, StructDType}, CastOptions};
 ///
 /// let from: StructDType = "[('id', 'u1'), ('x', '>f4')]".parse()?;
 /// let to: StructDType = "[('id', '<u2'), ('x', '<f2')]".parse()?;
@@ -29,7 +29,7 @@ const TILE: usize = 4096;
 /// let mut dst = [0; 8];
 /// caster.cast(&src, &mut dst, 2)?;
 /// assert_eq!(dst, [7, 0, 0x00, 0x3E, 8, 0, 0x00, 0xC0]); // 7, 1.5; 8, -2
-/// # Ok::<(), lanecast::StructError>(())
+/// # Ok::<(), lanecast::records::StructError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct RecordCaster {
@@ -64,11 +64,11 @@ impl RecordCaster {
     /// dtypes do.
     ///
     /// ```
-    /// use lanecast::{CastOptions, DType, RecordCaster, StructDType};
+    /// use lanecast::{records::{RecordCaster, StructDType}, CastOptions, DType};
     /// let record: StructDType = "i4,f4".parse()?;
     /// let error = RecordCaster::new(&record, DType::I32, &CastOptions::new()).unwrap_err();
     /// assert_eq!(error.to_string(), "the source has 2 fields; to cast them by position it needs 1");
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     ///
     /// # Errors
@@ -89,13 +89,13 @@ impl RecordCaster {
     /// Casts `n` records.
     ///
     /// ```
-    /// use lanecast::{CastOptions, DType, RecordCaster, StructDType};
+    /// use lanecast::{records::{RecordCaster, StructDType}, CastOptions, DType};
     /// let pair: StructDType = "i1,f4".parse()?;
     /// let caster = RecordCaster::new(DType::U8, &pair, &CastOptions::new())?;
     /// let mut dst = [0; 5];
     /// caster.cast(&[3], &mut dst, 1)?;
     /// assert_eq!((dst[0], &dst[1..]), (3, &3f32.to_ne_bytes()[..]));
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     ///
     /// # Errors

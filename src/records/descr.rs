@@ -414,9 +414,9 @@ impl StructDType {
     /// nothing.
     ///
     /// ```
-    /// let record: lanecast::StructDType = "2i4,f8".parse()?;
+    /// let record: lanecast::records::StructDType = "2i4,f8".parse()?;
     /// assert_eq!(record.descr()?, "[('f0', '<i4', (2,)), ('f1', '<f8')]");
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     ///
     /// # Errors

@@ -14,13 +14,13 @@ pub(super) const MAX_LEVELS: usize = 32;
 /// Reads all that NumPy's `dtype(..)` reads of a string, and the text of its `descr` and of its `str`.
 ///
 /// ```
-/// use lanecast::{DType, ItemDType};
+/// use lanecast::{records::ItemDType, DType};
 ///
 /// let matrix: ItemDType = "(2,3)<f8".parse()?;
 /// assert_eq!((matrix.shape(), matrix.itemsize()), (&[2, 3][..], 48));
 /// assert_eq!(matrix.to_string(), "('<f8', (2, 3))");
 /// assert_eq!("int8".parse::<ItemDType>()?, DType::I8.into());
-/// # Ok::<(), lanecast::StructError>(())
+/// # Ok::<(), lanecast::records::StructError>(())
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct ItemDType {
@@ -32,10 +32,10 @@ pub struct ItemDType {
 /// What an [`ItemDType`] is one or many of.
 ///
 /// ```
-/// use lanecast::{DType, ItemBase, ItemDType};
+/// use lanecast::{records::{ItemBase, ItemDType}, DType};
 /// let item: ItemDType = "3i1".parse()?;
 /// assert_eq!(*item.base(), ItemBase::Element(DType::I8.into()));
-/// # Ok::<(), lanecast::StructError>(())
+/// # Ok::<(), lanecast::records::StructError>(())
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub enum ItemBase {
@@ -51,7 +51,7 @@ pub enum ItemBase {
 /// for.
 ///
 /// ```
-/// use lanecast::{Casting, Rules, StructDType};
+/// use lanecast::{promotion::{Casting, Rules}, records::StructDType};
 ///
 /// let pixel: StructDType = "[('at', '<i4', (2,)), ('value', '<f4')]".parse()?;
 /// assert_eq!((pixel.itemsize(), pixel.field("value").unwrap().offset), (12, 8));
@@ -59,7 +59,7 @@ pub enum ItemBase {
 /// let wide: StructDType = "[('at', '<i8', (2,)), ('value', '<f8')]".parse()?;
 /// assert!(pixel.can_cast(&wide, Casting::Safe));
 /// assert_eq!(pixel.promote(&wide, &Rules::NUMPY)?, wide);
-/// # Ok::<(), lanecast::StructError>(())
+/// # Ok::<(), lanecast::records::StructError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct StructDType {
@@ -73,11 +73,11 @@ pub struct StructDType {
 /// One field of a [`StructDType`].
 ///
 /// ```
-/// use lanecast::StructDType;
+/// use lanecast::records::StructDType;
 /// let record: StructDType = "[(('The x', 'x'), '<i2')]".parse()?;
 /// let x = record.field("x").unwrap();
 /// assert_eq!((x.title.as_deref(), x.dtype.itemsize()), (Some("The x"), 2));
-/// # Ok::<(), lanecast::StructError>(())
+/// # Ok::<(), lanecast::records::StructError>(())
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Field {
@@ -132,10 +132,10 @@ impl ItemDType {
     /// A sub-array of items, in C order. A sub-array of sub-arrays is one of both shapes.
     ///
     /// ```
-    /// use lanecast::{DType, ItemDType};
+    /// use lanecast::{records::ItemDType, DType};
     /// let rows = ItemDType::from(DType::F32).array(&[3])?;
     /// assert_eq!(rows.array(&[2])?, "(2,3)f4".parse()?);
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     ///
     /// # Errors
@@ -160,10 +160,10 @@ impl ItemDType {
     /// What it is one or many of.
     ///
     /// ```
-    /// use lanecast::{ItemBase, ItemDType};
+    /// use lanecast::records::{ItemBase, ItemDType};
     /// let pair: ItemDType = "i4,f8".parse()?;
     /// assert!(matches!(pair.base(), ItemBase::Record(record) if record.fields().len() == 2));
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub const fn base(&self) -> &ItemBase {
         &self.base
@@ -172,7 +172,7 @@ impl ItemDType {
     /// How many in each dimension. Empty for one.
     ///
     /// ```
-    /// assert!(lanecast::ItemDType::from(lanecast::DType::F32).shape().is_empty());
+    /// assert!(lanecast::records::ItemDType::from(lanecast::DType::F32).shape().is_empty());
     /// ```
     pub fn shape(&self) -> &[usize] {
         &self.shape
@@ -181,8 +181,8 @@ impl ItemDType {
     /// The bytes that it takes.
     ///
     /// ```
-    /// assert_eq!("i1,f8".parse::<lanecast::ItemDType>()?.itemsize(), 9);
-    /// # Ok::<(), lanecast::StructError>(())
+    /// assert_eq!("i1,f8".parse::<lanecast::records::ItemDType>()?.itemsize(), 9);
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub const fn itemsize(&self) -> usize {
         self.itemsize
@@ -191,8 +191,8 @@ impl ItemDType {
     /// The alignment that it wants: 1 for a record that was not made for one.
     ///
     /// ```
-    /// assert_eq!("(2,3)f8".parse::<lanecast::ItemDType>()?.alignment(), 8);
-    /// # Ok::<(), lanecast::StructError>(())
+    /// assert_eq!("(2,3)f8".parse::<lanecast::records::ItemDType>()?.alignment(), 8);
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub fn alignment(&self) -> usize {
         match &self.base {
@@ -204,8 +204,8 @@ impl ItemDType {
     /// Is everything in it in the order of this machine?
     ///
     /// ```
-    /// assert!("i1,f8".parse::<lanecast::ItemDType>()?.is_native());
-    /// # Ok::<(), lanecast::StructError>(())
+    /// assert!("i1,f8".parse::<lanecast::records::ItemDType>()?.is_native());
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub fn is_native(&self) -> bool {
         match &self.base {
@@ -225,10 +225,10 @@ impl ItemDType {
     /// The same with everything in it in another byte order.
     ///
     /// ```
-    /// use lanecast::{ByteOrder, ItemDType};
+    /// use lanecast::{records::ItemDType, ByteOrder};
     /// let item: ItemDType = "i1,<f8".parse()?;
     /// assert_eq!(item.new_byteorder(ByteOrder::Big), "i1,>f8".parse()?);
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub fn new_byteorder(&self, order: ByteOrder) -> Self {
         self.map(&|element| element.new_byteorder(order))
@@ -241,7 +241,7 @@ impl ItemDType {
     /// what that becomes, and a sub-array one of another shape.
     ///
     /// ```
-    /// use lanecast::{Casting, ItemDType};
+    /// use lanecast::{promotion::Casting, records::ItemDType};
     /// let cast = |from: &str, to: &str| Some(from.parse::<ItemDType>().ok()?.casting_to(&to.parse().ok()?)?);
     /// assert_eq!(cast("i4,f4", "i8,f8"), Some(Casting::Safe));
     /// assert_eq!(cast("i4", "i4,f4"), Some(Casting::Unsafe));
@@ -295,10 +295,10 @@ impl ItemDType {
     /// May a cast to `to` be done at this level?
     ///
     /// ```
-    /// use lanecast::{Casting, ItemDType};
+    /// use lanecast::{promotion::Casting, records::ItemDType};
     /// let [one, many]: [ItemDType; 2] = ["i4".parse()?, "3i4".parse()?];
     /// assert!(one.can_cast(&many, Casting::Safe) && !many.can_cast(&one, Casting::SameKind));
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub fn can_cast(&self, to: &Self, level: Casting) -> bool {
         self.casting_to(to).is_some_and(|needed| needed <= level)
@@ -307,10 +307,10 @@ impl ItemDType {
     /// What two items become, in the order of the machine: elements by the ruleset, records field by field.
     ///
     /// ```
-    /// use lanecast::{ItemDType, Rules};
+    /// use lanecast::{promotion::Rules, records::ItemDType};
     /// let [a, b]: [ItemDType; 2] = ["3>i2".parse()?, "3u2".parse()?];
     /// assert_eq!(a.promote(&b, &Rules::NUMPY)?, "3i4".parse()?);
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     ///
     /// # Errors
@@ -333,10 +333,10 @@ impl StructDType {
     /// Fields without anything between them.
     ///
     /// ```
-    /// use lanecast::{DType, StructDType};
+    /// use lanecast::{records::StructDType, DType};
     /// let record = StructDType::packed([("a", DType::I8), ("b", DType::I32)])?;
     /// assert_eq!(record.descr()?, "[('a', '|i1'), ('b', '<i4')]");
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     ///
     /// # Errors
@@ -352,11 +352,11 @@ impl StructDType {
     /// Fields at offsets that are multiples of their alignments, in a record of such a size: the layout of C.
     ///
     /// ```
-    /// use lanecast::{DType, StructDType};
+    /// use lanecast::{records::StructDType, DType};
     /// let record = StructDType::aligned([("a", DType::I8), ("b", DType::I32)])?;
     /// assert_eq!((record.itemsize(), record.alignment()), (8, 4));
     /// assert_eq!(record.descr()?, "[('a', '|i1'), ('', '|V3'), ('b', '<i4')]");
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     ///
     /// # Errors
@@ -390,14 +390,14 @@ impl StructDType {
     /// Fields at offsets of one's own, which may leave gaps, overlap, and be in any order.
     ///
     /// ```
-    /// use lanecast::{DType, Field, StructDType};
+    /// use lanecast::{records::{Field, StructDType}, DType};
     /// let field = |name: &str, offset, dtype: DType| {
     ///     Field { name: name.into(), title: None, offset, dtype: dtype.into() }
     /// };
     /// let union = StructDType::with_offsets(vec![field("whole", 0, DType::I32), field("low", 0, DType::I16)], 4)?;
     /// assert!(union.descr().is_err()); // no list can say that
     /// assert_eq!(union.to_string().parse::<StructDType>()?, union);
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     ///
     /// # Errors
@@ -434,10 +434,10 @@ impl StructDType {
     /// The fields, in the order in which they are cast.
     ///
     /// ```
-    /// let record: lanecast::StructDType = "i4,f8".parse()?;
+    /// let record: lanecast::records::StructDType = "i4,f8".parse()?;
     /// let names: Vec<_> = record.fields().iter().map(|field| &field.name[..]).collect();
     /// assert_eq!(names, ["f0", "f1"]);
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub fn fields(&self) -> &[Field] {
         &self.fields
@@ -446,10 +446,10 @@ impl StructDType {
     /// The field of a name.
     ///
     /// ```
-    /// let record: lanecast::StructDType = "i4,f8".parse()?;
+    /// let record: lanecast::records::StructDType = "i4,f8".parse()?;
     /// assert_eq!(record.field("f1").unwrap().offset, 4);
     /// assert!(record.field("f2").is_none());
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
@@ -458,8 +458,8 @@ impl StructDType {
     /// The bytes of a record.
     ///
     /// ```
-    /// assert_eq!("i4,f8".parse::<lanecast::StructDType>()?.itemsize(), 12);
-    /// # Ok::<(), lanecast::StructError>(())
+    /// assert_eq!("i4,f8".parse::<lanecast::records::StructDType>()?.itemsize(), 12);
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub const fn itemsize(&self) -> usize {
         self.itemsize
@@ -468,8 +468,8 @@ impl StructDType {
     /// The largest alignment of its fields, if it was made for that; else 1.
     ///
     /// ```
-    /// assert_eq!("i4,f8".parse::<lanecast::StructDType>()?.alignment(), 1);
-    /// # Ok::<(), lanecast::StructError>(())
+    /// assert_eq!("i4,f8".parse::<lanecast::records::StructDType>()?.alignment(), 1);
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub fn alignment(&self) -> usize {
         let wanted = self.fields.iter().map(|field| field.dtype.alignment()).max().unwrap_or(1);
@@ -479,8 +479,8 @@ impl StructDType {
     /// Is everything in it in the order of this machine?
     ///
     /// ```
-    /// assert!("i1,f8".parse::<lanecast::StructDType>()?.is_native());
-    /// # Ok::<(), lanecast::StructError>(())
+    /// assert!("i1,f8".parse::<lanecast::records::StructDType>()?.is_native());
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub fn is_native(&self) -> bool {
         self.fields.iter().all(|field| field.dtype.is_native())
@@ -494,10 +494,10 @@ impl StructDType {
     /// The same with everything in it in another byte order.
     ///
     /// ```
-    /// use lanecast::{ByteOrder, StructDType};
+    /// use lanecast::{records::StructDType, ByteOrder};
     /// let record: StructDType = "i1,<f8".parse()?;
     /// assert_eq!(record.new_byteorder(ByteOrder::Big), "i1,>f8".parse()?);
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub fn new_byteorder(&self, order: ByteOrder) -> Self {
         self.map(&|element| element.new_byteorder(order))
@@ -507,10 +507,10 @@ impl StructDType {
     /// [`ItemDType::casting_to`].
     ///
     /// ```
-    /// use lanecast::{Casting, StructDType};
+    /// use lanecast::{promotion::Casting, records::StructDType};
     /// let [a, b]: [StructDType; 2] = ["[('x', 'i4')]".parse()?, "[('y', 'i2')]".parse()?];
     /// assert_eq!(b.casting_to(&a), Some(Casting::Safe)); // by position, whatever the names
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub fn casting_to(&self, to: &Self) -> Option<Casting> {
         if self.fields.len() != to.fields.len() {
@@ -532,10 +532,10 @@ impl StructDType {
     /// May a cast to `to` be done at this level?
     ///
     /// ```
-    /// use lanecast::{Casting, StructDType};
+    /// use lanecast::{promotion::Casting, records::StructDType};
     /// let [a, b]: [StructDType; 2] = ["i4,f4".parse()?, "i4,".parse()?];
     /// assert!(!a.can_cast(&b, Casting::Unsafe)); // the number of fields differs
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     pub fn can_cast(&self, to: &Self, level: Casting) -> bool {
         self.casting_to(to).is_some_and(|needed| needed <= level)
@@ -545,11 +545,11 @@ impl StructDType {
     /// is packed, or aligned if one of the two is.
     ///
     /// ```
-    /// use lanecast::{Rules, StructDType};
+    /// use lanecast::{promotion::Rules, records::StructDType};
     /// let [a, b]: [StructDType; 2] = ["[('x', 'i4')]".parse()?, "[('x', 'f4')]".parse()?];
     /// assert_eq!(a.promote(&b, &Rules::NUMPY)?, "[('x', 'f8')]".parse()?);
     /// assert_eq!(a.promote(&b, &Rules::TORCH)?, b);
-    /// # Ok::<(), lanecast::StructError>(())
+    /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
     ///
     /// # Errors

@@ -9,11 +9,11 @@ use crate::promotion::PromotionError;
 /// Why a structured dtype could not be made, promoted or cast. Nothing was written.
 ///
 /// ```
-/// use lanecast::{Rules, StructDType};
+/// use lanecast::{promotion::Rules, records::StructDType};
 /// let [a, b]: [StructDType; 2] = ["[('x', 'i4')]".parse()?, "[('y', 'i4')]".parse()?];
 /// let error = a.promote(&b, &Rules::NUMPY).unwrap_err();
 /// assert_eq!(error.to_string(), "the fields are named [\"x\"] and [\"y\"]; to promote, names and order must agree");
-/// # Ok::<(), lanecast::StructError>(())
+/// # Ok::<(), lanecast::records::StructError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]

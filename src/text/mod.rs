@@ -34,7 +34,7 @@
 //! decimal; bool is `1` or `0`.
 //!
 //! ```
-//! use lanecast::{bf16, text, F8E4M3FN};
+//! use lanecast::{bits::F8E4M3FN, bf16, text};
 //!
 //! let mut out = [bf16::ZERO; 3];
 //! text::parse_slice(&["3.14159", " -1e2 ", "nan"], &mut out)?;
@@ -97,7 +97,7 @@ pub fn parse_slice<S: AsRef<str> + Sync, D: Element>(src: &[S], dst: &mut [D]) -
 /// Of the options, those of the roundings, of saturation and of NaN in float4 and float6 matter.
 ///
 /// ```
-/// use lanecast::{text::parse_slice_with, CastOptions, Rounding, F8E5M2};
+/// use lanecast::{bits::F8E5M2, CastOptions, Rounding, text::parse_slice_with};
 /// let mut out = [F8E5M2::default(); 2];
 /// let options = CastOptions::new().saturate(false).rounding(Rounding::Up);
 /// parse_slice_with(&["1.0000000000000000000001", "1e9"], &mut out, &options)?;
@@ -121,7 +121,7 @@ pub fn parse_slice_with<S: AsRef<str> + Sync, D: Element>(
 /// The first offset need not be 0.
 ///
 /// ```
-/// use lanecast::{text::parse_offsets, CastOptions};
+/// use lanecast::{CastOptions, text::parse_offsets};
 /// let mut out = [0i16; 3];
 /// parse_offsets(&[0i64, 2, 3, 8], b"-17100.5", &mut out, &CastOptions::new())?;
 /// assert_eq!(out, [-1, 7, 100]);
@@ -144,7 +144,7 @@ pub fn parse_offsets<O: Offset, D: Element>(
 /// the destination is packed, and its byte order.
 ///
 /// ```
-/// use lanecast::{text::parse_bytes, CastOptions, DType};
+/// use lanecast::{CastOptions, DType, text::parse_bytes};
 /// let mut packed = [0u8; 2];
 /// parse_bytes(&[0i32, 3, 5, 6], b"1.5-23", &mut packed, DType::F4E2M1, &CastOptions::new())?;
 /// assert_eq!(packed, [0xC3, 0x05]);
@@ -218,7 +218,7 @@ pub fn format_offsets<S: Element, O: Offset>(
 /// byte order.
 ///
 /// ```
-/// use lanecast::{text::{format_bytes, Notation}, CastOptions, DType};
+/// use lanecast::{CastOptions, DType, text::{format_bytes, Notation}};
 /// let options = CastOptions::new();
 /// let (offsets, bytes) = format_bytes::<i64>(&[0xC3, 0x05], DType::F4E2M1, 3, &options, Notation::Plain)?;
 /// assert_eq!((&offsets[..], &bytes[..]), (&[0, 3, 7, 10][..], &b"1.5-2.03.0"[..]));

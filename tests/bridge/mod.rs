@@ -92,7 +92,7 @@ pub(crate) fn every_mode(from: DType, to: DType) -> Vec<Mode> {
         Kind::Int(format) => {
             vary(&|mode, i| mode.int_rounding = int_rounding(i), 5);
             vary(&|mode, i| mode.float_to_int = oracle::Overflow::ALL[i], 2);
-            if format.bits < 8 {
+            if format.bits() < 8 {
                 // The same ten through the narrow options, and each narrow option alone.
                 let general = modes.clone();
                 modes.extend(general.iter().map(|mode| Mode {
@@ -109,13 +109,13 @@ pub(crate) fn every_mode(from: DType, to: DType) -> Vec<Mode> {
                 modes.push(Mode { narrow_float_to_int: Some(oracle::Overflow::Wrap), ..Mode::default() });
             }
         }
-        Kind::Float(format) if !format.has_sign => {
+        Kind::Float(format) if !format.has_sign() => {
             vary(&|mode, i| mode.e8m0_rounding = oracle::E8m0Rounding::ALL[i], 3);
             vary(&|mode, i| mode.saturate = i == 0, 2);
         }
         Kind::Float(format) => {
             vary(&|mode, i| mode.rounding = rounding(i), 5);
-            if !format.has_nan {
+            if !format.has_nan() {
                 vary(&|mode, i| mode.nan_to_finite = oracle::NanToFinite::ALL[i], 3);
             } else if format.bits() <= 8 {
                 vary(&|mode, i| mode.saturate = i == 0, 2);

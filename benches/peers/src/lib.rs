@@ -24,7 +24,7 @@ use arrow_schema::DataType;
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use lanecast::{CastOptions, Caster, DType, Isa, Kind, Overflow, Rounding, Saturation, cast_bytes};
+use lanecast::{CastOptions, Caster, DType, Isa, Kind, Overflow, Rounding, Saturation, cast_bytes_with};
 
 pub mod checked;
 #[path = "../../data/mod.rs"]
@@ -382,7 +382,7 @@ impl Contest {
         for contender in &mut self.contenders {
             let Some(options) = contender.same_as else { continue };
             let mut wanted = vec![0; self.dst.len()];
-            cast_bytes(&self.src, pair.from, &mut wanted, pair.to, n, &options.isa(Isa::Scalar))
+            cast_bytes_with(&self.src, pair.from, &mut wanted, pair.to, n, &options.isa(Isa::Scalar))
                 .expect("the sizes agree");
             // Not a result of whoever ran before.
             self.dst.fill(0xA5);
@@ -415,13 +415,13 @@ impl Contest {
 /// beside. Rounded first to a format in between, all three seem to be in the middle. None if the
 /// destination is no float, or not a narrower one.
 fn near_tie(pair: Pair, random: &mut data::Random) -> Option<u64> {
-    let to = pair.to.float_format()?.mantissa_bits;
+    let to = pair.to.float_format()?.mantissa_bits();
     let beside = (random.bits() >> 32) % 3;
     let exponent = (random.bits() >> 32) % 40;
     Some(match pair.from.kind() {
-        Kind::Float(from) if from.mantissa_bits > to => {
+        Kind::Float(from) if from.mantissa_bits() > to => {
             let number = random.normal() * 2f64.powi(exponent as i32 - 20);
-            let drop = from.mantissa_bits - to - 1;
+            let drop = from.mantissa_bits() - to - 1;
             let code = match pair.from {
                 DType::F32 => (number as f32).to_bits().into(),
                 _ => number.to_bits(),
@@ -429,7 +429,7 @@ fn near_tie(pair: Pair, random: &mut data::Random) -> Option<u64> {
             ((code >> drop | 1) << drop) + beside - 1
         }
         Kind::Int(from) => {
-            let magnitude = random.bits() >> (65 - from.bits) >> (exponent % 8);
+            let magnitude = random.bits() >> (65 - from.bits()) >> (exponent % 8);
             let drop = magnitude.checked_ilog2()?.checked_sub(to + 1)?;
             ((magnitude >> drop | 1) << drop) + beside - 1
         }
@@ -487,7 +487,7 @@ fn columns(best: Isa) -> impl Iterator<Item = String> {
 fn show(dtype: DType, element: &[u8]) -> String {
     let wide = if matches!(dtype.kind(), Kind::Float(_)) { DType::F64 } else { DType::I64 };
     let mut bytes = [0; 8];
-    cast_bytes(element, dtype, &mut bytes, wide, 1, &CastOptions::new()).expect("it is one element");
+    cast_bytes_with(element, dtype, &mut bytes, wide, 1, &CastOptions::new()).expect("it is one element");
     match wide {
         DType::F64 => format!("{:?}", f64::from_ne_bytes(bytes)),
         _ => i64::from_ne_bytes(bytes).to_string(),

@@ -133,10 +133,11 @@ impl Rules {
         match (part.kind(), to.kind()) {
             // Integers never differ, but that they overflow float16.
             (Kind::Int(format), Kind::Float(_) | Kind::Complex(_)) if to.part() == DType::F16 => {
-                if format.bits < 16 || (format.bits == 16 && format.signed) {
+                if format.bits() < 16 || (format.bits() == 16 && format.is_signed()) {
                     return Ok(None);
                 }
-                rules.reading = if format.signed { Reading::Signed(size) } else { Reading::Unsigned(size) };
+                rules.reading =
+                    if format.is_signed() { Reading::Signed(size) } else { Reading::Unsigned(size) };
                 rules.flags[0] = Some(((65520, u64::MAX), OVERFLOW));
             }
             (Kind::Bool | Kind::Int(_), _) => return Ok(None),
@@ -150,7 +151,7 @@ impl Rules {
                 return Ok(Some(rules));
             }
             // A NaN's sign decides there.
-            (Kind::Float(format), _) if is_narrow(part) && format.has_nan && is_finite(to) => {
+            (Kind::Float(format), _) if is_narrow(part) && format.has_nan() && is_finite(to) => {
                 rules.reading = Reading::Byte;
                 rules.table = Some(Box::new(nans(part)));
                 rules.bits = Some((0, 0));
@@ -160,7 +161,8 @@ impl Rules {
             (Kind::Float(_), Kind::Int(format)) => {
                 let source = format_of(part).ok_or("no dtype that is known")?;
                 // The original of the narrowest casts to int8 first.
-                let (bits, signed) = if format.bits < 8 { (8, true) } else { (format.bits, format.signed) };
+                let (bits, signed) =
+                    if format.bits() < 8 { (8, true) } else { (format.bits(), format.is_signed()) };
                 let limit = |exponent: u32| {
                     // float16 ends at 2^16.
                     let beyond = part == DType::F16 && exponent >= 16;
@@ -264,7 +266,7 @@ impl Rules {
 
 /// Is it a float without NaN?
 fn is_finite(dtype: DType) -> bool {
-    dtype.float_format().is_some_and(|format| !format.has_nan)
+    dtype.float_format().is_some_and(|format| !format.has_nan())
 }
 
 /// What each code of a dtype of one byte stands for.
@@ -293,7 +295,7 @@ fn nans(from: DType) -> [bool; 256] {
 /// Which codes of a float of one byte are not in the range of an integer.
 fn table(from: DType, to: DType) -> [bool; 256] {
     let Kind::Int(format) = to.kind() else { return [false; 256] };
-    let (bits, signed) = if format.bits < 8 { (8, true) } else { (format.bits, format.signed) };
+    let (bits, signed) = if format.bits() < 8 { (8, true) } else { (format.bits(), format.is_signed()) };
     let end = 2f64.powi(bits as i32 - i32::from(signed));
     let start = if signed { -end } else { -1.0 };
     values(from).map(|value| !(value > start || (signed && value == start)) || value >= end)
