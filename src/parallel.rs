@@ -95,7 +95,7 @@ pub trait ParallelFor: Sync {
     /// [`Parallel::threads`]; from threads that wait for work, less than 4 MiB.
     ///
     /// ```
-    /// use lanecast::ParallelFor;
+    /// use lanecast::parallel::ParallelFor;
     ///
     /// struct Scope;
     ///
