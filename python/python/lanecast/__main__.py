@@ -1,0 +1,88 @@
+"""python -m lanecast: info, bench, run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import runpy
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+import lanecast
+from lanecast import _lanecast
+
+
+def info() -> int:
+    """Print versions, the instruction set, and what patch() would do."""
+    import ml_dtypes
+    import numpy as np
+
+    best, available = _lanecast.isa()
+    print(f"lanecast {lanecast.__version__}, {_lanecast.__file__}")
+    print(f"instruction set {best} (available: {', '.join(available)})")
+    print(f"Python {platform.python_version()}, NumPy {np.__version__}, ml_dtypes {ml_dtypes.__version__}")
+    missing = [name for name, dtype in lanecast.dtypes().items() if dtype is None]
+    print(f"dtypes: {30 - len(missing)} of 30" + (f"; ml_dtypes has no {', '.join(missing)}" if missing else ""))
+    try:
+        with lanecast.patched() as patch:
+            print(f"patch(): {patch!r}")
+            for why, count in Counter(patch.skipped.values()).items():
+                print(f"  not patched: {count} pairs, {why}")
+    except lanecast.PatchError as error:
+        print(f"patch(): {error}")
+        return 1
+    return 0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a program with NumPy patched, as python would run it."""
+    usage = "usage: python -m lanecast run [-m module | -c code | script] [arguments]"
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage, file=sys.stderr)
+        return 0 if arguments else 2
+    lanecast.patch()
+    first, *rest = arguments
+    if first in ("-m", "-c"):
+        if not rest:
+            print(f"{first} needs a {'module' if first == '-m' else 'program'}; {usage}", file=sys.stderr)
+            return 2
+        what, *rest = rest
+        sys.argv = [first, *rest]
+        sys.path[0] = os.getcwd() if first == "-m" else ""
+        if first == "-m":
+            runpy.run_module(what, run_name="__main__", alter_sys=True)
+        else:
+            exec(compile(what, "<string>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
+    else:
+        sys.argv = [first, *rest]
+        sys.path[0] = os.path.dirname(os.path.abspath(first))
+        runpy.run_path(first, run_name="__main__")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] == "run":
+        return run(given[1:])
+    parser = argparse.ArgumentParser(prog="python -m lanecast", description="Fast casts for NumPy and ml_dtypes.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("info", help="versions, the instruction set, and what patch() would do")
+    bench = commands.add_parser("bench", help="a table of speeds beside NumPy and ml_dtypes, in this very run")
+    bench.add_argument("--quick", action="store_true", help="fewer repetitions")
+    bench.add_argument("--markdown", action="store_true", help="the table as docs/python.md has it")
+    bench.add_argument("--chart", metavar="FILE", help="write a chart (SVG)")
+    bench.add_argument("--check", action="store_true", help="fail if a promise of docs/python.md does not hold")
+    commands.add_parser("run", help="run an unchanged program with NumPy patched: -m module, -c code, or a script")
+    chosen = parser.parse_args(given)
+    if chosen.command == "info":
+        return info()
+    from lanecast import _bench
+
+    return _bench.main(quick=chosen.quick, markdown=chosen.markdown, chart_file=chosen.chart, check=chosen.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""python -m lanecast bench: casts by NumPy and ml_dtypes, by the same calls patched, and by others that are installed."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import lanecast
+from lanecast import _lanecast
+
+#: Pairs, and how many times as fast patched casts of contiguous arrays in L2 are promised to be.
+PAIRS: tuple[tuple[str, str, float], ...] = (
+    ("float32", "float8_e4m3fn", 30),
+    ("float8_e4m3fn", "float32", 30),
+    ("float32", "float8_e5m2", 30),
+    ("float8_e5m2", "float32", 30),
+    ("float16", "float8_e4m3fn", 20),
+    ("bfloat16", "float8_e4m3fn", 20),
+    ("float8_e4m3fn", "bfloat16", 0),
+    ("float8_e4m3fn", "float16", 0),
+    ("float32", "bfloat16", 0),
+    ("bfloat16", "float32", 0),
+    ("float32", "float16", 0),
+    ("float16", "float32", 0),
+    ("float64", "bfloat16", 0),
+    ("float32", "float4_e2m1fn", 0),
+    ("float4_e2m1fn", "float32", 0),
+    ("float32", "float6_e3m2fn", 0),
+    ("float32", "int4", 0),
+    ("int8", "bfloat16", 0),
+)
+#: Elements whose arrays lie in L2, and in memory.
+SMALL, LARGE = 1 << 16, 1 << 24
+
+Cast = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Nanoseconds per element of one pair, by who casts."""
+
+    source: str
+    target: str
+    elements: int
+    times: dict[str, float]
+
+    def ratio(self) -> float:
+        """How many times as fast the patched cast is."""
+        return self.times["NumPy"] / self.times["patched"]
+
+
+def interleaved(casts: dict[str, Cast], seconds: float, switch: Callable[[str], None]) -> dict[str, float]:
+    """The shortest time of each, measured in turns, so that what else the machine does hits all of them."""
+    best = dict.fromkeys(casts, float("inf"))
+    repeats: dict[str, int] = {}
+    for name, cast in casts.items():
+        switch(name)
+        cast()
+        start = time.perf_counter()
+        cast()
+        repeats[name] = max(1, min(1000, int(5e-4 / max(time.perf_counter() - start, 1e-7))))
+    end, rounds = time.perf_counter() + seconds, 0
+    while rounds < 5 or time.perf_counter() < end:
+        for name, cast in casts.items():
+            switch(name)
+            count = range(repeats[name])
+            start = time.perf_counter()
+            for _ in count:
+                cast()
+            best[name] = min(best[name], (time.perf_counter() - start) / len(count))
+        rounds += 1
+    return best
+
+
+def peers() -> dict[str, Callable[[Any, str], Cast | None]]:
+    """Who else casts here: of an array and a dtype, a call that casts into memory of its own."""
+    found: dict[str, Callable[[Any, str], Cast | None]] = {}
+    try:
+        torch: Any = importlib.import_module("torch")
+        torch.set_num_threads(1)
+
+        def by_torch(x: Any, target: str) -> Cast | None:
+            to = getattr(torch, target, None)
+            try:
+                given = torch.from_dlpack(lanecast.dlpack(x))
+                out = torch.empty(given.shape, dtype=to)
+                out.copy_(given)
+            except (BufferError, RuntimeError, TypeError, NotImplementedError):
+                return None
+            return lambda: out.copy_(given)
+
+        found[f"torch {torch.__version__}"] = by_torch
+    except ImportError:
+        pass
+    try:
+        jax: Any = importlib.import_module("jax")
+
+        def by_jax(x: Any, target: str) -> Cast | None:
+            try:
+                with jax.default_device(jax.devices("cpu")[0]):
+                    given = jax.numpy.asarray(x)
+                    cast = jax.jit(lambda a: a.astype(target))
+                    cast(given).block_until_ready()
+            except (TypeError, ValueError, NotImplementedError, RuntimeError):
+                return None
+            return lambda: cast(given).block_until_ready()
+
+        found[f"jax {jax.__version__}"] = by_jax
+    except ImportError:
+        pass
+    try:
+        numkong: Any = importlib.import_module("numkong")
+
+        def by_numkong(x: Any, target: str) -> Cast | None:
+            names = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+            try:
+                given = numkong.Tensor(x)
+                to = names.get(target, target)
+                given.astype(to)
+            except Exception:  # noqa: BLE001  (whatever it cannot do it does not do here)
+                return None
+            return lambda: given.astype(to)
+
+        found["NumKong"] = by_numkong
+    except ImportError:
+        pass
+    return found
+
+
+def measure(source: str, target: str, n: int, seconds: float, others: dict[str, Any]) -> Row:
+    """The times of one pair."""
+    dtypes = lanecast.dtypes()
+    from_, to = dtypes[source], dtypes[target]
+    assert from_ is not None and to is not None
+    values = np.random.default_rng(1).standard_normal(n).astype(np.float32)
+    if from_.kind in "iu":
+        values = (values * 30).clip(-100, 100)
+    with np.errstate(all="ignore"):
+        x = values.astype(from_)
+        out, ours = np.empty(n, to), np.empty(n, to)
+
+        def by_numpy() -> None:
+            np.copyto(out, x, casting="unsafe")
+
+        casts: dict[str, Cast] = {
+            "NumPy": by_numpy,
+            "patched": by_numpy,
+            "astype": lambda: lanecast.astype(x, to, out=ours, threads=1),
+        }
+        for name, make in others.items():
+            cast = make(x, target)
+            if cast is not None:
+                casts[name] = cast
+
+        def switch(name: str) -> None:
+            (lanecast.patch if name == "patched" else lanecast.unpatch)()
+
+        try:
+            times = interleaved(casts, seconds, switch)
+        finally:
+            lanecast.unpatch()
+    return Row(source, target, n, {name: 1e9 * t / n for name, t in times.items()})
+
+
+def table(rows: list[Row], names: list[str], markdown: bool) -> str:
+    """Nanoseconds per element, and how many times as fast the patched cast is."""
+    head = ["from", "to", *names, "patched is"]
+    lines = [
+        [r.source, r.target, *(f"{r.times[name]:.3f}" if name in r.times else "" for name in names), f"{r.ratio():.1f} x"]
+        for r in rows
+    ]
+    if markdown:
+        ruler = ["---", "---", *("---:" for _ in [*names, ""])]
+        return "\n".join("| " + " | ".join(line) + " |" for line in [head, ruler, *lines])
+    widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
+    return "\n".join("  ".join(word.rjust(width) for word, width in zip(line, widths)) for line in [head, *lines])
+
+
+def chart(rows: list[Row], title: str) -> str:
+    """How many times as fast patched casts are, as bars (SVG), on a logarithmic scale."""
+    left, width, height, step = 250, 420, 22, 26
+    most = max(2.0, *(row.ratio() for row in rows))
+
+    def place(ratio: float) -> float:
+        return width * float(np.log(max(ratio, 1.0)) / np.log(most))
+
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 70}" height="{step * len(rows) + 60}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<text x="10" y="20" font-size="14">{escape(title)}</text>',
+    ]
+    for i, row in enumerate(rows):
+        y = 36 + i * step
+        bar = max(place(row.ratio()), 1.0)
+        lines.append(f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{row.source} to {row.target}</text>')
+        lines.append(f'<rect x="{left}" y="{y}" width="{bar:.1f}" height="{height}" fill="#3b6ea5"/>')
+        lines.append(f'<text x="{left + bar + 6:.1f}" y="{y + 15}">{row.ratio():.1f} x</text>')
+    lines.append("</svg>")
+    return "\n".join(lines) + "\n"
+
+
+def cpu() -> str:
+    """What this machine is called."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def main(*, quick: bool, markdown: bool, chart_file: str | None, check: bool) -> int:
+    """Prints the tables, writes the chart, and says which promise does not hold."""
+    others = peers()
+    names = ["NumPy", "patched", "astype", *others]
+    gc.disable()
+    all_rows: list[Row] = []
+    seconds = 0.05 if quick else 0.4
+    print(
+        f"{cpu()}, {_lanecast.isa()[0]}, {os.cpu_count()} CPUs; one thread. Python {platform.python_version()}, "
+        f"NumPy {np.__version__}, ml_dtypes {ml_dtypes.__version__}, lanecast {lanecast.__version__}.\n"
+        "Nanoseconds per element, the least of interleaved runs."
+    )
+    for n in (SMALL,) if quick else (SMALL, LARGE):
+        rows = [measure(source, target, n, seconds, others) for source, target, _ in PAIRS]
+        all_rows += rows
+        where = "contiguous, in L2" if n == SMALL else "contiguous, in memory"
+        print(f"\n{n} elements, {where}:\n")
+        print(table(rows, names, markdown))
+    if chart_file is not None:
+        with open(chart_file, "w", encoding="utf-8") as file:
+            file.write(chart([row for row in all_rows if row.elements == SMALL], "How many times as fast patched casts are"))
+    failed = [
+        f"{row.source} to {row.target} is {row.ratio():.1f} times as fast, promised is {promised:g}"
+        for row, (_, _, promised) in zip(all_rows, PAIRS)
+        if row.ratio() < promised
+    ]
+    for line in failed if check else []:
+        print(f"FAILED: {line}")
+    return 1 if check and failed else 0
+
