@@ -1,6 +1,7 @@
 //! One patched cast: which loop NumPy gets for it, and what that does.
 
 use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -230,14 +231,15 @@ impl Pair {
         };
         let done = match self.first {
             Some(first) if is_exact => {
-                let mut between = [0u8; 4 * BLOCK];
+                let mut between = [MaybeUninit::<u8>::uninit(); 4 * BLOCK];
                 let mut done = Ok(());
                 let blocks =
                     source.chunks(BLOCK * self.sizes[0]).zip(result.chunks_mut(BLOCK * self.sizes[1]));
                 for (source, result) in blocks {
                     let n = source.len() / self.sizes[0];
-                    let between = &mut between[..4 * n];
-                    done = first.cast(source, between, n).and_then(|()| self.caster.cast(between, result, n));
+                    done = first
+                        .cast_uninit(source, &mut between[..4 * n], n)
+                        .and_then(|between| self.caster.cast(between, result, n));
                 }
                 done
             }
@@ -326,7 +328,8 @@ impl Pair {
             }
         }
         let block = if dense == [true, true] { BLOCK } else { TILE };
-        let mut tiles = [[0u64; TILE * WIDEST / 8]; 2];
+        // Not initialised: that would take longer than to cast a few elements.
+        let mut tiles = [const { MaybeUninit::<[u64; TILE * WIDEST / 8]>::uninit() }; 2];
         let mut left_to_original = 0;
         let mut at = 0;
         while at < n {
