@@ -65,11 +65,12 @@ def test_every_pair_in_small_calls(source):
     if source.itemsize > 2:
         rng = np.random.default_rng(3)
         values = values[rng.permutation(len(values))[:6000]] if len(values) > 6000 else values
-    step = 64 if source.itemsize == 2 else 32
-    values = np.resize(values, -(-len(values) // step) * step)
+    values = np.resize(values, -(-len(values) // 256) * 256)
     # As they come, in which neighbours are alike, and mixed.
     sets = [values] if source.itemsize == 2 else [values, values[np.random.default_rng(1).permutation(len(values))]]
-    blocks = [part for whole in sets for part in np.split(whole, len(whole) // step)]
+    # Of some casts fewer elements than these are left to the original.
+    blocks = [part for whole in sets for part in np.split(whole, len(whole) // 256)]
+    blocks += [part[::2] for whole in sets for part in np.split(np.repeat(whole, 2), len(whole) // 128)]
     for target in DTYPES:
         if target != source:
             both([lambda block=block, target=target: block.astype(target) for block in blocks])
@@ -280,7 +281,15 @@ def test_inexact_is_the_contract():
         target = lanecast.dtypes()[target]
         result, events, caught = events_of(lambda target=target: x.astype(target))
         assert not events and not caught
-        assert (codes(result) == codes(lanecast.astype(x, target, profile="ml_dtypes"))).all()
+        expected = codes(lanecast.astype(x, target, profile="ml_dtypes"))
+        assert (codes(result) == expected).all()
+        # As many as there may be, and over each other.
+        for n in (1, 7, 100):
+            assert (codes(x[-n:].astype(target)) == expected[-n:]).all()
+        base = x.copy()
+        out = base.view(np.uint8)[: len(x) * target.itemsize].view(target)
+        out[...] = base
+        assert (codes(out) == expected).all()
 
 
 def test_bad_arguments_change_nothing():
@@ -386,4 +395,5 @@ def test_what_is_quiet_is_ours():
             x.astype(table[target])
             x[::2].astype(table[target])
             after = lanecast.patch_info().counts[source, target]
-            assert (after[0] - before[0], after[1] - before[1]) == (2, 0), (source, target)
+            # Of a few the original is as fast where elements lie behind each other.
+            assert after[0] - before[0] in (1, 2) and after[1] == before[1], (source, target)

@@ -13,8 +13,16 @@ use super::numpy::{
 };
 use super::scan::{self, Found, Rules};
 
-/// Fewer elements are the original's.
+/// Fewer elements are the original's, if that calls a function for each of them.
 const FEW: isize = 16;
+/// The same of NumPy's own loops over strided elements, which are faster, and of complex elements.
+const FEW_STRIDED: isize = 128;
+/// The same of elements behind each other, between dtypes that the compiler's vectors cast.
+const FEW_DENSE: isize = 192;
+/// The same of a wide result.
+const FEW_WIDE: isize = 48;
+/// The original is as fast, whatever the number of elements.
+const NEVER: isize = isize::MAX;
 /// Elements of a block that is looked at and then cast: it stays in L1.
 const BLOCK: usize = 2048;
 /// Elements that a thread takes at a time.
@@ -66,7 +74,65 @@ pub(super) struct Variant {
     pair: *const Pair,
     /// None: the function of the pair, for all elements or for one after the other.
     original: Option<Loop>,
+    function: Option<CastFunction>,
     one_by_one: bool,
+    /// Fewer elements are the original's: to call a kernel takes as long as that casts them.
+    few: isize,
+}
+
+impl Variant {
+    /// The original, of `n` elements.
+    ///
+    /// # Safety
+    /// As that of a loop of NumPy.
+    #[inline]
+    unsafe fn run(
+        &self,
+        context: *mut Context,
+        [src, dst]: [*mut u8; 2],
+        n: usize,
+        strides: [isize; 2],
+    ) -> c_int {
+        let none = ptr::null_mut();
+        // SAFETY: the caller's promise; the loop and the function are those that NumPy would have called.
+        unsafe {
+            if let Some(function) = self.function {
+                if !self.one_by_one {
+                    function(src.cast(), dst.cast(), n as isize, none, none);
+                    return 0;
+                }
+                for i in 0..n as isize {
+                    let (src, dst) =
+                        (src.wrapping_offset(i * strides[0]), dst.wrapping_offset(i * strides[1]));
+                    function(src.cast(), dst.cast(), 1, none, none);
+                }
+                return 0;
+            }
+            let Some(original) = self.original else { return -1 };
+            let (data, n) = ([src, dst], n as isize);
+            original(context, data.as_ptr(), &raw const n, strides.as_ptr(), ptr::null_mut())
+        }
+    }
+}
+
+/// How few elements that lie behind each other are left to the original.
+fn few_dense(from: DType, to: DType) -> isize {
+    use DType::*;
+    // The original of these calculates: all others only move bits, or have an instruction.
+    let is_slow = |dtype: DType| dtype.bits() <= 8 && dtype.float_format().is_some() && dtype != F8E8M0;
+    let is_wide = |dtype: DType| matches!(dtype, C64 | C128);
+    match (from, to) {
+        _ if is_slow(from) || is_slow(to) => {
+            if is_wide(to) {
+                FEW_WIDE
+            } else {
+                FEW
+            }
+        }
+        (BF16, F32 | C64 | C128) | (F16, C128) | (C128, BF16) => NEVER,
+        (BF16, to) if to.iinfo().is_some() && to.bits() <= 32 => NEVER,
+        _ => FEW_DENSE,
+    }
 }
 
 /// A cast that is patched, or was: it is never freed, because loops may be running.
@@ -76,7 +142,6 @@ pub(super) struct Pair {
     pub(super) kind: Kind,
     pub(super) method: *mut Method,
     pub(super) original: GetLoop,
-    function: Option<CastFunction>,
     /// To float32 first, as the original does.
     first: Option<Caster>,
     caster: Caster,
@@ -155,7 +220,13 @@ impl Pair {
             aux: Aux { free: Some(keep), clone: Some(same), reserved: [ptr::null_mut(); 2] },
             pair: ptr::null(),
             original: if kind == Kind::Numeric { loops[i] } else { None },
+            function: if kind == Kind::Legacy { function } else { None },
             one_by_one: i == 0,
+            few: match (i % 2 == 1, kind) {
+                (true, _) => few_dense(from, to),
+                (false, Kind::Legacy) if from == from.part() => FEW,
+                (false, _) => FEW_STRIDED,
+            },
         };
         let pair = Box::leak(Box::new(Self {
             from,
@@ -163,7 +234,6 @@ impl Pair {
             kind,
             method,
             original,
-            function,
             first,
             caster: exact,
             direct,
@@ -184,38 +254,6 @@ impl Pair {
         Ok(pair)
     }
 
-    /// The original, of `n` elements.
-    ///
-    /// # Safety
-    /// As that of a loop of NumPy.
-    unsafe fn run_original(
-        &self,
-        variant: &Variant,
-        context: *mut Context,
-        [src, dst]: [*mut u8; 2],
-        n: usize,
-        strides: [isize; 2],
-    ) -> c_int {
-        // SAFETY: the caller's promise; the loop and the function are those that NumPy would have called.
-        unsafe {
-            if let Some(original) = variant.original {
-                let (data, n) = ([src, dst], n as isize);
-                return original(context, data.as_ptr(), &raw const n, strides.as_ptr(), ptr::null_mut());
-            }
-            let Some(function) = self.function else { return -1 };
-            let none = ptr::null_mut();
-            if !variant.one_by_one {
-                function(src.cast(), dst.cast(), n as isize, none, none);
-                return 0;
-            }
-            for i in 0..n as isize {
-                let (src, dst) = (src.wrapping_offset(i * strides[0]), dst.wrapping_offset(i * strides[1]));
-                function(src.cast(), dst.cast(), 1, none, none);
-            }
-        }
-        0
-    }
-
     /// Casts elements that lie behind each other by our kernels.
     ///
     /// # Safety
@@ -229,23 +267,24 @@ impl Pair {
                 core::slice::from_raw_parts_mut(dst, n * self.sizes[1]),
             )
         };
-        let done = match self.first {
-            Some(first) if is_exact => {
-                let mut between = [MaybeUninit::<u8>::uninit(); 4 * BLOCK];
-                let mut done = Ok(());
-                let blocks =
-                    source.chunks(BLOCK * self.sizes[0]).zip(result.chunks_mut(BLOCK * self.sizes[1]));
-                for (source, result) in blocks {
-                    let n = source.len() / self.sizes[0];
-                    done = first
-                        .cast_uninit(source, &mut between[..4 * n], n)
-                        .and_then(|between| self.caster.cast(between, result, n));
-                }
-                done
-            }
+        let done = match &self.first {
+            Some(first) if is_exact => self.run_two_steps(first, source, result),
             _ => if is_exact { &self.caster } else { &self.direct }.cast(source, result, n),
         };
         debug_assert!(done.is_ok(), "the sizes are those of the dtypes");
+    }
+
+    /// By way of float32, in blocks that stay in L1.
+    #[inline(never)]
+    fn run_two_steps(&self, first: &Caster, source: &[u8], result: &mut [u8]) -> Result<(), lanecast::Error> {
+        let mut between = [MaybeUninit::<u8>::uninit(); 4 * BLOCK];
+        let blocks = source.chunks(BLOCK * self.sizes[0]).zip(result.chunks_mut(BLOCK * self.sizes[1]));
+        for (source, result) in blocks {
+            let n = source.len() / self.sizes[0];
+            let between = first.cast_uninit(source, &mut between[..4 * n], n)?;
+            self.caster.cast(between, result, n)?;
+        }
+        Ok(())
     }
 
     /// Lets the original raise flags for elements of a block, whose bits are ours. False if it takes too long to find one
@@ -277,7 +316,7 @@ impl Pair {
                 let to = scratch.as_mut_ptr().cast();
                 let strides = [stride, self.sizes[1] as isize];
                 // SAFETY: one element of the block, and room for a result.
-                if unsafe { self.run_original(variant, context, [at, to], 1, strides) } < 0 {
+                if unsafe { variant.run(context, [at, to], 1, strides) } < 0 {
                     return false;
                 }
                 if scan::raised() & flag != 0 {
@@ -327,7 +366,34 @@ impl Pair {
                 return 0;
             }
         }
-        let block = if dense == [true, true] { BLOCK } else { TILE };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if dense == [true, true] {
+                self.run_blocks::<true>(variant, context, [src, dst], n, strides, rules, is_exact)
+            } else {
+                self.run_blocks::<false>(variant, context, [src, dst], n, strides, rules, is_exact)
+            }
+        }
+    }
+
+    /// Casts block after block, through tiles if the elements do not lie behind each other.
+    ///
+    /// # Safety
+    /// As that of `run`.
+    #[expect(clippy::too_many_arguments, reason = "what a loop of NumPy has, and the rules")]
+    #[inline(never)]
+    unsafe fn run_blocks<const DENSE: bool>(
+        &self,
+        variant: &Variant,
+        context: *mut Context,
+        [src, dst]: [*mut u8; 2],
+        n: usize,
+        strides: [isize; 2],
+        rules: Option<&Rules>,
+        is_exact: bool,
+    ) -> c_int {
+        let dense = [0, 1].map(|i| DENSE || strides[i] == self.sizes[i] as isize);
+        let block = if DENSE { BLOCK } else { TILE };
         // Not initialised: that would take longer than to cast a few elements.
         let mut tiles = [const { MaybeUninit::<[u64; TILE * WIDEST / 8]>::uninit() }; 2];
         let mut left_to_original = 0;
@@ -352,9 +418,9 @@ impl Pair {
                 let is_original = match found {
                     Found::Nothing => false,
                     Found::Whole => {
-                        self.originals.fetch_add(1, Ordering::Relaxed);
+                        count(&self.originals);
                         // SAFETY: the caller's promise. The source is as it was, so all of it can be cast again.
-                        return unsafe { self.run_original(variant, context, [src, dst], n, strides) };
+                        return unsafe { variant.run(context, [src, dst], n, strides) };
                     }
                     Found::Block => true,
                     // SAFETY: the caller's promise, for one element after the other.
@@ -363,11 +429,11 @@ impl Pair {
                     },
                 };
                 if is_original {
-                    self.originals.fetch_add(1, Ordering::Relaxed);
+                    count(&self.originals);
                     left_to_original += 1;
                     let len = if left_to_original > PATIENCE { n - at } else { len };
                     // SAFETY: the caller's promise.
-                    if unsafe { self.run_original(variant, context, [from, to], len, strides) } < 0 {
+                    if unsafe { variant.run(context, [from, to], len, strides) } < 0 {
                         return -1;
                     }
                     at += len;
@@ -460,9 +526,9 @@ impl Pair {
         });
         let strides = self.sizes.map(|size| size as isize);
         if left.whole.into_inner() {
-            self.originals.fetch_add(1, Ordering::Relaxed);
+            count(&self.originals);
             // SAFETY: the caller's promise. The source is as it was, so all of it can be cast again.
-            return unsafe { self.run_original(variant, context, data, n, strides) };
+            return unsafe { variant.run(context, data, n, strides) };
         }
         let mut blocks = left.blocks.into_inner().unwrap_or_else(PoisonError::into_inner);
         blocks.sort_unstable_by_key(|block| block.0);
@@ -480,9 +546,9 @@ impl Pair {
                 _ => false,
             };
             if !is_ours {
-                self.originals.fetch_add(1, Ordering::Relaxed);
+                count(&self.originals);
                 // SAFETY: the caller's promise, for this block.
-                if unsafe { self.run_original(variant, context, [from, to], len, strides) } < 0 {
+                if unsafe { variant.run(context, [from, to], len, strides) } < 0 {
                     return -1;
                 }
             }
@@ -545,11 +611,22 @@ unsafe fn scatter(tile: *const u8, to: *mut u8, stride: isize, n: usize, size: u
     }
 }
 
-/// The bytes that elements reach, relative to the address space.
-fn reach(first: *mut u8, n: isize, stride: isize, size: usize) -> (i128, i128) {
-    let way = (n as i128 - 1) * stride as i128;
-    let first = first.addr() as i128;
-    (first + way.min(0), first + way.max(0) + size as i128)
+/// Do elements of a source and of a destination overlap?
+#[inline]
+fn overlap(data: [*mut u8; 2], n: usize, strides: [isize; 2], sizes: [usize; 2]) -> bool {
+    // NumPy's arrays lie in the address space, so nothing here overflows.
+    let reach = |i: usize| {
+        let (first, way) = (data[i].addr() as isize, (n as isize - 1).wrapping_mul(strides[i]));
+        (first.wrapping_add(way.min(0)), first.wrapping_add(way.max(0)).wrapping_add(sizes[i] as isize))
+    };
+    let (from, to) = (reach(0), reach(1));
+    from.0 < to.1 && to.0 < from.1
+}
+
+/// Counts. Two threads may count as one: to be exact would take as long as to cast a few elements.
+#[inline]
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 /// The loop of all patched casts.
@@ -563,27 +640,51 @@ pub(super) unsafe extern "C" fn cast_loop(
     // SAFETY: NumPy hands over one dimension, two pointers and two strides, and the auxiliary data that came with this loop.
     unsafe {
         let variant = &*aux.cast::<Variant>();
-        let pair = &*variant.pair;
         let n = *dimensions;
         let (data, strides) = ([*data, *data.add(1)], [*strides, *strides.add(1)]);
-        let count = usize::try_from(n).unwrap_or(0);
-        if n < FEW {
-            return pair.run_original(variant, context, data, count, strides);
-        }
+        let elements = usize::try_from(n).unwrap_or(0);
         let is_exact = EXACT.load(Ordering::Relaxed);
-        let (from, to) =
-            (reach(data[0], n, strides[0], pair.sizes[0]), reach(data[1], n, strides[1], pair.sizes[1]));
-        let is_plain = (from.1 <= to.0 || to.1 <= from.0)
-            && strides[1].unsigned_abs() >= pair.sizes[1]
-            && (pair.inexact.is_none() || !is_exact)
-            && !(HAS_FLAGS.load(Ordering::Relaxed) && (*context).flags & SAME_VALUE != 0);
-        pair.calls.fetch_add(1, Ordering::Relaxed);
-        if is_plain {
-            pair.run(variant, context, data, count, strides, is_exact)
-        } else {
-            pair.originals.fetch_add(1, Ordering::Relaxed);
-            pair.run_original(variant, context, data, count, strides)
+        if n < variant.few && is_exact {
+            return variant.run(context, data, elements, strides);
         }
+        cast_many(context, data, elements, strides, variant, is_exact)
+    }
+}
+
+/// The rest of it: apart, so that few elements do not wait for its registers and its stack.
+#[inline(never)]
+unsafe fn cast_many(
+    context: *mut Context,
+    data: [*mut u8; 2],
+    elements: usize,
+    strides: [isize; 2],
+    variant: &Variant,
+    is_exact: bool,
+) -> c_int {
+    // SAFETY: as that of the loop.
+    unsafe {
+        let pair = &*variant.pair;
+        count(&pair.calls);
+        let has_flags = HAS_FLAGS.load(Ordering::Relaxed);
+        if (pair.inexact.is_some() && is_exact) || (has_flags && (*context).flags & SAME_VALUE != 0) {
+            count(&pair.originals);
+            return variant.run(context, data, elements, strides);
+        }
+        if strides[1].unsigned_abs() >= pair.sizes[1] && !overlap(data, elements, strides, pair.sizes) {
+            return pair.run(variant, context, data, elements, strides, is_exact);
+        }
+        // NumPy counts on the order of the elements where they lie over each other.
+        if is_exact {
+            count(&pair.originals);
+            return variant.run(context, data, elements, strides);
+        }
+        for i in 0..elements as isize {
+            let [from, to] = [0, 1].map(|side| data[side].wrapping_offset(i * strides[side]));
+            let mut result = [0u8; WIDEST];
+            pair.run_kernel(from, result.as_mut_ptr(), 1, false);
+            ptr::copy_nonoverlapping(result.as_ptr(), to, pair.sizes[1]);
+        }
+        0
     }
 }
 
@@ -680,18 +781,13 @@ impl Pair {
         for variant in &self.variants[..if self.kind == Kind::Legacy { 2 } else { 4 }] {
             // SAFETY: buffers of so many elements; the loops are those of the dtypes.
             let done = unsafe {
-                let expected = self.run_original(
-                    variant,
-                    &raw mut context,
-                    [src, theirs.as_mut_ptr().cast()],
-                    N,
-                    strides,
-                );
-                let data = [src, ours.as_mut_ptr().cast()];
-                let n = N as isize;
-                let aux = ptr::from_ref(variant).cast_mut().cast();
-                expected == 0
-                    && cast_loop(&raw mut context, data.as_ptr(), &raw const n, strides.as_ptr(), aux) == 0
+                let context = &raw mut context;
+                let expected = variant.run(context, [src, theirs.as_mut_ptr().cast()], N, strides);
+                let found = match self.inexact {
+                    None => self.run(variant, context, [src, ours.as_mut_ptr().cast()], N, strides, true),
+                    Some(_) => variant.run(context, [src, ours.as_mut_ptr().cast()], N, strides),
+                };
+                expected == 0 && found == 0
             };
             if !done || theirs != ours {
                 return Err("it gives other results than its original".to_owned());

@@ -63,6 +63,7 @@ pub(super) type Range = (u64, u64);
 /// What must be looked for before a cast.
 #[derive(Debug)]
 pub(super) struct Rules {
+    level: Level,
     pub(super) reading: Reading,
     /// Of such an element the original is undefined: its answer depends on where its loop begins, so the whole call is the
     /// original's. The least magnitudes, of positive and negative elements.
@@ -122,6 +123,7 @@ impl Rules {
         let part = from.part();
         let size = part.itemsize();
         let mut rules = Self {
+            level: Level::best(),
             reading: Reading::Float(size),
             whole: None,
             table: None,
@@ -227,9 +229,9 @@ impl Rules {
             };
         }
         let [above, below, least] = match self.under {
-            Some(_) if raised() & UNDERFLOW == 0 => extremes_and_least(self.reading, block),
+            Some(_) if raised() & UNDERFLOW == 0 => extremes_and_least(self.level, self.reading, block),
             _ => {
-                let [above, below] = extremes(self.reading, block);
+                let [above, below] = extremes(self.level, self.reading, block);
                 [above, below, u64::MAX]
             }
         };
@@ -240,11 +242,11 @@ impl Rules {
         }
         let mut flags = 0;
         if is_hot {
-            if self.bits.is_some_and(|range| any_between(self.reading, block, range)) {
+            if self.bits.is_some_and(|range| any_between(self.level, self.reading, block, range)) {
                 return Found::Block;
             }
             for (range, flag) in self.flags.iter().flatten() {
-                if raised() & flag == 0 && any_between(self.reading, block, *range) {
+                if raised() & flag == 0 && any_between(self.level, self.reading, block, *range) {
                     flags |= flag;
                 }
             }
@@ -406,65 +408,83 @@ scans!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 scans!(avx2, "avx2");
 scans!(plain,);
 
-/// Calls the loop of the best instruction set there is.
-macro_rules! best {
-    ($function:ident::<$n:literal>($($argument:expr),*)) => {{
+/// The instruction sets that there are loops of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Level {
+    Plain,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Level {
+    fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
-            // SAFETY: the features are there.
-            unsafe {
-                if std::is_x86_feature_detected!("avx512vl")
-                    && std::is_x86_feature_detected!("avx512bw")
-                    && std::is_x86_feature_detected!("avx512dq")
-                {
-                    avx512::$function::<$n>($($argument),*)
-                } else if std::is_x86_feature_detected!("avx2") {
-                    avx2::$function::<$n>($($argument),*)
-                } else {
-                    plain::$function::<$n>($($argument),*)
-                }
+            let has_512 = std::is_x86_feature_detected!("avx512f")
+                && std::is_x86_feature_detected!("avx512vl")
+                && std::is_x86_feature_detected!("avx512bw")
+                && std::is_x86_feature_detected!("avx512dq");
+            if has_512 {
+                return Self::Avx512;
+            }
+            if std::is_x86_feature_detected!("avx2") {
+                return Self::Avx2;
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        {
-            plain::$function::<$n>($($argument),*)
+        Self::Plain
+    }
+}
+
+/// Calls the loop of an instruction set.
+macro_rules! run {
+    ($level:expr, $function:ident::<$n:literal>($($argument:expr),*)) => {
+        match $level {
+            // SAFETY: a level is only made where its features are.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => unsafe { avx512::$function::<$n>($($argument),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => unsafe { avx2::$function::<$n>($($argument),*) },
+            Level::Plain => plain::$function::<$n>($($argument),*),
         }
-    }};
+    };
 }
 
 /// The largest magnitudes of positive and of negative parts.
-fn extremes(reading: Reading, block: &[u8]) -> [u64; 2] {
+fn extremes(level: Level, reading: Reading, block: &[u8]) -> [u64; 2] {
     match reading {
-        Reading::Float(2) => best!(float_extremes::<2>(block)),
-        Reading::Float(4) => best!(float_extremes::<4>(block)),
-        Reading::Float(_) => best!(float_extremes::<8>(block)),
-        Reading::Signed(2) => best!(int_extremes::<2>(block, true)),
-        Reading::Signed(4) => best!(int_extremes::<4>(block, true)),
-        Reading::Signed(_) => best!(int_extremes::<8>(block, true)),
-        Reading::Unsigned(2) => best!(int_extremes::<2>(block, false)),
-        Reading::Unsigned(4) => best!(int_extremes::<4>(block, false)),
-        Reading::Unsigned(_) => best!(int_extremes::<8>(block, false)),
+        Reading::Float(2) => run!(level, float_extremes::<2>(block)),
+        Reading::Float(4) => run!(level, float_extremes::<4>(block)),
+        Reading::Float(_) => run!(level, float_extremes::<8>(block)),
+        Reading::Signed(2) => run!(level, int_extremes::<2>(block, true)),
+        Reading::Signed(4) => run!(level, int_extremes::<4>(block, true)),
+        Reading::Signed(_) => run!(level, int_extremes::<8>(block, true)),
+        Reading::Unsigned(2) => run!(level, int_extremes::<2>(block, false)),
+        Reading::Unsigned(4) => run!(level, int_extremes::<4>(block, false)),
+        Reading::Unsigned(_) => run!(level, int_extremes::<8>(block, false)),
         Reading::Byte => [0, 0],
     }
 }
 
 /// The same, and one less than the least magnitude of floats that is not 0.
-fn extremes_and_least(reading: Reading, block: &[u8]) -> [u64; 3] {
+fn extremes_and_least(level: Level, reading: Reading, block: &[u8]) -> [u64; 3] {
     match reading {
-        Reading::Float(2) => best!(float_extremes_and_least::<2>(block)),
-        Reading::Float(4) => best!(float_extremes_and_least::<4>(block)),
-        _ => best!(float_extremes_and_least::<8>(block)),
+        Reading::Float(2) => run!(level, float_extremes_and_least::<2>(block)),
+        Reading::Float(4) => run!(level, float_extremes_and_least::<4>(block)),
+        _ => run!(level, float_extremes_and_least::<8>(block)),
     }
 }
 
 /// Is there a magnitude in a range?
-fn any_between(reading: Reading, block: &[u8], (from, to): Range) -> bool {
+fn any_between(level: Level, reading: Reading, block: &[u8], (from, to): Range) -> bool {
     match reading {
-        Reading::Float(2) => best!(float_between::<2>(block, from, to)),
-        Reading::Float(4) => best!(float_between::<4>(block, from, to)),
-        Reading::Float(_) => best!(float_between::<8>(block, from, to)),
+        Reading::Float(2) => run!(level, float_between::<2>(block, from, to)),
+        Reading::Float(4) => run!(level, float_between::<4>(block, from, to)),
+        Reading::Float(_) => run!(level, float_between::<8>(block, from, to)),
         // Only the ends of integers are ever asked for.
-        _ => extremes(reading, block).iter().any(|magnitude| (from..=to).contains(magnitude)),
+        _ => extremes(level, reading, block).iter().any(|magnitude| (from..=to).contains(magnitude)),
     }
 }
 
