@@ -9,7 +9,7 @@
 //! The throughput is bytes read + bytes written. `memcpy/<bytes>` reads and writes the same number, so it is
 //! the roof of every cast with that total.
 //!
-//! For a close look at some pairs. All of them at a glance, docs/performance.md, is made by
+//! For a close look at some pairs. All of them at a glance, docs/performance, are made by
 //! `cargo run --release -p lanecast-peers --bin report`.
 
 use std::collections::BTreeSet;

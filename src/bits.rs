@@ -8,21 +8,75 @@
 
 use core::cmp::Ordering;
 use core::fmt;
+use core::num::FpCategory;
 
 pub use crate::formats::element::{
     F4E2M1, F6E2M3, F6E3M2, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0,
     I2, I4, U2, U4,
 };
 
-use crate::formats::dtype::DType;
+use crate::formats::dtype::{DType, FloatFormat};
 use crate::formats::element::Element;
 use crate::formats::options::Policy;
 use crate::kernels::scalar;
 
 /// What a narrow float is as a number: the reference says.
 macro_rules! floats {
-    ($($name:ident, $example:literal, $value:literal;)*) => {$(
+    ($($name:ident, $example:literal, $value:literal, [$($special:ident)*];)*) => {$(
         impl $name {
+            const FORMAT: FloatFormat = match Self::DTYPE.float_format() {
+                Some(format) => format,
+                None => panic!("it is a float"),
+            };
+
+            /// The largest finite value.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::MAX.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().max());")]
+            /// ```
+            pub const MAX: Self = Self::from_bits(Self::FORMAT.max_code() as u8);
+
+            /// The smallest finite value: −[`MAX`](Self::MAX), or what is closest to zero where nothing is negative.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::MIN.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().min());")]
+            /// ```
+            pub const MIN: Self = Self::from_bits(if Self::FORMAT.has_sign { Self::MAX.to_bits() | Self::FORMAT.sign_bit() as u8 } else { 0 });
+
+            /// The smallest normal value above zero.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::MIN_POSITIVE.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().min_normal());")]
+            /// ```
+            pub const MIN_POSITIVE: Self = Self::from_bits((Self::FORMAT.has_sign as u8) << Self::FORMAT.mantissa_bits);
+
+            /// The smallest value above zero, subnormals included.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::MIN_POSITIVE_SUBNORMAL.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().min_positive());")]
+            /// ```
+            pub const MIN_POSITIVE_SUBNORMAL: Self = Self::from_bits(Self::FORMAT.has_sign as u8);
+
+            /// The distance from 1 to the next value above.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::EPSILON.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().eps());")]
+            /// ```
+            pub const EPSILON: Self = Self::from_f32(Self::FORMAT.eps() as f32);
+
+            /// One.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::ONE.to_f32(), 1.0);")]
+            /// ```
+            pub const ONE: Self = Self::from_f32(1.0);
+
             /// The value. Every one is exact in an f32.
             ///
             /// ```
@@ -46,7 +100,121 @@ macro_rules! floats {
                 let value = scalar::decode(DType::F32, x.to_bits() as u64);
                 Self::from_bits(scalar::encode(Self::DTYPE, value, &Policy::DEFAULT) as u8)
             }
+
+            /// The value. Every one is exact in an f64.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").to_f64(), ", stringify!($value), ");")]
+            /// ```
+            #[inline]
+            pub const fn to_f64(self) -> f64 {
+                let value = scalar::decode(Self::DTYPE, self.to_bits() as u64);
+                f64::from_bits(scalar::encode(DType::F64, value, &Policy::DEFAULT))
+            }
+
+            /// The nearest element, by the default options, rounded once.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::from_f64(", stringify!($value), ").to_bits(), ", $example, ");")]
+            /// ```
+            #[inline]
+            pub const fn from_f64(x: f64) -> Self {
+                let value = scalar::decode(DType::F64, x.to_bits());
+                Self::from_bits(scalar::encode(Self::DTYPE, value, &Policy::DEFAULT) as u8)
+            }
+
+            /// Is it a NaN?
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert!(!", stringify!($name), "::MAX.is_nan());")]
+            /// ```
+            #[inline]
+            pub const fn is_nan(self) -> bool {
+                self.to_f32().is_nan()
+            }
+
+            /// Is it ±Inf?
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert!(!", stringify!($name), "::MAX.is_infinite());")]
+            /// ```
+            #[inline]
+            pub const fn is_infinite(self) -> bool {
+                self.to_f32().is_infinite()
+            }
+
+            /// Is it neither ±Inf nor a NaN?
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert!(", stringify!($name), "::MAX.is_finite());")]
+            /// ```
+            #[inline]
+            pub const fn is_finite(self) -> bool {
+                self.to_f32().is_finite()
+            }
+
+            /// Is it neither zero, subnormal, ±Inf nor a NaN?
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert!(", stringify!($name), "::MIN_POSITIVE.is_normal());")]
+            /// ```
+            #[inline]
+            pub const fn is_normal(self) -> bool {
+                matches!(self.classify(), FpCategory::Normal)
+            }
+
+            /// Which class of numbers it is in.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::ONE.classify(), std::num::FpCategory::Normal);")]
+            /// ```
+            #[inline]
+            pub const fn classify(self) -> FpCategory {
+                let magnitude = self.to_bits() as u64 & !Self::FORMAT.sign_bit();
+                if self.is_nan() {
+                    FpCategory::Nan
+                } else if self.is_infinite() {
+                    FpCategory::Infinite
+                } else if !Self::FORMAT.has_sign || magnitude >> Self::FORMAT.mantissa_bits != 0 {
+                    FpCategory::Normal
+                } else if magnitude != 0 {
+                    FpCategory::Subnormal
+                } else {
+                    FpCategory::Zero
+                }
+            }
+
+            /// Is the sign bit set? Also of −0, and of a NaN that has a sign; never where the format has none.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert!(!", stringify!($name), "::ONE.is_sign_negative());")]
+            /// ```
+            #[inline]
+            pub const fn is_sign_negative(self) -> bool {
+                self.to_bits() as u64 & Self::FORMAT.sign_bit() != 0
+            }
+
+            /// Is the sign bit clear?
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert!(", stringify!($name), "::ONE.is_sign_positive());")]
+            /// ```
+            #[inline]
+            pub const fn is_sign_positive(self) -> bool {
+                !self.is_sign_negative()
+            }
         }
+
+        $(special!($special $name);)*
 
         impl From<$name> for f32 {
             fn from(x: $name) -> f32 {
@@ -77,18 +245,85 @@ macro_rules! floats {
                 fmt::Display::fmt(&self.to_f32(), f)
             }
         }
+
+        impl From<$name> for f64 {
+            fn from(x: $name) -> f64 {
+                x.to_f64()
+            }
+        }
     )*};
 }
+
+/// What not every format has.
+macro_rules! special {
+    (zero $name:ident) => {
+        impl $name {
+            /// Zero.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::ZERO.to_f32(), 0.0);")]
+            /// ```
+            pub const ZERO: Self = Self::from_bits(0);
+        }
+    };
+    (negative $name:ident) => {
+        impl $name {
+            /// −0.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert!(", stringify!($name), "::NEG_ZERO.is_sign_negative());")]
+            /// ```
+            pub const NEG_ZERO: Self = Self::from_bits(Self::FORMAT.sign_bit() as u8);
+        }
+    };
+    (inf $name:ident) => {
+        impl $name {
+            /// Inf.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::INFINITY.to_f32(), f32::INFINITY);")]
+            /// ```
+            pub const INFINITY: Self = Self::from_bits(Self::FORMAT.max_code() as u8 + 1);
+        }
+    };
+    (minus_inf $name:ident) => {
+        impl $name {
+            /// −Inf.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::NEG_INFINITY.to_f32(), f32::NEG_INFINITY);")]
+            /// ```
+            pub const NEG_INFINITY: Self =
+                Self::from_bits(Self::INFINITY.to_bits() | Self::FORMAT.sign_bit() as u8);
+        }
+    };
+    (nan $name:ident) => {
+        impl $name {
+            /// A quiet NaN, with a clear sign where it has one.
+            ///
+            /// ```
+            #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
+            #[doc = concat!("assert!(", stringify!($name), "::NAN.is_nan());")]
+            /// ```
+            pub const NAN: Self = Self::from_f32(f32::NAN);
+        }
+    };
+}
+
 floats! {
-    F4E2M1, 0x3, 1.5;
-    F6E2M3, 0xC, 1.5;
-    F6E3M2, 0xE, 1.5;
-    F8E3M4, 0x38, 1.5;
-    F8E4M3, 0x3C, 1.5;
-    F8E4M3FN, 0x3C, 1.5;
-    F8E4M3FNUZ, 0x44, 1.5;
-    F8E4M3B11FNUZ, 0x5C, 1.5;
-    F8E5M2, 0x3E, 1.5;
-    F8E5M2FNUZ, 0x42, 1.5;
-    F8E8M0, 0x7E, 0.5;
+    F4E2M1, 0x3, 1.5, [zero negative];
+    F6E2M3, 0xC, 1.5, [zero negative];
+    F6E3M2, 0xE, 1.5, [zero negative];
+    F8E3M4, 0x38, 1.5, [zero negative inf minus_inf nan];
+    F8E4M3, 0x3C, 1.5, [zero negative inf minus_inf nan];
+    F8E4M3FN, 0x3C, 1.5, [zero negative nan];
+    F8E4M3FNUZ, 0x44, 1.5, [zero nan];
+    F8E4M3B11FNUZ, 0x5C, 1.5, [zero nan];
+    F8E5M2, 0x3E, 1.5, [zero negative inf minus_inf nan];
+    F8E5M2FNUZ, 0x42, 1.5, [zero nan];
+    F8E8M0, 0x7E, 0.5, [nan];
 }

@@ -1,4 +1,90 @@
-#![doc = include_str!("../README.md")]
+//! Casts a buffer of one dtype into another: every ordered pair of 30 dtypes, in every rounding and overflow mode, at the speed of memory.
+//! There is one written answer for every bit ([the contract](contract)): it does not depend on the CPU, the length, the alignment or the
+//! caller's floating-point environment.
+//!
+//! ```
+//! use lanecast::{bf16, bits::F8E4M3FN, cast_slice, cast_vec, convert, CastOptions, Caster, DType, Packing, Rounding};
+//!
+//! // Slices: the types say what to cast.
+//! let mut narrow = [bf16::ZERO; 3];
+//! cast_slice(&[1.0f32, 3.14159265, 1e30], &mut narrow)?;
+//! let ints: Vec<u8> = cast_vec(&[1.5f64, 300.0, -1.0])?;
+//! assert_eq!(ints, [1, 255, 0]);
+//!
+//! // Single values, rounded once from any source.
+//! assert_eq!(convert::<f64, F8E4M3FN>(1.0 + 2f64.powi(-4) + 2f64.powi(-40)).to_bits(), 0x39);
+//!
+//! // Buffers whose dtypes are known at run time. A `Caster` is the decision made once: keep it.
+//! let options = CastOptions::new().rounding(Rounding::Up).dst_packing(Packing::HighFirst);
+//! let caster = Caster::new("float32".parse()?, DType::F4E2M1, &options)?;
+//! let src: Vec<u8> = [0.1f32, 2.0, -3.5].iter().flat_map(|x| x.to_ne_bytes()).collect();
+//! let mut dst = [0u8; 2];
+//! caster.cast(&src, &mut dst, 3)?;
+//! assert_eq!(dst, [0x14, 0xD0]); // 0.5, 2; -3, padding
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is where
+//!
+//! At the root are the dtypes, the casts of slices, bytes and single values, [`Caster`] and its [`CastOptions`]. A function that takes options ends in
+//! `_with`; the one without has the defaults. The rest is in modules:
+//!
+//! | module | what for |
+//! |---|---|
+//! | [`bits`] | the narrow floats and integers |
+//! | [`checked`] | what a cast loses: counted, refused, or made null |
+//! | [`parallel`] | large casts on several threads |
+//! | [`views`] | elements that lie strides apart |
+//! | [`in_place`] | inside one buffer or vector |
+//! | [`promotion`] | what operands of different dtypes become, and what other systems call a dtype |
+//! | [`records`] | named fields |
+//! | [`numpy`] | byte orders, type strings, limits, categories |
+//! | `text` | texts to numbers and back (feature `text`) |
+//! | `onnx` | the operators `Cast` and `CastLike` (feature `onnx`) |
+//!
+//! Arrays of the crate ndarray have the trait `Lanecast` with the feature `ndarray`. The feature `bytemuck` gives the element types `Pod` and
+//! `Zeroable`, the feature `serde` dtypes, options and element types `Serialize` and `Deserialize`. `parallel`, `text` and `onnx` are the default.
+//!
+//! In your debug build a cast takes a hundred times as long, unless Cargo.toml says `[profile.dev.package.lanecast] opt-level = 3`.
+//!
+//! # Dtypes
+//!
+//! | name | Rust | bits | sign-exponent-mantissa, bias | max | Inf | NaN | −0 |
+//! |---|---|---|---|---|---|---|---|
+//! | `bool` | `bool` | 8 | zero is false, anything else true | | | | |
+//! | `uint2` `int2` `uint4` `int4` | [`U2`](bits::U2) [`I2`](bits::I2) [`U4`](bits::U4) [`I4`](bits::I4) | 2, 4 | | | | | |
+//! | `uint8` … `uint64`, `int8` … `int64` | `u8` … `i64` | 8 … 64 | | | | | |
+//! | `float4_e2m1fn` | [`F4E2M1`](bits::F4E2M1) | 4 | 1-2-1, 1 | 6 | – | – | yes |
+//! | `float6_e2m3fn` | [`F6E2M3`](bits::F6E2M3) | 6 | 1-2-3, 1 | 7.5 | – | – | yes |
+//! | `float6_e3m2fn` | [`F6E3M2`](bits::F6E3M2) | 6 | 1-3-2, 3 | 28 | – | – | yes |
+//! | `float8_e3m4` | [`F8E3M4`](bits::F8E3M4) | 8 | 1-3-4, 3 | 15.5 | yes | yes | yes |
+//! | `float8_e4m3` | [`F8E4M3`](bits::F8E4M3) | 8 | 1-4-3, 7 | 240 | yes | yes | yes |
+//! | `float8_e4m3fn` | [`F8E4M3FN`](bits::F8E4M3FN) | 8 | 1-4-3, 7 | 448 | – | yes | yes |
+//! | `float8_e4m3fnuz` | [`F8E4M3FNUZ`](bits::F8E4M3FNUZ) | 8 | 1-4-3, 8 | 240 | – | 80 | – |
+//! | `float8_e4m3b11fnuz` | [`F8E4M3B11FNUZ`](bits::F8E4M3B11FNUZ) | 8 | 1-4-3, 11 | 30 | – | 80 | – |
+//! | `float8_e5m2` | [`F8E5M2`](bits::F8E5M2) | 8 | 1-5-2, 15 | 57344 | yes | yes | yes |
+//! | `float8_e5m2fnuz` | [`F8E5M2FNUZ`](bits::F8E5M2FNUZ) | 8 | 1-5-2, 16 | 57344 | – | 80 | – |
+//! | `float8_e8m0fnu` | [`F8E8M0`](bits::F8E8M0) | 8 | 0-8-0, 127 | 2^127 | – | FF | – |
+//! | `float16` `bfloat16` | `f16` `bf16` (crate half) | 16 | 1-5-10, 15; 1-8-7, 127 | | yes | yes | yes |
+//! | `float32` `float64` | `f32` `f64` | 32, 64 | | | yes | yes | yes |
+//! | `complex64` `complex128` | `Complex<f32>` `Complex<f64>` (crate num-complex) | 64, 128 | a pair | | | | |
+//!
+//! A typed slice holds one narrow element per byte. Packed data is bytes and a number of elements: by default a little-endian bit
+//! stream (two 4-bit elements per byte, the first in the low nibble; four 6-bit elements in three bytes); [`Packing`] has the others.
+//!
+//! # The contract in brief
+//!
+//! * **To a float** the exact value is rounded once, to nearest even by default. Subnormals are kept, −0 too where there is one.
+//! * **Overflow** gives ±Inf in float16 and wider. In float8 and narrower it gives ±max (`saturate`, the default), or else ±Inf where the
+//!   format has it, NaN where it does not; float4 and float6 always clamp.
+//! * **NaN** stays NaN with its sign; between float16 and wider it also keeps the top of its payload. To float4 and float6, which have none,
+//!   it is −0 by default; to an integer 0; to bool true.
+//! * **Float to integer** truncates and saturates by default; **integer to integer** wraps by default.
+//! * **Complex** to real takes the real part; to bool, either part.
+//! * **The same dtype** is a copy, bit for bit.
+//!
+//! An error ([`Error`]) says what was given and what is needed, and nothing has been written; only a cast that is refused for what it loses, or
+//! stopped by its caller, has begun. Nothing panics but a callback of yours. `LANECAST_ISA=scalar` in the environment pins the instruction set.
 #![deny(unsafe_code)]
 
 #[cfg(feature = "ndarray")]
@@ -25,8 +111,15 @@ mod threads;
 pub mod views;
 
 #[cfg(doc)]
+#[doc = include_str!("../docs/contract.md")]
+pub mod contract {}
+#[cfg(doc)]
 #[doc = include_str!("../docs/linking.md")]
 pub mod linking {}
+/// Its examples are tested too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub mod readme {}
 
 #[allow(unsafe_code, reason = "the one directory of kernels; its mod.rs has the rules")]
 #[path = "../kernels/mod.rs"]

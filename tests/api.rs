@@ -137,6 +137,7 @@ fn typed_slices_hold_one_narrow_element_per_byte_whatever_the_packing() {
     }
 }
 
+#[cfg(feature = "bytemuck")]
 #[test]
 fn dirty_bits_of_reinterpreted_newtypes_are_ignored() {
     let dirty: [I4; 2] = bytemuck::cast([0xA1u8, 0x5Fu8]);
@@ -238,4 +239,81 @@ fn the_environment_variable_chooses_the_instruction_set() {
         assert!(out.contains("named Ok(Scalar)"), "{out}");
     }
     assert!(child("").contains("best Ok"), "an empty variable is none");
+}
+
+/// The constants and classes of every narrow float, against its format and the values of its codes.
+#[test]
+fn narrow_floats_have_the_constants_and_classes_of_their_formats() {
+    macro_rules! check {
+        ($($name:ident)*) => {$({
+            let format = $name::DTYPE.float_format().unwrap();
+            let codes = || (0..=u8::MAX >> (8 - format.bits())).map($name::from_bits);
+            let finite = || codes().filter(|x| x.is_finite());
+            let of = |x: $name| x.to_f64();
+            assert_eq!(of($name::MAX), finite().map(of).fold(f64::MIN, f64::max));
+            assert_eq!(of($name::MIN), finite().map(of).fold(f64::MAX, f64::min));
+            let positive = || finite().map(of).filter(|&x| x > 0.0);
+            assert_eq!(of($name::MIN_POSITIVE_SUBNORMAL), positive().fold(f64::MAX, f64::min));
+            assert_eq!(of($name::ONE), 1.0);
+            assert_eq!(1.0 + of($name::EPSILON), positive().filter(|&x| x > 1.0).fold(f64::MAX, f64::min));
+            // The smallest of which half is lost, or is no normal value.
+            assert_eq!(of($name::MIN_POSITIVE), 2f64.powi(if format.has_sign() { 1 } else { 0 } - format.bias()));
+            for x in codes() {
+                let (value, name) = (x.to_f32(), format!("{}: {:#x}", stringify!($name), x.to_bits()));
+                assert_eq!(x.to_f64().to_bits(), f64::from(value).to_bits(), "{name}");
+                assert_eq!(x.is_nan(), value.is_nan(), "{name}");
+                assert_eq!(x.is_infinite(), value.is_infinite(), "{name}");
+                assert_eq!(x.is_finite(), value.is_finite(), "{name}");
+                assert_eq!(x.is_sign_negative(), value.is_sign_negative(), "{name}");
+                assert_eq!(x.is_sign_positive(), value.is_sign_positive(), "{name}");
+                let class = match value.abs() {
+                    v if v.is_nan() => std::num::FpCategory::Nan,
+                    f32::INFINITY => std::num::FpCategory::Infinite,
+                    0.0 => std::num::FpCategory::Zero,
+                    v if v < $name::MIN_POSITIVE.to_f32() => std::num::FpCategory::Subnormal,
+                    _ => std::num::FpCategory::Normal,
+                };
+                assert_eq!((x.classify(), x.is_normal()), (class, class == std::num::FpCategory::Normal), "{name}");
+                if x.is_finite() {
+                    assert_eq!($name::from_f64(x.to_f64()).to_bits(), x.to_bits(), "{name}");
+                }
+            }
+        })*};
+    }
+    check! { F4E2M1 F6E2M3 F6E3M2 F8E3M4 F8E4M3 F8E4M3FN F8E4M3FNUZ F8E4M3B11FNUZ F8E5M2 F8E5M2FNUZ F8E8M0 }
+    // Rounded once: by way of an f32 this would be a tie, and go down.
+    assert_eq!(F8E4M3FN::from_f64(1.0625 + 2f64.powi(-40)).to_f32(), 1.125);
+    assert!(F8E5M2::NAN.is_nan() && F8E8M0::NAN.is_nan() && F8E4M3FNUZ::NAN.to_bits() == 0x80);
+    assert_eq!((F8E4M3::INFINITY.to_bits(), F8E4M3::NEG_INFINITY.to_bits()), (0x78, 0xF8));
+    assert_eq!((F4E2M1::NEG_ZERO.to_bits(), F4E2M1::ZERO.to_bits()), (0x8, 0x0));
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn what_is_serialised_comes_back() {
+    for dtype in DType::ALL {
+        let text = serde_json::to_string(&dtype).unwrap();
+        assert_eq!(text, format!("\"{dtype}\""));
+        assert_eq!(serde_json::from_str::<DType>(&text).unwrap(), dtype);
+    }
+    let error = serde_json::from_str::<DType>("\"float9\"").unwrap_err().to_string();
+    assert!(error.starts_with("no dtype is named \"float9\"; the names are bool, "), "{error}");
+    for options in
+        [CastOptions::new(), CastOptions::onnx(), CastOptions::torch().isa(Isa::Scalar).stream_from(7)]
+    {
+        let text = serde_json::to_string(&options).unwrap();
+        assert_eq!(serde_json::from_str::<CastOptions>(&text).unwrap(), options, "{text}");
+    }
+    // What is not said has its default; what is not known is an error.
+    let some: CastOptions =
+        serde_json::from_str(r#"{"rounding": "Up", "dst_packing": "HighFirst"}"#).unwrap();
+    assert_eq!(some, CastOptions::new().rounding(Rounding::Up).dst_packing(Packing::HighFirst));
+    assert!(serde_json::from_str::<CastOptions>(r#"{"rounded": "Up"}"#).is_err());
+    // Elements by their bits, NaN included; more bits than there are is an error.
+    let bits = serde_json::to_string(&[F8E4M3FN::NAN, F8E4M3FN::MAX]).unwrap();
+    assert_eq!(bits, "[127,126]");
+    assert_eq!(serde_json::from_str::<[F8E4M3FN; 2]>(&bits).unwrap()[0].to_bits(), 0x7F);
+    assert_eq!(serde_json::from_str::<I4>("15").unwrap().value(), -1);
+    let error = serde_json::from_str::<F6E2M3>("64").unwrap_err().to_string();
+    assert!(error.contains("the 6 bits of a float6_e2m3fn"), "{error}");
 }

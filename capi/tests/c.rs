@@ -176,6 +176,66 @@ fn programs_link_the_shared_library_and_run() {
     examples_run("shared", &flags);
 }
 
+/// A program that was written for the first header, compiled with that: what it includes, links and calls is there still. The header
+/// in `tests/abi` is never made anew.
+#[test]
+fn a_program_of_an_old_header_links_and_runs() {
+    let (abi, lib) = (root().join("tests/abi"), installed().join("lib"));
+    let object = scratch("old.o");
+    run(Command::new("cc")
+        .args(["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-c", "-I"])
+        .arg(&abi)
+        .arg(abi.join("program.c"))
+        .arg("-o")
+        .arg(&object));
+    for library in ["liblanecast.a", "liblanecast.so"] {
+        let program = scratch(&format!("old.{library}"));
+        run(Command::new("cc")
+            .args([&object, &lib.join(library)])
+            .args(["-lpthread", "-ldl", "-lm", "-o"])
+            .arg(&program));
+        let text = run(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
+        assert_eq!(text, "an old program runs\n", "{library}");
+    }
+}
+
+/// What the first header defines, today's header defines alike: codes, the fields of structures in their order, and functions.
+#[test]
+fn the_header_has_all_of_the_old_one() {
+    let read = |path: &str| {
+        let text = std::fs::read_to_string(root().join(path)).expect(path);
+        let mut code = String::new();
+        for part in text.split("*/") {
+            code.push_str(part.split("/*").next().unwrap_or(""));
+        }
+        code
+    };
+    let (old, new) = (read("tests/abi/lanecast.h"), read("include/lanecast.h"));
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let defines = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.starts_with("#define LANECAST_")).map(words).collect()
+    };
+    let of_new = defines(&new);
+    for define in defines(&old).iter().filter(|define| !define.contains("LANECAST_ABI_VERSION")) {
+        assert!(of_new.contains(define), "{define} is gone, or has another value");
+    }
+    let declarations = |text: &str| -> Vec<String> {
+        let code = text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+        code.split(';').map(words).collect()
+    };
+    let of_new = declarations(&new);
+    let old = declarations(&old);
+    assert!(old.len() > 30, "{old:?}");
+    for (i, declaration) in old.iter().enumerate() {
+        // The first field follows the name of its structure, and the last is before the brace: the fields stand as they did.
+        let found = of_new.iter().position(|now| now == declaration);
+        assert!(
+            found.is_some() || declaration.starts_with('}'),
+            "not in the header of today: {declaration} ({i})"
+        );
+    }
+}
+
 /// The functions of the header are what the shared library exports, and all it does.
 #[cfg(target_os = "linux")]
 #[test]

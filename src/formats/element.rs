@@ -3,7 +3,6 @@
 use core::cmp::Ordering;
 use core::fmt;
 
-use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -106,7 +105,7 @@ impl<P: Codes> Codes for Complex<P> {
 macro_rules! newtype {
     ($name:ident, $example:literal, $(#[$doc:meta])*) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Default, Pod, Zeroable)]
+        #[derive(Clone, Copy, Default)]
         #[repr(transparent)]
         pub struct $name(u8);
 
@@ -136,6 +135,16 @@ macro_rules! newtype {
         }
 
         codes! { $name: |x| x.to_bits().into(), |code| Self::from_bits(code as u8); }
+
+        #[cfg(feature = "bytemuck")]
+        #[allow(unsafe_code, reason = "the traits are unsafe")]
+        // SAFETY: a byte, and 0 is one.
+        unsafe impl bytemuck::Zeroable for $name {}
+        #[cfg(feature = "bytemuck")]
+        #[allow(unsafe_code, reason = "the traits are unsafe")]
+        // SAFETY: a byte in a transparent struct: no padding, no pointer, and every pattern is an element, because
+        // `to_bits` drops what is above the code.
+        unsafe impl bytemuck::Pod for $name {}
     };
 }
 

@@ -20,6 +20,7 @@
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum Packing {
     /// One bit stream over the buffer, from the low bits of each byte up: element `i` of width `w`
@@ -44,6 +45,7 @@ pub enum Packing {
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum ByteOrder {
     /// That of the machine.

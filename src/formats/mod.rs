@@ -9,3 +9,5 @@ pub(crate) mod loss;
 pub(crate) mod name;
 pub(crate) mod options;
 pub(crate) mod route;
+#[cfg(feature = "serde")]
+mod serde;

@@ -12,6 +12,7 @@ use super::layout::{ByteOrder, Packing};
 /// assert_eq!(Rounding::ALL.map(round), [-2, -3, -2, -2, -3]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum Rounding {
     /// The nearer one; of two equally near, the one with the even code.
@@ -43,6 +44,7 @@ impl Rounding {
 /// assert_eq!([Overflow::Saturate, Overflow::Wrap].map(cast), [127, -56]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum Overflow {
     /// The nearest value that the target holds.
@@ -67,6 +69,7 @@ pub enum Overflow {
 /// assert!(cast(Saturation::Never).0.is_nan());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum Saturation {
     /// None of them.
@@ -87,6 +90,7 @@ pub enum Saturation {
 /// assert_eq!([NanToFinite::NegZero, NanToFinite::Max, NanToFinite::Zero].map(cast), [0x8, 0x7, 0x0]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum NanToFinite {
     /// −0 (ml_dtypes, current ONNX).
@@ -105,6 +109,7 @@ pub enum NanToFinite {
 /// assert_eq!([E8m0Rounding::Up, E8m0Rounding::Down, E8m0Rounding::Nearest].map(cast), [2.0, 1.0, 1.0]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum E8m0Rounding {
     /// The larger power.
@@ -129,6 +134,11 @@ pub enum E8m0Rounding {
 /// assert_eq!(TO_NAN.saturation, Saturation::Never);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 #[non_exhaustive]
 #[must_use = "options do nothing until a cast takes them"]
 pub struct CastOptions {

@@ -1,5 +1,5 @@
-//! Writes docs/performance.md and its heat maps. With `--quick` in fewer rounds, to look at rather than to keep. With the
-//! name of a machine, docs/performance-NAME.md.
+//! Writes the page of a machine, docs/performance/NAME.md, and its heat maps. With `--quick` in fewer rounds, to look at rather
+//! than to keep.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -28,9 +28,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         arguments.iter().partition(|argument| argument.starts_with('-'));
     let quick = !options.is_empty();
     let name = match machines[..] {
-        [] => "performance".to_owned(),
-        [machine] => format!("performance-{machine}"),
-        _ => return Err("more than one name of a machine".into()),
+        [machine] => machine.clone(),
+        _ => {
+            return Err(
+                "it needs the name of the machine, such as zen5: of its page in docs/performance".into()
+            );
+        }
     };
     if let Some(other) = options.iter().find(|&&option| option != "--quick") {
         return Err(format!("{other:?} is not --quick, the only option there is").into());
@@ -40,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     } else {
         [Length { rounds: 31, turn: 1e-4 }, Length { rounds: 5, turn: 0.0 }]
     };
-    let docs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"));
+    let docs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/performance"));
 
     let isas: Vec<Isa> = Isa::available().iter().copied().filter(|&isa| isa != Isa::Scalar).collect();
     let mut charts = Vec::new();
@@ -58,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     charts.sort_by_key(|chart| (chart.isa, chart.size));
 
     let mut page = String::new();
-    intro(&mut page, &arguments, lengths)?;
+    intro(&mut page, &name, &arguments, lengths)?;
     summary(&mut page, &charts)?;
     goals(&mut page, &charts, alone(SIZES[1], lengths[1]))?;
     heat_maps(&mut page, &charts, docs, &name)?;
@@ -103,14 +106,14 @@ impl Chart {
     }
 }
 
-fn intro(page: &mut String, arguments: &[String], lengths: [Length; 2]) -> fmt::Result {
+fn intro(page: &mut String, machine: &str, arguments: &[String], lengths: [Length; 2]) -> fmt::Result {
     let [small, large] = lengths.map(|length| length.rounds);
     let isas: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
     writeln!(
         page,
-        "# Performance
+        "# Performance on {machine}
 
-Made by `cargo run --release -p lanecast-peers --bin report{arguments}`, which overwrites this page and its images.
+Made by `cargo run --release -p lanecast-peers --bin report -- {arguments}`, which overwrites this page and its images.
 
 **One machine, one thread, medians, ratios.** Times depend on the machine and on what else it does; how a cast
 compares with memcpy in the same run depends on that much less.
@@ -127,7 +130,7 @@ compares with memcpy in the same run depends on that much less.
 
 What models of other processors make of the hot kernels, NEON too, is in [instructions.md](instructions.md): counted, not measured.
 ",
-        arguments = if arguments.is_empty() { String::new() } else { format!(" -- {}", arguments.join(" ")) },
+        arguments = arguments.join(" "),
         cpu = cpu(),
         isas = isas.join(", "),
         rustc = said_by("rustc", &["--version"]),
