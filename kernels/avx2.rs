@@ -2,17 +2,19 @@
 
 use core::arch::x86_64::*;
 
+use super::codec::Codec;
 use super::codec::plane::{Fold, Half, Plane, Words};
 use super::codec::source::odd64;
-use super::isa::{Extras, Isa, copy_short, ops};
+use super::drive::RunRows;
+use super::isa::{Extras, Isa, Task, copy_short, ops, token};
 
-pulp::simd_type! {
-    /// The token: the one list of features, for detection and for `#[target_feature]` alike.
-    pub(crate) struct Avx2 {
-        pub(crate) sse: "sse", pub(crate) sse2: "sse2", pub(crate) fxsr: "fxsr", pub(crate) sse3: "sse3",
-        pub(crate) ssse3: "ssse3", pub(crate) sse4_1: "sse4.1", pub(crate) sse4_2: "sse4.2",
-        pub(crate) popcnt: "popcnt", pub(crate) avx: "avx", pub(crate) avx2: "avx2", pub(crate) bmi1: "bmi1",
-        pub(crate) bmi2: "bmi2", pub(crate) fma: "fma", pub(crate) lzcnt: "lzcnt", pub(crate) f16c: "f16c",
+token! {
+    /// The token.
+    Avx2 by is_x86_feature_detected {
+        sse: "sse", sse2: "sse2", fxsr: "fxsr", sse3: "sse3",
+        ssse3: "ssse3", sse4_1: "sse4.1", sse4_2: "sse4.2",
+        popcnt: "popcnt", avx: "avx", avx2: "avx2", bmi1: "bmi1",
+        bmi2: "bmi2", fma: "fma", lzcnt: "lzcnt", f16c: "f16c",
     }
 }
 
@@ -294,7 +296,7 @@ pub(crate) struct Line {
 }
 
 impl Isa for Avx2 {
-    type Few = Self;
+    type Turned = Self;
     type V = __m256i;
     type M32 = __m256i;
     type M64 = __m256i;
@@ -704,8 +706,12 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn run<F: pulp::NullaryFnOnce>(f: F) -> F::Output {
+    unsafe fn run<T: Task>(task: T) -> T::Output {
         // SAFETY: the caller says that the features are available.
-        unsafe { Self::new_unchecked() }.vectorize(f)
+        unsafe { entry::run(task) }
+    }
+
+    fn kernel<C: Codec<Self>>() -> RunRows {
+        <C as entry::Kernel<Self>>::rows
     }
 }

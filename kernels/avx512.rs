@@ -3,19 +3,21 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
+use super::codec::Codec;
 use super::codec::plane::Fold;
-use super::isa::{Extras, Isa, ops};
+use super::drive::RunRows;
+use super::isa::{Extras, Isa, Task, ops, token};
 
-pulp::simd_type! {
-    /// The token: the one list of features, for detection and for `#[target_feature]` alike.
-    pub(crate) struct Avx512 {
-        pub(crate) sse: "sse", pub(crate) sse2: "sse2", pub(crate) fxsr: "fxsr", pub(crate) sse3: "sse3",
-        pub(crate) ssse3: "ssse3", pub(crate) sse4_1: "sse4.1", pub(crate) sse4_2: "sse4.2",
-        pub(crate) popcnt: "popcnt", pub(crate) avx: "avx", pub(crate) avx2: "avx2", pub(crate) bmi1: "bmi1",
-        pub(crate) bmi2: "bmi2", pub(crate) fma: "fma", pub(crate) lzcnt: "lzcnt", pub(crate) f16c: "f16c",
-        pub(crate) avx512f: "avx512f", pub(crate) avx512bw: "avx512bw", pub(crate) avx512dq: "avx512dq",
-        pub(crate) avx512vl: "avx512vl", pub(crate) avx512vbmi: "avx512vbmi",
-        pub(crate) avx512vbmi2: "avx512vbmi2",
+token! {
+    /// The token.
+    Avx512 by is_x86_feature_detected {
+        sse: "sse", sse2: "sse2", fxsr: "fxsr", sse3: "sse3",
+        ssse3: "ssse3", sse4_1: "sse4.1", sse4_2: "sse4.2",
+        popcnt: "popcnt", avx: "avx", avx2: "avx2", bmi1: "bmi1",
+        bmi2: "bmi2", fma: "fma", lzcnt: "lzcnt", f16c: "f16c",
+        avx512f: "avx512f", avx512bw: "avx512bw", avx512dq: "avx512dq",
+        avx512vl: "avx512vl", avx512vbmi: "avx512vbmi",
+        avx512vbmi2: "avx512vbmi2",
     }
 }
 
@@ -204,11 +206,10 @@ const CUT: i32 = _MM_FROUND_TO_ZERO | QUIET;
 /// The operations on its registers: what becomes a float is rounded as `TO_FLOAT` says, what becomes an integer as
 /// `TO_INTEGER`, and what rounds nothing raises flags as `FLAGS` says.
 #[derive(Clone, Copy)]
-pub(crate) struct Zmm<
-    const TO_FLOAT: i32 = REGISTER,
-    const TO_INTEGER: i32 = REGISTER,
-    const FLAGS: i32 = REGISTER,
->;
+pub(crate) struct Zmm<const TO_FLOAT: i32 = NEAREST, const TO_INTEGER: i32 = CUT, const FLAGS: i32 = QUIET>;
+
+/// The same, as the control register says.
+pub(crate) type Turned = Zmm<REGISTER, REGISTER, REGISTER>;
 
 /// Lanes of 16 bits to nearest even multiples of 256, at most one of 65280: plus one half, or a little less.
 #[inline(always)]
@@ -250,7 +251,7 @@ unsafe fn nearest_bf16(low: __m512i, high: __m512i) -> __m512i {
 }
 
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
-    type Few = Zmm<NEAREST, CUT, QUIET>;
+    type Turned = Turned;
     type V = __m512i;
     type M32 = __mmask16;
     type M64 = __mmask8;
@@ -258,7 +259,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa for Zmm<T
     type Line = ();
 
     const BYTES: usize = 64;
-    const IS_FEW: bool = FLAGS == QUIET;
+    const CARRIES_ROUNDING: bool = FLAGS == QUIET;
     const LONG_TO_F32: bool = true;
     const QUIET_F16: bool = true;
     const NARROWS_BY_HALF: bool = true;
@@ -304,17 +305,12 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa for Zmm<T
                 _mm512_mask_storeu_epi8(to.add(at).cast(), rest, v);
             }
         };
-        store_first(p: *mut u8, v: __m512i, bytes: usize) -> () = _mm512_mask_storeu_epi8(p.cast(), first(bytes), v);
         // A sum without a rounding, of a subnormal number, that is one: flushed to zero, either gives another. (No compiler may
         // compute it, or tests/environment.rs fails.)
         keeps_subnormals() -> bool = {
             let half = _mm_set_ss(const { f32::MIN_POSITIVE / 2.0 });
             let sum = _mm_add_round_ss::<NEAREST>(half, _mm_set_ss(-f32::MIN_POSITIVE));
             _mm_cvtsi128_si32(_mm_castps_si128(sum)) == const { (f32::MIN_POSITIVE / -2.0).to_bits() as i32 }
-        };
-        keep_of_byte(v: __m512i, byte: usize, bits: u8) -> __m512i = {
-            let kept = _mm512_mask_set1_epi8(_mm512_set1_epi8(-1), 1 << byte, bits as i8);
-            _mm512_and_si512(v, kept)
         };
         prefetch(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T0>(p.cast());
         prefetch_far(p: *const u8) -> () = _mm_prefetch::<_MM_HINT_T1>(p.cast());
@@ -451,8 +447,10 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa for Zmm<T
             _mm512_maskz_mov_epi64(_mm512_cmp_round_pd_mask::<_CMP_ORD_Q, FLAGS>(pd(x), pd(x)), x);
         trunc_f64(a: __m512i) -> __m512i =
             bits_pd(_mm512_roundscale_round_pd::<CUT, FLAGS>(pd(a)));
+        round_f32(a: __m512i) -> __m512i =
+            bits_ps(_mm512_roundscale_round_ps::<REGISTER, FLAGS>(ps(a)));
         round_f64(a: __m512i) -> __m512i =
-            bits_pd(_mm512_roundscale_round_pd::<TO_INTEGER, FLAGS>(pd(a)));
+            bits_pd(_mm512_roundscale_round_pd::<REGISTER, FLAGS>(pd(a)));
 
         f16_to_f32(a: __m512i) -> [__m512i; 2] = {
             let [l, h] = halves(a);
@@ -592,8 +590,12 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa for Zmm<T
     }
 
     #[inline(always)]
-    unsafe fn run<F: pulp::NullaryFnOnce>(f: F) -> F::Output {
+    unsafe fn run<T: Task>(task: T) -> T::Output {
         // SAFETY: the caller says that the features are available.
-        unsafe { Avx512::new_unchecked() }.vectorize(f)
+        unsafe { entry::run(task) }
+    }
+
+    fn kernel<C: Codec<Self>>() -> RunRows {
+        <C as entry::Kernel<Self>>::rows
     }
 }

@@ -1,6 +1,7 @@
 //! What a cast is to the kernels, the plain copy, and the scalar reference tile by tile. The loops of the
 //! vector kernels are in `vector.rs`.
 
+use core::ops::Deref;
 use core::ptr;
 
 #[cfg(isa = "vector")]
@@ -9,63 +10,86 @@ use super::layout::{load, store};
 use super::scalar::{DECODE, ENCODE, Value};
 #[cfg(isa = "vector")]
 use super::{environment, stream, vector};
-#[cfg(isa = "vector")]
 use crate::formats::dtype::DType;
+use crate::formats::isa::Isa;
 use crate::formats::layout::Packing;
-#[cfg(isa = "vector")]
-use crate::formats::route::Layout;
-use crate::formats::route::{Parts, Route, Work};
+use crate::formats::options::CastOptions;
+use crate::formats::route::{Layout, Parts, Route, Work};
 
 /// Elements in a tile: a multiple of 8, so that every tile of a packed buffer starts at a byte, and small, so
 /// that one element does not pay for the zeroing of a large one (256 costs 100 ns there and gains nothing).
 const TILE: usize = 64;
 
-/// A cast, down to the functions that run it.
-#[derive(Clone, Copy, Debug)]
+/// A cast, down to the functions that run it: made once for a pair and its options, and kept.
+#[derive(Debug)]
 pub(crate) struct Plan {
+    pub(crate) from: DType,
+    pub(crate) to: DType,
+    pub(crate) isa: Isa,
+    /// Without `stream_from`, which is the caster's.
+    pub(crate) options: CastOptions,
     pub(crate) route: Route,
     pub(crate) kernel: Kernel,
-    /// What the vector kernels run on the elements; None where the codes are kept.
+    /// Bytes from which on results go past the caches, if the caster does not say otherwise.
+    pub(super) stream_from: usize,
+    /// What the vector kernels run on the parts of elements, one after the other; nothing where codes are kept.
     #[cfg(isa = "vector")]
-    pub(super) core: Option<Core>,
-    /// What makes elements of the core's source, and their dtype, if those of the route are none.
+    pub(super) steps: &'static [Step],
+    /// Does one step alone cast the elements as they are in memory?
     #[cfg(isa = "vector")]
-    pub(super) hub: Option<(Core, DType)>,
-    /// The same on bytes of packed elements, where that is faster.
+    pub(super) is_ready: bool,
+    /// Up to so many elements, that is all there is to do: no environment, and nothing past the caches.
     #[cfg(isa = "vector")]
-    pub(super) groups: Option<Core>,
-    /// What the core and the hub need to know.
-    #[cfg(isa = "vector")]
-    pub(super) job: Job,
-    /// The core, where it alone casts a few elements: without a hub.
-    #[cfg(isa = "vector")]
-    pub(super) ready: Option<Core>,
-    /// What casts up to [`FEW`](vector::FEW) elements faster than the kernel, and needs no environment.
-    #[cfg(isa = "vector")]
-    pub(super) few: Option<Core>,
-    /// The same for the parts of elements that have others, which the kernel moves.
-    #[cfg(isa = "vector")]
-    pub(super) few_parts: Option<Core>,
+    pub(super) quick: usize,
     /// What brings the results of a core past the caches.
     #[cfg(isa = "vector")]
     pub(super) stream_rows: Option<stream::Rows>,
-    /// Does the kernel order what it streams before what is stored next? If not, its caller does.
-    #[cfg(isa = "vector")]
-    pub(super) fences: bool,
 }
 
-#[cfg_attr(
-    not(isa = "vector"),
-    expect(unused_mut, unused_variables, reason = "the reference does not stream")
-)]
+#[cfg(isa = "vector")]
 impl Plan {
-    /// Are `n` elements so few that there is something faster for them?
+    /// The only step, if it casts the elements as they are in memory.
+    #[inline(always)]
+    pub(super) fn ready(&self) -> Option<&Step> {
+        if self.is_ready { self.steps.first() } else { None }
+    }
+}
+
+/// A plan, and when its results go past the caches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planned {
+    pub(crate) plan: &'static Plan,
+    /// From so many bytes on, read and written.
+    stream_from: usize,
+    /// Does the kernel order what it streams before what is stored next? If not, its caller does.
+    #[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference does not stream"))]
+    fences: bool,
+}
+
+impl Deref for Planned {
+    type Target = Plan;
+
+    #[inline(always)]
+    fn deref(&self) -> &Plan {
+        self.plan
+    }
+}
+
+impl Planned {
+    pub(super) fn new(plan: &'static Plan, stream_from: Option<usize>) -> Self {
+        Self { plan, stream_from: stream_from.unwrap_or(plan.stream_from), fences: true }
+    }
+
+    /// Are `n` elements so few that only their codec is to be run?
     #[inline(always)]
     pub(crate) fn is_few(&self, n: usize) -> bool {
         #[cfg(isa = "vector")]
-        return n.wrapping_sub(1) < vector::FEW && self.few.is_some();
+        return n.wrapping_sub(1) < self.plan.quick;
         #[cfg(not(isa = "vector"))]
-        false
+        {
+            let _ = n;
+            false
+        }
     }
 
     /// Runs the kernel, or what is faster for so few elements.
@@ -89,49 +113,59 @@ impl Plan {
     #[inline(always)]
     pub(crate) unsafe fn run_few(&self, src: *const u8, dst: *mut u8, n: usize) {
         #[cfg(isa = "vector")]
-        // SAFETY: the caller's promise; the table chose the core for this route.
-        unsafe {
-            if let Some(core) = self.few {
-                core.run(&self.job, src, dst, vector::core_units(&self.route, n));
-            }
+        if let [step] = self.plan.steps {
+            // SAFETY: the caller's promise; the table chose the core for this route.
+            unsafe { step.run(src, dst, vector::core_units(&self.route, n)) }
         }
+        #[cfg(not(isa = "vector"))]
+        let _ = (src, dst, n);
     }
 
     /// Does a row take no preparation, so that a short one costs little?
     pub(super) fn is_ready(&self) -> bool {
         #[cfg(isa = "vector")]
-        return self.ready.is_some();
+        return self.is_ready;
         #[cfg(not(isa = "vector"))]
         false
     }
 
+    /// Are `n` elements of so many bits on both sides together more than the caches keep?
+    pub(super) fn streams(&self, n: usize, bits: usize) -> bool {
+        // 8 elements are as many bytes as one has bits. Those of a view may be more than there is memory: they repeat.
+        (n / 8).saturating_mul(bits) >= self.stream_from
+    }
+
+    /// Do all of them go past the caches?
+    pub(super) fn streams_all(&self) -> bool {
+        self.stream_from == 0
+    }
+
+    /// What the caller said about that, if it did.
+    pub(crate) fn stream_option(&self) -> Option<usize> {
+        (self.stream_from != self.plan.stream_from).then_some(self.stream_from)
+    }
+
+    #[cfg(isa = "vector")]
+    pub(super) fn fences(&self) -> bool {
+        self.fences
+    }
+
     /// The plan of parts of `n` elements: results go past the caches if those of all elements would.
-    pub(crate) fn part_of(mut self, n: usize) -> Self {
-        #[cfg(isa = "vector")]
-        {
-            let bits = |layout: &Layout| layout.memory_bits() * layout.parts as u32;
-            if vector::streams(&self.route, n, bits(&self.route.src) + bits(&self.route.dst)) {
-                self.route.stream_from = Some(0);
-            }
-        }
-        self
+    pub(crate) fn part_of(self, n: usize) -> Self {
+        // Of 8 elements, the bytes are the bits of one.
+        let bits = |layout: &Layout| layout.size(8);
+        let streams = self.streams(n, bits(&self.route.src) + bits(&self.route.dst));
+        Self { stream_from: if streams { 0 } else { self.stream_from }, ..self }
     }
 
     /// The same for parts that are rows: who casts them orders what is streamed once.
     pub(super) fn of_rows(self, n: usize) -> Self {
-        #[cfg(isa = "vector")]
-        return Self { fences: false, ..self.part_of(n) };
-        #[cfg(not(isa = "vector"))]
-        self
+        Self { fences: false, ..self.part_of(n) }
     }
 
     /// The plan of a tile, which stays in the caches.
-    pub(super) fn of_tile(mut self) -> Self {
-        #[cfg(isa = "vector")]
-        {
-            self.route.stream_from = Some(usize::MAX);
-        }
-        self
+    pub(super) fn of_tile(self) -> Self {
+        Self { stream_from: usize::MAX, ..self }
     }
 }
 
@@ -141,14 +175,11 @@ impl Plan {
 /// The `n` elements of `route.src` are readable from `src` on, those of `route.dst` writable from `dst` on,
 /// and no byte is in both. Any alignment will do. After the call every byte of the destination is
 /// initialised and every element valid.
-pub(crate) type Kernel = unsafe fn(plan: &Plan, src: *const u8, dst: *mut u8, n: usize);
+pub(crate) type Kernel = unsafe fn(plan: &Planned, src: *const u8, dst: *mut u8, n: usize);
 
 /// Casts of many rows of one plan, for which what a cast prepares is prepared once.
 pub(super) struct Rows<'a> {
-    plan: &'a Plan,
-    /// What casts a row that needs nothing but the environment.
-    #[cfg(isa = "vector")]
-    ready: Option<Core>,
+    plan: &'a Planned,
     /// What brings its results past the caches, if they go there.
     #[cfg(isa = "vector")]
     stream: Option<stream::Rows>,
@@ -158,17 +189,15 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// Until this is dropped, nothing but casts may depend on the environment. The plan is that of a tile, or of rows.
-    pub(super) fn new(plan: &'a Plan) -> Self {
+    pub(super) fn new(plan: &'a Planned) -> Self {
         Self {
             plan,
             #[cfg(isa = "vector")]
-            ready: plan.ready,
-            #[cfg(isa = "vector")]
-            stream: plan.stream_rows.filter(|_| plan.route.stream_from == Some(0)),
+            stream: plan.stream_rows.filter(|_| plan.streams_all()),
             #[cfg(isa = "vector")]
             _environment: plan
-                .ready
-                .filter(|core| core.floats)
+                .ready()
+                .filter(|step| step.core.floats)
                 .map(|_| environment::Environment::new(plan.route.policy.rounding)),
         }
     }
@@ -190,11 +219,11 @@ impl<'a> Rows<'a> {
         // SAFETY: the caller's promise; the table chose the core.
         unsafe {
             #[cfg(isa = "vector")]
-            if let Some(core) = self.ready {
-                let (route, job) = (&self.plan.route, &self.plan.job);
+            if let Some(Step { core, job, .. }) = self.plan.ready() {
+                let route = &self.plan.route;
                 let units = vector::core_units(route, n);
                 if let Some(stream) = self.stream {
-                    return stream(&core, job, vector::core_bits(route), src, dst, units, apart);
+                    return stream(core, job, vector::core_bits(route), src, dst, units, apart);
                 }
                 return (core.run_rows)(job, src, dst, units, apart);
             }
@@ -219,17 +248,74 @@ impl Apart {
     pub(super) const ONE: Self = Self { rows: 1, src: 0, dst: 0 };
 }
 
+/// Casts rows of `n` elements, of which the first begin at `src` and `dst`.
+///
+/// # Safety
+/// As for a [`Kernel`]; the instruction set is available, the job has the dtypes of the codec, and its table
+/// is there if it needs one.
+#[cfg(isa = "vector")]
+pub(super) type RunRows = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart);
+
+/// A codec, and what it needs to know.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) core: Core,
+    pub(super) job: Job,
+    /// Bits in memory of each part that it makes.
+    pub(super) bits: usize,
+}
+
+/// Steps that are being found, one after the other: few, and on the stack, because a cast allocates nothing.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps {
+    steps: [Step; Self::MOST],
+    len: usize,
+}
+
+#[cfg(isa = "vector")]
+impl Steps {
+    /// Complex or swapped float16 to packed integers that wrap: two, and float32, float64, int64, int8, and three more.
+    const MOST: usize = 9;
+
+    pub(super) const NONE: Self = Self { steps: [Step::NONE; Self::MOST], len: 0 };
+
+    pub(super) fn all(&self) -> &[Step] {
+        &self.steps[..self.len]
+    }
+
+    pub(super) fn push(&mut self, step: Step) {
+        self.steps[self.len] = step;
+        self.len += 1;
+    }
+}
+
+#[cfg(isa = "vector")]
+impl Step {
+    /// In the place of none.
+    const NONE: Self = {
+        unsafe fn nothing(_: &Job, _: *const u8, _: *mut u8, _: usize, _: &Apart) {}
+        Self { core: Core { run_rows: nothing, floats: false }, job: Job::NONE, bits: 8 }
+    };
+
+    /// Casts one row.
+    ///
+    /// # Safety
+    /// As for [`RunRows`].
+    #[inline(always)]
+    pub(super) unsafe fn run(&self, src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.core.run(&self.job, src, dst, n) }
+    }
+}
+
 /// A codec on native elements.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Core {
-    /// Casts rows of `n` elements, of which the first begin at `src` and `dst`.
-    ///
-    /// # Safety
-    /// As for a [`Kernel`]; the instruction set is available, the job has the dtypes of the codec, and its table
-    /// is there if it needs one.
-    pub(super) run_rows: unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart),
-    /// It needs the floating-point environment set, or may leave traces there.
+    pub(super) run_rows: RunRows,
+    /// It needs the floating-point environment set by its caller, or may leave traces there.
     pub(super) floats: bool,
 }
 
@@ -250,7 +336,7 @@ impl Core {
 ///
 /// # Safety
 /// As for every [`Kernel`].
-pub(super) unsafe fn copy(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn copy(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: the caller's promise.
     unsafe { copy_by(ptr::copy_nonoverlapping, plan, src, dst, n) }
 }
@@ -262,7 +348,7 @@ pub(super) unsafe fn copy(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
 #[inline(always)]
 pub(super) unsafe fn copy_by(
     bytes: unsafe fn(*const u8, *mut u8, usize),
-    plan: &Plan,
+    plan: &Planned,
     src: *const u8,
     dst: *mut u8,
     n: usize,
@@ -293,7 +379,7 @@ pub(super) unsafe fn copy_by(
 ///
 /// # Safety
 /// As for every [`Kernel`].
-pub(super) unsafe fn scalar(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn scalar(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
     let mut codes = [0; TILE];
     let mut other = [0; TILE];

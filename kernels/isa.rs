@@ -4,14 +4,16 @@
 //! in the order of memory. Every operation keeps that order. A lane is as wide as the name says.
 //!
 //! Operations on floats round as the control register says, which [`super::environment`] has set before any
-//! kernel runs: that is how the rounding modes reach them.
+//! kernel runs: that is how the rounding modes reach them. Where instructions carry their rounding, they do without.
 
 #![allow(
     clippy::needless_range_loop,
     reason = "kernels have no iterator adapters: those are not always inlined"
 )]
 
+use super::codec::Codec;
 use super::codec::plane::{Fold, Words};
+use super::drive::RunRows;
 
 /// What some CPUs with an instruction set have and others have not. A kernel's setup keeps it.
 #[derive(Clone, Copy, Debug)]
@@ -56,23 +58,15 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
     /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes more.
     unsafe fn copy_out(buffer: *const u8, bytes: usize, p: *mut u8);
-    /// The same operations for kernels of a [few](super::vector::few) elements, if there is such a form of them.
-    type Few: Isa;
-    /// Is this that form? Then the first takes an instruction for each register, so that the buffer is in registers. What
-    /// depends on the control register says itself how it rounds: to nearest even what becomes a float, and towards zero
-    /// what becomes an integer. It raises no flag. And there are the next three.
-    const IS_FEW: bool = false;
-    /// Stores the first bytes, at least one, and at most those of a register.
-    unsafe fn store_first(_p: *mut u8, _v: Self::V, _bytes: usize) {
-        unreachable!()
-    }
+    /// The same operations, rounded as the control register says.
+    type Turned: Isa;
+    /// Do the instructions carry their rounding? What becomes a float is rounded to nearest even, and what becomes an
+    /// integer is cut, whatever the control register says, and no flag is raised. Only [`Isa::round_f32`] and
+    /// [`Isa::round_f64`] are as it says.
+    const CARRIES_ROUNDING: bool = false;
     /// Does the control register leave subnormal numbers as they are?
     unsafe fn keeps_subnormals() -> bool {
-        unreachable!()
-    }
-    /// With these bits alone of one byte.
-    unsafe fn keep_of_byte(_v: Self::V, _byte: usize, _bits: u8) -> Self::V {
-        unreachable!()
+        true
     }
     /// Copies `bytes` bytes, and reads and writes no others. None of them is among both.
     unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize);
@@ -557,8 +551,70 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     ///
     /// # Safety
     /// The instruction set is available.
-    unsafe fn run<F: pulp::NullaryFnOnce>(f: F) -> F::Output;
+    unsafe fn run<T: Task>(task: T) -> T::Output;
+
+    /// A codec on rows, as a function with the features enabled: a kernel.
+    fn kernel<C: Codec<Self>>() -> RunRows;
 }
+
+/// What is to run with the features of an instruction set enabled, by [`Isa::run`].
+pub(super) trait Task {
+    type Output;
+
+    /// `#[inline(always)]`, or it has no features: that is why it is no closure.
+    fn call(self) -> Self::Output;
+}
+
+/// The token of an instruction set: the one list of its features, for detection and for `#[target_feature]` alike.
+macro_rules! token {
+    ($(#[$doc:meta])* $name:ident by $detected:ident { $($field:ident: $feature:tt),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        #[allow(dead_code, reason = "the fields are names: src/detect.rs has the same list")]
+        pub(crate) struct $name {
+            $(pub(crate) $field: (),)*
+        }
+
+        impl $name {
+            /// Has this CPU all of them?
+            pub(crate) fn is_available() -> bool {
+                $(std::arch::$detected!($feature))&&*
+            }
+        }
+
+        /// The entries, which are compiled with the features.
+        mod entry {
+            use super::super::codec::{Codec, Job};
+            use super::super::drive::Apart;
+            use super::super::isa::{Isa, Task};
+            use super::super::vector;
+
+            /// # Safety
+            /// The features are available.
+            $(#[target_feature(enable = $feature)])*
+            pub(in super::super) unsafe fn run<T: Task>(task: T) -> T::Output {
+                task.call()
+            }
+
+            /// A method of the codec, because the compiler translates it with the module that the codec is of, and several
+            /// modules at once.
+            pub(in super::super) trait Kernel<I: Isa> {
+                /// # Safety
+                /// As for every `Core`.
+                unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart);
+            }
+
+            impl<I: Isa, C: Codec<I>> Kernel<I> for C {
+                $(#[target_feature(enable = $feature)])*
+                unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
+                    // SAFETY: the caller's promise; the features are enabled.
+                    unsafe { vector::rows::<I, C>(job, src, dst, n, apart) }
+                }
+            }
+        }
+    };
+}
+pub(super) use token;
 
 /// Copies a few bytes, without the call of a function: by registers, of which the last two may overlap.
 ///

@@ -9,14 +9,13 @@
 //! * `drive.rs` runs it, tile by tile; `layout.rs` moves its codes between memory and tiles.
 //! * `codec/` is what the vector kernels do, once for all instruction sets: in the operations of `isa.rs`,
 //!   which `avx2.rs`, `avx512.rs` and `neon.rs` implement. Only those three name a vector intrinsic.
-//!   Packed elements are packed and unpacked in registers there, and bytes are swapped.
-//! * `vector.rs` is their loop, and what takes its place for a few elements; `stream.rs` brings their results past the caches;
-//!   `stage.rs` what takes more than a codec: casts by way of a hub, and to other parts of complex elements; `environment.rs`
-//!   the floating-point control register.
+//!   Packed elements are packed and unpacked in registers there.
+//! * `vector.rs` is their loop; `stream.rs` brings their results past the caches; `stage.rs` what takes more than a codec:
+//!   casts of several steps, and to other parts of complex elements; `environment.rs` the floating-point control register.
 //! * `strided.rs` casts strided views a tile at a time, by the kernels; `panel.rs` those that it transposes and that are
 //!   larger than the caches; `moves.rs` brings elements to tiles and back.
 //! * `check/` looks at the codes of a source for what a cast loses of them.
-//! * `table.rs` says which kernel an instruction set runs for a route, `codec/table.rs` which codec.
+//! * `table.rs` makes and keeps the plan of a cast: what an instruction set runs for it. `codec/table.rs` says which codecs.
 //! * `detect.rs` reads what safe code cannot read of the machine.
 //! * `memory.rs` is the border to the safe code; `once.rs` keeps what is made once in a process.
 //!

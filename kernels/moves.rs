@@ -10,7 +10,7 @@ use core::ptr;
 use crate::formats::isa::Isa as Which;
 
 #[cfg(isa = "vector")]
-use super::isa::Isa;
+use super::isa::{Isa, Task};
 #[cfg(isa = "vector")]
 use super::{stream::fence, vector::LINE};
 
@@ -253,7 +253,7 @@ unsafe fn with<I: Isa, P: Plane>(plan: &Plan, size: usize, from: *const u8, to: 
     /// Not a closure: see `vector::blocks`.
     struct Every<'a, I, P>(&'a Plan, usize, *const u8, *mut u8, PhantomData<(I, P)>);
 
-    impl<I: Isa, P: Plane> pulp::NullaryFnOnce for Every<'_, I, P> {
+    impl<I: Isa, P: Plane> Task for Every<'_, I, P> {
         type Output = ();
 
         #[inline(always)]
@@ -601,7 +601,7 @@ pub(super) unsafe fn copy_long<I: Isa>(from: *const u8, to: *mut u8, bytes: usiz
     /// Not a closure: see `vector::blocks`.
     struct Copy<I>(*const u8, *mut u8, usize, PhantomData<I>);
 
-    impl<I: Isa> pulp::NullaryFnOnce for Copy<I> {
+    impl<I: Isa> Task for Copy<I> {
         type Output = ();
 
         #[inline(always)]
@@ -699,7 +699,7 @@ unsafe fn stream<I: Isa>(rows: &Rows, from: *const u8, to: *mut u8) {
     /// Not a closure: see `vector::blocks`.
     struct Stream<'a, I>(&'a Rows, *const u8, *mut u8, PhantomData<I>);
 
-    impl<I: Isa> pulp::NullaryFnOnce for Stream<'_, I> {
+    impl<I: Isa> Task for Stream<'_, I> {
         type Output = ();
 
         #[inline(always)]
@@ -735,7 +735,7 @@ unsafe fn prefetch<I: Isa>(rows: &Rows, from: *const u8) {
     /// Not a closure: see `vector::blocks`.
     struct Prefetch<'a, I>(&'a Rows, *const u8, PhantomData<I>);
 
-    impl<I: Isa> pulp::NullaryFnOnce for Prefetch<'_, I> {
+    impl<I: Isa> Task for Prefetch<'_, I> {
         type Output = ();
 
         #[inline(always)]

@@ -12,13 +12,15 @@
 use core::arch::aarch64::*;
 use core::arch::asm;
 
+use super::codec::Codec;
 use super::codec::plane::Fold;
-use super::isa::{Extras, Isa, copy_short, ops};
+use super::drive::RunRows;
+use super::isa::{Extras, Isa, Task, copy_short, ops, token};
 
-pulp::simd_type! {
-    /// The token: the one list of features, for detection and for `#[target_feature]` alike.
-    pub(crate) struct Neon {
-        pub(crate) neon: "neon",
+token! {
+    /// The token.
+    Neon by is_aarch64_feature_detected {
+        neon: "neon",
     }
 }
 
@@ -197,7 +199,7 @@ impl FieldConstants {
 }
 
 impl Isa for Neon {
-    type Few = Self;
+    type Turned = Self;
     type V = uint8x16_t;
     type M32 = uint32x4_t;
     type M64 = uint64x2_t;
@@ -492,8 +494,12 @@ impl Isa for Neon {
     }
 
     #[inline(always)]
-    unsafe fn run<F: pulp::NullaryFnOnce>(f: F) -> F::Output {
+    unsafe fn run<T: Task>(task: T) -> T::Output {
         // SAFETY: the caller says that the features are available.
-        unsafe { Self::new_unchecked() }.vectorize(f)
+        unsafe { entry::run(task) }
+    }
+
+    fn kernel<C: Codec<Self>>() -> RunRows {
+        <C as entry::Kernel<Self>>::rows
     }
 }

@@ -59,9 +59,23 @@ impl<T: Send + Sync + 'static> Once<T> {
     }
 }
 
+/// A copy of some values that is kept for ever. None if there is no memory for it.
+#[cfg(isa = "vector")]
+pub(super) fn keep<T: Copy>(values: &[T]) -> Option<&'static [T]> {
+    if size_of_val(values) == 0 {
+        return Some(&[]);
+    }
+    let place = Room::take(Layout::for_value(values))?.place.cast::<T>();
+    // SAFETY: the room has the layout of the values, and is nobody else's: it is given back to nobody.
+    unsafe {
+        place.as_ptr().copy_from_nonoverlapping(values.as_ptr(), values.len());
+        Some(core::slice::from_raw_parts(place.as_ptr(), values.len()))
+    }
+}
+
 /// Bytes that come with the library: they take memory when they are first touched. All tables of the default options, of
-/// which there are some 300, fit in.
-const BROUGHT: usize = 512 << 10;
+/// which there are some 300, fit in, and the plans of all pairs.
+const BROUGHT: usize = 2 << 20;
 
 /// The room that comes with the library, the first bytes of which are taken.
 #[repr(C, align(64))]

@@ -11,7 +11,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::drive::{Apart, Plan, Rows};
+use super::drive::{Apart, Planned, Rows};
 use super::moves::{self, Move, Moves};
 use super::strided::Dim;
 use crate::formats::isa::Isa;
@@ -69,7 +69,7 @@ impl Plane {
 /// Its elements are readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
 /// of elements of these sizes, whole bytes, and does not stream; the instruction set is available.
 #[inline(never)]
-pub(super) unsafe fn cast(plan: &Plan, isa: Isa, plane: Plane, src: *const u8, dst: *mut u8) {
+pub(super) unsafe fn cast(plan: &Planned, isa: Isa, plane: Plane, src: *const u8, dst: *mut u8) {
     let Plane { across, along, sizes: [s, d] } = plane;
     let rows = Rows::new(plan);
     let casts = plan.route.work != Work::Copy;

@@ -1,15 +1,14 @@
-//! What one codec does not do: casts by way of a hub, and complex elements that have other parts than the source, a tile
-//! at a time.
+//! What one codec does not do, a tile at a time: casts of several steps, and complex elements that have other parts than
+//! the source.
 //!
-//! The codecs run on the parts of a tile in L1, and its result is brought to the layout of the destination.
+//! The codecs run on the parts of a tile in L1, one after the other, and the result is brought to the layout of the destination.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::codec::Job;
-use super::drive::Plan;
-use super::isa::Isa;
+use super::drive::{Plan, Planned};
+use super::isa::{Isa, Task};
 use super::{stream, vector};
 use crate::formats::layout::Packing;
 use crate::formats::route::{Layout, Parts, Route};
@@ -50,11 +49,11 @@ pub(super) fn is_plain(route: &Route) -> bool {
 ///
 /// # Safety
 /// As for every kernel; the instruction set is available.
-pub(super) unsafe fn staged<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn staged<I: Isa>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     /// Not a closure: see `vector::blocks`.
-    struct Tiles<'a, I>(&'a Plan, Steps, *const u8, *mut u8, usize, PhantomData<I>);
+    struct Tiles<'a, I>(&'a Planned, Steps, *const u8, *mut u8, usize, PhantomData<I>);
 
-    impl<I: Isa> pulp::NullaryFnOnce for Tiles<'_, I> {
+    impl<I: Isa> Task for Tiles<'_, I> {
         type Output = ();
 
         #[inline(always)]
@@ -83,19 +82,19 @@ struct Steps {
 }
 
 impl Steps {
-    fn new(plan: &Plan, dst: *mut u8, n: usize) -> Self {
+    fn new(plan: &Planned, dst: *mut u8, n: usize) -> Self {
         let route = &plan.route;
         let bytes = |layout: &Layout| layout.parts * (layout.bits as usize).div_ceil(8);
-        let hub = plan.hub.map_or(4, |(_, dtype)| dtype.bits() as usize / 8);
+        // Of every element, each step makes as many parts.
+        let units = vector::core_units_of_tile(route, 1);
+        let widest = plan.steps.iter().map(|step| units * step.bits.div_ceil(8)).max().unwrap_or(1);
         let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize * layout.parts);
         let ahead = vector::ahead(dst, from, to);
         let line = dst.wrapping_add(size(&route.dst, ahead));
         Self {
-            tile: TILE / bytes(&route.src).max(bytes(&route.dst)).max(hub),
+            tile: TILE / bytes(&route.src).max(bytes(&route.dst)).max(widest).max(4),
             // No line begins among fewer elements than lie ahead of one.
-            streams: ahead <= n
-                && vector::streams(route, n, (from + to) as u32)
-                && line.addr().is_multiple_of(vector::LINE),
+            streams: ahead <= n && plan.streams(n, from + to) && line.addr().is_multiple_of(vector::LINE),
             ahead,
         }
     }
@@ -104,17 +103,12 @@ impl Steps {
 /// # Safety
 /// As [`staged`], with the features enabled.
 #[inline(always)]
-unsafe fn tiles<I: Isa>(plan: &Plan, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
-    let (route, job) = (&plan.route, &plan.job);
+unsafe fn tiles<I: Isa>(plan: &Planned, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
+    let route = &plan.route;
     let Steps { tile, streams, ahead } = steps;
-    let [mut raw_src, mut hub, mut results, mut raw_dst] = [const { Buffer::new() }; 4];
-    let (raw_src, hub) = (raw_src.start(), hub.start());
-    let (results, raw_dst) = (results.start(), raw_dst.start());
-    // What lies between two codecs is native.
-    let jobs = match plan.hub {
-        Some(_) => [Job { dst_swapped: false, ..*job }, Job { src_swapped: false, ..*job }],
-        None => [*job; 2],
-    };
+    let [mut raw_src, mut raw_dst, mut made, mut made_of] = [const { Buffer::new() }; 4];
+    let (raw_src, raw_dst) = (raw_src.start(), raw_dst.start());
+    let made = [made.start(), made_of.start()];
     let reshapes = matches!(route.parts, Parts::Either | Parts::Extend);
     let mut first = 0;
     // Not `step_by`: that panics for 0, and the compiler does not see that a tile is more.
@@ -135,7 +129,7 @@ unsafe fn tiles<I: Isa>(plan: &Plan, steps: Steps, src: *const u8, dst: *mut u8,
                     ptr::write_bytes(raw_src.add(used), 0, size(&route.src, padded) - used);
                     s = raw_src;
                 }
-                let found = results_of(plan, &jobs, s, hub, results, padded);
+                let found = results_of(plan, s, made, None, padded);
                 if streams {
                     stream::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
                 }
@@ -146,61 +140,61 @@ unsafe fn tiles<I: Isa>(plan: &Plan, steps: Steps, src: *const u8, dst: *mut u8,
                 }
             } else {
                 let bytes = size(&route.dst, len);
-                let to = if streams { results } else { d };
-                results_of(plan, &jobs, s, hub, to, len);
+                let to = (!streams).then_some(d);
+                let found = results_of(plan, s, made, to, len);
                 if streams {
                     stream::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
                     for at in (0..bytes).step_by(I::BYTES) {
-                        I::stream(d.add(at), I::load(to.add(at)));
+                        I::stream(d.add(at), I::load(found.add(at)));
                     }
                 }
             }
         }
         first += len;
     }
-    if streams && plan.fences {
+    if streams && plan.fences() {
         // SAFETY: the features are enabled.
         unsafe { I::fence() };
     }
 }
 
-/// The codecs on what `n` elements have of native parts: to `to`, or where there is nothing to be done, as they are.
-/// `hub` has room for a tile.
+/// The codecs on what `n` elements have of parts: to `to` or to one of two buffers that have room for a tile, or where there is
+/// nothing to be done, as they are.
 ///
 /// # Safety
 /// As for every `Core`.
 #[inline(always)]
 unsafe fn results_of(
-    plan: &Plan,
-    jobs: &[Job; 2],
+    plan: &Planned,
     mut from: *const u8,
-    hub: *mut u8,
-    to: *mut u8,
+    made: [*mut u8; 2],
+    to: Option<*mut u8>,
     n: usize,
 ) -> *const u8 {
-    let route = &plan.route;
-    let units = if matches!(route.parts, Parts::Two | Parts::Either) { 2 * n } else { n };
-    // SAFETY: the caller's promise.
-    unsafe {
-        if let Some((first, _)) = plan.hub {
-            first.run(&jobs[0], from, hub, units);
-            from = hub;
-        }
-        match plan.core {
-            Some(core) => {
-                core.run(&jobs[1], from, to, units);
-                to
-            }
-            None => from,
-        }
+    let units = vector::core_units_of_tile(&plan.route, n);
+    let last = plan.steps.len();
+    for (i, step) in plan.steps.iter().enumerate() {
+        let to = match to {
+            Some(to) if i + 1 == last => to,
+            _ => made[i % 2],
+        };
+        // SAFETY: the caller's promise; what a step makes, the next one takes, from one buffer to the other.
+        unsafe { step.run(from, to, units) };
+        from = to;
     }
+    from
 }
 
-/// One to [`FEW`](vector::FEW) elements of other parts, without a hub: for so few, a tile takes too long.
+/// Is there [something](few) for a few of these elements?
+pub(super) fn has_few(plan: &Plan) -> bool {
+    plan.steps.len() <= 1 && matches!(plan.route.parts, Parts::Either | Parts::Extend)
+}
+
+/// One to [`FEW`](vector::FEW) elements of other parts, by one codec or none: for so few, a tile takes too long.
 ///
 /// # Safety
 /// As for every kernel; the instruction set is available.
-pub(super) unsafe fn few(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn few(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     /// Each with a zero behind it.
     unsafe fn extend<T: Default>(parts: *const T, dst: *mut T, n: usize) {
         for i in 0..n {
@@ -218,9 +212,9 @@ pub(super) unsafe fn few(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
     // that stay as they are, are the source.
     unsafe {
         let mut parts = src;
-        if let Some(core) = plan.few_parts.or(plan.core) {
+        if let [step] = plan.steps {
             let units = if route.parts == Parts::Either { 2 * n } else { n };
-            core.run(&plan.job, src, room.as_mut_ptr().cast(), units);
+            step.run(src, room.as_mut_ptr().cast(), units);
             parts = room.as_ptr().cast();
         }
         match (route.parts, route.dst.bits) {

@@ -9,7 +9,7 @@ use core::ptr;
 
 use super::codec::Job;
 use super::drive::{Apart, Core};
-use super::isa::Isa;
+use super::isa::{Isa, Task};
 use super::vector::{LINE, ahead, bytes};
 
 /// Bytes of a chunk on the side where it is larger.
@@ -146,7 +146,7 @@ struct Ask<I> {
     isa: PhantomData<I>,
 }
 
-impl<I: Isa> pulp::NullaryFnOnce for Ask<I> {
+impl<I: Isa> Task for Ask<I> {
     type Output = ();
 
     #[inline(always)]
@@ -168,7 +168,7 @@ struct Stream<I> {
     isa: PhantomData<I>,
 }
 
-impl<I: Isa> pulp::NullaryFnOnce for Stream<I> {
+impl<I: Isa> Task for Stream<I> {
     type Output = ();
 
     #[inline(always)]
@@ -201,7 +201,7 @@ pub(super) unsafe fn fence<I: Isa>() {
     /// Not a closure: see `blocks`.
     struct Fence<I>(PhantomData<I>);
 
-    impl<I: Isa> pulp::NullaryFnOnce for Fence<I> {
+    impl<I: Isa> Task for Fence<I> {
         type Output = ();
 
         #[inline(always)]

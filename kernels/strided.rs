@@ -8,7 +8,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::drive::{Apart, Plan, Rows};
+use super::drive::{Apart, Planned, Rows};
 use super::moves::{self, Move, Moves};
 use super::panel::{self, Plane};
 use crate::formats::isa::Isa;
@@ -63,7 +63,7 @@ impl Tile {
 /// A cast of elements along dimensions, the first of which are at `src` and at `dst`.
 #[derive(Clone, Copy)]
 pub(crate) struct Along<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a Planned,
     pub(crate) isa: Isa,
     /// In the order of the destination.
     pub(crate) dims: &'a [Dim],
@@ -125,7 +125,7 @@ impl<'a> Along<'a> {
             match walk.dense() {
                 Some([across, along]) => {
                     let plane = Plane { across: dims[across], along: dims[along], sizes };
-                    if plane.has_panels() && plan.part_of(self.elements()).route.stream_from == Some(0) {
+                    if plane.has_panels() && plan.part_of(self.elements()).streams_all() {
                         self.cast_panels(walk, [across, along], plane)
                     } else {
                         self.cast_tiles(walk, &moves)

@@ -1,108 +1,103 @@
-//! Which kernel an instruction set runs for a route.
+//! Which kernel an instruction set runs for a route: the plans, each made once and kept.
 
-use super::drive::{self, Kernel, Plan};
-#[cfg(isa = "vector")]
+use super::drive::{self, Plan, Planned};
+use super::once::Once;
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
+use crate::formats::options::CastOptions;
 #[cfg(isa = "vector")]
-use crate::formats::route::Parts;
-use crate::formats::route::{Route, Work};
+use crate::formats::route::{Parts, Route};
+use crate::formats::route::{Work, route};
 
-/// What `isa` runs for `route`. `isa` must be one of [`Isa::available`].
-pub(crate) fn plan(isa: Isa, route: Route) -> Plan {
+/// A plan, behind which are those that were made after it for the same pair.
+struct Made {
+    /// Of its options.
+    key: u64,
+    plan: Plan,
+    others: Once<Made>,
+}
+
+const DTYPES: usize = DType::ALL.len();
+/// One more than the number of every instruction set.
+const ISAS: usize = 5;
+
+/// The plans of every pair. They are made and never changed, nor freed.
+static PLANS: [[[Once<Made>; DTYPES]; DTYPES]; ISAS] =
+    [const { [const { [const { Once::new() }; DTYPES] }; DTYPES] }; ISAS];
+
+/// What `isa` runs for a cast under some options. It must be one of [`Isa::available`]. None if there is no memory for that.
+#[inline]
+pub(crate) fn plan(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<Planned> {
     debug_assert!(isa.is_available());
-    match (route.work, isa) {
-        #[cfg(isa = "avx512")]
-        (Work::Copy, Isa::Avx512) => other(route, super::vector::copy::<super::avx512::Zmm>),
-        #[cfg(isa = "avx2")]
-        (Work::Copy, Isa::Avx2) => other(route, super::vector::copy::<super::avx2::Avx2>),
-        #[cfg(isa = "neon")]
-        (Work::Copy, Isa::Neon) => other(route, super::vector::copy::<super::neon::Neon>),
-        (Work::Copy, _) => other(route, drive::copy),
-        #[cfg(isa = "avx512")]
-        (_, Isa::Avx512) => vector::<super::avx512::Zmm>(route),
-        #[cfg(isa = "avx2")]
-        (_, Isa::Avx2) => vector::<super::avx2::Avx2>(route),
-        #[cfg(isa = "neon")]
-        (_, Isa::Neon) => vector::<super::neon::Neon>(route),
-        _ => other(route, drive::scalar),
+    let key = options.key(from, to);
+    let mut plans = &PLANS[isa as usize][from as usize][to as usize];
+    loop {
+        let made = plans.get_or_make(|| {
+            let options = CastOptions { stream_from: None, ..*options };
+            Some(Made { key, plan: new(isa, from, to, options), others: Once::new() })
+        })?;
+        if made.key == key {
+            return Some(Planned::new(&made.plan, options.stream_from));
+        }
+        plans = &made.others;
     }
 }
 
-/// A kernel that is no codec.
-fn other(route: Route, kernel: Kernel) -> Plan {
-    Plan {
+fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
+    let route = route(from, to, &options);
+    let plan = Plan {
+        from,
+        to,
+        isa,
+        options,
         route,
-        kernel,
+        kernel: if route.work == Work::Copy { drive::copy } else { drive::scalar },
+        stream_from: usize::MAX,
         #[cfg(isa = "vector")]
-        core: None,
+        steps: &[],
         #[cfg(isa = "vector")]
-        hub: None,
+        is_ready: false,
         #[cfg(isa = "vector")]
-        groups: None,
-        #[cfg(isa = "vector")]
-        job: super::codec::Job::new(&route, core::ptr::null(), super::isa::Extras::this()),
-        #[cfg(isa = "vector")]
-        ready: None,
-        #[cfg(isa = "vector")]
-        few: None,
-        #[cfg(isa = "vector")]
-        few_parts: None,
+        quick: 0,
         #[cfg(isa = "vector")]
         stream_rows: None,
-        #[cfg(isa = "vector")]
-        fences: true,
+    };
+    match isa {
+        #[cfg(isa = "avx512")]
+        Isa::Avx512 => vector::<super::avx512::Zmm>(plan),
+        #[cfg(isa = "avx2")]
+        Isa::Avx2 => vector::<super::avx2::Avx2>(plan),
+        #[cfg(isa = "neon")]
+        Isa::Neon => vector::<super::neon::Neon>(plan),
+        _ => plan,
     }
 }
 
+/// The plan with the kernels of an instruction set.
 #[cfg(isa = "vector")]
-fn vector<I: super::isa::Isa>(mut route: Route) -> Plan {
-    use super::{codec, stage, stream, vector};
-    if route.stream_from.is_none() && !keeps_up::<I>(&route) {
-        route.stream_from = Some(usize::MAX);
+fn vector<I: super::isa::Isa>(plan: Plan) -> Plan {
+    use super::{codec, environment, once, stage, stream, vector};
+    let route = &plan.route;
+    if route.work == Work::Copy {
+        return Plan { kernel: vector::copy::<I>, ..plan };
     }
-    let hub = codec::table::hub::<I>(&route);
-    // Narrow codes are kept by a table that changes none, and those of a real part by the codec that takes it out.
-    let converts = route.work == Work::Convert || route.src.bits < 8 || route.parts == Parts::Real;
-    let core = match hub {
-        Some((_, from)) => Some(codec::table::core::<I>(&Route { from, parts: Parts::One, ..route })),
-        None if converts => Some(codec::table::core::<I>(&route)),
-        None if route.src.swapped || route.dst.swapped => Some(codec::table::kept::<I>(route.src.bits)),
-        None => None,
+    // Where there is no memory for that or for a table, the reference needs none.
+    let Some(steps) = codec::table::steps::<I>(route).and_then(|steps| once::keep(steps.all())) else {
+        return plan;
     };
-    let is_plain = hub.is_none() && stage::is_plain(&route);
-    let kernel = if is_plain { vector::plain::<I> } else { vector::shaped::<I> };
-    let groups = codec::group::core::<I>(&route);
-    let table = match core {
-        Some(_) if codec::lookup::has_table(&route) => codec::lookup::table(&route),
-        Some(_) if codec::narrow::goes_by_table::<I>(&route) => codec::narrow::table(route.to),
-        _ => Some(core::ptr::null()),
+    let ready = match steps {
+        [step] if stage::is_plain(route) => Some(*step),
+        _ => None,
     };
-    // Where there is no memory for a table, the reference needs none.
-    let Some(table) = table else { return other(route, drive::scalar) };
-    let job = codec::Job::new(&route, table, super::isa::Extras::this());
-    let ready = core.filter(|_| is_plain);
-    let of_few = core.filter(|_| hub.is_none()).and_then(|_| few::<I>(&route));
-    let (few, few_parts) = if is_plain { (of_few, None) } else { (None, of_few) };
-    let stream_rows = Some(stream::rows::<I> as stream::Rows);
-    Plan { route, kernel, core, hub, groups, job, ready, few, few_parts, stream_rows, fences: true }
-}
-
-/// What casts a few elements in native order, if its operations round as the route does.
-#[cfg(isa = "vector")]
-fn few<I: super::isa::Isa>(route: &Route) -> Option<drive::Core> {
-    use super::isa::Isa;
-    use crate::formats::dtype::Kind;
-    use crate::formats::options::Rounding;
-    if !I::Few::IS_FEW || route.src.swapped || route.dst.swapped {
-        return None;
+    Plan {
+        kernel: if ready.is_some() { vector::plain::<I> } else { vector::shaped::<I> },
+        stream_from: if keeps_up::<I>(route) { environment::streaming_threshold() } else { usize::MAX },
+        quick: ready.map_or(0, |step| if step.core.floats { 0 } else { vector::MANY - 1 }),
+        is_ready: ready.is_some(),
+        steps,
+        stream_rows: Some(stream::rows::<I>),
+        ..plan
     }
-    let core = super::codec::table::core::<I::Few>(route);
-    let rounds_to = match route.to.kind() {
-        Kind::Int(_) => Rounding::TowardZero,
-        _ => Rounding::NearestEven,
-    };
-    Some(core).filter(|core| !core.floats || route.policy.rounding == rounds_to)
 }
 
 /// Does a codec keep up with memory? Then its results are better streamed. What computes for longer than memory moves
@@ -134,16 +129,13 @@ fn keeps_up<I: super::isa::Isa>(route: &Route) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::drive::Kernel;
     use super::*;
-    #[cfg(not(isa = "vector"))]
-    use crate::formats::dtype::DType;
-    use crate::formats::options::CastOptions;
-    use crate::formats::route::route;
     use crate::{ByteOrder, Overflow, Packing, Rounding};
 
     /// How a pair is cast: copied, by a vector kernel, or by the scalar reference.
     fn kind(isa: Isa, from: DType, to: DType, options: &CastOptions) -> char {
-        let plan = plan(isa, route(from, to, options));
+        let plan = plan(isa, from, to, options).unwrap();
         let copies: &[Kernel] = &[
             drive::copy,
             #[cfg(isa = "avx512")]
@@ -199,34 +191,11 @@ mod tests {
         }
     }
 
-    /// Where an instruction set has a form for a few elements, it has it for every pair under the default options, and for
-    /// integers in every mode: but for copies, and parts that stay as they are.
-    #[cfg(isa = "vector")]
-    #[test]
-    fn a_few() {
-        let default = CastOptions::new();
-        let saturated = default.int_to_int(Overflow::Saturate);
-        for &isa in Isa::available() {
-            let has_few = |from, to, options: &CastOptions| {
-                let plan = plan(isa, route(from, to, options));
-                plan.core.is_none() || plan.few.is_some() || plan.few_parts.is_some()
-            };
-            if !has_few(DType::F32, DType::F16, &default) {
-                println!("{isa}: no form for a few elements");
-                continue;
-            }
-            for (from, to) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to))) {
-                assert!(has_few(from, to, &default), "{isa}: {from} -> {to}");
-                assert!(has_few(from, to, &saturated), "{isa}: {from} -> {to}, saturating");
-            }
-        }
-    }
-
     /// Views may have more elements than there are bytes of memory.
     #[test]
     fn parts_of_more_than_memory() {
         for &isa in Isa::available() {
-            let plan = plan(isa, route(DType::U8, DType::I8, &CastOptions::new()));
+            let plan = plan(isa, DType::U8, DType::I8, &CastOptions::new()).unwrap();
             for n in [usize::MAX / 2 + 1, usize::MAX] {
                 assert_eq!(plan.part_of(n).route.from, DType::U8);
             }
@@ -240,13 +209,15 @@ mod tests {
         const LOW: [u32; 8] = [0, 1, 0x5555, 0x7FFF, 0x8000, 0x8001, 0xAAAA, 0xFFFF];
         let src: Vec<u32> = (0..1 << 16).flat_map(|high| LOW.map(|low| high << 16 | low)).collect();
         for &isa in Isa::available() {
-            let with = plan(isa, route(DType::F32, DType::BF16, &CastOptions::new()));
+            let plan = plan(isa, DType::F32, DType::BF16, &CastOptions::new()).unwrap();
+            let Some(&with) = plan.ready() else { continue };
             let mut without = with;
             without.job.extras.bf16 = false;
-            let [expected, found] = [with, without].map(|plan| {
+            let [expected, found] = [with, without].map(|step| {
                 let mut dst = vec![0u16; src.len()];
+                let _environment = super::super::environment::Environment::new(Rounding::NearestEven);
                 // SAFETY: as many elements of both dtypes, in buffers of their own.
-                unsafe { (plan.kernel)(&plan, src.as_ptr().cast(), dst.as_mut_ptr().cast(), src.len()) };
+                unsafe { step.run(src.as_ptr().cast(), dst.as_mut_ptr().cast(), src.len()) };
                 dst
             });
             assert!(expected == found, "{isa}");

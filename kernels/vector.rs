@@ -1,13 +1,11 @@
 //! The loops of the vector kernels, and what surrounds them: the tail, the tables, the environment.
 
-use core::hint;
-use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::codec::{Codec, Ends, Job, group};
-use super::drive::{self, Apart, Core, Plan};
-use super::environment::{self, Environment};
+use super::codec::{Codec, Ends, Job};
+use super::drive::{self, Apart, Plan, Planned};
+use super::environment::Environment;
 use super::isa::Isa;
 use super::moves;
 use super::stage;
@@ -15,102 +13,8 @@ use super::stream;
 use crate::formats::options::Rounding;
 use crate::formats::route::{Parts, Route};
 
-/// Every block of a codec, and the tail of each row as a block of a buffer.
-///
-/// # Safety
-/// As for every `Core`.
-#[inline(always)]
-pub(super) unsafe fn blocks<I: Isa, C: Codec<I>>(
-    job: &Job,
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-    apart: &Apart,
-) {
-    /// Not a closure: that could not be `#[inline(always)]`, and one that is not inlined has no features.
-    struct AllBlocks<'a, I, C>(&'a Job, *const u8, *mut u8, usize, &'a Apart, PhantomData<(I, C)>);
-
-    impl<I: Isa, C: Codec<I>> pulp::NullaryFnOnce for AllBlocks<'_, I, C> {
-        type Output = ();
-
-        #[inline(always)]
-        fn call(self) {
-            let Self(job, src, dst, n, apart, _) = self;
-            // SAFETY: the promise of the caller of `blocks`; `Isa::run` enables the features.
-            unsafe { all_blocks::<I, C>(job, src, dst, n, apart) }
-        }
-    }
-
-    // SAFETY: the caller's promise.
-    unsafe { I::run(AllBlocks::<I, C>(job, src, dst, n, apart, PhantomData)) }
-}
-
-/// Elements of which [`few`] is asked to cast no more.
+/// Elements of other parts, as which up to so many are cast without a tile.
 pub(super) const FEW: usize = 16;
-
-/// One or more elements, whole bytes of them in native order, in blocks of [`FEW`], of which nothing else is computed.
-///
-/// # Safety
-/// As for every `Core`. `I` is the form of an instruction set that is for a few.
-#[inline(always)]
-pub(super) unsafe fn few<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u8, n: usize) {
-    /// Not a closure: see [`blocks`].
-    struct Few<'a, I, C>(&'a Job, *const u8, *mut u8, usize, PhantomData<(I, C)>);
-
-    impl<I: Isa, C: Codec<I>> pulp::NullaryFnOnce for Few<'_, I, C> {
-        type Output = ();
-
-        #[inline(always)]
-        fn call(self) {
-            let Self(job, mut src, mut dst, mut left, _) = self;
-            // SAFETY: the promise of the caller of `few`; `Isa::run` enables the features. The buffers have room for a
-            // block, and what is read of the second was written, by this or by the codec.
-            unsafe {
-                // Nothing but that changes what these operations do. None of them moves out of its scope: they take what
-                // is loaded after it begins, and what they make is stored before it ends.
-                let _environment = if C::FLOATS && !I::keeps_subnormals() {
-                    Some(Environment::new(Rounding::NearestEven))
-                } else {
-                    None
-                };
-                let (setup, ends) = (C::setup(job), Ends::of::<C::From>(job).native());
-                let (mut room_src, mut room_dst) = (Block::new(), Block::new());
-                let (room_src, room_dst) = (room_src.start(), room_dst.start());
-                if C::DST < 8 {
-                    I::store(room_dst, I::splat8(0));
-                }
-                loop {
-                    let n = if left < FEW { left } else { FEW };
-                    // So the compiler knows which registers nobody reads.
-                    hint::assert_unchecked(n.wrapping_sub(1) < FEW);
-                    let (taken, made) = ((n * C::SRC).div_ceil(8), (n * C::DST).div_ceil(8));
-                    I::copy_in(src, taken, room_src, C::SRC.div_ceil(8));
-                    C::block(&setup, ends, room_src, room_dst);
-                    let mut at = 0;
-                    while at < made {
-                        let mut v = I::load(room_dst.add(at));
-                        if C::DST < 8 {
-                            // Of the last byte, the bits of no element are 0.
-                            let unused = 8 * made - n * C::DST;
-                            let kept = if ends.dst_high { 0xFF << unused } else { 0xFF >> unused };
-                            v = I::keep_of_byte(v, made - 1, kept);
-                        }
-                        I::store_first(dst.add(at), v, made - at);
-                        at += I::BYTES;
-                    }
-                    left -= n;
-                    if left == 0 {
-                        break;
-                    }
-                    (src, dst) = (src.add(taken), dst.add(made));
-                }
-            }
-        }
-    }
-
-    // SAFETY: the caller's promise.
-    unsafe { I::run(Few::<I, C>(job, src, dst, n, PhantomData)) }
-}
 
 /// Bytes of a block of the widest elements in the widest registers.
 const BLOCK: usize = 64 * 16;
@@ -152,53 +56,30 @@ pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
     if bits.is_multiple_of(unit * to) { bits / to } else { 0 }
 }
 
-/// The elements of a row that are left.
-struct Left {
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-}
-
-impl Left {
-    /// Behind a whole block.
-    ///
-    /// # Safety
-    /// There is one.
-    #[inline(always)]
-    unsafe fn step<I: Isa, C: Codec<I>>(&mut self) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.src = self.src.add(const { bytes(I::BYTES, C::SRC) });
-            self.dst = self.dst.add(const { bytes(I::BYTES, C::DST) });
-        }
-        self.n -= I::BYTES;
-    }
-
-    /// Casts the whole blocks.
-    ///
-    /// # Safety
-    /// As for every `Core`, with the features enabled.
-    #[inline(always)]
-    unsafe fn whole_blocks<I: Isa, C: Codec<I>>(&mut self, setup: &C::Setup, ends: Ends<I>) {
-        while self.n >= I::BYTES {
-            // SAFETY: the caller's promise; there is a block.
-            unsafe {
-                C::block(setup, ends, self.src, self.dst);
-                self.step::<I, C>();
-            }
-        }
-    }
-}
-
+/// Every block of a codec; what is no whole block of a row goes through a buffer.
+///
 /// # Safety
 /// As for every `Core`, with the features enabled.
 #[inline(always)]
-unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
+pub(super) unsafe fn rows<I: Isa, C: Codec<I>>(
+    job: &Job,
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+    apart: &Apart,
+) {
     const { assert!(C::SRC.div_ceil(8) * I::BYTES <= BLOCK && C::DST.div_ceil(8) * I::BYTES <= BLOCK) };
     // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
     // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
     // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
     unsafe {
+        // Nothing but that changes what operations do that carry their rounding. None of them moves out of its scope: they
+        // take what is loaded after it begins, and what they make is stored before it ends.
+        let _environment = if const { I::CARRIES_ROUNDING && C::FLOATS } && !I::keeps_subnormals() {
+            Some(Environment::new(Rounding::NearestEven))
+        } else {
+            None
+        };
         let (setup, ends) = (C::setup(job), Ends::of::<C::From>(job));
         let (mut room_src, mut room_dst) = (Block::new(), Block::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
@@ -210,43 +91,40 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
             } else {
                 0
             };
-            let (first, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
-            let mut left = Left { src: row_src, dst: row_dst, n: first };
+            let (mut left, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
+            let (mut from, mut to) = (row_src, row_dst);
+            // Where a partial block comes from and goes to, while the loop casts it in the buffers: the codec stands here
+            // once, for the space.
+            let mut outside: Option<(*const u8, *mut u8)> = None;
             loop {
-                if C::IS_SHORT {
-                    let has_order = const { C::SRC > 8 || C::DST > 8 };
-                    if has_order && ends.is_swapped() {
-                        left.whole_blocks::<I, C>(&setup, ends);
-                    } else {
-                        left.whole_blocks::<I, C>(&setup, ends.native());
-                    }
+                let mut blocks = if outside.is_none() { left / I::BYTES } else { 1 };
+                while blocks > 0 {
+                    C::block(&setup, ends, from, to);
+                    from = from.add(const { bytes(I::BYTES, C::SRC) });
+                    to = to.add(const { bytes(I::BYTES, C::DST) });
+                    blocks -= 1;
                 }
-                // Of the others, one call of the codec, for the space.
-                let (mut from, mut to) = (left.src, left.dst);
-                // A branch decides, not a minimum: through that, each block would wait for the one before.
-                let is_partial = C::IS_SHORT || left.n < I::BYTES;
-                if is_partial {
-                    if left.n == 0 {
-                        break;
-                    }
-                    I::copy_in(left.src, bytes(left.n, C::SRC), room_src, C::SRC.div_ceil(8));
-                    (from, to) = (room_src, room_dst);
-                }
-                C::block(&setup, ends, from, to);
-                if is_partial {
-                    let made = bytes(left.n, C::DST);
+                left %= I::BYTES;
+                if let Some((outside_src, outside_dst)) = outside.take() {
+                    let made = bytes(left, C::DST);
                     if C::DST < 8 {
                         // Of the last byte, the bits of no element are 0.
-                        let unused = 8 * made - left.n * C::DST;
+                        let unused = 8 * made - left * C::DST;
                         let kept = if ends.dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
                         *room_dst.add(made - 1) &= kept;
                     }
-                    I::copy_out(room_dst, made, left.dst);
-                    (left.src, left.dst) = (left.src.add(bytes(left.n, C::SRC)), left.dst.add(made));
-                    (left.n, rest) = (rest, 0);
+                    I::copy_out(room_dst, made, outside_dst);
+                    (from, to) = (outside_src.add(bytes(left, C::SRC)), outside_dst.add(made));
+                    (left, rest) = (rest, 0);
+                    if left == 0 {
+                        break;
+                    }
+                } else if left == 0 {
+                    break;
                 } else {
-                    // By constants, which they would not be after the branch.
-                    left.step::<I, C>();
+                    I::copy_in(from, bytes(left, C::SRC), room_src, C::SRC.div_ceil(8));
+                    outside = Some((from, to));
+                    (from, to) = (room_src, room_dst);
                 }
             }
             rows -= 1;
@@ -260,54 +138,39 @@ unsafe fn all_blocks<I: Isa, C: Codec<I>>(job: &Job, src: *const u8, dst: *mut u
 ///
 /// # Safety
 /// As for every `Kernel`.
-pub(super) unsafe fn plain<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
-    match plan.ready {
-        Some(core) if n < MANY => {
-            let _environment = core.floats.then(|| Environment::new(plan.route.policy.rounding));
-            // SAFETY: the caller's promise; the table chose the core.
-            unsafe { core.run(&plan.job, src, dst, core_units(&plan.route, n)) }
-        }
+pub(super) unsafe fn plain<I: Isa>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
+    let Some(step) = plan.ready() else {
         // SAFETY: the caller's promise.
-        _ => unsafe { many::<I>(plan, src, dst, n) },
-    }
-}
-
-/// Elements from which on a cast has something to prepare: groups, and streams. Fewer pay for nothing of that.
-const MANY: usize = 4096;
-
-/// [`plain`] of any number of elements.
-///
-/// # Safety
-/// As for every `Kernel`.
-#[inline(never)]
-unsafe fn many<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
-    let route = &plan.route;
-    let (bits, units) = (core_bits(route), core_units(route, n));
-    // SAFETY: the caller's promise; the table chose the cores for this route and a machine that has its
-    // instruction set. A multiple of 8 elements ends with a byte on both sides.
+        return unsafe { shaped::<I>(plan, src, dst, n) };
+    };
+    let (bits, units) = (core_bits(&plan.route), core_units(&plan.route, n));
+    let _environment = environment(plan);
+    // SAFETY: the caller's promise; the table chose the core for this route and a machine that has its instruction set.
     unsafe {
-        let mut grouped = 0;
-        if n >= MANY
-            && let Some(core) = plan.groups
-        {
-            grouped = n & !7;
-            let table = group::make_table(route);
-            let job = plan.job.with_table(table.0.as_ptr());
-            let bits = [8, group::made_bits(route)];
-            run::<I>(plan, core, &job, bits, src, dst, grouped / group::per_byte(route));
-        }
-        if let Some(core) = plan.core {
-            let _environment = environment(plan);
-            let (src, dst) = (src.add(bytes(grouped, bits[0])), dst.add(bytes(grouped, bits[1])));
-            run::<I>(plan, core, &plan.job, bits, src, dst, units - grouped);
+        if n >= MANY && plan.streams(units, bits[0] + bits[1]) && units >= 2 * stream::chunk(bits) {
+            stream::rows::<I>(&step.core, &step.job, bits, src, dst, units, &Apart::ONE);
+            if plan.fences() {
+                stream::fence::<I>();
+            }
+        } else {
+            step.run(src, dst, units);
         }
     }
 }
+
+/// Elements from which on results may go past the caches.
+pub(super) const MANY: usize = 4096;
 
 /// What a core takes for `n` elements: these, or their parts, one after the other.
 #[inline(always)]
 pub(super) fn core_units(route: &Route, n: usize) -> usize {
     if route.parts == Parts::Two { 2 * n } else { n }
+}
+
+/// The same where the parts are brought to elements afterwards.
+#[inline(always)]
+pub(super) fn core_units_of_tile(route: &Route, n: usize) -> usize {
+    if matches!(route.parts, Parts::Two | Parts::Either) { 2 * n } else { n }
 }
 
 /// Bits of that on both sides.
@@ -317,52 +180,17 @@ pub(super) fn core_bits(route: &Route) -> [usize; 2] {
     [if route.parts == Parts::Real { 2 * from } else { from }, to]
 }
 
-/// A core on elements of so many bits, past the caches if they do not keep the result.
-///
-/// # Safety
-/// As for every `Core`.
-unsafe fn run<I: Isa>(
-    plan: &Plan,
-    core: Core,
-    job: &Job,
-    bits: [usize; 2],
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-) {
-    let streams = streams(&plan.route, n, (bits[0] + bits[1]) as u32) && n >= 2 * stream::chunk(bits);
-    // SAFETY: the caller's promise.
-    unsafe {
-        if streams {
-            stream::rows::<I>(&core, job, bits, src, dst, n, &Apart::ONE);
-            if plan.fences {
-                stream::fence::<I>();
-            }
-        } else {
-            core.run(job, src, dst, n);
-        }
-    }
-}
-
-/// Are `n` elements of so many bits on both sides together more than the caches keep?
-pub(super) fn streams(route: &Route, n: usize, bits: u32) -> bool {
-    // 8 elements are as many bytes as one has bits. Those of a view may be more than there is memory: they repeat.
-    (n / 8).saturating_mul(bits as usize)
-        >= route.stream_from.unwrap_or_else(environment::streaming_threshold)
-}
-
 /// A vector kernel for elements of any layout.
 ///
 /// # Safety
 /// As for every `Kernel`.
-pub(super) unsafe fn shaped<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn shaped<I: Isa>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
+    let _environment = environment(plan);
     // SAFETY: as in `plain`.
     unsafe {
-        if n.wrapping_sub(1) < FEW && plan.hub.is_none() {
-            let _environment = if plan.few_parts.is_none() { environment(plan) } else { None };
+        if n.wrapping_sub(1) < FEW && stage::has_few(plan) {
             return stage::few(plan, src, dst, n);
         }
-        let _environment = environment(plan);
         stage::staged::<I>(plan, src, dst, n);
     }
 }
@@ -371,7 +199,7 @@ pub(super) unsafe fn shaped<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n
 ///
 /// # Safety
 /// As for every `Kernel`.
-pub(super) unsafe fn copy<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn copy<I: Isa>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     unsafe fn bytes<I: Isa>(from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -388,7 +216,6 @@ pub(super) unsafe fn copy<I: Isa>(plan: &Plan, src: *const u8, dst: *mut u8, n: 
 
 /// The environment that the codecs of a cast expect, if they do.
 fn environment(plan: &Plan) -> Option<Environment> {
-    let hub = plan.hub.map(|(core, _)| core);
-    let floats = [plan.core, hub].into_iter().flatten().any(|core| core.floats);
+    let floats = plan.steps.iter().any(|step| step.core.floats);
     floats.then(|| Environment::new(plan.route.policy.rounding))
 }

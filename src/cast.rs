@@ -11,7 +11,7 @@ use crate::formats::layout::ByteOrder;
 use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
 use crate::formats::route::{Layout, Route, route};
-use crate::kernels::drive::Plan;
+use crate::kernels::drive::Planned;
 use crate::kernels::memory::Destination;
 use crate::kernels::{scalar, table};
 
@@ -34,11 +34,7 @@ use crate::kernels::{scalar, table};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Caster {
-    from: DType,
-    to: DType,
-    options: CastOptions,
-    isa: Isa,
-    plan: Plan,
+    plan: Planned,
 }
 
 impl Caster {
@@ -53,14 +49,19 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// The instruction set that the options or `LANECAST_ISA` name is not available.
+    /// The instruction set that the options or `LANECAST_ISA` name is not available, or there is no memory for what has been
+    /// decided.
+    #[inline]
     pub fn new(from: DType, to: DType, options: &CastOptions) -> Result<Self, Error> {
         let isa = match options.isa {
             Some(isa) if isa.is_available() => isa,
             Some(isa) => return Err(Error::IsaUnavailable { isa }),
             None => Isa::best()?,
         };
-        Ok(Self { from, to, options: *options, isa, plan: table::plan(isa, route(from, to, options)) })
+        match table::plan(isa, from, to, options) {
+            Some(plan) => Ok(Self { plan }),
+            None => Err(Error::Allocation { dtype: to, elements: 0 }),
+        }
     }
 
     /// The same cast on another instruction set.
@@ -76,7 +77,7 @@ impl Caster {
     ///
     /// It is not available.
     pub fn with_isa(self, isa: Isa) -> Result<Self, Error> {
-        Self::new(self.from, self.to, &self.options.isa(isa))
+        Self::new(self.from(), self.to(), &self.options().isa(isa))
     }
 
     /// The dtype of the source.
@@ -87,7 +88,7 @@ impl Caster {
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     pub const fn from(&self) -> DType {
-        self.from
+        self.plan.plan.from
     }
 
     /// The dtype of the destination.
@@ -98,7 +99,7 @@ impl Caster {
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     pub const fn to(&self) -> DType {
-        self.to
+        self.plan.plan.to
     }
 
     /// The instruction set it runs on.
@@ -110,7 +111,7 @@ impl Caster {
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     pub const fn isa(&self) -> Isa {
-        self.isa
+        self.plan.plan.isa
     }
 
     /// Casts `n` elements.
@@ -179,13 +180,14 @@ impl Caster {
     /// What is wrong with them, if they do not.
     #[cold]
     fn wrong_size(&self, source: usize, destination: usize, n: usize) -> Error {
-        match check_size(Side::Source, self.from, self.options.src_packing, n, source) {
+        let options = self.options();
+        match check_size(Side::Source, self.from(), options.src_packing, n, source) {
             Err(error) => error,
-            Ok(()) => wrong_size(Side::Destination, self.to, self.options.dst_packing, n, destination),
+            Ok(()) => wrong_size(Side::Destination, self.to(), options.dst_packing, n, destination),
         }
     }
 
-    pub(crate) fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &Planned {
         &self.plan
     }
 
@@ -201,13 +203,13 @@ impl Caster {
     }
 
     /// What it is.
-    pub(crate) const fn route(&self) -> &Route {
+    pub(crate) fn route(&self) -> &Route {
         &self.plan.route
     }
 
-    /// What it was made from.
-    pub(crate) const fn options(&self) -> &CastOptions {
-        &self.options
+    /// What it was made from, or the like for this pair.
+    pub(crate) fn options(&self) -> CastOptions {
+        CastOptions { isa: Some(self.isa()), stream_from: self.plan.stream_option(), ..self.plan.options }
     }
 
     /// Casts to elements that need not be initialised. `D` is u8, or the element type of the destination.
@@ -218,10 +220,10 @@ impl Caster {
         mut dst: Destination<'a, D>,
         n: usize,
     ) -> Result<&'a mut [D], Error> {
-        debug_assert!(D::DTYPE == DType::U8 || D::DTYPE == self.to);
+        debug_assert!(D::DTYPE == DType::U8 || D::DTYPE == self.to());
         if self.ran(src, &mut dst, n) {
-            // SAFETY: the kernel initialised every byte with elements of `self.to`, valid as `D`: every caller passes u8 or
-            // the type that made `self.to`.
+            // SAFETY: the kernel initialised every byte with elements of the target, valid as `D`: every caller passes u8 or
+            // the type that made that.
             Ok(unsafe { dst.assume_init() })
         } else {
             Err(self.wrong_size(size_of_val(src), dst.size(), n))
@@ -237,7 +239,7 @@ impl Caster {
     ) -> Result<Vec<D>, Error> {
         let mut out = Vec::new();
         let reserved = out.try_reserve_exact(len);
-        reserved.map_err(|_| Error::Allocation { dtype: self.to, elements: n })?;
+        reserved.map_err(|_| Error::Allocation { dtype: self.to(), elements: n })?;
         let spare = &mut out.spare_capacity_mut()[..len];
         let filled = self.fill::<S, D>(src, spare.into(), n)?.len();
         #[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]

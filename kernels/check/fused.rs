@@ -2,9 +2,9 @@
 
 use core::marker::PhantomData;
 
-use super::super::drive::Plan;
+use super::super::drive::Planned;
 use super::super::environment::Environment;
-use super::super::isa::Isa;
+use super::super::isa::{Isa, Task};
 use super::super::stage;
 use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
 use super::scan::{Integers, Look};
@@ -14,13 +14,13 @@ use crate::formats::options::Rounding;
 use crate::formats::route::Parts;
 
 /// The pairs that have a loop for both.
-pub(super) fn fused<I: Isa>(plan: &Plan, counts: bool) -> Option<Fused<'_>> {
+pub(super) fn fused<I: Isa>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
     let route = &plan.route;
     let is_native = !route.src.swapped && !route.dst.swapped;
     if !stage::is_plain(route) || route.parts != Parts::One || !is_native {
         return None;
     }
-    let run: unsafe fn(&Plan, &Fit, *const u8, *mut u8, usize) -> Found =
+    let run: unsafe fn(&Planned, &Fit, *const u8, *mut u8, usize) -> Found =
         match (route.from, route.to, route.policy.rounding, counts) {
             (DType::I64, DType::I32, ..) => blocks::<I, I64ToI32<I>>,
             (_, _, Rounding::NearestAway, _) => return None,
@@ -271,7 +271,7 @@ impl<I: Isa, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COU
 /// # Safety
 /// They are readable and writable, the plan is one for these dtypes, and the instruction set is available.
 unsafe fn blocks<I: Isa, P: Proof<I>>(
-    plan: &Plan,
+    plan: &Planned,
     fit: &Fit,
     src: *const u8,
     dst: *mut u8,
@@ -280,7 +280,7 @@ unsafe fn blocks<I: Isa, P: Proof<I>>(
     /// Not a closure: see `vector::blocks`.
     struct Blocks<'a, I, P>(&'a Fit, *const u8, *mut u8, usize, PhantomData<(I, P)>);
 
-    impl<I: Isa, P: Proof<I>> pulp::NullaryFnOnce for Blocks<'_, I, P> {
+    impl<I: Isa, P: Proof<I>> Task for Blocks<'_, I, P> {
         type Output = Found;
 
         #[inline(always)]

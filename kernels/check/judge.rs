@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use super::super::environment::Environment;
-use super::super::isa::Isa;
+use super::super::isa::{Isa, Task};
 use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
 use super::{Codes, Counts, Exact, Limits, MOST, Verdict};
 use crate::formats::options::Rounding;
@@ -213,7 +213,7 @@ unsafe fn every<I: Isa, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
         PhantomData<(I, L, O, R)>,
     );
 
-    impl<I: Isa, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>> pulp::NullaryFnOnce for Judge<'_, I, L, O, R> {
+    impl<I: Isa, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>> Task for Judge<'_, I, L, O, R> {
         type Output = ();
 
         #[inline(always)]
@@ -321,7 +321,7 @@ lane!(i16 i32 i64);
 unsafe fn tally<I: Isa, L: Lane>(p: *const u8, n: usize, limits: &Limits) -> Counts {
     struct Tally<'a, I, L>(*const u8, usize, &'a Limits, PhantomData<(I, L)>);
 
-    impl<I: Isa, L: Lane> pulp::NullaryFnOnce for Tally<'_, I, L> {
+    impl<I: Isa, L: Lane> Task for Tally<'_, I, L> {
         type Output = Counts;
 
         #[inline(always)]

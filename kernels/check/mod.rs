@@ -18,7 +18,7 @@ mod lanes;
 #[cfg(isa = "vector")]
 mod scan;
 
-use super::drive::Plan;
+use super::drive::Planned;
 #[cfg(isa = "vector")]
 use super::isa::Isa;
 use super::memory::Destination;
@@ -163,21 +163,21 @@ impl Loops {
 /// A cast and a scan in one loop.
 #[derive(Clone, Copy)]
 pub(crate) struct Fused<'a> {
-    plan: &'a Plan,
+    plan: &'a Planned,
     /// Elements of a block.
     block: usize,
     /// # Safety
     /// So many blocks of the plan's source are readable, and of its destination writable.
-    run: unsafe fn(plan: &Plan, fit: &Fit, src: *const u8, dst: *mut u8, blocks: usize) -> Found,
+    run: unsafe fn(plan: &Planned, fit: &Fit, src: *const u8, dst: *mut u8, blocks: usize) -> Found,
 }
 
 impl<'a> Fused<'a> {
     /// None if there is no such loop for the cast. What is inexact is counted only on request.
-    pub(crate) fn new(isa: Name, plan: &'a Plan, counts: bool) -> Option<Self> {
+    pub(crate) fn new(isa: Name, plan: &'a Planned, counts: bool) -> Option<Self> {
         debug_assert!(isa.is_available());
         match isa {
             #[cfg(isa = "avx512")]
-            Name::Avx512 => fused::fused::<super::avx512::Zmm>(plan, counts),
+            Name::Avx512 => fused::fused::<super::avx512::Turned>(plan, counts),
             #[cfg(isa = "avx2")]
             Name::Avx2 => fused::fused::<super::avx2::Avx2>(plan, counts),
             #[cfg(isa = "neon")]

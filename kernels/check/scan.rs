@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::ptr;
 
 use super::super::environment::Environment;
-use super::super::isa::Isa;
+use super::super::isa::{Isa, Task};
 use super::lanes::{FloatLanes, Lanes, Register, Wide8, Wide16, Wide32, Wide64};
 use super::{Codes, Fit, Found, Scan};
 use crate::formats::options::Rounding;
@@ -168,7 +168,7 @@ unsafe fn run<I: Isa, L: Look<I>>(p: *const u8, bytes: usize, fit: &Fit) -> Foun
     /// Not a closure: see `vector::blocks`.
     struct Run<'a, I, L>(*const u8, usize, &'a Fit, PhantomData<(I, L)>);
 
-    impl<I: Isa, L: Look<I>> pulp::NullaryFnOnce for Run<'_, I, L> {
+    impl<I: Isa, L: Look<I>> Task for Run<'_, I, L> {
         type Output = Found;
 
         #[inline(always)]

@@ -46,7 +46,6 @@ pub(in crate::kernels) struct E8m0<V> {
 impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
     type From = S;
     const DST: usize = 8;
-    const IS_SHORT: bool = Self::SRC == 16;
     const FLOATS: bool = is_guarded::<I, S>();
     type Setup = E8m0<I::V>;
 
@@ -114,7 +113,7 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
                 && let Some(signed) = S::SHORT
             {
                 let v = match (S::BITS, signed) {
-                    (16, _) => load16::<I>(src, ends),
+                    (16, _) => load16::<I>(src),
                     (_, true) => I::sext8(I::load(src)),
                     _ => I::zext8(I::load(src)),
                 };
@@ -153,7 +152,6 @@ pub(in crate::kernels) struct Bias<V> {
 impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     type From = S;
     const DST: usize = 16;
-    const IS_SHORT: bool = Self::SRC == 16 || !MODES;
     const FLOATS: bool = is_guarded::<I, S>() || I::FLOATS_TO_BF16 && !MODES;
     type Setup = Bias<I::V>;
 
@@ -247,8 +245,8 @@ macro_rules! near_f32 {
 
 near_f32! {
     F16(src, ends) = <Self as AsF32<I>>::f32(src, ends);
-    Bf16(src, ends) = {
-        let v = load16::<I>(src, ends);
+    Bf16(src, _ends) = {
+        let v = load16::<I>(src);
         let ([a, b], [c, d]) = (I::bf16_to_f32(v[0]), I::bf16_to_f32(v[1]));
         [a, b, c, d]
     };
@@ -257,17 +255,17 @@ near_f32! {
     U8(src, ends) = <Self as AsF32<I>>::f32(src, ends);
     I16(src, ends) = <Self as AsF32<I>>::f32(src, ends);
     U16(src, ends) = <Self as AsF32<I>>::f32(src, ends);
-    I32(src, ends) = { let v = load32::<I>(src, ends); registers!(4, K => I::i32_to_f32(v[K])) };
-    U32(src, ends) = { let v = load32::<I>(src, ends); registers!(4, K => I::u32_to_f32(v[K])) };
+    I32(src, _ends) = { let v = load32::<I>(src); registers!(4, K => I::i32_to_f32(v[K])) };
+    U32(src, _ends) = { let v = load32::<I>(src); registers!(4, K => I::u32_to_f32(v[K])) };
     I64(src, ends) = if I::LONG_TO_F32 {
-        let v = load64::<I>(src, ends);
+        let v = load64::<I>(src);
         registers!(4, K => I::i64_to_f32([v[2 * K], v[2 * K + 1]]))
     } else {
         let x = <Self as AsF64<I>>::f64(src, ends);
         registers!(4, K => I::f64_to_f32([x[2 * K], x[2 * K + 1]]))
     };
     U64(src, ends) = if I::LONG_TO_F32 {
-        let v = load64::<I>(src, ends);
+        let v = load64::<I>(src);
         registers!(4, K => I::u64_to_f32([v[2 * K], v[2 * K + 1]]))
     } else {
         let x = <Self as AsF64<I>>::f64(src, ends);
@@ -380,7 +378,7 @@ impl<I: Isa, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
     unsafe fn block(&away: &bool, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut v = load64::<I>(src, ends);
+            let mut v = load64::<I>(src);
             if away {
                 v = registers!(8, K => long_off_the_middle::<I, SIGNED>(v[K]));
             }

@@ -112,7 +112,7 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
         // SAFETY: the caller's promise.
         unsafe {
             if I::HALVES && is_f16::<S>() && k.extras.fp16 && k.how != How::Away {
-                let mut v = load16::<I>(src, ends);
+                let mut v = load16::<I>(src);
                 if k.how == How::Rounded {
                     v = registers!(2, K => I::round_f16(v[K]));
                 }
@@ -125,7 +125,7 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
                     dst,
                 );
             }
-            let x = S::f32(src, ends);
+            let x = asked32::<I>(S::f32(src, ends), k.how);
             if I::SATURATES {
                 let x = whole32::<I>(x, k.half, k.how);
                 let v = if k.signed {
@@ -162,6 +162,15 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
             let v = registers!(4, K => I::f32_to_i32(I::min_f32(I::max_f32(x[K], k.low), k.high)));
             store32::<I, BITS>(v, k.mask, ends, dst);
         }
+    }
+}
+
+/// Rounded as the control register says, where the instruction that makes integers does not ask it.
+#[inline(always)]
+unsafe fn asked32<I: Isa>(x: [I::V; 4], how: How) -> [I::V; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if I::CARRIES_ROUNDING && how == How::Rounded { registers!(4, K => I::round_f32(x[K])) } else { x }
     }
 }
 
@@ -329,7 +338,7 @@ impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
                     return store32::<I, 32>(v, k.mask, ends, dst);
                 }
             }
-            let x = S::f32(src, ends);
+            let x = asked32::<I>(S::f32(src, ends), k.how);
             if I::SATURATES {
                 let x = whole32::<I>(x, k.half, k.how);
                 let x = registers!(4, K => if SIGNED { I::cut_i32(x[K]) } else { I::cut_u32(x[K]) });
@@ -376,7 +385,6 @@ impl<I: Isa, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Code
 {
     type From = S;
     const DST: usize = BITS;
-    const IS_SHORT: bool = Self::SRC == 16;
     const FLOATS: bool = true;
     type Setup = Clamp64<I::V>;
 
@@ -418,7 +426,10 @@ impl<I: Isa, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Code
                     return store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
                 }
             }
-            let x = S::f64(src, ends);
+            let mut x = S::f64(src, ends);
+            if I::CARRIES_ROUNDING && k.how == How::Rounded {
+                x = registers!(8, K => I::round_f64(x[K]));
+            }
             if I::SATURATES {
                 let x = whole64::<I>(x, k.half, k.how);
                 let signed = if BITS == 64 { SIGNED } else { k.signed };
@@ -546,34 +557,26 @@ unsafe fn has_minimum<I: Isa>(v: [I::V; 4]) -> bool {
     }
 }
 
-/// From f64 to integers of any width, wrapping: the low bits of the rounded value, which from 2^63 on are those of
+/// From f64 to integers of 64 bits, wrapping: the low bits of the rounded value, which from 2^63 on are those of
 /// the mantissa, shifted. NaN and Inf have exponents that shift everything out.
-pub(in crate::kernels) struct ToWrapped<const BITS: usize>;
+pub(in crate::kernels) struct ToWrapped;
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Wrapped<V> {
     half: V,
     how: How,
-    mask: V,
 }
 
-impl<I: Isa, const BITS: usize> Codec<I> for ToWrapped<BITS> {
+impl<I: Isa> Codec<I> for ToWrapped {
     type From = F64;
-    const DST: usize = BITS;
-    const IS_SHORT: bool = false;
+    const DST: usize = 64;
     const FLOATS: bool = true;
     type Setup = Wrapped<I::V>;
 
     #[inline(always)]
     unsafe fn setup(job: &Job) -> Wrapped<I::V> {
         // SAFETY: the caller's promise.
-        unsafe {
-            Wrapped {
-                half: I::splat64(0.5f64.to_bits() - 1),
-                how: How::new(job),
-                mask: byte_mask::<I>(job.integer()),
-            }
-        }
+        unsafe { Wrapped { half: I::splat64(0.5f64.to_bits() - 1), how: How::new(job) } }
     }
 
     #[inline(always)]
@@ -581,10 +584,11 @@ impl<I: Isa, const BITS: usize> Codec<I> for ToWrapped<BITS> {
         const HIDDEN: u64 = 1 << 52;
         // SAFETY: the caller's promise.
         unsafe {
-            let x = load64::<I>(src, ends);
+            let x = load64::<I>(src);
             let x = registers!(8, K => {
                 let x = number64::<I>(x[K], k.half, k.how == How::Away);
-                let near = I::f64_to_i64(I::round_f64(x));
+                let is_asked = !I::CARRIES_ROUNDING || k.how == How::Rounded;
+                let near = I::f64_to_i64(if is_asked { I::round_f64(x) } else { x });
                 let magnitude = I::and(x, I::splat64(!SIGN64));
                 let mantissa = I::or(I::and(x, I::splat64(HIDDEN - 1)), I::splat64(HIDDEN));
                 let shift = I::sub64(I::shr64::<52>(magnitude), I::splat64(1023 + 52));
@@ -594,12 +598,12 @@ impl<I: Isa, const BITS: usize> Codec<I> for ToWrapped<BITS> {
                 let is_far = I::gt64(magnitude, I::splat64(9_223_372_036_854_775_808f64.to_bits() - 1));
                 I::select64(is_far, far, near)
             });
-            store64::<I, BITS>(x, k.mask, ends, dst);
+            store64::<I, 64>(x, I::splat32(u32::MAX), ends, dst);
         }
     }
 }
 
-/// Integers, and what a table makes integers, to integers: clamped to what both hold, or not, and then the low bits or the extension.
+/// Integers and bool to integers: clamped to what both hold, or not, and then the low bits or the extension.
 pub(in crate::kernels) struct Integers<S, const BITS: usize>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
@@ -633,6 +637,10 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
         };
         let (from_range, to_range) = (range(from), range(to));
         let (mut low, mut high) = from_range;
+        // Of a bool, every byte but 0 is as good as 1.
+        if job.from == Kind::Bool {
+            high = 1;
+        }
         if job.policy.overflow == Overflow::Saturate && matches!(job.from, Kind::Int(_)) {
             (low, high) = (low.max(to_range.0), high.min(to_range.1));
         }
@@ -668,7 +676,7 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
                 let v = if S::BITS <= 8 {
                     S::words(src, ends, k.low, k.high)
                 } else {
-                    let v = load16::<I>(src, ends);
+                    let v = load16::<I>(src);
                     registers!(2, K => limited::<I, S>(v[K], k))
                 };
                 if BITS <= 16 {
@@ -682,7 +690,7 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
                 let v = registers!(4, K => S::widen32(v[K]));
                 store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
             } else if S::BITS == 32 {
-                let v = load32::<I>(src, ends);
+                let v = load32::<I>(src);
                 let v = registers!(4, K => limited::<I, S>(v[K], k));
                 if BITS <= 32 {
                     return store32::<I, BITS>(v, k.mask, ends, dst);
@@ -690,7 +698,7 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
                 let v = registers!(4, K => S::widen32(v[K]));
                 store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
             } else {
-                let mut v = load64::<I>(src, ends);
+                let mut v = load64::<I>(src);
                 // One branch: minima of 64 bits are no cheap instructions.
                 if !k.all {
                     v = registers!(8, K => S::clamp(v[K], k.low, k.high));
@@ -721,13 +729,13 @@ unsafe fn saturated<I: Isa, S: AsInteger<I>, const BITS: usize>(
         // The last step changes the sign.
         let keeps = S::SIGNED == k.signed;
         if S::BITS == 16 {
-            let v = load16::<I>(src, ends);
+            let v = load16::<I>(src);
             return store_saturated8::<I, S>(v, k, dst);
         }
         let v = if S::BITS == 32 {
-            load32::<I>(src, ends)
+            load32::<I>(src)
         } else {
-            let v = load64::<I>(src, ends);
+            let v = load64::<I>(src);
             let v =
                 narrow_all64::<I>(v, S::SIGNED, if BITS == 32 { S::SIGNED && k.signed } else { S::SIGNED });
             if BITS == 32 {
@@ -790,15 +798,15 @@ impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
             if S::BITS == 8 {
                 I::store(dst, I::min_u8(I::and(I::load(src), *bits), I::splat8(1)));
             } else if S::BITS == 16 {
-                let v = load16::<I>(src, ends);
+                let v = load16::<I>(src);
                 let v = registers!(2, K => I::any16(v[K], *bits));
                 store16::<I, 8>(v, truth, ends, dst);
             } else if S::BITS == 32 {
-                let v = load32::<I>(src, ends);
+                let v = load32::<I>(src);
                 let v = registers!(4, K => I::any32(v[K], *bits));
                 store32::<I, 8>(v, truth, ends, dst);
             } else {
-                let v = load64::<I>(src, ends);
+                let v = load64::<I>(src);
                 let v = registers!(8, K => I::any64(v[K], *bits));
                 store64::<I, 8>(v, truth, ends, dst);
             }

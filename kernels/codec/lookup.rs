@@ -16,10 +16,8 @@ use super::super::isa::Isa;
 use super::super::once::Once;
 use super::float::NearF32;
 use super::plane::{Fold, Plane, Words, bytes, words};
-use super::source::{AsF32, AsF64, AsInteger, Source, from_f32};
-use super::{
-    Codec, Ends, Job, load_codes, load16, load32, load64, narrow32, narrow64, registers, store_codes, store16,
-};
+use super::source::{AsF32, AsF64, Source, from_f32};
+use super::{Codec, Ends, Job, load_codes, registers, store_codes, store16};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::options::{Overflow, Policy};
 use crate::formats::route::Route;
@@ -64,7 +62,7 @@ pub(in crate::kernels) fn found(route: &Route) -> Found {
 }
 
 /// Are the integers that a table gives to be widened as signed ones?
-pub(in crate::kernels) fn widens_signed(route: &Route) -> bool {
+fn widens_signed(route: &Route) -> bool {
     match (route.from.kind(), route.to.kind()) {
         (Kind::Int(from), _) => from.signed,
         // What is negative saturates in the table, or wraps when it is widened.
@@ -74,7 +72,7 @@ pub(in crate::kernels) fn widens_signed(route: &Route) -> bool {
 }
 
 /// The dtype of what the table of a route gives.
-fn looked_up(route: &Route) -> DType {
+pub(in crate::kernels) fn looked_up(route: &Route) -> DType {
     match (found(route), widens_signed(route)) {
         (Found::Elements, _) => route.to,
         (Found::Bf16, _) => DType::BF16,
@@ -212,12 +210,6 @@ impl<I: Isa> Looks<I> {
 
 /// How much of a table there is to look at.
 pub(in crate::kernels) trait Rows {
-    /// The same for targets that have no sign in their top bit.
-    type Any: Rows;
-    /// The same for integers that have the sign of the source.
-    type Signed: Rows;
-    /// The same for integers that are 0 where the source is negative.
-    type Unsigned: Rows;
     /// Rows that are looked at.
     const ROWS: usize;
     /// What is looked at makes a [`Line`](super::plane::Line).
@@ -273,9 +265,6 @@ pub(in crate::kernels) struct Nibble;
 pub(in crate::kernels) struct Truth;
 
 impl<const FOLD: usize> Rows for Folded<FOLD> {
-    type Any = Self;
-    type Signed = Self;
-    type Unsigned = Self;
     const ROWS: usize = 4;
 
     #[inline(always)]
@@ -298,9 +287,6 @@ impl<const FOLD: usize> Rows for Folded<FOLD> {
 }
 
 impl Rows for Mirrored {
-    type Any = Whole;
-    type Signed = Whole;
-    type Unsigned = Whole;
     const ROWS: usize = 2;
 
     #[inline(always)]
@@ -314,9 +300,6 @@ impl Rows for Mirrored {
 }
 
 impl Rows for OnLine {
-    type Any = Whole;
-    type Signed = Negated;
-    type Unsigned = Positive;
     const ROWS: usize = 1;
     const LINE: bool = true;
 
@@ -334,9 +317,6 @@ impl Rows for OnLine {
 }
 
 impl Rows for Short {
-    type Any = Self;
-    type Signed = Self;
-    type Unsigned = Self;
     const ROWS: usize = 1;
 
     #[inline(always)]
@@ -347,9 +327,6 @@ impl Rows for Short {
 }
 
 impl Rows for Nibble {
-    type Any = Self;
-    type Signed = Self;
-    type Unsigned = Self;
     const ROWS: usize = 1;
 
     #[inline(always)]
@@ -360,9 +337,6 @@ impl Rows for Nibble {
 }
 
 impl Rows for Truth {
-    type Any = Self;
-    type Signed = Self;
-    type Unsigned = Self;
     const ROWS: usize = 1;
 
     #[inline(always)]
@@ -409,59 +383,6 @@ impl<I: Isa, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R,
     }
 }
 
-/// From integers of more than 8 bits, each by the nearest one of 8, to elements of `DST` bits.
-pub(in crate::kernels) struct NearByte<S, const DST: usize>(PhantomData<S>);
-
-impl<S: Source, const DST: usize> Source for NearByte<S, DST> {
-    const BITS: usize = S::BITS;
-    const FLOATS: bool = false;
-
-    #[inline(always)]
-    unsafe fn looks<I: Isa>(table: *const u8) -> Looks<I> {
-        // SAFETY: the caller's promise.
-        unsafe { Looks::at::<Whole>(table, false) }
-    }
-}
-
-impl<I: Isa, S: AsInteger<I>, const DST: usize> Codec<I> for NearByte<S, DST> {
-    type From = Self;
-    const DST: usize = DST;
-    const IS_SHORT: bool = Self::SRC == 16;
-    const FLOATS: bool = false;
-    /// The limits of the integers.
-    type Setup = [I::V; 2];
-
-    #[inline(always)]
-    unsafe fn setup(_: &Job) -> [I::V; 2] {
-        let [low, high] = if S::SIGNED { [i8::MIN.into(), i8::MAX.into()] } else { [0, i64::from(u8::MAX)] };
-        // SAFETY: the caller's promise.
-        unsafe { [S::splat(low as u64), S::splat(high as u64)] }
-    }
-
-    #[inline(always)]
-    unsafe fn block(&[low, high]: &[I::V; 2], ends: Ends<I>, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise, and its table has a plane.
-        unsafe {
-            let words = match S::BITS {
-                16 => {
-                    let v = load16::<I>(src, ends);
-                    registers!(2, K => S::clamp(v[K], low, high))
-                }
-                32 => {
-                    let v = load32::<I>(src, ends);
-                    narrow32::<I>(registers!(4, K => S::clamp(v[K], low, high)))
-                }
-                _ => {
-                    let v = load64::<I>(src, ends);
-                    narrow32::<I>(narrow64::<I>(registers!(8, K => S::clamp(v[K], low, high))))
-                }
-            };
-            let fold = if S::SIGNED { Fold::Magnitude } else { Fold::Apart };
-            store_codes::<I, DST>(I::lookup256(ends.looks.planes[0], fold, I::low16(words)), ends, dst);
-        }
-    }
-}
-
 /// Elements of 16 bits.
 ///
 /// # Safety
@@ -470,72 +391,6 @@ impl<I: Isa, S: AsInteger<I>, const DST: usize> Codec<I> for NearByte<S, DST> {
 unsafe fn words_of<I: Isa, R: Rows>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
     // SAFETY: the caller's promise.
     unsafe { R::zipped::<I>(looks, I::before_zips::<2>(index)) }
-}
-
-/// Codes of `BITS` bits in memory as integers: each by the `S`, of 8 or 16 bits, that it is.
-pub(in crate::kernels) struct Codes<S, R, const BITS: usize>(PhantomData<(S, R)>);
-
-impl<S: Source, R: Rows, const BITS: usize> Source for Codes<S, R, BITS> {
-    const BITS: usize = BITS;
-    const FLOATS: bool = false;
-
-    #[inline(always)]
-    unsafe fn looks<I: Isa>(table: *const u8) -> Looks<I> {
-        // SAFETY: the caller's promise, and its table has two planes if `S` has.
-        unsafe { Looks::at::<R>(table, S::BITS > 8) }
-    }
-}
-
-impl<I: Isa, S: AsInteger<I>, R: Rows, const BITS: usize> AsInteger<I> for Codes<S, R, BITS> {
-    const SIGNED: bool = S::SIGNED;
-
-    #[inline(always)]
-    unsafe fn words(src: *const u8, ends: Ends<I>, low: I::V, high: I::V) -> [I::V; 2] {
-        // SAFETY: the caller's promise, and its table has two planes if `S` has.
-        unsafe {
-            if S::BITS == 16 {
-                words_of::<I, R>(&ends.looks, load_codes::<I, BITS>(src, ends))
-            } else {
-                Self::widen(Self::clamp(Self::bytes(src, ends), low, high))
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn bytes(src: *const u8, ends: Ends<I>) -> I::V {
-        // SAFETY: the caller's promise, and its table has a plane.
-        unsafe { R::look::<I>(ends.looks.planes[0], true, load_codes::<I, BITS>(src, ends)) }
-    }
-
-    #[inline(always)]
-    unsafe fn splat(x: u64) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe { S::splat(x) }
-    }
-
-    #[inline(always)]
-    unsafe fn clamp(v: I::V, low: I::V, high: I::V) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe { S::clamp(v, low, high) }
-    }
-
-    #[inline(always)]
-    unsafe fn widen(v: I::V) -> [I::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { S::widen(v) }
-    }
-
-    #[inline(always)]
-    unsafe fn widen16(v: I::V) -> [I::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { S::widen16(v) }
-    }
-
-    #[inline(always)]
-    unsafe fn widen32(v: I::V) -> [I::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { S::widen32(v) }
-    }
 }
 
 /// Codes of `BITS` bits in memory as floats: each by the bfloat16 that is the upper half of a float32.

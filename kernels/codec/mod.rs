@@ -2,8 +2,7 @@
 //!
 //! A [`Codec`] turns one block of a source into one block of a destination. Options are data to it: a
 //! [`Setup`](Codec::Setup) of registers, computed once per call from the format constants and the policy.
-//! Codes of fewer than 8 bits are packed in memory or one per byte, as a codec's widths say; the bytes of wider ones
-//! may be in either order, which is data too: blocks are loaded and stored here.
+//! Codes of fewer than 8 bits are packed in memory or one per byte, as a codec's widths say; wider ones are native.
 
 #![allow(
     clippy::needless_range_loop,
@@ -11,7 +10,6 @@
 )]
 
 pub(super) mod float;
-pub(super) mod group;
 pub(super) mod integer;
 pub(super) mod lookup;
 pub(super) mod narrow;
@@ -21,9 +19,7 @@ pub(super) mod table;
 
 use self::lookup::Looks;
 use self::source::{Bits, Source};
-use super::drive::Apart;
 use super::isa::{Extras, Isa};
-use super::vector;
 use crate::formats::dtype::{IntFormat, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::options::Policy;
@@ -35,16 +31,15 @@ pub(super) struct Job {
     pub(super) from: Kind,
     pub(super) to: Kind,
     pub(super) policy: Policy,
-    /// A table of `lookup` or of `group`, where the source has one.
+    /// A table of `lookup` or of `narrow`, where the codec has one.
     pub(super) table: *const u8,
     /// Packed elements begin at the high end of a byte.
     pub(super) src_high: bool,
     pub(super) dst_high: bool,
-    /// The bytes of elements are in the other order.
-    pub(super) src_swapped: bool,
-    pub(super) dst_swapped: bool,
     pub(super) extras: Extras,
     pub(super) narrow: narrow::Target,
+    /// The bits of a byte that are those of a code of the source.
+    pub(super) code_mask: u8,
 }
 
 // SAFETY: a table is made before the job that points to it, and nobody writes to it again; those of a caster are kept.
@@ -53,6 +48,19 @@ unsafe impl Send for Job {}
 unsafe impl Sync for Job {}
 
 impl Job {
+    /// Of no cast.
+    pub(super) const NONE: Self = Self {
+        from: Kind::Bool,
+        to: Kind::Bool,
+        policy: Policy::DEFAULT,
+        table: core::ptr::null(),
+        src_high: false,
+        dst_high: false,
+        extras: Extras { bf16: false, fp16: false },
+        narrow: narrow::Target::NONE,
+        code_mask: 0,
+    };
+
     pub(super) fn new(route: &Route, table: *const u8, extras: Extras) -> Self {
         let high = |layout: &Layout| layout.packing == Packing::HighFirst;
         Self {
@@ -62,16 +70,10 @@ impl Job {
             table,
             src_high: high(&route.src),
             dst_high: high(&route.dst),
-            src_swapped: route.src.swapped,
-            dst_swapped: route.dst.swapped,
             extras,
             narrow: narrow::Target::new(route.to.kind(), &route.policy),
+            code_mask: u8::MAX >> 8u32.saturating_sub(route.from.bits()),
         }
-    }
-
-    /// The same with another table.
-    pub(super) const fn with_table(self, table: *const u8) -> Self {
-        Self { table, ..self }
     }
 
     /// The format of the integers that it makes; if it makes none, any.
@@ -91,8 +93,6 @@ pub(super) struct Ends<I: Isa> {
     pub(super) looks: Looks<I>,
     pub(super) src_high: bool,
     pub(super) dst_high: bool,
-    pub(super) src_swapped: bool,
-    pub(super) dst_swapped: bool,
 }
 
 impl<I: Isa> Ends<I> {
@@ -104,20 +104,8 @@ impl<I: Isa> Ends<I> {
     pub(super) unsafe fn of<S: Source>(job: &Job) -> Self {
         // SAFETY: the caller's promise.
         let looks = unsafe { S::looks::<I>(job.table) };
-        let &Job { src_high, dst_high, src_swapped, dst_swapped, .. } = job;
-        Self { looks, src_high, dst_high, src_swapped, dst_swapped }
-    }
-
-    /// Are the bytes of elements in the other order, on either side?
-    #[inline(always)]
-    pub(super) fn is_swapped(&self) -> bool {
-        self.src_swapped | self.dst_swapped
-    }
-
-    /// The same of native bytes, so that the compiler knows.
-    #[inline(always)]
-    pub(super) fn native(self) -> Self {
-        Self { src_swapped: false, dst_swapped: false, ..self }
+        let &Job { src_high, dst_high, .. } = job;
+        Self { looks, src_high, dst_high }
     }
 }
 
@@ -130,37 +118,18 @@ pub(super) trait Codec<I: Isa>: Sized {
     const SRC: usize = Self::From::BITS;
     /// Bits of an element of the destination.
     const DST: usize;
-    /// So little happens to a block that branches would show: whole blocks have loops of their own, one for each order of
-    /// bytes. (From 16 bits whatever happens: they are widened by the instructions that load them, if nothing comes between.)
-    const IS_SHORT: bool = true;
     /// Some operation depends on the floating-point environment, or may raise a flag there.
     const FLOATS: bool;
     type Setup: Copy;
 
     unsafe fn setup(job: &Job) -> Self::Setup;
     unsafe fn block(setup: &Self::Setup, ends: Ends<I>, src: *const u8, dst: *mut u8);
-
-    /// Every block of rows: a kernel. (A method of the codec, because the compiler translates it with the module that the
-    /// codec is of, and several modules at once. As functions of `vector`, all kernels would come one after the other.)
-    ///
-    /// # Safety
-    /// As for every `Core`.
-    unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if const { I::IS_FEW } {
-                vector::few::<I, Self>(job, src, dst, n);
-            } else {
-                vector::blocks::<I, Self>(job, src, dst, n, apart);
-            }
-        }
-    }
 }
 
-/// Codes of `BITS` bits that are kept: in the other byte order on one of the sides.
-pub(super) struct Kept<const BITS: usize>;
+/// Codes of `BITS` bits, their bytes in the other order.
+pub(super) struct Swapped<const BITS: usize>;
 
-impl<I: Isa, const BITS: usize> Codec<I> for Kept<BITS> {
+impl<I: Isa, const BITS: usize> Codec<I> for Swapped<BITS> {
     type From = Bits<BITS>;
     const DST: usize = BITS;
     const FLOATS: bool = false;
@@ -170,16 +139,42 @@ impl<I: Isa, const BITS: usize> Codec<I> for Kept<BITS> {
     unsafe fn setup(_: &Job) {}
 
     #[inline(always)]
-    unsafe fn block(_: &(), ends: Ends<I>, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mask = I::splat32(u32::MAX);
-            match BITS {
-                16 => store16::<I, 16>(load16::<I>(src, ends), mask, ends, dst),
-                32 => store32::<I, 32>(load32::<I>(src, ends), mask, ends, dst),
-                _ => store64::<I, 64>(load64::<I>(src, ends), mask, ends, dst),
+    unsafe fn block(_: &(), _: Ends<I>, src: *const u8, dst: *mut u8) {
+        for k in 0..BITS / 8 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let v = I::load(src.add(k * I::BYTES));
+                let swapped = match BITS {
+                    16 => I::swap16(v),
+                    32 => I::swap32(v),
+                    _ => I::swap64(v),
+                };
+                I::store(dst.add(k * I::BYTES), swapped);
             }
         }
+    }
+}
+
+/// Codes of fewer than 8 bits that are kept: from `SRC` bits in memory to `DST`, of which one is 8. There, the bits above
+/// are ignored, and become 0.
+pub(super) struct Repacked<const SRC: usize, const DST: usize>;
+
+impl<I: Isa, const SRC: usize, const DST: usize> Codec<I> for Repacked<SRC, DST> {
+    type From = Bits<SRC>;
+    const DST: usize = DST;
+    const FLOATS: bool = false;
+    type Setup = I::V;
+
+    #[inline(always)]
+    unsafe fn setup(job: &Job) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe { I::splat8(job.code_mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn block(&mask: &I::V, ends: Ends<I>, src: *const u8, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { store_codes::<I, DST>(I::and(load_codes::<I, SRC>(src, ends), mask), ends, dst) }
     }
 }
 
@@ -216,30 +211,21 @@ pub(super) unsafe fn narrow32<I: Isa>(v: [I::V; 4]) -> [I::V; 2] {
 
 /// A block of elements of 16 bits in memory.
 #[inline(always)]
-pub(super) unsafe fn load16<I: Isa>(src: *const u8, ends: Ends<I>) -> [I::V; 2] {
+pub(super) unsafe fn load16<I: Isa>(src: *const u8) -> [I::V; 2] {
     // SAFETY: the caller's promise.
-    unsafe {
-        let v = registers!(2, K => I::load(src.add(K * I::BYTES)));
-        if ends.src_swapped { registers!(2, K => I::swap16(v[K])) } else { v }
-    }
+    unsafe { registers!(2, K => I::load(src.add(K * I::BYTES))) }
 }
 
 #[inline(always)]
-pub(super) unsafe fn load32<I: Isa>(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
+pub(super) unsafe fn load32<I: Isa>(src: *const u8) -> [I::V; 4] {
     // SAFETY: the caller's promise.
-    unsafe {
-        let v = registers!(4, K => I::load(src.add(K * I::BYTES)));
-        if ends.src_swapped { registers!(4, K => I::swap32(v[K])) } else { v }
-    }
+    unsafe { registers!(4, K => I::load(src.add(K * I::BYTES))) }
 }
 
 #[inline(always)]
-pub(super) unsafe fn load64<I: Isa>(src: *const u8, ends: Ends<I>) -> [I::V; 8] {
+pub(super) unsafe fn load64<I: Isa>(src: *const u8) -> [I::V; 8] {
     // SAFETY: the caller's promise.
-    unsafe {
-        let v = registers!(8, K => I::load(src.add(K * I::BYTES)));
-        if ends.src_swapped { registers!(8, K => I::swap64(v[K])) } else { v }
-    }
+    unsafe { registers!(8, K => I::load(src.add(K * I::BYTES))) }
 }
 
 /// A block of codes in memory, `BITS` bits each, as bytes. Of packed ones, what a byte has above is not said.
@@ -267,7 +253,6 @@ pub(super) unsafe fn store64<I: Isa, const BITS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         if BITS == 64 {
-            let v = if ends.dst_swapped { registers!(8, K => I::swap64(v[K])) } else { v };
             for k in 0..8 {
                 I::store(dst.add(k * I::BYTES), v[k]);
             }
@@ -287,7 +272,6 @@ pub(super) unsafe fn store32<I: Isa, const BITS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         if BITS == 32 {
-            let v = if ends.dst_swapped { registers!(4, K => I::swap32(v[K])) } else { v };
             for k in 0..4 {
                 I::store(dst.add(k * I::BYTES), v[k]);
             }
@@ -309,7 +293,6 @@ pub(super) unsafe fn store16<I: Isa, const BITS: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         if BITS == 16 {
-            let v = if ends.dst_swapped { registers!(2, K => I::swap16(v[K])) } else { v };
             I::store(dst, v[0]);
             I::store(dst.add(I::BYTES), v[1]);
         } else {

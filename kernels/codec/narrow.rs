@@ -28,6 +28,9 @@ pub(in crate::kernels) struct Target {
 }
 
 impl Target {
+    /// Of nothing.
+    pub(super) const NONE: Self = Self { mantissa_bits: 0, least: 0, max: 0, overflow: 0, nan: 0, sign: 0 };
+
     pub(super) fn new(to: Kind, policy: &Policy) -> Self {
         let format = match to {
             Kind::Float(format) if format.bits() <= 8 => format,
@@ -129,7 +132,6 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
 {
     type From = S;
     const DST: usize = BITS;
-    const IS_SHORT: bool = Self::SRC == 16;
     const FLOATS: bool = true;
     type Setup = Narrow<I::V>;
 
@@ -367,7 +369,7 @@ impl<I: Isa, S: AsHalf<I>, const BITS: usize> Codec<I> for ToNarrowByTable<S, BI
     unsafe fn block(k: &ByTable<I>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = load16::<I>(src, ends);
+            let x = load16::<I>(src);
             let x = registers!(2, K => I::select_above16(I::add16(x[K], x[K]), k.inf, k.nan, x[K]));
             let key = I::odd_high16(registers!(2, K => {
                 let r = I::sub_u16(I::add16(x[K], x[K]), k.least);
@@ -424,7 +426,6 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const M: u32, const SCAL
 {
     type From = S;
     const DST: usize = BITS;
-    const IS_SHORT: bool = Self::SRC == 16;
     const FLOATS: bool = true;
     type Setup = ByF16<I::V>;
 
@@ -515,10 +516,10 @@ impl<I: Isa> Codec<I> for F16ToE5m2 {
     }
 
     #[inline(always)]
-    unsafe fn block(&limit: &I::V, ends: Ends<I>, src: *const u8, dst: *mut u8) {
+    unsafe fn block(&limit: &I::V, _: Ends<I>, src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            let x = load16::<I>(src, ends);
+            let x = load16::<I>(src);
             let codes = registers!(2, K => {
                 let a = I::and(x[K], I::splat16(0x7FFF));
                 I::select_above16(a, I::splat16(0x7C00), I::splat16(0x7E00), I::min_u16(a, limit))

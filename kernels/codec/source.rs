@@ -114,16 +114,15 @@ macro_rules! as_f32 {
 }
 
 as_f32! {
-    F16(src, ends) = { let v = load16::<I>(src, ends); widened!(v => I::f16_to_f32(v)) };
+    F16(src, _ends) = { let v = load16::<I>(src); widened!(v => I::f16_to_f32(v)) };
     // The upper half of an f32.
-    Bf16(src, ends) = { let v = load16::<I>(src, ends); widened!(v => I::upper32(v)) };
-    F32(src, ends) = load32::<I>(src, ends);
-    Re32(src, ends) = {
-        let v = registers!(4, K => {
+    Bf16(src, _ends) = { let v = load16::<I>(src); widened!(v => I::upper32(v)) };
+    F32(src, _ends) = load32::<I>(src);
+    Re32(src, _ends) = {
+        registers!(4, K => {
             let pair = src.add(2 * K * I::BYTES);
             I::low64([I::load(pair), I::load(pair.add(I::BYTES))])
-        });
-        if ends.src_swapped { registers!(4, K => I::swap32(v[K])) } else { v }
+        })
     };
     I8(src, _ends) = {
         let v = I::sext8(I::load(src));
@@ -135,28 +134,27 @@ as_f32! {
         let v = widened!(v => I::zext16(v));
         registers!(4, K => I::i32_to_f32(v[K]))
     };
-    I16(src, ends) = {
-        let v = load16::<I>(src, ends);
+    I16(src, _ends) = {
+        let v = load16::<I>(src);
         let v = widened!(v => I::sext16(v));
         registers!(4, K => I::i32_to_f32(v[K]))
     };
-    U16(src, ends) = {
-        let v = load16::<I>(src, ends);
+    U16(src, _ends) = {
+        let v = load16::<I>(src);
         let v = widened!(v => I::zext16(v));
         registers!(4, K => I::i32_to_f32(v[K]))
     };
     // Below 2^24 exact. From there on the low 8 bits make one sticky bit, so 17 to 24 bits are left, which
     // is exact in an f32 and at least two more than bfloat16 has; float16 and narrower overflow there.
-    I32(src, ends) = {
-        let v = load32::<I>(src, ends);
+    I32(src, _ends) = {
+        let v = load32::<I>(src);
         registers!(4, K => I::i32_to_f32(odd32::<I>(v[K], I::shr32::<25>(I::add32(v[K], I::splat32(1 << 24))))))
     };
-    U32(src, ends) = {
-        let v = load32::<I>(src, ends);
+    U32(src, _ends) = {
+        let v = load32::<I>(src);
         registers!(4, K => I::u32_to_f32(odd32::<I>(v[K], I::shr32::<24>(v[K]))))
     };
-    F64(src, ends) = odd_f32::<I>(load64::<I>(src, ends));
-    Re64(src, ends) = odd_f32::<I>(<Self as AsF64<I>>::f64(src, ends));
+    F64(src, _ends) = odd_f32::<I>(load64::<I>(src));
     I64(src, ends) = odd_f32::<I>(<I64 as AsF64<I>>::f64(src, ends));
     U64(src, ends) = odd_f32::<I>(<U64 as AsF64<I>>::f64(src, ends));
 }
@@ -171,12 +169,12 @@ impl<S: Source> Source for Clipped<S> {
 
 impl<I: Isa, S: AsInteger<I>> AsF32<I> for Clipped<S> {
     #[inline(always)]
-    unsafe fn f32(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
+    unsafe fn f32(src: *const u8, _: Ends<I>) -> [I::V; 4] {
         const END: u64 = 1 << 24;
         // SAFETY: the caller's promise.
         unsafe {
             let v = if S::BITS == 64 {
-                let v = load64::<I>(src, ends);
+                let v = load64::<I>(src);
                 let (low, high) = (I::splat64(END.wrapping_neg()), I::splat64(END));
                 let v = registers!(8, K => match S::SIGNED {
                     true => I::min_s64(I::max_s64(v[K], low), high),
@@ -184,7 +182,7 @@ impl<I: Isa, S: AsInteger<I>> AsF32<I> for Clipped<S> {
                 });
                 registers!(4, K => I::low64([v[2 * K], v[2 * K + 1]]))
             } else {
-                let v = load32::<I>(src, ends);
+                let v = load32::<I>(src);
                 let (low, high) = (I::splat32(END.wrapping_neg() as u32), I::splat32(END as u32));
                 registers!(4, K => match S::SIGNED {
                     true => I::min_s32(I::max_s32(v[K], low), high),
@@ -200,10 +198,10 @@ impl<I: Isa> AsHalf<I> for F16 {
     const MANTISSA: u32 = 10;
 
     #[inline(always)]
-    unsafe fn half(src: *const u8, ends: Ends<I>) -> [I::V; 2] {
+    unsafe fn half(src: *const u8, _: Ends<I>) -> [I::V; 2] {
         // SAFETY: the caller's promise. The low 3 bits become one above them, and nothing is carried further.
         unsafe {
-            let v = load16::<I>(src, ends);
+            let v = load16::<I>(src);
             registers!(2, K => {
                 let low = I::splat16(7);
                 let sticky = I::and(I::add32(I::and(v[K], low), low), I::splat16(8));
@@ -217,9 +215,9 @@ impl<I: Isa> AsHalf<I> for Bf16 {
     const MANTISSA: u32 = 7;
 
     #[inline(always)]
-    unsafe fn half(src: *const u8, ends: Ends<I>) -> [I::V; 2] {
+    unsafe fn half(src: *const u8, _: Ends<I>) -> [I::V; 2] {
         // SAFETY: the caller's promise.
-        unsafe { load16::<I>(src, ends) }
+        unsafe { load16::<I>(src) }
     }
 }
 
@@ -276,37 +274,35 @@ macro_rules! as_f64 {
 as_f64! {
     F16(src, ends) = from_f32::<I>(<F16 as AsF32<I>>::f32(src, ends));
     Bf16(src, ends) = from_f32::<I>(<Bf16 as AsF32<I>>::f32(src, ends));
-    F32(src, ends) = from_f32::<I>(load32::<I>(src, ends));
+    F32(src, _ends) = from_f32::<I>(load32::<I>(src));
     I8(src, ends) = from_f32::<I>(<I8 as AsF32<I>>::f32(src, ends));
     U8(src, ends) = from_f32::<I>(<U8 as AsF32<I>>::f32(src, ends));
     I16(src, ends) = from_f32::<I>(<I16 as AsF32<I>>::f32(src, ends));
     U16(src, ends) = from_f32::<I>(<U16 as AsF32<I>>::f32(src, ends));
-    I32(src, ends) = {
-        let v = load32::<I>(src, ends);
+    I32(src, _ends) = {
+        let v = load32::<I>(src);
         let v = registers!(4, K => I::i32_to_f64(v[K]));
         registers!(8, K => v[K / 2][K % 2])
     };
-    U32(src, ends) = {
-        let v = load32::<I>(src, ends);
+    U32(src, _ends) = {
+        let v = load32::<I>(src);
         let v = registers!(4, K => I::u32_to_f64(v[K]));
         registers!(8, K => v[K / 2][K % 2])
     };
-    Re32(src, ends) = from_f32::<I>(<Self as AsF32<I>>::f32(src, ends));
-    F64(src, ends) = load64::<I>(src, ends);
-    Re64(src, ends) = {
-        let v = registers!(8, K => {
+    F64(src, _ends) = load64::<I>(src);
+    Re64(src, _ends) = {
+        registers!(8, K => {
             let pair = src.add(2 * K * I::BYTES);
             I::even64([I::load(pair), I::load(pair.add(I::BYTES))])
-        });
-        if ends.src_swapped { registers!(8, K => I::swap64(v[K])) } else { v }
+        })
     };
     // From 2^49 on, 53 bits are left at most, which is exact, and 38 at least.
-    I64(src, ends) = {
-        let v = load64::<I>(src, ends);
+    I64(src, _ends) = {
+        let v = load64::<I>(src);
         registers!(8, K => I::i64_to_f64(odd64::<I>(v[K], I::shr64::<50>(I::add64(v[K], I::splat64(1 << 49))))))
     };
-    U64(src, ends) = {
-        let v = load64::<I>(src, ends);
+    U64(src, _ends) = {
+        let v = load64::<I>(src);
         registers!(8, K => I::u64_to_f64(odd64::<I>(v[K], I::shr64::<49>(v[K]))))
     };
 }

@@ -1,376 +1,588 @@
-//! Which codec casts which parts: there is one for every pair and policy.
+//! Which codecs cast which parts: one where that is worth a kernel, else one after the other, by way of dtypes that hold what
+//! matters of every element.
+//!
+//! Direct is what is cast in bulk. Everything else takes steps in L1:
+//!
+//! | what | its first step, or its last | why that is exact |
+//! |---|---|---|
+//! | bytes in the other order | swaps them | |
+//! | the real part of complex elements | takes it out | |
+//! | codes of fewer than 8 bits, unless a codec [reads](reads_packed) or [writes](writes_packed) them packed | to or from one per byte | |
+//! //! | 8 bits or fewer to wider integers | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
+//! | 8 and 16 bits to float64 | float32 | each is one |
+//! | integers to floats of 6 bits or fewer | the nearest int8 or uint8 | they end far below |
+//! | integers to floats of 8 bits without -0 and to float8_e8m0fnu; anything rounded in another direction than the default one | float32, rounded to odd | it has two bits more than the target |
+//! | integers of 32 and 64 bits to float32 in those directions | float64, rounded to odd | the same |
+//! | anything to integers of 2 bits, or 4 but one per byte | int8 or uint8, of the sign of the target, saturated or wrapped | the range is within that, and the low bits are the same |
+//! | floats to integers that wrap | float64, and from there int64 | the low bits are the same |
+//! | float16 and bfloat16 to float8_e8m0fnu, and formats for which 16-bit lanes are no way | float32 | each is one |
+//! | float64 to floats of 8 bits or fewer | float32, rounded to odd | it has two bits more than the target |
 
-use super::float::{CutBf16, LongToF64, NearF32, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
+use super::float::{CutBf16, LongToF64, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
 use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
 use super::lookup::{
-    Codes, Floats, Found, Limited, Lookup, Magnitude, Mirrored, NearByte, Negated, Nibble, OnLine, Positive,
-    Rows, Same, Short, Truth, Whole, fold, found, has_table, widens_signed,
+    self, Floats, Found, Limited, Lookup, Magnitude, Mirrored, Negated, Nibble, OnLine, Positive, Rows, Same,
+    Short, Truth, Whole, fold, found, has_table, looked_up,
 };
 use super::narrow::{
-    F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByF16, ToNarrowByHalf, ToNarrowByTable, goes_by_f16,
-    goes_by_half, goes_by_table,
+    self, F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByF16, ToNarrowByHalf, ToNarrowByTable,
+    goes_by_f16, goes_by_half, goes_by_table,
 };
 use super::plane::Fold;
 use super::source::{
     AsF32, AsF64, AsHalf, AsInteger, Bf16, Clipped, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8,
     U16, U32, U64,
 };
-use super::{Codec, Kept};
+use super::{Codec, Job, Repacked, Swapped};
 use crate::formats::dtype::{DType, Kind};
-use crate::formats::options::{Overflow, Rounding};
-use crate::formats::route::{Parts, Route, Work};
-use crate::kernels::drive::Core;
-use crate::kernels::isa::Isa;
+use crate::formats::options::{Overflow, Policy, Rounding};
+use crate::formats::route::{Layout, Parts, Route, Work};
+use crate::kernels::drive::{Core, Step, Steps};
+use crate::kernels::isa::{Extras, Isa};
 
-/// What comes before the codec of a route, and the dtype that it makes: where there would be a codec of its own
-/// for every source of something rare. That is floats to integers that wrap, and what is rounded to a narrow float
-/// in another direction than the default one.
-///
-/// The dtype holds the elements exactly, or rounded to odd with enough bits for the target.
-pub(in crate::kernels) fn hub<I: Isa>(route: &Route) -> Option<(Core, DType)> {
-    let converts = route.work == Work::Convert;
-    let wraps = match (route.from.kind(), route.to.kind()) {
-        (Kind::Float(_), Kind::Int(_)) if has_table(route) && found(route) != Found::Bf16 => false,
-        (Kind::Float(_), Kind::Int(_)) => route.policy.overflow == Overflow::Wrap,
-        _ => false,
-    };
-    let turns = match route.to.kind() {
-        Kind::Float(to)
-            if converts && to.has_sign && to.bits() <= 16 && route.from.bits() > 8 && !has_table(route) =>
-        {
-            route.policy.rounding != Rounding::NearestEven
+/// What casts the parts of a route, one after the other. Nothing, if their codes are kept as they are in memory.
+/// None if there is no memory for a table.
+pub(in crate::kernels) fn steps<I: Isa>(route: &Route) -> Option<Steps> {
+    let mut steps = Steps::NONE;
+    let mut native = *route;
+    (native.src.swapped, native.dst.swapped) = (false, false);
+    if route.parts == Parts::Real {
+        // The parts move as they are, whatever their order.
+        let core = if route.from == DType::F32 { run::<I, ToF32<Re32>>() } else { run::<I, ToF64<Re64>>() };
+        steps.push(step(core, &native, route.src.bits));
+        native.src = Layout::native(route.from);
+    }
+    if route.src.swapped {
+        steps.push(step(swapped::<I>(route.src.bits), &native, route.src.bits));
+    }
+    if route.work == Work::Convert || route.src.bits < 8 {
+        convert::<I>(&native, &mut steps)?;
+    }
+    if route.dst.swapped {
+        steps.push(step(swapped::<I>(route.dst.bits), &native, route.dst.bits));
+    }
+    Some(steps)
+}
+
+fn step(core: Core, route: &Route, bits: u32) -> Step {
+    step_with(core, route, bits, core::ptr::null())
+}
+
+fn step_with(core: Core, route: &Route, bits: u32, table: *const u8) -> Step {
+    Step { core, job: Job::new(route, table, Extras::this()), bits: bits as usize }
+}
+
+/// From native elements to such.
+fn convert<I: Isa>(route: &Route, steps: &mut Steps) -> Option<()> {
+    let (from, to) = (route.from, route.to);
+    let (src, dst) = (Layout::native(from), Layout::native(to));
+    let is_kept = from == to && from.bits() < 8;
+    if route.src.is_packed() && (is_kept || !reads_packed(route)) {
+        steps.push(step(unpacked::<I>(from), route, 8));
+        if !is_kept || route.dst.is_packed() {
+            convert::<I>(&Route { src, ..*route }, steps)?;
         }
+    } else if route.dst.is_packed() && (is_kept || !writes_packed::<I>(route)) {
+        if !is_kept {
+            convert::<I>(&Route { dst, ..*route }, steps)?;
+        }
+        steps.push(step(packed::<I>(to), &Route { from: to, ..*route }, to.bits()));
+    } else if is_kept {
+        steps.push(step(run::<I, Repacked<8, 8>>(), route, 8));
+    } else if to.bits() < 8 && !route.dst.is_packed() && narrows_packed::<I>(route) {
+        let low_first = Layout::packed(to);
+        convert::<I>(&Route { dst: low_first, ..*route }, steps)?;
+        steps.push(step(unpacked::<I>(to), &Route { from: to, src: low_first, ..*route }, 8));
+    } else if let Some(Hub { dtype, first, policy }) = hub::<I>(route) {
+        let there = Route { to: dtype, dst: Layout::native(dtype), policy, ..*route };
+        match first {
+            Some(core) => steps.push(step(core, &there, dtype.bits())),
+            None => convert::<I>(&there, steps)?,
+        }
+        convert::<I>(&Route { from: dtype, src: Layout::native(dtype), ..*route }, steps)?;
+    } else {
+        let table = if has_table(route) {
+            lookup::table(route)?
+        } else if goes_by_table::<I>(route) {
+            narrow::table(to)?
+        } else {
+            core::ptr::null()
+        };
+        steps.push(step_with(direct::<I>(route), route, route.dst.memory_bits(), table));
+    }
+    Some(())
+}
+
+/// Is there a codec that unpacks them itself?
+fn reads_packed(route: &Route) -> bool {
+    match route.src.bits {
+        4 => route.to.bits() == 8 || matches!(route.to, DType::F16 | DType::BF16 | DType::F32),
+        6 => matches!(route.to, DType::F16 | DType::BF16 | DType::F32),
         _ => false,
-    };
-    Some(match (route.from, route.parts) {
-        (DType::F64, Parts::Real) if turns => (run::<I, ToF32<Odd<Re64>>>(), DType::F32),
-        (DType::F64, Parts::Real) if wraps => (run::<I, ToF64<Re64>>(), DType::F64),
-        (DType::F32, Parts::Real) if wraps => (run::<I, ToF64<Re32>>(), DType::F64),
-        (DType::F32, Parts::Real) if turns => (run::<I, ToF32<Re32>>(), DType::F32),
-        (DType::F64, _) if wraps => return None,
-        (DType::F32, _) if turns => return None,
-        (DType::F64, _) if turns => (run::<I, ToF32<Odd<F64>>>(), DType::F32),
-        (DType::I64, _) if turns => (run::<I, ToF32<Odd<I64>>>(), DType::F32),
-        (DType::U64, _) if turns => (run::<I, ToF32<Odd<U64>>>(), DType::F32),
-        (DType::I32, _) if turns => (run::<I, ToF32<Odd<I32>>>(), DType::F32),
-        (DType::U32, _) if turns => (run::<I, ToF32<Odd<U32>>>(), DType::F32),
-        _ if wraps => (core::<I>(&Route { to: DType::F64, ..*route }), DType::F64),
-        _ if turns => (core::<I>(&Route { to: DType::F32, ..*route }), DType::F32),
-        _ => return None,
-    })
-}
-
-/// The codec of codes that are kept.
-pub(in crate::kernels) fn kept<I: Isa>(bits: u32) -> Core {
-    match bits {
-        16 => run::<I, Kept<16>>(),
-        32 => run::<I, Kept<32>>(),
-        _ => run::<I, Kept<64>>(),
     }
 }
 
-/// The codec for the parts of a route; of one with a hub, from there.
-pub(in crate::kernels) fn core<I: Isa>(route: &Route) -> Core {
-    if route.to == DType::Bool && !has_table(route) {
-        return to_bool::<I>(route.from);
+/// Is there a codec that packs them itself?
+fn writes_packed<I: Isa>(route: &Route) -> bool {
+    match route.to.kind() {
+        // Floats that wrap are integers first.
+        Kind::Int(to) if to.bits == 4 => match route.from.kind() {
+            Kind::Float(from) => from.bits() > 8 && route.policy.overflow == Overflow::Saturate,
+            Kind::Int(from) => from.bits >= 8,
+            _ => false,
+        },
+        Kind::Float(to) if route.from.bits() == 8 && route.from != DType::Bool => !to.has_nan,
+        _ => narrows_packed::<I>(route),
     }
-    match route.from {
-        DType::F32 if route.parts == Parts::Real => from_float::<I, Re32>(route),
-        DType::F64 if route.parts == Parts::Real => from_f64::<I, Re64>(route),
-        DType::U8 if route.to == DType::BF16 => run::<I, CutBf16<U8>>(),
-        DType::I8 if route.to == DType::BF16 => run::<I, CutBf16<I8>>(),
-        // To floats of 8 bits or fewer a table is as good.
-        DType::U8 if !has_table(route) => from_integer::<I, U8>(route, |_| run::<I, ToF16<U8, false>>()),
-        DType::I8 if !has_table(route) => from_integer::<I, I8>(route, |_| run::<I, ToF16<I8, false>>()),
-        DType::U16 => from_integer::<I, U16>(route, wider_integer::<I, U16, U16>),
-        DType::I16 => from_integer::<I, I16>(route, wider_integer::<I, I16, I16>),
-        DType::U32 => from_integer::<I, U32>(route, wider_integer::<I, U32, Clipped<U32>>),
-        DType::I32 => from_integer::<I, I32>(route, wider_integer::<I, I32, Clipped<I32>>),
-        DType::U64 => from_integer::<I, U64>(route, wider_integer::<I, U64, Clipped<U64>>),
-        DType::I64 => from_integer::<I, I64>(route, wider_integer::<I, I64, Clipped<I64>>),
-        DType::F16 => from_float::<I, F16>(route),
-        DType::BF16 => from_float::<I, Bf16>(route),
-        DType::F32 => from_float::<I, F32>(route),
-        DType::F64 => from_f64::<I, F64>(route),
-        DType::Bool => from_codes::<I, U8, Truth, 8>(route),
-        from => match (from.kind(), route.src.memory_bits()) {
-            (Kind::Float(_) | Kind::Int(_), 8)
-                if from.bits() == 8 && I::HAS_LINES && route.to.bits() <= 8 =>
-            {
-                match fold(route) {
-                    Fold::Apart => to_bytes::<I, Whole, 8>(route),
-                    Fold::Same => to_bytes::<I, Same, 8>(route),
-                    Fold::Negated => to_bytes::<I, Negated, 8>(route),
-                    Fold::Short => to_bytes::<I, Limited, 8>(route),
-                    Fold::Magnitude => to_bytes::<I, Magnitude, 8>(route),
-                    Fold::Positive => to_bytes::<I, Positive, 8>(route),
-                }
+}
+
+/// Do floats become floats of 6 bits or fewer by a codec that does nothing but pack them?
+fn narrows_packed<I: Isa>(route: &Route) -> bool {
+    route.to.float_format().is_some_and(|format| !format.has_nan)
+        && matches!(route.from, DType::F32 | DType::F16 | DType::BF16)
+        && route.policy.rounding == Rounding::NearestEven
+}
+
+/// What holds enough of every element of a source to make any target of it.
+struct Hub {
+    dtype: DType,
+    /// What makes that, if it is not what makes it anyway.
+    first: Option<Core>,
+    /// By which rules.
+    policy: Policy,
+}
+
+/// The hub of a route that has no kernel of its own.
+fn hub<I: Isa>(route: &Route) -> Option<Hub> {
+    use DType::{BF16, F16, F32, F64};
+    let (from, to, policy) = (route.from, route.to, route.policy);
+    let by = |dtype, first| Some(Hub { dtype, first, policy });
+    let via = |dtype| by(dtype, None);
+    let byte_of = |signed| if signed { DType::I8 } else { DType::U8 };
+    let is_half = matches!(from, F16 | BF16);
+    let turns = policy.rounding != Rounding::NearestEven;
+    match (from.kind(), to.kind()) {
+        (Kind::Bool, Kind::Bool | Kind::Int(_)) | (_, Kind::Bool) => None,
+        (Kind::Int(format), Kind::Float(_)) if format.bits > 8 && has_table(route) => {
+            let policy = Policy { overflow: Overflow::Saturate, ..policy };
+            Some(Hub { dtype: byte_of(format.signed), first: None, policy })
+        }
+        _ if has_table(route) => match found(route) {
+            Found::Elements => None,
+            Found::Bytes | Found::Words => via(looked_up(route)),
+            Found::Bf16 if to == F32 => None,
+            Found::Bf16 => via(F32),
+        },
+        (Kind::Int(format), Kind::Int(to)) => {
+            if to.bits < 8 && format.bits > 8 && !route.dst.is_packed() {
+                via(byte_of(to.signed))
+            } else {
+                None
             }
-            (Kind::Float(format), 8) if format.bits() == 8 && I::HAS_LINES => {
-                // Alone of its kind, these two have not the same numbers.
-                let has_line = (from, route.to) != (DType::F8E8M0, DType::F16);
-                if has_line {
-                    from_small_float::<I, OnLine, 8>(route)
+        }
+        (Kind::Int(format), _) => match to {
+            F32 if turns && format.bits >= 32 => by(F64, Some(odd_f64::<I>(from))),
+            F32 => None,
+            F64 if format.bits <= 16 => via(F32),
+            F64 => None,
+            F16 | BF16 if !turns || format.bits == 8 => None,
+            _ if format.bits <= 16 => via(F32),
+            F16 | BF16 | DType::F8E8M0 => by(F32, Some(odd_f32::<I>(from))),
+            _ if !turns && to.float_format().is_some_and(|to| to.has_neg_zero) => None,
+            _ => by(F32, Some(clipped_f32::<I>(from))),
+        },
+        (_, Kind::Int(_)) if policy.overflow == Overflow::Wrap => match from {
+            F64 if to.bits() == 64 => None,
+            F64 => via(DType::I64),
+            F32 => via(F64),
+            _ => via(F32),
+        },
+        (_, Kind::Int(format)) => match format.bits {
+            4 if route.dst.is_packed() => None,
+            ..8 => via(byte_of(format.signed)),
+            _ => None,
+        },
+        _ => match to {
+            F32 => None,
+            F64 => {
+                if is_half {
+                    via(F32)
                 } else {
-                    looked_up::<I, Whole, 8>(route)
+                    None
                 }
             }
-            (Kind::Float(format), 8) if format.bits() == 8 && format.has_neg_zero => {
-                from_small_float::<I, Mirrored, 8>(route)
-            }
-            (Kind::Float(format), 8) if format.bits() == 8 => from_small_float::<I, Whole, 8>(route),
-            (Kind::Float(format), 8) if format.bits() == 6 => from_small_float::<I, Short, 8>(route),
-            (Kind::Float(_), 8) => from_small_float::<I, Nibble, 8>(route),
-            (Kind::Float(_), 6) => from_small_float::<I, Short, 6>(route),
-            (Kind::Float(_), _) => from_small_float::<I, Nibble, 4>(route),
-            (Kind::Int(format), 8) if format.bits == 8 => looked_up::<I, Whole, 8>(route),
-            (Kind::Int(format), 8) if format.signed => from_codes::<I, I8, Nibble, 8>(route),
-            (Kind::Int(format), 4) if format.signed => from_codes::<I, I8, Nibble, 4>(route),
-            (Kind::Int(format), _) if format.signed => from_codes::<I, I8, Nibble, 2>(route),
-            (_, 8) => from_codes::<I, U8, Nibble, 8>(route),
-            (_, 4) => from_codes::<I, U8, Nibble, 4>(route),
-            _ => from_codes::<I, U8, Nibble, 2>(route),
+            _ if from == F32 => None,
+            F16 | BF16 if !turns => None,
+            _ if from == F64 => by(F32, Some(odd_f32_turned::<I>(turns))),
+            _ if turns || !narrows_half::<I>(route) => via(F32),
+            _ => None,
         },
     }
 }
 
-fn to_bool<I: Isa>(from: DType) -> Core {
-    match from.bits() {
-        8 => run::<I, ToBool<F8>>(),
-        16 => run::<I, ToBool<F16>>(),
-        32 => run::<I, ToBool<F32>>(),
-        _ => run::<I, ToBool<F64>>(),
+/// Are float16 and bfloat16 narrowed as they are?
+fn narrows_half<I: Isa>(route: &Route) -> bool {
+    let Some(to) = route.to.float_format().filter(|format| format.has_sign) else { return false };
+    if !to.has_nan {
+        return true;
+    }
+    match (route.from, I::NARROWS_BY_HALF) {
+        (_, false) => to.has_neg_zero,
+        (DType::F16, true) => route.to == DType::F8E5M2 || goes_by_half::<I, F16>(to),
+        (_, true) => goes_by_half::<I, Bf16>(to),
     }
 }
 
-pub(super) fn run<I: Isa, C: Codec<I>>() -> Core {
-    Core { run_rows: C::rows, floats: C::FLOATS }
-}
-
-/// From integers of fewer than 8 bits, `S` when widened, or from bool.
-fn from_codes<I: Isa, S: AsInteger<I>, R: Rows, const SRC: usize>(route: &Route) -> Core {
-    match (found(route), route.to.bits()) {
-        (Found::Elements, _) => looked_up::<I, R, SRC>(route),
-        (Found::Bf16, 32) => run::<I, ToF32<Floats<R, SRC>>>(),
-        (Found::Bf16, _) => run::<I, ToF64<Floats<R, SRC>>>(),
-        (_, 16) => run::<I, Integers<Codes<S, R, SRC>, 16>>(),
-        (_, 32) => run::<I, Integers<Codes<S, R, SRC>, 32>>(),
-        _ => run::<I, Integers<Codes<S, R, SRC>, 64>>(),
+/// Integers as a float32 that is rounded to odd.
+fn odd_f32<I: Isa>(from: DType) -> Core {
+    match from {
+        DType::I32 => run::<I, ToF32<Odd<I32>>>(),
+        DType::U32 => run::<I, ToF32<Odd<U32>>>(),
+        DType::I64 => run::<I, ToF32<Odd<I64>>>(),
+        _ => run::<I, ToF32<Odd<U64>>>(),
     }
 }
 
-/// From floats of 8 bits or fewer.
-fn from_small_float<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
-    fn widened<I: Isa, S: AsInteger<I>>(route: &Route) -> Core {
-        if route.to.bits() == 32 { run::<I, Integers<S, 32>>() } else { run::<I, Integers<S, 64>>() }
-    }
-    match (found(route), widens_signed(route)) {
-        (Found::Elements, _) => looked_up::<I, R, SRC>(route),
-        (Found::Bytes, true) => widened::<I, Codes<I8, R::Signed, SRC>>(route),
-        (Found::Bytes, false) => widened::<I, Codes<U8, R::Unsigned, SRC>>(route),
-        (Found::Words, true) => widened::<I, Codes<I16, R::Signed, SRC>>(route),
-        (Found::Words, false) => widened::<I, Codes<U16, R::Unsigned, SRC>>(route),
-        (Found::Bf16, _) => match route.to {
-            DType::F32 => run::<I, ToF32<Floats<R, SRC>>>(),
-            DType::F64 => run::<I, ToF64<Floats<R, SRC>>>(),
-            _ => to_wide_integer::<I, Floats<R, SRC>>(route),
-        },
+/// The same for what ends below 2^24.
+fn clipped_f32<I: Isa>(from: DType) -> Core {
+    match from {
+        DType::I32 => run::<I, ToF32<Odd<Clipped<I32>>>>(),
+        DType::U32 => run::<I, ToF32<Odd<Clipped<U32>>>>(),
+        DType::I64 => run::<I, ToF32<Odd<Clipped<I64>>>>(),
+        _ => run::<I, ToF32<Odd<Clipped<U64>>>>(),
     }
 }
 
-fn looked_up<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
-    match route.to {
-        to if to.bits() <= 8 => to_bytes::<I, R::Any, SRC>(route),
-        // Only those have a sign in the top bit.
-        DType::F16 | DType::BF16 => run::<I, Lookup<R, SRC, 16>>(),
-        _ => match fold(route) {
-            Fold::Negated => run::<I, Lookup<R::Signed, SRC, 16>>(),
-            Fold::Positive => run::<I, Lookup<R::Unsigned, SRC, 16>>(),
-            _ => run::<I, Lookup<R::Any, SRC, 16>>(),
-        },
+/// As a float64 that is rounded to odd.
+fn odd_f64<I: Isa>(from: DType) -> Core {
+    match from {
+        DType::I32 => run::<I, ToF64<I32>>(),
+        DType::U32 => run::<I, ToF64<U32>>(),
+        DType::I64 => run::<I, ToF64<I64>>(),
+        _ => run::<I, ToF64<U64>>(),
     }
 }
 
-/// To 8 bits or fewer.
-fn to_bytes<I: Isa, R: Rows, const SRC: usize>(route: &Route) -> Core {
-    match route.dst.memory_bits() {
-        2 => run::<I, Lookup<R, SRC, 2>>(),
-        4 => run::<I, Lookup<R, SRC, 4>>(),
-        6 => run::<I, Lookup<R, SRC, 6>>(),
-        _ => run::<I, Lookup<R, SRC, 8>>(),
+/// A float64 as a float32 that is: beyond the range of that, rounded as the cast is.
+fn odd_f32_turned<I: Isa>(turns: bool) -> Core {
+    if turns { run::<I::Turned, ToF32<Odd<F64>>>() } else { run::<I, ToF32<Odd<F64>>>() }
+}
+
+fn run<I: Isa, C: Codec<I>>() -> Core {
+    Core { run_rows: I::kernel::<C>(), floats: C::FLOATS && !I::CARRIES_ROUNDING }
+}
+
+fn swapped<I: Isa>(bits: u32) -> Core {
+    match bits {
+        16 => run::<I, Swapped<16>>(),
+        32 => run::<I, Swapped<32>>(),
+        _ => run::<I, Swapped<64>>(),
     }
 }
 
-/// Integers that are looked up for nothing; to floats of 16 bits or fewer as `small` says.
-fn from_integer<I: Isa, S: AsInteger<I> + AsF64<I>>(route: &Route, small: fn(&Route) -> Core) -> Core {
-    match (route.to.kind(), route.to) {
-        (Kind::Int(_), _) => match route.dst.memory_bits() {
-            2 => run::<I, Integers<S, 2>>(),
-            4 => run::<I, Integers<S, 4>>(),
-            8 => run::<I, Integers<S, 8>>(),
-            16 => run::<I, Integers<S, 16>>(),
-            32 => run::<I, Integers<S, 32>>(),
-            _ => run::<I, Integers<S, 64>>(),
-        },
-        (_, DType::F32) => to_f32::<I>(route),
-        (_, DType::F64) => match route.from {
-            DType::I64 => run::<I, LongToF64<true>>(),
-            DType::U64 => run::<I, LongToF64<false>>(),
-            _ => run::<I, ToF64<S>>(),
-        },
-        _ => small(route),
+fn unpacked<I: Isa>(dtype: DType) -> Core {
+    match dtype.bits() {
+        2 => run::<I, Repacked<2, 8>>(),
+        4 => run::<I, Repacked<4, 8>>(),
+        _ => run::<I, Repacked<6, 8>>(),
     }
 }
 
-/// Integers of more than 8 bits to floats of 16 bits or fewer: to the smallest ones by the nearest byte, and to those that
-/// end below 2^24 as `C`.
-fn wider_integer<I: Isa, S: AsInteger<I> + AsF32<I>, C: AsF32<I>>(route: &Route) -> Core {
+fn packed<I: Isa>(dtype: DType) -> Core {
+    match dtype.bits() {
+        2 => run::<I, Repacked<8, 2>>(),
+        4 => run::<I, Repacked<8, 4>>(),
+        _ => run::<I, Repacked<8, 6>>(),
+    }
+}
+
+/// The codec of a route that has no [`hub`].
+fn direct<I: Isa>(route: &Route) -> Core {
+    if route.from == DType::Bool && matches!(route.to.kind(), Kind::Bool | Kind::Int(_)) {
+        return integers::<I, U8>(route);
+    }
     if has_table(route) {
-        return match route.dst.memory_bits() {
-            4 => run::<I, NearByte<S, 4>>(),
-            6 => run::<I, NearByte<S, 6>>(),
-            _ => run::<I, NearByte<S, 8>>(),
+        return by_table::<I>(route);
+    }
+    if route.to == DType::Bool {
+        return match route.from.bits() {
+            8 => run::<I, ToBool<F8>>(),
+            16 => run::<I, ToBool<F16>>(),
+            32 => run::<I, ToBool<F32>>(),
+            _ => run::<I, ToBool<F64>>(),
         };
     }
-    to_small_float::<I, S, C>(route, |_| unreachable!("those without NaN end below 64, and have a table"))
-}
-
-/// Floats that are exact in an f32. To integers they saturate: those that wrap have a hub.
-fn from_float<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
-    match (route.to.kind(), route.to) {
-        (Kind::Int(_), _) => match route.dst.memory_bits() {
-            2 => run::<I, ToShort<S, 2>>(),
-            4 => run::<I, ToShort<S, 4>>(),
-            8 => run::<I, ToShort<S, 8>>(),
-            16 => run::<I, ToShort<S, 16>>(),
-            _ => to_wide_integer::<I, S>(route),
+    match (route.from.kind(), route.to.kind()) {
+        (_, Kind::Int(_)) => match route.from {
+            DType::U8 if route.dst.is_packed() => run::<I, Integers<U8, 4>>(),
+            DType::I8 if route.dst.is_packed() => run::<I, Integers<I8, 4>>(),
+            DType::U8 => integers::<I, U8>(route),
+            DType::I8 => integers::<I, I8>(route),
+            DType::U16 => integers::<I, U16>(route),
+            DType::I16 => integers::<I, I16>(route),
+            DType::U32 => integers::<I, U32>(route),
+            DType::I32 => integers::<I, I32>(route),
+            DType::U64 => integers::<I, U64>(route),
+            DType::I64 => integers::<I, I64>(route),
+            DType::F64 => f64_to_integer::<I>(route),
+            DType::F16 => float_to_integer::<I, F16>(route),
+            DType::BF16 => float_to_integer::<I, Bf16>(route),
+            _ => float_to_integer::<I, F32>(route),
         },
-        (_, DType::F32) if route.parts == Parts::Real => run::<I, ToF32<Re32>>(),
-        (_, DType::F32) => to_f32::<I>(route),
-        (_, DType::F64) => run::<I, ToF64<S>>(),
-        _ => to_small_float::<I, S, S>(route, finite::<I, S, false>),
+        (Kind::Int(_), _) => from_integer::<I>(route),
+        _ => match route.to {
+            DType::F64 => run::<I, ToF64<F32>>(),
+            DType::F32 => match route.from {
+                DType::F16 => run::<I, ToF32<F16>>(),
+                DType::BF16 => run::<I, ToF32<Bf16>>(),
+                _ if route.policy.rounding == Rounding::NearestEven => run::<I, WideToF32<F64>>(),
+                _ => run::<I::Turned, WideToF32<F64>>(),
+            },
+            _ if route.policy.rounding != Rounding::NearestEven => turned::<I>(route),
+            _ => to_small_float::<I>(route),
+        },
     }
 }
 
-/// To integers of 32 or 64 bits, saturating.
-fn to_wide_integer<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
-    match route.to {
-        DType::I32 => run::<I, ToInt32<S, true>>(),
-        DType::U32 => run::<I, ToInt32<S, false>>(),
-        DType::I64 => run::<I, ToLong<S, 64, true>>(),
-        _ => run::<I, ToLong<S, 64, false>>(),
+/// Integers that become others, one per byte or packed by 4 bits.
+fn integers<I: Isa, S: AsInteger<I>>(route: &Route) -> Core {
+    match route.dst.memory_bits() {
+        4 => run::<I, Integers<S, 4>>(),
+        8 => run::<I, Integers<S, 8>>(),
+        16 => run::<I, Integers<S, 16>>(),
+        32 => run::<I, Integers<S, 32>>(),
+        _ => run::<I, Integers<S, 64>>(),
     }
 }
 
-/// Sources that are an f64; but of integers that wrap, an f64 itself.
-fn from_f64<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
-    match (route.to.kind(), route.policy.overflow, route.dst.memory_bits()) {
-        (Kind::Int(_), Overflow::Saturate, 2) => run::<I, ToLong<S, 2, true>>(),
-        (Kind::Int(_), Overflow::Saturate, 4) => run::<I, ToLong<S, 4, true>>(),
-        (Kind::Int(_), Overflow::Saturate, 8) => run::<I, ToLong<S, 8, true>>(),
-        (Kind::Int(_), Overflow::Saturate, 16) => run::<I, ToLong<S, 16, true>>(),
-        (Kind::Int(_), Overflow::Saturate, 32) => run::<I, ToLong<S, 32, true>>(),
-        (Kind::Int(to), Overflow::Saturate, _) if to.signed => run::<I, ToLong<S, 64, true>>(),
-        (Kind::Int(_), Overflow::Saturate, _) => run::<I, ToLong<S, 64, false>>(),
-        (Kind::Int(_), Overflow::Wrap, 2) => run::<I, ToWrapped<2>>(),
-        (Kind::Int(_), Overflow::Wrap, 4) => run::<I, ToWrapped<4>>(),
-        (Kind::Int(_), Overflow::Wrap, 8) => run::<I, ToWrapped<8>>(),
-        (Kind::Int(_), Overflow::Wrap, 16) => run::<I, ToWrapped<16>>(),
-        (Kind::Int(_), Overflow::Wrap, 32) => run::<I, ToWrapped<32>>(),
-        (Kind::Int(_), Overflow::Wrap, _) => run::<I, ToWrapped<64>>(),
-        _ if route.to == DType::F32 => run::<I, WideToF32<S>>(),
-        _ if route.to == DType::F64 => run::<I, ToF64<S>>(),
-        _ => to_small_float::<I, S, S>(route, finite::<I, S, false>),
-    }
-}
-
-/// To floats of 16 bits or fewer; to those that end below 2^24 as `C`, and to those without NaN as `finite` says. What is
-/// rounded in another direction than the default one has a hub, which is an f32; of 8 bits everything is exact in the
-/// wider ones.
-fn to_small_float<I: Isa, S: AsF32<I>, C: AsF32<I>>(route: &Route, finite: fn(&Route) -> Core) -> Core {
-    let turns = route.policy.rounding != Rounding::NearestEven && route.from.bits() > 8;
-    match (route.to, turns) {
-        (DType::F8E8M0, _) => run::<I, ToE8m0<S>>(),
-        (DType::F16, false) => run::<I, ToF16<C, false>>(),
-        (DType::F16, true) => run::<I, ToF16<F32, true>>(),
-        (DType::BF16, false) => run::<I, ToBf16<S, false>>(),
-        (DType::BF16, true) => run::<I, ToBf16<F32, true>>(),
-        (_, false) => half_to_narrow::<I>(route).unwrap_or_else(|| narrow::<I, C, false>(route, finite)),
-        (_, true) => narrow::<I, F32, true>(route, self::finite::<I, F32, true>),
-    }
-}
-
-fn narrow<I: Isa, S: AsF32<I>, const MODES: bool>(route: &Route, finite: fn(&Route) -> Core) -> Core {
-    let Some(format) = route.to.float_format().filter(|format| format.has_nan) else { return finite(route) };
-    match (!MODES && goes_by_f16::<I>(format), format.has_neg_zero, format.mantissa_bits) {
-        (true, true, 2) => run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),
-        (true, true, _) => run::<I, ToNarrowByF16<S, Signed, 8, 3, true>>(),
-        (true, false, _) => run::<I, ToNarrowByF16<S, Fnuz, 8, 3, true>>(),
-        (false, true, _) => run::<I, ToNarrow<S, Signed, 8, MODES>>(),
-        (false, false, _) => run::<I, ToNarrow<S, Fnuz, 8, MODES>>(),
-    }
-}
-
-/// To floats without NaN.
-fn finite<I: Isa, S: AsF32<I>, const MODES: bool>(route: &Route) -> Core {
-    let by_f16 = !MODES && I::NARROWS_BY_F16;
-    match (route.dst.memory_bits(), route.to.float_format().map(|format| format.mantissa_bits)) {
-        (4, _) if by_f16 => run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
-        (6, Some(2)) if by_f16 => run::<I, ToNarrowByF16<S, Finite, 6, 2, true>>(),
-        (6, _) if by_f16 => run::<I, ToNarrowByF16<S, Finite, 6, 3, true>>(),
-        (4, _) => run::<I, ToNarrow<S, Finite, 4, MODES>>(),
-        (6, _) => run::<I, ToNarrow<S, Finite, 6, MODES>>(),
-        // One per byte: rare.
-        _ => run::<I, ToNarrow<S, Finite, 8, MODES>>(),
-    }
-}
-
-/// The same to nearest even from 16 bits, where there are lanes for it. (From wider ones, it is no faster to come to
-/// 16 bits first.)
-fn half_to_narrow<I: Isa>(route: &Route) -> Option<Core> {
-    fn narrow<I: Isa, S: AsHalf<I>>(route: &Route) -> Option<Core> {
-        if goes_by_table::<I>(route) {
-            return Some(match route.dst.memory_bits() {
-                4 => run::<I, ToNarrowByTable<S, 4>>(),
-                6 => run::<I, ToNarrowByTable<S, 6>>(),
-                // One per byte: rare.
-                _ => run::<I, ToNarrowByTable<S, 8>>(),
-            });
-        }
-        let format = route.to.float_format().filter(|&format| goes_by_half::<I, S>(format))?;
-        Some(match format.has_neg_zero {
-            true => run::<I, ToNarrowByHalf<S, Signed>>(),
-            false => run::<I, ToNarrowByHalf<S, Fnuz>>(),
-        })
-    }
+fn from_integer<I: Isa>(route: &Route) -> Core {
+    let away_or_turned = route.policy.rounding != Rounding::NearestEven;
     match (route.from, route.to) {
-        _ if !I::NARROWS_BY_HALF => None,
-        (DType::F16, DType::F8E5M2) => Some(run::<I, F16ToE5m2>()),
-        (DType::F16, _) => narrow::<I, F16>(route),
-        (DType::BF16, _) => narrow::<I, Bf16>(route),
-        _ => None,
+        (DType::U8, DType::BF16) => run::<I, CutBf16<U8>>(),
+        (DType::I8, DType::BF16) => run::<I, CutBf16<I8>>(),
+        (DType::U8, DType::F16) => run::<I, ToF16<U8, false>>(),
+        (DType::I8, DType::F16) => run::<I, ToF16<I8, false>>(),
+        (DType::U16, DType::F16) => run::<I, ToF16<U16, false>>(),
+        (DType::I16, DType::F16) => run::<I, ToF16<I16, false>>(),
+        (DType::U32, DType::F16) => run::<I, ToF16<Clipped<U32>, false>>(),
+        (DType::I32, DType::F16) => run::<I, ToF16<Clipped<I32>, false>>(),
+        (DType::U64, DType::F16) => run::<I, ToF16<Clipped<U64>, false>>(),
+        (DType::I64, DType::F16) => run::<I, ToF16<Clipped<I64>, false>>(),
+        (DType::U16, DType::BF16) => run::<I, ToBf16<U16, false>>(),
+        (DType::I16, DType::BF16) => run::<I, ToBf16<I16, false>>(),
+        (DType::U32, DType::BF16) => run::<I, ToBf16<U32, false>>(),
+        (DType::I32, DType::BF16) => run::<I, ToBf16<I32, false>>(),
+        (DType::U64, DType::BF16) => run::<I, ToBf16<U64, false>>(),
+        (DType::I64, DType::BF16) => run::<I, ToBf16<I64, false>>(),
+        (DType::U8, _) => run::<I, ToF32<U8>>(),
+        (DType::I8, _) => run::<I, ToF32<I8>>(),
+        (DType::U16, _) => run::<I, ToF32<U16>>(),
+        (DType::I16, _) => run::<I, ToF32<I16>>(),
+        (DType::U32, DType::F32) => run::<I, ToF32<U32>>(),
+        (DType::I32, DType::F32) => run::<I, ToF32<I32>>(),
+        (DType::U64, DType::F32) => run::<I, ToF32<U64>>(),
+        (DType::I64, DType::F32) => run::<I, ToF32<I64>>(),
+        (DType::U32, to) if to != DType::F64 => narrowed_to_8::<I, Clipped<U32>>(route),
+        (DType::I32, to) if to != DType::F64 => narrowed_to_8::<I, Clipped<I32>>(route),
+        (DType::U64, to) if to != DType::F64 => narrowed_to_8::<I, Clipped<U64>>(route),
+        (DType::I64, to) if to != DType::F64 => narrowed_to_8::<I, Clipped<I64>>(route),
+        (DType::U32, _) => run::<I, ToF64<U32>>(),
+        (DType::I32, _) => run::<I, ToF64<I32>>(),
+        (DType::U64, _) if away_or_turned => run::<I::Turned, LongToF64<false>>(),
+        (_, _) if away_or_turned => run::<I::Turned, LongToF64<true>>(),
+        (DType::U64, _) => run::<I, LongToF64<false>>(),
+        (_, _) => run::<I, LongToF64<true>>(),
     }
 }
 
-fn to_f32<I: Isa>(route: &Route) -> Core {
-    fn near<I: Isa, S: NearF32<I>>() -> Core {
-        run::<I, ToF32<S>>()
+/// A codec that makes integers, which are cut unless the control register says otherwise.
+fn run_to_integer<I: Isa, C: Codec<I>>(route: &Route) -> Core {
+    let asks = !matches!(route.policy.rounding, Rounding::TowardZero | Rounding::NearestAway);
+    let core = run::<I, C>();
+    Core { floats: core.floats || C::FLOATS && asks, ..core }
+}
+
+/// From floats that are exact in an f32, saturating.
+fn float_to_integer<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
+    match route.to {
+        DType::I32 => run_to_integer::<I, ToInt32<S, true>>(route),
+        DType::U32 => run_to_integer::<I, ToInt32<S, false>>(route),
+        DType::I64 => run_to_integer::<I, ToLong<S, 64, true>>(route),
+        DType::U64 => run_to_integer::<I, ToLong<S, 64, false>>(route),
+        _ => match route.dst.memory_bits() {
+            4 => run_to_integer::<I, ToShort<S, 4>>(route),
+            8 => run_to_integer::<I, ToShort<S, 8>>(route),
+            _ => run_to_integer::<I, ToShort<S, 16>>(route),
+        },
     }
-    let away = route.policy.rounding == Rounding::NearestAway;
-    match route.from {
-        DType::F16 => near::<I, F16>(),
-        DType::BF16 => near::<I, Bf16>(),
-        DType::I8 => near::<I, I8>(),
-        DType::U8 => near::<I, U8>(),
-        DType::I16 => near::<I, I16>(),
-        DType::U16 => near::<I, U16>(),
-        DType::I32 if !away => near::<I, I32>(),
-        DType::U32 if !away => near::<I, U32>(),
-        DType::I64 if !away => near::<I, I64>(),
-        DType::U64 if !away => near::<I, U64>(),
-        DType::I32 => run::<I, WideToF32<I32>>(),
-        DType::U32 => run::<I, WideToF32<U32>>(),
-        DType::I64 => run::<I, WideToF32<I64>>(),
-        _ => run::<I, WideToF32<U64>>(),
+}
+
+fn f64_to_integer<I: Isa>(route: &Route) -> Core {
+    match (route.policy.overflow, route.to) {
+        (Overflow::Wrap, _) => run_to_integer::<I, ToWrapped>(route),
+        (_, DType::I64) => run_to_integer::<I, ToLong<F64, 64, true>>(route),
+        (_, DType::U64) => run_to_integer::<I, ToLong<F64, 64, false>>(route),
+        (_, DType::I32 | DType::U32) => run_to_integer::<I, ToLong<F64, 32, true>>(route),
+        _ if route.dst.is_packed() => run_to_integer::<I, ToLong<F64, 4, true>>(route),
+        (_, DType::I16 | DType::U16) => run_to_integer::<I, ToLong<F64, 16, true>>(route),
+        _ => run_to_integer::<I, ToLong<F64, 8, true>>(route),
     }
+}
+
+/// What a table holds the elements of, or bfloat16 that make them.
+fn by_table<I: Isa>(route: &Route) -> Core {
+    let (from, packed) = (route.from, route.src.is_packed());
+    if from == DType::Bool {
+        return looked_up_as::<I, Truth>(route);
+    }
+    match (from.bits(), packed) {
+        (6, true) => looked_up_packed_6::<I>(route),
+        (6, false) => looked_up_as::<I, Short>(route),
+        (4, true) => looked_up_packed_4::<I>(route),
+        (..8, _) => looked_up_as::<I, Nibble>(route),
+        _ if route.to.bits() <= 8 && I::HAS_LINES => match fold(route) {
+            Fold::Apart => to_codes::<I, Whole>(route),
+            Fold::Same => to_codes::<I, Same>(route),
+            Fold::Negated => run::<I, Lookup<Negated, 8, 8>>(),
+            Fold::Short => run::<I, Lookup<Limited, 8, 8>>(),
+            Fold::Magnitude => to_codes::<I, Magnitude>(route),
+            Fold::Positive => run::<I, Lookup<Positive, 8, 8>>(),
+        },
+        _ if route.to.bits() <= 8 => to_codes::<I, Whole>(route),
+        _ if matches!(route.to.kind(), Kind::Int(_)) => match fold(route) {
+            Fold::Negated if I::HAS_LINES => run::<I, Lookup<Negated, 8, 16>>(),
+            Fold::Positive if I::HAS_LINES => run::<I, Lookup<Positive, 8, 16>>(),
+            _ => run::<I, Lookup<Whole, 8, 16>>(),
+        },
+        // Alone of its kind, these two have not the same numbers.
+        _ if I::HAS_LINES && (from, route.to) != (DType::F8E8M0, DType::F16) => wide::<I, OnLine>(route),
+        _ if !I::HAS_LINES && from.float_format().is_some_and(|format| format.has_neg_zero) => {
+            wide::<I, Mirrored>(route)
+        }
+        _ => wide::<I, Whole>(route),
+    }
+}
+
+/// From 8 bits to floats of 8 or fewer.
+fn to_codes<I: Isa, R: Rows>(route: &Route) -> Core {
+    match route.dst.memory_bits() {
+        4 => run::<I, Lookup<R, 8, 4>>(),
+        6 => run::<I, Lookup<R, 8, 6>>(),
+        _ => run::<I, Lookup<R, 8, 8>>(),
+    }
+}
+
+/// From one per byte to floats of 16 or 32 bits.
+fn wide<I: Isa, R: Rows>(route: &Route) -> Core {
+    if route.to == DType::F32 { run::<I, ToF32<Floats<R, 8>>>() } else { run::<I, Lookup<R, 8, 16>>() }
+}
+
+fn looked_up_as<I: Isa, R: Rows>(route: &Route) -> Core {
+    match route.to.bits() {
+        32 => run::<I, ToF32<Floats<R, 8>>>(),
+        16 => run::<I, Lookup<R, 8, 16>>(),
+        _ => run::<I, Lookup<R, 8, 8>>(),
+    }
+}
+
+fn looked_up_packed_6<I: Isa>(route: &Route) -> Core {
+    if route.to == DType::F32 {
+        run::<I, ToF32<Floats<Short, 6>>>()
+    } else {
+        run::<I, Lookup<Short, 6, 16>>()
+    }
+}
+
+fn looked_up_packed_4<I: Isa>(route: &Route) -> Core {
+    match route.to.bits() {
+        32 => run::<I, ToF32<Floats<Nibble, 4>>>(),
+        16 => run::<I, Lookup<Nibble, 4, 16>>(),
+        _ => run::<I, Lookup<Nibble, 4, 8>>(),
+    }
+}
+
+/// From float32 to floats of 16 bits or fewer, in every direction.
+fn turned<I: Isa>(route: &Route) -> Core {
+    match (route.to, route.to.float_format()) {
+        (DType::F16, _) => run::<I::Turned, ToF16<F32, true>>(),
+        (DType::BF16, _) => run::<I, ToBf16<F32, true>>(),
+        (_, Some(format)) if !format.has_nan => run::<I::Turned, ToNarrow<F32, Finite, 8, true>>(),
+        (_, Some(format)) if !format.has_neg_zero => run::<I::Turned, ToNarrow<F32, Fnuz, 8, true>>(),
+        _ => run::<I::Turned, ToNarrow<F32, Signed, 8, true>>(),
+    }
+}
+
+/// From wider floats to floats of 16 bits or fewer, to nearest even.
+fn to_small_float<I: Isa>(route: &Route) -> Core {
+    match (route.from, route.to) {
+        (DType::BF16, DType::F16) => run::<I, ToF16<Bf16, false>>(),
+        (DType::F32, DType::F16) => run::<I, ToF16<F32, false>>(),
+        (_, DType::F16) => run::<I, ToF16<F64, false>>(),
+        (DType::F16, DType::BF16) => run::<I, ToBf16<F16, false>>(),
+        (DType::F32, DType::BF16) => run::<I, ToBf16<F32, false>>(),
+        (_, DType::BF16) => run::<I, ToBf16<F64, false>>(),
+        (_, DType::F8E8M0) => run::<I, ToE8m0<F32>>(),
+        (DType::F32, _) => narrow_wide::<I>(route),
+        (DType::F16, DType::F8E5M2) if I::NARROWS_BY_HALF => run::<I, F16ToE5m2>(),
+        (DType::F16, _) => narrow_half::<I, F16>(route),
+        _ => narrow_half::<I, Bf16>(route),
+    }
+}
+
+/// From float32 to floats of 8 bits or fewer, to nearest even; those without NaN are packed.
+fn narrow_wide<I: Isa>(route: &Route) -> Core {
+    if let Some(format) = route.to.float_format().filter(|format| format.has_nan)
+        && !format.has_neg_zero
+    {
+        if I::NARROWS_BY_F16 && goes_by_f16::<I>(format) {
+            return run::<I, ToNarrowByF16<F32, Fnuz, 8, 3, true>>();
+        }
+        return run::<I, ToNarrow<F32, Fnuz, 8, false>>();
+    }
+    narrowed::<I, F32>(route)
+}
+
+/// The same from any source, but to what has -0.
+fn narrowed<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
+    if route.to.float_format().is_none_or(|format| !format.has_nan) {
+        if I::NARROWS_BY_F16 {
+            return match (route.to.bits(), route.to) {
+                (4, _) => run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
+                (_, DType::F6E3M2) => run::<I, ToNarrowByF16<S, Finite, 6, 2, true>>(),
+                _ => run::<I, ToNarrowByF16<S, Finite, 6, 3, true>>(),
+            };
+        }
+        return if route.to.bits() == 4 {
+            run::<I, ToNarrow<S, Finite, 4, false>>()
+        } else {
+            run::<I, ToNarrow<S, Finite, 6, false>>()
+        };
+    }
+    narrowed_to_8::<I, S>(route)
+}
+
+/// To what has NaN and -0.
+fn narrowed_to_8<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
+    if I::NARROWS_BY_F16
+        && let Some(format) = route.to.float_format().filter(|&format| goes_by_f16::<I>(format))
+    {
+        return match format.mantissa_bits {
+            2 => run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),
+            _ => run::<I, ToNarrowByF16<S, Signed, 8, 3, true>>(),
+        };
+    }
+    run::<I, ToNarrow<S, Signed, 8, false>>()
+}
+
+/// From float16 and bfloat16: in their lanes, where there are such.
+fn narrow_half<I: Isa, S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
+    if I::NARROWS_BY_HALF {
+        return match (route.to.bits(), route.to.float_format()) {
+            (4, _) => run::<I, ToNarrowByTable<S, 4>>(),
+            (6, _) => run::<I, ToNarrowByTable<S, 6>>(),
+            (_, Some(format)) if !format.has_neg_zero => run::<I, ToNarrowByHalf<S, Fnuz>>(),
+            _ => run::<I, ToNarrowByHalf<S, Signed>>(),
+        };
+    }
+    narrowed::<I, S>(route)
 }

@@ -182,6 +182,47 @@ impl Default for CastOptions {
 }
 
 impl CastOptions {
+    /// All but `isa` and `stream_from`, as a number: casts of a pair with the same are the same. What cannot matter to the pair
+    /// by the width of its elements is not in it.
+    #[inline(always)]
+    pub(crate) const fn key(&self, from: DType, to: DType) -> u64 {
+        const fn packing(dtype: DType, packing: Packing) -> u8 {
+            if dtype.bits() < 8 { packing as u8 } else { 0 }
+        }
+        const fn order(dtype: DType, order: ByteOrder) -> u8 {
+            (dtype.bits() > 8 && order.is_swapped()) as u8
+        }
+        const fn join<const N: usize>(fields: [u8; N]) -> u64 {
+            let (mut key, mut i) = (0, 0);
+            while i < N {
+                key = key << 4 | fields[i] as u64;
+                i += 1;
+            }
+            key
+        }
+        join([
+            self.rounding as u8,
+            self.int_rounding as u8,
+            self.saturation as u8,
+            self.float_to_int as u8,
+            self.int_to_int as u8,
+            self.nan_to_finite as u8,
+            self.e8m0_rounding as u8,
+            packing(from, self.src_packing),
+            packing(to, self.dst_packing),
+            order(from, self.src_order),
+            order(to, self.dst_order),
+            match self.narrow_int_rounding {
+                Some(rounding) => 1 + rounding as u8,
+                None => 0,
+            },
+            match self.narrow_float_to_int {
+                Some(overflow) => 1 + overflow as u8,
+                None => 0,
+            },
+        ])
+    }
+
     /// The defaults: ONNX where ONNX defines the result, Rust's `as` where it does not.
     ///
     /// ```

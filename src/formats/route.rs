@@ -17,8 +17,6 @@ pub(crate) struct Route {
     pub(crate) policy: Policy,
     pub(crate) src: Layout,
     pub(crate) dst: Layout,
-    /// See [`CastOptions::stream_from`].
-    pub(crate) stream_from: Option<usize>,
 }
 
 /// What happens to a part.
@@ -74,6 +72,18 @@ impl Layout {
             swapped: bits > 8 && order.is_swapped(),
             element_bits: if in_bytes { 8 } else { dtype.bits() },
         }
+    }
+
+    /// Of the parts of a dtype between two codecs: native, one per byte or in more bytes.
+    #[cfg(isa = "vector")]
+    pub(crate) const fn native(dtype: DType) -> Self {
+        Self::new(dtype, Packing::OnePerByte, ByteOrder::Native)
+    }
+
+    /// The same, but packed.
+    #[cfg(isa = "vector")]
+    pub(crate) const fn packed(dtype: DType) -> Self {
+        Self::new(dtype, Packing::LowFirst, ByteOrder::Native)
     }
 
     /// Bits that an element's part takes in memory.
@@ -156,8 +166,7 @@ pub(crate) const fn route(from: DType, to: DType, options: &CastOptions) -> Rout
         Work::Keep
     };
     let policy = options.policy(from, to);
-    let stream_from = options.stream_from;
-    Route { work, parts, from: from.part(), to: to.part(), policy, src, dst, stream_from }
+    Route { work, parts, from: from.part(), to: to.part(), policy, src, dst }
 }
 
 #[cfg(test)]
