@@ -31,7 +31,8 @@ from lanecast._api import (
     result_type,
     try_astype,
 )
-from lanecast._lanecast import Cancelled, __version__, astype
+from lanecast._lanecast import Cancelled, astype
+from lanecast._lanecast import __version__ as __version__
 from lanecast._patch import PatchError, PatchInfo, is_patched, patch, patch_info, patched, unpatch
 
 __all__ = [

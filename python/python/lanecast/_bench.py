@@ -122,9 +122,11 @@ def peers() -> dict[str, Callable[[Any, str], Cast | None]]:
         numkong: Any = importlib.import_module("numkong")
 
         def by_numkong(x: Any, target: str) -> Cast | None:
-            names = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+            names = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float6_e3m2fn": "e3m2"}
+            source = str(x.dtype)
             try:
-                given = numkong.Tensor(x)
+                # Its arrays are made of those that have a buffer.
+                given = numkong.Tensor(x.astype(np.float32)).astype(names.get(source, source))
                 to = names.get(target, target)
                 given.astype(to)
             except Exception:  # noqa: BLE001  (whatever it cannot do it does not do here)
@@ -229,6 +231,7 @@ def main(*, quick: bool, markdown: bool, chart_file: str | None, check: bool) ->
         f"{cpu()}, {_lanecast.isa()[0]}, {os.cpu_count()} CPUs; one thread. Python {platform.python_version()}, "
         f"NumPy {np.__version__}, ml_dtypes {ml_dtypes.__version__}, lanecast {lanecast.__version__}.\n"
         "Nanoseconds per element, the least of interleaved runs."
+        + (f" {', '.join(others)}: into new memory, but for torch." if others else "")
     )
     for n in (SMALL,) if quick else (SMALL, LARGE):
         rows = [measure(source, target, n, seconds, others) for source, target, _ in PAIRS]
