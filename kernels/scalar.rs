@@ -38,17 +38,17 @@ use crate::formats::route::{Parts, Route, Work};
 /// The exact value of an element (of a part of it, if it is complex).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
-    class: Class,
-    negative: bool,
+    pub(crate) class: Class,
+    pub(crate) negative: bool,
     /// Finite: floor(log2 |x|).
-    exponent: i32,
+    pub(crate) exponent: i32,
     /// Finite: |x| / 2^exponent as a fixed-point number with 63 fraction bits, so the top bit is set.
     /// NaN: the payload, from the top bit down.
-    significand: u64,
+    pub(crate) significand: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Class {
+pub(crate) enum Class {
     /// ±0.
     Zero,
     /// Neither zero nor Inf nor NaN.
@@ -303,15 +303,45 @@ pub(crate) const fn encode_float(format: FloatFormat, value: Value, policy: &Pol
             }
         }
     };
+    with_sign(format, sign, magnitude)
+}
+
+/// A code from its sign and its magnitude, by what a format has of them.
+#[inline(always)]
+const fn with_sign(format: FloatFormat, sign: u64, magnitude: u64) -> u64 {
     if format.has_neg_zero {
         magnitude | sign
-    } else if magnitude > max {
+    } else if magnitude > format.max_code() {
         format.sign_bit() // the fnuz NaN
     } else if magnitude == 0 {
         0
     } else {
         magnitude | sign
     }
+}
+
+/// As [`encode`] to a float with a sign, but of a value between two codes the upper one by chance: if the fraction of the
+/// way to it, in units of 2^-32, and a random word are 2^32 or more together.
+pub(crate) const fn encode_stochastic(dtype: DType, value: Value, policy: &Policy, word: u32) -> u64 {
+    let Kind::Float(format) = dtype.kind() else { return encode(dtype, value, policy) };
+    if !matches!(value.class, Class::Finite) {
+        return encode(dtype, value, policy);
+    }
+    let least = format.min_exponent();
+    let exponent = if value.exponent < least { least } else { value.exponent };
+    let ulp = exponent - format.mantissa_bits as i32;
+    let (whole, fraction) = value.split(ulp);
+    // Below a unit of 2^-64, `split` keeps one bit alone.
+    let cut = ulp - value.exponent + 63;
+    let top = match cut {
+        ..=64 => fraction >> 32,
+        65..=95 => value.significand >> (cut - 32),
+        _ => 0,
+    };
+    let rounded = whole + (top + word as u64 >= 1 << 32) as u64;
+    let code = (((exponent - least) as u64) << format.mantissa_bits) + rounded;
+    let magnitude = if code <= format.max_code() { code } else { overflow(format, policy.saturate) };
+    with_sign(format, if value.negative { format.sign_bit() } else { 0 }, magnitude)
 }
 
 /// The code, without sign, of what is too large: the max, or the next one, which is Inf where there is

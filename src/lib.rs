@@ -105,6 +105,7 @@ pub mod onnx;
 pub mod parallel;
 pub mod promotion;
 pub mod records;
+pub mod scaled;
 #[cfg(feature = "text")]
 pub mod text;
 mod threads;

@@ -378,7 +378,7 @@ fn run(
         let each = chunks.div_ceil(workers);
         host.run(chunks, &|task| _ = job.step(task / each));
     } else if how.threads.is_some() {
-        own_threads(workers, &job);
+        own_threads(workers, &|worker| job.work(worker));
     } else {
         threads::run(workers, &|worker| job.work(worker));
     }
@@ -388,15 +388,73 @@ fn run(
 }
 
 /// The caller and threads that start for this, as many as can.
-fn own_threads(threads: usize, job: &Job<'_>) {
+fn own_threads(threads: usize, work: &(dyn Fn(usize) + Sync)) {
     thread::scope(|scope| {
         for worker in 1..threads {
-            if thread::Builder::new().spawn_scoped(scope, move || job.work(worker)).is_err() {
+            if thread::Builder::new().spawn_scoped(scope, move || work(worker)).is_err() {
                 break;
             }
         }
-        job.work(0);
+        work(0);
     });
+}
+
+/// Work in pieces that are no chunks of a cast, which whoever is free takes one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tasks<'a> {
+    how: Parallel<'a>,
+    threads: usize,
+    is_small: bool,
+}
+
+impl<'a> Tasks<'a> {
+    /// Of work on so many bytes.
+    pub(crate) fn new(how: &Parallel<'a>, traffic: usize) -> Self {
+        let enough =
+            if how.threads.is_some() && how.host.is_none() { SERIAL_BELOW_STARTED } else { SERIAL_BELOW };
+        let is_small = how.chunk.is_none() && traffic < enough;
+        let threads = match (how.threads, how.host) {
+            _ if is_small => 1,
+            (Some(threads), _) => threads.clamp(1, MOST_THREADS),
+            (None, Some(_)) => thread::available_parallelism().map_or(1, NonZero::get),
+            (None, None) => threads::count(),
+        };
+        Self { how: *how, threads, is_small }
+    }
+
+    /// Calls the task with every number below `count`, on several threads. False if a task, or the caller's callback, has
+    /// stopped it.
+    pub(crate) fn run(&self, count: usize, task: &(dyn Fn(usize) -> ControlFlow<()> + Sync)) -> bool {
+        let (next, done, stopped) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let step = || {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= count || stopped.load(Ordering::Relaxed) {
+                return false;
+            }
+            let mut flow = task(i);
+            let done = done.fetch_add(1, Ordering::AcqRel) + 1;
+            if let Some(progress) = self.how.progress
+                && flow.is_continue()
+            {
+                flow = progress(Progress { done, total: count });
+            }
+            if flow.is_break() {
+                stopped.store(true, Ordering::Relaxed);
+            }
+            true
+        };
+        let work = |_worker: usize| while step() {};
+        let workers = self.threads.min(count);
+        match self.how.host {
+            Some(host) if count > 1 && !self.is_small => host.run(workers, &work),
+            _ if workers <= 1 => {}
+            _ if self.how.threads.is_some() => own_threads(workers, &work),
+            _ => threads::run(workers, &work),
+        }
+        // Whatever nobody has taken.
+        work(0);
+        done.load(Ordering::Acquire) == count
+    }
 }
 
 /// Elements of the chunks, and of all of them.

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lanecast::onnx::{
-    Attribute, Cast, CastLike, DataType, Error, FnuzInfinity, Operator, Options, Strings, Tensor,
+    Attribute, Cast, CastLike, DataType, DequantizeLinear, Error, FnuzInfinity, Operator, Options,
+    QuantizeLinear, Strings, Tensor,
 };
 use lanecast::{DType, NanToFinite, Overflow, Rounding, text};
 use lanecast_oracle as oracle;
@@ -129,7 +130,7 @@ fn every_version_allows_what_its_schema_does() {
                 let error = Error::Opset { operator, opset };
                 let got = match operator {
                     Operator::Cast => Cast::new(opset, "FLOAT", &[]).map(drop),
-                    Operator::CastLike => CastLike::new(opset, &[]).map(drop),
+                    _ => CastLike::new(opset, &[]).map(drop),
                 };
                 assert_eq!((operator.version(opset), got), (None, Err(error)));
                 continue;
@@ -158,7 +159,7 @@ fn every_version_allows_what_its_schema_does() {
                         let cast = Cast::new(opset, to(DataType::Float), &[]).unwrap();
                         (Cast::new(opset, to(data_type), &[]).map(drop), cast.run(&empty).map(drop))
                     }
-                    Operator::CastLike => {
+                    _ => {
                         let cast = CastLike::new(opset, &[]).unwrap();
                         (cast.run(&float, &empty).map(drop), cast.run(&empty, &float).map(drop))
                     }
@@ -192,7 +193,7 @@ fn every_version_allows_what_its_schema_does() {
                 let got = match operator {
                     Operator::Cast if version < 6 => Cast::new(opset, "FLOAT", &[(name, value)]).map(drop),
                     Operator::Cast => Cast::new(opset, DataType::Float, &[(name, value)]).map(drop),
-                    Operator::CastLike => CastLike::new(opset, &[(name, value)]).map(drop),
+                    _ => CastLike::new(opset, &[(name, value)]).map(drop),
                 };
                 assert_eq!(got, expected, "{operator} in opset {opset} with {name} {value:?}");
             }
@@ -463,4 +464,80 @@ fn codes_and_names_round_trip() {
         (DataType::from_code(0), DataType::from_code(257), DataType::from_name("float")),
         (None, None, None)
     );
+}
+
+/// What onnx's reference evaluator answers.
+#[test]
+fn linear_operators_are_those_of_the_reference() {
+    let tensor = |text: &str| {
+        let [dtype, shape, data] = text.split(':').collect::<Vec<_>>()[..] else { panic!("{text}") };
+        let of = DataType::ALL
+            .into_iter()
+            .find(|t| t.dtype().is_some_and(|t| t.name() == dtype))
+            .unwrap_or_else(|| panic!("no type {dtype}"));
+        let shape: Vec<usize> =
+            shape.split('x').filter(|n| !n.is_empty()).map(|n| n.parse().unwrap()).collect();
+        let bytes: Vec<u8> =
+            (0..data.len()).step_by(2).map(|i| u8::from_str_radix(&data[i..i + 2], 16).unwrap()).collect();
+        Tensor::new(&shape, of, bytes).unwrap()
+    };
+    let mut cases = 0;
+    for row in rows(include_str!("fixtures/onnx_linear.tsv")) {
+        let [id, operator, opset, attributes, inputs, output] = row[..] else { panic!("{row:?}") };
+        let inputs: Vec<_> = inputs.split(' ').map(|text| (text != "-").then(|| tensor(text))).collect();
+        let attributes: Vec<(&str, Attribute<'_>)> = attributes
+            .split(',')
+            .filter_map(|attribute| attribute.split_once('='))
+            .map(|(name, value)| {
+                let number = value.parse().unwrap_or_else(|_| {
+                    let of = DataType::ALL.into_iter().find(|t| t.dtype().is_some_and(|t| t.name() == value));
+                    of.unwrap_or_else(|| panic!("{id}: {name} is {value}")).code().into()
+                });
+                (name, Attribute::Int(number))
+            })
+            .collect();
+        let (opset, expected) = (opset.parse().unwrap(), tensor(output));
+        let (x, scale) = (inputs[0].as_ref().unwrap(), inputs[1].as_ref().unwrap());
+        let zero = inputs.get(2).and_then(Option::as_ref);
+        let got = match operator {
+            "QuantizeLinear" => QuantizeLinear::new(opset, &attributes).unwrap().run(x, scale, zero),
+            _ => DequantizeLinear::new(opset, &attributes).unwrap().run(x, scale, zero),
+        };
+        assert_eq!(got.as_ref(), Ok(&expected), "{id}");
+        cases += 1;
+    }
+    assert_eq!(cases, 12);
+}
+
+/// What a version of the linear operators does not have is an error that names the one that has it.
+#[test]
+fn linear_operators_refuse_what_a_version_does_not_have() {
+    let float = |shape: &[usize], value: f32| {
+        let n: usize = shape.iter().product();
+        Tensor::new(shape, DataType::Float, value.to_le_bytes().repeat(n)).unwrap()
+    };
+    let (x, one) = (float(&[2, 4], 3.0), float(&[], 1.0));
+    let message = |result: Result<Tensor<'static>, Error>| result.unwrap_err().to_string();
+    let q = QuantizeLinear::new(13, &[]).unwrap();
+    let zero = Tensor::new(&[], DataType::Float8E4M3FN, &[0]).unwrap();
+    assert_eq!(
+        message(q.run(&x, &one, Some(&zero))),
+        "QuantizeLinear-13 does not take FLOAT8E4M3FN; QuantizeLinear-19 and later do"
+    );
+    assert_eq!(q.run(&x, &one, None).unwrap(), Tensor::new(&[2, 4], DataType::Uint8, &[3; 8]).unwrap());
+    assert_eq!(
+        message(q.run(&x, &float(&[3], 1.0), None)),
+        "the scales or zero points have the shape [3]; they need [4]"
+    );
+    // Only the whole tensor had one scale at first.
+    assert!(QuantizeLinear::new(10, &[]).unwrap().run(&x, &float(&[4], 1.0), None).is_err());
+    let blocked = QuantizeLinear::new(21, &[("block_size", 3.into()), ("axis", (-1).into())]).unwrap();
+    assert!(blocked.run(&x, &float(&[2, 2], 1.0), None).is_ok());
+    assert!(blocked.run(&x, &float(&[2, 1], 1.0), None).is_err());
+    let signed = Tensor::new(&[], DataType::Int8, &[1]).unwrap();
+    let output = [("output_dtype", DataType::Uint8.into())];
+    assert!(QuantizeLinear::new(21, &output).unwrap().run(&x, &one, Some(&signed)).is_err());
+    let nonzero = Tensor::new(&[], DataType::Float8E5M2, &[1]).unwrap();
+    assert!(QuantizeLinear::new(21, &[]).unwrap().run(&x, &one, Some(&nonzero)).is_err());
+    assert!(DequantizeLinear::new(9, &[]).is_err());
 }

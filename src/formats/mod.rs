@@ -11,3 +11,4 @@ pub(crate) mod options;
 pub(crate) mod route;
 #[cfg(feature = "serde")]
 mod serde;
+pub(crate) mod stochastic;

@@ -3,6 +3,7 @@
 use super::dtype::{DType, Kind};
 use super::isa::Isa;
 use super::layout::{ByteOrder, Packing};
+use super::stochastic::Stochastic;
 
 /// Which neighbour a value between two representable ones becomes.
 ///
@@ -173,6 +174,8 @@ pub struct CastOptions {
     pub narrow_int_rounding: Option<Rounding>,
     /// A float beyond the range of a 2- or 4-bit integer. Default: None, which is `float_to_int`.
     pub narrow_float_to_int: Option<Overflow>,
+    /// Stochastic rounding to floats of 16 bits or fewer, in place of `rounding`. Default: None. See [`CastOptions::stochastic`].
+    pub stochastic: Option<Stochastic>,
 }
 
 impl Default for CastOptions {
@@ -247,6 +250,7 @@ impl CastOptions {
             dst_order: ByteOrder::Native,
             narrow_int_rounding: None,
             narrow_float_to_int: None,
+            stochastic: None,
         }
     }
 
@@ -447,6 +451,19 @@ impl CastOptions {
     /// ```
     pub const fn narrow_float_to_int(self, overflow: Overflow) -> Self {
         Self { narrow_float_to_int: Some(overflow), ..self }
+    }
+
+    /// Sets stochastic rounding of [scaled casts](crate::scaled) to floats of 16 bits or fewer, but not to float8_e8m0fnu: a value
+    /// between two codes becomes the upper one as often as it is nearer to it, so that sums stay what they are. The
+    /// random words follow from the seed and the number of an element, which counts from `first`: whoever casts in pieces says
+    /// where each begins, and gets the bits of the whole.
+    ///
+    /// ```
+    /// use lanecast::CastOptions;
+    /// assert_eq!(CastOptions::new().stochastic(1, 2).stochastic.unwrap().seed, 1);
+    /// ```
+    pub const fn stochastic(self, seed: u64, first: u64) -> Self {
+        Self { stochastic: Some(Stochastic::new(seed, first)), ..self }
     }
 
     /// What the ONNX operator `Cast` does: the defaults, but floats round to the nearest even 2- or

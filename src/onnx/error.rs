@@ -5,6 +5,7 @@ use core::fmt;
 use super::data_type::DataType;
 use super::operator::Operator;
 use crate::error::Error as CastError;
+use crate::scaled::Error as ScaledError;
 use crate::text;
 
 /// Why an operator is not valid, or could not run. Whatever another version of the operator would allow, the
@@ -18,7 +19,7 @@ use crate::text;
 /// assert_eq!(error, Error::DataType { operator, version: 13, data_type, since: Some(19) });
 /// assert_eq!(error.to_string(), "Cast-13 does not take FLOAT8E5M2; Cast-19 and later do");
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The operator is not in this version of the operator set.
@@ -95,6 +96,22 @@ pub enum Error {
     Text(text::Error),
     /// A buffer of the wrong size.
     Cast(CastError),
+    /// Two types that must be the same, and are not.
+    Types {
+        /// That of the input, or of the zero point.
+        first: DataType,
+        /// That of the scale, or of an attribute.
+        second: DataType,
+    },
+    /// Scales or zero points of another shape than the input and the attributes need. Nothing is broadcast.
+    ScaleShape {
+        /// The shape that is needed; none: a scalar.
+        needed: Vec<usize>,
+        /// That of the tensor.
+        given: Vec<usize>,
+    },
+    /// A scaled cast that there is not.
+    Scaled(Box<ScaledError>),
 }
 
 impl fmt::Display for Error {
@@ -137,6 +154,11 @@ impl fmt::Display for Error {
             Self::NotBytes => f.write_str("a tensor of strings has no bytes: make it with Tensor::strings"),
             Self::Text(error) => error.fmt(f),
             Self::Cast(error) => error.fmt(f),
+            Self::Types { first, second } => write!(f, "{first} and {second} must be the same type"),
+            Self::ScaleShape { needed, given } => {
+                write!(f, "the scales or zero points have the shape {given:?}; they need {needed:?}")
+            }
+            Self::Scaled(error) => error.fmt(f),
         }
     }
 }
@@ -152,5 +174,11 @@ impl From<text::Error> for Error {
 impl From<CastError> for Error {
     fn from(error: CastError) -> Self {
         Self::Cast(error)
+    }
+}
+
+impl From<ScaledError> for Error {
+    fn from(error: ScaledError) -> Self {
+        Self::Scaled(Box::new(error))
     }
 }

@@ -1,4 +1,4 @@
-//! The two operators and their versions.
+//! The operators and their versions.
 
 use core::fmt;
 
@@ -15,6 +15,10 @@ pub enum Operator {
     Cast,
     /// The target type is that of the second input.
     CastLike,
+    /// Data over a scale, plus a zero point.
+    QuantizeLinear,
+    /// The way back.
+    DequantizeLinear,
 }
 
 impl Operator {
@@ -28,6 +32,7 @@ impl Operator {
         match self {
             Self::Cast => &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28],
             Self::CastLike => &[15, 19, 21, 23, 24, 25],
+            Self::QuantizeLinear | Self::DequantizeLinear => &[10, 13, 19, 21, 23, 24, 25, 28],
         }
     }
 
@@ -54,6 +59,8 @@ impl fmt::Display for Operator {
         f.pad(match self {
             Self::Cast => "Cast",
             Self::CastLike => "CastLike",
+            Self::QuantizeLinear => "QuantizeLinear",
+            Self::DequantizeLinear => "DequantizeLinear",
         })
     }
 }

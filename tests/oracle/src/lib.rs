@@ -10,6 +10,7 @@ mod cases;
 mod exact;
 mod loss;
 pub mod packing;
+pub mod scaled;
 mod sweep;
 mod types;
 

@@ -1,0 +1,86 @@
+//! Random words for stochastic rounding: a function of a seed and the number of an element, so that no result depends on
+//! the length, the chunks, the threads or the instruction set.
+
+use super::dtype::{DType, Kind};
+
+/// From where the random words of a cast come.
+///
+/// ```
+/// use lanecast::CastOptions;
+/// let options = CastOptions::new().stochastic(7, 1000);
+/// assert_eq!(options.stochastic.map(|s| (s.seed, s.first)), Some((7, 1000)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Stochastic {
+    /// What makes the words of one cast other than those of another.
+    pub seed: u64,
+    /// The number of the first element. Whoever casts in pieces counts on.
+    pub first: u64,
+}
+
+impl Stochastic {
+    pub(crate) const fn new(seed: u64, first: u64) -> Self {
+        Self { seed, first }
+    }
+
+    /// The word of an element of the cast.
+    pub(crate) const fn word(self, index: u64) -> u32 {
+        word(self.seed, self.first.wrapping_add(index))
+    }
+}
+
+impl DType {
+    /// Do casts to it round stochastically, if they are to? Floats of 16 bits or fewer do, but for float8_e8m0fnu.
+    pub(crate) const fn rounds_stochastically(self) -> bool {
+        match self.kind() {
+            Kind::Float(format) => format.has_sign && format.bits() <= 16,
+            _ => false,
+        }
+    }
+}
+
+/// The finalizer of SplitMix64.
+const fn mix64(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+/// The word of the seed for the number `n`. Three multiplications of 32 bits beside a constant of 2^32 numbers: with two,
+/// words 4096 apart were correlated.
+const fn word(seed: u64, n: u64) -> u32 {
+    let key = mix64(mix64(seed) ^ (n >> 32));
+    let mut x = n as u32 ^ key as u32;
+    x ^= x >> 17;
+    x = x.wrapping_mul(0xED5A_D4BB);
+    x ^= x >> 11;
+    x = x.wrapping_add((key >> 32) as u32);
+    x = x.wrapping_mul(0xAC4C_1B51);
+    x ^= x >> 15;
+    x = x.wrapping_mul(0x3184_8BAB);
+    x ^ (x >> 14)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::word;
+
+    #[test]
+    fn words_are_those_of_the_contract() {
+        assert_eq!(word(0, 0), 0x9F3B_5C47);
+        assert_eq!(word(1, 2), 0x2E5E_BE3B);
+        assert_eq!(word(u64::MAX, 1 << 32), 0x2383_0FED);
+        let rows = include_str!("../../tests/fixtures/scaled.tsv");
+        let mut n = 0;
+        for row in rows.lines().filter_map(|row| row.strip_prefix("word\t-\t-\t")) {
+            let [seed, index, expected]: [u64; 3] =
+                row.split('\t').map(|x| x.parse().unwrap()).collect::<Vec<_>>().try_into().unwrap();
+            assert_eq!(u64::from(word(seed, index)), expected, "{row}");
+            n += 1;
+        }
+        assert!(n >= 50, "{n} rows");
+    }
+}

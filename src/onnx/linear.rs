@@ -1,0 +1,360 @@
+//! QuantizeLinear and DequantizeLinear: what each version allows, and the scalings that they are.
+
+use super::cast::Attribute;
+use super::data_type::DataType;
+use super::error::Error;
+use super::operator::Operator;
+use super::tensor::{Elements, Tensor};
+use crate::formats::dtype::DType;
+use crate::formats::layout::{ByteOrder, Packing};
+use crate::formats::options::{CastOptions, NanToFinite};
+use crate::scaled::{Dequantizer, Error as ScaledError, Profile, Quantizer, Scaling};
+
+/// The attributes of both, with their defaults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Rules {
+    operator: Operator,
+    version: u32,
+    axis: i64,
+    saturate: bool,
+    block_size: usize,
+    output_dtype: Option<DataType>,
+    precision: Option<DataType>,
+    nan_to_finite: NanToFinite,
+}
+
+/// The version since which the elements may be of a type.
+const fn since(data_type: DataType) -> Option<u32> {
+    match data_type {
+        DataType::Uint8 | DataType::Int8 => Some(10),
+        DataType::Float8E4M3FN
+        | DataType::Float8E4M3FNUZ
+        | DataType::Float8E5M2
+        | DataType::Float8E5M2FNUZ => Some(19),
+        DataType::Uint16 | DataType::Int16 | DataType::Uint4 | DataType::Int4 => Some(21),
+        DataType::Float4E2M1 => Some(23),
+        DataType::Uint2 | DataType::Int2 => Some(25),
+        DataType::Float6E2M3 | DataType::Float6E3M2 => Some(28),
+        _ => None,
+    }
+}
+
+/// The version since which data may be of a type.
+const fn data_since(data_type: DataType) -> Option<u32> {
+    match data_type {
+        DataType::Float | DataType::Int32 => Some(10),
+        DataType::Float16 | DataType::Bfloat16 => Some(19),
+        _ => None,
+    }
+}
+
+/// The version since which scales may be of a type.
+const fn scale_since(data_type: DataType) -> Option<u32> {
+    match data_type {
+        DataType::Float => Some(10),
+        DataType::Float16 | DataType::Bfloat16 => Some(19),
+        DataType::Float8E8M0 => Some(24),
+        _ => None,
+    }
+}
+
+impl Rules {
+    fn new(operator: Operator, opset: u32, attributes: &[(&str, Attribute<'_>)]) -> Result<Self, Error> {
+        let version = operator.version(opset).ok_or(Error::Opset { operator, opset })?;
+        let mut rules = Self {
+            operator,
+            version,
+            axis: 1,
+            saturate: true,
+            block_size: 0,
+            output_dtype: None,
+            precision: None,
+            nan_to_finite: NanToFinite::NegZero,
+        };
+        for (i, &(name, value)) in attributes.iter().enumerate() {
+            if attributes[..i].iter().any(|&(earlier, _)| earlier == name) {
+                return Err(Error::Repeated { name: name.to_owned() });
+            }
+            rules.set(name, value)?;
+        }
+        Ok(rules)
+    }
+
+    fn set(&mut self, name: &str, value: Attribute<'_>) -> Result<(), Error> {
+        let (operator, version) = (self.operator, self.version);
+        let quantizes = operator == Operator::QuantizeLinear;
+        let brought = match name {
+            "axis" => Some(13),
+            "saturate" if quantizes => Some(19),
+            "block_size" => Some(21),
+            "output_dtype" => Some(if quantizes { 21 } else { 23 }),
+            "precision" if quantizes => Some(23),
+            _ => None,
+        };
+        if brought.is_none_or(|brought| version < brought) {
+            let since = brought.and_then(|brought| operator.since(brought));
+            return Err(Error::Attribute { operator, version, name: name.to_owned(), since });
+        }
+        let name = name.to_owned();
+        let Attribute::Int(value) = value else {
+            return Err(Error::AttributeType { operator, version, name, expected: "INT", other: None });
+        };
+        let invalid = |name, expected| Error::AttributeValue { name, value: format!("{value:?}"), expected };
+        match name.as_str() {
+            "axis" => self.axis = value,
+            "saturate" if value == 0 || value == 1 => self.saturate = value == 1,
+            "saturate" => return Err(invalid(name, "0 or 1")),
+            "block_size" => {
+                self.block_size = usize::try_from(value).map_err(|_| invalid(name, "0 or more"))?;
+            }
+            // 0 is UNDEFINED, the default.
+            _ if value == 0 => {}
+            other => {
+                let data_type = DataType::from_code(value)
+                    .ok_or_else(|| invalid(other.to_owned(), "0 or the number of a type"))?;
+                if other == "precision" {
+                    self.precision = Some(data_type);
+                } else {
+                    self.output_dtype = Some(data_type);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does this version take and give the type?
+    fn check(&self, data_type: DataType, brought: Option<u32>) -> Result<DType, Error> {
+        let (operator, version) = (self.operator, self.version);
+        if brought.is_none_or(|brought| version < brought) {
+            let since = brought.and_then(|brought| operator.since(brought));
+            return Err(Error::DataType { operator, version, data_type, since });
+        }
+        data_type.dtype().ok_or(Error::NotBytes)
+    }
+
+    /// The scaling of a shape of data by one of scales.
+    fn scaling(&self, shape: &[usize], scales: &[usize], scale: DType) -> Result<Scaling, Error> {
+        let invalid = |name: &str, value: &dyn core::fmt::Debug, expected| Error::AttributeValue {
+            name: name.to_owned(),
+            value: format!("{value:?}"),
+            expected,
+        };
+        let is_blocked = self.block_size > 0 && scales.len() == shape.len() && !shape.is_empty();
+        if !is_blocked && (scales.is_empty() || scales == [1]) {
+            return Ok(Scaling::per_tensor(scale).profile(Profile::Onnx));
+        }
+        if self.version < 13 {
+            return Err(Error::ScaleShape { needed: Vec::new(), given: scales.to_vec() });
+        }
+        let rank = shape.len() as i64;
+        let axis = if self.axis < 0 { self.axis + rank } else { self.axis };
+        let axis = usize::try_from(axis).ok().filter(|&axis| axis < shape.len());
+        let axis = axis.ok_or_else(|| invalid("axis", &self.axis, "a dimension of the input"))?;
+        let (scaling, needed) = if is_blocked {
+            let scaling = Scaling::along_axis(axis, self.block_size, scale);
+            (scaling, scaling.scale_shape(shape)?)
+        } else {
+            (Scaling::per_axis(axis).scale(scale), vec![shape[axis]])
+        };
+        if scales != needed {
+            return Err(Error::ScaleShape { needed, given: scales.to_vec() });
+        }
+        Ok(scaling.profile(Profile::Onnx))
+    }
+
+    fn options(&self) -> CastOptions {
+        CastOptions::new()
+            .saturate(self.saturate)
+            .nan_to_finite(self.nan_to_finite)
+            .src_order(ByteOrder::Little)
+            .dst_order(ByteOrder::Little)
+    }
+}
+
+/// The numbers of a tensor.
+fn numbers<'a>(tensor: &'a Tensor<'_>) -> Result<&'a [u8], Error> {
+    match tensor.elements() {
+        Elements::Numbers(.., bytes) => Ok(bytes),
+        Elements::Strings(_) => Err(Error::NotBytes),
+    }
+}
+
+/// The bytes of zero points. Those of float8 only say its type, and must be zero.
+fn zero_points<'a>(
+    zero: Option<&'a Tensor<'_>>,
+    scale: &Tensor<'_>,
+    may_count: bool,
+) -> Result<Option<&'a [u8]>, Error> {
+    let Some(zero) = zero else { return Ok(None) };
+    if zero.shape() != scale.shape() {
+        return Err(Error::ScaleShape { needed: scale.shape().to_vec(), given: zero.shape().to_vec() });
+    }
+    let bytes = numbers(zero)?;
+    if may_count {
+        return Ok(Some(bytes));
+    }
+    if bytes.iter().any(|&byte| byte != 0) {
+        return Err(ScaledError::Unsupported { what: "the zero point of a float8 is 0" }.into());
+    }
+    Ok(None)
+}
+
+/// The operator `QuantizeLinear`, as one version of ONNX has it.
+///
+/// ```
+/// use lanecast::onnx::{DataType, QuantizeLinear, Tensor};
+///
+/// let bytes: Vec<u8> = [1.5f32, -3.0, 1e9].iter().flat_map(|x| x.to_le_bytes()).collect();
+/// let x = Tensor::new(&[3], DataType::Float, &bytes)?;
+/// let scale = Tensor::new(&[], DataType::Float, 0.5f32.to_le_bytes().to_vec())?;
+/// let zero = Tensor::new(&[], DataType::Uint8, &[128])?;
+/// let y = QuantizeLinear::new(10, &[])?.run(&x, &scale, Some(&zero))?;
+/// assert_eq!(y, Tensor::new(&[3], DataType::Uint8, &[131, 122, 255])?);
+/// # Ok::<(), lanecast::onnx::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QuantizeLinear {
+    rules: Rules,
+}
+
+impl QuantizeLinear {
+    /// The operator of an opset, with its attributes.
+    ///
+    /// ```
+    /// use lanecast::onnx::QuantizeLinear;
+    /// let error = QuantizeLinear::new(19, &[("block_size", 32.into())]).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "QuantizeLinear-19 has no attribute \"block_size\"; QuantizeLinear-21 and later have it"
+    /// );
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The opset has no such operator, or its version does not have the attribute, or not of this type or value.
+    pub fn new(opset: u32, attributes: &[(&str, Attribute<'_>)]) -> Result<Self, Error> {
+        Ok(Self { rules: Rules::new(Operator::QuantizeLinear, opset, attributes)? })
+    }
+
+    /// Quantises a tensor. The type of the result is that of the zero point, or `output_dtype`, or UINT8.
+    ///
+    /// ```
+    /// use lanecast::onnx::{DataType, QuantizeLinear, Tensor};
+    /// let x = Tensor::new(&[2], DataType::Float16, &[0x00, 0x3C, 0x00, 0xC0])?;
+    /// let scale = Tensor::new(&[1], DataType::Float16, &[0x00, 0x3C])?;
+    /// let fp4 = QuantizeLinear::new(23, &[("output_dtype", DataType::Float4E2M1.into())])?;
+    /// assert_eq!(fp4.run(&x, &scale, None)?.bytes(), Some(&[0xC2][..]));
+    /// # Ok::<(), lanecast::onnx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The version does not take one of the types, or they do not go together; the scales do not have the shape that the input,
+    /// `axis` and `block_size` need.
+    pub fn run(
+        &self,
+        x: &Tensor<'_>,
+        y_scale: &Tensor<'_>,
+        y_zero_point: Option<&Tensor<'_>>,
+    ) -> Result<Tensor<'static>, Error> {
+        let rules = &self.rules;
+        let from = rules.check(x.data_type(), data_since(x.data_type()))?;
+        let scale = rules.check(y_scale.data_type(), scale_since(y_scale.data_type()))?;
+        if rules.version < 23 && scale != from && from != DType::I32 {
+            return Err(Error::Types { first: x.data_type(), second: y_scale.data_type() });
+        }
+        let to_type = match (y_zero_point.map(Tensor::data_type), rules.output_dtype) {
+            (Some(first), Some(second)) if first != second => return Err(Error::Types { first, second }),
+            (Some(given), _) | (None, Some(given)) => given,
+            (None, None) => DataType::Uint8,
+        };
+        let to = rules.check(to_type, since(to_type))?;
+        let mut scaling = rules.scaling(x.shape(), y_scale.shape(), scale)?;
+        if let Some(precision) = rules.precision {
+            scaling = scaling.precision(rules.check(precision, data_since(precision))?);
+        }
+        let is_float8 = to.float_format().is_some_and(|format| format.bits() == 8);
+        let zeros = zero_points(y_zero_point, y_scale, !is_float8)?;
+        let q = Quantizer::new(from, to, &scaling, &rules.options())?;
+        let mut output = vec![0; q.code_bytes(x.shape())?];
+        q.quantize_with(numbers(x)?, x.shape(), numbers(y_scale)?, zeros, &mut output)?;
+        Tensor::new(x.shape(), to_type, output)
+    }
+}
+
+/// The operator `DequantizeLinear`, as one version of ONNX has it.
+///
+/// ```
+/// use lanecast::onnx::{DataType, DequantizeLinear, Tensor};
+///
+/// let x = Tensor::new(&[2], DataType::Uint8, &[131, 122])?;
+/// let scale = Tensor::new(&[], DataType::Float, 0.5f32.to_le_bytes().to_vec())?;
+/// let zero = Tensor::new(&[], DataType::Uint8, &[128])?;
+/// let y = DequantizeLinear::new(10, &[])?.run(&x, &scale, Some(&zero))?;
+/// assert_eq!(y.bytes().unwrap(), [1.5f32, -3.0].map(f32::to_le_bytes).concat());
+/// # Ok::<(), lanecast::onnx::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DequantizeLinear {
+    rules: Rules,
+}
+
+impl DequantizeLinear {
+    /// The operator of an opset, with its attributes.
+    ///
+    /// ```
+    /// use lanecast::onnx::DequantizeLinear;
+    /// assert!(DequantizeLinear::new(21, &[("block_size", 32.into()), ("axis", (-1).into())]).is_ok());
+    /// assert!(DequantizeLinear::new(21, &[("saturate", 1.into())]).is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`QuantizeLinear::new`].
+    pub fn new(opset: u32, attributes: &[(&str, Attribute<'_>)]) -> Result<Self, Error> {
+        Ok(Self { rules: Rules::new(Operator::DequantizeLinear, opset, attributes)? })
+    }
+
+    /// Dequantises a tensor. The type of the result is `output_dtype`, or that of the scale; FLOAT if that is FLOAT8E8M0.
+    ///
+    /// ```
+    /// use lanecast::onnx::{DataType, DequantizeLinear, Tensor};
+    /// let x = Tensor::new(&[2], DataType::Float4E2M1, &[0xC2])?;
+    /// let scale = Tensor::new(&[1], DataType::Float16, &[0x00, 0x3C])?;
+    /// let y = DequantizeLinear::new(23, &[])?.run(&x, &scale, None)?;
+    /// assert_eq!(y, Tensor::new(&[2], DataType::Float16, &[0x00, 0x3C, 0x00, 0xC0])?);
+    /// # Ok::<(), lanecast::onnx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`QuantizeLinear::run`].
+    pub fn run(
+        &self,
+        x: &Tensor<'_>,
+        x_scale: &Tensor<'_>,
+        x_zero_point: Option<&Tensor<'_>>,
+    ) -> Result<Tensor<'static>, Error> {
+        let rules = &self.rules;
+        let takes = if x.data_type() == DataType::Int32 { Some(10) } else { since(x.data_type()) };
+        let from = rules.check(x.data_type(), takes)?;
+        let scale = rules.check(x_scale.data_type(), scale_since(x_scale.data_type()))?;
+        let to_type = match rules.output_dtype {
+            Some(given) => given,
+            None if scale == DType::F8E8M0 => DataType::Float,
+            None => x_scale.data_type(),
+        };
+        let to = rules.check(to_type, data_since(to_type).filter(|_| to_type != DataType::Int32))?;
+        if let Some(zero) = x_zero_point.filter(|zero| zero.data_type() != x.data_type()) {
+            return Err(Error::Types { first: x.data_type(), second: zero.data_type() });
+        }
+        let scaling = rules.scaling(x.shape(), x_scale.shape(), scale)?;
+        let zeros = zero_points(x_zero_point, x_scale, from.float_format().is_none())?;
+        let d = Dequantizer::new(from, to, &scaling, &rules.options())?;
+        let count = x.count();
+        let bytes = to.byte_len(count, Packing::LowFirst);
+        let mut output = vec![0; bytes.ok_or_else(|| Error::ShapeOverflow { shape: x.shape().to_vec() })?];
+        d.dequantize(numbers(x)?, x.shape(), numbers(x_scale)?, zeros, &mut output)?;
+        Tensor::new(x.shape(), to_type, output)
+    }
+}

@@ -1,0 +1,244 @@
+//! Codes of elements, scales and zero points between their buffers and tiles.
+
+use super::error::Error;
+use super::scaling::Scaling;
+use super::shape::{Grid, Places};
+use crate::cast::Caster;
+use crate::formats::dtype::DType;
+use crate::formats::layout::{ByteOrder, Packing};
+use crate::formats::options::CastOptions;
+use crate::kernels::memory::Destination;
+
+/// Elements in a tile: a multiple of 8.
+pub(super) const TILE: usize = 1024;
+
+/// One code for each element of a tile, which may begin up to 7 elements earlier.
+pub(super) type Codes = [u64; TILE];
+
+/// Where elements of a buffer are, and how their codes come to a tile and back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Elements {
+    caster: Caster,
+    dtype: DType,
+    packing: Packing,
+    /// Elements of a row and bytes from one to the next, if rows begin on bytes of their own.
+    rows: Option<(usize, usize)>,
+}
+
+/// Bytes of the codes of a tile.
+pub(super) type Scratch = [u8; 8 * (TILE + 8)];
+
+impl Elements {
+    /// Of a source.
+    pub(super) fn read(
+        dtype: DType,
+        options: &CastOptions,
+        rows: Option<(usize, usize)>,
+    ) -> Result<Self, Error> {
+        let to_tile = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
+        let caster = Caster::new(dtype, dtype, &to_tile)?;
+        Ok(Self { caster, dtype, packing: options.src_packing, rows })
+    }
+
+    /// Of a destination.
+    pub(super) fn write(
+        dtype: DType,
+        options: &CastOptions,
+        rows: Option<(usize, usize)>,
+    ) -> Result<Self, Error> {
+        let from_tile = options.src_packing(Packing::OnePerByte).src_order(ByteOrder::Native);
+        let caster = Caster::new(dtype, dtype, &from_tile)?;
+        Ok(Self { caster, dtype, packing: options.dst_packing, rows })
+    }
+
+    /// Bytes of a code in a tile.
+    fn width(&self) -> usize {
+        (self.dtype.bits() as usize).div_ceil(8)
+    }
+
+    /// Bytes of so many elements.
+    pub(super) fn size(&self, n: usize) -> usize {
+        self.dtype.byte_len(n, self.packing).unwrap_or(0)
+    }
+
+    /// The byte of an element that begins one, relative to the first of a buffer.
+    pub(super) fn at(&self, element: usize) -> usize {
+        match self.rows {
+            Some((row, bytes)) => element / row * bytes + self.size(element % row),
+            None => self.size(element),
+        }
+    }
+
+    /// About so many elements from the beginning of a byte to that of another.
+    pub(super) fn chunk(&self, wanted: usize) -> usize {
+        self.rows.map_or(wanted, |(row, _)| row * (wanted / row).max(1))
+    }
+
+    /// Elements from one on that are one tile: up to the end of a row that is followed by a gap.
+    pub(super) fn tile(&self, element: usize, end: usize) -> usize {
+        let n = (end - element).min(TILE);
+        self.rows.map_or(n, |(row, _)| n.min(row - element % row))
+    }
+
+    /// The codes of some elements.
+    pub(super) fn load(
+        &self,
+        src: &[u8],
+        first: usize,
+        codes: &mut [u64],
+        scratch: &mut Scratch,
+    ) -> Result<(), Error> {
+        // A packed element that does not begin a byte is read with those before it.
+        let ahead = match self.rows {
+            Some((row, _)) => first % row % 8,
+            None => first % 8,
+        };
+        let n = codes.len() + ahead;
+        let start = self.at(first - ahead);
+        let tile = &mut scratch[..n * self.width()];
+        self.caster.cast(&src[start..start + self.size(n)], tile, n)?;
+        let tile = &tile[ahead * self.width()..];
+        match self.width() {
+            1 => spread::<1>(tile, codes),
+            2 => spread::<2>(tile, codes),
+            4 => spread::<4>(tile, codes),
+            _ => spread::<8>(tile, codes),
+        }
+        Ok(())
+    }
+
+    /// Writes the codes of elements, the first of which begins a byte. `dst` begins with element `base`.
+    pub(super) fn store(
+        &self,
+        codes: &[u64],
+        dst: &mut Destination<'_, u8>,
+        base: usize,
+        first: usize,
+        scratch: &mut Scratch,
+    ) -> Result<(), Error> {
+        let n = codes.len();
+        let tile = &mut scratch[..n * self.width()];
+        match self.width() {
+            1 => gather::<1>(codes, tile),
+            2 => gather::<2>(codes, tile),
+            4 => gather::<4>(codes, tile),
+            _ => gather::<8>(codes, tile),
+        }
+        let start = self.at(first) - self.at(base);
+        let end = start + self.size(n);
+        self.caster.fill(tile, dst.part(start..end), n)?;
+        self.fill_gap(dst, base, first + n)
+    }
+
+    /// Writes codes of one byte each.
+    pub(super) fn pack(&self, codes: &[u8], dst: &mut [u8]) -> Result<(), Error> {
+        Ok(self.caster.cast(codes, dst, codes.len())?)
+    }
+
+    /// Writes zeros behind the last element of a row.
+    pub(super) fn fill_gap(
+        &self,
+        dst: &mut Destination<'_, u8>,
+        base: usize,
+        end: usize,
+    ) -> Result<(), Error> {
+        let Some((row, bytes)) = self.rows.filter(|(row, _)| end.is_multiple_of(*row)) else { return Ok(()) };
+        let until = end / row * bytes - self.at(base);
+        let mut gap = dst.part(until - (bytes - self.size(row))..until);
+        let zeros = Caster::new(DType::U8, DType::U8, &CastOptions::new())?;
+        while gap.len() > 0 {
+            let n = gap.len().min(64);
+            let (now, later) = gap.split_at(n);
+            zeros.fill(&[0u8; 64][..n], now, n)?;
+            gap = later;
+        }
+        Ok(())
+    }
+}
+
+fn spread<const WIDTH: usize>(tile: &[u8], codes: &mut [u64]) {
+    for (code, bytes) in codes.iter_mut().zip(tile.as_chunks::<WIDTH>().0) {
+        *code = word(bytes);
+    }
+}
+
+fn gather<const WIDTH: usize>(codes: &[u64], tile: &mut [u8]) {
+    for (&code, bytes) in codes.iter().zip(tile.as_chunks_mut::<WIDTH>().0) {
+        let all = code.to_le_bytes();
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = all[if cfg!(target_endian = "little") { i } else { WIDTH - 1 - i }];
+        }
+    }
+}
+
+/// A code of this machine's bytes.
+fn word(bytes: &[u8]) -> u64 {
+    let mut all = [0; 8];
+    if cfg!(target_endian = "little") {
+        all[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(all)
+    } else {
+        all[8 - bytes.len()..].copy_from_slice(bytes);
+        u64::from_be_bytes(all)
+    }
+}
+
+/// Scales in their layout.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scales {
+    pub(super) places: Places,
+    width: usize,
+    is_swapped: bool,
+}
+
+impl Scales {
+    pub(super) fn new(grid: &Grid, scaling: &Scaling, order: ByteOrder) -> Result<Self, Error> {
+        let width = scaling.scale_dtype.bits() as usize / 8;
+        Ok(Self { places: Places::new(grid, scaling)?, width, is_swapped: order.is_swapped() })
+    }
+
+    /// A scale, of all.
+    pub(super) fn get(&self, bytes: &[u8], scale: usize) -> u64 {
+        let at = self.places.at(scale);
+        let code = word(&bytes[at..at + self.width]);
+        if self.is_swapped { code.swap_bytes() >> (64 - 8 * self.width) } else { code }
+    }
+
+    /// Writes a scale. `bytes` begins with scale `base`, where scales follow each other; else with the first.
+    pub(super) fn set(&self, bytes: &mut [u8], base: usize, scale: usize, code: u64) {
+        let at = self.places.at(scale) - self.places.at(base);
+        let code = if self.is_swapped { code.swap_bytes() >> (64 - 8 * self.width) } else { code };
+        let all = code.to_ne_bytes();
+        let from = if cfg!(target_endian = "little") { 0 } else { 8 - self.width };
+        bytes[at..at + self.width].copy_from_slice(&all[from..from + self.width]);
+    }
+}
+
+/// Zero points, which are packed as the elements are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ZeroPoints {
+    pub(super) dtype: DType,
+    pub(super) packing: Packing,
+    pub(super) order: ByteOrder,
+}
+
+impl ZeroPoints {
+    /// The code of one of them.
+    pub(super) fn get(&self, bytes: &[u8], i: usize) -> u64 {
+        let bits = self.dtype.bits() as usize;
+        if bits >= 8 || self.packing == Packing::OnePerByte {
+            let width = bits.div_ceil(8);
+            let code = word(&bytes[i * width..][..width]);
+            let code = if self.order.is_swapped() { code.swap_bytes() >> (64 - 8 * width) } else { code };
+            return code & (u64::MAX >> (64 - bits));
+        }
+        (0..bits).fold(0, |code, bit| {
+            let (place, shift) = match self.packing {
+                Packing::HighFirst => (i * bits + bits - 1 - bit, 7),
+                _ => (i * bits + bit, 0),
+            };
+            let value = bytes[place / 8] >> ((place % 8) ^ shift) & 1;
+            code | u64::from(value) << bit
+        })
+    }
+}

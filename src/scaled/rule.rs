@@ -1,0 +1,840 @@
+//! The arithmetic: the scale of a block from its data, and one element under a scale, by lanecast's own rule and by the
+//! steps of each profile. The reference: exact values in, codes out.
+
+use super::error::Error;
+use super::exact::Exact;
+use super::scaling::{NonFinite, Profile, ScaleRule, Scaling, TensorScale};
+use crate::formats::dtype::{DType, Kind};
+use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
+use crate::formats::stochastic::Stochastic;
+use crate::kernels::scalar;
+
+/// The steps of a quantisation: a profile, and what of its dtypes decides them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Steps {
+    Own,
+    Onnx,
+    TorchaoMx,
+    TorchaoNvfp4,
+    TorchaoBlockwise,
+    ModeloptNvfp4,
+    ModeloptMxfp8,
+    ModeloptMxfp4,
+    CompressedNvfp4,
+    CompressedMx,
+    Compressed,
+    HfFp8,
+    ComfyNvfp4,
+    ComfyMxfp8,
+    ComfyFp8,
+}
+
+/// A quantisation that has been decided: from which dtype to which, with what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quantize {
+    pub(super) from: DType,
+    pub(super) to: DType,
+    pub(super) scale: DType,
+    pub(super) steps: Steps,
+    pub(super) rule: ScaleRule,
+    pub(super) nonfinite: NonFinite,
+    int_rounding: Rounding,
+    policy: Policy,
+    precision: DType,
+    /// The largest value of the target, in units of an element.
+    max: Exact,
+    /// int8 by e8m0: codes count 1/64.
+    is_mx_int: bool,
+    pub(super) tensor: TensorScale,
+    stochastic: Option<Stochastic>,
+}
+
+/// What a block needs of the scale for its elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// The quotient, exactly.
+    Exact(Exact),
+    /// x / this, rounded to the dtype.
+    Divide(Exact, DType),
+    /// x * this, rounded to the dtype.
+    Times(Exact, DType),
+    /// Every element is +0.
+    Zero,
+    /// Every element is NaN.
+    NaN,
+}
+
+/// A block: what its elements are divided by, and its zero point.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    pub(super) way: Way,
+    /// 0 if there is none.
+    pub(super) zero: i64,
+    /// The code of a zero point that is a float, if there is one.
+    pub(super) float_zero: Option<u64>,
+}
+
+/// A scale that has been found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) code: u64,
+    pub(super) block: Block,
+}
+
+/// The extremes of the data of a block. A NaN is both.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extremes {
+    /// The largest magnitude of a negative element.
+    low: Exact,
+    /// The largest of the others.
+    high: Exact,
+}
+
+impl Extremes {
+    pub(super) const NONE: Self = Self { low: Exact::ZERO, high: Exact::ZERO };
+
+    pub(super) fn add(&mut self, x: Exact, nonfinite: NonFinite) {
+        if nonfinite == NonFinite::Ignore && (x.is_nan() || x.is_inf()) {
+            return;
+        }
+        let is_larger = |than: Exact| x.cmp_magnitude(than).is_gt();
+        if (x.negative || x.is_nan()) && is_larger(self.low) {
+            self.low = x.abs();
+        }
+        if (!x.negative || x.is_nan()) && is_larger(self.high) {
+            self.high = x.abs();
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        if other.low.cmp_magnitude(self.low).is_gt() {
+            self.low = other.low;
+        }
+        if other.high.cmp_magnitude(self.high).is_gt() {
+            self.high = other.high;
+        }
+    }
+
+    pub(super) fn amax(&self) -> Exact {
+        if self.low.cmp_magnitude(self.high).is_gt() { self.low } else { self.high }
+    }
+}
+
+/// May elements be quantised to this dtype?
+fn is_element(dtype: DType) -> bool {
+    match dtype.kind() {
+        Kind::Int(format) => format.bits <= 32,
+        Kind::Float(format) => format.has_sign && format.bits() <= 32,
+        Kind::Bool | Kind::Complex(_) => false,
+    }
+}
+
+/// May data come from this dtype?
+fn is_data(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+}
+
+/// May scales be of this dtype?
+fn check_scale(dtype: DType) -> Result<(), Error> {
+    match dtype.kind() {
+        Kind::Float(format) if (8..=32).contains(&format.bits()) => Ok(()),
+        _ => Err(Error::ScaleDType { dtype }),
+    }
+}
+
+fn is_int(dtype: DType) -> bool {
+    matches!(dtype.kind(), Kind::Int(_))
+}
+
+/// The factor of a tensor as an exact value that elements are multiplied with or divided by.
+pub(super) fn check_tensor(tensor: TensorScale) -> Result<(), Error> {
+    match tensor {
+        TensorScale::Multiply(value) | TensorScale::Divide(value) if !(value.is_finite() && value > 0.0) => {
+            Err(Error::TensorScale { value })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Quantize {
+    pub(super) fn new(
+        from: DType,
+        to: DType,
+        scaling: &Scaling,
+        options: &CastOptions,
+    ) -> Result<Self, Error> {
+        use DType::{F4E2M1, F8E4M3FN, F8E8M0};
+        let is_onnx = scaling.profile == Profile::Onnx;
+        if !(is_data(from) || is_onnx && from == DType::I32) || !is_element(to) {
+            return Err(Error::Pair { from, to, by: "quantize" });
+        }
+        let scale = scaling.scale_dtype;
+        check_scale(scale)?;
+        check_tensor(scaling.tensor_scale)?;
+        let unsupported = |what| Err(Error::Unsupported { what });
+        let rule = scaling.scale_rule();
+        if (scale == F8E8M0) == (rule == ScaleRule::Amax) {
+            return unsupported(
+                "the rule Amax is for scales with a mantissa, the others are for float8_e8m0fnu",
+            );
+        }
+        let none = Err(Error::Profile { profile: scaling.profile, dtype: to, scale, action: "quantize" });
+        let steps = match (scaling.profile, scale) {
+            (Profile::Lanecast | Profile::Ocp, _) => Steps::Own,
+            (Profile::Onnx, _) => Steps::Onnx,
+            (Profile::Torchao, F8E8M0) if !is_int(to) => Steps::TorchaoMx,
+            (Profile::Torchao, F8E4M3FN) if to == F4E2M1 => Steps::TorchaoNvfp4,
+            (Profile::Torchao, DType::F32) if to == F8E4M3FN => Steps::TorchaoBlockwise,
+            (Profile::Modelopt, F8E4M3FN) if to == F4E2M1 => Steps::ModeloptNvfp4,
+            (Profile::Modelopt, F8E8M0) if to == F8E4M3FN => Steps::ModeloptMxfp8,
+            (Profile::Modelopt, F8E8M0) if to == F4E2M1 => Steps::ModeloptMxfp4,
+            (Profile::CompressedTensors, F8E4M3FN) if to == F4E2M1 => Steps::CompressedNvfp4,
+            (Profile::CompressedTensors, F8E8M0) if !is_int(to) => Steps::CompressedMx,
+            (Profile::CompressedTensors, DType::F16 | DType::BF16 | DType::F32)
+                if matches!(to, F8E4M3FN | DType::I8 | DType::I4) =>
+            {
+                Steps::Compressed
+            }
+            (Profile::HfFp8, DType::F32 | F8E8M0) if to == F8E4M3FN => Steps::HfFp8,
+            (Profile::Comfy, F8E4M3FN) if to == F4E2M1 => Steps::ComfyNvfp4,
+            (Profile::Comfy, F8E8M0) if to == F8E4M3FN => Steps::ComfyMxfp8,
+            (Profile::Comfy, DType::F32) if matches!(to, F8E4M3FN | DType::F8E5M2) => Steps::ComfyFp8,
+            _ => return none,
+        };
+        let is_divisor = matches!(scaling.tensor_scale, TensorScale::Divide(_) | TensorScale::ComputeDivide);
+        match steps {
+            Steps::Own => {}
+            Steps::CompressedNvfp4 if !is_divisor => {
+                return unsupported("compressed-tensors' NVFP4 has a factor of the tensor to divide by");
+            }
+            Steps::CompressedNvfp4 => {}
+            Steps::ModeloptNvfp4 | Steps::ComfyNvfp4
+                if is_divisor || scaling.tensor_scale == TensorScale::None =>
+            {
+                return unsupported("NVFP4 of this profile has a factor of the tensor to multiply with");
+            }
+            Steps::TorchaoNvfp4 if is_divisor => {
+                return unsupported("NVFP4 of this profile has a factor of the tensor to multiply with");
+            }
+            Steps::ModeloptNvfp4 | Steps::ComfyNvfp4 | Steps::TorchaoNvfp4 => {}
+            _ if scaling.tensor_scale != TensorScale::None => {
+                return unsupported("this profile has no factor of the tensor here");
+            }
+            _ => {}
+        }
+        let is_computed =
+            matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide);
+        if is_computed && scale != F8E4M3FN {
+            return unsupported(
+                "a factor of the tensor is computed for scales of float8_e4m3fn; give it for others",
+            );
+        }
+        let is_mx_int = to == DType::I8 && scale == F8E8M0 && steps == Steps::Own;
+        let max = match to.kind() {
+            Kind::Int(format) => Exact::int(format.max()),
+            Kind::Float(format) => Exact::decode(to, format.max_code()),
+            Kind::Bool | Kind::Complex(_) => Exact::ZERO,
+        };
+        let max = if is_mx_int { max.mul(Exact::power_of_two(-6)) } else { max };
+        // Profiles saturate, and round to nearest even.
+        let mut policy = match steps {
+            Steps::Own => options.policy(DType::F64, to),
+            Steps::Onnx => CastOptions { rounding: Rounding::NearestEven, ..*options }.policy(DType::F64, to),
+            _ => CastOptions::new().nan_to_finite(options.nan_to_finite).policy(DType::F64, to),
+        };
+        if is_int(to) {
+            policy = Policy::DEFAULT;
+        }
+        let int_rounding = if steps == Steps::Own { scaling.int_rounding } else { Rounding::NearestEven };
+        let precision = match scaling.precision {
+            Some(precision) if !is_data(precision) => {
+                return unsupported("the precision of a division is that of a float of 16 bits or more");
+            }
+            Some(precision) => precision,
+            None => wider(from, scale),
+        };
+        let (nonfinite, tensor) = (scaling.nonfinite, scaling.tensor_scale);
+        let stochastic = options.stochastic.filter(|_| steps == Steps::Own && to.rounds_stochastically());
+        Ok(Self {
+            from,
+            to,
+            scale,
+            steps,
+            rule,
+            nonfinite,
+            int_rounding,
+            policy,
+            precision,
+            max,
+            is_mx_int,
+            tensor,
+            stochastic,
+        })
+    }
+
+    /// May scales be found from the data?
+    pub(super) fn check_found(&self) -> Result<(), Error> {
+        match self.steps {
+            Steps::Onnx | Steps::ComfyFp8 => {
+                Err(Error::Unsupported { what: "this profile takes scales that are given" })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn is_own(&self) -> bool {
+        self.steps == Steps::Own
+    }
+
+    /// May zero points be found, too?
+    pub(super) fn check_affine(&self) -> Result<(), Error> {
+        match self.steps {
+            Steps::Compressed if is_int(self.to) => Ok(()),
+            _ => Err(Error::Unsupported {
+                what: "zero points are found by the profile CompressedTensors alone, for int4 and int8",
+            }),
+        }
+    }
+
+    pub(super) fn has_zero_points(&self) -> bool {
+        is_int(self.to)
+            || self.steps == Steps::Onnx && matches!(self.to, DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2)
+    }
+
+    /// The factor of the tensor from its largest magnitude.
+    pub(super) fn tensor_scale(&self, amax: Exact) -> f32 {
+        if amax.is_zero() || amax.is_nan() || amax.is_inf() {
+            return 1.0;
+        }
+        let top = Exact::int(448).mul(self.max);
+        let factor = match (self.steps, self.tensor) {
+            (Steps::CompressedNvfp4, _) => {
+                let inverse = Exact::ONE.div(amax).rounded(self.from);
+                inverse.mul(Exact::int(2688)).rounded(self.from)
+            }
+            (_, TensorScale::ComputeDivide) => top.div(amax),
+            _ => amax.div(top),
+        };
+        let factor = factor.to_f32();
+        if factor.is_finite() && factor > 0.0 { factor } else { 1.0 }
+    }
+
+    /// The scale and zero point of a block. `tensor` has no computed factor any more.
+    pub(super) fn find(&self, data: &Extremes, tensor: TensorScale, affine: bool) -> Found {
+        let amax = data.amax();
+        let f32 = |x: Exact| x.rounded(DType::F32);
+        let as_f32 = f32(amax);
+        let six = Exact::int(6);
+        let code = match self.steps {
+            Steps::Own => self.own_scale(amax, tensor),
+            // Scales are given: nobody asks.
+            Steps::Onnx | Steps::ComfyFp8 => 0,
+            Steps::TorchaoMx if self.rule != ScaleRule::RoundUp => torchao_scale(as_f32, self.rule, self.to),
+            Steps::TorchaoMx | Steps::ModeloptMxfp8 | Steps::ModeloptMxfp4 | Steps::ComfyMxfp8 => {
+                e8m0_up(f32(as_f32.div(self.max)))
+            }
+            Steps::TorchaoNvfp4 => {
+                let mut scale = f32(as_f32.div(six));
+                if let TensorScale::Multiply(g) = tensor {
+                    scale = f32(scale.div(Exact::f32(g)));
+                }
+                self.clamped(scale, Exact::power_of_two(-6))
+            }
+            Steps::ModeloptNvfp4 => {
+                let scale = f32(as_f32.div(f32(six.mul(factor(tensor)))));
+                self.clamped(if scale.is_zero() { Exact::ONE } else { scale }, Exact::power_of_two(-9))
+            }
+            Steps::CompressedNvfp4 => {
+                let sixth = amax.div(six).rounded(self.from);
+                let scale = self.clamped(f32(factor(tensor).mul(sixth)), Exact::ZERO);
+                if scale == 0 { self.scale_code(Exact::power_of_two(-3)) } else { scale }
+            }
+            Steps::ComfyNvfp4 => {
+                let scale = f32(f32(as_f32.div(six)).div(factor(tensor)));
+                self.clamped(scale, Exact::ZERO)
+            }
+            Steps::CompressedMx => compressed_scale(amax.rounded(self.from), self.from, self.to),
+            Steps::Compressed => return self.compressed(data, affine),
+            Steps::HfFp8 | Steps::TorchaoBlockwise => return self.by_inverse(amax),
+        };
+        let mut block = self.given(code, 0, tensor);
+        if self.steps == Steps::ComfyMxfp8 && amax.is_zero() {
+            block.way = Way::Zero;
+        }
+        Found { code, block }
+    }
+
+    /// A scale by the rules of lanecast.
+    fn own_scale(&self, amax: Exact, tensor: TensorScale) -> u64 {
+        if self.scale == DType::F8E8M0 {
+            if amax.is_nan() {
+                return 0xFF;
+            }
+            if amax.is_inf() {
+                return 0xFE;
+            }
+            if amax.is_zero() {
+                return 0;
+            }
+            let with = match tensor {
+                TensorScale::Multiply(g) => amax.div(Exact::f32(g)),
+                TensorScale::Divide(g) => amax.mul(Exact::f32(g)),
+                _ => amax,
+            };
+            let top = self.max.floor_log2();
+            let exponent = match self.rule {
+                ScaleRule::Floor | ScaleRule::Amax => with.floor_log2() - top,
+                ScaleRule::Ceil => with.ceil_log2() - top,
+                ScaleRule::Even => with.even_log2(mantissa_bits(self.to)) - top,
+                ScaleRule::RoundUp => with.div(self.max).ceil_log2(),
+            };
+            return (exponent.clamp(-127, 127) + 127) as u64;
+        }
+        if amax.is_zero() {
+            return self.scale_code(Exact::ONE);
+        }
+        let scale = amax.div(self.max);
+        let scale = match tensor {
+            TensorScale::Multiply(g) => scale.div(Exact::f32(g)),
+            TensorScale::Divide(g) => scale.mul(Exact::f32(g)),
+            _ => scale,
+        };
+        let code = self.scale_code(scale);
+        // The smallest positive value is the first code.
+        if code == 0 { 1 } else { code }
+    }
+
+    /// The scale's code: rounded once, and its largest value above the range.
+    fn scale_code(&self, scale: Exact) -> u64 {
+        let code = scale.encode(self.scale, &Policy::DEFAULT);
+        match self.scale.kind() {
+            Kind::Float(format) if !scale.is_nan() => code.min(format.max_code()),
+            _ => code,
+        }
+    }
+
+    /// A scale not below a limit.
+    fn clamped(&self, scale: Exact, least: Exact) -> u64 {
+        self.scale_code(if scale.cmp_magnitude(least).is_lt() { least } else { scale })
+    }
+
+    /// compressed-tensors' scales and zero points, in the dtype of the data.
+    fn compressed(&self, data: &Extremes, affine: bool) -> Found {
+        let round = |x: Exact| x.rounded(self.from);
+        let bits = match self.to.kind() {
+            Kind::Int(format) => format.bits,
+            _ => 0,
+        };
+        let levels = (1i128 << bits) - 1;
+        let scale = if affine {
+            // Both ends are as far as the other side of zero at most.
+            round(round(data.high.add(data.low)).div(Exact::int(levels)))
+        } else if bits == 0 {
+            round(data.amax().div(self.max))
+        } else {
+            // 127.5 and 7.5.
+            round(data.amax().mul(Exact::int(2)).div(Exact::int(levels)))
+        };
+        let scale = if scale.is_zero() { epsilon(self.from) } else { scale };
+        let code = scale.encode(self.scale, &Policy::DEFAULT);
+        let zero = if affine {
+            let least = -(1i128 << (bits - 1));
+            let shifted = round(Exact::int(least).add(round(data.low.div(scale))));
+            shifted.to_int(Rounding::NearestEven).clamp(least as i64, (-least - 1) as i64)
+        } else {
+            0
+        };
+        Found { code, block: self.given(code, zero, TensorScale::None) }
+    }
+
+    /// Scales that are the inverse of what elements are multiplied with.
+    fn by_inverse(&self, amax: Exact) -> Found {
+        let f32 = |x: Exact| x.rounded(DType::F32);
+        let max = Exact::int(448);
+        if self.steps == Steps::TorchaoBlockwise {
+            let f64 = |x: Exact| x.rounded(DType::F64);
+            let least = Exact::f64(1e-12);
+            let amax = if amax.cmp_magnitude(least).is_lt() { least } else { amax };
+            let inverse = f32(f64(f64(Exact::ONE.div(amax)).mul(max)));
+            let code = f32(Exact::ONE.div(inverse)).encode(self.scale, &Policy::DEFAULT);
+            return Found {
+                code,
+                block: Block { way: Way::Times(inverse, DType::F32), zero: 0, float_zero: None },
+            };
+        }
+        let mut inverse =
+            if amax.is_zero() { Exact::ONE } else { f32(f32(Exact::ONE.div(f32(amax))).mul(max)) };
+        let scale = f32(Exact::ONE.div(inverse));
+        let code = if self.scale == DType::F8E8M0 {
+            let code = e8m0_up(scale);
+            inverse = f32(Exact::ONE.div(Exact::decode(self.scale, code)));
+            code
+        } else {
+            scale.encode(self.scale, &Policy::DEFAULT)
+        };
+        Found { code, block: Block { way: Way::Times(inverse, DType::F32), zero: 0, float_zero: None } }
+    }
+
+    /// What a block needs of a scale that is known.
+    pub(super) fn given(&self, code: u64, zero: i64, tensor: TensorScale) -> Block {
+        let f32 = |x: Exact| x.rounded(DType::F32);
+        let s = Exact::decode(self.scale, code);
+        let exponent = (code & 0xFF) as i32 - 127;
+        let way = match self.steps {
+            Steps::Own => {
+                let s = match tensor {
+                    TensorScale::Multiply(g) => s.mul(Exact::f32(g)),
+                    TensorScale::Divide(g) => s.div(Exact::f32(g)),
+                    _ => s,
+                };
+                Way::Exact(if self.is_mx_int { s.mul(Exact::power_of_two(-6)) } else { s })
+            }
+            Steps::Onnx => Way::Divide(s.rounded(self.precision), self.precision),
+            Steps::TorchaoMx if self.rule == ScaleRule::RoundUp => match code {
+                0xFF => Way::NaN,
+                0 => Way::Times(Exact::ONE, DType::F32),
+                _ => Way::Times(Exact::power_of_two(-exponent), DType::F32),
+            },
+            Steps::TorchaoMx => {
+                let divisor = match code {
+                    0xFF => Exact::INF,
+                    _ => Exact::power_of_two(exponent.max(-126)),
+                };
+                Way::Divide(divisor, DType::F32)
+            }
+            Steps::TorchaoNvfp4 => {
+                let inverse = match tensor {
+                    TensorScale::Multiply(g) => f32(Exact::ONE.div(Exact::f32(g))),
+                    _ => Exact::ONE,
+                };
+                Way::Times(f32(inverse.div(s)), DType::F32)
+            }
+            Steps::ModeloptNvfp4 => Way::Divide(f32(s.mul(factor(tensor))), DType::F32),
+            Steps::ModeloptMxfp8 if code != 0xFF => Way::Times(Exact::power_of_two(-exponent), DType::F32),
+            Steps::ModeloptMxfp8 => Way::NaN,
+            Steps::ModeloptMxfp4 => Way::Divide(s, DType::F32),
+            Steps::CompressedNvfp4 => Way::Divide(f32(s.div(factor(tensor))), DType::F32),
+            Steps::CompressedMx => Way::Divide(s, self.from),
+            Steps::Compressed => Way::Divide(s.rounded(self.from), self.from),
+            Steps::HfFp8 | Steps::TorchaoBlockwise => Way::Times(f32(Exact::ONE.div(s)), DType::F32),
+            Steps::ComfyNvfp4 if s.is_zero() => Way::Zero,
+            Steps::ComfyNvfp4 => Way::Divide(f32(s.mul(factor(tensor))), DType::F32),
+            Steps::ComfyMxfp8 => Way::Divide(s, DType::F32),
+            Steps::ComfyFp8 => Way::Times(f32(Exact::ONE.div(s)).rounded(self.from), self.from),
+        };
+        Block { way, zero, float_zero: None }
+    }
+
+    /// One element, by its number among all.
+    pub(super) fn element(&self, x: Exact, block: &Block, index: usize) -> u64 {
+        let loses_sign = match self.steps {
+            Steps::ModeloptNvfp4 | Steps::CompressedNvfp4 => true,
+            Steps::CompressedMx => self.to == DType::F4E2M1,
+            _ => false,
+        };
+        let x = if loses_sign && x.is_zero() { Exact::ZERO } else { x };
+        let v = match block.way {
+            Way::Exact(s) => x.div(s),
+            Way::Divide(by, dtype) => x.rounded(dtype).div(by).rounded(dtype),
+            Way::Times(by, dtype) => x.rounded(dtype).mul(by).rounded(dtype),
+            Way::Zero => return 0,
+            Way::NaN => Exact::NAN,
+        };
+        match (self.to.kind(), self.steps) {
+            (Kind::Int(_), Steps::Compressed) if !v.is_nan() && !v.is_inf() => {
+                // The zero point is added before the rounding.
+                let v = v.add(Exact::int(block.zero.into())).rounded(self.from);
+                self.integer(v, 0)
+            }
+            (Kind::Int(_), _) => self.integer(v, block.zero),
+            (_, Steps::ModeloptMxfp4) => self.ties_toward_zero(v),
+            (_, Steps::Onnx) if block.float_zero.is_some() => {
+                let z = Exact::decode(self.to, block.float_zero.unwrap_or_default());
+                v.add(z).rounded(self.precision).encode(self.to, &self.policy)
+            }
+            _ => match self.stochastic {
+                Some(stochastic) => {
+                    // The quotient is a float32 first.
+                    let value = v.rounded(DType::F32).value();
+                    scalar::encode_stochastic(self.to, value, &self.policy, stochastic.word(index as u64))
+                }
+                None => v.encode(self.to, &self.policy),
+            },
+        }
+    }
+
+    /// Rounded, moved and saturated.
+    fn integer(&self, v: Exact, zero: i64) -> u64 {
+        let Kind::Int(format) = self.to.kind() else { return 0 };
+        let (min, max) = (format.min() as i64, format.max() as i64);
+        let min = if self.is_mx_int { -max } else { min };
+        let moved = v.to_int(self.int_rounding).saturating_add(zero).clamp(min, max);
+        moved as u64 & (u64::MAX >> (64 - format.bits))
+    }
+
+    /// To float4; a zero becomes the negative one, whatever its sign.
+    fn ties_toward_zero(&self, v: Exact) -> u64 {
+        if v.is_nan() {
+            return v.encode(self.to, &self.policy);
+        }
+        let truncated = v.encode(self.to, &Policy { rounding: Rounding::TowardZero, ..self.policy }) & 7;
+        let above = (truncated + 1).min(7);
+        let middle = Exact::decode(self.to, truncated).add(Exact::decode(self.to, above));
+        let code = if v.mul(Exact::int(2)).cmp_magnitude(middle).is_gt() { above } else { truncated };
+        if v.is_zero() || v.negative { code | 8 } else { code }
+    }
+
+    /// The value of an element of the source.
+    pub(super) fn source(&self, code: u64) -> Exact {
+        Exact::decode(self.from, code)
+    }
+}
+
+/// The dtype with more bits of those of data and scales; of two different ones of 16 bits float32, for integers float64
+/// where it takes that.
+fn wider(data: DType, scale: DType) -> DType {
+    match (data, scale) {
+        (DType::I32, DType::F32 | DType::F64) => DType::F64,
+        (DType::I32, scale) if is_data(scale) => scale,
+        (data, DType::F8E8M0) => {
+            if data.bits() < 32 || data == DType::I32 {
+                DType::F32
+            } else {
+                data
+            }
+        }
+        (data, scale) if data == scale || data.bits() > scale.bits() => data,
+        (_, scale) if scale.bits() == 32 => scale,
+        _ => DType::F32,
+    }
+}
+
+/// Mantissa bits of a dtype; of MXINT8 those below its one.
+fn mantissa_bits(dtype: DType) -> u32 {
+    match dtype.kind() {
+        Kind::Int(format) => format.bits - 2,
+        Kind::Float(format) => format.mantissa_bits,
+        Kind::Bool | Kind::Complex(_) => 0,
+    }
+}
+
+/// The distance of 1 to the next value.
+fn epsilon(dtype: DType) -> Exact {
+    Exact::power_of_two(-(mantissa_bits(dtype) as i32))
+}
+
+fn factor(tensor: TensorScale) -> Exact {
+    match tensor {
+        TensorScale::Multiply(g) | TensorScale::Divide(g) => Exact::f32(g),
+        _ => Exact::ONE,
+    }
+}
+
+/// ceil(log2 d) as a code. NaN is FF, Inf FE, zero 00.
+fn e8m0_up(d: Exact) -> u64 {
+    match d {
+        d if d.is_nan() => 0xFF,
+        d if d.is_inf() => 0xFE,
+        d if d.is_zero() => 0,
+        d => (d.ceil_log2().clamp(-127, 127) + 127) as u64,
+    }
+}
+
+/// torchao's `Floor`, `Ceil` and `Even`, on the bits of an f32: subnormals count as exponent −127.
+fn torchao_scale(amax: Exact, rule: ScaleRule, to: DType) -> u64 {
+    if amax.is_nan() {
+        return 0xFF;
+    }
+    let bits = amax.to_f32().to_bits();
+    let field = match rule {
+        ScaleRule::Even => (bits + (1 << (22 - mantissa_bits(to)))) >> 23,
+        ScaleRule::Ceil => (bits >> 23) + u32::from(bits & 0x7F_FFFF != 0),
+        _ => bits >> 23,
+    };
+    let Kind::Float(format) = to.kind() else { return 0 };
+    let top = Exact::decode(to, format.max_code()).floor_log2();
+    (field as i32 - top).clamp(0, 255) as u64
+}
+
+/// compressed-tensors' MX scales, by the bits of the data: with the mantissa width of float4 for all targets.
+fn compressed_scale(amax: Exact, from: DType, to: DType) -> u64 {
+    let (Kind::Float(source), Kind::Float(target)) = (from.kind(), to.kind()) else { return 0 };
+    if amax.is_nan() {
+        return 0xFF;
+    }
+    let top = Exact::decode(to, target.max_code()).floor_log2();
+    let exponent = match amax {
+        amax if amax.is_zero() => return 0,
+        amax if amax.is_inf() => 1 + source.bias,
+        amax if amax.floor_log2() < 1 - source.bias => return 0,
+        amax => amax.even_log2(1),
+    };
+    (exponent - top + 127).clamp(0, 254) as u64
+}
+
+/// How the product of code and scale is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Product {
+    /// Exactly.
+    Own,
+    /// In f32.
+    F32,
+    /// In the dtype of the output.
+    Output,
+    /// In bfloat16, by way of scales in it.
+    Compressed,
+    GptOss,
+}
+
+/// A dequantisation that has been decided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dequantize {
+    pub(super) from: DType,
+    pub(super) to: DType,
+    pub(super) scale: DType,
+    product: Product,
+    policy: Policy,
+    /// Code 8 of float4 is +0.
+    loses_sign: bool,
+    pub(super) is_mx_int: bool,
+    pub(super) tensor: TensorScale,
+}
+
+impl Dequantize {
+    pub(super) fn new(
+        from: DType,
+        to: DType,
+        scaling: &Scaling,
+        options: &CastOptions,
+    ) -> Result<Self, Error> {
+        let scale = scaling.scale_dtype;
+        if !is_element(from) || !is_data(to) {
+            return Err(Error::Pair { from, to, by: "dequantize" });
+        }
+        check_scale(scale)?;
+        check_tensor(scaling.tensor_scale)?;
+        if matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
+            return Err(Error::Unsupported {
+                what: "to dequantize, the factor of the tensor must be given: Multiply or Divide",
+            });
+        }
+        let product = match (scaling.profile, scale) {
+            (Profile::Lanecast | Profile::Ocp, _) => Product::Own,
+            (Profile::Onnx | Profile::F32 | Profile::HfFp8 | Profile::Modelopt, _) => Product::F32,
+            (Profile::Torchao, DType::F8E8M0) => Product::Output,
+            (Profile::Torchao, _) => Product::F32,
+            (Profile::CompressedTensors, DType::F8E4M3FN) if from == DType::F4E2M1 => {
+                if to != DType::BF16 || !matches!(scaling.tensor_scale, TensorScale::Divide(_)) {
+                    return Err(Error::Unsupported {
+                        what: "compressed-tensors' NVFP4 is dequantised to bfloat16, with a factor to divide by",
+                    });
+                }
+                Product::Compressed
+            }
+            (Profile::CompressedTensors | Profile::Comfy | Profile::Output, _) => Product::Output,
+            (Profile::GptOss, DType::F8E8M0) if from == DType::F4E2M1 => Product::GptOss,
+            (Profile::GptOss, _) => {
+                let (profile, action) = (scaling.profile, "dequantize");
+                return Err(Error::Profile { profile, dtype: from, scale, action });
+            }
+        };
+        let policy = match product {
+            Product::Own => options.policy(DType::F64, to),
+            _ => Policy { overflow: Overflow::Wrap, ..Policy::DEFAULT },
+        };
+        Ok(Self {
+            from,
+            to,
+            scale,
+            product,
+            policy,
+            loses_sign: scaling.profile == Profile::Modelopt && from == DType::F4E2M1,
+            is_mx_int: from == DType::I8 && scale == DType::F8E8M0 && product == Product::Own,
+            tensor: scaling.tensor_scale,
+        })
+    }
+
+    pub(super) fn is_own(&self) -> bool {
+        self.product == Product::Own
+    }
+
+    pub(super) fn has_zero_points(&self) -> bool {
+        is_int(self.from)
+    }
+
+    /// What the elements of a block are multiplied with, exactly or as the profile has it.
+    pub(super) fn given(&self, code: u64) -> Exact {
+        let f32 = |x: Exact| x.rounded(DType::F32);
+        let s = Exact::decode(self.scale, code);
+        let tensor = |s: Exact| match self.tensor {
+            TensorScale::Multiply(g) => s.mul(Exact::f32(g)),
+            TensorScale::Divide(g) => s.div(Exact::f32(g)),
+            _ => s,
+        };
+        match self.product {
+            Product::Own if self.is_mx_int => tensor(s).mul(Exact::power_of_two(-6)),
+            Product::Own => tensor(s),
+            Product::F32 => f32(tensor(s)),
+            Product::Output => {
+                let s = s.rounded(self.to);
+                match self.tensor {
+                    TensorScale::Multiply(g) => s.mul(Exact::f32(g).rounded(self.to)).rounded(self.to),
+                    TensorScale::Divide(g) => s.div(Exact::f32(g).rounded(self.to)).rounded(self.to),
+                    _ => s,
+                }
+            }
+            Product::Compressed => f32(tensor(s.rounded(DType::BF16))).rounded(DType::BF16),
+            Product::GptOss if code == 0xFF => Exact::power_of_two(128),
+            Product::GptOss => s,
+        }
+    }
+
+    /// The exact value of an element by the own rule.
+    pub(super) fn value(&self, code: u64, s: Exact, zero: i64) -> Exact {
+        self.difference(code, zero).mul(s)
+    }
+
+    /// The code less the zero point.
+    fn difference(&self, code: u64, zero: i64) -> Exact {
+        match self.from.kind() {
+            Kind::Int(format) => {
+                Exact::int(i128::from(sign_extended(code, format.bits, format.signed) - zero))
+            }
+            _ => Exact::decode(self.from, code),
+        }
+    }
+
+    /// One element.
+    pub(super) fn element(&self, code: u64, s: Exact, zero: i64) -> u64 {
+        let c = match self.product {
+            // Code and zero point are cast first.
+            Product::Output if is_int(self.from) => {
+                let z = Exact::int(zero.into()).rounded(self.to);
+                self.difference(code, 0).rounded(self.to).add(z.neg()).rounded(self.to)
+            }
+            _ => self.difference(code, zero),
+        };
+        let c = if self.loses_sign && c.is_zero() { Exact::ZERO } else { c };
+        let product = match self.product {
+            Product::Own | Product::GptOss => c.mul(s),
+            Product::F32 => c.rounded(DType::F32).mul(s).rounded(DType::F32),
+            Product::Output => c.rounded(self.to).mul(s).rounded(self.to),
+            Product::Compressed => c.mul(s).rounded(DType::BF16),
+        };
+        product.encode(self.to, &self.policy)
+    }
+}
+
+/// The integer of a code.
+pub(super) fn sign_extended(code: u64, bits: u32, signed: bool) -> i64 {
+    let unused = 64 - bits;
+    if signed { ((code << unused) as i64) >> unused } else { code as i64 }
+}
+
+/// The zero point that a code is: of an integer its value, of a float the code itself.
+pub(super) fn zero_point(dtype: DType, code: u64) -> i64 {
+    match dtype.kind() {
+        Kind::Int(format) => sign_extended(code, format.bits, format.signed),
+        _ => code as i64,
+    }
+}

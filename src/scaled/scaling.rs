@@ -1,0 +1,495 @@
+//! What a scaling is: block, scales, rules and layouts, as a value.
+
+use core::fmt;
+
+use crate::formats::dtype::DType;
+use crate::formats::options::Rounding;
+
+/// The most dimensions of data.
+pub(super) const MAX_DIMS: usize = 8;
+
+/// How the scale of a block follows from its data: from amax, the largest magnitude, and M, the largest value of the target.
+///
+/// ```
+/// use lanecast::scaled::{Quantizer, ScaleRule, Scaling};
+/// use lanecast::{CastOptions, DType};
+///
+/// let scale = |rule| {
+///     let scaling = Scaling::mx().rule(rule);
+///     let q = Quantizer::new(DType::F32, DType::F8E4M3FN, &scaling, &CastOptions::new())?;
+///     let mut scales = [0];
+///     q.quantize(&464f32.to_ne_bytes(), &[1], &mut [0], &mut scales)?;
+///     Ok::<_, lanecast::scaled::Error>(scales[0] as i32 - 127)
+/// };
+/// assert_eq!(scale(ScaleRule::Floor)?, 0); // 464 saturates to 448
+/// assert_eq!(scale(ScaleRule::Ceil)?, 1);
+/// assert_eq!(scale(ScaleRule::Even)?, 0);
+/// assert_eq!(scale(ScaleRule::RoundUp)?, 1); // 464 > 448
+/// # Ok::<(), lanecast::scaled::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum ScaleRule {
+    /// amax / M, rounded once to the scale's dtype. For scales that are floats with a mantissa, and their default.
+    Amax = 0,
+    /// floor(log2 amax) − floor(log2 M), as the OCP formats have it. For float8_e8m0fnu, and its default.
+    Floor = 1,
+    /// ceil(log2 amax) − floor(log2 M).
+    Ceil = 2,
+    /// As `Floor`, of amax rounded to the mantissa width of the target, halves up.
+    Even = 3,
+    /// ceil(log2(amax / M)): nothing saturates (RCEIL, cuBLAS).
+    RoundUp = 4,
+}
+
+impl ScaleRule {
+    /// Every rule, in the order of the codes.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::scaled::ScaleRule::ALL.len(), 5);
+    /// ```
+    pub const ALL: [Self; 5] = [Self::Amax, Self::Floor, Self::Ceil, Self::Even, Self::RoundUp];
+}
+
+/// What a NaN or Inf does to the scale of its block.
+///
+/// ```
+/// use lanecast::scaled::{NonFinite, Quantizer, Scaling};
+/// use lanecast::{CastOptions, DType};
+///
+/// let data: Vec<u8> = [1f32, f32::NAN].iter().flat_map(|x| x.to_ne_bytes()).collect();
+/// let scale = |nonfinite| {
+///     let scaling = Scaling::mx().nonfinite(nonfinite);
+///     let q = Quantizer::new(DType::F32, DType::F8E5M2, &scaling, &CastOptions::new())?;
+///     let mut scales = [0];
+///     q.quantize(&data, &[2], &mut [0; 2], &mut scales)?;
+///     Ok::<_, lanecast::scaled::Error>(scales[0])
+/// };
+/// assert_eq!(scale(NonFinite::Propagate)?, 0xFF); // NaN
+/// assert_eq!(scale(NonFinite::Ignore)?, 127 - 15);
+/// # Ok::<(), lanecast::scaled::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum NonFinite {
+    /// A NaN makes the scale NaN, an Inf the largest one.
+    #[default]
+    Propagate = 0,
+    /// The scale is that of the finite elements.
+    Ignore = 1,
+}
+
+/// A factor of the whole tensor, beside the scales of the blocks.
+///
+/// ```
+/// use lanecast::scaled::{Dequantizer, Scaling, TensorScale};
+/// use lanecast::{CastOptions, DType};
+///
+/// let value = |tensor| {
+///     let scaling = Scaling::nvfp4().tensor_scale(tensor);
+///     let d = Dequantizer::new(DType::F4E2M1, DType::F32, &scaling, &CastOptions::new())?;
+///     let mut out = [0; 4];
+///     d.dequantize(&[0x02], &[1], &[0x38], None, &mut out)?; // both are 1
+///     Ok::<_, lanecast::scaled::Error>(f32::from_ne_bytes(out))
+/// };
+/// assert_eq!(value(TensorScale::Multiply(0.5))?, 0.5);
+/// assert_eq!(value(TensorScale::Divide(0.5))?, 2.0);
+/// # Ok::<(), lanecast::scaled::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum TensorScale {
+    /// There is none.
+    #[default]
+    None,
+    /// An element counts code * scale * this.
+    Multiply(f32),
+    /// An element counts code * scale / this.
+    Divide(f32),
+    /// To multiply with, found from the data: amax / (M * 448).
+    ComputeMultiply,
+    /// To divide by, found from the data: M * 448 / amax.
+    ComputeDivide,
+}
+
+/// Whose bits: lanecast's own rule, or those of a package, step by step. What each does is in the documentation of
+/// [the module](crate::scaled).
+///
+/// ```
+/// use lanecast::scaled::{Profile, Quantizer, Scaling};
+/// use lanecast::{CastOptions, DType};
+/// let scaling = Scaling::mx().profile(Profile::GptOss); // which only reads
+/// let error = Quantizer::new(DType::F32, DType::F4E2M1, &scaling, &CastOptions::new()).unwrap_err();
+/// assert!(error.to_string().contains("GptOss"));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Profile {
+    /// One rounding of the exact quotient or product.
+    #[default]
+    Lanecast = 0,
+    /// The OCP Microscaling formats: the same.
+    Ocp = 1,
+    /// The operators of ONNX. Scales are given.
+    Onnx = 2,
+    /// torchao: MX by e8m0 scales, NVFP4 by float8_e4m3fn scales, block float8 by float32 scales.
+    Torchao = 3,
+    /// NVIDIA ModelOpt: NVFP4, MXFP8, MXFP4.
+    Modelopt = 4,
+    /// compressed-tensors: NVFP4, MX, float8, int8, int4.
+    CompressedTensors = 5,
+    /// transformers' fine-grained float8.
+    HfFp8 = 6,
+    /// comfy-kitchen's eager backend.
+    Comfy = 7,
+    /// gpt-oss as transformers reads it: scale FF is 2^128. Dequantises only.
+    GptOss = 8,
+    /// The product in float32, then a cast. Dequantises only.
+    F32 = 9,
+    /// Code, zero point and scale cast to the output's dtype first, and the product there. Dequantises only.
+    Output = 10,
+}
+
+impl Profile {
+    /// Every profile, in the order of the codes.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::scaled::Profile::ALL.len(), 11);
+    /// ```
+    pub const ALL: [Self; 11] = [
+        Self::Lanecast,
+        Self::Ocp,
+        Self::Onnx,
+        Self::Torchao,
+        Self::Modelopt,
+        Self::CompressedTensors,
+        Self::HfFp8,
+        Self::Comfy,
+        Self::GptOss,
+        Self::F32,
+        Self::Output,
+    ];
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// How scales lie in their buffer.
+///
+/// ```
+/// use lanecast::scaled::{Quantizer, ScaleLayout, Scaling};
+/// use lanecast::{CastOptions, DType};
+/// let scaling = Scaling::mx().layout(ScaleLayout::Swizzle32x4x4);
+/// let q = Quantizer::new(DType::BF16, DType::F8E4M3FN, &scaling, &CastOptions::new())?;
+/// assert_eq!(q.scale_shape(&[200, 256])?, [200, 8]);
+/// assert_eq!(q.scale_bytes(&[200, 256])?, 256 * 8);
+/// # Ok::<(), lanecast::scaled::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum ScaleLayout {
+    /// As the shape of the scales says, the last dimension fastest.
+    #[default]
+    RowMajor = 0,
+    /// The first dimension fastest of R x C scales, where R is the product of all dimensions but the last.
+    ColumnMajor = 1,
+    /// R x C scales of one byte, padded with zero bytes to multiples of 128 and 4, in tiles of 512 bytes: those of the tensor cores.
+    Swizzle32x4x4 = 2,
+}
+
+impl ScaleLayout {
+    /// Every layout, in the order of the codes.
+    ///
+    /// ```
+    /// assert_eq!(lanecast::scaled::ScaleLayout::ALL.len(), 3);
+    /// ```
+    pub const ALL: [Self; 3] = [Self::RowMajor, Self::ColumnMajor, Self::Swizzle32x4x4];
+}
+
+/// Which elements share a scale.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Block {
+    /// Lengths of the last dimensions; 0 is the whole dimension, and what is missing in front is 1.
+    Lengths { lengths: [usize; MAX_DIMS], dims: usize },
+    /// One length along this dimension, another along all others.
+    Axis { axis: usize, length: usize, others: usize },
+    /// More dimensions than there may be.
+    TooMany { dims: usize },
+}
+
+/// A scaling: which elements share a scale, what the scales are, and where they come from. `Copy`, and every method is
+/// `const`.
+///
+/// ```
+/// use lanecast::scaled::{ScaleRule, Scaling};
+/// use lanecast::DType;
+/// const ROWS: Scaling = Scaling::blocks(&[1, 0], DType::F32);
+/// const MX: Scaling = Scaling::mx().rule(ScaleRule::RoundUp);
+/// assert_eq!((ROWS.scale_dtype, MX.scale_dtype), (DType::F32, DType::F8E8M0));
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Scaling {
+    /// The dtype of the scales.
+    pub scale_dtype: DType,
+    pub(super) block: Block,
+    /// How scales follow from the data. Default: None, which is [`ScaleRule::Floor`] for float8_e8m0fnu and
+    /// [`ScaleRule::Amax`] for the others.
+    pub rule: Option<ScaleRule>,
+    /// A factor of the whole tensor. Default: none.
+    pub tensor_scale: TensorScale,
+    /// What NaN and Inf do to the scale of their block. Default: it becomes NaN, or the largest one.
+    pub nonfinite: NonFinite,
+    /// Whose bits. Default: one rounding.
+    pub profile: Profile,
+    /// How scales lie. Default: row-major.
+    pub layout: ScaleLayout,
+    /// Rounding of quotients to integers. Default: nearest, ties to even.
+    pub int_rounding: Rounding,
+    /// Bytes from one row of elements (along the last dimension) to the next, on the quantised side. Default: None: rows
+    /// follow each other without a gap, also within a byte.
+    pub row_bytes: Option<usize>,
+    /// Bytes from one row of scales to the next, for [`ScaleLayout::RowMajor`]. Default: None: no gap.
+    pub scale_row_bytes: Option<usize>,
+    /// For [`Profile::Onnx`]: the dtype of the division. Default: None, the wider of the data's and the scale's.
+    pub precision: Option<DType>,
+}
+
+impl Scaling {
+    const fn new(block: Block, scale_dtype: DType) -> Self {
+        Self {
+            scale_dtype,
+            block,
+            rule: None,
+            tensor_scale: TensorScale::None,
+            nonfinite: NonFinite::Propagate,
+            profile: Profile::Lanecast,
+            layout: ScaleLayout::RowMajor,
+            int_rounding: Rounding::NearestEven,
+            row_bytes: None,
+            scale_row_bytes: None,
+            precision: None,
+        }
+    }
+
+    /// Blocks of such lengths, aligned to the last dimensions: 0 is the whole dimension, and what is missing in front is 1.
+    /// Blocks at the edges are shorter; nothing is padded. At most 8 dimensions.
+    ///
+    /// ```
+    /// use lanecast::scaled::{Dequantizer, Scaling};
+    /// use lanecast::{CastOptions, DType};
+    /// let scaling = Scaling::blocks(&[128, 128], DType::F32);
+    /// let d = Dequantizer::new(DType::F8E4M3FN, DType::BF16, &scaling, &CastOptions::new())?;
+    /// assert_eq!(d.scale_shape(&[3, 500, 7168])?, [3, 4, 56]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    pub const fn blocks(lengths: &[usize], scale_dtype: DType) -> Self {
+        if lengths.len() > MAX_DIMS {
+            return Self::new(Block::TooMany { dims: lengths.len() }, scale_dtype);
+        }
+        let mut all = [0; MAX_DIMS];
+        let mut i = 0;
+        while i < lengths.len() {
+            all[i] = lengths[i];
+            i += 1;
+        }
+        Self::new(Block::Lengths { lengths: all, dims: lengths.len() }, scale_dtype)
+    }
+
+    /// One scale for all elements.
+    ///
+    /// ```
+    /// use lanecast::scaled::{Quantizer, Scaling};
+    /// use lanecast::{CastOptions, DType};
+    /// let scaling = Scaling::per_tensor(DType::F32);
+    /// let q = Quantizer::new(DType::F32, DType::I8, &scaling, &CastOptions::new())?;
+    /// assert_eq!(q.scale_shape(&[3, 4])?, [1, 1]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    pub const fn per_tensor(scale_dtype: DType) -> Self {
+        Self::new(Block::Axis { axis: MAX_DIMS, length: 0, others: 0 }, scale_dtype)
+    }
+
+    /// One float32 scale for each index along a dimension: per channel, per row, per token.
+    ///
+    /// ```
+    /// use lanecast::scaled::{Quantizer, Scaling};
+    /// use lanecast::{CastOptions, DType};
+    /// let q = Quantizer::new(DType::F32, DType::I8, &Scaling::per_axis(1), &CastOptions::new())?;
+    /// assert_eq!(q.scale_shape(&[3, 4, 5])?, [1, 4, 1]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    pub const fn per_axis(axis: usize) -> Self {
+        Self::new(Block::Axis { axis, length: 1, others: 0 }, DType::F32)
+    }
+
+    /// Blocks of so many elements along a dimension, and of one along the others: those of ONNX.
+    ///
+    /// ```
+    /// use lanecast::scaled::{Quantizer, Scaling};
+    /// use lanecast::{CastOptions, DType};
+    /// let scaling = Scaling::along_axis(0, 16, DType::F16);
+    /// let q = Quantizer::new(DType::F32, DType::I4, &scaling, &CastOptions::new())?;
+    /// assert_eq!(q.scale_shape(&[40, 5])?, [3, 5]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    pub const fn along_axis(axis: usize, length: usize, scale_dtype: DType) -> Self {
+        Self::new(Block::Axis { axis, length, others: 1 }, scale_dtype)
+    }
+
+    /// The OCP Microscaling formats, MXFP8, MXFP6, MXFP4 and MXINT8: float8_e8m0fnu scales of 32 elements along the last
+    /// dimension. int8 codes count 1/64 there.
+    ///
+    /// ```
+    /// use lanecast::{DType, scaled::Scaling};
+    /// assert_eq!(Scaling::mx().scale_dtype, DType::F8E8M0);
+    /// ```
+    pub const fn mx() -> Self {
+        Self::blocks(&[32], DType::F8E8M0)
+    }
+
+    /// NVFP4: float8_e4m3fn scales of 16 elements along the last dimension, and a factor of the tensor, which
+    /// [`Scaling::tensor_scale`] says.
+    ///
+    /// ```
+    /// use lanecast::{DType, scaled::Scaling};
+    /// assert_eq!(Scaling::nvfp4().scale_dtype, DType::F8E4M3FN);
+    /// ```
+    pub const fn nvfp4() -> Self {
+        Self::blocks(&[16], DType::F8E4M3FN)
+    }
+
+    /// DeepSeek's weights: float32 scales of blocks of 128 x 128.
+    ///
+    /// ```
+    /// use lanecast::{DType, scaled::Scaling};
+    /// assert_eq!(Scaling::deepseek(), Scaling::blocks(&[128, 128], DType::F32));
+    /// ```
+    pub const fn deepseek() -> Self {
+        Self::blocks(&[128, 128], DType::F32)
+    }
+
+    /// Sets the dtype of the scales.
+    ///
+    /// ```
+    /// use lanecast::{DType, scaled::Scaling};
+    /// assert_eq!(Scaling::per_axis(0).scale(DType::BF16).scale_dtype, DType::BF16);
+    /// ```
+    pub const fn scale(self, scale_dtype: DType) -> Self {
+        Self { scale_dtype, ..self }
+    }
+
+    /// Sets how scales follow from the data.
+    ///
+    /// ```
+    /// use lanecast::scaled::{ScaleRule, Scaling};
+    /// assert_eq!(Scaling::mx().rule(ScaleRule::Even).rule, Some(ScaleRule::Even));
+    /// ```
+    pub const fn rule(self, rule: ScaleRule) -> Self {
+        Self { rule: Some(rule), ..self }
+    }
+
+    /// Sets the factor of the whole tensor.
+    ///
+    /// ```
+    /// use lanecast::scaled::{Scaling, TensorScale};
+    /// let scaling = Scaling::nvfp4().tensor_scale(TensorScale::ComputeMultiply);
+    /// assert_eq!(scaling.tensor_scale, TensorScale::ComputeMultiply);
+    /// ```
+    pub const fn tensor_scale(self, tensor_scale: TensorScale) -> Self {
+        Self { tensor_scale, ..self }
+    }
+
+    /// Sets what NaN and Inf do to the scale of their block.
+    ///
+    /// ```
+    /// use lanecast::scaled::{NonFinite, Scaling};
+    /// assert_eq!(Scaling::mx().nonfinite(NonFinite::Ignore).nonfinite, NonFinite::Ignore);
+    /// ```
+    pub const fn nonfinite(self, nonfinite: NonFinite) -> Self {
+        Self { nonfinite, ..self }
+    }
+
+    /// Sets whose bits.
+    ///
+    /// ```
+    /// use lanecast::scaled::{Profile, Scaling};
+    /// assert_eq!(Scaling::mx().profile(Profile::Torchao).profile, Profile::Torchao);
+    /// ```
+    pub const fn profile(self, profile: Profile) -> Self {
+        Self { profile, ..self }
+    }
+
+    /// Sets how scales lie.
+    ///
+    /// ```
+    /// use lanecast::scaled::{ScaleLayout, Scaling};
+    /// assert_eq!(Scaling::mx().layout(ScaleLayout::ColumnMajor).layout, ScaleLayout::ColumnMajor);
+    /// ```
+    pub const fn layout(self, layout: ScaleLayout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// Sets the rounding of quotients to integers.
+    ///
+    /// ```
+    /// use lanecast::{Rounding, scaled::Scaling};
+    /// assert_eq!(Scaling::per_axis(0).int_rounding(Rounding::NearestAway).int_rounding, Rounding::NearestAway);
+    /// ```
+    pub const fn int_rounding(self, int_rounding: Rounding) -> Self {
+        Self { int_rounding, ..self }
+    }
+
+    /// Sets the bytes from one row of quantised elements to the next, so that each begins on a byte of its own. What is
+    /// between them is written as zero.
+    ///
+    /// ```
+    /// use lanecast::scaled::{Quantizer, Scaling};
+    /// use lanecast::{CastOptions, DType};
+    /// let scaling = Scaling::mx().row_bytes(4);
+    /// let q = Quantizer::new(DType::F32, DType::F4E2M1, &scaling, &CastOptions::new())?;
+    /// let data = 1f32.to_ne_bytes().repeat(2 * 7);
+    /// let mut out = [0; 8];
+    /// q.quantize_with(&data, &[2, 7], &[127; 2], None, &mut out)?;
+    /// assert_eq!(out, [0x22, 0x22, 0x22, 0x02].repeat(2)[..]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    pub const fn row_bytes(self, bytes: usize) -> Self {
+        Self { row_bytes: Some(bytes), ..self }
+    }
+
+    /// Sets the bytes from one row of scales to the next. What is between them is written as zero.
+    ///
+    /// ```
+    /// use lanecast::scaled::{Quantizer, Scaling};
+    /// use lanecast::{CastOptions, DType};
+    /// let scaling = Scaling::mx().scale_row_bytes(16);
+    /// let q = Quantizer::new(DType::F32, DType::F8E4M3FN, &scaling, &CastOptions::new())?;
+    /// assert_eq!(q.scale_bytes(&[3, 300])?, 48);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    pub const fn scale_row_bytes(self, bytes: usize) -> Self {
+        Self { scale_row_bytes: Some(bytes), ..self }
+    }
+
+    /// Sets the dtype of the division of [`Profile::Onnx`]: its attribute `precision`.
+    ///
+    /// ```
+    /// use lanecast::{DType, scaled::Scaling};
+    /// assert_eq!(Scaling::per_axis(0).precision(DType::F16).precision, Some(DType::F16));
+    /// ```
+    pub const fn precision(self, precision: DType) -> Self {
+        Self { precision: Some(precision), ..self }
+    }
+
+    /// The rule, or the default one.
+    pub(super) const fn scale_rule(&self) -> ScaleRule {
+        match self.rule {
+            Some(rule) => rule,
+            None if matches!(self.scale_dtype, DType::F8E8M0) => ScaleRule::Floor,
+            None => ScaleRule::Amax,
+        }
+    }
+}

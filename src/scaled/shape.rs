@@ -1,0 +1,267 @@
+//! Which scale belongs to an element: shapes, blocks, and the places of scales in their buffer.
+
+use core::ops::Range;
+
+use super::error::Error;
+use super::scaling::{Block, MAX_DIMS, ScaleLayout, Scaling};
+use crate::formats::dtype::DType;
+use crate::formats::layout::Packing;
+
+/// A shape and its blocks, in as few dimensions as say the same.
+#[derive(Clone, Debug)]
+pub(super) struct Grid {
+    /// Lengths, the outermost first; at least one.
+    pub(super) dims: Vec<usize>,
+    /// Lengths of a block, 1 at least.
+    pub(super) blocks: Vec<usize>,
+    /// Elements.
+    pub(super) count: usize,
+    /// The shape of the scales.
+    pub(super) scale_shape: Vec<usize>,
+    /// Its elements.
+    pub(super) scales: usize,
+    /// Elements of a row as the caller has them: along the last dimension.
+    pub(super) row: usize,
+}
+
+impl Grid {
+    pub(super) fn new(shape: &[usize], scaling: &Scaling) -> Result<Self, Error> {
+        if shape.len() > MAX_DIMS {
+            return Err(Error::Dims { dims: shape.len() });
+        }
+        let mut lengths = Vec::with_capacity(shape.len());
+        match scaling.block {
+            Block::TooMany { dims } => return Err(Error::Dims { dims }),
+            Block::Lengths { lengths: given, dims } => {
+                if dims > shape.len() {
+                    return Err(Error::BlockDims { shape: shape.to_vec(), block: given[..dims].to_vec() });
+                }
+                lengths.resize(shape.len() - dims, 1);
+                lengths.extend_from_slice(&given[..dims]);
+            }
+            Block::Axis { axis, length, others } => {
+                if axis < MAX_DIMS && axis >= shape.len() {
+                    return Err(Error::Axis { shape: shape.to_vec(), axis });
+                }
+                lengths.extend((0..shape.len()).map(|i| if i == axis { length } else { others }));
+            }
+        }
+        let overflow = || Error::ShapeOverflow { shape: shape.to_vec() };
+        let product = |lengths: &[usize]| match lengths.contains(&0) {
+            true => Some(0),
+            false => lengths.iter().try_fold(1usize, |n, &length| n.checked_mul(length)),
+        };
+        let count = product(shape).ok_or_else(overflow)?;
+        let scale_shape: Vec<usize> = shape
+            .iter()
+            .zip(&lengths)
+            .map(|(&length, &block)| if block == 0 { length.min(1) } else { length.div_ceil(block) })
+            .collect();
+        let scales = product(&scale_shape).ok_or_else(overflow)?;
+        let mut grid = Self {
+            dims: Vec::new(),
+            blocks: Vec::new(),
+            count,
+            scale_shape,
+            scales,
+            row: shape.last().copied().unwrap_or(1),
+        };
+        if count == 0 {
+            (grid.dims, grid.blocks) = (vec![0], vec![1]);
+            return Ok(grid);
+        }
+        for (&length, &block) in shape.iter().zip(&lengths) {
+            grid.push(length, if block == 0 { length } else { block.min(length) });
+        }
+        grid.merge(scaling.row_bytes.is_some());
+        Ok(grid)
+    }
+
+    fn push(&mut self, length: usize, block: usize) {
+        self.dims.push(length);
+        self.blocks.push(block);
+    }
+
+    /// Two dimensions are one where the blocks of the inner one cover it, or where those of the outer one are of one element
+    /// and the inner ones divide it: elements and scales then follow each other in the same order.
+    fn merge(&mut self, keeps_rows: bool) {
+        let (dims, blocks) = (core::mem::take(&mut self.dims), core::mem::take(&mut self.blocks));
+        let last = dims.len().wrapping_sub(1);
+        for (i, (length, block)) in dims.into_iter().zip(blocks).enumerate() {
+            let may = !(keeps_rows && i == last);
+            match (self.dims.last_mut(), self.blocks.last_mut()) {
+                (Some(outer), Some(outer_block)) if may && block == length => {
+                    // The last block of a ragged outer dimension ends where the dimension does.
+                    *outer *= length;
+                    *outer_block *= length;
+                }
+                (Some(outer), Some(outer_block))
+                    if may && *outer_block == 1 && length.is_multiple_of(block) =>
+                {
+                    *outer *= length;
+                    *outer_block = block;
+                }
+                (Some(1), Some(outer_block)) if may => {
+                    *self.dims.last_mut().expect("there is one") = length;
+                    *outer_block = block;
+                }
+                _ => self.push(length, block),
+            }
+        }
+        if self.dims.is_empty() {
+            self.push(1, 1);
+        }
+    }
+
+    /// Elements of a row of the merged shape.
+    pub(super) fn width(&self) -> usize {
+        self.dims[self.dims.len() - 1]
+    }
+
+    /// Elements of a block along a row.
+    pub(super) fn block(&self) -> usize {
+        self.blocks[self.blocks.len() - 1]
+    }
+
+    /// Scales along a row.
+    pub(super) fn columns(&self) -> usize {
+        self.width().div_ceil(self.block())
+    }
+}
+
+/// Where scales lie in their buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    layout: ScaleLayout,
+    rows: usize,
+    columns: usize,
+    /// Bytes of a scale.
+    width: usize,
+    /// Bytes of a row.
+    row_bytes: usize,
+    /// Bytes of all.
+    pub(super) bytes: usize,
+}
+
+impl Places {
+    pub(super) fn new(grid: &Grid, scaling: &Scaling) -> Result<Self, Error> {
+        let width = scaling.scale_dtype.bits() as usize / 8;
+        let columns = grid.scale_shape.last().copied().unwrap_or(1);
+        let rows = grid.scales.checked_div(columns).unwrap_or(0);
+        let overflow = || Error::ShapeOverflow { shape: grid.scale_shape.clone() };
+        let tight = columns.checked_mul(width).ok_or_else(overflow)?;
+        let row_bytes = match (scaling.layout, scaling.scale_row_bytes) {
+            (ScaleLayout::RowMajor, Some(given)) if given < tight => {
+                return Err(Error::RowBytes { what: "scales", needed: tight, given });
+            }
+            (ScaleLayout::RowMajor, Some(given)) => given,
+            (_, Some(_)) => {
+                return Err(Error::Unsupported { what: "scale_row_bytes is for row-major scales" });
+            }
+            (_, None) => tight,
+        };
+        let bytes = match scaling.layout {
+            ScaleLayout::RowMajor => rows.checked_mul(row_bytes),
+            ScaleLayout::ColumnMajor => rows.checked_mul(tight),
+            ScaleLayout::Swizzle32x4x4 if width != 1 => {
+                return Err(Error::Unsupported { what: "the swizzled layout is for scales of one byte" });
+            }
+            ScaleLayout::Swizzle32x4x4 => rows
+                .checked_next_multiple_of(128)
+                .zip(columns.checked_next_multiple_of(4))
+                .and_then(|(rows, columns)| rows.checked_mul(columns)),
+        };
+        let bytes = bytes.ok_or_else(overflow)?;
+        Ok(Self { layout: scaling.layout, rows, columns, width, row_bytes, bytes })
+    }
+
+    /// The byte at which a scale begins, by its number in row-major order.
+    pub(super) fn at(&self, scale: usize) -> usize {
+        if self.is_plain() {
+            return scale * self.width;
+        }
+        let (row, column) = (scale / self.columns, scale % self.columns);
+        match self.layout {
+            ScaleLayout::RowMajor => row * self.row_bytes + column * self.width,
+            ScaleLayout::ColumnMajor => (column * self.rows + row) * self.width,
+            ScaleLayout::Swizzle32x4x4 => {
+                let tile = row / 128 * self.columns.div_ceil(4) + column / 4;
+                tile * 512 + row % 32 * 16 + row / 32 % 4 * 4 + column % 4
+            }
+        }
+    }
+
+    /// Do scales follow each other in their order?
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.layout, ScaleLayout::RowMajor) && self.row_bytes == self.columns * self.width
+    }
+}
+
+/// Bytes of elements on the quantised side, where each row may begin on a byte of its own.
+pub(super) fn code_bytes(
+    grid: &Grid,
+    scaling: &Scaling,
+    dtype: DType,
+    packing: Packing,
+) -> Result<usize, Error> {
+    let overflow = || Error::ShapeOverflow { shape: grid.dims.clone() };
+    let Some(given) = scaling.row_bytes else {
+        return dtype.byte_len(grid.count, packing).ok_or_else(overflow);
+    };
+    let needed = dtype.byte_len(grid.row, packing).ok_or_else(overflow)?;
+    if given < needed {
+        return Err(Error::RowBytes { what: "elements", needed, given });
+    }
+    grid.count.checked_div(grid.row).unwrap_or(0).checked_mul(given).ok_or_else(overflow)
+}
+
+/// Elements that follow each other, with whole blocks of scales that do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) elements: Range<usize>,
+    pub(super) scales: Range<usize>,
+}
+
+impl Grid {
+    /// The scale of an element, and how many elements from there on have it.
+    pub(super) fn run(&self, element: usize) -> (usize, usize) {
+        let (width, block) = (self.width(), self.block());
+        let (row, at) = (element / width, element % width);
+        let column = at / block;
+        let end = (column * block + block).min(width);
+        let mut scale = 0;
+        let (mut rest, mut stride) = (row, self.columns());
+        for (&length, &block) in self.dims.iter().zip(&self.blocks).rev().skip(1) {
+            scale += rest % length / block * stride;
+            rest /= length;
+            stride *= length.div_ceil(block);
+        }
+        (scale + column, end - at)
+    }
+
+    /// Elements and scales of all bands up to one; a band is what lies between two places of the outermost dimension at
+    /// which blocks begin. Of one dimension these are its blocks.
+    fn before(&self, band: usize) -> (usize, usize) {
+        let inner: usize = self.dims[1..].iter().product();
+        let scales: usize = self
+            .dims
+            .iter()
+            .zip(&self.blocks)
+            .skip(1)
+            .map(|(length, block)| length.div_ceil(*block))
+            .product();
+        ((band * self.blocks[0]).min(self.dims[0]) * inner, band * scales)
+    }
+
+    /// Cuts the elements into pieces of whole bands, about so many elements each, that begin at multiples of 8 elements.
+    pub(super) fn pieces(&self, wanted: usize) -> impl Iterator<Item = Piece> {
+        let bands = if self.count == 0 { 0 } else { self.dims[0].div_ceil(self.blocks[0]) };
+        // Every eighth band begins at one.
+        let band = self.before(1).0.max(1);
+        let step = (wanted / band).max(1).next_multiple_of(if band.is_multiple_of(8) { 1 } else { 8 });
+        (0..bands).step_by(step).map(move |first| {
+            let (start, end) = (self.before(first), self.before((first + step).min(bands)));
+            Piece { elements: start.0..end.0, scales: start.1..end.1 }
+        })
+    }
+}

@@ -1,0 +1,518 @@
+//! Random scaled casts of every kind against exact rational numbers.
+
+use lanecast::parallel::Parallel;
+use lanecast::scaled::{
+    Dequantizer, NonFinite, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling, TensorScale,
+};
+use lanecast::{ByteOrder, CastOptions, DType, Isa, Packing};
+use lanecast_oracle as oracle;
+use oracle::scaled::{Factor, Rule};
+use oracle::{Mode, Type};
+
+use crate::bridge::{self, Suite, type_of};
+
+/// Casts of each kind.
+fn cases() -> usize {
+    std::env::var("LANECAST_SCALED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
+}
+
+pub(crate) fn tests(suite: &mut Suite) {
+    suite.test("scales found, and undone", |isa| each(isa, found));
+    suite.test("scales given", |isa| each(isa, given));
+    suite.test("another scaling", |isa| each(isa, again));
+    suite.test("powers of two change nothing but scales", powers_of_two);
+}
+
+fn each(isa: Isa, case: impl Fn(&mut Random, Isa)) {
+    for seed in 0..cases() as u64 {
+        case(&mut Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1), isa);
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn word(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 8
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.word() as usize % n
+    }
+
+    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+const DATA: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
+const ELEMENTS: [DType; 22] = [
+    DType::U2,
+    DType::I2,
+    DType::U4,
+    DType::I4,
+    DType::U8,
+    DType::I8,
+    DType::U16,
+    DType::I16,
+    DType::I32,
+    DType::F4E2M1,
+    DType::F6E2M3,
+    DType::F6E3M2,
+    DType::F8E3M4,
+    DType::F8E4M3,
+    DType::F8E4M3FN,
+    DType::F8E4M3FNUZ,
+    DType::F8E4M3B11FNUZ,
+    DType::F8E5M2,
+    DType::F8E5M2FNUZ,
+    DType::F16,
+    DType::BF16,
+    DType::I8,
+];
+const SCALES: [DType; 7] =
+    [DType::F8E8M0, DType::F8E8M0, DType::F32, DType::F16, DType::BF16, DType::F8E4M3FN, DType::F8E5M2FNUZ];
+
+/// A scaling, for the crate and for the oracle.
+struct Case {
+    shape: Vec<usize>,
+    block: Vec<usize>,
+    element: DType,
+    scaling: Scaling,
+    oracle: oracle::scaled::Scaling,
+}
+
+impl Case {
+    fn new(random: &mut Random, shape: &[usize], element: DType) -> Self {
+        let dims = random.below(shape.len() + 1);
+        let mut block: Vec<usize> = (0..dims).map(|_| random.pick(&[0, 1, 3, 8, 16, 24, 32, 128])).collect();
+        let scale = random.pick(&SCALES);
+        let mut scaling = Scaling::blocks(&block, scale);
+        if random.one_in(4) && !shape.is_empty() {
+            let axis = random.below(shape.len());
+            scaling = Scaling::along_axis(axis, 5, scale);
+            block = (0..shape.len()).map(|i| if i == axis { 5 } else { 1 }).collect();
+        } else {
+            block.splice(0..0, vec![1; shape.len() - dims]);
+        }
+        let e8m0 = scale == DType::F8E8M0;
+        let rules = [
+            (ScaleRule::Floor, Rule::Floor),
+            (ScaleRule::Ceil, Rule::Ceil),
+            (ScaleRule::Even, Rule::Even),
+            (ScaleRule::RoundUp, Rule::RoundUp),
+        ];
+        let rule = if e8m0 { random.pick(&rules) } else { (ScaleRule::Amax, Rule::Amax) };
+        scaling = scaling.rule(rule.0);
+        let factor = random.one_in(3).then(|| {
+            let value = f32::from_bits(0x3000_0000 + random.below(0x2000_0000) as u32);
+            Factor { code: value.to_bits(), divides: random.one_in(2) }
+        });
+        if let Some(factor) = factor {
+            let value = f32::from_bits(factor.code);
+            let tensor =
+                if factor.divides { TensorScale::Divide(value) } else { TensorScale::Multiply(value) };
+            scaling = scaling.tensor_scale(tensor);
+        }
+        let ignores_nonfinite = random.one_in(3);
+        if ignores_nonfinite {
+            scaling = scaling.nonfinite(NonFinite::Ignore);
+        }
+        let modes = oracle::Rounding::ALL;
+        let i = if random.one_in(3) { random.below(5) } else { 0 };
+        scaling = scaling.int_rounding(lanecast::Rounding::ALL[i]);
+        let oracle = oracle::scaled::Scaling {
+            element: type_of(element),
+            scale: type_of(scale),
+            rule: rule.1,
+            factor,
+            int_rounding: modes[i],
+            ignores_nonfinite,
+        };
+        scaling = scaling.layout(match random.below(6) {
+            0 => ScaleLayout::ColumnMajor,
+            1 if scale.bits() == 8 => ScaleLayout::Swizzle32x4x4,
+            _ => ScaleLayout::RowMajor,
+        });
+        Self { shape: shape.to_vec(), block, element, scaling, oracle }
+    }
+
+    fn scale_shape(&self) -> Vec<usize> {
+        let of = |(&n, &block): (&usize, &usize)| if block == 0 { n.min(1) } else { n.div_ceil(block) };
+        self.shape.iter().zip(&self.block).map(of).collect()
+    }
+
+    /// The scale of each element, by its place in every dimension.
+    fn scale_of_each(&self) -> Vec<usize> {
+        let scales = self.scale_shape();
+        let n: usize = self.shape.iter().product();
+        let place = |element: usize| {
+            let (mut rest, mut at, mut stride) = (element, 0, 1);
+            for i in (0..self.shape.len()).rev() {
+                let index = rest % self.shape[i];
+                rest /= self.shape[i];
+                at += index.checked_div(self.block[i]).unwrap_or(0) * stride;
+                stride *= scales[i];
+            }
+            at
+        };
+        (0..n).map(place).collect()
+    }
+
+    fn dtype(&self) -> DType {
+        self.scaling.scale_dtype
+    }
+
+    /// The codes of scales in their buffer, in row-major order; and that everything else there is zero.
+    fn scales(&self, bytes: &[u8]) -> Vec<u128> {
+        let shape = self.scale_shape();
+        let columns = shape.last().copied().unwrap_or(1);
+        let rows = shape.iter().product::<usize>().checked_div(columns).unwrap_or(0);
+        let width = self.dtype().bits() as usize / 8;
+        let mut used = vec![false; bytes.len()];
+        let mut codes = Vec::new();
+        for (r, c) in (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c))) {
+            let at = match self.scaling.layout {
+                ScaleLayout::ColumnMajor => (c * rows + r) * width,
+                ScaleLayout::Swizzle32x4x4 => {
+                    ((r / 128) * columns.div_ceil(4) + c / 4) * 512 + (r % 32) * 16 + (r / 32 % 4) * 4 + c % 4
+                }
+                _ => (r * columns + c) * width,
+            };
+            let mut code = [0; 16];
+            code[..width].copy_from_slice(&bytes[at..at + width]);
+            used[at..at + width].fill(true);
+            codes.push(u128::from_le_bytes(code));
+        }
+        assert!(
+            bytes.iter().zip(used).all(|(&byte, used)| used || byte == 0),
+            "the padding of scales is zero"
+        );
+        codes
+    }
+}
+
+fn shape(random: &mut Random) -> Vec<usize> {
+    match random.below(8) {
+        0 => vec![random.below(200)],
+        1 => vec![random.below(4), random.below(9), random.below(40)],
+        2 => vec![2, 3, 4, 1 + random.below(9)],
+        3 => vec![1 + random.below(140), 1 + random.below(9)],
+        4 => vec![],
+        _ => vec![1 + random.below(9), 1 + random.below(140)],
+    }
+}
+
+/// Codes of floats that lie near each other, and some that do not.
+fn codes(random: &mut Random, dtype: DType, n: usize) -> Vec<u128> {
+    let format = dtype.float_format().expect("a float");
+    let (mantissa, bits) = (format.mantissa_bits(), dtype.bits());
+    let fields = 1u64 << format.exponent_bits();
+    let middle = if random.one_in(4) { random.word() % fields } else { (format.bias() + 2) as u64 };
+    let is_coarse = random.one_in(3);
+    let specials = random.one_in(4);
+    (0..n)
+        .map(|_| {
+            if specials && random.one_in(40) {
+                let top = fields - 1;
+                return u128::from(random.pick(&[
+                    0,
+                    top << mantissa,
+                    top << mantissa | 1 << (mantissa - 1),
+                    1,
+                ]));
+            }
+            let field = (middle + random.word() % 8).saturating_sub(4).min(fields - 2);
+            let mut fraction = random.word() % (1 << mantissa);
+            if is_coarse {
+                // Ties, and what a scale divides without rest.
+                fraction &= !0 << mantissa.saturating_sub(4);
+            }
+            u128::from(field << mantissa | fraction) | u128::from(random.word() & 1) << (bits - 1)
+        })
+        .collect()
+}
+
+/// Codes of elements.
+fn elements(random: &mut Random, dtype: DType, n: usize) -> Vec<u128> {
+    (0..n).map(|_| u128::from(random.word()) & ((1 << dtype.bits()) - 1)).collect()
+}
+
+/// Options, and what the oracle calls them.
+fn options(random: &mut Random, isa: Isa) -> (CastOptions, Mode, Packing) {
+    let mut mode = Mode::default();
+    if random.one_in(3) {
+        mode.rounding = random.pick(&oracle::Rounding::ALL);
+    }
+    mode.saturate = !random.one_in(4);
+    mode.nan_to_finite = random.pick(&oracle::NanToFinite::ALL);
+    let packing =
+        random.pick(&[Packing::LowFirst, Packing::LowFirst, Packing::HighFirst, Packing::OnePerByte]);
+    let options = bridge::options(&mode).isa(isa).src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
+    (options.src_packing(packing).dst_packing(packing), mode, packing)
+}
+
+fn pack(dtype: DType, codes: &[u128], packing: Packing) -> Vec<u8> {
+    let packing = match packing {
+        Packing::LowFirst => oracle::packing::Packing::LowFirst,
+        Packing::OnePerByte => oracle::packing::Packing::OnePerByte,
+        Packing::HighFirst => oracle::packing::Packing::HighFirst,
+    };
+    oracle::packing::pack(codes, dtype.bits(), packing)
+}
+
+fn unpack(dtype: DType, bytes: &[u8], n: usize, packing: Packing) -> Vec<u128> {
+    let packing = match packing {
+        Packing::LowFirst => oracle::packing::Packing::LowFirst,
+        Packing::OnePerByte => oracle::packing::Packing::OnePerByte,
+        Packing::HighFirst => oracle::packing::Packing::HighFirst,
+    };
+    oracle::packing::unpack(bytes, n, dtype.bits(), packing)
+}
+
+fn threads<'a>(random: &mut Random) -> Parallel<'a> {
+    match random.below(3) {
+        0 => Parallel::new().threads(1),
+        1 => Parallel::new().threads(3).chunk(1),
+        _ => Parallel::new(),
+    }
+}
+
+/// A word for stochastic rounding, by its definition.
+fn word(seed: u64, n: u64) -> u32 {
+    let mix64 = |x: u64| {
+        let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ x >> 31
+    };
+    let k = mix64(mix64(seed) ^ n >> 32);
+    let mut x = (n as u32) ^ (k as u32);
+    x = (x ^ x >> 17).wrapping_mul(0xED5A_D4BB);
+    x = (x ^ x >> 11).wrapping_add((k >> 32) as u32).wrapping_mul(0xAC4C_1B51);
+    x = (x ^ x >> 15).wrapping_mul(0x3184_8BAB);
+    x ^ x >> 14
+}
+
+fn found(random: &mut Random, isa: Isa) {
+    let (shape, from, element) = (shape(random), random.pick(&DATA), random.pick(&ELEMENTS));
+    let case = Case::new(random, &shape, element);
+    let (mut options, mode, packing) = options(random, isa);
+    let n: usize = shape.iter().product();
+    let source = codes(random, from, n);
+    let rounds = element.float_format().is_some_and(|format| format.bits() <= 16);
+    let seed = (random.one_in(4) && rounds).then(|| (random.word(), random.word()));
+    if let Some((seed, first)) = seed {
+        options = options.stochastic(seed, first);
+    }
+    let q = Quantizer::new(from, element, &case.scaling, &options).expect("a quantisation");
+    let what = format!("{shape:?} {from} -> {element}, {:?}, {options:?}", case.scaling);
+    let mut dst = vec![0xA5; q.code_bytes(&shape).expect("a size")];
+    let mut scales = vec![0xA5; q.scale_bytes(&shape).expect("a size")];
+    let src = pack(from, &source, Packing::LowFirst);
+    q.par_quantize_with(&src, &shape, &mut dst, &mut scales, &threads(random)).expect("sizes that fit");
+    let of_each = case.scale_of_each();
+    let mut blocks = vec![Vec::new(); case.scale_shape().iter().product()];
+    for (&scale, &code) in of_each.iter().zip(&source) {
+        blocks[scale].push(code);
+    }
+    let found = case.scales(&scales);
+    for (i, (block, &scale)) in blocks.iter().zip(&found).enumerate() {
+        let expected = oracle::scaled::find(&case.oracle, type_of(from), block);
+        assert_eq!(scale, expected, "scale {i}: {what}");
+    }
+    let got = unpack(element, &dst, n, packing);
+    for i in 0..n {
+        let word = seed.map(|(seed, first)| word(seed, first.wrapping_add(i as u64)));
+        let scale = found[of_each[i]];
+        let expected =
+            oracle::scaled::quantize(&case.oracle, type_of(from), source[i], scale, 0, &mode, word);
+        assert_eq!(got[i], expected, "element {i}, {:x} by {scale:x}: {what}", source[i]);
+    }
+    // And back.
+    let to = random.pick(&DATA);
+    undo(random, &case, to, &options, &mode, &got, &dst, &found, &scales, None);
+}
+
+#[expect(clippy::too_many_arguments, reason = "everything that a dequantisation has")]
+fn undo(
+    random: &mut Random,
+    case: &Case,
+    to: DType,
+    options: &CastOptions,
+    mode: &Mode,
+    codes: &[u128],
+    src: &[u8],
+    scales: &[u128],
+    scale_bytes: &[u8],
+    zeros: Option<(&[u128], &[u8])>,
+) {
+    let d = Dequantizer::new(case.element, to, &case.scaling, options).expect("a dequantisation");
+    let mut dst = vec![0xA5; codes.len() * to.bits() as usize / 8];
+    d.par_dequantize_with(src, &case.shape, scale_bytes, zeros.map(|z| z.1), &mut dst, &threads(random))
+        .expect("sizes that fit");
+    let got = unpack(to, &dst, codes.len(), Packing::LowFirst);
+    for (i, &scale) in case.scale_of_each().iter().enumerate() {
+        let zero = zeros.map_or(0, |z| signed(case.element, z.0[scale]));
+        let expected =
+            oracle::scaled::dequantize(&case.oracle, type_of(to), codes[i], scales[scale], zero, mode);
+        assert_eq!(
+            got[i], expected,
+            "element {i}, {:x} by {:x} less {zero} -> {to}: {:?} {options:?}",
+            codes[i], scales[scale], case.scaling
+        );
+    }
+}
+
+fn signed(dtype: DType, code: u128) -> i128 {
+    let bits = dtype.bits();
+    if Type::is_signed_integer(type_of(dtype)) && code >> (bits - 1) != 0 {
+        code as i128 - (1 << bits)
+    } else {
+        code as i128
+    }
+}
+
+/// Codes of scales as a buffer.
+fn scale_buffer(case: &Case, codes: &[u128]) -> Vec<u8> {
+    let shape = case.scale_shape();
+    let columns = shape.last().copied().unwrap_or(1);
+    let rows = codes.len().checked_div(columns).unwrap_or(0);
+    let width = case.dtype().bits() as usize / 8;
+    let mut bytes = vec![0; case.scaling.scale_bytes(&case.shape).expect("a size")];
+    for (i, code) in codes.iter().enumerate() {
+        let (r, c) = (i / columns, i % columns);
+        let at = match case.scaling.layout {
+            ScaleLayout::ColumnMajor => (c * rows + r) * width,
+            ScaleLayout::Swizzle32x4x4 => {
+                ((r / 128) * columns.div_ceil(4) + c / 4) * 512 + (r % 32) * 16 + (r / 32 % 4) * 4 + c % 4
+            }
+            _ => i * width,
+        };
+        bytes[at..at + width].copy_from_slice(&code.to_le_bytes()[..width]);
+    }
+    bytes
+}
+
+/// Scales of any codes at all: zeros, negative ones, Inf and NaN.
+fn given(random: &mut Random, isa: Isa) {
+    let (shape, from, element) = (shape(random), random.pick(&DATA), random.pick(&ELEMENTS));
+    let case = Case::new(random, &shape, element);
+    let (options, mode, packing) = options(random, isa);
+    let n: usize = shape.iter().product();
+    let count = case.scale_shape().iter().product();
+    let scales = if random.one_in(2) {
+        elements(random, case.dtype(), count)
+    } else {
+        // Near 1.
+        let format = case.dtype().float_format().expect("a float");
+        let one = (format.bias() as u128) << format.mantissa_bits();
+        (0..count).map(|_| one.saturating_add_signed(random.below(9) as i128 - 4)).collect()
+    };
+    let scale_bytes = scale_buffer(&case, &scales);
+    let is_integer = element.float_format().is_none();
+    let zeros = (is_integer && random.one_in(2)).then(|| elements(random, element, count));
+    let zero_bytes = zeros.as_ref().map(|zeros| pack(element, zeros, packing));
+    let source = codes(random, from, n);
+    let q = Quantizer::new(from, element, &case.scaling, &options).expect("a quantisation");
+    let mut dst = vec![0xA5; q.code_bytes(&shape).expect("a size")];
+    let src = pack(from, &source, Packing::LowFirst);
+    q.par_quantize_given(&src, &shape, &scale_bytes, zero_bytes.as_deref(), &mut dst, &threads(random))
+        .expect("sizes that fit");
+    let got = unpack(element, &dst, n, packing);
+    for (i, &at) in case.scale_of_each().iter().enumerate() {
+        let zero = zeros.as_ref().map_or(0, |zeros| signed(element, zeros[at]));
+        let (code, scale) = (source[i], scales[at]);
+        let expected = oracle::scaled::quantize(&case.oracle, type_of(from), code, scale, zero, &mode, None);
+        assert_eq!(
+            got[i], expected,
+            "element {i}, {code:x} by {scale:x} and {zero}: {from} -> {element}, {:?}, {options:?}",
+            case.scaling
+        );
+    }
+    let source = elements(random, element, n);
+    let src = pack(element, &source, packing);
+    let to = random.pick(&DATA);
+    let zeros = zeros.as_deref().zip(zero_bytes.as_deref());
+    undo(random, &case, to, &options, &mode, &source, &src, &scales, &scale_bytes, zeros);
+}
+
+/// One scaling into another.
+fn again(random: &mut Random, isa: Isa) {
+    let shape = shape(random);
+    let (from, to) = (random.pick(&ELEMENTS), random.pick(&ELEMENTS));
+    let (source, target) = (Case::new(random, &shape, from), Case::new(random, &shape, to));
+    let (options, mode, packing) = options(random, isa);
+    let n: usize = shape.iter().product();
+    let count = source.scale_shape().iter().product();
+    let (codes, scales) = (elements(random, from, n), elements(random, source.dtype(), count));
+    let r = Requantizer::new((from, &source.scaling), (to, &target.scaling), &options).expect("a pair");
+    let mut dst = vec![0xA5; to.byte_len(n, packing).expect("a size")];
+    let mut found = vec![0xA5; target.scaling.scale_bytes(&shape).expect("a size")];
+    let (src, src_scales) = (pack(from, &codes, packing), scale_buffer(&source, &scales));
+    r.par_requantize_with(&src, &shape, &src_scales, None, &mut dst, &mut found, &threads(random))
+        .expect("sizes that fit");
+    let elements: Vec<_> =
+        source.scale_of_each().iter().zip(&codes).map(|(&at, &code)| (code, scales[at], 0)).collect();
+    let of_each = target.scale_of_each();
+    let mut blocks = vec![Vec::new(); target.scale_shape().iter().product()];
+    for (&at, &element) in of_each.iter().zip(&elements) {
+        blocks[at].push(element);
+    }
+    let what = format!("{shape:?} {from} -> {to}, {:?} -> {:?}, {options:?}", source.scaling, target.scaling);
+    let found = target.scales(&found);
+    for (i, (block, &scale)) in blocks.iter().zip(&found).enumerate() {
+        let expected = oracle::scaled::refind(&target.oracle, &source.oracle, block);
+        assert_eq!(scale, expected, "scale {i}: {what}");
+    }
+    let got = unpack(to, &dst, n, packing);
+    for i in 0..n {
+        let scale = found[of_each[i]];
+        let expected = oracle::scaled::requantize(&target.oracle, &source.oracle, elements[i], scale, &mode);
+        assert_eq!(got[i], expected, "element {i}, {:x?} by {scale:x}: {what}", elements[i]);
+    }
+}
+
+/// Data times 2^k have the same codes, and scales times 2^k; what is dequantised quantises to itself.
+fn powers_of_two(isa: Isa) {
+    let mut random = Random(7);
+    let (rows, columns) = (5, 96);
+    for (scaling, to) in [
+        (Scaling::mx(), DType::F8E4M3FN),
+        (Scaling::mx().rule(ScaleRule::RoundUp), DType::F4E2M1),
+        (Scaling::mx().rule(ScaleRule::Even), DType::I8),
+        (Scaling::blocks(&[1, 0], DType::F32), DType::I8),
+        (Scaling::deepseek(), DType::F8E4M3FN),
+    ] {
+        let q = Quantizer::new(DType::F32, to, &scaling, &CastOptions::new().isa(isa)).expect("a pair");
+        let d = Dequantizer::new(to, DType::F32, &scaling, &CastOptions::new().isa(isa)).expect("a pair");
+        let data: Vec<f32> =
+            (0..rows * columns).map(|_| (random.below(2001) as f32 - 1000.0) / 64.0).collect();
+        let shape = [rows, columns];
+        let run = |data: &[f32]| {
+            let src: Vec<u8> = data.iter().flat_map(|x| x.to_ne_bytes()).collect();
+            let mut codes = vec![0; q.code_bytes(&shape).expect("a size")];
+            let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
+            q.quantize(&src, &shape, &mut codes, &mut scales).expect("sizes that fit");
+            let mut back = vec![0; src.len()];
+            d.dequantize(&codes, &shape, &scales, None, &mut back).expect("sizes that fit");
+            let (back, _) = back.as_chunks();
+            (codes, back.iter().map(|&x| f32::from_ne_bytes(x)).collect::<Vec<_>>())
+        };
+        let (codes, back) = run(&data);
+        let (larger, larger_back) = run(&data.iter().map(|x| x * 32.0).collect::<Vec<_>>());
+        assert_eq!(codes, larger, "{to} {scaling:?}");
+        assert!(back.iter().zip(&larger_back).all(|(x, y)| x * 32.0 == *y), "{to} {scaling:?}");
+        // Of powers of two the scale is found again where the largest code is.
+        if scaling.scale_dtype == DType::F8E8M0 && to != DType::I8 {
+            assert_eq!(run(&back).1, back, "{to} {scaling:?}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Scaled casts against recorded answers of packages, and against exact rational numbers.
+
+#[path = "../bridge/mod.rs"]
+mod bridge;
+mod exact;
+mod recorded;
+
+fn main() {
+    let mut suite = bridge::Suite::new();
+    exact::tests(&mut suite);
+    recorded::tests(&mut suite);
+    suite.run().exit();
+}
