@@ -10,7 +10,7 @@ import lanecast
 import ml_dtypes
 import numpy as np
 import pytest
-from common import DTYPES, NAMES, codes, from_codes, hard, random_values
+from common import DTYPES, NAMES, PACKED_BITS, codes, from_codes, hard, random_values
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +81,17 @@ def test_every_pair_in_one_call(source):
     values = hard(source)
     for order in (values, np.resize(values, 9001)[::-1], np.repeat(values, 2)[::2]):
         both([lambda target=target, order=order: order.astype(target) for target in DTYPES])
+
+
+@pytest.mark.parametrize("name", ["bool", *PACKED_BITS])
+def test_bits_that_no_element_has(name):
+    """A view of other bytes has them, and every original treats them in its own way."""
+    dtype = lanecast.dtypes()[name]
+    whole = np.repeat(np.arange(256, dtype=np.uint8), 200).view(dtype)
+    mixed = np.where(np.arange(6000) == 4321, 255, 1).astype(np.uint8).view(dtype)
+    for target in DTYPES:
+        if target != dtype:
+            both([lambda x=x, target=target: x.astype(target) for x in (*np.split(whole, 256), whole[::3], mixed)])
 
 
 def quiet(dtype, n):
@@ -397,3 +408,47 @@ def test_what_is_quiet_is_ours():
             after = lanecast.patch_info().counts[source, target]
             # Of a few the original is as fast where elements lie behind each other.
             assert after[0] - before[0] in (1, 2) and after[1] == before[1], (source, target)
+
+
+def method_of(source, target):
+    """The address of the method of a cast."""
+    import ctypes
+
+    from numpy._core._multiarray_umath import _get_castingimpl
+
+    dtypes = lanecast.dtypes()
+    bound = _get_castingimpl(type(dtypes[source]), type(dtypes[target]))
+    return ctypes.c_size_t.from_address(id(bound) + object.__basicsize__ + ctypes.sizeof(ctypes.c_size_t)).value
+
+
+def test_what_a_stranger_changes_stays():
+    import ctypes
+
+    place = method_of("float32", "float8_e5m2") + object.__basicsize__ + 6 * 8
+    pointer = ctypes.c_size_t.from_address(place)
+    before = pointer.value
+    lanecast.patch()
+    assert pointer.value != before
+    # Anything but ours; what was there before does no harm.
+    pointer.value = before
+    lanecast.unpatch()
+    info = lanecast.patch_info()
+    assert pointer.value == before and not info.active
+    assert info.skipped == {("float32", "float8_e5m2"): "somebody else has changed it since: it was left as it is"}
+    lanecast.patch()
+    assert pointer.value != before
+
+
+def test_an_unknown_layout_is_refused():
+    import ctypes
+
+    nin = ctypes.c_int.from_address(method_of("float16", "float32") + object.__basicsize__ + 8)
+    assert nin.value == 1
+    nin.value = 2
+    try:
+        with pytest.raises(lanecast.PatchError, match="nothing was patched: the cast of float16 to float32: its method"):
+            lanecast.patch()
+    finally:
+        nin.value = 1
+    assert not lanecast.is_patched()
+    assert lanecast.patch().active

@@ -76,6 +76,9 @@ pub(super) struct Rules {
     pub(super) flags: [Option<(Range, u32)>; 2],
     /// The same, below this magnitude and not 0.
     pub(super) under: Option<u64>,
+    /// Bits of one byte that no element has, unless it was made by a view: there the original does not look away, so the
+    /// block is its own.
+    unused: u8,
     /// No magnitude below this one is in question, but for `under`.
     hot: u64,
 }
@@ -119,19 +122,41 @@ impl Rules {
     /// What must be looked for in casts of these dtypes; Err(why) if the original differs where no look finds out; None if
     /// it never does.
     pub(super) fn new(from: DType, to: DType) -> Result<Option<Self>, &'static str> {
-        let is_narrow = |dtype: DType| dtype.bits() <= 8;
-        let part = from.part();
-        let size = part.itemsize();
-        let mut rules = Self {
+        let unused = match from {
+            // NumPy's own dtype looks for what is not zero.
+            DType::Bool if to != DType::F16 => !1,
+            DType::F4E2M1 => !0x0F,
+            DType::F6E2M3 | DType::F6E3M2 => !0x3F,
+            _ => 0,
+        };
+        match Self::of_values(from, to)? {
+            None if unused == 0 => Ok(None),
+            None => Ok(Some(Self { unused, ..Self::none(Reading::Byte) })),
+            Some(rules) => Ok(Some(Self { unused, ..rules })),
+        }
+    }
+
+    /// Nothing to look for.
+    fn none(reading: Reading) -> Self {
+        Self {
             level: Level::best(),
-            reading: Reading::Float(size),
+            reading,
             whole: None,
             table: None,
             bits: None,
             flags: [None, None],
             under: None,
+            unused: 0,
             hot: u64::MAX,
-        };
+        }
+    }
+
+    /// The same of elements that have only the bits of their dtype.
+    fn of_values(from: DType, to: DType) -> Result<Option<Self>, &'static str> {
+        let is_narrow = |dtype: DType| dtype.bits() <= 8;
+        let part = from.part();
+        let size = part.itemsize();
+        let mut rules = Self::none(Reading::Float(size));
         match (part.kind(), to.kind()) {
             // Integers never differ, but that they overflow float16.
             (Kind::Int(format), Kind::Float(_) | Kind::Complex(_)) if to.part() == DType::F16 => {
@@ -220,6 +245,9 @@ impl Rules {
 
     /// Looks at a block of parts that lie behind each other. Flags that are raised already are not looked for.
     pub(super) fn look(&self, block: &[u8]) -> Found {
+        if self.unused != 0 && all_bits(self.level, block) & self.unused != 0 {
+            return Found::Block;
+        }
         if let Some(table) = &self.table {
             let found = block.iter().fold(false, |found, &code| found | table[usize::from(code)]);
             return match found {
@@ -378,6 +406,12 @@ macro_rules! scans {
                 }
             }
 
+            /// The bits that any of the bytes has.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) fn all_bits<const N: usize>(block: &[u8]) -> u8 {
+                block.iter().fold(0, |all, byte| all | byte)
+            }
+
             /// Is there a magnitude in a range?
             $(#[target_feature(enable = $feature)])?
             pub(super) fn float_between<const N: usize>(block: &[u8], from: u64, to: u64) -> bool {
@@ -450,6 +484,11 @@ macro_rules! run {
             Level::Plain => plain::$function::<$n>($($argument),*),
         }
     };
+}
+
+/// The bits that any of the bytes has.
+fn all_bits(level: Level, block: &[u8]) -> u8 {
+    run!(level, all_bits::<1>(block))
 }
 
 /// The largest magnitudes of positive and of negative parts.
