@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use lanecast::bits::F8E4M3FN;
-use lanecast::text::{Notation, format_offsets, format_slice, parse_offsets, parse_slice};
+use lanecast::text::{Notation, format_offsets_with, format_slice, parse_offsets_with, parse_slice};
 use lanecast::{CastOptions, bf16, f16};
 
 const N: usize = 1_000_000;
@@ -62,7 +62,8 @@ fn bare_format(doubles: &[f64]) -> (Vec<i32>, String) {
 fn texts(c: &mut Criterion) {
     let doubles = doubles();
     let texts = format_slice(&doubles).expect("doubles have text");
-    let (offsets, bytes) = format_offsets::<_, i32>(&doubles, Notation::Plain).expect("doubles have text");
+    let (offsets, bytes) =
+        format_offsets_with::<_, i32>(&doubles, Notation::Plain).expect("doubles have text");
     let options = CastOptions::new();
     let mut out = vec![0f64; N];
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
@@ -75,21 +76,23 @@ fn texts(c: &mut Criterion) {
         b.iter(|| one.install(|| parse_slice(black_box(&texts), black_box(&mut out))))
     });
     group.bench_function("offsets", |b| {
-        b.iter(|| one.install(|| parse_offsets(black_box(&offsets), &bytes, black_box(&mut out), &options)))
+        b.iter(|| {
+            one.install(|| parse_offsets_with(black_box(&offsets), &bytes, black_box(&mut out), &options))
+        })
     });
     group.bench_function("parallel", |b| {
-        b.iter(|| parse_offsets(black_box(&offsets), &bytes, black_box(&mut out), &options))
+        b.iter(|| parse_offsets_with(black_box(&offsets), &bytes, black_box(&mut out), &options))
     });
     let mut halves = vec![f16::ZERO; N];
     group.bench_function("float16", |b| {
         b.iter(|| {
-            one.install(|| parse_offsets(black_box(&offsets), &bytes, black_box(&mut halves), &options))
+            one.install(|| parse_offsets_with(black_box(&offsets), &bytes, black_box(&mut halves), &options))
         })
     });
     let mut eighths = vec![F8E4M3FN::default(); N];
     group.bench_function("float8_e4m3fn", |b| {
         b.iter(|| {
-            one.install(|| parse_offsets(black_box(&offsets), &bytes, black_box(&mut eighths), &options))
+            one.install(|| parse_offsets_with(black_box(&offsets), &bytes, black_box(&mut eighths), &options))
         })
     });
     group.finish();
@@ -99,17 +102,17 @@ fn texts(c: &mut Criterion) {
     group.sample_size(10).measurement_time(Duration::from_secs(2));
     group.bench_function("bare", |b| b.iter(|| bare_format(black_box(&doubles))));
     group.bench_function("offsets", |b| {
-        b.iter(|| one.install(|| format_offsets::<_, i32>(black_box(&doubles), Notation::Plain)))
+        b.iter(|| one.install(|| format_offsets_with::<_, i32>(black_box(&doubles), Notation::Plain)))
     });
     group.bench_function("scientific", |b| {
-        b.iter(|| one.install(|| format_offsets::<_, i32>(black_box(&doubles), Notation::Scientific)))
+        b.iter(|| one.install(|| format_offsets_with::<_, i32>(black_box(&doubles), Notation::Scientific)))
     });
     group.bench_function("parallel", |b| {
-        b.iter(|| format_offsets::<_, i32>(black_box(&doubles), Notation::Plain))
+        b.iter(|| format_offsets_with::<_, i32>(black_box(&doubles), Notation::Plain))
     });
     let halves: Vec<bf16> = lanecast::cast_vec(&doubles).expect("there is memory");
     group.bench_function("bfloat16", |b| {
-        b.iter(|| one.install(|| format_offsets::<_, i32>(black_box(&halves), Notation::Plain)))
+        b.iter(|| one.install(|| format_offsets_with::<_, i32>(black_box(&halves), Notation::Plain)))
     });
     group.finish();
 
@@ -133,13 +136,13 @@ fn texts(c: &mut Criterion) {
     });
     let text = str::from_utf8(&bytes).expect("digits");
     ratio("parse offsets", &mut || bare_parse_offsets(&offsets, text, &mut bare_out), &mut || {
-        black_box(parse_offsets(&offsets, &bytes, &mut out, &options)).expect("numbers")
+        black_box(parse_offsets_with(&offsets, &bytes, &mut out, &options)).expect("numbers")
     });
     ratio("format scientific", &mut || drop(black_box(bare_format(&doubles))), &mut || {
-        drop(black_box(format_offsets::<_, i32>(&doubles, Notation::Scientific)))
+        drop(black_box(format_offsets_with::<_, i32>(&doubles, Notation::Scientific)))
     });
     ratio("format plain", &mut || drop(black_box(bare_format(&doubles))), &mut || {
-        drop(black_box(format_offsets::<_, i32>(&doubles, Notation::Plain)))
+        drop(black_box(format_offsets_with::<_, i32>(&doubles, Notation::Plain)))
     });
 }
 

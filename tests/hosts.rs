@@ -120,9 +120,9 @@ mod hosts {
         text::parse_slice(&texts, &mut parsed).expect("numbers");
         assert!(values == parsed);
         let (offsets, joined) =
-            text::format_offsets::<f32, i64>(&values, Notation::Plain).expect("real numbers");
+            text::format_offsets_with::<f32, i64>(&values, Notation::Plain).expect("real numbers");
         parsed.fill(0.0);
-        text::parse_offsets(&offsets, &joined, &mut parsed, &CastOptions::new()).expect("numbers");
+        text::parse_offsets_with(&offsets, &joined, &mut parsed, &CastOptions::new()).expect("numbers");
         assert!(values == parsed);
         // Of many wrong texts, the first one is named, whoever comes upon another.
         let mut wrong = texts;
@@ -229,7 +229,7 @@ mod hosts {
         // Enough for a table, but not for threads.
         let n = 4 * 4096 - 1;
         let src = vec![0; bridge::size(dtype, n)];
-        let texts = text::format_bytes::<i32>(&src, dtype, n, &CastOptions::new(), Notation::Plain);
+        let texts = text::format_bytes_with::<i32>(&src, dtype, n, &CastOptions::new(), Notation::Plain);
         texts.expect("real numbers");
         true
     }
@@ -323,9 +323,11 @@ mod hosts {
         let no_text = |error: text::Error| matches!(error, text::Error::Allocation { .. });
 
         MOST.store(N / 2, Ordering::Relaxed);
-        assert!(no_text(text::format_offsets::<f32, i32>(&floats, Notation::Plain).unwrap_err()));
+        assert!(no_text(text::format_offsets_with::<f32, i32>(&floats, Notation::Plain).unwrap_err()));
         // The offsets fit here.
-        assert!(no_text(text::format_offsets::<f64, i32>(&[1e300; N / 16], Notation::Plain).unwrap_err()));
+        assert!(no_text(
+            text::format_offsets_with::<f64, i32>(&[1e300; N / 16], Notation::Plain).unwrap_err()
+        ));
         assert_eq!(to(DataType::Double).run(&of_numbers).unwrap_err(), allocation(DType::F64));
         assert_eq!(to(DataType::Float16).run(&of_strings).unwrap_err(), allocation(DType::F16));
         for input in [&of_numbers, &of_strings] {

@@ -153,7 +153,7 @@ fn parsed(to: DType, texts: &[String], options: &CastOptions) -> Vec<u64> {
     let width = to.bits().div_ceil(8) as usize;
     let mut out = vec![0; width * texts.len()];
     let options = options.dst_order(ByteOrder::Little).dst_packing(Packing::OnePerByte);
-    text::parse_bytes(&offsets, &bytes, &mut out, to, &options).unwrap();
+    text::parse_bytes_with(&offsets, &bytes, &mut out, to, &options).unwrap();
     out.chunks_exact(width).map(|b| b.iter().rev().fold(0, |code, &b| code << 8 | u64::from(b))).collect()
 }
 
@@ -456,7 +456,7 @@ fn integers_are_rounded_exactly_or_refused() {
                 let options = CastOptions::new().int_rounding(rounding).dst_order(ByteOrder::Little);
                 let (offsets, bytes) = joined(&[&text]);
                 let mut out = vec![0; to.byte_len(1, Packing::LowFirst).unwrap()];
-                let result = text::parse_bytes(&offsets, &bytes, &mut out, to, &options);
+                let result = text::parse_bytes_with(&offsets, &bytes, &mut out, to, &options);
                 if (format.min()..=format.max()).contains(&n) {
                     assert_eq!(result, Ok(()), "{text} -> {to} {rounding:?}");
                     let code = out.iter().rev().fold(0, |code, &b| code << 8 | u64::from(b));
@@ -652,7 +652,8 @@ fn narrow_floats_are_as_short_as_can_be() {
             (1..=format.max).flat_map(|code| code.to_le_bytes().into_iter().take(width)).collect();
         let options = CastOptions::new().src_order(ByteOrder::Little).src_packing(Packing::OnePerByte);
         let n = format.max as usize;
-        let (offsets, bytes) = text::format_bytes::<i64>(&source, to, n, &options, Notation::Plain).unwrap();
+        let (offsets, bytes) =
+            text::format_bytes_with::<i64>(&source, to, n, &options, Notation::Plain).unwrap();
         let texts = str::from_utf8(&bytes).unwrap();
         for code in 1..=format.max {
             let i = code as usize - 1;
@@ -700,16 +701,16 @@ fn wide_floats_survive_being_text() {
         let singles: Vec<f32> = codes.iter().map(|&code| f32::from_bits(code as u32)).collect();
         let doubles: Vec<f64> = codes.iter().map(|&code| f64::from_bits(code)).collect();
         for notation in [Notation::Plain, Notation::Scientific] {
-            let (offsets, bytes) = text::format_offsets::<_, i64>(&singles, notation).unwrap();
+            let (offsets, bytes) = text::format_offsets_with::<_, i64>(&singles, notation).unwrap();
             let mut back = vec![0f32; singles.len()];
-            text::parse_offsets(&offsets, &bytes, &mut back, &CastOptions::new()).unwrap();
+            text::parse_offsets_with(&offsets, &bytes, &mut back, &CastOptions::new()).unwrap();
             let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
             assert!(singles.iter().zip(&back).all(same), "{notation:?}");
             assert_eq!(bytes.contains(&b'e'), notation == Notation::Scientific);
 
-            let (offsets, bytes) = text::format_offsets::<_, i64>(&doubles, notation).unwrap();
+            let (offsets, bytes) = text::format_offsets_with::<_, i64>(&doubles, notation).unwrap();
             let mut back = vec![0f64; doubles.len()];
-            text::parse_offsets(&offsets, &bytes, &mut back, &CastOptions::new()).unwrap();
+            text::parse_offsets_with(&offsets, &bytes, &mut back, &CastOptions::new()).unwrap();
             let same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
             assert!(doubles.iter().zip(&back).all(same), "{notation:?}");
         }
@@ -731,8 +732,9 @@ fn numbers_are_written_as_documented() {
         (1e-300 * 0.0, "0.0", "0.0"),
     ];
     for (x, plain, scientific) in table {
-        let text =
-            |notation| String::from_utf8(text::format_offsets::<_, i32>(&[x], notation).unwrap().1).unwrap();
+        let text = |notation| {
+            String::from_utf8(text::format_offsets_with::<_, i32>(&[x], notation).unwrap().1).unwrap()
+        };
         assert_eq!(
             (text(Notation::Plain).as_str(), text(Notation::Scientific).as_str()),
             (plain, scientific)
@@ -764,8 +766,8 @@ fn all_entries_agree() {
     for n in [0, 1, 2, 4095, 4096, 4097, 16_385, 20_001] {
         let doubles: Vec<f64> = (0..n).map(|i| (f64::from(i) - 99.5) * 0.0625).collect();
         let texts = text::format_slice(&doubles).unwrap();
-        let (offsets, bytes) = text::format_offsets::<_, i32>(&doubles, Notation::Plain).unwrap();
-        let (long, same) = text::format_offsets::<_, i64>(&doubles, Notation::Plain).unwrap();
+        let (offsets, bytes) = text::format_offsets_with::<_, i32>(&doubles, Notation::Plain).unwrap();
+        let (long, same) = text::format_offsets_with::<_, i64>(&doubles, Notation::Plain).unwrap();
         assert_eq!((bytes.as_slice(), texts.concat().as_bytes()), (same.as_slice(), bytes.as_slice()));
         assert!(offsets.iter().copied().map(i64::from).eq(long.iter().copied()));
         assert_eq!((long.clone(), same.clone()), joined(&texts));
@@ -778,16 +780,16 @@ fn all_entries_agree() {
                 let texts: Vec<&str> = texts.iter().map(|t| if is_int { "1" } else { t.as_str() }).collect();
                 let (offsets, bytes) = joined(&texts);
                 let mut out = vec![0; to.byte_len(texts.len(), packing).unwrap()];
-                text::parse_bytes(&offsets, &bytes, &mut out, to, &options).unwrap();
+                text::parse_bytes_with(&offsets, &bytes, &mut out, to, &options).unwrap();
                 let values: Vec<f64> = doubles.iter().map(|&x| if is_int { 1.0 } else { x }).collect();
                 let mut expected = vec![0; out.len()];
                 let native: Vec<u8> = values.iter().flat_map(|x| x.to_be_bytes()).collect();
                 cast_bytes_with(&native, DType::F64, &mut expected, to, texts.len(), &options).unwrap();
                 assert_eq!(out, expected, "{to} {packing:?}");
                 let again =
-                    text::format_bytes::<i64>(&out, to, texts.len(), &options, Notation::Plain).unwrap();
+                    text::format_bytes_with::<i64>(&out, to, texts.len(), &options, Notation::Plain).unwrap();
                 let mut back = vec![0; out.len()];
-                text::parse_bytes(&again.0, &again.1, &mut back, to, &options).unwrap();
+                text::parse_bytes_with(&again.0, &again.1, &mut back, to, &options).unwrap();
                 assert_eq!(back, out, "{to} {packing:?}");
             }
         }
@@ -810,7 +812,7 @@ fn the_first_error_is_the_one_reported() {
         let (offsets, bytes) = joined(&texts);
         let mut out = vec![0; 4 * texts.len()];
         let options = CastOptions::new();
-        assert_eq!(text::parse_bytes(&offsets, &bytes, &mut out, DType::F32, &options), Err(error));
+        assert_eq!(text::parse_bytes_with(&offsets, &bytes, &mut out, DType::F32, &options), Err(error));
     }
     let long = "y".repeat(1000);
     let error = text::parse_slice(&[&long], &mut [0u8]).unwrap_err();
@@ -822,7 +824,7 @@ fn what_is_no_batch_is_refused() {
     let options = CastOptions::new();
     let parse = |offsets: &[i32], bytes: &[u8]| {
         let mut out = vec![0u8; offsets.len().saturating_sub(1)];
-        text::parse_offsets(offsets, bytes, &mut out, &options).map(|()| out)
+        text::parse_offsets_with(offsets, bytes, &mut out, &options).map(|()| out)
     };
     assert_eq!(parse(&[0, 1, 3], b"123"), Ok(vec![1, 23]));
     assert_eq!(parse(&[1, 2, 3], b"x12y"), Ok(vec![1, 2]), "a slice of a longer buffer");
@@ -838,15 +840,19 @@ fn what_is_no_batch_is_refused() {
     assert_eq!(parse(&[1, 2], "é".as_bytes()), Err(Error::NotUtf8 { index: 0 }));
     let error = text::parse_slice(&["1", "2"], &mut [0u8; 3]).unwrap_err();
     assert_eq!(error, Error::LengthMismatch { texts: 2, elements: 3 });
-    let error = text::parse_bytes(&[0i64, 1], b"1", &mut [0; 3], DType::F32, &options).unwrap_err();
+    let error = text::parse_bytes_with(&[0i64, 1], b"1", &mut [0; 3], DType::F32, &options).unwrap_err();
     assert!(matches!(error, Error::Cast(lanecast::Error::BufferSize { needed: 4, given: 3, .. })), "{error}");
-    let error = text::format_bytes::<i32>(&[0; 3], DType::F32, 1, &options, Notation::Plain).unwrap_err();
+    let error =
+        text::format_bytes_with::<i32>(&[0; 3], DType::F32, 1, &options, Notation::Plain).unwrap_err();
     assert!(matches!(error, Error::Cast(lanecast::Error::BufferSize { needed: 4, given: 3, .. })), "{error}");
     let complex = Err(Error::Complex { dtype: DType::C64 });
     assert_eq!(text::parse_slice(&["1"], &mut [Complex::new(0f32, 0.0)]), complex);
     assert_eq!(text::format_slice(&[Complex::new(0f32, 0.0)]).map(drop), complex);
-    assert_eq!(text::parse_bytes(&[0i64], b"", &mut [], DType::C64, &options), complex);
-    assert_eq!(text::format_bytes::<i32>(&[], DType::C64, 0, &options, Notation::Plain).map(drop), complex);
+    assert_eq!(text::parse_bytes_with(&[0i64], b"", &mut [], DType::C64, &options), complex);
+    assert_eq!(
+        text::format_bytes_with::<i32>(&[], DType::C64, 0, &options, Notation::Plain).map(drop),
+        complex
+    );
 }
 
 /// The first offset is looked at where there are no texts, too.
@@ -859,9 +865,13 @@ fn offsets_of_no_texts() {
         (4, Err(Error::Offset { index: 0 })),
         (-1, Err(Error::Offset { index: 0 })),
     ] {
-        assert_eq!(text::parse_offsets(&[offset], b"123", none, &CastOptions::new()), expected, "{offset}");
         assert_eq!(
-            text::parse_bytes(&[i64::from(offset)], b"123", &mut [], DType::U4, &CastOptions::new()),
+            text::parse_offsets_with(&[offset], b"123", none, &CastOptions::new()),
+            expected,
+            "{offset}"
+        );
+        assert_eq!(
+            text::parse_bytes_with(&[i64::from(offset)], b"123", &mut [], DType::U4, &CastOptions::new()),
             expected
         );
     }
@@ -871,7 +881,7 @@ fn offsets_of_no_texts() {
 #[test]
 fn the_longest_texts() {
     let longest = [-f64::MAX, -f64::MIN_POSITIVE, -5e-324, -2.225073858507201e-308, -1.2345678901234567e-300];
-    let (offsets, bytes) = text::format_offsets::<f64, i32>(&longest, Notation::Plain).unwrap();
+    let (offsets, bytes) = text::format_offsets_with::<f64, i32>(&longest, Notation::Plain).unwrap();
     assert_eq!(bytes.len(), offsets[longest.len()] as usize);
     let most = offsets.windows(2).map(|pair| pair[1] - pair[0]).max();
     assert_eq!(most, Some(327));

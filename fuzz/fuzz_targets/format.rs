@@ -16,16 +16,16 @@ fuzz_target!(|input: (u8, bool, &[u8])| {
     let bytes = &bytes[..n / 8 * per_eight];
     let options = CastOptions::new();
 
-    let Ok((offsets, text)) = text::format_bytes::<i32>(bytes, dtype, n, &options, notation) else {
+    let Ok((offsets, text)) = text::format_bytes_with::<i32>(bytes, dtype, n, &options, notation) else {
         assert!(matches!(dtype, DType::C64 | DType::C128));
         return;
     };
     let mut back = vec![0; bytes.len()];
     // Without saturation, so that ±Inf comes back; float8_e8m0fnu has none, and needs it for its smallest.
     let options = options.saturate(dtype == DType::F8E8M0);
-    text::parse_bytes(&offsets, &text, &mut back, dtype, &options).expect("what was written are numbers");
+    text::parse_bytes_with(&offsets, &text, &mut back, dtype, &options).expect("what was written are numbers");
     // Once read, NaN has one code and a bool is 0 or 1, and then the text is the same.
     let (again, same) =
-        text::format_bytes::<i32>(&back, dtype, n, &CastOptions::new(), notation).expect("as before");
+        text::format_bytes_with::<i32>(&back, dtype, n, &CastOptions::new(), notation).expect("as before");
     assert!(again == offsets && same == text, "{dtype}");
 });

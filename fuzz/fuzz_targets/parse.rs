@@ -14,7 +14,7 @@ fuzz_target!(|input: (u8, Vec<i32>, &[u8])| {
     // Offsets that are most likely wrong.
     let n = offsets.len().saturating_sub(1);
     let mut out = vec![0; to.byte_len(n, Packing::LowFirst).unwrap_or(0)];
-    let _ = text::parse_bytes(&offsets, bytes, &mut out, to, &options);
+    let _ = text::parse_bytes_with(&offsets, bytes, &mut out, to, &options);
 
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let mut wide = [0f64];
@@ -24,12 +24,12 @@ fuzz_target!(|input: (u8, Vec<i32>, &[u8])| {
     // The two ways in agree, and without options so does std.
     let joined = [0, bytes.len() as i64];
     let mut packed = vec![0; to.byte_len(1, Packing::LowFirst).unwrap_or(0)];
-    let result = text::parse_bytes(&joined, bytes, &mut packed, to, &options);
-    if let Ok((offsets, bytes)) = text::format_bytes::<i64>(&packed, to, 1, &options, Notation::Plain) {
+    let result = text::parse_bytes_with(&joined, bytes, &mut packed, to, &options);
+    if let Ok((offsets, bytes)) = text::format_bytes_with::<i64>(&packed, to, 1, &options, Notation::Plain) {
         if result.is_ok() {
             let mut again = vec![0; packed.len()];
             // To the nearest, whatever the rounding was that made it.
-            text::parse_bytes(
+            text::parse_bytes_with(
                 &offsets,
                 &bytes,
                 &mut again,

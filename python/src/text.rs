@@ -44,7 +44,7 @@ pub(crate) fn parse<'py>(
     let options = laid_out(&options, to, to);
     // SAFETY: a new contiguous array.
     let out = unsafe { core::slice::from_raw_parts_mut(dst.data, dst.len() * dst.itemsize()) };
-    py.detach(|| text::parse_bytes(&offsets, &bytes, out, to.dtype, &options)).map_err(wrong)?;
+    py.detach(|| text::parse_bytes_with(&offsets, &bytes, out, to.dtype, &options)).map_err(wrong)?;
     Ok(dst.array)
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn format(x: &Bound<'_, PyAny>, scientific: bool) -> PyResult<Vec<Str
     // SAFETY: a contiguous array.
     let bytes = unsafe { core::slice::from_raw_parts(src.data, n * src.itemsize()) };
     let notation = if scientific { Notation::Scientific } else { Notation::Plain };
-    let texts = py.detach(|| text::format_bytes::<i64>(bytes, dtype, n, &options, notation));
+    let texts = py.detach(|| text::format_bytes_with::<i64>(bytes, dtype, n, &options, notation));
     let (offsets, bytes) = texts.map_err(wrong)?;
     let text =
         |pair: &[i64]| String::from_utf8_lossy(&bytes[pair[0] as usize..pair[1] as usize]).into_owned();

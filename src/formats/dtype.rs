@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::layout::Packing;
+use super::layout::{Packing, checked_bytes};
 use super::name::NameError;
 
 /// The one list. `dtypes!(m)` calls `m!` with every dtype, in the order of the stable codes:
@@ -493,6 +493,7 @@ impl DType {
     /// assert_eq!(DType::C64.part(), DType::F32);
     /// assert_eq!(DType::I8.part(), DType::I8);
     /// ```
+    #[must_use]
     pub const fn part(self) -> Self {
         match self {
             Self::C64 => Self::F32,
@@ -560,15 +561,12 @@ impl DType {
     /// assert_eq!(DType::F64.byte_len(usize::MAX, Packing::LowFirst), None);
     /// ```
     pub const fn byte_len(self, n: usize, packing: Packing) -> Option<usize> {
-        let bits = self.bits() as usize;
-        if bits >= 8 {
-            n.checked_mul(bits / 8)
-        } else if matches!(packing, Packing::OnePerByte) {
-            Some(n)
-        } else {
-            // 8 elements are exactly `bits` bytes.
-            Some(n / 8 * bits + (n % 8 * bits).div_ceil(8))
-        }
+        checked_bytes(n, self.bits_in_memory(packing) as usize)
+    }
+
+    /// The bits that an element takes in a buffer.
+    pub(crate) const fn bits_in_memory(self, packing: Packing) -> u32 {
+        if self.is_packed() && matches!(packing, Packing::OnePerByte) { 8 } else { self.bits() }
     }
 }
 

@@ -66,3 +66,16 @@ impl ByteOrder {
         }
     }
 }
+
+/// The bytes of `n` elements of so many bits, if they are in memory: without a look at an overflow. Narrow ones lie close
+/// together, so that 8 of them are exactly `bits` bytes.
+#[inline(always)]
+pub(crate) const fn bytes(n: usize, bits: usize) -> usize {
+    n / 8 * bits + (n % 8 * bits).div_ceil(8)
+}
+
+/// The same of any `n`; None if that overflows.
+#[inline(always)]
+pub(crate) const fn checked_bytes(n: usize, bits: usize) -> Option<usize> {
+    if bits >= 8 { n.checked_mul(bits / 8) } else { Some(bytes(n, bits)) }
+}

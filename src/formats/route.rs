@@ -2,7 +2,7 @@
 //! instruction set. `kernels/` knows *how*.
 
 use super::dtype::DType;
-use super::layout::{ByteOrder, Packing};
+use super::layout::{ByteOrder, Packing, bytes, checked_bytes};
 use super::options::{CastOptions, Policy};
 
 /// One resolved cast.
@@ -64,13 +64,12 @@ impl Layout {
     const fn new(dtype: DType, packing: Packing, order: ByteOrder) -> Self {
         let bits = dtype.part().bits();
         let packing = if bits < 8 { packing } else { Packing::OnePerByte };
-        let in_bytes = matches!(packing, Packing::OnePerByte) && bits < 8;
         Self {
             bits,
             parts: (dtype.bits() / bits) as usize,
             packing,
             swapped: bits > 8 && order.is_swapped(),
-            element_bits: if in_bytes { 8 } else { dtype.bits() },
+            element_bits: dtype.bits_in_memory(packing),
         }
     }
 
@@ -95,26 +94,24 @@ impl Layout {
     /// Bytes of `n` elements, all their parts; None if that overflows.
     #[inline(always)]
     pub(crate) const fn byte_len(&self, n: usize) -> Option<usize> {
-        let bits = self.element_bits as usize;
-        if bits >= 8 { n.checked_mul(bits / 8) } else { Some(self.size(n)) }
+        checked_bytes(n, self.element_bits as usize)
     }
 
     /// The same of elements that are in memory, where there are not so many. Of 8 elements, it is the bits of one.
     #[inline(always)]
     pub(crate) const fn size(&self, n: usize) -> usize {
-        let bits = self.element_bits as usize;
-        n / 8 * bits + (n % 8 * bits).div_ceil(8)
+        bytes(n, self.element_bits as usize)
     }
 
     /// Do so many bytes hold `n` elements, and no more? The same in fewer instructions, which matter where there are few elements.
     #[inline(always)]
-    pub(crate) const fn holds(&self, n: usize, bytes: usize) -> bool {
+    pub(crate) const fn holds(&self, n: usize, given: usize) -> bool {
         let bits = self.element_bits as usize;
         if bits >= 8 {
             let (needed, overflows) = n.overflowing_mul(bits / 8);
-            needed == bytes && !overflows
+            needed == given && !overflows
         } else {
-            self.size(n) == bytes
+            self.size(n) == given
         }
     }
 
@@ -124,8 +121,8 @@ impl Layout {
         clippy::manual_div_ceil,
         reason = "that takes three more instructions, for what does not happen here"
     )]
-    pub(crate) const fn holds_few(&self, n: usize, bytes: usize) -> bool {
-        (n * self.element_bits as usize + 7) / 8 == bytes
+    pub(crate) const fn holds_few(&self, n: usize, given: usize) -> bool {
+        (n * self.element_bits as usize + 7) / 8 == given
     }
 
     /// Does a byte hold several elements?

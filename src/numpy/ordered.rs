@@ -100,6 +100,7 @@ impl OrderedDType {
     /// use lanecast::{numpy::OrderedDType, ByteOrder, DType};
     /// assert_eq!(OrderedDType::from(DType::U32).new_byteorder(ByteOrder::Big).to_string(), ">u4");
     /// ```
+    #[must_use]
     pub const fn new_byteorder(self, order: ByteOrder) -> Self {
         Self::new(self.dtype, order)
     }
@@ -111,6 +112,7 @@ impl OrderedDType {
     /// assert!(!OrderedDType::from(DType::F32).swapped().is_native());
     /// assert!(OrderedDType::from(DType::I8).swapped().is_native());
     /// ```
+    #[must_use]
     pub const fn swapped(self) -> Self {
         Self { swapped: !self.swapped && self.dtype.part().bits() > 8, ..self }
     }

@@ -175,7 +175,7 @@ impl Options {
 
 /// What the operators have in common: a version, its attributes, and the open questions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Rules {
+struct Schema {
     operator: Operator,
     version: u32,
     saturate: bool,
@@ -183,18 +183,18 @@ struct Rules {
     options: Options,
 }
 
-impl Rules {
+impl Schema {
     fn new(operator: Operator, opset: u32, attributes: &[(&str, Attribute<'_>)]) -> Result<Self, Error> {
         let version = operator.version(opset).ok_or(Error::Opset { operator, opset })?;
-        let mut rules =
+        let mut schema =
             Self { operator, version, saturate: true, round_mode: E8m0Rounding::Up, options: Options::new() };
         for (i, &(name, value)) in attributes.iter().enumerate() {
             if attributes[..i].iter().any(|&(earlier, _)| earlier == name) {
                 return Err(Error::Repeated { name: name.to_owned() });
             }
-            rules.set(name, value)?;
+            schema.set(name, value)?;
         }
-        Ok(rules)
+        Ok(schema)
     }
 
     fn set(&mut self, name: &str, value: Attribute<'_>) -> Result<(), Error> {
@@ -261,7 +261,8 @@ impl Rules {
             let strings = match input.elements() {
                 Elements::Strings(strings) => strings.try_clone()?,
                 Elements::Numbers(_, from, bytes) => {
-                    let (offsets, bytes) = text::format_bytes(bytes, *from, n, &options, Notation::Plain)?;
+                    let (offsets, bytes) =
+                        text::format_bytes_with(bytes, *from, n, &options, Notation::Plain)?;
                     Strings::new(offsets, bytes)?
                 }
             };
@@ -275,7 +276,7 @@ impl Rules {
                 let reserved = output.try_reserve_exact(bytes);
                 reserved.map_err(|_| crate::error::Error::Allocation { dtype: to_dtype, elements: n })?;
                 output.resize(bytes, 0);
-                text::parse_bytes(strings.offsets(), strings.bytes(), &mut output, to_dtype, &options)?;
+                text::parse_bytes_with(strings.offsets(), strings.bytes(), &mut output, to_dtype, &options)?;
                 output
             }
             Elements::Numbers(_, from, source) => {
@@ -336,7 +337,7 @@ fn nan_of_infinities(input: &Tensor<'_>, options: &CastOptions, codes: &mut [u8]
 #[must_use = "it casts nothing until it is run"]
 pub struct Cast {
     to: DataType,
-    rules: Rules,
+    schema: Schema,
 }
 
 impl Cast {
@@ -365,8 +366,8 @@ impl Cast {
         /// The first version whose `to` is a number.
         const NUMBERED: u32 = 6;
 
-        let rules = Rules::new(Operator::Cast, opset, attributes)?;
-        let (operator, version, name) = (rules.operator, rules.version, "to".to_owned());
+        let schema = Schema::new(Operator::Cast, opset, attributes)?;
+        let (operator, version, name) = (schema.operator, schema.version, "to".to_owned());
         let (value, data_type, expected) = match to.into() {
             Attribute::Int(_) if version < NUMBERED => {
                 let (expected, other) = ("STRING", Some(NUMBERED));
@@ -382,8 +383,8 @@ impl Cast {
             }
         };
         let to = data_type.ok_or(Error::AttributeValue { name, value, expected })?;
-        rules.check(to)?;
-        Ok(Self { to, rules })
+        schema.check(to)?;
+        Ok(Self { to, schema })
     }
 
     /// The same operator with other answers to what the specification leaves open.
@@ -399,7 +400,7 @@ impl Cast {
     /// # Ok::<(), lanecast::onnx::Error>(())
     /// ```
     pub const fn with(self, options: Options) -> Self {
-        Self { rules: Rules { options, ..self.rules }, ..self }
+        Self { schema: Schema { options, ..self.schema }, ..self }
     }
 
     /// The target type.
@@ -421,7 +422,7 @@ impl Cast {
     /// # Ok::<(), lanecast::onnx::Error>(())
     /// ```
     pub const fn version(&self) -> u32 {
-        self.rules.version
+        self.schema.version
     }
 
     /// Casts a tensor.
@@ -446,7 +447,7 @@ impl Cast {
     /// The version does not take the type of the input; a string is no number, or none of the
     /// target type; or there is no memory for the result.
     pub fn run(&self, input: &Tensor<'_>) -> Result<Tensor<'static>, Error> {
-        self.rules.run(input, self.to)
+        self.schema.run(input, self.to)
     }
 }
 
@@ -463,7 +464,7 @@ impl Cast {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "it casts nothing until it is run"]
 pub struct CastLike {
-    rules: Rules,
+    schema: Schema,
 }
 
 impl CastLike {
@@ -478,7 +479,7 @@ impl CastLike {
     ///
     /// The opset has no `CastLike`; its version does not have the attribute, or not of this type or value.
     pub fn new(opset: u32, attributes: &[(&str, Attribute<'_>)]) -> Result<Self, Error> {
-        Ok(Self { rules: Rules::new(Operator::CastLike, opset, attributes)? })
+        Ok(Self { schema: Schema::new(Operator::CastLike, opset, attributes)? })
     }
 
     /// The same operator with other answers to what the specification leaves open.
@@ -491,7 +492,7 @@ impl CastLike {
     /// # Ok::<(), lanecast::onnx::Error>(())
     /// ```
     pub const fn with(self, options: Options) -> Self {
-        Self { rules: Rules { options, ..self.rules } }
+        Self { schema: Schema { options, ..self.schema } }
     }
 
     /// The version of the operator, which is the opset that brought it.
@@ -501,7 +502,7 @@ impl CastLike {
     /// # Ok::<(), lanecast::onnx::Error>(())
     /// ```
     pub const fn version(&self) -> u32 {
-        self.rules.version
+        self.schema.version
     }
 
     /// Casts a tensor to the type of another, of which nothing but the type matters.
@@ -519,7 +520,7 @@ impl CastLike {
     /// The version does not take the type of either input; a string is no number, or none of the
     /// target type; or there is no memory for the result.
     pub fn run(&self, input: &Tensor<'_>, like: &Tensor<'_>) -> Result<Tensor<'static>, Error> {
-        self.rules.check(like.data_type())?;
-        self.rules.run(input, like.data_type())
+        self.schema.check(like.data_type())?;
+        self.schema.run(input, like.data_type())
     }
 }

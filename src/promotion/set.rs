@@ -37,6 +37,7 @@ impl DTypeSet {
     /// use lanecast::{promotion::DTypeSet, DType};
     /// assert!(DTypeSet::EMPTY.with(DType::F16).contains(DType::F16));
     /// ```
+    #[must_use]
     pub const fn with(self, dtype: DType) -> Self {
         Self(self.0 | 1 << dtype.code())
     }
@@ -58,6 +59,7 @@ impl DTypeSet {
     /// let [a, b] = [DType::I8, DType::U8].map(|t| DTypeSet::EMPTY.with(t));
     /// assert_eq!(a.union(b).len(), 2);
     /// ```
+    #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -69,6 +71,7 @@ impl DTypeSet {
     /// let shared = Rules::NUMPY.dtypes().intersection(Rules::MEGENGINE.dtypes());
     /// assert_eq!(shared.to_string(), "bool, uint8, int8, uint16, int16, int32, float16, float32");
     /// ```
+    #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -79,6 +82,7 @@ impl DTypeSet {
     /// use lanecast::promotion::{DTypeSet, Rules};
     /// assert_eq!(Rules::MINDSPORE.dtypes().difference(Rules::NUMPY.dtypes()).len(), 3);
     /// ```
+    #[must_use]
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }

@@ -48,12 +48,12 @@ struct Leaf {
     /// So many lie behind each other on both sides.
     run: usize,
     /// Where the others are.
-    dims: Vec<Dim>,
+    repeats: Vec<Repeat>,
 }
 
-/// A dimension over which something is repeated: how often, and how many bytes further each time.
+/// What lies several times in a record, along one dimension of a sub-array: how often, and how many bytes further each time.
 #[derive(Clone, Copy, Debug)]
-struct Dim {
+struct Repeat {
     count: usize,
     src: usize,
     dst: usize,
@@ -81,7 +81,7 @@ impl RecordCaster {
         options: &CastOptions,
     ) -> Result<Self, StructError> {
         let (from, to) = (from.into(), to.into());
-        let mut plan = Planner { options, dims: Vec::new(), leaves: Vec::new() };
+        let mut plan = Planner { options, repeats: Vec::new(), leaves: Vec::new() };
         plan.item(&from, &to, 0, 0)?;
         Ok(Self { from: from.itemsize(), to: to.itemsize(), leaves: plan.leaves })
     }
@@ -112,7 +112,7 @@ impl RecordCaster {
         }
         // Padding, and what a larger sub-array adds. No field is there to write it.
         dst.fill(0);
-        let records = Dim { count: n, src: self.from, dst: self.to };
+        let records = Repeat { count: n, src: self.from, dst: self.to };
         for leaf in &self.leaves {
             leaf.cast(src, dst, records)?;
         }
@@ -123,7 +123,7 @@ impl RecordCaster {
 /// Walks two dtypes side by side and notes the leaves.
 struct Planner<'a> {
     options: &'a CastOptions,
-    dims: Vec<Dim>,
+    repeats: Vec<Repeat>,
     leaves: Vec<Leaf>,
 }
 
@@ -144,13 +144,13 @@ impl Planner<'_> {
                 self.item(&field.dtype, to, src.wrapping_add(field.offset), dst)?;
             }
             (None, None) => {
-                let outside = self.dims.len();
+                let outside = self.repeats.len();
                 self.shape(from, to);
                 match (from.base(), to.base()) {
                     (ItemBase::Element(from), ItemBase::Element(to)) => self.leaf(*from, *to, src, dst)?,
                     _ => self.item(&from.one(), &to.one(), src, dst)?,
                 }
-                self.dims.truncate(outside);
+                self.repeats.truncate(outside);
             }
         }
         Ok(())
@@ -178,37 +178,37 @@ impl Planner<'_> {
     /// dimension that the destination lacks the first item counts.
     fn shape(&mut self, from: &ItemDType, to: &ItemDType) {
         let (mut src, mut dst) = (from.one().itemsize(), to.one().itemsize());
-        let outside = self.dims.len();
+        let outside = self.repeats.len();
         let mut sources = from.shape().iter().rev();
         for &count in to.shape().iter().rev() {
             let source = sources.next().copied();
-            self.dims.push(match source {
-                None | Some(1) => Dim { count, src: 0, dst },
-                Some(n) => Dim { count: count.min(n), src, dst },
+            self.repeats.push(match source {
+                None | Some(1) => Repeat { count, src: 0, dst },
+                Some(n) => Repeat { count: count.min(n), src, dst },
             });
             // These can only wrap where another dimension is 0, and then there is nothing to cast.
             src = src.wrapping_mul(source.unwrap_or(1));
             dst = dst.wrapping_mul(count);
         }
         if sources.any(|&n| n == 0) {
-            self.dims.push(Dim { count: 0, src, dst });
+            self.repeats.push(Repeat { count: 0, src, dst });
         }
-        self.dims[outside..].reverse();
+        self.repeats[outside..].reverse();
     }
 
     fn leaf(&mut self, from: OrderedDType, to: OrderedDType, src: usize, dst: usize) -> Result<(), Error> {
         let options = self.options.src_order(from.order()).dst_order(to.order());
         let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
         let caster = Caster::new(from.dtype(), to.dtype(), &options)?;
-        if self.dims.iter().any(|dim| dim.count == 0) {
+        if self.repeats.iter().any(|dim| dim.count == 0) {
             return Ok(());
         }
-        let mut leaf = Leaf { caster, src, dst, run: 1, dims: self.dims.clone() };
-        while let Some(&dim) = leaf.dims.last()
+        let mut leaf = Leaf { caster, src, dst, run: 1, repeats: self.repeats.clone() };
+        while let Some(&dim) = leaf.repeats.last()
             && (dim.src, dim.dst) == leaf.run_bytes()
         {
             leaf.run *= dim.count;
-            leaf.dims.pop();
+            leaf.repeats.pop();
         }
         self.leaves.push(leaf);
         Ok(())
@@ -221,20 +221,20 @@ impl Leaf {
         (self.run * self.caster.from().itemsize(), self.run * self.caster.to().itemsize())
     }
 
-    fn cast(&self, src: &[u8], dst: &mut [u8], records: Dim) -> Result<(), Error> {
-        let mut dims = self.dims.clone();
-        dims.insert(0, records);
+    fn cast(&self, src: &[u8], dst: &mut [u8], records: Repeat) -> Result<(), Error> {
+        let mut repeats = self.repeats.clone();
+        repeats.insert(0, records);
         if records.count == 0 {
             return Ok(());
         }
         // The loop inside is the longest one, so few records with large sub-arrays are as fast as many small
         // ones.
-        let longest = (0..dims.len()).max_by_key(|&i| dims[i].count).unwrap_or(0);
-        let inner = dims.remove(longest);
-        self.walk(&dims, inner, &src[self.src..], &mut dst[self.dst..])
+        let longest = (0..repeats.len()).max_by_key(|&i| repeats[i].count).unwrap_or(0);
+        let inner = repeats.remove(longest);
+        self.walk(&repeats, inner, &src[self.src..], &mut dst[self.dst..])
     }
 
-    fn walk(&self, outer: &[Dim], inner: Dim, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
+    fn walk(&self, outer: &[Repeat], inner: Repeat, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         let [dim, rest @ ..] = outer else { return self.strip(inner, src, dst) };
         (0..dim.count).try_for_each(|i| self.walk(rest, inner, &src[i * dim.src..], &mut dst[i * dim.dst..]))
     }
@@ -243,7 +243,7 @@ impl Leaf {
     /// the runs lie behind each other needs no tile.
     fn strip(
         &self,
-        Dim { count, src: src_step, dst: dst_step }: Dim,
+        Repeat { count, src: src_step, dst: dst_step }: Repeat,
         src: &[u8],
         dst: &mut [u8],
     ) -> Result<(), Error> {

@@ -230,6 +230,7 @@ impl ItemDType {
     /// assert_eq!(item.new_byteorder(ByteOrder::Big), "i1,>f8".parse()?);
     /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
+    #[must_use]
     pub fn new_byteorder(&self, order: ByteOrder) -> Self {
         self.map(&|element| element.new_byteorder(order))
     }
@@ -499,6 +500,7 @@ impl StructDType {
     /// assert_eq!(record.new_byteorder(ByteOrder::Big), "i1,>f8".parse()?);
     /// # Ok::<(), lanecast::records::StructError>(())
     /// ```
+    #[must_use]
     pub fn new_byteorder(&self, order: ByteOrder) -> Self {
         self.map(&|element| element.new_byteorder(order))
     }

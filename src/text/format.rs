@@ -20,8 +20,8 @@ use super::decimal::Decimal;
 /// How floats are written.
 ///
 /// ```
-/// use lanecast::text::{format_offsets, Notation};
-/// let text = |notation| String::from_utf8(format_offsets::<f64, i32>(&[2.5e20], notation).unwrap().1).unwrap();
+/// use lanecast::text::{format_offsets_with, Notation};
+/// let text = |notation| String::from_utf8(format_offsets_with::<f64, i32>(&[2.5e20], notation).unwrap().1).unwrap();
 /// assert_eq!(text(Notation::Plain), "250000000000000000000.0");
 /// assert_eq!(text(Notation::Scientific), "2.5e+20");
 /// ```

@@ -47,6 +47,7 @@
 //! # Ok::<(), text::Error>(())
 //! ```
 
+mod chunks;
 mod decimal;
 mod error;
 mod format;
@@ -55,25 +56,19 @@ mod parse;
 mod source;
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::formats::dtype::{DType, Kind};
+use crate::formats::dtype::DType;
 use crate::formats::element::Element;
 use crate::formats::options::CastOptions;
-use crate::threads;
 
 pub use error::{Error, Reason};
 pub use format::Notation;
 pub use source::Offset;
 
-use format::{LONGEST, Writer};
-use parse::{Rules, parse};
+use chunks::{CHUNK, each_chunk, each_range, join, parse_chunk, refuse_complex};
+use format::Writer;
+use parse::Grammar;
 use source::{Chunk, Each, Joined, Source};
-
-/// Elements in a chunk, which one thread does at a time: a multiple of 8, so that chunks of packed elements are
-/// whole bytes. It takes a thread some 100 us, against the 17 us that it can take to enter the pool.
-const CHUNK: usize = 4096;
 
 /// Parses texts into a slice with the default options.
 ///
@@ -116,14 +111,32 @@ pub fn parse_slice_with<S: AsRef<str> + Sync, D: Element>(
     parse_all(&Each(src), dst, options)
 }
 
+/// Parses texts that lie in one buffer with the default options, as Arrow has them: text `i` is
+/// `bytes[offsets[i]..offsets[i + 1]]`. The first offset need not be 0.
+///
+/// ```
+/// use lanecast::text::parse_offsets;
+/// let mut out = [0f64; 2];
+/// parse_offsets(&[0i32, 2, 5], b"-17.5", &mut out)?;
+/// assert_eq!(out, [-1.0, 7.5]);
+/// # Ok::<(), lanecast::text::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`parse_offsets_with`].
+pub fn parse_offsets<O: Offset, D: Element>(offsets: &[O], bytes: &[u8], dst: &mut [D]) -> Result<(), Error> {
+    parse_offsets_with(offsets, bytes, dst, &CastOptions::new())
+}
+
 /// Parses texts that lie in one buffer, as Arrow has them: text `i` is `bytes[offsets[i]..offsets[i + 1]]`.
 ///
 /// The first offset need not be 0.
 ///
 /// ```
-/// use lanecast::{CastOptions, text::parse_offsets};
+/// use lanecast::{CastOptions, text::parse_offsets_with};
 /// let mut out = [0i16; 3];
-/// parse_offsets(&[0i64, 2, 3, 8], b"-17100.5", &mut out, &CastOptions::new())?;
+/// parse_offsets_with(&[0i64, 2, 3, 8], b"-17100.5", &mut out, &CastOptions::new())?;
 /// assert_eq!(out, [-1, 7, 100]);
 /// # Ok::<(), lanecast::text::Error>(())
 /// ```
@@ -131,7 +144,7 @@ pub fn parse_slice_with<S: AsRef<str> + Sync, D: Element>(
 /// # Errors
 ///
 /// As [`parse_slice`]; or the offsets do not ascend, go beyond the bytes, or enclose what is not UTF-8.
-pub fn parse_offsets<O: Offset, D: Element>(
+pub fn parse_offsets_with<O: Offset, D: Element>(
     offsets: &[O],
     bytes: &[u8],
     dst: &mut [D],
@@ -140,13 +153,31 @@ pub fn parse_offsets<O: Offset, D: Element>(
     parse_all(&Joined::new(offsets, bytes)?, dst, options)
 }
 
+/// Parses texts that lie in one buffer into elements whose dtype is known at run time, with the default options.
+///
+/// ```
+/// use lanecast::{DType, text::parse_bytes};
+/// let mut out = [0u8; 2];
+/// parse_bytes(&[0i32, 3, 5], b"2551", &mut out, DType::U8).expect_err("behind the bytes");
+/// parse_bytes(&[0i32, 3, 4], b"2551", &mut out, DType::U8)?;
+/// assert_eq!(out, [255, 1]);
+/// # Ok::<(), lanecast::text::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`parse_bytes_with`].
+pub fn parse_bytes<O: Offset>(offsets: &[O], bytes: &[u8], dst: &mut [u8], to: DType) -> Result<(), Error> {
+    parse_bytes_with(offsets, bytes, dst, to, &CastOptions::new())
+}
+
 /// Parses texts that lie in one buffer into elements whose dtype is known at run time. The options say how
 /// the destination is packed, and its byte order.
 ///
 /// ```
-/// use lanecast::{CastOptions, DType, text::parse_bytes};
+/// use lanecast::{CastOptions, DType, text::parse_bytes_with};
 /// let mut packed = [0u8; 2];
-/// parse_bytes(&[0i32, 3, 5, 6], b"1.5-23", &mut packed, DType::F4E2M1, &CastOptions::new())?;
+/// parse_bytes_with(&[0i32, 3, 5, 6], b"1.5-23", &mut packed, DType::F4E2M1, &CastOptions::new())?;
 /// assert_eq!(packed, [0xC3, 0x05]);
 /// # Ok::<(), lanecast::text::Error>(())
 /// ```
@@ -155,7 +186,7 @@ pub fn parse_offsets<O: Offset, D: Element>(
 ///
 /// As [`parse_offsets`]; or the destination does not have the size of as many elements as there are texts, or
 /// the instruction set that the options or `LANECAST_ISA` name is not available.
-pub fn parse_bytes<O: Offset>(
+pub fn parse_bytes_with<O: Offset>(
     offsets: &[O],
     bytes: &[u8],
     dst: &mut [u8],
@@ -179,8 +210,23 @@ pub fn parse_bytes<O: Offset>(
 ///
 /// The dtype is complex.
 pub fn format_slice<S: Element>(src: &[S]) -> Result<Vec<String>, Error> {
+    format_slice_with(src, Notation::Plain)
+}
+
+/// Formats a slice in a notation, one string for each element.
+///
+/// ```
+/// use lanecast::text::{format_slice_with, Notation};
+/// assert_eq!(format_slice_with(&[1e-7, 0.5], Notation::Scientific)?, ["1e-7", "0.5"]);
+/// # Ok::<(), lanecast::text::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The dtype is complex.
+pub fn format_slice_with<S: Element>(src: &[S], notation: Notation) -> Result<Vec<String>, Error> {
     refuse_complex(S::DTYPE)?;
-    let writer = Writer::new(S::DTYPE, src.len(), Notation::Plain);
+    let writer = Writer::new(S::DTYPE, src.len(), notation);
     let strings = |chunk: Range<usize>| {
         let mut text = Vec::new();
         let mut string = |&element: &S| {
@@ -196,8 +242,24 @@ pub fn format_slice<S: Element>(src: &[S]) -> Result<Vec<String>, Error> {
 /// Formats a slice into one buffer, as Arrow has it: text `i` is `bytes[offsets[i]..offsets[i + 1]]`.
 ///
 /// ```
-/// use lanecast::text::{format_offsets, Notation};
-/// let (offsets, bytes) = format_offsets::<f32, i32>(&[1.0, -0.25], Notation::Plain)?;
+/// use lanecast::text::format_offsets;
+/// let (offsets, bytes) = format_offsets::<u8, i64>(&[7, 10])?;
+/// assert_eq!((&offsets[..], &bytes[..]), (&[0, 1, 3][..], &b"710"[..]));
+/// # Ok::<(), lanecast::text::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`format_offsets_with`].
+pub fn format_offsets<S: Element, O: Offset>(src: &[S]) -> Result<(Vec<O>, Vec<u8>), Error> {
+    format_offsets_with(src, Notation::Plain)
+}
+
+/// Formats a slice into one buffer in a notation, as Arrow has it: text `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+///
+/// ```
+/// use lanecast::text::{format_offsets_with, Notation};
+/// let (offsets, bytes) = format_offsets_with::<f32, i32>(&[1.0, -0.25], Notation::Plain)?;
 /// assert_eq!((&offsets[..], &bytes[..]), (&[0, 3, 8][..], &b"1.0-0.25"[..]));
 /// # Ok::<(), lanecast::text::Error>(())
 /// ```
@@ -205,7 +267,7 @@ pub fn format_slice<S: Element>(src: &[S]) -> Result<Vec<String>, Error> {
 /// # Errors
 ///
 /// The dtype is complex, there is more text than the offsets can count, or no memory for it.
-pub fn format_offsets<S: Element, O: Offset>(
+pub fn format_offsets_with<S: Element, O: Offset>(
     src: &[S],
     notation: Notation,
 ) -> Result<(Vec<O>, Vec<u8>), Error> {
@@ -214,13 +276,29 @@ pub fn format_offsets<S: Element, O: Offset>(
     join(src.len(), &|chunk, texts| src[chunk].iter().try_for_each(|&element| texts.push(&writer, element)))
 }
 
+/// Formats `n` elements whose dtype is known at run time, with the default options.
+///
+/// ```
+/// use lanecast::{DType, text::format_bytes};
+/// let (offsets, bytes) = format_bytes::<i32>(&[0x21, 0x03], DType::U4, 3)?;
+/// assert_eq!((&offsets[..], &bytes[..]), (&[0, 1, 2, 3][..], &b"123"[..]));
+/// # Ok::<(), lanecast::text::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`format_bytes_with`].
+pub fn format_bytes<O: Offset>(src: &[u8], from: DType, n: usize) -> Result<(Vec<O>, Vec<u8>), Error> {
+    format_bytes_with(src, from, n, &CastOptions::new(), Notation::Plain)
+}
+
 /// Formats `n` elements whose dtype is known at run time. The options say how the source is packed, and its
 /// byte order.
 ///
 /// ```
-/// use lanecast::{CastOptions, DType, text::{format_bytes, Notation}};
+/// use lanecast::{CastOptions, DType, text::{format_bytes_with, Notation}};
 /// let options = CastOptions::new();
-/// let (offsets, bytes) = format_bytes::<i64>(&[0xC3, 0x05], DType::F4E2M1, 3, &options, Notation::Plain)?;
+/// let (offsets, bytes) = format_bytes_with::<i64>(&[0xC3, 0x05], DType::F4E2M1, 3, &options, Notation::Plain)?;
 /// assert_eq!((&offsets[..], &bytes[..]), (&[0, 3, 7, 10][..], &b"1.5-2.03.0"[..]));
 /// # Ok::<(), lanecast::text::Error>(())
 /// ```
@@ -229,7 +307,7 @@ pub fn format_offsets<S: Element, O: Offset>(
 ///
 /// As [`format_offsets`]; or the source does not have the size of `n` elements, or the instruction set that the
 /// options or `LANECAST_ISA` name is not available.
-pub fn format_bytes<O: Offset>(
+pub fn format_bytes_with<O: Offset>(
     src: &[u8],
     from: DType,
     n: usize,
@@ -247,162 +325,11 @@ pub(crate) fn check_offsets<O: Offset>(offsets: &[O], bytes: &[u8]) -> Result<()
     if (0..all.len()).all(|index| chunk.get(index).is_some()) { Ok(()) } else { Err(chunk.fault()) }
 }
 
-fn refuse_complex(dtype: DType) -> Result<(), Error> {
-    match dtype.kind() {
-        Kind::Complex(_) => Err(Error::Complex { dtype }),
-        _ => Ok(()),
-    }
-}
-
 fn parse_all<D: Element>(src: &impl Source, dst: &mut [D], options: &CastOptions) -> Result<(), Error> {
     refuse_complex(D::DTYPE)?;
     if src.len() != dst.len() {
         return Err(Error::LengthMismatch { texts: src.len(), elements: dst.len() });
     }
-    let rules = Rules::new(D::DTYPE, options);
-    each_chunk(dst, CHUNK, &|first, chunk| parse_chunk(src, first, chunk, &rules))
-}
-
-/// Parses the texts from `first` on.
-fn parse_chunk<D: Element>(
-    src: &impl Source,
-    first: usize,
-    dst: &mut [D],
-    rules: &Rules,
-) -> Result<(), Error> {
-    /// Kept out of the loop, whose registers it would take.
-    #[cold]
-    fn wrong(index: usize, text: &str, dtype: DType, reason: Reason) -> Error {
-        Error::Element { index, text: text.to_owned(), dtype, reason }
-    }
-
-    let chunk = src.chunk(first, dst.len())?;
-    for (i, element) in dst.iter_mut().enumerate() {
-        let Some(text) = chunk.get(i) else { return Err(chunk.fault()) };
-        match parse(text, rules) {
-            Ok(parsed) => *element = parsed,
-            Err(reason) => return Err(wrong(first + i, text, D::DTYPE, reason)),
-        }
-    }
-    Ok(())
-}
-
-/// Texts in one buffer, and where each of them ends.
-struct Texts<O> {
-    ends: Vec<O>,
-    bytes: Vec<u8>,
-}
-
-impl<O: Offset> Texts<O> {
-    /// With room for the ends of so many.
-    fn new(ends: usize) -> Result<Self, Error> {
-        let mut texts = Self { ends: Vec::new(), bytes: Vec::new() };
-        let reserved = texts.ends.try_reserve_exact(ends);
-        reserved.map_err(|_| Error::Allocation { bytes: ends.saturating_mul(size_of::<O>()) })?;
-        Ok(texts)
-    }
-
-    #[inline]
-    fn push<S: Element>(&mut self, writer: &Writer, element: S) -> Result<(), Error> {
-        if self.bytes.try_reserve(LONGEST).is_err() {
-            return Err(Error::Allocation { bytes: self.bytes.len() });
-        }
-        writer.write(element, &mut self.bytes);
-        // If the last fits, all do; `join` looks at the last.
-        self.ends.push(O::of(self.bytes.len()));
-        Ok(())
-    }
-}
-
-/// What may fail on a part of the work. Behind a pointer, so that there is one of who calls it, and not one for each dtype.
-type Part<'a, At, T> = &'a (dyn Fn(At, &mut T) -> Result<(), Error> + Sync);
-
-/// Lets `write` append the texts of each range of `0..n`, and joins them.
-fn join<O: Offset>(n: usize, write: Part<'_, Range<usize>, Texts<O>>) -> Result<(Vec<O>, Vec<u8>), Error> {
-    let mut texts = Texts::new(n.saturating_add(1))?;
-    texts.ends.push(O::of(0));
-    if !pays(n.div_ceil(CHUNK)) {
-        for start in (0..n).step_by(CHUNK) {
-            write(start..n.min(start + CHUNK), &mut texts)?;
-        }
-    } else {
-        let parts = each_range(n, |range| {
-            let mut texts = Texts::new(range.len())?;
-            write(range, &mut texts).map(|()| texts)
-        })?;
-        let bytes = parts.iter().map(|part| part.bytes.len()).sum();
-        texts.bytes.try_reserve_exact(bytes).map_err(|_| Error::Allocation { bytes })?;
-        for part in parts {
-            let start = texts.bytes.len();
-            texts.bytes.extend_from_slice(&part.bytes);
-            texts.ends.extend(part.ends.iter().map(|end| O::of(start + end.place())));
-        }
-    }
-    let bytes = texts.bytes.len();
-    O::from_usize(bytes).ok_or(Error::OffsetOverflow { bytes })?;
-    Ok((texts.ends, texts.bytes))
-}
-
-/// Calls `work` with each chunk and the place where it begins, on many threads if there are many chunks. The
-/// error is that of the first chunk that has one.
-fn each_chunk<T: Send>(data: &mut [T], size: usize, work: Part<'_, usize, [T]>) -> Result<(), Error> {
-    if !pays(data.len().div_ceil(size)) {
-        return data.chunks_mut(size).enumerate().try_for_each(|(i, chunk)| work(i * size, chunk));
-    }
-    let chunks: Vec<_> = data.chunks_mut(size).map(Mutex::new).collect();
-    on_all_threads(chunks.len(), &|i| work(i * size, &mut unshared(&chunks[i])))
-}
-
-/// What `work` gives for the chunks of `0..n`, in order; or the error of the first that has one.
-fn each_range<T: Send>(
-    n: usize,
-    work: impl Fn(Range<usize>) -> Result<T, Error> + Sync,
-) -> Result<Vec<T>, Error> {
-    let range = |i: usize| i * CHUNK..n.min((i + 1) * CHUNK);
-    let chunks = 0..n.div_ceil(CHUNK);
-    if !pays(chunks.len()) {
-        return chunks.map(|i| work(range(i))).collect();
-    }
-    let results: Vec<_> = chunks.map(|_| Mutex::new(None)).collect();
-    on_all_threads(results.len(), &|i| {
-        *unshared(&results[i]) = Some(work(range(i))?);
-        Ok(())
-    })?;
-    Ok(results.into_iter().filter_map(|one| one.into_inner().ok().flatten()).collect())
-}
-
-/// Calls `work` with the numbers of so many chunks, on all threads that there are. The error is that of the first chunk that
-/// has one.
-///
-/// Behind a pointer, so that there is one of it, and not one for each dtype.
-fn on_all_threads(chunks: usize, work: &(dyn Fn(usize) -> Result<(), Error> + Sync)) -> Result<(), Error> {
-    /// A chunk that has an error, and that.
-    type Wrong = Option<(usize, Error)>;
-
-    let (first, wrong) = (AtomicUsize::new(usize::MAX), Mutex::new(Wrong::None));
-    threads::each(chunks, &|i| {
-        // Behind one that has an error, none matters.
-        if i > first.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Err(error) = work(i) {
-            let mut wrong = unshared(&wrong);
-            if wrong.as_ref().is_none_or(|&(other, _)| i < other) {
-                first.store(i, Ordering::Relaxed);
-                *wrong = Some((i, error));
-            }
-        }
-    });
-    let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
-    wrong.map_or(Ok(()), |(_, error)| Err(error))
-}
-
-/// What nobody panics under.
-fn unshared<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
-    one.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Do so many chunks gain from a second thread, and is there one?
-fn pays(chunks: usize) -> bool {
-    chunks >= 4 && threads::count() > 1
+    let grammar = Grammar::new(D::DTYPE, options);
+    each_chunk(dst, CHUNK, &|first, chunk| parse_chunk(src, first, chunk, &grammar))
 }

@@ -10,11 +10,11 @@ use crate::formats::dtype::{DType, dtypes};
 use crate::formats::element::*;
 use crate::formats::options::CastOptions;
 
+use super::chunks::{CHUNK, each_chunk, join, parse_chunk, refuse_complex};
 use super::error::Error;
-use super::format::Writer;
-use super::parse::Rules;
+use super::format::{Notation, Writer};
+use super::parse::Grammar;
 use super::source::{Joined, Offset, Source};
-use super::{CHUNK, Notation, each_chunk, join, parse_chunk, refuse_complex};
 
 pub(super) fn parse<O: Offset>(
     src: &Joined<'_, O>,
@@ -33,14 +33,14 @@ pub(super) fn parse<O: Offset>(
 fn parse_to<D: Element>(src: &impl Source, dst: &mut [u8], options: &CastOptions) -> Result<(), Error> {
     refuse_complex(D::DTYPE)?;
     check_size(Side::Destination, D::DTYPE, options.dst_packing, src.len(), dst.len())?;
-    let rules = Rules::new(D::DTYPE, options);
+    let grammar = Grammar::new(D::DTYPE, options);
     // No dtype has elements so large that a chunk of them overflows.
     let bytes = D::DTYPE.byte_len(CHUNK, options.dst_packing).unwrap_or(CHUNK);
     let storer = storer(D::DTYPE, options)?;
     each_chunk(dst, bytes, &|first_byte, chunk| {
         let first = first_byte / bytes * CHUNK;
         let mut elements = vec![D::from_codes([0; 2]); CHUNK.min(src.len() - first)];
-        parse_chunk(src, first, &mut elements, &rules)?;
+        parse_chunk(src, first, &mut elements, &grammar)?;
         Ok(storer.fill(&elements, chunk.into(), elements.len()).map(drop)?)
     })
 }

@@ -25,14 +25,14 @@ const LONG: usize = 1 << 15;
 
 /// What of the options matters to a text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(super) struct Grammar {
     policy: Policy,
     int_rounding: Rounding,
     /// To a float: nearest, ties to even.
     is_default: bool,
 }
 
-impl Rules {
+impl Grammar {
     pub(super) fn new(to: DType, options: &CastOptions) -> Self {
         Self {
             // A text has the value of a float, as exact as need be.
@@ -45,39 +45,39 @@ impl Rules {
 
 /// The code of the element that a text means.
 #[inline]
-pub(super) fn parse<D: Element>(text: &str, rules: &Rules) -> Result<D, Reason> {
+pub(super) fn parse<D: Element>(text: &str, grammar: &Grammar) -> Result<D, Reason> {
     let code = match D::DTYPE.kind() {
-        Kind::Bool => parse_bool(text, rules)?,
-        Kind::Int(format) => parse_int(text, format, rules)?,
-        Kind::Float(_) => match (D::DTYPE, rules.is_default && text.len() < LONG) {
+        Kind::Bool => parse_bool(text, grammar)?,
+        Kind::Int(format) => parse_int(text, format, grammar)?,
+        Kind::Float(_) => match (D::DTYPE, grammar.is_default && text.len() < LONG) {
             (DType::F64, true) => match text.parse::<f64>() {
                 Ok(x) => x.to_bits(),
-                Err(_) => parse_float(text, D::DTYPE, rules)?,
+                Err(_) => parse_float(text, D::DTYPE, grammar)?,
             },
             (DType::F32, true) => match text.parse::<f32>() {
                 Ok(x) => x.to_bits().into(),
-                Err(_) => parse_float(text, D::DTYPE, rules)?,
+                Err(_) => parse_float(text, D::DTYPE, grammar)?,
             },
-            _ => parse_float(text, D::DTYPE, rules)?,
+            _ => parse_float(text, D::DTYPE, grammar)?,
         },
         Kind::Complex(_) => return Err(Reason::NotANumber),
     };
     Ok(D::from_codes([code, 0]))
 }
 
-fn parse_bool(text: &str, rules: &Rules) -> Result<u64, Reason> {
+fn parse_bool(text: &str, grammar: &Grammar) -> Result<u64, Reason> {
     let text = text.trim_ascii();
     if text.eq_ignore_ascii_case("true") {
         Ok(1)
     } else if text.eq_ignore_ascii_case("false") {
         Ok(0)
     } else {
-        parse_float(text, DType::Bool, rules)
+        parse_float(text, DType::Bool, grammar)
     }
 }
 
 #[inline]
-fn parse_int(text: &str, format: IntFormat, rules: &Rules) -> Result<u64, Reason> {
+fn parse_int(text: &str, format: IntFormat, grammar: &Grammar) -> Result<u64, Reason> {
     let mask = u64::MAX >> (64 - format.bits);
     let plain = match format.signed {
         true => text.parse().map(|n: i64| (i128::from(n), n as u64)),
@@ -86,7 +86,7 @@ fn parse_int(text: &str, format: IntFormat, rules: &Rules) -> Result<u64, Reason
     match plain {
         Ok((n, code)) if format.min() <= n && n <= format.max() => Ok(code & mask),
         Ok(_) => Err(Reason::OutOfRange),
-        Err(_) => parse_decimal_int(text, format, rules.int_rounding).map(|n| n as u64 & mask),
+        Err(_) => parse_decimal_int(text, format, grammar.int_rounding).map(|n| n as u64 & mask),
     }
 }
 
@@ -108,9 +108,9 @@ fn parse_decimal_int(text: &str, format: IntFormat, rounding: Rounding) -> Resul
     if format.min() <= n && n <= format.max() { Ok(n) } else { Err(Reason::OutOfRange) }
 }
 
-fn parse_float(text: &str, to: DType, rules: &Rules) -> Result<u64, Reason> {
+fn parse_float(text: &str, to: DType, grammar: &Grammar) -> Result<u64, Reason> {
     let value = value(text.trim_ascii(), to).ok_or(Reason::NotANumber)?;
-    Ok(scalar::encode(to, value, &rules.policy))
+    Ok(scalar::encode(to, value, &grammar.policy))
 }
 
 /// Is this number, which `f64::from_str` has accepted, the word for infinity?

@@ -10,7 +10,7 @@ use super::error::Error;
 /// use lanecast::text::parse_offsets;
 /// use lanecast::CastOptions;
 /// let mut out = [0u8; 2];
-/// parse_offsets(&[0i32, 1, 3], b"712", &mut out, &CastOptions::new())?;
+/// parse_offsets_with(&[0i32, 1, 3], b"712", &mut out, &CastOptions::new())?;
 /// assert_eq!(out, [7, 12]);
 /// # Ok::<(), lanecast::text::Error>(())
 /// ```

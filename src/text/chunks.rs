@@ -1,0 +1,175 @@
+//! Texts a chunk at a time, on all threads where that pays.
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::error::{Error, Reason};
+use super::format::{LONGEST, Writer};
+use super::parse::{Grammar, parse};
+use super::source::{Chunk, Offset, Source};
+use crate::formats::dtype::{DType, Kind};
+use crate::formats::element::Element;
+use crate::threads;
+
+/// Elements in a chunk, which one thread does at a time: a multiple of 8, so that chunks of packed elements are
+/// whole bytes. It takes a thread some 100 us, against the 17 us that it can take to enter the pool.
+pub(super) const CHUNK: usize = 4096;
+
+pub(super) fn refuse_complex(dtype: DType) -> Result<(), Error> {
+    match dtype.kind() {
+        Kind::Complex(_) => Err(Error::Complex { dtype }),
+        _ => Ok(()),
+    }
+}
+
+/// Parses the texts from `first` on.
+pub(super) fn parse_chunk<D: Element>(
+    src: &impl Source,
+    first: usize,
+    dst: &mut [D],
+    grammar: &Grammar,
+) -> Result<(), Error> {
+    /// Kept out of the loop, whose registers it would take.
+    #[cold]
+    fn wrong(index: usize, text: &str, dtype: DType, reason: Reason) -> Error {
+        Error::Element { index, text: text.to_owned(), dtype, reason }
+    }
+
+    let chunk = src.chunk(first, dst.len())?;
+    for (i, element) in dst.iter_mut().enumerate() {
+        let Some(text) = chunk.get(i) else { return Err(chunk.fault()) };
+        match parse(text, grammar) {
+            Ok(parsed) => *element = parsed,
+            Err(reason) => return Err(wrong(first + i, text, D::DTYPE, reason)),
+        }
+    }
+    Ok(())
+}
+
+/// Texts in one buffer, and where each of them ends.
+pub(super) struct Texts<O> {
+    ends: Vec<O>,
+    bytes: Vec<u8>,
+}
+
+impl<O: Offset> Texts<O> {
+    /// With room for the ends of so many.
+    fn new(ends: usize) -> Result<Self, Error> {
+        let mut texts = Self { ends: Vec::new(), bytes: Vec::new() };
+        let reserved = texts.ends.try_reserve_exact(ends);
+        reserved.map_err(|_| Error::Allocation { bytes: ends.saturating_mul(size_of::<O>()) })?;
+        Ok(texts)
+    }
+
+    #[inline]
+    pub(super) fn push<S: Element>(&mut self, writer: &Writer, element: S) -> Result<(), Error> {
+        if self.bytes.try_reserve(LONGEST).is_err() {
+            return Err(Error::Allocation { bytes: self.bytes.len() });
+        }
+        writer.write(element, &mut self.bytes);
+        // If the last fits, all do; `join` looks at the last.
+        self.ends.push(O::of(self.bytes.len()));
+        Ok(())
+    }
+}
+
+/// What may fail on a part of the work. Behind a pointer, so that there is one of who calls it, and not one for each dtype.
+type Part<'a, At, T> = &'a (dyn Fn(At, &mut T) -> Result<(), Error> + Sync);
+
+/// Lets `write` append the texts of each range of `0..n`, and joins them.
+pub(super) fn join<O: Offset>(
+    n: usize,
+    write: Part<'_, Range<usize>, Texts<O>>,
+) -> Result<(Vec<O>, Vec<u8>), Error> {
+    let mut texts = Texts::new(n.saturating_add(1))?;
+    texts.ends.push(O::of(0));
+    if !pays(n.div_ceil(CHUNK)) {
+        for start in (0..n).step_by(CHUNK) {
+            write(start..n.min(start + CHUNK), &mut texts)?;
+        }
+    } else {
+        let parts = each_range(n, |range| {
+            let mut texts = Texts::new(range.len())?;
+            write(range, &mut texts).map(|()| texts)
+        })?;
+        let bytes = parts.iter().map(|part| part.bytes.len()).sum();
+        texts.bytes.try_reserve_exact(bytes).map_err(|_| Error::Allocation { bytes })?;
+        for part in parts {
+            let start = texts.bytes.len();
+            texts.bytes.extend_from_slice(&part.bytes);
+            texts.ends.extend(part.ends.iter().map(|end| O::of(start + end.place())));
+        }
+    }
+    let bytes = texts.bytes.len();
+    O::from_usize(bytes).ok_or(Error::OffsetOverflow { bytes })?;
+    Ok((texts.ends, texts.bytes))
+}
+
+/// Calls `work` with each chunk and the place where it begins, on many threads if there are many chunks. The
+/// error is that of the first chunk that has one.
+pub(super) fn each_chunk<T: Send>(
+    data: &mut [T],
+    size: usize,
+    work: Part<'_, usize, [T]>,
+) -> Result<(), Error> {
+    if !pays(data.len().div_ceil(size)) {
+        return data.chunks_mut(size).enumerate().try_for_each(|(i, chunk)| work(i * size, chunk));
+    }
+    let chunks: Vec<_> = data.chunks_mut(size).map(Mutex::new).collect();
+    on_all_threads(chunks.len(), &|i| work(i * size, &mut unshared(&chunks[i])))
+}
+
+/// What `work` gives for the chunks of `0..n`, in order; or the error of the first that has one.
+pub(super) fn each_range<T: Send>(
+    n: usize,
+    work: impl Fn(Range<usize>) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let range = |i: usize| i * CHUNK..n.min((i + 1) * CHUNK);
+    let chunks = 0..n.div_ceil(CHUNK);
+    if !pays(chunks.len()) {
+        return chunks.map(|i| work(range(i))).collect();
+    }
+    let results: Vec<_> = chunks.map(|_| Mutex::new(None)).collect();
+    on_all_threads(results.len(), &|i| {
+        *unshared(&results[i]) = Some(work(range(i))?);
+        Ok(())
+    })?;
+    Ok(results.into_iter().filter_map(|one| one.into_inner().ok().flatten()).collect())
+}
+
+/// Calls `work` with the numbers of so many chunks, on all threads that there are. The error is that of the first chunk that
+/// has one.
+///
+/// Behind a pointer, so that there is one of it, and not one for each dtype.
+fn on_all_threads(chunks: usize, work: &(dyn Fn(usize) -> Result<(), Error> + Sync)) -> Result<(), Error> {
+    /// A chunk that has an error, and that.
+    type Wrong = Option<(usize, Error)>;
+
+    let (first, wrong) = (AtomicUsize::new(usize::MAX), Mutex::new(Wrong::None));
+    threads::each(chunks, &|i| {
+        // Behind one that has an error, none matters.
+        if i > first.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = work(i) {
+            let mut wrong = unshared(&wrong);
+            if wrong.as_ref().is_none_or(|&(other, _)| i < other) {
+                first.store(i, Ordering::Relaxed);
+                *wrong = Some((i, error));
+            }
+        }
+    });
+    let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+    wrong.map_or(Ok(()), |(_, error)| Err(error))
+}
+
+/// What nobody panics under.
+fn unshared<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
+    one.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Do so many chunks gain from a second thread, and is there one?
+fn pays(chunks: usize) -> bool {
+    chunks >= 4 && threads::count() > 1
+}
