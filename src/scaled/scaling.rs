@@ -377,6 +377,7 @@ impl Scaling {
     /// use lanecast::{DType, scaled::Scaling};
     /// assert_eq!(Scaling::per_axis(0).scale(DType::BF16).scale_dtype, DType::BF16);
     /// ```
+    #[must_use]
     pub const fn scale(self, scale_dtype: DType) -> Self {
         Self { scale_dtype, ..self }
     }
@@ -387,6 +388,7 @@ impl Scaling {
     /// use lanecast::scaled::{ScaleRule, Scaling};
     /// assert_eq!(Scaling::mx().rule(ScaleRule::Even).rule, Some(ScaleRule::Even));
     /// ```
+    #[must_use]
     pub const fn rule(self, rule: ScaleRule) -> Self {
         Self { rule: Some(rule), ..self }
     }
@@ -398,6 +400,7 @@ impl Scaling {
     /// let scaling = Scaling::nvfp4().tensor_scale(TensorScale::ComputeMultiply);
     /// assert_eq!(scaling.tensor_scale, TensorScale::ComputeMultiply);
     /// ```
+    #[must_use]
     pub const fn tensor_scale(self, tensor_scale: TensorScale) -> Self {
         Self { tensor_scale, ..self }
     }
@@ -408,6 +411,7 @@ impl Scaling {
     /// use lanecast::scaled::{NonFinite, Scaling};
     /// assert_eq!(Scaling::mx().nonfinite(NonFinite::Ignore).nonfinite, NonFinite::Ignore);
     /// ```
+    #[must_use]
     pub const fn nonfinite(self, nonfinite: NonFinite) -> Self {
         Self { nonfinite, ..self }
     }
@@ -418,6 +422,7 @@ impl Scaling {
     /// use lanecast::scaled::{Profile, Scaling};
     /// assert_eq!(Scaling::mx().profile(Profile::Torchao).profile, Profile::Torchao);
     /// ```
+    #[must_use]
     pub const fn profile(self, profile: Profile) -> Self {
         Self { profile, ..self }
     }
@@ -428,6 +433,7 @@ impl Scaling {
     /// use lanecast::scaled::{ScaleLayout, Scaling};
     /// assert_eq!(Scaling::mx().layout(ScaleLayout::ColumnMajor).layout, ScaleLayout::ColumnMajor);
     /// ```
+    #[must_use]
     pub const fn layout(self, layout: ScaleLayout) -> Self {
         Self { layout, ..self }
     }
@@ -438,6 +444,7 @@ impl Scaling {
     /// use lanecast::{Rounding, scaled::Scaling};
     /// assert_eq!(Scaling::per_axis(0).int_rounding(Rounding::NearestAway).int_rounding, Rounding::NearestAway);
     /// ```
+    #[must_use]
     pub const fn int_rounding(self, int_rounding: Rounding) -> Self {
         Self { int_rounding, ..self }
     }
@@ -456,6 +463,7 @@ impl Scaling {
     /// assert_eq!(out, [0x22, 0x22, 0x22, 0x02].repeat(2)[..]);
     /// # Ok::<(), lanecast::scaled::Error>(())
     /// ```
+    #[must_use]
     pub const fn row_bytes(self, bytes: usize) -> Self {
         Self { row_bytes: Some(bytes), ..self }
     }
@@ -470,6 +478,7 @@ impl Scaling {
     /// assert_eq!(q.scale_bytes(&[3, 300])?, 48);
     /// # Ok::<(), lanecast::scaled::Error>(())
     /// ```
+    #[must_use]
     pub const fn scale_row_bytes(self, bytes: usize) -> Self {
         Self { scale_row_bytes: Some(bytes), ..self }
     }
@@ -480,6 +489,7 @@ impl Scaling {
     /// use lanecast::{DType, scaled::Scaling};
     /// assert_eq!(Scaling::per_axis(0).precision(DType::F16).precision, Some(DType::F16));
     /// ```
+    #[must_use]
     pub const fn precision(self, precision: DType) -> Self {
         Self { precision: Some(precision), ..self }
     }
