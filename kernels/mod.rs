@@ -17,7 +17,8 @@
 //! * `check/` looks at the codes of a source for what a cast loses of them.
 //! * `table.rs` makes and keeps the plan of a cast: what an instruction set runs for it. `codec/table.rs` says which codecs.
 //! * `detect.rs` reads what safe code cannot read of the machine.
-//! * `memory.rs` is the border to the safe code; `once.rs` keeps what is made once in a process.
+//! * `memory.rs` is the border to the safe code; `once.rs` keeps what is made once in a process, `scratch.rs` allocates
+//!   what a stack may be too small for.
 //!
 //! Rules: every `unsafe` block carries a `// SAFETY:` that is a proof; everything between a kernel's
 //! entry and its intrinsics is `#[inline(always)]`; no iterator adapters or closures in vector
@@ -45,6 +46,7 @@ pub(crate) mod neon;
 pub(crate) mod once;
 mod panel;
 pub(crate) mod scalar;
+pub(crate) mod scratch;
 #[cfg(isa = "vector")]
 mod stage;
 #[cfg(isa = "vector")]

@@ -30,6 +30,15 @@ impl<T: Send + Sync + 'static> Once<T> {
     /// The value, made if it has not been. None if that could not be made, or there is no memory for it.
     #[inline]
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Option<T>) -> Option<&'static T> {
+        self.get_or_make_in(|place| Some(place.write(make()?)))
+    }
+
+    /// The same of a value that is made in its place, because it is large: what is given back is that.
+    #[inline]
+    pub(crate) fn get_or_make_in(
+        &self,
+        make: impl FnOnce(&mut MaybeUninit<T>) -> Option<&mut T>,
+    ) -> Option<&'static T> {
         match self.get() {
             Some(made) => Some(made),
             None => self.make(make),
@@ -38,12 +47,16 @@ impl<T: Send + Sync + 'static> Once<T> {
 
     #[cold]
     #[inline(never)]
-    fn make(&self, make: impl FnOnce() -> Option<T>) -> Option<&'static T> {
-        let value = make()?;
+    fn make(&self, make: impl FnOnce(&mut MaybeUninit<T>) -> Option<&mut T>) -> Option<&'static T> {
         let room = Room::take(Layout::new::<T>())?;
         let place = room.place.cast::<T>().as_ptr();
         // SAFETY: the room has the layout of a value, and is nobody else's.
-        unsafe { place.write(value) };
+        let made = make(unsafe { &mut *place.cast() }).map(ptr::from_mut);
+        if made != Some(place) {
+            // SAFETY: nobody uses it.
+            unsafe { room.give_back() };
+            return None;
+        }
         match self.0.compare_exchange(ptr::null_mut(), place, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: the value that was just written; from here on nobody changes or frees it.
             Ok(_) => Some(unsafe { &*place }),

@@ -20,9 +20,12 @@ use crate::error::{Error, Side};
 use crate::formats::element::Element;
 use crate::formats::options::CastOptions;
 use crate::formats::route::Layout;
+use crate::kernels::scratch::Scratch;
 
 /// Bytes of a tile of the source.
 const TILE: usize = 8 << 10;
+/// The same on the stack, which may be small: for what has no more, and where there is no memory for a larger one.
+const SMALL_TILE: usize = 1 << 10;
 /// Elements that are cast directly if there is room for so many: of fewer, a tile is faster.
 const DIRECT: usize = 1024;
 
@@ -92,6 +95,38 @@ impl Caster {
         if buffer.len() != needed {
             return Err(Error::BufferSize { side, dtype, elements: n, needed, given: buffer.len() });
         }
+        let scratch = if source > SMALL_TILE { Scratch::new(TILE) } else { None };
+        match scratch {
+            // SAFETY: the caller's promise.
+            Some(mut scratch) => unsafe { self.by_tiles(buffer, n, scratch.bytes()) },
+            // SAFETY: the same.
+            None => unsafe { self.by_small_tiles(buffer, n) },
+        }
+    }
+
+    /// # Safety
+    /// As for [`Caster::cast_in_place_uninit`], whose buffer this is.
+    #[inline(never)] // For the stack.
+    #[allow(unsafe_code, reason = "the promise of who knows the buffer")]
+    unsafe fn by_small_tiles(&self, buffer: &mut [MaybeUninit<u8>], n: usize) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { self.by_tiles(buffer, n, &mut [MaybeUninit::uninit(); SMALL_TILE]) }
+    }
+
+    /// Step by step, with room for a tile of the source.
+    ///
+    /// # Safety
+    /// As for [`Caster::cast_in_place_uninit`], whose buffer this is.
+    #[allow(unsafe_code, reason = "the promise of who knows the buffer")]
+    unsafe fn by_tiles(
+        &self,
+        buffer: &mut [MaybeUninit<u8>],
+        n: usize,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Result<(), Error> {
+        let [from, to] = self.layouts();
+        // Elements of a tile, a multiple of 8.
+        let tile = room.len() / from.size(8) * 8;
         // What has not been cast.
         let (mut first, mut end) = (0, n);
         while first < end {
@@ -99,18 +134,18 @@ impl Caster {
                 // Results from here on lie behind all that has not been read.
                 let free = from.size(end).div_ceil(to.size(8)).saturating_mul(8);
                 let is_direct = free < end && end - free >= DIRECT;
-                let start = if is_direct { free } else { end.saturating_sub(tile(from)).next_multiple_of(8) };
+                let start = if is_direct { free } else { end.saturating_sub(tile).next_multiple_of(8) };
                 start..replace(&mut end, start)
             } else {
                 // What was read lies between the results and what is left.
-                let room = (from.size(first) - to.size(first)) / to.size(8);
-                let (room, left) = (room.saturating_mul(8), end - first);
-                let len = if room >= DIRECT.min(left) { room } else { tile(from) };
+                let free = (from.size(first) - to.size(first)) / to.size(8);
+                let (free, left) = (free.saturating_mul(8), end - first);
+                let len = if free >= DIRECT.min(left) { free } else { tile };
                 let next = first + len.min(left);
                 replace(&mut first, next)..next
             };
             // SAFETY: the caller's promise: what has not been cast is as it was.
-            unsafe { self.step(from, to, buffer, step)? };
+            unsafe { self.step([from, to], buffer, step, room)? };
         }
         Ok(())
     }
@@ -122,10 +157,10 @@ impl Caster {
     #[allow(unsafe_code, reason = "the promise of who knows the buffer")]
     unsafe fn step(
         &self,
-        from: Layout,
-        to: Layout,
+        [from, to]: [Layout; 2],
         buffer: &mut [MaybeUninit<u8>],
         elements: Range<usize>,
+        room: &mut [MaybeUninit<u8>],
     ) -> Result<(), Error> {
         let [source, results] =
             [from, to].map(|layout| layout.size(elements.start)..layout.size(elements.end));
@@ -134,18 +169,12 @@ impl Caster {
             let source = unsafe { source.assume_init_ref() };
             return self.cast_uninit(source, results, elements.len()).map(drop);
         }
-        let mut tile = [MaybeUninit::uninit(); TILE];
-        let tile = &mut tile[..source.len()];
+        let tile = &mut room[..source.len()];
         tile.copy_from_slice(&buffer[source]);
         // SAFETY: a copy of bytes that are.
         let tile = unsafe { tile.assume_init_ref() };
         self.cast_uninit(tile, &mut buffer[results], elements.len()).map(drop)
     }
-}
-
-/// Elements of a layout in a tile, a multiple of 8.
-fn tile(layout: Layout) -> usize {
-    TILE / layout.size(8) * 8
 }
 
 /// Casts a vector to one of another type, in the same allocation if that fits, with the default options.

@@ -74,6 +74,11 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_PACKED -12
 
 /*
+ There is no memory for what a call needs: the room that comes with the library is enough for the first pairs and options.
+ */
+#define LANECAST_ERR_MEMORY -13
+
+/*
  The cast is done, and lost elements.
  */
 #define LANECAST_ERR_LOSSY -10
@@ -81,7 +86,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 /*
  The version of this interface. It grows when something is added.
  */
-#define LANECAST_ABI_VERSION 3
+#define LANECAST_ABI_VERSION 4
 
 #define LANECAST_DTYPE_BOOL 0
 

@@ -84,12 +84,14 @@ pub const LANECAST_ERR_UNDEFINED: i32 = -9;
 pub const LANECAST_ERR_CANCELLED: i32 = -11;
 /// A strided view of elements of fewer than 8 bits that are packed.
 pub const LANECAST_ERR_PACKED: i32 = -12;
+/// There is no memory for what a call needs: the room that comes with the library is enough for the first pairs and options.
+pub const LANECAST_ERR_MEMORY: i32 = -13;
 
 /// The cast is done, and lost elements.
 pub const LANECAST_ERR_LOSSY: i32 = -10;
 
 /// The version of this interface. It grows when something is added.
-pub const LANECAST_ABI_VERSION: u32 = 3;
+pub const LANECAST_ABI_VERSION: u32 = 4;
 
 /// How to cast. lanecast_options_init sets the defaults; an all-zero structure is not a valid one.
 ///
@@ -219,6 +221,7 @@ fn status(error: Error) -> lanecast_status {
         Error::Overlap | Error::ViewOverlap { .. } => LANECAST_ERR_OVERLAP,
         Error::ViewPacked { .. } => LANECAST_ERR_PACKED,
         Error::Cancelled { .. } => LANECAST_ERR_CANCELLED,
+        Error::Allocation { .. } => LANECAST_ERR_MEMORY,
         // Destinations are the caller's, and there is one shape: the others cannot happen.
         _ => LANECAST_ERR_INTERNAL,
     }
@@ -329,7 +332,8 @@ pub unsafe extern "C" fn lanecast_dtype_from_name(
         if out.is_null() {
             return Err(LANECAST_ERR_NULL);
         }
-        let dtype: DType = name.parse().map_err(|_| LANECAST_ERR_NAME)?;
+        // Not by `parse`, whose error allocates.
+        let dtype = DType::ALL.into_iter().find(|dtype| dtype.name() == name).ok_or(LANECAST_ERR_NAME)?;
         // SAFETY: not NULL, hence writable by the caller's promise.
         unsafe { out.write(dtype.code()) };
         Ok(())
@@ -556,7 +560,8 @@ pub unsafe extern "C" fn lanecast_promote(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let rules = Rules::from_name(unsafe { read_name(rules) }?).map_err(|_| LANECAST_ERR_NAME)?;
+        let name = unsafe { read_name(rules) }?;
+        let rules = Rules::ALL.into_iter().find(|rules| rules.name() == name).ok_or(LANECAST_ERR_NAME)?;
         if out.is_null() {
             return Err(LANECAST_ERR_NULL);
         }
@@ -591,7 +596,8 @@ pub unsafe extern "C" fn lanecast_can_cast(
         let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
         let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
         // SAFETY: the caller's promise.
-        let level: Casting = unsafe { read_name(level) }?.parse().map_err(|_| LANECAST_ERR_NAME)?;
+        let name = unsafe { read_name(level) }?;
+        let level = Casting::ALL.into_iter().find(|level| level.name() == name).ok_or(LANECAST_ERR_NAME)?;
         if out.is_null() {
             return Err(LANECAST_ERR_NULL);
         }
@@ -628,6 +634,7 @@ pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
         LANECAST_ERR_UNDEFINED => c"the ruleset defines no common dtype of the operands",
         LANECAST_ERR_CANCELLED => c"the progress callback has stopped the cast",
         LANECAST_ERR_PACKED => c"a strided view of packed elements; they must lie one per byte",
+        LANECAST_ERR_MEMORY => c"there is no memory for what the call needs",
         _ => c"no lanecast status",
     };
     text.as_ptr()
@@ -643,6 +650,8 @@ pub extern "C" fn lanecast_isa_available(isa: u8) -> c_int {
     available.unwrap_or(false).into()
 }
 
+#[cfg(unix)]
+mod threads;
 mod views;
 pub use views::*;
 

@@ -7,6 +7,8 @@ use std::panic::AssertUnwindSafe;
 
 use rust::parallel::{Parallel, ParallelFor, Progress};
 
+#[cfg(unix)]
+use super::threads::{Pool, Started, cores};
 use super::{
     LANECAST_ERR_NULL, LANECAST_ERR_OPTIONS, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype,
     lanecast_options, lanecast_status, memory, status, whole_buffers,
@@ -115,15 +117,24 @@ pub unsafe extern "C" fn lanecast_cast_parallel(
             whole_buffers(from, src, to, dst, n, o)
         };
         let Some((caster, src, dst)) = buffers? else { return Ok(()) };
-        caster.par_cast_uninit_with(src, dst, n, &on(threads)).map(drop).map_err(status)
+        on(threads, |how| caster.par_cast_uninit_with(src, dst, n, how).map(drop).map_err(status))
     })
 }
 
-fn on<'a>(threads: u32) -> Parallel<'a> {
-    match threads {
-        0 => Parallel::new(),
-        threads => Parallel::new().threads(threads as usize),
+/// Calls a function with what casts on so many threads; 0 is the pool.
+fn on<T>(threads: u32, then: impl FnOnce(&Parallel<'_>) -> T) -> T {
+    #[cfg(unix)]
+    match threads as usize {
+        0 => then(&Parallel::new().host(&Pool).threads(cores())),
+        threads => then(&Parallel::new().host(&Started(threads)).threads(threads)),
     }
+    #[cfg(not(unix))]
+    then(&Parallel::new().threads(if threads == 0 { cores() } else { threads as usize }))
+}
+
+#[cfg(not(unix))]
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, core::num::NonZero::get)
 }
 
 /// lanecast_cast on threads of the caller's, in chunks of a size, with a callback that hears of progress. how must not be
@@ -150,17 +161,21 @@ pub unsafe extern "C" fn lanecast_cast_parallel_with(
         let listener = how.progress.map(|call| Listener { call, context: how.progress_context });
         let progress =
             |progress: Progress| listener.as_ref().map_or(ControlFlow::Continue(()), |it| it.tell(progress));
-        let mut parallel = on(how.threads);
-        if how.chunk > 0 {
-            parallel = parallel.chunk(how.chunk);
+        let mut cast = |parallel: &Parallel<'_>| {
+            let mut parallel = *parallel;
+            if how.chunk > 0 {
+                parallel = parallel.chunk(how.chunk);
+            }
+            if listener.is_some() {
+                parallel = parallel.progress(&progress);
+            }
+            caster.par_cast_uninit_with(src, dst, n, &parallel).map(drop).map_err(status)
+        };
+        match (&host, how.threads) {
+            (Some(host), 0) => cast(&Parallel::new().host(host).threads(cores())),
+            (Some(host), threads) => cast(&Parallel::new().host(host).threads(threads as usize)),
+            (None, threads) => on(threads, cast),
         }
-        if let Some(host) = &host {
-            parallel = parallel.host(host);
-        }
-        if listener.is_some() {
-            parallel = parallel.progress(&progress);
-        }
-        caster.par_cast_uninit_with(src, dst, n, &parallel).map(drop).map_err(status)
     })
 }
 

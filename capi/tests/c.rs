@@ -259,3 +259,23 @@ fn the_exported_symbols_are_those_of_the_header() {
     let soname = format!("[liblanecast.so.{}]", env!("CARGO_PKG_VERSION_MAJOR"));
     assert!(dynamic.lines().any(|line| line.contains("SONAME") && line.contains(&soname)), "{dynamic}");
 }
+
+/// The k-th allocation fails, for every k, in every function. (The C library's own allocator by its names: of glibc alone.)
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn every_allocation_may_fail() {
+    let (program, prefix) = (scratch("memory"), installed());
+    run(Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-o"])
+        .arg(&program)
+        .arg(root().join("tests/memory.c"))
+        .arg(format!("-I{}", prefix.join("include").display()))
+        .arg(format!("-L{}", prefix.join("lib").display()))
+        .args(["-llanecast", "-lpthread"]));
+    let text = run(Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+    print!("{text}");
+    assert!(text.ends_with("every call ends\n"), "{text}");
+    for call in ["plain", "table", "names"] {
+        assert!(text.contains(&format!("{call}: 0 allocations\n")), "{text}");
+    }
+}

@@ -146,24 +146,34 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<*const u8> {
     fn made<T: Send + Sync>(
         mut tables: &'static Tables<T>,
         policy: Policy,
-        make: impl Fn() -> T,
+        make: impl Fn(&mut MaybeUninit<T>),
     ) -> Option<*const u8> {
         loop {
-            let new = || Some(Made { policy, table: make(), others: Once::new() });
-            let made = tables.get_or_make(new)?;
+            let made = tables.get_or_make_in(|place| {
+                let made = place.as_mut_ptr();
+                // SAFETY: the fields of a place, which are written before it is said to be initialised: the table by `make`,
+                // as all of them that are given to this.
+                unsafe {
+                    (&raw mut (*made).policy).write(policy);
+                    (&raw mut (*made).others).write(Once::new());
+                    make(&mut *(&raw mut (*made).table).cast());
+                    Some(&mut *made)
+                }
+            })?;
             if made.policy == policy {
                 return Some(ptr::from_ref(&made.table).cast());
             }
             tables = &made.others;
         }
     }
-    let words_to = |column: usize| made(&TO_WORDS[row(from)][column], policy, || words(from, to, &policy));
+    let words_to =
+        |column: usize| made(&TO_WORDS[row(from)][column], policy, |place| words(from, to, &policy, place));
     match to {
         DType::U16 => words_to(0),
         DType::I16 => words_to(1),
         DType::F16 => words_to(2),
         DType::BF16 => words_to(3),
-        _ => made(&TO_BYTES[row(from)][row(to)], policy, || bytes(from, to, &policy)),
+        _ => made(&TO_BYTES[row(from)][row(to)], policy, |place| bytes(from, to, &policy, place)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a table of [`super::lookup`] holds: 256 elements, from the scalar reference.
 
+use core::mem::MaybeUninit;
+
 use crate::formats::dtype::{DType, FloatFormat, Kind};
 use crate::formats::options::{Overflow, Policy};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
@@ -264,36 +266,53 @@ impl Line {
     }
 }
 
-/// What every code of a dtype becomes.
-fn elements(from: DType, to: DType, policy: &Policy) -> [u64; 256] {
+/// What every code of a dtype becomes, of 16 bits or fewer.
+#[inline(never)] // For the stack.
+fn elements(from: DType, to: DType, policy: &Policy) -> [u16; 256] {
+    /// Codes at a time: values are large.
+    const STEP: usize = 16;
     let mask = 0xFF >> (8 - from.bits());
-    let codes: [u64; 256] = core::array::from_fn(|index| index as u64 & mask);
-    let (mut values, mut results) = ([Value::ZERO; 256], [0; 256]);
-    DECODE[from as usize](&codes, &mut values);
-    ENCODE[to as usize](&values, &mut results, policy);
-    results
+    let mut elements = [0; 256];
+    for (i, some) in elements.chunks_exact_mut(STEP).enumerate() {
+        let codes: [u64; STEP] = core::array::from_fn(|k| (STEP * i + k) as u64 & mask);
+        let (mut values, mut results) = ([Value::ZERO; STEP], [0; STEP]);
+        DECODE[from as usize](&codes, &mut values);
+        ENCODE[to as usize](&values, &mut results, policy);
+        some.iter_mut().zip(results).for_each(|(element, result)| *element = result as u16);
+    }
+    elements
 }
 
-/// A table of elements of 8 bits or fewer.
-pub(super) fn bytes(from: DType, to: DType, policy: &Policy) -> Plane {
+/// Writes a table of elements of 8 bits or fewer.
+pub(super) fn bytes(from: DType, to: DType, policy: &Policy, place: &mut MaybeUninit<Plane>) {
     let elements = elements(from, to, policy).map(|x| x as u8);
-    Plane::new(elements, to.bits(), 1 << from.bits(), Fold::of(from, to, policy))
+    place.write(Plane::new(elements, to.bits(), 1 << from.bits(), Fold::of(from, to, policy)));
 }
 
-/// A table of elements of 16 bits.
-pub(super) fn words(from: DType, to: DType, policy: &Policy) -> Words {
-    let elements = elements(from, to, policy).map(|x| x as u16);
+/// Writes a table of elements of 16 bits: all of its fields.
+pub(super) fn words(from: DType, to: DType, policy: &Policy, place: &mut MaybeUninit<Words>) {
+    let elements = elements(from, to, policy);
     let fold = Fold::of(from, to, policy);
-    let planes = [0, 8].map(|shift| {
-        let byte = |x: u16| (x >> shift) as u8;
-        let known = |code: usize| if fold == Fold::Negated { elements[code].wrapping_neg() } else { 0 };
-        let first = core::array::from_fn(|code| byte(elements[code]));
-        let second = core::array::from_fn(|code| byte(elements[code | 0x80] ^ known(code)));
-        Plane::of_halves(elements.map(byte), 1 << from.bits(), fold, [first, second], Window::ALL)
-    });
     let line = match from.float_format() {
         Some(format) if from.bits() == 8 => Line::new(format, &elements),
         _ => Line::NONE,
     };
-    Words { planes, line }
+    let place = place.as_mut_ptr();
+    // SAFETY: the fields of a place.
+    unsafe {
+        (&raw mut (*place).line).write(line);
+        for (byte, shift) in [0, 8].into_iter().enumerate() {
+            (&raw mut (*place).planes[byte]).write(plane_of(&elements, shift, 1 << from.bits(), fold));
+        }
+    }
+}
+
+/// The plane of a byte of elements.
+#[inline(never)] // For the stack.
+fn plane_of(elements: &[u16; 256], shift: u32, codes: usize, fold: Fold) -> Plane {
+    let byte = |x: u16| (x >> shift) as u8;
+    let known = |code: usize| if fold == Fold::Negated { elements[code].wrapping_neg() } else { 0 };
+    let first = core::array::from_fn(|code| byte(elements[code]));
+    let second = core::array::from_fn(|code| byte(elements[code | 0x80] ^ known(code)));
+    Plane::of_halves(elements.map(byte), codes, fold, [first, second], Window::ALL)
 }

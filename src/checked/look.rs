@@ -16,6 +16,7 @@ use crate::formats::route::{Parts, Work};
 use crate::kernels::check::{Bits, Codes, Exact, Fit, Found, Fused, Limits, Loops, MOST, Scan, Verdict};
 use crate::kernels::memory::Destination;
 use crate::kernels::scalar;
+use crate::kernels::scratch::Scratch;
 
 /// Elements that are judged at a time: whole bytes of every bitmap and packed buffer.
 const PIECE: usize = MOST / 2;
@@ -28,13 +29,35 @@ const FUSED_CHUNK: usize = 64 << 10;
 const FIRST_CHUNK: usize = 4 << 10;
 /// Fewer elements than pay for finding the limits: the reference looks at each.
 const FEW: usize = 128;
-/// Bytes of the widest codes of a piece, of both parts.
-const TILE: usize = PIECE * 16;
+/// The same on the stack, which may be small: of what has no more, and where there is no memory.
+const SMALL_PIECE: usize = 64;
+/// Bytes of the widest codes of an element, of both its parts.
+const WIDEST: usize = 16;
+/// Rooms for codes that a piece has.
+const TILES: usize = 3;
 
-type Tile = [MaybeUninit<u8>; TILE];
+/// Room for codes of a piece.
+type Tile = [MaybeUninit<u8>];
 
-const fn tile() -> Tile {
-    [MaybeUninit::uninit(); TILE]
+/// What a piece may need.
+struct Tiles<'r> {
+    codes: &'r mut Tile,
+    imaginary: &'r mut Tile,
+    /// For what comes back, and for a moment.
+    back: &'r mut Tile,
+}
+
+impl<'r> Tiles<'r> {
+    fn new(room: &'r mut Tile) -> Self {
+        let (codes, rest) = room.split_at_mut(room.len() / TILES);
+        let (imaginary, back) = rest.split_at_mut(codes.len());
+        Self { codes, imaginary, back }
+    }
+
+    /// Elements of a piece.
+    fn piece(&self) -> usize {
+        self.codes.len() / WIDEST
+    }
 }
 
 /// How the elements of one cast are looked at.
@@ -190,6 +213,7 @@ impl<'a> Check<'a> {
         let most = if self.fused.is_some() { FUSED_CHUNK } else { CHUNK };
         let mut bytes = FIRST_CHUNK;
         let (mut next, mut lost) = (0, 0);
+        let mut scratch = None;
         // Where one element does not fit, the next is expected soon: then it does not pay to scan. So many chunks are not, more
         // after each that was scanned in vain.
         let (mut unscanned, mut vain) = (0, 0u32);
@@ -217,19 +241,8 @@ impl<'a> Check<'a> {
                     continue;
                 }
             }
-            let mut all_fit = true;
-            for at in (0..chunk.n).step_by(PIECE) {
-                let n = PIECE.min(chunk.n - at);
-                let src = &src[src_at(at)..src_at(at + n)];
-                let dst = self.caster.fill(src, dst.part(dst_at(at)..dst_at(at + n)), n)?;
-                let piece = Piece { src, codes: &[], imaginary: &[], first: first + at, n };
-                let (fit, more) = match self.imaginary {
-                    None => self.piece(piece, dst, scans, &mut report, marks)?,
-                    Some(casters) => self.complex_piece(casters, piece, dst, scans, &mut report, marks)?,
-                };
-                all_fit &= fit;
-                lost += more;
-            }
+            let (all_fit, more) = self.pieces(chunk, dst, scans, &mut report, marks, &mut scratch)?;
+            lost += more;
             if !scans {
                 unscanned -= 1;
             } else if all_fit {
@@ -240,6 +253,74 @@ impl<'a> Check<'a> {
             }
         }
         Ok((report, lost))
+    }
+
+    /// Casts elements and looks at them, piece by piece. Says whether scans were enough, and how many elements are lost.
+    fn pieces(
+        &self,
+        chunk: Piece<'_>,
+        dst: Destination<'_, u8>,
+        scans: bool,
+        report: &mut CastReport,
+        marks: &mut Marks<'_>,
+        scratch: &mut Option<Scratch>,
+    ) -> Result<(bool, usize), Error> {
+        if chunk.n > SMALL_PIECE && scratch.is_none() {
+            *scratch = Scratch::new(TILES * WIDEST * PIECE);
+        }
+        match scratch {
+            Some(scratch) => {
+                self.pieces_in(chunk, dst, scans, report, marks, &mut Tiles::new(scratch.bytes()))
+            }
+            None => self.small_pieces(chunk, dst, scans, report, marks),
+        }
+    }
+
+    /// The same with room on the stack.
+    #[inline(never)]
+    fn small_pieces(
+        &self,
+        chunk: Piece<'_>,
+        dst: Destination<'_, u8>,
+        scans: bool,
+        report: &mut CastReport,
+        marks: &mut Marks<'_>,
+    ) -> Result<(bool, usize), Error> {
+        let mut room = [MaybeUninit::uninit(); TILES * WIDEST * SMALL_PIECE];
+        self.pieces_in(chunk, dst, scans, report, marks, &mut Tiles::new(&mut room))
+    }
+
+    /// The same in room that there is.
+    #[inline(never)] // For the stack.
+    fn pieces_in(
+        &self,
+        chunk: Piece<'_>,
+        mut dst: Destination<'_, u8>,
+        scans: bool,
+        report: &mut CastReport,
+        marks: &mut Marks<'_>,
+        tiles: &mut Tiles<'_>,
+    ) -> Result<(bool, usize), Error> {
+        let route = self.caster.route();
+        let [src_at, dst_at] = [&route.src, &route.dst].map(|layout| |n| layout.size(n));
+        let (mut all_fit, mut lost) = (true, 0);
+        for at in (0..chunk.n).step_by(tiles.piece()) {
+            let n = tiles.piece().min(chunk.n - at);
+            let src = &chunk.src[src_at(at)..src_at(at + n)];
+            let dst = self.caster.fill(src, dst.part(dst_at(at)..dst_at(at + n)), n)?;
+            let piece = Piece { src, codes: &[], imaginary: &[], first: chunk.first + at, n };
+            let (fit, more) = match self.imaginary {
+                None => self.piece(piece, dst, scans, report, marks, [tiles.codes, tiles.back])?,
+                Some(casters) => {
+                    let imaginary = imaginary_parts(casters, src, n, tiles.imaginary)?;
+                    let piece = Piece { imaginary, ..piece };
+                    self.piece(piece, dst, scans, report, marks, [tiles.codes, tiles.back])?
+                }
+            };
+            all_fit &= fit;
+            lost += more;
+        }
+        Ok((all_fit, lost))
     }
 
     /// Is what a scan found all there is to know, but for which is the first that is inexact?
@@ -264,12 +345,14 @@ impl<'a> Check<'a> {
         report.inexact += inexact;
         let Some(loops) = self.loops.filter(|_| report.first_inexact.is_none()) else { return Ok(()) };
         let (all, layout) = (Limits::new(parts.home), &self.caster.route().dst);
-        for at in (0..n).step_by(PIECE) {
-            let (len, width) = (PIECE.min(n - at), width(parts.home));
+        // One is enough, and mostly soon found.
+        let mut back = [MaybeUninit::uninit(); WIDEST * SMALL_PIECE];
+        for at in (0..n).step_by(SMALL_PIECE) {
+            let (len, width) = (SMALL_PIECE.min(n - at), width(parts.home));
             let [begin, end] = [at, at + len].map(|n| layout.size(n));
             let codes = &codes[at * width..(at + len) * width];
             let mut verdict = Verdict::default();
-            parts.judge(loops, codes, &dst[begin..end], len, &all, &mut verdict)?;
+            parts.judge(loops, codes, &dst[begin..end], len, &all, &mut verdict, &mut back)?;
             report.first_inexact = first_one(&verdict.inexact).map(|i| first + at + i);
             if report.first_inexact.is_some() {
                 break;
@@ -295,22 +378,6 @@ impl<'a> Check<'a> {
         (Some(found), done)
     }
 
-    /// [`piece`](Self::piece) of complex elements whose imaginary parts are lost.
-    #[inline(never)] // For the stack: others do without the room.
-    fn complex_piece(
-        &self,
-        imaginary: &[Caster; 2],
-        piece: Piece<'_>,
-        dst: &mut [u8],
-        scans: bool,
-        report: &mut CastReport,
-        marks: &mut Marks<'_>,
-    ) -> Result<(bool, usize), Error> {
-        let mut room = [0; TILE];
-        let imaginary = imaginary_parts(imaginary, piece.src, piece.n, &mut room)?;
-        self.piece(Piece { imaginary, ..piece }, dst, scans, report, marks)
-    }
-
     /// Looks at elements, which have been cast, and marks them. Says whether a scan was enough, and how many of them are
     /// lost. Their codes are not given.
     #[inline(never)] // For the stack: where all elements fit, nothing here is needed.
@@ -321,10 +388,10 @@ impl<'a> Check<'a> {
         scans: bool,
         report: &mut CastReport,
         marks: &mut Marks<'_>,
+        [codes, back]: [&mut Tile; 2],
     ) -> Result<(bool, usize), Error> {
-        let mut room = tile();
         let codes = match &self.parts {
-            Some(parts) => parts.codes(piece.src, piece.n, &mut room)?,
+            Some(parts) => parts.codes(piece.src, piece.n, codes)?,
             None => &[],
         };
         let piece = Piece { codes, ..piece };
@@ -339,7 +406,7 @@ impl<'a> Check<'a> {
         }
         let mut verdict = Verdict::default();
         match self.loops.filter(|_| !self.are_few) {
-            Some(loops) => self.judge(loops, piece, dst, report, marks, &mut verdict)?,
+            Some(loops) => self.judge(loops, piece, dst, report, marks, &mut verdict, back)?,
             None => self.judge_few(piece, report, &mut verdict),
         }
         let Verdict { lost, inexact, losses, inexacts } = &verdict;
@@ -351,7 +418,7 @@ impl<'a> Check<'a> {
         if marks.stops.is_some()
             && let Some(i) = first_one(&zip(lost, inexact, of_stop))
         {
-            return Err(self.lossy(piece, i));
+            return Err(self.lossy(piece, i, back));
         }
         report.inexact += inexacts;
         report.first = report.first.or_else(|| Some(first + first_one(lost)?));
@@ -378,6 +445,7 @@ impl<'a> Check<'a> {
     }
 
     /// Which elements are lost or inexact, and how many of each class, in the report.
+    #[allow(clippy::too_many_arguments, reason = "what is found, where it goes, and room")]
     fn judge(
         &self,
         loops: Loops,
@@ -386,9 +454,10 @@ impl<'a> Check<'a> {
         report: &mut CastReport,
         marks: &Marks<'_>,
         verdict: &mut Verdict,
+        back: &mut Tile,
     ) -> Result<(), Error> {
         if let Some(parts) = &self.parts {
-            parts.judge(loops, codes, dst, n, &parts.limits().0, verdict)?;
+            parts.judge(loops, codes, dst, n, &parts.limits().0, verdict, back)?;
             if marks.counts && verdict.losses > 0 {
                 parts.count(loops, codes, verdict, report);
             }
@@ -400,7 +469,8 @@ impl<'a> Check<'a> {
         }
         if self.imaginary.is_some() {
             let of_rest = |nonzero, lost: u64| nonzero & !lost;
-            let more = zip(&nonzero(loops, self.caster.route().from, imaginary), &verdict.lost, of_rest);
+            let more =
+                zip(&nonzero(loops, self.caster.route().from, imaginary, back), &verdict.lost, of_rest);
             let either = |one, more| one | more;
             // To bool both parts count, and nothing is lost: then it is no 0 and no 1.
             *verdict = if self.caster.to() == DType::Bool {
@@ -480,12 +550,11 @@ impl<'a> Check<'a> {
 
     /// The error of the element `i` of a piece.
     #[cold]
-    fn lossy(&self, piece: Piece<'_>, i: usize) -> Error {
+    fn lossy(&self, piece: Piece<'_>, i: usize, room: &mut Tile) -> Error {
         let (caster, options) = (self.caster, self.caster.options());
         let from = caster.from();
         let native = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
         let loss = self.loss(piece, i).map_or(Loss::Inexact, |(loss, _)| loss);
-        let mut room = tile();
         let codes = Caster::new(from, from, &native).and_then(|caster| {
             let size = from.byte_len(piece.n, Packing::OnePerByte).unwrap_or(0);
             let elements = caster.cast_uninit(piece.src, &mut room[..size], piece.n)?;
@@ -517,6 +586,7 @@ impl Look<'_> {
     }
 
     /// Which of the parts of `n` elements are lost or inexact.
+    #[allow(clippy::too_many_arguments, reason = "as above")]
     fn judge(
         &self,
         loops: Loops,
@@ -525,8 +595,9 @@ impl Look<'_> {
         n: usize,
         limits: &Limits,
         verdict: &mut Verdict,
+        room: &mut Tile,
     ) -> Result<(), Error> {
-        let (width, units, mut room) = (width(self.home), self.units * n, tile());
+        let (width, units) = (width(self.home), self.units * n);
         let exact = match &self.exact {
             Exactness::All => Exact::All,
             Exactness::Whole => Exact::Whole,
@@ -588,10 +659,10 @@ fn imaginary_parts<'r>(
     [reals, single]: &[Caster; 2],
     src: &[u8],
     n: usize,
-    room: &'r mut [u8; TILE],
+    room: &'r mut Tile,
 ) -> Result<&'r [u8], Error> {
     let width = width(single.from());
-    let room = &mut room[..n * width];
+    let room = zeros(&mut room[..n * width]);
     let (most, last) = room.split_at_mut((n - 1) * width);
     // From the first imaginary part on, they are where real parts are; but of the last element.
     reals.cast(&src[width..src.len() - width], most, n - 1)?;
@@ -599,14 +670,27 @@ fn imaginary_parts<'r>(
     Ok(room)
 }
 
-/// Which codes of a float are no zeros.
-#[inline(never)] // For the stack.
-fn nonzero(loops: Loops, dtype: DType, codes: &[u8]) -> Bits {
+/// Which codes of a float are no zeros. There is room for as many.
+fn nonzero(loops: Loops, dtype: DType, codes: &[u8], room: &mut Tile) -> Bits {
     // Those that are not the same when they come back as zeros.
-    let (zeros, mut verdict) = ([0; TILE], Verdict::default());
-    let exact = Exact::Back(&zeros[..codes.len()]);
-    (loops.judge)(Codes { bytes: codes, width: width(dtype) }, exact, &Limits::new(dtype), &mut verdict);
+    let (zeros, mut verdict) = (zeros(&mut room[..codes.len()]), Verdict::default());
+    (loops.judge)(
+        Codes { bytes: codes, width: width(dtype) },
+        Exact::Back(zeros),
+        &Limits::new(dtype),
+        &mut verdict,
+    );
     verdict.inexact
+}
+
+/// Room with zeros in it.
+fn zeros(room: &mut Tile) -> &mut [u8] {
+    room.fill(MaybeUninit::new(0));
+    #[allow(unsafe_code, reason = "what was filled is initialised")]
+    // SAFETY: all of it has just been filled.
+    unsafe {
+        room.assume_init_mut()
+    }
 }
 
 /// A native code of so many bytes.

@@ -1,0 +1,375 @@
+//! The threads of the library: a pool that is kept, and threads that start for one cast. They are made by the calls of POSIX,
+//! which say where there is no memory or no thread: what Rust's standard library and thread pools allocate on the way ends
+//! the process there. Nothing here allocates but the handles of threads, and where that fails, the caller casts alone.
+
+use core::ffi::c_void;
+use core::mem::{MaybeUninit, zeroed};
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::fs::File;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use rust::parallel::ParallelFor;
+
+/// Bytes of the stack of a thread, on which a caller's callback may run.
+const STACK: usize = 2 << 20;
+/// More threads than this do not start.
+const MOST: usize = 1024;
+
+/// So many threads, with the caller, that start for one cast.
+pub(crate) struct Started(pub(crate) usize);
+
+impl ParallelFor for Started {
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        let work = Work::new(self.0, tasks, task);
+        let mut threads = Vec::new();
+        if threads.try_reserve_exact(work.workers - 1).is_ok() {
+            for _ in 1..work.workers {
+                // SAFETY: the work lives until all of the threads have been joined.
+                match unsafe { start(help_work, ptr::from_ref(&work).cast_mut().cast(), false) } {
+                    Some(thread) => threads.push(thread),
+                    None => break,
+                }
+            }
+        }
+        work.help();
+        for thread in threads {
+            // SAFETY: a thread that has started, is not detached, and is joined once.
+            unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+        }
+    }
+
+    fn starts_threads(&self) -> bool {
+        true
+    }
+}
+
+/// The body of a thread that starts for one cast.
+extern "C" fn help_work(work: *mut c_void) -> *mut c_void {
+    // SAFETY: what `Started::run` has passed, which waits for this thread.
+    let work = unsafe { &*work.cast::<Work<'_>>() };
+    // No panic goes through frames of C. What it would leave undone is missed in the end.
+    _ = catch_unwind(AssertUnwindSafe(|| work.help()));
+    ptr::null_mut()
+}
+
+/// Tasks that several threads do together.
+struct Work<'a> {
+    task: &'a (dyn Fn(usize) + Sync),
+    tasks: usize,
+    /// How many have been begun.
+    begun: AtomicUsize,
+    /// Threads that may help, and those that do.
+    workers: usize,
+    joined: AtomicUsize,
+}
+
+impl<'a> Work<'a> {
+    fn new(threads: usize, tasks: usize, task: &'a (dyn Fn(usize) + Sync)) -> Self {
+        let workers = threads.clamp(1, MOST).min(tasks.max(1));
+        Self { task, tasks, begun: AtomicUsize::new(0), workers, joined: AtomicUsize::new(0) }
+    }
+
+    /// Does tasks until all have been begun. Those that follow each other are near to each other in memory, so each worker
+    /// has a number from which on they are its own, and a task does whatever is left of them, or of others.
+    fn help(&self) {
+        let worker = self.joined.fetch_add(1, Ordering::Relaxed);
+        let first = worker % self.workers * self.tasks.div_ceil(self.workers);
+        while self.begun.fetch_add(1, Ordering::Relaxed) < self.tasks {
+            (self.task)(first.min(self.tasks - 1));
+        }
+    }
+
+    fn has_tasks(&self) -> bool {
+        self.begun.load(Ordering::Relaxed) < self.tasks && self.joined.load(Ordering::Relaxed) < self.workers
+    }
+}
+
+/// As many threads as there are cores, which start for the first cast and wait for the next. Those that are busy with another
+/// cast are not waited for.
+pub(crate) struct Pool;
+
+/// Work in the list of a pool, in the frame of who waits for it.
+struct Ticket<'a> {
+    work: Work<'a>,
+    /// Threads of the pool that are at it.
+    inside: usize,
+    next: *mut Ticket<'a>,
+}
+
+/// The work that there is.
+struct Tickets(*mut Ticket<'static>);
+
+// SAFETY: the tickets are in the frames of threads that wait for them, and nobody looks at one without the lock, but at its
+// work, which any thread may do.
+unsafe impl Send for Tickets {}
+
+static TICKETS: Mutex<Tickets> = Mutex::new(Tickets(ptr::null_mut()));
+/// There is work.
+static COMES: Condvar = Condvar::new();
+/// Somebody has left some work.
+static LEFT: Condvar = Condvar::new();
+/// The process that has the pool; 0 if there is none. A child of it has no threads, and may have a lock that is held.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+fn tickets() -> MutexGuard<'static, Tickets> {
+    // Nothing panics under the lock.
+    TICKETS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wait<'a>(for_what: &Condvar, tickets: MutexGuard<'a, Tickets>) -> MutexGuard<'a, Tickets> {
+    for_what.wait(tickets).unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ParallelFor for Pool {
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        let threads = cores();
+        let mut ticket = Ticket { work: Work::new(threads, tasks, task), inside: 0, next: ptr::null_mut() };
+        if ticket.work.workers == 1 || !is_there(threads) {
+            return ticket.work.help();
+        }
+        let ticket = (&raw mut ticket).cast::<Ticket<'static>>();
+        // SAFETY: the ticket is in this frame, which is left when it is no longer in the list, and nobody inside. It is changed
+        // under the lock alone; its work is shared.
+        unsafe {
+            let mut first = tickets();
+            (*ticket).next = first.0;
+            first.0 = ticket;
+            drop(first);
+            COMES.notify_all();
+            (*ticket).work.help();
+            let mut first = tickets();
+            let mut place = &raw mut first.0;
+            while *place != ticket {
+                place = &raw mut (**place).next;
+            }
+            *place = (*ticket).next;
+            while is_used(ticket) {
+                first = wait(&LEFT, first);
+            }
+        }
+    }
+}
+
+/// Is a thread of the pool at it?
+///
+/// # Safety
+/// The ticket is there, and the lock is held.
+unsafe fn is_used(ticket: *const Ticket<'static>) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { (*ticket).inside > 0 }
+}
+
+/// The body of a thread of the pool.
+extern "C" fn help_all(_: *mut c_void) -> *mut c_void {
+    let mut first = tickets();
+    loop {
+        let mut ticket = first.0;
+        // SAFETY: tickets in the list are there while the lock is held; the one that is worked on until nobody is inside.
+        unsafe {
+            while !ticket.is_null() && !(*ticket).work.has_tasks() {
+                ticket = (*ticket).next;
+            }
+            if ticket.is_null() {
+                first = wait(&COMES, first);
+                continue;
+            }
+            (*ticket).inside += 1;
+            drop(first);
+            _ = catch_unwind(AssertUnwindSafe(|| (*ticket).work.help()));
+            first = tickets();
+            (*ticket).inside -= 1;
+        }
+        LEFT.notify_all();
+    }
+}
+
+/// Has this process a pool? Starts it, if nobody has.
+fn is_there(threads: usize) -> bool {
+    let this = std::process::id();
+    match PROCESS.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {
+            // SAFETY: the body needs nothing, and the threads are never joined.
+            let started =
+                (1..threads).take_while(|_| unsafe { start(help_all, ptr::null_mut(), true) }.is_some());
+            let any = started.count() > 0;
+            if !any {
+                // Perhaps later.
+                PROCESS.store(0, Ordering::Relaxed);
+            }
+            any
+        }
+        Err(process) => process == this,
+    }
+}
+
+/// Starts a thread that no signal interrupts. None if it cannot.
+///
+/// # Safety
+/// The body may be called with the argument on another thread. Who does not detach the thread joins it.
+unsafe fn start(
+    body: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+    detached: bool,
+) -> Option<libc::pthread_t> {
+    let mut attributes = MaybeUninit::uninit();
+    // SAFETY: every structure is initialised by the call before those that read it; the caller's promise for the body.
+    unsafe {
+        if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        // What cannot be set stays as it is by default.
+        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK);
+        let mut can = true;
+        if detached {
+            can = libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED)
+                == 0;
+        }
+        let (mut all, mut callers) = (zeroed(), zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut callers);
+        let mut thread = zeroed();
+        can = can && libc::pthread_create(&mut thread, attributes.as_ptr(), body, argument) == 0;
+        libc::pthread_sigmask(libc::SIG_SETMASK, &callers, ptr::null_mut());
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        can.then_some(thread)
+    }
+}
+
+/// How many cores the process may use, as [`std::thread::available_parallelism`] says it, but without memory.
+pub(crate) fn cores() -> usize {
+    /// 0 before it is known.
+    static CORES: AtomicUsize = AtomicUsize::new(0);
+    match CORES.load(Ordering::Relaxed) {
+        0 => {
+            let cores = quota().map_or(usize::MAX, |quota| quota).min(online()).clamp(1, MOST);
+            CORES.store(cores, Ordering::Relaxed);
+            cores
+        }
+        known => known,
+    }
+}
+
+/// Those that it may be scheduled on.
+fn online() -> usize {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the call writes no more than the set, which is counted if it did.
+    unsafe {
+        let mut set: libc::cpu_set_t = zeroed();
+        if libc::sched_getaffinity(0, size_of_val(&set), &mut set) == 0 {
+            return libc::CPU_COUNT(&set) as usize;
+        }
+    }
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
+}
+
+/// Those that its control group may use the time of, rounded down: the least of it and of those that it is in.
+fn quota() -> Option<usize> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let mut room = [0; 4096];
+    let groups = read("/proc/self/cgroup", &mut room)?;
+    // Version 2: `0::/path`.
+    let Some(group) = groups.lines().find_map(|line| line.strip_prefix("0::")) else {
+        // Version 1, as a container sees it.
+        let number = |name: &str| read(name, &mut [0; 64])?.trim().parse::<usize>().ok();
+        let quota = number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")?;
+        return Some((quota / number("/sys/fs/cgroup/cpu/cpu.cfs_period_us")?.max(1)).max(1));
+    };
+    let (mut group, mut least) = (group.trim_end_matches('/'), None);
+    loop {
+        let mut path = Text::default();
+        let has_room = ["/sys/fs/cgroup", group, "/cpu.max"].iter().all(|part| path.push(part));
+        let mut room = [0; 64];
+        if has_room
+            && let Some(max) = read(path.text(), &mut room)
+            && let Some((quota, period)) = max.trim().split_once(' ')
+            && let (Ok(quota), Ok(period)) = (quota.parse::<usize>(), period.parse::<usize>())
+        {
+            let cores = (quota / period.max(1)).max(1);
+            least = Some(least.map_or(cores, |least: usize| least.min(cores)));
+        }
+        match group.rsplit_once('/') {
+            Some((outer, _)) => group = outer,
+            None => return least,
+        }
+    }
+}
+
+/// A path that is no longer than what the standard library opens without memory.
+struct Text {
+    bytes: [u8; 300],
+    len: usize,
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self { bytes: [0; 300], len: 0 }
+    }
+}
+
+impl Text {
+    /// False if there is no room for it.
+    fn push(&mut self, more: &str) -> bool {
+        let room = self.bytes.get_mut(self.len..self.len + more.len());
+        room.map(|room| room.copy_from_slice(more.as_bytes())).map(|()| self.len += more.len()).is_some()
+    }
+
+    fn text(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("")
+    }
+}
+
+/// The beginning of a file.
+fn read<'r>(path: &str, room: &'r mut [u8]) -> Option<&'r str> {
+    let n = File::open(path).ok()?.read(room).ok()?;
+    core::str::from_utf8(&room[..n]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_cores_as_the_standard_library_says() {
+        assert_eq!(cores(), std::thread::available_parallelism().unwrap().get().min(MOST));
+    }
+
+    /// Every task is begun as often as it should be, whoever comes.
+    #[test]
+    fn all_tasks_are_done() {
+        for threads in [1, 2, 3, 9] {
+            for tasks in [0, 1, 2, 7, 1000] {
+                let started = Started(threads);
+                for host in [&started as &dyn ParallelFor, &Pool] {
+                    let done = AtomicUsize::new(0);
+                    host.run(tasks, &|i| {
+                        assert!(i < tasks);
+                        done.fetch_add(1, Ordering::Relaxed);
+                    });
+                    assert_eq!(done.into_inner(), tasks);
+                }
+            }
+        }
+    }
+
+    /// Several casts use the pool at the same time.
+    #[test]
+    fn callers_share_the_pool() {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let sum = AtomicUsize::new(0);
+                        Pool.run(50, &|_| _ = sum.fetch_add(1, Ordering::Relaxed));
+                        assert_eq!(sum.into_inner(), 50);
+                    }
+                });
+            }
+        });
+    }
+}
