@@ -36,6 +36,7 @@
 //! | [`parallel`] | large casts on several threads |
 //! | [`views`] | elements that lie strides apart |
 //! | [`in_place`] | inside one buffer or vector |
+//! | [`scaled`] | blocks of narrow elements with scales: MXFP8, NVFP4 and their kin |
 //! | [`promotion`] | what operands of different dtypes become, and what other systems call a dtype |
 //! | [`records`] | named fields |
 //! | [`numpy`] | byte orders, type strings, limits, categories |

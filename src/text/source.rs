@@ -8,9 +8,8 @@ use super::error::Error;
 ///
 /// ```
 /// use lanecast::text::parse_offsets;
-/// use lanecast::CastOptions;
 /// let mut out = [0u8; 2];
-/// parse_offsets_with(&[0i32, 1, 3], b"712", &mut out, &CastOptions::new())?;
+/// parse_offsets(&[0i32, 1, 3], b"712", &mut out)?;
 /// assert_eq!(out, [7, 12]);
 /// # Ok::<(), lanecast::text::Error>(())
 /// ```
