@@ -9,8 +9,6 @@
 //! Tried and lost: windows of rows, so that the pages of both sides stay known (within noise); smaller panels, which fit
 //! into L1. Prefetching the next panel while one is written gained a tenth for bfloat16 to float32 and lost as often.
 
-use core::mem::MaybeUninit;
-
 use super::drive::{Apart, Planned, Rows};
 use super::moves::{self, Move, Moves};
 use super::strided::Dim;
@@ -30,18 +28,8 @@ const AHEAD: usize = 8 << 10;
 /// A cache line, and so many bytes of a side of a block that is transposed in registers.
 const LINE: usize = 64;
 
-#[repr(C, align(64))]
-struct Buffer<const N: usize>([MaybeUninit<u8>; N]);
-
-impl<const N: usize> Buffer<N> {
-    const fn new() -> Self {
-        Self([MaybeUninit::uninit(); N])
-    }
-
-    fn start(&mut self) -> *mut u8 {
-        self.0.as_mut_ptr().cast()
-    }
-}
+/// Bytes of memory that a plane takes: for a panel, its columns, and what those are cast to.
+pub(super) const ROOM: usize = PANEL + 2 * TILE;
 
 /// Elements along two dimensions.
 #[derive(Clone, Copy)]
@@ -67,9 +55,17 @@ impl Plane {
 ///
 /// # Safety
 /// Its elements are readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
-/// of elements of these sizes, whole bytes, and does not stream; the instruction set is available.
+/// of elements of these sizes, whole bytes, and does not stream; the instruction set is available. From `room` on there are
+/// [`ROOM`] bytes for this, at a line.
 #[inline(never)]
-pub(super) unsafe fn cast(plan: &Planned, isa: Isa, plane: Plane, src: *const u8, dst: *mut u8) {
+pub(super) unsafe fn cast(
+    plan: &Planned,
+    isa: Isa,
+    plane: Plane,
+    src: *const u8,
+    dst: *mut u8,
+    room: *mut u8,
+) {
     let Plane { across, along, sizes: [s, d] } = plane;
     let rows = Rows::new(plan);
     let casts = plan.route.work != Work::Copy;
@@ -80,8 +76,8 @@ pub(super) unsafe fn cast(plan: &Planned, isa: Isa, plane: Plane, src: *const u8
     // A tile has room for a block of columns.
     let height = (DST_RUN / d).min(TILE / LINE).max(LINE / width);
     let length = (SRC_RUN / s).min(PANEL / (height * width));
-    let mut buffer = Buffer::<PANEL>::new();
-    let panel = buffer.start();
+    // SAFETY: the caller's promise for the room.
+    let (panel, tiles) = unsafe { (room, [room.add(PANEL), room.add(PANEL + TILE)]) };
     let mut j = 0;
     while j < along.extent {
         let to_line = if j == 0 { ahead(src.addr(), across.src, s) } else { 0 };
@@ -96,7 +92,7 @@ pub(super) unsafe fn cast(plan: &Planned, isa: Isa, plane: Plane, src: *const u8
             // and `length` columns, for which the buffer has room: what is ahead of a line is less than one.
             unsafe {
                 panels.fill(count, columns, from, panel);
-                panels.empty(count, columns, panel, to);
+                panels.empty(count, columns, panel, tiles, to);
             }
             i += count;
         }
@@ -176,11 +172,17 @@ impl Panels<'_> {
     /// Columns of a panel become rows of the destination.
     ///
     /// # Safety
-    /// The panel has been filled with so many columns of so many rows, and as many elements are writable from `to` on.
-    unsafe fn empty(&self, count: usize, columns: usize, panel: *const u8, to: *mut u8) {
+    /// The panel has been filled with so many columns of so many rows, and as many elements are writable from `to` on. There are
+    /// two tiles, at lines.
+    unsafe fn empty(
+        &self,
+        count: usize,
+        columns: usize,
+        panel: *const u8,
+        [tile, results]: [*mut u8; 2],
+        to: *mut u8,
+    ) {
         let (size, row, width) = (self.plane.sizes[1], self.plane.along.dst, self.width);
-        let (mut tile, mut results) = (Buffer::<TILE>::new(), Buffer::<TILE>::new());
-        let (tile, results) = (tile.start(), results.start());
         let block = LINE / width;
         let height = count.next_multiple_of(block);
         let length = TILE / (height * width) / block * block;

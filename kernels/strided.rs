@@ -11,6 +11,7 @@ use core::mem::MaybeUninit;
 use super::drive::{Apart, Planned, Rows};
 use super::moves::{self, Move, Moves};
 use super::panel::{self, Plane};
+use super::scratch::Scratch;
 use crate::formats::isa::Isa;
 use crate::formats::route::Work;
 
@@ -33,6 +34,8 @@ pub(crate) const MOST: usize = usize::BITS as usize;
 pub(crate) const FEW: usize = 6;
 /// Bytes of a tile on the side where it is larger. Both sides stay in L1.
 const TILE: usize = 16 << 10;
+/// The same on the stack, which may be small: for what has no more, and where there is no memory for larger ones.
+const SMALL_TILE: usize = 2 << 10;
 /// Elements of a row from which on it is cast where it is: of fewer, what a kernel prepares costs more than a tile.
 const ROW: usize = 256;
 /// Bytes of a cast row that takes preparation from which on it goes past the caches if the whole view does: of rows of 8 KiB,
@@ -48,11 +51,11 @@ const TILE_DIMS: usize = 4;
 const WINDOW: usize = 8;
 
 #[repr(C, align(64))]
-struct Tile([MaybeUninit<u8>; TILE]);
+struct Tile([MaybeUninit<u8>; SMALL_TILE]);
 
 impl Tile {
     const fn new() -> Self {
-        Self([MaybeUninit::uninit(); TILE])
+        Self([MaybeUninit::uninit(); SMALL_TILE])
     }
 
     fn start(&mut self) -> *mut u8 {
@@ -125,10 +128,13 @@ impl<'a> Along<'a> {
             match walk.dense() {
                 Some([across, along]) => {
                     let plane = Plane { across: dims[across], along: dims[along], sizes };
-                    if plane.has_panels() && plan.part_of(self.elements()).streams_all() {
-                        self.cast_panels(walk, [across, along], plane)
-                    } else {
-                        self.cast_tiles(walk, &moves)
+                    let streams = || plan.part_of(self.elements()).streams_all();
+                    let room = if plane.has_panels() && streams() { Scratch::new(panel::ROOM) } else { None };
+                    match room {
+                        Some(mut room) => {
+                            self.cast_panels(walk, [across, along], plane, room.bytes().as_mut_ptr().cast())
+                        }
+                        None => self.cast_tiles(walk, &moves),
                     }
                 }
                 None if copies => self.move_all(walk, &moves),
@@ -159,15 +165,23 @@ impl<'a> Along<'a> {
     /// A transpose past the caches.
     ///
     /// # Safety
-    /// As for [`cast`](Self::cast); the plane is that of these dimensions, and has panels.
-    unsafe fn cast_panels<const N: usize>(self, mut walk: Steps<'_, N>, dense: [usize; 2], plane: Plane) {
+    /// As for [`cast`](Self::cast); the plane is that of these dimensions, and has panels, for which there is
+    /// [room](panel::ROOM), at a line.
+    unsafe fn cast_panels<const N: usize>(
+        self,
+        mut walk: Steps<'_, N>,
+        dense: [usize; 2],
+        plane: Plane,
+        room: *mut u8,
+    ) {
         for i in dense {
             walk.step[i] = self.dims[i].extent;
         }
         let plan = self.plan.of_tile();
         // SAFETY: planes are elements of the walk.
         walk.each(|src, dst, _| unsafe {
-            panel::cast(&plan, self.isa, plane, self.src.wrapping_offset(src), self.dst.wrapping_offset(dst));
+            let (src, dst) = (self.src.wrapping_offset(src), self.dst.wrapping_offset(dst));
+            panel::cast(&plan, self.isa, plane, src, dst, room);
         });
     }
 
@@ -196,16 +210,48 @@ impl<'a> Along<'a> {
     ///
     /// # Safety
     /// As for [`cast`](Self::cast).
-    unsafe fn cast_tiles<const N: usize>(self, mut walk: Steps<'_, N>, moves: &Moves) {
+    unsafe fn cast_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: &Moves) {
+        let is_small = self.elements() <= SMALL_TILE / self.sizes[0].max(self.sizes[1]);
+        // SAFETY: the caller's promise; the rooms have so many bytes.
+        unsafe {
+            if !is_small && let Some(mut room) = Scratch::new(2 * TILE) {
+                let gathered = room.bytes().as_mut_ptr().cast::<u8>();
+                return self.cast_tiles_in(walk, moves, TILE, [gathered, gathered.add(TILE)]);
+            }
+            self.cast_small_tiles(walk, moves)
+        }
+    }
+
+    /// The same by tiles on the stack.
+    ///
+    /// # Safety
+    /// As for [`cast`](Self::cast).
+    #[inline(never)]
+    unsafe fn cast_small_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: &Moves) {
+        let (mut gathered, mut results) = (Tile::new(), Tile::new());
+        // SAFETY: the caller's promise; the rooms have so many bytes.
+        unsafe { self.cast_tiles_in(walk, moves, SMALL_TILE, [gathered.start(), results.start()]) }
+    }
+
+    /// The same by tiles of so many bytes on either side, for which there are rooms.
+    ///
+    /// # Safety
+    /// As for [`cast`](Self::cast); each room has so many bytes.
+    #[inline(never)]
+    unsafe fn cast_tiles_in<const N: usize>(
+        self,
+        mut walk: Steps<'_, N>,
+        moves: &Moves,
+        bytes: usize,
+        [gathered, results]: [*mut u8; 2],
+    ) {
         let Self { dims, sizes, .. } = self;
         let copies = self.plan.route.work == Work::Copy;
-        let order = walk.choose_tile(sizes);
+        let order = walk.choose_tile(sizes, bytes);
         let step = walk.step;
         walk.widen();
         let plan = self.plan.of_tile();
         let rows = Rows::new(&plan);
-        let (mut gathered, mut results) = (Tile::new(), Tile::new());
-        let (gathered, results) = (gathered.start(), results.start());
         let tile = |src_at: isize, dst_at: isize, step: &dyn Fn(usize) -> usize| {
             let mut from = self.src.wrapping_offset(src_at);
             let to = self.dst.wrapping_offset(dst_at);
@@ -263,11 +309,11 @@ struct Steps<'a, const N: usize> {
 }
 
 impl<const N: usize> Steps<'_, N> {
-    /// Sets the steps to those of a tile. The dimensions that it has, the one first along which its elements lie
-    /// behind each other.
-    fn choose_tile(&mut self, sizes: [usize; 2]) -> [Option<usize>; TILE_DIMS] {
+    /// Sets the steps to those of a tile of so many bytes. The dimensions that it has, the one first along which its
+    /// elements lie behind each other.
+    fn choose_tile(&mut self, sizes: [usize; 2], bytes: usize) -> [Option<usize>; TILE_DIMS] {
         let dims = self.dims;
-        let room = TILE / sizes[0].max(sizes[1]);
+        let room = bytes / sizes[0].max(sizes[1]);
         let mut order = [None; TILE_DIMS];
         let mut n;
         if let Some([dense_dst, dense_src]) = self.dense() {

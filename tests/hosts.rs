@@ -1,4 +1,4 @@
-//! In any host: processes that fork, at any time; where no thread can start; and where there is no memory.
+//! In any host: processes that fork, at any time; where no thread can start; where there is no memory; and on small stacks.
 //!
 //! Each test is a process of its own. `LANECAST_HOSTS=all` lets forks race for minutes, and not for seconds.
 
@@ -35,7 +35,7 @@ mod hosts {
 
     const VARIABLE: &str = "LANECAST_TEST_CHILD";
     /// Each is a test, and what its process does.
-    const TESTS: [(&str, fn()); 10] = [
+    const TESTS: [(&str, fn()); 13] = [
         ("a fork after casts on threads", || after(casts)),
         ("a fork after texts on threads", || after(texts)),
         ("a fork after ONNX strings on threads", || after(onnx_strings)),
@@ -46,6 +46,9 @@ mod hosts {
         ("a limit of one process", no_threads_by_number),
         ("no memory for a result", no_memory_for_results),
         ("no memory at all: casts", no_memory_for_casts),
+        ("the stacks of casts", stacks_of_casts),
+        ("the stacks of checked casts", stacks_of_checks),
+        ("the stacks of strided casts", stacks_of_views),
     ];
     /// Those that are done again and again.
     const RACES: &str = "forks while";
@@ -405,5 +408,133 @@ mod hosts {
             let mut dst = StridedViewMut::new(dst, 0, &shape, &dst_strides);
             caster.cast_strided(&src, &mut dst).expect("inside");
         }
+    }
+
+    // Stacks.
+
+    /// The most bytes of the stack that something takes of a thread, and the pair for which.
+    #[derive(Clone, Copy)]
+    struct Peak {
+        bytes: usize,
+        pair: (DType, DType),
+    }
+
+    impl Peak {
+        const NONE: Self = Self { bytes: 0, pair: (DType::Bool, DType::Bool) };
+
+        fn of(&mut self, pair: (DType, DType), mut run: impl FnMut()) {
+            let bytes = painted(&mut run).saturating_sub(painted(&mut || ()));
+            if bytes > self.bytes {
+                *self = Self { bytes, pair };
+            }
+        }
+
+        fn at_most(self, what: &str, most: usize) {
+            let Self { bytes, pair: (from, to) } = self;
+            let isa = Isa::best().expect("it is available");
+            println!("{isa}: {what} takes {bytes} bytes of the stack ({from} -> {to})");
+            assert!(
+                bytes <= most,
+                "{isa}: {what} takes {bytes} bytes of the stack ({from} -> {to}), not {most}"
+            );
+        }
+    }
+
+    /// Runs something on a thread whose stack has been painted, and says how far down the paint is gone.
+    fn painted(run: &mut dyn FnMut()) -> usize {
+        const SIZE: usize = 512 << 10;
+        const PAINT: u8 = 0xA7;
+
+        extern "C" fn body(run: *mut libc::c_void) -> *mut libc::c_void {
+            // SAFETY: what `painted` passes, which waits for this.
+            let run = unsafe { &mut *run.cast::<&mut dyn FnMut()>() };
+            let result = catch_unwind(AssertUnwindSafe(run));
+            if result.is_err() { 1 as _ } else { ptr::null_mut() }
+        }
+
+        let mut run = run;
+        // SAFETY: a thread on memory that was mapped for it, and that is read when it has ended; every call is checked.
+        unsafe {
+            let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
+            let stack = libc::mmap(ptr::null_mut(), SIZE, access, kind, -1, 0);
+            assert_ne!(stack, libc::MAP_FAILED);
+            stack.cast::<u8>().write_bytes(PAINT, SIZE);
+            let mut attributes = std::mem::zeroed();
+            assert_eq!(libc::pthread_attr_init(&mut attributes), 0);
+            assert_eq!(libc::pthread_attr_setstack(&mut attributes, stack, SIZE), 0);
+            let (mut thread, mut failed) = (std::mem::zeroed(), ptr::null_mut());
+            assert_eq!(libc::pthread_create(&mut thread, &attributes, body, (&raw mut run).cast()), 0);
+            assert_eq!(libc::pthread_join(thread, &mut failed), 0);
+            assert!(failed.is_null(), "a panic");
+            let bytes = std::slice::from_raw_parts(stack.cast::<u8>(), SIZE);
+            let untouched = bytes.iter().take_while(|&&b| b == PAINT).count();
+            assert_eq!(libc::pthread_attr_destroy(&mut attributes), 0);
+            assert_eq!(libc::munmap(stack, SIZE), 0);
+            SIZE - untouched
+        }
+    }
+
+    /// Of casts and casts in place; the first of each pair, which makes its table, too.
+    const PLAIN: usize = 24 << 10;
+    const IN_PLACE: usize = 32 << 10;
+    const CHECKED: usize = 30 << 10;
+    const STRIDED: usize = 32 << 10;
+
+    fn stacks_of_casts() {
+        const N: usize = 5001;
+        let (src, mut dst) = (bytes(16 * N), vec![0; 16 * N]);
+        let [mut plain, mut in_place] = [Peak::NONE; 2];
+        for (from, to) in pairs() {
+            for n in [N, 100, 3] {
+                let sizes = [from, to].map(|dtype| bridge::size(dtype, n));
+                plain.of((from, to), || {
+                    let caster = Caster::new(from, to, &CastOptions::new()).expect("it is available");
+                    caster.cast(&src[..sizes[0]], &mut dst[..sizes[1]], n).expect("sizes that fit");
+                });
+                plain.of((from, to), || {
+                    let caster = Caster::new(from, to, &CastOptions::new().stream_from(0)).expect("as above");
+                    caster.cast(&src[..sizes[0]], &mut dst[..sizes[1]], n).expect("sizes that fit");
+                });
+                in_place.of((from, to), || {
+                    let caster = Caster::new(from, to, &CastOptions::new()).expect("it is available");
+                    caster.cast_in_place(&mut dst[..sizes[0].max(sizes[1])], n).expect("sizes that fit");
+                });
+            }
+        }
+        plain.at_most("a cast", PLAIN);
+        in_place.at_most("a cast in place", IN_PLACE);
+    }
+
+    fn stacks_of_checks() {
+        const N: usize = 5001;
+        let (src, mut dst, mut bits) = (bytes(16 * N), vec![0; 16 * N], vec![0; N.div_ceil(8)]);
+        let mut checked = Peak::NONE;
+        for (from, to) in pairs() {
+            // Zeros are in the range of everything, and all bits are not.
+            for src in [&src[..], &vec![0; 16 * N]] {
+                for n in [N, 100] {
+                    let sizes = [from, to].map(|dtype| bridge::size(dtype, n));
+                    let (src, dst, bits) =
+                        (&src[..sizes[0]], &mut dst[..sizes[1]], &mut bits[..n.div_ceil(8)]);
+                    checked.of((from, to), || {
+                        let caster = Caster::new(from, to, &CastOptions::new()).expect("it is available");
+                        caster.cast_checked(src, dst, n).expect("sizes that fit");
+                        caster.cast_validity(src, None, dst, bits, n).expect("sizes that fit");
+                        _ = caster.try_cast(src, dst, n);
+                        _ = caster.same_value(src, dst, n);
+                    });
+                }
+            }
+        }
+        checked.at_most("a checked cast", CHECKED);
+    }
+
+    fn stacks_of_views() {
+        let (src, mut dst) = (bytes(1 << 18), vec![0; 1 << 18]);
+        let mut strided = Peak::NONE;
+        for (from, to) in pairs() {
+            strided.of((from, to), || views(from, to, &src, &mut dst));
+        }
+        strided.at_most("a strided cast", STRIDED);
     }
 }
