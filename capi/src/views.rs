@@ -72,6 +72,8 @@ pub unsafe extern "C" fn lanecast_parallel_init(p: *mut lanecast_parallel) -> la
             progress: None,
             progress_context: core::ptr::null_mut(),
         };
+        // A field that is added to the structure is not to be written here: programs that know today's header have no room
+        // for it. (`capi/tests/abi/program.c` looks behind it.)
         // SAFETY: not NULL, hence writable by the caller's promise.
         unsafe { p.write_unaligned(defaults) };
         Ok(())

@@ -594,6 +594,8 @@ impl FromStr for DType {
 
 #[cfg(test)]
 mod tests {
+    use half::{bf16, f16};
+
     use super::*;
 
     /// The table of the contract, row by row: name, bits, e, m, bias, max, Inf, NaN, −0.
@@ -626,6 +628,24 @@ mod tests {
             assert_eq!((f.has_inf, f.has_nan, f.has_neg_zero), (inf, nan, neg_zero), "{name}");
         }
         assert_eq!(DType::ALL.iter().filter(|t| t.float_format().is_some()).count(), table.len());
+    }
+
+    /// The limits of the formats that Rust has, which it says itself, and of one that begins with a normal value.
+    #[test]
+    fn limits_are_those_of_rust() {
+        let of = |dtype: DType| {
+            let f = dtype.float_format().unwrap();
+            [f.max(), f.min(), f.min_normal(), f.min_positive(), f.eps()]
+        };
+        let single = [f32::MAX, f32::MIN, f32::MIN_POSITIVE, f32::from_bits(1), f32::EPSILON];
+        assert_eq!(of(DType::F32), single.map(f64::from));
+        assert_eq!(of(DType::F64), [f64::MAX, f64::MIN, f64::MIN_POSITIVE, f64::from_bits(1), f64::EPSILON]);
+        let half = [f16::MAX, f16::MIN, f16::MIN_POSITIVE, f16::MIN_POSITIVE_SUBNORMAL, f16::EPSILON];
+        assert_eq!(of(DType::F16), half.map(f64::from));
+        let brain = [bf16::MAX, bf16::MIN, bf16::MIN_POSITIVE, bf16::MIN_POSITIVE_SUBNORMAL, bf16::EPSILON];
+        assert_eq!(of(DType::BF16), brain.map(f64::from));
+        let least = 2f64.powi(-127);
+        assert_eq!(of(DType::F8E8M0), [2f64.powi(127), least, least, least, 1.0]);
     }
 
     #[test]
