@@ -1,0 +1,252 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const JOBS: &str = "\
+Jobs:
+  lanecast convert DeepSeek-R1 DeepSeek-R1-bf16 --to bf16                            fp8 of blocks: for training, CPUs, older GPUs
+  lanecast convert Llama-bf16 Llama-fp8 --to fp8-block                               or mxfp4, nvfp4, fp8-channel: for serving
+  lanecast convert gpt-oss-20b gpt-oss-bf16 --to bf16                                blocks and scales of mxfp4
+  lanecast convert t5xxl_fp8_scaled.safetensors t5xxl.safetensors --to f16           a scale for each tensor
+  lanecast convert flux.safetensors flux8.safetensors --to comfy-fp8 --keep '*img_in*'
+  lanecast convert model.safetensors out.safetensors --to bf16 --max-rel-error 0.01  what is lost; exit 1 beyond
+  lanecast cast emb.npy emb16.npy --to f16                                           embeddings
+  lanecast cast emb.npy emb8.npy --to int8 --scale row                               and emb8.scale.npy
+  lanecast cast x.bin y.bin --from f32 --to e4m3 --saturate off                      raw numbers
+  lanecast inspect PATH        lanecast verify A B        lanecast info
+
+Exit: 0 done, 1 a limit was passed or a difference found, 2 usage, 3 the input was refused, 4 the system failed, 130 interrupted";
+
+/// Converts model checkpoints between dtypes and quantisation layouts: on a CPU, streamed, verified.
+#[derive(Parser, Debug)]
+#[command(name = "lanecast", version, before_help = JOBS, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Converts a checkpoint, a file or a directory, to a dtype or a quantisation layout
+    Convert(Box<Convert>),
+    /// Casts a .npy file, or raw numbers
+    Cast(Cast),
+    /// Says what a checkpoint holds: from the headers alone, at once
+    Inspect(Inspect),
+    /// Compares two checkpoints, of whatever layouts
+    Verify(Verify),
+    /// Names the CPU and what is used of it, the dtypes and the layouts
+    Info(Info),
+    /// Measures casts beside memcpy
+    Bench,
+    /// Prints the completions of a shell
+    Completions { shell: clap_complete::Shell },
+    /// Prints the manual page
+    Man,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Progress {
+    Auto,
+    Plain,
+    None,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Rounding {
+    NearestEven,
+    NearestAway,
+    Zero,
+    Up,
+    Down,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ScaleOf {
+    None,
+    Tensor,
+    Row,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Rule {
+    Amax,
+    Floor,
+    Ceil,
+    Even,
+    RoundUp,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Resume {
+    /// Sizes and times of files, as their states say
+    State,
+    /// Reads and hashes what is there
+    Hash,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Convert {
+    /// A safetensors file, or a directory
+    pub(crate) src: PathBuf,
+    /// The same of what is made
+    pub(crate) dst: PathBuf,
+    /// A dtype for all floats (bf16, f16, f32, f64, e4m3, e5m2, ..), or a layout (fp8-block, mxfp4, nvfp4, ..)
+    #[arg(long, value_name = "DTYPE|LAYOUT")]
+    pub(crate) to: String,
+    /// The layout of SRC, where two fit
+    #[arg(long, default_value = "auto", value_name = "LAYOUT")]
+    pub(crate) from: String,
+    /// Tensors that are not quantised
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) keep: Vec<String>,
+    /// No others are converted
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) only: Vec<String>,
+    /// Tensors whose bytes stay
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) copy: Vec<String>,
+    /// Tensors that are left out
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) drop: Vec<String>,
+    /// What floats become that are not quantised: same, bf16, f16, f32
+    #[arg(long, default_value = "same")]
+    pub(crate) high: String,
+    /// Whose bits: lanecast (one rounding), f32, torchao, compressed-tensors, ..
+    #[arg(long, default_value = "lanecast")]
+    pub(crate) profile: String,
+    /// How scales follow from the data
+    #[arg(long, value_name = "RULE")]
+    pub(crate) scale_rule: Option<Rule>,
+    /// The dtype of scales: f32, bf16, e8m0
+    #[arg(long, value_name = "DTYPE")]
+    pub(crate) scale_dtype: Option<String>,
+    /// Threads [default: two more than cores]
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
+    /// Of all buffers together
+    #[arg(long, default_value = "192M", value_name = "SIZE")]
+    pub(crate) memory: String,
+    /// The size of output files [default: as those of SRC]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) shard_size: Option<String>,
+    /// Which of several processes this is, from 0
+    #[arg(long, requires = "of")]
+    pub(crate) rank: Option<usize>,
+    /// How many processes share the work
+    #[arg(long, requires = "rank")]
+    pub(crate) of: Option<usize>,
+    /// Goes on with what an interrupted run has left
+    #[arg(long, value_name = "BY", num_args = 0..=1, default_missing_value = "state", require_equals = true)]
+    pub(crate) resume: Option<Resume>,
+    /// Replaces what is at DST
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Says what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Does not read back what was written
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+    /// The report as one JSON object on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No report
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    #[arg(long, default_value = "auto")]
+    pub(crate) progress: Progress,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    /// Exit 1 where results have them: nan, inf, saturated
+    #[arg(long, value_delimiter = ',', value_name = "WHAT")]
+    pub(crate) fail_on: Vec<FailOn>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum FailOn {
+    Nan,
+    Inf,
+    Saturated,
+}
+
+#[derive(Args, Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Exit 1 where an element is further off
+    #[arg(long, value_name = "X")]
+    pub(crate) max_abs_error: Option<f64>,
+    /// Exit 1 where an element is further off, relative to it
+    #[arg(long, value_name = "X")]
+    pub(crate) max_rel_error: Option<f64>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Cast {
+    pub(crate) src: PathBuf,
+    pub(crate) dst: PathBuf,
+    #[arg(long, value_name = "DTYPE")]
+    pub(crate) to: String,
+    /// The dtype of raw numbers, or of what NumPy has no name for
+    #[arg(long, value_name = "DTYPE")]
+    pub(crate) from: Option<String>,
+    #[arg(long, default_value = "nearest-even")]
+    pub(crate) rounding: Rounding,
+    /// Whether what is too large becomes the largest value, or Inf or NaN
+    #[arg(long)]
+    pub(crate) saturate: Option<Switch>,
+    /// Scales from the data, in a file beside DST
+    #[arg(long, default_value = "none")]
+    pub(crate) scale: ScaleOf,
+    /// Replaces what is at DST
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Inspect {
+    pub(crate) path: PathBuf,
+    /// The layout, where two fit
+    #[arg(long, default_value = "auto", value_name = "LAYOUT")]
+    pub(crate) from: String,
+    /// Reads the data: range, NaN, Inf
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Draws the exponents of the data
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    pub(crate) a: PathBuf,
+    pub(crate) b: PathBuf,
+    /// What both are converted to
+    #[arg(long = "as", default_value = "f32", value_name = "DTYPE")]
+    pub(crate) common: String,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Info {
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,345 @@
+//! `lanecast cast`: a .npy file, or raw numbers.
+
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+
+use lanecast::scaled::{Quantizer, Scaling};
+use lanecast::{ByteOrder, CastOptions, Caster, DType, Packing};
+use npyz::{NpyHeader, Order, TypeChar};
+use serde_json::json;
+
+use crate::args::{Cast, Rounding, ScaleOf, Switch};
+use crate::convert::temporary;
+use crate::dtypes;
+use crate::error::{Failure, Result, on};
+use crate::out::{self, bytes, number};
+use crate::source::{self, Source, file_name};
+
+/// Bytes that are read at a time.
+const CHUNK: u64 = 4 << 20;
+/// The longest header of a .npy file that is read.
+const MOST: u64 = 1 << 20;
+
+/// What there is to cast.
+struct Numbers {
+    source: Box<dyn Source>,
+    dtype: DType,
+    order: ByteOrder,
+    packing: Packing,
+    shape: Vec<u64>,
+    fortran: bool,
+    offset: u64,
+}
+
+fn is_npy(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "npy")
+}
+
+fn open(args: &Cast) -> Result<Numbers> {
+    let from = args.from.as_deref().map(|name| dtypes::parse(name, &[])).transpose()?;
+    let source = source::open(&args.src)?;
+    let name = args.src.display();
+    if !is_npy(&args.src) {
+        let Some(dtype) = from else {
+            return Err(
+                Failure::usage(format!("{name}: raw numbers need --from")).help("--from f32, for example")
+            );
+        };
+        let bits = u64::from(dtype.bits());
+        if (source.len() * 8) % bits != 0 {
+            return Err(Failure::refused(format!(
+                "{name}: {} bytes are no whole number of {dtype}",
+                source.len()
+            )));
+        }
+        let shape = vec![source.len() * 8 / bits];
+        let (order, packing) = (ByteOrder::Little, Packing::LowFirst);
+        return Ok(Numbers { source, dtype, order, packing, shape, fortran: false, offset: 0 });
+    }
+    let bad = |what: String| Failure::refused(format!("{name}: {what}"));
+    let mut head = vec![0; source.len().min(MOST + 12) as usize];
+    source.read_at(&mut head, 0).map_err(on(&args.src))?;
+    // The length is checked before anybody allocates by it.
+    let length = match head[..] {
+        [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => 10 + u64::from(u16::from_le_bytes([a, b])),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
+            12 + u64::from(u32::from_le_bytes([a, b, c, d]))
+        }
+        _ => return Err(bad("no .npy file".to_owned())),
+    };
+    if length > head.len() as u64 {
+        return Err(bad(format!("a header of {length} bytes in a file of {}", source.len())));
+    }
+    let mut cursor = Cursor::new(&head[..length as usize]);
+    // The library multiplies lengths without a look.
+    if !lengths_fit(&head[..length as usize]) {
+        return Err(bad("a shape that cannot be".to_owned()));
+    }
+    let header = NpyHeader::from_reader(&mut cursor).map_err(|error| bad(error.to_string()))?;
+    let offset = cursor.position();
+    let npyz::DType::Plain(text) = header.dtype() else {
+        return Err(bad("records are not cast here".to_owned()));
+    };
+    let (kind, size) = (text.type_char(), text.size_field());
+    let own = match (kind, size) {
+        (TypeChar::Bool, 1) => Some(DType::Bool),
+        (TypeChar::Int, 1) => Some(DType::I8),
+        (TypeChar::Int, 2) => Some(DType::I16),
+        (TypeChar::Int, 4) => Some(DType::I32),
+        (TypeChar::Int, 8) => Some(DType::I64),
+        (TypeChar::Uint, 1) => Some(DType::U8),
+        (TypeChar::Uint, 2) => Some(DType::U16),
+        (TypeChar::Uint, 4) => Some(DType::U32),
+        (TypeChar::Uint, 8) => Some(DType::U64),
+        (TypeChar::Float, 2) => Some(DType::F16),
+        (TypeChar::Float, 4) => Some(DType::F32),
+        (TypeChar::Float, 8) => Some(DType::F64),
+        (TypeChar::Complex, 8) => Some(DType::C64),
+        (TypeChar::Complex, 16) => Some(DType::C128),
+        _ => None,
+    };
+    let dtype = match (own, from) {
+        (Some(own), None) => own,
+        (Some(own), Some(from)) if own == from => own,
+        (Some(own), Some(from)) => {
+            return Err(Failure::usage(format!("{name} is {own}, --from says {from}")));
+        }
+        (None, Some(from)) if from.itemsize() as u64 == size => from,
+        (None, Some(from)) => {
+            return Err(Failure::usage(format!(
+                "{name} has elements of {size} bytes, {from} of {}",
+                from.itemsize()
+            )));
+        }
+        (None, None) => {
+            return Err(Failure::usage(format!("{name}: NumPy says {text}, which names no dtype"))
+                .help("--from bf16"));
+        }
+    };
+    let order = if text.endianness() == npyz::Endianness::Big { ByteOrder::Big } else { ByteOrder::Little };
+    let shape = header.shape().to_vec();
+    let elements = shape.iter().try_fold(1u64, |n, &length| n.checked_mul(length));
+    let needed =
+        elements.and_then(|n| n.checked_mul(dtype.itemsize() as u64)).and_then(|n| n.checked_add(offset));
+    if needed != Some(source.len()) {
+        return Err(bad(format!(
+            "{shape:?} of {dtype} do not take the {} bytes that there are",
+            source.len() - offset
+        )));
+    }
+    let fortran = header.order() == Order::Fortran;
+    Ok(Numbers { source, dtype, order, packing: Packing::OnePerByte, shape, fortran, offset })
+}
+
+/// Are all shapes in a header plain numbers whose product, times 16 bytes, is one that a file can have?
+fn lengths_fit(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head);
+    text.split("shape").skip(1).all(|rest| {
+        let Some((_, rest)) = rest.split_once('(') else { return false };
+        let Some((lengths, _)) = rest.split_once(')') else { return false };
+        let numbers = lengths.split(',').map(str::trim).filter(|number| !number.is_empty());
+        let product =
+            numbers.map(|number| number.parse::<u64>().ok()).try_fold(16u64, |all, n| all.checked_mul(n?));
+        product.is_some()
+    })
+}
+
+/// The header of a .npy file.
+fn npy_header(dtype: DType, shape: &[u64], fortran: bool) -> Vec<u8> {
+    let size = dtype.itemsize();
+    let descr = match dtype {
+        DType::Bool => "|b1".to_owned(),
+        DType::I8 => "|i1".to_owned(),
+        DType::U8 => "|u1".to_owned(),
+        DType::I16 | DType::I32 | DType::I64 => format!("<i{size}"),
+        DType::U16 | DType::U32 | DType::U64 => format!("<u{size}"),
+        DType::F16 | DType::F32 | DType::F64 => format!("<f{size}"),
+        DType::C64 | DType::C128 => format!("<c{size}"),
+        _ => format!("|V{size}"),
+    };
+    let shape: String = shape.iter().map(|n| format!("{n}, ")).collect();
+    let shape = match shape.strip_suffix(", ") {
+        Some(one) if !one.contains(',') => format!("{one},"),
+        Some(some) => some.to_owned(),
+        None => String::new(),
+    };
+    let fortran = if fortran { "True" } else { "False" };
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': ({shape}), }}");
+    let padding = 64 - (10 + text.len() + 1) % 64;
+    text.extend(std::iter::repeat_n(' ', padding % 64));
+    text.push('\n');
+    let mut head = b"\x93NUMPY\x01\x00".to_vec();
+    head.extend((text.len() as u16).to_le_bytes());
+    head.extend(text.as_bytes());
+    head
+}
+
+fn options(args: &Cast, from: &Numbers, packing: Packing) -> CastOptions {
+    let options = CastOptions::new()
+        .src_order(from.order)
+        .dst_order(ByteOrder::Little)
+        .src_packing(from.packing)
+        .dst_packing(packing)
+        .rounding(match args.rounding {
+            Rounding::NearestEven => lanecast::Rounding::NearestEven,
+            Rounding::NearestAway => lanecast::Rounding::NearestAway,
+            Rounding::Zero => lanecast::Rounding::TowardZero,
+            Rounding::Up => lanecast::Rounding::Up,
+            Rounding::Down => lanecast::Rounding::Down,
+        });
+    match args.saturate {
+        None => options,
+        Some(switch) => options.saturate(switch == Switch::On),
+    }
+}
+
+/// `emb8.npy` -> `emb8.scale.npy`
+fn scale_path(dst: &Path) -> PathBuf {
+    let end = dst.extension().map_or("npy".to_owned(), |end| end.to_string_lossy().into_owned());
+    dst.with_extension(format!("scale.{end}"))
+}
+
+/// Reads in pieces of so many elements, and hands each on.
+fn pieces(
+    from: &Numbers,
+    path: &Path,
+    each: u64,
+    mut with: impl FnMut(&[u8], usize) -> Result<()>,
+) -> Result<()> {
+    let elements: u64 = from.shape.iter().product();
+    let bits = if from.packing == Packing::OnePerByte {
+        from.dtype.itemsize() as u64 * 8
+    } else {
+        u64::from(from.dtype.bits())
+    };
+    let mut buffer = Vec::new();
+    let mut first = 0;
+    while first < elements {
+        let count = each.min(elements - first);
+        buffer.resize((count * bits).div_ceil(8) as usize, 0);
+        from.source.read_at(&mut buffer, from.offset + first * bits / 8).map_err(on(path))?;
+        with(&buffer, count as usize)?;
+        first += count;
+    }
+    Ok(())
+}
+
+pub(crate) fn run(args: &Cast) -> Result<()> {
+    let to = dtypes::parse(&args.to, &[])?;
+    let from = open(args)?;
+    let scale_to = scale_path(&args.dst);
+    let mut targets = vec![&args.dst];
+    if args.scale != ScaleOf::None {
+        targets.push(&scale_to);
+    }
+    for path in &targets {
+        if source::resolved(path) == source::resolved(&args.src) {
+            return Err(Failure::refused(format!("{} is the source", path.display())));
+        }
+        if path.symlink_metadata().is_ok() && !args.force {
+            return Err(Failure::refused(format!("{} exists", path.display())).help("--force replaces it"));
+        }
+    }
+    let packing = if is_npy(&args.dst) { Packing::OnePerByte } else { Packing::LowFirst };
+    let options = options(args, &from, packing);
+    let parent = args.dst.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temp = temporary(parent, &file_name(&args.dst))?;
+    let full = on(&args.dst);
+    let mut written = 0u64;
+    if is_npy(&args.dst) {
+        let head = npy_header(to, &from.shape, from.fortran);
+        temp.write_all(&head).map_err(&full)?;
+        written += head.len() as u64;
+    }
+    let wrong = |error: lanecast::scaled::Error| Failure::usage(error.to_string());
+    let mut scales = None;
+    // A multiple of 8: pieces begin on bytes.
+    let each = CHUNK / from.dtype.itemsize().max(to.itemsize()) as u64;
+    if args.scale == ScaleOf::None {
+        let caster =
+            Caster::new(from.dtype, to, &options).map_err(|error| Failure::usage(error.to_string()))?;
+        let mut dst = Vec::new();
+        pieces(&from, &args.src, each, |src, n| {
+            let size = to.byte_len(n, packing).ok_or_else(|| Failure::refused("too many elements"))?;
+            dst.resize(size, 0);
+            caster.cast(src, &mut dst, n).map_err(|error| Failure::refused(error.to_string()))?;
+            written += dst.len() as u64;
+            temp.write_all(&dst).map_err(&full)
+        })?;
+    } else {
+        if from.fortran {
+            return Err(Failure::not_there("--scale of an array in Fortran order"));
+        }
+        let columns = from.shape.last().copied().unwrap_or(1);
+        if args.scale == ScaleOf::Row && from.shape.is_empty() {
+            return Err(Failure::usage("--scale row: a single number has no rows"));
+        }
+        if packing != Packing::OnePerByte && (columns * u64::from(to.bits())) % 8 != 0 {
+            return Err(Failure::not_there(format!("rows of {columns} {to} in raw numbers")));
+        }
+        let rows = args.scale == ScaleOf::Row;
+        let scaling =
+            if rows { Scaling::blocks(&[1, 0], DType::F32) } else { Scaling::per_tensor(DType::F32) };
+        let q = Quantizer::new(from.dtype, to, &scaling, &options).map_err(wrong)?;
+        let mut found = Vec::new();
+        if !rows {
+            let mut amax = 0u64;
+            let wide = CastOptions::new()
+                .src_order(from.order)
+                .src_packing(from.packing)
+                .dst_order(ByteOrder::Little);
+            let caster =
+                Caster::new(from.dtype, DType::F64, &wide).map_err(|e| Failure::usage(e.to_string()))?;
+            pieces(&from, &args.src, each, |src, n| {
+                let mut values = vec![0; n * 8];
+                caster.cast(src, &mut values, n).map_err(|error| Failure::refused(error.to_string()))?;
+                let most = values.as_chunks().0.iter().map(|&x| f64::from_le_bytes(x).abs().to_bits()).max();
+                amax = amax.max(most.unwrap_or(0));
+                Ok(())
+            })?;
+            let little = options.src_order(ByteOrder::Little);
+            let one = Quantizer::new(DType::F64, to, &scaling, &little).map_err(wrong)?;
+            found = vec![0; 4];
+            let mut code = vec![0; one.code_bytes(&[1]).map_err(wrong)?];
+            one.quantize(&f64::from_bits(amax).to_le_bytes(), &[1], &mut code, &mut found).map_err(wrong)?;
+        }
+        let each = (each / columns.max(1)).max(1) * columns.max(1);
+        let (mut dst, mut some) = (Vec::new(), Vec::new());
+        pieces(&from, &args.src, each, |src, n| {
+            let shape = [n / columns as usize, columns as usize];
+            dst.resize(q.code_bytes(&shape).map_err(wrong)?, 0);
+            if rows {
+                some.resize(shape[0] * 4, 0);
+                q.quantize(src, &shape, &mut dst, &mut some).map_err(wrong)?;
+                found.extend(&some);
+            } else {
+                q.quantize_with(src, &shape, &found, None, &mut dst).map_err(wrong)?;
+            }
+            written += dst.len() as u64;
+            temp.write_all(&dst).map_err(&full)
+        })?;
+        scales = Some(found);
+    }
+    if let Some(found) = scales {
+        let mut file = temporary(parent, &file_name(&scale_to))?;
+        if is_npy(&scale_to) {
+            let shape = if args.scale == ScaleOf::Row { &from.shape[..from.shape.len() - 1] } else { &[] };
+            file.write_all(&npy_header(DType::F32, shape, false)).map_err(on(&scale_to))?;
+        }
+        file.write_all(&found).and_then(|()| file.as_file().sync_all()).map_err(on(&scale_to))?;
+        file.persist(&scale_to).map_err(|error| Failure::io(&scale_to, &error.error))?;
+    }
+    temp.as_file().sync_all().map_err(&full)?;
+    temp.persist(&args.dst).map_err(|error| Failure::io(&args.dst, &error.error))?;
+    let elements: u64 = from.shape.iter().product();
+    if args.json {
+        return out::json(&json!({
+            "from": from.dtype.name(), "to": to.name(), "shape": from.shape, "bytes_in": from.source.len(), "bytes_out": written,
+        }));
+    }
+    if !args.quiet {
+        let (a, b) = (bytes(from.source.len()), bytes(written));
+        out::line(format_args!("{} -> {}   {} elements, {a} -> {b}", from.dtype, to, number(elements)))?;
+    }
+    Ok(())
+}

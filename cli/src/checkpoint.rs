@@ -1,0 +1,273 @@
+//! A checkpoint: a file, or a directory of files with an index and a configuration.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use safetensors::Dtype;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::error::{Failure, Result, on};
+use crate::header::{self, Header};
+use crate::source::{self, Source, Stamp};
+
+/// The longest configuration or index that is read.
+const MOST: u64 = 200_000_000;
+
+/// A tensor in a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
+    /// Which of the files.
+    pub(crate) shard: usize,
+    /// From the beginning of the file.
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// A safetensors file that is open.
+pub(crate) struct Shard {
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) metadata: Option<BTreeMap<String, String>>,
+    pub(crate) stamp: Stamp,
+    /// Of the header.
+    pub(crate) sha256: String,
+    pub(crate) header_len: u64,
+}
+
+impl Shard {
+    /// Reads bytes of a tensor.
+    pub(crate) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.source.read_at(buffer, offset).map_err(on(&self.path))
+    }
+
+    /// Has nobody changed the file since it was opened?
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        let changed = || {
+            Failure::refused(format!("{}: the file was changed while it was read", self.path.display()))
+                .help("convert again when nothing writes it any more")
+        };
+        let mut raw = vec![0; self.header_len as usize];
+        if self.source.stamp().map_err(on(&self.path))? != self.stamp {
+            return Err(changed());
+        }
+        self.source.read_at(&mut raw, 0).map_err(|_| changed())?;
+        if hex(&Sha256::digest(&raw)) != self.sha256 {
+            return Err(changed());
+        }
+        Ok(())
+    }
+}
+
+/// All that is known of a checkpoint without reading data.
+pub(crate) struct Checkpoint {
+    pub(crate) root: PathBuf,
+    pub(crate) is_dir: bool,
+    pub(crate) shards: Vec<Shard>,
+    pub(crate) tensors: BTreeMap<String, Tensor>,
+    pub(crate) config: Option<Value>,
+    /// ModelOpt's `hf_quant_config.json`.
+    pub(crate) quant_config: Option<Value>,
+    /// Name and contents of the index.
+    pub(crate) index: Option<(String, Value)>,
+    /// Files that a conversion copies.
+    pub(crate) others: Vec<PathBuf>,
+    /// Weights in formats that are not read.
+    pub(crate) skipped: Vec<String>,
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Checkpoint {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let metadata = std::fs::metadata(path).map_err(on(path))?;
+        let mut it = Self {
+            root: path.to_owned(),
+            is_dir: metadata.is_dir(),
+            shards: Vec::new(),
+            tensors: BTreeMap::new(),
+            config: None,
+            quant_config: None,
+            index: None,
+            others: Vec::new(),
+            skipped: Vec::new(),
+        };
+        if !metadata.is_dir() {
+            it.add(path)?;
+            return Ok(it);
+        }
+        let mut files = BTreeSet::new();
+        for entry in std::fs::read_dir(path).map_err(on(path))? {
+            let entry = entry.map_err(on(path))?;
+            let file = entry.path();
+            let name = source::file_name(&file);
+            // Links are followed; what is hidden, or a directory, stays.
+            if !name.starts_with('.') && std::fs::metadata(&file).is_ok_and(|found| found.is_file()) {
+                files.insert(name);
+            }
+        }
+        let mut safetensors = Vec::new();
+        let mut index = None;
+        for name in files {
+            let file = path.join(&name);
+            if name.ends_with(".safetensors") {
+                safetensors.push(name);
+            } else if name.ends_with(".safetensors.index.json") {
+                if let Some((other, _)) = &index {
+                    return Err(Failure::refused(format!(
+                        "{}: two indexes, {other} and {name}",
+                        path.display()
+                    ))
+                    .help("move one away"));
+                }
+                index = Some((name.clone(), source::read_small(&file, MOST)?));
+            } else if name == "config.json" {
+                it.config = Some(json(&file)?);
+            } else if name == "hf_quant_config.json" {
+                it.quant_config = Some(json(&file)?);
+            } else if [".bin", ".gguf", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".onnx_data"]
+                .iter()
+                .any(|end| name.ends_with(end))
+            {
+                it.skipped.push(name);
+            } else if name != "lanecast.json" {
+                it.others.push(file);
+            }
+        }
+        let Some((index_name, index)) = index else {
+            if safetensors.is_empty() {
+                return Err(Failure::refused(format!("{}: no safetensors file in it", path.display())));
+            }
+            for name in safetensors {
+                it.add(&path.join(name))?;
+            }
+            return Ok(it);
+        };
+        it.indexed(&index_name, &index, safetensors)?;
+        Ok(it)
+    }
+
+    /// Opens the files that an index names, and compares it with their headers.
+    fn indexed(&mut self, index_name: &str, bytes: &[u8], there: Vec<String>) -> Result<()> {
+        let bad = |what: String| Failure::refused(format!("{index_name}: {what}"));
+        let text = std::str::from_utf8(bytes).map_err(|error| bad(error.to_string()))?;
+        #[derive(serde::Deserialize)]
+        struct Raw<'a> {
+            #[serde(borrow)]
+            weight_map: &'a serde_json::value::RawValue,
+        }
+        let raw: Raw<'_> = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+        let map =
+            header::texts_without_twins(raw.weight_map.get()).map_err(|error| bad(error.to_string()))?;
+        let names: BTreeSet<&String> = map.values().collect();
+        for name in &names {
+            if !source::is_plain_name(name) {
+                return Err(bad(format!("{name:?} is no plain name of a file"))
+                    .help("nothing outside of the directory is opened; correct the index"));
+            }
+            if !there.contains(name) {
+                return Err(bad(format!("it names {name}, which is not there")).help("fetch the file"));
+            }
+        }
+        self.skipped.extend(there.iter().filter(|name| !names.contains(name)).cloned());
+        for name in names {
+            self.add(&self.root.join(name))?;
+        }
+        for (tensor, file) in &map {
+            match self.tensors.get(tensor) {
+                None => {
+                    return Err(
+                        bad(format!("it says that {file} has the tensor; no file has it")).tensor(tensor)
+                    );
+                }
+                Some(found) if self.shards[found.shard].name != *file => {
+                    let really = &self.shards[found.shard].name;
+                    return Err(bad(format!("it says {file}; the tensor lies in {really}")).tensor(tensor));
+                }
+                _ => {}
+            }
+        }
+        if let Some(tensor) = self.tensors.values().find(|tensor| !map.contains_key(&tensor.name)) {
+            let file = &self.shards[tensor.shard].name;
+            return Err(
+                bad(format!("it does not name the tensor, which lies in {file}")).tensor(&tensor.name)
+            );
+        }
+        let value = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+        self.index = Some((index_name.to_owned(), value));
+        Ok(())
+    }
+
+    fn add(&mut self, path: &Path) -> Result<()> {
+        let source = source::open(path)?;
+        let stamp = source.stamp().map_err(on(path))?;
+        let name = source::file_name(path);
+        let header = Header::read(source.as_ref(), &path.display().to_string())?;
+        let shard = self.shards.len();
+        for (tensor, info) in header.tensors {
+            let (from, to) = info.data_offsets;
+            let new = Tensor {
+                name: tensor.clone(),
+                dtype: info.dtype,
+                shape: info.shape,
+                shard,
+                offset: header.data + from as u64,
+                len: (to - from) as u64,
+            };
+            if let Some(old) = self.tensors.insert(tensor.clone(), new) {
+                let other = &self.shards[old.shard].name;
+                return Err(
+                    Failure::refused(format!("it lies twice: in {other} and in {name}")).tensor(&tensor)
+                );
+            }
+        }
+        self.shards.push(Shard {
+            path: path.to_owned(),
+            name,
+            source,
+            metadata: header.metadata,
+            stamp,
+            sha256: hex(&Sha256::digest(&header.raw)),
+            header_len: header.raw.len() as u64,
+        });
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Tensor> {
+        self.tensors.get(name)
+    }
+
+    /// The bytes of a small tensor.
+    pub(crate) fn small(&self, tensor: &Tensor) -> Result<Vec<u8>> {
+        if tensor.len > 1 << 20 {
+            return Err(
+                Failure::refused(format!("{} bytes where a few are due", tensor.len)).tensor(&tensor.name)
+            );
+        }
+        let mut bytes = vec![0; tensor.len as usize];
+        self.shards[tensor.shard].read(&mut bytes, tensor.offset)?;
+        Ok(bytes)
+    }
+
+    /// The quantisation that the configuration claims.
+    pub(crate) fn claims(&self) -> Option<&Value> {
+        let config = self.config.as_ref()?;
+        let found = config.get("quantization_config").or_else(|| config.get("compression_config"));
+        found.or_else(|| config.get("text_config")?.get("quantization_config"))
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tensors.values().map(|tensor| tensor.len).sum()
+    }
+}
+
+fn json(path: &Path) -> Result<Value> {
+    let bytes = source::read_small(path, MOST)?;
+    serde_json::from_slice(&bytes).map_err(|error| Failure::refused(format!("{}: {error}", path.display())))
+}

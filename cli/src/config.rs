@@ -1,0 +1,167 @@
+//! `config.json` and the index of a result.
+
+use std::collections::BTreeMap;
+
+use lanecast::DType;
+use serde_json::{Map, Value, json};
+
+use crate::checkpoint::Checkpoint;
+use crate::header::byte_len;
+use crate::layout::Layout;
+use crate::plan::{Input, Output, Plan};
+
+/// The names of modules that are not quantised and could be.
+fn ignored(plan: &Plan) -> Vec<String> {
+    let mut names: Vec<String> = plan
+        .jobs
+        .iter()
+        .filter(|job| !matches!(job.output, Output::Quantise(_)))
+        .filter(|job| plan.kept.get(&job.name).is_some_and(|reason| *reason != "it has that layout"))
+        .filter(|job| job.input.main().shape.len() == 2)
+        .filter_map(|job| job.name.strip_suffix(".weight").map(str::to_owned))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// What says how the result is quantised, where a configuration does.
+fn quantisation(plan: &Plan) -> Option<Value> {
+    let (layout, scaling) = plan.layout.as_ref()?;
+    let ignore = ignored(plan);
+    let ct = |format: &str, weights: Value, activations: Value| {
+        json!({
+            "quant_method": "compressed-tensors",
+            "format": format,
+            "quantization_status": "compressed",
+            "ignore": ignore,
+            "config_groups": { "group_0": {
+                "targets": ["Linear"], "format": format, "weights": weights, "input_activations": activations,
+            } },
+        })
+    };
+    let weights = |bits: u32, kind: &str, strategy: &str, group: Option<u32>, scale: Option<&str>| {
+        let mut value = json!({
+            "num_bits": bits, "type": kind, "symmetric": true, "strategy": strategy, "group_size": group, "dynamic": false,
+        });
+        if let Some(scale) = scale {
+            value["scale_dtype"] = scale.into();
+        }
+        value
+    };
+    let tokens = |bits: u32, kind: &str| json!({ "num_bits": bits, "type": kind, "symmetric": true, "strategy": "token", "dynamic": true });
+    Some(match layout {
+        Layout::Fp8Block => {
+            let mut value = json!({
+                "quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128],
+                "modules_to_not_convert": ignore,
+            });
+            if scaling.scale_dtype == DType::F8E8M0 {
+                value["scale_fmt"] = "ue8m0".into();
+            }
+            value
+        }
+        Layout::Fp8Channel => {
+            ct("float-quantized", weights(8, "float", "channel", None, None), tokens(8, "float"))
+        }
+        Layout::Fp8Tensor => {
+            ct("float-quantized", weights(8, "float", "tensor", None, None), tokens(8, "float"))
+        }
+        Layout::Int8Channel => {
+            ct("int-quantized", weights(8, "int", "channel", None, None), tokens(8, "int"))
+        }
+        Layout::Mxfp8 => {
+            ct("mxfp8-quantized", weights(8, "float", "group", Some(32), Some("torch.uint8")), Value::Null)
+        }
+        Layout::Mxfp4 => ct(
+            "mxfp4-pack-quantized",
+            weights(4, "float", "group", Some(32), Some("torch.uint8")),
+            Value::Null,
+        ),
+        Layout::Nvfp4 => ct(
+            "nvfp4-pack-quantized",
+            weights(4, "float", "tensor_group", Some(16), Some("torch.float8_e4m3fn")),
+            Value::Null,
+        ),
+        _ => return None,
+    })
+}
+
+/// The configuration of the result: nothing else of it changes.
+pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
+    let mut config = it.config.clone()?;
+    let object = config.as_object_mut()?;
+    if plan.jobs.iter().any(|job| !matches!(job.output, Output::Copy)) {
+        // Weights that stay quantised still need what says how, and which are not.
+        let still = plan.left && it.claims().is_some();
+        if still && plan.layout.is_none() {
+            let value = object.get_mut("quantization_config").and_then(Value::as_object_mut);
+            if let Some(value) = value {
+                let key = if value.get("quant_method").is_some_and(|method| method == "compressed-tensors") {
+                    "ignore"
+                } else {
+                    "modules_to_not_convert"
+                };
+                let mut names: Vec<Value> =
+                    value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+                let now = plan.jobs.iter().filter(|job| matches!(job.input, Input::Scaled(..)));
+                names.extend(now.filter_map(|job| Some(job.name.strip_suffix(".weight")?.into())));
+                value.insert(key.to_owned(), names.into());
+            }
+        }
+        if !still {
+            object.shift_remove("quantization_config");
+            object.shift_remove("compression_config");
+            if let Some(text) = object.get_mut("text_config").and_then(Value::as_object_mut) {
+                text.shift_remove("quantization_config");
+            }
+        }
+    }
+    if let Some(value) = quantisation(plan) {
+        object.insert("quantization_config".to_owned(), value);
+    } else if let Some(dtype) = plan.plain {
+        for key in ["dtype", "torch_dtype"] {
+            if let Some(value) = object.get_mut(key) {
+                *value = dtype.name().into();
+            }
+        }
+    }
+    Some(pretty(&config))
+}
+
+/// The index of the result, if it has more files than one, or the source has one.
+pub(crate) fn index(it: &Checkpoint, plan: &Plan) -> Option<(String, Vec<u8>)> {
+    // One file of the name that loaders look for needs none.
+    let plain = plan.shards.len() == 1 && !plan.shards[0].name.contains("-of-");
+    if plain || (it.index.is_none() && plan.shards.len() < 2) {
+        return None;
+    }
+    let name = it.index.as_ref().map_or("model.safetensors.index.json", |(name, _)| name);
+    let (mut size, mut parameters) = (0u64, 0u64);
+    let mut map = BTreeMap::new();
+    for shard in &plan.shards {
+        for &job in &shard.jobs {
+            for (i, out) in plan.jobs[job].outs.iter().enumerate() {
+                size += byte_len(out.dtype, &out.shape);
+                if i == 0 {
+                    let four = plan.jobs[job].outs.len() > 1 && out.name.ends_with("_packed");
+                    parameters += out.shape.iter().product::<usize>() as u64 * if four { 2 } else { 1 };
+                }
+                map.insert(out.name.clone(), shard.name.clone());
+            }
+        }
+    }
+    let mut metadata = Map::new();
+    let old = it.index.as_ref().and_then(|(_, value)| value.get("metadata")?.as_object());
+    if old.is_some_and(|old| old.contains_key("total_parameters")) {
+        metadata.insert("total_parameters".to_owned(), parameters.into());
+    }
+    metadata.insert("total_size".to_owned(), size.into());
+    Some((name.to_owned(), pretty(&json!({ "metadata": metadata, "weight_map": map }))))
+}
+
+fn pretty(value: &Value) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("a value is JSON");
+    bytes.push(b'\n');
+    bytes
+}

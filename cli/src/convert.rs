@@ -1,0 +1,835 @@
+//! `lanecast convert`: workers that read, convert and write tiles; files that appear whole or not at all.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File, Permissions};
+use std::io::{IsTerminal, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::fs::{Advice, FallocateFlags};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tempfile::{Builder, NamedTempFile};
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+use crate::args::{Convert, FailOn, Progress, Resume};
+use crate::checkpoint::{Checkpoint, hex};
+use crate::config;
+use crate::error::{Failure, Kind, Result, on};
+use crate::header::byte_len;
+use crate::inspect::from_option;
+use crate::layout;
+use crate::loss::{Losses, Sum, Worst, place};
+use crate::out::{self, bytes, count, number};
+use crate::plan::{Input, Out, Output, Plan};
+use crate::source::{self, file_name};
+use crate::tile::{self, Tile};
+
+/// Set by Ctrl-C.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Where what is complete of a directory is recorded.
+const STATES: &str = ".lanecast";
+
+/// A file of the result that is complete.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct State {
+    plan: String,
+    name: String,
+    bytes: u64,
+    sha256: String,
+    losses: Losses,
+}
+
+fn interrupted(dst: &Path) -> Failure {
+    Failure::new(Kind::Interrupted, "interrupted")
+        .help(format!("what is complete stays: the same command with --resume goes on in {}", dst.display()))
+}
+
+/// A file that is being written.
+struct Live {
+    shard: usize,
+    temp: Mutex<Option<NamedTempFile>>,
+    file: File,
+    path: PathBuf,
+    /// Offset, length and hash of all that was written.
+    written: Mutex<Vec<(u64, u64, u128)>>,
+    left: AtomicU64,
+    losses: Mutex<BTreeMap<usize, crate::loss::Loss>>,
+}
+
+impl Live {
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.file.write_all_at(bytes, offset).map_err(on(&self.path))?;
+        self.written.lock().expect("no panics").push((offset, bytes.len() as u64, xxh3_128(bytes)));
+        Ok(())
+    }
+}
+
+enum Task {
+    Amax(Tile, usize),
+    Convert(Tile, Arc<Live>),
+}
+
+/// What is still to be done, in order.
+struct Queue {
+    shards: VecDeque<usize>,
+    tasks: VecDeque<Task>,
+    /// Groups whose largest magnitude was asked for.
+    asked: Vec<bool>,
+}
+
+/// The largest magnitude of tensors that share it.
+struct Group {
+    bits: u64,
+    left: usize,
+}
+
+struct Work<'a> {
+    it: &'a Checkpoint,
+    plan: &'a Plan,
+    args: &'a Convert,
+    /// The directory that files are written to.
+    dir: PathBuf,
+    /// The one file, if it is no directory.
+    single: Option<PathBuf>,
+    tile: u64,
+    /// Jobs of each group.
+    members: Vec<Vec<usize>>,
+    queue: Mutex<Queue>,
+    groups: Mutex<Vec<Group>>,
+    group_done: Condvar,
+    failure: Mutex<Option<Failure>>,
+    stop: AtomicBool,
+    done: Mutex<Vec<State>>,
+    bar: ProgressBar,
+}
+
+impl Work<'_> {
+    /// The next task. Files are begun when their first tile is taken.
+    fn next(&self) -> Result<Option<Task>> {
+        let mut queue = self.queue.lock().expect("no panics");
+        loop {
+            if let Some(task) = queue.tasks.pop_front() {
+                return Ok(Some(task));
+            }
+            let Some(shard) = queue.shards.pop_front() else { return Ok(None) };
+            let live = Arc::new(self.begin(shard)?);
+            let mut tiles = Vec::new();
+            let mut first = Vec::new();
+            for &index in &self.plan.shards[shard].jobs {
+                let job = &self.plan.jobs[index];
+                if let Output::Quantise(target) = &job.output
+                    && let Some(group) = target.group
+                    && !std::mem::replace(&mut queue.asked[group], true)
+                {
+                    for &member in &self.members[group] {
+                        let parts = tile::tiles(member, &self.plan.jobs[member], self.tile);
+                        first.extend(parts.into_iter().map(|tile| Task::Amax(tile, group)));
+                    }
+                    let mut groups = self.groups.lock().expect("no panics");
+                    groups[group].left =
+                        first.iter().filter(|t| matches!(t, Task::Amax(_, g) if *g == group)).count();
+                }
+                tiles.extend(tile::tiles(index, job, self.tile));
+            }
+            // What a file without tiles waits for.
+            live.left.store(tiles.len().max(1) as u64, Ordering::SeqCst);
+            if tiles.is_empty() {
+                self.finish(&live)?;
+            }
+            queue.tasks.extend(first);
+            queue.tasks.extend(tiles.into_iter().map(|tile| Task::Convert(tile, live.clone())));
+        }
+    }
+
+    fn target(&self, shard: usize) -> PathBuf {
+        self.single.clone().unwrap_or_else(|| self.dir.join(&self.plan.shards[shard].name))
+    }
+
+    /// Makes room for a file, and writes its header.
+    fn begin(&self, shard: usize) -> Result<Live> {
+        let planned = &self.plan.shards[shard];
+        let path = self.target(shard);
+        let temp = temporary(&self.dir, &file_name(&path))?;
+        let file = temp.as_file().try_clone().map_err(on(&path))?;
+        let room = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, planned.bytes);
+        match room {
+            Ok(()) => {}
+            // Not every file system can.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                file.set_len(planned.bytes).map_err(on(&path))?;
+            }
+            Err(error) => return Err(Failure::io(&path, &error.into())),
+        }
+        let live = Live {
+            shard,
+            temp: Mutex::new(Some(temp)),
+            file,
+            path,
+            written: Mutex::new(Vec::new()),
+            left: AtomicU64::new(0),
+            losses: Mutex::new(BTreeMap::new()),
+        };
+        live.write(0, &planned.header)?;
+        for &job in &planned.jobs {
+            for out in &self.plan.jobs[job].outs {
+                if let Some(known) = &out.bytes {
+                    live.write(out.offset, known)?;
+                }
+            }
+        }
+        Ok(live)
+    }
+
+    fn step(&self, task: Task) -> Result<()> {
+        match task {
+            Task::Amax(tile, group) => {
+                let job = &self.plan.jobs[tile.job];
+                let bits = tile::amax(self.it, job, &tile).map_err(|failure| failure.tensor(&job.name))?;
+                let mut groups = self.groups.lock().expect("no panics");
+                groups[group].bits = groups[group].bits.max(bits);
+                groups[group].left -= 1;
+                if groups[group].left == 0 {
+                    self.group_done.notify_all();
+                }
+                Ok(())
+            }
+            Task::Convert(tile, live) => {
+                let job = &self.plan.jobs[tile.job];
+                let group = if let Output::Quantise(target) = &job.output { target.group } else { None };
+                let amax = match group {
+                    None => None,
+                    Some(group) => {
+                        // All of its tiles were taken before this one: they will be done.
+                        let mut groups = self.groups.lock().expect("no panics");
+                        while groups[group].left > 0 {
+                            if self.stop.load(Ordering::SeqCst) {
+                                return Ok(());
+                            }
+                            groups = self.group_done.wait(groups).expect("no panics");
+                        }
+                        Some(f64::from_bits(groups[group].bits))
+                    }
+                };
+                let (pieces, loss) = tile::convert(self.it, job, &tile, amax)?;
+                for piece in &pieces {
+                    live.write(piece.offset, &piece.bytes)?;
+                }
+                self.bar.inc(pieces.iter().map(|piece| piece.bytes.len() as u64).sum());
+                live.losses
+                    .lock()
+                    .expect("no panics")
+                    .entry(tile.job)
+                    .and_modify(|all| all.join(&loss))
+                    .or_insert(loss);
+                if live.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                    self.finish(&live)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Publishes a file: written through, read back, and named.
+    fn finish(&self, live: &Live) -> Result<()> {
+        let planned = &self.plan.shards[live.shard];
+        live.file.sync_all().map_err(on(&live.path))?;
+        let sha256 = self.read_back(live, planned.bytes)?;
+        for &index in &planned.sources {
+            self.it.shards[index].check_unchanged()?;
+        }
+        let state = State {
+            plan: self.plan.hash.clone(),
+            name: planned.name.clone(),
+            bytes: planned.bytes,
+            sha256,
+            losses: self.losses(live),
+        };
+        let temp = live.temp.lock().expect("no panics").take().expect("published once");
+        temp.persist(&live.path).map_err(|error| Failure::io(&live.path, &error.error))?;
+        sync(&self.dir)?;
+        if self.single.is_none() {
+            let text = serde_json::to_vec(&state).expect("a state is JSON");
+            publish(&self.dir.join(STATES), &format!("{}.json", planned.name), &text)?;
+        }
+        if self.args.progress == Progress::Plain {
+            eprintln!("{}: {}", out::plain(&planned.name), bytes(planned.bytes));
+        }
+        self.done.lock().expect("no panics").push(state);
+        Ok(())
+    }
+
+    /// Compares what the file holds with what was written, and hashes it.
+    fn read_back(&self, live: &Live, len: u64) -> Result<String> {
+        let mut written = std::mem::take(&mut *live.written.lock().expect("no panics"));
+        written.sort_unstable();
+        let _ = rustix::fs::fadvise(&live.file, 0, None, Advice::DontNeed);
+        let mut buffer = vec![0; 1 << 20];
+        let mut all = Sha256::new();
+        let mut at = 0;
+        for (offset, piece, expected) in written {
+            if offset != at {
+                return Err(Failure::system(format!(
+                    "{}: bytes {at} to {offset} were not written",
+                    live.path.display()
+                )));
+            }
+            let mut hash = Xxh3::new();
+            while at < offset + piece {
+                let some = &mut buffer[..(1 << 20).min(offset + piece - at) as usize];
+                live.file.read_exact_at(some, at).map_err(on(&live.path))?;
+                all.update(&*some);
+                hash.update(some);
+                at += some.len() as u64;
+            }
+            if !self.args.no_verify && hash.digest128() != expected {
+                let what = format!(
+                    "{}: bytes {offset} to {at} were read back otherwise than written",
+                    live.path.display()
+                );
+                return Err(Failure::system(what).help("the disk or the memory is bad"));
+            }
+        }
+        if at != len {
+            return Err(Failure::system(format!(
+                "{}: {at} of {len} bytes were written",
+                live.path.display()
+            )));
+        }
+        Ok(hex(&all.finalize()))
+    }
+
+    fn losses(&self, live: &Live) -> Losses {
+        let losses = live.losses.lock().expect("no panics");
+        let mut all = Losses::default();
+        for &index in &self.plan.shards[live.shard].jobs {
+            let job = &self.plan.jobs[index];
+            if matches!(job.output, Output::Copy) {
+                continue;
+            }
+            let loss = losses.get(&index).copied().unwrap_or_default();
+            let bytes_out = job.outs.iter().map(|out| byte_len(out.dtype, &out.shape)).sum();
+            let sum = Sum { tensors: 1, bytes_in: job.input.bytes(), bytes_out, loss };
+            let mut one = Losses::default();
+            one.sums.insert(format!("{} -> {}", job.from, job.to), sum);
+            if loss.max_abs > 0.0 {
+                let shape = match (&job.input, &job.output) {
+                    (Input::Scaled(weight, ..), Output::Quantise(_)) => &weight.shape,
+                    (Input::Plain(tensor), _) => &tensor.shape,
+                    _ => &job.outs[0].shape,
+                };
+                one.worst.push(Worst {
+                    name: job.name.clone(),
+                    from: job.from.clone(),
+                    to: job.to.clone(),
+                    max_abs_error: loss.max_abs,
+                    max_rel_error: loss.max_rel,
+                    index: place(loss.at, shape),
+                });
+            }
+            all.join(&one);
+        }
+        all
+    }
+
+    fn worker(&self) {
+        while !self.stop.load(Ordering::SeqCst) {
+            if INTERRUPTED.load(Ordering::SeqCst) {
+                self.fail(interrupted(&self.dir));
+                return;
+            }
+            match self.next() {
+                Ok(None) => return,
+                Ok(Some(task)) => {
+                    if let Err(failure) = self.step(task) {
+                        self.fail(failure);
+                    }
+                }
+                Err(failure) => self.fail(failure),
+            }
+        }
+    }
+
+    fn fail(&self, failure: Failure) {
+        self.failure.lock().expect("no panics").get_or_insert(failure);
+        self.stop.store(true, Ordering::SeqCst);
+        // Under the lock that waiters check it under.
+        let _groups = self.groups.lock().expect("no panics");
+        self.group_done.notify_all();
+    }
+}
+
+pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
+    Builder::new()
+        .prefix(&format!(".{name}."))
+        .suffix(".tmp")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(dir)
+        .map_err(on(dir))
+}
+
+fn sync(dir: &Path) -> Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(on(dir))
+}
+
+/// Writes a small file, whole or not at all.
+fn publish(dir: &Path, name: &str, contents: &[u8]) -> Result<()> {
+    let path = dir.join(name);
+    let mut temp = temporary(dir, name)?;
+    temp.write_all(contents).and_then(|()| temp.as_file().sync_all()).map_err(on(&path))?;
+    temp.persist(&path).map_err(|error| Failure::io(&path, &error.error))?;
+    sync(dir)
+}
+
+/// Copies a file as it is, whole or not at all.
+fn copy(from: &Path, dir: &Path) -> Result<()> {
+    let name = file_name(from);
+    let mut temp = temporary(dir, &name)?;
+    let mut file = File::open(from).map_err(on(from))?;
+    std::io::copy(&mut file, &mut temp).map_err(on(&dir.join(&name)))?;
+    temp.as_file().sync_all().map_err(on(dir))?;
+    temp.persist(dir.join(&name)).map_err(|error| Failure::io(&dir.join(&name), &error.error))?;
+    Ok(())
+}
+
+/// The files of this process: the largest first, to whoever has least.
+fn mine(plan: &Plan, rank: usize, of: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..plan.shards.len()).collect();
+    order.sort_by_key(|&i| (std::cmp::Reverse(plan.shards[i].bytes), i));
+    let mut load = vec![0u64; of];
+    let mut mine = Vec::new();
+    for i in order {
+        let least = (0..of).min_by_key(|&rank| (load[rank], rank)).expect("at least one");
+        load[least] += plan.shards[i].bytes;
+        if least == rank {
+            mine.push(i);
+        }
+    }
+    mine.sort_unstable();
+    mine
+}
+
+/// Is DST free to be written?
+fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
+    let (src, dst) = (source::resolved(&args.src), source::resolved(&args.dst));
+    if src == dst || dst.starts_with(&src) || src.starts_with(&dst) && it.is_dir {
+        return Err(Failure::refused(format!(
+            "{} is in the way of {}",
+            args.dst.display(),
+            args.src.display()
+        ))
+        .help("write elsewhere: the source is never changed"));
+    }
+    let Ok(metadata) = fs::symlink_metadata(&args.dst) else { return Ok(()) };
+    if metadata.is_symlink() {
+        return Err(Failure::refused(format!("{} is a link", args.dst.display()))
+            .help("nothing is written through links"));
+    }
+    if it.is_dir != metadata.is_dir() {
+        let (a, b) = if it.is_dir { ("directory", "file") } else { ("file", "directory") };
+        return Err(Failure::refused(format!(
+            "{} is a {a}, {} a {b}",
+            args.src.display(),
+            args.dst.display()
+        )));
+    }
+    let empty = it.is_dir && fs::read_dir(&args.dst).is_ok_and(|mut entries| entries.next().is_none());
+    let shared = args.rank.is_some() && args.dst.join(STATES).is_dir();
+    let go_on = args.resume.is_some() && it.is_dir;
+    if !(empty || args.force || go_on || shared || args.dry_run) {
+        let help =
+            if it.is_dir { "--force replaces it, --resume goes on with it" } else { "--force replaces it" };
+        return Err(Failure::refused(format!("{} exists", args.dst.display())).help(help));
+    }
+    Ok(())
+}
+
+/// What is complete already, of the same plan.
+fn states(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Vec<State>> {
+    let mut found = Vec::new();
+    for shard in &plan.shards {
+        let path = dir.join(STATES).join(format!("{}.json", shard.name));
+        let Ok(text) = fs::read(&path) else { continue };
+        let Ok(state) = serde_json::from_slice::<State>(&text) else { continue };
+        if state.plan != plan.hash {
+            return Err(Failure::refused(format!("{} was made by another plan", dir.display()))
+                .help("the source or the options have changed: --force begins anew"));
+        }
+        let file = dir.join(&shard.name);
+        let same = fs::symlink_metadata(&file).is_ok_and(|m| m.is_file() && m.len() == state.bytes);
+        let hash = || -> Result<bool> {
+            let (source, mut hash, mut at) = (source::open(&file)?, Sha256::new(), 0);
+            let mut buffer = vec![0; 1 << 20];
+            while at < source.len() {
+                let some = &mut buffer[..(1 << 20).min(source.len() - at) as usize];
+                source.read_at(some, at).map_err(on(&file))?;
+                hash.update(&*some);
+                at += some.len() as u64;
+            }
+            Ok(hex(&hash.finalize()) == state.sha256)
+        };
+        if same && (how != Some(Resume::Hash) || hash()?) {
+            found.push(state);
+        }
+    }
+    Ok(found)
+}
+
+/// Removes what a killed run has left.
+fn sweep(plan: &Plan, dir: &Path) -> Result<()> {
+    for place in [dir.to_owned(), dir.join(STATES)] {
+        let Ok(entries) = fs::read_dir(&place) else { continue };
+        for entry in entries {
+            let path = entry.map_err(on(&place))?.path();
+            let name = file_name(&path);
+            let ours = plan.shards.iter().any(|shard| name.starts_with(&format!(".{}.", shard.name)));
+            if ours && name.ends_with(".tmp") {
+                fs::remove_file(&path).map_err(on(&path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn run(args: &Convert) -> Result<()> {
+    if args.rank.is_some_and(|rank| rank >= args.of.unwrap_or(0)) {
+        return Err(Failure::usage("--rank counts from 0, and is less than --of"));
+    }
+    let memory = out::parse_size(&args.memory)?;
+    let it = Checkpoint::open(&args.src)?;
+    let found = layout::recognise(&it, from_option(&args.from)?);
+    let plan = Plan::new(&it, &found, args)?;
+    check_paths(args, &it)?;
+    for warning in &plan.warnings {
+        eprintln!("warning: {}", out::plain(warning));
+    }
+    if it.is_dir && !it.skipped.is_empty() && !args.quiet {
+        eprintln!("not read, and not copied: {}", out::plain(&it.skipped.join(", ")));
+    }
+    if args.dry_run {
+        return dry(&plan, args);
+    }
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst));
+    let (dir, single) = if it.is_dir {
+        fs::create_dir_all(args.dst.join(STATES)).map_err(on(&args.dst))?;
+        (args.dst.clone(), None)
+    } else {
+        let parent = args.dst.parent().filter(|parent| !parent.as_os_str().is_empty());
+        (parent.unwrap_or(Path::new(".")).to_owned(), Some(args.dst.clone()))
+    };
+    let mut ready = Vec::new();
+    if it.is_dir {
+        if args.resume.is_some() || args.rank.is_some() {
+            ready = states(&plan, &dir, args.resume)?;
+        } else {
+            // Another plan's, which --force gives up.
+            fs::remove_dir_all(dir.join(STATES)).map_err(on(&dir))?;
+            fs::create_dir_all(dir.join(STATES)).map_err(on(&dir))?;
+        }
+        // What others are writing at this moment is theirs.
+        if args.rank.is_none() {
+            sweep(&plan, &dir)?;
+        }
+        let _ = fs::remove_file(dir.join("lanecast.json"));
+    }
+    let shards: Vec<usize> = mine(&plan, args.rank.unwrap_or(0), args.of.unwrap_or(1))
+        .into_iter()
+        .filter(|&i| !ready.iter().any(|state| state.name == plan.shards[i].name))
+        .collect();
+    room(&plan, &shards, &dir)?;
+    let mut all = work(args, &it, &plan, &dir, single, shards, memory)?;
+    all.extend(ready);
+    if it.is_dir {
+        let complete = states(&plan, &dir, None)?;
+        if complete.len() < plan.shards.len() {
+            if !args.quiet {
+                eprintln!(
+                    "{} of {} complete; the others are of other ranks",
+                    complete.len(),
+                    count(plan.shards.len() as u64, "file")
+                );
+            }
+        } else {
+            all = complete;
+            last(&it, &plan, &dir, &all)?;
+        }
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut losses = Losses::default();
+    for state in &all {
+        losses.join(&state.losses);
+    }
+    report(args, &plan, &losses, &all)?;
+    limits(args, &losses)
+}
+
+/// Is there room for what is to be written? Better now than after hours.
+fn room(plan: &Plan, shards: &[usize], dir: &Path) -> Result<()> {
+    let needed: u64 = shards.iter().map(|&i| plan.shards[i].bytes).sum();
+    let stat = rustix::fs::statvfs(dir).map_err(|error| Failure::io(dir, &error.into()))?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    if needed > free {
+        return Err(Failure::system(format!(
+            "{}: {} are needed, {} are free",
+            dir.display(),
+            bytes(needed),
+            bytes(free)
+        ))
+        .help("make room, or write elsewhere"));
+    }
+    Ok(())
+}
+
+fn work(
+    args: &Convert,
+    it: &Checkpoint,
+    plan: &Plan,
+    dir: &Path,
+    single: Option<PathBuf>,
+    shards: Vec<usize>,
+    memory: u64,
+) -> Result<Vec<State>> {
+    let mut members = vec![Vec::new(); plan.groups];
+    for (index, job) in plan.jobs.iter().enumerate() {
+        if let Output::Quantise(target) = &job.output
+            && let Some(group) = target.group
+        {
+            members[group].push(index);
+        }
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.threads.unwrap_or(cores + 2).max(1);
+    // An element takes up to about 16 times its bytes on its way: in float64 on both sides, and both buffers.
+    let tile = (memory / threads as u64 / 16).clamp(1 << 16, 8 << 20);
+    let largest = plan
+        .jobs
+        .iter()
+        .filter(|job| !matches!((&job.input, &job.output), (Input::Plain(_), Output::Copy | Output::Cast(_))))
+        .map(|job| match &job.input {
+            Input::Scaled(weight, ..) => {
+                weight.shape.last().map_or(0, |&n| n as u64 * weight.format.block_rows as u64)
+            }
+            Input::Plain(tensor) => {
+                let rows =
+                    if let Output::Quantise(target) = &job.output { target.format.block_rows } else { 1 };
+                tensor.shape.last().map_or(0, |&n| n as u64 * rows as u64)
+            }
+        })
+        .max()
+        .unwrap_or(0);
+    // Rows of blocks stay whole: where they are long, fewer workers hold one each.
+    let threads = threads.min((memory / (largest * 32).max(1)).max(1) as usize);
+    let target = match args.progress {
+        Progress::Auto if !args.quiet && std::io::stderr().is_terminal() => ProgressDrawTarget::stderr(),
+        _ => ProgressDrawTarget::hidden(),
+    };
+    let total = shards.iter().map(|&i| plan.shards[i].bytes).sum();
+    let bar = ProgressBar::with_draw_target(Some(total), target);
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:28} {bytes} / {total_bytes}   {bytes_per_sec}   ETA {eta}")
+    {
+        bar.set_style(style.progress_chars("━╸ "));
+    }
+    let work = Work {
+        it,
+        plan,
+        args,
+        dir: dir.to_owned(),
+        single,
+        tile,
+        members,
+        queue: Mutex::new(Queue {
+            shards: shards.into(),
+            tasks: VecDeque::new(),
+            asked: vec![false; plan.groups],
+        }),
+        groups: Mutex::new((0..plan.groups).map(|_| Group { bits: 0, left: 0 }).collect()),
+        group_done: Condvar::new(),
+        failure: Mutex::new(None),
+        stop: AtomicBool::new(false),
+        done: Mutex::new(Vec::new()),
+        bar,
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| work.worker());
+        }
+    });
+    work.bar.finish_and_clear();
+    match work.failure.into_inner().expect("no panics") {
+        Some(failure) => Err(failure),
+        None => Ok(work.done.into_inner().expect("no panics")),
+    }
+}
+
+/// The files that make the others a checkpoint.
+fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
+    for file in &it.others {
+        copy(file, dir)?;
+    }
+    if let Some(config) = config::config(it, plan) {
+        publish(dir, "config.json", &config)?;
+    }
+    if let Some((name, index)) = config::index(it, plan) {
+        publish(dir, &name, &index)?;
+    }
+    let mut losses = Losses::default();
+    for state in all {
+        losses.join(&state.losses);
+    }
+    let files: Vec<_> =
+        all.iter().map(|s| json!({ "name": s.name, "bytes": s.bytes, "sha256": s.sha256 })).collect();
+    let record =
+        json!({ "plan": plan.hash, "from": plan.from, "to": plan.to, "files": files, "losses": losses });
+    publish(dir, "lanecast.json", &serde_json::to_vec_pretty(&record).expect("a record is JSON"))?;
+    // Another rank may be at it, too.
+    let _ = fs::remove_dir_all(dir.join(STATES));
+    sync(dir)
+}
+
+fn numbers(plan: &Plan) -> (usize, usize) {
+    let converted = plan.jobs.iter().filter(|job| !matches!(job.output, Output::Copy)).count();
+    (plan.jobs.len() + plan.dropped.len(), converted)
+}
+
+fn as_json(plan: &Plan, losses: &Losses, files: Vec<Value>) -> Value {
+    let (total, converted) = numbers(plan);
+    let all = losses.all();
+    json!({
+        "from": plan.from, "to": plan.to,
+        "tensors": {
+            "total": total, "converted": converted, "kept": plan.kept.len(), "copied": plan.copied,
+            "dropped": plan.dropped.len(),
+        },
+        "bytes_in": plan.jobs.iter().map(|job| job.input.bytes()).sum::<u64>(),
+        "bytes_out": plan.shards.iter().map(|shard| shard.bytes).sum::<u64>(),
+        "max_abs_error": all.max_abs, "max_rel_error": all.max_rel,
+        "saturated": all.saturated, "nan": all.nan, "inf": all.inf,
+        "dropped": plan.dropped, "worst": losses.worst, "files": files,
+    })
+}
+
+fn dry(plan: &Plan, args: &Convert) -> Result<()> {
+    if args.json {
+        let files =
+            plan.shards.iter().map(|s| json!({ "name": s.name, "bytes": s.bytes, "sha256": null })).collect();
+        return out::json(&as_json(plan, &Losses::default(), files));
+    }
+    let (_, converted) = numbers(plan);
+    out::line(format_args!(
+        "{} -> {}   {}, {} converted, {} kept, {} copied, {} dropped",
+        plan.from,
+        plan.to,
+        count(plan.shards.len() as u64, "file"),
+        number(converted as u64),
+        number(plan.kept.len() as u64),
+        number(plan.copied as u64),
+        number(plan.dropped.len() as u64)
+    ))?;
+    let mut rows = vec![["tensor", "from", "to", "shape", "why"].map(str::to_owned)];
+    for job in &plan.jobs {
+        let why = plan.kept.get(&job.name).copied().unwrap_or("");
+        let shape = |out: &Out| format!("{:?}", out.shape);
+        rows.push([
+            out::plain(&job.name),
+            job.from.clone(),
+            job.to.clone(),
+            shape(&job.outs[0]),
+            why.to_owned(),
+        ]);
+    }
+    out::table(rows)?;
+    for shard in &plan.shards {
+        out::line(format_args!("{}   {}", out::plain(&shard.name), bytes(shard.bytes)))?;
+    }
+    Ok(())
+}
+
+fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result<()> {
+    if args.json {
+        let files =
+            all.iter().map(|s| json!({ "name": s.name, "bytes": s.bytes, "sha256": s.sha256 })).collect();
+        return out::json(&as_json(plan, losses, files));
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    let (_, converted) = numbers(plan);
+    out::line(format_args!(
+        "{} -> {}   {}, {} converted, {} kept, {} copied",
+        plan.from,
+        plan.to,
+        count(all.len() as u64, "file"),
+        number(converted as u64),
+        number(plan.kept.len() as u64),
+        number(plan.copied as u64)
+    ))?;
+    let titles = ["dtype", "tensors", "in", "out", "max abs err", "max rel err", "saturated", "NaN", "Inf"];
+    let mut rows = vec![titles.map(str::to_owned)];
+    for (what, sum) in &losses.sums {
+        let loss = &sum.loss;
+        rows.push([
+            what.clone(),
+            number(sum.tensors),
+            bytes(sum.bytes_in),
+            bytes(sum.bytes_out),
+            format!("{:.1e}", loss.max_abs),
+            format!("{:.1e}", loss.max_rel),
+            number(loss.saturated),
+            number(loss.nan),
+            number(loss.inf),
+        ]);
+    }
+    out::table(rows)?;
+    if let Some(worst) = losses.worst.first() {
+        let name = out::plain(&worst.name);
+        out::line(format_args!("worst: {name} {:.1e} at {:?}", worst.max_rel_error, worst.index))?;
+    }
+    if !plan.dropped.is_empty() {
+        let what = count(plan.dropped.len() as u64, "tensor");
+        out::line(format_args!(
+            "dropped: {what} (scales that are folded in, scales of activations, markers)"
+        ))?;
+    }
+    Ok(())
+}
+
+/// Exit 1 where more is lost than the caller allows; the result stands.
+fn limits(args: &Convert, losses: &Losses) -> Result<()> {
+    let all = losses.all();
+    let worst = losses.worst.first().map(|worst| &worst.name[..]);
+    let mut passed = Vec::new();
+    if args.limits.max_abs_error.is_some_and(|limit| all.max_abs > limit) {
+        passed.push(format!("an absolute error of {:.3e}", all.max_abs));
+    }
+    if args.limits.max_rel_error.is_some_and(|limit| all.max_rel > limit) {
+        passed.push(format!("a relative error of {:.3e}", all.max_rel));
+    }
+    for what in &args.fail_on {
+        let (n, name) = match what {
+            FailOn::Nan => (all.nan, "NaN"),
+            FailOn::Inf => (all.inf, "Inf"),
+            FailOn::Saturated => (all.saturated, "saturated elements"),
+        };
+        if n > 0 {
+            passed.push(format!("{} {name}", number(n)));
+        }
+    }
+    if passed.is_empty() {
+        return Ok(());
+    }
+    let failure = Failure::new(Kind::Limit, format!("beyond the limit: {}", passed.join(", ")))
+        .help("the result stands");
+    Err(match worst {
+        Some(name) => failure.tensor(name),
+        None => failure,
+    })
+}

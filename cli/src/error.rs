@@ -1,0 +1,130 @@
+//! What went wrong, in which tensor, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Whose fault it is: the exit code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A limit was passed, or a difference found.
+    Limit = 1,
+    /// The command line.
+    Usage = 2,
+    /// The input is refused.
+    Refused = 3,
+    /// Disk, memory, permission.
+    System = 4,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+impl Kind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Limit => "limit",
+            Self::Usage => "usage",
+            Self::Refused => "refused",
+            Self::System => "system",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// An error that ends the program.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    pub(crate) tensor: Option<String>,
+    pub(crate) message: String,
+    pub(crate) help: Option<String>,
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, tensor: None, message: message.into(), help: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, message)
+    }
+
+    pub(crate) fn system(message: impl Into<String>) -> Self {
+        Self::new(Kind::System, message)
+    }
+
+    /// What the program cannot do yet, and says so.
+    pub(crate) fn not_there(what: impl fmt::Display) -> Self {
+        Self::usage(format!("{what}: not there yet"))
+    }
+
+    pub(crate) fn tensor(mut self, name: &str) -> Self {
+        self.tensor.get_or_insert_with(|| name.to_owned());
+        self
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// What the system says of a file. One that is not there was named wrongly: that is the input's fault.
+    pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
+        let message = format!("{}: {error}", path.display());
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::UnexpectedEof => {
+                Self::refused(message)
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::system(message)
+                .help("make room, or write elsewhere; what is complete stays, and --resume goes on"),
+            _ => Self::system(message),
+        }
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::json!({ "error": {
+            "kind": self.kind.name(), "tensor": self.tensor, "message": self.message, "help": self.help,
+        } })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(tensor) = &self.tensor {
+            write!(f, "{tensor}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// For `map_err`: what the system says of this file.
+pub(crate) fn on(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
+    move |error| Failure::io(path, &error)
+}
+
+/// The candidate that a misspelt word probably means.
+pub(crate) fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let close = |candidate: &&str| {
+        let mut row: Vec<usize> = (0..=candidate.len()).collect();
+        for (i, a) in word.bytes().enumerate() {
+            let mut corner = row[0];
+            row[0] = i + 1;
+            for (j, b) in candidate.bytes().enumerate() {
+                let changed = corner + usize::from(a != b);
+                corner = row[j + 1];
+                row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
+            }
+        }
+        row[candidate.len()]
+    };
+    let best = candidates.into_iter().min_by_key(close)?;
+    (close(&best) <= 2.max(word.len() / 3)).then_some(best)
+}

@@ -1,0 +1,306 @@
+//! The header of a safetensors file: read with suspicion, written as the library writes it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+use serde::de::{self, DeserializeSeed, MapAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::error::{Failure, Result};
+use crate::source::Source;
+
+/// The library reads no longer ones.
+const MOST: u64 = 100_000_000;
+
+/// What a header says, checked.
+#[derive(Debug)]
+pub(crate) struct Header {
+    pub(crate) metadata: Option<BTreeMap<String, String>>,
+    /// In the order of their data.
+    pub(crate) tensors: Vec<(String, TensorInfo)>,
+    /// Where the data begin.
+    pub(crate) data: u64,
+    /// The bytes of the header, its length included.
+    pub(crate) raw: Vec<u8>,
+}
+
+struct Entries {
+    metadata: Option<BTreeMap<String, String>>,
+    tensors: Vec<(String, TensorInfo)>,
+}
+
+/// A map of texts without twins.
+struct Texts;
+
+impl<'de> Visitor<'de> for Texts {
+    type Value = BTreeMap<String, String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of texts")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+        let mut texts = BTreeMap::new();
+        while let Some((key, value)) = map.next_entry::<String, String>()? {
+            if texts.contains_key(&key) {
+                return Err(de::Error::custom(format!("the key \"{key}\" stands there twice")));
+            }
+            texts.insert(key, value);
+        }
+        Ok(texts)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Texts {
+    type Value = BTreeMap<String, String>;
+
+    fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> std::result::Result<Self::Value, D::Error> {
+        d.deserialize_map(self)
+    }
+}
+
+/// The library's own map keeps the last of two equal keys and says nothing.
+struct NoTwins;
+
+impl<'de> Visitor<'de> for NoTwins {
+    type Value = Entries;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Entries, A::Error> {
+        let mut entries = Entries { metadata: None, tensors: Vec::new() };
+        let mut seen = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if !seen.insert(key.clone()) {
+                return Err(de::Error::custom(format!("the key \"{key}\" stands there twice")));
+            }
+            if key == "__metadata__" {
+                entries.metadata = Some(map.next_value_seed(Texts)?);
+            } else {
+                let info = map.next_value().map_err(|error| de::Error::custom(format!("{key}: {error}")))?;
+                entries.tensors.push((key, info));
+            }
+        }
+        Ok(entries)
+    }
+}
+
+fn parse_entries(text: &[u8]) -> serde_json::Result<Entries> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let entries = de::Deserializer::deserialize_map(&mut json, NoTwins)?;
+    json.end()?;
+    Ok(entries)
+}
+
+/// A map of texts from JSON: the `weight_map` of an index, for which a twin is an error, too.
+pub(crate) fn texts_without_twins(json: &str) -> serde_json::Result<BTreeMap<String, String>> {
+    let mut json = serde_json::Deserializer::from_str(json);
+    Texts.deserialize(&mut json)
+}
+
+impl Header {
+    /// Reads and checks the header of a file.
+    pub(crate) fn read(source: &dyn Source, file: &str) -> Result<Self> {
+        let bad = |what: String| {
+            Failure::refused(format!("{file}: {what}"))
+                .help("fetch the file again: it is damaged, or no safetensors file")
+        };
+        let len = source.len();
+        if len < 8 {
+            return Err(bad(format!("{len} bytes are no safetensors file")));
+        }
+        let failed = |error: std::io::Error| Failure::io(file.as_ref(), &error);
+        let mut first = [0; 8];
+        source.read_at(&mut first, 0).map_err(failed)?;
+        let text = u64::from_le_bytes(first);
+        if text > MOST {
+            return Err(bad(format!("a header of {text} bytes; the longest that is read has {MOST}")));
+        }
+        if text > len - 8 {
+            return Err(bad(format!("a header of {text} bytes in a file of {len}")));
+        }
+        let mut raw = vec![0; 8 + text as usize];
+        source.read_at(&mut raw, 0).map_err(failed)?;
+        let (metadata, tensors) = Self::parse(&raw[8..], len - 8 - text).map_err(bad)?;
+        Ok(Self { metadata, tensors, data: 8 + text, raw })
+    }
+
+    /// Checks the text of a header that is followed by so many bytes of data.
+    #[expect(clippy::type_complexity, reason = "the two fields of a header")]
+    fn parse(
+        text: &[u8],
+        data: u64,
+    ) -> std::result::Result<(Option<BTreeMap<String, String>>, Vec<(String, TensorInfo)>), String> {
+        std::str::from_utf8(text).map_err(|error| format!("the header is no UTF-8: {error}"))?;
+        let Entries { metadata, mut tensors } =
+            parse_entries(text).map_err(|error| format!("the header: {error}"))?;
+        tensors.sort_by_key(|(_, info)| info.data_offsets);
+        let mut end = 0;
+        for (name, info) in &tensors {
+            let (from, to) = info.data_offsets;
+            if from != end {
+                let how = if from < end { "overlap those of another" } else { "leave a hole" };
+                return Err(format!("{name}: its data, bytes {from} to {to}, {how}, which ends at {end}"));
+            }
+            let bytes = info
+                .shape
+                .iter()
+                .try_fold(1usize, |n, &length| n.checked_mul(length))
+                .and_then(|n| n.checked_mul(info.dtype.bitsize()))
+                .ok_or_else(|| format!("{name}: the shape {:?} overflows", info.shape))?;
+            if bytes % 8 != 0 {
+                return Err(format!(
+                    "{name}: {:?} of {} is no whole number of bytes",
+                    info.shape, info.dtype
+                ));
+            }
+            if to.checked_sub(from) != Some(bytes / 8) {
+                let there = to as i128 - from as i128;
+                let (shape, dtype) = (&info.shape, info.dtype);
+                return Err(format!(
+                    "{name}: {shape:?} of {dtype} takes {} bytes; it has {there}",
+                    bytes / 8
+                ));
+            }
+            end = to;
+        }
+        if end as u64 != data {
+            return Err(format!("the tensors take {end} bytes; the file has {data} for them"));
+        }
+        // The library's own judgement, too.
+        let all = metadata.clone().map(|metadata| metadata.into_iter().collect());
+        Metadata::new(all, tensors.clone()).map_err(|error| error.to_string())?;
+        Ok((metadata, tensors))
+    }
+}
+
+/// What the library serialises, but with the metadata in order.
+struct Written<'a> {
+    metadata: Option<&'a BTreeMap<String, String>>,
+    tensors: &'a [(String, TensorInfo)],
+}
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(metadata) = self.metadata {
+            map.serialize_entry("__metadata__", metadata)?;
+        }
+        for (name, info) in self.tensors {
+            map.serialize_entry(name, info)?;
+        }
+        map.end()
+    }
+}
+
+/// Puts tensors in the order of the library, gives them offsets, and returns the bytes of the header, padded to 8.
+pub(crate) fn write(
+    metadata: Option<&BTreeMap<String, String>>,
+    tensors: &mut Vec<(String, Dtype, Vec<usize>)>,
+) -> Result<(Vec<u8>, Vec<(String, TensorInfo)>)> {
+    tensors.sort_by(|(a, x, _), (b, y, _)| y.cmp(x).then(a.cmp(b)));
+    let mut offset = 0;
+    let infos: Vec<(String, TensorInfo)> = tensors
+        .iter()
+        .map(|(name, dtype, shape)| {
+            let end = offset + byte_len(*dtype, shape) as usize;
+            let info = TensorInfo { dtype: *dtype, shape: shape.clone(), data_offsets: (offset, end) };
+            offset = end;
+            (name.clone(), info)
+        })
+        .collect();
+    let text = serde_json::to_vec(&Written { metadata, tensors: &infos })
+        .map_err(|error| Failure::system(format!("a header: {error}")))?;
+    let padded = text.len().next_multiple_of(8);
+    if padded as u64 > MOST {
+        return Err(Failure::refused(format!("a header of {padded} bytes: too many tensors for one file"))
+            .help("--shard-size makes more files of them"));
+    }
+    let mut bytes = (padded as u64).to_le_bytes().to_vec();
+    bytes.extend(&text);
+    bytes.resize(8 + padded, b' ');
+    Ok((bytes, infos))
+}
+
+/// Bytes of a tensor whose shape was checked.
+pub(crate) fn byte_len(dtype: Dtype, shape: &[usize]) -> u64 {
+    (shape.iter().product::<usize>() as u64 * dtype.bitsize() as u64) / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn refused(text: &str, data: u64) -> String {
+        Header::parse(text.as_bytes(), data).unwrap_err()
+    }
+
+    #[test]
+    fn hostile_headers_are_refused() {
+        let two = |a: &str, b: &str| {
+            format!(
+                r#"{{"a":{{"dtype":"U8","shape":[4],"data_offsets":{a}}},"b":{{"dtype":"U8","shape":[4],"data_offsets":{b}}}}}"#
+            )
+        };
+        assert!(Header::parse(two("[0,4]", "[4,8]").as_bytes(), 8).is_ok());
+        assert!(refused(&two("[0,4]", "[4,8]"), 9).contains("9 for them"));
+        assert!(refused(&two("[0,4]", "[4,8]"), 7).contains("7 for them"));
+        assert!(refused(&two("[0,4]", "[2,6]"), 6).contains("overlap"));
+        assert!(refused(&two("[0,4]", "[0,4]"), 4).contains("overlap"));
+        assert!(refused(&two("[0,4]", "[5,9]"), 9).contains("hole"));
+        assert!(
+            refused(&two("[4,0]", "[4,8]"), 8).starts_with('a')
+                || refused(&two("[4,0]", "[4,8]"), 8).contains('b')
+        );
+        assert!(refused(&two("[0,4]", "[-4,8]"), 8).starts_with("the header: b"));
+        assert!(refused(&two("[0,4]", "[4,8.5]"), 8).starts_with("the header: b"));
+        assert!(refused(&two("[0,4]", "[4,1e3]"), 8).starts_with("the header: b"));
+        assert!(refused(&two("[0,4]", "[4,99999999999999999999]"), 8).starts_with("the header: b"));
+        assert!(refused(r#"{"a":{"dtype":"U9","shape":[4],"data_offsets":[0,4]}}"#, 4).contains("U9"));
+        let huge = r#"{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}"#;
+        assert!(refused(huge, 0).contains("overflows"));
+        assert!(
+            refused(r#"{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}}"#, 1).contains("whole number")
+        );
+        let twin = r#""a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}"#;
+        assert!(refused(&format!("{{{twin},{twin}}}"), 4).contains("twice"));
+        assert!(refused(r#"{"__metadata__":{"k":"1","k":"1"}}"#, 0).contains("twice"));
+        assert!(refused(r#"{"__metadata__":{"k":1}}"#, 0).contains("the header"));
+        assert!(refused(&"[".repeat(100_000), 0).contains("the header"));
+        let deep = format!(r#"{{"a":{}}}"#, r#"{"x":"#.repeat(100_000));
+        assert!(refused(&deep, 0).contains("the header"));
+        assert!(Header::parse(b"\xFF{}", 0).unwrap_err().contains("UTF-8"));
+        assert!(refused("{} x", 0).contains("the header"));
+    }
+
+    #[test]
+    fn what_is_written_is_what_the_library_writes() {
+        use safetensors::tensor::TensorView;
+        let data = vec![7; 64];
+        let shapes: Vec<(&str, Dtype, Vec<usize>)> = vec![
+            ("b\"\u{e9}", Dtype::F32, vec![2, 4]),
+            ("a", Dtype::BF16, vec![16]),
+            ("c", Dtype::F8_E4M3, vec![]),
+            ("z", Dtype::F32, vec![0, 3]),
+            ("y", Dtype::F4, vec![6]),
+        ];
+        let views = shapes.iter().map(|(name, dtype, shape)| {
+            (
+                *name,
+                TensorView::new(*dtype, shape.clone(), &data[..byte_len(*dtype, shape) as usize]).unwrap(),
+            )
+        });
+        let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+        let theirs = safetensors::serialize(views, Some(metadata)).unwrap();
+        let mut ours = shapes.iter().map(|(n, d, s)| ((*n).to_owned(), *d, s.clone())).collect();
+        let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
+        let (header, _) = write(Some(&metadata), &mut ours).unwrap();
+        assert_eq!(header, theirs[..header.len()]);
+    }
+}

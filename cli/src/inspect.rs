@@ -1,0 +1,181 @@
+//! `lanecast inspect`: what a checkpoint holds.
+
+use std::collections::BTreeMap;
+
+use owo_colors::OwoColorize;
+use serde_json::json;
+
+use crate::args::Inspect;
+use crate::checkpoint::{Checkpoint, Tensor};
+use crate::dtypes;
+use crate::error::{Failure, Result};
+use crate::layout::{self, Layout, Recognised};
+use crate::out::{self, bytes, count};
+use crate::plan::Input;
+use crate::tile::{self, Matrices, Tile};
+
+pub(crate) fn from_option(from: &str) -> Result<Option<Layout>> {
+    if from == "auto" { Ok(None) } else { Layout::parse(from).map(Some) }
+}
+
+pub(crate) fn run(args: &Inspect) -> Result<()> {
+    if args.plot.is_some() {
+        return Err(Failure::not_there("inspect --plot"));
+    }
+    let it = Checkpoint::open(&args.path)?;
+    let found = layout::recognise(&it, from_option(&args.from)?);
+    let mut stats = BTreeMap::new();
+    if args.stats {
+        for tensor in it.tensors.values() {
+            if let Some(found) = measure(&it, &found, tensor).map_err(|error| error.tensor(&tensor.name))? {
+                stats.insert(tensor.name.clone(), found);
+            }
+        }
+    }
+    if args.json { out::json(&as_json(&it, &found, &stats)) } else { table(&it, &found, &stats, args.stats) }
+}
+
+/// What the values of a tensor are.
+struct Stats {
+    min: f64,
+    max: f64,
+    nan: u64,
+    inf: u64,
+    zero: u64,
+    /// How many have each exponent.
+    exponents: BTreeMap<i32, u64>,
+}
+
+impl Stats {
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "min": self.min, "max": self.max, "nan": self.nan, "inf": self.inf, "zero": self.zero, "exponents": self.exponents,
+        })
+    }
+
+    /// The exponents, the largest last, as bars.
+    fn sparkline(&self) -> String {
+        const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        let Some((&last, _)) = self.exponents.last_key_value() else { return String::new() };
+        let counts: Vec<u64> =
+            (last - 15..=last).map(|e| self.exponents.get(&e).copied().unwrap_or(0)).collect();
+        let most = counts.iter().copied().max().unwrap_or(0).max(1);
+        counts.iter().map(|&n| if n == 0 { ' ' } else { BARS[(n * 7 / most) as usize] }).collect()
+    }
+}
+
+/// Reads the values of a weight, or of a plain tensor of floats.
+fn measure(it: &Checkpoint, found: &Recognised, tensor: &Tensor) -> Result<Option<Stats>> {
+    let input = match found.weights.get(&tensor.name) {
+        Some(weight) if weight.transposed => return Ok(None),
+        Some(weight) => Input::Scaled(weight.clone(), tensor.clone(), it.tensors[&weight.scales].clone()),
+        None if dtypes::is_float(tensor.dtype) => Input::Plain(tensor.clone()),
+        None => return Ok(None),
+    };
+    let input = tile::flat(&input).unwrap_or(input);
+    let (shape, block) = match &input {
+        Input::Plain(tensor) => (&tensor.shape, 1),
+        Input::Scaled(weight, ..) => (&weight.shape, weight.format.block_rows as u64),
+    };
+    let whole = Matrices::of(shape);
+    let each = ((1 << 18) / whole.columns.max(1)).max(1).next_multiple_of(block);
+    let mut stats = Stats {
+        min: f64::INFINITY,
+        max: f64::NEG_INFINITY,
+        nan: 0,
+        inf: 0,
+        zero: 0,
+        exponents: BTreeMap::new(),
+    };
+    for matrix in 0..if whole.columns > 0 { whole.count } else { 0 } {
+        let mut first = 0;
+        while first < whole.rows {
+            let part = Tile { job: 0, matrix, first, count: each.min(whole.rows - first) };
+            let mut exponents = [0u64; 2048];
+            for x in tile::values(it, &input, &part)? {
+                stats.nan += u64::from(x.is_nan());
+                stats.inf += u64::from(x.is_infinite());
+                stats.zero += u64::from(x == 0.0);
+                if x.is_finite() {
+                    stats.min = stats.min.min(x);
+                    stats.max = stats.max.max(x);
+                    exponents[(x.to_bits() >> 52 & 0x7FF) as usize] += u64::from(x != 0.0);
+                }
+            }
+            for (exponent, n) in exponents.into_iter().enumerate().filter(|&(_, n)| n > 0) {
+                *stats.exponents.entry(exponent as i32 - 1023).or_default() += n;
+            }
+            first += part.count;
+        }
+    }
+    Ok(Some(stats))
+}
+
+fn as_json(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<String, Stats>) -> serde_json::Value {
+    let tensors: Vec<_> = it
+        .tensors
+        .values()
+        .map(|tensor| {
+            let (role, of) = &found.roles[&tensor.name];
+            let mut value = json!({
+                "name": tensor.name, "dtype": tensor.dtype.to_string(), "shape": tensor.shape,
+                "file": it.shards[tensor.shard].name, "role": role.name(), "of": of,
+            });
+            if let Some(stats) = stats.get(&tensor.name) {
+                value["stats"] = stats.json();
+            }
+            value
+        })
+        .collect();
+    let problems: Vec<_> = found.problems.iter().map(|problem| problem.json()["error"].take()).collect();
+    json!({ "layout": found.label, "because": found.because, "tensors": tensors, "problems": problems })
+}
+
+fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<String, Stats>, all: bool) -> Result<()> {
+    out::line(format_args!(
+        "{}   {} in {}, {} tensors, {}",
+        found.label.bold(),
+        bytes(it.bytes()),
+        count(it.shards.len() as u64, "file"),
+        out::number(it.tensors.len() as u64),
+        found.because
+    ))?;
+    let mut rows = vec![["tensor", "dtype", "shape", "role", "of", "file"].map(str::to_owned)];
+    for tensor in it.tensors.values() {
+        let (role, of) = &found.roles[&tensor.name];
+        rows.push([
+            out::plain(&tensor.name),
+            tensor.dtype.to_string(),
+            format!("{:?}", tensor.shape),
+            role.name().to_owned(),
+            out::plain(of.as_deref().unwrap_or("")),
+            it.shards[tensor.shard].name.clone(),
+        ]);
+    }
+    out::table(rows)?;
+    if all {
+        let mut rows = vec![["tensor", "min", "max", "zero", "NaN", "Inf", "exponents"].map(str::to_owned)];
+        for (name, stats) in stats {
+            rows.push([
+                out::plain(name),
+                format!("{:.3e}", stats.min),
+                format!("{:.3e}", stats.max),
+                out::number(stats.zero),
+                out::number(stats.nan),
+                out::number(stats.inf),
+                stats.sparkline(),
+            ]);
+        }
+        out::table(rows)?;
+    }
+    for name in &it.skipped {
+        out::line(format_args!("not read: {}", out::plain(name)))?;
+    }
+    for problem in &found.problems {
+        out::line(format_args!("{} {}", "problem:".red(), out::plain(&problem.to_string())))?;
+        if let Some(help) = &problem.help {
+            out::line(format_args!("    {}", out::plain(help)))?;
+        }
+    }
+    Ok(())
+}

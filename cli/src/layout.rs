@@ -1,0 +1,666 @@
+//! Which tensors are a quantised weight and its scales: found from names, dtypes and shapes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lanecast::scaled::{ScaleLayout, Scaling, TensorScale};
+use lanecast::{DType, Packing};
+use safetensors::Dtype;
+use serde_json::Value;
+
+use crate::checkpoint::{Checkpoint, Tensor};
+use crate::dtypes;
+use crate::error::{Failure, Result, suggestion};
+
+/// A way to store quantised weights.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Layout {
+    Fp8Block,
+    Fp8Channel,
+    Fp8Tensor,
+    Int8Channel,
+    Int8Tensor,
+    Mxfp8,
+    Mxfp4,
+    Nvfp4,
+    ModeloptNvfp4,
+    ModeloptFp8,
+    GptOss,
+    ComfyFp8,
+    ComfyNvfp4,
+    ComfyMxfp8,
+}
+
+impl Layout {
+    pub(crate) const ALL: [Self; 14] = [
+        Self::Fp8Block,
+        Self::Fp8Channel,
+        Self::Fp8Tensor,
+        Self::Int8Channel,
+        Self::Int8Tensor,
+        Self::Mxfp8,
+        Self::Mxfp4,
+        Self::Nvfp4,
+        Self::ModeloptNvfp4,
+        Self::ModeloptFp8,
+        Self::GptOss,
+        Self::ComfyFp8,
+        Self::ComfyNvfp4,
+        Self::ComfyMxfp8,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Fp8Block => "fp8-block",
+            Self::Fp8Channel => "fp8-channel",
+            Self::Fp8Tensor => "fp8-tensor",
+            Self::Int8Channel => "int8-channel",
+            Self::Int8Tensor => "int8-tensor",
+            Self::Mxfp8 => "mxfp8",
+            Self::Mxfp4 => "mxfp4",
+            Self::Nvfp4 => "nvfp4",
+            Self::ModeloptNvfp4 => "modelopt-nvfp4",
+            Self::ModeloptFp8 => "modelopt-fp8",
+            Self::GptOss => "gpt-oss",
+            Self::ComfyFp8 => "comfy-fp8",
+            Self::ComfyNvfp4 => "comfy-nvfp4",
+            Self::ComfyMxfp8 => "comfy-mxfp8",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|layout| layout.name() == name)
+    }
+
+    pub(crate) fn parse(name: &str) -> Result<Self> {
+        Self::named(name).ok_or_else(|| {
+            let error = Failure::usage(format!("no layout is called '{name}'"));
+            match suggestion(name, Self::ALL.map(Self::name)) {
+                Some(close) => error.help(format!("did you mean '{close}'?")),
+                None => error.help(Self::ALL.map(Self::name).join(", ")),
+            }
+        })
+    }
+}
+
+/// What a tensor is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    Weight,
+    Scale,
+    GlobalScale,
+    ActivationScale,
+    Marker,
+    Plain,
+}
+
+impl Role {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Weight => "weight",
+            Self::Scale => "scale",
+            Self::GlobalScale => "global_scale",
+            Self::ActivationScale => "activation_scale",
+            Self::Marker => "marker",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+/// How the codes and scales of a weight are to be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Format {
+    pub(crate) elem: DType,
+    /// Of a matrix: the last two dimensions.
+    pub(crate) scaling: Scaling,
+    pub(crate) packing: Packing,
+    /// Rows that share scales.
+    pub(crate) block_rows: usize,
+    /// Columns that share a scale; 0 is all.
+    pub(crate) block_cols: usize,
+}
+
+/// A quantised weight.
+#[derive(Clone, Debug)]
+pub(crate) struct Weight {
+    pub(crate) layout: Layout,
+    /// What it is called when it is not quantised.
+    pub(crate) name: String,
+    /// Then its shape, but for gpt-oss, where the last two dimensions are exchanged.
+    pub(crate) shape: Vec<usize>,
+    pub(crate) codes: String,
+    pub(crate) scales: String,
+    pub(crate) global: Option<String>,
+    pub(crate) format: Format,
+    /// Rows become columns when it is not quantised.
+    pub(crate) transposed: bool,
+    /// Scales of activations, and markers.
+    pub(crate) others: Vec<String>,
+}
+
+/// What was recognised.
+#[derive(Debug)]
+pub(crate) struct Recognised {
+    pub(crate) weights: BTreeMap<String, Weight>,
+    pub(crate) roles: BTreeMap<String, (Role, Option<String>)>,
+    pub(crate) label: String,
+    pub(crate) because: String,
+    pub(crate) problems: Vec<Failure>,
+}
+
+const SCALES: [&str; 5] = ["weight_scale_inv", "weight_scale", "scale_weight", "qscale_weight", "scale"];
+const GLOBALS: [&str; 2] = ["weight_global_scale", "weight_scale_2"];
+const ACTIVATIONS: [&str; 5] =
+    ["input_scale", "scale_input", "input_global_scale", "qscale_act", "input_scale_inv"];
+const MARKERS: [&str; 1] = ["comfy_quant"];
+
+/// `model.layers.0.weight` -> (`model.layers.0.`, `weight`)
+fn split(name: &str) -> (&str, &str) {
+    name.rsplit_once('.').map_or(("", name), |(module, _)| name.split_at(module.len() + 1))
+}
+
+/// What a claim of the configuration allows.
+fn allowed(claim: &Value) -> Option<(String, Vec<Layout>)> {
+    use Layout::*;
+    let method = claim.get("quant_method").and_then(Value::as_str).unwrap_or("");
+    let mut formats = BTreeSet::new();
+    if let Some(format) = claim.get("format").and_then(Value::as_str) {
+        formats.insert(format);
+    }
+    if let Some(groups) = claim.get("config_groups").and_then(Value::as_object) {
+        formats.extend(groups.values().filter_map(|group| group.get("format")?.as_str()));
+    }
+    let says = |what: &str| if what.is_empty() { method.to_owned() } else { format!("{method}, {what}") };
+    Some(match method {
+        "fp8" => (says(""), vec![Fp8Block, Fp8Tensor, Fp8Channel]),
+        "mxfp4" => (says(""), vec![GptOss]),
+        "modelopt" => (says(""), vec![ModeloptFp8, ModeloptNvfp4]),
+        "compressed-tensors" => {
+            let mut all = Vec::new();
+            for format in &formats {
+                match *format {
+                    "float-quantized" | "naive-quantized" => all.extend([Fp8Block, Fp8Channel, Fp8Tensor]),
+                    "int-quantized" => all.extend([Int8Channel, Int8Tensor]),
+                    "mxfp8-quantized" => all.push(Mxfp8),
+                    "mxfp4-pack-quantized" => all.push(Mxfp4),
+                    "nvfp4-pack-quantized" => all.push(Nvfp4),
+                    _ => {}
+                }
+            }
+            (says(&formats.into_iter().collect::<Vec<_>>().join(", ")), all)
+        }
+        "" => return None,
+        other => (other.to_owned(), Vec::new()),
+    })
+}
+
+/// Recognises what a checkpoint holds. `from` is asked where two layouts fit.
+pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
+    let claim = it.claims().and_then(allowed);
+    let modelopt =
+        it.quant_config.is_some() || claim.as_ref().is_some_and(|(says, _)| says.starts_with("modelopt"));
+    let mut found = Recognised {
+        weights: BTreeMap::new(),
+        roles: BTreeMap::new(),
+        label: String::new(),
+        because: String::new(),
+        problems: Vec::new(),
+    };
+    for tensor in it.tensors.values() {
+        match weight(it, tensor, from, modelopt) {
+            Ok(None) => {}
+            Ok(Some(weight)) => {
+                let of = Some(weight.codes.clone());
+                found.roles.insert(weight.codes.clone(), (Role::Weight, None));
+                found.roles.insert(weight.scales.clone(), (Role::Scale, of.clone()));
+                if let Some(global) = &weight.global {
+                    found.roles.insert(global.clone(), (Role::GlobalScale, of.clone()));
+                }
+                for other in &weight.others {
+                    let marker = MARKERS.contains(&split(other).1);
+                    let role = if marker { Role::Marker } else { Role::ActivationScale };
+                    found.roles.insert(other.clone(), (role, of.clone()));
+                }
+                found.weights.insert(weight.codes.clone(), weight);
+            }
+            Err(problem) => {
+                found.roles.insert(tensor.name.clone(), (Role::Weight, None));
+                found.problems.push(problem.tensor(&tensor.name));
+            }
+        }
+    }
+    let scaled = !found.weights.is_empty() || !found.problems.is_empty();
+    for tensor in it.tensors.values() {
+        if found.roles.contains_key(&tensor.name) {
+            continue;
+        }
+        let (module, last) = split(&tensor.name);
+        let role = if last == "scaled_fp8" && module.is_empty() {
+            Role::Marker
+        } else if MARKERS.contains(&last) {
+            Role::Marker
+        } else if ACTIVATIONS.contains(&last) || ["k_scale", "v_scale"].contains(&last) {
+            Role::ActivationScale
+        } else {
+            Role::Plain
+        };
+        let lone = GLOBALS.contains(&last)
+            || SCALES[..4].contains(&last)
+            || tensor.name.ends_with("_scale_inv") && role == Role::Plain
+            || tensor.name.strip_suffix("_scales").is_some_and(|x| it.get(&format!("{x}_blocks")).is_some());
+        if lone {
+            let near = format!("{module}weight");
+            let there = match it.get(&near).or_else(|| it.get(&format!("{module}weight_packed"))) {
+                Some(weight) => format!("{} is {} {:?}", weight.name, weight.dtype, weight.shape),
+                None => format!("there is no {near}"),
+            };
+            let what =
+                format!("a scale, {} {:?}, without a quantised weight: {there}", tensor.dtype, tensor.shape);
+            // Where the weight itself was refused, once is enough.
+            if !found.problems.iter().any(|p| p.tensor.as_deref().is_some_and(|t| split(t).0 == module)) {
+                let help = format!("--drop '{0}' or --copy '{0}', if that is meant", tensor.name);
+                found.problems.push(Failure::refused(what).tensor(&tensor.name).help(help));
+            }
+            found.roles.insert(tensor.name.clone(), (Role::Scale, None));
+            continue;
+        }
+        if scaled && dtypes::is_narrow(tensor.dtype) && role == Role::Plain && tensor.shape.len() >= 2 {
+            let what = format!("a quantised weight, {} {:?}, without a scale", tensor.dtype, tensor.shape);
+            let help = format!(
+                "others have scales: fetch it, or --copy '{}' to leave the codes as they are",
+                tensor.name
+            );
+            found.problems.push(Failure::refused(what).tensor(&tensor.name).help(help));
+        }
+        found.roles.insert(tensor.name.clone(), (role, None));
+    }
+    label(it, &mut found, claim, from);
+    found
+}
+
+/// Names the whole, and compares it with the configuration.
+fn label(
+    it: &Checkpoint,
+    found: &mut Recognised,
+    claim: Option<(String, Vec<Layout>)>,
+    from: Option<Layout>,
+) {
+    let layouts: BTreeSet<Layout> = found.weights.values().map(|weight| weight.layout).collect();
+    found.label = match layouts.len() {
+        0 => {
+            let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
+            for tensor in it.tensors.values().filter(|tensor| dtypes::is_float(tensor.dtype)) {
+                *bytes.entry(tensor.dtype.to_string()).or_default() += tensor.len;
+            }
+            let most = bytes.into_iter().max_by_key(|&(_, bytes)| bytes);
+            most.map_or("plain".to_owned(), |(dtype, _)| dtype.to_lowercase())
+        }
+        _ => layouts.iter().map(|layout| layout.name()).collect::<Vec<_>>().join("+"),
+    };
+    found.because = match found.weights.values().next() {
+        None => "no tensor has a scale".to_owned(),
+        Some(first) => {
+            let (codes, scales) = (&it.tensors[&first.codes], &it.tensors[&first.scales]);
+            format!(
+                "{} is {} {:?} and {} is {} {:?}",
+                codes.name, codes.dtype, codes.shape, scales.name, scales.dtype, scales.shape
+            )
+        }
+    };
+    if let (Some(from), false) = (from, layouts.is_empty()) {
+        if !layouts.contains(&from) {
+            found.problems.push(
+                Failure::refused(format!("--from {}: the tensors are {}", from.name(), found.label))
+                    .help("leave --from out, or name a layout that the tensors have"),
+            );
+        }
+        return;
+    }
+    let Some((says, allowed)) = claim else { return };
+    if allowed.is_empty() {
+        found.problems.push(
+            Failure::refused(format!("config.json says quantised ({says}): this quantisation is not read"))
+                .help(Layout::ALL.map(Layout::name).join(", ")),
+        );
+    } else if layouts.is_empty() {
+        found.problems.push(
+            Failure::refused(format!("config.json says quantised ({says}), and no tensor is"))
+                .help("remove quantization_config from config.json, if the tensors are right"),
+        );
+    } else if let Some(other) = layouts.iter().find(|layout| !allowed.contains(layout)) {
+        found.problems.push(
+            Failure::refused(format!("config.json says {says}, and the tensors are {}", other.name()))
+                .help(format!("--from {} takes the tensors' word", other.name())),
+        );
+    }
+}
+
+/// The quantised weight whose codes this tensor is, if it is one.
+fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool) -> Result<Option<Weight>> {
+    let name = &tensor.name;
+    if let Some(base) = name.strip_suffix("_blocks") {
+        if let Some(scales) = it.get(&format!("{base}_scales")) {
+            return gpt_oss(tensor, base, scales).map(Some);
+        }
+        if tensor.dtype == Dtype::U8 && tensor.shape.len() >= 3 {
+            let what = format!("blocks, {} {:?}, without {base}_scales", tensor.dtype, tensor.shape);
+            return Err(Failure::refused(what).help(format!("fetch the scales, or --copy '{name}'")));
+        }
+        return Ok(None);
+    }
+    let fused = it.get(&format!("{name}_scale_inv"));
+    let (module, last) = split(name);
+    let packed = last == "weight_packed";
+    if last != "weight" && !packed && fused.is_none() {
+        return Ok(None);
+    }
+    if last != "weight" && !packed {
+        if !matches!(tensor.dtype, Dtype::F8_E4M3 | Dtype::F8_E5M2) {
+            return Ok(None);
+        }
+        let others = [format!("{name}_input_scale"), format!("{name}_activation_scale")];
+        let others = others.into_iter().filter(|other| it.get(other).is_some()).collect();
+        return scaled(it, tensor, name, fused.expect("checked above"), None, others, (from, modelopt))
+            .map(Some);
+    }
+    let quantised =
+        packed || dtypes::is_narrow(tensor.dtype) || matches!(tensor.dtype, Dtype::U8 | Dtype::I8);
+    if !quantised {
+        return Ok(None);
+    }
+    let there = |names: &[&str]| -> Vec<&Tensor> {
+        names.iter().filter_map(|last| it.get(&format!("{module}{last}"))).collect()
+    };
+    let scales = there(&SCALES);
+    let globals = there(&GLOBALS);
+    let others: Vec<String> =
+        there(&ACTIVATIONS).into_iter().chain(there(&MARKERS)).map(|tensor| tensor.name.clone()).collect();
+    let known = |last: &str| {
+        ["weight", "weight_packed"].contains(&last)
+            || SCALES.contains(&last)
+            || GLOBALS.contains(&last)
+            || ACTIVATIONS.contains(&last)
+            || MARKERS.contains(&last)
+    };
+    // What a scale could mean with a zero point that nobody has read.
+    let strange = it
+        .tensors
+        .range(format!("{module}weight")..)
+        .map(|(name, _)| name)
+        .take_while(|other| other.starts_with(&format!("{module}weight")));
+    for other in strange {
+        if !scales.is_empty() && !known(&other[module.len()..]) {
+            let other = &it.tensors[other];
+            let what = format!(
+                "beside it lies {}, {} {:?}, which is not known",
+                other.name, other.dtype, other.shape
+            );
+            return Err(
+                Failure::refused(what).help(format!("--copy '{module}*' leaves all of them as they are"))
+            );
+        }
+    }
+    let base = format!("{module}weight");
+    match (&scales[..], &globals[..]) {
+        ([], []) if packed => {
+            let what =
+                format!("packed codes, {} {:?}, without {module}weight_scale", tensor.dtype, tensor.shape);
+            Err(Failure::refused(what).help(format!("fetch the scale, or --copy '{name}'")))
+        }
+        // Whether that is an error depends on the others.
+        ([], []) => Ok(None),
+        ([], [global, ..]) => {
+            let what = format!("it has {}, but no {module}weight_scale", global.name);
+            Err(Failure::refused(what).help("fetch the scale, or --copy the layer"))
+        }
+        ([scale], _) if globals.len() < 2 => {
+            scaled(it, tensor, &base, scale, globals.first().copied(), others, (from, modelopt)).map(Some)
+        }
+        _ => {
+            let all: Vec<&str> = scales.iter().chain(&globals).map(|tensor| &tensor.name[..]).collect();
+            Err(Failure::refused(format!("it has several scales: {}", all.join(", ")))
+                .help("--drop one of them"))
+        }
+    }
+}
+
+fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
+    let bad = || {
+        let what = format!(
+            "blocks are {} {:?}, scales {} {:?}",
+            codes.dtype, codes.shape, scales.dtype, scales.shape
+        );
+        Failure::refused(what).help("U8 [.., rows, groups, 16] and U8 [.., rows, groups] fit")
+    };
+    let (n, dims) = (codes.shape.len(), &codes.shape);
+    if codes.dtype != Dtype::U8 || !matches!(scales.dtype, Dtype::U8 | Dtype::F8_E8M0) || n < 3 {
+        return Err(bad());
+    }
+    if dims[n - 1] != 16 || scales.shape != dims[..n - 1] {
+        return Err(bad());
+    }
+    let mut shape = dims[..n - 1].to_vec();
+    shape[n - 2] *= 32;
+    Ok(Weight {
+        layout: Layout::GptOss,
+        name: base.to_owned(),
+        shape,
+        codes: codes.name.clone(),
+        scales: scales.name.clone(),
+        global: None,
+        format: Format {
+            elem: DType::F4E2M1,
+            scaling: Scaling::mx(),
+            packing: Packing::LowFirst,
+            block_rows: 1,
+            block_cols: 32,
+        },
+        transposed: true,
+        others: Vec::new(),
+    })
+}
+
+/// The dtype of scales that are stored so.
+fn scale_dtype(scales: &Tensor) -> Option<DType> {
+    match scales.dtype {
+        Dtype::U8 | Dtype::F8_E8M0 => Some(DType::F8E8M0),
+        Dtype::F8_E4M3 => Some(DType::F8E4M3FN),
+        Dtype::F32 | Dtype::BF16 | Dtype::F16 => dtypes::of(scales.dtype),
+        _ => None,
+    }
+}
+
+/// The format of one comfy-kitchen marker.
+fn marker(it: &Checkpoint, others: &[String]) -> Result<Option<String>> {
+    let Some(name) = others.iter().find(|name| name.ends_with("comfy_quant")) else { return Ok(None) };
+    let bytes = it.small(&it.tensors[name])?;
+    let value: Value =
+        serde_json::from_slice(&bytes).map_err(|error| Failure::refused(error.to_string()).tensor(name))?;
+    Ok(value.get("format").and_then(Value::as_str).map(str::to_owned))
+}
+
+/// A weight of codes and scales, and perhaps a factor of the tensor: decides what the scales belong to.
+fn scaled(
+    it: &Checkpoint,
+    codes: &Tensor,
+    base: &str,
+    scales: &Tensor,
+    global: Option<&Tensor>,
+    mut others: Vec<String>,
+    (from, modelopt): (Option<Layout>, bool),
+) -> Result<Weight> {
+    use Layout::*;
+    let last = scales.name.strip_prefix(split(base).0).unwrap_or(&scales.name);
+    let inverse = scales.name.ends_with("_scale_inv") || last == "scale";
+    let marker = marker(it, &others)?;
+    if it.get("scaled_fp8").is_some() && last == "scale_weight" {
+        others.push("scaled_fp8".to_owned());
+        others.sort();
+    }
+    let four = codes.dtype == Dtype::U8 || codes.dtype == Dtype::F4;
+    let elem = match codes.dtype {
+        Dtype::U8 | Dtype::F4 => DType::F4E2M1,
+        Dtype::F8_E4M3 => DType::F8E4M3FN,
+        Dtype::F8_E5M2 => DType::F8E5M2,
+        Dtype::I8 => DType::I8,
+        other => {
+            return Err(Failure::refused(format!(
+                "a weight of {other} with a scale: there is no such layout"
+            )));
+        }
+    };
+    let mut shape = codes.shape.clone();
+    if codes.dtype == Dtype::U8
+        && let Some(columns) = shape.last_mut()
+    {
+        *columns *= 2;
+    }
+    let given = &scales.shape;
+    let misfit = |fits: String| {
+        let what = format!(
+            "scales {} {given:?} ({}) do not fit a weight {} {:?}",
+            scales.dtype, scales.name, codes.dtype, codes.shape
+        );
+        Failure::refused(what).help(format!("{fits} would fit; a scale is never broadcast or reshaped"))
+    };
+    let Some(dtype) = scale_dtype(scales) else {
+        return Err(misfit("F32, BF16, F16, F8_E8M0, F8_E4M3 or U8".to_owned()));
+    };
+    let fits = |scaling: Scaling| scaling.scale_shape(&shape).is_ok_and(|needed| needed == *given);
+    let needed =
+        |scaling: Scaling| scaling.scale_shape(&shape).map_or("nothing".to_owned(), |s| format!("{s:?}"));
+    let of_tensor = given.iter().product::<usize>() == 1 && given.len() <= 1;
+    let (blocks, groups) = (Scaling::blocks(&[128, 128], dtype), Scaling::blocks(&[32], dtype));
+    let mut packing = Packing::LowFirst;
+    let (layout, mut scaling, block_rows, block_cols) = if four {
+        let sixteen = Scaling::blocks(&[16], dtype);
+        if dtype == DType::F8E8M0 && global.is_none() {
+            if !fits(groups) {
+                return Err(misfit(format!("U8 {}", needed(groups))));
+            }
+            (Mxfp4, groups, 1, 32)
+        } else {
+            let Some(global) = global else {
+                let what =
+                    "a global scale is missing: neither weight_global_scale nor weight_scale_2 is there";
+                return Err(
+                    Failure::refused(what).help("fetch it; without it every value is off by that factor")
+                );
+            };
+            if dtype != DType::F8E4M3FN {
+                return Err(misfit(format!("F8_E4M3 {}", needed(sixteen))));
+            }
+            if global.name.ends_with("weight_global_scale") {
+                if !fits(sixteen) {
+                    return Err(misfit(format!("F8_E4M3 {}", needed(sixteen))));
+                }
+                (Nvfp4, sixteen, 1, 16)
+            } else {
+                let swizzled = sixteen.layout(ScaleLayout::Swizzle32x4x4);
+                let layout = match (from, marker.as_deref()) {
+                    (_, Some("nvfp4")) => ComfyNvfp4,
+                    (_, Some(other)) => {
+                        return Err(Failure::refused(format!("its marker says {other}, and it is nvfp4")));
+                    }
+                    (Some(layout @ (ComfyNvfp4 | ModeloptNvfp4)), None) => layout,
+                    (_, None) if modelopt => ModeloptNvfp4,
+                    (_, None) => {
+                        let what =
+                            "modelopt-nvfp4 and comfy-nvfp4 have these names, and nothing says which it is";
+                        return Err(
+                            Failure::refused(what).help("--from modelopt-nvfp4, or --from comfy-nvfp4")
+                        );
+                    }
+                };
+                if layout == ComfyNvfp4 {
+                    packing = Packing::HighFirst;
+                    if swizzled.scale_bytes(&shape).ok() != Some(given.iter().product()) {
+                        return Err(misfit("those of 128x4 tiles".to_owned()));
+                    }
+                    (layout, swizzled, 128, 16)
+                } else {
+                    if !fits(sixteen) {
+                        return Err(misfit(format!("F8_E4M3 {}", needed(sixteen))));
+                    }
+                    (layout, sixteen, 1, 16)
+                }
+            }
+        }
+    } else if let Some(global) = global {
+        return Err(Failure::refused(format!("it is {}, and has {} as NVFP4 has", codes.dtype, global.name)));
+    } else if dtype == DType::F8E8M0 && fits(groups) && !(inverse && fits(blocks)) {
+        (Mxfp8, groups, 1, 32)
+    } else if marker.as_deref() == Some("mxfp8") {
+        let swizzled = groups.layout(ScaleLayout::Swizzle32x4x4);
+        if swizzled.scale_bytes(&shape).ok() != Some(given.iter().product()) {
+            return Err(misfit("those of 128x4 tiles".to_owned()));
+        }
+        (ComfyMxfp8, swizzled, 128, 32)
+    } else if of_tensor {
+        let layout = match codes.dtype {
+            Dtype::I8 => Int8Tensor,
+            _ if marker.is_some() || last == "scale_weight" => ComfyFp8,
+            _ if modelopt => ModeloptFp8,
+            _ => Fp8Tensor,
+        };
+        (layout, Scaling::per_tensor(dtype), 1, 0)
+    } else {
+        let rows = Scaling::blocks(&[1, 0], dtype);
+        let block = block_size(it).unwrap_or([128, 128]);
+        let blocks = Scaling::blocks(&block, dtype);
+        if shape.len() >= 2 && fits(rows) && !inverse {
+            (if codes.dtype == Dtype::I8 { Int8Channel } else { Fp8Channel }, rows, 1, 0)
+        } else if shape.len() >= 2 && fits(blocks) && codes.dtype != Dtype::I8 {
+            (Fp8Block, blocks, block[0], block[1])
+        } else {
+            let all = format!(
+                "{} (blocks of {block:?}), {} (rows), [1] (the tensor)",
+                needed(blocks),
+                needed(rows)
+            );
+            return Err(misfit(all));
+        }
+    };
+    if let Some(global) = global {
+        let value = factor(it, global)?;
+        scaling = scaling.tensor_scale(match layout {
+            Nvfp4 => TensorScale::Divide(value),
+            _ => TensorScale::Multiply(value),
+        });
+    }
+    Ok(Weight {
+        layout,
+        name: base.to_owned(),
+        shape,
+        codes: codes.name.clone(),
+        scales: scales.name.clone(),
+        global: global.map(|global| global.name.clone()),
+        format: Format { elem, scaling, packing, block_rows, block_cols },
+        transposed: false,
+        others,
+    })
+}
+
+/// The blocks that the configuration names.
+fn block_size(it: &Checkpoint) -> Option<[usize; 2]> {
+    let [rows, columns] = &it.claims()?.get("weight_block_size")?.as_array()?[..] else { return None };
+    let length = |value: &Value| usize::try_from(value.as_u64()?).ok().filter(|&n| n > 0);
+    Some([length(rows)?, length(columns)?])
+}
+
+/// The factor of a tensor.
+fn factor(it: &Checkpoint, global: &Tensor) -> Result<f32> {
+    let bad = |what: String| {
+        Failure::refused(what)
+            .tensor(&global.name)
+            .help("a global scale is one F32, finite and greater than 0")
+    };
+    if global.dtype != Dtype::F32 || global.len != 4 {
+        return Err(bad(format!("a global scale of {} {:?}", global.dtype, global.shape)));
+    }
+    let bytes = it.small(global)?;
+    let value = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    if !(value.is_finite() && value > 0.0) {
+        return Err(bad(format!("the global scale is {value}")));
+    }
+    Ok(value)
+}

@@ -1,0 +1,91 @@
+//! What is printed: texts, tables, JSON. A reader that has gone is no error.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use tabled::builder::Builder;
+use tabled::settings::Style;
+
+use crate::error::{Failure, Result};
+
+fn printed(result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::system(format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn line(text: fmt::Arguments<'_>) -> Result<()> {
+    printed(writeln!(anstream::stdout().lock(), "{text}"))
+}
+
+pub(crate) fn json(value: &serde_json::Value) -> Result<()> {
+    printed(writeln!(io::stdout().lock(), "{value}"))
+}
+
+/// A table without lines, the first row above it.
+pub(crate) fn table<const N: usize>(rows: Vec<[String; N]>) -> Result<()> {
+    let mut builder = Builder::default();
+    for row in rows {
+        builder.push_record(row);
+    }
+    let mut table = builder.build();
+    table.with(Style::blank());
+    let text = table.to_string();
+    for row in text.lines() {
+        line(format_args!("{}", row.trim_end()))?;
+    }
+    Ok(())
+}
+
+/// A name from a file: what could move a cursor is spelt out.
+pub(crate) fn plain(text: &str) -> String {
+    if text.chars().any(char::is_control) { text.escape_debug().to_string() } else { text.to_owned() }
+}
+
+pub(crate) fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+pub(crate) fn count(n: u64, what: &str) -> String {
+    format!("{} {what}{}", number(n), if n == 1 { "" } else { "s" })
+}
+
+pub(crate) fn bytes(n: u64) -> String {
+    match n {
+        0..1000 => format!("{n} B"),
+        1000..1_000_000 => format!("{:.1} kB", n as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", n as f64 / 1e6),
+        _ => format!("{:.1} GB", n as f64 / 1e9),
+    }
+}
+
+/// `256M`, `5G`, `1000`: powers of 1024.
+pub(crate) fn parse_size(text: &str) -> Result<u64> {
+    let bad = || Failure::usage(format!("'{text}' is no size")).help("256M, 5G, 1000000");
+    let digits = text.trim_end_matches(['k', 'K', 'M', 'G', 'T', 'i', 'B']);
+    let factor: u64 = match text[digits.len()..].trim_end_matches('B').trim_end_matches('i') {
+        "" => 1,
+        "k" | "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        "T" => 1 << 40,
+        _ => return Err(bad()),
+    };
+    let n: f64 = digits.parse().map_err(|_| bad())?;
+    let size = n * factor as f64;
+    if !(1.0..1e18).contains(&size) {
+        return Err(bad());
+    }
+    Ok(size as u64)
+}

@@ -1,0 +1,685 @@
+//! What a conversion does with each tensor, and what the files of the result are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use lanecast::scaled::{Profile, ScaleRule, Scaling, TensorScale};
+use lanecast::{DType, Packing};
+use safetensors::Dtype;
+use safetensors::tensor::TensorInfo;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::args::{Convert, Rule};
+use crate::checkpoint::{Checkpoint, Tensor, hex};
+use crate::dtypes;
+use crate::error::{Failure, Result, suggestion};
+use crate::header;
+use crate::layout::{Format, Layout, Recognised, Role, Weight};
+use crate::out::parse_size;
+
+/// Where values come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    Plain(Tensor),
+    Scaled(Weight, Tensor, Tensor),
+}
+
+impl Input {
+    pub(crate) fn main(&self) -> &Tensor {
+        match self {
+            Self::Plain(tensor) | Self::Scaled(_, tensor, _) => tensor,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Plain(tensor) => tensor.len,
+            Self::Scaled(_, codes, scales) => codes.len + scales.len,
+        }
+    }
+}
+
+/// What they become.
+#[derive(Clone, Debug)]
+pub(crate) enum Output {
+    Copy,
+    Cast(DType),
+    Quantise(Target),
+}
+
+/// A quantised weight that is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) format: Format,
+    /// Those that share an amax, for scales or factors of whole tensors.
+    pub(crate) group: Option<usize>,
+    /// The scale is that of the whole tensor.
+    pub(crate) of_tensor: bool,
+    /// There is a factor beside the scales of blocks.
+    pub(crate) global: bool,
+}
+
+/// A tensor of the result.
+#[derive(Clone, Debug)]
+pub(crate) struct Out {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
+    /// Where its contents are known beforehand.
+    pub(crate) bytes: Option<Vec<u8>>,
+    /// From the beginning of the file: filled when all are known.
+    pub(crate) offset: u64,
+}
+
+impl Out {
+    fn new(name: impl Into<String>, dtype: Dtype, shape: &[usize]) -> Self {
+        Self { name: name.into(), dtype, shape: shape.to_vec(), bytes: None, offset: 0 }
+    }
+}
+
+/// A tensor, or a quantised layer, from the source to the result.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) name: String,
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+    /// The codes or values, the scales, the factor; then what is known.
+    pub(crate) outs: Vec<Out>,
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+/// A file of the result.
+#[derive(Clone, Debug)]
+pub(crate) struct OutShard {
+    pub(crate) name: String,
+    pub(crate) jobs: Vec<usize>,
+    pub(crate) header: Vec<u8>,
+    pub(crate) bytes: u64,
+    /// Files of the source that are read for it.
+    pub(crate) sources: BTreeSet<usize>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) shards: Vec<OutShard>,
+    pub(crate) groups: usize,
+    pub(crate) dropped: Vec<String>,
+    pub(crate) kept: BTreeMap<String, &'static str>,
+    pub(crate) copied: usize,
+    /// The layout of the result, if it is quantised.
+    pub(crate) layout: Option<(Layout, Scaling)>,
+    pub(crate) plain: Option<DType>,
+    pub(crate) hash: String,
+    pub(crate) warnings: Vec<String>,
+    /// Some weights stay quantised as they were.
+    pub(crate) left: bool,
+}
+
+fn globs(patterns: &[String]) -> Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(Glob::new(pattern).map_err(|error| Failure::usage(error.to_string()))?);
+    }
+    set.build().map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Why a tensor is not quantised by default.
+fn excluded(tensor: &Tensor, layout: Layout) -> Option<&'static str> {
+    const NAMES: [&str; 8] =
+        ["embed", "norm", "lm_head", "router", ".gate.weight", "conv", "visual", "vision"];
+    let name = &tensor.name;
+    let experts = tensor.shape.len() == 3 && name.contains("experts") && layout == Layout::Fp8Block;
+    if tensor.shape.len() != 2 && !experts {
+        return Some("no matrix");
+    }
+    if !experts && !(name.ends_with(".weight") || name == "weight") {
+        return Some("no weight");
+    }
+    if tensor.len == 0 {
+        return Some("empty");
+    }
+    NAMES.iter().any(|part| name.contains(part)).then_some("kept by default: its name")
+}
+
+fn profile(name: &str) -> Result<Profile> {
+    const ALL: [(&str, Profile); 11] = [
+        ("lanecast", Profile::Lanecast),
+        ("ocp", Profile::Ocp),
+        ("onnx", Profile::Onnx),
+        ("torchao", Profile::Torchao),
+        ("modelopt", Profile::Modelopt),
+        ("compressed-tensors", Profile::CompressedTensors),
+        ("hf-fp8", Profile::HfFp8),
+        ("comfy", Profile::Comfy),
+        ("gpt-oss", Profile::GptOss),
+        ("f32", Profile::F32),
+        ("output", Profile::Output),
+    ];
+    let found = ALL.iter().find(|(known, _)| *known == name).map(|&(_, profile)| profile);
+    found.ok_or_else(|| {
+        let error = Failure::usage(format!("no profile is called '{name}'"));
+        let close = suggestion(name, ALL.map(|(name, _)| name));
+        error.help(
+            close.map_or_else(|| ALL.map(|(n, _)| n).join(", "), |close| format!("did you mean '{close}'?")),
+        )
+    })
+}
+
+const fn rule(rule: Rule) -> ScaleRule {
+    match rule {
+        Rule::Amax => ScaleRule::Amax,
+        Rule::Floor => ScaleRule::Floor,
+        Rule::Ceil => ScaleRule::Ceil,
+        Rule::Even => ScaleRule::Even,
+        Rule::RoundUp => ScaleRule::RoundUp,
+    }
+}
+
+/// Tensors whose scales are one when an engine fuses them.
+fn fused(name: &str) -> String {
+    for (parts, whole) in [
+        (&["q_proj", "k_proj", "v_proj"][..], "qkv_proj"),
+        (&["gate_proj", "up_proj"], "gate_up_proj"),
+        (&["w1", "w3"], "w13"),
+    ] {
+        for part in parts {
+            if let Some(module) = name.strip_suffix(&format!(".{part}.weight")) {
+                return format!("{module}.{whole}.weight");
+            }
+        }
+    }
+    name.to_owned()
+}
+
+struct Planner<'a> {
+    it: &'a Checkpoint,
+    args: &'a Convert,
+    profile: Profile,
+    layout: Option<Layout>,
+    /// The dtype of most of the floats.
+    model: Dtype,
+    groups: BTreeMap<String, usize>,
+}
+
+impl Planner<'_> {
+    /// How a layout stores a matrix, and the tensors that hold it.
+    fn target(&mut self, layout: Layout, name: &str, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
+        use Layout::*;
+        let it = Failure::not_there(format!("--to {}", layout.name()));
+        let scale = match (&self.args.scale_dtype, layout) {
+            (Some(name), Fp8Block | Fp8Channel | Fp8Tensor | Int8Channel | ComfyFp8) => {
+                dtypes::parse(name, &[])?
+            }
+            (Some(name), _) => {
+                return Err(Failure::usage(format!(
+                    "--scale-dtype {name}: {} has one of its own",
+                    layout.name()
+                )));
+            }
+            (None, Fp8Channel | Fp8Tensor | Int8Channel) if self.model == Dtype::BF16 => DType::BF16,
+            (None, Mxfp4 | Mxfp8) => DType::F8E8M0,
+            (None, Nvfp4) => DType::F8E4M3FN,
+            (None, _) => DType::F32,
+        };
+        let (elem, mut scaling, block_rows, block_cols) = match layout {
+            Fp8Block => (DType::F8E4M3FN, Scaling::blocks(&[128, 128], scale), 128, 128),
+            Fp8Channel => (DType::F8E4M3FN, Scaling::blocks(&[1, 0], scale), 1, 0),
+            Int8Channel => (DType::I8, Scaling::blocks(&[1, 0], scale), 1, 0),
+            Fp8Tensor | ComfyFp8 => (DType::F8E4M3FN, Scaling::per_tensor(scale), 1, 0),
+            Mxfp8 => (DType::F8E4M3FN, Scaling::mx(), 1, 32),
+            Mxfp4 => (DType::F4E2M1, Scaling::mx(), 1, 32),
+            Nvfp4 => (DType::F4E2M1, Scaling::nvfp4(), 1, 16),
+            _ => return Err(it),
+        };
+        scaling = scaling.profile(self.profile);
+        if let Some(chosen) = self.args.scale_rule {
+            scaling = scaling.rule(rule(chosen));
+        }
+        let columns = *shape.last().unwrap_or(&1);
+        if matches!(layout, Mxfp4 | Mxfp8 | Nvfp4) && columns % block_cols != 0 {
+            let what = format!(
+                "{shape:?}: {columns} columns are no multiple of {block_cols}, the group of {}",
+                layout.name()
+            );
+            return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
+        }
+        let of_tensor = matches!(layout, Fp8Tensor | ComfyFp8);
+        let global = layout == Nvfp4;
+        let group = (of_tensor || global).then(|| {
+            let next = self.groups.len();
+            let key = if global { fused(name) } else { name.to_owned() };
+            *self.groups.entry(key).or_insert(next)
+        });
+        let module = name.strip_suffix("weight");
+        let near = |last: &str| match module {
+            Some(module) => Ok(format!("{module}{last}")),
+            None => Err(Failure::refused(format!("{} needs a name that ends in weight", layout.name()))
+                .tensor(name)
+                .help(format!("--keep '{name}'"))),
+        };
+        let scale_shape = match layout {
+            Fp8Tensor => vec![1],
+            ComfyFp8 => Vec::new(),
+            _ => scaling
+                .scale_shape(shape)
+                .map_err(|error| Failure::refused(error.to_string()).tensor(name))?,
+        };
+        let scale_file = match layout {
+            Mxfp4 | Mxfp8 => Dtype::U8,
+            _ => dtypes::in_file(scale)
+                .ok_or_else(|| Failure::usage(format!("--scale-dtype {scale}: no file has it")))?,
+        };
+        let codes = dtypes::in_file(elem).unwrap_or(Dtype::U8);
+        let mut outs = match layout {
+            Fp8Block => {
+                vec![
+                    Out::new(name, codes, shape),
+                    Out::new(format!("{name}_scale_inv"), scale_file, &scale_shape),
+                ]
+            }
+            Mxfp4 | Nvfp4 => {
+                let mut packed = shape.to_vec();
+                *packed.last_mut().expect("a matrix") /= 2;
+                vec![
+                    Out::new(near("weight_packed")?, Dtype::U8, &packed),
+                    Out::new(near("weight_scale")?, scale_file, &scale_shape),
+                ]
+            }
+            _ => {
+                vec![Out::new(name, codes, shape), Out::new(near("weight_scale")?, scale_file, &scale_shape)]
+            }
+        };
+        if global {
+            outs.push(Out::new(near("weight_global_scale")?, Dtype::F32, &[1]));
+            scaling = scaling.tensor_scale(TensorScale::ComputeDivide);
+        }
+        if layout == ComfyFp8 {
+            let text = br#"{"format":"float8_e4m3fn"}"#.to_vec();
+            let mut marker = Out::new(near("comfy_quant")?, Dtype::U8, &[text.len()]);
+            marker.bytes = Some(text);
+            outs.push(marker);
+        }
+        let format = Format { elem, scaling, packing: Packing::LowFirst, block_rows, block_cols };
+        Ok((Target { format, group, of_tensor, global }, outs))
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(it: &Checkpoint, found: &Recognised, args: &Convert) -> Result<Self> {
+        let layouts = Layout::ALL.map(Layout::name);
+        let layout = Layout::named(&args.to);
+        let plain = if layout.is_some() { None } else { Some(dtypes::parse(&args.to, &layouts)?) };
+        if let Some(dtype) = plain
+            && !dtypes::in_file(dtype).is_some_and(dtypes::is_float)
+        {
+            return Err(Failure::usage(format!("--to {}: safetensors has no float of that name", args.to))
+                .help("bf16, f16, f32, f64, e4m3, e5m2, or a layout"));
+        }
+        let high = match &args.high[..] {
+            "same" => None,
+            name => Some(dtypes::parse(name, &["same"])?),
+        };
+        if high.is_some_and(|high| !matches!(high, DType::BF16 | DType::F16 | DType::F32)) {
+            return Err(Failure::usage(format!("--high {}", args.high)).help("same, bf16, f16, f32"));
+        }
+        let (keep, only) = (globs(&args.keep)?, globs(&args.only)?);
+        let (copy, drop) = (globs(&args.copy)?, globs(&args.drop)?);
+        // What is copied or dropped is nobody's problem.
+        for problem in &found.problems {
+            let settled =
+                problem.tensor.as_ref().is_some_and(|name| copy.is_match(name) || drop.is_match(name));
+            if !settled {
+                return Err(problem.clone());
+            }
+        }
+        let mut bytes: BTreeMap<Dtype, u64> = BTreeMap::new();
+        for tensor in it.tensors.values().filter(|t| dtypes::is_float(t.dtype) && !dtypes::is_narrow(t.dtype))
+        {
+            *bytes.entry(tensor.dtype).or_default() += tensor.len;
+        }
+        let model = bytes.iter().max_by_key(|(_, bytes)| **bytes).map_or(Dtype::F32, |(&dtype, _)| dtype);
+        let mut planner =
+            Planner { it, args, profile: profile(&args.profile)?, layout, model, groups: BTreeMap::new() };
+        let mut plan = Self {
+            from: found.label.clone(),
+            to: args.to.clone(),
+            jobs: Vec::new(),
+            shards: Vec::new(),
+            groups: 0,
+            dropped: Vec::new(),
+            kept: BTreeMap::new(),
+            copied: 0,
+            layout: None,
+            plain,
+            hash: String::new(),
+            warnings: Vec::new(),
+            left: false,
+        };
+        for tensor in it.tensors.values() {
+            plan.tensor(&mut planner, found, tensor, high, [&keep, &only, &copy, &drop])?;
+        }
+        plan.groups = planner.groups.len();
+        if let (Some(layout), true) = (planner.layout, plan.layout.is_none()) {
+            let what = format!("no tensor would become {}", layout.name());
+            return Err(Failure::refused(what).help("`lanecast inspect` lists them; --only chooses"));
+        }
+        let shard_size = args.shard_size.as_deref().map(parse_size).transpose()?;
+        if shard_size.is_some() && !it.is_dir {
+            return Err(Failure::usage("--shard-size: SRC is one file").help("it divides directories"));
+        }
+        plan.files(it, shard_size)?;
+        plan.hash = plan.digest(it, args);
+        Ok(plan)
+    }
+
+    fn push_copy(&mut self, tensor: &Tensor) {
+        self.jobs.push(Job {
+            name: tensor.name.clone(),
+            input: Input::Plain(tensor.clone()),
+            output: Output::Copy,
+            outs: vec![Out::new(&tensor.name, tensor.dtype, &tensor.shape)],
+            from: tensor.dtype.to_string(),
+            to: tensor.dtype.to_string(),
+        });
+    }
+
+    fn tensor(
+        &mut self,
+        planner: &mut Planner<'_>,
+        found: &Recognised,
+        tensor: &Tensor,
+        high: Option<DType>,
+        [keep, only, copy, drop]: [&GlobSet; 4],
+    ) -> Result<()> {
+        let (role, of) = &found.roles[&tensor.name];
+        // A companion goes where its weight goes.
+        let lead = of.as_ref().unwrap_or(&tensor.name);
+        let logical = found.weights.get(lead).map_or(&lead[..], |weight| &weight.name);
+        let is = |set: &GlobSet| set.is_match(logical) || set.is_match(lead);
+        if is(copy) || copy.is_match(&tensor.name) {
+            if let Some(weight) = found.weights.get(lead) {
+                self.leave(planner, weight)?;
+            }
+            self.copied += 1;
+            self.push_copy(tensor);
+            return Ok(());
+        }
+        if is(drop) || drop.is_match(&tensor.name) {
+            self.dropped.push(tensor.name.clone());
+            return Ok(());
+        }
+        let left = if is(keep) {
+            Some("--keep")
+        } else if !only.is_empty() && !is(only) {
+            Some("not in --only")
+        } else {
+            None
+        };
+        if let Some(weight) = found.weights.get(lead) {
+            // Scales of activations that several share lie with the first.
+            if left.is_some() || planner.layout == Some(weight.layout) {
+                self.kept.insert(tensor.name.clone(), left.unwrap_or("it has that layout"));
+                self.leave(planner, weight)?;
+                if planner.layout == Some(weight.layout) && *role == Role::Weight {
+                    self.layout.get_or_insert((weight.layout, weight.format.scaling));
+                }
+                self.push_copy(tensor);
+                return Ok(());
+            }
+            if *role != Role::Weight {
+                self.dropped.push(tensor.name.clone());
+                return Ok(());
+            }
+            return self.weight(planner, weight, tensor);
+        }
+        if *role == Role::ActivationScale || *role == Role::Marker {
+            self.dropped.push(tensor.name.clone());
+            return Ok(());
+        }
+        if !dtypes::is_float(tensor.dtype) || of.is_some() || *role == Role::Scale {
+            self.copied += 1;
+            self.push_copy(tensor);
+            return Ok(());
+        }
+        let to = if let Some(reason) = left {
+            self.kept.insert(tensor.name.clone(), reason);
+            high
+        } else if let Some(layout) = planner.layout {
+            match excluded(tensor, layout).filter(|_| only.is_empty()) {
+                None => {
+                    return self.quantise(
+                        planner,
+                        layout,
+                        Input::Plain(tensor.clone()),
+                        &tensor.name,
+                        &tensor.shape,
+                    );
+                }
+                Some(reason) => {
+                    self.kept.insert(tensor.name.clone(), reason);
+                    high
+                }
+            }
+        } else {
+            self.plain
+        };
+        match to.filter(|&to| Some(to) != dtypes::of(tensor.dtype)) {
+            None => {
+                self.copied += usize::from(!self.kept.contains_key(&tensor.name));
+                self.push_copy(tensor);
+            }
+            Some(to) => {
+                let file = dtypes::in_file(to).expect("checked");
+                self.jobs.push(Job {
+                    name: tensor.name.clone(),
+                    input: Input::Plain(tensor.clone()),
+                    output: Output::Cast(to),
+                    outs: vec![Out::new(&tensor.name, file, &tensor.shape)],
+                    from: tensor.dtype.to_string().to_lowercase(),
+                    to: file.to_string().to_lowercase(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A weight stays quantised as it is: one configuration describes one layout.
+    fn leave(&mut self, planner: &Planner<'_>, weight: &Weight) -> Result<()> {
+        self.left = true;
+        match planner.layout {
+            Some(layout) if layout != weight.layout => {
+                let both = format!("{} beside {} in one result", weight.layout.name(), layout.name());
+                Err(Failure::not_there(both).tensor(&weight.name).help("leave --keep and --copy of it out"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn weight(&mut self, planner: &mut Planner<'_>, weight: &Weight, codes: &Tensor) -> Result<()> {
+        let mut weight = weight.clone();
+        let scales = planner.it.tensors[&weight.scales].clone();
+        if self.plain.is_some() {
+            weight.format.scaling = weight.format.scaling.profile(planner.profile);
+        }
+        let (name, shape) = (weight.name.clone(), weight.shape.clone());
+        let from = weight.layout.name().to_owned();
+        let transposed = weight.transposed;
+        let input = Input::Scaled(weight, codes.clone(), scales);
+        let Some(to) = self.plain else {
+            let layout = planner.layout.expect("a dtype or a layout");
+            if transposed {
+                return Err(Failure::not_there(format!("gpt-oss to {}", layout.name()))
+                    .tensor(&name)
+                    .help("convert to bf16 first"));
+            }
+            return self.quantise(planner, layout, input, &name, &shape);
+        };
+        let file = dtypes::in_file(to).expect("checked");
+        let mut out_shape = shape;
+        if transposed {
+            let n = out_shape.len();
+            out_shape.swap(n - 2, n - 1);
+        }
+        self.jobs.push(Job {
+            outs: vec![Out::new(&name, file, &out_shape)],
+            name,
+            input,
+            output: Output::Cast(to),
+            from,
+            to: file.to_string().to_lowercase(),
+        });
+        Ok(())
+    }
+
+    fn quantise(
+        &mut self,
+        planner: &mut Planner<'_>,
+        layout: Layout,
+        input: Input,
+        name: &str,
+        shape: &[usize],
+    ) -> Result<()> {
+        let (target, outs) = planner.target(layout, name, shape)?;
+        self.layout.get_or_insert((layout, target.format.scaling));
+        if layout == Layout::Fp8Block
+            && shape.iter().rev().take(2).any(|n| n % 128 != 0)
+            && self.warnings.is_empty()
+        {
+            self.warnings
+                .push(format!("{name}: {shape:?} is no multiple of 128: transformers refuses it (--keep)"));
+        }
+        let from = match &input {
+            Input::Plain(tensor) => tensor.dtype.to_string().to_lowercase(),
+            Input::Scaled(weight, ..) => weight.layout.name().to_owned(),
+        };
+        let to = layout.name().to_owned();
+        self.jobs.push(Job {
+            name: name.to_owned(),
+            input,
+            output: Output::Quantise(target),
+            outs,
+            from,
+            to,
+        });
+        Ok(())
+    }
+
+    /// The files of the result: name, the first file of the source that it is made from, jobs. As those of the source, or of
+    /// such a size.
+    fn division(&self, it: &Checkpoint, size: Option<u64>) -> Vec<(String, usize, Vec<usize>)> {
+        let mut by_source: Vec<Vec<usize>> = vec![Vec::new(); it.shards.len()];
+        for (index, job) in self.jobs.iter().enumerate() {
+            by_source[job.input.main().shard].push(index);
+        }
+        let Some(size) = size else {
+            let files = by_source.into_iter().enumerate().filter(|(_, jobs)| !jobs.is_empty());
+            return files.map(|(i, jobs)| (it.shards[i].name.clone(), i, jobs)).collect();
+        };
+        let mut files: Vec<Vec<usize>> = Vec::new();
+        let mut full = u64::MAX;
+        for index in by_source.into_iter().flatten() {
+            let bytes: u64 =
+                self.jobs[index].outs.iter().map(|out| header::byte_len(out.dtype, &out.shape)).sum();
+            if full.saturating_add(bytes) > size {
+                files.push(Vec::new());
+                full = 0;
+            }
+            full += bytes;
+            files.last_mut().expect("one was begun").push(index);
+        }
+        let first = &it.shards[0].name;
+        let stem = first.strip_suffix(".safetensors").unwrap_or(first);
+        let stem = stem.split("-00").next().unwrap_or(stem);
+        let n = files.len();
+        let name = |i: usize| {
+            if n == 1 {
+                format!("{stem}.safetensors")
+            } else {
+                format!("{stem}-{:05}-of-{n:05}.safetensors", i + 1)
+            }
+        };
+        let all = files.into_iter().enumerate();
+        all.map(|(i, jobs)| (name(i), self.jobs[jobs[0]].input.main().shard, jobs)).collect()
+    }
+
+    /// Lays tensors out in files.
+    fn files(&mut self, it: &Checkpoint, shard_size: Option<u64>) -> Result<()> {
+        let mut taken = BTreeMap::new();
+        for job in &self.jobs {
+            for out in &job.outs {
+                if let Some(other) = taken.insert(out.name.clone(), job.name.clone()) {
+                    return Err(Failure::refused(format!(
+                        "the result would have it twice: from {other} and from {}",
+                        job.name
+                    ))
+                    .tensor(&out.name)
+                    .help("--drop one of them"));
+                }
+            }
+        }
+        for (name, source, jobs) in self.division(it, shard_size) {
+            let mut tensors: Vec<(String, Dtype, Vec<usize>)> = jobs
+                .iter()
+                .flat_map(|&job| &self.jobs[job].outs)
+                .map(|out| (out.name.clone(), out.dtype, out.shape.clone()))
+                .collect();
+            let mut metadata = it.shards[source].metadata.clone();
+            if it.is_dir {
+                metadata
+                    .get_or_insert_default()
+                    .entry("format".to_owned())
+                    .or_insert_with(|| "pt".to_owned());
+            }
+            let comfy = matches!(self.layout, Some((Layout::ComfyFp8, _)));
+            if let Some(metadata) = &mut metadata {
+                metadata.remove("_quantization_metadata");
+            }
+            if comfy {
+                let layers: BTreeMap<&str, serde_json::Value> = tensors
+                    .iter()
+                    .filter_map(|(name, ..)| {
+                        Some((name.strip_suffix(".comfy_quant")?, json!({ "format": "float8_e4m3fn" })))
+                    })
+                    .collect();
+                let text = json!({ "format_version": "1.0", "layers": layers }).to_string();
+                metadata.get_or_insert_default().insert("_quantization_metadata".to_owned(), text);
+            }
+            let (header, infos) = header::write(metadata.as_ref(), &mut tensors)?;
+            let places: BTreeMap<&str, &TensorInfo> =
+                infos.iter().map(|(name, info)| (&name[..], info)).collect();
+            let mut sources = BTreeSet::new();
+            for &job in &jobs {
+                let job = &mut self.jobs[job];
+                sources.insert(job.input.main().shard);
+                if let Input::Scaled(_, _, scales) = &job.input {
+                    sources.insert(scales.shard);
+                }
+                for out in &mut job.outs {
+                    out.offset = header.len() as u64 + places[&out.name[..]].data_offsets.0 as u64;
+                }
+            }
+            let data = infos.last().map_or(0, |(_, info)| info.data_offsets.1) as u64;
+            let bytes = header.len() as u64 + data;
+            self.shards.push(OutShard { name, jobs, header, bytes, sources });
+        }
+        Ok(())
+    }
+
+    /// Of all that decides the bytes of the result.
+    fn digest(&self, it: &Checkpoint, args: &Convert) -> String {
+        let sources: Vec<_> = it.shards.iter().map(|s| json!([s.name, s.sha256, s.stamp.len])).collect();
+        let jobs: Vec<_> =
+            self.jobs.iter().map(|job| format!("{:?}", (&job.name, &job.output, &job.outs))).collect();
+        let headers: Vec<_> =
+            self.shards.iter().map(|s| (&s.name, hex(&Sha256::digest(&s.header)))).collect();
+        let text =
+            json!([env!("CARGO_PKG_VERSION"), self.from, self.to, args.profile, sources, headers, jobs])
+                .to_string();
+        hex(&Sha256::digest(text.as_bytes()))
+    }
+}

@@ -1,0 +1,253 @@
+//! `lanecast verify`: two checkpoints of whatever layouts, tensor by tensor.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lanecast::{Caster, DType};
+use serde_json::{Value, json};
+
+use crate::args::Verify;
+use crate::checkpoint::Checkpoint;
+use crate::dtypes;
+use crate::error::{Failure, Kind, Result};
+use crate::layout::{self, Role};
+use crate::loss::{Loss, place};
+use crate::out::{self, count};
+use crate::plan::Input;
+use crate::tile::{self, Matrices, Tile};
+
+/// Elements that are compared at a time.
+const SOME: u64 = 1 << 18;
+
+/// One side.
+struct Side {
+    it: Checkpoint,
+    tensors: BTreeMap<String, (Input, Vec<usize>)>,
+}
+
+impl Side {
+    fn open(path: &std::path::Path) -> Result<Self> {
+        let it = Checkpoint::open(path)?;
+        let found = layout::recognise(&it, None);
+        if let Some(problem) = found.problems.into_iter().next() {
+            return Err(problem);
+        }
+        let mut tensors = BTreeMap::new();
+        for tensor in it.tensors.values() {
+            match found.roles[&tensor.name] {
+                (Role::Weight, _) => {
+                    let weight = found.weights[&tensor.name].clone();
+                    if weight.transposed {
+                        return Err(Failure::not_there("verify of gpt-oss")
+                            .tensor(&tensor.name)
+                            .help("convert it to bf16, and verify that"));
+                    }
+                    let scales = it.tensors[&weight.scales].clone();
+                    let (name, shape) = (weight.name.clone(), weight.shape.clone());
+                    tensors.insert(name, (Input::Scaled(weight, tensor.clone(), scales), shape));
+                }
+                (Role::Plain, _) => {
+                    tensors.insert(tensor.name.clone(), (Input::Plain(tensor.clone()), tensor.shape.clone()));
+                }
+                _ => {}
+            }
+        }
+        Ok(Self { it, tensors })
+    }
+}
+
+/// What differs in a tensor.
+struct Differs {
+    name: String,
+    loss: Loss,
+    index: Vec<u64>,
+    note: Option<String>,
+}
+
+impl Differs {
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name, "max_abs_error": self.loss.max_abs, "max_rel_error": self.loss.max_rel,
+            "index": self.index, "note": self.note,
+        })
+    }
+}
+
+/// As elements of the dtype that both become.
+fn common(values: Vec<f64>, dtype: DType) -> Result<Vec<f64>> {
+    if dtype == DType::F64 {
+        return Ok(values);
+    }
+    let wrong = |error: lanecast::Error| Failure::usage(error.to_string());
+    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let n = values.len();
+    let size = dtype
+        .byte_len(n, lanecast::Packing::LowFirst)
+        .ok_or_else(|| Failure::refused("too many elements"))?;
+    let mut narrow = vec![0; size];
+    let there = Caster::new(DType::F64, dtype, &dtypes::options()).map_err(wrong)?;
+    there.cast(&bytes, &mut narrow, n).map_err(wrong)?;
+    tile::to_f64(dtype, lanecast::Packing::LowFirst, &narrow, n)
+}
+
+/// Compares a tensor. `None`: it is the same, or within the limits.
+fn compare(args: &Verify, dtype: DType, a: &Side, b: &Side, name: &str) -> Result<Option<Differs>> {
+    let ((x, shape), (y, other)) = (&a.tensors[name], &b.tensors[name]);
+    if shape != other {
+        let note = Some(format!("{shape:?} and {other:?}"));
+        return Ok(Some(Differs { name: name.to_owned(), loss: Loss::default(), index: Vec::new(), note }));
+    }
+    let float = |input: &Input| match input {
+        Input::Plain(tensor) => dtypes::is_float(tensor.dtype),
+        Input::Scaled(..) => true,
+    };
+    if !float(x) || !float(y) {
+        if x.main().dtype != y.main().dtype {
+            let note = Some(format!("{} and {}", x.main().dtype, y.main().dtype));
+            return Ok(Some(Differs {
+                name: name.to_owned(),
+                loss: Loss::default(),
+                index: Vec::new(),
+                note,
+            }));
+        }
+        return bytes(a, b, name, x, y, shape);
+    }
+    let (x, y, rows_of) = match (tile::flat(x), tile::flat(y)) {
+        (Some(x), Some(y)) => {
+            let shape = x.main().shape.clone();
+            (x, y, shape)
+        }
+        _ => (x.clone(), y.clone(), shape.clone()),
+    };
+    let block = |input: &Input| {
+        if let Input::Scaled(weight, ..) = input { weight.format.block_rows as u64 } else { 1 }
+    };
+    let blocks = tile::least_common_multiple(block(&x), block(&y));
+    let whole = Matrices::of(&rows_of);
+    let each = (SOME / whole.columns.max(1)).max(1).next_multiple_of(blocks);
+    let mut loss = Loss::default();
+    let mut different = None;
+    for matrix in 0..if whole.columns > 0 { whole.count } else { 0 } {
+        let mut first = 0;
+        while first < whole.rows {
+            let part = Tile { job: 0, matrix, first, count: each.min(whole.rows - first) };
+            let from = common(tile::values(&a.it, &x, &part)?, dtype)?;
+            let to = common(tile::values(&b.it, &y, &part)?, dtype)?;
+            let at = (matrix * whole.rows + first) * whole.columns;
+            loss.add(at, &from, &to, None);
+            // NaN is NaN; else every bit counts where there is no limit, the sign of a zero, too.
+            let limits = args.limits.max_abs_error.is_some() || args.limits.max_rel_error.is_some();
+            let same = |(x, y): (&f64, &f64)| {
+                if x.is_nan() || y.is_nan() {
+                    x.is_nan() && y.is_nan()
+                } else if x.is_infinite() || y.is_infinite() || !limits {
+                    x.to_bits() == y.to_bits()
+                } else {
+                    true
+                }
+            };
+            if different.is_none() {
+                different = from.iter().zip(&to).position(|pair| !same(pair)).map(|i| at + i as u64);
+            }
+            first += part.count;
+        }
+    }
+    let beyond = args.limits.max_abs_error.is_some_and(|limit| loss.max_abs > limit)
+        || args.limits.max_rel_error.is_some_and(|limit| loss.max_rel > limit);
+    if different.is_none() && !beyond {
+        return Ok(None);
+    }
+    let at = if loss.max_abs > 0.0 { loss.at } else { different.unwrap_or(loss.at) };
+    Ok(Some(Differs { name: name.to_owned(), loss, index: place(at, shape), note: None }))
+}
+
+/// Compares what is no float: byte for byte.
+fn bytes(a: &Side, b: &Side, name: &str, x: &Input, y: &Input, shape: &[usize]) -> Result<Option<Differs>> {
+    let (x, y) = (x.main(), y.main());
+    let size = (x.dtype.bitsize() as u64 / 8).max(1);
+    let mut at = 0;
+    while at < x.len {
+        let some = (x.len - at).min(1 << 20) as usize;
+        let (mut p, mut q) = (vec![0; some], vec![0; some]);
+        a.it.shards[x.shard].read(&mut p, x.offset + at)?;
+        b.it.shards[y.shard].read(&mut q, y.offset + at)?;
+        if let Some(i) = p.iter().zip(&q).position(|(p, q)| p != q) {
+            let index = place((at + i as u64) / size, shape);
+            return Ok(Some(Differs { name: name.to_owned(), loss: Loss::default(), index, note: None }));
+        }
+        at += some as u64;
+    }
+    Ok(None)
+}
+
+pub(crate) fn run(args: &Verify) -> Result<()> {
+    let dtype = dtypes::parse(&args.common, &[])?;
+    if !dtypes::in_file(dtype).is_some_and(dtypes::is_float) {
+        return Err(
+            Failure::usage(format!("--as {}: it must be a float", args.common)).help("f32, bf16, f16, f64")
+        );
+    }
+    let (a, b) = (Side::open(&args.a)?, Side::open(&args.b)?);
+    let only = |x: &Side, y: &Side| -> Vec<String> {
+        x.tensors.keys().filter(|name| !y.tensors.contains_key(*name)).cloned().collect()
+    };
+    let (only_a, only_b) = (only(&a, &b), only(&b, &a));
+    let both: Vec<&String> = a.tensors.keys().filter(|name| b.tensors.contains_key(*name)).collect();
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::new());
+    let failure = Mutex::new(None);
+    let threads =
+        args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(name) = both.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match compare(args, dtype, &a, &b, name) {
+                        Ok(None) => {}
+                        Ok(Some(differs)) => found.lock().expect("no panics").push(differs),
+                        Err(error) => {
+                            failure.lock().expect("no panics").get_or_insert(error.tensor(name));
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    if let Some(failure) = failure.into_inner().expect("no panics") {
+        return Err(failure);
+    }
+    let mut differ = found.into_inner().expect("no panics");
+    differ.sort_by(|x, y| x.name.cmp(&y.name));
+    let equal = differ.is_empty() && only_a.is_empty() && only_b.is_empty();
+    if args.json {
+        out::json(&json!({
+            "equal": equal, "compared": both.len(), "differ": differ.iter().map(Differs::json).collect::<Vec<_>>(),
+            "only_a": only_a, "only_b": only_b,
+        }))?;
+    } else {
+        for differs in &differ {
+            let what = match &differs.note {
+                Some(note) => note.clone(),
+                None => format!(
+                    "{:.3e}, relative {:.3e}, at {:?}",
+                    differs.loss.max_abs, differs.loss.max_rel, differs.index
+                ),
+            };
+            out::line(format_args!("{}: {what}", out::plain(&differs.name)))?;
+        }
+        for (side, names) in [("A", &only_a), ("B", &only_b)] {
+            for name in names {
+                out::line(format_args!("only in {side}: {}", out::plain(name)))?;
+            }
+        }
+        out::line(format_args!("{} compared as {dtype}", count(both.len() as u64, "tensor")))?;
+    }
+    if equal {
+        return Ok(());
+    }
+    let what = format!("{} differ, {} lie on one side alone", differ.len(), only_a.len() + only_b.len());
+    Err(Failure::new(Kind::Limit, what))
+}

@@ -1,0 +1,552 @@
+//! Conversions: the bits, the layouts, what is refused, and that nothing but input and options decides the result.
+
+mod common;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use common::{Random, Tensors, bf16, bf16s, f32s, fails, from_e2m1, from_e4m3, le, line, ok, read, write};
+use safetensors::Dtype;
+use serde_json::{Value, json};
+
+/// Two layers as DeepSeek has them, with ragged blocks, in two files; scales of one lie in the other.
+fn deepseek(dir: &Path) -> HashMap<String, Vec<u16>> {
+    let mut random = Random(1);
+    let mut files: [Tensors; 2] = [Vec::new(), Vec::new()];
+    let mut expected = HashMap::new();
+    for (layer, shape) in [(0, [256, 384]), (1, [130, 200])] {
+        let name = format!("model.layers.{layer}.mlp.down_proj.weight");
+        let codes = random.e4m3(shape[0] * shape[1]);
+        let grid = [shape[0].div_ceil(128), shape[1].div_ceil(128)];
+        let scales: Vec<f32> = random.floats(grid[0] * grid[1]).iter().map(|x| x.abs() + 1e-4).collect();
+        let values = (0..codes.len()).map(|i| {
+            let (row, column) = (i / shape[1], i % shape[1]);
+            let scale = scales[row / 128 * grid[1] + column / 128];
+            // The product of 4 and 24 bits is exact in f64; from there one rounding, by way of odd.
+            let exact = f64::from(from_e4m3(codes[i])) * f64::from(scale);
+            let near = exact as f32;
+            let odd = if f64::from(near) == exact || near.to_bits() & 1 == 1 {
+                near
+            } else if (f64::from(near) < exact) == (exact > 0.0) {
+                f32::from_bits(near.to_bits() + 1)
+            } else {
+                f32::from_bits(near.to_bits() - 1)
+            };
+            bf16(odd)
+        });
+        expected.insert(name.clone(), values.collect());
+        files[layer].push((name.clone(), Dtype::F8_E4M3, shape.to_vec(), codes));
+        files[1].push((format!("{name}_scale_inv"), Dtype::F32, grid.to_vec(), le(&scales)));
+    }
+    files[0].push(("model.norm.weight".into(), Dtype::BF16, vec![64], bf16s(&random.floats(64))));
+    files[1].push(("model.layers.1.bias".into(), Dtype::F32, vec![3], le(&[1.0, -0.1, 3e38])));
+    files[1].push(("model.scalar".into(), Dtype::F32, vec![], le(&[0.3])));
+    files[1].push(("model.nothing".into(), Dtype::F32, vec![0, 4], Vec::new()));
+    files[1].push(("model.ids".into(), Dtype::I64, vec![2], vec![5; 16]));
+    fs::create_dir_all(dir).unwrap();
+    let mut map = serde_json::Map::new();
+    for (i, tensors) in files.iter().enumerate() {
+        let name = format!("model-0000{}-of-00002.safetensors", i + 1);
+        write(&dir.join(&name), tensors, Some(HashMap::from([("format".into(), "pt".into())])));
+        map.extend(tensors.iter().map(|(tensor, ..)| (tensor.clone(), json!(name))));
+    }
+    let index = json!({ "metadata": { "total_size": 1, "total_parameters": 1 }, "weight_map": map });
+    fs::write(dir.join("model.safetensors.index.json"), index.to_string()).unwrap();
+    let config = json!({ "architectures": ["X"], "torch_dtype": "float32", "quantization_config": {
+        "quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic",
+    } });
+    fs::write(dir.join("config.json"), config.to_string()).unwrap();
+    fs::write(dir.join("tokenizer.json"), "{}").unwrap();
+    expected
+}
+
+fn json_of(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// Name and bytes of every file, hidden ones too.
+fn listing(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap_or_default()))
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn fp8_blocks_become_bf16_by_one_rounding() {
+    let dir = tempfile::tempdir().unwrap();
+    let expected = deepseek(&dir.path().join("src"));
+    let report = ok(dir.path(), "convert src dst --to bf16 --json");
+    let dst = dir.path().join("dst");
+    let mut all = read(&dst.join("model-00001-of-00002.safetensors"));
+    all.extend(read(&dst.join("model-00002-of-00002.safetensors")));
+    for (name, values) in &expected {
+        let (dtype, _, bytes) = &all[name];
+        assert_eq!(*dtype, Dtype::BF16);
+        let found: Vec<u16> = bytes.as_chunks().0.iter().map(|&x| u16::from_le_bytes(x)).collect();
+        assert!(found == *values, "{name}");
+    }
+    assert_eq!(all.len(), 7);
+    assert_eq!(all["model.layers.1.bias"].2, bf16s(&[1.0, -0.1, 3e38]));
+    assert_eq!(all["model.scalar"].2, bf16s(&[0.3]));
+    assert_eq!(all["model.nothing"].1, [0, 4]);
+    assert_eq!(all["model.ids"], (Dtype::I64, vec![2], vec![5; 16]));
+    // The configuration no longer says quantised.
+    assert_eq!(
+        json_of(&dst.join("config.json")),
+        json!({ "architectures": ["X"], "torch_dtype": "bfloat16" })
+    );
+    let index = json_of(&dst.join("model.safetensors.index.json"));
+    let bytes: usize = all.values().map(|(_, _, bytes)| bytes.len()).sum();
+    assert_eq!(index["metadata"]["total_size"], bytes);
+    assert_eq!(index["weight_map"].as_object().unwrap().len(), 7);
+    assert_eq!(fs::read(dst.join("tokenizer.json")).unwrap(), b"{}");
+    assert_eq!(report["from"], "fp8-block");
+    assert_eq!(report["tensors"]["dropped"], 2);
+    let worst = report["max_rel_error"].as_f64().unwrap();
+    assert!((1e-3..=2f64.powi(-8)).contains(&worst), "{worst}");
+    // Nothing hidden stays.
+    assert!(listing(&dst).iter().all(|(name, _)| !name.starts_with('.')));
+}
+
+#[test]
+fn the_result_depends_on_input_and_options_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    deepseek(&dir.path().join("src"));
+    for to in ["bf16", "fp8-channel", "fp8-tensor", "fp8-block"] {
+        ok(dir.path(), &format!("convert src a-{to} --to {to} --threads 1 --quiet --only *proj*"));
+        ok(
+            dir.path(),
+            &format!("convert src b-{to} --to {to} --threads 7 --memory 1M --quiet --only *proj*"),
+        );
+        let (a, b) = (dir.path().join(format!("a-{to}")), dir.path().join(format!("b-{to}")));
+        assert!(listing(&a) == listing(&b), "{to}");
+        // Each rank alone, the last one first.
+        for rank in [1, 0] {
+            ok(
+                dir.path(),
+                &format!("convert src c-{to} --to {to} --rank {rank} --of 2 --quiet --only *proj*"),
+            );
+        }
+        assert!(listing(&a) == listing(&dir.path().join(format!("c-{to}"))), "{to}, ranks");
+    }
+}
+
+#[test]
+fn files_are_those_of_the_library() {
+    let dir = tempfile::tempdir().unwrap();
+    deepseek(&dir.path().join("src"));
+    ok(dir.path(), "convert src dst --to bf16 --quiet");
+    for name in ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"] {
+        let path = dir.path().join("dst").join(name);
+        let ours = fs::read(&path).unwrap();
+        let tensors = read(&path)
+            .into_iter()
+            .map(|(name, (dtype, shape, bytes))| (name, dtype, shape, bytes))
+            .collect();
+        write(&path, &tensors, Some(HashMap::from([("format".into(), "pt".into())])));
+        assert!(ours == fs::read(&path).unwrap(), "{name}");
+    }
+}
+
+/// A model of one layer in bfloat16.
+fn model(dir: &Path) -> HashMap<String, Vec<f32>> {
+    let mut random = Random(7);
+    let mut tensors: Tensors = Vec::new();
+    let mut values = HashMap::new();
+    for (name, shape, large) in [
+        ("model.embed_tokens.weight", vec![32, 64], 3.0),
+        ("model.layers.0.self_attn.q_proj.weight", vec![128, 256], 3.0),
+        ("model.layers.0.self_attn.k_proj.weight", vec![64, 256], 1.0),
+        ("model.layers.0.mlp.down_proj.weight", vec![160, 96], 2.0),
+        ("model.norm.weight", vec![64], 3.0),
+    ] {
+        let x: Vec<f32> = random.floats(shape.iter().product()).iter().map(|&x| x * large).collect();
+        let bytes = bf16s(&x);
+        let x = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&b| f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16))
+            .collect();
+        values.insert(name.to_owned(), x);
+        tensors.push((name.into(), Dtype::BF16, shape, bytes));
+    }
+    fs::create_dir_all(dir).unwrap();
+    write(&dir.join("model.safetensors"), &tensors, None);
+    fs::write(dir.join("config.json"), r#"{"torch_dtype":"bfloat16"}"#).unwrap();
+    values
+}
+
+#[test]
+fn quantised_weights_come_back_within_what_their_format_can() {
+    let dir = tempfile::tempdir().unwrap();
+    let values = model(&dir.path().join("src"));
+    for (to, method, off) in [
+        ("fp8-block", "fp8", 0.07),
+        ("fp8-channel", "compressed-tensors", 0.07),
+        ("fp8-tensor", "compressed-tensors", 0.07),
+        ("int8-channel", "compressed-tensors", 0.035),
+        ("mxfp8", "compressed-tensors", 0.125),
+        ("mxfp4", "compressed-tensors", 0.55),
+        ("nvfp4", "compressed-tensors", 0.36),
+    ] {
+        let report = ok(dir.path(), &format!("convert src {to} --to {to} --json"));
+        assert_eq!(report["tensors"]["converted"], 3, "{to}");
+        assert_eq!(report["tensors"]["kept"], 2, "{to}");
+        let inspected = ok(dir.path(), &format!("inspect {to} --json"));
+        assert_eq!((&inspected["layout"], &inspected["problems"]), (&json!(to), &json!([])));
+        let config = json_of(&dir.path().join(to).join("config.json"));
+        assert_eq!(config["quantization_config"]["quant_method"], method, "{to}");
+        ok(dir.path(), &format!("convert {to} {to}-back --to f32 --only *proj* --quiet"));
+        let back = read(&dir.path().join(format!("{to}-back/model.safetensors")));
+        for (name, x) in &values {
+            let (_, _, bytes) = &back[name];
+            if !name.contains("proj") {
+                continue;
+            }
+            let largest = x.iter().fold(0f32, |a, x| a.max(x.abs()));
+            for (x, y) in x.iter().zip(f32s(bytes)) {
+                assert!((x - y).abs() <= off * x.abs().max(largest / 8.0), "{to} {name}: {x} became {y}");
+            }
+        }
+    }
+    // q and k go through one matrix product: one factor.
+    let nvfp4 = read(&dir.path().join("nvfp4/model.safetensors"));
+    let factor = |part: &str| &nvfp4[&format!("model.layers.0.{part}.weight_global_scale")].2;
+    assert_eq!(factor("self_attn.q_proj"), factor("self_attn.k_proj"));
+    assert_ne!(factor("self_attn.q_proj"), factor("mlp.down_proj"));
+    let amax = ["q", "k"].iter().flat_map(|p| &values[&format!("model.layers.0.self_attn.{p}_proj.weight")]);
+    let amax = amax.fold(0f32, |a, x| a.max(x.abs()));
+    assert_eq!(f32s(factor("self_attn.q_proj")), [2688.0 / amax]);
+}
+
+#[test]
+fn nibbles_lie_low_first_and_scales_are_powers_of_two() {
+    let dir = tempfile::tempdir().unwrap();
+    let values = model(&dir.path().join("src"));
+    ok(dir.path(), "convert src dst --to mxfp4 --quiet");
+    let all = read(&dir.path().join("dst/model.safetensors"));
+    let name = "model.layers.0.mlp.down_proj.weight";
+    let ((codes, _), (scales, shape)) = (
+        (&all[&format!("{name}_packed")].2, ()),
+        (&all[&format!("{name}_scale")].2, &all[&format!("{name}_scale")].1),
+    );
+    assert_eq!(*shape, [160, 3]);
+    for (i, x) in values[name].iter().enumerate() {
+        let code = codes[i / 2] >> (4 * (i % 2)) & 15;
+        let scale = 2f32.powi(i32::from(scales[i / 32]) - 127);
+        // Half the distance of two codes, or what saturates: of 8 to 6.
+        assert!((x - from_e2m1(code) * scale).abs() <= 2.0 * scale, "element {i}");
+    }
+}
+
+#[test]
+fn gpt_oss_is_transposed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (experts, rows, groups) = (2, 6, 3);
+    let mut random = Random(3);
+    let codes: Vec<u8> = (0..experts * rows * groups * 16).map(|_| random.next() as u8).collect();
+    let scales: Vec<u8> = (0..experts * rows * groups).map(|_| 120 + (random.next() % 10) as u8).collect();
+    let tensors: Tensors = vec![
+        ("mlp.experts.gate_up_proj_blocks".into(), Dtype::U8, vec![experts, rows, groups, 16], codes.clone()),
+        ("mlp.experts.gate_up_proj_scales".into(), Dtype::U8, vec![experts, rows, groups], scales.clone()),
+    ];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --memory 1M --quiet");
+    let all = read(&dir.path().join("b.safetensors"));
+    let (dtype, shape, bytes) = &all["mlp.experts.gate_up_proj"];
+    assert_eq!((*dtype, &shape[..]), (Dtype::BF16, &[experts, 32 * groups, rows][..]));
+    for expert in 0..experts {
+        for row in 0..rows {
+            for column in 0..32 * groups {
+                let block = (expert * rows + row) * groups + column / 32;
+                let byte = codes[block * 16 + column % 32 / 2];
+                let x =
+                    from_e2m1(byte >> (4 * (column % 2)) & 15) * 2f32.powi(i32::from(scales[block]) - 127);
+                let at = ((expert * 32 * groups + column) * rows + row) * 2;
+                assert_eq!(bytes[at..at + 2], bf16(x).to_le_bytes());
+            }
+        }
+    }
+}
+
+#[test]
+fn comfy_reads_old_names_and_writes_new_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = Random(4);
+    let codes = random.e4m3(24);
+    let tensors: Tensors = vec![
+        ("scaled_fp8".into(), Dtype::F8_E4M3, vec![0], Vec::new()),
+        ("l.weight".into(), Dtype::F8_E4M3, vec![4, 6], codes.clone()),
+        ("l.scale_weight".into(), Dtype::F32, vec![], le(&[0.5])),
+        ("l.scale_input".into(), Dtype::F32, vec![], le(&[1.0])),
+        ("l.bias".into(), Dtype::F16, vec![1], vec![0, 0x3C]),
+    ];
+    write(&dir.path().join("t5.safetensors"), &tensors, None);
+    ok(dir.path(), "convert t5.safetensors t5-32.safetensors --to f32 --quiet");
+    let all = read(&dir.path().join("t5-32.safetensors"));
+    assert_eq!(f32s(&all["l.weight"].2), codes.iter().map(|&c| from_e4m3(c) * 0.5).collect::<Vec<_>>());
+    assert_eq!(all.len(), 2);
+    ok(dir.path(), "convert t5-32.safetensors c.safetensors --to comfy-fp8 --quiet");
+    let all = read(&dir.path().join("c.safetensors"));
+    assert_eq!(all["l.comfy_quant"].2, br#"{"format":"float8_e4m3fn"}"#);
+    assert_eq!(all["l.weight_scale"].1, [0usize; 0]);
+    let bytes = fs::read(dir.path().join("c.safetensors")).unwrap();
+    let (_, header) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
+    let metadata = &header.metadata().as_ref().unwrap()["_quantization_metadata"];
+    let metadata: Value = serde_json::from_str(metadata).unwrap();
+    assert_eq!(
+        metadata,
+        json!({ "format_version": "1.0", "layers": { "l": { "format": "float8_e4m3fn" } } })
+    );
+    let found = ok(dir.path(), "inspect c.safetensors --json");
+    assert_eq!(found["layout"], "comfy-fp8");
+}
+
+#[test]
+fn what_would_corrupt_in_silence_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let weight = |shape: [usize; 2]| {
+        ("l.weight".to_owned(), Dtype::F8_E4M3, shape.to_vec(), Random(5).e4m3(shape[0] * shape[1]))
+    };
+    let packed = || ("l.weight_packed".to_owned(), Dtype::U8, vec![2, 16], vec![0x21; 32]);
+    let scale = |name: &str, shape: &[usize], x: f32| {
+        let n = shape.iter().product();
+        (format!("l.{name}"), Dtype::F32, shape.to_vec(), le(&vec![x; n]))
+    };
+    let bytes = |name: &str, dtype: Dtype, shape: &[usize], x: u8| {
+        (format!("l.{name}"), dtype, shape.to_vec(), vec![x; shape.iter().product()])
+    };
+    let other = ("m.weight".to_owned(), Dtype::F8_E4M3, vec![2, 2], vec![0; 4]);
+    let cases: Vec<(&str, Tensors, &[&str])> = vec![
+        (
+            "[N] on [M, N]",
+            vec![weight([2, 4]), scale("weight_scale", &[4], 1.0)],
+            &["[4]", "[2, 4]", "broadcast"],
+        ),
+        ("[1, N]", vec![weight([4, 4]), scale("weight_scale", &[1, 4], 1.0)], &["[1, 4]", "[4, 4]"]),
+        (
+            "transposed",
+            vec![weight([256, 512]), scale("weight_scale_inv", &[4, 2], 1.0)],
+            &["[4, 2]", "[256, 512]", "[2, 4]"],
+        ),
+        ("no weight", vec![scale("weight_scale_inv", &[1, 1], 1.0)], &["without a quantised weight"]),
+        (
+            "no scale",
+            vec![weight([2, 4]), scale("weight_scale", &[2, 1], 1.0), other],
+            &["m.weight", "without a scale", "--copy"],
+        ),
+        (
+            "unknown companion",
+            vec![
+                weight([2, 4]),
+                scale("weight_scale", &[2, 1], 1.0),
+                scale("weight_zero_point", &[2, 1], 0.0),
+            ],
+            &["weight_zero_point"],
+        ),
+        (
+            "two scales",
+            vec![weight([2, 4]), scale("weight_scale", &[2, 1], 1.0), scale("scale_weight", &[], 1.0)],
+            &["several"],
+        ),
+        ("NaN", vec![weight([2, 4]), scale("weight_scale", &[2, 1], f32::NAN)], &["l.weight_scale", "NaN"]),
+        ("Inf", vec![weight([2, 4]), scale("weight_scale", &[2, 1], f32::INFINITY)], &["inf"]),
+        ("negative", vec![weight([2, 4]), scale("weight_scale", &[1], -1.0)], &["-1"]),
+        ("e8m0 FF", vec![packed(), bytes("weight_scale", Dtype::U8, &[2, 1], 0xFF)], &["FF"]),
+        ("no global", vec![packed(), bytes("weight_scale", Dtype::F8_E4M3, &[2, 2], 0x38)], &["global"]),
+        (
+            "global 0",
+            vec![
+                packed(),
+                bytes("weight_scale", Dtype::F8_E4M3, &[2, 2], 0x38),
+                scale("weight_global_scale", &[1], 0.0),
+            ],
+            &["global", "0"],
+        ),
+        (
+            "nibbles by whom?",
+            vec![
+                ("l.weight".into(), Dtype::U8, vec![2, 16], vec![0x21; 32]),
+                bytes("weight_scale", Dtype::F8_E4M3, &[2, 2], 0x38),
+                scale("weight_scale_2", &[], 1.0),
+            ],
+            &["--from modelopt-nvfp4"],
+        ),
+    ];
+    for (what, tensors, says) in cases {
+        write(&dir.path().join("a.safetensors"), &tensors, None);
+        let error = fails(dir.path(), "convert a.safetensors b.safetensors --to bf16", 3);
+        for word in says {
+            assert!(error.contains(word), "{what}: no {word:?} in: {error}");
+        }
+        assert!(!dir.path().join("b.safetensors").exists(), "{what}");
+        assert_eq!(listing(dir.path()).len(), 1, "{what}");
+    }
+    // A zero block scale is legal.
+    write(
+        &dir.path().join("a.safetensors"),
+        &vec![weight([2, 4]), scale("weight_scale", &[2, 1], 0.0)],
+        None,
+    );
+    ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --quiet");
+}
+
+#[test]
+fn indexes_and_configurations_that_disagree_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    let index = src.join("model.safetensors.index.json");
+    deepseek(&src);
+    let good = json_of(&index);
+    let tensor = "model.ids";
+    let cases: [(&str, &dyn Fn(&mut Value), &str); 7] = [
+        ("missing", &|v| _ = v["weight_map"].as_object_mut().unwrap().remove(tensor), "does not name"),
+        ("extra", &|v| v["weight_map"]["no.such"] = json!("model-00001-of-00002.safetensors"), "no.such"),
+        ("other shard", &|v| v["weight_map"][tensor] = json!("model-00001-of-00002.safetensors"), "lies in"),
+        ("outside", &|v| v["weight_map"][tensor] = json!("../a.safetensors"), "plain name"),
+        ("root", &|v| v["weight_map"][tensor] = json!("/etc/passwd"), "plain name"),
+        ("empty", &|v| v["weight_map"][tensor] = json!(""), "plain name"),
+        ("absent", &|v| v["weight_map"][tensor] = json!("b.safetensors"), "not there"),
+    ];
+    for (what, change, says) in cases {
+        let mut bad = good.clone();
+        change(&mut bad);
+        fs::write(&index, bad.to_string()).unwrap();
+        let error = fails(dir.path(), "convert src dst --to bf16", 3);
+        assert!(error.contains(says), "{what}: {error}");
+        assert!(!dir.path().join("dst").exists());
+    }
+    fs::write(&index, good.to_string()).unwrap();
+    for (config, says) in [("nvfp4-pack-quantized", "nvfp4"), ("pack-quantized", "not read")] {
+        let config =
+            json!({ "quantization_config": { "quant_method": "compressed-tensors", "format": config } });
+        fs::write(src.join("config.json"), config.to_string()).unwrap();
+        assert!(fails(dir.path(), "convert src dst --to bf16", 3).contains(says));
+    }
+    fs::remove_dir_all(&src).unwrap();
+    model(&src);
+    fs::write(src.join("config.json"), r#"{"quantization_config":{"quant_method":"fp8"}}"#).unwrap();
+    assert!(fails(dir.path(), "convert src dst --to bf16", 3).contains("no tensor is"));
+}
+
+#[test]
+fn destinations_are_not_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    model(&dir.path().join("src"));
+    fails(dir.path(), "convert src src --to f16", 3);
+    fails(dir.path(), "convert src src/inside --to f16", 3);
+    ok(dir.path(), "convert src dst --to f16 --quiet");
+    assert!(fails(dir.path(), "convert src dst --to f16", 3).contains("exists"));
+    ok(dir.path(), "convert src dst --to f32 --force --quiet");
+    assert_eq!(read(&dir.path().join("dst/model.safetensors"))["model.norm.weight"].0, Dtype::F32);
+    std::os::unix::fs::symlink("elsewhere", dir.path().join("link")).unwrap();
+    assert!(fails(dir.path(), "convert src link --to f16", 3).contains("link"));
+    let before = listing(dir.path()).len();
+    ok(dir.path(), "convert src dry --to fp8-block --dry-run --json");
+    assert_eq!(listing(dir.path()).len(), before);
+}
+
+#[test]
+fn globs_choose() {
+    let dir = tempfile::tempdir().unwrap();
+    model(&dir.path().join("src"));
+    ok(
+        dir.path(),
+        "convert src dst --to fp8-channel --keep *q_proj* --drop *k_proj* --copy *norm* --high f32 --quiet",
+    );
+    let all = read(&dir.path().join("dst/model.safetensors"));
+    assert_eq!(all["model.layers.0.self_attn.q_proj.weight"].0, Dtype::F32);
+    assert!(!all.contains_key("model.layers.0.self_attn.k_proj.weight"));
+    assert_eq!(all["model.norm.weight"].0, Dtype::BF16);
+    assert_eq!(all["model.embed_tokens.weight"].0, Dtype::F32);
+    assert_eq!(all["model.layers.0.mlp.down_proj.weight"].0, Dtype::F8_E4M3);
+    // The model is bfloat16, and so are the scales: transformers would make them that.
+    assert_eq!(all["model.layers.0.mlp.down_proj.weight_scale"].0, Dtype::BF16);
+    let ignore = &json_of(&dir.path().join("dst/config.json"))["quantization_config"]["ignore"];
+    assert_eq!(*ignore, json!(["model.embed_tokens", "model.layers.0.self_attn.q_proj"]));
+}
+
+#[test]
+fn what_stays_quantised_keeps_its_scales_and_its_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    deepseek(&dir.path().join("src"));
+    ok(dir.path(), "convert src dst --to bf16 --keep *layers.0* --quiet");
+    let all = read(&dir.path().join("dst/model-00001-of-00002.safetensors"));
+    assert_eq!(all["model.layers.0.mlp.down_proj.weight"].0, Dtype::F8_E4M3);
+    let all = read(&dir.path().join("dst/model-00002-of-00002.safetensors"));
+    assert!(all.contains_key("model.layers.0.mlp.down_proj.weight_scale_inv"));
+    assert!(!all.contains_key("model.layers.1.mlp.down_proj.weight_scale_inv"));
+    let config = &json_of(&dir.path().join("dst/config.json"))["quantization_config"];
+    assert_eq!(config["modules_to_not_convert"], json!(["model.layers.1.mlp.down_proj"]));
+    assert!(fails(dir.path(), "convert src mixed --to mxfp8 --keep *layers.0*", 2).contains("not there yet"));
+    ok(dir.path(), "inspect dst --json");
+}
+
+#[test]
+fn files_have_the_size_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    deepseek(&dir.path().join("src"));
+    ok(dir.path(), "convert src plain --to bf16 --quiet");
+    for (size, files) in [("100G", 1), ("60K", 2)] {
+        ok(dir.path(), &format!("convert src {size} --to bf16 --shard-size {size} --quiet"));
+        ok(dir.path(), &format!("verify plain {size} --as f64"));
+        let names: Vec<String> = listing(&dir.path().join(size)).into_iter().map(|(name, _)| name).collect();
+        let safetensors = names.iter().filter(|name| name.ends_with(".safetensors")).count();
+        assert_eq!(safetensors, files, "{names:?}");
+        assert_eq!(names.contains(&"model.safetensors.index.json".to_owned()), files > 1);
+    }
+}
+
+#[test]
+fn limits_are_exit_1_and_the_result_stands() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = vec![("x.weight".into(), Dtype::F32, vec![4], le(&[1.0, 1.001, 1e30, -0.5]))];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --max-rel-error 0.01 --quiet");
+    fails(dir.path(), "convert a.safetensors c.safetensors --to bf16 --max-rel-error 0.0001", 1);
+    assert!(dir.path().join("c.safetensors").exists());
+    let error = fails(dir.path(), "convert a.safetensors d.safetensors --to f16 --fail-on inf,saturated", 1);
+    assert!(error.contains("1 saturated"), "{error}");
+    let report = ok(dir.path(), "convert a.safetensors e.safetensors --to bf16 --json");
+    assert_eq!((&report["worst"][0]["index"], &report["nan"]), (&json!([1]), &json!(0)));
+}
+
+#[test]
+fn an_interrupted_run_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    deepseek(&dir.path().join("src"));
+    ok(dir.path(), "convert src whole --to bf16 --quiet");
+    // What a killed run leaves: one file with its state, a part of another under a name of its own.
+    ok(dir.path(), "convert src dst --to bf16 --quiet --rank 0 --of 2");
+    let dst = dir.path().join("dst");
+    fs::write(dst.join(".model-00001-of-00002.safetensors.x7Hq2a.tmp"), b"half").unwrap();
+    fs::write(dst.join(".model-00002-of-00002.safetensors.x7Hq2b.tmp"), b"half").unwrap();
+    assert!(!dst.join("config.json").exists());
+    fails(dir.path(), "convert src dst --to f16 --resume", 3);
+    ok(dir.path(), "convert src dst --to bf16 --resume --quiet");
+    assert!(listing(&dst) == listing(&dir.path().join("whole")));
+}
+
+#[test]
+fn every_word_of_the_command_line_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    model(&dir.path().join("src"));
+    assert!(fails(dir.path(), "convert src dst --to fp8-blok", 2).contains("'fp8-block'"));
+    assert!(fails(dir.path(), "convert src dst --to bf61", 2).contains("bf16"));
+    fails(dir.path(), "convert src dst --to bf16 --profile nobody", 2);
+    fails(dir.path(), "convert src dst --to bf16 --memory lots", 2);
+    fails(dir.path(), "convert src dst --to bf16 --rank 2 --of 2", 2);
+    fails(dir.path(), "convert src dst", 2);
+    fails(dir.path(), "convert nowhere dst --to bf16", 3);
+    assert!(fails(dir.path(), "convert src dst --to gpt-oss", 2).contains("not there yet"));
+    let out = line(dir.path(), "convert nowhere dst --to bf16 --json");
+    let error: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(error["error"]["kind"], "refused");
+    assert!(line(dir.path(), "--help").stdout.starts_with(b"Jobs:"));
+}

@@ -1,0 +1,205 @@
+//! `cast`, `verify`, `inspect`, `info`.
+
+mod common;
+
+use std::fs;
+
+use common::{Random, Tensors, bf16s, f32s, fails, from_e4m3, le, line, ok, read, write};
+use safetensors::Dtype;
+use serde_json::json;
+
+/// The bytes of a .npy file, as NumPy writes them.
+fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
+    let fortran = if fortran { "True" } else { "False" };
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}");
+    while (10 + text.len() + 1) % 64 != 0 {
+        text.push(' ');
+    }
+    text.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((text.len() as u16).to_le_bytes());
+    bytes.extend(text.as_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+#[test]
+fn arrays_are_cast() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let x = [1.0, -2.5, 65504.0, 1e-8, 0.1, f32::INFINITY];
+    fs::write(at("emb.npy"), npy("<f4", false, "(2, 3)", &le(&x))).unwrap();
+    ok(dir.path(), "cast emb.npy emb16.npy --to f16 --quiet");
+    let halves = [0x3C00u16, 0xC100, 0x7BFF, 0, 0x2E66, 0x7C00].map(u16::to_le_bytes).concat();
+    assert_eq!(fs::read(at("emb16.npy")).unwrap(), npy("<f2", false, "(2, 3)", &halves));
+    fails(dir.path(), "cast emb.npy emb16.npy --to f16", 3);
+    ok(dir.path(), "cast emb.npy emb16.npy --to f16 --force --quiet");
+    // Big-endian, and columns first: the numbers stay where they are.
+    let big: Vec<u8> = x.iter().flat_map(|x| x.to_be_bytes()).collect();
+    fs::write(at("big.npy"), npy(">f4", true, "(2, 3)", &big)).unwrap();
+    ok(dir.path(), "cast big.npy big16.npy --to f16 --quiet");
+    assert_eq!(fs::read(at("big16.npy")).unwrap(), npy("<f2", true, "(2, 3)", &halves));
+    // bfloat16 has no name in NumPy.
+    ok(dir.path(), "cast emb.npy b.npy --to bf16 --quiet");
+    assert!(
+        fs::read(at("b.npy")).unwrap().ends_with(&bf16s(&x[..5])[8..])
+            || fs::read(at("b.npy")).unwrap().len() == 140
+    );
+    assert!(fails(dir.path(), "cast b.npy c.npy --to f32", 2).contains("--from bf16"));
+    ok(dir.path(), "cast b.npy c.npy --to f32 --from bf16 --quiet");
+    assert_eq!(f32s(&fs::read(at("c.npy")).unwrap()[128..])[..2], [1.0, -2.5]);
+    for (name, bytes) in [
+        ("short.npy", npy("<f4", false, "(2, 3)", &le(&x[..5]))),
+        ("text.npy", b"no array at all".to_vec()),
+        ("huge.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec()),
+        ("overflow.npy", npy("<f4", false, "(18446744073709551615, 18446744073709551615)", &[])),
+    ] {
+        fs::write(at(name), bytes).unwrap();
+        fails(dir.path(), &format!("cast {name} out.npy --to f16"), 3);
+        assert!(!at("out.npy").exists());
+    }
+}
+
+#[test]
+fn rows_have_scales() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let x = [[1.27f32, -0.635, 0.0], [0.0, 0.0, 0.0], [-254.0, 2.0, 127.0]];
+    fs::write(at("emb.npy"), npy("<f4", false, "(3, 3)", &le(x.as_flattened()))).unwrap();
+    ok(dir.path(), "cast emb.npy emb8.npy --to int8 --scale row --quiet");
+    let codes: Vec<i8> = fs::read(at("emb8.npy")).unwrap()[128..].iter().map(|&x| x as i8).collect();
+    let scales = fs::read(at("emb8.scale.npy")).unwrap();
+    assert_eq!(scales, npy("<f4", false, "(3,)", &le(&[1.27 / 127.0, 1.0, 2.0])));
+    assert_eq!((codes[0], &codes[2..]), (127, &[0, 0, 0, 0, -127, 1, 64][..]));
+    ok(dir.path(), "cast emb.npy t.npy --to int8 --scale tensor --quiet");
+    assert_eq!(fs::read(at("t.scale.npy")).unwrap(), npy("<f4", false, "()", &le(&[2.0])));
+}
+
+#[test]
+fn raw_numbers_are_cast() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("x.bin"), le(&[1.0, 1e9, -0.5])).unwrap();
+    ok(dir.path(), "cast x.bin y.bin --from f32 --to e4m3 --saturate off --quiet");
+    assert_eq!(fs::read(dir.path().join("y.bin")).unwrap(), [0x38, 0x7F, 0xB0]);
+    ok(dir.path(), "cast x.bin z.bin --from f32 --to e4m3 --quiet");
+    assert_eq!(fs::read(dir.path().join("z.bin")).unwrap(), [0x38, 0x7E, 0xB0]);
+    assert!(fails(dir.path(), "cast x.bin w.bin --to e4m3", 2).contains("--from"));
+    fs::write(dir.path().join("x.bin"), [0; 7]).unwrap();
+    fails(dir.path(), "cast x.bin w.bin --from f32 --to e4m3", 3);
+}
+
+#[test]
+fn a_single_flipped_bit_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = Random(9);
+    let codes = random.e4m3(300 * 260);
+    let scales: Vec<f32> = random.floats(9).iter().map(|x| x.abs() + 0.01).collect();
+    let tensors: Tensors = vec![
+        ("l.weight".into(), Dtype::F8_E4M3, vec![300, 260], codes),
+        ("l.weight_scale_inv".into(), Dtype::F32, vec![3, 3], le(&scales)),
+        ("n".into(), Dtype::BF16, vec![1000], bf16s(&random.floats(1000))),
+        ("ids".into(), Dtype::I64, vec![10], vec![3; 80]),
+    ];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    ok(dir.path(), "convert a.safetensors b.safetensors --to f64 --quiet");
+    let report = ok(dir.path(), "verify a.safetensors b.safetensors --as f64 --json");
+    assert_eq!(report, json!({ "equal": true, "compared": 3, "differ": [], "only_a": [], "only_b": [] }));
+    ok(dir.path(), "verify a.safetensors b.safetensors");
+    let good = fs::read(dir.path().join("b.safetensors")).unwrap();
+    let data =
+        good.len() - read(&dir.path().join("b.safetensors")).values().map(|(_, _, b)| b.len()).sum::<usize>();
+    for _ in 0..40 {
+        let (byte, bit) = (data + random.next() as usize % (good.len() - data), random.next() % 8);
+        let mut bad = good.clone();
+        bad[byte] ^= 1 << bit;
+        fs::write(dir.path().join("b.safetensors"), &bad).unwrap();
+        fails(dir.path(), "verify a.safetensors b.safetensors --as f64", 1);
+    }
+    fs::write(dir.path().join("b.safetensors"), &good).unwrap();
+    ok(dir.path(), "convert a.safetensors c.safetensors --to fp8-channel --only l.* --quiet");
+    fails(dir.path(), "verify a.safetensors c.safetensors", 1);
+    ok(dir.path(), "verify a.safetensors c.safetensors --max-abs-error 40");
+    ok(dir.path(), "convert a.safetensors d.safetensors --to f32 --drop n --quiet");
+    let out = line(dir.path(), "verify a.safetensors d.safetensors --json");
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((out.status.code(), &report["only_a"]), (Some(1), &json!(["n"])));
+}
+
+#[test]
+fn inspect_says_what_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let codes = Random(2).e4m3(8);
+    let tensors: Tensors = vec![
+        ("l.weight".into(), Dtype::F8_E4M3, vec![2, 4], codes.clone()),
+        ("l.weight_scale".into(), Dtype::F32, vec![1], le(&[2.0])),
+        ("l.input_scale".into(), Dtype::F32, vec![1], le(&[2.0])),
+        ("l.bias".into(), Dtype::F32, vec![2], le(&[2.0, 3.0])),
+    ];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    let found = ok(dir.path(), "inspect a.safetensors --json");
+    assert_eq!(found["layout"], "fp8-tensor");
+    let roles: Vec<_> =
+        found["tensors"].as_array().unwrap().iter().map(|t| (&t["name"], &t["role"], &t["of"])).collect();
+    let null = serde_json::Value::Null;
+    let (bias, input, weight, scale) =
+        (json!("l.bias"), json!("l.input_scale"), json!("l.weight"), json!("l.weight_scale"));
+    assert_eq!(
+        roles,
+        [
+            (&bias, &json!("plain"), &null),
+            (&input, &json!("activation_scale"), &weight),
+            (&weight, &json!("weight"), &null),
+            (&scale, &json!("scale"), &weight),
+        ]
+    );
+    let text = String::from_utf8(line(dir.path(), "inspect a.safetensors").stdout).unwrap();
+    assert!(text.starts_with("fp8-tensor"), "{text}");
+    let stats = &ok(dir.path(), "inspect a.safetensors --stats --json")["tensors"][0]["stats"];
+    assert_eq!(
+        *stats,
+        json!({ "min": 2.0, "max": 3.0, "nan": 0, "inf": 0, "zero": 0, "exponents": { "1": 2 } })
+    );
+    assert!(line(dir.path(), "inspect a.safetensors --stats").status.success());
+    assert!(fails(dir.path(), "inspect a.safetensors --plot x.svg", 2).contains("not there yet"));
+    ok(dir.path(), "convert a.safetensors b.safetensors --to f32 --quiet");
+    let all = read(&dir.path().join("b.safetensors"));
+    assert_eq!(f32s(&all["l.weight"].2), codes.iter().map(|&c| from_e4m3(c) * 2.0).collect::<Vec<_>>());
+    assert!(!all.contains_key("l.input_scale"));
+}
+
+#[test]
+fn damaged_files_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.safetensors");
+    let tensors: Tensors = vec![("x".into(), Dtype::F32, vec![2], le(&[1.0, 2.0]))];
+    write(&path, &tensors, None);
+    let good = fs::read(&path).unwrap();
+    // Any damage of the header is an error, or another valid header: never a panic.
+    let mut random = Random(11);
+    for _ in 0..60 {
+        let mut bad = good.clone();
+        let at = random.next() as usize % (good.len() - 8);
+        bad[at] = random.next() as u8;
+        fs::write(&path, &bad).unwrap();
+        let out = line(dir.path(), "inspect a.safetensors --json");
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert!(matches!(out.status.code(), Some(0 | 3)), "{text}");
+    }
+    for n in [0, 7, 8, 9, good.len() - 1] {
+        fs::write(&path, &good[..n]).unwrap();
+        fails(dir.path(), "inspect a.safetensors", 3);
+    }
+    fs::write(&path, [u64::MAX.to_le_bytes().as_slice(), &good[8..]].concat()).unwrap();
+    fails(dir.path(), "inspect a.safetensors", 3);
+}
+
+#[test]
+fn info_names_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let info = ok(dir.path(), "info --json");
+    assert!(info["isas"].as_array().unwrap().iter().any(|isa| isa == "scalar"));
+    assert!(info["memcpy_gbps"].as_f64().unwrap() > 0.0);
+    assert!(fails(dir.path(), "bench", 2).contains("not there yet"));
+    assert!(line(dir.path(), "man").stdout.starts_with(b".ie"));
+    assert!(!line(dir.path(), "completions bash").stdout.is_empty());
+}

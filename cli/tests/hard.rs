@@ -1,0 +1,137 @@
+//! Kills, full disks, memory.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Random, Tensors, bf16s, ok, write};
+use safetensors::Dtype;
+use serde_json::json;
+
+/// A checkpoint of several files.
+fn files(dir: &Path, n: usize) {
+    fs::create_dir_all(dir).unwrap();
+    let mut random = Random(21);
+    let mut map = serde_json::Map::new();
+    for i in 1..=n {
+        let file = format!("model-{i:05}-of-{n:05}.safetensors");
+        let name = format!("layers.{i}.up_proj.weight");
+        let tensors: Tensors =
+            vec![(name.clone(), Dtype::BF16, vec![512, 512], bf16s(&random.floats(512 * 512)))];
+        write(&dir.join(&file), &tensors, None);
+        map.insert(name, json!(file));
+    }
+    let index = json!({ "metadata": {}, "weight_map": map });
+    fs::write(dir.join("model.safetensors.index.json"), index.to_string()).unwrap();
+}
+
+fn listing(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap_or_default()))
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn killed_at_any_moment_and_resumed_the_result_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    files(&dir.path().join("src"), 6);
+    ok(dir.path(), "convert src whole --to fp8-tensor --quiet");
+    let whole = listing(&dir.path().join("whole"));
+    let (mut killed, mut partly) = (0, 0);
+    for round in 0..8u64 {
+        let dst = dir.path().join("dst");
+        let _ = fs::remove_dir_all(&dst);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lanecast"))
+            .args(["convert", "src", "dst", "--to", "fp8-tensor", "--quiet", "--threads", "1"])
+            .current_dir(dir.path())
+            .spawn()
+            .unwrap();
+        // Once so many files are there, or at some moment.
+        for _ in 0..2000 {
+            std::thread::sleep(Duration::from_millis(2));
+            let names = fs::read_dir(&dst).map_or(0, |all| all.count()) as u64;
+            if names > round {
+                break;
+            }
+        }
+        child.kill().unwrap();
+        killed += u32::from(child.wait().unwrap().code().is_none());
+        partly += u32::from(dst.join(".lanecast").is_dir());
+        // What has its name is whole.
+        for (name, bytes) in listing(&dst) {
+            if !name.starts_with('.') {
+                assert!(whole.contains(&(name.clone(), bytes)), "{name} is not whole");
+            }
+        }
+        ok(dir.path(), "convert src dst --to fp8-tensor --quiet --resume=hash");
+        assert!(listing(&dst) == whole, "round {round}");
+    }
+    assert!(killed > 0 && partly > 0, "no run was killed in time");
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    files(&dir.path().join("src"), 3);
+    // A file system of 1 MiB, seen by this command alone.
+    let script = "mkdir m && mount -t tmpfs -o size=1m none m || exit 99
+        \"$0\" convert src m/dst --to f32 --quiet; code=$?
+        ls -A m/dst | grep -v '^.lanecast$' >&2
+        exit $code";
+    let out = Command::new("unshare")
+        .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_lanecast")])
+        .current_dir(dir.path())
+        .output();
+    match out {
+        Ok(out) if !matches!(out.status.code(), Some(99 | 1)) => {
+            let text = String::from_utf8_lossy(&out.stderr);
+            assert_eq!(out.status.code(), Some(4), "{text}");
+            assert!(text.contains("are free") && !text.contains("safetensors\n"), "{text}");
+        }
+        _ => eprintln!("NOT RUN: a full disk, for nothing can be mounted here"),
+    }
+}
+
+#[test]
+fn memory_is_bounded_whatever_the_tensor() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.safetensors");
+    // 192 MiB that no disk holds.
+    let (rows, columns) = (24576usize, 4096usize);
+    let bytes = rows * columns * 2;
+    let header =
+        format!(r#"{{"x.weight":{{"dtype":"BF16","shape":[{rows},{columns}],"data_offsets":[0,{bytes}]}}}}"#);
+    let mut file = File::create(&path).unwrap();
+    file.write_all(&(header.len() as u64).to_le_bytes()).unwrap();
+    file.write_all(header.as_bytes()).unwrap();
+    file.set_len((8 + header.len() + bytes) as u64).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lanecast"))
+        .args(["convert", "a.safetensors", "b.safetensors", "--to", "e4m3", "--memory", "32M"])
+        .stdout(Stdio::null())
+        .current_dir(dir.path())
+        .spawn()
+        .unwrap();
+    let mut peak = 0u64;
+    let status = loop {
+        if let Ok(text) = fs::read_to_string(format!("/proc/{}/status", child.id())) {
+            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let found = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+            peak = peak.max(found.unwrap_or(0));
+        }
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert!(status.success());
+    assert!(peak > 0 && peak < (64 + 32) << 10, "{peak} kB");
+    eprintln!("peak: {peak} kB");
+}
