@@ -229,9 +229,9 @@ unsafe fn repeated(p: *const [u8; 16]) -> __m256i {
     unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(p.cast())) }
 }
 
-/// What is found in one half of a plane, for indices below 128; 0 for the others, which are negative. An index that is
-/// past a row finds there what changes with it, so that all the findings together, by xor, are of its own row. For one
-/// that has not come to a row the difference is negative, for which the instruction gives 0.
+/// The elements of one half of a plane, for indices below 128; 0 for others, whose top bit is set. A half stores each row of 16
+/// as the xor with the row before. `pshufb` looks an index up in every row from the first to its own, and the xor of what it
+/// finds is the element; in rows behind its own, the index minus the row's begin is negative, and `pshufb` gives 0.
 #[inline(always)]
 unsafe fn among(half: *const Half, index: __m256i) -> __m256i {
     // SAFETY: the features are enabled where this is inlined to, and it is a half of a plane.

@@ -286,10 +286,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa for Zmm<T
         copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = {
             let mut at = 0;
             while at < bytes {
-                // Of packed elements, nobody has written the end of a register.
-                let mask = first(bytes - at);
-                let v = _mm512_maskz_loadu_epi8(mask, buffer.add(at).cast());
-                _mm512_mask_storeu_epi8(p.add(at).cast(), mask, v);
+                _mm512_mask_storeu_epi8(p.add(at).cast(), first(bytes - at), Self::load(buffer.add(at)));
                 at += 64;
             }
         };

@@ -14,6 +14,8 @@ use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
+#[cfg(isa = "vector")]
+use crate::formats::options::Rounding;
 use crate::formats::route::{Layout, Parts, Route, Work};
 
 /// Elements in a tile: a multiple of 8, so that every tile of a packed buffer starts at a byte, and small, so
@@ -225,7 +227,7 @@ impl<'a> Rows<'a> {
                 if let Some(stream) = self.stream {
                     return stream(core, job, vector::core_bits(route), src, dst, units, apart);
                 }
-                return (core.run_rows)(job, src, dst, units, apart);
+                return core.run_rows(job, src, dst, units, apart);
             }
             let (mut from, mut to) = (src, dst);
             for _ in 0..apart.rows {
@@ -248,13 +250,14 @@ impl Apart {
     pub(super) const ONE: Self = Self { rows: 1, src: 0, dst: 0 };
 }
 
-/// Casts rows of `n` elements, of which the first begin at `src` and `dst`.
+/// Casts rows of `n` elements, of which the first begin at `src` and `dst`; or does nothing and says false, where subnormal
+/// numbers are not what they are: then [`environment`] is to be set first.
 ///
 /// # Safety
 /// As for a [`Kernel`]; the instruction set is available, the job has the dtypes of the codec, and its table
 /// is there if it needs one.
 #[cfg(isa = "vector")]
-pub(super) type RunRows = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart);
+pub(super) type RunRows = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool;
 
 /// A codec, and what it needs to know.
 #[cfg(isa = "vector")]
@@ -295,8 +298,10 @@ impl Steps {
 impl Step {
     /// In the place of none.
     const NONE: Self = {
-        unsafe fn nothing(_: &Job, _: *const u8, _: *mut u8, _: usize, _: &Apart) {}
-        Self { core: Core { run_rows: nothing, floats: false }, job: Job::NONE, bits: 8 }
+        unsafe fn nothing(_: &Job, _: *const u8, _: *mut u8, _: usize, _: &Apart) -> bool {
+            true
+        }
+        Self { core: Core::new(nothing, false), job: Job::NONE, bits: 8 }
     };
 
     /// Casts one row.
@@ -314,13 +319,44 @@ impl Step {
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Core {
-    pub(super) run_rows: RunRows,
+    run_rows: RunRows,
     /// It needs the floating-point environment set by its caller, or may leave traces there.
     pub(super) floats: bool,
 }
 
 #[cfg(isa = "vector")]
 impl Core {
+    pub(super) const fn new(run_rows: RunRows, floats: bool) -> Self {
+        Self { run_rows, floats }
+    }
+
+    /// Casts rows of `n` elements, so far apart.
+    ///
+    /// # Safety
+    /// As for [`RunRows`].
+    #[inline(always)]
+    pub(super) unsafe fn run_rows(&self, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
+        // SAFETY: the caller's promise. The environment is set around a call by pointer, which no operation moves across.
+        unsafe {
+            if !(self.run_rows)(job, src, dst, n, apart) {
+                self.run_rows_calmly(job, src, dst, n, apart);
+            }
+        }
+    }
+
+    /// The same in the environment that kernels expect.
+    ///
+    /// # Safety
+    /// As for [`RunRows`].
+    #[cold]
+    #[inline(always)]
+    unsafe fn run_rows_calmly(&self, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
+        let _environment = environment::Environment::new(Rounding::NearestEven);
+        // SAFETY: the caller's promise.
+        let ran = unsafe { (self.run_rows)(job, src, dst, n, apart) };
+        debug_assert!(ran);
+    }
+
     /// Casts one row.
     ///
     /// # Safety
@@ -328,7 +364,7 @@ impl Core {
     #[inline(always)]
     pub(super) unsafe fn run(&self, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
         // SAFETY: the caller's promise.
-        unsafe { (self.run_rows)(job, src, dst, n, &Apart::ONE) }
+        unsafe { self.run_rows(job, src, dst, n, &Apart::ONE) }
     }
 }
 

@@ -33,7 +33,7 @@ impl Environment {
     /// Rounds as `rounding` says; to the nearest even for ties away from zero, which kernels do themselves.
     ///
     /// The compiler may move a floating-point operation past this, which it knows nothing of. It cannot
-    /// where the operation is behind a function pointer.
+    /// where the operation is behind a function pointer, as every codec is.
     #[inline(always)]
     pub(super) fn new(rounding: Rounding) -> Self {
         let callers = read();
@@ -92,7 +92,8 @@ mod x86_64 {
         let bits = register.control | register.status;
         // SAFETY: sets the register to bits that are valid: either what it held, or `CALM` and a rounding.
         // The code in between is a kernel, which expects that.
-        unsafe { asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack, preserves_flags)) };
+        // The exception flags of the register are among those that `preserves_flags` would keep.
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack)) };
     }
 
     /// Bytes read and written from which on a cast streams its destination: half of the largest cache, but no more than one
@@ -178,7 +179,7 @@ mod aarch64 {
         // SAFETY: sets the registers to bits that are valid: either what they held, or a rounding. The code in
         // between is a kernel, which expects that.
         unsafe {
-            asm!("msr fpcr, {}", "msr fpsr, {}", in(reg) control, in(reg) status, options(nostack, preserves_flags));
+            asm!("msr fpcr, {}", "msr fpsr, {}", in(reg) control, in(reg) status, options(nostack));
         }
     }
 

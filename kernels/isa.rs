@@ -292,7 +292,8 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
         // SAFETY: the caller's promise.
         unsafe { Self::f32_to_f16(a) }
     }
-    /// Are lanes of 16 bits as good as others? Then there are the next six.
+    /// Has it what [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf) and the codec by a table work with: shifts of 16-bit
+    /// lanes by counts of their own, `sub_u16`, `select_above16`, and the roundings of their high bytes?
     const NARROWS_BY_HALF: bool = false;
     /// 0 where that would be negative.
     unsafe fn sub_u16(_a: Self::V, _b: Self::V) -> Self::V {
@@ -317,7 +318,8 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn select_above16(_a: Self::V, _limit: Self::V, _yes: Self::V, _no: Self::V) -> Self::V {
         unreachable!()
     }
-    /// Are there the next four, and the two above?
+    /// Has it what [`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16) works with: `add16`, `mul_f32`, `f32_to_cut_f16`,
+    /// `select_above8`, and of 16-bit lanes `nearest_high16` and `select_above16`?
     const NARROWS_BY_F16: bool = false;
     unsafe fn add16(_a: Self::V, _b: Self::V) -> Self::V {
         unreachable!()
@@ -339,7 +341,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn u32_to_f32(a: Self::V) -> Self::V;
     unsafe fn i32_to_f64(a: Self::V) -> [Self::V; 2];
     unsafe fn u32_to_f64(a: Self::V) -> [Self::V; 2];
-    /// Are there the next two?
+    /// Has it instructions from 64-bit integers to float32: `i64_to_f32` and `u64_to_f32`?
     const LONG_TO_F32: bool;
     unsafe fn i64_to_f32(a: [Self::V; 2]) -> Self::V;
     unsafe fn u64_to_f32(a: [Self::V; 2]) -> Self::V;
@@ -432,7 +434,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// May that be an operation on floats, which the environment has a say in?
     const FLOATS_TO_BF16: bool = false;
 
-    /// What the next ones give has this bit in each byte, or all of them.
+    /// The lanes of [`Isa::any16`], [`Isa::any32`] and [`Isa::any64`] that are not 0: this, or all ones.
     const TRUE: u32 = 0x0101_0101;
     /// Lanes that say whether `a` has any of `bits`: 0 if not, else as [`Isa::TRUE`] says.
     #[inline(always)]
@@ -455,7 +457,8 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
         }
     }
 
-    /// Are there the next ones, which are what float to integer is by the contract?
+    /// Has it instructions that saturate as the contract does: floats to integers, by `cut_i32` to `cut_u64`, and wider integers
+    /// to narrower ones, by `narrow_s16` to `narrow_s64_to_u32`?
     const SATURATES: bool = false;
     /// A float cut to an integer, the nearest that there is, of the lane's width; a NaN becomes 0.
     unsafe fn cut_i32(_: Self::V) -> Self::V {
@@ -503,15 +506,15 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
         unreachable!()
     }
 
-    /// Is there no more of that than the four that narrow signed lanes of 32 and 16 bits? Then there are the next ones, and
-    /// what is too small for an int32, or a NaN, becomes the minimum by [`Isa::f32_to_i32`] and [`Isa::f64_to_i32`].
+    /// Has it, without [`Isa::SATURATES`], instructions that saturate signed lanes of 32 and 16 bits to half the width:
+    /// `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and `narrow_s32_to_u16`, and `min_or_nan_f64`? Then what is too small for an int32, or a NaN, becomes the minimum by [`Isa::f32_to_i32`] and [`Isa::f64_to_i32`].
     const PACKS: bool = false;
     /// The smaller one; `x` where that is a NaN. `limit` is none.
     unsafe fn min_or_nan_f64(_limit: Self::V, _x: Self::V) -> Self::V {
         unreachable!()
     }
 
-    /// Are there the next two? Then [`Isa::max_f32`] and [`Isa::max_f64`] are `b` where `a` is a NaN.
+    /// Does it find a NaN among registers faster than it replaces each: `any_nan_f32` and `any_nan_f64`? Then [`Isa::max_f32`] and [`Isa::max_f64`] are `b` where `a` is a NaN.
     const SEARCHES_NANS: bool = false;
     unsafe fn any_nan_f32(_x: [Self::V; 4]) -> bool {
         unreachable!()
@@ -520,7 +523,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
         unreachable!()
     }
 
-    /// Are there the next ones, on CPUs with [`Extras::fp16`]?
+    /// Has it operations on lanes of float16, from `round_f16` to `u16_to_f16`, on CPUs with [`Extras::fp16`]?
     const HALVES: bool = false;
     /// To an integer that stays a float, as the control register says.
     unsafe fn round_f16(_: Self::V) -> Self::V {
@@ -601,12 +604,12 @@ macro_rules! token {
             pub(in super::super) trait Kernel<I: Isa> {
                 /// # Safety
                 /// As for every `Core`.
-                unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart);
+                unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool;
             }
 
             impl<I: Isa, C: Codec<I>> Kernel<I> for C {
                 $(#[target_feature(enable = $feature)])*
-                unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
+                unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool {
                     // SAFETY: the caller's promise; the features are enabled.
                     unsafe { vector::rows::<I, C>(job, src, dst, n, apart) }
                 }

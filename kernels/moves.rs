@@ -336,9 +336,9 @@ impl<I: Isa> Means for Registers<I> {
                 for i in 0..side {
                     rows[i] = I::load_pieces(from.offset(i as isize * row).add(at), side as isize * row);
                 }
-                // To zip a row with the one half of the rows further makes the first bit of the number of a row the
-                // last one of a lane's, and the first one of the lane's the last one of the row's. After as many
-                // rounds as these numbers have bits, each has become the other.
+                // A transpose in log2(side) rounds. Each zips row i with row i + side / 2, which rotates the bits of the
+                // index of an element, its row number and its lane number, by one. After as many rounds as the row number
+                // has bits, row and lane have changed places.
                 let mut lanes = side;
                 while lanes > 1 {
                     for i in 0..side / 2 {

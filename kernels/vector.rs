@@ -10,7 +10,6 @@ use super::isa::Isa;
 use super::moves;
 use super::stage;
 use super::stream;
-use crate::formats::options::Rounding;
 use crate::formats::route::{Parts, Route};
 
 /// Elements of other parts, as which up to so many are cast without a tile.
@@ -67,22 +66,23 @@ pub(super) unsafe fn rows<I: Isa, C: Codec<I>>(
     dst: *mut u8,
     n: usize,
     apart: &Apart,
-) {
+) -> bool {
     const { assert!(C::SRC.div_ceil(8) * I::BYTES <= BLOCK && C::DST.div_ceil(8) * I::BYTES <= BLOCK) };
     // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
     // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
     // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
     unsafe {
-        // Nothing but that changes what operations do that carry their rounding. None of them moves out of its scope: they
-        // take what is loaded after it begins, and what they make is stored before it ends.
-        let _environment = if const { I::CARRIES_ROUNDING && C::FLOATS } && !I::keeps_subnormals() {
-            Some(Environment::new(Rounding::NearestEven))
-        } else {
-            None
-        };
+        // Instructions that carry their rounding depend on nothing else.
+        if const { I::CARRIES_ROUNDING && C::FLOATS } && !I::keeps_subnormals() {
+            return false;
+        }
         let (setup, ends) = (C::setup(job), Ends::of::<C::From>(job));
         let (mut room_src, mut room_dst) = (Block::new(), Block::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
+        if C::DST < 8 {
+            // The codec writes less than a register, and all of it is read.
+            I::store(room_dst, I::splat8(0));
+        }
         let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
         while rows > 0 {
             // To a line of the destination, if there is one to come to; then to the end.
@@ -132,6 +132,7 @@ pub(super) unsafe fn rows<I: Isa, C: Codec<I>>(
             row_dst = row_dst.wrapping_offset(apart.dst);
         }
     }
+    true
 }
 
 /// A vector kernel for elements that a codec reads and writes as they are.

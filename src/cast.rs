@@ -313,6 +313,10 @@ fn wrong_size(side: Side, dtype: DType, packing: Packing, elements: usize, given
 
 /// The caster of two element types, whose slices hold one element per byte or more.
 pub(crate) fn typed<S: Element, D: Element>(options: &CastOptions) -> Result<Caster, Error> {
+    // Others have no packing, and where there are few elements, a copy of the options would show.
+    if const { S::DTYPE.bits() >= 8 && D::DTYPE.bits() >= 8 } {
+        return Caster::new(S::DTYPE, D::DTYPE, options);
+    }
     let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
     Caster::new(S::DTYPE, D::DTYPE, &options)
 }
@@ -343,7 +347,7 @@ fn fill_slice<'a, S: Element, D: Element>(
 /// The lengths differ, or `LANECAST_ISA` names an instruction set that is not available. Nothing was
 /// written.
 pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<(), Error> {
-    cast_slice_with(src, dst, &CastOptions::new())
+    cast_slice_with(src, dst, const { &CastOptions::new() })
 }
 
 /// Casts a slice into another.
@@ -427,7 +431,7 @@ pub fn cast_slice_uninit_with<'a, S: Element, D: Element>(
 ///
 /// There is no memory for the result, or `LANECAST_ISA` names an instruction set that is not available.
 pub fn cast_vec<S: Element, D: Element>(src: &[S]) -> Result<Vec<D>, Error> {
-    cast_vec_with(src, &CastOptions::new())
+    cast_vec_with(src, const { &CastOptions::new() })
 }
 
 /// Casts a slice to a new vector.

@@ -82,7 +82,7 @@ impl<I: Isa> Proof<I> for I64ToI32<I> {
     }
 }
 
-/// Lanes that are not the same, counted: the others in lanes, or where masks are bits, by those.
+/// Counts lanes that differ: by the bits of masks, where masks are bits; else each lane of `same` counts where it was equal.
 struct Unlike<I: Isa, L> {
     same: I::V,
     unlike: usize,

@@ -16,8 +16,8 @@ pub(in crate::kernels) struct Plane {
     pub(in crate::kernels) window: Window,
 }
 
-/// What the first half of a plane says of the elements of the second one, which then holds the difference from that, by
-/// xor. Numbers with opposite signs become such numbers, so that there is little left of it.
+/// How the elements of codes from 128 on follow from those of the codes below. The second half of a plane holds what is left,
+/// the xor of the element and of what follows: mostly zeros, because the codes of opposite numbers become opposite numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::kernels) enum Fold {
     /// Nothing.

@@ -9,7 +9,7 @@
 //! | the real part of complex elements | takes it out | |
 //! | codes of fewer than 8 bits, unless a codec [reads](reads_packed) or [writes](writes_packed) them packed | to or from one per byte | |
 //! //! | 8 bits or fewer to wider integers | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
-//! | 8 and 16 bits to float64 | float32 | each is one |
+//! | floats of 8 bits or fewer, and integers of 2 and 4, to float64 | float32 | each is one |
 //! | integers to floats of 6 bits or fewer | the nearest int8 or uint8 | they end far below |
 //! | integers to floats of 8 bits without -0 and to float8_e8m0fnu; anything rounded in another direction than the default one | float32, rounded to odd | it has two bits more than the target |
 //! | integers of 32 and 64 bits to float32 in those directions | float64, rounded to odd | the same |
@@ -159,7 +159,6 @@ fn hub<I: Isa>(route: &Route) -> Option<Hub> {
     let by = |dtype, first| Some(Hub { dtype, first, policy });
     let via = |dtype| by(dtype, None);
     let byte_of = |signed| if signed { DType::I8 } else { DType::U8 };
-    let is_half = matches!(from, F16 | BF16);
     let turns = policy.rounding != Rounding::NearestEven;
     match (from.kind(), to.kind()) {
         (Kind::Bool, Kind::Bool | Kind::Int(_)) | (_, Kind::Bool) => None,
@@ -183,7 +182,6 @@ fn hub<I: Isa>(route: &Route) -> Option<Hub> {
         (Kind::Int(format), _) => match to {
             F32 if turns && format.bits >= 32 => by(F64, Some(odd_f64::<I>(from))),
             F32 => None,
-            F64 if format.bits <= 16 => via(F32),
             F64 => None,
             F16 | BF16 if !turns || format.bits == 8 => None,
             _ if format.bits <= 16 => via(F32),
@@ -204,13 +202,7 @@ fn hub<I: Isa>(route: &Route) -> Option<Hub> {
         },
         _ => match to {
             F32 => None,
-            F64 => {
-                if is_half {
-                    via(F32)
-                } else {
-                    None
-                }
-            }
+            F64 => None,
             _ if from == F32 => None,
             F16 | BF16 if !turns => None,
             _ if from == F64 => by(F32, Some(odd_f32_turned::<I>(turns))),
@@ -269,7 +261,7 @@ fn odd_f32_turned<I: Isa>(turns: bool) -> Core {
 }
 
 fn run<I: Isa, C: Codec<I>>() -> Core {
-    Core { run_rows: I::kernel::<C>(), floats: C::FLOATS && !I::CARRIES_ROUNDING }
+    Core::new(I::kernel::<C>(), C::FLOATS && !I::CARRIES_ROUNDING)
 }
 
 fn swapped<I: Isa>(bits: u32) -> Core {
@@ -331,7 +323,11 @@ fn direct<I: Isa>(route: &Route) -> Core {
         },
         (Kind::Int(_), _) => from_integer::<I>(route),
         _ => match route.to {
-            DType::F64 => run::<I, ToF64<F32>>(),
+            DType::F64 => match route.from {
+                DType::F16 => run::<I, ToF64<F16>>(),
+                DType::BF16 => run::<I, ToF64<Bf16>>(),
+                _ => run::<I, ToF64<F32>>(),
+            },
             DType::F32 => match route.from {
                 DType::F16 => run::<I, ToF32<F16>>(),
                 DType::BF16 => run::<I, ToF32<Bf16>>(),
@@ -374,6 +370,10 @@ fn from_integer<I: Isa>(route: &Route) -> Core {
         (DType::I32, DType::BF16) => run::<I, ToBf16<I32, false>>(),
         (DType::U64, DType::BF16) => run::<I, ToBf16<U64, false>>(),
         (DType::I64, DType::BF16) => run::<I, ToBf16<I64, false>>(),
+        (DType::U8, DType::F64) => run::<I, ToF64<U8>>(),
+        (DType::I8, DType::F64) => run::<I, ToF64<I8>>(),
+        (DType::U16, DType::F64) => run::<I, ToF64<U16>>(),
+        (DType::I16, DType::F64) => run::<I, ToF64<I16>>(),
         (DType::U8, _) => run::<I, ToF32<U8>>(),
         (DType::I8, _) => run::<I, ToF32<I8>>(),
         (DType::U16, _) => run::<I, ToF32<U16>>(),
@@ -398,8 +398,7 @@ fn from_integer<I: Isa>(route: &Route) -> Core {
 /// A codec that makes integers, which are cut unless the control register says otherwise.
 fn run_to_integer<I: Isa, C: Codec<I>>(route: &Route) -> Core {
     let asks = !matches!(route.policy.rounding, Rounding::TowardZero | Rounding::NearestAway);
-    let core = run::<I, C>();
-    Core { floats: core.floats || C::FLOATS && asks, ..core }
+    Core::new(I::kernel::<C>(), C::FLOATS && (asks || !I::CARRIES_ROUNDING))
 }
 
 /// From floats that are exact in an f32, saturating.
