@@ -106,9 +106,11 @@ impl Steps {
 unsafe fn tiles<I: Isa>(plan: &Planned, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
     let Steps { tile, streams, ahead } = steps;
-    let [mut raw_src, mut raw_dst, mut made, mut made_of] = [const { Buffer::new() }; 4];
-    let (raw_src, raw_dst) = (raw_src.start(), raw_dst.start());
-    let made = [made.start(), made_of.start()];
+    let [mut even, mut odd] = [const { Buffer::new() }; 2];
+    let made = [even.start(), odd.start()];
+    // The first step makes what is in one of them from what is in the other, and of the two that one is free which has not
+    // what the last step made.
+    let (raw_src, raw_dst) = (made[1], made[plan.steps.len() % 2]);
     let reshapes = matches!(route.parts, Parts::Either | Parts::Extend);
     let mut first = 0;
     // Not `step_by`: that panics for 0, and the compiler does not see that a tile is more.

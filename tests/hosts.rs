@@ -475,10 +475,10 @@ mod hosts {
     }
 
     /// Of casts and casts in place; the first of each pair, which makes its table, too.
-    const PLAIN: usize = 24 << 10;
-    const IN_PLACE: usize = 32 << 10;
-    const CHECKED: usize = 30 << 10;
-    const STRIDED: usize = 32 << 10;
+    const PLAIN: usize = 15 << 10;
+    const IN_PLACE: usize = 17 << 10;
+    const CHECKED: usize = 21 << 10;
+    const STRIDED: usize = 24 << 10;
 
     fn stacks_of_casts() {
         const N: usize = 5001;
