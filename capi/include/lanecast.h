@@ -79,6 +79,12 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_MEMORY -13
 
 /*
+ The blocks of a scaling do not go with the shape of the data: they have more dimensions than those, or there are more
+ than 8, or a row is longer than the bytes from one to the next.
+ */
+#define LANECAST_ERR_SHAPE -14
+
+/*
  The cast is done, and lost elements.
  */
 #define LANECAST_ERR_LOSSY -10
@@ -267,6 +273,75 @@ typedef struct lanecast_report {
 } lanecast_report;
 
 /*
+ Which elements share a scale, and what scales are. lanecast_scaling_init sets one of a name.
+
+ New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
+ */
+typedef struct lanecast_scaling {
+    /*
+     The number of bytes the caller has set, this field included. A larger one than the library knows
+     is fine while the unknown rest is zero.
+     */
+    uint32_t size;
+    /*
+     Whose bits: 0 one rounding (default); 1 OCP, the same; 2 ONNX; 3 torchao; 4 ModelOpt; 5 compressed-tensors;
+     6 transformers' float8; 7 comfy-kitchen; 8 gpt-oss; 9 by float32; 10 in the dtype of the output.
+     */
+    uint8_t profile;
+    /*
+     The dtype of the scales.
+     */
+    lanecast_dtype scale_dtype;
+    /*
+     How scales follow from the data: 0 the default of their dtype; 1 amax / max; of float8_e8m0fnu 2 floor; 3 ceil;
+     4 even; 5 round up.
+     */
+    uint8_t rule;
+    /*
+     NaN and Inf: 0 make the scale NaN, or the largest one (default); 1 do not count.
+     */
+    uint8_t nonfinite;
+    /*
+     How scales lie: 0 row-major (default); 1 column-major; 2 tiles of 128 x 4 in 512 bytes.
+     */
+    uint8_t scale_layout;
+    /*
+     The factor of the tensor: 0 none (default); 1 tensor_scale, to multiply with; 2 tensor_scale, to divide by; 3 and
+     4 the same, computed.
+     */
+    uint8_t tensor_form;
+    /*
+     Quotients to integers, as in lanecast_options: 0 nearest, ties to even (default).
+     */
+    uint8_t int_rounding;
+    /*
+     Zero.
+     */
+    uint8_t reserved;
+    /*
+     See tensor_form.
+     */
+    float tensor_scale;
+    /*
+     Dimensions of a block, 8 at most; 0 is one scale for all elements.
+     */
+    uint32_t ndim;
+    /*
+     Lengths of a block, aligned to the last dimensions of the data; what is missing in front is 1, and 0 is a whole
+     dimension.
+     */
+    size_t block[8];
+    /*
+     Bytes from one row of quantized elements to the next, so that each begins on a byte; 0 no gap (default).
+     */
+    size_t row_bytes;
+    /*
+     Bytes from one row of row-major scales to the next; 0 no gap (default).
+     */
+    size_t scale_row_bytes;
+} lanecast_scaling;
+
+/*
  A piece of work: job is what came with it, index its number.
  */
 typedef void (*lanecast_task)(void *job, size_t index);
@@ -429,6 +504,98 @@ const char *lanecast_strerror(lanecast_status s);
  1 if a cast with this `isa` option can run here, else 0.
  */
 int lanecast_isa_available(uint8_t isa);
+
+/*
+ Sets a scaling of a name: "mx" "nvfp4" "deepseek" "per_tensor" "per_row" (float32 scales, of the last dimension),
+ and `size` to the size of the structure. Profiles: "onnx" "torchao" "modelopt" "compressed_tensors" "hf_fp8" "comfy"
+ "gpt_oss": "mx" of that profile, but one float32 scale for "onnx" and DeepSeek's blocks for "hf_fp8".
+
+ # Safety
+ `s` is NULL or writable; `name` is NULL or a C string.
+ */
+lanecast_status lanecast_scaling_init(struct lanecast_scaling *s,
+                                      const char *name);
+
+/*
+ The shape of the scales of data of a shape, and the bytes of their buffer. out gets ndim numbers; out and bytes may be
+ NULL.
+
+ # Safety
+ `shape` is readable for `ndim` numbers; `s` points to `s->size` readable bytes, or is NULL, which is an error; `out` is
+ NULL or writable for `ndim` numbers, `bytes` NULL or writable.
+ */
+lanecast_status lanecast_scale_shape(const size_t *shape,
+                                     uint32_t ndim,
+                                     const struct lanecast_scaling *s,
+                                     size_t *out,
+                                     size_t *bytes);
+
+/*
+ Casts floats of a shape to elements under scales. compute 0: scales (and zero_points, if not NULL) are read; 1: scales
+ are found from the data, and written, and so are zero_points, if not NULL, where the profile finds them. tensor_scale
+ may be NULL, and gets the factor of the tensor where there is one. No two buffers may overlap. Buffers of no bytes
+ may be NULL. how is NULL for the calling thread.
+
+ # Safety
+ `src` is readable and `dst` writable for elements of the shape; `shape` is readable for `ndim` numbers; `scales` and
+ `zero_points` are readable, and if they are computed writable, for what lanecast_scale_shape says, or NULL where
+ said; `s`, `o` and `how` point to `size` readable bytes, or are NULL; `tensor_scale` is NULL or writable.
+ */
+lanecast_status lanecast_quantize(lanecast_dtype from,
+                                  const void *src,
+                                  lanecast_dtype to,
+                                  void *dst,
+                                  const size_t *shape,
+                                  uint32_t ndim,
+                                  const struct lanecast_scaling *s,
+                                  void *scales,
+                                  void *zero_points,
+                                  uint8_t compute,
+                                  float *tensor_scale,
+                                  const struct lanecast_options *o,
+                                  const struct lanecast_parallel *how);
+
+/*
+ Casts elements of a shape under scales to floats. zero_points may be NULL. No two buffers may overlap. Buffers of no bytes may
+ be NULL. how is NULL for the calling thread.
+
+ # Safety
+ As for `lanecast_quantize`; all but `dst` is only read.
+ */
+lanecast_status lanecast_dequantize(lanecast_dtype from,
+                                    const void *src,
+                                    lanecast_dtype to,
+                                    void *dst,
+                                    const size_t *shape,
+                                    uint32_t ndim,
+                                    const struct lanecast_scaling *s,
+                                    const void *scales,
+                                    const void *zero_points,
+                                    const struct lanecast_options *o,
+                                    const struct lanecast_parallel *how);
+
+/*
+ Casts elements of a shape under one scaling to elements under another, whose scales are found and written. zero_points,
+ those of the source, may be NULL; so may tensor_scale, which gets the new factor of the tensor where there is one. No
+ two buffers may overlap. Buffers of no bytes may be NULL. how is NULL for the calling thread.
+
+ # Safety
+ As for `lanecast_quantize`; `from_scales` and `zero_points` are read, `to_scales` is written.
+ */
+lanecast_status lanecast_requantize(lanecast_dtype from,
+                                    const void *src,
+                                    const struct lanecast_scaling *from_scaling,
+                                    const void *from_scales,
+                                    const void *zero_points,
+                                    lanecast_dtype to,
+                                    void *dst,
+                                    const struct lanecast_scaling *to_scaling,
+                                    void *to_scales,
+                                    const size_t *shape,
+                                    uint32_t ndim,
+                                    float *tensor_scale,
+                                    const struct lanecast_options *o,
+                                    const struct lanecast_parallel *how);
 
 /*
  Sets every field to its default, and `size` to the size of the structure.

@@ -87,6 +87,10 @@ pub const LANECAST_ERR_PACKED: i32 = -12;
 /// There is no memory for what a call needs: the room that comes with the library is enough for the first pairs and options.
 pub const LANECAST_ERR_MEMORY: i32 = -13;
 
+/// The blocks of a scaling do not go with the shape of the data: they have more dimensions than those, or there are more
+/// than 8, or a row is longer than the bytes from one to the next.
+pub const LANECAST_ERR_SHAPE: i32 = -14;
+
 /// The cast is done, and lost elements.
 pub const LANECAST_ERR_LOSSY: i32 = -10;
 
@@ -635,6 +639,7 @@ pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
         LANECAST_ERR_CANCELLED => c"the progress callback has stopped the cast",
         LANECAST_ERR_PACKED => c"a strided view of packed elements; they must lie one per byte",
         LANECAST_ERR_MEMORY => c"there is no memory for what the call needs",
+        LANECAST_ERR_SHAPE => c"the blocks of a scaling do not go with the shape of the data",
         _ => c"no lanecast status",
     };
     text.as_ptr()
@@ -650,9 +655,11 @@ pub extern "C" fn lanecast_isa_available(isa: u8) -> c_int {
     available.unwrap_or(false).into()
 }
 
+mod scaled;
 #[cfg(unix)]
 mod threads;
 mod views;
+pub use scaled::*;
 pub use views::*;
 
 #[cfg(test)]

@@ -159,26 +159,47 @@ pub unsafe extern "C" fn lanecast_cast_parallel_with(
         // SAFETY: the caller's promise.
         let (how, buffers) = unsafe { (read_parallel(how)?, whole_buffers(from, src, to, dst, n, o)?) };
         let Some((caster, src, dst)) = buffers else { return Ok(()) };
-        let host = how.parallel_for.map(|run| Host { run, context: how.parallel_for_context });
-        let listener = how.progress.map(|call| Listener { call, context: how.progress_context });
-        let progress =
-            |progress: Progress| listener.as_ref().map_or(ControlFlow::Continue(()), |it| it.tell(progress));
-        let mut cast = |parallel: &Parallel<'_>| {
-            let mut parallel = *parallel;
-            if how.chunk > 0 {
-                parallel = parallel.chunk(how.chunk);
-            }
-            if listener.is_some() {
-                parallel = parallel.progress(&progress);
-            }
-            caster.par_cast_uninit_with(src, dst, n, &parallel).map(drop).map_err(status)
-        };
-        match (&host, how.threads) {
-            (Some(host), 0) => cast(&Parallel::new().host(host).threads(cores())),
-            (Some(host), threads) => cast(&Parallel::new().host(host).threads(threads as usize)),
-            (None, threads) => on(threads, cast),
-        }
+        as_said(&how, |how| caster.par_cast_uninit_with(src, dst, n, how).map(drop).map_err(status))
     })
+}
+
+/// Does something on the threads that a structure says.
+fn as_said<T>(how: &lanecast_parallel, run: impl FnOnce(&Parallel<'_>) -> T) -> T {
+    let host = how.parallel_for.map(|run| Host { run, context: how.parallel_for_context });
+    let listener = how.progress.map(|call| Listener { call, context: how.progress_context });
+    let progress =
+        |progress: Progress| listener.as_ref().map_or(ControlFlow::Continue(()), |it| it.tell(progress));
+    let then = |parallel: &Parallel<'_>| {
+        let mut parallel = *parallel;
+        if how.chunk > 0 {
+            parallel = parallel.chunk(how.chunk);
+        }
+        if listener.is_some() {
+            parallel = parallel.progress(&progress);
+        }
+        run(&parallel)
+    };
+    match (&host, how.threads) {
+        (Some(host), 0) => then(&Parallel::new().host(host).threads(cores())),
+        (Some(host), threads) => then(&Parallel::new().host(host).threads(threads as usize)),
+        (None, threads) => on(threads, then),
+    }
+}
+
+/// Does something on the threads of a caller's structure; if there is none, on the calling one.
+///
+/// # Safety
+/// `how` points to `how->size` readable bytes, or is NULL; its callbacks do what they should, and do not unwind.
+pub(super) unsafe fn on_threads<T>(
+    how: *const lanecast_parallel,
+    run: impl FnOnce(&Parallel<'_>) -> T,
+) -> Result<T, lanecast_status> {
+    if how.is_null() {
+        return Ok(run(&Parallel::new().threads(1)));
+    }
+    // SAFETY: the caller's promise.
+    let how = unsafe { read_parallel(how) }?;
+    Ok(as_said(&how, run))
 }
 
 /// A loop of the caller's.

@@ -1,0 +1,527 @@
+//! Scaled casts.
+
+use core::ffi::{c_char, c_void};
+use core::mem::MaybeUninit;
+
+use rust::parallel::Parallel;
+use rust::scaled::{
+    Dequantizer, Error, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling,
+    TensorScale,
+};
+use rust::{DType, Packing, Rounding};
+
+use super::views::{lanecast_parallel, on_threads};
+use super::{
+    LANECAST_ERR_CANCELLED, LANECAST_ERR_DTYPE, LANECAST_ERR_NAME, LANECAST_ERR_NULL, LANECAST_ERR_OPTIONS,
+    LANECAST_ERR_OVERLAP, LANECAST_ERR_SHAPE, LANECAST_ERR_SIZE, guard, lanecast_dtype, lanecast_options,
+    lanecast_status, memory, overlap, read_name, read_options, status,
+};
+
+/// Which elements share a scale, and what scales are. lanecast_scaling_init sets one of a name.
+///
+/// New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct lanecast_scaling {
+    /// The number of bytes the caller has set, this field included. A larger one than the library knows
+    /// is fine while the unknown rest is zero.
+    pub size: u32,
+    /// Whose bits: 0 one rounding (default); 1 OCP, the same; 2 ONNX; 3 torchao; 4 ModelOpt; 5 compressed-tensors;
+    /// 6 transformers' float8; 7 comfy-kitchen; 8 gpt-oss; 9 by float32; 10 in the dtype of the output.
+    pub profile: u8,
+    /// The dtype of the scales.
+    pub scale_dtype: lanecast_dtype,
+    /// How scales follow from the data: 0 the default of their dtype; 1 amax / max; of float8_e8m0fnu 2 floor; 3 ceil;
+    /// 4 even; 5 round up.
+    pub rule: u8,
+    /// NaN and Inf: 0 make the scale NaN, or the largest one (default); 1 do not count.
+    pub nonfinite: u8,
+    /// How scales lie: 0 row-major (default); 1 column-major; 2 tiles of 128 x 4 in 512 bytes.
+    pub scale_layout: u8,
+    /// The factor of the tensor: 0 none (default); 1 tensor_scale, to multiply with; 2 tensor_scale, to divide by; 3 and
+    /// 4 the same, computed.
+    pub tensor_form: u8,
+    /// Quotients to integers, as in lanecast_options: 0 nearest, ties to even (default).
+    pub int_rounding: u8,
+    /// Zero.
+    pub reserved: u8,
+    /// See tensor_form.
+    pub tensor_scale: f32,
+    /// Dimensions of a block, 8 at most; 0 is one scale for all elements.
+    pub ndim: u32,
+    /// Lengths of a block, aligned to the last dimensions of the data; what is missing in front is 1, and 0 is a whole
+    /// dimension.
+    pub block: [usize; 8],
+    /// Bytes from one row of quantized elements to the next, so that each begins on a byte; 0 no gap (default).
+    pub row_bytes: usize,
+    /// Bytes from one row of row-major scales to the next; 0 no gap (default).
+    pub scale_row_bytes: usize,
+}
+
+/// What is wrong with a scaled cast.
+fn scaled_status(error: Error) -> lanecast_status {
+    match error {
+        Error::Pair { .. } | Error::ScaleDType { .. } => LANECAST_ERR_DTYPE,
+        Error::Unsupported { .. } | Error::Profile { .. } | Error::TensorScale { .. } => LANECAST_ERR_OPTIONS,
+        Error::ShapeOverflow { .. } => LANECAST_ERR_SIZE,
+        Error::Cancelled => LANECAST_ERR_CANCELLED,
+        Error::Cast(error) => status(error),
+        // Dimensions, rows, and what is of another size than the shape needs.
+        _ => LANECAST_ERR_SHAPE,
+    }
+}
+
+fn read_fields(s: &lanecast_scaling) -> Result<Scaling, lanecast_status> {
+    fn one_of<T: Copy>(values: &[T], code: u8) -> Result<T, lanecast_status> {
+        values.get(usize::from(code)).copied().ok_or(LANECAST_ERR_OPTIONS)
+    }
+    let scale = DType::from_code(s.scale_dtype).ok_or(LANECAST_ERR_DTYPE)?;
+    let lengths = s.block.get(..s.ndim as usize).ok_or(LANECAST_ERR_OPTIONS)?;
+    if s.reserved != 0 {
+        return Err(LANECAST_ERR_OPTIONS);
+    }
+    let scaling =
+        if lengths.is_empty() { Scaling::per_tensor(scale) } else { Scaling::blocks(lengths, scale) };
+    let mut scaling = scaling
+        .profile(one_of(&Profile::ALL, s.profile)?)
+        .nonfinite(one_of(&[NonFinite::Propagate, NonFinite::Ignore], s.nonfinite)?)
+        .layout(one_of(&ScaleLayout::ALL, s.scale_layout)?)
+        .int_rounding(one_of(&Rounding::ALL, s.int_rounding)?)
+        .tensor_scale(match s.tensor_form {
+            0 => TensorScale::None,
+            1 => TensorScale::Multiply(s.tensor_scale),
+            2 => TensorScale::Divide(s.tensor_scale),
+            3 => TensorScale::ComputeMultiply,
+            4 => TensorScale::ComputeDivide,
+            _ => return Err(LANECAST_ERR_OPTIONS),
+        });
+    if let Some(rule) = s.rule.checked_sub(1) {
+        scaling = scaling.rule(one_of(&ScaleRule::ALL, rule)?);
+    }
+    if s.row_bytes != 0 {
+        scaling = scaling.row_bytes(s.row_bytes);
+    }
+    if s.scale_row_bytes != 0 {
+        scaling = scaling.scale_row_bytes(s.scale_row_bytes);
+    }
+    Ok(scaling)
+}
+
+/// The scaling of a caller, whose structure may be longer than ours.
+///
+/// # Safety
+/// NULL, or `size` bytes are readable.
+unsafe fn read_scaling(s: *const lanecast_scaling) -> Result<Scaling, lanecast_status> {
+    const OURS: usize = size_of::<lanecast_scaling>();
+    if s.is_null() {
+        return Err(LANECAST_ERR_NULL);
+    }
+    // SAFETY: not NULL, and the caller's promise; nothing says how it was allocated.
+    unsafe {
+        let size = (&raw const (*s).size).read_unaligned() as usize;
+        let is_known = size >= OURS && (OURS..size).all(|i| s.cast::<u8>().add(i).read() == 0);
+        if is_known { read_fields(&s.read_unaligned()) } else { Err(LANECAST_ERR_OPTIONS) }
+    }
+}
+
+/// The lengths of a shape.
+///
+/// # Safety
+/// `shape` is readable for `ndim` numbers, or NULL.
+unsafe fn read_shape(shape: *const usize, ndim: u32) -> Result<Vec<usize>, lanecast_status> {
+    if ndim == 0 {
+        return Ok(Vec::new());
+    }
+    if ndim > 8 {
+        return Err(LANECAST_ERR_SHAPE);
+    }
+    let lengths = memory(shape, ndim as usize)?;
+    // SAFETY: readable by the caller's promise; aligned and not NULL.
+    Ok(unsafe { &*lengths }.to_vec())
+}
+
+/// Sets a scaling of a name: "mx" "nvfp4" "deepseek" "per_tensor" "per_row" (float32 scales, of the last dimension),
+/// and `size` to the size of the structure. Profiles: "onnx" "torchao" "modelopt" "compressed_tensors" "hf_fp8" "comfy"
+/// "gpt_oss": "mx" of that profile, but one float32 scale for "onnx" and DeepSeek's blocks for "hf_fp8".
+///
+/// # Safety
+/// `s` is NULL or writable; `name` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_scaling_init(
+    s: *mut lanecast_scaling,
+    name: *const c_char,
+) -> lanecast_status {
+    guard(|| {
+        if s.is_null() {
+            return Err(LANECAST_ERR_NULL);
+        }
+        let (mx, f32) = ((DType::F8E8M0, &[32][..]), DType::F32);
+        // SAFETY: the caller's promise.
+        let (profile, (scale, lengths)) = match unsafe { read_name(name) }? {
+            "mx" => (Profile::Lanecast, mx),
+            "nvfp4" => (Profile::Lanecast, (DType::F8E4M3FN, &[16][..])),
+            "deepseek" => (Profile::Lanecast, (f32, &[128, 128][..])),
+            "per_tensor" => (Profile::Lanecast, (f32, &[][..])),
+            "per_row" => (Profile::Lanecast, (f32, &[0][..])),
+            "onnx" => (Profile::Onnx, (f32, &[][..])),
+            "torchao" => (Profile::Torchao, mx),
+            "modelopt" => (Profile::Modelopt, mx),
+            "compressed_tensors" => (Profile::CompressedTensors, mx),
+            "hf_fp8" => (Profile::HfFp8, (f32, &[128, 128][..])),
+            "comfy" => (Profile::Comfy, mx),
+            "gpt_oss" => (Profile::GptOss, mx),
+            _ => return Err(LANECAST_ERR_NAME),
+        };
+        let mut block = [0; 8];
+        block[..lengths.len()].copy_from_slice(lengths);
+        let scaling = lanecast_scaling {
+            size: size_of::<lanecast_scaling>() as u32,
+            profile: profile as u8,
+            scale_dtype: scale.code(),
+            rule: 0,
+            nonfinite: 0,
+            scale_layout: 0,
+            tensor_form: 0,
+            int_rounding: 0,
+            reserved: 0,
+            tensor_scale: 0.0,
+            ndim: lengths.len() as u32,
+            block,
+            row_bytes: 0,
+            scale_row_bytes: 0,
+        };
+        // SAFETY: not NULL, hence writable by the caller's promise.
+        unsafe { s.write_unaligned(scaling) };
+        Ok(())
+    })
+}
+
+/// The shape of the scales of data of a shape, and the bytes of their buffer. out gets ndim numbers; out and bytes may be
+/// NULL.
+///
+/// # Safety
+/// `shape` is readable for `ndim` numbers; `s` points to `s->size` readable bytes, or is NULL, which is an error; `out` is
+/// NULL or writable for `ndim` numbers, `bytes` NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_scale_shape(
+    shape: *const usize,
+    ndim: u32,
+    s: *const lanecast_scaling,
+    out: *mut usize,
+    bytes: *mut usize,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let (shape, scaling) = unsafe { (read_shape(shape, ndim)?, read_scaling(s)?) };
+        let lengths = scaling.scale_shape(&shape).map_err(scaled_status)?;
+        let size = scaling.scale_bytes(&shape).map_err(scaled_status)?;
+        // SAFETY: writable by the caller's promise.
+        unsafe {
+            for (i, length) in lengths.into_iter().enumerate().filter(|_| !out.is_null()) {
+                out.add(i).write_unaligned(length);
+            }
+            if !bytes.is_null() {
+                bytes.write_unaligned(size);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Memory of a caller that is read.
+///
+/// # Safety
+/// Readable for `n` bytes, as long as the answer is used.
+unsafe fn read<'a>(first: *const c_void, n: usize) -> Result<&'a [u8], lanecast_status> {
+    if n == 0 {
+        return Ok(&[]);
+    }
+    let bytes = memory(first.cast::<u8>(), n)?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe { &*bytes })
+}
+
+/// Memory of a caller that is written.
+///
+/// # Safety
+/// Writable for `n` bytes, which nobody else uses as long as the answer is used.
+unsafe fn write<'a>(first: *mut c_void, n: usize) -> Result<&'a mut [MaybeUninit<u8>], lanecast_status> {
+    if n == 0 {
+        return Ok(&mut []);
+    }
+    let bytes = memory(first.cast::<MaybeUninit<u8>>(), n)?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe { &mut *bytes.cast_mut() })
+}
+
+/// The same, made zero.
+///
+/// # Safety
+/// As for [`write`].
+unsafe fn zeroed<'a>(first: *mut c_void, n: usize) -> Result<&'a mut [u8], lanecast_status> {
+    if n == 0 {
+        return Ok(&mut []);
+    }
+    let bytes = memory(first.cast::<u8>(), n)?;
+    // SAFETY: the caller's promise; every byte is initialised before the slice is made.
+    unsafe {
+        first.cast::<u8>().write_bytes(0, n);
+        Ok(&mut *bytes.cast_mut())
+    }
+}
+
+/// No two of these pieces of memory may overlap.
+fn apart(pieces: &[(*const c_void, usize)]) -> Result<(), lanecast_status> {
+    let of = |&(first, n): &(*const c_void, usize)| core::ptr::slice_from_raw_parts(first.cast::<u8>(), n);
+    for (i, a) in pieces.iter().enumerate() {
+        if a.1 > 0 {
+            memory(a.0.cast::<u8>(), a.1)?;
+        }
+        for b in pieces[..i].iter().filter(|b| a.1 > 0 && b.1 > 0) {
+            if overlap(of(a), of(b)) {
+                return Err(LANECAST_ERR_OVERLAP);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of elements of a shape, which has so many rows.
+fn code_bytes(shape: &[usize], s: &Scaling, dtype: DType, o: Packing) -> Result<usize, lanecast_status> {
+    if shape.contains(&0) {
+        return Ok(0);
+    }
+    let product = |lengths: &[usize]| lengths.iter().try_fold(1usize, |n, &length| n.checked_mul(length));
+    let row = dtype.byte_len(shape.last().copied().unwrap_or(1), o).ok_or(LANECAST_ERR_SIZE)?;
+    if s.row_bytes.is_some_and(|bytes| bytes < row) {
+        return Err(LANECAST_ERR_SHAPE);
+    }
+    let size = match (s.row_bytes, shape) {
+        (Some(bytes), [rows @ .., _]) => product(rows).and_then(|rows| rows.checked_mul(bytes)),
+        (Some(bytes), []) => Some(bytes),
+        (None, shape) => product(shape).and_then(|n| dtype.byte_len(n, o)),
+    };
+    size.ok_or(LANECAST_ERR_SIZE)
+}
+
+/// Casts floats of a shape to elements under scales. compute 0: scales (and zero_points, if not NULL) are read; 1: scales
+/// are found from the data, and written, and so are zero_points, if not NULL, where the profile finds them. tensor_scale
+/// may be NULL, and gets the factor of the tensor where there is one. No two buffers may overlap. Buffers of no bytes
+/// may be NULL. how is NULL for the calling thread.
+///
+/// # Safety
+/// `src` is readable and `dst` writable for elements of the shape; `shape` is readable for `ndim` numbers; `scales` and
+/// `zero_points` are readable, and if they are computed writable, for what lanecast_scale_shape says, or NULL where
+/// said; `s`, `o` and `how` point to `size` readable bytes, or are NULL; `tensor_scale` is NULL or writable.
+#[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_quantize(
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    shape: *const usize,
+    ndim: u32,
+    s: *const lanecast_scaling,
+    scales: *mut c_void,
+    zero_points: *mut c_void,
+    compute: u8,
+    tensor_scale: *mut f32,
+    o: *const lanecast_options,
+    how: *const lanecast_parallel,
+) -> lanecast_status {
+    guard(|| {
+        let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
+        let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
+        // SAFETY: the caller's promise.
+        let (shape, scaling, options) =
+            unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
+        let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
+        if compute > 1 {
+            return Err(LANECAST_ERR_OPTIONS);
+        }
+        let sizes = Sizes::new(&shape, &scaling, from, to, options.dst_packing)?;
+        let zeros = if zero_points.is_null() { 0 } else { sizes.zeros };
+        apart(&[(src, sizes.data), (dst, sizes.codes), (scales, sizes.scales), (zero_points, zeros)])?;
+        let run = |how: &Parallel<'_>| {
+            // SAFETY: of the sizes that the caller promises, and no two overlap. What is computed is initialised first.
+            unsafe {
+                let src = read(src, sizes.data)?;
+                match compute {
+                    0 => {
+                        let zeros = match zero_points.is_null() {
+                            true => None,
+                            false => Some(read(zero_points, zeros)?),
+                        };
+                        let (scales, dst) = (read(scales, sizes.scales)?, write(dst, sizes.codes)?);
+                        q.quantize_given_uninit(src, &shape, scales, zeros, dst, how)
+                            .map(|_| None)
+                            .map_err(scaled_status)
+                    }
+                    _ => {
+                        let scales = zeroed(scales, sizes.scales)?;
+                        let found = if zero_points.is_null() {
+                            let dst = write(dst, sizes.codes)?;
+                            q.quantize_uninit(src, &shape, dst, scales, how).map(|(_, found)| found)
+                        } else {
+                            let zeros = zeroed(zero_points, zeros)?;
+                            let dst = zeroed(dst, sizes.codes)?;
+                            q.quantize_affine(src, &shape, dst, scales, zeros)
+                        };
+                        found.map(|found| found.tensor_scale).map_err(scaled_status)
+                    }
+                }
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let found = on_threads(how, run)??;
+            if let Some(factor) = found.filter(|_| !tensor_scale.is_null()) {
+                tensor_scale.write_unaligned(factor);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Casts elements of a shape under scales to floats. zero_points may be NULL. No two buffers may overlap. Buffers of no bytes may
+/// be NULL. how is NULL for the calling thread.
+///
+/// # Safety
+/// As for `lanecast_quantize`; all but `dst` is only read.
+#[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_dequantize(
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    shape: *const usize,
+    ndim: u32,
+    s: *const lanecast_scaling,
+    scales: *const c_void,
+    zero_points: *const c_void,
+    o: *const lanecast_options,
+    how: *const lanecast_parallel,
+) -> lanecast_status {
+    guard(|| {
+        let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
+        let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
+        // SAFETY: the caller's promise.
+        let (shape, scaling, options) =
+            unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
+        let d = Dequantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
+        let sizes = Sizes::new(&shape, &scaling, to, from, options.src_packing)?;
+        let zeros = if zero_points.is_null() { 0 } else { sizes.zeros };
+        apart(&[(dst, sizes.data), (src, sizes.codes)])?;
+        apart(&[(dst, sizes.data), (scales, sizes.scales)])?;
+        apart(&[(dst, sizes.data), (zero_points, zeros)])?;
+        // SAFETY: of the sizes that the caller promises; the destination overlaps none.
+        unsafe {
+            let zeros = if zero_points.is_null() { None } else { Some(read(zero_points, zeros)?) };
+            let (src, scales) = (read(src, sizes.codes)?, read(scales, sizes.scales)?);
+            let dst = write(dst, sizes.data)?;
+            on_threads(how, |how| {
+                d.dequantize_uninit(src, &shape, scales, zeros, dst, how).map(drop).map_err(scaled_status)
+            })?
+        }
+    })
+}
+
+/// Casts elements of a shape under one scaling to elements under another, whose scales are found and written. zero_points,
+/// those of the source, may be NULL; so may tensor_scale, which gets the new factor of the tensor where there is one. No
+/// two buffers may overlap. Buffers of no bytes may be NULL. how is NULL for the calling thread.
+///
+/// # Safety
+/// As for `lanecast_quantize`; `from_scales` and `zero_points` are read, `to_scales` is written.
+#[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_requantize(
+    from: lanecast_dtype,
+    src: *const c_void,
+    from_scaling: *const lanecast_scaling,
+    from_scales: *const c_void,
+    zero_points: *const c_void,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    to_scaling: *const lanecast_scaling,
+    to_scales: *mut c_void,
+    shape: *const usize,
+    ndim: u32,
+    tensor_scale: *mut f32,
+    o: *const lanecast_options,
+    how: *const lanecast_parallel,
+) -> lanecast_status {
+    guard(|| {
+        let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
+        let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
+        // SAFETY: the caller's promise.
+        let (shape, source, target, options) = unsafe {
+            (
+                read_shape(shape, ndim)?,
+                read_scaling(from_scaling)?,
+                read_scaling(to_scaling)?,
+                read_options(o)?,
+            )
+        };
+        let r = Requantizer::new((from, &source), (to, &target), &options).map_err(scaled_status)?;
+        let before = Sizes::new(&shape, &source, DType::F32, from, options.src_packing)?;
+        let after = Sizes::new(&shape, &target, DType::F32, to, options.dst_packing)?;
+        let zeros = if zero_points.is_null() { 0 } else { before.zeros };
+        let given = [(src, before.codes), (from_scales, before.scales), (zero_points, zeros)];
+        for piece in given {
+            apart(&[(dst, after.codes), (to_scales, after.scales), piece])?;
+        }
+        // SAFETY: of the sizes that the caller promises; what is written overlaps nothing, and scales are initialised first.
+        let found = unsafe {
+            let zeros = if zero_points.is_null() { None } else { Some(read(zero_points, zeros)?) };
+            let (src, from_scales) = (read(src, before.codes)?, read(from_scales, before.scales)?);
+            let (dst, to_scales) = (write(dst, after.codes)?, zeroed(to_scales, after.scales)?);
+            on_threads(how, |how| {
+                r.requantize_uninit(src, &shape, from_scales, zeros, dst, to_scales, how)
+                    .map(|(_, found)| found)
+                    .map_err(scaled_status)
+            })?
+        };
+        let found = found?;
+        if let Some(factor) = found.tensor_scale.filter(|_| !tensor_scale.is_null()) {
+            // SAFETY: writable by the caller's promise.
+            unsafe { tensor_scale.write_unaligned(factor) };
+        }
+        Ok(())
+    })
+}
+
+/// Bytes of the buffers of a scaled cast.
+struct Sizes {
+    data: usize,
+    codes: usize,
+    scales: usize,
+    zeros: usize,
+}
+
+impl Sizes {
+    fn new(
+        shape: &[usize],
+        scaling: &Scaling,
+        data: DType,
+        element: DType,
+        packing: Packing,
+    ) -> Result<Self, lanecast_status> {
+        let scales = scaling.scale_bytes(shape).map_err(scaled_status)?;
+        let count = scaling.scale_shape(shape).map_err(scaled_status)?;
+        let count = if count.contains(&0) { 0 } else { count.iter().product() };
+        let n = if shape.contains(&0) {
+            Some(0)
+        } else {
+            shape.iter().try_fold(1usize, |n, &x| n.checked_mul(x))
+        };
+        let data = n.and_then(|n| data.byte_len(n, Packing::OnePerByte)).ok_or(LANECAST_ERR_SIZE)?;
+        Ok(Self {
+            data,
+            codes: code_bytes(shape, scaling, element, packing)?,
+            scales,
+            zeros: element.byte_len(count, packing).ok_or(LANECAST_ERR_SIZE)?,
+        })
+    }
+}

@@ -1,0 +1,238 @@
+use core::ffi::{CStr, c_void};
+use core::mem::offset_of;
+use core::ptr::{null, null_mut};
+
+use super::super::*;
+
+fn scaling(name: &CStr) -> lanecast_scaling {
+    let mut s = core::mem::MaybeUninit::uninit();
+    // SAFETY: writable, and a C string; initialised if that went well.
+    unsafe {
+        assert_eq!(lanecast_scaling_init(s.as_mut_ptr(), name.as_ptr()), LANECAST_OK);
+        s.assume_init()
+    }
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|x| x.to_ne_bytes()).collect()
+}
+
+/// `lanecast_quantize` of whole slices, on the calling thread.
+#[expect(clippy::too_many_arguments, reason = "those of the function")]
+fn quantize(
+    src: &[u8],
+    to: u8,
+    dst: &mut [u8],
+    shape: &[usize],
+    s: &lanecast_scaling,
+    scales: &mut [u8],
+    zeros: Option<&mut [u8]>,
+    compute: u8,
+) -> (i32, f32) {
+    let mut factor = -1.0;
+    let zeros = zeros.map_or(null_mut(), |zeros| zeros.as_mut_ptr().cast::<c_void>());
+    // SAFETY: every test passes buffers of the size that the shape needs, or a call that must fail before it touches them.
+    let status = unsafe {
+        lanecast_quantize(
+            LANECAST_DTYPE_FLOAT32,
+            src.as_ptr().cast(),
+            to,
+            dst.as_mut_ptr().cast(),
+            shape.as_ptr(),
+            shape.len() as u32,
+            s,
+            scales.as_mut_ptr().cast(),
+            zeros,
+            compute,
+            &mut factor,
+            null(),
+            null(),
+        )
+    };
+    (status, factor)
+}
+
+#[test]
+fn the_structure_has_the_layout_of_the_header() {
+    assert_eq!(offset_of!(lanecast_scaling, tensor_scale), 12);
+    assert_eq!(offset_of!(lanecast_scaling, block), 24);
+    assert_eq!(
+        size_of::<lanecast_scaling>(),
+        24 + 10 * size_of::<usize>().max(4) - if size_of::<usize>() < 8 { 4 } else { 0 }
+    );
+}
+
+#[test]
+fn quantize_and_back() {
+    let s = scaling(c"mx");
+    let data = bytes(&[1.0, -6.0, 0.4, 3.0]);
+    let (mut codes, mut scales) = ([0xA5; 2], [0xA5; 1]);
+    let (status, factor) =
+        quantize(&data, LANECAST_DTYPE_FLOAT4_E2M1FN, &mut codes, &[4], &s, &mut scales, None, 1);
+    assert_eq!((status, factor, codes, scales), (LANECAST_OK, -1.0, [0xF2, 0x51], [127]));
+    let mut back = [0u8; 16];
+    let shape = [4usize];
+    // SAFETY: buffers of the sizes of four elements and one scale.
+    let status = unsafe {
+        lanecast_dequantize(
+            LANECAST_DTYPE_FLOAT4_E2M1FN,
+            codes.as_ptr().cast(),
+            LANECAST_DTYPE_FLOAT32,
+            back.as_mut_ptr().cast(),
+            shape.as_ptr(),
+            1,
+            &s,
+            scales.as_ptr().cast(),
+            null(),
+            null(),
+            null(),
+        )
+    };
+    assert_eq!((status, &back[..]), (LANECAST_OK, &bytes(&[1.0, -6.0, 0.5, 3.0])[..]));
+    // Into int8 with one scale for all.
+    let (to, mut ints, mut scale) = (scaling(c"per_tensor"), [0u8; 4], [0u8; 4]);
+    // SAFETY: as above.
+    let status = unsafe {
+        lanecast_requantize(
+            LANECAST_DTYPE_FLOAT4_E2M1FN,
+            codes.as_ptr().cast(),
+            &s,
+            scales.as_ptr().cast(),
+            null(),
+            LANECAST_DTYPE_INT8,
+            ints.as_mut_ptr().cast(),
+            &to,
+            scale.as_mut_ptr().cast(),
+            shape.as_ptr(),
+            1,
+            null_mut(),
+            null(),
+            null(),
+        )
+    };
+    assert_eq!((status, ints.map(|x| x as i8)), (LANECAST_OK, [21, -127, 11, 64]));
+    assert_eq!(f32::from_ne_bytes(scale), 6.0 / 127.0);
+}
+
+#[test]
+fn scales_and_zero_points_that_are_given_or_found() {
+    let s = scaling(c"per_tensor");
+    let mut scale = 0.5f32.to_ne_bytes();
+    let mut codes = [0u8; 2];
+    let (status, _) = quantize(
+        &bytes(&[1.5, -3.0]),
+        LANECAST_DTYPE_UINT8,
+        &mut codes,
+        &[2],
+        &s,
+        &mut scale,
+        Some(&mut [128]),
+        0,
+    );
+    assert_eq!((status, codes), (LANECAST_OK, [131, 122]));
+    let compressed = lanecast_scaling { profile: 5, ..scaling(c"per_row") };
+    let (mut codes, mut zeros) = ([0u8; 1], [0u8; 1]);
+    let (status, _) = quantize(
+        &bytes(&[0.0, 15.0]),
+        LANECAST_DTYPE_INT4,
+        &mut codes,
+        &[1, 2],
+        &compressed,
+        &mut scale,
+        Some(&mut zeros),
+        1,
+    );
+    assert_eq!((status, codes, zeros, f32::from_ne_bytes(scale)), (LANECAST_OK, [0x78], [0x08], 1.0));
+    let computed = lanecast_scaling { tensor_form: 3, ..scaling(c"nvfp4") };
+    let (status, factor) = quantize(
+        &bytes(&[2688.0]),
+        LANECAST_DTYPE_FLOAT4_E2M1FN,
+        &mut codes,
+        &[1],
+        &computed,
+        &mut [0],
+        None,
+        1,
+    );
+    assert_eq!((status, factor, codes), (LANECAST_OK, 1.0, [0x07]));
+}
+
+#[test]
+fn shapes_of_scales() {
+    let (shape, s) = ([3usize, 500, 7168], scaling(c"deepseek"));
+    let (mut out, mut size) = ([0usize; 3], 0usize);
+    // SAFETY: arrays of three numbers, and a variable.
+    let status = unsafe { lanecast_scale_shape(shape.as_ptr(), 3, &s, out.as_mut_ptr(), &mut size) };
+    assert_eq!((status, out, size), (LANECAST_OK, [3, 4, 56], 4 * 3 * 4 * 56));
+    // SAFETY: the same; NULL is allowed for what is written.
+    let few = unsafe { lanecast_scale_shape(shape.as_ptr(), 1, &s, null_mut(), null_mut()) };
+    assert_eq!(few, LANECAST_ERR_SHAPE);
+}
+
+#[test]
+fn what_is_wrong_is_said_and_nothing_written() {
+    let mx = scaling(c"mx");
+    let (data, fp4) = (bytes(&[1.0; 2]), LANECAST_DTYPE_FLOAT4_E2M1FN);
+    let run = |to, s: &lanecast_scaling, compute| {
+        let (mut dst, mut scales) = ([0xA5], [0xA5; 4]);
+        let (status, _) = quantize(&data, to, &mut dst, &[2], s, &mut scales, None, compute);
+        assert_eq!((dst, scales), ([0xA5], [0xA5; 4]), "{s:?}");
+        status
+    };
+    assert_eq!(run(LANECAST_DTYPE_BOOL, &mx, 1), LANECAST_ERR_DTYPE);
+    assert_eq!(run(99, &mx, 1), LANECAST_ERR_DTYPE);
+    assert_eq!(run(fp4, &mx, 2), LANECAST_ERR_OPTIONS);
+    for wrong in [
+        lanecast_scaling { size: 20, ..mx },
+        lanecast_scaling { profile: 11, ..mx },
+        lanecast_scaling { profile: 8, ..mx },
+        lanecast_scaling { rule: 6, ..mx },
+        lanecast_scaling { rule: 1, ..mx },
+        lanecast_scaling { nonfinite: 2, ..mx },
+        lanecast_scaling { scale_layout: 3, ..mx },
+        lanecast_scaling { tensor_form: 5, ..mx },
+        lanecast_scaling { tensor_form: 1, tensor_scale: f32::NAN, ..mx },
+        lanecast_scaling { int_rounding: 5, ..mx },
+        lanecast_scaling { reserved: 1, ..mx },
+        lanecast_scaling { ndim: 9, ..mx },
+    ] {
+        assert_eq!(run(fp4, &wrong, 1), LANECAST_ERR_OPTIONS, "{wrong:?}");
+    }
+    assert_eq!(run(fp4, &lanecast_scaling { scale_dtype: LANECAST_DTYPE_INT8, ..mx }, 1), LANECAST_ERR_DTYPE);
+    assert_eq!(
+        run(LANECAST_DTYPE_FLOAT8_E5M2, &lanecast_scaling { row_bytes: 1, ..mx }, 1),
+        LANECAST_ERR_SHAPE
+    );
+    assert_eq!(run(fp4, &lanecast_scaling { ndim: 2, ..mx }, 1), LANECAST_ERR_SHAPE);
+    let mut both = [0u8; 12];
+    let (src, dst) = (both.as_ptr(), both.as_mut_ptr());
+    let shape = [2usize];
+    // SAFETY: it fails before it touches them.
+    let status = unsafe {
+        lanecast_quantize(
+            LANECAST_DTYPE_FLOAT32,
+            src.cast(),
+            fp4,
+            dst.add(7).cast(),
+            shape.as_ptr(),
+            1,
+            &mx,
+            dst.add(9).cast(),
+            null_mut(),
+            1,
+            null_mut(),
+            null(),
+            null(),
+        )
+    };
+    assert_eq!(status, LANECAST_ERR_OVERLAP);
+    // SAFETY: NULL is an error.
+    unsafe {
+        assert_eq!(lanecast_scaling_init(null_mut(), c"mx".as_ptr()), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_scaling_init(&mut { mx }, c"gguf".as_ptr()), LANECAST_ERR_NAME);
+        assert_eq!(
+            lanecast_scale_shape(shape.as_ptr(), 1, null(), null_mut(), null_mut()),
+            LANECAST_ERR_NULL
+        );
+    }
+}
