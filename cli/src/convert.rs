@@ -484,13 +484,17 @@ fn states(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Vec<State>> {
 }
 
 /// Removes what a killed run has left.
-fn sweep(plan: &Plan, dir: &Path) -> Result<()> {
+fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
+    let mut names: Vec<String> = plan.shards.iter().map(|shard| shard.name.clone()).collect();
+    names.extend(it.others.iter().map(|path| file_name(path)));
+    names.extend(config::index(it, plan).map(|(name, _)| name));
+    names.extend(["config.json".to_owned(), "lanecast.json".to_owned()]);
     for place in [dir.to_owned(), dir.join(STATES)] {
         let Ok(entries) = fs::read_dir(&place) else { continue };
         for entry in entries {
             let path = entry.map_err(on(&place))?.path();
             let name = file_name(&path);
-            let ours = plan.shards.iter().any(|shard| name.starts_with(&format!(".{}.", shard.name)));
+            let ours = names.iter().any(|known| name.starts_with(&format!(".{known}.")));
             if ours && name.ends_with(".tmp") {
                 fs::remove_file(&path).map_err(on(&path))?;
             }
@@ -536,7 +540,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         }
         // What others are writing at this moment is theirs.
         if args.rank.is_none() {
-            sweep(&plan, &dir)?;
+            sweep(&it, &plan, &dir)?;
         }
         let _ = fs::remove_file(dir.join("lanecast.json"));
     }

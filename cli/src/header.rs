@@ -130,11 +130,10 @@ impl Header {
     }
 
     /// Checks the text of a header that is followed by so many bytes of data.
-    #[expect(clippy::type_complexity, reason = "the two fields of a header")]
     fn parse(
         text: &[u8],
         data: u64,
-    ) -> std::result::Result<(Option<BTreeMap<String, String>>, Vec<(String, TensorInfo)>), String> {
+    ) -> std::result::Result<(Option<BTreeMap<String, String>>, Infos), String> {
         std::str::from_utf8(text).map_err(|error| format!("the header is no UTF-8: {error}"))?;
         let Entries { metadata, mut tensors } =
             parse_entries(text).map_err(|error| format!("the header: {error}"))?;
@@ -178,6 +177,9 @@ impl Header {
     }
 }
 
+/// Tensors, in the order of their data.
+pub(crate) type Infos = Vec<(String, TensorInfo)>;
+
 /// What the library serialises, but with the metadata in order.
 struct Written<'a> {
     metadata: Option<&'a BTreeMap<String, String>>,
@@ -200,8 +202,8 @@ impl Serialize for Written<'_> {
 /// Puts tensors in the order of the library, gives them offsets, and returns the bytes of the header, padded to 8.
 pub(crate) fn write(
     metadata: Option<&BTreeMap<String, String>>,
-    tensors: &mut Vec<(String, Dtype, Vec<usize>)>,
-) -> Result<(Vec<u8>, Vec<(String, TensorInfo)>)> {
+    tensors: &mut [(String, Dtype, Vec<usize>)],
+) -> Result<(Vec<u8>, Infos)> {
     tensors.sort_by(|(a, x, _), (b, y, _)| y.cmp(x).then(a.cmp(b)));
     let mut offset = 0;
     let infos: Vec<(String, TensorInfo)> = tensors
@@ -282,7 +284,7 @@ mod tests {
     #[test]
     fn what_is_written_is_what_the_library_writes() {
         use safetensors::tensor::TensorView;
-        let data = vec![7; 64];
+        let data = [7; 64];
         let shapes: Vec<(&str, Dtype, Vec<usize>)> = vec![
             ("b\"\u{e9}", Dtype::F32, vec![2, 4]),
             ("a", Dtype::BF16, vec![16]),
@@ -298,7 +300,7 @@ mod tests {
         });
         let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
         let theirs = safetensors::serialize(views, Some(metadata)).unwrap();
-        let mut ours = shapes.iter().map(|(n, d, s)| ((*n).to_owned(), *d, s.clone())).collect();
+        let mut ours: Vec<_> = shapes.iter().map(|(n, d, s)| ((*n).to_owned(), *d, s.clone())).collect();
         let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
         let (header, _) = write(Some(&metadata), &mut ours).unwrap();
         assert_eq!(header, theirs[..header.len()]);

@@ -68,7 +68,9 @@ impl Stats {
 fn measure(it: &Checkpoint, found: &Recognised, tensor: &Tensor) -> Result<Option<Stats>> {
     let input = match found.weights.get(&tensor.name) {
         Some(weight) if weight.transposed => return Ok(None),
-        Some(weight) => Input::Scaled(weight.clone(), tensor.clone(), it.tensors[&weight.scales].clone()),
+        Some(weight) => {
+            Input::Scaled(Box::new(weight.clone()), tensor.clone(), it.tensors[&weight.scales].clone())
+        }
         None if dtypes::is_float(tensor.dtype) => Input::Plain(tensor.clone()),
         None => return Ok(None),
     };

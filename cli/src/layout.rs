@@ -234,9 +234,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
             continue;
         }
         let (module, last) = split(&tensor.name);
-        let role = if last == "scaled_fp8" && module.is_empty() {
-            Role::Marker
-        } else if MARKERS.contains(&last) {
+        let role = if (last == "scaled_fp8" && module.is_empty()) || MARKERS.contains(&last) {
             Role::Marker
         } else if ACTIVATIONS.contains(&last) || ["k_scale", "v_scale"].contains(&last) {
             Role::ActivationScale

@@ -22,7 +22,7 @@ use crate::out::parse_size;
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
     Plain(Tensor),
-    Scaled(Weight, Tensor, Tensor),
+    Scaled(Box<Weight>, Tensor, Tensor),
 }
 
 impl Input {
@@ -137,7 +137,7 @@ fn excluded(tensor: &Tensor, layout: Layout) -> Option<&'static str> {
     if tensor.shape.len() != 2 && !experts {
         return Some("no matrix");
     }
-    if !experts && !(name.ends_with(".weight") || name == "weight") {
+    if !(experts || name.ends_with(".weight") || name == "weight") {
         return Some("no weight");
     }
     if tensor.len == 0 {
@@ -241,7 +241,7 @@ impl Planner<'_> {
             scaling = scaling.rule(rule(chosen));
         }
         let columns = *shape.last().unwrap_or(&1);
-        if matches!(layout, Mxfp4 | Mxfp8 | Nvfp4) && columns % block_cols != 0 {
+        if matches!(layout, Mxfp4 | Mxfp8 | Nvfp4) && !columns.is_multiple_of(block_cols) {
             let what = format!(
                 "{shape:?}: {columns} columns are no multiple of {block_cols}, the group of {}",
                 layout.name()
@@ -509,7 +509,7 @@ impl Plan {
         let (name, shape) = (weight.name.clone(), weight.shape.clone());
         let from = weight.layout.name().to_owned();
         let transposed = weight.transposed;
-        let input = Input::Scaled(weight, codes.clone(), scales);
+        let input = Input::Scaled(Box::new(weight), codes.clone(), scales);
         let Some(to) = self.plain else {
             let layout = planner.layout.expect("a dtype or a layout");
             if transposed {

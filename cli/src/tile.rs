@@ -251,9 +251,8 @@ pub(crate) fn values(it: &Checkpoint, input: &Input, tile: &Tile) -> Result<Vec<
             let format = &weight.format;
             let options = dtypes::options().src_packing(format.packing);
             let mut out = vec![0; rows.shape[0] * rows.shape[1] * 8];
-            Dequantizer::new(format.elem, DType::F64, &format.scaling, &options)
-                .and_then(|d| d.dequantize(&rows.codes, &rows.shape, &rows.scales, None, &mut out))
-                .map_err(wrong)?;
+            let d = Dequantizer::new(format.elem, DType::F64, &format.scaling, &options).map_err(wrong)?;
+            d.dequantize(&rows.codes, &rows.shape, &rows.scales, None, &mut out).map_err(wrong)?;
             Ok(floats(&out))
         }
     }
@@ -274,8 +273,8 @@ pub(crate) fn flat(input: &Input) -> Option<Input> {
     let Input::Plain(tensor) = input else { return None };
     let n: usize = tensor.shape.iter().product();
     let mut tensor = tensor.clone();
-    tensor.shape = if n % 8 == 0 { vec![n / 8, 8] } else { vec![n, 1] };
-    (n % 8 == 0 || tensor.dtype.bitsize() >= 8).then_some(Input::Plain(tensor))
+    tensor.shape = if n.is_multiple_of(8) { vec![n / 8, 8] } else { vec![n, 1] };
+    (n.is_multiple_of(8) || tensor.dtype.bitsize() >= 8).then_some(Input::Plain(tensor))
 }
 
 /// The largest magnitude of a tile, as bits that compare as the numbers do; NaN is the largest.
@@ -361,14 +360,12 @@ fn run(it: &Checkpoint, job: &Job, tile: &Tile, amax: Option<f64>) -> Result<(Ve
             let [height, width] = rows.shape;
             let options = dtypes::options().src_packing(format.packing);
             let mut dst = vec![0; height * width * bits(*to) as usize / 8];
-            Dequantizer::new(format.elem, *to, &format.scaling, &options)
-                .and_then(|d| d.dequantize(&rows.codes, &rows.shape, &rows.scales, None, &mut dst))
-                .map_err(wrong)?;
+            let d = Dequantizer::new(format.elem, *to, &format.scaling, &options).map_err(wrong)?;
+            d.dequantize(&rows.codes, &rows.shape, &rows.scales, None, &mut dst).map_err(wrong)?;
             let exact = format.scaling.profile(lanecast::scaled::Profile::Lanecast);
             let mut wide = vec![0; height * width * 8];
-            Dequantizer::new(format.elem, DType::F64, &exact, &options)
-                .and_then(|d| d.dequantize(&rows.codes, &rows.shape, &rows.scales, None, &mut wide))
-                .map_err(wrong)?;
+            let d = Dequantizer::new(format.elem, DType::F64, &exact, &options).map_err(wrong)?;
+            d.dequantize(&rows.codes, &rows.shape, &rows.scales, None, &mut wide).map_err(wrong)?;
             let (x, y) = (floats(&wide), to_f64(*to, Packing::LowFirst, &dst, height * width)?);
             let whole = Matrices::of(&weight.shape);
             let first = (tile.matrix * whole.rows + tile.first) * whole.columns;
@@ -459,9 +456,8 @@ fn quantise(
     };
     let mut wide = vec![0; n * 8];
     let exact = scaling.profile(lanecast::scaled::Profile::Lanecast);
-    Dequantizer::new(format.elem, DType::F64, &exact, &options)
-        .and_then(|d| d.dequantize(&codes, &part, &scales, None, &mut wide))
-        .map_err(wrong)?;
+    let d = Dequantizer::new(format.elem, DType::F64, &exact, &options).map_err(wrong)?;
+    d.dequantize(&codes, &part, &scales, None, &mut wide).map_err(wrong)?;
     let bare = to_f64(format.elem, format.packing, &codes, n)?;
     let (max, factor) = largest(format.elem);
     let first = (tile.matrix * whole.rows + tile.first) * whole.columns;

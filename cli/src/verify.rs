@@ -45,7 +45,7 @@ impl Side {
                     }
                     let scales = it.tensors[&weight.scales].clone();
                     let (name, shape) = (weight.name.clone(), weight.shape.clone());
-                    tensors.insert(name, (Input::Scaled(weight, tensor.clone(), scales), shape));
+                    tensors.insert(name, (Input::Scaled(Box::new(weight), tensor.clone(), scales), shape));
                 }
                 (Role::Plain, _) => {
                     tensors.insert(tensor.name.clone(), (Input::Plain(tensor.clone()), tensor.shape.clone()));

@@ -405,7 +405,8 @@ fn indexes_and_configurations_that_disagree_are_refused() {
     deepseek(&src);
     let good = json_of(&index);
     let tensor = "model.ids";
-    let cases: [(&str, &dyn Fn(&mut Value), &str); 7] = [
+    type Change<'a> = &'a dyn Fn(&mut Value);
+    let cases: [(&str, Change<'_>, &str); 7] = [
         ("missing", &|v| _ = v["weight_map"].as_object_mut().unwrap().remove(tensor), "does not name"),
         ("extra", &|v| v["weight_map"]["no.such"] = json!("model-00001-of-00002.safetensors"), "no.such"),
         ("other shard", &|v| v["weight_map"][tensor] = json!("model-00001-of-00002.safetensors"), "lies in"),
@@ -527,6 +528,8 @@ fn an_interrupted_run_goes_on() {
     let dst = dir.path().join("dst");
     fs::write(dst.join(".model-00001-of-00002.safetensors.x7Hq2a.tmp"), b"half").unwrap();
     fs::write(dst.join(".model-00002-of-00002.safetensors.x7Hq2b.tmp"), b"half").unwrap();
+    fs::write(dst.join(".lanecast.json.x7Hq2c.tmp"), b"half").unwrap();
+    fs::write(dst.join(".tokenizer.json.x7Hq2d.tmp"), b"half").unwrap();
     assert!(!dst.join("config.json").exists());
     fails(dir.path(), "convert src dst --to f16 --resume", 3);
     ok(dir.path(), "convert src dst --to bf16 --resume --quiet");
@@ -549,4 +552,56 @@ fn every_word_of_the_command_line_is_checked() {
     let error: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(error["error"]["kind"], "refused");
     assert!(line(dir.path(), "--help").stdout.starts_with(b"Jobs:"));
+}
+
+/// Each command of the documentation, as it is written there.
+#[test]
+fn the_jobs_of_the_documentation_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let mut random = Random(13);
+    deepseek(&at("DeepSeek-R1"));
+    model(&at("Llama-bf16"));
+    fs::create_dir(at("gpt-oss-20b")).unwrap();
+    let tensors: Tensors = vec![
+        ("l.mlp.experts.down_proj_blocks".into(), Dtype::U8, vec![2, 32, 2, 16], vec![0x35; 2048]),
+        ("l.mlp.experts.down_proj_scales".into(), Dtype::U8, vec![2, 32, 2], vec![121; 128]),
+    ];
+    write(&at("gpt-oss-20b/model.safetensors"), &tensors, None);
+    fs::write(at("gpt-oss-20b/config.json"), r#"{"quantization_config":{"quant_method":"mxfp4"}}"#).unwrap();
+    let tensors: Tensors = vec![
+        ("scaled_fp8".into(), Dtype::F8_E4M3, vec![0], Vec::new()),
+        ("l.weight".into(), Dtype::F8_E4M3, vec![4, 6], random.e4m3(24)),
+        ("l.scale_weight".into(), Dtype::F32, vec![], le(&[0.5])),
+    ];
+    write(&at("t5xxl_fp8_scaled.safetensors"), &tensors, None);
+    let tensors: Tensors = vec![
+        ("img_in.weight".into(), Dtype::BF16, vec![64, 64], bf16s(&random.floats(4096))),
+        ("blocks.0.weight".into(), Dtype::BF16, vec![64, 64], bf16s(&random.floats(4096))),
+    ];
+    write(&at("flux.safetensors"), &tensors, None);
+    write(
+        &at("model.safetensors"),
+        &vec![("x".into(), Dtype::F32, vec![512], le(&random.floats(512)))],
+        None,
+    );
+    let header = b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (16, 32), }";
+    let mut npy = header.to_vec();
+    npy.resize(127, b' ');
+    npy.push(b'\n');
+    npy.extend(le(&random.floats(512)));
+    fs::write(at("emb.npy"), npy).unwrap();
+    fs::write(at("x.bin"), le(&random.floats(512))).unwrap();
+    let text = include_str!("../../docs/checkpoints.md");
+    let jobs = text.split("\n## ").find(|part| part.starts_with("Jobs")).unwrap();
+    let commands: Vec<&str> = jobs.split('`').filter(|code| code.starts_with("lanecast ")).collect();
+    assert_eq!(commands.len(), 11);
+    for command in commands {
+        let words = command.strip_prefix("lanecast ").unwrap();
+        let words = words.replace("PATH", "DeepSeek-R1").replace("A B", "flux.safetensors flux.safetensors");
+        ok(dir.path(), &words);
+    }
+    let flux = read(&at("flux8.safetensors"));
+    assert_eq!((flux["img_in.weight"].0, flux["blocks.0.weight"].0), (Dtype::BF16, Dtype::F8_E4M3));
+    assert!(at("emb8.scale.npy").exists());
 }

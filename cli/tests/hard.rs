@@ -135,3 +135,35 @@ fn memory_is_bounded_whatever_the_tensor() {
     assert!(peak > 0 && peak < (64 + 32) << 10, "{peak} kB");
     eprintln!("peak: {peak} kB");
 }
+
+#[test]
+fn ctrl_c_is_130_and_leaves_no_temporary_file() {
+    let dir = tempfile::tempdir().unwrap();
+    files(&dir.path().join("src"), 6);
+    let mut interrupted = false;
+    for _ in 0..5 {
+        let dst = dir.path().join("dst");
+        let _ = fs::remove_dir_all(&dst);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lanecast"))
+            .args(["convert", "src", "dst", "--to", "fp8-tensor", "--threads", "1"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .current_dir(dir.path())
+            .spawn()
+            .unwrap();
+        while !dst.join("model-00001-of-00006.safetensors").exists() && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let out = child.wait_with_output().unwrap();
+        if out.status.code() == Some(0) {
+            continue;
+        }
+        assert_eq!(out.status.code(), Some(130));
+        assert!(String::from_utf8_lossy(&out.stderr).contains("--resume"));
+        assert!(listing(&dst).iter().all(|(name, _)| !name.ends_with(".tmp")));
+        interrupted = true;
+        break;
+    }
+    assert!(interrupted, "every run was done before the interrupt");
+}
