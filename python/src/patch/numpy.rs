@@ -10,8 +10,8 @@ use pyo3::types::PyCapsule;
 
 pub(super) const REQUIRES_PYAPI: c_int = 1;
 pub(super) const RUNTIME_FLAGS: c_int = 1 | 2;
-/// All flags that a method of a cast has had: the above, unaligned, reorderable, private ones.
-const KNOWN_FLAGS: c_int = 0xF | 1 << 17;
+/// All flags that a method of a cast has had: the above, unaligned, reorderable; from NumPy 2.5 on, that it is a cast.
+const KNOWN_FLAGS: c_int = 0x1F | 1 << 17;
 /// Beside the level of casting: same_value is possible, and (before 2.0) a cast is a view.
 const CASTING_FLAGS: c_int = 1 << 6 | 1 << 16;
 pub(super) const SAME_VALUE: u64 = 1;
