@@ -463,24 +463,62 @@ fn states(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Vec<State>> {
             return Err(Failure::refused(format!("{} was made by another plan", dir.display()))
                 .help("the source or the options have changed: --force begins anew"));
         }
-        let file = dir.join(&shard.name);
-        let same = fs::symlink_metadata(&file).is_ok_and(|m| m.is_file() && m.len() == state.bytes);
-        let hash = || -> Result<bool> {
-            let (source, mut hash, mut at) = (source::open(&file)?, Sha256::new(), 0);
-            let mut buffer = vec![0; 1 << 20];
-            while at < source.len() {
-                let some = &mut buffer[..(1 << 20).min(source.len() - at) as usize];
-                source.read_at(some, at).map_err(on(&file))?;
-                hash.update(&*some);
-                at += some.len() as u64;
-            }
-            Ok(hex(&hash.finalize()) == state.sha256)
-        };
-        if same && (how != Some(Resume::Hash) || hash()?) {
+        if is_there(dir, &state, how)? {
             found.push(state);
         }
     }
     Ok(found)
+}
+
+/// The record of a run of the same plan that was done, if its files are there.
+fn complete(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Option<(Losses, Vec<State>)>> {
+    #[derive(Deserialize)]
+    struct Entry {
+        name: String,
+        bytes: u64,
+        sha256: String,
+    }
+    #[derive(Deserialize)]
+    struct Record {
+        plan: String,
+        files: Vec<Entry>,
+        losses: Losses,
+    }
+    let Ok(text) = fs::read(dir.join("lanecast.json")) else { return Ok(None) };
+    let Ok(record) = serde_json::from_slice::<Record>(&text) else { return Ok(None) };
+    if record.plan != plan.hash {
+        return Err(Failure::refused(format!("{} was made by another plan", dir.display()))
+            .help("the source or the options have changed: --force begins anew"));
+    }
+    let mut all = Vec::new();
+    for Entry { name, bytes, sha256 } in record.files {
+        let state = State { plan: record.plan.clone(), name, bytes, sha256, losses: Losses::default() };
+        if !is_there(dir, &state, how)? {
+            return Ok(None);
+        }
+        all.push(state);
+    }
+    Ok(Some((record.losses, all)))
+}
+
+/// Has the file of a state its size, and its hash if that is asked for?
+fn is_there(dir: &Path, state: &State, how: Option<Resume>) -> Result<bool> {
+    let file = dir.join(&state.name);
+    if !fs::symlink_metadata(&file).is_ok_and(|m| m.is_file() && m.len() == state.bytes) {
+        return Ok(false);
+    }
+    if how != Some(Resume::Hash) {
+        return Ok(true);
+    }
+    let (source, mut hash, mut at) = (source::open(&file)?, Sha256::new(), 0);
+    let mut buffer = vec![0; 1 << 20];
+    while at < source.len() {
+        let some = &mut buffer[..(1 << 20).min(source.len() - at) as usize];
+        source.read_at(some, at).map_err(on(&file))?;
+        hash.update(&*some);
+        at += some.len() as u64;
+    }
+    Ok(hex(&hash.finalize()) == state.sha256)
 }
 
 /// Removes what a killed run has left.
@@ -520,6 +558,15 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     }
     if args.dry_run {
         return dry(&plan, args);
+    }
+    if args.resume.is_some()
+        && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)?
+    {
+        // What a kill right after the record has left.
+        sweep(&it, &plan, &args.dst)?;
+        let _ = fs::remove_dir_all(args.dst.join(STATES));
+        report(args, &plan, &losses, &all)?;
+        return limits(args, &losses);
     }
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst));
     let (dir, single) = if it.is_dir {

@@ -533,7 +533,21 @@ fn an_interrupted_run_goes_on() {
     assert!(!dst.join("config.json").exists());
     fails(dir.path(), "convert src dst --to f16 --resume", 3);
     ok(dir.path(), "convert src dst --to bf16 --resume --quiet");
-    assert!(listing(&dst) == listing(&dir.path().join("whole")));
+    let whole = listing(&dir.path().join("whole"));
+    assert!(listing(&dst) == whole);
+    // What is complete is not made again, and is not that of another plan.
+    let file = dst.join("model-00001-of-00002.safetensors");
+    let made = fs::metadata(&file).unwrap().modified().unwrap();
+    let report = ok(dir.path(), "convert src dst --to bf16 --resume --json");
+    assert_eq!(report["files"].as_array().unwrap().len(), 2);
+    assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), made);
+    fails(dir.path(), "convert src dst --to f16 --resume", 3);
+    // But a file that was damaged is.
+    let mut bad = fs::read(&file).unwrap();
+    *bad.last_mut().unwrap() ^= 1;
+    fs::write(&file, bad).unwrap();
+    ok(dir.path(), "convert src dst --to bf16 --resume=hash --quiet");
+    assert!(listing(&dst) == whole);
 }
 
 #[test]
