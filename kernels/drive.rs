@@ -1,6 +1,8 @@
 //! What a cast is to the kernels, the plain copy, and the scalar reference tile by tile. The loops of the
 //! vector kernels are in `vector.rs`.
 
+#[cfg(isa = "vector")]
+use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr;
 
@@ -351,9 +353,11 @@ impl Core {
     #[cold]
     #[inline(always)]
     unsafe fn run_rows_calmly(&self, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
-        let _environment = environment::Environment::new(Rounding::NearestEven);
+        // Given back by hand: kernels do not unwind, and where a kernel runs steps, what would restore it then is a call.
+        let environment = ManuallyDrop::new(environment::Environment::new(Rounding::NearestEven));
         // SAFETY: the caller's promise.
         let ran = unsafe { (self.run_rows)(job, src, dst, n, apart) };
+        drop(ManuallyDrop::into_inner(environment));
         debug_assert!(ran);
     }
 
