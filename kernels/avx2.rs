@@ -6,7 +6,7 @@ use super::codec::Codec;
 use super::codec::plane::{Fold, Half, Plane, Words};
 use super::codec::source::odd64;
 use super::drive::RunRows;
-use super::isa::{Extras, Isa, Task, copy_short, ops, token};
+use super::simd::{Extras, Simd, Task, copy_short, ops, token};
 
 token! {
     /// The token.
@@ -295,7 +295,7 @@ pub(crate) struct Line {
     far: [__m256i; 2],
 }
 
-impl Isa for Avx2 {
+impl Simd for Avx2 {
     type Turned = Self;
     type V = __m256i;
     type M32 = __m256i;

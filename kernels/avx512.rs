@@ -6,7 +6,7 @@ use core::arch::x86_64::*;
 use super::codec::Codec;
 use super::codec::plane::Fold;
 use super::drive::RunRows;
-use super::isa::{Extras, Isa, Task, ops, token};
+use super::simd::{Extras, Simd, Task, ops, token};
 
 token! {
     /// The token.
@@ -250,7 +250,7 @@ unsafe fn nearest_bf16(low: __m512i, high: __m512i) -> __m512i {
     both
 }
 
-impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Isa for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
+impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
     type Turned = Turned;
     type V = __m512i;
     type M32 = __mmask16;

@@ -7,7 +7,7 @@
 //! * `scalar.rs` is the reference: one element at a time, integer arithmetic only. It is the
 //!   specification in code; every vector kernel is tested against what it is tested against.
 //! * `drive.rs` runs it, tile by tile; `layout.rs` moves its codes between memory and tiles.
-//! * `codec/` is what the vector kernels do, once for all instruction sets: in the operations of `isa.rs`,
+//! * `codec/` is what the vector kernels do, once for all instruction sets: in the operations of `simd.rs`,
 //!   which `avx2.rs`, `avx512.rs` and `neon.rs` implement. Only those three name a vector intrinsic.
 //!   Packed elements are packed and unpacked in registers there.
 //! * `vector.rs` is their loop; `stream.rs` brings their results past the caches; `stage.rs` what takes more than a codec:
@@ -36,8 +36,6 @@ pub(crate) mod detect;
 pub(crate) mod drive;
 #[cfg(isa = "vector")]
 mod environment;
-#[cfg(isa = "vector")]
-mod isa;
 mod layout;
 pub(crate) mod memory;
 mod moves;
@@ -47,6 +45,8 @@ pub(crate) mod once;
 mod panel;
 pub(crate) mod scalar;
 pub(crate) mod scratch;
+#[cfg(isa = "vector")]
+mod simd;
 #[cfg(isa = "vector")]
 mod stage;
 #[cfg(isa = "vector")]

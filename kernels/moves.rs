@@ -1,16 +1,16 @@
 //! Elements from one grid of places to another: what gathers a tile, scatters it, and transposes.
 //!
 //! How a grid is best walked is decided first, by [`Plan`]; what then runs with the features of an instruction set is
-//! loops of constant strides, which the compiler makes shuffles of, and the transpose of a block by [`Isa`]'s zips.
+//! loops of constant strides, which the compiler makes shuffles of, and the transpose of a block by [`Simd`]'s zips.
 
 #[cfg(isa = "vector")]
 use core::marker::PhantomData;
 use core::ptr;
 
-use crate::formats::isa::Isa as Which;
+use crate::formats::isa::Isa;
 
 #[cfg(isa = "vector")]
-use super::isa::{Isa, Task};
+use super::simd::{Simd, Task};
 #[cfg(isa = "vector")]
 use super::{stream::fence, vector::LINE};
 
@@ -72,9 +72,9 @@ pub(super) struct Moves {
 }
 
 /// The moves of an instruction set.
-pub(super) fn of(isa: Which) -> Moves {
+pub(super) fn of(isa: Isa) -> Moves {
     #[cfg(isa = "vector")]
-    const fn vectors<I: Isa>() -> Moves {
+    const fn vectors<I: Simd>() -> Moves {
         Moves {
             register: I::BYTES,
             row_streams_from: I::ROW_STREAMS_FROM,
@@ -86,11 +86,11 @@ pub(super) fn of(isa: Which) -> Moves {
     }
     match isa {
         #[cfg(isa = "avx512")]
-        Which::Avx512 => vectors::<super::avx512::Zmm>(),
+        Isa::Avx512 => vectors::<super::avx512::Zmm>(),
         #[cfg(isa = "avx2")]
-        Which::Avx2 => vectors::<super::avx2::Avx2>(),
+        Isa::Avx2 => vectors::<super::avx2::Avx2>(),
         #[cfg(isa = "neon")]
-        Which::Neon => vectors::<super::neon::Neon>(),
+        Isa::Neon => vectors::<super::neon::Neon>(),
         _ => Moves {
             register: 64,
             row_streams_from: usize::MAX,
@@ -231,7 +231,7 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
 /// # Safety
 /// As for [`MoveElements`].
 #[cfg(isa = "vector")]
-unsafe fn vector<I: Isa>(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
+unsafe fn vector<I: Simd>(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
     // Here, because a kernel calls nothing.
     let plan = &Plan::new(grid, size);
     // Functions of their own: together, what the loops of the others prepare takes longer than a tile.
@@ -249,17 +249,17 @@ unsafe fn vector<I: Isa>(grid: &Grid, size: usize, from: *const u8, to: *mut u8)
 /// # Safety
 /// As for [`MoveElements`], and the plan is of the kind `P`.
 #[cfg(isa = "vector")]
-unsafe fn with<I: Isa, P: Plane>(plan: &Plan, size: usize, from: *const u8, to: *mut u8) {
+unsafe fn with<I: Simd, P: Plane>(plan: &Plan, size: usize, from: *const u8, to: *mut u8) {
     /// Not a closure: see `vector::blocks`.
     struct Every<'a, I, P>(&'a Plan, usize, *const u8, *mut u8, PhantomData<(I, P)>);
 
-    impl<I: Isa, P: Plane> Task for Every<'_, I, P> {
+    impl<I: Simd, P: Plane> Task for Every<'_, I, P> {
         type Output = ();
 
         #[inline(always)]
         fn call(self) {
             let Self(plan, size, from, to, _) = self;
-            // SAFETY: the promise of the caller of `with`; `Isa::run` enables the features.
+            // SAFETY: the promise of the caller of `with`; `Simd::run` enables the features.
             unsafe { every::<Registers<I>, P>(plan, size, from, to) }
         }
     }
@@ -273,12 +273,12 @@ unsafe fn with<I: Isa, P: Plane>(plan: &Plan, size: usize, from: *const u8, to: 
 struct Registers<I>(PhantomData<I>);
 
 #[cfg(isa = "vector")]
-impl<I: Isa> Means for Registers<I> {
+impl<I: Simd> Means for Registers<I> {
     #[inline(always)]
     unsafe fn runs(bytes: usize, runs: Move, mut from: *const u8, mut to: *mut u8) {
         /// Copies that are all as long as this, which is a constant.
         #[inline(always)]
-        unsafe fn of<I: Isa, const BYTES: usize>(runs: Move, mut from: *const u8, mut to: *mut u8) {
+        unsafe fn of<I: Simd, const BYTES: usize>(runs: Move, mut from: *const u8, mut to: *mut u8) {
             for _ in 0..runs.extent {
                 // SAFETY: the caller's promise.
                 unsafe { I::copy(from, to, BYTES) };
@@ -579,10 +579,10 @@ pub(super) fn lie_alike(from: *const u8, to: *mut u8, bytes: usize) -> bool {
 /// lines is written twice. Some bytes are copied twice.
 ///
 /// # Safety
-/// As for [`Isa::copy`]; there is a register at least.
+/// As for [`Simd::copy`]; there is a register at least.
 #[cfg(isa = "vector")]
 #[inline(always)]
-unsafe fn aligned<I: Isa>(from: *const u8, to: *mut u8, bytes: usize) {
+unsafe fn aligned<I: Simd>(from: *const u8, to: *mut u8, bytes: usize) {
     let ahead = to.addr().wrapping_neg() % I::BYTES;
     // SAFETY: the caller's promise.
     unsafe {
@@ -597,16 +597,16 @@ unsafe fn aligned<I: Isa>(from: *const u8, to: *mut u8, bytes: usize) {
 /// They are readable and writable, and none of them is among both. The instruction set is available, and there is a
 /// register at least.
 #[cfg(isa = "vector")]
-pub(super) unsafe fn copy_long<I: Isa>(from: *const u8, to: *mut u8, bytes: usize) {
+pub(super) unsafe fn copy_long<I: Simd>(from: *const u8, to: *mut u8, bytes: usize) {
     /// Not a closure: see `vector::blocks`.
     struct Copy<I>(*const u8, *mut u8, usize, PhantomData<I>);
 
-    impl<I: Isa> Task for Copy<I> {
+    impl<I: Simd> Task for Copy<I> {
         type Output = ();
 
         #[inline(always)]
         fn call(self) {
-            // SAFETY: the promise of the caller of `copy_long`; `Isa::run` enables the features.
+            // SAFETY: the promise of the caller of `copy_long`; `Simd::run` enables the features.
             unsafe { aligned::<I>(self.0, self.1, self.2) }
         }
     }
@@ -695,18 +695,18 @@ unsafe fn no_prefetch(_: &Rows, _: *const u8) {}
 /// # Safety
 /// As for [`Moves::stream`].
 #[cfg(isa = "vector")]
-unsafe fn stream<I: Isa>(rows: &Rows, from: *const u8, to: *mut u8) {
+unsafe fn stream<I: Simd>(rows: &Rows, from: *const u8, to: *mut u8) {
     /// Not a closure: see `vector::blocks`.
     struct Stream<'a, I>(&'a Rows, *const u8, *mut u8, PhantomData<I>);
 
-    impl<I: Isa> Task for Stream<'_, I> {
+    impl<I: Simd> Task for Stream<'_, I> {
         type Output = ();
 
         #[inline(always)]
         fn call(self) {
             let Self(&Rows { rows, bytes, from: from_row, to: to_row }, from, to, _) = self;
             for i in 0..rows as isize {
-                // SAFETY: the promise of the caller of `stream`; `Isa::run` enables the features. Only whole
+                // SAFETY: the promise of the caller of `stream`; `Simd::run` enables the features. Only whole
                 // lines are streamed, which are aligned.
                 unsafe {
                     let (from, to) = (from.offset(i * from_row), to.offset(i * to_row));
@@ -731,11 +731,11 @@ unsafe fn stream<I: Isa>(rows: &Rows, from: *const u8, to: *mut u8) {
 /// # Safety
 /// As for [`Moves::prefetch`].
 #[cfg(isa = "vector")]
-unsafe fn prefetch<I: Isa>(rows: &Rows, from: *const u8) {
+unsafe fn prefetch<I: Simd>(rows: &Rows, from: *const u8) {
     /// Not a closure: see `vector::blocks`.
     struct Prefetch<'a, I>(&'a Rows, *const u8, PhantomData<I>);
 
-    impl<I: Isa> Task for Prefetch<'_, I> {
+    impl<I: Simd> Task for Prefetch<'_, I> {
         type Output = ();
 
         #[inline(always)]
@@ -744,7 +744,7 @@ unsafe fn prefetch<I: Isa>(rows: &Rows, from: *const u8) {
             for i in 0..rows.rows as isize {
                 let mut at = 0;
                 while at < rows.bytes {
-                    // SAFETY: `Isa::run` enables the features.
+                    // SAFETY: `Simd::run` enables the features.
                     unsafe { I::prefetch_far(from.wrapping_offset(i * rows.from).wrapping_add(at)) };
                     at += LINE;
                 }

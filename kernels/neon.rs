@@ -15,7 +15,7 @@ use core::arch::asm;
 use super::codec::Codec;
 use super::codec::plane::Fold;
 use super::drive::RunRows;
-use super::isa::{Extras, Isa, Task, copy_short, ops, token};
+use super::simd::{Extras, Simd, Task, copy_short, ops, token};
 
 token! {
     /// The token.
@@ -198,7 +198,7 @@ impl FieldConstants {
     }
 }
 
-impl Isa for Neon {
+impl Simd for Neon {
     type Turned = Self;
     type V = uint8x16_t;
     type M32 = uint32x4_t;

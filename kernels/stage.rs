@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::drive::{Plan, Planned};
-use super::isa::{Isa, Task};
+use super::simd::{Simd, Task};
 use super::{stream, vector};
 use crate::formats::layout::Packing;
 use crate::formats::route::{Layout, Parts, Route};
@@ -49,17 +49,17 @@ pub(super) fn is_plain(route: &Route) -> bool {
 ///
 /// # Safety
 /// As for every kernel; the instruction set is available.
-pub(super) unsafe fn staged<I: Isa>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn staged<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     /// Not a closure: see `vector::blocks`.
     struct Tiles<'a, I>(&'a Planned, Steps, *const u8, *mut u8, usize, PhantomData<I>);
 
-    impl<I: Isa> Task for Tiles<'_, I> {
+    impl<I: Simd> Task for Tiles<'_, I> {
         type Output = ();
 
         #[inline(always)]
         fn call(self) {
             let Self(plan, steps, src, dst, n, _) = self;
-            // SAFETY: the promise of the caller of `staged`; `Isa::run` enables the features.
+            // SAFETY: the promise of the caller of `staged`; `Simd::run` enables the features.
             unsafe { tiles::<I>(plan, steps, src, dst, n) }
         }
     }
@@ -103,7 +103,7 @@ impl Steps {
 /// # Safety
 /// As [`staged`], with the features enabled.
 #[inline(always)]
-unsafe fn tiles<I: Isa>(plan: &Planned, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
+unsafe fn tiles<I: Simd>(plan: &Planned, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
     let Steps { tile, streams, ahead } = steps;
     let [mut even, mut odd] = [const { Buffer::new() }; 2];
@@ -234,10 +234,10 @@ pub(super) unsafe fn few(plan: &Planned, src: *const u8, dst: *mut u8, n: usize)
 /// Brings the results of `n` elements, a multiple of 64, to elements of other parts.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]. The results are there, and `n` elements are writable; at a line, if they are to be
+/// As for the operations of [`Simd`]. The results are there, and `n` elements are writable; at a line, if they are to be
 /// streamed.
 #[inline(always)]
-unsafe fn reshape<I: Isa>(route: &Route, results: *const u8, dst: *mut u8, n: usize, streams: bool) {
+unsafe fn reshape<I: Simd>(route: &Route, results: *const u8, dst: *mut u8, n: usize, streams: bool) {
     let layout = &route.dst;
     // SAFETY: the caller's promise.
     unsafe {
@@ -265,7 +265,7 @@ unsafe fn reshape<I: Isa>(route: &Route, results: *const u8, dst: *mut u8, n: us
 /// # Safety
 /// As for [`reshape`].
 #[inline(always)]
-unsafe fn extend<I: Isa, const BITS: usize, const STREAMS: bool>(
+unsafe fn extend<I: Simd, const BITS: usize, const STREAMS: bool>(
     results: *const u8,
     dst: *mut u8,
     bytes: usize,

@@ -9,7 +9,7 @@ use core::ptr;
 
 use super::codec::Job;
 use super::drive::{Apart, Core};
-use super::isa::{Isa, Task};
+use super::simd::{Simd, Task};
 use super::vector::{LINE, ahead, bytes};
 
 /// Bytes of a chunk on the side where it is larger.
@@ -44,7 +44,7 @@ pub(super) type Rows = unsafe fn(
 ///
 /// # Safety
 /// As for every `Core`, whose elements have so many bits in memory: in several rows whole bytes.
-pub(super) unsafe fn rows<I: Isa>(
+pub(super) unsafe fn rows<I: Simd>(
     core: &Core,
     job: &Job,
     bits: [usize; 2],
@@ -130,7 +130,7 @@ fn further(src: *const u8, bytes: usize, row: usize, apart: &Apart) -> *const u8
 /// # Safety
 /// The features are enabled.
 #[inline(always)]
-pub(super) unsafe fn ask<I: Isa>(from: *const u8, bytes: usize) {
+pub(super) unsafe fn ask<I: Simd>(from: *const u8, bytes: usize) {
     let mut at = 0;
     while at < bytes {
         // SAFETY: the caller's promise.
@@ -146,12 +146,12 @@ struct Ask<I> {
     isa: PhantomData<I>,
 }
 
-impl<I: Isa> Task for Ask<I> {
+impl<I: Simd> Task for Ask<I> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
-        // SAFETY: `Isa::run` enables the features.
+        // SAFETY: `Simd::run` enables the features.
         unsafe { ask::<I>(self.from, self.bytes) }
     }
 }
@@ -168,14 +168,14 @@ struct Stream<I> {
     isa: PhantomData<I>,
 }
 
-impl<I: Isa> Task for Stream<I> {
+impl<I: Simd> Task for Stream<I> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
         let (mut at, mut asked, mut due) = (0, 0, 0);
         while at < self.bytes {
-            // SAFETY: whole registers of both, `to` is aligned, and `Isa::run` enables the features. What is asked
+            // SAFETY: whole registers of both, `to` is aligned, and `Simd::run` enables the features. What is asked
             // for need not be there.
             unsafe {
                 for k in 0..LINE / I::BYTES {
@@ -197,16 +197,16 @@ impl<I: Isa> Task for Stream<I> {
 ///
 /// # Safety
 /// The instruction set is available.
-pub(super) unsafe fn fence<I: Isa>() {
+pub(super) unsafe fn fence<I: Simd>() {
     /// Not a closure: see `blocks`.
     struct Fence<I>(PhantomData<I>);
 
-    impl<I: Isa> Task for Fence<I> {
+    impl<I: Simd> Task for Fence<I> {
         type Output = ();
 
         #[inline(always)]
         fn call(self) {
-            // SAFETY: `Isa::run` enables the features.
+            // SAFETY: `Simd::run` enables the features.
             unsafe { I::fence() }
         }
     }

@@ -75,7 +75,7 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
 
 /// The plan with the kernels of an instruction set.
 #[cfg(isa = "vector")]
-fn vector<I: super::isa::Isa>(plan: Plan) -> Plan {
+fn vector<I: super::simd::Simd>(plan: Plan) -> Plan {
     use super::{codec, environment, once, stage, stream, vector};
     let route = &plan.route;
     if route.work == Work::Copy {
@@ -108,7 +108,7 @@ fn vector<I: super::isa::Isa>(plan: Plan) -> Plan {
 /// packs elements of 64 bits and more, or floats that take long to narrow: so little of that is written that to stream it
 /// gains less than it costs. Measured both ways, on some eighty pairs of all these kinds.
 #[cfg(isa = "vector")]
-fn keeps_up<I: super::isa::Isa>(route: &Route) -> bool {
+fn keeps_up<I: super::simd::Simd>(route: &Route) -> bool {
     use crate::formats::dtype::Kind;
     let (from, to) = (route.from, route.to);
     let floats = [from, to].map(|dtype| matches!(dtype.kind(), Kind::Float(_)));

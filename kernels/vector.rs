@@ -6,8 +6,8 @@ use core::ptr;
 use super::codec::{Codec, Ends, Job};
 use super::drive::{self, Apart, Plan, Planned};
 use super::environment::Environment;
-use super::isa::Isa;
 use super::moves;
+use super::simd::Simd;
 use super::stage;
 use super::stream;
 use crate::formats::route::{Parts, Route};
@@ -35,7 +35,7 @@ impl Block {
 pub(super) const LINE: usize = 64;
 /// Bytes of destination from which on aligning it pays: of less, the partial block costs more than it saves. Of registers
 /// as wide as a line every store lies across two lines, of others only some do. (Measured on Zen 5, and on Zen 3.)
-const fn aligns_from<I: Isa>() -> usize {
+const fn aligns_from<I: Simd>() -> usize {
     if I::BYTES == LINE { 2 << 10 } else { 16 << 10 }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
 /// # Safety
 /// As for every `Core`, with the features enabled.
 #[inline(always)]
-pub(super) unsafe fn rows<I: Isa, C: Codec<I>>(
+pub(super) unsafe fn rows<I: Simd, C: Codec<I>>(
     job: &Job,
     src: *const u8,
     dst: *mut u8,
@@ -139,7 +139,7 @@ pub(super) unsafe fn rows<I: Isa, C: Codec<I>>(
 ///
 /// # Safety
 /// As for every `Kernel`.
-pub(super) unsafe fn plain<I: Isa>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     let Some(step) = plan.ready() else {
         // SAFETY: the caller's promise.
         return unsafe { shaped::<I>(plan, src, dst, n) };
@@ -185,7 +185,7 @@ pub(super) fn core_bits(route: &Route) -> [usize; 2] {
 ///
 /// # Safety
 /// As for every `Kernel`.
-pub(super) unsafe fn shaped<I: Isa>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
+pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     let _environment = environment(plan);
     // SAFETY: as in `plain`.
     unsafe {
@@ -200,8 +200,8 @@ pub(super) unsafe fn shaped<I: Isa>(plan: &Planned, src: *const u8, dst: *mut u8
 ///
 /// # Safety
 /// As for every `Kernel`.
-pub(super) unsafe fn copy<I: Isa>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    unsafe fn bytes<I: Isa>(from: *const u8, to: *mut u8, bytes: usize) {
+pub(super) unsafe fn copy<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
+    unsafe fn bytes<I: Simd>(from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             if moves::lie_alike(from, to, bytes) {

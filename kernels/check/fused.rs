@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use super::super::drive::Planned;
 use super::super::environment::Environment;
-use super::super::isa::{Isa, Task};
+use super::super::simd::{Simd, Task};
 use super::super::stage;
 use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
 use super::scan::{Integers, Look};
@@ -14,7 +14,7 @@ use crate::formats::options::Rounding;
 use crate::formats::route::Parts;
 
 /// The pairs that have a loop for both.
-pub(super) fn fused<I: Isa>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
+pub(super) fn fused<I: Simd>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
     let route = &plan.route;
     let is_native = !route.src.swapped && !route.dst.swapped;
     if !stage::is_plain(route) || route.parts != Parts::One || !is_native {
@@ -44,7 +44,7 @@ pub(super) fn fused<I: Isa>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
 ///
 /// # Safety
 /// The features of `I` are enabled.
-trait Proof<I: Isa> {
+trait Proof<I: Simd> {
     /// Registers of a block of the source, twice those of the destination.
     const REGISTERS: usize;
 
@@ -56,9 +56,9 @@ trait Proof<I: Isa> {
 }
 
 /// By the scan.
-struct I64ToI32<I: Isa>(Integers<I, Wide64>);
+struct I64ToI32<I: Simd>(Integers<I, Wide64>);
 
-impl<I: Isa> Proof<I> for I64ToI32<I> {
+impl<I: Simd> Proof<I> for I64ToI32<I> {
     const REGISTERS: usize = 8;
 
     #[inline(always)]
@@ -83,13 +83,13 @@ impl<I: Isa> Proof<I> for I64ToI32<I> {
 }
 
 /// Counts lanes that differ: by the bits of masks, where masks are bits; else each lane of `same` counts where it was equal.
-struct Unlike<I: Isa, L> {
+struct Unlike<I: Simd, L> {
     same: I::V,
     unlike: usize,
     lanes: PhantomData<L>,
 }
 
-impl<I: Isa, L: FloatLanes<I>> Unlike<I, L> {
+impl<I: Simd, L: FloatLanes<I>> Unlike<I, L> {
     #[inline(always)]
     unsafe fn new() -> Self {
         // SAFETY: the caller's promise.
@@ -127,7 +127,7 @@ impl<I: Isa, L: FloatLanes<I>> Unlike<I, L> {
 
 /// Rounded, and cast back: where that is the same, they fit, whatever becomes of others. What becomes the minimum is looked
 /// at again, and where nothing else is made of what does not fit, that is enough.
-struct F64ToI32<I: Isa, const COUNTS: bool> {
+struct F64ToI32<I: Simd, const COUNTS: bool> {
     /// The smallest integer that was made.
     least: I::V,
     /// All bits that were not the same. The sign alone does not matter: it is that of a zero, or of 2^31, which may become
@@ -136,7 +136,7 @@ struct F64ToI32<I: Isa, const COUNTS: bool> {
     fractions: Unlike<I, Wide64>,
 }
 
-impl<I: Isa, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
+impl<I: Simd, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
     const REGISTERS: usize = 8;
 
     #[inline(always)]
@@ -179,8 +179,8 @@ impl<I: Isa, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
 /// A float that is cast to a narrower one, to nearest, and back.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
-trait Narrowing<I: Isa> {
+/// As for the operations of [`Simd`].
+trait Narrowing<I: Simd> {
     type Wide: FloatLanes<I>;
     type Narrow: Lanes<I>;
     const INF: u64;
@@ -196,7 +196,7 @@ struct F32ToF16;
 
 macro_rules! narrowings {
     ($($name:ident: $wide:ident to $narrow:ident, $inf:literal, $there:ident, $back:ident, $max:ident;)*) => {$(
-        impl<I: Isa> Narrowing<I> for $name {
+        impl<I: Simd> Narrowing<I> for $name {
             type Wide = $wide;
             type Narrow = $narrow;
             const INF: u64 = $inf;
@@ -225,12 +225,12 @@ narrowings! {
 }
 
 /// They fit if none becomes Inf or NaN.
-struct ToFloat<I: Isa, N: Narrowing<I>, const COUNTS: bool> {
+struct ToFloat<I: Simd, N: Narrowing<I>, const COUNTS: bool> {
     largest: I::V,
     rounded: Unlike<I, N::Wide>,
 }
 
-impl<I: Isa, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COUNTS> {
+impl<I: Simd, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COUNTS> {
     const REGISTERS: usize = N::Wide::BYTES;
 
     #[inline(always)]
@@ -270,7 +270,7 @@ impl<I: Isa, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COU
 ///
 /// # Safety
 /// They are readable and writable, the plan is one for these dtypes, and the instruction set is available.
-unsafe fn blocks<I: Isa, P: Proof<I>>(
+unsafe fn blocks<I: Simd, P: Proof<I>>(
     plan: &Planned,
     fit: &Fit,
     src: *const u8,
@@ -280,13 +280,13 @@ unsafe fn blocks<I: Isa, P: Proof<I>>(
     /// Not a closure: see `vector::blocks`.
     struct Blocks<'a, I, P>(&'a Fit, *const u8, *mut u8, usize, PhantomData<(I, P)>);
 
-    impl<I: Isa, P: Proof<I>> Task for Blocks<'_, I, P> {
+    impl<I: Simd, P: Proof<I>> Task for Blocks<'_, I, P> {
         type Output = Found;
 
         #[inline(always)]
         fn call(self) -> Found {
             let Self(fit, mut src, mut dst, blocks, _) = self;
-            // SAFETY: the promise of the caller of `blocks`, block by block; `Isa::run` enables the features.
+            // SAFETY: the promise of the caller of `blocks`, block by block; `Simd::run` enables the features.
             unsafe {
                 let mut proof = P::new(fit);
                 for _ in 0..blocks {

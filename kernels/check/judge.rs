@@ -3,12 +3,12 @@
 use core::marker::PhantomData;
 
 use super::super::environment::Environment;
-use super::super::isa::{Isa, Task};
+use super::super::simd::{Simd, Task};
 use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
 use super::{Codes, Counts, Exact, Limits, MOST, Verdict};
 use crate::formats::options::Rounding;
 
-pub(super) fn judge<I: Isa>(codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
+pub(super) fn judge<I: Simd>(codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
     let n = codes.bytes.len() / codes.width;
     let back = if let Exact::Back(back) = exact { back } else { codes.bytes };
     assert!(back.len() == codes.bytes.len() && n <= MOST && matches!(codes.width, 2 | 4 | 8));
@@ -27,14 +27,14 @@ pub(super) fn judge<I: Isa>(codes: Codes<'_>, exact: Exact<'_>, limits: &Limits,
 
 type Every = unsafe fn(*const u8, *const u8, usize, &Limits, &mut Verdict);
 
-fn every_integer<I: Isa, L: Compared<I>>(exact: Exact<'_>) -> Every {
+fn every_integer<I: Simd, L: Compared<I>>(exact: Exact<'_>) -> Every {
     match exact {
         Exact::Back(_) => every::<I, L, Plain, Back>,
         _ => every::<I, L, Plain, All>,
     }
 }
 
-fn every_float<I: Isa, L: FloatLanes<I>>(exact: Exact<'_>, limits: &Limits) -> Every {
+fn every_float<I: Simd, L: FloatLanes<I>>(exact: Exact<'_>, limits: &Limits) -> Every {
     let is_symmetric = limits.low == -1 - limits.high;
     match exact {
         Exact::All if is_symmetric => every::<I, L, Magnitudes, All>,
@@ -45,7 +45,7 @@ fn every_float<I: Isa, L: FloatLanes<I>>(exact: Exact<'_>, limits: &Limits) -> E
     }
 }
 
-pub(super) fn count<I: Isa>(codes: Codes<'_>, limits: &Limits) -> Counts {
+pub(super) fn count<I: Simd>(codes: Codes<'_>, limits: &Limits) -> Counts {
     let n = codes.bytes.len() / codes.width;
     assert!(n <= MOST && matches!(codes.width, 2 | 4 | 8));
     let count: unsafe fn(*const u8, usize, &Limits) -> Counts = match codes.width {
@@ -58,11 +58,11 @@ pub(super) fn count<I: Isa>(codes: Codes<'_>, limits: &Limits) -> Counts {
 }
 
 /// What is exact.
-trait Rule<I: Isa, L: Lanes<I>> {
+trait Rule<I: Simd, L: Lanes<I>> {
     /// All ones where that is so; none if everything is.
     ///
     /// # Safety
-    /// As for the operations of [`Isa`].
+    /// As for the operations of [`Simd`].
     unsafe fn exact(code: I::V, back: I::V, nonzero: I::V) -> Option<I::V>;
 }
 
@@ -71,14 +71,14 @@ struct All;
 struct Back;
 struct Whole;
 
-impl<I: Isa, L: Lanes<I>> Rule<I, L> for All {
+impl<I: Simd, L: Lanes<I>> Rule<I, L> for All {
     #[inline(always)]
     unsafe fn exact(_: I::V, _: I::V, _: I::V) -> Option<I::V> {
         None
     }
 }
 
-impl<I: Isa, L: Compared<I>> Rule<I, L> for Back {
+impl<I: Simd, L: Compared<I>> Rule<I, L> for Back {
     #[inline(always)]
     unsafe fn exact(code: I::V, back: I::V, nonzero: I::V) -> Option<I::V> {
         // SAFETY: the caller's promise.
@@ -86,7 +86,7 @@ impl<I: Isa, L: Compared<I>> Rule<I, L> for Back {
     }
 }
 
-impl<I: Isa, L: FloatLanes<I>> Rule<I, L> for Whole {
+impl<I: Simd, L: FloatLanes<I>> Rule<I, L> for Whole {
     #[inline(always)]
     unsafe fn exact(code: I::V, _: I::V, _: I::V) -> Option<I::V> {
         // SAFETY: the caller's promise.
@@ -95,7 +95,7 @@ impl<I: Isa, L: FloatLanes<I>> Rule<I, L> for Whole {
 }
 
 /// [`Limits`] in registers.
-struct Bounds<I: Isa> {
+struct Bounds<I: Simd> {
     flip: I::V,
     nonzero: I::V,
     high: I::V,
@@ -103,7 +103,7 @@ struct Bounds<I: Isa> {
     kept: I::V,
 }
 
-impl<I: Isa> Bounds<I> {
+impl<I: Simd> Bounds<I> {
     #[inline(always)]
     unsafe fn new<L: Lanes<I>>(limits: &Limits) -> Self {
         // SAFETY: the caller's promise.
@@ -142,11 +142,11 @@ impl<I: Isa> Bounds<I> {
 }
 
 /// How codes make keys.
-trait Order<I: Isa, L: Compared<I>> {
+trait Order<I: Simd, L: Compared<I>> {
     /// All ones where a code is lost; and where it is that, or kept whatever comes back.
     ///
     /// # Safety
-    /// As for the operations of [`Isa`].
+    /// As for the operations of [`Simd`].
     unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2];
 }
 
@@ -157,7 +157,7 @@ struct Reversed;
 /// Floats, of a range that reaches as far down as up: their magnitudes are enough.
 struct Magnitudes;
 
-impl<I: Isa, L: Compared<I>> Order<I, L> for Plain {
+impl<I: Simd, L: Compared<I>> Order<I, L> for Plain {
     #[inline(always)]
     unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
         // SAFETY: the caller's promise.
@@ -168,7 +168,7 @@ impl<I: Isa, L: Compared<I>> Order<I, L> for Plain {
     }
 }
 
-impl<I: Isa, L: Compared<I>> Order<I, L> for Reversed {
+impl<I: Simd, L: Compared<I>> Order<I, L> for Reversed {
     #[inline(always)]
     unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
         // SAFETY: the caller's promise.
@@ -181,7 +181,7 @@ impl<I: Isa, L: Compared<I>> Order<I, L> for Reversed {
     }
 }
 
-impl<I: Isa, L: Compared<I>> Order<I, L> for Magnitudes {
+impl<I: Simd, L: Compared<I>> Order<I, L> for Magnitudes {
     #[inline(always)]
     unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
         // SAFETY: the caller's promise.
@@ -197,7 +197,7 @@ impl<I: Isa, L: Compared<I>> Order<I, L> for Magnitudes {
 ///
 /// # Safety
 /// They are readable at two places, a verdict has bits for them, and the instruction set is available.
-unsafe fn every<I: Isa, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
+unsafe fn every<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
     codes: *const u8,
     back: *const u8,
     n: usize,
@@ -213,7 +213,7 @@ unsafe fn every<I: Isa, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
         PhantomData<(I, L, O, R)>,
     );
 
-    impl<I: Isa, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>> Task for Judge<'_, I, L, O, R> {
+    impl<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>> Task for Judge<'_, I, L, O, R> {
         type Output = ();
 
         #[inline(always)]
@@ -222,7 +222,7 @@ unsafe fn every<I: Isa, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
             let (lost, inexact) = (verdict.lost.as_mut_ptr(), verdict.inexact.as_mut_ptr());
             let mut counts = [0; 2];
             // SAFETY: blocks of the lanes; then the rest of them in room for one. Their bits are within a word.
-            // `Isa::run` enables the features.
+            // `Simd::run` enables the features.
             unsafe {
                 let bounds = Bounds::<I>::new::<L>(limits);
                 let mut at = 0;
@@ -314,14 +314,14 @@ macro_rules! lane {
 }
 lane!(i16 i32 i64);
 
-/// The classes of so many lanes: plain Rust, which the compiler vectorises where [`Isa::run`] has enabled the features.
+/// The classes of so many lanes: plain Rust, which the compiler vectorises where [`Simd::run`] has enabled the features.
 ///
 /// # Safety
 /// They are readable, no more than an i16 counts, and the instruction set is available.
-unsafe fn tally<I: Isa, L: Lane>(p: *const u8, n: usize, limits: &Limits) -> Counts {
+unsafe fn tally<I: Simd, L: Lane>(p: *const u8, n: usize, limits: &Limits) -> Counts {
     struct Tally<'a, I, L>(*const u8, usize, &'a Limits, PhantomData<(I, L)>);
 
-    impl<I: Isa, L: Lane> Task for Tally<'_, I, L> {
+    impl<I: Simd, L: Lane> Task for Tally<'_, I, L> {
         type Output = Counts;
 
         #[inline(always)]

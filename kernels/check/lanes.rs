@@ -1,12 +1,12 @@
 //! The lanes that codes are, and what is done with a register of them.
 
-use super::super::isa::Isa;
+use super::super::simd::Simd;
 
 /// Lanes of 8, 16, 32 or 64 bits.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
-pub(super) trait Lanes<I: Isa> {
+/// As for the operations of [`Simd`].
+pub(super) trait Lanes<I: Simd> {
     const BYTES: usize;
 
     unsafe fn splat(bits: u64) -> I::V;
@@ -16,8 +16,8 @@ pub(super) trait Lanes<I: Isa> {
 /// Lanes that are compared: all ones where that is true, else zeros.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
-pub(super) trait Compared<I: Isa>: Lanes<I> {
+/// As for the operations of [`Simd`].
+pub(super) trait Compared<I: Simd>: Lanes<I> {
     /// Signed.
     unsafe fn gt(a: I::V, b: I::V) -> I::V;
     unsafe fn eq(a: I::V, b: I::V) -> I::V;
@@ -28,8 +28,8 @@ pub(super) trait Compared<I: Isa>: Lanes<I> {
 /// Lanes of floats.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
-pub(super) trait FloatLanes<I: Isa>: Compared<I> {
+/// As for the operations of [`Simd`].
+pub(super) trait FloatLanes<I: Simd>: Compared<I> {
     /// Signed, and unsigned.
     unsafe fn max(a: I::V, b: I::V) -> I::V;
     unsafe fn min(a: I::V, b: I::V) -> I::V;
@@ -45,7 +45,7 @@ pub(super) struct Wide64;
 
 macro_rules! lanes {
     ($($lanes:ident as $lane:ty: $splat:ident, $sub:ident;)*) => {$(
-        impl<I: Isa> Lanes<I> for $lanes {
+        impl<I: Simd> Lanes<I> for $lanes {
             const BYTES: usize = size_of::<$lane>();
 
             #[inline(always)]
@@ -68,7 +68,7 @@ lanes! {
     Wide64 as u64: splat64, sub64;
 }
 
-impl<I: Isa> Compared<I> for Wide16 {
+impl<I: Simd> Compared<I> for Wide16 {
     #[inline(always)]
     unsafe fn gt(a: I::V, b: I::V) -> I::V {
         // SAFETY: the caller's promise.
@@ -91,7 +91,7 @@ macro_rules! float_lanes {
         $gt:ident, $eq:ident, $select:ident, $max:ident, $min:ident, $count:ident, $trunc:ident,
         $masks:pat => $bytes:expr;
     )*) => {$(
-        impl<I: Isa> Compared<I> for $lanes {
+        impl<I: Simd> Compared<I> for $lanes {
             #[inline(always)]
             unsafe fn gt(a: I::V, b: I::V) -> I::V {
                 // SAFETY: the caller's promise.
@@ -109,7 +109,7 @@ macro_rules! float_lanes {
             }
         }
 
-        impl<I: Isa> FloatLanes<I> for $lanes {
+        impl<I: Simd> FloatLanes<I> for $lanes {
             #[inline(always)]
             unsafe fn max(a: I::V, b: I::V) -> I::V {
                 // SAFETY: the caller's promise.
@@ -146,9 +146,9 @@ pub(super) struct Register(pub(super) [u64; 8]);
 
 impl Register {
     /// # Safety
-    /// As for the operations of [`Isa`].
+    /// As for the operations of [`Simd`].
     #[inline(always)]
-    pub(super) unsafe fn new<I: Isa>(v: I::V) -> Self {
+    pub(super) unsafe fn new<I: Simd>(v: I::V) -> Self {
         const { assert!(I::BYTES <= size_of::<Self>()) };
         let mut register = Self([0; 8]);
         // SAFETY: a register has no more bytes.

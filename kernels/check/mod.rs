@@ -19,10 +19,10 @@ mod lanes;
 mod scan;
 
 use super::drive::Planned;
-#[cfg(isa = "vector")]
-use super::isa::Isa;
 use super::memory::Destination;
-use crate::formats::isa::Isa as Name;
+#[cfg(isa = "vector")]
+use super::simd::Simd;
+use crate::formats::isa::Isa;
 
 /// What a [`Scan`] compares with. Of integers, codes minus `low` have no bit of `limit` and above; of floats,
 /// magnitudes are no larger than `limit`, and 0 or no smaller than `least`.
@@ -146,15 +146,15 @@ pub(crate) struct Loops {
 
 impl Loops {
     /// None of the reference, which has no loops.
-    pub(crate) fn new(isa: Name) -> Option<Self> {
+    pub(crate) fn new(isa: Isa) -> Option<Self> {
         debug_assert!(isa.is_available());
         match isa {
             #[cfg(isa = "avx512")]
-            Name::Avx512 => Some(all::<super::avx512::Zmm>()),
+            Isa::Avx512 => Some(all::<super::avx512::Zmm>()),
             #[cfg(isa = "avx2")]
-            Name::Avx2 => Some(all::<super::avx2::Avx2>()),
+            Isa::Avx2 => Some(all::<super::avx2::Avx2>()),
             #[cfg(isa = "neon")]
-            Name::Neon => Some(all::<super::neon::Neon>()),
+            Isa::Neon => Some(all::<super::neon::Neon>()),
             _ => None,
         }
     }
@@ -173,15 +173,15 @@ pub(crate) struct Fused<'a> {
 
 impl<'a> Fused<'a> {
     /// None if there is no such loop for the cast. What is inexact is counted only on request.
-    pub(crate) fn new(isa: Name, plan: &'a Planned, counts: bool) -> Option<Self> {
+    pub(crate) fn new(isa: Isa, plan: &'a Planned, counts: bool) -> Option<Self> {
         debug_assert!(isa.is_available());
         match isa {
             #[cfg(isa = "avx512")]
-            Name::Avx512 => fused::fused::<super::avx512::Turned>(plan, counts),
+            Isa::Avx512 => fused::fused::<super::avx512::Turned>(plan, counts),
             #[cfg(isa = "avx2")]
-            Name::Avx2 => fused::fused::<super::avx2::Avx2>(plan, counts),
+            Isa::Avx2 => fused::fused::<super::avx2::Avx2>(plan, counts),
             #[cfg(isa = "neon")]
-            Name::Neon => fused::fused::<super::neon::Neon>(plan, counts),
+            Isa::Neon => fused::fused::<super::neon::Neon>(plan, counts),
             _ => {
                 let _ = (plan, counts);
                 None
@@ -201,6 +201,6 @@ impl<'a> Fused<'a> {
 }
 
 #[cfg(isa = "vector")]
-fn all<I: Isa>() -> Loops {
+fn all<I: Simd>() -> Loops {
     Loops { scan: scan::scan::<I>, judge: judge::judge::<I>, count: judge::count::<I> }
 }

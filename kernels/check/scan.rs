@@ -4,12 +4,12 @@ use core::marker::PhantomData;
 use core::ptr;
 
 use super::super::environment::Environment;
-use super::super::isa::{Isa, Task};
+use super::super::simd::{Simd, Task};
 use super::lanes::{FloatLanes, Lanes, Register, Wide8, Wide16, Wide32, Wide64};
 use super::{Codes, Fit, Found, Scan};
 use crate::formats::options::Rounding;
 
-pub(super) fn scan<I: Isa>(codes: Codes<'_>, fit: &Fit, counts: bool) -> Found {
+pub(super) fn scan<I: Simd>(codes: Codes<'_>, fit: &Fit, counts: bool) -> Found {
     let (p, bytes) = (codes.bytes.as_ptr(), codes.bytes.len());
     let scan: unsafe fn(*const u8, usize, &Fit) -> Found = match (codes.width, fit.scan) {
         (1, Scan::Integers) => run::<I, Integers<I, Wide8>>,
@@ -29,7 +29,7 @@ pub(super) fn scan<I: Isa>(codes: Codes<'_>, fit: &Fit, counts: bool) -> Found {
     unsafe { scan(p, bytes, fit) }
 }
 
-fn floats<I: Isa, L: FloatLanes<I>, const COUNTS: bool>(
+fn floats<I: Simd, L: FloatLanes<I>, const COUNTS: bool>(
     scan: Scan,
 ) -> unsafe fn(*const u8, usize, &Fit) -> Found {
     match scan {
@@ -44,7 +44,7 @@ fn floats<I: Isa, L: FloatLanes<I>, const COUNTS: bool>(
 ///
 /// # Safety
 /// The features of `I` are enabled.
-pub(super) trait Look<I: Isa> {
+pub(super) trait Look<I: Simd> {
     type Lanes: Lanes<I>;
 
     unsafe fn new(fit: &Fit) -> Self;
@@ -53,14 +53,14 @@ pub(super) trait Look<I: Isa> {
 }
 
 /// [`Scan::Integers`].
-pub(super) struct Integers<I: Isa, L> {
+pub(super) struct Integers<I: Simd, L> {
     low: I::V,
     /// All bits of what was seen.
     any: I::V,
     lanes: PhantomData<L>,
 }
 
-impl<I: Isa, L: Lanes<I>> Look<I> for Integers<I, L> {
+impl<I: Simd, L: Lanes<I>> Look<I> for Integers<I, L> {
     type Lanes = L;
 
     #[inline(always)]
@@ -86,7 +86,7 @@ impl<I: Isa, L: Lanes<I>> Look<I> for Integers<I, L> {
 }
 
 /// The scans of floats.
-struct Floats<I: Isa, L, const POSITIVE: bool, const WHOLE: bool, const COUNTS: bool> {
+struct Floats<I: Simd, L, const POSITIVE: bool, const WHOLE: bool, const COUNTS: bool> {
     low: I::V,
     cut: I::V,
     /// The largest magnitude, the smallest one minus `low`, and all bits of what was seen.
@@ -98,7 +98,7 @@ struct Floats<I: Isa, L, const POSITIVE: bool, const WHOLE: bool, const COUNTS: 
     lanes: PhantomData<L>,
 }
 
-impl<I: Isa, L: FloatLanes<I>, const POSITIVE: bool, const WHOLE: bool, const COUNTS: bool> Look<I>
+impl<I: Simd, L: FloatLanes<I>, const POSITIVE: bool, const WHOLE: bool, const COUNTS: bool> Look<I>
     for Floats<I, L, POSITIVE, WHOLE, COUNTS>
 {
     type Lanes = L;
@@ -164,17 +164,17 @@ impl<I: Isa, L: FloatLanes<I>, const POSITIVE: bool, const WHOLE: bool, const CO
 ///
 /// # Safety
 /// They are readable, and the instruction set is available.
-unsafe fn run<I: Isa, L: Look<I>>(p: *const u8, bytes: usize, fit: &Fit) -> Found {
+unsafe fn run<I: Simd, L: Look<I>>(p: *const u8, bytes: usize, fit: &Fit) -> Found {
     /// Not a closure: see `vector::blocks`.
     struct Run<'a, I, L>(*const u8, usize, &'a Fit, PhantomData<(I, L)>);
 
-    impl<I: Isa, L: Look<I>> Task for Run<'_, I, L> {
+    impl<I: Simd, L: Look<I>> Task for Run<'_, I, L> {
         type Output = Found;
 
         #[inline(always)]
         fn call(self) -> Found {
             let Self(p, bytes, fit, _) = self;
-            // SAFETY: whole registers of the bytes; then the rest of them in a register's room. `Isa::run` enables
+            // SAFETY: whole registers of the bytes; then the rest of them in a register's room. `Simd::run` enables
             // the features.
             unsafe {
                 let mut look = L::new(fit);

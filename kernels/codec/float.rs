@@ -7,7 +7,7 @@
 
 use core::marker::PhantomData;
 
-use super::super::isa::{Extras, Isa};
+use super::super::simd::{Extras, Simd};
 use super::source::{AsF32, AsF64, Bits, Source, is_guarded};
 use super::{Codec, Ends, Job, load16, load32, load64, registers, store16, store32, store64};
 use crate::formats::options::{E8m0Rounding, Policy, Rounding};
@@ -18,9 +18,9 @@ pub(super) const INF: u32 = 0x7F80_0000;
 /// Sets the last bit for ties away from zero (`away` has it), but not of Inf, which would become a NaN.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]; so for the other functions here.
+/// As for the operations of [`Simd`]; so for the other functions here.
 #[inline(always)]
-unsafe fn off_the_middle<I: Isa>(x: I::V, away: I::V) -> I::V {
+unsafe fn off_the_middle<I: Simd>(x: I::V, away: I::V) -> I::V {
     // SAFETY: the caller's promise.
     unsafe {
         let inf = I::eq32(I::and(x, I::splat32(!SIGN)), I::splat32(INF));
@@ -43,7 +43,7 @@ pub(in crate::kernels) struct E8m0<V> {
     above: V,
 }
 
-impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
+impl<I: Simd, S: AsF32<I>> Codec<I> for ToE8m0<S> {
     type From = S;
     const DST: usize = 8;
     const FLOATS: bool = is_guarded::<I, S>();
@@ -91,7 +91,7 @@ impl<I: Isa, S: AsF32<I>> Codec<I> for ToE8m0<S> {
 /// To float16, by the instruction: it rounds once, keeps subnormals, and makes a NaN quiet.
 pub(in crate::kernels) struct ToF16<S, const MODES: bool>(PhantomData<S>);
 
-impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
+impl<I: Simd, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
     type From = S;
     const DST: usize = 16;
     const FLOATS: bool = MODES || !I::QUIET_F16 || is_guarded::<I, S>();
@@ -149,7 +149,7 @@ pub(in crate::kernels) struct Bias<V> {
     extras: Extras,
 }
 
-impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
+impl<I: Simd, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     type From = S;
     const DST: usize = 16;
     const FLOATS: bool = is_guarded::<I, S>() || I::FLOATS_TO_BF16 && !MODES;
@@ -197,7 +197,7 @@ impl<I: Isa, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
 /// To bfloat16 what is exact there: the upper half of the float32.
 pub(in crate::kernels) struct CutBf16<S>(PhantomData<S>);
 
-impl<I: Isa, S: AsF32<I>> Codec<I> for CutBf16<S> {
+impl<I: Simd, S: AsF32<I>> Codec<I> for CutBf16<S> {
     type From = S;
     const DST: usize = 16;
     const FLOATS: bool = is_guarded::<I, S>();
@@ -223,8 +223,8 @@ pub(in crate::kernels) struct ToF32<S>(PhantomData<S>);
 /// Sources that one instruction makes an f32, or of which it rounds an odd f64.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
-pub(in crate::kernels) trait NearF32<I: Isa>: Source {
+/// As for the operations of [`Simd`].
+pub(in crate::kernels) trait NearF32<I: Simd>: Source {
     /// Not exact.
     const ROUNDS: bool;
     unsafe fn near(src: *const u8, ends: Ends<I>) -> [I::V; 4];
@@ -232,7 +232,7 @@ pub(in crate::kernels) trait NearF32<I: Isa>: Source {
 
 macro_rules! near_f32 {
     ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
-        impl<I: Isa> NearF32<I> for super::source::$source {
+        impl<I: Simd> NearF32<I> for super::source::$source {
             const ROUNDS: bool = Self::BITS == 32 || Self::BITS == 64 && Self::FLOATS;
             #[inline(always)]
             unsafe fn near($src: *const u8, $ends: Ends<I>) -> [I::V; 4] {
@@ -273,7 +273,7 @@ near_f32! {
     };
 }
 
-impl<I: Isa, S: NearF32<I>> Codec<I> for ToF32<S> {
+impl<I: Simd, S: NearF32<I>> Codec<I> for ToF32<S> {
     type From = S;
     const DST: usize = 32;
     const FLOATS: bool = S::ROUNDS || is_guarded::<I, S>();
@@ -297,7 +297,7 @@ impl<S: Source> Source for Odd<S> {
     const FLOATS: bool = S::FLOATS;
 }
 
-impl<I: Isa, S: AsF32<I>> NearF32<I> for Odd<S> {
+impl<I: Simd, S: AsF32<I>> NearF32<I> for Odd<S> {
     const ROUNDS: bool = false;
     #[inline(always)]
     unsafe fn near(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
@@ -309,7 +309,7 @@ impl<I: Isa, S: AsF32<I>> NearF32<I> for Odd<S> {
 /// To float32 from f64, exact or rounded to odd: in every mode.
 pub(in crate::kernels) struct WideToF32<S>(PhantomData<S>);
 
-impl<I: Isa, S: AsF64<I>> Codec<I> for WideToF32<S> {
+impl<I: Simd, S: AsF64<I>> Codec<I> for WideToF32<S> {
     type From = S;
     const DST: usize = 32;
     const FLOATS: bool = true;
@@ -342,7 +342,7 @@ impl<I: Isa, S: AsF64<I>> Codec<I> for WideToF32<S> {
 /// To float64 what is exact there.
 pub(in crate::kernels) struct ToF64<S>(PhantomData<S>);
 
-impl<I: Isa, S: AsF64<I>> Codec<I> for ToF64<S> {
+impl<I: Simd, S: AsF64<I>> Codec<I> for ToF64<S> {
     type From = S;
     const DST: usize = 64;
     const FLOATS: bool = true;
@@ -363,7 +363,7 @@ impl<I: Isa, S: AsF64<I>> Codec<I> for ToF64<S> {
 /// Integers of 64 bits to float64, in every mode.
 pub(in crate::kernels) struct LongToF64<const SIGNED: bool>;
 
-impl<I: Isa, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
+impl<I: Simd, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
     type From = Bits<64>;
     const DST: usize = 64;
     const FLOATS: bool = true;
@@ -391,7 +391,7 @@ impl<I: Isa, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
 /// Moves the ties among integers away from zero. From 2^54 on two bits or more are cut off, and the last bit
 /// is set where any is; from 2^53 on it is one bit, which is the tie, and is added. Below all are exact.
 #[inline(always)]
-unsafe fn long_off_the_middle<I: Isa, const SIGNED: bool>(x: I::V) -> I::V {
+unsafe fn long_off_the_middle<I: Simd, const SIGNED: bool>(x: I::V) -> I::V {
     // SAFETY: the caller's promise.
     unsafe {
         let zero = I::splat64(0);

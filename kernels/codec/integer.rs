@@ -5,7 +5,7 @@
 
 use core::marker::PhantomData;
 
-use super::super::isa::{Extras, Isa};
+use super::super::simd::{Extras, Simd};
 use super::source::{AsF32, AsF64, AsInteger, F64, Source, is_f16};
 use super::{Codec, Ends, Job, load16, load32, load64, registers, store_codes, store16, store32, store64};
 use crate::formats::dtype::{IntFormat, Kind};
@@ -31,9 +31,9 @@ fn limits(format: IntFormat) -> (f64, f64) {
 /// The low bits of each byte that belong to a code of fewer than 8 bits.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]; so for the other functions here.
+/// As for the operations of [`Simd`]; so for the other functions here.
 #[inline(always)]
-unsafe fn byte_mask<I: Isa>(format: IntFormat) -> I::V {
+unsafe fn byte_mask<I: Simd>(format: IntFormat) -> I::V {
     let byte = if format.bits < 8 { (1u32 << format.bits) - 1 } else { 0xFF };
     // SAFETY: the caller's promise.
     unsafe { I::splat32(byte * 0x0101_0101) }
@@ -81,7 +81,7 @@ impl How {
 /// To integers of 16 bits or fewer, saturating, from sources that are exact in an f32.
 pub(in crate::kernels) struct ToShort<S, const BITS: usize>(PhantomData<S>);
 
-impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
+impl<I: Simd, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
     type From = S;
     const DST: usize = BITS;
     const FLOATS: bool = true;
@@ -167,7 +167,7 @@ impl<I: Isa, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
 
 /// Rounded as the control register says, where the instruction that makes integers does not ask it.
 #[inline(always)]
-unsafe fn asked32<I: Isa>(x: [I::V; 4], how: How) -> [I::V; 4] {
+unsafe fn asked32<I: Simd>(x: [I::V; 4], how: How) -> [I::V; 4] {
     // SAFETY: the caller's promise.
     unsafe {
         if I::CARRIES_ROUNDING && how == How::Rounded { registers!(4, K => I::round_f32(x[K])) } else { x }
@@ -176,7 +176,7 @@ unsafe fn asked32<I: Isa>(x: [I::V; 4], how: How) -> [I::V; 4] {
 
 /// NaN becomes 0; ties that go away from zero are rounded.
 #[inline(always)]
-unsafe fn number32<I: Isa>(x: I::V, half: I::V, away: bool) -> I::V {
+unsafe fn number32<I: Simd>(x: I::V, half: I::V, away: bool) -> I::V {
     // SAFETY: the caller's promise.
     unsafe {
         let x = I::number_f32(x);
@@ -185,7 +185,7 @@ unsafe fn number32<I: Isa>(x: I::V, half: I::V, away: bool) -> I::V {
 }
 
 #[inline(always)]
-unsafe fn number64<I: Isa>(x: I::V, half: I::V, away: bool) -> I::V {
+unsafe fn number64<I: Simd>(x: I::V, half: I::V, away: bool) -> I::V {
     // SAFETY: the caller's promise.
     unsafe {
         let x = I::number_f64(x);
@@ -195,7 +195,7 @@ unsafe fn number64<I: Isa>(x: I::V, half: I::V, away: bool) -> I::V {
 
 /// Whole numbers, which an instruction that cuts keeps, and saturates.
 #[inline(always)]
-unsafe fn whole32<I: Isa>(x: [I::V; 4], half: I::V, how: How) -> [I::V; 4] {
+unsafe fn whole32<I: Simd>(x: [I::V; 4], half: I::V, how: How) -> [I::V; 4] {
     // SAFETY: the caller's promise.
     unsafe {
         match how {
@@ -207,7 +207,7 @@ unsafe fn whole32<I: Isa>(x: [I::V; 4], half: I::V, how: How) -> [I::V; 4] {
 }
 
 #[inline(always)]
-unsafe fn whole64<I: Isa>(x: [I::V; 8], half: I::V, how: How) -> [I::V; 8] {
+unsafe fn whole64<I: Simd>(x: [I::V; 8], half: I::V, how: How) -> [I::V; 8] {
     // SAFETY: the caller's promise.
     unsafe {
         match how {
@@ -220,7 +220,7 @@ unsafe fn whole64<I: Isa>(x: [I::V; 8], half: I::V, how: How) -> [I::V; 8] {
 
 /// Lanes of 64 bits as the nearest of 32, by the instructions that saturate. Never to signed ones of unsigned ones.
 #[inline(always)]
-unsafe fn narrow_all64<I: Isa>(v: [I::V; 8], from_signed: bool, to_signed: bool) -> [I::V; 4] {
+unsafe fn narrow_all64<I: Simd>(v: [I::V; 8], from_signed: bool, to_signed: bool) -> [I::V; 4] {
     // SAFETY: the caller's promise.
     unsafe {
         match (from_signed, to_signed) {
@@ -232,7 +232,7 @@ unsafe fn narrow_all64<I: Isa>(v: [I::V; 8], from_signed: bool, to_signed: bool)
 }
 
 #[inline(always)]
-unsafe fn narrow_all32<I: Isa>(v: [I::V; 4], from_signed: bool, to_signed: bool) -> [I::V; 2] {
+unsafe fn narrow_all32<I: Simd>(v: [I::V; 4], from_signed: bool, to_signed: bool) -> [I::V; 2] {
     // SAFETY: the caller's promise.
     unsafe {
         match (from_signed, to_signed) {
@@ -246,7 +246,7 @@ unsafe fn narrow_all32<I: Isa>(v: [I::V; 4], from_signed: bool, to_signed: bool)
 /// Stores lanes of 16 bits, of the sign of the target, as the nearest of its bits, which may be fewer than the `BITS`
 /// that it takes in memory. The limits are given, of 8 bits or fewer, and their mask.
 #[inline(always)]
-unsafe fn store_narrow16<I: Isa, const BITS: usize>(
+unsafe fn store_narrow16<I: Simd, const BITS: usize>(
     v: [I::V; 2],
     [signed, fills]: [bool; 2],
     [least, most, mask]: [I::V; 3],
@@ -271,7 +271,7 @@ unsafe fn store_narrow16<I: Isa, const BITS: usize>(
 /// `BITS` that it takes in memory: 32 or fewer, but not an unsigned one of 32. The lower limit is given, of 8 bits or
 /// fewer, and their mask. The minimum, as which a NaN comes, is 0 if the target has no sign.
 #[inline(always)]
-unsafe fn store_packed<I: Isa, const BITS: usize>(
+unsafe fn store_packed<I: Simd, const BITS: usize>(
     v: [I::V; 4],
     signed: bool,
     [least, mask]: [I::V; 2],
@@ -300,7 +300,7 @@ unsafe fn store_packed<I: Isa, const BITS: usize>(
 /// lies beyond is found by its bits.
 pub(in crate::kernels) struct ToInt32<S, const SIGNED: bool>(PhantomData<S>);
 
-impl<I: Isa, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
+impl<I: Simd, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
     type From = S;
     const DST: usize = 32;
     const FLOATS: bool = true;
@@ -380,7 +380,7 @@ pub(in crate::kernels) struct Clamp64<V> {
     mask: V,
 }
 
-impl<I: Isa, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I>
+impl<I: Simd, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I>
     for ToLong<S, BITS, SIGNED>
 {
     type From = S;
@@ -505,7 +505,7 @@ const ULP_1_MIDDLE: f64 = 1.5 * ULP_1;
 
 /// An f64 as the integer that it is rounded to: from -2^51 to 2^51, or without a sign to 2^52.
 #[inline(always)]
-unsafe fn small_long<I: Isa, const SIGNED: bool>(x: I::V) -> I::V {
+unsafe fn small_long<I: Simd, const SIGNED: bool>(x: I::V) -> I::V {
     let ulp_1 = if SIGNED { ULP_1_MIDDLE } else { ULP_1 }.to_bits();
     // SAFETY: the caller's promise.
     unsafe { I::sub64(I::add_f64(I::round_f64(x), I::splat64(ulp_1)), I::splat64(ulp_1)) }
@@ -513,7 +513,7 @@ unsafe fn small_long<I: Isa, const SIGNED: bool>(x: I::V) -> I::V {
 
 /// A block as integers of 64 bits, if all of them are so small, and none was NaN.
 #[inline(always)]
-unsafe fn small_longs<I: Isa, S: AsF64<I>, const SIGNED: bool>(
+unsafe fn small_longs<I: Simd, S: AsF64<I>, const SIGNED: bool>(
     src: *const u8,
     ends: Ends<I>,
 ) -> Option<[I::V; 8]> {
@@ -534,7 +534,7 @@ unsafe fn small_longs<I: Isa, S: AsF64<I>, const SIGNED: bool>(
 
 /// A block as integers, if all of them fit in an int32, and none was NaN.
 #[inline(always)]
-unsafe fn fitting_int32<I: Isa, S: AsF32<I>, const SIGNED: bool>(
+unsafe fn fitting_int32<I: Simd, S: AsF32<I>, const SIGNED: bool>(
     src: *const u8,
     ends: Ends<I>,
 ) -> Option<[I::V; 4]> {
@@ -549,7 +549,7 @@ unsafe fn fitting_int32<I: Isa, S: AsF32<I>, const SIGNED: bool>(
 
 /// Is an integer the least of all? By an instruction that converts a float, what does not fit becomes that.
 #[inline(always)]
-unsafe fn has_minimum<I: Isa>(v: [I::V; 4]) -> bool {
+unsafe fn has_minimum<I: Simd>(v: [I::V; 4]) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         let least = I::min_s32(I::min_s32(v[0], v[1]), I::min_s32(v[2], v[3]));
@@ -567,7 +567,7 @@ pub(in crate::kernels) struct Wrapped<V> {
     how: How,
 }
 
-impl<I: Isa> Codec<I> for ToWrapped {
+impl<I: Simd> Codec<I> for ToWrapped {
     type From = F64;
     const DST: usize = 64;
     const FLOATS: bool = true;
@@ -621,7 +621,7 @@ pub(in crate::kernels) struct Range<V> {
     most: V,
 }
 
-impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> {
+impl<I: Simd, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> {
     type From = S;
     const DST: usize = BITS;
     const FLOATS: bool = false;
@@ -711,14 +711,14 @@ impl<I: Isa, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> 
 
 /// Within the limits, if there are any.
 #[inline(always)]
-unsafe fn limited<I: Isa, S: AsInteger<I>>(v: I::V, k: &Range<I::V>) -> I::V {
+unsafe fn limited<I: Simd, S: AsInteger<I>>(v: I::V, k: &Range<I::V>) -> I::V {
     // SAFETY: the caller's promise.
     unsafe { if I::SATURATES && k.all { v } else { S::clamp(v, k.low, k.high) } }
 }
 
 /// Wider integers to integers of 8, 16 or 32 bits, saturating, by the instructions that do.
 #[inline(always)]
-unsafe fn saturated<I: Isa, S: AsInteger<I>, const BITS: usize>(
+unsafe fn saturated<I: Simd, S: AsInteger<I>, const BITS: usize>(
     k: &Range<I::V>,
     ends: Ends<I>,
     src: *const u8,
@@ -754,7 +754,7 @@ unsafe fn saturated<I: Isa, S: AsInteger<I>, const BITS: usize>(
 }
 
 #[inline(always)]
-unsafe fn store_saturated8<I: Isa, S: AsInteger<I>>(v: [I::V; 2], k: &Range<I::V>, dst: *mut u8) {
+unsafe fn store_saturated8<I: Simd, S: AsInteger<I>>(v: [I::V; 2], k: &Range<I::V>, dst: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
         let v = match (S::SIGNED, k.signed) {
@@ -770,7 +770,7 @@ unsafe fn store_saturated8<I: Isa, S: AsInteger<I>>(v: [I::V; 2], k: &Range<I::V
 /// To bool: is any bit set but, in a float with −0, the sign?
 pub(in crate::kernels) struct ToBool<S>(PhantomData<S>);
 
-impl<I: Isa, S: Source> Codec<I> for ToBool<S> {
+impl<I: Simd, S: Source> Codec<I> for ToBool<S> {
     type From = S;
     const DST: usize = 8;
     const FLOATS: bool = false;

@@ -12,8 +12,8 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::super::isa::Isa;
 use super::super::once::Once;
+use super::super::simd::Simd;
 use super::float::NearF32;
 use super::plane::{Fold, Plane, Words, bytes, words};
 use super::source::{AsF32, AsF64, Source, from_f32};
@@ -178,20 +178,20 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<*const u8> {
 }
 
 /// What is kept of a plane.
-type Kept<I> = [<I as Isa>::Row; 4];
+type Kept<I> = [<I as Simd>::Row; 4];
 
 /// What is kept of a table.
 #[derive(Clone, Copy)]
-pub(in crate::kernels) struct Looks<I: Isa> {
+pub(in crate::kernels) struct Looks<I: Simd> {
     planes: [Kept<I>; 2],
     line: MaybeUninit<I::Line>,
 }
 
-impl<I: Isa> Looks<I> {
+impl<I: Simd> Looks<I> {
     /// Of none.
     ///
     /// # Safety
-    /// As for the operations of [`Isa`].
+    /// As for the operations of [`Simd`].
     #[inline(always)]
     pub(super) unsafe fn at_nothing() -> Self {
         static NOTHING: [u8; 64] = [0; 64];
@@ -203,7 +203,7 @@ impl<I: Isa> Looks<I> {
     /// destination might be the table, for all that the compiler knows, so it would read them for each block.
     ///
     /// # Safety
-    /// As for the operations of [`Isa`]; the table has as many planes.
+    /// As for the operations of [`Simd`]; the table has as many planes.
     #[inline(always)]
     unsafe fn at<R: Rows>(table: *const u8, two: bool) -> Self {
         // SAFETY: the caller's promise; only a table of words has a line.
@@ -228,15 +228,15 @@ pub(in crate::kernels) trait Rows {
     /// The bytes of a plane; `top` if it is the highest one of the elements.
     ///
     /// # Safety
-    /// As for the operations of [`Isa`].
-    unsafe fn look<I: Isa>(plane: Kept<I>, top: bool, index: I::V) -> I::V;
+    /// As for the operations of [`Simd`].
+    unsafe fn look<I: Simd>(plane: Kept<I>, top: bool, index: I::V) -> I::V;
 
-    /// Both planes, zipped: elements in the order of an index that is [before zips](Isa::before_zips).
+    /// Both planes, zipped: elements in the order of an index that is [before zips](Simd::before_zips).
     ///
     /// # Safety
-    /// As for the operations of [`Isa`].
+    /// As for the operations of [`Simd`].
     #[inline(always)]
-    unsafe fn zipped<I: Isa>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
+    unsafe fn zipped<I: Simd>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
         // SAFETY: the caller's promise.
         unsafe { zipped_planes::<I, Self>(looks, index) }
     }
@@ -245,9 +245,9 @@ pub(in crate::kernels) trait Rows {
 /// [`Rows::zipped`] of planes that say nothing of each other.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
+/// As for the operations of [`Simd`].
 #[inline(always)]
-unsafe fn zipped_planes<I: Isa, R: Rows + ?Sized>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
+unsafe fn zipped_planes<I: Simd, R: Rows + ?Sized>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
     // SAFETY: the caller's promise.
     unsafe {
         let found = [R::look::<I>(looks.planes[0], false, index), R::look::<I>(looks.planes[1], true, index)];
@@ -278,13 +278,13 @@ impl<const FOLD: usize> Rows for Folded<FOLD> {
     const ROWS: usize = 4;
 
     #[inline(always)]
-    unsafe fn look<I: Isa>(plane: Kept<I>, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Simd>(plane: Kept<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
         unsafe { I::lookup256(plane, const { Fold::ALL[FOLD] }, index) }
     }
 
     #[inline(always)]
-    unsafe fn zipped<I: Isa>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
+    unsafe fn zipped<I: Simd>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
         // SAFETY: the caller's promise.
         unsafe {
             if I::HAS_LINES && FOLD == Fold::Negated as usize {
@@ -300,7 +300,7 @@ impl Rows for Mirrored {
     const ROWS: usize = 2;
 
     #[inline(always)]
-    unsafe fn look<I: Isa>([a, b, ..]: Kept<I>, top: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Simd>([a, b, ..]: Kept<I>, top: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
         unsafe {
             let v = I::lookup128([a, b], index);
@@ -314,13 +314,13 @@ impl Rows for OnLine {
     const LINE: bool = true;
 
     #[inline(always)]
-    unsafe fn look<I: Isa>(plane: Kept<I>, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Simd>(plane: Kept<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
         unsafe { I::lookup256(plane, Fold::Apart, index) }
     }
 
     #[inline(always)]
-    unsafe fn zipped<I: Isa>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
+    unsafe fn zipped<I: Simd>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
         // SAFETY: the caller's promise; a line is kept of it.
         unsafe { I::on_line(looks.line.assume_init(), index) }
     }
@@ -330,7 +330,7 @@ impl Rows for Short {
     const ROWS: usize = 1;
 
     #[inline(always)]
-    unsafe fn look<I: Isa>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Simd>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise.
         unsafe { I::lookup64(row, index) }
     }
@@ -340,7 +340,7 @@ impl Rows for Nibble {
     const ROWS: usize = 1;
 
     #[inline(always)]
-    unsafe fn look<I: Isa>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Simd>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise. A table repeats for every value of the bits that are no part of a code.
         unsafe { I::lookup16(row, index) }
     }
@@ -350,7 +350,7 @@ impl Rows for Truth {
     const ROWS: usize = 1;
 
     #[inline(always)]
-    unsafe fn look<I: Isa>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
+    unsafe fn look<I: Simd>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
         // SAFETY: the caller's promise. The index is 0 or 1, so it does not matter that the table does not repeat.
         unsafe { I::lookup16(row, I::min_u8(index, I::splat8(1))) }
     }
@@ -364,13 +364,13 @@ impl<R: Rows, const SRC: usize, const DST: usize> Source for Lookup<R, SRC, DST>
     const FLOATS: bool = false;
 
     #[inline(always)]
-    unsafe fn looks<I: Isa>(table: *const u8) -> Looks<I> {
+    unsafe fn looks<I: Simd>(table: *const u8) -> Looks<I> {
         // SAFETY: the caller's promise.
         unsafe { Looks::at::<R>(table, DST > 8) }
     }
 }
 
-impl<I: Isa, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R, SRC, DST> {
+impl<I: Simd, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R, SRC, DST> {
     type From = Self;
     const DST: usize = DST;
     const FLOATS: bool = false;
@@ -396,9 +396,9 @@ impl<I: Isa, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R,
 /// Elements of 16 bits.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
+/// As for the operations of [`Simd`].
 #[inline(always)]
-unsafe fn words_of<I: Isa, R: Rows>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
+unsafe fn words_of<I: Simd, R: Rows>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
     // SAFETY: the caller's promise.
     unsafe { R::zipped::<I>(looks, I::before_zips::<2>(index)) }
 }
@@ -411,13 +411,13 @@ impl<R: Rows, const BITS: usize> Source for Floats<R, BITS> {
     const FLOATS: bool = false;
 
     #[inline(always)]
-    unsafe fn looks<I: Isa>(table: *const u8) -> Looks<I> {
+    unsafe fn looks<I: Simd>(table: *const u8) -> Looks<I> {
         // SAFETY: the caller's promise, and its table has two planes.
         unsafe { Looks::at::<R>(table, true) }
     }
 }
 
-impl<I: Isa, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS> {
+impl<I: Simd, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS> {
     #[inline(always)]
     unsafe fn f32(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
         // SAFETY: the caller's promise, and its table has two planes.
@@ -431,7 +431,7 @@ impl<I: Isa, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS> {
     }
 }
 
-impl<I: Isa, R: Rows, const BITS: usize> AsF64<I> for Floats<R, BITS> {
+impl<I: Simd, R: Rows, const BITS: usize> AsF64<I> for Floats<R, BITS> {
     #[inline(always)]
     unsafe fn f64(src: *const u8, ends: Ends<I>) -> [I::V; 8] {
         // SAFETY: the caller's promise.
@@ -439,7 +439,7 @@ impl<I: Isa, R: Rows, const BITS: usize> AsF64<I> for Floats<R, BITS> {
     }
 }
 
-impl<I: Isa, R: Rows, const BITS: usize> NearF32<I> for Floats<R, BITS> {
+impl<I: Simd, R: Rows, const BITS: usize> NearF32<I> for Floats<R, BITS> {
     const ROUNDS: bool = false;
 
     #[inline(always)]

@@ -19,7 +19,7 @@ pub(super) mod table;
 
 use self::lookup::Looks;
 use self::source::{Bits, Source};
-use super::isa::{Extras, Isa};
+use super::simd::{Extras, Simd};
 use crate::formats::dtype::{IntFormat, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::options::Policy;
@@ -88,18 +88,18 @@ impl Job {
 
 /// What a codec needs to know of the memory on either end. By value, so that it stays in registers.
 #[derive(Clone, Copy)]
-pub(super) struct Ends<I: Isa> {
+pub(super) struct Ends<I: Simd> {
     /// Of the table of the source.
     pub(super) looks: Looks<I>,
     pub(super) src_high: bool,
     pub(super) dst_high: bool,
 }
 
-impl<I: Isa> Ends<I> {
+impl<I: Simd> Ends<I> {
     /// Those of a job whose source is an `S`. Its table is there if it needs one.
     ///
     /// # Safety
-    /// As for the operations of [`Isa`].
+    /// As for the operations of [`Simd`].
     #[inline(always)]
     pub(super) unsafe fn of<S: Source>(job: &Job) -> Self {
         // SAFETY: the caller's promise.
@@ -112,7 +112,7 @@ impl<I: Isa> Ends<I> {
 /// # Safety
 /// `setup` and `block` may be called where the features of `I` are enabled, with a job of dtypes that the
 /// codec is for. `block` reads a block of `SRC` bits an element and writes one of `DST`.
-pub(super) trait Codec<I: Isa>: Sized {
+pub(super) trait Codec<I: Simd>: Sized {
     type From: Source;
     /// Bits of an element of the source in memory: of fewer than 8, they are packed.
     const SRC: usize = Self::From::BITS;
@@ -129,7 +129,7 @@ pub(super) trait Codec<I: Isa>: Sized {
 /// Codes of `BITS` bits, their bytes in the other order.
 pub(super) struct Swapped<const BITS: usize>;
 
-impl<I: Isa, const BITS: usize> Codec<I> for Swapped<BITS> {
+impl<I: Simd, const BITS: usize> Codec<I> for Swapped<BITS> {
     type From = Bits<BITS>;
     const DST: usize = BITS;
     const FLOATS: bool = false;
@@ -159,7 +159,7 @@ impl<I: Isa, const BITS: usize> Codec<I> for Swapped<BITS> {
 /// are ignored, and become 0.
 pub(super) struct Repacked<const SRC: usize, const DST: usize>;
 
-impl<I: Isa, const SRC: usize, const DST: usize> Codec<I> for Repacked<SRC, DST> {
+impl<I: Simd, const SRC: usize, const DST: usize> Codec<I> for Repacked<SRC, DST> {
     type From = Bits<SRC>;
     const DST: usize = DST;
     const FLOATS: bool = false;
@@ -196,55 +196,55 @@ pub(super) use registers;
 /// A block of lanes of 64 bits as one of 32: the low halves.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]; so for the other functions here.
+/// As for the operations of [`Simd`]; so for the other functions here.
 #[inline(always)]
-pub(super) unsafe fn narrow64<I: Isa>(v: [I::V; 8]) -> [I::V; 4] {
+pub(super) unsafe fn narrow64<I: Simd>(v: [I::V; 8]) -> [I::V; 4] {
     // SAFETY: the caller's promise.
     unsafe { registers!(4, K => I::low64([v[2 * K], v[2 * K + 1]])) }
 }
 
 #[inline(always)]
-pub(super) unsafe fn narrow32<I: Isa>(v: [I::V; 4]) -> [I::V; 2] {
+pub(super) unsafe fn narrow32<I: Simd>(v: [I::V; 4]) -> [I::V; 2] {
     // SAFETY: the caller's promise.
     unsafe { registers!(2, K => I::low32([v[2 * K], v[2 * K + 1]])) }
 }
 
 /// A block of elements of 16 bits in memory.
 #[inline(always)]
-pub(super) unsafe fn load16<I: Isa>(src: *const u8) -> [I::V; 2] {
+pub(super) unsafe fn load16<I: Simd>(src: *const u8) -> [I::V; 2] {
     // SAFETY: the caller's promise.
     unsafe { registers!(2, K => I::load(src.add(K * I::BYTES))) }
 }
 
 #[inline(always)]
-pub(super) unsafe fn load32<I: Isa>(src: *const u8) -> [I::V; 4] {
+pub(super) unsafe fn load32<I: Simd>(src: *const u8) -> [I::V; 4] {
     // SAFETY: the caller's promise.
     unsafe { registers!(4, K => I::load(src.add(K * I::BYTES))) }
 }
 
 #[inline(always)]
-pub(super) unsafe fn load64<I: Isa>(src: *const u8) -> [I::V; 8] {
+pub(super) unsafe fn load64<I: Simd>(src: *const u8) -> [I::V; 8] {
     // SAFETY: the caller's promise.
     unsafe { registers!(8, K => I::load(src.add(K * I::BYTES))) }
 }
 
 /// A block of codes in memory, `BITS` bits each, as bytes. Of packed ones, what a byte has above is not said.
 #[inline(always)]
-pub(super) unsafe fn load_codes<I: Isa, const BITS: usize>(src: *const u8, ends: Ends<I>) -> I::V {
+pub(super) unsafe fn load_codes<I: Simd, const BITS: usize>(src: *const u8, ends: Ends<I>) -> I::V {
     // SAFETY: the caller's promise.
     unsafe { if BITS == 8 { I::load(src) } else { I::unpack::<BITS>(src, ends.src_high) } }
 }
 
 /// The inverse. Of packed ones, the bits above are 0.
 #[inline(always)]
-pub(super) unsafe fn store_codes<I: Isa, const BITS: usize>(v: I::V, ends: Ends<I>, dst: *mut u8) {
+pub(super) unsafe fn store_codes<I: Simd, const BITS: usize>(v: I::V, ends: Ends<I>, dst: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe { if BITS == 8 { I::store(dst, v) } else { I::pack::<BITS>(dst, v, ends.dst_high) } }
 }
 
 /// Stores a block of lanes of 64 bits as elements of `BITS` bits, their low bits. Of a byte, the mask is kept.
 #[inline(always)]
-pub(super) unsafe fn store64<I: Isa, const BITS: usize>(
+pub(super) unsafe fn store64<I: Simd, const BITS: usize>(
     v: [I::V; 8],
     mask: I::V,
     ends: Ends<I>,
@@ -263,7 +263,7 @@ pub(super) unsafe fn store64<I: Isa, const BITS: usize>(
 }
 
 #[inline(always)]
-pub(super) unsafe fn store32<I: Isa, const BITS: usize>(
+pub(super) unsafe fn store32<I: Simd, const BITS: usize>(
     v: [I::V; 4],
     mask: I::V,
     ends: Ends<I>,
@@ -284,7 +284,7 @@ pub(super) unsafe fn store32<I: Isa, const BITS: usize>(
 }
 
 #[inline(always)]
-pub(super) unsafe fn store16<I: Isa, const BITS: usize>(
+pub(super) unsafe fn store16<I: Simd, const BITS: usize>(
     v: [I::V; 2],
     mask: I::V,
     ends: Ends<I>,

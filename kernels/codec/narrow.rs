@@ -2,8 +2,8 @@
 
 use core::marker::PhantomData;
 
-use super::super::isa::Isa;
 use super::super::once::Once;
+use super::super::simd::Simd;
 use super::float::{INF, SIGN, is_away};
 use super::plane::Fold;
 use super::source::{AsF32, AsHalf, F16};
@@ -127,7 +127,7 @@ pub(in crate::kernels) struct Narrow<V> {
     away: V,
 }
 
-impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec<I>
+impl<I: Simd, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec<I>
     for ToNarrow<S, F, BITS, MODES>
 {
     type From = S;
@@ -205,7 +205,7 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec
 pub(in crate::kernels) struct ToNarrowByHalf<S, F>(PhantomData<(S, F)>);
 
 /// Can that make this format from those floats? It shifts to the left alone.
-pub(in crate::kernels) fn goes_by_half<I: Isa, S: AsHalf<I>>(format: FloatFormat) -> bool {
+pub(in crate::kernels) fn goes_by_half<I: Simd, S: AsHalf<I>>(format: FloatFormat) -> bool {
     format.has_nan && (S::MANTISSA == 7 || format.min_exponent() - format.mantissa_bits as i32 > -14)
 }
 
@@ -231,7 +231,7 @@ pub(in crate::kernels) struct ByHalf<V> {
     sign: V,
 }
 
-impl<I: Isa, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, F> {
+impl<I: Simd, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, F> {
     type From = S;
     const DST: usize = 8;
     const FLOATS: bool = false;
@@ -297,7 +297,7 @@ impl<I: Isa, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, F> {
 pub(in crate::kernels) struct ToNarrowByTable<S, const BITS: usize>(PhantomData<S>);
 
 /// Is it the codec of a route?
-pub(in crate::kernels) fn goes_by_table<I: Isa>(route: &Route) -> bool {
+pub(in crate::kernels) fn goes_by_table<I: Simd>(route: &Route) -> bool {
     I::NARROWS_BY_HALF
         && matches!(route.from, DType::F16 | DType::BF16)
         && route.to.float_format().is_some_and(|format| !format.has_nan)
@@ -322,7 +322,7 @@ pub(in crate::kernels) fn table(to: DType) -> Option<*const u8> {
 }
 
 #[derive(Clone, Copy)]
-pub(in crate::kernels) struct ByTable<I: Isa> {
+pub(in crate::kernels) struct ByTable<I: Simd> {
     rows: [I::Row; 4],
     /// Inf, without the bit of the sign, which is shifted out.
     inf: I::V,
@@ -335,7 +335,7 @@ pub(in crate::kernels) struct ByTable<I: Isa> {
     sign: I::V,
 }
 
-impl<I: Isa, S: AsHalf<I>, const BITS: usize> Codec<I> for ToNarrowByTable<S, BITS> {
+impl<I: Simd, S: AsHalf<I>, const BITS: usize> Codec<I> for ToNarrowByTable<S, BITS> {
     type From = S;
     const DST: usize = BITS;
     const FLOATS: bool = false;
@@ -404,7 +404,7 @@ pub(in crate::kernels) struct ToNarrowByF16<S, F, const BITS: usize, const M: u3
 );
 
 /// Can that make this format? Mantissas of 4 bits leave no K, and float8_e5m2fnuz has numbers where float16 has Inf.
-pub(in crate::kernels) fn goes_by_f16<I: Isa>(format: FloatFormat) -> bool {
+pub(in crate::kernels) fn goes_by_f16<I: Simd>(format: FloatFormat) -> bool {
     I::NARROWS_BY_F16 && format.mantissa_bits <= 3 && format.exponent_bits < 5 + u32::from(format.has_inf)
 }
 
@@ -421,7 +421,7 @@ pub(in crate::kernels) struct ByF16<V> {
     sign: V,
 }
 
-impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const M: u32, const SCALES: bool> Codec<I>
+impl<I: Simd, S: AsF32<I>, F: Family, const BITS: usize, const M: u32, const SCALES: bool> Codec<I>
     for ToNarrowByF16<S, F, BITS, M, SCALES>
 {
     type From = S;
@@ -486,7 +486,7 @@ impl<I: Isa, S: AsF32<I>, F: Family, const BITS: usize, const M: u32, const SCAL
 
 /// A code with the sign that is the top bit of `top`.
 #[inline(always)]
-unsafe fn signed<I: Isa, F: Family>(code: I::V, top: I::V, sign: I::V) -> I::V {
+unsafe fn signed<I: Simd, F: Family>(code: I::V, top: I::V, sign: I::V) -> I::V {
     // SAFETY: the caller's promise.
     unsafe {
         if !F::NAN {
@@ -503,7 +503,7 @@ unsafe fn signed<I: Isa, F: Family>(code: I::V, top: I::V, sign: I::V) -> I::V {
 /// From float16 to float8_e5m2, to nearest even: the high byte.
 pub(in crate::kernels) struct F16ToE5m2;
 
-impl<I: Isa> Codec<I> for F16ToE5m2 {
+impl<I: Simd> Codec<I> for F16ToE5m2 {
     type From = F16;
     const DST: usize = 8;
     const FLOATS: bool = false;
@@ -532,7 +532,7 @@ impl<I: Isa> Codec<I> for F16ToE5m2 {
 
 /// The top bit of each byte, moved to where the sign of a 6- or 4-bit code is (`sign` has that bit).
 #[inline(always)]
-unsafe fn sign_of_finite<I: Isa>(top: I::V, sign: I::V) -> I::V {
+unsafe fn sign_of_finite<I: Simd>(top: I::V, sign: I::V) -> I::V {
     // SAFETY: the caller's promise. Bits that come from the neighbouring byte are masked by the caller.
     unsafe {
         let six = I::shr16::<2>(top);
@@ -544,7 +544,7 @@ unsafe fn sign_of_finite<I: Isa>(top: I::V, sign: I::V) -> I::V {
 
 /// The code of each lane, without sign and too large by the base.
 #[inline(always)]
-unsafe fn narrow<I: Isa, F: Family, const MODES: bool>(k: &Narrow<I::V>, x: I::V) -> I::V {
+unsafe fn narrow<I: Simd, F: Family, const MODES: bool>(k: &Narrow<I::V>, x: I::V) -> I::V {
     // SAFETY: the caller's promise.
     unsafe {
         let (sign, inf) = (I::splat32(SIGN), I::splat32(INF));

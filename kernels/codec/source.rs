@@ -6,7 +6,7 @@
 
 use core::marker::PhantomData;
 
-use super::super::isa::Isa;
+use super::super::simd::Simd;
 use super::lookup::Looks;
 use super::{Ends, load16, load32, load64, registers};
 
@@ -21,9 +21,9 @@ pub(in crate::kernels) trait Source {
     /// What it looks up, of a table that has it. If it looks at none, anything.
     ///
     /// # Safety
-    /// As for the operations of [`Isa`].
+    /// As for the operations of [`Simd`].
     #[inline(always)]
-    unsafe fn looks<I: Isa>(_table: *const u8) -> Looks<I> {
+    unsafe fn looks<I: Simd>(_table: *const u8) -> Looks<I> {
         // SAFETY: the caller's promise.
         unsafe { Looks::at_nothing() }
     }
@@ -38,29 +38,29 @@ impl<const BITS: usize> Source for Bits<BITS> {
 }
 
 /// Is it that, on this instruction set?
-pub(in crate::kernels) const fn is_guarded<I: Isa, S: Source>() -> bool {
+pub(in crate::kernels) const fn is_guarded<I: Simd, S: Source>() -> bool {
     S::FLOATS && !(S::BITS == 16 && I::QUIET_F16)
 }
 
 /// As f32: exact, or rounded to odd with enough bits for every float of 16 bits or fewer.
 ///
 /// # Safety
-/// As for the operations of [`Isa`]: also [`AsF64`] and [`AsInteger`].
-pub(in crate::kernels) trait AsF32<I: Isa>: Source {
+/// As for the operations of [`Simd`]: also [`AsF64`] and [`AsInteger`].
+pub(in crate::kernels) trait AsF32<I: Simd>: Source {
     unsafe fn f32(src: *const u8, ends: Ends<I>) -> [I::V; 4];
 }
 
 /// As floats of 16 bits with 8 significant ones: exact, or rounded to odd.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
-pub(in crate::kernels) trait AsHalf<I: Isa>: Source {
+/// As for the operations of [`Simd`].
+pub(in crate::kernels) trait AsHalf<I: Simd>: Source {
     const MANTISSA: u32;
     unsafe fn half(src: *const u8, ends: Ends<I>) -> [I::V; 2];
 }
 
 /// As f64: exact, or rounded to odd with enough bits for f32 and everything narrower.
-pub(in crate::kernels) trait AsF64<I: Isa>: Source {
+pub(in crate::kernels) trait AsF64<I: Simd>: Source {
     unsafe fn f64(src: *const u8, ends: Ends<I>) -> [I::V; 8];
 }
 
@@ -103,7 +103,7 @@ macro_rules! widened {
 
 macro_rules! as_f32 {
     ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
-        impl<I: Isa> AsF32<I> for $source {
+        impl<I: Simd> AsF32<I> for $source {
             #[inline(always)]
             unsafe fn f32($src: *const u8, $ends: Ends<I>) -> [I::V; 4] {
                 // SAFETY: the caller's promise.
@@ -167,7 +167,7 @@ impl<S: Source> Source for Clipped<S> {
     const FLOATS: bool = false;
 }
 
-impl<I: Isa, S: AsInteger<I>> AsF32<I> for Clipped<S> {
+impl<I: Simd, S: AsInteger<I>> AsF32<I> for Clipped<S> {
     #[inline(always)]
     unsafe fn f32(src: *const u8, _: Ends<I>) -> [I::V; 4] {
         const END: u64 = 1 << 24;
@@ -194,7 +194,7 @@ impl<I: Isa, S: AsInteger<I>> AsF32<I> for Clipped<S> {
     }
 }
 
-impl<I: Isa> AsHalf<I> for F16 {
+impl<I: Simd> AsHalf<I> for F16 {
     const MANTISSA: u32 = 10;
 
     #[inline(always)]
@@ -211,7 +211,7 @@ impl<I: Isa> AsHalf<I> for F16 {
     }
 }
 
-impl<I: Isa> AsHalf<I> for Bf16 {
+impl<I: Simd> AsHalf<I> for Bf16 {
     const MANTISSA: u32 = 7;
 
     #[inline(always)]
@@ -224,9 +224,9 @@ impl<I: Isa> AsHalf<I> for Bf16 {
 /// The low 8 bits as one sticky bit above them, unless `above` is 0. The odd neighbour is the same in two's complement.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
+/// As for the operations of [`Simd`].
 #[inline(always)]
-unsafe fn odd32<I: Isa>(v: I::V, above: I::V) -> I::V {
+unsafe fn odd32<I: Simd>(v: I::V, above: I::V) -> I::V {
     // SAFETY: the caller's promise. What is added carries into the bit above the low ones, if any of those is set.
     unsafe {
         let low = I::splat32(0xFF);
@@ -238,9 +238,9 @@ unsafe fn odd32<I: Isa>(v: I::V, above: I::V) -> I::V {
 /// The same of the low 11 bits.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
+/// As for the operations of [`Simd`].
 #[inline(always)]
-pub(in crate::kernels) unsafe fn odd64<I: Isa>(v: I::V, above: I::V) -> I::V {
+pub(in crate::kernels) unsafe fn odd64<I: Simd>(v: I::V, above: I::V) -> I::V {
     // SAFETY: as above.
     unsafe {
         let low = I::splat64(0x7FF);
@@ -252,16 +252,16 @@ pub(in crate::kernels) unsafe fn odd64<I: Isa>(v: I::V, above: I::V) -> I::V {
 /// f64 to f32, rounded to odd.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
+/// As for the operations of [`Simd`].
 #[inline(always)]
-unsafe fn odd_f32<I: Isa>(v: [I::V; 8]) -> [I::V; 4] {
+unsafe fn odd_f32<I: Simd>(v: [I::V; 8]) -> [I::V; 4] {
     // SAFETY: the caller's promise.
     unsafe { registers!(4, K => I::f64_to_odd_f32([v[2 * K], v[2 * K + 1]])) }
 }
 
 macro_rules! as_f64 {
     ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
-        impl<I: Isa> AsF64<I> for $source {
+        impl<I: Simd> AsF64<I> for $source {
             #[inline(always)]
             unsafe fn f64($src: *const u8, $ends: Ends<I>) -> [I::V; 8] {
                 // SAFETY: the caller's promise.
@@ -308,9 +308,9 @@ as_f64! {
 }
 
 /// # Safety
-/// As for the operations of [`Isa`].
+/// As for the operations of [`Simd`].
 #[inline(always)]
-pub(super) unsafe fn from_f32<I: Isa>(v: [I::V; 4]) -> [I::V; 8] {
+pub(super) unsafe fn from_f32<I: Simd>(v: [I::V; 4]) -> [I::V; 8] {
     // SAFETY: the caller's promise.
     unsafe {
         let v = registers!(4, K => I::f32_to_f64(v[K]));
@@ -321,8 +321,8 @@ pub(super) unsafe fn from_f32<I: Isa>(v: [I::V; 4]) -> [I::V; 8] {
 /// The integers as they are: how to clamp them and how to widen them.
 ///
 /// # Safety
-/// As for the operations of [`Isa`].
-pub(in crate::kernels) trait AsInteger<I: Isa>: Source {
+/// As for the operations of [`Simd`].
+pub(in crate::kernels) trait AsInteger<I: Simd>: Source {
     const SIGNED: bool;
 
     /// A block of 8 bits or fewer.
@@ -350,7 +350,7 @@ pub(in crate::kernels) trait AsInteger<I: Isa>: Source {
 
 macro_rules! as_integer {
     ($($source:ident($signed:literal): $splat:ident as $lane:ty, $min:ident, $max:ident, $widen:ident, $widen16:ident, $widen32:ident;)*) => {$(
-        impl<I: Isa> AsInteger<I> for $source {
+        impl<I: Simd> AsInteger<I> for $source {
             const SIGNED: bool = $signed;
 
             #[inline(always)]

@@ -38,11 +38,11 @@ use crate::formats::dtype::{DType, Kind};
 use crate::formats::options::{Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work};
 use crate::kernels::drive::{Core, Step, Steps};
-use crate::kernels::isa::{Extras, Isa};
+use crate::kernels::simd::{Extras, Simd};
 
 /// What casts the parts of a route, one after the other. Nothing, if their codes are kept as they are in memory.
 /// None if there is no memory for a table.
-pub(in crate::kernels) fn steps<I: Isa>(route: &Route) -> Option<Steps> {
+pub(in crate::kernels) fn steps<I: Simd>(route: &Route) -> Option<Steps> {
     let mut steps = Steps::NONE;
     let mut native = *route;
     (native.src.swapped, native.dst.swapped) = (false, false);
@@ -73,7 +73,7 @@ fn step_with(core: Core, route: &Route, bits: u32, table: *const u8) -> Step {
 }
 
 /// From native elements to such.
-fn convert<I: Isa>(route: &Route, steps: &mut Steps) -> Option<()> {
+fn convert<I: Simd>(route: &Route, steps: &mut Steps) -> Option<()> {
     let (from, to) = (route.from, route.to);
     let (src, dst) = (Layout::native(from), Layout::native(to));
     let is_kept = from == to && from.bits() < 8;
@@ -123,7 +123,7 @@ fn reads_packed(route: &Route) -> bool {
 }
 
 /// Is there a codec that packs them itself?
-fn writes_packed<I: Isa>(route: &Route) -> bool {
+fn writes_packed<I: Simd>(route: &Route) -> bool {
     match route.to.kind() {
         // Floats that wrap are integers first.
         Kind::Int(to) if to.bits == 4 => match route.from.kind() {
@@ -137,7 +137,7 @@ fn writes_packed<I: Isa>(route: &Route) -> bool {
 }
 
 /// Do floats become floats of 6 bits or fewer by a codec that does nothing but pack them?
-fn narrows_packed<I: Isa>(route: &Route) -> bool {
+fn narrows_packed<I: Simd>(route: &Route) -> bool {
     route.to.float_format().is_some_and(|format| !format.has_nan)
         && matches!(route.from, DType::F32 | DType::F16 | DType::BF16)
         && route.policy.rounding == Rounding::NearestEven
@@ -153,7 +153,7 @@ struct Hub {
 }
 
 /// The hub of a route that has no kernel of its own.
-fn hub<I: Isa>(route: &Route) -> Option<Hub> {
+fn hub<I: Simd>(route: &Route) -> Option<Hub> {
     use DType::{BF16, F16, F32, F64};
     let (from, to, policy) = (route.from, route.to, route.policy);
     let by = |dtype, first| Some(Hub { dtype, first, policy });
@@ -213,7 +213,7 @@ fn hub<I: Isa>(route: &Route) -> Option<Hub> {
 }
 
 /// Are float16 and bfloat16 narrowed as they are?
-fn narrows_half<I: Isa>(route: &Route) -> bool {
+fn narrows_half<I: Simd>(route: &Route) -> bool {
     let Some(to) = route.to.float_format().filter(|format| format.has_sign) else { return false };
     if !to.has_nan {
         return true;
@@ -226,7 +226,7 @@ fn narrows_half<I: Isa>(route: &Route) -> bool {
 }
 
 /// Integers as a float32 that is rounded to odd.
-fn odd_f32<I: Isa>(from: DType) -> Core {
+fn odd_f32<I: Simd>(from: DType) -> Core {
     match from {
         DType::I32 => run::<I, ToF32<Odd<I32>>>(),
         DType::U32 => run::<I, ToF32<Odd<U32>>>(),
@@ -236,7 +236,7 @@ fn odd_f32<I: Isa>(from: DType) -> Core {
 }
 
 /// The same for what ends below 2^24.
-fn clipped_f32<I: Isa>(from: DType) -> Core {
+fn clipped_f32<I: Simd>(from: DType) -> Core {
     match from {
         DType::I32 => run::<I, ToF32<Odd<Clipped<I32>>>>(),
         DType::U32 => run::<I, ToF32<Odd<Clipped<U32>>>>(),
@@ -246,7 +246,7 @@ fn clipped_f32<I: Isa>(from: DType) -> Core {
 }
 
 /// As a float64 that is rounded to odd.
-fn odd_f64<I: Isa>(from: DType) -> Core {
+fn odd_f64<I: Simd>(from: DType) -> Core {
     match from {
         DType::I32 => run::<I, ToF64<I32>>(),
         DType::U32 => run::<I, ToF64<U32>>(),
@@ -256,15 +256,15 @@ fn odd_f64<I: Isa>(from: DType) -> Core {
 }
 
 /// A float64 as a float32 that is: beyond the range of that, rounded as the cast is.
-fn odd_f32_turned<I: Isa>(turns: bool) -> Core {
+fn odd_f32_turned<I: Simd>(turns: bool) -> Core {
     if turns { run::<I::Turned, ToF32<Odd<F64>>>() } else { run::<I, ToF32<Odd<F64>>>() }
 }
 
-fn run<I: Isa, C: Codec<I>>() -> Core {
+fn run<I: Simd, C: Codec<I>>() -> Core {
     Core::new(I::kernel::<C>(), C::FLOATS && !I::CARRIES_ROUNDING)
 }
 
-fn swapped<I: Isa>(bits: u32) -> Core {
+fn swapped<I: Simd>(bits: u32) -> Core {
     match bits {
         16 => run::<I, Swapped<16>>(),
         32 => run::<I, Swapped<32>>(),
@@ -272,7 +272,7 @@ fn swapped<I: Isa>(bits: u32) -> Core {
     }
 }
 
-fn unpacked<I: Isa>(dtype: DType) -> Core {
+fn unpacked<I: Simd>(dtype: DType) -> Core {
     match dtype.bits() {
         2 => run::<I, Repacked<2, 8>>(),
         4 => run::<I, Repacked<4, 8>>(),
@@ -280,7 +280,7 @@ fn unpacked<I: Isa>(dtype: DType) -> Core {
     }
 }
 
-fn packed<I: Isa>(dtype: DType) -> Core {
+fn packed<I: Simd>(dtype: DType) -> Core {
     match dtype.bits() {
         2 => run::<I, Repacked<8, 2>>(),
         4 => run::<I, Repacked<8, 4>>(),
@@ -289,7 +289,7 @@ fn packed<I: Isa>(dtype: DType) -> Core {
 }
 
 /// The codec of a route that has no [`hub`].
-fn direct<I: Isa>(route: &Route) -> Core {
+fn direct<I: Simd>(route: &Route) -> Core {
     if route.from == DType::Bool && matches!(route.to.kind(), Kind::Bool | Kind::Int(_)) {
         return integers::<I, U8>(route);
     }
@@ -341,7 +341,7 @@ fn direct<I: Isa>(route: &Route) -> Core {
 }
 
 /// Integers that become others, one per byte or packed by 4 bits.
-fn integers<I: Isa, S: AsInteger<I>>(route: &Route) -> Core {
+fn integers<I: Simd, S: AsInteger<I>>(route: &Route) -> Core {
     match route.dst.memory_bits() {
         4 => run::<I, Integers<S, 4>>(),
         8 => run::<I, Integers<S, 8>>(),
@@ -351,7 +351,7 @@ fn integers<I: Isa, S: AsInteger<I>>(route: &Route) -> Core {
     }
 }
 
-fn from_integer<I: Isa>(route: &Route) -> Core {
+fn from_integer<I: Simd>(route: &Route) -> Core {
     let away_or_turned = route.policy.rounding != Rounding::NearestEven;
     match (route.from, route.to) {
         (DType::U8, DType::BF16) => run::<I, CutBf16<U8>>(),
@@ -396,13 +396,13 @@ fn from_integer<I: Isa>(route: &Route) -> Core {
 }
 
 /// A codec that makes integers, which are cut unless the control register says otherwise.
-fn run_to_integer<I: Isa, C: Codec<I>>(route: &Route) -> Core {
+fn run_to_integer<I: Simd, C: Codec<I>>(route: &Route) -> Core {
     let asks = !matches!(route.policy.rounding, Rounding::TowardZero | Rounding::NearestAway);
     Core::new(I::kernel::<C>(), C::FLOATS && (asks || !I::CARRIES_ROUNDING))
 }
 
 /// From floats that are exact in an f32, saturating.
-fn float_to_integer<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
+fn float_to_integer<I: Simd, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match route.to {
         DType::I32 => run_to_integer::<I, ToInt32<S, true>>(route),
         DType::U32 => run_to_integer::<I, ToInt32<S, false>>(route),
@@ -416,7 +416,7 @@ fn float_to_integer<I: Isa, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     }
 }
 
-fn f64_to_integer<I: Isa>(route: &Route) -> Core {
+fn f64_to_integer<I: Simd>(route: &Route) -> Core {
     match (route.policy.overflow, route.to) {
         (Overflow::Wrap, _) => run_to_integer::<I, ToWrapped>(route),
         (_, DType::I64) => run_to_integer::<I, ToLong<F64, 64, true>>(route),
@@ -429,7 +429,7 @@ fn f64_to_integer<I: Isa>(route: &Route) -> Core {
 }
 
 /// What a table holds the elements of, or bfloat16 that make them.
-fn by_table<I: Isa>(route: &Route) -> Core {
+fn by_table<I: Simd>(route: &Route) -> Core {
     let (from, packed) = (route.from, route.src.is_packed());
     if from == DType::Bool {
         return looked_up_as::<I, Truth>(route);
@@ -463,7 +463,7 @@ fn by_table<I: Isa>(route: &Route) -> Core {
 }
 
 /// From 8 bits to floats of 8 or fewer.
-fn to_codes<I: Isa, R: Rows>(route: &Route) -> Core {
+fn to_codes<I: Simd, R: Rows>(route: &Route) -> Core {
     match route.dst.memory_bits() {
         4 => run::<I, Lookup<R, 8, 4>>(),
         6 => run::<I, Lookup<R, 8, 6>>(),
@@ -472,11 +472,11 @@ fn to_codes<I: Isa, R: Rows>(route: &Route) -> Core {
 }
 
 /// From one per byte to floats of 16 or 32 bits.
-fn wide<I: Isa, R: Rows>(route: &Route) -> Core {
+fn wide<I: Simd, R: Rows>(route: &Route) -> Core {
     if route.to == DType::F32 { run::<I, ToF32<Floats<R, 8>>>() } else { run::<I, Lookup<R, 8, 16>>() }
 }
 
-fn looked_up_as<I: Isa, R: Rows>(route: &Route) -> Core {
+fn looked_up_as<I: Simd, R: Rows>(route: &Route) -> Core {
     match route.to.bits() {
         32 => run::<I, ToF32<Floats<R, 8>>>(),
         16 => run::<I, Lookup<R, 8, 16>>(),
@@ -484,7 +484,7 @@ fn looked_up_as<I: Isa, R: Rows>(route: &Route) -> Core {
     }
 }
 
-fn looked_up_packed_6<I: Isa>(route: &Route) -> Core {
+fn looked_up_packed_6<I: Simd>(route: &Route) -> Core {
     if route.to == DType::F32 {
         run::<I, ToF32<Floats<Short, 6>>>()
     } else {
@@ -492,7 +492,7 @@ fn looked_up_packed_6<I: Isa>(route: &Route) -> Core {
     }
 }
 
-fn looked_up_packed_4<I: Isa>(route: &Route) -> Core {
+fn looked_up_packed_4<I: Simd>(route: &Route) -> Core {
     match route.to.bits() {
         32 => run::<I, ToF32<Floats<Nibble, 4>>>(),
         16 => run::<I, Lookup<Nibble, 4, 16>>(),
@@ -501,7 +501,7 @@ fn looked_up_packed_4<I: Isa>(route: &Route) -> Core {
 }
 
 /// From float32 to floats of 16 bits or fewer, in every direction.
-fn turned<I: Isa>(route: &Route) -> Core {
+fn turned<I: Simd>(route: &Route) -> Core {
     match (route.to, route.to.float_format()) {
         (DType::F16, _) => run::<I::Turned, ToF16<F32, true>>(),
         (DType::BF16, _) => run::<I, ToBf16<F32, true>>(),
@@ -512,7 +512,7 @@ fn turned<I: Isa>(route: &Route) -> Core {
 }
 
 /// From wider floats to floats of 16 bits or fewer, to nearest even.
-fn to_small_float<I: Isa>(route: &Route) -> Core {
+fn to_small_float<I: Simd>(route: &Route) -> Core {
     match (route.from, route.to) {
         (DType::BF16, DType::F16) => run::<I, ToF16<Bf16, false>>(),
         (DType::F32, DType::F16) => run::<I, ToF16<F32, false>>(),
@@ -529,7 +529,7 @@ fn to_small_float<I: Isa>(route: &Route) -> Core {
 }
 
 /// From float32 to floats of 8 bits or fewer, to nearest even; those without NaN are packed.
-fn narrow_wide<I: Isa>(route: &Route) -> Core {
+fn narrow_wide<I: Simd>(route: &Route) -> Core {
     if let Some(format) = route.to.float_format().filter(|format| format.has_nan)
         && !format.has_neg_zero
     {
@@ -542,7 +542,7 @@ fn narrow_wide<I: Isa>(route: &Route) -> Core {
 }
 
 /// The same from any source, but to what has -0.
-fn narrowed<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
+fn narrowed<I: Simd, S: AsF32<I>>(route: &Route) -> Core {
     if route.to.float_format().is_none_or(|format| !format.has_nan) {
         if I::NARROWS_BY_F16 {
             return match (route.to.bits(), route.to) {
@@ -561,7 +561,7 @@ fn narrowed<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
 }
 
 /// To what has NaN and -0.
-fn narrowed_to_8<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
+fn narrowed_to_8<I: Simd, S: AsF32<I>>(route: &Route) -> Core {
     if I::NARROWS_BY_F16
         && let Some(format) = route.to.float_format().filter(|&format| goes_by_f16::<I>(format))
     {
@@ -574,7 +574,7 @@ fn narrowed_to_8<I: Isa, S: AsF32<I>>(route: &Route) -> Core {
 }
 
 /// From float16 and bfloat16: in their lanes, where there are such.
-fn narrow_half<I: Isa, S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
+fn narrow_half<I: Simd, S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
     if I::NARROWS_BY_HALF {
         return match (route.to.bits(), route.to.float_format()) {
             (4, _) => run::<I, ToNarrowByTable<S, 4>>(),

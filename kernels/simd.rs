@@ -18,9 +18,9 @@ use super::drive::RunRows;
 /// What some CPUs with an instruction set have and others have not. A kernel's setup keeps it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extras {
-    /// An instruction that rounds to bfloat16, as [`Isa::f32_to_bf16`].
+    /// An instruction that rounds to bfloat16, as [`Simd::f32_to_bf16`].
     pub(crate) bf16: bool,
-    /// Those on lanes of f16, from [`Isa::HALVES`] on.
+    /// Those on lanes of f16, from [`Simd::HALVES`] on.
     pub(crate) fp16: bool,
 }
 
@@ -38,7 +38,7 @@ impl Extras {
 /// # Safety
 /// Every function but `run` may only be called where the features of the instruction set are enabled and
 /// available, that is from what `run` is given. Pointers must be good for a whole register.
-pub(crate) trait Isa: Copy + Send + Sync + 'static {
+pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// A register of any lanes.
     type V: Copy;
     /// One truth value for each lane of 32 bits.
@@ -59,10 +59,10 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes more.
     unsafe fn copy_out(buffer: *const u8, bytes: usize, p: *mut u8);
     /// The same operations, rounded as the control register says.
-    type Turned: Isa;
+    type Turned: Simd;
     /// Do the instructions carry their rounding? What becomes a float is rounded to nearest even, and what becomes an
-    /// integer is cut, whatever the control register says, and no flag is raised. Only [`Isa::round_f32`] and
-    /// [`Isa::round_f64`] are as it says.
+    /// integer is cut, whatever the control register says, and no flag is raised. Only [`Simd::round_f32`] and
+    /// [`Simd::round_f64`] are as it says.
     const CARRIES_ROUNDING: bool = false;
     /// Does the control register leave subnormal numbers as they are?
     unsafe fn keeps_subnormals() -> bool {
@@ -77,7 +77,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn prefetch_far(p: *const u8);
     /// A store past the caches. `p` is aligned to the register.
     unsafe fn stream(p: *mut u8, v: Self::V);
-    /// After the last [`Isa::stream`]: other threads see it before what is stored next.
+    /// After the last [`Simd::stream`]: other threads see it before what is stored next.
     unsafe fn fence();
     unsafe fn splat8(x: u8) -> Self::V;
     unsafe fn splat16(x: u16) -> Self::V;
@@ -283,7 +283,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
         }
     }
     unsafe fn f32_to_f16(a: [Self::V; 2]) -> Self::V;
-    /// Are the conversions of f16, but for [`Isa::f32_to_f16`], independent of the control register, and leave no
+    /// Are the conversions of f16, but for [`Simd::f32_to_f16`], independent of the control register, and leave no
     /// flags there?
     const QUIET_F16: bool = false;
     /// Rounded to nearest even, if the control register says that or nothing depends on it.
@@ -331,7 +331,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn f32_to_cut_f16(_a: [Self::V; 2]) -> Self::V {
         unreachable!()
     }
-    /// As [`Isa::select_above16`], of bytes.
+    /// As [`Simd::select_above16`], of bytes.
     unsafe fn select_above8(_a: Self::V, _limit: Self::V, _yes: Self::V, _no: Self::V) -> Self::V {
         unreachable!()
     }
@@ -375,7 +375,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn f64_to_i64(a: Self::V) -> Self::V;
     /// 0 ≤ x < 2^64; what others give is not said.
     unsafe fn f64_to_u64(a: Self::V) -> Self::V;
-    /// Does [`Isa::f64_to_i32`] give the minimum for everything that is not in the range, a NaN too?
+    /// Does [`Simd::f64_to_i32`] give the minimum for everything that is not in the range, a NaN too?
     const MINIMUM_IS_BEYOND: bool = false;
     /// What others give than those of the range is not said.
     #[inline(always)]
@@ -434,9 +434,9 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     /// May that be an operation on floats, which the environment has a say in?
     const FLOATS_TO_BF16: bool = false;
 
-    /// The lanes of [`Isa::any16`], [`Isa::any32`] and [`Isa::any64`] that are not 0: this, or all ones.
+    /// The lanes of [`Simd::any16`], [`Simd::any32`] and [`Simd::any64`] that are not 0: this, or all ones.
     const TRUE: u32 = 0x0101_0101;
-    /// Lanes that say whether `a` has any of `bits`: 0 if not, else as [`Isa::TRUE`] says.
+    /// Lanes that say whether `a` has any of `bits`: 0 if not, else as [`Simd::TRUE`] says.
     #[inline(always)]
     unsafe fn any16(a: Self::V, bits: Self::V) -> Self::V {
         // SAFETY: the caller's promise.
@@ -506,15 +506,15 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
         unreachable!()
     }
 
-    /// Has it, without [`Isa::SATURATES`], instructions that saturate signed lanes of 32 and 16 bits to half the width:
-    /// `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and `narrow_s32_to_u16`, and `min_or_nan_f64`? Then what is too small for an int32, or a NaN, becomes the minimum by [`Isa::f32_to_i32`] and [`Isa::f64_to_i32`].
+    /// Has it, without [`Simd::SATURATES`], instructions that saturate signed lanes of 32 and 16 bits to half the width:
+    /// `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and `narrow_s32_to_u16`, and `min_or_nan_f64`? Then what is too small for an int32, or a NaN, becomes the minimum by [`Simd::f32_to_i32`] and [`Simd::f64_to_i32`].
     const PACKS: bool = false;
     /// The smaller one; `x` where that is a NaN. `limit` is none.
     unsafe fn min_or_nan_f64(_limit: Self::V, _x: Self::V) -> Self::V {
         unreachable!()
     }
 
-    /// Does it find a NaN among registers faster than it replaces each: `any_nan_f32` and `any_nan_f64`? Then [`Isa::max_f32`] and [`Isa::max_f64`] are `b` where `a` is a NaN.
+    /// Does it find a NaN among registers faster than it replaces each: `any_nan_f32` and `any_nan_f64`? Then [`Simd::max_f32`] and [`Simd::max_f64`] are `b` where `a` is a NaN.
     const SEARCHES_NANS: bool = false;
     unsafe fn any_nan_f32(_x: [Self::V; 4]) -> bool {
         unreachable!()
@@ -529,7 +529,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     unsafe fn round_f16(_: Self::V) -> Self::V {
         unreachable!()
     }
-    /// As [`Isa::cut_i32`].
+    /// As [`Simd::cut_i32`].
     unsafe fn cut_i16(_: Self::V) -> Self::V {
         unreachable!()
     }
@@ -560,7 +560,7 @@ pub(crate) trait Isa: Copy + Send + Sync + 'static {
     fn kernel<C: Codec<Self>>() -> RunRows;
 }
 
-/// What is to run with the features of an instruction set enabled, by [`Isa::run`].
+/// What is to run with the features of an instruction set enabled, by [`Simd::run`].
 pub(super) trait Task {
     type Output;
 
@@ -589,7 +589,7 @@ macro_rules! token {
         mod entry {
             use super::super::codec::{Codec, Job};
             use super::super::drive::Apart;
-            use super::super::isa::{Isa, Task};
+            use super::super::simd::{Simd, Task};
             use super::super::vector;
 
             /// # Safety
@@ -601,13 +601,13 @@ macro_rules! token {
 
             /// A method of the codec, because the compiler translates it with the module that the codec is of, and several
             /// modules at once.
-            pub(in super::super) trait Kernel<I: Isa> {
+            pub(in super::super) trait Kernel<I: Simd> {
                 /// # Safety
                 /// As for every `Core`.
                 unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool;
             }
 
-            impl<I: Isa, C: Codec<I>> Kernel<I> for C {
+            impl<I: Simd, C: Codec<I>> Kernel<I> for C {
                 $(#[target_feature(enable = $feature)])*
                 unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool {
                     // SAFETY: the caller's promise; the features are enabled.
@@ -624,7 +624,7 @@ pub(super) use token;
 /// # Safety
 /// `bytes` bytes are readable and writable, and none of them is among both. The features are enabled.
 #[inline(always)]
-pub(super) unsafe fn copy_short<I: Isa>(from: *const u8, to: *mut u8, bytes: usize) {
+pub(super) unsafe fn copy_short<I: Simd>(from: *const u8, to: *mut u8, bytes: usize) {
     /// The first and the last bytes, if there are as many as in a `T`.
     #[inline(always)]
     unsafe fn ends<T>(from: *const u8, to: *mut u8, bytes: usize) -> bool {
