@@ -31,7 +31,7 @@ pub(crate) mod avx512;
 pub(crate) mod check;
 #[cfg(isa = "vector")]
 mod codec;
-#[cfg(isa = "avx2")]
+#[cfg(all(isa = "avx2", feature = "std"))]
 pub(crate) mod detect;
 pub(crate) mod drive;
 #[cfg(isa = "vector")]

@@ -15,7 +15,7 @@ use core::arch::asm;
 use super::codec::Codec;
 use super::codec::plane::Fold;
 use super::drive::RunRows;
-use super::simd::{Extras, Simd, Task, copy_short, ops, token};
+use super::simd::{Extras, Simd, Task, copy_short, has, ops, token};
 
 token! {
     /// The token.
@@ -109,8 +109,8 @@ unsafe fn near_bf16(x: uint8x16_t) -> uint8x16_t {
 /// What this CPU has beyond the features of the token.
 pub(super) fn extras() -> Extras {
     Extras {
-        bf16: std::arch::is_aarch64_feature_detected!("bf16"),
-        fp16: std::arch::is_aarch64_feature_detected!("fp16"),
+        bf16: has!(is_aarch64_feature_detected, "bf16"),
+        fp16: has!(is_aarch64_feature_detected, "fp16"),
     }
 }
 

@@ -4,12 +4,12 @@
 //! The room for it comes with the library, so that nothing is allocated for the first few hundred tables; then it is
 //! allocated, and where there is no memory there is none of it.
 
+use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::alloc::{alloc, dealloc};
 
 /// A value that is made when it is first needed.
 pub(crate) struct Once<T>(AtomicPtr<T>);

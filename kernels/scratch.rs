@@ -1,9 +1,9 @@
 //! Memory for the time of a call, where the stack, which may be small, has less: allocated, if there is some.
 
+use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use std::alloc::{alloc, dealloc};
 
 /// So many bytes from a line of the caches on.
 pub(crate) struct Scratch {

@@ -31,7 +31,7 @@ impl Extras {
         return super::neon::extras();
         // One more bit of the CPU; that it has the registers is asked before any kernel runs.
         #[cfg(not(isa = "neon"))]
-        Self { bf16: std::arch::is_x86_feature_detected!("avx512bf16"), fp16: false }
+        Self { bf16: super::simd::has!(is_x86_feature_detected, "avx512bf16"), fp16: false }
     }
 }
 
@@ -568,6 +568,18 @@ pub(super) trait Task {
     fn call(self) -> Self::Output;
 }
 
+/// Has this CPU a feature? Without the standard library, which knows how to ask: must every CPU of the target have it?
+macro_rules! has {
+    ($detected:ident, $feature:tt) => {{
+        #[cfg(feature = "std")]
+        let has = std::arch::$detected!($feature);
+        #[cfg(not(feature = "std"))]
+        let has = cfg!(target_feature = $feature);
+        has
+    }};
+}
+pub(super) use has;
+
 /// The token of an instruction set: the one list of its features, for detection and for `#[target_feature]` alike.
 macro_rules! token {
     ($(#[$doc:meta])* $name:ident by $detected:ident { $($field:ident: $feature:tt),* $(,)? }) => {
@@ -581,7 +593,7 @@ macro_rules! token {
         impl $name {
             /// Has this CPU all of them?
             pub(crate) fn is_available() -> bool {
-                $(std::arch::$detected!($feature))&&*
+                $(super::simd::has!($detected, $feature))&&*
             }
         }
 

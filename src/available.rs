@@ -2,8 +2,6 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-#[cfg(isa = "avx2")]
-use crate::detect::Cpu;
 use crate::formats::isa::Isa;
 
 impl Isa {
@@ -57,13 +55,22 @@ impl Isa {
         match self {
             Self::Scalar => true,
             #[cfg(isa = "avx2")]
-            Self::Avx2 => crate::kernels::avx2::Avx2::is_available() && Cpu::this().runs(self),
+            Self::Avx2 => crate::kernels::avx2::Avx2::is_available() && self.is_run(),
             #[cfg(isa = "avx512")]
-            Self::Avx512 => crate::kernels::avx512::Avx512::is_available() && Cpu::this().runs(self),
+            Self::Avx512 => crate::kernels::avx512::Avx512::is_available() && self.is_run(),
             #[cfg(isa = "neon")]
             Self::Neon => crate::kernels::neon::Neon::is_available(),
             _ => false,
         }
+    }
+
+    /// Does `detect.rs` say so of this machine? Without the feature `std` the target has said it of all machines.
+    #[cfg(isa = "avx2")]
+    fn is_run(self) -> bool {
+        #[cfg(feature = "std")]
+        return crate::detect::Cpu::this().runs(self);
+        #[cfg(not(feature = "std"))]
+        true
     }
 
     /// Is it one of [`Isa::available`]?

@@ -1,5 +1,6 @@
 //! The front door: slices, bytes, single values, and the resolved [`Caster`] behind them all.
 
+use alloc::vec::Vec;
 use core::mem::{MaybeUninit, size_of_val};
 
 use crate::error::{Error, Side};

@@ -1,17 +1,13 @@
 //! The instruction set that casts run on, and the environment variable that says another.
 
-use core::sync::atomic::{AtomicU8, Ordering};
-use std::ffi::OsStr;
-
 use crate::error::Error;
 use crate::formats::isa::Isa;
-use crate::kernels::once::Once;
 
 impl Isa {
     /// The one that casts run on unless [`CastOptions::isa`](crate::CastOptions::isa) names another:
     /// what the environment variable `LANECAST_ISA` says, else the fastest that is available.
     ///
-    /// The variable is read once, at the first use. If it names no available instruction set, this and
+    /// The variable is read once, at the first use; without the feature `std` it is not. If it names no available instruction set, this and
     /// every cast that relies on it are an error: a silent fallback would hide a misspelt test run.
     ///
     /// ```
@@ -20,19 +16,45 @@ impl Isa {
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     pub fn best() -> Result<Self, Error> {
+        #[cfg(feature = "std")]
+        return variable::best();
+        #[cfg(not(feature = "std"))]
+        Ok(fastest(Self::available()))
+    }
+}
+
+/// The last: the reference is always among them.
+fn fastest(available: &[Isa]) -> Isa {
+    available.last().copied().unwrap_or(Isa::Scalar)
+}
+
+/// What the environment variable says.
+#[cfg(feature = "std")]
+pub(crate) mod variable {
+    use alloc::string::String;
+    use core::sync::atomic::{AtomicU8, Ordering};
+    use std::ffi::OsStr;
+
+    use super::fastest;
+    use crate::error::Error;
+    use crate::formats::isa::Isa;
+    use crate::kernels::once::Once;
+
+    /// [`Isa::best`].
+    pub(super) fn best() -> Result<Isa, Error> {
         /// Its code; 0 before it is known, and where what the variable says is an error.
         static BEST: AtomicU8 = AtomicU8::new(0);
         /// What the variable says where that is an error.
         static WRONG: Once<String> = Once::new();
 
         let best = BEST.load(Ordering::Relaxed);
-        if let Some(known) = Self::ALL.into_iter().find(|isa| *isa as u8 == best) {
+        if let Some(known) = Isa::ALL.into_iter().find(|isa| *isa as u8 == best) {
             return Ok(known);
         }
         if let Some(value) = WRONG.get() {
             return Err(Error::IsaOverride { value });
         }
-        with_variable(|variable| match best_of(variable, Self::available()) {
+        with_variable(|variable| match best_of(variable, Isa::available()) {
             Ok(best) => {
                 BEST.store(best as u8, Ordering::Relaxed);
                 Ok(best)
@@ -43,70 +65,70 @@ impl Isa {
             }
         })
     }
-}
 
-/// Calls a function with the value of `LANECAST_ISA`.
-#[cfg(unix)]
-#[allow(unsafe_code, reason = "the standard library copies the value, and locks the variables")]
-fn with_variable<T>(then: impl FnOnce(Option<&OsStr>) -> T) -> T {
-    use core::ffi::{CStr, c_char};
-    use std::os::unix::ffi::OsStrExt;
+    /// Calls a function with the value of `LANECAST_ISA`.
+    #[cfg(unix)]
+    #[allow(unsafe_code, reason = "the standard library copies the value, and locks the variables")]
+    fn with_variable<T>(then: impl FnOnce(Option<&OsStr>) -> T) -> T {
+        use core::ffi::{CStr, c_char};
+        use std::os::unix::ffi::OsStrExt;
 
-    unsafe extern "C" {
-        fn getenv(name: *const c_char) -> *const c_char;
-    }
-    // SAFETY: a function of the C library, which the standard library links, with a C string. Who sets variables while another
-    // thread may read them breaks the promise of `std::env::set_var` (and of `setenv`). A lock of the standard library, which
-    // `std::env::var_os` takes, would be inherited by a child that is forked meanwhile.
-    let value = unsafe { getenv(c"LANECAST_ISA".as_ptr()) };
-    if value.is_null() {
-        return then(None);
-    }
-    // SAFETY: a C string, which stays as it is while nobody sets a variable.
-    let value = unsafe { CStr::from_ptr(value) };
-    then(Some(OsStr::from_bytes(value.to_bytes())))
-}
-
-#[cfg(not(unix))]
-fn with_variable<T>(then: impl FnOnce(Option<&OsStr>) -> T) -> T {
-    then(std::env::var_os("LANECAST_ISA").as_deref())
-}
-
-/// The text of a value, if there is memory for it. What is no UTF-8 is replaced, as by `String::from_utf8_lossy`.
-fn text(value: &OsStr) -> Option<String> {
-    let mut text = String::new();
-    for chunk in value.as_encoded_bytes().utf8_chunks() {
-        let more = [chunk.valid(), if chunk.invalid().is_empty() { "" } else { "\u{FFFD}" }];
-        text.try_reserve(more.iter().map(|part| part.len()).sum()).ok()?;
-        text.extend(more);
-    }
-    Some(text)
-}
-
-/// [`Isa::best`] as a function of what it depends on; or the value that is wrong.
-pub(crate) fn best_of<'a>(variable: Option<&'a OsStr>, available: &[Isa]) -> Result<Isa, &'a OsStr> {
-    let Some(name) = variable.filter(|name| !name.is_empty()) else {
-        return Ok(*available.last().expect("the scalar kernels are always available"));
-    };
-    let wanted = name.to_str().and_then(|name| Isa::ALL.into_iter().find(|isa| isa.name() == name));
-    wanted.filter(|isa| available.contains(isa)).ok_or(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_override_is_obeyed_or_an_error() {
-        fn best(name: Option<&'static str>) -> Result<Isa, &'static OsStr> {
-            best_of(name.map(AsRef::as_ref), &[Isa::Scalar, Isa::Avx2])
+        unsafe extern "C" {
+            fn getenv(name: *const c_char) -> *const c_char;
         }
-        assert_eq!(best(None), Ok(Isa::Avx2));
-        assert_eq!(best(Some("")), Ok(Isa::Avx2));
-        assert_eq!(best(Some("scalar")), Ok(Isa::Scalar));
-        assert_eq!(best(Some("avx2")), Ok(Isa::Avx2));
-        for wrong in ["neon", "AVX2", "avx2 "] {
-            assert_eq!(best(Some(wrong)), Err(wrong.as_ref()));
+        // SAFETY: a function of the C library, which the standard library links, with a C string. Who sets variables while another
+        // thread may read them breaks the promise of `std::env::set_var` (and of `setenv`). A lock of the standard library, which
+        // `std::env::var_os` takes, would be inherited by a child that is forked meanwhile.
+        let value = unsafe { getenv(c"LANECAST_ISA".as_ptr()) };
+        if value.is_null() {
+            return then(None);
+        }
+        // SAFETY: a C string, which stays as it is while nobody sets a variable.
+        let value = unsafe { CStr::from_ptr(value) };
+        then(Some(OsStr::from_bytes(value.to_bytes())))
+    }
+
+    #[cfg(not(unix))]
+    fn with_variable<T>(then: impl FnOnce(Option<&OsStr>) -> T) -> T {
+        then(std::env::var_os("LANECAST_ISA").as_deref())
+    }
+
+    /// The text of a value, if there is memory for it. What is no UTF-8 is replaced, as by `String::from_utf8_lossy`.
+    fn text(value: &OsStr) -> Option<String> {
+        let mut text = String::new();
+        for chunk in value.as_encoded_bytes().utf8_chunks() {
+            let more = [chunk.valid(), if chunk.invalid().is_empty() { "" } else { "\u{FFFD}" }];
+            text.try_reserve(more.iter().map(|part| part.len()).sum()).ok()?;
+            text.extend(more);
+        }
+        Some(text)
+    }
+
+    /// [`Isa::best`] as a function of what it depends on; or the value that is wrong.
+    pub(crate) fn best_of<'a>(variable: Option<&'a OsStr>, available: &[Isa]) -> Result<Isa, &'a OsStr> {
+        let Some(name) = variable.filter(|name| !name.is_empty()) else {
+            return Ok(fastest(available));
+        };
+        let wanted = name.to_str().and_then(|name| Isa::ALL.into_iter().find(|isa| isa.name() == name));
+        wanted.filter(|isa| available.contains(isa)).ok_or(name)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn the_override_is_obeyed_or_an_error() {
+            fn best(name: Option<&'static str>) -> Result<Isa, &'static OsStr> {
+                best_of(name.map(AsRef::as_ref), &[Isa::Scalar, Isa::Avx2])
+            }
+            assert_eq!(best(None), Ok(Isa::Avx2));
+            assert_eq!(best(Some("")), Ok(Isa::Avx2));
+            assert_eq!(best(Some("scalar")), Ok(Isa::Scalar));
+            assert_eq!(best(Some("avx2")), Ok(Isa::Avx2));
+            for wrong in ["neon", "AVX2", "avx2 "] {
+                assert_eq!(best(Some(wrong)), Err(wrong.as_ref()));
+            }
         }
     }
 }

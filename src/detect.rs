@@ -132,7 +132,7 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choice::best_of;
+    use crate::choice::variable::best_of;
 
     /// The names of the bits from bit 0 up, word by word, as the manuals list them: a second source for the
     /// positions above. `-` is a bit that is reserved or of no interest. The last word is not the machine's: it

@@ -1,5 +1,6 @@
 //! The one error type, and the element that a checked cast would have lost.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::formats::dtype::{DType, Kind};
@@ -215,7 +216,7 @@ fn write_available(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "available: {}", names.join(", "))
 }
 
-impl std::error::Error for Error {}
+impl core::error::Error for Error {}
 
 /// The element for which a checked cast was refused.
 ///

@@ -11,6 +11,7 @@
 // been read. What has been read leaves room, which doubles from step to step: into it the kernels cast directly. While there is
 // too little of it, elements go through a tile.
 
+use alloc::vec::Vec;
 use core::mem::{ManuallyDrop, MaybeUninit, replace, size_of};
 use core::ops::Range;
 use core::slice;

@@ -44,7 +44,11 @@
 //! | `onnx` | the operators `Cast` and `CastLike` (feature `onnx`) |
 //!
 //! Arrays of the crate ndarray have the trait `Lanecast` with the feature `ndarray`. The feature `bytemuck` gives the element types `Pod` and
-//! `Zeroable`, the feature `serde` dtypes, options and element types `Serialize` and `Deserialize`. `parallel`, `text` and `onnx` are the default.
+//! `Zeroable`, the feature `serde` dtypes, options and element types `Serialize` and `Deserialize`. `parallel`, `text`, `onnx` and `std` are the default.
+//!
+//! Without the default features the crate needs `core` and `alloc` alone, on targets with atomic operations: the instruction set is then the best that
+//! every CPU of the target has (`-C target-feature`, `-C target-cpu`), there is no `LANECAST_ISA`, and no thread starts. `text`, `onnx`, `serde`
+//! and `bytemuck` can be had there too.
 //!
 //! In your debug build a cast takes a hundred times as long, unless Cargo.toml says `[profile.dev.package.lanecast] opt-level = 3`.
 //!
@@ -86,7 +90,11 @@
 //!
 //! An error ([`Error`]) says what was given and what is needed, and nothing has been written; only a cast that is refused for what it loses, or
 //! stopped by its caller, has begun. Nothing panics but a callback of yours. `LANECAST_ISA=scalar` in the environment pins the instruction set.
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(unsafe_code)]
+
+#[macro_use]
+extern crate alloc;
 
 #[cfg(feature = "ndarray")]
 mod array;
@@ -95,7 +103,7 @@ pub mod bits;
 mod cast;
 pub mod checked;
 mod choice;
-#[cfg(isa = "avx2")]
+#[cfg(all(isa = "avx2", feature = "std"))]
 mod detect;
 mod error;
 mod formats;

@@ -15,19 +15,17 @@
 // them where the last one left them: in the caches of the same cores. Who has done its part takes from the ends of the others'.
 // The caller is a worker, and begins before another is awake. Chunks are taken under a lock: none is cast twice, and none is left.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::mem::MaybeUninit;
-use core::num::NonZero;
 use core::ops::{ControlFlow, Range};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use crate::cast::Caster;
 use crate::error::Error;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
-use crate::threads;
+use crate::threads::{self, Lock};
 
 /// Bytes read and written together of which less is cast by the caller alone. Measured with `benches/views.rs`: to wake
 /// threads and wait for them takes 15 to 40 µs, in which the caller casts 1 to 3 MiB that lie in its caches. Of so much,
@@ -366,7 +364,7 @@ fn run(
     let most = match (how.threads, how.host) {
         _ if is_small => 1,
         (Some(threads), _) => threads.clamp(1, MOST_THREADS),
-        (None, Some(_)) => thread::available_parallelism().map_or(1, NonZero::get),
+        (None, Some(_)) => threads::cores(),
         (None, None) => threads::count(),
     };
     let lengths = Lengths::new(caster, how.chunk, most, traffic, dst.as_mut_ptr().addr(), n);
@@ -378,25 +376,13 @@ fn run(
         let each = chunks.div_ceil(workers);
         host.run(chunks, &|task| _ = job.step(task / each));
     } else if how.threads.is_some() {
-        own_threads(workers, &|worker| job.work(worker));
+        threads::start(workers, &|worker| job.work(worker));
     } else {
         threads::run(workers, &|worker| job.work(worker));
     }
     // Whatever nobody has taken.
     job.work(0);
     job.outcome()
-}
-
-/// The caller and threads that start for this, as many as can.
-fn own_threads(threads: usize, work: &(dyn Fn(usize) + Sync)) {
-    thread::scope(|scope| {
-        for worker in 1..threads {
-            if thread::Builder::new().spawn_scoped(scope, move || work(worker)).is_err() {
-                break;
-            }
-        }
-        work(0);
-    });
 }
 
 /// Work in pieces that are no chunks of a cast, which whoever is free takes one after the other.
@@ -416,7 +402,7 @@ impl<'a> Tasks<'a> {
         let threads = match (how.threads, how.host) {
             _ if is_small => 1,
             (Some(threads), _) => threads.clamp(1, MOST_THREADS),
-            (None, Some(_)) => thread::available_parallelism().map_or(1, NonZero::get),
+            (None, Some(_)) => threads::cores(),
             (None, None) => threads::count(),
         };
         Self { how: *how, threads, is_small }
@@ -448,7 +434,7 @@ impl<'a> Tasks<'a> {
         match self.how.host {
             Some(host) if count > 1 && !self.is_small => host.run(workers, &work),
             _ if workers <= 1 => {}
-            _ if self.how.threads.is_some() => own_threads(workers, &work),
+            _ if self.how.threads.is_some() => threads::start(workers, &work),
             _ => threads::run(workers, &work),
         }
         // Whatever nobody has taken.
@@ -529,7 +515,7 @@ struct Job<'a> {
     lengths: Lengths,
     done: AtomicUsize,
     stopped: AtomicBool,
-    rest: Mutex<Rest<'a>>,
+    rest: Lock<Rest<'a>>,
 }
 
 struct Rest<'a> {
@@ -572,11 +558,11 @@ impl<'a> Job<'a> {
             lengths,
             done: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
-            rest: Mutex::new(Rest { first: Part::none(), others: Vec::new(), error: None }),
+            rest: Lock::new(Rest { first: Part::none(), others: Vec::new(), error: None }),
         };
         let chunks = lengths.chunks();
         let mut rest = Part { chunks: 0..chunks, src, dst };
-        let mut parts = job.rest();
+        let mut parts = job.rest.lock();
         let workers = match parts.others.try_reserve_exact(workers.saturating_sub(1)) {
             Ok(()) => workers,
             Err(_) => 1,
@@ -595,11 +581,6 @@ impl<'a> Job<'a> {
         job
     }
 
-    fn rest(&self) -> MutexGuard<'_, Rest<'a>> {
-        // A panic of somebody else leaves it as it was: nothing here panics under the lock.
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The chunks before one of a part, and the others.
     fn split(&self, part: Part<'a>, chunk: usize) -> (Part<'a>, Part<'a>) {
         let Range { start, end } = part.chunks;
@@ -615,7 +596,7 @@ impl<'a> Job<'a> {
 
     /// The next chunk for a worker: the first of its own part, or else the last of the longest one.
     fn take(&self, worker: usize) -> Option<Part<'a>> {
-        let mut rest = self.rest();
+        let mut rest = self.rest.lock();
         if self.stopped.load(Ordering::Relaxed) {
             return None;
         }
@@ -638,7 +619,7 @@ impl<'a> Job<'a> {
         let Some(Part { chunks, src, dst }) = self.take(worker) else { return false };
         let n = self.lengths.before(chunks.end) - self.lengths.before(chunks.start);
         if let Err(error) = self.caster.fill(src, dst, n) {
-            self.rest().error = Some(error);
+            self.rest.lock().error = Some(error);
             self.stopped.store(true, Ordering::Relaxed);
             return false;
         }
@@ -660,7 +641,7 @@ impl<'a> Job<'a> {
     /// When nobody works on it any more.
     fn outcome(&self) -> Result<(), Error> {
         let (done, total) = (self.done.load(Ordering::Acquire), self.lengths.total);
-        match self.rest().error {
+        match self.rest.lock().error {
             Some(error) => Err(error),
             None if done < total => Err(Error::Cancelled { done, elements: total }),
             None => Ok(()),

@@ -4,6 +4,8 @@
 #[cfg(feature = "text")]
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+pub(crate) use lock::Lock;
+
 /// Calls `task` with every number below `tasks`, in that order, on so many threads as there are.
 #[cfg(feature = "text")]
 pub(crate) fn each(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
@@ -177,6 +179,123 @@ mod pool {
         // for that forever. Where no thread can start, there is no pool.
         if thread::Builder::new().spawn(ask).is_ok() {
             _ = receive.recv_timeout(PATIENCE);
+        }
+    }
+}
+
+/// The cores that the process may use.
+#[cfg(feature = "std")]
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, core::num::NonZero::get)
+}
+
+/// As many as there may be: nobody can be asked.
+#[cfg(not(feature = "std"))]
+pub(crate) fn cores() -> usize {
+    1
+}
+
+/// Calls `work` with 0 on the caller, and with the other numbers below `threads` on threads that start for it, as many as can.
+#[cfg(feature = "std")]
+pub(crate) fn start(threads: usize, work: &(dyn Fn(usize) + Sync)) {
+    std::thread::scope(|scope| {
+        for worker in 1..threads {
+            if std::thread::Builder::new().spawn_scoped(scope, move || work(worker)).is_err() {
+                break;
+            }
+        }
+        work(0);
+    });
+}
+
+/// Calls `work` with 0: no thread can start.
+#[cfg(not(feature = "std"))]
+pub(crate) fn start(_threads: usize, work: &(dyn Fn(usize) + Sync)) {
+    work(0);
+}
+
+/// What one thread at a time has. A panic of who had it leaves it as it was: nothing panics between two changes that belong
+/// together.
+#[cfg(feature = "std")]
+mod lock {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Lock<T>(Mutex<T>);
+
+    impl<T> Lock<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+}
+
+/// The same for a host's threads where nobody can be asked to let a thread sleep: who waits turns round and round. It is held
+/// for a few instructions.
+#[cfg(not(feature = "std"))]
+#[allow(unsafe_code, reason = "core has no lock")]
+mod lock {
+    use core::cell::UnsafeCell;
+    use core::hint::spin_loop;
+    use core::ops::{Deref, DerefMut};
+    use core::sync::atomic::{AtomicBool, Ordering};
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Lock<T> {
+        is_taken: AtomicBool,
+        value: UnsafeCell<T>,
+    }
+
+    // SAFETY: who has the `Guard` has the value, and `is_taken` lets one have it at a time.
+    unsafe impl<T: Send> Sync for Lock<T> {}
+
+    impl<T> Lock<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self { is_taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        }
+
+        pub(crate) fn lock(&self) -> Guard<'_, T> {
+            while self.is_taken.swap(true, Ordering::Acquire) {
+                spin_loop();
+            }
+            Guard(self)
+        }
+
+        pub(crate) fn into_inner(self) -> T {
+            self.value.into_inner()
+        }
+    }
+
+    /// The value, until it is dropped.
+    pub(crate) struct Guard<'a, T>(&'a Lock<T>);
+
+    impl<T> Deref for Guard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            // SAFETY: nobody else has it before this is dropped.
+            unsafe { &*self.0.value.get() }
+        }
+    }
+
+    impl<T> DerefMut for Guard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            // SAFETY: nobody else has it before this is dropped.
+            unsafe { &mut *self.0.value.get() }
+        }
+    }
+
+    impl<T> Drop for Guard<'_, T> {
+        fn drop(&mut self) {
+            self.0.is_taken.store(false, Ordering::Release);
         }
     }
 }

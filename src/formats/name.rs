@@ -1,7 +1,10 @@
 //! What is wrong with a name that nothing has.
 
+use alloc::borrow::Cow;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
-use std::borrow::Cow;
 
 /// A name that nothing has: of a dtype, a ruleset, a level of casting, a category, an instruction set. It says which
 /// names there are.
@@ -57,4 +60,4 @@ impl fmt::Display for NameError {
     }
 }
 
-impl std::error::Error for NameError {}
+impl core::error::Error for NameError {}

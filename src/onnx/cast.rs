@@ -1,5 +1,8 @@
 //! The two operators: what each version allows, and what they do.
 
+use alloc::borrow::ToOwned;
+use alloc::string::ToString;
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::data_type::{DataType, NEVER};

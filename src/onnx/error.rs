@@ -1,5 +1,8 @@
 //! What can be wrong with an operator or its input.
 
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::data_type::DataType;
@@ -163,7 +166,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl core::error::Error for Error {}
 
 impl From<text::Error> for Error {
     fn from(error: text::Error) -> Self {

@@ -1,5 +1,8 @@
 //! QuantizeLinear and DequantizeLinear: what each version allows, and the scalings that they are.
 
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
+
 use super::cast::Attribute;
 use super::data_type::DataType;
 use super::error::Error;

@@ -1,6 +1,7 @@
 //! Tensors: a shape, and numbers as ONNX lays them out, or strings.
 
-use std::borrow::Cow;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
 
 use super::data_type::DataType;
 use super::error::Error;

@@ -65,8 +65,8 @@ impl fmt::Display for PromotionError {
     }
 }
 
-impl std::error::Error for PromotionError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl core::error::Error for PromotionError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Cast(error) => Some(error),
             _ => None,

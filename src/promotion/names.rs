@@ -2,7 +2,10 @@
 //! bits wide in PyTorch and 64 in NumPy, `byte` is signed in NumPy, and `i8` is eight bytes there and eight
 //! bits elsewhere.
 
-use std::borrow::Cow;
+use alloc::borrow::Cow;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::onnx::ONNX;
 use super::rules::Rules;

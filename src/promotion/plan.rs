@@ -1,5 +1,7 @@
 //! From dtypes to kernels: the common dtype, and a ready cast for each operand.
 
+use alloc::vec::Vec;
+
 use super::error::PromotionError;
 use super::rules::Rules;
 use crate::cast::Caster;

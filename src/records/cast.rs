@@ -1,5 +1,7 @@
 //! Casts buffers of records: field by field, each with the kernel of its pair of dtypes.
 
+use alloc::vec::Vec;
+
 use super::dtype::{ItemBase, ItemDType, StructDType};
 use super::error::StructError;
 use crate::cast::Caster;

@@ -1,6 +1,9 @@
 //! NumPy's texts for structured dtypes: type strings such as `(2,3)f8,i4`, lists of fields (`descr`), and the
 //! dictionaries that it prints where fields have offsets of their own.
 
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 

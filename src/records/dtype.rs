@@ -1,5 +1,9 @@
 //! The dtypes of records: what they are, and what they promote to.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use super::error::StructError;
 use crate::formats::dtype::DType;
 use crate::formats::layout::ByteOrder;

@@ -1,5 +1,7 @@
 //! What can be wrong with structured dtypes, and with casts of records.
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::error::{Error, Side};
@@ -161,8 +163,8 @@ impl fmt::Display for StructError {
     }
 }
 
-impl std::error::Error for StructError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl core::error::Error for StructError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Name(error) => Some(error),
             Self::Promotion(error) => Some(error),

@@ -1,7 +1,8 @@
 //! The loops: pieces of the data, in which the scales are found, and tiles, in which elements are cast.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
-use std::sync::{Mutex, PoisonError};
 
 use super::codes::{Codes, Elements, Scales, Scratch, TILE, ZeroPoints};
 use super::error::Error;
@@ -11,6 +12,7 @@ use super::scaling::TensorScale;
 use super::shape::{Grid, Piece};
 use crate::kernels::memory::Destination;
 use crate::parallel::{Parallel, Tasks};
+use crate::threads::Lock;
 
 /// Elements of a piece, if its blocks let it: few enough to stay in a cache between the two passes over them.
 const PIECE: usize = 16 * TILE;
@@ -180,13 +182,13 @@ impl<S: Source> Quantizing<'_, S> {
             .step_by(PIECE)
             .map(|first| first..self.grid.count.min(first + PIECE))
             .collect();
-        let all = Mutex::new(Extremes::NONE);
+        let all = Lock::new(Extremes::NONE);
         each(how, self.source.size(), chunks, |chunk| {
             let found = self.extremes(chunk, &mut Room::new())?;
-            all.lock().unwrap_or_else(PoisonError::into_inner).merge(found);
+            all.lock().merge(found);
             Ok(())
         })?;
-        Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(all.into_inner())
     }
 
     /// Finds the scales of a piece, and casts it. `dst` begins with the piece.
@@ -397,20 +399,19 @@ fn each<J: Send>(
     jobs: Vec<J>,
     run: impl Fn(J) -> Result<(), Error> + Sync,
 ) -> Result<(), Error> {
-    let jobs: Vec<Mutex<Option<J>>> = jobs.into_iter().map(|job| Mutex::new(Some(job))).collect();
-    let error = Mutex::new(None);
-    let lock = |error| Mutex::lock(error).unwrap_or_else(PoisonError::into_inner);
+    let jobs: Vec<Lock<Option<J>>> = jobs.into_iter().map(|job| Lock::new(Some(job))).collect();
+    let error = Lock::new(None);
     let is_done = Tasks::new(how, traffic).run(jobs.len(), &|i| {
-        let job = jobs[i].lock().unwrap_or_else(PoisonError::into_inner).take();
+        let job = jobs[i].lock().take();
         match job.map_or(Ok(()), &run) {
             Ok(()) => ControlFlow::Continue(()),
             Err(found) => {
-                lock(&error).get_or_insert(found);
+                error.lock().get_or_insert(found);
                 ControlFlow::Break(())
             }
         }
     });
-    match error.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    match error.into_inner() {
         Some(error) => Err(error),
         None if is_done => Ok(()),
         None => Err(Error::Cancelled),

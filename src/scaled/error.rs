@@ -1,5 +1,6 @@
 //! What can be wrong with a scaled cast.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::scaling::Profile;

@@ -1,5 +1,6 @@
 //! The front door: casts that have been decided, and what they check.
 
+use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 
 use super::codes::{Elements, Scales, ZeroPoints};

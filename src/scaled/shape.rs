@@ -1,5 +1,6 @@
 //! Which scale belongs to an element: shapes, blocks, and the places of scales in their buffer.
 
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::error::Error;

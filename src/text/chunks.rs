@@ -1,8 +1,9 @@
 //! Texts a chunk at a time, on all threads where that pays.
 
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::error::{Error, Reason};
 use super::format::{LONGEST, Writer};
@@ -10,7 +11,7 @@ use super::parse::{Grammar, parse};
 use super::source::{Chunk, Offset, Source};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::element::Element;
-use crate::threads;
+use crate::threads::{self, Lock};
 
 /// Elements in a chunk, which one thread does at a time: a multiple of 8, so that chunks of packed elements are
 /// whole bytes. It takes a thread some 100 us, against the 17 us that it can take to enter the pool.
@@ -116,8 +117,8 @@ pub(super) fn each_chunk<T: Send>(
     if !pays(data.len().div_ceil(size)) {
         return data.chunks_mut(size).enumerate().try_for_each(|(i, chunk)| work(i * size, chunk));
     }
-    let chunks: Vec<_> = data.chunks_mut(size).map(Mutex::new).collect();
-    on_all_threads(chunks.len(), &|i| work(i * size, &mut unshared(&chunks[i])))
+    let chunks: Vec<_> = data.chunks_mut(size).map(Lock::new).collect();
+    on_all_threads(chunks.len(), &|i| work(i * size, &mut chunks[i].lock()))
 }
 
 /// What `work` gives for the chunks of `0..n`, in order; or the error of the first that has one.
@@ -130,12 +131,12 @@ pub(super) fn each_range<T: Send>(
     if !pays(chunks.len()) {
         return chunks.map(|i| work(range(i))).collect();
     }
-    let results: Vec<_> = chunks.map(|_| Mutex::new(None)).collect();
+    let results: Vec<_> = chunks.map(|_| Lock::new(None)).collect();
     on_all_threads(results.len(), &|i| {
-        *unshared(&results[i]) = Some(work(range(i))?);
+        *results[i].lock() = Some(work(range(i))?);
         Ok(())
     })?;
-    Ok(results.into_iter().filter_map(|one| one.into_inner().ok().flatten()).collect())
+    Ok(results.into_iter().filter_map(Lock::into_inner).collect())
 }
 
 /// Calls `work` with the numbers of so many chunks, on all threads that there are. The error is that of the first chunk that
@@ -146,27 +147,22 @@ fn on_all_threads(chunks: usize, work: &(dyn Fn(usize) -> Result<(), Error> + Sy
     /// A chunk that has an error, and that.
     type Wrong = Option<(usize, Error)>;
 
-    let (first, wrong) = (AtomicUsize::new(usize::MAX), Mutex::new(Wrong::None));
+    let (first, wrong) = (AtomicUsize::new(usize::MAX), Lock::new(Wrong::None));
     threads::each(chunks, &|i| {
         // Behind one that has an error, none matters.
         if i > first.load(Ordering::Relaxed) {
             return;
         }
         if let Err(error) = work(i) {
-            let mut wrong = unshared(&wrong);
+            let mut wrong = wrong.lock();
             if wrong.as_ref().is_none_or(|&(other, _)| i < other) {
                 first.store(i, Ordering::Relaxed);
                 *wrong = Some((i, error));
             }
         }
     });
-    let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let wrong = wrong.into_inner();
     wrong.map_or(Ok(()), |(_, error)| Err(error))
-}
-
-/// What nobody panics under.
-fn unshared<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
-    one.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Do so many chunks gain from a second thread, and is there one?

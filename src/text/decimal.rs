@@ -3,6 +3,8 @@
 //! The digits themselves are the standard library's business: here is only what it does not offer, which is
 //! on what side of a binary number a decimal lies.
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 /// Digits beyond these only say that something follows: no midpoint of two neighbours of any dtype has more

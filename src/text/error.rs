@@ -1,5 +1,6 @@
 //! What can be wrong with texts.
 
+use alloc::string::String;
 use core::fmt;
 
 use crate::error::Error as CastError;
@@ -114,7 +115,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl core::error::Error for Error {}
 
 impl From<CastError> for Error {
     fn from(error: CastError) -> Self {

@@ -7,6 +7,7 @@
 //! Measured on 10^6 mixed doubles: zmij 1.0.23 22.6 ns, lexical-core 1.0.6 34.0 ns, ryu 1.0.23 38.1 ns, std 83.6 ns;
 //! on 64-bit integers itoa 1.0.18 17.5 ns, std 28.7 ns.
 
+use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use crate::formats::dtype::{DTYPES, DType, FloatFormat, Kind};

@@ -55,6 +55,8 @@ mod packed;
 mod parse;
 mod source;
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::formats::dtype::DType;

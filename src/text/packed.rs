@@ -1,6 +1,8 @@
 //! Elements as bytes, of a dtype that is known at run time: a chunk at a time becomes elements of its type,
 //! and a cast to the same dtype does the layout.
 
+use alloc::vec::Vec;
+
 use half::{bf16, f16};
 use num_complex::Complex;
 
