@@ -9,6 +9,7 @@ use lanecast::numpy::OrderedDType;
 use lanecast::parallel::Parallel;
 use lanecast::promotion::Casting;
 use lanecast::{CastOptions, Caster, Error};
+use numpy::PyArrayDescr;
 use numpy::npyffi::NPY_ORDER;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -17,6 +18,7 @@ use pyo3::types::PyDict;
 use crate::dtypes::{self, Ordered};
 use crate::losses::loss_error;
 use crate::options;
+use crate::packed::{Packed, Source};
 use crate::view::{View, laid_out, order};
 use crate::{Cancelled, warn};
 
@@ -81,47 +83,88 @@ pub(crate) fn astype<'py>(
     let level = read_casting(casting)?;
     let how =
         How { threads: read_threads(threads)?, progress: progress.filter(|progress| !progress.is_none()) };
-    let src = View::read(x)?;
-    if level != Casting::SameValue && !of_ours(src.of).can_cast(of_ours(to), level) {
+    let src = Source::read(x)?;
+    let from = match &src {
+        Source::Array(view) => view.of,
+        Source::Packed(packed) => Ordered { dtype: packed.dtype, swapped: false },
+    };
+    if level != Casting::SameValue && !of_ours(from).can_cast(of_ours(to), level) {
         return Err(PyTypeError::new_err(format!(
             "a cast of {} to {} is refused by casting='{casting}'; it needs casting='{}'",
-            src.of.dtype,
+            from.dtype,
             to.dtype,
-            of_ours(src.of).casting_to(of_ours(to)).name()
+            of_ours(from).casting_to(of_ours(to)).name()
         )));
     }
-    let options = laid_out(&options, src.of, to);
+    let options = laid_out(&options, from, to);
     let (dst, result) = match out {
         None => {
-            let dst = src.like(&descr, order)?;
+            let dst = match &src {
+                Source::Array(view) => view.like(&descr, order)?,
+                Source::Packed(packed) => packed.like(&descr)?,
+            };
             let result = dst.array.clone().into_any();
             (dst, result)
         }
-        Some(out) => {
-            let dst = View::write(out)?;
-            if dst.of != to {
-                return Err(PyValueError::new_err(format!(
-                    "out has dtype {}, needed is {descr}",
-                    dst.array.as_any().getattr("dtype")?
-                )));
-            }
-            if dst.shape != src.shape {
-                let [given, needed] = [&dst.shape, &src.shape].map(|shape| tuple(shape));
-                return Err(PyValueError::new_err(format!("out has shape {given}, needed is {needed}")));
-            }
-            (dst, out.clone())
-        }
+        Some(out) => (wanted_out(out, to, &descr, src.shape())?, out.clone()),
     };
-    if level == Casting::SameValue {
-        same_value(py, src, &dst, &options)?;
-    } else {
-        cast(py, src, &dst, &options, &how)?;
+    match src {
+        Source::Packed(packed) if level != Casting::SameValue && can_read_packed(&packed, &dst) => {
+            cast_packed(py, &packed, &dst, &options, &how)?;
+        }
+        _ if level == Casting::SameValue => same_value(py, src.into_view()?, &dst, &options)?,
+        _ => cast(py, src.into_view()?, &dst, &options, &how)?,
     }
     Ok(result)
 }
 
+/// Do the elements of the destination lie behind each other, elsewhere than the packed ones?
+fn can_read_packed(packed: &Packed<'_>, dst: &View<'_>) -> bool {
+    let (from, to) = (packed.data.reach(), dst.reach());
+    dst.is_contiguous() && (from.1 <= to.0 || to.1 <= from.0)
+}
+
+/// Casts packed elements to an array in C order, which does not overlap them.
+fn cast_packed(
+    py: Python<'_>,
+    packed: &Packed<'_>,
+    dst: &View<'_>,
+    options: &CastOptions,
+    how: &How<'_>,
+) -> PyResult<()> {
+    let caster =
+        Caster::new(packed.dtype, dst.of.dtype, &options.src_packing(packed.packing())).map_err(failed)?;
+    let n = dst.len();
+    // SAFETY: they lie behind each other. Python code that writes to the array at the same time races, as with NumPy.
+    let (source, result) = unsafe { (packed.data.bytes(), dst.bytes_mut()) };
+    let traffic = source.len() + result.len();
+    if traffic < LARGE && how.progress.is_none() {
+        return detached(py, traffic, || caster.cast(source, result, n)).map_err(failed);
+    }
+    watched(py, how, |parallel| caster.par_cast_with(source, result, n, parallel))?.map_err(failed)
+}
+
+/// Where a result is to be written, if that has the dtype and the shape of it.
+pub(crate) fn wanted_out<'py>(
+    out: &Bound<'py, PyAny>,
+    of: Ordered,
+    descr: &Bound<'py, PyArrayDescr>,
+    shape: &[usize],
+) -> PyResult<View<'py>> {
+    let dst = View::write(out)?;
+    if dst.of != of {
+        let given = dst.array.as_any().getattr("dtype")?;
+        return Err(PyValueError::new_err(format!("out has dtype {given}, needed is {descr}")));
+    }
+    if dst.shape != shape {
+        let [given, needed] = [&dst.shape, shape].map(tuple);
+        return Err(PyValueError::new_err(format!("out has shape {given}, needed is {needed}")));
+    }
+    Ok(dst)
+}
+
 /// As Python writes it.
-fn tuple(shape: &[usize]) -> String {
+pub(crate) fn tuple(shape: &[usize]) -> String {
     match shape {
         [one] => format!("({one},)"),
         _ => format!("({})", shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
@@ -136,7 +179,7 @@ pub(crate) fn read_casting(name: &str) -> PyResult<Casting> {
     name.parse::<Casting>().map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-fn read_threads(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
+pub(crate) fn read_threads(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
     let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };
     match given.extract::<usize>() {
         Ok(threads) if threads > 0 => Ok(Some(threads)),
@@ -152,6 +195,25 @@ fn read_threads(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
 pub(crate) struct How<'py> {
     pub(crate) threads: Option<usize>,
     pub(crate) progress: Option<Bound<'py, PyAny>>,
+}
+
+/// Runs what casts in parallel, without the GIL: on the threads that are asked for, listening to signals.
+pub(crate) fn watched<T: Send>(
+    py: Python<'_>,
+    how: &How<'_>,
+    run: impl FnOnce(&Parallel<'_>) -> T + Send,
+) -> PyResult<T> {
+    let watch = Watch::new(how.progress.as_ref());
+    let threads = how.threads.or_else(wanted_threads(py)?);
+    let done = py.detach(|| {
+        let progress = |progress: lanecast::parallel::Progress| watch.look(progress.done, progress.total);
+        let parallel = Parallel::new().progress(&progress);
+        run(&threads.map_or(parallel, |threads| parallel.threads(threads)))
+    });
+    match watch.into_error() {
+        Some(error) => Err(error),
+        None => Ok(done),
+    }
 }
 
 /// Casts all elements of an array to those of another one of the same shape, which may be a view of the former.
@@ -198,9 +260,14 @@ pub(crate) fn cast<'py>(
     if !is_large {
         return detached(py, traffic, || job.all(is_dense)).map_err(failed);
     }
+    if is_dense {
+        // SAFETY: they are dense, and this is the only call.
+        let (src, dst) = unsafe { job.slices() };
+        return watched(py, how, |parallel| job.caster.par_cast_with(src, dst, n, parallel))?.map_err(failed);
+    }
     let watch = Watch::new(how.progress.as_ref());
     let threads = how.threads.or_else(wanted_threads(py)?);
-    let done = py.detach(|| if is_dense { job.dense(threads, &watch) } else { job.strided(threads, &watch) });
+    let done = py.detach(|| job.strided(threads, &watch));
     match watch.into_error() {
         Some(error) => Err(error),
         None => done.map_err(failed),
@@ -277,15 +344,6 @@ impl Job<'_> {
                 core::slice::from_raw_parts_mut(self.dst, self.n * self.sizes[1]),
             )
         }
-    }
-
-    fn dense(&self, threads: Option<usize>, watch: &Watch<'_>) -> Result<(), Error> {
-        let progress = |progress: lanecast::parallel::Progress| watch.look(progress.done, progress.total);
-        let how = Parallel::new().progress(&progress);
-        let how = threads.map_or(how, |threads| how.threads(threads));
-        // SAFETY: whoever calls this knows that they are dense; this is the only call.
-        let (src, dst) = unsafe { self.slices() };
-        self.caster.par_cast_with(src, dst, self.n, &how)
     }
 
     /// The elements of a range along one dimension.

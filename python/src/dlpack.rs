@@ -7,9 +7,10 @@ use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use crate::dtypes::Table;
+use crate::packed::Packed;
 use crate::view::{View, borrowed};
 
 const OLD: &CStr = c"dltensor";
@@ -103,8 +104,14 @@ fn device_name(kind: i32, id: i32) -> String {
     format!("{name}:{id}")
 }
 
-/// The array of an object that has `__dlpack__`: its memory, not a copy.
-pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
+/// The memory of an object that has `__dlpack__`.
+pub(crate) enum Handed<'py> {
+    Array(Bound<'py, PyUntypedArray>),
+    Packed(Packed<'py>),
+}
+
+/// What an object hands over that has `__dlpack__`: its memory, not a copy.
+pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     let py = given.py();
     if given.hasattr("__dlpack_device__")? {
         let device: Bound<'py, PyAny> = given.call_method0("__dlpack_device__")?;
@@ -138,7 +145,7 @@ fn on_cpu(kind: i32, id: i32) -> PyResult<()> {
     )))
 }
 
-fn take<'py>(capsule: &Bound<'py, PyCapsule>) -> PyResult<Bound<'py, PyUntypedArray>> {
+fn take<'py>(capsule: &Bound<'py, PyCapsule>) -> PyResult<Handed<'py>> {
     let py = capsule.py();
     let raw = capsule.as_ptr();
     // SAFETY: a capsule of this name holds a pointer to this struct. Renamed, it no longer deletes it: `Imported` does.
@@ -177,15 +184,21 @@ fn take<'py>(capsule: &Bound<'py, PyCapsule>) -> PyResult<Bound<'py, PyUntypedAr
     };
     on_cpu(tensor.device[0], tensor.device[1])?;
     let refuse = |message: String| Err(PyBufferError::new_err(message));
-    if tensor.lanes != 1 {
-        return refuse(format!("x has {} lanes; lanecast reads DLPack tensors of one lane", tensor.lanes));
-    }
     let Some(dtype) = DType::from_dlpack(tensor.code, tensor.bits, 1) else {
         let (code, bits) = (tensor.code, tensor.bits);
         return refuse(format!(
             "x has the DLPack type of code {code} and {bits} bits, which lanecast does not cast"
         ));
     };
+    let is_packed = dtype.is_packed() && flags & PADDED == 0;
+    // Lanes that are a byte together, as torch's float4_e2m1fn_x2 has them, are packed elements like others.
+    let lanes = usize::from(tensor.lanes);
+    let are_bytes = is_packed && lanes * usize::from(tensor.bits) == 8 && tensor.ndim > 0;
+    if lanes != 1 && !are_bytes {
+        return refuse(format!(
+            "x has {lanes} lanes; lanecast reads DLPack tensors of one lane, or of lanes that are packed into a byte"
+        ));
+    }
     let ndim = usize::try_from(tensor.ndim).ok().filter(|&ndim| ndim <= MOST_DIMENSIONS);
     let Some(ndim) = ndim else {
         return refuse(format!("x has {} dimensions; lanecast reads 0 to {MOST_DIMENSIONS}", tensor.ndim));
@@ -193,11 +206,7 @@ fn take<'py>(capsule: &Bound<'py, PyCapsule>) -> PyResult<Bound<'py, PyUntypedAr
     if ndim > 0 && tensor.shape.is_null() {
         return refuse("x has dimensions and no shape".to_owned());
     }
-    if dtype.is_packed() && flags & PADDED == 0 {
-        return refuse(format!(
-            "x holds {dtype} packed; lanecast.pack makes such arrays from one element per byte"
-        ));
-    }
+    // Strides count elements; of packed ones those are units here, and must be dense.
     let size = dtype.itemsize() as i128;
     let mut shape = Vec::with_capacity(ndim);
     let mut strides = vec![0isize; ndim];
@@ -233,10 +242,32 @@ fn take<'py>(capsule: &Bound<'py, PyCapsule>) -> PyResult<Bound<'py, PyUntypedAr
     // The deleter runs from here on when the base goes.
     let base = Bound::new(py, imported)?.into_any();
     let data = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
-    // SAFETY: what the producer promises of a tensor, as long as it is not deleted; only host memory gets here.
-    unsafe {
-        borrowed(Table::get(py)?.descr(py, dtype)?, &shape, &strides, data, flags & READ_ONLY == 0, base)
+    let writable = flags & READ_ONLY == 0;
+    if !is_packed {
+        let descr = Table::get(py)?.descr(py, dtype)?;
+        // SAFETY: what the producer promises of a tensor, as long as it is not deleted; only host memory gets here.
+        return unsafe { borrowed(descr, &shape, &strides, data, writable, base) }.map(Handed::Array);
     }
+    let mut dense = 1;
+    for (&extent, &stride) in shape.iter().zip(&strides).rev() {
+        if extent > 1 && stride != dense && elements > 0 {
+            return refuse(format!(
+                "x holds {dtype} packed with strides; lanecast reads packed elements that lie behind each other (x.contiguous())"
+            ));
+        }
+        dense *= extent as isize;
+    }
+    if let Some(last) = shape.last_mut() {
+        // No more than the address space has, unless there are no elements.
+        *last = last.saturating_mul(lanes);
+    }
+    let bits = elements.saturating_mul(i128::from(tensor.lanes)).saturating_mul(i128::from(dtype.bits()));
+    let bytes = usize::try_from((bits + 7) / 8).unwrap_or(usize::MAX);
+    // SAFETY: as above; packed elements without gaps take so many bytes.
+    let data =
+        unsafe { borrowed(Table::get(py)?.descr(py, DType::U8)?, &[bytes], &[1], data, writable, base)? };
+    let packed = Packed { data: View::new(&data)?, dtype, shape, high_first: false };
+    Ok(Handed::Packed(packed.checked()?))
 }
 
 /// What an exported tensor needs while it is alive.
@@ -264,13 +295,21 @@ pub(crate) fn dlpack_capsule<'py>(
         ));
     }
     let mut flags = if writable { 0 } else { READ_ONLY };
+    let mut pairs = 1;
     let (dtype, shape, strides) = match packed {
-        Some((dtype, shape)) => {
+        Some((dtype, mut shape)) => {
+            let dtype = crate::dtypes::meant(&dtype)?;
+            // As torch has them, and no others: float4 as bytes of two lanes.
+            if let (DType::F4E2M1, Some(last)) = (dtype, shape.last_mut())
+                && *last % 2 == 0
+            {
+                (*last, pairs) = (*last / 2, 2);
+            }
             let mut strides = vec![1i64; shape.len()];
             for i in (1..shape.len()).rev() {
                 strides[i - 1] = strides[i] * shape[i].max(1);
             }
-            (crate::dtypes::meant(&dtype)?, shape, strides)
+            (dtype, shape, strides)
         }
         None => {
             let size = view.itemsize() as isize;
@@ -304,7 +343,7 @@ pub(crate) fn dlpack_capsule<'py>(
         ndim: owned.shape.len() as i32,
         code,
         bits,
-        lanes,
+        lanes: lanes * pairs,
         shape: owned.shape.as_mut_ptr(),
         strides: owned.strides.as_mut_ptr(),
         byte_offset: 0,
@@ -359,8 +398,14 @@ unsafe extern "C" fn drop_old(capsule: *mut ffi::PyObject) {
     }
 }
 
-/// The array of an object that has `__dlpack__`.
+/// The array of an object that has `__dlpack__`; of packed elements their bytes, dtype and shape.
 #[pyfunction]
-pub(crate) fn from_dlpack<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
-    import(x)
+pub(crate) fn from_dlpack<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match import(x)? {
+        Handed::Array(array) => Ok(array.into_any()),
+        Handed::Packed(packed) => {
+            let shape = PyTuple::new(x.py(), &packed.shape)?;
+            Ok((packed.data.array, packed.dtype.name(), shape).into_pyobject(x.py())?.into_any())
+        }
+    }
 }

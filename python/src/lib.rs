@@ -5,8 +5,10 @@ mod dlpack;
 mod dtypes;
 mod losses;
 mod options;
+mod packed;
 mod patch;
 mod rules;
+mod scaled;
 mod text;
 mod view;
 
@@ -45,9 +47,12 @@ fn _lanecast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rules::promote, module)?)?;
     module.add_function(wrap_pyfunction!(rules::default_dtype, module)?)?;
     module.add_function(wrap_pyfunction!(rules::with_scalar, module)?)?;
+    module.add_function(wrap_pyfunction!(scaled::dequantize, module)?)?;
+    module.add_function(wrap_pyfunction!(scaled::quantize, module)?)?;
+    module.add_function(wrap_pyfunction!(scaled::requantize, module)?)?;
+    module.add_function(wrap_pyfunction!(scaled::scale_shape, module)?)?;
     module.add_function(wrap_pyfunction!(text::format, module)?)?;
     module.add_function(wrap_pyfunction!(text::pack, module)?)?;
     module.add_function(wrap_pyfunction!(text::parse, module)?)?;
-    module.add_function(wrap_pyfunction!(text::unpack, module)?)?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
-const ROUNDINGS: &[(&str, Rounding)] = &[
+pub(crate) const ROUNDINGS: &[(&str, Rounding)] = &[
     ("nearest_even", Rounding::NearestEven),
     ("nearest_away", Rounding::NearestAway),
     ("toward_zero", Rounding::TowardZero),
@@ -35,6 +35,7 @@ const NAMES: &[&str] = &[
     "nan_to_finite",
     "e8m0_rounding",
     "profile",
+    "stochastic",
 ];
 
 /// Reads the options among the keyword arguments. `others` are the keywords that the function has besides, for the error of
@@ -63,13 +64,36 @@ pub(crate) fn read(given: Option<&Bound<'_, PyDict>>, others: &[&str]) -> PyResu
             "int_to_int" => options = options.int_to_int(choose(&name, &value, OVERFLOWS, &[])?),
             "nan_to_finite" => options = options.nan_to_finite(choose(&name, &value, NANS, &[])?),
             "e8m0_rounding" => options = options.e8m0_rounding(choose(&name, &value, POWERS, &[])?),
+            "stochastic" => options = stochastic(options, &value)?,
             _ => return Err(unknown(&name, others)),
         }
     }
     Ok(options)
 }
 
-fn choose<T: Copy>(name: &str, value: &Bound<'_, PyAny>, known: &[(&str, T)], more: &[&str]) -> PyResult<T> {
+/// A seed, or a seed and the number of the first element; None: not at all.
+fn stochastic(options: CastOptions, value: &Bound<'_, PyAny>) -> PyResult<CastOptions> {
+    if value.is_none() {
+        return Ok(options);
+    }
+    if let Ok((seed, first)) = value.extract::<(u64, u64)>() {
+        return Ok(options.stochastic(seed, first));
+    }
+    if let Ok(seed) = value.extract::<u64>() {
+        return Ok(options.stochastic(seed, 0));
+    }
+    Err(PyValueError::new_err(format!(
+        "stochastic is {}; it must be a seed, or a seed and the number of the first element, each from 0 to 2**64 - 1",
+        value.repr()?
+    )))
+}
+
+pub(crate) fn choose<T: Copy>(
+    name: &str,
+    value: &Bound<'_, PyAny>,
+    known: &[(&str, T)],
+    more: &[&str],
+) -> PyResult<T> {
     let text = value.extract::<String>().ok();
     if let Some((_, found)) = known.iter().find(|(name, _)| Some(*name) == text.as_deref()) {
         return Ok(*found);

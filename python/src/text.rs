@@ -1,7 +1,7 @@
 //! Numbers as text, and packed elements.
 
 use lanecast::text::{self, Notation};
-use lanecast::{CastOptions, Caster, DType, Packing};
+use lanecast::{CastOptions, Caster, Packing};
 use numpy::npyffi::NPY_ORDER;
 use numpy::{PyArray1, PyUntypedArray};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::cast::failed;
-use crate::dtypes::{self, Ordered, meant};
+use crate::dtypes;
 use crate::options;
 use crate::view::{View, laid_out, order};
 
@@ -91,40 +91,4 @@ pub(crate) fn pack<'py>(
     let source = unsafe { core::slice::from_raw_parts(src.data, n) };
     py.detach(|| caster.cast(source, &mut bytes, n)).map_err(failed)?;
     Ok((PyArray1::from_vec(py, bytes), dtype.name()))
-}
-
-/// Casts packed elements to an array of the shape of `like`.
-#[pyfunction]
-#[pyo3(signature = (data, packed, like, high_first, dtype, options))]
-pub(crate) fn unpack<'py>(
-    data: &Bound<'py, PyUntypedArray>,
-    packed: &Bound<'py, PyAny>,
-    like: &Bound<'py, PyUntypedArray>,
-    high_first: bool,
-    dtype: &Bound<'py, PyAny>,
-    options: Option<&Bound<'py, PyDict>>,
-) -> PyResult<Bound<'py, PyUntypedArray>> {
-    let py = data.py();
-    let from = meant(packed)?;
-    let options = options::read(options, &[])?;
-    let (to, descr) = dtypes::read(dtype)?;
-    let src = View::new(data)?;
-    if src.of != (Ordered { dtype: DType::U8, swapped: false }) || !src.is_contiguous() || !from.is_packed() {
-        return Err(PyValueError::new_err(
-            "packed elements are contiguous bytes (uint8) of a dtype of fewer than 8 bits",
-        ));
-    }
-    let dst = View::new(like)?.like(&descr, NPY_ORDER::NPY_CORDER)?;
-    let options = laid_out(&options, src.of, to).src_packing(packing(high_first));
-    let caster = Caster::new(from, to.dtype, &options).map_err(failed)?;
-    let n = dst.len();
-    // SAFETY: both are contiguous, and the destination is a new array.
-    let (source, out) = unsafe {
-        (
-            core::slice::from_raw_parts(src.data, src.len()),
-            core::slice::from_raw_parts_mut(dst.data, n * dst.itemsize()),
-        )
-    };
-    py.detach(|| caster.cast(source, out, n)).map_err(failed)?;
-    Ok(dst.array)
 }

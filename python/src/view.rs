@@ -11,8 +11,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
-use crate::dlpack;
+use crate::dlpack::{self, Handed};
 use crate::dtypes::{Ordered, Table, refused};
+use crate::packed::{self, Packed};
 
 /// The elements of an array, which lives as long as the view does.
 pub(crate) struct View<'py> {
@@ -36,9 +37,12 @@ impl<'py> View<'py> {
         Ok(Self { array: array.clone(), data, shape, strides, of })
     }
 
-    /// Of what can be read as an array.
+    /// Of what can be read as an array. What is packed is unpacked first.
     pub(crate) fn read(given: &Bound<'py, PyAny>) -> PyResult<Self> {
-        Self::new(&to_array(given)?)
+        match to_array(given)? {
+            Handed::Array(array) => Self::new(&array),
+            Handed::Packed(packed) => Self::new(&packed.unpack()?),
+        }
     }
 
     /// Of what can be written as one.
@@ -46,7 +50,15 @@ impl<'py> View<'py> {
         let array = if let Ok(array) = given.cast::<PyUntypedArray>() {
             array.clone()
         } else if given.hasattr("__dlpack__")? {
-            dlpack::import(given)?
+            match dlpack::import(given)? {
+                Handed::Array(array) => array,
+                Handed::Packed(packed) => {
+                    return Err(PyValueError::new_err(format!(
+                        "out holds {} packed; it must have one element per byte",
+                        packed.dtype
+                    )));
+                }
+            }
         } else {
             let Ok(buffer) = PyMemoryView::from(given) else {
                 let what = given.get_type().qualname()?;
@@ -82,6 +94,27 @@ impl<'py> View<'py> {
 
     pub(crate) fn itemsize(&self) -> usize {
         self.of.dtype.itemsize()
+    }
+
+    /// The bytes of elements that lie behind each other.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        debug_assert!(self.is_contiguous() || self.len() == 0);
+        if self.len() == 0 {
+            return &[];
+        }
+        // SAFETY: a contiguous array, which the view keeps. Python code that writes to it at the same time races, as with
+        // NumPy.
+        unsafe { core::slice::from_raw_parts(self.data, self.len() * self.itemsize()) }
+    }
+
+    /// The same, to be written.
+    ///
+    /// # Safety
+    /// They lie behind each other, and nobody else has them: the array is new.
+    #[expect(clippy::mut_from_ref, reason = "the memory is not that of the view")]
+    pub(crate) unsafe fn bytes_mut(&self) -> &mut [u8] {
+        // SAFETY: the caller's promise; of an array of no elements nothing is read or written, whatever its pointer is.
+        unsafe { core::slice::from_raw_parts_mut(self.data, self.len() * self.itemsize()) }
     }
 
     /// Do the elements lie behind each other in C order?
@@ -137,22 +170,26 @@ pub(crate) fn order(of: Ordered) -> ByteOrder {
     }
 }
 
-/// What can be read as an array: one itself, what DLPack or a buffer hands over, nested lists and numbers.
-pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
+/// What can be read as an array: one itself, a `PackedArray`, what DLPack or a buffer hands over, nested lists and numbers.
+pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     if let Ok(array) = given.cast::<PyUntypedArray>() {
-        return Ok(array.clone());
+        return Ok(Handed::Array(array.clone()));
     }
     let py = given.py();
     if given.is_instance_of::<PyBytes>() || given.is_instance_of::<PyByteArray>() {
         let numpy = py.import("numpy")?;
-        return Ok(numpy.call_method1("frombuffer", (given, numpy.getattr("uint8")?))?.cast_into()?);
+        let array = numpy.call_method1("frombuffer", (given, numpy.getattr("uint8")?))?;
+        return Ok(Handed::Array(array.cast_into()?));
+    }
+    if packed::is_packed_array(given)? {
+        return Ok(Handed::Packed(Packed::new(given)?));
     }
     // Numbers of NumPy have buffers too, of which they say nothing for the dtypes of ml_dtypes.
     let is_scalar = given.is_instance(&py.import("numpy")?.getattr("generic")?)?;
     if !is_scalar && given.hasattr("__dlpack__")? {
         return dlpack::import(given);
     }
-    as_array(given)
+    Ok(Handed::Array(as_array(given)?))
 }
 
 fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {

@@ -310,9 +310,13 @@ def test_read_only_dlpack():
         ({"device": (99, 0)}, "device 99:0 of DLPack"),
         ({"lanes": 4}, "x has 4 lanes"),
         ({"lanes": 0}, "x has 0 lanes"),
+        ({"code": 17, "bits": 4, "lanes": 4}, "x has 4 lanes"),
+        ({"code": 17, "bits": 4, "lanes": 2, "ndim": 0}, "x has 2 lanes"),
         ({"code": 3, "bits": 64}, "the DLPack type of code 3 and 64 bits"),
         ({"code": 2, "bits": 24}, "code 2 and 24 bits"),
-        ({"code": 0, "bits": 4}, "x holds int4 packed"),
+        ({"code": 0, "bits": 4, "strides": [2]}, "x holds int4 packed with strides"),
+        ({"code": 0, "bits": 4, "shape": (2, 2), "strides": [1, 2]}, r"that lie behind each other \(x.contiguous"),
+        ({"code": 0, "bits": 4, "shape": (1 << 62, 4)}, "out of the address space"),
         ({"ndim": -1}, "x has -1 dimensions"),
         ({"ndim": 65}, "x has 65 dimensions"),
         ({"no_shape": True}, "no shape"),
@@ -392,8 +396,46 @@ def test_dlpack_out():
         lanecast.dlpack([1])
     packed = lanecast.pack(lanecast.astype([1, 2, 3], "int4"))
     assert packed.__dlpack_device__() == (1, 0) and "dltensor" in repr(packed.__dlpack__())
-    with pytest.raises(BufferError, match="x holds int4 packed"):
-        lanecast.from_dlpack(packed)
+    again = lanecast.from_dlpack(packed)
+    assert again.shape == (3,) and np.shares_memory(again.data, packed.data)
+    with pytest.raises(ValueError, match="out holds int4 packed; it must have one element per byte"):
+        lanecast.astype([1, 2, 3], "int4", out=packed)
+
+
+@pytest.mark.parametrize("name", PACKED_BITS)
+def test_packed_dlpack(name):
+    x = random_values(lanecast.dtypes()[name], 30)
+    for array in (x, x[:12].reshape(3, 4), x[:15].reshape(3, 5), x[:0].reshape(2, 0), x[:1].reshape(())):
+        packed = lanecast.pack(array)
+        for given in (packed, lanecast.dlpack(packed)):
+            again = lanecast.from_dlpack(given)
+            assert (again.dtype, again.shape) == (name, array.shape)
+            assert (again.data == packed.data).all() and (codes(again.unpack()) == codes(array)).all()
+            for target in ("float32", "int8"):
+                expected = codes(lanecast.astype(array, target))
+                assert (codes(lanecast.astype(given, target)) == expected).all()
+                out = np.zeros((*array.shape, 3), target)[..., 1]
+                assert lanecast.astype(given, target, out=out) is out and (codes(out) == expected).all()
+        # Whatever has no way for packed elements unpacks them.
+        assert lanecast.checked(packed, "float32")[1].ok and lanecast.format(packed).shape == array.shape
+        high = lanecast.pack(array, high_first=True)
+        assert (codes(lanecast.astype(high, "float32")) == codes(lanecast.astype(array, "float32"))).all()
+    # As torch has them: bytes of two lanes.
+    if name == "float4_e2m1fn":
+        made = Producer(bytes([0x21, 0x43]), (1, 2), code=17, bits=4, lanes=2)
+        again = lanecast.from_dlpack(made)
+        assert again.shape == (1, 4) and codes(again.unpack()).tolist() == [[1, 2, 3, 4]]
+        del again
+        gc.collect()
+        assert made.deleted == 1
+
+
+def test_packed_and_out_in_one_buffer():
+    buffer = np.arange(64, dtype=np.uint8)
+    packed = lanecast.PackedArray(buffer[:16], "uint4", (32,))
+    expected = packed.astype("uint8").copy()
+    lanecast.astype(packed, "uint8", out=buffer[:32])
+    assert (buffer[:32] == expected).all()
 
 
 def test_torch():
@@ -409,6 +451,37 @@ def test_torch():
         out = torch.zeros(50, dtype=getattr(torch, name))
         lanecast.astype(given.float(), name, out=out, profile="torch")
         assert torch.equal(out.float(), given.float())
+
+
+def test_torch_packs_float4():
+    torch = pytest.importorskip("torch")
+    given = torch.arange(12, dtype=torch.uint8).reshape(2, 6).view(torch.float4_e2m1fn_x2)
+    array = lanecast.from_dlpack(given)
+    assert (array.dtype, array.shape) == ("float4_e2m1fn", (2, 12)) and array.data.tolist() == list(range(12))
+    assert lanecast.astype(given, "float32")[0, :4].tolist() == [0, 0, 0.5, 0]
+    back = torch.from_dlpack(lanecast.dlpack(array))
+    assert back.dtype == given.dtype and back.shape == given.shape and back.data_ptr() == given.data_ptr()
+    # An odd number of elements has no such pairs.
+    with pytest.raises(BufferError):
+        torch.from_dlpack(lanecast.pack(lanecast.astype([1.0, 2.0, 3.0], "float4_e2m1fn")))
+
+
+def test_memoryviews():
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for view in (x, x[:, ::-1, ::2], x.T, x[:0], np.float32(3)):
+        given = memoryview(view)
+        assert (lanecast.astype(given, "int16") == np.asarray(view)).all()
+        assert lanecast.checked(given, "int16")[0].shape == np.shape(view)
+    assert lanecast.astype(memoryview(b"abc")[::-1], "int16").tolist() == [99, 98, 97]
+    out = bytearray(12)
+    lanecast.astype([1, 2, 3], "float32", out=memoryview(out).cast("f"))
+    assert np.frombuffer(out, np.float32).tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match="out is read-only"):
+        lanecast.astype([1], "uint8", out=memoryview(b"x"))
+    released = memoryview(b"abc")
+    released.release()
+    with pytest.raises((ValueError, TypeError)):
+        lanecast.astype(released, "int8")
 
 
 # The package.

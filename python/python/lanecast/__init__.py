@@ -34,6 +34,7 @@ from lanecast._api import (
 from lanecast._lanecast import Cancelled, astype
 from lanecast._lanecast import __version__ as __version__
 from lanecast._patch import PatchError, PatchInfo, is_patched, patch, patch_info, patched, unpatch
+from lanecast._scaled import Quantized, Scaling, dequantize, quantize, requantize
 
 __all__ = [
     "Cancelled",
@@ -44,10 +45,13 @@ __all__ = [
     "PatchError",
     "PatchInfo",
     "PromotionError",
+    "Quantized",
     "Report",
+    "Scaling",
     "astype",
     "can_cast",
     "checked",
+    "dequantize",
     "dlpack",
     "dtypes",
     "finfo",
@@ -62,6 +66,8 @@ __all__ = [
     "patch_info",
     "patched",
     "promote_types",
+    "quantize",
+    "requantize",
     "result_type",
     "try_astype",
     "unpatch",

@@ -423,8 +423,7 @@ class PackedArray:
 
     def astype(self, dtype: Any, **options: Any) -> Array:
         """Cast from the packed bytes, without unpacking them first."""
-        like = np.broadcast_to(np.uint8(0), self.shape)
-        return _lanecast.unpack(self.data, self.dtype, like, self.high_first, dtype, options)
+        return _lanecast.astype(self, dtype, **options)
 
     def unpack(self) -> Array:
         """An array of the same dtype, which has one element per byte."""
@@ -511,11 +510,15 @@ def dlpack(a: Any) -> Any:
     return _Exporter(a)
 
 
-def from_dlpack(x: Any) -> Array:
-    """The array of a DLPack object: its memory, not a copy, of all dtypes that ml_dtypes has.
+def from_dlpack(x: Any) -> Array | PackedArray:
+    """The array of a DLPack object: its memory, not a copy, of all dtypes that ml_dtypes has. Elements that are packed
+    there, as those of torch.float4_e2m1fn_x2 are, come as a PackedArray.
 
     >>> import lanecast, numpy as np
     >>> lanecast.from_dlpack(np.arange(3, dtype=np.int16))
     array([0, 1, 2], dtype=int16)
+    >>> lanecast.from_dlpack(lanecast.pack(lanecast.astype([1, 2, 3], "int4")))
+    PackedArray(3 elements of int4, shape (3,), 2 bytes)
     """
-    return _lanecast.from_dlpack(x)
+    given = _lanecast.from_dlpack(x)
+    return given if isinstance(given, np.ndarray) else PackedArray(*given)

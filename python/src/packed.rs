@@ -1,0 +1,143 @@
+//! Elements that may be packed: what a cast reads beside arrays.
+
+use lanecast::{ByteOrder, Caster, DType, Packing};
+use numpy::{PyArrayDescr, PyUntypedArray};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::cast::failed;
+use crate::dlpack::Handed;
+use crate::dtypes::{Ordered, Table, meant};
+use crate::view::{View, laid_out, order, to_array};
+
+/// Packed elements, and who keeps their bytes.
+pub(crate) struct Packed<'py> {
+    /// Bytes (uint8), contiguous.
+    pub(crate) data: View<'py>,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) high_first: bool,
+}
+
+impl<'py> Packed<'py> {
+    /// Of a `lanecast.PackedArray`, whose parts may have been changed since it was made.
+    pub(crate) fn new(given: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let data = View::read(&given.getattr("data")?)?;
+        let dtype = meant(&given.getattr("dtype")?)?;
+        let shape: Vec<usize> = given.getattr("shape")?.extract()?;
+        let high_first = given.getattr("high_first")?.extract()?;
+        Self { data, dtype, shape, high_first }.checked()
+    }
+
+    /// Itself, if its bytes are those of its shape.
+    pub(crate) fn checked(self) -> PyResult<Self> {
+        if self.data.of != (Ordered { dtype: DType::U8, swapped: false }) || !self.data.is_contiguous() {
+            return Err(PyValueError::new_err("packed elements are contiguous bytes (uint8)"));
+        }
+        let n = self.shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
+        let needed = n.and_then(|n| self.dtype.byte_len(n, self.packing()));
+        if !self.dtype.is_packed() || needed != Some(self.data.len()) {
+            return Err(PyValueError::new_err(format!(
+                "there are {} bytes; shape {:?} of {} packed needs {needed:?}",
+                self.data.len(),
+                self.shape,
+                self.dtype
+            )));
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn packing(&self) -> Packing {
+        if self.high_first { Packing::HighFirst } else { Packing::LowFirst }
+    }
+
+    /// A new array of this shape.
+    pub(crate) fn like(&self, descr: &Bound<'py, PyArrayDescr>) -> PyResult<View<'py>> {
+        empty(&self.shape, descr)
+    }
+
+    /// An array that has one element per byte.
+    pub(crate) fn unpack(&self) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let py = self.data.array.py();
+        let dst = self.like(&Table::get(py)?.descr(py, self.dtype)?)?;
+        let options =
+            laid_out(&lanecast::CastOptions::new(), self.data.of, dst.of).src_packing(self.packing());
+        let caster = Caster::new(self.dtype, self.dtype, &options).map_err(failed)?;
+        // SAFETY: the destination is a new array, of which nobody else knows.
+        caster.cast(self.data.bytes(), unsafe { dst.bytes_mut() }, dst.len()).map_err(failed)?;
+        Ok(dst.array)
+    }
+}
+
+/// A new array in C order.
+pub(crate) fn empty<'py>(shape: &[usize], descr: &Bound<'py, PyArrayDescr>) -> PyResult<View<'py>> {
+    let shape = pyo3::types::PyTuple::new(descr.py(), shape)?;
+    let array = descr.py().import("numpy")?.call_method1("empty", (shape, descr))?;
+    View::new(array.cast()?)
+}
+
+/// What a cast reads: an array, or packed elements.
+pub(crate) enum Source<'py> {
+    Array(View<'py>),
+    Packed(Packed<'py>),
+}
+
+impl<'py> Source<'py> {
+    /// Of a `PackedArray`, a DLPack object, or what can be read as an array.
+    pub(crate) fn read(given: &Bound<'py, PyAny>) -> PyResult<Self> {
+        Ok(match to_array(given)? {
+            Handed::Array(array) => Self::Array(View::new(&array)?),
+            Handed::Packed(packed) => Self::Packed(packed),
+        })
+    }
+
+    /// The same with its elements behind each other, in C order: a copy, if they are not so.
+    pub(crate) fn contiguous(self) -> PyResult<Self> {
+        Ok(match self {
+            Self::Array(view) => Self::Array(view.contiguous()?),
+            packed => packed,
+        })
+    }
+
+    /// An array of them.
+    pub(crate) fn into_view(self) -> PyResult<View<'py>> {
+        match self {
+            Self::Array(view) => Ok(view),
+            Self::Packed(packed) => View::new(&packed.unpack()?),
+        }
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        match self {
+            Self::Array(view) => view.of.dtype,
+            Self::Packed(packed) => packed.dtype,
+        }
+    }
+
+    pub(crate) fn shape(&self) -> &[usize] {
+        match self {
+            Self::Array(view) => &view.shape,
+            Self::Packed(packed) => &packed.shape,
+        }
+    }
+
+    pub(crate) fn layout(&self) -> (Packing, ByteOrder) {
+        match self {
+            Self::Array(view) => (Packing::OnePerByte, order(view.of)),
+            Self::Packed(packed) => (packed.packing(), ByteOrder::Native),
+        }
+    }
+
+    /// The bytes of contiguous elements.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Array(view) => view.bytes(),
+            Self::Packed(packed) => packed.data.bytes(),
+        }
+    }
+}
+
+/// Is it a `lanecast.PackedArray`?
+pub(crate) fn is_packed_array(given: &Bound<'_, PyAny>) -> PyResult<bool> {
+    given.is_instance(&given.py().import("lanecast")?.getattr("PackedArray")?)
+}

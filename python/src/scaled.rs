@@ -1,0 +1,436 @@
+//! Casts under scales: quantize, dequantize, requantize.
+
+#![expect(clippy::result_large_err, reason = "the errors of the crate name whole shapes")]
+
+use lanecast::parallel::Parallel;
+use lanecast::scaled::{
+    Dequantizer, Error, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling,
+    TensorScale,
+};
+use lanecast::{ByteOrder, CastOptions, DType, Packing};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::cast::{How, failed, read_threads, tuple, wanted_out, watched};
+use crate::dtypes::{self, Table, meant};
+use crate::options::{self, ROUNDINGS, choose};
+use crate::packed::{Source, empty};
+use crate::view::{self, View};
+
+const RULES: &[(&str, ScaleRule)] = &[
+    ("amax", ScaleRule::Amax),
+    ("floor", ScaleRule::Floor),
+    ("ceil", ScaleRule::Ceil),
+    ("even", ScaleRule::Even),
+    ("round_up", ScaleRule::RoundUp),
+];
+const NONFINITES: &[(&str, NonFinite)] =
+    &[("propagate", NonFinite::Propagate), ("ignore", NonFinite::Ignore)];
+const LAYOUTS: &[(&str, ScaleLayout)] = &[
+    ("row_major", ScaleLayout::RowMajor),
+    ("column_major", ScaleLayout::ColumnMajor),
+    ("swizzle_32x4x4", ScaleLayout::Swizzle32x4x4),
+];
+const PROFILES: &[(&str, Profile)] = &[
+    ("lanecast", Profile::Lanecast),
+    ("ocp", Profile::Ocp),
+    ("onnx", Profile::Onnx),
+    ("torchao", Profile::Torchao),
+    ("modelopt", Profile::Modelopt),
+    ("compressed_tensors", Profile::CompressedTensors),
+    ("hf_fp8", Profile::HfFp8),
+    ("comfy", Profile::Comfy),
+    ("gpt_oss", Profile::GptOss),
+    ("f32", Profile::F32),
+    ("output", Profile::Output),
+];
+
+fn wrong(error: Error) -> PyErr {
+    match error {
+        Error::Cast(error) => failed(error),
+        Error::Pair { .. } | Error::ScaleDType { .. } | Error::Profile { .. } => {
+            PyTypeError::new_err(error.to_string())
+        }
+        error => PyValueError::new_err(error.to_string()),
+    }
+}
+
+/// Reads a `lanecast.Scaling`, for data of so many dimensions.
+fn read(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<Scaling> {
+    let field = |name: &str| given.getattr(name);
+    let scale = meant(&field("scale_dtype")?)?;
+    let axis = field("axis")?.extract::<Option<isize>>()?;
+    let lengths = field("block")?.extract::<Option<Vec<usize>>>()?;
+    let axis = match axis {
+        None => None,
+        Some(axis) => {
+            let positive = if axis < 0 { axis + dims as isize } else { axis };
+            let Ok(positive) = usize::try_from(positive) else {
+                return Err(PyValueError::new_err(format!(
+                    "axis is {axis}; the data have {dims} dimensions"
+                )));
+            };
+            Some(positive)
+        }
+    };
+    let scaling = match (axis, lengths.as_deref()) {
+        (None, None) => Scaling::per_tensor(scale),
+        (None, Some(lengths)) => Scaling::blocks(lengths, scale),
+        (Some(axis), None) => Scaling::per_axis(axis).scale(scale),
+        (Some(axis), Some([length])) => Scaling::along_axis(axis, *length, scale),
+        (Some(_), Some(lengths)) => {
+            return Err(PyValueError::new_err(format!(
+                "block is {lengths:?}; along an axis it must be one length"
+            )));
+        }
+    };
+    let rule = field("rule")?;
+    let scaling = if rule.is_none() { scaling } else { scaling.rule(choose("rule", &rule, RULES, &[])?) };
+    let precision = field("precision")?;
+    let scaling = if precision.is_none() { scaling } else { scaling.precision(meant(&precision)?) };
+    Ok(scaling
+        .tensor_scale(read_tensor_scale(given)?)
+        .nonfinite(choose("nonfinite", &field("nonfinite")?, NONFINITES, &[])?)
+        .profile(choose("profile", &field("profile")?, PROFILES, &[])?)
+        .layout(choose("layout", &field("layout")?, LAYOUTS, &[])?)
+        .int_rounding(choose("int_rounding", &field("int_rounding")?, ROUNDINGS, &[])?))
+}
+
+fn read_tensor_scale(scaling: &Bound<'_, PyAny>) -> PyResult<TensorScale> {
+    let value = scaling.getattr("tensor_scale")?;
+    let divides = scaling.getattr("tensor_scale_divides")?.extract::<bool>()?;
+    if value.is_none() {
+        return Ok(TensorScale::None);
+    }
+    if value.extract::<String>().is_ok_and(|text| text == "compute") {
+        return Ok(if divides { TensorScale::ComputeDivide } else { TensorScale::ComputeMultiply });
+    }
+    let Ok(value) = value.extract::<f32>() else {
+        let value = value.repr()?;
+        return Err(PyValueError::new_err(format!(
+            "tensor_scale is {value}; it must be a number, 'compute' or None"
+        )));
+    };
+    Ok(if divides { TensorScale::Divide(value) } else { TensorScale::Multiply(value) })
+}
+
+/// How scales of a shape lie in a buffer, and how arrays show them: the shape of the buffer, and that of the array. Those of
+/// tiles are shown as they lie.
+struct Shown {
+    scale_shape: Vec<usize>,
+    buffer: Vec<usize>,
+    layout: ScaleLayout,
+}
+
+impl Shown {
+    fn new(scaling: &Scaling, shape: &[usize]) -> PyResult<Self> {
+        let scale_shape = scaling.scale_shape(shape).map_err(wrong)?;
+        let buffer = match scaling.layout {
+            ScaleLayout::RowMajor => scale_shape.clone(),
+            ScaleLayout::ColumnMajor => {
+                let mut turned = scale_shape.clone();
+                turned.rotate_right(1.min(scale_shape.len()));
+                turned
+            }
+            ScaleLayout::Swizzle32x4x4 => vec![scaling.scale_bytes(shape).map_err(wrong)?],
+        };
+        Ok(Self { scale_shape, buffer, layout: scaling.layout })
+    }
+
+    /// A buffer as users see it: an array of the shape of the scales, whatever lies where.
+    fn show<'py>(&self, buffer: &View<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let array = buffer.array.as_any();
+        match self.layout {
+            ScaleLayout::ColumnMajor if self.scale_shape.len() > 1 => {
+                array.py().import("numpy")?.call_method1("moveaxis", (array, 0, -1))
+            }
+            _ => Ok(array.clone()),
+        }
+    }
+
+    /// Scales or zero points that are given, as they must lie. Dimensions of one do not matter, all others must agree.
+    fn read<'py>(
+        &self,
+        what: &str,
+        given: &Bound<'py, PyAny>,
+        dtype: DType,
+        shape: &[usize],
+        (layout, order): (ScaleLayout, ByteOrder),
+    ) -> PyResult<Source<'py>> {
+        let source = Source::read(given)?;
+        if source.dtype() != dtype {
+            return Err(PyTypeError::new_err(format!(
+                "{what} have dtype {}, needed is {dtype}",
+                source.dtype()
+            )));
+        }
+        let needed = if layout == ScaleLayout::Swizzle32x4x4 { &self.buffer } else { &self.scale_shape };
+        let real = |shape: &[usize]| shape.iter().copied().filter(|&extent| extent != 1).collect::<Vec<_>>();
+        if real(source.shape()) != real(needed) {
+            return Err(PyValueError::new_err(format!(
+                "{what} have shape {}, needed is {} for data of shape {}",
+                tuple(source.shape()),
+                tuple(needed),
+                tuple(shape)
+            )));
+        }
+        let source = match source {
+            Source::Array(view) if layout == ScaleLayout::ColumnMajor && self.scale_shape.len() > 1 => {
+                let numpy = given.py().import("numpy")?;
+                let full =
+                    view.array.as_any().call_method1("reshape", (PyTuple::new(given.py(), needed)?,))?;
+                let turned = numpy.call_method1("moveaxis", (full, -1, 0))?;
+                Source::Array(View::read(&turned)?)
+            }
+            source => source,
+        };
+        // Scales have the byte order of the elements.
+        match source {
+            Source::Array(view) if view::order(view.of) != order && view.of.dtype.part().bits() > 8 => {
+                let descr = view.array.as_any().getattr("dtype")?.call_method0("newbyteorder")?;
+                let native = view.array.as_any().call_method1("astype", (descr,))?;
+                Source::Array(View::read(&native)?)
+            }
+            source => source,
+        }
+        .contiguous()
+    }
+
+    /// Scales and zero points of elements.
+    fn given<'py>(
+        &self,
+        scaling: &Scaling,
+        scales: &Bound<'py, PyAny>,
+        zero_points: Option<&Bound<'py, PyAny>>,
+        shape: &[usize],
+        (dtype, packing, order): (DType, Packing, ByteOrder),
+    ) -> PyResult<(Source<'py>, Option<Source<'py>>)> {
+        let scales = self.read("scales", scales, scaling.scale_dtype, shape, (scaling.layout, order))?;
+        let Some(zeros) = zero_points else { return Ok((scales, None)) };
+        let zeros = self.read("zero points", zeros, dtype, shape, (ScaleLayout::RowMajor, order))?;
+        if zeros.layout().0 != packing {
+            return Err(PyValueError::new_err(
+                "zero points must be packed as the elements are, or have a byte each as those do",
+            ));
+        }
+        Ok((scales, Some(zeros)))
+    }
+}
+
+/// One buffer for what has one element per byte, or is packed.
+fn codes_buffer<'py>(
+    py: Python<'py>,
+    dtype: DType,
+    packing: Packing,
+    shape: &[usize],
+) -> PyResult<View<'py>> {
+    match packing {
+        Packing::OnePerByte => empty(shape, &Table::get(py)?.descr(py, dtype)?),
+        _ => {
+            let n = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
+            let bytes = n.and_then(|n| dtype.byte_len(n, packing));
+            let bytes =
+                bytes.ok_or_else(|| PyValueError::new_err(format!("shape {} is too large", tuple(shape))))?;
+            empty(&[bytes], &Table::get(py)?.descr(py, DType::U8)?)
+        }
+    }
+}
+
+/// `packed`: None is one element per byte, else whether the high bits come first.
+fn packing_of(dtype: DType, packed: Option<bool>) -> PyResult<Packing> {
+    match packed {
+        None => Ok(Packing::OnePerByte),
+        Some(_) if !dtype.is_packed() => Err(PyTypeError::new_err(format!(
+            "{dtype} cannot be packed; only dtypes of fewer than 8 bits can be"
+        ))),
+        Some(false) => Ok(Packing::LowFirst),
+        Some(true) => Ok(Packing::HighFirst),
+    }
+}
+
+fn how<'py>(threads: Option<&Bound<'py, PyAny>>, progress: Option<Bound<'py, PyAny>>) -> PyResult<How<'py>> {
+    Ok(How { threads: read_threads(threads)?, progress: progress.filter(|progress| !progress.is_none()) })
+}
+
+/// Runs a scaled cast without the GIL.
+fn run<T: Send>(
+    py: Python<'_>,
+    how: &How<'_>,
+    cast: impl FnOnce(&Parallel<'_>) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    watched(py, how, cast)?.map_err(wrong)
+}
+
+/// The options of a cast of elements from one layout to another.
+fn laid_out(options: &CastOptions, from: (Packing, ByteOrder), to: (Packing, ByteOrder)) -> CastOptions {
+    options.src_packing(from.0).src_order(from.1).dst_packing(to.0).dst_order(to.1)
+}
+
+const NATIVE: ByteOrder = ByteOrder::Native;
+
+/// The shape of the data, codes, scales, zero points, the factor of the tensor.
+type Made<'py> =
+    (Bound<'py, PyTuple>, Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<f32>);
+
+/// Quantises: with scales that are given, or found from the data (with zero points, if `affine`).
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "what the function of the package takes")]
+#[pyo3(signature = (x, dtype, scaling, scales, zero_points, affine, packed, threads, progress, options))]
+pub(crate) fn quantize<'py>(
+    x: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+    scaling: &Bound<'py, PyAny>,
+    scales: Option<&Bound<'py, PyAny>>,
+    zero_points: Option<&Bound<'py, PyAny>>,
+    affine: bool,
+    packed: Option<bool>,
+    threads: Option<&Bound<'py, PyAny>>,
+    progress: Option<Bound<'py, PyAny>>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Made<'py>> {
+    let py = x.py();
+    let options = options::read(options, OTHERS)?;
+    let to = meant(dtype)?;
+    let packing = packing_of(to, packed)?;
+    let how = how(threads, progress)?;
+    let src = Source::read(x)?.contiguous()?;
+    let shape = src.shape().to_vec();
+    let scaling = read(scaling, shape.len())?;
+    let options = laid_out(&options, src.layout(), (packing, NATIVE));
+    let quantizer = Quantizer::new(src.dtype(), to, &scaling, &options).map_err(wrong)?;
+    let shown = Shown::new(&scaling, &shape)?;
+    let codes = codes_buffer(py, to, packing, &shape)?;
+    // SAFETY: a new array, of which nobody else knows.
+    let result = unsafe { codes.bytes_mut() };
+    let source = src.bytes();
+    if let Some(scales) = scales {
+        let (given, zeros) = shown.given(&scaling, scales, zero_points, &shape, (to, packing, NATIVE))?;
+        let (factors, offsets) = (given.bytes(), zeros.as_ref().map(Source::bytes));
+        run(py, &how, |parallel| {
+            quantizer.par_quantize_given(source, &shape, factors, offsets, result, parallel)
+        })?;
+        return Ok((PyTuple::new(py, &shape)?, codes.array.into_any(), scales.clone(), None, None));
+    }
+    let found = empty(&shown.buffer, &Table::get(py)?.descr(py, scaling.scale_dtype)?)?;
+    // SAFETY: a new array, of which nobody else knows.
+    let factors = unsafe { found.bytes_mut() };
+    let (zeros, tensor) = if affine {
+        let zeros = codes_buffer(py, to, packing, &shown.scale_shape)?;
+        // SAFETY: a new array, of which nobody else knows.
+        let offsets = unsafe { zeros.bytes_mut() };
+        let done = py
+            .detach(|| quantizer.quantize_affine(source, &shape, result, factors, offsets))
+            .map_err(wrong)?;
+        (Some(zeros.array.into_any()), done.tensor_scale)
+    } else {
+        let done =
+            run(py, &how, |parallel| quantizer.par_quantize_with(source, &shape, result, factors, parallel))?;
+        (None, done.tensor_scale)
+    };
+    Ok((PyTuple::new(py, &shape)?, codes.array.into_any(), shown.show(&found)?, zeros, tensor))
+}
+
+/// What is not an option of a cast.
+const OTHERS: &[&str] =
+    &["scales", "zero_points", "affine", "packed", "high_first", "threads", "progress", "out"];
+
+/// Scales and zero points of elements.
+fn given<'py>(
+    codes: &Source<'py>,
+    scaling: &Scaling,
+    scales: &Bound<'py, PyAny>,
+    zero_points: Option<&Bound<'py, PyAny>>,
+) -> PyResult<(Source<'py>, Option<Source<'py>>)> {
+    let (packing, order) = codes.layout();
+    let shape = codes.shape();
+    Shown::new(scaling, shape)?.given(scaling, scales, zero_points, shape, (codes.dtype(), packing, order))
+}
+
+/// The shape of the scales of data of a shape.
+#[pyfunction]
+pub(crate) fn scale_shape<'py>(
+    scaling: &Bound<'py, PyAny>,
+    shape: Vec<usize>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let needed = read(scaling, shape.len())?.scale_shape(&shape).map_err(wrong)?;
+    PyTuple::new(scaling.py(), needed)
+}
+
+/// Dequantises.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "what the function of the package takes")]
+#[pyo3(signature = (codes, scales, scaling, dtype, zero_points, out, threads, progress, options))]
+pub(crate) fn dequantize<'py>(
+    codes: &Bound<'py, PyAny>,
+    scales: &Bound<'py, PyAny>,
+    scaling: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+    zero_points: Option<&Bound<'py, PyAny>>,
+    out: Option<&Bound<'py, PyAny>>,
+    threads: Option<&Bound<'py, PyAny>>,
+    progress: Option<Bound<'py, PyAny>>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = codes.py();
+    let options = options::read(options, OTHERS)?;
+    let (to, descr) = dtypes::read(dtype)?;
+    let how = how(threads, progress)?;
+    let src = Source::read(codes)?.contiguous()?;
+    let shape = src.shape().to_vec();
+    let scaling = read(scaling, shape.len())?;
+    let options = laid_out(&options, src.layout(), (Packing::OnePerByte, view::order(to)));
+    let dequantizer = Dequantizer::new(src.dtype(), to.dtype, &scaling, &options).map_err(wrong)?;
+    let (factors, zeros) = given(&src, &scaling, scales, zero_points)?;
+    let wanted = out.map(|out| wanted_out(out, to, &descr, &shape)).transpose()?;
+    let dst = empty(&shape, &descr)?;
+    // SAFETY: a new array, of which nobody else knows.
+    let result = unsafe { dst.bytes_mut() };
+    let (source, factors, zeros) = (src.bytes(), factors.bytes(), zeros.as_ref().map(Source::bytes));
+    run(py, &how, |parallel| {
+        dequantizer.par_dequantize_with(source, &shape, factors, zeros, result, parallel)
+    })?;
+    let Some((wanted, out)) = wanted.zip(out) else { return Ok(dst.array.into_any()) };
+    py.import("numpy")?.call_method1("copyto", (&wanted.array, &dst.array))?;
+    Ok(out.clone())
+}
+
+/// Requantises: elements under one scaling to elements under another.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "what the function of the package takes")]
+#[pyo3(signature = (codes, scales, scaling, dtype, to_scaling, zero_points, packed, threads, progress, options))]
+pub(crate) fn requantize<'py>(
+    codes: &Bound<'py, PyAny>,
+    scales: &Bound<'py, PyAny>,
+    scaling: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+    to_scaling: &Bound<'py, PyAny>,
+    zero_points: Option<&Bound<'py, PyAny>>,
+    packed: Option<bool>,
+    threads: Option<&Bound<'py, PyAny>>,
+    progress: Option<Bound<'py, PyAny>>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Made<'py>> {
+    let py = codes.py();
+    let options = options::read(options, OTHERS)?;
+    let to = meant(dtype)?;
+    let packing = packing_of(to, packed)?;
+    let how = how(threads, progress)?;
+    let src = Source::read(codes)?.contiguous()?;
+    let shape = src.shape().to_vec();
+    let [scaling, to_scaling] = [read(scaling, shape.len())?, read(to_scaling, shape.len())?];
+    let options = laid_out(&options, src.layout(), (packing, NATIVE));
+    let requantizer =
+        Requantizer::new((src.dtype(), &scaling), (to, &to_scaling), &options).map_err(wrong)?;
+    let (factors, zeros) = given(&src, &scaling, scales, zero_points)?;
+    let shown = Shown::new(&to_scaling, &shape)?;
+    let codes = codes_buffer(py, to, packing, &shape)?;
+    let found = empty(&shown.buffer, &Table::get(py)?.descr(py, to_scaling.scale_dtype)?)?;
+    // SAFETY: new arrays, of which nobody else knows.
+    let (result, new_factors) = unsafe { (codes.bytes_mut(), found.bytes_mut()) };
+    let (source, factors, zeros) = (src.bytes(), factors.bytes(), zeros.as_ref().map(Source::bytes));
+    let done = run(py, &how, |parallel| {
+        requantizer.par_requantize_with(source, &shape, factors, zeros, result, new_factors, parallel)
+    })?;
+    Ok((PyTuple::new(py, &shape)?, codes.array.into_any(), shown.show(&found)?, None, done.tensor_scale))
+}

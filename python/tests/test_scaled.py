@@ -1,0 +1,303 @@
+"""quantize, dequantize and requantize against the recorded answers of packages, in every layout, and what they refuse."""
+
+import pathlib
+
+import lanecast
+import ml_dtypes
+import numpy as np
+import pytest
+from common import PACKED_BITS, codes, from_codes, layouts
+
+FIXTURES = pathlib.Path(__file__).parents[2] / "tests" / "fixtures"
+
+
+def rows():
+    for number, line in enumerate((FIXTURES / "scaled.tsv").read_text().splitlines()):
+        if line.startswith(("quantize", "dequantize", "requantize")):
+            row = line.split("\t")
+            yield pytest.param(row, id=f"scaled.tsv:{number + 1}:{row[1]}")
+
+
+def elements(text, name, shape, high_first=False):
+    """An array with these bytes, or a PackedArray."""
+    data = np.frombuffer(bytes.fromhex(text), np.uint8)
+    if name in PACKED_BITS:
+        return lanecast.PackedArray(data, name, shape, high_first)
+    return data.view(lanecast.dtypes()[name]).reshape(shape)
+
+
+def lengths(text):
+    return tuple(int(length) for length in text.split("x"))
+
+
+def the_same(ours, theirs, is_package):
+    ours, theirs = (a.unpack() if isinstance(a, lanecast.PackedArray) else a for a in (ours, theirs))
+    assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+    same = codes(ours) == codes(theirs)
+    if is_package:
+        with np.errstate(all="ignore"):
+            same |= np.isnan(ours.astype(np.float64)) & np.isnan(theirs.astype(np.float64))
+    assert same.all()
+
+
+@pytest.mark.parametrize("row", list(rows()))
+def test_recorded(row):
+    op, _, profile, source, target, shape, block, scale_dtype, words, src, scale, dst, made_by = row
+    if any(lanecast.dtypes()[name] is None for name in (source, target, scale_dtype)):
+        pytest.skip("the installed ml_dtypes has no such dtype")
+    words = dict(word.split("=") for word in words.split(",") if "=" in word)
+    shape, is_package, high = lengths(shape), made_by != "exact rationals", words.get("packing") == "high_first"
+    fields = {"profile": profile}
+    if "layout" in words:
+        fields["layout"] = "swizzle_32x4x4"
+    if "g" in words and "tensor" in words:
+        g = float(np.frombuffer(bytes.fromhex(words["g"]), np.float32)[0])
+        is_computed = words["tensor"].startswith("compute")
+        fields["tensor_scale"] = "compute" if is_computed else g
+        fields["tensor_scale_divides"] = words["tensor"].endswith("divide")
+    if "rule" in words and op != "requantize":
+        fields["rule"] = words["rule"]
+    scaling = lanecast.Scaling.blocks(lengths(block), scale_dtype, **fields)
+    options = {"stochastic": (int(words["seed"]), int(words["first"]))} if "seed" in words else {}
+    if words.get("saturate") == "0":
+        options["saturate"] = False
+    scale_shape = scaling.scale_shape(shape) if "layout" not in words else (-1,)
+    src = elements(src, source, shape, high)
+    dst = elements(dst, target, shape, high)
+    how = {"packed": isinstance(dst, lanecast.PackedArray), "high_first": high, **options}
+    integer = target if op == "quantize" else source
+    zeros = None
+    if "zero" in words:
+        values = [int(zero) for zero in words["zero"].split("/")]
+        zeros = from_codes(np.array(values, np.int16).astype(np.uint8), lanecast.dtypes()[integer]).reshape(scale_shape)
+        if integer in PACKED_BITS:
+            zeros = lanecast.pack(lanecast.astype(zeros, integer), high_first=high)
+    if op == "requantize":
+        to = lanecast.Scaling.blocks(lengths(words["dst_block"]), words["dst_scale_dtype"], rule=words.get("rule"))
+        given = elements(words["src_scale"], scale_dtype, scale_shape)
+        made = lanecast.requantize(src, given, scaling, target, to, **how)
+        the_same(made.codes, dst, is_package)
+        the_same(made.scales, elements(scale, words["dst_scale_dtype"], to.scale_shape(shape)), is_package)
+        return
+    scales = elements(scale, scale_dtype, scale_shape)
+    if op == "dequantize":
+        result = lanecast.dequantize(src, scales, scaling, target, zero_points=zeros, **options)
+        the_same(result, dst, is_package)
+        if isinstance(src, lanecast.PackedArray):
+            plain = zeros.unpack() if isinstance(zeros, lanecast.PackedArray) else zeros
+            result = lanecast.dequantize(src.unpack(), scales, scaling, target, zero_points=plain, **options)
+            the_same(result, dst, is_package)
+        return
+    if "given" in words:
+        made = lanecast.quantize(src, target, scaling, scales=scales, zero_points=zeros, **how)
+    else:
+        made = lanecast.quantize(src, target, scaling, affine=zeros is not None, **how)
+        the_same(made.scales, scales, is_package)
+        if zeros is not None:
+            the_same(made.zero_points, zeros, is_package)
+        if fields.get("tensor_scale") == "compute":
+            assert made.tensor_scale == g
+    the_same(made.codes, dst, is_package)
+    assert made.dtype == target and made.shape == shape
+
+
+SCALINGS = {
+    "mx": lanecast.Scaling.mx(),
+    "nvfp4": lanecast.Scaling.nvfp4(tensor_scale="compute"),
+    "rows": lanecast.Scaling.per_axis(0),
+    "last": lanecast.Scaling.per_axis(-1, "bfloat16"),
+    "along": lanecast.Scaling.along_axis(-2, 3, "float16"),
+    "tensor": lanecast.Scaling.per_tensor(),
+}
+
+
+@pytest.mark.parametrize("scaling", SCALINGS.values(), ids=SCALINGS)
+@pytest.mark.parametrize("source", ["float32", "bfloat16", "float16", "float64"])
+@pytest.mark.parametrize("target", ["float8_e4m3fn", "float4_e2m1fn", "int8", "int4"])
+def test_layouts(source, target, scaling):
+    if target.startswith("int") and scaling.scale_dtype in ("float8_e4m3fn",):
+        pytest.skip("no such scaling")
+    values = np.random.default_rng(1).standard_normal(24).astype(lanecast.dtypes()[source])
+    for name, x in layouts(values):
+        dims = -scaling.axis if scaling.axis is not None and scaling.axis < 0 else len(scaling.block or ())
+        if x.ndim < max(dims, 0 if scaling.axis is None else 1):
+            continue
+        plain = np.ascontiguousarray(x).reshape(x.shape)
+        expected = lanecast.quantize(plain, target, scaling)
+        made = lanecast.quantize(x, target, scaling)
+        assert made.shape == x.shape and (codes(made.codes) == codes(expected.codes)).all(), name
+        assert (codes(made.scales) == codes(expected.scales)).all() and made.scales.dtype == scaling.scale_dtype
+        back = made.dequantize(source)
+        assert back.shape == x.shape and back.dtype == values.dtype
+        if x.size and target != "int4":
+            near = np.abs(back.astype(np.float64) - plain.astype(np.float64)).max()
+            assert near <= 0.35 * np.abs(plain.astype(np.float64)).max(), name
+        # Given, the scales that were found do the same.
+        known = made.scaling
+        again = lanecast.quantize(x, target, known, scales=made.scales)
+        assert (codes(again.codes) == codes(made.codes)).all()
+        # Codes and results in other layouts.
+        turned = np.array(made.codes, order="F")
+        out = np.zeros((*x.shape, 2), values.dtype)[..., 0]
+        assert lanecast.dequantize(turned, made.scales, known, source, out=out) is out
+        assert (codes(out) == codes(back)).all()
+        if source in ("float32", "float64", "float16"):
+            swapped = x.astype(x.dtype.newbyteorder())
+            assert (codes(lanecast.quantize(swapped, target, scaling).codes) == codes(made.codes)).all()
+            other = lanecast.dequantize(made.codes, made.scales, known, swapped.dtype)
+            assert other.dtype == swapped.dtype and (codes(other.byteswap().view(back.dtype)) == codes(back)).all()
+        if target in PACKED_BITS:
+            for high in (False, True):
+                packed = lanecast.quantize(x, target, scaling, packed=True, high_first=high)
+                assert (codes(packed.codes.unpack()) == codes(made.codes)).all()
+                assert (codes(packed.dequantize(source)) == codes(back)).all()
+
+
+def test_layouts_of_scales():
+    x = np.random.default_rng(1).standard_normal((3, 70, 100)).astype(np.float32)
+    for dtype, scaling in (("float8_e4m3fn", lanecast.Scaling.mx), ("float8_e5m2", lanecast.Scaling.deepseek)):
+        rows, columns = (lanecast.quantize(x, dtype, scaling(layout=how)) for how in ("row_major", "column_major"))
+        assert (codes(rows.scales) == codes(columns.scales)).all() and rows.scales.shape == columns.scales.shape
+        assert columns.scales.strides[-1] >= columns.scales.strides[0]
+        assert (codes(rows.codes) == codes(columns.codes)).all()
+        back = codes(rows.dequantize())
+        assert (codes(columns.dequantize()) == back).all()
+        # Scales are the same wherever they lie.
+        assert (codes(lanecast.dequantize(rows.codes, rows.scales, columns.scaling)) == back).all()
+        turned = np.asfortranarray(rows.scales)
+        assert (codes(lanecast.dequantize(rows.codes, turned, rows.scaling)) == back).all()
+    tiles = lanecast.quantize(x, "float8_e4m3fn", lanecast.Scaling.mx(layout="swizzle_32x4x4"))
+    rows = lanecast.quantize(x, "float8_e4m3fn", "mx")
+    assert tiles.scales.shape == (256 * 4,)
+    flat = codes(rows.scales).reshape(210, 4)
+    for r, c in ((0, 0), (31, 3), (32, 1), (127, 2), (128, 0), (209, 3)):
+        place = (r // 128) * 512 + (r % 32) * 16 + (r // 32 % 4) * 4 + c
+        assert codes(tiles.scales)[place] == flat[r, c]
+    assert (codes(tiles.dequantize()) == codes(rows.dequantize())).all()
+
+
+def test_byte_orders_of_scales():
+    codes_, scales = np.arange(8, dtype=np.int8).reshape(2, 4), np.float32([[0.5], [2]])
+    expected = lanecast.dequantize(codes_, scales, lanecast.Scaling.per_axis(0))
+    for given in (scales.astype(">f4"), scales.reshape(2), np.float32([[0.5, 0], [2, 0]])[:, :1]):
+        assert (lanecast.dequantize(codes_, given, lanecast.Scaling.per_axis(0)) == expected).all()
+    assert (expected == codes_ * scales).all()
+
+
+def test_zero_points():
+    x = np.float32([[-1, 0, 3], [10, 10, 11]])
+    scaling = lanecast.Scaling.per_axis(0, profile="compressed_tensors")
+    for dtype in ("int4", "int8"):
+        made = lanecast.quantize(x, dtype, scaling, affine=True)
+        assert made.zero_points.shape == (2, 1) and made.zero_points.dtype == made.codes.dtype
+        expected = (made.codes.astype(np.float32) - made.zero_points.astype(np.float32)) * made.scales
+        assert np.abs(made.dequantize() - expected).max() < 1e-5
+        if dtype == "int4":
+            packed = lanecast.quantize(x, dtype, scaling, affine=True, packed=True)
+            assert isinstance(packed.zero_points, lanecast.PackedArray)
+            assert (packed.dequantize() == made.dequantize()).all()
+            with pytest.raises(ValueError, match="zero points must be packed as the elements are"):
+                lanecast.dequantize(packed.codes, packed.scales, scaling, zero_points=made.zero_points)
+    given = lanecast.quantize(
+        np.float32([0.5, -2]), "uint8", "per_tensor", scales=np.float32(0.25), zero_points=np.uint8([128])
+    )
+    assert given.codes.tolist() == [130, 120]
+    assert given.dequantize().tolist() == [0.5, -2]
+
+
+def test_requantize():
+    x = np.random.default_rng(1).standard_normal((130, 70)).astype(np.float32)
+    first = lanecast.quantize(x, "float8_e4m3fn", "deepseek")
+    made = first.requantize("float4_e2m1fn", "mx", packed=True)
+    exact = first.codes.astype(np.float64) * np.kron(first.scales.astype(np.float64), np.ones((128, 128)))[:130, :70]
+    expected = lanecast.quantize(exact, "float4_e2m1fn", "mx", packed=True)
+    assert (made.codes.data == expected.codes.data).all() and (codes(made.scales) == codes(expected.scales)).all()
+
+
+def test_stochastic():
+    x = np.full((1, 4096), 1 + 2**-6, np.float32)
+    once, again, other = (
+        lanecast.quantize(x, "float8_e4m3fn", "per_tensor", scales=np.float32(1), stochastic=seed).codes
+        for seed in (1, (1, 0), 2)
+    )
+    assert (codes(once) == codes(again)).all() and (codes(once) != codes(other)).any()
+    assert 0.05 < (once.astype(np.float32) > 1).mean() < 0.2
+    with pytest.raises(ValueError, match="stochastic is 'x'; it must be a seed"):
+        lanecast.quantize(x, "float8_e4m3fn", "per_tensor", stochastic="x")
+
+
+def test_threads_and_progress():
+    x = np.random.default_rng(1).standard_normal((300, 1000)).astype(np.float32)
+    expected = lanecast.quantize(x, "float8_e4m3fn", "mx", threads=1)
+    for threads in (None, 2, 5):
+        made = lanecast.quantize(x, "float8_e4m3fn", "mx", threads=threads)
+        assert (codes(made.codes) == codes(expected.codes)).all() and (codes(made.scales) == codes(expected.scales)).all()
+        assert (made.dequantize(threads=threads) == expected.dequantize(threads=1)).all()
+    seen = []
+    lanecast.quantize(x, "float8_e4m3fn", "mx", progress=lambda done, total: seen.append((done, total)))
+    assert seen and seen[-1][0] == seen[-1][1]
+    with pytest.raises(lanecast.Cancelled):
+        expected.dequantize(progress=lambda done, total: False)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: lanecast.quantize(x, "float8_e4m3fn", "mxfp8"), ValueError, "scaling is 'mxfp8'; it must be"),
+        (lambda x: lanecast.quantize(x, "int64", "mx"), TypeError, "from float32 to int64"),
+        (lambda x: lanecast.quantize(x.astype("int32"), "int8", "mx"), TypeError, "from int32 to int8"),
+        (lambda x: lanecast.quantize(x, "float8_e4m3fn", "mx", packed=True), TypeError, "float8_e4m3fn cannot be packed"),
+        (lambda x: lanecast.quantize(x, "int8", "mx", zero_points=np.int8([0])), TypeError, "scales are not"),
+        (lambda x: lanecast.quantize(x, "int8", "mx", scales=x, affine=True), TypeError, "affine=True finds"),
+        (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.per_axis(5)), ValueError, "data 4x70 have no dimension 5"),
+        (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.per_axis(-3)), ValueError, "the data have 2 dimensions"),
+        (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.blocks((1, 2, 3))), ValueError,
+         "blocks of 1x2x3 have more dimensions than data 4x70"),
+        (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(rule="best")), ValueError,
+         "rule is 'best'; it must be one of 'amax'"),
+        (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(profile="tensorflow")), ValueError, "profile is"),
+        (lambda x: lanecast.quantize(x, "float8_e4m3fn", lanecast.Scaling.mx(profile="onnx")), ValueError, "given"),
+        (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(tensor_scale="x")), ValueError, "tensor_scale is 'x'"),
+        (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(tensor_scale=-1.0)), ValueError, "finite and positive"),
+        (lambda x: lanecast.quantize(x, "int8", "mx", satturate=1), TypeError, "did you mean 'saturate'"),
+        (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.per_tensor("int32")), TypeError, "scales of int32"),
+        (lambda x: lanecast.dequantize(x.astype("int8"), np.ones((3, 4), "f4"), lanecast.Scaling.blocks((2, 32))),
+         ValueError, r"scales have shape \(3, 4\), needed is \(2, 3\) for data of shape \(4, 70\)"),
+        (lambda x: lanecast.dequantize(x.astype("int8"), np.ones((2, 3), "f8"), lanecast.Scaling.blocks((2, 32))),
+         TypeError, "scales have dtype float64, needed is float32"),
+        (lambda x: lanecast.dequantize(x.astype("int8"), np.float32(1), "per_tensor", zero_points=np.int8([1, 2])),
+         ValueError, r"zero points have shape \(2,\), needed is \(1, 1\) for data of shape \(4, 70\)"),
+        (lambda x: lanecast.dequantize(x.astype(ml_dtypes.float8_e5m2), np.float32(1), "per_tensor",
+                                       zero_points=np.ones(1, ml_dtypes.float8_e5m2)), ValueError, "no zero point"),
+        (lambda x: lanecast.dequantize(x.astype("int8"), np.float32(1), "per_tensor", out=np.zeros(3, "f4")),
+         ValueError, r"out has shape \(3,\), needed is \(4, 70\)"),
+        (lambda x: lanecast.dequantize(x.astype("int64"), np.float32(1), "per_tensor"), TypeError, "from int64"),
+        (lambda x: lanecast.requantize(x.astype("int8"), np.float32(1), "per_tensor", "float8_e5m2",
+                                       lanecast.Scaling.mx(profile="torchao")), ValueError, "round once"),
+    ],
+)  # fmt: skip
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call(np.ones((4, 70), np.float32))
+
+
+def test_html():
+    made = lanecast.quantize(np.ones((4, 64), np.float32), "float4_e2m1fn", SCALINGS["nvfp4"], packed=True)
+    assert made._repr_html_().startswith("<table>") and "packed" in made._repr_html_()
+    assert "tensor_scale" in repr(made)
+
+
+def test_torch():
+    torch = pytest.importorskip("torch")
+    x = torch.randn(4, 64, dtype=torch.bfloat16)
+    made = lanecast.quantize(x, "float8_e4m3fn", "mx")
+    assert (codes(made.codes) == codes(lanecast.quantize(lanecast.from_dlpack(x), "float8_e4m3fn", "mx").codes)).all()
+    given = [torch.from_dlpack(lanecast.dlpack(part)) for part in (made.codes, made.scales)]
+    out = torch.zeros(4, 64)
+    assert lanecast.dequantize(*given, "mx", "float32", out=out) is out
+    assert (out.numpy() == made.dequantize()).all()
+    packed = lanecast.quantize(x, "float4_e2m1fn", "mx", packed=True)
+    fours = torch.from_dlpack(lanecast.dlpack(packed.codes))
+    assert fours.dtype == torch.float4_e2m1fn_x2 and fours.shape == (4, 32)
+    assert (lanecast.dequantize(fours, packed.scales, "mx") == packed.dequantize()).all()
+    assert (lanecast.from_dlpack(fours).data == packed.codes.data).all()
