@@ -129,6 +129,9 @@ pub(crate) struct Convert {
     /// The dtype of scales: f32, bf16, e8m0
     #[arg(long, value_name = "DTYPE")]
     pub(crate) scale_dtype: Option<String>,
+    /// One NVFP4 factor for q, k and v, and for gate and up, which engines multiply at once
+    #[arg(long, default_value = "on")]
+    pub(crate) fuse: Switch,
     /// Threads [default: two more than cores]
     #[arg(long)]
     pub(crate) threads: Option<usize>,

@@ -70,6 +70,7 @@ fn quantisation(plan: &Plan) -> Option<Value> {
         Layout::Int8Channel => {
             ct("int-quantized", weights(8, "int", "channel", None, None), tokens(8, "int"))
         }
+        Layout::Int8Tensor => ct("int-quantized", weights(8, "int", "tensor", None, None), tokens(8, "int")),
         Layout::Mxfp8 => {
             ct("mxfp8-quantized", weights(8, "float", "group", Some(32), Some("torch.uint8")), Value::Null)
         }
@@ -83,8 +84,50 @@ fn quantisation(plan: &Plan) -> Option<Value> {
             weights(4, "float", "tensor_group", Some(16), Some("torch.float8_e4m3fn")),
             Value::Null,
         ),
-        _ => return None,
+        Layout::ModeloptFp8 | Layout::ModeloptNvfp4 => {
+            let bits = if *layout == Layout::ModeloptFp8 { 8 } else { 4 };
+            let mut weights = json!({ "dynamic": false, "num_bits": bits, "type": "float" });
+            if *layout == Layout::ModeloptNvfp4 {
+                weights["group_size"] = 16.into();
+            }
+            let mut value = json!({
+                "quant_method": "modelopt", "quant_algo": algorithm(*layout), "kv_cache_scheme": null, "ignore": ignore,
+                "config_groups": { "group_0": { "targets": ["Linear"], "weights": weights } },
+            });
+            value["producer"] = producer();
+            value
+        }
+        Layout::GptOss => json!({ "quant_method": "mxfp4", "modules_to_not_convert": ignore }),
+        Layout::ComfyFp8 | Layout::ComfyNvfp4 | Layout::ComfyMxfp8 => return None,
     })
+}
+
+/// What ModelOpt calls its layouts. Nothing is known of activations: they stay as they are, where there is such a name.
+const fn algorithm(layout: Layout) -> &'static str {
+    match layout {
+        Layout::ModeloptFp8 => "FP8",
+        _ => "W4A16_NVFP4",
+    }
+}
+
+/// Loaders ask for this name.
+fn producer() -> Value {
+    json!({ "name": "modelopt", "version": concat!("lanecast ", env!("CARGO_PKG_VERSION")) })
+}
+
+/// ModelOpt's own configuration, beside `config.json`.
+pub(crate) fn quant_config(plan: &Plan) -> Option<Vec<u8>> {
+    let (layout, _) = plan.layout?;
+    if !matches!(layout, Layout::ModeloptFp8 | Layout::ModeloptNvfp4) {
+        return None;
+    }
+    let mut quantisation = json!({
+        "quant_algo": algorithm(layout), "kv_cache_quant_algo": null, "exclude_modules": ignored(plan),
+    });
+    if layout == Layout::ModeloptNvfp4 {
+        quantisation["group_size"] = 16.into();
+    }
+    Some(pretty(&json!({ "producer": producer(), "quantization": quantisation })))
 }
 
 /// The configuration of the result: nothing else of it changes.
@@ -144,8 +187,12 @@ pub(crate) fn index(it: &Checkpoint, plan: &Plan) -> Option<(String, Vec<u8>)> {
             for (i, out) in plan.jobs[job].outs.iter().enumerate() {
                 size += byte_len(out.dtype, &out.shape);
                 if i == 0 {
-                    let four = plan.jobs[job].outs.len() > 1 && out.name.ends_with("_packed");
-                    parameters += out.shape.iter().product::<usize>() as u64 * if four { 2 } else { 1 };
+                    let codes = if let Output::Quantise(target) = &plan.jobs[job].output {
+                        u64::from(target.format.elem.bits())
+                    } else {
+                        out.dtype.bitsize() as u64
+                    };
+                    parameters += byte_len(out.dtype, &out.shape) * 8 / codes;
                 }
                 map.insert(out.name.clone(), shard.name.clone());
             }

@@ -27,7 +27,7 @@ use crate::loss::{Losses, Sum, Worst, place};
 use crate::out::{self, bytes, count, number};
 use crate::plan::{Input, Out, Output, Plan};
 use crate::source::{self, file_name};
-use crate::tile::{self, Tile};
+use crate::tile::{self, Scratch, Tile};
 
 /// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -189,11 +189,12 @@ impl Work<'_> {
         Ok(live)
     }
 
-    fn step(&self, task: Task) -> Result<()> {
+    fn step(&self, task: Task, scratch: &mut Scratch) -> Result<()> {
         match task {
             Task::Amax(tile, group) => {
                 let job = &self.plan.jobs[tile.job];
-                let bits = tile::amax(self.it, job, &tile).map_err(|failure| failure.tensor(&job.name))?;
+                let bits =
+                    tile::amax(self.it, job, &tile, scratch).map_err(|failure| failure.tensor(&job.name))?;
                 let mut groups = self.groups.lock().expect("no panics");
                 groups[group].bits = groups[group].bits.max(bits);
                 groups[group].left -= 1;
@@ -219,11 +220,11 @@ impl Work<'_> {
                         Some(f64::from_bits(groups[group].bits))
                     }
                 };
-                let (pieces, loss) = tile::convert(self.it, job, &tile, amax)?;
-                for piece in &pieces {
-                    live.write(piece.offset, &piece.bytes)?;
-                }
-                self.bar.inc(pieces.iter().map(|piece| piece.bytes.len() as u64).sum());
+                let mut write = |offset: u64, bytes: &[u8]| {
+                    self.bar.inc(bytes.len() as u64);
+                    live.write(offset, bytes)
+                };
+                let loss = tile::convert(self.it, job, &tile, amax, scratch, &mut write)?;
                 live.losses
                     .lock()
                     .expect("no panics")
@@ -322,9 +323,8 @@ impl Work<'_> {
             one.sums.insert(format!("{} -> {}", job.from, job.to), sum);
             if loss.max_abs > 0.0 {
                 let shape = match (&job.input, &job.output) {
-                    (Input::Scaled(weight, ..), Output::Quantise(_)) => &weight.shape,
-                    (Input::Plain(tensor), _) => &tensor.shape,
-                    _ => &job.outs[0].shape,
+                    (input, Output::Quantise(_)) => tile::logical(input).0,
+                    _ => job.outs[0].shape.clone(),
                 };
                 one.worst.push(Worst {
                     name: job.name.clone(),
@@ -332,7 +332,7 @@ impl Work<'_> {
                     to: job.to.clone(),
                     max_abs_error: loss.max_abs,
                     max_rel_error: loss.max_rel,
-                    index: place(loss.at, shape),
+                    index: place(loss.at, &shape),
                 });
             }
             all.join(&one);
@@ -341,6 +341,7 @@ impl Work<'_> {
     }
 
     fn worker(&self) {
+        let mut scratch = Scratch::default();
         while !self.stop.load(Ordering::SeqCst) {
             if INTERRUPTED.load(Ordering::SeqCst) {
                 self.fail(interrupted(&self.dir));
@@ -349,7 +350,7 @@ impl Work<'_> {
             match self.next() {
                 Ok(None) => return,
                 Ok(Some(task)) => {
-                    if let Err(failure) = self.step(task) {
+                    if let Err(failure) = self.step(task, &mut scratch) {
                         self.fail(failure);
                     }
                 }
@@ -526,7 +527,7 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     let mut names: Vec<String> = plan.shards.iter().map(|shard| shard.name.clone()).collect();
     names.extend(it.others.iter().map(|path| file_name(path)));
     names.extend(config::index(it, plan).map(|(name, _)| name));
-    names.extend(["config.json".to_owned(), "lanecast.json".to_owned()]);
+    names.extend(["config.json", "hf_quant_config.json", "lanecast.json"].map(str::to_owned));
     for place in [dir.to_owned(), dir.join(STATES)] {
         let Ok(entries) = fs::read_dir(&place) else { continue };
         for entry in entries {
@@ -728,6 +729,9 @@ fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
     }
     if let Some(config) = config::config(it, plan) {
         publish(dir, "config.json", &config)?;
+    }
+    if let Some(config) = config::quant_config(plan) {
+        publish(dir, "hf_quant_config.json", &config)?;
     }
     if let Some((name, index)) = config::index(it, plan) {
         publish(dir, &name, &index)?;

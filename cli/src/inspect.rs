@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lanecast::DType;
 use owo_colors::OwoColorize;
 use serde_json::json;
 
@@ -10,9 +11,10 @@ use crate::checkpoint::{Checkpoint, Tensor};
 use crate::dtypes;
 use crate::error::{Failure, Result};
 use crate::layout::{self, Layout, Recognised};
+use crate::loss::Real;
 use crate::out::{self, bytes, count};
 use crate::plan::Input;
-use crate::tile::{self, Matrices, Tile};
+use crate::tile::{self, Matrices, Scratch, Tile};
 
 pub(crate) fn from_option(from: &str) -> Result<Option<Layout>> {
     if from == "auto" { Ok(None) } else { Layout::parse(from).map(Some) }
@@ -67,7 +69,6 @@ impl Stats {
 /// Reads the values of a weight, or of a plain tensor of floats.
 fn measure(it: &Checkpoint, found: &Recognised, tensor: &Tensor) -> Result<Option<Stats>> {
     let input = match found.weights.get(&tensor.name) {
-        Some(weight) if weight.transposed => return Ok(None),
         Some(weight) => {
             Input::Scaled(Box::new(weight.clone()), tensor.clone(), it.tensors[&weight.scales].clone())
         }
@@ -75,11 +76,9 @@ fn measure(it: &Checkpoint, found: &Recognised, tensor: &Tensor) -> Result<Optio
         None => return Ok(None),
     };
     let input = tile::flat(&input).unwrap_or(input);
-    let (shape, block) = match &input {
-        Input::Plain(tensor) => (&tensor.shape, 1),
-        Input::Scaled(weight, ..) => (&weight.shape, weight.format.block_rows as u64),
-    };
-    let whole = Matrices::of(shape);
+    let (shape, block) = tile::logical(&input);
+    let whole = Matrices::of(&shape);
+    let mut scratch = Scratch::default();
     let each = ((1 << 18) / whole.columns.max(1)).max(1).next_multiple_of(block);
     let mut stats = Stats {
         min: f64::INFINITY,
@@ -94,7 +93,7 @@ fn measure(it: &Checkpoint, found: &Recognised, tensor: &Tensor) -> Result<Optio
         while first < whole.rows {
             let part = Tile { job: 0, matrix, first, count: each.min(whole.rows - first) };
             let mut exponents = [0u64; 2048];
-            for x in tile::values(it, &input, &part)? {
+            for x in f64::read(&tile::values(it, &input, &part, DType::F64, &mut scratch)?) {
                 stats.nan += u64::from(x.is_nan());
                 stats.inf += u64::from(x.is_infinite());
                 stats.zero += u64::from(x == 0.0);

@@ -1,6 +1,7 @@
 //! What a conversion loses: of dequantised values, beside those of the source.
 
 use std::collections::BTreeMap;
+use std::ops::{Div, Sub};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,41 +17,115 @@ pub(crate) struct Loss {
     pub(crate) inf: u64,
 }
 
+/// float32 or float64: what errors are computed in.
+pub(crate) trait Real:
+    Copy + PartialOrd + Sub<Output = Self> + Div<Output = Self> + Into<f64>
+{
+    const ZERO: Self;
+    const INFINITY: Self;
+    fn magnitude(self) -> Self;
+    /// Numbers from little-endian bytes.
+    fn read(bytes: &[u8]) -> impl ExactSizeIterator<Item = Self> + Clone;
+}
+
+impl Real for f32 {
+    const ZERO: Self = 0.0;
+    const INFINITY: Self = f32::INFINITY;
+
+    fn magnitude(self) -> Self {
+        self.abs()
+    }
+
+    fn read(bytes: &[u8]) -> impl ExactSizeIterator<Item = Self> + Clone {
+        bytes.as_chunks().0.iter().map(|&x| Self::from_le_bytes(x))
+    }
+}
+
+impl Real for f64 {
+    const ZERO: Self = 0.0;
+    const INFINITY: Self = f64::INFINITY;
+
+    fn magnitude(self) -> Self {
+        self.abs()
+    }
+
+    fn read(bytes: &[u8]) -> impl ExactSizeIterator<Item = Self> + Clone {
+        bytes.as_chunks().0.iter().map(|&x| Self::from_le_bytes(x))
+    }
+}
+
+/// Elements that are looked at together, in a cache.
+const SOME: usize = 1 << 12;
+
 impl Loss {
-    /// Adds what became of elements from `first` on. `largest` are the codes without their scale, the largest of them, and how
-    /// much larger than it a value must be to count as clamped.
-    pub(crate) fn add(&mut self, first: u64, from: &[f64], to: &[f64], largest: Option<(&[f64], f64, f64)>) {
-        let (mut abs, mut rel) = (0f64, 0f64);
-        let (mut nan, mut inf, mut over) = (0, 0, 0);
-        for (&x, &y) in from.iter().zip(to) {
-            let error = (x - y).abs();
-            // NaN and Inf compare false, and do not count.
-            let error = if error < f64::INFINITY { error } else { 0.0 };
-            abs = abs.max(error);
-            rel = rel.max(if x == 0.0 { 0.0 } else { error / x.abs() });
-            nan += u64::from(y.is_nan());
-            inf += u64::from(y.is_infinite());
-            over += u64::from(y.is_infinite() && x.is_finite());
+    /// Adds what became of elements from `first` on: both as bytes of the same float, in which errors are computed.
+    pub(crate) fn add<T: Real>(&mut self, mut first: u64, from: &[u8], to: &[u8]) {
+        let size = SOME * size_of::<T>();
+        for (from, to) in from.chunks(size).zip(to.chunks(size)) {
+            self.some(first, T::read(from), T::read(to));
+            first += SOME as u64;
         }
-        if let Some((codes, largest, factor)) = largest {
-            for ((&x, &y), &code) in from.iter().zip(to).zip(codes) {
-                let clamped = code.abs() == largest && x.is_finite() && x.abs() > y.abs() * factor;
-                over += u64::from(clamped);
+    }
+
+    fn some<T: Real>(
+        &mut self,
+        first: u64,
+        from: impl ExactSizeIterator<Item = T> + Clone,
+        to: impl ExactSizeIterator<Item = T> + Clone,
+    ) {
+        let pairs = from.zip(to);
+        // NaN and Inf compare false, and do not count; they are rare, and looked at apart.
+        let error = |(x, y): (T, T)| {
+            let error = (x - y).magnitude();
+            if error < T::INFINITY { error } else { T::ZERO }
+        };
+        let relative = |(x, y): (T, T)| {
+            let relative = error((x, y)) / x.magnitude();
+            if relative < T::INFINITY { relative } else { T::ZERO }
+        };
+        let larger = |a: T, b: T| if b > a { b } else { a };
+        let (mut abs, mut rel, mut all_finite) = (T::ZERO, T::ZERO, true);
+        for (x, y) in pairs.clone() {
+            all_finite &= (x - y).magnitude() < T::INFINITY;
+            abs = larger(abs, error((x, y)));
+            rel = larger(rel, relative((x, y)));
+        }
+        if !all_finite {
+            for (x, y) in pairs.clone().map(|(x, y)| -> (f64, f64) { (x.into(), y.into()) }) {
+                self.nan += u64::from(y.is_nan());
+                self.inf += u64::from(y.is_infinite());
+                self.saturated += u64::from(y.is_infinite() && x.is_finite());
             }
         }
-        let worse = rel > self.max_rel || (rel == self.max_rel && rel == 0.0 && abs > self.max_abs);
-        if worse {
-            let is = |(x, y): (&f64, &f64)| {
-                let error = (x - y).abs();
-                if rel > 0.0 { *x != 0.0 && error / x.abs() == rel } else { error == abs }
-            };
-            self.at = first + from.iter().zip(to).position(is).unwrap_or(0) as u64;
+        let (wide_abs, wide_rel): (f64, f64) = (abs.into(), rel.into());
+        if wide_rel > self.max_rel || (wide_rel == self.max_rel && wide_rel == 0.0 && wide_abs > self.max_abs)
+        {
+            let mut pairs = pairs;
+            let at = pairs
+                .position(|pair| if wide_rel > 0.0 { relative(pair) == rel } else { error(pair) == abs });
+            self.at = first + at.unwrap_or(0) as u64;
         }
-        self.max_abs = self.max_abs.max(abs);
-        self.max_rel = self.max_rel.max(rel);
-        self.nan += nan;
-        self.inf += inf;
-        self.saturated += over;
+        self.max_abs = self.max_abs.max(wide_abs);
+        self.max_rel = self.max_rel.max(wide_rel);
+    }
+
+    /// Counts what was clamped: codes without their scale, as float32, the largest of them, and how much larger than it a value
+    /// must be to count.
+    pub(crate) fn clamped<T: Real>(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        codes: &[u8],
+        largest: f64,
+        factor: f64,
+    ) {
+        let values = T::read(from).zip(T::read(to)).zip(f32::read(codes));
+        let clamped = values.map(|((x, y), code)| {
+            let (x, y): (f64, f64) = (x.into(), y.into());
+            let over = x.abs() < f64::INFINITY && x.abs() > y.abs() * factor;
+            u64::from(f64::from(code).abs() == largest && over)
+        });
+        self.saturated += clamped.sum::<u64>();
     }
 
     /// Adds another part of the same tensor: in whatever order, the result is the same.
@@ -143,16 +218,22 @@ mod tests {
 
     #[test]
     fn losses_do_not_depend_on_the_parts() {
-        let from: Vec<f64> = (0..1000).map(|i| f64::from(i % 37) - 11.0).collect();
+        parts::<f64>(&|x| x.to_le_bytes().to_vec());
+        parts::<f32>(&|x| (x as f32).to_le_bytes().to_vec());
+    }
+
+    fn parts<T: Real>(bytes: &dyn Fn(f64) -> Vec<u8>) {
+        let from: Vec<f64> = (0..10_000).map(|i| f64::from(i % 37) - 11.0).collect();
         let mut to: Vec<f64> = from.iter().map(|x| x + 0.25 * (x % 3.0)).collect();
         (to[7], to[800]) = (f64::NAN, f64::INFINITY);
+        let bytes = |values: &[f64]| values.iter().flat_map(|&x| bytes(x)).collect::<Vec<u8>>();
         let mut whole = Loss::default();
-        whole.add(0, &from, &to, None);
+        whole.add::<T>(0, &bytes(&from), &bytes(&to));
         assert_eq!((whole.nan, whole.inf, whole.saturated), (1, 1, 1));
-        for cut in [1, 7, 500, 999] {
+        for cut in [1, 7, 500, 4096, 5000, 9999] {
             let (mut a, mut b) = (Loss::default(), Loss::default());
-            b.add(cut as u64, &from[cut..], &to[cut..], None);
-            a.add(0, &from[..cut], &to[..cut], None);
+            b.add::<T>(cut as u64, &bytes(&from[cut..]), &bytes(&to[cut..]));
+            a.add::<T>(0, &bytes(&from[..cut]), &bytes(&to[..cut]));
             b.join(&a);
             assert_eq!(b, whole, "cut at {cut}");
         }

@@ -3,20 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use lanecast::scaled::{Profile, ScaleRule, Scaling, TensorScale};
+use lanecast::scaled::{Profile, ScaleLayout, ScaleRule, Scaling, TensorScale};
 use lanecast::{DType, Packing};
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::args::{Convert, Rule};
+use crate::args::{Convert, Rule, Switch};
 use crate::checkpoint::{Checkpoint, Tensor, hex};
 use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
 use crate::header;
 use crate::layout::{Format, Layout, Recognised, Role, Weight};
 use crate::out::parse_size;
+use crate::tile;
 
 /// Where values come from.
 #[derive(Clone, Debug)]
@@ -52,6 +53,8 @@ pub(crate) enum Output {
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) format: Format,
+    /// Columns become rows before that: gpt-oss.
+    pub(crate) transposed: bool,
     /// Those that share an amax, for scales or factors of whole tensors.
     pub(crate) group: Option<usize>,
     /// The scale is that of the whole tensor.
@@ -75,6 +78,11 @@ pub(crate) struct Out {
 impl Out {
     fn new(name: impl Into<String>, dtype: Dtype, shape: &[usize]) -> Self {
         Self { name: name.into(), dtype, shape: shape.to_vec(), bytes: None, offset: 0 }
+    }
+
+    /// A vector of bytes that are known.
+    fn known(name: impl Into<String>, dtype: Dtype, bytes: Vec<u8>) -> Self {
+        Self { bytes: Some(bytes.clone()), ..Self::new(name, dtype, &[bytes.len()]) }
     }
 }
 
@@ -133,7 +141,12 @@ fn excluded(tensor: &Tensor, layout: Layout) -> Option<&'static str> {
     const NAMES: [&str; 8] =
         ["embed", "norm", "lm_head", "router", ".gate.weight", "conv", "visual", "vision"];
     let name = &tensor.name;
-    let experts = tensor.shape.len() == 3 && name.contains("experts") && layout == Layout::Fp8Block;
+    let experts = tensor.shape.len() == 3
+        && name.contains("experts")
+        && matches!(layout, Layout::Fp8Block | Layout::GptOss);
+    if layout == Layout::GptOss && (!experts || name.ends_with("bias")) {
+        return Some("no matrices of experts");
+    }
     if tensor.shape.len() != 2 && !experts {
         return Some("no matrix");
     }
@@ -180,6 +193,16 @@ const fn rule(rule: Rule) -> ScaleRule {
     }
 }
 
+/// What the markers of comfy-kitchen call a layout.
+const fn comfy_format(layout: Layout) -> Option<&'static str> {
+    match layout {
+        Layout::ComfyFp8 => Some("float8_e4m3fn"),
+        Layout::ComfyNvfp4 => Some("nvfp4"),
+        Layout::ComfyMxfp8 => Some("mxfp8"),
+        _ => None,
+    }
+}
+
 /// Tensors whose scales are one when an engine fuses them.
 fn fused(name: &str) -> String {
     for (parts, whole) in [
@@ -210,49 +233,69 @@ impl Planner<'_> {
     /// How a layout stores a matrix, and the tensors that hold it.
     fn target(&mut self, layout: Layout, name: &str, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
         use Layout::*;
-        let it = Failure::not_there(format!("--to {}", layout.name()));
+        let own = matches!(layout, Mxfp8 | Mxfp4 | Nvfp4 | ModeloptNvfp4 | GptOss | ComfyNvfp4 | ComfyMxfp8);
         let scale = match (&self.args.scale_dtype, layout) {
-            (Some(name), Fp8Block | Fp8Channel | Fp8Tensor | Int8Channel | ComfyFp8) => {
-                dtypes::parse(name, &[])?
-            }
-            (Some(name), _) => {
+            (Some(name), _) if own => {
                 return Err(Failure::usage(format!(
                     "--scale-dtype {name}: {} has one of its own",
                     layout.name()
                 )));
             }
-            (None, Fp8Channel | Fp8Tensor | Int8Channel) if self.model == Dtype::BF16 => DType::BF16,
-            (None, Mxfp4 | Mxfp8) => DType::F8E8M0,
-            (None, Nvfp4) => DType::F8E4M3FN,
+            (Some(name), _) => dtypes::parse(name, &[])?,
+            (None, Fp8Channel | Fp8Tensor | Int8Channel | Int8Tensor) if self.model == Dtype::BF16 => {
+                DType::BF16
+            }
+            (None, Mxfp4 | Mxfp8 | GptOss | ComfyMxfp8) => DType::F8E8M0,
+            (None, Nvfp4 | ModeloptNvfp4 | ComfyNvfp4) => DType::F8E4M3FN,
             (None, _) => DType::F32,
         };
+        let per_row = Scaling::blocks(&[1, 0], scale);
         let (elem, mut scaling, block_rows, block_cols) = match layout {
             Fp8Block => (DType::F8E4M3FN, Scaling::blocks(&[128, 128], scale), 128, 128),
-            Fp8Channel => (DType::F8E4M3FN, Scaling::blocks(&[1, 0], scale), 1, 0),
-            Int8Channel => (DType::I8, Scaling::blocks(&[1, 0], scale), 1, 0),
-            Fp8Tensor | ComfyFp8 => (DType::F8E4M3FN, Scaling::per_tensor(scale), 1, 0),
+            Fp8Channel => (DType::F8E4M3FN, per_row, 1, 0),
+            Int8Channel => (DType::I8, per_row, 1, 0),
+            Int8Tensor => (DType::I8, Scaling::per_tensor(scale), 1, 0),
+            Fp8Tensor | ModeloptFp8 | ComfyFp8 => (DType::F8E4M3FN, Scaling::per_tensor(scale), 1, 0),
             Mxfp8 => (DType::F8E4M3FN, Scaling::mx(), 1, 32),
-            Mxfp4 => (DType::F4E2M1, Scaling::mx(), 1, 32),
-            Nvfp4 => (DType::F4E2M1, Scaling::nvfp4(), 1, 16),
-            _ => return Err(it),
+            Mxfp4 | GptOss => (DType::F4E2M1, Scaling::mx(), 1, 32),
+            Nvfp4 | ModeloptNvfp4 => (DType::F4E2M1, Scaling::nvfp4(), 1, 16),
+            ComfyNvfp4 => (DType::F4E2M1, Scaling::nvfp4().layout(ScaleLayout::Swizzle32x4x4), 128, 16),
+            ComfyMxfp8 => (DType::F8E4M3FN, Scaling::mx().layout(ScaleLayout::Swizzle32x4x4), 128, 32),
         };
         scaling = scaling.profile(self.profile);
         if let Some(chosen) = self.args.scale_rule {
             scaling = scaling.rule(rule(chosen));
         }
+        // Of the matrix that is quantised.
+        let mut shape = shape.to_vec();
+        if layout == GptOss {
+            let n = shape.len();
+            shape.swap(n - 2, n - 1);
+        }
         let columns = *shape.last().unwrap_or(&1);
-        if matches!(layout, Mxfp4 | Mxfp8 | Nvfp4) && !columns.is_multiple_of(block_cols) {
+        let rows = shape.iter().rev().nth(1).copied().unwrap_or(1);
+        let groups = own.then_some(block_cols);
+        if let Some(group) = groups.filter(|&group| !columns.is_multiple_of(group)) {
             let what = format!(
-                "{shape:?}: {columns} columns are no multiple of {block_cols}, the group of {}",
+                "{shape:?}: {columns} columns are no multiple of {group}, the group of {}",
                 layout.name()
             );
             return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
         }
-        let of_tensor = matches!(layout, Fp8Tensor | ComfyFp8);
-        let global = layout == Nvfp4;
+        if let Some(group) = groups.filter(|&group| block_rows > 1 && !rows.is_multiple_of(group)) {
+            let what =
+                format!("{shape:?}: {rows} rows are no multiple of {group}, as {} has them", layout.name());
+            return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
+        }
+        let of_tensor = matches!(layout, Fp8Tensor | Int8Tensor | ModeloptFp8 | ComfyFp8);
+        let global = matches!(layout, Nvfp4 | ModeloptNvfp4 | ComfyNvfp4);
         let group = (of_tensor || global).then(|| {
             let next = self.groups.len();
-            let key = if global { fused(name) } else { name.to_owned() };
+            let key = if global && layout != ComfyNvfp4 && self.args.fuse == Switch::On {
+                fused(name)
+            } else {
+                name.to_owned()
+            };
             *self.groups.entry(key).or_insert(next)
         });
         let module = name.strip_suffix("weight");
@@ -262,50 +305,58 @@ impl Planner<'_> {
                 .tensor(name)
                 .help(format!("--keep '{name}'"))),
         };
+        let misfit = |error: lanecast::scaled::Error| Failure::refused(error.to_string()).tensor(name);
         let scale_shape = match layout {
-            Fp8Tensor => vec![1],
-            ComfyFp8 => Vec::new(),
-            _ => scaling
-                .scale_shape(shape)
-                .map_err(|error| Failure::refused(error.to_string()).tensor(name))?,
+            Fp8Tensor | Int8Tensor => vec![1],
+            ModeloptFp8 | ComfyFp8 => Vec::new(),
+            // Padded to the tiles of the layout.
+            ComfyNvfp4 | ComfyMxfp8 => {
+                let rows = rows.next_multiple_of(128);
+                vec![rows, scaling.scale_bytes(&shape).map_err(misfit)? / rows]
+            }
+            _ => scaling.scale_shape(&shape).map_err(misfit)?,
         };
-        let scale_file = match layout {
-            Mxfp4 | Mxfp8 => Dtype::U8,
+        let scale_file = match scale {
+            DType::F8E8M0 if layout != Fp8Block => Dtype::U8,
             _ => dtypes::in_file(scale)
                 .ok_or_else(|| Failure::usage(format!("--scale-dtype {scale}: no file has it")))?,
         };
-        let codes = dtypes::in_file(elem).unwrap_or(Dtype::U8);
-        let mut outs = match layout {
-            Fp8Block => {
-                vec![
-                    Out::new(name, codes, shape),
-                    Out::new(format!("{name}_scale_inv"), scale_file, &scale_shape),
-                ]
+        // Two codes of 4 bits are a byte.
+        let codes = if elem == DType::F4E2M1 { Dtype::U8 } else { dtypes::in_file(elem).expect("8 bits") };
+        let mut code_shape = shape;
+        if elem == DType::F4E2M1 {
+            *code_shape.last_mut().expect("a matrix") /= 2;
+        }
+        let (code_name, scale_name) = match layout {
+            Fp8Block => (name.to_owned(), format!("{name}_scale_inv")),
+            Mxfp4 | Nvfp4 => (near("weight_packed")?, near("weight_scale")?),
+            GptOss => {
+                *code_shape.last_mut().expect("a matrix") = columns / 32;
+                code_shape.push(16);
+                (format!("{name}_blocks"), format!("{name}_scales"))
             }
-            Mxfp4 | Nvfp4 => {
-                let mut packed = shape.to_vec();
-                *packed.last_mut().expect("a matrix") /= 2;
-                vec![
-                    Out::new(near("weight_packed")?, Dtype::U8, &packed),
-                    Out::new(near("weight_scale")?, scale_file, &scale_shape),
-                ]
-            }
-            _ => {
-                vec![Out::new(name, codes, shape), Out::new(near("weight_scale")?, scale_file, &scale_shape)]
-            }
+            _ => (name.to_owned(), near("weight_scale")?),
         };
-        if global {
+        let mut outs =
+            vec![Out::new(code_name, codes, &code_shape), Out::new(scale_name, scale_file, &scale_shape)];
+        if layout == Nvfp4 {
             outs.push(Out::new(near("weight_global_scale")?, Dtype::F32, &[1]));
             scaling = scaling.tensor_scale(TensorScale::ComputeDivide);
+        } else if global {
+            outs.push(Out::new(near("weight_scale_2")?, Dtype::F32, &[]));
+            scaling = scaling.tensor_scale(TensorScale::ComputeMultiply);
         }
-        if layout == ComfyFp8 {
-            let text = br#"{"format":"float8_e4m3fn"}"#.to_vec();
-            let mut marker = Out::new(near("comfy_quant")?, Dtype::U8, &[text.len()]);
-            marker.bytes = Some(text);
-            outs.push(marker);
+        if let Some(format) = comfy_format(layout) {
+            outs.push(Out::known(
+                near("comfy_quant")?,
+                Dtype::U8,
+                json!({ "format": format }).to_string().into(),
+            ));
         }
-        let format = Format { elem, scaling, packing: Packing::LowFirst, block_rows, block_cols };
-        Ok((Target { format, group, of_tensor, global }, outs))
+        let packing = if layout == ComfyNvfp4 { Packing::HighFirst } else { Packing::LowFirst };
+        let format = Format { elem, scaling, packing, block_rows, block_cols };
+        let transposed = layout == GptOss;
+        Ok((Target { format, transposed, group, of_tensor, global }, outs))
     }
 }
 
@@ -512,11 +563,7 @@ impl Plan {
         let input = Input::Scaled(Box::new(weight), codes.clone(), scales);
         let Some(to) = self.plain else {
             let layout = planner.layout.expect("a dtype or a layout");
-            if transposed {
-                return Err(Failure::not_there(format!("gpt-oss to {}", layout.name()))
-                    .tensor(&name)
-                    .help("convert to bf16 first"));
-            }
+            let (shape, _) = tile::logical(&input);
             return self.quantise(planner, layout, input, &name, &shape);
         };
         let file = dtypes::in_file(to).expect("checked");
@@ -546,6 +593,11 @@ impl Plan {
     ) -> Result<()> {
         let (target, outs) = planner.target(layout, name, shape)?;
         self.layout.get_or_insert((layout, target.format.scaling));
+        if layout == Layout::ModeloptFp8 && self.warnings.is_empty() {
+            let what =
+                "no input_scale is written, which engines that quantise activations want from a calibration";
+            self.warnings.push(what.to_owned());
+        }
         if layout == Layout::Fp8Block
             && shape.iter().rev().take(2).any(|n| n % 128 != 0)
             && self.warnings.is_empty()
@@ -635,15 +687,15 @@ impl Plan {
                     .entry("format".to_owned())
                     .or_insert_with(|| "pt".to_owned());
             }
-            let comfy = matches!(self.layout, Some((Layout::ComfyFp8, _)));
+            let comfy = self.layout.and_then(|(layout, _)| comfy_format(layout));
             if let Some(metadata) = &mut metadata {
                 metadata.remove("_quantization_metadata");
             }
-            if comfy {
+            if let Some(format) = comfy {
                 let layers: BTreeMap<&str, serde_json::Value> = tensors
                     .iter()
                     .filter_map(|(name, ..)| {
-                        Some((name.strip_suffix(".comfy_quant")?, json!({ "format": "float8_e4m3fn" })))
+                        Some((name.strip_suffix(".comfy_quant")?, json!({ "format": format })))
                     })
                     .collect();
                 let text = json!({ "format_version": "1.0", "layers": layers }).to_string();

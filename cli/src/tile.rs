@@ -1,16 +1,48 @@
 //! A piece of a tensor: read, converted, compared, and handed over for writing.
 
-use lanecast::scaled::{Dequantizer, Quantizer, TensorScale};
+use lanecast::scaled::{Dequantizer, Profile, Quantizer, Requantizer, Scaling, TensorScale};
 use lanecast::{Caster, DType, Packing};
+use safetensors::Dtype;
 
 use crate::checkpoint::{Checkpoint, Tensor};
 use crate::dtypes;
 use crate::error::{Failure, Result};
-use crate::loss::Loss;
+use crate::layout::Weight;
+use crate::loss::{Loss, Real};
 use crate::plan::{Input, Job, Output, Target};
 
 /// Elements that are compared at a time: what a cache holds.
 const COMPARED: usize = 1 << 14;
+
+/// Bytes of a tile of what has no scales: what a cache holds. Larger ones would be read from memory at every step.
+const PLAIN: u64 = 1 << 20;
+
+/// Where the bytes of a tile go: to an offset of the file.
+pub(crate) type Write<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
+
+/// Buffers that a worker keeps from tile to tile.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    src: Vec<u8>,
+    src_scales: Vec<u8>,
+    dst: Vec<u8>,
+    dst_scales: Vec<u8>,
+    /// The values of both sides, and codes without their scale.
+    from: Vec<u8>,
+    to: Vec<u8>,
+    codes: Vec<u8>,
+    /// Rows of which some columns are taken, and what is turned.
+    rows: Vec<u8>,
+    turned: Vec<u8>,
+}
+
+/// So many bytes of a buffer that is kept, whatever they hold.
+fn room(buffer: &mut Vec<u8>, n: usize) -> &mut [u8] {
+    if buffer.len() < n {
+        buffer.resize(n, 0);
+    }
+    &mut buffer[..n]
+}
 
 /// A part of a tensor: elements (or bytes, of a copy) of what is no matrix for this purpose, rows of what is one; columns
 /// in groups of 32 where rows become columns.
@@ -39,12 +71,6 @@ impl Matrices {
     }
 }
 
-/// Bytes that belong at an offset of the file.
-pub(crate) struct Piece {
-    pub(crate) offset: u64,
-    pub(crate) bytes: Vec<u8>,
-}
-
 /// Bits of an element of codes, packed.
 fn bits(dtype: DType) -> u64 {
     u64::from(dtype.bits())
@@ -66,21 +92,23 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
         }
     };
     match (&job.input, &job.output) {
-        (Input::Plain(tensor), Output::Copy) => cut(0, tensor.len, most),
+        (Input::Plain(tensor), Output::Copy) => cut(0, tensor.len, most.min(PLAIN)),
         (Input::Scaled(..), Output::Copy) => unreachable!("what is copied is taken as it lies"),
         (Input::Plain(tensor), Output::Cast(to)) => {
             let elements = tensor.shape.iter().product::<usize>() as u64;
             // Eight elements are whole bytes of every dtype.
-            let each = (most * 8 / file_bits(tensor).max(bits(*to))).next_multiple_of(8);
+            let each = (most.min(PLAIN) * 8 / file_bits(tensor).max(bits(*to))).next_multiple_of(8);
             cut(0, elements, each);
         }
         (input, output) => {
-            let (shape, from_rows, from) = match input {
-                Input::Plain(tensor) => (&tensor.shape, 1, file_bits(tensor)),
-                // Codes become float64 on the way to other codes.
-                Input::Scaled(weight, ..) => {
-                    (&weight.shape, weight.format.block_rows as u64, bits(weight.format.elem))
+            let ((shape, from_rows), from) = match input {
+                Input::Plain(tensor) => (logical(input), file_bits(tensor)),
+                // The columns of what is turned as a whole are divided below.
+                Input::Scaled(weight, ..) if matches!(output, Output::Cast(_)) => {
+                    ((weight.shape.clone(), weight.format.block_rows as u64), bits(weight.format.elem))
                 }
+                // Codes become float64 on the way to other codes.
+                Input::Scaled(weight, ..) => (logical(input), bits(weight.format.elem)),
             };
             let (rows, to) = match output {
                 Output::Quantise(target) if matches!(input, Input::Plain(_)) => {
@@ -90,11 +118,17 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
                 Output::Cast(to) => (1, bits(*to)),
                 Output::Copy => unreachable!("above"),
             };
-            let whole = Matrices::of(shape);
-            if matches!(input, Input::Scaled(weight, ..) if weight.transposed) {
-                let each = (most * 8 / (whole.rows * 32 * to).max(1)).max(1);
+            let whole = Matrices::of(&shape);
+            // Where rows become columns, some columns are a tile: of what has groups of 32, those of whole groups.
+            let turned = match (input, output) {
+                (Input::Scaled(weight, ..), Output::Cast(_)) if weight.transposed => Some(32),
+                (_, Output::Quantise(target)) if target.transposed => Some(1),
+                _ => None,
+            };
+            if let Some(columns) = turned {
+                let each = (most * 8 / (whole.rows * columns * to.max(16)).max(1)).max(1);
                 for matrix in 0..whole.count {
-                    cut(matrix, whole.columns / 32, each);
+                    cut(matrix, whole.columns / columns, each);
                 }
                 return tiles;
             }
@@ -120,13 +154,6 @@ pub(crate) fn least_common_multiple(a: u64, b: u64) -> u64 {
     a / x * b
 }
 
-/// Codes and scales of some rows of a matrix.
-struct Rows {
-    codes: Vec<u8>,
-    scales: Vec<u8>,
-    shape: [usize; 2],
-}
-
 fn wrong(error: lanecast::scaled::Error) -> Failure {
     Failure::refused(error.to_string())
 }
@@ -138,45 +165,55 @@ fn wrong_cast(error: lanecast::Error) -> Failure {
 /// Refuses scales that would make every value of their block wrong.
 fn check_scales(dtype: DType, bytes: &[u8], scales: &Tensor) -> Result<()> {
     let bad = if dtype == DType::F8E8M0 {
-        bytes.iter().position(|&byte| byte == 0xFF).map(|at| (at, "NaN (FF)".to_owned()))
+        bytes.contains(&0xFF).then(|| "NaN (FF)".to_owned())
     } else {
         let n = bytes.len() * 8 / dtype.bits() as usize;
-        let values = to_f64(dtype, Packing::LowFirst, bytes, n)?;
-        values.iter().position(|&x| !(x.is_finite() && x >= 0.0)).map(|at| (at, values[at].to_string()))
+        let mut wide = Vec::new();
+        cast(dtype, Packing::LowFirst, bytes, n, DType::F64, &mut wide)?;
+        f64::read(&wide).find(|&x| !(x.is_finite() && x >= 0.0)).map(|x| x.to_string())
     };
     match bad {
         None => Ok(()),
-        Some((_, value)) => Err(Failure::refused(format!("a scale is {value}"))
+        Some(value) => Err(Failure::refused(format!("a scale is {value}"))
             .tensor(&scales.name)
             .help("scales are finite and not negative: the file is damaged, or of another layout (--from)")),
     }
 }
 
-/// Elements as float64, which is exact.
-pub(crate) fn to_f64(dtype: DType, packing: Packing, bytes: &[u8], n: usize) -> Result<Vec<f64>> {
-    let options = dtypes::options().src_packing(packing);
-    let caster = Caster::new(dtype, DType::F64, &options).map_err(wrong_cast)?;
-    let mut out = vec![0u8; n * 8];
-    caster.cast(bytes, &mut out, n).map_err(wrong_cast)?;
-    Ok(floats(&out))
+/// Casts to elements of whole bytes.
+fn cast<'a>(
+    from: DType,
+    packing: Packing,
+    src: &[u8],
+    n: usize,
+    to: DType,
+    dst: &'a mut Vec<u8>,
+) -> Result<&'a [u8]> {
+    let caster = Caster::new(from, to, &dtypes::options().src_packing(packing)).map_err(wrong_cast)?;
+    let dst = room(dst, (n * bits(to) as usize).div_ceil(8));
+    caster.cast(src, dst, n).map_err(wrong_cast)?;
+    Ok(dst)
 }
 
-fn floats(bytes: &[u8]) -> Vec<f64> {
-    bytes.as_chunks().0.iter().map(|&x| f64::from_le_bytes(x)).collect()
+/// The same, but what has the dtype already stays where it is.
+fn widen<'a>(from: DType, src: &'a [u8], n: usize, to: DType, dst: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+    if from == to { Ok(src) } else { cast(from, Packing::LowFirst, src, n, to, dst) }
 }
 
-/// Reads some rows of a quantised weight.
-fn read_rows(it: &Checkpoint, input: &Input, tile: &Tile) -> Result<Rows> {
-    let Input::Scaled(weight, codes, scales) = input else {
-        unreachable!("only scaled weights have rows of codes")
-    };
+/// Reads some rows of codes, and their scales. Returns their shape.
+fn read_rows(
+    it: &Checkpoint,
+    (weight, codes, scales): (&Weight, &Tensor, &Tensor),
+    tile: &Tile,
+    buffer: &mut Vec<u8>,
+    scale_buffer: &mut Vec<u8>,
+) -> Result<[usize; 2]> {
     let whole = Matrices::of(&weight.shape);
     let format = &weight.format;
-    let shape = [tile.count as usize, whole.columns as usize];
     let row = whole.columns * bits(format.elem) / 8;
-    let mut buffer = vec![0; (tile.count * row) as usize];
+    buffer.resize((tile.count * row) as usize, 0);
     let at = codes.offset + (tile.matrix * whole.rows + tile.first) * row;
-    it.shards[codes.shard].read(&mut buffer, at)?;
+    it.shards[codes.shard].read(buffer, at)?;
     // The scales of these rows lie together, in whatever layout they are.
     let each = bits(format.scaling.scale_dtype) / 8;
     let bytes = |rows: u64| -> Result<u64> {
@@ -189,83 +226,131 @@ fn read_rows(it: &Checkpoint, input: &Input, tile: &Tile) -> Result<Rows> {
     } else {
         (tile.matrix * bytes(whole.rows)? + bytes(tile.first)?, bytes(tile.count)?)
     };
-    let mut scale_buffer = vec![0; len as usize];
     if from + len > scales.len {
         return Err(Failure::refused(format!("scales {:?} end too early", scales.shape)).tensor(&scales.name));
     }
-    it.shards[scales.shard].read(&mut scale_buffer, scales.offset + from)?;
-    check_scales(format.scaling.scale_dtype, &scale_buffer, scales)?;
-    Ok(Rows { codes: buffer, scales: scale_buffer, shape })
+    scale_buffer.resize(len as usize, 0);
+    it.shards[scales.shard].read(scale_buffer, scales.offset + from)?;
+    check_scales(format.scaling.scale_dtype, scale_buffer, scales)?;
+    Ok([tile.count as usize, whole.columns as usize])
+}
+
+/// Reads some columns, in units of so many bytes, of all rows of a matrix.
+fn read_columns(
+    it: &Checkpoint,
+    tensor: &Tensor,
+    (rows, units, size): (u64, u64, u64),
+    tile: &Tile,
+    lines: &mut Vec<u8>,
+    into: &mut Vec<u8>,
+) -> Result<()> {
+    into.clear();
+    let row = units * size;
+    let some = ((1 << 20) / row.max(1)).max(1);
+    let mut first = 0;
+    while first < rows {
+        let count = some.min(rows - first);
+        let lines = room(lines, (count * row) as usize);
+        it.shards[tensor.shard].read(lines, tensor.offset + (tile.matrix * rows + first) * row)?;
+        for line in lines.chunks_exact(row as usize) {
+            into.extend(&line[(tile.first * size) as usize..((tile.first + tile.count) * size) as usize]);
+        }
+        first += count;
+    }
+    Ok(())
 }
 
 /// Some groups of columns of a gpt-oss weight: `[rows, groups, 16]` codes and `[rows, groups]` scales.
-fn read_groups(it: &Checkpoint, input: &Input, tile: &Tile) -> Result<Rows> {
-    let Input::Scaled(weight, codes, scales) = input else { unreachable!("only scaled weights have groups") };
+fn read_groups(
+    it: &Checkpoint,
+    (weight, codes, scales): (&Weight, &Tensor, &Tensor),
+    tile: &Tile,
+    lines: &mut Vec<u8>,
+    buffer: &mut Vec<u8>,
+    scale_buffer: &mut Vec<u8>,
+) -> Result<[usize; 2]> {
     let whole = Matrices::of(&weight.shape);
     let (groups, rows) = (whole.columns / 32, whole.rows);
-    let mut out =
-        Rows { codes: Vec::new(), scales: Vec::new(), shape: [rows as usize, tile.count as usize * 32] };
-    let gather = |tensor: &Tensor, each: u64, into: &mut Vec<u8>| -> Result<()> {
-        let row = groups * each;
-        let some = ((1 << 20) / row.max(1)).max(1);
-        let mut buffer = Vec::new();
-        let mut first = 0;
-        while first < rows {
-            let count = some.min(rows - first);
-            buffer.resize((count * row) as usize, 0);
-            it.shards[tensor.shard].read(&mut buffer, tensor.offset + (tile.matrix * rows + first) * row)?;
-            for line in buffer.chunks_exact(row as usize) {
-                into.extend(&line[(tile.first * each) as usize..((tile.first + tile.count) * each) as usize]);
-            }
-            first += count;
-        }
-        Ok(())
-    };
-    gather(codes, 16, &mut out.codes)?;
-    gather(scales, 1, &mut out.scales)?;
-    check_scales(DType::F8E8M0, &out.scales, scales)?;
-    Ok(out)
+    read_columns(it, codes, (rows, groups, 16), tile, lines, buffer)?;
+    read_columns(it, scales, (rows, groups, 1), tile, lines, scale_buffer)?;
+    check_scales(DType::F8E8M0, scale_buffer, scales)?;
+    Ok([rows as usize, tile.count as usize * 32])
 }
 
 /// `[rows, columns]` to `[columns, rows]`, of elements of so many bytes.
-fn transpose(bytes: &[u8], [rows, columns]: [usize; 2], each: usize) -> Vec<u8> {
-    let mut out = vec![0; bytes.len()];
+fn transpose(bytes: &[u8], [rows, columns]: [usize; 2], each: usize, out: &mut Vec<u8>) {
+    let out = room(out, bytes.len());
     for (row, line) in bytes.chunks_exact((columns * each).max(1)).enumerate() {
         for (column, element) in line.chunks_exact(each).enumerate() {
             let at = (column * rows + row) * each;
             out[at..at + each].copy_from_slice(element);
         }
     }
-    out
 }
 
-/// The values of a tile of the source, as float64.
-pub(crate) fn values(it: &Checkpoint, input: &Input, tile: &Tile) -> Result<Vec<f64>> {
+/// The shape that values have without quantisation, and how many rows of it lie in one block.
+pub(crate) fn logical(input: &Input) -> (Vec<usize>, u64) {
     match input {
-        Input::Plain(tensor) => {
-            let (bytes, n) = read_plain(it, tensor, tile)?;
-            to_f64(dtypes::of(tensor.dtype).expect("a float"), Packing::LowFirst, &bytes, n)
-        }
+        Input::Plain(tensor) => (tensor.shape.clone(), 1),
         Input::Scaled(weight, ..) => {
-            let rows = read_rows(it, input, tile)?;
-            let format = &weight.format;
-            let options = dtypes::options().src_packing(format.packing);
-            let mut out = vec![0; rows.shape[0] * rows.shape[1] * 8];
-            let d = Dequantizer::new(format.elem, DType::F64, &format.scaling, &options).map_err(wrong)?;
-            d.dequantize(&rows.codes, &rows.shape, &rows.scales, None, &mut out).map_err(wrong)?;
-            Ok(floats(&out))
+            let mut shape = weight.shape.clone();
+            if weight.transposed {
+                let n = shape.len();
+                shape.swap(n - 2, n - 1);
+                return (shape, weight.format.block_cols as u64);
+            }
+            (shape, weight.format.block_rows as u64)
         }
     }
 }
 
-/// Rows of a matrix that is not quantised.
-fn read_plain(it: &Checkpoint, tensor: &Tensor, tile: &Tile) -> Result<(Vec<u8>, usize)> {
+/// The values of some rows of the source, of a shape as [`logical`] says, as elements of a float.
+pub(crate) fn values(
+    it: &Checkpoint,
+    input: &Input,
+    tile: &Tile,
+    to: DType,
+    scratch: &mut Scratch,
+) -> Result<Vec<u8>> {
+    let Scratch { src, src_scales, dst, rows, .. } = scratch;
+    match input {
+        Input::Plain(tensor) => {
+            let from = dtypes::of(tensor.dtype).expect("a float");
+            let n = read_plain(it, tensor, tile, src)?;
+            cast(from, Packing::LowFirst, src, n, to, dst).map(<[u8]>::to_vec)
+        }
+        Input::Scaled(weight, codes, scales) => {
+            let format = &weight.format;
+            let options = dtypes::options().src_packing(format.packing);
+            let parts = (&**weight, codes, scales);
+            let shape = if weight.transposed {
+                let tile = Tile { first: tile.first / 32, count: tile.count / 32, ..*tile };
+                read_groups(it, parts, &tile, rows, src, src_scales)?
+            } else {
+                read_rows(it, parts, tile, src, src_scales)?
+            };
+            let each = bits(to) as usize / 8;
+            let mut out = vec![0; shape[0] * shape[1] * each];
+            let d = Dequantizer::new(format.elem, to, &format.scaling, &options).map_err(wrong)?;
+            d.dequantize(src, &shape, src_scales, None, &mut out).map_err(wrong)?;
+            if weight.transposed {
+                transpose(&out, shape, each, dst);
+                let n = out.len();
+                out.copy_from_slice(&dst[..n]);
+            }
+            Ok(out)
+        }
+    }
+}
+
+/// Reads rows of a matrix that is not quantised, and returns how many elements they have.
+fn read_plain(it: &Checkpoint, tensor: &Tensor, tile: &Tile, bytes: &mut Vec<u8>) -> Result<usize> {
     let whole = Matrices::of(&tensor.shape);
     let row = whole.columns * file_bits(tensor) / 8;
-    let mut bytes = vec![0; (tile.count * row) as usize];
+    bytes.resize((tile.count * row) as usize, 0);
     let at = tensor.offset + (tile.matrix * whole.rows + tile.first) * row;
-    it.shards[tensor.shard].read(&mut bytes, at)?;
-    Ok((bytes, (tile.count * whole.columns) as usize))
+    it.shards[tensor.shard].read(bytes, at)?;
+    Ok((tile.count * whole.columns) as usize)
 }
 
 /// A plain tensor as rows of a length that suits tiles: elements lie one after the other.
@@ -278,9 +363,9 @@ pub(crate) fn flat(input: &Input) -> Option<Input> {
 }
 
 /// The largest magnitude of a tile, as bits that compare as the numbers do; NaN is the largest.
-pub(crate) fn amax(it: &Checkpoint, job: &Job, tile: &Tile) -> Result<u64> {
-    let values = values(it, &job.input, tile)?;
-    Ok(values.iter().map(|x| x.abs().to_bits()).max().unwrap_or(0))
+pub(crate) fn amax(it: &Checkpoint, job: &Job, tile: &Tile, scratch: &mut Scratch) -> Result<u64> {
+    let values = values(it, &job.input, tile, DType::F64, scratch)?;
+    Ok(f64::read(&values).map(|x| x.abs().to_bits()).max().unwrap_or(0))
 }
 
 /// The scale of a whole tensor, or its factor, from its amax: what quantising a tensor of that one element finds.
@@ -304,87 +389,156 @@ fn largest(elem: DType) -> (f64, f64) {
     }
 }
 
+/// What errors are computed in: float32, if that holds one side exactly, and the other much more exactly than the result is.
+fn compared_in(input: &Input, output: &Output) -> DType {
+    let wide = match (input, output) {
+        (Input::Plain(tensor), Output::Cast(DType::F64)) => tensor.dtype == Dtype::F64,
+        (Input::Plain(tensor), _) => tensor.dtype == Dtype::F64,
+        (Input::Scaled(..), Output::Cast(to)) => matches!(to, DType::F32 | DType::F64),
+        (Input::Scaled(..), _) => false,
+    };
+    if wide { DType::F64 } else { DType::F32 }
+}
+
+impl Loss {
+    fn compare(&mut self, first: u64, wide: DType, from: &[u8], to: &[u8]) {
+        match wide {
+            DType::F64 => self.add::<f64>(first, from, to),
+            _ => self.add::<f32>(first, from, to),
+        }
+    }
+}
+
 /// Converts a tile. `amax` is that of the group, where the target has one.
 pub(crate) fn convert(
     it: &Checkpoint,
     job: &Job,
     tile: &Tile,
     amax: Option<f64>,
-) -> Result<(Vec<Piece>, Loss)> {
-    run(it, job, tile, amax).map_err(|failure| failure.tensor(&job.name))
+    scratch: &mut Scratch,
+    write: &mut Write<'_>,
+) -> Result<Loss> {
+    let done = match (&job.input, &job.output) {
+        (Input::Plain(tensor), Output::Copy) => copy(it, job, tensor, tile, scratch, write),
+        (Input::Scaled(..), Output::Copy) => unreachable!("what is copied is taken as it lies"),
+        (Input::Plain(tensor), Output::Cast(to)) => plain(it, job, tensor, *to, tile, scratch, write),
+        (Input::Scaled(weight, codes, scales), Output::Cast(to)) => {
+            dequantise(it, job, (weight, codes, scales), *to, tile, scratch, write)
+        }
+        (input, Output::Quantise(target)) => quantise(it, job, input, target, tile, amax, scratch, write),
+    };
+    done.map_err(|failure| failure.tensor(&job.name))
 }
 
-fn run(it: &Checkpoint, job: &Job, tile: &Tile, amax: Option<f64>) -> Result<(Vec<Piece>, Loss)> {
+fn copy(
+    it: &Checkpoint,
+    job: &Job,
+    tensor: &Tensor,
+    tile: &Tile,
+    scratch: &mut Scratch,
+    write: &mut Write<'_>,
+) -> Result<Loss> {
+    let bytes = room(&mut scratch.src, tile.count as usize);
+    it.shards[tensor.shard].read(bytes, tensor.offset + tile.first)?;
+    write(job.outs[0].offset + tile.first, bytes)?;
+    Ok(Loss::default())
+}
+
+fn plain(
+    it: &Checkpoint,
+    job: &Job,
+    tensor: &Tensor,
+    to: DType,
+    tile: &Tile,
+    scratch: &mut Scratch,
+    write: &mut Write<'_>,
+) -> Result<Loss> {
+    let Scratch { src, dst, from: x, to: y, .. } = scratch;
+    let from = dtypes::of(tensor.dtype).expect("a float");
+    let n = tile.count as usize;
+    let src = room(src, (n * bits(from) as usize).div_ceil(8));
+    it.shards[tensor.shard].read(src, tensor.offset + tile.first * bits(from) / 8)?;
+    let dst = room(dst, (n * bits(to) as usize).div_ceil(8));
+    Caster::new(from, to, &dtypes::options()).and_then(|c| c.cast(src, dst, n)).map_err(wrong_cast)?;
+    let wide = compared_in(&job.input, &job.output);
+    let mut loss = Loss::default();
+    for first in (0..n).step_by(COMPARED) {
+        let some = COMPARED.min(n - first);
+        let part = |dtype: DType| {
+            let from = first * bits(dtype) as usize / 8;
+            from..from + (some * bits(dtype) as usize).div_ceil(8)
+        };
+        let x = widen(from, &src[part(from)], some, wide, x)?;
+        let y = widen(to, &dst[part(to)], some, wide, y)?;
+        loss.compare(tile.first + first as u64, wide, x, y);
+        if dtypes::is_narrow(job.outs[0].dtype) {
+            let (max, factor) = largest(to);
+            let codes = cast(to, Packing::LowFirst, &dst[part(to)], some, DType::F32, &mut scratch.codes)?;
+            match wide {
+                DType::F64 => loss.clamped::<f64>(x, y, codes, max, factor),
+                _ => loss.clamped::<f32>(x, y, codes, max, factor),
+            }
+        }
+    }
+    write(job.outs[0].offset + tile.first * bits(to) / 8, dst)?;
+    Ok(loss)
+}
+
+fn dequantise(
+    it: &Checkpoint,
+    job: &Job,
+    parts: (&Weight, &Tensor, &Tensor),
+    to: DType,
+    tile: &Tile,
+    scratch: &mut Scratch,
+    write: &mut Write<'_>,
+) -> Result<Loss> {
+    let Scratch { src, src_scales, dst, from: x, to: y, rows, turned, .. } = scratch;
+    let weight = parts.0;
+    let format = &weight.format;
+    let shape = if weight.transposed {
+        read_groups(it, parts, tile, rows, src, src_scales)?
+    } else {
+        read_rows(it, parts, tile, src, src_scales)?
+    };
+    let n = shape[0] * shape[1];
+    let options = dtypes::options().src_packing(format.packing);
+    let to_values = |dtype: DType, scaling: &Scaling, out: &mut [u8]| {
+        let d = Dequantizer::new(format.elem, dtype, scaling, &options).map_err(wrong)?;
+        d.dequantize(src, &shape, src_scales, None, out).map_err(wrong)
+    };
+    let dst = room(dst, n * bits(to) as usize / 8);
+    to_values(to, &format.scaling, dst)?;
+    let wide = compared_in(&job.input, &job.output);
+    let x = room(x, n * bits(wide) as usize / 8);
+    to_values(wide, &format.scaling.profile(Profile::Lanecast), x)?;
+    let y = widen(to, dst, n, wide, y)?;
+    let whole = Matrices::of(&weight.shape);
     let mut loss = Loss::default();
     let place = job.outs[0].offset;
-    match (&job.input, &job.output) {
-        (Input::Plain(tensor), Output::Copy) => {
-            let mut bytes = vec![0; tile.count as usize];
-            it.shards[tensor.shard].read(&mut bytes, tensor.offset + tile.first)?;
-            Ok((vec![Piece { offset: place + tile.first, bytes }], loss))
-        }
-        (Input::Scaled(..), Output::Copy) => unreachable!("what is copied is taken as it lies"),
-        (Input::Plain(tensor), Output::Cast(to)) => {
-            let from = dtypes::of(tensor.dtype).expect("a float");
-            let n = tile.count as usize;
-            let mut src = vec![0; (tile.count * file_bits(tensor)).div_ceil(8) as usize];
-            it.shards[tensor.shard].read(&mut src, tensor.offset + tile.first * file_bits(tensor) / 8)?;
-            let mut dst = vec![0; (tile.count * bits(*to)).div_ceil(8) as usize];
-            let caster = Caster::new(from, *to, &dtypes::options()).map_err(wrong_cast)?;
-            caster.cast(&src, &mut dst, n).map_err(wrong_cast)?;
-            let clamps = dtypes::is_narrow(job.outs[0].dtype).then(|| largest(*to));
-            for first in (0..n).step_by(COMPARED) {
-                let some = COMPARED.min(n - first);
-                let part = |dtype: DType, bytes: &[u8]| {
-                    let from = first * dtype.bits() as usize / 8;
-                    let to = from + (some * dtype.bits() as usize).div_ceil(8);
-                    to_f64(dtype, Packing::LowFirst, &bytes[from..to], some)
-                };
-                let (x, y) = (part(from, &src)?, part(*to, &dst)?);
-                loss.add(
-                    tile.first + first as u64,
-                    &x,
-                    &y,
-                    clamps.map(|(max, factor)| (&y[..], max, factor)),
-                );
-            }
-            Ok((vec![Piece { offset: place + tile.first * bits(*to) / 8, bytes: dst }], loss))
-        }
-        (Input::Scaled(weight, ..), Output::Cast(to)) => {
-            let format = &weight.format;
-            let rows = if weight.transposed {
-                read_groups(it, &job.input, tile)?
-            } else {
-                read_rows(it, &job.input, tile)?
-            };
-            let [height, width] = rows.shape;
-            let options = dtypes::options().src_packing(format.packing);
-            let mut dst = vec![0; height * width * bits(*to) as usize / 8];
-            let d = Dequantizer::new(format.elem, *to, &format.scaling, &options).map_err(wrong)?;
-            d.dequantize(&rows.codes, &rows.shape, &rows.scales, None, &mut dst).map_err(wrong)?;
-            let exact = format.scaling.profile(lanecast::scaled::Profile::Lanecast);
-            let mut wide = vec![0; height * width * 8];
-            let d = Dequantizer::new(format.elem, DType::F64, &exact, &options).map_err(wrong)?;
-            d.dequantize(&rows.codes, &rows.shape, &rows.scales, None, &mut wide).map_err(wrong)?;
-            let (x, y) = (floats(&wide), to_f64(*to, Packing::LowFirst, &dst, height * width)?);
-            let whole = Matrices::of(&weight.shape);
-            let first = (tile.matrix * whole.rows + tile.first) * whole.columns;
-            if weight.transposed {
-                loss.add(0, &x, &y, None);
-                // From the place in the tile to the place in the result.
-                let (row, column) = (loss.at / width as u64, loss.at % width as u64);
-                loss.at = (tile.matrix * whole.columns + tile.first * 32 + column) * whole.rows + row;
-                let out = transpose(&dst, rows.shape, bits(*to) as usize / 8);
-                let at = (tile.matrix * whole.columns + tile.first * 32) * whole.rows * bits(*to) / 8;
-                return Ok((vec![Piece { offset: place + at, bytes: out }], loss));
-            }
-            loss.add(first, &x, &y, None);
-            Ok((vec![Piece { offset: place + first * bits(*to) / 8, bytes: dst }], loss))
-        }
-        (input, Output::Quantise(target)) => quantise(it, job, input, target, tile, amax),
+    if weight.transposed {
+        loss.compare(0, wide, x, y);
+        // From the place in the tile to the place in the result.
+        let (row, column) = (loss.at / shape[1] as u64, loss.at % shape[1] as u64);
+        loss.at = (tile.matrix * whole.columns + tile.first * 32 + column) * whole.rows + row;
+        transpose(dst, shape, bits(to) as usize / 8, turned);
+        let at = (tile.matrix * whole.columns + tile.first * 32) * whole.rows * bits(to) / 8;
+        write(place + at, &turned[..dst.len()])?;
+    } else {
+        let first = (tile.matrix * whole.rows + tile.first) * whole.columns;
+        loss.compare(first, wide, x, y);
+        write(place + first * bits(to) / 8, dst)?;
     }
+    Ok(loss)
 }
 
+/// What is quantised: elements of a dtype, or codes and scales.
+enum Source<'a> {
+    Elements(DType),
+    Codes(&'a Weight),
+}
+
+#[expect(clippy::too_many_arguments, reason = "a source, a target, a part of both")]
 fn quantise(
     it: &Checkpoint,
     job: &Job,
@@ -392,78 +546,140 @@ fn quantise(
     target: &Target,
     tile: &Tile,
     amax: Option<f64>,
-) -> Result<(Vec<Piece>, Loss)> {
-    let format = &target.format;
-    let shape = match input {
-        Input::Plain(tensor) => &tensor.shape,
-        Input::Scaled(weight, ..) => &weight.shape,
+    scratch: &mut Scratch,
+    write: &mut Write<'_>,
+) -> Result<Loss> {
+    let (shape, _) = logical(input);
+    let turned_values = match input {
+        Input::Scaled(weight, ..) if weight.transposed => Some(values(it, input, tile, DType::F64, scratch)?),
+        _ => None,
     };
-    let whole = Matrices::of(shape);
+    let Scratch { src, src_scales, dst, dst_scales, from: x, to: y, codes, rows, turned } = scratch;
+    let format = &target.format;
+    let mut whole = Matrices::of(&shape);
+    if target.transposed {
+        (whole.rows, whole.columns) = (whole.columns, whole.rows);
+    }
     let part = [tile.count as usize, whole.columns as usize];
     let n = part[0] * part[1];
-    // What is quantised already goes by way of float64, which holds every product of a code and a scale.
-    let (from, src, x) = match input {
-        Input::Plain(tensor) => {
-            let (bytes, n) = read_plain(it, tensor, tile)?;
-            let from = dtypes::of(tensor.dtype).expect("a float");
-            let x = to_f64(from, Packing::LowFirst, &bytes, n)?;
-            if dtypes::is_narrow(tensor.dtype) {
-                let wide = x.iter().flat_map(|x| x.to_le_bytes()).collect();
-                (DType::F64, wide, x)
-            } else {
-                (from, bytes, x)
-            }
-        }
-        Input::Scaled(..) => {
-            let x = values(it, input, tile)?;
-            (DType::F64, x.iter().flat_map(|x| x.to_le_bytes()).collect(), x)
-        }
-    };
+    let wide = compared_in(input, &job.output);
     let mut scaling = format.scaling;
-    let mut pieces = Vec::new();
     let mut given = None;
+    let is_first = tile.matrix == 0 && tile.first == 0;
     if target.group.is_some() {
         let (scale, factor) = of_amax(target, amax.unwrap_or(0.0))?;
         if let Some(factor) = factor.filter(|_| target.global) {
-            scaling = scaling.tensor_scale(TensorScale::Divide(factor));
-            if tile.matrix == 0 && tile.first == 0 {
-                pieces.push(Piece { offset: job.outs[2].offset, bytes: factor.to_le_bytes().to_vec() });
+            scaling.tensor_scale = match scaling.tensor_scale {
+                TensorScale::ComputeMultiply => TensorScale::Multiply(factor),
+                _ => TensorScale::Divide(factor),
+            };
+            if is_first {
+                write(job.outs[2].offset, &factor.to_le_bytes())?;
             }
         }
         if target.of_tensor {
-            if tile.matrix == 0 && tile.first == 0 {
-                pieces.push(Piece { offset: job.outs[1].offset, bytes: scale.clone() });
+            if is_first {
+                write(job.outs[1].offset, &scale)?;
             }
             given = Some(scale);
         }
     }
-    let options = dtypes::options().src_packing(format.packing).dst_packing(format.packing);
-    let q = Quantizer::new(from, format.elem, &scaling, &options).map_err(wrong)?;
-    let mut codes = vec![0; q.code_bytes(&part).map_err(wrong)?];
-    let scales = if let Some(scale) = given {
-        q.quantize_with(&src, &part, &scale, None, &mut codes).map_err(wrong)?;
-        scale
-    } else {
-        let mut scales = vec![0; scaling.scale_bytes(&part).map_err(wrong)?];
-        q.quantize(&src, &part, &mut codes, &mut scales).map_err(wrong)?;
-        let whole_rows = |rows: u64| -> Result<u64> {
-            let shape = [rows as usize, part[1]];
-            Ok(if rows == 0 { 0 } else { scaling.scale_bytes(&shape).map_err(wrong)? as u64 })
-        };
-        let at = tile.matrix * whole_rows(whole.rows)? + whole_rows(tile.first)?;
-        pieces.push(Piece { offset: job.outs[1].offset + at, bytes: scales.clone() });
-        scales
+    let source = match input {
+        Input::Plain(tensor) => {
+            let from = dtypes::of(tensor.dtype).expect("a float");
+            if target.transposed {
+                let size = bits(from) / 8;
+                read_columns(it, tensor, (whole.columns, whole.rows, size), tile, rows, src)?;
+                transpose(src, [part[1], part[0]], size as usize, turned);
+                let n = src.len();
+                src.copy_from_slice(&turned[..n]);
+            } else {
+                read_plain(it, tensor, tile, src)?;
+            }
+            if dtypes::is_narrow(tensor.dtype) {
+                // float32 holds them exactly.
+                let wide = cast(from, Packing::LowFirst, src, n, DType::F32, turned)?.to_vec();
+                *src = wide;
+                Source::Elements(DType::F32)
+            } else {
+                Source::Elements(from)
+            }
+        }
+        Input::Scaled(..) if turned_values.is_some() => {
+            src.clear();
+            src.extend(turned_values.iter().flatten());
+            Source::Elements(DType::F64)
+        }
+        Input::Scaled(weight, codes, scales) => {
+            read_rows(it, (weight, codes, scales), tile, src, src_scales)?;
+            Source::Codes(weight)
+        }
     };
-    let mut wide = vec![0; n * 8];
-    let exact = scaling.profile(lanecast::scaled::Profile::Lanecast);
-    let d = Dequantizer::new(format.elem, DType::F64, &exact, &options).map_err(wrong)?;
-    d.dequantize(&codes, &part, &scales, None, &mut wide).map_err(wrong)?;
-    let bare = to_f64(format.elem, format.packing, &codes, n)?;
-    let (max, factor) = largest(format.elem);
+    let options = dtypes::options().dst_packing(format.packing);
+    let dst = room(dst, (n * bits(format.elem) as usize).div_ceil(8));
+    let made = room(dst_scales, scaling.scale_bytes(&part).map_err(wrong)?);
+    // The values of the source beside those of the result, whatever the profile.
+    let x = match &source {
+        Source::Elements(from) => {
+            let q = Quantizer::new(*from, format.elem, &scaling, &options).map_err(wrong)?;
+            match &given {
+                Some(scale) => q.quantize_with(src, &part, scale, None, dst).map_err(wrong)?,
+                None => drop(q.quantize(src, &part, dst, made).map_err(wrong)?),
+            }
+            widen(*from, src, n, wide, x)?
+        }
+        Source::Codes(weight) => {
+            let (elem, from) = (weight.format.elem, &weight.format.scaling);
+            let options = options.src_packing(weight.format.packing);
+            // One rounding. To given scales, and by the steps of a package, by way of float64, which holds the product of a code
+            // and a scale exactly.
+            if given.is_none() && scaling.profile == Profile::Lanecast {
+                let r = Requantizer::new((elem, from), (format.elem, &scaling), &options).map_err(wrong)?;
+                r.requantize(src, &part, src_scales, None, dst, made).map_err(wrong)?;
+            } else {
+                let values = room(turned, n * 8);
+                let d = Dequantizer::new(elem, DType::F64, from, &options).map_err(wrong)?;
+                d.dequantize(src, &part, src_scales, None, values).map_err(wrong)?;
+                let q = Quantizer::new(DType::F64, format.elem, &scaling, &options).map_err(wrong)?;
+                match &given {
+                    Some(scale) => q.quantize_with(values, &part, scale, None, dst).map_err(wrong)?,
+                    None => drop(q.quantize(values, &part, dst, made).map_err(wrong)?),
+                }
+            }
+            let x = room(x, n * bits(wide) as usize / 8);
+            let d = Dequantizer::new(elem, wide, from, &options).map_err(wrong)?;
+            d.dequantize(src, &part, src_scales, None, x).map_err(wrong)?;
+            &*x
+        }
+    };
+    let whole_rows = |rows: u64| -> Result<u64> {
+        let shape = [rows as usize, part[1]];
+        Ok(if rows == 0 { 0 } else { scaling.scale_bytes(&shape).map_err(wrong)? as u64 })
+    };
+    if given.is_none() {
+        let at = tile.matrix * whole_rows(whole.rows)? + whole_rows(tile.first)?;
+        write(job.outs[1].offset + at, made)?;
+    }
+    let back = dtypes::options().src_packing(format.packing);
+    let y = room(y, n * bits(wide) as usize / 8);
+    let exact = scaling.profile(Profile::Lanecast);
+    let d = Dequantizer::new(format.elem, wide, &exact, &back).map_err(wrong)?;
+    d.dequantize(dst, &part, given.as_deref().unwrap_or(made), None, y).map_err(wrong)?;
     let first = (tile.matrix * whole.rows + tile.first) * whole.columns;
     let mut loss = Loss::default();
-    loss.add(first, &x, &floats(&wide), Some((&bare, max, factor)));
-    let at = first * bits(format.elem) / 8;
-    pieces.push(Piece { offset: job.outs[0].offset + at, bytes: codes });
-    Ok((pieces, loss))
+    loss.compare(first, wide, x, y);
+    let (max, factor) = largest(format.elem);
+    let bare = cast(format.elem, format.packing, dst, n, DType::F32, codes)?;
+    match wide {
+        DType::F64 => loss.clamped::<f64>(x, y, bare, max, factor),
+        _ => loss.clamped::<f32>(x, y, bare, max, factor),
+    }
+    if target.transposed {
+        // From the place in the quantised matrices to that in the source.
+        let (row, column) = (loss.at / whole.columns, loss.at % whole.columns);
+        let (matrix, row) = (row / whole.rows, row % whole.rows);
+        loss.at = (matrix * whole.columns + column) * whole.rows + row;
+    }
+    write(job.outs[0].offset + first * bits(format.elem) / 8, dst)?;
+    Ok(loss)
 }

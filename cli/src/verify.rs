@@ -12,10 +12,10 @@ use crate::checkpoint::Checkpoint;
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result};
 use crate::layout::{self, Role};
-use crate::loss::{Loss, place};
+use crate::loss::{Loss, Real, place};
 use crate::out::{self, count};
 use crate::plan::Input;
-use crate::tile::{self, Matrices, Tile};
+use crate::tile::{self, Matrices, Scratch, Tile};
 
 /// Elements that are compared at a time.
 const SOME: u64 = 1 << 18;
@@ -38,14 +38,11 @@ impl Side {
             match found.roles[&tensor.name] {
                 (Role::Weight, _) => {
                     let weight = found.weights[&tensor.name].clone();
-                    if weight.transposed {
-                        return Err(Failure::not_there("verify of gpt-oss")
-                            .tensor(&tensor.name)
-                            .help("convert it to bf16, and verify that"));
-                    }
                     let scales = it.tensors[&weight.scales].clone();
-                    let (name, shape) = (weight.name.clone(), weight.shape.clone());
-                    tensors.insert(name, (Input::Scaled(Box::new(weight), tensor.clone(), scales), shape));
+                    let name = weight.name.clone();
+                    let input = Input::Scaled(Box::new(weight), tensor.clone(), scales);
+                    let (shape, _) = tile::logical(&input);
+                    tensors.insert(name, (input, shape));
                 }
                 (Role::Plain, _) => {
                     tensors.insert(tensor.name.clone(), (Input::Plain(tensor.clone()), tensor.shape.clone()));
@@ -74,25 +71,40 @@ impl Differs {
     }
 }
 
-/// As elements of the dtype that both become.
-fn common(values: Vec<f64>, dtype: DType) -> Result<Vec<f64>> {
-    if dtype == DType::F64 {
+/// As elements of the dtype that both become: those of float32 or float64, which hold all others.
+fn common(side: &Side, input: &Input, part: &Tile, dtype: DType, scratch: &mut Scratch) -> Result<Vec<u8>> {
+    let values = tile::values(&side.it, input, part, dtype, scratch)?;
+    if matches!(dtype, DType::F32 | DType::F64) {
         return Ok(values);
     }
     let wrong = |error: lanecast::Error| Failure::usage(error.to_string());
-    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-    let n = values.len();
-    let size = dtype
-        .byte_len(n, lanecast::Packing::LowFirst)
-        .ok_or_else(|| Failure::refused("too many elements"))?;
-    let mut narrow = vec![0; size];
-    let there = Caster::new(DType::F64, dtype, &dtypes::options()).map_err(wrong)?;
-    there.cast(&bytes, &mut narrow, n).map_err(wrong)?;
-    tile::to_f64(dtype, lanecast::Packing::LowFirst, &narrow, n)
+    let n = values.len() / dtype.itemsize();
+    let mut wide = vec![0; n * 4];
+    let caster = Caster::new(dtype, DType::F32, &dtypes::options()).map_err(wrong)?;
+    caster.cast(&values, &mut wide, n).map_err(wrong)?;
+    Ok(wide)
+}
+
+/// The first place where values differ: NaN is NaN; else every bit counts where there is no limit, the sign of a zero, too.
+fn first_different<T: Real>(from: &[u8], to: &[u8], limits: bool) -> Option<usize> {
+    T::read(from).zip(T::read(to)).position(|(x, y)| {
+        let (x, y): (f64, f64) = (x.into(), y.into());
+        if x.is_nan() || y.is_nan() {
+            x.is_nan() != y.is_nan()
+        } else {
+            (x.is_infinite() || y.is_infinite() || !limits) && x.to_bits() != y.to_bits()
+        }
+    })
 }
 
 /// Compares a tensor. `None`: it is the same, or within the limits.
-fn compare(args: &Verify, dtype: DType, a: &Side, b: &Side, name: &str) -> Result<Option<Differs>> {
+fn compare(
+    args: &Verify,
+    dtype: DType,
+    (a, b): (&Side, &Side),
+    name: &str,
+    scratch: &mut Scratch,
+) -> Result<Option<Differs>> {
     let ((x, shape), (y, other)) = (&a.tensors[name], &b.tensors[name]);
     if shape != other {
         let note = Some(format!("{shape:?} and {other:?}"));
@@ -121,36 +133,27 @@ fn compare(args: &Verify, dtype: DType, a: &Side, b: &Side, name: &str) -> Resul
         }
         _ => (x.clone(), y.clone(), shape.clone()),
     };
-    let block = |input: &Input| {
-        if let Input::Scaled(weight, ..) = input { weight.format.block_rows as u64 } else { 1 }
-    };
-    let blocks = tile::least_common_multiple(block(&x), block(&y));
+    let blocks = tile::least_common_multiple(tile::logical(&x).1, tile::logical(&y).1);
     let whole = Matrices::of(&rows_of);
     let each = (SOME / whole.columns.max(1)).max(1).next_multiple_of(blocks);
     let mut loss = Loss::default();
     let mut different = None;
+    let limits = args.limits.max_abs_error.is_some() || args.limits.max_rel_error.is_some();
     for matrix in 0..if whole.columns > 0 { whole.count } else { 0 } {
         let mut first = 0;
         while first < whole.rows {
             let part = Tile { job: 0, matrix, first, count: each.min(whole.rows - first) };
-            let from = common(tile::values(&a.it, &x, &part)?, dtype)?;
-            let to = common(tile::values(&b.it, &y, &part)?, dtype)?;
+            let from = common(a, &x, &part, dtype, scratch)?;
+            let to = common(b, &y, &part, dtype, scratch)?;
             let at = (matrix * whole.rows + first) * whole.columns;
-            loss.add(at, &from, &to, None);
-            // NaN is NaN; else every bit counts where there is no limit, the sign of a zero, too.
-            let limits = args.limits.max_abs_error.is_some() || args.limits.max_rel_error.is_some();
-            let same = |(x, y): (&f64, &f64)| {
-                if x.is_nan() || y.is_nan() {
-                    x.is_nan() && y.is_nan()
-                } else if x.is_infinite() || y.is_infinite() || !limits {
-                    x.to_bits() == y.to_bits()
-                } else {
-                    true
-                }
+            let unequal = if dtype == DType::F64 {
+                loss.add::<f64>(at, &from, &to);
+                first_different::<f64>(&from, &to, limits)
+            } else {
+                loss.add::<f32>(at, &from, &to);
+                first_different::<f32>(&from, &to, limits)
             };
-            if different.is_none() {
-                different = from.iter().zip(&to).position(|pair| !same(pair)).map(|i| at + i as u64);
-            }
+            different = different.or(unequal.map(|i| at + i as u64));
             first += part.count;
         }
     }
@@ -203,8 +206,9 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
+                let mut scratch = Scratch::default();
                 while let Some(name) = both.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match compare(args, dtype, &a, &b, name) {
+                    match compare(args, dtype, (&a, &b), name, &mut scratch) {
                         Ok(None) => {}
                         Ok(Some(differs)) => found.lock().expect("no panics").push(differs),
                         Err(error) => {
