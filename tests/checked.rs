@@ -3,6 +3,8 @@
 
 mod bridge;
 
+use core::mem::MaybeUninit;
+
 use bridge::{Suite, bytes_of, every_mode, share, step, type_of};
 use lanecast::checked::{CastReport, Loss, Validity};
 use lanecast::{ByteOrder, CastOptions, Caster, DType, Error, Isa, Packing};
@@ -132,7 +134,7 @@ fn check_block(
 ) {
     let n = classes.len();
     let wanted = report(classes);
-    let mut dst = vec![core::mem::MaybeUninit::new(0xA5); expected.len()];
+    let mut dst = vec![MaybeUninit::new(0xA5); expected.len()];
     let mut valid = vec![0xA5; n.div_ceil(8)];
     let (dst, got) = caster.cast_checked_uninit(src, &mut dst, n, Some(&mut valid)).unwrap();
     assert_eq!(got, wanted, "{}", what());
@@ -384,6 +386,23 @@ fn bitmaps(isa: Isa) {
             if n % 8 != 0 {
                 assert_eq!(valid.last().unwrap() >> (n % 8), 0, "bits of no element");
             }
+            // What is lost of a null is no error.
+            let caster = Caster::new(DType::I32, DType::I8, &options).unwrap();
+            let laid: Vec<u8> = src.iter().flat_map(|x| x.to_ne_bytes()).collect();
+            let bits = Validity::new(&source).from_bit(offset);
+            let first = (0..n).find(|&i| is_valid(i) && src[i] >= 128);
+            match (caster.try_cast_validity(&laid, bits, &mut vec![0; n], n), first) {
+                (Ok(()), None) => {}
+                (Err(Error::Lossy(lossy)), Some(first)) => {
+                    assert_eq!(lossy.index, first, "{isa}: {n}, {offset}")
+                }
+                (result, first) => panic!("{isa}: {n}, offset {offset}: {result:?}, {first:?}"),
+            }
+            let (mut memory, mut again) = (vec![MaybeUninit::uninit(); n], vec![0x5A; n.div_ceil(8)]);
+            let uninit = caster.cast_validity_uninit(&laid, Some(bits), &mut memory, &mut again, n);
+            let (bytes, nulls_again) = uninit.unwrap();
+            assert!(bytes.iter().map(|&byte| byte as i8).eq(dst.iter().copied()));
+            assert_eq!((&again, nulls_again), (&valid, nulls));
         }
     }
 }

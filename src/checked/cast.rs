@@ -55,9 +55,8 @@ impl Caster {
         validity: Option<&mut [u8]>,
     ) -> Result<(&'a mut [u8], CastReport), Error> {
         let mut dst = Destination::from(dst);
-        let whole = 0..dst.len();
         let marks = Marks { validity, ..Marks::REPORT };
-        let (report, _) = self.checked(src, dst.part(whole), n, marks)?;
+        let (report, _) = self.checked(src, dst.reborrow(), n, marks)?;
         #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
         // SAFETY: `checked` has initialised every byte when it is no error.
         let bytes = unsafe { dst.assume_init() };
@@ -84,6 +83,34 @@ impl Caster {
     /// written.
     pub fn try_cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), Error> {
         self.checked(src, dst.into(), n, Marks { stops: Some(Stop::Lost), ..Marks::default() }).map(drop)
+    }
+
+    /// The same where some elements of the source are null, as `src_validity` has them: what is lost of those is no error.
+    ///
+    /// ```
+    /// use lanecast::{checked::Validity, CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::I8, DType::U8, &CastOptions::new())?;
+    /// let mut dst = [0u8; 3];
+    /// caster.try_cast_validity(&[1, 0xFF, 3], Validity::new(&[0b101]), &mut dst, 3)?;
+    /// assert_eq!([dst[0], dst[2]], [1, 3]);
+    /// let error = caster.try_cast_validity(&[1, 0xFF, 3], Validity::new(&[0b110]), &mut dst, 3).unwrap_err();
+    /// assert_eq!(error.to_string(), "element 1, -1, is below what uint8 holds");
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first element that is lost and not null. Or a buffer or the bitmap does not have the size of `n` elements: then
+    /// nothing was written.
+    pub fn try_cast_validity(
+        &self,
+        src: &[u8],
+        src_validity: Validity<'_>,
+        dst: &mut [u8],
+        n: usize,
+    ) -> Result<(), Error> {
+        let marks = Marks { source: Some(src_validity), stops: Some(Stop::Lost), ..Marks::default() };
+        self.checked(src, dst.into(), n, marks).map(drop)
     }
 
     /// Casts `n` elements, unless that changes the value of one: NumPy's `casting="same_value"`. A NaN stays one,
@@ -135,6 +162,37 @@ impl Caster {
         n: usize,
     ) -> Result<usize, Error> {
         Ok(self.checked(src, dst.into(), n, Marks::nulls(src_validity, dst_validity))?.1)
+    }
+
+    /// The same to memory that need not be initialised, and returns it initialised, with the number of nulls.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::I8, DType::U8, &CastOptions::new())?;
+    /// let (mut memory, mut valid) = ([MaybeUninit::uninit(); 3], [0u8; 1]);
+    /// let (out, nulls) = caster.cast_validity_uninit(&[1, 0xFF, 3], None, &mut memory, &mut valid, 3)?;
+    /// assert_eq!((out, valid, nulls), (&mut [1, 0, 3][..], [0b101], 1));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Caster::cast_validity`].
+    pub fn cast_validity_uninit<'a>(
+        &self,
+        src: &[u8],
+        src_validity: Option<Validity<'_>>,
+        dst: &'a mut [MaybeUninit<u8>],
+        dst_validity: &mut [u8],
+        n: usize,
+    ) -> Result<(&'a mut [u8], usize), Error> {
+        let mut dst = Destination::from(dst);
+        let (_, nulls) = self.checked(src, dst.reborrow(), n, Marks::nulls(src_validity, dst_validity))?;
+        #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
+        // SAFETY: `checked` has initialised every byte when it is no error.
+        let bytes = unsafe { dst.assume_init() };
+        Ok((bytes, nulls))
     }
 
     /// Casts, looks, and marks. The report, and how many elements are null.
@@ -190,7 +248,7 @@ pub fn cast_slice_with<S: Element, D: Element>(
     dst: &mut [D],
     options: &CastOptions,
 ) -> Result<CastReport, Error> {
-    Ok(slices(src, dst, options, Marks::REPORT)?.0)
+    Ok(slices(src, dst.into(), options, Marks::REPORT)?.0)
 }
 
 /// Casts a slice into another with the default options, unless that loses an element: see [`Caster::try_cast`].
@@ -228,7 +286,7 @@ pub fn try_cast_slice_with<S: Element, D: Element>(
     dst: &mut [D],
     options: &CastOptions,
 ) -> Result<(), Error> {
-    slices(src, dst, options, Marks { stops: Some(Stop::Lost), ..Marks::default() }).map(drop)
+    slices(src, dst.into(), options, Marks { stops: Some(Stop::Lost), ..Marks::default() }).map(drop)
 }
 
 /// Casts a slice into another with the default options, unless that changes a value: see [`Caster::same_value`].
@@ -268,7 +326,7 @@ pub fn same_value_slice_with<S: Element, D: Element>(
     dst: &mut [D],
     options: &CastOptions,
 ) -> Result<(), Error> {
-    slices(src, dst, options, Marks { stops: Some(Stop::Inexact), ..Marks::default() }).map(drop)
+    slices(src, dst.into(), options, Marks { stops: Some(Stop::Inexact), ..Marks::default() }).map(drop)
 }
 
 /// Casts a slice into another with the default options, and makes those elements null that are lost: see
@@ -315,12 +373,41 @@ pub fn cast_slice_validity_with<S: Element, D: Element>(
     dst_validity: &mut [u8],
     options: &CastOptions,
 ) -> Result<usize, Error> {
-    Ok(slices(src, dst, options, Marks::nulls(src_validity, dst_validity))?.1)
+    Ok(slices(src, dst.into(), options, Marks::nulls(src_validity, dst_validity))?.1)
+}
+
+/// The same to memory that need not be initialised, and returns it initialised, with the number of nulls.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use lanecast::{checked::cast_slice_validity_uninit_with, CastOptions};
+/// let (mut memory, mut valid) = ([MaybeUninit::<u8>::uninit(); 2], [0u8; 1]);
+/// let (out, nulls) = cast_slice_validity_uninit_with(&[7i16, -1], None, &mut memory, &mut valid, &CastOptions::new())?;
+/// assert_eq!((out, valid, nulls), (&mut [7, 0][..], [0b01], 1));
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`cast_slice_validity_with`].
+pub fn cast_slice_validity_uninit_with<'a, S: Element, D: Element>(
+    src: &[S],
+    src_validity: Option<Validity<'_>>,
+    dst: &'a mut [MaybeUninit<D>],
+    dst_validity: &mut [u8],
+    options: &CastOptions,
+) -> Result<(&'a mut [D], usize), Error> {
+    let mut dst = Destination::from(dst);
+    let (_, nulls) = slices(src, dst.reborrow(), options, Marks::nulls(src_validity, dst_validity))?;
+    #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
+    // SAFETY: `slices` has initialised every element when it is no error.
+    let elements = unsafe { dst.assume_init() };
+    Ok((elements, nulls))
 }
 
 fn slices<S: Element, D: Element>(
     src: &[S],
-    dst: &mut [D],
+    dst: Destination<'_, D>,
     options: &CastOptions,
     marks: Marks<'_>,
 ) -> Result<(CastReport, usize), Error> {
@@ -330,6 +417,6 @@ fn slices<S: Element, D: Element>(
     let (caster, n) = (typed::<S, D>(options)?, src.len());
     #[allow(unsafe_code, reason = "the checks work on bytes")]
     // SAFETY: `checked` writes what the caster of `D` writes, and zeros, which are elements of every type.
-    let dst = unsafe { Destination::from(dst).into_bytes() };
+    let dst = unsafe { dst.into_bytes() };
     caster.checked(bytes_of(src), dst, n, marks)
 }

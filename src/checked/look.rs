@@ -416,7 +416,7 @@ impl<'a> Check<'a> {
             Some(Stop::Inexact) => lost | inexact,
         };
         if marks.stops.is_some()
-            && let Some(i) = first_one(&zip(lost, inexact, of_stop))
+            && let Some(i) = first_one(&marks.there(first, zip(lost, inexact, of_stop)))
         {
             return Err(self.lossy(piece, i, back));
         }

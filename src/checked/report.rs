@@ -1,5 +1,7 @@
 //! What a checked cast reports, the bitmaps it reads and writes, and what it is to do about what is lost.
 
+use core::array;
+
 use crate::error::{Error, Side};
 use crate::formats::loss::Loss;
 use crate::kernels::check::Bits;
@@ -185,6 +187,16 @@ impl<'a> Marks<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Of some elements from `first` on, a multiple of 8, those that are there in the source.
+    pub(super) fn there(&self, first: usize, mut elements: Bits) -> Bits {
+        if let Some(source) = &self.source {
+            for (i, word) in elements.iter_mut().enumerate().filter(|(_, word)| **word != 0) {
+                *word &= u64::from_le_bytes(array::from_fn(|byte| source.byte(first + 64 * i + 8 * byte)));
+            }
+        }
+        elements
     }
 
     /// Writes the bits of `n` elements from `first` on, a multiple of 8.
