@@ -38,6 +38,7 @@ fn _lanecast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(losses::checked, module)?)?;
     module.add_function(wrap_pyfunction!(losses::masked, module)?)?;
     module.add_function(wrap_pyfunction!(losses::try_cast, module)?)?;
+    module.add_function(wrap_pyfunction!(patch::leave_few, module)?)?;
     module.add_function(wrap_pyfunction!(patch::patch, module)?)?;
     module.add_function(wrap_pyfunction!(patch::patch_state, module)?)?;
     module.add_function(wrap_pyfunction!(patch::unpatch, module)?)?;

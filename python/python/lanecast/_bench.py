@@ -7,6 +7,7 @@ import importlib
 import os
 import platform
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
@@ -218,6 +219,113 @@ def cpu() -> str:
             return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+#: Shapes of casts: how many inner loops of how many elements, and whether those are every second one.
+SHAPES: tuple[tuple[int, int, int], ...] = (
+    *((1, n, step) for n in (3, 20, 50, 128, 300, 1000, 65536) for step in (1, 2)),
+    *((loops, n, step) for loops, n in ((1024, 4), (512, 20), (256, 64)) for step in (1, 2)),
+)
+#: Of many loops of fewer elements than this a patched cast is promised less.
+LEAST = 16
+
+
+def inner_loops(dtype: np.dtype[Any], shape: tuple[int, int, int], value: float | None = None) -> Any:
+    """An array that NumPy casts in so many loops: there is a gap behind each."""
+    loops, n, step = shape
+    base = np.ones((loops, (n + (loops > 1)) * step), dtype)
+    with np.errstate(all="ignore"):
+        # What no cast warns of; in no order that branches could learn.
+        base[...] = np.random.default_rng(1).integers(0, 3, base.shape) if value is None else value
+    array = base[:, : n * step : step]
+    return array if loops > 1 else array[0]
+
+
+def sweep(*, seconds: float, check: bool) -> int:
+    """Patched casts beside their originals, over all pairs and many shapes: what they cost where there is nothing to gain."""
+    with lanecast.patched() as info:
+        pairs = info.pairs
+    table = lanecast.dtypes()
+    shapes: list[tuple[str, tuple[int, int, int], float | None]] = []
+    for shape in SHAPES:
+        loops, n, step = shape
+        what = f"{n} elements" if loops == 1 else f"{loops} inner loops of {n}"
+        shapes.append((what + (", every second" if step == 2 else ""), shape, None))
+    shapes.append(("5000 NaN", (1, 5000, 1), float("nan")))
+    failed: list[str] = []
+    print(f"Speed of patched casts as a share of the originals' ({len(pairs)} pairs; the best of interleaved runs).\n")
+    print(f"{'':34}  slowest   5 %  median")
+    for what, shape, value in shapes:
+        arrays = {}
+        for name, dtype in table.items():
+            if dtype is not None and (value is None or _has_nan(name)):
+                arrays[name] = inner_loops(dtype, shape, value)
+        outs = {name: inner_loops(dtype, shape) for name, dtype in table.items() if dtype is not None}
+        chosen = [(a, b) for a, b in pairs if a in arrays]
+        ratios = _beside(chosen, arrays, outs, seconds)
+        # What looks slow is measured again, for longer: other programs hit some measurement of hundreds.
+        for rounds in (3, 10):
+            again = [pair for pair, ratio in ratios.items() if ratio < promised(shape, value)]
+            ratios.update(_beside(again, arrays, outs, rounds * seconds))
+        found = sorted((ratio, pair) for pair, ratio in ratios.items())
+        values = [ratio for ratio, _ in found]
+        slow = [(ratio, pair) for ratio, pair in found if ratio < promised(shape, value)]
+        print(f"{what:34} {values[0]:7.2f} {values[len(values) // 20]:6.2f} {values[len(values) // 2]:7.2f}", flush=True)
+        for ratio, (a, b) in slow[:5]:
+            print(f"    {a} to {b}: {ratio:.2f}")
+        if len(slow) > 5:
+            print(f"    and {len(slow) - 5} more below {promised(shape, value):g}")
+        failed += [what] * bool(slow)
+    for what in failed if check else []:
+        print(f"FAILED: {what}: not all pairs are as fast as promised")
+    return 1 if check and failed else 0
+
+
+def promised(shape: tuple[int, int, int], value: float | None) -> float:
+    """The least speed of a patched cast, beside its original."""
+    loops, n, _ = shape
+    if value is not None:
+        return 0.9
+    return 0.8 if loops > 1 and n < LEAST else 0.95
+
+
+def _has_nan(name: str) -> bool:
+    """Has the dtype a NaN, so that a cast must look for it?"""
+    facts = _lanecast.facts(name)
+    return facts["kind"] == "complex" or bool(facts.get("has_nan"))
+
+
+def _beside(
+    pairs: list[tuple[str, str]], arrays: dict[str, Any], outs: dict[str, Any], seconds: float
+) -> dict[tuple[str, str], float]:
+    """How fast patched casts of these arrays are beside their originals. `seconds` for 100 pairs."""
+    if not pairs:
+        return {}
+    best = {pair: [float("inf"), float("inf")] for pair in pairs}
+    repeats: dict[tuple[str, str], int] = {}
+
+    def measure(pair: tuple[str, str]) -> float:
+        x, out = arrays[pair[0]], outs[pair[1]]
+        count = range(repeats.get(pair, 1))
+        start = time.perf_counter()
+        for _ in count:
+            np.copyto(out, x, casting="unsafe")
+        return (time.perf_counter() - start) / len(count)
+
+    end, rounds = time.perf_counter() + seconds * len(pairs) / 100, 0
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for pair in pairs:
+            measure(pair)
+            repeats[pair] = max(1, min(500, int(1e-4 / max(min(measure(pair), measure(pair)), 1e-7))))
+        while rounds < 5 or time.perf_counter() < end:
+            for i, switch in enumerate((lanecast.unpatch, lanecast.patch)):
+                switch()
+                for pair in pairs:
+                    best[pair][i] = min(best[pair][i], measure(pair))
+            rounds += 1
+    lanecast.unpatch()
+    return {pair: original / patched for pair, (original, patched) in best.items()}
 
 
 def main(*, quick: bool, markdown: bool, chart_file: str | None, check: bool) -> int:

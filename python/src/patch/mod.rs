@@ -19,7 +19,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::dtypes::Table;
 use numpy::Numpy;
-use pair::{EXACT, HAS_FLAGS, Pair, THREADS};
+use pair::{EXACT, FEW, HAS_FLAGS, Pair, Scratch, THREADS};
 
 /// What is patched.
 #[derive(Default)]
@@ -27,13 +27,10 @@ struct State {
     /// exact, threads, numpy: as the last call of `patch` had them. None: nothing is patched.
     config: Option<(bool, usize, bool)>,
     pairs: Vec<&'static Pair>,
-    /// Every pair that was ever patched, with the type numbers.
-    known: Vec<([c_int; 2], &'static Pair)>,
     skipped: Vec<(DType, DType, String)>,
 }
 
-static STATE: Mutex<State> =
-    Mutex::new(State { config: None, pairs: Vec::new(), known: Vec::new(), skipped: Vec::new() });
+static STATE: Mutex<State> = Mutex::new(State { config: None, pairs: Vec::new(), skipped: Vec::new() });
 
 fn state() -> MutexGuard<'static, State> {
     // Nothing panics under the lock.
@@ -59,13 +56,12 @@ pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) ->
         let descr = descr_of_number(py, number)?;
         descrs.push((number, dtype, descr));
     }
-    for (from_number, from, from_descr) in &descrs {
+    for (_, from, from_descr) in &descrs {
         for (to_number, to, to_descr) in &descrs {
             if from == to || (is_numpys(*from) && is_numpys(*to) && *from != DType::F16 && *to != DType::F16)
             {
                 continue;
             }
-            let numbers = [*from_number, *to_number];
             let mut skip = |why: String| skipped.push((*from, *to, why));
             if is_numpys(*from) && is_numpys(*to) && !numpy {
                 skip("numpy=False leaves NumPy's own casts".to_owned());
@@ -79,7 +75,7 @@ pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) ->
                         numpy::Kind::Numeric => None,
                     };
                     let pointers = [from_descr, to_descr].map(|descr| descr.as_ptr().cast());
-                    found.push((numbers, [*from, *to], method, kind, function, pointers));
+                    found.push(([*from, *to], method, kind, function, pointers));
                 }
             }
         }
@@ -89,44 +85,44 @@ pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) ->
     let mut pairs = Vec::new();
     let before = (EXACT.load(Ordering::Relaxed), THREADS.load(Ordering::Relaxed));
     EXACT.store(exact, Ordering::Relaxed);
-    for (numbers, dtypes, method, kind, function, pointers) in found {
-        let known = state.known.iter().find(|(known, _)| *known == numbers).map(|(_, pair)| *pair);
-        let pair = match known.filter(|pair| pair.method == method) {
+    for (dtypes, method, kind, function, pointers) in found {
+        let pair = match pair::find(method) {
             Some(pair) => pair,
             None => {
-                let made = Pair::enter(
-                    numbers,
-                    dtypes,
-                    dtypes.map(|dtype| !is_numpys(dtype)),
-                    method,
-                    kind,
-                    function,
-                );
-                match made {
-                    Ok(pair) => {
-                        state.known.push((numbers, pair));
-                        // SAFETY: with the GIL, and the dtypes are those of the pair.
-                        if let Err(why) = unsafe { pair.prove(pointers) } {
-                            EXACT.store(before.0, Ordering::Relaxed);
-                            let message = format!("the cast of {} to {}: {why}", dtypes[0], dtypes[1]);
-                            return Err(PyRuntimeError::new_err(message));
-                        }
-                        pair
-                    }
+                let are_registered = dtypes.map(|dtype| !is_numpys(dtype));
+                let pair = match Pair::new(dtypes, are_registered, method, kind, function) {
+                    Ok(pair) => pair,
                     Err(why) => {
                         skipped.push((dtypes[0], dtypes[1], why));
                         continue;
                     }
+                };
+                // SAFETY: with the GIL, and the dtypes are those of the pair.
+                if let Err(why) = unsafe { pair.prove(pointers) } {
+                    EXACT.store(before.0, Ordering::Relaxed);
+                    let message = format!("the cast of {} to {}: {why}", dtypes[0], dtypes[1]);
+                    return Err(PyRuntimeError::new_err(message));
                 }
+                if !pair::enter(pair) {
+                    skipped.push((dtypes[0], dtypes[1], "there are more casts than are known".to_owned()));
+                    continue;
+                }
+                pair
             }
         };
         match pair.refused(exact) {
             Some(why) => skipped.push((dtypes[0], dtypes[1], why.to_owned())),
-            None => pairs.push(pair),
+            None => pairs.push((pair, pointers)),
         }
     }
-    // Everything is proven: now the pointers.
+    // Everything is proven: now how few elements are left to the originals, and the pointers.
     THREADS.store(threads, Ordering::Relaxed);
+    let mut scratch = Scratch::new();
+    for (pair, pointers) in &pairs {
+        // SAFETY: with the GIL, and the dtypes are those of the pair.
+        unsafe { pair.leave_few(*pointers, exact, &mut scratch) };
+    }
+    let pairs: Vec<_> = pairs.into_iter().map(|(pair, _)| pair).collect();
     let ours = pair::get_loop as *mut c_void;
     let gone = state.pairs.iter().filter(|old| !pairs.iter().any(|pair| core::ptr::eq(*pair, **old)));
     for pair in gone {
@@ -143,6 +139,12 @@ pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) ->
     state.skipped = skipped;
     state.config = Some((exact, threads, numpy));
     Ok(())
+}
+
+/// For tests: how few elements are left to the originals from the next `patch` on; 0: those of which they are faster.
+#[pyfunction]
+pub(crate) fn leave_few(elements: isize) {
+    FEW.store(elements, Ordering::Relaxed);
 }
 
 /// NumPy's dtype of a type number.
@@ -181,8 +183,8 @@ pub(crate) fn unpatch() {
 
 type Shown<'py> = (Option<(bool, usize, bool)>, Bound<'py, PyList>, Bound<'py, PyDict>);
 
-/// What is patched: (exact, threads, numpy) or None, the pairs with the number of their calls and of the originals' blocks,
-/// and what was skipped.
+/// What is patched: (exact, threads, numpy) or None; the pairs, with the number of their calls and of the originals' blocks,
+/// and from how many elements on they are cast by kernels; and what was skipped.
 #[pyfunction]
 pub(crate) fn patch_state(py: Python<'_>) -> PyResult<Shown<'_>> {
     // Nothing of Python's under the lock: to make an object may run anything.
@@ -190,7 +192,7 @@ pub(crate) fn patch_state(py: Python<'_>) -> PyResult<Shown<'_>> {
         let state = state();
         let pairs = state.pairs.iter().map(|pair| {
             let counts = (pair.calls.load(Ordering::Relaxed), pair.originals.load(Ordering::Relaxed));
-            (pair.from.name(), pair.to.name(), counts.0, counts.1)
+            (pair.from.name(), pair.to.name(), counts.0, counts.1, pair.least())
         });
         (state.config, pairs.collect::<Vec<_>>(), state.skipped.clone())
     };

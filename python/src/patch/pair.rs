@@ -3,8 +3,9 @@
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use lanecast::{CastOptions, Caster, DType, Packing};
 
@@ -13,16 +14,25 @@ use super::numpy::{
 };
 use super::scan::{self, Found, Rules};
 
-/// Fewer elements are the original's, if that calls a function for each of them.
-const FEW: isize = 16;
-/// The same of NumPy's own loops over strided elements, which are faster, and of complex elements.
-const FEW_STRIDED: isize = 128;
-/// The same of elements behind each other, between dtypes that the compiler's vectors cast.
-const FEW_DENSE: isize = 192;
-/// The same of a wide result.
-const FEW_WIDE: isize = 48;
+/// Numbers of elements, of which the least is found that a kernel casts faster than the original, loop by loop.
+const LADDER: [usize; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 4096];
+/// Where in it the search begins.
+const MIDDLE: usize = 3;
+/// Elements for which there is memory to time casts: the last of the ladder.
+const SCRATCH: usize = LADDER[LADDER.len() - 1];
+/// How many times their size strided elements lie apart there.
+const SPREAD: usize = 3;
+/// So much faster a kernel must be, that it is not a matter of chance.
+const MARGIN: f64 = 1.05;
+/// Nanoseconds per element of an original that may be faster than a kernel, whatever their number.
+const QUICK: f64 = 2.0;
+/// Of so many runs the quickest counts, and one takes at least so many nanoseconds.
+const ROUNDS: u32 = 3;
+const LEAST_TIME: f64 = 400.0;
 /// The original is as fast, whatever the number of elements.
 const NEVER: isize = isize::MAX;
+/// None are left to the original: it would answer otherwise.
+const ALWAYS: isize = 0;
 /// Elements of a block that is looked at and then cast: it stays in L1.
 const BLOCK: usize = 2048;
 /// Elements that a thread takes at a time.
@@ -42,28 +52,39 @@ const THREADED: usize = 8 << 20;
 pub(super) static HAS_FLAGS: AtomicBool = AtomicBool::new(false);
 /// Is the answer the original's, bit for bit?
 pub(super) static EXACT: AtomicBool = AtomicBool::new(true);
+/// Fewer elements than this are the originals', whatever is faster: for tests. 0: those of which the originals are faster.
+pub(super) static FEW: AtomicIsize = AtomicIsize::new(0);
 /// How many threads a large cast may take; 0: as many as there are.
 pub(super) static THREADS: AtomicUsize = AtomicUsize::new(1);
 
-/// Type numbers of NumPy's own dtypes, and of registered ones from 256 on.
-const BUILTIN: usize = 32;
-const SLOTS: usize = 128;
-/// The pairs by the type numbers of their dtypes.
-static TABLE: [AtomicPtr<Pair>; SLOTS * SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS * SLOTS];
+/// More than there are methods of casts: a power of two.
+const SLOTS: usize = 4096;
+/// The pairs, each in the first slot that was free from that of its method on. (A method that NumPy has freed is not asked.)
+static TABLE: [AtomicPtr<Pair>; SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS];
 
-fn slot(from: c_int, to: c_int) -> Option<usize> {
-    let one = |number: c_int| match usize::try_from(number).ok()? {
-        number @ 0..BUILTIN => Some(number),
-        number @ 256.. if number - 256 + BUILTIN < SLOTS => Some(number - 256 + BUILTIN),
-        _ => None,
-    };
-    Some(one(from)? * SLOTS + one(to)?)
+/// The slots of a method, in the order in which they are looked at.
+fn slots(method: *mut Method) -> impl Iterator<Item = &'static AtomicPtr<Pair>> {
+    // The allocator aligns to 16 bytes.
+    let first = method.addr() >> 4;
+    (0..SLOTS).map(move |i| &TABLE[(first + i) % SLOTS])
 }
 
-/// The pair of two type numbers, if it was ever patched.
-pub(super) fn find(from: c_int, to: c_int) -> Option<&'static Pair> {
-    // SAFETY: pairs are never freed.
-    unsafe { TABLE[slot(from, to)?].load(Ordering::Acquire).as_ref() }
+/// The pair of a method, if it was ever patched.
+pub(super) fn find(method: *mut Method) -> Option<&'static Pair> {
+    for slot in slots(method) {
+        // SAFETY: pairs are never freed.
+        let pair = unsafe { slot.load(Ordering::Acquire).as_ref()? };
+        if pair.method == method {
+            return Some(pair);
+        }
+    }
+    None
+}
+
+/// Enters a pair. Under the lock of `patch`: nobody else does. False if there is no room.
+pub(super) fn enter(pair: &'static Pair) -> bool {
+    let free = slots(pair.method).find(|slot| slot.load(Ordering::Relaxed).is_null());
+    free.inspect(|slot| slot.store(ptr::from_ref(pair).cast_mut(), Ordering::Release)).is_some()
 }
 
 /// One way in which the original runs, and which loop that is. NumPy carries it from the choice of the loop to the loop, as
@@ -71,13 +92,55 @@ pub(super) fn find(from: c_int, to: c_int) -> Option<&'static Pair> {
 #[repr(C)]
 pub(super) struct Variant {
     aux: Aux,
-    pair: *const Pair,
-    /// None: the function of the pair, for all elements or for one after the other.
-    original: Option<Loop>,
-    function: Option<CastFunction>,
-    one_by_one: bool,
     /// Fewer elements are the original's: to call a kernel takes as long as that casts them.
-    few: isize,
+    few: AtomicIsize,
+    /// The original as a loop, and what that gets as its auxiliary data.
+    original: Loop,
+    original_aux: *mut Aux,
+    /// Of a registered dtype.
+    function: Option<CastFunction>,
+    pair: *const Pair,
+    /// As it was found out; 0: not yet.
+    measured: AtomicIsize,
+}
+
+/// The original of a registered dtype, of elements that lie behind each other.
+unsafe extern "C" fn function_dense(
+    _: *mut Context,
+    data: *const *mut u8,
+    dimensions: *const isize,
+    _: *const isize,
+    aux: *mut Aux,
+) -> c_int {
+    let none = ptr::null_mut();
+    // SAFETY: as that of a loop of NumPy, whose auxiliary data are a variant's.
+    unsafe {
+        if let Some(function) = (*aux.cast::<Variant>()).function {
+            function((*data).cast(), (*data.add(1)).cast(), *dimensions, none, none);
+        }
+    }
+    0
+}
+
+/// The same, of elements that lie strides apart.
+unsafe extern "C" fn function_strided(
+    _: *mut Context,
+    data: *const *mut u8,
+    dimensions: *const isize,
+    strides: *const isize,
+    aux: *mut Aux,
+) -> c_int {
+    let none = ptr::null_mut();
+    // SAFETY: as above.
+    unsafe {
+        let Some(function) = (*aux.cast::<Variant>()).function else { return -1 };
+        let (mut src, mut dst) = (*data, *data.add(1));
+        for _ in 0..*dimensions {
+            function(src.cast(), dst.cast(), 1, none, none);
+            (src, dst) = (src.wrapping_offset(*strides), dst.wrapping_offset(*strides.add(1)));
+        }
+    }
+    0
 }
 
 impl Variant {
@@ -93,45 +156,9 @@ impl Variant {
         n: usize,
         strides: [isize; 2],
     ) -> c_int {
-        let none = ptr::null_mut();
-        // SAFETY: the caller's promise; the loop and the function are those that NumPy would have called.
-        unsafe {
-            if let Some(function) = self.function {
-                if !self.one_by_one {
-                    function(src.cast(), dst.cast(), n as isize, none, none);
-                    return 0;
-                }
-                for i in 0..n as isize {
-                    let (src, dst) =
-                        (src.wrapping_offset(i * strides[0]), dst.wrapping_offset(i * strides[1]));
-                    function(src.cast(), dst.cast(), 1, none, none);
-                }
-                return 0;
-            }
-            let Some(original) = self.original else { return -1 };
-            let (data, n) = ([src, dst], n as isize);
-            original(context, data.as_ptr(), &raw const n, strides.as_ptr(), ptr::null_mut())
-        }
-    }
-}
-
-/// How few elements that lie behind each other are left to the original.
-fn few_dense(from: DType, to: DType) -> isize {
-    use DType::*;
-    // The original of these calculates: all others only move bits, or have an instruction.
-    let is_slow = |dtype: DType| dtype.bits() <= 8 && dtype.float_format().is_some() && dtype != F8E8M0;
-    let is_wide = |dtype: DType| matches!(dtype, C64 | C128);
-    match (from, to) {
-        _ if is_slow(from) || is_slow(to) => {
-            if is_wide(to) {
-                FEW_WIDE
-            } else {
-                FEW
-            }
-        }
-        (BF16, F32 | C64 | C128) | (F16, C128) | (C128, BF16) => NEVER,
-        (BF16, to) if to.iinfo().is_some() && to.bits() <= 32 => NEVER,
-        _ => FEW_DENSE,
+        let (data, n) = ([src, dst], n as isize);
+        // SAFETY: the caller's promise; it is what NumPy would have called.
+        unsafe { (self.original)(context, data.as_ptr(), &raw const n, strides.as_ptr(), self.original_aux) }
     }
 }
 
@@ -171,17 +198,14 @@ unsafe extern "C" fn same(aux: *mut Aux) -> *mut Aux {
 }
 
 impl Pair {
-    /// Makes the pair of two type numbers, and enters it into the table. Err: why it cannot be patched.
-    pub(super) fn enter(
-        numbers: [c_int; 2],
+    /// Makes the pair of two dtypes. Err: why it cannot be patched.
+    pub(super) fn new(
         [from, to]: [DType; 2],
         [from_ml, to_ml]: [bool; 2],
         method: *mut Method,
         kind: Kind,
         function: Option<CastFunction>,
     ) -> Result<&'static Self, String> {
-        let slot =
-            slot(numbers[0], numbers[1]).ok_or("its type number is larger than those that are known")?;
         if kind == Kind::Legacy && function.is_none() {
             return Err("NumPy has no function for it".to_owned());
         }
@@ -218,15 +242,16 @@ impl Pair {
         };
         let variant = |i: usize| Variant {
             aux: Aux { free: Some(keep), clone: Some(same), reserved: [ptr::null_mut(); 2] },
-            pair: ptr::null(),
-            original: if kind == Kind::Numeric { loops[i] } else { None },
-            function: if kind == Kind::Legacy { function } else { None },
-            one_by_one: i == 0,
-            few: match (i % 2 == 1, kind) {
-                (true, _) => few_dense(from, to),
-                (false, Kind::Legacy) if from == from.part() => FEW,
-                (false, _) => FEW_STRIDED,
+            few: AtomicIsize::new(NEVER),
+            original: match (kind, loops[i]) {
+                (Kind::Numeric, Some(original)) => original,
+                _ if i == 0 => function_strided,
+                _ => function_dense,
             },
+            original_aux: ptr::null_mut(),
+            function: if kind == Kind::Legacy { function } else { None },
+            pair: ptr::null(),
+            measured: AtomicIsize::new(0),
         };
         let pair = Box::leak(Box::new(Self {
             from,
@@ -249,8 +274,10 @@ impl Pair {
         let this: *const Self = pair;
         for variant in &mut pair.variants {
             variant.pair = this;
+            if kind == Kind::Legacy {
+                variant.original_aux = ptr::from_mut(variant).cast();
+            }
         }
-        TABLE[slot].store(pair, Ordering::Release);
         Ok(pair)
     }
 
@@ -640,14 +667,10 @@ pub(super) unsafe extern "C" fn cast_loop(
     // SAFETY: NumPy hands over one dimension, two pointers and two strides, and the auxiliary data that came with this loop.
     unsafe {
         let variant = &*aux.cast::<Variant>();
-        let n = *dimensions;
-        let (data, strides) = ([*data, *data.add(1)], [*strides, *strides.add(1)]);
-        let elements = usize::try_from(n).unwrap_or(0);
-        let is_exact = EXACT.load(Ordering::Relaxed);
-        if n < variant.few && is_exact {
-            return variant.run(context, data, elements, strides);
+        if *dimensions < variant.few.load(Ordering::Relaxed) {
+            return (variant.original)(context, data, dimensions, strides, variant.original_aux);
         }
-        cast_many(context, data, elements, strides, variant, is_exact)
+        cast_many(context, data, dimensions, strides, variant)
     }
 }
 
@@ -655,15 +678,17 @@ pub(super) unsafe extern "C" fn cast_loop(
 #[inline(never)]
 unsafe fn cast_many(
     context: *mut Context,
-    data: [*mut u8; 2],
-    elements: usize,
-    strides: [isize; 2],
+    data: *const *mut u8,
+    dimensions: *const isize,
+    strides: *const isize,
     variant: &Variant,
-    is_exact: bool,
 ) -> c_int {
     // SAFETY: as that of the loop.
     unsafe {
         let pair = &*variant.pair;
+        let (data, strides) = ([*data, *data.add(1)], [*strides, *strides.add(1)]);
+        let elements = usize::try_from(*dimensions).unwrap_or(0);
+        let is_exact = EXACT.load(Ordering::Relaxed);
         count(&pair.calls);
         let has_flags = HAS_FLAGS.load(Ordering::Relaxed);
         if (pair.inexact.is_some() && is_exact) || (has_flags && (*context).flags & SAME_VALUE != 0) {
@@ -698,13 +723,9 @@ pub(super) unsafe extern "C" fn get_loop(
     out_aux: *mut *mut Aux,
     flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: a context of NumPy's has two dtypes, each with a type number; the places of the answers can be written.
+    // SAFETY: a context of NumPy's has a method; the places of the answers can be written.
     unsafe {
-        let number = |i: usize| {
-            let descr = *(*context).descriptors.add(i);
-            (*numpy::npyffi::_PyDataType_GET_ITEM_DATA(descr)).type_num
-        };
-        let Some(pair) = find(number(0), number(1)) else {
+        let Some(pair) = find((*context).method) else {
             // Only methods of pairs in the table are ever pointed here.
             debug_assert!(false, "a cast that nobody patched");
             return -1;
@@ -717,8 +738,8 @@ pub(super) unsafe extern "C" fn get_loop(
             }
             // Whatever else the original chooses stays.
             let chosen = (*out_loop).map(|chosen| chosen as usize);
-            let variant = pair.variants.iter().find(|v| v.original.map(|known| known as usize) == chosen);
-            if let Some(variant) = variant {
+            let variant = pair.variants.iter().find(|variant| Some(variant.original as usize) == chosen);
+            if let Some(variant) = variant.filter(|variant| variant.few.load(Ordering::Relaxed) != NEVER) {
                 *out_loop = Some(cast_loop);
                 *out_aux = ptr::from_ref(variant).cast_mut().cast();
             }
@@ -742,8 +763,10 @@ pub(super) unsafe extern "C" fn get_loop(
         }
         let strides = [*strides, *strides.add(1)];
         let is_dense = strides[0] == pair.sizes[0] as isize && strides[1] == pair.sizes[1] as isize;
-        *out_loop = Some(cast_loop);
-        *out_aux = ptr::from_ref(&pair.variants[usize::from(is_dense)]).cast_mut().cast();
+        let variant = &pair.variants[usize::from(is_dense)];
+        let is_ours = variant.few.load(Ordering::Relaxed) != NEVER;
+        *out_loop = Some(if is_ours { cast_loop } else { variant.original });
+        *out_aux = ptr::from_ref(variant).cast_mut().cast();
         0
     }
 }
@@ -765,20 +788,13 @@ impl Pair {
         const N: usize = 64;
         let mut context = Context::new(self.method, descriptors.as_ptr());
         let mut source = [0u64; N * WIDEST / 8];
-        // SAFETY: plain bytes.
-        let bytes =
-            unsafe { core::slice::from_raw_parts_mut(source.as_mut_ptr().cast::<u8>(), N * self.sizes[0]) };
-        // Small integers, which are values of every dtype, and of its order in memory.
-        let small: Vec<u8> = (0..N).map(|i| (i % 3) as u8).collect();
-        let options = CastOptions::new().dst_packing(Packing::OnePerByte);
-        Caster::new(DType::U8, self.from, &options)
-            .and_then(|caster| caster.cast(&small, bytes, N))
-            .map_err(|error| error.to_string())?;
-        let mut results = [[0xA5A5_A5A5_A5A5_A5A5u64; N * WIDEST / 8]; 2];
-        let [theirs, ours] = &mut results;
         let strides = self.sizes.map(|size| size as isize);
         let src = source.as_mut_ptr().cast();
-        for variant in &self.variants[..if self.kind == Kind::Legacy { 2 } else { 4 }] {
+        // SAFETY: there is room for so many elements.
+        unsafe { self.fill(src, N, strides[0])? };
+        let mut results = [[0xA5A5_A5A5_A5A5_A5A5u64; N * WIDEST / 8]; 2];
+        let [theirs, ours] = &mut results;
+        for variant in self.variants_of_kind() {
             // SAFETY: buffers of so many elements; the loops are those of the dtypes.
             let done = unsafe {
                 let context = &raw mut context;
@@ -796,6 +812,151 @@ impl Pair {
         self.calls.store(0, Ordering::Relaxed);
         self.originals.store(0, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// From how many elements on a kernel casts, where they lie behind each other and where they do not; None: never.
+    pub(super) fn least(&self) -> [Option<isize>; 2] {
+        [1, 0].map(|i| {
+            let few = self.variants[i].few.load(Ordering::Relaxed);
+            (few != NEVER).then_some(few)
+        })
+    }
+
+    fn variants_of_kind(&self) -> &[Variant] {
+        &self.variants[..if self.kind == Kind::Legacy { 2 } else { 4 }]
+    }
+
+    /// Writes small integers, which are values of every dtype and of its order in memory.
+    ///
+    /// # Safety
+    /// So many elements can be written.
+    unsafe fn fill(&self, to: *mut u8, n: usize, stride: isize) -> Result<(), String> {
+        // In no order that a branch could learn.
+        let small: Vec<u8> = (0..n).map(|i| ((((i * i) >> 3) ^ ((i * 5) >> 2)) % 3) as u8).collect();
+        let options = CastOptions::new().dst_packing(Packing::OnePerByte);
+        let caster = Caster::new(DType::U8, self.from, &options).map_err(|error| error.to_string())?;
+        // SAFETY: the caller's promise.
+        unsafe { caster.cast_strided_raw(small.as_ptr(), &[1], to, &[stride], &[n]) }
+            .map_err(|error| error.to_string())
+    }
+
+    /// Decides how few elements are left to the original: those that it casts faster, which is found out here, once. Where
+    /// it is not to be asked, none.
+    ///
+    /// # Safety
+    /// As that of `prove`.
+    pub(super) unsafe fn leave_few(
+        &self,
+        descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
+        is_exact: bool,
+        scratch: &mut Scratch,
+    ) {
+        let least = FEW.load(Ordering::Relaxed);
+        if !is_exact || least > 0 {
+            let few = if is_exact { least } else { ALWAYS };
+            self.variants.iter().for_each(|variant| variant.few.store(few, Ordering::Relaxed));
+            return;
+        }
+        let mut is_new = false;
+        for (i, variant) in self.variants_of_kind().iter().enumerate() {
+            let mut few = variant.measured.load(Ordering::Relaxed);
+            if few == 0 {
+                let spread = if i % 2 == 1 { 1 } else { SPREAD };
+                let mut context = Context::new(self.method, descriptors.as_ptr());
+                // SAFETY: the caller's promise.
+                few = unsafe { self.measure(variant, &mut context, spread, scratch) };
+                variant.measured.store(few, Ordering::Relaxed);
+                is_new = true;
+            }
+            variant.few.store(few, Ordering::Relaxed);
+        }
+        if is_new {
+            self.calls.store(0, Ordering::Relaxed);
+            self.originals.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// From how many elements on a kernel is faster than the original, of elements that lie `spread` times their size apart.
+    ///
+    /// # Safety
+    /// As that of `leave_few`.
+    unsafe fn measure(
+        &self,
+        variant: &Variant,
+        context: &mut Context,
+        spread: usize,
+        scratch: &mut Scratch,
+    ) -> isize {
+        let strides = self.sizes.map(|size| (size * spread) as isize);
+        let data: [*mut u8; 2] = [scratch.0.as_mut_ptr().cast(), scratch.1.as_mut_ptr().cast()];
+        // SAFETY: the scratch memory has room for them.
+        if unsafe { self.fill(data[0], SCRATCH, strides[0]) }.is_err() {
+            return NEVER;
+        }
+        let mut is_faster = |n: usize| {
+            // SAFETY: so many elements are there, and the loop is that of the dtypes.
+            let original = time(n, || unsafe {
+                variant.run(context, data, n, strides);
+            });
+            let count = n as isize;
+            // SAFETY: as above.
+            let ours = time(n, || unsafe {
+                cast_many(context, data.as_ptr(), &raw const count, strides.as_ptr(), variant);
+            });
+            (ours * MARGIN < original, original / n as f64)
+        };
+        let mut step = MIDDLE;
+        let (wins, per_element) = is_faster(LADDER[step]);
+        if wins {
+            while step > 0 && is_faster(LADDER[step - 1]).0 {
+                step -= 1;
+            }
+        } else {
+            loop {
+                step += 1;
+                let Some(&n) = LADDER.get(step) else { return NEVER };
+                if is_faster(n).0 {
+                    break;
+                }
+            }
+        }
+        // The faster the original, the more elements it may take until a kernel is slower after all.
+        if per_element < QUICK && ![1024, SCRATCH].iter().all(|&n| n <= LADDER[step] || is_faster(n).0) {
+            return NEVER;
+        }
+        LADDER[step] as isize
+    }
+}
+
+/// Nanoseconds that a cast of so many elements takes: the least of some.
+fn time(n: usize, mut cast: impl FnMut()) -> f64 {
+    let mut turns = (128 / n as u32).max(2);
+    let mut best = f64::INFINITY;
+    let mut rounds = 0;
+    while rounds < ROUNDS {
+        let start = Instant::now();
+        for _ in 0..turns {
+            cast();
+        }
+        let took = start.elapsed().as_nanos() as f64;
+        // Less is not told from what the clock itself takes.
+        if took < LEAST_TIME && turns < 1 << 12 {
+            turns *= 4;
+            continue;
+        }
+        best = best.min(took / f64::from(turns));
+        rounds += 1;
+    }
+    best
+}
+
+/// Memory in which casts are timed.
+pub(super) struct Scratch(Vec<u64>, Vec<u64>);
+
+impl Scratch {
+    pub(super) fn new() -> Self {
+        let memory = || vec![0u64; SCRATCH * SPREAD * WIDEST / 8];
+        Self(memory(), memory())
     }
 }
 
