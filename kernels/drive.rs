@@ -9,7 +9,7 @@ use core::ptr;
 #[cfg(isa = "vector")]
 use super::codec::Job;
 use super::layout::{load, store};
-use super::scalar::{DECODE, ENCODE, Value};
+use super::scalar::{self, DECODE, ENCODE, Value};
 #[cfg(isa = "vector")]
 use super::{environment, stream, vector};
 use crate::formats::dtype::DType;
@@ -19,6 +19,7 @@ use crate::formats::options::CastOptions;
 #[cfg(isa = "vector")]
 use crate::formats::options::Rounding;
 use crate::formats::route::{Layout, Parts, Route, Work};
+use crate::formats::stochastic::Stochastic;
 
 /// Elements in a tile: a multiple of 8, so that every tile of a packed buffer starts at a byte, and small, so
 /// that one element does not pay for the zeroing of a large one (256 costs 100 ns there and gains nothing).
@@ -30,7 +31,7 @@ pub(crate) struct Plan {
     pub(crate) from: DType,
     pub(crate) to: DType,
     pub(crate) isa: Isa,
-    /// Without `stream_from`, which is the caster's.
+    /// Without `stream_from` and `stochastic`, which are the caster's.
     pub(crate) options: CastOptions,
     pub(crate) route: Route,
     pub(crate) kernel: Kernel,
@@ -68,6 +69,8 @@ pub(crate) struct Planned {
     /// Does the kernel order what it streams before what is stored next? If not, its caller does.
     #[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference does not stream"))]
     fences: bool,
+    /// The words of a stochastic route.
+    pub(super) stochastic: Stochastic,
 }
 
 impl Deref for Planned {
@@ -80,8 +83,21 @@ impl Deref for Planned {
 }
 
 impl Planned {
-    pub(super) fn new(plan: &'static Plan, stream_from: Option<usize>) -> Self {
-        Self { plan, stream_from: stream_from.unwrap_or(plan.stream_from), fences: true }
+    #[inline(always)]
+    pub(super) fn new(plan: &'static Plan, options: &CastOptions) -> Self {
+        let stream_from = options.stream_from.unwrap_or(plan.stream_from);
+        let stochastic = options.stochastic.unwrap_or(Stochastic::NONE);
+        Self { plan, stream_from, fences: true, stochastic }
+    }
+
+    /// The plan of what begins with an element of its own.
+    pub(crate) fn at(self, element: usize) -> Self {
+        Self { stochastic: self.stochastic.at(element), ..self }
+    }
+
+    /// The words, if chance rounds.
+    pub(crate) fn stochastic(&self) -> Option<Stochastic> {
+        self.route.is_stochastic.then_some(self.stochastic)
     }
 
     /// Are `n` elements so few that only their codec is to be run?
@@ -420,6 +436,39 @@ pub(super) unsafe fn copy_by(
 /// # Safety
 /// As for every [`Kernel`].
 pub(super) unsafe fn scalar(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { by_tiles(plan, src, dst, n, |_, codes, values| convert(&plan.route, codes, values)) }
+}
+
+/// A stochastic route, on the scalar reference.
+///
+/// # Safety
+/// As for every [`Kernel`].
+pub(super) unsafe fn stochastic(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
+    let Route { from, to, policy, .. } = &plan.route;
+    let round = |first: usize, codes: &mut [u64], values: &mut [Value; TILE]| {
+        DECODE[*from as usize](codes, values);
+        for (i, (code, &value)) in codes.iter_mut().zip(&*values).enumerate() {
+            let word = plan.stochastic.word((first + i) as u64);
+            *code = scalar::encode_stochastic(*to, value, policy, word);
+        }
+    };
+    // SAFETY: the caller's promise. The target is real, so that only the real parts are converted.
+    unsafe { by_tiles(plan, src, dst, n, round) }
+}
+
+/// Converts the parts of elements tile by tile. The function gets the number of the first.
+///
+/// # Safety
+/// As for every [`Kernel`].
+#[inline(always)]
+unsafe fn by_tiles(
+    plan: &Planned,
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+    convert: impl Fn(usize, &mut [u64], &mut [Value; TILE]),
+) {
     let route = &plan.route;
     let mut codes = [0; TILE];
     let mut other = [0; TILE];
@@ -432,18 +481,18 @@ pub(super) unsafe fn scalar(plan: &Planned, src: *const u8, dst: *mut u8, n: usi
         // every destination element is stored.
         unsafe {
             load(&route.src, src, first, 0, codes);
-            convert(route, codes, &mut values);
+            convert(first, codes, &mut values);
             match route.parts {
                 Parts::One | Parts::Real => {}
                 Parts::Extend => store(&route.dst, dst, first, 1, other),
                 Parts::Two => {
                     load(&route.src, src, first, 1, other);
-                    convert(route, other, &mut values);
+                    convert(first, other, &mut values);
                     store(&route.dst, dst, first, 1, other);
                 }
                 Parts::Either => {
                     load(&route.src, src, first, 1, other);
-                    convert(route, other, &mut values);
+                    convert(first, other, &mut values);
                     for (code, other) in codes.iter_mut().zip(&*other) {
                         *code |= other;
                     }

@@ -12,6 +12,7 @@
 //!   Packed elements are packed and unpacked in registers there.
 //! * `vector.rs` is their loop; `stream.rs` brings their results past the caches; `stage.rs` what takes more than a codec:
 //!   casts of several steps, and to other parts of complex elements; `environment.rs` the floating-point control register.
+//! * `stochastic.rs` rounds by chance, between two casts that round nothing.
 //! * `strided.rs` casts strided views a tile at a time, by the kernels; `panel.rs` those that it transposes and that are
 //!   larger than the caches; `moves.rs` brings elements to tiles and back.
 //! * `check/` looks at the codes of a source for what a cast loses of them.
@@ -49,6 +50,8 @@ pub(crate) mod scratch;
 mod simd;
 #[cfg(isa = "vector")]
 mod stage;
+#[cfg(isa = "vector")]
+mod stochastic;
 #[cfg(isa = "vector")]
 mod stream;
 pub(crate) mod strided;

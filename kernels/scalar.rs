@@ -320,6 +320,18 @@ const fn with_sign(format: FloatFormat, sign: u64, magnitude: u64) -> u64 {
     }
 }
 
+/// Do a word and what a value has below a unit of `2^ulp`, in units of 2^-32 of that, make another one?
+const fn carries(value: Value, ulp: i32, word: u32) -> bool {
+    // Below a unit of 2^-64, `split` keeps one bit alone.
+    let cut = ulp - value.exponent + 63;
+    let top = match cut {
+        ..=64 => value.split(ulp).1 >> 32,
+        65..=95 => value.significand >> (cut - 32),
+        _ => 0,
+    };
+    top + word as u64 >= 1 << 32
+}
+
 /// As [`encode`] to a float with a sign, but of a value between two codes the upper one by chance: if the fraction of the
 /// way to it, in units of 2^-32, and a random word are 2^32 or more together.
 pub(crate) const fn encode_stochastic(dtype: DType, value: Value, policy: &Policy, word: u32) -> u64 {
@@ -330,15 +342,7 @@ pub(crate) const fn encode_stochastic(dtype: DType, value: Value, policy: &Polic
     let least = format.min_exponent();
     let exponent = if value.exponent < least { least } else { value.exponent };
     let ulp = exponent - format.mantissa_bits as i32;
-    let (whole, fraction) = value.split(ulp);
-    // Below a unit of 2^-64, `split` keeps one bit alone.
-    let cut = ulp - value.exponent + 63;
-    let top = match cut {
-        ..=64 => fraction >> 32,
-        65..=95 => value.significand >> (cut - 32),
-        _ => 0,
-    };
-    let rounded = whole + (top + word as u64 >= 1 << 32) as u64;
+    let rounded = value.split(ulp).0 + carries(value, ulp, word) as u64;
     let code = (((exponent - least) as u64) << format.mantissa_bits) + rounded;
     let magnitude = if code <= format.max_code() { code } else { overflow(format, policy.saturate) };
     with_sign(format, if value.negative { format.sign_bit() } else { 0 }, magnitude)
@@ -411,7 +415,8 @@ const fn encode_e8m0(format: FloatFormat, value: Value, policy: &Policy) -> u64 
 
 /// What a conversion to `dtype` loses of a value, by the definitions of the contract's section on checked
 /// casts: decided before saturation and wrapping, which only say what stands in for a value that is lost.
-pub(crate) const fn loss(dtype: DType, value: Value, policy: &Policy) -> Option<Loss> {
+/// A word decides where chance rounds.
+pub(crate) const fn loss(dtype: DType, value: Value, policy: &Policy, word: Option<u32>) -> Option<Loss> {
     let beyond = if value.negative { Loss::Below } else { Loss::Above };
     match (dtype.kind(), value.class) {
         (Kind::Bool, Class::Zero) => None,
@@ -453,9 +458,13 @@ pub(crate) const fn loss(dtype: DType, value: Value, policy: &Policy) -> Option<
             // As `encode_float`.
             let least = format.min_exponent();
             let exponent = if value.exponent < least { least } else { value.exponent };
-            let (whole, fraction) = value.split(exponent - format.mantissa_bits as i32);
-            let rounded =
-                whole + Limits::of(policy.rounding).rounds_up(value.negative, whole, fraction) as u64;
+            let ulp = exponent - format.mantissa_bits as i32;
+            let (whole, fraction) = value.split(ulp);
+            let carries = match word {
+                Some(word) => carries(value, ulp, word),
+                None => Limits::of(policy.rounding).rounds_up(value.negative, whole, fraction),
+            };
+            let rounded = whole + carries as u64;
             let code = (((exponent - least) as u64) << format.mantissa_bits) + rounded;
             if code > format.max_code() { Some(beyond) } else { inexact(fraction != 0) }
         }
@@ -475,6 +484,11 @@ pub(crate) const fn convert(route: &Route, [re, im]: [u64; 2]) -> [u64; 2] {
         Parts::Two => [re, part(route, im)],
         Parts::Either => [re | part(route, im), 0],
     }
+}
+
+/// The same of a stochastic route, whose target is real, with the word of the element.
+pub(crate) const fn convert_stochastic(route: &Route, [re, _]: [u64; 2], word: u32) -> [u64; 2] {
+    [encode_stochastic(route.to, decode(route.from, re), &route.policy, word), 0]
 }
 
 #[inline(always)]

@@ -300,6 +300,59 @@ impl<'a> Along<'a> {
     }
 }
 
+/// Elements of a tile of [`in_order`].
+const NUMBERED: usize = 64;
+
+/// Casts the elements of views of a shape in the order of their numbers, for plans that cast an element by its number.
+///
+/// # Safety
+/// As for [`Along::cast`]; there are as many strides as dimensions on either side, and there is an element.
+pub(crate) unsafe fn in_order(
+    plan: &Planned,
+    sizes: [usize; 2],
+    shape: &[usize],
+    (mut src, src_strides): (*const u8, &[isize]),
+    (mut dst, dst_strides): (*mut u8, &[isize]),
+    first: usize,
+) {
+    let ([extent, inner @ ..], [from, src_inner @ ..], [to, dst_inner @ ..]) =
+        (shape, src_strides, dst_strides)
+    else {
+        // SAFETY: one element.
+        return unsafe { plan.at(first).run(src, dst, 1) };
+    };
+    if !inner.is_empty() {
+        let apart = inner.iter().product::<usize>();
+        for i in 0..*extent {
+            // SAFETY: elements of the views.
+            unsafe { in_order(plan, sizes, inner, (src, src_inner), (dst, dst_inner), first + i * apart) };
+            (src, dst) = (src.wrapping_offset(*from), dst.wrapping_offset(*to));
+        }
+        return;
+    }
+    if [*from, *to] == sizes.map(|size| size as isize) {
+        // SAFETY: a row.
+        return unsafe { plan.at(first).run(src, dst, *extent) };
+    }
+    let mut tiles = [[0u8; 16 * NUMBERED]; 2];
+    let [gathered, results] = tiles.each_mut().map(|tile| tile.as_mut_ptr());
+    for begin in (0..*extent).step_by(NUMBERED) {
+        let n = NUMBERED.min(extent - begin);
+        // SAFETY: each is an element of the views, of 16 bytes at most, for which the tiles have room.
+        unsafe {
+            for i in 0..n {
+                src.copy_to_nonoverlapping(gathered.add(i * sizes[0]), sizes[0]);
+                src = src.wrapping_offset(*from);
+            }
+            plan.at(first + begin).run(gathered, results, n);
+            for i in 0..n {
+                results.add(i * sizes[1]).copy_to_nonoverlapping(dst, sizes[1]);
+                dst = dst.wrapping_offset(*to);
+            }
+        }
+    }
+}
+
 /// A walk, box by box.
 struct Steps<'a, const N: usize> {
     dims: &'a [Dim],

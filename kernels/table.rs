@@ -37,7 +37,7 @@ pub(crate) fn plan(isa: Isa, from: DType, to: DType, options: &CastOptions) -> O
             Some(Made { key, plan: new(isa, from, to, options), others: Once::new() })
         })?;
         if made.key == key {
-            return Some(Planned::new(&made.plan, options.stream_from));
+            return Some(Planned::new(&made.plan, options));
         }
         plans = &made.others;
     }
@@ -49,9 +49,13 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
         from,
         to,
         isa,
-        options,
+        options: CastOptions { stochastic: None, ..options },
         route,
-        kernel: if route.work == Work::Copy { drive::copy } else { drive::scalar },
+        kernel: match route.work {
+            Work::Copy => drive::copy,
+            Work::Convert if route.is_stochastic => drive::stochastic,
+            _ => drive::scalar,
+        },
         stream_from: usize::MAX,
         #[cfg(isa = "vector")]
         steps: &[],
@@ -76,10 +80,13 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
 /// The plan with the kernels of an instruction set.
 #[cfg(isa = "vector")]
 fn vector<I: super::simd::Simd>(plan: Plan) -> Plan {
-    use super::{codec, environment, once, stage, stream, vector};
+    use super::{codec, environment, once, stage, stochastic, stream, vector};
     let route = &plan.route;
     if route.work == Work::Copy {
         return Plan { kernel: vector::copy::<I>, ..plan };
+    }
+    if route.is_stochastic {
+        return Plan { kernel: stochastic::kernel::<I>, ..plan };
     }
     // Where there is no memory for that or for a table, the reference needs none.
     let Some(steps) = codec::table::steps::<I>(route).and_then(|steps| once::keep(steps.all())) else {

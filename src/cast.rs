@@ -210,7 +210,14 @@ impl Caster {
 
     /// What it was made from, or the like for this pair.
     pub(crate) fn options(&self) -> CastOptions {
-        CastOptions { isa: Some(self.isa()), stream_from: self.plan.stream_option(), ..self.plan.options }
+        let (stream_from, stochastic) = (self.plan.stream_option(), self.plan.stochastic());
+        CastOptions { isa: Some(self.isa()), stream_from, stochastic, ..self.plan.options }
+    }
+
+    /// The caster of what begins with an element of a larger cast. That is the same one, unless chance rounds.
+    pub(crate) fn at(mut self, element: usize) -> Self {
+        self.plan = self.plan.at(element);
+        self
     }
 
     /// Casts to elements that need not be initialised. `D` is u8, or the element type of the destination.
@@ -521,5 +528,9 @@ pub fn convert<S: Element, D: Element>(x: S) -> D {
 /// assert_eq!(convert_with::<f64, F8E5M2>(1.99, &down).to_f32(), 1.75);
 /// ```
 pub fn convert_with<S: Element, D: Element>(x: S, options: &CastOptions) -> D {
-    D::from_codes(scalar::convert(&route(S::DTYPE, D::DTYPE, options), x.to_codes()))
+    let (route, codes) = (route(S::DTYPE, D::DTYPE, options), x.to_codes());
+    D::from_codes(match options.stochastic.filter(|_| route.is_stochastic) {
+        Some(stochastic) => scalar::convert_stochastic(&route, codes, stochastic.word(0)),
+        None => scalar::convert(&route, codes),
+    })
 }

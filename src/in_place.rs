@@ -168,13 +168,13 @@ impl Caster {
         if let Ok([source, results]) = buffer.get_disjoint_mut([source.clone(), results.clone()]) {
             // SAFETY: the caller's promise.
             let source = unsafe { source.assume_init_ref() };
-            return self.cast_uninit(source, results, elements.len()).map(drop);
+            return self.at(elements.start).cast_uninit(source, results, elements.len()).map(drop);
         }
         let tile = &mut room[..source.len()];
         tile.copy_from_slice(&buffer[source]);
         // SAFETY: a copy of bytes that are.
         let tile = unsafe { tile.assume_init_ref() };
-        self.cast_uninit(tile, &mut buffer[results], elements.len()).map(drop)
+        self.at(elements.start).cast_uninit(tile, &mut buffer[results], elements.len()).map(drop)
     }
 }
 

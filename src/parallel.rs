@@ -617,8 +617,9 @@ impl<'a> Job<'a> {
     /// Casts a chunk. False if there was none.
     fn step(&self, worker: usize) -> bool {
         let Some(Part { chunks, src, dst }) = self.take(worker) else { return false };
-        let n = self.lengths.before(chunks.end) - self.lengths.before(chunks.start);
-        if let Err(error) = self.caster.fill(src, dst, n) {
+        let first = self.lengths.before(chunks.start);
+        let n = self.lengths.before(chunks.end) - first;
+        if let Err(error) = self.caster.at(first).fill(src, dst, n) {
             self.rest.lock().error = Some(error);
             self.stopped.store(true, Ordering::Relaxed);
             return false;

@@ -21,7 +21,7 @@ use core::ops::RangeInclusive;
 
 use crate::cast::Caster;
 use crate::error::{Error, Side};
-use crate::kernels::strided::{Along, Dim, FEW, MOST};
+use crate::kernels::strided::{Along, Dim, FEW, MOST, in_order};
 
 /// Elements of a buffer that lie so many bytes apart along each dimension.
 ///
@@ -243,8 +243,8 @@ impl Caster {
             most = [Dim::ONE; MOST];
             &mut most
         };
-        let mut walk = Walk::new(self, room);
-        if walk.fill(self, shape, src_strides, dst_strides)? { then(&walk) } else { Ok(()) }
+        let mut walk = Walk::new(self, room, shape, [src_strides, dst_strides]);
+        if walk.fill(self)? { then(&walk) } else { Ok(()) }
     }
 }
 
@@ -370,11 +370,14 @@ struct Walk<'a> {
     dst_reach: Reach,
     elements: usize,
     sizes: [usize; 2],
+    /// What it is the normal form of: the shape, and the strides on both sides.
+    shape: &'a [usize],
+    strides: [&'a [isize]; 2],
 }
 
 impl<'a> Walk<'a> {
     /// Of one element.
-    fn new(caster: &Caster, dims: &'a mut [Dim]) -> Self {
+    fn new(caster: &Caster, dims: &'a mut [Dim], shape: &'a [usize], strides: [&'a [isize]; 2]) -> Self {
         let sizes = [caster.from().itemsize(), caster.to().itemsize()];
         let reach = |size: usize| Reach { first: 0, end: size as i128 };
         Self {
@@ -386,17 +389,14 @@ impl<'a> Walk<'a> {
             dst_reach: reach(sizes[1]),
             elements: 1,
             sizes,
+            shape,
+            strides,
         }
     }
 
     /// Takes in views, for whose dimensions there is room. False if they have no elements.
-    fn fill(
-        &mut self,
-        caster: &Caster,
-        shape: &[usize],
-        src_strides: &[isize],
-        dst_strides: &[isize],
-    ) -> Result<bool, Error> {
+    fn fill(&mut self, caster: &Caster) -> Result<bool, Error> {
+        let (shape, [src_strides, dst_strides]) = (self.shape, self.strides);
         same_dimensions(shape.len(), src_strides.len())?;
         same_dimensions(shape.len(), dst_strides.len())?;
         let sides = [(Side::Source, caster.from()), (Side::Destination, caster.to())];
@@ -467,6 +467,12 @@ impl<'a> Walk<'a> {
     /// Every element of the views, whose first ones are given, is readable or writable, and no byte is one of both.
     #[allow(unsafe_code, reason = "the caller knows where the elements are")]
     unsafe fn cast(&self, caster: &Caster, src: *const u8, dst: *mut u8) {
+        if caster.route().is_stochastic {
+            let [src_strides, dst_strides] = self.strides;
+            let (src, dst) = ((src, src_strides), (dst, dst_strides));
+            // SAFETY: as below.
+            return unsafe { in_order(caster.plan(), self.sizes, self.shape, src, dst, 0) };
+        }
         let along = Along {
             plan: caster.plan(),
             isa: caster.isa(),

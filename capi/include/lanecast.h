@@ -228,6 +228,23 @@ typedef struct lanecast_options {
      Zero.
      */
     uint8_t reserved[2];
+    /*
+     To floats of 16 bits or fewer, but not to float8_e8m0fnu: 1 chance rounds, by seed and first, and rounding does not;
+     0 no (default). lanecast_options_stochastic sets it.
+     */
+    uint8_t stochastic;
+    /*
+     Zero.
+     */
+    uint8_t reserved2[11];
+    /*
+     What makes one cast round otherwise than another.
+     */
+    uint64_t seed;
+    /*
+     The number of the first element: whoever casts in pieces counts on.
+     */
+    uint64_t first;
 } lanecast_options;
 
 /*
@@ -315,9 +332,9 @@ typedef struct lanecast_scaling {
      */
     uint8_t int_rounding;
     /*
-     Zero.
+     ONNX's: the dtype of the division, which is none of the first ones; 0 the wider one of the data's and the scale's (default).
      */
-    uint8_t reserved;
+    lanecast_dtype precision;
     /*
      See tensor_form.
      */
@@ -409,6 +426,17 @@ extern "C" {
  `o` is NULL or writable.
  */
 lanecast_status lanecast_options_init(struct lanecast_options *o);
+
+/*
+ Sets the options behind the first block, which `size` then has: chance rounds, by this seed, and the first element has this
+ number. The options before are those that were set. Results depend on nothing else than the seed and the number of an element.
+
+ # Safety
+ `o` is NULL or writable for a whole structure of this header.
+ */
+lanecast_status lanecast_options_stochastic(struct lanecast_options *o,
+                                            uint64_t seed,
+                                            uint64_t first);
 
 /*
  Sets every option to what a system does: "onnx" "numpy" "torch" "ml_dtypes" "rust_as".

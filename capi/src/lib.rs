@@ -139,14 +139,25 @@ pub struct lanecast_options {
     pub narrow_float_to_int: u8,
     /// Zero.
     pub reserved: [u8; 2],
+    /// To floats of 16 bits or fewer, but not to float8_e8m0fnu: 1 chance rounds, by seed and first, and rounding does not;
+    /// 0 no (default). lanecast_options_stochastic sets it.
+    pub stochastic: u8,
+    /// Zero.
+    pub reserved2: [u8; 11],
+    /// What makes one cast round otherwise than another.
+    pub seed: u64,
+    /// The number of the first element: whoever casts in pieces counts on.
+    pub first: u64,
 }
 
-const _: () = assert!(size_of::<lanecast_options>() == 20, "the first block never changes");
+/// The size of the first block of lanecast_options, which every caller knows.
+const FIRST_BLOCK: usize = core::mem::offset_of!(lanecast_options, stochastic);
+const _: () = assert!(FIRST_BLOCK == 20 && size_of::<lanecast_options>() == 48, "blocks never change");
 
 impl From<&CastOptions> for lanecast_options {
     fn from(o: &CastOptions) -> Self {
         Self {
-            size: size_of::<Self>() as u32,
+            size: if o.stochastic.is_some() { size_of::<Self>() } else { FIRST_BLOCK } as u32,
             rounding: o.rounding as u8,
             int_rounding: o.int_rounding as u8,
             saturate: o.saturation as u8,
@@ -163,6 +174,10 @@ impl From<&CastOptions> for lanecast_options {
             narrow_int_rounding: o.narrow_int_rounding.map_or(0, |rounding| 1 + rounding as u8),
             narrow_float_to_int: o.narrow_float_to_int.map_or(0, |overflow| 1 + overflow as u8),
             reserved: [0; 2],
+            stochastic: o.stochastic.is_some().into(),
+            reserved2: [0; 11],
+            seed: o.stochastic.map_or(0, |stochastic| stochastic.seed),
+            first: o.stochastic.map_or(0, |stochastic| stochastic.first),
         }
     }
 }
@@ -184,7 +199,7 @@ impl TryFrom<&lanecast_options> for CastOptions {
         const ORDERS: &[ByteOrder] = &[ByteOrder::Native, ByteOrder::Little, ByteOrder::Big];
         const OVERFLOWS: &[Overflow] = &[Overflow::Saturate, Overflow::Wrap];
 
-        if o.reserved != [0; 2] {
+        if o.reserved != [0; 2] || o.reserved2 != [0; 11] {
             return Err(LANECAST_ERR_OPTIONS);
         }
         let mut options = Self::new()
@@ -214,6 +229,11 @@ impl TryFrom<&lanecast_options> for CastOptions {
         if let Some(overflow) = optional(OVERFLOWS, o.narrow_float_to_int)? {
             options = options.narrow_float_to_int(overflow);
         }
+        match o.stochastic {
+            0 => {}
+            1 => options = options.stochastic(o.seed, o.first),
+            _ => return Err(LANECAST_ERR_OPTIONS),
+        }
         Ok(options)
     }
 }
@@ -240,7 +260,29 @@ fn guard(body: impl FnOnce() -> Result<(), lanecast_status> + std::panic::Unwind
     }
 }
 
-/// The options behind a pointer of a caller, whose structure may be longer or shorter than ours.
+/// A structure of a caller that begins with its size, an u32. It may be longer than ours while the unknown rest is zero, and
+/// shorter, but for its first block: what is missing is zero.
+///
+/// # Safety
+/// NULL, or `size` bytes are readable. Every field of `T` is a number or a pointer, for which zeros are a value.
+unsafe fn read_sized<T: Copy>(from: *const T, least: usize) -> Result<T, lanecast_status> {
+    if from.is_null() {
+        return Err(LANECAST_ERR_NULL);
+    }
+    let bytes = from.cast::<u8>();
+    // SAFETY: not NULL, hence so many bytes are readable by the caller's promise, at any alignment. Zeros are a value.
+    unsafe {
+        let size = from.cast::<u32>().read_unaligned() as usize;
+        if size < least || (size_of::<T>()..size).any(|i| bytes.add(i).read() != 0) {
+            return Err(LANECAST_ERR_OPTIONS);
+        }
+        let mut ours = MaybeUninit::<T>::zeroed();
+        ours.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes, size.min(size_of::<T>()));
+        Ok(ours.assume_init())
+    }
+}
+
+/// The options behind a pointer of a caller.
 ///
 /// # Safety
 /// NULL, or `size` bytes are readable.
@@ -248,30 +290,21 @@ unsafe fn read_options(o: *const lanecast_options) -> Result<CastOptions, laneca
     if o.is_null() {
         return Ok(CastOptions::new());
     }
-    const OURS: usize = size_of::<lanecast_options>();
-    // SAFETY: the caller's structure starts with its size, and that many bytes are readable. Unaligned
-    // reads, because nothing says how it was allocated.
-    unsafe {
-        let size = (&raw const (*o).size).read_unaligned() as usize;
-        if size < OURS {
-            return Err(LANECAST_ERR_OPTIONS);
-        }
-        let bytes = o.cast::<u8>();
-        if (OURS..size).any(|i| bytes.add(i).read() != 0) {
-            return Err(LANECAST_ERR_OPTIONS);
-        }
-        CastOptions::try_from(&o.read_unaligned())
-    }
+    // SAFETY: the caller's promise; all fields are numbers.
+    CastOptions::try_from(&unsafe { read_sized(o, FIRST_BLOCK) }?)
 }
 
+/// Writes the first block, for which every caller has room.
+///
 /// # Safety
-/// `o` is writable.
+/// `o` is writable for that.
 unsafe fn write_options(o: *mut lanecast_options, options: &CastOptions) -> Result<(), lanecast_status> {
     if o.is_null() {
         return Err(LANECAST_ERR_NULL);
     }
+    let options = lanecast_options::from(options);
     // SAFETY: not NULL, hence writable by the caller's promise.
-    unsafe { o.write_unaligned(options.into()) };
+    unsafe { o.cast::<u8>().copy_from_nonoverlapping((&raw const options).cast(), FIRST_BLOCK) };
     Ok(())
 }
 
@@ -295,6 +328,28 @@ unsafe fn read_name<'a>(name: *const c_char) -> Result<&'a str, lanecast_status>
 pub unsafe extern "C" fn lanecast_options_init(o: *mut lanecast_options) -> lanecast_status {
     // SAFETY: the caller's promise.
     guard(|| unsafe { write_options(o, &CastOptions::new()) })
+}
+
+/// Sets the options behind the first block, which `size` then has: chance rounds, by this seed, and the first element has this
+/// number. The options before are those that were set. Results depend on nothing else than the seed and the number of an element.
+///
+/// # Safety
+/// `o` is NULL or writable for a whole structure of this header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_options_stochastic(
+    o: *mut lanecast_options,
+    seed: u64,
+    first: u64,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise: NULL, or there are as many bytes as `size` says, and as many as a whole structure.
+        let known = unsafe { read_sized(o, FIRST_BLOCK) }?;
+        let size = size_of::<lanecast_options>() as u32;
+        let all = lanecast_options { size, stochastic: 1, reserved2: [0; 11], seed, first, ..known };
+        // SAFETY: not NULL, hence writable by the caller's promise.
+        unsafe { o.write_unaligned(all) };
+        Ok(())
+    })
 }
 
 /// Sets every option to what a system does: "onnx" "numpy" "torch" "ml_dtypes" "rust_as".

@@ -14,7 +14,7 @@ use super::views::{lanecast_parallel, on_threads};
 use super::{
     LANECAST_ERR_CANCELLED, LANECAST_ERR_DTYPE, LANECAST_ERR_NAME, LANECAST_ERR_NULL, LANECAST_ERR_OPTIONS,
     LANECAST_ERR_OVERLAP, LANECAST_ERR_SHAPE, LANECAST_ERR_SIZE, guard, lanecast_dtype, lanecast_options,
-    lanecast_status, memory, overlap, read_name, read_options, status,
+    lanecast_status, memory, overlap, read_name, read_options, read_sized, status,
 };
 
 /// Which elements share a scale, and what scales are. lanecast_scaling_init sets one of a name.
@@ -43,8 +43,8 @@ pub struct lanecast_scaling {
     pub tensor_form: u8,
     /// Quotients to integers, as in lanecast_options: 0 nearest, ties to even (default).
     pub int_rounding: u8,
-    /// Zero.
-    pub reserved: u8,
+    /// ONNX's: the dtype of the division, which is none of the first ones; 0 the wider one of the data's and the scale's (default).
+    pub precision: lanecast_dtype,
     /// See tensor_form.
     pub tensor_scale: f32,
     /// Dimensions of a block, 8 at most; 0 is one scale for all elements.
@@ -77,9 +77,6 @@ fn read_fields(s: &lanecast_scaling) -> Result<Scaling, lanecast_status> {
     }
     let scale = DType::from_code(s.scale_dtype).ok_or(LANECAST_ERR_DTYPE)?;
     let lengths = s.block.get(..s.ndim as usize).ok_or(LANECAST_ERR_OPTIONS)?;
-    if s.reserved != 0 {
-        return Err(LANECAST_ERR_OPTIONS);
-    }
     let scaling =
         if lengths.is_empty() { Scaling::per_tensor(scale) } else { Scaling::blocks(lengths, scale) };
     let mut scaling = scaling
@@ -98,6 +95,9 @@ fn read_fields(s: &lanecast_scaling) -> Result<Scaling, lanecast_status> {
     if let Some(rule) = s.rule.checked_sub(1) {
         scaling = scaling.rule(one_of(&ScaleRule::ALL, rule)?);
     }
+    if s.precision != 0 {
+        scaling = scaling.precision(DType::from_code(s.precision).ok_or(LANECAST_ERR_DTYPE)?);
+    }
     if s.row_bytes != 0 {
         scaling = scaling.row_bytes(s.row_bytes);
     }
@@ -107,21 +107,13 @@ fn read_fields(s: &lanecast_scaling) -> Result<Scaling, lanecast_status> {
     Ok(scaling)
 }
 
-/// The scaling of a caller, whose structure may be longer than ours.
+/// The scaling of a caller.
 ///
 /// # Safety
 /// NULL, or `size` bytes are readable.
 unsafe fn read_scaling(s: *const lanecast_scaling) -> Result<Scaling, lanecast_status> {
-    const OURS: usize = size_of::<lanecast_scaling>();
-    if s.is_null() {
-        return Err(LANECAST_ERR_NULL);
-    }
-    // SAFETY: not NULL, and the caller's promise; nothing says how it was allocated.
-    unsafe {
-        let size = (&raw const (*s).size).read_unaligned() as usize;
-        let is_known = size >= OURS && (OURS..size).all(|i| s.cast::<u8>().add(i).read() == 0);
-        if is_known { read_fields(&s.read_unaligned()) } else { Err(LANECAST_ERR_OPTIONS) }
-    }
+    // SAFETY: the caller's promise; all fields are numbers.
+    read_fields(&unsafe { read_sized(s, size_of::<lanecast_scaling>()) }?)
 }
 
 /// The lengths of a shape.
@@ -183,7 +175,7 @@ pub unsafe extern "C" fn lanecast_scaling_init(
             scale_layout: 0,
             tensor_form: 0,
             int_rounding: 0,
-            reserved: 0,
+            precision: 0,
             tensor_scale: 0.0,
             ndim: lengths.len() as u32,
             block,

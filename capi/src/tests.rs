@@ -247,7 +247,7 @@ fn longer_options_are_taken_while_the_rest_is_zero() {
         ours: lanecast_options,
         theirs: [u8; 12],
     }
-    let mut later = Later { ours: lanecast_options { size: 32, rounding: 3, ..defaults() }, theirs: [0; 12] };
+    let mut later = Later { ours: lanecast_options { size: 60, rounding: 3, ..defaults() }, theirs: [0; 12] };
     let src = 1.0000001f64.to_ne_bytes();
     let mut dst = [0; 2];
     let mut call = |later: &Later| {
@@ -613,4 +613,43 @@ fn views_go_where_their_strides_lead() {
         assert_eq!(call(null(), 0, s, null(), null()), LANECAST_OK);
     }
     assert_eq!(dst[..2], [1, 4]);
+}
+
+/// The options behind the first block: as the Rust library has them, for callers who have room for them.
+#[test]
+fn stochastic_options() {
+    let mut o = lanecast_options { seed: 1, first: 2, stochastic: 9, reserved2: [3; 11], ..defaults() };
+    // SAFETY: a whole structure.
+    unsafe {
+        assert_eq!(lanecast_options_init(&mut o), LANECAST_OK);
+        assert_eq!((o.size, o.stochastic, o.seed), (20, 9, 1), "the first block alone is written");
+        assert_eq!(lanecast_options_stochastic(null_mut(), 5, 6), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_options_stochastic(&mut o, 5, 6), LANECAST_OK);
+    }
+    assert_eq!((o.size, o.stochastic, o.reserved2, o.seed, o.first), (48, 1, [0; 11], 5, 6));
+    let src: Vec<u8> = (0..100).flat_map(|i| (1.0 + i as f32 / 100.0).to_ne_bytes()).collect();
+    let run = |o: &lanecast_options| {
+        let mut dst = vec![0; 200];
+        let status = cast(LANECAST_DTYPE_FLOAT32, &src, LANECAST_DTYPE_BFLOAT16, &mut dst, 100, o);
+        (status, dst)
+    };
+    let mut expected = vec![0; 200];
+    let chance = CastOptions::new().stochastic(5, 6);
+    rust::cast_bytes_with(&src, DType::F32, &mut expected, DType::BF16, 100, &chance)
+        .expect("sizes that fit");
+    assert_eq!(run(&o), (LANECAST_OK, expected));
+    assert_eq!(lanecast_options::from(&chance).seed, 5);
+    // A caller who knows the first block alone, or some of what is behind it.
+    let nearest = run(&defaults());
+    assert_eq!(nearest.0, LANECAST_OK);
+    for size in [20, 21, 32, 48] {
+        let o = lanecast_options { size, stochastic: u8::from(size == 20), ..defaults() };
+        assert_eq!(run(&o), nearest, "{size}");
+    }
+    for bad in [
+        lanecast_options { stochastic: 2, ..o },
+        lanecast_options { reserved2: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], ..o },
+    ] {
+        assert_eq!(run(&bad).0, LANECAST_ERR_OPTIONS);
+    }
 }

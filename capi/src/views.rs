@@ -10,8 +10,8 @@ use rust::parallel::{Parallel, ParallelFor, Progress};
 #[cfg(unix)]
 use super::threads::{Pool, Started, cores};
 use super::{
-    LANECAST_ERR_NULL, LANECAST_ERR_OPTIONS, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype,
-    lanecast_options, lanecast_status, memory, status, whole_buffers,
+    LANECAST_ERR_NULL, LANECAST_ERR_SIZE, caster, guard, lanecast_dtype, lanecast_options, lanecast_status,
+    memory, read_sized, status, whole_buffers,
 };
 
 /// A piece of work: job is what came with it, index its number.
@@ -80,23 +80,6 @@ pub unsafe extern "C" fn lanecast_parallel_init(p: *mut lanecast_parallel) -> la
     })
 }
 
-/// The structure of a caller, which may be longer than ours.
-///
-/// # Safety
-/// `size` bytes are readable.
-unsafe fn read_parallel(p: *const lanecast_parallel) -> Result<lanecast_parallel, lanecast_status> {
-    const OURS: usize = size_of::<lanecast_parallel>();
-    if p.is_null() {
-        return Err(LANECAST_ERR_NULL);
-    }
-    // SAFETY: not NULL, and the caller's promise; nothing says how it was allocated.
-    unsafe {
-        let size = (&raw const (*p).size).read_unaligned() as usize;
-        let is_known = size >= OURS && (OURS..size).all(|i| p.cast::<u8>().add(i).read() == 0);
-        if is_known { Ok(p.read_unaligned()) } else { Err(LANECAST_ERR_OPTIONS) }
-    }
-}
-
 /// lanecast_cast on several threads: 0 for a pool with as many as there are cores, else so many that start for this
 /// cast. What is too small to gain from that, a forked child, and a process that cannot start threads cast on the
 /// calling thread. The result is the same.
@@ -157,7 +140,9 @@ pub unsafe extern "C" fn lanecast_cast_parallel_with(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let (how, buffers) = unsafe { (read_parallel(how)?, whole_buffers(from, src, to, dst, n, o)?) };
+        let (how, buffers) = unsafe {
+            (read_sized(how, size_of::<lanecast_parallel>())?, whole_buffers(from, src, to, dst, n, o)?)
+        };
         let Some((caster, src, dst)) = buffers else { return Ok(()) };
         as_said(&how, |how| caster.par_cast_uninit_with(src, dst, n, how).map(drop).map_err(status))
     })
@@ -198,7 +183,7 @@ pub(super) unsafe fn on_threads<T>(
         return Ok(run(&Parallel::new().threads(1)));
     }
     // SAFETY: the caller's promise.
-    let how = unsafe { read_parallel(how) }?;
+    let how = unsafe { read_sized(how, size_of::<lanecast_parallel>()) }?;
     Ok(as_said(&how, run))
 }
 

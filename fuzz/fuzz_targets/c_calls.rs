@@ -45,7 +45,8 @@ fuzz_target!(|input: (Vec<Call>, &[u8])| {
 });
 
 fn defaults() -> lanecast_options {
-    let mut options = core::mem::MaybeUninit::uninit();
+    // init sets the first block.
+    let mut options = core::mem::MaybeUninit::zeroed();
     // SAFETY: writable, and initialised when that is no error.
     unsafe {
         assert_eq!(lanecast_options_init(options.as_mut_ptr()), LANECAST_OK);

@@ -155,7 +155,9 @@ impl<'a> Check<'a> {
             })?),
             false => None,
         };
-        let (loops, are_few) = (Loops::new(caster.isa()), n < FEW);
+        // They know nothing of chance.
+        let loops = Loops::new(caster.isa()).filter(|_| !route.is_stochastic);
+        let are_few = n < FEW;
         if route.work != Work::Convert || keeps(from, to, &route.policy) {
             return Ok(Self { caster, parts: None, imaginary, fused: None, loops, are_few });
         }
@@ -307,8 +309,9 @@ impl<'a> Check<'a> {
         for at in (0..chunk.n).step_by(tiles.piece()) {
             let n = tiles.piece().min(chunk.n - at);
             let src = &chunk.src[src_at(at)..src_at(at + n)];
-            let dst = self.caster.fill(src, dst.part(dst_at(at)..dst_at(at + n)), n)?;
-            let piece = Piece { src, codes: &[], imaginary: &[], first: chunk.first + at, n };
+            let first = chunk.first + at;
+            let dst = self.caster.at(first).fill(src, dst.part(dst_at(at)..dst_at(at + n)), n)?;
+            let piece = Piece { src, codes: &[], imaginary: &[], first, n };
             let (fit, more) = match self.imaginary {
                 None => self.piece(piece, dst, scans, report, marks, [tiles.codes, tiles.back])?,
                 Some(casters) => {
@@ -503,11 +506,12 @@ impl<'a> Check<'a> {
     }
 
     /// The reference: what is lost of an element, and is it negative where the target has no sign?
-    fn loss(&self, Piece { codes, imaginary, n, .. }: Piece<'_>, i: usize) -> Option<(Loss, bool)> {
+    fn loss(&self, Piece { codes, imaginary, first, n, .. }: Piece<'_>, i: usize) -> Option<(Loss, bool)> {
+        let word = self.caster.plan().stochastic().map(|words| words.word((first + i) as u64));
         let loss = self.parts.as_ref().and_then(|parts| {
             let width = width(parts.home);
-            let mut part =
-                codes[parts.units * width * i..].chunks_exact(width).map(|code| parts.loss(read(code)));
+            let codes = codes[parts.units * width * i..].chunks_exact(width);
+            let mut part = codes.map(|code| parts.loss(read(code), word));
             let first = part.next().flatten();
             match first {
                 Some((loss, _)) if loss != Loss::Inexact => first,
@@ -642,14 +646,14 @@ impl Look<'_> {
     }
 
     /// The reference: what is lost of a code of the home, and is it negative where the target has no sign?
-    fn loss(&self, code: u64) -> Option<(Loss, bool)> {
+    fn loss(&self, code: u64, word: Option<u32>) -> Option<(Loss, bool)> {
         let value = scalar::decode(self.home, code);
         let is_negative = value.is_negative() && !has_sign(self.to);
-        scalar::loss(self.to, value, &self.policy).map(|loss| (loss, is_negative))
+        scalar::loss(self.to, value, &self.policy, word).map(|loss| (loss, is_negative))
     }
 
     fn limits(&self) -> &(Limits, [bool; 2]) {
-        let loss = |code| self.loss(code).map(|(loss, _)| loss);
+        let loss = |code| self.loss(code, None).map(|(loss, _)| loss);
         self.rooms.limits.get_or_init(|| range::limits(self.home, self.to, loss))
     }
 }
@@ -734,13 +738,13 @@ mod tests {
                 let (fit, what) =
                     (range::fit(home, look.to, &look.policy), format!("{home} -> {to}, {rounding:?}"));
                 let sign = 1u64 << (home.bits() - 1);
-                let lost = |code: u64| look.loss(code).is_some_and(|(loss, _)| loss != Loss::Inexact);
+                let lost = |code: u64| look.loss(code, None).is_some_and(|(loss, _)| loss != Loss::Inexact);
                 match fit.scan {
                     Scan::Integers => {
                         let all = u64::MAX >> (64 - home.bits());
                         let most = (all & !fit.limit) + 1;
                         for code in [0, most / 2, most - 1].map(|k| fit.low.wrapping_add(k) & all) {
-                            assert_eq!(look.loss(code), None, "{what}: {code:#x}");
+                            assert_eq!(look.loss(code, None), None, "{what}: {code:#x}");
                         }
                     }
                     _ => {

@@ -29,7 +29,8 @@ pub(super) fn has_sign(dtype: DType) -> bool {
 /// Does no part lose anything under these options? Options can lose only what is Inf.
 pub(super) fn keeps(from: DType, to: DType, policy: &Policy) -> bool {
     let keeps_inf = from.float_format().is_none_or(|format| {
-        !format.has_inf || scalar::loss(to, scalar::decode(from, format.max_code() + 1), policy).is_none()
+        !format.has_inf
+            || scalar::loss(to, scalar::decode(from, format.max_code() + 1), policy, None).is_none()
     });
     from.is_lossless_to(to) && keeps_inf
 }

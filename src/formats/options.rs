@@ -185,7 +185,7 @@ impl Default for CastOptions {
 }
 
 impl CastOptions {
-    /// All but `isa` and `stream_from`, as a number: casts of a pair with the same are the same. What cannot matter to the pair
+    /// All but `isa`, `stream_from`, and the words of `stochastic`, as a number: casts of a pair with the same are the same. What cannot matter to the pair
     /// by the width of its elements is not in it.
     #[inline(always)]
     pub(crate) const fn key(&self, from: DType, to: DType) -> u64 {
@@ -223,6 +223,7 @@ impl CastOptions {
                 Some(overflow) => 1 + overflow as u8,
                 None => 0,
             },
+            (self.stochastic.is_some() && to.rounds_stochastically()) as u8,
         ])
     }
 
@@ -453,14 +454,22 @@ impl CastOptions {
         Self { narrow_float_to_int: Some(overflow), ..self }
     }
 
-    /// Sets stochastic rounding of [scaled casts](crate::scaled) to floats of 16 bits or fewer, but not to float8_e8m0fnu: a value
-    /// between two codes becomes the upper one as often as it is nearer to it, so that sums stay what they are. The
-    /// random words follow from the seed and the number of an element, which counts from `first`: whoever casts in pieces says
-    /// where each begins, and gets the bits of the whole.
+    /// Sets stochastic rounding, in place of `rounding`, to floats of 16 bits or fewer, but not to float8_e8m0fnu: a value between
+    /// two codes becomes the upper one as often as it is nearer to it, so that sums stay what they are.
+    ///
+    /// The random words follow from the seed and the number of an element (in row-major order, from `first` on) and from
+    /// nothing else: threads, chunks and instruction sets do not matter, and whoever casts in pieces says where each begins.
     ///
     /// ```
-    /// use lanecast::CastOptions;
-    /// assert_eq!(CastOptions::new().stochastic(1, 2).stochastic.unwrap().seed, 1);
+    /// use lanecast::{CastOptions, bf16, cast_slice_with};
+    /// let mut out = [bf16::ZERO; 1000];
+    /// cast_slice_with(&[1.0f32 + 1.0 / 512.0; 1000], &mut out, &CastOptions::new().stochastic(7, 0))?;
+    /// // A quarter of the way from 1 to the next: so many became that.
+    /// assert_eq!(out.iter().filter(|x| x.to_f32() > 1.0).count(), 252);
+    /// let mut end = [bf16::ZERO; 100];
+    /// cast_slice_with(&[1.0f32 + 1.0 / 512.0; 100], &mut end, &CastOptions::new().stochastic(7, 900))?;
+    /// assert_eq!(end, out[900..]);
+    /// # Ok::<(), lanecast::Error>(())
     /// ```
     pub const fn stochastic(self, seed: u64, first: u64) -> Self {
         Self { stochastic: Some(Stochastic::new(seed, first)), ..self }

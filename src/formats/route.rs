@@ -15,6 +15,8 @@ pub(crate) struct Route {
     /// The dtype of a part of the destination.
     pub(crate) to: DType,
     pub(crate) policy: Policy,
+    /// Does chance round, and not the policy?
+    pub(crate) is_stochastic: bool,
     pub(crate) src: Layout,
     pub(crate) dst: Layout,
 }
@@ -163,7 +165,9 @@ pub(crate) const fn route(from: DType, to: DType, options: &CastOptions) -> Rout
         Work::Keep
     };
     let policy = options.policy(from, to);
-    Route { work, parts, from: from.part(), to: to.part(), policy, src, dst }
+    let is_stochastic =
+        matches!(work, Work::Convert) && options.stochastic.is_some() && to.rounds_stochastically();
+    Route { work, parts, from: from.part(), to: to.part(), policy, is_stochastic, src, dst }
 }
 
 #[cfg(test)]

@@ -25,9 +25,47 @@ impl Stochastic {
         Self { seed, first }
     }
 
+    /// In the place of none.
+    pub(crate) const NONE: Self = Self { seed: 0, first: 0 };
+
     /// The word of an element of the cast.
     pub(crate) const fn word(self, index: u64) -> u32 {
-        word(self.seed, self.first.wrapping_add(index))
+        self.key(index).word(self.first.wrapping_add(index) as u32)
+    }
+
+    /// What makes the words of an element, and of those after it whose numbers have the same upper half.
+    pub(crate) const fn key(self, index: u64) -> Key {
+        let number = self.first.wrapping_add(index);
+        let key = mix64(mix64(self.seed) ^ (number >> 32));
+        Key { low: key as u32, high: (key >> 32) as u32 }
+    }
+
+    /// For the elements from one on.
+    pub(crate) const fn at(self, index: usize) -> Self {
+        Self { first: self.first.wrapping_add(index as u64), ..self }
+    }
+}
+
+/// A constant of 2^32 words.
+#[derive(Clone, Copy)]
+pub(crate) struct Key {
+    low: u32,
+    high: u32,
+}
+
+impl Key {
+    /// The word of the number with this lower half. Three multiplications of 32 bits: with two, words 4096 apart were correlated.
+    #[inline(always)]
+    pub(crate) const fn word(self, number: u32) -> u32 {
+        let mut x = number ^ self.low;
+        x ^= x >> 17;
+        x = x.wrapping_mul(0xED5A_D4BB);
+        x ^= x >> 11;
+        x = x.wrapping_add(self.high);
+        x = x.wrapping_mul(0xAC4C_1B51);
+        x ^= x >> 15;
+        x = x.wrapping_mul(0x3184_8BAB);
+        x ^ (x >> 14)
     }
 }
 
@@ -49,24 +87,13 @@ const fn mix64(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// The word of the seed for the number `n`. Three multiplications of 32 bits beside a constant of 2^32 numbers: with two,
-/// words 4096 apart were correlated.
-const fn word(seed: u64, n: u64) -> u32 {
-    let key = mix64(mix64(seed) ^ (n >> 32));
-    let mut x = n as u32 ^ key as u32;
-    x ^= x >> 17;
-    x = x.wrapping_mul(0xED5A_D4BB);
-    x ^= x >> 11;
-    x = x.wrapping_add((key >> 32) as u32);
-    x = x.wrapping_mul(0xAC4C_1B51);
-    x ^= x >> 15;
-    x = x.wrapping_mul(0x3184_8BAB);
-    x ^ (x >> 14)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::word;
+    use super::Stochastic;
+
+    fn word(seed: u64, n: u64) -> u32 {
+        Stochastic::new(seed, n).word(0)
+    }
 
     #[test]
     fn words_are_those_of_the_contract() {

@@ -59,6 +59,8 @@ struct Repeat {
     count: usize,
     src: usize,
     dst: usize,
+    /// Elements from one to the next, by their numbers: for one cast.
+    apart: usize,
 }
 
 impl RecordCaster {
@@ -114,7 +116,7 @@ impl RecordCaster {
         }
         // Padding, and what a larger sub-array adds. No field is there to write it.
         dst.fill(0);
-        let records = Repeat { count: n, src: self.from, dst: self.to };
+        let records = Repeat { count: n, src: self.from, dst: self.to, apart: 0 };
         for leaf in &self.leaves {
             leaf.cast(src, dst, records)?;
         }
@@ -185,15 +187,15 @@ impl Planner<'_> {
         for &count in to.shape().iter().rev() {
             let source = sources.next().copied();
             self.repeats.push(match source {
-                None | Some(1) => Repeat { count, src: 0, dst },
-                Some(n) => Repeat { count: count.min(n), src, dst },
+                None | Some(1) => Repeat { count, src: 0, dst, apart: 0 },
+                Some(n) => Repeat { count: count.min(n), src, dst, apart: 0 },
             });
             // These can only wrap where another dimension is 0, and then there is nothing to cast.
             src = src.wrapping_mul(source.unwrap_or(1));
             dst = dst.wrapping_mul(count);
         }
         if sources.any(|&n| n == 0) {
-            self.repeats.push(Repeat { count: 0, src, dst });
+            self.repeats.push(Repeat { count: 0, src, dst, apart: 0 });
         }
         self.repeats[outside..].reverse();
     }
@@ -226,6 +228,11 @@ impl Leaf {
     fn cast(&self, src: &[u8], dst: &mut [u8], records: Repeat) -> Result<(), Error> {
         let mut repeats = self.repeats.clone();
         repeats.insert(0, records);
+        let mut apart = self.run;
+        for dim in repeats.iter_mut().rev() {
+            dim.apart = apart;
+            apart = apart.saturating_mul(dim.count);
+        }
         if records.count == 0 {
             return Ok(());
         }
@@ -233,33 +240,52 @@ impl Leaf {
         // ones.
         let longest = (0..repeats.len()).max_by_key(|&i| repeats[i].count).unwrap_or(0);
         let inner = repeats.remove(longest);
-        self.walk(&repeats, inner, &src[self.src..], &mut dst[self.dst..])
+        self.walk(&repeats, inner, &src[self.src..], &mut dst[self.dst..], 0)
     }
 
-    fn walk(&self, outer: &[Repeat], inner: Repeat, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
-        let [dim, rest @ ..] = outer else { return self.strip(inner, src, dst) };
-        (0..dim.count).try_for_each(|i| self.walk(rest, inner, &src[i * dim.src..], &mut dst[i * dim.dst..]))
+    /// The element with this number, of all that the leaf has in all records, and those inside.
+    fn walk(
+        &self,
+        outer: &[Repeat],
+        inner: Repeat,
+        src: &[u8],
+        dst: &mut [u8],
+        first: usize,
+    ) -> Result<(), Error> {
+        let [dim, rest @ ..] = outer else { return self.strip(inner, src, dst, first) };
+        (0..dim.count).try_for_each(|i| {
+            let first = first + i * dim.apart;
+            self.walk(rest, inner, &src[i * dim.src..], &mut dst[i * dim.dst..], first)
+        })
     }
 
     /// One dimension, a tile at a time: gather the runs, cast the tile, scatter the results. A side on which
     /// the runs lie behind each other needs no tile.
     fn strip(
         &self,
-        Repeat { count, src: src_step, dst: dst_step }: Repeat,
+        Repeat { count, src: src_step, dst: dst_step, apart }: Repeat,
         src: &[u8],
         dst: &mut [u8],
+        first: usize,
     ) -> Result<(), Error> {
         let (from, to) = self.run_bytes();
         let (gathers, scatters) = (src_step != from, dst_step != to);
-        if !gathers && !scatters {
-            return self.caster.cast(&src[..count * from], &mut dst[..count * to], count * self.run);
+        // Chance goes by their numbers.
+        let is_single = self.caster.route().is_stochastic && apart != self.run;
+        if !gathers && !scatters && !is_single {
+            return self.caster.at(first).cast(
+                &src[..count * from],
+                &mut dst[..count * to],
+                count * self.run,
+            );
         }
         let (mut sources, mut results) = ([0; TILE], [0; TILE]);
         // A run that is larger than a tile needs none either.
         let whole = from.max(to) > TILE;
-        let tile = if whole { 1 } else { TILE / from.max(to) };
+        let tile = if whole || is_single { 1 } else { TILE / from.max(to) };
         for start in (0..count).step_by(tile) {
             let n = tile.min(count - start);
+            let caster = self.caster.at(first + start * apart);
             let src = &src[start * src_step..];
             let src = if whole || !gathers {
                 &src[..n * from]
@@ -269,9 +295,9 @@ impl Leaf {
             };
             let dst = &mut dst[start * dst_step..];
             if whole || !scatters {
-                self.caster.cast(src, &mut dst[..n * to], n * self.run)?;
+                caster.cast(src, &mut dst[..n * to], n * self.run)?;
             } else {
-                self.caster.cast(src, &mut results[..n * to], n * self.run)?;
+                caster.cast(src, &mut results[..n * to], n * self.run)?;
                 copy(&results, to, dst, dst_step, to, n);
             }
         }

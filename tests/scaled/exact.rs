@@ -285,22 +285,6 @@ fn threads<'a>(random: &mut Random) -> Parallel<'a> {
     }
 }
 
-/// A word for stochastic rounding, by its definition.
-fn word(seed: u64, n: u64) -> u32 {
-    let mix64 = |x: u64| {
-        let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ x >> 31
-    };
-    let k = mix64(mix64(seed) ^ n >> 32);
-    let mut x = (n as u32) ^ (k as u32);
-    x = (x ^ x >> 17).wrapping_mul(0xED5A_D4BB);
-    x = (x ^ x >> 11).wrapping_add((k >> 32) as u32).wrapping_mul(0xAC4C_1B51);
-    x = (x ^ x >> 15).wrapping_mul(0x3184_8BAB);
-    x ^ x >> 14
-}
-
 fn found(random: &mut Random, isa: Isa) {
     let (shape, from, element) = (shape(random), random.pick(&DATA), random.pick(&ELEMENTS));
     let case = Case::new(random, &shape, element);
@@ -330,7 +314,7 @@ fn found(random: &mut Random, isa: Isa) {
     }
     let got = unpack(element, &dst, n, packing);
     for i in 0..n {
-        let word = seed.map(|(seed, first)| word(seed, first.wrapping_add(i as u64)));
+        let word = seed.map(|(seed, first)| oracle::scaled::word(seed, first.wrapping_add(i as u64)));
         let scale = found[of_each[i]];
         let expected =
             oracle::scaled::quantize(&case.oracle, type_of(from), source[i], scale, 0, &mode, word);

@@ -193,7 +193,7 @@ fn what_is_wrong_is_said_and_nothing_written() {
         lanecast_scaling { tensor_form: 5, ..mx },
         lanecast_scaling { tensor_form: 1, tensor_scale: f32::NAN, ..mx },
         lanecast_scaling { int_rounding: 5, ..mx },
-        lanecast_scaling { reserved: 1, ..mx },
+        lanecast_scaling { precision: 1, ..mx },
         lanecast_scaling { ndim: 9, ..mx },
     ] {
         assert_eq!(run(fp4, &wrong, 1), LANECAST_ERR_OPTIONS, "{wrong:?}");

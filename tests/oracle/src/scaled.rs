@@ -386,8 +386,39 @@ impl Scaling {
 /// The quotient as a float32, then one of its two neighbours by chance.
 fn stochastic(v: &Exact, to: Type, mode: &Mode, word: u32) -> u128 {
     let rounded = Exact::new(Type::F32, v.to_float(Type::F32, &Mode::default()));
-    let Exact::Finite { negative, ratio } = &rounded else {
-        return rounded.to_float(to, mode);
+    by_chance(&rounded, to, mode, word)
+}
+
+/// A plain cast that rounds by chance.
+pub fn convert_stochastic(from: Type, to: Type, code: u128, mode: &Mode, word: u32) -> u128 {
+    match Exact::new(from, code) {
+        finite @ Exact::Finite { .. } => by_chance(&finite, to, mode, word),
+        _ => crate::convert(from, to, code, mode),
+    }
+}
+
+/// The word of a seed for the number of an element, "in wrapping arithmetic".
+pub fn word(seed: u64, n: u64) -> u32 {
+    let mix64 = |x: u64| {
+        let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ x >> 31
+    };
+    let k = mix64(mix64(seed) ^ n >> 32);
+    let mut x = (n as u32) ^ (k as u32);
+    x = (x ^ x >> 17).wrapping_mul(0xED5A_D4BB);
+    x = (x ^ x >> 11)
+        .wrapping_add((k >> 32) as u32)
+        .wrapping_mul(0xAC4C_1B51);
+    x = (x ^ x >> 15).wrapping_mul(0x3184_8BAB);
+    x ^ x >> 14
+}
+
+/// One of the two neighbours of a value: the upper one if its part of the way and the word are 1 or more together.
+fn by_chance(v: &Exact, to: Type, mode: &Mode, word: u32) -> u128 {
+    let Exact::Finite { negative, ratio } = v else {
+        return v.to_float(to, mode);
     };
     let format = to.format().expect("a float");
     let lower = format.lower_neighbour(ratio.dyadic());
