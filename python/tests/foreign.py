@@ -2,12 +2,13 @@
 
     python tests/foreign.py
 
-The suite of ml_dtypes is taken from the source of the installed release, by pip; NumPy's tests come with it. What cannot be
-had is called NOT RUN.
+The suites of ml_dtypes and of Zarr are taken from the sources of the installed releases, by pip; NumPy's tests come with it.
+What cannot be had is called NOT RUN.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import pathlib
 import re
@@ -17,6 +18,7 @@ import sys
 import tarfile
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from typing import Any
 
 import ml_dtypes
 import numpy
@@ -54,19 +56,60 @@ def compare(title: str, arguments: list[str], where: pathlib.Path) -> bool:
     return not differ and "passed" in plain.values()
 
 
-def source_of_ml_dtypes(where: pathlib.Path) -> pathlib.Path | None:
-    """The tests in the source of the installed release."""
-    wanted = f"ml_dtypes=={ml_dtypes.__version__}"
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "ml_dtypes", wanted]
-    ran = subprocess.run([*command, "-d", str(where)], capture_output=True, text=True)
-    archives = list(where.glob("ml_dtypes-*.tar.gz"))
-    if ran.returncode != 0 or not archives:
+def download(package: str, version: str, where: pathlib.Path) -> pathlib.Path | None:
+    """The folder of the source of a release. None: it cannot be had here."""
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", package]
+    ran = subprocess.run([*command, f"{package}=={version}", "-d", str(where)], capture_output=True, text=True)
+    archives = list(where.glob(f"{package}-*.tar.gz"))
+    if not archives:
+        print(ran.stderr)
         return None
     with tarfile.open(archives[0]) as archive:
         archive.extractall(where, filter="data")
-    tests = list(where.glob("ml_dtypes-*/ml_dtypes/tests"))
+    return next(path for path in where.glob(f"{package}-*") if path.is_dir())
+
+
+def source_of_ml_dtypes(where: pathlib.Path) -> pathlib.Path | None:
+    """The tests in the source of the installed release."""
+    source = download("ml_dtypes", ml_dtypes.__version__, where)
+    tests = list(source.glob("ml_dtypes/tests")) if source else []
     # Elsewhere: beside the sources they would import those. One of them reads the description of the project.
     return shutil.copytree(tests[0], where / "suite" / "a" / "tests") if tests else None
+
+
+#: Loaded into pytest before Zarr's tests: its codec casts by lanecast. What Zarr checks of the other package stays.
+PLUGIN = """
+import zarr.codecs.cast_value as codec
+import lanecast.zarr
+codec.cast_array_rs = lanecast.zarr.cast_array
+"""
+
+
+def zarr_tests(where: pathlib.Path) -> bool:
+    """Zarr's own tests of the codec cast_value, with its cast and with ours; the codec of ours."""
+    names = ("zarr", "cast_value_rs", "pytest_asyncio")
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"NOT RUN: the tests of lanecast.zarr, and Zarr's own: {', '.join(missing)} is not installed")
+        return True
+    zarr: Any = importlib.import_module("zarr")
+    source = download("zarr", zarr.__version__, where)
+    if source is None:
+        print(f"NOT RUN: the tests of Zarr {zarr.__version__}: its source cannot be had here")
+        return True
+    (source / "lanecast_in_zarr.py").write_text(PLUGIN)
+    # They need more of the project's tools than these.
+    pytest = ["-o", "addopts=", "-o", "filterwarnings=", "tests/test_codecs/test_cast_value.py"]
+    found = []
+    for plugin in ([], ["-p", "lanecast_in_zarr"]):
+        results, last = outcomes([*plugin, *pytest], source, patched=False)
+        found.append(results)
+        print(f"Zarr {zarr.__version__}, its tests of cast_value, by {'lanecast' if plugin else 'cast-value-rs'}\n  {last}")
+    differ = {name for name in found[0].keys() | found[1].keys() if found[0].get(name) != found[1].get(name)}
+    print(f"  outcomes that differ: {sorted(differ)}")
+    tests = pathlib.Path(__file__).parent / "test_zarr.py"
+    ours = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests)])
+    return not differ and "passed" in found[0].values() and ours.returncode == 0
 
 
 def main() -> int:
@@ -86,7 +129,8 @@ def main() -> int:
             print(f"NOT RUN: {', '.join(FILES)} of NumPy {numpy.__version__}: not all of them are there")
         else:
             fine &= compare(f"NumPy {numpy.__version__}, {', '.join(FILES)}", files, where)
-    print("NOT RUN: array-api-tests and the tests of jax: neither is in a package")
+        fine &= zarr_tests(where)
+    print("NOT RUN: array-api-tests, and the tests of jax and of onnx: they are in no package")
     return 0 if fine else 1
 
 

@@ -75,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bench.add_argument("--markdown", action="store_true", help="the table as docs/python.md has it")
     bench.add_argument("--chart", metavar="FILE", help="write a chart (SVG)")
     bench.add_argument("--patch", action="store_true", help="patched casts of all pairs and many shapes beside their originals")
+    bench.add_argument("--zarr", action="store_true", help="the codec cast_value of Zarr, by cast-value-rs and by lanecast.zarr")
     bench.add_argument("--check", action="store_true", help="fail if a promise of docs/python.md does not hold")
     commands.add_parser("run", help="run an unchanged program with NumPy patched: -m module, -c code, or a script")
     chosen = parser.parse_args(given)
@@ -82,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return info()
     from lanecast import _bench
 
+    if chosen.zarr:
+        return _bench.chunks(seconds=0.1 if chosen.quick else 0.5)
     if chosen.patch:
         return _bench.sweep(seconds=0.5 if chosen.quick else 2.0, check=chosen.check)
     return _bench.main(quick=chosen.quick, markdown=chosen.markdown, chart_file=chosen.chart, check=chosen.check)

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -319,13 +320,57 @@ def _beside(
             measure(pair)
             repeats[pair] = max(1, min(500, int(1e-4 / max(min(measure(pair), measure(pair)), 1e-7))))
         while rounds < 5 or time.perf_counter() < end:
-            for i, switch in enumerate((lanecast.unpatch, lanecast.patch)):
-                switch()
+            for i in range(2):
+                if i == 0:
+                    lanecast.unpatch()
+                else:
+                    lanecast.patch()
                 for pair in pairs:
                     best[pair][i] = min(best[pair][i], measure(pair))
             rounds += 1
     lanecast.unpatch()
     return {pair: original / patched for pair, (original, patched) in best.items()}
+
+
+#: Source, target, what is out of range, and mapped values.
+CHUNKS: tuple[tuple[str, str, str | None, tuple[float, ...]], ...] = (
+    ("float64", "uint8", "clamp", ()),
+    ("float64", "uint8", "clamp", (float("nan"), float("inf"), float("-inf"))),
+    ("float64", "uint8", "clamp", (-1.0, 100.0, 101.0)),
+    ("float64", "int32", None, ()),
+    ("float64", "float32", None, ()),
+    ("float32", "uint8", "clamp", ()),
+    ("float32", "float16", None, ()),
+    ("int64", "int16", "wrap", ()),
+    ("int16", "float32", None, ()),
+    ("uint8", "float64", None, ()),
+    ("uint8", "float64", None, (0.0,)),
+)
+
+
+def chunks(*, seconds: float) -> int:
+    """The codec cast_value of Zarr: cast-value-rs beside lanecast.zarr."""
+    theirs: Any = importlib.import_module("cast_value_rs")
+    ours: Any = importlib.import_module("lanecast.zarr")
+    sizes = (1 << 12, 1 << 16, 1 << 20)
+    print("| from | to | out of range | mapped | " + " | ".join(f"{n:,} elements" for n in sizes) + " |")
+    print("| --- | --- | --- | --- |" + " ---: |" * len(sizes))
+    for source, target, mode, keys in CHUNKS:
+        cells = []
+        for n in sizes:
+            x = (np.random.default_rng(1).random(n) * 90).astype(source)
+            if keys and not np.isfinite(keys[0]):
+                x[::97] = keys[0]
+            entries = {key if source.startswith("float") else int(key): 1 for key in keys} or None
+            how = {"target_dtype": target, "out_of_range_mode": mode, "scalar_map_entries": entries}
+            casts: dict[str, Cast] = {
+                who.__name__: partial(who.cast_array, x, rounding_mode="nearest-even", **how) for who in (theirs, ours)
+            }
+            times = interleaved(casts, seconds, lambda _: None)
+            cells.append(f"{times[theirs.__name__] / times[ours.__name__]:.2f}")
+        mapped = ", ".join(f"{key:g}" for key in keys)
+        print(f"| {source} | {target} | {mode or 'an error'} | {mapped} | {' | '.join(cells)} |", flush=True)
+    return 0
 
 
 def main(*, quick: bool, markdown: bool, chart_file: str | None, check: bool) -> int:
