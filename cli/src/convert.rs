@@ -32,8 +32,13 @@ use crate::tile::{self, Scratch, Tile};
 /// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+/// Bytes that are hashed at a time.
+const HASHED: usize = 1 << 18;
+
 /// Where what is complete of a directory is recorded.
 const STATES: &str = ".lanecast";
+/// What there is at the end instead.
+const RECORD: &str = "lanecast.json";
 
 /// A file of the result that is complete.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,8 +61,10 @@ struct Live {
     temp: Mutex<Option<NamedTempFile>>,
     file: File,
     path: PathBuf,
-    /// Offset, length and hash of all that was written.
-    written: Mutex<Vec<(u64, u64, u128)>>,
+    /// Of all that was written: by offset, length and hash.
+    written: Mutex<BTreeMap<u64, (u64, u128)>>,
+    /// The hash of the file, up to this offset.
+    hashed: Mutex<(u64, Sha256)>,
     left: AtomicU64,
     losses: Mutex<BTreeMap<usize, crate::loss::Loss>>,
 }
@@ -68,8 +75,33 @@ impl Live {
             return Ok(());
         }
         self.file.write_all_at(bytes, offset).map_err(on(&self.path))?;
-        self.written.lock().expect("no panics").push((offset, bytes.len() as u64, xxh3_128(bytes)));
+        self.written.lock().expect("no panics").insert(offset, (bytes.len() as u64, xxh3_128(bytes)));
         Ok(())
+    }
+
+    /// Hashes what lies behind the hashed part without a gap, while it is in the page cache.
+    fn hash(&self, (hashed, sha): &mut (u64, Sha256), buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.resize(HASHED, 0);
+        loop {
+            let mut end = *hashed;
+            let written = self.written.lock().expect("no panics");
+            for (&offset, &(len, _)) in written.range(end..) {
+                if offset != end || end - *hashed >= HASHED as u64 {
+                    break;
+                }
+                end += len;
+            }
+            drop(written);
+            if end == *hashed {
+                return Ok(());
+            }
+            while *hashed < end {
+                let some = &mut buffer[..HASHED.min((end - *hashed) as usize)];
+                self.file.read_exact_at(some, *hashed).map_err(on(&self.path))?;
+                sha.update(&*some);
+                *hashed += some.len() as u64;
+            }
+        }
     }
 }
 
@@ -143,7 +175,7 @@ impl Work<'_> {
             // What a file without tiles waits for.
             live.left.store(tiles.len().max(1) as u64, Ordering::SeqCst);
             if tiles.is_empty() {
-                self.finish(&live)?;
+                self.finish(&live, &mut Vec::new())?;
             }
             queue.tasks.extend(first);
             queue.tasks.extend(tiles.into_iter().map(|tile| Task::Convert(tile, live.clone())));
@@ -174,7 +206,8 @@ impl Work<'_> {
             temp: Mutex::new(Some(temp)),
             file,
             path,
-            written: Mutex::new(Vec::new()),
+            written: Mutex::new(BTreeMap::new()),
+            hashed: Mutex::new((0, Sha256::new())),
             left: AtomicU64::new(0),
             losses: Mutex::new(BTreeMap::new()),
         };
@@ -232,7 +265,9 @@ impl Work<'_> {
                     .and_modify(|all| all.join(&loss))
                     .or_insert(loss);
                 if live.left.fetch_sub(1, Ordering::SeqCst) == 1 {
-                    self.finish(&live)?;
+                    self.finish(&live, scratch.bytes())?;
+                } else if let Ok(mut hashed) = live.hashed.try_lock() {
+                    live.hash(&mut hashed, scratch.bytes())?;
                 }
                 Ok(())
             }
@@ -240,10 +275,23 @@ impl Work<'_> {
     }
 
     /// Publishes a file: written through, read back, and named.
-    fn finish(&self, live: &Live) -> Result<()> {
+    fn finish(&self, live: &Live, buffer: &mut Vec<u8>) -> Result<()> {
         let planned = &self.plan.shards[live.shard];
+        let mut hashed = live.hashed.lock().expect("no panics");
+        live.hash(&mut hashed, buffer)?;
+        let (at, sha) = std::mem::take(&mut *hashed);
+        if at != planned.bytes {
+            return Err(Failure::system(format!(
+                "{}: {at} of {} bytes were written",
+                live.path.display(),
+                planned.bytes
+            )));
+        }
         live.file.sync_all().map_err(on(&live.path))?;
-        let sha256 = self.read_back(live, planned.bytes)?;
+        if !self.args.no_verify {
+            self.read_back(live, buffer)?;
+        }
+        let sha256 = hex(&sha.finalize());
         for &index in &planned.sources {
             self.it.shards[index].check_unchanged()?;
         }
@@ -262,50 +310,37 @@ impl Work<'_> {
             publish(&self.dir.join(STATES), &format!("{}.json", planned.name), &text)?;
         }
         if self.args.progress == Progress::Plain {
-            eprintln!("{}: {}", out::plain(&planned.name), bytes(planned.bytes));
+            let all = self.bar.length().unwrap_or(0);
+            let seconds = self.bar.elapsed().as_secs_f64().max(1e-3);
+            let (done, name) = (self.bar.position(), out::plain(&planned.name));
+            eprintln!("{done} of {all} bytes   {}/s   {name}", bytes((done as f64 / seconds) as u64));
         }
         self.done.lock().expect("no panics").push(state);
         Ok(())
     }
 
-    /// Compares what the file holds with what was written, and hashes it.
-    fn read_back(&self, live: &Live, len: u64) -> Result<String> {
-        let mut written = std::mem::take(&mut *live.written.lock().expect("no panics"));
-        written.sort_unstable();
+    /// Compares what the file holds, read from the disk where the system does that, with what was written.
+    fn read_back(&self, live: &Live, buffer: &mut Vec<u8>) -> Result<()> {
+        let written = std::mem::take(&mut *live.written.lock().expect("no panics"));
         let _ = rustix::fs::fadvise(&live.file, 0, None, Advice::DontNeed);
-        let mut buffer = vec![0; 1 << 20];
-        let mut all = Sha256::new();
-        let mut at = 0;
-        for (offset, piece, expected) in written {
-            if offset != at {
-                return Err(Failure::system(format!(
-                    "{}: bytes {at} to {offset} were not written",
-                    live.path.display()
-                )));
-            }
-            let mut hash = Xxh3::new();
-            while at < offset + piece {
-                let some = &mut buffer[..(1 << 20).min(offset + piece - at) as usize];
+        buffer.resize(HASHED, 0);
+        for (offset, (len, expected)) in written {
+            let (mut hash, mut at, end) = (Xxh3::new(), offset, offset + len);
+            while at < end {
+                let some = &mut buffer[..HASHED.min((end - at) as usize)];
                 live.file.read_exact_at(some, at).map_err(on(&live.path))?;
-                all.update(&*some);
                 hash.update(some);
                 at += some.len() as u64;
             }
-            if !self.args.no_verify && hash.digest128() != expected {
+            if hash.digest128() != expected {
                 let what = format!(
-                    "{}: bytes {offset} to {at} were read back otherwise than written",
+                    "{}: bytes {offset} to {end} were read back otherwise than written",
                     live.path.display()
                 );
                 return Err(Failure::system(what).help("the disk or the memory is bad"));
             }
         }
-        if at != len {
-            return Err(Failure::system(format!(
-                "{}: {at} of {len} bytes were written",
-                live.path.display()
-            )));
-        }
-        Ok(hex(&all.finalize()))
+        Ok(())
     }
 
     fn losses(&self, live: &Live) -> Losses {
@@ -443,7 +478,7 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
         )));
     }
     let empty = it.is_dir && fs::read_dir(&args.dst).is_ok_and(|mut entries| entries.next().is_none());
-    let shared = args.rank.is_some() && args.dst.join(STATES).is_dir();
+    let shared = args.rank.is_some() && [STATES, RECORD].iter().any(|name| args.dst.join(name).exists());
     let go_on = args.resume.is_some() && it.is_dir;
     if !(empty || args.force || go_on || shared || args.dry_run) {
         let help =
@@ -485,7 +520,7 @@ fn complete(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Option<(Loss
         files: Vec<Entry>,
         losses: Losses,
     }
-    let Ok(text) = fs::read(dir.join("lanecast.json")) else { return Ok(None) };
+    let Ok(text) = fs::read(dir.join(RECORD)) else { return Ok(None) };
     let Ok(record) = serde_json::from_slice::<Record>(&text) else { return Ok(None) };
     if record.plan != plan.hash {
         return Err(Failure::refused(format!("{} was made by another plan", dir.display()))
@@ -527,7 +562,7 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     let mut names: Vec<String> = plan.shards.iter().map(|shard| shard.name.clone()).collect();
     names.extend(it.others.iter().map(|path| file_name(path)));
     names.extend(config::index(it, plan).map(|(name, _)| name));
-    names.extend(["config.json", "hf_quant_config.json", "lanecast.json"].map(str::to_owned));
+    names.extend(["config.json", "hf_quant_config.json", RECORD].map(str::to_owned));
     for place in [dir.to_owned(), dir.join(STATES)] {
         let Ok(entries) = fs::read_dir(&place) else { continue };
         for entry in entries {
@@ -560,10 +595,10 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     if args.dry_run {
         return dry(&plan, args);
     }
-    if args.resume.is_some()
+    if (args.resume.is_some() || args.rank.is_some())
         && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)?
     {
-        // What a kill right after the record has left.
+        // What a kill right after the record has left, and what a rank left that was killed.
         sweep(&it, &plan, &args.dst)?;
         let _ = fs::remove_dir_all(args.dst.join(STATES));
         report(args, &plan, &losses, &all)?;
@@ -590,7 +625,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         if args.rank.is_none() {
             sweep(&it, &plan, &dir)?;
         }
-        let _ = fs::remove_file(dir.join("lanecast.json"));
+        let _ = fs::remove_file(dir.join(RECORD));
     }
     let shards: Vec<usize> = mine(&plan, args.rank.unwrap_or(0), args.of.unwrap_or(1))
         .into_iter()
@@ -744,7 +779,7 @@ fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
         all.iter().map(|s| json!({ "name": s.name, "bytes": s.bytes, "sha256": s.sha256 })).collect();
     let record =
         json!({ "plan": plan.hash, "from": plan.from, "to": plan.to, "files": files, "losses": losses });
-    publish(dir, "lanecast.json", &serde_json::to_vec_pretty(&record).expect("a record is JSON"))?;
+    publish(dir, RECORD, &serde_json::to_vec_pretty(&record).expect("a record is JSON"))?;
     // Another rank may be at it, too.
     let _ = fs::remove_dir_all(dir.join(STATES));
     sync(dir)

@@ -1,8 +1,9 @@
 //! What a conversion loses: of dequantised values, beside those of the source.
 
 use std::collections::BTreeMap;
-use std::ops::{Div, Sub};
+use std::ops::{Add, Div, Mul, Sub};
 
+use bytemuck::Pod;
 use serde::{Deserialize, Serialize};
 
 /// The losses of one tensor, or of a part of it.
@@ -19,13 +20,24 @@ pub(crate) struct Loss {
 
 /// float32 or float64: what errors are computed in.
 pub(crate) trait Real:
-    Copy + PartialOrd + Sub<Output = Self> + Div<Output = Self> + Into<f64>
+    Pod
+    + PartialOrd
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Add<Output = Self>
+    + Into<f64>
 {
     const ZERO: Self;
     const INFINITY: Self;
     fn magnitude(self) -> Self;
+    /// A number whose bytes, little-endian, were copied as they are.
+    fn from_little(self) -> Self;
+
     /// Numbers from little-endian bytes.
-    fn read(bytes: &[u8]) -> impl ExactSizeIterator<Item = Self> + Clone;
+    fn read(bytes: &[u8]) -> impl Iterator<Item = Self> {
+        bytes.chunks_exact(size_of::<Self>()).map(|x| bytemuck::pod_read_unaligned::<Self>(x).from_little())
+    }
 }
 
 impl Real for f32 {
@@ -36,8 +48,8 @@ impl Real for f32 {
         self.abs()
     }
 
-    fn read(bytes: &[u8]) -> impl ExactSizeIterator<Item = Self> + Clone {
-        bytes.as_chunks().0.iter().map(|&x| Self::from_le_bytes(x))
+    fn from_little(self) -> Self {
+        Self::from_bits(u32::from_le(self.to_bits()))
     }
 }
 
@@ -49,49 +61,70 @@ impl Real for f64 {
         self.abs()
     }
 
-    fn read(bytes: &[u8]) -> impl ExactSizeIterator<Item = Self> + Clone {
-        bytes.as_chunks().0.iter().map(|&x| Self::from_le_bytes(x))
+    fn from_little(self) -> Self {
+        Self::from_bits(u64::from_le(self.to_bits()))
     }
 }
 
 /// Elements that are looked at together, in a cache.
-const SOME: usize = 1 << 12;
+const SOME: usize = 1 << 10;
+/// Maxima that are found beside each other: a register's.
+const LANES: usize = 16;
+
+fn larger<T: Real>(a: T, b: T) -> T {
+    if b > a { b } else { a }
+}
+
+fn error<T: Real>(x: T, y: T) -> T {
+    let error = (x - y).magnitude();
+    // NaN and Inf do not count.
+    if error < T::INFINITY { error } else { T::ZERO }
+}
+
+fn relative<T: Real>(x: T, y: T) -> T {
+    let relative = error(x, y) / x.magnitude();
+    if relative < T::INFINITY { relative } else { T::ZERO }
+}
 
 impl Loss {
     /// Adds what became of elements from `first` on: both as bytes of the same float, in which errors are computed.
     pub(crate) fn add<T: Real>(&mut self, mut first: u64, from: &[u8], to: &[u8]) {
         let size = SOME * size_of::<T>();
+        let (mut xs, mut ys) = ([T::ZERO; SOME], [T::ZERO; SOME]);
         for (from, to) in from.chunks(size).zip(to.chunks(size)) {
-            self.some(first, T::read(from), T::read(to));
+            let n = from.len() / size_of::<T>();
+            for (numbers, bytes) in [(&mut xs, from), (&mut ys, to)] {
+                bytemuck::cast_slice_mut(&mut numbers[..n]).copy_from_slice(bytes);
+                numbers.iter_mut().for_each(|x| *x = x.from_little());
+            }
+            // Zeros that are equal do no harm.
+            xs[n..].fill(T::ZERO);
+            ys[n..].fill(T::ZERO);
+            self.some(first, &xs, &ys);
             first += SOME as u64;
         }
     }
 
-    fn some<T: Real>(
-        &mut self,
-        first: u64,
-        from: impl ExactSizeIterator<Item = T> + Clone,
-        to: impl ExactSizeIterator<Item = T> + Clone,
-    ) {
-        let pairs = from.zip(to);
-        // NaN and Inf compare false, and do not count; they are rare, and looked at apart.
-        let error = |(x, y): (T, T)| {
-            let error = (x - y).magnitude();
-            if error < T::INFINITY { error } else { T::ZERO }
-        };
-        let relative = |(x, y): (T, T)| {
-            let relative = error((x, y)) / x.magnitude();
-            if relative < T::INFINITY { relative } else { T::ZERO }
-        };
-        let larger = |a: T, b: T| if b > a { b } else { a };
-        let (mut abs, mut rel, mut all_finite) = (T::ZERO, T::ZERO, true);
-        for (x, y) in pairs.clone() {
-            all_finite &= (x - y).magnitude() < T::INFINITY;
-            abs = larger(abs, error((x, y)));
-            rel = larger(rel, relative((x, y)));
+    fn some<T: Real>(&mut self, first: u64, xs: &[T; SOME], ys: &[T; SOME]) {
+        let (mut abs, mut rel, mut strange) = ([T::ZERO; LANES], [T::ZERO; LANES], [T::ZERO; LANES]);
+        for (xs, ys) in xs.as_chunks::<LANES>().0.iter().zip(ys.as_chunks::<LANES>().0) {
+            for i in 0..LANES {
+                let error = (xs[i] - ys[i]).magnitude();
+                abs[i] = larger(abs[i], error);
+                rel[i] = larger(rel[i], error / xs[i].magnitude());
+                // 0, unless one is Inf or NaN.
+                strange[i] = strange[i] + error * T::ZERO;
+            }
         }
-        if !all_finite {
-            for (x, y) in pairs.clone().map(|(x, y)| -> (f64, f64) { (x.into(), y.into()) }) {
+        let (mut abs, mut rel) =
+            (abs.into_iter().fold(T::ZERO, larger), rel.into_iter().fold(T::ZERO, larger));
+        let pairs = || xs.iter().zip(ys);
+        // Such numbers are rare, and so is what was 0 and is not: they are counted, and left out.
+        if strange.iter().any(|x| *x != T::ZERO) || rel == T::INFINITY {
+            (abs, rel) = (T::ZERO, T::ZERO);
+            for (&x, &y) in pairs() {
+                (abs, rel) = (larger(abs, error(x, y)), larger(rel, relative(x, y)));
+                let (x, y): (f64, f64) = (x.into(), y.into());
                 self.nan += u64::from(y.is_nan());
                 self.inf += u64::from(y.is_infinite());
                 self.saturated += u64::from(y.is_infinite() && x.is_finite());
@@ -100,10 +133,9 @@ impl Loss {
         let (wide_abs, wide_rel): (f64, f64) = (abs.into(), rel.into());
         if wide_rel > self.max_rel || (wide_rel == self.max_rel && wide_rel == 0.0 && wide_abs > self.max_abs)
         {
-            let mut pairs = pairs;
-            let at = pairs
-                .position(|pair| if wide_rel > 0.0 { relative(pair) == rel } else { error(pair) == abs });
-            self.at = first + at.unwrap_or(0) as u64;
+            let worst =
+                |(&x, &y): (&T, &T)| if wide_rel > 0.0 { relative(x, y) == rel } else { error(x, y) == abs };
+            self.at = first + pairs().position(worst).unwrap_or(0) as u64;
         }
         self.max_abs = self.max_abs.max(wide_abs);
         self.max_rel = self.max_rel.max(wide_rel);

@@ -36,6 +36,13 @@ pub(crate) struct Scratch {
     turned: Vec<u8>,
 }
 
+impl Scratch {
+    /// A buffer for what is done between tiles.
+    pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.rows
+    }
+}
+
 /// So many bytes of a buffer that is kept, whatever they hold.
 fn room(buffer: &mut Vec<u8>, n: usize) -> &mut [u8] {
     if buffer.len() < n {
@@ -364,6 +371,12 @@ pub(crate) fn flat(input: &Input) -> Option<Input> {
 
 /// The largest magnitude of a tile, as bits that compare as the numbers do; NaN is the largest.
 pub(crate) fn amax(it: &Checkpoint, job: &Job, tile: &Tile, scratch: &mut Scratch) -> Result<u64> {
+    if matches!(&job.input, Input::Plain(tensor) if tensor.dtype != Dtype::F64) {
+        // float32 holds them exactly.
+        let values = values(it, &job.input, tile, DType::F32, scratch)?;
+        let most = f32::read(&values).map(|x| x.abs().to_bits()).max().unwrap_or(0);
+        return Ok(f64::from(f32::from_bits(most)).to_bits());
+    }
     let values = values(it, &job.input, tile, DType::F64, scratch)?;
     Ok(f64::read(&values).map(|x| x.abs().to_bits()).max().unwrap_or(0))
 }

@@ -203,3 +203,14 @@ fn info_names_what_there_is() {
     assert!(line(dir.path(), "man").stdout.starts_with(b".ie"));
     assert!(!line(dir.path(), "completions bash").stdout.is_empty());
 }
+
+/// Without what chooses it, every cast would run the reference, in silence.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_instruction_set_is_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let isas = ok(dir.path(), "info --json")["isas"].clone();
+    if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c") {
+        assert!(isas.as_array().unwrap().iter().any(|isa| isa == "avx2"), "{isas}");
+    }
+}

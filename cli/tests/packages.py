@@ -1,0 +1,228 @@
+"""What `lanecast` writes, loaded by the packages whose layouts these are, and what they write, read by `lanecast`.
+
+    python tests/packages.py target/debug/lanecast
+
+Loaded by: transformers (float8 of blocks, gpt-oss), compressed-tensors by way of transformers, comfy-kitchen, torchao. Models are tiny
+and random. A package that is not there is skipped, and said so; one that is there and disagrees fails.
+"""
+
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+PROGRAM = Path(sys.argv[1]).resolve()
+skipped = []
+
+
+def package(name):
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        skipped.append(f"{name}: {error}")
+        print(f"SKIPPED: {name} cannot be imported: {error}")
+        return None
+
+
+def run(*words):
+    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return done.stdout
+
+
+def bits(x):
+    x = x.detach().contiguous()
+    return x if x.dtype.itemsize == 1 and not x.dtype.is_floating_point else x.view({1: torch.uint8, 2: torch.int16, 4: torch.int32}[x.dtype.itemsize])
+
+
+def same(a, b, what):
+    assert a.dtype == b.dtype and a.shape == b.shape, (what, a.dtype, b.dtype, a.shape, b.shape)
+    different = (bits(a) != bits(b)).sum().item()
+    assert different == 0, f"{what}: {different} of {a.numel()} differ"
+
+
+def all_tensors(directory):
+    return {name: t for file in sorted(directory.glob("*.safetensors")) for name, t in load_file(file).items()}
+
+
+def llama(at):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(1)
+    config = LlamaConfig(
+        hidden_size=256, intermediate_size=512, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=64, vocab_size=320, max_position_embeddings=64, tie_word_embeddings=False,
+    )
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(at)
+
+
+def load(at, **options):
+    from transformers import AutoModelForCausalLM
+
+    model, info = AutoModelForCausalLM.from_pretrained(at, dtype=torch.bfloat16, output_loading_info=True, **options)
+    wrong = {key: names for key, names in info.items() if names}
+    assert not wrong, wrong
+    return model
+
+
+def runs(model):
+    with torch.no_grad():
+        logits = model(torch.arange(16)[None]).logits
+    assert torch.isfinite(logits).all()
+    return logits
+
+
+def models(at):
+    """Each layout: transformers loads it without a name that is missing, extra or mismatched; dequantises it to the bits of
+    `convert --to bf16` under the package's profile; and runs it."""
+    from transformers import CompressedTensorsConfig, FineGrainedFP8Config
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+
+    source = at / "llama"
+    llama(source)
+    plain = runs(load(source))
+    weights = all_tensors(source)
+    fp8 = FineGrainedFP8Config(dequantize=True)
+    cases = [("fp8-block", ["--to", "fp8-block"], fp8, "f32"), ("fp8-block-e8m0", ["--to", "fp8-block", "--scale-dtype", "e8m0"], fp8, "f32")]
+    if package("compressed_tensors"):
+        ct = CompressedTensorsConfig(dequantize=True)
+        for to in ["fp8-channel", "fp8-tensor", "int8-channel", "int8-tensor", "mxfp8", "mxfp4", "nvfp4"]:
+            # Its NVFP4 is multiplied in float32 when transformers calls it.
+            profile = "f32" if to == "nvfp4" else "compressed-tensors"
+            cases.append((to, ["--to", to], ct, profile))
+            if to in ["fp8-channel", "nvfp4"]:
+                cases.append((f"{to}-kept", ["--to", to, "--keep", "*layers.1.mlp*"], ct, profile))
+    for name, options, config, profile in cases:
+        to = at / name
+        run("convert", source, to, *options, "--quiet")
+        run("convert", to, at / f"{name}-bf16", "--to", "bf16", "--profile", profile, "--quiet")
+        ours = all_tensors(at / f"{name}-bf16")
+        model = load(to, quantization_config=config)
+        theirs = dict(model.named_parameters())
+        assert sorted(ours) == sorted(theirs), (name, set(ours) ^ set(theirs))
+        changed = 0
+        for tensor, value in theirs.items():
+            same(ours[tensor], value.to(torch.bfloat16), f"{name}: {tensor}")
+            changed += not torch.equal(value, weights[tensor])
+        kept = "kept" in name
+        assert changed == (11 if kept else 14), (name, changed)
+        difference = (runs(model) - plain).abs().max().item() / plain.abs().max().item()
+        assert difference < 0.5, (name, difference)
+        if config is not fp8:
+            # As it is served: codes and scales, and activations quantised where the layout says so.
+            logits = runs(load(to))
+            beside = (logits - plain).abs().max().item() / plain.abs().max().item()
+            assert beside < 0.5, (name, beside)
+        print(f"equal: {name}: {len(theirs)} tensors of transformers; logits differ by {difference:.3f} of the largest")
+    # What the default of the program is: one rounding, never farther from the exact product than what the package does.
+    run("verify", at / "fp8-block", at / "fp8-block-bf16", "--max-rel-error", "0.0040")
+
+
+def gpt_oss(at):
+    from transformers import GptOssConfig, GptOssForCausalLM, Mxfp4Config
+
+    torch.manual_seed(2)
+    config = GptOssConfig(
+        hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+        num_local_experts=4, num_experts_per_tok=2, vocab_size=128, max_position_embeddings=64, sliding_window=16,
+        layer_types=["sliding_attention", "full_attention"],
+    )
+    source = at / "gpt-oss-plain"
+    GptOssForCausalLM(config).to(torch.bfloat16).save_pretrained(source)
+    run("convert", source, at / "gpt-oss", "--to", "gpt-oss", "--quiet")
+    run("convert", at / "gpt-oss", at / "gpt-oss-bf16", "--to", "bf16", "--quiet")
+    ours = all_tensors(at / "gpt-oss-bf16")
+    model = load(at / "gpt-oss", quantization_config=Mxfp4Config(dequantize=True))
+    theirs = dict(model.named_parameters())
+    assert sorted(ours) == sorted(theirs), set(ours) ^ set(theirs)
+    for tensor, value in theirs.items():
+        same(ours[tensor], value.to(torch.bfloat16), f"gpt-oss: {tensor}")
+    plain, logits = runs(load(source)), runs(model)
+    assert not torch.equal(plain, logits)
+    runs(load(at / "gpt-oss-bf16"))
+    print(f"equal: gpt-oss: {len(theirs)} tensors of transformers")
+
+
+def comfy(at):
+    if not package("comfy_kitchen"):
+        return
+    from comfy_kitchen.tensor import TensorCoreFP8Layout, TensorCoreMXFP8Layout, TensorCoreNVFP4Layout
+
+    torch.manual_seed(3)
+    x = {"a.weight": torch.randn(160, 192, dtype=torch.bfloat16), "b.weight": torch.randn(128, 64, dtype=torch.bfloat16) * 0.01}
+    save_file(x, at / "flux.safetensors")
+    for to, layout in [("comfy-fp8", TensorCoreFP8Layout), ("comfy-nvfp4", TensorCoreNVFP4Layout), ("comfy-mxfp8", TensorCoreMXFP8Layout)]:
+        path = at / f"{to}.safetensors"
+        run("convert", at / "flux.safetensors", path, "--to", to, "--quiet")
+        # Ours, dequantised by them, beside ours dequantised by us with their steps.
+        run("convert", path, at / "back.safetensors", "--to", "bf16", "--profile", "output" if to == "comfy-fp8" else "comfy", "--quiet", "--force")
+        made, back = load_file(path), load_file(at / "back.safetensors")
+        theirs_made = {}
+        for name, value in x.items():
+            module = name.removesuffix("weight")
+            marker = json.loads(bytes(made[f"{module}comfy_quant"].tolist()))
+            scale = made[f"{name}_scale"]
+            common = {"orig_dtype": torch.bfloat16, "orig_shape": tuple(value.shape)}
+            if to == "comfy-nvfp4":
+                params = layout.Params(scale=made[f"{name}_scale_2"], block_scale=scale, **common)
+            elif to == "comfy-mxfp8":
+                params = layout.Params(scale=scale.view(torch.float8_e8m0fnu), **common)
+            else:
+                params = layout.Params(scale=scale, **common)
+            same(layout.dequantize(made[name], params), back[name], f"{to}: {name}, dequantised")
+            # Theirs, read by us.
+            codes, params = layout.quantize(value)
+            theirs_made[name] = codes
+            theirs_made[f"{module}comfy_quant"] = made[f"{module}comfy_quant"]
+            if to == "comfy-nvfp4":
+                theirs_made[f"{name}_scale"], theirs_made[f"{name}_scale_2"] = params.block_scale, params.scale
+            else:
+                stored = params.scale.view(torch.uint8) if to == "comfy-mxfp8" else params.scale
+                theirs_made[f"{name}_scale"] = stored
+            for part in [name, f"{name}_scale"]:
+                assert theirs_made[part].shape == made[part].shape, (part, theirs_made[part].shape, made[part].shape)
+            x[name] = value
+        save_file({k: v.contiguous() for k, v in theirs_made.items()}, at / "theirs.safetensors")
+        run("convert", at / "theirs.safetensors", at / "read.safetensors", "--to", "bf16", "--profile", "output" if to == "comfy-fp8" else "comfy", "--quiet", "--force")
+        read = load_file(at / "read.safetensors")
+        for name, value in x.items():
+            _, params = layout.quantize(value)
+            same(layout.dequantize(theirs_made[name], params), read[name], f"{to}: {name}, of theirs")
+        print(f"equal: {to}: {marker['format']}, both ways")
+
+
+def ao(at):
+    if not package("torchao"):
+        return
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor
+
+    torch.manual_seed(4)
+    x = torch.randn(96, 128, dtype=torch.bfloat16)
+    save_file({"l.weight": x}, at / "x.safetensors")
+    for to, element, codes in [("mxfp8", torch.float8_e4m3fn, "l.weight"), ("mxfp4", torch.float4_e2m1fn_x2, "l.weight_packed")]:
+        run("convert", at / "x.safetensors", at / "ao.safetensors", "--to", to, "--profile", "torchao", "--quiet", "--force")
+        ours = load_file(at / "ao.safetensors")
+        theirs = MXTensor.to_mx(x, element, 32)
+        same(ours[codes].view(torch.uint8), theirs.qdata.view(torch.uint8), f"torchao {to}: codes")
+        same(ours["l.weight_scale"], theirs.scale.view(torch.uint8), f"torchao {to}: scales")
+        print(f"equal: {to} of torchao")
+
+
+with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    place = Path(place)
+    if package("transformers"):
+        models(place)
+        gpt_oss(place)
+    comfy(place)
+    ao(place)
+print("NOT RUN:", *skipped, sep="\n    ") if skipped else print("all packages were there")
