@@ -32,11 +32,11 @@ pub(crate) trait Real:
     const INFINITY: Self;
     fn magnitude(self) -> Self;
     /// A number whose bytes, little-endian, were copied as they are.
-    fn from_little(self) -> Self;
+    fn native(self) -> Self;
 
     /// Numbers from little-endian bytes.
     fn read(bytes: &[u8]) -> impl Iterator<Item = Self> {
-        bytes.chunks_exact(size_of::<Self>()).map(|x| bytemuck::pod_read_unaligned::<Self>(x).from_little())
+        bytes.chunks_exact(size_of::<Self>()).map(|x| bytemuck::pod_read_unaligned::<Self>(x).native())
     }
 }
 
@@ -48,7 +48,7 @@ impl Real for f32 {
         self.abs()
     }
 
-    fn from_little(self) -> Self {
+    fn native(self) -> Self {
         Self::from_bits(u32::from_le(self.to_bits()))
     }
 }
@@ -61,7 +61,7 @@ impl Real for f64 {
         self.abs()
     }
 
-    fn from_little(self) -> Self {
+    fn native(self) -> Self {
         Self::from_bits(u64::from_le(self.to_bits()))
     }
 }
@@ -95,7 +95,7 @@ impl Loss {
             let n = from.len() / size_of::<T>();
             for (numbers, bytes) in [(&mut xs, from), (&mut ys, to)] {
                 bytemuck::cast_slice_mut(&mut numbers[..n]).copy_from_slice(bytes);
-                numbers.iter_mut().for_each(|x| *x = x.from_little());
+                numbers.iter_mut().for_each(|x| *x = x.native());
             }
             // Zeros that are equal do no harm.
             xs[n..].fill(T::ZERO);
