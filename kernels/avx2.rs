@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use super::codec::Codec;
 use super::codec::plane::{Fold, Half, Plane, Words};
 use super::codec::source::odd64;
-use super::drive::RunRows;
+use super::drive::{RunRows, RunScaled};
 use super::simd::{Extras, Simd, Task, copy_short, ops, token};
 
 token! {
@@ -558,6 +558,8 @@ impl Simd for Avx2 {
         );
         add16(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi16(a, b);
         mul_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_mul_ps(ps(a), ps(b)));
+        mul_add_f32(a: __m256i, b: __m256i, c: __m256i) -> __m256i =
+            bits_ps(_mm256_fmadd_ps(ps(a), ps(b), ps(c)));
         f32_to_cut_f16(a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(
             _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(ps(a[1])),
             _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(ps(a[0])),
@@ -713,5 +715,9 @@ impl Simd for Avx2 {
 
     fn kernel<C: Codec<Self>>() -> RunRows {
         <C as entry::Kernel<Self>>::rows
+    }
+
+    fn scaled_kernel<C: Codec<Self>>() -> RunScaled {
+        <C as entry::Kernel<Self>>::scaled
     }
 }

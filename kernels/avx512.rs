@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 
 use super::codec::Codec;
 use super::codec::plane::Fold;
-use super::drive::RunRows;
+use super::drive::{RunRows, RunScaled};
 use super::simd::{Extras, Simd, Task, ops, token};
 
 token! {
@@ -480,6 +480,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
             _mm512_mask_blend_epi16(_mm512_cmpgt_epu16_mask(a, limit), no, yes);
         add16(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi16(a, b);
         mul_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_mul_round_ps::<TO_FLOAT>(ps(a), ps(b)));
+        mul_add_f32(a: __m512i, b: __m512i, c: __m512i) -> __m512i =
+            bits_ps(_mm512_fmadd_round_ps::<TO_FLOAT>(ps(a), ps(b), ps(c)));
         f32_to_cut_f16(a: [__m512i; 2]) -> __m512i = joined(
             _mm512_cvt_roundps_ph::<CUT>(ps(a[0])),
             _mm512_cvt_roundps_ph::<CUT>(ps(a[1])),
@@ -594,5 +596,9 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
 
     fn kernel<C: Codec<Self>>() -> RunRows {
         <C as entry::Kernel<Self>>::rows
+    }
+
+    fn scaled_kernel<C: Codec<Self>>() -> RunScaled {
+        <C as entry::Kernel<Self>>::scaled
     }
 }

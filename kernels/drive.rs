@@ -277,6 +277,56 @@ impl Apart {
 #[cfg(isa = "vector")]
 pub(super) type RunRows = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool;
 
+/// What elements are multiplied with or divided by. Arrays have one number for each group of elements, or for each element.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    /// The scale: all of it, or its top.
+    pub(super) scales: *const f32,
+    /// What the scale has beyond a float32; null if nothing has.
+    pub(super) rests: *const f32,
+    /// To divide: what to multiply with in place of that, about.
+    pub(super) inverses: *const f32,
+    /// What is added: to dequantise, the negative zero points, before; to quantise, zero points, after. Null if there are none.
+    pub(super) zeros: *const f32,
+    /// A group has 2^this elements, 16 at least; or [`Scale::EACH`].
+    pub(super) shift: u32,
+    /// The number of the first element of a block.
+    pub(super) at: usize,
+    pub(super) how: How,
+}
+
+/// How elements are multiplied with a scale, or divided by it.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    /// The product is rounded to f32, to nearest even. To divide, that with the inverse, a power of two, which is exact.
+    Near,
+    /// To odd, so that the encoder's rounding is the only one.
+    Odd,
+}
+
+#[cfg(isa = "vector")]
+impl Scale {
+    pub(super) const EACH: u32 = u32::MAX;
+    pub(super) const NONE: Self = Self {
+        scales: ptr::null(),
+        rests: ptr::null(),
+        inverses: ptr::null(),
+        zeros: ptr::null(),
+        shift: Self::EACH,
+        at: 0,
+        how: How::Near,
+    };
+}
+
+/// Casts `n` elements. A group of a partial block has a number in the arrays as if the block were whole.
+///
+/// # Safety
+/// As for [`RunRows`], of one row. The arrays have a number for every element of all blocks.
+#[cfg(isa = "vector")]
+pub(super) type RunScaled = unsafe fn(job: &Job, scale: &Scale, src: *const u8, dst: *mut u8, n: usize);
+
 /// A codec, and what it needs to know.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, Debug)]

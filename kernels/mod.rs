@@ -15,6 +15,7 @@
 //! * `stochastic.rs` rounds by chance, between two casts that round nothing.
 //! * `strided.rs` casts strided views a tile at a time, by the kernels; `panel.rs` those that it transposes and that are
 //!   larger than the caches; `moves.rs` brings elements to tiles and back.
+//! * `scaled.rs` casts elements under scales, and finds the largest magnitudes of groups.
 //! * `check/` looks at the codes of a source for what a cast loses of them.
 //! * `table.rs` makes and keeps the plan of a cast: what an instruction set runs for it. `codec/table.rs` says which codecs.
 //! * `detect.rs` reads what safe code cannot read of the machine.
@@ -45,6 +46,8 @@ pub(crate) mod neon;
 pub(crate) mod once;
 mod panel;
 pub(crate) mod scalar;
+#[cfg(isa = "vector")]
+pub(crate) mod scaled;
 pub(crate) mod scratch;
 #[cfg(isa = "vector")]
 mod simd;

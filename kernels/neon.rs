@@ -14,7 +14,7 @@ use core::arch::asm;
 
 use super::codec::Codec;
 use super::codec::plane::Fold;
-use super::drive::RunRows;
+use super::drive::{RunRows, RunScaled};
 use super::simd::{Extras, Simd, Task, copy_short, has, ops, token};
 
 token! {
@@ -351,6 +351,9 @@ impl Simd for Neon {
         // A NaN in either operand is the result.
         min_or_nan_f32(limit: uint8x16_t, x: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(limit), f32(x)));
         add_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vaddq_f32(f32(a), f32(b)));
+        mul_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vmulq_f32(f32(a), f32(b)));
+        mul_add_f32(a: uint8x16_t, b: uint8x16_t, c: uint8x16_t) -> uint8x16_t =
+            of_f32(vfmaq_f32(f32(c), f32(a), f32(b)));
         min_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(a), f32(b)));
         max_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vmaxq_f32(f32(a), f32(b)));
         number_f32(x: uint8x16_t) -> uint8x16_t = vandq_u8(x, of_u32(vceqq_f32(f32(x), f32(x))));
@@ -501,5 +504,9 @@ impl Simd for Neon {
 
     fn kernel<C: Codec<Self>>() -> RunRows {
         <C as entry::Kernel<Self>>::rows
+    }
+
+    fn scaled_kernel<C: Codec<Self>>() -> RunScaled {
+        <C as entry::Kernel<Self>>::scaled
     }
 }

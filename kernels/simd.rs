@@ -13,7 +13,7 @@
 
 use super::codec::Codec;
 use super::codec::plane::{Fold, Words};
-use super::drive::RunRows;
+use super::drive::{RunRows, RunScaled};
 
 /// What some CPUs with an instruction set have and others have not. A kernel's setup keeps it.
 #[derive(Clone, Copy, Debug)]
@@ -318,13 +318,10 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     unsafe fn select_above16(_a: Self::V, _limit: Self::V, _yes: Self::V, _no: Self::V) -> Self::V {
         unreachable!()
     }
-    /// Has it what [`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16) works with: `add16`, `mul_f32`, `f32_to_cut_f16`,
+    /// Has it what [`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16) works with: `add16`, `f32_to_cut_f16`,
     /// `select_above8`, and of 16-bit lanes `nearest_high16` and `select_above16`?
     const NARROWS_BY_F16: bool = false;
     unsafe fn add16(_a: Self::V, _b: Self::V) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn mul_f32(_a: Self::V, _b: Self::V) -> Self::V {
         unreachable!()
     }
     /// Cut, whatever the control register says.
@@ -550,6 +547,10 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// The inverse, of bytes that are 0 above. No more is written than the elements have.
     unsafe fn pack<const BITS: usize>(p: *mut u8, v: Self::V, high: bool);
 
+    unsafe fn mul_f32(a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`, rounded once.
+    unsafe fn mul_add_f32(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+
     /// Runs a function with the features enabled.
     ///
     /// # Safety
@@ -558,6 +559,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
 
     /// A codec on rows, as a function with the features enabled: a kernel.
     fn kernel<C: Codec<Self>>() -> RunRows;
+    /// The same of a codec that reads elements under scales.
+    fn scaled_kernel<C: Codec<Self>>() -> RunScaled;
 }
 
 /// What is to run with the features of an instruction set enabled, by [`Simd::run`].
@@ -600,7 +603,7 @@ macro_rules! token {
         /// The entries, which are compiled with the features.
         mod entry {
             use super::super::codec::{Codec, Job};
-            use super::super::drive::Apart;
+            use super::super::drive::{Apart, Scale};
             use super::super::simd::{Simd, Task};
             use super::super::vector;
 
@@ -617,6 +620,9 @@ macro_rules! token {
                 /// # Safety
                 /// As for every `Core`.
                 unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool;
+                /// # Safety
+                /// As for every `RunScaled`.
+                unsafe fn scaled(job: &Job, scale: &Scale, src: *const u8, dst: *mut u8, n: usize);
             }
 
             impl<I: Simd, C: Codec<I>> Kernel<I> for C {
@@ -624,6 +630,11 @@ macro_rules! token {
                 unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool {
                     // SAFETY: the caller's promise; the features are enabled.
                     unsafe { vector::rows::<I, C>(job, src, dst, n, apart) }
+                }
+                $(#[target_feature(enable = $feature)])*
+                unsafe fn scaled(job: &Job, scale: &Scale, src: *const u8, dst: *mut u8, n: usize) {
+                    // SAFETY: the caller's promise; the features are enabled.
+                    unsafe { vector::scaled::<I, C>(job, scale, src, dst, n) }
                 }
             }
         }

@@ -53,6 +53,26 @@ pub(super) unsafe fn rows<I: Simd>(
     n: usize,
     apart: &Apart,
 ) {
+    // SAFETY: the caller's promise.
+    let make = |_: usize, src: *const u8, dst: *mut u8, n: usize| unsafe { core.run(job, src, dst, n) };
+    // SAFETY: the caller's promise.
+    unsafe { made::<I>(&make, true, bits, src, dst, n, apart) }
+}
+
+/// The same of what makes elements of a row, from a number on, of their source. Does the first of a row end at a line, if it
+/// can? Else all begin at multiples of [`unit`].
+///
+/// # Safety
+/// As for [`rows`], of what makes them.
+pub(super) unsafe fn made<I: Simd>(
+    make: &impl Fn(usize, *const u8, *mut u8, usize),
+    peels: bool,
+    bits: [usize; 2],
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+    apart: &Apart,
+) {
     #[repr(C, align(64))]
     struct Lines([MaybeUninit<u8>; LINE + CHUNK]);
     let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK]);
@@ -78,13 +98,18 @@ pub(super) unsafe fn rows<I: Simd>(
                 I::run(Ask::<I> { from: row_dst.wrapping_add(row), bytes: 2 * LINE, isa: PhantomData });
             }
             // To a line, or else, where no element ends with one, results are made as far behind it.
-            let mut first =
-                if held.is_multiple_of(I::BYTES) { 0 } else { ahead(lines.add(held), from, to).min(n) };
-            core.run(job, row_src, lines.add(held), first);
+            let mut first = if !peels || held.is_multiple_of(I::BYTES) {
+                0
+            } else {
+                ahead(lines.add(held), from, to).min(n)
+            };
+            if first > 0 {
+                make(0, row_src, lines.add(held), first);
+            }
             held += bytes(first, to);
             while first < n {
                 let elements = (n - first).min(chunk(bits));
-                core.run(job, row_src.add(bytes(first, from)), lines.add(held), elements);
+                make(first, row_src.add(bytes(first, from)), lines.add(held), elements);
                 first += elements;
                 let end = held + bytes(elements, to);
                 let whole = end - end % LINE;

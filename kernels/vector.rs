@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::codec::{Codec, Ends, Job};
-use super::drive::{self, Apart, Plan, Planned};
+use super::drive::{self, Apart, Plan, Planned, Scale};
 use super::environment::Environment;
 use super::moves;
 use super::simd::Simd;
@@ -133,6 +133,59 @@ pub(super) unsafe fn rows<I: Simd, C: Codec<I>>(
         }
     }
     true
+}
+
+/// Every block of a codec of elements under scales; the last, if it is no whole one, through a buffer.
+///
+/// # Safety
+/// As for every `RunScaled`, with the features enabled.
+#[inline(always)]
+pub(super) unsafe fn scaled<I: Simd, C: Codec<I>>(
+    job: &Job,
+    scale: &Scale,
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+) {
+    // SAFETY: as in `rows`.
+    unsafe {
+        let setup = C::setup(job);
+        let mut ends = Ends { scale: *scale, ..Ends::of::<C::From>(job) };
+        let (mut room_src, mut room_dst) = (Block::new(), Block::new());
+        let (mut from, mut to) = (src, dst);
+        let (mut blocks, mut left) = (n / I::BYTES, n % I::BYTES);
+        let mut outside: Option<*mut u8> = None;
+        loop {
+            while blocks > 0 {
+                C::block(&setup, ends, from, to);
+                from = from.add(const { bytes(I::BYTES, C::SRC) });
+                to = to.add(const { bytes(I::BYTES, C::DST) });
+                ends.scale.at += I::BYTES;
+                blocks -= 1;
+            }
+            if let Some(outside) = outside {
+                let made = bytes(left, C::DST);
+                if C::DST < 8 {
+                    // Of the last byte, the bits of no element are 0.
+                    let unused = 8 * made - left * C::DST;
+                    let kept = if ends.dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
+                    *room_dst.start().add(made - 1) &= kept;
+                }
+                I::copy_out(room_dst.start(), made, outside);
+                left = 0;
+            }
+            if left == 0 {
+                break;
+            }
+            if C::DST < 8 {
+                // The codec writes less than a register, and all of it is read.
+                I::store(room_dst.start(), I::splat8(0));
+            }
+            I::copy_in(from, bytes(left, C::SRC), room_src.start(), C::SRC.div_ceil(8));
+            outside = Some(to);
+            (from, to, blocks) = (room_src.start(), room_dst.start(), 1);
+        }
+    }
 }
 
 /// A vector kernel for elements that a codec reads and writes as they are.

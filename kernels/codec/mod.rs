@@ -14,11 +14,13 @@ pub(super) mod integer;
 pub(super) mod lookup;
 pub(super) mod narrow;
 pub(super) mod plane;
+pub(super) mod scaled;
 pub(super) mod source;
 pub(super) mod table;
 
 use self::lookup::Looks;
 use self::source::{Bits, Source};
+use super::drive::Scale;
 use super::simd::{Extras, Simd};
 use crate::formats::dtype::{IntFormat, Kind};
 use crate::formats::layout::Packing;
@@ -93,6 +95,8 @@ pub(super) struct Ends<I: Simd> {
     pub(super) looks: Looks<I>,
     pub(super) src_high: bool,
     pub(super) dst_high: bool,
+    /// Of a [scaled](scaled) source.
+    pub(super) scale: Scale,
 }
 
 impl<I: Simd> Ends<I> {
@@ -105,7 +109,7 @@ impl<I: Simd> Ends<I> {
         // SAFETY: the caller's promise.
         let looks = unsafe { S::looks::<I>(job.table) };
         let &Job { src_high, dst_high, .. } = job;
-        Self { looks, src_high, dst_high }
+        Self { looks, src_high, dst_high, scale: Scale::NONE }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Codes of elements, scales and zero points between their buffers and tiles.
 
+use core::ops::Range;
+
 use super::error::Error;
 use super::scaling::Scaling;
 use super::shape::{Grid, Places};
 use crate::cast::Caster;
 use crate::formats::dtype::DType;
+use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
@@ -51,6 +54,37 @@ impl Elements {
         Ok(Self { caster, dtype, packing: options.dst_packing, rows })
     }
 
+    /// The options of the buffer.
+    pub(super) fn options(&self) -> CastOptions {
+        self.caster.options()
+    }
+
+    /// The instruction set.
+    pub(super) fn isa(&self) -> Isa {
+        self.caster.isa()
+    }
+
+    /// Do rows begin on bytes of their own?
+    pub(super) fn has_rows(&self) -> bool {
+        self.rows.is_some()
+    }
+
+    /// The byte that an element begins, if it does.
+    pub(super) fn byte(&self, element: usize) -> Option<usize> {
+        let (byte, ahead) = self.byte_before(element);
+        (self.dtype.bits() >= 8 || self.packing == Packing::OnePerByte || ahead == 0)
+            .then(|| byte + self.size(ahead))
+    }
+
+    /// The byte that begins an element up to 7 before this one, and how many before.
+    pub(super) fn byte_before(&self, element: usize) -> (usize, usize) {
+        let ahead = match self.rows {
+            Some((row, _)) => element % row % 8,
+            None => element % 8,
+        };
+        (self.at(element - ahead), ahead)
+    }
+
     /// Bytes of a code in a tile.
     fn width(&self) -> usize {
         (self.dtype.bits() as usize).div_ceil(8)
@@ -89,12 +123,8 @@ impl Elements {
         scratch: &mut Scratch,
     ) -> Result<(), Error> {
         // A packed element that does not begin a byte is read with those before it.
-        let ahead = match self.rows {
-            Some((row, _)) => first % row % 8,
-            None => first % 8,
-        };
+        let (start, ahead) = self.byte_before(first);
         let n = codes.len() + ahead;
-        let start = self.at(first - ahead);
         let tile = &mut scratch[..n * self.width()];
         self.caster.cast(&src[start..start + self.size(n)], tile, n)?;
         let tile = &tile[ahead * self.width()..];
@@ -202,6 +232,37 @@ impl Scales {
         let at = self.places.at(scale);
         let code = word(&bytes[at..at + self.width]);
         if self.is_swapped { code.swap_bytes() >> (64 - 8 * self.width) } else { code }
+    }
+
+    /// The bytes of some scales in their order, and in this machine's order; `room` is for them.
+    pub(super) fn native<'a>(&self, bytes: &'a [u8], scales: Range<usize>, room: &'a mut [u8]) -> &'a [u8] {
+        if self.places.is_plain() && !self.is_swapped {
+            return &bytes[scales.start * self.width..scales.end * self.width];
+        }
+        let n = scales.len() * self.width;
+        for (scale, place) in scales.zip(room.chunks_exact_mut(self.width)) {
+            let at = self.places.at(scale);
+            place.copy_from_slice(&bytes[at..at + self.width]);
+            if self.is_swapped {
+                place.reverse();
+            }
+        }
+        &room[..n]
+    }
+
+    /// Writes scales that follow each other in their buffer, from bytes of this machine. `bytes` begins with scale `base`.
+    pub(super) fn set_all(&self, bytes: &mut [u8], base: usize, scales: Range<usize>, codes: &[u8]) {
+        let n = scales.len() * self.width;
+        let here = &mut bytes[(scales.start - base) * self.width..][..n];
+        here.copy_from_slice(&codes[..n]);
+        if self.is_swapped {
+            here.chunks_exact_mut(self.width).for_each(<[u8]>::reverse);
+        }
+    }
+
+    /// The code of one of some scales, of bytes of this machine.
+    pub(super) fn of_native(&self, codes: &[u8], i: usize) -> u64 {
+        word(&codes[i * self.width..][..self.width])
     }
 
     /// Writes a scale. `bytes` begins with scale `base`, where scales follow each other; else with the first.

@@ -1,10 +1,16 @@
 #![doc = include_str!("../../docs/scaled.md")]
+#![cfg_attr(not(isa = "vector"), allow(dead_code, reason = "what the files that need registers use"))]
 
 mod codes;
+#[cfg(isa = "vector")]
+mod divide;
 mod engine;
 mod error;
 mod exact;
+#[cfg(isa = "vector")]
+mod fast;
 mod front;
+mod jobs;
 mod rule;
 mod scaling;
 mod shape;

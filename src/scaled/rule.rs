@@ -272,6 +272,28 @@ impl Quantize {
         })
     }
 
+    /// Is it lanecast's own rule, to the nearest even?
+    pub(super) fn is_nearest(&self) -> bool {
+        let rounding = if is_int(self.to) { self.int_rounding } else { self.policy.rounding };
+        self.is_own() && rounding == Rounding::NearestEven && !self.is_mx_int && self.stochastic.is_none()
+    }
+
+    /// The largest value of the target.
+    pub(super) fn max_value(&self) -> f64 {
+        f64::from_bits(self.max.encode(DType::F64, &Policy::DEFAULT))
+    }
+
+    /// Those of the target, for [`ScaleRule::Even`].
+    pub(super) fn mantissa_bits(&self) -> u32 {
+        mantissa_bits(self.to)
+    }
+
+    /// The codes of one and of the largest value of the scale's dtype.
+    pub(super) fn scale_limits(&self) -> (u64, u64) {
+        let max = self.scale.float_format().map_or(0, |format| format.max_code());
+        (self.scale_code(Exact::ONE), max)
+    }
+
     /// May scales be found from the data?
     pub(super) fn check_found(&self) -> Result<(), Error> {
         match self.steps {
@@ -674,7 +696,7 @@ fn compressed_scale(amax: Exact, from: DType, to: DType) -> u64 {
 
 /// How the product of code and scale is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Product {
+pub(super) enum Product {
     /// Exactly.
     Own,
     /// In f32.
@@ -692,10 +714,10 @@ pub(super) struct Dequantize {
     pub(super) from: DType,
     pub(super) to: DType,
     pub(super) scale: DType,
-    product: Product,
+    pub(super) product: Product,
     policy: Policy,
     /// Code 8 of float4 is +0.
-    loses_sign: bool,
+    pub(super) loses_sign: bool,
     pub(super) is_mx_int: bool,
     pub(super) tensor: TensorScale,
 }
@@ -756,6 +778,11 @@ impl Dequantize {
 
     pub(super) fn is_own(&self) -> bool {
         self.product == Product::Own
+    }
+
+    /// The policy of the last rounding.
+    pub(super) fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     pub(super) fn has_zero_points(&self) -> bool {

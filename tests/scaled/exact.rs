@@ -25,29 +25,33 @@ pub(crate) fn tests(suite: &mut Suite) {
 
 fn each(isa: Isa, case: impl Fn(&mut Random, Isa)) {
     for seed in 0..cases() as u64 {
-        case(&mut Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1), isa);
+        case(&mut Random::new(seed), isa);
     }
 }
 
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    fn word(&mut self) -> u64 {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) fn word(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 8
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         self.word() as usize % n
     }
 
-    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }
 
-    fn one_in(&mut self, n: usize) -> bool {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 }

@@ -3,11 +3,13 @@
 #[path = "../bridge/mod.rs"]
 mod bridge;
 mod exact;
+mod kernels;
 mod recorded;
 
 fn main() {
     let mut suite = bridge::Suite::new();
     exact::tests(&mut suite);
+    kernels::tests(&mut suite);
     recorded::tests(&mut suite);
     suite.run().exit();
 }

@@ -1,0 +1,143 @@
+//! Scaled casts beside the plain casts of the same dtypes: `cargo bench --bench scaled [-- FILTER]`.
+//!
+//! Each row is a ratio of times of one run, in which both take turns: the plain cast's, and that of copying as many bytes as are
+//! read and written, to the scaled cast's. More is faster. Times are the least of many.
+
+#[path = "data/mod.rs"]
+mod data;
+
+use std::time::{Duration, Instant};
+
+use lanecast::scaled::{Dequantizer, Quantizer, Scaling, TensorScale};
+use lanecast::{CastOptions, Caster, DType, Isa};
+
+/// The least time of each, which take turns for so long.
+fn race<const N: usize>(mut runs: [&mut dyn FnMut(); N], budget: Duration) -> [f64; N] {
+    let mut least = [f64::INFINITY; N];
+    let start = Instant::now();
+    let mut turns = 0;
+    while start.elapsed() < budget || turns < 5 {
+        for (run, least) in runs.iter_mut().zip(&mut least) {
+            run();
+            let begin = Instant::now();
+            run();
+            *least = least.min(begin.elapsed().as_secs_f64());
+        }
+        turns += 1;
+    }
+    least
+}
+
+struct Kind {
+    name: &'static str,
+    element: DType,
+    data: &'static [DType],
+    scaling: Scaling,
+    /// Scales are found only where that is so.
+    finds: bool,
+}
+
+fn kinds() -> Vec<Kind> {
+    use DType::{BF16, F4E2M1, F8E4M3FN, F16, F32, I4, I8};
+    let all = &[BF16, F32, F16][..];
+    let kind = |name, element, data, scaling| Kind { name, element, data, scaling, finds: true };
+    vec![
+        kind("float8 per tensor", F8E4M3FN, all, Scaling::per_tensor(F32)),
+        kind("float8 per row", F8E4M3FN, all, Scaling::per_axis(0)),
+        kind("float8 per column", F8E4M3FN, &all[..1], Scaling::per_axis(1)),
+        kind("float8 128 x 128", F8E4M3FN, all, Scaling::deepseek()),
+        kind("float8 1 x 128", F8E4M3FN, all, Scaling::blocks(&[128], F32)),
+        kind("MXFP8", F8E4M3FN, all, Scaling::mx()),
+        kind("MXFP4", F4E2M1, all, Scaling::mx()),
+        kind("MXFP6", DType::F6E2M3, &all[..1], Scaling::mx()),
+        kind("NVFP4", F4E2M1, all, Scaling::nvfp4().tensor_scale(TensorScale::Multiply(0.003))),
+        kind("int8 per row", I8, all, Scaling::per_axis(0)),
+        kind("int8 per tensor", I8, all, Scaling::per_tensor(F32)),
+        kind("int4 of 32", I4, all, Scaling::blocks(&[32], F16)),
+        kind("int4 of 128", I4, all, Scaling::blocks(&[128], BF16)),
+    ]
+}
+
+fn main() {
+    let filter: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let isas = Isa::available().iter().rev().filter(|&&isa| isa != Isa::Scalar);
+    println!("times of the plain cast, and of a copy of as many bytes, to those of the scaled cast");
+    println!("{:<8}{:<20}{:<34}{:>8}{:>8}{:>8}", "", "", "", "bytes", "plain", "copy");
+    for &isa in isas {
+        for (size, budget) in [(data::SMALL, 60), (data::LARGE, 700)] {
+            for kind in kinds() {
+                for &dtype in kind.data {
+                    row(isa, size, Duration::from_millis(budget), &kind, dtype, &filter);
+                }
+            }
+        }
+    }
+}
+
+fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filter: &[String]) {
+    let options = CastOptions::new().isa(isa);
+    // Rows of 1024 elements, read and written bytes together.
+    let rows = (data::elements(kind.element, dtype, size) / 1024).next_multiple_of(128);
+    let shape = [rows, 1024];
+    let n = rows * 1024;
+    let values = data::source(dtype, n);
+    let q = Quantizer::new(dtype, kind.element, &kind.scaling, &options).expect("a quantisation");
+    let d = Dequantizer::new(kind.element, dtype, &kind.scaling, &options).expect("a dequantisation");
+    let mut codes = vec![0; q.code_bytes(&shape).expect("a size")];
+    let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
+    q.quantize(&values, &shape, &mut codes, &mut scales).expect("sizes that fit");
+    let (mut back, mut plain) = (vec![0u8; values.len()], vec![0u8; values.len()]);
+    let print = |what: String, times: [f64; 3]| {
+        let line = format!("{isa:<8}{:<20}{what:<34}", kind.name);
+        println!(
+            "{line}{:>8}{:>8.2}{:>8.2}",
+            if size == data::SMALL { "L2" } else { "large" },
+            times[1] / times[0],
+            times[2] / times[0]
+        );
+    };
+    let chosen =
+        |what: &str| filter.iter().all(|word| format!("{isa} {} {what}", kind.name).contains(word.as_str()));
+    let half = (values.len() + codes.len()) / 2;
+    let what = format!("{} -> {dtype}", kind.element);
+    if chosen(&what) {
+        let caster = Caster::new(kind.element, dtype, &options).expect("a cast");
+        let copied = vec![1u8; half];
+        let mut copy = vec![0u8; half];
+        let times = race(
+            [
+                &mut || d.dequantize(&codes, &shape, &scales, None, &mut back).expect("sizes that fit"),
+                &mut || caster.cast(&codes, &mut plain, n).expect("sizes that fit"),
+                &mut || copy.copy_from_slice(std::hint::black_box(&copied)),
+            ],
+            budget,
+        );
+        print(what, times);
+    }
+    for is_found in [false, true].into_iter().filter(|&found| !found || kind.finds) {
+        let what = format!("{dtype} -> {}, {}", kind.element, if is_found { "found" } else { "given" });
+        if !chosen(&what) {
+            continue;
+        }
+        let caster = Caster::new(dtype, kind.element, &options).expect("a cast");
+        let (mut made, mut also) = (vec![0u8; codes.len()], vec![0u8; codes.len()]);
+        let given = scales.clone();
+        let copied = vec![1u8; half];
+        let mut copy = vec![0u8; half];
+        let times = race(
+            [
+                &mut || {
+                    if is_found {
+                        q.quantize(&values, &shape, &mut made, &mut scales).expect("sizes that fit");
+                    } else {
+                        q.quantize_with(&values, &shape, &given, None, &mut made).expect("sizes that fit");
+                    }
+                },
+                &mut || caster.cast(&values, &mut also, n).expect("sizes that fit"),
+                &mut || copy.copy_from_slice(std::hint::black_box(&copied)),
+            ],
+            budget,
+        );
+        print(what, times);
+    }
+}

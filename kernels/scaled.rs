@@ -1,0 +1,351 @@
+//! Scaled casts, as the safe code runs them: elements under factors, the largest magnitudes of groups, and the arithmetic
+//! on scales. All of it in the environment that kernels expect.
+
+use super::codec::scaled;
+use super::codec::{Job, lookup};
+use super::drive::{Apart, RunScaled, Scale};
+use super::environment::Environment;
+use super::memory::Destination;
+use super::simd::{Extras, Simd, Task};
+use super::{stream, vector};
+use crate::formats::dtype::DType;
+use crate::formats::isa::Isa;
+use crate::formats::options::{CastOptions, Rounding};
+use crate::formats::route::route;
+
+pub(crate) use super::drive::How;
+
+/// Elements that the arrays of factors must reach to: whole blocks of every instruction set.
+pub(crate) const BLOCK: usize = 64;
+/// The fewest elements of a group.
+pub(crate) const LEAST_GROUP: usize = 16;
+
+/// Which elements a factor is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Per {
+    Element,
+    /// So many that follow each other: a power of two, [`LEAST_GROUP`] at least.
+    Group(usize),
+    /// All of them.
+    All,
+}
+
+impl Per {
+    /// The factors of `n` elements, as many as there must be.
+    pub(crate) fn factors(self, n: usize) -> usize {
+        let whole = n.next_multiple_of(BLOCK);
+        match self {
+            Self::Element => whole,
+            Self::Group(group) => whole.div_ceil(group),
+            Self::All => 1,
+        }
+    }
+
+    fn shift(self) -> u32 {
+        match self {
+            Self::Element => Scale::EACH,
+            Self::Group(group) => {
+                assert!(group.is_power_of_two() && group >= LEAST_GROUP);
+                group.trailing_zeros()
+            }
+            Self::All => usize::BITS - 1,
+        }
+    }
+}
+
+/// Factors of elements, as [`Scale`] has them. What is not used is empty.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Factors<'a> {
+    pub(crate) per: Per,
+    pub(crate) how: How,
+    pub(crate) scales: &'a [f32],
+    pub(crate) rests: &'a [f32],
+    pub(crate) inverses: &'a [f32],
+    pub(crate) zeros: &'a [f32],
+}
+
+/// A cast under scales on an instruction set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel {
+    isa: Isa,
+    run: RunScaled,
+    job: Job,
+    /// Bits of an element in memory on both sides.
+    bits: [usize; 2],
+}
+
+/// Calls a function with the registers of an instruction set, which must be there; none for the reference.
+macro_rules! on {
+    ($isa:expr, $I:ident => $body:expr) => {
+        match $isa {
+            #[cfg(isa = "avx512")]
+            Isa::Avx512 => {
+                type $I = super::avx512::Zmm;
+                Some($body)
+            }
+            #[cfg(isa = "avx2")]
+            Isa::Avx2 => {
+                type $I = super::avx2::Avx2;
+                Some($body)
+            }
+            #[cfg(isa = "neon")]
+            Isa::Neon => {
+                type $I = super::neon::Neon;
+                Some($body)
+            }
+            _ => None,
+        }
+    };
+}
+
+impl Kernel {
+    /// Of codes that are multiplied, to nearest even: if there is a codec of these dtypes in these layouts.
+    pub(crate) fn times(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
+        let route = route(from, to, options);
+        if route.src.swapped || route.dst.swapped {
+            return None;
+        }
+        let run = on!(isa, I => scaled::times::<I>(&route)).flatten()?;
+        // As float32, whatever they become.
+        let as_f32 = crate::formats::route::route(from, DType::F32, options);
+        let table = if lookup::has_table(&as_f32) { lookup::table(&as_f32)? } else { core::ptr::null() };
+        let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
+        Some(Self { isa, run, job: Job::new(&route, table, Extras::this()), bits })
+    }
+
+    /// Of floats that are divided, to nearest even.
+    pub(crate) fn quotient(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
+        let route =
+            route(from, to, &options.rounding(Rounding::NearestEven).int_rounding(Rounding::NearestEven));
+        if route.src.swapped || route.dst.swapped {
+            return None;
+        }
+        let run = on!(isa, I => scaled::quotient::<I>(&route)).flatten()?;
+        let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
+        Some(Self { isa, run, job: Job::new(&route, core::ptr::null(), Extras::this()), bits })
+    }
+
+    /// Casts `n` elements; past the caches if it `streams`, after which [`Kernel::fence`] must follow.
+    pub(crate) fn run(
+        &self,
+        src: &[u8],
+        mut dst: Destination<'_, u8>,
+        n: usize,
+        factors: &Factors<'_>,
+        streams: bool,
+    ) {
+        let [from, to] = self.bits;
+        assert!(src.len() >= vector::bytes(n, from) && dst.size() >= vector::bytes(n, to));
+        let needed = factors.per.factors(n);
+        let array = |array: &[f32], is_used: bool| {
+            assert!(array.len() >= needed || array.is_empty() && !is_used);
+            if array.is_empty() { core::ptr::null() } else { array.as_ptr() }
+        };
+        let divides = !factors.inverses.is_empty();
+        let scale = Scale {
+            scales: array(factors.scales, true),
+            rests: array(factors.rests, divides && factors.how == How::Odd),
+            inverses: array(factors.inverses, false),
+            zeros: array(factors.zeros, false),
+            shift: factors.per.shift(),
+            at: 0,
+            how: factors.how,
+        };
+        let (src, dst) = (src.as_ptr(), dst.reborrow().as_mut_ptr());
+        let _environment = Environment::new(Rounding::NearestEven);
+        // SAFETY: both buffers have `n` elements, the arrays a factor for every one of whole blocks, as was just asserted;
+        // none of the destination is in the source, because it is borrowed for itself. The instruction set is available:
+        // a caster of it was made.
+        unsafe {
+            if streams {
+                let make = |first: usize, src: *const u8, dst: *mut u8, n: usize| {
+                    (self.run)(&self.job, &Scale { at: first, ..scale }, src, dst, n);
+                };
+                on!(self.isa, I => stream::made::<I>(&make, false, self.bits, src, dst, n, &Apart::ONE));
+            } else {
+                (self.run)(&self.job, &scale, src, dst, n);
+            }
+        }
+    }
+
+    /// Orders what was streamed before what is stored next.
+    pub(crate) fn fence(&self) {
+        // SAFETY: the instruction set is available: a caster of it was made.
+        unsafe { on!(self.isa, I => stream::fence::<I>()) };
+    }
+}
+
+/// What is done to numbers, one by one, and how they are rounded: to nearest even.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operation {
+    Multiply,
+    Divide,
+}
+
+/// `values[i] op= by[i]`. On the reference, which has no registers, nothing may ask for it.
+pub(crate) fn arithmetic(isa: Isa, operation: Operation, values: &mut [f64], by: &[f64]) {
+    /// Not a closure: see `Task`.
+    struct Each<'a>(Operation, &'a mut [f64], &'a [f64]);
+
+    impl Task for Each<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self(operation, values, by) = self;
+            let n = values.len().min(by.len());
+            let (values, by) = (&mut values[..n], &by[..n]);
+            match operation {
+                Operation::Multiply => {
+                    for i in 0..n {
+                        values[i] *= by[i];
+                    }
+                }
+                Operation::Divide => {
+                    for i in 0..n {
+                        values[i] /= by[i];
+                    }
+                }
+            }
+        }
+    }
+
+    let _environment = Environment::new(Rounding::NearestEven);
+    // SAFETY: the instruction set is available: a caster of it was made.
+    let ran = unsafe { on!(isa, I => <I as Simd>::run(Each(operation, values, by))) };
+    debug_assert!(ran.is_some());
+}
+
+/// `scales[i] op= tensor`, rounded to float32; or, where there is room for that, products that are cut, and what was cut off,
+/// which has the same sign.
+pub(crate) fn with_tensor(
+    isa: Isa,
+    operation: Operation,
+    tensor: f32,
+    scales: &mut [f32],
+    rests: &mut [f32],
+) {
+    struct Each<'a>(Operation, f32, &'a mut [f32], &'a mut [f32]);
+
+    impl Task for Each<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self(operation, tensor, scales, rests) = self;
+            let splits = rests.len() == scales.len();
+            for i in 0..scales.len() {
+                let s = scales[i];
+                let mut made = if operation == Operation::Divide { s / tensor } else { s * tensor };
+                if splits {
+                    let rest = s.mul_add(tensor, -made);
+                    let is_beyond = rest.to_bits() ^ made.to_bits() > u32::MAX >> 1 && rest != 0.0;
+                    made = f32::from_bits(made.to_bits() - u32::from(is_beyond));
+                    // A zero, too.
+                    rests[i] = s.mul_add(tensor, -made).copysign(made);
+                }
+                scales[i] = made;
+            }
+        }
+    }
+
+    let _environment = Environment::new(Rounding::NearestEven);
+    // SAFETY: the instruction set is available: a caster of it was made.
+    let ran = unsafe { on!(isa, I => <I as Simd>::run(Each(operation, tensor, scales, rests))) };
+    debug_assert!(ran.is_some());
+}
+
+/// One over each.
+pub(crate) fn inverses(isa: Isa, scales: &[f32], inverses: &mut [f32]) {
+    struct Each<'a>(&'a [f32], &'a mut [f32]);
+
+    impl Task for Each<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self(scales, inverses) = self;
+            for (scale, inverse) in scales.iter().zip(inverses) {
+                *inverse = 1.0 / scale;
+            }
+        }
+    }
+
+    let _environment = Environment::new(Rounding::NearestEven);
+    // SAFETY: the instruction set is available: a caster of it was made.
+    let ran = unsafe { on!(isa, I => <I as Simd>::run(Each(scales, inverses))) };
+    debug_assert!(ran.is_some());
+}
+
+/// Bytes read and written from which on a cast goes past the caches.
+pub(crate) fn streaming_threshold() -> usize {
+    super::environment::streaming_threshold()
+}
+
+/// The largest magnitude of each group of floats of 16 or 32 bits, as their bits without the sign: of those in `found` and of
+/// the elements. (As integers they are in order: a NaN is the largest.)
+pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &mut [u32]) {
+    struct Groups<'a> {
+        src: &'a [u8],
+        bits: u32,
+        group: usize,
+        found: &'a mut [u32],
+    }
+
+    impl Task for Groups<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self { src, bits, group, found } = self;
+            match (bits, group) {
+                // Of a length that is known the compiler makes a tree.
+                (32, 16) => of32(src, 16, found),
+                (32, 32) => of32(src, 32, found),
+                (32, _) => of32(src, group, found),
+                (_, 16) => of16(src, 16, found),
+                (_, 32) => of16(src, 32, found),
+                _ => of16(src, group, found),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn of32(src: &[u8], group: usize, found: &mut [u32]) {
+        for (found, elements) in found.iter_mut().zip(src.chunks(4 * group)) {
+            let mut most = *found;
+            for x in elements.as_chunks::<4>().0 {
+                most = most.max(u32::from_ne_bytes(*x) & (u32::MAX >> 1));
+            }
+            *found = most;
+        }
+    }
+
+    #[inline(always)]
+    fn of16(src: &[u8], group: usize, found: &mut [u32]) {
+        for (found, elements) in found.iter_mut().zip(src.chunks(2 * group)) {
+            let mut most = *found as u16;
+            for x in elements.as_chunks::<2>().0 {
+                most = most.max(u16::from_ne_bytes(*x) & (u16::MAX >> 1));
+            }
+            *found = u32::from(most);
+        }
+    }
+
+    // SAFETY: the instruction set is available: a caster of it was made.
+    let ran = unsafe { on!(isa, I => <I as Simd>::run(Groups { src, bits, group, found })) };
+    debug_assert!(ran.is_some());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_reach_to_whole_blocks() {
+        assert_eq!(Per::Element.factors(1), BLOCK);
+        assert_eq!(Per::Group(16).factors(65), 8);
+        assert_eq!(Per::Group(128).factors(65), 1);
+        assert_eq!(Per::All.factors(1 << 20), 1);
+    }
+}

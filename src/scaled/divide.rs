@@ -1,0 +1,427 @@
+//! What registers do of a quantisation: by lanecast's own rule to nearest even, from floats of 16 and 32 bits.
+//!
+//! The largest magnitudes of the blocks are found, scales made of them many at a time, and the elements divided, of as many
+//! rows and columns together as a cache holds. Blocks whose scale is not one the kernel is right for are the reference's.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::engine::{Given, Quantizing, Room, Sink, Source};
+use super::error::Error;
+use super::fast::{LEAST, MOST, NO_NUMBERS, Numbers, SCALES, Segment, expand, magnitude};
+use super::rule::{Block, Quantize};
+use super::scaling::{NonFinite, ScaleRule, TensorScale};
+use super::shape::Piece;
+use crate::cast::Caster;
+use crate::formats::dtype::DType;
+use crate::formats::isa::Isa;
+use crate::formats::layout::Packing;
+use crate::formats::options::CastOptions;
+use crate::kernels::memory::Destination;
+use crate::kernels::scaled::{self, Factors, How, Kernel, LEAST_GROUP, Operation, Per};
+
+/// Bytes of data that stay in a cache between the two passes over them.
+const CACHED: usize = 256 << 10;
+
+/// Room for the numbers of scales.
+struct Buffers {
+    scales: Numbers,
+    rests: Numbers,
+    inverses: Numbers,
+    zeros: Numbers,
+    /// Of single elements, once there are such.
+    each: Option<Box<[Numbers; 4]>>,
+    amax: [u32; SCALES],
+    wide: [f64; SCALES],
+    by: [f64; SCALES],
+    codes: [u8; 4 * SCALES],
+}
+
+impl Buffers {
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            scales: NO_NUMBERS,
+            rests: NO_NUMBERS,
+            inverses: NO_NUMBERS,
+            zeros: NO_NUMBERS,
+            each: None,
+            amax: [0; SCALES],
+            wide: [0.0; SCALES],
+            by: [0.0; SCALES],
+            codes: [0; 4 * SCALES],
+        })
+    }
+}
+
+/// A quantisation by registers.
+pub(super) struct Divide<'a, S> {
+    job: &'a Quantizing<'a, S>,
+    bytes: &'a [u8],
+    isa: Isa,
+    kernel: Kernel,
+    /// Bytes of an element of the data.
+    width: usize,
+    /// Magnitudes to float64, and scales from there and to float32.
+    wide: Caster,
+    scale: Caster,
+    to_f32: Caster,
+    how: How,
+    splits: bool,
+    /// What scales are amax divided by.
+    divisor: f64,
+}
+
+impl<'a, S: Source> Divide<'a, S> {
+    /// None if the reference is as good.
+    pub(super) fn new(job: &'a Quantizing<'a, S>) -> Option<Self> {
+        let (read, bytes) = job.source.floats()?;
+        let Quantize { from, to, scale, .. } = *job.quantize;
+        let isa = read.isa();
+        let written = job.write.options();
+        // Integers saturate, whatever other casts do.
+        let options = if to.float_format().is_some() { written } else { CastOptions::new().isa(isa) };
+        let options = CastOptions { src_order: read.options().src_order, stochastic: None, ..options };
+        let options = options.dst_packing(written.dst_packing).dst_order(written.dst_order);
+        if isa == Isa::Scalar || from == DType::F64 || job.affine || !job.quantize.is_nearest() {
+            return None;
+        }
+        // To whole bytes from whole bytes.
+        let (width, block) = (job.grid.width(), job.grid.block());
+        let is_packed = to.bits() < 8 && options.dst_packing != Packing::OnePerByte;
+        let is_one_row = job.grid.dims.len() == 1;
+        let begins =
+            (block.is_multiple_of(8) || block >= job.grid.count) && (is_one_row || width.is_multiple_of(8));
+        if job.write.has_rows() || is_packed && !begins {
+            return None;
+        }
+        let is_power = |x: f32| magnitude(x) & 0x7F_FFFF == 0;
+        let (g, splits) = match job.tensor {
+            TensorScale::None => (1.0, false),
+            TensorScale::Multiply(g) if (LEAST..MOST).contains(&magnitude(g)) => (g, !is_power(g)),
+            _ => return None,
+        };
+        // What is rounded to float64 first must be far enough from what the scale's dtype tells apart.
+        if splits && scale.bits() == 32 {
+            return None;
+        }
+        let plain = CastOptions::new().isa(isa);
+        let cast = |from, to| Caster::new(from, to, &plain).ok();
+        Some(Self {
+            job,
+            bytes,
+            isa,
+            kernel: Kernel::quotient(isa, from, to, &options)?,
+            width: from.bits() as usize / 8,
+            wide: cast(if from == DType::F16 { from } else { DType::F32 }, DType::F64)?,
+            scale: cast(DType::F64, if scale == DType::F8E8M0 { DType::F32 } else { scale })?,
+            to_f32: cast(scale, DType::F32)?,
+            how: if scale == DType::F8E8M0 && !splits { How::Near } else { How::Odd },
+            splits,
+            divisor: job.quantize.max_value() * f64::from(g),
+        })
+    }
+
+    /// Finds the scales of a piece, and casts it. `dst` begins with the piece. Some if all of it is left to the reference.
+    pub(super) fn found(
+        &self,
+        piece: &Piece,
+        dst: &mut Destination<'_, u8>,
+        sink: &mut Sink<'_>,
+    ) -> Result<Option<()>, Error> {
+        let grid = self.job.grid;
+        let (width, block) = (grid.width(), grid.block());
+        let (mut buffers, mut room) = (Buffers::new(), None);
+        let (rows, columns, band) = match grid.dims[..] {
+            [_] => (0..1, piece.elements.clone(), 1),
+            [_, _] => (piece.elements.start / width..piece.elements.end / width, 0..width, grid.blocks[0]),
+            _ => return Ok(Some(())),
+        };
+        // As many columns as are whole blocks, and in a cache.
+        let most = if block.is_power_of_two() && block >= LEAST_GROUP { SCALES * block } else { SCALES };
+        let most = most.min(CACHED / (band * self.width).min(CACHED));
+        let step = (most / block).max(1) * block;
+        for row in rows.clone().step_by(band) {
+            let rows = row..(row + band).min(rows.end);
+            for column in columns.clone().step_by(step) {
+                let columns = column..(column + step).min(columns.end);
+                self.region(&rows, &columns, piece.elements.start, dst, sink, &mut buffers, &mut room)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same of rows that share their scales, and of columns from the beginning of a block on.
+    #[expect(clippy::too_many_arguments, reason = "rows, columns, where they go, and room for both")]
+    fn region(
+        &self,
+        rows: &Range<usize>,
+        columns: &Range<usize>,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        sink: &mut Sink<'_>,
+        buffers: &mut Buffers,
+        room: &mut Option<Room>,
+    ) -> Result<(), Error> {
+        let (job, grid) = (self.job, self.job.grid);
+        let (width, block) = (grid.width(), grid.block());
+        let groups = columns.len().div_ceil(block);
+        let (scale, _) = grid.run(rows.start * width + columns.start);
+        buffers.amax[..groups].fill(0);
+        for row in rows.clone() {
+            let first = (row * width + columns.start) * self.width;
+            let bytes = &self.bytes[first..first + columns.len() * self.width];
+            scaled::magnitudes(self.isa, bytes, 8 * self.width as u32, block, &mut buffers.amax[..groups]);
+        }
+        let are_numbers = buffers.amax[..groups].iter().all(|&amax| amax < inf(job.quantize.from));
+        if !are_numbers || self.codes(groups, buffers).is_none() {
+            // The reference finds the scales, too.
+            return self.region_by_reference(rows, columns, scale, base, dst, sink, room);
+        }
+        sink.set_all(scale, groups, &buffers.codes);
+        let codes = buffers.codes;
+        self.numbers(&codes, groups, buffers);
+        for row in rows.clone() {
+            let mut first = row * width + columns.start;
+            let end = row * width + columns.end;
+            while first < end {
+                let segment = Segment::new(grid, first, end);
+                first += segment.n;
+                let known = segment.scale - scale;
+                self.segment(&segment, known, base, dst, buffers, false)?;
+                for group in 0..segment.groups {
+                    if !self.is_right(buffers.scales[known + group], buffers.rests[known + group]) {
+                        let code = sink.scales().of_native(&codes, known + group);
+                        let block = job.quantize.given(code, 0, job.tensor);
+                        let room = room.get_or_insert_with(Room::new);
+                        job.cast(segment.group(grid, group), dst, base, room, |_| block)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "as above")]
+    fn region_by_reference(
+        &self,
+        rows: &Range<usize>,
+        columns: &Range<usize>,
+        scale: usize,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        sink: &mut Sink<'_>,
+        room: &mut Option<Room>,
+    ) -> Result<(), Error> {
+        let (job, width) = (self.job, self.job.grid.width());
+        let room = room.get_or_insert_with(Room::new);
+        let all = rows.clone().map(|row| row * width + columns.start..row * width + columns.end);
+        let groups = columns.len().div_ceil(job.grid.block());
+        let data = job.extremes_of(all.clone(), scale, groups, room)?;
+        let mut blocks = Vec::with_capacity(groups);
+        for (i, data) in data.iter().enumerate() {
+            let found = job.quantize.find(data, job.tensor, false);
+            sink.set(scale + i, found.code);
+            blocks.push(found.block);
+        }
+        for elements in all {
+            job.cast(elements, dst, base, room, |number| blocks[number - scale])?;
+        }
+        Ok(())
+    }
+
+    /// The codes of the scales of magnitudes. None if one is too small or too large for what is done here.
+    fn codes(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
+        let quantize = self.job.quantize;
+        let Buffers { amax, wide, by, codes, .. } = buffers;
+        let (amax, wide, by) = (&mut amax[..groups], &mut wide[..groups], &mut by[..groups]);
+        if quantize.from == DType::BF16 {
+            // The upper half of a float32.
+            amax.iter_mut().for_each(|amax| *amax <<= 16);
+        }
+        if quantize.from == DType::F16 {
+            let halves = &mut codes[..2 * groups];
+            for (amax, half) in amax.iter().zip(halves.chunks_exact_mut(2)) {
+                half.copy_from_slice(&(*amax as u16).to_ne_bytes());
+            }
+            self.wide.fill(&*halves, (&mut *wide).into(), groups).ok()?;
+        } else {
+            self.wide.fill(&*amax, (&mut *wide).into(), groups).ok()?;
+        }
+        if quantize.scale == DType::F8E8M0 {
+            if let TensorScale::Multiply(g) = self.job.tensor {
+                by.fill(g.into());
+                scaled::arithmetic(self.isa, Operation::Divide, wide, by);
+            }
+            e8m0_codes(
+                quantize.rule,
+                wide,
+                quantize.max_value(),
+                quantize.mantissa_bits(),
+                &mut codes[..groups],
+            );
+            return Some(());
+        }
+        by.fill(self.divisor);
+        scaled::arithmetic(self.isa, Operation::Divide, wide, by);
+        let width = quantize.scale.bits() as usize / 8;
+        let bytes = &mut codes[..width * groups];
+        self.scale.fill(&*wide, (&mut *bytes).into(), groups).ok()?;
+        let is_zero = |i: usize| amax[i] == 0;
+        let (one, max) = quantize.scale_limits();
+        match width {
+            1 => bytes.iter_mut().enumerate().for_each(|(i, code)| {
+                *code = if is_zero(i) { one as u8 } else { (*code).clamp(1, max as u8) };
+            }),
+            2 => bytes.chunks_exact_mut(2).enumerate().for_each(|(i, bytes)| {
+                let code = u16::from_ne_bytes([bytes[0], bytes[1]]);
+                let code = if is_zero(i) { one as u16 } else { code.clamp(1, max as u16) };
+                bytes.copy_from_slice(&code.to_ne_bytes());
+            }),
+            _ => bytes.chunks_exact_mut(4).enumerate().for_each(|(i, bytes)| {
+                let code = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                let code = if is_zero(i) { one as u32 } else { code.clamp(1, max as u32) };
+                bytes.copy_from_slice(&code.to_ne_bytes());
+            }),
+        }
+        Some(())
+    }
+
+    /// Scales, and what to multiply with in their place.
+    fn numbers(&self, codes: &[u8], groups: usize, buffers: &mut Buffers) {
+        let bytes = &codes[..groups * self.job.quantize.scale.bits() as usize / 8];
+        let scales = &mut buffers.scales[..groups];
+        if self.to_f32.fill(bytes, (&mut *scales).into(), groups).is_err() {
+            scales.fill(f32::NAN);
+        }
+        if let TensorScale::Multiply(g) = self.job.tensor {
+            let rests = if self.splits { &mut buffers.rests[..groups] } else { &mut [] };
+            scaled::with_tensor(self.isa, Operation::Multiply, g, scales, rests);
+        }
+        scaled::inverses(self.isa, scales, &mut buffers.inverses[..groups]);
+    }
+
+    /// Does the kernel give the bits of this scale?
+    fn is_right(&self, scale: f32, rest: f32) -> bool {
+        let bits = scale.to_bits();
+        match self.how {
+            // From 2^-127 to 2^127, of which the inverse is another.
+            How::Near => (0x40_0000..=0x7F00_0000).contains(&bits),
+            _ => (LEAST..MOST).contains(&bits) && rest >= 0.0,
+        }
+    }
+
+    /// Casts a segment, whose first scale is this one of those that are known.
+    fn segment(
+        &self,
+        segment: &Segment,
+        known: usize,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        buffers: &mut Buffers,
+        has_zeros: bool,
+    ) -> Result<(), Error> {
+        let job = self.job;
+        let Buffers { scales, rests, inverses, zeros, each, .. } = buffers;
+        let mut arrays = [
+            &scales[known..],
+            &rests[known..],
+            &inverses[known..],
+            if has_zeros { &zeros[known..] } else { &[] },
+        ];
+        if segment.per == Per::Element {
+            let each = each.get_or_insert_with(|| Box::new([NO_NUMBERS; 4]));
+            expand(&mut arrays, &mut each[..], segment.groups, segment.n, job.grid.block());
+        }
+        let factors = Factors {
+            per: segment.per,
+            how: self.how,
+            scales: arrays[0],
+            rests: arrays[1],
+            inverses: arrays[2],
+            zeros: arrays[3],
+        };
+        let at = job.write.at(segment.first) - job.write.at(base);
+        let here = dst.part(at..at + job.write.size(segment.n));
+        self.kernel.run(&self.bytes[segment.first * self.width..], here, segment.n, &factors, false);
+        Ok(())
+    }
+
+    /// Casts elements under scales that are given. `dst` begins with the first of them.
+    pub(super) fn given(
+        &self,
+        given: &Given<'_>,
+        elements: Range<usize>,
+        dst: &mut Destination<'_, u8>,
+        block: impl Fn(usize) -> Block,
+    ) -> Result<(), Error> {
+        let (mut buffers, mut room) = (Buffers::new(), None);
+        let grid = self.job.grid;
+        let mut first = elements.start;
+        let has_zeros = given.zero_points.is_some();
+        let mut codes = [0; 4 * SCALES];
+        while first < elements.end {
+            let segment = Segment::new(grid, first, elements.end);
+            first += segment.n;
+            let scales = segment.scale..segment.scale + segment.groups;
+            let bytes = given.scales.native(given.bytes, scales, &mut codes);
+            self.numbers(bytes, segment.groups, &mut buffers);
+            if has_zeros {
+                for (group, zero) in buffers.zeros[..segment.groups].iter_mut().enumerate() {
+                    *zero = given.get(segment.scale + group).1 as f32;
+                }
+            }
+            self.segment(&segment, 0, elements.start, dst, &mut buffers, has_zeros)?;
+            for group in 0..segment.groups {
+                if !self.is_right(buffers.scales[group], buffers.rests[group]) {
+                    let room = room.get_or_insert_with(Room::new);
+                    self.job.cast(segment.group(grid, group), dst, elements.start, room, &block)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The largest magnitude of some elements, as the bits of their dtype. None if there are no registers for that, or if it is no
+/// number and such are not to count.
+pub(super) fn amax<S: Source>(job: &Quantizing<'_, S>, elements: Range<usize>) -> Option<u64> {
+    let (read, bytes) = job.source.floats()?;
+    let (isa, from) = (read.isa(), job.quantize.from);
+    if isa == Isa::Scalar || from.bits() > 32 || read.options().src_order.is_swapped() {
+        return None;
+    }
+    let (mut found, width) = ([0], from.bits() as usize / 8);
+    let bytes = &bytes[elements.start * width..elements.end * width];
+    scaled::magnitudes(isa, bytes, from.bits(), elements.len().max(1), &mut found);
+    (found[0] < inf(from) || job.quantize.nonfinite == NonFinite::Propagate).then_some(found[0].into())
+}
+
+/// The bits of Inf.
+fn inf(dtype: DType) -> u32 {
+    match dtype {
+        DType::F16 => 0x7C00,
+        DType::BF16 => 0x7F80,
+        _ => 0x7F80_0000,
+    }
+}
+
+/// The exponents of scales of a rule, from magnitudes that are numbers.
+fn e8m0_codes(rule: ScaleRule, magnitudes: &[f64], max: f64, mantissa_bits: u32, codes: &mut [u8]) {
+    const ONE: u64 = 1 << 52;
+    let top = (max.to_bits() >> 52) as i64;
+    let beyond = max.to_bits() & (ONE - 1);
+    // What is added to the bits of a magnitude before its exponent is taken.
+    let added = match rule {
+        ScaleRule::Floor | ScaleRule::Amax => 0,
+        ScaleRule::Ceil => ONE - 1,
+        ScaleRule::Even => 1 << (51 - mantissa_bits),
+        // A mantissa greater than that of the largest value carries.
+        ScaleRule::RoundUp => ONE - 1 - beyond,
+    };
+    for (code, magnitude) in codes.iter_mut().zip(magnitudes) {
+        let bits = magnitude.to_bits();
+        let exponent = ((bits + added) >> 52) as i64 - top + 127;
+        *code = if bits == 0 { 0 } else { exponent.clamp(0, 254) as u8 };
+    }
+}

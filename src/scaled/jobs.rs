@@ -1,0 +1,221 @@
+//! Scaled casts in pieces and chunks, on threads: by registers, if there is a way, or by the reference.
+
+use alloc::vec::Vec;
+use core::ops::{ControlFlow, Range};
+
+use super::codes::{Elements, Scales, TILE};
+#[cfg(isa = "vector")]
+use super::divide::{self, Divide};
+use super::engine::{Dequantizing, Given, Quantizing, Room, Sink, Source};
+use super::error::Error;
+#[cfg(isa = "vector")]
+use super::fast::Multiply;
+use super::rule::{Block, Extremes};
+#[cfg(isa = "vector")]
+use super::scaling::NonFinite;
+use super::shape::Grid;
+use crate::kernels::memory::Destination;
+use crate::parallel::{Parallel, Tasks};
+use crate::threads::Lock;
+
+/// Elements of a piece, if its blocks let it: few enough to stay in a cache between the two passes over them.
+const PIECE: usize = 16 * TILE;
+/// Elements of a chunk for kernels: what begins one takes as long as many of them.
+#[cfg(isa = "vector")]
+const LONG: usize = 256 * TILE;
+
+impl<S: Source> Quantizing<'_, S> {
+    /// The extremes of all elements.
+    pub(super) fn all_extremes(&self, how: &Parallel<'_>) -> Result<Extremes, Error> {
+        let chunks: Vec<Range<usize>> = (0..self.grid.count)
+            .step_by(PIECE)
+            .map(|first| first..self.grid.count.min(first + PIECE))
+            .collect();
+        let all = Lock::new(Extremes::NONE);
+        each(how, self.source.size(), chunks, |chunk| {
+            #[cfg(isa = "vector")]
+            if let Some(amax) = divide::amax(self, chunk.clone()).filter(|_| !self.affine) {
+                let mut found = Extremes::NONE;
+                found.add(self.quantize.source(amax), NonFinite::Propagate);
+                all.lock().merge(found);
+                return Ok(());
+            }
+            let found = self.extremes(chunk, &mut Room::new())?;
+            all.lock().merge(found);
+            Ok(())
+        })?;
+        Ok(all.into_inner())
+    }
+
+    /// Finds all scales, and casts all elements.
+    pub(super) fn run_found(
+        &self,
+        scales: &Scales,
+        dst: Destination<'_, u8>,
+        scale_bytes: &mut [u8],
+        zeros: Option<&mut [i64]>,
+        how: &Parallel<'_>,
+    ) -> Result<(), Error> {
+        let grid = self.grid;
+        if !scales.places.is_plain() {
+            scale_bytes.fill(0);
+        }
+        if grid.scales == 1 {
+            // Two passes over all of it.
+            let data = self.all_extremes(how)?;
+            let found = self.quantize.find(&data, self.tensor, self.affine);
+            scales.set(scale_bytes, 0, 0, found.code);
+            if let Some(zeros) = zeros {
+                zeros[0] = found.block.zero;
+            }
+            let mut code = [0; 8];
+            scales.set(&mut code, 0, 0, found.code);
+            let given = Given { scales: *scales, bytes: &code, zero_points: None };
+            return self.run_cast(&given, dst, how, |_| found.block);
+        }
+        #[cfg(isa = "vector")]
+        let divide = Divide::new(self);
+        #[cfg(isa = "vector")]
+        let wanted = if divide.is_some() { LONG } else { PIECE };
+        #[cfg(not(isa = "vector"))]
+        let wanted = PIECE;
+        // Codes of scales that do not lie one after the other are brought to their places in the end.
+        let mut codes = vec![0; if scales.places.is_plain() { 0 } else { grid.scales }];
+        let is_plain = scales.places.is_plain();
+        let (mut dst, mut bytes, mut rest) = (dst, &mut scale_bytes[..], &mut codes[..]);
+        let mut zeros = zeros;
+        let mut chunks = Vec::new();
+        for piece in grid.pieces(wanted) {
+            let size = self.write.at(piece.elements.end) - self.write.at(piece.elements.start);
+            let now;
+            (now, dst) = dst.split_at(size);
+            let (base, n) = (piece.scales.start, piece.scales.len());
+            let sink = if is_plain {
+                let here;
+                (here, bytes) = bytes.split_at_mut(scales.places.at(base + n) - scales.places.at(base));
+                Sink::Bytes(*scales, here, base)
+            } else {
+                let here;
+                (here, rest) = rest.split_at_mut(n);
+                Sink::Codes(*scales, here, base)
+            };
+            let zeros = zeros.as_mut().map(|zeros| {
+                let (here, behind) = core::mem::take(zeros).split_at_mut(n);
+                *zeros = behind;
+                here
+            });
+            chunks.push((piece, now, sink, zeros));
+        }
+        let traffic = self.source.size().saturating_add(self.write.at(grid.count));
+        each(how, traffic, chunks, |(piece, mut dst, mut sink, zeros)| {
+            #[cfg(isa = "vector")]
+            if let Some(divide) = &divide
+                && divide.found(&piece, &mut dst, &mut sink)?.is_none()
+            {
+                return Ok(());
+            }
+            self.found(&piece, dst.reborrow(), &mut sink, zeros, &mut Room::new())
+        })?;
+        for (i, code) in codes.into_iter().enumerate() {
+            scales.set(scale_bytes, 0, i, code);
+        }
+        Ok(())
+    }
+
+    /// Casts all elements, whose scales are known.
+    pub(super) fn run_given(
+        &self,
+        given: &Given<'_>,
+        dst: Destination<'_, u8>,
+        how: &Parallel<'_>,
+    ) -> Result<(), Error> {
+        self.run_cast(given, dst, how, |scale| {
+            let (code, zero) = given.get(scale);
+            let block = self.quantize.given(code, zero, self.tensor);
+            let float_zero = given.float_zero(scale);
+            Block { float_zero, zero: if float_zero.is_some() { 0 } else { zero }, ..block }
+        })
+    }
+
+    fn run_cast(
+        &self,
+        given: &Given<'_>,
+        dst: Destination<'_, u8>,
+        how: &Parallel<'_>,
+        block: impl Fn(usize) -> Block + Sync,
+    ) -> Result<(), Error> {
+        let traffic = self.source.size().saturating_add(self.write.at(self.grid.count));
+        #[cfg(isa = "vector")]
+        if let Some(divide) = Divide::new(self) {
+            let chunks = chunks(self.grid, &self.write, dst, LONG);
+            return each(how, traffic, chunks, |(elements, mut dst)| {
+                divide.given(given, elements, &mut dst, &block)
+            });
+        }
+        let _ = given;
+        each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), |(elements, mut dst)| {
+            let base = elements.start;
+            self.cast(elements, &mut dst, base, &mut Room::new(), &block)
+        })
+    }
+}
+
+impl Dequantizing<'_> {
+    pub(super) fn run(&self, dst: Destination<'_, u8>, how: &Parallel<'_>) -> Result<(), Error> {
+        let traffic = self.bytes.len().saturating_add(dst.size());
+        #[cfg(isa = "vector")]
+        if let Some(fast) = Multiply::new(self) {
+            let chunks = chunks(self.grid, &self.write, dst, LONG);
+            return each(how, traffic, chunks, |(elements, dst)| fast.run(elements, dst));
+        }
+        each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), |(elements, mut dst)| {
+            let base = elements.start;
+            self.by_reference(elements, base, &mut dst, &mut Room::new())
+        })
+    }
+}
+
+/// Cuts a destination into chunks that begin with a byte, and at a row where rows do.
+fn chunks<'a>(
+    grid: &Grid,
+    write: &Elements,
+    dst: Destination<'a, u8>,
+    wanted: usize,
+) -> Vec<(Range<usize>, Destination<'a, u8>)> {
+    let step = write.chunk(wanted);
+    let mut rest = dst;
+    let mut all = Vec::new();
+    for first in (0..grid.count).step_by(step) {
+        let end = grid.count.min(first.saturating_add(step));
+        let now;
+        (now, rest) = rest.split_at(write.at(end) - write.at(first));
+        all.push((first..end, now));
+    }
+    all
+}
+
+/// Does every job, on the threads of `how`; the first error ends it.
+fn each<J: Send>(
+    how: &Parallel<'_>,
+    traffic: usize,
+    jobs: Vec<J>,
+    run: impl Fn(J) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let jobs: Vec<Lock<Option<J>>> = jobs.into_iter().map(|job| Lock::new(Some(job))).collect();
+    let error = Lock::new(None);
+    let is_done = Tasks::new(how, traffic).run(jobs.len(), &|i| {
+        let job = jobs[i].lock().take();
+        match job.map_or(Ok(()), &run) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(found) => {
+                error.lock().get_or_insert(found);
+                ControlFlow::Break(())
+            }
+        }
+    });
+    match error.into_inner() {
+        Some(error) => Err(error),
+        None if is_done => Ok(()),
+        None => Err(Error::Cancelled),
+    }
+}

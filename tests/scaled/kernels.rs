@@ -1,0 +1,335 @@
+//! Every instruction set against the reference: all formats, profiles, lengths, alignments, and blocks that are not numbers.
+
+use lanecast::parallel::Parallel;
+use lanecast::scaled::{
+    Dequantizer, NonFinite, Profile, Quantizer, ScaleLayout, ScaleRule, Scaling, TensorScale,
+};
+use lanecast::{CastOptions, DType, Isa, Packing, Rounding};
+
+use crate::bridge::Suite;
+use crate::exact::Random;
+
+/// Casts of each kind.
+fn cases() -> u64 {
+    std::env::var("LANECAST_SCALED").ok().and_then(|n| n.parse().ok()).unwrap_or(3000)
+}
+
+pub(crate) fn tests(suite: &mut Suite) {
+    suite.test("dequantised as by the reference", |isa| each(isa, dequantised));
+    suite.test("quantised as by the reference", |isa| each(isa, quantised));
+    suite.test("every short length", every_length);
+    suite.test("more than a chunk", more_than_a_chunk);
+}
+
+fn each(isa: Isa, case: impl Fn(&mut Random, Isa)) {
+    if isa == Isa::Scalar {
+        return;
+    }
+    for seed in 1..=cases() {
+        case(&mut Random::new(seed), isa);
+    }
+}
+
+const DATA: [DType; 4] = [DType::BF16, DType::F16, DType::F32, DType::F64];
+const CODES: [DType; 16] = [
+    DType::F8E4M3FN,
+    DType::F8E4M3FN,
+    DType::F8E5M2,
+    DType::F4E2M1,
+    DType::F4E2M1,
+    DType::I8,
+    DType::U8,
+    DType::I4,
+    DType::U4,
+    DType::F6E2M3,
+    DType::F6E3M2,
+    DType::F8E3M4,
+    DType::F8E4M3FNUZ,
+    DType::F8E5M2FNUZ,
+    DType::I16,
+    DType::BF16,
+];
+
+/// A shape, and a scaling that goes with it.
+fn scaling(random: &mut Random, element: DType) -> (Vec<usize>, Scaling) {
+    let shape = match random.below(5) {
+        0 => vec![random.below(700)],
+        1 => vec![1 + random.below(5), 1 + random.below(300)],
+        2 => vec![1 + random.below(5), 64 * (1 + random.below(6))],
+        3 => vec![1 + random.below(40), 1 + random.below(40)],
+        _ => vec![2, 3, 1 + random.below(100)],
+    };
+    let all =
+        [DType::F32, DType::F32, DType::F8E8M0, DType::F16, DType::BF16, DType::F8E4M3FN, DType::F8E5M2];
+    let scale = random.pick(&all);
+    let block: Vec<usize> = (0..random.below(shape.len() + 1))
+        .map(|_| random.pick(&[0, 0, 1, 5, 16, 16, 32, 32, 48, 64, 128]))
+        .collect();
+    let scaling = match random.below(8) {
+        0 => Scaling::mx(),
+        1 => Scaling::nvfp4(),
+        2 => Scaling::per_axis(random.below(shape.len())),
+        3 => Scaling::per_tensor(scale),
+        _ => Scaling::blocks(&block, scale),
+    };
+    let scaling = if scaling.scale_dtype == DType::F8E8M0 {
+        scaling.rule(random.pick(&[ScaleRule::Floor, ScaleRule::Ceil, ScaleRule::Even, ScaleRule::RoundUp]))
+    } else {
+        scaling
+    };
+    let scaling =
+        scaling.profile(if random.one_in(2) { Profile::Lanecast } else { random.pick(&Profile::ALL) });
+    let g = f32::from_bits(0x3800_0000 + random.below(0x1000_0000) as u32);
+    let scaling = match random.below(6) {
+        0 => scaling.tensor_scale(TensorScale::Multiply(g)),
+        1 => scaling.tensor_scale(TensorScale::Divide(g)),
+        2 => scaling.tensor_scale(TensorScale::Multiply(0.25)),
+        3 if element == DType::F4E2M1 => scaling.tensor_scale(TensorScale::ComputeMultiply),
+        _ => scaling,
+    };
+    let layouts =
+        [ScaleLayout::RowMajor, ScaleLayout::RowMajor, ScaleLayout::ColumnMajor, ScaleLayout::Swizzle32x4x4];
+    let layout = random.pick(&layouts);
+    let is_byte = scaling.scale_dtype.bits() == 8;
+    let scaling =
+        if layout == ScaleLayout::Swizzle32x4x4 && !is_byte { scaling } else { scaling.layout(layout) };
+    (shape, if random.one_in(5) { scaling.nonfinite(NonFinite::Ignore) } else { scaling })
+}
+
+fn options(random: &mut Random) -> CastOptions {
+    let packing =
+        random.pick(&[Packing::LowFirst, Packing::LowFirst, Packing::HighFirst, Packing::OnePerByte]);
+    let mut options = CastOptions::new().src_packing(packing).dst_packing(packing);
+    if random.one_in(6) {
+        options = options.rounding(random.pick(&Rounding::ALL));
+    }
+    if random.one_in(6) {
+        options = options.saturate(false);
+    }
+    if random.one_in(3) { options.stream_from(0) } else { options }
+}
+
+/// Bytes of scales: of numbers about 1, of ties, and of anything.
+fn scales(random: &mut Random, dtype: DType, bytes: usize) -> Vec<u8> {
+    let wild = random.one_in(3);
+    let width = dtype.bits() as usize / 8;
+    let format = dtype.float_format().expect("a float");
+    let m = format.mantissa_bits();
+    let mut all = Vec::new();
+    while all.len() < bytes {
+        let code = if wild && random.one_in(8) {
+            random.word()
+        } else {
+            let field = (format.bias() + random.below(24) as i32 - 12).max(0) as u64;
+            // Of few bits, and of many that are near a tie.
+            let fraction = match random.below(4) {
+                0 => random.word(),
+                1 => random.word() << (m.max(3) - 3),
+                2 => (random.word() << (m / 2)).wrapping_add(1),
+                _ => (random.word() << (m / 2)).wrapping_sub(1),
+            };
+            field << m | fraction & ((1 << m) - 1)
+        };
+        all.extend_from_slice(&code.to_ne_bytes()[..width]);
+    }
+    all.truncate(bytes);
+    all
+}
+
+/// Bytes of data: near each other, with some zeros, ties, and what is no number.
+fn data(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {
+    let format = dtype.float_format().expect("a float");
+    let (m, width) = (format.mantissa_bits(), dtype.bits() as usize / 8);
+    let middle =
+        if random.one_in(5) { random.below(1 << format.exponent_bits()) as i32 } else { format.bias() };
+    let top = (1 << format.exponent_bits()) - 1;
+    let (coarse, specials, zeros) = (random.one_in(3), random.one_in(6), random.one_in(4));
+    (0..n)
+        .flat_map(|_| {
+            let field = (middle + random.below(12) as i32 - 6).clamp(0, top - 1) as u64;
+            let mut fraction = random.word() & ((1 << m) - 1);
+            if coarse {
+                fraction &= !0 << (m - 4);
+            }
+            let mut code = field << m | fraction;
+            if specials && random.one_in(50) {
+                code = random.pick(&[(top as u64) << m, (top as u64) << m | 1 << (m - 1), 1, 0]);
+            }
+            if zeros && random.one_in(2) {
+                code = 0;
+            }
+            (code | (random.word() & 1) << (dtype.bits() - 1)).to_ne_bytes().into_iter().take(width)
+        })
+        .collect()
+}
+
+/// A cast into a buffer that begins anywhere, behind which and before which nothing is written.
+fn within(random: &mut Random, n: usize, cast: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let before = random.below(70);
+    let mut room = vec![0xA5; before + n + 70];
+    cast(&mut room[before..before + n]);
+    assert!(room[..before].iter().chain(&room[before + n..]).all(|&byte| byte == 0xA5));
+    room[before..before + n].to_vec()
+}
+
+fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
+    a.iter().zip(b).position(|(a, b)| a != b)
+}
+
+fn dequantised(random: &mut Random, isa: Isa) {
+    let (from, to) = (random.pick(&CODES), random.pick(&DATA));
+    let (shape, scaling) = scaling(random, from);
+    let options = options(random);
+    let Ok(reference) = Dequantizer::new(from, to, &scaling, &options.isa(Isa::Scalar)) else { return };
+    let fast =
+        Dequantizer::new(from, to, &scaling, &options.isa(isa)).expect("the same on every instruction set");
+    let n: usize = shape.iter().product();
+    let len = from.byte_len(n, options.src_packing).expect("a size");
+    let offset = random.below(9);
+    let src: Vec<u8> = (0..offset + len).map(|_| random.word() as u8).collect();
+    let src = &src[offset..];
+    let scales = scales(random, scaling.scale_dtype, fast.scale_bytes(&shape).expect("a size"));
+    let groups: usize = fast.scale_shape(&shape).expect("a shape").iter().product();
+    let zeros: Option<Vec<u8>> =
+        (!matches!(from.kind(), lanecast::Kind::Float(_)) && random.one_in(2)).then(|| {
+            let len = from.byte_len(groups, options.src_packing).expect("a size");
+            (0..len).map(|_| random.word() as u8).collect()
+        });
+    let size = n * to.bits() as usize / 8;
+    let mut expected = vec![0; size];
+    reference.dequantize(src, &shape, &scales, zeros.as_deref(), &mut expected).expect("sizes that fit");
+    let how = if random.one_in(4) { Parallel::new().threads(2).chunk(1) } else { Parallel::new().threads(1) };
+    let found = within(random, size, |dst| {
+        fast.par_dequantize_with(src, &shape, &scales, zeros.as_deref(), dst, &how).expect("sizes that fit");
+    });
+    if let Some(at) = first_difference(&found, &expected) {
+        let width = to.bits() as usize / 8;
+        let i = at / width;
+        let (f, e) = (&found[i * width..][..width], &expected[i * width..][..width]);
+        panic!(
+            "{isa} {from} -> {to} {shape:?} element {i}: {f:02x?}, not {e:02x?}; {scaling:?} {options:?} zeros {}",
+            zeros.is_some()
+        );
+    }
+}
+
+fn quantised(random: &mut Random, isa: Isa) {
+    let (from, to) = (random.pick(&DATA), random.pick(&CODES));
+    let (shape, scaling) = scaling(random, to);
+    let options = options(random);
+    let Ok(reference) = Quantizer::new(from, to, &scaling, &options.isa(Isa::Scalar)) else { return };
+    let fast =
+        Quantizer::new(from, to, &scaling, &options.isa(isa)).expect("the same on every instruction set");
+    let n: usize = shape.iter().product();
+    let offset = random.below(9);
+    let mut src = vec![0; offset];
+    src.extend(data(random, from, n));
+    let src = &src[offset..];
+    let scale_bytes = fast.scale_bytes(&shape).expect("a size");
+    let size = fast.code_bytes(&shape).expect("a size");
+    let (mut expected, mut expected_scales) = (vec![0; size], vec![0; scale_bytes]);
+    let how = if random.one_in(4) { Parallel::new().threads(2).chunk(1) } else { Parallel::new().threads(1) };
+    let found_scales;
+    let found;
+    let is_given = random.one_in(3);
+    if is_given || reference.quantize(src, &shape, &mut expected, &mut expected_scales).is_err() {
+        if matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
+            return;
+        }
+        let scales = scales(random, scaling.scale_dtype, scale_bytes);
+        let groups: usize = fast.scale_shape(&shape).expect("a shape").iter().product();
+        let zeros: Option<Vec<u8>> = (!matches!(to.kind(), lanecast::Kind::Float(_)) && random.one_in(2))
+            .then(|| {
+                let len = to.byte_len(groups, options.dst_packing).expect("a size");
+                (0..len).map(|_| random.word() as u8).collect()
+            });
+        reference
+            .quantize_with(src, &shape, &scales, zeros.as_deref(), &mut expected)
+            .expect("sizes that fit");
+        found = within(random, size, |dst| {
+            fast.par_quantize_given(src, &shape, &scales, zeros.as_deref(), dst, &how)
+                .expect("sizes that fit");
+        });
+        found_scales = expected_scales.clone();
+    } else {
+        let mut scales = vec![0xA5; scale_bytes];
+        found = within(random, size, |dst| {
+            fast.par_quantize_with(src, &shape, dst, &mut scales, &how).expect("sizes that fit");
+        });
+        found_scales = scales;
+    }
+    let what = format!("{isa} {from} -> {to} {shape:?} given {is_given}; {scaling:?} {options:?}");
+    if let Some(at) = first_difference(&found_scales, &expected_scales) {
+        panic!("scale at {at}: {:02x?}, not {:02x?}; {what}", &found_scales[at..], &expected_scales[at..]);
+    }
+    if let Some(at) = first_difference(&found, &expected) {
+        panic!("byte {at}: {:02x}, not {:02x}; {what}", found[at], expected[at]);
+    }
+}
+
+/// Of every length to 300, without a gap.
+fn every_length(isa: Isa) {
+    if isa == Isa::Scalar {
+        return;
+    }
+    let random = &mut Random::new(7);
+    for n in 0..300 {
+        for (element, scaling) in [
+            (DType::F8E4M3FN, Scaling::per_tensor(DType::F32)),
+            (DType::F4E2M1, Scaling::mx()),
+            (DType::F4E2M1, Scaling::nvfp4().tensor_scale(TensorScale::Multiply(0.003))),
+            (DType::I4, Scaling::blocks(&[32], DType::F16)),
+            (DType::I8, Scaling::blocks(&[100], DType::F32)),
+        ] {
+            let src = data(random, DType::BF16, n);
+            let [reference, fast] = [Isa::Scalar, isa].map(|isa| {
+                let q = Quantizer::new(DType::BF16, element, &scaling, &CastOptions::new().isa(isa))
+                    .expect("a pair");
+                let mut scales = vec![0; q.scale_bytes(&[n]).expect("a size")];
+                let mut codes = vec![0; q.code_bytes(&[n]).expect("a size")];
+                q.quantize(&src, &[n], &mut codes, &mut scales).expect("sizes that fit");
+                let d = Dequantizer::new(element, DType::F32, &scaling, &CastOptions::new().isa(isa))
+                    .expect("a pair");
+                let mut back = vec![0; 4 * n];
+                d.dequantize(&codes, &[n], &scales, None, &mut back).expect("sizes that fit");
+                (codes, scales, back)
+            });
+            assert_eq!(reference, fast, "{isa}: {n} of {element} {scaling:?}");
+        }
+    }
+}
+
+/// Chunks, and results that go past the caches.
+fn more_than_a_chunk(isa: Isa) {
+    if isa == Isa::Scalar {
+        return;
+    }
+    let random = &mut Random::new(8);
+    for (element, scaling, shape) in [
+        (DType::F8E4M3FN, Scaling::deepseek(), vec![300, 1000]),
+        (DType::F8E4M3FN, Scaling::per_axis(0), vec![3, 100_001]),
+        (DType::F8E4M3FN, Scaling::per_axis(1), vec![100, 3001]),
+        (DType::F4E2M1, Scaling::mx(), vec![290, 1024]),
+        (DType::I8, Scaling::per_tensor(DType::F32), vec![300_007]),
+    ] {
+        let n: usize = shape.iter().product();
+        let src = data(random, DType::F32, n);
+        let all = [Isa::Scalar, isa].map(|isa| {
+            let options = CastOptions::new().isa(isa).stream_from(0);
+            let q = Quantizer::new(DType::F32, element, &scaling, &options).expect("a pair");
+            let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
+            let mut codes = vec![0; q.code_bytes(&shape).expect("a size")];
+            let how = Parallel::new().threads(2).chunk(1);
+            q.par_quantize_with(&src, &shape, &mut codes, &mut scales, &how).expect("sizes that fit");
+            let d = Dequantizer::new(element, DType::BF16, &scaling, &options).expect("a pair");
+            let mut back = vec![0; 2 * n + 6];
+            d.par_dequantize_with(&codes, &shape, &scales, None, &mut back[6..], &how)
+                .expect("sizes that fit");
+            (codes, scales, back)
+        });
+        let [reference, fast] = &all;
+        assert!(reference.1 == fast.1, "{isa}: scales of {element} {scaling:?}");
+        assert_eq!(first_difference(&reference.0, &fast.0), None, "{isa}: {element} {scaling:?}");
+        assert_eq!(first_difference(&reference.2, &fast.2), None, "{isa}: {element} {scaling:?}");
+    }
+}
