@@ -26,10 +26,15 @@ import numpy
 FILES = ("test_casting_unittests.py", "test_half.py", "test_casting_floatingpoint_errors.py")
 
 
-def outcomes(arguments: list[str], where: pathlib.Path, patched: bool) -> tuple[dict[str, str], str]:
+def outcomes(
+    arguments: list[str], where: pathlib.Path, patched: bool, asyncio: bool = False
+) -> tuple[dict[str, str], str]:
     """What each test came to, and the last line of pytest."""
     report = where / f"report-{patched}.xml"
     pytest = ["pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={report}", *arguments]
+    if not asyncio:
+        # It warns of its own settings.
+        pytest += ["-p", "no:asyncio"]
     command = [sys.executable, "-m", *(["lanecast", "run", "-m"] if patched else []), *pytest]
     ran = subprocess.run(command, cwd=where, capture_output=True, text=True)
     if not report.exists():
@@ -102,13 +107,13 @@ def zarr_tests(where: pathlib.Path) -> bool:
     pytest = ["-o", "addopts=", "-o", "filterwarnings=", "tests/test_codecs/test_cast_value.py"]
     found = []
     for plugin in ([], ["-p", "lanecast_in_zarr"]):
-        results, last = outcomes([*plugin, *pytest], source, patched=False)
+        results, last = outcomes([*plugin, *pytest], source, patched=False, asyncio=True)
         found.append(results)
         print(f"Zarr {zarr.__version__}, its tests of cast_value, by {'lanecast' if plugin else 'cast-value-rs'}\n  {last}")
     differ = {name for name in found[0].keys() | found[1].keys() if found[0].get(name) != found[1].get(name)}
     print(f"  outcomes that differ: {sorted(differ)}")
     tests = pathlib.Path(__file__).parent / "test_zarr.py"
-    ours = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests)])
+    ours = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", str(tests)])
     return not differ and "passed" in found[0].values() and ours.returncode == 0
 
 

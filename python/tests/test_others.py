@@ -603,6 +603,21 @@ print("fine")
     assert ran.stdout == "fine\n", ran
 
 
+def test_subinterpreters_are_refused():
+    """As NumPy refuses them: an ImportError, and no crash."""
+    if sys.version_info >= (3, 14):
+        run = "from concurrent import interpreters; i = interpreters.create(); i.exec(code)"
+    elif sys.version_info >= (3, 13):
+        run = "import _interpreters; i = _interpreters.create(); error = _interpreters.exec(i, code); assert error is None"
+    else:
+        pytest.skip("this Python makes no subinterpreters")
+    code = (
+        "try:\n    import lanecast._lanecast\nexcept ImportError as error:\n    print('refused')\nelse:\n    print('let in')\n"
+    )
+    ran = python("-c", f"code = {code!r}\n{run}\nprint('and on', flush=True)")
+    assert ran.returncode == 0 and ran.stdout == "refused\nand on\n", ran
+
+
 def test_time_of_few_elements():
     """Not a promise of a figure: what takes ten times as long is a mistake."""
     x = np.ones(3, np.float32)

@@ -265,6 +265,11 @@ class FloatInfo:
     has_neg_zero: bool
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype that these are the limits of."""
+        return _descr(self.name)
+
+    @property
     def smallest_normal(self) -> float:
         """The smallest normal value above zero."""
         return self.tiny
@@ -294,6 +299,11 @@ class IntInfo:
     bits: int
     min: int
     max: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype that these are the limits of."""
+        return _descr(self.name)
 
 
 def _facts(d: Any) -> dict[str, Any]:
