@@ -9,8 +9,8 @@ use lanecast::numpy::OrderedDType;
 use lanecast::parallel::Parallel;
 use lanecast::promotion::Casting;
 use lanecast::{CastOptions, Caster, Error};
-use numpy::PyArrayDescr;
 use numpy::npyffi::NPY_ORDER;
+use numpy::{PyArrayDescr, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -43,7 +43,8 @@ const SIGNALS: u64 = 50;
 ///     change, with a LossError.
 /// threads: how many; None: those that pay, at most LANECAST_NUM_THREADS.
 /// progress: called with the elements done and all elements; if it returns False, Cancelled is raised.
-/// options: rounding, int_rounding, saturate, float_to_int, int_to_int, nan_to_finite, e8m0_rounding, profile.
+/// options: rounding, int_rounding, saturate, float_to_int, int_to_int, nan_to_finite, e8m0_rounding, profile; stochastic: a
+///     seed, or (seed, number of the first element): floats of 16 bits or fewer are rounded by chance.
 ///
 /// >>> import numpy as np, lanecast
 /// >>> print(lanecast.astype([1.0, 0.3, 1e9], "float8_e4m3fn"))
@@ -226,6 +227,14 @@ pub(crate) fn cast<'py>(
 ) -> PyResult<()> {
     let n = dst.len();
     if n == 0 {
+        return Ok(());
+    }
+    if options.stochastic.is_some() && !(src.is_contiguous() && dst.is_contiguous()) {
+        // Which random word is whose follows from the order of the elements: it shall not follow from where they lie.
+        let plain = src.contiguous()?;
+        let result = plain.like(&dst.array.dtype(), NPY_ORDER::NPY_CORDER)?;
+        cast(py, plain, &result, options, how)?;
+        py.import("numpy")?.call_method1("copyto", (&dst.array, &result.array))?;
         return Ok(());
     }
     let caster = Caster::new(src.of.dtype, dst.of.dtype, options).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! Checked casts: reports, refusals, masks.
 
 use lanecast::checked::{CastReport, Loss, Validity};
-use lanecast::{Caster, Error};
+use lanecast::{CastOptions, Caster, Error};
 use numpy::PyUntypedArray;
 use numpy::npyffi::NPY_ORDER;
 use pyo3::exceptions::PyValueError;
@@ -123,6 +123,7 @@ struct Cast<'py> {
     src: View<'py>,
     dst: View<'py>,
     caster: Caster,
+    options: CastOptions,
 }
 
 impl<'py> Cast<'py> {
@@ -135,8 +136,9 @@ impl<'py> Cast<'py> {
         let (to, descr) = dtypes::read(dtype)?;
         let src = View::read(x)?.contiguous()?;
         let dst = src.like(&descr, NPY_ORDER::NPY_CORDER)?;
-        let caster = Caster::new(src.of.dtype, to.dtype, &laid_out(&options, src.of, to)).map_err(failed)?;
-        Ok(Self { src, dst, caster })
+        let options = laid_out(&options, src.of, to);
+        let caster = Caster::new(src.of.dtype, to.dtype, &options).map_err(failed)?;
+        Ok(Self { src, dst, caster, options })
     }
 
     /// Calls `work` with the bytes of one part after the other, how many elements those are, and how many are before. The
@@ -158,7 +160,15 @@ impl<'py> Cast<'py> {
                     core::slice::from_raw_parts_mut(self.dst.data.add(before * sizes[1]), part * sizes[1]),
                 )
             };
-            let caster = self.caster;
+            let caster = match self.options.stochastic {
+                // The random words go on where those of the part before have ended.
+                Some(words) if before > 0 => {
+                    let first = words.first.wrapping_add(before as u64);
+                    let options = self.options.stochastic(words.seed, first);
+                    Caster::new(self.src.of.dtype, self.dst.of.dtype, &options).map_err(failed)?
+                }
+                _ => self.caster,
+            };
             if let Err(error) = py.detach(|| work(&caster, src, dst, part, before)) {
                 return Ok(Err(error));
             }

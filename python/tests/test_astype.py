@@ -143,6 +143,31 @@ def test_options():
     assert lanecast.astype(x[4:], "float8_e5m2", saturate=True, profile="ml_dtypes").astype(np.float32) == 57344
 
 
+def test_stochastic_rounding():
+    x = np.random.default_rng(1).standard_normal(24).astype(np.float32)
+    for name, view in layouts(x):
+        plain = np.ascontiguousarray(view).reshape(view.shape)
+        for target in ("float8_e4m3fn", "bfloat16", "float4_e2m1fn"):
+            expected = lanecast.astype(plain, target, stochastic=7)
+            assert (codes(lanecast.astype(view, target, stochastic=(7, 0))) == codes(expected)).all(), name
+            out = np.zeros((*view.shape, 2), expected.dtype)[..., 0]
+            lanecast.astype(view, target, out=out, stochastic=7)
+            assert (codes(out) == codes(expected)).all(), name
+            assert (codes(lanecast.checked(view, target, stochastic=7)[0]) == codes(expected)).all()
+    # In parts and by threads, as in one.
+    x = np.full(5_000_000, 1 + 2**-5, np.float32)
+    whole = lanecast.astype(x, "float8_e4m3fn", stochastic=7, threads=1)
+    assert (codes(lanecast.astype(x, "float8_e4m3fn", stochastic=7, threads=3)) == codes(whole)).all()
+    assert (codes(lanecast.checked(x, "float8_e4m3fn", stochastic=7)[0]) == codes(whole)).all()
+    assert (codes(lanecast.astype(x[1000:], "float8_e4m3fn", stochastic=(7, 1000))) == codes(whole[1000:])).all()
+    assert set(whole[:1000].tolist()) == {1, 1.125}
+    # A quarter of the way, within five sigma.
+    assert abs((whole.astype(np.float32) > 1).mean() - 0.25) < 5 * (0.25 * 0.75 / len(x)) ** 0.5
+    for wrong in (-1, 1.5, "seed", (1, 2, 3), 1 << 64):
+        with pytest.raises(ValueError, match="it must be a seed"):
+            lanecast.astype(x, "float8_e4m3fn", stochastic=wrong)
+
+
 def test_out_may_be_a_view_of_x():
     x = np.arange(100, dtype=np.float32)
     out = x.view(np.int32)
