@@ -7,14 +7,14 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::drive::{Plan, Planned};
+use super::drive::Planned;
 use super::simd::{Simd, Task};
 use super::{stream, vector};
 use crate::formats::layout::Packing;
 use crate::formats::route::{Layout, Parts, Route};
 
-/// Bytes of a tile's widest form: a few of these stay in L1.
-const TILE: usize = 4096;
+/// Bytes of a tile's widest form. Two of these are on the stack, which may be small.
+const TILE: usize = 2048;
 /// Elements that a tile is rounded up to: whole blocks of every instruction set.
 const BLOCK: usize = 64;
 
@@ -73,7 +73,7 @@ pub(super) unsafe fn staged<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
 /// How far a tile goes.
 #[derive(Clone, Copy)]
 struct Steps {
-    /// Elements in a tile: as many of the widest form as fit, and no more than 1024 of those that are narrow.
+    /// Elements in a tile, a multiple of [`BLOCK`]: as many as fit of the widest that is made on the way.
     tile: usize,
     /// Results go past the caches, from a line on: a tile has whole lines.
     streams: bool,
@@ -84,20 +84,28 @@ struct Steps {
 impl Steps {
     fn new(plan: &Planned, dst: *mut u8, n: usize) -> Self {
         let route = &plan.route;
-        let bytes = |layout: &Layout| layout.parts * (layout.bits as usize).div_ceil(8);
-        // Of every element, each step makes as many parts.
-        let units = vector::core_units_of_tile(route, 1);
-        let widest = plan.steps.iter().map(|step| units * step.bits.div_ceil(8)).max().unwrap_or(1);
         let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize * layout.parts);
         let ahead = vector::ahead(dst, from, to);
         let line = dst.wrapping_add(size(&route.dst, ahead));
-        Self {
-            tile: TILE / bytes(&route.src).max(bytes(&route.dst)).max(widest).max(4),
-            // No line begins among fewer elements than lie ahead of one.
-            streams: ahead <= n && plan.streams(n, from + to) && line.addr().is_multiple_of(vector::LINE),
-            ahead,
-        }
+        // No line begins among fewer elements than lie ahead of one.
+        let streams = ahead <= n && plan.streams(n, from + to) && line.addr().is_multiple_of(vector::LINE);
+        // What the last step makes is the result, which goes elsewhere unless more is to be done to it.
+        let kept = if streams || reshapes(route) {
+            plan.steps
+        } else {
+            plan.steps.split_last().map_or(&[][..], |last| last.1)
+        };
+        // Of every element, each step makes as many parts.
+        let units = vector::core_units_of_tile(route, 1);
+        let widest = kept.iter().map(|step| units * step.bits.div_ceil(8)).max().unwrap_or(1);
+        Self { tile: TILE / widest, streams, ahead }
     }
+}
+
+/// Are the parts that the last step makes brought to elements of others?
+#[inline(always)]
+fn reshapes(route: &Route) -> bool {
+    matches!(route.parts, Parts::Either | Parts::Extend)
 }
 
 /// # Safety
@@ -111,15 +119,18 @@ unsafe fn tiles<I: Simd>(plan: &Planned, steps: Steps, src: *const u8, dst: *mut
     // The first step makes what is in one of them from what is in the other, and of the two that one is free which has not
     // what the last step made.
     let (raw_src, raw_dst) = (made[1], made[plan.steps.len() % 2]);
-    let reshapes = matches!(route.parts, Parts::Either | Parts::Extend);
+    let reshapes = reshapes(route);
     let mut first = 0;
     // Not `step_by`: that panics for 0, and the compiler does not see that a tile is more.
     while first < n {
-        let len = if streams && first < ahead { ahead } else { tile.min(n - first) };
+        let mut len = if streams && first < ahead { ahead } else { tile.min(n - first) };
+        if reshapes && len > BLOCK {
+            len -= len % BLOCK;
+        }
         let padded = len.next_multiple_of(BLOCK);
         // SAFETY: `first` is a multiple of 8, so a tile starts at a byte. What is moved by whole registers goes
-        // through buffers that have them: the bytes of a shorter tile are copied and the rest is zero, and only its
-        // own bytes are copied back. The buffers have room for a tile of the widest elements.
+        // through buffers that have them: the bytes of less than a block are copied and the rest is zero, and only its
+        // own bytes are copied back. The buffers have room for what is made of a tile, and for a block of any elements.
         unsafe {
             let (mut s, d) = (src.add(size(&route.src, first)), dst.add(size(&route.dst, first)));
             // Only here are there lines, and nothing but lines.
@@ -187,12 +198,7 @@ unsafe fn results_of(
     from
 }
 
-/// Is there [something](few) for a few of these elements?
-pub(super) fn has_few(plan: &Plan) -> bool {
-    plan.steps.len() <= 1 && matches!(plan.route.parts, Parts::Either | Parts::Extend)
-}
-
-/// One to [`FEW`](vector::FEW) elements of other parts, by one codec or none: for so few, a tile takes too long.
+/// One to [`FEW`](vector::FEW) elements: for so few, a tile takes too long.
 ///
 /// # Safety
 /// As for every kernel; the instruction set is available.
@@ -209,24 +215,20 @@ pub(super) unsafe fn few(plan: &Planned, src: *const u8, dst: *mut u8, n: usize)
     }
 
     let route = &plan.route;
-    let mut room = [const { MaybeUninit::<u64>::uninit() }; vector::FEW];
-    // SAFETY: the caller's promise. The room is for as many parts as the elements have of 8 bytes, or twice as many of 1. Those
-    // that stay as they are, are the source.
+    let [mut even, mut odd] = [const { [MaybeUninit::<u64>::uninit(); 2 * vector::FEW] }; 2];
+    let made = [even.as_mut_ptr().cast(), odd.as_mut_ptr().cast()];
+    // SAFETY: the caller's promise. The rooms are for both parts of as many elements, of 8 bytes each.
     unsafe {
-        let mut parts = src;
-        if let [step] = plan.steps {
-            let units = if route.parts == Parts::Either { 2 * n } else { n };
-            step.run(src, room.as_mut_ptr().cast(), units);
-            parts = room.as_ptr().cast();
-        }
         match (route.parts, route.dst.bits) {
             (Parts::Either, _) => {
+                let parts = results_of(plan, src, made, None, n);
                 for i in 0..n {
                     *dst.add(i) = *parts.add(2 * i) | *parts.add(2 * i + 1);
                 }
             }
-            (_, 32) => extend::<u32>(parts.cast(), dst.cast(), n),
-            _ => extend::<u64>(parts.cast(), dst.cast(), n),
+            (Parts::Extend, 32) => extend::<u32>(results_of(plan, src, made, None, n).cast(), dst.cast(), n),
+            (Parts::Extend, _) => extend::<u64>(results_of(plan, src, made, None, n).cast(), dst.cast(), n),
+            _ => _ = results_of(plan, src, made, Some(dst), n),
         }
     }
 }

@@ -89,7 +89,9 @@ fn vector<I: super::simd::Simd>(plan: Plan) -> Plan {
         return Plan { kernel: stochastic::kernel::<I>, ..plan };
     }
     // Where there is no memory for that or for a table, the reference needs none.
-    let Some(steps) = codec::table::steps::<I>(route).and_then(|steps| once::keep(steps.all())) else {
+    let mut found = drive::Steps::NONE;
+    let Some(steps) = codec::table::find_steps::<I>(route, &mut found).and_then(|()| once::keep(found.all()))
+    else {
         return plan;
     };
     let ready = match steps {

@@ -1,5 +1,6 @@
 //! The loops of the vector kernels, and what surrounds them: the tail, the tables, the environment.
 
+use core::hint;
 use core::mem::MaybeUninit;
 use core::ptr;
 
@@ -12,20 +13,22 @@ use super::stage;
 use super::stream;
 use crate::formats::route::{Parts, Route};
 
-/// Elements of other parts, as which up to so many are cast without a tile.
+/// Up to so many elements are cast without a tile, and by registers alone where an instruction set loads parts of them.
 pub(super) const FEW: usize = 16;
 
-/// Bytes of a block of the widest elements in the widest registers.
-const BLOCK: usize = 64 * 16;
+/// Registers of a block of the widest elements: of the source, complex128, and of the destination, of which every part is one.
+const WIDEST: [usize; 2] = [16, 8];
 
-#[repr(C, align(64))]
-struct Block([MaybeUninit<u8>; BLOCK]);
+/// Room for so many registers.
+struct Room<I: Simd, const N: usize>(MaybeUninit<[I::V; N]>);
 
-impl Block {
+impl<I: Simd, const N: usize> Room<I, N> {
+    #[inline(always)]
     const fn new() -> Self {
-        Self([MaybeUninit::uninit(); BLOCK])
+        Self(MaybeUninit::uninit())
     }
 
+    #[inline(always)]
     fn start(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
     }
@@ -67,7 +70,7 @@ pub(super) unsafe fn rows<I: Simd, C: Codec<I>>(
     n: usize,
     apart: &Apart,
 ) -> bool {
-    const { assert!(C::SRC.div_ceil(8) * I::BYTES <= BLOCK && C::DST.div_ceil(8) * I::BYTES <= BLOCK) };
+    const { assert!(C::SRC.div_ceil(8) <= WIDEST[0] && C::DST.div_ceil(8) <= WIDEST[1]) };
     // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
     // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
     // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
@@ -77,7 +80,15 @@ pub(super) unsafe fn rows<I: Simd, C: Codec<I>>(
             return false;
         }
         let (setup, ends) = (C::setup(job), Ends::of::<C::From>(job));
-        let (mut room_src, mut room_dst) = (Block::new(), Block::new());
+        if const { I::CARRIES_ROUNDING }
+            && n.wrapping_sub(1) < FEW
+            && apart.rows == 1
+            && (C::DST >= 8 || n.is_multiple_of(8))
+        {
+            few::<I, C>(&setup, ends, src, dst, n);
+            return true;
+        }
+        let (mut room_src, mut room_dst) = (Room::<I, { WIDEST[0] }>::new(), Room::<I, { WIDEST[1] }>::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
         if C::DST < 8 {
             // The codec writes less than a register, and all of it is read.
@@ -151,7 +162,7 @@ pub(super) unsafe fn scaled<I: Simd, C: Codec<I>>(
     unsafe {
         let setup = C::setup(job);
         let mut ends = Ends { scale: *scale, ..Ends::of::<C::From>(job) };
-        let (mut room_src, mut room_dst) = (Block::new(), Block::new());
+        let (mut room_src, mut room_dst) = (Room::<I, { WIDEST[0] }>::new(), Room::<I, { WIDEST[1] }>::new());
         let (mut from, mut to) = (src, dst);
         let (mut blocks, mut left) = (n / I::BYTES, n % I::BYTES);
         let mut outside: Option<*mut u8> = None;
@@ -184,6 +195,46 @@ pub(super) unsafe fn scaled<I: Simd, C: Codec<I>>(
             I::copy_in(from, bytes(left, C::SRC), room_src.start(), C::SRC.div_ceil(8));
             outside = Some(to);
             (from, to, blocks) = (room_src.start(), room_dst.start(), 1);
+        }
+    }
+}
+
+/// Are [`FEW`] elements of so many bits whole registers? Those are loaded and stored whole: to load what was just stored by a mask
+/// takes long.
+const fn is_whole<I: Simd>(bits: usize) -> bool {
+    (FEW * bits).is_multiple_of(8 * I::BYTES)
+}
+
+/// One to [`FEW`] elements, whole bytes of them. The compiler sees which registers of a block have none, and what becomes of
+/// those is not computed.
+///
+/// # Safety
+/// As for every `Core`, with the features enabled.
+#[inline(always)]
+unsafe fn few<I: Simd, C: Codec<I>>(setup: &C::Setup, ends: Ends<I>, src: *const u8, dst: *mut u8, n: usize) {
+    let (mut room_src, mut room_dst) = (Room::<I, { WIDEST[0] }>::new(), Room::<I, { WIDEST[1] }>::new());
+    let (room_src, room_dst) = (room_src.start(), room_dst.start());
+    // SAFETY: the caller's promise. The rooms are for a block; of what the codec writes, no more is read.
+    unsafe {
+        hint::assert_unchecked(n.wrapping_sub(1) < FEW);
+        if n == FEW && const { is_whole::<I>(C::SRC) } {
+            I::copy(src, room_src, const { bytes(FEW, C::SRC) });
+            let mut at = const { bytes(FEW, C::SRC) };
+            while at < C::SRC.div_ceil(8) * I::BYTES {
+                I::store(room_src.add(at), I::splat8(0));
+                at += I::BYTES;
+            }
+        } else {
+            I::copy_in(src, bytes(n, C::SRC), room_src, C::SRC.div_ceil(8));
+        }
+        if C::DST < 8 {
+            I::store(room_dst, I::splat8(0));
+        }
+        C::block(setup, ends, room_src, room_dst);
+        if n == FEW && const { is_whole::<I>(C::DST) } {
+            I::copy(room_dst, dst, const { bytes(FEW, C::DST) });
+        } else {
+            I::copy_out(room_dst, bytes(n, C::DST), dst);
         }
     }
 }
@@ -242,7 +293,7 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
     let _environment = environment(plan);
     // SAFETY: as in `plain`.
     unsafe {
-        if n.wrapping_sub(1) < FEW && stage::has_few(plan) {
+        if n.wrapping_sub(1) < FEW {
             return stage::few(plan, src, dst, n);
         }
         stage::staged::<I>(plan, src, dst, n);

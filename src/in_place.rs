@@ -26,7 +26,7 @@ use crate::kernels::scratch::Scratch;
 /// Bytes of a tile of the source.
 const TILE: usize = 8 << 10;
 /// The same on the stack, which may be small: for what has no more, and where there is no memory for a larger one.
-const SMALL_TILE: usize = 1 << 10;
+const SMALL_TILE: usize = 512;
 /// Elements that are cast directly if there is room for so many: of fewer, a tile is faster.
 const DIRECT: usize = 1024;
 

@@ -96,6 +96,7 @@ impl Half {
     const NONE: Self = Self { changes: [[[0; 16]; 2]; 4], begin: [[0; 16]; 4], flip: [0; 16], pairs: 0 };
 
     /// The half of some elements, in the order that a flip gives them. Rows begin where the fewest come of it.
+    #[inline(never)] // For the stack.
     fn new(elements: &[u8], flip: u8) -> Self {
         let mut best = Self::by_rows(elements, flip, 0);
         for start in 1..16 {
@@ -166,8 +167,8 @@ pub(in crate::kernels) struct Words {
 }
 
 impl Plane {
-    /// The plane of elements of `bits` bits for so many codes.
-    fn new(elements: [u8; 256], bits: u32, codes: usize, fold: Fold) -> Self {
+    /// Writes the plane of elements of `bits` bits for so many codes.
+    fn of(place: &mut MaybeUninit<Self>, elements: &[u8; 256], bits: u32, codes: usize, fold: Fold) {
         let (sign, mask) = (1 << (bits - 1), 0xFF >> (8 - bits));
         let mut first: [u8; 128] = core::array::from_fn(|code| elements[code]);
         let mut limit = i8::MAX;
@@ -192,18 +193,20 @@ impl Plane {
         };
         let second = core::array::from_fn(|code| elements[code | 0x80] ^ known(code as u8 | 0x80));
         let window = Window { limit: [limit as u8; 16], mask: [mask; 16], sign: [sign; 16], ..Window::ALL };
-        Self::of_halves(elements, codes, fold, [first, second], window)
+        Self::of_halves(place, elements, codes, fold, [&first, &second], window);
     }
 
-    /// The plane whose halves hold these.
+    /// Writes the plane whose halves hold these.
+    #[inline(never)] // For the stack.
     fn of_halves(
-        elements: [u8; 256],
+        place: &mut MaybeUninit<Self>,
+        elements: &[u8; 256],
         codes: usize,
         fold: Fold,
-        [first, second]: [[u8; 128]; 2],
+        [first, second]: [&[u8; 128]; 2],
         mut window: Window,
-    ) -> Self {
-        let mut shifted = first;
+    ) {
+        let mut shifted = *first;
         if matches!(fold, Fold::Negated | Fold::Short | Fold::Positive) {
             // Up to the last one that is not 0.
             let shift = first.iter().rev().take_while(|&&element| element == 0).count() % 128;
@@ -213,11 +216,13 @@ impl Plane {
             window.last = [(128 - same) as u8 % 128; 16];
         }
         let used = codes.min(1 + usize::from(window.last[0]));
-        let low = Half::new(&shifted[..used], 0);
+        // In its place, for the stack.
+        let plane = place.write(Self { elements: *elements, halves: [Half::NONE; 2], window });
+        plane.halves[0] = Half::new(&shifted[..used], 0);
         let all: [u8; 256] =
             core::array::from_fn(|code| if code < 128 { first[code] } else { second[code - 128] });
-        let [up, down] = [0x80, 0xFF].map(|flip| Half::new(&all[..codes], flip));
-        Self { elements, halves: [low, if down.pairs < up.pairs { down } else { up }], window }
+        let (up, down) = (Half::new(&all[..codes], 0x80), Half::new(&all[..codes], 0xFF));
+        plane.halves[1] = if down.pairs < up.pairs { down } else { up };
     }
 }
 
@@ -286,7 +291,7 @@ fn elements(from: DType, to: DType, policy: &Policy) -> [u16; 256] {
 /// Writes a table of elements of 8 bits or fewer.
 pub(super) fn bytes(from: DType, to: DType, policy: &Policy, place: &mut MaybeUninit<Plane>) {
     let elements = elements(from, to, policy).map(|x| x as u8);
-    place.write(Plane::new(elements, to.bits(), 1 << from.bits(), Fold::of(from, to, policy)));
+    Plane::of(place, &elements, to.bits(), 1 << from.bits(), Fold::of(from, to, policy));
 }
 
 /// Writes a table of elements of 16 bits: all of its fields.
@@ -302,17 +307,18 @@ pub(super) fn words(from: DType, to: DType, policy: &Policy, place: &mut MaybeUn
     unsafe {
         (&raw mut (*place).line).write(line);
         for (byte, shift) in [0, 8].into_iter().enumerate() {
-            (&raw mut (*place).planes[byte]).write(plane_of(&elements, shift, 1 << from.bits(), fold));
+            let plane = &mut *(&raw mut (*place).planes[byte]).cast();
+            plane_of(plane, &elements, shift, 1 << from.bits(), fold);
         }
     }
 }
 
-/// The plane of a byte of elements.
+/// Writes the plane of a byte of elements.
 #[inline(never)] // For the stack.
-fn plane_of(elements: &[u16; 256], shift: u32, codes: usize, fold: Fold) -> Plane {
+fn plane_of(place: &mut MaybeUninit<Plane>, elements: &[u16; 256], shift: u32, codes: usize, fold: Fold) {
     let byte = |x: u16| (x >> shift) as u8;
     let known = |code: usize| if fold == Fold::Negated { elements[code].wrapping_neg() } else { 0 };
     let first = core::array::from_fn(|code| byte(elements[code]));
     let second = core::array::from_fn(|code| byte(elements[code | 0x80] ^ known(code)));
-    Plane::of_halves(elements.map(byte), codes, fold, [first, second], Window::ALL)
+    Plane::of_halves(place, &elements.map(byte), codes, fold, [&first, &second], Window::ALL);
 }

@@ -155,6 +155,7 @@ as_f32! {
         registers!(4, K => I::u32_to_f32(odd32::<I>(v[K], I::shr32::<24>(v[K]))))
     };
     F64(src, _ends) = odd_f32::<I>(load64::<I>(src));
+    Re64(src, ends) = odd_f32::<I>(<Re64 as AsF64<I>>::f64(src, ends));
     I64(src, ends) = odd_f32::<I>(<I64 as AsF64<I>>::f64(src, ends));
     U64(src, ends) = odd_f32::<I>(<U64 as AsF64<I>>::f64(src, ends));
 }
@@ -289,6 +290,7 @@ as_f64! {
         let v = registers!(4, K => I::u32_to_f64(v[K]));
         registers!(8, K => v[K / 2][K % 2])
     };
+    Re32(src, ends) = from_f32::<I>(<Re32 as AsF32<I>>::f32(src, ends));
     F64(src, _ends) = load64::<I>(src);
     Re64(src, _ends) = {
         registers!(8, K => {

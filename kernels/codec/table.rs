@@ -6,10 +6,10 @@
 //! | what | its first step, or its last | why that is exact |
 //! |---|---|---|
 //! | bytes in the other order | swaps them | |
-//! | the real part of complex elements | takes it out | |
+//! | the real part of complex elements, unless it becomes [another float](real) of 16 bits or more | takes it out | |
 //! | codes of fewer than 8 bits, unless a codec [reads](reads_packed) or [writes](writes_packed) them packed | to or from one per byte | |
-//! //! | 8 bits or fewer to wider integers | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
-//! | floats of 8 bits or fewer, and integers of 2 and 4, to float64 | float32 | each is one |
+//! | 8 bits or fewer to wider integers | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
+//! | bool, integers of 2 bits, and one per byte what has 4 or 6, to float64 | float32 | each is one |
 //! | integers to floats of 6 bits or fewer | the nearest int8 or uint8 | they end far below |
 //! | integers to floats of 8 bits without -0 and to float8_e8m0fnu; anything rounded in another direction than the default one | float32, rounded to odd | it has two bits more than the target |
 //! | integers of 32 and 64 bits to float32 in those directions | float64, rounded to odd | the same |
@@ -40,12 +40,16 @@ use crate::formats::route::{Layout, Parts, Route, Work};
 use crate::kernels::drive::{Core, Step, Steps};
 use crate::kernels::simd::{Extras, Simd};
 
-/// What casts the parts of a route, one after the other. Nothing, if their codes are kept as they are in memory.
+/// Adds what casts the parts of a route, one after the other. Nothing, if their codes are kept as they are in memory.
 /// None if there is no memory for a table.
-pub(in crate::kernels) fn steps<I: Simd>(route: &Route) -> Option<Steps> {
-    let mut steps = Steps::NONE;
+#[inline(never)] // For the stack.
+pub(in crate::kernels) fn find_steps<I: Simd>(route: &Route, steps: &mut Steps) -> Option<()> {
     let mut native = *route;
     (native.src.swapped, native.dst.swapped) = (false, false);
+    if let Some(core) = real::<I>(route) {
+        steps.push(step(core, route, route.dst.bits));
+        return Some(());
+    }
     if route.parts == Parts::Real {
         // The parts move as they are, whatever their order.
         let core = if route.from == DType::F32 { run::<I, ToF32<Re32>>() } else { run::<I, ToF64<Re64>>() };
@@ -56,12 +60,29 @@ pub(in crate::kernels) fn steps<I: Simd>(route: &Route) -> Option<Steps> {
         steps.push(step(swapped::<I>(route.src.bits), &native, route.src.bits));
     }
     if route.work == Work::Convert || route.src.bits < 8 {
-        convert::<I>(&native, &mut steps)?;
+        convert::<I>(&native, steps)?;
     }
     if route.dst.swapped {
         steps.push(step(swapped::<I>(route.dst.bits), &native, route.dst.bits));
     }
-    Some(steps)
+    Some(())
+}
+
+/// From the real part of native complex elements, if it becomes another float of 16 bits or more, to nearest even.
+fn real<I: Simd>(route: &Route) -> Option<Core> {
+    let is_native = !route.src.swapped && !route.dst.swapped;
+    if route.parts != Parts::Real || !is_native || route.policy.rounding != Rounding::NearestEven {
+        return None;
+    }
+    match (route.from, route.to) {
+        (DType::F32, DType::F16) => Some(run::<I, ToF16<Re32, false>>()),
+        (DType::F32, DType::BF16) => Some(run::<I, ToBf16<Re32, false>>()),
+        (DType::F32, DType::F64) => Some(run::<I, ToF64<Re32>>()),
+        (DType::F64, DType::F16) => Some(run::<I, ToF16<Re64, false>>()),
+        (DType::F64, DType::BF16) => Some(run::<I, ToBf16<Re64, false>>()),
+        (DType::F64, DType::F32) => Some(run::<I, WideToF32<Re64>>()),
+        _ => None,
+    }
 }
 
 fn step(core: Core, route: &Route, bits: u32) -> Step {
@@ -115,23 +136,21 @@ fn convert<I: Simd>(route: &Route, steps: &mut Steps) -> Option<()> {
 
 /// Is there a codec that unpacks them itself?
 fn reads_packed(route: &Route) -> bool {
-    match route.src.bits {
-        4 => route.to.bits() == 8 || matches!(route.to, DType::F16 | DType::BF16 | DType::F32),
-        6 => matches!(route.to, DType::F16 | DType::BF16 | DType::F32),
-        _ => false,
-    }
+    // Of 2 bits, those that look up a byte.
+    route.src.bits > 2 || route.to.bits() <= 8 || matches!(route.to.kind(), Kind::Int(_))
 }
 
 /// Is there a codec that packs them itself?
 fn writes_packed<I: Simd>(route: &Route) -> bool {
-    match route.to.kind() {
+    if route.from.bits() < 8 {
+        return route.src.is_packed();
+    }
+    match (route.from.kind(), route.to.kind()) {
+        (Kind::Float(from), Kind::Int(_)) if from.bits() == 8 => true,
         // Floats that wrap are integers first.
-        Kind::Int(to) if to.bits == 4 => match route.from.kind() {
-            Kind::Float(from) => from.bits() > 8 && route.policy.overflow == Overflow::Saturate,
-            Kind::Int(from) => from.bits >= 8,
-            _ => false,
-        },
-        Kind::Float(to) if route.from.bits() == 8 && route.from != DType::Bool => !to.has_nan,
+        (Kind::Float(_), Kind::Int(to)) => to.bits == 4 && route.policy.overflow == Overflow::Saturate,
+        (Kind::Int(_), Kind::Int(to)) => to.bits == 4,
+        (Kind::Float(_) | Kind::Int(_), Kind::Float(to)) if route.from.bits() == 8 => !to.has_nan,
         _ => narrows_packed::<I>(route),
     }
 }
@@ -169,7 +188,7 @@ fn hub<I: Simd>(route: &Route) -> Option<Hub> {
         _ if has_table(route) => match found(route) {
             Found::Elements => None,
             Found::Bytes | Found::Words => via(looked_up(route)),
-            Found::Bf16 if to == F32 => None,
+            Found::Bf16 if to == F32 || widens_to_64(route) => None,
             Found::Bf16 => via(F32),
         },
         (Kind::Int(format), Kind::Int(to)) => {
@@ -210,6 +229,13 @@ fn hub<I: Simd>(route: &Route) -> Option<Hub> {
             _ => None,
         },
     }
+}
+
+/// Are elements that a table holds made float64 at once? Floats of 8 bits, and what is packed by 4 and 6.
+fn widens_to_64(route: &Route) -> bool {
+    let bits = route.from.bits();
+    let is_whole = bits == 8 && route.from != DType::Bool;
+    route.to == DType::F64 && (is_whole || matches!(bits, 4 | 6) && route.src.is_packed())
 }
 
 /// Are float16 and bfloat16 narrowed as they are?
@@ -435,19 +461,30 @@ fn by_table<I: Simd>(route: &Route) -> Core {
         return looked_up_as::<I, Truth>(route);
     }
     match (from.bits(), packed) {
-        (6, true) => looked_up_packed_6::<I>(route),
+        (2, true) => to_codes::<I, Nibble, 2>(route),
+        (4, true) => match route.to.bits() {
+            64 => run::<I, ToF64<Floats<Nibble, 4>>>(),
+            32 => run::<I, ToF32<Floats<Nibble, 4>>>(),
+            16 => run::<I, Lookup<Nibble, 4, 16>>(),
+            _ => to_codes::<I, Nibble, 4>(route),
+        },
+        (6, true) => match route.to.bits() {
+            64 => run::<I, ToF64<Floats<Short, 6>>>(),
+            32 => run::<I, ToF32<Floats<Short, 6>>>(),
+            16 => run::<I, Lookup<Short, 6, 16>>(),
+            _ => to_codes::<I, Short, 6>(route),
+        },
         (6, false) => looked_up_as::<I, Short>(route),
-        (4, true) => looked_up_packed_4::<I>(route),
         (..8, _) => looked_up_as::<I, Nibble>(route),
         _ if route.to.bits() <= 8 && I::HAS_LINES => match fold(route) {
-            Fold::Apart => to_codes::<I, Whole>(route),
-            Fold::Same => to_codes::<I, Same>(route),
+            Fold::Apart => to_codes::<I, Whole, 8>(route),
+            Fold::Same => to_codes::<I, Same, 8>(route),
             Fold::Negated => run::<I, Lookup<Negated, 8, 8>>(),
-            Fold::Short => run::<I, Lookup<Limited, 8, 8>>(),
-            Fold::Magnitude => to_codes::<I, Magnitude>(route),
-            Fold::Positive => run::<I, Lookup<Positive, 8, 8>>(),
+            Fold::Short => to_integers::<I, Limited, 8>(route),
+            Fold::Magnitude => to_codes::<I, Magnitude, 8>(route),
+            Fold::Positive => to_integers::<I, Positive, 8>(route),
         },
-        _ if route.to.bits() <= 8 => to_codes::<I, Whole>(route),
+        _ if route.to.bits() <= 8 => to_codes::<I, Whole, 8>(route),
         _ if matches!(route.to.kind(), Kind::Int(_)) => match fold(route) {
             Fold::Negated if I::HAS_LINES => run::<I, Lookup<Negated, 8, 16>>(),
             Fold::Positive if I::HAS_LINES => run::<I, Lookup<Positive, 8, 16>>(),
@@ -462,18 +499,27 @@ fn by_table<I: Simd>(route: &Route) -> Core {
     }
 }
 
-/// From 8 bits to floats of 8 or fewer.
-fn to_codes<I: Simd, R: Rows>(route: &Route) -> Core {
+/// From `SRC` bits to 8 or fewer.
+fn to_codes<I: Simd, R: Rows, const SRC: usize>(route: &Route) -> Core {
+    if route.dst.memory_bits() == 6 { run::<I, Lookup<R, SRC, 6>>() } else { to_integers::<I, R, SRC>(route) }
+}
+
+/// The same to what floats of 6 bits are not.
+fn to_integers<I: Simd, R: Rows, const SRC: usize>(route: &Route) -> Core {
     match route.dst.memory_bits() {
-        4 => run::<I, Lookup<R, 8, 4>>(),
-        6 => run::<I, Lookup<R, 8, 6>>(),
-        _ => run::<I, Lookup<R, 8, 8>>(),
+        2 => run::<I, Lookup<R, SRC, 2>>(),
+        4 => run::<I, Lookup<R, SRC, 4>>(),
+        _ => run::<I, Lookup<R, SRC, 8>>(),
     }
 }
 
-/// From one per byte to floats of 16 or 32 bits.
+/// From 8 bits to wider floats.
 fn wide<I: Simd, R: Rows>(route: &Route) -> Core {
-    if route.to == DType::F32 { run::<I, ToF32<Floats<R, 8>>>() } else { run::<I, Lookup<R, 8, 16>>() }
+    match route.to {
+        DType::F64 => run::<I, ToF64<Floats<R, 8>>>(),
+        DType::F32 => run::<I, ToF32<Floats<R, 8>>>(),
+        _ => run::<I, Lookup<R, 8, 16>>(),
+    }
 }
 
 fn looked_up_as<I: Simd, R: Rows>(route: &Route) -> Core {
@@ -481,22 +527,6 @@ fn looked_up_as<I: Simd, R: Rows>(route: &Route) -> Core {
         32 => run::<I, ToF32<Floats<R, 8>>>(),
         16 => run::<I, Lookup<R, 8, 16>>(),
         _ => run::<I, Lookup<R, 8, 8>>(),
-    }
-}
-
-fn looked_up_packed_6<I: Simd>(route: &Route) -> Core {
-    if route.to == DType::F32 {
-        run::<I, ToF32<Floats<Short, 6>>>()
-    } else {
-        run::<I, Lookup<Short, 6, 16>>()
-    }
-}
-
-fn looked_up_packed_4<I: Simd>(route: &Route) -> Core {
-    match route.to.bits() {
-        32 => run::<I, ToF32<Floats<Nibble, 4>>>(),
-        16 => run::<I, Lookup<Nibble, 4, 16>>(),
-        _ => run::<I, Lookup<Nibble, 4, 8>>(),
     }
 }
 

@@ -30,7 +30,7 @@ const FIRST_CHUNK: usize = 4 << 10;
 /// Fewer elements than pay for finding the limits: the reference looks at each.
 const FEW: usize = 128;
 /// The same on the stack, which may be small: of what has no more, and where there is no memory.
-const SMALL_PIECE: usize = 64;
+const SMALL_PIECE: usize = 32;
 /// Bytes of the widest codes of an element, of both its parts.
 const WIDEST: usize = 16;
 /// Rooms for codes that a piece has.
@@ -267,6 +267,13 @@ impl<'a> Check<'a> {
         marks: &mut Marks<'_>,
         scratch: &mut Option<Scratch>,
     ) -> Result<(bool, usize), Error> {
+        if let Some(parts) = &self.parts
+            && let Exactness::Back(to, options) = &parts.exact
+            && !self.are_few
+        {
+            // Here, and not where it is used: to make its table takes much of the stack.
+            parts.back(*to, options)?;
+        }
         if chunk.n > SMALL_PIECE && scratch.is_none() {
             *scratch = Scratch::new(TILES * WIDEST * PIECE);
         }
@@ -335,6 +342,7 @@ impl<'a> Check<'a> {
     }
 
     /// What a scan found that is inexact of elements, which have been cast, into the report.
+    #[inline(never)] // For the stack.
     fn report_inexact(
         &self,
         found: Option<Found>,
@@ -465,25 +473,35 @@ impl<'a> Check<'a> {
                 parts.count(loops, codes, verdict, report);
             }
             if parts.units == 2 {
-                let both = |bits: &Bits| even(&zip(bits, bits, |word, _| word | word >> 1));
-                let (lost, inexact) = (both(&verdict.lost), both(&verdict.inexact));
-                *verdict = Verdict::new(lost, zip(&inexact, &lost, |inexact, lost| inexact & !lost));
+                either_part(verdict);
             }
         }
         if self.imaginary.is_some() {
-            let of_rest = |nonzero, lost: u64| nonzero & !lost;
-            let more =
-                zip(&nonzero(loops, self.caster.route().from, imaginary, back), &verdict.lost, of_rest);
-            let either = |one, more| one | more;
-            // To bool both parts count, and nothing is lost: then it is no 0 and no 1.
-            *verdict = if self.caster.to() == DType::Bool {
-                Verdict::new(verdict.lost, zip(&verdict.inexact, &more, either))
-            } else {
-                report.imaginary += count_ones(&more);
-                Verdict::new(zip(&verdict.lost, &more, either), zip(&verdict.inexact, &more, of_rest))
-            };
+            self.judge_imaginary(loops, imaginary, report, verdict, back);
         }
         Ok(())
+    }
+
+    /// Adds the elements whose imaginary part is lost.
+    #[inline(never)] // For the stack.
+    fn judge_imaginary(
+        &self,
+        loops: Loops,
+        imaginary: &[u8],
+        report: &mut CastReport,
+        verdict: &mut Verdict,
+        back: &mut Tile,
+    ) {
+        let of_rest = |nonzero, lost: u64| nonzero & !lost;
+        let more = zip(&nonzero(loops, self.caster.route().from, imaginary, back), &verdict.lost, of_rest);
+        let either = |one, more| one | more;
+        // To bool both parts count, and nothing is lost: then it is no 0 and no 1.
+        *verdict = if self.caster.to() == DType::Bool {
+            Verdict::new(verdict.lost, zip(&verdict.inexact, &more, either))
+        } else {
+            report.imaginary += count_ones(&more);
+            Verdict::new(zip(&verdict.lost, &more, either), zip(&verdict.inexact, &more, of_rest))
+        };
     }
 
     /// The same by the reference.
@@ -589,6 +607,11 @@ impl Look<'_> {
         (loops.scan)(Codes { bytes: codes, width: width(self.home) }, &self.fit, self.counts_inexact)
     }
 
+    /// What casts back.
+    fn back(&self, to: DType, options: &CastOptions) -> Result<&Caster, Error> {
+        made(&self.rooms.back, || Caster::new(to, self.home, options))
+    }
+
     /// Which of the parts of `n` elements are lost or inexact.
     #[allow(clippy::too_many_arguments, reason = "as above")]
     fn judge(
@@ -606,7 +629,7 @@ impl Look<'_> {
             Exactness::All => Exact::All,
             Exactness::Whole => Exact::Whole,
             Exactness::Back(to, options) => {
-                let caster = made(&self.rooms.back, || Caster::new(*to, self.home, options))?;
+                let caster = self.back(*to, options)?;
                 Exact::Back(caster.cast_uninit(dst, &mut room[..units * width], units)?)
             }
         };
@@ -615,6 +638,7 @@ impl Look<'_> {
     }
 
     /// Counts those by class that are lost, of so many parts.
+    #[inline(never)] // For the stack.
     fn count(&self, loops: Loops, codes: &[u8], verdict: &Verdict, report: &mut CastReport) {
         let (width, (limits, loses)) = (width(self.home), self.limits());
         let mut add = |codes: &[u8]| {
@@ -656,6 +680,14 @@ impl Look<'_> {
         let loss = |code| self.loss(code, None).map(|(loss, _)| loss);
         self.rooms.limits.get_or_init(|| range::limits(self.home, self.to, loss))
     }
+}
+
+/// What is said of parts, of the elements that are two of them each.
+#[inline(never)] // For the stack.
+fn either_part(verdict: &mut Verdict) {
+    let both = |bits: &Bits| even(&zip(bits, bits, |word, _| word | word >> 1));
+    let (lost, inexact) = (both(&verdict.lost), both(&verdict.inexact));
+    *verdict = Verdict::new(lost, zip(&inexact, &lost, |inexact, lost| inexact & !lost));
 }
 
 /// The native codes of the imaginary parts of `n` elements.
