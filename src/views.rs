@@ -64,6 +64,16 @@ impl<'a> StridedView<'a> {
     pub const fn new(bytes: &'a [u8], offset: usize, shape: &'a [usize], strides: &'a [isize]) -> Self {
         Self { bytes, offset, shape, strides }
     }
+
+    pub(crate) fn shape(&self) -> &'a [usize] {
+        self.shape
+    }
+
+    /// Its bytes, if it has so many, with these strides.
+    pub(crate) fn dense(&self, strides: &[isize], bytes: usize) -> Option<&'a [u8]> {
+        let end = self.offset.checked_add(bytes)?;
+        if self.strides == strides { self.bytes.get(self.offset..end) } else { None }
+    }
 }
 
 /// The same, to be written. No stride along a dimension of several elements may be smaller than an element.
@@ -100,6 +110,10 @@ impl<'a> StridedViewMut<'a> {
     pub const fn new(bytes: &'a mut [u8], offset: usize, shape: &'a [usize], strides: &'a [isize]) -> Self {
         Self { bytes, offset, shape, strides }
     }
+
+    pub(crate) fn shape(&self) -> &'a [usize] {
+        self.shape
+    }
 }
 
 impl Caster {
@@ -129,6 +143,30 @@ impl Caster {
     /// The shapes differ, a view leaves its buffer, elements are packed, or a stride of the destination is smaller than
     /// an element. Nothing was written.
     pub fn cast_strided(&self, src: &StridedView<'_>, dst: &mut StridedViewMut<'_>) -> Result<(), Error> {
+        let to = dst.bytes.as_mut_ptr().wrapping_add(dst.offset);
+        self.with_walk_inside(src, dst, |walk| {
+            let first = src.bytes.as_ptr().wrapping_add(src.offset);
+            #[allow(unsafe_code, reason = "the one place that casts views in buffers")]
+            // SAFETY: every byte that either view reaches lies in its buffer, one of which is borrowed and the other
+            // borrowed mutably: they do not overlap.
+            unsafe {
+                walk.cast(self, first, to);
+            }
+        })
+    }
+
+    /// The errors of that.
+    pub(crate) fn check_strided(&self, src: &StridedView<'_>, dst: &StridedViewMut<'_>) -> Result<(), Error> {
+        self.with_walk_inside(src, dst, |_| {})
+    }
+
+    /// Hands over a pair of views in their buffers in normal form, unless they have no elements.
+    fn with_walk_inside(
+        &self,
+        src: &StridedView<'_>,
+        dst: &StridedViewMut<'_>,
+        then: impl FnOnce(&Walk<'_>),
+    ) -> Result<(), Error> {
         same_shape(src.shape, dst.shape)?;
         self.with_walk(src.shape, src.strides, dst.strides, |walk| {
             let inside = |side, reach: Reach, offset: usize, given: usize| {
@@ -138,14 +176,7 @@ impl Caster {
             };
             inside(Side::Source, walk.src_reach, src.offset, src.bytes.len())?;
             inside(Side::Destination, walk.dst_reach, dst.offset, dst.bytes.len())?;
-            let first = src.bytes.as_ptr().wrapping_add(src.offset);
-            let to = dst.bytes.as_mut_ptr().wrapping_add(dst.offset);
-            #[allow(unsafe_code, reason = "the one place that casts views in buffers")]
-            // SAFETY: every byte that either view reaches lies in its buffer, one of which is borrowed and the other
-            // borrowed mutably: they do not overlap.
-            unsafe {
-                walk.cast(self, first, to);
-            }
+            then(walk);
             Ok(())
         })
     }

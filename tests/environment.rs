@@ -13,6 +13,7 @@ fn main() {
     for &(name, bits) in control::HOSTILE {
         suite.test(name, move |isa| hostile(isa, bits));
         suite.test(&format!("views, {name}"), move |isa| views(isa, bits));
+        suite.test(&format!("scaled, {name}"), move |isa| scaled(isa, bits));
     }
     if control::HOSTILE.is_empty() {
         println!("NOT RUN: no access to the floating-point environment of this architecture");
@@ -77,6 +78,41 @@ fn hostile(isa: Isa, bits: u64) {
                     "{isa}: {from} -> {to}, a few, depends on the environment ({options:?})"
                 );
             }
+        }
+    }
+}
+
+/// Scaled casts, and what they say is lost.
+fn scaled(isa: Isa, bits: u64) {
+    use lanecast::scaled::{Dequantizer, Quantizer, ScaleRule, Scaling};
+    let chance = CastOptions::new().stochastic(3, 4);
+    for (scaling, to, options) in [
+        (Scaling::mx(), DType::F8E4M3FN, CastOptions::new()),
+        (Scaling::mx().rule(ScaleRule::RoundUp), DType::F4E2M1, chance),
+        (Scaling::nvfp4(), DType::F4E2M1, CastOptions::new()),
+        (Scaling::deepseek(), DType::F8E5M2, chance),
+        (Scaling::per_axis(0), DType::I8, CastOptions::new()),
+    ] {
+        for from in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+            let n = 2048;
+            let src = bridge::bytes(n * from.itemsize());
+            let shape = [16, 128];
+            let q = Quantizer::new(from, to, &scaling, &options.isa(isa)).unwrap();
+            let d = Dequantizer::new(to, from, &scaling, &options.isa(isa)).unwrap();
+            let run = |back: &mut Vec<u8>| {
+                let mut codes = vec![0; q.code_bytes(&shape).unwrap()];
+                let mut scales = vec![0; q.scale_bytes(&shape).unwrap()];
+                q.quantize(&src, &shape, &mut codes, &mut scales).unwrap();
+                d.dequantize(&codes, &shape, &scales, None, back).unwrap();
+                let losses = q.losses(&src, &shape, &codes, &scales, None, None).unwrap();
+                let errors = [losses.max_error, losses.total_error].map(f64::to_bits);
+                (codes, scales, errors, [losses.saturated, losses.underflowed, losses.compared])
+            };
+            let [mut calm, mut wild] = [(); 2].map(|()| vec![0; src.len()]);
+            let expected = run(&mut calm);
+            let (got, found, left) = control::under(bits, || run(&mut wild));
+            assert_eq!(found, left, "{isa}: {from} -> {to} changed the environment");
+            assert!(got == expected && calm == wild, "{isa}: {from} -> {to} depends on the environment");
         }
     }
 }

@@ -15,14 +15,15 @@ use oracle::scaled::{convert_stochastic, word};
 fn main() {
     let mut suite = Suite::new();
     suite.test("every pair", every_pair);
+    suite.test("the recorded row", recorded);
     suite.test("numbers wrap", numbers_wrap);
     suite.test("what is not rounded so", others);
     suite.test("in pieces", pieces);
     suite.test("views", views);
     suite.test("records", records);
     suite.test("checked", checked);
-    suite.test("unbiased", unbiased);
-    suite.test("neighbours", neighbours);
+    suite.test("chance is unbiased", unbiased);
+    suite.test("chance of neighbours", neighbours);
     suite.run().exit();
 }
 
@@ -90,6 +91,26 @@ fn every_pair(isa: Isa) {
             }
         }
     }
+}
+
+/// `tests/fixtures/scaled.tsv` has a cast.
+fn recorded(isa: Isa) {
+    let rows = include_str!("fixtures/scaled.tsv");
+    let row = rows.lines().find(|row| row.starts_with("cast\tstochastic")).expect("a row");
+    let row: Vec<&str> = row.split('\t').collect();
+    let hex = |text: &str| -> Vec<u8> {
+        (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hex")).collect()
+    };
+    let word = |name: &str| {
+        let mut words = row[8].split(',').filter_map(|word| word.strip_prefix(name));
+        words.next().and_then(|value| value.strip_prefix('=')).expect(name)
+    };
+    let number = |name: &str| word(name).parse().expect("a number");
+    let options =
+        little(isa).saturate(word("saturate") == "True").stochastic(number("seed"), number("first"));
+    let (from, to) = (row[3].parse().expect("a dtype"), row[4].parse().expect("a dtype"));
+    let n = row[5].parse().expect("a length");
+    assert_eq!(cast(&options, from, to, &hex(row[9]), n), hex(row[11]));
 }
 
 /// Numbers run on over 2^32 and over 2^64.

@@ -415,6 +415,44 @@ typedef struct lanecast_parallel {
     void *progress_context;
 } lanecast_parallel;
 
+/*
+ What a quantisation lost, of a whole tensor or of a block. Output only.
+ */
+typedef struct lanecast_losses {
+    /*
+     Elements that were looked at.
+     */
+    uint64_t elements;
+    /*
+     Finite, and rounded, beyond the codes of their block.
+     */
+    uint64_t saturated;
+    /*
+     Finite and not 0, and became 0.
+     */
+    uint64_t underflowed;
+    /*
+     No NaN, and became one.
+     */
+    uint64_t made_nan;
+    /*
+     A NaN, and became something else.
+     */
+    uint64_t lost_nan;
+    /*
+     Finite, and became something finite: those of the errors.
+     */
+    uint64_t compared;
+    /*
+     The largest distance from an element to what it became, in units of the data.
+     */
+    double max_error;
+    /*
+     The sum of these distances.
+     */
+    double total_error;
+} lanecast_losses;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -624,6 +662,27 @@ lanecast_status lanecast_requantize(lanecast_dtype from,
                                     float *tensor_scale,
                                     const struct lanecast_options *o,
                                     const struct lanecast_parallel *how);
+
+/*
+ What a quantisation lost: of the data src, and the codes, scales and zero_points (NULL for none) that lanecast_quantize
+ has written or was given. blocks is NULL, or has room for as many as there are scales, in their row-major order. A factor of the tensor
+ that was computed must be given in s. An exact pass of its own, on the calling thread.
+
+ # Safety
+ As for `lanecast_quantize`; `codes`, `scales` and `zero_points` are read; `all` and `blocks` are NULL or writable.
+ */
+lanecast_status lanecast_quantize_losses(lanecast_dtype from,
+                                         const void *src,
+                                         lanecast_dtype to,
+                                         const void *codes,
+                                         const size_t *shape,
+                                         uint32_t ndim,
+                                         const struct lanecast_scaling *s,
+                                         const void *scales,
+                                         const void *zero_points,
+                                         const struct lanecast_options *o,
+                                         struct lanecast_losses *all,
+                                         struct lanecast_losses *blocks);
 
 /*
  Sets every field to its default, and `size` to the size of the structure.

@@ -5,16 +5,16 @@ use core::mem::MaybeUninit;
 
 use rust::parallel::Parallel;
 use rust::scaled::{
-    Dequantizer, Error, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling,
+    Dequantizer, Error, Losses, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling,
     TensorScale,
 };
 use rust::{DType, Packing, Rounding};
 
 use super::views::{lanecast_parallel, on_threads};
 use super::{
-    LANECAST_ERR_CANCELLED, LANECAST_ERR_DTYPE, LANECAST_ERR_NAME, LANECAST_ERR_NULL, LANECAST_ERR_OPTIONS,
-    LANECAST_ERR_OVERLAP, LANECAST_ERR_SHAPE, LANECAST_ERR_SIZE, guard, lanecast_dtype, lanecast_options,
-    lanecast_status, memory, overlap, read_name, read_options, read_sized, status,
+    LANECAST_ERR_CANCELLED, LANECAST_ERR_DTYPE, LANECAST_ERR_MEMORY, LANECAST_ERR_NAME, LANECAST_ERR_NULL,
+    LANECAST_ERR_OPTIONS, LANECAST_ERR_OVERLAP, LANECAST_ERR_SHAPE, LANECAST_ERR_SIZE, guard, lanecast_dtype,
+    lanecast_options, lanecast_status, memory, overlap, read_name, read_options, read_sized, status,
 };
 
 /// Which elements share a scale, and what scales are. lanecast_scaling_init sets one of a name.
@@ -233,6 +233,31 @@ unsafe fn read<'a>(first: *const c_void, n: usize) -> Result<&'a [u8], lanecast_
     Ok(unsafe { &*bytes })
 }
 
+/// The same, or None where the pointer is NULL.
+///
+/// # Safety
+/// As for [`read`].
+unsafe fn optional<'a>(first: *const c_void, n: usize) -> Result<Option<&'a [u8]>, lanecast_status> {
+    // SAFETY: the caller's promise.
+    if first.is_null() { Ok(None) } else { unsafe { read(first, n) }.map(Some) }
+}
+
+/// The factor of a tensor, if there is one, and somebody wants it.
+///
+/// # Safety
+/// `to` is NULL or writable.
+unsafe fn write_factor(to: *mut f32, factor: Option<f32>) {
+    if let Some(factor) = factor.filter(|_| !to.is_null()) {
+        // SAFETY: not NULL, hence writable by the caller's promise.
+        unsafe { to.write_unaligned(factor) };
+    }
+}
+
+fn dtypes(codes: [lanecast_dtype; 2]) -> Result<[DType; 2], lanecast_status> {
+    let [from, to] = codes.map(|code| DType::from_code(code).ok_or(LANECAST_ERR_DTYPE));
+    Ok([from?, to?])
+}
+
 /// Memory of a caller that is written.
 ///
 /// # Safety
@@ -323,8 +348,7 @@ pub unsafe extern "C" fn lanecast_quantize(
     how: *const lanecast_parallel,
 ) -> lanecast_status {
     guard(|| {
-        let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
-        let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
+        let [from, to] = dtypes([from, to])?;
         // SAFETY: the caller's promise.
         let (shape, scaling, options) =
             unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
@@ -341,10 +365,7 @@ pub unsafe extern "C" fn lanecast_quantize(
                 let src = read(src, sizes.data)?;
                 match compute {
                     0 => {
-                        let zeros = match zero_points.is_null() {
-                            true => None,
-                            false => Some(read(zero_points, zeros)?),
-                        };
+                        let zeros = optional(zero_points, zeros)?;
                         let (scales, dst) = (read(scales, sizes.scales)?, write(dst, sizes.codes)?);
                         q.quantize_given_uninit(src, &shape, scales, zeros, dst, how)
                             .map(|_| None)
@@ -367,10 +388,7 @@ pub unsafe extern "C" fn lanecast_quantize(
         };
         // SAFETY: the caller's promise.
         unsafe {
-            let found = on_threads(how, run)??;
-            if let Some(factor) = found.filter(|_| !tensor_scale.is_null()) {
-                tensor_scale.write_unaligned(factor);
-            }
+            write_factor(tensor_scale, on_threads(how, run)??);
         }
         Ok(())
     })
@@ -397,8 +415,7 @@ pub unsafe extern "C" fn lanecast_dequantize(
     how: *const lanecast_parallel,
 ) -> lanecast_status {
     guard(|| {
-        let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
-        let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
+        let [from, to] = dtypes([from, to])?;
         // SAFETY: the caller's promise.
         let (shape, scaling, options) =
             unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
@@ -410,7 +427,7 @@ pub unsafe extern "C" fn lanecast_dequantize(
         apart(&[(dst, sizes.data), (zero_points, zeros)])?;
         // SAFETY: of the sizes that the caller promises; the destination overlaps none.
         unsafe {
-            let zeros = if zero_points.is_null() { None } else { Some(read(zero_points, zeros)?) };
+            let zeros = optional(zero_points, zeros)?;
             let (src, scales) = (read(src, sizes.codes)?, read(scales, sizes.scales)?);
             let dst = write(dst, sizes.data)?;
             on_threads(how, |how| {
@@ -445,8 +462,7 @@ pub unsafe extern "C" fn lanecast_requantize(
     how: *const lanecast_parallel,
 ) -> lanecast_status {
     guard(|| {
-        let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
-        let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
+        let [from, to] = dtypes([from, to])?;
         // SAFETY: the caller's promise.
         let (shape, source, target, options) = unsafe {
             (
@@ -466,7 +482,7 @@ pub unsafe extern "C" fn lanecast_requantize(
         }
         // SAFETY: of the sizes that the caller promises; what is written overlaps nothing, and scales are initialised first.
         let found = unsafe {
-            let zeros = if zero_points.is_null() { None } else { Some(read(zero_points, zeros)?) };
+            let zeros = optional(zero_points, zeros)?;
             let (src, from_scales) = (read(src, before.codes)?, read(from_scales, before.scales)?);
             let (dst, to_scales) = (write(dst, after.codes)?, zeroed(to_scales, after.scales)?);
             on_threads(how, |how| {
@@ -475,21 +491,109 @@ pub unsafe extern "C" fn lanecast_requantize(
                     .map_err(scaled_status)
             })?
         };
-        let found = found?;
-        if let Some(factor) = found.tensor_scale.filter(|_| !tensor_scale.is_null()) {
-            // SAFETY: writable by the caller's promise.
-            unsafe { tensor_scale.write_unaligned(factor) };
+        // SAFETY: writable by the caller's promise.
+        unsafe { write_factor(tensor_scale, found?.tensor_scale) };
+        Ok(())
+    })
+}
+
+/// What a quantisation lost, of a whole tensor or of a block. Output only.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct lanecast_losses {
+    /// Elements that were looked at.
+    pub elements: u64,
+    /// Finite, and rounded, beyond the codes of their block.
+    pub saturated: u64,
+    /// Finite and not 0, and became 0.
+    pub underflowed: u64,
+    /// No NaN, and became one.
+    pub made_nan: u64,
+    /// A NaN, and became something else.
+    pub lost_nan: u64,
+    /// Finite, and became something finite: those of the errors.
+    pub compared: u64,
+    /// The largest distance from an element to what it became, in units of the data.
+    pub max_error: f64,
+    /// The sum of these distances.
+    pub total_error: f64,
+}
+
+const _: () = assert!(size_of::<lanecast_losses>() == 64, "it never changes");
+
+impl From<Losses> for lanecast_losses {
+    fn from(losses: Losses) -> Self {
+        Self {
+            elements: losses.elements as u64,
+            saturated: losses.saturated as u64,
+            underflowed: losses.underflowed as u64,
+            made_nan: losses.made_nan as u64,
+            lost_nan: losses.lost_nan as u64,
+            compared: losses.compared as u64,
+            max_error: losses.max_error,
+            total_error: losses.total_error,
+        }
+    }
+}
+
+/// What a quantisation lost: of the data src, and the codes, scales and zero_points (NULL for none) that lanecast_quantize
+/// has written or was given. blocks is NULL, or has room for as many as there are scales, in their row-major order. A factor of the tensor
+/// that was computed must be given in s. An exact pass of its own, on the calling thread.
+///
+/// # Safety
+/// As for `lanecast_quantize`; `codes`, `scales` and `zero_points` are read; `all` and `blocks` are NULL or writable.
+#[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_quantize_losses(
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    codes: *const c_void,
+    shape: *const usize,
+    ndim: u32,
+    s: *const lanecast_scaling,
+    scales: *const c_void,
+    zero_points: *const c_void,
+    o: *const lanecast_options,
+    all: *mut lanecast_losses,
+    blocks: *mut lanecast_losses,
+) -> lanecast_status {
+    guard(|| {
+        let [from, to] = dtypes([from, to])?;
+        // SAFETY: the caller's promise.
+        let (shape, scaling, options) =
+            unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
+        let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
+        let sizes = Sizes::new(&shape, &scaling, from, to, options.dst_packing)?;
+        let mut of_blocks = Vec::new();
+        let count = if blocks.is_null() { 0 } else { sizes.count };
+        of_blocks.try_reserve_exact(count).map_err(|_| LANECAST_ERR_MEMORY)?;
+        of_blocks.resize(count, Losses::default());
+        let wanted = if blocks.is_null() { None } else { Some(&mut of_blocks[..]) };
+        // SAFETY: of the sizes that the caller promises, and only read; what is written is nobody else's meanwhile.
+        unsafe {
+            let zeros = optional(zero_points, sizes.zeros)?;
+            let (src, codes) = (read(src, sizes.data)?, read(codes, sizes.codes)?);
+            let scales = read(scales, sizes.scales)?;
+            let losses = q.losses(src, &shape, codes, scales, zeros, wanted).map_err(scaled_status)?;
+            if !all.is_null() {
+                all.write_unaligned(losses.into());
+            }
+            for (i, losses) in of_blocks.into_iter().enumerate() {
+                blocks.add(i).write_unaligned(losses.into());
+            }
         }
         Ok(())
     })
 }
 
-/// Bytes of the buffers of a scaled cast.
+/// Bytes of the buffers of a scaled cast, and how many scales there are.
 struct Sizes {
     data: usize,
     codes: usize,
     scales: usize,
     zeros: usize,
+    count: usize,
 }
 
 impl Sizes {
@@ -514,6 +618,7 @@ impl Sizes {
             codes: code_bytes(shape, scaling, element, packing)?,
             scales,
             zeros: element.byte_len(count, packing).ok_or(LANECAST_ERR_SIZE)?,
+            count,
         })
     }
 }

@@ -38,6 +38,10 @@ fuzz_target!(|input: ([u8; 2], [u8; 13], u8, u8, &[u8])| {
         options = options.stream_from(0);
     }
 
+    if mode[12] & 8 == 8 {
+        options = options.stochastic(mode[11].into(), u64::from(u32::MAX) - u64::from(mode[10]));
+    }
+
     // As many elements as there are whole bytes for, but a few, repeated to some thousands now and then.
     let repeated = if mode[12] & 6 == 6 { bytes.repeat(1 + 8192 / (bytes.len() + 1)) } else { bytes.to_vec() };
     let eight = from.byte_len(8, options.src_packing).expect("it is small");

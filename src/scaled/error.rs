@@ -129,6 +129,13 @@ pub enum Error {
         /// Bytes between rows.
         given: usize,
     },
+    /// Room for what was lost of more or fewer blocks than there are.
+    Blocks {
+        /// How many there are.
+        needed: usize,
+        /// For how many there is room.
+        given: usize,
+    },
     /// A factor of the tensor that is not finite and positive.
     TensorScale {
         /// The factor.
@@ -136,7 +143,7 @@ pub enum Error {
     },
     /// The [progress callback](crate::parallel::Parallel::progress) has stopped it: what is in the destination is not said.
     Cancelled,
-    /// The instruction set is not available.
+    /// What is wrong with a plain cast: the instruction set is not available, a view leaves its buffer, or there is no memory.
     Cast(CastError),
 }
 
@@ -204,6 +211,9 @@ impl fmt::Display for Error {
             ),
             Self::RowBytes { what, needed, given } => {
                 write!(f, "a row of {what} takes {needed} bytes; there are {given} from one to the next")
+            }
+            Self::Blocks { needed, given } => {
+                write!(f, "there are {needed} blocks; there is room for what was lost of {given}")
             }
             Self::TensorScale { value } => {
                 write!(f, "the factor of a tensor must be finite and positive; it is {value}")

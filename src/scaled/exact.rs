@@ -223,6 +223,10 @@ impl Exact {
         value.exponent + i32::from(carries)
     }
 
+    pub(super) fn to_f64(self) -> f64 {
+        f64::from_bits(self.encode(DType::F64, &Policy::DEFAULT))
+    }
+
     pub(super) fn to_f32(self) -> f32 {
         f32::from_bits(self.encode(DType::F32, &Policy::DEFAULT) as u32)
     }

@@ -87,7 +87,7 @@ fn data_bytes(shape: &[usize], grid: &Grid, dtype: DType) -> Result<usize, Error
 }
 
 /// Rows that begin on bytes of their own.
-fn rows(grid: &Grid, scaling: &Scaling) -> Option<(usize, usize)> {
+pub(super) fn rows(grid: &Grid, scaling: &Scaling) -> Option<(usize, usize)> {
     scaling.row_bytes.filter(|_| grid.count > 0).map(|bytes| (grid.row, bytes))
 }
 
@@ -100,7 +100,7 @@ fn known(tensor: TensorScale) -> Option<f32> {
 }
 
 /// Scales and zero points that are given, checked.
-fn given<'a>(
+pub(super) fn given<'a>(
     shape: &[usize],
     grid: &Grid,
     scaling: &Scaling,
@@ -144,9 +144,9 @@ fn given<'a>(
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Quantizer {
-    scaling: Scaling,
-    options: CastOptions,
-    quantize: Quantize,
+    pub(super) scaling: Scaling,
+    pub(super) options: CastOptions,
+    pub(super) quantize: Quantize,
 }
 
 impl Quantizer {
@@ -470,7 +470,7 @@ impl Quantizer {
         Ok(filled(dst))
     }
 
-    fn grid(&self, src: usize, shape: &[usize], dst: usize) -> Result<Grid, Error> {
+    pub(super) fn grid(&self, src: usize, shape: &[usize], dst: usize) -> Result<Grid, Error> {
         let grid = Grid::new(shape, &self.scaling)?;
         check_data(
             Side::Source,
@@ -656,9 +656,9 @@ impl Scaling {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Dequantizer {
-    scaling: Scaling,
-    options: CastOptions,
-    dequantize: Dequantize,
+    pub(super) scaling: Scaling,
+    pub(super) options: CastOptions,
+    pub(super) dequantize: Dequantize,
 }
 
 impl Dequantizer {
@@ -891,11 +891,11 @@ impl Dequantizer {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Requantizer {
-    from: Scaling,
-    to: Scaling,
-    options: CastOptions,
-    dequantize: Dequantize,
-    quantize: Quantize,
+    pub(super) from: Scaling,
+    pub(super) to: Scaling,
+    pub(super) options: CastOptions,
+    pub(super) dequantize: Dequantize,
+    pub(super) quantize: Quantize,
 }
 
 impl Requantizer {
@@ -1059,6 +1059,17 @@ impl Requantizer {
         Ok((filled(dst), found))
     }
 
+    /// Both grids, of buffers of so many bytes.
+    pub(super) fn grids(&self, src: usize, shape: &[usize], dst: usize) -> Result<(Grid, Grid), Error> {
+        let (d, q, options) = (&self.dequantize, &self.quantize, &self.options);
+        let (from, to) = (Grid::new(shape, &self.from)?, Grid::new(shape, &self.to)?);
+        let needed = code_bytes(&from, &self.from, d.from, options.src_packing)?;
+        check_data(Side::Source, shape, d.from, needed, src)?;
+        let needed = code_bytes(&to, &self.to, q.to, options.dst_packing)?;
+        check_data(Side::Destination, shape, q.to, needed, dst)?;
+        Ok((from, to))
+    }
+
     #[expect(clippy::too_many_arguments, reason = "two buffers on each side, a shape, and threads")]
     fn run(
         &self,
@@ -1071,11 +1082,7 @@ impl Requantizer {
         how: &Parallel<'_>,
     ) -> Result<Quantized, Error> {
         let (d, q, options) = (&self.dequantize, &self.quantize, &self.options);
-        let (from, to) = (Grid::new(shape, &self.from)?, Grid::new(shape, &self.to)?);
-        let needed = code_bytes(&from, &self.from, d.from, options.src_packing)?;
-        check_data(Side::Source, shape, d.from, needed, src.len())?;
-        let needed = code_bytes(&to, &self.to, q.to, options.dst_packing)?;
-        check_data(Side::Destination, shape, q.to, needed, dst.size())?;
+        let (from, to) = self.grids(src.len(), shape, dst.size())?;
         let how_packed = (d.from, options.src_packing, options.src_order);
         let given =
             given(shape, &from, &self.from, how_packed, src_scales, zero_points, d.has_zero_points())?;

@@ -11,11 +11,14 @@ mod exact;
 mod fast;
 mod front;
 mod jobs;
+mod losses;
 mod rule;
 mod scaling;
 mod shape;
+mod strided;
 
 pub use crate::formats::stochastic::Stochastic;
 pub use error::Error;
 pub use front::{Dequantizer, Quantized, Quantizer, Requantizer};
+pub use losses::Losses;
 pub use scaling::{NonFinite, Profile, ScaleLayout, ScaleRule, Scaling, TensorScale};

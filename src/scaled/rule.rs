@@ -5,6 +5,7 @@ use super::error::Error;
 use super::exact::Exact;
 use super::scaling::{NonFinite, Profile, ScaleRule, Scaling, TensorScale};
 use crate::formats::dtype::{DType, Kind};
+use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::stochastic::Stochastic;
 use crate::kernels::scalar;
@@ -547,8 +548,8 @@ impl Quantize {
         Block { way, zero, float_zero: None }
     }
 
-    /// One element, by its number among all.
-    pub(super) fn element(&self, x: Exact, block: &Block, index: usize) -> u64 {
+    /// What is rounded to be an element: before the zero point, if that is an integer.
+    fn quotient(&self, x: Exact, block: &Block) -> Exact {
         let loses_sign = match self.steps {
             Steps::ModeloptNvfp4 | Steps::CompressedNvfp4 => true,
             Steps::CompressedMx => self.to == DType::F4E2M1,
@@ -559,39 +560,69 @@ impl Quantize {
             Way::Exact(s) => x.div(s),
             Way::Divide(by, dtype) => x.rounded(dtype).div(by).rounded(dtype),
             Way::Times(by, dtype) => x.rounded(dtype).mul(by).rounded(dtype),
-            Way::Zero => return 0,
+            Way::Zero => Exact::ZERO,
             Way::NaN => Exact::NAN,
         };
+        match block.float_zero {
+            Some(code) => v.add(Exact::decode(self.to, code)).rounded(self.precision),
+            // In a scaled cast, what chance rounds is a float32.
+            None if self.stochastic.is_some() => v.rounded(DType::F32),
+            None => v,
+        }
+    }
+
+    /// One element, by its number among all.
+    pub(super) fn element(&self, x: Exact, block: &Block, index: usize) -> u64 {
+        let v = self.quotient(x, block);
         match (self.to.kind(), self.steps) {
-            (Kind::Int(_), Steps::Compressed) if !v.is_nan() && !v.is_inf() => {
-                // The zero point is added before the rounding.
-                let v = v.add(Exact::int(block.zero.into())).rounded(self.from);
-                self.integer(v, 0)
+            (Kind::Int(format), _) => {
+                let moved = self.clamped_to_codes(self.integer(v, block.zero));
+                moved as u64 & (u64::MAX >> (64 - format.bits))
             }
-            (Kind::Int(_), _) => self.integer(v, block.zero),
             (_, Steps::ModeloptMxfp4) => self.ties_toward_zero(v),
-            (_, Steps::Onnx) if block.float_zero.is_some() => {
-                let z = Exact::decode(self.to, block.float_zero.unwrap_or_default());
-                v.add(z).rounded(self.precision).encode(self.to, &self.policy)
-            }
-            _ => match self.stochastic {
-                Some(stochastic) => {
-                    // The quotient is a float32 first.
-                    let value = v.rounded(DType::F32).value();
-                    scalar::encode_stochastic(self.to, value, &self.policy, stochastic.word(index as u64))
-                }
+            _ => match self.word(index) {
+                Some(word) => scalar::encode_stochastic(self.to, v.value(), &self.policy, word),
                 None => v.encode(self.to, &self.policy),
             },
         }
     }
 
-    /// Rounded, moved and saturated.
-    fn integer(&self, v: Exact, zero: i64) -> u64 {
-        let Kind::Int(format) = self.to.kind() else { return 0 };
+    /// Is a finite element, rounded, beyond the largest code or the smallest?
+    pub(super) fn saturates(&self, x: Exact, block: &Block, index: usize) -> bool {
+        let v = self.quotient(x, block);
+        if x.is_nan() || x.is_inf() || v.is_nan() {
+            return false;
+        }
+        if is_int(self.to) {
+            let moved = self.integer(v, block.zero);
+            return moved != self.clamped_to_codes(moved);
+        }
+        match scalar::loss(self.to, v.value(), &self.policy, self.word(index)) {
+            Some(Loss::Above | Loss::Below | Loss::Inf) => true,
+            // By a scale of zero.
+            _ => v.is_inf(),
+        }
+    }
+
+    /// The word of an element, if chance rounds.
+    fn word(&self, index: usize) -> Option<u32> {
+        self.stochastic.map(|stochastic| stochastic.word(index as u64))
+    }
+
+    /// Rounded and moved by the zero point.
+    fn integer(&self, v: Exact, zero: i64) -> i64 {
+        if self.steps == Steps::Compressed && !v.is_nan() && !v.is_inf() {
+            // The zero point is added before the rounding.
+            return v.add(Exact::int(zero.into())).rounded(self.from).to_int(self.int_rounding);
+        }
+        v.to_int(self.int_rounding).saturating_add(zero)
+    }
+
+    /// The nearest integer that the target has.
+    fn clamped_to_codes(&self, moved: i64) -> i64 {
+        let Kind::Int(format) = self.to.kind() else { return moved };
         let (min, max) = (format.min() as i64, format.max() as i64);
-        let min = if self.is_mx_int { -max } else { min };
-        let moved = v.to_int(self.int_rounding).saturating_add(zero).clamp(min, max);
-        moved as u64 & (u64::MAX >> (64 - format.bits))
+        moved.clamp(if self.is_mx_int { -max } else { min }, max)
     }
 
     /// To float4; a zero becomes the negative one, whatever its sign.

@@ -236,3 +236,49 @@ fn what_is_wrong_is_said_and_nothing_written() {
         );
     }
 }
+
+#[test]
+fn losses_are_those_of_the_library() {
+    let data = bytes(&[7.5, 2.2, 0.1, f32::NAN, -300.0, 0.0]);
+    let s = lanecast_scaling { ndim: 1, block: [3, 0, 0, 0, 0, 0, 0, 0], ..scaling(c"mx") };
+    let (mut codes, mut scales) = ([0; 3], [0; 2]);
+    let fp4 = LANECAST_DTYPE_FLOAT4_E2M1FN;
+    let (status, _) = quantize(&data, fp4, &mut codes, &[6], &s, &mut scales, None, 1);
+    assert_eq!(status, LANECAST_OK);
+    let run = |s: &lanecast_scaling, all: *mut lanecast_losses, blocks: *mut lanecast_losses| {
+        let shape = [6usize];
+        // SAFETY: six elements, their codes and the scales of two blocks, for which there is room.
+        unsafe {
+            lanecast_quantize_losses(
+                LANECAST_DTYPE_FLOAT32,
+                data.as_ptr().cast(),
+                fp4,
+                codes.as_ptr().cast(),
+                shape.as_ptr(),
+                1,
+                s,
+                scales.as_ptr().cast(),
+                null(),
+                null(),
+                all,
+                blocks,
+            )
+        }
+    };
+    let none: lanecast_losses = rust::scaled::Losses::default().into();
+    let (mut all, mut blocks) = (none, [none; 2]);
+    assert_eq!(run(&s, &mut all, blocks.as_mut_ptr()), LANECAST_OK);
+    let block = rust::scaled::Scaling::blocks(&[3], DType::F8E8M0);
+    let q =
+        rust::scaled::Quantizer::new(DType::F32, DType::F4E2M1, &block, &CastOptions::new()).expect("a pair");
+    let mut of_blocks = [rust::scaled::Losses::default(); 2];
+    let expected =
+        q.losses(&data, &[6], &codes, &scales, None, Some(&mut of_blocks)).expect("sizes that fit");
+    assert_eq!(all, expected.into());
+    assert_eq!(blocks, of_blocks.map(lanecast_losses::from));
+    assert_eq!((blocks[0].saturated, blocks[0].underflowed, blocks[1].lost_nan), (1, 1, 0));
+    assert_eq!(blocks[1].made_nan, 2, "a NaN poisons its block: {blocks:?}");
+    assert_eq!(run(&s, null_mut(), null_mut()), LANECAST_OK);
+    let computed = lanecast_scaling { tensor_form: 3, ..scaling(c"nvfp4") };
+    assert_eq!(run(&computed, &mut all, null_mut()), LANECAST_ERR_OPTIONS);
+}

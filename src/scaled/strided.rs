@@ -1,0 +1,243 @@
+//! Scaled casts of views. What does not lie in row-major order without gaps is brought to a buffer that does, or from one.
+
+use alloc::vec::Vec;
+
+use super::error::Error;
+use super::front::{Dequantizer, Quantized, Quantizer, Requantizer};
+use super::scaling::Scaling;
+use crate::cast::Caster;
+use crate::error::Error as CastError;
+use crate::formats::dtype::DType;
+use crate::formats::layout::{ByteOrder, Packing};
+use crate::formats::options::CastOptions;
+use crate::parallel::Parallel;
+use crate::views::{StridedView, StridedViewMut};
+
+/// What keeps the elements of a dtype: their bytes move, and nothing else.
+fn keeps(dtype: DType, packing: Packing) -> Result<Caster, Error> {
+    let options = CastOptions::new().src_packing(packing).dst_packing(packing);
+    let options = options.src_order(ByteOrder::Native).dst_order(ByteOrder::Native);
+    Ok(Caster::new(dtype, dtype, &options)?)
+}
+
+/// The strides of a shape without gaps, in row-major order, and its bytes.
+fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error> {
+    let mut strides = Vec::new();
+    let no_memory = || CastError::Allocation { dtype, elements: shape.len() };
+    strides.try_reserve_exact(shape.len()).map_err(|_| no_memory())?;
+    strides.resize(shape.len(), 0);
+    let mut step = dtype.itemsize();
+    for (stride, &length) in strides.iter_mut().zip(shape).rev() {
+        *stride = step as isize;
+        step = step
+            .checked_mul(length)
+            .filter(|&step| step <= isize::MAX as usize)
+            .ok_or_else(|| Error::ShapeOverflow { shape: shape.to_vec() })?;
+    }
+    Ok((strides, step))
+}
+
+/// Room for the elements of a view.
+fn room(dtype: DType, bytes: usize) -> Result<Vec<u8>, Error> {
+    let mut room = Vec::new();
+    let no_memory = |_| CastError::Allocation { dtype, elements: bytes / dtype.itemsize() };
+    room.try_reserve_exact(bytes).map_err(no_memory)?;
+    room.resize(bytes, 0);
+    Ok(room)
+}
+
+/// Calls a function with the elements of a view, one behind the other.
+fn gathered<T>(
+    view: &StridedView<'_>,
+    dtype: DType,
+    packing: Packing,
+    then: impl FnOnce(&[u8]) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let caster = keeps(dtype, packing)?;
+    let (strides, bytes) = row_major(view.shape(), dtype)?;
+    if let Some(dense) = view.dense(&strides, bytes) {
+        return then(dense);
+    }
+    let mut room = room(dtype, bytes)?;
+    caster.cast_strided(view, &mut StridedViewMut::new(&mut room, 0, view.shape(), &strides))?;
+    then(&room)
+}
+
+/// Calls a function with room for the elements of a view, which it fills, and brings them there.
+fn scattered<T>(
+    view: &mut StridedViewMut<'_>,
+    dtype: DType,
+    packing: Packing,
+    fill: impl FnOnce(&mut [u8]) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let caster = keeps(dtype, packing)?;
+    let (strides, bytes) = row_major(view.shape(), dtype)?;
+    let shape = view.shape();
+    let mut room = room(dtype, bytes)?;
+    // Before anything is written.
+    caster.check_strided(&StridedView::new(&room, 0, shape, &strides), view)?;
+    let filled = fill(&mut room)?;
+    caster.cast_strided(&StridedView::new(&room, 0, shape, &strides), view)?;
+    Ok(filled)
+}
+
+/// Views of one shape, whose elements no scaling lays out by rows.
+fn check(src: &[usize], dst: &[usize], scalings: &[&Scaling]) -> Result<(), Error> {
+    crate::views::same_shape(src, dst)?;
+    if scalings.iter().any(|scaling| scaling.row_bytes.is_some()) {
+        return Err(Error::Unsupported {
+            what: "the rows of a view lie where its strides say, not by row_bytes",
+        });
+    }
+    Ok(())
+}
+
+impl Quantizer {
+    /// [`Quantizer::quantize`] of a view to another of the same shape. Elements of fewer than 8 bits must lie
+    /// [one per byte](crate::Packing::OnePerByte). A view that does not lie in row-major order without gaps is copied to a
+    /// buffer that does, or from one.
+    ///
+    /// ```
+    /// use lanecast::scaled::{Quantizer, Scaling};
+    /// use lanecast::{CastOptions, DType, parallel::Parallel, views::{StridedView, StridedViewMut}};
+    /// let q = Quantizer::new(DType::F32, DType::I8, &Scaling::per_axis(0), &CastOptions::new())?;
+    /// // The columns of a matrix of 2 x 2, as rows.
+    /// let data: Vec<u8> = [127f32, 254.0, 1.0, 4.0].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let (mut codes, mut scales) = ([0; 4], [0; 8]);
+    /// let from = StridedView::new(&data, 0, &[2, 2], &[4, 8]);
+    /// let mut to = StridedViewMut::new(&mut codes, 0, &[2, 2], &[2, 1]);
+    /// q.quantize_strided(&from, &mut to, &mut scales, &Parallel::new())?;
+    /// assert_eq!(codes, [127, 1, 127, 2]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::quantize`] and [`Caster::cast_strided`](crate::Caster::cast_strided); there is no memory for the buffers.
+    pub fn quantize_strided(
+        &self,
+        src: &StridedView<'_>,
+        dst: &mut StridedViewMut<'_>,
+        scales: &mut [u8],
+        how: &Parallel<'_>,
+    ) -> Result<Quantized, Error> {
+        let shape = src.shape();
+        self.views(src, dst, |src, dst| self.par_quantize_with(src, shape, dst, scales, how))
+    }
+
+    /// The same with scales that are given, as in [`Quantizer::quantize_with`].
+    ///
+    /// ```
+    /// use lanecast::scaled::{Quantizer, Scaling};
+    /// use lanecast::{CastOptions, DType, parallel::Parallel, views::{StridedView, StridedViewMut}};
+    /// let q = Quantizer::new(DType::F32, DType::I8, &Scaling::per_tensor(DType::F32), &CastOptions::new())?;
+    /// let (data, mut codes) = (3f32.to_ne_bytes(), [0; 4]);
+    /// let from = StridedView::new(&data, 0, &[2], &[0]);
+    /// let mut to = StridedViewMut::new(&mut codes, 3, &[2], &[-2]);
+    /// q.quantize_strided_with(&from, &0.5f32.to_ne_bytes(), None, &mut to, &Parallel::new())?;
+    /// assert_eq!(codes, [0, 6, 0, 6]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::quantize_with`] and [`Quantizer::quantize_strided`].
+    pub fn quantize_strided_with(
+        &self,
+        src: &StridedView<'_>,
+        scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: &mut StridedViewMut<'_>,
+        how: &Parallel<'_>,
+    ) -> Result<(), Error> {
+        let shape = src.shape();
+        self.views(src, dst, |src, dst| self.par_quantize_given(src, shape, scales, zero_points, dst, how))
+    }
+
+    fn views<T>(
+        &self,
+        src: &StridedView<'_>,
+        dst: &mut StridedViewMut<'_>,
+        run: impl FnOnce(&[u8], &mut [u8]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        check(src.shape(), dst.shape(), &[&self.scaling])?;
+        let packing = self.options.dst_packing;
+        gathered(src, self.from(), Packing::OnePerByte, |src| {
+            scattered(dst, self.to(), packing, |dst| run(src, dst))
+        })
+    }
+}
+
+impl Dequantizer {
+    /// [`Dequantizer::dequantize`] of a view to another of the same shape, as [`Quantizer::quantize_strided`].
+    ///
+    /// ```
+    /// use lanecast::scaled::{Dequantizer, Scaling};
+    /// use lanecast::{CastOptions, DType, parallel::Parallel, views::{StridedView, StridedViewMut}};
+    /// let d = Dequantizer::new(DType::I8, DType::F32, &Scaling::per_tensor(DType::F32), &CastOptions::new())?;
+    /// let (codes, mut data) = ([1, 2, 3], [0; 12]);
+    /// let from = StridedView::new(&codes, 2, &[3], &[-1]);
+    /// let mut to = StridedViewMut::new(&mut data, 0, &[3], &[4]);
+    /// d.dequantize_strided(&from, &0.5f32.to_ne_bytes(), None, &mut to, &Parallel::new())?;
+    /// assert_eq!(data, [1.5f32, 1.0, 0.5].map(f32::to_ne_bytes).concat()[..]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Dequantizer::dequantize`] and [`Quantizer::quantize_strided`].
+    pub fn dequantize_strided(
+        &self,
+        src: &StridedView<'_>,
+        scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: &mut StridedViewMut<'_>,
+        how: &Parallel<'_>,
+    ) -> Result<(), Error> {
+        let shape = src.shape();
+        check(shape, dst.shape(), &[&self.scaling])?;
+        gathered(src, self.from(), self.options.src_packing, |src| {
+            scattered(dst, self.to(), Packing::OnePerByte, |dst| {
+                self.par_dequantize_with(src, shape, scales, zero_points, dst, how)
+            })
+        })
+    }
+}
+
+impl Requantizer {
+    /// [`Requantizer::requantize`] of a view to another of the same shape, as [`Quantizer::quantize_strided`].
+    ///
+    /// ```
+    /// use lanecast::scaled::{Requantizer, Scaling};
+    /// use lanecast::{CastOptions, DType, parallel::Parallel, views::{StridedView, StridedViewMut}};
+    /// let s = Scaling::mx();
+    /// let r = Requantizer::new((DType::F8E5M2, &s), (DType::F8E4M3FN, &s), &CastOptions::new())?;
+    /// let (codes, mut new, mut scales) = ([0x3C, 0, 0x40, 0], [0; 2], [0]);
+    /// let from = StridedView::new(&codes, 0, &[2], &[2]);
+    /// let mut to = StridedViewMut::new(&mut new, 0, &[2], &[1]);
+    /// r.requantize_strided(&from, &[127], None, &mut to, &mut scales, &Parallel::new())?;
+    /// assert_eq!((new, scales), ([0x70, 0x78], [127 + 1 - 8])); // 1 and 2
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Requantizer::requantize`] and [`Quantizer::quantize_strided`].
+    pub fn requantize_strided(
+        &self,
+        src: &StridedView<'_>,
+        src_scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: &mut StridedViewMut<'_>,
+        scales: &mut [u8],
+        how: &Parallel<'_>,
+    ) -> Result<Quantized, Error> {
+        let shape = src.shape();
+        check(shape, dst.shape(), &[&self.from, &self.to])?;
+        gathered(src, self.from(), self.options.src_packing, |src| {
+            scattered(dst, self.to(), self.options.dst_packing, |dst| {
+                self.par_requantize_with(src, shape, src_scales, zero_points, dst, scales, how)
+            })
+        })
+    }
+}

@@ -1,0 +1,304 @@
+//! What holds of every scaled cast: bounds, codes that stay, views, memory that nobody may touch, and what is said to be lost.
+
+use lanecast::parallel::Parallel;
+use lanecast::scaled::{Dequantizer, Losses, NonFinite, Quantizer, Requantizer, ScaleRule, Scaling};
+use lanecast::views::{StridedView, StridedViewMut};
+use lanecast::{CastOptions, DType, Isa, Packing};
+
+use crate::bridge::{self, Suite};
+
+pub(crate) fn tests(suite: &mut Suite) {
+    suite.test("within the bound, and codes that stay", bounds);
+    suite.test("losses", losses);
+    suite.test("losses of what cannot be", lost_specials);
+    suite.test("views", views);
+    #[cfg(unix)]
+    suite.test("guard pages", guards);
+}
+
+const PAIRS: [(Scaling, DType); 9] = [
+    (Scaling::mx(), DType::F8E4M3FN),
+    (Scaling::mx().rule(ScaleRule::RoundUp), DType::F4E2M1),
+    (Scaling::mx().rule(ScaleRule::Even), DType::F6E3M2),
+    (Scaling::mx(), DType::I8),
+    (Scaling::nvfp4(), DType::F4E2M1),
+    (Scaling::deepseek(), DType::F8E4M3FN),
+    (Scaling::per_axis(0), DType::I8),
+    (Scaling::per_tensor(DType::BF16), DType::I4),
+    (Scaling::along_axis(0, 3, DType::F16), DType::F8E5M2),
+];
+const SHAPE: [usize; 2] = [9, 75];
+const N: usize = SHAPE[0] * SHAPE[1];
+
+/// Floats of several magnitudes.
+fn data() -> Vec<f32> {
+    let mut word = bridge::words();
+    let mut float = || {
+        let bits = word();
+        let mantissa = 1.0 + (bits >> 41) as f32 / (1 << 23) as f32;
+        let value = mantissa * 2f32.powi((bits % 7) as i32 - 3);
+        if bits & 128 == 0 { value } else { -value }
+    };
+    (0..N).map(|_| float()).collect()
+}
+
+fn bytes(data: &[f32]) -> Vec<u8> {
+    data.iter().flat_map(|x| x.to_ne_bytes()).collect()
+}
+
+struct Cast {
+    q: Quantizer,
+    d: Dequantizer,
+    codes: Vec<u8>,
+    scales: Vec<u8>,
+}
+
+impl Cast {
+    fn new(isa: Isa, scaling: &Scaling, to: DType, data: &[f32]) -> Self {
+        let options = CastOptions::new().isa(isa);
+        let q = Quantizer::new(DType::F32, to, scaling, &options).expect("a pair");
+        let d = Dequantizer::new(to, DType::F64, scaling, &options).expect("a pair");
+        let mut codes = vec![0; q.code_bytes(&SHAPE).expect("a size")];
+        let mut scales = vec![0; q.scale_bytes(&SHAPE).expect("a size")];
+        q.quantize(&bytes(data), &SHAPE, &mut codes, &mut scales).expect("sizes that fit");
+        Self { q, d, codes, scales }
+    }
+
+    /// What the codes stand for.
+    fn back(&self) -> Vec<f64> {
+        let mut back = vec![0; 8 * N];
+        self.d.dequantize(&self.codes, &SHAPE, &self.scales, None, &mut back).expect("sizes that fit");
+        back.as_chunks().0.iter().map(|&x| f64::from_ne_bytes(x)).collect()
+    }
+
+    /// The scale of each element, as a number.
+    fn scale_of_each(&self) -> Vec<f64> {
+        // The code 1 of int16 stands for the scale.
+        let d =
+            Dequantizer::new(DType::I16, DType::F64, self.q.scaling(), &CastOptions::new()).expect("a pair");
+        let mut back = vec![0; 8 * N];
+        let codes = 1i16.to_ne_bytes().repeat(N);
+        d.dequantize(&codes, &SHAPE, &self.scales, None, &mut back).expect("sizes that fit");
+        back.as_chunks().0.iter().map(|&x| f64::from_ne_bytes(x)).collect()
+    }
+}
+
+/// Half the distance of two codes around a value, in units of the scale.
+fn half_a_step(dtype: DType, scaling: &Scaling, value: f64) -> f64 {
+    match dtype.float_format() {
+        None if scaling.scale_dtype == DType::F8E8M0 => 1.0 / 128.0,
+        None => 0.5,
+        Some(format) => {
+            let least = 1 - format.bias();
+            let exponent = if value == 0.0 { least } else { (value.abs().log2().floor() as i32).max(least) };
+            0.5 * 2f64.powi(exponent - format.mantissa_bits() as i32)
+        }
+    }
+}
+
+/// What does not saturate comes back within half a step; and what has come back, by the same scales, has the same codes.
+fn bounds(isa: Isa) {
+    let data = data();
+    for (scaling, to) in PAIRS {
+        let cast = Cast::new(isa, &scaling, to, &data);
+        let (back, scales) = (cast.back(), cast.scale_of_each());
+        let max = back.iter().zip(&scales).map(|(v, s)| (v / s).abs()).fold(0.0, f64::max);
+        let mut compared = 0;
+        for ((&x, &v), &s) in data.iter().zip(&back).zip(&scales) {
+            if (v / s).abs() < max {
+                let bound = s * half_a_step(to, &scaling, f64::from(x) / s);
+                assert!((f64::from(x) - v).abs() <= bound, "{to} {scaling:?}: {x} became {v} by {s}");
+                compared += 1;
+            }
+        }
+        assert!(compared > N / 2, "{to} {scaling:?}: {compared}");
+        let q = Quantizer::new(DType::F64, to, &scaling, &CastOptions::new().isa(isa)).expect("a pair");
+        let again: Vec<u8> = back.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let mut codes = vec![0; cast.codes.len()];
+        q.quantize_with(&again, &SHAPE, &cast.scales, None, &mut codes).expect("sizes that fit");
+        assert_eq!(codes, cast.codes, "{to} {scaling:?}");
+    }
+}
+
+/// The report is that of the elements, looked at by other means.
+fn losses(isa: Isa) {
+    let mut data = data();
+    // Of those too small and too large for the scales below.
+    for (i, x) in data.iter_mut().enumerate() {
+        *x *= [1.0, 1e-4, 40.0][i % 3];
+    }
+    for (scaling, to) in PAIRS {
+        let mut cast = Cast::new(isa, &scaling, to, &data);
+        // By smaller scales, some saturate.
+        let small: Vec<f32> = data.iter().map(|x| x / 5.0).collect();
+        cast.scales = Cast::new(isa, &scaling, to, &small).scales;
+        let src = bytes(&data);
+        cast.q.quantize_with(&src, &SHAPE, &cast.scales, None, &mut cast.codes).expect("sizes that fit");
+        let count = cast.q.scale_shape(&SHAPE).expect("a shape").iter().product();
+        let mut blocks = vec![Losses::default(); count];
+        let all = cast
+            .q
+            .losses(&src, &SHAPE, &cast.codes, &cast.scales, None, Some(&mut blocks))
+            .expect("sizes that fit");
+        let (back, scales) = (cast.back(), cast.scale_of_each());
+        let pairs = || data.iter().map(|&x| f64::from(x)).zip(&back);
+        assert_eq!(all.underflowed, pairs().filter(|&(x, &v)| x != 0.0 && v == 0.0).count(), "{to}");
+        let errors: Vec<f64> = pairs().map(|(x, v)| (x - v).abs()).collect();
+        assert_eq!(all.max_error, errors.iter().copied().fold(0.0, f64::max), "{to}");
+        assert_eq!(all.total_error, errors.iter().sum::<f64>(), "{to}");
+        // More than the largest code and half a step.
+        let max = back.iter().zip(&scales).map(|(v, s)| (v / s).abs()).fold(0.0, f64::max);
+        let beyond = |x: f64, s: f64| match (to, scaling.scale_dtype) {
+            (DType::I8, DType::F8E8M0) => !(-127.0..=127.0).contains(&(x / s * 64.0).round_ties_even()),
+            (DType::I8, _) => !(-128.0..=127.0).contains(&(x / s).round_ties_even()),
+            (DType::I4, _) => !(-8.0..=7.0).contains(&(x / s).round_ties_even()),
+            _ => (x / s).abs() >= max + half_a_step(to, &scaling, max),
+        };
+        let saturated = pairs().zip(&scales).filter(|&((x, _), &s)| beyond(x, s)).count();
+        assert_eq!(all.saturated, saturated, "{to}: {all:?}");
+        assert!(saturated > 10, "{to}: {all:?}");
+        assert_eq!((all.elements, all.compared, all.made_nan, all.lost_nan), (N, N, 0, 0));
+        let sum = |of: fn(&Losses) -> usize| blocks.iter().map(of).sum::<usize>();
+        assert_eq!(sum(|b| b.elements), N);
+        assert_eq!(sum(|b| b.saturated), all.saturated, "{to}");
+        assert_eq!(sum(|b| b.underflowed), all.underflowed, "{to}");
+        let total: f64 = blocks.iter().map(|b| b.total_error).sum();
+        assert!((total - all.total_error).abs() <= total * 1e-12, "{to}: {total} of {all:?}");
+        assert_eq!(blocks.iter().map(|b| b.max_error).fold(0.0, f64::max), all.max_error, "{to}");
+        let few = cast.q.losses(&src, &SHAPE, &cast.codes, &cast.scales, None, Some(&mut blocks[1..]));
+        assert!(few.is_err());
+        // Of a requantisation, the exact values of the source count.
+        let (mx, options) = (Scaling::mx(), CastOptions::new().isa(isa));
+        let r = Requantizer::new((to, &scaling), (DType::F4E2M1, &mx), &options).expect("a pair");
+        let mut codes = vec![0; N.div_ceil(2)];
+        let mut scales = vec![0; mx.scale_bytes(&SHAPE).expect("a size")];
+        r.requantize(&cast.codes, &SHAPE, &cast.scales, None, &mut codes, &mut scales)
+            .expect("sizes that fit");
+        let lost = r
+            .losses(&cast.codes, &SHAPE, &cast.scales, None, (&codes, &scales), None)
+            .expect("sizes that fit");
+        let again = Dequantizer::new(DType::F4E2M1, DType::F64, &mx, &options).expect("a pair");
+        let mut bytes = vec![0; 8 * N];
+        again.dequantize(&codes, &SHAPE, &scales, None, &mut bytes).expect("sizes that fit");
+        let became = bytes.as_chunks().0.iter().map(|&x| f64::from_ne_bytes(x));
+        let errors: Vec<f64> = back.iter().zip(became).map(|(x, v)| (x - v).abs()).collect();
+        assert_eq!(lost.max_error, errors.iter().copied().fold(0.0, f64::max), "{to}");
+    }
+}
+
+/// NaN, Inf, and zero points.
+fn lost_specials(isa: Isa) {
+    let data = [f32::NAN, f32::INFINITY, -1.0, 0.0, 300.0, 1e-9];
+    let src = bytes(&data);
+    let run = |to: DType, scaling: Scaling, options: CastOptions, scale: &[u8], zero: Option<&[u8]>| {
+        let q = Quantizer::new(DType::F32, to, &scaling, &options.isa(isa)).expect("a pair");
+        let mut codes = vec![0; q.code_bytes(&[6]).expect("a size")];
+        q.quantize_with(&src, &[6], scale, zero, &mut codes).expect("sizes that fit");
+        q.losses(&src, &[6], &codes, scale, zero, None).expect("sizes that fit")
+    };
+    let counts = |l: Losses| [l.saturated, l.underflowed, l.made_nan, l.lost_nan, l.compared];
+    let (one, tensor) = (1f32.to_ne_bytes(), Scaling::per_tensor(DType::F32));
+    assert_eq!(counts(run(DType::I8, tensor, CastOptions::new(), &one, None)), [1, 1, 0, 1, 4]);
+    assert_eq!(counts(run(DType::U8, tensor, CastOptions::new(), &one, Some(&[1]))), [1, 1, 0, 1, 4]);
+    assert_eq!(counts(run(DType::U8, tensor, CastOptions::new(), &one, None)), [2, 2, 0, 1, 4]);
+    let mx = Scaling::mx().nonfinite(NonFinite::Ignore);
+    assert_eq!(counts(run(DType::F4E2M1, mx, CastOptions::new(), &[127], None)), [1, 1, 0, 1, 4]);
+    let open = CastOptions::new().saturate(false);
+    assert_eq!(counts(run(DType::F8E4M3FN, mx, open, &[126], None)), [1, 1, 2, 0, 3]);
+    assert_eq!(counts(run(DType::F8E5M2, mx, open, &[127 - 8], None)), [1, 1, 0, 0, 3]);
+    // A scale that is NaN.
+    assert_eq!(counts(run(DType::F8E5M2, mx, open, &[255], None)), [0, 0, 5, 0, 0]);
+}
+
+/// Views have the bits of their elements in order.
+fn views(isa: Isa) {
+    let data = bytes(&data());
+    let single =
+        CastOptions::new().isa(isa).dst_packing(Packing::OnePerByte).src_packing(Packing::OnePerByte);
+    for (scaling, to) in PAIRS {
+        let q = Quantizer::new(DType::F32, to, &scaling, &single).expect("a pair");
+        let (rows, columns) = (SHAPE[0], SHAPE[1]);
+        let mut codes = vec![0; N];
+        let mut scales = vec![0; q.scale_bytes(&SHAPE).expect("a size")];
+        q.quantize(&data, &SHAPE, &mut codes, &mut scales).expect("sizes that fit");
+        // The data by columns, and the codes backwards, with gaps.
+        let mut turned = vec![0; data.len()];
+        for (i, x) in data.chunks(4).enumerate() {
+            turned[4 * (i % columns * rows + i / columns)..][..4].copy_from_slice(x);
+        }
+        let by_columns = [4, 4 * rows as isize];
+        let from = StridedView::new(&turned, 0, &SHAPE, &by_columns);
+        let backwards = [-(2 * columns as isize), -2];
+        let (mut out, mut found) = (vec![0xC5; 2 * N], vec![0; scales.len()]);
+        let last = 2 * N - 1;
+        let mut view = StridedViewMut::new(&mut out, last, &SHAPE, &backwards);
+        q.quantize_strided(&from, &mut view, &mut found, &Parallel::new()).expect("views");
+        assert_eq!(found, scales, "{to} {scaling:?}");
+        assert!((0..N).all(|i| out[last - 2 * i] == codes[i] && out[2 * i] == 0xC5), "{to} {scaling:?}");
+        out.fill(0xC5);
+        let mut view = StridedViewMut::new(&mut out, last, &SHAPE, &backwards);
+        q.quantize_strided_with(&from, &scales, None, &mut view, &Parallel::new()).expect("views");
+        assert!((0..N).all(|i| out[last - 2 * i] == codes[i] && out[2 * i] == 0xC5), "{to} {scaling:?}");
+        // And back.
+        let d = Dequantizer::new(to, DType::F32, &scaling, &single).expect("a pair");
+        let mut back = vec![0; 4 * N];
+        d.dequantize(&codes, &SHAPE, &scales, None, &mut back).expect("sizes that fit");
+        let mut columns_back = vec![0; 4 * N];
+        let codes_back = StridedView::new(&out, last, &SHAPE, &backwards);
+        let mut view = StridedViewMut::new(&mut columns_back, 0, &SHAPE, &by_columns);
+        d.dequantize_strided(&codes_back, &scales, None, &mut view, &Parallel::new()).expect("views");
+        for (i, x) in back.chunks(4).enumerate() {
+            assert_eq!(columns_back[4 * (i % columns * rows + i / columns)..][..4], *x, "{to} {scaling:?}");
+        }
+        // What does not fit is said before anything is written.
+        let mut few = [0xC5; 10];
+        let mut view = StridedViewMut::new(&mut few, 0, &SHAPE, &[75, 1]);
+        found.fill(0xC5);
+        assert!(q.quantize_strided(&from, &mut view, &mut found, &Parallel::new()).is_err());
+        assert!(few == [0xC5; 10] && found.iter().all(|byte| *byte == 0xC5));
+    }
+}
+
+/// No byte outside of the buffers is touched: they end where a page does that faults, and begin where one has ended.
+#[cfg(unix)]
+fn guards(isa: Isa) {
+    use crate::guarded::Guarded;
+    let data = bytes(&data());
+    for (scaling, to) in PAIRS {
+        let cast = Cast::new(
+            isa,
+            &scaling,
+            to,
+            &data.as_chunks().0.iter().map(|&x| f32::from_ne_bytes(x)).collect::<Vec<_>>(),
+        );
+        let back = Dequantizer::new(to, DType::F32, &scaling, &CastOptions::new().isa(isa)).expect("a pair");
+        let mut plain = vec![0; 4 * N];
+        back.dequantize(&cast.codes, &SHAPE, &cast.scales, None, &mut plain).expect("sizes that fit");
+        for at_end in [true, false] {
+            let place = |guarded: &Guarded, n: usize| if at_end { guarded.len - n } else { 0 };
+            let [mut src, mut dst, mut scales] =
+                [data.len(), cast.codes.len(), cast.scales.len()].map(Guarded::new);
+            let at =
+                [place(&src, data.len()), place(&dst, cast.codes.len()), place(&scales, cast.scales.len())];
+            src.bytes_mut()[at[0]..][..data.len()].copy_from_slice(&data);
+            let found = &mut scales.bytes_mut()[at[2]..][..cast.scales.len()];
+            let codes = &mut dst.bytes_mut()[at[1]..][..cast.codes.len()];
+            let source = &mut src.bytes_mut()[at[0]..][..data.len()];
+            cast.q.quantize(source, &SHAPE, codes, found).expect("sizes that fit");
+            assert!(codes == cast.codes && found == cast.scales, "{to} {scaling:?}");
+            codes.fill(0);
+            cast.q.quantize_with(source, &SHAPE, found, None, codes).expect("sizes that fit");
+            assert!(codes == cast.codes, "{to} {scaling:?}");
+            back.dequantize(codes, &SHAPE, found, None, source).expect("sizes that fit");
+            assert!(source == plain, "{to} {scaling:?}");
+            for (guarded, at, n) in [
+                (&src, at[0], data.len()),
+                (&dst, at[1], cast.codes.len()),
+                (&scales, at[2], cast.scales.len()),
+            ] {
+                let canaries = [&guarded.bytes()[..at], &guarded.bytes()[at + n..]].concat();
+                assert!(canaries.iter().all(|byte| *byte == crate::guarded::CANARY), "{to} {scaling:?}");
+            }
+        }
+    }
+}
