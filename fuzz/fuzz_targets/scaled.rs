@@ -81,7 +81,7 @@ fuzz_target!(|input: ([u8; 2], [u8; 2], [u8; 12], [u8; 4], u32, &[u8])| {
     if choices[3] & 1 != 0 {
         options = options.stochastic(choices[3].into(), factor.into());
     }
-    let shape = [usize::from(extents[0] % 40), usize::from(extents[1])];
+    let shape = [usize::from(extents[0] % 9), usize::from(extents[1] % 100)];
     let scaling = scaling(&shape, mode, factor);
     let n = shape[0] * shape[1];
     let fill = |size: usize| -> Vec<u8> { bytes.iter().copied().chain([0x3C]).cycle().take(size).collect() };
