@@ -255,6 +255,30 @@ pub(crate) fn with_tensor(
     debug_assert!(ran.is_some());
 }
 
+/// The exponents of float8_e8m0fnu scales of magnitudes that are float32: of what they are when `added` is, less those of `top`, a
+/// power of two.
+pub(crate) fn exponents(isa: Isa, magnitudes: &[u32], added: u32, top: u32, codes: &mut [u8]) {
+    struct Each<'a>(&'a [u32], u32, u32, &'a mut [u8]);
+
+    impl Task for Each<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Self(magnitudes, added, top, codes) = self;
+            for (&bits, code) in magnitudes.iter().zip(codes) {
+                // In the range of what a power of two is counted from, since no magnitude is negative.
+                let exponent = ((bits + added) >> 23) as i32 - (top >> 23) as i32 + 127;
+                *code = if bits == 0 { 0 } else { exponent.clamp(0, 254) as u8 };
+            }
+        }
+    }
+
+    // SAFETY: the instruction set is available: a caster of it was made.
+    let ran = unsafe { on!(isa, I => <I as Simd>::run(Each(magnitudes, added, top, codes))) };
+    debug_assert!(ran.is_some());
+}
+
 /// One over each.
 pub(crate) fn inverses(isa: Isa, scales: &[f32], inverses: &mut [f32]) {
     struct Each<'a>(&'a [f32], &'a mut [f32]);
@@ -298,38 +322,58 @@ pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &
         #[inline(always)]
         fn call(self) {
             let Self { src, bits, group, found } = self;
-            match (bits, group) {
-                // Of a length that is known the compiler makes a tree.
-                (32, 16) => of32(src, 16, found),
-                (32, 32) => of32(src, 32, found),
-                (32, _) => of32(src, group, found),
-                (_, 16) => of16(src, 16, found),
-                (_, 32) => of16(src, 32, found),
-                _ => of16(src, group, found),
+            let whole = match (bits, group) {
+                (32, 16) => of_length::<u32, 4, 64>(src, found),
+                (32, 32) => of_length::<u32, 4, 128>(src, found),
+                (16, 16) => of_length::<u16, 2, 32>(src, found),
+                (16, 32) => of_length::<u16, 2, 64>(src, found),
+                _ => 0,
+            };
+            let size = bits as usize / 8 * group;
+            for (found, elements) in found[whole..].iter_mut().zip(src[whole * size..].chunks(size)) {
+                *found = match bits {
+                    32 => most::<u32, 4>(*found, elements),
+                    _ => most::<u16, 2>(*found, elements),
+                };
             }
         }
     }
 
-    #[inline(always)]
-    fn of32(src: &[u8], group: usize, found: &mut [u32]) {
-        for (found, elements) in found.iter_mut().zip(src.chunks(4 * group)) {
-            let mut most = *found;
-            for x in elements.as_chunks::<4>().0 {
-                most = most.max(u32::from_ne_bytes(*x) & (u32::MAX >> 1));
-            }
-            *found = most;
+    trait Bits: Copy + Ord + Into<u32> {
+        fn magnitude<const WIDTH: usize>(bytes: [u8; WIDTH]) -> Self;
+    }
+
+    impl Bits for u32 {
+        #[inline(always)]
+        fn magnitude<const WIDTH: usize>(bytes: [u8; WIDTH]) -> Self {
+            Self::from_ne_bytes(core::array::from_fn(|i| bytes[i])) & (Self::MAX >> 1)
+        }
+    }
+
+    impl Bits for u16 {
+        #[inline(always)]
+        fn magnitude<const WIDTH: usize>(bytes: [u8; WIDTH]) -> Self {
+            Self::from_ne_bytes(core::array::from_fn(|i| bytes[i])) & (Self::MAX >> 1)
         }
     }
 
     #[inline(always)]
-    fn of16(src: &[u8], group: usize, found: &mut [u32]) {
-        for (found, elements) in found.iter_mut().zip(src.chunks(2 * group)) {
-            let mut most = *found as u16;
-            for x in elements.as_chunks::<2>().0 {
-                most = most.max(u16::from_ne_bytes(*x) & (u16::MAX >> 1));
-            }
-            *found = u32::from(most);
+    fn most<T: Bits, const WIDTH: usize>(found: u32, elements: &[u8]) -> u32 {
+        let mut most = T::magnitude([0; WIDTH]);
+        for x in elements.as_chunks::<WIDTH>().0 {
+            most = most.max(T::magnitude(*x));
         }
+        found.max(most.into())
+    }
+
+    /// Groups of a length that the compiler knows, of which it makes a tree: so many as there are whole.
+    #[inline(always)]
+    fn of_length<T: Bits, const WIDTH: usize, const BYTES: usize>(src: &[u8], found: &mut [u32]) -> usize {
+        let groups = src.as_chunks::<BYTES>().0;
+        for (found, elements) in found.iter_mut().zip(groups) {
+            *found = most::<T, WIDTH>(*found, elements);
+        }
+        groups.len().min(found.len())
     }
 
     // SAFETY: the instruction set is available: a caster of it was made.

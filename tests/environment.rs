@@ -14,6 +14,7 @@ fn main() {
         suite.test(name, move |isa| hostile(isa, bits));
         suite.test(&format!("views, {name}"), move |isa| views(isa, bits));
         suite.test(&format!("scaled, {name}"), move |isa| scaled(isa, bits));
+        suite.test(&format!("scales of every size, {name}"), move |isa| scales(isa, bits));
     }
     if control::HOSTILE.is_empty() {
         println!("NOT RUN: no access to the floating-point environment of this architecture");
@@ -162,6 +163,43 @@ fn views(isa: Isa, bits: u64) {
                 let ((), found, left) = control::under(bits, || cast(&mut wild));
                 assert_eq!(found, left, "{isa}: {from} -> {to}, {what}, changed the environment");
                 assert!(calm == wild, "{isa}: {from} -> {to}, {what}, depends on the environment");
+            }
+        }
+    }
+}
+
+/// Scaled casts, there and back: of numbers of every size, scales that are subnormal, and blocks that are no numbers.
+fn scales(isa: Isa, bits: u64) {
+    use lanecast::scaled::{Dequantizer, Quantizer, Scaling, TensorScale};
+    let mx_rules = lanecast::scaled::ScaleRule::ALL.into_iter().skip(1);
+    let nvfp4 = Scaling::nvfp4().tensor_scale(TensorScale::Multiply(0.003));
+    let per_tensor = Scaling::per_tensor(DType::F32);
+    let mut all = vec![Scaling::per_axis(0), Scaling::blocks(&[3, 48], DType::F16), nvfp4, per_tensor];
+    all.extend(mx_rules.map(|rule| Scaling::mx().rule(rule)));
+    let shape = [67, 200];
+    for from in [DType::F32, DType::BF16, DType::F16] {
+        let codes = oracle::interesting(bridge::type_of(from), oracle::Type::E5M2);
+        // Neighbours in a block are near each other, most times.
+        let n = shape.iter().product();
+        let source: Vec<u128> = (0..n).map(|i| codes[(i / 7 * 3 + i % 7) % codes.len()]).collect();
+        let src = bridge::bytes_of(from, &source);
+        for element in [DType::F8E4M3FN, DType::F4E2M1, DType::I8, DType::I4, DType::F6E2M3] {
+            for scaling in &all {
+                let options = CastOptions::new().isa(isa).src_order(ByteOrder::Little);
+                let q = Quantizer::new(from, element, scaling, &options).expect("a quantisation");
+                let d = Dequantizer::new(element, from, scaling, &options).expect("a dequantisation");
+                let cast = || {
+                    let mut codes = vec![0; q.code_bytes(&shape).expect("a size")];
+                    let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
+                    let mut back = vec![0; src.len()];
+                    q.quantize(&src, &shape, &mut codes, &mut scales).expect("sizes that fit");
+                    d.dequantize(&codes, &shape, &scales, None, &mut back).expect("sizes that fit");
+                    (codes, scales, back)
+                };
+                let calm = cast();
+                let (wild, found, left) = control::under(bits, cast);
+                assert_eq!(found, left, "{isa}: {from}, {element}, {scaling:?} changed the environment");
+                assert!(calm == wild, "{isa}: {from}, {element}, {scaling:?} depend on the environment");
             }
         }
     }

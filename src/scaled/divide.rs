@@ -62,7 +62,8 @@ pub(super) struct Divide<'a, S> {
     kernel: Kernel,
     /// Bytes of an element of the data.
     width: usize,
-    /// Magnitudes to float64, and scales from there and to float32.
+    /// Magnitudes to float32 and to float64, and scales from there and to float32.
+    half: Caster,
     wide: Caster,
     scale: Caster,
     to_f32: Caster,
@@ -70,6 +71,8 @@ pub(super) struct Divide<'a, S> {
     splits: bool,
     /// What scales are amax divided by.
     divisor: f64,
+    /// What exponents of scales are made by: [`added`].
+    added: (u32, u32),
 }
 
 impl<'a, S: Source> Divide<'a, S> {
@@ -101,8 +104,9 @@ impl<'a, S: Source> Divide<'a, S> {
             TensorScale::Multiply(g) if (LEAST..MOST).contains(&magnitude(g)) => (g, !is_power(g)),
             _ => return None,
         };
-        // What is rounded to float64 first must be far enough from what the scale's dtype tells apart.
-        if splits && scale.bits() == 32 {
+        // What is rounded to float64 first must be far enough from what the scale's dtype tells apart; exponents are those of
+        // the magnitudes.
+        if splits && scale.bits() == 32 || scale == DType::F8E8M0 && job.tensor != TensorScale::None {
             return None;
         }
         let plain = CastOptions::new().isa(isa);
@@ -113,12 +117,14 @@ impl<'a, S: Source> Divide<'a, S> {
             isa,
             kernel: Kernel::quotient(isa, from, to, &options)?,
             width: from.bits() as usize / 8,
-            wide: cast(if from == DType::F16 { from } else { DType::F32 }, DType::F64)?,
+            half: cast(DType::F16, DType::F32)?,
+            wide: cast(DType::F32, DType::F64)?,
             scale: cast(DType::F64, if scale == DType::F8E8M0 { DType::F32 } else { scale })?,
             to_f32: cast(scale, DType::F32)?,
-            how: if scale == DType::F8E8M0 && !splits { How::Near } else { How::Odd },
+            how: if scale == DType::F8E8M0 { How::Near } else { How::Odd },
             splits,
             divisor: job.quantize.max_value() * f64::from(g),
+            added: added(job.quantize.rule, job.quantize.max_value() as f32, job.quantize.mantissa_bits()),
         })
     }
 
@@ -233,35 +239,29 @@ impl<'a, S: Source> Divide<'a, S> {
     /// The codes of the scales of magnitudes. None if one is too small or too large for what is done here.
     fn codes(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
         let quantize = self.job.quantize;
-        let Buffers { amax, wide, by, codes, .. } = buffers;
+        let Buffers { amax, wide, by, codes, scales, .. } = buffers;
         let (amax, wide, by) = (&mut amax[..groups], &mut wide[..groups], &mut by[..groups]);
-        if quantize.from == DType::BF16 {
-            // The upper half of a float32.
-            amax.iter_mut().for_each(|amax| *amax <<= 16);
-        }
-        if quantize.from == DType::F16 {
-            let halves = &mut codes[..2 * groups];
-            for (amax, half) in amax.iter().zip(halves.chunks_exact_mut(2)) {
-                half.copy_from_slice(&(*amax as u16).to_ne_bytes());
+        // As float32.
+        match quantize.from {
+            DType::BF16 => amax.iter_mut().for_each(|amax| *amax <<= 16),
+            DType::F16 => {
+                let (halves, numbers) = (&mut codes[..2 * groups], &mut scales[..groups]);
+                for (amax, half) in amax.iter().zip(halves.chunks_exact_mut(2)) {
+                    half.copy_from_slice(&(*amax as u16).to_ne_bytes());
+                }
+                self.half.fill(&*halves, (&mut *numbers).into(), groups).ok()?;
+                for (amax, number) in amax.iter_mut().zip(numbers) {
+                    *amax = number.to_bits();
+                }
             }
-            self.wide.fill(&*halves, (&mut *wide).into(), groups).ok()?;
-        } else {
-            self.wide.fill(&*amax, (&mut *wide).into(), groups).ok()?;
+            _ => {}
         }
         if quantize.scale == DType::F8E8M0 {
-            if let TensorScale::Multiply(g) = self.job.tensor {
-                by.fill(g.into());
-                scaled::arithmetic(self.isa, Operation::Divide, wide, by);
-            }
-            e8m0_codes(
-                quantize.rule,
-                wide,
-                quantize.max_value(),
-                quantize.mantissa_bits(),
-                &mut codes[..groups],
-            );
+            let (added, top) = self.added;
+            scaled::exponents(self.isa, amax, added, top, &mut codes[..groups]);
             return Some(());
         }
+        self.wide.fill(&*amax, (&mut *wide).into(), groups).ok()?;
         by.fill(self.divisor);
         scaled::arithmetic(self.isa, Operation::Divide, wide, by);
         let width = quantize.scale.bits() as usize / 8;
@@ -406,22 +406,17 @@ fn inf(dtype: DType) -> u32 {
     }
 }
 
-/// The exponents of scales of a rule, from magnitudes that are numbers.
-fn e8m0_codes(rule: ScaleRule, magnitudes: &[f64], max: f64, mantissa_bits: u32, codes: &mut [u8]) {
-    const ONE: u64 = 1 << 52;
-    let top = (max.to_bits() >> 52) as i64;
-    let beyond = max.to_bits() & (ONE - 1);
-    // What is added to the bits of a magnitude before its exponent is taken.
+/// What is added to the bits of a magnitude before its exponent is taken, by a rule, and the bits of the largest value.
+///
+/// Subnormal magnitudes, which have no exponent, give the least scale by any rule, because no target ends below 2.
+fn added(rule: ScaleRule, max: f32, mantissa_bits: u32) -> (u32, u32) {
+    const ONE: u32 = 1 << 23;
     let added = match rule {
         ScaleRule::Floor | ScaleRule::Amax => 0,
         ScaleRule::Ceil => ONE - 1,
-        ScaleRule::Even => 1 << (51 - mantissa_bits),
+        ScaleRule::Even => 1 << (22 - mantissa_bits),
         // A mantissa greater than that of the largest value carries.
-        ScaleRule::RoundUp => ONE - 1 - beyond,
+        ScaleRule::RoundUp => ONE - 1 - (max.to_bits() & (ONE - 1)),
     };
-    for (code, magnitude) in codes.iter_mut().zip(magnitudes) {
-        let bits = magnitude.to_bits();
-        let exponent = ((bits + added) >> 52) as i64 - top + 127;
-        *code = if bits == 0 { 0 } else { exponent.clamp(0, 254) as u8 };
-    }
+    (added, max.to_bits())
 }

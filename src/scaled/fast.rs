@@ -190,6 +190,11 @@ impl<'a> Multiply<'a> {
         let is_own = matches!(product, Product::Own | Product::GptOss);
         let policy = job.dequantize.policy();
         let (codes, scale_bits) = (significant(from), significant(scale));
+        if let TensorScale::Multiply(g) | TensorScale::Divide(g) = tensor
+            && !(LEAST..MOST).contains(&magnitude(g))
+        {
+            return None;
+        }
         // MXINT8 counts 1/64.
         let tensor = match tensor {
             TensorScale::None if job.dequantize.is_mx_int => TensorScale::Multiply(1.0 / 64.0),
@@ -197,11 +202,6 @@ impl<'a> Multiply<'a> {
             TensorScale::Divide(g) if job.dequantize.is_mx_int => TensorScale::Divide(g * 64.0),
             tensor => tensor,
         };
-        if let TensorScale::Multiply(g) | TensorScale::Divide(g) = tensor
-            && !(LEAST..MOST).contains(&magnitude(g))
-        {
-            return None;
-        }
         let plain = CastOptions::new().isa(isa);
         let cast = |from, to| Caster::new(from, to, &plain).ok();
         let (mut to_f32, mut rounds) = ([None; 3], [None; 2]);
@@ -334,9 +334,9 @@ impl<'a> Multiply<'a> {
         let groups = segment.groups;
         self.numbers(segment, buffers)?;
         let Buffers { scales, rests, zeros, each, .. } = buffers;
-        let numbers = scales[..groups].iter().zip(&rests[..groups]);
-        let ties =
-            self.ties.is_some() && numbers.into_iter().any(|(&scale, &rest)| self.may_tie(scale, rest));
+        let mut numbers = scales[..groups].iter().zip(&rests[..groups]);
+        // What is not right is no number, perhaps, of which no operation may be asked here.
+        let ties = numbers.any(|(&scale, &rest)| self.is_right(scale) && self.may_tie(scale, rest));
         let is_affine = job.given.zero_points.is_some();
         if is_affine {
             for (group, zero) in zeros[..groups].iter_mut().enumerate() {
