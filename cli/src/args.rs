@@ -15,7 +15,7 @@ Jobs:
   lanecast cast emb.npy emb16.npy --to f16                                           embeddings
   lanecast cast emb.npy emb8.npy --to int8 --scale row                               and emb8.scale.npy
   lanecast cast x.bin y.bin --from f32 --to e4m3 --saturate off                      raw numbers
-  lanecast inspect PATH        lanecast verify A B        lanecast info
+  lanecast inspect PATH        lanecast verify A B        lanecast info        lanecast bench
 
 Exit: 0 done, 1 a limit was passed or a difference found, 2 usage, 3 the input was refused, 4 the system failed, 130 interrupted";
 
@@ -40,7 +40,7 @@ pub(crate) enum Command {
     /// Names the CPU and what is used of it, the dtypes and the layouts
     Info(Info),
     /// Measures casts beside memcpy
-    Bench,
+    Bench(Bench),
     /// Prints the completions of a shell
     Completions { shell: clap_complete::Shell },
     /// Prints the manual page
@@ -226,9 +226,15 @@ pub(crate) struct Inspect {
     /// Reads the data: range, NaN, Inf
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Draws the exponents of the data
+    /// Draws how many elements of a tensor have each exponent
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
+    /// The tensor that is drawn [default: the largest that is a weight]
+    #[arg(long, requires = "plot", value_name = "NAME")]
+    pub(crate) tensor: Option<String>,
+    /// Another checkpoint that has the tensor: what it was converted to
+    #[arg(long, requires = "plot", value_name = "PATH")]
+    pub(crate) beside: Option<PathBuf>,
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -250,6 +256,12 @@ pub(crate) struct Verify {
 
 #[derive(Args, Debug)]
 pub(crate) struct Info {
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,6 +1,7 @@
 //! `lanecast inspect`: what a checkpoint holds.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use lanecast::DType;
 use owo_colors::OwoColorize;
@@ -9,11 +10,13 @@ use serde_json::json;
 use crate::args::Inspect;
 use crate::checkpoint::{Checkpoint, Tensor};
 use crate::dtypes;
-use crate::error::{Failure, Result};
-use crate::layout::{self, Layout, Recognised};
+use crate::error::{Failure, Result, suggestion};
+use crate::layout::{self, Layout, Recognised, Role};
 use crate::loss::Real;
 use crate::out::{self, bytes, count};
 use crate::plan::Input;
+use crate::plot::{self, Series};
+use crate::source;
 use crate::tile::{self, Matrices, Scratch, Tile};
 
 pub(crate) fn from_option(from: &str) -> Result<Option<Layout>> {
@@ -21,9 +24,6 @@ pub(crate) fn from_option(from: &str) -> Result<Option<Layout>> {
 }
 
 pub(crate) fn run(args: &Inspect) -> Result<()> {
-    if args.plot.is_some() {
-        return Err(Failure::not_there("inspect --plot"));
-    }
     let it = Checkpoint::open(&args.path)?;
     let found = layout::recognise(&it, from_option(&args.from)?);
     let mut stats = BTreeMap::new();
@@ -33,6 +33,9 @@ pub(crate) fn run(args: &Inspect) -> Result<()> {
                 stats.insert(tensor.name.clone(), found);
             }
         }
+    }
+    if let Some(path) = &args.plot {
+        draw(args, path, &it, &found)?;
     }
     if args.json { out::json(&as_json(&it, &found, &stats)) } else { table(&it, &found, &stats, args.stats) }
 }
@@ -110,6 +113,65 @@ fn measure(it: &Checkpoint, found: &Recognised, tensor: &Tensor) -> Result<Optio
         }
     }
     Ok(Some(stats))
+}
+
+/// The name that a tensor has without quantisation.
+fn logical<'a>(found: &'a Recognised, tensor: &'a Tensor) -> &'a str {
+    found.weights.get(&tensor.name).map_or(&tensor.name, |weight| &weight.name)
+}
+
+/// Draws one tensor, as it is here, and as it is in another checkpoint.
+fn draw(args: &Inspect, path: &Path, it: &Checkpoint, found: &Recognised) -> Result<()> {
+    let of = |it: &Checkpoint, found: &Recognised, name: &str, label: &Path| -> Result<Series> {
+        let all = it.tensors.values();
+        let Some(tensor) = all.clone().find(|tensor| logical(found, tensor) == name || tensor.name == name)
+        else {
+            let error = Failure::refused(format!("{} has no tensor {name}", label.display()));
+            let close = suggestion(name, all.map(|tensor| logical(found, tensor)));
+            return Err(match close {
+                Some(close) => error.help(format!("did you mean '{close}'?")),
+                None => error.help("`lanecast inspect` lists them"),
+            });
+        };
+        let Some(stats) = measure(it, found, tensor)? else {
+            return Err(Failure::refused(format!(
+                "{} {:?}: these are no floats",
+                tensor.dtype, tensor.shape
+            ))
+            .tensor(name)
+            .help("--tensor names another"));
+        };
+        let kind = match found.weights.get(&tensor.name) {
+            Some(weight) => weight.layout.name().to_owned(),
+            None => tensor.dtype.to_string().to_lowercase(),
+        };
+        let elements = stats.zero + stats.exponents.values().sum::<u64>();
+        let mut label = format!("{kind}, {}", source::file_name(label));
+        for (n, what) in [(stats.zero, "0"), (stats.nan, "NaN"), (stats.inf, "Inf")] {
+            if n > 0 {
+                label += &format!(", {} {what}", out::number(n));
+            }
+        }
+        Ok(Series { label, exponents: stats.exponents, elements: elements + stats.nan })
+    };
+    let largest = || {
+        let floats = it.tensors.values().filter(|tensor| {
+            found.weights.contains_key(&tensor.name)
+                || dtypes::is_float(tensor.dtype) && found.roles[&tensor.name].0 == Role::Plain
+        });
+        let largest = floats.max_by_key(|tensor| (tensor.len, std::cmp::Reverse(&tensor.name)));
+        largest.map(|tensor| logical(found, tensor).to_owned())
+    };
+    let Some(name) = args.tensor.clone().or_else(largest) else {
+        return Err(Failure::refused(format!("{}: there are no floats to draw", args.path.display())));
+    };
+    let mut series = vec![of(it, found, &name, &args.path)?];
+    if let Some(other) = &args.beside {
+        let it = Checkpoint::open(other)?;
+        let found = layout::recognise(&it, None);
+        series.push(of(&it, &found, &name, other)?);
+    }
+    plot::draw(path, &out::plain(&name), &series)
 }
 
 fn as_json(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<String, Stats>) -> serde_json::Value {

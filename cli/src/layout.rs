@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lanecast::scaled::{ScaleLayout, Scaling, TensorScale};
 use lanecast::{DType, Packing};
+use regex::Regex;
 use safetensors::Dtype;
 use serde_json::Value;
 
@@ -158,6 +159,96 @@ fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('.').map_or(("", name), |(module, _)| name.split_at(module.len() + 1))
 }
 
+/// The layouts of a format of compressed-tensors, whose scales are of such a strategy.
+fn of_format(format: &str, strategy: Option<&str>) -> Vec<Layout> {
+    use Layout::*;
+    match (format, strategy) {
+        ("float-quantized" | "naive-quantized", Some("block")) => vec![Fp8Block],
+        ("float-quantized" | "naive-quantized", Some("channel")) => vec![Fp8Channel],
+        ("float-quantized" | "naive-quantized", Some("tensor")) => vec![Fp8Tensor],
+        ("float-quantized" | "naive-quantized", _) => vec![Fp8Block, Fp8Channel, Fp8Tensor],
+        ("int-quantized", Some("channel")) => vec![Int8Channel],
+        ("int-quantized", Some("tensor")) => vec![Int8Tensor],
+        ("int-quantized", _) => vec![Int8Channel, Int8Tensor],
+        ("mxfp8-quantized", _) => vec![Mxfp8],
+        ("mxfp4-pack-quantized", _) => vec![Mxfp4],
+        ("nvfp4-pack-quantized", _) => vec![Nvfp4],
+        _ => Vec::new(),
+    }
+}
+
+/// Names of modules, as compressed-tensors has them: a whole name, or `re:` and an expression that the name begins with.
+struct Names {
+    whole: BTreeSet<String>,
+    expressions: Vec<Regex>,
+    /// Classes of modules, which no file names.
+    classes: bool,
+}
+
+impl Names {
+    fn of(value: Option<&Value>) -> Result<Self> {
+        let mut names = Self { whole: BTreeSet::new(), expressions: Vec::new(), classes: false };
+        for name in value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            if let Some(expression) = name.strip_prefix("re:") {
+                let read = Regex::new(&format!("^(?:{expression})"));
+                let wrong = |_| {
+                    Failure::refused(format!("config.json: {name} is no expression that is read here"))
+                        .help("--from LAYOUT takes the tensors' word")
+                };
+                names.expressions.push(read.map_err(wrong)?);
+            } else {
+                names.classes |= name.chars().next().is_some_and(char::is_uppercase);
+                names.whole.insert(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn has(&self, module: &str) -> bool {
+        self.whole.contains(module) || self.expressions.iter().any(|expression| expression.is_match(module))
+    }
+}
+
+/// What compressed-tensors' configuration says of each module: which are quantised, and how.
+fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
+    let Some(claim) = it.claims().filter(|claim| claim["quant_method"] == "compressed-tensors") else {
+        return Ok(());
+    };
+    let ignore = Names::of(claim.get("ignore"))?;
+    let mut groups = Vec::new();
+    for (name, group) in claim.get("config_groups").and_then(Value::as_object).into_iter().flatten() {
+        let format = group.get("format").and_then(Value::as_str).or_else(|| claim.get("format")?.as_str());
+        let strategy = group.get("weights").and_then(|weights| weights.get("strategy")?.as_str());
+        let layouts = of_format(format.unwrap_or(""), strategy);
+        groups.push((name, Names::of(group.get("targets"))?, layouts));
+    }
+    let from = "--from LAYOUT takes the tensors' word; else correct config.json";
+    for weight in found.weights.values() {
+        let module = weight.name.strip_suffix(".weight").unwrap_or(&weight.name);
+        let is = weight.layout.name();
+        if ignore.has(module) {
+            let what = format!("config.json ignores {module}, and its tensors are {is}");
+            return Err(Failure::refused(what).tensor(&weight.codes).help(from));
+        }
+        // What has its name is meant before what has its class.
+        let mut fits: Vec<_> = groups.iter().filter(|(_, targets, _)| targets.has(module)).collect();
+        if fits.is_empty() {
+            fits = groups.iter().filter(|(_, targets, _)| targets.classes).collect();
+        }
+        if !groups.is_empty() && fits.is_empty() {
+            let what = format!("no group of config.json has {module}, and its tensors are {is}");
+            return Err(Failure::refused(what).tensor(&weight.codes).help(from));
+        }
+        if !fits.is_empty() && !fits.iter().any(|(.., layouts)| layouts.contains(&weight.layout)) {
+            let said: Vec<_> =
+                fits.iter().flat_map(|(_, _, layouts)| layouts).map(|layout| layout.name()).collect();
+            let what = format!("config.json, {}: {}; its tensors are {is}", fits[0].0, said.join(", "));
+            return Err(Failure::refused(what).tensor(&weight.codes).help(from));
+        }
+    }
+    Ok(())
+}
+
 /// What a claim of the configuration allows.
 fn allowed(claim: &Value) -> Option<(String, Vec<Layout>)> {
     use Layout::*;
@@ -177,14 +268,7 @@ fn allowed(claim: &Value) -> Option<(String, Vec<Layout>)> {
         "compressed-tensors" => {
             let mut all = Vec::new();
             for format in &formats {
-                match *format {
-                    "float-quantized" | "naive-quantized" => all.extend([Fp8Block, Fp8Channel, Fp8Tensor]),
-                    "int-quantized" => all.extend([Int8Channel, Int8Tensor]),
-                    "mxfp8-quantized" => all.push(Mxfp8),
-                    "mxfp4-pack-quantized" => all.push(Mxfp4),
-                    "nvfp4-pack-quantized" => all.push(Nvfp4),
-                    _ => {}
-                }
+                all.extend(of_format(format, None));
             }
             (says(&formats.into_iter().collect::<Vec<_>>().join(", ")), all)
         }
@@ -329,6 +413,8 @@ fn label(
             Failure::refused(format!("config.json says {says}, and the tensors are {}", other.name()))
                 .help(format!("--from {} takes the tensors' word", other.name())),
         );
+    } else if let Err(problem) = check_groups(it, found) {
+        found.problems.push(problem);
     }
 }
 

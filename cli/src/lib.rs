@@ -1,6 +1,7 @@
 //! The program `lanecast`: casts and conversions of files. A library, so that other programs can have it inside.
 
 mod args;
+mod bench;
 mod cast;
 mod checkpoint;
 mod config;
@@ -14,6 +15,7 @@ mod layout;
 mod loss;
 mod out;
 mod plan;
+mod plot;
 mod source;
 mod tile;
 mod verify;
@@ -34,7 +36,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Convert(args) => convert::run(args),
         Command::Cast(args) => cast::run(args),
         Command::Verify(args) => verify::run(args),
-        Command::Bench => Err(Failure::not_there("bench").help("the library's: cargo bench -p lanecast")),
+        Command::Bench(args) => bench::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "lanecast", &mut std::io::stdout());
             Ok(())
@@ -53,6 +55,7 @@ const fn wants_json(command: &Command) -> bool {
         Command::Convert(args) => args.json,
         Command::Cast(args) => args.json,
         Command::Verify(args) => args.json,
+        Command::Bench(args) => args.json,
         _ => false,
     }
 }

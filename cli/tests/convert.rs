@@ -508,6 +508,42 @@ fn indexes_and_configurations_that_disagree_are_refused() {
 }
 
 #[test]
+fn groups_and_names_of_compressed_tensors_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    model(&src);
+    ok(dir.path(), "convert src a --to fp8-channel --quiet");
+    let path = dir.path().join("a/config.json");
+    let good = json_of(&path);
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut config = good.clone();
+        change(&mut config["quantization_config"]);
+        fs::write(&path, config.to_string()).unwrap();
+    };
+    let mixed = |mlp: &str| {
+        json!({
+            "group_0": { "targets": ["re:.*self_attn.*"], "format": "float-quantized", "weights": { "strategy": "channel" } },
+            "group_1": { "targets": ["re:.*mlp.*"], "format": mlp, "weights": { "strategy": "channel" } },
+        })
+    };
+    with(&|c| c["config_groups"] = mixed("float-quantized"));
+    ok(dir.path(), "convert a b --to bf16 --quiet");
+    for (change, says) in [
+        (&(|c: &mut Value| c["ignore"] = json!(["re:.*q_proj"])) as &dyn Fn(&mut Value), "ignores"),
+        (&|c| c["ignore"] = json!(["model.layers.0.mlp.down_proj"]), "ignores"),
+        (&|c| c["config_groups"] = mixed("int-quantized"), "int8-channel; its tensors are fp8-channel"),
+        (&|c| c["config_groups"]["group_0"]["weights"]["strategy"] = json!("tensor"), "fp8-tensor"),
+        (&|c| c["config_groups"]["group_0"]["targets"] = json!(["re:.*mlp.*"]), "no group"),
+        (&|c| c["ignore"] = json!(["re:(("]), "no expression"),
+    ] {
+        with(change);
+        let error = fails(dir.path(), "convert a c --to bf16", 3);
+        assert!(error.contains(says) && error.contains("--from"), "{says}: {error}");
+        ok(dir.path(), "convert a c --to bf16 --from fp8-channel --force --quiet");
+    }
+}
+
+#[test]
 fn destinations_are_not_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     model(&dir.path().join("src"));

@@ -160,7 +160,7 @@ fn inspect_says_what_is_there() {
         json!({ "min": 2.0, "max": 3.0, "nan": 0, "inf": 0, "zero": 0, "exponents": { "1": 2 } })
     );
     assert!(line(dir.path(), "inspect a.safetensors --stats").status.success());
-    assert!(fails(dir.path(), "inspect a.safetensors --plot x.svg", 2).contains("not there yet"));
+
     ok(dir.path(), "convert a.safetensors b.safetensors --to f32 --quiet");
     let all = read(&dir.path().join("b.safetensors"));
     assert_eq!(f32s(&all["l.weight"].2), codes.iter().map(|&c| from_e4m3(c) * 2.0).collect::<Vec<_>>());
@@ -199,9 +199,29 @@ fn info_names_what_there_is() {
     let info = ok(dir.path(), "info --json");
     assert!(info["isas"].as_array().unwrap().iter().any(|isa| isa == "scalar"));
     assert!(info["memcpy_gbps"].as_f64().unwrap() > 0.0);
-    assert!(fails(dir.path(), "bench", 2).contains("not there yet"));
     assert!(line(dir.path(), "man").stdout.starts_with(b".ie"));
     assert!(!line(dir.path(), "completions bash").stdout.is_empty());
+}
+
+#[test]
+fn a_tensor_is_drawn_before_and_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors =
+        vec![("a<b>.weight".into(), Dtype::BF16, vec![64, 128], bf16s(&Random(2).floats(64 * 128)))];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    ok(dir.path(), "convert a.safetensors b.safetensors --to mxfp4 --quiet");
+    ok(dir.path(), "inspect a.safetensors --beside b.safetensors --plot p.svg --json");
+    let drawn = fs::read_to_string(dir.path().join("p.svg")).unwrap();
+    assert!(
+        drawn.starts_with("<svg") && drawn.contains("mxfp4, b.safetensors") && drawn.contains("a&lt;b&gt;")
+    );
+    // Bars of both: float4 has few exponents in each scale's reach, and bfloat16 more.
+    assert!(drawn.matches("#5B8FC7").count() > 8 && drawn.matches("#D96C2C").count() > 4);
+    assert!(fails(dir.path(), "inspect a.safetensors --plot p.png", 2).contains(".svg"));
+    assert!(
+        fails(dir.path(), "inspect a.safetensors --plot p.svg --tensor a<b>.weigth", 3)
+            .contains("did you mean")
+    );
 }
 
 /// Without what chooses it, every cast would run the reference, in silence.
