@@ -26,11 +26,18 @@ fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
     PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &message, 2)
 }
 
+/// Runs a command line of the program `lanecast`, and returns its exit code.
+#[pyfunction]
+fn program(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> u8 {
+    py.detach(|| lanecast_cli::run_program(arguments))
+}
+
 #[pymodule(gil_used = false)]
 fn _lanecast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Cancelled", module.py().get_type::<Cancelled>())?;
     module.add_function(wrap_pyfunction!(cast::astype, module)?)?;
+    module.add_function(wrap_pyfunction!(program, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::dlpack_capsule, module)?)?;
     module.add_function(wrap_pyfunction!(dlpack::from_dlpack, module)?)?;
     module.add_function(wrap_pyfunction!(dtypes::dtype, module)?)?;

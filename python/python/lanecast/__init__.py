@@ -31,6 +31,7 @@ from lanecast._api import (
     result_type,
     try_astype,
 )
+from lanecast._convert import ConvertError, ConvertReport, convert, inspect, verify
 from lanecast._lanecast import Cancelled, astype
 from lanecast._lanecast import __version__ as __version__
 from lanecast._patch import PatchError, PatchInfo, is_patched, patch, patch_info, patched, unpatch
@@ -38,6 +39,8 @@ from lanecast._scaled import Quantized, Scaling, dequantize, quantize, requantiz
 
 __all__ = [
     "Cancelled",
+    "ConvertError",
+    "ConvertReport",
     "FloatInfo",
     "IntInfo",
     "LossError",
@@ -51,6 +54,7 @@ __all__ = [
     "astype",
     "can_cast",
     "checked",
+    "convert",
     "dequantize",
     "dlpack",
     "dtypes",
@@ -58,6 +62,7 @@ __all__ = [
     "format",
     "from_dlpack",
     "iinfo",
+    "inspect",
     "is_patched",
     "masked",
     "pack",
@@ -71,4 +76,5 @@ __all__ = [
     "result_type",
     "try_astype",
     "unpatch",
+    "verify",
 ]

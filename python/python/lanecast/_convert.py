@@ -1,0 +1,149 @@
+"""Checkpoints: the program ``lanecast``, called from Python. docs/checkpoints.md says what it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+from lanecast import _lanecast
+
+__all__ = ["ConvertError", "ConvertReport", "convert", "inspect", "verify"]
+
+Path = str | os.PathLike[str]
+
+
+class ConvertError(Exception):
+    """A checkpoint that is refused, a limit that was passed, or a system that failed.
+
+    ``kind`` is "limit", "usage", "refused", "system" or "interrupted"; ``tensor`` and ``help`` may be None. Where a limit was
+    passed, the result stands, and ``report`` says what was lost.
+    """
+
+    def __init__(self, kind: str, tensor: str | None, message: str, help: str | None, report: ConvertReport | None) -> None:
+        super().__init__(": ".join(part for part in (tensor, message) if part) + (f" ({help})" if help else ""))
+        self.kind, self.tensor, self.message, self.help, self.report = kind, tensor, message, help, report
+
+
+@dataclass(frozen=True)
+class ConvertReport:
+    """What a conversion did, and what it lost: the largest errors, and the tensors that have them."""
+
+    src_layout: str
+    dst_layout: str
+    tensors: dict[str, int]
+    bytes_in: int
+    bytes_out: int
+    max_abs_error: float
+    max_rel_error: float
+    saturated: int
+    nan: int
+    inf: int
+    dropped: list[str]
+    worst: list[dict[str, Any]]
+    files: list[dict[str, Any]]
+
+
+def _report(value: dict[str, Any]) -> ConvertReport:
+    return ConvertReport(src_layout=value.pop("from"), dst_layout=value.pop("to"), **value)
+
+
+def main() -> int:
+    """The program, on the command line of the process."""
+    return _lanecast.program(["lanecast", *sys.argv[1:]])
+
+
+def _words(options: dict[str, Any]) -> list[str]:
+    words = []
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(flag)
+        elif value is None or value is False:
+            pass
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            words += [f"{flag}={one}" for one in value]
+        else:
+            words.append(f"{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
+    return words
+
+
+def _listen(stream: IO[str], progress: Callable[[int, int, str], object] | None, rest: list[str]) -> None:
+    for line in stream:
+        numbers, _, name = line.rstrip("\n").rpartition("   ")
+        words = numbers.split()
+        if progress and len(words) > 3 and words[1] == "of" and words[3] == "bytes":
+            progress(int(words[0]), int(words[2]), name)
+        else:
+            rest.append(line)
+
+
+def _run(words: list[str], progress: Callable[[int, int, str], object] | None = None) -> tuple[int, Any, str]:
+    # A process of its own: Ctrl-C, and whatever else ends it, is not this one's.
+    command = [sys.executable, "-c", "import sys; from lanecast._convert import main; sys.exit(main())", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
+        assert process.stdout is not None and process.stderr is not None
+        rest: list[str] = []
+        listener = threading.Thread(target=_listen, args=(process.stderr, progress, rest))
+        listener.start()
+        try:
+            text = process.stdout.read()
+        except BaseException:
+            process.terminate()
+            raise
+        finally:
+            listener.join()
+    said = "".join(rest)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = {"error": {"kind": "usage" if process.returncode == 2 else "system", "tensor": None,
+                           "message": said.strip() or f"exit code {process.returncode}", "help": None}}
+    if "error" in value:
+        raise ConvertError(report=None, **value["error"])
+    return process.returncode, value, said
+
+
+def convert(
+    src: Path, dst: Path, *, to: str, progress: Callable[[int, int, str], object] | None = None, **options: Any
+) -> ConvertReport:
+    """Convert a checkpoint, a safetensors file or a directory, to a dtype or a quantisation layout.
+
+    Options are those of ``lanecast convert``, with underscores: ``keep=["*img_in*"]``, ``max_rel_error=0.01``, ``resume=True``.
+    ``progress`` is called with the bytes that are done, all bytes, and the file that is complete.
+
+    >>> import lanecast, numpy, os, tempfile
+    >>> from safetensors.numpy import save_file
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     save_file({"x.weight": numpy.ones((4, 4), "f4")}, os.path.join(place, "a.safetensors"))
+    ...     report = lanecast.convert(os.path.join(place, "a.safetensors"), os.path.join(place, "b.safetensors"), to="bf16")
+    >>> report.tensors["converted"], report.max_rel_error
+    (1, 0.0)
+    """
+    words = ["convert", os.fspath(src), os.fspath(dst), f"--to={to}", "--json", "--progress=plain", *_words(options)]
+    code, value, said = _run(words, progress)
+    report = _report(value)
+    if code:
+        message = said.strip().removeprefix("error: ").split("\n")[0]
+        raise ConvertError("limit", None, message, "the result stands", report)
+    return report
+
+
+def inspect(path: Path, *, stats: bool = False) -> dict[str, Any]:
+    """What a checkpoint holds, from its headers alone: ``layout``, ``because``, ``tensors``, ``problems``."""
+    return dict(_run(["inspect", os.fspath(path), "--json", *_words({"stats": stats})])[1])
+
+
+def verify(a: Path, b: Path, **options: Any) -> dict[str, Any]:
+    """Compare two checkpoints of whatever layouts: ``equal``, ``compared``, ``differ``, ``only_a``, ``only_b``.
+
+    Options are those of ``lanecast verify``; ``as_`` is the dtype that both become.
+    """
+    if "as_" in options:
+        options["as"] = options.pop("as_")
+    return dict(_run(["verify", os.fspath(a), os.fspath(b), "--json", *_words(options)])[1])

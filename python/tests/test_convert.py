@@ -1,0 +1,116 @@
+"""lanecast.convert, and the same on a Dask cluster: what comes back, what is raised, and that the bytes are those of one process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lanecast
+
+safetensors = pytest.importorskip("safetensors.numpy")
+
+
+def checkpoint(at: Path, files: int, rows: int = 64) -> None:
+    at.mkdir()
+    random = np.random.default_rng(1)
+    places = {}
+    for i in range(1, files + 1):
+        file = f"model-{i:05}-of-{files:05}.safetensors"
+        name = f"layers.{i}.up_proj.weight"
+        safetensors.save_file({name: random.standard_normal((rows, 512), dtype=np.float32)}, at / file)
+        places[name] = file
+    (at / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    (at / "config.json").write_text('{"torch_dtype": "float32"}')
+
+
+def contents(at: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in at.iterdir()}
+
+
+def test_convert_reports_and_raises(tmp_path: Path) -> None:
+    checkpoint(tmp_path / "src", 2)
+    seen: list[tuple[int, int, str]] = []
+    report = lanecast.convert(tmp_path / "src", tmp_path / "dst", to="bf16", progress=lambda *now: seen.append(now))
+    assert (report.src_layout, report.dst_layout, report.tensors["converted"]) == ("f32", "bf16", 2)
+    assert 2**-10 < report.max_rel_error <= 2**-8
+    assert [file["sha256"] for file in report.files] == [
+        hashlib.sha256((tmp_path / "dst" / file["name"]).read_bytes()).hexdigest() for file in report.files
+    ]
+    assert len(seen) == 2 and seen[-1][0] <= seen[-1][1] and seen[-1][2].endswith(".safetensors")
+    with pytest.raises(lanecast.ConvertError, match="exists") as refused:
+        lanecast.convert(tmp_path / "src", tmp_path / "dst", to="bf16")
+    assert refused.value.kind == "refused" and "--force" in str(refused.value.help)
+    with pytest.raises(lanecast.ConvertError, match="did you mean"):
+        lanecast.convert(tmp_path / "src", tmp_path / "other", to="fp8-blok")
+    with pytest.raises(lanecast.ConvertError, match="unexpected"):
+        lanecast.convert(tmp_path / "src", tmp_path / "other", to="bf16", no_such_option=1)
+    with pytest.raises(lanecast.ConvertError) as limit:
+        lanecast.convert(tmp_path / "src", tmp_path / "fp8", to="fp8-block", max_rel_error=1e-3, keep=["*layers.2*"])
+    assert limit.value.kind == "limit" and limit.value.report is not None
+    assert limit.value.report.tensors["converted"] == 1
+    assert lanecast.inspect(tmp_path / "fp8")["layout"] == "fp8-block"
+    assert lanecast.verify(tmp_path / "src", tmp_path / "dst", as_="bf16")["equal"]
+    assert not lanecast.verify(tmp_path / "src", tmp_path / "dst")["equal"]
+
+
+def test_a_damaged_file_names_its_tensor(tmp_path: Path) -> None:
+    tensors = {"l.weight": np.zeros((2, 4), np.uint8), "l.weight_scale": np.ones(4, np.float32)}
+    safetensors.save_file(tensors, tmp_path / "a.safetensors")
+    # NumPy has no float8 of safetensors: the header says so, and has the same length.
+    data = (tmp_path / "a.safetensors").read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = data[8 : 8 + length].replace(b'"U8"', b'"F8_E4M3"').rstrip()
+    header += b" " * (-len(header) % 8)
+    (tmp_path / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + data[8 + length :])
+    with pytest.raises(lanecast.ConvertError) as error:
+        lanecast.convert(tmp_path / "a.safetensors", tmp_path / "b.safetensors", to="bf16")
+    assert error.value.tensor == "l.weight" and error.value.help
+
+
+def test_the_program_is_there(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("lanecast")
+    done = subprocess.run([script, "info", "--json"], capture_output=True, text=True, check=True)
+    assert "fp8-block" in json.loads(done.stdout)["layouts"]
+
+
+@pytest.mark.filterwarnings("ignore")  # of distributed, about workers that are gone
+def test_a_cluster_makes_the_bytes_of_one_process(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    import lanecast.dask
+
+    checkpoint(tmp_path / "src", 9, rows=2048)
+    one = lanecast.convert(tmp_path / "src", tmp_path / "one", to="fp8-block", threads=1)
+    with distributed.LocalCluster(n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        with distributed.Client(cluster) as client:
+            killed: list[int] = []
+
+            def progress(done: int, files: int) -> None:
+                # One worker is lost, with the process that is in the middle of a file for it.
+                if not killed:
+                    busy = [address for address, keys in client.processing().items() if keys]
+                    pids = {address: info["pid"] for address, info in client.run(lambda: {"pid": os.getpid()}).items()}
+                    pid = pids[(busy or list(pids))[0]]
+                    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if sys.platform == "linux" else []
+                    tasks = Path(f"/proc/{pid}/task").iterdir() if sys.platform == "linux" else []
+                    children += [child for task in tasks for child in (task / "children").read_text().split()]
+                    for victim in [*map(int, children), pid]:
+                        try:
+                            os.kill(victim, signal.SIGKILL)
+                        except ProcessLookupError:
+                            pass
+                    killed.append(pid)
+
+            made = lanecast.dask.convert(
+                tmp_path / "src", tmp_path / "many", to="fp8-block", client=client, progress=progress, threads=1
+            )
+            assert killed
+    assert contents(tmp_path / "one") == contents(tmp_path / "many")
+    assert made.files == one.files and made.max_rel_error == one.max_rel_error
