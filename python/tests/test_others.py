@@ -618,6 +618,23 @@ def test_subinterpreters_are_refused():
     assert ran.returncode == 0 and ran.stdout == "refused\nand on\n", ran
 
 
+def test_tables_of_speeds():
+    """That they can be made; not how fast anything is."""
+    import xml.etree.ElementTree as ElementTree
+
+    from lanecast import _bench
+
+    rows = [_bench.measure("float32", "float8_e4m3fn", 100, 0.001, {}), _bench.measure("int8", "bfloat16", 100, 0.001, {})]
+    assert "patched is" in _bench.table(rows, ["NumPy", "patched", "astype"], markdown=True)
+    picture = ElementTree.fromstring(_bench.chart(rows, ["patched", "astype"], "a < b"))
+    assert sum(child.tag.endswith("rect") for child in picture) == 1 + 2 + 4
+    shape = (7, 20, 2)
+    arrays = {name: _bench.inner_loops(lanecast.dtypes()[name], shape) for name in ("float32", "float8_e5m2")}
+    assert arrays["float32"].shape == (7, 20) and not arrays["float32"].flags.c_contiguous
+    (ratio,) = _bench._beside([("float32", "float8_e5m2")], arrays, arrays, 0.1).values()
+    assert ratio > 0 and not lanecast.is_patched()
+
+
 def test_time_of_few_elements():
     """Not a promise of a figure: what takes ten times as long is a mistake."""
     x = np.ones(3, np.float32)

@@ -47,7 +47,7 @@ SMALL, LARGE = 1 << 16, 1 << 24
 Cast = Callable[[], Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """Nanoseconds per element of one pair, by who casts."""
 
@@ -93,6 +93,8 @@ def peers() -> dict[str, Callable[[Any, str], Cast | None]]:
 
         def by_torch(x: Any, target: str) -> Cast | None:
             to = getattr(torch, target, None)
+            if to is None:
+                return None
             try:
                 given = torch.from_dlpack(lanecast.dlpack(x))
                 out = torch.empty(given.shape, dtype=to)
@@ -190,25 +192,53 @@ def table(rows: list[Row], names: list[str], markdown: bool) -> str:
     return "\n".join("  ".join(word.rjust(width) for word, width in zip(line, widths)) for line in [head, *lines])
 
 
-def chart(rows: list[Row], title: str) -> str:
-    """How many times as fast patched casts are, as bars (SVG), on a logarithmic scale."""
-    left, width, height, step = 250, 420, 22, 26
-    most = max(2.0, *(row.ratio() for row in rows))
+#: Of the bars: patched casts, and everybody else in turn.
+COLOURS = ("#1f5fa8", "#e0a030", "#7a9e5a", "#b06a8c", "#999999")
+
+
+def chart(rows: list[Row], names: list[str], title: str) -> str:
+    """How many times as fast as NumPy everybody is, as bars (SVG) on a logarithmic scale; who is slower has one to the left."""
+    left, width, bar = 230, 460, 7
+    step = bar * len(names) + 9
+    ratios = {(row, name): row.times["NumPy"] / row.times[name] for row in rows for name in names if name in row.times}
+    low, high = min(0.5, *ratios.values()), max(2.0, *ratios.values())
 
     def place(ratio: float) -> float:
-        return width * float(np.log(max(ratio, 1.0)) / np.log(most))
+        return left + width * float(np.log(ratio / low) / np.log(high / low))
 
+    top = 52
+    bottom = top + step * len(rows)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 70}" height="{step * len(rows) + 60}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<text x="10" y="20" font-size="14">{escape(title)}</text>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{bottom + 30}" '
+        'font-family="sans-serif" font-size="11">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="10" y="18" font-size="14">{escape(title)}</text>',
     ]
+    x = 10
+    for colour, name in zip(COLOURS, names):
+        label = "patched by lanecast" if name == "patched" else name
+        lines.append(f'<rect x="{x}" y="28" width="10" height="10" fill="{colour}"/>')
+        lines.append(f'<text x="{x + 14}" y="37">{escape(label)}</text>')
+        x += 34 + 6 * len(label)
+    for mark in (0.1, 0.3, 1, 3, 10, 30, 100):
+        if low <= mark <= high:
+            shade = "#666666" if mark == 1 else "#dddddd"
+            at = f"{place(mark):.1f}"
+            lines.append(f'<line x1="{at}" y1="{top - 6}" x2="{at}" y2="{bottom}" stroke="{shade}"/>')
+            lines.append(f'<text x="{at}" y="{bottom + 16}" text-anchor="middle">{mark:g} x</text>')
     for i, row in enumerate(rows):
-        y = 36 + i * step
-        bar = max(place(row.ratio()), 1.0)
-        lines.append(f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{row.source} to {row.target}</text>')
-        lines.append(f'<rect x="{left}" y="{y}" width="{bar:.1f}" height="{height}" fill="#3b6ea5"/>')
-        lines.append(f'<text x="{left + bar + 6:.1f}" y="{y + 15}">{row.ratio():.1f} x</text>')
+        y = top + i * step
+        middle = y + bar * len(names) / 2 + 4
+        lines.append(f'<text x="{left - 8}" y="{middle:.1f}" text-anchor="end">{row.source} to {row.target}</text>')
+        for k, (colour, name) in enumerate(zip(COLOURS, names)):
+            ratio = ratios.get((row, name))
+            if ratio is None:
+                continue
+            start, end = sorted((place(1.0), place(ratio)))
+            shape = f'x="{start:.1f}" y="{y + k * bar}" width="{max(end - start, 1.0):.1f}" height="{bar - 1}"'
+            lines.append(f'<rect {shape} fill="{colour}"/>')
+            if name == "patched":
+                lines.append(f'<text x="{end + 4:.1f}" y="{y + k * bar + 7}" font-size="10">{ratio:.1f}</text>')
     lines.append("</svg>")
     return "\n".join(lines) + "\n"
 
@@ -394,7 +424,8 @@ def main(*, quick: bool, markdown: bool, chart_file: str | None, check: bool) ->
         print(table(rows, names, markdown))
     if chart_file is not None:
         with open(chart_file, "w", encoding="utf-8") as file:
-            file.write(chart([row for row in all_rows if row.elements == SMALL], "How many times as fast patched casts are"))
+            small = [row for row in all_rows if row.elements == SMALL]
+            file.write(chart(small, ["patched", *others], f"Casts of {SMALL:,} elements: how many times as fast as NumPy and ml_dtypes"))
     failed = [
         f"{row.source} to {row.target} is {row.ratio():.1f} times as fast, promised is {promised:g}"
         for row, (_, _, promised) in zip(all_rows, PAIRS)

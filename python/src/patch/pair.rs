@@ -22,8 +22,8 @@ const MIDDLE: usize = 3;
 const SCRATCH: usize = LADDER[LADDER.len() - 1];
 /// How many times their size strided elements lie apart there.
 const SPREAD: usize = 3;
-/// So much faster a kernel must be, that it is not a matter of chance.
-const MARGIN: f64 = 1.05;
+/// So many times as fast a kernel must be, that it is not a matter of chance.
+const MARGIN: f64 = 1.15;
 /// Nanoseconds per element of an original that may be faster than a kernel, whatever their number.
 const QUICK: f64 = 2.0;
 /// Of so many runs the quickest counts, and one takes at least so many nanoseconds.
