@@ -557,6 +557,18 @@ impl Simd for Avx2 {
             _mm256_cvtps_ph::<_MM_FROUND_CUR_DIRECTION>(ps(a[0])),
         );
         add16(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi16(a, b);
+        most_u32(a: __m256i) -> u32 = {
+            let [low, high] = halves(a);
+            let two = _mm_max_epu32(low, high);
+            let one = _mm_max_epu32(two, _mm_shuffle_epi32::<0b_01_00_11_10>(two));
+            _mm_cvtsi128_si32(_mm_max_epu32(one, _mm_shuffle_epi32::<0b_10_11_00_01>(one))) as u32
+        };
+        most_u16(a: __m256i) -> u32 = {
+            let [low, high] = halves(a);
+            // The instruction finds the smallest.
+            let least = _mm_minpos_epu16(_mm_xor_si128(_mm_max_epu16(low, high), _mm_set1_epi16(-1)));
+            !_mm_cvtsi128_si32(least) as u32 & 0xFFFF
+        };
         mul_f32(a: __m256i, b: __m256i) -> __m256i = bits_ps(_mm256_mul_ps(ps(a), ps(b)));
         mul_add_f32(a: __m256i, b: __m256i, c: __m256i) -> __m256i =
             bits_ps(_mm256_fmadd_ps(ps(a), ps(b), ps(c)));

@@ -479,6 +479,15 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
         select_above16(a: __m512i, limit: __m512i, yes: __m512i, no: __m512i) -> __m512i =
             _mm512_mask_blend_epi16(_mm512_cmpgt_epu16_mask(a, limit), no, yes);
         add16(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi16(a, b);
+        most_u32(a: __m512i) -> u32 = _mm512_reduce_max_epu32(a);
+        most_u16(a: __m512i) -> u32 = {
+            let [low, high] = halves(a);
+            let four = _mm256_max_epu16(low, high);
+            let two = _mm_max_epu16(_mm256_castsi256_si128(four), _mm256_extracti128_si256::<1>(four));
+            // The instruction finds the smallest.
+            let least = _mm_minpos_epu16(_mm_xor_si128(two, _mm_set1_epi16(-1)));
+            !_mm_cvtsi128_si32(least) as u32 & 0xFFFF
+        };
         mul_f32(a: __m512i, b: __m512i) -> __m512i = bits_ps(_mm512_mul_round_ps::<TO_FLOAT>(ps(a), ps(b)));
         mul_add_f32(a: __m512i, b: __m512i, c: __m512i) -> __m512i =
             bits_ps(_mm512_fmadd_round_ps::<TO_FLOAT>(ps(a), ps(b), ps(c)));

@@ -289,7 +289,9 @@ pub(super) struct Scale {
     pub(super) inverses: *const f32,
     /// What is added: to dequantise, the negative zero points, before; to quantise, zero points, after. Null if there are none.
     pub(super) zeros: *const f32,
-    /// A group has 2^this elements, 16 at least; or [`Scale::EACH`].
+    /// The first of each array, 0 of none: scales, rests, inverses, zeros.
+    pub(super) firsts: [f32; 4],
+    /// A group has 2^this elements, 16 at least; or [`Scale::EACH`], or [`Scale::ALL`].
     pub(super) shift: u32,
     /// The number of the first element of a block.
     pub(super) at: usize,
@@ -308,12 +310,16 @@ pub(crate) enum How {
 
 #[cfg(isa = "vector")]
 impl Scale {
+    /// An array has a number for each element.
     pub(super) const EACH: u32 = u32::MAX;
+    /// It has one for all.
+    pub(super) const ALL: u32 = u32::MAX - 1;
     pub(super) const NONE: Self = Self {
         scales: ptr::null(),
         rests: ptr::null(),
         inverses: ptr::null(),
         zeros: ptr::null(),
+        firsts: [0.0; 4],
         shift: Self::EACH,
         at: 0,
         how: How::Near,

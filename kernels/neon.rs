@@ -351,6 +351,8 @@ impl Simd for Neon {
         // A NaN in either operand is the result.
         min_or_nan_f32(limit: uint8x16_t, x: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(limit), f32(x)));
         add_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vaddq_f32(f32(a), f32(b)));
+        most_u32(a: uint8x16_t) -> u32 = vmaxvq_u32(vreinterpretq_u32_u8(a));
+        most_u16(a: uint8x16_t) -> u32 = vmaxvq_u16(vreinterpretq_u16_u8(a)).into();
         mul_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vmulq_f32(f32(a), f32(b)));
         mul_add_f32(a: uint8x16_t, b: uint8x16_t, c: uint8x16_t) -> uint8x16_t =
             of_f32(vfmaq_f32(f32(c), f32(a), f32(b)));

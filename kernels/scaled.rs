@@ -1,6 +1,8 @@
 //! Scaled casts, as the safe code runs them: elements under factors, the largest magnitudes of groups, and the arithmetic
 //! on scales. All of it in the environment that kernels expect.
 
+use core::marker::PhantomData;
+
 use super::codec::scaled;
 use super::codec::{Job, lookup};
 use super::drive::{Apart, RunScaled, Scale};
@@ -48,7 +50,7 @@ impl Per {
                 assert!(group.is_power_of_two() && group >= LEAST_GROUP);
                 group.trailing_zeros()
             }
-            Self::All => usize::BITS - 1,
+            Self::All => Scale::ALL,
         }
     }
 }
@@ -147,6 +149,8 @@ impl Kernel {
             rests: array(factors.rests, divides && factors.how == How::Odd),
             inverses: array(factors.inverses, false),
             zeros: array(factors.zeros, false),
+            firsts: [factors.scales, factors.rests, factors.inverses, factors.zeros]
+                .map(|array| array.first().copied().unwrap_or_default()),
             shift: factors.per.shift(),
             at: 0,
             how: factors.how,
@@ -309,75 +313,89 @@ pub(crate) fn streaming_threshold() -> usize {
 /// The largest magnitude of each group of floats of 16 or 32 bits, as their bits without the sign: of those in `found` and of
 /// the elements. (As integers they are in order: a NaN is the largest.)
 pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &mut [u32]) {
-    struct Groups<'a> {
+    struct Groups<'a, I> {
         src: &'a [u8],
         bits: u32,
         group: usize,
         found: &'a mut [u32],
+        isa: PhantomData<I>,
     }
 
-    impl Task for Groups<'_> {
+    impl<I: Simd> Task for Groups<'_, I> {
         type Output = ();
 
         #[inline(always)]
         fn call(self) {
-            let Self { src, bits, group, found } = self;
-            let whole = match (bits, group) {
-                (32, 16) => of_length::<u32, 4, 64>(src, found),
-                (32, 32) => of_length::<u32, 4, 128>(src, found),
-                (16, 16) => of_length::<u16, 2, 32>(src, found),
-                (16, 32) => of_length::<u16, 2, 64>(src, found),
-                _ => 0,
-            };
-            let size = bits as usize / 8 * group;
-            for (found, elements) in found[whole..].iter_mut().zip(src[whole * size..].chunks(size)) {
-                *found = match bits {
-                    32 => most::<u32, 4>(*found, elements),
-                    _ => most::<u16, 2>(*found, elements),
-                };
+            let Self { src, bits, group, found, .. } = self;
+            if group == 1 {
+                // Each is its own.
+                match bits {
+                    32 => {
+                        for (found, x) in found.iter_mut().zip(src.as_chunks::<4>().0) {
+                            *found = (*found).max(u32::from_ne_bytes(*x) & (u32::MAX >> 1));
+                        }
+                    }
+                    _ => {
+                        for (found, x) in found.iter_mut().zip(src.as_chunks::<2>().0) {
+                            *found = (*found).max(u32::from(u16::from_ne_bytes(*x) & (u16::MAX >> 1)));
+                        }
+                    }
+                }
+                return;
+            }
+            for (found, elements) in found.iter_mut().zip(src.chunks(bits as usize / 8 * group)) {
+                // SAFETY: the features are enabled.
+                let most =
+                    unsafe { if bits == 32 { most::<I, 4>(elements) } else { most::<I, 2>(elements) } };
+                *found = (*found).max(most);
             }
         }
     }
 
-    trait Bits: Copy + Ord + Into<u32> {
-        fn magnitude<const WIDTH: usize>(bytes: [u8; WIDTH]) -> Self;
-    }
-
-    impl Bits for u32 {
-        #[inline(always)]
-        fn magnitude<const WIDTH: usize>(bytes: [u8; WIDTH]) -> Self {
-            Self::from_ne_bytes(core::array::from_fn(|i| bytes[i])) & (Self::MAX >> 1)
-        }
-    }
-
-    impl Bits for u16 {
-        #[inline(always)]
-        fn magnitude<const WIDTH: usize>(bytes: [u8; WIDTH]) -> Self {
-            Self::from_ne_bytes(core::array::from_fn(|i| bytes[i])) & (Self::MAX >> 1)
-        }
-    }
-
+    /// # Safety
+    /// As for the operations of [`Simd`].
     #[inline(always)]
-    fn most<T: Bits, const WIDTH: usize>(found: u32, elements: &[u8]) -> u32 {
-        let mut most = T::magnitude([0; WIDTH]);
-        for x in elements.as_chunks::<WIDTH>().0 {
-            most = most.max(T::magnitude(*x));
-        }
-        found.max(most.into())
+    unsafe fn larger<I: Simd, const WIDTH: usize>(a: I::V, b: I::V) -> I::V {
+        // SAFETY: the caller's promise.
+        unsafe { if WIDTH == 4 { I::max_u32(a, b) } else { I::max_u16(a, b) } }
     }
 
-    /// Groups of a length that the compiler knows, of which it makes a tree: so many as there are whole.
+    /// # Safety
+    /// As for the operations of [`Simd`].
     #[inline(always)]
-    fn of_length<T: Bits, const WIDTH: usize, const BYTES: usize>(src: &[u8], found: &mut [u32]) -> usize {
-        let groups = src.as_chunks::<BYTES>().0;
-        for (found, elements) in found.iter_mut().zip(groups) {
-            *found = most::<T, WIDTH>(*found, elements);
+    unsafe fn most<I: Simd, const WIDTH: usize>(elements: &[u8]) -> u32 {
+        let sign = if WIDTH == 4 { u32::MAX >> 1 } else { 0x7FFF_7FFF };
+        let whole = elements.len() - elements.len() % I::BYTES;
+        // SAFETY: the caller's promise; whole registers of the elements are loaded.
+        let mut most = unsafe {
+            let mask = I::splat32(sign);
+            let mut all = [I::splat32(0); 2];
+            let mut at = 0;
+            while at + 2 * I::BYTES <= whole {
+                let here = elements.as_ptr().add(at);
+                all = [
+                    larger::<I, WIDTH>(all[0], I::and(I::load(here), mask)),
+                    larger::<I, WIDTH>(all[1], I::and(I::load(here.add(I::BYTES)), mask)),
+                ];
+                at += 2 * I::BYTES;
+            }
+            if at < whole {
+                all[0] = larger::<I, WIDTH>(all[0], I::and(I::load(elements.as_ptr().add(at)), mask));
+            }
+            let both = larger::<I, WIDTH>(all[0], all[1]);
+            if WIDTH == 4 { I::most_u32(both) } else { I::most_u16(both) }
+        };
+        for x in elements[whole..].as_chunks::<WIDTH>().0 {
+            let mut bytes = [0; 4];
+            bytes[..WIDTH].copy_from_slice(x);
+            most = most.max(u32::from_le_bytes(bytes) & sign & (u32::MAX >> (32 - 8 * WIDTH)));
         }
-        groups.len().min(found.len())
+        most
     }
 
     // SAFETY: the instruction set is available: a caster of it was made.
-    let ran = unsafe { on!(isa, I => <I as Simd>::run(Groups { src, bits, group, found })) };
+    let ran =
+        unsafe { on!(isa, I => <I as Simd>::run(Groups::<I> { src, bits, group, found, isa: PhantomData })) };
     debug_assert!(ran.is_some());
 }
 

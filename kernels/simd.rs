@@ -547,6 +547,9 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// The inverse, of bytes that are 0 above. No more is written than the elements have.
     unsafe fn pack<const BITS: usize>(p: *mut u8, v: Self::V, high: bool);
 
+    /// The largest lane.
+    unsafe fn most_u32(a: Self::V) -> u32;
+    unsafe fn most_u16(a: Self::V) -> u32;
     unsafe fn mul_f32(a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once.
     unsafe fn mul_add_f32(a: Self::V, b: Self::V, c: Self::V) -> Self::V;

@@ -18,10 +18,13 @@ use crate::formats::route::Route;
 /// # Safety
 /// As for the operations of [`Simd`]; the array has those of a whole block.
 #[inline(always)]
-unsafe fn numbers<I: Simd>(scale: &Scale, array: *const f32) -> [I::V; 4] {
+unsafe fn numbers<I: Simd>(scale: &Scale, array: *const f32, first: usize) -> [I::V; 4] {
     // SAFETY: the caller's promise. A group has as many elements as a register has lanes, at least.
     unsafe {
-        if scale.shift == Scale::EACH {
+        if scale.shift == Scale::ALL {
+            // A value, which no store may change, so that it stays in a register.
+            [I::splat32(scale.firsts[first].to_bits()); 4]
+        } else if scale.shift == Scale::EACH {
             let first = array.add(scale.at).cast::<u8>();
             registers!(4, K => I::load(first.add(K * I::BYTES)))
         } else {
@@ -57,14 +60,14 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Times<S> {
         unsafe {
             let mut c = S::f32(src, ends);
             if !scale.zeros.is_null() {
-                let zeros = numbers::<I>(&scale, scale.zeros);
+                let zeros = numbers::<I>(&scale, scale.zeros, 3);
                 c = registers!(4, K => I::add_f32(c[K], zeros[K]));
             }
-            let s = numbers::<I>(&scale, scale.scales);
+            let s = numbers::<I>(&scale, scale.scales, 0);
             let rests = if scale.rests.is_null() {
                 [I::splat32(0); 4]
             } else {
-                let rests = numbers::<I>(&scale, scale.rests);
+                let rests = numbers::<I>(&scale, scale.rests, 1);
                 registers!(4, K => I::mul_f32(c[K], rests[K]))
             };
             let product = if scale.rests.is_null() {
@@ -114,13 +117,13 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
             let x = S::f32(src, ends);
             let mut q = match scale.how {
                 How::Near => {
-                    let inverses = numbers::<I>(&scale, scale.inverses);
+                    let inverses = numbers::<I>(&scale, scale.inverses, 2);
                     registers!(4, K => I::mul_f32(x[K], inverses[K]))
                 }
                 How::Odd => {
-                    let inverses = numbers::<I>(&scale, scale.inverses);
+                    let inverses = numbers::<I>(&scale, scale.inverses, 2);
                     let (scales, rests) =
-                        (numbers::<I>(&scale, scale.scales), numbers::<I>(&scale, scale.rests));
+                        (numbers::<I>(&scale, scale.scales, 0), numbers::<I>(&scale, scale.rests, 1));
                     registers!(4, K => exact::<I>(x[K], scales[K], rests[K], inverses[K]))
                 }
             };
@@ -128,7 +131,7 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
                 // 1.5 * 2^23, whose ulp is 1: a sum is rounded to an integer. What is larger saturates.
                 let magic = I::splat32(12_582_912f32.to_bits());
                 let back = I::splat32((-12_582_912f32).to_bits());
-                let zeros = numbers::<I>(&scale, scale.zeros);
+                let zeros = numbers::<I>(&scale, scale.zeros, 3);
                 q = registers!(4, K => {
                     let integer = I::add_f32(I::add_f32(I::number_f32(q[K]), magic), back);
                     I::add_f32(integer, zeros[K])

@@ -336,7 +336,10 @@ impl<'a> Multiply<'a> {
         let Buffers { scales, rests, zeros, each, .. } = buffers;
         let mut numbers = scales[..groups].iter().zip(&rests[..groups]);
         // What is not right is no number, perhaps, of which no operation may be asked here.
-        let ties = numbers.any(|(&scale, &rest)| self.is_right(scale) && self.may_tie(scale, rest));
+        // Where there are many, that takes longer than it saves.
+        let ties = self.ties.is_some()
+            && (groups > segment.n / 64 && groups > 1
+                || numbers.any(|(&scale, &rest)| self.is_right(scale) && self.may_tie(scale, rest)));
         let is_affine = job.given.zero_points.is_some();
         if is_affine {
             for (group, zero) in zeros[..groups].iter_mut().enumerate() {
