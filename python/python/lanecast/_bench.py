@@ -267,7 +267,7 @@ def inner_loops(dtype: np.dtype[Any], shape: tuple[int, int, int], value: float 
     base = np.ones((loops, (n + (loops > 1)) * step), dtype)
     with np.errstate(all="ignore"):
         # What no cast warns of; in no order that branches could learn.
-        base[...] = np.random.default_rng(1).integers(0, 3, base.shape) if value is None else value
+        base[...] = np.random.default_rng(1).integers(1, 3, base.shape) if value is None else value
     array = base[:, : n * step : step]
     return array if loops > 1 else array[0]
 
