@@ -229,6 +229,12 @@ pub(crate) fn with_tensor(
     scales: &mut [f32],
     rests: &mut [f32],
 ) {
+    /// What a product is more than what was made of it: exact, because in float64 the product is, and the difference.
+    #[inline(always)]
+    fn rest(s: f32, tensor: f32, made: f32) -> f32 {
+        (f64::from(s) * f64::from(tensor) - f64::from(made)) as f32
+    }
+
     struct Each<'a>(Operation, f32, &'a mut [f32], &'a mut [f32]);
 
     impl Task for Each<'_> {
@@ -242,11 +248,11 @@ pub(crate) fn with_tensor(
                 let s = scales[i];
                 let mut made = if operation == Operation::Divide { s / tensor } else { s * tensor };
                 if splits {
-                    let rest = s.mul_add(tensor, -made);
-                    let is_beyond = rest.to_bits() ^ made.to_bits() > u32::MAX >> 1 && rest != 0.0;
+                    let first = rest(s, tensor, made);
+                    let is_beyond = first.to_bits() ^ made.to_bits() > u32::MAX >> 1 && first != 0.0;
                     made = f32::from_bits(made.to_bits() - u32::from(is_beyond));
                     // A zero, too.
-                    rests[i] = s.mul_add(tensor, -made).copysign(made);
+                    rests[i] = rest(s, tensor, made).copysign(made);
                 }
                 scales[i] = made;
             }

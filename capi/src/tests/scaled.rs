@@ -282,3 +282,32 @@ fn losses_are_those_of_the_library() {
     let computed = lanecast_scaling { tensor_form: 3, ..scaling(c"nvfp4") };
     assert_eq!(run(&computed, &mut all, null_mut()), LANECAST_ERR_OPTIONS);
 }
+
+/// The dtype of ONNX's division decides bits.
+#[test]
+fn the_precision_is_that_of_the_library() {
+    let values: Vec<f32> = (0..200).map(|i| 0.37 + i as f32 / 7.0).collect();
+    let (data, mut scale) = (bytes(&values), 0.0703f32.to_ne_bytes());
+    let run = |precision: u8, scale: &mut [u8]| {
+        let s = lanecast_scaling { precision, ..scaling(c"onnx") };
+        let mut codes = vec![0; 200];
+        let (status, _) = quantize(&data, LANECAST_DTYPE_INT16, &mut codes, &[100], &s, scale, None, 0);
+        (status, codes)
+    };
+    let by = |precision: Option<DType>| {
+        let scaling = rust::scaled::Scaling::per_tensor(DType::F32).profile(rust::scaled::Profile::Onnx);
+        let scaling = precision.map_or(scaling, |precision| scaling.precision(precision));
+        let q = rust::scaled::Quantizer::new(DType::F32, DType::I16, &scaling, &CastOptions::new())
+            .expect("a pair");
+        let mut codes = vec![0; 200];
+        let scale = 0.0703f32.to_ne_bytes();
+        q.quantize_with(&data[..400], &[100], &scale, None, &mut codes).expect("sizes that fit");
+        codes
+    };
+    let default = run(0, &mut scale);
+    assert_eq!(default, (LANECAST_OK, by(None)));
+    let narrow = run(LANECAST_DTYPE_BFLOAT16, &mut scale);
+    assert_eq!(narrow, (LANECAST_OK, by(Some(DType::BF16))));
+    assert_ne!(narrow, default);
+    assert_eq!(run(99, &mut scale).0, LANECAST_ERR_DTYPE);
+}
