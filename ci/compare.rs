@@ -1,0 +1,141 @@
+//! Every pair before and after, in one process and in turns: see `ci/compare`, which makes a crate of this that depends on two
+//! commits of lanecast.
+//!
+//! The best of many runs counts, so that whatever else the machine does matters little.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::Instant;
+
+use after::DType;
+
+/// Casts of one of the two.
+macro_rules! side {
+    ($side:ident) => {
+        pub(super) mod $side {
+            use ::$side::{CastOptions, Caster, DType, Isa};
+
+            /// Casts as many elements again and again.
+            pub(crate) fn caster(
+                isa: &str,
+                [from, to]: [usize; 2],
+            ) -> impl Fn(&[u8], &mut [u8], usize, usize) {
+                let isa = Isa::available().iter().find(|one| one.name() == isa).expect("both have it");
+                let caster = Caster::new(DType::ALL[from], DType::ALL[to], &CastOptions::new().isa(*isa));
+                let caster = caster.expect("it is available");
+                move |src, dst, n, times| {
+                    for _ in 0..times {
+                        caster.cast(src, dst, n).expect("sizes that fit");
+                    }
+                }
+            }
+        }
+    };
+}
+
+mod sides {
+    side!(before);
+    side!(after);
+}
+
+const SIZES: [&str; 3] = ["16 elements", "1000 elements", "L2"];
+/// Turns, of so many nanoseconds each.
+const TURNS: usize = 15;
+const TURN: f64 = 20_000.0;
+/// Below this, a class of pairs is named, and a pair.
+const CLASS: f64 = 0.97;
+const PAIR: f64 = 0.85;
+
+fn main() {
+    let filter = std::env::args().nth(1).unwrap_or_default();
+    let mut x = 1u64;
+    let mut random = || {
+        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (x >> 56) as u8
+    };
+    let src: Vec<u8> = (0..1 << 18).map(|_| random()).collect();
+    let mut results = [vec![0u8; 1 << 18], vec![0u8; 1 << 18]];
+    for isa in after::Isa::available().iter().map(|isa| isa.name()).filter(|&name| name != "scalar") {
+        let mut found = SIZES.map(|_| Vec::new());
+        for (i, from) in DType::ALL.into_iter().enumerate() {
+            for (j, to) in DType::ALL.into_iter().enumerate() {
+                let pair = format!("{from} -> {to}");
+                if !pair.contains(&filter) {
+                    continue;
+                }
+                let (before, after) = (sides::before::caster(isa, [i, j]), sides::after::caster(isa, [i, j]));
+                let size = |dtype: DType, n: usize| (n * dtype.bits() as usize).div_ceil(8);
+                for n in [1, 7, 16, 33, 100, 1000, 4099] {
+                    let [old, new] = results.each_mut();
+                    before(&src[3..][..size(from, n)], &mut old[..size(to, n)], n, 1);
+                    after(&src[3..][..size(from, n)], &mut new[..size(to, n)], n, 1);
+                    assert!(old[..size(to, n)] == new[..size(to, n)], "{isa}: {pair} differs, {n} elements");
+                }
+                let in_l2 = (8 << 17) / (size(from, 8) + size(to, 8)) / 64 * 64;
+                for (found, n) in found.iter_mut().zip([16, 1000, in_l2]) {
+                    let (src, dst) = (&src[..size(from, n)], &mut results[0]);
+                    // Both write to the same place, which begins at a line.
+                    let start = dst.as_ptr().align_offset(64);
+                    let dst = &mut dst[start..][..size(to, n)];
+                    let mut run = |cast: &dyn Fn(&[u8], &mut [u8], usize, usize), times: usize| {
+                        let start = Instant::now();
+                        cast(black_box(src), black_box(dst), n, times);
+                        start.elapsed().as_secs_f64() * 1e9 / times as f64
+                    };
+                    _ = (run(&before, 1), run(&after, 1));
+                    let times = ((TURN / run(&before, 1).max(1.0)) as usize).clamp(1, 1000);
+                    let (mut old, mut new) = (f64::MAX, f64::MAX);
+                    for _ in 0..TURNS {
+                        old = old.min(run(&before, times));
+                        new = new.min(run(&after, times));
+                    }
+                    found.push((old / new, format!("{} -> {}", class(from), class(to)), pair.clone()));
+                }
+            }
+        }
+        for (what, mut found) in SIZES.into_iter().zip(found) {
+            let mut classes: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+            for (ratio, class, _) in &found {
+                classes.entry(class).or_default().push(*ratio);
+            }
+            println!("\n{isa}, {what}: {:.2} of the speed before", mean(found.iter().map(|pair| pair.0)));
+            let mut classes: Vec<_> = classes
+                .into_iter()
+                .map(|(class, ratios)| (mean(ratios.iter().copied()), class, ratios.len()))
+                .filter(|class| class.0 < CLASS)
+                .collect();
+            classes.sort_by(|a, b| a.0.total_cmp(&b.0));
+            for (ratio, class, pairs) in classes {
+                println!("  {ratio:.2} {class} ({pairs} pairs)");
+            }
+            found.retain(|pair| pair.0 < PAIR);
+            found.sort_by(|a, b| a.0.total_cmp(&b.0));
+            println!("  {} pairs below {PAIR}", found.len());
+            for (ratio, _, pair) in found.iter().take(10) {
+                println!("    {ratio:.2} {pair}");
+            }
+        }
+    }
+    println!("\nEvery result is the same.");
+}
+
+/// The geometric mean.
+fn mean(ratios: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut n) = (0.0, 0);
+    for ratio in ratios {
+        sum += ratio.ln();
+        n += 1;
+    }
+    (sum / f64::from(n.max(1))).exp()
+}
+
+/// What dtypes of a kind and a width are called.
+fn class(dtype: DType) -> String {
+    let name = dtype.to_string();
+    match &*name {
+        "bool" => name,
+        _ if name.starts_with("complex") => "complex".into(),
+        _ if name.contains("int") => format!("{}-bit integer", dtype.bits()),
+        _ => format!("{}-bit float", dtype.bits()),
+    }
+}
