@@ -281,6 +281,63 @@ mod tests {
         assert!(refused("{} x", 0).contains("the header"));
     }
 
+    /// Damage of any kind is an error, or another header whose tensors lie in the file.
+    #[test]
+    fn damaged_headers_and_indexes_are_errors() {
+        let header = r#"{"__metadata__":{"format":"pt"},"a.b":{"dtype":"BF16","shape":[2,4],"data_offsets":[0,16]},"c":{"dtype":"F8_E4M3","shape":[],"data_offsets":[16,17]},"d":{"dtype":"F4","shape":[0,3],"data_offsets":[17,17]},"\u00e9":{"dtype":"I64","shape":[1,1],"data_offsets":[17,25]}}"#;
+        let index =
+            r#"{"a.b":"model-00001-of-00002.safetensors","c":"../x","d":"model-00002-of-00002.safetensors"}"#;
+        assert!(Header::parse(header.as_bytes(), 25).is_ok());
+        let mut state = 1u64;
+        let mut random = move |n: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % n
+        };
+        const PARTS: [&[u8]; 12] = [
+            b"\"",
+            b"{",
+            b"[",
+            b"]",
+            b"}",
+            b",",
+            b"-1",
+            b"99999999999999999999",
+            b"1e9",
+            b"null",
+            b"\\u0000",
+            b"\xFF",
+        ];
+        let (mut good, mut bad) = (0, 0);
+        for _ in 0..30_000 {
+            let mut text = header.as_bytes().to_vec();
+            let mut names = index.as_bytes().to_vec();
+            for text in [&mut text, &mut names] {
+                for _ in 0..=random(3) {
+                    let at = random(text.len());
+                    match random(4) {
+                        0 => text[at] = random(256) as u8,
+                        1 => text[at] ^= 1 << random(8),
+                        2 => drop(text.splice(at..at, PARTS[random(PARTS.len())].iter().copied())),
+                        _ => drop(text.drain(at..(at + random(40)).min(text.len()))),
+                    }
+                }
+            }
+            match Header::parse(&text, 25) {
+                Err(_) => bad += 1,
+                Ok((_, tensors)) => {
+                    good += 1;
+                    for (name, info) in tensors {
+                        let (from, to) = info.data_offsets;
+                        assert!(from <= to && to <= 25, "{name}");
+                        assert_eq!(byte_len(info.dtype, &info.shape), (to - from) as u64, "{name}");
+                    }
+                }
+            }
+            let _ = std::str::from_utf8(&names).map(texts_without_twins);
+        }
+        assert!(good > 100 && bad > 10_000, "{good} {bad}");
+    }
+
     #[test]
     fn what_is_written_is_what_the_library_writes() {
         use safetensors::tensor::TensorView;
