@@ -7,11 +7,13 @@ use core::ops::Deref;
 use core::ptr;
 
 #[cfg(isa = "vector")]
-use super::codec::Job;
+use super::codec::job::Job;
+#[cfg(isa = "vector")]
+use super::environment;
 use super::layout::{load, store};
 use super::scalar::{self, DECODE, ENCODE, Value};
 #[cfg(isa = "vector")]
-use super::{environment, stream, vector};
+use super::sizes::{core_bits, core_units};
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::formats::layout::Packing;
@@ -46,9 +48,12 @@ pub(crate) struct Plan {
     /// Up to so many elements, that is all there is to do: no environment, and nothing past the caches.
     #[cfg(isa = "vector")]
     pub(super) quick: usize,
+    /// Of a stochastic route, the casts before what rounds and after it, where that is done a tile at a time.
+    #[cfg(isa = "vector")]
+    pub(super) casts: Option<[Planned; 2]>,
     /// What brings the results of a core past the caches.
     #[cfg(isa = "vector")]
-    pub(super) stream_rows: Option<stream::Rows>,
+    pub(super) stream_rows: Option<StreamRows>,
 }
 
 #[cfg(isa = "vector")]
@@ -135,7 +140,7 @@ impl Planned {
         #[cfg(isa = "vector")]
         if let [step] = self.plan.steps {
             // SAFETY: the caller's promise; the table chose the core for this route.
-            unsafe { step.run(src, dst, vector::core_units(&self.route, n)) }
+            unsafe { step.run(src, dst, core_units(&self.route, n)) }
         }
         #[cfg(not(isa = "vector"))]
         let _ = (src, dst, n);
@@ -202,7 +207,7 @@ pub(super) struct Rows<'a> {
     plan: &'a Planned,
     /// What brings its results past the caches, if they go there.
     #[cfg(isa = "vector")]
-    stream: Option<stream::Rows>,
+    stream: Option<StreamRows>,
     #[cfg(isa = "vector")]
     _environment: Option<environment::Environment>,
 }
@@ -241,9 +246,9 @@ impl<'a> Rows<'a> {
             #[cfg(isa = "vector")]
             if let Some(Step { core, job, .. }) = self.plan.ready() {
                 let route = &self.plan.route;
-                let units = vector::core_units(route, n);
+                let units = core_units(route, n);
                 if let Some(stream) = self.stream {
-                    return stream(core, job, vector::core_bits(route), src, dst, units, apart);
+                    return stream(core, job, core_bits(route), src, dst, units, apart);
                 }
                 return core.run_rows(job, src, dst, units, apart);
             }
@@ -276,6 +281,18 @@ impl Apart {
 /// is there if it needs one.
 #[cfg(isa = "vector")]
 pub(super) type RunRows = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool;
+
+/// What streams the results of a core.
+#[cfg(isa = "vector")]
+pub(super) type StreamRows = unsafe fn(
+    core: &Core,
+    job: &Job,
+    bits: [usize; 2],
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+    apart: &Apart,
+);
 
 /// What elements are multiplied with or divided by. Arrays have one number for each group of elements, or for each element.
 #[cfg(isa = "vector")]
@@ -331,7 +348,8 @@ impl Scale {
 /// # Safety
 /// As for [`RunRows`], of one row. The arrays have a number for every element of all blocks.
 #[cfg(isa = "vector")]
-pub(super) type RunScaled = unsafe fn(job: &Job, scale: &Scale, src: *const u8, dst: *mut u8, n: usize);
+pub(super) type RunScaled =
+    unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) -> bool;
 
 /// A codec, and what it needs to know.
 #[cfg(isa = "vector")]

@@ -32,8 +32,9 @@ struct Register {
 impl Environment {
     /// Rounds as `rounding` says; to the nearest even for ties away from zero, which kernels do themselves.
     ///
-    /// The compiler may move a floating-point operation past this, which it knows nothing of. It cannot
-    /// where the operation is behind a function pointer, as every codec is.
+    /// The compiler may move a floating-point operation past this, which it knows nothing of. It cannot where the operation is
+    /// behind a call that it does not inline: every kernel is called by pointer, and every task by
+    /// [`Simd::run`](super::simd::Simd::run). So nothing between this and such a call may compute a float.
     #[inline(always)]
     pub(super) fn new(rounding: Rounding) -> Self {
         let callers = read();

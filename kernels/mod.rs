@@ -7,17 +7,19 @@
 //! * `scalar.rs` is the reference: one element at a time, integer arithmetic only. It is the
 //!   specification in code; every vector kernel is tested against what it is tested against.
 //! * `drive.rs` runs it, tile by tile; `layout.rs` moves its codes between memory and tiles.
-//! * `codec/` is what the vector kernels do, once for all instruction sets: in the operations of `simd.rs`,
-//!   which `avx2.rs`, `avx512.rs` and `neon.rs` implement. Only those three name a vector intrinsic.
-//!   Packed elements are packed and unpacked in registers there.
-//! * `vector.rs` is their loop; `stream.rs` brings their results past the caches; `stage.rs` what takes more than a codec:
-//!   casts of several steps, and to other parts of complex elements; `environment.rs` the floating-point control register.
-//! * `stochastic.rs` rounds by chance, between two casts that round nothing.
+//! * `simd.rs` is what an instruction set can do to registers, which `avx2.rs`, `avx512.rs` and `neon.rs` do. Only those three
+//!   name a vector intrinsic. A value of their types is the proof that the CPU has the features.
+//! * `codec/` turns registers into registers, once for all instruction sets, in safe code. `codec/width.rs` loads and stores
+//!   blocks of them; packed elements are packed and unpacked there.
+//! * `vector.rs` is the loop of every kernel; `stream.rs` brings results past the caches; `stage.rs` does what takes more than a
+//!   codec: casts of several steps, and to other parts of complex elements; `environment.rs` is the floating-point control
+//!   register; `stochastic.rs` rounds by chance, between two casts that round nothing; `sizes.rs` says how many bytes and parts elements are.
 //! * `strided.rs` casts strided views a tile at a time, by the kernels; `panel.rs` those that it transposes and that are
 //!   larger than the caches; `moves.rs` brings elements to tiles and back.
 //! * `scaled.rs` casts elements under scales, and finds the largest magnitudes of groups.
 //! * `check/` looks at the codes of a source for what a cast loses of them.
-//! * `table.rs` makes and keeps the plan of a cast: what an instruction set runs for it. `codec/table.rs` says which codecs.
+//! * `backend.rs` is the list of the instruction sets, each with what it has for the layers above; `table.rs` makes and keeps
+//!   the plan of a cast: what one of them runs for it. `codec/table.rs` says which codecs.
 //! * `detect.rs` reads what safe code cannot read of the machine.
 //! * `memory.rs` is the border to the safe code; `once.rs` keeps what is made once in a process, `scratch.rs` allocates
 //!   what a stack may be too small for.
@@ -30,6 +32,7 @@
 pub(crate) mod avx2;
 #[cfg(isa = "avx512")]
 pub(crate) mod avx512;
+pub(crate) mod backend;
 pub(crate) mod check;
 #[cfg(isa = "vector")]
 mod codec;
@@ -51,6 +54,8 @@ pub(crate) mod scaled;
 pub(crate) mod scratch;
 #[cfg(isa = "vector")]
 mod simd;
+#[cfg(isa = "vector")]
+mod sizes;
 #[cfg(isa = "vector")]
 mod stage;
 #[cfg(isa = "vector")]

@@ -7,12 +7,23 @@
 use core::marker::PhantomData;
 use core::ptr;
 
-use crate::formats::isa::Isa;
+#[cfg(isa = "vector")]
+use super::simd::{Simd, Task, fence};
+#[cfg(isa = "vector")]
+use super::sizes::LINE;
 
-#[cfg(isa = "vector")]
-use super::simd::{Simd, Task};
-#[cfg(isa = "vector")]
-use super::{stream::fence, vector::LINE};
+/// Elements along which both sides are as many bytes apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dim {
+    pub(crate) extent: usize,
+    pub(crate) src: isize,
+    /// Positive.
+    pub(crate) dst: isize,
+}
+
+impl Dim {
+    pub(crate) const ONE: Self = Self { extent: 1, src: 0, dst: 1 };
+}
 
 /// Elements so many bytes apart on either side.
 #[derive(Clone, Copy, Debug)]
@@ -71,11 +82,21 @@ pub(super) struct Moves {
     pub(super) prefetch: unsafe fn(rows: &Rows, from: *const u8),
 }
 
-/// The moves of an instruction set.
-pub(super) fn of(isa: Isa) -> Moves {
+impl Moves {
+    /// Those of the reference.
+    pub(super) const REFERENCE: Self = Self {
+        register: 64,
+        row_streams_from: usize::MAX,
+        elements: scalar,
+        stream: copy_rows,
+        fence: no_fence,
+        prefetch: no_prefetch,
+    };
+
+    /// Those of an instruction set.
     #[cfg(isa = "vector")]
-    const fn vectors<I: Simd>() -> Moves {
-        Moves {
+    pub(super) const fn of<I: Simd>() -> Self {
+        Self {
             register: I::BYTES,
             row_streams_from: I::ROW_STREAMS_FROM,
             elements: vector::<I>,
@@ -83,22 +104,6 @@ pub(super) fn of(isa: Isa) -> Moves {
             fence: fence::<I>,
             prefetch: prefetch::<I>,
         }
-    }
-    match isa {
-        #[cfg(isa = "avx512")]
-        Isa::Avx512 => vectors::<super::avx512::Zmm>(),
-        #[cfg(isa = "avx2")]
-        Isa::Avx2 => vectors::<super::avx2::Avx2>(),
-        #[cfg(isa = "neon")]
-        Isa::Neon => vectors::<super::neon::Neon>(),
-        _ => Moves {
-            register: 64,
-            row_streams_from: usize::MAX,
-            elements: scalar,
-            stream: copy_rows,
-            fence: no_fence,
-            prefetch: no_prefetch,
-        },
     }
 }
 
@@ -174,12 +179,12 @@ impl Plan {
 }
 
 /// What a machine moves at once.
-trait Means {
+trait Means: Copy {
     /// Runs of a few bytes, so far apart on either side.
     ///
     /// # Safety
-    /// As for [`MoveElements`], where the features are enabled.
-    unsafe fn runs(bytes: usize, runs: Move, from: *const u8, to: *mut u8);
+    /// As for [`MoveElements`].
+    unsafe fn runs(self, bytes: usize, runs: Move, from: *const u8, to: *mut u8);
 
     /// Elements of `W` bytes in a row of a block.
     fn side<const W: usize>() -> usize;
@@ -188,18 +193,19 @@ trait Means {
     /// them lie behind each other.
     ///
     /// # Safety
-    /// As for [`MoveElements`], where the features are enabled.
-    unsafe fn block<const W: usize>(from: *const u8, row: isize, to: *mut u8, column: isize);
+    /// As for [`MoveElements`].
+    unsafe fn block<const W: usize>(self, from: *const u8, row: isize, to: *mut u8, column: isize);
 }
 
 /// # Safety
 /// As for [`MoveElements`].
 unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
+    #[derive(Clone, Copy)]
     struct Plain;
 
     impl Means for Plain {
         #[inline(always)]
-        unsafe fn runs(bytes: usize, runs: Move, from: *const u8, to: *mut u8) {
+        unsafe fn runs(self, bytes: usize, runs: Move, from: *const u8, to: *mut u8) {
             // SAFETY: the caller's promise.
             unsafe { copies(bytes, runs, from, to) }
         }
@@ -210,7 +216,7 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
         }
 
         #[inline(always)]
-        unsafe fn block<const W: usize>(from: *const u8, row: isize, to: *mut u8, column: isize) {
+        unsafe fn block<const W: usize>(self, from: *const u8, row: isize, to: *mut u8, column: isize) {
             // SAFETY: the caller's promise.
             unsafe { block_of::<W, 1>(from, row, to, column) }
         }
@@ -220,10 +226,10 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
         match plan.kind {
-            Kind::Runs => every::<Plain, Runs>(plan, size, from, to),
+            Kind::Runs => every::<_, Runs>(Plain, plan, size, from, to),
             // The reference is small rather than fast.
-            Kind::Blocks | Kind::Channels => every::<Plain, Blocks>(plan, size, from, to),
-            Kind::Lines => every::<Plain, Lines>(plan, size, from, to),
+            Kind::Blocks | Kind::Channels => every::<_, Blocks>(Plain, plan, size, from, to),
+            Kind::Lines => every::<_, Lines>(Plain, plan, size, from, to),
         }
     }
 }
@@ -250,62 +256,64 @@ unsafe fn vector<I: Simd>(grid: &Grid, size: usize, from: *const u8, to: *mut u8
 /// As for [`MoveElements`], and the plan is of the kind `P`.
 #[cfg(isa = "vector")]
 unsafe fn with<I: Simd, P: Plane>(plan: &Plan, size: usize, from: *const u8, to: *mut u8) {
-    /// Not a closure: see `vector::blocks`.
-    struct Every<'a, I, P>(&'a Plan, usize, *const u8, *mut u8, PhantomData<(I, P)>);
+    struct Every<'a, P>(&'a Plan, usize, *const u8, *mut u8, PhantomData<P>);
 
-    impl<I: Simd, P: Plane> Task for Every<'_, I, P> {
+    impl<I: Simd, P: Plane> Task<I> for Every<'_, P> {
         type Output = ();
 
         #[inline(always)]
-        fn call(self) {
+        fn call(self, isa: I) {
             let Self(plan, size, from, to, _) = self;
-            // SAFETY: the promise of the caller of `with`; `Simd::run` enables the features.
-            unsafe { every::<Registers<I>, P>(plan, size, from, to) }
+            // SAFETY: the elements are those of `with`.
+            unsafe { every::<_, P>(Registers(isa), plan, size, from, to) }
         }
     }
 
-    // SAFETY: the caller's promise.
-    unsafe { I::run(Every::<I, P>(plan, size, from, to, PhantomData)) }
+    // SAFETY: the instruction set is available: that is promised to every `MoveElements`.
+    let isa = unsafe { I::assume() };
+    isa.run(Every::<P>(plan, size, from, to, PhantomData));
 }
 
 /// Registers, which are rows of blocks, too.
 #[cfg(isa = "vector")]
-struct Registers<I>(PhantomData<I>);
+#[derive(Clone, Copy)]
+struct Registers<I>(I);
 
 #[cfg(isa = "vector")]
 impl<I: Simd> Means for Registers<I> {
     #[inline(always)]
-    unsafe fn runs(bytes: usize, runs: Move, mut from: *const u8, mut to: *mut u8) {
+    unsafe fn runs(self, bytes: usize, runs: Move, mut from: *const u8, mut to: *mut u8) {
         /// Copies that are all as long as this, which is a constant.
         #[inline(always)]
-        unsafe fn of<I: Simd, const BYTES: usize>(runs: Move, mut from: *const u8, mut to: *mut u8) {
+        unsafe fn of<I: Simd, const BYTES: usize>(isa: I, runs: Move, mut from: *const u8, mut to: *mut u8) {
             for _ in 0..runs.extent {
                 // SAFETY: the caller's promise.
-                unsafe { I::copy(from, to, BYTES) };
+                unsafe { isa.copy(from, to, BYTES) };
                 (from, to) = (from.wrapping_offset(runs.from), to.wrapping_offset(runs.to));
             }
         }
+        let Self(isa) = self;
         // SAFETY: the caller's promise.
         unsafe {
             match bytes {
-                16 => return of::<I, 16>(runs, from, to),
-                32 => return of::<I, 32>(runs, from, to),
-                64 => return of::<I, 64>(runs, from, to),
-                128 => return of::<I, 128>(runs, from, to),
+                16 => return of::<I, 16>(isa, runs, from, to),
+                32 => return of::<I, 32>(isa, runs, from, to),
+                64 => return of::<I, 64>(isa, runs, from, to),
+                128 => return of::<I, 128>(isa, runs, from, to),
                 _ => {}
             }
         }
         if bytes < LONG * I::BYTES {
             for _ in 0..runs.extent {
                 // SAFETY: the caller's promise. Behind the last run nothing is touched.
-                unsafe { I::copy(from, to, bytes) };
+                unsafe { isa.copy(from, to, bytes) };
                 (from, to) = (from.wrapping_offset(runs.from), to.wrapping_offset(runs.to));
             }
             return;
         }
         for _ in 0..runs.extent {
             // SAFETY: as above.
-            unsafe { aligned::<I>(from, to, bytes) };
+            unsafe { aligned(isa, from, to, bytes) };
             (from, to) = (from.wrapping_offset(runs.from), to.wrapping_offset(runs.to));
         }
     }
@@ -318,23 +326,23 @@ impl<I: Simd> Means for Registers<I> {
 
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "an iterator need not be inlined")]
-    unsafe fn block<const W: usize>(from: *const u8, row: isize, to: *mut u8, column: isize) {
+    unsafe fn block<const W: usize>(self, from: *const u8, row: isize, to: *mut u8, column: isize) {
         /// Bytes of a piece: a piece of every row of a block is a square with as many rows of its own.
         const PIECE: usize = 16;
         if W == PIECE {
             // SAFETY: the caller's promise.
             return unsafe { block_of::<W, 4>(from, row, to, column) };
         }
-        let side = PIECE / W;
+        let (Self(isa), side) = (self, PIECE / W);
         // SAFETY: the caller's promise. No register is used that was not loaded.
         unsafe {
-            let zero = I::splat8(0);
+            let zero = isa.splat8(0);
             let mut at = 0;
             while at < I::BYTES {
                 let (mut rows, mut zipped) = ([zero; PIECE], [zero; PIECE]);
                 // Squares that lie behind each other: each piece of a register is of another one.
                 for i in 0..side {
-                    rows[i] = I::load_pieces(from.offset(i as isize * row).add(at), side as isize * row);
+                    rows[i] = isa.load_pieces(from.offset(i as isize * row).add(at), side as isize * row);
                 }
                 // A transpose in log2(side) rounds. Each zips row i with row i + side / 2, which rotates the bits of the
                 // index of an element, its row number and its lane number, by one. After as many rounds as the row number
@@ -342,13 +350,13 @@ impl<I: Simd> Means for Registers<I> {
                 let mut lanes = side;
                 while lanes > 1 {
                     for i in 0..side / 2 {
-                        [zipped[2 * i], zipped[2 * i + 1]] = I::zip_pieces::<W>(rows[i], rows[i + side / 2]);
+                        [zipped[2 * i], zipped[2 * i + 1]] = isa.zip_pieces::<W>(rows[i], rows[i + side / 2]);
                     }
                     rows = zipped;
                     lanes /= 2;
                 }
                 for i in 0..side {
-                    I::store(to.offset((at / W + i) as isize * column), rows[i]);
+                    isa.store(to.offset((at / W + i) as isize * column), rows[i]);
                 }
                 at += PIECE;
             }
@@ -379,18 +387,18 @@ unsafe fn block_of<const W: usize, const SIDE: usize>(
 }
 
 /// # Safety
-/// As for [`MoveElements`], where the features are enabled, and the plan is of the kind `P`.
+/// As for [`MoveElements`], and the plan is of the kind `P`.
 #[inline(always)]
-unsafe fn every<T: Means, P: Plane>(plan: &Plan, size: usize, from: *const u8, to: *mut u8) {
+unsafe fn every<T: Means, P: Plane>(means: T, plan: &Plan, size: usize, from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
         match size {
-            _ if P::OF_BYTES => elements::<T, P, 1>(plan, from, to),
-            1 => elements::<T, P, 1>(plan, from, to),
-            2 => elements::<T, P, 2>(plan, from, to),
-            4 => elements::<T, P, 4>(plan, from, to),
-            8 => elements::<T, P, 8>(plan, from, to),
-            _ => elements::<T, P, 16>(plan, from, to),
+            _ if P::OF_BYTES => elements::<T, P, 1>(means, plan, from, to),
+            1 => elements::<T, P, 1>(means, plan, from, to),
+            2 => elements::<T, P, 2>(means, plan, from, to),
+            4 => elements::<T, P, 4>(means, plan, from, to),
+            8 => elements::<T, P, 8>(means, plan, from, to),
+            _ => elements::<T, P, 16>(means, plan, from, to),
         }
     }
 }
@@ -398,14 +406,14 @@ unsafe fn every<T: Means, P: Plane>(plan: &Plan, size: usize, from: *const u8, t
 /// # Safety
 /// As for [`every`].
 #[inline(always)]
-unsafe fn elements<T: Means, P: Plane, const W: usize>(plan: &Plan, from: *const u8, to: *mut u8) {
+unsafe fn elements<T: Means, P: Plane, const W: usize>(means: T, plan: &Plan, from: *const u8, to: *mut u8) {
     let [a, b, c, d] = plan.grid;
     for l in 0..d.extent as isize {
         for k in 0..c.extent as isize {
             // SAFETY: the caller's promise.
             unsafe {
                 let (from, to) = (from.offset(l * d.from + k * c.from), to.offset(l * d.to + k * c.to));
-                P::plane::<T, W>(a, b, from, to);
+                P::plane::<T, W>(means, a, b, from, to);
             }
         }
     }
@@ -418,7 +426,7 @@ trait Plane {
 
     /// # Safety
     /// As for [`every`].
-    unsafe fn plane<T: Means, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8);
+    unsafe fn plane<T: Means, const W: usize>(means: T, a: Move, b: Move, from: *const u8, to: *mut u8);
 }
 
 struct Runs;
@@ -427,9 +435,9 @@ impl Plane for Runs {
     const OF_BYTES: bool = true;
 
     #[inline(always)]
-    unsafe fn plane<T: Means, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8) {
+    unsafe fn plane<T: Means, const W: usize>(means: T, a: Move, b: Move, from: *const u8, to: *mut u8) {
         // SAFETY: the caller's promise.
-        unsafe { runs::<T>(a.extent, b, from, to) }
+        unsafe { runs(means, a.extent, b, from, to) }
     }
 }
 
@@ -437,7 +445,7 @@ struct Lines;
 
 impl Plane for Lines {
     #[inline(always)]
-    unsafe fn plane<T: Means, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8) {
+    unsafe fn plane<T: Means, const W: usize>(_: T, a: Move, b: Move, from: *const u8, to: *mut u8) {
         for j in 0..b.extent as isize {
             // SAFETY: the caller's promise.
             unsafe { line::<W>(a, from.offset(j * b.from), to.offset(j * b.to)) };
@@ -451,7 +459,7 @@ struct Channels;
 #[cfg(isa = "vector")]
 impl Plane for Channels {
     #[inline(always)]
-    unsafe fn plane<T: Means, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8) {
+    unsafe fn plane<T: Means, const W: usize>(_: T, a: Move, b: Move, from: *const u8, to: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
             match (a.to == (b.extent * W) as isize, b.extent, a.extent) {
@@ -470,7 +478,7 @@ struct Blocks;
 
 impl Plane for Blocks {
     #[inline(always)]
-    unsafe fn plane<T: Means, const W: usize>(a: Move, b: Move, from: *const u8, to: *mut u8) {
+    unsafe fn plane<T: Means, const W: usize>(means: T, a: Move, b: Move, from: *const u8, to: *mut u8) {
         let width = W as isize;
         // SAFETY: the caller's promise: all places are among those of the plane.
         unsafe {
@@ -481,7 +489,7 @@ impl Plane for Blocks {
                 let mut j = 0;
                 while j < whole_b {
                     let (i_at, j_at) = (i as isize, j as isize);
-                    T::block::<W>(
+                    means.block::<W>(
                         from.offset(i_at * width + j_at * b.from),
                         b.from,
                         to.offset(i_at * a.to + j_at * width),
@@ -579,15 +587,15 @@ pub(super) fn lie_alike(from: *const u8, to: *mut u8, bytes: usize) -> bool {
 /// lines is written twice. Some bytes are copied twice.
 ///
 /// # Safety
-/// As for [`Simd::copy`]; there is a register at least.
+/// As for [`Memory::copy`](super::simd::Memory::copy); there is a register at least.
 #[cfg(isa = "vector")]
 #[inline(always)]
-unsafe fn aligned<I: Simd>(from: *const u8, to: *mut u8, bytes: usize) {
+unsafe fn aligned<I: Simd>(isa: I, from: *const u8, to: *mut u8, bytes: usize) {
     let ahead = to.addr().wrapping_neg() % I::BYTES;
     // SAFETY: the caller's promise.
     unsafe {
-        I::store(to, I::load(from));
-        I::copy(from.add(ahead), to.add(ahead), bytes - ahead);
+        isa.store(to, isa.load(from));
+        isa.copy(from.add(ahead), to.add(ahead), bytes - ahead);
     }
 }
 
@@ -598,31 +606,31 @@ unsafe fn aligned<I: Simd>(from: *const u8, to: *mut u8, bytes: usize) {
 /// register at least.
 #[cfg(isa = "vector")]
 pub(super) unsafe fn copy_long<I: Simd>(from: *const u8, to: *mut u8, bytes: usize) {
-    /// Not a closure: see `vector::blocks`.
-    struct Copy<I>(*const u8, *mut u8, usize, PhantomData<I>);
+    struct Copy(*const u8, *mut u8, usize);
 
-    impl<I: Simd> Task for Copy<I> {
+    impl<I: Simd> Task<I> for Copy {
         type Output = ();
 
         #[inline(always)]
-        fn call(self) {
-            // SAFETY: the promise of the caller of `copy_long`; `Simd::run` enables the features.
-            unsafe { aligned::<I>(self.0, self.1, self.2) }
+        fn call(self, isa: I) {
+            // SAFETY: the bytes are those of `copy_long`.
+            unsafe { aligned(isa, self.0, self.1, self.2) }
         }
     }
 
-    // SAFETY: the caller's promise.
-    unsafe { I::run(Copy::<I>(from, to, bytes, PhantomData)) }
+    // SAFETY: the instruction set is available.
+    let isa = unsafe { I::assume() };
+    isa.run(Copy(from, to, bytes));
 }
 
 /// # Safety
 /// As for [`every`].
 #[inline(always)]
-unsafe fn runs<T: Means>(bytes: usize, runs: Move, from: *const u8, to: *mut u8) {
+unsafe fn runs<T: Means>(means: T, bytes: usize, runs: Move, from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
         if bytes < CALL || lie_alike(from, to, bytes) {
-            T::runs(bytes, runs, from, to)
+            means.runs(bytes, runs, from, to)
         } else {
             copies(bytes, runs, from, to)
         }
@@ -696,62 +704,60 @@ unsafe fn no_prefetch(_: &Rows, _: *const u8) {}
 /// As for [`Moves::stream`].
 #[cfg(isa = "vector")]
 unsafe fn stream<I: Simd>(rows: &Rows, from: *const u8, to: *mut u8) {
-    /// Not a closure: see `vector::blocks`.
-    struct Stream<'a, I>(&'a Rows, *const u8, *mut u8, PhantomData<I>);
+    struct Stream<'a>(&'a Rows, *const u8, *mut u8);
 
-    impl<I: Simd> Task for Stream<'_, I> {
+    impl<I: Simd> Task<I> for Stream<'_> {
         type Output = ();
 
         #[inline(always)]
-        fn call(self) {
-            let Self(&Rows { rows, bytes, from: from_row, to: to_row }, from, to, _) = self;
+        fn call(self, isa: I) {
+            let Self(&Rows { rows, bytes, from: from_row, to: to_row }, from, to) = self;
             for i in 0..rows as isize {
-                // SAFETY: the promise of the caller of `stream`; `Simd::run` enables the features. Only whole
-                // lines are streamed, which are aligned.
+                // SAFETY: the rows are those of `stream`. Only whole lines are streamed, which are aligned.
                 unsafe {
                     let (from, to) = (from.offset(i * from_row), to.offset(i * to_row));
                     let ahead = (to.addr().wrapping_neg() % LINE).min(bytes);
                     let end = ahead + (bytes - ahead) / LINE * LINE;
-                    I::copy(from, to, ahead);
+                    isa.copy(from, to, ahead);
                     let mut at = ahead;
                     while at < end {
-                        I::stream(to.add(at), I::load(from.add(at)));
+                        isa.stream(to.add(at), isa.load(from.add(at)));
                         at += I::BYTES;
                     }
-                    I::copy(from.add(end), to.add(end), bytes - end);
+                    isa.copy(from.add(end), to.add(end), bytes - end);
                 }
             }
         }
     }
 
-    // SAFETY: the caller's promise.
-    unsafe { I::run(Stream::<I>(rows, from, to, PhantomData)) }
+    // SAFETY: the instruction set is available.
+    let isa = unsafe { I::assume() };
+    isa.run(Stream(rows, from, to));
 }
 
 /// # Safety
 /// As for [`Moves::prefetch`].
 #[cfg(isa = "vector")]
 unsafe fn prefetch<I: Simd>(rows: &Rows, from: *const u8) {
-    /// Not a closure: see `vector::blocks`.
-    struct Prefetch<'a, I>(&'a Rows, *const u8, PhantomData<I>);
+    struct Prefetch<'a>(&'a Rows, *const u8);
 
-    impl<I: Simd> Task for Prefetch<'_, I> {
+    impl<I: Simd> Task<I> for Prefetch<'_> {
         type Output = ();
 
         #[inline(always)]
-        fn call(self) {
-            let Self(rows, from, _) = self;
+        fn call(self, isa: I) {
+            let Self(rows, from) = self;
             for i in 0..rows.rows as isize {
                 let mut at = 0;
                 while at < rows.bytes {
-                    // SAFETY: `Simd::run` enables the features.
-                    unsafe { I::prefetch_far(from.wrapping_offset(i * rows.from).wrapping_add(at)) };
+                    isa.prefetch_far(from.wrapping_offset(i * rows.from).wrapping_add(at));
                     at += LINE;
                 }
             }
         }
     }
 
-    // SAFETY: the caller's promise.
-    unsafe { I::run(Prefetch::<I>(rows, from, PhantomData)) }
+    // SAFETY: the instruction set is available.
+    let isa = unsafe { I::assume() };
+    isa.run(Prefetch(rows, from));
 }

@@ -1,7 +1,7 @@
 //! NEON, as every 64-bit Arm CPU has it, and what some have more of.
 //!
 //! That is FEAT_BF16 and FEAT_FP16, whose instructions are in `asm!` in the kernels of the one token: a second token
-//! would be a second copy of every kernel. The CPU is asked before a kernel runs ([`extras`]).
+//! would be a second copy of every kernel. The CPU is asked before a kernel runs ([`Extras`]).
 //!
 //! What else would fit in here, and where. FEAT_FP8 (`FCVTN` of f32 to 8 bits, `F1CVTL` back): a question to the
 //! CPU at setup and an operation for `ToNarrow`, in front of the integer form; it has one NaN, so the sign is to be
@@ -12,10 +12,11 @@
 use core::arch::aarch64::*;
 use core::arch::asm;
 
-use super::codec::Codec;
-use super::codec::plane::Fold;
-use super::drive::{RunRows, RunScaled};
-use super::simd::{Extras, Simd, Task, copy_short, has, ops, token};
+use super::codec::plane::{Fold, Plane, Words};
+use super::simd::{
+    ByAddition, Bytes, Converts, Extras, Feature, Floats, Fp16, Halves, Ints, Kernel, Longs, Memory, Packs,
+    Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short, memory_ops, ops, token,
+};
 
 token! {
     /// The token.
@@ -28,14 +29,14 @@ token! {
 macro_rules! lanes {
     ($($to:ident -> $lanes:ty = $there:ident, $from:ident = $back:ident;)*) => {$(
         #[inline(always)]
-        unsafe fn $to(a: uint8x16_t) -> $lanes {
-            // SAFETY: the features are enabled where this is inlined to.
+        fn $to(a: uint8x16_t) -> $lanes {
+            // SAFETY: every 64-bit Arm CPU has NEON.
             unsafe { $there(a) }
         }
 
         #[inline(always)]
-        unsafe fn $from(a: $lanes) -> uint8x16_t {
-            // SAFETY: the features are enabled where this is inlined to.
+        fn $from(a: $lanes) -> uint8x16_t {
+            // SAFETY: as above.
             unsafe { $back(a) }
         }
     )*};
@@ -54,11 +55,18 @@ lanes! {
     f64 -> float64x2_t = vreinterpretq_f64_u8, of_f64 = vreinterpretq_u8_f64;
 }
 
+/// 64 bytes.
+#[inline(always)]
+fn row_of(bytes: &[[u8; 16]; 4]) -> uint8x16x4_t {
+    // SAFETY: so many bytes are loaded.
+    unsafe { vld1q_u8_x4(bytes.as_ptr().cast()) }
+}
+
 /// Bits of `yes` where the mask is 1. By name: the intrinsic becomes three operations where a constant is in it.
 #[inline(always)]
-unsafe fn bsl(mask: uint8x16_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t {
+fn bsl(mask: uint8x16_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t {
     let mut result = mask;
-    // SAFETY: the features are enabled where this is inlined to. The instruction has three operands and no memory.
+    // SAFETY: every 64-bit Arm CPU has the instruction. It has three operands and no memory.
     unsafe {
         asm!(
             "bsl {result:v}.16b, {yes:v}.16b, {no:v}.16b",
@@ -73,9 +81,9 @@ unsafe fn bsl(mask: uint8x16_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t {
 
 /// Bits of `from` where the mask is 1, and elsewhere those of `v`: the same, for a mask that is kept.
 #[inline(always)]
-unsafe fn bit(v: uint8x16_t, from: uint8x16_t, mask: uint8x16_t) -> uint8x16_t {
+fn bit(v: uint8x16_t, from: uint8x16_t, mask: uint8x16_t) -> uint8x16_t {
     let mut result = v;
-    // SAFETY: as above.
+    // SAFETY: as for `bsl`.
     unsafe {
         asm!(
             "bit {result:v}.16b, {from:v}.16b, {mask:v}.16b",
@@ -91,8 +99,8 @@ unsafe fn bit(v: uint8x16_t, from: uint8x16_t, mask: uint8x16_t) -> uint8x16_t {
 /// Rounded to nearest even in the upper half of each f32: half of its last bit is added, less one unless it is odd. A
 /// NaN keeps its payload and is made quiet.
 #[inline(always)]
-unsafe fn near_bf16(x: uint8x16_t) -> uint8x16_t {
-    // SAFETY: the features are enabled where this is inlined to. The instruction has two operands and no memory.
+fn near_bf16(x: uint8x16_t) -> uint8x16_t {
+    // SAFETY: every 64-bit Arm CPU has the instructions. That of `asm!` has two operands and no memory.
     unsafe {
         let mut near = vaddq_u32(u32(x), vdupq_n_u32(0x7FFF));
         asm!(
@@ -106,30 +114,21 @@ unsafe fn near_bf16(x: uint8x16_t) -> uint8x16_t {
     }
 }
 
-/// What this CPU has beyond the features of the token.
-pub(super) fn extras() -> Extras {
-    Extras {
-        bf16: has!(is_aarch64_feature_detected, "bf16"),
-        fp16: has!(is_aarch64_feature_detected, "fp16"),
-    }
-}
-
 /// One of the instructions of FEAT_FP16, on 8 lanes.
 macro_rules! halves {
     ($($name:ident: $instruction:literal;)*) => {$(
-        /// # Safety
-        /// The CPU has FEAT_FP16.
         #[inline(always)]
-        unsafe fn $name(a: uint8x16_t) -> uint8x16_t {
+        fn $name(_: Fp16, a: uint8x16_t) -> uint8x16_t {
             let result: uint8x16_t;
-            // SAFETY: the caller says that there is the instruction. It has one operand and no memory.
+            // SAFETY: the CPU has the instruction: that is what the first argument proves. It has one operand and no memory.
             unsafe {
                 asm!(
                     ".arch_extension fp16",
                     concat!($instruction, " {result:v}.8h, {a:v}.8h"),
                     result = lateout(vreg) result,
                     a = in(vreg) a,
-                    options(pure, nomem, nostack, preserves_flags),
+                    // Not `preserves_flags`: it may raise flags of FPSR.
+                    options(pure, nomem, nostack),
                 );
             }
             result
@@ -198,255 +197,58 @@ impl FieldConstants {
     }
 }
 
-impl Simd for Neon {
-    type Turned = Self;
+impl Registers for Neon {
     type V = uint8x16_t;
-    type M32 = uint32x4_t;
-    type M64 = uint64x2_t;
-    type Row = uint8x16x4_t;
-    type Line = ();
-
     const BYTES: usize = 16;
-    const LONG_TO_F32: bool = false;
-    const FLOATS_TO_BF16: bool = true;
-    const TRUE: u32 = u32::MAX;
-    const SATURATES: bool = true;
-    const HALVES: bool = true;
+
+    memory_ops! {
+        load(self, p: *const u8) -> uint8x16_t = vld1q_u8(p);
+        store(self, p: *mut u8, v: uint8x16_t) -> () = vst1q_u8(p, v);
+        copy_in(self, p: *const u8, bytes: usize, buffer: *mut u8, registers: usize) -> () = {
+            for k in 0..registers {
+                self.store(buffer.add(16 * k), vdupq_n_u8(0));
+            }
+            copy_short(self, p, buffer, bytes);
+        };
+        copy_out(self, buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short(self, buffer, p, bytes);
+    }
 
     ops! {
-        load(p: *const u8) -> uint8x16_t = vld1q_u8(p);
-        store(p: *mut u8, v: uint8x16_t) -> () = vst1q_u8(p, v);
-        copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize) -> () = {
-            for k in 0..registers {
-                Self::store(buffer.add(16 * k), vdupq_n_u8(0));
-            }
-            copy_short::<Self>(p, buffer, bytes);
-        };
-        copy_out(buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short::<Self>(buffer, p, bytes);
-        copy(from: *const u8, to: *mut u8, bytes: usize) -> () = copy_short::<Self>(from, to, bytes);
+        splat8(self, x: u8) -> uint8x16_t = vdupq_n_u8(x);
+        splat16(self, x: u16) -> uint8x16_t = of_u16(vdupq_n_u16(x));
+        splat32(self, x: u32) -> uint8x16_t = of_u32(vdupq_n_u32(x));
+        splat64(self, x: u64) -> uint8x16_t = of_u64(vdupq_n_u64(x));
+        and(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vandq_u8(a, b);
+        or(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vorrq_u8(a, b);
+        xor(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = veorq_u8(a, b);
+        and_not(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vbicq_u8(b, a);
+        put(self, mask: uint8x16_t, from: uint8x16_t, v: uint8x16_t) -> uint8x16_t = bit(v, from, mask);
+    }
+}
+
+impl Memory for Neon {
+    memory_ops! {
+        copy(self, from: *const u8, to: *mut u8, bytes: usize) -> () = copy_short(self, from, to, bytes);
+        stream(self, p: *mut u8, v: uint8x16_t) -> () = vst1q_u8(p, v);
+        load_pieces(self, p: *const u8, _apart: isize) -> uint8x16_t = self.load(p);
+    }
+
+    ops! {
         // The one store that asks to go past the caches writes two registers, and is a hint. Cores see long runs of
         // whole lines by themselves, so nothing streams here unless it is told to: see `streaming_threshold`.
-        prefetch(p: *const u8) -> () =
+        prefetch(self, p: *const u8) -> () =
             asm!("prfm pldl1keep, [{}]", in(reg) p, options(readonly, nostack, preserves_flags));
-        prefetch_far(p: *const u8) -> () =
+        prefetch_far(self, p: *const u8) -> () =
             asm!("prfm pldl2keep, [{}]", in(reg) p, options(readonly, nostack, preserves_flags));
-        stream(p: *mut u8, v: uint8x16_t) -> () = vst1q_u8(p, v);
         // Those are ordinary stores.
-        fence() -> () = ();
-        splat8(x: u8) -> uint8x16_t = vdupq_n_u8(x);
-        splat16(x: u16) -> uint8x16_t = of_u16(vdupq_n_u16(x));
-        splat32(x: u32) -> uint8x16_t = of_u32(vdupq_n_u32(x));
-        splat64(x: u64) -> uint8x16_t = of_u64(vdupq_n_u64(x));
+        fence(self) -> () = ();
+    }
+}
 
-        and(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vandq_u8(a, b);
-        or(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vorrq_u8(a, b);
-        xor(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = veorq_u8(a, b);
-        and_not(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vbicq_u8(b, a);
-
-        put(mask: uint8x16_t, from: uint8x16_t, v: uint8x16_t) -> uint8x16_t = bit(v, from, mask);
-
-        sub8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vsubq_u8(a, b);
-        zero_where_zero8(where_: uint8x16_t, v: uint8x16_t) -> uint8x16_t = vandq_u8(vtstq_u8(where_, where_), v);
-        min_s8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s8(vminq_s8(s8(a), s8(b)));
-        max_s8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s8(vmaxq_s8(s8(a), s8(b)));
-        min_u8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vminq_u8(a, b);
-        max_u8(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vmaxq_u8(a, b);
-        min_s16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s16(vminq_s16(s16(a), s16(b)));
-        max_s16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s16(vmaxq_s16(s16(a), s16(b)));
-        min_u16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vminq_u16(u16(a), u16(b)));
-        max_u16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vmaxq_u16(u16(a), u16(b)));
-        sub16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vsubq_u16(u16(a), u16(b)));
-        eq16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vceqq_u16(u16(a), u16(b)));
-        gt16(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vcgtq_s16(s16(a), s16(b)));
-        // Each byte keeps the bit of its place, and those of a half have no bit in common.
-        top_bits(a: uint8x16_t) -> u64 = {
-            let places = vreinterpretq_u8_u64(vdupq_n_u64(0x8040_2010_0804_0201));
-            let bits = vandq_u8(vcltzq_s8(vreinterpretq_s8_u8(a)), places);
-            u64::from(vaddv_u8(vget_low_u8(bits))) | u64::from(vaddv_u8(vget_high_u8(bits))) << 8
-        };
-        <const N: u32> shr16(a: uint8x16_t) -> uint8x16_t = of_u16(vshlq_u16(u16(a), vdupq_n_s16(-(N as i16))));
-
-        add32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vaddq_u32(u32(a), u32(b)));
-        sub32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vsubq_u32(u32(a), u32(b)));
-        // A count that is a constant becomes one of the instruction.
-        <const N: u32> shl32(a: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vdupq_n_s32(N as i32)));
-        <const N: u32> shr32(a: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vdupq_n_s32(-(N as i32))));
-        shr32v(a: uint8x16_t, counts: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vnegq_s32(s32(counts))));
-        min_s32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s32(vminq_s32(s32(a), s32(b)));
-        max_s32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s32(vmaxq_s32(s32(a), s32(b)));
-        min_u32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vminq_u32(u32(a), u32(b)));
-        max_u32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vmaxq_u32(u32(a), u32(b)));
-        eq32(a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vceqq_u32(u32(a), u32(b));
-        gt32(a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vcgtq_s32(s32(a), s32(b));
-        select32(mask: uint32x4_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u32(mask), yes, no);
-        count32(mask: uint32x4_t) -> usize = vaddvq_u32(vshrq_n_u32::<31>(mask)) as usize;
-
-        add64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vaddq_u64(u64(a), u64(b)));
-        sub64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vsubq_u64(u64(a), u64(b)));
-        <const N: u32> shr64(a: uint8x16_t) -> uint8x16_t = of_u64(vshlq_u64(u64(a), vdupq_n_s64(-i64::from(N))));
-        // The instruction looks at the low byte of a count alone.
-        shl64v(a: uint8x16_t, counts: uint8x16_t) -> uint8x16_t =
-            of_u64(vshlq_u64(u64(a), s64(Self::min_u32(counts, Self::splat32(64)))));
-        sign64(a: uint8x16_t) -> uint8x16_t = of_u64(vcltzq_s64(s64(a)));
-        min_s64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = Self::select64(Self::gt64(a, b), b, a);
-        max_s64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = Self::select64(Self::gt64(a, b), a, b);
-        min_u64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = Self::select64(vcgtq_u64(u64(a), u64(b)), b, a);
-        max_u64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = Self::select64(vcgtq_u64(u64(a), u64(b)), a, b);
-        eq64(a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vceqq_u64(u64(a), u64(b));
-        gt64(a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vcgtq_s64(s64(a), s64(b));
-        select64(mask: uint64x2_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u64(mask), yes, no);
-        count64(mask: uint64x2_t) -> usize = vaddvq_u64(vshrq_n_u64::<63>(mask)) as usize;
-
-        zext8(a: uint8x16_t) -> [uint8x16_t; 2] = [of_u16(vmovl_u8(vget_low_u8(a))), of_u16(vmovl_high_u8(a))];
-        sext8(a: uint8x16_t) -> [uint8x16_t; 2] =
-            [of_s16(vmovl_s8(vget_low_s8(s8(a)))), of_s16(vmovl_high_s8(s8(a)))];
-        zext16(a: uint8x16_t) -> [uint8x16_t; 2] =
-            [of_u32(vmovl_u16(vget_low_u16(u16(a)))), of_u32(vmovl_high_u16(u16(a)))];
-        sext16(a: uint8x16_t) -> [uint8x16_t; 2] =
-            [of_s32(vmovl_s16(vget_low_s16(s16(a)))), of_s32(vmovl_high_s16(s16(a)))];
-        zext32(a: uint8x16_t) -> [uint8x16_t; 2] =
-            [of_u64(vmovl_u32(vget_low_u32(u32(a)))), of_u64(vmovl_high_u32(u32(a)))];
-        sext32(a: uint8x16_t) -> [uint8x16_t; 2] =
-            [of_s64(vmovl_s32(vget_low_s32(s32(a)))), of_s64(vmovl_high_s32(s32(a)))];
-        upper32(a: uint8x16_t) -> [uint8x16_t; 2] = Self::zip_pieces::<2>(vdupq_n_u8(0), a);
-        low16(a: [uint8x16_t; 2]) -> uint8x16_t = vuzp1q_u8(a[0], a[1]);
-        low32(a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vuzp1q_u16(u16(a[0]), u16(a[1])));
-        low64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u32(vuzp1q_u32(u32(a[0]), u32(a[1])));
-        high16(a: [uint8x16_t; 2]) -> uint8x16_t = vuzp2q_u8(a[0], a[1]);
-        high32(a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vuzp2q_u16(u16(a[0]), u16(a[1])));
-        even64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u64(vuzp1q_u64(u64(a[0]), u64(a[1])));
-        zip64(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] =
-            [of_u64(vzip1q_u64(u64(a), u64(b))), of_u64(vzip2q_u64(u64(a), u64(b)))];
-        load_pieces(p: *const u8, _apart: isize) -> uint8x16_t = Self::load(p);
-        <const WIDTH: usize> zip_pieces(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] = match WIDTH {
-            1 => [vzip1q_u8(a, b), vzip2q_u8(a, b)],
-            2 => [of_u16(vzip1q_u16(u16(a), u16(b))), of_u16(vzip2q_u16(u16(a), u16(b)))],
-            4 => [of_u32(vzip1q_u32(u32(a), u32(b))), of_u32(vzip2q_u32(u32(a), u32(b)))],
-            _ => Self::zip64(a, b),
-        };
-        // A register is one piece.
-        <const WIDTH: usize> before_zips(a: uint8x16_t) -> uint8x16_t = a;
-        swap16(a: uint8x16_t) -> uint8x16_t = vrev16q_u8(a);
-        swap32(a: uint8x16_t) -> uint8x16_t = vrev32q_u8(a);
-        swap64(a: uint8x16_t) -> uint8x16_t = vrev64q_u8(a);
-
-        // An index past 64 bytes of a table finds nothing there, and leaves what was found before.
-        row(p: *const u8) -> uint8x16x4_t = vld1q_u8_x4(p);
-        lookup256(plane: [uint8x16x4_t; 4], _fold: Fold, index: uint8x16_t) -> uint8x16_t = {
-            let found = vqtbl4q_u8(plane[0], index);
-            let found = vqtbx4q_u8(found, plane[1], vsubq_u8(index, vdupq_n_u8(64)));
-            let found = vqtbx4q_u8(found, plane[2], vsubq_u8(index, vdupq_n_u8(128)));
-            vqtbx4q_u8(found, plane[3], vsubq_u8(index, vdupq_n_u8(192)))
-        };
-        lookup128(plane: [uint8x16x4_t; 2], index: uint8x16_t) -> uint8x16_t = {
-            let index = vandq_u8(index, vdupq_n_u8(0x7F));
-            vqtbx4q_u8(vqtbl4q_u8(plane[0], index), plane[1], vsubq_u8(index, vdupq_n_u8(64)))
-        };
-        lookup64(row: uint8x16x4_t, index: uint8x16_t) -> uint8x16_t =
-            vqtbl4q_u8(row, vandq_u8(index, vdupq_n_u8(0x3F)));
-        lookup16(row: uint8x16x4_t, index: uint8x16_t) -> uint8x16_t =
-            vqtbl1q_u8(row.0, vandq_u8(index, vdupq_n_u8(0x0F)));
-
-        abs_f32(x: uint8x16_t) -> uint8x16_t = of_f32(vabsq_f32(f32(x)));
-        // A NaN in either operand is the result.
-        min_or_nan_f32(limit: uint8x16_t, x: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(limit), f32(x)));
-        add_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vaddq_f32(f32(a), f32(b)));
-        most_u32(a: uint8x16_t) -> u32 = vmaxvq_u32(vreinterpretq_u32_u8(a));
-        most_u16(a: uint8x16_t) -> u32 = vmaxvq_u16(vreinterpretq_u16_u8(a)).into();
-        mul_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vmulq_f32(f32(a), f32(b)));
-        mul_add_f32(a: uint8x16_t, b: uint8x16_t, c: uint8x16_t) -> uint8x16_t =
-            of_f32(vfmaq_f32(f32(c), f32(a), f32(b)));
-        min_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(a), f32(b)));
-        max_f32(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vmaxq_f32(f32(a), f32(b)));
-        number_f32(x: uint8x16_t) -> uint8x16_t = vandq_u8(x, of_u32(vceqq_f32(f32(x), f32(x))));
-        trunc_f32(a: uint8x16_t) -> uint8x16_t = of_f32(vrndq_f32(f32(a)));
-        add_f64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f64(vaddq_f64(f64(a), f64(b)));
-        min_f64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f64(vminq_f64(f64(a), f64(b)));
-        max_f64(a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f64(vmaxq_f64(f64(a), f64(b)));
-        number_f64(x: uint8x16_t) -> uint8x16_t = vandq_u8(x, of_u64(vceqq_f64(f64(x), f64(x))));
-        trunc_f64(a: uint8x16_t) -> uint8x16_t = of_f64(vrndq_f64(f64(a)));
-        round_f64(a: uint8x16_t) -> uint8x16_t = of_f64(vrndiq_f64(f64(a)));
-
-        f16_to_f32(a: uint8x16_t) -> [uint8x16_t; 2] =
-            [of_f32(vcvt_f32_f16(vget_low_f16(f16(a)))), of_f32(vcvt_high_f32_f16(f16(a)))];
-        bf16_to_f32(a: uint8x16_t) -> [uint8x16_t; 2] = {
-            let magnitude = vandq_u16(u16(a), vdupq_n_u16(0x7FFF));
-            let nan = vcgtq_u16(magnitude, vdupq_n_u16(0x7F80));
-            Self::upper32(of_u16(vorrq_u16(u16(a), vandq_u16(nan, vdupq_n_u16(0x40)))))
-        };
-        f32_to_f16(a: [uint8x16_t; 2]) -> uint8x16_t =
-            of_f16(vcvt_high_f16_f32(vcvt_f16_f32(f32(a[0])), f32(a[1])));
-        f32_to_f64(a: uint8x16_t) -> [uint8x16_t; 2] =
-            [of_f64(vcvt_f64_f32(vget_low_f32(f32(a)))), of_f64(vcvt_high_f64_f32(f32(a)))];
-        f64_to_f32(a: [uint8x16_t; 2]) -> uint8x16_t =
-            of_f32(vcvt_high_f32_f64(vcvt_f32_f64(f64(a[0])), f64(a[1])));
-        i32_to_f32(a: uint8x16_t) -> uint8x16_t = of_f32(vcvtq_f32_s32(s32(a)));
-        u32_to_f32(a: uint8x16_t) -> uint8x16_t = of_f32(vcvtq_f32_u32(u32(a)));
-        i32_to_f64(a: uint8x16_t) -> [uint8x16_t; 2] =
-            { let [l, h] = Self::sext32(a); [Self::i64_to_f64(l), Self::i64_to_f64(h)] };
-        u32_to_f64(a: uint8x16_t) -> [uint8x16_t; 2] =
-            { let [l, h] = Self::zext32(a); [Self::u64_to_f64(l), Self::u64_to_f64(h)] };
-        i64_to_f32(_a: [uint8x16_t; 2]) -> uint8x16_t = unreachable!();
-        u64_to_f32(_a: [uint8x16_t; 2]) -> uint8x16_t = unreachable!();
-        i64_to_f64(a: uint8x16_t) -> uint8x16_t = of_f64(vcvtq_f64_s64(s64(a)));
-        u64_to_f64(a: uint8x16_t) -> uint8x16_t = of_f64(vcvtq_f64_u64(u64(a)));
-        // The conversions have their rounding in the instruction; the register's is that of FRINTI.
-        f32_to_i32(a: uint8x16_t) -> uint8x16_t = of_s32(vcvtq_s32_f32(vrndiq_f32(f32(a))));
-        f32_to_u32(a: uint8x16_t) -> uint8x16_t = of_u32(vcvtq_u32_f32(vrndiq_f32(f32(a))));
-        f64_to_i64(a: uint8x16_t) -> uint8x16_t = of_s64(vcvtq_s64_f64(vrndiq_f64(f64(a))));
-        f64_to_u64(a: uint8x16_t) -> uint8x16_t = of_u64(vcvtq_u64_f64(vrndiq_f64(f64(a))));
-
-        // FCVTXN: 24 bits, in the subnormals fewer, which are still two and more than any narrower float has there.
-        // Beyond the range it gives the largest number, which is odd, or the smallest.
-        f64_to_odd_f32(a: [uint8x16_t; 2]) -> uint8x16_t =
-            of_f32(vcvtx_high_f32_f64(vcvtx_f32_f64(f64(a[0])), f64(a[1])));
-        f32_to_bf16(a: [uint8x16_t; 2], extras: Extras) -> uint8x16_t = if extras.bf16 {
-            let (low, high) = (f32(a[0]), f32(a[1]));
-            let both: uint16x8_t;
-            // The CPU has the instruction: that is what the condition says. It has two operands and no memory.
-            asm!(
-                ".arch_extension bf16",
-                "bfcvtn {both:v}.4h, {low:v}.4s",
-                "bfcvtn2 {both:v}.8h, {high:v}.4s",
-                both = out(vreg) both,
-                low = in(vreg) low,
-                high = in(vreg) high,
-                options(pure, nomem, nostack, preserves_flags),
-            );
-            of_u16(both)
-        } else {
-            of_u16(vuzp2q_u16(u16(near_bf16(a[0])), u16(near_bf16(a[1]))))
-        };
-
-        any16(a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u16(vtstq_u16(u16(a), u16(bits)));
-        any32(a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u32(vtstq_u32(u32(a), u32(bits)));
-        any64(a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u64(vtstq_u64(u64(a), u64(bits)));
-
-        cut_i32(a: uint8x16_t) -> uint8x16_t = of_s32(vcvtq_s32_f32(f32(a)));
-        cut_u32(a: uint8x16_t) -> uint8x16_t = of_u32(vcvtq_u32_f32(f32(a)));
-        cut_i64(a: uint8x16_t) -> uint8x16_t = of_s64(vcvtq_s64_f64(f64(a)));
-        cut_u64(a: uint8x16_t) -> uint8x16_t = of_u64(vcvtq_u64_f64(f64(a)));
-        round_f32(a: uint8x16_t) -> uint8x16_t = of_f32(vrndiq_f32(f32(a)));
-        narrow_s16(a: [uint8x16_t; 2]) -> uint8x16_t = of_s8(vqmovn_high_s16(vqmovn_s16(s16(a[0])), s16(a[1])));
-        narrow_u16(a: [uint8x16_t; 2]) -> uint8x16_t = vqmovn_high_u16(vqmovn_u16(u16(a[0])), u16(a[1]));
-        narrow_s16_to_u8(a: [uint8x16_t; 2]) -> uint8x16_t = vqmovun_high_s16(vqmovun_s16(s16(a[0])), s16(a[1]));
-        narrow_s32(a: [uint8x16_t; 2]) -> uint8x16_t = of_s16(vqmovn_high_s32(vqmovn_s32(s32(a[0])), s32(a[1])));
-        narrow_u32(a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vqmovn_high_u32(vqmovn_u32(u32(a[0])), u32(a[1])));
-        narrow_s32_to_u16(a: [uint8x16_t; 2]) -> uint8x16_t =
-            of_u16(vqmovun_high_s32(vqmovun_s32(s32(a[0])), s32(a[1])));
-        narrow_s64(a: [uint8x16_t; 2]) -> uint8x16_t = of_s32(vqmovn_high_s64(vqmovn_s64(s64(a[0])), s64(a[1])));
-        narrow_u64(a: [uint8x16_t; 2]) -> uint8x16_t = of_u32(vqmovn_high_u64(vqmovn_u64(u64(a[0])), u64(a[1])));
-        narrow_s64_to_u32(a: [uint8x16_t; 2]) -> uint8x16_t =
-            of_u32(vqmovun_high_s64(vqmovun_s64(s64(a[0])), s64(a[1])));
-
-        round_f16(a: uint8x16_t) -> uint8x16_t = frinti(a);
-        cut_i16(a: uint8x16_t) -> uint8x16_t = fcvtzs(a);
-        cut_u16(a: uint8x16_t) -> uint8x16_t = fcvtzu(a);
-        i16_to_f16(a: uint8x16_t) -> uint8x16_t = scvtf(a);
-        u16_to_f16(a: uint8x16_t) -> uint8x16_t = ucvtf(a);
-
+impl Packs for Neon {
+    memory_ops! {
         // Each byte gets the byte that its element begins in, moved to where it belongs.
-        <const BITS: usize> unpack(p: *const u8, high: bool) -> uint8x16_t = {
+        <const BITS: usize> unpack(self, p: *const u8, high: bool) -> uint8x16_t = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
             let packed = match BITS {
                 2 => of_u32(vsetq_lane_u32::<0>(p.cast::<u32>().read_unaligned(), vdupq_n_u32(0))),
@@ -467,7 +269,7 @@ impl Simd for Neon {
         };
         // Two elements become one lane of 16 bits, and two of those one of 32; then the bytes that have bits are
         // picked. The first at the high end is the same with the lanes reversed before and the bytes after.
-        <const BITS: usize> pack(p: *mut u8, v: uint8x16_t, high: bool) -> () = {
+        <const BITS: usize> pack(self, p: *mut u8, v: uint8x16_t, high: bool) -> () = {
             if BITS == 4 {
                 let pairs = u16(v);
                 let bytes = if high {
@@ -497,18 +299,294 @@ impl Simd for Neon {
             }
         };
     }
+}
+
+impl Bytes for Neon {
+    ops! {
+        sub8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vsubq_u8(a, b);
+        zero_where_zero8(self, where_: uint8x16_t, v: uint8x16_t) -> uint8x16_t = vandq_u8(vtstq_u8(where_, where_), v);
+        min_s8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s8(vminq_s8(s8(a), s8(b)));
+        max_s8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s8(vmaxq_s8(s8(a), s8(b)));
+        min_u8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vminq_u8(a, b);
+        max_u8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vmaxq_u8(a, b);
+        // Each byte keeps the bit of its place, and those of a half have no bit in common.
+        top_bits(self, a: uint8x16_t) -> u64 = {
+            let places = vreinterpretq_u8_u64(vdupq_n_u64(0x8040_2010_0804_0201));
+            let bits = vandq_u8(vcltzq_s8(vreinterpretq_s8_u8(a)), places);
+            u64::from(vaddv_u8(vget_low_u8(bits))) | u64::from(vaddv_u8(vget_high_u8(bits))) << 8
+        };
+    }
+}
+
+impl Shorts for Neon {
+    ops! {
+        min_s16(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s16(vminq_s16(s16(a), s16(b)));
+        max_s16(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s16(vmaxq_s16(s16(a), s16(b)));
+        min_u16(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vminq_u16(u16(a), u16(b)));
+        max_u16(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vmaxq_u16(u16(a), u16(b)));
+        sub16(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vsubq_u16(u16(a), u16(b)));
+        eq16(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vceqq_u16(u16(a), u16(b)));
+        gt16(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u16(vcgtq_s16(s16(a), s16(b)));
+        <const N: u32> shr16(self, a: uint8x16_t) -> uint8x16_t = of_u16(vshlq_u16(u16(a), vdupq_n_s16(-(N as i16))));
+    }
+}
+
+impl Ints for Neon {
+    type M32 = uint32x4_t;
+
+    ops! {
+        add32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vaddq_u32(u32(a), u32(b)));
+        sub32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vsubq_u32(u32(a), u32(b)));
+        // A count that is a constant becomes one of the instruction.
+        <const N: u32> shl32(self, a: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vdupq_n_s32(N as i32)));
+        <const N: u32> shr32(self, a: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vdupq_n_s32(-(N as i32))));
+        shr32v(self, a: uint8x16_t, counts: uint8x16_t) -> uint8x16_t = of_u32(vshlq_u32(u32(a), vnegq_s32(s32(counts))));
+        min_s32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s32(vminq_s32(s32(a), s32(b)));
+        max_s32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s32(vmaxq_s32(s32(a), s32(b)));
+        min_u32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vminq_u32(u32(a), u32(b)));
+        max_u32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vmaxq_u32(u32(a), u32(b)));
+        eq32(self, a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vceqq_u32(u32(a), u32(b));
+        gt32(self, a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vcgtq_s32(s32(a), s32(b));
+        select32(self, mask: uint32x4_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u32(mask), yes, no);
+        count32(self, mask: uint32x4_t) -> usize = vaddvq_u32(vshrq_n_u32::<31>(mask)) as usize;
+    }
+}
+
+impl Longs for Neon {
+    type M64 = uint64x2_t;
+    const TRUE: u32 = u32::MAX;
+
+    ops! {
+        most_u32(self, a: uint8x16_t) -> u32 = vmaxvq_u32(u32(a));
+        most_u16(self, a: uint8x16_t) -> u32 = vmaxvq_u16(u16(a)).into();
+        add64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vaddq_u64(u64(a), u64(b)));
+        sub64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u64(vsubq_u64(u64(a), u64(b)));
+        <const N: u32> shr64(self, a: uint8x16_t) -> uint8x16_t = of_u64(vshlq_u64(u64(a), vdupq_n_s64(-i64::from(N))));
+        // The instruction looks at the low byte of a count alone.
+        shl64v(self, a: uint8x16_t, counts: uint8x16_t) -> uint8x16_t =
+            of_u64(vshlq_u64(u64(a), s64(self.min_u32(counts, self.splat32(64)))));
+        sign64(self, a: uint8x16_t) -> uint8x16_t = of_u64(vcltzq_s64(s64(a)));
+        min_s64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = self.select64(self.gt64(a, b), b, a);
+        max_s64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = self.select64(self.gt64(a, b), a, b);
+        min_u64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = self.select64(vcgtq_u64(u64(a), u64(b)), b, a);
+        max_u64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = self.select64(vcgtq_u64(u64(a), u64(b)), a, b);
+        eq64(self, a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vceqq_u64(u64(a), u64(b));
+        gt64(self, a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vcgtq_s64(s64(a), s64(b));
+        select64(self, mask: uint64x2_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u64(mask), yes, no);
+        count64(self, mask: uint64x2_t) -> usize = vaddvq_u64(vshrq_n_u64::<63>(mask)) as usize;
+        any16(self, a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u16(vtstq_u16(u16(a), u16(bits)));
+        any32(self, a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u32(vtstq_u32(u32(a), u32(bits)));
+        any64(self, a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u64(vtstq_u64(u64(a), u64(bits)));
+    }
+}
+
+impl Widths for Neon {
+    ops! {
+        zext8(self, a: uint8x16_t) -> [uint8x16_t; 2] = [of_u16(vmovl_u8(vget_low_u8(a))), of_u16(vmovl_high_u8(a))];
+        sext8(self, a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_s16(vmovl_s8(vget_low_s8(s8(a)))), of_s16(vmovl_high_s8(s8(a)))];
+        zext16(self, a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_u32(vmovl_u16(vget_low_u16(u16(a)))), of_u32(vmovl_high_u16(u16(a)))];
+        sext16(self, a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_s32(vmovl_s16(vget_low_s16(s16(a)))), of_s32(vmovl_high_s16(s16(a)))];
+        zext32(self, a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_u64(vmovl_u32(vget_low_u32(u32(a)))), of_u64(vmovl_high_u32(u32(a)))];
+        sext32(self, a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_s64(vmovl_s32(vget_low_s32(s32(a)))), of_s64(vmovl_high_s32(s32(a)))];
+        upper32(self, a: uint8x16_t) -> [uint8x16_t; 2] = self.zip_pieces::<2>(vdupq_n_u8(0), a);
+        low16(self, a: [uint8x16_t; 2]) -> uint8x16_t = vuzp1q_u8(a[0], a[1]);
+        low32(self, a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vuzp1q_u16(u16(a[0]), u16(a[1])));
+        low64(self, a: [uint8x16_t; 2]) -> uint8x16_t = of_u32(vuzp1q_u32(u32(a[0]), u32(a[1])));
+        high16(self, a: [uint8x16_t; 2]) -> uint8x16_t = vuzp2q_u8(a[0], a[1]);
+        high32(self, a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vuzp2q_u16(u16(a[0]), u16(a[1])));
+        even64(self, a: [uint8x16_t; 2]) -> uint8x16_t = of_u64(vuzp1q_u64(u64(a[0]), u64(a[1])));
+        zip64(self, a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_u64(vzip1q_u64(u64(a), u64(b))), of_u64(vzip2q_u64(u64(a), u64(b)))];
+        <const WIDTH: usize> zip_pieces(self, a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] = match WIDTH {
+            1 => [vzip1q_u8(a, b), vzip2q_u8(a, b)],
+            2 => [of_u16(vzip1q_u16(u16(a), u16(b))), of_u16(vzip2q_u16(u16(a), u16(b)))],
+            4 => [of_u32(vzip1q_u32(u32(a), u32(b))), of_u32(vzip2q_u32(u32(a), u32(b)))],
+            _ => self.zip64(a, b),
+        };
+        // A register is one piece.
+        <const WIDTH: usize> before_zips(self, a: uint8x16_t) -> uint8x16_t = a;
+        swap16(self, a: uint8x16_t) -> uint8x16_t = vrev16q_u8(a);
+        swap32(self, a: uint8x16_t) -> uint8x16_t = vrev32q_u8(a);
+        swap64(self, a: uint8x16_t) -> uint8x16_t = vrev64q_u8(a);
+    }
+}
+
+impl Tables for Neon {
+    type Plane = [uint8x16x4_t; 4];
+    type Line = [[uint8x16x4_t; 4]; 2];
+
+    ops! {
+        // An index past 64 bytes of a table finds nothing there, and leaves what was found before.
+        plane(self, plane: &'static Plane) -> [uint8x16x4_t; 4] = {
+            let [a, b, c, d] = &plane.elements;
+            [row_of(a), row_of(b), row_of(c), row_of(d)]
+        };
+        lookup256(self, plane: [uint8x16x4_t; 4], _fold: Fold, index: uint8x16_t) -> uint8x16_t = {
+            let found = vqtbl4q_u8(plane[0], index);
+            let found = vqtbx4q_u8(found, plane[1], vsubq_u8(index, vdupq_n_u8(64)));
+            let found = vqtbx4q_u8(found, plane[2], vsubq_u8(index, vdupq_n_u8(128)));
+            vqtbx4q_u8(found, plane[3], vsubq_u8(index, vdupq_n_u8(192)))
+        };
+        lookup128(self, plane: [uint8x16x4_t; 4], index: uint8x16_t) -> uint8x16_t = {
+            let index = vandq_u8(index, vdupq_n_u8(0x7F));
+            vqtbx4q_u8(vqtbl4q_u8(plane[0], index), plane[1], vsubq_u8(index, vdupq_n_u8(64)))
+        };
+        lookup64(self, plane: [uint8x16x4_t; 4], index: uint8x16_t) -> uint8x16_t =
+            vqtbl4q_u8(plane[0], vandq_u8(index, vdupq_n_u8(0x3F)));
+        lookup16(self, plane: [uint8x16x4_t; 4], index: uint8x16_t) -> uint8x16_t =
+            vqtbl1q_u8(plane[0].0, vandq_u8(index, vdupq_n_u8(0x0F)));
+        line(self, table: &'static Words) -> [[uint8x16x4_t; 4]; 2] =
+            [self.plane(&table.planes[0]), self.plane(&table.planes[1])];
+        on_line(self, line: [[uint8x16x4_t; 4]; 2], index: uint8x16_t) -> [uint8x16_t; 2] = self.zip_pieces::<1>(
+            self.lookup256(line[0], Fold::Apart, index),
+            self.lookup256(line[1], Fold::Apart, index),
+        );
+    }
+}
+
+impl Floats for Neon {
+    ops! {
+        abs_f32(self, x: uint8x16_t) -> uint8x16_t = of_f32(vabsq_f32(f32(x)));
+        // A NaN in either operand is the result.
+        min_or_nan_f32(self, limit: uint8x16_t, x: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(limit), f32(x)));
+        add_f32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vaddq_f32(f32(a), f32(b)));
+        mul_f32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vmulq_f32(f32(a), f32(b)));
+        mul_add_f32(self, a: uint8x16_t, b: uint8x16_t, c: uint8x16_t) -> uint8x16_t =
+            of_f32(vfmaq_f32(f32(c), f32(a), f32(b)));
+        min_f32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vminq_f32(f32(a), f32(b)));
+        max_f32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f32(vmaxq_f32(f32(a), f32(b)));
+        number_f32(self, x: uint8x16_t) -> uint8x16_t = vandq_u8(x, of_u32(vceqq_f32(f32(x), f32(x))));
+        trunc_f32(self, a: uint8x16_t) -> uint8x16_t = of_f32(vrndq_f32(f32(a)));
+        add_f64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f64(vaddq_f64(f64(a), f64(b)));
+        min_f64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f64(vminq_f64(f64(a), f64(b)));
+        max_f64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_f64(vmaxq_f64(f64(a), f64(b)));
+        number_f64(self, x: uint8x16_t) -> uint8x16_t = vandq_u8(x, of_u64(vceqq_f64(f64(x), f64(x))));
+        trunc_f64(self, a: uint8x16_t) -> uint8x16_t = of_f64(vrndq_f64(f64(a)));
+        round_f64(self, a: uint8x16_t) -> uint8x16_t = of_f64(vrndiq_f64(f64(a)));
+        f32_to_f64(self, a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_f64(vcvt_f64_f32(vget_low_f32(f32(a)))), of_f64(vcvt_high_f64_f32(f32(a)))];
+        f64_to_f32(self, a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_f32(vcvt_high_f32_f64(vcvt_f32_f64(f64(a[0])), f64(a[1])));
+        // FCVTXN: 24 bits, in the subnormals fewer, which are still two and more than any narrower float has there.
+        // Beyond the range it gives the largest number, which is odd, or the smallest.
+        f64_to_odd_f32(self, a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_f32(vcvtx_high_f32_f64(vcvtx_f32_f64(f64(a[0])), f64(a[1])));
+        round_f32(self, a: uint8x16_t) -> uint8x16_t = of_f32(vrndiq_f32(f32(a)));
+    }
+}
+
+impl Halves for Neon {
+    const FLOATS_TO_BF16: bool = true;
+
+    ops! {
+        f16_to_f32(self, a: uint8x16_t) -> [uint8x16_t; 2] =
+            [of_f32(vcvt_f32_f16(vget_low_f16(f16(a)))), of_f32(vcvt_high_f32_f16(f16(a)))];
+        bf16_to_f32(self, a: uint8x16_t) -> [uint8x16_t; 2] = {
+            let magnitude = vandq_u16(u16(a), vdupq_n_u16(0x7FFF));
+            let nan = vcgtq_u16(magnitude, vdupq_n_u16(0x7F80));
+            self.upper32(of_u16(vorrq_u16(u16(a), vandq_u16(nan, vdupq_n_u16(0x40)))))
+        };
+        f32_to_f16(self, a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_f16(vcvt_high_f16_f32(vcvt_f16_f32(f32(a[0])), f32(a[1])));
+        f32_to_bf16(self, a: [uint8x16_t; 2], extras: Extras) -> uint8x16_t = if extras.bf16.is_some() {
+            let (low, high) = (f32(a[0]), f32(a[1]));
+            let both: uint16x8_t;
+            // The CPU has the instruction: that is what the condition says. It has two operands and no memory.
+            asm!(
+                ".arch_extension bf16",
+                "bfcvtn {both:v}.4h, {low:v}.4s",
+                "bfcvtn2 {both:v}.8h, {high:v}.4s",
+                both = out(vreg) both,
+                low = in(vreg) low,
+                high = in(vreg) high,
+                options(pure, nomem, nostack),
+            );
+            of_u16(both)
+        } else {
+            of_u16(vuzp2q_u16(u16(near_bf16(a[0])), u16(near_bf16(a[1]))))
+        };
+        f16_to_words(self, extras: Extras, a: [uint8x16_t; 2], rounds: bool, signed: bool) -> Option<[uint8x16_t; 2]> = {
+            let fp16 = extras.fp16?;
+            let a = if rounds { [frinti(fp16, a[0]), frinti(fp16, a[1])] } else { a };
+            Some(if signed {
+                [fcvtzs(fp16, a[0]), fcvtzs(fp16, a[1])]
+            } else {
+                [fcvtzu(fp16, a[0]), fcvtzu(fp16, a[1])]
+            })
+        };
+        words_to_f16(self, extras: Extras, a: [uint8x16_t; 2], signed: bool) -> Option<[uint8x16_t; 2]> = {
+            let fp16 = extras.fp16?;
+            Some(if signed {
+                [scvtf(fp16, a[0]), scvtf(fp16, a[1])]
+            } else {
+                [ucvtf(fp16, a[0]), ucvtf(fp16, a[1])]
+            })
+        };
+    }
+}
+
+impl Converts for Neon {
+    ops! {
+        i32_to_f32(self, a: uint8x16_t) -> uint8x16_t = of_f32(vcvtq_f32_s32(s32(a)));
+        u32_to_f32(self, a: uint8x16_t) -> uint8x16_t = of_f32(vcvtq_f32_u32(u32(a)));
+        i32_to_f64(self, a: uint8x16_t) -> [uint8x16_t; 2] =
+            { let [l, h] = self.sext32(a); [self.i64_to_f64(l), self.i64_to_f64(h)] };
+        u32_to_f64(self, a: uint8x16_t) -> [uint8x16_t; 2] =
+            { let [l, h] = self.zext32(a); [self.u64_to_f64(l), self.u64_to_f64(h)] };
+        i64_to_f64(self, a: uint8x16_t) -> uint8x16_t = of_f64(vcvtq_f64_s64(s64(a)));
+        u64_to_f64(self, a: uint8x16_t) -> uint8x16_t = of_f64(vcvtq_f64_u64(u64(a)));
+        // The conversions have their rounding in the instruction; the register's is that of FRINTI.
+        f32_to_i32(self, a: uint8x16_t) -> uint8x16_t = of_s32(vcvtq_s32_f32(vrndiq_f32(f32(a))));
+        f32_to_u32(self, a: uint8x16_t) -> uint8x16_t = of_u32(vcvtq_u32_f32(vrndiq_f32(f32(a))));
+        f64_to_i64(self, a: uint8x16_t) -> uint8x16_t = of_s64(vcvtq_s64_f64(vrndiq_f64(f64(a))));
+        f64_to_u64(self, a: uint8x16_t) -> uint8x16_t = of_u64(vcvtq_u64_f64(vrndiq_f64(f64(a))));
+    }
+}
+
+impl Saturates for Neon {
+    const SATURATES: bool = true;
+
+    ops! {
+        cut_i32(self, a: uint8x16_t) -> uint8x16_t = of_s32(vcvtq_s32_f32(f32(a)));
+        cut_u32(self, a: uint8x16_t) -> uint8x16_t = of_u32(vcvtq_u32_f32(f32(a)));
+        cut_i64(self, a: uint8x16_t) -> uint8x16_t = of_s64(vcvtq_s64_f64(f64(a)));
+        cut_u64(self, a: uint8x16_t) -> uint8x16_t = of_u64(vcvtq_u64_f64(f64(a)));
+        narrow_s16(self, a: [uint8x16_t; 2]) -> uint8x16_t = of_s8(vqmovn_high_s16(vqmovn_s16(s16(a[0])), s16(a[1])));
+        narrow_u16(self, a: [uint8x16_t; 2]) -> uint8x16_t = vqmovn_high_u16(vqmovn_u16(u16(a[0])), u16(a[1]));
+        narrow_s16_to_u8(self, a: [uint8x16_t; 2]) -> uint8x16_t = vqmovun_high_s16(vqmovun_s16(s16(a[0])), s16(a[1]));
+        narrow_s32(self, a: [uint8x16_t; 2]) -> uint8x16_t = of_s16(vqmovn_high_s32(vqmovn_s32(s32(a[0])), s32(a[1])));
+        narrow_u32(self, a: [uint8x16_t; 2]) -> uint8x16_t = of_u16(vqmovn_high_u32(vqmovn_u32(u32(a[0])), u32(a[1])));
+        narrow_s32_to_u16(self, a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_u16(vqmovun_high_s32(vqmovun_s32(s32(a[0])), s32(a[1])));
+        narrow_s64(self, a: [uint8x16_t; 2]) -> uint8x16_t = of_s32(vqmovn_high_s64(vqmovn_s64(s64(a[0])), s64(a[1])));
+        narrow_u64(self, a: [uint8x16_t; 2]) -> uint8x16_t = of_u32(vqmovn_high_u64(vqmovn_u64(u64(a[0])), u64(a[1])));
+        narrow_s64_to_u32(self, a: [uint8x16_t; 2]) -> uint8x16_t =
+            of_u32(vqmovun_high_s64(vqmovun_s64(s64(a[0])), s64(a[1])));
+    }
+}
+
+impl Simd for Neon {
+    type Turned = Self;
+    type Narrowing = ByAddition;
 
     #[inline(always)]
-    unsafe fn run<T: Task>(task: T) -> T::Output {
-        // SAFETY: the caller says that the features are available.
-        unsafe { entry::run(task) }
+    fn run<T: Task<Self>>(self, task: T) -> T::Output {
+        // SAFETY: `self` is the proof that the CPU has the features.
+        unsafe { entry::run(self, task) }
     }
 
-    fn kernel<C: Codec<Self>>() -> RunRows {
-        <C as entry::Kernel<Self>>::rows
+    #[inline(always)]
+    unsafe fn assume() -> Self {
+        // SAFETY: that is the condition of this function, too.
+        unsafe { Self::assumed() }
     }
 
-    fn scaled_kernel<C: Codec<Self>>() -> RunScaled {
-        <C as entry::Kernel<Self>>::scaled
+    fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W> {
+        <K as entry::Entry<Self, W>>::enter
     }
 }

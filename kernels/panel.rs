@@ -10,9 +10,7 @@
 //! into L1. Prefetching the next panel while one is written gained a tenth for bfloat16 to float32 and lost as often.
 
 use super::drive::{Apart, Planned, Rows};
-use super::moves::{self, Move, Moves};
-use super::strided::Dim;
-use crate::formats::isa::Isa;
+use super::moves::{self, Dim, Move, Moves};
 use crate::formats::route::Work;
 
 /// Bytes of a run of the source: of runs of half as many, memory gives less.
@@ -60,7 +58,7 @@ impl Plane {
 #[inline(never)]
 pub(super) unsafe fn cast(
     plan: &Planned,
-    isa: Isa,
+    moves: Moves,
     plane: Plane,
     src: *const u8,
     dst: *mut u8,
@@ -71,8 +69,7 @@ pub(super) unsafe fn cast(
     let casts = plan.route.work != Work::Copy;
     let casts_rows = casts && d < s && plan.is_ready();
     let width = if casts_rows { d } else { s };
-    let panels =
-        Panels { rows, moves: moves::of(isa), plane, width, casts_rows, casts_tiles: casts && !casts_rows };
+    let panels = Panels { rows, moves, plane, width, casts_rows, casts_tiles: casts && !casts_rows };
     // A tile has room for a block of columns.
     let height = (DST_RUN / d).min(TILE / LINE).max(LINE / width);
     let length = (SRC_RUN / s).min(PANEL / (height * width));

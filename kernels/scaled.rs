@@ -1,15 +1,16 @@
 //! Scaled casts, as the safe code runs them: elements under factors, the largest magnitudes of groups, and the arithmetic
 //! on scales. All of it in the environment that kernels expect.
 
-use core::marker::PhantomData;
-
+use super::backend::on;
+use super::codec::job::{Job, Table};
+use super::codec::lookup;
 use super::codec::scaled;
-use super::codec::{Job, lookup};
 use super::drive::{Apart, RunScaled, Scale};
 use super::environment::Environment;
 use super::memory::Destination;
-use super::simd::{Extras, Simd, Task};
-use super::{stream, vector};
+use super::simd::{Extras, Simd, Task, fence};
+use super::sizes::bytes;
+use super::stream;
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::formats::options::{CastOptions, Rounding};
@@ -76,30 +77,6 @@ pub(crate) struct Kernel {
     bits: [usize; 2],
 }
 
-/// Calls a function with the registers of an instruction set, which must be there; none for the reference.
-macro_rules! on {
-    ($isa:expr, $I:ident => $body:expr) => {
-        match $isa {
-            #[cfg(isa = "avx512")]
-            Isa::Avx512 => {
-                type $I = super::avx512::Zmm;
-                Some($body)
-            }
-            #[cfg(isa = "avx2")]
-            Isa::Avx2 => {
-                type $I = super::avx2::Avx2;
-                Some($body)
-            }
-            #[cfg(isa = "neon")]
-            Isa::Neon => {
-                type $I = super::neon::Neon;
-                Some($body)
-            }
-            _ => None,
-        }
-    };
-}
-
 impl Kernel {
     /// Of codes that are multiplied, to nearest even: if there is a codec of these dtypes in these layouts.
     pub(crate) fn times(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
@@ -110,7 +87,7 @@ impl Kernel {
         let run = on!(isa, I => scaled::times::<I>(&route)).flatten()?;
         // As float32, whatever they become.
         let as_f32 = crate::formats::route::route(from, DType::F32, options);
-        let table = if lookup::has_table(&as_f32) { lookup::table(&as_f32)? } else { core::ptr::null() };
+        let table = if lookup::has_table(&as_f32) { lookup::table(&as_f32)? } else { Table::NONE };
         let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
         Some(Self { isa, run, job: Job::new(&route, table, Extras::this()), bits })
     }
@@ -124,7 +101,7 @@ impl Kernel {
         }
         let run = on!(isa, I => scaled::quotient::<I>(&route)).flatten()?;
         let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
-        Some(Self { isa, run, job: Job::new(&route, core::ptr::null(), Extras::this()), bits })
+        Some(Self { isa, run, job: Job::new(&route, Table::NONE, Extras::this()), bits })
     }
 
     /// Casts `n` elements; past the caches if it `streams`, after which [`Kernel::fence`] must follow.
@@ -137,7 +114,7 @@ impl Kernel {
         streams: bool,
     ) {
         let [from, to] = self.bits;
-        assert!(src.len() >= vector::bytes(n, from) && dst.size() >= vector::bytes(n, to));
+        assert!(src.len() >= bytes(n, from) && dst.size() >= bytes(n, to));
         let needed = factors.per.factors(n);
         let array = |array: &[f32], is_used: bool| {
             assert!(array.len() >= needed || array.is_empty() && !is_used);
@@ -163,11 +140,11 @@ impl Kernel {
         unsafe {
             if streams {
                 let make = |first: usize, src: *const u8, dst: *mut u8, n: usize| {
-                    (self.run)(&self.job, &Scale { at: first, ..scale }, src, dst, n);
+                    (self.run)(&self.job, src, dst, n, &Scale { at: first, ..scale });
                 };
                 on!(self.isa, I => stream::made::<I>(&make, false, self.bits, src, dst, n, &Apart::ONE));
             } else {
-                (self.run)(&self.job, &scale, src, dst, n);
+                (self.run)(&self.job, src, dst, n, &scale);
             }
         }
     }
@@ -175,7 +152,7 @@ impl Kernel {
     /// Orders what was streamed before what is stored next.
     pub(crate) fn fence(&self) {
         // SAFETY: the instruction set is available: a caster of it was made.
-        unsafe { on!(self.isa, I => stream::fence::<I>()) };
+        unsafe { on!(self.isa, I => fence::<I>()) };
     }
 }
 
@@ -191,11 +168,11 @@ pub(crate) fn arithmetic(isa: Isa, operation: Operation, values: &mut [f64], by:
     /// Not a closure: see `Task`.
     struct Each<'a>(Operation, &'a mut [f64], &'a [f64]);
 
-    impl Task for Each<'_> {
+    impl<I> Task<I> for Each<'_> {
         type Output = ();
 
         #[inline(always)]
-        fn call(self) {
+        fn call(self, _: I) {
             let Self(operation, values, by) = self;
             let n = values.len().min(by.len());
             let (values, by) = (&mut values[..n], &by[..n]);
@@ -216,7 +193,7 @@ pub(crate) fn arithmetic(isa: Isa, operation: Operation, values: &mut [f64], by:
 
     let _environment = Environment::new(Rounding::NearestEven);
     // SAFETY: the instruction set is available: a caster of it was made.
-    let ran = unsafe { on!(isa, I => <I as Simd>::run(Each(operation, values, by))) };
+    let ran = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(operation, values, by))) };
     debug_assert!(ran.is_some());
 }
 
@@ -237,11 +214,11 @@ pub(crate) fn with_tensor(
 
     struct Each<'a>(Operation, f32, &'a mut [f32], &'a mut [f32]);
 
-    impl Task for Each<'_> {
+    impl<I> Task<I> for Each<'_> {
         type Output = ();
 
         #[inline(always)]
-        fn call(self) {
+        fn call(self, _: I) {
             let Self(operation, tensor, scales, rests) = self;
             let splits = rests.len() == scales.len();
             for i in 0..scales.len() {
@@ -261,7 +238,7 @@ pub(crate) fn with_tensor(
 
     let _environment = Environment::new(Rounding::NearestEven);
     // SAFETY: the instruction set is available: a caster of it was made.
-    let ran = unsafe { on!(isa, I => <I as Simd>::run(Each(operation, tensor, scales, rests))) };
+    let ran = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(operation, tensor, scales, rests))) };
     debug_assert!(ran.is_some());
 }
 
@@ -270,11 +247,11 @@ pub(crate) fn with_tensor(
 pub(crate) fn exponents(isa: Isa, magnitudes: &[u32], added: u32, top: u32, codes: &mut [u8]) {
     struct Each<'a>(&'a [u32], u32, u32, &'a mut [u8]);
 
-    impl Task for Each<'_> {
+    impl<I> Task<I> for Each<'_> {
         type Output = ();
 
         #[inline(always)]
-        fn call(self) {
+        fn call(self, _: I) {
             let Self(magnitudes, added, top, codes) = self;
             for (&bits, code) in magnitudes.iter().zip(codes) {
                 // In the range of what a power of two is counted from, since no magnitude is negative.
@@ -285,7 +262,7 @@ pub(crate) fn exponents(isa: Isa, magnitudes: &[u32], added: u32, top: u32, code
     }
 
     // SAFETY: the instruction set is available: a caster of it was made.
-    let ran = unsafe { on!(isa, I => <I as Simd>::run(Each(magnitudes, added, top, codes))) };
+    let ran = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(magnitudes, added, top, codes))) };
     debug_assert!(ran.is_some());
 }
 
@@ -293,11 +270,11 @@ pub(crate) fn exponents(isa: Isa, magnitudes: &[u32], added: u32, top: u32, code
 pub(crate) fn inverses(isa: Isa, scales: &[f32], inverses: &mut [f32]) {
     struct Each<'a>(&'a [f32], &'a mut [f32]);
 
-    impl Task for Each<'_> {
+    impl<I> Task<I> for Each<'_> {
         type Output = ();
 
         #[inline(always)]
-        fn call(self) {
+        fn call(self, _: I) {
             let Self(scales, inverses) = self;
             for (scale, inverse) in scales.iter().zip(inverses) {
                 *inverse = 1.0 / scale;
@@ -307,7 +284,7 @@ pub(crate) fn inverses(isa: Isa, scales: &[f32], inverses: &mut [f32]) {
 
     let _environment = Environment::new(Rounding::NearestEven);
     // SAFETY: the instruction set is available: a caster of it was made.
-    let ran = unsafe { on!(isa, I => <I as Simd>::run(Each(scales, inverses))) };
+    let ran = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(scales, inverses))) };
     debug_assert!(ran.is_some());
 }
 
@@ -319,20 +296,19 @@ pub(crate) fn streaming_threshold() -> usize {
 /// The largest magnitude of each group of floats of 16 or 32 bits, as their bits without the sign: of those in `found` and of
 /// the elements. (As integers they are in order: a NaN is the largest.)
 pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &mut [u32]) {
-    struct Groups<'a, I> {
+    struct Groups<'a> {
         src: &'a [u8],
         bits: u32,
         group: usize,
         found: &'a mut [u32],
-        isa: PhantomData<I>,
     }
 
-    impl<I: Simd> Task for Groups<'_, I> {
+    impl<I: Simd> Task<I> for Groups<'_> {
         type Output = ();
 
         #[inline(always)]
-        fn call(self) {
-            let Self { src, bits, group, found, .. } = self;
+        fn call(self, isa: I) {
+            let Self { src, bits, group, found } = self;
             if group == 1 {
                 // Each is its own.
                 match bits {
@@ -350,46 +326,39 @@ pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &
                 return;
             }
             for (found, elements) in found.iter_mut().zip(src.chunks(bits as usize / 8 * group)) {
-                // SAFETY: the features are enabled.
-                let most =
-                    unsafe { if bits == 32 { most::<I, 4>(elements) } else { most::<I, 2>(elements) } };
+                let most = if bits == 32 { most::<I, 4>(isa, elements) } else { most::<I, 2>(isa, elements) };
                 *found = (*found).max(most);
             }
         }
     }
 
-    /// # Safety
-    /// As for the operations of [`Simd`].
     #[inline(always)]
-    unsafe fn larger<I: Simd, const WIDTH: usize>(a: I::V, b: I::V) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe { if WIDTH == 4 { I::max_u32(a, b) } else { I::max_u16(a, b) } }
+    fn larger<I: Simd, const WIDTH: usize>(isa: I, a: I::V, b: I::V) -> I::V {
+        if WIDTH == 4 { isa.max_u32(a, b) } else { isa.max_u16(a, b) }
     }
 
-    /// # Safety
-    /// As for the operations of [`Simd`].
     #[inline(always)]
-    unsafe fn most<I: Simd, const WIDTH: usize>(elements: &[u8]) -> u32 {
+    fn most<I: Simd, const WIDTH: usize>(isa: I, elements: &[u8]) -> u32 {
         let sign = if WIDTH == 4 { u32::MAX >> 1 } else { 0x7FFF_7FFF };
         let whole = elements.len() - elements.len() % I::BYTES;
-        // SAFETY: the caller's promise; whole registers of the elements are loaded.
+        // SAFETY: whole registers of the elements are loaded.
         let mut most = unsafe {
-            let mask = I::splat32(sign);
-            let mut all = [I::splat32(0); 2];
+            let mask = isa.splat32(sign);
+            let mut all = [isa.splat32(0); 2];
             let mut at = 0;
             while at + 2 * I::BYTES <= whole {
                 let here = elements.as_ptr().add(at);
                 all = [
-                    larger::<I, WIDTH>(all[0], I::and(I::load(here), mask)),
-                    larger::<I, WIDTH>(all[1], I::and(I::load(here.add(I::BYTES)), mask)),
+                    larger::<I, WIDTH>(isa, all[0], isa.and(isa.load(here), mask)),
+                    larger::<I, WIDTH>(isa, all[1], isa.and(isa.load(here.add(I::BYTES)), mask)),
                 ];
                 at += 2 * I::BYTES;
             }
             if at < whole {
-                all[0] = larger::<I, WIDTH>(all[0], I::and(I::load(elements.as_ptr().add(at)), mask));
+                all[0] = larger::<I, WIDTH>(isa, all[0], isa.and(isa.load(elements.as_ptr().add(at)), mask));
             }
-            let both = larger::<I, WIDTH>(all[0], all[1]);
-            if WIDTH == 4 { I::most_u32(both) } else { I::most_u16(both) }
+            let both = larger::<I, WIDTH>(isa, all[0], all[1]);
+            if WIDTH == 4 { isa.most_u32(both) } else { isa.most_u16(both) }
         };
         for x in elements[whole..].as_chunks::<WIDTH>().0 {
             let mut bytes = [0; 4];
@@ -400,8 +369,7 @@ pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &
     }
 
     // SAFETY: the instruction set is available: a caster of it was made.
-    let ran =
-        unsafe { on!(isa, I => <I as Simd>::run(Groups::<I> { src, bits, group, found, isa: PhantomData })) };
+    let ran = unsafe { on!(isa, I => <I as Simd>::assume().run(Groups { src, bits, group, found })) };
     debug_assert!(ran.is_some());
 }
 

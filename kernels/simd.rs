@@ -11,568 +11,7 @@
     reason = "kernels have no iterator adapters: those are not always inlined"
 )]
 
-use super::codec::Codec;
-use super::codec::plane::{Fold, Words};
-use super::drive::{RunRows, RunScaled};
-
-/// What some CPUs with an instruction set have and others have not. A kernel's setup keeps it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extras {
-    /// An instruction that rounds to bfloat16, as [`Simd::f32_to_bf16`].
-    pub(crate) bf16: bool,
-    /// Those on lanes of f16, from [`Simd::HALVES`] on.
-    pub(crate) fp16: bool,
-}
-
-impl Extras {
-    /// Of this CPU. Not for kernels, which call nothing.
-    pub(super) fn this() -> Self {
-        #[cfg(isa = "neon")]
-        return super::neon::extras();
-        // One more bit of the CPU; that it has the registers is asked before any kernel runs.
-        #[cfg(not(isa = "neon"))]
-        Self { bf16: super::simd::has!(is_x86_feature_detected, "avx512bf16"), fp16: false }
-    }
-}
-
-/// # Safety
-/// Every function but `run` may only be called where the features of the instruction set are enabled and
-/// available, that is from what `run` is given. Pointers must be good for a whole register.
-pub(crate) trait Simd: Copy + Send + Sync + 'static {
-    /// A register of any lanes.
-    type V: Copy;
-    /// One truth value for each lane of 32 bits.
-    type M32: Copy;
-    /// One truth value for each lane of 64 bits.
-    type M64: Copy;
-
-    /// Bytes in a register, elements in a block.
-    const BYTES: usize;
-    /// Bytes of a row of a view, as it is stored, from which on it goes past the caches if the whole view does: what begins
-    /// and ends a row takes longer than a shorter one saves. (Measured with AVX2 alone: until it is elsewhere, a long row.)
-    const ROW_STREAMS_FROM: usize = 16 << 10;
-
-    unsafe fn load(p: *const u8) -> Self::V;
-    unsafe fn store(p: *mut u8, v: Self::V);
-    /// Copies `bytes` bytes, fewer than `registers` have, to a buffer of so many registers; the rest becomes 0.
-    unsafe fn copy_in(p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
-    /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes more.
-    unsafe fn copy_out(buffer: *const u8, bytes: usize, p: *mut u8);
-    /// The same operations, rounded as the control register says.
-    type Turned: Simd;
-    /// Do the instructions carry their rounding? What becomes a float is rounded to nearest even, and what becomes an
-    /// integer is cut, whatever the control register says, and no flag is raised. Only [`Simd::round_f32`] and
-    /// [`Simd::round_f64`] are as it says.
-    const CARRIES_ROUNDING: bool = false;
-    /// Does the control register leave subnormal numbers as they are?
-    unsafe fn keeps_subnormals() -> bool {
-        true
-    }
-    /// Copies `bytes` bytes, and reads and writes no others. None of them is among both.
-    unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize);
-    /// Asks for a line that will be read soon. Any address will do.
-    unsafe fn prefetch(p: *const u8);
-    /// The same to a cache that is larger than the first: for lines that lie a power of two apart, of which that one has
-    /// room for few.
-    unsafe fn prefetch_far(p: *const u8);
-    /// A store past the caches. `p` is aligned to the register.
-    unsafe fn stream(p: *mut u8, v: Self::V);
-    /// After the last [`Simd::stream`]: other threads see it before what is stored next.
-    unsafe fn fence();
-    unsafe fn splat8(x: u8) -> Self::V;
-    unsafe fn splat16(x: u16) -> Self::V;
-    unsafe fn splat32(x: u32) -> Self::V;
-    unsafe fn splat64(x: u64) -> Self::V;
-
-    unsafe fn and(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn or(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn xor(a: Self::V, b: Self::V) -> Self::V;
-    /// `!a & b`
-    unsafe fn and_not(a: Self::V, b: Self::V) -> Self::V;
-    /// The bits of `from` where `mask` is 1, and elsewhere those of `v`, which is 0 there.
-    #[inline(always)]
-    unsafe fn put(mask: Self::V, from: Self::V, v: Self::V) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe { Self::or(v, Self::and(from, mask)) }
-    }
-
-    unsafe fn sub8(a: Self::V, b: Self::V) -> Self::V;
-    /// `v`, but 0 in the bytes where `where_` is 0.
-    unsafe fn zero_where_zero8(where_: Self::V, v: Self::V) -> Self::V;
-    unsafe fn min_s8(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn max_s8(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn min_u8(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn max_u8(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn min_s16(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn max_s16(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn min_u16(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn max_u16(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn shr16<const N: u32>(a: Self::V) -> Self::V;
-    unsafe fn sub16(a: Self::V, b: Self::V) -> Self::V;
-    /// All ones where that is true, else zeros.
-    unsafe fn eq16(a: Self::V, b: Self::V) -> Self::V;
-    /// The same, signed.
-    unsafe fn gt16(a: Self::V, b: Self::V) -> Self::V;
-    /// The top bit of each byte, that of the first in the lowest bit.
-    unsafe fn top_bits(a: Self::V) -> u64;
-
-    unsafe fn add32(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn sub32(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn shl32<const N: u32>(a: Self::V) -> Self::V;
-    unsafe fn shr32<const N: u32>(a: Self::V) -> Self::V;
-    /// Each lane by its own count; 0 from 32 on.
-    unsafe fn shr32v(a: Self::V, counts: Self::V) -> Self::V;
-    unsafe fn min_s32(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn max_s32(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn min_u32(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn max_u32(a: Self::V, b: Self::V) -> Self::V;
-    /// Are masks bits, and not lanes of registers? Then it is faster to count them than to make them lanes.
-    const MASKS_ARE_BITS: bool = false;
-    unsafe fn eq32(a: Self::V, b: Self::V) -> Self::M32;
-    /// Signed.
-    unsafe fn gt32(a: Self::V, b: Self::V) -> Self::M32;
-    /// Lanes of `yes` where the mask is true.
-    unsafe fn select32(mask: Self::M32, yes: Self::V, no: Self::V) -> Self::V;
-
-    /// How many lanes are true.
-    unsafe fn count32(mask: Self::M32) -> usize;
-
-    unsafe fn add64(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn sub64(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn shr64<const N: u32>(a: Self::V) -> Self::V;
-    /// Each lane by its own count, which is less than 2^32 or whose result does not matter; 0 from 64 on.
-    unsafe fn shl64v(a: Self::V, counts: Self::V) -> Self::V;
-    /// All ones where the lane is negative.
-    unsafe fn sign64(a: Self::V) -> Self::V;
-    unsafe fn min_s64(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn max_s64(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn min_u64(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn max_u64(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn eq64(a: Self::V, b: Self::V) -> Self::M64;
-    /// Signed.
-    unsafe fn gt64(a: Self::V, b: Self::V) -> Self::M64;
-    unsafe fn select64(mask: Self::M64, yes: Self::V, no: Self::V) -> Self::V;
-    unsafe fn count64(mask: Self::M64) -> usize;
-
-    /// The lower and the upper half of the lanes, widened.
-    unsafe fn zext8(a: Self::V) -> [Self::V; 2];
-    unsafe fn sext8(a: Self::V) -> [Self::V; 2];
-    unsafe fn zext16(a: Self::V) -> [Self::V; 2];
-    unsafe fn sext16(a: Self::V) -> [Self::V; 2];
-    unsafe fn zext32(a: Self::V) -> [Self::V; 2];
-    unsafe fn sext32(a: Self::V) -> [Self::V; 2];
-    /// Lanes of 16 bits as the high halves of lanes of 32, above zeros.
-    #[inline(always)]
-    unsafe fn upper32(a: Self::V) -> [Self::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let wide = Self::zext16(a);
-            [Self::shl32::<16>(wide[0]), Self::shl32::<16>(wide[1])]
-        }
-    }
-    /// The low half of each lane of 16, 32 or 64 bits.
-    unsafe fn low16(a: [Self::V; 2]) -> Self::V;
-    unsafe fn low32(a: [Self::V; 2]) -> Self::V;
-    unsafe fn low64(a: [Self::V; 2]) -> Self::V;
-    /// The high half of each lane of 16 or 32 bits.
-    unsafe fn high16(a: [Self::V; 2]) -> Self::V;
-    unsafe fn high32(a: [Self::V; 2]) -> Self::V;
-    /// The lowest byte of each lane of 32 bits.
-    #[inline(always)]
-    unsafe fn lowest32(a: [Self::V; 4]) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe { Self::low16([Self::low32([a[0], a[1]]), Self::low32([a[2], a[3]])]) }
-    }
-    /// A byte for each lane of 16 or 32 bits, with the same top bit; what else it has is not said.
-    #[inline(always)]
-    unsafe fn signs16(a: [Self::V; 2]) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe { Self::high16(a) }
-    }
-    #[inline(always)]
-    unsafe fn signs32(a: [Self::V; 4]) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe { Self::high16([Self::high32([a[0], a[1]]), Self::high32([a[2], a[3]])]) }
-    }
-    /// The lanes of 64 bits with even numbers.
-    unsafe fn even64(a: [Self::V; 2]) -> Self::V;
-    /// Lanes of two registers in turn.
-    unsafe fn zip64(a: Self::V, b: Self::V) -> [Self::V; 2];
-    /// As many pieces of 16 bytes as a register has, so many bytes apart.
-    unsafe fn load_pieces(p: *const u8, apart: isize) -> Self::V;
-    /// Lanes of `WIDTH` bytes in turn, within each piece of 16 bytes: those of the lower halves, and of the upper.
-    unsafe fn zip_pieces<const WIDTH: usize>(a: Self::V, b: Self::V) -> [Self::V; 2];
-    /// Bytes in the order that zips of pieces, until each is one of `WIDTH` bytes, turn into their own: each piece has as
-    /// many of every register that is made, in the order of those.
-    unsafe fn before_zips<const WIDTH: usize>(a: Self::V) -> Self::V;
-    /// The bytes of each lane reversed.
-    unsafe fn swap16(a: Self::V) -> Self::V;
-    unsafe fn swap32(a: Self::V) -> Self::V;
-    unsafe fn swap64(a: Self::V) -> Self::V;
-
-    /// What is kept of a row of 64 bytes of a table: registers, or where there are too few of those, the place.
-    type Row: Copy;
-    unsafe fn row(p: *const u8) -> Self::Row;
-    /// The byte at each index in a [plane](super::codec::plane::Plane).
-    ///
-    /// The fold says how its [`halves`](super::codec::plane::Plane::halves) go together, where those are looked at.
-    unsafe fn lookup256(plane: [Self::Row; 4], fold: Fold, index: Self::V) -> Self::V;
-    /// The same of two planes of elements of 16 bits whose fold is [`Fold::Negated`], in the order that zips of pieces
-    /// leave: where there are [lines](Self::HAS_LINES).
-    unsafe fn negated_words(_planes: [Self::Row; 2], _index: Self::V) -> [Self::V; 2] {
-        unreachable!()
-    }
-    /// Among the first 128; the top bit of an index is ignored.
-    unsafe fn lookup128(plane: [Self::Row; 2], index: Self::V) -> Self::V;
-    /// Among the first 64; the top bits of an index are ignored.
-    unsafe fn lookup64(row: Self::Row, index: Self::V) -> Self::V;
-    /// Among the first 16, which the next 48 repeat; the top bits of an index are ignored.
-    unsafe fn lookup16(row: Self::Row, index: Self::V) -> Self::V;
-
-    /// Tables are looked at by rows of 16 bytes, so that it pays to look at few: elements that make a
-    /// [line](super::codec::plane::Line) are computed.
-    const HAS_LINES: bool = false;
-    /// What is kept of a line.
-    type Line: Copy;
-    unsafe fn line(_table: *const Words) -> Self::Line {
-        unreachable!()
-    }
-    /// The elements by their index, in the order that zips of pieces leave.
-    unsafe fn on_line(_line: Self::Line, _index: Self::V) -> [Self::V; 2] {
-        unreachable!()
-    }
-
-    /// Without its sign.
-    #[inline(always)]
-    unsafe fn abs_f32(x: Self::V) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe { Self::and_not(Self::splat32(1 << 31), x) }
-    }
-    /// The smaller one; `x` where that is a NaN. `limit` is none.
-    unsafe fn min_or_nan_f32(limit: Self::V, x: Self::V) -> Self::V;
-    unsafe fn add_f32(a: Self::V, b: Self::V) -> Self::V;
-    /// Neither operand is a NaN.
-    unsafe fn min_f32(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn max_f32(a: Self::V, b: Self::V) -> Self::V;
-    /// `x`, but 0 where it is a NaN.
-    unsafe fn number_f32(x: Self::V) -> Self::V;
-    unsafe fn trunc_f32(a: Self::V) -> Self::V;
-    unsafe fn add_f64(a: Self::V, b: Self::V) -> Self::V;
-    /// Neither operand is a NaN.
-    unsafe fn min_f64(a: Self::V, b: Self::V) -> Self::V;
-    unsafe fn max_f64(a: Self::V, b: Self::V) -> Self::V;
-    /// `x`, but 0 where it is a NaN.
-    unsafe fn number_f64(x: Self::V) -> Self::V;
-    unsafe fn trunc_f64(a: Self::V) -> Self::V;
-    /// To an integer that stays a float.
-    unsafe fn round_f64(a: Self::V) -> Self::V;
-
-    unsafe fn f16_to_f32(a: Self::V) -> [Self::V; 2];
-    /// A NaN is made quiet.
-    #[inline(always)]
-    unsafe fn bf16_to_f32(a: Self::V) -> [Self::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut wide = Self::upper32(a);
-            for k in 0..2 {
-                let x = wide[k];
-                let nan = Self::gt32(Self::abs_f32(x), Self::splat32(0x7F80_0000));
-                wide[k] = Self::select32(nan, Self::or(x, Self::splat32(0x40_0000)), x);
-            }
-            wide
-        }
-    }
-    unsafe fn f32_to_f16(a: [Self::V; 2]) -> Self::V;
-    /// Are the conversions of f16, but for [`Simd::f32_to_f16`], independent of the control register, and leave no
-    /// flags there?
-    const QUIET_F16: bool = false;
-    /// Rounded to nearest even, if the control register says that or nothing depends on it.
-    #[inline(always)]
-    unsafe fn f32_to_nearest_f16(a: [Self::V; 2]) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe { Self::f32_to_f16(a) }
-    }
-    /// Has it what [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf) and the codec by a table work with: shifts of 16-bit
-    /// lanes by counts of their own, `sub_u16`, `select_above16`, and the roundings of their high bytes?
-    const NARROWS_BY_HALF: bool = false;
-    /// 0 where that would be negative.
-    unsafe fn sub_u16(_a: Self::V, _b: Self::V) -> Self::V {
-        unreachable!()
-    }
-    /// Each lane by its own count; 0 from 16 on.
-    unsafe fn shl16v(_a: Self::V, _counts: Self::V) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn shr16v(_a: Self::V, _counts: Self::V) -> Self::V {
-        unreachable!()
-    }
-    /// The high byte of each lane of 16 bits, rounded to nearest even by the low one; at most 255.
-    unsafe fn nearest_high16(_a: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    /// The same, rounded to odd.
-    unsafe fn odd_high16(_a: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    /// Lanes of `yes` where `a` is more than `limit`, unsigned.
-    unsafe fn select_above16(_a: Self::V, _limit: Self::V, _yes: Self::V, _no: Self::V) -> Self::V {
-        unreachable!()
-    }
-    /// Has it what [`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16) works with: `add16`, `f32_to_cut_f16`,
-    /// `select_above8`, and of 16-bit lanes `nearest_high16` and `select_above16`?
-    const NARROWS_BY_F16: bool = false;
-    unsafe fn add16(_a: Self::V, _b: Self::V) -> Self::V {
-        unreachable!()
-    }
-    /// Cut, whatever the control register says.
-    unsafe fn f32_to_cut_f16(_a: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    /// As [`Simd::select_above16`], of bytes.
-    unsafe fn select_above8(_a: Self::V, _limit: Self::V, _yes: Self::V, _no: Self::V) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn f32_to_f64(a: Self::V) -> [Self::V; 2];
-    unsafe fn f64_to_f32(a: [Self::V; 2]) -> Self::V;
-    unsafe fn i32_to_f32(a: Self::V) -> Self::V;
-    unsafe fn u32_to_f32(a: Self::V) -> Self::V;
-    unsafe fn i32_to_f64(a: Self::V) -> [Self::V; 2];
-    unsafe fn u32_to_f64(a: Self::V) -> [Self::V; 2];
-    /// Has it instructions from 64-bit integers to float32: `i64_to_f32` and `u64_to_f32`?
-    const LONG_TO_F32: bool;
-    unsafe fn i64_to_f32(a: [Self::V; 2]) -> Self::V;
-    unsafe fn u64_to_f32(a: [Self::V; 2]) -> Self::V;
-    /// Are there instructions between floats and what an int32 does not hold?
-    const CONVERTS_LONGS: bool = true;
-    unsafe fn i64_to_f64(a: Self::V) -> Self::V;
-    unsafe fn u64_to_f64(a: Self::V) -> Self::V;
-    /// Below −2^31 the minimum; what 2^31 or more give is not said.
-    unsafe fn f32_to_i32(a: Self::V) -> Self::V;
-    /// 0 ≤ x < 2^32; what others give is not said.
-    unsafe fn f32_to_u32(a: Self::V) -> Self::V;
-    /// The nearest that there is, and 0 for a NaN: above `beyond`, which is the float below 2^31, it is `most`.
-    #[inline(always)]
-    unsafe fn f32_to_nearest_i32(x: Self::V, beyond: Self::V, most: Self::V) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let x = Self::number_f32(x);
-            Self::select32(Self::gt32(x, beyond), most, Self::f32_to_i32(x))
-        }
-    }
-    /// The same of 2^63.
-    #[inline(always)]
-    unsafe fn f64_to_nearest_i64(x: Self::V, beyond: Self::V, most: Self::V) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let x = Self::number_f64(x);
-            Self::select64(Self::gt64(x, beyond), most, Self::f64_to_i64(x))
-        }
-    }
-    /// Below −2^63 the minimum; what 2^63 or more give is not said.
-    unsafe fn f64_to_i64(a: Self::V) -> Self::V;
-    /// 0 ≤ x < 2^64; what others give is not said.
-    unsafe fn f64_to_u64(a: Self::V) -> Self::V;
-    /// Does [`Simd::f64_to_i32`] give the minimum for everything that is not in the range, a NaN too?
-    const MINIMUM_IS_BEYOND: bool = false;
-    /// What others give than those of the range is not said.
-    #[inline(always)]
-    unsafe fn f64_to_i32(a: [Self::V; 2]) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe { Self::low64([Self::f64_to_i64(a[0]), Self::f64_to_i64(a[1])]) }
-    }
-
-    /// Two registers of f64 to one of f32, rounded to odd: with at least 15 significant bits, and no more than are
-    /// exact from 2^-135 on. Beyond the range of f32, both ways, what comes out is one that a narrower float of 16
-    /// bits or fewer rounds as it would round the f64. A NaN keeps the top 10 bits of its payload.
-    ///
-    /// Here with 15 bits.
-    /// * They are at least two more than float16 and bfloat16 have, in every binade: of the subnormals of
-    ///   bfloat16, down to 2^-133, the f32 has the ulp 2^-149, so 15 bits are exact from 2^-135 on, below which
-    ///   nothing but "not zero, less than half" matters.
-    /// * Above the range of f32 and below it the conversion rounds as the register says: to Inf or to the
-    ///   largest number, to 0 or to the smallest, as the encoder will.
-    /// * NaN: the bits that are cut off count as sticky, so it stays one; the 13 top payload bits stay.
-    #[inline(always)]
-    unsafe fn f64_to_odd_f32(a: [Self::V; 2]) -> Self::V {
-        const LOW: u64 = (1 << 38) - 1;
-        // SAFETY: the caller's promise.
-        unsafe {
-            let low = Self::splat64(LOW);
-            let mut odd = a;
-            for k in 0..2 {
-                let sticky = Self::and(Self::add64(a[k], low), Self::splat64(LOW + 1));
-                odd[k] = Self::or(Self::and_not(low, a[k]), sticky);
-            }
-            Self::f64_to_f32(odd)
-        }
-    }
-    /// Two registers of f32 to one of bfloat16, rounded to nearest even. A NaN keeps its payload and is made quiet.
-    #[inline(always)]
-    unsafe fn f32_to_bf16(a: [Self::V; 2], _: Extras) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe { Self::rounded_bf16(a) }
-    }
-    /// The same by integers: a bias is added, and the lower half dropped.
-    #[inline(always)]
-    unsafe fn rounded_bf16(a: [Self::V; 2]) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut rounded = a;
-            for k in 0..2 {
-                let (x, inf) = (a[k], Self::splat32(0x7F80_0000));
-                let nan = Self::gt32(Self::and(x, Self::splat32(!(1 << 31))), inf);
-                let odd = Self::and(Self::shr32::<16>(x), Self::splat32(1));
-                let near = Self::add32(Self::add32(x, Self::splat32(0x7FFF)), odd);
-                rounded[k] = Self::select32(nan, Self::or(x, Self::splat32(0x40_0000)), near);
-            }
-            Self::high32(rounded)
-        }
-    }
-    /// May that be an operation on floats, which the environment has a say in?
-    const FLOATS_TO_BF16: bool = false;
-
-    /// The lanes of [`Simd::any16`], [`Simd::any32`] and [`Simd::any64`] that are not 0: this, or all ones.
-    const TRUE: u32 = 0x0101_0101;
-    /// Lanes that say whether `a` has any of `bits`: 0 if not, else as [`Simd::TRUE`] says.
-    #[inline(always)]
-    unsafe fn any16(a: Self::V, bits: Self::V) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe { Self::min_u16(Self::and(a, bits), Self::splat16(1)) }
-    }
-    #[inline(always)]
-    unsafe fn any32(a: Self::V, bits: Self::V) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe { Self::min_u32(Self::and(a, bits), Self::splat32(1)) }
-    }
-    /// Of lanes of 64 bits, in their lower halves.
-    #[inline(always)]
-    unsafe fn any64(a: Self::V, bits: Self::V) -> Self::V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let v = Self::and(a, bits);
-            Self::min_u32(Self::or(v, Self::shr64::<32>(v)), Self::splat32(1))
-        }
-    }
-
-    /// Has it instructions that saturate as the contract does: floats to integers, by `cut_i32` to `cut_u64`, and wider integers
-    /// to narrower ones, by `narrow_s16` to `narrow_s64_to_u32`?
-    const SATURATES: bool = false;
-    /// A float cut to an integer, the nearest that there is, of the lane's width; a NaN becomes 0.
-    unsafe fn cut_i32(_: Self::V) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn cut_u32(_: Self::V) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn cut_i64(_: Self::V) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn cut_u64(_: Self::V) -> Self::V {
-        unreachable!()
-    }
-    /// To an integer that stays a float, as the control register says.
-    unsafe fn round_f32(_: Self::V) -> Self::V {
-        unreachable!()
-    }
-    /// Lanes of half the width, the nearest that there are: signed, unsigned, and unsigned ones of signed ones.
-    unsafe fn narrow_s16(_: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn narrow_u16(_: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn narrow_s16_to_u8(_: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn narrow_s32(_: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn narrow_u32(_: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn narrow_s32_to_u16(_: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn narrow_s64(_: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn narrow_u64(_: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn narrow_s64_to_u32(_: [Self::V; 2]) -> Self::V {
-        unreachable!()
-    }
-
-    /// Has it, without [`Simd::SATURATES`], instructions that saturate signed lanes of 32 and 16 bits to half the width:
-    /// `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and `narrow_s32_to_u16`, and `min_or_nan_f64`? Then what is too small for an int32, or a NaN, becomes the minimum by [`Simd::f32_to_i32`] and [`Simd::f64_to_i32`].
-    const PACKS: bool = false;
-    /// The smaller one; `x` where that is a NaN. `limit` is none.
-    unsafe fn min_or_nan_f64(_limit: Self::V, _x: Self::V) -> Self::V {
-        unreachable!()
-    }
-
-    /// Does it find a NaN among registers faster than it replaces each: `any_nan_f32` and `any_nan_f64`? Then [`Simd::max_f32`] and [`Simd::max_f64`] are `b` where `a` is a NaN.
-    const SEARCHES_NANS: bool = false;
-    unsafe fn any_nan_f32(_x: [Self::V; 4]) -> bool {
-        unreachable!()
-    }
-    unsafe fn any_nan_f64(_x: [Self::V; 8]) -> bool {
-        unreachable!()
-    }
-
-    /// Has it operations on lanes of float16, from `round_f16` to `u16_to_f16`, on CPUs with [`Extras::fp16`]?
-    const HALVES: bool = false;
-    /// To an integer that stays a float, as the control register says.
-    unsafe fn round_f16(_: Self::V) -> Self::V {
-        unreachable!()
-    }
-    /// As [`Simd::cut_i32`].
-    unsafe fn cut_i16(_: Self::V) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn cut_u16(_: Self::V) -> Self::V {
-        unreachable!()
-    }
-    /// Rounded as the control register says.
-    unsafe fn i16_to_f16(_: Self::V) -> Self::V {
-        unreachable!()
-    }
-    unsafe fn u16_to_f16(_: Self::V) -> Self::V {
-        unreachable!()
-    }
-
-    /// A block of packed elements of 2, 4 or 6 bits, the first at the low or at the high end of a byte, to
-    /// one per byte. What a byte has above them is not said. No more is read than they have.
-    unsafe fn unpack<const BITS: usize>(p: *const u8, high: bool) -> Self::V;
-    /// The inverse, of bytes that are 0 above. No more is written than the elements have.
-    unsafe fn pack<const BITS: usize>(p: *mut u8, v: Self::V, high: bool);
-
-    /// The largest lane.
-    unsafe fn most_u32(a: Self::V) -> u32;
-    unsafe fn most_u16(a: Self::V) -> u32;
-    unsafe fn mul_f32(a: Self::V, b: Self::V) -> Self::V;
-    /// `a * b + c`, rounded once.
-    unsafe fn mul_add_f32(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-
-    /// Runs a function with the features enabled.
-    ///
-    /// # Safety
-    /// The instruction set is available.
-    unsafe fn run<T: Task>(task: T) -> T::Output;
-
-    /// A codec on rows, as a function with the features enabled: a kernel.
-    fn kernel<C: Codec<Self>>() -> RunRows;
-    /// The same of a codec that reads elements under scales.
-    fn scaled_kernel<C: Codec<Self>>() -> RunScaled;
-}
-
-/// What is to run with the features of an instruction set enabled, by [`Simd::run`].
-pub(super) trait Task {
-    type Output;
-
-    /// `#[inline(always)]`, or it has no features: that is why it is no closure.
-    fn call(self) -> Self::Output;
-}
+use super::codec::plane::{Fold, Plane, Words};
 
 /// Has this CPU a feature? Without the standard library, which knows how to ask: must every CPU of the target have it?
 macro_rules! has {
@@ -586,6 +25,660 @@ macro_rules! has {
 }
 pub(super) use has;
 
+/// What some CPUs with an instruction set have and others have not. A kernel's setup keeps it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extras {
+    /// An instruction that rounds to bfloat16, as [`Halves::f32_to_bf16`].
+    pub(crate) bf16: Option<Bf16>,
+    #[cfg_attr(not(isa = "neon"), expect(dead_code, reason = "no x86-64 instruction set here has them"))]
+    /// Those on lanes of f16, for [`Halves::f16_to_words`] and [`Halves::words_to_f16`].
+    pub(crate) fp16: Option<Fp16>,
+}
+
+/// The proof that this CPU has the instructions to bfloat16, AVX512_BF16 or FEAT_BF16.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bf16(());
+
+/// The proof that it has FEAT_FP16.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fp16(());
+
+impl Extras {
+    pub(super) const NONE: Self = Self { bf16: None, fp16: None };
+
+    /// Of this CPU. Not for kernels, which call nothing.
+    pub(super) fn this() -> Self {
+        #[cfg(isa = "neon")]
+        let (bf16, fp16) =
+            (has!(is_aarch64_feature_detected, "bf16"), has!(is_aarch64_feature_detected, "fp16"));
+        #[cfg(not(isa = "neon"))]
+        let (bf16, fp16) = (has!(is_x86_feature_detected, "avx512bf16"), false);
+        Self { bf16: bf16.then_some(Bf16(())), fp16: fp16.then_some(Fp16(())) }
+    }
+}
+
+/// A register, and its bits. A value of a type with this trait is the proof that the CPU has the features of an instruction set,
+/// so operations are safe, but for those that touch memory.
+///
+/// # Safety
+/// Of what touches memory: its pointers are good for as many registers, or bytes, as it says. Any alignment will do.
+pub(crate) trait Registers: Copy + Send + Sync + 'static {
+    /// A register of any lanes.
+    type V: Copy;
+    /// Bytes in a register, elements in a block.
+    const BYTES: usize;
+    unsafe fn load(self, p: *const u8) -> Self::V;
+    unsafe fn store(self, p: *mut u8, v: Self::V);
+    /// Copies `bytes` bytes, fewer than `registers` have, to a buffer of so many registers; the rest becomes 0.
+    unsafe fn copy_in(self, p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
+    /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes more.
+    unsafe fn copy_out(self, buffer: *const u8, bytes: usize, p: *mut u8);
+    fn splat8(self, x: u8) -> Self::V;
+    fn splat16(self, x: u16) -> Self::V;
+    fn splat32(self, x: u32) -> Self::V;
+    fn splat64(self, x: u64) -> Self::V;
+    fn and(self, a: Self::V, b: Self::V) -> Self::V;
+    fn or(self, a: Self::V, b: Self::V) -> Self::V;
+    fn xor(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `!a & b`
+    fn and_not(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The bits of `from` where `mask` is 1, and elsewhere those of `v`, which is 0 there.
+    #[inline(always)]
+    fn put(self, mask: Self::V, from: Self::V, v: Self::V) -> Self::V {
+        self.or(v, self.and(from, mask))
+    }
+}
+
+/// How bytes move through the caches. As to safety, see [`Registers`].
+pub(crate) trait Memory: Registers {
+    /// Bytes of a row of a view, as it is stored, from which on it goes past the caches if the whole view does: what begins
+    /// and ends a row takes longer than a shorter one saves. (Measured with AVX2 alone: until it is elsewhere, a long row.)
+    const ROW_STREAMS_FROM: usize = 16 << 10;
+    /// Copies `bytes` bytes, and reads and writes no others. None of them is among both.
+    unsafe fn copy(self, from: *const u8, to: *mut u8, bytes: usize);
+    /// Asks for a line that will be read soon. Any address will do.
+    fn prefetch(self, p: *const u8);
+    /// The same to a cache that is larger than the first: for lines that lie a power of two apart, of which that one has
+    /// room for few.
+    fn prefetch_far(self, p: *const u8);
+    /// A store past the caches. `p` is aligned to the register.
+    unsafe fn stream(self, p: *mut u8, v: Self::V);
+    /// After the last [`Memory::stream`]: other threads see it before what is stored next.
+    fn fence(self);
+    /// As many pieces of 16 bytes as a register has, so many bytes apart.
+    unsafe fn load_pieces(self, p: *const u8, apart: isize) -> Self::V;
+}
+
+/// Packed elements of 2, 4 and 6 bits. As to safety, see [`Registers`].
+pub(crate) trait Packs: Registers {
+    /// A block of packed elements of 2, 4 or 6 bits, the first at the low or at the high end of a byte, to
+    /// one per byte. What a byte has above them is not said. No more is read than they have.
+    unsafe fn unpack<const BITS: usize>(self, p: *const u8, high: bool) -> Self::V;
+    /// The inverse, of bytes that are 0 above. No more is written than the elements have.
+    unsafe fn pack<const BITS: usize>(self, p: *mut u8, v: Self::V, high: bool);
+}
+
+/// Lanes of 8 bits.
+pub(crate) trait Bytes: Registers {
+    fn sub8(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `v`, but 0 in the bytes where `where_` is 0.
+    fn zero_where_zero8(self, where_: Self::V, v: Self::V) -> Self::V;
+    fn min_s8(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max_s8(self, a: Self::V, b: Self::V) -> Self::V;
+    fn min_u8(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max_u8(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The top bit of each byte, that of the first in the lowest bit.
+    fn top_bits(self, a: Self::V) -> u64;
+}
+
+/// Lanes of 16 bits.
+pub(crate) trait Shorts: Bytes {
+    fn min_s16(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max_s16(self, a: Self::V, b: Self::V) -> Self::V;
+    fn min_u16(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max_u16(self, a: Self::V, b: Self::V) -> Self::V;
+    fn shr16<const N: u32>(self, a: Self::V) -> Self::V;
+    fn sub16(self, a: Self::V, b: Self::V) -> Self::V;
+    /// All ones where that is true, else zeros.
+    fn eq16(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The same, signed.
+    fn gt16(self, a: Self::V, b: Self::V) -> Self::V;
+}
+
+/// Lanes of 32 bits.
+pub(crate) trait Ints: Shorts {
+    /// One truth value for each lane of 32 bits.
+    type M32: Copy;
+    fn add32(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub32(self, a: Self::V, b: Self::V) -> Self::V;
+    fn shl32<const N: u32>(self, a: Self::V) -> Self::V;
+    fn shr32<const N: u32>(self, a: Self::V) -> Self::V;
+    /// Each lane by its own count; 0 from 32 on.
+    fn shr32v(self, a: Self::V, counts: Self::V) -> Self::V;
+    fn min_s32(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max_s32(self, a: Self::V, b: Self::V) -> Self::V;
+    fn min_u32(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max_u32(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Are masks bits, and not lanes of registers? Then it is faster to count them than to make them lanes.
+    const MASKS_ARE_BITS: bool = false;
+    fn eq32(self, a: Self::V, b: Self::V) -> Self::M32;
+    /// Signed.
+    fn gt32(self, a: Self::V, b: Self::V) -> Self::M32;
+    /// Lanes of `yes` where the mask is true.
+    fn select32(self, mask: Self::M32, yes: Self::V, no: Self::V) -> Self::V;
+    /// How many lanes are true.
+    fn count32(self, mask: Self::M32) -> usize;
+}
+
+/// Lanes of 64 bits, and what is asked of lanes of any width.
+pub(crate) trait Longs: Ints {
+    /// The largest lane of 32 and of 16 bits, unsigned.
+    fn most_u32(self, a: Self::V) -> u32;
+    fn most_u16(self, a: Self::V) -> u32;
+    /// One truth value for each lane of 64 bits.
+    type M64: Copy;
+    fn add64(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub64(self, a: Self::V, b: Self::V) -> Self::V;
+    fn shr64<const N: u32>(self, a: Self::V) -> Self::V;
+    /// Each lane by its own count, which is less than 2^32 or whose result does not matter; 0 from 64 on.
+    fn shl64v(self, a: Self::V, counts: Self::V) -> Self::V;
+    /// The low 11 bits as one sticky bit above them, unless `above` is 0. The odd neighbour is the same in two's complement.
+    #[inline(always)]
+    fn odd64(self, v: Self::V, above: Self::V) -> Self::V {
+        // What is added carries into the bit above the low ones, if any of those is set.
+        let low = self.splat64(0x7FF);
+        let odd = self.and_not(low, self.or(v, self.add64(self.and(v, low), low)));
+        self.select64(self.eq64(above, self.splat64(0)), v, odd)
+    }
+    /// All ones where the lane is negative.
+    fn sign64(self, a: Self::V) -> Self::V;
+    fn min_s64(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max_s64(self, a: Self::V, b: Self::V) -> Self::V;
+    fn min_u64(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max_u64(self, a: Self::V, b: Self::V) -> Self::V;
+    fn eq64(self, a: Self::V, b: Self::V) -> Self::M64;
+    /// Signed.
+    fn gt64(self, a: Self::V, b: Self::V) -> Self::M64;
+    fn select64(self, mask: Self::M64, yes: Self::V, no: Self::V) -> Self::V;
+    fn count64(self, mask: Self::M64) -> usize;
+    /// The lanes of [`Longs::any16`], [`Longs::any32`] and [`Longs::any64`] that are not 0: this, or all ones.
+    const TRUE: u32 = 0x0101_0101;
+    /// Lanes that say whether `a` has any of `bits`: 0 if not, else as [`Longs::TRUE`] says.
+    #[inline(always)]
+    fn any16(self, a: Self::V, bits: Self::V) -> Self::V {
+        self.min_u16(self.and(a, bits), self.splat16(1))
+    }
+    #[inline(always)]
+    fn any32(self, a: Self::V, bits: Self::V) -> Self::V {
+        self.min_u32(self.and(a, bits), self.splat32(1))
+    }
+    /// Of lanes of 64 bits, in their lower halves.
+    #[inline(always)]
+    fn any64(self, a: Self::V, bits: Self::V) -> Self::V {
+        let v = self.and(a, bits);
+        self.min_u32(self.or(v, self.shr64::<32>(v)), self.splat32(1))
+    }
+}
+
+/// Lanes of one width as those of another, and in another order.
+pub(crate) trait Widths: Longs {
+    /// The lower and the upper half of the lanes, widened.
+    fn zext8(self, a: Self::V) -> [Self::V; 2];
+    fn sext8(self, a: Self::V) -> [Self::V; 2];
+    fn zext16(self, a: Self::V) -> [Self::V; 2];
+    fn sext16(self, a: Self::V) -> [Self::V; 2];
+    fn zext32(self, a: Self::V) -> [Self::V; 2];
+    fn sext32(self, a: Self::V) -> [Self::V; 2];
+    /// Lanes of 16 bits as the high halves of lanes of 32, above zeros.
+    #[inline(always)]
+    fn upper32(self, a: Self::V) -> [Self::V; 2] {
+        let wide = self.zext16(a);
+        [self.shl32::<16>(wide[0]), self.shl32::<16>(wide[1])]
+    }
+    /// The low half of each lane of 16, 32 or 64 bits.
+    fn low16(self, a: [Self::V; 2]) -> Self::V;
+    fn low32(self, a: [Self::V; 2]) -> Self::V;
+    fn low64(self, a: [Self::V; 2]) -> Self::V;
+    /// The high half of each lane of 16 or 32 bits.
+    fn high16(self, a: [Self::V; 2]) -> Self::V;
+    fn high32(self, a: [Self::V; 2]) -> Self::V;
+    /// The lowest byte of each lane of 32 bits.
+    #[inline(always)]
+    fn lowest32(self, a: [Self::V; 4]) -> Self::V {
+        self.low16([self.low32([a[0], a[1]]), self.low32([a[2], a[3]])])
+    }
+    /// A byte for each lane of 16 or 32 bits, with the same top bit; what else it has is not said.
+    #[inline(always)]
+    fn signs16(self, a: [Self::V; 2]) -> Self::V {
+        self.high16(a)
+    }
+    #[inline(always)]
+    fn signs32(self, a: [Self::V; 4]) -> Self::V {
+        self.high16([self.high32([a[0], a[1]]), self.high32([a[2], a[3]])])
+    }
+    /// The lanes of 64 bits with even numbers.
+    fn even64(self, a: [Self::V; 2]) -> Self::V;
+    /// Lanes of two registers in turn.
+    fn zip64(self, a: Self::V, b: Self::V) -> [Self::V; 2];
+    /// Lanes of `WIDTH` bytes in turn, within each piece of 16 bytes: those of the lower halves, and of the upper.
+    fn zip_pieces<const WIDTH: usize>(self, a: Self::V, b: Self::V) -> [Self::V; 2];
+    /// Bytes in the order that zips of pieces, until each is one of `WIDTH` bytes, turn into their own: each piece has as
+    /// many of every register that is made, in the order of those.
+    fn before_zips<const WIDTH: usize>(self, a: Self::V) -> Self::V;
+    /// The bytes of each lane reversed.
+    fn swap16(self, a: Self::V) -> Self::V;
+    fn swap32(self, a: Self::V) -> Self::V;
+    fn swap64(self, a: Self::V) -> Self::V;
+}
+
+/// Bytes and elements of 16 bits that are looked up.
+pub(crate) trait Tables: Widths {
+    /// What is kept of a [`Plane`] while a kernel runs: registers, or where there are too few of those, the place.
+    type Plane: Copy;
+    fn plane(self, plane: &'static Plane) -> Self::Plane;
+    /// The byte at each index.
+    ///
+    /// The fold says how its [`halves`](Plane::halves) go together, where those are looked at.
+    fn lookup256(self, plane: Self::Plane, fold: Fold, index: Self::V) -> Self::V;
+    /// Among the first 128; the top bit of an index is ignored.
+    #[inline(always)]
+    fn lookup128(self, plane: Self::Plane, index: Self::V) -> Self::V {
+        self.lookup256(plane, Fold::Apart, self.and(index, self.splat8(0x7F)))
+    }
+    /// Among the first 64; the top bits of an index are ignored.
+    fn lookup64(self, plane: Self::Plane, index: Self::V) -> Self::V;
+    /// Among the first 16, which the next 48 repeat; the top bits of an index are ignored.
+    fn lookup16(self, plane: Self::Plane, index: Self::V) -> Self::V;
+    /// The elements of 16 bits at each index, in the order that zips of pieces leave, of two planes whose fold is
+    /// [`Fold::Negated`].
+    #[inline(always)]
+    fn negated_words(self, planes: [Self::Plane; 2], index: Self::V) -> [Self::V; 2] {
+        let [low, high] = planes;
+        self.zip_pieces::<1>(
+            self.lookup256(low, Fold::Negated, index),
+            self.lookup256(high, Fold::Negated, index),
+        )
+    }
+    /// Tables are looked at by rows of 16 bytes, so that it pays to look at few: elements that make a
+    /// [line](super::codec::plane::Line) are computed.
+    const HAS_LINES: bool = false;
+    /// What is kept of a table whose elements make a line.
+    type Line: Copy;
+    fn line(self, table: &'static Words) -> Self::Line;
+    /// Its elements by their index, in the order that zips of pieces leave.
+    fn on_line(self, line: Self::Line, index: Self::V) -> [Self::V; 2];
+}
+
+/// Lanes of float32 and float64. What rounds, rounds as the control register says, unless it [carries its rounding](Simd::CARRIES_ROUNDING).
+pub(crate) trait Floats: Widths {
+    /// Without its sign.
+    #[inline(always)]
+    fn abs_f32(self, x: Self::V) -> Self::V {
+        self.and_not(self.splat32(1 << 31), x)
+    }
+    /// The smaller one; `x` where that is a NaN. `limit` is none.
+    fn min_or_nan_f32(self, limit: Self::V, x: Self::V) -> Self::V;
+    fn add_f32(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul_f32(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`, rounded once.
+    fn mul_add_f32(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// Neither operand is a NaN.
+    fn min_f32(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max_f32(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `x`, but 0 where it is a NaN.
+    fn number_f32(self, x: Self::V) -> Self::V;
+    fn trunc_f32(self, a: Self::V) -> Self::V;
+    fn add_f64(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Neither operand is a NaN.
+    fn min_f64(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max_f64(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `x`, but 0 where it is a NaN.
+    fn number_f64(self, x: Self::V) -> Self::V;
+    fn trunc_f64(self, a: Self::V) -> Self::V;
+    /// To an integer that stays a float.
+    fn round_f64(self, a: Self::V) -> Self::V;
+    fn f32_to_f64(self, a: Self::V) -> [Self::V; 2];
+    fn f64_to_f32(self, a: [Self::V; 2]) -> Self::V;
+    /// Two registers of f64 to one of f32, rounded to odd: with at least 15 significant bits, and no more than are
+    /// exact from 2^-135 on. Beyond the range of f32, both ways, what comes out is one that a narrower float of 16
+    /// bits or fewer rounds as it would round the f64. A NaN keeps the top 10 bits of its payload.
+    ///
+    /// Here with 15 bits.
+    /// * They are at least two more than float16 and bfloat16 have, in every binade: of the subnormals of
+    ///   bfloat16, down to 2^-133, the f32 has the ulp 2^-149, so 15 bits are exact from 2^-135 on, below which
+    ///   nothing but "not zero, less than half" matters.
+    /// * Above the range of f32 and below it the conversion rounds as the register says: to Inf or to the
+    ///   largest number, to 0 or to the smallest, as the encoder will.
+    /// * NaN: the bits that are cut off count as sticky, so it stays one; the 13 top payload bits stay.
+    #[inline(always)]
+    fn f64_to_odd_f32(self, a: [Self::V; 2]) -> Self::V {
+        const LOW: u64 = (1 << 38) - 1;
+        let low = self.splat64(LOW);
+        let mut odd = a;
+        for k in 0..2 {
+            let sticky = self.and(self.add64(a[k], low), self.splat64(LOW + 1));
+            odd[k] = self.or(self.and_not(low, a[k]), sticky);
+        }
+        self.f64_to_f32(odd)
+    }
+    /// To an integer that stays a float, as the control register says.
+    fn round_f32(self, x: Self::V) -> Self::V;
+    /// The smaller one; `x` where that is a NaN. `limit` is none.
+    #[inline(always)]
+    fn min_or_nan_f64(self, limit: Self::V, x: Self::V) -> Self::V {
+        let is_nan = self.gt64(self.and(x, self.splat64(u64::MAX >> 1)), self.splat64(0x7FF0 << 48));
+        self.select64(is_nan, x, self.min_f64(limit, self.number_f64(x)))
+    }
+    /// Is it faster to look for a NaN among registers, by `any_nan_f32` and `any_nan_f64`, than to replace each? Then
+    /// [`Floats::max_f32`] and [`Floats::max_f64`] are `b` where `a` is a NaN.
+    const SEARCHES_NANS: bool = false;
+    #[inline(always)]
+    fn any_nan_f32(self, x: [Self::V; 4]) -> bool {
+        let (mut nans, inf) = (0, self.splat32(0x7F80_0000));
+        for k in 0..4 {
+            nans += self.count32(self.gt32(self.abs_f32(x[k]), inf));
+        }
+        nans != 0
+    }
+    #[inline(always)]
+    fn any_nan_f64(self, x: [Self::V; 8]) -> bool {
+        let (mut nans, inf) = (0, self.splat64(0x7FF0 << 48));
+        for k in 0..8 {
+            nans += self.count64(self.gt64(self.and(x[k], self.splat64(u64::MAX >> 1)), inf));
+        }
+        nans != 0
+    }
+}
+
+/// Lanes of float16 and bfloat16.
+pub(crate) trait Halves: Floats {
+    fn f16_to_f32(self, a: Self::V) -> [Self::V; 2];
+    /// A NaN is made quiet.
+    #[inline(always)]
+    fn bf16_to_f32(self, a: Self::V) -> [Self::V; 2] {
+        let mut wide = self.upper32(a);
+        for k in 0..2 {
+            let x = wide[k];
+            let nan = self.gt32(self.abs_f32(x), self.splat32(0x7F80_0000));
+            wide[k] = self.select32(nan, self.or(x, self.splat32(0x40_0000)), x);
+        }
+        wide
+    }
+    fn f32_to_f16(self, a: [Self::V; 2]) -> Self::V;
+    /// Are the conversions of f16, but for [`Halves::f32_to_f16`], independent of the control register, and leave no
+    /// flags there?
+    const QUIET_F16: bool = false;
+    /// Rounded to nearest even, if the control register says that or nothing depends on it.
+    #[inline(always)]
+    fn f32_to_nearest_f16(self, a: [Self::V; 2]) -> Self::V {
+        self.f32_to_f16(a)
+    }
+    /// Two registers of f32 to one of bfloat16, rounded to nearest even. A NaN keeps its payload and is made quiet.
+    #[inline(always)]
+    fn f32_to_bf16(self, a: [Self::V; 2], _: Extras) -> Self::V {
+        self.rounded_bf16(a)
+    }
+    /// The same by integers: a bias is added, and the lower half dropped.
+    #[inline(always)]
+    fn rounded_bf16(self, a: [Self::V; 2]) -> Self::V {
+        let mut rounded = a;
+        for k in 0..2 {
+            let (x, inf) = (a[k], self.splat32(0x7F80_0000));
+            let nan = self.gt32(self.and(x, self.splat32(!(1 << 31))), inf);
+            let odd = self.and(self.shr32::<16>(x), self.splat32(1));
+            let near = self.add32(self.add32(x, self.splat32(0x7FFF)), odd);
+            rounded[k] = self.select32(nan, self.or(x, self.splat32(0x40_0000)), near);
+        }
+        self.high32(rounded)
+    }
+    /// May that be an operation on floats, which the environment has a say in?
+    const FLOATS_TO_BF16: bool = false;
+    /// Floats of 16 bits as the nearest integers of as many, rounded as the control register says or cut; a NaN becomes 0. None
+    /// if there is no instruction for that.
+    #[inline(always)]
+    fn f16_to_words(self, _: Extras, _: [Self::V; 2], _rounds: bool, _signed: bool) -> Option<[Self::V; 2]> {
+        None
+    }
+    /// Integers of 16 bits as floats, rounded as the control register says. None if there is no instruction for that.
+    #[inline(always)]
+    fn words_to_f16(self, _: Extras, _: [Self::V; 2], _signed: bool) -> Option<[Self::V; 2]> {
+        None
+    }
+}
+
+/// Integers to floats and back.
+pub(crate) trait Converts: Halves {
+    fn i32_to_f32(self, a: Self::V) -> Self::V;
+    fn u32_to_f32(self, a: Self::V) -> Self::V;
+    fn i32_to_f64(self, a: Self::V) -> [Self::V; 2];
+    fn u32_to_f64(self, a: Self::V) -> [Self::V; 2];
+    /// Two registers of 64-bit integers, rounded once.
+    #[inline(always)]
+    fn i64_to_f32(self, a: [Self::V; 2]) -> Self::V {
+        self.f64_to_f32([self.i64_to_odd_f64(a[0]), self.i64_to_odd_f64(a[1])])
+    }
+    #[inline(always)]
+    fn u64_to_f32(self, a: [Self::V; 2]) -> Self::V {
+        self.f64_to_f32([self.u64_to_odd_f64(a[0]), self.u64_to_odd_f64(a[1])])
+    }
+    /// Rounded to odd: from 2^49 on, 53 bits are left at most, which is exact, and 38 at least.
+    #[inline(always)]
+    fn i64_to_odd_f64(self, v: Self::V) -> Self::V {
+        self.i64_to_f64(self.odd64(v, self.shr64::<50>(self.add64(v, self.splat64(1 << 49)))))
+    }
+    #[inline(always)]
+    fn u64_to_odd_f64(self, v: Self::V) -> Self::V {
+        self.u64_to_f64(self.odd64(v, self.shr64::<49>(v)))
+    }
+    /// Are there instructions between floats and what an int32 does not hold?
+    const CONVERTS_LONGS: bool = true;
+    fn i64_to_f64(self, a: Self::V) -> Self::V;
+    fn u64_to_f64(self, a: Self::V) -> Self::V;
+    /// Below −2^31 the minimum; what 2^31 or more give is not said.
+    fn f32_to_i32(self, a: Self::V) -> Self::V;
+    /// 0 ≤ x < 2^32; what others give is not said.
+    fn f32_to_u32(self, a: Self::V) -> Self::V;
+    /// The nearest that there is, and 0 for a NaN: above `beyond`, which is the float below 2^31, it is `most`.
+    #[inline(always)]
+    fn f32_to_nearest_i32(self, x: Self::V, beyond: Self::V, most: Self::V) -> Self::V {
+        let x = self.number_f32(x);
+        self.select32(self.gt32(x, beyond), most, self.f32_to_i32(x))
+    }
+    /// The same of 2^63.
+    #[inline(always)]
+    fn f64_to_nearest_i64(self, x: Self::V, beyond: Self::V, most: Self::V) -> Self::V {
+        let x = self.number_f64(x);
+        self.select64(self.gt64(x, beyond), most, self.f64_to_i64(x))
+    }
+    /// Below −2^63 the minimum; what 2^63 or more give is not said.
+    fn f64_to_i64(self, a: Self::V) -> Self::V;
+    /// 0 ≤ x < 2^64; what others give is not said.
+    fn f64_to_u64(self, a: Self::V) -> Self::V;
+    /// Does [`Converts::f64_to_i32`] give the minimum for everything that is not in the range, a NaN too?
+    const MINIMUM_IS_BEYOND: bool = false;
+    /// What others give than those of the range is not said.
+    #[inline(always)]
+    fn f64_to_i32(self, a: [Self::V; 2]) -> Self::V {
+        self.low64([self.f64_to_i64(a[0]), self.f64_to_i64(a[1])])
+    }
+}
+
+/// Integers that are the nearest that there are.
+pub(crate) trait Saturates: Converts {
+    /// Is it fastest to saturate by instructions: to cut floats by `cut_i32` to `cut_u64`, and to narrow integers by `narrow_s16`
+    /// to `narrow_s64_to_u32`?
+    const SATURATES: bool = false;
+    /// A float cut to an integer, the nearest that there is, of the lane's width; a NaN becomes 0.
+    #[inline(always)]
+    fn cut_i32(self, x: Self::V) -> Self::V {
+        let (beyond, most) = (self.splat32(0x4EFF_FFFF), self.splat32(i32::MAX as u32));
+        self.f32_to_nearest_i32(self.trunc_f32(self.number_f32(x)), beyond, most)
+    }
+    #[inline(always)]
+    fn cut_u32(self, x: Self::V) -> Self::V {
+        let x = self.trunc_f32(self.max_f32(self.number_f32(x), self.splat32(0)));
+        let beyond = self.gt32(x, self.splat32(0x4F7F_FFFF));
+        self.select32(beyond, self.splat32(u32::MAX), self.f32_to_u32(x))
+    }
+    #[inline(always)]
+    fn cut_i64(self, x: Self::V) -> Self::V {
+        let (beyond, most) = (self.splat64(0x43DF_FFFF_FFFF_FFFF), self.splat64(i64::MAX as u64));
+        self.f64_to_nearest_i64(self.trunc_f64(self.number_f64(x)), beyond, most)
+    }
+    #[inline(always)]
+    fn cut_u64(self, x: Self::V) -> Self::V {
+        let x = self.trunc_f64(self.max_f64(self.number_f64(x), self.splat64(0)));
+        let beyond = self.gt64(x, self.splat64(0x43EF_FFFF_FFFF_FFFF));
+        self.select64(beyond, self.splat64(u64::MAX), self.f64_to_u64(x))
+    }
+    /// Lanes of half the width, the nearest that there are: signed, unsigned, and unsigned ones of signed ones.
+    #[inline(always)]
+    fn narrow_s16(self, a: [Self::V; 2]) -> Self::V {
+        let (low, high) = (self.splat16(i8::MIN as u16), self.splat16(i8::MAX as u16));
+        self.low16([self.min_s16(self.max_s16(a[0], low), high), self.min_s16(self.max_s16(a[1], low), high)])
+    }
+    #[inline(always)]
+    fn narrow_u16(self, a: [Self::V; 2]) -> Self::V {
+        let high = self.splat16(u8::MAX.into());
+        self.low16([self.min_u16(a[0], high), self.min_u16(a[1], high)])
+    }
+    #[inline(always)]
+    fn narrow_s16_to_u8(self, a: [Self::V; 2]) -> Self::V {
+        let low = self.splat16(0);
+        self.narrow_u16([self.max_s16(a[0], low), self.max_s16(a[1], low)])
+    }
+    #[inline(always)]
+    fn narrow_s32(self, a: [Self::V; 2]) -> Self::V {
+        let (low, high) = (self.splat32(i16::MIN as u32), self.splat32(i16::MAX as u32));
+        self.low32([self.min_s32(self.max_s32(a[0], low), high), self.min_s32(self.max_s32(a[1], low), high)])
+    }
+    #[inline(always)]
+    fn narrow_u32(self, a: [Self::V; 2]) -> Self::V {
+        let high = self.splat32(u16::MAX.into());
+        self.low32([self.min_u32(a[0], high), self.min_u32(a[1], high)])
+    }
+    #[inline(always)]
+    fn narrow_s32_to_u16(self, a: [Self::V; 2]) -> Self::V {
+        let low = self.splat32(0);
+        self.narrow_u32([self.max_s32(a[0], low), self.max_s32(a[1], low)])
+    }
+    #[inline(always)]
+    fn narrow_s64(self, a: [Self::V; 2]) -> Self::V {
+        let (low, high) = (self.splat64(i32::MIN as u64), self.splat64(i32::MAX as u64));
+        self.low64([self.min_s64(self.max_s64(a[0], low), high), self.min_s64(self.max_s64(a[1], low), high)])
+    }
+    #[inline(always)]
+    fn narrow_u64(self, a: [Self::V; 2]) -> Self::V {
+        let high = self.splat64(u32::MAX.into());
+        self.low64([self.min_u64(a[0], high), self.min_u64(a[1], high)])
+    }
+    #[inline(always)]
+    fn narrow_s64_to_u32(self, a: [Self::V; 2]) -> Self::V {
+        let low = self.splat64(0);
+        self.narrow_u64([self.max_s64(a[0], low), self.max_s64(a[1], low)])
+    }
+    /// Is it fastest to pack: to saturate signed lanes of 32 and 16 bits by `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and
+    /// `narrow_s32_to_u16`, and nothing else? Then what is too small for an int32, or a NaN, becomes the minimum by
+    /// [`Converts::f32_to_i32`] and [`Converts::f64_to_i32`].
+    const PACKS: bool = false;
+}
+
+/// An instruction set: all that the codecs take, and how kernels are compiled for it.
+pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
+    /// How floats become floats of 8 bits or fewer: [`ByAddition`], [`ByF16`] or [`ByWords`].
+    type Narrowing;
+    /// The same operations, rounded as the control register says.
+    type Turned: Simd;
+    /// Do the instructions carry their rounding? What becomes a float is rounded to nearest even, and what becomes an
+    /// integer is cut, whatever the control register says, and no flag is raised. Only [`Floats::round_f32`] and
+    /// [`Floats::round_f64`] are as it says.
+    const CARRIES_ROUNDING: bool = false;
+    /// Does the control register leave subnormal numbers as they are?
+    fn keeps_subnormals(self) -> bool {
+        true
+    }
+    /// The proof that this CPU has the features.
+    ///
+    /// # Safety
+    /// It has them.
+    unsafe fn assume() -> Self;
+    /// Runs a task with the features enabled: what is inlined into it is compiled with them.
+    fn run<T: Task<Self>>(self, task: T) -> T::Output;
+    /// A kernel as a function that has the features enabled.
+    fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W>;
+}
+
+/// Floats become narrow ones by an addition that shifts and rounds: [`ToNarrow`](super::codec::narrow::ToNarrow).
+#[cfg_attr(not(isa = "neon"), expect(dead_code, reason = "x86-64 has faster ways"))]
+pub(crate) struct ByAddition;
+/// By the float16 whose exponent is the code's, where that can be: [`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16).
+#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+pub(crate) struct ByF16;
+/// So, and floats of 16 bits in their lanes: [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf), and by tables.
+#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+pub(crate) struct ByWords;
+
+/// What [`ByF16`] takes.
+#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+pub(crate) trait NarrowsByF16: Simd {
+    fn add16(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Lanes of `yes` where `a` is more than `limit`, unsigned.
+    fn select_above16(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
+    fn select_above8(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
+    /// The high byte of each lane of 16 bits, rounded to nearest even by the low one; at most 255.
+    fn nearest_high16(self, a: [Self::V; 2]) -> Self::V;
+    /// Cut, whatever the control register says.
+    fn f32_to_cut_f16(self, a: [Self::V; 2]) -> Self::V;
+}
+
+/// What [`ByWords`] takes.
+#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+pub(crate) trait NarrowsByWords: NarrowsByF16 {
+    /// 0 where that would be negative.
+    fn sub_u16(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Each lane by its own count; 0 from 16 on.
+    fn shl16v(self, a: Self::V, counts: Self::V) -> Self::V;
+    fn shr16v(self, a: Self::V, counts: Self::V) -> Self::V;
+    /// The high byte of each lane of 16 bits, rounded to odd.
+    fn odd_high16(self, a: [Self::V; 2]) -> Self::V;
+}
+
+/// What is to run with the features of an instruction set enabled, by [`Simd::run`].
+pub(super) trait Task<I> {
+    type Output;
+
+    /// `#[inline(always)]`, or it has no features: that is why it is no closure.
+    fn call(self, isa: I) -> Self::Output;
+}
+
+/// What casts elements, with something to be said of all of them: how far apart their rows are, or what their scales are.
+/// [`Simd::kernel`] makes a function of it.
+pub(super) trait Kernel<I, W> {
+    /// What it needs to know.
+    type Job;
+
+    /// # Safety
+    /// As for the [`RunKernel`] that is made of it. `#[inline(always)]`, or it has no features.
+    unsafe fn run(isa: I, job: &Self::Job, src: *const u8, dst: *mut u8, n: usize, with: &W) -> bool;
+}
+
+/// A [`Kernel`] as a function. The instruction set must be available.
+pub(super) type RunKernel<Job, W> =
+    unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, with: &W) -> bool;
+
+/// One feature that the CPU has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Feature(());
+
+impl Feature {
+    /// # Safety
+    /// It has it.
+    #[inline(always)]
+    pub(super) const unsafe fn assumed() -> Self {
+        Self(())
+    }
+}
+
 /// The token of an instruction set: the one list of its features, for detection and for `#[target_feature]` alike.
 macro_rules! token {
     ($(#[$doc:meta])* $name:ident by $detected:ident { $($field:ident: $feature:tt),* $(,)? }) => {
@@ -593,7 +686,7 @@ macro_rules! token {
         #[derive(Clone, Copy, Debug)]
         #[allow(dead_code, reason = "the fields are names: src/detect.rs has the same list")]
         pub(crate) struct $name {
-            $(pub(crate) $field: (),)*
+            $(pub(crate) $field: Feature,)*
         }
 
         impl $name {
@@ -601,43 +694,41 @@ macro_rules! token {
             pub(crate) fn is_available() -> bool {
                 $(super::simd::has!($detected, $feature))&&*
             }
+
+            /// # Safety
+            /// It has.
+            #[inline(always)]
+            const unsafe fn assumed() -> Self {
+                // SAFETY: that is the condition of this function, too.
+                Self { $($field: unsafe { Feature::assumed() }),* }
+            }
         }
 
         /// The entries, which are compiled with the features.
         mod entry {
-            use super::super::codec::{Codec, Job};
-            use super::super::drive::{Apart, Scale};
-            use super::super::simd::{Simd, Task};
-            use super::super::vector;
+            use super::super::simd::{self, Simd, Task};
 
-            /// # Safety
-            /// The features are available.
+            /// Never inlined: behind a call, no floating-point operation of a task leaves the environment that is set around it.
+            #[inline(never)]
             $(#[target_feature(enable = $feature)])*
-            pub(in super::super) unsafe fn run<T: Task>(task: T) -> T::Output {
-                task.call()
+            pub(in super::super) fn run<I: Simd, T: Task<I>>(isa: I, task: T) -> T::Output {
+                task.call(isa)
             }
 
-            /// A method of the codec, because the compiler translates it with the module that the codec is of, and several
+            /// A method of the kernel, because the compiler translates it with the module that the kernel is of, and several
             /// modules at once.
-            pub(in super::super) trait Kernel<I: Simd> {
+            pub(in super::super) trait Entry<I: Simd, W>: simd::Kernel<I, W> {
                 /// # Safety
-                /// As for every `Core`.
-                unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool;
-                /// # Safety
-                /// As for every `RunScaled`.
-                unsafe fn scaled(job: &Job, scale: &Scale, src: *const u8, dst: *mut u8, n: usize);
+                /// As for every `RunKernel`.
+                unsafe fn enter(job: &Self::Job, src: *const u8, dst: *mut u8, n: usize, with: &W) -> bool;
             }
 
-            impl<I: Simd, C: Codec<I>> Kernel<I> for C {
+            impl<I: Simd, W, K: simd::Kernel<I, W>> Entry<I, W> for K {
                 $(#[target_feature(enable = $feature)])*
-                unsafe fn rows(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool {
-                    // SAFETY: the caller's promise; the features are enabled.
-                    unsafe { vector::rows::<I, C>(job, src, dst, n, apart) }
-                }
-                $(#[target_feature(enable = $feature)])*
-                unsafe fn scaled(job: &Job, scale: &Scale, src: *const u8, dst: *mut u8, n: usize) {
-                    // SAFETY: the caller's promise; the features are enabled.
-                    unsafe { vector::scaled::<I, C>(job, scale, src, dst, n) }
+                unsafe fn enter(job: &K::Job, src: *const u8, dst: *mut u8, n: usize, with: &W) -> bool {
+                    // SAFETY: the instruction set is available, and the memory is what the kernel asks for: that is
+                    // promised to every `RunKernel`.
+                    unsafe { K::run(I::assume(), job, src, dst, n, with) }
                 }
             }
         }
@@ -648,9 +739,9 @@ pub(super) use token;
 /// Copies a few bytes, without the call of a function: by registers, of which the last two may overlap.
 ///
 /// # Safety
-/// `bytes` bytes are readable and writable, and none of them is among both. The features are enabled.
+/// `bytes` bytes are readable and writable, and none of them is among both.
 #[inline(always)]
-pub(super) unsafe fn copy_short<I: Simd>(from: *const u8, to: *mut u8, bytes: usize) {
+pub(super) unsafe fn copy_short<I: Simd>(isa: I, from: *const u8, to: *mut u8, bytes: usize) {
     /// The first and the last bytes, if there are as many as in a `T`.
     #[inline(always)]
     unsafe fn ends<T>(from: *const u8, to: *mut u8, bytes: usize) -> bool {
@@ -669,11 +760,11 @@ pub(super) unsafe fn copy_short<I: Simd>(from: *const u8, to: *mut u8, bytes: us
         if bytes >= I::BYTES {
             let mut at = 0;
             while at + I::BYTES < bytes {
-                I::store(to.add(at), I::load(from.add(at)));
+                isa.store(to.add(at), isa.load(from.add(at)));
                 at += I::BYTES;
             }
-            let last = I::load(from.add(bytes - I::BYTES));
-            I::store(to.add(bytes - I::BYTES), last);
+            let last = isa.load(from.add(bytes - I::BYTES));
+            isa.store(to.add(bytes - I::BYTES), last);
         } else if !ends::<u128>(from, to, bytes)
             && !ends::<u64>(from, to, bytes)
             && !ends::<u32>(from, to, bytes)
@@ -687,17 +778,175 @@ pub(super) unsafe fn copy_short<I: Simd>(from: *const u8, to: *mut u8, bytes: us
     }
 }
 
-/// Methods that are one expression. All of them are `#[inline(always)]`, without which a kernel would call
-/// them through memory.
-macro_rules! ops {
-    ($($(<$(const $c:ident: $t:ty),*>)? $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty = $body:expr;)*) => {$(
+/// Orders streamed stores before what other threads are told of them.
+///
+/// # Safety
+/// The instruction set is available.
+pub(super) unsafe fn fence<I: Simd>() {
+    struct Fence;
+
+    impl<I: Simd> Task<I> for Fence {
+        type Output = ();
+
         #[inline(always)]
-        unsafe fn $name$(<$(const $c: $t),*>)?($($arg: $ty),*) -> $ret {
-            #[allow(unused_unsafe, reason = "one or the other needs none")]
-            // SAFETY: the trait's contract: the features are enabled where this is inlined to, and pointers
-            // are good for a register.
+        fn call(self, isa: I) {
+            isa.fence();
+        }
+    }
+
+    // SAFETY: the caller's promise.
+    let isa = unsafe { I::assume() };
+    isa.run(Fence);
+}
+
+/// Operations on registers, each one expression. All of them are `#[inline(always)]`, without which a kernel would call them
+/// through memory.
+macro_rules! ops {
+    ($($(<$(const $c:ident: $t:ty),*>)? $name:ident($self:ident $(, $arg:ident: $ty:ty)*) -> $ret:ty = $body:expr;)*) => {$(
+        #[inline(always)]
+        fn $name$(<$(const $c: $t),*>)?($self $(, $arg: $ty)*) -> $ret {
+            #[allow(unused_unsafe, reason = "some are made of other operations alone")]
+            // SAFETY: `self` is the proof that the CPU has the features, and the intrinsics have no other condition, but those
+            // that load: they are given references to as many bytes.
             unsafe { $body }
         }
     )*};
 }
 pub(super) use ops;
+
+/// The same of operations on memory.
+macro_rules! memory_ops {
+    ($($(<$(const $c:ident: $t:ty),*>)? $name:ident($self:ident $(, $arg:ident: $ty:ty)*) -> $ret:ty = $body:expr;)*) => {$(
+        #[inline(always)]
+        unsafe fn $name$(<$(const $c: $t),*>)?($self $(, $arg: $ty)*) -> $ret {
+            // SAFETY: the pointers are good for what the operation says that it touches; as for the features, see `ops`.
+            unsafe { $body }
+        }
+    )*};
+}
+pub(super) use memory_ops;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::isa::Isa;
+
+    /// A register of lanes: of a set of narrower registers, the first ones.
+    fn register<I: Simd, T: Copy>(isa: I, lanes: &[T]) -> I::V {
+        assert!(size_of_val(lanes) >= I::BYTES);
+        // SAFETY: so many bytes are there.
+        unsafe { isa.load(lanes.as_ptr().cast()) }
+    }
+
+    /// The lanes of a register.
+    fn lanes<I: Simd, T: Copy + Default>(isa: I, v: I::V) -> Vec<T> {
+        let mut lanes = vec![T::default(); I::BYTES / size_of::<T>()];
+        // SAFETY: the vector has as many bytes as the register.
+        unsafe { isa.store(lanes.as_mut_ptr().cast(), v) };
+        lanes
+    }
+
+    /// An operation on two registers that makes lanes of half the width.
+    fn narrows<I: Simd, W: Copy, N: Copy + Default + PartialEq + core::fmt::Debug>(
+        isa: I,
+        wide: &[W],
+        operation: impl Fn([I::V; 2]) -> I::V,
+        expected: impl Fn(W) -> N,
+    ) {
+        let per = I::BYTES / size_of::<W>();
+        for pair in wide.windows(128 / size_of::<W>()) {
+            let (a, b) = (&pair[..per], &pair[per..2 * per]);
+            let made = operation([register::<I, W>(isa, pair), register::<I, W>(isa, &pair[per..])]);
+            let expected: Vec<N> = a.iter().chain(b).map(|&x| expected(x)).collect();
+            assert_eq!(lanes::<I, N>(isa, made), expected);
+        }
+    }
+
+    /// The same of one, of lanes of the same width.
+    fn maps<I: Simd, T: Copy, R: Copy + Default + PartialEq + core::fmt::Debug>(
+        isa: I,
+        all: &[T],
+        operation: impl Fn(I::V) -> I::V,
+        expected: impl Fn(T) -> R,
+    ) {
+        for some in all.windows(64 / size_of::<T>()) {
+            let expected: Vec<R> = some[..I::BYTES / size_of::<T>()].iter().map(|&x| expected(x)).collect();
+            assert_eq!(lanes::<I, R>(isa, operation(register(isa, some))), expected);
+        }
+    }
+
+    /// What an instruction set does itself, and what it is given by default, does what is said of it.
+    fn keeps_its_word<I: Simd>(isa: I) {
+        let bits: Vec<u64> = (0..64)
+            .flat_map(|bit| {
+                [1u64 << bit, (1 << bit) - 1, !(1 << bit), (3 << bit) + 1].map(|x| x.wrapping_mul(bit | 1))
+            })
+            .collect();
+        let shorts: Vec<i16> =
+            bits.iter().map(|&x| (x >> 7) as i16).chain([i16::MIN, i16::MAX, -129, 255, 256]).collect();
+        narrows(isa, &shorts, |v| isa.narrow_s16(v), |x| x.clamp(-128, 127) as i8);
+        narrows(isa, &shorts, |v| isa.narrow_s16_to_u8(v), |x| x.clamp(0, 255) as u8);
+        narrows(isa, &shorts, |v| isa.narrow_u16(v), |x| (x as u16).min(255) as u8);
+        let ints: Vec<i32> =
+            bits.iter().map(|&x| (x >> 3) as i32).chain([i32::MIN, i32::MAX, 65535, 65536]).collect();
+        narrows(isa, &ints, |v| isa.narrow_s32(v), |x| x.clamp(i16::MIN.into(), i16::MAX.into()) as i16);
+        narrows(isa, &ints, |v| isa.narrow_s32_to_u16(v), |x| x.clamp(0, 65535) as u16);
+        narrows(isa, &ints, |v| isa.narrow_u32(v), |x| (x as u32).min(65535) as u16);
+        let longs: Vec<i64> =
+            bits.iter().map(|&x| x as i64).chain([i64::MIN, i64::MAX, 1 << 32, (1 << 32) - 1]).collect();
+        narrows(isa, &longs, |v| isa.narrow_s64(v), |x| x.clamp(i32::MIN.into(), i32::MAX.into()) as i32);
+        narrows(isa, &longs, |v| isa.narrow_s64_to_u32(v), |x| x.clamp(0, u32::MAX.into()) as u32);
+        narrows(isa, &longs, |v| isa.narrow_u64(v), |x| (x as u64).min(u32::MAX.into()) as u32);
+        narrows(isa, &longs, |v| isa.i64_to_f32(v), |x| (x as f32).to_bits());
+        narrows(isa, &longs, |v| isa.u64_to_f32(v), |x| (x as u64 as f32).to_bits());
+
+        let mut singles: Vec<f32> = bits.iter().flat_map(|&x| [x as i64 as f32, x as f32 / 1e9]).collect();
+        singles.extend([
+            f32::NAN,
+            f32::INFINITY,
+            -f32::INFINITY,
+            -0.0,
+            4_294_967_296.0,
+            2_147_483_648.0,
+            -1.5,
+            1e-40,
+        ]);
+        singles.extend_from_within(..64);
+        maps(isa, &singles, |v| isa.cut_i32(v), |x| x as i32);
+        maps(isa, &singles, |v| isa.cut_u32(v), |x| x as u32);
+        for four in singles.windows(64) {
+            let registers = [0, 1, 2, 3].map(|k| register(isa, &four[k * I::BYTES / 4..]));
+            assert_eq!(isa.any_nan_f32(registers), four[..I::BYTES].iter().any(|x| x.is_nan()));
+        }
+        let doubles: Vec<f64> =
+            singles.iter().map(|&x| f64::from(x) * 3.0).chain([1.8446744073709552e19; 8]).collect();
+        maps(isa, &doubles, |v| isa.cut_i64(v), |x| x as i64);
+        maps(isa, &doubles, |v| isa.cut_u64(v), |x| x as u64);
+        let limit = isa.splat64(1000f64.to_bits());
+        let smaller = |x: f64| if x > 1000.0 { 1000f64.to_bits() } else { x.to_bits() };
+        maps(isa, &doubles, |v| isa.min_or_nan_f64(limit, v), smaller);
+        for eight in doubles.windows(64) {
+            let registers = [0, 1, 2, 3, 4, 5, 6, 7].map(|k| register(isa, &eight[k * I::BYTES / 8..]));
+            assert_eq!(isa.any_nan_f64(registers), eight[..I::BYTES].iter().any(|x| x.is_nan()));
+        }
+    }
+
+    /// Whatever codecs use of it.
+    #[test]
+    fn every_operation_has_its_meaning() {
+        fn check<I: Simd>(isa: Isa) {
+            if isa.is_available() {
+                // SAFETY: it is available.
+                keeps_its_word(unsafe { I::assume() });
+            } else {
+                println!("NOT RUN: {isa}");
+            }
+        }
+        #[cfg(isa = "avx512")]
+        check::<super::super::avx512::Zmm>(Isa::Avx512);
+        #[cfg(isa = "avx2")]
+        check::<super::super::avx2::Avx2>(Isa::Avx2);
+        #[cfg(isa = "neon")]
+        check::<super::super::neon::Neon>(Isa::Neon);
+    }
+}

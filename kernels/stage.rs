@@ -3,13 +3,13 @@
 //!
 //! The codecs run on the parts of a tile in L1, one after the other, and the result is brought to the layout of the destination.
 
-use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::drive::Planned;
 use super::simd::{Simd, Task};
-use super::{stream, vector};
+use super::sizes::{FEW, LINE, ahead, core_units_of_tile};
+use super::stream;
 use crate::formats::layout::Packing;
 use crate::formats::route::{Layout, Parts, Route};
 
@@ -50,24 +50,24 @@ pub(super) fn is_plain(route: &Route) -> bool {
 /// # Safety
 /// As for every kernel; the instruction set is available.
 pub(super) unsafe fn staged<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    /// Not a closure: see `vector::blocks`.
-    struct Tiles<'a, I>(&'a Planned, Steps, *const u8, *mut u8, usize, PhantomData<I>);
+    struct Tiles<'a>(&'a Planned, Steps, *const u8, *mut u8, usize);
 
-    impl<I: Simd> Task for Tiles<'_, I> {
+    impl<I: Simd> Task<I> for Tiles<'_> {
         type Output = ();
 
         #[inline(always)]
-        fn call(self) {
-            let Self(plan, steps, src, dst, n, _) = self;
-            // SAFETY: the promise of the caller of `staged`; `Simd::run` enables the features.
-            unsafe { tiles::<I>(plan, steps, src, dst, n) }
+        fn call(self, isa: I) {
+            let Self(plan, steps, src, dst, n) = self;
+            // SAFETY: the elements are those of `staged`.
+            unsafe { tiles(isa, plan, steps, src, dst, n) }
         }
     }
 
     // Here, because a kernel calls nothing.
     let steps = Steps::new(plan, dst, n);
-    // SAFETY: the caller's promise.
-    unsafe { I::run(Tiles::<I>(plan, steps, src, dst, n, PhantomData)) }
+    // SAFETY: the instruction set is available.
+    let isa = unsafe { I::assume() };
+    isa.run(Tiles(plan, steps, src, dst, n));
 }
 
 /// How far a tile goes.
@@ -85,10 +85,10 @@ impl Steps {
     fn new(plan: &Planned, dst: *mut u8, n: usize) -> Self {
         let route = &plan.route;
         let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize * layout.parts);
-        let ahead = vector::ahead(dst, from, to);
+        let ahead = ahead(dst, from, to);
         let line = dst.wrapping_add(size(&route.dst, ahead));
         // No line begins among fewer elements than lie ahead of one.
-        let streams = ahead <= n && plan.streams(n, from + to) && line.addr().is_multiple_of(vector::LINE);
+        let streams = ahead <= n && plan.streams(n, from + to) && line.addr().is_multiple_of(LINE);
         // What the last step makes is the result, which goes elsewhere unless more is to be done to it.
         let kept = if streams || reshapes(route) {
             plan.steps
@@ -96,7 +96,7 @@ impl Steps {
             plan.steps.split_last().map_or(&[][..], |last| last.1)
         };
         // Of every element, each step makes as many parts.
-        let units = vector::core_units_of_tile(route, 1);
+        let units = core_units_of_tile(route, 1);
         let widest = kept.iter().map(|step| units * step.bits.div_ceil(8)).max().unwrap_or(1);
         Self { tile: TILE / widest, streams, ahead }
     }
@@ -109,9 +109,9 @@ fn reshapes(route: &Route) -> bool {
 }
 
 /// # Safety
-/// As [`staged`], with the features enabled.
+/// As [`staged`].
 #[inline(always)]
-unsafe fn tiles<I: Simd>(plan: &Planned, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
+unsafe fn tiles<I: Simd>(isa: I, plan: &Planned, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
     let route = &plan.route;
     let Steps { tile, streams, ahead } = steps;
     let [mut even, mut odd] = [const { Buffer::new() }; 2];
@@ -144,10 +144,10 @@ unsafe fn tiles<I: Simd>(plan: &Planned, steps: Steps, src: *const u8, dst: *mut
                 }
                 let found = results_of(plan, s, made, None, padded);
                 if streams {
-                    stream::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
+                    stream::ask(isa, s.wrapping_add(size(&route.src, len)), size(&route.src, len));
                 }
                 let to = if padded == len { d } else { raw_dst };
-                reshape::<I>(route, found, to, padded, streams);
+                reshape(isa, route, found, to, padded, streams);
                 if padded != len {
                     ptr::copy_nonoverlapping(raw_dst, d, size(&route.dst, len));
                 }
@@ -156,9 +156,9 @@ unsafe fn tiles<I: Simd>(plan: &Planned, steps: Steps, src: *const u8, dst: *mut
                 let to = (!streams).then_some(d);
                 let found = results_of(plan, s, made, to, len);
                 if streams {
-                    stream::ask::<I>(s.wrapping_add(size(&route.src, len)), size(&route.src, len));
+                    stream::ask(isa, s.wrapping_add(size(&route.src, len)), size(&route.src, len));
                     for at in (0..bytes).step_by(I::BYTES) {
-                        I::stream(d.add(at), I::load(found.add(at)));
+                        isa.stream(d.add(at), isa.load(found.add(at)));
                     }
                 }
             }
@@ -166,8 +166,7 @@ unsafe fn tiles<I: Simd>(plan: &Planned, steps: Steps, src: *const u8, dst: *mut
         first += len;
     }
     if streams && plan.fences() {
-        // SAFETY: the features are enabled.
-        unsafe { I::fence() };
+        isa.fence();
     }
 }
 
@@ -184,7 +183,7 @@ unsafe fn results_of(
     to: Option<*mut u8>,
     n: usize,
 ) -> *const u8 {
-    let units = vector::core_units_of_tile(&plan.route, n);
+    let units = core_units_of_tile(&plan.route, n);
     let last = plan.steps.len();
     for (i, step) in plan.steps.iter().enumerate() {
         let to = match to {
@@ -198,7 +197,7 @@ unsafe fn results_of(
     from
 }
 
-/// One to [`FEW`](vector::FEW) elements: for so few, a tile takes too long.
+/// One to [`FEW`] elements: for so few, a tile takes too long.
 ///
 /// # Safety
 /// As for every kernel; the instruction set is available.
@@ -215,7 +214,7 @@ pub(super) unsafe fn few(plan: &Planned, src: *const u8, dst: *mut u8, n: usize)
     }
 
     let route = &plan.route;
-    let [mut even, mut odd] = [const { [MaybeUninit::<u64>::uninit(); 2 * vector::FEW] }; 2];
+    let [mut even, mut odd] = [const { [MaybeUninit::<u64>::uninit(); 2 * FEW] }; 2];
     let made = [even.as_mut_ptr().cast(), odd.as_mut_ptr().cast()];
     // SAFETY: the caller's promise. The rooms are for both parts of as many elements, of 8 bytes each.
     unsafe {
@@ -236,27 +235,27 @@ pub(super) unsafe fn few(plan: &Planned, src: *const u8, dst: *mut u8, n: usize)
 /// Brings the results of `n` elements, a multiple of 64, to elements of other parts.
 ///
 /// # Safety
-/// As for the operations of [`Simd`]. The results are there, and `n` elements are writable; at a line, if they are to be
-/// streamed.
+/// The results are there, and `n` elements are writable; at a line, if they are to be streamed.
 #[inline(always)]
-unsafe fn reshape<I: Simd>(route: &Route, results: *const u8, dst: *mut u8, n: usize, streams: bool) {
+unsafe fn reshape<I: Simd>(isa: I, route: &Route, results: *const u8, dst: *mut u8, n: usize, streams: bool) {
     let layout = &route.dst;
     // SAFETY: the caller's promise.
     unsafe {
         if route.parts == Parts::Either {
             for at in (0..n).step_by(I::BYTES) {
-                let pair = [I::load(results.add(2 * at)), I::load(results.add(2 * at + I::BYTES))];
-                let either = [I::or(pair[0], I::shr16::<8>(pair[0])), I::or(pair[1], I::shr16::<8>(pair[1]))];
-                I::store(dst.add(at), I::low16(either));
+                let pair = [isa.load(results.add(2 * at)), isa.load(results.add(2 * at + I::BYTES))];
+                let either =
+                    [isa.or(pair[0], isa.shr16::<8>(pair[0])), isa.or(pair[1], isa.shr16::<8>(pair[1]))];
+                isa.store(dst.add(at), isa.low16(either));
             }
             return;
         }
         let parts = size(layout, n) / 2;
         match (layout.bits == 32, streams) {
-            (true, false) => extend::<I, 32, false>(results, dst, parts),
-            (true, true) => extend::<I, 32, true>(results, dst, parts),
-            (false, false) => extend::<I, 64, false>(results, dst, parts),
-            (false, true) => extend::<I, 64, true>(results, dst, parts),
+            (true, false) => extend::<I, 32, false>(isa, results, dst, parts),
+            (true, true) => extend::<I, 32, true>(isa, results, dst, parts),
+            (false, false) => extend::<I, 64, false>(isa, results, dst, parts),
+            (false, true) => extend::<I, 64, true>(isa, results, dst, parts),
         }
     }
 }
@@ -268,6 +267,7 @@ unsafe fn reshape<I: Simd>(route: &Route, results: *const u8, dst: *mut u8, n: u
 /// As for [`reshape`].
 #[inline(always)]
 unsafe fn extend<I: Simd, const BITS: usize, const STREAMS: bool>(
+    isa: I,
     results: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -276,15 +276,15 @@ unsafe fn extend<I: Simd, const BITS: usize, const STREAMS: bool>(
     unsafe {
         let mut at = 0;
         while at < bytes {
-            let real = I::load(results.add(at));
-            let [a, b] = if BITS == 32 { I::zext32(real) } else { I::zip64(real, I::splat32(0)) };
+            let real = isa.load(results.add(at));
+            let [a, b] = if BITS == 32 { isa.zext32(real) } else { isa.zip64(real, isa.splat32(0)) };
             let (a_to, b_to) = (dst.add(2 * at), dst.add(2 * at + I::BYTES));
             if STREAMS {
-                I::stream(a_to, a);
-                I::stream(b_to, b);
+                isa.stream(a_to, a);
+                isa.stream(b_to, b);
             } else {
-                I::store(a_to, a);
-                I::store(b_to, b);
+                isa.store(a_to, a);
+                isa.store(b_to, b);
             }
             at += I::BYTES;
         }

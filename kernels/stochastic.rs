@@ -5,10 +5,7 @@ use core::marker::PhantomData;
 
 use super::drive::{self, Planned};
 use super::simd::{Simd, Task};
-use super::table;
 use crate::formats::dtype::{DType, FloatFormat, Kind};
-use crate::formats::layout::ByteOrder;
-use crate::formats::options::{CastOptions, Rounding};
 use crate::formats::stochastic::Key;
 
 /// Elements of a tile: a multiple of 8.
@@ -21,36 +18,42 @@ const TILE: usize = 256;
 pub(super) unsafe fn kernel<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        let done = match plan.route.from.kind() {
-            Kind::Bool => by_tiles::<I, Single>(plan, src, dst, n),
-            Kind::Int(format) if format.bits <= 16 => by_tiles::<I, Single>(plan, src, dst, n),
-            Kind::Int(format) if format.bits <= 32 => by_tiles::<I, Double>(plan, src, dst, n),
-            Kind::Float(format) if format.bits() <= 32 => by_tiles::<I, Single>(plan, src, dst, n),
-            Kind::Float(_) => by_tiles::<I, Double>(plan, src, dst, n),
-            Kind::Int(_) | Kind::Complex(_) => false,
-        };
-        if !done {
-            drive::stochastic(plan, src, dst, n);
+        let isa = I::assume();
+        match (&plan.casts, home(plan.from), plan.route.to.kind()) {
+            (Some(casts), Some(DType::F32), Kind::Float(to)) => {
+                by_tiles(plan, casts, Grid::<Single>::new(to), isa, src, dst, n);
+            }
+            (Some(casts), Some(_), Kind::Float(to)) => {
+                by_tiles(plan, casts, Grid::<Double>::new(to), isa, src, dst, n);
+            }
+            _ => drive::stochastic(plan, src, dst, n),
         }
     }
 }
 
-/// False, and nothing is done, if there is no memory for the plans of the casts.
-///
+/// The float in which a source is rounded: it holds that exactly. None if neither does.
+pub(super) fn home(from: DType) -> Option<DType> {
+    match from.kind() {
+        Kind::Bool => Some(DType::F32),
+        Kind::Int(format) if format.bits <= 16 => Some(DType::F32),
+        Kind::Int(format) if format.bits <= 32 => Some(DType::F64),
+        Kind::Float(format) if format.bits() <= 32 => Some(DType::F32),
+        Kind::Float(_) => Some(DType::F64),
+        Kind::Int(_) | Kind::Complex(_) => None,
+    }
+}
+
 /// # Safety
-/// As for [`kernel`]. The float holds the source exactly.
-unsafe fn by_tiles<I: Simd, F: Float>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) -> bool {
-    let Kind::Float(format) = plan.route.to.kind() else { return false };
-    // Nothing is left to round, and overflow is that of nearest.
-    let options =
-        CastOptions { rounding: Rounding::NearestEven, stream_from: Some(usize::MAX), ..plan.options };
-    let (before, after) = (options.dst_order(ByteOrder::Native), options.src_order(ByteOrder::Native));
-    let (Some(widen), Some(narrow)) = (
-        table::plan(plan.isa, plan.from, F::DTYPE, &before),
-        table::plan(plan.isa, F::DTYPE, plan.to, &after),
-    ) else {
-        return false;
-    };
+/// As for [`kernel`]. The casts are to a float that holds the source exactly, and from there.
+unsafe fn by_tiles<I: Simd, F: Float>(
+    plan: &Planned,
+    [widen, narrow]: &[Planned; 2],
+    grid: Grid<F>,
+    isa: I,
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+) {
     let mut tile = [F::Code::default(); TILE];
     let room = tile.as_mut_ptr().cast::<u8>();
     for first in (0..n).step_by(TILE) {
@@ -59,29 +62,22 @@ unsafe fn by_tiles<I: Simd, F: Float>(plan: &Planned, src: *const u8, dst: *mut 
         // byte. The tile has room for them, and is nobody else's.
         unsafe {
             widen.run(src.add(plan.route.src.size(first)), room, len);
-            round::<I, F>(&mut tile[..len], Grid::new(format), plan, first);
+            round(isa, &mut tile[..len], grid, plan, first);
             narrow.run(room, dst.add(plan.route.dst.size(first)), len);
         }
     }
-    true
 }
 
 /// Rounds the elements of a tile, which begins with element `first` of the plan.
-///
-/// # Safety
-/// The instruction set is available.
-unsafe fn round<I: Simd, F: Float>(tile: &mut [F::Code], grid: Grid<F>, plan: &Planned, first: usize) {
+fn round<I: Simd, F: Float>(isa: I, tile: &mut [F::Code], grid: Grid<F>, plan: &Planned, first: usize) {
     let (words, first) = (plan.stochastic, first as u64);
     let number = words.first.wrapping_add(first) as u32;
     // The upper half of the number changes at most once.
     let left = (u32::MAX - number) as usize;
     let (same, next) = tile.split_at_mut(tile.len().min(left.saturating_add(1)));
-    // SAFETY: the caller's promise.
-    unsafe {
-        let next_key = words.key(first.wrapping_add(same.len() as u64));
-        I::run(Round::<F> { tile: same, grid, key: words.key(first), number });
-        I::run(Round::<F> { tile: next, grid, key: next_key, number: 0 });
-    }
+    let next_key = words.key(first.wrapping_add(same.len() as u64));
+    isa.run(Round::<F> { tile: same, grid, key: words.key(first), number });
+    isa.run(Round::<F> { tile: next, grid, key: next_key, number: 0 });
 }
 
 /// The values of a target in the codes of a wider float.
@@ -112,7 +108,6 @@ impl<F: Float> Grid<F> {
 /// A float that a tile is rounded in.
 trait Float: Copy {
     type Code: Copy + Default;
-    const DTYPE: DType;
     const MANTISSA: u32;
     const BIAS: i32;
 
@@ -136,7 +131,6 @@ struct Double;
 
 impl Float for Single {
     type Code = u32;
-    const DTYPE: DType = DType::F32;
     const MANTISSA: u32 = 23;
     const BIAS: i32 = 127;
 
@@ -160,7 +154,6 @@ impl Float for Single {
 
 impl Float for Double {
     type Code = u64;
-    const DTYPE: DType = DType::F64;
     const MANTISSA: u32 = 52;
     const BIAS: i32 = 1023;
 
@@ -190,11 +183,11 @@ struct Round<'a, F: Float> {
     number: u32,
 }
 
-impl<F: Float> Task for Round<'_, F> {
+impl<I, F: Float> Task<I> for Round<'_, F> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn call(self, _: I) {
         let Self { tile, grid, key, number } = self;
         let mut has_small = false;
         for &code in &*tile {

@@ -3,14 +3,13 @@
 //! A codec does not store that way: it would have to write whole lines. So a chunk of results is made in L1, and its whole
 //! lines are streamed; what is left of a line waits for the next chunk, even for one of the next row.
 
-use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::codec::Job;
+use super::codec::job::Job;
 use super::drive::{Apart, Core};
 use super::simd::{Simd, Task};
-use super::vector::{LINE, ahead, bytes};
+use super::sizes::{LINE, ahead, bytes};
 
 /// Bytes of a chunk on the side where it is larger.
 const CHUNK: usize = 2048;
@@ -29,18 +28,7 @@ pub(super) const fn chunk([from, to]: [usize; 2]) -> usize {
     if most > unit { most / unit * unit } else { unit }
 }
 
-/// What streams the results of a core.
-pub(super) type Rows = unsafe fn(
-    core: &Core,
-    job: &Job,
-    bits: [usize; 2],
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-    apart: &Apart,
-);
-
-/// Rows of `n` elements, as [`Core::run_rows`] casts them. A [`fence`] must follow.
+/// Rows of `n` elements, as [`Core::run_rows`] casts them. A [`fence`](super::simd::fence) must follow.
 ///
 /// # Safety
 /// As for every `Core`, whose elements have so many bits in memory: in several rows whole bytes.
@@ -79,6 +67,8 @@ pub(super) unsafe fn made<I: Simd>(
     let lines = lines.0.as_mut_ptr().cast::<u8>();
     let [from, to] = bits;
     let row = bytes(n, to);
+    // SAFETY: the instruction set is available: that is promised to every `Core`.
+    let isa = unsafe { I::assume() };
     let is_one = apart.dst == row as isize;
     let (mut row_src, mut row_dst) = (src, dst);
     // The first line of the buffer is this one of the destination. In it, the bytes from `begun` to `held` are results
@@ -95,7 +85,7 @@ pub(super) unsafe fn made<I: Simd>(
                 (line, held) = (row_dst.wrapping_sub(begun), begun);
                 // The last line is written in part, and so is the first of a next row, which is often behind it: if they
                 // are not there by then, what is streamed next waits for them.
-                I::run(Ask::<I> { from: row_dst.wrapping_add(row), bytes: 2 * LINE, isa: PhantomData });
+                isa.run(Ask { from: row_dst.wrapping_add(row), bytes: 2 * LINE });
             }
             // To a line, or else, where no element ends with one, results are made as far behind it.
             let mut first = if !peels || held.is_multiple_of(I::BYTES) {
@@ -119,13 +109,12 @@ pub(super) unsafe fn made<I: Simd>(
                         partial = LINE;
                         ptr::copy_nonoverlapping(lines.add(begun), line.wrapping_add(begun), LINE - begun);
                     }
-                    I::run(Stream::<I> {
+                    isa.run(Stream {
                         from: lines.add(partial),
                         to: line.wrapping_add(partial),
                         bytes: whole - partial,
                         next: further(row_src, bytes(first, from) + AHEAD, bytes(n, from), apart),
                         step: LINE * from / to,
-                        isa: PhantomData,
                     });
                     ptr::copy_nonoverlapping(lines.add(whole), lines, end - whole);
                     line = line.wrapping_add(whole);
@@ -151,91 +140,61 @@ fn further(src: *const u8, bytes: usize, row: usize, apart: &Apart) -> *const u8
 }
 
 /// Asks memory for bytes that will be read soon, whether they are there or not.
-///
-/// # Safety
-/// The features are enabled.
 #[inline(always)]
-pub(super) unsafe fn ask<I: Simd>(from: *const u8, bytes: usize) {
+pub(super) fn ask<I: Simd>(isa: I, from: *const u8, bytes: usize) {
     let mut at = 0;
     while at < bytes {
-        // SAFETY: the caller's promise.
-        unsafe { I::prefetch(from.wrapping_add(at)) };
+        isa.prefetch(from.wrapping_add(at));
         at += LINE;
     }
 }
 
-/// [`ask`]. (Not a closure: see `blocks`.)
-struct Ask<I> {
+/// [`ask`].
+struct Ask {
     from: *const u8,
     bytes: usize,
-    isa: PhantomData<I>,
 }
 
-impl<I: Simd> Task for Ask<I> {
+impl<I: Simd> Task<I> for Ask {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
-        // SAFETY: `Simd::run` enables the features.
-        unsafe { ask::<I>(self.from, self.bytes) }
+    fn call(self, isa: I) {
+        ask(isa, self.from, self.bytes);
     }
 }
 
 /// Streams whole lines, and meanwhile asks for as much of the source: else memory would have nothing to read while it
-/// writes. (Not a closure: see `blocks`.)
-struct Stream<I> {
+/// writes.
+struct Stream {
     from: *const u8,
     to: *mut u8,
     bytes: usize,
     next: *const u8,
     /// Bytes of the source for a line.
     step: usize,
-    isa: PhantomData<I>,
 }
 
-impl<I: Simd> Task for Stream<I> {
+impl<I: Simd> Task<I> for Stream {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn call(self, isa: I) {
         let (mut at, mut asked, mut due) = (0, 0, 0);
         while at < self.bytes {
-            // SAFETY: whole registers of both, `to` is aligned, and `Simd::run` enables the features. What is asked
-            // for need not be there.
+            // SAFETY: whole registers of both, and `to` is aligned.
             unsafe {
                 for k in 0..LINE / I::BYTES {
-                    let v = I::load(self.from.add(at + k * I::BYTES));
-                    I::stream(self.to.add(at + k * I::BYTES), v);
+                    let v = isa.load(self.from.add(at + k * I::BYTES));
+                    isa.stream(self.to.add(at + k * I::BYTES), v);
                 }
                 due += self.step;
                 while asked < due {
-                    I::prefetch(self.next.wrapping_add(asked));
+                    isa.prefetch(self.next.wrapping_add(asked));
                     asked += LINE;
                 }
             }
             at += LINE;
         }
     }
-}
-
-/// Orders streamed stores before what other threads are told of them.
-///
-/// # Safety
-/// The instruction set is available.
-pub(super) unsafe fn fence<I: Simd>() {
-    /// Not a closure: see `blocks`.
-    struct Fence<I>(PhantomData<I>);
-
-    impl<I: Simd> Task for Fence<I> {
-        type Output = ();
-
-        #[inline(always)]
-        fn call(self) {
-            // SAFETY: `Simd::run` enables the features.
-            unsafe { I::fence() }
-        }
-    }
-
-    // SAFETY: the caller's promise.
-    unsafe { I::run(Fence::<I>(PhantomData)) }
 }

@@ -8,25 +8,14 @@
 
 use core::mem::MaybeUninit;
 
+use super::backend::Backend;
 use super::drive::{Apart, Planned, Rows};
+pub(crate) use super::moves::Dim;
 use super::moves::{self, Move, Moves};
 use super::panel::{self, Plane};
 use super::scratch::Scratch;
 use crate::formats::isa::Isa;
 use crate::formats::route::Work;
-
-/// Elements along which both sides are as many bytes apart.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dim {
-    pub(crate) extent: usize,
-    pub(crate) src: isize,
-    /// Positive.
-    pub(crate) dst: isize,
-}
-
-impl Dim {
-    pub(crate) const ONE: Self = Self { extent: 1, src: 0, dst: 1 };
-}
 
 /// Dimensions of more than one element that a view can have: each doubles its elements.
 pub(crate) const MOST: usize = usize::BITS as usize;
@@ -104,7 +93,7 @@ impl<'a> Along<'a> {
             return unsafe { plan.run(src, dst, n) };
         }
         let walk = Steps { dims, step: [1; N], at: [0; N] };
-        let moves = moves::of(self.isa);
+        let moves = Backend::of(self.isa).moves;
         let copies = plan.route.work == Work::Copy;
         // Where a row takes no preparation, whole blocks of it cost less than to bring them to a tile.
         if has_rows && n >= moves.register {
@@ -181,7 +170,7 @@ impl<'a> Along<'a> {
         // SAFETY: planes are elements of the walk.
         walk.each(|src, dst, _| unsafe {
             let (src, dst) = (self.src.wrapping_offset(src), self.dst.wrapping_offset(dst));
-            panel::cast(&plan, self.isa, plane, src, dst, room);
+            panel::cast(&plan, Backend::of(self.isa).moves, plane, src, dst, room);
         });
     }
 

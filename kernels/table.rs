@@ -1,12 +1,17 @@
 //! Which kernel an instruction set runs for a route: the plans, each made once and kept.
 
+use super::backend::Backend;
 use super::drive::{self, Plan, Planned};
 use super::once::Once;
+#[cfg(isa = "vector")]
+use super::stochastic;
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
+#[cfg(isa = "vector")]
+use crate::formats::layout::ByteOrder;
 use crate::formats::options::CastOptions;
 #[cfg(isa = "vector")]
-use crate::formats::route::{Parts, Route};
+use crate::formats::options::Rounding;
 use crate::formats::route::{Work, route};
 
 /// A plan, behind which are those that were made after it for the same pair.
@@ -64,76 +69,26 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
         #[cfg(isa = "vector")]
         quick: 0,
         #[cfg(isa = "vector")]
+        casts: if route.is_stochastic { casts(isa, from, to, &options) } else { None },
+        #[cfg(isa = "vector")]
         stream_rows: None,
     };
-    match isa {
-        #[cfg(isa = "avx512")]
-        Isa::Avx512 => vector::<super::avx512::Zmm>(plan),
-        #[cfg(isa = "avx2")]
-        Isa::Avx2 => vector::<super::avx2::Avx2>(plan),
-        #[cfg(isa = "neon")]
-        Isa::Neon => vector::<super::neon::Neon>(plan),
-        _ => plan,
-    }
+    (Backend::of(isa).plan)(plan)
 }
 
-/// The plan with the kernels of an instruction set.
+/// The casts of a stochastic route to the float in which it rounds, and from there: nothing is left to round, and overflow is
+/// that of nearest.
 #[cfg(isa = "vector")]
-fn vector<I: super::simd::Simd>(plan: Plan) -> Plan {
-    use super::{codec, environment, once, stage, stochastic, stream, vector};
-    let route = &plan.route;
-    if route.work == Work::Copy {
-        return Plan { kernel: vector::copy::<I>, ..plan };
-    }
-    if route.is_stochastic {
-        return Plan { kernel: stochastic::kernel::<I>, ..plan };
-    }
-    // Where there is no memory for that or for a table, the reference needs none.
-    let mut found = drive::Steps::NONE;
-    let Some(steps) = codec::table::find_steps::<I>(route, &mut found).and_then(|()| once::keep(found.all()))
-    else {
-        return plan;
+fn casts(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<[Planned; 2]> {
+    let home = stochastic::home(from)?;
+    let options = CastOptions {
+        rounding: Rounding::NearestEven,
+        stochastic: None,
+        stream_from: Some(usize::MAX),
+        ..*options
     };
-    let ready = match steps {
-        [step] if stage::is_plain(route) => Some(*step),
-        _ => None,
-    };
-    Plan {
-        kernel: if ready.is_some() { vector::plain::<I> } else { vector::shaped::<I> },
-        stream_from: if keeps_up::<I>(route) { environment::streaming_threshold() } else { usize::MAX },
-        quick: ready.map_or(0, |step| if step.core.floats { 0 } else { vector::MANY - 1 }),
-        is_ready: ready.is_some(),
-        steps,
-        stream_rows: Some(stream::rows::<I>),
-        ..plan
-    }
-}
-
-/// Does a codec keep up with memory? Then its results are better streamed. What computes for longer than memory moves
-/// the same bytes had better leave them to the caches, which write them meanwhile.
-///
-/// Registers of 64 bytes keep up, and what writes an imaginary part of 0 beside each result. The others do not where they
-/// look at a table row by row, round to a narrow float, or have no instruction for what they convert. None does where it
-/// packs elements of 64 bits and more, or floats that take long to narrow: so little of that is written that to stream it
-/// gains less than it costs. Measured both ways, on some eighty pairs of all these kinds.
-#[cfg(isa = "vector")]
-fn keeps_up<I: super::simd::Simd>(route: &Route) -> bool {
-    use crate::formats::dtype::Kind;
-    let (from, to) = (route.from, route.to);
-    let floats = [from, to].map(|dtype| matches!(dtype.kind(), Kind::Float(_)));
-    let is_table = from.bits() < 8 || floats[0] && from.bits() == 8;
-    let has_no_instruction = match floats {
-        [true, true] => from.bits() == 16 && to.bits() == 16,
-        [true, false] => from.bits() == 16,
-        [false, true] => to == DType::BF16 || from.bits() == 64 && to != DType::F64,
-        [false, false] => false,
-    };
-    let is_narrow = floats[1] && to.bits() <= 8;
-    let is_wide = route.src.memory_bits() as usize * route.src.parts >= 64;
-    let is_slow = floats[0] && (from.bits() == 16 || from.bits() == 32 && floats[1]);
-    let packs = route.dst.is_packed() && (is_wide || is_slow);
-    let computes = I::BYTES < 64 && (is_table || is_narrow || has_no_instruction);
-    !packs && !computes || route.parts == Parts::Extend || route.work == Work::Keep
+    let there = plan(isa, from, home, &options.dst_order(ByteOrder::Native))?;
+    Some([there, plan(isa, home, to, &options.src_order(ByteOrder::Native))?])
 }
 
 #[cfg(test)]
@@ -221,7 +176,7 @@ mod tests {
             let plan = plan(isa, DType::F32, DType::BF16, &CastOptions::new()).unwrap();
             let Some(&with) = plan.ready() else { continue };
             let mut without = with;
-            without.job.extras.bf16 = false;
+            without.job.extras.bf16 = None;
             let [expected, found] = [with, without].map(|step| {
                 let mut dst = vec![0u16; src.len()];
                 let _environment = super::super::environment::Environment::new(Rounding::NearestEven);

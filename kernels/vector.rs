@@ -4,17 +4,21 @@ use core::hint;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::codec::{Codec, Ends, Job};
+use super::codec::job::Job;
+use super::codec::scaled::Scalable;
+use super::codec::source::{Input, Source, bits};
+use super::codec::table::Ways;
+use super::codec::width::Width;
+use super::codec::{self, Codec};
 use super::drive::{self, Apart, Plan, Planned, Scale};
-use super::environment::Environment;
-use super::moves;
-use super::simd::Simd;
+use super::environment::{Environment, streaming_threshold};
+use super::simd::{Kernel, Simd, fence};
+use super::sizes::{FEW, LINE, ahead, bytes, core_bits, core_units};
 use super::stage;
 use super::stream;
-use crate::formats::route::{Parts, Route};
-
-/// Up to so many elements are cast without a tile, and by registers alone where an instruction set loads parts of them.
-pub(super) const FEW: usize = 16;
+use super::{moves, once, stochastic};
+use crate::formats::dtype::{DType, Kind};
+use crate::formats::route::{Parts, Route, Work};
 
 /// Registers of a block of the widest elements: of the source, complex128, and of the destination, of which every part is one.
 const WIDEST: [usize; 2] = [16, 8];
@@ -34,71 +38,70 @@ impl<I: Simd, const N: usize> Room<I, N> {
     }
 }
 
-/// A cache line: what the destination is aligned to.
-pub(super) const LINE: usize = 64;
 /// Bytes of destination from which on aligning it pays: of less, the partial block costs more than it saves. Of registers
 /// as wide as a line every store lies across two lines, of others only some do. (Measured on Zen 5, and on Zen 3.)
 const fn aligns_from<I: Simd>() -> usize {
     if I::BYTES == LINE { 2 << 10 } else { 16 << 10 }
 }
 
-/// Bytes of `n` elements of `bits` bits in a row.
-#[inline(always)]
-pub(super) const fn bytes(n: usize, bits: usize) -> usize {
-    // Without overflow: no more than a buffer has.
-    if bits >= 8 { n * (bits / 8) } else { n / 8 * bits + (n % 8 * bits).div_ceil(8) }
-}
+impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
+    type Job = Job;
 
-/// Elements of `to` bits from `dst` to the next line: 0 if an element lies across it, or if packed ones would
-/// not end with a byte on both sides.
-#[inline(always)]
-pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
-    let bits = 8 * (dst.addr().wrapping_neg() % LINE);
-    let unit = if from < 8 || to < 8 { 8 } else { 1 };
-    if bits.is_multiple_of(unit * to) { bits / to } else { 0 }
+    #[inline(always)]
+    unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool {
+        // SAFETY: the caller's promise is the same.
+        unsafe { rows::<I, C>(isa, job, src, dst, n, apart) }
+    }
 }
 
 /// Every block of a codec; what is no whole block of a row goes through a buffer.
 ///
 /// # Safety
-/// As for every `Core`, with the features enabled.
+/// As for every `RunRows`.
 #[inline(always)]
-pub(super) unsafe fn rows<I: Simd, C: Codec<I>>(
+unsafe fn rows<I: Simd, C: Codec<I>>(
+    isa: I,
     job: &Job,
     src: *const u8,
     dst: *mut u8,
     n: usize,
     apart: &Apart,
 ) -> bool {
-    const { assert!(C::SRC.div_ceil(8) <= WIDEST[0] && C::DST.div_ceil(8) <= WIDEST[1]) };
+    let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
+    const {
+        assert!(
+            bits::<C::From>().div_ceil(8) <= WIDEST[0] && <C::To as Width>::BITS.div_ceil(8) <= WIDEST[1]
+        );
+    };
     // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
     // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
     // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
     unsafe {
         // Instructions that carry their rounding depend on nothing else.
-        if const { I::CARRIES_ROUNDING && C::FLOATS } && !I::keeps_subnormals() {
+        if const { I::CARRIES_ROUNDING && C::FLOATS } && !isa.keeps_subnormals() {
             return false;
         }
-        let (setup, ends) = (C::setup(job), Ends::of::<C::From>(job));
+        let (setup, looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
+        let &Job { src_high, dst_high, .. } = job;
         if const { I::CARRIES_ROUNDING }
             && n.wrapping_sub(1) < FEW
             && apart.rows == 1
-            && (C::DST >= 8 || n.is_multiple_of(8))
+            && (dst_bits >= 8 || n.is_multiple_of(8))
         {
-            few::<I, C>(&setup, ends, src, dst, n);
+            few::<I, C>(isa, &setup, looks, [src_high, dst_high], src, dst, n);
             return true;
         }
         let (mut room_src, mut room_dst) = (Room::<I, { WIDEST[0] }>::new(), Room::<I, { WIDEST[1] }>::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
-        if C::DST < 8 {
+        if dst_bits < 8 {
             // The codec writes less than a register, and all of it is read.
-            I::store(room_dst, I::splat8(0));
+            isa.store(room_dst, isa.splat8(0));
         }
         let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
         while rows > 0 {
             // To a line of the destination, if there is one to come to; then to the end.
-            let peeled = if bytes(n, C::DST) >= const { aligns_from::<I>() } {
-                ahead(row_dst, C::SRC, C::DST) % I::BYTES
+            let peeled = if bytes(n, dst_bits) >= const { aligns_from::<I>() } {
+                ahead(row_dst, src_bits, dst_bits) % I::BYTES
             } else {
                 0
             };
@@ -110,22 +113,24 @@ pub(super) unsafe fn rows<I: Simd, C: Codec<I>>(
             loop {
                 let mut blocks = if outside.is_none() { left / I::BYTES } else { 1 };
                 while blocks > 0 {
-                    C::block(&setup, ends, from, to);
-                    from = from.add(const { bytes(I::BYTES, C::SRC) });
-                    to = to.add(const { bytes(I::BYTES, C::DST) });
+                    let block = <C::From as Source>::Width::load(isa, from, src_high);
+                    let made = C::block(isa, &setup, Input { block, looks });
+                    C::To::store(isa, made, to, dst_high);
+                    from = from.add(const { bytes(I::BYTES, bits::<C::From>()) });
+                    to = to.add(const { bytes(I::BYTES, <C::To as Width>::BITS) });
                     blocks -= 1;
                 }
                 left %= I::BYTES;
                 if let Some((outside_src, outside_dst)) = outside.take() {
-                    let made = bytes(left, C::DST);
-                    if C::DST < 8 {
+                    let made = bytes(left, dst_bits);
+                    if dst_bits < 8 {
                         // Of the last byte, the bits of no element are 0.
-                        let unused = 8 * made - left * C::DST;
-                        let kept = if ends.dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
+                        let unused = 8 * made - left * dst_bits;
+                        let kept = if dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
                         *room_dst.add(made - 1) &= kept;
                     }
-                    I::copy_out(room_dst, made, outside_dst);
-                    (from, to) = (outside_src.add(bytes(left, C::SRC)), outside_dst.add(made));
+                    isa.copy_out(room_dst, made, outside_dst);
+                    (from, to) = (outside_src.add(bytes(left, src_bits)), outside_dst.add(made));
                     (left, rest) = (rest, 0);
                     if left == 0 {
                         break;
@@ -133,7 +138,7 @@ pub(super) unsafe fn rows<I: Simd, C: Codec<I>>(
                 } else if left == 0 {
                     break;
                 } else {
-                    I::copy_in(from, bytes(left, C::SRC), room_src, C::SRC.div_ceil(8));
+                    isa.copy_in(from, bytes(left, src_bits), room_src, src_bits.div_ceil(8));
                     outside = Some((from, to));
                     (from, to) = (room_src, room_dst);
                 }
@@ -146,55 +151,54 @@ pub(super) unsafe fn rows<I: Simd, C: Codec<I>>(
     true
 }
 
-/// Every block of a codec of elements under scales; the last, if it is no whole one, through a buffer.
-///
-/// # Safety
-/// As for every `RunScaled`, with the features enabled.
-#[inline(always)]
-pub(super) unsafe fn scaled<I: Simd, C: Codec<I>>(
-    job: &Job,
-    scale: &Scale,
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-) {
-    // SAFETY: as in `rows`.
-    unsafe {
-        let setup = C::setup(job);
-        let mut ends = Ends { scale: *scale, ..Ends::of::<C::From>(job) };
+impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
+    type Job = Job;
+
+    /// Every block; the last, if it is no whole one, through a buffer.
+    #[inline(always)]
+    unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) -> bool {
+        let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
+        let (setup, mut looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
+        *C::From::scale::<I>(&mut looks) = *scale;
+        let &Job { src_high, dst_high, .. } = job;
         let (mut room_src, mut room_dst) = (Room::<I, { WIDEST[0] }>::new(), Room::<I, { WIDEST[1] }>::new());
         let (mut from, mut to) = (src, dst);
         let (mut blocks, mut left) = (n / I::BYTES, n % I::BYTES);
         let mut outside: Option<*mut u8> = None;
-        loop {
-            while blocks > 0 {
-                C::block(&setup, ends, from, to);
-                from = from.add(const { bytes(I::BYTES, C::SRC) });
-                to = to.add(const { bytes(I::BYTES, C::DST) });
-                ends.scale.at += I::BYTES;
-                blocks -= 1;
-            }
-            if let Some(outside) = outside {
-                let made = bytes(left, C::DST);
-                if C::DST < 8 {
-                    // Of the last byte, the bits of no element are 0.
-                    let unused = 8 * made - left * C::DST;
-                    let kept = if ends.dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
-                    *room_dst.start().add(made - 1) &= kept;
+        // SAFETY: as in `rows`.
+        unsafe {
+            loop {
+                while blocks > 0 {
+                    let block = <C::From as Source>::Width::load(isa, from, src_high);
+                    let made = C::block(isa, &setup, Input { block, looks });
+                    C::To::store(isa, made, to, dst_high);
+                    from = from.add(const { bytes(I::BYTES, bits::<C::From>()) });
+                    to = to.add(const { bytes(I::BYTES, <C::To as Width>::BITS) });
+                    C::From::scale::<I>(&mut looks).at += I::BYTES;
+                    blocks -= 1;
                 }
-                I::copy_out(room_dst.start(), made, outside);
-                left = 0;
+                if let Some(outside) = outside {
+                    let made = bytes(left, dst_bits);
+                    if dst_bits < 8 {
+                        // Of the last byte, the bits of no element are 0.
+                        let unused = 8 * made - left * dst_bits;
+                        let kept = if dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
+                        *room_dst.start().add(made - 1) &= kept;
+                    }
+                    isa.copy_out(room_dst.start(), made, outside);
+                    left = 0;
+                }
+                if left == 0 {
+                    return true;
+                }
+                if dst_bits < 8 {
+                    // The codec writes less than a register, and all of it is read.
+                    isa.store(room_dst.start(), isa.splat8(0));
+                }
+                isa.copy_in(from, bytes(left, src_bits), room_src.start(), src_bits.div_ceil(8));
+                outside = Some(to);
+                (from, to, blocks) = (room_src.start(), room_dst.start(), 1);
             }
-            if left == 0 {
-                break;
-            }
-            if C::DST < 8 {
-                // The codec writes less than a register, and all of it is read.
-                I::store(room_dst.start(), I::splat8(0));
-            }
-            I::copy_in(from, bytes(left, C::SRC), room_src.start(), C::SRC.div_ceil(8));
-            outside = Some(to);
-            (from, to, blocks) = (room_src.start(), room_dst.start(), 1);
         }
     }
 }
@@ -209,34 +213,99 @@ const fn is_whole<I: Simd>(bits: usize) -> bool {
 /// those is not computed.
 ///
 /// # Safety
-/// As for every `Core`, with the features enabled.
+/// As for every `RunRows`.
 #[inline(always)]
-unsafe fn few<I: Simd, C: Codec<I>>(setup: &C::Setup, ends: Ends<I>, src: *const u8, dst: *mut u8, n: usize) {
+unsafe fn few<I: Simd, C: Codec<I>>(
+    isa: I,
+    setup: &C::Setup,
+    looks: <C::From as Source>::Looks<I>,
+    [src_high, dst_high]: [bool; 2],
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+) {
+    let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
     let (mut room_src, mut room_dst) = (Room::<I, { WIDEST[0] }>::new(), Room::<I, { WIDEST[1] }>::new());
     let (room_src, room_dst) = (room_src.start(), room_dst.start());
     // SAFETY: the caller's promise. The rooms are for a block; of what the codec writes, no more is read.
     unsafe {
         hint::assert_unchecked(n.wrapping_sub(1) < FEW);
-        if n == FEW && const { is_whole::<I>(C::SRC) } {
-            I::copy(src, room_src, const { bytes(FEW, C::SRC) });
-            let mut at = const { bytes(FEW, C::SRC) };
-            while at < C::SRC.div_ceil(8) * I::BYTES {
-                I::store(room_src.add(at), I::splat8(0));
+        if n == FEW && const { is_whole::<I>(bits::<C::From>()) } {
+            isa.copy(src, room_src, bytes(FEW, src_bits));
+            let mut at = bytes(FEW, src_bits);
+            while at < src_bits.div_ceil(8) * I::BYTES {
+                isa.store(room_src.add(at), isa.splat8(0));
                 at += I::BYTES;
             }
         } else {
-            I::copy_in(src, bytes(n, C::SRC), room_src, C::SRC.div_ceil(8));
+            isa.copy_in(src, bytes(n, src_bits), room_src, src_bits.div_ceil(8));
         }
-        if C::DST < 8 {
-            I::store(room_dst, I::splat8(0));
+        if dst_bits < 8 {
+            isa.store(room_dst, isa.splat8(0));
         }
-        C::block(setup, ends, room_src, room_dst);
-        if n == FEW && const { is_whole::<I>(C::DST) } {
-            I::copy(room_dst, dst, const { bytes(FEW, C::DST) });
+        let block = <C::From as Source>::Width::load(isa, room_src, src_high);
+        C::To::store(isa, C::block(isa, setup, Input { block, looks }), room_dst, dst_high);
+        if n == FEW && const { is_whole::<I>(<C::To as Width>::BITS) } {
+            isa.copy(room_dst, dst, bytes(FEW, dst_bits));
         } else {
-            I::copy_out(room_dst, bytes(n, C::DST), dst);
+            isa.copy_out(room_dst, bytes(n, dst_bits), dst);
         }
     }
+}
+
+/// The plan with the kernels of an instruction set.
+pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
+    let route = &plan.route;
+    if route.work == Work::Copy {
+        return Plan { kernel: copy::<I>, ..plan };
+    }
+    if route.is_stochastic {
+        return Plan { kernel: stochastic::kernel::<I>, ..plan };
+    }
+    // Where there is no memory for that or for a table, the reference needs none.
+    let mut found = drive::Steps::NONE;
+    let Some(steps) = codec::table::find_steps::<I>(route, &mut found).and_then(|()| once::keep(found.all()))
+    else {
+        return plan;
+    };
+    let ready = match steps {
+        [step] if stage::is_plain(route) => Some(*step),
+        _ => None,
+    };
+    Plan {
+        kernel: if ready.is_some() { plain::<I> } else { shaped::<I> },
+        stream_from: if keeps_up::<I>(route) { streaming_threshold() } else { usize::MAX },
+        quick: ready.map_or(0, |step| if step.core.floats { 0 } else { MANY - 1 }),
+        is_ready: ready.is_some(),
+        steps,
+        stream_rows: Some(stream::rows::<I>),
+        ..plan
+    }
+}
+
+/// Does a codec keep up with memory? Then its results are better streamed. What computes for longer than memory moves
+/// the same bytes had better leave them to the caches, which write them meanwhile.
+///
+/// Registers of 64 bytes keep up, and what writes an imaginary part of 0 beside each result. The others do not where they
+/// look at a table row by row, round to a narrow float, or have no instruction for what they convert. None does where it
+/// packs elements of 64 bits and more, or floats that take long to narrow: so little of that is written that to stream it
+/// gains less than it costs. Measured both ways, on some eighty pairs of all these kinds.
+fn keeps_up<I: Simd>(route: &Route) -> bool {
+    let (from, to) = (route.from, route.to);
+    let floats = [from, to].map(|dtype| matches!(dtype.kind(), Kind::Float(_)));
+    let is_table = from.bits() < 8 || floats[0] && from.bits() == 8;
+    let has_no_instruction = match floats {
+        [true, true] => from.bits() == 16 && to.bits() == 16,
+        [true, false] => from.bits() == 16,
+        [false, true] => to == DType::BF16 || from.bits() == 64 && to != DType::F64,
+        [false, false] => false,
+    };
+    let is_narrow = floats[1] && to.bits() <= 8;
+    let is_wide = route.src.memory_bits() as usize * route.src.parts >= 64;
+    let is_slow = floats[0] && (from.bits() == 16 || from.bits() == 32 && floats[1]);
+    let packs = route.dst.is_packed() && (is_wide || is_slow);
+    let computes = I::BYTES < 64 && (is_table || is_narrow || has_no_instruction);
+    !packs && !computes || route.parts == Parts::Extend || route.work == Work::Keep
 }
 
 /// A vector kernel for elements that a codec reads and writes as they are.
@@ -255,7 +324,7 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
         if n >= MANY && plan.streams(units, bits[0] + bits[1]) && units >= 2 * stream::chunk(bits) {
             stream::rows::<I>(&step.core, &step.job, bits, src, dst, units, &Apart::ONE);
             if plan.fences() {
-                stream::fence::<I>();
+                fence::<I>();
             }
         } else {
             step.run(src, dst, units);
@@ -265,25 +334,6 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
 
 /// Elements from which on results may go past the caches.
 pub(super) const MANY: usize = 4096;
-
-/// What a core takes for `n` elements: these, or their parts, one after the other.
-#[inline(always)]
-pub(super) fn core_units(route: &Route, n: usize) -> usize {
-    if route.parts == Parts::Two { 2 * n } else { n }
-}
-
-/// The same where the parts are brought to elements afterwards.
-#[inline(always)]
-pub(super) fn core_units_of_tile(route: &Route, n: usize) -> usize {
-    if matches!(route.parts, Parts::Two | Parts::Either) { 2 * n } else { n }
-}
-
-/// Bits of that on both sides.
-pub(super) fn core_bits(route: &Route) -> [usize; 2] {
-    let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
-    // Of every second part nothing becomes anything.
-    [if route.parts == Parts::Real { 2 * from } else { from }, to]
-}
 
 /// A vector kernel for elements of any layout.
 ///

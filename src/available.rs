@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::formats::isa::Isa;
+use crate::kernels::backend::Backend;
 
 impl Isa {
     /// What this build has kernels for and this machine can run, the slowest first.
@@ -52,24 +53,15 @@ impl Isa {
     /// asks the standard library, which nobody can ask about another machine, but which knows where a process
     /// may not ask the CPU at all: it comes first. A test holds the two to the same answer.
     fn detect(self) -> bool {
-        match self {
-            Self::Scalar => true,
-            #[cfg(isa = "avx2")]
-            Self::Avx2 => crate::kernels::avx2::Avx2::is_available() && self.is_run(),
-            #[cfg(isa = "avx512")]
-            Self::Avx512 => crate::kernels::avx512::Avx512::is_available() && self.is_run(),
-            #[cfg(isa = "neon")]
-            Self::Neon => crate::kernels::neon::Neon::is_available(),
-            _ => false,
-        }
+        let backend = Backend::of(self);
+        backend.isa == self && (backend.is_there)() && self.is_run()
     }
 
     /// Does `detect.rs` say so of this machine? Without the feature `std` the target has said it of all machines.
-    #[cfg(isa = "avx2")]
     fn is_run(self) -> bool {
-        #[cfg(feature = "std")]
+        #[cfg(all(isa = "avx2", feature = "std"))]
         return crate::detect::Cpu::this().runs(self);
-        #[cfg(not(feature = "std"))]
+        #[cfg(not(all(isa = "avx2", feature = "std")))]
         true
     }
 

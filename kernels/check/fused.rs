@@ -6,15 +6,15 @@ use super::super::drive::Planned;
 use super::super::environment::Environment;
 use super::super::simd::{Simd, Task};
 use super::super::stage;
+use super::found::{Fit, Found, Fused};
 use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
 use super::scan::{Integers, Look};
-use super::{Fit, Found, Fused};
 use crate::formats::dtype::DType;
 use crate::formats::options::Rounding;
 use crate::formats::route::Parts;
 
 /// The pairs that have a loop for both.
-pub(super) fn fused<I: Simd>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
+pub(in crate::kernels) fn fused<I: Simd>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
     let route = &plan.route;
     let is_native = !route.src.swapped && !route.dst.swapped;
     if !stage::is_plain(route) || route.parts != Parts::One || !is_native {
@@ -41,18 +41,15 @@ pub(super) fn fused<I: Simd>(plan: &Planned, counts: bool) -> Option<Fused<'_>> 
 }
 
 /// A cast that looks at what it makes, of native codes.
-///
-/// # Safety
-/// The features of `I` are enabled.
 trait Proof<I: Simd> {
     /// Registers of a block of the source, twice those of the destination.
     const REGISTERS: usize;
 
-    unsafe fn new(fit: &Fit) -> Self;
+    fn new(isa: I, fit: &Fit) -> Self;
     /// Two registers of the source.
-    unsafe fn cast(&mut self, x: [I::V; 2]) -> I::V;
+    fn cast(&mut self, isa: I, x: [I::V; 2]) -> I::V;
     /// What was found of so many elements.
-    unsafe fn found(&self, fit: &Fit, n: usize) -> Found;
+    fn found(&self, isa: I, fit: &Fit, n: usize) -> Found;
 }
 
 /// By the scan.
@@ -62,23 +59,18 @@ impl<I: Simd> Proof<I> for I64ToI32<I> {
     const REGISTERS: usize = 8;
 
     #[inline(always)]
-    unsafe fn new(fit: &Fit) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Self(Integers::new(fit)) }
+    fn new(isa: I, fit: &Fit) -> Self {
+        Self(Integers::new(isa, fit))
     }
     #[inline(always)]
-    unsafe fn cast(&mut self, x: [I::V; 2]) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.0.at(x[0]);
-            self.0.at(x[1]);
-            I::low64(x)
-        }
+    fn cast(&mut self, isa: I, x: [I::V; 2]) -> I::V {
+        self.0.at(isa, x[0]);
+        self.0.at(isa, x[1]);
+        isa.low64(x)
     }
     #[inline(always)]
-    unsafe fn found(&self, fit: &Fit, _: usize) -> Found {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.found(fit) }
+    fn found(&self, isa: I, fit: &Fit, _: usize) -> Found {
+        self.0.found(isa, fit)
     }
 }
 
@@ -91,31 +83,26 @@ struct Unlike<I: Simd, L> {
 
 impl<I: Simd, L: FloatLanes<I>> Unlike<I, L> {
     #[inline(always)]
-    unsafe fn new() -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Self { same: I::splat64(0), unlike: 0, lanes: PhantomData } }
+    fn new(isa: I) -> Self {
+        Self { same: isa.splat64(0), unlike: 0, lanes: PhantomData }
     }
     #[inline(always)]
-    unsafe fn add(&mut self, a: [I::V; 2], b: [I::V; 2]) {
+    fn add(&mut self, isa: I, a: [I::V; 2], b: [I::V; 2]) {
         for k in 0..2 {
-            // SAFETY: the caller's promise.
-            unsafe {
-                if I::MASKS_ARE_BITS {
-                    self.unlike += L::differ(a[k], b[k]);
-                } else {
-                    self.same = L::sub(self.same, L::eq(a[k], b[k]));
-                }
+            if I::MASKS_ARE_BITS {
+                self.unlike += L::differ(isa, a[k], b[k]);
+            } else {
+                self.same = L::sub(isa, self.same, L::eq(isa, a[k], b[k]));
             }
         }
     }
     /// Of so many lanes.
     #[inline(always)]
-    unsafe fn count(&self, n: usize) -> usize {
+    fn count(&self, isa: I, n: usize) -> usize {
         if I::MASKS_ARE_BITS {
             return self.unlike;
         }
-        // SAFETY: the caller's promise.
-        let counts = unsafe { Register::new::<I>(self.same) };
+        let counts = Register::new(isa, self.same);
         let (mut same, mut at) = (0, 0);
         while at < I::BYTES {
             same += counts.lane(at, L::BYTES) as usize;
@@ -140,55 +127,45 @@ impl<I: Simd, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
     const REGISTERS: usize = 8;
 
     #[inline(always)]
-    unsafe fn new(_: &Fit) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Self { least: I::splat64(0), differ: I::splat64(0), fractions: Unlike::new() } }
+    fn new(isa: I, _: &Fit) -> Self {
+        Self { least: isa.splat64(0), differ: isa.splat64(0), fractions: Unlike::new(isa) }
     }
     #[inline(always)]
-    unsafe fn cast(&mut self, x: [I::V; 2]) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let whole = [I::round_f64(x[0]), I::round_f64(x[1])];
-            if COUNTS {
-                self.fractions.add(whole, x);
-            }
-            let integers = I::f64_to_i32(if I::MINIMUM_IS_BEYOND { x } else { whole });
-            self.least = I::min_s32(self.least, integers);
-            if !I::MINIMUM_IS_BEYOND {
-                let back = I::i32_to_f64(integers);
-                self.differ = I::or(self.differ, I::xor(back[0], whole[0]));
-                self.differ = I::or(self.differ, I::xor(back[1], whole[1]));
-            }
-            integers
+    fn cast(&mut self, isa: I, x: [I::V; 2]) -> I::V {
+        let whole = [isa.round_f64(x[0]), isa.round_f64(x[1])];
+        if COUNTS {
+            self.fractions.add(isa, whole, x);
         }
+        let integers = isa.f64_to_i32(if I::MINIMUM_IS_BEYOND { x } else { whole });
+        self.least = isa.min_s32(self.least, integers);
+        if !I::MINIMUM_IS_BEYOND {
+            let back = isa.i32_to_f64(integers);
+            self.differ = isa.or(self.differ, isa.xor(back[0], whole[0]));
+            self.differ = isa.or(self.differ, isa.xor(back[1], whole[1]));
+        }
+        integers
     }
     #[inline(always)]
-    unsafe fn found(&self, _: &Fit, n: usize) -> Found {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let beyond = <Wide32 as Compared<I>>::eq(self.least, I::splat32(1 << 31));
-            let mut any = 0;
-            for word in Register::new::<I>(I::or(self.differ, beyond)).0 {
-                any |= word;
-            }
-            Found { fits: any << 1 == 0, inexact: if COUNTS { self.fractions.count(n) } else { 0 } }
+    fn found(&self, isa: I, _: &Fit, n: usize) -> Found {
+        let beyond = <Wide32 as Compared<I>>::eq(isa, self.least, isa.splat32(1 << 31));
+        let mut any = 0;
+        for word in Register::new(isa, isa.or(self.differ, beyond)).0 {
+            any |= word;
         }
+        Found { fits: any << 1 == 0, inexact: if COUNTS { self.fractions.count(isa, n) } else { 0 } }
     }
 }
 
 /// A float that is cast to a narrower one, to nearest, and back.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
 trait Narrowing<I: Simd> {
     type Wide: FloatLanes<I>;
     type Narrow: Lanes<I>;
     const INF: u64;
 
-    unsafe fn there(x: [I::V; 2]) -> I::V;
-    unsafe fn back(x: I::V) -> [I::V; 2];
+    fn there(isa: I, x: [I::V; 2]) -> I::V;
+    fn back(isa: I, x: I::V) -> [I::V; 2];
     /// The larger one, of magnitudes.
-    unsafe fn max(a: I::V, b: I::V) -> I::V;
+    fn max(isa: I, a: I::V, b: I::V) -> I::V;
 }
 
 struct F64ToF32;
@@ -202,19 +179,16 @@ macro_rules! narrowings {
             const INF: u64 = $inf;
 
             #[inline(always)]
-            unsafe fn there(x: [I::V; 2]) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::$there(x) }
+            fn there(isa: I, x: [I::V; 2]) -> I::V {
+                isa.$there(x)
             }
             #[inline(always)]
-            unsafe fn back(x: I::V) -> [I::V; 2] {
-                // SAFETY: the caller's promise.
-                unsafe { I::$back(x) }
+            fn back(isa: I, x: I::V) -> [I::V; 2] {
+                isa.$back(x)
             }
             #[inline(always)]
-            unsafe fn max(a: I::V, b: I::V) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::$max(a, b) }
+            fn max(isa: I, a: I::V, b: I::V) -> I::V {
+                isa.$max(a, b)
             }
         }
     )*};
@@ -234,35 +208,28 @@ impl<I: Simd, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, CO
     const REGISTERS: usize = N::Wide::BYTES;
 
     #[inline(always)]
-    unsafe fn new(_: &Fit) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Self { largest: I::splat64(0), rounded: Unlike::new() } }
+    fn new(isa: I, _: &Fit) -> Self {
+        Self { largest: isa.splat64(0), rounded: Unlike::new(isa) }
     }
     #[inline(always)]
-    unsafe fn cast(&mut self, x: [I::V; 2]) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let narrow = N::there(x);
-            let magnitude = N::Narrow::splat(u64::MAX >> (65 - 8 * N::Narrow::BYTES));
-            self.largest = N::max(self.largest, I::and(narrow, magnitude));
-            if COUNTS {
-                self.rounded.add(N::back(narrow), x);
-            }
-            narrow
+    fn cast(&mut self, isa: I, x: [I::V; 2]) -> I::V {
+        let narrow = N::there(isa, x);
+        let magnitude = N::Narrow::splat(isa, u64::MAX >> (65 - 8 * N::Narrow::BYTES));
+        self.largest = N::max(isa, self.largest, isa.and(narrow, magnitude));
+        if COUNTS {
+            self.rounded.add(isa, N::back(isa, narrow), x);
         }
+        narrow
     }
     #[inline(always)]
-    unsafe fn found(&self, _: &Fit, n: usize) -> Found {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let largest = Register::new::<I>(self.largest);
-            let (mut fits, mut at) = (true, 0);
-            while at < I::BYTES {
-                fits &= largest.lane(at, N::Narrow::BYTES) < N::INF;
-                at += N::Narrow::BYTES;
-            }
-            Found { fits, inexact: if COUNTS { self.rounded.count(n) } else { 0 } }
+    fn found(&self, isa: I, _: &Fit, n: usize) -> Found {
+        let largest = Register::new(isa, self.largest);
+        let (mut fits, mut at) = (true, 0);
+        while at < I::BYTES {
+            fits &= largest.lane(at, N::Narrow::BYTES) < N::INF;
+            at += N::Narrow::BYTES;
         }
+        Found { fits, inexact: if COUNTS { self.rounded.count(isa, n) } else { 0 } }
     }
 }
 
@@ -277,33 +244,33 @@ unsafe fn blocks<I: Simd, P: Proof<I>>(
     dst: *mut u8,
     blocks: usize,
 ) -> Found {
-    /// Not a closure: see `vector::blocks`.
-    struct Blocks<'a, I, P>(&'a Fit, *const u8, *mut u8, usize, PhantomData<(I, P)>);
+    struct Blocks<'a, P>(&'a Fit, *const u8, *mut u8, usize, PhantomData<P>);
 
-    impl<I: Simd, P: Proof<I>> Task for Blocks<'_, I, P> {
+    impl<I: Simd, P: Proof<I>> Task<I> for Blocks<'_, P> {
         type Output = Found;
 
         #[inline(always)]
-        fn call(self) -> Found {
+        fn call(self, isa: I) -> Found {
             let Self(fit, mut src, mut dst, blocks, _) = self;
-            // SAFETY: the promise of the caller of `blocks`, block by block; `Simd::run` enables the features.
-            unsafe {
-                let mut proof = P::new(fit);
-                for _ in 0..blocks {
+            let mut proof = P::new(isa, fit);
+            for _ in 0..blocks {
+                // SAFETY: one of the blocks, of as many registers.
+                unsafe {
                     for k in 0..P::REGISTERS / 2 {
                         let from = src.add(2 * k * I::BYTES);
-                        let x = [I::load(from), I::load(from.add(I::BYTES))];
-                        I::store(dst.add(k * I::BYTES), proof.cast(x));
+                        let x = [isa.load(from), isa.load(from.add(I::BYTES))];
+                        isa.store(dst.add(k * I::BYTES), proof.cast(isa, x));
                     }
                     src = src.add(P::REGISTERS * I::BYTES);
                     dst = dst.add(P::REGISTERS / 2 * I::BYTES);
                 }
-                proof.found(fit, blocks * I::BYTES)
             }
+            proof.found(isa, fit, blocks * I::BYTES)
         }
     }
 
     let _environment = Environment::new(plan.route.policy.rounding);
     // SAFETY: the caller's promise.
-    unsafe { I::run(Blocks::<I, P>(fit, src, dst, blocks, PhantomData)) }
+    let isa = unsafe { I::assume() };
+    isa.run(Blocks::<P>(fit, src, dst, blocks, PhantomData))
 }

@@ -4,8 +4,8 @@ use core::marker::PhantomData;
 
 use super::super::environment::Environment;
 use super::super::simd::{Simd, Task};
+use super::found::{Codes, Counts, Exact, Limits, MOST, Verdict};
 use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
-use super::{Codes, Counts, Exact, Limits, MOST, Verdict};
 use crate::formats::options::Rounding;
 
 pub(super) fn judge<I: Simd>(codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
@@ -60,10 +60,7 @@ pub(super) fn count<I: Simd>(codes: Codes<'_>, limits: &Limits) -> Counts {
 /// What is exact.
 trait Rule<I: Simd, L: Lanes<I>> {
     /// All ones where that is so; none if everything is.
-    ///
-    /// # Safety
-    /// As for the operations of [`Simd`].
-    unsafe fn exact(code: I::V, back: I::V, nonzero: I::V) -> Option<I::V>;
+    fn exact(isa: I, code: I::V, back: I::V, nonzero: I::V) -> Option<I::V>;
 }
 
 /// [`Exact::All`], [`Exact::Back`] and [`Exact::Whole`].
@@ -73,24 +70,22 @@ struct Whole;
 
 impl<I: Simd, L: Lanes<I>> Rule<I, L> for All {
     #[inline(always)]
-    unsafe fn exact(_: I::V, _: I::V, _: I::V) -> Option<I::V> {
+    fn exact(_: I, _: I::V, _: I::V, _: I::V) -> Option<I::V> {
         None
     }
 }
 
 impl<I: Simd, L: Compared<I>> Rule<I, L> for Back {
     #[inline(always)]
-    unsafe fn exact(code: I::V, back: I::V, nonzero: I::V) -> Option<I::V> {
-        // SAFETY: the caller's promise.
-        unsafe { Some(I::or(L::eq(code, back), L::eq(I::and(code, nonzero), I::splat64(0)))) }
+    fn exact(isa: I, code: I::V, back: I::V, nonzero: I::V) -> Option<I::V> {
+        Some(isa.or(L::eq(isa, code, back), L::eq(isa, isa.and(code, nonzero), isa.splat64(0))))
     }
 }
 
 impl<I: Simd, L: FloatLanes<I>> Rule<I, L> for Whole {
     #[inline(always)]
-    unsafe fn exact(code: I::V, _: I::V, _: I::V) -> Option<I::V> {
-        // SAFETY: the caller's promise.
-        unsafe { Some(L::eq(L::trunc(code), code)) }
+    fn exact(isa: I, code: I::V, _: I::V, _: I::V) -> Option<I::V> {
+        Some(L::eq(isa, L::trunc(isa, code), code))
     }
 }
 
@@ -105,49 +100,46 @@ struct Bounds<I: Simd> {
 
 impl<I: Simd> Bounds<I> {
     #[inline(always)]
-    unsafe fn new<L: Lanes<I>>(limits: &Limits) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Self {
-                flip: L::splat(limits.flip),
-                nonzero: L::splat(limits.nonzero),
-                high: L::splat(limits.high as u64),
-                low: L::splat(limits.low as u64),
-                kept: L::splat(limits.kept as u64),
-            }
+    fn new<L: Lanes<I>>(isa: I, limits: &Limits) -> Self {
+        Self {
+            flip: L::splat(isa, limits.flip),
+            nonzero: L::splat(isa, limits.nonzero),
+            high: L::splat(isa, limits.high as u64),
+            low: L::splat(isa, limits.low as u64),
+            kept: L::splat(isa, limits.kept as u64),
         }
     }
 
     /// A bit for each code of a block: is it lost, is it inexact?
+    ///
+    /// # Safety
+    /// A block of codes is readable at both places.
     #[inline(always)]
     unsafe fn block<L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
         &self,
+        isa: I,
         codes: *const u8,
         back: *const u8,
     ) -> [u64; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (mut losses, mut inexact) = ([I::splat64(0); 8], [I::splat64(0); 8]);
-            for k in 0..L::BYTES {
-                let code = I::load(codes.add(k * I::BYTES));
-                let [lost, settled] = O::lost(self, code);
-                losses[k] = lost;
-                if let Some(exact) = R::exact(code, I::load(back.add(k * I::BYTES)), self.nonzero) {
-                    inexact[k] = I::and_not(I::or(settled, exact), I::splat64(u64::MAX));
-                }
+        let (mut losses, mut inexact) = ([isa.splat64(0); 8], [isa.splat64(0); 8]);
+        for k in 0..L::BYTES {
+            // SAFETY: a register of the block at each place.
+            let (code, back) =
+                unsafe { (isa.load(codes.add(k * I::BYTES)), isa.load(back.add(k * I::BYTES))) };
+            let [lost, settled] = O::lost(isa, self, code);
+            losses[k] = lost;
+            if let Some(exact) = R::exact(isa, code, back, self.nonzero) {
+                inexact[k] = isa.and_not(isa.or(settled, exact), isa.splat64(u64::MAX));
             }
-            [I::top_bits(L::bytes(losses)), I::top_bits(L::bytes(inexact))]
         }
+        [isa.top_bits(L::bytes(isa, losses)), isa.top_bits(L::bytes(isa, inexact))]
     }
 }
 
 /// How codes make keys.
 trait Order<I: Simd, L: Compared<I>> {
     /// All ones where a code is lost; and where it is that, or kept whatever comes back.
-    ///
-    /// # Safety
-    /// As for the operations of [`Simd`].
-    unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2];
+    fn lost(isa: I, bounds: &Bounds<I>, code: I::V) -> [I::V; 2];
 }
 
 /// Integers.
@@ -159,37 +151,28 @@ struct Magnitudes;
 
 impl<I: Simd, L: Compared<I>> Order<I, L> for Plain {
     #[inline(always)]
-    unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let key = I::xor(code, bounds.flip);
-            [I::or(L::gt(key, bounds.high), L::gt(bounds.low, key)); 2]
-        }
+    fn lost(isa: I, bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
+        let key = isa.xor(code, bounds.flip);
+        [isa.or(L::gt(isa, key, bounds.high), L::gt(isa, bounds.low, key)); 2]
     }
 }
 
 impl<I: Simd, L: Compared<I>> Order<I, L> for Reversed {
     #[inline(always)]
-    unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let key = I::xor(code, I::and(L::gt(I::splat64(0), code), bounds.nonzero));
-            let out = I::or(L::gt(key, bounds.high), L::gt(bounds.low, key));
-            let kept = L::gt(I::and(code, bounds.nonzero), bounds.kept);
-            [I::and_not(kept, out), I::or(out, kept)]
-        }
+    fn lost(isa: I, bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
+        let key = isa.xor(code, isa.and(L::gt(isa, isa.splat64(0), code), bounds.nonzero));
+        let out = isa.or(L::gt(isa, key, bounds.high), L::gt(isa, bounds.low, key));
+        let kept = L::gt(isa, isa.and(code, bounds.nonzero), bounds.kept);
+        [isa.and_not(kept, out), isa.or(out, kept)]
     }
 }
 
 impl<I: Simd, L: Compared<I>> Order<I, L> for Magnitudes {
     #[inline(always)]
-    unsafe fn lost(bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let magnitude = I::and(code, bounds.nonzero);
-            let out = L::gt(magnitude, bounds.high);
-            [I::and_not(L::gt(magnitude, bounds.kept), out), out]
-        }
+    fn lost(isa: I, bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
+        let magnitude = isa.and(code, bounds.nonzero);
+        let out = L::gt(isa, magnitude, bounds.high);
+        [isa.and_not(L::gt(isa, magnitude, bounds.kept), out), out]
     }
 }
 
@@ -204,31 +187,30 @@ unsafe fn every<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
     limits: &Limits,
     verdict: &mut Verdict,
 ) {
-    struct Judge<'a, I, L, O, R>(
+    struct Judge<'a, L, O, R>(
         *const u8,
         *const u8,
         usize,
         &'a Limits,
         &'a mut Verdict,
-        PhantomData<(I, L, O, R)>,
+        PhantomData<(L, O, R)>,
     );
 
-    impl<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>> Task for Judge<'_, I, L, O, R> {
+    impl<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>> Task<I> for Judge<'_, L, O, R> {
         type Output = ();
 
         #[inline(always)]
-        fn call(self) {
+        fn call(self, isa: I) {
             let Self(codes, back, n, limits, verdict, _) = self;
             let (lost, inexact) = (verdict.lost.as_mut_ptr(), verdict.inexact.as_mut_ptr());
             let mut counts = [0; 2];
             // SAFETY: blocks of the lanes; then the rest of them in room for one. Their bits are within a word.
-            // `Simd::run` enables the features.
             unsafe {
-                let bounds = Bounds::<I>::new::<L>(limits);
+                let bounds = Bounds::new::<L>(isa, limits);
                 let mut at = 0;
                 while at + I::BYTES <= n {
                     let bytes = at * L::BYTES;
-                    let bits = bounds.block::<L, O, R>(codes.add(bytes), back.add(bytes));
+                    let bits = bounds.block::<L, O, R>(isa, codes.add(bytes), back.add(bytes));
                     *lost.add(at / 64) |= bits[0] << (at % 64);
                     *inexact.add(at / 64) |= bits[1] << (at % 64);
                     counts = [counts[0] + bits[0].count_ones(), counts[1] + bits[1].count_ones()];
@@ -239,10 +221,10 @@ unsafe fn every<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
                     let (bytes, rest) = (at * L::BYTES, (n - at) * L::BYTES);
                     let rooms = room.as_mut_ptr().cast::<u8>();
                     let second = rooms.add(8 * I::BYTES);
-                    I::copy_in(codes.add(bytes), rest, rooms, L::BYTES);
-                    I::copy_in(back.add(bytes), rest, second, L::BYTES);
+                    isa.copy_in(codes.add(bytes), rest, rooms, L::BYTES);
+                    isa.copy_in(back.add(bytes), rest, second, L::BYTES);
                     let some = u64::MAX >> (64 - (n - at));
-                    let bits = bounds.block::<L, O, R>(rooms, second);
+                    let bits = bounds.block::<L, O, R>(isa, rooms, second);
                     let bits = [bits[0] & some, bits[1] & some];
                     *lost.add(at / 64) |= bits[0] << (at % 64);
                     *inexact.add(at / 64) |= bits[1] << (at % 64);
@@ -253,8 +235,9 @@ unsafe fn every<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
         }
     }
 
-    // SAFETY: the caller's promise.
-    unsafe { I::run(Judge::<I, L, O, R>(codes, back, n, limits, verdict, PhantomData)) }
+    // SAFETY: the instruction set is available.
+    let isa = unsafe { I::assume() };
+    isa.run(Judge::<L, O, R>(codes, back, n, limits, verdict, PhantomData));
 }
 
 /// A code of some width.
@@ -319,13 +302,13 @@ lane!(i16 i32 i64);
 /// # Safety
 /// They are readable, no more than an i16 counts, and the instruction set is available.
 unsafe fn tally<I: Simd, L: Lane>(p: *const u8, n: usize, limits: &Limits) -> Counts {
-    struct Tally<'a, I, L>(*const u8, usize, &'a Limits, PhantomData<(I, L)>);
+    struct Tally<'a, L>(*const u8, usize, &'a Limits, PhantomData<L>);
 
-    impl<I: Simd, L: Lane> Task for Tally<'_, I, L> {
+    impl<I: Simd, L: Lane> Task<I> for Tally<'_, L> {
         type Output = Counts;
 
         #[inline(always)]
-        fn call(self) -> Counts {
+        fn call(self, _: I) -> Counts {
             let Self(p, n, limits, _) = self;
             let key = |key: i64| L::of(key as u64);
             let (flip, reverse) = (L::of(limits.flip), L::of(limits.reverse()));
@@ -359,6 +342,7 @@ unsafe fn tally<I: Simd, L: Lane>(p: *const u8, n: usize, limits: &Limits) -> Co
         }
     }
 
-    // SAFETY: the caller's promise.
-    unsafe { I::run(Tally::<I, L>(p, n, limits, PhantomData)) }
+    // SAFETY: the instruction set is available.
+    let isa = unsafe { I::assume() };
+    isa.run(Tally::<L>(p, n, limits, PhantomData))
 }

@@ -3,39 +3,30 @@
 use super::super::simd::Simd;
 
 /// Lanes of 8, 16, 32 or 64 bits.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
 pub(super) trait Lanes<I: Simd> {
     const BYTES: usize;
 
-    unsafe fn splat(bits: u64) -> I::V;
-    unsafe fn sub(a: I::V, b: I::V) -> I::V;
+    fn splat(isa: I, bits: u64) -> I::V;
+    fn sub(isa: I, a: I::V, b: I::V) -> I::V;
 }
 
 /// Lanes that are compared: all ones where that is true, else zeros.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
 pub(super) trait Compared<I: Simd>: Lanes<I> {
     /// Signed.
-    unsafe fn gt(a: I::V, b: I::V) -> I::V;
-    unsafe fn eq(a: I::V, b: I::V) -> I::V;
+    fn gt(isa: I, a: I::V, b: I::V) -> I::V;
+    fn eq(isa: I, a: I::V, b: I::V) -> I::V;
     /// A byte for each lane of a block, all ones or zeros as the lane. Of the registers, the first that a block has.
-    unsafe fn bytes(masks: [I::V; 8]) -> I::V;
+    fn bytes(isa: I, masks: [I::V; 8]) -> I::V;
 }
 
 /// Lanes of floats.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
 pub(super) trait FloatLanes<I: Simd>: Compared<I> {
     /// Signed, and unsigned.
-    unsafe fn max(a: I::V, b: I::V) -> I::V;
-    unsafe fn min(a: I::V, b: I::V) -> I::V;
+    fn max(isa: I, a: I::V, b: I::V) -> I::V;
+    fn min(isa: I, a: I::V, b: I::V) -> I::V;
     /// How many lanes are not the same.
-    unsafe fn differ(a: I::V, b: I::V) -> usize;
-    unsafe fn trunc(x: I::V) -> I::V;
+    fn differ(isa: I, a: I::V, b: I::V) -> usize;
+    fn trunc(isa: I, x: I::V) -> I::V;
 }
 
 pub(super) struct Wide8;
@@ -49,14 +40,12 @@ macro_rules! lanes {
             const BYTES: usize = size_of::<$lane>();
 
             #[inline(always)]
-            unsafe fn splat(bits: u64) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::$splat(bits as $lane) }
+            fn splat(isa: I, bits: u64) -> I::V {
+                isa.$splat(bits as $lane)
             }
             #[inline(always)]
-            unsafe fn sub(a: I::V, b: I::V) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::$sub(a, b) }
+            fn sub(isa: I, a: I::V, b: I::V) -> I::V {
+                isa.$sub(a, b)
             }
         }
     )*};
@@ -70,74 +59,64 @@ lanes! {
 
 impl<I: Simd> Compared<I> for Wide16 {
     #[inline(always)]
-    unsafe fn gt(a: I::V, b: I::V) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe { I::gt16(a, b) }
+    fn gt(isa: I, a: I::V, b: I::V) -> I::V {
+        isa.gt16(a, b)
     }
     #[inline(always)]
-    unsafe fn eq(a: I::V, b: I::V) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe { I::eq16(a, b) }
+    fn eq(isa: I, a: I::V, b: I::V) -> I::V {
+        isa.eq16(a, b)
     }
     #[inline(always)]
-    unsafe fn bytes([a, b, ..]: [I::V; 8]) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe { I::signs16([a, b]) }
+    fn bytes(isa: I, [a, b, ..]: [I::V; 8]) -> I::V {
+        isa.signs16([a, b])
     }
 }
 
 macro_rules! float_lanes {
     ($($lanes:ident as $lane:ty:
         $gt:ident, $eq:ident, $select:ident, $max:ident, $min:ident, $count:ident, $trunc:ident,
-        $masks:pat => $bytes:expr;
+        $isa:ident, $masks:pat => $bytes:expr;
     )*) => {$(
         impl<I: Simd> Compared<I> for $lanes {
             #[inline(always)]
-            unsafe fn gt(a: I::V, b: I::V) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::$select(I::$gt(a, b), I::splat64(u64::MAX), I::splat64(0)) }
+            fn gt(isa: I, a: I::V, b: I::V) -> I::V {
+                isa.$select(isa.$gt(a, b), isa.splat64(u64::MAX), isa.splat64(0))
             }
             #[inline(always)]
-            unsafe fn eq(a: I::V, b: I::V) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::$select(I::$eq(a, b), I::splat64(u64::MAX), I::splat64(0)) }
+            fn eq(isa: I, a: I::V, b: I::V) -> I::V {
+                isa.$select(isa.$eq(a, b), isa.splat64(u64::MAX), isa.splat64(0))
             }
             #[inline(always)]
-            unsafe fn bytes($masks: [I::V; 8]) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::signs32($bytes) }
+            fn bytes($isa: I, $masks: [I::V; 8]) -> I::V {
+                $isa.signs32($bytes)
             }
         }
 
         impl<I: Simd> FloatLanes<I> for $lanes {
             #[inline(always)]
-            unsafe fn max(a: I::V, b: I::V) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::$max(a, b) }
+            fn max(isa: I, a: I::V, b: I::V) -> I::V {
+                isa.$max(a, b)
             }
             #[inline(always)]
-            unsafe fn min(a: I::V, b: I::V) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::$min(a, b) }
+            fn min(isa: I, a: I::V, b: I::V) -> I::V {
+                isa.$min(a, b)
             }
             #[inline(always)]
-            unsafe fn differ(a: I::V, b: I::V) -> usize {
-                // SAFETY: the caller's promise.
-                I::BYTES / size_of::<$lane>() - unsafe { I::$count(I::$eq(a, b)) }
+            fn differ(isa: I, a: I::V, b: I::V) -> usize {
+                I::BYTES / size_of::<$lane>() - isa.$count(isa.$eq(a, b))
             }
             #[inline(always)]
-            unsafe fn trunc(x: I::V) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::$trunc(x) }
+            fn trunc(isa: I, x: I::V) -> I::V {
+                isa.$trunc(x)
             }
         }
     )*};
 }
 float_lanes! {
     Wide32 as u32: gt32, eq32, select32, max_s32, min_u32, count32, trunc_f32,
-        [a, b, c, d, ..] => [a, b, c, d];
+        isa, [a, b, c, d, ..] => [a, b, c, d];
     Wide64 as u64: gt64, eq64, select64, max_s64, min_u64, count64, trunc_f64,
-        [a, b, c, d, e, f, g, h] => [I::low64([a, b]), I::low64([c, d]), I::low64([e, f]), I::low64([g, h])];
+        isa, [a, b, c, d, e, f, g, h] => [isa.low64([a, b]), isa.low64([c, d]), isa.low64([e, f]), isa.low64([g, h])];
 }
 
 /// A register in memory.
@@ -145,14 +124,12 @@ float_lanes! {
 pub(super) struct Register(pub(super) [u64; 8]);
 
 impl Register {
-    /// # Safety
-    /// As for the operations of [`Simd`].
     #[inline(always)]
-    pub(super) unsafe fn new<I: Simd>(v: I::V) -> Self {
+    pub(super) fn new<I: Simd>(isa: I, v: I::V) -> Self {
         const { assert!(I::BYTES <= size_of::<Self>()) };
         let mut register = Self([0; 8]);
         // SAFETY: a register has no more bytes.
-        unsafe { I::store(register.0.as_mut_ptr().cast(), v) };
+        unsafe { isa.store(register.0.as_mut_ptr().cast(), v) };
         register
     }
 

@@ -5,8 +5,8 @@ use core::ptr;
 
 use super::super::environment::Environment;
 use super::super::simd::{Simd, Task};
+use super::found::{Codes, Fit, Found, Scan};
 use super::lanes::{FloatLanes, Lanes, Register, Wide8, Wide16, Wide32, Wide64};
-use super::{Codes, Fit, Found, Scan};
 use crate::formats::options::Rounding;
 
 pub(super) fn scan<I: Simd>(codes: Codes<'_>, fit: &Fit, counts: bool) -> Found {
@@ -41,15 +41,12 @@ fn floats<I: Simd, L: FloatLanes<I>, const COUNTS: bool>(
 }
 
 /// A scan, a register at a time.
-///
-/// # Safety
-/// The features of `I` are enabled.
 pub(super) trait Look<I: Simd> {
     type Lanes: Lanes<I>;
 
-    unsafe fn new(fit: &Fit) -> Self;
-    unsafe fn at(&mut self, codes: I::V);
-    unsafe fn found(&self, fit: &Fit) -> Found;
+    fn new(isa: I, fit: &Fit) -> Self;
+    fn at(&mut self, isa: I, codes: I::V);
+    fn found(&self, isa: I, fit: &Fit) -> Found;
 }
 
 /// [`Scan::Integers`].
@@ -64,19 +61,16 @@ impl<I: Simd, L: Lanes<I>> Look<I> for Integers<I, L> {
     type Lanes = L;
 
     #[inline(always)]
-    unsafe fn new(fit: &Fit) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Self { low: L::splat(fit.low), any: I::splat64(0), lanes: PhantomData } }
+    fn new(isa: I, fit: &Fit) -> Self {
+        Self { low: L::splat(isa, fit.low), any: isa.splat64(0), lanes: PhantomData }
     }
     #[inline(always)]
-    unsafe fn at(&mut self, codes: I::V) {
-        // SAFETY: the caller's promise.
-        self.any = unsafe { I::or(self.any, L::sub(codes, self.low)) };
+    fn at(&mut self, isa: I, codes: I::V) {
+        self.any = isa.or(self.any, L::sub(isa, codes, self.low));
     }
     #[inline(always)]
-    unsafe fn found(&self, fit: &Fit) -> Found {
-        // SAFETY: the caller's promise.
-        let beyond = unsafe { Register::new::<I>(I::and(self.any, L::splat(fit.limit))) };
+    fn found(&self, isa: I, fit: &Fit) -> Found {
+        let beyond = Register::new(isa, isa.and(self.any, L::splat(isa, fit.limit)));
         let mut any = 0;
         for word in beyond.0 {
             any |= word;
@@ -104,59 +98,50 @@ impl<I: Simd, L: FloatLanes<I>, const POSITIVE: bool, const WHOLE: bool, const C
     type Lanes = L;
 
     #[inline(always)]
-    unsafe fn new(fit: &Fit) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let zero = I::splat64(0);
-            Self {
-                low: L::splat(fit.low),
-                cut: L::splat(fit.cut),
-                largest: zero,
-                smallest: I::splat64(u64::MAX),
-                signs: zero,
-                inexact: 0,
-                lanes: PhantomData,
-            }
+    fn new(isa: I, fit: &Fit) -> Self {
+        let zero = isa.splat64(0);
+        Self {
+            low: L::splat(isa, fit.low),
+            cut: L::splat(isa, fit.cut),
+            largest: zero,
+            smallest: isa.splat64(u64::MAX),
+            signs: zero,
+            inexact: 0,
+            lanes: PhantomData,
         }
     }
     #[inline(always)]
-    unsafe fn at(&mut self, codes: I::V) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let magnitude = I::and(codes, L::splat(u64::MAX >> (65 - 8 * L::BYTES)));
-            self.largest = L::max(self.largest, magnitude);
-            if POSITIVE {
-                self.signs = I::or(self.signs, codes);
-            }
-            // Of a target with a sign, only what is exact is from the smallest magnitude on.
-            if !WHOLE && (COUNTS || POSITIVE) {
-                self.smallest = L::min(self.smallest, L::sub(magnitude, self.low));
-            }
-            if COUNTS {
-                self.inexact += if WHOLE {
-                    L::differ(L::trunc(codes), codes)
-                } else {
-                    L::differ(I::and(codes, self.cut), I::splat64(0))
-                };
-            }
+    fn at(&mut self, isa: I, codes: I::V) {
+        let magnitude = isa.and(codes, L::splat(isa, u64::MAX >> (65 - 8 * L::BYTES)));
+        self.largest = L::max(isa, self.largest, magnitude);
+        if POSITIVE {
+            self.signs = isa.or(self.signs, codes);
+        }
+        // Of a target with a sign, only what is exact is from the smallest magnitude on.
+        if !WHOLE && (COUNTS || POSITIVE) {
+            self.smallest = L::min(isa, self.smallest, L::sub(isa, magnitude, self.low));
+        }
+        if COUNTS {
+            self.inexact += if WHOLE {
+                L::differ(isa, L::trunc(isa, codes), codes)
+            } else {
+                L::differ(isa, isa.and(codes, self.cut), isa.splat64(0))
+            };
         }
     }
     #[inline(always)]
-    unsafe fn found(&self, fit: &Fit) -> Found {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (largest, smallest) = (Register::new::<I>(self.largest), Register::new::<I>(self.smallest));
-            let signs = Register::new::<I>(self.signs);
-            let mut found = Found { fits: true, inexact: self.inexact };
-            let mut at = 0;
-            while at < I::BYTES {
-                found.fits &= largest.lane(at, L::BYTES) <= fit.limit;
-                found.fits &= smallest.lane(at, L::BYTES) >= fit.least || WHOLE;
-                found.fits &= signs.lane(at, L::BYTES) >> (8 * L::BYTES - 1) == 0;
-                at += L::BYTES;
-            }
-            found
+    fn found(&self, isa: I, fit: &Fit) -> Found {
+        let (largest, smallest) = (Register::new(isa, self.largest), Register::new(isa, self.smallest));
+        let signs = Register::new(isa, self.signs);
+        let mut found = Found { fits: true, inexact: self.inexact };
+        let mut at = 0;
+        while at < I::BYTES {
+            found.fits &= largest.lane(at, L::BYTES) <= fit.limit;
+            found.fits &= smallest.lane(at, L::BYTES) >= fit.least || WHOLE;
+            found.fits &= signs.lane(at, L::BYTES) >> (8 * L::BYTES - 1) == 0;
+            at += L::BYTES;
         }
+        found
     }
 }
 
@@ -165,33 +150,34 @@ impl<I: Simd, L: FloatLanes<I>, const POSITIVE: bool, const WHOLE: bool, const C
 /// # Safety
 /// They are readable, and the instruction set is available.
 unsafe fn run<I: Simd, L: Look<I>>(p: *const u8, bytes: usize, fit: &Fit) -> Found {
-    /// Not a closure: see `vector::blocks`.
-    struct Run<'a, I, L>(*const u8, usize, &'a Fit, PhantomData<(I, L)>);
+    struct Run<'a, L>(*const u8, usize, &'a Fit, PhantomData<L>);
 
-    impl<I: Simd, L: Look<I>> Task for Run<'_, I, L> {
+    impl<I: Simd, L: Look<I>> Task<I> for Run<'_, L> {
         type Output = Found;
 
         #[inline(always)]
-        fn call(self) -> Found {
+        fn call(self, isa: I) -> Found {
             let Self(p, bytes, fit, _) = self;
-            // SAFETY: whole registers of the bytes; then the rest of them in a register's room. `Simd::run` enables
-            // the features.
-            unsafe {
-                let mut look = L::new(fit);
-                let rest = bytes % I::BYTES;
-                for at in (0..bytes - rest).step_by(I::BYTES) {
-                    look.at(I::load(p.add(at)));
-                }
-                if rest != 0 {
-                    let mut room = Register::new::<I>(L::Lanes::splat(fit.inside));
-                    ptr::copy_nonoverlapping(p.add(bytes - rest), room.0.as_mut_ptr().cast(), rest);
-                    look.at(I::load(room.0.as_ptr().cast()));
-                }
-                look.found(fit)
+            let mut look = L::new(isa, fit);
+            let rest = bytes % I::BYTES;
+            for at in (0..bytes - rest).step_by(I::BYTES) {
+                // SAFETY: a whole register of the bytes.
+                look.at(isa, unsafe { isa.load(p.add(at)) });
             }
+            if rest != 0 {
+                let mut room = Register::new(isa, L::Lanes::splat(isa, fit.inside));
+                // SAFETY: the rest of the bytes, fewer than the room of a register has; that is then loaded.
+                let last = unsafe {
+                    ptr::copy_nonoverlapping(p.add(bytes - rest), room.0.as_mut_ptr().cast(), rest);
+                    isa.load(room.0.as_ptr().cast())
+                };
+                look.at(isa, last);
+            }
+            look.found(isa, fit)
         }
     }
 
     // SAFETY: the caller's promise.
-    unsafe { I::run(Run::<I, L>(p, bytes, fit, PhantomData)) }
+    let isa = unsafe { I::assume() };
+    isa.run(Run::<L>(p, bytes, fit, PhantomData))
 }

@@ -6,8 +6,10 @@
 use core::marker::PhantomData;
 
 use super::super::simd::{Extras, Simd};
-use super::source::{AsF32, AsF64, AsInteger, F64, Source, is_f16};
-use super::{Codec, Ends, Job, load16, load32, load64, registers, store_codes, store16, store32, store64};
+use super::job::Job;
+use super::source::{AsF32, AsF64, F64, I8, I16, I32, I64, Input, Source, U8, U16, U32, U64, bits};
+use super::width::{Bits, Code, narrow_all32, narrow_all64, registers};
+use super::{Block, Codec};
 use crate::formats::dtype::{IntFormat, Kind};
 use crate::formats::options::{Overflow, Rounding};
 
@@ -29,14 +31,10 @@ fn limits(format: IntFormat) -> (f64, f64) {
 }
 
 /// The low bits of each byte that belong to a code of fewer than 8 bits.
-///
-/// # Safety
-/// As for the operations of [`Simd`]; so for the other functions here.
 #[inline(always)]
-unsafe fn byte_mask<I: Simd>(format: IntFormat) -> I::V {
+fn byte_mask<I: Simd>(isa: I, format: IntFormat) -> I::V {
     let byte = if format.bits < 8 { (1u32 << format.bits) - 1 } else { 0xFF };
-    // SAFETY: the caller's promise.
-    unsafe { I::splat32(byte * 0x0101_0101) }
+    isa.splat32(byte * 0x0101_0101)
 }
 
 /// What floats of 32 bits need to become integers.
@@ -81,219 +79,149 @@ impl How {
 /// To integers of 16 bits or fewer, saturating, from sources that are exact in an f32.
 pub(in crate::kernels) struct ToShort<S, const BITS: usize>(PhantomData<S>);
 
-impl<I: Simd, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS> {
+impl<I: Simd, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS>
+where
+    Bits<BITS>: Code,
+{
     type From = S;
-    const DST: usize = BITS;
+    type To = Bits<BITS>;
     const FLOATS: bool = true;
     type Setup = Clamp<I::V>;
 
     #[inline(always)]
-    unsafe fn setup(job: &Job) -> Clamp<I::V> {
+    fn setup(isa: I, job: &Job) -> Clamp<I::V> {
         let format = job.integer();
-        // SAFETY: the caller's promise.
-        unsafe {
-            Clamp {
-                low: I::splat32((limits(format).0 as f32).to_bits()),
-                high: I::splat32((limits(format).1 as f32).to_bits()),
-                half: I::splat32(0.5f32.to_bits() - 1),
-                how: How::new(job),
-                signed: format.signed,
-                fills: format.bits as usize == BITS,
-                least: I::splat8(range(format).0 as u8),
-                most: I::splat8(range(format).1 as u8),
-                mask: byte_mask::<I>(format),
-                extras: job.extras,
-            }
+        Clamp {
+            low: isa.splat32((limits(format).0 as f32).to_bits()),
+            high: isa.splat32((limits(format).1 as f32).to_bits()),
+            half: isa.splat32(0.5f32.to_bits() - 1),
+            how: How::new(job),
+            signed: format.signed,
+            fills: format.bits as usize == BITS,
+            least: isa.splat8(range(format).0 as u8),
+            most: isa.splat8(range(format).1 as u8),
+            mask: byte_mask(isa, format),
+            extras: job.extras,
         }
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Clamp<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if I::HALVES && is_f16::<S>() && k.extras.fp16 && k.how != How::Away {
-                let mut v = load16::<I>(src);
-                if k.how == How::Rounded {
-                    v = registers!(2, K => I::round_f16(v[K]));
-                }
-                let v = registers!(2, K => if k.signed { I::cut_i16(v[K]) } else { I::cut_u16(v[K]) });
-                return store_narrow16::<I, BITS>(
-                    v,
-                    [k.signed, k.fills],
-                    [k.least, k.most, k.mask],
-                    ends,
-                    dst,
-                );
-            }
-            let x = asked32::<I>(S::f32(src, ends), k.how);
-            if I::SATURATES {
-                let x = whole32::<I>(x, k.half, k.how);
-                let v = if k.signed {
-                    let v = registers!(4, K => I::cut_i32(x[K]));
-                    registers!(2, K => I::narrow_s32([v[2 * K], v[2 * K + 1]]))
-                } else {
-                    let v = registers!(4, K => I::cut_u32(x[K]));
-                    registers!(2, K => I::narrow_u32([v[2 * K], v[2 * K + 1]]))
-                };
-                return store_narrow16::<I, BITS>(
-                    v,
-                    [k.signed, k.fills],
-                    [k.least, k.most, k.mask],
-                    ends,
-                    dst,
-                );
-            }
-            if !I::SEARCHES_NANS || k.how == How::Away {
-                let x = registers!(4, K => {
-                    let x = number32::<I>(x[K], k.half, k.how == How::Away);
-                    I::f32_to_i32(I::min_f32(I::max_f32(x, k.low), k.high))
-                });
-                return store32::<I, BITS>(x, k.mask, ends, dst);
-            }
-            // To an unsigned integer, a NaN becomes 0 as if it were negative.
-            let mut x = x;
-            if k.signed && I::any_nan_f32(x) {
-                x = registers!(4, K => I::number_f32(x[K]));
-            }
-            if I::PACKS {
-                let v = registers!(4, K => I::f32_to_i32(I::min_or_nan_f32(k.high, x[K])));
-                return store_packed::<I, BITS>(v, k.signed, [k.least, k.mask], ends, dst);
-            }
-            let v = registers!(4, K => I::f32_to_i32(I::min_f32(I::max_f32(x[K], k.low), k.high)));
-            store32::<I, BITS>(v, k.mask, ends, dst);
+    fn block(isa: I, k: &Clamp<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
+        if k.how != How::Away
+            && let Some(v) = S::f16(src)
+            && let Some(v) = isa.f16_to_words(k.extras, v, k.how == How::Rounded, k.signed)
+        {
+            return saturated16::<I, Bits<BITS>>(isa, v, [k.signed, k.fills], [k.least, k.most, k.mask]);
         }
+        let x = asked32(isa, S::f32(isa, src), k.how);
+        if I::SATURATES {
+            let x = whole32(isa, x, k.half, k.how);
+            let v = if k.signed {
+                let v = registers!(4, K => isa.cut_i32(x[K]));
+                registers!(2, K => isa.narrow_s32([v[2 * K], v[2 * K + 1]]))
+            } else {
+                let v = registers!(4, K => isa.cut_u32(x[K]));
+                registers!(2, K => isa.narrow_u32([v[2 * K], v[2 * K + 1]]))
+            };
+            return saturated16::<I, Bits<BITS>>(isa, v, [k.signed, k.fills], [k.least, k.most, k.mask]);
+        }
+        if !I::SEARCHES_NANS || k.how == How::Away {
+            let x = registers!(4, K => {
+                let x = number32(isa, x[K], k.half, k.how == How::Away);
+                isa.f32_to_i32(isa.min_f32(isa.max_f32(x, k.low), k.high))
+            });
+            return Bits::<BITS>::of32::<I, false>(isa, x, k.mask);
+        }
+        // To an unsigned integer, a NaN becomes 0 as if it were negative.
+        let mut x = x;
+        if k.signed && isa.any_nan_f32(x) {
+            x = registers!(4, K => isa.number_f32(x[K]));
+        }
+        if I::PACKS {
+            let v = registers!(4, K => isa.f32_to_i32(isa.min_or_nan_f32(k.high, x[K])));
+            return packed32::<I, Bits<BITS>>(isa, v, k.signed, [k.least, k.mask]);
+        }
+        let v = registers!(4, K => isa.f32_to_i32(isa.min_f32(isa.max_f32(x[K], k.low), k.high)));
+        Bits::<BITS>::of32::<I, false>(isa, v, k.mask)
     }
 }
 
 /// Rounded as the control register says, where the instruction that makes integers does not ask it.
 #[inline(always)]
-unsafe fn asked32<I: Simd>(x: [I::V; 4], how: How) -> [I::V; 4] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if I::CARRIES_ROUNDING && how == How::Rounded { registers!(4, K => I::round_f32(x[K])) } else { x }
-    }
+fn asked32<I: Simd>(isa: I, x: [I::V; 4], how: How) -> [I::V; 4] {
+    if I::CARRIES_ROUNDING && how == How::Rounded { registers!(4, K => isa.round_f32(x[K])) } else { x }
 }
 
 /// NaN becomes 0; ties that go away from zero are rounded.
 #[inline(always)]
-unsafe fn number32<I: Simd>(x: I::V, half: I::V, away: bool) -> I::V {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let x = I::number_f32(x);
-        if away { I::trunc_f32(I::add_f32(x, I::or(half, I::and(x, I::splat32(SIGN))))) } else { x }
-    }
+fn number32<I: Simd>(isa: I, x: I::V, half: I::V, away: bool) -> I::V {
+    let x = isa.number_f32(x);
+    if away { isa.trunc_f32(isa.add_f32(x, isa.or(half, isa.and(x, isa.splat32(SIGN))))) } else { x }
 }
 
 #[inline(always)]
-unsafe fn number64<I: Simd>(x: I::V, half: I::V, away: bool) -> I::V {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let x = I::number_f64(x);
-        if away { I::trunc_f64(I::add_f64(x, I::or(half, I::and(x, I::splat64(SIGN64))))) } else { x }
-    }
+fn number64<I: Simd>(isa: I, x: I::V, half: I::V, away: bool) -> I::V {
+    let x = isa.number_f64(x);
+    if away { isa.trunc_f64(isa.add_f64(x, isa.or(half, isa.and(x, isa.splat64(SIGN64))))) } else { x }
 }
 
 /// Whole numbers, which an instruction that cuts keeps, and saturates.
 #[inline(always)]
-unsafe fn whole32<I: Simd>(x: [I::V; 4], half: I::V, how: How) -> [I::V; 4] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match how {
-            How::Cut => x,
-            How::Rounded => registers!(4, K => I::round_f32(x[K])),
-            How::Away => registers!(4, K => number32::<I>(x[K], half, true)),
-        }
+fn whole32<I: Simd>(isa: I, x: [I::V; 4], half: I::V, how: How) -> [I::V; 4] {
+    match how {
+        How::Cut => x,
+        How::Rounded => registers!(4, K => isa.round_f32(x[K])),
+        How::Away => registers!(4, K => number32(isa, x[K], half, true)),
     }
 }
 
 #[inline(always)]
-unsafe fn whole64<I: Simd>(x: [I::V; 8], half: I::V, how: How) -> [I::V; 8] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match how {
-            How::Cut => x,
-            How::Rounded => registers!(8, K => I::round_f64(x[K])),
-            How::Away => registers!(8, K => number64::<I>(x[K], half, true)),
-        }
+fn whole64<I: Simd>(isa: I, x: [I::V; 8], half: I::V, how: How) -> [I::V; 8] {
+    match how {
+        How::Cut => x,
+        How::Rounded => registers!(8, K => isa.round_f64(x[K])),
+        How::Away => registers!(8, K => number64(isa, x[K], half, true)),
     }
 }
 
-/// Lanes of 64 bits as the nearest of 32, by the instructions that saturate. Never to signed ones of unsigned ones.
+/// Lanes of 16 bits, of the sign of the target, as the nearest of its bits, which may be fewer than it takes in memory. The
+/// limits are given, of 8 bits or fewer, and their mask.
 #[inline(always)]
-unsafe fn narrow_all64<I: Simd>(v: [I::V; 8], from_signed: bool, to_signed: bool) -> [I::V; 4] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match (from_signed, to_signed) {
-            (true, true) => registers!(4, K => I::narrow_s64([v[2 * K], v[2 * K + 1]])),
-            (true, false) => registers!(4, K => I::narrow_s64_to_u32([v[2 * K], v[2 * K + 1]])),
-            _ => registers!(4, K => I::narrow_u64([v[2 * K], v[2 * K + 1]])),
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn narrow_all32<I: Simd>(v: [I::V; 4], from_signed: bool, to_signed: bool) -> [I::V; 2] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match (from_signed, to_signed) {
-            (true, true) => registers!(2, K => I::narrow_s32([v[2 * K], v[2 * K + 1]])),
-            (true, false) => registers!(2, K => I::narrow_s32_to_u16([v[2 * K], v[2 * K + 1]])),
-            _ => registers!(2, K => I::narrow_u32([v[2 * K], v[2 * K + 1]])),
-        }
-    }
-}
-
-/// Stores lanes of 16 bits, of the sign of the target, as the nearest of its bits, which may be fewer than the `BITS`
-/// that it takes in memory. The limits are given, of 8 bits or fewer, and their mask.
-#[inline(always)]
-unsafe fn store_narrow16<I: Simd, const BITS: usize>(
+fn saturated16<I: Simd, W: Code>(
+    isa: I,
     v: [I::V; 2],
     [signed, fills]: [bool; 2],
     [least, most, mask]: [I::V; 3],
-    ends: Ends<I>,
-    dst: *mut u8,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if BITS == 16 {
-            return store16::<I, 16>(v, mask, ends, dst);
-        }
-        let bytes = if signed { I::narrow_s16(v) } else { I::narrow_u16(v) };
-        if BITS == 8 && fills {
-            return I::store(dst, bytes);
-        }
-        let clamped = if signed { I::min_s8(I::max_s8(bytes, least), most) } else { I::min_u8(bytes, most) };
-        store_codes::<I, BITS>(I::and(clamped, mask), ends, dst);
+) -> Block<I, W> {
+    if W::BITS == 16 {
+        return W::of16::<I, false>(isa, v, mask);
     }
+    let bytes = if signed { isa.narrow_s16(v) } else { isa.narrow_u16(v) };
+    if W::BITS == 8 && fills {
+        return W::of8::<I, false>(isa, bytes);
+    }
+    let clamped = if signed { isa.min_s8(isa.max_s8(bytes, least), most) } else { isa.min_u8(bytes, most) };
+    W::of8::<I, false>(isa, isa.and(clamped, mask))
 }
 
-/// Stores lanes of 32 bits, no larger than the target holds, as the nearest of its bits, which may be fewer than the
-/// `BITS` that it takes in memory: 32 or fewer, but not an unsigned one of 32. The lower limit is given, of 8 bits or
-/// fewer, and their mask. The minimum, as which a NaN comes, is 0 if the target has no sign.
+/// Lanes of 32 bits, no larger than the target holds, as the nearest of its bits, which may be fewer than it takes in memory:
+/// 32 or fewer, but not an unsigned one of 32. The lower limit is given, of 8 bits or fewer, and their mask. The minimum, as
+/// which a NaN comes, is 0 if the target has no sign.
 #[inline(always)]
-unsafe fn store_packed<I: Simd, const BITS: usize>(
-    v: [I::V; 4],
-    signed: bool,
-    [least, mask]: [I::V; 2],
-    ends: Ends<I>,
-    dst: *mut u8,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if BITS == 32 {
-            return store32::<I, 32>(v, mask, ends, dst);
-        }
-        if BITS == 16 && !signed {
-            let v = registers!(2, K => I::narrow_s32_to_u16([v[2 * K], v[2 * K + 1]]));
-            return store16::<I, 16>(v, mask, ends, dst);
-        }
-        let v = registers!(2, K => I::narrow_s32([v[2 * K], v[2 * K + 1]]));
-        if BITS == 16 {
-            return store16::<I, 16>(v, mask, ends, dst);
-        }
-        let bytes = if signed { I::max_s8(I::narrow_s16(v), least) } else { I::narrow_s16_to_u8(v) };
-        store_codes::<I, BITS>(I::and(bytes, mask), ends, dst);
+fn packed32<I: Simd, W: Code>(isa: I, v: [I::V; 4], signed: bool, [least, mask]: [I::V; 2]) -> Block<I, W> {
+    if W::BITS == 32 {
+        return W::of32::<I, false>(isa, v, mask);
     }
+    if W::BITS == 16 && !signed {
+        let v = registers!(2, K => isa.narrow_s32_to_u16([v[2 * K], v[2 * K + 1]]));
+        return W::of16::<I, false>(isa, v, mask);
+    }
+    let v = registers!(2, K => isa.narrow_s32([v[2 * K], v[2 * K + 1]]));
+    if W::BITS == 16 {
+        return W::of16::<I, false>(isa, v, mask);
+    }
+    let bytes = if signed { isa.max_s8(isa.narrow_s16(v), least) } else { isa.narrow_s16_to_u8(v) };
+    W::of8::<I, false>(isa, isa.and(bytes, mask))
 }
 
 /// To int32 or uint32, saturating, from sources that are exact in an f32. The upper limit is none, so what
@@ -302,60 +230,51 @@ pub(in crate::kernels) struct ToInt32<S, const SIGNED: bool>(PhantomData<S>);
 
 impl<I: Simd, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
     type From = S;
-    const DST: usize = 32;
+    type To = Bits<32>;
     const FLOATS: bool = true;
     type Setup = Clamp<I::V>;
 
     #[inline(always)]
-    unsafe fn setup(job: &Job) -> Clamp<I::V> {
+    fn setup(isa: I, job: &Job) -> Clamp<I::V> {
         // ±2^31, or 0 and 2^32.
         let (low, beyond) =
             if SIGNED { (-2_147_483_648f32, 2_147_483_648f32) } else { (0.0, 4_294_967_296.0) };
-        // SAFETY: the caller's promise.
-        unsafe {
-            Clamp {
-                low: I::splat32(low.to_bits()),
-                high: I::splat32(beyond.to_bits() - 1),
-                half: I::splat32(0.5f32.to_bits() - 1),
-                how: How::new(job),
-                signed: SIGNED,
-                fills: true,
-                least: I::splat8(0),
-                most: I::splat8(0),
-                mask: I::splat32(if SIGNED { i32::MAX as u32 } else { u32::MAX }),
-                extras: job.extras,
-            }
+        Clamp {
+            low: isa.splat32(low.to_bits()),
+            high: isa.splat32(beyond.to_bits() - 1),
+            half: isa.splat32(0.5f32.to_bits() - 1),
+            how: How::new(job),
+            signed: SIGNED,
+            fills: true,
+            least: isa.splat8(0),
+            most: isa.splat8(0),
+            mask: isa.splat32(if SIGNED { i32::MAX as u32 } else { u32::MAX }),
+            extras: job.extras,
         }
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Clamp<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if !I::CONVERTS_LONGS && !SIGNED && k.how != How::Away {
-                // As in `ToLong`.
-                if let Some(v) = fitting_int32::<I, S, false>(src, ends) {
-                    return store32::<I, 32>(v, k.mask, ends, dst);
-                }
+    fn block(isa: I, k: &Clamp<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
+        if !I::CONVERTS_LONGS && !SIGNED && k.how != How::Away {
+            // As in `ToLong`.
+            if let Some(v) = fitting_int32::<I, S, false>(isa, src) {
+                return v;
             }
-            let x = asked32::<I>(S::f32(src, ends), k.how);
-            if I::SATURATES {
-                let x = whole32::<I>(x, k.half, k.how);
-                let x = registers!(4, K => if SIGNED { I::cut_i32(x[K]) } else { I::cut_u32(x[K]) });
-                return store32::<I, 32>(x, k.mask, ends, dst);
-            }
-            if SIGNED && k.how != How::Away {
-                let x = registers!(4, K => I::f32_to_nearest_i32(x[K], k.high, k.mask));
-                return store32::<I, 32>(x, k.mask, ends, dst);
-            }
-            let x = registers!(4, K => {
-                let x = number32::<I>(x[K], k.half, k.how == How::Away);
-                let beyond = I::gt32(x, k.high);
-                let integer = if SIGNED { I::f32_to_i32(x) } else { I::f32_to_u32(I::max_f32(x, k.low)) };
-                I::select32(beyond, k.mask, integer)
-            });
-            store32::<I, 32>(x, k.mask, ends, dst);
         }
+        let x = asked32(isa, S::f32(isa, src), k.how);
+        if I::SATURATES {
+            let x = whole32(isa, x, k.half, k.how);
+            return registers!(4, K => if SIGNED { isa.cut_i32(x[K]) } else { isa.cut_u32(x[K]) });
+        }
+        if SIGNED && k.how != How::Away {
+            return registers!(4, K => isa.f32_to_nearest_i32(x[K], k.high, k.mask));
+        }
+        registers!(4, K => {
+            let x = number32(isa, x[K], k.half, k.how == How::Away);
+            let beyond = isa.gt32(x, k.high);
+            let integer = if SIGNED { isa.f32_to_i32(x) } else { isa.f32_to_u32(isa.max_f32(x, k.low)) };
+            isa.select32(beyond, k.mask, integer)
+        })
     }
 }
 
@@ -382,119 +301,108 @@ pub(in crate::kernels) struct Clamp64<V> {
 
 impl<I: Simd, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I>
     for ToLong<S, BITS, SIGNED>
+where
+    Bits<BITS>: Code,
 {
     type From = S;
-    const DST: usize = BITS;
+    type To = Bits<BITS>;
     const FLOATS: bool = true;
     type Setup = Clamp64<I::V>;
 
     #[inline(always)]
-    unsafe fn setup(job: &Job) -> Clamp64<I::V> {
+    fn setup(isa: I, job: &Job) -> Clamp64<I::V> {
         let format = job.integer();
         // 2^63 or 2^64.
         let beyond = if SIGNED { 9_223_372_036_854_775_808f64 } else { 18_446_744_073_709_551_616.0 };
-        // SAFETY: the caller's promise.
-        unsafe {
-            Clamp64 {
-                low: I::splat64(limits(format).0.to_bits()),
-                high: I::splat64(limits(format).1.to_bits()),
-                beyond: I::splat64(beyond.to_bits() - 1),
-                most: I::splat64(range(format).1),
-                half: I::splat64(0.5f64.to_bits() - 1),
-                how: How::new(job),
-                signed: format.signed,
-                fills: format.bits as usize == BITS,
-                least8: I::splat8(range(format).0 as u8),
-                most8: I::splat8(range(format).1 as u8),
-                mask: byte_mask::<I>(format),
-            }
+        Clamp64 {
+            low: isa.splat64(limits(format).0.to_bits()),
+            high: isa.splat64(limits(format).1.to_bits()),
+            beyond: isa.splat64(beyond.to_bits() - 1),
+            most: isa.splat64(range(format).1),
+            half: isa.splat64(0.5f64.to_bits() - 1),
+            how: How::new(job),
+            signed: format.signed,
+            fills: format.bits as usize == BITS,
+            least8: isa.splat8(range(format).0 as u8),
+            most8: isa.splat8(range(format).1 as u8),
+            mask: byte_mask(isa, format),
         }
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Clamp64<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if !I::CONVERTS_LONGS && BITS == 64 && k.how != How::Away {
-                // What is too large is rare, and costs a second look.
-                if S::BITS > 32 {
-                    if let Some(v) = small_longs::<I, S, SIGNED>(src, ends) {
-                        return store64::<I, 64>(v, k.mask, ends, dst);
-                    }
-                } else if let Some(v) = fitting_int32::<I, S, SIGNED>(src, ends) {
-                    let v = registers!(4, K => I::sext32(v[K]));
-                    return store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
+    fn block(isa: I, k: &Clamp64<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
+        if !I::CONVERTS_LONGS && BITS == 64 && k.how != How::Away {
+            // What is too large is rare, and costs a second look.
+            if bits::<S>() > 32 {
+                if let Some(v) = small_longs::<I, S, SIGNED>(isa, src) {
+                    return Bits::<BITS>::of64(isa, v, k.mask);
                 }
+            } else if let Some(v) = fitting_int32::<I, S, SIGNED>(isa, src) {
+                return Bits::<BITS>::of32::<I, true>(isa, v, k.mask);
             }
-            let mut x = S::f64(src, ends);
-            if I::CARRIES_ROUNDING && k.how == How::Rounded {
-                x = registers!(8, K => I::round_f64(x[K]));
-            }
-            if I::SATURATES {
-                let x = whole64::<I>(x, k.half, k.how);
-                let signed = if BITS == 64 { SIGNED } else { k.signed };
-                let v = if signed {
-                    registers!(8, K => I::cut_i64(x[K]))
-                } else {
-                    registers!(8, K => I::cut_u64(x[K]))
-                };
-                if BITS == 64 {
-                    return store64::<I, 64>(v, k.mask, ends, dst);
-                }
-                let v = narrow_all64::<I>(v, signed, signed);
-                if BITS == 32 {
-                    return store32::<I, 32>(v, k.mask, ends, dst);
-                }
-                let v = narrow_all32::<I>(v, signed, signed);
-                return store_narrow16::<I, BITS>(
-                    v,
-                    [signed, k.fills],
-                    [k.least8, k.most8, k.mask],
-                    ends,
-                    dst,
-                );
-            }
-            if I::SEARCHES_NANS && BITS < 64 && k.how != How::Away {
-                let mut x = x;
-                if I::PACKS && BITS >= 8 && k.fills && (BITS < 32 || k.signed) {
-                    // What is too large for an int32 is rare, and so is a NaN. The narrower ones are packed, which saturates.
-                    let v = registers!(4, K => I::f64_to_i32([x[2 * K], x[2 * K + 1]]));
-                    if !has_minimum::<I>(v) {
-                        return store_packed::<I, BITS>(v, k.signed, [k.least8, k.mask], ends, dst);
-                    }
-                }
-                if k.signed && I::any_nan_f64(x) {
-                    x = registers!(8, K => I::number_f64(x[K]));
-                }
-                if I::PACKS && (BITS < 32 || k.signed) {
-                    let x = registers!(8, K => I::min_or_nan_f64(k.high, x[K]));
-                    let v = registers!(4, K => I::f64_to_i32([x[2 * K], x[2 * K + 1]]));
-                    return store_packed::<I, BITS>(v, k.signed, [k.least8, k.mask], ends, dst);
-                }
-                // Exact limits.
-                let v = registers!(8, K => {
-                    let x = I::min_f64(I::max_f64(x[K], k.low), k.high);
-                    if I::CONVERTS_LONGS { I::f64_to_i64(x) } else { small_long::<I, true>(x) }
-                });
-                return store64::<I, BITS>(v, k.mask, ends, dst);
-            }
-            if BITS == 64 && SIGNED && k.how != How::Away {
-                let x = registers!(8, K => I::f64_to_nearest_i64(x[K], k.beyond, k.most));
-                return store64::<I, 64>(x, k.mask, ends, dst);
-            }
-            let x = registers!(8, K => {
-                let x = number64::<I>(x[K], k.half, k.how == How::Away);
-                if BITS < 64 {
-                    // Exact limits.
-                    I::f64_to_i64(I::min_f64(I::max_f64(x, k.low), k.high))
-                } else {
-                    let beyond = I::gt64(x, k.beyond);
-                    let integer = if SIGNED { I::f64_to_i64(x) } else { I::f64_to_u64(I::max_f64(x, k.low)) };
-                    I::select64(beyond, k.most, integer)
-                }
-            });
-            store64::<I, BITS>(x, k.mask, ends, dst);
         }
+        let mut x = S::f64(isa, src);
+        if I::CARRIES_ROUNDING && k.how == How::Rounded {
+            x = registers!(8, K => isa.round_f64(x[K]));
+        }
+        if I::SATURATES {
+            let x = whole64(isa, x, k.half, k.how);
+            let signed = if BITS == 64 { SIGNED } else { k.signed };
+            let v = if signed {
+                registers!(8, K => isa.cut_i64(x[K]))
+            } else {
+                registers!(8, K => isa.cut_u64(x[K]))
+            };
+            if BITS == 64 {
+                return Bits::<BITS>::of64(isa, v, k.mask);
+            }
+            let v = narrow_all64(isa, v, signed, signed);
+            if BITS == 32 {
+                return Bits::<BITS>::of32::<I, false>(isa, v, k.mask);
+            }
+            let v = narrow_all32(isa, v, signed, signed);
+            return saturated16::<I, Bits<BITS>>(isa, v, [signed, k.fills], [k.least8, k.most8, k.mask]);
+        }
+        if I::SEARCHES_NANS && BITS < 64 && k.how != How::Away {
+            let mut x = x;
+            if I::PACKS && BITS >= 8 && k.fills && (BITS < 32 || k.signed) {
+                // What is too large for an int32 is rare, and so is a NaN. The narrower ones are packed, which saturates.
+                let v = registers!(4, K => isa.f64_to_i32([x[2 * K], x[2 * K + 1]]));
+                if !has_minimum(isa, v) {
+                    return packed32::<I, Bits<BITS>>(isa, v, k.signed, [k.least8, k.mask]);
+                }
+            }
+            if k.signed && isa.any_nan_f64(x) {
+                x = registers!(8, K => isa.number_f64(x[K]));
+            }
+            if I::PACKS && (BITS < 32 || k.signed) {
+                let x = registers!(8, K => isa.min_or_nan_f64(k.high, x[K]));
+                let v = registers!(4, K => isa.f64_to_i32([x[2 * K], x[2 * K + 1]]));
+                return packed32::<I, Bits<BITS>>(isa, v, k.signed, [k.least8, k.mask]);
+            }
+            // Exact limits.
+            let v = registers!(8, K => {
+                let x = isa.min_f64(isa.max_f64(x[K], k.low), k.high);
+                if I::CONVERTS_LONGS { isa.f64_to_i64(x) } else { small_long::<I, true>(isa, x) }
+            });
+            return Bits::<BITS>::of64(isa, v, k.mask);
+        }
+        if BITS == 64 && SIGNED && k.how != How::Away {
+            let x = registers!(8, K => isa.f64_to_nearest_i64(x[K], k.beyond, k.most));
+            return Bits::<BITS>::of64(isa, x, k.mask);
+        }
+        let x = registers!(8, K => {
+            let x = number64(isa, x[K], k.half, k.how == How::Away);
+            if BITS < 64 {
+                // Exact limits.
+                isa.f64_to_i64(isa.min_f64(isa.max_f64(x, k.low), k.high))
+            } else {
+                let beyond = isa.gt64(x, k.beyond);
+                let integer = if SIGNED { isa.f64_to_i64(x) } else { isa.f64_to_u64(isa.max_f64(x, k.low)) };
+                isa.select64(beyond, k.most, integer)
+            }
+        });
+        Bits::<BITS>::of64(isa, x, k.mask)
     }
 }
 
@@ -505,56 +413,40 @@ const ULP_1_MIDDLE: f64 = 1.5 * ULP_1;
 
 /// An f64 as the integer that it is rounded to: from -2^51 to 2^51, or without a sign to 2^52.
 #[inline(always)]
-unsafe fn small_long<I: Simd, const SIGNED: bool>(x: I::V) -> I::V {
+fn small_long<I: Simd, const SIGNED: bool>(isa: I, x: I::V) -> I::V {
     let ulp_1 = if SIGNED { ULP_1_MIDDLE } else { ULP_1 }.to_bits();
-    // SAFETY: the caller's promise.
-    unsafe { I::sub64(I::add_f64(I::round_f64(x), I::splat64(ulp_1)), I::splat64(ulp_1)) }
+    isa.sub64(isa.add_f64(isa.round_f64(x), isa.splat64(ulp_1)), isa.splat64(ulp_1))
 }
 
 /// A block as integers of 64 bits, if all of them are so small, and none was NaN.
 #[inline(always)]
-unsafe fn small_longs<I: Simd, S: AsF64<I>, const SIGNED: bool>(
-    src: *const u8,
-    ends: Ends<I>,
-) -> Option<[I::V; 8]> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let x = S::f64(src, ends);
-        let zero = I::splat64(0);
-        let v =
-            registers!(8, K => small_long::<I, SIGNED>(if SIGNED { x[K] } else { I::max_f64(x[K], zero) }));
-        // Of every other one, the sum has another exponent.
-        let past = registers!(8, K => if SIGNED { I::add64(v[K], I::splat64(1 << 51)) } else { v[K] });
-        let pairs = registers!(4, K => I::or(past[2 * K], past[2 * K + 1]));
-        let all = I::or(I::or(pairs[0], pairs[1]), I::or(pairs[2], pairs[3]));
-        let has_other = I::count64(I::gt64(I::shr64::<52>(all), zero)) != 0;
-        if has_other { None } else { Some(v) }
-    }
+fn small_longs<I: Simd, S: AsF64<I>, const SIGNED: bool>(isa: I, src: Input<I, S>) -> Option<[I::V; 8]> {
+    let x = S::f64(isa, src);
+    let zero = isa.splat64(0);
+    let v =
+        registers!(8, K => small_long::<I, SIGNED>(isa, if SIGNED { x[K] } else { isa.max_f64(x[K], zero) }));
+    // Of every other one, the sum has another exponent.
+    let past = registers!(8, K => if SIGNED { isa.add64(v[K], isa.splat64(1 << 51)) } else { v[K] });
+    let pairs = registers!(4, K => isa.or(past[2 * K], past[2 * K + 1]));
+    let all = isa.or(isa.or(pairs[0], pairs[1]), isa.or(pairs[2], pairs[3]));
+    let has_other = isa.count64(isa.gt64(isa.shr64::<52>(all), zero)) != 0;
+    if has_other { None } else { Some(v) }
 }
 
 /// A block as integers, if all of them fit in an int32, and none was NaN.
 #[inline(always)]
-unsafe fn fitting_int32<I: Simd, S: AsF32<I>, const SIGNED: bool>(
-    src: *const u8,
-    ends: Ends<I>,
-) -> Option<[I::V; 4]> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let x = S::f32(src, ends);
-        let zero = I::splat32(0);
-        let v = registers!(4, K => I::f32_to_i32(if SIGNED { x[K] } else { I::max_f32(x[K], zero) }));
-        if has_minimum::<I>(v) { None } else { Some(v) }
-    }
+fn fitting_int32<I: Simd, S: AsF32<I>, const SIGNED: bool>(isa: I, src: Input<I, S>) -> Option<[I::V; 4]> {
+    let x = S::f32(isa, src);
+    let zero = isa.splat32(0);
+    let v = registers!(4, K => isa.f32_to_i32(if SIGNED { x[K] } else { isa.max_f32(x[K], zero) }));
+    if has_minimum(isa, v) { None } else { Some(v) }
 }
 
 /// Is an integer the least of all? By an instruction that converts a float, what does not fit becomes that.
 #[inline(always)]
-unsafe fn has_minimum<I: Simd>(v: [I::V; 4]) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let least = I::min_s32(I::min_s32(v[0], v[1]), I::min_s32(v[2], v[3]));
-        I::count32(I::eq32(least, I::splat32(SIGN))) != 0
-    }
+fn has_minimum<I: Simd>(isa: I, v: [I::V; 4]) -> bool {
+    let least = isa.min_s32(isa.min_s32(v[0], v[1]), isa.min_s32(v[2], v[3]));
+    isa.count32(isa.eq32(least, isa.splat32(SIGN))) != 0
 }
 
 /// From f64 to integers of 64 bits, wrapping: the low bits of the rounded value, which from 2^63 on are those of
@@ -569,39 +461,48 @@ pub(in crate::kernels) struct Wrapped<V> {
 
 impl<I: Simd> Codec<I> for ToWrapped {
     type From = F64;
-    const DST: usize = 64;
+    type To = Bits<64>;
     const FLOATS: bool = true;
     type Setup = Wrapped<I::V>;
 
     #[inline(always)]
-    unsafe fn setup(job: &Job) -> Wrapped<I::V> {
-        // SAFETY: the caller's promise.
-        unsafe { Wrapped { half: I::splat64(0.5f64.to_bits() - 1), how: How::new(job) } }
+    fn setup(isa: I, job: &Job) -> Wrapped<I::V> {
+        Wrapped { half: isa.splat64(0.5f64.to_bits() - 1), how: How::new(job) }
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Wrapped<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
+    fn block(isa: I, k: &Wrapped<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
         const HIDDEN: u64 = 1 << 52;
-        // SAFETY: the caller's promise.
-        unsafe {
-            let x = load64::<I>(src);
-            let x = registers!(8, K => {
-                let x = number64::<I>(x[K], k.half, k.how == How::Away);
-                let is_asked = !I::CARRIES_ROUNDING || k.how == How::Rounded;
-                let near = I::f64_to_i64(if is_asked { I::round_f64(x) } else { x });
-                let magnitude = I::and(x, I::splat64(!SIGN64));
-                let mantissa = I::or(I::and(x, I::splat64(HIDDEN - 1)), I::splat64(HIDDEN));
-                let shift = I::sub64(I::shr64::<52>(magnitude), I::splat64(1023 + 52));
-                let far = I::shl64v(mantissa, shift);
-                let sign = I::sign64(x);
-                let far = I::sub64(I::xor(far, sign), sign);
-                let is_far = I::gt64(magnitude, I::splat64(9_223_372_036_854_775_808f64.to_bits() - 1));
-                I::select64(is_far, far, near)
-            });
-            store64::<I, 64>(x, I::splat32(u32::MAX), ends, dst);
-        }
+        let x = src.block;
+        registers!(8, K => {
+            let x = number64(isa, x[K], k.half, k.how == How::Away);
+            let is_asked = !I::CARRIES_ROUNDING || k.how == How::Rounded;
+            let near = isa.f64_to_i64(if is_asked { isa.round_f64(x) } else { x });
+            let magnitude = isa.and(x, isa.splat64(!SIGN64));
+            let mantissa = isa.or(isa.and(x, isa.splat64(HIDDEN - 1)), isa.splat64(HIDDEN));
+            let shift = isa.sub64(isa.shr64::<52>(magnitude), isa.splat64(1023 + 52));
+            let far = isa.shl64v(mantissa, shift);
+            let sign = isa.sign64(x);
+            let far = isa.sub64(isa.xor(far, sign), sign);
+            let is_far = isa.gt64(magnitude, isa.splat64(9_223_372_036_854_775_808f64.to_bits() - 1));
+            isa.select64(is_far, far, near)
+        })
     }
 }
+
+/// Integers, as they are.
+pub(in crate::kernels) trait AsInteger: Source<Width: Code> {
+    const SIGNED: bool;
+}
+
+macro_rules! as_integer {
+    ($($source:ident $signed:literal)*) => {$(
+        impl AsInteger for $source {
+            const SIGNED: bool = $signed;
+        }
+    )*};
+}
+as_integer! { I8 true U8 false I16 true U16 false I32 true U32 false I64 true U64 false }
 
 /// Integers and bool to integers: clamped to what both hold, or not, and then the low bits or the extension.
 pub(in crate::kernels) struct Integers<S, const BITS: usize>(PhantomData<S>);
@@ -621,14 +522,17 @@ pub(in crate::kernels) struct Range<V> {
     most: V,
 }
 
-impl<I: Simd, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS> {
+impl<I: Simd, S: AsInteger, const BITS: usize> Codec<I> for Integers<S, BITS>
+where
+    Bits<BITS>: Code,
+{
     type From = S;
-    const DST: usize = BITS;
+    type To = Bits<BITS>;
     const FLOATS: bool = false;
     type Setup = Range<I::V>;
 
     #[inline(always)]
-    unsafe fn setup(job: &Job) -> Range<I::V> {
+    fn setup(isa: I, job: &Job) -> Range<I::V> {
         let to = job.integer();
         // What is no integer has become one, of the sign of `S`, that needs no limits.
         let from = match job.from {
@@ -644,172 +548,57 @@ impl<I: Simd, S: AsInteger<I>, const BITS: usize> Codec<I> for Integers<S, BITS>
         if job.policy.overflow == Overflow::Saturate && matches!(job.from, Kind::Int(_)) {
             (low, high) = (low.max(to_range.0), high.min(to_range.1));
         }
-        // SAFETY: the caller's promise.
-        unsafe {
-            let most = match BITS {
-                8 => I::splat8(to_range.1 as u8),
-                16 => I::splat16(to_range.1 as u16),
-                _ => I::splat32(to_range.1 as u32),
-            };
-            Range {
-                low: S::splat(low as u64),
-                high: S::splat(high),
-                mask: byte_mask::<I>(to),
-                all: (low, high) == from_range,
-                signed: to.signed,
-                fills: to.bits as usize == BITS,
-                most,
-            }
+        Range {
+            low: S::Width::splat(isa, low as u64),
+            high: S::Width::splat(isa, high),
+            mask: byte_mask(isa, to),
+            all: (low, high) == from_range,
+            signed: to.signed,
+            fills: to.bits as usize == BITS,
+            most: Bits::<BITS>::splat(isa, to_range.1),
         }
     }
 
     #[inline(always)]
-    unsafe fn block(k: &Range<I::V>, ends: Ends<I>, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if I::SATURATES && BITS >= 8 && S::BITS > BITS && k.fills && !k.all {
-                saturated::<I, S, BITS>(k, ends, src, dst);
-            } else if BITS <= 8 && S::BITS <= 8 {
-                let v = limited::<I, S>(S::bytes(src, ends), k);
-                store_codes::<I, BITS>(I::and(v, k.mask), ends, dst);
-            } else if S::BITS <= 16 {
-                let v = if S::BITS <= 8 {
-                    S::words(src, ends, k.low, k.high)
-                } else {
-                    let v = load16::<I>(src);
-                    registers!(2, K => limited::<I, S>(v[K], k))
-                };
-                if BITS <= 16 {
-                    return store16::<I, BITS>(v, k.mask, ends, dst);
-                }
-                let v = registers!(2, K => S::widen16(v[K]));
-                let v = registers!(4, K => v[K / 2][K % 2]);
-                if BITS == 32 {
-                    return store32::<I, 32>(v, k.mask, ends, dst);
-                }
-                let v = registers!(4, K => S::widen32(v[K]));
-                store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
-            } else if S::BITS == 32 {
-                let v = load32::<I>(src);
-                let v = registers!(4, K => limited::<I, S>(v[K], k));
-                if BITS <= 32 {
-                    return store32::<I, BITS>(v, k.mask, ends, dst);
-                }
-                let v = registers!(4, K => S::widen32(v[K]));
-                store64::<I, 64>(registers!(8, K => v[K / 2][K % 2]), k.mask, ends, dst);
-            } else {
-                let mut v = load64::<I>(src);
-                // One branch: minima of 64 bits are no cheap instructions.
-                if !k.all {
-                    v = registers!(8, K => S::clamp(v[K], k.low, k.high));
-                }
-                store64::<I, BITS>(v, k.mask, ends, dst);
+    fn block(isa: I, k: &Range<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
+        let (Range { low, high, mask, .. }, v) = (*k, src.block);
+        if I::SATURATES && BITS >= 8 && bits::<S>() > BITS && k.fills && !k.all {
+            return S::Width::saturated::<I, Self::To>(isa, v, [S::SIGNED, k.signed], k.most, mask);
+        }
+        // One branch, where it is cheaper than the minima: those of 64 bits are no cheap instructions.
+        let is_kept = (I::SATURATES || bits::<S>() == 64) && k.all;
+        match (S::SIGNED, is_kept) {
+            (true, true) => S::Width::to::<I, Self::To, true>(isa, v, mask),
+            (false, true) => S::Width::to::<I, Self::To, false>(isa, v, mask),
+            (true, false) => {
+                S::Width::to::<I, Self::To, true>(isa, S::Width::clamped::<I, true>(isa, v, low, high), mask)
             }
+            (false, false) => S::Width::to::<I, Self::To, false>(
+                isa,
+                S::Width::clamped::<I, false>(isa, v, low, high),
+                mask,
+            ),
         }
-    }
-}
-
-/// Within the limits, if there are any.
-#[inline(always)]
-unsafe fn limited<I: Simd, S: AsInteger<I>>(v: I::V, k: &Range<I::V>) -> I::V {
-    // SAFETY: the caller's promise.
-    unsafe { if I::SATURATES && k.all { v } else { S::clamp(v, k.low, k.high) } }
-}
-
-/// Wider integers to integers of 8, 16 or 32 bits, saturating, by the instructions that do.
-#[inline(always)]
-unsafe fn saturated<I: Simd, S: AsInteger<I>, const BITS: usize>(
-    k: &Range<I::V>,
-    ends: Ends<I>,
-    src: *const u8,
-    dst: *mut u8,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        // The last step changes the sign.
-        let keeps = S::SIGNED == k.signed;
-        if S::BITS == 16 {
-            let v = load16::<I>(src);
-            return store_saturated8::<I, S>(v, k, dst);
-        }
-        let v = if S::BITS == 32 {
-            load32::<I>(src)
-        } else {
-            let v = load64::<I>(src);
-            let v =
-                narrow_all64::<I>(v, S::SIGNED, if BITS == 32 { S::SIGNED && k.signed } else { S::SIGNED });
-            if BITS == 32 {
-                let v = registers!(4, K => if keeps || S::SIGNED { v[K] } else { I::min_u32(v[K], k.most) });
-                return store32::<I, 32>(v, k.mask, ends, dst);
-            }
-            v
-        };
-        let v = narrow_all32::<I>(v, S::SIGNED, if BITS == 16 { S::SIGNED && k.signed } else { S::SIGNED });
-        if BITS == 16 {
-            let v = registers!(2, K => if keeps || S::SIGNED { v[K] } else { I::min_u16(v[K], k.most) });
-            return store16::<I, 16>(v, k.mask, ends, dst);
-        }
-        store_saturated8::<I, S>(v, k, dst);
-    }
-}
-
-#[inline(always)]
-unsafe fn store_saturated8<I: Simd, S: AsInteger<I>>(v: [I::V; 2], k: &Range<I::V>, dst: *mut u8) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let v = match (S::SIGNED, k.signed) {
-            (true, true) => I::narrow_s16(v),
-            (true, false) => I::narrow_s16_to_u8(v),
-            (false, false) => I::narrow_u16(v),
-            (false, true) => I::min_u8(I::narrow_u16(v), k.most),
-        };
-        I::store(dst, v);
     }
 }
 
 /// To bool: is any bit set but, in a float with −0, the sign?
 pub(in crate::kernels) struct ToBool<S>(PhantomData<S>);
 
-impl<I: Simd, S: Source> Codec<I> for ToBool<S> {
+impl<I: Simd, S: Source<Width: Code>> Codec<I> for ToBool<S> {
     type From = S;
-    const DST: usize = 8;
+    type To = Bits<8>;
     const FLOATS: bool = false;
     type Setup = I::V;
 
     #[inline(always)]
-    unsafe fn setup(job: &Job) -> I::V {
+    fn setup(isa: I, job: &Job) -> I::V {
         let sign = u32::from(matches!(job.from, Kind::Float(format) if format.has_neg_zero));
-        // SAFETY: the caller's promise.
-        unsafe {
-            match S::BITS {
-                8 => I::splat8(u8::MAX >> sign),
-                16 => I::splat16(u16::MAX >> sign),
-                32 => I::splat32(u32::MAX >> sign),
-                _ => I::splat64(u64::MAX >> sign),
-            }
-        }
+        S::Width::splat(isa, u64::MAX >> (64 - bits::<S>() as u32 + sign))
     }
 
     #[inline(always)]
-    unsafe fn block(bits: &I::V, ends: Ends<I>, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let truth = I::splat32(if I::TRUE == u32::MAX { 0x0101_0101 } else { u32::MAX });
-            if S::BITS == 8 {
-                I::store(dst, I::min_u8(I::and(I::load(src), *bits), I::splat8(1)));
-            } else if S::BITS == 16 {
-                let v = load16::<I>(src);
-                let v = registers!(2, K => I::any16(v[K], *bits));
-                store16::<I, 8>(v, truth, ends, dst);
-            } else if S::BITS == 32 {
-                let v = load32::<I>(src);
-                let v = registers!(4, K => I::any32(v[K], *bits));
-                store32::<I, 8>(v, truth, ends, dst);
-            } else {
-                let v = load64::<I>(src);
-                let v = registers!(8, K => I::any64(v[K], *bits));
-                store64::<I, 8>(v, truth, ends, dst);
-            }
-        }
+    fn block(isa: I, bits: &I::V, src: Input<I, Self::From>) -> Block<I, Self::To> {
+        S::Width::any(isa, src.block, *bits)
     }
 }

@@ -10,14 +10,15 @@
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
-use core::ptr;
 
 use super::super::once::Once;
-use super::super::simd::Simd;
+use super::super::simd::{self, Simd};
 use super::float::NearF32;
+use super::job::{Job, Table};
 use super::plane::{Fold, Plane, Words, bytes, words};
-use super::source::{AsF32, AsF64, Source, from_f32};
-use super::{Codec, Ends, Job, load_codes, registers, store_codes, store16};
+use super::source::{AsF32, AsF64, Input, Source, from_f32};
+use super::width::{Bits, Code, Width, registers};
+use super::{Block, Codec};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::options::{Overflow, Policy};
 use crate::formats::route::Route;
@@ -134,7 +135,7 @@ static TO_BYTES: [[Tables<Plane>; SOURCES]; SOURCES] = unmade();
 static TO_WORDS: [[Tables<Words>; 4]; SOURCES] = unmade();
 
 /// The table of a route that has one. None if there is no memory for it.
-pub(in crate::kernels) fn table(route: &Route) -> Option<*const u8> {
+pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
     let (from, to) = (index(route), looked_up(route));
     let is_exact = match found(route) {
         Found::Elements => route.from == route.to,
@@ -147,7 +148,7 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<*const u8> {
         mut tables: &'static Tables<T>,
         policy: Policy,
         make: impl Fn(&mut MaybeUninit<T>),
-    ) -> Option<*const u8> {
+    ) -> Option<&'static T> {
         loop {
             let made = tables.get_or_make_in(|place| {
                 let made = place.as_mut_ptr();
@@ -161,97 +162,69 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<*const u8> {
                 }
             })?;
             if made.policy == policy {
-                return Some(ptr::from_ref(&made.table).cast());
+                return Some(&made.table);
             }
             tables = &made.others;
         }
     }
     let words_to =
         |column: usize| made(&TO_WORDS[row(from)][column], policy, |place| words(from, to, &policy, place));
-    match to {
-        DType::U16 => words_to(0),
-        DType::I16 => words_to(1),
-        DType::F16 => words_to(2),
-        DType::BF16 => words_to(3),
-        _ => made(&TO_BYTES[row(from)][row(to)], policy, |place| bytes(from, to, &policy, place)),
-    }
+    Some(match to {
+        DType::U16 => Table::of_words(words_to(0)?),
+        DType::I16 => Table::of_words(words_to(1)?),
+        DType::F16 => Table::of_words(words_to(2)?),
+        DType::BF16 => Table::of_words(words_to(3)?),
+        _ => Table::of_bytes(made(&TO_BYTES[row(from)][row(to)], policy, |place| {
+            bytes(from, to, &policy, place);
+        })?),
+    })
 }
 
-/// What is kept of a plane.
-type Kept<I> = [<I as Simd>::Row; 4];
+/// What is kept of the planes of a table. They are read once for a call: the destination might be the table, for all that the
+/// compiler knows, so it would read them for each block.
+type Planes<I> = [<I as simd::Tables>::Plane; 2];
 
-/// What is kept of a table.
-#[derive(Clone, Copy)]
-pub(in crate::kernels) struct Looks<I: Simd> {
-    planes: [Kept<I>; 2],
-    line: MaybeUninit<I::Line>,
-}
-
-impl<I: Simd> Looks<I> {
-    /// Of none.
-    ///
-    /// # Safety
-    /// As for the operations of [`Simd`].
-    #[inline(always)]
-    pub(super) unsafe fn at_nothing() -> Self {
-        static NOTHING: [u8; 64] = [0; 64];
-        // SAFETY: the caller's promise.
-        unsafe { Self { planes: [[I::row(NOTHING.as_ptr()); 4]; 2], line: MaybeUninit::uninit() } }
-    }
-
-    /// Of those rows of a table that are looked at, of its two planes or of one. They are read once for a call: the
-    /// destination might be the table, for all that the compiler knows, so it would read them for each block.
-    ///
-    /// # Safety
-    /// As for the operations of [`Simd`]; the table has as many planes.
-    #[inline(always)]
-    unsafe fn at<R: Rows>(table: *const u8, two: bool) -> Self {
-        // SAFETY: the caller's promise; only a table of words has a line.
-        unsafe {
-            let planes = registers!(2, P => registers!(4, K => {
-                // In the place of a plane and of a row that is not looked at, another.
-                I::row(table.add(if two { P * size_of::<Plane>() } else { 0 } + K % R::ROWS * 64))
-            }));
-            let line = if R::LINE { MaybeUninit::new(I::line(table.cast())) } else { MaybeUninit::uninit() };
-            Self { planes, line }
-        }
-    }
-}
-
-/// How much of a table there is to look at.
+/// How a table is looked at.
 pub(in crate::kernels) trait Rows {
-    /// Rows that are looked at.
-    const ROWS: usize;
-    /// What is looked at makes a [`Line`](super::plane::Line).
-    const LINE: bool = false;
+    /// What is kept of it.
+    type Looks<I: Simd>: Copy;
 
+    fn looks<I: Simd>(isa: I, table: &Table) -> Self::Looks<I>;
+    /// The bytes that the codes of 8 bits or fewer at each index are.
+    fn bytes<I: Simd>(isa: I, looks: &Self::Looks<I>, index: I::V) -> I::V;
+    /// The elements of 16 bits, of an index that is [before zips](simd::Widths::before_zips).
+    fn words<I: Simd>(isa: I, looks: &Self::Looks<I>, index: I::V) -> [I::V; 2];
+}
+
+/// That by the planes of the bytes of elements, each on its own.
+trait Look {
     /// The bytes of a plane; `top` if it is the highest one of the elements.
-    ///
-    /// # Safety
-    /// As for the operations of [`Simd`].
-    unsafe fn look<I: Simd>(plane: Kept<I>, top: bool, index: I::V) -> I::V;
+    fn look<I: Simd>(isa: I, plane: I::Plane, top: bool, index: I::V) -> I::V;
 
-    /// Both planes, zipped: elements in the order of an index that is [before zips](Simd::before_zips).
-    ///
-    /// # Safety
-    /// As for the operations of [`Simd`].
+    /// Of both planes.
     #[inline(always)]
-    unsafe fn zipped<I: Simd>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { zipped_planes::<I, Self>(looks, index) }
+    fn zipped<I: Simd>(isa: I, [low, high]: Planes<I>, index: I::V) -> [I::V; 2] {
+        isa.zip_pieces::<1>(Self::look(isa, low, false, index), Self::look(isa, high, true, index))
     }
 }
 
-/// [`Rows::zipped`] of planes that say nothing of each other.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
-#[inline(always)]
-unsafe fn zipped_planes<I: Simd, R: Rows + ?Sized>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let found = [R::look::<I>(looks.planes[0], false, index), R::look::<I>(looks.planes[1], true, index)];
-        I::zip_pieces::<1>(found[0], found[1])
+impl<L: Look> Rows for L {
+    type Looks<I: Simd> = Planes<I>;
+
+    #[inline(always)]
+    fn looks<I: Simd>(isa: I, table: &Table) -> Planes<I> {
+        let [low, high] = table.planes;
+        [isa.plane(low), isa.plane(high)]
+    }
+
+    #[inline(always)]
+    fn bytes<I: Simd>(isa: I, &[plane, _]: &Planes<I>, index: I::V) -> I::V {
+        L::look(isa, plane, true, index)
+    }
+
+    #[inline(always)]
+    fn words<I: Simd>(isa: I, &planes: &Planes<I>, index: I::V) -> [I::V; 2] {
+        L::zipped(isa, planes, index)
     }
 }
 
@@ -274,177 +247,161 @@ pub(in crate::kernels) struct Nibble;
 /// 0 and 1: of a bool every other byte is as good as 1.
 pub(in crate::kernels) struct Truth;
 
-impl<const FOLD: usize> Rows for Folded<FOLD> {
-    const ROWS: usize = 4;
-
+impl<const FOLD: usize> Look for Folded<FOLD> {
     #[inline(always)]
-    unsafe fn look<I: Simd>(plane: Kept<I>, _: bool, index: I::V) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe { I::lookup256(plane, const { Fold::ALL[FOLD] }, index) }
+    fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
+        isa.lookup256(plane, const { Fold::ALL[FOLD] }, index)
     }
 
     #[inline(always)]
-    unsafe fn zipped<I: Simd>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if I::HAS_LINES && FOLD == Fold::Negated as usize {
-                I::negated_words([looks.planes[0][0], looks.planes[1][0]], index)
-            } else {
-                zipped_planes::<I, Self>(looks, index)
-            }
+    fn zipped<I: Simd>(isa: I, planes: Planes<I>, index: I::V) -> [I::V; 2] {
+        if FOLD == Fold::Negated as usize {
+            return isa.negated_words(planes, index);
         }
+        let [low, high] = planes;
+        isa.zip_pieces::<1>(Self::look(isa, low, false, index), Self::look(isa, high, true, index))
     }
 }
 
-impl Rows for Mirrored {
-    const ROWS: usize = 2;
-
+impl Look for Mirrored {
     #[inline(always)]
-    unsafe fn look<I: Simd>([a, b, ..]: Kept<I>, top: bool, index: I::V) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let v = I::lookup128([a, b], index);
-            if top { I::put(I::splat8(0x80), index, v) } else { v }
-        }
+    fn look<I: Simd>(isa: I, plane: I::Plane, top: bool, index: I::V) -> I::V {
+        let v = isa.lookup128(plane, index);
+        if top { isa.put(isa.splat8(0x80), index, v) } else { v }
     }
 }
 
+impl Look for Short {
+    #[inline(always)]
+    fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
+        isa.lookup64(plane, index)
+    }
+}
+
+impl Look for Nibble {
+    #[inline(always)]
+    fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
+        // A table repeats for every value of the bits that are no part of a code.
+        isa.lookup16(plane, index)
+    }
+}
+
+impl Look for Truth {
+    #[inline(always)]
+    fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
+        // The index is 0 or 1, so it does not matter that the table does not repeat.
+        isa.lookup16(plane, isa.min_u8(index, isa.splat8(1)))
+    }
+}
+
+/// A table of elements of 16 bits alone.
 impl Rows for OnLine {
-    const ROWS: usize = 1;
-    const LINE: bool = true;
+    type Looks<I: Simd> = I::Line;
 
     #[inline(always)]
-    unsafe fn look<I: Simd>(plane: Kept<I>, _: bool, index: I::V) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe { I::lookup256(plane, Fold::Apart, index) }
+    fn looks<I: Simd>(isa: I, table: &Table) -> I::Line {
+        isa.line(table.words)
     }
 
     #[inline(always)]
-    unsafe fn zipped<I: Simd>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
-        // SAFETY: the caller's promise; a line is kept of it.
-        unsafe { I::on_line(looks.line.assume_init(), index) }
+    fn bytes<I: Simd>(isa: I, line: &I::Line, index: I::V) -> I::V {
+        isa.low16(isa.on_line(*line, index))
     }
-}
-
-impl Rows for Short {
-    const ROWS: usize = 1;
 
     #[inline(always)]
-    unsafe fn look<I: Simd>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe { I::lookup64(row, index) }
+    fn words<I: Simd>(isa: I, line: &I::Line, index: I::V) -> [I::V; 2] {
+        isa.on_line(*line, index)
     }
 }
 
-impl Rows for Nibble {
-    const ROWS: usize = 1;
-
-    #[inline(always)]
-    unsafe fn look<I: Simd>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
-        // SAFETY: the caller's promise. A table repeats for every value of the bits that are no part of a code.
-        unsafe { I::lookup16(row, index) }
-    }
-}
-
-impl Rows for Truth {
-    const ROWS: usize = 1;
-
-    #[inline(always)]
-    unsafe fn look<I: Simd>([row, ..]: Kept<I>, _: bool, index: I::V) -> I::V {
-        // SAFETY: the caller's promise. The index is 0 or 1, so it does not matter that the table does not repeat.
-        unsafe { I::lookup16(row, I::min_u8(index, I::splat8(1))) }
-    }
-}
-
-/// From codes of `SRC` bits in memory, which it reads itself, to elements of `DST` bits.
+/// From codes of `SRC` bits in memory to elements of `DST` bits.
 pub(in crate::kernels) struct Lookup<R, const SRC: usize, const DST: usize>(PhantomData<R>);
 
-impl<R: Rows, const SRC: usize, const DST: usize> Source for Lookup<R, SRC, DST> {
-    const BITS: usize = SRC;
+impl<R: Rows, const SRC: usize, const DST: usize> Source for Lookup<R, SRC, DST>
+where
+    Bits<SRC>: Width,
+{
+    type Width = Bits<SRC>;
     const FLOATS: bool = false;
+    type Looks<I: Simd> = R::Looks<I>;
 
     #[inline(always)]
-    unsafe fn looks<I: Simd>(table: *const u8) -> Looks<I> {
-        // SAFETY: the caller's promise.
-        unsafe { Looks::at::<R>(table, DST > 8) }
+    fn looks<I: Simd>(isa: I, table: &Table) -> R::Looks<I> {
+        R::looks(isa, table)
     }
 }
 
-impl<I: Simd, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R, SRC, DST> {
+impl<I: Simd, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R, SRC, DST>
+where
+    Bits<SRC>: Width<Block<I> = I::V>,
+    Bits<DST>: Code,
+{
     type From = Self;
-    const DST: usize = DST;
+    type To = Bits<DST>;
     const FLOATS: bool = false;
     type Setup = ();
 
     #[inline(always)]
-    unsafe fn setup(_: &Job) {}
+    fn setup(_: I, _: &Job) {}
 
     #[inline(always)]
-    unsafe fn block(_: &(), ends: Ends<I>, src: *const u8, dst: *mut u8) {
-        // SAFETY: the caller's promise, and its table has as many planes as an element has bytes.
-        unsafe {
-            let index = load_codes::<I, SRC>(src, ends);
-            if DST <= 8 {
-                return store_codes::<I, DST>(R::look::<I>(ends.looks.planes[0], true, index), ends, dst);
-            }
-            let words = words_of::<I, R>(&ends.looks, index);
-            store16::<I, 16>(words, I::splat32(u32::MAX), ends, dst);
+    fn block(isa: I, _: &(), src: Input<I, Self>) -> Block<I, Bits<DST>> {
+        if DST <= 8 {
+            return Bits::<DST>::of8::<I, false>(isa, R::bytes(isa, &src.looks, src.block));
         }
+        let words = R::words(isa, &src.looks, isa.before_zips::<2>(src.block));
+        Bits::<DST>::of16::<I, false>(isa, words, isa.splat32(u32::MAX))
     }
-}
-
-/// Elements of 16 bits.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
-#[inline(always)]
-unsafe fn words_of<I: Simd, R: Rows>(looks: &Looks<I>, index: I::V) -> [I::V; 2] {
-    // SAFETY: the caller's promise.
-    unsafe { R::zipped::<I>(looks, I::before_zips::<2>(index)) }
 }
 
 /// Codes of `BITS` bits in memory as floats: each by the bfloat16 that is the upper half of a float32.
 pub(in crate::kernels) struct Floats<R, const BITS: usize>(PhantomData<R>);
 
-impl<R: Rows, const BITS: usize> Source for Floats<R, BITS> {
-    const BITS: usize = BITS;
+impl<R: Rows, const BITS: usize> Source for Floats<R, BITS>
+where
+    Bits<BITS>: Width,
+{
+    type Width = Bits<BITS>;
     const FLOATS: bool = false;
+    type Looks<I: Simd> = R::Looks<I>;
 
     #[inline(always)]
-    unsafe fn looks<I: Simd>(table: *const u8) -> Looks<I> {
-        // SAFETY: the caller's promise, and its table has two planes.
-        unsafe { Looks::at::<R>(table, true) }
+    fn looks<I: Simd>(isa: I, table: &Table) -> R::Looks<I> {
+        R::looks(isa, table)
     }
 }
 
-impl<I: Simd, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS> {
+impl<I: Simd, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS>
+where
+    Bits<BITS>: Width<Block<I> = I::V>,
+{
     #[inline(always)]
-    unsafe fn f32(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
-        // SAFETY: the caller's promise, and its table has two planes.
-        unsafe {
-            let index = I::before_zips::<4>(load_codes::<I, BITS>(src, ends));
-            let upper = R::zipped::<I>(&ends.looks, index);
-            let zero = I::splat32(0);
-            let x = registers!(2, H => I::zip_pieces::<2>(zero, upper[H]));
-            registers!(4, K => x[K / 2][K % 2])
-        }
+    fn f32(isa: I, src: Input<I, Self>) -> [I::V; 4] {
+        let upper = R::words(isa, &src.looks, isa.before_zips::<4>(src.block));
+        let zero = isa.splat32(0);
+        let x = registers!(2, H => isa.zip_pieces::<2>(zero, upper[H]));
+        registers!(4, K => x[K / 2][K % 2])
     }
 }
 
-impl<I: Simd, R: Rows, const BITS: usize> AsF64<I> for Floats<R, BITS> {
+impl<I: Simd, R: Rows, const BITS: usize> AsF64<I> for Floats<R, BITS>
+where
+    Bits<BITS>: Width<Block<I> = I::V>,
+{
     #[inline(always)]
-    unsafe fn f64(src: *const u8, ends: Ends<I>) -> [I::V; 8] {
-        // SAFETY: the caller's promise.
-        unsafe { from_f32::<I>(<Self as AsF32<I>>::f32(src, ends)) }
+    fn f64(isa: I, src: Input<I, Self>) -> [I::V; 8] {
+        from_f32(isa, Self::f32(isa, src))
     }
 }
 
-impl<I: Simd, R: Rows, const BITS: usize> NearF32<I> for Floats<R, BITS> {
+impl<I: Simd, R: Rows, const BITS: usize> NearF32<I> for Floats<R, BITS>
+where
+    Bits<BITS>: Width<Block<I> = I::V>,
+{
     const ROUNDS: bool = false;
 
     #[inline(always)]
-    unsafe fn near(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
-        // SAFETY: the caller's promise.
-        unsafe { <Self as AsF32<I>>::f32(src, ends) }
+    fn near(isa: I, src: Input<I, Self>) -> [I::V; 4] {
+        Self::f32(isa, src)
     }
 }

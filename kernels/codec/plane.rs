@@ -10,8 +10,9 @@ use crate::kernels::scalar::{DECODE, ENCODE, Value};
 /// a line, and so does each row of 64: a register that lies across two is loaded twice.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(in crate::kernels) struct Plane {
-    elements: [u8; 256],
+pub(crate) struct Plane {
+    /// In rows of 64, and those of 16.
+    pub(in crate::kernels) elements: [[[u8; 16]; 4]; 4],
     pub(in crate::kernels) halves: [Half; 2],
     pub(in crate::kernels) window: Window,
 }
@@ -145,7 +146,7 @@ impl Half {
 /// Repeated for 32 lanes.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(in crate::kernels) struct Line {
+pub(crate) struct Line {
     /// The bits of an index that are its place on the line. The other, if there is one, is the sign.
     pub(in crate::kernels) magnitude: [u8; 32],
     pub(in crate::kernels) step: [u16; 16],
@@ -161,14 +162,28 @@ pub(in crate::kernels) struct Line {
 /// The table of elements of 16 bits.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(in crate::kernels) struct Words {
-    pub(super) planes: [Plane; 2],
+pub(crate) struct Words {
+    pub(in crate::kernels) planes: [Plane; 2],
     pub(in crate::kernels) line: Line,
 }
 
 impl Plane {
+    pub(super) const ZEROS: Self =
+        Self { elements: [[[0; 16]; 4]; 4], halves: [Half::NONE; 2], window: Window::ALL };
+
+    /// Writes the plane of bytes that say nothing of each other.
+    pub(super) fn of_bytes<'a>(place: &'a mut MaybeUninit<Self>, elements: &[u8; 256]) -> &'a mut Self {
+        Self::of(place, elements, 8, 256, Fold::Apart)
+    }
+
     /// Writes the plane of elements of `bits` bits for so many codes.
-    fn of(place: &mut MaybeUninit<Self>, elements: &[u8; 256], bits: u32, codes: usize, fold: Fold) {
+    fn of<'a>(
+        place: &'a mut MaybeUninit<Self>,
+        elements: &[u8; 256],
+        bits: u32,
+        codes: usize,
+        fold: Fold,
+    ) -> &'a mut Self {
         let (sign, mask) = (1 << (bits - 1), 0xFF >> (8 - bits));
         let mut first: [u8; 128] = core::array::from_fn(|code| elements[code]);
         let mut limit = i8::MAX;
@@ -193,19 +208,19 @@ impl Plane {
         };
         let second = core::array::from_fn(|code| elements[code | 0x80] ^ known(code as u8 | 0x80));
         let window = Window { limit: [limit as u8; 16], mask: [mask; 16], sign: [sign; 16], ..Window::ALL };
-        Self::of_halves(place, elements, codes, fold, [&first, &second], window);
+        Self::of_halves(place, elements, codes, fold, [&first, &second], window)
     }
 
     /// Writes the plane whose halves hold these.
     #[inline(never)] // For the stack.
-    fn of_halves(
-        place: &mut MaybeUninit<Self>,
+    fn of_halves<'a>(
+        place: &'a mut MaybeUninit<Self>,
         elements: &[u8; 256],
         codes: usize,
         fold: Fold,
         [first, second]: [&[u8; 128]; 2],
         mut window: Window,
-    ) {
+    ) -> &'a mut Self {
         let mut shifted = *first;
         if matches!(fold, Fold::Negated | Fold::Short | Fold::Positive) {
             // Up to the last one that is not 0.
@@ -217,13 +232,21 @@ impl Plane {
         }
         let used = codes.min(1 + usize::from(window.last[0]));
         // In its place, for the stack.
-        let plane = place.write(Self { elements: *elements, halves: [Half::NONE; 2], window });
+        let rows = core::array::from_fn(|row| {
+            core::array::from_fn(|part| core::array::from_fn(|i| elements[64 * row + 16 * part + i]))
+        });
+        let plane = place.write(Self { elements: rows, halves: [Half::NONE; 2], window });
         plane.halves[0] = Half::new(&shifted[..used], 0);
         let all: [u8; 256] =
             core::array::from_fn(|code| if code < 128 { first[code] } else { second[code - 128] });
         let (up, down) = (Half::new(&all[..codes], 0x80), Half::new(&all[..codes], 0xFF));
         plane.halves[1] = if down.pairs < up.pairs { down } else { up };
+        plane
     }
+}
+
+impl Words {
+    pub(super) const ZEROS: Self = Self { planes: [Plane::ZEROS; 2], line: Line::NONE };
 }
 
 impl Line {

@@ -3,33 +3,70 @@
 use core::marker::PhantomData;
 
 use super::super::drive::{How, RunScaled, Scale};
-use super::super::simd::Simd;
+use super::super::simd::{ByAddition, ByF16, ByWords, NarrowsByF16, Simd};
+use super::Codec;
 use super::float::{INF, NearF32, SIGN, ToBf16, ToF16, ToF32};
 use super::integer::ToShort;
+use super::job::Table;
 use super::lookup::{Floats, Mirrored, Nibble, OnLine, Short};
 use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
-use super::source::{AsF32, Bf16, F16, F32, I8, Source, U8};
-use super::{Ends, registers};
+use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8};
+use super::width::registers;
 use crate::formats::dtype::DType;
 use crate::formats::route::Route;
 
-/// The numbers of a block.
-///
-/// # Safety
-/// As for the operations of [`Simd`]; the array has those of a whole block.
+/// What a source keeps of a table, and the scales of a block.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Under<L> {
+    looks: L,
+    scale: Scale,
+}
+
+/// Sources under scales.
+pub(in crate::kernels) trait Scalable: Source {
+    /// The scales of the next block.
+    fn scale<I: Simd>(looks: &mut Self::Looks<I>) -> &mut Scale;
+}
+
+macro_rules! scalable {
+    ($($source:ident)*) => {$(
+        impl<S: Source> Source for $source<S> {
+            type Width = S::Width;
+            const FLOATS: bool = true;
+            type Looks<I: Simd> = Under<S::Looks<I>>;
+
+            #[inline(always)]
+            fn looks<I: Simd>(isa: I, table: &Table) -> Under<S::Looks<I>> {
+                Under { looks: S::looks(isa, table), scale: Scale::NONE }
+            }
+        }
+
+        impl<S: Source> Scalable for $source<S> {
+            #[inline(always)]
+            fn scale<I: Simd>(looks: &mut Under<S::Looks<I>>) -> &mut Scale {
+                &mut looks.scale
+            }
+        }
+    )*};
+}
+scalable! { Times Quotient }
+
+/// The numbers of a block, of an array of a scale.
 #[inline(always)]
-unsafe fn numbers<I: Simd>(scale: &Scale, array: *const f32, first: usize) -> [I::V; 4] {
-    // SAFETY: the caller's promise. A group has as many elements as a register has lanes, at least.
+fn numbers<I: Simd>(isa: I, scale: &Scale, array: *const f32, first: usize) -> [I::V; 4] {
+    if scale.shift == Scale::ALL {
+        // A value, which no store may change, so that it stays in a register.
+        return [isa.splat32(scale.firsts[first].to_bits()); 4];
+    }
+    // SAFETY: whoever makes a scale says that its arrays have a number for every element of the blocks, which the loop
+    // counts. A group has as many elements as a register has lanes, at least.
     unsafe {
-        if scale.shift == Scale::ALL {
-            // A value, which no store may change, so that it stays in a register.
-            [I::splat32(scale.firsts[first].to_bits()); 4]
-        } else if scale.shift == Scale::EACH {
+        if scale.shift == Scale::EACH {
             let first = array.add(scale.at).cast::<u8>();
-            registers!(4, K => I::load(first.add(K * I::BYTES)))
+            registers!(4, K => isa.load(first.add(K * I::BYTES)))
         } else {
             registers!(4, K => {
-                I::splat32(array.add((scale.at + K * I::BYTES / 4) >> scale.shift).cast::<u32>().read())
+                isa.splat32(array.add((scale.at + K * I::BYTES / 4) >> scale.shift).cast::<u32>().read())
             })
         }
     }
@@ -41,44 +78,29 @@ unsafe fn numbers<I: Simd>(scale: &Scale, array: *const f32, first: usize) -> [I
 /// (An Inf times a rest of 0 would be none.)
 pub(in crate::kernels) struct Times<S>(PhantomData<S>);
 
-impl<S: Source> Source for Times<S> {
-    const BITS: usize = S::BITS;
-    const FLOATS: bool = true;
-
-    #[inline(always)]
-    unsafe fn looks<I: Simd>(table: *const u8) -> super::lookup::Looks<I> {
-        // SAFETY: the caller's promise.
-        unsafe { S::looks::<I>(table) }
-    }
-}
-
 impl<I: Simd, S: AsF32<I>> AsF32<I> for Times<S> {
     #[inline(always)]
-    unsafe fn f32(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
-        let scale = ends.scale;
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut c = S::f32(src, ends);
-            if !scale.zeros.is_null() {
-                let zeros = numbers::<I>(&scale, scale.zeros, 3);
-                c = registers!(4, K => I::add_f32(c[K], zeros[K]));
-            }
-            let s = numbers::<I>(&scale, scale.scales, 0);
-            let rests = if scale.rests.is_null() {
-                [I::splat32(0); 4]
-            } else {
-                let rests = numbers::<I>(&scale, scale.rests, 1);
-                registers!(4, K => I::mul_f32(c[K], rests[K]))
-            };
-            let product = if scale.rests.is_null() {
-                registers!(4, K => I::mul_f32(c[K], s[K]))
-            } else {
-                registers!(4, K => I::mul_add_f32(c[K], s[K], rests[K]))
-            };
-            match scale.how {
-                How::Near => product,
-                How::Odd => registers!(4, K => odd::<I>(c[K], s[K], rests[K], product[K])),
-            }
+    fn f32(isa: I, Input { block, looks: Under { looks, scale } }: Input<I, Self>) -> [I::V; 4] {
+        let mut c = S::f32(isa, Input { block, looks });
+        if !scale.zeros.is_null() {
+            let zeros = numbers(isa, &scale, scale.zeros, 3);
+            c = registers!(4, K => isa.add_f32(c[K], zeros[K]));
+        }
+        let s = numbers(isa, &scale, scale.scales, 0);
+        let rests = if scale.rests.is_null() {
+            [isa.splat32(0); 4]
+        } else {
+            let rests = numbers(isa, &scale, scale.rests, 1);
+            registers!(4, K => isa.mul_f32(c[K], rests[K]))
+        };
+        let product = if scale.rests.is_null() {
+            registers!(4, K => isa.mul_f32(c[K], s[K]))
+        } else {
+            registers!(4, K => isa.mul_add_f32(c[K], s[K], rests[K]))
+        };
+        match scale.how {
+            How::Near => product,
+            How::Odd => registers!(4, K => odd(isa, c[K], s[K], rests[K], product[K])),
         }
     }
 }
@@ -87,9 +109,8 @@ impl<I: Simd, S: AsF32<I>> NearF32<I> for Times<S> {
     const ROUNDS: bool = true;
 
     #[inline(always)]
-    unsafe fn near(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
-        // SAFETY: the caller's promise.
-        unsafe { <Self as AsF32<I>>::f32(src, ends) }
+    fn near(isa: I, src: Input<I, Self>) -> [I::V; 4] {
+        Self::f32(isa, src)
     }
 }
 
@@ -103,81 +124,61 @@ impl<I: Simd, S: AsF32<I>> NearF32<I> for Times<S> {
 /// ```
 pub(in crate::kernels) struct Quotient<S>(PhantomData<S>);
 
-impl<S: Source> Source for Quotient<S> {
-    const BITS: usize = S::BITS;
-    const FLOATS: bool = true;
-}
-
 impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
     #[inline(always)]
-    unsafe fn f32(src: *const u8, ends: Ends<I>) -> [I::V; 4] {
-        let scale = ends.scale;
-        // SAFETY: the caller's promise.
-        unsafe {
-            let x = S::f32(src, ends);
-            let mut q = match scale.how {
-                How::Near => {
-                    let inverses = numbers::<I>(&scale, scale.inverses, 2);
-                    registers!(4, K => I::mul_f32(x[K], inverses[K]))
-                }
-                How::Odd => {
-                    let inverses = numbers::<I>(&scale, scale.inverses, 2);
-                    let (scales, rests) =
-                        (numbers::<I>(&scale, scale.scales, 0), numbers::<I>(&scale, scale.rests, 1));
-                    registers!(4, K => exact::<I>(x[K], scales[K], rests[K], inverses[K]))
-                }
-            };
-            if !scale.zeros.is_null() {
-                // 1.5 * 2^23, whose ulp is 1: a sum is rounded to an integer. What is larger saturates.
-                let magic = I::splat32(12_582_912f32.to_bits());
-                let back = I::splat32((-12_582_912f32).to_bits());
-                let zeros = numbers::<I>(&scale, scale.zeros, 3);
-                q = registers!(4, K => {
-                    let integer = I::add_f32(I::add_f32(I::number_f32(q[K]), magic), back);
-                    I::add_f32(integer, zeros[K])
-                });
+    fn f32(isa: I, Input { block, looks: Under { looks, scale } }: Input<I, Self>) -> [I::V; 4] {
+        let x = S::f32(isa, Input { block, looks });
+        let mut q = match scale.how {
+            How::Near => {
+                let inverses = numbers(isa, &scale, scale.inverses, 2);
+                registers!(4, K => isa.mul_f32(x[K], inverses[K]))
             }
-            q
+            How::Odd => {
+                let inverses = numbers(isa, &scale, scale.inverses, 2);
+                let (scales, rests) =
+                    (numbers(isa, &scale, scale.scales, 0), numbers(isa, &scale, scale.rests, 1));
+                registers!(4, K => exact(isa, x[K], scales[K], rests[K], inverses[K]))
+            }
+        };
+        if !scale.zeros.is_null() {
+            // 1.5 * 2^23, whose ulp is 1: a sum is rounded to an integer. What is larger saturates.
+            let magic = isa.splat32(12_582_912f32.to_bits());
+            let back = isa.splat32((-12_582_912f32).to_bits());
+            let zeros = numbers(isa, &scale, scale.zeros, 3);
+            q = registers!(4, K => {
+                let integer = isa.add_f32(isa.add_f32(isa.number_f32(q[K]), magic), back);
+                isa.add_f32(integer, zeros[K])
+            });
         }
+        q
     }
 }
 
 /// A product c * s + rest that was rounded to nearest, rounded to odd: what it is short of the exact one, or beyond, says which
 /// neighbour that is.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
 #[inline(always)]
-unsafe fn odd<I: Simd>(c: I::V, s: I::V, rest: I::V, product: I::V) -> I::V {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let minus = I::xor(product, I::splat32(SIGN));
-        let short = I::add_f32(I::mul_add_f32(c, s, minus), rest);
-        let cut = I::sub32(product, I::shr32::<31>(I::xor(short, product)));
-        let is_finite = I::gt32(I::splat32(INF), I::and(product, I::splat32(!SIGN)));
-        let odd = I::select32(is_finite, I::or(cut, I::splat32(1)), product);
-        // No sum of numbers is −0 but of two such.
-        I::select32(I::eq32(I::add32(short, short), I::splat32(0)), product, odd)
-    }
+fn odd<I: Simd>(isa: I, c: I::V, s: I::V, rest: I::V, product: I::V) -> I::V {
+    let minus = isa.xor(product, isa.splat32(SIGN));
+    let short = isa.add_f32(isa.mul_add_f32(c, s, minus), rest);
+    let cut = isa.sub32(product, isa.shr32::<31>(isa.xor(short, product)));
+    let is_finite = isa.gt32(isa.splat32(INF), isa.and(product, isa.splat32(!SIGN)));
+    let odd = isa.select32(is_finite, isa.or(cut, isa.splat32(1)), product);
+    // No sum of numbers is −0 but of two such.
+    isa.select32(isa.eq32(isa.add32(short, short), isa.splat32(0)), product, odd)
 }
 
-/// # Safety
-/// As for the operations of [`Simd`].
 #[inline(always)]
-unsafe fn exact<I: Simd>(x: I::V, s: I::V, rest: I::V, inverse: I::V) -> I::V {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let q = I::mul_f32(x, inverse);
-        let m = I::and(I::add32(q, I::splat32(0x800)), I::splat32(!0xFFF));
-        let minus = I::xor(m, I::splat32(SIGN));
-        let t = I::mul_add_f32(minus, rest, I::mul_add_f32(minus, s, x));
-        // 1 if both have a sign, else -1.
-        let step = I::sub32(I::splat32(1), I::and(I::shr32::<30>(I::xor(t, x)), I::splat32(2)));
-        let is_exact = I::eq32(I::and(t, I::splat32(!SIGN)), I::splat32(0));
-        // Inf stays as it is, and so does a NaN.
-        let is_finite = I::gt32(I::splat32(INF), I::and(m, I::splat32(!SIGN)));
-        I::select32(is_exact, m, I::select32(is_finite, I::add32(m, step), m))
-    }
+fn exact<I: Simd>(isa: I, x: I::V, s: I::V, rest: I::V, inverse: I::V) -> I::V {
+    let q = isa.mul_f32(x, inverse);
+    let m = isa.and(isa.add32(q, isa.splat32(0x800)), isa.splat32(!0xFFF));
+    let minus = isa.xor(m, isa.splat32(SIGN));
+    let t = isa.mul_add_f32(minus, rest, isa.mul_add_f32(minus, s, x));
+    // 1 if both have a sign, else -1.
+    let step = isa.sub32(isa.splat32(1), isa.and(isa.shr32::<30>(isa.xor(t, x)), isa.splat32(2)));
+    let is_exact = isa.eq32(isa.and(t, isa.splat32(!SIGN)), isa.splat32(0));
+    // Inf stays as it is, and so does a NaN.
+    let is_finite = isa.gt32(isa.splat32(INF), isa.and(m, isa.splat32(!SIGN)));
+    isa.select32(is_exact, m, isa.select32(is_finite, isa.add32(m, step), m))
 }
 
 /// The codec of a route to a float of 16 or 32 bits under scales, if there is one.
@@ -196,15 +197,15 @@ pub(in crate::kernels) fn times<I: Simd>(route: &Route) -> Option<RunScaled> {
 
 fn to_float<I: Simd, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
     match route.to {
-        DType::F32 => Some(I::scaled_kernel::<ToF32<Times<S>>>()),
-        DType::BF16 => Some(I::scaled_kernel::<ToBf16<Times<S>, false>>()),
-        DType::F16 => Some(I::scaled_kernel::<ToF16<Times<S>, false>>()),
+        DType::F32 => Some(run::<I, ToF32<Times<S>>>()),
+        DType::BF16 => Some(run::<I, ToBf16<Times<S>, false>>()),
+        DType::F16 => Some(run::<I, ToF16<Times<S>, false>>()),
         _ => None,
     }
 }
 
 /// The codec of a route from a float of 16 or 32 bits, divided by scales, if there is one.
-pub(in crate::kernels) fn quotient<I: Simd>(route: &Route) -> Option<RunScaled> {
+pub(in crate::kernels) fn quotient<I: Simd<Narrowing: Narrowing<I>>>(route: &Route) -> Option<RunScaled> {
     match route.from {
         DType::F32 => narrowed::<I, Quotient<F32>>(route),
         DType::BF16 => narrowed::<I, Quotient<Bf16>>(route),
@@ -213,22 +214,51 @@ pub(in crate::kernels) fn quotient<I: Simd>(route: &Route) -> Option<RunScaled> 
     }
 }
 
-fn narrowed<I: Simd, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
+fn narrowed<I: Simd<Narrowing: Narrowing<I>>, S: AsF32<I> + Scalable>(route: &Route) -> Option<RunScaled> {
     match route.to {
-        DType::I8 | DType::U8 => Some(I::scaled_kernel::<ToShort<S, 8>>()),
-        DType::I4 | DType::U4 if route.dst.is_packed() => Some(I::scaled_kernel::<ToShort<S, 4>>()),
+        DType::I8 | DType::U8 => Some(run::<I, ToShort<S, 8>>()),
+        DType::I4 | DType::U4 if route.dst.is_packed() => Some(run::<I, ToShort<S, 4>>()),
         DType::F4E2M1 if !route.dst.is_packed() => None,
-        DType::F4E2M1 if I::NARROWS_BY_F16 => {
-            Some(I::scaled_kernel::<ToNarrowByF16<S, Finite, 4, 1, true>>())
-        }
-        DType::F4E2M1 => Some(I::scaled_kernel::<ToNarrow<S, Finite, 4, false>>()),
-        DType::F8E4M3FN if I::NARROWS_BY_F16 => {
-            Some(I::scaled_kernel::<ToNarrowByF16<S, Signed, 8, 3, true>>())
-        }
-        DType::F8E5M2 if I::NARROWS_BY_F16 => {
-            Some(I::scaled_kernel::<ToNarrowByF16<S, Signed, 8, 2, false>>())
-        }
-        DType::F8E4M3FN | DType::F8E5M2 => Some(I::scaled_kernel::<ToNarrow<S, Signed, 8, false>>()),
+        DType::F4E2M1 => Some(I::Narrowing::finite_4::<S>()),
+        DType::F8E4M3FN => Some(I::Narrowing::signed_3::<S>()),
+        DType::F8E5M2 => Some(I::Narrowing::signed_2::<S>()),
         _ => None,
     }
 }
+
+fn run<I: Simd, C: Codec<I, From: Scalable>>() -> RunScaled {
+    I::kernel::<Scale, C>()
+}
+
+/// The codecs of a way to the narrow floats that there are scales for.
+pub(in crate::kernels) trait Narrowing<I: Simd> {
+    fn finite_4<S: AsF32<I> + Scalable>() -> RunScaled {
+        run::<I, ToNarrow<S, Finite, 4, false>>()
+    }
+    fn signed_3<S: AsF32<I> + Scalable>() -> RunScaled {
+        run::<I, ToNarrow<S, Signed, 8, false>>()
+    }
+    fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
+        run::<I, ToNarrow<S, Signed, 8, false>>()
+    }
+}
+
+impl<I: Simd> Narrowing<I> for ByAddition {}
+
+/// Those of a way that is this one, but for floats of 16 bits.
+macro_rules! by_f16 {
+    ($($way:ident)*) => {$(
+        impl<I: NarrowsByF16> Narrowing<I> for $way {
+            fn finite_4<S: AsF32<I> + Scalable>() -> RunScaled {
+                run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>()
+            }
+            fn signed_3<S: AsF32<I> + Scalable>() -> RunScaled {
+                run::<I, ToNarrowByF16<S, Signed, 8, 3, true>>()
+            }
+            fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
+                run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>()
+            }
+        }
+    )*};
+}
+by_f16! { ByF16 ByWords }

@@ -7,83 +7,104 @@
 use core::marker::PhantomData;
 
 use super::super::simd::Simd;
-use super::lookup::Looks;
-use super::{Ends, load16, load32, load64, registers};
+use super::job::Table;
+use super::width::{Bits, Code, Width, registers, wide16};
 
-/// Elements of memory. The functions read a block.
-pub(in crate::kernels) trait Source {
-    const BITS: usize;
+/// Elements of memory.
+pub(in crate::kernels) trait Source: Sized {
+    type Width: Width;
     /// To read the elements is a matter of the floating-point environment. (Integers become floats exactly.)
     const FLOATS: bool;
-    /// Integers of 16 bits or fewer, with a sign or not.
-    const SHORT: Option<bool> = None;
+    /// What it keeps of a table: of none, nothing.
+    type Looks<I: Simd>: Copy;
 
-    /// What it looks up, of a table that has it. If it looks at none, anything.
-    ///
-    /// # Safety
-    /// As for the operations of [`Simd`].
+    fn looks<I: Simd>(isa: I, table: &Table) -> Self::Looks<I>;
+}
+
+/// Bits of an element in memory.
+pub(in crate::kernels) const fn bits<S: Source>() -> usize {
+    S::Width::BITS
+}
+
+/// A block of a source, and what that looks up.
+pub(in crate::kernels) struct Input<I: Simd, S: Source> {
+    pub(in crate::kernels) block: <S::Width as Width>::Block<I>,
+    pub(in crate::kernels) looks: S::Looks<I>,
+}
+
+impl<I: Simd, S: Source> Clone for Input<I, S> {
     #[inline(always)]
-    unsafe fn looks<I: Simd>(_table: *const u8) -> Looks<I> {
-        // SAFETY: the caller's promise.
-        unsafe { Looks::at_nothing() }
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-/// Elements of so many bits, to a codec that reads them itself.
-pub(in crate::kernels) struct Bits<const BITS: usize>;
+impl<I: Simd, S: Source> Copy for Input<I, S> {}
 
-impl<const BITS: usize> Source for Bits<BITS> {
-    const BITS: usize = BITS;
+/// Elements of so many bits, to a codec that reads them itself.
+impl<const BITS: usize> Source for Bits<BITS>
+where
+    Self: Width,
+{
+    type Width = Self;
     const FLOATS: bool = false;
+    type Looks<I: Simd> = ();
+
+    #[inline(always)]
+    fn looks<I: Simd>(_: I, _: &Table) {}
 }
 
 /// Is it that, on this instruction set?
 pub(in crate::kernels) const fn is_guarded<I: Simd, S: Source>() -> bool {
-    S::FLOATS && !(S::BITS == 16 && I::QUIET_F16)
+    S::FLOATS && !(bits::<S>() == 16 && I::QUIET_F16)
 }
 
 /// As f32: exact, or rounded to odd with enough bits for every float of 16 bits or fewer.
-///
-/// # Safety
-/// As for the operations of [`Simd`]: also [`AsF64`] and [`AsInteger`].
 pub(in crate::kernels) trait AsF32<I: Simd>: Source {
-    unsafe fn f32(src: *const u8, ends: Ends<I>) -> [I::V; 4];
+    fn f32(isa: I, src: Input<I, Self>) -> [I::V; 4];
+
+    /// The elements, if they are float16.
+    #[inline(always)]
+    fn f16(_: Input<I, Self>) -> Option<[I::V; 2]> {
+        None
+    }
+
+    /// As integers of 16 bits, if they are that or narrower ones; and whether those have a sign.
+    #[inline(always)]
+    fn short(_: I, _: Input<I, Self>) -> Option<([I::V; 2], bool)> {
+        None
+    }
 }
 
 /// As floats of 16 bits with 8 significant ones: exact, or rounded to odd.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
-pub(in crate::kernels) trait AsHalf<I: Simd>: Source {
+pub(in crate::kernels) trait AsHalf<I: Simd>: Source<Width = Bits<16>> {
     const MANTISSA: u32;
-    unsafe fn half(src: *const u8, ends: Ends<I>) -> [I::V; 2];
+    #[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+    fn half(isa: I, v: [I::V; 2]) -> [I::V; 2];
 }
 
 /// As f64: exact, or rounded to odd with enough bits for f32 and everything narrower.
 pub(in crate::kernels) trait AsF64<I: Simd>: Source {
-    unsafe fn f64(src: *const u8, ends: Ends<I>) -> [I::V; 8];
+    fn f64(isa: I, src: Input<I, Self>) -> [I::V; 8];
 }
 
 macro_rules! sources {
-    ($($name:ident: $bits:literal, $floats:literal $(, short $signed:literal)?;)*) => {$(
+    ($($name:ident: $bits:literal, $floats:literal;)*) => {$(
         pub(in crate::kernels) struct $name;
         impl Source for $name {
-            const BITS: usize = $bits;
+            type Width = Bits<$bits>;
             const FLOATS: bool = $floats;
-            $(const SHORT: Option<bool> = Some($signed);)?
+            type Looks<I: Simd> = ();
+
+            #[inline(always)]
+            fn looks<I: Simd>(_: I, _: &Table) {}
         }
     )*};
 }
 // `Re32` and `Re64` are the real parts of complex elements.
 sources! {
     F8: 8, false; F16: 16, true; Bf16: 16, false; F32: 32, false; F64: 64, true; Re32: 64, false; Re64: 128, true;
-    I8: 8, false, short true; U8: 8, false, short false; I16: 16, false, short true; U16: 16, false, short false;
-    I32: 32, false; U32: 32, false; I64: 64, true; U64: 64, true;
-}
-
-/// Of 16 bits, only float16 depends on the floating-point environment.
-pub(super) const fn is_f16<S: Source>() -> bool {
-    S::BITS == 16 && S::FLOATS
+    I8: 8, false; U8: 8, false; I16: 16, false; U16: 16, false; I32: 32, false; U32: 32, false; I64: 64, true; U64: 64, true;
 }
 
 /// Four registers from two that widen.
@@ -101,114 +122,133 @@ macro_rules! widened {
     }};
 }
 
-macro_rules! as_f32 {
-    ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
+impl<I: Simd> AsF32<I> for F16 {
+    #[inline(always)]
+    fn f32(isa: I, Input { block: v, .. }: Input<I, Self>) -> [I::V; 4] {
+        widened!(v => isa.f16_to_f32(v))
+    }
+
+    #[inline(always)]
+    fn f16(src: Input<I, Self>) -> Option<[I::V; 2]> {
+        Some(src.block)
+    }
+}
+
+/// Integers of 8 and 16 bits.
+macro_rules! short_as_f32 {
+    ($($source:ident: $bits:literal, $signed:literal;)*) => {$(
         impl<I: Simd> AsF32<I> for $source {
             #[inline(always)]
-            unsafe fn f32($src: *const u8, $ends: Ends<I>) -> [I::V; 4] {
-                // SAFETY: the caller's promise.
-                unsafe { $body }
+            fn f32(isa: I, src: Input<I, Self>) -> [I::V; 4] {
+                let words = Bits::<16>::of::<I, Bits<$bits>, $signed>(isa, src.block);
+                let v = wide16::<I, $signed>(isa, words);
+                registers!(4, K => isa.i32_to_f32(v[K]))
+            }
+
+            #[inline(always)]
+            fn short(isa: I, src: Input<I, Self>) -> Option<([I::V; 2], bool)> {
+                Some((Bits::<16>::of::<I, Bits<$bits>, $signed>(isa, src.block), $signed))
+            }
+        }
+
+        impl<I: Simd> AsF64<I> for $source {
+            #[inline(always)]
+            fn f64(isa: I, src: Input<I, Self>) -> [I::V; 8] {
+                from_f32(isa, Self::f32(isa, src))
+            }
+        }
+    )*};
+}
+short_as_f32! { I8: 8, true; U8: 8, false; I16: 16, true; U16: 16, false; }
+
+macro_rules! as_f32 {
+    ($($source:ident($isa:ident, $v:ident) = $body:expr;)*) => {$(
+        impl<I: Simd> AsF32<I> for $source {
+            #[inline(always)]
+            fn f32($isa: I, Input { block: $v, .. }: Input<I, Self>) -> [I::V; 4] {
+                $body
             }
         }
     )*};
 }
 
 as_f32! {
-    F16(src, _ends) = { let v = load16::<I>(src); widened!(v => I::f16_to_f32(v)) };
     // The upper half of an f32.
-    Bf16(src, _ends) = { let v = load16::<I>(src); widened!(v => I::upper32(v)) };
-    F32(src, _ends) = load32::<I>(src);
-    Re32(src, _ends) = {
-        registers!(4, K => {
-            let pair = src.add(2 * K * I::BYTES);
-            I::low64([I::load(pair), I::load(pair.add(I::BYTES))])
-        })
-    };
-    I8(src, _ends) = {
-        let v = I::sext8(I::load(src));
-        let v = widened!(v => I::sext16(v));
-        registers!(4, K => I::i32_to_f32(v[K]))
-    };
-    U8(src, _ends) = {
-        let v = I::zext8(I::load(src));
-        let v = widened!(v => I::zext16(v));
-        registers!(4, K => I::i32_to_f32(v[K]))
-    };
-    I16(src, _ends) = {
-        let v = load16::<I>(src);
-        let v = widened!(v => I::sext16(v));
-        registers!(4, K => I::i32_to_f32(v[K]))
-    };
-    U16(src, _ends) = {
-        let v = load16::<I>(src);
-        let v = widened!(v => I::zext16(v));
-        registers!(4, K => I::i32_to_f32(v[K]))
-    };
+    Bf16(isa, v) = widened!(v => isa.upper32(v));
+    F32(_isa, v) = v;
+    Re32(isa, v) = registers!(4, K => isa.low64([v[2 * K], v[2 * K + 1]]));
     // Below 2^24 exact. From there on the low 8 bits make one sticky bit, so 17 to 24 bits are left, which
     // is exact in an f32 and at least two more than bfloat16 has; float16 and narrower overflow there.
-    I32(src, _ends) = {
-        let v = load32::<I>(src);
-        registers!(4, K => I::i32_to_f32(odd32::<I>(v[K], I::shr32::<25>(I::add32(v[K], I::splat32(1 << 24))))))
-    };
-    U32(src, _ends) = {
-        let v = load32::<I>(src);
-        registers!(4, K => I::u32_to_f32(odd32::<I>(v[K], I::shr32::<24>(v[K]))))
-    };
-    F64(src, _ends) = odd_f32::<I>(load64::<I>(src));
-    Re64(src, ends) = odd_f32::<I>(<Re64 as AsF64<I>>::f64(src, ends));
-    I64(src, ends) = odd_f32::<I>(<I64 as AsF64<I>>::f64(src, ends));
-    U64(src, ends) = odd_f32::<I>(<U64 as AsF64<I>>::f64(src, ends));
+    I32(isa, v) = registers!(4, K => {
+        isa.i32_to_f32(odd32(isa, v[K], isa.shr32::<25>(isa.add32(v[K], isa.splat32(1 << 24)))))
+    });
+    U32(isa, v) = registers!(4, K => isa.u32_to_f32(odd32(isa, v[K], isa.shr32::<24>(v[K]))));
+    F64(isa, v) = odd_f32(isa, v);
+    Re64(isa, v) = odd_f32(isa, real64(isa, v));
+    I64(isa, v) = odd_f32(isa, registers!(8, K => isa.i64_to_odd_f64(v[K])));
+    U64(isa, v) = odd_f32(isa, registers!(8, K => isa.u64_to_odd_f64(v[K])));
 }
 
 /// Integers to what ends far below 2^24: larger ones are as good as that, which an f32 holds exactly, and all before it.
 pub(in crate::kernels) struct Clipped<S>(PhantomData<S>);
 
 impl<S: Source> Source for Clipped<S> {
-    const BITS: usize = S::BITS;
+    type Width = S::Width;
     const FLOATS: bool = false;
+    type Looks<I: Simd> = ();
+
+    #[inline(always)]
+    fn looks<I: Simd>(_: I, _: &Table) {}
 }
 
-impl<I: Simd, S: AsInteger<I>> AsF32<I> for Clipped<S> {
+/// Integers of 32 and of 64 bits.
+pub(in crate::kernels) trait Clips<I: Simd>: Source {
+    /// As int32, those beyond 2^24 as that.
+    fn clipped(isa: I, block: <Self::Width as Width>::Block<I>) -> [I::V; 4];
+}
+
+impl<I: Simd, S: Clips<I>> AsF32<I> for Clipped<S> {
     #[inline(always)]
-    unsafe fn f32(src: *const u8, _: Ends<I>) -> [I::V; 4] {
-        const END: u64 = 1 << 24;
-        // SAFETY: the caller's promise.
-        unsafe {
-            let v = if S::BITS == 64 {
-                let v = load64::<I>(src);
-                let (low, high) = (I::splat64(END.wrapping_neg()), I::splat64(END));
-                let v = registers!(8, K => match S::SIGNED {
-                    true => I::min_s64(I::max_s64(v[K], low), high),
-                    false => I::min_u64(v[K], high),
-                });
-                registers!(4, K => I::low64([v[2 * K], v[2 * K + 1]]))
-            } else {
-                let v = load32::<I>(src);
-                let (low, high) = (I::splat32(END.wrapping_neg() as u32), I::splat32(END as u32));
-                registers!(4, K => match S::SIGNED {
-                    true => I::min_s32(I::max_s32(v[K], low), high),
-                    false => I::min_u32(v[K], high),
-                })
-            };
-            registers!(4, K => I::i32_to_f32(v[K]))
-        }
+    fn f32(isa: I, src: Input<I, Self>) -> [I::V; 4] {
+        let v = S::clipped(isa, src.block);
+        registers!(4, K => isa.i32_to_f32(v[K]))
     }
+}
+
+const CLIP: u64 = 1 << 24;
+
+macro_rules! clips {
+    ($($source:ident: $registers:tt, $isa:ident, $v:ident => $clipped:expr;)*) => {$(
+        impl<I: Simd> Clips<I> for $source {
+            #[inline(always)]
+            fn clipped($isa: I, $v: [I::V; $registers]) -> [I::V; 4] {
+                let $v = registers!($registers, K => {
+                    let $v = $v[K];
+                    $clipped
+                });
+                Bits::<32>::of::<I, <Self as Source>::Width, false>($isa, $v)
+            }
+        }
+    )*};
+}
+clips! {
+    I32: 4, isa, v => isa.min_s32(isa.max_s32(v, isa.splat32(CLIP.wrapping_neg() as u32)), isa.splat32(CLIP as u32));
+    U32: 4, isa, v => isa.min_u32(v, isa.splat32(CLIP as u32));
+    I64: 8, isa, v => isa.min_s64(isa.max_s64(v, isa.splat64(CLIP.wrapping_neg())), isa.splat64(CLIP));
+    U64: 8, isa, v => isa.min_u64(v, isa.splat64(CLIP));
 }
 
 impl<I: Simd> AsHalf<I> for F16 {
     const MANTISSA: u32 = 10;
 
     #[inline(always)]
-    unsafe fn half(src: *const u8, _: Ends<I>) -> [I::V; 2] {
-        // SAFETY: the caller's promise. The low 3 bits become one above them, and nothing is carried further.
-        unsafe {
-            let v = load16::<I>(src);
-            registers!(2, K => {
-                let low = I::splat16(7);
-                let sticky = I::and(I::add32(I::and(v[K], low), low), I::splat16(8));
-                I::or(I::and_not(low, v[K]), sticky)
-            })
-        }
+    fn half(isa: I, v: [I::V; 2]) -> [I::V; 2] {
+        // The low 3 bits become one above them, and nothing is carried further.
+        registers!(2, K => {
+            let low = isa.splat16(7);
+            let sticky = isa.and(isa.add32(isa.and(v[K], low), low), isa.splat16(8));
+            isa.or(isa.and_not(low, v[K]), sticky)
+        })
     }
 }
 
@@ -216,181 +256,64 @@ impl<I: Simd> AsHalf<I> for Bf16 {
     const MANTISSA: u32 = 7;
 
     #[inline(always)]
-    unsafe fn half(src: *const u8, _: Ends<I>) -> [I::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { load16::<I>(src) }
+    fn half(_: I, v: [I::V; 2]) -> [I::V; 2] {
+        v
     }
 }
 
 /// The low 8 bits as one sticky bit above them, unless `above` is 0. The odd neighbour is the same in two's complement.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
 #[inline(always)]
-unsafe fn odd32<I: Simd>(v: I::V, above: I::V) -> I::V {
-    // SAFETY: the caller's promise. What is added carries into the bit above the low ones, if any of those is set.
-    unsafe {
-        let low = I::splat32(0xFF);
-        let odd = I::and_not(low, I::or(v, I::add32(I::and(v, low), low)));
-        I::select32(I::eq32(above, I::splat32(0)), v, odd)
-    }
-}
-
-/// The same of the low 11 bits.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
-#[inline(always)]
-pub(in crate::kernels) unsafe fn odd64<I: Simd>(v: I::V, above: I::V) -> I::V {
-    // SAFETY: as above.
-    unsafe {
-        let low = I::splat64(0x7FF);
-        let odd = I::and_not(low, I::or(v, I::add64(I::and(v, low), low)));
-        I::select64(I::eq64(above, I::splat64(0)), v, odd)
-    }
+fn odd32<I: Simd>(isa: I, v: I::V, above: I::V) -> I::V {
+    // What is added carries into the bit above the low ones, if any of those is set.
+    let low = isa.splat32(0xFF);
+    let odd = isa.and_not(low, isa.or(v, isa.add32(isa.and(v, low), low)));
+    isa.select32(isa.eq32(above, isa.splat32(0)), v, odd)
 }
 
 /// f64 to f32, rounded to odd.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
 #[inline(always)]
-unsafe fn odd_f32<I: Simd>(v: [I::V; 8]) -> [I::V; 4] {
-    // SAFETY: the caller's promise.
-    unsafe { registers!(4, K => I::f64_to_odd_f32([v[2 * K], v[2 * K + 1]])) }
+fn odd_f32<I: Simd>(isa: I, v: [I::V; 8]) -> [I::V; 4] {
+    registers!(4, K => isa.f64_to_odd_f32([v[2 * K], v[2 * K + 1]]))
 }
 
 macro_rules! as_f64 {
-    ($($source:ident($src:ident, $ends:ident) = $body:expr;)*) => {$(
+    ($($source:ident($isa:ident, $v:ident) = $body:expr;)*) => {$(
         impl<I: Simd> AsF64<I> for $source {
             #[inline(always)]
-            unsafe fn f64($src: *const u8, $ends: Ends<I>) -> [I::V; 8] {
-                // SAFETY: the caller's promise.
-                unsafe { $body }
+            fn f64($isa: I, Input { block: $v, .. }: Input<I, Self>) -> [I::V; 8] {
+                $body
             }
         }
     )*};
 }
 
 as_f64! {
-    F16(src, ends) = from_f32::<I>(<F16 as AsF32<I>>::f32(src, ends));
-    Bf16(src, ends) = from_f32::<I>(<Bf16 as AsF32<I>>::f32(src, ends));
-    F32(src, _ends) = from_f32::<I>(load32::<I>(src));
-    I8(src, ends) = from_f32::<I>(<I8 as AsF32<I>>::f32(src, ends));
-    U8(src, ends) = from_f32::<I>(<U8 as AsF32<I>>::f32(src, ends));
-    I16(src, ends) = from_f32::<I>(<I16 as AsF32<I>>::f32(src, ends));
-    U16(src, ends) = from_f32::<I>(<U16 as AsF32<I>>::f32(src, ends));
-    I32(src, _ends) = {
-        let v = load32::<I>(src);
-        let v = registers!(4, K => I::i32_to_f64(v[K]));
+    F16(isa, v) = from_f32(isa, widened!(v => isa.f16_to_f32(v)));
+    Bf16(isa, v) = from_f32(isa, widened!(v => isa.upper32(v)));
+    F32(isa, v) = from_f32(isa, v);
+    I32(isa, v) = {
+        let v = registers!(4, K => isa.i32_to_f64(v[K]));
         registers!(8, K => v[K / 2][K % 2])
     };
-    U32(src, _ends) = {
-        let v = load32::<I>(src);
-        let v = registers!(4, K => I::u32_to_f64(v[K]));
+    U32(isa, v) = {
+        let v = registers!(4, K => isa.u32_to_f64(v[K]));
         registers!(8, K => v[K / 2][K % 2])
     };
-    Re32(src, ends) = from_f32::<I>(<Re32 as AsF32<I>>::f32(src, ends));
-    F64(src, _ends) = load64::<I>(src);
-    Re64(src, _ends) = {
-        registers!(8, K => {
-            let pair = src.add(2 * K * I::BYTES);
-            I::even64([I::load(pair), I::load(pair.add(I::BYTES))])
-        })
-    };
-    // From 2^49 on, 53 bits are left at most, which is exact, and 38 at least.
-    I64(src, _ends) = {
-        let v = load64::<I>(src);
-        registers!(8, K => I::i64_to_f64(odd64::<I>(v[K], I::shr64::<50>(I::add64(v[K], I::splat64(1 << 49))))))
-    };
-    U64(src, _ends) = {
-        let v = load64::<I>(src);
-        registers!(8, K => I::u64_to_f64(odd64::<I>(v[K], I::shr64::<49>(v[K]))))
-    };
+    F64(_isa, v) = v;
+    Re32(isa, v) = from_f32(isa, registers!(4, K => isa.low64([v[2 * K], v[2 * K + 1]])));
+    Re64(isa, v) = real64(isa, v);
+    I64(isa, v) = registers!(8, K => isa.i64_to_odd_f64(v[K]));
+    U64(isa, v) = registers!(8, K => isa.u64_to_odd_f64(v[K]));
 }
 
-/// # Safety
-/// As for the operations of [`Simd`].
+/// The real parts of 16 registers.
 #[inline(always)]
-pub(super) unsafe fn from_f32<I: Simd>(v: [I::V; 4]) -> [I::V; 8] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let v = registers!(4, K => I::f32_to_f64(v[K]));
-        registers!(8, K => v[K / 2][K % 2])
-    }
+fn real64<I: Simd>(isa: I, v: [[I::V; 8]; 2]) -> [I::V; 8] {
+    registers!(8, K => isa.even64([v[K / 4][2 * K % 8], v[K / 4][2 * K % 8 + 1]]))
 }
 
-/// The integers as they are: how to clamp them and how to widen them.
-///
-/// # Safety
-/// As for the operations of [`Simd`].
-pub(in crate::kernels) trait AsInteger<I: Simd>: Source {
-    const SIGNED: bool;
-
-    /// A block of 8 bits or fewer.
-    #[inline(always)]
-    unsafe fn bytes(src: *const u8, _: Ends<I>) -> I::V {
-        // SAFETY: the caller's promise.
-        unsafe { I::load(src) }
-    }
-
-    /// The same, clamped and then widened.
-    #[inline(always)]
-    unsafe fn words(src: *const u8, ends: Ends<I>, low: I::V, high: I::V) -> [I::V; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { Self::widen(Self::clamp(Self::bytes(src, ends), low, high)) }
-    }
-
-    unsafe fn splat(x: u64) -> I::V;
-    unsafe fn clamp(v: I::V, low: I::V, high: I::V) -> I::V;
-    /// As lanes of twice the width. Of 64 bits: never called.
-    unsafe fn widen(v: I::V) -> [I::V; 2];
-    /// Lanes of 16 and of 32 bits of this sign, widened.
-    unsafe fn widen16(v: I::V) -> [I::V; 2];
-    unsafe fn widen32(v: I::V) -> [I::V; 2];
-}
-
-macro_rules! as_integer {
-    ($($source:ident($signed:literal): $splat:ident as $lane:ty, $min:ident, $max:ident, $widen:ident, $widen16:ident, $widen32:ident;)*) => {$(
-        impl<I: Simd> AsInteger<I> for $source {
-            const SIGNED: bool = $signed;
-
-            #[inline(always)]
-            unsafe fn splat(x: u64) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::$splat(x as $lane) }
-            }
-            #[inline(always)]
-            unsafe fn clamp(v: I::V, low: I::V, high: I::V) -> I::V {
-                // SAFETY: the caller's promise.
-                unsafe { I::$min(I::$max(v, low), high) }
-            }
-            #[inline(always)]
-            unsafe fn widen(v: I::V) -> [I::V; 2] {
-                // SAFETY: the caller's promise.
-                unsafe { I::$widen(v) }
-            }
-            #[inline(always)]
-            unsafe fn widen16(v: I::V) -> [I::V; 2] {
-                // SAFETY: the caller's promise.
-                unsafe { I::$widen16(v) }
-            }
-            #[inline(always)]
-            unsafe fn widen32(v: I::V) -> [I::V; 2] {
-                // SAFETY: the caller's promise.
-                unsafe { I::$widen32(v) }
-            }
-        }
-    )*};
-}
-
-as_integer! {
-    I8(true): splat8 as u8, min_s8, max_s8, sext8, sext16, sext32;
-    U8(false): splat8 as u8, min_u8, max_u8, zext8, zext16, zext32;
-    I16(true): splat16 as u16, min_s16, max_s16, sext16, sext16, sext32;
-    U16(false): splat16 as u16, min_u16, max_u16, zext16, zext16, zext32;
-    I32(true): splat32 as u32, min_s32, max_s32, sext32, sext16, sext32;
-    U32(false): splat32 as u32, min_u32, max_u32, zext32, zext16, zext32;
-    I64(true): splat64 as u64, min_s64, max_s64, sext32, sext16, sext32;
-    U64(false): splat64 as u64, min_u64, max_u64, zext32, zext16, zext32;
+#[inline(always)]
+pub(super) fn from_f32<I: Simd>(isa: I, v: [I::V; 4]) -> [I::V; 8] {
+    let v = registers!(4, K => isa.f32_to_f64(v[K]));
+    registers!(8, K => v[K / 2][K % 2])
 }

@@ -19,7 +19,8 @@
 //! | float64 to floats of 8 bits or fewer | float32, rounded to odd | it has two bits more than the target |
 
 use super::float::{CutBf16, LongToF64, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
-use super::integer::{Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
+use super::integer::{AsInteger, Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
+use super::job::{Job, Table};
 use super::lookup::{
     self, Floats, Found, Limited, Lookup, Magnitude, Mirrored, Negated, Nibble, OnLine, Positive, Rows, Same,
     Short, Truth, Whole, fold, found, has_table, looked_up,
@@ -30,20 +31,20 @@ use super::narrow::{
 };
 use super::plane::Fold;
 use super::source::{
-    AsF32, AsF64, AsHalf, AsInteger, Bf16, Clipped, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8,
-    U16, U32, U64,
+    AsF32, AsF64, AsHalf, Bf16, Clipped, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8, U16, U32, U64,
 };
-use super::{Codec, Job, Repacked, Swapped};
-use crate::formats::dtype::{DType, Kind};
+use super::width::{Bits, Width};
+use super::{Codec, Repacked, Swapped};
+use crate::formats::dtype::{DType, FloatFormat, Kind};
 use crate::formats::options::{Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work};
-use crate::kernels::drive::{Core, Step, Steps};
-use crate::kernels::simd::{Extras, Simd};
+use crate::kernels::drive::{Apart, Core, Step, Steps};
+use crate::kernels::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 
 /// Adds what casts the parts of a route, one after the other. Nothing, if their codes are kept as they are in memory.
 /// None if there is no memory for a table.
 #[inline(never)] // For the stack.
-pub(in crate::kernels) fn find_steps<I: Simd>(route: &Route, steps: &mut Steps) -> Option<()> {
+pub(in crate::kernels) fn find_steps<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     let mut native = *route;
     (native.src.swapped, native.dst.swapped) = (false, false);
     if let Some(core) = real::<I>(route) {
@@ -69,7 +70,7 @@ pub(in crate::kernels) fn find_steps<I: Simd>(route: &Route, steps: &mut Steps) 
 }
 
 /// From the real part of native complex elements, if it becomes another float of 16 bits or more, to nearest even.
-fn real<I: Simd>(route: &Route) -> Option<Core> {
+fn real<I: Ways>(route: &Route) -> Option<Core> {
     let is_native = !route.src.swapped && !route.dst.swapped;
     if route.parts != Parts::Real || !is_native || route.policy.rounding != Rounding::NearestEven {
         return None;
@@ -86,15 +87,15 @@ fn real<I: Simd>(route: &Route) -> Option<Core> {
 }
 
 fn step(core: Core, route: &Route, bits: u32) -> Step {
-    step_with(core, route, bits, core::ptr::null())
+    step_with(core, route, bits, Table::NONE)
 }
 
-fn step_with(core: Core, route: &Route, bits: u32, table: *const u8) -> Step {
+fn step_with(core: Core, route: &Route, bits: u32, table: Table) -> Step {
     Step { core, job: Job::new(route, table, Extras::this()), bits: bits as usize }
 }
 
 /// From native elements to such.
-fn convert<I: Simd>(route: &Route, steps: &mut Steps) -> Option<()> {
+fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     let (from, to) = (route.from, route.to);
     let (src, dst) = (Layout::native(from), Layout::native(to));
     let is_kept = from == to && from.bits() < 8;
@@ -124,10 +125,10 @@ fn convert<I: Simd>(route: &Route, steps: &mut Steps) -> Option<()> {
     } else {
         let table = if has_table(route) {
             lookup::table(route)?
-        } else if goes_by_table::<I>(route) {
+        } else if I::Narrowing::BY_WORDS && goes_by_table(route) {
             narrow::table(to)?
         } else {
-            core::ptr::null()
+            Table::NONE
         };
         steps.push(step_with(direct::<I>(route), route, route.dst.memory_bits(), table));
     }
@@ -141,7 +142,7 @@ fn reads_packed(route: &Route) -> bool {
 }
 
 /// Is there a codec that packs them itself?
-fn writes_packed<I: Simd>(route: &Route) -> bool {
+fn writes_packed<I: Ways>(route: &Route) -> bool {
     if route.from.bits() < 8 {
         return route.src.is_packed();
     }
@@ -156,7 +157,7 @@ fn writes_packed<I: Simd>(route: &Route) -> bool {
 }
 
 /// Do floats become floats of 6 bits or fewer by a codec that does nothing but pack them?
-fn narrows_packed<I: Simd>(route: &Route) -> bool {
+fn narrows_packed<I: Ways>(route: &Route) -> bool {
     route.to.float_format().is_some_and(|format| !format.has_nan)
         && matches!(route.from, DType::F32 | DType::F16 | DType::BF16)
         && route.policy.rounding == Rounding::NearestEven
@@ -172,7 +173,7 @@ struct Hub {
 }
 
 /// The hub of a route that has no kernel of its own.
-fn hub<I: Simd>(route: &Route) -> Option<Hub> {
+fn hub<I: Ways>(route: &Route) -> Option<Hub> {
     use DType::{BF16, F16, F32, F64};
     let (from, to, policy) = (route.from, route.to, route.policy);
     let by = |dtype, first| Some(Hub { dtype, first, policy });
@@ -239,12 +240,12 @@ fn widens_to_64(route: &Route) -> bool {
 }
 
 /// Are float16 and bfloat16 narrowed as they are?
-fn narrows_half<I: Simd>(route: &Route) -> bool {
+fn narrows_half<I: Ways>(route: &Route) -> bool {
     let Some(to) = route.to.float_format().filter(|format| format.has_sign) else { return false };
     if !to.has_nan {
         return true;
     }
-    match (route.from, I::NARROWS_BY_HALF) {
+    match (route.from, I::Narrowing::BY_WORDS) {
         (_, false) => to.has_neg_zero,
         (DType::F16, true) => route.to == DType::F8E5M2 || goes_by_half::<I, F16>(to),
         (_, true) => goes_by_half::<I, Bf16>(to),
@@ -252,7 +253,7 @@ fn narrows_half<I: Simd>(route: &Route) -> bool {
 }
 
 /// Integers as a float32 that is rounded to odd.
-fn odd_f32<I: Simd>(from: DType) -> Core {
+fn odd_f32<I: Ways>(from: DType) -> Core {
     match from {
         DType::I32 => run::<I, ToF32<Odd<I32>>>(),
         DType::U32 => run::<I, ToF32<Odd<U32>>>(),
@@ -262,7 +263,7 @@ fn odd_f32<I: Simd>(from: DType) -> Core {
 }
 
 /// The same for what ends below 2^24.
-fn clipped_f32<I: Simd>(from: DType) -> Core {
+fn clipped_f32<I: Ways>(from: DType) -> Core {
     match from {
         DType::I32 => run::<I, ToF32<Odd<Clipped<I32>>>>(),
         DType::U32 => run::<I, ToF32<Odd<Clipped<U32>>>>(),
@@ -272,7 +273,7 @@ fn clipped_f32<I: Simd>(from: DType) -> Core {
 }
 
 /// As a float64 that is rounded to odd.
-fn odd_f64<I: Simd>(from: DType) -> Core {
+fn odd_f64<I: Ways>(from: DType) -> Core {
     match from {
         DType::I32 => run::<I, ToF64<I32>>(),
         DType::U32 => run::<I, ToF64<U32>>(),
@@ -282,15 +283,15 @@ fn odd_f64<I: Simd>(from: DType) -> Core {
 }
 
 /// A float64 as a float32 that is: beyond the range of that, rounded as the cast is.
-fn odd_f32_turned<I: Simd>(turns: bool) -> Core {
+fn odd_f32_turned<I: Ways>(turns: bool) -> Core {
     if turns { run::<I::Turned, ToF32<Odd<F64>>>() } else { run::<I, ToF32<Odd<F64>>>() }
 }
 
 fn run<I: Simd, C: Codec<I>>() -> Core {
-    Core::new(I::kernel::<C>(), C::FLOATS && !I::CARRIES_ROUNDING)
+    Core::new(I::kernel::<Apart, C>(), C::FLOATS && !I::CARRIES_ROUNDING)
 }
 
-fn swapped<I: Simd>(bits: u32) -> Core {
+fn swapped<I: Ways>(bits: u32) -> Core {
     match bits {
         16 => run::<I, Swapped<16>>(),
         32 => run::<I, Swapped<32>>(),
@@ -298,7 +299,7 @@ fn swapped<I: Simd>(bits: u32) -> Core {
     }
 }
 
-fn unpacked<I: Simd>(dtype: DType) -> Core {
+fn unpacked<I: Ways>(dtype: DType) -> Core {
     match dtype.bits() {
         2 => run::<I, Repacked<2, 8>>(),
         4 => run::<I, Repacked<4, 8>>(),
@@ -306,7 +307,7 @@ fn unpacked<I: Simd>(dtype: DType) -> Core {
     }
 }
 
-fn packed<I: Simd>(dtype: DType) -> Core {
+fn packed<I: Ways>(dtype: DType) -> Core {
     match dtype.bits() {
         2 => run::<I, Repacked<8, 2>>(),
         4 => run::<I, Repacked<8, 4>>(),
@@ -315,7 +316,7 @@ fn packed<I: Simd>(dtype: DType) -> Core {
 }
 
 /// The codec of a route that has no [`hub`].
-fn direct<I: Simd>(route: &Route) -> Core {
+fn direct<I: Ways>(route: &Route) -> Core {
     if route.from == DType::Bool && matches!(route.to.kind(), Kind::Bool | Kind::Int(_)) {
         return integers::<I, U8>(route);
     }
@@ -367,7 +368,7 @@ fn direct<I: Simd>(route: &Route) -> Core {
 }
 
 /// Integers that become others, one per byte or packed by 4 bits.
-fn integers<I: Simd, S: AsInteger<I>>(route: &Route) -> Core {
+fn integers<I: Ways, S: AsInteger>(route: &Route) -> Core {
     match route.dst.memory_bits() {
         4 => run::<I, Integers<S, 4>>(),
         8 => run::<I, Integers<S, 8>>(),
@@ -377,7 +378,7 @@ fn integers<I: Simd, S: AsInteger<I>>(route: &Route) -> Core {
     }
 }
 
-fn from_integer<I: Simd>(route: &Route) -> Core {
+fn from_integer<I: Ways>(route: &Route) -> Core {
     let away_or_turned = route.policy.rounding != Rounding::NearestEven;
     match (route.from, route.to) {
         (DType::U8, DType::BF16) => run::<I, CutBf16<U8>>(),
@@ -422,13 +423,13 @@ fn from_integer<I: Simd>(route: &Route) -> Core {
 }
 
 /// A codec that makes integers, which are cut unless the control register says otherwise.
-fn run_to_integer<I: Simd, C: Codec<I>>(route: &Route) -> Core {
+fn run_to_integer<I: Ways, C: Codec<I>>(route: &Route) -> Core {
     let asks = !matches!(route.policy.rounding, Rounding::TowardZero | Rounding::NearestAway);
-    Core::new(I::kernel::<C>(), C::FLOATS && (asks || !I::CARRIES_ROUNDING))
+    Core::new(I::kernel::<Apart, C>(), C::FLOATS && (asks || !I::CARRIES_ROUNDING))
 }
 
 /// From floats that are exact in an f32, saturating.
-fn float_to_integer<I: Simd, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
+fn float_to_integer<I: Ways, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match route.to {
         DType::I32 => run_to_integer::<I, ToInt32<S, true>>(route),
         DType::U32 => run_to_integer::<I, ToInt32<S, false>>(route),
@@ -442,7 +443,7 @@ fn float_to_integer<I: Simd, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     }
 }
 
-fn f64_to_integer<I: Simd>(route: &Route) -> Core {
+fn f64_to_integer<I: Ways>(route: &Route) -> Core {
     match (route.policy.overflow, route.to) {
         (Overflow::Wrap, _) => run_to_integer::<I, ToWrapped>(route),
         (_, DType::I64) => run_to_integer::<I, ToLong<F64, 64, true>>(route),
@@ -455,7 +456,7 @@ fn f64_to_integer<I: Simd>(route: &Route) -> Core {
 }
 
 /// What a table holds the elements of, or bfloat16 that make them.
-fn by_table<I: Simd>(route: &Route) -> Core {
+fn by_table<I: Ways>(route: &Route) -> Core {
     let (from, packed) = (route.from, route.src.is_packed());
     if from == DType::Bool {
         return looked_up_as::<I, Truth>(route);
@@ -500,12 +501,18 @@ fn by_table<I: Simd>(route: &Route) -> Core {
 }
 
 /// From `SRC` bits to 8 or fewer.
-fn to_codes<I: Simd, R: Rows, const SRC: usize>(route: &Route) -> Core {
+fn to_codes<I: Ways, R: Rows, const SRC: usize>(route: &Route) -> Core
+where
+    Bits<SRC>: Width<Block<I> = I::V>,
+{
     if route.dst.memory_bits() == 6 { run::<I, Lookup<R, SRC, 6>>() } else { to_integers::<I, R, SRC>(route) }
 }
 
 /// The same to what floats of 6 bits are not.
-fn to_integers<I: Simd, R: Rows, const SRC: usize>(route: &Route) -> Core {
+fn to_integers<I: Ways, R: Rows, const SRC: usize>(route: &Route) -> Core
+where
+    Bits<SRC>: Width<Block<I> = I::V>,
+{
     match route.dst.memory_bits() {
         2 => run::<I, Lookup<R, SRC, 2>>(),
         4 => run::<I, Lookup<R, SRC, 4>>(),
@@ -514,7 +521,7 @@ fn to_integers<I: Simd, R: Rows, const SRC: usize>(route: &Route) -> Core {
 }
 
 /// From 8 bits to wider floats.
-fn wide<I: Simd, R: Rows>(route: &Route) -> Core {
+fn wide<I: Ways, R: Rows>(route: &Route) -> Core {
     match route.to {
         DType::F64 => run::<I, ToF64<Floats<R, 8>>>(),
         DType::F32 => run::<I, ToF32<Floats<R, 8>>>(),
@@ -522,7 +529,7 @@ fn wide<I: Simd, R: Rows>(route: &Route) -> Core {
     }
 }
 
-fn looked_up_as<I: Simd, R: Rows>(route: &Route) -> Core {
+fn looked_up_as<I: Ways, R: Rows>(route: &Route) -> Core {
     match route.to.bits() {
         32 => run::<I, ToF32<Floats<R, 8>>>(),
         16 => run::<I, Lookup<R, 8, 16>>(),
@@ -531,7 +538,7 @@ fn looked_up_as<I: Simd, R: Rows>(route: &Route) -> Core {
 }
 
 /// From float32 to floats of 16 bits or fewer, in every direction.
-fn turned<I: Simd>(route: &Route) -> Core {
+fn turned<I: Ways>(route: &Route) -> Core {
     match (route.to, route.to.float_format()) {
         (DType::F16, _) => run::<I::Turned, ToF16<F32, true>>(),
         (DType::BF16, _) => run::<I, ToBf16<F32, true>>(),
@@ -542,7 +549,7 @@ fn turned<I: Simd>(route: &Route) -> Core {
 }
 
 /// From wider floats to floats of 16 bits or fewer, to nearest even.
-fn to_small_float<I: Simd>(route: &Route) -> Core {
+fn to_small_float<I: Ways>(route: &Route) -> Core {
     match (route.from, route.to) {
         (DType::BF16, DType::F16) => run::<I, ToF16<Bf16, false>>(),
         (DType::F32, DType::F16) => run::<I, ToF16<F32, false>>(),
@@ -552,19 +559,91 @@ fn to_small_float<I: Simd>(route: &Route) -> Core {
         (_, DType::BF16) => run::<I, ToBf16<F64, false>>(),
         (_, DType::F8E8M0) => run::<I, ToE8m0<F32>>(),
         (DType::F32, _) => narrow_wide::<I>(route),
-        (DType::F16, DType::F8E5M2) if I::NARROWS_BY_HALF => run::<I, F16ToE5m2>(),
+
         (DType::F16, _) => narrow_half::<I, F16>(route),
         _ => narrow_half::<I, Bf16>(route),
     }
 }
 
+/// An instruction set whose ways there are codecs for.
+pub(in crate::kernels) trait Ways: Simd<Narrowing: Narrowing<Self>> {}
+
+impl<I: Simd<Narrowing: Narrowing<I>>> Ways for I {}
+
+/// The codecs of a way to floats of 8 bits or fewer, to nearest even. None where [`ToNarrow`] does it.
+pub(in crate::kernels) trait Narrowing<I: Simd> {
+    /// Are float16 and bfloat16 narrowed in lanes of 16 bits, by [`Narrowing::half`]?
+    const BY_WORDS: bool = false;
+
+    /// From float32 to what has NaN and no -0.
+    fn fnuz(_: FloatFormat) -> Option<Core> {
+        None
+    }
+    /// To what has no NaN: packed.
+    fn finite<S: AsF32<I>>(_: DType) -> Option<Core> {
+        None
+    }
+    /// To what has NaN and -0.
+    fn signed<S: AsF32<I>>(_: FloatFormat) -> Option<Core> {
+        None
+    }
+    /// From float16 and bfloat16.
+    fn half<S: AsHalf<I>>(_: &Route) -> Option<Core> {
+        None
+    }
+}
+
+impl<I: Simd> Narrowing<I> for ByAddition {}
+
+impl<I: NarrowsByF16> Narrowing<I> for ByF16 {
+    fn fnuz(format: FloatFormat) -> Option<Core> {
+        goes_by_f16(format).then(run::<I, ToNarrowByF16<F32, Fnuz, 8, 3, true>>)
+    }
+    fn finite<S: AsF32<I>>(to: DType) -> Option<Core> {
+        Some(match (to.bits(), to) {
+            (4, _) => run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
+            (_, DType::F6E3M2) => run::<I, ToNarrowByF16<S, Finite, 6, 2, true>>(),
+            _ => run::<I, ToNarrowByF16<S, Finite, 6, 3, true>>(),
+        })
+    }
+    fn signed<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
+        goes_by_f16(format).then(|| match format.mantissa_bits {
+            2 => run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),
+            _ => run::<I, ToNarrowByF16<S, Signed, 8, 3, true>>(),
+        })
+    }
+}
+
+impl<I: NarrowsByWords> Narrowing<I> for ByWords {
+    const BY_WORDS: bool = true;
+
+    fn fnuz(format: FloatFormat) -> Option<Core> {
+        <ByF16 as Narrowing<I>>::fnuz(format)
+    }
+    fn finite<S: AsF32<I>>(to: DType) -> Option<Core> {
+        <ByF16 as Narrowing<I>>::finite::<S>(to)
+    }
+    fn signed<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
+        <ByF16 as Narrowing<I>>::signed::<S>(format)
+    }
+    fn half<S: AsHalf<I>>(route: &Route) -> Option<Core> {
+        Some(match (route.to.bits(), route.to.float_format()) {
+            _ if (route.from, route.to) == (DType::F16, DType::F8E5M2) => run::<I, F16ToE5m2>(),
+            (4, _) => run::<I, ToNarrowByTable<S, 4>>(),
+            (6, _) => run::<I, ToNarrowByTable<S, 6>>(),
+            (_, Some(format)) if !format.has_neg_zero => run::<I, ToNarrowByHalf<S, Fnuz>>(),
+            _ => run::<I, ToNarrowByHalf<S, Signed>>(),
+        })
+    }
+}
+
 /// From float32 to floats of 8 bits or fewer, to nearest even; those without NaN are packed.
-fn narrow_wide<I: Simd>(route: &Route) -> Core {
+fn narrow_wide<I: Ways>(route: &Route) -> Core {
     if let Some(format) = route.to.float_format().filter(|format| format.has_nan)
         && !format.has_neg_zero
     {
-        if I::NARROWS_BY_F16 && goes_by_f16::<I>(format) {
-            return run::<I, ToNarrowByF16<F32, Fnuz, 8, 3, true>>();
+        if let Some(core) = I::Narrowing::fnuz(format) {
+            return core;
         }
         return run::<I, ToNarrow<F32, Fnuz, 8, false>>();
     }
@@ -572,14 +651,10 @@ fn narrow_wide<I: Simd>(route: &Route) -> Core {
 }
 
 /// The same from any source, but to what has -0.
-fn narrowed<I: Simd, S: AsF32<I>>(route: &Route) -> Core {
+fn narrowed<I: Ways, S: AsF32<I>>(route: &Route) -> Core {
     if route.to.float_format().is_none_or(|format| !format.has_nan) {
-        if I::NARROWS_BY_F16 {
-            return match (route.to.bits(), route.to) {
-                (4, _) => run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
-                (_, DType::F6E3M2) => run::<I, ToNarrowByF16<S, Finite, 6, 2, true>>(),
-                _ => run::<I, ToNarrowByF16<S, Finite, 6, 3, true>>(),
-            };
+        if let Some(core) = I::Narrowing::finite::<S>(route.to) {
+            return core;
         }
         return if route.to.bits() == 4 {
             run::<I, ToNarrow<S, Finite, 4, false>>()
@@ -591,27 +666,15 @@ fn narrowed<I: Simd, S: AsF32<I>>(route: &Route) -> Core {
 }
 
 /// To what has NaN and -0.
-fn narrowed_to_8<I: Simd, S: AsF32<I>>(route: &Route) -> Core {
-    if I::NARROWS_BY_F16
-        && let Some(format) = route.to.float_format().filter(|&format| goes_by_f16::<I>(format))
-    {
-        return match format.mantissa_bits {
-            2 => run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),
-            _ => run::<I, ToNarrowByF16<S, Signed, 8, 3, true>>(),
-        };
-    }
-    run::<I, ToNarrow<S, Signed, 8, false>>()
+fn narrowed_to_8<I: Ways, S: AsF32<I>>(route: &Route) -> Core {
+    let by_way = route.to.float_format().and_then(I::Narrowing::signed::<S>);
+    by_way.unwrap_or_else(run::<I, ToNarrow<S, Signed, 8, false>>)
 }
 
 /// From float16 and bfloat16: in their lanes, where there are such.
-fn narrow_half<I: Simd, S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
-    if I::NARROWS_BY_HALF {
-        return match (route.to.bits(), route.to.float_format()) {
-            (4, _) => run::<I, ToNarrowByTable<S, 4>>(),
-            (6, _) => run::<I, ToNarrowByTable<S, 6>>(),
-            (_, Some(format)) if !format.has_neg_zero => run::<I, ToNarrowByHalf<S, Fnuz>>(),
-            _ => run::<I, ToNarrowByHalf<S, Signed>>(),
-        };
+fn narrow_half<I: Ways, S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
+    if let Some(core) = I::Narrowing::half::<S>(route) {
+        return core;
     }
     narrowed::<I, S>(route)
 }

@@ -13,6 +13,7 @@ use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Policy};
 use crate::formats::route::{Parts, Work};
+use crate::kernels::backend::Backend;
 use crate::kernels::check::{Bits, Codes, Exact, Fit, Found, Fused, Limits, Loops, MOST, Scan, Verdict};
 use crate::kernels::memory::Destination;
 use crate::kernels::scalar;
@@ -156,7 +157,7 @@ impl<'a> Check<'a> {
             false => None,
         };
         // They know nothing of chance.
-        let loops = Loops::new(caster.isa()).filter(|_| !route.is_stochastic);
+        let loops = Backend::of(caster.isa()).loops.filter(|_| !route.is_stochastic);
         let are_few = n < FEW;
         if route.work != Work::Convert || keeps(from, to, &route.policy) {
             return Ok(Self { caster, parts: None, imaginary, fused: None, loops, are_few });
@@ -190,7 +191,7 @@ impl<'a> Check<'a> {
             }
         };
         let parts = Some(Look { home, to, policy, units, homes, fit, plain, counts_inexact, exact, rooms });
-        let fused = loops.and_then(|_| Fused::new(caster.isa(), caster.plan(), counts_inexact));
+        let fused = (Backend::of(caster.isa()).fused)(caster.plan(), counts_inexact);
         Ok(Self { caster, parts, imaginary, fused, loops, are_few })
     }
 

@@ -1,0 +1,148 @@
+//! What is asked of codes, and what is found.
+
+use super::super::drive::Planned;
+use super::super::memory::Destination;
+
+/// What a [`Scan`] compares with. Of integers, codes minus `low` have no bit of `limit` and above; of floats,
+/// magnitudes are no larger than `limit`, and 0 or no smaller than `least`.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference has no loops"))]
+pub(crate) struct Fit {
+    pub(crate) scan: Scan,
+    /// Of integers, what is subtracted; of floats, what is subtracted from a magnitude before it is compared with
+    /// `least`, so that 0 wraps and passes (1), or not (0).
+    pub(crate) low: u64,
+    /// Of integers, the bits that no difference has; of floats, the largest magnitude.
+    pub(crate) limit: u64,
+    /// Of floats, the smallest magnitude minus `low`.
+    pub(crate) least: u64,
+    /// Of floats, the bits that are 0 in what is exact.
+    pub(crate) cut: u64,
+    /// A code that is in the range and exact, if 0 or one of a float is: what stands behind the last element in a register.
+    pub(crate) inside: u64,
+}
+
+/// What to look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scan {
+    /// Integers of a range.
+    Integers,
+    /// Floats of a range that have only so many bits.
+    Floats,
+    /// The same, and none is negative.
+    Positive,
+    /// Floats of a range that are integers.
+    Whole,
+    /// The same, and none is negative.
+    Natural,
+}
+
+/// What a scan found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    /// Every element is in the range, so that the count is right.
+    pub(crate) fits: bool,
+    /// Elements that are in the range, but not exact.
+    pub(crate) inexact: usize,
+}
+
+/// Where the classes begin, as keys: codes in the order of their values, as signed integers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Floats, whose negative codes have a magnitude that is reversed to make a key.
+    pub(crate) is_float: bool,
+    /// Exclusive-ored with a code to make its key: the sign bit of unsigned integers.
+    pub(crate) flip: u64,
+    /// The bits that are 0 in a zero.
+    pub(crate) nonzero: u64,
+    /// The largest and the smallest key that is in range.
+    pub(crate) high: i64,
+    pub(crate) low: i64,
+    /// Magnitudes above that are not lost, whatever `high` and `low` say: Inf and NaN of a target that has them.
+    pub(crate) kept: i64,
+    /// The largest finite key, and that of Inf. Those of the negative ones are −1 minus them.
+    pub(crate) finite: i64,
+    pub(crate) inf: i64,
+    /// Keys below that, if they are too low, are those of negative values.
+    pub(crate) negative: i64,
+}
+
+/// The codes of so many lanes of some bytes, native.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference has no loops"))]
+pub(crate) struct Codes<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) width: usize,
+}
+
+/// What says of codes whether they are exact.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference has no loops"))]
+pub(crate) enum Exact<'a> {
+    /// All of them are.
+    All,
+    /// Floats that are integers.
+    Whole,
+    /// Those that were cast there and back again to these bytes.
+    Back(&'a [u8]),
+}
+
+/// The most codes that are judged at a time.
+pub(crate) const MOST: usize = 2048;
+
+/// A bit for each code, the first in the lowest bit of the first word.
+pub(crate) type Bits = [u64; MOST / 64];
+
+/// Which codes are lost, and which are not, but inexact; and how many.
+#[derive(Default, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) lost: Bits,
+    pub(crate) inexact: Bits,
+    pub(crate) losses: usize,
+    pub(crate) inexacts: usize,
+}
+
+/// How many codes are in which class. Of Inf and NaN there are as many, whether they are lost or not.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Counts {
+    pub(crate) above: usize,
+    pub(crate) below: usize,
+    pub(crate) negative: usize,
+    pub(crate) nan: usize,
+    pub(crate) inf: usize,
+}
+
+/// The loops of an instruction set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loops {
+    /// Scans codes, of 8 bits too if they are integers. Counts what is inexact only on request.
+    pub(crate) scan: fn(codes: Codes<'_>, fit: &Fit, counts: bool) -> Found,
+    /// Judges codes of 2, 4 or 8 bytes, no more than [`MOST`]. The verdict is an empty one.
+    pub(crate) judge: fn(codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict),
+    /// Counts the same by class.
+    pub(crate) count: fn(codes: Codes<'_>, limits: &Limits) -> Counts,
+}
+
+/// A cast and a scan in one loop.
+#[derive(Clone, Copy)]
+pub(crate) struct Fused<'a> {
+    pub(super) plan: &'a Planned,
+    /// Elements of a block.
+    pub(super) block: usize,
+    /// # Safety
+    /// So many blocks of the plan's source are readable, and of its destination writable.
+    pub(super) run:
+        unsafe fn(plan: &Planned, fit: &Fit, src: *const u8, dst: *mut u8, blocks: usize) -> Found,
+}
+
+impl Fused<'_> {
+    /// Casts whole blocks, as many as there are, and says how many elements those were. If not all of them fit, what
+    /// was written is not said.
+    pub(crate) fn cast(&self, fit: &Fit, src: &[u8], dst: &mut Destination<'_, u8>) -> (usize, Found) {
+        let route = &self.plan.route;
+        let blocks = (src.len() / route.src.size(self.block)).min(dst.size() / route.dst.size(self.block));
+        // SAFETY: so many blocks are in both, one borrowed, the other borrowed mutably.
+        let found = unsafe { (self.run)(self.plan, fit, src.as_ptr(), dst.as_mut_ptr(), blocks) };
+        (blocks * self.block, found)
+    }
+}

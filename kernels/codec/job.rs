@@ -1,0 +1,148 @@
+//! What a codec needs to know of a cast.
+
+use core::fmt;
+
+use super::super::simd::Extras;
+use super::plane::{Plane, Words};
+use crate::formats::dtype::{FloatFormat, IntFormat, Kind};
+use crate::formats::layout::Packing;
+use crate::formats::options::Policy;
+use crate::formats::route::{Layout, Route};
+use crate::kernels::scalar;
+
+/// What a codec needs to know of a cast.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kernels) struct Job {
+    pub(super) from: Kind,
+    pub(super) to: Kind,
+    pub(super) policy: Policy,
+    /// What the codec looks up, if it does.
+    pub(in crate::kernels) table: Table,
+    /// Packed elements begin at the high end of a byte.
+    pub(in crate::kernels) src_high: bool,
+    pub(in crate::kernels) dst_high: bool,
+    pub(in crate::kernels) extras: Extras,
+    pub(super) narrow: Target,
+    /// The bits of a byte that are those of a code of the source.
+    pub(super) code_mask: u8,
+}
+
+/// A table: made once in a process, and kept.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Table {
+    /// Of the lowest byte of each element, and of the other; where elements have one, twice that.
+    pub(super) planes: [&'static Plane; 2],
+    /// Of elements of 16 bits.
+    pub(super) words: &'static Words,
+}
+
+static NOTHING: Words = Words::ZEROS;
+
+impl Table {
+    pub(in crate::kernels) const NONE: Self = Self { planes: [&NOTHING.planes[0]; 2], words: &NOTHING };
+
+    /// Of elements of 8 bits or fewer.
+    pub(super) fn of_bytes(plane: &'static Plane) -> Self {
+        Self { planes: [plane; 2], ..Self::NONE }
+    }
+
+    /// Of elements of 16 bits.
+    pub(super) fn of_words(words: &'static Words) -> Self {
+        Self { planes: words.planes.each_ref(), words }
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if core::ptr::eq(self.planes[0], Self::NONE.planes[0]) { "no table" } else { "a table" })
+    }
+}
+
+impl Job {
+    /// Of no cast.
+    pub(in crate::kernels) const NONE: Self = Self {
+        from: Kind::Bool,
+        to: Kind::Bool,
+        policy: Policy::DEFAULT,
+        table: Table::NONE,
+        src_high: false,
+        dst_high: false,
+        extras: Extras::NONE,
+        narrow: Target::NONE,
+        code_mask: 0,
+    };
+
+    pub(in crate::kernels) fn new(route: &Route, table: Table, extras: Extras) -> Self {
+        let high = |layout: &Layout| layout.packing == Packing::HighFirst;
+        Self {
+            from: route.from.kind(),
+            to: route.to.kind(),
+            policy: route.policy,
+            table,
+            src_high: high(&route.src),
+            dst_high: high(&route.dst),
+            extras,
+            narrow: Target::new(route.to.kind(), &route.policy),
+            code_mask: u8::MAX >> 8u32.saturating_sub(route.from.bits()),
+        }
+    }
+
+    /// The format of the integers that it makes; if it makes none, any.
+    #[inline(always)]
+    pub(super) fn integer(&self) -> IntFormat {
+        match self.to {
+            Kind::Int(format) => format,
+            _ => IntFormat { bits: 8, signed: false },
+        }
+    }
+}
+
+/// What a cast to a float of 8 bits or fewer makes; if it is none, anything. Computed with the job, once: in a kernel it would
+/// take longer than to cast a few elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) mantissa_bits: u32,
+    /// Exponent of the smallest normal.
+    pub(super) least: i32,
+    /// Codes without their sign: the largest number, what overflow becomes, and NaN if there is one.
+    pub(super) max: u8,
+    pub(super) overflow: u8,
+    pub(super) nan: u8,
+    pub(super) sign: u8,
+}
+
+impl Target {
+    /// Of nothing.
+    const NONE: Self = Self { mantissa_bits: 0, least: 0, max: 0, overflow: 0, nan: 0, sign: 0 };
+
+    pub(super) fn new(to: Kind, policy: &Policy) -> Self {
+        let format = match to {
+            Kind::Float(format) if format.bits() <= 8 => format,
+            _ => FloatFormat::E8M0,
+        };
+        let quiet = if format.has_inf { format.quiet_bit() } else { 0 };
+        Self {
+            mantissa_bits: format.mantissa_bits,
+            least: format.min_exponent(),
+            max: format.max_code() as u8,
+            overflow: scalar::overflow(format, policy.saturate) as u8,
+            nan: ((format.max_code() + 1) | quiet) as u8,
+            sign: format.sign_bit() as u8,
+        }
+    }
+
+    /// The f32 of a code, continued past the top: of a normal number.
+    #[inline(always)]
+    pub(super) fn value_of(&self, code: u8) -> u32 {
+        // A code is the exponent, counted from the smallest normal's, which is 1, and the mantissa.
+        (u32::from(code) << (23 - self.mantissa_bits)).wrapping_add(((self.least - 1 + 127) as u32) << 23)
+    }
+
+    /// The exponents of what a key of [`ToNarrowByTable`](super::narrow::ToNarrowByTable) says, from that of half of the smallest subnormal on; and one
+    /// behind the last.
+    #[inline(always)]
+    pub(super) fn exponents(&self) -> [i32; 2] {
+        let m = self.mantissa_bits;
+        [self.least - m as i32 - 1, i32::from(self.max >> m) + self.least]
+    }
+}

@@ -1,0 +1,43 @@
+//! Bytes, lines and parts: how much of each elements are.
+
+use crate::formats::route::{Parts, Route};
+
+/// A cache line: what the destination is aligned to.
+pub(super) const LINE: usize = 64;
+/// Bytes of `n` elements of `bits` bits in a row.
+#[inline(always)]
+pub(super) const fn bytes(n: usize, bits: usize) -> usize {
+    // Without overflow: no more than a buffer has.
+    if bits >= 8 { n * (bits / 8) } else { n / 8 * bits + (n % 8 * bits).div_ceil(8) }
+}
+
+/// Elements of `to` bits from `dst` to the next line: 0 if an element lies across it, or if packed ones would
+/// not end with a byte on both sides.
+#[inline(always)]
+pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
+    let bits = 8 * (dst.addr().wrapping_neg() % LINE);
+    let unit = if from < 8 || to < 8 { 8 } else { 1 };
+    if bits.is_multiple_of(unit * to) { bits / to } else { 0 }
+}
+
+/// What a core takes for `n` elements: these, or their parts, one after the other.
+#[inline(always)]
+pub(super) fn core_units(route: &Route, n: usize) -> usize {
+    if route.parts == Parts::Two { 2 * n } else { n }
+}
+
+/// The same where the parts are brought to elements afterwards.
+#[inline(always)]
+pub(super) fn core_units_of_tile(route: &Route, n: usize) -> usize {
+    if matches!(route.parts, Parts::Two | Parts::Either) { 2 * n } else { n }
+}
+
+/// Bits of that on both sides.
+pub(super) fn core_bits(route: &Route) -> [usize; 2] {
+    let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
+    // Of every second part nothing becomes anything.
+    [if route.parts == Parts::Real { 2 * from } else { from }, to]
+}
+
+/// Up to so many elements are cast without a tile, and by registers alone where an instruction set loads parts of them.
+pub(super) const FEW: usize = 16;
