@@ -156,6 +156,19 @@ impl Kernel {
     }
 }
 
+/// Calls `work` in the environment that kernels expect, whatever the caller has set: what computes floats outside of kernels goes
+/// this way, because the compiler moves an operation to where its result may not be needed, and there it may trap.
+pub(crate) fn calmly<R>(work: impl FnOnce() -> R) -> R {
+    /// Behind a call, which no operation is moved past: see [`Environment::new`].
+    #[inline(never)]
+    fn behind<R>(work: impl FnOnce() -> R) -> R {
+        work()
+    }
+
+    let _environment = Environment::new(Rounding::NearestEven);
+    behind(work)
+}
+
 /// What is done to numbers, one by one, and how they are rounded: to nearest even.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
@@ -325,7 +338,7 @@ pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &
                 }
                 return;
             }
-            for (found, elements) in found.iter_mut().zip(src.chunks(bits as usize / 8 * group)) {
+            for (found, elements) in found.iter_mut().zip(src.chunks((bits as usize / 8 * group).max(1))) {
                 let most = if bits == 32 { most::<I, 4>(isa, elements) } else { most::<I, 2>(isa, elements) };
                 *found = (*found).max(most);
             }

@@ -15,6 +15,8 @@ use super::rule::{Block, Extremes};
 use super::scaling::NonFinite;
 use super::shape::Grid;
 use crate::kernels::memory::Destination;
+#[cfg(isa = "vector")]
+use crate::kernels::scaled::calmly;
 use crate::parallel::{Parallel, Tasks};
 use crate::threads::Lock;
 
@@ -74,7 +76,7 @@ impl<S: Source> Quantizing<'_, S> {
             return self.run_cast(&given, dst, how, |_| found.block);
         }
         #[cfg(isa = "vector")]
-        let divide = Divide::new(self);
+        let divide = calmly(|| Divide::new(self));
         #[cfg(isa = "vector")]
         let wanted = if divide.is_some() { LONG } else { PIECE };
         #[cfg(not(isa = "vector"))]
@@ -110,7 +112,7 @@ impl<S: Source> Quantizing<'_, S> {
         each(how, traffic, chunks, |(piece, mut dst, mut sink, zeros)| {
             #[cfg(isa = "vector")]
             if let Some(divide) = &divide
-                && divide.found(&piece, &mut dst, &mut sink)?.is_none()
+                && calmly(|| divide.found(&piece, &mut dst, &mut sink))?.is_none()
             {
                 return Ok(());
             }
@@ -146,10 +148,10 @@ impl<S: Source> Quantizing<'_, S> {
     ) -> Result<(), Error> {
         let traffic = self.source.size().saturating_add(self.write.at(self.grid.count));
         #[cfg(isa = "vector")]
-        if let Some(divide) = Divide::new(self) {
+        if let Some(divide) = calmly(|| Divide::new(self)) {
             let chunks = chunks(self.grid, &self.write, dst, LONG);
             return each(how, traffic, chunks, |(elements, mut dst)| {
-                divide.given(given, elements, &mut dst, &block)
+                calmly(|| divide.given(given, elements, &mut dst, &block))
             });
         }
         let _ = given;
@@ -164,9 +166,9 @@ impl Dequantizing<'_> {
     pub(super) fn run(&self, dst: Destination<'_, u8>, how: &Parallel<'_>) -> Result<(), Error> {
         let traffic = self.bytes.len().saturating_add(dst.size());
         #[cfg(isa = "vector")]
-        if let Some(fast) = Multiply::new(self) {
+        if let Some(fast) = calmly(|| Multiply::new(self)) {
             let chunks = chunks(self.grid, &self.write, dst, LONG);
-            return each(how, traffic, chunks, |(elements, dst)| fast.run(elements, dst));
+            return each(how, traffic, chunks, |(elements, dst)| calmly(|| fast.run(elements, dst)));
         }
         each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), |(elements, mut dst)| {
             let base = elements.start;
