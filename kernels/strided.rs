@@ -8,7 +8,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::backend::Backend;
+use super::backend;
 use super::drive::{Apart, Planned, Rows};
 pub(crate) use super::moves::Dim;
 use super::moves::{self, Move, Moves};
@@ -93,7 +93,7 @@ impl<'a> Along<'a> {
             return unsafe { plan.run(src, dst, n) };
         }
         let walk = Steps { dims, step: [1; N], at: [0; N] };
-        let moves = Backend::of(self.isa).moves;
+        let moves = backend::moves(self.isa);
         let copies = plan.route.work == Work::Copy;
         // Where a row takes no preparation, whole blocks of it cost less than to bring them to a tile.
         if has_rows && n >= moves.register {
@@ -170,7 +170,7 @@ impl<'a> Along<'a> {
         // SAFETY: planes are elements of the walk.
         walk.each(|src, dst, _| unsafe {
             let (src, dst) = (self.src.wrapping_offset(src), self.dst.wrapping_offset(dst));
-            panel::cast(&plan, Backend::of(self.isa).moves, plane, src, dst, room);
+            panel::cast(&plan, backend::moves(self.isa), plane, src, dst, room);
         });
     }
 

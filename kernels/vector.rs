@@ -83,10 +83,10 @@ unsafe fn rows<I: Simd, C: Codec<I>>(
         }
         let (setup, looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
         let &Job { src_high, dst_high, .. } = job;
-        if const { I::CARRIES_ROUNDING }
+        // (Of packed elements, which are rarely so few, it would stand in every program for nothing.)
+        if const { I::CARRIES_ROUNDING && bits::<C::From>() >= 8 && <C::To as Width>::BITS >= 8 }
             && n.wrapping_sub(1) < FEW
             && apart.rows == 1
-            && (dst_bits >= 8 || n.is_multiple_of(8))
         {
             few::<I, C>(isa, &setup, looks, [src_high, dst_high], src, dst, n);
             return true;
@@ -209,7 +209,7 @@ const fn is_whole<I: Simd>(bits: usize) -> bool {
     (FEW * bits).is_multiple_of(8 * I::BYTES)
 }
 
-/// One to [`FEW`] elements, whole bytes of them. The compiler sees which registers of a block have none, and what becomes of
+/// One to [`FEW`] elements of whole bytes. The compiler sees which registers of a block have none, and what becomes of
 /// those is not computed.
 ///
 /// # Safety
@@ -239,9 +239,6 @@ unsafe fn few<I: Simd, C: Codec<I>>(
             }
         } else {
             isa.copy_in(src, bytes(n, src_bits), room_src, src_bits.div_ceil(8));
-        }
-        if dst_bits < 8 {
-            isa.store(room_dst, isa.splat8(0));
         }
         let block = <C::From as Source>::Width::load(isa, room_src, src_high);
         C::To::store(isa, C::block(isa, setup, Input { block, looks }), room_dst, dst_high);

@@ -13,7 +13,7 @@ use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Policy};
 use crate::formats::route::{Parts, Work};
-use crate::kernels::backend::Backend;
+use crate::kernels::backend;
 use crate::kernels::check::{Bits, Codes, Exact, Fit, Found, Fused, Limits, Loops, MOST, Scan, Verdict};
 use crate::kernels::memory::Destination;
 use crate::kernels::scalar;
@@ -157,7 +157,7 @@ impl<'a> Check<'a> {
             false => None,
         };
         // They know nothing of chance.
-        let loops = Backend::of(caster.isa()).loops.filter(|_| !route.is_stochastic);
+        let loops = backend::loops(caster.isa()).filter(|_| !route.is_stochastic);
         let are_few = n < FEW;
         if route.work != Work::Convert || keeps(from, to, &route.policy) {
             return Ok(Self { caster, parts: None, imaginary, fused: None, loops, are_few });
@@ -191,7 +191,7 @@ impl<'a> Check<'a> {
             }
         };
         let parts = Some(Look { home, to, policy, units, homes, fit, plain, counts_inexact, exact, rooms });
-        let fused = (Backend::of(caster.isa()).fused)(caster.plan(), counts_inexact);
+        let fused = backend::fused(caster.isa(), caster.plan(), counts_inexact);
         Ok(Self { caster, parts, imaginary, fused, loops, are_few })
     }
 
