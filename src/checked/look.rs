@@ -31,7 +31,7 @@ const FIRST_CHUNK: usize = 4 << 10;
 /// Fewer elements than pay for finding the limits: the reference looks at each.
 const FEW: usize = 128;
 /// The same on the stack, which may be small: of what has no more, and where there is no memory.
-const SMALL_PIECE: usize = 32;
+const SMALL_PIECE: usize = 16;
 /// Bytes of the widest codes of an element, of both its parts.
 const WIDEST: usize = 16;
 /// Rooms for codes that a piece has.
