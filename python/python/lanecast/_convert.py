@@ -23,6 +23,13 @@ class ConvertError(Exception):
 
     ``kind`` is "limit", "usage", "refused", "system" or "interrupted"; ``tensor`` and ``help`` may be None. Where a limit was
     passed, the result stands, and ``report`` says what was lost.
+
+    >>> import lanecast
+    >>> try:
+    ...     lanecast.inspect("no such file.safetensors")
+    ... except lanecast.ConvertError as error:
+    ...     print(error.kind)
+    refused
     """
 
     def __init__(self, kind: str, tensor: str | None, message: str, help: str | None, report: ConvertReport | None) -> None:
@@ -32,7 +39,12 @@ class ConvertError(Exception):
 
 @dataclass(frozen=True)
 class ConvertReport:
-    """What a conversion did, and what it lost: the largest errors, and the tensors that have them."""
+    """What a conversion did, and what it lost: the largest errors, and the tensors that have them.
+
+    >>> import dataclasses, lanecast
+    >>> [field.name for field in dataclasses.fields(lanecast.ConvertReport)][:2]
+    ['src_layout', 'dst_layout']
+    """
 
     src_layout: str
     dst_layout: str
@@ -117,11 +129,13 @@ def convert(
     Options are those of ``lanecast convert``, with underscores: ``keep=["*img_in*"]``, ``max_rel_error=0.01``, ``resume=True``.
     ``progress`` is called with the bytes that are done, all bytes, and the file that is complete.
 
-    >>> import lanecast, numpy, os, tempfile
-    >>> from safetensors.numpy import save_file
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     save_file({"x.weight": numpy.ones((4, 4), "f4")}, os.path.join(place, "a.safetensors"))
-    ...     report = lanecast.convert(os.path.join(place, "a.safetensors"), os.path.join(place, "b.safetensors"), to="bf16")
+    >>> import json, lanecast, os, struct, tempfile
+    >>> header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    >>> place = tempfile.mkdtemp()
+    >>> path = os.path.join(place, "a.safetensors")
+    >>> with open(path, "wb") as file:
+    ...     _ = file.write(struct.pack("<Q", len(header)) + header + struct.pack("<f", 1.5))
+    >>> report = lanecast.convert(path, os.path.join(place, "b.safetensors"), to="bf16")
     >>> report.tensors["converted"], report.max_rel_error
     (1, 0.0)
     """
@@ -135,7 +149,17 @@ def convert(
 
 
 def inspect(path: Path, *, stats: bool = False) -> dict[str, Any]:
-    """What a checkpoint holds, from its headers alone: ``layout``, ``because``, ``tensors``, ``problems``."""
+    """What a checkpoint holds, from its headers alone: ``layout``, ``because``, ``tensors``, ``problems``.
+
+    >>> import json, lanecast, os, struct, tempfile
+    >>> header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    >>> place = tempfile.mkdtemp()
+    >>> path = os.path.join(place, "a.safetensors")
+    >>> with open(path, "wb") as file:
+    ...     _ = file.write(struct.pack("<Q", len(header)) + header + struct.pack("<f", 1.5))
+    >>> len(lanecast.inspect(path)["tensors"]), lanecast.inspect(path)["problems"]
+    (1, [])
+    """
     return dict(_run(["inspect", os.fspath(path), "--json", *_words({"stats": stats})])[1])
 
 
@@ -143,6 +167,15 @@ def verify(a: Path, b: Path, **options: Any) -> dict[str, Any]:
     """Compare two checkpoints of whatever layouts: ``equal``, ``compared``, ``differ``, ``only_a``, ``only_b``.
 
     Options are those of ``lanecast verify``; ``as_`` is the dtype that both become.
+
+    >>> import json, lanecast, os, struct, tempfile
+    >>> header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    >>> place = tempfile.mkdtemp()
+    >>> path = os.path.join(place, "a.safetensors")
+    >>> with open(path, "wb") as file:
+    ...     _ = file.write(struct.pack("<Q", len(header)) + header + struct.pack("<f", 1.5))
+    >>> lanecast.verify(path, path)["equal"]
+    True
     """
     if "as_" in options:
         options["as"] = options.pop("as_")
