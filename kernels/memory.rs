@@ -43,6 +43,15 @@ impl<'a, D> Destination<'a, D> {
         (Self { len: at, ..self }, Self { first: behind, len: self.len - at, borrow: PhantomData })
     }
 
+    /// The first `n` elements, if there are so many; what is left are the others.
+    pub(crate) fn take(&mut self, n: usize) -> Self {
+        let n = n.min(self.len);
+        let front = Self { len: n, ..*self };
+        // No element is in both, and none is behind the borrowed ones.
+        (self.first, self.len) = (self.first.wrapping_add(n), self.len - n);
+        front
+    }
+
     /// Some of its elements.
     pub(crate) fn part(&mut self, elements: Range<usize>) -> Destination<'_, D> {
         assert!(elements.start <= elements.end && elements.end <= self.len);

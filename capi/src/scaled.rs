@@ -119,17 +119,17 @@ unsafe fn read_scaling(s: *const lanecast_scaling) -> Result<Scaling, lanecast_s
 /// The lengths of a shape.
 ///
 /// # Safety
-/// `shape` is readable for `ndim` numbers, or NULL.
-unsafe fn read_shape(shape: *const usize, ndim: u32) -> Result<Vec<usize>, lanecast_status> {
+/// `shape` is readable for `ndim` numbers, as long as the answer is used, or NULL.
+unsafe fn read_shape<'a>(shape: *const usize, ndim: u32) -> Result<&'a [usize], lanecast_status> {
     if ndim == 0 {
-        return Ok(Vec::new());
+        return Ok(&[]);
     }
     if ndim > 8 {
         return Err(LANECAST_ERR_SHAPE);
     }
     let lengths = memory(shape, ndim as usize)?;
     // SAFETY: readable by the caller's promise; aligned and not NULL.
-    Ok(unsafe { &*lengths }.to_vec())
+    Ok(unsafe { &*lengths })
 }
 
 /// Sets a scaling of a name: "mx" "nvfp4" "deepseek" "per_tensor" "per_row" (float32 scales, of the last dimension),
@@ -205,8 +205,8 @@ pub unsafe extern "C" fn lanecast_scale_shape(
     guard(|| {
         // SAFETY: the caller's promise.
         let (shape, scaling) = unsafe { (read_shape(shape, ndim)?, read_scaling(s)?) };
-        let lengths = scaling.scale_shape(&shape).map_err(scaled_status)?;
-        let size = scaling.scale_bytes(&shape).map_err(scaled_status)?;
+        let lengths = scaling.scale_shape(shape).map_err(scaled_status)?;
+        let size = scaling.scale_bytes(shape).map_err(scaled_status)?;
         // SAFETY: writable by the caller's promise.
         unsafe {
             for (i, length) in lengths.into_iter().enumerate().filter(|_| !out.is_null()) {
@@ -356,7 +356,7 @@ pub unsafe extern "C" fn lanecast_quantize(
         if compute > 1 {
             return Err(LANECAST_ERR_OPTIONS);
         }
-        let sizes = Sizes::new(&shape, &scaling, from, to, options.dst_packing)?;
+        let sizes = Sizes::new(shape, &scaling, from, to, options.dst_packing)?;
         let zeros = if zero_points.is_null() { 0 } else { sizes.zeros };
         apart(&[(src, sizes.data), (dst, sizes.codes), (scales, sizes.scales), (zero_points, zeros)])?;
         let run = |how: &Parallel<'_>| {
@@ -367,7 +367,7 @@ pub unsafe extern "C" fn lanecast_quantize(
                     0 => {
                         let zeros = optional(zero_points, zeros)?;
                         let (scales, dst) = (read(scales, sizes.scales)?, write(dst, sizes.codes)?);
-                        q.quantize_given_uninit(src, &shape, scales, zeros, dst, how)
+                        q.quantize_given_uninit(src, shape, scales, zeros, dst, how)
                             .map(|_| None)
                             .map_err(scaled_status)
                     }
@@ -375,11 +375,11 @@ pub unsafe extern "C" fn lanecast_quantize(
                         let scales = zeroed(scales, sizes.scales)?;
                         let found = if zero_points.is_null() {
                             let dst = write(dst, sizes.codes)?;
-                            q.quantize_uninit(src, &shape, dst, scales, how).map(|(_, found)| found)
+                            q.quantize_uninit(src, shape, dst, scales, how).map(|(_, found)| found)
                         } else {
                             let zeros = zeroed(zero_points, zeros)?;
                             let dst = zeroed(dst, sizes.codes)?;
-                            q.quantize_affine(src, &shape, dst, scales, zeros)
+                            q.quantize_affine(src, shape, dst, scales, zeros)
                         };
                         found.map(|found| found.tensor_scale).map_err(scaled_status)
                     }
@@ -420,7 +420,7 @@ pub unsafe extern "C" fn lanecast_dequantize(
         let (shape, scaling, options) =
             unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
         let d = Dequantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
-        let sizes = Sizes::new(&shape, &scaling, to, from, options.src_packing)?;
+        let sizes = Sizes::new(shape, &scaling, to, from, options.src_packing)?;
         let zeros = if zero_points.is_null() { 0 } else { sizes.zeros };
         apart(&[(dst, sizes.data), (src, sizes.codes)])?;
         apart(&[(dst, sizes.data), (scales, sizes.scales)])?;
@@ -431,7 +431,7 @@ pub unsafe extern "C" fn lanecast_dequantize(
             let (src, scales) = (read(src, sizes.codes)?, read(scales, sizes.scales)?);
             let dst = write(dst, sizes.data)?;
             on_threads(how, |how| {
-                d.dequantize_uninit(src, &shape, scales, zeros, dst, how).map(drop).map_err(scaled_status)
+                d.dequantize_uninit(src, shape, scales, zeros, dst, how).map(drop).map_err(scaled_status)
             })?
         }
     })
@@ -473,8 +473,8 @@ pub unsafe extern "C" fn lanecast_requantize(
             )
         };
         let r = Requantizer::new((from, &source), (to, &target), &options).map_err(scaled_status)?;
-        let before = Sizes::new(&shape, &source, DType::F32, from, options.src_packing)?;
-        let after = Sizes::new(&shape, &target, DType::F32, to, options.dst_packing)?;
+        let before = Sizes::new(shape, &source, DType::F32, from, options.src_packing)?;
+        let after = Sizes::new(shape, &target, DType::F32, to, options.dst_packing)?;
         let zeros = if zero_points.is_null() { 0 } else { before.zeros };
         let given = [(src, before.codes), (from_scales, before.scales), (zero_points, zeros)];
         for piece in given {
@@ -486,7 +486,7 @@ pub unsafe extern "C" fn lanecast_requantize(
             let (src, from_scales) = (read(src, before.codes)?, read(from_scales, before.scales)?);
             let (dst, to_scales) = (write(dst, after.codes)?, zeroed(to_scales, after.scales)?);
             on_threads(how, |how| {
-                r.requantize_uninit(src, &shape, from_scales, zeros, dst, to_scales, how)
+                r.requantize_uninit(src, shape, from_scales, zeros, dst, to_scales, how)
                     .map(|(_, found)| found)
                     .map_err(scaled_status)
             })?
@@ -564,7 +564,7 @@ pub unsafe extern "C" fn lanecast_quantize_losses(
         let (shape, scaling, options) =
             unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
         let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
-        let sizes = Sizes::new(&shape, &scaling, from, to, options.dst_packing)?;
+        let sizes = Sizes::new(shape, &scaling, from, to, options.dst_packing)?;
         let mut of_blocks = Vec::new();
         let count = if blocks.is_null() { 0 } else { sizes.count };
         of_blocks.try_reserve_exact(count).map_err(|_| LANECAST_ERR_MEMORY)?;
@@ -575,7 +575,7 @@ pub unsafe extern "C" fn lanecast_quantize_losses(
             let zeros = optional(zero_points, sizes.zeros)?;
             let (src, codes) = (read(src, sizes.data)?, read(codes, sizes.codes)?);
             let scales = read(scales, sizes.scales)?;
-            let losses = q.losses(src, &shape, codes, scales, zeros, wanted).map_err(scaled_status)?;
+            let losses = q.losses(src, shape, codes, scales, zeros, wanted).map_err(scaled_status)?;
             if !all.is_null() {
                 all.write_unaligned(losses.into());
             }

@@ -4,12 +4,12 @@
 //! rows and columns together as a cache holds. Blocks whose scale is not one the kernel is right for are the reference's.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::engine::{Given, Quantizing, Room, Sink, Source};
 use super::error::Error;
 use super::fast::{LEAST, MOST, NO_NUMBERS, Numbers, SCALES, Segment, expand, magnitude};
+use super::memory::{array, collect, once};
 use super::rule::{Block, Quantize};
 use super::scaling::{NonFinite, ScaleRule, TensorScale};
 use super::shape::Piece;
@@ -25,6 +25,7 @@ use crate::kernels::scaled::{self, Factors, How, Kernel, LEAST_GROUP, Operation,
 const CACHED: usize = 256 << 10;
 
 /// Room for the numbers of scales.
+#[derive(Clone)]
 struct Buffers {
     scales: Numbers,
     rests: Numbers,
@@ -39,8 +40,8 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn new() -> Box<Self> {
-        Box::new(Self {
+    fn new() -> Result<Box<[Self; 1]>, Error> {
+        array(Self {
             scales: NO_NUMBERS,
             rests: NO_NUMBERS,
             inverses: NO_NUMBERS,
@@ -137,7 +138,8 @@ impl<'a, S: Source> Divide<'a, S> {
     ) -> Result<Option<()>, Error> {
         let grid = self.job.grid;
         let (width, block) = (grid.width(), grid.block());
-        let (mut buffers, mut room) = (Buffers::new(), None);
+        let (mut buffers, mut room) = (Buffers::new()?, None);
+        let [buffers] = &mut *buffers;
         let (rows, columns, band) = match grid.dims[..] {
             [_] => (0..1, piece.elements.clone(), 1),
             [_, _] => (piece.elements.start / width..piece.elements.end / width, 0..width, grid.blocks[0]),
@@ -151,7 +153,7 @@ impl<'a, S: Source> Divide<'a, S> {
             let rows = row..(row + band).min(rows.end);
             for column in columns.clone().step_by(step) {
                 let columns = column..(column + step).min(columns.end);
-                self.region(&rows, &columns, piece.elements.start, dst, sink, &mut buffers, &mut room)?;
+                self.region(&rows, &columns, piece.elements.start, dst, sink, buffers, &mut room)?;
             }
         }
         Ok(None)
@@ -199,7 +201,7 @@ impl<'a, S: Source> Divide<'a, S> {
                     if !self.is_right(buffers.scales[known + group], buffers.rests[known + group]) {
                         let code = sink.scales().of_native(&codes, known + group);
                         let block = job.quantize.given(code, 0, job.tensor);
-                        let room = room.get_or_insert_with(Room::new);
+                        let room = once(room, Room::new)?;
                         job.cast(segment.group(grid, group), dst, base, room, |_| block)?;
                     }
                 }
@@ -220,16 +222,15 @@ impl<'a, S: Source> Divide<'a, S> {
         room: &mut Option<Room>,
     ) -> Result<(), Error> {
         let (job, width) = (self.job, self.job.grid.width());
-        let room = room.get_or_insert_with(Room::new);
+        let room = once(room, Room::new)?;
         let all = rows.clone().map(|row| row * width + columns.start..row * width + columns.end);
         let groups = columns.len().div_ceil(job.grid.block());
         let data = job.extremes_of(all.clone(), scale, groups, room)?;
-        let mut blocks = Vec::with_capacity(groups);
-        for (i, data) in data.iter().enumerate() {
+        let blocks = collect(data.iter().enumerate().map(|(i, data)| {
             let found = job.quantize.find(data, job.tensor, false);
             sink.set(scale + i, found.code);
-            blocks.push(found.block);
-        }
+            found.block
+        }))?;
         for elements in all {
             job.cast(elements, dst, base, room, |number| blocks[number - scale])?;
         }
@@ -330,7 +331,7 @@ impl<'a, S: Source> Divide<'a, S> {
             if has_zeros { &zeros[known..] } else { &[] },
         ];
         if segment.per == Per::Element {
-            let each = each.get_or_insert_with(|| Box::new([NO_NUMBERS; 4]));
+            let each = once(each, || array(NO_NUMBERS))?;
             expand(&mut arrays, &mut each[..], segment.groups, segment.n, job.grid.block());
         }
         let factors = Factors {
@@ -355,7 +356,8 @@ impl<'a, S: Source> Divide<'a, S> {
         dst: &mut Destination<'_, u8>,
         block: impl Fn(usize) -> Block,
     ) -> Result<(), Error> {
-        let (mut buffers, mut room) = (Buffers::new(), None);
+        let (mut buffers, mut room) = (Buffers::new()?, None);
+        let [buffers] = &mut *buffers;
         let grid = self.job.grid;
         let mut first = elements.start;
         let has_zeros = given.zero_points.is_some();
@@ -365,16 +367,16 @@ impl<'a, S: Source> Divide<'a, S> {
             first += segment.n;
             let scales = segment.scale..segment.scale + segment.groups;
             let bytes = given.scales.native(given.bytes, scales, &mut codes);
-            self.numbers(bytes, segment.groups, &mut buffers);
+            self.numbers(bytes, segment.groups, buffers);
             if has_zeros {
                 for (group, zero) in buffers.zeros[..segment.groups].iter_mut().enumerate() {
                     *zero = given.get(segment.scale + group).1 as f32;
                 }
             }
-            self.segment(&segment, 0, elements.start, dst, &mut buffers, has_zeros)?;
+            self.segment(&segment, 0, elements.start, dst, buffers, has_zeros)?;
             for group in 0..segment.groups {
                 if !self.is_right(buffers.scales[group], buffers.rests[group]) {
-                    let room = room.get_or_insert_with(Room::new);
+                    let room = once(&mut room, Room::new)?;
                     self.job.cast(segment.group(grid, group), dst, elements.start, room, &block)?;
                 }
             }

@@ -7,6 +7,7 @@ use core::ops::Range;
 use super::codes::{Codes, Elements, Scales, Scratch, TILE, ZeroPoints};
 use super::error::Error;
 use super::exact::Exact;
+use super::memory::{array, collect};
 use super::rule::{Block, Dequantize, Extremes, Quantize, zero_point};
 use super::scaling::TensorScale;
 use super::shape::{Grid, Piece};
@@ -16,16 +17,12 @@ use crate::kernels::memory::Destination;
 pub(super) struct Room {
     codes: Box<Codes>,
     scratch: Box<Scratch>,
-    values: Vec<Exact>,
+    values: Box<[Exact; TILE]>,
 }
 
 impl Room {
-    pub(super) fn new() -> Self {
-        Self {
-            codes: Box::new([0; TILE]),
-            scratch: Box::new([0; 8 * (TILE + 8)]),
-            values: vec![Exact::ZERO; TILE],
-        }
+    pub(super) fn new() -> Result<Self, Error> {
+        Ok(Self { codes: array(0)?, scratch: array(0)?, values: array(Exact::ZERO)? })
     }
 }
 
@@ -209,7 +206,7 @@ impl<S: Source> Quantizing<'_, S> {
         blocks: usize,
         room: &mut Room,
     ) -> Result<Vec<Extremes>, Error> {
-        let mut data = vec![Extremes::NONE; blocks];
+        let mut data = collect(core::iter::repeat_n(Extremes::NONE, blocks))?;
         for all in elements {
             for first in all.clone().step_by(TILE) {
                 let n = TILE.min(all.end - first);
@@ -236,15 +233,14 @@ impl<S: Source> Quantizing<'_, S> {
         let base = piece.scales.start;
         let all = piece.elements.clone();
         let data = self.extremes_of(core::iter::once(all.clone()), base, piece.scales.len(), room)?;
-        let mut blocks = Vec::with_capacity(data.len());
-        for (i, data) in data.iter().enumerate() {
+        let blocks = collect(data.iter().enumerate().map(|(i, data)| {
             let found = self.quantize.find(data, self.tensor, self.affine);
             sink.set(base + i, found.code);
             if let Some(zeros) = &mut zeros {
                 zeros[i] = found.block.zero;
             }
-            blocks.push(found.block);
-        }
+            found.block
+        }))?;
         let start = all.start;
         self.cast(all, &mut dst, start, room, |scale| blocks[scale - base])
     }

@@ -7,7 +7,7 @@ use super::scaling::Profile;
 use crate::error::{Error as CastError, Side};
 use crate::formats::dtype::DType;
 
-/// Why a scaled cast could not be done. Nothing was written.
+/// Why a scaled cast could not be done. Nothing was written, but for what two of them say.
 ///
 /// ```
 /// use lanecast::scaled::{Dequantizer, Scaling};
@@ -143,7 +143,8 @@ pub enum Error {
     },
     /// The [progress callback](crate::parallel::Parallel::progress) has stopped it: what is in the destination is not said.
     Cancelled,
-    /// What is wrong with a plain cast: the instruction set is not available, a view leaves its buffer, or there is no memory.
+    /// What is wrong with a plain cast: the instruction set is not available, a view leaves its buffer, or there is no memory. In
+    /// the last case what is in the destination is not said.
     Cast(CastError),
 }
 

@@ -11,6 +11,7 @@ use core::ops::Range;
 
 use super::engine::{Dequantizing, Room, runs};
 use super::error::Error;
+use super::memory::{array, once};
 use super::rule::{Dequantize, Product};
 use super::scaling::TensorScale;
 use super::shape::Grid;
@@ -41,9 +42,10 @@ struct Buffers {
     /// Of single elements, once there are such.
     each: Option<Box<[Numbers; 3]>>,
     /// For what is made by way of float64, once it is.
-    tile: Option<Box<Tile>>,
+    tile: Option<Box<[Tile; 1]>>,
 }
 
+#[derive(Clone)]
 struct Tile {
     codes: [u8; 4 * TILE],
     values: [f64; TILE + 8],
@@ -352,7 +354,7 @@ impl<'a> Multiply<'a> {
             if is_affine { &zeros[..] } else { &[] },
         ];
         if segment.per == Per::Element {
-            let each = each.get_or_insert_with(|| Box::new([NO_NUMBERS; 3]));
+            let each = once(each, || array(NO_NUMBERS)).ok()?;
             expand(&mut arrays, &mut each[..], groups, segment.n, job.grid.block());
         }
         let factors = Factors {
@@ -422,7 +424,7 @@ impl<'a> Multiply<'a> {
             let width = self.job.grid.width();
             let n = TILE.min(elements.end - first).min(width - first % width);
             if self.by_f64(first, n, base, dst, buffers).is_none() {
-                let room = room.get_or_insert_with(Room::new);
+                let room = once(room, Room::new)?;
                 self.job.by_reference(first..first + n, base, dst, room)?;
             }
             first += n;
@@ -441,10 +443,10 @@ impl<'a> Multiply<'a> {
     ) -> Option<()> {
         let [codes, scales, out] = self.exact?;
         let (job, grid) = (self.job, self.job.grid);
-        let tile = buffers.tile.get_or_insert_with(|| {
-            Box::new(Tile { codes: [0; 4 * TILE], values: [0.0; TILE + 8], by: [0.0; TILE] })
+        let tile = once(&mut buffers.tile, || {
+            array(Tile { codes: [0; 4 * TILE], values: [0.0; TILE + 8], by: [0.0; TILE] })
         });
-        let Tile { codes: room, values: tile, by } = &mut **tile;
+        let [Tile { codes: room, values: tile, by }] = &mut **tile.ok()?;
         // Factors of groups, and from there of elements: from the last on, because one is made in the place of the other.
         let (scale, _) = grid.run(first);
         let groups = grid.run(first + n - 1).0 + 1 - scale;

@@ -1,14 +1,16 @@
 //! The front door: casts that have been decided, and what they check.
 
 use alloc::vec::Vec;
+use core::iter::repeat_n;
 use core::mem::MaybeUninit;
 
 use super::codes::{Elements, Scales, ZeroPoints};
 use super::engine::{Dequantizing, Floats, Given, Quantizing, Scaled, Source};
 use super::error::Error;
+use super::memory::{collect, kept, overflow};
 use super::rule::{Dequantize, Quantize};
-use super::scaling::{Block, Scaling, TensorScale};
-use super::shape::{Grid, Places, code_bytes};
+use super::scaling::{Scaling, TensorScale};
+use super::shape::{Grid, Places, block_lengths, code_bytes};
 use crate::error::Side;
 use crate::formats::dtype::DType;
 use crate::formats::layout::{ByteOrder, Packing};
@@ -39,21 +41,6 @@ pub struct Quantized {
     pub tensor_scale: Option<f32>,
 }
 
-/// The lengths of a block as the caller has said them, one for each dimension.
-fn lengths(shape: &[usize], scaling: &Scaling) -> Vec<usize> {
-    match scaling.block {
-        Block::Lengths { lengths, dims } => {
-            let mut all = vec![1; shape.len().saturating_sub(dims)];
-            all.extend_from_slice(&lengths[..dims]);
-            all
-        }
-        Block::Axis { axis, length, others } => {
-            (0..shape.len()).map(|i| if i == axis { length } else { others }).collect()
-        }
-        Block::TooMany { .. } => Vec::new(),
-    }
-}
-
 /// Must there be exactly so many bytes of scales or zero points?
 fn check_scales(
     what: &'static str,
@@ -67,7 +54,8 @@ fn check_scales(
     if needed == given {
         return Ok(());
     }
-    let (shape, block, scales) = (shape.to_vec(), lengths(shape, scaling), grid.scale_shape.clone());
+    let (block, scales) = (kept(&block_lengths(shape, scaling)?)?, kept(&grid.scale_shape)?);
+    let shape = kept(shape)?;
     Err(Error::ScaleBytes { what, shape, block, scales, dtype, needed, given })
 }
 
@@ -76,14 +64,12 @@ fn check_data(side: Side, shape: &[usize], dtype: DType, needed: usize, given: u
     if needed == given {
         return Ok(());
     }
-    Err(Error::DataBytes { side, shape: shape.to_vec(), dtype, needed, given })
+    Err(Error::DataBytes { side, shape: kept(shape)?, dtype, needed, given })
 }
 
 /// Bytes of data that are not quantised.
 fn data_bytes(shape: &[usize], grid: &Grid, dtype: DType) -> Result<usize, Error> {
-    dtype
-        .byte_len(grid.count, Packing::OnePerByte)
-        .ok_or_else(|| Error::ShapeOverflow { shape: shape.to_vec() })
+    dtype.byte_len(grid.count, Packing::OnePerByte).ok_or_else(|| overflow(shape))
 }
 
 /// Rows that begin on bytes of their own.
@@ -118,7 +104,7 @@ pub(super) fn given<'a>(
         }
         Some(bytes) => {
             let needed = element.byte_len(grid.scales, packing);
-            let needed = needed.ok_or_else(|| Error::ShapeOverflow { shape: shape.to_vec() })?;
+            let needed = needed.ok_or_else(|| overflow(shape))?;
             check_scales("zero points", shape, scaling, grid, element, needed, bytes.len())?;
             Some((ZeroPoints { dtype: element, packing, order }, bytes))
         }
@@ -579,10 +565,10 @@ fn found<S: Source>(
         }
         _ => {}
     }
-    let mut zeros = vec![0; if affine { grid.scales } else { 0 }];
+    let mut zeros = collect(repeat_n(0, if affine { grid.scales } else { 0 }))?;
     job.run_found(&places, dst, scales, affine.then_some(&mut zeros[..]), how)?;
     if let Some(zero_points) = zero_points {
-        let codes: Vec<u8> = zeros.iter().map(|&zero| zero as u8).collect();
+        let codes = collect(zeros.iter().map(|&zero| zero as u8))?;
         let elements = Elements::write(quantize.to, options, None)?;
         elements.pack(&codes, zero_points)?;
     }
@@ -602,7 +588,7 @@ impl Scaling {
     ///
     /// The blocks do not go with the shape.
     pub fn scale_shape(&self, shape: &[usize]) -> Result<Vec<usize>, Error> {
-        Ok(Grid::new(shape, self)?.scale_shape)
+        kept(&Grid::new(shape, self)?.scale_shape)
     }
 
     /// The bytes of the scales of data of a shape.
@@ -636,8 +622,8 @@ impl Scaling {
         if needed == scales {
             return Ok(());
         }
-        let (block, given) = (lengths(shape, self), scales.to_vec());
-        Err(Error::ScaleShape { what: "scales", shape: shape.to_vec(), block, needed, given })
+        let (block, given) = (kept(&block_lengths(shape, self)?)?, kept(scales)?);
+        Err(Error::ScaleShape { what: "scales", shape: kept(shape)?, block, needed, given })
     }
 }
 

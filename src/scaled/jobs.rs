@@ -1,6 +1,6 @@
 //! Scaled casts in pieces and chunks, on threads: by registers, if there is a way, or by the reference.
 
-use alloc::vec::Vec;
+use core::iter::repeat_n;
 use core::ops::{ControlFlow, Range};
 
 use super::codes::{Elements, Scales, TILE};
@@ -10,6 +10,7 @@ use super::engine::{Dequantizing, Given, Quantizing, Room, Sink, Source};
 use super::error::Error;
 #[cfg(isa = "vector")]
 use super::fast::Multiply;
+use super::memory::collect;
 use super::rule::{Block, Extremes};
 #[cfg(isa = "vector")]
 use super::scaling::NonFinite;
@@ -29,10 +30,8 @@ const LONG: usize = 256 * TILE;
 impl<S: Source> Quantizing<'_, S> {
     /// The extremes of all elements.
     pub(super) fn all_extremes(&self, how: &Parallel<'_>) -> Result<Extremes, Error> {
-        let chunks: Vec<Range<usize>> = (0..self.grid.count)
-            .step_by(PIECE)
-            .map(|first| first..self.grid.count.min(first + PIECE))
-            .collect();
+        let count = self.grid.count;
+        let chunks = (0..count).step_by(PIECE).map(|first| first..count.min(first + PIECE));
         let all = Lock::new(Extremes::NONE);
         each(how, self.source.size(), chunks, |chunk| {
             #[cfg(isa = "vector")]
@@ -42,7 +41,7 @@ impl<S: Source> Quantizing<'_, S> {
                 all.lock().merge(found);
                 return Ok(());
             }
-            let found = self.extremes(chunk, &mut Room::new())?;
+            let found = self.extremes(chunk, &mut Room::new()?)?;
             all.lock().merge(found);
             Ok(())
         })?;
@@ -82,32 +81,25 @@ impl<S: Source> Quantizing<'_, S> {
         #[cfg(not(isa = "vector"))]
         let wanted = PIECE;
         // Codes of scales that do not lie one after the other are brought to their places in the end.
-        let mut codes = vec![0; if scales.places.is_plain() { 0 } else { grid.scales }];
         let is_plain = scales.places.is_plain();
+        let mut codes = collect(repeat_n(0, if is_plain { 0 } else { grid.scales }))?;
         let (mut dst, mut bytes, mut rest) = (dst, &mut scale_bytes[..], &mut codes[..]);
         let mut zeros = zeros;
-        let mut chunks = Vec::new();
-        for piece in grid.pieces(wanted) {
+        let chunks = grid.pieces(wanted).map(|piece| {
             let size = self.write.at(piece.elements.end) - self.write.at(piece.elements.start);
-            let now;
-            (now, dst) = dst.split_at(size);
+            let now = dst.take(size);
             let (base, n) = (piece.scales.start, piece.scales.len());
             let sink = if is_plain {
-                let here;
-                (here, bytes) = bytes.split_at_mut(scales.places.at(base + n) - scales.places.at(base));
+                let size = scales.places.at(base + n) - scales.places.at(base);
+                let here = bytes.split_off_mut(..size).unwrap_or_default();
                 Sink::Bytes(*scales, here, base)
             } else {
-                let here;
-                (here, rest) = rest.split_at_mut(n);
+                let here = rest.split_off_mut(..n).unwrap_or_default();
                 Sink::Codes(*scales, here, base)
             };
-            let zeros = zeros.as_mut().map(|zeros| {
-                let (here, behind) = core::mem::take(zeros).split_at_mut(n);
-                *zeros = behind;
-                here
-            });
-            chunks.push((piece, now, sink, zeros));
-        }
+            let zeros = zeros.as_mut().map(|zeros| zeros.split_off_mut(..n).unwrap_or_default());
+            (piece, now, sink, zeros)
+        });
         let traffic = self.source.size().saturating_add(self.write.at(grid.count));
         each(how, traffic, chunks, |(piece, mut dst, mut sink, zeros)| {
             #[cfg(isa = "vector")]
@@ -116,7 +108,7 @@ impl<S: Source> Quantizing<'_, S> {
             {
                 return Ok(());
             }
-            self.found(&piece, dst.reborrow(), &mut sink, zeros, &mut Room::new())
+            self.found(&piece, dst.reborrow(), &mut sink, zeros, &mut Room::new()?)
         })?;
         for (i, code) in codes.into_iter().enumerate() {
             scales.set(scale_bytes, 0, i, code);
@@ -157,7 +149,7 @@ impl<S: Source> Quantizing<'_, S> {
         let _ = given;
         each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), |(elements, mut dst)| {
             let base = elements.start;
-            self.cast(elements, &mut dst, base, &mut Room::new(), &block)
+            self.cast(elements, &mut dst, base, &mut Room::new()?, &block)
         })
     }
 }
@@ -172,7 +164,7 @@ impl Dequantizing<'_> {
         }
         each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), |(elements, mut dst)| {
             let base = elements.start;
-            self.by_reference(elements, base, &mut dst, &mut Room::new())
+            self.by_reference(elements, base, &mut dst, &mut Room::new()?)
         })
     }
 }
@@ -183,27 +175,23 @@ fn chunks<'a>(
     write: &Elements,
     dst: Destination<'a, u8>,
     wanted: usize,
-) -> Vec<(Range<usize>, Destination<'a, u8>)> {
+) -> impl ExactSizeIterator<Item = (Range<usize>, Destination<'a, u8>)> {
     let step = write.chunk(wanted);
     let mut rest = dst;
-    let mut all = Vec::new();
-    for first in (0..grid.count).step_by(step) {
+    (0..grid.count).step_by(step).map(move |first| {
         let end = grid.count.min(first.saturating_add(step));
-        let now;
-        (now, rest) = rest.split_at(write.at(end) - write.at(first));
-        all.push((first..end, now));
-    }
-    all
+        (first..end, rest.take(write.at(end) - write.at(first)))
+    })
 }
 
 /// Does every job, on the threads of `how`; the first error ends it.
 fn each<J: Send>(
     how: &Parallel<'_>,
     traffic: usize,
-    jobs: Vec<J>,
+    jobs: impl ExactSizeIterator<Item = J>,
     run: impl Fn(J) -> Result<(), Error> + Sync,
 ) -> Result<(), Error> {
-    let jobs: Vec<Lock<Option<J>>> = jobs.into_iter().map(|job| Lock::new(Some(job))).collect();
+    let jobs = collect(jobs.map(|job| Lock::new(Some(job))))?;
     let error = Lock::new(None);
     let is_done = Tasks::new(how, traffic).run(jobs.len(), &|i| {
         let job = jobs[i].lock().take();

@@ -12,6 +12,7 @@ mod fast;
 mod front;
 mod jobs;
 mod losses;
+mod memory;
 mod rule;
 mod scaling;
 mod shape;

@@ -1,24 +1,86 @@
 //! Which scale belongs to an element: shapes, blocks, and the places of scales in their buffer.
 
-use alloc::vec::Vec;
-use core::ops::Range;
+use core::iter::repeat_n;
+use core::ops::{Deref, DerefMut, Range};
 
 use super::error::Error;
+use super::memory::{kept, overflow};
 use super::scaling::{Block, MAX_DIMS, ScaleLayout, Scaling};
 use crate::formats::dtype::DType;
 use crate::formats::layout::Packing;
+
+/// A length for each dimension.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lengths {
+    lengths: [usize; MAX_DIMS],
+    dims: usize,
+}
+
+impl Lengths {
+    const NONE: Self = Self { lengths: [0; MAX_DIMS], dims: 0 };
+
+    fn push(&mut self, length: usize) {
+        self.lengths[self.dims] = length;
+        self.dims += 1;
+    }
+}
+
+impl Deref for Lengths {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        &self.lengths[..self.dims]
+    }
+}
+
+impl DerefMut for Lengths {
+    fn deref_mut(&mut self) -> &mut [usize] {
+        &mut self.lengths[..self.dims]
+    }
+}
+
+/// Of no more dimensions than there can be: the shape of data was looked at.
+impl FromIterator<usize> for Lengths {
+    fn from_iter<I: IntoIterator<Item = usize>>(lengths: I) -> Self {
+        let mut all = Self::NONE;
+        lengths.into_iter().for_each(|length| all.push(length));
+        all
+    }
+}
+
+/// The lengths of a block of data of a shape, one for each dimension; 0 is the whole one.
+pub(super) fn block_lengths(shape: &[usize], scaling: &Scaling) -> Result<Lengths, Error> {
+    if shape.len() > MAX_DIMS {
+        return Err(Error::Dims { dims: shape.len() });
+    }
+    match scaling.block {
+        Block::TooMany { dims } => Err(Error::Dims { dims }),
+        Block::Lengths { lengths, dims } if dims > shape.len() => {
+            Err(Error::BlockDims { shape: kept(shape)?, block: kept(&lengths[..dims])? })
+        }
+        Block::Lengths { lengths, dims } => {
+            Ok(repeat_n(1, shape.len() - dims).chain(lengths[..dims].iter().copied()).collect())
+        }
+        Block::Axis { axis, .. } if axis < MAX_DIMS && axis >= shape.len() => {
+            Err(Error::Axis { shape: kept(shape)?, axis })
+        }
+        Block::Axis { axis, length, others } => {
+            Ok((0..shape.len()).map(|i| if i == axis { length } else { others }).collect())
+        }
+    }
+}
 
 /// A shape and its blocks, in as few dimensions as say the same.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
     /// Lengths, the outermost first; at least one.
-    pub(super) dims: Vec<usize>,
+    pub(super) dims: Lengths,
     /// Lengths of a block, 1 at least.
-    pub(super) blocks: Vec<usize>,
+    pub(super) blocks: Lengths,
     /// Elements.
     pub(super) count: usize,
     /// The shape of the scales.
-    pub(super) scale_shape: Vec<usize>,
+    pub(super) scale_shape: Lengths,
     /// Its elements.
     pub(super) scales: usize,
     /// Elements of a row as the caller has them: along the last dimension.
@@ -27,51 +89,32 @@ pub(super) struct Grid {
 
 impl Grid {
     pub(super) fn new(shape: &[usize], scaling: &Scaling) -> Result<Self, Error> {
-        if shape.len() > MAX_DIMS {
-            return Err(Error::Dims { dims: shape.len() });
-        }
-        let mut lengths = Vec::with_capacity(shape.len());
-        match scaling.block {
-            Block::TooMany { dims } => return Err(Error::Dims { dims }),
-            Block::Lengths { lengths: given, dims } => {
-                if dims > shape.len() {
-                    return Err(Error::BlockDims { shape: shape.to_vec(), block: given[..dims].to_vec() });
-                }
-                lengths.resize(shape.len() - dims, 1);
-                lengths.extend_from_slice(&given[..dims]);
-            }
-            Block::Axis { axis, length, others } => {
-                if axis < MAX_DIMS && axis >= shape.len() {
-                    return Err(Error::Axis { shape: shape.to_vec(), axis });
-                }
-                lengths.extend((0..shape.len()).map(|i| if i == axis { length } else { others }));
-            }
-        }
-        let overflow = || Error::ShapeOverflow { shape: shape.to_vec() };
+        let lengths = block_lengths(shape, scaling)?;
+        let too_large = || overflow(shape);
         let product = |lengths: &[usize]| match lengths.contains(&0) {
             true => Some(0),
             false => lengths.iter().try_fold(1usize, |n, &length| n.checked_mul(length)),
         };
-        let count = product(shape).ok_or_else(overflow)?;
-        let scale_shape: Vec<usize> = shape
+        let count = product(shape).ok_or_else(too_large)?;
+        let scale_shape: Lengths = shape
             .iter()
-            .zip(&lengths)
+            .zip(lengths.iter())
             .map(|(&length, &block)| if block == 0 { length.min(1) } else { length.div_ceil(block) })
             .collect();
-        let scales = product(&scale_shape).ok_or_else(overflow)?;
+        let scales = product(&scale_shape).ok_or_else(too_large)?;
         let mut grid = Self {
-            dims: Vec::new(),
-            blocks: Vec::new(),
+            dims: Lengths::NONE,
+            blocks: Lengths::NONE,
             count,
             scale_shape,
             scales,
             row: shape.last().copied().unwrap_or(1),
         };
         if count == 0 {
-            (grid.dims, grid.blocks) = (vec![0], vec![1]);
+            grid.push(0, 1);
             return Ok(grid);
         }
-        for (&length, &block) in shape.iter().zip(&lengths) {
+        for (&length, &block) in shape.iter().zip(lengths.iter()) {
             grid.push(length, if block == 0 { length } else { block.min(length) });
         }
         grid.merge(scaling.row_bytes.is_some());
@@ -86,9 +129,10 @@ impl Grid {
     /// Two dimensions are one where the blocks of the inner one cover it, or where those of the outer one are of one element
     /// and the inner ones divide it: elements and scales then follow each other in the same order.
     fn merge(&mut self, keeps_rows: bool) {
-        let (dims, blocks) = (core::mem::take(&mut self.dims), core::mem::take(&mut self.blocks));
+        let (dims, blocks) = (self.dims, self.blocks);
+        (self.dims, self.blocks) = (Lengths::NONE, Lengths::NONE);
         let last = dims.len().wrapping_sub(1);
-        for (i, (length, block)) in dims.into_iter().zip(blocks).enumerate() {
+        for (i, (&length, &block)) in dims.iter().zip(blocks.iter()).enumerate() {
             let may = !(keeps_rows && i == last);
             match (self.dims.last_mut(), self.blocks.last_mut()) {
                 (Some(outer), Some(outer_block)) if may && block == length => {
@@ -149,8 +193,8 @@ impl Places {
         let width = scaling.scale_dtype.bits() as usize / 8;
         let columns = grid.scale_shape.last().copied().unwrap_or(1);
         let rows = grid.scales.checked_div(columns).unwrap_or(0);
-        let overflow = || Error::ShapeOverflow { shape: grid.scale_shape.clone() };
-        let tight = columns.checked_mul(width).ok_or_else(overflow)?;
+        let too_large = || overflow(&grid.scale_shape);
+        let tight = columns.checked_mul(width).ok_or_else(too_large)?;
         let row_bytes = match (scaling.layout, scaling.scale_row_bytes) {
             (ScaleLayout::RowMajor, Some(given)) if given < tight => {
                 return Err(Error::RowBytes { what: "scales", needed: tight, given });
@@ -172,7 +216,7 @@ impl Places {
                 .zip(columns.checked_next_multiple_of(4))
                 .and_then(|(rows, columns)| rows.checked_mul(columns)),
         };
-        let bytes = bytes.ok_or_else(overflow)?;
+        let bytes = bytes.ok_or_else(too_large)?;
         Ok(Self { layout: scaling.layout, rows, columns, width, row_bytes, bytes })
     }
 
@@ -205,15 +249,15 @@ pub(super) fn code_bytes(
     dtype: DType,
     packing: Packing,
 ) -> Result<usize, Error> {
-    let overflow = || Error::ShapeOverflow { shape: grid.dims.clone() };
+    let too_large = || overflow(&grid.dims);
     let Some(given) = scaling.row_bytes else {
-        return dtype.byte_len(grid.count, packing).ok_or_else(overflow);
+        return dtype.byte_len(grid.count, packing).ok_or_else(too_large);
     };
-    let needed = dtype.byte_len(grid.row, packing).ok_or_else(overflow)?;
+    let needed = dtype.byte_len(grid.row, packing).ok_or_else(too_large)?;
     if given < needed {
         return Err(Error::RowBytes { what: "elements", needed, given });
     }
-    grid.count.checked_div(grid.row).unwrap_or(0).checked_mul(given).ok_or_else(overflow)
+    grid.count.checked_div(grid.row).unwrap_or(0).checked_mul(given).ok_or_else(too_large)
 }
 
 /// Elements that follow each other, with whole blocks of scales that do.
@@ -232,7 +276,7 @@ impl Grid {
         let end = (column * block + block).min(width);
         let mut scale = 0;
         let (mut rest, mut stride) = (row, self.columns());
-        for (&length, &block) in self.dims.iter().zip(&self.blocks).rev().skip(1) {
+        for (&length, &block) in self.dims.iter().zip(self.blocks.iter()).rev().skip(1) {
             scale += rest % length / block * stride;
             rest /= length;
             stride *= length.div_ceil(block);
@@ -247,7 +291,7 @@ impl Grid {
         let scales: usize = self
             .dims
             .iter()
-            .zip(&self.blocks)
+            .zip(self.blocks.iter())
             .skip(1)
             .map(|(length, block)| length.div_ceil(*block))
             .product();
@@ -255,7 +299,7 @@ impl Grid {
     }
 
     /// Cuts the elements into pieces of whole bands, about so many elements each, that begin at multiples of 8 elements.
-    pub(super) fn pieces(&self, wanted: usize) -> impl Iterator<Item = Piece> {
+    pub(super) fn pieces(&self, wanted: usize) -> impl ExactSizeIterator<Item = Piece> {
         let bands = if self.count == 0 { 0 } else { self.dims[0].div_ceil(self.blocks[0]) };
         // Every eighth band begins at one.
         let band = self.before(1).0.max(1);

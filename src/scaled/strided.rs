@@ -1,9 +1,11 @@
 //! Scaled casts of views. What does not lie in row-major order without gaps is brought to a buffer that does, or from one.
 
 use alloc::vec::Vec;
+use core::iter::repeat_n;
 
 use super::error::Error;
 use super::front::{Dequantizer, Quantized, Quantizer, Requantizer};
+use super::memory::{collect, overflow};
 use super::scaling::Scaling;
 use crate::cast::Caster;
 use crate::error::Error as CastError;
@@ -22,17 +24,14 @@ fn keeps(dtype: DType, packing: Packing) -> Result<Caster, Error> {
 
 /// The strides of a shape without gaps, in row-major order, and its bytes.
 fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error> {
-    let mut strides = Vec::new();
-    let no_memory = || CastError::Allocation { dtype, elements: shape.len() };
-    strides.try_reserve_exact(shape.len()).map_err(|_| no_memory())?;
-    strides.resize(shape.len(), 0);
+    let mut strides = collect(repeat_n(0, shape.len()))?;
     let mut step = dtype.itemsize();
     for (stride, &length) in strides.iter_mut().zip(shape).rev() {
         *stride = step as isize;
         step = step
             .checked_mul(length)
             .filter(|&step| step <= isize::MAX as usize)
-            .ok_or_else(|| Error::ShapeOverflow { shape: shape.to_vec() })?;
+            .ok_or_else(|| overflow(shape))?;
     }
     Ok((strides, step))
 }

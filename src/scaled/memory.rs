@@ -1,0 +1,47 @@
+//! Memory of a scaled cast: where there is none, that is an error.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::error::Error;
+use crate::error::Error as CastError;
+use crate::formats::dtype::DType;
+
+/// The items of an iterator.
+pub(super) fn collect<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, Error> {
+    let mut all = Vec::new();
+    let bytes = items.len().saturating_mul(size_of::<T>());
+    let reserved = all.try_reserve_exact(items.len());
+    reserved.map_err(|_| CastError::Allocation { dtype: DType::U8, elements: bytes })?;
+    all.extend(items);
+    Ok(all)
+}
+
+/// An array on the heap.
+pub(super) fn array<T: Clone, const N: usize>(value: T) -> Result<Box<[T; N]>, Error> {
+    let all = collect(core::iter::repeat_n(value, N))?.into_boxed_slice();
+    let wrong = || Error::Unsupported { what: "an array of another length" };
+    all.try_into().map_err(|_| wrong())
+}
+
+/// A shape that an error shows.
+pub(super) fn kept(shape: &[usize]) -> Result<Vec<usize>, Error> {
+    collect(shape.iter().copied())
+}
+
+/// A shape whose elements do not fit into the address space.
+pub(super) fn overflow(shape: &[usize]) -> Error {
+    kept(shape).map_or_else(|error| error, |shape| Error::ShapeOverflow { shape })
+}
+
+/// What stands in an `Option`, made if it is not there.
+pub(super) fn once<T>(
+    place: &mut Option<T>,
+    make: impl FnOnce() -> Result<T, Error>,
+) -> Result<&mut T, Error> {
+    let made = match place.take() {
+        Some(made) => made,
+        None => make()?,
+    };
+    Ok(place.insert(made))
+}
