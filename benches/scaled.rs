@@ -74,6 +74,29 @@ fn main() {
     }
 }
 
+/// Zeros, that begin with a line of the cache, as the tensors of most libraries do.
+struct Lines(Vec<u8>, usize);
+
+impl Lines {
+    fn new(n: usize) -> Self {
+        let room = vec![0; n + 64];
+        let first = room.as_ptr().align_offset(64);
+        Self(room, first)
+    }
+
+    fn of(bytes: &[u8]) -> Self {
+        let mut lines = Self::new(bytes.len());
+        lines.all().copy_from_slice(bytes);
+        lines
+    }
+
+    fn all(&mut self) -> &mut [u8] {
+        let Self(room, first) = self;
+        let n = room.len() - 64;
+        &mut room[*first..][..n]
+    }
+}
+
 fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filter: &[String]) {
     let options = CastOptions::new().isa(isa);
     // Rows of 1024 elements, read and written bytes together.
@@ -83,21 +106,22 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
     let values = data::source(dtype, n);
     let q = Quantizer::new(dtype, kind.element, &kind.scaling, &options).expect("a quantisation");
     let d = Dequantizer::new(kind.element, dtype, &kind.scaling, &options).expect("a dequantisation");
-    let mut codes = vec![0; q.code_bytes(&shape).expect("a size")];
+    let mut values = Lines::of(&values);
+    let values = values.all();
+    let mut codes = Lines::new(q.code_bytes(&shape).expect("a size"));
+    let codes = codes.all();
     let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
-    q.quantize(&values, &shape, &mut codes, &mut scales).expect("sizes that fit");
-    let (mut back, mut plain) = (vec![0u8; values.len()], vec![0u8; values.len()]);
+    q.quantize(values, &shape, codes, &mut scales).expect("sizes that fit");
+    let (mut back, mut plain) = (Lines::new(values.len()), Lines::new(values.len()));
+    let (back, plain) = (back.all(), plain.all());
+    let place = if size == data::SMALL { "L2" } else { "large" };
     let print = |what: String, times: [f64; 3]| {
         let line = format!("{isa:<8}{:<20}{what:<34}", kind.name);
-        println!(
-            "{line}{:>8}{:>8.2}{:>8.2}",
-            if size == data::SMALL { "L2" } else { "large" },
-            times[1] / times[0],
-            times[2] / times[0]
-        );
+        println!("{line}{place:>8}{:>8.2}{:>8.2}", times[1] / times[0], times[2] / times[0]);
     };
-    let chosen =
-        |what: &str| filter.iter().all(|word| format!("{isa} {} {what}", kind.name).contains(word.as_str()));
+    let chosen = |what: &str| {
+        filter.iter().all(|word| format!("{isa} {} {what} {place}", kind.name).contains(word.as_str()))
+    };
     let half = (values.len() + codes.len()) / 2;
     let what = format!("{} -> {dtype}", kind.element);
     if chosen(&what) {
@@ -106,8 +130,8 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
         let mut copy = vec![0u8; half];
         let times = race(
             [
-                &mut || d.dequantize(&codes, &shape, &scales, None, &mut back).expect("sizes that fit"),
-                &mut || caster.cast(&codes, &mut plain, n).expect("sizes that fit"),
+                &mut || d.dequantize(codes, &shape, &scales, None, back).expect("sizes that fit"),
+                &mut || caster.cast(codes, plain, n).expect("sizes that fit"),
                 &mut || copy.copy_from_slice(std::hint::black_box(&copied)),
             ],
             budget,
@@ -120,7 +144,8 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
             continue;
         }
         let caster = Caster::new(dtype, kind.element, &options).expect("a cast");
-        let (mut made, mut also) = (vec![0u8; codes.len()], vec![0u8; codes.len()]);
+        let (mut made, mut also) = (Lines::new(codes.len()), Lines::new(codes.len()));
+        let (made, also) = (made.all(), also.all());
         let given = scales.clone();
         let copied = vec![1u8; half];
         let mut copy = vec![0u8; half];
@@ -128,12 +153,12 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
             [
                 &mut || {
                     if is_found {
-                        q.quantize(&values, &shape, &mut made, &mut scales).expect("sizes that fit");
+                        q.quantize(values, &shape, made, &mut scales).expect("sizes that fit");
                     } else {
-                        q.quantize_with(&values, &shape, &given, None, &mut made).expect("sizes that fit");
+                        q.quantize_with(values, &shape, &given, None, made).expect("sizes that fit");
                     }
                 },
-                &mut || caster.cast(&values, &mut also, n).expect("sizes that fit"),
+                &mut || caster.cast(values, also, n).expect("sizes that fit"),
                 &mut || copy.copy_from_slice(std::hint::black_box(&copied)),
             ],
             budget,

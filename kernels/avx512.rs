@@ -498,6 +498,16 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Floats
         mul_f32(self, a: __m512i, b: __m512i) -> __m512i = self.bits_ps(_mm512_mul_round_ps::<TO_FLOAT>(self.ps(a), self.ps(b)));
         mul_add_f32(self, a: __m512i, b: __m512i, c: __m512i) -> __m512i =
             self.bits_ps(_mm512_fmadd_round_ps::<TO_FLOAT>(self.ps(a), self.ps(b), self.ps(c)));
+        odd_product_f32(self, a: __m512i, b: __m512i) -> __m512i = {
+            let cut = _mm512_mul_round_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(self.ps(a), self.ps(b));
+            let rest = self.bits_ps(_mm512_fmsub_round_ps::<TO_FLOAT>(self.ps(a), self.ps(b), cut));
+            let cut = self.bits_ps(cut);
+            self.where_number_f32(rest, _mm512_or_si512(cut, _mm512_set1_epi32(1)), cut)
+        };
+        where_number_f32(self, x: __m512i, yes: __m512i, no: __m512i) -> __m512i = {
+            const NAN_ZERO_INF: i32 = 0x81 | 0x06 | 0x18;
+            _mm512_mask_mov_epi32(yes, _mm512_fpclass_ps_mask::<NAN_ZERO_INF>(self.ps(x)), no)
+        };
         min_f32(self, a: __m512i, b: __m512i) -> __m512i = self.bits_ps(_mm512_min_round_ps::<FLAGS>(self.ps(a), self.ps(b)));
         max_f32(self, a: __m512i, b: __m512i) -> __m512i = self.bits_ps(_mm512_max_round_ps::<FLAGS>(self.ps(a), self.ps(b)));
         number_f32(self, x: __m512i) -> __m512i =
@@ -575,6 +585,10 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Halves
                 }
             }
             self.rounded_bf16(a)
+        };
+        normal_to_bf16(self, a: [__m512i; 2], extras: Extras) -> __m512i = match extras.bf16 {
+            Some(bf16) => nearest_bf16(bf16, a[0], a[1]),
+            None => self.rounded_bf16(a),
         };
     }
 }

@@ -262,7 +262,7 @@ impl<'a> Rows<'a> {
 }
 
 /// So many rows, so many bytes apart on either side.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Apart {
     pub(super) rows: usize,
     pub(super) src: isize,
@@ -300,19 +300,21 @@ pub(super) type StreamRows = unsafe fn(
 pub(super) struct Scale {
     /// The scale: all of it, or its top.
     pub(super) scales: *const f32,
-    /// What the scale has beyond a float32; null if nothing has.
+    /// To divide: what the scale has beyond a float32.
     pub(super) rests: *const f32,
     /// To divide: what to multiply with in place of that, about.
     pub(super) inverses: *const f32,
     /// What is added: to dequantise, the negative zero points, before; to quantise, zero points, after. Null if there are none.
     pub(super) zeros: *const f32,
-    /// The first of each array, 0 of none: scales, rests, inverses, zeros.
-    pub(super) firsts: [f32; 4],
+    /// To multiply: by what once more, in all rows. 1 if by nothing.
+    pub(super) tensor: f32,
     /// A group has 2^this elements, 16 at least; or [`Scale::EACH`], or [`Scale::ALL`].
     pub(super) shift: u32,
     /// The number of the first element of a block.
     pub(super) at: usize,
     pub(super) how: How,
+    /// Rows that have the same scales.
+    pub(super) apart: Apart,
 }
 
 /// How elements are multiplied with a scale, or divided by it.
@@ -330,23 +332,24 @@ impl Scale {
     /// An array has a number for each element.
     pub(super) const EACH: u32 = u32::MAX;
     /// It has one for all.
-    pub(super) const ALL: u32 = u32::MAX - 1;
+    pub(super) const ALL: u32 = usize::BITS - 1;
     pub(super) const NONE: Self = Self {
         scales: ptr::null(),
         rests: ptr::null(),
         inverses: ptr::null(),
         zeros: ptr::null(),
-        firsts: [0.0; 4],
+        tensor: 1.0,
         shift: Self::EACH,
         at: 0,
         how: How::Near,
+        apart: Apart::ONE,
     };
 }
 
-/// Casts `n` elements. A group of a partial block has a number in the arrays as if the block were whole.
+/// Casts rows of `n` elements. A group of a partial block has a number in the arrays as if the block were whole.
 ///
 /// # Safety
-/// As for [`RunRows`], of one row. The arrays have a number for every element of all blocks.
+/// As for [`RunRows`]. The arrays have a number for every element of all blocks.
 #[cfg(isa = "vector")]
 pub(super) type RunScaled =
     unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) -> bool;

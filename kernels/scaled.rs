@@ -1,6 +1,8 @@
 //! Scaled casts, as the safe code runs them: elements under factors, the largest magnitudes of groups, and the arithmetic
 //! on scales. All of it in the environment that kernels expect.
 
+use core::ops::Range;
+
 use super::backend::on;
 use super::codec::job::{Job, Table};
 use super::codec::lookup;
@@ -61,10 +63,20 @@ impl Per {
 pub(crate) struct Factors<'a> {
     pub(crate) per: Per,
     pub(crate) how: How,
+    /// To multiply: by what once more; 1 if by nothing.
+    pub(crate) tensor: f32,
     pub(crate) scales: &'a [f32],
     pub(crate) rests: &'a [f32],
     pub(crate) inverses: &'a [f32],
     pub(crate) zeros: &'a [f32],
+}
+
+/// So many rows, so many bytes from one to the next, that have the same factors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    pub(crate) count: usize,
+    pub(crate) src: usize,
+    pub(crate) dst: usize,
 }
 
 /// A cast under scales on an instruction set.
@@ -104,17 +116,22 @@ impl Kernel {
         Some(Self { isa, run, job: Job::new(&route, Table::NONE, Extras::this()), bits })
     }
 
-    /// Casts `n` elements; past the caches if it `streams`, after which [`Kernel::fence`] must follow.
+    /// Casts rows of `n` elements; past the caches if it `streams`, after which [`Kernel::fence`] must follow.
     pub(crate) fn run(
         &self,
         src: &[u8],
         mut dst: Destination<'_, u8>,
         n: usize,
+        rows: &Rows,
         factors: &Factors<'_>,
         streams: bool,
     ) {
         let [from, to] = self.bits;
-        assert!(src.len() >= bytes(n, from) && dst.size() >= bytes(n, to));
+        let Some(others) = rows.count.checked_sub(1) else { return };
+        let fits = |size: usize, step: usize, row: usize| {
+            others.checked_mul(step).and_then(|all| size.checked_sub(all)).is_some_and(|last| last >= row)
+        };
+        assert!(fits(src.len(), rows.src, bytes(n, from)) && fits(dst.size(), rows.dst, bytes(n, to)));
         let needed = factors.per.factors(n);
         let array = |array: &[f32], is_used: bool| {
             assert!(array.len() >= needed || array.is_empty() && !is_used);
@@ -126,23 +143,23 @@ impl Kernel {
             rests: array(factors.rests, divides && factors.how == How::Odd),
             inverses: array(factors.inverses, false),
             zeros: array(factors.zeros, false),
-            firsts: [factors.scales, factors.rests, factors.inverses, factors.zeros]
-                .map(|array| array.first().copied().unwrap_or_default()),
+            tensor: factors.tensor,
             shift: factors.per.shift(),
             at: 0,
             how: factors.how,
+            apart: Apart { rows: rows.count, src: rows.src as isize, dst: rows.dst as isize },
         };
         let (src, dst) = (src.as_ptr(), dst.reborrow().as_mut_ptr());
         let _environment = Environment::new(Rounding::NearestEven);
-        // SAFETY: both buffers have `n` elements, the arrays a factor for every one of whole blocks, as was just asserted;
+        // SAFETY: both buffers have the rows, the arrays a factor for every element of whole blocks, as was just asserted;
         // none of the destination is in the source, because it is borrowed for itself. The instruction set is available:
         // a caster of it was made.
         unsafe {
             if streams {
                 let make = |first: usize, src: *const u8, dst: *mut u8, n: usize| {
-                    (self.run)(&self.job, src, dst, n, &Scale { at: first, ..scale });
+                    (self.run)(&self.job, src, dst, n, &Scale { at: first, apart: Apart::ONE, ..scale });
                 };
-                on!(self.isa, I => stream::made::<I>(&make, false, self.bits, src, dst, n, &Apart::ONE));
+                on!(self.isa, I => stream::made::<I>(&make, false, self.bits, src, dst, n, &scale.apart));
             } else {
                 (self.run)(&self.job, src, dst, n, &scale);
             }
@@ -253,6 +270,111 @@ pub(crate) fn with_tensor(
     // SAFETY: the instruction set is available: a caster of it was made.
     let ran = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(operation, tensor, scales, rests))) };
     debug_assert!(ran.is_some());
+}
+
+/// Of a scale: a kernel is not right for it.
+pub(crate) const WRONG: u8 = 1;
+/// Of a scale: [`Ties`].
+pub(crate) const TIES: u8 = 2;
+
+/// Sets [`WRONG`] of scales whose magnitudes, as bits, are out of bounds, and are not zero where that is right. Returns what was
+/// set.
+pub(crate) fn bounded(
+    isa: Isa,
+    scales: &[f32],
+    bounds: &Range<u32>,
+    zero_is_right: bool,
+    flags: &mut [u8],
+) -> u8 {
+    struct Each<'a>(&'a [f32], &'a Range<u32>, bool, &'a mut [u8]);
+
+    impl<I> Task<I> for Each<'_> {
+        type Output = u8;
+
+        #[inline(always)]
+        fn call(self, _: I) -> u8 {
+            let Self(scales, &Range { start, end }, zero_is_right, flags) = self;
+            let mut all = 0;
+            for (scale, flags) in scales.iter().zip(flags) {
+                let bits = scale.to_bits() & (u32::MAX >> 1);
+                let is_right = (bits.wrapping_sub(start) < end - start) | (zero_is_right & (bits == 0));
+                let set = if is_right { 0 } else { WRONG };
+                *flags |= set;
+                all |= set;
+            }
+            all
+        }
+    }
+
+    // SAFETY: the instruction set is available: a caster of it was made.
+    let set = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(scales, bounds, zero_is_right, flags))) };
+    set.unwrap_or(WRONG)
+}
+
+/// What makes a product of a scale and a code a tie of a narrower float when it is rounded to float32, and is none.
+///
+/// Of each code without its powers of two, the product is exact in a float64. A tie of bfloat16 is a one behind its 8 bits and
+/// nothing more. Those of subnormal float16 may be anywhere from its 11 bits on: then nothing follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ties {
+    /// The largest code without its powers of two.
+    most: u32,
+    tie: u64,
+    /// The bits of a float64 below.
+    below: u64,
+}
+
+impl Ties {
+    /// Codes have so many significant bits. None if there are too many to look at.
+    pub(crate) fn new(codes: u32, to: DType) -> Option<Self> {
+        let (kept, tie) = if to == DType::BF16 { (7, 1 << 44) } else { (11, 0) };
+        (codes <= 12).then(|| Self { most: (1 << codes) - 1, tie, below: (1 << (52 - kept)) - 1 })
+    }
+}
+
+/// Sets [`TIES`] of scales of which that may be. Returns what was set.
+pub(crate) fn ties(isa: Isa, ties: Ties, scales: &[f32], flags: &mut [u8]) -> u8 {
+    struct Each<'a>(Ties, &'a [f32], &'a mut [u8]);
+
+    impl<I> Task<I> for Each<'_> {
+        type Output = u8;
+
+        #[inline(always)]
+        fn call(self, _: I) -> u8 {
+            const LANES: usize = 16;
+            /// What is rounded off, or on, at most.
+            const NEAR: u64 = 1 << 29;
+            let Self(Ties { most, tie, below }, scales, flags) = self;
+            let mut all = 0;
+            for (scales, flags) in scales.chunks(LANES).zip(flags.chunks_mut(LANES)) {
+                let mut exact = [0.0; LANES];
+                for (exact, scale) in exact.iter_mut().zip(scales) {
+                    *exact = f64::from(*scale);
+                }
+                let mut may = [0u64; LANES];
+                let mut code = 3;
+                while code <= most {
+                    for i in 0..LANES {
+                        let beyond = (exact[i] * f64::from(code)).to_bits().wrapping_sub(tie) & below;
+                        let is_near = beyond.wrapping_add(NEAR) & below <= 2 * NEAR;
+                        may[i] |= u64::from(is_near & (beyond != 0));
+                    }
+                    code += 2;
+                }
+                for (may, flags) in may.iter().zip(flags) {
+                    let set = if *may != 0 { TIES } else { 0 };
+                    *flags |= set;
+                    all |= set;
+                }
+            }
+            all
+        }
+    }
+
+    let _environment = Environment::new(Rounding::NearestEven);
+    // SAFETY: the instruction set is available: a caster of it was made.
+    let set = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(ties, scales, flags))) };
+    set.unwrap_or(TIES)
 }
 
 /// The exponents of float8_e8m0fnu scales of magnitudes that are float32: of what they are when `added` is, less those of `top`, a

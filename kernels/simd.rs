@@ -322,6 +322,21 @@ pub(crate) trait Floats: Widths {
     fn mul_f32(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once.
     fn mul_add_f32(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a * b`, rounded to odd: normal, Inf, NaN, or exact.
+    #[inline(always)]
+    fn odd_product_f32(self, a: Self::V, b: Self::V) -> Self::V {
+        let near = self.mul_f32(a, b);
+        let rest = self.mul_add_f32(a, b, self.xor(near, self.splat32(1 << 31)));
+        let cut = self.sub32(near, self.shr32::<31>(self.xor(rest, near)));
+        self.where_number_f32(rest, self.or(cut, self.splat32(1)), near)
+    }
+    /// Lanes of `yes` where `x` is a number other than 0.
+    #[inline(always)]
+    fn where_number_f32(self, x: Self::V, yes: Self::V, no: Self::V) -> Self::V {
+        let a = self.abs_f32(x);
+        let not_zero = self.select32(self.gt32(a, self.splat32(0)), yes, no);
+        self.select32(self.gt32(self.splat32(0x7F80_0000), a), not_zero, no)
+    }
     /// Neither operand is a NaN.
     fn min_f32(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_f32(self, a: Self::V, b: Self::V) -> Self::V;
@@ -430,6 +445,11 @@ pub(crate) trait Halves: Floats {
             rounded[k] = self.select32(nan, self.or(x, self.splat32(0x40_0000)), near);
         }
         self.high32(rounded)
+    }
+    /// The same of what becomes no subnormal number.
+    #[inline(always)]
+    fn normal_to_bf16(self, a: [Self::V; 2], _: Extras) -> Self::V {
+        self.rounded_bf16(a)
     }
     /// May that be an operation on floats, which the environment has a say in?
     const FLOATS_TO_BF16: bool = false;

@@ -154,7 +154,7 @@ unsafe fn rows<I: Simd, C: Codec<I>>(
 impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
     type Job = Job;
 
-    /// Every block; the last, if it is no whole one, through a buffer.
+    /// Every block; the last of a row, if it is no whole one, through a buffer.
     #[inline(always)]
     unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) -> bool {
         let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
@@ -162,44 +162,53 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
         *C::From::scale::<I>(&mut looks) = *scale;
         let &Job { src_high, dst_high, .. } = job;
         let (mut room_src, mut room_dst) = (Room::<I, { WIDEST[0] }>::new(), Room::<I, { WIDEST[1] }>::new());
-        let (mut from, mut to) = (src, dst);
-        let (mut blocks, mut left) = (n / I::BYTES, n % I::BYTES);
-        let mut outside: Option<*mut u8> = None;
+        let (room_src, room_dst) = (room_src.start(), room_dst.start());
         // SAFETY: as in `rows`.
         unsafe {
-            loop {
-                while blocks > 0 {
-                    let block = <C::From as Source>::Width::load(isa, from, src_high);
-                    let made = C::block(isa, &setup, Input { block, looks });
-                    C::To::store(isa, made, to, dst_high);
-                    from = from.add(const { bytes(I::BYTES, bits::<C::From>()) });
-                    to = to.add(const { bytes(I::BYTES, <C::To as Width>::BITS) });
-                    C::From::scale::<I>(&mut looks).at += I::BYTES;
-                    blocks -= 1;
-                }
-                if let Some(outside) = outside {
-                    let made = bytes(left, dst_bits);
-                    if dst_bits < 8 {
-                        // Of the last byte, the bits of no element are 0.
-                        let unused = 8 * made - left * dst_bits;
-                        let kept = if dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
-                        *room_dst.start().add(made - 1) &= kept;
+            if dst_bits < 8 {
+                // The codec writes less than a register, and all of it is read.
+                isa.store(room_dst, isa.splat8(0));
+            }
+            let (mut row_src, mut row_dst, mut rows) = (src, dst, scale.apart.rows);
+            while rows > 0 {
+                C::From::scale::<I>(&mut looks).at = scale.at;
+                let (mut from, mut to) = (row_src, row_dst);
+                let (mut blocks, left) = (n / I::BYTES, n % I::BYTES);
+                let mut outside: Option<*mut u8> = None;
+                loop {
+                    while blocks > 0 {
+                        let block = <C::From as Source>::Width::load(isa, from, src_high);
+                        let made = C::block(isa, &setup, Input { block, looks });
+                        C::To::store(isa, made, to, dst_high);
+                        from = from.add(const { bytes(I::BYTES, bits::<C::From>()) });
+                        to = to.add(const { bytes(I::BYTES, <C::To as Width>::BITS) });
+                        C::From::scale::<I>(&mut looks).at += I::BYTES;
+                        blocks -= 1;
                     }
-                    isa.copy_out(room_dst.start(), made, outside);
-                    left = 0;
+                    if let Some(outside) = outside {
+                        let made = bytes(left, dst_bits);
+                        if dst_bits < 8 {
+                            // Of the last byte, the bits of no element are 0.
+                            let unused = 8 * made - left * dst_bits;
+                            let kept = if dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
+                            *room_dst.add(made - 1) &= kept;
+                        }
+                        isa.copy_out(room_dst, made, outside);
+                        break;
+                    }
+                    if left == 0 {
+                        break;
+                    }
+                    isa.copy_in(from, bytes(left, src_bits), room_src, src_bits.div_ceil(8));
+                    outside = Some(to);
+                    (from, to, blocks) = (room_src, room_dst, 1);
                 }
-                if left == 0 {
-                    return true;
-                }
-                if dst_bits < 8 {
-                    // The codec writes less than a register, and all of it is read.
-                    isa.store(room_dst.start(), isa.splat8(0));
-                }
-                isa.copy_in(from, bytes(left, src_bits), room_src.start(), src_bits.div_ceil(8));
-                outside = Some(to);
-                (from, to, blocks) = (room_src.start(), room_dst.start(), 1);
+                rows -= 1;
+                row_src = row_src.wrapping_offset(scale.apart.src);
+                row_dst = row_dst.wrapping_offset(scale.apart.dst);
             }
         }
+        true
     }
 }
 

@@ -3,15 +3,15 @@
 use core::marker::PhantomData;
 
 use super::super::drive::{How, RunScaled, Scale};
-use super::super::simd::{ByAddition, ByF16, ByWords, NarrowsByF16, Simd};
-use super::Codec;
-use super::float::{INF, NearF32, SIGN, ToBf16, ToF16, ToF32};
+use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, Simd};
+use super::float::{NearF32, SIGN, ToF16, ToF32};
 use super::integer::ToShort;
-use super::job::Table;
+use super::job::{Job, Table};
 use super::lookup::{Floats, Mirrored, Nibble, OnLine, Short};
 use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
 use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8};
-use super::width::registers;
+use super::width::{Bits, registers};
+use super::{Block, Codec};
 use crate::formats::dtype::DType;
 use crate::formats::route::Route;
 
@@ -53,29 +53,26 @@ scalable! { Times Quotient }
 
 /// The numbers of a block, of an array of a scale.
 #[inline(always)]
-fn numbers<I: Simd>(isa: I, scale: &Scale, array: *const f32, first: usize) -> [I::V; 4] {
-    if scale.shift == Scale::ALL {
-        // A value, which no store may change, so that it stays in a register.
-        return [isa.splat32(scale.firsts[first].to_bits()); 4];
-    }
+fn numbers<I: Simd>(isa: I, scale: &Scale, array: *const f32) -> [I::V; 4] {
     // SAFETY: whoever makes a scale says that its arrays have a number for every element of the blocks, which the loop
     // counts. A group has as many elements as a register has lanes, at least.
     unsafe {
         if scale.shift == Scale::EACH {
             let first = array.add(scale.at).cast::<u8>();
-            registers!(4, K => isa.load(first.add(K * I::BYTES)))
-        } else {
-            registers!(4, K => {
-                isa.splat32(array.add((scale.at + K * I::BYTES / 4) >> scale.shift).cast::<u32>().read())
-            })
+            return registers!(4, K => isa.load(first.add(K * I::BYTES)));
         }
+        let splat = |at: usize| isa.splat32(array.add(at >> scale.shift).cast::<u32>().read());
+        if scale.shift >= const { I::BYTES.trailing_zeros() } {
+            // Blocks begin at multiples of their size, or all have the same number.
+            return [splat(scale.at); 4];
+        }
+        registers!(4, K => splat(scale.at + K * I::BYTES / 4))
     }
 }
 
-/// Elements times their scales: the exact product, rounded once to f32.
+/// Elements times their scales: the product, rounded once to f32.
 ///
-/// A scale of more bits is the sum of two floats of the same sign: with c * rest, which is exact, the product is rounded once.
-/// (An Inf times a rest of 0 would be none.)
+/// A tensor's factor follows, where the product is exact.
 pub(in crate::kernels) struct Times<S>(PhantomData<S>);
 
 impl<I: Simd, S: AsF32<I>> AsF32<I> for Times<S> {
@@ -83,24 +80,17 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Times<S> {
     fn f32(isa: I, Input { block, looks: Under { looks, scale } }: Input<I, Self>) -> [I::V; 4] {
         let mut c = S::f32(isa, Input { block, looks });
         if !scale.zeros.is_null() {
-            let zeros = numbers(isa, &scale, scale.zeros, 3);
+            let zeros = numbers(isa, &scale, scale.zeros);
             c = registers!(4, K => isa.add_f32(c[K], zeros[K]));
         }
-        let s = numbers(isa, &scale, scale.scales, 0);
-        let rests = if scale.rests.is_null() {
-            [isa.splat32(0); 4]
-        } else {
-            let rests = numbers(isa, &scale, scale.rests, 1);
-            registers!(4, K => isa.mul_f32(c[K], rests[K]))
-        };
-        let product = if scale.rests.is_null() {
-            registers!(4, K => isa.mul_f32(c[K], s[K]))
-        } else {
-            registers!(4, K => isa.mul_add_f32(c[K], s[K], rests[K]))
-        };
+        let mut s = numbers(isa, &scale, scale.scales);
+        if scale.tensor != 1.0 {
+            c = registers!(4, K => isa.mul_f32(c[K], s[K]));
+            s = [isa.splat32(scale.tensor.to_bits()); 4];
+        }
         match scale.how {
-            How::Near => product,
-            How::Odd => registers!(4, K => odd(isa, c[K], s[K], rests[K], product[K])),
+            How::Near => registers!(4, K => isa.mul_f32(c[K], s[K])),
+            How::Odd => registers!(4, K => isa.odd_product_f32(c[K], s[K])),
         }
     }
 }
@@ -130,13 +120,12 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
         let x = S::f32(isa, Input { block, looks });
         let mut q = match scale.how {
             How::Near => {
-                let inverses = numbers(isa, &scale, scale.inverses, 2);
+                let inverses = numbers(isa, &scale, scale.inverses);
                 registers!(4, K => isa.mul_f32(x[K], inverses[K]))
             }
             How::Odd => {
-                let inverses = numbers(isa, &scale, scale.inverses, 2);
-                let (scales, rests) =
-                    (numbers(isa, &scale, scale.scales, 0), numbers(isa, &scale, scale.rests, 1));
+                let inverses = numbers(isa, &scale, scale.inverses);
+                let (scales, rests) = (numbers(isa, &scale, scale.scales), numbers(isa, &scale, scale.rests));
                 registers!(4, K => exact(isa, x[K], scales[K], rests[K], inverses[K]))
             }
         };
@@ -144,7 +133,7 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
             // 1.5 * 2^23, whose ulp is 1: a sum is rounded to an integer. What is larger saturates.
             let magic = isa.splat32(12_582_912f32.to_bits());
             let back = isa.splat32((-12_582_912f32).to_bits());
-            let zeros = numbers(isa, &scale, scale.zeros, 3);
+            let zeros = numbers(isa, &scale, scale.zeros);
             q = registers!(4, K => {
                 let integer = isa.add_f32(isa.add_f32(isa.number_f32(q[K]), magic), back);
                 isa.add_f32(integer, zeros[K])
@@ -152,19 +141,6 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
         }
         q
     }
-}
-
-/// A product c * s + rest that was rounded to nearest, rounded to odd: what it is short of the exact one, or beyond, says which
-/// neighbour that is.
-#[inline(always)]
-fn odd<I: Simd>(isa: I, c: I::V, s: I::V, rest: I::V, product: I::V) -> I::V {
-    let minus = isa.xor(product, isa.splat32(SIGN));
-    let short = isa.add_f32(isa.mul_add_f32(c, s, minus), rest);
-    let cut = isa.sub32(product, isa.shr32::<31>(isa.xor(short, product)));
-    let is_finite = isa.gt32(isa.splat32(INF), isa.and(product, isa.splat32(!SIGN)));
-    let odd = isa.select32(is_finite, isa.or(cut, isa.splat32(1)), product);
-    // No sum of numbers is −0 but of two such.
-    isa.select32(isa.eq32(isa.add32(short, short), isa.splat32(0)), product, odd)
 }
 
 #[inline(always)]
@@ -175,10 +151,29 @@ fn exact<I: Simd>(isa: I, x: I::V, s: I::V, rest: I::V, inverse: I::V) -> I::V {
     let t = isa.mul_add_f32(minus, rest, isa.mul_add_f32(minus, s, x));
     // 1 if both have a sign, else -1.
     let step = isa.sub32(isa.splat32(1), isa.and(isa.shr32::<30>(isa.xor(t, x)), isa.splat32(2)));
-    let is_exact = isa.eq32(isa.and(t, isa.splat32(!SIGN)), isa.splat32(0));
-    // Inf stays as it is, and so does a NaN.
-    let is_finite = isa.gt32(isa.splat32(INF), isa.and(m, isa.splat32(!SIGN)));
-    isa.select32(is_exact, m, isa.select32(is_finite, isa.add32(m, step), m))
+    // Inf stays as it is, and so does a NaN: both have a NaN for t.
+    isa.where_number_f32(t, isa.add32(m, step), m)
+}
+
+/// To bfloat16 from what becomes no subnormal number, to nearest even.
+pub(in crate::kernels) struct NormalToBf16<S>(PhantomData<S>);
+
+impl<I: Simd, S: AsF32<I>> Codec<I> for NormalToBf16<S> {
+    type From = S;
+    type To = Bits<16>;
+    const FLOATS: bool = true;
+    type Setup = Extras;
+
+    #[inline(always)]
+    fn setup(_: I, job: &Job) -> Extras {
+        job.extras
+    }
+
+    #[inline(always)]
+    fn block(isa: I, &extras: &Extras, src: Input<I, Self::From>) -> Block<I, Self::To> {
+        let x = S::f32(isa, src);
+        registers!(2, K => isa.normal_to_bf16([x[2 * K], x[2 * K + 1]], extras))
+    }
 }
 
 /// The codec of a route to a float of 16 or 32 bits under scales, if there is one.
@@ -198,7 +193,7 @@ pub(in crate::kernels) fn times<I: Simd>(route: &Route) -> Option<RunScaled> {
 fn to_float<I: Simd, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
     match route.to {
         DType::F32 => Some(run::<I, ToF32<Times<S>>>()),
-        DType::BF16 => Some(run::<I, ToBf16<Times<S>, false>>()),
+        DType::BF16 => Some(run::<I, NormalToBf16<Times<S>>>()),
         DType::F16 => Some(run::<I, ToF16<Times<S>, false>>()),
         _ => None,
     }

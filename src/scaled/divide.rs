@@ -19,7 +19,7 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
-use crate::kernels::scaled::{self, Factors, How, Kernel, LEAST_GROUP, Operation, Per};
+use crate::kernels::scaled::{self, Factors, How, Kernel, LEAST_GROUP, Operation, Per, Rows};
 
 /// Bytes of data that stay in a cache between the two passes over them.
 const CACHED: usize = 256 << 10;
@@ -337,6 +337,7 @@ impl<'a, S: Source> Divide<'a, S> {
         let factors = Factors {
             per: segment.per,
             how: self.how,
+            tensor: 1.0,
             scales: arrays[0],
             rests: arrays[1],
             inverses: arrays[2],
@@ -344,7 +345,8 @@ impl<'a, S: Source> Divide<'a, S> {
         };
         let at = job.write.at(segment.first) - job.write.at(base);
         let here = dst.part(at..at + job.write.size(segment.n));
-        self.kernel.run(&self.bytes[segment.first * self.width..], here, segment.n, &factors, false);
+        let one = Rows { count: 1, src: 0, dst: 0 };
+        self.kernel.run(&self.bytes[segment.first * self.width..], here, segment.n, &one, &factors, false);
         Ok(())
     }
 

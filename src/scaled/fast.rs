@@ -21,7 +21,9 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::ByteOrder;
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::memory::Destination;
-use crate::kernels::scaled::{self, BLOCK, Factors, How, Kernel, LEAST_GROUP, Operation, Per};
+use crate::kernels::scaled::{
+    self, BLOCK, Factors, How, Kernel, LEAST_GROUP, Operation, Per, Rows, TIES, Ties, WRONG,
+};
 
 /// Scales at a time: their numbers stay in L1.
 pub(super) const SCALES: usize = 512;
@@ -36,11 +38,12 @@ pub(super) const NO_NUMBERS: Numbers = [0.0; SCALES + BLOCK];
 /// Room for the numbers of scales.
 struct Buffers {
     scales: Numbers,
-    rests: Numbers,
     zeros: Numbers,
     codes: [u8; 4 * SCALES],
+    /// What is [`WRONG`] of scales, or what [`TIES`].
+    flags: [u8; SCALES],
     /// Of single elements, once there are such.
-    each: Option<Box<[Numbers; 3]>>,
+    each: Option<Box<[Numbers; 2]>>,
     /// For what is made by way of float64, once it is.
     tile: Option<Box<[Tile; 1]>>,
 }
@@ -56,9 +59,9 @@ impl Buffers {
     fn new() -> Self {
         Self {
             scales: NO_NUMBERS,
-            rests: NO_NUMBERS,
             zeros: NO_NUMBERS,
             codes: [0; 4 * SCALES],
+            flags: [0; SCALES],
             each: None,
             tile: None,
         }
@@ -132,6 +135,9 @@ pub(super) fn magnitude(x: f32) -> u32 {
 /// The bits of powers of two that bound the scales for which a kernel is right.
 pub(super) const LEAST: u32 = (127 - 60) << 23;
 pub(super) const MOST: u32 = (127 + 60) << 23;
+/// The same of scales and of a factor of the tensor, whose product is multiplied with.
+const LEAST_OF_TWO: u32 = (127 - 45) << 23;
+const MOST_OF_TWO: u32 = (127 + 45) << 23;
 
 /// Significant bits of the elements of a dtype, also with a zero point taken off.
 fn significant(dtype: DType) -> u32 {
@@ -151,6 +157,15 @@ fn canonical(values: &mut [f64]) {
     }
 }
 
+/// May a product become a tie of the target when it is rounded to float32, and be none?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MayTie {
+    Never,
+    /// That is a matter of the scale.
+    Some(Ties),
+    Always,
+}
+
 /// A dequantisation by registers.
 pub(super) struct Multiply<'a> {
     job: &'a Dequantizing<'a>,
@@ -163,10 +178,10 @@ pub(super) struct Multiply<'a> {
     rounds: [Option<Caster>; 2],
     /// What scales are multiplied with or divided by.
     tensor: TensorScale,
-    /// Scales are the sum of two floats then.
-    splits: bool,
-    /// Significant bits of codes, where their products may be rounded to ties of the target.
-    ties: Option<u32>,
+    /// What products are multiplied with once more; 1 if with nothing.
+    after: f32,
+    /// When a product may be rounded to a tie of the target.
+    ties: MayTie,
     /// No code is Inf, of which a zero makes a NaN.
     zero_is_right: bool,
     /// Codes to float64, scales to float64, and float64 to the target.
@@ -193,7 +208,7 @@ impl<'a> Multiply<'a> {
         let policy = job.dequantize.policy();
         let (codes, scale_bits) = (significant(from), significant(scale));
         if let TensorScale::Multiply(g) | TensorScale::Divide(g) = tensor
-            && !(LEAST..MOST).contains(&magnitude(g))
+            && !(LEAST_OF_TWO..MOST_OF_TWO).contains(&magnitude(g))
         {
             return None;
         }
@@ -219,13 +234,16 @@ impl<'a> Multiply<'a> {
             TensorScale::None => true,
             _ => false,
         };
-        let splits = is_own && !exact_tensor && matches!(tensor, TensorScale::Multiply(_));
         let tensor_bits = if exact_tensor { 0 } else { 24 };
+        let (tensor, after) = match tensor {
+            TensorScale::Multiply(g) if is_own && !exact_tensor => (TensorScale::None, g),
+            tensor => (tensor, 1.0),
+        };
         let has_inf = from.float_format().is_some_and(|format| format.has_inf);
         let nearest = policy.rounding == Rounding::NearestEven;
         let mut kernel = (!is_own || nearest).then(|| Kernel::times(isa, from, to, &options)).flatten();
         if is_own && matches!(tensor, TensorScale::Divide(_))
-            || splits && (codes + scale_bits > 24 || has_inf)
+            || after != 1.0 && codes + scale_bits > 24
             // A difference that the target does not hold is rounded by itself.
             || product == Product::Output && has_zeros && to == DType::BF16
         {
@@ -253,6 +271,17 @@ impl<'a> Multiply<'a> {
         if kernel.is_none() && exact.is_none() {
             return None;
         }
+        let ties = if !is_own || to == DType::F32 || codes + scale_bits + tensor_bits <= 24 {
+            MayTie::Never
+        } else if after == 1.0 {
+            Ties::new(codes, to).map_or(MayTie::Always, MayTie::Some)
+        } else {
+            // Of the factor alone, and what else the products are of.
+            match Ties::new(codes + scale_bits, to) {
+                Some(ties) if scaled::ties(isa, ties, &[after], &mut [0]) == 0 => MayTie::Never,
+                _ => MayTie::Always,
+            }
+        };
         let size = to.bits() as usize / 8;
         let traffic = job.bytes.len().saturating_add(job.grid.count.saturating_mul(size));
         Some(Self {
@@ -263,8 +292,8 @@ impl<'a> Multiply<'a> {
             to_f32,
             rounds,
             tensor,
-            splits,
-            ties: (is_own && to != DType::F32 && codes + scale_bits + tensor_bits > 24).then_some(codes),
+            after,
+            ties,
             zero_is_right: !has_inf,
             exact,
             size,
@@ -273,24 +302,70 @@ impl<'a> Multiply<'a> {
 
     /// Casts elements. `dst` begins with the first of them.
     pub(super) fn run(&self, elements: Range<usize>, mut dst: Destination<'_, u8>) -> Result<(), Error> {
-        let base = elements.start;
+        let (grid, base) = (self.job.grid, elements.start);
+        let (width, block) = (grid.width(), grid.block());
         let (mut buffers, mut room) = (Buffers::new(), None);
-        let mut first = elements.start;
-        while first < elements.end {
-            let segment = Segment::new(self.job.grid, first, elements.end);
-            first += segment.n;
-            let done = self.kernel.is_some_and(|kernel| {
-                self.by_kernel(&kernel, &segment, base, &mut dst, &mut buffers).is_some()
-            });
-            if done {
-                for group in 0..segment.groups {
-                    if !self.is_right(buffers.scales[group]) {
-                        let elements = segment.group(self.job.grid, group);
-                        self.exactly(elements, base, &mut dst, &mut buffers, &mut room)?;
+        let step = SCALES.saturating_mul(block);
+        let mut row = elements.start / width;
+        while row * width < elements.end {
+            // The rows that have the same scales.
+            let scale = grid.run(row * width).0;
+            let mut rows = row..row + 1;
+            while rows.end * width < elements.end && grid.run(rows.end * width).0 == scale {
+                rows.end += 1;
+            }
+            row = rows.end;
+            let mut column = 0;
+            let mut end = width;
+            if rows.len() == 1 {
+                column = elements.start.saturating_sub(rows.start * width) / block * block;
+                end = width.min(elements.end - rows.start * width);
+            }
+            while column < end {
+                let columns = column..(column.saturating_add(step)).min(end);
+                column = columns.end;
+                let scale = scale + columns.start / block;
+                let flags = self.numbers(scale, columns.len().div_ceil(block), &mut buffers);
+                let first = rows.start * width + columns.start;
+                let last = (rows.end - 1) * width + columns.end;
+                let segment = Segment::new(grid, first, first + columns.len());
+                if let Some(flags) = flags
+                    && elements.start <= first
+                    && last <= elements.end
+                    && segment.n == columns.len()
+                    && let Some(steps) = self.steps(first, rows.len())
+                {
+                    self.by_kernel(&segment, scale, flags, &steps, base, &mut dst, &mut buffers)?;
+                    self.repair(&rows, &segment, scale, flags, base, &mut dst, &mut buffers, &mut room)?;
+                    continue;
+                }
+                for row in rows.clone() {
+                    let mut first = elements.start.max(row * width + columns.start);
+                    let end = elements.end.min(row * width + columns.end);
+                    while first < end {
+                        let segment = Segment::new(grid, first, end);
+                        let elements = first..first + segment.n;
+                        if let Some(flags) = flags
+                            && let Some(steps) = self.steps(first, 1)
+                        {
+                            let rows = row..row + 1;
+                            self.by_kernel(&segment, scale, flags, &steps, base, &mut dst, &mut buffers)?;
+                            self.repair(
+                                &rows,
+                                &segment,
+                                scale,
+                                flags,
+                                base,
+                                &mut dst,
+                                &mut buffers,
+                                &mut room,
+                            )?;
+                        } else {
+                            self.exactly(elements.clone(), base, &mut dst, &mut buffers, &mut room)?;
+                        }
+                        first = elements.end;
                     }
                 }
-            } else {
-                self.exactly(segment.first..first, base, &mut dst, &mut buffers, &mut room)?;
             }
         }
         if let Some(kernel) = self.kernel.filter(|_| self.streams) {
@@ -299,85 +374,112 @@ impl<'a> Multiply<'a> {
         Ok(())
     }
 
-    /// Is a scale one that the kernel is right for?
-    fn is_right(&self, scale: f32) -> bool {
-        let bits = magnitude(scale);
-        (LEAST..MOST).contains(&bits) || bits == 0 && self.zero_is_right
+    /// How rows follow each other of which the first has an element. None if one does not begin a byte.
+    fn steps(&self, first: usize, count: usize) -> Option<Rows> {
+        let (read, width) = (&self.job.read, self.job.grid.width());
+        let start = read.byte(first)?;
+        let src = if count == 1 { 0 } else { read.byte(first + width)? - start };
+        Some(Rows { count, src, dst: width * self.size })
     }
 
-    /// May a product become a tie of the target when it is rounded to float32, and is none?
-    fn may_tie(&self, scale: f32, rest: f32) -> bool {
-        let Some(codes) = self.ties else { return false };
-        // Of each code without its powers of two, the product is exact in a float64. A tie of bfloat16 is a one behind its 8
-        // bits and nothing more. Those of subnormal float16 may be anywhere from its 11 bits on: then nothing follows.
-        let (kept, tie) = if self.job.dequantize.to == DType::BF16 { (7, 1u64 << 44) } else { (11, 0) };
-        let below = (1u64 << (52 - kept)) - 1;
-        // What is rounded off, or on, at most.
-        let near = 1u64 << 29;
-        let exact = f64::from(scale) + f64::from(rest);
-        (0..1u32 << (codes - 1)).any(|code| {
-            let beyond = (exact * f64::from(2 * code + 1)).to_bits().wrapping_sub(tie) & below;
-            beyond != 0 && beyond.wrapping_add(near) & below <= 2 * near
-        })
-    }
-
-    /// The numbers of a segment's scales, and the cast by them. None if the kernel cannot do it; else what of its groups is
-    /// [not right](Self::is_right) is to be done again.
-    fn by_kernel(
+    /// Casts what of a segment is [`WRONG`] once more.
+    #[expect(clippy::too_many_arguments, reason = "rows, scales, where they go, and room for both")]
+    fn repair(
         &self,
-        kernel: &Kernel,
+        rows: &Range<usize>,
         segment: &Segment,
+        scale: usize,
+        flags: u8,
         base: usize,
         dst: &mut Destination<'_, u8>,
         buffers: &mut Buffers,
-    ) -> Option<()> {
-        let job = self.job;
-        let start = job.read.byte(segment.first)?;
-        let groups = segment.groups;
-        self.numbers(segment, buffers)?;
-        let Buffers { scales, rests, zeros, each, .. } = buffers;
-        let mut numbers = scales[..groups].iter().zip(&rests[..groups]);
-        // What is not right is no number, perhaps, of which no operation may be asked here.
-        // Where there are many, that takes longer than it saves.
-        let ties = self.ties.is_some()
-            && (groups > segment.n / 64 && groups > 1
-                || numbers.any(|(&scale, &rest)| self.is_right(scale) && self.may_tie(scale, rest)));
-        let is_affine = job.given.zero_points.is_some();
-        if is_affine {
-            for (group, zero) in zeros[..groups].iter_mut().enumerate() {
-                *zero = -(job.given.get(segment.scale + group).1 as f32);
+        room: &mut Option<Room>,
+    ) -> Result<(), Error> {
+        if flags & WRONG == 0 {
+            return Ok(());
+        }
+        for group in 0..segment.groups {
+            if buffers.flags[segment.scale - scale + group] & WRONG == 0 {
+                continue;
+            }
+            let group = segment.group(self.job.grid, group);
+            for row in 0..rows.len() {
+                let ahead = row * self.job.grid.width();
+                self.exactly(group.start + ahead..group.end + ahead, base, dst, buffers, room)?;
             }
         }
-        let mut arrays = [
-            &scales[..],
-            if self.splits { &rests[..] } else { &[] },
-            if is_affine { &zeros[..] } else { &[] },
-        ];
-        if segment.per == Per::Element {
-            let each = once(each, || array(NO_NUMBERS)).ok()?;
-            expand(&mut arrays, &mut each[..], groups, segment.n, job.grid.block());
+        Ok(())
+    }
+
+    /// Casts a segment of rows, whose scales are known from `scale` on. What of it is [`WRONG`] is to be done again.
+    #[expect(clippy::too_many_arguments, reason = "as above")]
+    fn by_kernel(
+        &self,
+        segment: &Segment,
+        scale: usize,
+        flags: u8,
+        rows: &Rows,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Error> {
+        let (job, Some(kernel), Some(start)) = (self.job, self.kernel, self.job.read.byte(segment.first))
+        else {
+            return Ok(());
+        };
+        let known = segment.scale - scale;
+        let Buffers { scales, zeros, flags: all, each, .. } = buffers;
+        let ties = match self.ties {
+            MayTie::Never => false,
+            MayTie::Some(_) => {
+                flags & TIES != 0 && all[known..known + segment.groups].iter().any(|flags| flags & TIES != 0)
+            }
+            MayTie::Always => true,
+        };
+        let is_affine = job.given.zero_points.is_some();
+        let mut arrays = [&scales[known..], if is_affine { &zeros[known..] } else { &[] }];
+        let block = job.grid.block();
+        if segment.per == Per::Element && block > 1 {
+            let each = once(each, || array(NO_NUMBERS))?;
+            expand(&mut arrays, &mut each[..], segment.groups, segment.n, block);
         }
         let factors = Factors {
             per: segment.per,
             how: if ties { How::Odd } else { How::Near },
+            tensor: self.after,
             scales: arrays[0],
-            rests: arrays[1],
+            rests: &[],
             inverses: &[],
-            zeros: arrays[2],
+            zeros: arrays[1],
         };
         let at = (segment.first - base) * self.size;
-        let here = dst.part(at..at + segment.n * self.size);
-        kernel.run(&job.bytes[start..], here, segment.n, &factors, self.streams);
-        Some(())
+        let here = dst.part(at..at + (rows.count - 1) * rows.dst + segment.n * self.size);
+        kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
+        Ok(())
     }
 
-    /// The scales of a segment as float32.
-    fn numbers(&self, segment: &Segment, buffers: &mut Buffers) -> Option<()> {
-        let (given, n) = (&self.job.given, segment.groups);
-        let bytes = given.scales.native(given.bytes, segment.scale..segment.scale + n, &mut buffers.codes);
+    /// So many scales, from one on, as float32, with their zero points, and what is to be said of them; None if there is no
+    /// kernel.
+    fn numbers(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Option<u8> {
+        self.kernel?;
+        let given = &self.job.given;
+        let bytes = given.scales.native(given.bytes, scale..scale + n, &mut buffers.codes);
         let numbers = &mut buffers.scales[..n];
         let [first, narrow, wide] = self.to_f32;
         first?.fill(bytes, (&mut *numbers).into(), n).ok()?;
+        let flags = &mut buffers.flags[..n];
+        flags.fill(0);
+        let bounds = if self.after == 1.0 && self.tensor == TensorScale::None {
+            LEAST..MOST
+        } else {
+            LEAST_OF_TWO..MOST_OF_TWO
+        };
+        let mut all = scaled::bounded(self.isa, numbers, &bounds, self.zero_is_right, flags);
+        if given.zero_points.is_some() {
+            for (group, zero) in buffers.zeros[..n].iter_mut().enumerate() {
+                *zero = -(given.get(scale + group).1 as f32);
+            }
+        }
         let mut round = |numbers: &mut [f32], narrow: Option<Caster>, wide: Option<Caster>| {
             if let (Some(narrow), Some(wide)) = (narrow, wide) {
                 let there = &mut buffers.codes[..2 * n];
@@ -401,13 +503,19 @@ impl<'a> Multiply<'a> {
                     TensorScale::Divide(_) => Operation::Divide,
                     _ => Operation::Multiply,
                 };
-                let rests = if self.splits { &mut buffers.rests[..n] } else { &mut [] };
-                scaled::with_tensor(self.isa, operation, factor[0], numbers, rests);
+                scaled::with_tensor(self.isa, operation, factor[0], numbers, &mut []);
                 let [narrow, wide] = self.rounds;
-                round(numbers, narrow, wide)
+                round(numbers, narrow, wide)?;
             }
-            _ => Some(()),
+            _ => {}
         }
+        if narrow.is_some() || self.tensor != TensorScale::None {
+            all |= scaled::bounded(self.isa, numbers, &(LEAST..MOST), self.zero_is_right, flags);
+        }
+        if let MayTie::Some(ties) = self.ties {
+            all |= scaled::ties(self.isa, ties, numbers, flags);
+        }
+        Some(all)
     }
 
     /// The same by way of float64, or of the reference.
@@ -480,14 +588,14 @@ impl<'a> Multiply<'a> {
             });
         }
         scaled::arithmetic(self.isa, Operation::Multiply, tile, &by[..n]);
-        match self.tensor {
-            TensorScale::Multiply(g) | TensorScale::Divide(g) => {
-                by[..n].fill(g.into());
-                let is_divisor = matches!(self.tensor, TensorScale::Divide(_));
-                let operation = if is_divisor { Operation::Divide } else { Operation::Multiply };
-                scaled::arithmetic(self.isa, operation, tile, &by[..n]);
-            }
-            _ => {}
+        let (operation, factor) = match self.tensor {
+            TensorScale::Divide(g) => (Operation::Divide, g),
+            TensorScale::Multiply(g) => (Operation::Multiply, g),
+            _ => (Operation::Multiply, self.after),
+        };
+        if factor != 1.0 {
+            by[..n].fill(factor.into());
+            scaled::arithmetic(self.isa, operation, tile, &by[..n]);
         }
         let at = (first - base) * self.size;
         out.fill(&*tile, dst.part(at..at + n * self.size), n).ok()?;
