@@ -69,11 +69,8 @@ impl Plan {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: &'static Plan,
-    /// From so many bytes on, read and written.
+    /// From so many bytes on, read and written; or [`ALL`](Self::ALL), or [`ROWS`](Self::ROWS).
     stream_from: usize,
-    /// Does the kernel order what it streams before what is stored next? If not, its caller does.
-    #[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference does not stream"))]
-    fences: bool,
     /// The words of a stochastic route.
     pub(super) stochastic: Stochastic,
 }
@@ -88,11 +85,16 @@ impl Deref for Planned {
 }
 
 impl Planned {
+    /// Whatever their size, results go past the caches.
+    const ALL: usize = 1;
+    /// The same, and the kernel does not order what it streams before what is stored next: its caller does, once for all rows.
+    const ROWS: usize = 0;
+
     #[inline(always)]
     pub(super) fn new(plan: &'static Plan, options: &CastOptions) -> Self {
-        let stream_from = options.stream_from.unwrap_or(plan.stream_from);
+        let stream_from = options.stream_from.map_or(plan.stream_from, |from| from.max(Self::ALL));
         let stochastic = options.stochastic.unwrap_or(Stochastic::NONE);
-        Self { plan, stream_from, fences: true, stochastic }
+        Self { plan, stream_from, stochastic }
     }
 
     /// The plan of what begins with an element of its own.
@@ -162,7 +164,7 @@ impl Planned {
 
     /// Do all of them go past the caches?
     pub(super) fn streams_all(&self) -> bool {
-        self.stream_from == 0
+        self.stream_from <= Self::ALL
     }
 
     /// What the caller said about that, if it did.
@@ -170,9 +172,10 @@ impl Planned {
         (self.stream_from != self.plan.stream_from).then_some(self.stream_from)
     }
 
+    /// Does the kernel order what it streams before what is stored next?
     #[cfg(isa = "vector")]
     pub(super) fn fences(&self) -> bool {
-        self.fences
+        self.stream_from != Self::ROWS
     }
 
     /// The plan of parts of `n` elements: results go past the caches if those of all elements would.
@@ -180,12 +183,13 @@ impl Planned {
         // Of 8 elements, the bytes are the bits of one.
         let bits = |layout: &Layout| layout.size(8);
         let streams = self.streams(n, bits(&self.route.src) + bits(&self.route.dst));
-        Self { stream_from: if streams { 0 } else { self.stream_from }, ..self }
+        Self { stream_from: if streams { Self::ALL } else { self.stream_from }, ..self }
     }
 
     /// The same for parts that are rows: who casts them orders what is streamed once.
     pub(super) fn of_rows(self, n: usize) -> Self {
-        Self { fences: false, ..self.part_of(n) }
+        let part = self.part_of(n);
+        Self { stream_from: if part.streams_all() { Self::ROWS } else { part.stream_from }, ..part }
     }
 
     /// The plan of a tile, which stays in the caches.

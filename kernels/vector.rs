@@ -20,15 +20,13 @@ use super::{moves, once, stochastic};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::route::{Parts, Route, Work};
 
-/// Registers of a block of the widest elements: of the source, complex128, and of the destination, of which every part is one.
-const WIDEST: [usize; 2] = [16, 8];
+/// Room for a block: as many whole registers as there are bytes in an element, and one for those of fewer than 8 bits.
+struct Room<I: Simd, W: Width>(MaybeUninit<W::Block<I>>);
 
-/// Room for so many registers.
-struct Room<I: Simd, const N: usize>(MaybeUninit<[I::V; N]>);
-
-impl<I: Simd, const N: usize> Room<I, N> {
+impl<I: Simd, W: Width> Room<I, W> {
     #[inline(always)]
     const fn new() -> Self {
+        const { assert!(size_of::<W::Block<I>>() == W::BITS.div_ceil(8) * I::BYTES) };
         Self(MaybeUninit::uninit())
     }
 
@@ -68,11 +66,6 @@ unsafe fn rows<I: Simd, C: Codec<I>>(
     apart: &Apart,
 ) -> bool {
     let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
-    const {
-        assert!(
-            bits::<C::From>().div_ceil(8) <= WIDEST[0] && <C::To as Width>::BITS.div_ceil(8) <= WIDEST[1]
-        );
-    };
     // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
     // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
     // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
@@ -91,7 +84,8 @@ unsafe fn rows<I: Simd, C: Codec<I>>(
             few::<I, C>(isa, &setup, looks, [src_high, dst_high], src, dst, n);
             return true;
         }
-        let (mut room_src, mut room_dst) = (Room::<I, { WIDEST[0] }>::new(), Room::<I, { WIDEST[1] }>::new());
+        let (mut room_src, mut room_dst) =
+            (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
         if dst_bits < 8 {
             // The codec writes less than a register, and all of it is read.
@@ -161,7 +155,8 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
         let (setup, mut looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
         *C::From::scale::<I>(&mut looks) = *scale;
         let &Job { src_high, dst_high, .. } = job;
-        let (mut room_src, mut room_dst) = (Room::<I, { WIDEST[0] }>::new(), Room::<I, { WIDEST[1] }>::new());
+        let (mut room_src, mut room_dst) =
+            (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
         // SAFETY: as in `rows`.
         unsafe {
@@ -234,7 +229,8 @@ unsafe fn few<I: Simd, C: Codec<I>>(
     n: usize,
 ) {
     let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
-    let (mut room_src, mut room_dst) = (Room::<I, { WIDEST[0] }>::new(), Room::<I, { WIDEST[1] }>::new());
+    let (mut room_src, mut room_dst) =
+        (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
     let (room_src, room_dst) = (room_src.start(), room_dst.start());
     // SAFETY: the caller's promise. The rooms are for a block; of what the codec writes, no more is read.
     unsafe {

@@ -38,6 +38,8 @@ pub struct Caster {
     plan: Planned,
 }
 
+const _: () = assert!(size_of::<Caster>() <= 32);
+
 impl Caster {
     /// Decides the cast of `from` to `to` under `options`.
     ///

@@ -95,47 +95,57 @@ pub(in crate::kernels) struct Half {
 
 impl Half {
     const NONE: Self = Self { changes: [[[0; 16]; 2]; 4], begin: [[0; 16]; 4], flip: [0; 16], pairs: 0 };
+}
 
-    /// The half of some elements, in the order that a flip gives them. Rows begin where the fewest come of it.
-    #[inline(never)] // For the stack.
-    fn new(elements: &[u8], flip: u8) -> Self {
-        let mut best = Self::by_rows(elements, flip, 0);
-        for start in 1..16 {
-            if (0..start).any(|i| elements.get(i ^ usize::from(flip)).is_some_and(|&element| element != 0)) {
-                break;
-            }
-            let half = Self::by_rows(elements, flip, start);
-            if half.pairs < best.pairs {
-                best = half;
-            }
-        }
-        best
+/// The elements of a half, in the order that a flip gives them, from a start on: those before it are 0.
+#[derive(Clone, Copy)]
+struct Order<'a> {
+    elements: &'a [u8],
+    flip: u8,
+    start: usize,
+}
+
+impl<'a> Order<'a> {
+    /// That whose rows begin where the fewest changes come of it.
+    fn best(elements: &'a [u8], flip: u8) -> Self {
+        let at_0 = Self { elements, flip, start: 0 };
+        let starts = (0..16).take_while(|&start| (0..start).all(|i| at_0.at(i).is_none_or(|x| x == 0)));
+        let orders = starts.map(|start| Self { start, ..at_0 });
+        orders.min_by_key(|order| order.pairs().count()).unwrap_or(at_0)
     }
 
-    /// The same with rows that begin at `start`, before which all elements are 0.
-    fn by_rows(elements: &[u8], flip: u8, start: usize) -> Self {
-        let at = |i: usize| elements.get(i ^ usize::from(flip)).copied();
-        let change = |row: usize| -> [u8; 16] {
-            let first = start + 16 * row;
-            core::array::from_fn(|lane| match (at(first + lane), row) {
-                (Some(element), 0) => element,
-                (Some(element), 1..8) => element ^ at(first + lane - 16).unwrap_or(0),
-                _ => 0,
-            })
-        };
-        let mut half = Self { flip: [flip; 16], ..Self::NONE };
-        let mut row = 0;
-        while row < 8 {
-            if change(row) == [0; 16] {
-                row += 1;
-                continue;
-            }
-            half.changes[half.pairs] = [change(row), change(row + 1)];
-            half.begin[half.pairs] = [(start + 16 * row) as u8; 16];
+    fn at(&self, i: usize) -> Option<u8> {
+        self.elements.get(i ^ usize::from(self.flip)).copied()
+    }
+
+    /// A row xor the one before.
+    fn change(&self, row: usize) -> [u8; 16] {
+        let first = self.start + 16 * row;
+        core::array::from_fn(|lane| match (self.at(first + lane), row) {
+            (Some(element), 0) => element,
+            (Some(element), 1..8) => element ^ self.at(first + lane - 16).unwrap_or(0),
+            _ => 0,
+        })
+    }
+
+    /// The first row of every pair of changes.
+    fn pairs(self) -> impl Iterator<Item = usize> {
+        let mut next = 0;
+        core::iter::from_fn(move || {
+            let row = (next..8).find(|&row| self.change(row) != [0; 16])?;
+            next = row + 2;
+            Some(row)
+        })
+    }
+
+    /// Writes it to a half that is [none](Half::NONE).
+    fn write(self, half: &mut Half) {
+        half.flip = [self.flip; 16];
+        for row in self.pairs() {
+            half.changes[half.pairs] = [self.change(row), self.change(row + 1)];
+            half.begin[half.pairs] = [(self.start + 16 * row) as u8; 16];
             half.pairs += 1;
-            row += 2;
         }
-        half
     }
 }
 
@@ -232,15 +242,15 @@ impl Plane {
         }
         let used = codes.min(1 + usize::from(window.last[0]));
         // In its place, for the stack.
-        let rows = core::array::from_fn(|row| {
-            core::array::from_fn(|part| core::array::from_fn(|i| elements[64 * row + 16 * part + i]))
-        });
-        let plane = place.write(Self { elements: rows, halves: [Half::NONE; 2], window });
-        plane.halves[0] = Half::new(&shifted[..used], 0);
+        let plane = place.write(Self::ZEROS);
+        plane.elements.as_flattened_mut().as_flattened_mut().copy_from_slice(elements);
+        plane.window = window;
+        Order::best(&shifted[..used], 0).write(&mut plane.halves[0]);
         let all: [u8; 256] =
             core::array::from_fn(|code| if code < 128 { first[code] } else { second[code - 128] });
-        let (up, down) = (Half::new(&all[..codes], 0x80), Half::new(&all[..codes], 0xFF));
-        plane.halves[1] = if down.pairs < up.pairs { down } else { up };
+        let [up, down] = [0x80, 0xFF].map(|flip| Order::best(&all[..codes], flip));
+        let order = if down.pairs().count() < up.pairs().count() { down } else { up };
+        order.write(&mut plane.halves[1]);
         plane
     }
 }
