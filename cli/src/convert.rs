@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, Permissions};
 use std::io::{IsTerminal, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::fs::{Advice, FallocateFlags};
@@ -32,8 +34,12 @@ use crate::tile::{self, Scratch, Tile};
 /// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Bytes that are hashed at a time.
-const HASHED: usize = 1 << 18;
+/// Bytes that are read back at a time.
+const SOME: usize = 1 << 18;
+/// Bytes of a file that are synced and read back together, while others are converted.
+const WINDOW: u64 = 16 << 20;
+/// How a file system in memory is called: its pages are allocated when they are written.
+const TMPFS: u64 = 0x0102_1994;
 
 /// Where what is complete of a directory is recorded.
 const STATES: &str = ".lanecast";
@@ -59,14 +65,31 @@ fn interrupted(dst: &Path) -> Failure {
 struct Live {
     shard: usize,
     temp: Mutex<Option<NamedTempFile>>,
-    file: File,
+    /// Locked by whoever writes: the system lets one write at a time, and would have the others spin.
+    file: Mutex<File>,
+    reader: File,
     path: PathBuf,
-    /// Of all that was written: by offset, length and hash.
-    written: Mutex<BTreeMap<u64, (u64, u128)>>,
-    /// The hash of the file, up to this offset.
-    hashed: Mutex<(u64, Sha256)>,
+    /// What was written and not yet read back, by offset.
+    pieces: Mutex<BTreeMap<u64, Piece>>,
+    hashed: Mutex<Hashed>,
+    /// Signalled when it is the turn of the next.
+    turn: Condvar,
     left: AtomicU64,
     losses: Mutex<BTreeMap<usize, crate::loss::Loss>>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    len: u64,
+    hash: u128,
+}
+
+/// The hash of a file, up to an offset, and the number of the tile that may go on with it.
+#[derive(Default)]
+struct Hashed {
+    sha: Sha256,
+    until: u64,
+    next: usize,
 }
 
 impl Live {
@@ -74,40 +97,92 @@ impl Live {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.file.write_all_at(bytes, offset).map_err(on(&self.path))?;
-        self.written.lock().expect("no panics").insert(offset, (bytes.len() as u64, xxh3_128(bytes)));
+        let piece = Piece { len: bytes.len() as u64, hash: xxh3_128(bytes) };
+        self.file.lock().expect("no panics").write_all_at(bytes, offset).map_err(on(&self.path))?;
+        self.pieces.lock().expect("no panics").insert(offset, piece);
         Ok(())
     }
 
-    /// Hashes what lies behind the hashed part without a gap, while it is in the page cache.
-    fn hash(&self, (hashed, sha): &mut (u64, Sha256), buffer: &mut Vec<u8>) -> Result<()> {
-        buffer.resize(HASHED, 0);
-        loop {
-            let mut end = *hashed;
-            let written = self.written.lock().expect("no panics");
-            for (&offset, &(len, _)) in written.range(end..) {
-                if offset != end || end - *hashed >= HASHED as u64 {
-                    break;
+    /// Hashes what tiles write in their order, where it continues what was hashed. The rest is hashed when it is read back:
+    /// scales lie before their weights in the file, and are complete after them.
+    fn hash(&self, number: usize, offset: u64, bytes: &[u8], stop: &AtomicBool) {
+        let mut hashed = self.hashed.lock().expect("no panics");
+        while hashed.next != number {
+            if stop.load(Ordering::SeqCst) {
+                return;
+            }
+            let waited = self.turn.wait_timeout(hashed, Duration::from_millis(100));
+            hashed = waited.expect("no panics").0;
+        }
+        if hashed.until == offset {
+            hashed.sha.update(bytes);
+            hashed.until += bytes.len() as u64;
+        }
+        hashed.next += 1;
+        drop(hashed);
+        self.turn.notify_all();
+    }
+
+    /// Reads back what was hashed; once enough of it has come together, or `all` there is, which is then hashed, too.
+    fn read_back(&self, all: bool, verify: bool, buffer: &mut Vec<u8>) -> Result<()> {
+        let until = self.hashed.lock().expect("no panics").until;
+        let some = {
+            let mut pieces = self.pieces.lock().expect("no panics");
+            if all {
+                std::mem::take(&mut *pieces)
+            } else {
+                let bytes = |(_, piece): (_, &Piece)| piece.len;
+                if verify && pieces.range(..until).map(bytes).sum::<u64>() < WINDOW {
+                    return Ok(());
                 }
-                end += len;
+                let later = pieces.split_off(&until);
+                std::mem::replace(&mut *pieces, later)
             }
-            drop(written);
-            if end == *hashed {
-                return Ok(());
+        };
+        let (Some((&first, _)), Some((&last, piece))) = (some.first_key_value(), some.last_key_value())
+        else {
+            return Ok(());
+        };
+        if verify {
+            // From the disk, where the system does that.
+            self.reader.sync_data().map_err(on(&self.path))?;
+            let len = NonZeroU64::new(last + piece.len - first);
+            let _ = rustix::fs::fadvise(&self.reader, first, len, Advice::DontNeed);
+        }
+        buffer.resize(SOME, 0);
+        for (offset, piece) in some {
+            let fresh = offset >= until;
+            if !verify && !fresh {
+                continue;
             }
-            while *hashed < end {
-                let some = &mut buffer[..HASHED.min((end - *hashed) as usize)];
-                self.file.read_exact_at(some, *hashed).map_err(on(&self.path))?;
-                sha.update(&*some);
-                *hashed += some.len() as u64;
+            let (mut hash, mut at, end) = (Xxh3::new(), offset, offset + piece.len);
+            while at < end {
+                let some = &mut buffer[..SOME.min((end - at) as usize)];
+                self.reader.read_exact_at(some, at).map_err(on(&self.path))?;
+                hash.update(some);
+                if fresh {
+                    let mut hashed = self.hashed.lock().expect("no panics");
+                    hashed.sha.update(&*some);
+                    hashed.until += some.len() as u64;
+                }
+                at += some.len() as u64;
+            }
+            if hash.digest128() != piece.hash {
+                let what = format!(
+                    "{}: bytes {offset} to {end} were read back otherwise than written",
+                    self.path.display()
+                );
+                return Err(Failure::system(what).help("the disk or the memory is bad"));
             }
         }
+        Ok(())
     }
 }
 
 enum Task {
     Amax(Tile, usize),
-    Convert(Tile, Arc<Live>),
+    /// Has a number in its file.
+    Convert(Tile, usize, Arc<Live>),
 }
 
 /// What is still to be done, in order.
@@ -133,6 +208,8 @@ struct Work<'a> {
     /// The one file, if it is no directory.
     single: Option<PathBuf>,
     tile: u64,
+    /// Files that are written at a time.
+    abreast: usize,
     /// Jobs of each group.
     members: Vec<Vec<usize>>,
     queue: Mutex<Queue>,
@@ -145,41 +222,47 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// The next task. Files are begun when their first tile is taken.
+    /// The next task. Files are begun when their first tile is taken: several abreast, as each has a hash that one core
+    /// computes.
     fn next(&self) -> Result<Option<Task>> {
         let mut queue = self.queue.lock().expect("no panics");
-        loop {
-            if let Some(task) = queue.tasks.pop_front() {
-                return Ok(Some(task));
+        while queue.tasks.is_empty() && !queue.shards.is_empty() {
+            let some = queue.shards.len().min(self.abreast);
+            let mut files = Vec::new();
+            for shard in queue.shards.drain(..some).collect::<Vec<_>>() {
+                files.push(self.tiles(shard, &mut queue)?.into_iter());
             }
-            let Some(shard) = queue.shards.pop_front() else { return Ok(None) };
-            let live = Arc::new(self.begin(shard)?);
-            let mut tiles = Vec::new();
-            let mut first = Vec::new();
-            for &index in &self.plan.shards[shard].jobs {
-                let job = &self.plan.jobs[index];
-                if let Output::Quantise(target) = &job.output
-                    && let Some(group) = target.group
-                    && !std::mem::replace(&mut queue.asked[group], true)
-                {
-                    for &member in &self.members[group] {
-                        let parts = tile::tiles(member, &self.plan.jobs[member], self.tile);
-                        first.extend(parts.into_iter().map(|tile| Task::Amax(tile, group)));
-                    }
-                    let mut groups = self.groups.lock().expect("no panics");
-                    groups[group].left =
-                        first.iter().filter(|t| matches!(t, Task::Amax(_, g) if *g == group)).count();
-                }
-                tiles.extend(tile::tiles(index, job, self.tile));
+            while !files.is_empty() {
+                files.retain_mut(|tiles| tiles.next().map(|tile| queue.tasks.push_back(tile)).is_some());
             }
-            // What a file without tiles waits for.
-            live.left.store(tiles.len().max(1) as u64, Ordering::SeqCst);
-            if tiles.is_empty() {
-                self.finish(&live, &mut Vec::new())?;
-            }
-            queue.tasks.extend(first);
-            queue.tasks.extend(tiles.into_iter().map(|tile| Task::Convert(tile, live.clone())));
         }
+        Ok(queue.tasks.pop_front())
+    }
+
+    /// Begins a file. The tiles that it is made of; those whose amax they want are put in the queue.
+    fn tiles(&self, shard: usize, queue: &mut Queue) -> Result<Vec<Task>> {
+        let live = Arc::new(self.begin(shard)?);
+        let mut tiles = Vec::new();
+        for &index in &self.plan.shards[shard].jobs {
+            let job = &self.plan.jobs[index];
+            if let Output::Quantise(target) = &job.output
+                && let Some(group) = target.group
+                && !std::mem::replace(&mut queue.asked[group], true)
+            {
+                let before = queue.tasks.len();
+                for &member in &self.members[group] {
+                    let parts = tile::tiles(member, &self.plan.jobs[member], self.tile);
+                    queue.tasks.extend(parts.into_iter().map(|tile| Task::Amax(tile, group)));
+                }
+                self.groups.lock().expect("no panics")[group].left = queue.tasks.len() - before;
+            }
+            tiles.extend(tile::tiles(index, job, self.tile));
+        }
+        live.left.store(tiles.len() as u64, Ordering::SeqCst);
+        if tiles.is_empty() {
+            self.finish(&live, &mut Vec::new())?;
+        }
+        Ok((1..).zip(tiles).map(|(number, tile)| Task::Convert(tile, number, live.clone())).collect())
     }
 
     fn target(&self, shard: usize) -> PathBuf {
@@ -192,26 +275,29 @@ impl Work<'_> {
         let path = self.target(shard);
         let temp = temporary(&self.dir, &file_name(&path))?;
         let file = temp.as_file().try_clone().map_err(on(&path))?;
-        let room = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, planned.bytes);
-        match room {
-            Ok(()) => {}
-            // Not every file system can.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
-                file.set_len(planned.bytes).map_err(on(&path))?;
+        file.set_len(planned.bytes).map_err(on(&path))?;
+        let system = rustix::fs::fstatfs(&file).map_err(|error| Failure::io(&path, &error.into()))?;
+        if system.f_type as u64 != TMPFS {
+            match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, planned.bytes) {
+                // Not every file system can.
+                Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
+                Err(error) => return Err(Failure::io(&path, &error.into())),
             }
-            Err(error) => return Err(Failure::io(&path, &error.into())),
         }
         let live = Live {
             shard,
             temp: Mutex::new(Some(temp)),
-            file,
+            reader: file.try_clone().map_err(on(&path))?,
+            file: Mutex::new(file),
             path,
-            written: Mutex::new(BTreeMap::new()),
-            hashed: Mutex::new((0, Sha256::new())),
+            pieces: Mutex::default(),
+            hashed: Mutex::default(),
+            turn: Condvar::new(),
             left: AtomicU64::new(0),
             losses: Mutex::new(BTreeMap::new()),
         };
         live.write(0, &planned.header)?;
+        live.hash(0, 0, &planned.header, &self.stop);
         for &job in &planned.jobs {
             for out in &self.plan.jobs[job].outs {
                 if let Some(known) = &out.bytes {
@@ -236,7 +322,7 @@ impl Work<'_> {
                 }
                 Ok(())
             }
-            Task::Convert(tile, live) => {
+            Task::Convert(tile, number, live) => {
                 let job = &self.plan.jobs[tile.job];
                 let group = if let Output::Quantise(target) = &job.output { target.group } else { None };
                 let amax = match group {
@@ -253,9 +339,16 @@ impl Work<'_> {
                         Some(f64::from_bits(groups[group].bits))
                     }
                 };
+                // Every tile writes a part of this, once.
+                let out = &job.outs[0];
+                let main = out.offset..out.offset + byte_len(out.dtype, &out.shape);
                 let mut write = |offset: u64, bytes: &[u8]| {
+                    live.write(offset, bytes)?;
                     self.bar.inc(bytes.len() as u64);
-                    live.write(offset, bytes)
+                    if main.contains(&offset) {
+                        live.hash(number, offset, bytes, &self.stop);
+                    }
+                    Ok(())
                 };
                 let loss = tile::convert(self.it, job, &tile, amax, scratch, &mut write)?;
                 live.losses
@@ -266,8 +359,8 @@ impl Work<'_> {
                     .or_insert(loss);
                 if live.left.fetch_sub(1, Ordering::SeqCst) == 1 {
                     self.finish(&live, scratch.bytes())?;
-                } else if let Ok(mut hashed) = live.hashed.try_lock() {
-                    live.hash(&mut hashed, scratch.bytes())?;
+                } else {
+                    live.read_back(false, !self.args.no_verify, scratch.bytes())?;
                 }
                 Ok(())
             }
@@ -277,20 +370,16 @@ impl Work<'_> {
     /// Publishes a file: written through, read back, and named.
     fn finish(&self, live: &Live, buffer: &mut Vec<u8>) -> Result<()> {
         let planned = &self.plan.shards[live.shard];
-        let mut hashed = live.hashed.lock().expect("no panics");
-        live.hash(&mut hashed, buffer)?;
-        let (at, sha) = std::mem::take(&mut *hashed);
-        if at != planned.bytes {
+        live.read_back(true, !self.args.no_verify, buffer)?;
+        let Hashed { sha, until, .. } = std::mem::take(&mut *live.hashed.lock().expect("no panics"));
+        if until != planned.bytes {
             return Err(Failure::system(format!(
-                "{}: {at} of {} bytes were written",
+                "{}: {until} of {} bytes were written",
                 live.path.display(),
                 planned.bytes
             )));
         }
-        live.file.sync_all().map_err(on(&live.path))?;
-        if !self.args.no_verify {
-            self.read_back(live, buffer)?;
-        }
+        live.reader.sync_all().map_err(on(&live.path))?;
         let sha256 = hex(&sha.finalize());
         for &index in &planned.sources {
             self.it.shards[index].check_unchanged()?;
@@ -316,30 +405,6 @@ impl Work<'_> {
             eprintln!("{done} of {all} bytes   {}/s   {name}", bytes((done as f64 / seconds) as u64));
         }
         self.done.lock().expect("no panics").push(state);
-        Ok(())
-    }
-
-    /// Compares what the file holds, read from the disk where the system does that, with what was written.
-    fn read_back(&self, live: &Live, buffer: &mut Vec<u8>) -> Result<()> {
-        let written = std::mem::take(&mut *live.written.lock().expect("no panics"));
-        let _ = rustix::fs::fadvise(&live.file, 0, None, Advice::DontNeed);
-        buffer.resize(HASHED, 0);
-        for (offset, (len, expected)) in written {
-            let (mut hash, mut at, end) = (Xxh3::new(), offset, offset + len);
-            while at < end {
-                let some = &mut buffer[..HASHED.min((end - at) as usize)];
-                live.file.read_exact_at(some, at).map_err(on(&live.path))?;
-                hash.update(some);
-                at += some.len() as u64;
-            }
-            if hash.digest128() != expected {
-                let what = format!(
-                    "{}: bytes {offset} to {end} were read back otherwise than written",
-                    live.path.display()
-                );
-                return Err(Failure::system(what).help("the disk or the memory is bad"));
-            }
-        }
         Ok(())
     }
 
@@ -695,7 +760,7 @@ fn work(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.unwrap_or(cores + 2).max(1);
     // An element takes up to about 16 times its bytes on its way: in float64 on both sides, and both buffers.
-    let tile = (memory / threads as u64 / 16).clamp(1 << 16, 8 << 20);
+    let tile = (memory / threads as u64 / 16).clamp(1 << 16, 1 << 20);
     let largest = plan
         .jobs
         .iter()
@@ -732,6 +797,7 @@ fn work(
         dir: dir.to_owned(),
         single,
         tile,
+        abreast: cores.div_ceil(2),
         members,
         queue: Mutex::new(Queue {
             shards: shards.into(),

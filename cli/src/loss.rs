@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{Add, Div, Mul, Sub};
 
 use bytemuck::Pod;
+use lanecast::{DType, Packing};
 use serde::{Deserialize, Serialize};
 
 /// The losses of one tensor, or of a part of it.
@@ -68,6 +69,8 @@ impl Real for f64 {
 
 /// Elements that are looked at together, in a cache.
 const SOME: usize = 1 << 10;
+/// Bytes of codes that are looked at together.
+const SOME_CODES: usize = 64;
 /// Maxima that are found beside each other: a register's.
 const LANES: usize = 16;
 
@@ -90,6 +93,18 @@ impl Loss {
     /// Adds what became of elements from `first` on: both as bytes of the same float, in which errors are computed.
     pub(crate) fn add<T: Real>(&mut self, mut first: u64, from: &[u8], to: &[u8]) {
         let size = SOME * size_of::<T>();
+        let (mut from, mut to) = (from, to);
+        // Where memory holds them as they are, nothing is copied but the rest.
+        if cfg!(target_endian = "little")
+            && let (Ok(xs), Ok(ys)) = (bytemuck::try_cast_slice(from), bytemuck::try_cast_slice(to))
+        {
+            let (xs, ys) = (xs.as_chunks().0, ys.as_chunks().0);
+            for (xs, ys) in xs.iter().zip(ys) {
+                self.some::<T>(first, xs, ys);
+                first += SOME as u64;
+            }
+            (from, to) = (&from[xs.len() * size..], &to[xs.len() * size..]);
+        }
         let (mut xs, mut ys) = ([T::ZERO; SOME], [T::ZERO; SOME]);
         for (from, to) in from.chunks(size).zip(to.chunks(size)) {
             let n = from.len() / size_of::<T>();
@@ -141,23 +156,26 @@ impl Loss {
         self.max_rel = self.max_rel.max(wide_rel);
     }
 
-    /// Counts what was clamped: codes without their scale, as float32, the largest of them, and how much larger than it a value
-    /// must be to count.
-    pub(crate) fn clamped<T: Real>(
-        &mut self,
-        from: &[u8],
-        to: &[u8],
-        codes: &[u8],
-        largest: f64,
-        factor: f64,
-    ) {
-        let values = T::read(from).zip(T::read(to)).zip(f32::read(codes));
-        let clamped = values.map(|((x, y), code)| {
-            let (x, y): (f64, f64) = (x.into(), y.into());
-            let over = x.abs() < f64::INFINITY && x.abs() > y.abs() * factor;
-            u64::from(f64::from(code).abs() == largest && over)
-        });
-        self.saturated += clamped.sum::<u64>();
+    /// Counts what was clamped: has the largest code, and was larger than that by some factor.
+    pub(crate) fn clamped<T: Real>(&mut self, from: &[u8], to: &[u8], codes: &[u8], largest: &Largest) {
+        let size = size_of::<T>();
+        let number = |bytes: &[u8], i: usize| -> f64 {
+            bytemuck::pod_read_unaligned::<T>(&bytes[i * size..][..size]).native().into()
+        };
+        // Such codes are rare: some bytes are looked at together.
+        for (i, bytes) in codes.chunks(SOME_CODES).enumerate() {
+            if !bytes.iter().fold(false, |any, &byte| any | largest.is_in(byte)) {
+                continue;
+            }
+            let n = bytes.len() * largest.per_byte;
+            for at in i * SOME_CODES * largest.per_byte..i * SOME_CODES * largest.per_byte + n {
+                if !largest.is(codes, at) || (at + 1) * size > from.len() {
+                    continue;
+                }
+                let (x, y) = (number(from, at), number(to, at));
+                self.saturated += u64::from(x.abs() < f64::INFINITY && x.abs() > y.abs() * largest.factor);
+            }
+        }
     }
 
     /// Adds another part of the same tensor: in whatever order, the result is the same.
@@ -172,6 +190,58 @@ impl Loss {
         self.saturated += other.saturated;
         self.nan += other.nan;
         self.inf += other.inf;
+    }
+}
+
+/// The codes of the largest magnitude, and how much larger a value must be to count as clamped.
+pub(crate) struct Largest {
+    code: u8,
+    /// Without the sign; of an int8 it is no bit.
+    mask: u8,
+    per_byte: usize,
+    /// Bits of a byte that are above those of its first element.
+    first: u32,
+    factor: f64,
+}
+
+impl Largest {
+    /// Of a dtype that values are clamped to.
+    pub(crate) fn of(elem: DType, packing: Packing) -> Option<Self> {
+        let first = if packing == Packing::HighFirst { 4 } else { 0 };
+        let (code, per_byte, factor) = match elem {
+            DType::I8 => {
+                return Some(Self { code: 127, mask: 0, per_byte: 1, first: 0, factor: 127.5 / 127.0 });
+            }
+            DType::F4E2M1 => (0x7, 2, 7.0 / 6.0),
+            DType::F8E4M3FN => (0x7E, 1, 464.0 / 448.0),
+            DType::F8E5M2 => (0x7B, 1, 61440.0 / 57344.0),
+            _ => return None,
+        };
+        Some(Self { code, mask: if per_byte == 2 { 0x7 } else { 0x7F }, per_byte, first, factor })
+    }
+
+    fn is_code(&self, code: u8) -> bool {
+        if self.mask == 0 {
+            code.cast_signed().unsigned_abs() == self.code
+        } else {
+            code & self.mask == self.code
+        }
+    }
+
+    /// Has this byte one?
+    fn is_in(&self, byte: u8) -> bool {
+        self.is_code(byte) | ((self.per_byte == 2) & self.is_code(byte >> 4))
+    }
+
+    /// Bits of an element.
+    pub(crate) fn bits(&self) -> u64 {
+        8 / self.per_byte as u64
+    }
+
+    /// Is this element one?
+    fn is(&self, codes: &[u8], at: usize) -> bool {
+        let shift = if self.per_byte == 2 { self.first ^ (at as u32 % 2 * 4) } else { 0 };
+        self.is_code(codes[at / self.per_byte] >> shift)
     }
 }
 
@@ -270,5 +340,36 @@ mod tests {
             assert_eq!(b, whole, "cut at {cut}");
         }
         assert_eq!(place(7, &[2, 4]), [1, 3]);
+    }
+
+    #[test]
+    fn the_largest_codes_of_larger_values_are_counted() {
+        let count = |elem, packing, values: &[f32], results: &[f32], codes: &[u8]| {
+            let mut loss = Loss::default();
+            let bytes = |x: &[f32]| x.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+            let largest = Largest::of(elem, packing).unwrap();
+            loss.clamped::<f32>(&bytes(values), &bytes(results), codes, &largest);
+            loss.saturated
+        };
+        // Beyond what would have been rounded to it; in the first, the second and the last register.
+        let (mut values, mut codes) = (vec![1.0; 200], vec![0x38; 200]);
+        let mut results = values.clone();
+        for (at, value, code) in [
+            (0, 464.0, 0x7E),
+            (63, 465.0, 0x7E),
+            (64, -465.0, 0xFE),
+            (199, 1e9, 0x7E),
+            (5, f32::INFINITY, 0x7E),
+        ] {
+            (values[at], codes[at]) = (value, code);
+            results[at] = if value < 0.0 { -448.0 } else { 448.0 };
+        }
+        assert_eq!(count(DType::F8E4M3FN, Packing::LowFirst, &values, &results, &codes), 3);
+        assert_eq!(count(DType::I8, Packing::LowFirst, &[127.4, -128.0], &[127.0, -127.0], &[127, 0x81]), 1);
+        let four = [(Packing::LowFirst, [0x17, 0x0F]), (Packing::HighFirst, [0x71, 0xF0])];
+        for (packing, codes) in four {
+            let found = count(DType::F4E2M1, packing, &[9.0, 9.0, -9.0], &[6.0, 0.5, -6.0], &codes);
+            assert_eq!(found, 2, "{packing:?}");
+        }
     }
 }

@@ -674,7 +674,7 @@ impl Plan {
                 }
             }
         }
-        for (name, source, jobs) in self.division(it, shard_size) {
+        for (name, source, mut jobs) in self.division(it, shard_size) {
             let mut tensors: Vec<(String, Dtype, Vec<usize>)> = jobs
                 .iter()
                 .flat_map(|&job| &self.jobs[job].outs)
@@ -715,6 +715,8 @@ impl Plan {
                     out.offset = header.len() as u64 + places[&out.name[..]].data_offsets.0 as u64;
                 }
             }
+            // In the order of the file: it is hashed while it grows.
+            jobs.sort_by_key(|&job| self.jobs[job].outs[0].offset);
             let data = infos.last().map_or(0, |(_, info)| info.data_offsets.1) as u64;
             let bytes = header.len() as u64 + data;
             self.shards.push(OutShard { name, jobs, header, bytes, sources });

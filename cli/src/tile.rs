@@ -8,14 +8,17 @@ use crate::checkpoint::{Checkpoint, Tensor};
 use crate::dtypes;
 use crate::error::{Failure, Result};
 use crate::layout::Weight;
-use crate::loss::{Loss, Real};
+use crate::loss::{Largest, Loss, Real};
 use crate::plan::{Input, Job, Output, Target};
 
 /// Elements that are compared at a time: what a cache holds.
 const COMPARED: usize = 1 << 14;
 
 /// Bytes of a tile of what has no scales: what a cache holds. Larger ones would be read from memory at every step.
-const PLAIN: u64 = 1 << 20;
+const PLAIN: u64 = 1 << 18;
+
+/// Tiles of a tensor, at most: a list of more would be memory.
+const MOST_TILES: u64 = 1 << 16;
 
 /// Where the bytes of a tile go: to an offset of the file.
 pub(crate) type Write<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
@@ -27,10 +30,10 @@ pub(crate) struct Scratch {
     src_scales: Vec<u8>,
     dst: Vec<u8>,
     dst_scales: Vec<u8>,
-    /// The values of both sides, and codes without their scale.
+    /// Values of one side, and parts of both that are compared.
+    values: Vec<u8>,
     from: Vec<u8>,
     to: Vec<u8>,
-    codes: Vec<u8>,
     /// Rows of which some columns are taken, and what is turned.
     rows: Vec<u8>,
     turned: Vec<u8>,
@@ -99,12 +102,15 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
         }
     };
     match (&job.input, &job.output) {
-        (Input::Plain(tensor), Output::Copy) => cut(0, tensor.len, most.min(PLAIN)),
+        (Input::Plain(tensor), Output::Copy) => {
+            cut(0, tensor.len, most.min(PLAIN.max(tensor.len / MOST_TILES)));
+        }
         (Input::Scaled(..), Output::Copy) => unreachable!("what is copied is taken as it lies"),
         (Input::Plain(tensor), Output::Cast(to)) => {
             let elements = tensor.shape.iter().product::<usize>() as u64;
             // Eight elements are whole bytes of every dtype.
-            let each = (most.min(PLAIN) * 8 / file_bits(tensor).max(bits(*to))).next_multiple_of(8);
+            let bytes = most.min(PLAIN.max(tensor.len / MOST_TILES));
+            let each = (bytes * 8 / file_bits(tensor).max(bits(*to))).next_multiple_of(8);
             cut(0, elements, each);
         }
         (input, output) => {
@@ -391,17 +397,6 @@ pub(crate) fn of_amax(target: &Target, amax: f64) -> Result<(Vec<u8>, Option<f32
     Ok((scales, found.tensor_scale))
 }
 
-/// The largest code, and how much larger a value must be to count as clamped.
-fn largest(elem: DType) -> (f64, f64) {
-    match elem {
-        DType::I8 => (127.0, 127.5 / 127.0),
-        DType::F4E2M1 => (6.0, 7.0 / 6.0),
-        DType::F8E4M3FN => (448.0, 464.0 / 448.0),
-        DType::F8E5M2 => (57344.0, 61440.0 / 57344.0),
-        _ => (f64::MAX, f64::MAX),
-    }
-}
-
 /// What errors are computed in: float32, if that holds one side exactly, and the other much more exactly than the result is.
 fn compared_in(input: &Input, output: &Output) -> DType {
     let wide = match (input, output) {
@@ -419,6 +414,33 @@ impl Loss {
             DType::F64 => self.add::<f64>(first, from, to),
             _ => self.add::<f32>(first, from, to),
         }
+    }
+
+    /// Compares elements of whole bytes, and counts what was clamped where the result is such codes. In parts that a cache
+    /// holds.
+    fn elements(
+        &mut self,
+        (first, n, wide): (u64, usize, DType),
+        (from, src): (DType, &[u8]),
+        (to, dst): (DType, &[u8]),
+        codes: Option<(&[u8], &Largest)>,
+        [x, y]: [&mut Vec<u8>; 2],
+    ) -> Result<()> {
+        for at in (0..n).step_by(COMPARED) {
+            let some = COMPARED.min(n - at);
+            let part = |bits: u64| at * bits as usize / 8..((at + some) * bits as usize).div_ceil(8);
+            let x = widen(from, &src[part(bits(from))], some, wide, x)?;
+            let y = widen(to, &dst[part(bits(to))], some, wide, y)?;
+            self.compare(first + at as u64, wide, x, y);
+            if let Some((codes, largest)) = codes {
+                let codes = &codes[part(largest.bits())];
+                match wide {
+                    DType::F64 => self.clamped::<f64>(x, y, codes, largest),
+                    _ => self.clamped::<f32>(x, y, codes, largest),
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -475,24 +497,9 @@ fn plain(
     Caster::new(from, to, &dtypes::options()).and_then(|c| c.cast(src, dst, n)).map_err(wrong_cast)?;
     let wide = compared_in(&job.input, &job.output);
     let mut loss = Loss::default();
-    for first in (0..n).step_by(COMPARED) {
-        let some = COMPARED.min(n - first);
-        let part = |dtype: DType| {
-            let from = first * bits(dtype) as usize / 8;
-            from..from + (some * bits(dtype) as usize).div_ceil(8)
-        };
-        let x = widen(from, &src[part(from)], some, wide, x)?;
-        let y = widen(to, &dst[part(to)], some, wide, y)?;
-        loss.compare(tile.first + first as u64, wide, x, y);
-        if dtypes::is_narrow(job.outs[0].dtype) {
-            let (max, factor) = largest(to);
-            let codes = cast(to, Packing::LowFirst, &dst[part(to)], some, DType::F32, &mut scratch.codes)?;
-            match wide {
-                DType::F64 => loss.clamped::<f64>(x, y, codes, max, factor),
-                _ => loss.clamped::<f32>(x, y, codes, max, factor),
-            }
-        }
-    }
+    let largest = Largest::of(to, Packing::LowFirst).filter(|_| dtypes::is_narrow(job.outs[0].dtype));
+    let codes = largest.as_ref().map(|largest| (&*dst, largest));
+    loss.elements((tile.first, n, wide), (from, src), (to, dst), codes, [x, y])?;
     write(job.outs[0].offset + tile.first * bits(to) / 8, dst)?;
     Ok(loss)
 }
@@ -506,7 +513,7 @@ fn dequantise(
     scratch: &mut Scratch,
     write: &mut Write<'_>,
 ) -> Result<Loss> {
-    let Scratch { src, src_scales, dst, from: x, to: y, rows, turned, .. } = scratch;
+    let Scratch { src, src_scales, dst, values: x, from: none, to: y, rows, turned, .. } = scratch;
     let weight = parts.0;
     let format = &weight.format;
     let shape = if weight.transposed {
@@ -525,12 +532,12 @@ fn dequantise(
     let wide = compared_in(&job.input, &job.output);
     let x = room(x, n * bits(wide) as usize / 8);
     to_values(wide, &format.scaling.profile(Profile::Lanecast), x)?;
-    let y = widen(to, dst, n, wide, y)?;
     let whole = Matrices::of(&weight.shape);
-    let mut loss = Loss::default();
     let place = job.outs[0].offset;
+    let first = if weight.transposed { 0 } else { (tile.matrix * whole.rows + tile.first) * whole.columns };
+    let mut loss = Loss::default();
+    loss.elements((first, n, wide), (wide, x), (to, dst), None, [none, y])?;
     if weight.transposed {
-        loss.compare(0, wide, x, y);
         // From the place in the tile to the place in the result.
         let (row, column) = (loss.at / shape[1] as u64, loss.at % shape[1] as u64);
         loss.at = (tile.matrix * whole.columns + tile.first * 32 + column) * whole.rows + row;
@@ -538,8 +545,6 @@ fn dequantise(
         let at = (tile.matrix * whole.columns + tile.first * 32) * whole.rows * bits(to) / 8;
         write(place + at, &turned[..dst.len()])?;
     } else {
-        let first = (tile.matrix * whole.rows + tile.first) * whole.columns;
-        loss.compare(first, wide, x, y);
         write(place + first * bits(to) / 8, dst)?;
     }
     Ok(loss)
@@ -567,7 +572,7 @@ fn quantise(
         Input::Scaled(weight, ..) if weight.transposed => Some(values(it, input, tile, DType::F64, scratch)?),
         _ => None,
     };
-    let Scratch { src, src_scales, dst, dst_scales, from: x, to: y, codes, rows, turned } = scratch;
+    let Scratch { src, src_scales, dst, dst_scales, values: y, from: x, to: none, rows, turned } = scratch;
     let format = &target.format;
     let mut whole = Matrices::of(&shape);
     if target.transposed {
@@ -632,14 +637,14 @@ fn quantise(
     let dst = room(dst, (n * bits(format.elem) as usize).div_ceil(8));
     let made = room(dst_scales, scaling.scale_bytes(&part).map_err(wrong)?);
     // The values of the source beside those of the result, whatever the profile.
-    let x = match &source {
+    let given_values = match &source {
         Source::Elements(from) => {
             let q = Quantizer::new(*from, format.elem, &scaling, &options).map_err(wrong)?;
             match &given {
                 Some(scale) => q.quantize_with(src, &part, scale, None, dst).map_err(wrong)?,
                 None => drop(q.quantize(src, &part, dst, made).map_err(wrong)?),
             }
-            widen(*from, src, n, wide, x)?
+            (*from, &src[..])
         }
         Source::Codes(weight) => {
             let (elem, from) = (weight.format.elem, &weight.format.scaling);
@@ -659,10 +664,10 @@ fn quantise(
                     None => drop(q.quantize(values, &part, dst, made).map_err(wrong)?),
                 }
             }
-            let x = room(x, n * bits(wide) as usize / 8);
+            let x = room(turned, n * bits(wide) as usize / 8);
             let d = Dequantizer::new(elem, wide, from, &options).map_err(wrong)?;
             d.dequantize(src, &part, src_scales, None, x).map_err(wrong)?;
-            &*x
+            (wide, &*x)
         }
     };
     let whole_rows = |rows: u64| -> Result<u64> {
@@ -680,13 +685,9 @@ fn quantise(
     d.dequantize(dst, &part, given.as_deref().unwrap_or(made), None, y).map_err(wrong)?;
     let first = (tile.matrix * whole.rows + tile.first) * whole.columns;
     let mut loss = Loss::default();
-    loss.compare(first, wide, x, y);
-    let (max, factor) = largest(format.elem);
-    let bare = cast(format.elem, format.packing, dst, n, DType::F32, codes)?;
-    match wide {
-        DType::F64 => loss.clamped::<f64>(x, y, bare, max, factor),
-        _ => loss.clamped::<f32>(x, y, bare, max, factor),
-    }
+    let largest = Largest::of(format.elem, format.packing);
+    let clamped = largest.as_ref().map(|largest| (&*dst, largest));
+    loss.elements((first, n, wide), given_values, (wide, y), clamped, [x, none])?;
     if target.transposed {
         // From the place in the quantised matrices to that in the source.
         let (row, column) = (loss.at / whole.columns, loss.at % whole.columns);
