@@ -671,14 +671,15 @@ fn scaled(
         }
     } else if let Some(global) = global {
         return Err(Failure::refused(format!("it is {}, and has {} as NVFP4 has", codes.dtype, global.name)));
-    } else if dtype == DType::F8E8M0 && fits(groups) && !(inverse && fits(blocks)) {
-        (Mxfp8, groups, 1, 32)
     } else if marker.as_deref() == Some("mxfp8") {
+        // Of 128 rows, or so many, they have the shape of plain ones.
         let swizzled = groups.layout(ScaleLayout::Swizzle32x4x4);
         if swizzled.scale_bytes(&shape).ok() != Some(given.iter().product()) {
             return Err(misfit("those of 128x4 tiles".to_owned()));
         }
         (ComfyMxfp8, swizzled, 128, 32)
+    } else if dtype == DType::F8E8M0 && fits(groups) && !(inverse && fits(blocks)) {
+        (Mxfp8, groups, 1, 32)
     } else if of_tensor {
         let layout = match codes.dtype {
             Dtype::I8 => Int8Tensor,

@@ -61,6 +61,27 @@ pub(crate) struct Target {
     pub(crate) of_tensor: bool,
     /// There is a factor beside the scales of blocks.
     pub(crate) global: bool,
+    /// The source has the same codes and scales in another order, and under other names: no value is computed.
+    pub(crate) relabel: bool,
+}
+
+impl Target {
+    /// Is what it holds in other layouts the same?
+    fn is_relabelled(&self, weight: &Weight) -> bool {
+        let (to, from) = (&self.format, &weight.format);
+        let same_blocks = if self.of_tensor {
+            matches!(
+                weight.layout,
+                Layout::Fp8Tensor | Layout::Int8Tensor | Layout::ModeloptFp8 | Layout::ComfyFp8
+            )
+        } else {
+            to.block_cols == from.block_cols && matches!(to.block_cols, 16 | 32)
+        };
+        same_blocks
+            && to.elem == from.elem
+            && to.scaling.scale_dtype == from.scaling.scale_dtype
+            && !(self.transposed || weight.transposed)
+    }
 }
 
 /// A tensor of the result.
@@ -356,7 +377,7 @@ impl Planner<'_> {
         let packing = if layout == ComfyNvfp4 { Packing::HighFirst } else { Packing::LowFirst };
         let format = Format { elem, scaling, packing, block_rows, block_cols };
         let transposed = layout == GptOss;
-        Ok((Target { format, transposed, group, of_tensor, global }, outs))
+        Ok((Target { format, transposed, group, of_tensor, global, relabel: false }, outs))
     }
 }
 
@@ -591,7 +612,14 @@ impl Plan {
         name: &str,
         shape: &[usize],
     ) -> Result<()> {
-        let (target, outs) = planner.target(layout, name, shape)?;
+        let (mut target, outs) = planner.target(layout, name, shape)?;
+        let asked_for = planner.args.scale_rule.is_some() || planner.profile != Profile::Lanecast;
+        if let Input::Scaled(weight, ..) = &input
+            && !asked_for
+            && target.is_relabelled(weight)
+        {
+            (target.relabel, target.group) = (true, None);
+        }
         self.layout.get_or_insert((layout, target.format.scaling));
         if layout == Layout::ModeloptFp8 && self.warnings.is_empty() {
             let what =

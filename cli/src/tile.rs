@@ -1,6 +1,6 @@
 //! A piece of a tensor: read, converted, compared, and handed over for writing.
 
-use lanecast::scaled::{Dequantizer, Profile, Quantizer, Requantizer, Scaling, TensorScale};
+use lanecast::scaled::{Dequantizer, Profile, Quantizer, Requantizer, ScaleLayout, Scaling, TensorScale};
 use lanecast::{Caster, DType, Packing};
 use safetensors::Dtype;
 
@@ -556,6 +556,56 @@ enum Source<'a> {
     Codes(&'a Weight),
 }
 
+/// The codes of a layout in the order of another.
+fn relabel(weight: &Weight, target: &Target, src: &[u8], dst: &mut [u8]) {
+    dst.copy_from_slice(src);
+    if weight.format.packing != target.format.packing {
+        // Of the two codes in a byte, the other comes first.
+        dst.iter_mut().for_each(|byte| *byte = byte.rotate_left(4));
+    }
+}
+
+/// The factor of a tensor, for a layout that multiplies where the other divides: the nearest reciprocal.
+fn other_factor(from: TensorScale, to: TensorScale) -> Result<Option<TensorScale>> {
+    let reciprocal = |x: f32| {
+        let help = "convert it to f32 and that to the layout: scales are found anew";
+        let wrong =
+            || Failure::refused(format!("the global scale {x} has no reciprocal in float32")).help(help);
+        Some(x.recip()).filter(|x| x.is_normal()).ok_or_else(wrong)
+    };
+    Ok(Some(match (from, to) {
+        (TensorScale::Divide(_), TensorScale::ComputeDivide) => from,
+        (TensorScale::Multiply(_), TensorScale::ComputeMultiply) => from,
+        (TensorScale::Divide(x), TensorScale::ComputeMultiply) => TensorScale::Multiply(reciprocal(x)?),
+        (TensorScale::Multiply(x), TensorScale::ComputeDivide) => TensorScale::Divide(reciprocal(x)?),
+        _ => return Ok(None),
+    }))
+}
+
+/// Scales of one byte in the order of another layout; what it pads is 0.
+fn reorder(
+    from: &[u8],
+    from_layout: ScaleLayout,
+    to: &mut [u8],
+    to_layout: ScaleLayout,
+    [rows, columns]: [usize; 2],
+) {
+    to.fill(0);
+    for row in 0..rows {
+        for column in 0..columns {
+            let at = |layout| match layout {
+                // Tiles of 128 x 4, in which rows 32 apart lie beside one another.
+                ScaleLayout::Swizzle32x4x4 => {
+                    let tile = row / 128 * columns.div_ceil(4) + column / 4;
+                    tile * 512 + row % 32 * 16 + row % 128 / 32 * 4 + column % 4
+                }
+                _ => row * columns + column,
+            };
+            to[at(to_layout)] = from[at(from_layout)];
+        }
+    }
+}
+
 #[expect(clippy::too_many_arguments, reason = "a source, a target, a part of both")]
 fn quantise(
     it: &Checkpoint,
@@ -649,6 +699,26 @@ fn quantise(
         Source::Codes(weight) => {
             let (elem, from) = (weight.format.elem, &weight.format.scaling);
             let options = options.src_packing(weight.format.packing);
+            if target.relabel {
+                relabel(weight, target, src, dst);
+                if let Some(factor) = other_factor(from.tensor_scale, scaling.tensor_scale)? {
+                    scaling.tensor_scale = factor;
+                    if let (TensorScale::Divide(factor) | TensorScale::Multiply(factor), true) =
+                        (factor, is_first)
+                    {
+                        write(job.outs[2].offset, &factor.to_le_bytes())?;
+                    }
+                }
+                if target.of_tensor {
+                    if is_first {
+                        write(job.outs[1].offset, src_scales)?;
+                    }
+                    given = Some(src_scales.clone());
+                } else {
+                    let columns = part[1] / format.block_cols;
+                    reorder(src_scales, from.layout, made, scaling.layout, [part[0], columns]);
+                }
+            } else
             // One rounding. To given scales, and by the steps of a package, by way of float64, which holds the product of a code
             // and a scale exactly.
             if given.is_none() && scaling.profile == Profile::Lanecast {

@@ -544,6 +544,68 @@ fn groups_and_names_of_compressed_tensors_are_read() {
 }
 
 #[test]
+fn layouts_of_one_format_have_the_same_codes_and_scales() {
+    let dir = tempfile::tempdir().unwrap();
+    model(&dir.path().join("src"));
+    let file = |name: &str| read(&dir.path().join(name).join("model.safetensors"));
+    let layers = ["model.layers.0.self_attn.q_proj", "model.layers.0.mlp.down_proj"];
+
+    // There and back, the files have the same bytes.
+    for (one, other) in
+        [("modelopt-nvfp4", "comfy-nvfp4"), ("mxfp8", "comfy-mxfp8"), ("modelopt-fp8", "comfy-fp8")]
+    {
+        ok(dir.path(), &format!("convert src {one} --to {one} --quiet"));
+        let report = ok(dir.path(), &format!("convert {one} {other} --to {other} --json"));
+        assert_eq!(
+            (&report["max_abs_error"], &report["max_rel_error"]),
+            (&json!(0.0), &json!(0.0)),
+            "{other}"
+        );
+        ok(dir.path(), &format!("verify {one} {other}"));
+        ok(dir.path(), &format!("convert {other} back --to {one} --quiet --force"));
+        assert!(file(one) == file("back"), "{one}");
+    }
+
+    // What moved: the two codes of a byte, and scales to tiles of 128 x 4.
+    let (one, other) = (file("modelopt-nvfp4"), file("comfy-nvfp4"));
+    for layer in layers {
+        let of = |all: &HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>, last: &str| {
+            all[&format!("{layer}.{last}")].clone()
+        };
+        let swapped: Vec<u8> = of(&one, "weight").2.iter().map(|byte| byte << 4 | byte >> 4).collect();
+        assert!(of(&other, "weight").2 == swapped);
+        let ((_, shape, plain), (_, _, tiles)) = (of(&one, "weight_scale"), of(&other, "weight_scale"));
+        let mut expected = vec![0; tiles.len()];
+        for (i, &scale) in plain.iter().enumerate() {
+            let (row, column) = (i / shape[1], i % shape[1]);
+            let tile = (row / 128) * shape[1].div_ceil(4) + column / 4;
+            expected[tile * 512 + (row % 32) * 16 + (row % 128) / 32 * 4 + column % 4] = scale;
+        }
+        assert!(tiles == expected, "{layer}");
+        assert_eq!(of(&one, "weight_scale_2").2, of(&other, "weight_scale_2").2);
+    }
+
+    // compressed-tensors divides by the factor: that is the nearest reciprocal, and all else is kept.
+    let report = ok(dir.path(), "convert modelopt-nvfp4 nvfp4 --to nvfp4 --json");
+    assert!(report["max_rel_error"].as_f64().unwrap() < 1e-6, "{report}");
+    ok(dir.path(), "convert nvfp4 back --to modelopt-nvfp4 --quiet --force");
+    let (there, back) = (file("nvfp4"), file("back"));
+    for layer in layers {
+        let at = |last: &str| format!("{layer}.{last}");
+        assert!(one[&at("weight")].2 == there[&at("weight_packed")].2);
+        assert!(one[&at("weight_scale")] == there[&at("weight_scale")]);
+        assert!(
+            one[&at("weight")] == back[&at("weight")]
+                && one[&at("weight_scale")] == back[&at("weight_scale")]
+        );
+        let factor = |bytes: &[u8]| f32s(bytes)[0];
+        let (multiply, divide) =
+            (factor(&one[&at("weight_scale_2")].2), factor(&there[&at("weight_global_scale")].2));
+        assert_eq!(divide, 1.0 / multiply);
+    }
+}
+
+#[test]
 fn destinations_are_not_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     model(&dir.path().join("src"));
