@@ -572,7 +572,7 @@ fn layouts_of_one_format_have_the_same_codes_and_scales() {
         let of = |all: &HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>, last: &str| {
             all[&format!("{layer}.{last}")].clone()
         };
-        let swapped: Vec<u8> = of(&one, "weight").2.iter().map(|byte| byte << 4 | byte >> 4).collect();
+        let swapped: Vec<u8> = of(&one, "weight").2.iter().map(|byte| byte.rotate_left(4)).collect();
         assert!(of(&other, "weight").2 == swapped);
         let ((_, shape, plain), (_, _, tiles)) = (of(&one, "weight_scale"), of(&other, "weight_scale"));
         let mut expected = vec![0; tiles.len()];
