@@ -703,5 +703,24 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByWord
             let sticky = _mm512_min_epu8(self.low16(a), _mm512_set1_epi8(1));
             _mm512_or_si512(self.high16(a), sticky)
         };
+        lookup_two(self, table: [__m512i; 2], index: __m512i) -> __m512i =
+            _mm512_permutex2var_epi8(table[0], index, table[1]);
+        quarters8(self, bytes: [u8; 4]) -> __m512i = {
+            let quarters = constant!([i32; 16], [0, 0, 0, 0, 0x0101_0101, 0x0101_0101, 0x0101_0101, 0x0101_0101,
+                0x0202_0202, 0x0202_0202, 0x0202_0202, 0x0202_0202, 0x0303_0303, 0x0303_0303, 0x0303_0303, 0x0303_0303]);
+            _mm512_shuffle_epi8(_mm512_set1_epi32(i32::from_le_bytes(bytes)), quarters)
+        };
+        halves32(self, a: u32, b: u32) -> __m512i =
+            _mm512_mask_set1_epi32(_mm512_set1_epi32(a as i32), 0xFF00, b as i32);
+        add_exponents16(self, a: __m512i, b: __m512i, finite: bool) -> __m512i = {
+            let is = if finite {
+                _mm512_test_epi16_mask(a, _mm512_set1_epi16(i16::MAX))
+            } else {
+                // Twice the magnitude of a number is from 1 to twice that of the largest.
+                let below = _mm512_add_epi16(_mm512_add_epi16(a, a), _mm512_set1_epi16(-1));
+                _mm512_cmplt_epu16_mask(below, _mm512_set1_epi16(0xFEFFu16 as i16))
+            };
+            _mm512_mask_add_epi16(a, is, a, b)
+        };
     }
 }

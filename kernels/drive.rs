@@ -312,6 +312,12 @@ pub(super) struct Scale {
     pub(super) zeros: *const f32,
     /// To multiply: by what once more, in all rows. 1 if by nothing.
     pub(super) tensor: f32,
+    /// To look up: the table of a group, or the only one.
+    pub(super) tables: *const Table128,
+    /// The bits of an index above those of a code, of each 16 elements.
+    pub(super) picks: *const u8,
+    /// What a group adds to the words of its elements, twice.
+    pub(super) deltas: *const u32,
     /// A group has 2^this elements, 16 at least; or [`Scale::EACH`], or [`Scale::ALL`].
     pub(super) shift: u32,
     /// The number of the first element of a block.
@@ -319,6 +325,29 @@ pub(super) struct Scale {
     pub(super) how: How,
     /// Rows that have the same scales.
     pub(super) apart: Apart,
+}
+
+/// 128 words: their low bytes, and their high ones.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Table128(pub(super) [[u8; 128]; 2]);
+
+#[cfg(isa = "vector")]
+impl Table128 {
+    pub(crate) const ZEROS: Self = Self([[0; 128]; 2]);
+}
+
+/// How elements are looked up.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    /// By the table of their scale.
+    Scale,
+    /// By one table, of bfloat16 to whose exponents that of the scale is added.
+    Exponent,
+    /// By one in which, besides, the mantissa of their scale picks a part.
+    Mantissa,
 }
 
 /// How elements are multiplied with a scale, or divided by it.
@@ -343,6 +372,9 @@ impl Scale {
         inverses: ptr::null(),
         zeros: ptr::null(),
         tensor: 1.0,
+        tables: ptr::null(),
+        picks: ptr::null(),
+        deltas: ptr::null(),
         shift: Self::EACH,
         at: 0,
         how: How::Near,

@@ -18,7 +18,7 @@ use crate::formats::isa::Isa;
 use crate::formats::options::{CastOptions, Rounding};
 use crate::formats::route::route;
 
-pub(crate) use super::drive::How;
+pub(crate) use super::drive::{By, How, Table128};
 
 /// Elements that the arrays of factors must reach to: whole blocks of every instruction set.
 pub(crate) const BLOCK: usize = 64;
@@ -46,6 +46,17 @@ impl Per {
         }
     }
 
+    /// Can elements be looked up so?
+    pub(crate) fn is_by(self, by: By) -> bool {
+        match (by, self) {
+            (_, Self::Element) => false,
+            (By::Scale, Self::Group(group)) => group >= BLOCK,
+            (By::Exponent, Self::Group(group)) => group > LEAST_GROUP,
+            (By::Mantissa, per) => per == Self::Group(LEAST_GROUP),
+            (_, Self::All) => true,
+        }
+    }
+
     fn shift(self) -> u32 {
         match self {
             Self::Element => Scale::EACH,
@@ -69,6 +80,27 @@ pub(crate) struct Factors<'a> {
     pub(crate) rests: &'a [f32],
     pub(crate) inverses: &'a [f32],
     pub(crate) zeros: &'a [f32],
+    /// What is looked up, in place of all these: by a table of each group or, with `deltas` of each, by one.
+    pub(crate) tables: &'a [Table128],
+    pub(crate) deltas: &'a [u32],
+    /// Of each 16 elements.
+    pub(crate) picks: &'a [u8],
+}
+
+impl Factors<'_> {
+    /// None.
+    pub(crate) const NONE: Self = Self {
+        per: Per::All,
+        how: How::Near,
+        tensor: 1.0,
+        scales: &[],
+        rests: &[],
+        inverses: &[],
+        zeros: &[],
+        tables: &[],
+        deltas: &[],
+        picks: &[],
+    };
 }
 
 /// So many rows, so many bytes from one to the next, that have the same factors.
@@ -87,6 +119,8 @@ pub(crate) struct Kernel {
     job: Job,
     /// Bits of an element in memory on both sides.
     bits: [usize; 2],
+    /// How it looks up what elements become, if it does.
+    by: Option<By>,
 }
 
 impl Kernel {
@@ -101,7 +135,49 @@ impl Kernel {
         let as_f32 = crate::formats::route::route(from, DType::F32, options);
         let table = if lookup::has_table(&as_f32) { lookup::table(&as_f32)? } else { Table::NONE };
         let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
-        Some(Self { isa, run, job: Job::new(&route, table, Extras::this()), bits })
+        Some(Self { isa, run, job: Job::new(&route, table, Extras::this()), bits, by: None })
+    }
+
+    /// Of codes that are looked up, in tables that [`Kernel::fill`] makes, if that is faster.
+    pub(crate) fn tabled(isa: Isa, from: DType, to: DType, options: &CastOptions, by: By) -> Option<Self> {
+        let route = route(from, to, options);
+        if route.src.swapped || route.dst.swapped {
+            return None;
+        }
+        let run = on!(isa, I => scaled::tabled::<I>(&route, by)).flatten()?;
+        let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
+        Some(Self { isa, run, job: Job::new(&route, Table::NONE, Extras::NONE), bits, by: Some(by) })
+    }
+
+    /// Makes tables of words, of codes in the order of their numbers, 128 for each table. `words` is room for as many.
+    pub(crate) fn fill(
+        &self,
+        codes: &[u8],
+        words: &mut [u8],
+        tables: &mut [Table128],
+        factors: &Factors<'_>,
+    ) {
+        struct Each<'a>(&'a [u8], &'a mut [Table128]);
+
+        impl<I> Task<I> for Each<'_> {
+            type Output = ();
+
+            #[inline(always)]
+            fn call(self, _: I) {
+                let Self(words, tables) = self;
+                for (words, Table128([low, high])) in words.as_chunks::<256>().0.iter().zip(tables) {
+                    for i in 0..128 {
+                        (low[i], high[i]) = (words[2 * i], words[2 * i + 1]);
+                    }
+                }
+            }
+        }
+
+        let one = Rows { count: 1, src: 0, dst: 0 };
+        self.run(codes, (&mut *words).into(), 128 * tables.len(), &one, factors, false);
+        // SAFETY: the instruction set is available: a caster of it was made.
+        let ran = unsafe { on!(self.isa, I => <I as Simd>::assume().run(Each(words, tables))) };
+        debug_assert!(ran.is_some());
     }
 
     /// Of floats that are divided, to nearest even.
@@ -113,7 +189,7 @@ impl Kernel {
         }
         let run = on!(isa, I => scaled::quotient::<I>(&route)).flatten()?;
         let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
-        Some(Self { isa, run, job: Job::new(&route, Table::NONE, Extras::this()), bits })
+        Some(Self { isa, run, job: Job::new(&route, Table::NONE, Extras::this()), bits, by: None })
     }
 
     /// Casts rows of `n` elements; past the caches if it `streams`, after which [`Kernel::fence`] must follow.
@@ -132,18 +208,26 @@ impl Kernel {
             others.checked_mul(step).and_then(|all| size.checked_sub(all)).is_some_and(|last| last >= row)
         };
         assert!(fits(src.len(), rows.src, bytes(n, from)) && fits(dst.size(), rows.dst, bytes(n, to)));
-        let needed = factors.per.factors(n);
-        let array = |array: &[f32], is_used: bool| {
+        /// Null of none.
+        fn array<T>(array: &[T], needed: usize, is_used: bool) -> *const T {
             assert!(array.len() >= needed || array.is_empty() && !is_used);
             if array.is_empty() { core::ptr::null() } else { array.as_ptr() }
-        };
+        }
+        let needed = factors.per.factors(n);
+        let numbers = |numbers: &[f32], is_used: bool| array(numbers, needed, is_used);
+        assert!(self.by.is_none_or(|by| factors.per.is_by(by)));
+        let picks = self.by == Some(By::Mantissa);
+        let adds = picks || self.by == Some(By::Exponent);
         let divides = !factors.inverses.is_empty();
         let scale = Scale {
-            scales: array(factors.scales, true),
-            rests: array(factors.rests, divides && factors.how == How::Odd),
-            inverses: array(factors.inverses, false),
-            zeros: array(factors.zeros, false),
+            scales: numbers(factors.scales, self.by.is_none()),
+            rests: numbers(factors.rests, divides && factors.how == How::Odd),
+            inverses: numbers(factors.inverses, false),
+            zeros: numbers(factors.zeros, false),
             tensor: factors.tensor,
+            tables: array(factors.tables, if adds { 1 } else { needed }, self.by.is_some()),
+            deltas: array(factors.deltas, needed, adds),
+            picks: array(factors.picks, needed, picks),
             shift: factors.per.shift(),
             at: 0,
             how: factors.how,
@@ -308,6 +392,46 @@ pub(crate) fn bounded(
 
     // SAFETY: the instruction set is available: a caster of it was made.
     let set = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(scales, bounds, zero_is_right, flags))) };
+    set.unwrap_or(WRONG)
+}
+
+/// What positive scales add to the exponents of bfloat16, for [`Factors`]; of each also the first three bits of its mantissa, above
+/// those of a code. Sets and returns [`WRONG`] as [`bounded`] does: zero and negative ones are.
+pub(crate) fn deltas(
+    isa: Isa,
+    scales: &[f32],
+    bounds: &Range<u32>,
+    deltas: &mut [u32],
+    picks: &mut [u8],
+    flags: &mut [u8],
+) -> u8 {
+    struct Each<'a>(&'a [f32], &'a Range<u32>, &'a mut [u32], &'a mut [u8], &'a mut [u8]);
+
+    impl<I> Task<I> for Each<'_> {
+        type Output = u8;
+
+        #[inline(always)]
+        fn call(self, _: I) -> u8 {
+            let Self(scales, &Range { start, end }, deltas, picks, flags) = self;
+            let n = scales.len();
+            let (deltas, picks, flags) = (&mut deltas[..n], &mut picks[..n], &mut flags[..n]);
+            let mut all = 0;
+            for i in 0..n {
+                let bits = scales[i].to_bits();
+                // In place of the exponent of a bfloat16, which may be negative.
+                let delta = (bits >> 23).wrapping_sub(127) << 7 & 0xFFFF;
+                deltas[i] = delta | delta << 16;
+                picks[i] = (bits >> 16) as u8 & 0x70;
+                let set = if bits.wrapping_sub(start) < end - start { 0 } else { WRONG };
+                flags[i] |= set;
+                all |= set;
+            }
+            all
+        }
+    }
+
+    // SAFETY: the instruction set is available: a caster of it was made.
+    let set = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(scales, bounds, deltas, picks, flags))) };
     set.unwrap_or(WRONG)
 }
 

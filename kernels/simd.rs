@@ -661,6 +661,14 @@ pub(crate) trait NarrowsByWords: NarrowsByF16 {
     fn shr16v(self, a: Self::V, counts: Self::V) -> Self::V;
     /// The high byte of each lane of 16 bits, rounded to odd.
     fn odd_high16(self, a: [Self::V; 2]) -> Self::V;
+    /// The bytes of two registers of 64 at each index, of which the top bit does not count.
+    fn lookup_two(self, table: [Self::V; 2], index: Self::V) -> Self::V;
+    /// Each of four bytes in a quarter of the register.
+    fn quarters8(self, bytes: [u8; 4]) -> Self::V;
+    /// Each of two in a half.
+    fn halves32(self, a: u32, b: u32) -> Self::V;
+    /// Sums of lanes of 16 bits, where `a` is a bfloat16 other than 0; with `finite` false, nor Inf nor NaN.
+    fn add_exponents16(self, a: Self::V, b: Self::V, finite: bool) -> Self::V;
 }
 
 /// What is to run with the features of an instruction set enabled, by [`Simd::run`].

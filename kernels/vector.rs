@@ -167,11 +167,13 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
             let (mut row_src, mut row_dst, mut rows) = (src, dst, scale.apart.rows);
             while rows > 0 {
                 C::From::scale::<I>(&mut looks).at = scale.at;
+                C::From::begin(isa, &mut looks, false);
                 let (mut from, mut to) = (row_src, row_dst);
                 let (mut blocks, left) = (n / I::BYTES, n % I::BYTES);
                 let mut outside: Option<*mut u8> = None;
                 loop {
                     while blocks > 0 {
+                        C::From::begin(isa, &mut looks, true);
                         let block = <C::From as Source>::Width::load(isa, from, src_high);
                         let made = C::block(isa, &setup, Input { block, looks });
                         C::To::store(isa, made, to, dst_high);

@@ -2,15 +2,15 @@
 
 use core::marker::PhantomData;
 
-use super::super::drive::{How, RunScaled, Scale};
-use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, Simd};
+use super::super::drive::{By, How, RunScaled, Scale};
+use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 use super::float::{NearF32, SIGN, ToF16, ToF32};
 use super::integer::ToShort;
 use super::job::{Job, Table};
 use super::lookup::{Floats, Mirrored, Nibble, OnLine, Short};
 use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
 use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8};
-use super::width::{Bits, registers};
+use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
 use crate::formats::dtype::DType;
 use crate::formats::route::Route;
@@ -26,6 +26,10 @@ pub(in crate::kernels) struct Under<L> {
 pub(in crate::kernels) trait Scalable: Source {
     /// The scales of the next block.
     fn scale<I: Simd>(looks: &mut Self::Looks<I>) -> &mut Scale;
+
+    /// Loads what is kept of a group, if one begins with the next block; in any case if nothing `is_kept` yet.
+    #[inline(always)]
+    fn begin<I: Simd>(_: I, _: &mut Self::Looks<I>, _is_kept: bool) {}
 }
 
 macro_rules! scalable {
@@ -176,6 +180,123 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for NormalToBf16<S> {
     }
 }
 
+/// Codes of `BITS` bits by a table of words, which a group has for itself; or, if it `ADDS`, all have one, of bfloat16, to whose
+/// exponents a group adds its own, and perhaps groups of 16 `PICK` a part of it. To as many bits as are those of bfloat16 or of float32. (Where the code has 8 bits, the top one changes the
+/// sign of the word.)
+pub(in crate::kernels) struct Tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>;
+
+impl<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool> Source
+    for Tabled<BITS, TO, ADDS, PICKS>
+where
+    Bits<BITS>: Width,
+{
+    type Width = Bits<BITS>;
+    const FLOATS: bool = false;
+    /// The low bytes of the table, and the high ones.
+    type Looks<I: Simd> = Under<[[I::V; 2]; 2]>;
+
+    #[inline(always)]
+    fn looks<I: Simd>(isa: I, _: &Table) -> Under<[[I::V; 2]; 2]> {
+        Under { looks: [[isa.splat32(0); 2]; 2], scale: Scale::NONE }
+    }
+}
+
+impl<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool> Scalable
+    for Tabled<BITS, TO, ADDS, PICKS>
+where
+    Bits<BITS>: Width,
+{
+    #[inline(always)]
+    fn scale<I: Simd>(looks: &mut Self::Looks<I>) -> &mut Scale {
+        &mut looks.scale
+    }
+
+    #[inline(always)]
+    fn begin<I: Simd>(isa: I, Under { looks, scale }: &mut Self::Looks<I>, is_kept: bool) {
+        let group = if ADDS { Scale::ALL } else { scale.shift };
+        if !is_kept || scale.at & ((1 << group) - 1) == 0 {
+            // SAFETY: whoever makes a scale says that there are tables for all blocks, which the loop counts. Registers are of
+            // 64 bytes where this is a codec.
+            unsafe {
+                let table = scale.tables.add(scale.at >> group).cast::<u8>();
+                *looks = registers!(2, P => registers!(2, K => isa.load(table.add(128 * P + K * I::BYTES))));
+            }
+        }
+    }
+}
+
+impl<I: NarrowsByWords, const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool> Codec<I>
+    for Tabled<BITS, TO, ADDS, PICKS>
+where
+    Bits<BITS>: Width<Block<I> = I::V>,
+    Bits<TO>: Code,
+{
+    type From = Self;
+    type To = Bits<TO>;
+    const FLOATS: bool = false;
+    type Setup = ();
+
+    #[inline(always)]
+    fn setup(_: I, _: &Job) {}
+
+    #[inline(always)]
+    fn block(
+        isa: I,
+        _: &(),
+        Input { mut block, looks: Under { looks, scale } }: Input<I, Self>,
+    ) -> Block<I, Bits<TO>> {
+        if PICKS {
+            // SAFETY: whoever makes a scale says that its arrays have what all blocks need, which the loop counts.
+            let picks = unsafe { scale.picks.add(scale.at / 16).cast::<[u8; 4]>().read() };
+            block = isa.or(isa.and(block, isa.splat8(0x0F)), isa.quarters8(picks));
+        }
+        let index = if TO == 16 { isa.before_zips::<2>(block) } else { isa.before_zips::<4>(block) };
+        let (low, mut high) = (isa.lookup_two(looks[0], index), isa.lookup_two(looks[1], index));
+        if BITS == 8 {
+            high = isa.xor(high, isa.and(index, isa.splat8(0x80)));
+        }
+        let mut words = isa.zip_pieces::<1>(low, high);
+        if ADDS {
+            // SAFETY: as above.
+            let delta = |at: usize| unsafe { scale.deltas.add(at >> scale.shift).read() };
+            words = registers!(2, K => {
+                let at = scale.at + K * I::BYTES / 2;
+                let deltas =
+                    if PICKS { isa.halves32(delta(at), delta(at + 16)) } else { isa.splat32(delta(at)) };
+                isa.add_exponents16(words[K], deltas, BITS < 8)
+            });
+        }
+        let all = isa.splat32(u32::MAX);
+        if TO == 16 {
+            return Bits::<TO>::of16::<I, false>(isa, words, all);
+        }
+        let x = registers!(2, H => isa.zip_pieces::<2>(isa.splat32(0), words[H]));
+        Bits::<TO>::of32::<I, false>(isa, registers!(4, K => x[K / 2][K % 2]), all)
+    }
+}
+
+/// That, where registers are tables: of packed codes, or of 8 bits with -0.
+pub(in crate::kernels) fn tabled<I: Simd<Narrowing: Narrowing<I>>>(
+    route: &Route,
+    by: By,
+) -> Option<RunScaled> {
+    if !route.src.is_packed() && !route.from.float_format().is_some_and(|format| format.has_neg_zero) {
+        return None;
+    }
+    match (route.src.memory_bits(), route.to.bits(), by) {
+        (8, 16, By::Scale) => I::Narrowing::tabled::<8, 16, false, false>(),
+        (4, 16, By::Scale) => I::Narrowing::tabled::<4, 16, false, false>(),
+        (8, 16, By::Exponent) => I::Narrowing::tabled::<8, 16, true, false>(),
+        (8, 32, By::Exponent) => I::Narrowing::tabled::<8, 32, true, false>(),
+        (6, 16, By::Exponent) => I::Narrowing::tabled::<6, 16, true, false>(),
+        (6, 32, By::Exponent) => I::Narrowing::tabled::<6, 32, true, false>(),
+        (4, 16, By::Exponent) => I::Narrowing::tabled::<4, 16, true, false>(),
+        (4, 32, By::Exponent) => I::Narrowing::tabled::<4, 32, true, false>(),
+        (4, 16, By::Mantissa) => I::Narrowing::tabled::<4, 16, true, true>(),
+        _ => None,
+    }
+}
+
 /// The codec of a route to a float of 16 or 32 bits under scales, if there is one.
 pub(in crate::kernels) fn times<I: Simd>(route: &Route) -> Option<RunScaled> {
     let format = route.from.float_format();
@@ -236,14 +357,22 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
     fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
         run::<I, ToNarrow<S, Signed, 8, false>>()
     }
+    /// By [`Tabled`], if that is possible.
+    fn tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>() -> Option<RunScaled>
+    where
+        Bits<BITS>: Width<Block<I> = I::V>,
+        Bits<TO>: Code,
+    {
+        None
+    }
 }
 
 impl<I: Simd> Narrowing<I> for ByAddition {}
 
 /// Those of a way that is this one, but for floats of 16 bits.
 macro_rules! by_f16 {
-    ($($way:ident)*) => {$(
-        impl<I: NarrowsByF16> Narrowing<I> for $way {
+    ($($way:ident: $bound:ident, $tabled:expr;)*) => {$(
+        impl<I: $bound> Narrowing<I> for $way {
             fn finite_4<S: AsF32<I> + Scalable>() -> RunScaled {
                 run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>()
             }
@@ -253,7 +382,17 @@ macro_rules! by_f16 {
             fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
                 run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>()
             }
+            fn tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>() -> Option<RunScaled>
+            where
+                Bits<BITS>: Width<Block<I> = I::V>,
+                Bits<TO>: Code,
+            {
+                $tabled
+            }
         }
     )*};
 }
-by_f16! { ByF16 ByWords }
+by_f16! {
+    ByF16: NarrowsByF16, None;
+    ByWords: NarrowsByWords, Some(run::<I, Tabled<BITS, TO, ADDS, PICKS>>());
+}

@@ -337,11 +337,11 @@ impl<'a, S: Source> Divide<'a, S> {
         let factors = Factors {
             per: segment.per,
             how: self.how,
-            tensor: 1.0,
             scales: arrays[0],
             rests: arrays[1],
             inverses: arrays[2],
             zeros: arrays[3],
+            ..Factors::NONE
         };
         let at = job.write.at(segment.first) - job.write.at(base);
         let here = dst.part(at..at + job.write.size(segment.n));

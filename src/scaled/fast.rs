@@ -7,26 +7,37 @@
 //! * The rest, and NaN or Inf as a scale, is the reference's.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::iter::repeat_n;
 use core::ops::Range;
+use core::slice;
 
+use super::codes::Elements;
 use super::engine::{Dequantizing, Room, runs};
 use super::error::Error;
-use super::memory::{array, once};
+use super::memory::{array, collect, once};
 use super::rule::{Dequantize, Product};
 use super::scaling::TensorScale;
 use super::shape::Grid;
 use crate::cast::Caster;
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::isa::Isa;
-use crate::formats::layout::ByteOrder;
+use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::memory::Destination;
 use crate::kernels::scaled::{
-    self, BLOCK, Factors, How, Kernel, LEAST_GROUP, Operation, Per, Rows, TIES, Ties, WRONG,
+    self, BLOCK, By, Factors, How, Kernel, LEAST_GROUP, Operation, Per, Rows, TIES, Table128, Ties, WRONG,
 };
 
 /// Scales at a time: their numbers stay in L1.
 pub(super) const SCALES: usize = 512;
+/// Tables at a time: they stay in L1.
+const TABLES: usize = 64;
+/// Elements of a scale from which on a table of its own takes less time.
+const TABLED: usize = 2048;
+/// Codes for so many tables, of a byte at most, and words.
+const MADE: usize = 16;
+type Made = [[u8; 128]; 3 * MADE];
 /// Elements of a tile of float64.
 const TILE: usize = 1024;
 
@@ -37,11 +48,18 @@ pub(super) const NO_NUMBERS: Numbers = [0.0; SCALES + BLOCK];
 
 /// Room for the numbers of scales.
 struct Buffers {
-    scales: Numbers,
-    zeros: Numbers,
-    codes: [u8; 4 * SCALES],
+    scales: Vec<f32>,
+    zeros: Vec<f32>,
+    codes: Vec<u8>,
     /// What is [`WRONG`] of scales, or what [`TIES`].
-    flags: [u8; SCALES],
+    flags: Vec<u8>,
+    /// What scales add to exponents, and what they pick of the table.
+    deltas: Vec<u32>,
+    picks: Vec<u8>,
+    /// Of scales, where each has one.
+    tables: Vec<Table128>,
+    /// What those are made of, and from.
+    made: Option<Box<Made>>,
     /// Of single elements, once there are such.
     each: Option<Box<[Numbers; 2]>>,
     /// For what is made by way of float64, once it is.
@@ -56,15 +74,26 @@ struct Tile {
 }
 
 impl Buffers {
-    fn new() -> Self {
-        Self {
-            scales: NO_NUMBERS,
-            zeros: NO_NUMBERS,
-            codes: [0; 4 * SCALES],
-            flags: [0; SCALES],
+    /// For so many scales.
+    fn new(n: usize, multiply: &Multiply<'_>) -> Result<Self, Error> {
+        fn zeros<T: Clone>(zero: T, n: usize, is_used: bool) -> Result<Vec<T>, Error> {
+            collect(repeat_n(zero, if is_used { n } else { 0 }))
+        }
+        let by = multiply.tabling().map(|tabling| tabling.by);
+        let whole = n + BLOCK;
+        let has_kernel = multiply.decided.kernel.is_some();
+        Ok(Self {
+            scales: zeros(0.0, whole, has_kernel)?,
+            zeros: zeros(0.0, whole, multiply.job.given.zero_points.is_some())?,
+            codes: zeros(0, 4 * n, has_kernel)?,
+            flags: zeros(0, n, has_kernel)?,
+            deltas: zeros(0, whole, matches!(by, Some(By::Exponent | By::Mantissa)))?,
+            picks: zeros(0, whole, matches!(by, Some(By::Exponent | By::Mantissa)))?,
+            tables: zeros(Table128::ZEROS, n, by == Some(By::Scale))?,
+            made: None,
             each: None,
             tile: None,
-        }
+        })
     }
 }
 
@@ -148,6 +177,18 @@ fn significant(dtype: DType) -> u32 {
     }
 }
 
+/// The codes of tables in their order, as they lie in the source: one after the other for each 128.
+fn all_codes(from: DType, options: &CastOptions, codes: &mut [u8]) -> Option<()> {
+    let pack = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(options.src_packing);
+    let pack = Caster::new(from, from, &pack).ok()?;
+    let all: [u8; 128] = core::array::from_fn(|code| code as u8 & (u8::MAX >> (8 - from.bits().min(8))));
+    let n = from.bits() as usize * 128 / 8;
+    let (last, rest) = codes.split_at_mut(n);
+    pack.cast(&all, last, 128).ok()?;
+    rest.chunks_exact_mut(n).for_each(|codes| codes.copy_from_slice(last));
+    Some(())
+}
+
 /// NaNs without a payload, but with their signs.
 fn canonical(values: &mut [f64]) {
     for value in values {
@@ -158,7 +199,7 @@ fn canonical(values: &mut [f64]) {
 }
 
 /// May a product become a tie of the target when it is rounded to float32, and be none?
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum MayTie {
     Never,
     /// That is a matter of the scale.
@@ -166,12 +207,25 @@ enum MayTie {
     Always,
 }
 
-/// A dequantisation by registers.
-pub(super) struct Multiply<'a> {
-    job: &'a Dequantizing<'a>,
+/// What elements become is looked up.
+#[derive(Clone, Copy, Debug)]
+struct Tabling {
+    kernel: Kernel,
+    /// What makes tables.
+    maker: Kernel,
+    by: By,
+    /// The only one, if there is one.
+    table: Table128,
+}
+
+/// What registers do of a dequantisation: decided once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decided {
     isa: Isa,
     kernel: Option<Kernel>,
-    streams: bool,
+    tabling: Option<Tabling>,
+    /// Bytes from which on results go past the caches.
+    stream_from: usize,
     /// To float32 by which scales come: one dtype after the other.
     to_f32: [Option<Caster>; 3],
     /// The same of the products with the factor of the tensor.
@@ -189,23 +243,22 @@ pub(super) struct Multiply<'a> {
     size: usize,
 }
 
-impl<'a> Multiply<'a> {
-    /// None if the reference is as good.
-    pub(super) fn new(job: &'a Dequantizing<'a>) -> Option<Self> {
-        let Dequantize { from, to, scale, product, tensor, .. } = *job.dequantize;
-        let options = job.read.options().dst_order(job.write.options().dst_order);
+impl Decided {
+    /// Of elements that are read and written so. None if the reference is as good.
+    pub(super) fn new(dequantize: &Dequantize, read: &Elements, write: &Elements) -> Option<Self> {
+        let Dequantize { from, to, scale, product, tensor, .. } = *dequantize;
+        let options = read.options().dst_order(write.options().dst_order);
         // Products are not rounded so.
         let options = CastOptions { stochastic: None, ..options };
-        let isa = job.read.isa();
+        let isa = read.isa();
         if isa == Isa::Scalar
-            || job.dequantize.loses_sign
+            || dequantize.loses_sign
             || product == Product::GptOss && tensor != TensorScale::None
         {
             return None;
         }
-        let has_zeros = job.given.zero_points.is_some();
         let is_own = matches!(product, Product::Own | Product::GptOss);
-        let policy = job.dequantize.policy();
+        let policy = dequantize.policy();
         let (codes, scale_bits) = (significant(from), significant(scale));
         if let TensorScale::Multiply(g) | TensorScale::Divide(g) = tensor
             && !(LEAST_OF_TWO..MOST_OF_TWO).contains(&magnitude(g))
@@ -214,9 +267,9 @@ impl<'a> Multiply<'a> {
         }
         // MXINT8 counts 1/64.
         let tensor = match tensor {
-            TensorScale::None if job.dequantize.is_mx_int => TensorScale::Multiply(1.0 / 64.0),
-            TensorScale::Multiply(g) if job.dequantize.is_mx_int => TensorScale::Multiply(g / 64.0),
-            TensorScale::Divide(g) if job.dequantize.is_mx_int => TensorScale::Divide(g * 64.0),
+            TensorScale::None if dequantize.is_mx_int => TensorScale::Multiply(1.0 / 64.0),
+            TensorScale::Multiply(g) if dequantize.is_mx_int => TensorScale::Multiply(g / 64.0),
+            TensorScale::Divide(g) if dequantize.is_mx_int => TensorScale::Divide(g * 64.0),
             tensor => tensor,
         };
         let plain = CastOptions::new().isa(isa);
@@ -242,11 +295,7 @@ impl<'a> Multiply<'a> {
         let has_inf = from.float_format().is_some_and(|format| format.has_inf);
         let nearest = policy.rounding == Rounding::NearestEven;
         let mut kernel = (!is_own || nearest).then(|| Kernel::times(isa, from, to, &options)).flatten();
-        if is_own && matches!(tensor, TensorScale::Divide(_))
-            || after != 1.0 && codes + scale_bits > 24
-            // A difference that the target does not hold is rounded by itself.
-            || product == Product::Output && has_zeros && to == DType::BF16
-        {
+        if is_own && matches!(tensor, TensorScale::Divide(_)) || after != 1.0 && codes + scale_bits > 24 {
             kernel = None;
         }
         // A quotient is rounded to float64 first, which is far enough from all but that.
@@ -282,13 +331,33 @@ impl<'a> Multiply<'a> {
                 _ => MayTie::Always,
             }
         };
-        let size = to.bits() as usize / 8;
-        let traffic = job.bytes.len().saturating_add(job.grid.count.saturating_mul(size));
+        let is_plain = is_own && nearest && tensor == TensorScale::None;
+        let tabling = kernel.filter(|_| is_plain).and_then(|kernel| {
+            let maker =
+                if to == DType::F32 { Kernel::times(isa, from, DType::BF16, &options)? } else { kernel };
+            let (by, mantissas) = if scale == DType::F8E8M0 && after == 1.0 && to != DType::F16 {
+                (By::Exponent, [1.0; 8])
+            } else if scale == DType::F8E4M3FN && from.bits() == 4 && to == DType::BF16 {
+                (By::Mantissa, [1.0, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875])
+            } else if to != DType::F32 {
+                (By::Scale, [1.0; 8])
+            } else {
+                return None;
+            };
+            let how = if ties == MayTie::Never { How::Near } else { How::Odd };
+            let per = Per::Group(LEAST_GROUP);
+            let factors = Factors { per, how, tensor: after, scales: &mantissas, ..Factors::NONE };
+            let (mut codes, mut words, mut table) = ([0; 128], [0; 256], [Table128::ZEROS]);
+            all_codes(from, &options, &mut codes)?;
+            maker.fill(&codes, &mut words, &mut table, &factors);
+            let [table] = table;
+            Some(Tabling { kernel: Kernel::tabled(isa, from, to, &options, by)?, maker, by, table })
+        });
         Some(Self {
-            job,
             isa,
             kernel,
-            streams: traffic >= options.stream_from.unwrap_or_else(scaled::streaming_threshold),
+            tabling,
+            stream_from: options.stream_from.unwrap_or_else(scaled::streaming_threshold),
             to_f32,
             rounds,
             tensor,
@@ -296,7 +365,41 @@ impl<'a> Multiply<'a> {
             ties,
             zero_is_right: !has_inf,
             exact,
-            size,
+            size: to.bits() as usize / 8,
+        })
+    }
+}
+
+/// A dequantisation by registers.
+pub(super) struct Multiply<'a> {
+    job: &'a Dequantizing<'a>,
+    decided: &'a Decided,
+    kernel: Option<&'a Kernel>,
+    streams: bool,
+}
+
+impl<'a> Multiply<'a> {
+    /// None if the reference is as good.
+    pub(super) fn new(job: &'a Dequantizing<'a>) -> Option<Self> {
+        let decided = job.decided?;
+        // A difference that the target does not hold is rounded by itself.
+        let rounds_twice = job.given.zero_points.is_some()
+            && job.dequantize.product == Product::Output
+            && job.dequantize.to == DType::BF16;
+        let kernel = decided.kernel.as_ref().filter(|_| !rounds_twice);
+        if kernel.is_none() && decided.exact.is_none() {
+            return None;
+        }
+        let traffic = job.bytes.len().saturating_add(job.grid.count.saturating_mul(decided.size));
+        Some(Self { job, decided, kernel, streams: traffic >= decided.stream_from })
+    }
+
+    /// What looks elements up, if that is faster.
+    fn tabling(&self) -> Option<&'a Tabling> {
+        let grid = self.job.grid;
+        self.decided.tabling.as_ref().filter(|tabling| {
+            self.job.given.zero_points.is_none()
+                && (tabling.by != By::Scale || grid.count / grid.scales.max(1) >= TABLED)
         })
     }
 
@@ -304,8 +407,10 @@ impl<'a> Multiply<'a> {
     pub(super) fn run(&self, elements: Range<usize>, mut dst: Destination<'_, u8>) -> Result<(), Error> {
         let (grid, base) = (self.job.grid, elements.start);
         let (width, block) = (grid.width(), grid.block());
-        let (mut buffers, mut room) = (Buffers::new(), None);
-        let step = SCALES.saturating_mul(block);
+        let is_by_scale = self.tabling().is_some_and(|tabling| tabling.by == By::Scale);
+        let most = grid.scales.min(if is_by_scale { TABLES } else { SCALES });
+        let (mut buffers, mut room) = (Buffers::new(most, self)?, None);
+        let step = most.saturating_mul(block);
         let mut row = elements.start / width;
         while row * width < elements.end {
             // The rows that have the same scales.
@@ -325,7 +430,7 @@ impl<'a> Multiply<'a> {
                 let columns = column..(column.saturating_add(step)).min(end);
                 column = columns.end;
                 let scale = scale + columns.start / block;
-                let flags = self.numbers(scale, columns.len().div_ceil(block), &mut buffers);
+                let flags = self.numbers(scale, columns.len().div_ceil(block), &mut buffers)?;
                 let first = rows.start * width + columns.start;
                 let last = (rows.end - 1) * width + columns.end;
                 let segment = Segment::new(grid, first, first + columns.len());
@@ -335,8 +440,7 @@ impl<'a> Multiply<'a> {
                     && segment.n == columns.len()
                     && let Some(steps) = self.steps(first, rows.len())
                 {
-                    self.by_kernel(&segment, scale, flags, &steps, base, &mut dst, &mut buffers)?;
-                    self.repair(&rows, &segment, scale, flags, base, &mut dst, &mut buffers, &mut room)?;
+                    self.by_kernel(&segment, scale, flags, &steps, base, &mut dst, &mut buffers, &mut room)?;
                     continue;
                 }
                 for row in rows.clone() {
@@ -348,13 +452,11 @@ impl<'a> Multiply<'a> {
                         if let Some(flags) = flags
                             && let Some(steps) = self.steps(first, 1)
                         {
-                            let rows = row..row + 1;
-                            self.by_kernel(&segment, scale, flags, &steps, base, &mut dst, &mut buffers)?;
-                            self.repair(
-                                &rows,
+                            self.by_kernel(
                                 &segment,
                                 scale,
                                 flags,
+                                &steps,
                                 base,
                                 &mut dst,
                                 &mut buffers,
@@ -379,40 +481,11 @@ impl<'a> Multiply<'a> {
         let (read, width) = (&self.job.read, self.job.grid.width());
         let start = read.byte(first)?;
         let src = if count == 1 { 0 } else { read.byte(first + width)? - start };
-        Some(Rows { count, src, dst: width * self.size })
+        Some(Rows { count, src, dst: width * self.decided.size })
     }
 
-    /// Casts what of a segment is [`WRONG`] once more.
+    /// Casts a segment of rows, whose scales are known from `scale` on; what of it is [`WRONG`], or has [`TIES`], once more.
     #[expect(clippy::too_many_arguments, reason = "rows, scales, where they go, and room for both")]
-    fn repair(
-        &self,
-        rows: &Range<usize>,
-        segment: &Segment,
-        scale: usize,
-        flags: u8,
-        base: usize,
-        dst: &mut Destination<'_, u8>,
-        buffers: &mut Buffers,
-        room: &mut Option<Room>,
-    ) -> Result<(), Error> {
-        if flags & WRONG == 0 {
-            return Ok(());
-        }
-        for group in 0..segment.groups {
-            if buffers.flags[segment.scale - scale + group] & WRONG == 0 {
-                continue;
-            }
-            let group = segment.group(self.job.grid, group);
-            for row in 0..rows.len() {
-                let ahead = row * self.job.grid.width();
-                self.exactly(group.start + ahead..group.end + ahead, base, dst, buffers, room)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Casts a segment of rows, whose scales are known from `scale` on. What of it is [`WRONG`] is to be done again.
-    #[expect(clippy::too_many_arguments, reason = "as above")]
     fn by_kernel(
         &self,
         segment: &Segment,
@@ -422,20 +495,69 @@ impl<'a> Multiply<'a> {
         base: usize,
         dst: &mut Destination<'_, u8>,
         buffers: &mut Buffers,
+        room: &mut Option<Room>,
+    ) -> Result<(), Error> {
+        let known = segment.scale - scale;
+        let of = |group: usize, flag: u8, buffers: &Buffers| buffers.flags[known + group] & flag != 0;
+        let has_ties =
+            flags & TIES != 0 && self.tabling().is_none_or(|tabling| !segment.per.is_by(tabling.by));
+        let ties = if has_ties { (0..segment.groups).filter(|&i| of(i, TIES, buffers)).count() } else { 0 };
+        // Groups by themselves, if they are few and begin at bytes.
+        let is_apart = matches!(segment.per, Per::Group(_)) && 8 * ties <= segment.groups;
+        self.by_factors(segment, known, !is_apart && ties > 0, rows, base, dst, buffers)?;
+        let again = if is_apart && ties > 0 { WRONG | TIES } else { WRONG };
+        if flags & again == 0 {
+            return Ok(());
+        }
+        for group in 0..segment.groups {
+            let elements = segment.group(self.job.grid, group);
+            if of(group, WRONG, buffers) {
+                for row in 0..rows.count {
+                    let ahead = row * self.job.grid.width();
+                    self.exactly(elements.start + ahead..elements.end + ahead, base, dst, buffers, room)?;
+                }
+            } else if of(group, again, buffers) {
+                let (first, n, scale) = (elements.start, elements.len(), segment.scale + group);
+                let segment = Segment { first, n, scale, groups: 1, per: Per::All };
+                self.by_factors(&segment, known + group, true, rows, base, dst, buffers)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same by the numbers of its scales, from this one on, with one rounding where there are ties.
+    #[expect(clippy::too_many_arguments, reason = "as above")]
+    fn by_factors(
+        &self,
+        segment: &Segment,
+        known: usize,
+        has_ties: bool,
+        rows: &Rows,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        buffers: &mut Buffers,
     ) -> Result<(), Error> {
         let (job, Some(kernel), Some(start)) = (self.job, self.kernel, self.job.read.byte(segment.first))
         else {
             return Ok(());
         };
-        let known = segment.scale - scale;
-        let Buffers { scales, zeros, flags: all, each, .. } = buffers;
-        let ties = match self.ties {
-            MayTie::Never => false,
-            MayTie::Some(_) => {
-                flags & TIES != 0 && all[known..known + segment.groups].iter().any(|flags| flags & TIES != 0)
-            }
-            MayTie::Always => true,
-        };
+        let at = (segment.first - base) * self.decided.size;
+        let here = dst.part(at..at + (rows.count - 1) * rows.dst + segment.n * self.decided.size);
+        let Buffers { scales, zeros, deltas, picks, tables, each, .. } = buffers;
+        if let Some(Tabling { kernel, by, table, .. }) = self.tabling()
+            && segment.per.is_by(*by)
+        {
+            let none = Factors { per: segment.per, ..Factors::NONE };
+            let one = Factors { tables: slice::from_ref(table), ..none };
+            let factors = match by {
+                By::Scale => Factors { tables: &tables[known..], ..none },
+                By::Exponent => Factors { deltas: &deltas[known..], ..one },
+                By::Mantissa => Factors { deltas: &deltas[known..], picks: &picks[known..], ..one },
+            };
+            kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
+            return Ok(());
+        }
+        let is_odd = has_ties || self.decided.ties == MayTie::Always;
         let is_affine = job.given.zero_points.is_some();
         let mut arrays = [&scales[known..], if is_affine { &zeros[known..] } else { &[] }];
         let block = job.grid.block();
@@ -445,36 +567,59 @@ impl<'a> Multiply<'a> {
         }
         let factors = Factors {
             per: segment.per,
-            how: if ties { How::Odd } else { How::Near },
-            tensor: self.after,
+            how: if is_odd { How::Odd } else { How::Near },
+            tensor: self.decided.after,
             scales: arrays[0],
-            rests: &[],
-            inverses: &[],
             zeros: arrays[1],
+            ..Factors::NONE
         };
-        let at = (segment.first - base) * self.size;
-        let here = dst.part(at..at + (rows.count - 1) * rows.dst + segment.n * self.size);
         kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
         Ok(())
     }
 
-    /// So many scales, from one on, as float32, with their zero points, and what is to be said of them; None if there is no
-    /// kernel.
-    fn numbers(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Option<u8> {
+    /// Finds what kernels need of so many scales, from one on, and what is to be said of them; None if there is no kernel.
+    fn numbers(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Result<Option<u8>, Error> {
+        let Some(mut flags) = self.factors(scale, n, buffers) else { return Ok(None) };
+        let decided = self.decided;
+        let Buffers { scales, flags: all, deltas, picks, tables, made, .. } = buffers;
+        let Some(Tabling { by, maker, .. }) = self.tabling() else { return Ok(Some(flags)) };
+        if *by != By::Scale {
+            let (deltas, picks) = (&mut deltas[..n], &mut picks[..n]);
+            flags |= scaled::deltas(decided.isa, &scales[..n], &(LEAST..MOST), deltas, picks, &mut all[..n]);
+            return Ok(Some(flags));
+        }
+        let is_new = made.is_none();
+        let made = once(made, || array([0; 128]))?;
+        let (codes, words) = made.as_flattened_mut().split_at_mut(MADE * 128);
+        if is_new && all_codes(self.job.dequantize.from, &self.job.read.options(), codes).is_none() {
+            return Ok(None);
+        }
+        let is_odd = decided.ties == MayTie::Always || flags & TIES != 0;
+        let how = if is_odd { How::Odd } else { How::Near };
+        for (tables, scales) in tables[..n].chunks_mut(MADE).zip(scales.chunks(MADE)) {
+            let factors =
+                Factors { per: Per::Group(128), how, tensor: decided.after, scales, ..Factors::NONE };
+            maker.fill(codes, words, tables, &factors);
+        }
+        Ok(Some(flags))
+    }
+
+    /// So many scales, from one on, as float32, with their zero points.
+    fn factors(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Option<u8> {
         self.kernel?;
         let given = &self.job.given;
         let bytes = given.scales.native(given.bytes, scale..scale + n, &mut buffers.codes);
         let numbers = &mut buffers.scales[..n];
-        let [first, narrow, wide] = self.to_f32;
+        let [first, narrow, wide] = self.decided.to_f32;
         first?.fill(bytes, (&mut *numbers).into(), n).ok()?;
         let flags = &mut buffers.flags[..n];
         flags.fill(0);
-        let bounds = if self.after == 1.0 && self.tensor == TensorScale::None {
+        let bounds = if self.decided.after == 1.0 && self.decided.tensor == TensorScale::None {
             LEAST..MOST
         } else {
             LEAST_OF_TWO..MOST_OF_TWO
         };
-        let mut all = scaled::bounded(self.isa, numbers, &bounds, self.zero_is_right, flags);
+        let mut all = scaled::bounded(self.decided.isa, numbers, &bounds, self.decided.zero_is_right, flags);
         if given.zero_points.is_some() {
             for (group, zero) in buffers.zeros[..n].iter_mut().enumerate() {
                 *zero = -(given.get(scale + group).1 as f32);
@@ -489,31 +634,32 @@ impl<'a> Multiply<'a> {
             Some(())
         };
         round(numbers, narrow, wide)?;
-        match self.tensor {
+        match self.decided.tensor {
             TensorScale::Multiply(g) | TensorScale::Divide(g) => {
                 let mut factor = [g];
                 if self.job.dequantize.product == Product::Output {
                     let mut one = [0u8; 2];
-                    if let [Some(narrow), Some(wide)] = self.rounds {
+                    if let [Some(narrow), Some(wide)] = self.decided.rounds {
                         narrow.fill(&factor[..], (&mut one[..]).into(), 1).ok()?;
                         wide.fill(&one[..], (&mut factor[..]).into(), 1).ok()?;
                     }
                 }
-                let operation = match self.tensor {
+                let operation = match self.decided.tensor {
                     TensorScale::Divide(_) => Operation::Divide,
                     _ => Operation::Multiply,
                 };
-                scaled::with_tensor(self.isa, operation, factor[0], numbers, &mut []);
-                let [narrow, wide] = self.rounds;
+                scaled::with_tensor(self.decided.isa, operation, factor[0], numbers, &mut []);
+                let [narrow, wide] = self.decided.rounds;
                 round(numbers, narrow, wide)?;
             }
             _ => {}
         }
-        if narrow.is_some() || self.tensor != TensorScale::None {
-            all |= scaled::bounded(self.isa, numbers, &(LEAST..MOST), self.zero_is_right, flags);
+        if narrow.is_some() || self.decided.tensor != TensorScale::None {
+            all |=
+                scaled::bounded(self.decided.isa, numbers, &(LEAST..MOST), self.decided.zero_is_right, flags);
         }
-        if let MayTie::Some(ties) = self.ties {
-            all |= scaled::ties(self.isa, ties, numbers, flags);
+        if let MayTie::Some(ties) = self.decided.ties {
+            all |= scaled::ties(self.decided.isa, ties, numbers, flags);
         }
         Some(all)
     }
@@ -549,7 +695,7 @@ impl<'a> Multiply<'a> {
         dst: &mut Destination<'_, u8>,
         buffers: &mut Buffers,
     ) -> Option<()> {
-        let [codes, scales, out] = self.exact?;
+        let [codes, scales, out] = self.decided.exact?;
         let (job, grid) = (self.job, self.job.grid);
         let tile = once(&mut buffers.tile, || {
             array(Tile { codes: [0; 4 * TILE], values: [0.0; TILE + 8], by: [0.0; TILE] })
@@ -560,7 +706,7 @@ impl<'a> Multiply<'a> {
         let groups = grid.run(first + n - 1).0 + 1 - scale;
         let bytes = job.given.scales.native(job.given.bytes, scale..scale + groups, room);
         scales.fill(bytes, (&mut by[..groups]).into(), groups).ok()?;
-        let is_right = |s: f64| s.is_finite() && (s != 0.0 || self.zero_is_right);
+        let is_right = |s: f64| s.is_finite() && (s != 0.0 || self.decided.zero_is_right);
         if !by[..groups].iter().all(|&s| is_right(s)) {
             return None;
         }
@@ -587,18 +733,18 @@ impl<'a> Multiply<'a> {
                 }
             });
         }
-        scaled::arithmetic(self.isa, Operation::Multiply, tile, &by[..n]);
-        let (operation, factor) = match self.tensor {
+        scaled::arithmetic(self.decided.isa, Operation::Multiply, tile, &by[..n]);
+        let (operation, factor) = match self.decided.tensor {
             TensorScale::Divide(g) => (Operation::Divide, g),
             TensorScale::Multiply(g) => (Operation::Multiply, g),
-            _ => (Operation::Multiply, self.after),
+            _ => (Operation::Multiply, self.decided.after),
         };
         if factor != 1.0 {
             by[..n].fill(factor.into());
-            scaled::arithmetic(self.isa, operation, tile, &by[..n]);
+            scaled::arithmetic(self.decided.isa, operation, tile, &by[..n]);
         }
-        let at = (first - base) * self.size;
-        out.fill(&*tile, dst.part(at..at + n * self.size), n).ok()?;
+        let at = (first - base) * self.decided.size;
+        out.fill(&*tile, dst.part(at..at + n * self.decided.size), n).ok()?;
         Some(())
     }
 }

@@ -7,6 +7,8 @@ use core::mem::MaybeUninit;
 use super::codes::{Elements, Scales, ZeroPoints};
 use super::engine::{Dequantizing, Floats, Given, Quantizing, Scaled, Source};
 use super::error::Error;
+#[cfg(isa = "vector")]
+use super::fast::Decided;
 use super::memory::{collect, kept, overflow};
 use super::rule::{Dequantize, Quantize};
 use super::scaling::{Scaling, TensorScale};
@@ -16,6 +18,8 @@ use crate::formats::dtype::DType;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
+#[cfg(isa = "vector")]
+use crate::kernels::scaled::calmly;
 use crate::parallel::Parallel;
 
 /// One thread: the calling one.
@@ -645,6 +649,8 @@ pub struct Dequantizer {
     pub(super) scaling: Scaling,
     pub(super) options: CastOptions,
     pub(super) dequantize: Dequantize,
+    #[cfg(isa = "vector")]
+    decided: Option<Decided>,
 }
 
 impl Dequantizer {
@@ -662,8 +668,18 @@ impl Dequantizer {
     /// instruction set is not available.
     pub fn new(from: DType, to: DType, scaling: &Scaling, options: &CastOptions) -> Result<Self, Error> {
         let dequantize = Dequantize::new(from, to, scaling, options)?;
-        Elements::read(from, options, None)?;
-        Ok(Self { scaling: *scaling, options: *options, dequantize })
+        let read = Elements::read(from, options, None)?;
+        #[cfg(isa = "vector")]
+        let write = Elements::write(to, options, None)?;
+        #[cfg(not(isa = "vector"))]
+        let _ = read;
+        Ok(Self {
+            scaling: *scaling,
+            options: *options,
+            dequantize,
+            #[cfg(isa = "vector")]
+            decided: calmly(|| Decided::new(&dequantize, &read, &write)),
+        })
     }
 
     /// The dtype of the elements.
@@ -857,7 +873,17 @@ impl Dequantizer {
         let given = given(shape, &grid, scaling, how_packed, scales, zero_points, d.has_zero_points())?;
         let read = Elements::read(d.from, options, rows(&grid, scaling))?;
         let write = Elements::write(d.to, options, None)?;
-        Dequantizing { dequantize: d, grid: &grid, read, bytes: src, write, given }.run(dst, how)
+        let job = Dequantizing {
+            dequantize: d,
+            grid: &grid,
+            read,
+            bytes: src,
+            write,
+            given,
+            #[cfg(isa = "vector")]
+            decided: self.decided.as_ref(),
+        };
+        job.run(dst, how)
     }
 }
 
