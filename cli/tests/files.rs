@@ -125,6 +125,43 @@ fn a_single_flipped_bit_is_found() {
     assert_eq!((out.status.code(), &report["only_a"]), (Some(1), &json!(["n"])));
 }
 
+/// Of a whole file: of the length of its header, of the header, of what it pads, of the data.
+#[test]
+fn every_single_bit_of_a_file_is_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = vec![
+        ("l.weight".into(), Dtype::F8_E4M3, vec![2, 4], Random(3).e4m3(8)),
+        ("l.weight_scale".into(), Dtype::F32, vec![2, 1], le(&[0.5, 3.0])),
+        ("n".into(), Dtype::I16, vec![2], vec![1, 2, 3, 4]),
+    ];
+    let (a, b) = (dir.path().join("a.safetensors"), dir.path().join("b.safetensors"));
+    write(&a, &tensors, None);
+    let good = fs::read(&a).unwrap();
+    for bit in 0..good.len() * 8 {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        fs::write(&b, &bad).unwrap();
+        let out = line(dir.path(), "verify a.safetensors b.safetensors");
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert!(matches!(out.status.code(), Some(1 | 3)), "bit {} of byte {}: {text}", bit % 8, bit / 8);
+    }
+}
+
+#[test]
+fn bench_compares_casts_with_memcpy() {
+    let dir = tempfile::tempdir().unwrap();
+    let found = ok(dir.path(), "bench --json");
+    let all = found["of_memcpy"].as_array().unwrap();
+    let names: Vec<_> = all.iter().map(|one| one["cast"].as_str().unwrap()).collect();
+    assert!(names.contains(&"f32 -> bf16") && names.contains(&"fp8-block -> bf16"), "{names:?}");
+    for one in all {
+        for place in ["l2", "memory"] {
+            let ratio = one[place].as_f64().unwrap();
+            assert!(ratio > 0.0 && ratio < 100.0, "{one}");
+        }
+    }
+}
+
 #[test]
 fn inspect_says_what_is_there() {
     let dir = tempfile::tempdir().unwrap();

@@ -2,10 +2,11 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use common::{Random, Tensors, bf16s, ok, write};
@@ -75,6 +76,111 @@ fn killed_at_any_moment_and_resumed_the_result_is_the_same() {
         assert!(listing(&dst) == whole, "round {round}");
     }
     assert!(killed > 0 && partly > 0, "no run was killed in time");
+}
+
+/// The system calls that change files.
+const CALLS: [&str; 13] = [
+    "pwrite64",
+    "write",
+    "fsync",
+    "fdatasync",
+    "rename",
+    "renameat",
+    "renameat2",
+    "unlink",
+    "unlinkat",
+    "ftruncate",
+    "fallocate",
+    "mkdir",
+    "rmdir",
+];
+
+/// A conversion of `src` under strace, which does something to calls.
+fn traced(dir: &Path, more: &[&str]) -> Output {
+    let trace = format!("trace=?{}", CALLS.join(",?"));
+    let convert = ["convert", "src", "dst", "--to", "fp8-block", "--quiet", "--threads", "1", "--resume"];
+    let strace = ["-f", "-qq", "-o", "log", "-e", &trace];
+    Command::new("strace")
+        .args(strace)
+        .args(more)
+        .arg(env!("CARGO_BIN_EXE_lanecast"))
+        .args(convert)
+        .current_dir(dir)
+        .output()
+        .unwrap()
+}
+
+/// Every call of an undisturbed run that changes files: its name, and the number that it has among those of that name in a thread.
+fn changes(dir: &Path) -> Option<Vec<(&'static str, usize)>> {
+    if !Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status().is_ok_and(|s| s.success()) {
+        eprintln!(
+            "NOT RUN: kills at system calls, and calls that fail: strace is not installed, or cannot trace here"
+        );
+        return None;
+    }
+    assert!(traced(dir, &[]).status.success());
+    let log = fs::read_to_string(dir.join("log")).unwrap();
+    // Each thread counts its own.
+    let calls = CALLS.iter().flat_map(|&call| {
+        let mut counts = HashMap::new();
+        for line in log.lines().filter(|line| line.contains(&format!(" {call}("))) {
+            *counts.entry(line.split(' ').next()).or_insert(0) += 1;
+        }
+        (1..=counts.into_values().max().unwrap_or(0)).map(move |i| (call, i))
+    });
+    Some(calls.collect())
+}
+
+/// What has its name in `dst` is whole.
+fn assert_whole(dir: &Path, whole: &[(String, Vec<u8>)], what: &str) {
+    if dir.join("dst").exists() {
+        for file in listing(&dir.join("dst")).into_iter().filter(|(name, _)| !name.starts_with('.')) {
+            assert!(whole.contains(&file), "{what}: {} is not whole", file.0);
+        }
+    }
+}
+
+#[test]
+fn killed_at_every_call_that_changes_a_file_the_result_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    files(&dir.path().join("src"), 2);
+    let Some(calls) = changes(dir.path()) else { return };
+    let whole = listing(&dir.path().join("dst"));
+    let mut killed = 0;
+    for (call, i) in calls {
+        fs::remove_dir_all(dir.path().join("dst")).unwrap();
+        let out = traced(dir.path(), &["-e", &format!("inject={call}:signal=KILL:when={i}")]);
+        killed += u32::from(!out.status.success());
+        assert_whole(dir.path(), &whole, &format!("{call} {i}"));
+        ok(dir.path(), "convert src dst --to fp8-block --quiet --resume");
+        assert!(listing(&dir.path().join("dst")) == whole, "{call} {i}");
+    }
+    assert!(killed > 30, "{killed} kills");
+}
+
+#[test]
+fn calls_that_fail_are_errors_and_leave_no_half_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    files(&dir.path().join("src"), 2);
+    let Some(calls) = changes(dir.path()) else { return };
+    let whole = listing(&dir.path().join("dst"));
+    for (call, i) in calls {
+        let error = match call {
+            "pwrite64" | "fallocate" | "ftruncate" => "ENOSPC",
+            "fsync" | "fdatasync" | "rename" | "renameat" | "renameat2" => "EIO",
+            _ => continue,
+        };
+        fs::remove_dir_all(dir.path().join("dst")).unwrap();
+        let out = traced(dir.path(), &["-e", &format!("inject={call}:error={error}:when={i}")]);
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(4), "{call} {i}: {text}");
+        assert!(text.contains("dst"), "{call} {i} names no file: {text}");
+        assert_whole(dir.path(), &whole, &format!("{call} {i}"));
+        let left: Vec<_> = listing(&dir.path().join("dst")).into_iter().map(|(name, _)| name).collect();
+        assert!(!left.iter().any(|name| name.ends_with(".tmp")), "{call} {i}: {left:?}");
+        ok(dir.path(), "convert src dst --to fp8-block --quiet --resume");
+        assert!(listing(&dir.path().join("dst")) == whole, "{call} {i}");
+    }
 }
 
 #[test]
