@@ -736,11 +736,9 @@ fn every_word_of_the_command_line_is_checked() {
     assert!(line(dir.path(), "--help").stdout.starts_with(b"Jobs:"));
 }
 
-/// Each command of the documentation, as it is written there.
-#[test]
-fn the_jobs_of_the_documentation_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name);
+/// The files that the documentation speaks of.
+fn documented(dir: &Path) {
+    let at = |name: &str| dir.join(name);
     let mut random = Random(13);
     deepseek(&at("DeepSeek-R1"));
     model(&at("Llama-bf16"));
@@ -774,6 +772,14 @@ fn the_jobs_of_the_documentation_run() {
     npy.extend(le(&random.floats(512)));
     fs::write(at("emb.npy"), npy).unwrap();
     fs::write(at("x.bin"), le(&random.floats(512))).unwrap();
+}
+
+/// Each command of the documentation, as it is written there.
+#[test]
+fn the_jobs_of_the_documentation_run() {
+    let dir = tempfile::tempdir().unwrap();
+    documented(dir.path());
+    let at = |name: &str| dir.path().join(name);
     let text = include_str!("../../docs/checkpoints.md");
     let jobs = text.split("\n## ").find(|part| part.starts_with("Jobs")).unwrap();
     let commands: Vec<&str> = jobs.split('`').filter(|code| code.starts_with("lanecast ")).collect();
@@ -786,4 +792,24 @@ fn the_jobs_of_the_documentation_run() {
     let flux = read(&at("flux8.safetensors"));
     assert_eq!((flux["img_in.weight"].0, flux["blocks.0.weight"].0), (Dtype::BF16, Dtype::F8_E4M3));
     assert!(at("emb8.scale.npy").exists());
+}
+
+/// The pages of docs/convert, each in a directory of its own: every command in its order, with exit 0 unless it says otherwise.
+#[test]
+fn the_pages_of_the_jobs_run_as_they_are_written() {
+    let pages = listing(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/convert"));
+    assert_eq!(pages.len(), 8);
+    let mut run = 0;
+    for (name, text) in pages {
+        let dir = tempfile::tempdir().unwrap();
+        documented(dir.path());
+        for command in String::from_utf8(text).unwrap().lines().filter_map(|l| l.strip_prefix("lanecast ")) {
+            let (words, code) = command.split_once("# exit ").unwrap_or((command, "0"));
+            let out = line(dir.path(), words);
+            let error = String::from_utf8_lossy(&out.stderr);
+            assert_eq!(out.status.code(), code.trim().parse().ok(), "{name}: {command}: {error}");
+            run += 1;
+        }
+    }
+    assert!(run > 35, "{run} commands");
 }

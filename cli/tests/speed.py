@@ -2,11 +2,14 @@
 
     python tests/speed.py target/release/lanecast [megabytes of each source] [directory]
 
-In turns, in one run, on a RAM disk; the best of some. A ratio of 1 is as fast as `cp`: bytes read and written, in the time. Peaks of
-memory are of the whole process. Without torch the scripts are not run.
+In turns, in one run, on a RAM disk; the best of some. A ratio of 1 is as fast as `cp`: bytes read and written, in the time. `sha256` is what
+hashing the result takes, and nothing else: a file has one hash, which one core computes, so that no conversion of one file is faster. Where it
+says "files", source and result are directories of four. Peaks of memory are of the whole process. Without torch the scripts are not run.
 """
 
+import hashlib
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,12 +75,34 @@ def timed(act):
     return time.perf_counter() - began
 
 
-def source(path, width, scaled=False):
+def each_file(script):
+    """The script for a directory: one file after the other, as DeepSeek's does it."""
+
+    def run(src, dst):
+        if src.is_file():
+            return script(src, dst)
+        dst.mkdir()
+        for path in sorted(src.iterdir()):
+            script(path, dst / path.name)
+
+    return run
+
+
+def source(path, width, files):
+    if files > 1:
+        path.mkdir()
+        for i in range(files):
+            part(path / f"model-{i + 1:05}-of-{files:05}.safetensors", width, range(i * 8 // files, (i + 1) * 8 // files))
+    else:
+        part(path, width, range(8))
+
+
+def part(path, width, numbers):
     rng = np.random.default_rng(1)
-    columns, count = 4096, 8
-    rows = (MEGABYTES << 20) // (count * columns * width) // 128 * 128
+    columns = 4096
+    rows = (MEGABYTES << 20) // (8 * columns * width) // 128 * 128
     tensors = {}
-    for i in range(count):
+    for i in numbers:
         name = f"model.layers.{i}.mlp.down_proj.weight"
         x = rng.standard_normal((rows, columns), dtype=np.float32)
         if width == 4:
@@ -99,43 +124,67 @@ def source(path, width, scaled=False):
     path.write_bytes(len(header).to_bytes(8, "little") + header + data[8 + n :])
 
 
+def size(path):
+    return path.stat().st_size if path.is_file() else sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+
+
+def digest(path):
+    for file in [path] if path.is_file() else path.glob("*.safetensors"):
+        with open(file, "rb", buffering=0) as opened:
+            hashlib.file_digest(opened, "sha256")
+
+
+def remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 JOBS = [
-    ("float32 -> bfloat16", 4, "bf16", lambda: script_cast(torch.bfloat16)),
-    ("bfloat16 -> float32", 2, "f32", lambda: script_cast(torch.float32)),
-    ("bfloat16 -> float16", 2, "f16", lambda: script_cast(torch.float16)),
-    ("float32 -> e4m3", 4, "e4m3", lambda: script_cast(torch.float8_e4m3fn)),
-    ("fp8-block -> bfloat16", 1, "bf16", lambda: script_block),
-    ("bfloat16 -> fp8-block", 2, "fp8-block", lambda: script_quantise),
+    ("float32 -> bfloat16", 4, 1, "bf16", lambda: script_cast(torch.bfloat16)),
+    ("bfloat16 -> float32", 2, 1, "f32", lambda: script_cast(torch.float32)),
+    ("bfloat16 -> float16", 2, 1, "f16", lambda: script_cast(torch.float16)),
+    ("float32 -> e4m3", 4, 1, "e4m3", lambda: script_cast(torch.float8_e4m3fn)),
+    ("fp8-block -> bfloat16", 1, 1, "bf16", lambda: script_block),
+    ("bfloat16 -> fp8-block", 2, 1, "fp8-block", lambda: script_quantise),
+    ("fp8-block -> bfloat16, files", 1, 4, "bf16", lambda: script_block),
+    ("bfloat16 -> fp8-block, files", 2, 4, "fp8-block", lambda: script_quantise),
 ]
 
 with tempfile.TemporaryDirectory(dir=sys.argv[3] if len(sys.argv) > 3 else "/dev/shm") as place:
     place = Path(place)
-    print(f"{'job':24} {'of cp':>8} {'of cp, not read back':>22} {'times the script':>18}")
-    for job, width, to, script in JOBS:
-        src, dst, copy, other = (place / f"{name}.safetensors" for name in ["src", "dst", "copy", "other"])
-        source(src, width)
+    print(f"{'job':29} {'of cp':>6} {'not read back':>14} {'sha256':>7} {'times the script':>17}")
+    for job, width, files, to, script in JOBS:
+        ending = ".safetensors" if files == 1 else ""
+        src, dst, copy, other = (place / f"{name}{ending}" for name in ["src", "dst", "copy", "other"])
+        source(src, width, files)
 
         def convert(*more):
             words = [PROGRAM, "convert", src, dst, "--to", to, "--quiet", "--force", "--progress", "none", *more]
             subprocess.run(words, check=True)
 
         acts = {
-            "cp": lambda: subprocess.run(["cp", src, copy], check=True),
-            "convert": convert,
+            "cp": lambda: subprocess.run(["cp", "-r", src, copy], check=True),
             "not read back": lambda: convert("--no-verify"),
+            "convert": convert,
+            "sha256": lambda: digest(dst),
         }
         if torch:
-            acts["script"] = lambda: script()(src, other)
+            acts["script"] = lambda: each_file(script())(src, other)
         best = dict.fromkeys(acts, float("inf"))
         for _ in range(TIMES):
             for name, act in acts.items():
-                for made in [dst, copy, other]:
-                    made.unlink(missing_ok=True)
+                if name != "sha256":
+                    for made in [dst, copy, other]:
+                        remove(made)
                 best[name] = min(best[name], timed(act))
                 if name == "convert":
-                    moved = (src.stat().st_size + dst.stat().st_size) / (2 * src.stat().st_size)
-        ratios = [best["cp"] / best[name] * moved for name in ["convert", "not read back"]]
+                    moved = (size(src) + size(dst)) / (2 * size(src))
+        cp, not_read, digested = (best["cp"] / best[name] * moved for name in ["convert", "not read back", "sha256"])
         times = f"{best['script'] / best['convert']:.1f}" if torch else "-"
-        print(f"{job:24} {ratios[0]:8.2f} {ratios[1]:22.2f} {times:>18}", flush=True)
+        print(f"{job:29} {cp:6.2f} {not_read:14.2f} {digested:7.2f} {times:>17}", flush=True)
+        for made in [src, dst, copy, other]:
+            remove(made)
 peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
 print(f"peak of memory of all that was started: {peak} MiB")
