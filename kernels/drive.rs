@@ -301,10 +301,11 @@ pub(super) type StreamRows = unsafe fn(
 /// What elements are multiplied with or divided by. Arrays have one number for each group of elements, or for each element.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(isa = "neon", allow(dead_code, reason = "NEON looks nothing up"))]
 pub(super) struct Scale {
     /// The scale: all of it, or its top.
     pub(super) scales: *const f32,
-    /// To divide: what the scale has beyond a float32.
+    /// To divide: what the scale has beyond a float32. Null if nothing.
     pub(super) rests: *const f32,
     /// To divide: what to multiply with in place of that, about.
     pub(super) inverses: *const f32,

@@ -218,10 +218,9 @@ impl Kernel {
         assert!(self.by.is_none_or(|by| factors.per.is_by(by)));
         let picks = self.by == Some(By::Mantissa);
         let adds = picks || self.by == Some(By::Exponent);
-        let divides = !factors.inverses.is_empty();
         let scale = Scale {
             scales: numbers(factors.scales, self.by.is_none()),
-            rests: numbers(factors.rests, divides && factors.how == How::Odd),
+            rests: numbers(factors.rests, false),
             inverses: numbers(factors.inverses, false),
             zeros: numbers(factors.zeros, false),
             tensor: factors.tensor,
@@ -361,27 +360,31 @@ pub(crate) const WRONG: u8 = 1;
 /// Of a scale: [`Ties`].
 pub(crate) const TIES: u8 = 2;
 
-/// Sets [`WRONG`] of scales whose magnitudes, as bits, are out of bounds, and are not zero where that is right. Returns what was
-/// set.
-pub(crate) fn bounded(
-    isa: Isa,
-    scales: &[f32],
-    bounds: &Range<u32>,
-    zero_is_right: bool,
-    flags: &mut [u8],
-) -> u8 {
-    struct Each<'a>(&'a [f32], &'a Range<u32>, bool, &'a mut [u8]);
+/// Scales for which a kernel is right.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounds {
+    /// Their magnitudes, as bits.
+    pub(crate) range: Range<u32>,
+    /// So is zero.
+    pub(crate) zero: bool,
+    pub(crate) negative: bool,
+}
+
+/// Sets [`WRONG`] of scales that are out of bounds. Returns what was set.
+pub(crate) fn bounded(isa: Isa, scales: &[f32], bounds: &Bounds, flags: &mut [u8]) -> u8 {
+    struct Each<'a>(&'a [f32], &'a Bounds, &'a mut [u8]);
 
     impl<I> Task<I> for Each<'_> {
         type Output = u8;
 
         #[inline(always)]
         fn call(self, _: I) -> u8 {
-            let Self(scales, &Range { start, end }, zero_is_right, flags) = self;
+            let Self(scales, &Bounds { range: Range { start, end }, zero, negative }, flags) = self;
+            let mask = if negative { u32::MAX >> 1 } else { u32::MAX };
             let mut all = 0;
             for (scale, flags) in scales.iter().zip(flags) {
-                let bits = scale.to_bits() & (u32::MAX >> 1);
-                let is_right = (bits.wrapping_sub(start) < end - start) | (zero_is_right & (bits == 0));
+                let bits = scale.to_bits() & mask;
+                let is_right = (bits.wrapping_sub(start) < end - start) | (zero & (bits == 0));
                 let set = if is_right { 0 } else { WRONG };
                 *flags |= set;
                 all |= set;
@@ -391,7 +394,7 @@ pub(crate) fn bounded(
     }
 
     // SAFETY: the instruction set is available: a caster of it was made.
-    let set = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(scales, bounds, zero_is_right, flags))) };
+    let set = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(scales, bounds, flags))) };
     set.unwrap_or(WRONG)
 }
 

@@ -129,8 +129,18 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
             }
             How::Odd => {
                 let inverses = numbers(isa, &scale, scale.inverses);
-                let (scales, rests) = (numbers(isa, &scale, scale.scales), numbers(isa, &scale, scale.rests));
-                registers!(4, K => exact(isa, x[K], scales[K], rests[K], inverses[K]))
+                let scales = numbers(isa, &scale, scale.scales);
+                let m = registers!(4, K => {
+                    let q = isa.mul_f32(x[K], inverses[K]);
+                    isa.and(isa.add32(q, isa.splat32(0x800)), isa.splat32(!0xFFF))
+                });
+                let minus = registers!(4, K => isa.xor(m[K], isa.splat32(SIGN)));
+                let mut t = registers!(4, K => isa.mul_add_f32(minus[K], scales[K], x[K]));
+                if !scale.rests.is_null() {
+                    let rests = numbers(isa, &scale, scale.rests);
+                    t = registers!(4, K => isa.mul_add_f32(minus[K], rests[K], t[K]));
+                }
+                registers!(4, K => towards(isa, x[K], m[K], t[K]))
             }
         };
         if !scale.zeros.is_null() {
@@ -147,15 +157,12 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
     }
 }
 
+/// A quotient x / S of 12 bits, `m`, of which x - m * S has this sign: with a last bit.
 #[inline(always)]
-fn exact<I: Simd>(isa: I, x: I::V, s: I::V, rest: I::V, inverse: I::V) -> I::V {
-    let q = isa.mul_f32(x, inverse);
-    let m = isa.and(isa.add32(q, isa.splat32(0x800)), isa.splat32(!0xFFF));
-    let minus = isa.xor(m, isa.splat32(SIGN));
-    let t = isa.mul_add_f32(minus, rest, isa.mul_add_f32(minus, s, x));
+fn towards<I: Simd>(isa: I, x: I::V, m: I::V, t: I::V) -> I::V {
     // 1 if both have a sign, else -1.
     let step = isa.sub32(isa.splat32(1), isa.and(isa.shr32::<30>(isa.xor(t, x)), isa.splat32(2)));
-    // Inf stays as it is, and so does a NaN: both have a NaN for t.
+    // Inf stays as it is, and so does a NaN: t is no number then.
     isa.where_number_f32(t, isa.add32(m, step), m)
 }
 
@@ -181,8 +188,9 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for NormalToBf16<S> {
 }
 
 /// Codes of `BITS` bits by a table of words, which a group has for itself; or, if it `ADDS`, all have one, of bfloat16, to whose
-/// exponents a group adds its own, and perhaps groups of 16 `PICK` a part of it. To as many bits as are those of bfloat16 or of float32. (Where the code has 8 bits, the top one changes the
+/// exponents a group adds its own, and if it `PICKS`, groups of 16 take a part of it each. To as many bits as are those of bfloat16 or of float32. (Where the code has 8 bits, the top one changes the
 /// sign of the word.)
+#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
 pub(in crate::kernels) struct Tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>;
 
 impl<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool> Source

@@ -4,11 +4,13 @@
 //! rows and columns together as a cache holds. Blocks whose scale is not one the kernel is right for are the reference's.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::mem::take;
 use core::ops::Range;
 
 use super::engine::{Given, Quantizing, Room, Sink, Source};
 use super::error::Error;
-use super::fast::{LEAST, MOST, NO_NUMBERS, Numbers, SCALES, Segment, expand, magnitude};
+use super::fast::{LEAST, MOST, NO_NUMBERS, Numbers, Region, SCALES, Segment, expand, magnitude, zeros};
 use super::memory::{array, collect, once};
 use super::rule::{Block, Quantize};
 use super::scaling::{NonFinite, ScaleRule, TensorScale};
@@ -19,38 +21,41 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
-use crate::kernels::scaled::{self, Factors, How, Kernel, LEAST_GROUP, Operation, Per, Rows};
+use crate::kernels::scaled::{self, BLOCK, Bounds, Factors, How, Kernel, Operation, Per, Rows};
 
 /// Bytes of data that stay in a cache between the two passes over them.
 const CACHED: usize = 256 << 10;
 
 /// Room for the numbers of scales.
-#[derive(Clone)]
 struct Buffers {
-    scales: Numbers,
-    rests: Numbers,
-    inverses: Numbers,
-    zeros: Numbers,
+    scales: Vec<f32>,
+    rests: Vec<f32>,
+    inverses: Vec<f32>,
+    zeros: Vec<f32>,
+    /// What is [`WRONG`].
+    flags: Vec<u8>,
     /// Of single elements, once there are such.
     each: Option<Box<[Numbers; 4]>>,
-    amax: [u32; SCALES],
-    wide: [f64; SCALES],
-    by: [f64; SCALES],
-    codes: [u8; 4 * SCALES],
+    amax: Vec<u32>,
+    wide: Vec<f64>,
+    by: Vec<f64>,
+    codes: Vec<u8>,
 }
 
 impl Buffers {
-    fn new() -> Result<Box<[Self; 1]>, Error> {
-        array(Self {
-            scales: NO_NUMBERS,
-            rests: NO_NUMBERS,
-            inverses: NO_NUMBERS,
-            zeros: NO_NUMBERS,
+    /// For so many scales.
+    fn new(n: usize, splits: bool, is_found: bool, has_zeros: bool) -> Result<Self, Error> {
+        Ok(Self {
+            scales: zeros(0.0, n + BLOCK, true)?,
+            rests: zeros(0.0, n + BLOCK, splits)?,
+            inverses: zeros(0.0, n + BLOCK, true)?,
+            zeros: zeros(0.0, n + BLOCK, has_zeros)?,
+            flags: zeros(0, n, true)?,
             each: None,
-            amax: [0; SCALES],
-            wide: [0.0; SCALES],
-            by: [0.0; SCALES],
-            codes: [0; 4 * SCALES],
+            amax: zeros(0, n, is_found)?,
+            wide: zeros(0.0, n, is_found)?,
+            by: zeros(0.0, n, is_found)?,
+            codes: zeros(0, 4 * n, true)?,
         })
     }
 }
@@ -129,85 +134,94 @@ impl<'a, S: Source> Divide<'a, S> {
         })
     }
 
-    /// Finds the scales of a piece, and casts it. `dst` begins with the piece. Some if all of it is left to the reference.
+    /// Finds the scales of a piece, and casts it. `dst` begins with the piece.
     pub(super) fn found(
         &self,
         piece: &Piece,
         dst: &mut Destination<'_, u8>,
         sink: &mut Sink<'_>,
-    ) -> Result<Option<()>, Error> {
+    ) -> Result<(), Error> {
         let grid = self.job.grid;
-        let (width, block) = (grid.width(), grid.block());
-        let (mut buffers, mut room) = (Buffers::new()?, None);
-        let [buffers] = &mut *buffers;
-        let (rows, columns, band) = match grid.dims[..] {
-            [_] => (0..1, piece.elements.clone(), 1),
-            [_, _] => (piece.elements.start / width..piece.elements.end / width, 0..width, grid.blocks[0]),
-            _ => return Ok(Some(())),
-        };
-        // As many columns as are whole blocks, and in a cache.
-        let most = if block.is_power_of_two() && block >= LEAST_GROUP { SCALES * block } else { SCALES };
-        let most = most.min(CACHED / (band * self.width).min(CACHED));
-        let step = (most / block).max(1) * block;
-        for row in rows.clone().step_by(band) {
-            let rows = row..(row + band).min(rows.end);
-            for column in columns.clone().step_by(step) {
-                let columns = column..(column + step).min(columns.end);
-                self.region(&rows, &columns, piece.elements.start, dst, sink, buffers, &mut room)?;
-            }
-        }
-        Ok(None)
+        let all = grid.scales.min(SCALES);
+        let (mut buffers, mut room) = (Buffers::new(all, self.splits, true, false)?, None);
+        // As many columns as stay in a cache.
+        let most = |rows: usize| (CACHED / (rows * self.width * grid.block()).clamp(1, CACHED)).min(all);
+        Region::each(grid, &piece.elements, most, |region| {
+            self.region(region, &piece.elements, dst, sink, &mut buffers, &mut room)
+        })
     }
 
-    /// The same of rows that share their scales, and of columns from the beginning of a block on.
-    #[expect(clippy::too_many_arguments, reason = "rows, columns, where they go, and room for both")]
+    /// The same of a region.
     fn region(
         &self,
-        rows: &Range<usize>,
-        columns: &Range<usize>,
-        base: usize,
+        region: &Region,
+        elements: &Range<usize>,
         dst: &mut Destination<'_, u8>,
         sink: &mut Sink<'_>,
         buffers: &mut Buffers,
         room: &mut Option<Room>,
     ) -> Result<(), Error> {
         let (job, grid) = (self.job, self.job.grid);
-        let (width, block) = (grid.width(), grid.block());
-        let groups = columns.len().div_ceil(block);
-        let (scale, _) = grid.run(rows.start * width + columns.start);
+        let (width, groups) = (grid.width(), region.groups(grid));
+        let Region { rows, columns, scale } = region;
         buffers.amax[..groups].fill(0);
         for row in rows.clone() {
             let first = (row * width + columns.start) * self.width;
             let bytes = &self.bytes[first..first + columns.len() * self.width];
-            scaled::magnitudes(self.isa, bytes, 8 * self.width as u32, block, &mut buffers.amax[..groups]);
+            let amax = &mut buffers.amax[..groups];
+            scaled::magnitudes(self.isa, bytes, 8 * self.width as u32, grid.block(), amax);
         }
-        let are_numbers = buffers.amax[..groups].iter().all(|&amax| amax < inf(job.quantize.from));
-        if !are_numbers || self.codes(groups, buffers).is_none() {
+        let most = buffers.amax[..groups].iter().fold(0, |most, &amax| most.max(amax));
+        if most >= inf(job.quantize.from) || self.codes(groups, buffers).is_none() {
             // The reference finds the scales, too.
-            return self.region_by_reference(rows, columns, scale, base, dst, sink, room);
+            return self.region_by_reference(rows, columns, *scale, elements.start, dst, sink, room);
         }
-        sink.set_all(scale, groups, &buffers.codes);
-        let codes = buffers.codes;
-        self.numbers(&codes, groups, buffers);
-        for row in rows.clone() {
-            let mut first = row * width + columns.start;
-            let end = row * width + columns.end;
-            while first < end {
-                let segment = Segment::new(grid, first, end);
-                first += segment.n;
-                let known = segment.scale - scale;
-                self.segment(&segment, known, base, dst, buffers, false)?;
-                for group in 0..segment.groups {
-                    if !self.is_right(buffers.scales[known + group], buffers.rests[known + group]) {
-                        let code = sink.scales().of_native(&codes, known + group);
-                        let block = job.quantize.given(code, 0, job.tensor);
-                        let room = once(room, Room::new)?;
-                        job.cast(segment.group(grid, group), dst, base, room, |_| block)?;
-                    }
+        sink.set_all(*scale, groups, &buffers.codes);
+        let codes = take(&mut buffers.codes);
+        let wrong = self.numbers(&codes, groups, buffers);
+        let code = |known: usize| sink.scales().of_native(&codes, known);
+        let done = self.cast(region, wrong, elements, dst, buffers, room, |number| {
+            job.quantize.given(code(number - scale), 0, job.tensor)
+        });
+        buffers.codes = codes;
+        done
+    }
+
+    /// Casts a region whose scales are known; what is [`WRONG`] as the reference does, by the blocks of these numbers.
+    #[expect(clippy::too_many_arguments, reason = "a region, where it goes, and room for both")]
+    fn cast(
+        &self,
+        region: &Region,
+        wrong: u8,
+        elements: &Range<usize>,
+        dst: &mut Destination<'_, u8>,
+        buffers: &mut Buffers,
+        room: &mut Option<Room>,
+        block: impl Fn(usize) -> Block,
+    ) -> Result<(), Error> {
+        let (job, grid) = (self.job, self.job.grid);
+        let width = grid.width();
+        let steps = Rows { count: 1, src: width * self.width, dst: job.write.size(width) };
+        let apart = |_, count| Some(Rows { count, ..steps });
+        let base = elements.start;
+        region.segments(grid, elements, apart, |segment, rows| {
+            let rows = rows.unwrap_or(steps);
+            let known = segment.scale - region.scale;
+            self.segment(segment, known, &rows, base, dst, buffers)?;
+            if wrong == 0 {
+                return Ok(());
+            }
+            for group in (0..segment.groups).filter(|group| buffers.flags[known + group] != 0) {
+                let elements = segment.group(grid, group);
+                let block = block(segment.scale + group);
+                let room = once(room, Room::new)?;
+                for row in 0..rows.count {
+                    let elements = elements.start + row * width..elements.end + row * width;
+                    job.cast(elements, dst, base, room, |_| block)?;
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     #[expect(clippy::too_many_arguments, reason = "as above")]
@@ -288,8 +302,8 @@ impl<'a, S: Source> Divide<'a, S> {
         Some(())
     }
 
-    /// Scales, and what to multiply with in their place.
-    fn numbers(&self, codes: &[u8], groups: usize, buffers: &mut Buffers) {
+    /// Scales, and what to multiply with in their place. Returns [`WRONG`] if the kernel is not right for one.
+    fn numbers(&self, codes: &[u8], groups: usize, buffers: &mut Buffers) -> u8 {
         let bytes = &codes[..groups * self.job.quantize.scale.bits() as usize / 8];
         let scales = &mut buffers.scales[..groups];
         if self.to_f32.fill(bytes, (&mut *scales).into(), groups).is_err() {
@@ -300,16 +314,14 @@ impl<'a, S: Source> Divide<'a, S> {
             scaled::with_tensor(self.isa, Operation::Multiply, g, scales, rests);
         }
         scaled::inverses(self.isa, scales, &mut buffers.inverses[..groups]);
-    }
-
-    /// Does the kernel give the bits of this scale?
-    fn is_right(&self, scale: f32, rest: f32) -> bool {
-        let bits = scale.to_bits();
-        match self.how {
+        let range = match self.how {
             // From 2^-127 to 2^127, of which the inverse is another.
-            How::Near => (0x40_0000..=0x7F00_0000).contains(&bits),
-            _ => (LEAST..MOST).contains(&bits) && rest >= 0.0,
-        }
+            How::Near => 0x40_0000..0x7F00_0001,
+            How::Odd => LEAST..MOST,
+        };
+        let flags = &mut buffers.flags[..groups];
+        flags.fill(0);
+        scaled::bounded(self.isa, scales, &Bounds { range, zero: false, negative: false }, flags)
     }
 
     /// Casts a segment, whose first scale is this one of those that are known.
@@ -317,20 +329,20 @@ impl<'a, S: Source> Divide<'a, S> {
         &self,
         segment: &Segment,
         known: usize,
+        rows: &Rows,
         base: usize,
         dst: &mut Destination<'_, u8>,
         buffers: &mut Buffers,
-        has_zeros: bool,
     ) -> Result<(), Error> {
         let job = self.job;
         let Buffers { scales, rests, inverses, zeros, each, .. } = buffers;
         let mut arrays = [
             &scales[known..],
-            &rests[known..],
+            if rests.is_empty() { &[] } else { &rests[known..] },
             &inverses[known..],
-            if has_zeros { &zeros[known..] } else { &[] },
+            if zeros.is_empty() { &[] } else { &zeros[known..] },
         ];
-        if segment.per == Per::Element {
+        if segment.per == Per::Element && job.grid.block() > 1 {
             let each = once(each, || array(NO_NUMBERS))?;
             expand(&mut arrays, &mut each[..], segment.groups, segment.n, job.grid.block());
         }
@@ -344,9 +356,8 @@ impl<'a, S: Source> Divide<'a, S> {
             ..Factors::NONE
         };
         let at = job.write.at(segment.first) - job.write.at(base);
-        let here = dst.part(at..at + job.write.size(segment.n));
-        let one = Rows { count: 1, src: 0, dst: 0 };
-        self.kernel.run(&self.bytes[segment.first * self.width..], here, segment.n, &one, &factors, false);
+        let here = dst.part(at..at + (rows.count - 1) * rows.dst + job.write.size(segment.n));
+        self.kernel.run(&self.bytes[segment.first * self.width..], here, segment.n, rows, &factors, false);
         Ok(())
     }
 
@@ -358,32 +369,28 @@ impl<'a, S: Source> Divide<'a, S> {
         dst: &mut Destination<'_, u8>,
         block: impl Fn(usize) -> Block,
     ) -> Result<(), Error> {
-        let (mut buffers, mut room) = (Buffers::new()?, None);
-        let [buffers] = &mut *buffers;
         let grid = self.job.grid;
-        let mut first = elements.start;
         let has_zeros = given.zero_points.is_some();
-        let mut codes = [0; 4 * SCALES];
-        while first < elements.end {
-            let segment = Segment::new(grid, first, elements.end);
-            first += segment.n;
-            let scales = segment.scale..segment.scale + segment.groups;
-            let bytes = given.scales.native(given.bytes, scales, &mut codes);
-            self.numbers(bytes, segment.groups, buffers);
-            if has_zeros {
-                for (group, zero) in buffers.zeros[..segment.groups].iter_mut().enumerate() {
-                    *zero = given.get(segment.scale + group).1 as f32;
+        let most = grid.scales.min(SCALES);
+        let (mut buffers, mut room) = (Buffers::new(most, self.splits, false, has_zeros)?, None);
+        Region::each(
+            grid,
+            &elements,
+            |_| most,
+            |region| {
+                let (scale, groups) = (region.scale, region.groups(grid));
+                let mut codes = take(&mut buffers.codes);
+                let bytes = given.scales.native(given.bytes, scale..scale + groups, &mut codes);
+                let wrong = self.numbers(bytes, groups, &mut buffers);
+                buffers.codes = codes;
+                if has_zeros {
+                    for (group, zero) in buffers.zeros[..groups].iter_mut().enumerate() {
+                        *zero = given.get(scale + group).1 as f32;
+                    }
                 }
-            }
-            self.segment(&segment, 0, elements.start, dst, buffers, has_zeros)?;
-            for group in 0..segment.groups {
-                if !self.is_right(buffers.scales[group], buffers.rests[group]) {
-                    let room = once(&mut room, Room::new)?;
-                    self.job.cast(segment.group(grid, group), dst, elements.start, room, &block)?;
-                }
-            }
-        }
-        Ok(())
+                self.cast(region, wrong, &elements, dst, &mut buffers, &mut room, &block)
+            },
+        )
     }
 }
 

@@ -26,7 +26,8 @@ use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::memory::Destination;
 use crate::kernels::scaled::{
-    self, BLOCK, By, Factors, How, Kernel, LEAST_GROUP, Operation, Per, Rows, TIES, Table128, Ties, WRONG,
+    self, BLOCK, Bounds, By, Factors, How, Kernel, LEAST_GROUP, Operation, Per, Rows, TIES, Table128, Ties,
+    WRONG,
 };
 
 /// Scales at a time: their numbers stay in L1.
@@ -34,7 +35,7 @@ pub(super) const SCALES: usize = 512;
 /// Tables at a time: they stay in L1.
 const TABLES: usize = 64;
 /// Elements of a scale from which on a table of its own takes less time.
-const TABLED: usize = 2048;
+const TABLED: usize = 1024;
 /// Codes for so many tables, of a byte at most, and words.
 const MADE: usize = 16;
 type Made = [[u8; 128]; 3 * MADE];
@@ -45,6 +46,11 @@ const TILE: usize = 1024;
 pub(super) type Numbers = [f32; SCALES + BLOCK];
 
 pub(super) const NO_NUMBERS: Numbers = [0.0; SCALES + BLOCK];
+
+/// So many zeros, if they are used.
+pub(super) fn zeros<T: Clone>(zero: T, n: usize, is_used: bool) -> Result<Vec<T>, Error> {
+    collect(repeat_n(zero, if is_used { n } else { 0 }))
+}
 
 /// Room for the numbers of scales.
 struct Buffers {
@@ -76,9 +82,6 @@ struct Tile {
 impl Buffers {
     /// For so many scales.
     fn new(n: usize, multiply: &Multiply<'_>) -> Result<Self, Error> {
-        fn zeros<T: Clone>(zero: T, n: usize, is_used: bool) -> Result<Vec<T>, Error> {
-            collect(repeat_n(zero, if is_used { n } else { 0 }))
-        }
         let by = multiply.tabling().map(|tabling| tabling.by);
         let whole = n + BLOCK;
         let has_kernel = multiply.decided.kernel.is_some();
@@ -137,6 +140,84 @@ impl Segment {
         let start = if group == 0 { at } else { (at / block + group) * block };
         let end = ((at / block + group + 1) * block).min(at + self.n);
         self.first - at + start..self.first - at + end
+    }
+}
+
+/// Rows that have the same scales, of which so many columns: from the beginning of a block on.
+pub(super) struct Region {
+    pub(super) rows: Range<usize>,
+    pub(super) columns: Range<usize>,
+    /// The first scale.
+    pub(super) scale: usize,
+}
+
+impl Region {
+    /// Calls a function with the regions of some elements; of so many rows, those have at most so many scales.
+    pub(super) fn each(
+        grid: &Grid,
+        elements: &Range<usize>,
+        most: impl Fn(usize) -> usize,
+        mut call: impl FnMut(&Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (width, block) = (grid.width(), grid.block());
+        let mut rows = elements.start / width..0;
+        while rows.start * width < elements.end {
+            let scale = grid.run(rows.start * width).0;
+            rows.end = rows.start + 1;
+            while rows.end * width < elements.end && grid.run(rows.end * width).0 == scale {
+                rows.end += 1;
+            }
+            let (mut column, mut end) = (0, width);
+            if rows.len() == 1 {
+                column = elements.start.saturating_sub(rows.start * width) / block * block;
+                end = width.min(elements.end - rows.start * width);
+            }
+            let step = most(rows.len()).max(1).saturating_mul(block);
+            while column < end {
+                let columns = column..column.saturating_add(step).min(end);
+                column = columns.end;
+                let scale = scale + columns.start / block;
+                call(&Self { rows: rows.clone(), columns, scale })?;
+            }
+            rows.start = rows.end;
+        }
+        Ok(())
+    }
+
+    /// Its scales.
+    pub(super) fn groups(&self, grid: &Grid) -> usize {
+        self.columns.len().div_ceil(grid.block())
+    }
+
+    /// Calls a function with its segments, as far as they are among some elements, and with the rows that each is of: how far
+    /// those are apart is known of a first element and a number of rows, if they can be cast together.
+    pub(super) fn segments(
+        &self,
+        grid: &Grid,
+        elements: &Range<usize>,
+        apart: impl Fn(usize, usize) -> Option<Rows>,
+        mut call: impl FnMut(&Segment, Option<Rows>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (width, columns) = (grid.width(), &self.columns);
+        let first = self.rows.start * width + columns.start;
+        let segment = Segment::new(grid, first, first + columns.len());
+        if elements.start <= first
+            && (self.rows.end - 1) * width + columns.end <= elements.end
+            && segment.n == columns.len()
+            && let Some(rows) = apart(first, self.rows.len())
+        {
+            return call(&segment, Some(rows));
+        }
+        for row in self.rows.clone() {
+            let mut first = elements.start.max(row * width + columns.start);
+            let end = elements.end.min(row * width + columns.end);
+            while first < end {
+                let segment = Segment::new(grid, first, end);
+                call(&segment, apart(first, 1))?;
+                first += segment.n;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -406,70 +487,25 @@ impl<'a> Multiply<'a> {
     /// Casts elements. `dst` begins with the first of them.
     pub(super) fn run(&self, elements: Range<usize>, mut dst: Destination<'_, u8>) -> Result<(), Error> {
         let (grid, base) = (self.job.grid, elements.start);
-        let (width, block) = (grid.width(), grid.block());
         let is_by_scale = self.tabling().is_some_and(|tabling| tabling.by == By::Scale);
         let most = grid.scales.min(if is_by_scale { TABLES } else { SCALES });
         let (mut buffers, mut room) = (Buffers::new(most, self)?, None);
-        let step = most.saturating_mul(block);
-        let mut row = elements.start / width;
-        while row * width < elements.end {
-            // The rows that have the same scales.
-            let scale = grid.run(row * width).0;
-            let mut rows = row..row + 1;
-            while rows.end * width < elements.end && grid.run(rows.end * width).0 == scale {
-                rows.end += 1;
-            }
-            row = rows.end;
-            let mut column = 0;
-            let mut end = width;
-            if rows.len() == 1 {
-                column = elements.start.saturating_sub(rows.start * width) / block * block;
-                end = width.min(elements.end - rows.start * width);
-            }
-            while column < end {
-                let columns = column..(column.saturating_add(step)).min(end);
-                column = columns.end;
-                let scale = scale + columns.start / block;
-                let flags = self.numbers(scale, columns.len().div_ceil(block), &mut buffers)?;
-                let first = rows.start * width + columns.start;
-                let last = (rows.end - 1) * width + columns.end;
-                let segment = Segment::new(grid, first, first + columns.len());
-                if let Some(flags) = flags
-                    && elements.start <= first
-                    && last <= elements.end
-                    && segment.n == columns.len()
-                    && let Some(steps) = self.steps(first, rows.len())
-                {
-                    self.by_kernel(&segment, scale, flags, &steps, base, &mut dst, &mut buffers, &mut room)?;
-                    continue;
+        let (buffers, room, dst) = (&mut buffers, &mut room, &mut dst);
+        let most = |_| most;
+        Region::each(grid, &elements, most, |region| {
+            let (scale, apart) = (region.scale, |first, count| self.steps(first, count));
+            let flags = self.numbers(scale, region.groups(grid), buffers)?;
+            region.segments(grid, &elements, apart, |segment, rows| {
+                if let (Some(flags), Some(rows)) = (flags, rows) {
+                    return self.by_kernel(segment, scale, flags, &rows, base, dst, buffers, room);
                 }
-                for row in rows.clone() {
-                    let mut first = elements.start.max(row * width + columns.start);
-                    let end = elements.end.min(row * width + columns.end);
-                    while first < end {
-                        let segment = Segment::new(grid, first, end);
-                        let elements = first..first + segment.n;
-                        if let Some(flags) = flags
-                            && let Some(steps) = self.steps(first, 1)
-                        {
-                            self.by_kernel(
-                                &segment,
-                                scale,
-                                flags,
-                                &steps,
-                                base,
-                                &mut dst,
-                                &mut buffers,
-                                &mut room,
-                            )?;
-                        } else {
-                            self.exactly(elements.clone(), base, &mut dst, &mut buffers, &mut room)?;
-                        }
-                        first = elements.end;
-                    }
+                for row in 0..rows.map_or(1, |rows| rows.count) {
+                    let first = segment.first + row * grid.width();
+                    self.exactly(first..first + segment.n, base, dst, buffers, room)?;
                 }
-            }
-        }
+                Ok(())
+            })
+        })?;
         if let Some(kernel) = self.kernel.filter(|_| self.streams) {
             kernel.fence();
         }
@@ -614,12 +650,13 @@ impl<'a> Multiply<'a> {
         first?.fill(bytes, (&mut *numbers).into(), n).ok()?;
         let flags = &mut buffers.flags[..n];
         flags.fill(0);
-        let bounds = if self.decided.after == 1.0 && self.decided.tensor == TensorScale::None {
+        let range = if self.decided.after == 1.0 && self.decided.tensor == TensorScale::None {
             LEAST..MOST
         } else {
             LEAST_OF_TWO..MOST_OF_TWO
         };
-        let mut all = scaled::bounded(self.decided.isa, numbers, &bounds, self.decided.zero_is_right, flags);
+        let bounds = Bounds { range, zero: self.decided.zero_is_right, negative: true };
+        let mut all = scaled::bounded(self.decided.isa, numbers, &bounds, flags);
         if given.zero_points.is_some() {
             for (group, zero) in buffers.zeros[..n].iter_mut().enumerate() {
                 *zero = -(given.get(scale + group).1 as f32);
@@ -656,7 +693,7 @@ impl<'a> Multiply<'a> {
         }
         if narrow.is_some() || self.decided.tensor != TensorScale::None {
             all |=
-                scaled::bounded(self.decided.isa, numbers, &(LEAST..MOST), self.decided.zero_is_right, flags);
+                scaled::bounded(self.decided.isa, numbers, &Bounds { range: LEAST..MOST, ..bounds }, flags);
         }
         if let MayTie::Some(ties) = self.decided.ties {
             all |= scaled::ties(self.decided.isa, ties, numbers, flags);

@@ -103,10 +103,8 @@ impl<S: Source> Quantizing<'_, S> {
         let traffic = self.source.size().saturating_add(self.write.at(grid.count));
         each(how, traffic, chunks, |(piece, mut dst, mut sink, zeros)| {
             #[cfg(isa = "vector")]
-            if let Some(divide) = &divide
-                && calmly(|| divide.found(&piece, &mut dst, &mut sink))?.is_none()
-            {
-                return Ok(());
+            if let Some(divide) = &divide {
+                return calmly(|| divide.found(&piece, &mut dst, &mut sink));
             }
             self.found(&piece, dst.reborrow(), &mut sink, zeros, &mut Room::new()?)
         })?;
