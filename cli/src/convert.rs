@@ -36,8 +36,9 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Bytes that are read back at a time.
 const SOME: usize = 1 << 18;
-/// Bytes of a file that are synced and read back together, while others are converted.
+/// Bytes of a file that are synced and read back together, while others are converted; in memory, as many as a cache holds.
 const WINDOW: u64 = 16 << 20;
+const WINDOW_IN_MEMORY: u64 = 1 << 20;
 /// How a file system in memory is called: its pages are allocated when they are written.
 const TMPFS: u64 = 0x0102_1994;
 
@@ -69,6 +70,7 @@ struct Live {
     file: Mutex<File>,
     reader: File,
     path: PathBuf,
+    window: u64,
     /// What was written and not yet read back, by offset.
     pieces: Mutex<BTreeMap<u64, Piece>>,
     hashed: Mutex<Hashed>,
@@ -132,7 +134,7 @@ impl Live {
                 std::mem::take(&mut *pieces)
             } else {
                 let bytes = |(_, piece): (_, &Piece)| piece.len;
-                if verify && pieces.range(..until).map(bytes).sum::<u64>() < WINDOW {
+                if verify && pieces.range(..until).map(bytes).sum::<u64>() < self.window {
                     return Ok(());
                 }
                 let later = pieces.split_off(&until);
@@ -277,7 +279,8 @@ impl Work<'_> {
         let file = temp.as_file().try_clone().map_err(on(&path))?;
         file.set_len(planned.bytes).map_err(on(&path))?;
         let system = rustix::fs::fstatfs(&file).map_err(|error| Failure::io(&path, &error.into()))?;
-        if system.f_type as u64 != TMPFS {
+        let in_memory = system.f_type as u64 == TMPFS;
+        if !in_memory {
             match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, planned.bytes) {
                 // Not every file system can.
                 Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
@@ -290,6 +293,7 @@ impl Work<'_> {
             reader: file.try_clone().map_err(on(&path))?,
             file: Mutex::new(file),
             path,
+            window: if in_memory { WINDOW_IN_MEMORY } else { WINDOW },
             pieces: Mutex::default(),
             hashed: Mutex::default(),
             turn: Condvar::new(),
