@@ -309,6 +309,20 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Packs
             let lanes = _mm512_permutexvar_epi8(self.load(fields.bytes.as_ptr()), low);
             _mm512_multishift_epi64_epi8(self.load(fields.shifts.as_ptr()), lanes)
         };
+        <const BITS: usize> copy_packed(self, from: *const u8, bytes: usize, p: *mut u8) -> () = {
+            let mask = first(bytes);
+            match BITS {
+                2 => _mm_mask_storeu_epi8(p.cast(), mask as __mmask16, _mm_loadu_si128(from.cast())),
+                4 => _mm256_mask_storeu_epi8(p.cast(), mask as __mmask32, _mm256_loadu_si256(from.cast())),
+                _ => {
+                    _mm256_mask_storeu_epi8(p.cast(), mask as __mmask32, _mm256_loadu_si256(from.cast()));
+                    if bytes > 32 {
+                        let rest = _mm_loadu_si128(from.add(32).cast());
+                        _mm_mask_storeu_epi8(p.add(32).cast(), (mask >> 32) as __mmask16, rest);
+                    }
+                }
+            }
+        };
         // Two elements are added to one, and two of those; then the bytes that have bits are picked.
         <const BITS: usize> pack(self, p: *mut u8, v: __m512i, high: bool) -> () = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];

@@ -42,27 +42,24 @@ pub(crate) struct Plan {
     /// What the vector kernels run on the parts of elements, one after the other; nothing where codes are kept.
     #[cfg(isa = "vector")]
     pub(super) steps: &'static [Step],
-    /// Does one step alone cast the elements as they are in memory?
+    /// The only step, if it casts the elements as they are in memory.
     #[cfg(isa = "vector")]
-    pub(super) is_ready: bool,
-    /// Up to so many elements, that is all there is to do: no environment, and nothing past the caches.
+    pub(super) ready: Option<&'static Step>,
+    /// Does a step expect an environment?
+    #[cfg(isa = "vector")]
+    pub(super) floats: bool,
+    /// Up to so many elements, the steps are all there is to do: no environment, and nothing past the caches.
     #[cfg(isa = "vector")]
     pub(super) quick: usize,
+    /// What runs several steps on so few.
+    #[cfg(isa = "vector")]
+    pub(super) few: Kernel,
     /// Of a stochastic route, the casts before what rounds and after it, where that is done a tile at a time.
     #[cfg(isa = "vector")]
     pub(super) casts: Option<[Planned; 2]>,
     /// What brings the results of a core past the caches.
     #[cfg(isa = "vector")]
     pub(super) stream_rows: Option<StreamRows>,
-}
-
-#[cfg(isa = "vector")]
-impl Plan {
-    /// The only step, if it casts the elements as they are in memory.
-    #[inline(always)]
-    pub(super) fn ready(&self) -> Option<&Step> {
-        if self.is_ready { self.steps.first() } else { None }
-    }
 }
 
 /// A plan, and when its results go past the caches.
@@ -139,10 +136,13 @@ impl Planned {
     /// As for a [`Kernel`]. [They are few](Self::is_few).
     #[inline(always)]
     pub(crate) unsafe fn run_few(&self, src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise; the table chose the core for this route.
         #[cfg(isa = "vector")]
-        if let [step] = self.plan.steps {
-            // SAFETY: the caller's promise; the table chose the core for this route.
-            unsafe { step.run(src, dst, core_units(&self.route, n)) }
+        unsafe {
+            match self.plan.ready {
+                Some(step) => step.run_few(src, dst, core_units(&self.route, n)),
+                None => (self.plan.few)(self, src, dst, n),
+            }
         }
         #[cfg(not(isa = "vector"))]
         let _ = (src, dst, n);
@@ -151,7 +151,7 @@ impl Planned {
     /// Does a row take no preparation, so that a short one costs little?
     pub(super) fn is_ready(&self) -> bool {
         #[cfg(isa = "vector")]
-        return self.is_ready;
+        return self.ready.is_some();
         #[cfg(not(isa = "vector"))]
         false
     }
@@ -225,7 +225,7 @@ impl<'a> Rows<'a> {
             stream: plan.stream_rows.filter(|_| plan.streams_all()),
             #[cfg(isa = "vector")]
             _environment: plan
-                .ready()
+                .ready
                 .filter(|step| step.core.floats)
                 .map(|_| environment::Environment::new(plan.route.policy.rounding)),
         }
@@ -248,7 +248,7 @@ impl<'a> Rows<'a> {
         // SAFETY: the caller's promise; the table chose the core.
         unsafe {
             #[cfg(isa = "vector")]
-            if let Some(Step { core, job, .. }) = self.plan.ready() {
+            if let Some(Step { core, job, .. }) = self.plan.ready {
                 let route = &self.plan.route;
                 let units = core_units(route, n);
                 if let Some(stream) = self.stream {
@@ -433,7 +433,7 @@ impl Step {
         unsafe fn nothing(_: &Job, _: *const u8, _: *mut u8, _: usize, _: &Apart) -> bool {
             true
         }
-        Self { core: Core::new(nothing, false), job: Job::NONE, bits: 8 }
+        Self { core: Core::new(nothing, false, false), job: Job::NONE, bits: 8 }
     };
 
     /// Casts one row.
@@ -445,6 +445,27 @@ impl Step {
         // SAFETY: the caller's promise.
         unsafe { self.core.run(&self.job, src, dst, n) }
     }
+
+    /// The same of few elements: what hardly ever is done twice is called, so that its caller keeps nothing for that.
+    ///
+    /// # Safety
+    /// As for [`RunRows`].
+    #[inline(always)]
+    pub(super) unsafe fn run_few(&self, src: *const u8, dst: *mut u8, n: usize) {
+        #[inline(never)]
+        unsafe fn twice(step: &Step, src: *const u8, dst: *mut u8, n: usize) {
+            // SAFETY: the promise of `run_few`.
+            unsafe { step.run(src, dst, n) }
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.core.may_refuse {
+                twice(self, src, dst, n);
+            } else {
+                (self.core.run_rows)(&self.job, src, dst, n, &Apart::ONE);
+            }
+        }
+    }
 }
 
 /// A codec on native elements.
@@ -454,12 +475,14 @@ pub(super) struct Core {
     run_rows: RunRows,
     /// It needs the floating-point environment set by its caller, or may leave traces there.
     pub(super) floats: bool,
+    /// It says false where subnormal numbers are not what they are.
+    may_refuse: bool,
 }
 
 #[cfg(isa = "vector")]
 impl Core {
-    pub(super) const fn new(run_rows: RunRows, floats: bool) -> Self {
-        Self { run_rows, floats }
+    pub(super) const fn new(run_rows: RunRows, floats: bool, may_refuse: bool) -> Self {
+        Self { run_rows, floats, may_refuse }
     }
 
     /// Casts rows of `n` elements, so far apart.

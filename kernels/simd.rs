@@ -116,6 +116,13 @@ pub(crate) trait Packs: Registers {
     unsafe fn unpack<const BITS: usize>(self, p: *const u8, high: bool) -> Self::V;
     /// The inverse, of bytes that are 0 above. No more is written than the elements have.
     unsafe fn pack<const BITS: usize>(self, p: *mut u8, v: Self::V, high: bool);
+    /// Copies the first `bytes` bytes of what `pack` has stored, and neither reads nor writes more: by loads as wide as its
+    /// stores, because a wider one waits until all of them are in the cache.
+    #[inline(always)]
+    unsafe fn copy_packed<const BITS: usize>(self, from: *const u8, bytes: usize, p: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { self.copy_out(from, bytes, p) }
+    }
 }
 
 /// Lanes of 8 bits.

@@ -65,9 +65,13 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
         #[cfg(isa = "vector")]
         steps: &[],
         #[cfg(isa = "vector")]
-        is_ready: false,
+        ready: None,
+        #[cfg(isa = "vector")]
+        floats: false,
         #[cfg(isa = "vector")]
         quick: 0,
+        #[cfg(isa = "vector")]
+        few: drive::scalar,
         #[cfg(isa = "vector")]
         casts: if route.is_stochastic { casts(isa, from, to, &options) } else { None },
         #[cfg(isa = "vector")]
@@ -174,7 +178,7 @@ mod tests {
         let src: Vec<u32> = (0..1 << 16).flat_map(|high| LOW.map(|low| high << 16 | low)).collect();
         for &isa in Isa::available() {
             let plan = plan(isa, DType::F32, DType::BF16, &CastOptions::new()).unwrap();
-            let Some(&with) = plan.ready() else { continue };
+            let Some(&with) = plan.ready else { continue };
             let mut without = with;
             without.job.extras.bf16 = None;
             let [expected, found] = [with, without].map(|step| {

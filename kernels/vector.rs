@@ -87,10 +87,6 @@ unsafe fn rows<I: Simd, C: Codec<I>>(
         let (mut room_src, mut room_dst) =
             (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
-        if dst_bits < 8 {
-            // The codec writes less than a register, and all of it is read.
-            isa.store(room_dst, isa.splat8(0));
-        }
         let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
         while rows > 0 {
             // To a line of the destination, if there is one to come to; then to the end.
@@ -116,14 +112,7 @@ unsafe fn rows<I: Simd, C: Codec<I>>(
                 }
                 left %= I::BYTES;
                 if let Some((outside_src, outside_dst)) = outside.take() {
-                    let made = bytes(left, dst_bits);
-                    if dst_bits < 8 {
-                        // Of the last byte, the bits of no element are 0.
-                        let unused = 8 * made - left * dst_bits;
-                        let kept = if dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
-                        *room_dst.add(made - 1) &= kept;
-                    }
-                    isa.copy_out(room_dst, made, outside_dst);
+                    let made = copy_out::<I, C::To>(isa, room_dst, left, dst_high, outside_dst);
                     (from, to) = (outside_src.add(bytes(left, src_bits)), outside_dst.add(made));
                     (left, rest) = (rest, 0);
                     if left == 0 {
@@ -151,7 +140,7 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
     /// Every block; the last of a row, if it is no whole one, through a buffer.
     #[inline(always)]
     unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) -> bool {
-        let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
+        let src_bits = const { bits::<C::From>() };
         let (setup, mut looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
         *C::From::scale::<I>(&mut looks) = *scale;
         let &Job { src_high, dst_high, .. } = job;
@@ -160,10 +149,6 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
         // SAFETY: as in `rows`.
         unsafe {
-            if dst_bits < 8 {
-                // The codec writes less than a register, and all of it is read.
-                isa.store(room_dst, isa.splat8(0));
-            }
             let (mut row_src, mut row_dst, mut rows) = (src, dst, scale.apart.rows);
             while rows > 0 {
                 C::From::scale::<I>(&mut looks).at = scale.at;
@@ -183,14 +168,7 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
                         blocks -= 1;
                     }
                     if let Some(outside) = outside {
-                        let made = bytes(left, dst_bits);
-                        if dst_bits < 8 {
-                            // Of the last byte, the bits of no element are 0.
-                            let unused = 8 * made - left * dst_bits;
-                            let kept = if dst_high { 0xFFu8 << unused } else { 0xFF >> unused };
-                            *room_dst.add(made - 1) &= kept;
-                        }
-                        isa.copy_out(room_dst, made, outside);
+                        copy_out::<I, C::To>(isa, room_dst, left, dst_high, outside);
                         break;
                     }
                     if left == 0 {
@@ -207,6 +185,25 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
         }
         true
     }
+}
+
+/// Copies the first `n` elements of a block from its room, and says how many bytes those are.
+///
+/// # Safety
+/// They were stored there, and are writable.
+#[inline(always)]
+unsafe fn copy_out<I: Simd, W: Width>(isa: I, room: *mut u8, n: usize, high: bool, dst: *mut u8) -> usize {
+    let made = bytes(n, W::BITS);
+    // Of the last byte, the bits of no element are 0.
+    let unused = if W::BITS < 8 { 8 * made - n * W::BITS } else { 0 };
+    // SAFETY: the last byte is one of those that were stored.
+    unsafe {
+        if unused != 0 {
+            *room.add(made - 1) &= if high { 0xFFu8 << unused } else { 0xFF >> unused };
+        }
+        W::copy_out(isa, room, made, dst);
+    }
+    made
 }
 
 /// Are [`FEW`] elements of so many bits whole registers? Those are loaded and stored whole: to load what was just stored by a mask
@@ -252,7 +249,15 @@ unsafe fn few<I: Simd, C: Codec<I>>(
         if n == FEW && const { is_whole::<I>(<C::To as Width>::BITS) } {
             isa.copy(room_dst, dst, bytes(FEW, dst_bits));
         } else {
-            isa.copy_out(room_dst, bytes(n, dst_bits), dst);
+            // Register by register, of which there are so many at most: the others are in no memory.
+            let made = bytes(n, dst_bits);
+            let mut at = 0;
+            while at < const { bytes(FEW, <C::To as Width>::BITS).next_multiple_of(I::BYTES) } {
+                if at < made {
+                    isa.copy_out(room_dst.add(at), (made - at).min(I::BYTES), dst.add(at));
+                }
+                at += I::BYTES;
+            }
         }
     }
 }
@@ -273,14 +278,21 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
         return plan;
     };
     let ready = match steps {
-        [step] if stage::is_plain(route) => Some(*step),
+        [step] if stage::is_plain(route) => Some(step),
         _ => None,
     };
+    let floats = steps.iter().any(|step| step.core.floats);
     Plan {
         kernel: if ready.is_some() { plain::<I> } else { shaped::<I> },
         stream_from: if keeps_up::<I>(route) { streaming_threshold() } else { usize::MAX },
-        quick: ready.map_or(0, |step| if step.core.floats { 0 } else { MANY - 1 }),
-        is_ready: ready.is_some(),
+        quick: match ready {
+            _ if floats => 0,
+            Some(_) => MANY - 1,
+            None => FEW,
+        },
+        few: stage::few,
+        ready,
+        floats,
         steps,
         stream_rows: Some(stream::rows::<I>),
         ..plan
@@ -317,7 +329,7 @@ fn keeps_up<I: Simd>(route: &Route) -> bool {
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    let Some(step) = plan.ready() else {
+    let Some(step) = plan.ready else {
         // SAFETY: the caller's promise.
         return unsafe { shaped::<I>(plan, src, dst, n) };
     };
@@ -375,6 +387,5 @@ pub(super) unsafe fn copy<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8,
 
 /// The environment that the codecs of a cast expect, if they do.
 fn environment(plan: &Plan) -> Option<Environment> {
-    let floats = plan.steps.iter().any(|step| step.core.floats);
-    floats.then(|| Environment::new(plan.route.policy.rounding))
+    plan.floats.then(|| Environment::new(plan.route.policy.rounding))
 }

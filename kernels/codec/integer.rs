@@ -10,32 +10,11 @@ use super::job::Job;
 use super::source::{AsF32, AsF64, F64, I8, I16, I32, I64, Input, Source, U8, U16, U32, U64, bits};
 use super::width::{Bits, Code, narrow_all32, narrow_all64, registers};
 use super::{Block, Codec};
-use crate::formats::dtype::{IntFormat, Kind};
-use crate::formats::options::{Overflow, Rounding};
+use crate::formats::dtype::Kind;
+use crate::formats::options::Rounding;
 
 const SIGN: u32 = 1 << 31;
 const SIGN64: u64 = 1 << 63;
-
-/// The limits of a format. (Those of [`IntFormat`] have 128 bits, and every kernel would compute with them.)
-#[inline(always)]
-fn range(IntFormat { bits, signed }: IntFormat) -> (i64, u64) {
-    let min = if signed { i64::MIN >> (64 - bits) } else { 0 };
-    (min, u64::MAX >> (64 - bits + u32::from(signed)))
-}
-
-/// The same as floats, which must be exact: another one would leave a flag. So not the upper one of 64 bits, which nobody uses.
-#[inline(always)]
-fn limits(format: IntFormat) -> (f64, f64) {
-    let (min, max) = range(format);
-    (min as f64, if format.bits < 64 { max as f64 } else { 0.0 })
-}
-
-/// The low bits of each byte that belong to a code of fewer than 8 bits.
-#[inline(always)]
-fn byte_mask<I: Simd>(isa: I, format: IntFormat) -> I::V {
-    let byte = if format.bits < 8 { (1u32 << format.bits) - 1 } else { 0xFF };
-    isa.splat32(byte * 0x0101_0101)
-}
 
 /// What floats of 32 bits need to become integers.
 #[derive(Clone, Copy)]
@@ -90,17 +69,18 @@ where
 
     #[inline(always)]
     fn setup(isa: I, job: &Job) -> Clamp<I::V> {
-        let format = job.integer();
+        let to = &job.integer;
         Clamp {
-            low: isa.splat32((limits(format).0 as f32).to_bits()),
-            high: isa.splat32((limits(format).1 as f32).to_bits()),
+            // Exact: else they would leave a flag.
+            low: isa.splat32((to.min as f32).to_bits()),
+            high: isa.splat32((to.max as i64 as f32).to_bits()),
             half: isa.splat32(0.5f32.to_bits() - 1),
             how: How::new(job),
-            signed: format.signed,
-            fills: format.bits as usize == BITS,
-            least: isa.splat8(range(format).0 as u8),
-            most: isa.splat8(range(format).1 as u8),
-            mask: byte_mask(isa, format),
+            signed: to.signed,
+            fills: to.fills,
+            least: isa.splat8(to.min as u8),
+            most: isa.splat8(to.max as u8),
+            mask: isa.splat8(to.mask),
             extras: job.extras,
         }
     }
@@ -311,21 +291,22 @@ where
 
     #[inline(always)]
     fn setup(isa: I, job: &Job) -> Clamp64<I::V> {
-        let format = job.integer();
+        let to = &job.integer;
         // 2^63 or 2^64.
         let beyond = if SIGNED { 9_223_372_036_854_775_808f64 } else { 18_446_744_073_709_551_616.0 };
         Clamp64 {
-            low: isa.splat64(limits(format).0.to_bits()),
-            high: isa.splat64(limits(format).1.to_bits()),
+            // Exact: else they would leave a flag. The upper one of 64 bits, which is not, nobody uses.
+            low: isa.splat64((to.min as f64).to_bits()),
+            high: isa.splat64(if BITS < 64 { to.max as i64 as f64 } else { 0.0 }.to_bits()),
             beyond: isa.splat64(beyond.to_bits() - 1),
-            most: isa.splat64(range(format).1),
+            most: isa.splat64(to.max),
             half: isa.splat64(0.5f64.to_bits() - 1),
             how: How::new(job),
-            signed: format.signed,
-            fills: format.bits as usize == BITS,
-            least8: isa.splat8(range(format).0 as u8),
-            most8: isa.splat8(range(format).1 as u8),
-            mask: byte_mask(isa, format),
+            signed: to.signed,
+            fills: to.fills,
+            least8: isa.splat8(to.min as u8),
+            most8: isa.splat8(to.max as u8),
+            mask: isa.splat8(to.mask),
         }
     }
 
@@ -533,29 +514,15 @@ where
 
     #[inline(always)]
     fn setup(isa: I, job: &Job) -> Range<I::V> {
-        let to = job.integer();
-        // What is no integer has become one, of the sign of `S`, that needs no limits.
-        let from = match job.from {
-            Kind::Int(format) => format,
-            _ => IntFormat { bits: 8, signed: S::SIGNED },
-        };
-        let (from_range, to_range) = (range(from), range(to));
-        let (mut low, mut high) = from_range;
-        // Of a bool, every byte but 0 is as good as 1.
-        if job.from == Kind::Bool {
-            high = 1;
-        }
-        if job.policy.overflow == Overflow::Saturate && matches!(job.from, Kind::Int(_)) {
-            (low, high) = (low.max(to_range.0), high.min(to_range.1));
-        }
+        let to = &job.integer;
         Range {
-            low: S::Width::splat(isa, low as u64),
-            high: S::Width::splat(isa, high),
-            mask: byte_mask(isa, to),
-            all: (low, high) == from_range,
+            low: S::Width::splat(isa, to.low as u64),
+            high: S::Width::splat(isa, to.high),
+            mask: isa.splat8(to.mask),
+            all: to.all,
             signed: to.signed,
-            fills: to.bits as usize == BITS,
-            most: Bits::<BITS>::splat(isa, to_range.1),
+            fills: to.fills,
+            most: Bits::<BITS>::splat(isa, to.max),
         }
     }
 

@@ -6,7 +6,7 @@ use super::super::simd::Extras;
 use super::plane::{Plane, Words};
 use crate::formats::dtype::{FloatFormat, IntFormat, Kind};
 use crate::formats::layout::Packing;
-use crate::formats::options::Policy;
+use crate::formats::options::{Overflow, Policy};
 use crate::formats::route::{Layout, Route};
 use crate::kernels::scalar;
 
@@ -14,7 +14,6 @@ use crate::kernels::scalar;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kernels) struct Job {
     pub(super) from: Kind,
-    pub(super) to: Kind,
     pub(super) policy: Policy,
     /// What the codec looks up, if it does.
     pub(in crate::kernels) table: Table,
@@ -23,6 +22,7 @@ pub(in crate::kernels) struct Job {
     pub(in crate::kernels) dst_high: bool,
     pub(in crate::kernels) extras: Extras,
     pub(super) narrow: Target,
+    pub(super) integer: Limits,
     /// The bits of a byte that are those of a code of the source.
     pub(super) code_mask: u8,
 }
@@ -62,13 +62,13 @@ impl Job {
     /// Of no cast.
     pub(in crate::kernels) const NONE: Self = Self {
         from: Kind::Bool,
-        to: Kind::Bool,
         policy: Policy::DEFAULT,
         table: Table::NONE,
         src_high: false,
         dst_high: false,
         extras: Extras::NONE,
         narrow: Target::NONE,
+        integer: Limits::NONE,
         code_mask: 0,
     };
 
@@ -76,23 +76,70 @@ impl Job {
         let high = |layout: &Layout| layout.packing == Packing::HighFirst;
         Self {
             from: route.from.kind(),
-            to: route.to.kind(),
             policy: route.policy,
             table,
             src_high: high(&route.src),
             dst_high: high(&route.dst),
             extras,
             narrow: Target::new(route.to.kind(), &route.policy),
+            integer: Limits::new(route),
             code_mask: u8::MAX >> 8u32.saturating_sub(route.from.bits()),
         }
     }
+}
 
-    /// The format of the integers that it makes; if it makes none, any.
-    #[inline(always)]
-    pub(super) fn integer(&self) -> IntFormat {
-        match self.to {
+/// What a cast to an integer or bool makes; if to neither, anything. Computed with the job, as [`Target`] is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The least and the greatest integer of the target.
+    pub(super) min: i64,
+    pub(super) max: u64,
+    /// What integers and bool are clamped to, of the source.
+    pub(super) low: i64,
+    pub(super) high: u64,
+    /// Those are the limits of the source: nothing saturates.
+    pub(super) all: bool,
+    /// The target has a sign.
+    pub(super) signed: bool,
+    /// The target has as many bits as it takes in memory.
+    pub(super) fills: bool,
+    /// The bits of each byte that belong to a code of fewer than 8 bits.
+    pub(super) mask: u8,
+}
+
+impl Limits {
+    /// Of nothing.
+    const NONE: Self =
+        Self { min: 0, max: 0, low: 0, high: 0, all: true, signed: false, fills: true, mask: u8::MAX };
+
+    fn new(route: &Route) -> Self {
+        let to = match route.to.kind() {
             Kind::Int(format) => format,
             _ => IntFormat { bits: 8, signed: false },
+        };
+        let range = |IntFormat { bits, signed }: IntFormat| {
+            let min = if signed { i64::MIN >> (64 - bits) } else { 0 };
+            (min, u64::MAX >> (64 - bits + u32::from(signed)))
+        };
+        let (min, max) = range(to);
+        let (from, clamped) = match route.from.kind() {
+            Kind::Int(from) => {
+                let (low, high) = range(from);
+                let saturates = route.policy.overflow == Overflow::Saturate;
+                ((low, high), if saturates { (low.max(min), high.min(max)) } else { (low, high) })
+            }
+            // Of a bool, every byte but 0 is as good as 1.
+            _ => ((0, u8::MAX.into()), (0, 1)),
+        };
+        Self {
+            min,
+            max,
+            low: clamped.0,
+            high: clamped.1,
+            all: clamped == from,
+            signed: to.signed,
+            fills: to.bits == route.dst.memory_bits(),
+            mask: u8::MAX >> 8u32.saturating_sub(to.bits),
         }
     }
 }

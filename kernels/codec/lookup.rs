@@ -56,6 +56,7 @@ pub(in crate::kernels) fn found(route: &Route) -> Found {
                 _ => Found::Bf16,
             }
         }
+        (Kind::Int(from), Kind::Int(to)) if from.bits == 4 && to.bits == 16 => Found::Elements,
         (Kind::Bool | Kind::Int(_), Kind::Int(to)) if to.bits > 8 => Found::Bytes,
         _ if matches!(route.to, DType::F32 | DType::F64) => Found::Bf16,
         _ => Found::Elements,

@@ -8,7 +8,7 @@
 //! | bytes in the other order | swaps them | |
 //! | the real part of complex elements, unless it becomes [another float](real) of 16 bits or more | takes it out | |
 //! | codes of fewer than 8 bits, unless a codec [reads](reads_packed) or [writes](writes_packed) them packed | to or from one per byte | |
-//! | 8 bits or fewer to wider integers | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
+//! | 8 bits or fewer to wider integers, but [those](reads_as_f32) | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
 //! | bool, integers of 2 bits, and one per byte what has 4 or 6, to float64 | float32 | each is one |
 //! | integers to floats of 6 bits or fewer | the nearest int8 or uint8 | they end far below |
 //! | integers to floats of 8 bits without -0 and to float8_e8m0fnu; anything rounded in another direction than the default one | float32, rounded to odd | it has two bits more than the target |
@@ -123,7 +123,9 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
         }
         convert::<I>(&Route { from: dtype, src: Layout::native(dtype), ..*route }, steps)?;
     } else {
-        let table = if has_table(route) {
+        let table = if reads_as_f32::<I>(route) {
+            lookup::table(&Route { to: DType::F32, ..*route })?
+        } else if has_table(route) {
             lookup::table(route)?
         } else if I::Narrowing::BY_WORDS && goes_by_table(route) {
             narrow::table(to)?
@@ -186,6 +188,7 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             let policy = Policy { overflow: Overflow::Saturate, ..policy };
             Some(Hub { dtype: byte_of(format.signed), first: None, policy })
         }
+        _ if reads_as_f32::<I>(route) => None,
         _ if has_table(route) => match found(route) {
             Found::Elements => None,
             Found::Bytes | Found::Words => via(looked_up(route)),
@@ -204,6 +207,7 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             F32 => None,
             F64 => None,
             F16 | BF16 if !turns || format.bits == 8 => None,
+            _ if short_to_8::<I>(route).is_some() => None,
             _ if format.bits <= 16 => via(F32),
             F16 | BF16 | DType::F8E8M0 => by(F32, Some(odd_f32::<I>(from))),
             _ if !turns && to.float_format().is_some_and(|to| to.has_neg_zero) => None,
@@ -230,6 +234,24 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             _ => None,
         },
     }
+}
+
+/// From integers of 16 bits to floats of 8 that have NaN and -0, to nearest even, where a way does that.
+fn short_to_8<I: Ways>(route: &Route) -> Option<Core> {
+    let is_nearest = route.policy.rounding == Rounding::NearestEven;
+    let to = route.to.float_format().filter(|to| is_nearest && to.has_nan && to.has_neg_zero)?;
+    match route.from {
+        DType::U16 => I::Narrowing::signed::<U16>(to),
+        DType::I16 => I::Narrowing::signed::<I16>(to),
+        _ => None,
+    }
+}
+
+/// Do floats of 8 bits become integers by the float32 that they are? Where a look-up of those is cheap.
+fn reads_as_f32<I: Ways>(route: &Route) -> bool {
+    let is_float = route.from.bits() == 8 && route.from.float_format().is_some();
+    let saturates = route.policy.overflow == Overflow::Saturate;
+    I::HAS_LINES && is_float && saturates && matches!(route.to.kind(), Kind::Int(to) if to.bits >= 32)
 }
 
 /// Are elements that a table holds made float64 at once? Floats of 8 bits, and what is packed by 4 and 6.
@@ -288,7 +310,12 @@ fn odd_f32_turned<I: Ways>(turns: bool) -> Core {
 }
 
 fn run<I: Simd, C: Codec<I>>() -> Core {
-    Core::new(I::kernel::<Apart, C>(), C::FLOATS && !I::CARRIES_ROUNDING)
+    core::<I, C>(C::FLOATS && !I::CARRIES_ROUNDING)
+}
+
+/// A codec that expects an environment, or not.
+fn core<I: Simd, C: Codec<I>>(floats: bool) -> Core {
+    Core::new(I::kernel::<Apart, C>(), floats, C::FLOATS && I::CARRIES_ROUNDING)
 }
 
 fn swapped<I: Ways>(bits: u32) -> Core {
@@ -319,6 +346,10 @@ fn packed<I: Ways>(dtype: DType) -> Core {
 fn direct<I: Ways>(route: &Route) -> Core {
     if route.from == DType::Bool && matches!(route.to.kind(), Kind::Bool | Kind::Int(_)) {
         return integers::<I, U8>(route);
+    }
+    // (The constant first, so that there is no such kernel where it is false.)
+    if I::HAS_LINES && reads_as_f32::<I>(route) {
+        return float_to_wide_integer::<I, Floats<OnLine, 8>>(route);
     }
     if has_table(route) {
         return by_table::<I>(route);
@@ -379,6 +410,9 @@ fn integers<I: Ways, S: AsInteger>(route: &Route) -> Core {
 }
 
 fn from_integer<I: Ways>(route: &Route) -> Core {
+    if let Some(core) = short_to_8::<I>(route) {
+        return core;
+    }
     let away_or_turned = route.policy.rounding != Rounding::NearestEven;
     match (route.from, route.to) {
         (DType::U8, DType::BF16) => run::<I, CutBf16<U8>>(),
@@ -425,21 +459,26 @@ fn from_integer<I: Ways>(route: &Route) -> Core {
 /// A codec that makes integers, which are cut unless the control register says otherwise.
 fn run_to_integer<I: Ways, C: Codec<I>>(route: &Route) -> Core {
     let asks = !matches!(route.policy.rounding, Rounding::TowardZero | Rounding::NearestAway);
-    Core::new(I::kernel::<Apart, C>(), C::FLOATS && (asks || !I::CARRIES_ROUNDING))
+    core::<I, C>(C::FLOATS && (asks || !I::CARRIES_ROUNDING))
 }
 
 /// From floats that are exact in an f32, saturating.
 fn float_to_integer<I: Ways, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
+    match route.dst.memory_bits() {
+        4 => run_to_integer::<I, ToShort<S, 4>>(route),
+        8 => run_to_integer::<I, ToShort<S, 8>>(route),
+        16 => run_to_integer::<I, ToShort<S, 16>>(route),
+        _ => float_to_wide_integer::<I, S>(route),
+    }
+}
+
+/// The same to 32 bits and 64.
+fn float_to_wide_integer<I: Ways, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match route.to {
         DType::I32 => run_to_integer::<I, ToInt32<S, true>>(route),
         DType::U32 => run_to_integer::<I, ToInt32<S, false>>(route),
         DType::I64 => run_to_integer::<I, ToLong<S, 64, true>>(route),
-        DType::U64 => run_to_integer::<I, ToLong<S, 64, false>>(route),
-        _ => match route.dst.memory_bits() {
-            4 => run_to_integer::<I, ToShort<S, 4>>(route),
-            8 => run_to_integer::<I, ToShort<S, 8>>(route),
-            _ => run_to_integer::<I, ToShort<S, 16>>(route),
-        },
+        _ => run_to_integer::<I, ToLong<S, 64, false>>(route),
     }
 }
 

@@ -21,6 +21,15 @@ pub(in crate::kernels) trait Width: Sized {
     /// # Safety
     /// A block is writable.
     unsafe fn store<I: Simd>(isa: I, block: Self::Block<I>, dst: *mut u8, high: bool);
+    /// Copies the first bytes of a block that was stored.
+    ///
+    /// # Safety
+    /// There are as many registers as a block has, and the bytes are writable.
+    #[inline(always)]
+    unsafe fn copy_out<I: Simd>(isa: I, block: *const u8, bytes: usize, dst: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { isa.copy_out(block, bytes, dst) }
+    }
 }
 
 /// A block that can be made of lanes of any width: of wider ones the low bits are left, narrower ones are extended. Where bytes
@@ -158,6 +167,18 @@ macro_rules! bytes {
             unsafe fn store<I: Simd>(isa: I, block: I::V, dst: *mut u8, high: bool) {
                 // SAFETY: as above.
                 unsafe { if $bits == 8 { isa.store(dst, block) } else { isa.pack::<$bits>(dst, block, high) } }
+            }
+
+            #[inline(always)]
+            unsafe fn copy_out<I: Simd>(isa: I, block: *const u8, bytes: usize, dst: *mut u8) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if $bits == 8 {
+                        isa.copy_out(block, bytes, dst);
+                    } else {
+                        isa.copy_packed::<$bits>(block, bytes, dst);
+                    }
+                }
             }
         }
 
