@@ -26,7 +26,7 @@ impl Dim {
 }
 
 /// Elements so many bytes apart on either side.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Move {
     pub(super) extent: usize,
     pub(super) from: isize,
@@ -110,10 +110,14 @@ impl Moves {
 /// Bytes of a run that is copied as such: of a shorter one, the call takes longer than its elements.
 const RUN: usize = 16;
 
-/// A grid in the order in which it is walked: the first dimension innermost.
+/// A grid in the order in which it is walked, the first dimension innermost, and where it is: that is good for all of it.
 struct Plan {
     grid: Grid,
     kind: Kind,
+    /// Bytes of an element.
+    size: usize,
+    from: *const u8,
+    to: *mut u8,
 }
 
 /// What the first two dimensions of a grid are.
@@ -129,8 +133,15 @@ enum Kind {
 }
 
 impl Plan {
-    fn new(grid: &Grid, size: usize) -> Self {
-        let mut grid = *grid;
+    /// # Safety
+    /// As for [`MoveElements`].
+    unsafe fn new(grid: &Grid, size: usize, from: *const u8, to: *mut u8) -> Self {
+        let (grid, kind) = Self::order(*grid, size);
+        let size = if matches!(kind, Kind::Runs) { 1 } else { size };
+        Self { grid, kind, size, from, to }
+    }
+
+    fn order(mut grid: Grid, size: usize) -> (Grid, Kind) {
         // Dimensions that lie behind each other on both sides are one.
         let mut last = 0;
         for i in 1..grid.len() {
@@ -166,35 +177,163 @@ impl Plan {
             } else {
                 Kind::Blocks
             };
-            return Self { grid, kind };
+            return (grid, kind);
         }
         let longest = (0..grid.len()).max_by_key(|&i| grid[i].extent).unwrap_or(0);
         grid.swap(0, run.unwrap_or(longest));
         if (grid[0].from, grid[0].to) != (dense, dense) {
-            return Self { grid, kind: Kind::Lines };
+            return (grid, Kind::Lines);
         }
         grid[0] = Move { extent: grid[0].extent * size, from: 1, to: 1 };
-        Self { grid, kind: Kind::Runs }
+        (grid, Kind::Runs)
+    }
+}
+
+/// The elements of `W` bytes along two dimensions: where they are, and where they go. Whatever is made of one has its elements
+/// alone, or some of them.
+#[derive(Clone, Copy)]
+struct Places<const W: usize> {
+    a: Move,
+    b: Move,
+    from: *const u8,
+    to: *mut u8,
+}
+
+impl<const W: usize> Places<W> {
+    /// # Safety
+    /// As for [`MoveElements`], of elements of `W` bytes along these dimensions.
+    #[inline(always)]
+    unsafe fn new(a: Move, b: Move, from: *const u8, to: *mut u8) -> Self {
+        Self { a, b, from, to }
+    }
+
+    #[inline(always)]
+    fn turned(self) -> Self {
+        Self { a: self.b, b: self.a, ..self }
+    }
+
+    /// So many elements along both dimensions, if there are as many, from these on.
+    #[inline(always)]
+    fn part(self, [i, j]: [usize; 2], [n, m]: [usize; 2]) -> Self {
+        let Self { mut a, mut b, from, to } = self;
+        (a.extent, b.extent) = (a.extent.saturating_sub(i).min(n), b.extent.saturating_sub(j).min(m));
+        let (i, j) = (i as isize, j as isize);
+        let from = from.wrapping_offset(i.wrapping_mul(a.from).wrapping_add(j.wrapping_mul(b.from)));
+        let to = to.wrapping_offset(i.wrapping_mul(a.to).wrapping_add(j.wrapping_mul(b.to)));
+        Self { a, b, from, to }
+    }
+
+    /// Those along the first dimension, of one of the second; none, if there are not as many.
+    #[inline(always)]
+    fn line(self, j: usize) -> Line<W> {
+        let Self { mut a, b, from, to } = self;
+        if j >= b.extent {
+            a.extent = 0;
+        }
+        let j = j as isize;
+        let from = from.wrapping_offset(j.wrapping_mul(b.from));
+        Line { along: a, from, to: to.wrapping_offset(j.wrapping_mul(b.to)) }
+    }
+
+    /// Copies all of them, those along the first dimension innermost.
+    #[inline(always)]
+    fn copy(self) {
+        for j in 0..self.b.extent {
+            self.line(j).copy();
+        }
+    }
+
+    /// The same if the dimensions are these, as its caller knows.
+    #[cfg(isa = "vector")]
+    #[inline(always)]
+    fn copy_along(self, a: Move, b: Move) {
+        debug_assert!((self.a, self.b) == (a, b), "other dimensions");
+        if (self.a, self.b) == (a, b) {
+            Self { a, b, ..self }.copy();
+        }
+    }
+}
+
+/// Some of them along one dimension.
+#[derive(Clone, Copy)]
+struct Line<const W: usize> {
+    along: Move,
+    from: *const u8,
+    to: *mut u8,
+}
+
+impl<const W: usize> Line<W> {
+    /// Those from one on.
+    #[inline(always)]
+    fn after(self, i: usize) -> Self {
+        let Self { mut along, from, to } = self;
+        along.extent = along.extent.saturating_sub(i);
+        let i = i as isize;
+        let from = from.wrapping_offset(i.wrapping_mul(along.from));
+        Self { along, from, to: to.wrapping_offset(i.wrapping_mul(along.to)) }
+    }
+
+    #[inline(always)]
+    fn copy(self) {
+        let Self { along: Move { extent, from: from_step, to: to_step }, from, to } = self;
+        for i in 0..extent as isize {
+            // SAFETY: one of the elements, as an integer, so that the compiler sees a lane.
+            unsafe {
+                let (from, to) = (from.offset(i * from_step), to.offset(i * to_step));
+                match W {
+                    1 => to.write(from.read()),
+                    2 => to.cast::<u16>().write_unaligned(from.cast::<u16>().read_unaligned()),
+                    4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
+                    8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
+                    _ => to.cast::<u128>().write_unaligned(from.cast::<u128>().read_unaligned()),
+                }
+            }
+        }
+    }
+
+    /// The same if they are so far apart, as its caller knows: of what is a constant there, the compiler makes shuffles.
+    #[inline(always)]
+    fn copy_steps(self, from: isize, to: isize) {
+        debug_assert!((self.along.from, self.along.to) == (from, to), "other steps");
+        if (self.along.from, self.along.to) == (from, to) {
+            Self { along: Move { from, to, ..self.along }, ..self }.copy();
+        }
+    }
+}
+
+impl Places<1> {
+    /// Where a run begins, of as many bytes as there are along the first dimension, where these lie behind each other.
+    #[inline(always)]
+    fn run(self, j: usize) -> (*const u8, *mut u8) {
+        let j = j as isize;
+        (
+            self.from.wrapping_offset(j.wrapping_mul(self.b.from)),
+            self.to.wrapping_offset(j.wrapping_mul(self.b.to)),
+        )
+    }
+
+    /// Copies runs.
+    #[inline(always)]
+    fn copy_runs(self) {
+        for j in 0..self.b.extent {
+            let (from, to) = self.run(j);
+            // SAFETY: one of the runs.
+            unsafe { ptr::copy_nonoverlapping(from, to, self.a.extent) };
+        }
     }
 }
 
 /// What a machine moves at once.
 trait Means: Copy {
-    /// Runs of a few bytes, so far apart on either side.
-    ///
-    /// # Safety
-    /// As for [`MoveElements`].
-    unsafe fn runs(self, bytes: usize, runs: Move, from: *const u8, to: *mut u8);
+    /// Copies runs of a few bytes.
+    fn runs(self, runs: Places<1>);
 
     /// Elements of `W` bytes in a row of a block.
     fn side<const W: usize>() -> usize;
 
-    /// Transposes a block of as many elements in a row as in a column. The rows are so many bytes apart; elements of
-    /// them lie behind each other.
-    ///
-    /// # Safety
-    /// As for [`MoveElements`].
-    unsafe fn block<const W: usize>(self, from: *const u8, row: isize, to: *mut u8, column: isize);
+    /// Transposes a block of as many elements along both dimensions. Along the first they lie behind each other in the source,
+    /// along the second in the destination.
+    fn block<const W: usize>(self, block: Places<W>);
 }
 
 /// # Safety
@@ -205,9 +344,8 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
 
     impl Means for Plain {
         #[inline(always)]
-        unsafe fn runs(self, bytes: usize, runs: Move, from: *const u8, to: *mut u8) {
-            // SAFETY: the caller's promise.
-            unsafe { copies(bytes, runs, from, to) }
+        fn runs(self, runs: Places<1>) {
+            runs.copy_runs();
         }
 
         #[inline(always)]
@@ -216,21 +354,18 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
         }
 
         #[inline(always)]
-        unsafe fn block<const W: usize>(self, from: *const u8, row: isize, to: *mut u8, column: isize) {
-            // SAFETY: the caller's promise.
-            unsafe { block_of::<W, 1>(from, row, to, column) }
+        fn block<const W: usize>(self, block: Places<W>) {
+            block.copy();
         }
     }
 
-    let plan = &Plan::new(grid, size);
-    // SAFETY: the caller's promise.
-    unsafe {
-        match plan.kind {
-            Kind::Runs => every::<_, Runs>(Plain, plan, size, from, to),
-            // The reference is small rather than fast.
-            Kind::Blocks | Kind::Channels => every::<_, Blocks>(Plain, plan, size, from, to),
-            Kind::Lines => every::<_, Lines>(Plain, plan, size, from, to),
-        }
+    // SAFETY: the elements are those of a `MoveElements`.
+    let plan = &unsafe { Plan::new(grid, size, from, to) };
+    match plan.kind {
+        Kind::Runs => every::<_, Runs>(Plain, plan),
+        // The reference is small rather than fast.
+        Kind::Blocks | Kind::Channels => every::<_, Blocks>(Plain, plan),
+        Kind::Lines => every::<_, Lines>(Plain, plan),
     }
 }
 
@@ -239,39 +374,29 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
 #[cfg(isa = "vector")]
 unsafe fn vector<I: Simd>(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
     // Here, because a kernel calls nothing.
-    let plan = &Plan::new(grid, size);
+    // SAFETY: the elements are those of a `MoveElements`, to which it is promised that the instruction set is available.
+    let (plan, isa) = unsafe { (&Plan::new(grid, size, from, to), I::assume()) };
     // Functions of their own: together, what the loops of the others prepare takes longer than a tile.
-    // SAFETY: the caller's promise.
-    unsafe {
-        match plan.kind {
-            Kind::Runs => with::<I, Runs>(plan, size, from, to),
-            Kind::Blocks => with::<I, Blocks>(plan, size, from, to),
-            Kind::Channels => with::<I, Channels>(plan, size, from, to),
-            Kind::Lines => with::<I, Lines>(plan, size, from, to),
-        }
+    match plan.kind {
+        Kind::Runs => isa.run(Every::<Runs>(plan, PhantomData)),
+        Kind::Blocks => isa.run(Every::<Blocks>(plan, PhantomData)),
+        Kind::Channels => isa.run(Every::<Channels>(plan, PhantomData)),
+        Kind::Lines => isa.run(Every::<Lines>(plan, PhantomData)),
     }
 }
 
-/// # Safety
-/// As for [`MoveElements`], and the plan is of the kind `P`.
+/// [`every`].
 #[cfg(isa = "vector")]
-unsafe fn with<I: Simd, P: Plane>(plan: &Plan, size: usize, from: *const u8, to: *mut u8) {
-    struct Every<'a, P>(&'a Plan, usize, *const u8, *mut u8, PhantomData<P>);
+struct Every<'a, P>(&'a Plan, PhantomData<P>);
 
-    impl<I: Simd, P: Plane> Task<I> for Every<'_, P> {
-        type Output = ();
+#[cfg(isa = "vector")]
+impl<I: Simd, P: Plane> Task<I> for Every<'_, P> {
+    type Output = ();
 
-        #[inline(always)]
-        fn call(self, isa: I) {
-            let Self(plan, size, from, to, _) = self;
-            // SAFETY: the elements are those of `with`.
-            unsafe { every::<_, P>(Registers(isa), plan, size, from, to) }
-        }
+    #[inline(always)]
+    fn call(self, isa: I) {
+        every::<_, P>(Registers(isa), self.0);
     }
-
-    // SAFETY: the instruction set is available: that is promised to every `MoveElements`.
-    let isa = unsafe { I::assume() };
-    isa.run(Every::<P>(plan, size, from, to, PhantomData));
 }
 
 /// Registers, which are rows of blocks, too.
@@ -282,39 +407,39 @@ struct Registers<I>(I);
 #[cfg(isa = "vector")]
 impl<I: Simd> Means for Registers<I> {
     #[inline(always)]
-    unsafe fn runs(self, bytes: usize, runs: Move, mut from: *const u8, mut to: *mut u8) {
-        /// Copies that are all as long as this, which is a constant.
+    fn runs(self, runs: Places<1>) {
+        /// Runs that are all as long as this, which is a constant.
         #[inline(always)]
-        unsafe fn of<I: Simd, const BYTES: usize>(isa: I, runs: Move, mut from: *const u8, mut to: *mut u8) {
-            for _ in 0..runs.extent {
-                // SAFETY: the caller's promise.
+        fn of<I: Simd, const BYTES: usize>(isa: I, runs: Places<1>) {
+            if runs.a.extent != BYTES {
+                return;
+            }
+            for j in 0..runs.b.extent {
+                let (from, to) = runs.run(j);
+                // SAFETY: one of the runs, which have so many bytes.
                 unsafe { isa.copy(from, to, BYTES) };
-                (from, to) = (from.wrapping_offset(runs.from), to.wrapping_offset(runs.to));
             }
         }
-        let Self(isa) = self;
-        // SAFETY: the caller's promise.
-        unsafe {
-            match bytes {
-                16 => return of::<I, 16>(isa, runs, from, to),
-                32 => return of::<I, 32>(isa, runs, from, to),
-                64 => return of::<I, 64>(isa, runs, from, to),
-                128 => return of::<I, 128>(isa, runs, from, to),
-                _ => {}
-            }
+        let (Self(isa), bytes) = (self, runs.a.extent);
+        match bytes {
+            16 => return of::<I, 16>(isa, runs),
+            32 => return of::<I, 32>(isa, runs),
+            64 => return of::<I, 64>(isa, runs),
+            128 => return of::<I, 128>(isa, runs),
+            _ => {}
         }
         if bytes < LONG * I::BYTES {
-            for _ in 0..runs.extent {
-                // SAFETY: the caller's promise. Behind the last run nothing is touched.
+            for j in 0..runs.b.extent {
+                let (from, to) = runs.run(j);
+                // SAFETY: one of the runs.
                 unsafe { isa.copy(from, to, bytes) };
-                (from, to) = (from.wrapping_offset(runs.from), to.wrapping_offset(runs.to));
             }
             return;
         }
-        for _ in 0..runs.extent {
-            // SAFETY: as above.
+        for j in 0..runs.b.extent {
+            let (from, to) = runs.run(j);
+            // SAFETY: one of the runs, which have more bytes than a register.
             unsafe { aligned(isa, from, to, bytes) };
-            (from, to) = (from.wrapping_offset(runs.from), to.wrapping_offset(runs.to));
         }
     }
 
@@ -326,15 +451,22 @@ impl<I: Simd> Means for Registers<I> {
 
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "an iterator need not be inlined")]
-    unsafe fn block<const W: usize>(self, from: *const u8, row: isize, to: *mut u8, column: isize) {
+    fn block<const W: usize>(self, block: Places<W>) {
         /// Bytes of a piece: a piece of every row of a block is a square with as many rows of its own.
         const PIECE: usize = 16;
+        let Places { a, b, from, to } = block;
+        let (row, column, all) = (b.from, a.to, Self::side::<W>());
+        let [across, along] = [(all, W as isize, column), (all, row, W as isize)]
+            .map(|(extent, from, to)| Move { extent, from, to });
         if W == PIECE {
-            // SAFETY: the caller's promise.
-            return unsafe { block_of::<W, 4>(from, row, to, column) };
+            return block.copy_along(across, along);
+        }
+        debug_assert!((a, b) == (across, along), "no block");
+        if (a, b) != (across, along) {
+            return;
         }
         let (Self(isa), side) = (self, PIECE / W);
-        // SAFETY: the caller's promise. No register is used that was not loaded.
+        // SAFETY: rows of the block are loaded, and columns stored. No register is used that was not loaded.
         unsafe {
             let zero = isa.splat8(0);
             let mut at = 0;
@@ -364,57 +496,34 @@ impl<I: Simd> Means for Registers<I> {
     }
 }
 
-/// A block of so many rows, element by element.
-///
-/// # Safety
-/// As for [`Means::block`].
 #[inline(always)]
-unsafe fn block_of<const W: usize, const SIDE: usize>(
-    from: *const u8,
-    row: isize,
-    to: *mut u8,
-    column: isize,
-) {
-    for i in 0..SIDE {
-        for j in 0..SIDE {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let place = to.offset(j as isize * column).add(i * W);
-                copy::<W>(from.offset(i as isize * row).add(j * W), place);
-            }
-        }
+fn every<T: Means, P: Plane>(means: T, plan: &Plan) {
+    match plan.size {
+        1 => elements::<T, P, 1>(means, plan),
+        _ if P::OF_BYTES => {}
+        2 => elements::<T, P, 2>(means, plan),
+        4 => elements::<T, P, 4>(means, plan),
+        8 => elements::<T, P, 8>(means, plan),
+        16 => elements::<T, P, 16>(means, plan),
+        _ => {}
     }
 }
 
-/// # Safety
-/// As for [`MoveElements`], and the plan is of the kind `P`.
+/// If they are of `W` bytes.
 #[inline(always)]
-unsafe fn every<T: Means, P: Plane>(means: T, plan: &Plan, size: usize, from: *const u8, to: *mut u8) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match size {
-            _ if P::OF_BYTES => elements::<T, P, 1>(means, plan, from, to),
-            1 => elements::<T, P, 1>(means, plan, from, to),
-            2 => elements::<T, P, 2>(means, plan, from, to),
-            4 => elements::<T, P, 4>(means, plan, from, to),
-            8 => elements::<T, P, 8>(means, plan, from, to),
-            _ => elements::<T, P, 16>(means, plan, from, to),
-        }
+fn elements<T: Means, P: Plane, const W: usize>(means: T, plan: &Plan) {
+    let Plan { grid: [a, b, c, d], from, to, size, .. } = *plan;
+    if size != W {
+        return;
     }
-}
-
-/// # Safety
-/// As for [`every`].
-#[inline(always)]
-unsafe fn elements<T: Means, P: Plane, const W: usize>(means: T, plan: &Plan, from: *const u8, to: *mut u8) {
-    let [a, b, c, d] = plan.grid;
     for l in 0..d.extent as isize {
         for k in 0..c.extent as isize {
-            // SAFETY: the caller's promise.
-            unsafe {
+            // SAFETY: elements of the plan, which are of so many bytes.
+            let places = unsafe {
                 let (from, to) = (from.offset(l * d.from + k * c.from), to.offset(l * d.to + k * c.to));
-                P::plane::<T, W>(means, a, b, from, to);
-            }
+                Places::<W>::new(a, b, from, to)
+            };
+            P::plane(means, places);
         }
     }
 }
@@ -424,9 +533,7 @@ trait Plane {
     /// Bytes are moved, whatever they are elements of.
     const OF_BYTES: bool = false;
 
-    /// # Safety
-    /// As for [`every`].
-    unsafe fn plane<T: Means, const W: usize>(means: T, a: Move, b: Move, from: *const u8, to: *mut u8);
+    fn plane<T: Means, const W: usize>(means: T, places: Places<W>);
 }
 
 struct Runs;
@@ -435,9 +542,13 @@ impl Plane for Runs {
     const OF_BYTES: bool = true;
 
     #[inline(always)]
-    unsafe fn plane<T: Means, const W: usize>(means: T, a: Move, b: Move, from: *const u8, to: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { runs(means, a.extent, b, from, to) }
+    fn plane<T: Means, const W: usize>(means: T, Places { a, b, from, to }: Places<W>) {
+        let runs = Places::<1> { a, b, from, to };
+        if a.extent < CALL || lie_alike(from, to, a.extent) {
+            means.runs(runs);
+        } else {
+            runs.copy_runs();
+        }
     }
 }
 
@@ -445,10 +556,23 @@ struct Lines;
 
 impl Plane for Lines {
     #[inline(always)]
-    unsafe fn plane<T: Means, const W: usize>(_: T, a: Move, b: Move, from: *const u8, to: *mut u8) {
-        for j in 0..b.extent as isize {
-            // SAFETY: the caller's promise.
-            unsafe { line::<W>(a, from.offset(j * b.from), to.offset(j * b.to)) };
+    fn plane<T: Means, const W: usize>(_: T, places: Places<W>) {
+        let (Places { a, b, .. }, width) = (places, W as isize);
+        for j in 0..b.extent {
+            let line = places.line(j);
+            // There are no shuffles of 16 bytes to be made.
+            match (a.from == width, a.to == width) {
+                (false, _) if W == 16 => line.copy(),
+                (false, true) if a.from == 2 * width => line.copy_steps(2 * width, width),
+                (false, true) if a.from == 3 * width => line.copy_steps(3 * width, width),
+                (false, true) if a.from == 4 * width => line.copy_steps(4 * width, width),
+                (false, true) if a.from == -width => line.copy_steps(-width, width),
+                (false, true) if a.from == 0 => line.copy_steps(0, width),
+                // Of wider ones the compiler makes worse code then.
+                (false, true) if W == 1 => line.copy_steps(a.from, width),
+                (true, false) if a.to == 2 * width => line.copy_steps(width, 2 * width),
+                _ => line.copy(),
+            }
         }
     }
 }
@@ -459,17 +583,15 @@ struct Channels;
 #[cfg(isa = "vector")]
 impl Plane for Channels {
     #[inline(always)]
-    unsafe fn plane<T: Means, const W: usize>(_: T, a: Move, b: Move, from: *const u8, to: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match (a.to == (b.extent * W) as isize, b.extent, a.extent) {
-                (true, 2, _) => interleave::<W, 2>(a.extent, from, b.from, to),
-                (true, 3, _) => interleave::<W, 3>(a.extent, from, b.from, to),
-                (true, 4, _) => interleave::<W, 4>(a.extent, from, b.from, to),
-                (_, _, 2) => separate::<W, 2>(b.extent, from, to, a.to),
-                (_, _, 3) => separate::<W, 3>(b.extent, from, to, a.to),
-                _ => separate::<W, 4>(b.extent, from, to, a.to),
-            }
+    fn plane<T: Means, const W: usize>(_: T, places: Places<W>) {
+        let Places { a, b, .. } = places;
+        match (a.to == (b.extent * W) as isize, b.extent, a.extent) {
+            (true, 2, _) => interleave::<W, 2>(places),
+            (true, 3, _) => interleave::<W, 3>(places),
+            (true, 4, _) => interleave::<W, 4>(places),
+            (_, _, 2) => separate::<W, 2>(places),
+            (_, _, 3) => separate::<W, 3>(places),
+            _ => separate::<W, 4>(places),
         }
     }
 }
@@ -478,96 +600,44 @@ struct Blocks;
 
 impl Plane for Blocks {
     #[inline(always)]
-    unsafe fn plane<T: Means, const W: usize>(means: T, a: Move, b: Move, from: *const u8, to: *mut u8) {
-        let width = W as isize;
-        // SAFETY: the caller's promise: all places are among those of the plane.
-        unsafe {
-            let side = T::side::<W>();
-            let (whole_a, whole_b) = (a.extent / side * side, b.extent / side * side);
-            let mut i = 0;
-            while i < whole_a {
-                let mut j = 0;
-                while j < whole_b {
-                    let (i_at, j_at) = (i as isize, j as isize);
-                    means.block::<W>(
-                        from.offset(i_at * width + j_at * b.from),
-                        b.from,
-                        to.offset(i_at * a.to + j_at * width),
-                        a.to,
-                    );
-                    j += side;
-                }
-                i += side;
+    fn plane<T: Means, const W: usize>(means: T, places: Places<W>) {
+        let (Places { a, b, .. }, side) = (places, T::side::<W>());
+        let (whole_a, whole_b) = (a.extent / side * side, b.extent / side * side);
+        let mut i = 0;
+        while i < whole_a {
+            let mut j = 0;
+            while j < whole_b {
+                means.block(places.part([i, j], [side; 2]));
+                j += side;
             }
-            // What is no block: the rest of every row of the destination, and the rows that are left.
-            for i in 0..a.extent as isize {
-                let done = if i < whole_a as isize { whole_b } else { 0 };
-                if done == b.extent {
-                    continue;
-                }
-                let at = done as isize;
-                let (from, to) = (from.offset(i * width + at * b.from), to.offset(i * a.to + at * width));
-                steps::<W>(b.extent - done, from, b.from, to, width);
+            i += side;
+        }
+        // What is no block: the rest of every row of the destination, and the rows that are left.
+        for i in 0..a.extent {
+            let done = if i < whole_a { whole_b } else { 0 };
+            if done < b.extent {
+                places.turned().line(i).after(done).copy_steps(b.from, W as isize);
             }
         }
     }
 }
 
-/// `K` rows, so many bytes apart, to elements of each in turn.
-///
-/// # Safety
-/// As for [`every`].
+/// `K` rows to elements of each in turn.
 #[cfg(isa = "vector")]
 #[inline(always)]
-unsafe fn interleave<const W: usize, const K: usize>(n: usize, from: *const u8, row: isize, to: *mut u8) {
-    for i in 0..n {
-        for k in 0..K {
-            // SAFETY: the caller's promise.
-            unsafe { copy::<W>(from.offset(k as isize * row).add(i * W), to.add((i * K + k) * W)) };
-        }
-    }
+fn interleave<const W: usize, const K: usize>(places: Places<W>) {
+    let (width, all) = (W as isize, (K * W) as isize);
+    let Places { a, b, .. } = places;
+    places.turned().copy_along(Move { extent: K, to: width, ..b }, Move { from: width, to: all, ..a });
 }
 
 /// The inverse.
-///
-/// # Safety
-/// As for [`every`].
 #[cfg(isa = "vector")]
 #[inline(always)]
-unsafe fn separate<const W: usize, const K: usize>(n: usize, from: *const u8, to: *mut u8, row: isize) {
-    for i in 0..n {
-        for k in 0..K {
-            // SAFETY: the caller's promise.
-            unsafe { copy::<W>(from.add((i * K + k) * W), to.offset(k as isize * row).add(i * W)) };
-        }
-    }
-}
-
-/// # Safety
-/// As for [`every`].
-#[inline(always)]
-unsafe fn line<const W: usize>(
-    Move { extent: n, from: from_step, to: to_step }: Move,
-    from: *const u8,
-    to: *mut u8,
-) {
-    let width = W as isize;
-    // SAFETY: the caller's promise: all places are among those of the line.
-    unsafe {
-        // There are no shuffles of 16 bytes to be made.
-        match (from_step == width, to_step == width) {
-            (false, _) if W == 16 => steps::<W>(n, from, from_step, to, to_step),
-            (false, true) if from_step == 2 * width => steps::<W>(n, from, 2 * width, to, width),
-            (false, true) if from_step == 3 * width => steps::<W>(n, from, 3 * width, to, width),
-            (false, true) if from_step == 4 * width => steps::<W>(n, from, 4 * width, to, width),
-            (false, true) if from_step == -width => steps::<W>(n, from, -width, to, width),
-            (false, true) if from_step == 0 => steps::<W>(n, from, 0, to, width),
-            // Of wider ones the compiler makes worse code then.
-            (false, true) if W == 1 => steps::<W>(n, from, from_step, to, width),
-            (true, false) if to_step == 2 * width => steps::<W>(n, from, width, to, 2 * width),
-            _ => steps::<W>(n, from, from_step, to, to_step),
-        }
-    }
+fn separate<const W: usize, const K: usize>(places: Places<W>) {
+    let (width, all) = (W as isize, (K * W) as isize);
+    let Places { a, b, .. } = places;
+    places.copy_along(Move { extent: K, from: width, ..a }, Move { from: all, to: width, ..b });
 }
 
 /// Bytes from which on a run is left to memcpy: of fewer, the call takes longer.
@@ -621,60 +691,6 @@ pub(super) unsafe fn copy_long<I: Simd>(from: *const u8, to: *mut u8, bytes: usi
     // SAFETY: the instruction set is available.
     let isa = unsafe { I::assume() };
     isa.run(Copy(from, to, bytes));
-}
-
-/// # Safety
-/// As for [`every`].
-#[inline(always)]
-unsafe fn runs<T: Means>(means: T, bytes: usize, runs: Move, from: *const u8, to: *mut u8) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if bytes < CALL || lie_alike(from, to, bytes) {
-            means.runs(bytes, runs, from, to)
-        } else {
-            copies(bytes, runs, from, to)
-        }
-    }
-}
-
-/// # Safety
-/// As for [`every`].
-#[inline(always)]
-unsafe fn copies(bytes: usize, runs: Move, from: *const u8, to: *mut u8) {
-    for i in 0..runs.extent as isize {
-        // SAFETY: the caller's promise.
-        unsafe { ptr::copy_nonoverlapping(from.offset(i * runs.from), to.offset(i * runs.to), bytes) };
-    }
-}
-
-/// Inlined where the steps are constants, which makes shuffles of the loads.
-///
-/// # Safety
-/// As for [`every`].
-#[inline(always)]
-unsafe fn steps<const W: usize>(n: usize, from: *const u8, from_step: isize, to: *mut u8, to_step: isize) {
-    for i in 0..n as isize {
-        // SAFETY: the caller's promise.
-        unsafe { copy::<W>(from.offset(i * from_step), to.offset(i * to_step)) };
-    }
-}
-
-/// An element.
-///
-/// # Safety
-/// As for [`every`].
-#[inline(always)]
-unsafe fn copy<const W: usize>(from: *const u8, to: *mut u8) {
-    // As an integer, so that the compiler sees a lane. SAFETY: the caller's promise.
-    unsafe {
-        match W {
-            1 => to.write(from.read()),
-            2 => to.cast::<u16>().write_unaligned(from.cast::<u16>().read_unaligned()),
-            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
-            8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
-            _ => to.cast::<u128>().write_unaligned(from.cast::<u128>().read_unaligned()),
-        }
-    }
 }
 
 /// [`Moves::stream`] of what has no streams.
