@@ -416,17 +416,15 @@ pub(crate) fn deltas(
         #[inline(always)]
         fn call(self, _: I) -> u8 {
             let Self(scales, &Range { start, end }, deltas, picks, flags) = self;
-            let n = scales.len();
-            let (deltas, picks, flags) = (&mut deltas[..n], &mut picks[..n], &mut flags[..n]);
             let mut all = 0;
-            for i in 0..n {
-                let bits = scales[i].to_bits();
+            for (((scale, delta), pick), flags) in scales.iter().zip(deltas).zip(picks).zip(flags) {
+                let bits = scale.to_bits();
                 // In place of the exponent of a bfloat16, which may be negative.
-                let delta = (bits >> 23).wrapping_sub(127) << 7 & 0xFFFF;
-                deltas[i] = delta | delta << 16;
-                picks[i] = (bits >> 16) as u8 & 0x70;
+                let word = (bits >> 23).wrapping_sub(127) << 7 & 0xFFFF;
+                *delta = word | word << 16;
+                *pick = (bits >> 16) as u8 & 0x70;
                 let set = if bits.wrapping_sub(start) < end - start { 0 } else { WRONG };
-                flags[i] |= set;
+                *flags |= set;
                 all |= set;
             }
             all
