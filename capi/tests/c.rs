@@ -110,6 +110,40 @@ fn installed() -> &'static Path {
     })
 }
 
+/// The library as it is installed chooses among the instruction sets that this machine has, and not among those that every
+/// machine has: that takes a feature of lanecast, which it must have asked for.
+#[test]
+fn the_installed_library_looks_at_the_machine() {
+    let (source, program, prefix) = (scratch("isa.c"), scratch("isa"), installed());
+    std::fs::write(
+        &source,
+        "#include <stdio.h>\n\
+         #include \"lanecast.h\"\n\
+         int main(void)\n\
+         {\n\
+             for (uint8_t isa = 2; isa < 5; isa++) putchar('0' + lanecast_isa_available(isa));\n\
+             return 0;\n\
+         }\n",
+    )
+    .unwrap();
+    run(Command::new("cc")
+        .args(["-std=c99", "-o"])
+        .args([&program, &source])
+        .arg(format!("-I{}", prefix.join("include").display()))
+        .arg(format!("-L{}", prefix.join("lib").display()))
+        .arg("-llanecast"));
+    let found = run(Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+    #[cfg(target_arch = "x86_64")]
+    let (avx2, avx512, neon) = (
+        std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma"),
+        std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vbmi2"),
+        false,
+    );
+    #[cfg(not(target_arch = "x86_64"))]
+    let (avx2, avx512, neon) = (false, false, cfg!(target_arch = "aarch64"));
+    assert_eq!(found, [avx2, avx512, neon].map(|has| if has { "1" } else { "0" }).concat());
+}
+
 /// Every example, its compiler, and what it should print.
 const EXAMPLES: [(&str, &[&str], &str); 8] = [
     ("cast.c", &["cc", "-std=c99"], "-0.3 -> 0xaa -> -0.3125"),
