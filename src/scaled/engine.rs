@@ -7,8 +7,6 @@ use core::ops::Range;
 use super::codes::{Codes, Elements, Scales, Scratch, TILE, ZeroPoints};
 use super::error::Error;
 use super::exact::Exact;
-#[cfg(isa = "vector")]
-use super::fast::Decided;
 use super::memory::{array, collect};
 use super::rule::{Block, Dequantize, Extremes, Quantize, zero_point};
 use super::scaling::TensorScale;
@@ -282,9 +280,6 @@ pub(super) struct Dequantizing<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) write: Elements,
     pub(super) given: Given<'a>,
-    /// What registers do of it.
-    #[cfg(isa = "vector")]
-    pub(super) decided: Option<&'a Decided>,
 }
 
 impl Dequantizing<'_> {

@@ -461,8 +461,7 @@ pub(super) struct Multiply<'a> {
 
 impl<'a> Multiply<'a> {
     /// None if the reference is as good.
-    pub(super) fn new(job: &'a Dequantizing<'a>) -> Option<Self> {
-        let decided = job.decided?;
+    pub(super) fn new(job: &'a Dequantizing<'a>, decided: &'a Decided) -> Option<Self> {
         // A difference that the target does not hold is rounded by itself.
         let rounds_twice = job.given.zero_points.is_some()
             && job.dequantize.product == Product::Output

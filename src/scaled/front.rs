@@ -8,7 +8,7 @@ use super::codes::{Elements, Scales, ZeroPoints};
 use super::engine::{Dequantizing, Floats, Given, Quantizing, Scaled, Source};
 use super::error::Error;
 #[cfg(isa = "vector")]
-use super::fast::Decided;
+use super::fast::{Decided, Multiply};
 use super::memory::{collect, kept, overflow};
 use super::rule::{Dequantize, Quantize};
 use super::scaling::{Scaling, TensorScale};
@@ -873,16 +873,11 @@ impl Dequantizer {
         let given = given(shape, &grid, scaling, how_packed, scales, zero_points, d.has_zero_points())?;
         let read = Elements::read(d.from, options, rows(&grid, scaling))?;
         let write = Elements::write(d.to, options, None)?;
-        let job = Dequantizing {
-            dequantize: d,
-            grid: &grid,
-            read,
-            bytes: src,
-            write,
-            given,
-            #[cfg(isa = "vector")]
-            decided: self.decided.as_ref(),
-        };
+        let job = Dequantizing { dequantize: d, grid: &grid, read, bytes: src, write, given };
+        #[cfg(isa = "vector")]
+        if let Some(multiply) = self.decided.as_ref().and_then(|decided| Multiply::new(&job, decided)) {
+            return job.run_by(&multiply, dst, how);
+        }
         job.run(dst, how)
     }
 }

@@ -153,13 +153,22 @@ impl<S: Source> Quantizing<'_, S> {
 }
 
 impl Dequantizing<'_> {
+    /// By registers.
+    #[cfg(isa = "vector")]
+    pub(super) fn run_by(
+        &self,
+        multiply: &Multiply<'_>,
+        dst: Destination<'_, u8>,
+        how: &Parallel<'_>,
+    ) -> Result<(), Error> {
+        let traffic = self.bytes.len().saturating_add(dst.size());
+        let chunks = chunks(self.grid, &self.write, dst, LONG);
+        each(how, traffic, chunks, |(elements, dst)| calmly(|| multiply.run(elements, dst)))
+    }
+
+    /// By the reference.
     pub(super) fn run(&self, dst: Destination<'_, u8>, how: &Parallel<'_>) -> Result<(), Error> {
         let traffic = self.bytes.len().saturating_add(dst.size());
-        #[cfg(isa = "vector")]
-        if let Some(fast) = calmly(|| Multiply::new(self)) {
-            let chunks = chunks(self.grid, &self.write, dst, LONG);
-            return each(how, traffic, chunks, |(elements, dst)| calmly(|| fast.run(elements, dst)));
-        }
         each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), |(elements, mut dst)| {
             let base = elements.start;
             self.by_reference(elements, base, &mut dst, &mut Room::new()?)
