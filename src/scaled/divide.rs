@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::mem::take;
 use core::ops::Range;
 
-use super::engine::{Given, Quantizing, Room, Sink, Source};
+use super::engine::{Given, Quantizing, Room, Sink};
 use super::error::Error;
 use super::fast::{LEAST, MOST, NO_NUMBERS, Numbers, Region, SCALES, Segment, expand, magnitude, zeros};
 use super::memory::{array, collect, once};
@@ -61,8 +61,8 @@ impl Buffers {
 }
 
 /// A quantisation by registers.
-pub(super) struct Divide<'a, S> {
-    job: &'a Quantizing<'a, S>,
+pub(super) struct Divide<'a> {
+    job: &'a Quantizing<'a>,
     bytes: &'a [u8],
     isa: Isa,
     kernel: Kernel,
@@ -81,9 +81,9 @@ pub(super) struct Divide<'a, S> {
     added: (u32, u32),
 }
 
-impl<'a, S: Source> Divide<'a, S> {
+impl<'a> Divide<'a> {
     /// None if the reference is as good.
-    pub(super) fn new(job: &'a Quantizing<'a, S>) -> Option<Self> {
+    pub(super) fn new(job: &'a Quantizing<'a>) -> Option<Self> {
         let (read, bytes) = job.source.floats()?;
         let Quantize { from, to, scale, .. } = *job.quantize;
         let isa = read.isa();
@@ -146,7 +146,7 @@ impl<'a, S: Source> Divide<'a, S> {
         let (mut buffers, mut room) = (Buffers::new(all, self.splits, true, false)?, None);
         // As many columns as stay in a cache.
         let most = |rows: usize| (CACHED / (rows * self.width * grid.block()).clamp(1, CACHED)).min(all);
-        Region::each(grid, &piece.elements, most, |region| {
+        Region::each(grid, &piece.elements, &most, &mut |region| {
             self.region(region, &piece.elements, dst, sink, &mut buffers, &mut room)
         })
     }
@@ -180,7 +180,7 @@ impl<'a, S: Source> Divide<'a, S> {
         let codes = take(&mut buffers.codes);
         let wrong = self.numbers(&codes, groups, buffers);
         let code = |known: usize| sink.scales().of_native(&codes, known);
-        let done = self.cast(region, wrong, elements, dst, buffers, room, |number| {
+        let done = self.cast(region, wrong, elements, dst, buffers, room, &|number| {
             job.quantize.given(code(number - scale), 0, job.tensor)
         });
         buffers.codes = codes;
@@ -197,14 +197,14 @@ impl<'a, S: Source> Divide<'a, S> {
         dst: &mut Destination<'_, u8>,
         buffers: &mut Buffers,
         room: &mut Option<Room>,
-        block: impl Fn(usize) -> Block,
+        block: &dyn Fn(usize) -> Block,
     ) -> Result<(), Error> {
         let (job, grid) = (self.job, self.job.grid);
         let width = grid.width();
         let steps = Rows { count: 1, src: width * self.width, dst: job.write.size(width) };
         let apart = |_, count| Some(Rows { count, ..steps });
         let base = elements.start;
-        region.segments(grid, elements, apart, |segment, rows| {
+        region.segments(grid, elements, &apart, &mut |segment, rows| {
             let rows = rows.unwrap_or(steps);
             let known = segment.scale - region.scale;
             self.segment(segment, known, &rows, base, dst, buffers)?;
@@ -217,7 +217,7 @@ impl<'a, S: Source> Divide<'a, S> {
                 let room = once(room, Room::new)?;
                 for row in 0..rows.count {
                     let elements = elements.start + row * width..elements.end + row * width;
-                    job.cast(elements, dst, base, room, |_| block)?;
+                    job.cast(elements, dst, base, room, &|_| block)?;
                 }
             }
             Ok(())
@@ -246,7 +246,7 @@ impl<'a, S: Source> Divide<'a, S> {
             found.block
         }))?;
         for elements in all {
-            job.cast(elements, dst, base, room, |number| blocks[number - scale])?;
+            job.cast(elements, dst, base, room, &|number| blocks[number - scale])?;
         }
         Ok(())
     }
@@ -367,36 +367,31 @@ impl<'a, S: Source> Divide<'a, S> {
         given: &Given<'_>,
         elements: Range<usize>,
         dst: &mut Destination<'_, u8>,
-        block: impl Fn(usize) -> Block,
+        block: &dyn Fn(usize) -> Block,
     ) -> Result<(), Error> {
         let grid = self.job.grid;
         let has_zeros = given.zero_points.is_some();
         let most = grid.scales.min(SCALES);
         let (mut buffers, mut room) = (Buffers::new(most, self.splits, false, has_zeros)?, None);
-        Region::each(
-            grid,
-            &elements,
-            |_| most,
-            |region| {
-                let (scale, groups) = (region.scale, region.groups(grid));
-                let mut codes = take(&mut buffers.codes);
-                let bytes = given.scales.native(given.bytes, scale..scale + groups, &mut codes);
-                let wrong = self.numbers(bytes, groups, &mut buffers);
-                buffers.codes = codes;
-                if has_zeros {
-                    for (group, zero) in buffers.zeros[..groups].iter_mut().enumerate() {
-                        *zero = given.get(scale + group).1 as f32;
-                    }
+        Region::each(grid, &elements, &|_| most, &mut |region| {
+            let (scale, groups) = (region.scale, region.groups(grid));
+            let mut codes = take(&mut buffers.codes);
+            let bytes = given.scales.native(given.bytes, scale..scale + groups, &mut codes);
+            let wrong = self.numbers(bytes, groups, &mut buffers);
+            buffers.codes = codes;
+            if has_zeros {
+                for (group, zero) in buffers.zeros[..groups].iter_mut().enumerate() {
+                    *zero = given.get(scale + group).1 as f32;
                 }
-                self.cast(region, wrong, &elements, dst, &mut buffers, &mut room, &block)
-            },
-        )
+            }
+            self.cast(region, wrong, &elements, dst, &mut buffers, &mut room, block)
+        })
     }
 }
 
 /// The largest magnitude of some elements, as the bits of their dtype. None if there are no registers for that, or if it is no
 /// number and such are not to count.
-pub(super) fn amax<S: Source>(job: &Quantizing<'_, S>, elements: Range<usize>) -> Option<u64> {
+pub(super) fn amax(job: &Quantizing<'_>, elements: Range<usize>) -> Option<u64> {
     let (read, bytes) = job.source.floats()?;
     let (isa, from) = (read.isa(), job.quantize.from);
     if isa == Isa::Scalar || from.bits() > 32 || read.options().src_order.is_swapped() {

@@ -174,17 +174,17 @@ impl Sink<'_> {
 }
 
 /// A quantisation of a buffer.
-pub(super) struct Quantizing<'a, S> {
+pub(super) struct Quantizing<'a> {
     pub(super) quantize: &'a Quantize,
     pub(super) grid: &'a Grid,
-    pub(super) source: S,
+    pub(super) source: &'a dyn Source,
     pub(super) write: Elements,
     /// The factor of the tensor, computed.
     pub(super) tensor: TensorScale,
     pub(super) affine: bool,
 }
 
-impl<S: Source> Quantizing<'_, S> {
+impl Quantizing<'_> {
     /// The extremes of some elements.
     pub(super) fn extremes(&self, elements: Range<usize>, room: &mut Room) -> Result<Extremes, Error> {
         let mut all = Extremes::NONE;
@@ -242,7 +242,7 @@ impl<S: Source> Quantizing<'_, S> {
             found.block
         }))?;
         let start = all.start;
-        self.cast(all, &mut dst, start, room, |scale| blocks[scale - base])
+        self.cast(all, &mut dst, start, room, &|scale| blocks[scale - base])
     }
 
     /// Casts elements whose scales are known. `dst` begins with element `base`.
@@ -252,7 +252,7 @@ impl<S: Source> Quantizing<'_, S> {
         dst: &mut Destination<'_, u8>,
         base: usize,
         room: &mut Room,
-        block: impl Fn(usize) -> Block,
+        block: &dyn Fn(usize) -> Block,
     ) -> Result<(), Error> {
         let mut first = elements.start;
         while first < elements.end {

@@ -1,6 +1,7 @@
 //! Exact arithmetic on the values of elements and scales, and the IEEE operations that profiles are made of.
 //!
-//! No floating-point operation runs here, so that no rounding mode, FTZ or DAZ of the caller reaches a result.
+//! No floating-point operation runs here, so that no rounding mode, FTZ or DAZ of the caller reaches a result. Operations are
+//! never inlined: profiles are made of dozens, and each copy would be up to a kilobyte.
 
 use core::cmp::Ordering;
 
@@ -79,6 +80,7 @@ impl Exact {
     }
 
     /// NaN keeps its sign; by a NaN, and 0 * Inf, is +NaN.
+    #[inline(never)]
     pub(super) fn mul(self, by: Self) -> Self {
         let negative = self.negative != by.negative;
         match (self.class, by.class) {
@@ -94,6 +96,7 @@ impl Exact {
     }
 
     /// 0/0 and Inf/Inf are +NaN, x/0 is ±Inf.
+    #[inline(never)]
     pub(super) fn div(self, by: Self) -> Self {
         let negative = self.negative != by.negative;
         match (self.class, by.class) {
@@ -110,6 +113,7 @@ impl Exact {
 
     /// The sum of two values without denominators, exact to 120 bits; what is below them decides roundings as if it
     /// were there.
+    #[inline(never)]
     pub(super) fn add(self, other: Self) -> Self {
         match (self.class, other.class) {
             (Class::NaN, _) => return self,
@@ -198,6 +202,7 @@ impl Exact {
     }
 
     /// Rounded to a float of 16 bits or more, to nearest even: what an IEEE operation does with its exact result.
+    #[inline(never)]
     pub(super) fn rounded(self, dtype: DType) -> Self {
         if self.class != Class::Finite {
             return self;

@@ -143,6 +143,9 @@ impl Segment {
     }
 }
 
+/// Casts a segment of rows, if those can be cast together.
+type CastSegment<'a> = dyn FnMut(&Segment, Option<Rows>) -> Result<(), Error> + 'a;
+
 /// Rows that have the same scales, of which so many columns: from the beginning of a block on.
 pub(super) struct Region {
     pub(super) rows: Range<usize>,
@@ -156,8 +159,8 @@ impl Region {
     pub(super) fn each(
         grid: &Grid,
         elements: &Range<usize>,
-        most: impl Fn(usize) -> usize,
-        mut call: impl FnMut(&Self) -> Result<(), Error>,
+        most: &dyn Fn(usize) -> usize,
+        call: &mut dyn FnMut(&Self) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (width, block) = (grid.width(), grid.block());
         let mut rows = elements.start / width..0;
@@ -195,8 +198,8 @@ impl Region {
         &self,
         grid: &Grid,
         elements: &Range<usize>,
-        apart: impl Fn(usize, usize) -> Option<Rows>,
-        mut call: impl FnMut(&Segment, Option<Rows>) -> Result<(), Error>,
+        apart: &dyn Fn(usize, usize) -> Option<Rows>,
+        call: &mut CastSegment<'_>,
     ) -> Result<(), Error> {
         let (width, columns) = (grid.width(), &self.columns);
         let first = self.rows.start * width + columns.start;
@@ -490,11 +493,10 @@ impl<'a> Multiply<'a> {
         let most = grid.scales.min(if is_by_scale { TABLES } else { SCALES });
         let (mut buffers, mut room) = (Buffers::new(most, self)?, None);
         let (buffers, room, dst) = (&mut buffers, &mut room, &mut dst);
-        let most = |_| most;
-        Region::each(grid, &elements, most, |region| {
+        Region::each(grid, &elements, &|_| most, &mut |region| {
             let (scale, apart) = (region.scale, |first, count| self.steps(first, count));
             let flags = self.numbers(scale, region.groups(grid), buffers)?;
-            region.segments(grid, &elements, apart, |segment, rows| {
+            region.segments(grid, &elements, &apart, &mut |segment, rows| {
                 if let (Some(flags), Some(rows)) = (flags, rows) {
                     return self.by_kernel(segment, scale, flags, &rows, base, dst, buffers, room);
                 }

@@ -493,7 +493,7 @@ impl Quantizer {
             &self.options,
             shape,
             &grid,
-            source,
+            &source,
             dst,
             scales,
             zero_points,
@@ -520,7 +520,7 @@ impl Quantizer {
         let how_packed = (q.to, options.dst_packing, options.dst_order);
         let given = given(shape, &grid, &self.scaling, how_packed, scales, zero_points, q.has_zero_points())?;
         let elements = Elements::read(q.from, options, None)?;
-        let source = Floats { elements, quantize: q, bytes: src };
+        let source = &Floats { elements, quantize: q, bytes: src };
         let write = Elements::write(q.to, options, rows(&grid, &self.scaling))?;
         let job = Quantizing { quantize: q, grid: &grid, source, write, tensor: q.tensor, affine: false };
         job.run_given(&given, dst, how)
@@ -537,13 +537,13 @@ fn filled(dst: Destination<'_, u8>) -> &mut [u8] {
 
 /// Finds scales, and the factor of the tensor if it is to be computed, and casts.
 #[expect(clippy::too_many_arguments, reason = "what a cast takes, once more")]
-fn found<S: Source>(
+fn found(
     quantize: &Quantize,
     scaling: &Scaling,
     options: &CastOptions,
     shape: &[usize],
     grid: &Grid,
-    source: S,
+    source: &dyn Source,
     dst: Destination<'_, u8>,
     scales: &mut [u8],
     zero_points: Option<&mut [u8]>,
@@ -1095,6 +1095,6 @@ impl Requantizer {
             given(shape, &from, &self.from, how_packed, src_scales, zero_points, d.has_zero_points())?;
         let elements = Elements::read(d.from, options, rows(&from, &self.from))?;
         let source = Scaled { elements, dequantize: d, bytes: src, grid: &from, given };
-        found(q, &self.to, options, shape, &to, source, dst, scales, None, how)
+        found(q, &self.to, options, shape, &to, &source, dst, scales, None, how)
     }
 }

@@ -6,7 +6,7 @@ use core::ops::{ControlFlow, Range};
 use super::codes::{Elements, Scales, TILE};
 #[cfg(isa = "vector")]
 use super::divide::{self, Divide};
-use super::engine::{Dequantizing, Given, Quantizing, Room, Sink, Source};
+use super::engine::{Dequantizing, Given, Quantizing, Room, Sink};
 use super::error::Error;
 #[cfg(isa = "vector")]
 use super::fast::Multiply;
@@ -27,7 +27,7 @@ const PIECE: usize = 16 * TILE;
 #[cfg(isa = "vector")]
 const LONG: usize = 256 * TILE;
 
-impl<S: Source> Quantizing<'_, S> {
+impl Quantizing<'_> {
     /// The extremes of all elements.
     pub(super) fn all_extremes(&self, how: &Parallel<'_>) -> Result<Extremes, Error> {
         let count = self.grid.count;
@@ -72,7 +72,7 @@ impl<S: Source> Quantizing<'_, S> {
             let mut code = [0; 8];
             scales.set(&mut code, 0, 0, found.code);
             let given = Given { scales: *scales, bytes: &code, zero_points: None };
-            return self.run_cast(&given, dst, how, |_| found.block);
+            return self.run_cast(&given, dst, how, &|_| found.block);
         }
         #[cfg(isa = "vector")]
         let divide = calmly(|| Divide::new(self));
@@ -121,7 +121,7 @@ impl<S: Source> Quantizing<'_, S> {
         dst: Destination<'_, u8>,
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
-        self.run_cast(given, dst, how, |scale| {
+        self.run_cast(given, dst, how, &|scale| {
             let (code, zero) = given.get(scale);
             let block = self.quantize.given(code, zero, self.tensor);
             let float_zero = given.float_zero(scale);
@@ -134,20 +134,20 @@ impl<S: Source> Quantizing<'_, S> {
         given: &Given<'_>,
         dst: Destination<'_, u8>,
         how: &Parallel<'_>,
-        block: impl Fn(usize) -> Block + Sync,
+        block: &(dyn Fn(usize) -> Block + Sync),
     ) -> Result<(), Error> {
         let traffic = self.source.size().saturating_add(self.write.at(self.grid.count));
         #[cfg(isa = "vector")]
         if let Some(divide) = calmly(|| Divide::new(self)) {
             let chunks = chunks(self.grid, &self.write, dst, LONG);
             return each(how, traffic, chunks, |(elements, mut dst)| {
-                calmly(|| divide.given(given, elements, &mut dst, &block))
+                calmly(|| divide.given(given, elements, &mut dst, block))
             });
         }
         let _ = given;
         each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), |(elements, mut dst)| {
             let base = elements.start;
-            self.cast(elements, &mut dst, base, &mut Room::new()?, &block)
+            self.cast(elements, &mut dst, base, &mut Room::new()?, block)
         })
     }
 }

@@ -45,39 +45,44 @@ fn room(dtype: DType, bytes: usize) -> Result<Vec<u8>, Error> {
     Ok(room)
 }
 
-/// Calls a function with the elements of a view, one behind the other.
-fn gathered<T>(
-    view: &StridedView<'_>,
+/// The elements of a view, one behind the other: where they lie so, or in a buffer that is made.
+fn gathered<'a>(
+    view: &StridedView<'a>,
     dtype: DType,
     packing: Packing,
-    then: impl FnOnce(&[u8]) -> Result<T, Error>,
-) -> Result<T, Error> {
+    buffer: &'a mut Vec<u8>,
+) -> Result<&'a [u8], Error> {
     let caster = keeps(dtype, packing)?;
     let (strides, bytes) = row_major(view.shape(), dtype)?;
     if let Some(dense) = view.dense(&strides, bytes) {
-        return then(dense);
+        return Ok(dense);
     }
-    let mut room = room(dtype, bytes)?;
-    caster.cast_strided(view, &mut StridedViewMut::new(&mut room, 0, view.shape(), &strides))?;
-    then(&room)
+    *buffer = room(dtype, bytes)?;
+    caster.cast_strided(view, &mut StridedViewMut::new(buffer, 0, view.shape(), &strides))?;
+    Ok(buffer)
 }
 
-/// Calls a function with room for the elements of a view, which it fills, and brings them there.
-fn scattered<T>(
-    view: &mut StridedViewMut<'_>,
-    dtype: DType,
-    packing: Packing,
-    fill: impl FnOnce(&mut [u8]) -> Result<T, Error>,
-) -> Result<T, Error> {
-    let caster = keeps(dtype, packing)?;
-    let (strides, bytes) = row_major(view.shape(), dtype)?;
-    let shape = view.shape();
-    let mut room = room(dtype, bytes)?;
-    // Before anything is written.
-    caster.check_strided(&StridedView::new(&room, 0, shape, &strides), view)?;
-    let filled = fill(&mut room)?;
-    caster.cast_strided(&StridedView::new(&room, 0, shape, &strides), view)?;
-    Ok(filled)
+/// Room for the elements of a view, one behind the other, from which they are brought there.
+struct Scattered {
+    caster: Caster,
+    strides: Vec<isize>,
+    room: Vec<u8>,
+}
+
+impl Scattered {
+    /// What the view does not take is said here, before anything is written.
+    fn new(view: &StridedViewMut<'_>, dtype: DType, packing: Packing) -> Result<Self, Error> {
+        let caster = keeps(dtype, packing)?;
+        let (strides, bytes) = row_major(view.shape(), dtype)?;
+        let room = room(dtype, bytes)?;
+        caster.check_strided(&StridedView::new(&room, 0, view.shape(), &strides), view)?;
+        Ok(Self { caster, strides, room })
+    }
+
+    fn bring(&self, view: &mut StridedViewMut<'_>) -> Result<(), Error> {
+        let shape = view.shape();
+        Ok(self.caster.cast_strided(&StridedView::new(&self.room, 0, shape, &self.strides), view)?)
+    }
 }
 
 /// Views of one shape, whose elements no scaling lays out by rows.
@@ -160,10 +165,12 @@ impl Quantizer {
         run: impl FnOnce(&[u8], &mut [u8]) -> Result<T, Error>,
     ) -> Result<T, Error> {
         check(src.shape(), dst.shape(), &[&self.scaling])?;
-        let packing = self.options.dst_packing;
-        gathered(src, self.from(), Packing::OnePerByte, |src| {
-            scattered(dst, self.to(), packing, |dst| run(src, dst))
-        })
+        let mut buffer = Vec::new();
+        let src = gathered(src, self.from(), Packing::OnePerByte, &mut buffer)?;
+        let mut there = Scattered::new(dst, self.to(), self.options.dst_packing)?;
+        let done = run(src, &mut there.room)?;
+        there.bring(dst)?;
+        Ok(done)
     }
 }
 
@@ -195,11 +202,11 @@ impl Dequantizer {
     ) -> Result<(), Error> {
         let shape = src.shape();
         check(shape, dst.shape(), &[&self.scaling])?;
-        gathered(src, self.from(), self.options.src_packing, |src| {
-            scattered(dst, self.to(), Packing::OnePerByte, |dst| {
-                self.par_dequantize_with(src, shape, scales, zero_points, dst, how)
-            })
-        })
+        let mut buffer = Vec::new();
+        let src = gathered(src, self.from(), self.options.src_packing, &mut buffer)?;
+        let mut there = Scattered::new(dst, self.to(), Packing::OnePerByte)?;
+        self.par_dequantize_with(src, shape, scales, zero_points, &mut there.room, how)?;
+        there.bring(dst)
     }
 }
 
@@ -233,10 +240,12 @@ impl Requantizer {
     ) -> Result<Quantized, Error> {
         let shape = src.shape();
         check(shape, dst.shape(), &[&self.from, &self.to])?;
-        gathered(src, self.from(), self.options.src_packing, |src| {
-            scattered(dst, self.to(), self.options.dst_packing, |dst| {
-                self.par_requantize_with(src, shape, src_scales, zero_points, dst, scales, how)
-            })
-        })
+        let mut buffer = Vec::new();
+        let src = gathered(src, self.from(), self.options.src_packing, &mut buffer)?;
+        let mut there = Scattered::new(dst, self.to(), self.options.dst_packing)?;
+        let done =
+            self.par_requantize_with(src, shape, src_scales, zero_points, &mut there.room, scales, how)?;
+        there.bring(dst)?;
+        Ok(done)
     }
 }
