@@ -1,5 +1,6 @@
 //! Every instruction set against the reference: all formats, profiles, lengths, alignments, and blocks that are not numbers.
 
+use lanecast::bits::F8E4M3FN;
 use lanecast::parallel::Parallel;
 use lanecast::scaled::{
     Dequantizer, NonFinite, Profile, Quantizer, ScaleLayout, ScaleRule, Scaling, TensorScale,
@@ -19,6 +20,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("quantised as by the reference", |isa| each(isa, quantised));
     suite.test("every short length", every_length);
     suite.test("more than a chunk", more_than_a_chunk);
+    suite.test("factors under which a scale is no number", small_factors);
 }
 
 fn each(isa: Isa, case: impl Fn(&mut Random, Isa)) {
@@ -331,5 +333,27 @@ fn more_than_a_chunk(isa: Isa) {
         assert!(reference.1 == fast.1, "{isa}: scales of {element} {scaling:?}");
         assert_eq!(first_difference(&reference.0, &fast.0), None, "{isa}: {element} {scaling:?}");
         assert_eq!(first_difference(&reference.2, &fast.2), None, "{isa}: {element} {scaling:?}");
+    }
+}
+
+/// A scale and a factor whose product float32 does not hold: elements that are large enough are not 0.
+fn small_factors(isa: Isa) {
+    let codes: Vec<u8> = (0..=u8::MAX).collect();
+    for (scale, factor) in [(1, -3), (8, -9), (1 << 20, -30)] {
+        let scaling = Scaling::per_tensor(DType::F32).tensor_scale(TensorScale::Multiply(2f32.powi(factor)));
+        let options = CastOptions::new().isa(isa);
+        let d = Dequantizer::new(DType::F8E4M3FN, DType::F32, &scaling, &options).unwrap();
+        let mut out = vec![0; 4 * codes.len()];
+        d.dequantize(&codes, &[codes.len()], &f32::from_bits(scale).to_ne_bytes(), None, &mut out).unwrap();
+        for (code, found) in out.as_chunks().0.iter().enumerate() {
+            let element = f64::from(lanecast::convert::<_, f32>(F8E4M3FN::from_bits(code as u8)));
+            // Products of so few bits are exact in float64, and rounded once.
+            let expected = (element * f64::from(f32::from_bits(scale)) * 2f64.powi(factor)) as f32;
+            let found = f32::from_ne_bytes(*found);
+            assert!(
+                found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(),
+                "{code:#04x} by {scale:#x} by 2^{factor}: {found:e}, not {expected:e}"
+            );
+        }
     }
 }
