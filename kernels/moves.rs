@@ -207,22 +207,6 @@ impl<const W: usize> Places<W> {
         Self { a, b, from, to }
     }
 
-    #[inline(always)]
-    fn turned(self) -> Self {
-        Self { a: self.b, b: self.a, ..self }
-    }
-
-    /// So many elements along both dimensions, if there are as many, from these on.
-    #[inline(always)]
-    fn part(self, [i, j]: [usize; 2], [n, m]: [usize; 2]) -> Self {
-        let Self { mut a, mut b, from, to } = self;
-        (a.extent, b.extent) = (a.extent.saturating_sub(i).min(n), b.extent.saturating_sub(j).min(m));
-        let (i, j) = (i as isize, j as isize);
-        let from = from.wrapping_offset(i.wrapping_mul(a.from).wrapping_add(j.wrapping_mul(b.from)));
-        let to = to.wrapping_offset(i.wrapping_mul(a.to).wrapping_add(j.wrapping_mul(b.to)));
-        Self { a, b, from, to }
-    }
-
     /// Those along the first dimension, of one of the second; none, if there are not as many.
     #[inline(always)]
     fn line(self, j: usize) -> Line<W> {
@@ -242,9 +226,27 @@ impl<const W: usize> Places<W> {
             self.line(j).copy();
         }
     }
+}
 
-    /// The same if the dimensions are these, as its caller knows.
-    #[cfg(isa = "vector")]
+#[cfg(isa = "vector")]
+impl<const W: usize> Places<W> {
+    #[inline(always)]
+    fn turned(self) -> Self {
+        Self { a: self.b, b: self.a, ..self }
+    }
+
+    /// So many elements along both dimensions, if there are as many, from these on.
+    #[inline(always)]
+    fn part(self, [i, j]: [usize; 2], [n, m]: [usize; 2]) -> Self {
+        let Self { mut a, mut b, from, to } = self;
+        (a.extent, b.extent) = (a.extent.saturating_sub(i).min(n), b.extent.saturating_sub(j).min(m));
+        let (i, j) = (i as isize, j as isize);
+        let from = from.wrapping_offset(i.wrapping_mul(a.from).wrapping_add(j.wrapping_mul(b.from)));
+        let to = to.wrapping_offset(i.wrapping_mul(a.to).wrapping_add(j.wrapping_mul(b.to)));
+        Self { a, b, from, to }
+    }
+
+    /// Copies them if the dimensions are these, as its caller knows.
     #[inline(always)]
     fn copy_along(self, a: Move, b: Move) {
         debug_assert!((self.a, self.b) == (a, b), "other dimensions");
@@ -263,16 +265,6 @@ struct Line<const W: usize> {
 }
 
 impl<const W: usize> Line<W> {
-    /// Those from one on.
-    #[inline(always)]
-    fn after(self, i: usize) -> Self {
-        let Self { mut along, from, to } = self;
-        along.extent = along.extent.saturating_sub(i);
-        let i = i as isize;
-        let from = from.wrapping_offset(i.wrapping_mul(along.from));
-        Self { along, from, to: to.wrapping_offset(i.wrapping_mul(along.to)) }
-    }
-
     #[inline(always)]
     fn copy(self) {
         let Self { along: Move { extent, from: from_step, to: to_step }, from, to } = self;
@@ -290,8 +282,21 @@ impl<const W: usize> Line<W> {
             }
         }
     }
+}
 
-    /// The same if they are so far apart, as its caller knows: of what is a constant there, the compiler makes shuffles.
+#[cfg(isa = "vector")]
+impl<const W: usize> Line<W> {
+    /// Those from one on.
+    #[inline(always)]
+    fn after(self, i: usize) -> Self {
+        let Self { mut along, from, to } = self;
+        along.extent = along.extent.saturating_sub(i);
+        let i = i as isize;
+        let from = from.wrapping_offset(i.wrapping_mul(along.from));
+        Self { along, from, to: to.wrapping_offset(i.wrapping_mul(along.to)) }
+    }
+
+    /// Copies them if they are so far apart, as its caller knows: of what is a constant there, the compiler makes shuffles.
     #[inline(always)]
     fn copy_steps(self, from: isize, to: isize) {
         debug_assert!((self.along.from, self.along.to) == (from, to), "other steps");
@@ -327,13 +332,6 @@ impl Places<1> {
 trait Means: Copy {
     /// Copies runs of a few bytes.
     fn runs(self, runs: Places<1>);
-
-    /// Elements of `W` bytes in a row of a block.
-    fn side<const W: usize>() -> usize;
-
-    /// Transposes a block of as many elements along both dimensions. Along the first they lie behind each other in the source,
-    /// along the second in the destination.
-    fn block<const W: usize>(self, block: Places<W>);
 }
 
 /// # Safety
@@ -347,16 +345,6 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
         fn runs(self, runs: Places<1>) {
             runs.copy_runs();
         }
-
-        #[inline(always)]
-        fn side<const W: usize>() -> usize {
-            1
-        }
-
-        #[inline(always)]
-        fn block<const W: usize>(self, block: Places<W>) {
-            block.copy();
-        }
     }
 
     // SAFETY: the elements are those of a `MoveElements`.
@@ -364,8 +352,7 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
     match plan.kind {
         Kind::Runs => every::<_, Runs>(Plain, plan),
         // The reference is small rather than fast.
-        Kind::Blocks | Kind::Channels => every::<_, Blocks>(Plain, plan),
-        Kind::Lines => every::<_, Lines>(Plain, plan),
+        Kind::Blocks | Kind::Channels | Kind::Lines => every::<_, Singly>(Plain, plan),
     }
 }
 
@@ -390,7 +377,7 @@ unsafe fn vector<I: Simd>(grid: &Grid, size: usize, from: *const u8, to: *mut u8
 struct Every<'a, P>(&'a Plan, PhantomData<P>);
 
 #[cfg(isa = "vector")]
-impl<I: Simd, P: Plane> Task<I> for Every<'_, P> {
+impl<I: Simd, P: Plane<Registers<I>>> Task<I> for Every<'_, P> {
     type Output = ();
 
     #[inline(always)]
@@ -442,13 +429,19 @@ impl<I: Simd> Means for Registers<I> {
             unsafe { aligned(isa, from, to, bytes) };
         }
     }
+}
 
+#[cfg(isa = "vector")]
+impl<I: Simd> Registers<I> {
+    /// Elements of `W` bytes in a row of a block.
     #[inline(always)]
     fn side<const W: usize>() -> usize {
         // There are no zips of 16 bytes, of which four are a line.
         if W == 16 { 4 } else { I::BYTES / W }
     }
 
+    /// Transposes a block of as many elements along both dimensions. Along the first they lie behind each other in the source,
+    /// along the second in the destination.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "an iterator need not be inlined")]
     fn block<const W: usize>(self, block: Places<W>) {
@@ -497,7 +490,7 @@ impl<I: Simd> Means for Registers<I> {
 }
 
 #[inline(always)]
-fn every<T: Means, P: Plane>(means: T, plan: &Plan) {
+fn every<T: Copy, P: Plane<T>>(means: T, plan: &Plan) {
     match plan.size {
         1 => elements::<T, P, 1>(means, plan),
         _ if P::OF_BYTES => {}
@@ -511,7 +504,7 @@ fn every<T: Means, P: Plane>(means: T, plan: &Plan) {
 
 /// If they are of `W` bytes.
 #[inline(always)]
-fn elements<T: Means, P: Plane, const W: usize>(means: T, plan: &Plan) {
+fn elements<T: Copy, P: Plane<T>, const W: usize>(means: T, plan: &Plan) {
     let Plan { grid: [a, b, c, d], from, to, size, .. } = *plan;
     if size != W {
         return;
@@ -529,20 +522,20 @@ fn elements<T: Means, P: Plane, const W: usize>(means: T, plan: &Plan) {
 }
 
 /// How the first two dimensions are walked: one for each [`Kind`].
-trait Plane {
+trait Plane<T> {
     /// Bytes are moved, whatever they are elements of.
     const OF_BYTES: bool = false;
 
-    fn plane<T: Means, const W: usize>(means: T, places: Places<W>);
+    fn plane<const W: usize>(means: T, places: Places<W>);
 }
 
 struct Runs;
 
-impl Plane for Runs {
+impl<T: Means> Plane<T> for Runs {
     const OF_BYTES: bool = true;
 
     #[inline(always)]
-    fn plane<T: Means, const W: usize>(means: T, Places { a, b, from, to }: Places<W>) {
+    fn plane<const W: usize>(means: T, Places { a, b, from, to }: Places<W>) {
         let runs = Places::<1> { a, b, from, to };
         if a.extent < CALL || lie_alike(from, to, a.extent) {
             means.runs(runs);
@@ -552,11 +545,23 @@ impl Plane for Runs {
     }
 }
 
+/// Element by element.
+struct Singly;
+
+impl<T> Plane<T> for Singly {
+    #[inline(always)]
+    fn plane<const W: usize>(_: T, places: Places<W>) {
+        places.copy();
+    }
+}
+
+#[cfg(isa = "vector")]
 struct Lines;
 
-impl Plane for Lines {
+#[cfg(isa = "vector")]
+impl<T> Plane<T> for Lines {
     #[inline(always)]
-    fn plane<T: Means, const W: usize>(_: T, places: Places<W>) {
+    fn plane<const W: usize>(_: T, places: Places<W>) {
         let (Places { a, b, .. }, width) = (places, W as isize);
         for j in 0..b.extent {
             let line = places.line(j);
@@ -581,9 +586,9 @@ impl Plane for Lines {
 struct Channels;
 
 #[cfg(isa = "vector")]
-impl Plane for Channels {
+impl<T> Plane<T> for Channels {
     #[inline(always)]
-    fn plane<T: Means, const W: usize>(_: T, places: Places<W>) {
+    fn plane<const W: usize>(_: T, places: Places<W>) {
         let Places { a, b, .. } = places;
         match (a.to == (b.extent * W) as isize, b.extent, a.extent) {
             (true, 2, _) => interleave::<W, 2>(places),
@@ -596,12 +601,14 @@ impl Plane for Channels {
     }
 }
 
+#[cfg(isa = "vector")]
 struct Blocks;
 
-impl Plane for Blocks {
+#[cfg(isa = "vector")]
+impl<I: Simd> Plane<Registers<I>> for Blocks {
     #[inline(always)]
-    fn plane<T: Means, const W: usize>(means: T, places: Places<W>) {
-        let (Places { a, b, .. }, side) = (places, T::side::<W>());
+    fn plane<const W: usize>(means: Registers<I>, places: Places<W>) {
+        let (Places { a, b, .. }, side) = (places, Registers::<I>::side::<W>());
         let (whole_a, whole_b) = (a.extent / side * side, b.extent / side * side);
         let mut i = 0;
         while i < whole_a {
