@@ -33,7 +33,7 @@ impl Quantizing<'_> {
         let count = self.grid.count;
         let chunks = (0..count).step_by(PIECE).map(|first| first..count.min(first + PIECE));
         let all = Lock::new(Extremes::NONE);
-        each(how, self.source.size(), chunks, |chunk| {
+        each(how, self.source.size(), chunks, &|chunk| {
             #[cfg(isa = "vector")]
             if let Some(amax) = divide::amax(self, chunk.clone()).filter(|_| !self.affine) {
                 let mut found = Extremes::NONE;
@@ -101,7 +101,7 @@ impl Quantizing<'_> {
             (piece, now, sink, zeros)
         });
         let traffic = self.source.size().saturating_add(self.write.at(grid.count));
-        each(how, traffic, chunks, |(piece, mut dst, mut sink, zeros)| {
+        each(how, traffic, chunks, &|(piece, mut dst, mut sink, zeros)| {
             #[cfg(isa = "vector")]
             if let Some(divide) = &divide {
                 return calmly(|| divide.found(&piece, &mut dst, &mut sink));
@@ -140,12 +140,12 @@ impl Quantizing<'_> {
         #[cfg(isa = "vector")]
         if let Some(divide) = calmly(|| Divide::new(self)) {
             let chunks = chunks(self.grid, &self.write, dst, LONG);
-            return each(how, traffic, chunks, |(elements, mut dst)| {
+            return each(how, traffic, chunks, &|(elements, mut dst)| {
                 calmly(|| divide.given(given, elements, &mut dst, block))
             });
         }
         let _ = given;
-        each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), |(elements, mut dst)| {
+        each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), &|(elements, mut dst)| {
             let base = elements.start;
             self.cast(elements, &mut dst, base, &mut Room::new()?, block)
         })
@@ -163,13 +163,13 @@ impl Dequantizing<'_> {
     ) -> Result<(), Error> {
         let traffic = self.bytes.len().saturating_add(dst.size());
         let chunks = chunks(self.grid, &self.write, dst, LONG);
-        each(how, traffic, chunks, |(elements, dst)| calmly(|| multiply.run(elements, dst)))
+        each(how, traffic, chunks, &|(elements, dst)| calmly(|| multiply.run(elements, dst)))
     }
 
     /// By the reference.
     pub(super) fn run(&self, dst: Destination<'_, u8>, how: &Parallel<'_>) -> Result<(), Error> {
         let traffic = self.bytes.len().saturating_add(dst.size());
-        each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), |(elements, mut dst)| {
+        each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), &|(elements, mut dst)| {
             let base = elements.start;
             self.by_reference(elements, base, &mut dst, &mut Room::new()?)
         })
@@ -196,13 +196,13 @@ fn each<J: Send>(
     how: &Parallel<'_>,
     traffic: usize,
     jobs: impl ExactSizeIterator<Item = J>,
-    run: impl Fn(J) -> Result<(), Error> + Sync,
+    run: &(dyn Fn(J) -> Result<(), Error> + Sync),
 ) -> Result<(), Error> {
     let jobs = collect(jobs.map(|job| Lock::new(Some(job))))?;
     let error = Lock::new(None);
     let is_done = Tasks::new(how, traffic).run(jobs.len(), &|i| {
         let job = jobs[i].lock().take();
-        match job.map_or(Ok(()), &run) {
+        match job.map_or(Ok(()), run) {
             Ok(()) => ControlFlow::Continue(()),
             Err(found) => {
                 error.lock().get_or_insert(found);
