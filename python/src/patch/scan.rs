@@ -1,6 +1,6 @@
 //! Which elements of a block the original might answer otherwise than our kernels, or raise a floating-point flag for.
 
-use lanecast::{CastOptions, Caster, DType, Kind};
+use lanecast::{CastOptions, Caster, DType, IntFormat, Kind};
 
 pub(super) const INVALID: u32 = 1;
 pub(super) const OVERFLOW: u32 = 2;
@@ -187,15 +187,13 @@ impl Rules {
             (Kind::Float(_), _) if is_narrow(part) => return Ok(None),
             (Kind::Float(_), Kind::Int(format)) => {
                 let source = format_of(part).ok_or("no dtype that is known")?;
-                // The original of the narrowest casts to int8 first.
-                let (bits, signed) =
-                    if format.bits() < 8 { (8, true) } else { (format.bits(), format.is_signed()) };
+                let (end, signed) = range(format);
                 let limit = |exponent: u32| {
                     // float16 ends at 2^16.
                     let beyond = part == DType::F16 && exponent >= 16;
                     if beyond { source.inf } else { (source.power)(exponent as i32) }
                 };
-                let top = limit(bits - u32::from(signed));
+                let top = limit(end);
                 rules.whole = Some(if signed { [top, top + 1] } else { [top, limit(0)] });
                 if rules.whole.is_some_and(|[_, below]| below > source.inf) {
                     rules.whole = Some([top, source.inf]);
@@ -322,11 +320,20 @@ fn nans(from: DType) -> [bool; 256] {
     values(from).map(f64::is_nan)
 }
 
+/// Values that the original casts to an integer as everybody does: below 2^n, and may they be negative? Those of fewer than 8
+/// bits are cast to a byte first; to an unsigned one, of negative values, each processor does as it likes.
+fn range(format: IntFormat) -> (u32, bool) {
+    match (format.bits(), format.is_signed()) {
+        (0..8, signed) => (7, signed),
+        (bits, signed) => (bits - u32::from(signed), signed),
+    }
+}
+
 /// Which codes of a float of one byte are not in the range of an integer.
 fn table(from: DType, to: DType) -> [bool; 256] {
     let Kind::Int(format) = to.kind() else { return [false; 256] };
-    let (bits, signed) = if format.bits() < 8 { (8, true) } else { (format.bits(), format.is_signed()) };
-    let end = 2f64.powi(bits as i32 - i32::from(signed));
+    let (end, signed) = range(format);
+    let end = 2f64.powi(end as i32);
     let start = if signed { -end } else { -1.0 };
     values(from).map(|value| !(value > start || (signed && value == start)) || value >= end)
 }
