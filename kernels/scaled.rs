@@ -470,22 +470,21 @@ pub(crate) fn ties(isa: Isa, ties: Ties, scales: &[f32], flags: &mut [u8]) -> u8
             /// What is rounded off, or on, at most.
             const NEAR: u64 = 1 << 29;
             let Self(Ties { most, tie, below }, scales, flags) = self;
-            let (most, mut all) = (f64::from(most), 0);
+            let mut all = 0;
             for (scales, flags) in scales.chunks(LANES).zip(flags.chunks_mut(LANES)) {
                 let mut exact = [0.0; LANES];
                 for (exact, scale) in exact.iter_mut().zip(scales) {
                     *exact = f64::from(*scale);
                 }
                 let mut may = [0u64; LANES];
-                // Counted as a float: of a count that it knows, the compiler makes two dozen copies of this loop.
-                let mut code = 3.0;
+                let mut code = 3;
                 while code <= most {
                     for i in 0..LANES {
-                        let beyond = (exact[i] * code).to_bits().wrapping_sub(tie) & below;
+                        let beyond = (exact[i] * f64::from(code)).to_bits().wrapping_sub(tie) & below;
                         let is_near = beyond.wrapping_add(NEAR) & below <= 2 * NEAR;
                         may[i] |= u64::from(is_near & (beyond != 0));
                     }
-                    code += 2.0;
+                    code += 2;
                 }
                 for (may, flags) in may.iter().zip(flags) {
                     let set = if *may != 0 { TIES } else { 0 };
