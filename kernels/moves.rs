@@ -210,20 +210,36 @@ impl<const W: usize> Places<W> {
     /// Those along the first dimension, of one of the second; none, if there are not as many.
     #[inline(always)]
     fn line(self, j: usize) -> Line<W> {
-        let Self { mut a, b, from, to } = self;
-        if j >= b.extent {
-            a.extent = 0;
+        let Self { a, b, from, to } = self;
+        if j >= b.extent || a.extent == 0 {
+            return Line { along: Move { extent: 0, ..a }, from, to };
         }
         let j = j as isize;
-        let from = from.wrapping_offset(j.wrapping_mul(b.from));
-        Line { along: a, from, to: to.wrapping_offset(j.wrapping_mul(b.to)) }
+        // SAFETY: one of the elements.
+        let (from, to) = unsafe { (from.offset(j * b.from), to.offset(j * b.to)) };
+        Line { along: a, from, to }
     }
 
     /// Copies all of them, those along the first dimension innermost.
     #[inline(always)]
     fn copy(self) {
-        for j in 0..self.b.extent {
-            self.line(j).copy();
+        let Self { a, b, from, to } = self;
+        for j in 0..b.extent as isize {
+            for i in 0..a.extent as isize {
+                // SAFETY: one of the elements, as an integer, so that the compiler sees a lane. Where the first dimension is
+                // that of a few channels, each has a pointer of its own, as the step along it comes first.
+                unsafe {
+                    let from = from.offset(i * a.from).offset(j * b.from);
+                    let to = to.offset(i * a.to).offset(j * b.to);
+                    match W {
+                        1 => to.write(from.read()),
+                        2 => to.cast::<u16>().write_unaligned(from.cast::<u16>().read_unaligned()),
+                        4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
+                        8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
+                        _ => to.cast::<u128>().write_unaligned(from.cast::<u128>().read_unaligned()),
+                    }
+                }
+            }
         }
     }
 }
@@ -267,20 +283,8 @@ struct Line<const W: usize> {
 impl<const W: usize> Line<W> {
     #[inline(always)]
     fn copy(self) {
-        let Self { along: Move { extent, from: from_step, to: to_step }, from, to } = self;
-        for i in 0..extent as isize {
-            // SAFETY: one of the elements, as an integer, so that the compiler sees a lane.
-            unsafe {
-                let (from, to) = (from.offset(i * from_step), to.offset(i * to_step));
-                match W {
-                    1 => to.write(from.read()),
-                    2 => to.cast::<u16>().write_unaligned(from.cast::<u16>().read_unaligned()),
-                    4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
-                    8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
-                    _ => to.cast::<u128>().write_unaligned(from.cast::<u128>().read_unaligned()),
-                }
-            }
-        }
+        let Self { along, from, to } = self;
+        Places::<W> { a: along, b: Move::ONE, from, to }.copy();
     }
 }
 
@@ -307,24 +311,22 @@ impl<const W: usize> Line<W> {
 }
 
 impl Places<1> {
-    /// Where a run begins, of as many bytes as there are along the first dimension, where these lie behind each other.
+    /// Calls a function for where each run begins, of as many bytes as there are along the first dimension, where these lie
+    /// behind each other.
     #[inline(always)]
-    fn run(self, j: usize) -> (*const u8, *mut u8) {
-        let j = j as isize;
-        (
-            self.from.wrapping_offset(j.wrapping_mul(self.b.from)),
-            self.to.wrapping_offset(j.wrapping_mul(self.b.to)),
-        )
+    fn each_run(self, run: impl Fn(*const u8, *mut u8)) {
+        let Self { b, mut from, mut to, .. } = self;
+        for _ in 0..b.extent {
+            run(from, to);
+            (from, to) = (from.wrapping_offset(b.from), to.wrapping_offset(b.to));
+        }
     }
 
     /// Copies runs.
     #[inline(always)]
     fn copy_runs(self) {
-        for j in 0..self.b.extent {
-            let (from, to) = self.run(j);
-            // SAFETY: one of the runs.
-            unsafe { ptr::copy_nonoverlapping(from, to, self.a.extent) };
-        }
+        // SAFETY: one of the runs.
+        self.each_run(|from, to| unsafe { ptr::copy_nonoverlapping(from, to, self.a.extent) });
     }
 }
 
@@ -398,13 +400,9 @@ impl<I: Simd> Means for Registers<I> {
         /// Runs that are all as long as this, which is a constant.
         #[inline(always)]
         fn of<I: Simd, const BYTES: usize>(isa: I, runs: Places<1>) {
-            if runs.a.extent != BYTES {
-                return;
-            }
-            for j in 0..runs.b.extent {
-                let (from, to) = runs.run(j);
+            if runs.a.extent == BYTES {
                 // SAFETY: one of the runs, which have so many bytes.
-                unsafe { isa.copy(from, to, BYTES) };
+                runs.each_run(|from, to| unsafe { isa.copy(from, to, BYTES) });
             }
         }
         let (Self(isa), bytes) = (self, runs.a.extent);
@@ -416,17 +414,11 @@ impl<I: Simd> Means for Registers<I> {
             _ => {}
         }
         if bytes < LONG * I::BYTES {
-            for j in 0..runs.b.extent {
-                let (from, to) = runs.run(j);
-                // SAFETY: one of the runs.
-                unsafe { isa.copy(from, to, bytes) };
-            }
-            return;
-        }
-        for j in 0..runs.b.extent {
-            let (from, to) = runs.run(j);
+            // SAFETY: one of the runs.
+            runs.each_run(|from, to| unsafe { isa.copy(from, to, bytes) });
+        } else {
             // SAFETY: one of the runs, which have more bytes than a register.
-            unsafe { aligned(isa, from, to, bytes) };
+            runs.each_run(|from, to| unsafe { aligned(isa, from, to, bytes) });
         }
     }
 }
