@@ -6,8 +6,9 @@
 //! * `LANECAST_BENCH=all`: all 900 pairs
 //! * `LANECAST_BENCH_LARGE=1`: the same again on buffers that no cache holds
 //!
-//! The throughput is bytes read + bytes written. `memcpy/<bytes>` reads and writes the same number, so it is
-//! the roof of every cast with that total.
+//! The throughput is bytes read + bytes written. `null/avx2/float32->float16/<elements>` is the roof of that cast: the same loads
+//! and the same stores, and nothing computed between them; `null past the caches/..` stores past the caches, which is faster
+//! where no cache holds the buffers. `memcpy/<bytes>` reads and writes as many bytes.
 //!
 //! For a close look at some pairs. All of them at a glance, docs/performance, are made by
 //! `cargo run --release -p lanecast-peers --bin report`.
@@ -23,7 +24,11 @@ use criterion::{
 use lanecast::{CastOptions, Caster, DType, Isa};
 
 mod data;
+#[path = "data/null.rs"]
+mod null;
+
 use data::{LARGE, SMALL, elements, size, source};
+use null::Null;
 
 /// What each class is in the list for: another class of the kernels, or a cast that many programs do.
 #[rustfmt::skip]
@@ -51,21 +56,34 @@ const PAIRS: &[(DType, DType)] = {
     ]
 };
 
-/// The casts of one size, and then the copies that are their roofs.
+/// The casts of one size, each beside its null cast; and then the copies of as many bytes.
 fn casts(c: &mut Criterion, pairs: &[(DType, DType)], traffic: usize) {
     let mut totals = BTreeSet::new();
     for &isa in Isa::available() {
-        let mut group = c.benchmark_group(isa.name());
-        configure(&mut group, traffic);
         for &(from, to) in pairs {
             let n = elements(from, to, traffic);
-            let (src, mut dst) = (source(from, n), touched(size(to, n)));
+            let (src, mut dst) = (Lines::of(&source(from, n)), Lines::of(&touched(size(to, n))));
+            let total = (src.bytes().len() + dst.bytes().len()) as u64;
+            let mut run = |group: &str, id: String, cast: &mut dyn FnMut(&[u8], &mut [u8])| {
+                let mut group = c.benchmark_group(group);
+                configure(&mut group, traffic);
+                group.throughput(Throughput::Bytes(total));
+                group.bench_function(BenchmarkId::new(id, n), |b| {
+                    b.iter(|| cast(black_box(src.bytes()), black_box(dst.bytes_mut())))
+                });
+            };
             let caster = Caster::new(from, to, &CastOptions::new().isa(isa)).expect("it is available");
-            group.throughput(Throughput::Bytes((src.len() + dst.len()) as u64));
-            group.bench_function(BenchmarkId::new(format!("{from}->{to}"), n), |b| {
-                b.iter(|| caster.cast(black_box(&src), black_box(&mut dst), n).expect("the sizes agree"))
+            run(isa.name(), format!("{from}->{to}"), &mut |src, dst| {
+                caster.cast(src, dst, n).expect("the sizes agree")
             });
-            totals.insert(src.len() + dst.len());
+            if let Some(null) = Null::new(from, to, isa) {
+                let id = format!("{isa}/{from}->{to}");
+                run("null", id.clone(), &mut |src, dst| null.run(src, dst, false));
+                if traffic >= LARGE {
+                    run("null past the caches", id, &mut |src, dst| null.run(src, dst, true));
+                }
+            }
+            totals.insert(total as usize);
         }
     }
     let mut group = c.benchmark_group("memcpy");
@@ -76,6 +94,30 @@ fn casts(c: &mut Criterion, pairs: &[(DType, DType)], traffic: usize) {
         group.bench_function(BenchmarkId::from_parameter(total), |b| {
             b.iter(|| black_box(&mut dst).copy_from_slice(black_box(&src)))
         });
+    }
+}
+
+/// Bytes that begin at a line, as the buffers of array libraries do.
+struct Lines {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Lines {
+    fn of(bytes: &[u8]) -> Self {
+        let mut memory = vec![1; bytes.len() + 64];
+        let start = memory.as_ptr().addr().wrapping_neg() % 64;
+        memory[start..start + bytes.len()].copy_from_slice(bytes);
+        Self { memory, start, len: bytes.len() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..][..self.len]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..][..self.len]
     }
 }
 

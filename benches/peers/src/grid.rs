@@ -1,14 +1,15 @@
-//! All 900 pairs beside memcpy.
+//! All 900 pairs beside memcpy and the null cast.
 
 use std::hint::black_box;
 
 use arrow_buffer::MutableBuffer;
 use lanecast::{CastOptions, Caster, DType, Error, Isa};
 
-use crate::data::{elements, size, source};
+use crate::data::{SMALL, elements, size, source};
+use crate::null::Null;
 use crate::race::{Length, race};
 
-/// How long one cast of a pair takes, and memcpy of the same total. Medians, in seconds.
+/// How long one cast of a pair takes, memcpy of the same total, and the null cast. Medians, in seconds.
 #[derive(Clone, Debug)]
 pub struct Timed {
     /// The dtype of the source.
@@ -21,15 +22,22 @@ pub struct Timed {
     pub memcpy: f64,
     /// The cast, on each of the instruction sets asked for.
     pub casts: Vec<f64>,
+    /// The same loads and stores with nothing computed between, with the registers of each: by ordinary stores or past the
+    /// caches, whichever is faster. None for the reference.
+    pub nulls: Vec<Option<f64>>,
 }
 
-/// Races every pair on `isas` and memcpy, each pair on about `traffic` bytes. Row after row: all targets of
-/// the first dtype, then of the second.
+/// Races the pairs on `isas`, null casts and memcpy, each pair on about `traffic` bytes.
 ///
 /// # Errors
 ///
 /// An instruction set is not available.
-pub fn grid(isas: &[Isa], traffic: usize, length: Length) -> Result<Vec<Timed>, Error> {
+pub fn grid(
+    pairs: impl IntoIterator<Item = (DType, DType)>,
+    isas: &[Isa],
+    traffic: usize,
+    length: Length,
+) -> Result<Vec<Timed>, Error> {
     // Allocated and written to once: the speed of page faults is not what is measured. Aligned for any
     // vector, as the buffers of array libraries are.
     let [mut src, mut dst] = [(); 2].map(|()| {
@@ -37,24 +45,44 @@ pub fn grid(isas: &[Isa], traffic: usize, length: Length) -> Result<Vec<Timed>, 
         memory.fill(1);
         memory
     });
+    // Where the caches hold everything, going past them is never faster.
+    let ways: &[bool] = if traffic > SMALL { &[false, true] } else { &[false] };
     let mut timed = Vec::new();
-    for from in DType::ALL {
-        let data = source(from, traffic * 8 / from.bits() as usize);
-        src[..data.len()].copy_from_slice(&data);
-        for to in DType::ALL {
-            let n = elements(from, to, traffic);
-            let (src_size, dst_size) = (size(from, n), size(to, n));
-            let half = (src_size + dst_size) / 2;
-            let casters = casters(from, to, isas)?;
-            let mut medians = race(1 + isas.len(), length, |contender| match contender {
-                0 => black_box(&mut dst[..half]).copy_from_slice(black_box(&src[..half])),
-                i => cast(&casters[i - 1], &src[..src_size], &mut dst[..dst_size], n),
-            });
-            let casts = medians.split_off(1);
-            timed.push(Timed { from, to, bytes: src_size + dst_size, memcpy: medians[0], casts });
+    let mut last = None;
+    for (from, to) in pairs {
+        if last.replace(from) != Some(from) {
+            let data = source(from, traffic * 8 / from.bits() as usize);
+            src[..data.len()].copy_from_slice(&data);
         }
+        let n = elements(from, to, traffic);
+        let (src_size, dst_size) = (size(from, n), size(to, n));
+        let half = (src_size + dst_size) / 2;
+        let casters = casters(from, to, isas)?;
+        let nulls: Vec<(usize, Null, bool)> = (isas.iter().enumerate())
+            .filter_map(|(i, &isa)| Some((i, Null::new(from, to, isa)?)))
+            .flat_map(|(i, null)| ways.iter().map(move |&way| (i, null, way)))
+            .collect();
+        let mut medians = race(1 + isas.len() + nulls.len(), length, |contender| match contender {
+            0 => black_box(&mut dst[..half]).copy_from_slice(black_box(&src[..half])),
+            i if i <= isas.len() => cast(&casters[i - 1], &src[..src_size], &mut dst[..dst_size], n),
+            i => {
+                let (_, null, way) = nulls[i - 1 - isas.len()];
+                null.run(black_box(&src[..src_size]), black_box(&mut dst[..dst_size]), way);
+            }
+        });
+        let mut least = vec![None; isas.len()];
+        for ((i, ..), took) in nulls.iter().zip(medians.split_off(1 + isas.len())) {
+            least[*i] = Some(least[*i].map_or(took, |least: f64| least.min(took)));
+        }
+        let casts = medians.split_off(1);
+        timed.push(Timed { from, to, bytes: src_size + dst_size, memcpy: medians[0], casts, nulls: least });
     }
     Ok(timed)
+}
+
+/// All pairs: all targets of the first dtype, then of the second.
+pub fn all() -> impl Iterator<Item = (DType, DType)> {
+    DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to)))
 }
 
 /// How fast memory is read alone, added up, and written alone, filled: as fractions of the speed of memcpy, of which half

@@ -25,11 +25,14 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use lanecast::{CastOptions, Caster, DType, Isa, Kind, Overflow, Rounding, Saturation, cast_bytes_with};
+use null::Null;
 
 pub mod checked;
 #[path = "../../data/mod.rs"]
 mod data;
 pub mod grid;
+#[path = "../../data/null.rs"]
+mod null;
 mod race;
 pub mod routes;
 
@@ -288,6 +291,15 @@ impl Contest {
             black_box(&mut other).copy_from_slice(black_box(&half));
             None
         });
+        if let Some(null) = Isa::best().ok().and_then(|best| Null::new(pair.from, pair.to, best)) {
+            for (name, past_caches) in ROOFS {
+                let src = contest.src.clone();
+                contest.enter(name, None, move |dst| {
+                    null.run(black_box(&src), dst, past_caches);
+                    None
+                });
+            }
+        }
         for &isa in Isa::available() {
             let options = CastOptions::new().isa(isa);
             let caster = Caster::new(pair.from, pair.to, &options).expect("it is available");
@@ -461,8 +473,10 @@ pub fn ratios(contest: &mut Contest, best: Isa, length: Length) -> (String, Opti
     let find = |name: &str| names.iter().position(|&other| other == name).map(|i| medians[i]);
     let ours = find(&lanecast(best)).expect("the best is available");
     let mut line = format!("| {} | {:.1} |", contest.pair(), contest.bytes() as f64 / ours / 1e9);
+    let roof = ROOFS.iter().filter_map(|(name, _)| find(name)).reduce(f64::min);
     for name in columns(best) {
-        line += &find(&name).map_or(" |".to_owned(), |theirs| format!(" {:.2} |", theirs / ours));
+        let theirs = if name == ROOF { roof } else { find(&name) };
+        line += &theirs.map_or(" |".to_owned(), |theirs| format!(" {:.2} |", theirs / ours));
     }
     let ratio = |name: &str| find(name).map(|theirs| theirs / ours);
     let faster = PEERS
@@ -480,8 +494,12 @@ const PEERS: [&str; 5] = ["numkong", "half", "arrow-cast", "as", "as, native"];
 /// Who is compared with lanecast at its best.
 fn columns(best: Isa) -> impl Iterator<Item = String> {
     let others = Isa::available().iter().rev().filter(move |&&isa| isa != best).map(|&isa| lanecast(isa));
-    ["memcpy"].into_iter().chain(PEERS).map(str::to_owned).chain(others)
+    [ROOF, "memcpy"].into_iter().chain(PEERS).map(str::to_owned).chain(others)
 }
+
+/// The column of the null cast, of which there are two: the faster one counts.
+const ROOF: &str = "roof";
+const ROOFS: [(&str, bool); 2] = [("null", false), ("null past the caches", true)];
 
 /// One element as text: the value, exactly.
 fn show(dtype: DType, element: &[u8]) -> String {

@@ -1,5 +1,5 @@
-//! Writes the page of a machine, docs/performance/NAME.md, and its heat maps. With `--quick` in fewer rounds, to look at rather
-//! than to keep.
+//! Writes the page of a machine, docs/performance/NAME.md, its heat maps, and its figures for the overview, NAME.json. Without a
+//! name, that of the processor is taken. With `--quick` in fewer rounds, to look at rather than to keep.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,8 +12,10 @@ use lanecast::{DType, Isa, Kind};
 use lanecast_peers::grid::{self, Timed, alone, grid};
 use lanecast_peers::{Contest, Length, PAIRS, SIZES, checked, ratios, ratios_head, routes};
 
-/// What each of [`SIZES`] is called, in file names and on the page.
-const NAMES: [(&str, &str); 2] = [("l2", "in L2"), ("large", "large")];
+/// What each of [`SIZES`] is called, in file names and on the page, and what is larger.
+const NAMES: [(&str, &str); 3] = [("l2", "in L2"), ("large", "large"), ("huge", "huge")];
+/// Bytes read and written of what is huge: as many as no system keeps in any cache. Of all pairs, that would take an hour.
+const HUGE: usize = 512 << 20;
 
 /// One of each kind of work, for sizes at which the work hardly matters.
 #[rustfmt::skip]
@@ -27,21 +29,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (options, machines): (Vec<&String>, Vec<&String>) =
         arguments.iter().partition(|argument| argument.starts_with('-'));
     let quick = !options.is_empty();
-    let name = match machines[..] {
-        [machine] => machine.clone(),
-        _ => {
-            return Err(
-                "it needs the name of the machine, such as zen5: of its page in docs/performance".into()
-            );
-        }
-    };
     if let Some(other) = options.iter().find(|&&option| option != "--quick") {
         return Err(format!("{other:?} is not --quick, the only option there is").into());
     }
+    let name = match machines[..] {
+        // The same names as in the history of the benchmarks.
+        [] => said_by("python3", &[concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/bench-report"), "cpu"]),
+        [machine] => machine.clone(),
+        _ => return Err("it takes one name: of the page in docs/performance, such as zen5".into()),
+    };
     let lengths = if quick {
         [Length { rounds: 5, turn: 3e-5 }, Length { rounds: 3, turn: 0.0 }]
     } else {
-        [Length { rounds: 31, turn: 1e-4 }, Length { rounds: 5, turn: 0.0 }]
+        [Length { rounds: 21, turn: 1e-4 }, Length { rounds: 5, turn: 0.0 }]
     };
     let docs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/performance"));
 
@@ -49,20 +49,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut charts = Vec::new();
     for size in 0..SIZES.len() {
         eprintln!("all pairs, {}", NAMES[size].1);
-        let timed = grid(&isas, SIZES[size], lengths[size])?;
+        let timed = grid(grid::all(), &isas, SIZES[size], lengths[size])?;
         for (i, &isa) in isas.iter().enumerate() {
             charts.push(Chart::new(isa, size, &timed, i));
         }
         if size == 0 {
-            let timed = grid(&[Isa::Scalar], SIZES[size], Length { rounds: 1, turn: 2e-5 })?;
+            let timed = grid(grid::all(), &[Isa::Scalar], SIZES[size], Length { rounds: 1, turn: 2e-5 })?;
             charts.push(Chart::new(Isa::Scalar, size, &timed, 0));
         }
+    }
+    eprintln!("some pairs, {}", NAMES[2].1);
+    let timed =
+        grid(PAIRS.iter().map(|pair| (pair.from, pair.to)), &isas, HUGE, Length { rounds: 3, turn: 0.0 })?;
+    for (i, &isa) in isas.iter().enumerate() {
+        charts.push(Chart::new(isa, 2, &timed, i));
     }
     charts.sort_by_key(|chart| (chart.isa, chart.size));
 
     let mut page = String::new();
     intro(&mut page, &name, &arguments, lengths)?;
     summary(&mut page, &charts)?;
+    roof::classes(&mut page, &charts)?;
     goals(&mut page, &charts, alone(SIZES[1], lengths[1]))?;
     heat_maps(&mut page, &charts, docs, &name)?;
     slowest(&mut page, &charts)?;
@@ -72,38 +79,67 @@ fn main() -> Result<(), Box<dyn Error>> {
     few(&mut page, lengths[0])?;
     peers(&mut page, lengths)?;
     checked_casts(&mut page, lengths)?;
+    fs::write(docs.join(format!("{name}.json")), roof::figures(&cpu(), &commit(), &charts)?)?;
     fs::write(docs.join(name + ".md"), page)?;
     Ok(())
 }
 
-/// All pairs on one instruction set, at one size.
+/// Pairs on one instruction set, at one size.
 struct Chart {
     isa: Isa,
     size: usize,
-    /// The fraction of memcpy's speed, in the order of the grid.
-    speeds: Vec<(DType, DType, f64)>,
+    speeds: Vec<Speed>,
     /// GB/s of memcpy, the median over the pairs.
     memcpy: f64,
+}
+
+/// How fast a pair is cast.
+#[derive(Clone, Copy)]
+struct Speed {
+    from: DType,
+    to: DType,
+    /// The fraction of memcpy's speed.
+    memcpy: f64,
+    /// The fraction of the null cast's speed, if the instruction set has one.
+    roof: Option<f64>,
 }
 
 impl Chart {
     fn new(isa: Isa, size: usize, timed: &[Timed], i: usize) -> Self {
         let mut memcpy: Vec<f64> = timed.iter().map(|pair| pair.bytes as f64 / pair.memcpy / 1e9).collect();
         memcpy.sort_by(f64::total_cmp);
-        let speeds = timed.iter().map(|pair| (pair.from, pair.to, pair.memcpy / pair.casts[i])).collect();
-        Self { isa, size, speeds, memcpy: memcpy[memcpy.len() / 2] }
+        let speed = |pair: &Timed| Speed {
+            from: pair.from,
+            to: pair.to,
+            memcpy: pair.memcpy / pair.casts[i],
+            roof: pair.nulls[i].map(|null| null / pair.casts[i]),
+        };
+        Self { isa, size, speeds: timed.iter().map(speed).collect(), memcpy: memcpy[memcpy.len() / 2] }
+    }
+
+    /// Are these all pairs?
+    fn is_whole(&self) -> bool {
+        self.size < SIZES.len()
     }
 
     fn mean(&self) -> f64 {
-        let logs: f64 = self.speeds.iter().map(|(_, _, speed)| speed.ln()).sum();
-        (logs / self.speeds.len() as f64).exp()
+        mean(self.speeds.iter().map(|speed| speed.memcpy))
     }
 
-    fn slowest_first(&self) -> Vec<(DType, DType, f64)> {
+    fn slowest_first(&self) -> Vec<Speed> {
         let mut speeds = self.speeds.clone();
-        speeds.sort_by(|a, b| a.2.total_cmp(&b.2));
+        speeds.sort_by(|a, b| a.memcpy.total_cmp(&b.memcpy));
         speeds
     }
+}
+
+/// The geometric mean.
+fn mean(ratios: impl IntoIterator<Item = f64>) -> f64 {
+    let (mut logs, mut n) = (0.0, 0.0);
+    for ratio in ratios {
+        (logs, n) = (logs + ratio.ln(), n + 1.0);
+    }
+    f64::exp(logs / n)
 }
 
 fn intro(page: &mut String, machine: &str, arguments: &[String], lengths: [Length; 2]) -> fmt::Result {
@@ -124,7 +160,10 @@ compares with memcpy in the same run depends on that much less.
   their whole range, floats normal with deviation 4.
 * Beside it, memcpy copies half of (bytes read + bytes written), so that both move the same number of bytes.
   A speed is memcpy's time divided by the cast's, each the median of its turns: 1 is as fast as memcpy.
-* \"{in_l2}\" is {l2} KiB read + written, {small} rounds; \"{big}\" is {mib} MiB, {large} rounds. In every round each
+* The roof of a cast is the null cast: the same loads and stores with registers of the same set, in the same order, and
+  nothing computed between them; with ordinary stores or past the caches, whichever is faster.
+* \"{in_l2}\" is {l2} KiB read + written, {small} rounds; \"{big}\" is {mib} MiB, {large} rounds; \"{huge}\", of some pairs,
+  512 MiB, 3 rounds. In every round each
   instruction set and memcpy take a turn on the same memory, every other round in reverse order; a turn
   in which the system ran another program is taken again. The scalar reference runs once, in L2 alone.
 
@@ -134,11 +173,11 @@ What models of other processors make of the hot kernels, NEON too, is in [instru
         cpu = cpu(),
         isas = isas.join(", "),
         rustc = said_by("rustc", &["--version"]),
-        // With what has not been committed, if there is any.
-        commit = said_by("git", &["describe", "--always", "--dirty", "--exclude", "*"]),
+        commit = commit(),
         in_l2 = NAMES[0].1,
         l2 = SIZES[0] >> 10,
         big = NAMES[1].1,
+        huge = NAMES[2].1,
         mib = SIZES[1] >> 20,
     )
 }
@@ -164,6 +203,11 @@ fn cpu() -> String {
     )
 }
 
+/// The commit, and that it is not all, where something has not been committed.
+fn commit() -> String {
+    said_by("git", &["describe", "--always", "--dirty", "--exclude", "*"])
+}
+
 /// The first line that a program prints.
 fn said_by(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
@@ -174,12 +218,12 @@ fn summary(page: &mut String, charts: &[Chart]) -> fmt::Result {
     writeln!(page, "## All 900 pairs, as fractions of memcpy's speed\n")?;
     writeln!(page, "| instruction set | size | geometric mean | slowest | same dtype | memcpy, GB/s |")?;
     writeln!(page, "|---|---|---:|---:|---:|---:|")?;
-    for chart in charts {
-        let slowest = chart.slowest_first()[0].2;
+    for chart in charts.iter().filter(|chart| chart.is_whole()) {
+        let slowest = chart.slowest_first()[0].memcpy;
         // Not bool, of which a copy is normalised.
-        let same = chart.speeds.iter().filter(|(from, to, _)| from == to && *from != DType::Bool);
+        let same = chart.speeds.iter().filter(|speed| speed.from == speed.to && speed.from != DType::Bool);
         let (low, high) =
-            same.fold((f64::MAX, 0f64), |(low, high), (_, _, speed)| (low.min(*speed), high.max(*speed)));
+            same.fold((f64::MAX, 0f64), |(low, high), speed| (low.min(speed.memcpy), high.max(speed.memcpy)));
         writeln!(
             page,
             "| {} | {} | {:.3} | {slowest:.3} | {low:.2} to {high:.2} | {:.0} |",
@@ -225,11 +269,11 @@ run, memory was read alone at {reading:.2} of memcpy's speed (a plain sum), and 
         for (targets, goal, narrow) in
             [("floats of 8 bits or fewer", narrow, true), ("all others", wide, false)]
         {
-            let class = chart.speeds.iter().enumerate().filter(|(_, pair)| narrow_float(pair.1) == narrow);
-            let (reach, miss): (Vec<_>, Vec<_>) = class.partition(|(_, pair)| pair.2 >= goal);
+            let class = chart.speeds.iter().enumerate().filter(|(_, pair)| narrow_float(pair.to) == narrow);
+            let (reach, miss): (Vec<_>, Vec<_>) = class.partition(|(_, pair)| pair.memcpy >= goal);
             let all = reach.len() + miss.len();
             let is_bound =
-                |i: usize| in_l2.is_some_and(|l2| l2.speeds[i].2 * l2.memcpy < goal * chart.memcpy);
+                |i: usize| in_l2.is_some_and(|l2| l2.speeds[i].memcpy * l2.memcpy < goal * chart.memcpy);
             let bound = miss.iter().filter(|(i, _)| is_bound(*i)).count();
             writeln!(
                 page,
@@ -241,7 +285,7 @@ run, memory was read alone at {reading:.2} of memcpy's speed (a plain sum), and 
                 write!(missing, "\n<details><summary>{isa}, {targets}: {} pairs ", miss.len())?;
                 writeln!(missing, "do not reach {goal:.2}</summary>\n")?;
                 let mut sources: BTreeMap<DType, Vec<String>> = BTreeMap::new();
-                for (_, &(from, to, speed)) in miss {
+                for (_, &Speed { from, to, memcpy: speed, .. }) in miss {
                     sources.entry(from).or_default().push(format!("{to} {speed:.2}"));
                 }
                 for (from, targets) in sources {
@@ -260,11 +304,11 @@ fn heat_maps(page: &mut String, charts: &[Chart], docs: &Path, name: &str) -> Re
         page,
         "## Heat maps\n\nOpened by itself, an image has the number of every cell as its tooltip.\n"
     )?;
-    for chart in charts.iter().filter(|chart| chart.isa != Isa::Scalar) {
+    for chart in charts.iter().filter(|chart| chart.isa != Isa::Scalar && chart.is_whole()) {
         let (isa, (file, size)) = (chart.isa, NAMES[chart.size]);
         let file = format!("{name}-{isa}-{file}.svg");
         let title = format!("{isa}, {size}: fraction of memcpy's speed");
-        let speeds: Vec<f64> = chart.speeds.iter().map(|pair| pair.2).collect();
+        let speeds: Vec<f64> = chart.speeds.iter().map(|pair| pair.memcpy).collect();
         fs::write(docs.join(&file), heat::map(&title, &speeds)?)?;
         writeln!(page, "![{title}]({file})\n")?;
     }
@@ -273,7 +317,8 @@ fn heat_maps(page: &mut String, charts: &[Chart], docs: &Path, name: &str) -> Re
 
 fn slowest(page: &mut String, charts: &[Chart]) -> fmt::Result {
     writeln!(page, "## The ten slowest pairs\n")?;
-    let charts: Vec<&Chart> = charts.iter().filter(|chart| chart.isa != Isa::Scalar).collect();
+    let charts: Vec<&Chart> =
+        charts.iter().filter(|chart| chart.isa != Isa::Scalar && chart.is_whole()).collect();
     let mut line = "|".to_owned();
     write!(page, "|")?;
     for chart in &charts {
@@ -285,7 +330,7 @@ fn slowest(page: &mut String, charts: &[Chart]) -> fmt::Result {
     for place in 0..10 {
         write!(page, "|")?;
         for pairs in &sorted {
-            let (from, to, speed) = pairs[place];
+            let Speed { from, to, memcpy: speed, .. } = pairs[place];
             write!(page, " {from} to {to} | {speed:.2} |")?;
         }
         writeln!(page)?;
@@ -399,3 +444,4 @@ element is in range of the target, or one of a hundred is not: `try_cast` stops 
 }
 
 mod heat;
+mod roof;
