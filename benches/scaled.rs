@@ -8,7 +8,7 @@ mod data;
 
 use std::time::{Duration, Instant};
 
-use lanecast::scaled::{Dequantizer, Quantizer, Scaling, TensorScale};
+use lanecast::scaled::{Dequantizer, Profile, Quantizer, Requantizer, ScaleRule, Scaling, TensorScale};
 use lanecast::{CastOptions, Caster, DType, Isa};
 
 /// The least time of each, which take turns for so long.
@@ -41,6 +41,9 @@ fn kinds() -> Vec<Kind> {
     use DType::{BF16, F4E2M1, F8E4M3FN, F16, F32, I4, I8};
     let all = &[BF16, F32, F16][..];
     let kind = |name, element, data, scaling| Kind { name, element, data, scaling, finds: true };
+    let by =
+        |name, element, profile, scaling: Scaling| kind(name, element, &all[..2], scaling.profile(profile));
+    let factor = TensorScale::Multiply(0.003);
     vec![
         kind("float8 per tensor", F8E4M3FN, all, Scaling::per_tensor(F32)),
         kind("float8 per row", F8E4M3FN, all, Scaling::per_axis(0)),
@@ -55,6 +58,16 @@ fn kinds() -> Vec<Kind> {
         kind("int8 per tensor", I8, all, Scaling::per_tensor(F32)),
         kind("int4 of 32", I4, all, Scaling::blocks(&[32], F16)),
         kind("int4 of 128", I4, all, Scaling::blocks(&[128], BF16)),
+        by("torchao MXFP8", F8E4M3FN, Profile::Torchao, Scaling::mx().rule(ScaleRule::RoundUp)),
+        by("torchao MXFP4", F4E2M1, Profile::Torchao, Scaling::mx()),
+        by("torchao NVFP4", F4E2M1, Profile::Torchao, Scaling::nvfp4().tensor_scale(factor)),
+        by("torchao 128 x 128", F8E4M3FN, Profile::Torchao, Scaling::deepseek()),
+        by("ModelOpt NVFP4", F4E2M1, Profile::Modelopt, Scaling::nvfp4().tensor_scale(factor)),
+        by("comp.-tensors row", F8E4M3FN, Profile::CompressedTensors, Scaling::per_axis(0).scale(BF16)),
+        by("comp.-tensors int8", I8, Profile::CompressedTensors, Scaling::per_axis(0).scale(BF16)),
+        by("comp.-tensors int4", I4, Profile::CompressedTensors, Scaling::blocks(&[128], BF16)),
+        by("comp.-tensors MX", F4E2M1, Profile::CompressedTensors, Scaling::mx()),
+        by("HF 128 x 128", F8E4M3FN, Profile::HfFp8, Scaling::deepseek()),
     ]
 }
 
@@ -70,7 +83,51 @@ fn main() {
                     row(isa, size, Duration::from_millis(budget), &kind, dtype, &filter);
                 }
             }
+            again(isa, size, Duration::from_millis(budget), &filter);
         }
+    }
+}
+
+/// One scaling into another, beside a copy; there is no plain cast that compares.
+fn again(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
+    use DType::{F4E2M1, F8E4M3FN};
+    let options = CastOptions::new().isa(isa);
+    let (blocks, mx) = (Scaling::deepseek(), Scaling::mx());
+    let nv = Scaling::nvfp4().tensor_scale(TensorScale::Multiply(0.003));
+    let place = if size == data::SMALL { "L2" } else { "large" };
+    for (name, from, to) in [
+        ("128 x 128 to MXFP4", (F8E4M3FN, &blocks), (F4E2M1, &mx)),
+        ("128 x 128 to MXFP8", (F8E4M3FN, &blocks), (F8E4M3FN, &mx)),
+        ("MXFP4 to NVFP4", (F4E2M1, &mx), (F4E2M1, &nv)),
+    ] {
+        let what = format!("{} -> {}, again", from.0, to.0);
+        let line = format!("{isa:<8}{name:<20}{what:<34}");
+        if !filter.iter().all(|word| format!("{line} {place}").contains(word.as_str())) {
+            continue;
+        }
+        let shape = [size / 2 / 1024, 1024];
+        let q = Quantizer::new(DType::BF16, from.0, from.1, &options).expect("a quantisation");
+        let values = data::source(DType::BF16, shape[0] * shape[1]);
+        let mut codes = vec![0; q.code_bytes(&shape).expect("a size")];
+        let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
+        q.quantize(&values, &shape, &mut codes, &mut scales).expect("sizes that fit");
+        let r = Requantizer::new(from, to, &options).expect("a requantisation");
+        let sizes = Quantizer::new(DType::BF16, to.0, to.1, &options).expect("a quantisation");
+        let mut made = vec![0; sizes.code_bytes(&shape).expect("a size")];
+        let mut found = vec![0; sizes.scale_bytes(&shape).expect("a size")];
+        let copied = vec![1u8; (codes.len() + made.len()) / 2];
+        let mut copy = copied.clone();
+        let times = race(
+            [
+                &mut || {
+                    r.requantize(&codes, &shape, &scales, None, &mut made, &mut found)
+                        .expect("sizes that fit");
+                },
+                &mut || copy.copy_from_slice(std::hint::black_box(&copied)),
+            ],
+            budget,
+        );
+        println!("{line}{place:>8}{:>8}{:>8.4}", "-", times[1] / times[0]);
     }
 }
 

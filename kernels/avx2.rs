@@ -349,6 +349,14 @@ impl Longs for Avx2 {
             let one = _mm_max_epu32(two, _mm_shuffle_epi32::<0b_01_00_11_10>(two));
             _mm_cvtsi128_si32(_mm_max_epu32(one, _mm_shuffle_epi32::<0b_10_11_00_01>(one))) as u32
         };
+        most_u16_of_halves(self, a: __m256i) -> [u32; 2] = {
+            // The instruction finds the smallest.
+            let most = |two: __m128i| {
+                !_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_xor_si128(two, _mm_set1_epi16(-1)))) as u32 & 0xFFFF
+            };
+            let [low, high] = self.halves(a);
+            [most(low), most(high)]
+        };
         most_u16(self, a: __m256i) -> u32 = {
             let [low, high] = self.halves(a);
             // The instruction finds the smallest.
@@ -523,6 +531,7 @@ impl Floats for Avx2 {
         min_or_nan_f32(self, limit: __m256i, x: __m256i) -> __m256i = self.bits_ps(_mm256_min_ps(self.ps(limit), self.ps(x)));
         add_f32(self, a: __m256i, b: __m256i) -> __m256i = self.bits_ps(_mm256_add_ps(self.ps(a), self.ps(b)));
         mul_f32(self, a: __m256i, b: __m256i) -> __m256i = self.bits_ps(_mm256_mul_ps(self.ps(a), self.ps(b)));
+        div_f32(self, a: __m256i, b: __m256i) -> __m256i = self.bits_ps(_mm256_div_ps(self.ps(a), self.ps(b)));
         mul_add_f32(self, a: __m256i, b: __m256i, c: __m256i) -> __m256i =
             self.bits_ps(_mm256_fmadd_ps(self.ps(a), self.ps(b), self.ps(c)));
         min_f32(self, a: __m256i, b: __m256i) -> __m256i = self.bits_ps(_mm256_min_ps(self.ps(a), self.ps(b)));

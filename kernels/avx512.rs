@@ -399,6 +399,15 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Longs
 
     ops! {
         most_u32(self, a: __m512i) -> u32 = _mm512_reduce_max_epu32(a);
+        most_u16_of_halves(self, a: __m512i) -> [u32; 2] = {
+            let [low, high] = self.halves(a);
+            // The instruction finds the smallest.
+            let most = |four: __m256i| {
+                let two = _mm_max_epu16(_mm256_castsi256_si128(four), _mm256_extracti128_si256::<1>(four));
+                !_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_xor_si128(two, _mm_set1_epi16(-1)))) as u32 & 0xFFFF
+            };
+            [most(low), most(high)]
+        };
         most_u16(self, a: __m512i) -> u32 = {
             let [low, high] = self.halves(a);
             let four = _mm256_max_epu16(low, high);
@@ -510,6 +519,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Floats
         min_or_nan_f32(self, limit: __m512i, x: __m512i) -> __m512i = self.bits_ps(_mm512_min_round_ps::<FLAGS>(self.ps(limit), self.ps(x)));
         add_f32(self, a: __m512i, b: __m512i) -> __m512i = self.bits_ps(_mm512_add_round_ps::<TO_FLOAT>(self.ps(a), self.ps(b)));
         mul_f32(self, a: __m512i, b: __m512i) -> __m512i = self.bits_ps(_mm512_mul_round_ps::<TO_FLOAT>(self.ps(a), self.ps(b)));
+        div_f32(self, a: __m512i, b: __m512i) -> __m512i = self.bits_ps(_mm512_div_round_ps::<TO_FLOAT>(self.ps(a), self.ps(b)));
         mul_add_f32(self, a: __m512i, b: __m512i, c: __m512i) -> __m512i =
             self.bits_ps(_mm512_fmadd_round_ps::<TO_FLOAT>(self.ps(a), self.ps(b), self.ps(c)));
         odd_product_f32(self, a: __m512i, b: __m512i) -> __m512i = {

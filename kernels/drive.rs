@@ -324,6 +324,7 @@ pub(super) struct Scale {
     /// The number of the first element of a block.
     pub(super) at: usize,
     pub(super) how: How,
+    pub(super) others: Others,
     /// Rows that have the same scales.
     pub(super) apart: Apart,
 }
@@ -359,6 +360,25 @@ pub(crate) enum How {
     Near,
     /// To odd, so that the encoder's rounding is the only one.
     Odd,
+    /// To divide: the quotient is rounded to f32, to nearest even.
+    Over,
+}
+
+/// The steps that others take when they quantise.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Others {
+    /// A quotient is rounded to the dtype of the data.
+    pub(crate) keeps: bool,
+    /// The zero point is added before a quotient is rounded to an integer, and the sum is rounded as it is.
+    pub(crate) adds_first: bool,
+    /// -0 is read as 0.
+    pub(crate) loses_sign: bool,
+}
+
+#[cfg(isa = "vector")]
+impl Others {
+    pub(crate) const NONE: Self = Self { keeps: false, adds_first: false, loses_sign: false };
 }
 
 #[cfg(isa = "vector")]
@@ -379,6 +399,7 @@ impl Scale {
         shift: Self::EACH,
         at: 0,
         how: How::Near,
+        others: Others::NONE,
         apart: Apart::ONE,
     };
 }

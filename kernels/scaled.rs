@@ -18,7 +18,7 @@ use crate::formats::isa::Isa;
 use crate::formats::options::{CastOptions, Rounding};
 use crate::formats::route::route;
 
-pub(crate) use super::drive::{By, How, Table128};
+pub(crate) use super::drive::{By, How, Others, Table128};
 
 /// Elements that the arrays of factors must reach to: whole blocks of every instruction set.
 pub(crate) const BLOCK: usize = 64;
@@ -74,6 +74,7 @@ impl Per {
 pub(crate) struct Factors<'a> {
     pub(crate) per: Per,
     pub(crate) how: How,
+    pub(crate) others: Others,
     /// To multiply: by what once more; 1 if by nothing.
     pub(crate) tensor: f32,
     pub(crate) scales: &'a [f32],
@@ -92,6 +93,7 @@ impl Factors<'_> {
     pub(crate) const NONE: Self = Self {
         per: Per::All,
         how: How::Near,
+        others: Others::NONE,
         tensor: 1.0,
         scales: &[],
         rests: &[],
@@ -230,6 +232,7 @@ impl Kernel {
             shift: factors.per.shift(),
             at: 0,
             how: factors.how,
+            others: factors.others,
             apart: Apart { rows: rows.count, src: rows.src as isize, dst: rows.dst as isize },
         };
         let (src, dst) = (src.as_ptr(), dst.reborrow().as_mut_ptr());
@@ -585,7 +588,19 @@ pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &
                 }
                 return;
             }
-            for (found, elements) in found.iter_mut().zip(src.chunks((bits as usize / 8 * group).max(1))) {
+            // The short ones first, as many as are whole.
+            let size = bits as usize / 8 * group;
+            let done = match (bits, 2 * size / I::BYTES, 2 * size % I::BYTES) {
+                (16, 1, 0) => halves(isa, found, src),
+                (16, 2, 0) => short::<I, 2, 1>(isa, found, src),
+                (16, 4, 0) => short::<I, 2, 2>(isa, found, src),
+                (32, 2, 0) => short::<I, 4, 1>(isa, found, src),
+                (32, 4, 0) => short::<I, 4, 2>(isa, found, src),
+                _ => 0,
+            };
+            let found = found.get_mut(done..).unwrap_or_default();
+            let src = src.get(done * size..).unwrap_or_default();
+            for (found, elements) in found.iter_mut().zip(src.chunks(size.max(1))) {
                 let most = if bits == 32 { most::<I, 4>(isa, elements) } else { most::<I, 2>(isa, elements) };
                 *found = (*found).max(most);
             }
@@ -597,9 +612,51 @@ pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &
         if WIDTH == 4 { isa.max_u32(a, b) } else { isa.max_u16(a, b) }
     }
 
+    /// Groups of so many registers. Returns how many there were.
+    #[inline(always)]
+    fn short<I: Simd, const WIDTH: usize, const REGISTERS: usize>(
+        isa: I,
+        found: &mut [u32],
+        src: &[u8],
+    ) -> usize {
+        let n = found.len().min(src.len() / const { REGISTERS * I::BYTES });
+        let mask = isa.splat32(sign::<WIDTH>());
+        for (i, found) in found.iter_mut().take(n).enumerate() {
+            let mut most = isa.splat32(0);
+            for register in 0..REGISTERS {
+                // SAFETY: there are so many whole ones.
+                let x = unsafe { isa.load(src.as_ptr().add((i * REGISTERS + register) * I::BYTES)) };
+                most = larger::<I, WIDTH>(isa, most, isa.and(x, mask));
+            }
+            *found = (*found).max(if WIDTH == 4 { isa.most_u32(most) } else { isa.most_u16(most) });
+        }
+        n
+    }
+
+    /// Groups of 16 bits each of half a register: those of whole ones.
+    #[inline(always)]
+    fn halves<I: Simd>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
+        let (pairs, _) = found.as_chunks_mut::<2>();
+        let n = pairs.len().min(src.len() / I::BYTES);
+        let mask = isa.splat32(sign::<2>());
+        for (i, pair) in pairs.iter_mut().take(n).enumerate() {
+            // SAFETY: there are so many whole ones.
+            let x = unsafe { isa.load(src.as_ptr().add(i * I::BYTES)) };
+            let most = isa.most_u16_of_halves(isa.and(x, mask));
+            *pair = [pair[0].max(most[0]), pair[1].max(most[1])];
+        }
+        2 * n
+    }
+
+    /// All but the signs.
+    #[inline(always)]
+    fn sign<const WIDTH: usize>() -> u32 {
+        if WIDTH == 4 { u32::MAX >> 1 } else { 0x7FFF_7FFF }
+    }
+
     #[inline(always)]
     fn most<I: Simd, const WIDTH: usize>(isa: I, elements: &[u8]) -> u32 {
-        let sign = if WIDTH == 4 { u32::MAX >> 1 } else { 0x7FFF_7FFF };
+        let sign = sign::<WIDTH>();
         let whole = elements.len() - elements.len() % I::BYTES;
         // SAFETY: whole registers of the elements are loaded.
         let mut most = unsafe {

@@ -182,6 +182,8 @@ pub(crate) trait Longs: Ints {
     /// The largest lane of 32 and of 16 bits, unsigned.
     fn most_u32(self, a: Self::V) -> u32;
     fn most_u16(self, a: Self::V) -> u32;
+    /// Of either half of a register.
+    fn most_u16_of_halves(self, a: Self::V) -> [u32; 2];
     /// One truth value for each lane of 64 bits.
     type M64: Copy;
     fn add64(self, a: Self::V, b: Self::V) -> Self::V;
@@ -327,6 +329,7 @@ pub(crate) trait Floats: Widths {
     fn min_or_nan_f32(self, limit: Self::V, x: Self::V) -> Self::V;
     fn add_f32(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul_f32(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div_f32(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once.
     fn mul_add_f32(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `a * b`, rounded to odd: normal, Inf, NaN, or exact.
@@ -919,6 +922,14 @@ mod tests {
             .collect();
         let shorts: Vec<i16> =
             bits.iter().map(|&x| (x >> 7) as i16).chain([i16::MIN, i16::MAX, -129, 255, 256]).collect();
+        for some in shorts.windows(32) {
+            let some: Vec<u16> = some[..I::BYTES / 2].iter().map(|&x| x as u16).collect();
+            let most = |some: &[u16]| some.iter().map(|&x| u32::from(x)).max().unwrap_or(0);
+            let found = isa.most_u16_of_halves(register(isa, &some));
+            let (low, high) = some.split_at(some.len() / 2);
+            assert_eq!(found, [most(low), most(high)]);
+            assert_eq!(isa.most_u16(register(isa, &some)), most(&some));
+        }
         narrows(isa, &shorts, |v| isa.narrow_s16(v), |x| x.clamp(-128, 127) as i8);
         narrows(isa, &shorts, |v| isa.narrow_s16_to_u8(v), |x| x.clamp(0, 255) as u8);
         narrows(isa, &shorts, |v| isa.narrow_u16(v), |x| (x as u16).min(255) as u8);
@@ -949,6 +960,8 @@ mod tests {
         singles.extend_from_within(..64);
         maps(isa, &singles, |v| isa.cut_i32(v), |x| x as i32);
         maps(isa, &singles, |v| isa.cut_u32(v), |x| x as u32);
+        let numbers: Vec<f32> = singles.iter().copied().filter(|x| !x.is_nan()).collect();
+        maps(isa, &numbers, |v| isa.div_f32(v, isa.splat32(3f32.to_bits())), |x| (x / 3.0).to_bits());
         for four in singles.windows(64) {
             let registers = [0, 1, 2, 3].map(|k| register(isa, &four[k * I::BYTES / 4..]));
             assert_eq!(isa.any_nan_f32(registers), four[..I::BYTES].iter().any(|x| x.is_nan()));

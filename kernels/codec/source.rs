@@ -69,6 +69,12 @@ pub(in crate::kernels) trait AsF32<I: Simd>: Source {
         None
     }
 
+    /// Results of arithmetic on them as it is in their dtype, if that is a float: rounded to nearest even.
+    #[inline(always)]
+    fn kept(_: I, x: [I::V; 4]) -> [I::V; 4] {
+        x
+    }
+
     /// As integers of 16 bits, if they are that or narrower ones; and whether those have a sign.
     #[inline(always)]
     fn short(_: I, _: Input<I, Self>) -> Option<([I::V; 2], bool)> {
@@ -132,6 +138,26 @@ impl<I: Simd> AsF32<I> for F16 {
     fn f16(src: Input<I, Self>) -> Option<[I::V; 2]> {
         Some(src.block)
     }
+
+    #[inline(always)]
+    fn kept(isa: I, x: [I::V; 4]) -> [I::V; 4] {
+        let halves = registers!(2, K => isa.f32_to_nearest_f16([x[2 * K], x[2 * K + 1]]));
+        widened!(halves => isa.f16_to_f32(halves))
+    }
+}
+
+/// The upper half of a float32.
+impl<I: Simd> AsF32<I> for Bf16 {
+    #[inline(always)]
+    fn f32(isa: I, Input { block: v, .. }: Input<I, Self>) -> [I::V; 4] {
+        widened!(v => isa.upper32(v))
+    }
+
+    #[inline(always)]
+    fn kept(isa: I, x: [I::V; 4]) -> [I::V; 4] {
+        let halves = registers!(2, K => isa.rounded_bf16([x[2 * K], x[2 * K + 1]]));
+        widened!(halves => isa.upper32(halves))
+    }
 }
 
 /// Integers of 8 and 16 bits.
@@ -173,8 +199,6 @@ macro_rules! as_f32 {
 }
 
 as_f32! {
-    // The upper half of an f32.
-    Bf16(isa, v) = widened!(v => isa.upper32(v));
     F32(_isa, v) = v;
     Re32(isa, v) = registers!(4, K => isa.low64([v[2 * K], v[2 * K + 1]]));
     // Below 2^24 exact. From there on the low 8 bits make one sticky bit, so 17 to 24 bits are left, which

@@ -11,7 +11,13 @@ use super::memory::{array, collect};
 use super::rule::{Block, Dequantize, Extremes, Quantize, zero_point};
 use super::scaling::TensorScale;
 use super::shape::{Grid, Piece};
+#[cfg(isa = "vector")]
+use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
+
+/// Elements that are float32 on the way from one scaling to another: no more than that at a time.
+#[cfg(isa = "vector")]
+const MOST_FLOATS: usize = 4 << 20;
 
 /// Room for a tile.
 pub(super) struct Room {
@@ -44,6 +50,12 @@ impl Given<'_> {
         (self.scales.get(self.bytes, scale), zero)
     }
 
+    /// Are there zero points that are floats?
+    #[cfg(isa = "vector")]
+    pub(super) fn has_float_zeros(&self) -> bool {
+        self.zero_points.is_some_and(|(zero_points, _)| zero_points.dtype.float_format().is_some())
+    }
+
     /// The code of a zero point that is a float.
     pub(super) fn float_zero(&self, scale: usize) -> Option<u64> {
         let (zero_points, bytes) = self.zero_points.filter(|z| z.0.dtype.float_format().is_some())?;
@@ -70,9 +82,21 @@ pub(super) trait Source: Sync {
     /// Bytes that are read.
     fn size(&self) -> usize;
 
-    /// Where they are, if they are floats in memory.
-    fn floats(&self) -> Option<(&Elements, &[u8])> {
-        None
+    /// Elements as floats for registers, and the number of the first float: where they lie, or in a room to which they are
+    /// brought. None if there is no way to that, or not of these.
+    #[cfg(isa = "vector")]
+    fn floats<'a>(
+        &'a self,
+        _: &Range<usize>,
+        _: &'a mut Vec<u8>,
+    ) -> Result<Option<(&'a [u8], usize)>, Error> {
+        Ok(None)
+    }
+
+    /// Are all of them in memory?
+    #[cfg(isa = "vector")]
+    fn is_there(&self) -> bool {
+        false
     }
 }
 
@@ -97,9 +121,29 @@ impl Source for Floats<'_> {
         self.bytes.len()
     }
 
-    fn floats(&self) -> Option<(&Elements, &[u8])> {
-        Some((&self.elements, self.bytes))
+    #[cfg(isa = "vector")]
+    fn floats<'a>(
+        &'a self,
+        _: &Range<usize>,
+        _: &'a mut Vec<u8>,
+    ) -> Result<Option<(&'a [u8], usize)>, Error> {
+        let is_right = self.elements.isa() != Isa::Scalar
+            && self.quantize.from.bits() <= 32
+            && !self.elements.options().src_order.is_swapped();
+        Ok(is_right.then_some((self.bytes, 0)))
     }
+
+    #[cfg(isa = "vector")]
+    fn is_there(&self) -> bool {
+        true
+    }
+}
+
+/// What makes elements under scales float32, rounded to odd.
+#[cfg(isa = "vector")]
+pub(super) trait ToOdd: Sync {
+    /// `dst` begins with the first of them. False if some are not rounded so.
+    fn to_odd(&self, elements: Range<usize>, dst: Destination<'_, u8>) -> Result<bool, Error>;
 }
 
 /// A buffer of elements under another scaling.
@@ -109,6 +153,9 @@ pub(super) struct Scaled<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) grid: &'a Grid,
     pub(super) given: Given<'a>,
+    /// What makes them float32, rounded to odd, if registers do.
+    #[cfg(isa = "vector")]
+    pub(super) odd: Option<&'a dyn ToOdd>,
 }
 
 impl Source for Scaled<'_> {
@@ -128,6 +175,18 @@ impl Source for Scaled<'_> {
             }
         });
         Ok(())
+    }
+
+    #[cfg(isa = "vector")]
+    fn floats<'a>(
+        &'a self,
+        elements: &Range<usize>,
+        room: &'a mut Vec<u8>,
+    ) -> Result<Option<(&'a [u8], usize)>, Error> {
+        let Some(odd) = self.odd.filter(|_| elements.len() <= MOST_FLOATS) else { return Ok(None) };
+        *room = collect(core::iter::repeat_n(0, 4 * elements.len()))?;
+        let is_done = odd.to_odd(elements.clone(), (&mut room[..]).into())?;
+        Ok(is_done.then_some((&room[..], elements.start)))
     }
 
     fn size(&self) -> usize {

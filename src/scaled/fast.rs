@@ -13,7 +13,7 @@ use core::ops::Range;
 use core::slice;
 
 use super::codes::Elements;
-use super::engine::{Dequantizing, Room, runs};
+use super::engine::{Dequantizing, Room, ToOdd, runs};
 use super::error::Error;
 use super::memory::{array, collect, once};
 use super::rule::{Dequantize, Product};
@@ -252,6 +252,17 @@ pub(super) const MOST: u32 = (127 + 60) << 23;
 const LEAST_OF_TWO: u32 = (127 - 45) << 23;
 const MOST_OF_TWO: u32 = (127 + 45) << 23;
 
+/// Is every product of a code and its scale a float32?
+pub(super) fn is_exact(dequantize: &Dequantize) -> bool {
+    let Dequantize { from, scale, tensor, .. } = *dequantize;
+    let tensor_bits = match tensor {
+        TensorScale::None => 0,
+        TensorScale::Multiply(g) if magnitude(g) & 0x7F_FFFF == 0 => 0,
+        _ => 24,
+    };
+    significant(from) + significant(scale) + tensor_bits <= 24
+}
+
 /// Significant bits of the elements of a dtype, also with a zero point taken off.
 fn significant(dtype: DType) -> u32 {
     match dtype.kind() {
@@ -325,9 +336,18 @@ pub(super) struct Decided {
     /// Codes to float64, scales to float64, and float64 to the target.
     exact: Option<[Caster; 3]>,
     size: usize,
+    /// Results are rounded to odd, all by the kernel, or none are right.
+    is_odd: bool,
 }
 
 impl Decided {
+    /// The same with results that are rounded to odd, so that one more rounding is the only one: to float32, by the own rule.
+    pub(super) fn odd(self) -> Option<Self> {
+        self.kernel?;
+        let ties = MayTie::Always;
+        Some(Self { ties, tabling: None, stream_from: usize::MAX, is_odd: true, ..self })
+    }
+
     /// Of elements that are read and written so. None if the reference is as good.
     pub(super) fn new(dequantize: &Dequantize, read: &Elements, write: &Elements) -> Option<Self> {
         let Dequantize { from, to, scale, product, tensor, .. } = *dequantize;
@@ -450,6 +470,7 @@ impl Decided {
             zero_is_right: !has_inf,
             exact,
             size: to.bits() as usize / 8,
+            is_odd: false,
         })
     }
 }
@@ -486,8 +507,9 @@ impl<'a> Multiply<'a> {
         })
     }
 
-    /// Casts elements. `dst` begins with the first of them.
-    pub(super) fn run(&self, elements: Range<usize>, mut dst: Destination<'_, u8>) -> Result<(), Error> {
+    /// Casts elements. `dst` begins with the first of them. False if some are not rounded as they are to be.
+    pub(super) fn run(&self, elements: Range<usize>, mut dst: Destination<'_, u8>) -> Result<bool, Error> {
+        let mut is_right = true;
         let (grid, base) = (self.job.grid, elements.start);
         let is_by_scale = self.tabling().is_some_and(|tabling| tabling.by == By::Scale);
         let most = grid.scales.min(if is_by_scale { TABLES } else { SCALES });
@@ -496,10 +518,16 @@ impl<'a> Multiply<'a> {
         Region::each(grid, &elements, &|_| most, &mut |region| {
             let (scale, apart) = (region.scale, |first, count| self.steps(first, count));
             let flags = self.numbers(scale, region.groups(grid), buffers)?;
+            let has_kernel = flags.is_some_and(|flags| flags & WRONG == 0);
+            is_right &= has_kernel || !self.decided.is_odd;
+            if !is_right {
+                return Ok(());
+            }
             region.segments(grid, &elements, &apart, &mut |segment, rows| {
                 if let (Some(flags), Some(rows)) = (flags, rows) {
                     return self.by_kernel(segment, scale, flags, &rows, base, dst, buffers, room);
                 }
+                is_right &= !self.decided.is_odd;
                 for row in 0..rows.map_or(1, |rows| rows.count) {
                     let first = segment.first + row * grid.width();
                     self.exactly(first..first + segment.n, base, dst, buffers, room)?;
@@ -510,7 +538,7 @@ impl<'a> Multiply<'a> {
         if let Some(kernel) = self.kernel.filter(|_| self.streams) {
             kernel.fence();
         }
-        Ok(())
+        Ok(is_right)
     }
 
     /// How rows follow each other of which the first has an element. None if one does not begin a byte.
@@ -784,5 +812,11 @@ impl<'a> Multiply<'a> {
         let at = (first - base) * self.decided.size;
         out.fill(&*tile, dst.part(at..at + n * self.decided.size), n).ok()?;
         Some(())
+    }
+}
+
+impl ToOdd for Multiply<'_> {
+    fn to_odd(&self, elements: Range<usize>, dst: Destination<'_, u8>) -> Result<bool, Error> {
+        Ok(self.run(elements, dst)? && self.decided.is_odd)
     }
 }

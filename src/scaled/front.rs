@@ -5,10 +5,15 @@ use core::iter::repeat_n;
 use core::mem::MaybeUninit;
 
 use super::codes::{Elements, Scales, ZeroPoints};
+#[cfg(isa = "vector")]
+use super::divide;
+#[cfg(isa = "vector")]
+use super::engine::ToOdd;
 use super::engine::{Dequantizing, Floats, Given, Quantizing, Scaled, Source};
 use super::error::Error;
 #[cfg(isa = "vector")]
-use super::fast::{Decided, Multiply};
+use super::fast::{Decided, Multiply, is_exact};
+use super::jobs::Registers;
 use super::memory::{collect, kept, overflow};
 use super::rule::{Dequantize, Quantize};
 use super::scaling::{Scaling, TensorScale};
@@ -137,6 +142,8 @@ pub struct Quantizer {
     pub(super) scaling: Scaling,
     pub(super) options: CastOptions,
     pub(super) quantize: Quantize,
+    #[cfg(isa = "vector")]
+    decided: Option<divide::Decided>,
 }
 
 impl Quantizer {
@@ -155,8 +162,18 @@ impl Quantizer {
     /// the instruction set is not available.
     pub fn new(from: DType, to: DType, scaling: &Scaling, options: &CastOptions) -> Result<Self, Error> {
         let quantize = Quantize::new(from, to, scaling, options)?;
-        Elements::read(from, options, None)?;
-        Ok(Self { scaling: *scaling, options: *options, quantize })
+        let read = Elements::read(from, options, None)?;
+        #[cfg(isa = "vector")]
+        let write = Elements::write(to, options, None)?;
+        #[cfg(not(isa = "vector"))]
+        let _ = read;
+        Ok(Self {
+            scaling: *scaling,
+            options: *options,
+            quantize,
+            #[cfg(isa = "vector")]
+            decided: calmly(|| divide::Decided::new(&quantize, &read, &write)),
+        })
     }
 
     /// The dtype of the data.
@@ -487,18 +504,8 @@ impl Quantizer {
         let grid = self.grid(src.len(), shape, dst.size())?;
         let elements = Elements::read(self.quantize.from, &self.options, None)?;
         let source = Floats { elements, quantize: &self.quantize, bytes: src };
-        found(
-            &self.quantize,
-            &self.scaling,
-            &self.options,
-            shape,
-            &grid,
-            &source,
-            dst,
-            scales,
-            zero_points,
-            how,
-        )
+        let job = self.job(&grid, &source, zero_points.is_some())?;
+        found(job, self.registers(), &self.scaling, &self.options, shape, dst, scales, zero_points, how)
     }
 
     fn given(
@@ -521,9 +528,27 @@ impl Quantizer {
         let given = given(shape, &grid, &self.scaling, how_packed, scales, zero_points, q.has_zero_points())?;
         let elements = Elements::read(q.from, options, None)?;
         let source = &Floats { elements, quantize: q, bytes: src };
-        let write = Elements::write(q.to, options, rows(&grid, &self.scaling))?;
-        let job = Quantizing { quantize: q, grid: &grid, source, write, tensor: q.tensor, affine: false };
-        job.run_given(&given, dst, how)
+        self.job(&grid, source, false)?.run_given(self.registers(), &given, dst, how)
+    }
+
+    fn registers(&self) -> Registers<'_> {
+        #[cfg(isa = "vector")]
+        return self.decided.as_ref();
+        #[cfg(not(isa = "vector"))]
+        None
+    }
+
+    /// A quantisation of a buffer.
+    fn job<'a>(
+        &'a self,
+        grid: &'a Grid,
+        source: &'a dyn Source,
+        affine: bool,
+    ) -> Result<Quantizing<'a>, Error> {
+        let (quantize, options) = (&self.quantize, &self.options);
+        let write = Elements::write(quantize.to, options, rows(grid, &self.scaling))?;
+        let tensor = quantize.tensor;
+        Ok(Quantizing { quantize, grid, source, write, tensor, affine })
     }
 }
 
@@ -538,26 +563,23 @@ fn filled(dst: Destination<'_, u8>) -> &mut [u8] {
 /// Finds scales, and the factor of the tensor if it is to be computed, and casts.
 #[expect(clippy::too_many_arguments, reason = "what a cast takes, once more")]
 fn found(
-    quantize: &Quantize,
+    mut job: Quantizing<'_>,
+    registers: Registers<'_>,
     scaling: &Scaling,
     options: &CastOptions,
     shape: &[usize],
-    grid: &Grid,
-    source: &dyn Source,
     dst: Destination<'_, u8>,
     scales: &mut [u8],
     zero_points: Option<&mut [u8]>,
     how: &Parallel<'_>,
 ) -> Result<Quantized, Error> {
+    let Quantizing { quantize, grid, affine, .. } = job;
     let places = Scales::new(grid, scaling, options.dst_order)?;
     check_scales("scales", shape, scaling, grid, scaling.scale_dtype, places.places.bytes, scales.len())?;
     if let Some(zero_points) = &zero_points {
         let needed = quantize.to.byte_len(grid.scales, options.dst_packing).unwrap_or(usize::MAX);
         check_scales("zero points", shape, scaling, grid, quantize.to, needed, zero_points.len())?;
     }
-    let write = Elements::write(quantize.to, options, rows(grid, scaling))?;
-    let affine = zero_points.is_some();
-    let mut job = Quantizing { quantize, grid, source, write, tensor: quantize.tensor, affine };
     match quantize.tensor {
         TensorScale::ComputeMultiply => {
             let g = quantize.tensor_scale(job.all_extremes(how)?.amax());
@@ -570,7 +592,7 @@ fn found(
         _ => {}
     }
     let mut zeros = collect(repeat_n(0, if affine { grid.scales } else { 0 }))?;
-    job.run_found(&places, dst, scales, affine.then_some(&mut zeros[..]), how)?;
+    job.run_found(registers, &places, dst, scales, affine.then_some(&mut zeros[..]), how)?;
     if let Some(zero_points) = zero_points {
         let codes = collect(zeros.iter().map(|&zero| zero as u8))?;
         let elements = Elements::write(quantize.to, options, None)?;
@@ -903,6 +925,48 @@ pub struct Requantizer {
     pub(super) options: CastOptions,
     pub(super) dequantize: Dequantize,
     pub(super) quantize: Quantize,
+    #[cfg(isa = "vector")]
+    by_f32: Option<ByF32>,
+}
+
+/// What registers do of a requantisation: by way of float32, rounded to odd.
+///
+/// That is one rounding where the products of the source are float32, and where the scales of the target are powers of two: by
+/// those, all that codes and scales tell apart is of few bits.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, Debug)]
+struct ByF32 {
+    dequantize: Dequantize,
+    odd: Decided,
+    quantize: Quantize,
+    decided: divide::Decided,
+}
+
+#[cfg(isa = "vector")]
+impl ByF32 {
+    /// None if the reference is as good.
+    fn new(
+        from: (DType, &Scaling),
+        to: (DType, &Scaling),
+        options: &CastOptions,
+    ) -> Result<Option<Self>, Error> {
+        let dequantize = Dequantize::new(from.0, DType::F32, from.1, options)?;
+        let quantize = Quantize::new(DType::F32, to.0, to.1, options)?;
+        if !is_exact(&dequantize) && to.1.scale_dtype != DType::F8E8M0 {
+            return Ok(None);
+        }
+        let native = options.src_order(ByteOrder::Native).dst_order(ByteOrder::Native);
+        let [codes, floats] = [(from.0, options), (DType::F32, &native)]
+            .map(|(dtype, options)| Elements::read(dtype, options, None));
+        let [made, written] = [(DType::F32, &native), (to.0, options)]
+            .map(|(dtype, options)| Elements::write(dtype, options, None));
+        let (codes, floats, made, written) = (codes?, floats?, made?, written?);
+        Ok(calmly(|| {
+            let odd = Decided::new(&dequantize, &codes, &made)?.odd()?;
+            let decided = divide::Decided::new(&quantize, &floats, &written)?;
+            Some(Self { dequantize, odd, quantize, decided })
+        }))
+    }
 }
 
 impl Requantizer {
@@ -925,7 +989,15 @@ impl Requantizer {
             return Err(Error::Unsupported { what: "to requantize is to round once: there is no profile" });
         }
         Elements::read(from.0, options, None)?;
-        Ok(Self { from: *from.1, to: *to.1, options: *options, dequantize, quantize })
+        Ok(Self {
+            from: *from.1,
+            to: *to.1,
+            options: *options,
+            dequantize,
+            quantize,
+            #[cfg(isa = "vector")]
+            by_f32: ByF32::new(from, to, options)?,
+        })
     }
 
     /// The dtype of the source.
@@ -1094,7 +1166,33 @@ impl Requantizer {
         let given =
             given(shape, &from, &self.from, how_packed, src_scales, zero_points, d.has_zero_points())?;
         let elements = Elements::read(d.from, options, rows(&from, &self.from))?;
-        let source = Scaled { elements, dequantize: d, bytes: src, grid: &from, given };
-        found(q, &self.to, options, shape, &to, &source, dst, scales, None, how)
+        let write = Elements::write(q.to, options, rows(&to, &self.to))?;
+        #[cfg(isa = "vector")]
+        let made = Elements::write(DType::F32, &options.dst_order(ByteOrder::Native), None)?;
+        #[cfg(isa = "vector")]
+        let by_f32 = self.by_f32.as_ref().map(|by| {
+            let dequantize = &by.dequantize;
+            (by, Dequantizing { dequantize, grid: &from, read: elements, bytes: src, write: made, given })
+        });
+        #[cfg(isa = "vector")]
+        let odd = by_f32.as_ref().and_then(|(by, job)| Multiply::new(job, &by.odd));
+        let source = Scaled {
+            elements,
+            dequantize: d,
+            bytes: src,
+            grid: &from,
+            given,
+            #[cfg(isa = "vector")]
+            odd: odd.as_ref().map(|odd| odd as &dyn ToOdd),
+        };
+        #[cfg(isa = "vector")]
+        let (quantize, decided) = match self.by_f32.as_ref().filter(|_| odd.is_some()) {
+            Some(by) => (&by.quantize, Some(&by.decided)),
+            None => (q, None),
+        };
+        #[cfg(not(isa = "vector"))]
+        let (quantize, decided) = (q, None);
+        let job = Quantizing { quantize, grid: &to, source: &source, write, tensor: q.tensor, affine: false };
+        found(job, decided, &self.to, options, shape, dst, scales, None, how)
     }
 }

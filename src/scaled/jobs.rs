@@ -1,5 +1,7 @@
 //! Scaled casts in pieces and chunks, on threads: by registers, if there is a way, or by the reference.
 
+#[cfg(isa = "vector")]
+use alloc::vec::Vec;
 use core::iter::repeat_n;
 use core::ops::{ControlFlow, Range};
 
@@ -11,7 +13,7 @@ use super::error::Error;
 #[cfg(isa = "vector")]
 use super::fast::Multiply;
 use super::memory::collect;
-use super::rule::{Block, Extremes};
+use super::rule::{Block, Extremes, Way};
 #[cfg(isa = "vector")]
 use super::scaling::NonFinite;
 use super::shape::Grid;
@@ -27,7 +29,19 @@ const PIECE: usize = 16 * TILE;
 #[cfg(isa = "vector")]
 const LONG: usize = 256 * TILE;
 
+/// What registers do of a quantisation, if they do.
+#[cfg(isa = "vector")]
+pub(super) type Registers<'a> = Option<&'a divide::Decided>;
+#[cfg(not(isa = "vector"))]
+pub(super) type Registers<'a> = Option<&'a ()>;
+
 impl Quantizing<'_> {
+    /// Elements of a chunk for registers: of what is made on the way, as many as a cache holds.
+    #[cfg(isa = "vector")]
+    fn long(&self) -> usize {
+        if self.source.is_there() { LONG } else { 2 * PIECE }
+    }
+
     /// The extremes of all elements.
     pub(super) fn all_extremes(&self, how: &Parallel<'_>) -> Result<Extremes, Error> {
         let count = self.grid.count;
@@ -35,7 +49,9 @@ impl Quantizing<'_> {
         let all = Lock::new(Extremes::NONE);
         each(how, self.source.size(), chunks, &|chunk| {
             #[cfg(isa = "vector")]
-            if let Some(amax) = divide::amax(self, chunk.clone()).filter(|_| !self.affine) {
+            if !self.affine
+                && let Some(amax) = calmly(|| divide::amax(self, chunk.clone()))?
+            {
                 let mut found = Extremes::NONE;
                 found.add(self.quantize.source(amax), NonFinite::Propagate);
                 all.lock().merge(found);
@@ -51,6 +67,7 @@ impl Quantizing<'_> {
     /// Finds all scales, and casts all elements.
     pub(super) fn run_found(
         &self,
+        registers: Registers<'_>,
         scales: &Scales,
         dst: Destination<'_, u8>,
         scale_bytes: &mut [u8],
@@ -72,12 +89,12 @@ impl Quantizing<'_> {
             let mut code = [0; 8];
             scales.set(&mut code, 0, 0, found.code);
             let given = Given { scales: *scales, bytes: &code, zero_points: None };
-            return self.run_cast(&given, dst, how, &|_| found.block);
+            return self.run_cast(registers, &given, dst, how, Some(&found.block.way), &|_| found.block);
         }
         #[cfg(isa = "vector")]
-        let divide = calmly(|| Divide::new(self));
+        let divide = calmly(|| Divide::new(self, registers?).filter(Divide::finds));
         #[cfg(isa = "vector")]
-        let wanted = if divide.is_some() { LONG } else { PIECE };
+        let wanted = if divide.is_some() { self.long() } else { PIECE };
         #[cfg(not(isa = "vector"))]
         let wanted = PIECE;
         // Codes of scales that do not lie one after the other are brought to their places in the end.
@@ -104,7 +121,15 @@ impl Quantizing<'_> {
         each(how, traffic, chunks, &|(piece, mut dst, mut sink, zeros)| {
             #[cfg(isa = "vector")]
             if let Some(divide) = &divide {
-                return calmly(|| divide.found(&piece, &mut dst, &mut sink));
+                let mut room = Vec::new();
+                let is_done = calmly(|| {
+                    let floats = self.source.floats(&piece.elements, &mut room)?;
+                    let Some((bytes, first)) = floats else { return Ok(false) };
+                    divide.on(bytes, first).found(&piece, &mut dst, &mut sink).map(|()| true)
+                });
+                if is_done? {
+                    return Ok(());
+                }
             }
             self.found(&piece, dst.reborrow(), &mut sink, zeros, &mut Room::new()?)
         })?;
@@ -117,11 +142,12 @@ impl Quantizing<'_> {
     /// Casts all elements, whose scales are known.
     pub(super) fn run_given(
         &self,
+        registers: Registers<'_>,
         given: &Given<'_>,
         dst: Destination<'_, u8>,
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
-        self.run_cast(given, dst, how, &|scale| {
+        self.run_cast(registers, given, dst, how, None, &|scale| {
             let (code, zero) = given.get(scale);
             let block = self.quantize.given(code, zero, self.tensor);
             let float_zero = given.float_zero(scale);
@@ -131,20 +157,35 @@ impl Quantizing<'_> {
 
     fn run_cast(
         &self,
+        registers: Registers<'_>,
         given: &Given<'_>,
         dst: Destination<'_, u8>,
         how: &Parallel<'_>,
+        found: Option<&Way>,
         block: &(dyn Fn(usize) -> Block + Sync),
     ) -> Result<(), Error> {
         let traffic = self.source.size().saturating_add(self.write.at(self.grid.count));
         #[cfg(isa = "vector")]
-        if let Some(divide) = calmly(|| Divide::new(self)) {
-            let chunks = chunks(self.grid, &self.write, dst, LONG);
+        if let Some(divide) = calmly(|| {
+            let divide = Divide::new(self, registers?).filter(|_| !given.has_float_zeros())?;
+            if let Some(way) = found { divide.known(way) } else { Some(divide) }
+        }) {
+            let chunks = chunks(self.grid, &self.write, dst, self.long());
             return each(how, traffic, chunks, &|(elements, mut dst)| {
-                calmly(|| divide.given(given, elements, &mut dst, block))
+                let mut room = Vec::new();
+                let is_done = calmly(|| {
+                    let floats = self.source.floats(&elements, &mut room)?;
+                    let Some((bytes, first)) = floats else { return Ok(false) };
+                    divide.on(bytes, first).given(given, elements.clone(), &mut dst, block).map(|()| true)
+                });
+                if is_done? {
+                    return Ok(());
+                }
+                let base = elements.start;
+                self.cast(elements, &mut dst, base, &mut Room::new()?, block)
             });
         }
-        let _ = given;
+        let _ = (registers, given, found);
         each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), &|(elements, mut dst)| {
             let base = elements.start;
             self.cast(elements, &mut dst, base, &mut Room::new()?, block)
@@ -163,7 +204,7 @@ impl Dequantizing<'_> {
     ) -> Result<(), Error> {
         let traffic = self.bytes.len().saturating_add(dst.size());
         let chunks = chunks(self.grid, &self.write, dst, LONG);
-        each(how, traffic, chunks, &|(elements, dst)| calmly(|| multiply.run(elements, dst)))
+        each(how, traffic, chunks, &|(elements, dst)| calmly(|| multiply.run(elements, dst)).map(drop))
     }
 
     /// By the reference.

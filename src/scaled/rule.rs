@@ -295,6 +295,18 @@ impl Quantize {
         (self.scale_code(Exact::ONE), max)
     }
 
+    /// The dtype of the division in the profile `Onnx`.
+    #[cfg(isa = "vector")]
+    pub(super) fn precision(&self) -> DType {
+        self.precision
+    }
+
+    /// The code of a scale that the scale's dtype has.
+    #[cfg(isa = "vector")]
+    pub(super) fn code_of(&self, scale: f32) -> u64 {
+        self.scale_code(Exact::f32(scale))
+    }
+
     /// May scales be found from the data?
     pub(super) fn check_found(&self) -> Result<(), Error> {
         match self.steps {

@@ -3,7 +3,7 @@
 use lanecast::bits::F8E4M3FN;
 use lanecast::parallel::Parallel;
 use lanecast::scaled::{
-    Dequantizer, NonFinite, Profile, Quantizer, ScaleLayout, ScaleRule, Scaling, TensorScale,
+    Dequantizer, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling, TensorScale,
 };
 use lanecast::{CastOptions, DType, Isa, Packing, Rounding};
 
@@ -18,6 +18,9 @@ fn cases() -> u64 {
 pub(crate) fn tests(suite: &mut Suite) {
     suite.test("dequantised as by the reference", |isa| each(isa, dequantised));
     suite.test("quantised as by the reference", |isa| each(isa, quantised));
+    suite.test("the formats of packages quantised as by the reference", packages);
+    suite.test("blocks of rows that are apart", rows_apart);
+    suite.test("requantised as by the reference", |isa| each(isa, requantised));
     suite.test("every short length", every_length);
     suite.test("more than a chunk", more_than_a_chunk);
     suite.test("factors under which a scale is no number", small_factors);
@@ -61,16 +64,22 @@ fn scaling(random: &mut Random, element: DType) -> (Vec<usize>, Scaling) {
         3 => vec![1 + random.below(40), 1 + random.below(40)],
         _ => vec![2, 3, 1 + random.below(100)],
     };
+    let scaling = scaling_of(random, element, shape.len());
+    (shape, scaling)
+}
+
+/// A scaling of data of so many dimensions.
+fn scaling_of(random: &mut Random, element: DType, dims: usize) -> Scaling {
     let all =
         [DType::F32, DType::F32, DType::F8E8M0, DType::F16, DType::BF16, DType::F8E4M3FN, DType::F8E5M2];
     let scale = random.pick(&all);
-    let block: Vec<usize> = (0..random.below(shape.len() + 1))
+    let block: Vec<usize> = (0..random.below(dims + 1))
         .map(|_| random.pick(&[0, 0, 1, 5, 16, 16, 32, 32, 48, 64, 128]))
         .collect();
     let scaling = match random.below(8) {
         0 => Scaling::mx(),
         1 => Scaling::nvfp4(),
-        2 => Scaling::per_axis(random.below(shape.len())),
+        2 => Scaling::per_axis(random.below(dims)),
         3 => Scaling::per_tensor(scale),
         _ => Scaling::blocks(&block, scale),
     };
@@ -95,7 +104,7 @@ fn scaling(random: &mut Random, element: DType) -> (Vec<usize>, Scaling) {
     let is_byte = scaling.scale_dtype.bits() == 8;
     let scaling =
         if layout == ScaleLayout::Swizzle32x4x4 && !is_byte { scaling } else { scaling.layout(layout) };
-    (shape, if random.one_in(5) { scaling.nonfinite(NonFinite::Ignore) } else { scaling })
+    if random.one_in(5) { scaling.nonfinite(NonFinite::Ignore) } else { scaling }
 }
 
 fn options(random: &mut Random) -> CastOptions {
@@ -219,6 +228,17 @@ fn quantised(random: &mut Random, isa: Isa) {
     let (from, to) = (random.pick(&DATA), random.pick(&CODES));
     let (shape, scaling) = scaling(random, to);
     let options = options(random);
+    quantised_of(random, isa, [from, to], &shape, scaling, options);
+}
+
+fn quantised_of(
+    random: &mut Random,
+    isa: Isa,
+    [from, to]: [DType; 2],
+    shape: &[usize],
+    scaling: Scaling,
+    options: CastOptions,
+) {
     let Ok(reference) = Quantizer::new(from, to, &scaling, &options.isa(Isa::Scalar)) else { return };
     let fast =
         Quantizer::new(from, to, &scaling, &options.isa(isa)).expect("the same on every instruction set");
@@ -227,36 +247,36 @@ fn quantised(random: &mut Random, isa: Isa) {
     let mut src = vec![0; offset];
     src.extend(data(random, from, n));
     let src = &src[offset..];
-    let scale_bytes = fast.scale_bytes(&shape).expect("a size");
-    let size = fast.code_bytes(&shape).expect("a size");
+    let scale_bytes = fast.scale_bytes(shape).expect("a size");
+    let size = fast.code_bytes(shape).expect("a size");
     let (mut expected, mut expected_scales) = (vec![0; size], vec![0; scale_bytes]);
     let how = if random.one_in(4) { Parallel::new().threads(2).chunk(1) } else { Parallel::new().threads(1) };
     let found_scales;
     let found;
     let is_given = random.one_in(3);
-    if is_given || reference.quantize(src, &shape, &mut expected, &mut expected_scales).is_err() {
+    if is_given || reference.quantize(src, shape, &mut expected, &mut expected_scales).is_err() {
         if matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
             return;
         }
         let scales = scales(random, scaling.scale_dtype, scale_bytes);
-        let groups: usize = fast.scale_shape(&shape).expect("a shape").iter().product();
+        let groups: usize = fast.scale_shape(shape).expect("a shape").iter().product();
         let zeros: Option<Vec<u8>> = (!matches!(to.kind(), lanecast::Kind::Float(_)) && random.one_in(2))
             .then(|| {
                 let len = to.byte_len(groups, options.dst_packing).expect("a size");
                 (0..len).map(|_| random.word() as u8).collect()
             });
         reference
-            .quantize_with(src, &shape, &scales, zeros.as_deref(), &mut expected)
+            .quantize_with(src, shape, &scales, zeros.as_deref(), &mut expected)
             .expect("sizes that fit");
         found = within(random, size, |dst| {
-            fast.par_quantize_given(src, &shape, &scales, zeros.as_deref(), dst, &how)
+            fast.par_quantize_given(src, shape, &scales, zeros.as_deref(), dst, &how)
                 .expect("sizes that fit");
         });
         found_scales = expected_scales.clone();
     } else {
         let mut scales = vec![0xA5; scale_bytes];
         found = within(random, size, |dst| {
-            fast.par_quantize_with(src, &shape, dst, &mut scales, &how).expect("sizes that fit");
+            fast.par_quantize_with(src, shape, dst, &mut scales, &how).expect("sizes that fit");
         });
         found_scales = scales;
     }
@@ -267,6 +287,116 @@ fn quantised(random: &mut Random, isa: Isa) {
     if let Some(at) = first_difference(&found, &expected) {
         panic!("byte {at}: {:02x}, not {:02x}; {what}", found[at], expected[at]);
     }
+}
+
+/// What registers quantise by the steps of a package.
+fn packages(isa: Isa) {
+    use DType::{F4E2M1, F8E4M3FN, F8E5M2, I4, I8};
+    if isa == Isa::Scalar {
+        return;
+    }
+    let by = |profile, scaling: Scaling| scaling.profile(profile);
+    let (row, groups) = (Scaling::per_axis(0), Scaling::blocks(&[32], DType::F32));
+    let multiply = Scaling::nvfp4().tensor_scale(TensorScale::ComputeMultiply);
+    let divide = Scaling::nvfp4().tensor_scale(TensorScale::ComputeDivide);
+    let tensor = Scaling::per_tensor(DType::F32);
+    let mut all = vec![
+        (F4E2M1, by(Profile::Torchao, Scaling::nvfp4())),
+        (F4E2M1, by(Profile::Torchao, multiply)),
+        (F8E4M3FN, by(Profile::Torchao, Scaling::deepseek())),
+        (F8E4M3FN, by(Profile::Torchao, Scaling::blocks(&[128], DType::F32))),
+        (F4E2M1, by(Profile::Modelopt, multiply)),
+        (F8E4M3FN, by(Profile::Modelopt, Scaling::mx())),
+        (F4E2M1, by(Profile::Modelopt, Scaling::mx())),
+        (F4E2M1, by(Profile::CompressedTensors, divide)),
+        (F4E2M1, by(Profile::CompressedTensors, Scaling::mx())),
+        (F8E4M3FN, by(Profile::CompressedTensors, Scaling::mx())),
+        (F8E4M3FN, by(Profile::HfFp8, Scaling::deepseek())),
+        (F8E4M3FN, by(Profile::HfFp8, Scaling::blocks(&[1, 128], DType::F8E8M0))),
+        (F4E2M1, by(Profile::Comfy, multiply)),
+        (F8E4M3FN, by(Profile::Comfy, Scaling::mx())),
+        (F8E4M3FN, by(Profile::Comfy, tensor)),
+        (F8E5M2, by(Profile::Comfy, row)),
+    ];
+    for element in [F8E4M3FN, I8, I4] {
+        for scale in [DType::F32, DType::BF16, DType::F16] {
+            for scaling in [row, groups, tensor, Scaling::deepseek()] {
+                all.push((element, by(Profile::CompressedTensors, scaling.scale(scale))));
+                all.push((element, by(Profile::Onnx, scaling.scale(scale))));
+            }
+        }
+    }
+    for rule in [ScaleRule::Floor, ScaleRule::Ceil, ScaleRule::Even, ScaleRule::RoundUp] {
+        for element in [F8E4M3FN, F8E5M2, F4E2M1] {
+            all.push((element, by(Profile::Torchao, Scaling::mx().rule(rule))));
+        }
+    }
+    let random = &mut Random::new(9);
+    for _ in 0..(cases() / 300).max(3) {
+        for (element, scaling) in &all {
+            for from in &DATA[..3] {
+                let shape = [1 + random.below(4), 8 * (1 + random.below(40))];
+                quantised_of(random, isa, [*from, *element], &shape, *scaling, CastOptions::new());
+            }
+        }
+    }
+}
+
+/// Blocks of several dimensions, whose rows have others between them.
+fn rows_apart(isa: Isa) {
+    if isa == Isa::Scalar {
+        return;
+    }
+    let random = &mut Random::new(10);
+    for (shape, block) in [
+        (vec![2, 3, 4, 7], vec![32, 32, 3, 3]),
+        (vec![4, 6, 64], vec![2, 3, 32]),
+        (vec![4, 6, 64], vec![4, 2, 0]),
+        (vec![3, 4, 5, 16], vec![1, 2, 2, 16]),
+        (vec![3, 4, 5, 16], vec![3, 1, 2, 16]),
+    ] {
+        for from in &DATA[..3] {
+            for (to, scale) in [(DType::F8E4M3FN, DType::F32), (DType::I8, DType::F16)] {
+                for _ in 0..9 {
+                    let scaling = Scaling::blocks(&block, scale);
+                    quantised_of(random, isa, [*from, to], &shape, scaling, CastOptions::new());
+                }
+            }
+        }
+    }
+}
+
+/// From one scaling to another.
+fn requantised(random: &mut Random, isa: Isa) {
+    let (from, to) = (random.pick(&CODES[..12]), random.pick(&CODES[..9]));
+    let (shape, source) = scaling(random, from);
+    let n: usize = shape.iter().product();
+    let common = [
+        Scaling::mx().rule(random.pick(&[ScaleRule::Floor, ScaleRule::Even, ScaleRule::RoundUp])),
+        Scaling::nvfp4(),
+        Scaling::nvfp4().tensor_scale(TensorScale::ComputeMultiply),
+        Scaling::blocks(&[32], DType::F16),
+        Scaling::per_tensor(DType::F8E8M0),
+        Scaling::per_tensor(DType::F32),
+    ];
+    let target = if random.one_in(3) { scaling_of(random, to, shape.len()) } else { random.pick(&common) };
+    let (source, target) = (source.profile(Profile::Lanecast), target.profile(Profile::Lanecast));
+    let options = options(random);
+    let requantizer = |isa| Requantizer::new((from, &source), (to, &target), &options.isa(isa)).ok();
+    let [Some(reference), Some(fast)] = [Isa::Scalar, isa].map(requantizer) else { return };
+    let len = from.byte_len(n, options.src_packing).expect("a size");
+    let src: Vec<u8> = (0..len).map(|_| random.word() as u8).collect();
+    let scales = scales(random, source.scale_dtype, source.scale_bytes(&shape).expect("a size"));
+    let size = to.byte_len(n, options.dst_packing).expect("a size");
+    let Ok(scale_bytes) = target.scale_bytes(&shape) else { return };
+    let how = if random.one_in(4) { Parallel::new().threads(2).chunk(1) } else { Parallel::new().threads(1) };
+    let [expected, found] = [reference, fast].map(|r| {
+        let (mut codes, mut made) = (vec![0; size], vec![0; scale_bytes]);
+        r.par_requantize_with(&src, &shape, &scales, None, &mut codes, &mut made, &how)
+            .map(|found| (made, codes, found.tensor_scale))
+            .ok()
+    });
+    assert_eq!(expected, found, "{isa} {from} -> {to} {shape:?} {source:?} {target:?} {options:?}");
 }
 
 /// Of every length to 300, without a gap.
