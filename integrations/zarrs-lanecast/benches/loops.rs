@@ -1,0 +1,86 @@
+//! The cast of the codec beside a loop over the elements, in turns: the median of their ratios.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use lanecast::DType;
+use zarrs_lanecast::{Cast, OutOfRange, Rounding};
+
+/// How much longer a loop takes than the codec, which must give the same.
+fn ratio(src: &[u8], cast: &Cast, plain: &dyn Fn(&[u8]) -> Vec<u8>) -> f64 {
+    assert!(cast.cast(src).unwrap() == plain(src), "the loop does not do the same");
+    let calls = (400_000 / src.len()).clamp(1, 200);
+    let time = |call: &dyn Fn(&[u8]) -> Vec<u8>| {
+        let start = Instant::now();
+        for _ in 0..calls {
+            black_box(call(black_box(src)));
+        }
+        start.elapsed()
+    };
+    let ours = |src: &[u8]| cast.cast(src).unwrap();
+    let (start, mut ratios) = (Instant::now(), Vec::new());
+    while ratios.len() < 31 || start.elapsed() < Duration::from_millis(100) {
+        let (a, b, c, d) = (time(plain), time(&ours), time(&ours), time(plain));
+        ratios.push((a + d).as_secs_f64() / (b + c).as_secs_f64());
+    }
+    ratios.sort_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
+}
+
+fn main() {
+    println!("| cast | 4,096 | 65,536 | 1,048,576 |\n|---|---|---|---|");
+    macro_rules! row {
+        ($name:literal, $from:ty, $source:ident => $to:ident, $rule:expr, $map:expr, $value:expr, $element:expr) => {{
+            let cast = Cast::new(DType::$source, DType::$to, Rounding::NearestEven, $rule, $map).unwrap();
+            let plain = |src: &[u8]| -> Vec<u8> {
+                let (elements, _) = src.as_chunks();
+                elements.iter().flat_map(|&x| ($element)(<$from>::from_ne_bytes(x)).to_ne_bytes()).collect()
+            };
+            let ratios = [4096, 65536, 1 << 20].map(|n| {
+                let src: Vec<u8> = (0..n)
+                    .flat_map(|i| {
+                        let x: $from = ($value)(i);
+                        x.to_ne_bytes()
+                    })
+                    .collect();
+                ratio(&src, &cast, &plain)
+            });
+            println!("| {} | {:.2} | {:.2} | {:.2} |", $name, ratios[0], ratios[1], ratios[2]);
+        }};
+    }
+    // The loops check as the codec does: what is lost is a panic, or is clamped.
+    let clamp = Some(OutOfRange::Clamp);
+    let real = |i: usize| (i % 1000) as f64 * 0.2;
+    row!("float64 to uint8, clamp", f64, F64 => U8, clamp, &[], real, |x: f64| {
+        assert!(x.is_finite());
+        x.round_ties_even() as u8
+    });
+    row!("float64 to int32", f64, F64 => I32, None, &[], real, |x: f64| {
+        let x = x.round_ties_even();
+        assert!((-2147483648.0..=2147483647.0).contains(&x));
+        x as i32
+    });
+    row!("float32 to uint8, clamp", f32, F32 => U8, clamp, &[], |i| real(i) as f32, |x: f32| {
+        assert!(x.is_finite());
+        x.round_ties_even() as u8
+    });
+    row!("float64 to float32", f64, F64 => F32, None, &[], real, |x: f64| {
+        let y = x as f32;
+        assert!(y.is_finite() || !x.is_finite());
+        y
+    });
+    row!("int64 to int16, wrap", i64, I64 => I16, Some(OutOfRange::Wrap), &[], |i| i as i64 * 77, |x: i64| x as i16);
+    row!("int16 to float32", i16, I16 => F32, None, &[], |i| i as i16, f32::from);
+    let map = [(f64::NAN.to_ne_bytes().to_vec(), vec![255]), (7f64.to_ne_bytes().to_vec(), vec![0])];
+    let with_nan = |i: usize| if i % 100 == 0 { f64::NAN } else { real(i) };
+    row!("float64 to uint8, clamp, a map of 2 of which one is in a hundred", f64, F64 => U8, clamp, &map, with_nan, |x: f64| {
+        if x.is_nan() {
+            255
+        } else if x == 7.0 {
+            0
+        } else {
+            assert!(x.is_finite());
+            x.round_ties_even() as u8
+        }
+    });
+}
