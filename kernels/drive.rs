@@ -364,7 +364,7 @@ pub(crate) enum How {
     Over,
 }
 
-/// The steps that others take when they quantise.
+/// The steps that others take.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Others {

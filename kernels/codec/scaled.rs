@@ -83,6 +83,9 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Times<S> {
     #[inline(always)]
     fn f32(isa: I, Input { block, looks: Under { looks, scale } }: Input<I, Self>) -> [I::V; 4] {
         let mut c = S::f32(isa, Input { block, looks });
+        if scale.others.loses_sign {
+            c = registers!(4, K => isa.add_f32(c[K], isa.splat32(0)));
+        }
         if !scale.zeros.is_null() {
             let zeros = numbers(isa, &scale, scale.zeros);
             c = registers!(4, K => isa.add_f32(c[K], zeros[K]));

@@ -26,8 +26,8 @@ use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::memory::Destination;
 use crate::kernels::scaled::{
-    self, BLOCK, Bounds, By, Factors, How, Kernel, LEAST_GROUP, Operation, Per, Rows, TIES, Table128, Ties,
-    WRONG,
+    self, BLOCK, Bounds, By, Factors, How, Kernel, LEAST_GROUP, Operation, Others, Per, Rows, TIES, Table128,
+    Ties, WRONG,
 };
 
 /// Scales at a time: their numbers stay in L1.
@@ -355,10 +355,7 @@ impl Decided {
         // Products are not rounded so.
         let options = CastOptions { stochastic: None, ..options };
         let isa = read.isa();
-        if isa == Isa::Scalar
-            || dequantize.loses_sign
-            || product == Product::GptOss && tensor != TensorScale::None
-        {
+        if isa == Isa::Scalar || product == Product::GptOss && tensor != TensorScale::None {
             return None;
         }
         let is_own = matches!(product, Product::Own | Product::GptOss);
@@ -636,6 +633,7 @@ impl<'a> Multiply<'a> {
             tensor: self.decided.after,
             scales: arrays[0],
             zeros: arrays[1],
+            others: Others { loses_sign: job.dequantize.loses_sign, ..Others::NONE },
             ..Factors::NONE
         };
         kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);

@@ -1,15 +1,36 @@
 //! What a quantisation has lost, read from the data and from what was written.
 
+#[cfg(isa = "vector")]
+use core::iter::repeat_n;
+#[cfg(isa = "vector")]
+use core::ops::Range;
+
 use super::codes::{Elements, Scratch, TILE};
+#[cfg(isa = "vector")]
+use super::engine::Dequantizing;
 use super::engine::Given;
 use super::error::Error;
 use super::exact::Exact;
+#[cfg(isa = "vector")]
+use super::fast::{Decided, Multiply};
 use super::front::{Quantizer, Requantizer, given};
+#[cfg(isa = "vector")]
+use super::memory::collect;
 use super::rule::{Block, Dequantize, Quantize};
 use super::scaling::{Profile, Scaling, TensorScale};
 use super::shape::Grid;
+#[cfg(isa = "vector")]
+use crate::cast::Caster;
 use crate::formats::dtype::DType;
+#[cfg(isa = "vector")]
+use crate::formats::dtype::Kind;
+#[cfg(isa = "vector")]
+use crate::formats::layout::ByteOrder;
 use crate::formats::options::CastOptions;
+#[cfg(isa = "vector")]
+use crate::formats::options::Policy;
+#[cfg(isa = "vector")]
+use crate::kernels::scaled::calmly;
 
 /// What was lost of some elements: of a whole buffer, or of a block.
 ///
@@ -81,6 +102,39 @@ impl Losses {
     }
 }
 
+/// What registers find of a loss: one pass over some elements.
+#[cfg(isa = "vector")]
+impl Losses {
+    /// Adds an element and what it became, of which both are rounded to float64, as [`Losses::add`] does.
+    fn add_f64(&mut self, x: f64, became: f64, saturates: bool) {
+        self.elements += 1;
+        self.saturated += usize::from(saturates);
+        self.made_nan += usize::from(became.is_nan() && !x.is_nan());
+        self.lost_nan += usize::from(x.is_nan() && !became.is_nan());
+        if !x.is_finite() {
+            return;
+        }
+        self.underflowed += usize::from(became == 0.0 && x != 0.0);
+        if !became.is_finite() {
+            return;
+        }
+        self.compared += 1;
+        let error = (x - became).abs();
+        if error > self.max_error {
+            self.max_error = error;
+        }
+        self.total_error += error;
+    }
+}
+
+/// Elements of a buffer as float64, rounded to nearest even, in native bytes. False if that is nothing for registers.
+#[cfg(isa = "vector")]
+type LoadF64<'a> = &'a mut dyn FnMut(Range<usize>, &mut [u8]) -> Result<bool, Error>;
+
+/// Elements that are looked at together.
+#[cfg(isa = "vector")]
+const MANY: usize = 8 * TILE;
+
 /// The elements of a buffer, from one on, as exact values.
 type Load<'a> = &'a mut dyn FnMut(usize, &mut [Exact]) -> Result<(), Error>;
 
@@ -99,6 +153,7 @@ impl Written<'_> {
         &self,
         shape: &[usize],
         load: Load<'_>,
+        #[cfg(isa = "vector")] load_f64: LoadF64<'_>,
         mut blocks: Option<&mut [Losses]>,
     ) -> Result<Losses, Error> {
         let (q, scaling) = (self.quantize, self.scaling);
@@ -119,6 +174,10 @@ impl Written<'_> {
         // What codes stand for: by the exact rule, whoever wrote them.
         let exact = Scaling { profile: Profile::Lanecast, ..*scaling };
         let read = Dequantize::new(q.to, DType::F64, &exact, &CastOptions::new())?;
+        #[cfg(isa = "vector")]
+        if let Some(all) = self.by_registers(&read, &grid, given, &mut *load, load_f64, &mut blocks)? {
+            return Ok(all);
+        }
         let mut became = Values::new(&self.codes_as_source(), &read, &grid, given, self.codes, scaling)?;
         let mut all = Losses::default();
         let (mut source, mut written) = ([Exact::ZERO; TILE], [Exact::ZERO; TILE]);
@@ -144,6 +203,89 @@ impl Written<'_> {
             first += n;
         }
         Ok(all)
+    }
+
+    /// The same by registers, to whose results all but what may have saturated is compared. None, and nothing was added, if that
+    /// is nothing for them.
+    #[cfg(isa = "vector")]
+    fn by_registers(
+        &self,
+        read: &Dequantize,
+        grid: &Grid,
+        given: Given<'_>,
+        load: Load<'_>,
+        load_f64: LoadF64<'_>,
+        blocks: &mut Option<&mut [Losses]>,
+    ) -> Result<Option<Losses>, Error> {
+        let options = self.codes_as_source();
+        let codes = Elements::read(self.quantize.to, &options, super::front::rows(grid, self.scaling))?;
+        let write = Elements::write(DType::F64, &options.dst_order(ByteOrder::Native), None)?;
+        let job = Dequantizing { dequantize: read, grid, read: codes, bytes: self.codes, write, given };
+        let Some(decided) = calmly(|| Decided::new(read, &codes, &write)) else { return Ok(None) };
+        let Some(multiply) = Multiply::new(&job, &decided).filter(|_| !given.has_float_zeros()) else {
+            return Ok(None);
+        };
+        let mut all = Losses::default();
+        let n = MANY.min(grid.count);
+        let (mut source, mut written) = (collect(repeat_n(0, 8 * n))?, collect(repeat_n(0, 8 * n))?);
+        for first in (0..grid.count).step_by(MANY) {
+            let elements = first..grid.count.min(first + MANY);
+            let n = elements.len();
+            let (source, written) = (&mut source[..8 * n], &mut written[..8 * n]);
+            let is_done: Result<bool, Error> = calmly(|| {
+                Ok(load_f64(elements.clone(), source)?
+                    && multiply.run(elements.clone(), (&mut *written).into())?)
+            });
+            if !is_done? {
+                // Of the first elements already, if at all.
+                return Ok(None);
+            }
+            calmly(|| {
+                let (xs, became) = (source.as_chunks::<8>().0, written.as_chunks::<8>().0);
+                let mut at = 0;
+                while at < n {
+                    let (scale, length) = grid.run(first + at);
+                    let end = (at + length).min(n);
+                    let block = self.block(&given, scale);
+                    let safe = self.safe(read, &given, scale);
+                    for i in at..end {
+                        let (x, y) = (f64::from_ne_bytes(xs[i]), f64::from_ne_bytes(became[i]));
+                        // (A NaN is not below.)
+                        let is_safe = x.abs() < safe;
+                        let saturates = !is_safe && {
+                            let mut exact = [Exact::ZERO];
+                            load(first + i, &mut exact)?;
+                            self.quantize.saturates(exact[0], &block, first + i)
+                        };
+                        all.add_f64(x, y, saturates);
+                        if let Some(blocks) = blocks {
+                            blocks[scale].add_f64(x, y, saturates);
+                        }
+                    }
+                    at = end;
+                }
+                Ok::<(), Error>(())
+            })?;
+        }
+        Ok(Some(all))
+    }
+
+    /// A magnitude below which no element of a block saturates, whatever the steps of a profile round; 0 if that cannot be said.
+    #[cfg(isa = "vector")]
+    fn safe(&self, read: &Dequantize, given: &Given<'_>, scale: usize) -> f64 {
+        let (code, zero) = given.get(scale);
+        let s = f64::from_bits(read.given(code).encode(DType::F64, &Policy::DEFAULT)).abs();
+        // Where a profile rounds a scale to a subnormal number, that may be any other.
+        let is_near = self.quantize.is_own()
+            || self.quantize.from != DType::F16 && s >= f64::from_bits((1023 - 100) << 52);
+        let max = match self.quantize.to.kind() {
+            Kind::Int(format) => {
+                let (min, max) = (format.min() as f64, format.max() as f64);
+                (max - zero as f64).min(zero as f64 - min.max(-max))
+            }
+            _ => self.quantize.max_value(),
+        };
+        if is_near { 0.9 * max * s } else { 0.0 }
     }
 
     /// The options under which the codes are a source.
@@ -218,7 +360,8 @@ impl Quantizer {
     /// the exact product with its scale, whatever the profile. The factor of the tensor is that of the scaling: one that was computed must be
     /// given there.
     ///
-    /// This looks at every element exactly, on the calling thread, and takes several times as long as the reference.
+    /// On the calling thread; by registers where codes are dequantised so, but for elements that may have saturated. Else this looks
+    /// at every element exactly, and takes several times as long as the reference.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Losses, Quantizer, Scaling}};
@@ -256,7 +399,21 @@ impl Quantizer {
             }
             Ok(())
         };
-        Written { quantize, options, scaling, codes, scales, zero_points }.losses(shape, &mut load, blocks)
+        #[cfg(isa = "vector")]
+        let wide = Caster::new(quantize.from, DType::F64, &options.dst_order(ByteOrder::Native))?;
+        #[cfg(isa = "vector")]
+        let mut load_f64 = |range: Range<usize>, values: &mut [u8]| {
+            let width = quantize.from.bits() as usize / 8;
+            wide.cast(&src[range.start * width..range.end * width], values, range.len())?;
+            Ok(true)
+        };
+        Written { quantize, options, scaling, codes, scales, zero_points }.losses(
+            shape,
+            &mut load,
+            #[cfg(isa = "vector")]
+            &mut load_f64,
+            blocks,
+        )
     }
 }
 
@@ -293,6 +450,27 @@ impl Requantizer {
         let given = given(shape, &from, &self.from, packed, src_scales, zero_points, has_zeros)?;
         let mut values = Values::new(options, dequantize, &from, given, src, &self.from)?;
         let written = Written { quantize, options, scaling: &self.to, codes, scales, zero_points: None };
-        written.losses(shape, &mut |first, into| values.load(first, into), blocks)
+        #[cfg(isa = "vector")]
+        let read = Elements::read(dequantize.from, options, super::front::rows(&from, &self.from))?;
+        #[cfg(isa = "vector")]
+        let write = Elements::write(DType::F64, &options.dst_order(ByteOrder::Native), None)?;
+        #[cfg(isa = "vector")]
+        let job = Dequantizing { dequantize, grid: &from, read, bytes: src, write, given };
+        #[cfg(isa = "vector")]
+        let decided = calmly(|| Decided::new(dequantize, &read, &write));
+        #[cfg(isa = "vector")]
+        let multiply = decided.as_ref().and_then(|decided| Multiply::new(&job, decided));
+        #[cfg(isa = "vector")]
+        let mut load_f64 = |range: Range<usize>, values: &mut [u8]| match &multiply {
+            Some(multiply) => multiply.run(range, values.into()),
+            None => Ok(false),
+        };
+        written.losses(
+            shape,
+            &mut |first, into| values.load(first, into),
+            #[cfg(isa = "vector")]
+            &mut load_f64,
+            blocks,
+        )
     }
 }

@@ -3,7 +3,8 @@
 use lanecast::bits::F8E4M3FN;
 use lanecast::parallel::Parallel;
 use lanecast::scaled::{
-    Dequantizer, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling, TensorScale,
+    Dequantizer, Losses, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling,
+    TensorScale,
 };
 use lanecast::{CastOptions, DType, Isa, Packing, Rounding};
 
@@ -253,6 +254,8 @@ fn quantised_of(
     let how = if random.one_in(4) { Parallel::new().threads(2).chunk(1) } else { Parallel::new().threads(1) };
     let found_scales;
     let found;
+    let mut lost_scales = Vec::new();
+    let mut zeros = None;
     let is_given = random.one_in(3);
     if is_given || reference.quantize(src, shape, &mut expected, &mut expected_scales).is_err() {
         if matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
@@ -260,11 +263,10 @@ fn quantised_of(
         }
         let scales = scales(random, scaling.scale_dtype, scale_bytes);
         let groups: usize = fast.scale_shape(shape).expect("a shape").iter().product();
-        let zeros: Option<Vec<u8>> = (!matches!(to.kind(), lanecast::Kind::Float(_)) && random.one_in(2))
-            .then(|| {
-                let len = to.byte_len(groups, options.dst_packing).expect("a size");
-                (0..len).map(|_| random.word() as u8).collect()
-            });
+        zeros = (!matches!(to.kind(), lanecast::Kind::Float(_)) && random.one_in(2)).then(|| -> Vec<u8> {
+            let len = to.byte_len(groups, options.dst_packing).expect("a size");
+            (0..len).map(|_| random.word() as u8).collect()
+        });
         reference
             .quantize_with(src, shape, &scales, zeros.as_deref(), &mut expected)
             .expect("sizes that fit");
@@ -273,12 +275,16 @@ fn quantised_of(
                 .expect("sizes that fit");
         });
         found_scales = expected_scales.clone();
+        lost_scales = scales;
     } else {
         let mut scales = vec![0xA5; scale_bytes];
         found = within(random, size, |dst| {
             fast.par_quantize_with(src, shape, dst, &mut scales, &how).expect("sizes that fit");
         });
         found_scales = scales;
+    }
+    if lost_scales.is_empty() {
+        lost_scales = expected_scales.clone();
     }
     let what = format!("{isa} {from} -> {to} {shape:?} given {is_given}; {scaling:?} {options:?}");
     if let Some(at) = first_difference(&found_scales, &expected_scales) {
@@ -287,6 +293,12 @@ fn quantised_of(
     if let Some(at) = first_difference(&found, &expected) {
         panic!("byte {at}: {:02x}, not {:02x}; {what}", found[at], expected[at]);
     }
+    let losses = [reference, fast].map(|q| {
+        let mut blocks = vec![Losses::default(); q.scale_shape(shape).expect("a shape").iter().product()];
+        let all = q.losses(src, shape, &expected, &lost_scales, zeros.as_deref(), Some(&mut blocks)).ok();
+        format!("{all:?} {blocks:?}")
+    });
+    assert_eq!(losses[0], losses[1], "{what}");
 }
 
 /// What registers quantise by the steps of a package.
