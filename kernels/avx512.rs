@@ -9,6 +9,7 @@ use super::simd::{
     NarrowsByF16, NarrowsByWords, Packs, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths,
     memory_ops, ops, token,
 };
+use super::sizes::{FEW, bytes};
 
 token! {
     /// The token.
@@ -211,6 +212,19 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
             let rounded = _mm512_adds_epu16(a, _mm512_set1_epi16(0x7F));
             _mm512_mask_adds_epu16(rounded, odd, a, _mm512_set1_epi16(0x80))
         };
+        // Each lane of 64 bits gets the bytes of 8 elements, and each of its bytes the field that begins at a bit.
+        <const BITS: usize> unpacked(self, packed: __m512i, high: bool) -> __m512i = {
+            let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+            let lanes = _mm512_permutexvar_epi8(self.load(fields.bytes.as_ptr()), packed);
+            _mm512_multishift_epi64_epi8(self.load(fields.shifts.as_ptr()), lanes)
+        };
+        // Two elements are added to one, and two of those; then the bytes that have bits are picked.
+        <const BITS: usize> packed(self, v: __m512i, high: bool) -> __m512i = {
+            let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+            let pairs = _mm512_maddubs_epi16(v, _mm512_set1_epi16(fields.weights[0] as i16));
+            let quads = _mm512_madd_epi16(pairs, _mm512_set1_epi32(fields.weights[1]));
+            _mm512_permutexvar_epi8(self.load(fields.picks.as_ptr()), quads)
+        };
         is_any_subnormal(self, x: __m512i) -> bool = {
             let small = _mm512_testn_epi32_mask(x, _mm512_set1_epi32(0x7F80_0000));
             _mm512_mask_test_epi32_mask(small, x, _mm512_set1_epi32(0x7F_FFFF)) != 0
@@ -238,6 +252,27 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Registers
                 };
                 self.store(buffer.add(at), v);
             }
+        };
+        <const MOST: usize> load_few(self, p: *const u8, bytes: usize) -> __m512i = match MOST {
+            _ if bytes < MOST.min(64) => _mm512_maskz_loadu_epi8(first(bytes), p.cast()),
+            4 => _mm512_zextsi128_si512(_mm_loadu_si32(p)),
+            8 => _mm512_zextsi128_si512(_mm_loadu_si64(p)),
+            12 => _mm512_zextsi128_si512(_mm_insert_epi32::<2>(_mm_loadu_si64(p), p.add(8).cast::<i32>().read_unaligned())),
+            16 => _mm512_zextsi128_si512(_mm_loadu_si128(p.cast())),
+            32 => _mm512_zextsi256_si512(_mm256_loadu_si256(p.cast())),
+            _ => self.load(p),
+        };
+        <const MOST: usize> store_few(self, p: *mut u8, v: __m512i, bytes: usize) -> () = match MOST {
+            _ if bytes < MOST.min(64) => _mm512_mask_storeu_epi8(p.cast(), first(bytes), v),
+            4 => _mm_storeu_si32(p, _mm512_castsi512_si128(v)),
+            8 => _mm_storeu_si64(p, _mm512_castsi512_si128(v)),
+            12 => {
+                _mm_storeu_si64(p, _mm512_castsi512_si128(v));
+                p.add(8).cast::<i32>().write_unaligned(_mm_extract_epi32::<2>(_mm512_castsi512_si128(v)));
+            }
+            16 => _mm_storeu_si128(p.cast(), _mm512_castsi512_si128(v)),
+            32 => _mm256_storeu_si256(p.cast(), _mm512_castsi512_si256(v)),
+            _ => self.store(p, v),
         };
         copy_out(self, buffer: *const u8, bytes: usize, p: *mut u8) -> () = {
             let mut at = 0;
@@ -296,18 +331,20 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Packs
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
     memory_ops! {
-        // Each lane of 64 bits gets the bytes of 8 elements, and each of its bytes the field that begins at a bit.
-        <const BITS: usize> unpack(self, p: *const u8, high: bool) -> __m512i = {
-            let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
-            let low = match BITS {
-                2 => _mm512_castsi128_si512(_mm_loadu_si128(p.cast())),
-                4 => _mm512_castsi256_si512(_mm256_loadu_si256(p.cast())),
-                _ => _mm512_inserti32x4::<2>(
-                    _mm512_castsi256_si512(_mm256_loadu_si256(p.cast())), _mm_loadu_si128(p.add(32).cast()),
-                ),
-            };
-            let lanes = _mm512_permutexvar_epi8(self.load(fields.bytes.as_ptr()), low);
-            _mm512_multishift_epi64_epi8(self.load(fields.shifts.as_ptr()), lanes)
+        <const BITS: usize> unpack(self, p: *const u8, high: bool) -> __m512i = self.unpacked::<BITS>(match BITS {
+            2 => _mm512_castsi128_si512(_mm_loadu_si128(p.cast())),
+            4 => _mm512_castsi256_si512(_mm256_loadu_si256(p.cast())),
+            _ => _mm512_inserti32x4::<2>(
+                _mm512_castsi256_si512(_mm256_loadu_si256(p.cast())), _mm_loadu_si128(p.add(32).cast()),
+            ),
+        }, high);
+        <const BITS: usize> unpack_few(self, p: *const u8, n: usize, high: bool) -> __m512i = {
+            let bytes = bytes(n, BITS);
+            self.unpacked::<BITS>(match BITS {
+                2 => self.load_few::<{ FEW / 4 }>(p, bytes),
+                4 => self.load_few::<{ FEW / 2 }>(p, bytes),
+                _ => self.load_few::<{ FEW / 4 * 3 }>(p, bytes),
+            }, high)
         };
         <const BITS: usize> copy_packed(self, from: *const u8, bytes: usize, p: *mut u8) -> () = {
             let mask = first(bytes);
@@ -323,12 +360,16 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Packs
                 }
             }
         };
-        // Two elements are added to one, and two of those; then the bytes that have bits are picked.
+        <const BITS: usize> pack_few(self, p: *mut u8, v: __m512i, n: usize, high: bool) -> () = {
+            let (bytes, v) = (bytes(n, BITS), self.packed::<BITS>(_mm512_maskz_mov_epi8(first(n), v), high));
+            match BITS {
+                2 => self.store_few::<{ FEW / 4 }>(p, v, bytes),
+                4 => self.store_few::<{ FEW / 2 }>(p, v, bytes),
+                _ => self.store_few::<{ FEW / 4 * 3 }>(p, v, bytes),
+            }
+        };
         <const BITS: usize> pack(self, p: *mut u8, v: __m512i, high: bool) -> () = {
-            let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
-            let pairs = _mm512_maddubs_epi16(v, _mm512_set1_epi16(fields.weights[0] as i16));
-            let quads = _mm512_madd_epi16(pairs, _mm512_set1_epi32(fields.weights[1]));
-            let packed = _mm512_permutexvar_epi8(self.load(fields.picks.as_ptr()), quads);
+            let packed = self.packed::<BITS>(v, high);
             match BITS {
                 2 => _mm_storeu_si128(p.cast(), _mm512_castsi512_si128(packed)),
                 4 => _mm256_storeu_si256(p.cast(), _mm512_castsi512_si256(packed)),

@@ -1,8 +1,6 @@
 //! What a cast is to the kernels, the plain copy, and the scalar reference tile by tile. The loops of the
 //! vector kernels are in `vector.rs`.
 
-#[cfg(isa = "vector")]
-use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr;
 
@@ -10,6 +8,7 @@ use core::ptr;
 use super::codec::job::Job;
 #[cfg(isa = "vector")]
 use super::environment;
+pub(super) use super::layout::Apart;
 use super::layout::{load, store};
 use super::scalar::{self, DECODE, ENCODE, Value};
 #[cfg(isa = "vector")]
@@ -18,8 +17,6 @@ use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
-#[cfg(isa = "vector")]
-use crate::formats::options::Rounding;
 use crate::formats::route::{Layout, Parts, Route, Work};
 use crate::formats::stochastic::Stochastic;
 
@@ -45,6 +42,9 @@ pub(crate) struct Plan {
     /// The only step, if it casts the elements as they are in memory.
     #[cfg(isa = "vector")]
     pub(super) ready: Option<&'static Step>,
+    /// What casts many elements a byte of them at a time: 8 on both sides are whole bytes.
+    #[cfg(isa = "vector")]
+    pub(super) groups: Option<&'static Step>,
     /// Does a step expect an environment?
     #[cfg(isa = "vector")]
     pub(super) floats: bool,
@@ -57,7 +57,7 @@ pub(crate) struct Plan {
     /// Of a stochastic route, the casts before what rounds and after it, where that is done a tile at a time.
     #[cfg(isa = "vector")]
     pub(super) casts: Option<[Planned; 2]>,
-    /// What brings the results of a core past the caches.
+    /// What brings the results of a kernel past the caches.
     #[cfg(isa = "vector")]
     pub(super) stream_rows: Option<StreamRows>,
 }
@@ -140,7 +140,7 @@ impl Planned {
         #[cfg(isa = "vector")]
         unsafe {
             match self.plan.ready {
-                Some(step) => step.run_few(src, dst, core_units(&self.route, n)),
+                Some(step) => step.run(src, dst, core_units(&self.route, n)),
                 None => (self.plan.few)(self, src, dst, n),
             }
         }
@@ -226,7 +226,7 @@ impl<'a> Rows<'a> {
             #[cfg(isa = "vector")]
             _environment: plan
                 .ready
-                .filter(|step| step.core.floats)
+                .filter(|step| step.floats)
                 .map(|_| environment::Environment::new(plan.route.policy.rounding)),
         }
     }
@@ -248,13 +248,13 @@ impl<'a> Rows<'a> {
         // SAFETY: the caller's promise; the table chose the core.
         unsafe {
             #[cfg(isa = "vector")]
-            if let Some(Step { core, job, .. }) = self.plan.ready {
+            if let Some(Step { job, .. }) = self.plan.ready {
                 let route = &self.plan.route;
                 let units = core_units(route, n);
                 if let Some(stream) = self.stream {
-                    return stream(core, job, core_bits(route), src, dst, units, apart);
+                    return stream(job, core_bits(route), src, dst, units, apart);
                 }
-                return core.run_rows(job, src, dst, units, apart);
+                return job.run_rows(src, dst, units, apart);
             }
             let (mut from, mut to) = (src, dst);
             for _ in 0..apart.rows {
@@ -265,38 +265,10 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// So many rows, so many bytes apart on either side.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Apart {
-    pub(super) rows: usize,
-    pub(super) src: isize,
-    pub(super) dst: isize,
-}
-
-impl Apart {
-    pub(super) const ONE: Self = Self { rows: 1, src: 0, dst: 0 };
-}
-
-/// Casts rows of `n` elements, of which the first begin at `src` and `dst`; or does nothing and says false, where subnormal
-/// numbers are not what they are: then [`environment`] is to be set first.
-///
-/// # Safety
-/// As for a [`Kernel`]; the instruction set is available, the job has the dtypes of the codec, and its table
-/// is there if it needs one.
+/// What streams the results of a kernel.
 #[cfg(isa = "vector")]
-pub(super) type RunRows = unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool;
-
-/// What streams the results of a core.
-#[cfg(isa = "vector")]
-pub(super) type StreamRows = unsafe fn(
-    core: &Core,
-    job: &Job,
-    bits: [usize; 2],
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-    apart: &Apart,
-);
+pub(super) type StreamRows =
+    unsafe fn(job: &Job, bits: [usize; 2], src: *const u8, dst: *mut u8, n: usize, apart: &Apart);
 
 /// What elements are multiplied with or divided by. Arrays have one number for each group of elements, or for each element.
 #[cfg(isa = "vector")]
@@ -416,8 +388,9 @@ pub(super) type RunScaled =
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    pub(super) core: Core,
     pub(super) job: Job,
+    /// It needs the floating-point environment set by its caller, or may leave traces there.
+    pub(super) floats: bool,
     /// Bits in memory of each part that it makes.
     pub(super) bits: usize,
 }
@@ -450,12 +423,7 @@ impl Steps {
 #[cfg(isa = "vector")]
 impl Step {
     /// In the place of none.
-    const NONE: Self = {
-        unsafe fn nothing(_: &Job, _: *const u8, _: *mut u8, _: usize, _: &Apart) -> bool {
-            true
-        }
-        Self { core: Core::new(nothing, false, false), job: Job::NONE, bits: 8 }
-    };
+    const NONE: Self = Self { job: Job::NONE, floats: false, bits: 8 };
 
     /// Casts one row.
     ///
@@ -464,85 +432,7 @@ impl Step {
     #[inline(always)]
     pub(super) unsafe fn run(&self, src: *const u8, dst: *mut u8, n: usize) {
         // SAFETY: the caller's promise.
-        unsafe { self.core.run(&self.job, src, dst, n) }
-    }
-
-    /// The same of few elements: what hardly ever is done twice is called, so that its caller keeps nothing for that.
-    ///
-    /// # Safety
-    /// As for [`RunRows`].
-    #[inline(always)]
-    pub(super) unsafe fn run_few(&self, src: *const u8, dst: *mut u8, n: usize) {
-        #[inline(never)]
-        unsafe fn twice(step: &Step, src: *const u8, dst: *mut u8, n: usize) {
-            // SAFETY: the promise of `run_few`.
-            unsafe { step.run(src, dst, n) }
-        }
-        // SAFETY: the caller's promise.
-        unsafe {
-            if self.core.may_refuse {
-                twice(self, src, dst, n);
-            } else {
-                (self.core.run_rows)(&self.job, src, dst, n, &Apart::ONE);
-            }
-        }
-    }
-}
-
-/// A codec on native elements.
-#[cfg(isa = "vector")]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Core {
-    run_rows: RunRows,
-    /// It needs the floating-point environment set by its caller, or may leave traces there.
-    pub(super) floats: bool,
-    /// It says false where subnormal numbers are not what they are.
-    may_refuse: bool,
-}
-
-#[cfg(isa = "vector")]
-impl Core {
-    pub(super) const fn new(run_rows: RunRows, floats: bool, may_refuse: bool) -> Self {
-        Self { run_rows, floats, may_refuse }
-    }
-
-    /// Casts rows of `n` elements, so far apart.
-    ///
-    /// # Safety
-    /// As for [`RunRows`].
-    #[inline(always)]
-    pub(super) unsafe fn run_rows(&self, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
-        // SAFETY: the caller's promise. The environment is set around a call by pointer, which no operation moves across.
-        unsafe {
-            if !(self.run_rows)(job, src, dst, n, apart) {
-                self.run_rows_calmly(job, src, dst, n, apart);
-            }
-        }
-    }
-
-    /// The same in the environment that kernels expect.
-    ///
-    /// # Safety
-    /// As for [`RunRows`].
-    #[cold]
-    #[inline(always)]
-    unsafe fn run_rows_calmly(&self, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
-        // Given back by hand: kernels do not unwind, and where a kernel runs steps, what would restore it then is a call.
-        let environment = ManuallyDrop::new(environment::Environment::new(Rounding::NearestEven));
-        // SAFETY: the caller's promise.
-        let ran = unsafe { (self.run_rows)(job, src, dst, n, apart) };
-        drop(ManuallyDrop::into_inner(environment));
-        debug_assert!(ran);
-    }
-
-    /// Casts one row.
-    ///
-    /// # Safety
-    /// As for `run_rows`.
-    #[inline(always)]
-    pub(super) unsafe fn run(&self, job: &Job, src: *const u8, dst: *mut u8, n: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { self.run_rows(job, src, dst, n, &Apart::ONE) }
+        unsafe { self.job.run_rows(src, dst, n, &Apart::ONE) }
     }
 }
 
@@ -569,15 +459,14 @@ pub(super) unsafe fn copy_by(
 ) {
     let route = &plan.route;
     let bits = route.src.bits as usize * route.src.parts;
-    if bits.is_multiple_of(8) {
-        // SAFETY: that is the size of both buffers, which do not overlap.
-        return unsafe { bytes(src, dst, n * (bits / 8)) };
-    }
     // n * bits / 8 without overflow: 8 elements are `bits` bytes.
     let (whole, rest) = (n / 8 * bits + n % 8 * bits / 8, n % 8 * bits % 8);
     // SAFETY: `whole` bytes, and one more if `rest` bits remain, are the size of both buffers, which do
-    // not overlap.
+    // not overlap; as are `n * bits / 8` of elements of whole bytes.
     unsafe {
+        if bits.is_multiple_of(8) {
+            return bytes(src, dst, n * (bits / 8));
+        }
         bytes(src, dst, whole);
         if rest != 0 {
             let used = match route.src.packing {

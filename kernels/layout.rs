@@ -5,6 +5,18 @@ use core::ptr;
 use crate::formats::layout::Packing;
 use crate::formats::route::Layout;
 
+/// So many rows, so many bytes apart on either side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Apart {
+    pub(super) rows: usize,
+    pub(super) src: isize,
+    pub(super) dst: isize,
+}
+
+impl Apart {
+    pub(super) const ONE: Self = Self { rows: 1, src: 0, dst: 0 };
+}
+
 /// Reads the codes of consecutive elements: of their first part, or of part `part`.
 ///
 /// # Safety

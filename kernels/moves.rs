@@ -208,6 +208,7 @@ impl<const W: usize> Places<W> {
     }
 
     /// Those along the first dimension, of one of the second; none, if there are not as many.
+    #[cfg(isa = "vector")]
     #[inline(always)]
     fn line(self, j: usize) -> Line<W> {
         let Self { a, b, from, to } = self;
@@ -273,6 +274,7 @@ impl<const W: usize> Places<W> {
 }
 
 /// Some of them along one dimension.
+#[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
 struct Line<const W: usize> {
     along: Move,
@@ -280,6 +282,7 @@ struct Line<const W: usize> {
     to: *mut u8,
 }
 
+#[cfg(isa = "vector")]
 impl<const W: usize> Line<W> {
     #[inline(always)]
     fn copy(self) {

@@ -73,8 +73,7 @@ pub(super) unsafe fn cast(
     // A tile has room for a block of columns.
     let height = (DST_RUN / d).min(TILE / LINE).max(LINE / width);
     let length = (SRC_RUN / s).min(PANEL / (height * width));
-    // SAFETY: the caller's promise for the room.
-    let (panel, tiles) = unsafe { (room, [room.add(PANEL), room.add(PANEL + TILE)]) };
+    let (panel, tiles) = (room, [room.wrapping_add(PANEL), room.wrapping_add(PANEL + TILE)]);
     let mut j = 0;
     while j < along.extent {
         let to_line = if j == 0 { ahead(src.addr(), across.src, s) } else { 0 };

@@ -11,7 +11,10 @@
     reason = "kernels have no iterator adapters: those are not always inlined"
 )]
 
+use core::mem::MaybeUninit;
+
 use super::codec::plane::{Fold, Plane, Words};
+use super::sizes::bytes;
 
 /// Has this CPU a feature? Without the standard library, which knows how to ask: must every CPU of the target have it?
 macro_rules! has {
@@ -73,6 +76,32 @@ pub(crate) trait Registers: Copy + Send + Sync + 'static {
     unsafe fn copy_in(self, p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
     /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes more.
     unsafe fn copy_out(self, buffer: *const u8, bytes: usize, p: *mut u8);
+    /// The first `bytes` bytes of a register, those behind which are 0; all of it if there are more. `MOST` is how many there
+    /// are at most: so many are moved by an access of their size, which is faster where they come from one, or go to one.
+    #[inline(always)]
+    unsafe fn load_few<const MOST: usize>(self, p: *const u8, bytes: usize) -> Self::V {
+        let mut room = MaybeUninit::<Self::V>::uninit();
+        let room = room.as_mut_ptr().cast::<u8>();
+        // SAFETY: the caller's promise, and a room of one register.
+        unsafe {
+            if bytes >= Self::BYTES {
+                return self.load(p);
+            }
+            self.copy_in(p, bytes, room, 1);
+            self.load(room)
+        }
+    }
+    /// The inverse.
+    #[inline(always)]
+    unsafe fn store_few<const MOST: usize>(self, p: *mut u8, v: Self::V, bytes: usize) {
+        let mut room = MaybeUninit::<Self::V>::uninit();
+        let room = room.as_mut_ptr().cast::<u8>();
+        // SAFETY: the caller's promise, and a room of one register.
+        unsafe {
+            self.store(room, v);
+            self.copy_out(room, bytes.min(Self::BYTES), p);
+        }
+    }
     fn splat8(self, x: u8) -> Self::V;
     fn splat16(self, x: u16) -> Self::V;
     fn splat32(self, x: u32) -> Self::V;
@@ -116,6 +145,31 @@ pub(crate) trait Packs: Registers {
     unsafe fn unpack<const BITS: usize>(self, p: *const u8, high: bool) -> Self::V;
     /// The inverse, of bytes that are 0 above. No more is written than the elements have.
     unsafe fn pack<const BITS: usize>(self, p: *mut u8, v: Self::V, high: bool);
+    /// [`Packs::unpack`] of one to [`FEW`](super::sizes::FEW) elements; the others are 0, but for what a byte has above.
+    #[inline(always)]
+    unsafe fn unpack_few<const BITS: usize>(self, p: *const u8, n: usize, high: bool) -> Self::V {
+        let mut room = MaybeUninit::<Self::V>::uninit();
+        let room = room.as_mut_ptr().cast::<u8>();
+        // SAFETY: the elements are so many bytes, fewer than a register has. The room is for one, which has room for a block.
+        unsafe {
+            self.copy_in(p, bytes(n, BITS), room, 1);
+            self.unpack::<BITS>(room, high)
+        }
+    }
+    /// [`Packs::pack`] of as many. Of the last byte, the bits of no element become 0.
+    #[inline(always)]
+    unsafe fn pack_few<const BITS: usize>(self, p: *mut u8, v: Self::V, n: usize, high: bool) {
+        let mut room = MaybeUninit::<Self::V>::uninit();
+        let room = room.as_mut_ptr().cast::<u8>();
+        let made = bytes(n, BITS);
+        let unused = 8 * made - n * BITS;
+        // SAFETY: as above; the last byte is one of those that were stored.
+        unsafe {
+            self.pack::<BITS>(room, v, high);
+            *room.add(made - 1) &= if high { 0xFFu8 << unused } else { 0xFF >> unused };
+            self.copy_packed::<BITS>(room, made, p);
+        }
+    }
     /// Copies the first `bytes` bytes of what `pack` has stored, and neither reads nor writes more: by loads as wide as its
     /// stores, because a wider one waits until all of them are in the cache.
     #[inline(always)]

@@ -39,5 +39,5 @@ pub(super) fn core_bits(route: &Route) -> [usize; 2] {
     [if route.parts == Parts::Real { 2 * from } else { from }, to]
 }
 
-/// Up to so many elements are cast without a tile, and by registers alone where an instruction set loads parts of them.
+/// Up to so many elements are cast without a tile, and by registers alone where instructions carry their rounding: see `few` in `vector.rs`.
 pub(super) const FEW: usize = 16;

@@ -174,7 +174,7 @@ unsafe fn tiles<I: Simd>(isa: I, plan: &Planned, steps: Steps, src: *const u8, d
 /// nothing to be done, as they are.
 ///
 /// # Safety
-/// As for every `Core`.
+/// As for every `RunRows`.
 #[inline(always)]
 unsafe fn results_of(
     plan: &Planned,

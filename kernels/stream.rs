@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::codec::job::Job;
-use super::drive::{Apart, Core};
+use super::drive::Apart;
 use super::simd::{Simd, Task};
 use super::sizes::{LINE, ahead, bytes};
 
@@ -28,12 +28,11 @@ pub(super) const fn chunk([from, to]: [usize; 2]) -> usize {
     if most > unit { most / unit * unit } else { unit }
 }
 
-/// Rows of `n` elements, as [`Core::run_rows`] casts them. A [`fence`](super::simd::fence) must follow.
+/// Rows of `n` elements, as [`Job::run_rows`] casts them. A [`fence`](super::simd::fence) must follow.
 ///
 /// # Safety
-/// As for every `Core`, whose elements have so many bits in memory: in several rows whole bytes.
+/// As for every `RunRows`, whose elements have so many bits in memory: in several rows whole bytes.
 pub(super) unsafe fn rows<I: Simd>(
-    core: &Core,
     job: &Job,
     bits: [usize; 2],
     src: *const u8,
@@ -41,10 +40,11 @@ pub(super) unsafe fn rows<I: Simd>(
     n: usize,
     apart: &Apart,
 ) {
-    // SAFETY: the caller's promise.
-    let make = |_: usize, src: *const u8, dst: *mut u8, n: usize| unsafe { core.run(job, src, dst, n) };
-    // SAFETY: the caller's promise.
-    unsafe { made::<I>(&make, true, bits, src, dst, n, apart) }
+    // SAFETY: the caller's rows; what `made` asks for are elements of those, to them or to a room of as many.
+    unsafe {
+        let make = |_: usize, src: *const u8, dst: *mut u8, n: usize| job.run_rows(src, dst, n, &Apart::ONE);
+        made::<I>(&make, true, bits, src, dst, n, apart);
+    }
 }
 
 /// The same of what makes elements of a row, from a number on, of their source. Does the first of a row end at a line, if it
@@ -67,7 +67,7 @@ pub(super) unsafe fn made<I: Simd>(
     let lines = lines.0.as_mut_ptr().cast::<u8>();
     let [from, to] = bits;
     let row = bytes(n, to);
-    // SAFETY: the instruction set is available: that is promised to every `Core`.
+    // SAFETY: the instruction set is available: that is promised to every `RunRows`.
     let isa = unsafe { I::assume() };
     let is_one = apart.dst == row as isize;
     let (mut row_src, mut row_dst) = (src, dst);

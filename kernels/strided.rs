@@ -46,42 +46,43 @@ impl Tile {
     const fn new() -> Self {
         Self([MaybeUninit::uninit(); SMALL_TILE])
     }
-
-    fn start(&mut self) -> *mut u8 {
-        self.0.as_mut_ptr().cast()
-    }
 }
 
 /// A cast of elements along dimensions, the first of which are at `src` and at `dst`.
 #[derive(Clone, Copy)]
 pub(crate) struct Along<'a> {
-    pub(crate) plan: &'a Planned,
-    pub(crate) isa: Isa,
+    plan: &'a Planned,
+    isa: Isa,
     /// In the order of the destination.
-    pub(crate) dims: &'a [Dim],
+    dims: &'a [Dim],
     /// Bytes of an element on either side.
-    pub(crate) sizes: [usize; 2],
-    pub(crate) src: *const u8,
-    pub(crate) dst: *mut u8,
+    sizes: [usize; 2],
+    src: *const u8,
+    dst: *mut u8,
 }
 
 impl<'a> Along<'a> {
-    /// Casts them.
-    ///
     /// # Safety
-    /// Every element is readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
-    /// of elements of these sizes, whole bytes; the instruction set is available.
-    pub(crate) unsafe fn cast(self) {
-        let cast = if self.dims.len() <= FEW { Self::cast_up_to::<FEW> } else { Self::cast_up_to::<MOST> };
-        // SAFETY: the caller's promise.
-        unsafe { cast(self) }
+    /// Every element is readable from `src` on, or writable from `dst` on, and no byte is one of both sides, for as
+    /// long as this is used. The plan is of elements of these sizes, whole bytes; the instruction set is available.
+    pub(crate) unsafe fn new(
+        plan: &'a Planned,
+        isa: Isa,
+        dims: &'a [Dim],
+        sizes: [usize; 2],
+        src: *const u8,
+        dst: *mut u8,
+    ) -> Self {
+        Self { plan, isa, dims, sizes, src, dst }
+    }
+
+    /// Casts them.
+    pub(crate) fn cast(self) {
+        if self.dims.len() <= FEW { self.cast_up_to::<FEW>() } else { self.cast_up_to::<MOST>() }
     }
 
     /// The same of `N` dimensions at most: of one and more.
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn cast_up_to<const N: usize>(mut self) {
+    fn cast_up_to<const N: usize>(mut self) {
         if self.dims.is_empty() {
             self.dims = &[Dim::ONE];
         }
@@ -89,7 +90,7 @@ impl<'a> Along<'a> {
         let has_rows = [dims[0].src, dims[0].dst] == sizes.map(|size| size as isize);
         let n = dims[0].extent;
         if dims.len() == 1 && (has_rows || n == 1) {
-            // SAFETY: the caller's promise.
+            // SAFETY: all elements of the walk, which lie behind each other or are one.
             return unsafe { plan.run(src, dst, n) };
         }
         let walk = Steps { dims, step: [1; N], at: [0; N] };
@@ -103,32 +104,26 @@ impl<'a> Along<'a> {
             let rows = Rows::new(&plan);
             let from = if copies { moves::CALL / sizes[0] } else { ROW };
             if plan.is_ready() || n >= from {
-                // SAFETY: the caller's promise.
-                unsafe { self.cast_rows(&rows, walk) };
+                self.cast_rows(&rows, walk);
                 if streams {
-                    // SAFETY: the instruction set is available.
+                    // SAFETY: the instruction set of a walk is available.
                     unsafe { (moves.fence)() };
                 }
                 return;
             }
         }
-        // SAFETY: as above.
-        unsafe {
-            match walk.dense() {
-                Some([across, along]) => {
-                    let plane = Plane { across: dims[across], along: dims[along], sizes };
-                    let streams = || plan.part_of(self.elements()).streams_all();
-                    let room = if plane.has_panels() && streams() { Scratch::new(panel::ROOM) } else { None };
-                    match room {
-                        Some(mut room) => {
-                            self.cast_panels(walk, [across, along], plane, room.bytes().as_mut_ptr().cast())
-                        }
-                        None => self.cast_tiles(walk, &moves),
-                    }
+        match walk.dense() {
+            Some([across, along]) => {
+                let plane = Plane { across: dims[across], along: dims[along], sizes };
+                let streams = || plan.part_of(self.elements()).streams_all();
+                let room = if plane.has_panels() && streams() { Scratch::new(panel::ROOM) } else { None };
+                match room {
+                    Some(room) => self.cast_panels(walk, [across, along], plane, room),
+                    None => self.cast_tiles(walk, &moves),
                 }
-                None if copies => self.move_all(walk, &moves),
-                None => self.cast_tiles(walk, &moves),
             }
+            None if copies => self.move_all(walk, &moves),
+            None => self.cast_tiles(walk, &moves),
         }
     }
 
@@ -137,10 +132,7 @@ impl<'a> Along<'a> {
     }
 
     /// Rows where they are: the elements lie behind each other along the first dimension.
-    ///
-    /// # Safety
-    /// As for [`cast`](Self::cast).
-    unsafe fn cast_rows<const N: usize>(self, rows: &Rows<'_>, mut walk: Steps<'_, N>) {
+    fn cast_rows<const N: usize>(self, rows: &Rows<'_>, mut walk: Steps<'_, N>) {
         let (n, outer) = (self.dims[0].extent, self.dims.get(1).copied().unwrap_or(Dim::ONE));
         walk.step[0] = n;
         walk.step[1] = outer.extent;
@@ -151,23 +143,20 @@ impl<'a> Along<'a> {
         });
     }
 
-    /// A transpose past the caches.
-    ///
-    /// # Safety
-    /// As for [`cast`](Self::cast); the plane is that of these dimensions, and has panels, for which there is
-    /// [room](panel::ROOM), at a line.
-    unsafe fn cast_panels<const N: usize>(
+    /// A transpose past the caches, where the plane of these dimensions has panels, by a room of [so many](panel::ROOM) bytes.
+    fn cast_panels<const N: usize>(
         self,
         mut walk: Steps<'_, N>,
         dense: [usize; 2],
         plane: Plane,
-        room: *mut u8,
+        mut room: Scratch,
     ) {
+        let room = room.bytes().as_mut_ptr().cast();
         for i in dense {
             walk.step[i] = self.dims[i].extent;
         }
         let plan = self.plan.of_tile();
-        // SAFETY: planes are elements of the walk.
+        // SAFETY: planes are elements of the walk. A `Scratch` begins at a line.
         walk.each(|src, dst, _| unsafe {
             let (src, dst) = (self.src.wrapping_offset(src), self.dst.wrapping_offset(dst));
             panel::cast(&plan, backend::moves(self.isa), plane, src, dst, room);
@@ -175,10 +164,7 @@ impl<'a> Along<'a> {
     }
 
     /// Codes that are kept.
-    ///
-    /// # Safety
-    /// As for [`cast`](Self::cast).
-    unsafe fn move_all<const N: usize>(self, mut walk: Steps<'_, N>, moves: &Moves) {
+    fn move_all<const N: usize>(self, mut walk: Steps<'_, N>, moves: &Moves) {
         let mut grid = [Move::ONE; TILE_DIMS];
         for (i, (dim, one)) in self.dims.iter().zip(&mut grid).enumerate() {
             walk.step[i] = dim.extent;
@@ -196,44 +182,32 @@ impl<'a> Along<'a> {
     }
 
     /// Everything else.
-    ///
-    /// # Safety
-    /// As for [`cast`](Self::cast).
-    unsafe fn cast_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: &Moves) {
+    fn cast_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: &Moves) {
         let is_small = self.elements() <= SMALL_TILE / self.sizes[0].max(self.sizes[1]);
-        // SAFETY: the caller's promise; the rooms have so many bytes.
-        unsafe {
-            if !is_small && let Some(mut room) = Scratch::new(2 * TILE) {
-                let gathered = room.bytes().as_mut_ptr().cast::<u8>();
-                return self.cast_tiles_in(walk, moves, TILE, [gathered, gathered.add(TILE)]);
-            }
-            self.cast_small_tiles(walk, moves)
+        if !is_small && let Some(mut room) = Scratch::new(2 * TILE) {
+            let (gathered, results) = room.bytes().split_at_mut(TILE);
+            return self.cast_tiles_in(walk, moves, [gathered, results]);
         }
+        self.cast_small_tiles(walk, moves)
     }
 
     /// The same by tiles on the stack.
-    ///
-    /// # Safety
-    /// As for [`cast`](Self::cast).
     #[inline(never)]
-    unsafe fn cast_small_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: &Moves) {
+    fn cast_small_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: &Moves) {
         let (mut gathered, mut results) = (Tile::new(), Tile::new());
-        // SAFETY: the caller's promise; the rooms have so many bytes.
-        unsafe { self.cast_tiles_in(walk, moves, SMALL_TILE, [gathered.start(), results.start()]) }
+        self.cast_tiles_in(walk, moves, [&mut gathered.0, &mut results.0]);
     }
 
-    /// The same by tiles of so many bytes on either side, for which there are rooms.
-    ///
-    /// # Safety
-    /// As for [`cast`](Self::cast); each room has so many bytes.
+    /// The same by tiles that fill these rooms, of which the second is no smaller.
     #[inline(never)]
-    unsafe fn cast_tiles_in<const N: usize>(
+    fn cast_tiles_in<const N: usize>(
         self,
         mut walk: Steps<'_, N>,
         moves: &Moves,
-        bytes: usize,
-        [gathered, results]: [*mut u8; 2],
+        rooms: [&mut [MaybeUninit<u8>]; 2],
     ) {
+        let bytes = rooms[0].len().min(rooms[1].len());
+        let [gathered, results] = rooms.map(|room| room.as_mut_ptr().cast::<u8>());
         let Self { dims, sizes, .. } = self;
         let copies = self.plan.route.work == Work::Copy;
         let order = walk.choose_tile(sizes, bytes);
@@ -304,31 +278,29 @@ pub(crate) unsafe fn in_order(
     (mut dst, dst_strides): (*mut u8, &[isize]),
     first: usize,
 ) {
-    let ([extent, inner @ ..], [from, src_inner @ ..], [to, dst_inner @ ..]) =
-        (shape, src_strides, dst_strides)
-    else {
-        // SAFETY: one element.
-        return unsafe { plan.at(first).run(src, dst, 1) };
-    };
-    if !inner.is_empty() {
-        let apart = inner.iter().product::<usize>();
-        for i in 0..*extent {
-            // SAFETY: elements of the views.
-            unsafe { in_order(plan, sizes, inner, (src, src_inner), (dst, dst_inner), first + i * apart) };
-            (src, dst) = (src.wrapping_offset(*from), dst.wrapping_offset(*to));
+    // SAFETY: every pointer is that of an element of the views, or of a row of them, as many strides from the first one as the
+    // shape says. What is in tiles are elements of 16 bytes at most, for which they have room.
+    unsafe {
+        let ([extent, inner @ ..], [from, src_inner @ ..], [to, dst_inner @ ..]) =
+            (shape, src_strides, dst_strides)
+        else {
+            return plan.at(first).run(src, dst, 1);
+        };
+        if !inner.is_empty() {
+            let apart = inner.iter().product::<usize>();
+            for i in 0..*extent {
+                in_order(plan, sizes, inner, (src, src_inner), (dst, dst_inner), first + i * apart);
+                (src, dst) = (src.wrapping_offset(*from), dst.wrapping_offset(*to));
+            }
+            return;
         }
-        return;
-    }
-    if [*from, *to] == sizes.map(|size| size as isize) {
-        // SAFETY: a row.
-        return unsafe { plan.at(first).run(src, dst, *extent) };
-    }
-    let mut tiles = [[0u8; 16 * NUMBERED]; 2];
-    let [gathered, results] = tiles.each_mut().map(|tile| tile.as_mut_ptr());
-    for begin in (0..*extent).step_by(NUMBERED) {
-        let n = NUMBERED.min(extent - begin);
-        // SAFETY: each is an element of the views, of 16 bytes at most, for which the tiles have room.
-        unsafe {
+        if [*from, *to] == sizes.map(|size| size as isize) {
+            return plan.at(first).run(src, dst, *extent);
+        }
+        let mut tiles = [[0u8; 16 * NUMBERED]; 2];
+        let [gathered, results] = tiles.each_mut().map(|tile| tile.as_mut_ptr());
+        for begin in (0..*extent).step_by(NUMBERED) {
+            let n = NUMBERED.min(extent - begin);
             for i in 0..n {
                 src.copy_to_nonoverlapping(gathered.add(i * sizes[0]), sizes[0]);
                 src = src.wrapping_offset(*from);

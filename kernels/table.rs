@@ -67,6 +67,8 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
         #[cfg(isa = "vector")]
         ready: None,
         #[cfg(isa = "vector")]
+        groups: None,
+        #[cfg(isa = "vector")]
         floats: false,
         #[cfg(isa = "vector")]
         quick: 0,

@@ -10,7 +10,7 @@ use super::codec::source::{Input, Source, bits};
 use super::codec::table::Ways;
 use super::codec::width::Width;
 use super::codec::{self, Codec};
-use super::drive::{self, Apart, Plan, Planned, Scale};
+use super::drive::{self, Apart, Plan, Planned, Scale, Step};
 use super::environment::{Environment, streaming_threshold};
 use super::simd::{Kernel, Simd, fence};
 use super::sizes::{FEW, LINE, ahead, bytes, core_bits, core_units};
@@ -72,15 +72,11 @@ unsafe fn rows<I: Simd, C: Codec<I>>(
     unsafe {
         // Instructions that carry their rounding depend on nothing else.
         if const { I::CARRIES_ROUNDING && C::FLOATS } && !isa.keeps_subnormals() {
-            return false;
+            return (job.calmly)(job, src, dst, n, apart);
         }
         let (setup, looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
         let &Job { src_high, dst_high, .. } = job;
-        // (Of packed elements, which are rarely so few, it would stand in every program for nothing.)
-        if const { I::CARRIES_ROUNDING && bits::<C::From>() >= 8 && <C::To as Width>::BITS >= 8 }
-            && n.wrapping_sub(1) < FEW
-            && apart.rows == 1
-        {
+        if const { I::CARRIES_ROUNDING } && n.wrapping_sub(1) < FEW && apart.rows == 1 {
             few::<I, C>(isa, &setup, looks, [src_high, dst_high], src, dst, n);
             return true;
         }
@@ -206,14 +202,8 @@ unsafe fn copy_out<I: Simd, W: Width>(isa: I, room: *mut u8, n: usize, high: boo
     made
 }
 
-/// Are [`FEW`] elements of so many bits whole registers? Those are loaded and stored whole: to load what was just stored by a mask
-/// takes long.
-const fn is_whole<I: Simd>(bits: usize) -> bool {
-    (FEW * bits).is_multiple_of(8 * I::BYTES)
-}
-
-/// One to [`FEW`] elements of whole bytes. The compiler sees which registers of a block have none, and what becomes of
-/// those is not computed.
+/// One to [`FEW`] elements, in no memory but where they come from and go to. The compiler sees which registers of a block have
+/// none, and what becomes of those is not computed.
 ///
 /// # Safety
 /// As for every `RunRows`.
@@ -227,38 +217,11 @@ unsafe fn few<I: Simd, C: Codec<I>>(
     dst: *mut u8,
     n: usize,
 ) {
-    let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
-    let (mut room_src, mut room_dst) =
-        (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
-    let (room_src, room_dst) = (room_src.start(), room_dst.start());
-    // SAFETY: the caller's promise. The rooms are for a block; of what the codec writes, no more is read.
+    // SAFETY: the caller's promise, of no more elements than `few` is called with.
     unsafe {
         hint::assert_unchecked(n.wrapping_sub(1) < FEW);
-        if n == FEW && const { is_whole::<I>(bits::<C::From>()) } {
-            isa.copy(src, room_src, bytes(FEW, src_bits));
-            let mut at = bytes(FEW, src_bits);
-            while at < src_bits.div_ceil(8) * I::BYTES {
-                isa.store(room_src.add(at), isa.splat8(0));
-                at += I::BYTES;
-            }
-        } else {
-            isa.copy_in(src, bytes(n, src_bits), room_src, src_bits.div_ceil(8));
-        }
-        let block = <C::From as Source>::Width::load(isa, room_src, src_high);
-        C::To::store(isa, C::block(isa, setup, Input { block, looks }), room_dst, dst_high);
-        if n == FEW && const { is_whole::<I>(<C::To as Width>::BITS) } {
-            isa.copy(room_dst, dst, bytes(FEW, dst_bits));
-        } else {
-            // Register by register, of which there are so many at most: the others are in no memory.
-            let made = bytes(n, dst_bits);
-            let mut at = 0;
-            while at < const { bytes(FEW, <C::To as Width>::BITS).next_multiple_of(I::BYTES) } {
-                if at < made {
-                    isa.copy_out(room_dst.add(at), (made - at).min(I::BYTES), dst.add(at));
-                }
-                at += I::BYTES;
-            }
-        }
+        let block = <C::From as Source>::Width::load_few(isa, src, n, src_high);
+        C::To::store_few(isa, C::block(isa, setup, Input { block, looks }), dst, n, dst_high);
     }
 }
 
@@ -281,7 +244,10 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
         [step] if stage::is_plain(route) => Some(step),
         _ => None,
     };
-    let floats = steps.iter().any(|step| step.core.floats);
+    let floats = steps.iter().any(|step| step.floats);
+    // Without memory for those, there are the steps.
+    let groups =
+        ready.and_then(|_| codec::table::groups::<I>(route)).and_then(|group| once::keep(&[group])?.first());
     Plan {
         kernel: if ready.is_some() { plain::<I> } else { shaped::<I> },
         stream_from: if keeps_up::<I>(route) { streaming_threshold() } else { usize::MAX },
@@ -292,6 +258,7 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
         },
         few: stage::few,
         ready,
+        groups,
         floats,
         steps,
         stream_rows: Some(stream::rows::<I>),
@@ -335,15 +302,44 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
     };
     let (bits, units) = (core_bits(&plan.route), core_units(&plan.route, n));
     let _environment = environment(plan);
-    // SAFETY: the caller's promise; the table chose the core for this route and a machine that has its instruction set.
+    // SAFETY: the elements are those of the caller, or the bytes of them that 8 are, and what is left of those; the table chose
+    // the codecs for this route and a machine that has its instruction set.
     unsafe {
-        if n >= MANY && plan.streams(units, bits[0] + bits[1]) && units >= 2 * stream::chunk(bits) {
-            stream::rows::<I>(&step.core, &step.job, bits, src, dst, units, &Apart::ONE);
+        if n < MANY {
+            return step.run(src, dst, units);
+        }
+        let Some(group) = plan.groups else {
+            return long::<I>(plan, step, bits, src, dst, units);
+        };
+        let (left, grouped) = (n % 8, n / 8);
+        long::<I>(plan, group, [8, group.bits], src, dst, grouped * bits[0]);
+        if left > 0 {
+            step.run(src.add(grouped * bits[0]), dst.add(grouped * bits[1]), left);
+        }
+    }
+}
+
+/// One step on many elements of so many bits, past the caches if those do not keep the result.
+///
+/// # Safety
+/// As for every `RunRows`.
+unsafe fn long<I: Simd>(
+    plan: &Planned,
+    step: &Step,
+    bits: [usize; 2],
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+) {
+    // SAFETY: the caller's elements.
+    unsafe {
+        if plan.streams(n, bits[0] + bits[1]) && n >= 2 * stream::chunk(bits) {
+            stream::rows::<I>(&step.job, bits, src, dst, n, &Apart::ONE);
             if plan.fences() {
                 fence::<I>();
             }
         } else {
-            step.run(src, dst, units);
+            step.run(src, dst, n);
         }
     }
 }

@@ -504,17 +504,12 @@ impl<'a> Walk<'a> {
             // SAFETY: as below.
             return unsafe { in_order(caster.plan(), self.sizes, self.shape, src, dst, 0) };
         }
-        let along = Along {
-            plan: caster.plan(),
-            isa: caster.isa(),
-            dims: &self.dims[..self.len],
-            sizes: self.sizes,
-            src: src.wrapping_offset(self.src_start),
-            dst: dst.wrapping_offset(self.dst_start),
-        };
+        let (src, dst) = (src.wrapping_offset(self.src_start), dst.wrapping_offset(self.dst_start));
         // SAFETY: the caller's promise: the walk has the elements of the views. The sizes are those of the dtypes
         // of the plan, whose elements are whole bytes: `fill` has seen to it.
-        unsafe { along.cast() }
+        let along =
+            unsafe { Along::new(caster.plan(), caster.isa(), &self.dims[..self.len], self.sizes, src, dst) };
+        along.cast();
     }
 }
 

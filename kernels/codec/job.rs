@@ -1,12 +1,15 @@
 //! What a codec needs to know of a cast.
 
 use core::fmt;
+use core::mem::ManuallyDrop;
 
+use super::super::environment::Environment;
+use super::super::layout::Apart;
 use super::super::simd::Extras;
 use super::plane::{Plane, Words};
 use crate::formats::dtype::{FloatFormat, IntFormat, Kind};
 use crate::formats::layout::Packing;
-use crate::formats::options::{Overflow, Policy};
+use crate::formats::options::{Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Route};
 use crate::kernels::scalar;
 
@@ -25,6 +28,40 @@ pub(in crate::kernels) struct Job {
     pub(super) integer: Limits,
     /// The bits of a byte that are those of a code of the source.
     pub(super) code_mask: u8,
+    /// The kernel, and what it calls in its tail where subnormal numbers are not what they are: it runs the kernel again, in
+    /// the environment that it expects. (By pointer: a kernel names no function.)
+    run: RunRows,
+    pub(in crate::kernels) calmly: RunRows,
+}
+
+/// Casts rows of `n` elements, of which the first begin at `src` and `dst`, and says true.
+///
+/// # Safety
+/// As for a [`Kernel`](crate::kernels::drive::Kernel); the instruction set is available, the job has the dtypes of the codec, and
+/// its table is there if it needs one.
+pub(in crate::kernels) type RunRows =
+    unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool;
+
+/// Runs the kernel of a job in the environment that kernels expect.
+///
+/// # Safety
+/// As for [`RunRows`].
+#[cold]
+unsafe fn calmly(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool {
+    // Given back by hand: kernels do not unwind.
+    let environment = ManuallyDrop::new(Environment::new(Rounding::NearestEven));
+    // SAFETY: the caller's elements, to the kernel of this job. No operation moves across a call by pointer.
+    let ran = unsafe { (job.run)(job, src, dst, n, apart) };
+    drop(ManuallyDrop::into_inner(environment));
+    ran
+}
+
+/// In the place of none.
+///
+/// # Safety
+/// None.
+unsafe fn nothing(_: &Job, _: *const u8, _: *mut u8, _: usize, _: &Apart) -> bool {
+    true
 }
 
 /// A table: made once in a process, and kept.
@@ -44,6 +81,11 @@ impl Table {
     /// Of elements of 8 bits or fewer.
     pub(super) fn of_bytes(plane: &'static Plane) -> Self {
         Self { planes: [plane; 2], ..Self::NONE }
+    }
+
+    /// Of bytes that are looked up in two planes.
+    pub(super) fn of_planes(planes: [&'static Plane; 2]) -> Self {
+        Self { planes, ..Self::NONE }
     }
 
     /// Of elements of 16 bits.
@@ -70,6 +112,8 @@ impl Job {
         narrow: Target::NONE,
         integer: Limits::NONE,
         code_mask: 0,
+        run: nothing,
+        calmly: nothing,
     };
 
     pub(in crate::kernels) fn new(route: &Route, table: Table, extras: Extras) -> Self {
@@ -84,7 +128,24 @@ impl Job {
             narrow: Target::new(route.to.kind(), &route.policy),
             integer: Limits::new(route),
             code_mask: u8::MAX >> 8u32.saturating_sub(route.from.bits()),
+            ..Self::NONE
         }
+    }
+
+    /// The same for a kernel.
+    pub(super) fn of(self, run: RunRows) -> Self {
+        Self { run, calmly, ..self }
+    }
+
+    /// Casts rows of `n` elements, so far apart.
+    ///
+    /// # Safety
+    /// As for [`RunRows`].
+    #[inline(always)]
+    pub(in crate::kernels) unsafe fn run_rows(&self, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
+        // SAFETY: the caller's elements.
+        let ran = unsafe { (self.run)(self, src, dst, n, apart) };
+        debug_assert!(ran);
     }
 }
 

@@ -11,11 +11,11 @@
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
-use super::super::once::Once;
+use super::super::once::{self, Once};
 use super::super::simd::{self, Simd};
 use super::float::NearF32;
 use super::job::{Job, Table};
-use super::plane::{Fold, Plane, Words, bytes, words};
+use super::plane::{Fold, Plane, Words, bytes, groups, words};
 use super::source::{AsF32, AsF64, Input, Source, from_f32};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
@@ -56,19 +56,21 @@ pub(in crate::kernels) fn found(route: &Route) -> Found {
                 _ => Found::Bf16,
             }
         }
-        (Kind::Int(from), Kind::Int(to)) if from.bits == 4 && to.bits == 16 => Found::Elements,
+        (Kind::Int(from), Kind::Int(to)) if from.bits < 8 && to.bits == 16 => Found::Elements,
         (Kind::Bool | Kind::Int(_), Kind::Int(to)) if to.bits > 8 => Found::Bytes,
         _ if matches!(route.to, DType::F32 | DType::F64) => Found::Bf16,
         _ => Found::Elements,
     }
 }
 
-/// Are the integers that a table gives to be widened as signed ones?
+/// May the integers that a table gives be negative? None of the others has the top bit set, so that all of them are widened as
+/// signed ones.
 fn widens_signed(route: &Route) -> bool {
     match (route.from.kind(), route.to.kind()) {
-        (Kind::Int(from), _) => from.signed,
         // What is negative saturates in the table, or wraps when it is widened.
-        (Kind::Float(_), Kind::Int(to)) => to.signed || route.policy.overflow == Overflow::Wrap,
+        (Kind::Int(_) | Kind::Float(_), Kind::Int(to)) => {
+            to.signed || route.policy.overflow == Overflow::Wrap
+        }
         _ => false,
     }
 }
@@ -141,7 +143,11 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
     let is_exact = match found(route) {
         Found::Elements => route.from == route.to,
         Found::Bf16 => true,
-        Found::Bytes | Found::Words => route.from.float_format().is_none(),
+        // (But for what is negative and saturates.)
+        Found::Bytes | Found::Words => match route.from.kind() {
+            Kind::Int(from) => !from.signed || widens_signed(route),
+            kind => kind == Kind::Bool,
+        },
     };
     // What is exact under one policy is so under all.
     let policy = if is_exact { Policy::DEFAULT } else { route.policy };
@@ -179,6 +185,28 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
             bytes(from, to, &policy, place);
         })?),
     })
+}
+
+/// The table of a route whose bytes are looked up by their [halves](Pairs).
+pub(in crate::kernels) fn group_table(route: &Route) -> Option<Table> {
+    let groups = groups(route);
+    let plane = |half: &dyn Fn(usize) -> u8| {
+        let elements = core::array::from_fn(|byte| half(byte % 16));
+        Some(&once::keep(&[*Plane::of_bytes(&mut MaybeUninit::uninit(), &elements)])?[0])
+    };
+    let [from, to] = [route.from.bits(), route.to.bits()];
+    if from < to {
+        // Each half becomes a byte.
+        let bytes = plane(&|half| groups[half] as u8)?;
+        return Some(Table::of_planes([bytes; 2]));
+    }
+    // Each becomes one half of what the byte becomes: the same one, if both sides begin at the same end.
+    let bits = 4 / from * to;
+    let (one, all) = ((1 << bits) - 1, 0xFF >> (8 - 2 * bits));
+    let low = if route.src.packing == route.dst.packing { one } else { all & !one };
+    let planes =
+        [plane(&|half| groups[half] as u8 & low)?, plane(&|half| groups[half << 4] as u8 & all & !low)?];
+    Some(Table::of_planes(planes))
 }
 
 /// What is kept of the planes of a table. They are read once for a call: the destination might be the table, for all that the
@@ -245,6 +273,8 @@ pub(in crate::kernels) struct OnLine;
 pub(in crate::kernels) struct Short;
 /// Those of 4 bits or fewer.
 pub(in crate::kernels) struct Nibble;
+/// Bytes of packed codes of 4 bits or fewer.
+pub(in crate::kernels) struct Pairs;
 /// 0 and 1: of a bool every other byte is as good as 1.
 pub(in crate::kernels) struct Truth;
 
@@ -276,6 +306,37 @@ impl Look for Short {
     #[inline(always)]
     fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
         isa.lookup64(plane, index)
+    }
+}
+
+/// Bytes, by one plane for their low halves, and one for their high ones.
+impl Rows for Pairs {
+    type Looks<I: Simd> = Planes<I>;
+
+    #[inline(always)]
+    fn looks<I: Simd>(isa: I, table: &Table) -> Planes<I> {
+        let [low, high] = table.planes;
+        [isa.plane(low), isa.plane(high)]
+    }
+
+    #[inline(always)]
+    fn bytes<I: Simd>(isa: I, &[low, high]: &Planes<I>, index: I::V) -> I::V {
+        let [a, b] = Self::halves(isa, index);
+        isa.or(isa.lookup16(low, a), isa.lookup16(high, b))
+    }
+
+    #[inline(always)]
+    fn words<I: Simd>(isa: I, &[low, high]: &Planes<I>, index: I::V) -> [I::V; 2] {
+        let [a, b] = Self::halves(isa, index);
+        isa.zip_pieces::<1>(isa.lookup16(low, a), isa.lookup16(high, b))
+    }
+}
+
+impl Pairs {
+    #[inline(always)]
+    fn halves<I: Simd>(isa: I, index: I::V) -> [I::V; 2] {
+        let half = isa.splat8(0x0F);
+        [isa.and(index, half), isa.and(isa.shr16::<4>(index), half)]
     }
 }
 
@@ -315,7 +376,7 @@ impl Rows for OnLine {
     }
 }
 
-/// From codes of `SRC` bits in memory to elements of `DST` bits.
+/// From codes of `SRC` bits in memory to elements of `DST` bits; to integers of 32 and 64 by those of 8.
 pub(in crate::kernels) struct Lookup<R, const SRC: usize, const DST: usize>(PhantomData<R>);
 
 impl<R: Rows, const SRC: usize, const DST: usize> Source for Lookup<R, SRC, DST>
@@ -347,11 +408,33 @@ where
 
     #[inline(always)]
     fn block(isa: I, _: &(), src: Input<I, Self>) -> Block<I, Bits<DST>> {
-        if DST <= 8 {
-            return Bits::<DST>::of8::<I, false>(isa, R::bytes(isa, &src.looks, src.block));
+        if DST != 16 {
+            return Bits::<DST>::of8::<I, true>(isa, R::bytes(isa, &src.looks, src.block));
         }
         let words = R::words(isa, &src.looks, isa.before_zips::<2>(src.block));
-        Bits::<DST>::of16::<I, false>(isa, words, isa.splat32(u32::MAX))
+        Bits::<DST>::of16::<I, true>(isa, words, isa.splat32(u32::MAX))
+    }
+}
+
+/// From codes of 8 bits to integers of `DST` bits, by integers of 16.
+pub(in crate::kernels) struct LookupWords<R, const DST: usize>(PhantomData<R>);
+
+impl<I: Simd, R: Rows, const DST: usize> Codec<I> for LookupWords<R, DST>
+where
+    Bits<DST>: Code,
+{
+    type From = Lookup<R, 8, DST>;
+    type To = Bits<DST>;
+    const FLOATS: bool = false;
+    type Setup = ();
+
+    #[inline(always)]
+    fn setup(_: I, _: &Job) {}
+
+    #[inline(always)]
+    fn block(isa: I, _: &(), src: Input<I, Self::From>) -> Block<I, Bits<DST>> {
+        let words = R::words(isa, &src.looks, isa.before_zips::<2>(src.block));
+        Bits::<DST>::of16::<I, true>(isa, words, isa.splat32(u32::MAX))
     }
 }
 

@@ -3,7 +3,9 @@
 use core::mem::MaybeUninit;
 
 use crate::formats::dtype::{DType, FloatFormat, Kind};
+use crate::formats::layout::Packing;
 use crate::formats::options::{Overflow, Policy};
+use crate::formats::route::Route;
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 
 /// Of each of 256 elements one byte; and the same for instruction sets that look at a row of 16 at a time. It begins at
@@ -319,6 +321,24 @@ fn elements(from: DType, to: DType, policy: &Policy) -> [u16; 256] {
         some.iter_mut().zip(results).for_each(|(element, result)| *element = result as u16);
     }
     elements
+}
+
+/// What every byte of packed codes of 2 or 4 bits becomes, of 2 or 4 bits too: 4, 8 or 16 bits, which are packed as elements are.
+#[inline(never)] // For the stack.
+pub(super) fn groups(route: &Route) -> [u16; 256] {
+    let one = elements(route.from, route.to, &route.policy);
+    let [from, to] = [route.from.bits(), route.to.bits()];
+    let [src_high, dst_high] = [&route.src, &route.dst].map(|layout| layout.packing == Packing::HighFirst);
+    // The bits of so many are filled from one end or from the other.
+    let unit = (8 / from * to).min(8);
+    core::array::from_fn(|byte| {
+        let element = |i: u32| {
+            let shift = if src_high { 8 - from - i * from } else { i * from };
+            let (code, at) = (byte >> shift & 0xFF >> (8 - from), i * to);
+            one[code] << (at - at % unit + if dst_high { unit - to - at % unit } else { at % unit })
+        };
+        (0..8 / from).fold(0, |group, i| group | element(i))
+    })
 }
 
 /// Writes a table of elements of 8 bits or fewer.

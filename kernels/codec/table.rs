@@ -7,11 +7,11 @@
 //! |---|---|---|
 //! | bytes in the other order | swaps them | |
 //! | the real part of complex elements, unless it becomes [another float](real) of 16 bits or more | takes it out | |
-//! | codes of fewer than 8 bits, unless a codec [reads](reads_packed) or [writes](writes_packed) them packed | to or from one per byte | |
-//! | 8 bits or fewer to wider integers, but [those](reads_as_f32) | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
-//! | bool, integers of 2 bits, and one per byte what has 4 or 6, to float64 | float32 | each is one |
+//! | to codes of fewer than 8 bits, unless the last codec [writes](writes_packed) them packed; from them, if they are kept | from or to one per byte | |
+//! | 8 bits or fewer to wider integers, but [those](reads_as_f32) and [those](widens) | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
+//! | bool, and one per byte what has fewer than 8 bits, to float64 | float32 | each is one |
 //! | integers to floats of 6 bits or fewer | the nearest int8 or uint8 | they end far below |
-//! | integers to floats of 8 bits without -0 and to float8_e8m0fnu; anything rounded in another direction than the default one | float32, rounded to odd | it has two bits more than the target |
+//! | integers to floats of 8 bits for which they have [no way](integer_to_8), such as those without -0; anything rounded in another direction than the default one | float32, rounded to odd | it has two bits more than the target |
 //! | integers of 32 and 64 bits to float32 in those directions | float64, rounded to odd | the same |
 //! | anything to integers of 2 bits, or 4 but one per byte | int8 or uint8, of the sign of the target, saturated or wrapped | the range is within that, and the low bits are the same |
 //! | floats to integers that wrap | float64, and from there int64 | the low bits are the same |
@@ -20,10 +20,10 @@
 
 use super::float::{CutBf16, LongToF64, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
 use super::integer::{AsInteger, Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
-use super::job::{Job, Table};
+use super::job::{Job, RunRows, Table};
 use super::lookup::{
-    self, Floats, Found, Limited, Lookup, Magnitude, Mirrored, Negated, Nibble, OnLine, Positive, Rows, Same,
-    Short, Truth, Whole, fold, found, has_table, looked_up,
+    self, Floats, Found, Limited, Lookup, LookupWords, Magnitude, Mirrored, Negated, Nibble, OnLine, Pairs,
+    Positive, Rows, Same, Short, Truth, Whole, fold, found, has_table, looked_up,
 };
 use super::narrow::{
     self, F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByF16, ToNarrowByHalf, ToNarrowByTable,
@@ -36,9 +36,10 @@ use super::source::{
 use super::width::{Bits, Width};
 use super::{Codec, Repacked, Swapped};
 use crate::formats::dtype::{DType, FloatFormat, Kind};
+use crate::formats::layout::Packing;
 use crate::formats::options::{Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work};
-use crate::kernels::drive::{Apart, Core, Step, Steps};
+use crate::kernels::drive::{Apart, Step, Steps};
 use crate::kernels::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 
 /// Adds what casts the parts of a route, one after the other. Nothing, if their codes are kept as they are in memory.
@@ -69,6 +70,21 @@ pub(in crate::kernels) fn find_steps<I: Ways>(route: &Route, steps: &mut Steps) 
     Some(())
 }
 
+/// What casts many elements of 2 or 4 bits to others, packed on both sides: a byte of them at a time.
+#[inline(never)] // For the stack.
+pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<Step> {
+    let [from, to] = [&route.src, &route.dst].map(|layout| if layout.is_packed() { layout.bits } else { 0 });
+    let core = match (from, to) {
+        _ if route.work != Work::Convert || route.parts != Parts::One => return None,
+        (2, 2) | (4, 4) => run::<I, Lookup<Pairs, 8, 8>>(),
+        // From the other end, the two bytes would change their places.
+        (2, 4) if route.src.packing == Packing::LowFirst => run::<I, Lookup<Pairs, 8, 16>>(),
+        (4, 2) => run::<I, Lookup<Pairs, 8, 4>>(),
+        _ => return None,
+    };
+    Some(step_with(core, route, 8 / from * to, lookup::group_table(route)?))
+}
+
 /// From the real part of native complex elements, if it becomes another float of 16 bits or more, to nearest even.
 fn real<I: Ways>(route: &Route) -> Option<Core> {
     let is_native = !route.src.swapped && !route.dst.swapped;
@@ -91,7 +107,11 @@ fn step(core: Core, route: &Route, bits: u32) -> Step {
 }
 
 fn step_with(core: Core, route: &Route, bits: u32, table: Table) -> Step {
-    Step { core, job: Job::new(route, table, Extras::this()), bits: bits as usize }
+    Step {
+        job: Job::new(route, table, Extras::this()).of(core.run),
+        floats: core.floats,
+        bits: bits as usize,
+    }
 }
 
 /// From native elements to such.
@@ -99,12 +119,12 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     let (from, to) = (route.from, route.to);
     let (src, dst) = (Layout::native(from), Layout::native(to));
     let is_kept = from == to && from.bits() < 8;
-    if route.src.is_packed() && (is_kept || !reads_packed(route)) {
+    if route.src.is_packed() && is_kept {
         steps.push(step(unpacked::<I>(from), route, 8));
-        if !is_kept || route.dst.is_packed() {
+        if route.dst.is_packed() {
             convert::<I>(&Route { src, ..*route }, steps)?;
         }
-    } else if route.dst.is_packed() && (is_kept || !writes_packed::<I>(route)) {
+    } else if route.dst.is_packed() && (is_kept || !ends_packed::<I>(route)) {
         if !is_kept {
             convert::<I>(&Route { dst, ..*route }, steps)?;
         }
@@ -137,10 +157,10 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     Some(())
 }
 
-/// Is there a codec that unpacks them itself?
-fn reads_packed(route: &Route) -> bool {
-    // Of 2 bits, those that look up a byte.
-    route.src.bits > 2 || route.to.bits() <= 8 || matches!(route.to.kind(), Kind::Int(_))
+/// Does the last codec pack them itself, whatever there is before it?
+fn ends_packed<I: Ways>(route: &Route) -> bool {
+    let by = |hub: Hub| Route { from: hub.dtype, src: Layout::native(hub.dtype), ..*route };
+    writes_packed::<I>(route) || hub::<I>(route).is_some_and(|hub| ends_packed::<I>(&by(hub)))
 }
 
 /// Is there a codec that packs them itself?
@@ -149,10 +169,13 @@ fn writes_packed<I: Ways>(route: &Route) -> bool {
         return route.src.is_packed();
     }
     match (route.from.kind(), route.to.kind()) {
+        // Where all of a table is looked at as fast as two elements of it.
+        (Kind::Bool, Kind::Float(_)) => !I::HAS_LINES,
+        (Kind::Bool, _) => true,
         (Kind::Float(from), Kind::Int(_)) if from.bits() == 8 => true,
         // Floats that wrap are integers first.
         (Kind::Float(_), Kind::Int(to)) => to.bits == 4 && route.policy.overflow == Overflow::Saturate,
-        (Kind::Int(_), Kind::Int(to)) => to.bits == 4,
+        (Kind::Int(from), Kind::Int(to)) => to.bits == 4 || from.bits == 8,
         (Kind::Float(_) | Kind::Int(_), Kind::Float(to)) if route.from.bits() == 8 => !to.has_nan,
         _ => narrows_packed::<I>(route),
     }
@@ -174,6 +197,14 @@ struct Hub {
     policy: Policy,
 }
 
+/// A codec as a function.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Core {
+    run: RunRows,
+    /// It needs the floating-point environment set by its caller, or may leave traces there.
+    floats: bool,
+}
+
 /// The hub of a route that has no kernel of its own.
 fn hub<I: Ways>(route: &Route) -> Option<Hub> {
     use DType::{BF16, F16, F32, F64};
@@ -191,12 +222,13 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
         _ if reads_as_f32::<I>(route) => None,
         _ if has_table(route) => match found(route) {
             Found::Elements => None,
+            Found::Bytes | Found::Words if widens::<I>(route) => None,
             Found::Bytes | Found::Words => via(looked_up(route)),
             Found::Bf16 if to == F32 || widens_to_64(route) => None,
             Found::Bf16 => via(F32),
         },
         (Kind::Int(format), Kind::Int(to)) => {
-            if to.bits < 8 && format.bits > 8 && !route.dst.is_packed() {
+            if to.bits < 8 && format.bits > 8 && !(to.bits == 4 && route.dst.is_packed()) {
                 via(byte_of(to.signed))
             } else {
                 None
@@ -207,10 +239,9 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             F32 => None,
             F64 => None,
             F16 | BF16 if !turns || format.bits == 8 => None,
-            _ if short_to_8::<I>(route).is_some() => None,
+            _ if integer_to_8::<I>(route).is_some() => None,
             _ if format.bits <= 16 => via(F32),
             F16 | BF16 | DType::F8E8M0 => by(F32, Some(odd_f32::<I>(from))),
-            _ if !turns && to.float_format().is_some_and(|to| to.has_neg_zero) => None,
             _ => by(F32, Some(clipped_f32::<I>(from))),
         },
         (_, Kind::Int(_)) if policy.overflow == Overflow::Wrap => match from {
@@ -236,29 +267,41 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
     }
 }
 
-/// From integers of 16 bits to floats of 8 that have NaN and -0, to nearest even, where a way does that.
-fn short_to_8<I: Ways>(route: &Route) -> Option<Core> {
+/// From integers of 16 bits and more to floats of 8 that have NaN and -0, to nearest even, where a way does that.
+fn integer_to_8<I: Ways>(route: &Route) -> Option<Core> {
     let is_nearest = route.policy.rounding == Rounding::NearestEven;
     let to = route.to.float_format().filter(|to| is_nearest && to.has_nan && to.has_neg_zero)?;
     match route.from {
-        DType::U16 => I::Narrowing::signed::<U16>(to),
-        DType::I16 => I::Narrowing::signed::<I16>(to),
+        DType::U16 => I::Narrowing::integers::<U16>(to),
+        DType::I16 => I::Narrowing::integers::<I16>(to),
+        DType::U32 => I::Narrowing::integers::<Clipped<U32>>(to),
+        DType::I32 => I::Narrowing::integers::<Clipped<I32>>(to),
+        DType::U64 => I::Narrowing::integers::<Clipped<U64>>(to),
+        DType::I64 => I::Narrowing::integers::<Clipped<I64>>(to),
         _ => None,
     }
 }
 
-/// Do floats of 8 bits become integers by the float32 that they are? Where a look-up of those is cheap.
+/// Do floats of 8 bits become integers by the float32 that they are? Where a look-up of those is cheap, and elsewhere if they
+/// become more than 16 bits hold.
 fn reads_as_f32<I: Ways>(route: &Route) -> bool {
     let is_float = route.from.bits() == 8 && route.from.float_format().is_some();
     let saturates = route.policy.overflow == Overflow::Saturate;
-    I::HAS_LINES && is_float && saturates && matches!(route.to.kind(), Kind::Int(to) if to.bits >= 32)
+    let is_wide = matches!(route.to.kind(), Kind::Int(to) if to.bits >= 32);
+    is_float && saturates && is_wide && (I::HAS_LINES || found(route) == Found::Bf16)
 }
 
-/// Are elements that a table holds made float64 at once? Floats of 8 bits, and what is packed by 4 and 6.
+/// Are integers that a table holds made wider ones at once? Those of floats of 8 bits, if they are not
+/// [read as float32](reads_as_f32), and of what is packed.
+fn widens<I: Ways>(route: &Route) -> bool {
+    route.src.is_packed() || route.from.bits() == 8 && !I::HAS_LINES
+}
+
+/// Are elements that a table holds made float64 at once? Floats of 8 bits, and what is packed.
 fn widens_to_64(route: &Route) -> bool {
     let bits = route.from.bits();
     let is_whole = bits == 8 && route.from != DType::Bool;
-    route.to == DType::F64 && (is_whole || matches!(bits, 4 | 6) && route.src.is_packed())
+    route.to == DType::F64 && (is_whole || route.src.is_packed())
 }
 
 /// Are float16 and bfloat16 narrowed as they are?
@@ -315,7 +358,7 @@ fn run<I: Simd, C: Codec<I>>() -> Core {
 
 /// A codec that expects an environment, or not.
 fn core<I: Simd, C: Codec<I>>(floats: bool) -> Core {
-    Core::new(I::kernel::<Apart, C>(), floats, C::FLOATS && I::CARRIES_ROUNDING)
+    Core { run: I::kernel::<Apart, C>(), floats }
 }
 
 fn swapped<I: Ways>(bits: u32) -> Core {
@@ -345,11 +388,15 @@ fn packed<I: Ways>(dtype: DType) -> Core {
 /// The codec of a route that has no [`hub`].
 fn direct<I: Ways>(route: &Route) -> Core {
     if route.from == DType::Bool && matches!(route.to.kind(), Kind::Bool | Kind::Int(_)) {
-        return integers::<I, U8>(route);
+        return bytes::<I, U8>(route);
     }
-    // (The constant first, so that there is no such kernel where it is false.)
-    if I::HAS_LINES && reads_as_f32::<I>(route) {
-        return float_to_wide_integer::<I, Floats<OnLine, 8>>(route);
+    // (By the constant alone, so that there is no such kernel where it is false.)
+    if reads_as_f32::<I>(route) {
+        return if I::HAS_LINES {
+            float_to_wide_integer::<I, Floats<OnLine, 8>>(route)
+        } else {
+            float_to_wide_integer::<I, Floats<Whole, 8>>(route)
+        };
     }
     if has_table(route) {
         return by_table::<I>(route);
@@ -364,10 +411,8 @@ fn direct<I: Ways>(route: &Route) -> Core {
     }
     match (route.from.kind(), route.to.kind()) {
         (_, Kind::Int(_)) => match route.from {
-            DType::U8 if route.dst.is_packed() => run::<I, Integers<U8, 4>>(),
-            DType::I8 if route.dst.is_packed() => run::<I, Integers<I8, 4>>(),
-            DType::U8 => integers::<I, U8>(route),
-            DType::I8 => integers::<I, I8>(route),
+            DType::U8 => bytes::<I, U8>(route),
+            DType::I8 => bytes::<I, I8>(route),
             DType::U16 => integers::<I, U16>(route),
             DType::I16 => integers::<I, I16>(route),
             DType::U32 => integers::<I, U32>(route),
@@ -398,6 +443,11 @@ fn direct<I: Ways>(route: &Route) -> Core {
     }
 }
 
+/// Integers of 8 bits that become others, one per byte or packed.
+fn bytes<I: Ways, S: AsInteger>(route: &Route) -> Core {
+    if route.dst.memory_bits() == 2 { run::<I, Integers<S, 2>>() } else { integers::<I, S>(route) }
+}
+
 /// Integers that become others, one per byte or packed by 4 bits.
 fn integers<I: Ways, S: AsInteger>(route: &Route) -> Core {
     match route.dst.memory_bits() {
@@ -410,7 +460,7 @@ fn integers<I: Ways, S: AsInteger>(route: &Route) -> Core {
 }
 
 fn from_integer<I: Ways>(route: &Route) -> Core {
-    if let Some(core) = short_to_8::<I>(route) {
+    if let Some(core) = integer_to_8::<I>(route) {
         return core;
     }
     let away_or_turned = route.policy.rounding != Rounding::NearestEven;
@@ -443,10 +493,6 @@ fn from_integer<I: Ways>(route: &Route) -> Core {
         (DType::I32, DType::F32) => run::<I, ToF32<I32>>(),
         (DType::U64, DType::F32) => run::<I, ToF32<U64>>(),
         (DType::I64, DType::F32) => run::<I, ToF32<I64>>(),
-        (DType::U32, to) if to != DType::F64 => narrowed_to_8::<I, Clipped<U32>>(route),
-        (DType::I32, to) if to != DType::F64 => narrowed_to_8::<I, Clipped<I32>>(route),
-        (DType::U64, to) if to != DType::F64 => narrowed_to_8::<I, Clipped<U64>>(route),
-        (DType::I64, to) if to != DType::F64 => narrowed_to_8::<I, Clipped<I64>>(route),
         (DType::U32, _) => run::<I, ToF64<U32>>(),
         (DType::I32, _) => run::<I, ToF64<I32>>(),
         (DType::U64, _) if away_or_turned => run::<I::Turned, LongToF64<false>>(),
@@ -497,25 +543,14 @@ fn f64_to_integer<I: Ways>(route: &Route) -> Core {
 /// What a table holds the elements of, or bfloat16 that make them.
 fn by_table<I: Ways>(route: &Route) -> Core {
     let (from, packed) = (route.from, route.src.is_packed());
-    if from == DType::Bool {
+    if from == DType::Bool && !route.dst.is_packed() {
         return looked_up_as::<I, Truth>(route);
     }
     match (from.bits(), packed) {
-        (2, true) => to_codes::<I, Nibble, 2>(route),
-        (4, true) => match route.to.bits() {
-            64 => run::<I, ToF64<Floats<Nibble, 4>>>(),
-            32 => run::<I, ToF32<Floats<Nibble, 4>>>(),
-            16 => run::<I, Lookup<Nibble, 4, 16>>(),
-            _ => to_codes::<I, Nibble, 4>(route),
-        },
-        (6, true) => match route.to.bits() {
-            64 => run::<I, ToF64<Floats<Short, 6>>>(),
-            32 => run::<I, ToF32<Floats<Short, 6>>>(),
-            16 => run::<I, Lookup<Short, 6, 16>>(),
-            _ => to_codes::<I, Short, 6>(route),
-        },
-        (6, false) => looked_up_as::<I, Short>(route),
-        (..8, _) => looked_up_as::<I, Nibble>(route),
+        (2, true) => unpacked_as::<I, Nibble, 2>(route),
+        (4, true) => unpacked_as::<I, Nibble, 4>(route),
+        (6, true) => unpacked_as::<I, Short, 6>(route),
+        (..8, _) => one_per_byte::<I>(route),
         _ if route.to.bits() <= 8 && I::HAS_LINES => match fold(route) {
             Fold::Apart => to_codes::<I, Whole, 8>(route),
             Fold::Same => to_codes::<I, Same, 8>(route),
@@ -525,6 +560,11 @@ fn by_table<I: Ways>(route: &Route) -> Core {
             Fold::Positive => to_integers::<I, Positive, 8>(route),
         },
         _ if route.to.bits() <= 8 => to_codes::<I, Whole, 8>(route),
+        _ if !I::HAS_LINES && found(route) == Found::Bytes => widened::<I, Whole, 8>(route),
+        _ if !I::HAS_LINES && found(route) == Found::Words => match route.to.bits() {
+            32 => run::<I, LookupWords<Whole, 32>>(),
+            _ => run::<I, LookupWords<Whole, 64>>(),
+        },
         _ if matches!(route.to.kind(), Kind::Int(_)) => match fold(route) {
             Fold::Negated if I::HAS_LINES => run::<I, Lookup<Negated, 8, 16>>(),
             Fold::Positive if I::HAS_LINES => run::<I, Lookup<Positive, 8, 16>>(),
@@ -537,6 +577,37 @@ fn by_table<I: Ways>(route: &Route) -> Core {
         }
         _ => wide::<I, Whole>(route),
     }
+}
+
+/// From fewer than 8 bits, one per byte.
+fn one_per_byte<I: Ways>(route: &Route) -> Core {
+    // A table repeats for every value of the bits above: where all of it is looked at as fast, the kernels for that do.
+    if !I::HAS_LINES {
+        return looked_up_as::<I, Whole>(route);
+    }
+    if route.from.bits() == 6 { looked_up_as::<I, Short>(route) } else { looked_up_as::<I, Nibble>(route) }
+}
+
+/// From `SRC` bits, packed.
+fn unpacked_as<I: Ways, R: Rows, const SRC: usize>(route: &Route) -> Core
+where
+    Bits<SRC>: Width<Block<I> = I::V>,
+{
+    match (route.to.bits(), route.to.kind()) {
+        (..=8, _) => to_codes::<I, R, SRC>(route),
+        (16, _) => run::<I, Lookup<R, SRC, 16>>(),
+        (_, Kind::Int(_)) => widened::<I, R, SRC>(route),
+        (32, _) => run::<I, ToF32<Floats<R, SRC>>>(),
+        _ => run::<I, ToF64<Floats<R, SRC>>>(),
+    }
+}
+
+/// To integers of 32 and 64 bits, by the bytes that they are made of.
+fn widened<I: Ways, R: Rows, const SRC: usize>(route: &Route) -> Core
+where
+    Bits<SRC>: Width<Block<I> = I::V>,
+{
+    if route.to.bits() == 32 { run::<I, Lookup<R, SRC, 32>>() } else { run::<I, Lookup<R, SRC, 64>>() }
 }
 
 /// From `SRC` bits to 8 or fewer.
@@ -599,8 +670,8 @@ fn to_small_float<I: Ways>(route: &Route) -> Core {
         (_, DType::F8E8M0) => run::<I, ToE8m0<F32>>(),
         (DType::F32, _) => narrow_wide::<I>(route),
 
-        (DType::F16, _) => narrow_half::<I, F16>(route),
-        _ => narrow_half::<I, Bf16>(route),
+        (DType::F16, _) => I::Narrowing::half::<F16>(route),
+        _ => I::Narrowing::half::<Bf16>(route),
     }
 }
 
@@ -609,111 +680,109 @@ pub(in crate::kernels) trait Ways: Simd<Narrowing: Narrowing<Self>> {}
 
 impl<I: Simd<Narrowing: Narrowing<I>>> Ways for I {}
 
-/// The codecs of a way to floats of 8 bits or fewer, to nearest even. None where [`ToNarrow`] does it.
+/// The codecs of a way to floats of 8 bits or fewer, to nearest even. (A codec that a way replaces is not named where it is
+/// chosen, because a program links all that are named.)
 pub(in crate::kernels) trait Narrowing<I: Simd> {
     /// Are float16 and bfloat16 narrowed in lanes of 16 bits, by [`Narrowing::half`]?
     const BY_WORDS: bool = false;
 
     /// From float32 to what has NaN and no -0.
-    fn fnuz(_: FloatFormat) -> Option<Core> {
-        None
+    fn fnuz(_: FloatFormat) -> Core {
+        run::<I, ToNarrow<F32, Fnuz, 8, false>>()
     }
     /// To what has no NaN: packed.
-    fn finite<S: AsF32<I>>(_: DType) -> Option<Core> {
-        None
+    fn finite<S: AsF32<I>>(to: DType) -> Core {
+        if to.bits() == 4 {
+            run::<I, ToNarrow<S, Finite, 4, false>>()
+        } else {
+            run::<I, ToNarrow<S, Finite, 6, false>>()
+        }
     }
     /// To what has NaN and -0.
-    fn signed<S: AsF32<I>>(_: FloatFormat) -> Option<Core> {
-        None
+    fn signed<S: AsF32<I>>(_: FloatFormat) -> Core {
+        run::<I, ToNarrow<S, Signed, 8, false>>()
+    }
+    /// The same from integers. None where they are made float32 first.
+    fn integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
+        Some(Self::signed::<S>(format))
     }
     /// From float16 and bfloat16.
-    fn half<S: AsHalf<I>>(_: &Route) -> Option<Core> {
-        None
+    fn half<S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
+        Self::narrowed::<S>(route)
+    }
+    /// From any source to what has -0.
+    fn narrowed<S: AsF32<I>>(route: &Route) -> Core {
+        match route.to.float_format() {
+            Some(format) if format.has_nan => Self::signed::<S>(format),
+            _ => Self::finite::<S>(route.to),
+        }
     }
 }
 
 impl<I: Simd> Narrowing<I> for ByAddition {}
 
+/// The way through float16, of formats that it is for.
+#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+fn by_f16<I: NarrowsByF16, S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
+    goes_by_f16(format).then(|| match format.mantissa_bits {
+        2 => run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),
+        _ => run::<I, ToNarrowByF16<S, Signed, 8, 3, true>>(),
+    })
+}
+
 impl<I: NarrowsByF16> Narrowing<I> for ByF16 {
-    fn fnuz(format: FloatFormat) -> Option<Core> {
-        goes_by_f16(format).then(run::<I, ToNarrowByF16<F32, Fnuz, 8, 3, true>>)
+    fn fnuz(format: FloatFormat) -> Core {
+        if goes_by_f16(format) {
+            run::<I, ToNarrowByF16<F32, Fnuz, 8, 3, true>>()
+        } else {
+            run::<I, ToNarrow<F32, Fnuz, 8, false>>()
+        }
     }
-    fn finite<S: AsF32<I>>(to: DType) -> Option<Core> {
-        Some(match (to.bits(), to) {
+    fn finite<S: AsF32<I>>(to: DType) -> Core {
+        match (to.bits(), to) {
             (4, _) => run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
             (_, DType::F6E3M2) => run::<I, ToNarrowByF16<S, Finite, 6, 2, true>>(),
             _ => run::<I, ToNarrowByF16<S, Finite, 6, 3, true>>(),
-        })
+        }
     }
-    fn signed<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
-        goes_by_f16(format).then(|| match format.mantissa_bits {
-            2 => run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),
-            _ => run::<I, ToNarrowByF16<S, Signed, 8, 3, true>>(),
-        })
+    fn signed<S: AsF32<I>>(format: FloatFormat) -> Core {
+        by_f16::<I, S>(format).unwrap_or_else(run::<I, ToNarrow<S, Signed, 8, false>>)
+    }
+    fn integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
+        by_f16::<I, S>(format)
     }
 }
 
 impl<I: NarrowsByWords> Narrowing<I> for ByWords {
     const BY_WORDS: bool = true;
 
-    fn fnuz(format: FloatFormat) -> Option<Core> {
+    fn fnuz(format: FloatFormat) -> Core {
         <ByF16 as Narrowing<I>>::fnuz(format)
     }
-    fn finite<S: AsF32<I>>(to: DType) -> Option<Core> {
+    fn finite<S: AsF32<I>>(to: DType) -> Core {
         <ByF16 as Narrowing<I>>::finite::<S>(to)
     }
-    fn signed<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
+    fn signed<S: AsF32<I>>(format: FloatFormat) -> Core {
         <ByF16 as Narrowing<I>>::signed::<S>(format)
     }
-    fn half<S: AsHalf<I>>(route: &Route) -> Option<Core> {
-        Some(match (route.to.bits(), route.to.float_format()) {
+    fn integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
+        by_f16::<I, S>(format)
+    }
+    fn half<S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
+        match (route.to.bits(), route.to.float_format()) {
             _ if (route.from, route.to) == (DType::F16, DType::F8E5M2) => run::<I, F16ToE5m2>(),
             (4, _) => run::<I, ToNarrowByTable<S, 4>>(),
             (6, _) => run::<I, ToNarrowByTable<S, 6>>(),
             (_, Some(format)) if !format.has_neg_zero => run::<I, ToNarrowByHalf<S, Fnuz>>(),
             _ => run::<I, ToNarrowByHalf<S, Signed>>(),
-        })
+        }
     }
 }
 
 /// From float32 to floats of 8 bits or fewer, to nearest even; those without NaN are packed.
 fn narrow_wide<I: Ways>(route: &Route) -> Core {
-    if let Some(format) = route.to.float_format().filter(|format| format.has_nan)
-        && !format.has_neg_zero
-    {
-        if let Some(core) = I::Narrowing::fnuz(format) {
-            return core;
-        }
-        return run::<I, ToNarrow<F32, Fnuz, 8, false>>();
+    match route.to.float_format() {
+        Some(format) if format.has_nan && !format.has_neg_zero => I::Narrowing::fnuz(format),
+        _ => I::Narrowing::narrowed::<F32>(route),
     }
-    narrowed::<I, F32>(route)
-}
-
-/// The same from any source, but to what has -0.
-fn narrowed<I: Ways, S: AsF32<I>>(route: &Route) -> Core {
-    if route.to.float_format().is_none_or(|format| !format.has_nan) {
-        if let Some(core) = I::Narrowing::finite::<S>(route.to) {
-            return core;
-        }
-        return if route.to.bits() == 4 {
-            run::<I, ToNarrow<S, Finite, 4, false>>()
-        } else {
-            run::<I, ToNarrow<S, Finite, 6, false>>()
-        };
-    }
-    narrowed_to_8::<I, S>(route)
-}
-
-/// To what has NaN and -0.
-fn narrowed_to_8<I: Ways, S: AsF32<I>>(route: &Route) -> Core {
-    let by_way = route.to.float_format().and_then(I::Narrowing::signed::<S>);
-    by_way.unwrap_or_else(run::<I, ToNarrow<S, Signed, 8, false>>)
-}
-
-/// From float16 and bfloat16: in their lanes, where there are such.
-fn narrow_half<I: Ways, S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
-    if let Some(core) = I::Narrowing::half::<S>(route) {
-        return core;
-    }
-    narrowed::<I, S>(route)
 }

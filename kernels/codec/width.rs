@@ -1,6 +1,7 @@
 //! Blocks of elements: how they lie in memory, and in which registers.
 
 use super::super::simd::Simd;
+use super::super::sizes::FEW;
 
 /// Elements of so many bits. Those of fewer than 8 are packed.
 pub(in crate::kernels) struct Bits<const BITS: usize>;
@@ -21,6 +22,17 @@ pub(in crate::kernels) trait Width: Sized {
     /// # Safety
     /// A block is writable.
     unsafe fn store<I: Simd>(isa: I, block: Self::Block<I>, dst: *mut u8, high: bool);
+    /// One to [`FEW`] elements; the others are 0. What is known of so few when a kernel is compiled is which registers have
+    /// none.
+    ///
+    /// # Safety
+    /// So many are readable.
+    unsafe fn load_few<I: Simd>(isa: I, src: *const u8, n: usize, high: bool) -> Self::Block<I>;
+    /// The inverse. Of the last byte, the bits of no element are 0.
+    ///
+    /// # Safety
+    /// So many are writable.
+    unsafe fn store_few<I: Simd>(isa: I, block: Self::Block<I>, dst: *mut u8, n: usize, high: bool);
     /// Copies the first bytes of a block that was stored.
     ///
     /// # Safety
@@ -147,6 +159,37 @@ macro_rules! whole {
                 unsafe { isa.store(dst.add(k * I::BYTES), block[k]) };
             }
         }
+
+        #[inline(always)]
+        unsafe fn load_few<I: Simd>(isa: I, src: *const u8, n: usize, _: bool) -> [I::V; $registers] {
+            const MOST: usize = FEW * $bits / 8;
+            let mut block = [isa.splat8(0); $registers];
+            let mut k = 0;
+            while k * I::BYTES < MOST {
+                let before = k * I::BYTES;
+                // SAFETY: what the elements have behind the registers before, if anything.
+                block[k] = unsafe {
+                    isa.load_few::<MOST>(src.wrapping_add(before), (n * $bits / 8).saturating_sub(before))
+                };
+                k += 1;
+            }
+            block
+        }
+
+        #[inline(always)]
+        unsafe fn store_few<I: Simd>(isa: I, block: [I::V; $registers], dst: *mut u8, n: usize, _: bool) {
+            const MOST: usize = FEW * $bits / 8;
+            let mut k = 0;
+            while k * I::BYTES < MOST {
+                let before = k * I::BYTES;
+                // SAFETY: as above.
+                unsafe {
+                    let left = (n * $bits / 8).saturating_sub(before);
+                    isa.store_few::<MOST>(dst.wrapping_add(before), block[k], left);
+                }
+                k += 1;
+            }
+        }
     };
 }
 
@@ -167,6 +210,26 @@ macro_rules! bytes {
             unsafe fn store<I: Simd>(isa: I, block: I::V, dst: *mut u8, high: bool) {
                 // SAFETY: as above.
                 unsafe { if $bits == 8 { isa.store(dst, block) } else { isa.pack::<$bits>(dst, block, high) } }
+            }
+
+            #[inline(always)]
+            unsafe fn load_few<I: Simd>(isa: I, src: *const u8, n: usize, high: bool) -> I::V {
+                // SAFETY: the elements are so many bytes.
+                unsafe {
+                    if $bits == 8 { isa.load_few::<FEW>(src, n) } else { isa.unpack_few::<$bits>(src, n, high) }
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn store_few<I: Simd>(isa: I, block: I::V, dst: *mut u8, n: usize, high: bool) {
+                // SAFETY: as above.
+                unsafe {
+                    if $bits == 8 {
+                        isa.store_few::<FEW>(dst, block, n);
+                    } else {
+                        isa.pack_few::<$bits>(dst, block, n, high);
+                    }
+                }
             }
 
             #[inline(always)]
@@ -445,6 +508,34 @@ impl Width for Bits<128> {
         unsafe {
             Bits::<64>::store(isa, a, dst, high);
             Bits::<64>::store(isa, b, dst.add(8 * I::BYTES), high);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_few<I: Simd>(isa: I, src: *const u8, n: usize, _: bool) -> [[I::V; 8]; 2] {
+        let mut block = [[isa.splat8(0); 8]; 2];
+        let mut k = 0;
+        while k * I::BYTES < 16 * FEW {
+            let before = k * I::BYTES;
+            // SAFETY: what the elements have behind the registers before, if anything.
+            block[k / 8][k % 8] = unsafe {
+                isa.load_few::<{ 16 * FEW }>(src.wrapping_add(before), (16 * n).saturating_sub(before))
+            };
+            k += 1;
+        }
+        block
+    }
+
+    #[inline(always)]
+    unsafe fn store_few<I: Simd>(isa: I, block: [[I::V; 8]; 2], dst: *mut u8, n: usize, _: bool) {
+        let mut k = 0;
+        while k * I::BYTES < 16 * FEW {
+            // SAFETY: as above.
+            unsafe {
+                let (before, v) = (k * I::BYTES, block[k / 8][k % 8]);
+                isa.store_few::<{ 16 * FEW }>(dst.wrapping_add(before), v, (16 * n).saturating_sub(before));
+            }
+            k += 1;
         }
     }
 }
