@@ -5,11 +5,13 @@ use core::ops::Deref;
 use core::ptr;
 
 #[cfg(isa = "vector")]
-use super::codec::job::Job;
 #[cfg(isa = "vector")]
+use super::codec::job::Job;
 use super::environment;
 pub(super) use super::layout::Apart;
 use super::layout::{load, store};
+use super::limits::Limits;
+use super::once::Once;
 use super::scalar::{self, DECODE, ENCODE, Value};
 #[cfg(isa = "vector")]
 use super::sizes::{core_bits, core_units};
@@ -60,6 +62,8 @@ pub(crate) struct Plan {
     /// What brings the results of a kernel past the caches.
     #[cfg(isa = "vector")]
     pub(super) stream_rows: Option<StreamRows>,
+    /// Where its losses begin, found by the first checked cast that asks for it; and whether Inf and NaN are lost.
+    pub(crate) limits: Once<(Limits, [bool; 2])>,
 }
 
 /// A plan, and when its results go past the caches.

@@ -42,6 +42,7 @@ pub(crate) mod drive;
 #[cfg(isa = "vector")]
 mod environment;
 mod layout;
+pub(crate) mod limits;
 pub(crate) mod memory;
 mod moves;
 #[cfg(isa = "neon")]

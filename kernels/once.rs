@@ -12,6 +12,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A value that is made when it is first needed.
+#[derive(Debug)]
 pub(crate) struct Once<T>(AtomicPtr<T>);
 
 impl<T: Send + Sync + 'static> Once<T> {

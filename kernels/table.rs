@@ -78,6 +78,7 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
         casts: if route.is_stochastic { casts(isa, from, to, &options) } else { None },
         #[cfg(isa = "vector")]
         stream_rows: None,
+        limits: Once::new(),
     };
     (Backend::of(isa).plan)(plan)
 }

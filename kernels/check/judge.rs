@@ -3,8 +3,9 @@
 use core::marker::PhantomData;
 
 use super::super::environment::Environment;
+use super::super::limits::Limits;
 use super::super::simd::{Simd, Task};
-use super::found::{Codes, Counts, Exact, Limits, MOST, Verdict};
+use super::found::{Codes, Counts, Exact, MOST, Verdict};
 use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
 use crate::formats::options::Rounding;
 

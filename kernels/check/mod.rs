@@ -19,7 +19,7 @@ mod lanes;
 #[cfg(isa = "vector")]
 mod scan;
 
-pub(crate) use self::found::{Bits, Codes, Exact, Fit, Found, Fused, Limits, Loops, MOST, Scan, Verdict};
+pub(crate) use self::found::{Bits, Codes, Exact, Fit, Found, Fused, Loops, MOST, Scan, Verdict};
 #[cfg(isa = "vector")]
 pub(super) use self::fused::fused;
 #[cfg(isa = "vector")]

@@ -14,8 +14,10 @@ use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Policy};
 use crate::formats::route::{Parts, Work};
 use crate::kernels::backend;
-use crate::kernels::check::{Bits, Codes, Exact, Fit, Found, Fused, Limits, Loops, MOST, Scan, Verdict};
+use crate::kernels::check::{Bits, Codes, Exact, Fit, Found, Fused, Loops, MOST, Scan, Verdict};
+use crate::kernels::limits::Limits;
 use crate::kernels::memory::Destination;
+use crate::kernels::once::Once;
 use crate::kernels::scalar;
 use crate::kernels::scratch::Scratch;
 
@@ -93,6 +95,8 @@ struct Look<'a> {
     counts_inexact: bool,
     exact: Exactness,
     rooms: &'a Rooms,
+    /// The limits, and whether Inf and NaN are lost: kept with the plan, as to find them takes longer than to cast hundreds of elements.
+    limits: &'static Once<(Limits, [bool; 2])>,
 }
 
 /// Elements that are looked at, `n` from `first` on.
@@ -113,8 +117,6 @@ pub(super) struct Rooms {
     imaginary: OnceCell<[Caster; 2]>,
     /// What casts back.
     back: OnceCell<Caster>,
-    /// The limits, and whether Inf and NaN are lost.
-    limits: OnceCell<(Limits, [bool; 2])>,
 }
 
 /// What a room has, made if it has nothing.
@@ -190,7 +192,19 @@ impl<'a> Check<'a> {
                 Exactness::Back(to, options.float_to_int(Overflow::Wrap))
             }
         };
-        let parts = Some(Look { home, to, policy, units, homes, fit, plain, counts_inexact, exact, rooms });
+        let parts = Some(Look {
+            home,
+            to,
+            policy,
+            units,
+            homes,
+            fit,
+            plain,
+            counts_inexact,
+            exact,
+            rooms,
+            limits: &caster.plan().plan.limits,
+        });
         let fused = backend::fused(caster.isa(), caster.plan(), counts_inexact);
         Ok(Self { caster, parts, imaginary, fused, loops, are_few })
     }
@@ -643,7 +657,7 @@ impl Look<'_> {
     fn count(&self, loops: Loops, codes: &[u8], verdict: &Verdict, report: &mut CastReport) {
         let (width, (limits, loses)) = (width(self.home), self.limits());
         let mut add = |codes: &[u8]| {
-            let counts = (loops.count)(Codes { bytes: codes, width }, limits);
+            let counts = (loops.count)(Codes { bytes: codes, width }, &limits);
             report.above += counts.above;
             report.below += counts.below;
             report.negative += counts.negative;
@@ -677,9 +691,11 @@ impl Look<'_> {
         scalar::loss(self.to, value, &self.policy, word).map(|loss| (loss, is_negative))
     }
 
-    fn limits(&self) -> &(Limits, [bool; 2]) {
+    fn limits(&self) -> (Limits, [bool; 2]) {
         let loss = |code| self.loss(code, None).map(|(loss, _)| loss);
-        self.rooms.limits.get_or_init(|| range::limits(self.home, self.to, loss))
+        let find = || range::limits(self.home, self.to, loss);
+        // Where there is no memory to keep them, they are found again.
+        self.limits.get_or_make(|| Some(find())).copied().unwrap_or_else(find)
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::formats::dtype::{DType, FloatFormat, Kind};
 use crate::formats::loss::Loss;
 use crate::formats::options::{Policy, Rounding};
-use crate::kernels::check::{Fit, Limits, Scan};
+use crate::kernels::check::{Fit, Scan};
+use crate::kernels::limits::Limits;
 use crate::kernels::scalar;
 
 /// A dtype with codes of 16, 32 or 64 bits that holds every element of another one, which is no complex one.
