@@ -1,0 +1,158 @@
+"""A backend for comfy-kitchen, the kernels of ComfyUI: on the CPU, its casts of narrow floats by lanecast.
+
+comfy-kitchen must be installed. `register()` once, before or after anything else of it is used.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch  # type: ignore[import-not-found, unused-ignore]
+from comfy_kitchen.backends import eager  # type: ignore[import-not-found, unused-ignore]
+from comfy_kitchen.float_utils import (  # type: ignore[import-not-found, unused-ignore]
+    F4_E2M1_MAX,
+    F8_E4M3_MAX,
+    from_blocked,
+    roundup,
+    to_blocked,
+)
+from comfy_kitchen.registry import registry  # type: ignore[import-not-found, unused-ignore]
+
+import lanecast
+
+__all__ = [
+    "dequantize_mxfp8",
+    "dequantize_nvfp4",
+    "dequantize_per_tensor_fp8",
+    "quantize_nvfp4",
+    "register",
+]
+
+Tensor = Any
+
+#: The name of the backend.
+NAME = "lanecast"
+#: The functions of comfy-kitchen that this module has. Of the others the casts are a small part, or torch's are as fast.
+FUNCTIONS = (
+    "dequantize_mxfp8",
+    "dequantize_nvfp4",
+    "dequantize_per_tensor_fp8",
+    "quantize_nvfp4",
+)
+#: Fewer elements are torch's: to hand them over takes as long.
+FEW = 16384
+#: The same of casts to float4, for which torch has no function.
+FEW_FOURS = 512
+
+_CODES = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+_DTYPES = {
+    getattr(torch, name): np.dtype(lanecast.dtypes()[name]) for name in ("float32", "float16", "bfloat16", "float8_e4m3fn")
+}
+
+
+def register() -> None:
+    """Make comfy-kitchen prefer this backend to its own for the CPU. The bits of its answers stay the same.
+
+    >>> import lanecast.comfy
+    >>> lanecast.comfy.register()
+    """
+    capabilities = {}
+    for name in FUNCTIONS:
+        constraints = registry.get_constraints("eager", name)
+        if constraints is not None:
+            capabilities[name] = replace(constraints, default_devices=frozenset({"cpu"}))
+    registry.register(NAME, sys.modules[__name__], capabilities)
+    # There is nothing that gives the order of the backends, only what sets it.
+    order = [name for name in registry._priority if name != NAME]
+    at = order.index("eager") if "eager" in order else len(order)
+    registry.set_priority([*order[:at], NAME, *order[at:]])
+
+
+def _array(tensor: Tensor) -> Any:
+    """An array of NumPy or ml_dtypes over the elements of a tensor."""
+    return tensor.detach().view(_CODES[tensor.dtype.itemsize]).numpy().view(_DTYPES[tensor.dtype])
+
+
+def _cast(tensor: Tensor, dtype: Any) -> Tensor:
+    """A tensor's elements, or float8_e4m3fn ones, in another dtype, as torch casts them."""
+    if tensor.numel() < FEW:
+        return tensor.to(dtype)
+    if tensor.dtype == torch.float8_e4m3fn:
+        codes = np.bitwise_and(tensor.detach().view(torch.uint8).numpy(), 0x7F)
+        # Which bits a NaN gets is torch's own matter.
+        if codes.max() == 0x7F:
+            return tensor.to(dtype)
+    out = torch.empty_like(tensor, dtype=dtype)
+    lanecast.astype(_array(tensor), _DTYPES[dtype], out=_array(out), profile="torch", threads=torch.get_num_threads())
+    return out
+
+
+def dequantize_per_tensor_fp8(x: Tensor, scale: Tensor, output_type: Any = torch.bfloat16) -> Tensor:
+    """x * scale."""
+    if x.dtype != torch.float8_e4m3fn or x.numel() < FEW or scale.numel() != 1 or output_type not in _DTYPES or scale.dim() > x.dim():
+        return eager.dequantize_per_tensor_fp8(x, scale, output_type)
+    return _cast(x, output_type).mul_(scale.to(dtype=output_type))
+
+
+def _eager_nvfp4(*arguments: Any) -> tuple[Tensor, Tensor]:
+    packed, scales = eager.quantize_nvfp4(*arguments)
+    return packed, scales
+
+
+def quantize_nvfp4(
+    x: Tensor, per_tensor_scale: Tensor, epsilon: float = 0.0, pad_16x: bool = False, hi_first: bool = True
+) -> tuple[Tensor, Tensor]:
+    """float4 elements, two in a byte, and a float8 scale for each 16 of them."""
+    given = x
+    if x.numel() < FEW_FOURS or x.dtype not in _DTYPES:
+        return _eager_nvfp4(given, per_tensor_scale, epsilon, pad_16x, hi_first)
+    if pad_16x:
+        rows, columns = x.shape
+        x = torch.nn.functional.pad(x, (0, roundup(columns, 16) - columns, 0, roundup(rows, 16) - rows))
+    blocks = x.reshape(x.shape[0], -1, 16)
+    largest = torch.amax(torch.abs(blocks), dim=-1)
+    scales = torch.clamp(largest.to(torch.float32) / F4_E2M1_MAX / per_tensor_scale, max=F8_E4M3_MAX)
+    codes = scales.to(torch.float8_e4m3fn)
+    total = per_tensor_scale * _cast(codes, torch.float32)
+    if not bool(torch.isfinite(total).all()):
+        # What becomes of NaN there is nothing that a float4 says.
+        return _eager_nvfp4(given, per_tensor_scale, epsilon, pad_16x, hi_first)
+    is_zero = total == 0
+    values = blocks.float() / torch.where(is_zero, 1.0, total).unsqueeze(-1)
+    if bool(is_zero.any()):
+        values.masked_fill_(is_zero.unsqueeze(-1), 0.0)
+    shape = (*x.shape[:-1], x.shape[-1] // 2)
+    fours = lanecast.astype(_array(values), "float4_e2m1fn", profile="torch", threads=torch.get_num_threads())
+    packed = torch.from_numpy(lanecast.pack(fours, high_first=hi_first).data).view(shape)
+    return packed, to_blocked(codes, flatten=False)
+
+
+def dequantize_nvfp4(
+    qx: Tensor, per_tensor_scale: Tensor, block_scales: Tensor, output_type: Any = torch.bfloat16, hi_first: bool = True
+) -> Tensor:
+    """What quantize_nvfp4 gave, as floats."""
+    rows, columns = qx.shape[0], 2 * qx.shape[-1]
+    if qx.numel() < FEW or qx.dim() != 2 or output_type not in _DTYPES:
+        return eager.dequantize_nvfp4(qx, per_tensor_scale, block_scales, output_type, hi_first)
+    packed = lanecast.PackedArray(qx.detach().contiguous().numpy().reshape(-1), "float4_e2m1fn", (rows, columns), hi_first)
+    values = torch.from_numpy(packed.astype(_DTYPES[output_type]).view(f"i{output_type.itemsize}")).view(output_type)
+    scales = from_blocked(block_scales, num_rows=rows, num_cols=columns // 16)
+    total = per_tensor_scale.to(output_type) * _cast(scales.contiguous(), output_type)
+    values.view(rows, -1, 16).mul_(total.unsqueeze(-1))
+    return values
+
+
+def dequantize_mxfp8(qx: Tensor, block_scales: Tensor, output_type: Any = torch.bfloat16) -> Tensor:
+    """Floats of float8 elements and a power of two for each 32 of them."""
+    rows, columns = qx.shape
+    if qx.numel() < FEW or qx.dtype != torch.float8_e4m3fn:
+        return eager.dequantize_mxfp8(qx, block_scales, output_type)
+    scales = from_blocked(block_scales.view(torch.uint8), num_rows=rows, num_cols=columns // 32)
+    # Exponents alone, as eager reads them: the code 255 is infinity there.
+    powers = (scales.to(torch.int32) << 23).view(torch.float32)
+    values = _cast(qx.contiguous(), torch.float32)
+    values.view(rows, -1, 32).mul_(powers.unsqueeze(-1))
+    return values.to(output_type)
