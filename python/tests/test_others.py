@@ -570,7 +570,7 @@ def test_nothing_grows():
                 with lanecast.patched():
                     once()
 
-    rounds(500)
+    rounds(3000)
     before = size()
     rounds(3000)
     after = size()

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import sysconfig
 import threading
 import warnings
 
@@ -361,6 +362,8 @@ def test_casts_while_others_patch():
     for thread in threads:
         thread.join()
     assert not wrong
+    # A free-threaded Python has not been given a GIL by a module that does not say that it needs none.
+    assert not sysconfig.get_config_var("Py_GIL_DISABLED") or not sys._is_gil_enabled()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -57,7 +57,7 @@ pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) ->
         descrs.push((number, dtype, descr));
     }
     for (_, from, from_descr) in &descrs {
-        for (to_number, to, to_descr) in &descrs {
+        for (_, to, to_descr) in &descrs {
             if from == to || (is_numpys(*from) && is_numpys(*to) && *from != DType::F16 && *to != DType::F16)
             {
                 continue;
@@ -70,12 +70,15 @@ pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) ->
             match system.method(from_descr, to_descr)? {
                 None => skip("there is no such cast".to_owned()),
                 Some((method, kind)) => {
-                    let function = match kind {
-                        numpy::Kind::Legacy => system.function(from_descr, *to_number)?,
-                        numpy::Kind::Numeric => None,
-                    };
                     let pointers = [from_descr, to_descr].map(|descr| descr.as_ptr().cast());
-                    found.push(([*from, *to], method, kind, function, pointers));
+                    let legacy = match kind {
+                        numpy::Kind::Legacy if pair::find(method).is_none() => {
+                            // SAFETY: of these dtypes, and no pair was ever made of it.
+                            unsafe { numpy::loops(py, method, pointers, [from.itemsize(), to.itemsize()])? }
+                        }
+                        _ => None,
+                    };
+                    found.push(([*from, *to], method, kind, legacy, pointers));
                 }
             }
         }
@@ -85,12 +88,12 @@ pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) ->
     let mut pairs = Vec::new();
     let before = (EXACT.load(Ordering::Relaxed), THREADS.load(Ordering::Relaxed));
     EXACT.store(exact, Ordering::Relaxed);
-    for (dtypes, method, kind, function, pointers) in found {
+    for (dtypes, method, kind, legacy, pointers) in found {
         let pair = match pair::find(method) {
             Some(pair) => pair,
             None => {
                 let are_registered = dtypes.map(|dtype| !is_numpys(dtype));
-                let pair = match Pair::new(dtypes, are_registered, method, kind, function) {
+                let pair = match Pair::new(dtypes, are_registered, method, kind, legacy) {
                     Ok(pair) => pair,
                     Err(why) => {
                         skipped.push((dtypes[0], dtypes[1], why));

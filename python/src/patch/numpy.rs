@@ -29,9 +29,8 @@ pub(super) type GetLoop = unsafe extern "C" fn(
     *mut *mut Aux,
     *mut c_int,
 ) -> c_int;
-/// Of a dtype that was registered with NumPy: n elements that lie behind each other.
-pub(super) type CastFunction =
-    unsafe extern "C" fn(*mut c_void, *mut c_void, isize, *mut c_void, *mut c_void);
+/// A loop, and its auxiliary data.
+pub(super) type Chosen = (Loop, *mut Aux);
 
 /// NpyAuxData.
 #[repr(C)]
@@ -94,7 +93,7 @@ struct BoundMethod {
 /// Which of the two kinds of methods a cast has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Of registered dtypes: a function that casts n elements.
+    /// Of registered dtypes: two loops around one function, for elements that lie behind each other and for others.
     Legacy,
     /// NumPy's own: four loops.
     Numeric,
@@ -103,7 +102,6 @@ pub(super) enum Kind {
 /// What is needed of NumPy to find methods and prove that they are what they should be.
 pub(super) struct Numpy<'py> {
     casting_impl: Bound<'py, PyAny>,
-    api: *const *const c_void,
     /// The file that NumPy's code was loaded from.
     module: usize,
     /// A context has flags.
@@ -130,7 +128,7 @@ impl<'py> Numpy<'py> {
         // SAFETY: the table has this entry.
         let module = module_of(unsafe { *api.add(211) })
             .ok_or_else(|| PyRuntimeError::new_err("where NumPy's code lies cannot be found out here"))?;
-        Ok(Self { casting_impl, api, module, has_flags: feature >= FEATURE_FLAGS })
+        Ok(Self { casting_impl, module, has_flags: feature >= FEATURE_FLAGS })
     }
 
     /// The method of the cast between two dtypes, if its layout is the known one. None if there is no such cast.
@@ -200,34 +198,44 @@ impl<'py> Numpy<'py> {
         }
         Ok(Some((method, kind)))
     }
+}
 
-    /// The function that casts n elements of a dtype to another, where either was registered.
-    pub(super) fn function(&self, from: &Bound<'py, PyAny>, to: c_int) -> PyResult<Option<CastFunction>> {
-        type GetFunctions =
-            unsafe extern "C" fn(*const c_void) -> *mut numpy::npyffi::objects::PyArray_ArrFuncs;
-        // SAFETY: entry 365 is _PyDataType_GetArrFuncs, from NumPy 2.0 on; `from` is a dtype.
-        unsafe {
-            let get: GetFunctions = core::mem::transmute(*self.api.add(365));
-            let functions = get(from.as_ptr().cast());
-            if functions.is_null() {
-                return Ok(None);
-            }
-            if let Some(known) = usize::try_from(to).ok().and_then(|to| (*functions).cast.get(to)) {
-                return Ok(*known);
-            }
-            if (*functions).castdict.is_null() {
-                return Ok(None);
-            }
-            let table = Bound::from_borrowed_ptr(from.py(), (*functions).castdict);
-            let Ok(capsule) = table.get_item(to) else { return Ok(None) };
-            let capsule = capsule.cast_into::<PyCapsule>()?;
-            let function = ffi::PyCapsule_GetPointer(capsule.as_ptr(), core::ptr::null());
-            if function.is_null() {
-                return Err(PyErr::fetch(from.py()));
-            }
-            Ok(Some(core::mem::transmute::<*mut c_void, CastFunction>(function)))
+/// The loops that the original chooses for elements that lie strides apart, and for such that lie behind each other. Their
+/// auxiliary data are kept for good: the loops only read them. None: it chooses none.
+///
+/// # Safety
+/// The method is that of the descriptors, its layout was proven, and it is not patched.
+pub(super) unsafe fn loops(
+    py: Python<'_>,
+    method: *mut Method,
+    descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
+    sizes: [usize; 2],
+) -> PyResult<Option<[Chosen; 2]>> {
+    let mut context = Context::new(method, descriptors.as_ptr());
+    // SAFETY: the caller's promise.
+    let ask: GetLoop = unsafe {
+        core::mem::transmute((*method).get_strided_loop.load(core::sync::atomic::Ordering::Acquire))
+    };
+    let mut choose = |spread: usize| {
+        let strides = sizes.map(|size| (spread * size) as isize);
+        let (mut chosen, mut aux, mut flags) = (None, core::ptr::null_mut(), 0);
+        // SAFETY: as NumPy asks, with the GIL. Elements are aligned, and no reference is moved.
+        let answer = unsafe {
+            ask(&raw mut context, 1, 0, strides.as_ptr(), &raw mut chosen, &raw mut aux, &raw mut flags)
+        };
+        if answer < 0 {
+            drop(PyErr::take(py));
+            return None;
         }
-    }
+        Some((chosen?, aux))
+    };
+    // Of complex to real it warns when it is asked: nothing is cast here.
+    let silence = py.import("warnings")?.call_method0("catch_warnings")?;
+    silence.call_method0("__enter__")?;
+    let ignored = py.import("warnings")?.call_method1("simplefilter", ("ignore",));
+    let chosen = ignored.map(|_| choose(2).zip(choose(1)));
+    silence.call_method1("__exit__", (py.None(), py.None(), py.None()))?;
+    Ok(chosen?.map(|(strided, dense)| [strided, dense]))
 }
 
 /// Where the file lies in memory that some code was loaded from.
