@@ -5,8 +5,8 @@ use core::ops::Deref;
 use core::ptr;
 
 #[cfg(isa = "vector")]
-#[cfg(isa = "vector")]
 use super::codec::job::Job;
+#[cfg(isa = "vector")]
 use super::environment;
 pub(super) use super::layout::Apart;
 use super::layout::{load, store};
