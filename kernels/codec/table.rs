@@ -270,7 +270,8 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
 /// From integers of 16 bits and more to floats of 8 that have NaN and -0, to nearest even, where a way does that.
 fn integer_to_8<I: Ways>(route: &Route) -> Option<Core> {
     let is_nearest = route.policy.rounding == Rounding::NearestEven;
-    let to = route.to.float_format().filter(|to| is_nearest && to.has_nan && to.has_neg_zero)?;
+    let is_8 = route.to.bits() == 8;
+    let to = route.to.float_format().filter(|to| is_8 && is_nearest && to.has_nan && to.has_neg_zero)?;
     match route.from {
         DType::U16 => I::Narrowing::integers::<U16>(to),
         DType::I16 => I::Narrowing::integers::<I16>(to),
