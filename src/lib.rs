@@ -114,6 +114,7 @@ pub mod onnx;
 pub mod parallel;
 pub mod promotion;
 pub mod records;
+mod room;
 pub mod scaled;
 #[cfg(feature = "text")]
 pub mod text;

@@ -1,0 +1,77 @@
+//! Memory for a result that nobody has given.
+
+use alloc::collections::TryReserveError;
+use alloc::vec::Vec;
+
+/// An empty vector with room for so many elements.
+///
+/// Large rooms are on large pages where the system has them on request: memory that nobody has touched yet is handed out page
+/// by page, and to fault in 4 KiB pages takes several times as long as a cast that fills them.
+pub(crate) fn room<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(len)?;
+    #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
+    large_pages::ask(room.spare_capacity_mut());
+    Ok(room)
+}
+
+#[cfg(all(feature = "std", target_os = "linux", not(miri)))]
+mod large_pages {
+    use core::ffi::{c_int, c_void};
+    use core::mem::MaybeUninit;
+
+    /// Two of the large pages of x86-64; NumPy asks from there on too.
+    const FROM: usize = 4 << 20;
+    /// A multiple of the pages that Linux has, of 4 to 64 KiB.
+    const PAGE: usize = 64 << 10;
+    const MADV_HUGEPAGE: c_int = 14;
+
+    #[allow(unsafe_code, reason = "a function of the C library, which the standard library links")]
+    unsafe extern "C" {
+        fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
+    }
+
+    /// Asks for large pages. Where there are none, nothing happens.
+    pub(super) fn ask<T>(room: &mut [MaybeUninit<T>]) {
+        let bytes = size_of_val(room);
+        if bytes < FROM {
+            return;
+        }
+        let first = room.as_mut_ptr().cast::<u8>();
+        let before = first.align_offset(PAGE);
+        let whole = bytes.saturating_sub(before) / PAGE * PAGE;
+        #[allow(unsafe_code, reason = "whole pages, and those of the room alone")]
+        // SAFETY: whole pages of the room, whose bytes this advice leaves as they are; an error changes nothing.
+        unsafe {
+            madvise(first.wrapping_add(before).cast(), whole, MADV_HUGEPAGE);
+        }
+    }
+}
+
+#[cfg(all(test, feature = "std", target_os = "linux", not(miri)))]
+mod tests {
+    /// The flags of the mapping that has an address, if the system tells.
+    fn flags(address: usize) -> Option<String> {
+        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+        let mut is_it = false;
+        maps.lines().find_map(|line| {
+            let range = line.split(' ').next()?.split_once('-');
+            let ends = range.map(|(a, b)| (usize::from_str_radix(a, 16), usize::from_str_radix(b, 16)));
+            if let Some((Ok(first), Ok(end))) = ends {
+                is_it = (first..end).contains(&address);
+            }
+            line.strip_prefix("VmFlags:").filter(|_| is_it).map(Into::into)
+        })
+    }
+
+    #[test]
+    fn large_rooms_ask_for_large_pages() {
+        let room = super::room::<u16>(8 << 20).unwrap();
+        let flags = flags(room.as_ptr() as usize + (8 << 20));
+        if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() || flags.is_none() {
+            println!("not run: this system has no large pages, or does not say where");
+            return;
+        }
+        assert!(flags.as_ref().is_some_and(|flags| flags.split(' ').any(|flag| flag == "hg")), "{flags:?}");
+    }
+}
