@@ -8,7 +8,7 @@ use crate::cast::typed;
 use crate::error::Error;
 use crate::formats::element::Element;
 use crate::formats::options::CastOptions;
-use crate::room::room;
+use crate::room::vec_with_capacity;
 use crate::views::same_shape;
 
 /// Casts of whole arrays and views of any dimensions (feature `ndarray`).
@@ -94,7 +94,7 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
     fn lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error> {
         let is_fortran = self.ndim() > 1 && self.t().is_standard_layout() && !self.is_standard_layout();
         let no_memory = || Error::Allocation { dtype: D::DTYPE, elements: self.len() };
-        let mut room = room::<MaybeUninit<D>>(self.len()).map_err(|_| no_memory())?;
+        let mut room = vec_with_capacity::<MaybeUninit<D>>(self.len()).map_err(|_| no_memory())?;
         #[allow(unsafe_code, reason = "there is nothing to initialise")]
         // SAFETY: there is room for so many, and they need not be initialised.
         unsafe {

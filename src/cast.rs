@@ -15,7 +15,7 @@ use crate::formats::route::{Layout, Route, route};
 use crate::kernels::drive::Planned;
 use crate::kernels::memory::Destination;
 use crate::kernels::{scalar, table};
-use crate::room::room;
+use crate::room::vec_with_capacity;
 
 /// A cast that has been decided: dtypes, options, instruction set, kernel. Small and `Copy`; make one,
 /// keep it, and use it from any thread. (To make the first one for a source of 8 bits or fewer and some options takes
@@ -249,7 +249,7 @@ impl Caster {
         len: usize,
     ) -> Result<Vec<D>, Error> {
         let no_memory = |_| Error::Allocation { dtype: self.to(), elements: n };
-        let mut out = room(len).map_err(no_memory)?;
+        let mut out = vec_with_capacity(len).map_err(no_memory)?;
         let spare = &mut out.spare_capacity_mut()[..len];
         let filled = self.fill::<S, D>(src, spare.into(), n)?.len();
         #[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]

@@ -151,3 +151,4 @@ pub use formats::name::NameError;
 pub use formats::options::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};
 pub use half::{bf16, f16};
 pub use num_complex::Complex;
+pub use room::vec_with_capacity;

@@ -3,11 +3,27 @@
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
-/// An empty vector with room for so many elements.
+/// An empty vector with room for so many elements, for a result: [`cast_slice_uninit`](crate::cast_slice_uninit) and its kin fill its
+/// [spare capacity](Vec::spare_capacity_mut).
 ///
-/// Large rooms are on large pages where the system has them on request: memory that nobody has touched yet is handed out page
-/// by page, and to fault in 4 KiB pages takes several times as long as a cast that fills them.
-pub(crate) fn room<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
+/// From 4 MiB on, Linux is asked for large pages (`madvise`), as NumPy does for its arrays. Memory that nobody has touched yet is handed
+/// out page by page, and to fault in 4 KiB pages takes several times as long as a cast that fills them. Elsewhere this is
+/// [`Vec::try_reserve_exact`]; [`cast_vec`](crate::cast_vec) has its results from here.
+///
+/// ```
+/// let src = [1.5f32, -2.0];
+/// let mut dst = lanecast::vec_with_capacity::<f64>(src.len())?;
+/// let n = lanecast::cast_slice_uninit(&src, &mut dst.spare_capacity_mut()[..2])?.len();
+/// // SAFETY: the cast has initialised so many.
+/// unsafe { dst.set_len(n) };
+/// assert_eq!(dst, [1.5, -2.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// There is no memory for it.
+pub fn vec_with_capacity<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
     let mut room = Vec::new();
     room.try_reserve_exact(len)?;
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
@@ -66,7 +82,7 @@ mod tests {
 
     #[test]
     fn large_rooms_ask_for_large_pages() {
-        let room = super::room::<u16>(8 << 20).unwrap();
+        let room = super::vec_with_capacity::<u16>(8 << 20).unwrap();
         let flags = flags(room.as_ptr() as usize + (8 << 20));
         if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() || flags.is_none() {
             println!("not run: this system has no large pages, or does not say where");

@@ -39,7 +39,7 @@ fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error
 /// Room for the elements of a view.
 fn room(dtype: DType, bytes: usize) -> Result<Vec<u8>, Error> {
     let no_memory = |_| CastError::Allocation { dtype, elements: bytes / dtype.itemsize() };
-    let mut room = crate::room::room(bytes).map_err(no_memory)?;
+    let mut room = crate::room::vec_with_capacity(bytes).map_err(no_memory)?;
     room.resize(bytes, 0);
     Ok(room)
 }
