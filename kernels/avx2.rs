@@ -8,6 +8,7 @@ use super::simd::{
     Packs, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short, memory_ops, ops,
     token,
 };
+use crate::formats::isa::Isa;
 
 token! {
     /// The token.
@@ -69,42 +70,6 @@ impl FieldConstants {
         let (one, two) = (1 << bits, 1 << (2 * bits));
         let weights = if high { [one | 1 << 8, two | 1 << 16] } else { [1 | one << 8, 1 | two << 16] };
         Self { bytes, order, weights, picks }
-    }
-}
-
-/// So many bytes, 1 to 31, and zeros: of two loads that may overlap, the second one is moved to where it belongs.
-#[inline(always)]
-unsafe fn partial(p: *const u8, bytes: usize) -> __m256i {
-    const SHIFTS: [i8; 32] = {
-        let mut shifts = [-1; 32];
-        let mut i = 0;
-        while i < 16 {
-            shifts[i] = i as i8;
-            i += 1;
-        }
-        shifts
-    };
-    // SAFETY: the features are enabled where this is inlined to, and there are as many bytes.
-    unsafe {
-        if bytes >= 16 {
-            let low = _mm_loadu_si128(p.cast());
-            let last = _mm_loadu_si128(p.add(bytes - 16).cast());
-            let shift = _mm_loadu_si128(SHIFTS.as_ptr().add(32 - bytes).cast());
-            return _mm256_set_m128i(_mm_shuffle_epi8(last, shift), low);
-        }
-        let (low, high) = if bytes >= 8 {
-            let last = p.add(bytes - 8).cast::<u64>().read_unaligned();
-            // In two steps: a shift by 64 is none.
-            (p.cast::<u64>().read_unaligned(), last >> 1 >> (8 * (15 - bytes) + 7))
-        } else if bytes >= 4 {
-            let last = u64::from(p.add(bytes - 4).cast::<u32>().read_unaligned());
-            (u64::from(p.cast::<u32>().read_unaligned()) | last << (8 * (bytes - 4)), 0)
-        } else {
-            let [middle, last] = [bytes / 2, bytes - 1];
-            let byte = |i: usize| u64::from(*p.add(i)) << (8 * i);
-            (byte(0) | byte(middle) | byte(last), 0)
-        };
-        _mm256_zextsi128_si256(_mm_set_epi64x(high as i64, low as i64))
     }
 }
 
@@ -202,6 +167,44 @@ impl Avx2 {
     }
 }
 
+/// How far the last bytes of a register of 16 move, to begin with any one of them.
+const SHIFTS: [i8; 32] = {
+    let mut shifts = [-1; 32];
+    let mut i = 0;
+    while i < 16 {
+        shifts[i] = i as i8;
+        i += 1;
+    }
+    shifts
+};
+
+impl Avx2 {
+    memory_ops! {
+        // So many bytes, 1 to 31, and zeros: of two loads that may overlap, the second one is moved to where it belongs.
+        partial(self, p: *const u8, bytes: usize) -> __m256i = {
+            if bytes >= 16 {
+                let low = _mm_loadu_si128(p.cast());
+                let last = _mm_loadu_si128(p.add(bytes - 16).cast());
+                let shift = _mm_loadu_si128(SHIFTS.as_ptr().add(32 - bytes).cast());
+                return _mm256_set_m128i(_mm_shuffle_epi8(last, shift), low);
+            }
+            let (low, high) = if bytes >= 8 {
+                let last = p.add(bytes - 8).cast::<u64>().read_unaligned();
+                // In two steps: a shift by 64 is none.
+                (p.cast::<u64>().read_unaligned(), last >> 1 >> (8 * (15 - bytes) + 7))
+            } else if bytes >= 4 {
+                let last = u64::from(p.add(bytes - 4).cast::<u32>().read_unaligned());
+                (u64::from(p.cast::<u32>().read_unaligned()) | last << (8 * (bytes - 4)), 0)
+            } else {
+                let [middle, last] = [bytes / 2, bytes - 1];
+                let byte = |i: usize| u64::from(*p.add(i)) << (8 * i);
+                (byte(0) | byte(middle) | byte(last), 0)
+            };
+            _mm256_zextsi128_si256(_mm_set_epi64x(high as i64, low as i64))
+        };
+    }
+}
+
 impl Registers for Avx2 {
     type V = __m256i;
     const BYTES: usize = 32;
@@ -220,7 +223,7 @@ impl Registers for Avx2 {
             }
             // As a whole register too: one that is loaded from smaller stores waits for them to be in L1.
             if at < bytes {
-                self.store(buffer.add(at), partial(p.add(at), bytes - at));
+                self.store(buffer.add(at), self.partial(p.add(at), bytes - at));
             }
         };
         copy_out(self, buffer: *const u8, bytes: usize, p: *mut u8) -> () = copy_short(self, buffer, p, bytes);
@@ -260,6 +263,7 @@ impl Memory for Avx2 {
 
 impl Packs for Avx2 {
     memory_ops! {
+        copy_packed(self, _bits: usize, from: *const u8, bytes: usize, p: *mut u8) -> () = copy_short(self, from, p, bytes);
         // Each lane of 32 bits gets the bytes of 4 elements; the upper two move up, and of both pairs the upper one.
         <const BITS: usize> unpack(self, p: *const u8, high: bool) -> __m256i = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
@@ -685,19 +689,19 @@ impl Saturates for Avx2 {
 }
 
 impl Simd for Avx2 {
+    type Token = Self;
     type Turned = Self;
+    const ISA: Isa = Isa::Avx2;
     type Narrowing = ByF16;
 
     #[inline(always)]
     fn run<T: Task<Self>>(self, task: T) -> T::Output {
-        // SAFETY: `self` is the proof that the CPU has the features.
-        unsafe { entry::run(self, task) }
+        entry::run(self, task)
     }
 
     #[inline(always)]
-    unsafe fn assume() -> Self {
-        // SAFETY: that is the condition of this function, too.
-        unsafe { Self::assumed() }
+    fn with(token: Self) -> Self {
+        token
     }
 
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W> {

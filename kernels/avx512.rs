@@ -10,6 +10,7 @@ use super::simd::{
     memory_ops, ops, token,
 };
 use super::sizes::{FEW, bytes};
+use crate::formats::isa::Isa;
 
 token! {
     /// The token.
@@ -156,13 +157,6 @@ impl FieldConstants {
     }
 }
 
-/// The mask of the first `bytes` bytes.
-#[inline(always)]
-unsafe fn first(bytes: usize) -> __mmask64 {
-    // SAFETY: the features are enabled where this is inlined to.
-    unsafe { _bzhi_u64(u64::MAX, bytes.min(64) as u32) }
-}
-
 /// As the control register says.
 const REGISTER: i32 = _MM_FROUND_CUR_DIRECTION;
 /// What is said in the instruction raises no flags.
@@ -199,6 +193,8 @@ fn nearest_bf16(_: Bf16, low: __m512i, high: __m512i) -> __m512i {
 /// What the operations have in common.
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
     ops! {
+        // The mask of so many bytes.
+        first(self, bytes: usize) -> __mmask64 = _bzhi_u64(u64::MAX, bytes.min(64) as u32);
         row_of(self, bytes: &[[u8; 16]; 4]) -> __m512i = _mm512_loadu_si512(bytes.as_ptr().cast());
         halves(self, a: __m512i) -> [__m256i; 2] = [_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64::<1>(a)];
         joined(self, low: __m256i, high: __m256i) -> __m512i = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
@@ -246,7 +242,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Registers
                 let at = 64 * k;
                 // Masks are made where there is something to load.
                 let v = if at < bytes {
-                    _mm512_maskz_loadu_epi8(first(bytes - at), p.add(at).cast())
+                    _mm512_maskz_loadu_epi8(self.first(bytes - at), p.add(at).cast())
                 } else {
                     _mm512_setzero_si512()
                 };
@@ -254,7 +250,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Registers
             }
         };
         <const MOST: usize> load_few(self, p: *const u8, bytes: usize) -> __m512i = match MOST {
-            _ if bytes < MOST.min(64) => _mm512_maskz_loadu_epi8(first(bytes), p.cast()),
+            _ if bytes < MOST.min(64) => _mm512_maskz_loadu_epi8(self.first(bytes), p.cast()),
             4 => _mm512_zextsi128_si512(_mm_loadu_si32(p)),
             8 => _mm512_zextsi128_si512(_mm_loadu_si64(p)),
             12 => _mm512_zextsi128_si512(_mm_insert_epi32::<2>(_mm_loadu_si64(p), p.add(8).cast::<i32>().read_unaligned())),
@@ -263,7 +259,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Registers
             _ => self.load(p),
         };
         <const MOST: usize> store_few(self, p: *mut u8, v: __m512i, bytes: usize) -> () = match MOST {
-            _ if bytes < MOST.min(64) => _mm512_mask_storeu_epi8(p.cast(), first(bytes), v),
+            _ if bytes < MOST.min(64) => _mm512_mask_storeu_epi8(p.cast(), self.first(bytes), v),
             4 => _mm_storeu_si32(p, _mm512_castsi512_si128(v)),
             8 => _mm_storeu_si64(p, _mm512_castsi512_si128(v)),
             12 => {
@@ -277,7 +273,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Registers
         copy_out(self, buffer: *const u8, bytes: usize, p: *mut u8) -> () = {
             let mut at = 0;
             while at < bytes {
-                _mm512_mask_storeu_epi8(p.add(at).cast(), first(bytes - at), self.load(buffer.add(at)));
+                _mm512_mask_storeu_epi8(p.add(at).cast(), self.first(bytes - at), self.load(buffer.add(at)));
                 at += 64;
             }
         };
@@ -306,7 +302,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Memory
                 at += 64;
             }
             if at < bytes {
-                let rest = first(bytes - at);
+                let rest = self.first(bytes - at);
                 let v = _mm512_maskz_loadu_epi8(rest, from.add(at).cast());
                 _mm512_mask_storeu_epi8(to.add(at).cast(), rest, v);
             }
@@ -346,9 +342,9 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Packs
                 _ => self.load_few::<{ FEW / 4 * 3 }>(p, bytes),
             }, high)
         };
-        <const BITS: usize> copy_packed(self, from: *const u8, bytes: usize, p: *mut u8) -> () = {
-            let mask = first(bytes);
-            match BITS {
+        copy_packed(self, bits: usize, from: *const u8, bytes: usize, p: *mut u8) -> () = {
+            let mask = self.first(bytes);
+            match bits {
                 2 => _mm_mask_storeu_epi8(p.cast(), mask as __mmask16, _mm_loadu_si128(from.cast())),
                 4 => _mm256_mask_storeu_epi8(p.cast(), mask as __mmask32, _mm256_loadu_si256(from.cast())),
                 _ => {
@@ -361,7 +357,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Packs
             }
         };
         <const BITS: usize> pack_few(self, p: *mut u8, v: __m512i, n: usize, high: bool) -> () = {
-            let (bytes, v) = (bytes(n, BITS), self.packed::<BITS>(_mm512_maskz_mov_epi8(first(n), v), high));
+            let (bytes, v) = (bytes(n, BITS), self.packed::<BITS>(_mm512_maskz_mov_epi8(self.first(n), v), high));
             match BITS {
                 2 => self.store_few::<{ FEW / 4 }>(p, v, bytes),
                 4 => self.store_few::<{ FEW / 2 }>(p, v, bytes),
@@ -708,7 +704,9 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Saturates
 }
 
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
+    type Token = Avx512;
     type Turned = Turned;
+    const ISA: Isa = Isa::Avx512;
     type Narrowing = ByWords;
     const CARRIES_ROUNDING: bool = FLAGS == QUIET;
 
@@ -724,14 +722,12 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
 
     #[inline(always)]
     fn run<T: Task<Self>>(self, task: T) -> T::Output {
-        // SAFETY: `self` is the proof that the CPU has the features.
-        unsafe { entry::run(self, task) }
+        entry::run(self, task)
     }
 
     #[inline(always)]
-    unsafe fn assume() -> Self {
-        // SAFETY: that is the condition of this function, too.
-        Self(unsafe { Avx512::assumed() })
+    fn with(token: Avx512) -> Self {
+        Self(token)
     }
 
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W> {

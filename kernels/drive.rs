@@ -1,8 +1,11 @@
 //! What a cast is to the kernels, the plain copy, and the scalar reference tile by tile. The loops of the
 //! vector kernels are in `vector.rs`.
 
+use core::mem::MaybeUninit;
 use core::ops::Deref;
+#[cfg(isa = "vector")]
 use core::ptr;
+use core::slice;
 
 #[cfg(isa = "vector")]
 use super::codec::job::Job;
@@ -12,11 +15,12 @@ pub(super) use super::layout::Apart;
 use super::layout::{load, store};
 use super::limits::Limits;
 use super::once::Once;
+use super::present::Present;
+use super::run::Run;
 use super::scalar::{self, DECODE, ENCODE, Value};
 #[cfg(isa = "vector")]
 use super::sizes::{core_bits, core_units};
 use crate::formats::dtype::DType;
-use crate::formats::isa::Isa;
 use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
 use crate::formats::route::{Layout, Parts, Route, Work};
@@ -31,7 +35,7 @@ const TILE: usize = 64;
 pub(crate) struct Plan {
     pub(crate) from: DType,
     pub(crate) to: DType,
-    pub(crate) isa: Isa,
+    pub(crate) isa: Present,
     /// Without `stream_from` and `stochastic`, which are the caster's.
     pub(crate) options: CastOptions,
     pub(crate) route: Route,
@@ -144,7 +148,7 @@ impl Planned {
         #[cfg(isa = "vector")]
         unsafe {
             match self.plan.ready {
-                Some(step) => step.run(src, dst, core_units(&self.route, n)),
+                Some(step) => step.job.run_rows(src, dst, core_units(&self.route, n), &Apart::ONE),
                 None => (self.plan.few)(self, src, dst, n),
             }
         }
@@ -235,20 +239,12 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// # Safety
-    /// As for a [`Kernel`].
-    #[inline(always)]
-    pub(super) unsafe fn cast(&self, src: *const u8, dst: *mut u8, n: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { self.cast_all(src, dst, n, &Apart::ONE) }
-    }
-
     /// Rows of `n` elements, of which the first begin at `src` and `dst`.
     ///
     /// # Safety
     /// As for a [`Kernel`].
     #[inline(always)]
-    pub(super) unsafe fn cast_all(&self, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
+    pub(super) unsafe fn cast(&self, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) {
         // SAFETY: the caller's promise; the table chose the core.
         unsafe {
             #[cfg(isa = "vector")]
@@ -428,16 +424,6 @@ impl Steps {
 impl Step {
     /// In the place of none.
     const NONE: Self = Self { job: Job::NONE, floats: false, bits: 8 };
-
-    /// Casts one row.
-    ///
-    /// # Safety
-    /// As for [`RunRows`].
-    #[inline(always)]
-    pub(super) unsafe fn run(&self, src: *const u8, dst: *mut u8, n: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { self.job.run_rows(src, dst, n, &Apart::ONE) }
-    }
 }
 
 /// [`Work::Copy`].
@@ -446,16 +432,16 @@ impl Step {
 /// As for every [`Kernel`].
 pub(super) unsafe fn copy(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: the caller's promise.
-    unsafe { copy_by(ptr::copy_nonoverlapping, plan, src, dst, n) }
+    unsafe { copy_by(Run::plainly, plan, src, dst, n) }
 }
 
-/// The same by what copies so many bytes.
+/// The same by what copies bytes.
 ///
 /// # Safety
-/// As for every [`Kernel`]; the function may be called with what that promises.
+/// As for every [`Kernel`].
 #[inline(always)]
 pub(super) unsafe fn copy_by(
-    bytes: unsafe fn(*const u8, *mut u8, usize),
+    bytes: impl FnOnce(Run),
     plan: &Planned,
     src: *const u8,
     dst: *mut u8,
@@ -466,12 +452,9 @@ pub(super) unsafe fn copy_by(
     // n * bits / 8 without overflow: 8 elements are `bits` bytes.
     let (whole, rest) = (n / 8 * bits + n % 8 * bits / 8, n % 8 * bits % 8);
     // SAFETY: `whole` bytes, and one more if `rest` bits remain, are the size of both buffers, which do
-    // not overlap; as are `n * bits / 8` of elements of whole bytes.
+    // not overlap.
     unsafe {
-        if bits.is_multiple_of(8) {
-            return bytes(src, dst, n * (bits / 8));
-        }
-        bytes(src, dst, whole);
+        bytes(Run::new(src, dst, whole));
         if rest != 0 {
             let used = match route.src.packing {
                 Packing::HighFirst => !(0xFF >> rest),
@@ -482,82 +465,63 @@ pub(super) unsafe fn copy_by(
     }
 }
 
-/// Any route, on the scalar reference.
+/// Any route, on the scalar reference: the parts of elements, tile by tile.
 ///
 /// # Safety
 /// As for every [`Kernel`].
 pub(super) unsafe fn scalar(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { by_tiles(plan, src, dst, n, |_, codes, values| convert(&plan.route, codes, values)) }
-}
-
-/// A stochastic route, on the scalar reference.
-///
-/// # Safety
-/// As for every [`Kernel`].
-pub(super) unsafe fn stochastic(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    let Route { from, to, policy, .. } = &plan.route;
-    let round = |first: usize, codes: &mut [u64], values: &mut [Value; TILE]| {
-        DECODE[*from as usize](codes, values);
-        for (i, (code, &value)) in codes.iter_mut().zip(&*values).enumerate() {
-            let word = plan.stochastic.word((first + i) as u64);
-            *code = scalar::encode_stochastic(*to, value, policy, word);
-        }
-    };
-    // SAFETY: the caller's promise. The target is real, so that only the real parts are converted.
-    unsafe { by_tiles(plan, src, dst, n, round) }
-}
-
-/// Converts the parts of elements tile by tile. The function gets the number of the first.
-///
-/// # Safety
-/// As for every [`Kernel`].
-#[inline(always)]
-unsafe fn by_tiles(
-    plan: &Planned,
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-    convert: impl Fn(usize, &mut [u64], &mut [Value; TILE]),
-) {
     let route = &plan.route;
+    // SAFETY: so many bytes are the elements that the caller promises, and none of them is among both. Those of the source are
+    // initialised, because its elements are.
+    let (src, dst) = unsafe {
+        let dst = dst.cast::<MaybeUninit<u8>>();
+        (slice::from_raw_parts(src, route.src.size(n)), slice::from_raw_parts_mut(dst, route.dst.size(n)))
+    };
     let mut codes = [0; TILE];
     let mut other = [0; TILE];
     let mut values = [Value::ZERO; TILE];
-    for first in (0..n).step_by(TILE) {
+    // Every tile but the last is one of `TILE` elements, which begin and end whole bytes.
+    let sizes = [&route.src, &route.dst].map(|layout| layout.size(TILE));
+    for (i, (src, dst)) in src.chunks(sizes[0]).zip(dst.chunks_mut(sizes[1])).enumerate() {
+        let first = i * TILE;
         let codes = &mut codes[..TILE.min(n - first)];
         let other = &mut other[..codes.len()];
-        // SAFETY: the elements `first .. first + codes.len()` are among the `n` that the caller promises;
-        // `first` is a multiple of 8, and every tile but the last is one of `TILE` elements. Every part of
-        // every destination element is stored.
-        unsafe {
-            load(&route.src, src, first, 0, codes);
-            convert(first, codes, &mut values);
-            match route.parts {
-                Parts::One | Parts::Real => {}
-                Parts::Extend => store(&route.dst, dst, first, 1, other),
-                Parts::Two => {
-                    load(&route.src, src, first, 1, other);
-                    convert(first, other, &mut values);
-                    store(&route.dst, dst, first, 1, other);
-                }
-                Parts::Either => {
-                    load(&route.src, src, first, 1, other);
-                    convert(first, other, &mut values);
-                    for (code, other) in codes.iter_mut().zip(&*other) {
-                        *code |= other;
-                    }
+        // Every part of every destination element is stored.
+        load(&route.src, src, 0, codes);
+        convert(plan, first, codes, &mut values);
+        match route.parts {
+            Parts::One | Parts::Real => {}
+            Parts::Extend => store(&route.dst, dst, 1, other),
+            Parts::Two => {
+                load(&route.src, src, 1, other);
+                convert(plan, first, other, &mut values);
+                store(&route.dst, dst, 1, other);
+            }
+            Parts::Either => {
+                load(&route.src, src, 1, other);
+                convert(plan, first, other, &mut values);
+                for (code, other) in codes.iter_mut().zip(&*other) {
+                    *code |= other;
                 }
             }
-            store(&route.dst, dst, first, 0, codes);
         }
+        store(&route.dst, dst, 0, codes);
     }
 }
 
-fn convert(route: &Route, codes: &mut [u64], values: &mut [Value; TILE]) {
-    if route.work == Work::Convert {
-        let values = &mut values[..codes.len()];
-        DECODE[route.from as usize](codes, values);
-        ENCODE[route.to as usize](values, codes, &route.policy);
+/// The parts of elements from a number on.
+fn convert(plan: &Planned, first: usize, codes: &mut [u64], values: &mut [Value; TILE]) {
+    let Route { from, to, policy, work, is_stochastic, .. } = &plan.route;
+    if *work != Work::Convert {
+        return;
+    }
+    let values = &mut values[..codes.len()];
+    DECODE[*from as usize](codes, values);
+    if !is_stochastic {
+        return ENCODE[*to as usize](values, codes, policy);
+    }
+    for (i, (code, &value)) in codes.iter_mut().zip(&*values).enumerate() {
+        let word = plan.stochastic.word((first + i) as u64);
+        *code = scalar::encode_stochastic(*to, value, policy, word);
     }
 }

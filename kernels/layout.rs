@@ -1,6 +1,6 @@
 //! Codes between memory and tiles: widths, byte order, packing. No values here.
 
-use core::ptr;
+use core::mem::MaybeUninit;
 
 use crate::formats::layout::Packing;
 use crate::formats::route::Layout;
@@ -17,80 +17,54 @@ impl Apart {
     pub(super) const ONE: Self = Self { rows: 1, src: 0, dst: 0 };
 }
 
-/// Reads the codes of consecutive elements: of their first part, or of part `part`.
-///
-/// # Safety
-/// The elements `first .. first + codes.len()` of `layout` are readable from `src` on.
-/// If `layout` packs several elements in a byte, `first` is a multiple of 8.
-pub(crate) unsafe fn load(layout: &Layout, src: *const u8, first: usize, part: usize, codes: &mut [u64]) {
-    // SAFETY: the caller's promise, passed on; `width` is the size of one part, so part `part` of
-    // element `first` starts where computed.
-    unsafe {
-        let width = layout.bits as usize / 8;
-        let at = |width| src.add((first * layout.parts + part) * width);
-        match (layout.bits, layout.packing) {
-            (8, _) => load_words::<1>(layout, at(1), codes),
-            (16, _) => load_words::<2>(layout, at(2), codes),
-            (32, _) => load_words::<4>(layout, at(4), codes),
-            (64, _) => load_words::<8>(layout, at(8), codes),
-            (bits, Packing::OnePerByte) => {
-                load_words::<1>(layout, at(1), codes);
-                for code in codes {
-                    *code &= (1 << bits) - 1;
-                }
-            }
-            (bits, packing) => {
-                debug_assert!(first.is_multiple_of(8) && width == 0);
-                load_stream(bits, packing, src.add(first / 8 * bits as usize), codes);
+/// Reads the codes of consecutive elements: of their first part, or of part `part`. Packed ones begin with a byte.
+pub(crate) fn load(layout: &Layout, src: &[u8], part: usize, codes: &mut [u64]) {
+    match (layout.bits, layout.packing) {
+        (8, _) => load_words::<1>(layout, src, part, codes),
+        (16, _) => load_words::<2>(layout, src, part, codes),
+        (32, _) => load_words::<4>(layout, src, part, codes),
+        (64, _) => load_words::<8>(layout, src, part, codes),
+        (bits, Packing::OnePerByte) => {
+            load_words::<1>(layout, src, part, codes);
+            for code in codes {
+                *code &= (1 << bits) - 1;
             }
         }
+        (bits, packing) => load_stream(bits as usize, packing, src, codes),
     }
 }
 
 /// Writes the codes of consecutive elements, like [`load`] reads them. A part that is not written stays
 /// as it is; the pad bits of a last, partial byte become zero.
-///
-/// # Safety
-/// The elements `first .. first + codes.len()` of `layout` are writable from `dst` on.
-/// If `layout` packs several elements in a byte, `first` is a multiple of 8, and so is the number of codes
-/// unless they are the last.
-pub(crate) unsafe fn store(layout: &Layout, dst: *mut u8, first: usize, part: usize, codes: &[u64]) {
-    // SAFETY: as in `load`.
-    unsafe {
-        let at = |width| dst.add((first * layout.parts + part) * width);
-        match (layout.bits, layout.packing) {
-            (8, _) | (_, Packing::OnePerByte) if layout.bits <= 8 => store_words::<1>(layout, at(1), codes),
-            (16, _) => store_words::<2>(layout, at(2), codes),
-            (32, _) => store_words::<4>(layout, at(4), codes),
-            (64, _) => store_words::<8>(layout, at(8), codes),
-            (bits, packing) => store_stream(bits, packing, dst.add(first / 8 * bits as usize), codes),
-        }
+pub(crate) fn store(layout: &Layout, dst: &mut [MaybeUninit<u8>], part: usize, codes: &[u64]) {
+    match (layout.bits, layout.packing) {
+        (8, _) | (_, Packing::OnePerByte) if layout.bits <= 8 => store_words::<1>(layout, dst, part, codes),
+        (16, _) => store_words::<2>(layout, dst, part, codes),
+        (32, _) => store_words::<4>(layout, dst, part, codes),
+        (64, _) => store_words::<8>(layout, dst, part, codes),
+        (bits, packing) => store_stream(bits as usize, packing, dst, codes),
     }
 }
 
-/// # Safety
-/// `codes.len()` words of `WIDTH` bytes, one every `layout.parts` words, are readable from `src` on.
+/// Words of `WIDTH` bytes, one of every `layout.parts`.
 #[inline(always)]
-unsafe fn load_words<const WIDTH: usize>(layout: &Layout, src: *const u8, codes: &mut [u64]) {
-    let (stride, swapped) = (layout.parts * WIDTH, layout.swapped);
-    for (i, code) in codes.iter_mut().enumerate() {
+fn load_words<const WIDTH: usize>(layout: &Layout, src: &[u8], part: usize, codes: &mut [u64]) {
+    let (words, _) = src.as_chunks::<WIDTH>();
+    for (code, word) in codes.iter_mut().zip(words.iter().skip(part).step_by(layout.parts)) {
         let mut bytes = [0; 8];
-        // SAFETY: word `i` is one of those the caller promises; `bytes` has room for it.
-        unsafe { ptr::copy_nonoverlapping(src.add(i * stride), bytes.as_mut_ptr().add(low(WIDTH)), WIDTH) };
+        bytes[low(WIDTH)..low(WIDTH) + WIDTH].copy_from_slice(word);
         let word = u64::from_ne_bytes(bytes);
-        *code = if swapped { swap::<WIDTH>(word) } else { word };
+        *code = if layout.swapped { swap::<WIDTH>(word) } else { word };
     }
 }
 
-/// # Safety
-/// `codes.len()` words of `WIDTH` bytes, one every `layout.parts` words, are writable from `dst` on.
+/// The inverse.
 #[inline(always)]
-unsafe fn store_words<const WIDTH: usize>(layout: &Layout, dst: *mut u8, codes: &[u64]) {
-    let (stride, swapped) = (layout.parts * WIDTH, layout.swapped);
-    for (i, &code) in codes.iter().enumerate() {
-        let bytes = if swapped { swap::<WIDTH>(code) } else { code }.to_ne_bytes();
-        // SAFETY: word `i` is one of those the caller promises; `bytes` has all of it.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr().add(low(WIDTH)), dst.add(i * stride), WIDTH) };
+fn store_words<const WIDTH: usize>(layout: &Layout, dst: &mut [MaybeUninit<u8>], part: usize, codes: &[u64]) {
+    let (words, _) = dst.as_chunks_mut::<WIDTH>();
+    for (&code, word) in codes.iter().zip(words.iter_mut().skip(part).step_by(layout.parts)) {
+        let bytes = if layout.swapped { swap::<WIDTH>(code) } else { code }.to_ne_bytes();
+        word.write_copy_of_slice(&bytes[low(WIDTH)..low(WIDTH) + WIDTH]);
     }
 }
 
@@ -109,14 +83,10 @@ const fn swap<const WIDTH: usize>(word: u64) -> u64 {
 /// Eight elements of `bits` bits fill `bits` bytes: the unit of both streams.
 const GROUP: usize = 8;
 
-/// # Safety
-/// `ceil(codes.len() * bits / 8)` bytes are readable from `src` on.
-unsafe fn load_stream(bits: u32, packing: Packing, src: *const u8, codes: &mut [u64]) {
-    for (i, group) in codes.chunks_mut(GROUP).enumerate() {
-        let used = (group.len() * bits as usize).div_ceil(8);
+fn load_stream(bits: usize, packing: Packing, src: &[u8], codes: &mut [u64]) {
+    for (group, packed) in codes.chunks_mut(GROUP).zip(src.chunks(bits)) {
         let mut bytes = [0u8; 8];
-        // SAFETY: group `i` starts `i * bits` bytes in, and its `used` bytes are among those promised.
-        unsafe { ptr::copy_nonoverlapping(src.add(i * bits as usize), bytes.as_mut_ptr(), used) };
+        bytes[..packed.len()].copy_from_slice(packed);
         let word = match packing {
             Packing::HighFirst => u64::from_be_bytes(bytes),
             _ => u64::from_le_bytes(bytes),
@@ -127,11 +97,8 @@ unsafe fn load_stream(bits: u32, packing: Packing, src: *const u8, codes: &mut [
     }
 }
 
-/// # Safety
-/// `ceil(codes.len() * bits / 8)` bytes are writable from `dst` on.
-unsafe fn store_stream(bits: u32, packing: Packing, dst: *mut u8, codes: &[u64]) {
-    for (i, group) in codes.chunks(GROUP).enumerate() {
-        let used = (group.len() * bits as usize).div_ceil(8);
+fn store_stream(bits: usize, packing: Packing, dst: &mut [MaybeUninit<u8>], codes: &[u64]) {
+    for (group, packed) in codes.chunks(GROUP).zip(dst.chunks_mut(bits)) {
         let mut word = 0;
         for (k, &code) in group.iter().enumerate() {
             word |= code << shift(bits, packing, k);
@@ -140,16 +107,15 @@ unsafe fn store_stream(bits: u32, packing: Packing, dst: *mut u8, codes: &[u64])
             Packing::HighFirst => u64::to_be_bytes(word),
             _ => u64::to_le_bytes(word),
         };
-        // SAFETY: group `i` starts `i * bits` bytes in, and its `used` bytes are among those promised.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), dst.add(i * bits as usize), used) };
+        packed.write_copy_of_slice(&bytes[..packed.len()]);
     }
 }
 
 /// Where element `k` of a group lies in the 64-bit word that starts with the group's bytes.
 #[inline(always)]
-fn shift(bits: u32, packing: Packing, k: usize) -> u32 {
+fn shift(bits: usize, packing: Packing, k: usize) -> usize {
     match packing {
-        Packing::HighFirst => 64 - bits * (k as u32 + 1),
-        _ => bits * k as u32,
+        Packing::HighFirst => 64 - bits * (k + 1),
+        _ => bits * k,
     }
 }

@@ -52,6 +52,17 @@ impl<'a, D> Destination<'a, D> {
         front
     }
 
+    /// The first `n` elements, if there are so many; what is left are the others, or, if there are not, all of them.
+    #[cfg(isa = "vector")]
+    #[inline(always)]
+    pub(super) fn take_all(&mut self, n: usize) -> Option<Self> {
+        let left = self.len.checked_sub(n)?;
+        let front = Self { len: n, ..*self };
+        // No element is in both, and none is behind the borrowed ones.
+        (self.first, self.len) = (self.first.wrapping_add(n), left);
+        Some(front)
+    }
+
     /// Some of its elements.
     pub(crate) fn part(&mut self, elements: Range<usize>) -> Destination<'_, D> {
         assert!(elements.start <= elements.end && elements.end <= self.len);

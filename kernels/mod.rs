@@ -21,7 +21,8 @@
 //! * `backend.rs` is the list of the instruction sets, each with what it has for the layers above; `table.rs` makes and keeps
 //!   the plan of a cast: what one of them runs for it. `codec/table.rs` says which codecs.
 //! * `detect.rs` reads what safe code cannot read of the machine.
-//! * `memory.rs` is the border to the safe code; `once.rs` keeps what is made once in a process, `scratch.rs` allocates
+//! * `memory.rs` is the border to the safe code; `present.rs` is the proof that the CPU has an instruction set, `run.rs` bytes that are
+//!   copied; `once.rs` keeps what is made once in a process, `scratch.rs` allocates
 //!   what a stack may be too small for.
 //!
 //! Rules: every `unsafe` block carries a `// SAFETY:` that is a proof; everything between a kernel's
@@ -49,6 +50,8 @@ mod moves;
 pub(crate) mod neon;
 pub(crate) mod once;
 mod panel;
+pub(crate) mod present;
+mod run;
 pub(crate) mod scalar;
 #[cfg(isa = "vector")]
 pub(crate) mod scaled;

@@ -5,8 +5,10 @@
 
 #[cfg(isa = "vector")]
 use core::marker::PhantomData;
-use core::ptr;
 
+use super::backend::on;
+use super::present::Present;
+use super::run::{Run, lie_alike};
 #[cfg(isa = "vector")]
 use super::simd::{Simd, Task, fence};
 #[cfg(isa = "vector")]
@@ -40,13 +42,6 @@ impl Move {
 /// Moves along up to four dimensions.
 pub(super) type Grid = [Move; 4];
 
-/// Moves elements of `size` bytes: 1, 2, 4, 8 or 16.
-///
-/// # Safety
-/// The elements are readable from `from` on and writable from `to` on, and no byte is both. The instruction set is
-/// available.
-pub(super) type MoveElements = unsafe fn(grid: &Grid, size: usize, from: *const u8, to: *mut u8);
-
 /// Rows of so many bytes, so far apart on either side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows {
@@ -56,61 +51,75 @@ pub(super) struct Rows {
     pub(super) to: isize,
 }
 
-/// What an instruction set moves.
+/// What an instruction set moves, or the reference.
 #[derive(Clone, Copy)]
-pub(super) struct Moves {
-    /// Bytes of a register, elements of a block; of the reference, whatever is many.
-    pub(super) register: usize,
-    /// Bytes of a cast row from which on it goes past the caches if the whole view does.
-    pub(super) row_streams_from: usize,
-    pub(super) elements: MoveElements,
-    /// Rows to memory: their whole lines go past the caches.
-    ///
-    /// # Safety
-    /// The rows are readable from `from` on and writable from `to` on, and no byte is both. The instruction set is
-    /// available.
-    pub(super) stream: unsafe fn(rows: &Rows, from: *const u8, to: *mut u8),
-    /// After the last of them: other threads see them before what is stored next.
-    ///
-    /// # Safety
-    /// The instruction set is available.
-    pub(super) fence: unsafe fn(),
-    /// Has the lines of rows brought to the second cache. They need not be in memory.
-    ///
-    /// # Safety
-    /// The instruction set is available.
-    pub(super) prefetch: unsafe fn(rows: &Rows, from: *const u8),
-}
+pub(super) struct Moves(Present);
 
 impl Moves {
-    /// Those of the reference.
-    pub(super) const REFERENCE: Self = Self {
-        register: 64,
-        row_streams_from: usize::MAX,
-        elements: scalar,
-        stream: copy_rows,
-        fence: no_fence,
-        prefetch: no_prefetch,
-    };
-
-    /// Those of an instruction set.
-    #[cfg(isa = "vector")]
-    pub(super) const fn of<I: Simd>() -> Self {
-        Self {
-            register: I::BYTES,
-            row_streams_from: I::ROW_STREAMS_FROM,
-            elements: vector::<I>,
-            stream: stream::<I>,
-            fence: fence::<I>,
-            prefetch: prefetch::<I>,
-        }
+    pub(super) const fn of(isa: Present) -> Self {
+        Self(isa)
     }
+
+    /// Bytes of a register, elements of a block; of the reference, whatever is many.
+    pub(super) fn register(self) -> usize {
+        on!(self.0, isa => bytes_of(isa)).unwrap_or(64)
+    }
+
+    /// Bytes of a cast row from which on it goes past the caches if the whole view does.
+    pub(super) fn row_streams_from(self) -> usize {
+        on!(self.0, isa => row_streams_from(isa)).unwrap_or(usize::MAX)
+    }
+
+    /// Moves elements of `size` bytes: 1, 2, 4, 8 or 16.
+    ///
+    /// # Safety
+    /// The elements are readable from `from` on and writable from `to` on, and no byte is both.
+    #[inline(never)]
+    pub(super) unsafe fn elements(self, grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
+        let plan = &Plan::new(grid, size, from, to);
+        on!(self.0, isa => vector(isa, plan)).unwrap_or_else(|| scalar(plan));
+    }
+
+    /// Rows to memory: their whole lines go past the caches, where there are stores that do.
+    ///
+    /// # Safety
+    /// The rows are readable from `from` on and writable from `to` on, and no byte is both.
+    #[inline(never)]
+    pub(super) unsafe fn stream(self, rows: &Rows, from: *const u8, to: *mut u8) {
+        let along = Move { extent: rows.bytes, from: 1, to: 1 };
+        let across = Move { extent: rows.rows, from: rows.from, to: rows.to };
+        let runs = Places::<1> { a: along, b: across, from, to };
+        on!(self.0, isa => isa.run(Stream(runs))).unwrap_or_else(|| runs.each_run(Run::plainly));
+    }
+
+    /// After the last of them: other threads see them before what is stored next.
+    pub(super) fn fence(self) {
+        on!(self.0, isa => fence(isa)).unwrap_or(());
+    }
+
+    /// Has the lines of rows brought to the second cache. They need not be in memory.
+    #[cfg_attr(not(isa = "vector"), expect(unused_variables, reason = "there is none"))]
+    #[inline(never)]
+    pub(super) fn prefetch(self, rows: &Rows, from: *const u8) {
+        on!(self.0, isa => isa.run(Prefetch(rows, from))).unwrap_or(());
+    }
+}
+
+#[cfg(isa = "vector")]
+const fn bytes_of<I: Simd>(_: I) -> usize {
+    I::BYTES
+}
+
+#[cfg(isa = "vector")]
+const fn row_streams_from<I: Simd>(_: I) -> usize {
+    I::ROW_STREAMS_FROM
 }
 
 /// Bytes of a run that is copied as such: of a shorter one, the call takes longer than its elements.
 const RUN: usize = 16;
 
-/// A grid in the order in which it is walked, the first dimension innermost, and where it is: that is good for all of it.
+/// A grid in the order in which it is walked, the first dimension innermost, and where it is: all of it is readable and writable, and
+/// no byte is both. Only [`Moves::elements`], to which that is promised, makes one.
 struct Plan {
     grid: Grid,
     kind: Kind,
@@ -133,9 +142,7 @@ enum Kind {
 }
 
 impl Plan {
-    /// # Safety
-    /// As for [`MoveElements`].
-    unsafe fn new(grid: &Grid, size: usize, from: *const u8, to: *mut u8) -> Self {
+    fn new(grid: &Grid, size: usize, from: *const u8, to: *mut u8) -> Self {
         let (grid, kind) = Self::order(*grid, size);
         let size = if matches!(kind, Kind::Runs) { 1 } else { size };
         Self { grid, kind, size, from, to }
@@ -189,8 +196,8 @@ impl Plan {
     }
 }
 
-/// The elements of `W` bytes along two dimensions: where they are, and where they go. Whatever is made of one has its elements
-/// alone, or some of them.
+/// The elements of `W` bytes along two dimensions: where they are, and where they go. They are some of a [`Plan`], or of the rows of
+/// [`Moves::stream`], and whatever is made of one has its elements alone, or some of them.
 #[derive(Clone, Copy)]
 struct Places<const W: usize> {
     a: Move,
@@ -200,13 +207,6 @@ struct Places<const W: usize> {
 }
 
 impl<const W: usize> Places<W> {
-    /// # Safety
-    /// As for [`MoveElements`], of elements of `W` bytes along these dimensions.
-    #[inline(always)]
-    unsafe fn new(a: Move, b: Move, from: *const u8, to: *mut u8) -> Self {
-        Self { a, b, from, to }
-    }
-
     /// Those along the first dimension, of one of the second; none, if there are not as many.
     #[cfg(isa = "vector")]
     #[inline(always)]
@@ -216,9 +216,7 @@ impl<const W: usize> Places<W> {
             return Line { along: Move { extent: 0, ..a }, from, to };
         }
         let j = j as isize;
-        // SAFETY: one of the elements.
-        let (from, to) = unsafe { (from.offset(j * b.from), to.offset(j * b.to)) };
-        Line { along: a, from, to }
+        Line { along: a, from: from.wrapping_offset(j * b.from), to: to.wrapping_offset(j * b.to) }
     }
 
     /// Copies all of them, those along the first dimension innermost.
@@ -314,22 +312,15 @@ impl<const W: usize> Line<W> {
 }
 
 impl Places<1> {
-    /// Calls a function for where each run begins, of as many bytes as there are along the first dimension, where these lie
-    /// behind each other.
+    /// Calls a function for each run, of as many bytes as there are along the first dimension, where these lie behind each other.
     #[inline(always)]
-    fn each_run(self, run: impl Fn(*const u8, *mut u8)) {
-        let Self { b, mut from, mut to, .. } = self;
+    fn each_run(self, run: impl Fn(Run)) {
+        let Self { a, b, mut from, mut to } = self;
         for _ in 0..b.extent {
-            run(from, to);
+            // SAFETY: one of the runs, which have so many bytes.
+            run(unsafe { Run::new(from, to, a.extent) });
             (from, to) = (from.wrapping_offset(b.from), to.wrapping_offset(b.to));
         }
-    }
-
-    /// Copies runs.
-    #[inline(always)]
-    fn copy_runs(self) {
-        // SAFETY: one of the runs.
-        self.each_run(|from, to| unsafe { ptr::copy_nonoverlapping(from, to, self.a.extent) });
     }
 }
 
@@ -339,21 +330,17 @@ trait Means: Copy {
     fn runs(self, runs: Places<1>);
 }
 
-/// # Safety
-/// As for [`MoveElements`].
-unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
+fn scalar(plan: &Plan) {
     #[derive(Clone, Copy)]
     struct Plain;
 
     impl Means for Plain {
         #[inline(always)]
         fn runs(self, runs: Places<1>) {
-            runs.copy_runs();
+            runs.each_run(Run::plainly);
         }
     }
 
-    // SAFETY: the elements are those of a `MoveElements`.
-    let plan = &unsafe { Plan::new(grid, size, from, to) };
     match plan.kind {
         Kind::Runs => every::<_, Runs>(Plain, plan),
         // The reference is small rather than fast.
@@ -361,13 +348,8 @@ unsafe fn scalar(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
     }
 }
 
-/// # Safety
-/// As for [`MoveElements`].
 #[cfg(isa = "vector")]
-unsafe fn vector<I: Simd>(grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
-    // Here, because a kernel calls nothing.
-    // SAFETY: the elements are those of a `MoveElements`, to which it is promised that the instruction set is available.
-    let (plan, isa) = unsafe { (&Plan::new(grid, size, from, to), I::assume()) };
+fn vector<I: Simd>(isa: I, plan: &Plan) {
     // Functions of their own: together, what the loops of the others prepare takes longer than a tile.
     match plan.kind {
         Kind::Runs => isa.run(Every::<Runs>(plan, PhantomData)),
@@ -404,24 +386,18 @@ impl<I: Simd> Means for Registers<I> {
         #[inline(always)]
         fn of<I: Simd, const BYTES: usize>(isa: I, runs: Places<1>) {
             if runs.a.extent == BYTES {
-                // SAFETY: one of the runs, which have so many bytes.
-                runs.each_run(|from, to| unsafe { isa.copy(from, to, BYTES) });
+                let runs = Places { a: Move { extent: BYTES, ..runs.a }, ..runs };
+                runs.each_run(|run| run.shortly(isa));
             }
         }
         let (Self(isa), bytes) = (self, runs.a.extent);
         match bytes {
-            16 => return of::<I, 16>(isa, runs),
-            32 => return of::<I, 32>(isa, runs),
-            64 => return of::<I, 64>(isa, runs),
-            128 => return of::<I, 128>(isa, runs),
-            _ => {}
-        }
-        if bytes < LONG * I::BYTES {
-            // SAFETY: one of the runs.
-            runs.each_run(|from, to| unsafe { isa.copy(from, to, bytes) });
-        } else {
-            // SAFETY: one of the runs, which have more bytes than a register.
-            runs.each_run(|from, to| unsafe { aligned(isa, from, to, bytes) });
+            16 => of::<I, 16>(isa, runs),
+            32 => of::<I, 32>(isa, runs),
+            64 => of::<I, 64>(isa, runs),
+            128 => of::<I, 128>(isa, runs),
+            _ if bytes < LONG * I::BYTES => runs.each_run(|run| run.shortly(isa)),
+            _ => runs.each_run(|run| run.aligned(isa)),
         }
     }
 }
@@ -506,12 +482,9 @@ fn elements<T: Copy, P: Plane<T>, const W: usize>(means: T, plan: &Plan) {
     }
     for l in 0..d.extent as isize {
         for k in 0..c.extent as isize {
-            // SAFETY: elements of the plan, which are of so many bytes.
-            let places = unsafe {
-                let (from, to) = (from.offset(l * d.from + k * c.from), to.offset(l * d.to + k * c.to));
-                Places::<W>::new(a, b, from, to)
-            };
-            P::plane(means, places);
+            let from = from.wrapping_offset(l * d.from + k * c.from);
+            let to = to.wrapping_offset(l * d.to + k * c.to);
+            P::plane(means, Places::<W> { a, b, from, to });
         }
     }
 }
@@ -535,7 +508,7 @@ impl<T: Means> Plane<T> for Runs {
         if a.extent < CALL || lie_alike(from, to, a.extent) {
             means.runs(runs);
         } else {
-            runs.copy_runs();
+            runs.each_run(Run::plainly);
         }
     }
 }
@@ -585,6 +558,10 @@ impl<T> Plane<T> for Channels {
     #[inline(always)]
     fn plane<const W: usize>(_: T, places: Places<W>) {
         let Places { a, b, .. } = places;
+        if W == 16 {
+            // There are no shuffles of 16 bytes to be made.
+            return if a.extent < b.extent { places.turned().copy() } else { places.copy() };
+        }
         match (a.to == (b.extent * W) as isize, b.extent, a.extent) {
             (true, 2, _) => interleave::<W, 2>(places),
             (true, 3, _) => interleave::<W, 3>(places),
@@ -648,134 +625,35 @@ pub(super) const CALL: usize = 4 << 10;
 #[cfg(isa = "vector")]
 const LONG: usize = 6;
 
-/// Do the bytes to be copied lie in their pages as those that they become do, but for a few bytes more? There memcpy may
-/// take ten times as long: that of glibc 2.36 leaves so many bytes to one instruction, which is slow there on a Zen 3.
-#[inline(always)]
-pub(super) fn lie_alike(from: *const u8, to: *mut u8, bytes: usize) -> bool {
-    (2 << 10..1 << 20).contains(&bytes) && (1..64).contains(&(to.addr().wrapping_sub(from.addr()) % 4096))
-}
-
-/// Copies bytes from where a register of the destination begins, and before that one that is not: what lies across two
-/// lines is written twice. Some bytes are copied twice.
-///
-/// # Safety
-/// As for [`Memory::copy`](super::simd::Memory::copy); there is a register at least.
 #[cfg(isa = "vector")]
-#[inline(always)]
-unsafe fn aligned<I: Simd>(isa: I, from: *const u8, to: *mut u8, bytes: usize) {
-    let ahead = to.addr().wrapping_neg() % I::BYTES;
-    // SAFETY: the caller's promise.
-    unsafe {
-        isa.store(to, isa.load(from));
-        isa.copy(from.add(ahead), to.add(ahead), bytes - ahead);
+struct Stream(Places<1>);
+
+#[cfg(isa = "vector")]
+impl<I: Simd> Task<I> for Stream {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self, isa: I) {
+        self.0.each_run(|run| run.streamed(isa));
     }
 }
 
-/// Copies many bytes.
-///
-/// # Safety
-/// They are readable and writable, and none of them is among both. The instruction set is available, and there is a
-/// register at least.
 #[cfg(isa = "vector")]
-pub(super) unsafe fn copy_long<I: Simd>(from: *const u8, to: *mut u8, bytes: usize) {
-    struct Copy(*const u8, *mut u8, usize);
+struct Prefetch<'a>(&'a Rows, *const u8);
 
-    impl<I: Simd> Task<I> for Copy {
-        type Output = ();
-
-        #[inline(always)]
-        fn call(self, isa: I) {
-            // SAFETY: the bytes are those of `copy_long`.
-            unsafe { aligned(isa, self.0, self.1, self.2) }
-        }
-    }
-
-    // SAFETY: the instruction set is available.
-    let isa = unsafe { I::assume() };
-    isa.run(Copy(from, to, bytes));
-}
-
-/// [`Moves::stream`] of what has no streams.
-///
-/// # Safety
-/// As there.
-unsafe fn copy_rows(rows: &Rows, from: *const u8, to: *mut u8) {
-    for i in 0..rows.rows as isize {
-        // SAFETY: the caller's promise.
-        unsafe { ptr::copy_nonoverlapping(from.offset(i * rows.from), to.offset(i * rows.to), rows.bytes) };
-    }
-}
-
-/// [`Moves::fence`] of that.
-///
-/// # Safety
-/// None.
-unsafe fn no_fence() {}
-
-/// [`Moves::prefetch`] of what cannot.
-///
-/// # Safety
-/// None.
-unsafe fn no_prefetch(_: &Rows, _: *const u8) {}
-
-/// # Safety
-/// As for [`Moves::stream`].
 #[cfg(isa = "vector")]
-unsafe fn stream<I: Simd>(rows: &Rows, from: *const u8, to: *mut u8) {
-    struct Stream<'a>(&'a Rows, *const u8, *mut u8);
+impl<I: Simd> Task<I> for Prefetch<'_> {
+    type Output = ();
 
-    impl<I: Simd> Task<I> for Stream<'_> {
-        type Output = ();
-
-        #[inline(always)]
-        fn call(self, isa: I) {
-            let Self(&Rows { rows, bytes, from: from_row, to: to_row }, from, to) = self;
-            for i in 0..rows as isize {
-                // SAFETY: the rows are those of `stream`. Only whole lines are streamed, which are aligned.
-                unsafe {
-                    let (from, to) = (from.offset(i * from_row), to.offset(i * to_row));
-                    let ahead = (to.addr().wrapping_neg() % LINE).min(bytes);
-                    let end = ahead + (bytes - ahead) / LINE * LINE;
-                    isa.copy(from, to, ahead);
-                    let mut at = ahead;
-                    while at < end {
-                        isa.stream(to.add(at), isa.load(from.add(at)));
-                        at += I::BYTES;
-                    }
-                    isa.copy(from.add(end), to.add(end), bytes - end);
-                }
+    #[inline(always)]
+    fn call(self, isa: I) {
+        let Self(rows, from) = self;
+        for i in 0..rows.rows as isize {
+            let mut at = 0;
+            while at < rows.bytes {
+                isa.prefetch_far(from.wrapping_offset(i * rows.from).wrapping_add(at));
+                at += LINE;
             }
         }
     }
-
-    // SAFETY: the instruction set is available.
-    let isa = unsafe { I::assume() };
-    isa.run(Stream(rows, from, to));
-}
-
-/// # Safety
-/// As for [`Moves::prefetch`].
-#[cfg(isa = "vector")]
-unsafe fn prefetch<I: Simd>(rows: &Rows, from: *const u8) {
-    struct Prefetch<'a>(&'a Rows, *const u8);
-
-    impl<I: Simd> Task<I> for Prefetch<'_> {
-        type Output = ();
-
-        #[inline(always)]
-        fn call(self, isa: I) {
-            let Self(rows, from) = self;
-            for i in 0..rows.rows as isize {
-                let mut at = 0;
-                while at < rows.bytes {
-                    isa.prefetch_far(from.wrapping_offset(i * rows.from).wrapping_add(at));
-                    at += LINE;
-                }
-            }
-        }
-    }
-
-    // SAFETY: the instruction set is available.
-    let isa = unsafe { I::assume() };
-    isa.run(Prefetch(rows, from));
 }

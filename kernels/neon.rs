@@ -17,6 +17,7 @@ use super::simd::{
     ByAddition, Bytes, Converts, Extras, Feature, Floats, Fp16, Halves, Ints, Kernel, Longs, Memory, Packs,
     Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short, memory_ops, ops, token,
 };
+use crate::formats::isa::Isa;
 
 token! {
     /// The token.
@@ -53,65 +54,6 @@ lanes! {
     f16 -> float16x8_t = vreinterpretq_f16_u8, of_f16 = vreinterpretq_u8_f16;
     f32 -> float32x4_t = vreinterpretq_f32_u8, of_f32 = vreinterpretq_u8_f32;
     f64 -> float64x2_t = vreinterpretq_f64_u8, of_f64 = vreinterpretq_u8_f64;
-}
-
-/// 64 bytes.
-#[inline(always)]
-fn row_of(bytes: &[[u8; 16]; 4]) -> uint8x16x4_t {
-    // SAFETY: so many bytes are loaded.
-    unsafe { vld1q_u8_x4(bytes.as_ptr().cast()) }
-}
-
-/// Bits of `yes` where the mask is 1. By name: the intrinsic becomes three operations where a constant is in it.
-#[inline(always)]
-fn bsl(mask: uint8x16_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t {
-    let mut result = mask;
-    // SAFETY: every 64-bit Arm CPU has the instruction. It has three operands and no memory.
-    unsafe {
-        asm!(
-            "bsl {result:v}.16b, {yes:v}.16b, {no:v}.16b",
-            result = inout(vreg) result,
-            yes = in(vreg) yes,
-            no = in(vreg) no,
-            options(pure, nomem, nostack, preserves_flags),
-        );
-    }
-    result
-}
-
-/// Bits of `from` where the mask is 1, and elsewhere those of `v`: the same, for a mask that is kept.
-#[inline(always)]
-fn bit(v: uint8x16_t, from: uint8x16_t, mask: uint8x16_t) -> uint8x16_t {
-    let mut result = v;
-    // SAFETY: as for `bsl`.
-    unsafe {
-        asm!(
-            "bit {result:v}.16b, {from:v}.16b, {mask:v}.16b",
-            result = inout(vreg) result,
-            from = in(vreg) from,
-            mask = in(vreg) mask,
-            options(pure, nomem, nostack, preserves_flags),
-        );
-    }
-    result
-}
-
-/// Rounded to nearest even in the upper half of each f32: half of its last bit is added, less one unless it is odd. A
-/// NaN keeps its payload and is made quiet.
-#[inline(always)]
-fn near_bf16(x: uint8x16_t) -> uint8x16_t {
-    // SAFETY: every 64-bit Arm CPU has the instructions. That of `asm!` has two operands and no memory.
-    unsafe {
-        let mut near = vaddq_u32(u32(x), vdupq_n_u32(0x7FFF));
-        asm!(
-            "usra {near:v}.4s, {odd:v}.4s, #31",
-            near = inout(vreg) near,
-            odd = in(vreg) vshlq_n_u32::<15>(u32(x)),
-            options(pure, nomem, nostack, preserves_flags),
-        );
-        let quiet = vorrq_u8(x, of_u32(vdupq_n_u32(0x40_0000)));
-        bsl(of_u32(vceqq_f32(f32(x), f32(x))), of_u32(near), quiet)
-    }
 }
 
 /// One of the instructions of FEAT_FP16, on 8 lanes.
@@ -197,6 +139,52 @@ impl FieldConstants {
     }
 }
 
+/// What the operations have in common.
+impl Neon {
+    ops! {
+        // 64 bytes.
+        row_of(self, bytes: &[[u8; 16]; 4]) -> uint8x16x4_t = vld1q_u8_x4(bytes.as_ptr().cast());
+        // Bits of `yes` where the mask is 1. By name: the intrinsic becomes three operations where a constant is in it. (It has
+        // three operands and no memory.)
+        bsl(self, mask: uint8x16_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = {
+            let mut result = mask;
+            asm!(
+                "bsl {result:v}.16b, {yes:v}.16b, {no:v}.16b",
+                result = inout(vreg) result,
+                yes = in(vreg) yes,
+                no = in(vreg) no,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+            result
+        };
+        // Bits of `from` where the mask is 1, and elsewhere those of `v`: the same, for a mask that is kept.
+        bit(self, v: uint8x16_t, from: uint8x16_t, mask: uint8x16_t) -> uint8x16_t = {
+            let mut result = v;
+            asm!(
+                "bit {result:v}.16b, {from:v}.16b, {mask:v}.16b",
+                result = inout(vreg) result,
+                from = in(vreg) from,
+                mask = in(vreg) mask,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+            result
+        };
+        // Rounded to nearest even in the upper half of each f32: half of its last bit is added, less one unless it is odd. A NaN
+        // keeps its payload and is made quiet. (The instruction has two operands and no memory.)
+        near_bf16(self, x: uint8x16_t) -> uint8x16_t = {
+            let mut near = vaddq_u32(u32(x), vdupq_n_u32(0x7FFF));
+            asm!(
+                "usra {near:v}.4s, {odd:v}.4s, #31",
+                near = inout(vreg) near,
+                odd = in(vreg) vshlq_n_u32::<15>(u32(x)),
+                options(pure, nomem, nostack, preserves_flags),
+            );
+            let quiet = vorrq_u8(x, of_u32(vdupq_n_u32(0x40_0000)));
+            self.bsl(of_u32(vceqq_f32(f32(x), f32(x))), of_u32(near), quiet)
+        };
+    }
+}
+
 impl Registers for Neon {
     type V = uint8x16_t;
     const BYTES: usize = 16;
@@ -222,7 +210,7 @@ impl Registers for Neon {
         or(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vorrq_u8(a, b);
         xor(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = veorq_u8(a, b);
         and_not(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vbicq_u8(b, a);
-        put(self, mask: uint8x16_t, from: uint8x16_t, v: uint8x16_t) -> uint8x16_t = bit(v, from, mask);
+        put(self, mask: uint8x16_t, from: uint8x16_t, v: uint8x16_t) -> uint8x16_t = self.bit(v, from, mask);
     }
 }
 
@@ -247,6 +235,7 @@ impl Memory for Neon {
 
 impl Packs for Neon {
     memory_ops! {
+        copy_packed(self, _bits: usize, from: *const u8, bytes: usize, p: *mut u8) -> () = self.copy_out(from, bytes, p);
         // Each byte gets the byte that its element begins in, moved to where it belongs.
         <const BITS: usize> unpack(self, p: *const u8, high: bool) -> uint8x16_t = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
@@ -347,7 +336,7 @@ impl Ints for Neon {
         max_u32(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_u32(vmaxq_u32(u32(a), u32(b)));
         eq32(self, a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vceqq_u32(u32(a), u32(b));
         gt32(self, a: uint8x16_t, b: uint8x16_t) -> uint32x4_t = vcgtq_s32(s32(a), s32(b));
-        select32(self, mask: uint32x4_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u32(mask), yes, no);
+        select32(self, mask: uint32x4_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = self.bsl(of_u32(mask), yes, no);
         count32(self, mask: uint32x4_t) -> usize = vaddvq_u32(vshrq_n_u32::<31>(mask)) as usize;
     }
 }
@@ -374,7 +363,7 @@ impl Longs for Neon {
         max_u64(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = self.select64(vcgtq_u64(u64(a), u64(b)), a, b);
         eq64(self, a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vceqq_u64(u64(a), u64(b));
         gt64(self, a: uint8x16_t, b: uint8x16_t) -> uint64x2_t = vcgtq_s64(s64(a), s64(b));
-        select64(self, mask: uint64x2_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = bsl(of_u64(mask), yes, no);
+        select64(self, mask: uint64x2_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = self.bsl(of_u64(mask), yes, no);
         count64(self, mask: uint64x2_t) -> usize = vaddvq_u64(vshrq_n_u64::<63>(mask)) as usize;
         any16(self, a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u16(vtstq_u16(u16(a), u16(bits)));
         any32(self, a: uint8x16_t, bits: uint8x16_t) -> uint8x16_t = of_u32(vtstq_u32(u32(a), u32(bits)));
@@ -426,7 +415,7 @@ impl Tables for Neon {
         // An index past 64 bytes of a table finds nothing there, and leaves what was found before.
         plane(self, plane: &'static Plane) -> [uint8x16x4_t; 4] = {
             let [a, b, c, d] = &plane.elements;
-            [row_of(a), row_of(b), row_of(c), row_of(d)]
+            [self.row_of(a), self.row_of(b), self.row_of(c), self.row_of(d)]
         };
         lookup256(self, plane: [uint8x16x4_t; 4], _fold: Fold, index: uint8x16_t) -> uint8x16_t = {
             let found = vqtbl4q_u8(plane[0], index);
@@ -511,7 +500,7 @@ impl Halves for Neon {
             );
             of_u16(both)
         } else {
-            of_u16(vuzp2q_u16(u16(near_bf16(a[0])), u16(near_bf16(a[1]))))
+            of_u16(vuzp2q_u16(u16(self.near_bf16(a[0])), u16(self.near_bf16(a[1]))))
         };
         f16_to_words(self, extras: Extras, a: [uint8x16_t; 2], rounds: bool, signed: bool) -> Option<[uint8x16_t; 2]> = {
             let fp16 = extras.fp16?;
@@ -574,19 +563,19 @@ impl Saturates for Neon {
 }
 
 impl Simd for Neon {
+    type Token = Self;
     type Turned = Self;
+    const ISA: Isa = Isa::Neon;
     type Narrowing = ByAddition;
 
     #[inline(always)]
     fn run<T: Task<Self>>(self, task: T) -> T::Output {
-        // SAFETY: `self` is the proof that the CPU has the features.
-        unsafe { entry::run(self, task) }
+        entry::run(self, task)
     }
 
     #[inline(always)]
-    unsafe fn assume() -> Self {
-        // SAFETY: that is the condition of this function, too.
-        unsafe { Self::assumed() }
+    fn with(token: Self) -> Self {
+        token
     }
 
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W> {

@@ -7,7 +7,7 @@
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -54,18 +54,18 @@ impl<T: Send + Sync + 'static> Once<T> {
         // SAFETY: the room has the layout of a value, and is nobody else's.
         let made = make(unsafe { &mut *place.cast() }).map(ptr::from_mut);
         if made != Some(place) {
-            // SAFETY: nobody uses it.
-            unsafe { room.give_back() };
             return None;
         }
         match self.0.compare_exchange(ptr::null_mut(), place, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: the value that was just written; from here on nobody changes or frees it.
-            Ok(_) => Some(unsafe { &*place }),
+            Ok(_) => {
+                room.keep();
+                // SAFETY: the value that was just written; from here on nobody changes or frees it.
+                Some(unsafe { &*place })
+            }
             Err(first) => {
                 // SAFETY: the value was just written, and nobody has seen it. The first one is kept, as in `get`.
                 unsafe {
                     place.drop_in_place();
-                    room.give_back();
                     Some(&*first)
                 }
             }
@@ -79,7 +79,7 @@ pub(super) fn keep<T: Copy>(values: &[T]) -> Option<&'static [T]> {
     if size_of_val(values) == 0 {
         return Some(&[]);
     }
-    let place = Room::take(Layout::for_value(values))?.place.cast::<T>();
+    let place = Room::take(Layout::for_value(values))?.keep().cast::<T>();
     // SAFETY: the room has the layout of the values, and is nobody else's: it is given back to nobody.
     unsafe {
         place.as_ptr().copy_from_nonoverlapping(values.as_ptr(), values.len());
@@ -104,8 +104,9 @@ unsafe impl Sync for Brought {}
 static BROUGHT_ROOM: Brought =
     Brought { bytes: UnsafeCell::new([MaybeUninit::uninit(); BROUGHT]), taken: AtomicUsize::new(0) };
 
-/// Room for a value.
-struct Room {
+/// Room for a value, which is nobody else's. It is given back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Room {
     place: NonNull<u8>,
     layout: Layout,
     /// From where to where it is of what the library brought; None if it was allocated.
@@ -114,12 +115,17 @@ struct Room {
 
 impl Room {
     fn take(layout: Layout) -> Option<Self> {
-        Self::brought(layout).or_else(|| {
-            assert!(layout.size() > 0, "nothing is made of no bytes");
-            // SAFETY: it has bytes.
-            let place = NonNull::new(unsafe { alloc(layout) })?;
-            Some(Self { place, layout, brought: None })
-        })
+        Self::brought(layout).or_else(|| Self::allocated(layout))
+    }
+
+    /// None if there is no memory, or if it would have no bytes.
+    pub(super) fn allocated(layout: Layout) -> Option<Self> {
+        if layout.size() == 0 {
+            return None;
+        }
+        // SAFETY: it has bytes.
+        let place = NonNull::new(unsafe { alloc(layout) })?;
+        Some(Self { place, layout, brought: None })
     }
 
     /// Some of the room that came with the library.
@@ -134,8 +140,7 @@ impl Room {
             let end = first.checked_add(layout.size()).filter(|&end| end <= BROUGHT)?;
             match taken.compare_exchange_weak(begin, end, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
-                    // SAFETY: inside of the bytes, or at their end.
-                    let place = unsafe { BROUGHT_ROOM.bytes.get().cast::<u8>().add(first) };
+                    let place = BROUGHT_ROOM.bytes.get().cast::<u8>().wrapping_add(first);
                     return Some(Self { place: NonNull::new(place)?, layout, brought: Some([begin, end]) });
                 }
                 Err(other) => begin = other,
@@ -143,17 +148,27 @@ impl Room {
         }
     }
 
-    /// Frees it. Of what the library brought, if nobody has taken any since.
-    ///
-    /// # Safety
-    /// Nobody uses it.
-    unsafe fn give_back(self) {
+    /// Its bytes, which need not be initialised.
+    pub(super) fn bytes(&mut self) -> &mut [MaybeUninit<u8>] {
+        // SAFETY: so many bytes are there, which nobody else has.
+        unsafe { core::slice::from_raw_parts_mut(self.place.as_ptr().cast(), self.layout.size()) }
+    }
+
+    /// It is never given back.
+    fn keep(self) -> NonNull<u8> {
+        ManuallyDrop::new(self).place
+    }
+}
+
+impl Drop for Room {
+    /// Of what the library brought, it is given back if nobody has taken any since.
+    fn drop(&mut self) {
         match self.brought {
             Some([begin, end]) => {
                 let taken = &BROUGHT_ROOM.taken;
                 _ = taken.compare_exchange(end, begin, Ordering::AcqRel, Ordering::Relaxed);
             }
-            // SAFETY: it was allocated with this layout, and nobody uses it.
+            // SAFETY: it was allocated with this layout, and nobody has it any more.
             None => unsafe { dealloc(self.place.as_ptr(), self.layout) },
         }
     }

@@ -53,7 +53,7 @@ impl Plane {
 ///
 /// # Safety
 /// Its elements are readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
-/// of elements of these sizes, whole bytes, and does not stream; the instruction set is available. From `room` on there are
+/// of elements of these sizes, whole bytes, and does not stream. From `room` on there are
 /// [`ROOM`] bytes for this, at a line.
 #[inline(never)]
 pub(super) unsafe fn cast(
@@ -94,8 +94,7 @@ pub(super) unsafe fn cast(
         }
         j += columns;
     }
-    // SAFETY: the instruction set is available.
-    unsafe { (panels.moves.fence)() };
+    panels.moves.fence();
 }
 
 /// Elements of a row ahead of its first whole line, if those are as many in every row; else 0.
@@ -138,15 +137,15 @@ impl Panels<'_> {
             // SAFETY: the caller's promise. What is prefetched need not be there.
             unsafe {
                 // Behind the last row of this panel is the first one of the next.
-                (self.moves.prefetch)(&runs, from.wrapping_offset(step as isize * row));
+                self.moves.prefetch(&runs, from.wrapping_offset(step as isize * row));
                 let panel = panel.add(i * pitch);
                 if self.casts_rows {
                     let apart = Apart { rows: some, src: row, dst: pitch as isize };
-                    self.rows.cast_all(from, panel, columns, &apart);
+                    self.rows.cast(from, panel, columns, &apart);
                 } else {
                     let along = Move { extent: columns, from: size as isize, to: size as isize };
                     let across = Move { extent: some, from: row, to: pitch as isize };
-                    (self.moves.elements)(&[along, across, Move::ONE, Move::ONE], size, from, panel);
+                    self.moves.elements(&[along, across, Move::ONE, Move::ONE], size, from, panel);
                 }
             }
             i += some;
@@ -195,7 +194,7 @@ impl Panels<'_> {
             // SAFETY: the caller's promise. A block of columns fits into a tile, and one of them into the results: it has
             // no more than `DST_RUN` bytes, or a block. The panel has whole blocks.
             unsafe {
-                (self.moves.elements)(
+                self.moves.elements(
                     &[along, across, Move::ONE, Move::ONE],
                     width,
                     panel.add(j * width),
@@ -206,12 +205,12 @@ impl Panels<'_> {
                     let made = at_once.min(some - k);
                     let mut from = tile.add(k * height * width);
                     if self.casts_tiles {
-                        self.rows.cast(from, results, made * height);
+                        self.rows.cast(from, results, made * height, &Apart::ONE);
                         from = results;
                     }
                     let bytes = count * size;
                     let runs = moves::Rows { rows: made, bytes, from: (height * size) as isize, to: row };
-                    (self.moves.stream)(&runs, from, to.wrapping_offset((j + k) as isize * row));
+                    self.moves.stream(&runs, from, to.wrapping_offset((j + k) as isize * row));
                     k += made;
                 }
             }

@@ -10,11 +10,11 @@ use super::codec::scaled;
 use super::drive::{Apart, RunScaled, Scale};
 use super::environment::Environment;
 use super::memory::Destination;
+use super::present::Present;
 use super::simd::{Extras, Simd, Task, fence};
 use super::sizes::bytes;
-use super::stream;
+use super::stream::{self, Maker};
 use crate::formats::dtype::DType;
-use crate::formats::isa::Isa;
 use crate::formats::options::{CastOptions, Rounding};
 use crate::formats::route::route;
 
@@ -116,7 +116,7 @@ pub(crate) struct Rows {
 /// A cast under scales on an instruction set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
-    isa: Isa,
+    isa: Present,
     run: RunScaled,
     job: Job,
     /// Bits of an element in memory on both sides.
@@ -127,12 +127,12 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// Of codes that are multiplied, to nearest even: if there is a codec of these dtypes in these layouts.
-    pub(crate) fn times(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
+    pub(crate) fn times(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let route = route(from, to, options);
         if route.src.swapped || route.dst.swapped {
             return None;
         }
-        let run = on!(isa, I => scaled::times::<I>(&route)).flatten()?;
+        let run = on!(isa, isa => scaled::times(isa, &route)).flatten()?;
         // As float32, whatever they become.
         let as_f32 = crate::formats::route::route(from, DType::F32, options);
         let table = if lookup::has_table(&as_f32) { lookup::table(&as_f32)? } else { Table::NONE };
@@ -141,12 +141,18 @@ impl Kernel {
     }
 
     /// Of codes that are looked up, in tables that [`Kernel::fill`] makes, if that is faster.
-    pub(crate) fn tabled(isa: Isa, from: DType, to: DType, options: &CastOptions, by: By) -> Option<Self> {
+    pub(crate) fn tabled(
+        isa: Present,
+        from: DType,
+        to: DType,
+        options: &CastOptions,
+        by: By,
+    ) -> Option<Self> {
         let route = route(from, to, options);
         if route.src.swapped || route.dst.swapped {
             return None;
         }
-        let run = on!(isa, I => scaled::tabled::<I>(&route, by)).flatten()?;
+        let run = on!(isa, isa => scaled::tabled(isa, &route, by)).flatten()?;
         let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
         Some(Self { isa, run, job: Job::new(&route, Table::NONE, Extras::NONE), bits, by: Some(by) })
     }
@@ -177,19 +183,18 @@ impl Kernel {
 
         let one = Rows { count: 1, src: 0, dst: 0 };
         self.run(codes, (&mut *words).into(), 128 * tables.len(), &one, factors, false);
-        // SAFETY: the instruction set is available: a caster of it was made.
-        let ran = unsafe { on!(self.isa, I => <I as Simd>::assume().run(Each(words, tables))) };
+        let ran = on!(self.isa, isa => isa.run(Each(words, tables)));
         debug_assert!(ran.is_some());
     }
 
     /// Of floats that are divided, to nearest even.
-    pub(crate) fn quotient(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
+    pub(crate) fn quotient(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let route =
             route(from, to, &options.rounding(Rounding::NearestEven).int_rounding(Rounding::NearestEven));
         if route.src.swapped || route.dst.swapped {
             return None;
         }
-        let run = on!(isa, I => scaled::quotient::<I>(&route)).flatten()?;
+        let run = on!(isa, isa => scaled::quotient(isa, &route)).flatten()?;
         let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
         Some(Self { isa, run, job: Job::new(&route, Table::NONE, Extras::this()), bits, by: None })
     }
@@ -238,14 +243,15 @@ impl Kernel {
         let (src, dst) = (src.as_ptr(), dst.reborrow().as_mut_ptr());
         let _environment = Environment::new(Rounding::NearestEven);
         // SAFETY: both buffers have the rows, the arrays a factor for every element of whole blocks, as was just asserted;
-        // none of the destination is in the source, because it is borrowed for itself. The instruction set is available:
-        // a caster of it was made.
+        // none of the destination is in the source, because it is borrowed for itself. The instruction set is available: it is
+        // `Present`.
         unsafe {
             if streams {
                 let make = |first: usize, src: *const u8, dst: *mut u8, n: usize| {
                     (self.run)(&self.job, src, dst, n, &Scale { at: first, apart: Apart::ONE, ..scale });
                 };
-                on!(self.isa, I => stream::made::<I>(&make, false, self.bits, src, dst, n, &scale.apart));
+                let maker = Maker { make, peels: false };
+                on!(self.isa, isa => stream::made(isa, &maker, self.bits, src, dst, n, &scale.apart));
             } else {
                 (self.run)(&self.job, src, dst, n, &scale);
             }
@@ -254,8 +260,7 @@ impl Kernel {
 
     /// Orders what was streamed before what is stored next.
     pub(crate) fn fence(&self) {
-        // SAFETY: the instruction set is available: a caster of it was made.
-        unsafe { on!(self.isa, I => fence::<I>()) };
+        on!(self.isa, isa => fence(isa));
     }
 }
 
@@ -280,7 +285,7 @@ pub(crate) enum Operation {
 }
 
 /// `values[i] op= by[i]`. On the reference, which has no registers, nothing may ask for it.
-pub(crate) fn arithmetic(isa: Isa, operation: Operation, values: &mut [f64], by: &[f64]) {
+pub(crate) fn arithmetic(isa: Present, operation: Operation, values: &mut [f64], by: &[f64]) {
     /// Not a closure: see `Task`.
     struct Each<'a>(Operation, &'a mut [f64], &'a [f64]);
 
@@ -308,15 +313,14 @@ pub(crate) fn arithmetic(isa: Isa, operation: Operation, values: &mut [f64], by:
     }
 
     let _environment = Environment::new(Rounding::NearestEven);
-    // SAFETY: the instruction set is available: a caster of it was made.
-    let ran = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(operation, values, by))) };
+    let ran = on!(isa, isa => isa.run(Each(operation, values, by)));
     debug_assert!(ran.is_some());
 }
 
 /// `scales[i] op= tensor`, rounded to float32; or, where there is room for that, products that are cut, and what was cut off,
 /// which has the same sign.
 pub(crate) fn with_tensor(
-    isa: Isa,
+    isa: Present,
     operation: Operation,
     tensor: f32,
     scales: &mut [f32],
@@ -353,8 +357,7 @@ pub(crate) fn with_tensor(
     }
 
     let _environment = Environment::new(Rounding::NearestEven);
-    // SAFETY: the instruction set is available: a caster of it was made.
-    let ran = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(operation, tensor, scales, rests))) };
+    let ran = on!(isa, isa => isa.run(Each(operation, tensor, scales, rests)));
     debug_assert!(ran.is_some());
 }
 
@@ -374,7 +377,7 @@ pub(crate) struct Bounds {
 }
 
 /// Sets [`WRONG`] of scales that are out of bounds. Returns what was set.
-pub(crate) fn bounded(isa: Isa, scales: &[f32], bounds: &Bounds, flags: &mut [u8]) -> u8 {
+pub(crate) fn bounded(isa: Present, scales: &[f32], bounds: &Bounds, flags: &mut [u8]) -> u8 {
     struct Each<'a>(&'a [f32], &'a Bounds, &'a mut [u8]);
 
     impl<I> Task<I> for Each<'_> {
@@ -396,15 +399,14 @@ pub(crate) fn bounded(isa: Isa, scales: &[f32], bounds: &Bounds, flags: &mut [u8
         }
     }
 
-    // SAFETY: the instruction set is available: a caster of it was made.
-    let set = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(scales, bounds, flags))) };
+    let set = on!(isa, isa => isa.run(Each(scales, bounds, flags)));
     set.unwrap_or(WRONG)
 }
 
 /// What positive scales add to the exponents of bfloat16, for [`Factors`]; of each also the first three bits of its mantissa, above
 /// those of a code. Sets and returns [`WRONG`] as [`bounded`] does: zero and negative ones are.
 pub(crate) fn deltas(
-    isa: Isa,
+    isa: Present,
     scales: &[f32],
     bounds: &Range<u32>,
     deltas: &mut [u32],
@@ -434,8 +436,7 @@ pub(crate) fn deltas(
         }
     }
 
-    // SAFETY: the instruction set is available: a caster of it was made.
-    let set = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(scales, bounds, deltas, picks, flags))) };
+    let set = on!(isa, isa => isa.run(Each(scales, bounds, deltas, picks, flags)));
     set.unwrap_or(WRONG)
 }
 
@@ -461,7 +462,7 @@ impl Ties {
 }
 
 /// Sets [`TIES`] of scales of which that may be. Returns what was set.
-pub(crate) fn ties(isa: Isa, ties: Ties, scales: &[f32], flags: &mut [u8]) -> u8 {
+pub(crate) fn ties(isa: Present, ties: Ties, scales: &[f32], flags: &mut [u8]) -> u8 {
     struct Each<'a>(Ties, &'a [f32], &'a mut [u8]);
 
     impl<I> Task<I> for Each<'_> {
@@ -500,14 +501,13 @@ pub(crate) fn ties(isa: Isa, ties: Ties, scales: &[f32], flags: &mut [u8]) -> u8
     }
 
     let _environment = Environment::new(Rounding::NearestEven);
-    // SAFETY: the instruction set is available: a caster of it was made.
-    let set = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(ties, scales, flags))) };
+    let set = on!(isa, isa => isa.run(Each(ties, scales, flags)));
     set.unwrap_or(TIES)
 }
 
 /// The exponents of float8_e8m0fnu scales of magnitudes that are float32: of what they are when `added` is, less those of `top`, a
 /// power of two.
-pub(crate) fn exponents(isa: Isa, magnitudes: &[u32], added: u32, top: u32, codes: &mut [u8]) {
+pub(crate) fn exponents(isa: Present, magnitudes: &[u32], added: u32, top: u32, codes: &mut [u8]) {
     struct Each<'a>(&'a [u32], u32, u32, &'a mut [u8]);
 
     impl<I> Task<I> for Each<'_> {
@@ -524,13 +524,12 @@ pub(crate) fn exponents(isa: Isa, magnitudes: &[u32], added: u32, top: u32, code
         }
     }
 
-    // SAFETY: the instruction set is available: a caster of it was made.
-    let ran = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(magnitudes, added, top, codes))) };
+    let ran = on!(isa, isa => isa.run(Each(magnitudes, added, top, codes)));
     debug_assert!(ran.is_some());
 }
 
 /// One over each.
-pub(crate) fn inverses(isa: Isa, scales: &[f32], inverses: &mut [f32]) {
+pub(crate) fn inverses(isa: Present, scales: &[f32], inverses: &mut [f32]) {
     struct Each<'a>(&'a [f32], &'a mut [f32]);
 
     impl<I> Task<I> for Each<'_> {
@@ -546,8 +545,7 @@ pub(crate) fn inverses(isa: Isa, scales: &[f32], inverses: &mut [f32]) {
     }
 
     let _environment = Environment::new(Rounding::NearestEven);
-    // SAFETY: the instruction set is available: a caster of it was made.
-    let ran = unsafe { on!(isa, I => <I as Simd>::assume().run(Each(scales, inverses))) };
+    let ran = on!(isa, isa => isa.run(Each(scales, inverses)));
     debug_assert!(ran.is_some());
 }
 
@@ -558,7 +556,7 @@ pub(crate) fn streaming_threshold() -> usize {
 
 /// The largest magnitude of each group of floats of 16 or 32 bits, as their bits without the sign: of those in `found` and of
 /// the elements. (As integers they are in order: a NaN is the largest.)
-pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &mut [u32]) {
+pub(crate) fn magnitudes(isa: Present, src: &[u8], bits: u32, group: usize, found: &mut [u32]) {
     struct Groups<'a> {
         src: &'a [u8],
         bits: u32,
@@ -617,15 +615,14 @@ pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &
     fn short<I: Simd, const WIDTH: usize, const REGISTERS: usize>(
         isa: I,
         found: &mut [u32],
-        src: &[u8],
+        mut src: &[u8],
     ) -> usize {
         let n = found.len().min(src.len() / const { REGISTERS * I::BYTES });
         let mask = isa.splat32(sign::<WIDTH>());
-        for (i, found) in found.iter_mut().take(n).enumerate() {
+        for found in found.iter_mut().take(n) {
             let mut most = isa.splat32(0);
-            for register in 0..REGISTERS {
-                // SAFETY: there are so many whole ones.
-                let x = unsafe { isa.load(src.as_ptr().add((i * REGISTERS + register) * I::BYTES)) };
+            for _ in 0..REGISTERS {
+                let Some(x) = isa.load_next(&mut src) else { break };
                 most = larger::<I, WIDTH>(isa, most, isa.and(x, mask));
             }
             *found = (*found).max(if WIDTH == 4 { isa.most_u32(most) } else { isa.most_u16(most) });
@@ -635,13 +632,12 @@ pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &
 
     /// Groups of 16 bits each of half a register: those of whole ones.
     #[inline(always)]
-    fn halves<I: Simd>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
+    fn halves<I: Simd>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
         let (pairs, _) = found.as_chunks_mut::<2>();
         let n = pairs.len().min(src.len() / I::BYTES);
         let mask = isa.splat32(sign::<2>());
-        for (i, pair) in pairs.iter_mut().take(n).enumerate() {
-            // SAFETY: there are so many whole ones.
-            let x = unsafe { isa.load(src.as_ptr().add(i * I::BYTES)) };
+        for pair in pairs.iter_mut().take(n) {
+            let Some(x) = isa.load_next(&mut src) else { break };
             let most = isa.most_u16_of_halves(isa.and(x, mask));
             *pair = [pair[0].max(most[0]), pair[1].max(most[1])];
         }
@@ -655,29 +651,23 @@ pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &
     }
 
     #[inline(always)]
-    fn most<I: Simd, const WIDTH: usize>(isa: I, elements: &[u8]) -> u32 {
+    fn most<I: Simd, const WIDTH: usize>(isa: I, mut elements: &[u8]) -> u32 {
         let sign = sign::<WIDTH>();
-        let whole = elements.len() - elements.len() % I::BYTES;
-        // SAFETY: whole registers of the elements are loaded.
-        let mut most = unsafe {
-            let mask = isa.splat32(sign);
-            let mut all = [isa.splat32(0); 2];
-            let mut at = 0;
-            while at + 2 * I::BYTES <= whole {
-                let here = elements.as_ptr().add(at);
-                all = [
-                    larger::<I, WIDTH>(isa, all[0], isa.and(isa.load(here), mask)),
-                    larger::<I, WIDTH>(isa, all[1], isa.and(isa.load(here.add(I::BYTES)), mask)),
-                ];
-                at += 2 * I::BYTES;
-            }
-            if at < whole {
-                all[0] = larger::<I, WIDTH>(isa, all[0], isa.and(isa.load(elements.as_ptr().add(at)), mask));
-            }
-            let both = larger::<I, WIDTH>(isa, all[0], all[1]);
-            if WIDTH == 4 { isa.most_u32(both) } else { isa.most_u16(both) }
-        };
-        for x in elements[whole..].as_chunks::<WIDTH>().0 {
+        let mask = isa.splat32(sign);
+        let mut all = [isa.splat32(0); 2];
+        while let Some((mut both, rest)) = elements.split_at_checked(2 * I::BYTES)
+            && let (Some(a), Some(b)) = (isa.load_next(&mut both), isa.load_next(&mut both))
+        {
+            all[0] = larger::<I, WIDTH>(isa, all[0], isa.and(a, mask));
+            all[1] = larger::<I, WIDTH>(isa, all[1], isa.and(b, mask));
+            elements = rest;
+        }
+        if let Some(last) = isa.load_next(&mut elements) {
+            all[0] = larger::<I, WIDTH>(isa, all[0], isa.and(last, mask));
+        }
+        let both = larger::<I, WIDTH>(isa, all[0], all[1]);
+        let mut most = if WIDTH == 4 { isa.most_u32(both) } else { isa.most_u16(both) };
+        for x in elements.as_chunks::<WIDTH>().0 {
             let mut bytes = [0; 4];
             bytes[..WIDTH].copy_from_slice(x);
             most = most.max(u32::from_le_bytes(bytes) & sign & (u32::MAX >> (32 - 8 * WIDTH)));
@@ -685,8 +675,7 @@ pub(crate) fn magnitudes(isa: Isa, src: &[u8], bits: u32, group: usize, found: &
         most
     }
 
-    // SAFETY: the instruction set is available: a caster of it was made.
-    let ran = unsafe { on!(isa, I => <I as Simd>::assume().run(Groups { src, bits, group, found })) };
+    let ran = on!(isa, isa => isa.run(Groups { src, bits, group, found }));
     debug_assert!(ran.is_some());
 }
 

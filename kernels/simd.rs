@@ -14,7 +14,10 @@
 use core::mem::MaybeUninit;
 
 use super::codec::plane::{Fold, Plane, Words};
+use super::memory::Destination;
+use super::present::Present;
 use super::sizes::bytes;
+use crate::formats::isa::Isa;
 
 /// Has this CPU a feature? Without the standard library, which knows how to ask: must every CPU of the target have it?
 macro_rules! has {
@@ -102,6 +105,32 @@ pub(crate) trait Registers: Copy + Send + Sync + 'static {
             self.copy_out(room, bytes.min(Self::BYTES), p);
         }
     }
+    /// The first register of some bytes, of which the others are left; none if they are fewer.
+    #[inline(always)]
+    fn load_next(self, from: &mut &[u8]) -> Option<Self::V> {
+        let (first, rest) = from.split_at_checked(Self::BYTES)?;
+        *from = rest;
+        // SAFETY: so many bytes are borrowed.
+        Some(unsafe { self.load(first.as_ptr()) })
+    }
+    /// A register to the first bytes of some, of which the others are left. Nothing if they are fewer.
+    #[inline(always)]
+    fn store_next(self, to: &mut Destination<'_, u8>, v: Self::V) {
+        if let Some(first) = to.take_all(Self::BYTES) {
+            // SAFETY: so many bytes are borrowed, for this alone.
+            unsafe { self.store(first.as_mut_ptr(), v) };
+        }
+    }
+    /// The whole registers of a room become some bytes and zeros behind them.
+    #[inline(always)]
+    fn fill(self, room: &mut [u8], with: &[u8]) {
+        let registers = room.len() / Self::BYTES;
+        // SAFETY: the bytes are borrowed, no more of them than the registers have; so is the room, for this alone.
+        unsafe {
+            let bytes = with.len().min(registers * Self::BYTES);
+            self.copy_in(with.as_ptr(), bytes, room.as_mut_ptr(), registers);
+        }
+    }
     fn splat8(self, x: u8) -> Self::V;
     fn splat16(self, x: u16) -> Self::V;
     fn splat32(self, x: u32) -> Self::V;
@@ -167,16 +196,12 @@ pub(crate) trait Packs: Registers {
         unsafe {
             self.pack::<BITS>(room, v, high);
             *room.add(made - 1) &= if high { 0xFFu8 << unused } else { 0xFF >> unused };
-            self.copy_packed::<BITS>(room, made, p);
+            self.copy_packed(BITS, room, made, p);
         }
     }
-    /// Copies the first `bytes` bytes of what `pack` has stored, and neither reads nor writes more: by loads as wide as its
-    /// stores, because a wider one waits until all of them are in the cache.
-    #[inline(always)]
-    unsafe fn copy_packed<const BITS: usize>(self, from: *const u8, bytes: usize, p: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { self.copy_out(from, bytes, p) }
-    }
+    /// Copies the first `bytes` bytes of what `pack` has stored of elements of so many bits, and neither reads nor writes more: by
+    /// loads as wide as its stores, because a wider one waits until all of them are in the cache.
+    unsafe fn copy_packed(self, bits: usize, from: *const u8, bytes: usize, p: *mut u8);
 }
 
 /// Lanes of 8 bits.
@@ -669,6 +694,10 @@ pub(crate) trait Saturates: Converts {
 
 /// An instruction set: all that the codecs take, and how kernels are compiled for it.
 pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
+    /// What the proof is made of that the CPU has the features.
+    type Token: Token;
+    /// Its name.
+    const ISA: Isa;
     /// How floats become floats of 8 bits or fewer: [`ByAddition`], [`ByF16`] or [`ByWords`].
     type Narrowing;
     /// The same operations, rounded as the control register says.
@@ -681,11 +710,23 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     fn keeps_subnormals(self) -> bool {
         true
     }
-    /// The proof that this CPU has the features.
+    /// That proof.
+    fn with(token: Self::Token) -> Self;
+    /// The same of what has been asked for; none of another instruction set.
+    #[inline(always)]
+    fn of(present: Present) -> Option<Self> {
+        // SAFETY: the CPU has the instruction set of this name: [`Token::is_available`] has said so.
+        (present.isa() == Self::ISA).then(|| unsafe { Self::assume() })
+    }
+    /// The same in a kernel, to which it is promised.
     ///
     /// # Safety
-    /// It has them.
-    unsafe fn assume() -> Self;
+    /// This CPU has the features.
+    #[inline(always)]
+    unsafe fn assume() -> Self {
+        // SAFETY: that is the condition of this function, too.
+        Self::with(unsafe { Self::Token::assumed() })
+    }
     /// Runs a task with the features enabled: what is inlined into it is compiled with them.
     fn run<T: Task<Self>>(self, task: T) -> T::Output;
     /// A kernel as a function that has the features enabled.
@@ -771,6 +812,16 @@ impl Feature {
     }
 }
 
+/// The features of an instruction set.
+pub(crate) trait Token: Copy {
+    /// Has this CPU all of them?
+    fn is_available() -> bool;
+
+    /// # Safety
+    /// It has.
+    unsafe fn assumed() -> Self;
+}
+
 /// The token of an instruction set: the one list of its features, for detection and for `#[target_feature]` alike.
 macro_rules! token {
     ($(#[$doc:meta])* $name:ident by $detected:ident { $($field:ident: $feature:tt),* $(,)? }) => {
@@ -781,16 +832,13 @@ macro_rules! token {
             $(pub(crate) $field: Feature,)*
         }
 
-        impl $name {
-            /// Has this CPU all of them?
-            pub(crate) fn is_available() -> bool {
+        impl super::simd::Token for $name {
+            fn is_available() -> bool {
                 $(super::simd::has!($detected, $feature))&&*
             }
 
-            /// # Safety
-            /// It has.
             #[inline(always)]
-            const unsafe fn assumed() -> Self {
+            unsafe fn assumed() -> Self {
                 // SAFETY: that is the condition of this function, too.
                 Self { $($field: unsafe { Feature::assumed() }),* }
             }
@@ -800,10 +848,17 @@ macro_rules! token {
         mod entry {
             use super::super::simd::{self, Simd, Task};
 
+            /// [`Simd::run`].
+            #[inline(always)]
+            pub(in super::super) fn run<I: Simd<Token = super::$name>, T: Task<I>>(isa: I, task: T) -> T::Output {
+                // SAFETY: a value of this type is made of the token, which is the proof that the CPU has the features.
+                unsafe { featured(isa, task) }
+            }
+
             /// Never inlined: behind a call, no floating-point operation of a task leaves the environment that is set around it.
             #[inline(never)]
             $(#[target_feature(enable = $feature)])*
-            pub(in super::super) fn run<I: Simd, T: Task<I>>(isa: I, task: T) -> T::Output {
+            fn featured<I: Simd, T: Task<I>>(isa: I, task: T) -> T::Output {
                 task.call(isa)
             }
 
@@ -871,10 +926,7 @@ pub(super) unsafe fn copy_short<I: Simd>(isa: I, from: *const u8, to: *mut u8, b
 }
 
 /// Orders streamed stores before what other threads are told of them.
-///
-/// # Safety
-/// The instruction set is available.
-pub(super) unsafe fn fence<I: Simd>() {
+pub(super) fn fence<I: Simd>(isa: I) {
     struct Fence;
 
     impl<I: Simd> Task<I> for Fence {
@@ -886,8 +938,6 @@ pub(super) unsafe fn fence<I: Simd>() {
         }
     }
 
-    // SAFETY: the caller's promise.
-    let isa = unsafe { I::assume() };
     isa.run(Fence);
 }
 

@@ -6,7 +6,7 @@
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::drive::Planned;
+use super::drive::{Apart, Planned};
 use super::simd::{Simd, Task};
 use super::sizes::{FEW, LINE, ahead, core_units_of_tile};
 use super::stream;
@@ -48,26 +48,20 @@ pub(super) fn is_plain(route: &Route) -> bool {
 /// A cast of any layout.
 ///
 /// # Safety
-/// As for every kernel; the instruction set is available.
-pub(super) unsafe fn staged<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    struct Tiles<'a>(&'a Planned, Steps, *const u8, *mut u8, usize);
-
-    impl<I: Simd> Task<I> for Tiles<'_> {
-        type Output = ();
-
-        #[inline(always)]
-        fn call(self, isa: I) {
-            let Self(plan, steps, src, dst, n) = self;
-            // SAFETY: the elements are those of `staged`.
-            unsafe { tiles(isa, plan, steps, src, dst, n) }
-        }
-    }
-
+/// As for every kernel.
+pub(super) unsafe fn staged<I: Simd>(isa: I, plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     // Here, because a kernel calls nothing.
     let steps = Steps::new(plan, dst, n);
-    // SAFETY: the instruction set is available.
-    let isa = unsafe { I::assume() };
-    isa.run(Tiles(plan, steps, src, dst, n));
+    isa.run(Tiles { plan, steps, src, dst, n });
+}
+
+/// The tiles of a cast: so many elements of its plan, as [`staged`] is promised.
+struct Tiles<'a> {
+    plan: &'a Planned,
+    steps: Steps,
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
 }
 
 /// How far a tile goes.
@@ -108,65 +102,68 @@ fn reshapes(route: &Route) -> bool {
     matches!(route.parts, Parts::Either | Parts::Extend)
 }
 
-/// # Safety
-/// As [`staged`].
-#[inline(always)]
-unsafe fn tiles<I: Simd>(isa: I, plan: &Planned, steps: Steps, src: *const u8, dst: *mut u8, n: usize) {
-    let route = &plan.route;
-    let Steps { tile, streams, ahead } = steps;
-    let [mut even, mut odd] = [const { Buffer::new() }; 2];
-    let made = [even.start(), odd.start()];
-    // The first step makes what is in one of them from what is in the other, and of the two that one is free which has not
-    // what the last step made.
-    let (raw_src, raw_dst) = (made[1], made[plan.steps.len() % 2]);
-    let reshapes = reshapes(route);
-    let mut first = 0;
-    // Not `step_by`: that panics for 0, and the compiler does not see that a tile is more.
-    while first < n {
-        let mut len = if streams && first < ahead { ahead } else { tile.min(n - first) };
-        if reshapes && len > BLOCK {
-            len -= len % BLOCK;
-        }
-        let padded = len.next_multiple_of(BLOCK);
-        // SAFETY: `first` is a multiple of 8, so a tile starts at a byte. What is moved by whole registers goes
-        // through buffers that have them: the bytes of less than a block are copied and the rest is zero, and only its
-        // own bytes are copied back. The buffers have room for what is made of a tile, and for a block of any elements.
-        unsafe {
-            let (mut s, d) = (src.add(size(&route.src, first)), dst.add(size(&route.dst, first)));
-            // Only here are there lines, and nothing but lines.
-            let streams = streams && len == tile;
-            if reshapes {
-                if padded != len {
-                    let used = size(&route.src, len);
-                    ptr::copy_nonoverlapping(s, raw_src, used);
-                    ptr::write_bytes(raw_src.add(used), 0, size(&route.src, padded) - used);
-                    s = raw_src;
-                }
-                let found = results_of(plan, s, made, None, padded);
-                if streams {
-                    stream::ask(isa, s.wrapping_add(size(&route.src, len)), size(&route.src, len));
-                }
-                let to = if padded == len { d } else { raw_dst };
-                reshape(isa, route, found, to, padded, streams);
-                if padded != len {
-                    ptr::copy_nonoverlapping(raw_dst, d, size(&route.dst, len));
-                }
-            } else {
-                let bytes = size(&route.dst, len);
-                let to = (!streams).then_some(d);
-                let found = results_of(plan, s, made, to, len);
-                if streams {
-                    stream::ask(isa, s.wrapping_add(size(&route.src, len)), size(&route.src, len));
-                    for at in (0..bytes).step_by(I::BYTES) {
-                        isa.stream(d.add(at), isa.load(found.add(at)));
+impl<I: Simd> Task<I> for Tiles<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self, isa: I) {
+        let Self { plan, steps, src, dst, n } = self;
+        let route = &plan.route;
+        let Steps { tile, streams, ahead } = steps;
+        let [mut even, mut odd] = [const { Buffer::new() }; 2];
+        let made = [even.start(), odd.start()];
+        // The first step makes what is in one of them from what is in the other, and of the two that one is free which has not
+        // what the last step made.
+        let (raw_src, raw_dst) = (made[1], made[plan.steps.len() % 2]);
+        let reshapes = reshapes(route);
+        let mut first = 0;
+        // Not `step_by`: that panics for 0, and the compiler does not see that a tile is more.
+        while first < n {
+            let mut len = if streams && first < ahead { ahead } else { tile.min(n - first) };
+            if reshapes && len > BLOCK {
+                len -= len % BLOCK;
+            }
+            let padded = len.next_multiple_of(BLOCK);
+            // SAFETY: the elements of `staged`. `first` is a multiple of 8, so a tile starts at a byte. What is moved by whole registers goes
+            // through buffers that have them: the bytes of less than a block are copied and the rest is zero, and only its
+            // own bytes are copied back. The buffers have room for what is made of a tile, and for a block of any elements.
+            unsafe {
+                let (mut s, d) = (src.add(size(&route.src, first)), dst.add(size(&route.dst, first)));
+                // Only here are there lines, and nothing but lines.
+                let streams = streams && len == tile;
+                if reshapes {
+                    if padded != len {
+                        let used = size(&route.src, len);
+                        ptr::copy_nonoverlapping(s, raw_src, used);
+                        ptr::write_bytes(raw_src.add(used), 0, size(&route.src, padded) - used);
+                        s = raw_src;
+                    }
+                    let found = results_of(plan, s, made, None, padded);
+                    if streams {
+                        stream::ask(isa, s.wrapping_add(size(&route.src, len)), size(&route.src, len));
+                    }
+                    let to = if padded == len { d } else { raw_dst };
+                    reshape(isa, route, found, to, padded, streams);
+                    if padded != len {
+                        ptr::copy_nonoverlapping(raw_dst, d, size(&route.dst, len));
+                    }
+                } else {
+                    let bytes = size(&route.dst, len);
+                    let to = (!streams).then_some(d);
+                    let found = results_of(plan, s, made, to, len);
+                    if streams {
+                        stream::ask(isa, s.wrapping_add(size(&route.src, len)), size(&route.src, len));
+                        for at in (0..bytes).step_by(I::BYTES) {
+                            isa.stream(d.add(at), isa.load(found.add(at)));
+                        }
                     }
                 }
             }
+            first += len;
         }
-        first += len;
-    }
-    if streams && plan.fences() {
-        isa.fence();
+        if streams && plan.fences() {
+            isa.fence();
+        }
     }
 }
 
@@ -191,7 +188,7 @@ unsafe fn results_of(
             _ => made[i % 2],
         };
         // SAFETY: the caller's promise; what a step makes, the next one takes, from one buffer to the other.
-        unsafe { step.run(from, to, units) };
+        unsafe { step.job.run_rows(from, to, units, &Apart::ONE) };
         from = to;
     }
     from
@@ -200,7 +197,7 @@ unsafe fn results_of(
 /// One to [`FEW`] elements: for so few, a tile takes too long.
 ///
 /// # Safety
-/// As for every kernel; the instruction set is available.
+/// As for every kernel.
 pub(super) unsafe fn few(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     /// Each with a zero behind it.
     unsafe fn extend<T: Default>(parts: *const T, dst: *mut T, n: usize) {

@@ -26,7 +26,7 @@ pub(super) unsafe fn kernel<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
             (Some(casts), Some(_), Kind::Float(to)) => {
                 by_tiles(plan, casts, Grid::<Double>::new(to), isa, src, dst, n);
             }
-            _ => drive::stochastic(plan, src, dst, n),
+            _ => drive::scalar(plan, src, dst, n),
         }
     }
 }

@@ -40,21 +40,29 @@ pub(super) unsafe fn rows<I: Simd>(
     n: usize,
     apart: &Apart,
 ) {
-    // SAFETY: the caller's rows; what `made` asks for are elements of those, to them or to a room of as many.
+    // SAFETY: the caller's rows; what `made` asks for are elements of those, to them or to a room of as many. The instruction set is
+    // available: that is promised to every `RunRows`.
     unsafe {
+        let isa = I::assume();
         let make = |_: usize, src: *const u8, dst: *mut u8, n: usize| job.run_rows(src, dst, n, &Apart::ONE);
-        made::<I>(&make, true, bits, src, dst, n, apart);
+        made(isa, &Maker { make, peels: true }, bits, src, dst, n, apart);
     }
 }
 
-/// The same of what makes elements of a row, from a number on, of their source. Does the first of a row end at a line, if it
-/// can? Else all begin at multiples of [`unit`].
+/// What makes elements of a row, from a number on, of their source.
+pub(super) struct Maker<F> {
+    pub(super) make: F,
+    /// Does the first of a row end at a line, if it can? Else all begin at multiples of [`unit`].
+    pub(super) peels: bool,
+}
+
+/// The same by a maker.
 ///
 /// # Safety
 /// As for [`rows`], of what makes them.
 pub(super) unsafe fn made<I: Simd>(
-    make: &impl Fn(usize, *const u8, *mut u8, usize),
-    peels: bool,
+    isa: I,
+    Maker { make, peels }: &Maker<impl Fn(usize, *const u8, *mut u8, usize)>,
     bits: [usize; 2],
     src: *const u8,
     dst: *mut u8,
@@ -67,8 +75,6 @@ pub(super) unsafe fn made<I: Simd>(
     let lines = lines.0.as_mut_ptr().cast::<u8>();
     let [from, to] = bits;
     let row = bytes(n, to);
-    // SAFETY: the instruction set is available: that is promised to every `RunRows`.
-    let isa = unsafe { I::assume() };
     let is_one = apart.dst == row as isize;
     let (mut row_src, mut row_dst) = (src, dst);
     // The first line of the buffer is this one of the destination. In it, the bytes from `begun` to `held` are results

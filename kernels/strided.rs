@@ -8,13 +8,11 @@
 
 use core::mem::MaybeUninit;
 
-use super::backend;
 use super::drive::{Apart, Planned, Rows};
 pub(crate) use super::moves::Dim;
 use super::moves::{self, Move, Moves};
 use super::panel::{self, Plane};
 use super::scratch::Scratch;
-use crate::formats::isa::Isa;
 use crate::formats::route::Work;
 
 /// Dimensions of more than one element that a view can have: each doubles its elements.
@@ -52,7 +50,6 @@ impl Tile {
 #[derive(Clone, Copy)]
 pub(crate) struct Along<'a> {
     plan: &'a Planned,
-    isa: Isa,
     /// In the order of the destination.
     dims: &'a [Dim],
     /// Bytes of an element on either side.
@@ -64,16 +61,15 @@ pub(crate) struct Along<'a> {
 impl<'a> Along<'a> {
     /// # Safety
     /// Every element is readable from `src` on, or writable from `dst` on, and no byte is one of both sides, for as
-    /// long as this is used. The plan is of elements of these sizes, whole bytes; the instruction set is available.
+    /// long as this is used. The plan is of elements of these sizes, whole bytes.
     pub(crate) unsafe fn new(
         plan: &'a Planned,
-        isa: Isa,
         dims: &'a [Dim],
         sizes: [usize; 2],
         src: *const u8,
         dst: *mut u8,
     ) -> Self {
-        Self { plan, isa, dims, sizes, src, dst }
+        Self { plan, dims, sizes, src, dst }
     }
 
     /// Casts them.
@@ -94,11 +90,11 @@ impl<'a> Along<'a> {
             return unsafe { plan.run(src, dst, n) };
         }
         let walk = Steps { dims, step: [1; N], at: [0; N] };
-        let moves = backend::moves(self.isa);
+        let moves = Moves::of(self.plan.isa);
         let copies = plan.route.work == Work::Copy;
         // Where a row takes no preparation, whole blocks of it cost less than to bring them to a tile.
-        if has_rows && n >= moves.register {
-            let from = if plan.is_ready() { moves.row_streams_from } else { STREAMS_FROM };
+        if has_rows && n >= moves.register() {
+            let from = if plan.is_ready() { moves.row_streams_from() } else { STREAMS_FROM };
             let streams = n.saturating_mul(sizes[1]) >= from;
             let plan = if streams { plan.of_rows(self.elements()) } else { plan.of_tile() };
             let rows = Rows::new(&plan);
@@ -106,8 +102,7 @@ impl<'a> Along<'a> {
             if plan.is_ready() || n >= from {
                 self.cast_rows(&rows, walk);
                 if streams {
-                    // SAFETY: the instruction set of a walk is available.
-                    unsafe { (moves.fence)() };
+                    moves.fence();
                 }
                 return;
             }
@@ -119,11 +114,11 @@ impl<'a> Along<'a> {
                 let room = if plane.has_panels() && streams() { Scratch::new(panel::ROOM) } else { None };
                 match room {
                     Some(room) => self.cast_panels(walk, [across, along], plane, room),
-                    None => self.cast_tiles(walk, &moves),
+                    None => self.cast_tiles(walk, moves),
                 }
             }
-            None if copies => self.move_all(walk, &moves),
-            None => self.cast_tiles(walk, &moves),
+            None if copies => self.move_all(walk, moves),
+            None => self.cast_tiles(walk, moves),
         }
     }
 
@@ -139,7 +134,7 @@ impl<'a> Along<'a> {
         let apart = Apart { rows: outer.extent, src: outer.src, dst: outer.dst };
         // SAFETY: rows are elements of the walk.
         walk.each(|src, dst, _| unsafe {
-            rows.cast_all(self.src.wrapping_offset(src), self.dst.wrapping_offset(dst), n, &apart);
+            rows.cast(self.src.wrapping_offset(src), self.dst.wrapping_offset(dst), n, &apart);
         });
     }
 
@@ -159,12 +154,12 @@ impl<'a> Along<'a> {
         // SAFETY: planes are elements of the walk. A `Scratch` begins at a line.
         walk.each(|src, dst, _| unsafe {
             let (src, dst) = (self.src.wrapping_offset(src), self.dst.wrapping_offset(dst));
-            panel::cast(&plan, backend::moves(self.isa), plane, src, dst, room);
+            panel::cast(&plan, Moves::of(self.plan.isa), plane, src, dst, room);
         });
     }
 
     /// Codes that are kept.
-    fn move_all<const N: usize>(self, mut walk: Steps<'_, N>, moves: &Moves) {
+    fn move_all<const N: usize>(self, mut walk: Steps<'_, N>, moves: Moves) {
         let mut grid = [Move::ONE; TILE_DIMS];
         for (i, (dim, one)) in self.dims.iter().zip(&mut grid).enumerate() {
             walk.step[i] = dim.extent;
@@ -172,7 +167,7 @@ impl<'a> Along<'a> {
         }
         // SAFETY: the grid has elements of the walk.
         walk.each(|src, dst, _| unsafe {
-            (moves.elements)(
+            moves.elements(
                 &grid,
                 self.sizes[0],
                 self.src.wrapping_offset(src),
@@ -182,7 +177,7 @@ impl<'a> Along<'a> {
     }
 
     /// Everything else.
-    fn cast_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: &Moves) {
+    fn cast_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: Moves) {
         let is_small = self.elements() <= SMALL_TILE / self.sizes[0].max(self.sizes[1]);
         if !is_small && let Some(mut room) = Scratch::new(2 * TILE) {
             let (gathered, results) = room.bytes().split_at_mut(TILE);
@@ -193,7 +188,7 @@ impl<'a> Along<'a> {
 
     /// The same by tiles on the stack.
     #[inline(never)]
-    fn cast_small_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: &Moves) {
+    fn cast_small_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: Moves) {
         let (mut gathered, mut results) = (Tile::new(), Tile::new());
         self.cast_tiles_in(walk, moves, [&mut gathered.0, &mut results.0]);
     }
@@ -203,7 +198,7 @@ impl<'a> Along<'a> {
     fn cast_tiles_in<const N: usize>(
         self,
         mut walk: Steps<'_, N>,
-        moves: &Moves,
+        moves: Moves,
         rooms: [&mut [MaybeUninit<u8>]; 2],
     ) {
         let bytes = rooms[0].len().min(rooms[1].len());
@@ -234,17 +229,17 @@ impl<'a> Along<'a> {
             // larger ones on either side there are no more than a tile has. The moves lead from the ones to the others.
             unsafe {
                 if is_moved(&gather) {
-                    (moves.elements)(&gather, sizes[0], from, gathered);
+                    moves.elements(&gather, sizes[0], from, gathered);
                     from = gathered;
                 }
                 if !is_moved(&scatter) {
-                    return rows.cast(from, to, n);
+                    return rows.cast(from, to, n, &Apart::ONE);
                 }
                 if !copies {
-                    rows.cast(from, results, n);
+                    rows.cast(from, results, n, &Apart::ONE);
                     from = results;
                 }
-                (moves.elements)(&scatter, sizes[1], from, to);
+                moves.elements(&scatter, sizes[1], from, to);
             }
         };
         if (0..dims.len()).all(|i| step[i] == dims[i].extent) {

@@ -3,6 +3,7 @@
 use super::backend::Backend;
 use super::drive::{self, Plan, Planned};
 use super::once::Once;
+use super::present::Present;
 #[cfg(isa = "vector")]
 use super::stochastic;
 use crate::formats::dtype::DType;
@@ -50,15 +51,15 @@ pub(crate) fn plan(isa: Isa, from: DType, to: DType, options: &CastOptions) -> O
 
 fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
     let route = route(from, to, &options);
+    let present = Backend::present(isa).unwrap_or(Present::REFERENCE);
     let plan = Plan {
         from,
         to,
-        isa,
+        isa: present,
         options: CastOptions { stochastic: None, ..options },
         route,
         kernel: match route.work {
             Work::Copy => drive::copy,
-            Work::Convert if route.is_stochastic => drive::stochastic,
             _ => drive::scalar,
         },
         stream_from: usize::MAX,
@@ -80,7 +81,7 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
         stream_rows: None,
         limits: Once::new(),
     };
-    (Backend::of(isa).plan)(plan)
+    (Backend::of(present.isa()).plan)(plan)
 }
 
 /// The casts of a stochastic route to the float in which it rounds, and from there: nothing is left to round, and overflow is
@@ -188,7 +189,14 @@ mod tests {
                 let mut dst = vec![0u16; src.len()];
                 let _environment = super::super::environment::Environment::new(Rounding::NearestEven);
                 // SAFETY: as many elements of both dtypes, in buffers of their own.
-                unsafe { step.run(src.as_ptr().cast(), dst.as_mut_ptr().cast(), src.len()) };
+                unsafe {
+                    step.job.run_rows(
+                        src.as_ptr().cast(),
+                        dst.as_mut_ptr().cast(),
+                        src.len(),
+                        &drive::Apart::ONE,
+                    );
+                }
                 dst
             });
             assert!(expected == found, "{isa}");

@@ -2,7 +2,6 @@
 
 use core::hint;
 use core::mem::MaybeUninit;
-use core::ptr;
 
 use super::codec::job::Job;
 use super::codec::scaled::Scalable;
@@ -16,7 +15,7 @@ use super::simd::{Kernel, Simd, fence};
 use super::sizes::{FEW, LINE, ahead, bytes, core_bits, core_units};
 use super::stage;
 use super::stream;
-use super::{moves, once, stochastic};
+use super::{once, stochastic};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::route::{Parts, Route, Work};
 
@@ -45,89 +44,73 @@ const fn aligns_from<I: Simd>() -> usize {
 impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
     type Job = Job;
 
+    /// Every block; what is no whole block of a row goes through a buffer.
     #[inline(always)]
     unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool {
-        // SAFETY: the caller's promise is the same.
-        unsafe { rows::<I, C>(isa, job, src, dst, n, apart) }
-    }
-}
-
-/// Every block of a codec; what is no whole block of a row goes through a buffer.
-///
-/// # Safety
-/// As for every `RunRows`.
-#[inline(always)]
-unsafe fn rows<I: Simd, C: Codec<I>>(
-    isa: I,
-    job: &Job,
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-    apart: &Apart,
-) -> bool {
-    let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
-    // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
-    // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
-    // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
-    unsafe {
-        // Instructions that carry their rounding depend on nothing else.
-        if const { I::CARRIES_ROUNDING && C::FLOATS } && !isa.keeps_subnormals() {
-            return (job.calmly)(job, src, dst, n, apart);
-        }
-        let (setup, looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
-        let &Job { src_high, dst_high, .. } = job;
-        if const { I::CARRIES_ROUNDING } && n.wrapping_sub(1) < FEW && apart.rows == 1 {
-            few::<I, C>(isa, &setup, looks, [src_high, dst_high], src, dst, n);
-            return true;
-        }
-        let (mut room_src, mut room_dst) =
-            (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
-        let (room_src, room_dst) = (room_src.start(), room_dst.start());
-        let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
-        while rows > 0 {
-            // To a line of the destination, if there is one to come to; then to the end.
-            let peeled = if bytes(n, dst_bits) >= const { aligns_from::<I>() } {
-                ahead(row_dst, src_bits, dst_bits) % I::BYTES
-            } else {
-                0
-            };
-            let (mut left, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
-            let (mut from, mut to) = (row_src, row_dst);
-            // Where a partial block comes from and goes to, while the loop casts it in the buffers: the codec stands here
-            // once, for the space.
-            let mut outside: Option<(*const u8, *mut u8)> = None;
-            loop {
-                let mut blocks = if outside.is_none() { left / I::BYTES } else { 1 };
-                while blocks > 0 {
-                    let block = <C::From as Source>::Width::load(isa, from, src_high);
-                    let made = C::block(isa, &setup, Input { block, looks });
-                    C::To::store(isa, made, to, dst_high);
-                    from = from.add(const { bytes(I::BYTES, bits::<C::From>()) });
-                    to = to.add(const { bytes(I::BYTES, <C::To as Width>::BITS) });
-                    blocks -= 1;
-                }
-                left %= I::BYTES;
-                if let Some((outside_src, outside_dst)) = outside.take() {
-                    let made = copy_out::<I, C::To>(isa, room_dst, left, dst_high, outside_dst);
-                    (from, to) = (outside_src.add(bytes(left, src_bits)), outside_dst.add(made));
-                    (left, rest) = (rest, 0);
-                    if left == 0 {
-                        break;
-                    }
-                } else if left == 0 {
-                    break;
-                } else {
-                    isa.copy_in(from, bytes(left, src_bits), room_src, src_bits.div_ceil(8));
-                    outside = Some((from, to));
-                    (from, to) = (room_src, room_dst);
-                }
+        let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
+        // SAFETY: the caller's promise. Every whole block is among the elements. A partial one goes through buffers
+        // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
+        // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
+        unsafe {
+            // Instructions that carry their rounding depend on nothing else.
+            if const { I::CARRIES_ROUNDING && C::FLOATS } && !isa.keeps_subnormals() {
+                return (job.calmly)(job, src, dst, n, apart);
             }
-            rows -= 1;
-            row_src = row_src.wrapping_offset(apart.src);
-            row_dst = row_dst.wrapping_offset(apart.dst);
+            let (setup, looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
+            let &Job { src_high, dst_high, .. } = job;
+            if const { I::CARRIES_ROUNDING } && n.wrapping_sub(1) < FEW && apart.rows == 1 {
+                few::<I, C>(isa, &setup, looks, [src_high, dst_high], src, dst, n);
+                return true;
+            }
+            let (mut room_src, mut room_dst) =
+                (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
+            let (room_src, room_dst) = (room_src.start(), room_dst.start());
+            let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
+            while rows > 0 {
+                // To a line of the destination, if there is one to come to; then to the end.
+                let peeled = if bytes(n, dst_bits) >= const { aligns_from::<I>() } {
+                    ahead(row_dst, src_bits, dst_bits) % I::BYTES
+                } else {
+                    0
+                };
+                let (mut left, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
+                let (mut from, mut to) = (row_src, row_dst);
+                // Where a partial block comes from and goes to, while the loop casts it in the buffers: the codec stands here
+                // once, for the space.
+                let mut outside: Option<(*const u8, *mut u8)> = None;
+                loop {
+                    let mut blocks = if outside.is_none() { left / I::BYTES } else { 1 };
+                    while blocks > 0 {
+                        let block = <C::From as Source>::Width::load(isa, from, src_high);
+                        let made = C::block(isa, &setup, Input { block, looks });
+                        C::To::store(isa, made, to, dst_high);
+                        from = from.add(const { bytes(I::BYTES, bits::<C::From>()) });
+                        to = to.add(const { bytes(I::BYTES, <C::To as Width>::BITS) });
+                        blocks -= 1;
+                    }
+                    left %= I::BYTES;
+                    if let Some((outside_src, outside_dst)) = outside.take() {
+                        let made = copy_out::<I, C::To>(isa, room_dst, left, dst_high, outside_dst);
+                        (from, to) = (outside_src.add(bytes(left, src_bits)), outside_dst.add(made));
+                        (left, rest) = (rest, 0);
+                        if left == 0 {
+                            break;
+                        }
+                    } else if left == 0 {
+                        break;
+                    } else {
+                        isa.copy_in(from, bytes(left, src_bits), room_src, src_bits.div_ceil(8));
+                        outside = Some((from, to));
+                        (from, to) = (room_src, room_dst);
+                    }
+                }
+                rows -= 1;
+                row_src = row_src.wrapping_offset(apart.src);
+                row_dst = row_dst.wrapping_offset(apart.dst);
+            }
         }
+        true
     }
-    true
 }
 
 impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
@@ -143,7 +126,7 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
         let (mut room_src, mut room_dst) =
             (Room::<I, <C::From as Source>::Width>::new(), Room::<I, C::To>::new());
         let (room_src, room_dst) = (room_src.start(), room_dst.start());
-        // SAFETY: as in `rows`.
+        // SAFETY: as above.
         unsafe {
             let (mut row_src, mut row_dst, mut rows) = (src, dst, scale.apart.rows);
             while rows > 0 {
@@ -197,7 +180,11 @@ unsafe fn copy_out<I: Simd, W: Width>(isa: I, room: *mut u8, n: usize, high: boo
         if unused != 0 {
             *room.add(made - 1) &= if high { 0xFFu8 << unused } else { 0xFF >> unused };
         }
-        W::copy_out(isa, room, made, dst);
+        if W::BITS < 8 {
+            isa.copy_packed(W::BITS, room, made, dst);
+        } else {
+            isa.copy_out(room, made, dst);
+        }
     }
     made
 }
@@ -305,16 +292,18 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
     // SAFETY: the elements are those of the caller, or the bytes of them that 8 are, and what is left of those; the table chose
     // the codecs for this route and a machine that has its instruction set.
     unsafe {
+        let isa = I::assume();
         if n < MANY {
-            return step.run(src, dst, units);
+            return step.job.run_rows(src, dst, units, &Apart::ONE);
         }
         let Some(group) = plan.groups else {
-            return long::<I>(plan, step, bits, src, dst, units);
+            return long(isa, plan, step, bits, src, dst, units);
         };
         let (left, grouped) = (n % 8, n / 8);
-        long::<I>(plan, group, [8, group.bits], src, dst, grouped * bits[0]);
+        long(isa, plan, group, [8, group.bits], src, dst, grouped * bits[0]);
         if left > 0 {
-            step.run(src.add(grouped * bits[0]), dst.add(grouped * bits[1]), left);
+            let (src, dst) = (src.add(grouped * bits[0]), dst.add(grouped * bits[1]));
+            step.job.run_rows(src, dst, left, &Apart::ONE);
         }
     }
 }
@@ -324,6 +313,7 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
 /// # Safety
 /// As for every `RunRows`.
 unsafe fn long<I: Simd>(
+    isa: I,
     plan: &Planned,
     step: &Step,
     bits: [usize; 2],
@@ -336,10 +326,10 @@ unsafe fn long<I: Simd>(
         if plan.streams(n, bits[0] + bits[1]) && n >= 2 * stream::chunk(bits) {
             stream::rows::<I>(&step.job, bits, src, dst, n, &Apart::ONE);
             if plan.fences() {
-                fence::<I>();
+                fence(isa);
             }
         } else {
-            step.run(src, dst, n);
+            step.job.run_rows(src, dst, n, &Apart::ONE);
         }
     }
 }
@@ -358,7 +348,7 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
         if n.wrapping_sub(1) < FEW {
             return stage::few(plan, src, dst, n);
         }
-        stage::staged::<I>(plan, src, dst, n);
+        stage::staged(I::assume(), plan, src, dst, n);
     }
 }
 
@@ -367,18 +357,11 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn copy<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    unsafe fn bytes<I: Simd>(from: *const u8, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if moves::lie_alike(from, to, bytes) {
-                moves::copy_long::<I>(from, to, bytes);
-            } else {
-                ptr::copy_nonoverlapping(from, to, bytes);
-            }
-        }
-    }
     // SAFETY: the caller's promise.
-    unsafe { drive::copy_by(bytes::<I>, plan, src, dst, n) }
+    unsafe {
+        let isa = I::assume();
+        drive::copy_by(|run| run.by(isa), plan, src, dst, n);
+    }
 }
 
 /// The environment that the codecs of a cast expect, if they do.

@@ -14,6 +14,7 @@ use crate::formats::options::CastOptions;
 use crate::formats::route::{Layout, Route, route};
 use crate::kernels::drive::Planned;
 use crate::kernels::memory::Destination;
+use crate::kernels::present::Present;
 use crate::kernels::{scalar, table};
 use crate::room::vec_with_capacity;
 
@@ -115,6 +116,11 @@ impl Caster {
     /// # Ok::<(), lanecast::Error>(())
     /// ```
     pub const fn isa(&self) -> Isa {
+        self.present().isa()
+    }
+
+    /// The same, with the proof that it is available.
+    pub(crate) const fn present(&self) -> Present {
         self.plan.plan.isa
     }
 

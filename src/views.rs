@@ -507,8 +507,7 @@ impl<'a> Walk<'a> {
         let (src, dst) = (src.wrapping_offset(self.src_start), dst.wrapping_offset(self.dst_start));
         // SAFETY: the caller's promise: the walk has the elements of the views. The sizes are those of the dtypes
         // of the plan, whose elements are whole bytes: `fill` has seen to it.
-        let along =
-            unsafe { Along::new(caster.plan(), caster.isa(), &self.dims[..self.len], self.sizes, src, dst) };
+        let along = unsafe { Along::new(caster.plan(), &self.dims[..self.len], self.sizes, src, dst) };
         along.cast();
     }
 }

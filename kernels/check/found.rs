@@ -1,7 +1,6 @@
 //! What is asked of codes, and what is found.
 
 use super::super::drive::Planned;
-use super::super::limits::Limits;
 use super::super::memory::Destination;
 
 /// What a [`Scan`] compares with. Of integers, codes minus `low` have no bit of `limit` and above; of floats,
@@ -82,6 +81,20 @@ pub(crate) struct Verdict {
     pub(crate) inexacts: usize,
 }
 
+#[cfg(isa = "vector")]
+impl Verdict {
+    /// Adds the bits of a block of lanes from a number on, which end within a word: the lost, and the inexact.
+    #[inline(always)]
+    pub(super) fn add(&mut self, at: usize, [lost, inexact]: [u64; 2]) {
+        if let (Some(losts), Some(inexacts)) = (self.lost.get_mut(at / 64), self.inexact.get_mut(at / 64)) {
+            *losts |= lost << (at % 64);
+            *inexacts |= inexact << (at % 64);
+            self.losses += lost.count_ones() as usize;
+            self.inexacts += inexact.count_ones() as usize;
+        }
+    }
+}
+
 /// How many codes are in which class. Of Inf and NaN there are as many, whether they are lost or not.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counts {
@@ -92,27 +105,14 @@ pub(crate) struct Counts {
     pub(crate) inf: usize,
 }
 
-/// The loops of an instruction set.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Loops {
-    /// Scans codes, of 8 bits too if they are integers. Counts what is inexact only on request.
-    pub(crate) scan: fn(codes: Codes<'_>, fit: &Fit, counts: bool) -> Found,
-    /// Judges codes of 2, 4 or 8 bytes, no more than [`MOST`]. The verdict is an empty one.
-    pub(crate) judge: fn(codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict),
-    /// Counts the same by class.
-    pub(crate) count: fn(codes: Codes<'_>, limits: &Limits) -> Counts,
-}
-
 /// A cast and a scan in one loop.
 #[derive(Clone, Copy)]
 pub(crate) struct Fused<'a> {
     pub(super) plan: &'a Planned,
     /// Elements of a block.
     pub(super) block: usize,
-    /// # Safety
-    /// So many blocks of the plan's source are readable, and of its destination writable.
-    pub(super) run:
-        unsafe fn(plan: &Planned, fit: &Fit, src: *const u8, dst: *mut u8, blocks: usize) -> Found,
+    /// Casts the blocks that both sides have.
+    pub(super) run: fn(plan: &Planned, fit: &Fit, src: &[u8], dst: Destination<'_, u8>) -> Found,
 }
 
 impl Fused<'_> {
@@ -121,8 +121,6 @@ impl Fused<'_> {
     pub(crate) fn cast(&self, fit: &Fit, src: &[u8], dst: &mut Destination<'_, u8>) -> (usize, Found) {
         let route = &self.plan.route;
         let blocks = (src.len() / route.src.size(self.block)).min(dst.size() / route.dst.size(self.block));
-        // SAFETY: so many blocks are in both, one borrowed, the other borrowed mutably.
-        let found = unsafe { (self.run)(self.plan, fit, src.as_ptr(), dst.as_mut_ptr(), blocks) };
-        (blocks * self.block, found)
+        (blocks * self.block, (self.run)(self.plan, fit, src, dst.reborrow()))
     }
 }

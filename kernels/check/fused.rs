@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 
 use super::super::drive::Planned;
 use super::super::environment::Environment;
+use super::super::memory::Destination;
 use super::super::simd::{Simd, Task};
 use super::super::stage;
 use super::found::{Fit, Found, Fused};
@@ -14,13 +15,17 @@ use crate::formats::options::Rounding;
 use crate::formats::route::Parts;
 
 /// The pairs that have a loop for both.
-pub(in crate::kernels) fn fused<I: Simd>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
+pub(super) fn fused<I: Simd>(_: I, plan: &Planned, counts: bool) -> Option<Fused<'_>> {
+    by_registers::<I::Turned>(plan, counts)
+}
+
+fn by_registers<I: Simd>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
     let route = &plan.route;
     let is_native = !route.src.swapped && !route.dst.swapped;
     if !stage::is_plain(route) || route.parts != Parts::One || !is_native {
         return None;
     }
-    let run: unsafe fn(&Planned, &Fit, *const u8, *mut u8, usize) -> Found =
+    let run: fn(&Planned, &Fit, &[u8], Destination<'_, u8>) -> Found =
         match (route.from, route.to, route.policy.rounding, counts) {
             (DType::I64, DType::I32, ..) => blocks::<I, I64ToI32<I>>,
             (_, _, Rounding::NearestAway, _) => return None,
@@ -148,10 +153,7 @@ impl<I: Simd, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
     #[inline(always)]
     fn found(&self, isa: I, _: &Fit, n: usize) -> Found {
         let beyond = <Wide32 as Compared<I>>::eq(isa, self.least, isa.splat32(1 << 31));
-        let mut any = 0;
-        for word in Register::new(isa, isa.or(self.differ, beyond)).0 {
-            any |= word;
-        }
+        let any = Register::new(isa, isa.or(self.differ, beyond)).any();
         Found { fits: any << 1 == 0, inexact: if COUNTS { self.fractions.count(isa, n) } else { 0 } }
     }
 }
@@ -233,44 +235,31 @@ impl<I: Simd, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, CO
     }
 }
 
-/// A cast that looks at what it makes, on so many blocks.
-///
-/// # Safety
-/// They are readable and writable, the plan is one for these dtypes, and the instruction set is available.
-unsafe fn blocks<I: Simd, P: Proof<I>>(
-    plan: &Planned,
-    fit: &Fit,
-    src: *const u8,
-    dst: *mut u8,
-    blocks: usize,
-) -> Found {
-    struct Blocks<'a, P>(&'a Fit, *const u8, *mut u8, usize, PhantomData<P>);
+/// A cast that looks at what it makes, on the blocks that both sides have.
+fn blocks<I: Simd, P: Proof<I>>(plan: &Planned, fit: &Fit, src: &[u8], dst: Destination<'_, u8>) -> Found {
+    struct Blocks<'a, P>(&'a Fit, &'a [u8], Destination<'a, u8>, PhantomData<P>);
 
     impl<I: Simd, P: Proof<I>> Task<I> for Blocks<'_, P> {
         type Output = Found;
 
         #[inline(always)]
         fn call(self, isa: I) -> Found {
-            let Self(fit, mut src, mut dst, blocks, _) = self;
-            let mut proof = P::new(isa, fit);
-            for _ in 0..blocks {
-                // SAFETY: one of the blocks, of as many registers.
-                unsafe {
-                    for k in 0..P::REGISTERS / 2 {
-                        let from = src.add(2 * k * I::BYTES);
-                        let x = [isa.load(from), isa.load(from.add(I::BYTES))];
-                        isa.store(dst.add(k * I::BYTES), proof.cast(isa, x));
-                    }
-                    src = src.add(P::REGISTERS * I::BYTES);
-                    dst = dst.add(P::REGISTERS / 2 * I::BYTES);
+            let Self(fit, mut src, mut dst, _) = self;
+            let (mut proof, mut n) = (P::new(isa, fit), 0);
+            while let Some((mut from, rest)) = src.split_at_checked(P::REGISTERS * I::BYTES)
+                && let Some(mut to) = dst.take_all(P::REGISTERS / 2 * I::BYTES)
+            {
+                while let (Some(a), Some(b)) = (isa.load_next(&mut from), isa.load_next(&mut from)) {
+                    isa.store_next(&mut to, proof.cast(isa, [a, b]));
                 }
+                (src, n) = (rest, n + I::BYTES);
             }
-            proof.found(isa, fit, blocks * I::BYTES)
+            proof.found(isa, fit, n)
         }
     }
 
     let _environment = Environment::new(plan.route.policy.rounding);
-    // SAFETY: the caller's promise.
-    let isa = unsafe { I::assume() };
-    isa.run(Blocks::<P>(fit, src, dst, blocks, PhantomData))
+    let found = I::of(plan.isa).map(|isa| isa.run(Blocks::<P>(fit, src, dst, PhantomData)));
+    // The plan is one of this instruction set.
+    found.unwrap_or(Found { fits: false, inexact: 0 })
 }

@@ -6,10 +6,16 @@ use super::super::environment::Environment;
 use super::super::limits::Limits;
 use super::super::simd::{Simd, Task};
 use super::found::{Codes, Counts, Exact, MOST, Verdict};
-use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
+use super::lanes::{Compared, FloatLanes, Lanes, Wide16, Wide32, Wide64};
 use crate::formats::options::Rounding;
 
-pub(super) fn judge<I: Simd>(codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
+pub(super) fn judge<I: Simd>(
+    isa: I,
+    codes: Codes<'_>,
+    exact: Exact<'_>,
+    limits: &Limits,
+    verdict: &mut Verdict,
+) {
     let n = codes.bytes.len() / codes.width;
     let back = if let Exact::Back(back) = exact { back } else { codes.bytes };
     assert!(back.len() == codes.bytes.len() && n <= MOST && matches!(codes.width, 2 | 4 | 8));
@@ -22,20 +28,19 @@ pub(super) fn judge<I: Simd>(codes: Codes<'_>, exact: Exact<'_>, limits: &Limits
     };
     // As in `scan`.
     let _environment = matches!(exact, Exact::Whole).then(|| Environment::new(Rounding::NearestEven));
-    // SAFETY: the lanes of two slices, no more than a verdict has bits; the instruction set is available.
-    unsafe { judge(codes.bytes.as_ptr(), back.as_ptr(), n, limits, verdict) }
+    judge(isa, codes.bytes, back, limits, verdict);
 }
 
-type Every = unsafe fn(*const u8, *const u8, usize, &Limits, &mut Verdict);
+type Every<I> = fn(I, &[u8], &[u8], &Limits, &mut Verdict);
 
-fn every_integer<I: Simd, L: Compared<I>>(exact: Exact<'_>) -> Every {
+fn every_integer<I: Simd, L: Compared<I>>(exact: Exact<'_>) -> Every<I> {
     match exact {
         Exact::Back(_) => every::<I, L, Plain, Back>,
         _ => every::<I, L, Plain, All>,
     }
 }
 
-fn every_float<I: Simd, L: FloatLanes<I>>(exact: Exact<'_>, limits: &Limits) -> Every {
+fn every_float<I: Simd, L: FloatLanes<I>>(exact: Exact<'_>, limits: &Limits) -> Every<I> {
     let is_symmetric = limits.low == -1 - limits.high;
     match exact {
         Exact::All if is_symmetric => every::<I, L, Magnitudes, All>,
@@ -46,16 +51,14 @@ fn every_float<I: Simd, L: FloatLanes<I>>(exact: Exact<'_>, limits: &Limits) -> 
     }
 }
 
-pub(super) fn count<I: Simd>(codes: Codes<'_>, limits: &Limits) -> Counts {
-    let n = codes.bytes.len() / codes.width;
-    assert!(n <= MOST && matches!(codes.width, 2 | 4 | 8));
-    let count: unsafe fn(*const u8, usize, &Limits) -> Counts = match codes.width {
-        2 => tally::<I, i16>,
-        4 => tally::<I, i32>,
-        _ => tally::<I, i64>,
-    };
-    // SAFETY: the lanes of a slice, no more than an i16 can count; the instruction set is available.
-    unsafe { count(codes.bytes.as_ptr(), n, limits) }
+pub(super) fn count<I: Simd>(isa: I, codes: Codes<'_>, limits: &Limits) -> Counts {
+    // No more than an i16 can count.
+    assert!(codes.bytes.len() / codes.width <= MOST && matches!(codes.width, 2 | 4 | 8));
+    match codes.width {
+        2 => isa.run(Tally::<i16, 2>(codes.bytes.as_chunks().0, limits, PhantomData)),
+        4 => isa.run(Tally::<i32, 4>(codes.bytes.as_chunks().0, limits, PhantomData)),
+        _ => isa.run(Tally::<i64, 8>(codes.bytes.as_chunks().0, limits, PhantomData)),
+    }
 }
 
 /// What is exact.
@@ -112,21 +115,18 @@ impl<I: Simd> Bounds<I> {
     }
 
     /// A bit for each code of a block: is it lost, is it inexact?
-    ///
-    /// # Safety
-    /// A block of codes is readable at both places.
     #[inline(always)]
-    unsafe fn block<L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
+    fn block<L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
         &self,
         isa: I,
-        codes: *const u8,
-        back: *const u8,
+        mut codes: &[u8],
+        mut back: &[u8],
     ) -> [u64; 2] {
         let (mut losses, mut inexact) = ([isa.splat64(0); 8], [isa.splat64(0); 8]);
         for k in 0..L::BYTES {
-            // SAFETY: a register of the block at each place.
-            let (code, back) =
-                unsafe { (isa.load(codes.add(k * I::BYTES)), isa.load(back.add(k * I::BYTES))) };
+            let (Some(code), Some(back)) = (isa.load_next(&mut codes), isa.load_next(&mut back)) else {
+                break;
+            };
             let [lost, settled] = O::lost(isa, self, code);
             losses[k] = lost;
             if let Some(exact) = R::exact(isa, code, back, self.nonzero) {
@@ -177,77 +177,68 @@ impl<I: Simd, L: Compared<I>> Order<I, L> for Magnitudes {
     }
 }
 
-/// Judges so many lanes.
-///
-/// # Safety
-/// They are readable at two places, a verdict has bits for them, and the instruction set is available.
-unsafe fn every<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
-    codes: *const u8,
-    back: *const u8,
-    n: usize,
+/// Judges the lanes of codes, with what they come back as.
+fn every<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
+    isa: I,
+    codes: &[u8],
+    back: &[u8],
     limits: &Limits,
     verdict: &mut Verdict,
 ) {
-    struct Judge<'a, L, O, R>(
-        *const u8,
-        *const u8,
-        usize,
-        &'a Limits,
-        &'a mut Verdict,
-        PhantomData<(L, O, R)>,
-    );
+    struct Judge<'a, L, O, R>(&'a [u8], &'a [u8], &'a Limits, &'a mut Verdict, PhantomData<(L, O, R)>);
 
     impl<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>> Task<I> for Judge<'_, L, O, R> {
         type Output = ();
 
         #[inline(always)]
         fn call(self, isa: I) {
-            let Self(codes, back, n, limits, verdict, _) = self;
-            let (lost, inexact) = (verdict.lost.as_mut_ptr(), verdict.inexact.as_mut_ptr());
-            let mut counts = [0; 2];
-            // SAFETY: blocks of the lanes; then the rest of them in room for one. Their bits are within a word.
-            unsafe {
-                let bounds = Bounds::new::<L>(isa, limits);
-                let mut at = 0;
-                while at + I::BYTES <= n {
-                    let bytes = at * L::BYTES;
-                    let bits = bounds.block::<L, O, R>(isa, codes.add(bytes), back.add(bytes));
-                    *lost.add(at / 64) |= bits[0] << (at % 64);
-                    *inexact.add(at / 64) |= bits[1] << (at % 64);
-                    counts = [counts[0] + bits[0].count_ones(), counts[1] + bits[1].count_ones()];
-                    at += I::BYTES;
+            let Self(mut codes, mut back, limits, verdict, _) = self;
+            let (bounds, block) = (Bounds::new::<L>(isa, limits), L::BYTES * I::BYTES);
+            let [mut room, mut room_back] = [const { Block([0; 8 * 64]) }; 2];
+            let mut at = 0;
+            // What is no whole block is one in the rooms, so that what judges it stands here once.
+            loop {
+                let (some, first, first_back);
+                match (codes.split_at_checked(block), back.split_at_checked(block)) {
+                    (Some((whole, left)), Some((whole_back, left_back))) => {
+                        (some, first, first_back) = (u64::MAX, whole, whole_back);
+                        (codes, back) = (left, left_back);
+                    }
+                    _ => {
+                        let rest = codes.len() / L::BYTES;
+                        let (Some(rooms), Some(rooms_back)) =
+                            (room.0.get_mut(..block), room_back.0.get_mut(..block))
+                        else {
+                            break;
+                        };
+                        if rest == 0 {
+                            break;
+                        }
+                        isa.fill(rooms, codes);
+                        isa.fill(rooms_back, back);
+                        (some, first, first_back) = (u64::MAX >> (64 - rest), rooms, rooms_back);
+                        (codes, back) = (&[], &[]);
+                    }
                 }
-                if at < n {
-                    let mut room = [const { Register([0; 8]) }; 16];
-                    let (bytes, rest) = (at * L::BYTES, (n - at) * L::BYTES);
-                    let rooms = room.as_mut_ptr().cast::<u8>();
-                    let second = rooms.add(8 * I::BYTES);
-                    isa.copy_in(codes.add(bytes), rest, rooms, L::BYTES);
-                    isa.copy_in(back.add(bytes), rest, second, L::BYTES);
-                    let some = u64::MAX >> (64 - (n - at));
-                    let bits = bounds.block::<L, O, R>(isa, rooms, second);
-                    let bits = [bits[0] & some, bits[1] & some];
-                    *lost.add(at / 64) |= bits[0] << (at % 64);
-                    *inexact.add(at / 64) |= bits[1] << (at % 64);
-                    counts = [counts[0] + bits[0].count_ones(), counts[1] + bits[1].count_ones()];
-                }
-                (verdict.losses, verdict.inexacts) = (counts[0] as usize, counts[1] as usize);
+                let [lost, inexact] = bounds.block::<L, O, R>(isa, first, first_back);
+                verdict.add(at, [lost & some, inexact & some]);
+                at += I::BYTES;
             }
         }
     }
 
-    // SAFETY: the instruction set is available.
-    let isa = unsafe { I::assume() };
-    isa.run(Judge::<L, O, R>(codes, back, n, limits, verdict, PhantomData));
+    isa.run(Judge::<L, O, R>(codes, back, limits, verdict, PhantomData));
 }
 
-/// A code of some width.
-trait Lane: Copy + Ord {
+/// Room for a block of lanes.
+#[repr(C, align(64))]
+struct Block([u8; 8 * 64]);
+
+/// A code of so many bytes.
+trait Lane<const BYTES: usize>: Copy + Ord {
     const ZERO: Self;
 
-    /// # Safety
-    /// The lane is readable.
-    unsafe fn read(p: *const u8) -> Self;
+    fn read(bytes: [u8; BYTES]) -> Self;
     /// The low bits.
     fn of(bits: u64) -> Self;
     fn and(self, other: Self) -> Self;
@@ -261,13 +252,12 @@ trait Lane: Copy + Ord {
 
 macro_rules! lane {
     ($($lane:ty)*) => {$(
-        impl Lane for $lane {
+        impl Lane<{ size_of::<$lane>() }> for $lane {
             const ZERO: Self = 0;
 
             #[inline(always)]
-            unsafe fn read(p: *const u8) -> Self {
-                // SAFETY: the caller's promise.
-                unsafe { p.cast::<Self>().read_unaligned() }
+            fn read(bytes: [u8; size_of::<$lane>()]) -> Self {
+                Self::from_ne_bytes(bytes)
             }
             #[inline(always)]
             fn of(bits: u64) -> Self {
@@ -298,52 +288,42 @@ macro_rules! lane {
 }
 lane!(i16 i32 i64);
 
-/// The classes of so many lanes: plain Rust, which the compiler vectorises where [`Simd::run`] has enabled the features.
-///
-/// # Safety
-/// They are readable, no more than an i16 counts, and the instruction set is available.
-unsafe fn tally<I: Simd, L: Lane>(p: *const u8, n: usize, limits: &Limits) -> Counts {
-    struct Tally<'a, L>(*const u8, usize, &'a Limits, PhantomData<L>);
+/// The classes of lanes, no more than an i16 counts: plain Rust, which the compiler vectorises where [`Simd::run`] has enabled the
+/// features.
+struct Tally<'a, L, const BYTES: usize>(&'a [[u8; BYTES]], &'a Limits, PhantomData<L>);
 
-    impl<I: Simd, L: Lane> Task<I> for Tally<'_, L> {
-        type Output = Counts;
+impl<I: Simd, L: Lane<BYTES>, const BYTES: usize> Task<I> for Tally<'_, L, BYTES> {
+    type Output = Counts;
 
-        #[inline(always)]
-        fn call(self, _: I) -> Counts {
-            let Self(p, n, limits, _) = self;
-            let key = |key: i64| L::of(key as u64);
-            let (flip, reverse) = (L::of(limits.flip), L::of(limits.reverse()));
-            let (high, low, negative) =
-                (key(limits.high), key(limits.low), key(limits.low.min(limits.negative)));
-            let (finite, inf) = (key(limits.finite), key(limits.inf));
-            let (minus_finite, minus_inf) = (key(-1 - limits.finite), key(-1 - limits.inf));
-            let (mut above, mut below, mut negatives) = (L::ZERO, L::ZERO, L::ZERO);
-            let (mut more, mut less, mut nan) = (L::ZERO, L::ZERO, L::ZERO);
-            for i in 0..n {
-                // SAFETY: one of the lanes that the caller promises.
-                let code = unsafe { L::read(p.add(i * size_of::<L>())) };
-                let key = code.xor(flip);
-                let key = key.xor(key.sign().and(reverse));
-                above = above.plus(key > high);
-                below = below.plus(key < low);
-                negatives = negatives.plus(key < negative);
-                more = more.plus(key > finite);
-                less = less.plus(key < minus_finite);
-                nan = nan.plus((key > inf) | (key < minus_inf));
-            }
-            let (more, less, nan) = (more.count(), less.count(), nan.count());
-            Counts {
-                above: above.count() - more,
-                below: below.count() - less,
-                // None is where the target has a sign.
-                negative: negatives.count().saturating_sub(less),
-                nan,
-                inf: more + less - nan,
-            }
+    #[inline(always)]
+    fn call(self, _: I) -> Counts {
+        let Self(lanes, limits, _) = self;
+        let key = |key: i64| L::of(key as u64);
+        let (flip, reverse) = (L::of(limits.flip), L::of(limits.reverse()));
+        let (high, low, negative) = (key(limits.high), key(limits.low), key(limits.low.min(limits.negative)));
+        let (finite, inf) = (key(limits.finite), key(limits.inf));
+        let (minus_finite, minus_inf) = (key(-1 - limits.finite), key(-1 - limits.inf));
+        let (mut above, mut below, mut negatives) = (L::ZERO, L::ZERO, L::ZERO);
+        let (mut more, mut less, mut nan) = (L::ZERO, L::ZERO, L::ZERO);
+        for &lane in lanes {
+            let code = L::read(lane);
+            let key = code.xor(flip);
+            let key = key.xor(key.sign().and(reverse));
+            above = above.plus(key > high);
+            below = below.plus(key < low);
+            negatives = negatives.plus(key < negative);
+            more = more.plus(key > finite);
+            less = less.plus(key < minus_finite);
+            nan = nan.plus((key > inf) | (key < minus_inf));
+        }
+        let (more, less, nan) = (more.count(), less.count(), nan.count());
+        Counts {
+            above: above.count() - more,
+            below: below.count() - less,
+            // None is where the target has a sign.
+            negative: negatives.count().saturating_sub(less),
+            nan,
+            inf: more + less - nan,
         }
     }
-
-    // SAFETY: the instruction set is available.
-    let isa = unsafe { I::assume() };
-    isa.run(Tally::<L>(p, n, limits, PhantomData))
 }

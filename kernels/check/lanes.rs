@@ -121,21 +121,35 @@ float_lanes! {
 
 /// A register in memory.
 #[repr(C, align(64))]
-pub(super) struct Register(pub(super) [u64; 8]);
+pub(super) struct Register([[u8; 8]; 8]);
 
 impl Register {
     #[inline(always)]
     pub(super) fn new<I: Simd>(isa: I, v: I::V) -> Self {
         const { assert!(I::BYTES <= size_of::<Self>()) };
-        let mut register = Self([0; 8]);
-        // SAFETY: a register has no more bytes.
-        unsafe { isa.store(register.0.as_mut_ptr().cast(), v) };
+        let mut register = Self([[0; 8]; 8]);
+        isa.store_next(&mut register.bytes().into(), v);
         register
+    }
+
+    #[inline(always)]
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
+        self.0.as_flattened_mut()
+    }
+
+    /// All bits of any of its words.
+    #[inline(always)]
+    pub(super) fn any(&self) -> u64 {
+        let mut any = 0;
+        for word in self.0 {
+            any |= u64::from_ne_bytes(word);
+        }
+        any
     }
 
     /// The lane of so many bytes that begins with a byte.
     #[inline(always)]
     pub(super) fn lane(&self, at: usize, bytes: usize) -> u64 {
-        self.0[at / 8] << (64 - 8 * (at % 8 + bytes)) >> (64 - 8 * bytes)
+        u64::from_ne_bytes(self.0[at / 8]) << (64 - 8 * (at % 8 + bytes)) >> (64 - 8 * bytes)
     }
 }

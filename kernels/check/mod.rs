@@ -19,14 +19,43 @@ mod lanes;
 #[cfg(isa = "vector")]
 mod scan;
 
-pub(crate) use self::found::{Bits, Codes, Exact, Fit, Found, Fused, Loops, MOST, Scan, Verdict};
-#[cfg(isa = "vector")]
-pub(super) use self::fused::fused;
-#[cfg(isa = "vector")]
-use super::simd::Simd;
+use self::found::Counts;
+pub(crate) use self::found::{Bits, Codes, Exact, Fit, Found, Fused, MOST, Scan, Verdict};
+use super::backend::on;
+use super::drive::Planned;
+use super::limits::Limits;
+use super::present::Present;
 
 /// The loops of an instruction set.
-#[cfg(isa = "vector")]
-pub(super) const fn loops<I: Simd>() -> Loops {
-    Loops { scan: scan::scan::<I>, judge: judge::judge::<I>, count: judge::count::<I> }
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loops(Present);
+
+#[cfg_attr(not(isa = "vector"), expect(unused_variables, reason = "there are none"))]
+impl Loops {
+    /// None of the reference.
+    pub(crate) fn of(isa: Present) -> Option<Self> {
+        (isa != Present::REFERENCE).then_some(Self(isa))
+    }
+
+    /// Scans codes, of 8 bits too if they are integers. Counts what is inexact only on request.
+    pub(crate) fn scan(self, codes: Codes<'_>, fit: &Fit, counts: bool) -> Found {
+        let nothing = Found { fits: false, inexact: 0 };
+        on!(self.0, isa => scan::scan(isa, codes, fit, counts)).unwrap_or(nothing)
+    }
+
+    /// Judges codes of 2, 4 or 8 bytes, no more than [`MOST`]. The verdict is an empty one.
+    pub(crate) fn judge(self, codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
+        on!(self.0, isa => judge::judge(isa, codes, exact, limits, verdict)).unwrap_or(());
+    }
+
+    /// Counts the same by class.
+    pub(crate) fn count(self, codes: Codes<'_>, limits: &Limits) -> Counts {
+        on!(self.0, isa => judge::count(isa, codes, limits)).unwrap_or_default()
+    }
+}
+
+/// What casts and looks in one loop, if there is one for the cast. What is inexact is counted only on request.
+#[cfg_attr(not(isa = "vector"), expect(unused_variables, reason = "there is none"))]
+pub(crate) fn fused(plan: &Planned, counts_inexact: bool) -> Option<Fused<'_>> {
+    on!(plan.isa, isa => fused::fused(isa, plan, counts_inexact)).flatten()
 }

@@ -1,7 +1,6 @@
 //! Scans: is all well with a run of codes?
 
 use core::marker::PhantomData;
-use core::ptr;
 
 use super::super::environment::Environment;
 use super::super::simd::{Simd, Task};
@@ -9,9 +8,8 @@ use super::found::{Codes, Fit, Found, Scan};
 use super::lanes::{FloatLanes, Lanes, Register, Wide8, Wide16, Wide32, Wide64};
 use crate::formats::options::Rounding;
 
-pub(super) fn scan<I: Simd>(codes: Codes<'_>, fit: &Fit, counts: bool) -> Found {
-    let (p, bytes) = (codes.bytes.as_ptr(), codes.bytes.len());
-    let scan: unsafe fn(*const u8, usize, &Fit) -> Found = match (codes.width, fit.scan) {
+pub(super) fn scan<I: Simd>(isa: I, codes: Codes<'_>, fit: &Fit, counts: bool) -> Found {
+    let scan: fn(I, &[u8], &Fit) -> Found = match (codes.width, fit.scan) {
         (1, Scan::Integers) => run::<I, Integers<I, Wide8>>,
         (2, Scan::Integers) => run::<I, Integers<I, Wide16>>,
         (4, Scan::Integers) => run::<I, Integers<I, Wide32>>,
@@ -25,13 +23,10 @@ pub(super) fn scan<I: Simd>(codes: Codes<'_>, fit: &Fit, counts: bool) -> Found 
     // Truncation may raise a flag. The compiler cannot move it out of here: it is behind a pointer.
     let truncates = counts && matches!(fit.scan, Scan::Whole | Scan::Natural);
     let _environment = truncates.then(|| Environment::new(Rounding::NearestEven));
-    // SAFETY: the bytes of a slice, whole lanes; the instruction set is available.
-    unsafe { scan(p, bytes, fit) }
+    scan(isa, codes.bytes, fit)
 }
 
-fn floats<I: Simd, L: FloatLanes<I>, const COUNTS: bool>(
-    scan: Scan,
-) -> unsafe fn(*const u8, usize, &Fit) -> Found {
+fn floats<I: Simd, L: FloatLanes<I>, const COUNTS: bool>(scan: Scan) -> fn(I, &[u8], &Fit) -> Found {
     match scan {
         Scan::Positive => run::<I, Floats<I, L, true, false, COUNTS>>,
         Scan::Whole => run::<I, Floats<I, L, false, true, COUNTS>>,
@@ -71,11 +66,7 @@ impl<I: Simd, L: Lanes<I>> Look<I> for Integers<I, L> {
     #[inline(always)]
     fn found(&self, isa: I, fit: &Fit) -> Found {
         let beyond = Register::new(isa, isa.and(self.any, L::splat(isa, fit.limit)));
-        let mut any = 0;
-        for word in beyond.0 {
-            any |= word;
-        }
-        Found { fits: any == 0, inexact: 0 }
+        Found { fits: beyond.any() == 0, inexact: 0 }
     }
 }
 
@@ -145,39 +136,32 @@ impl<I: Simd, L: FloatLanes<I>, const POSITIVE: bool, const WHOLE: bool, const C
     }
 }
 
-/// A scan of so many bytes.
-///
-/// # Safety
-/// They are readable, and the instruction set is available.
-unsafe fn run<I: Simd, L: Look<I>>(p: *const u8, bytes: usize, fit: &Fit) -> Found {
-    struct Run<'a, L>(*const u8, usize, &'a Fit, PhantomData<L>);
+/// A scan of bytes, whole lanes.
+fn run<I: Simd, L: Look<I>>(isa: I, bytes: &[u8], fit: &Fit) -> Found {
+    struct Run<'a, L>(&'a [u8], &'a Fit, PhantomData<L>);
 
     impl<I: Simd, L: Look<I>> Task<I> for Run<'_, L> {
         type Output = Found;
 
         #[inline(always)]
         fn call(self, isa: I) -> Found {
-            let Self(p, bytes, fit, _) = self;
+            let Self(mut bytes, fit, _) = self;
             let mut look = L::new(isa, fit);
-            let rest = bytes % I::BYTES;
-            for at in (0..bytes - rest).step_by(I::BYTES) {
-                // SAFETY: a whole register of the bytes.
-                look.at(isa, unsafe { isa.load(p.add(at)) });
+            while let Some(codes) = isa.load_next(&mut bytes) {
+                look.at(isa, codes);
             }
-            if rest != 0 {
+            if !bytes.is_empty() {
                 let mut room = Register::new(isa, L::Lanes::splat(isa, fit.inside));
-                // SAFETY: the rest of the bytes, fewer than the room of a register has; that is then loaded.
-                let last = unsafe {
-                    ptr::copy_nonoverlapping(p.add(bytes - rest), room.0.as_mut_ptr().cast(), rest);
-                    isa.load(room.0.as_ptr().cast())
-                };
-                look.at(isa, last);
+                for (to, from) in room.bytes().iter_mut().zip(bytes) {
+                    *to = *from;
+                }
+                if let Some(codes) = isa.load_next(&mut &*room.bytes()) {
+                    look.at(isa, codes);
+                }
             }
             look.found(isa, fit)
         }
     }
 
-    // SAFETY: the caller's promise.
-    let isa = unsafe { I::assume() };
-    isa.run(Run::<L>(p, bytes, fit, PhantomData))
+    isa.run(Run::<L>(bytes, fit, PhantomData))
 }

@@ -311,6 +311,7 @@ where
 
 /// That, where registers are tables: of packed codes, or of 8 bits with -0.
 pub(in crate::kernels) fn tabled<I: Simd<Narrowing: Narrowing<I>>>(
+    _: I,
     route: &Route,
     by: By,
 ) -> Option<RunScaled> {
@@ -332,7 +333,7 @@ pub(in crate::kernels) fn tabled<I: Simd<Narrowing: Narrowing<I>>>(
 }
 
 /// The codec of a route to a float of 16 or 32 bits under scales, if there is one.
-pub(in crate::kernels) fn times<I: Simd>(route: &Route) -> Option<RunScaled> {
+pub(in crate::kernels) fn times<I: Simd>(_: I, route: &Route) -> Option<RunScaled> {
     let format = route.from.float_format();
     match (route.from.bits(), format) {
         (8, None) if route.from == DType::I8 => to_float::<I, I8>(route),
@@ -355,7 +356,10 @@ fn to_float<I: Simd, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
 }
 
 /// The codec of a route from a float of 16 or 32 bits, divided by scales, if there is one.
-pub(in crate::kernels) fn quotient<I: Simd<Narrowing: Narrowing<I>>>(route: &Route) -> Option<RunScaled> {
+pub(in crate::kernels) fn quotient<I: Simd<Narrowing: Narrowing<I>>>(
+    _: I,
+    route: &Route,
+) -> Option<RunScaled> {
     match route.from {
         DType::F32 => narrowed::<I, Quotient<F32>>(route),
         DType::BF16 => narrowed::<I, Quotient<Bf16>>(route),

@@ -33,14 +33,63 @@ pub(in crate::kernels) trait Width: Sized {
     /// # Safety
     /// So many are writable.
     unsafe fn store_few<I: Simd>(isa: I, block: Self::Block<I>, dst: *mut u8, n: usize, high: bool);
-    /// Copies the first bytes of a block that was stored.
-    ///
-    /// # Safety
-    /// There are as many registers as a block has, and the bytes are writable.
+}
+
+/// Where the registers of a block come from.
+trait From: Copy {
+    fn register<I: Simd>(self, isa: I, k: usize) -> I::V;
+}
+
+/// Where they go.
+trait To: Copy {
+    fn register<I: Simd>(self, isa: I, k: usize, v: I::V);
+}
+
+/// Whole blocks, which are readable there, or writable: [`Width::load`] and [`Width::store`] make these.
+#[derive(Clone, Copy)]
+struct Whole<P>(P);
+
+impl From for Whole<*const u8> {
     #[inline(always)]
-    unsafe fn copy_out<I: Simd>(isa: I, block: *const u8, bytes: usize, dst: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { isa.copy_out(block, bytes, dst) }
+    fn register<I: Simd>(self, isa: I, k: usize) -> I::V {
+        // SAFETY: one of the registers of a block.
+        unsafe { isa.load(self.0.add(k * I::BYTES)) }
+    }
+}
+
+impl To for Whole<*mut u8> {
+    #[inline(always)]
+    fn register<I: Simd>(self, isa: I, k: usize, v: I::V) {
+        // SAFETY: as above.
+        unsafe { isa.store(self.0.add(k * I::BYTES), v) };
+    }
+}
+
+/// So many bytes, `MOST` at most, which are readable there, or writable: [`Width::load_few`] and [`Width::store_few`] make these.
+#[derive(Clone, Copy)]
+struct Few<P, const MOST: usize>(P, usize);
+
+impl<const MOST: usize> From for Few<*const u8, MOST> {
+    #[inline(always)]
+    fn register<I: Simd>(self, isa: I, k: usize) -> I::V {
+        let before = k * I::BYTES;
+        if before >= MOST {
+            return isa.splat8(0);
+        }
+        // SAFETY: the bytes behind the registers before, if there are any.
+        unsafe { isa.load_few::<MOST>(self.0.wrapping_add(before), self.1.saturating_sub(before)) }
+    }
+}
+
+impl<const MOST: usize> To for Few<*mut u8, MOST> {
+    #[inline(always)]
+    fn register<I: Simd>(self, isa: I, k: usize, v: I::V) {
+        let before = k * I::BYTES;
+        if before < MOST {
+            let left = self.1.saturating_sub(before);
+            // SAFETY: as above.
+            unsafe { isa.store_few::<MOST>(self.0.wrapping_add(before), v, left) };
+        }
     }
 }
 
@@ -140,55 +189,43 @@ pub(super) fn narrow_all32<I: Simd>(isa: I, v: [I::V; 4], from_signed: bool, to_
     }
 }
 
-/// Loads and stores of as many registers as an element has bytes.
+/// Loads and stores of as many registers as an element has bytes: which of them a block is made of, and where each goes.
 macro_rules! whole {
     ($registers:tt: $bits:literal) => {
+        whole! {
+            $bits as [I::V; $registers]:
+            isa, from => registers!($registers, K => from.register(isa, K)),
+            block, to => for k in 0..$registers {
+                to.register(isa, k, block[k]);
+            }
+        }
+    };
+    ($bits:literal as $block:ty: $isa:ident, $from:ident => $load:expr, $made:ident, $to:ident => $store:expr) => {
         const BITS: usize = $bits;
-        type Block<I: Simd> = [I::V; $registers];
+        type Block<I: Simd> = $block;
 
         #[inline(always)]
-        unsafe fn load<I: Simd>(isa: I, src: *const u8, _: bool) -> [I::V; $registers] {
-            // SAFETY: a block is as many registers as an element has bytes.
-            unsafe { registers!($registers, K => isa.load(src.add(K * I::BYTES))) }
+        unsafe fn load<I: Simd>($isa: I, src: *const u8, _: bool) -> $block {
+            let $from = Whole(src);
+            $load
         }
 
         #[inline(always)]
-        unsafe fn store<I: Simd>(isa: I, block: [I::V; $registers], dst: *mut u8, _: bool) {
-            for k in 0..$registers {
-                // SAFETY: as above.
-                unsafe { isa.store(dst.add(k * I::BYTES), block[k]) };
-            }
+        unsafe fn store<I: Simd>($isa: I, $made: $block, dst: *mut u8, _: bool) {
+            let $to = Whole(dst);
+            $store
         }
 
         #[inline(always)]
-        unsafe fn load_few<I: Simd>(isa: I, src: *const u8, n: usize, _: bool) -> [I::V; $registers] {
-            const MOST: usize = FEW * $bits / 8;
-            let mut block = [isa.splat8(0); $registers];
-            let mut k = 0;
-            while k * I::BYTES < MOST {
-                let before = k * I::BYTES;
-                // SAFETY: what the elements have behind the registers before, if anything.
-                block[k] = unsafe {
-                    isa.load_few::<MOST>(src.wrapping_add(before), (n * $bits / 8).saturating_sub(before))
-                };
-                k += 1;
-            }
-            block
+        unsafe fn load_few<I: Simd>($isa: I, src: *const u8, n: usize, _: bool) -> $block {
+            let $from = Few::<_, { FEW * $bits / 8 }>(src, n * $bits / 8);
+            $load
         }
 
         #[inline(always)]
-        unsafe fn store_few<I: Simd>(isa: I, block: [I::V; $registers], dst: *mut u8, n: usize, _: bool) {
-            const MOST: usize = FEW * $bits / 8;
-            let mut k = 0;
-            while k * I::BYTES < MOST {
-                let before = k * I::BYTES;
-                // SAFETY: as above.
-                unsafe {
-                    let left = (n * $bits / 8).saturating_sub(before);
-                    isa.store_few::<MOST>(dst.wrapping_add(before), block[k], left);
-                }
-                k += 1;
-            }
+        unsafe fn store_few<I: Simd>($isa: I, $made: $block, dst: *mut u8, n: usize, _: bool) {
+            let $to = Few::<_, { FEW * $bits / 8 }>(dst, n * $bits / 8);
+            $store
         }
     };
 }
@@ -202,46 +239,38 @@ macro_rules! bytes {
 
             #[inline(always)]
             unsafe fn load<I: Simd>(isa: I, src: *const u8, high: bool) -> I::V {
-                // SAFETY: a block of bytes is a register, and packed ones are as many bits.
-                unsafe { if $bits == 8 { isa.load(src) } else { isa.unpack::<$bits>(src, high) } }
+                if $bits == 8 {
+                    return Whole(src).register(isa, 0);
+                }
+                // SAFETY: a block is as many packed elements as a register has bytes.
+                unsafe { isa.unpack::<$bits>(src, high) }
             }
 
             #[inline(always)]
             unsafe fn store<I: Simd>(isa: I, block: I::V, dst: *mut u8, high: bool) {
+                if $bits == 8 {
+                    return Whole(dst).register(isa, 0, block);
+                }
                 // SAFETY: as above.
-                unsafe { if $bits == 8 { isa.store(dst, block) } else { isa.pack::<$bits>(dst, block, high) } }
+                unsafe { isa.pack::<$bits>(dst, block, high) };
             }
 
             #[inline(always)]
             unsafe fn load_few<I: Simd>(isa: I, src: *const u8, n: usize, high: bool) -> I::V {
-                // SAFETY: the elements are so many bytes.
-                unsafe {
-                    if $bits == 8 { isa.load_few::<FEW>(src, n) } else { isa.unpack_few::<$bits>(src, n, high) }
+                if $bits == 8 {
+                    return Few::<_, FEW>(src, n).register(isa, 0);
                 }
+                // SAFETY: the caller's elements.
+                unsafe { isa.unpack_few::<$bits>(src, n, high) }
             }
 
             #[inline(always)]
             unsafe fn store_few<I: Simd>(isa: I, block: I::V, dst: *mut u8, n: usize, high: bool) {
-                // SAFETY: as above.
-                unsafe {
-                    if $bits == 8 {
-                        isa.store_few::<FEW>(dst, block, n);
-                    } else {
-                        isa.pack_few::<$bits>(dst, block, n, high);
-                    }
+                if $bits == 8 {
+                    return Few::<_, FEW>(dst, n).register(isa, 0, block);
                 }
-            }
-
-            #[inline(always)]
-            unsafe fn copy_out<I: Simd>(isa: I, block: *const u8, bytes: usize, dst: *mut u8) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    if $bits == 8 {
-                        isa.copy_out(block, bytes, dst);
-                    } else {
-                        isa.copy_packed::<$bits>(block, bytes, dst);
-                    }
-                }
+                // SAFETY: the caller's elements.
+                unsafe { isa.pack_few::<$bits>(dst, block, n, high) };
             }
         }
 
@@ -493,49 +522,11 @@ impl Code for Bits<64> {
 
 /// Two parts of 64 bits.
 impl Width for Bits<128> {
-    const BITS: usize = 128;
-    type Block<I: Simd> = [[I::V; 8]; 2];
-
-    #[inline(always)]
-    unsafe fn load<I: Simd>(isa: I, src: *const u8, high: bool) -> [[I::V; 8]; 2] {
-        // SAFETY: its first half and its second are blocks of elements of 64 bits.
-        unsafe { registers!(2, K => Bits::<64>::load(isa, src.add(8 * K * I::BYTES), high)) }
-    }
-
-    #[inline(always)]
-    unsafe fn store<I: Simd>(isa: I, [a, b]: [[I::V; 8]; 2], dst: *mut u8, high: bool) {
-        // SAFETY: as above.
-        unsafe {
-            Bits::<64>::store(isa, a, dst, high);
-            Bits::<64>::store(isa, b, dst.add(8 * I::BYTES), high);
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn load_few<I: Simd>(isa: I, src: *const u8, n: usize, _: bool) -> [[I::V; 8]; 2] {
-        let mut block = [[isa.splat8(0); 8]; 2];
-        let mut k = 0;
-        while k * I::BYTES < 16 * FEW {
-            let before = k * I::BYTES;
-            // SAFETY: what the elements have behind the registers before, if anything.
-            block[k / 8][k % 8] = unsafe {
-                isa.load_few::<{ 16 * FEW }>(src.wrapping_add(before), (16 * n).saturating_sub(before))
-            };
-            k += 1;
-        }
-        block
-    }
-
-    #[inline(always)]
-    unsafe fn store_few<I: Simd>(isa: I, block: [[I::V; 8]; 2], dst: *mut u8, n: usize, _: bool) {
-        let mut k = 0;
-        while k * I::BYTES < 16 * FEW {
-            // SAFETY: as above.
-            unsafe {
-                let (before, v) = (k * I::BYTES, block[k / 8][k % 8]);
-                isa.store_few::<{ 16 * FEW }>(dst.wrapping_add(before), v, (16 * n).saturating_sub(before));
-            }
-            k += 1;
+    whole! {
+        128 as [[I::V; 8]; 2]:
+        isa, from => registers!(2, H => registers!(8, K => from.register(isa, 8 * H + K))),
+        block, to => for k in 0..16 {
+            to.register(isa, k, block[k / 8][k % 8]);
         }
     }
 }

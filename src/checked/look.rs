@@ -13,8 +13,7 @@ use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Policy};
 use crate::formats::route::{Parts, Work};
-use crate::kernels::backend;
-use crate::kernels::check::{Bits, Codes, Exact, Fit, Found, Fused, Loops, MOST, Scan, Verdict};
+use crate::kernels::check::{self, Bits, Codes, Exact, Fit, Found, Fused, Loops, MOST, Scan, Verdict};
 use crate::kernels::limits::Limits;
 use crate::kernels::memory::Destination;
 use crate::kernels::once::Once;
@@ -159,7 +158,7 @@ impl<'a> Check<'a> {
             false => None,
         };
         // They know nothing of chance.
-        let loops = backend::loops(caster.isa()).filter(|_| !route.is_stochastic);
+        let loops = Loops::of(caster.present()).filter(|_| !route.is_stochastic);
         let are_few = n < FEW;
         if route.work != Work::Convert || keeps(from, to, &route.policy) {
             return Ok(Self { caster, parts: None, imaginary, fused: None, loops, are_few });
@@ -205,7 +204,7 @@ impl<'a> Check<'a> {
             rooms,
             limits: &caster.plan().plan.limits,
         });
-        let fused = backend::fused(caster.isa(), caster.plan(), counts_inexact);
+        let fused = check::fused(caster.plan(), counts_inexact);
         Ok(Self { caster, parts, imaginary, fused, loops, are_few })
     }
 
@@ -398,7 +397,7 @@ impl<'a> Check<'a> {
         }
         let codes = Codes { bytes: &src[done * width..], width };
         if found.fits && !codes.bytes.is_empty() {
-            let rest = (loops.scan)(codes, &fit, parts.counts_inexact);
+            let rest = loops.scan(codes, &fit, parts.counts_inexact);
             found = Found { fits: rest.fits, inexact: found.inexact + rest.inexact };
         }
         (Some(found), done)
@@ -462,7 +461,7 @@ impl<'a> Check<'a> {
         if self.imaginary.is_some() {
             let zero = Fit { scan: Scan::Floats, low: 0, limit: 0, least: 0, cut: 0, inside: 0 };
             let codes = Codes { bytes: imaginary, width: width(self.caster.route().from) };
-            (loops.scan)(codes, &zero, false).fits.then_some(())?;
+            loops.scan(codes, &zero, false).fits.then_some(())?;
         }
         match &self.parts {
             Some(parts) => Some(parts.scan(loops, codes)),
@@ -619,7 +618,7 @@ impl Look<'_> {
     }
 
     fn scan(&self, loops: Loops, codes: &[u8]) -> Found {
-        (loops.scan)(Codes { bytes: codes, width: width(self.home) }, &self.fit, self.counts_inexact)
+        loops.scan(Codes { bytes: codes, width: width(self.home) }, &self.fit, self.counts_inexact)
     }
 
     /// What casts back.
@@ -648,7 +647,7 @@ impl Look<'_> {
                 Exact::Back(caster.cast_uninit(dst, &mut room[..units * width], units)?)
             }
         };
-        (loops.judge)(Codes { bytes: codes, width }, exact, limits, verdict);
+        loops.judge(Codes { bytes: codes, width }, exact, limits, verdict);
         Ok(())
     }
 
@@ -657,7 +656,7 @@ impl Look<'_> {
     fn count(&self, loops: Loops, codes: &[u8], verdict: &Verdict, report: &mut CastReport) {
         let (width, (limits, loses)) = (width(self.home), self.limits());
         let mut add = |codes: &[u8]| {
-            let counts = (loops.count)(Codes { bytes: codes, width }, &limits);
+            let counts = loops.count(Codes { bytes: codes, width }, &limits);
             report.above += counts.above;
             report.below += counts.below;
             report.negative += counts.negative;
@@ -727,7 +726,7 @@ fn imaginary_parts<'r>(
 fn nonzero(loops: Loops, dtype: DType, codes: &[u8], room: &mut Tile) -> Bits {
     // Those that are not the same when they come back as zeros.
     let (zeros, mut verdict) = (zeros(&mut room[..codes.len()]), Verdict::default());
-    (loops.judge)(
+    loops.judge(
         Codes { bytes: codes, width: width(dtype) },
         Exact::Back(zeros),
         &Limits::new(dtype),

@@ -7,10 +7,10 @@ use super::scaling::Scaling;
 use super::shape::{Grid, Places};
 use crate::cast::Caster;
 use crate::formats::dtype::DType;
-use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
+use crate::kernels::present::Present;
 
 /// Elements in a tile: a multiple of 8.
 pub(super) const TILE: usize = 1024;
@@ -60,8 +60,8 @@ impl Elements {
     }
 
     /// The instruction set.
-    pub(super) fn isa(&self) -> Isa {
-        self.caster.isa()
+    pub(super) fn present(&self) -> Present {
+        self.caster.present()
     }
 
     /// Do rows begin on bytes of their own?

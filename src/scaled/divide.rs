@@ -24,6 +24,7 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
+use crate::kernels::present::Present;
 use crate::kernels::scaled::{
     self, BLOCK, Bounds, Factors, How, Kernel, Operation, Others, Per, Rows, WRONG,
 };
@@ -75,7 +76,7 @@ impl Buffers {
 /// What registers do of a quantisation: decided once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decided {
-    isa: Isa,
+    isa: Present,
     kernel: Kernel,
     /// Elements of fewer than 8 bits share bytes.
     is_packed: bool,
@@ -98,14 +99,14 @@ impl Decided {
     /// Of elements that are read and written so. None if the reference is as good.
     pub(super) fn new(quantize: &Quantize, read: &Elements, write: &Elements) -> Option<Self> {
         let Quantize { from, to, scale, steps, .. } = *quantize;
-        let isa = read.isa();
-        if isa == Isa::Scalar || !matches!(from, DType::F32 | DType::BF16 | DType::F16) {
+        let isa = read.present();
+        if isa.isa() == Isa::Scalar || !matches!(from, DType::F32 | DType::BF16 | DType::F16) {
             return None;
         }
         let (how, others) = how(quantize)?;
         let written = write.options();
         // Integers saturate, whatever other casts do; and so do most profiles.
-        let plain = CastOptions::new().isa(isa);
+        let plain = CastOptions::new().isa(isa.isa());
         let options = match steps {
             Steps::Own | Steps::Onnx if to.float_format().is_some() => written,
             _ => plain.nan_to_finite(written.nan_to_finite),
@@ -174,7 +175,7 @@ pub(super) struct Divide<'a> {
     bytes: &'a [u8],
     first: usize,
     decided: &'a Decided,
-    isa: Isa,
+    isa: Present,
     /// Bytes of an element of the data.
     width: usize,
     splits: bool,
@@ -723,7 +724,7 @@ fn least_step(dtype: DType) -> f32 {
 pub(super) fn amax(job: &Quantizing<'_>, elements: Range<usize>) -> Result<Option<u64>, Error> {
     let mut room = Vec::new();
     let Some((bytes, first)) = job.source.floats(&elements, &mut room)? else { return Ok(None) };
-    let (isa, from) = (job.write.isa(), job.quantize.from);
+    let (isa, from) = (job.write.present(), job.quantize.from);
     let (mut found, width) = ([0], from.bits() as usize / 8);
     let bytes = &bytes[(elements.start - first) * width..(elements.end - first) * width];
     scaled::magnitudes(isa, bytes, from.bits(), elements.len().max(1), &mut found);

@@ -127,7 +127,7 @@ impl Source for Floats<'_> {
         _: &Range<usize>,
         _: &'a mut Vec<u8>,
     ) -> Result<Option<(&'a [u8], usize)>, Error> {
-        let is_right = self.elements.isa() != Isa::Scalar
+        let is_right = self.elements.present().isa() != Isa::Scalar
             && self.quantize.from.bits() <= 32
             && !self.elements.options().src_order.is_swapped();
         Ok(is_right.then_some((self.bytes, 0)))

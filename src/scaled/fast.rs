@@ -25,6 +25,7 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::memory::Destination;
+use crate::kernels::present::Present;
 use crate::kernels::scaled::{
     self, BLOCK, Bounds, By, Factors, How, Kernel, LEAST_GROUP, Operation, Others, Per, Rows, TIES, Table128,
     Ties, WRONG,
@@ -316,7 +317,7 @@ struct Tabling {
 /// What registers do of a dequantisation: decided once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decided {
-    isa: Isa,
+    isa: Present,
     kernel: Option<Kernel>,
     tabling: Option<Tabling>,
     /// Bytes from which on results go past the caches.
@@ -354,8 +355,8 @@ impl Decided {
         let options = read.options().dst_order(write.options().dst_order);
         // Products are not rounded so.
         let options = CastOptions { stochastic: None, ..options };
-        let isa = read.isa();
-        if isa == Isa::Scalar || product == Product::GptOss && tensor != TensorScale::None {
+        let isa = read.present();
+        if isa.isa() == Isa::Scalar || product == Product::GptOss && tensor != TensorScale::None {
             return None;
         }
         let is_own = matches!(product, Product::Own | Product::GptOss);
@@ -373,7 +374,7 @@ impl Decided {
             TensorScale::Divide(g) if dequantize.is_mx_int => TensorScale::Divide(g * 64.0),
             tensor => tensor,
         };
-        let plain = CastOptions::new().isa(isa);
+        let plain = CastOptions::new().isa(isa.isa());
         let cast = |from, to| Caster::new(from, to, &plain).ok();
         let (mut to_f32, mut rounds) = ([None; 3], [None; 2]);
         match product {

@@ -1,0 +1,101 @@
+//! Bytes that are copied.
+
+use core::ptr;
+
+#[cfg(isa = "vector")]
+use super::simd::{Simd, Task};
+#[cfg(isa = "vector")]
+use super::sizes::LINE;
+
+/// Bytes that are to be copied: they are readable and writable, and none of them is among both.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    from: *const u8,
+    to: *mut u8,
+    bytes: usize,
+}
+
+impl Run {
+    /// # Safety
+    /// They are that, for as long as this is used.
+    #[inline(always)]
+    pub(super) unsafe fn new(from: *const u8, to: *mut u8, bytes: usize) -> Self {
+        Self { from, to, bytes }
+    }
+
+    /// By memcpy.
+    #[inline(always)]
+    pub(super) fn plainly(self) {
+        // SAFETY: that is what a run is.
+        unsafe { ptr::copy_nonoverlapping(self.from, self.to, self.bytes) };
+    }
+
+    /// By registers where memcpy may be slow.
+    #[cfg(isa = "vector")]
+    #[inline(always)]
+    pub(super) fn by<I: Simd>(self, isa: I) {
+        struct Copy(Run);
+
+        impl<I: Simd> Task<I> for Copy {
+            type Output = ();
+
+            #[inline(always)]
+            fn call(self, isa: I) {
+                self.0.aligned(isa);
+            }
+        }
+
+        if lie_alike(self.from, self.to, self.bytes) { isa.run(Copy(self)) } else { self.plainly() }
+    }
+}
+
+/// Do the bytes to be copied lie in their pages as those that they become do, but for a few bytes more? There memcpy may
+/// take ten times as long: that of glibc 2.36 leaves so many bytes to one instruction, which is slow there on a Zen 3.
+#[inline(always)]
+pub(super) fn lie_alike(from: *const u8, to: *mut u8, bytes: usize) -> bool {
+    (2 << 10..1 << 20).contains(&bytes) && (1..64).contains(&(to.addr().wrapping_sub(from.addr()) % 4096))
+}
+
+#[cfg(isa = "vector")]
+impl Run {
+    /// By a few registers.
+    #[inline(always)]
+    pub(super) fn shortly<I: Simd>(self, isa: I) {
+        // SAFETY: that is what a run is.
+        unsafe { isa.copy(self.from, self.to, self.bytes) };
+    }
+
+    /// From where a register of the destination begins, and before that one that is not: what lies across two lines is written
+    /// twice. Some bytes are copied twice.
+    #[inline(always)]
+    pub(super) fn aligned<I: Simd>(self, isa: I) {
+        let Self { from, to, bytes } = self;
+        let ahead = to.addr().wrapping_neg() % I::BYTES;
+        if bytes < I::BYTES {
+            return self.shortly(isa);
+        }
+        // SAFETY: a register of the run, and what is behind its first bytes.
+        unsafe {
+            isa.store(to, isa.load(from));
+            isa.copy(from.add(ahead), to.add(ahead), bytes - ahead);
+        }
+    }
+
+    /// Its whole lines go past the caches.
+    #[inline(always)]
+    pub(super) fn streamed<I: Simd>(self, isa: I) {
+        let Self { from, to, bytes } = self;
+        let ahead = (to.addr().wrapping_neg() % LINE).min(bytes);
+        let end = ahead + (bytes - ahead) / LINE * LINE;
+        // SAFETY: parts of the run. Only whole lines are streamed, which are aligned.
+        unsafe {
+            isa.copy(from, to, ahead);
+            let mut at = ahead;
+            while at < end {
+                isa.stream(to.add(at), isa.load(from.add(at)));
+                at += I::BYTES;
+            }
+            isa.copy(from.add(end), to.add(end), bytes - end);
+        }
+    }
+}
