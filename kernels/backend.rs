@@ -26,6 +26,11 @@ macro_rules! on {
             $crate::formats::isa::Isa::Neon => {
                 <$crate::kernels::neon::Neon as $crate::kernels::simd::Simd>::of($present).map(|$isa| $body)
             }
+            #[cfg(isa = "simd128")]
+            $crate::formats::isa::Isa::Simd128 => {
+                <$crate::kernels::simd128::Simd128 as $crate::kernels::simd::Simd>::of($present)
+                    .map(|$isa| $body)
+            }
             _ => None,
         }
     };
@@ -56,6 +61,8 @@ static BACKENDS: &[Backend] = &[
     vector::<super::avx2::Avx2>(),
     #[cfg(isa = "neon")]
     vector::<super::neon::Neon>(),
+    #[cfg(isa = "simd128")]
+    vector::<super::simd128::Simd128>(),
 ];
 
 static REFERENCE: Backend = Backend { isa: Isa::Scalar, is_there: || true, plan: |plan| plan };

@@ -273,7 +273,7 @@ pub(super) type StreamRows =
 /// What elements are multiplied with or divided by. Arrays have one number for each group of elements, or for each element.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(isa = "neon", allow(dead_code, reason = "NEON looks nothing up"))]
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "these look nothing up"))]
 pub(super) struct Scale {
     /// The scale: all of it, or its top.
     pub(super) scales: *const f32,

@@ -10,6 +10,10 @@ use crate::formats::options::Rounding;
 pub(super) use aarch64::streaming_threshold;
 #[cfg(target_arch = "aarch64")]
 use aarch64::{read, wanted, write};
+#[cfg(target_arch = "wasm32")]
+use wasm32::{read, wanted, write};
+#[cfg(target_arch = "wasm32")]
+pub(super) use wasm32::{rounding, streaming_threshold};
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86_64::streaming_threshold;
 #[cfg(target_arch = "x86_64")]
@@ -186,6 +190,86 @@ mod aarch64 {
 
     /// Never: cores see by themselves that whole lines are written, and the store that says so is a hint. A caller
     /// who asks for it by [`stream_from`](crate::CastOptions::stream_from) gets the same results.
+    pub(in super::super) fn streaming_threshold() -> usize {
+        usize::MAX
+    }
+}
+
+/// What the kernels of WebAssembly ask instead of a register: there is none, and nothing that a caller could have set.
+#[cfg(target_arch = "wasm32")]
+mod wasm32 {
+    use super::Register;
+    use crate::formats::options::Rounding;
+
+    #[cfg(feature = "std")]
+    mod kept {
+        use core::cell::Cell;
+
+        std::thread_local! {
+            static ROUNDING: Cell<u32> = const { Cell::new(0) };
+        }
+
+        #[inline(always)]
+        pub(super) fn get() -> u32 {
+            ROUNDING.get()
+        }
+
+        #[inline(always)]
+        pub(super) fn set(rounding: u32) {
+            ROUNDING.set(rounding);
+        }
+    }
+
+    /// Without the standard library there is one thread, or `build.rs` has no kernels.
+    #[cfg(not(feature = "std"))]
+    mod kept {
+        use core::sync::atomic::{AtomicU32, Ordering};
+
+        static ROUNDING: AtomicU32 = AtomicU32::new(0);
+
+        #[inline(always)]
+        pub(super) fn get() -> u32 {
+            ROUNDING.load(Ordering::Relaxed)
+        }
+
+        #[inline(always)]
+        pub(super) fn set(rounding: u32) {
+            ROUNDING.store(rounding, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn wanted(rounding: Rounding) -> u32 {
+        match rounding {
+            Rounding::NearestEven | Rounding::NearestAway => 0,
+            Rounding::Down => 1,
+            Rounding::Up => 2,
+            Rounding::TowardZero => 3,
+        }
+    }
+
+    /// The rounding that kernels are asked for.
+    #[inline(always)]
+    pub(in super::super) fn rounding() -> Rounding {
+        match kept::get() {
+            1 => Rounding::Down,
+            2 => Rounding::Up,
+            3 => Rounding::TowardZero,
+            _ => Rounding::NearestEven,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn read() -> Register {
+        Register { control: kept::get(), status: 0 }
+    }
+
+    #[inline(always)]
+    pub(super) fn write(register: Register) {
+        kept::set(register.control);
+    }
+
+    /// Never: there are no such stores.
     pub(in super::super) fn streaming_threshold() -> usize {
         usize::MAX
     }

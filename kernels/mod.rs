@@ -7,13 +7,13 @@
 //! * `scalar.rs` is the reference: one element at a time, integer arithmetic only. It is the
 //!   specification in code; every vector kernel is tested against what it is tested against.
 //! * `drive.rs` runs it, tile by tile; `layout.rs` moves its codes between memory and tiles.
-//! * `simd.rs` is what an instruction set can do to registers, which `avx2.rs`, `avx512.rs` and `neon.rs` do. Only those three
-//!   name a vector intrinsic. A value of their types is the proof that the CPU has the features.
+//! * `simd.rs` is what an instruction set can do to registers, which `avx2.rs`, `avx512.rs`, `neon.rs` and `simd128.rs` do. Only those
+//!   four name a vector intrinsic. A value of their types is the proof that the CPU has the features.
 //! * `codec/` turns registers into registers, once for all instruction sets, in safe code. `codec/width.rs` loads and stores
 //!   blocks of them; packed elements are packed and unpacked there.
 //! * `vector.rs` is the loop of every kernel; `stream.rs` brings results past the caches; `stage.rs` does what takes more than a
 //!   codec: casts of several steps, and to other parts of complex elements; `environment.rs` is the floating-point control
-//!   register; `stochastic.rs` rounds by chance, between two casts that round nothing; `sizes.rs` says how many bytes and parts elements are.
+//!   register, or a rounding that is kept where there is none; `stochastic.rs` rounds by chance, between two casts that round nothing; `sizes.rs` says how many bytes and parts elements are.
 //! * `strided.rs` casts strided views a tile at a time, by the kernels; `panel.rs` those that it transposes and that are
 //!   larger than the caches; `moves.rs` brings elements to tiles and back.
 //! * `scaled.rs` casts elements under scales, and finds the largest magnitudes of groups.
@@ -58,6 +58,8 @@ pub(crate) mod scaled;
 pub(crate) mod scratch;
 #[cfg(isa = "vector")]
 mod simd;
+#[cfg(isa = "simd128")]
+pub(crate) mod simd128;
 #[cfg(isa = "vector")]
 mod sizes;
 #[cfg(isa = "vector")]

@@ -180,6 +180,7 @@ mod tests {
 
     /// However many make it at the same time, all get the same one, and what they made of it.
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "it has no threads")]
     fn one_is_kept() {
         static ONCE: [Once<[usize; 4]>; 200] = [const { Once::new() }; 200];
         let barrier = std::sync::Barrier::new(4);

@@ -19,12 +19,13 @@ use super::present::Present;
 use super::sizes::bytes;
 use crate::formats::isa::Isa;
 
-/// Has this CPU a feature? Without the standard library, which knows how to ask: must every CPU of the target have it?
+/// Has this CPU a feature? Without the standard library, which knows how to ask: must every CPU of the target have it? (For
+/// WebAssembly there is nothing to ask.)
 macro_rules! has {
     ($detected:ident, $feature:tt) => {{
-        #[cfg(feature = "std")]
+        #[cfg(all(feature = "std", not(target_family = "wasm")))]
         let has = std::arch::$detected!($feature);
-        #[cfg(not(feature = "std"))]
+        #[cfg(not(all(feature = "std", not(target_family = "wasm"))))]
         let has = cfg!(target_feature = $feature);
         has
     }};
@@ -35,8 +36,9 @@ pub(super) use has;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extras {
     /// An instruction that rounds to bfloat16, as [`Halves::f32_to_bf16`].
+    #[cfg_attr(isa = "simd128", allow(dead_code, reason = "WebAssembly has no such instruction"))]
     pub(crate) bf16: Option<Bf16>,
-    #[cfg_attr(not(isa = "neon"), expect(dead_code, reason = "no x86-64 instruction set here has them"))]
+    #[cfg_attr(not(isa = "neon"), expect(dead_code, reason = "no other instruction set here has them"))]
     /// Those on lanes of f16, for [`Halves::f16_to_words`] and [`Halves::words_to_f16`].
     pub(crate) fp16: Option<Fp16>,
 }
@@ -57,8 +59,10 @@ impl Extras {
         #[cfg(isa = "neon")]
         let (bf16, fp16) =
             (has!(is_aarch64_feature_detected, "bf16"), has!(is_aarch64_feature_detected, "fp16"));
-        #[cfg(not(isa = "neon"))]
+        #[cfg(isa = "avx2")]
         let (bf16, fp16) = (has!(is_x86_feature_detected, "avx512bf16"), false);
+        #[cfg(isa = "simd128")]
+        let (bf16, fp16) = (false, false);
         Self { bf16: bf16.then_some(Bf16(())), fp16: fp16.then_some(Fp16(())) }
     }
 }
@@ -239,7 +243,7 @@ pub(crate) trait Ints: Shorts {
     fn sub32(self, a: Self::V, b: Self::V) -> Self::V;
     fn shl32<const N: u32>(self, a: Self::V) -> Self::V;
     fn shr32<const N: u32>(self, a: Self::V) -> Self::V;
-    /// Each lane by its own count; 0 from 32 on.
+    /// By a count below 32 that is the same for all lanes.
     fn shr32v(self, a: Self::V, counts: Self::V) -> Self::V;
     fn min_s32(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_s32(self, a: Self::V, b: Self::V) -> Self::V;
@@ -407,6 +411,11 @@ pub(crate) trait Floats: Widths {
     /// The smaller one; `x` where that is a NaN. `limit` is none.
     fn min_or_nan_f32(self, limit: Self::V, x: Self::V) -> Self::V;
     fn add_f32(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The same where neither operand is a NaN, and the sum is none.
+    #[inline(always)]
+    fn add_numbers_f32(self, a: Self::V, b: Self::V) -> Self::V {
+        self.add_f32(a, b)
+    }
     fn mul_f32(self, a: Self::V, b: Self::V) -> Self::V;
     fn div_f32(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once.
@@ -734,17 +743,17 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
 }
 
 /// Floats become narrow ones by an addition that shifts and rounds: [`ToNarrow`](super::codec::narrow::ToNarrow).
-#[cfg_attr(not(isa = "neon"), expect(dead_code, reason = "x86-64 has faster ways"))]
+#[cfg_attr(not(any(isa = "neon", isa = "simd128")), expect(dead_code, reason = "x86-64 has faster ways"))]
 pub(crate) struct ByAddition;
 /// By the float16 whose exponent is the code's, where that can be: [`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16).
-#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByF16;
 /// So, and floats of 16 bits in their lanes: [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf), and by tables.
-#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByWords;
 
 /// What [`ByF16`] takes.
-#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) trait NarrowsByF16: Simd {
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Lanes of `yes` where `a` is more than `limit`, unsigned.
@@ -757,7 +766,7 @@ pub(crate) trait NarrowsByF16: Simd {
 }
 
 /// What [`ByWords`] takes.
-#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) trait NarrowsByWords: NarrowsByF16 {
     /// 0 where that would be negative.
     fn sub_u16(self, a: Self::V, b: Self::V) -> Self::V;
@@ -850,6 +859,7 @@ macro_rules! token {
 
             /// [`Simd::run`].
             #[inline(always)]
+            #[allow(unused_unsafe, reason = "in WebAssembly every function has the features of the module")]
             pub(in super::super) fn run<I: Simd<Token = super::$name>, T: Task<I>>(isa: I, task: T) -> T::Output {
                 // SAFETY: a value of this type is made of the token, which is the proof that the CPU has the features.
                 unsafe { featured(isa, task) }
@@ -1100,5 +1110,7 @@ mod tests {
         check::<super::super::avx2::Avx2>(Isa::Avx2);
         #[cfg(isa = "neon")]
         check::<super::super::neon::Neon>(Isa::Neon);
+        #[cfg(isa = "simd128")]
+        check::<super::super::simd128::Simd128>(Isa::Simd128);
     }
 }

@@ -25,7 +25,7 @@ struct Made {
 
 const DTYPES: usize = DType::ALL.len();
 /// One more than the number of every instruction set.
-const ISAS: usize = 5;
+const ISAS: usize = Isa::ALL.len() + 1;
 
 /// The plans of every pair. They are made and never changed, nor freed.
 static PLANS: [[[Once<Made>; DTYPES]; DTYPES]; ISAS] =
@@ -116,6 +116,8 @@ mod tests {
             super::super::vector::copy::<super::super::avx2::Avx2>,
             #[cfg(isa = "neon")]
             super::super::vector::copy::<super::super::neon::Neon>,
+            #[cfg(isa = "simd128")]
+            super::super::vector::copy::<super::super::simd128::Simd128>,
         ];
         if copies.iter().any(|&copy| core::ptr::fn_addr_eq(plan.kernel, copy)) {
             'c'

@@ -104,7 +104,7 @@ impl Cpu {
             Isa::Scalar => true,
             Isa::Avx2 => self.has(AVX2) && self.has(YMM),
             Isa::Avx512 => self.runs(Isa::Avx2) && self.has(AVX512) && self.has(ZMM),
-            Isa::Neon => false,
+            Isa::Neon | Isa::Simd128 => false,
         }
     }
 

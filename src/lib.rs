@@ -50,6 +50,9 @@
 //! every CPU of the target has (`-C target-feature`, `-C target-cpu`), there is no `LANECAST_ISA`, and no thread starts. `text`, `onnx`, `serde`
 //! and `bytemuck` can be had there too.
 //!
+//! WebAssembly has no run time that could be asked: a module that is compiled with `-C target-feature=+simd128` casts by those instructions, and another one
+//! by the reference. (With threads, `+atomics`, they take the feature `std`.)
+//!
 //! In your debug build a cast takes a hundred times as long, unless Cargo.toml says `[profile.dev.package.lanecast] opt-level = 3`.
 //!
 //! # Dtypes

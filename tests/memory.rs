@@ -8,18 +8,21 @@ mod bridge;
 #[cfg(unix)]
 #[path = "bridge/guarded.rs"]
 mod guarded;
+#[cfg(target_family = "wasm")]
+#[path = "bridge/end_of_memory.rs"]
+mod guarded;
 
-#[cfg(unix)]
+#[cfg(any(unix, target_family = "wasm"))]
 fn main() {
     edges::suite().run().exit();
 }
 
-#[cfg(not(unix))]
+#[cfg(not(any(unix, target_family = "wasm")))]
 fn main() {
     println!("NOT RUN: the guard pages of this suite are those of unix");
 }
 
-#[cfg(unix)]
+#[cfg(any(unix, target_family = "wasm"))]
 mod edges {
     use lanecast::parallel::Parallel;
     use lanecast::views::{StridedView, StridedViewMut};
@@ -35,7 +38,10 @@ mod edges {
 
     pub(super) fn suite() -> Suite {
         let mut suite = Suite::new();
+        #[cfg(unix)]
         suite.test("the guards fault", |_| guards_fault());
+        #[cfg(not(unix))]
+        println!("NOT RUN: the guards fault (a trap ends the program)");
         for from in DType::ALL {
             suite.test(&format!("options of {from}"), move |isa| at_the_edges(isa, from, |_| options()));
             suite.test(&format!("layouts of {from}"), move |isa| {
@@ -82,6 +88,7 @@ mod edges {
     }
 
     /// A test of this suite's own eyes: they see one byte too many on either side, and a write to the source.
+    #[cfg(unix)]
     fn guards_fault() {
         let (src, dst) = (Guarded::source(1), Guarded::new(1));
         let read = |p: *mut u8| _ = unsafe_read(p);
@@ -96,17 +103,20 @@ mod edges {
         assert!(faults(|| write(src.first)));
     }
 
+    #[cfg(unix)]
     fn unsafe_read(p: *mut u8) -> u8 {
         // SAFETY: none. If the page is not readable, the child process that does this ends here.
         unsafe { p.read_volatile() }
     }
 
+    #[cfg(unix)]
     fn unsafe_write(p: *mut u8) {
         // SAFETY: as above.
         unsafe { p.write_volatile(0) }
     }
 
     /// Does a signal end a process that does this?
+    #[cfg(unix)]
     fn faults(run: impl FnOnce()) -> bool {
         let mut status = 0;
         // SAFETY: the child touches memory and leaves; it takes no lock and allocates nothing.

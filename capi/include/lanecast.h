@@ -196,7 +196,7 @@ typedef struct lanecast_options {
      */
     uint8_t e8m0_rounding;
     /*
-     0 the best that is available, or what LANECAST_ISA says (default); 1 scalar; 2 avx2; 3 avx512; 4 neon.
+     0 the best that is available, or what LANECAST_ISA says (default); 1 scalar; 2 avx2; 3 avx512; 4 neon; 5 simd128.
      */
     uint8_t isa;
     /*

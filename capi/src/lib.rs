@@ -122,7 +122,7 @@ pub struct lanecast_options {
     pub nan_to_finite: u8,
     /// To float8_e8m0fnu: 0 up (default); 1 down; 2 nearest, ties up.
     pub e8m0_rounding: u8,
-    /// 0 the best that is available, or what LANECAST_ISA says (default); 1 scalar; 2 avx2; 3 avx512; 4 neon.
+    /// 0 the best that is available, or what LANECAST_ISA says (default); 1 scalar; 2 avx2; 3 avx512; 4 neon; 5 simd128.
     pub isa: u8,
     /// Source of fewer than 8 bits an element: 0 low bits first (default); 1 one element per byte;
     /// 2 high bits first.

@@ -1,6 +1,9 @@
 //! To floats of 8 bits or fewer with mantissas. The two forms are those of [`super::float`].
 
-#![cfg_attr(isa = "neon", allow(dead_code, reason = "NEON takes one of the ways alone"))]
+#![cfg_attr(
+    any(isa = "neon", isa = "simd128"),
+    allow(dead_code, reason = "NEON takes one of the ways alone")
+)]
 
 use core::marker::PhantomData;
 
@@ -494,5 +497,5 @@ fn narrow<I: Simd, F: Family, const MODES: bool>(isa: I, k: &Narrow<I::V>, x: I:
         c = isa.or(c, s);
         power = isa.or(power, s);
     }
-    isa.add32(isa.add_f32(c, power), isa.shr32v(e, k.drop))
+    isa.add32(isa.add_numbers_f32(c, power), isa.shr32v(e, k.drop))
 }

@@ -216,7 +216,7 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for NormalToBf16<S> {
 /// Codes of `BITS` bits by a table of words, which a group has for itself; or, if it `ADDS`, all have one, of bfloat16, to whose
 /// exponents a group adds its own, and if it `PICKS`, groups of 16 take a part of it each. To as many bits as are those of bfloat16 or of float32. (Where the code has 8 bits, the top one changes the
 /// sign of the word.)
-#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(in crate::kernels) struct Tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>;
 
 impl<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool> Source

@@ -85,7 +85,10 @@ pub(in crate::kernels) trait AsF32<I: Simd>: Source {
 /// As floats of 16 bits with 8 significant ones: exact, or rounded to odd.
 pub(in crate::kernels) trait AsHalf<I: Simd>: Source<Width = Bits<16>> {
     const MANTISSA: u32;
-    #[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+    #[cfg_attr(
+        any(isa = "neon", isa = "simd128"),
+        allow(dead_code, reason = "a way that NEON does not take")
+    )]
     fn half(isa: I, v: [I::V; 2]) -> [I::V; 2];
 }
 

@@ -723,7 +723,7 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
 impl<I: Simd> Narrowing<I> for ByAddition {}
 
 /// The way through float16, of formats that it is for.
-#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 fn by_f16<I: NarrowsByF16, S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
     goes_by_f16(format).then(|| match format.mantissa_bits {
         2 => run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),

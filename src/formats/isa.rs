@@ -28,15 +28,17 @@ pub enum Isa {
     Avx512 = 3,
     /// 64-bit Arm.
     Neon = 4,
+    /// WebAssembly with its instructions on 128 bits: if the module is compiled with them.
+    Simd128 = 5,
 }
 
 impl Isa {
     /// Every instruction set there could be kernels for, available here or not.
     ///
     /// ```
-    /// assert_eq!(lanecast::Isa::ALL.map(|isa| isa.name()), ["scalar", "avx2", "avx512", "neon"]);
+    /// assert_eq!(lanecast::Isa::ALL.map(|isa| isa.name()), ["scalar", "avx2", "avx512", "neon", "simd128"]);
     /// ```
-    pub const ALL: [Self; 4] = [Self::Scalar, Self::Avx2, Self::Avx512, Self::Neon];
+    pub const ALL: [Self; 5] = [Self::Scalar, Self::Avx2, Self::Avx512, Self::Neon, Self::Simd128];
 
     /// The name, as `LANECAST_ISA` spells it.
     ///
@@ -49,6 +51,7 @@ impl Isa {
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
             Self::Neon => "neon",
+            Self::Simd128 => "simd128",
         }
     }
 }

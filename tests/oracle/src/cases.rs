@@ -217,7 +217,10 @@ fn complex_codes(from: Type, to: Type) -> Vec<u128> {
     let mut out = Vec::new();
     for (i, &re) in reals.iter().enumerate() {
         out.push(join(re, imaginary[i % imaginary.len()]));
-        out.push(join(re, reals[(i * 7919 + 1) % reals.len()]));
+        out.push(join(
+            re,
+            reals[((i as u64 * 7919 + 1) % reals.len() as u64) as usize],
+        ));
     }
     for (i, &re) in special_codes(format).iter().enumerate() {
         for &im in imaginary.iter().chain(&special_codes(format)[i..]) {
