@@ -1,0 +1,84 @@
+// How many times as fast the module is as the reference, and as plain loops of JavaScript: node npm/bench.js (after npm/build)
+//
+// All contenders of a pair take turns, and each counts by its median, so what else the machine does concerns all of them. Against the
+// loops whole calls are timed, which copy into the module and out of it; against the reference, the casts in the module.
+// With --check it fails where that is less than is promised: 20 times the reference in the geometric mean, 3 times each loop.
+import { readFileSync } from 'node:fs';
+
+import { load } from './dist/index.js';
+import { CODES, from_float32, to_float32 } from '../examples/web/plain.js';
+
+const PAIRS = `float32 float16 / float16 float32 / float32 bfloat16 / bfloat16 float32 / bfloat16 float16 / float16 bfloat16 / float64 float16 /
+float32 float64 / float64 float32 / float32 float8_e4m3fn / float8_e4m3fn float32 / float32 float8_e5m2 / float8_e5m2 float32 / float32 int8 /
+int8 float32 / float32 uint8 / uint8 float32 / float32 int32 / int32 float32 / float64 int64 / int64 float64 / int64 float32 / int64 int32 /
+int32 int8 / uint8 uint16`;
+const ELEMENTS = 1 << 16;
+
+const lanecast = await load();
+if (lanecast.isa !== 'simd128') throw new Error('this engine has no instructions on 128 bits');
+
+/** A module by itself, for what is timed in it. */
+function inside(src, from, to, isa) {
+  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(new URL('dist/lanecast.simd128.wasm', import.meta.url))));
+  const room = new Uint8Array(exports.memory.buffer, exports.source_room());
+  const job = new TextEncoder().encode(`${from}\n${to}\nisa ${isa}`);
+  room.set(job);
+  const elements = Math.min(exports.prepare(job.length), ELEMENTS);
+  room.set(src.subarray(0, (elements * exports.element_bits(0)) / 8));
+  return (times) => {
+    for (let i = 0; i < times; i++) if (exports.run(elements, 0) === 0) throw new Error(`${from} -> ${to}`);
+  };
+}
+
+/** Numbers of ordinary sizes, as many positive as negative ones. */
+const numbers = Float32Array.from({ length: ELEMENTS }, () => (Math.random() - 0.5) * 2 ** (Math.random() * 12 - 4));
+
+/** The median time of each, in turns. */
+function race(rounds, ...contenders) {
+  const times = contenders.map(() => []);
+  for (let round = 0; round < rounds; round++) {
+    contenders.forEach((run, i) => {
+      const start = performance.now();
+      run();
+      times[i].push(performance.now() - start);
+    });
+  }
+  // The first ones are those in which the engine compiles.
+  return times.map((all) => all.slice(rounds >> 2).sort((a, b) => a - b)[(all.length - (rounds >> 2)) >> 1]);
+}
+
+let failed = false;
+console.log('times the reference, in the module');
+let product = 1;
+const pairs = PAIRS.split('/').map((pair) => pair.trim().split(/\s+/));
+for (const [from, to] of pairs) {
+  const src = lanecast.cast(numbers, 'float32', from);
+  const [simd, scalar] = ['simd128', 'scalar'].map((isa) => inside(src, from, to, isa));
+  const [fast, slow] = race(60, () => simd(8), () => scalar(1));
+  const gain = (slow / fast) * 8;
+  product *= gain;
+  console.log(`${gain.toFixed(1).padStart(8)}  ${from} -> ${to}`);
+}
+const mean = product ** (1 / pairs.length);
+console.log(`${mean.toFixed(1).padStart(8)}  geometric mean of ${pairs.length} pairs`);
+failed ||= mean < 20;
+
+console.log('times a loop of JavaScript, with the copies');
+for (const [dtype, Codes] of Object.entries(CODES)) {
+  const codes = new Codes(ELEMENTS);
+  const [ours, back, plain] = [new Codes(ELEMENTS), new Float32Array(ELEMENTS), new Float32Array(ELEMENTS)];
+  for (const [name, loop, cast, results] of [
+    [`float32 -> ${dtype}`, () => from_float32[dtype](numbers, codes), () => lanecast.cast(numbers, 'float32', dtype, { out: ours }), [codes, ours]],
+    [`${dtype} -> float32`, () => to_float32[dtype](codes, plain), () => lanecast.cast(codes, dtype, 'float32', { out: back }), [plain, back]],
+  ]) {
+    const [theirs, mine] = race(300, loop, cast);
+    if (!Buffer.from(results[0].buffer).equals(Buffer.from(results[1].buffer))) throw new Error(`${name}: other bits`);
+    const gain = theirs / mine;
+    console.log(`${gain.toFixed(1).padStart(8)}  ${name}`);
+    failed ||= gain < 3;
+  }
+}
+if (failed && process.argv.includes('--check')) {
+  console.log('less than is promised');
+  process.exitCode = 1;
+}

@@ -1,0 +1,183 @@
+// lanecast in JavaScript: casts between numeric formats by a WebAssembly module, of which there are two builds, with the
+// instructions on 128 bits and without.
+
+/** A module of one function with an instruction on 128 bits: valid where the engine has them. */
+const PROBE = new Uint8Array([
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11,
+]);
+
+/** The dtypes of typed arrays. */
+const OF_ARRAY = {
+  Int8Array: 'int8',
+  Uint8Array: 'uint8',
+  Uint8ClampedArray: 'uint8',
+  Int16Array: 'int16',
+  Uint16Array: 'uint16',
+  Int32Array: 'int32',
+  Uint32Array: 'uint32',
+  BigInt64Array: 'int64',
+  BigUint64Array: 'uint64',
+  Float16Array: 'float16',
+  Float32Array: 'float32',
+  Float64Array: 'float64',
+};
+
+/** The typed arrays of dtypes. */
+const TO_ARRAY = {
+  int8: Int8Array,
+  uint8: Uint8Array,
+  int16: Int16Array,
+  uint16: Uint16Array,
+  int32: Int32Array,
+  uint32: Uint32Array,
+  int64: BigInt64Array,
+  uint64: BigUint64Array,
+  float32: Float32Array,
+  float64: Float64Array,
+};
+if (globalThis.Float16Array) TO_ARRAY.float16 = globalThis.Float16Array;
+
+/** The counts of a report, in the order of the module. */
+const COUNTS = ['elements', 'above', 'below', 'negative', 'nan', 'inf', 'imaginary', 'inexact'];
+
+/** What went wrong: a wrong dtype, option, type or length. */
+export class LanecastError extends Error {
+  name = 'LanecastError';
+}
+
+/** Has this engine the instructions on 128 bits? */
+export function hasSimd() {
+  return WebAssembly.validate(PROBE);
+}
+
+async function compiled(name) {
+  const url = new URL(name, import.meta.url);
+  if (url.protocol === 'file:') {
+    const { readFile } = await import('node:fs/promises');
+    return WebAssembly.compile(await readFile(url));
+  }
+  const response = await fetch(url);
+  if (!response.ok) throw new LanecastError(`${url} cannot be loaded: ${response.status} ${response.statusText}`);
+  // Not compileStreaming, which insists on a media type that not every server has.
+  return WebAssembly.compile(await response.arrayBuffer());
+}
+
+/**
+ * Loads the module that this engine runs best: with `simd: false` the one without the instructions on 128 bits. A `module` that
+ * is compiled already is taken as it is.
+ */
+export async function load({ simd = hasSimd(), module } = {}) {
+  module ??= await compiled(simd ? './lanecast.simd128.wasm' : './lanecast.scalar.wasm');
+  return new Lanecast(await WebAssembly.instantiate(module, {}));
+}
+
+function bytesOf(data, what) {
+  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  if (data instanceof ArrayBuffer || (globalThis.SharedArrayBuffer && data instanceof SharedArrayBuffer)) {
+    return new Uint8Array(data);
+  }
+  throw new LanecastError(`${what} is no typed array, DataView or ArrayBuffer`);
+}
+
+/** A module, ready to cast. */
+export class Lanecast {
+  #exports;
+  #memory;
+  #text;
+
+  constructor({ exports }) {
+    this.#exports = exports;
+    this.#memory = new Uint8Array(exports.memory.buffer);
+    const lines = this.#read(exports.destination_room(), exports.dtypes()).trim().split('\n');
+    /** The bits of an element by the name of its dtype. */
+    this.dtypes = Object.freeze(Object.fromEntries(lines.map((line) => line.split(' ')).map(([k, v]) => [k, +v])));
+    /** What the module is compiled for. */
+    this.isa = exports.isa() === 5 ? 'simd128' : 'scalar';
+  }
+
+  /** The memory, which is another buffer after it has grown. */
+  get #bytes() {
+    if (this.#memory.length === 0) this.#memory = new Uint8Array(this.#exports.memory.buffer);
+    return this.#memory;
+  }
+
+  #read(at, length) {
+    return new TextDecoder().decode(this.#bytes.slice(at, at + length));
+  }
+
+  #fail() {
+    throw new LanecastError(this.#read(this.#exports.destination_room(), this.#exports.error_length()));
+  }
+
+  /** Makes a job the module's, unless it is; gives the elements of a chunk. */
+  #prepare(from, to, options) {
+    const lines = [from, to];
+    for (const [name, value] of Object.entries(options)) if (value !== undefined) lines.push(`${name} ${value}`);
+    const text = lines.join('\n');
+    if (lines.some((line) => String(line).includes('\n'))) throw new LanecastError('a name with a line break');
+    if (this.#text?.[0] !== text) {
+      this.#text = undefined;
+      const encoded = new TextEncoder().encode(text);
+      if (encoded.length > 4096) throw new LanecastError('names that are too long');
+      this.#bytes.set(encoded, this.#exports.source_room());
+      const chunk = this.#exports.prepare(encoded.length);
+      if (chunk === 0) this.#fail();
+      this.#text = [text, chunk];
+    }
+    return this.#text[1];
+  }
+
+  #run(src, from, to, { length, out, ...options }, checked) {
+    const source = bytesOf(src, 'the source');
+    const chunk = this.#prepare(from, to, options);
+    const { element_bits, run, source_room, destination_room } = this.#exports;
+    const bits = [element_bits(0), element_bits(1)];
+    const size = (n, side) => Math.ceil((n * bits[side]) / 8);
+    const n = length ?? Math.floor((source.length * 8) / bits[0]);
+    if (!Number.isSafeInteger(n) || n < 0) throw new LanecastError(`length is ${n}: it is no number of elements`);
+    if (size(n, 0) !== source.length) {
+      const needed = length === undefined ? `elements of ${bits[0]} bits` : `${n} elements of ${bits[0]} bits (${size(n, 0)} bytes)`;
+      throw new LanecastError(`a source of ${source.length} bytes does not hold ${needed}`);
+    }
+    const result = out === undefined ? new Uint8Array(size(n, 1)) : bytesOf(out, 'out');
+    if (result.length !== size(n, 1)) {
+      throw new LanecastError(`out has ${result.length} bytes, and ${n} elements of ${to} take ${size(n, 1)}`);
+    }
+    const [from_room, to_room] = [source_room(), destination_room()];
+    const report = { elements: 0 };
+    for (const name of COUNTS) report[name] = 0;
+    for (let first = 0; first < n; first += chunk) {
+      const some = Math.min(chunk, n - first);
+      const [read, write] = [size(first, 0), size(first, 1)];
+      this.#bytes.set(source.subarray(read, read + size(some, 0)), from_room);
+      if (run(some, checked ? 1 : 0) === 0) this.#fail();
+      result.set(this.#bytes.subarray(to_room, to_room + size(some, 1)), write);
+      if (checked) {
+        const found = new Float64Array(this.#exports.memory.buffer, this.#exports.report(), 10);
+        COUNTS.forEach((name, i) => (report[name] += found[i]));
+        if (found[8] >= 0) report.first ??= first + found[8];
+        if (found[9] >= 0) report.firstInexact ??= first + found[9];
+      }
+    }
+    return checked ? { bytes: result, report } : result;
+  }
+
+  /** Casts a buffer of one dtype to a new one of another, or to `out`. */
+  cast(src, from, to, options = {}) {
+    return this.#run(src, from, to, options, false);
+  }
+
+  /** The same, and what was lost. */
+  castChecked(src, from, to, options = {}) {
+    return this.#run(src, from, to, options, true);
+  }
+
+  /** Casts a typed array, whose type is its dtype; to a typed array, where the target has one, or to bytes. */
+  castArray(array, to, options = {}) {
+    const from = OF_ARRAY[array?.constructor?.name];
+    if (from === undefined) throw new LanecastError('the source is no typed array: cast() takes bytes and a dtype');
+    if (options.out !== undefined) throw new LanecastError('castArray makes a new array: cast() takes out');
+    const { buffer } = this.cast(array, from, to, options);
+    return options.dstPacking === undefined && TO_ARRAY[to] ? new TO_ARRAY[to](buffer) : new Uint8Array(buffer);
+  }
+}

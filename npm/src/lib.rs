@@ -1,0 +1,256 @@
+//! What the module exports to `js/index.js`. It has one job at a time, and room for a chunk of its elements on both sides, so
+//! that its memory stays as small as it is; the chunks lie in the caches while they are copied and cast.
+//!
+//! `prepare` reads what is to be cast as text from the source's room: a line for each dtype, then one for each option. `run` casts
+//! a chunk. Where they fail, `error_length` bytes of text are in the destination's room.
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+
+use lanecast::checked::CastReport;
+use lanecast::{
+    ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Isa, NanToFinite, Overflow, Packing, Rounding,
+    Saturation,
+};
+
+/// Bytes on either side.
+const ROOM: usize = 256 << 10;
+/// A chunk has a multiple of so many elements: a whole number of bytes, whatever their bits.
+const GROUP: usize = 64;
+
+/// Memory that the host writes and reads between two calls.
+#[repr(C, align(64))]
+struct Room(UnsafeCell<[u8; ROOM]>);
+
+// SAFETY: the module has one thread.
+unsafe impl Sync for Room {}
+
+static SOURCE: Room = Room(UnsafeCell::new([0; ROOM]));
+static DESTINATION: Room = Room(UnsafeCell::new([0; ROOM]));
+
+/// What is cast.
+struct Job {
+    caster: Caster,
+    /// The dtype of either side, and how it is packed.
+    sides: [(DType, Packing); 2],
+}
+
+thread_local! {
+    static JOB: RefCell<Option<Job>> = const { RefCell::new(None) };
+    static ERROR: Cell<usize> = const { Cell::new(0) };
+    /// As `report` says.
+    static REPORT: Cell<[f64; 10]> = const { Cell::new([0.0; 10]) };
+}
+
+fn source() -> &'static [u8; ROOM] {
+    // SAFETY: the host writes it between two calls, and nobody during one.
+    unsafe { &*SOURCE.0.get() }
+}
+
+/// Calls a function with the destination's room.
+fn with_destination<T>(run: impl FnOnce(&mut [u8; ROOM]) -> T) -> T {
+    // SAFETY: the host reads it between two calls; during one it is borrowed here alone, as no `run` comes back here.
+    run(unsafe { &mut *DESTINATION.0.get() })
+}
+
+/// Leaves a text for the host.
+fn fail(error: &dyn core::fmt::Display) {
+    let text = error.to_string();
+    let bytes = text.as_bytes().get(..ROOM).unwrap_or(text.as_bytes());
+    with_destination(|room| room[..bytes.len()].copy_from_slice(bytes));
+    ERROR.set(bytes.len());
+}
+
+/// One of several names.
+fn one_of<T: Copy>(option: &str, value: &str, all: &[(&str, T)]) -> Result<T, String> {
+    let found = all.iter().find(|(name, _)| *name == value);
+    found.map(|&(_, value)| value).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|&(name, _)| name).collect();
+        format!("{option} is {value:?}: it can be {}", names.join(", "))
+    })
+}
+
+fn rounding(option: &str, value: &str) -> Result<Rounding, String> {
+    let all = ["nearestEven", "nearestAway", "towardZero", "up", "down"];
+    one_of(option, value, &std::array::from_fn::<_, 5, _>(|i| (all[i], Rounding::ALL[i])))
+}
+
+fn overflow(option: &str, value: &str) -> Result<Overflow, String> {
+    one_of(option, value, &[("saturate", Overflow::Saturate), ("wrap", Overflow::Wrap)])
+}
+
+fn packing(option: &str, value: &str) -> Result<Packing, String> {
+    let all = [
+        ("lowFirst", Packing::LowFirst),
+        ("highFirst", Packing::HighFirst),
+        ("onePerByte", Packing::OnePerByte),
+    ];
+    one_of(option, value, &all)
+}
+
+fn order(option: &str, value: &str) -> Result<ByteOrder, String> {
+    one_of(option, value, &[("little", ByteOrder::Little), ("big", ByteOrder::Big)])
+}
+
+/// The options with one more.
+fn with(options: CastOptions, name: &str, value: &str) -> Result<CastOptions, String> {
+    Ok(match name {
+        "rounding" => options.rounding(rounding(name, value)?),
+        "intRounding" => options.int_rounding(rounding(name, value)?),
+        "saturation" => options.saturation(one_of(
+            name,
+            value,
+            &[
+                ("never", Saturation::Never),
+                ("always", Saturation::Always),
+                ("fnOnly", Saturation::FnOnly),
+                ("unlessInf", Saturation::UnlessInf),
+            ],
+        )?),
+        "saturate" => options.saturate(one_of(name, value, &[("true", true), ("false", false)])?),
+        "floatToInt" => options.float_to_int(overflow(name, value)?),
+        "intToInt" => options.int_to_int(overflow(name, value)?),
+        "nanToFinite" => options.nan_to_finite(one_of(
+            name,
+            value,
+            &[("negZero", NanToFinite::NegZero), ("max", NanToFinite::Max), ("zero", NanToFinite::Zero)],
+        )?),
+        "e8m0Rounding" => options.e8m0_rounding(one_of(
+            name,
+            value,
+            &[("up", E8m0Rounding::Up), ("down", E8m0Rounding::Down), ("nearest", E8m0Rounding::Nearest)],
+        )?),
+        "isa" => options.isa(value.parse::<Isa>().map_err(|error| error.to_string())?),
+        "srcPacking" => options.src_packing(packing(name, value)?),
+        "dstPacking" => options.dst_packing(packing(name, value)?),
+        "srcOrder" => options.src_order(order(name, value)?),
+        "dstOrder" => options.dst_order(order(name, value)?),
+        _ => return Err(format!("there is no option {name:?}")),
+    })
+}
+
+fn job(text: &[u8]) -> Result<Job, String> {
+    let text = core::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let mut lines = text.lines();
+    let mut dtype = || lines.next().unwrap_or("").parse::<DType>().map_err(|error| error.to_string());
+    let (from, to) = (dtype()?, dtype()?);
+    let mut options = CastOptions::new();
+    for line in lines {
+        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+        options = with(options, name, value)?;
+    }
+    let caster = Caster::new(from, to, &options).map_err(|error| error.to_string())?;
+    Ok(Job { caster, sides: [(from, options.src_packing), (to, options.dst_packing)] })
+}
+
+/// Bits of an element in memory.
+fn bits(dtype: DType, packing: Packing) -> usize {
+    dtype.byte_len(8, packing).unwrap_or(0)
+}
+
+fn with_job<T>(run: impl FnOnce(&Job) -> T) -> Option<T> {
+    JOB.with_borrow(|job| job.as_ref().map(run))
+}
+
+/// Where a chunk of the source is, or the text for `prepare`.
+#[unsafe(no_mangle)]
+pub extern "C" fn source_room() -> *mut u8 {
+    SOURCE.0.get().cast()
+}
+
+/// Where a chunk of the result is, or the text of an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn destination_room() -> *mut u8 {
+    DESTINATION.0.get().cast()
+}
+
+/// Bytes in the text of the last error.
+#[unsafe(no_mangle)]
+pub extern "C" fn error_length() -> usize {
+    ERROR.get()
+}
+
+/// Writes the names of all dtypes to the destination's room, one in a line with its bits; gives the bytes of that.
+#[unsafe(no_mangle)]
+pub extern "C" fn dtypes() -> usize {
+    let text: String =
+        DType::ALL.iter().map(|dtype| format!("{} {}\n", dtype.name(), dtype.bits())).collect();
+    with_destination(|room| room[..text.len()].copy_from_slice(text.as_bytes()));
+    text.len()
+}
+
+/// Reads a job of so many bytes of text. How many elements a chunk may have; 0 is an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn prepare(length: usize) -> usize {
+    let made =
+        source().get(..length).ok_or_else(|| "more text than there is room for".to_string()).and_then(job);
+    match made {
+        Ok(job) => {
+            let widest =
+                job.sides.map(|(dtype, packing)| bits(dtype, packing)).into_iter().fold(1, usize::max);
+            JOB.set(Some(job));
+            ROOM * 8 / widest / GROUP * GROUP
+        }
+        Err(error) => {
+            fail(&error);
+            0
+        }
+    }
+}
+
+/// Bits of an element of the source (0) or the destination (1) of the job in memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn element_bits(side: usize) -> usize {
+    with_job(|job| job.sides.get(side).map_or(0, |&(dtype, packing)| bits(dtype, packing))).unwrap_or(0)
+}
+
+/// Casts a chunk of so many elements, checked if that is not 0. 1 if it was cast; 0 is an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn run(elements: usize, checked: u32) -> u32 {
+    let done = with_job(|job| {
+        let [src, dst] = job.sides.map(|(dtype, packing)| dtype.byte_len(elements, packing));
+        let src = src.and_then(|bytes| source().get(..bytes)).ok_or("a chunk larger than its room")?;
+        with_destination(|room| {
+            let dst = dst.and_then(|bytes| room.get_mut(..bytes)).ok_or("a chunk larger than its room")?;
+            let report = if checked == 0 {
+                job.caster.cast(src, dst, elements).map(|()| CastReport::default())
+            } else {
+                job.caster.cast_checked(src, dst, elements)
+            };
+            report.map_err(|error| error.to_string())
+        })
+    });
+    match done.unwrap_or_else(|| Err("no job".into())) {
+        Ok(report) => {
+            let index = |at: Option<usize>| at.map_or(-1.0, |at| at as f64);
+            REPORT.set([
+                report.elements as f64,
+                report.above as f64,
+                report.below as f64,
+                report.negative as f64,
+                report.nan as f64,
+                report.inf as f64,
+                report.imaginary as f64,
+                report.inexact as f64,
+                index(report.first),
+                index(report.first_inexact),
+            ]);
+            1
+        }
+        Err(error) => {
+            fail(&error);
+            0
+        }
+    }
+}
+
+/// Ten f64: what the last chunk lost, in the order of `CastReport`. No index is -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn report() -> *const f64 {
+    REPORT.with(|report| report.as_ptr().cast_const().cast())
+}
+
+/// The number of the instruction set that the module is compiled for.
+#[unsafe(no_mangle)]
+pub extern "C" fn isa() -> u32 {
+    Isa::best().map_or(0, |isa| isa as u32)
+}

@@ -1,0 +1,111 @@
+// node --test npm/test (after npm/build)
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import { LanecastError, hasSimd, load } from '../dist/index.js';
+
+const both = await Promise.all([load({ simd: false }), ...(hasSimd() ? [load({ simd: true })] : [])]);
+const bytesOf = (array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+
+/** Bits that are the same in every run: numbers of every size, Inf and NaN among them. */
+function bits(count) {
+  const words = new Uint32Array(count);
+  for (let i = 0, state = 0x9e3779b9; i < count; i++) {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    words[i] = state;
+  }
+  return words;
+}
+
+for (const lanecast of both) {
+  test(`${lanecast.isa}: numbers become what the contract says`, () => {
+    const x = new Float32Array([1, -0.3, 1e9, NaN, Infinity, 0, -0]);
+    assert.deepEqual([...lanecast.castArray(x, 'float8_e4m3fn')], [0x38, 0xaa, 0x7e, 0x7f, 0x7e, 0, 0x80]);
+    assert.deepEqual([...lanecast.castArray(x, 'int8')], [1, 0, 127, 0, 127, 0, 0]);
+    assert.deepEqual([...lanecast.castArray(new Int32Array([1, 300, -1]), 'uint8')], [1, 44, 255]);
+    assert.deepEqual([...lanecast.castArray(new BigInt64Array([-5n, 1n << 40n]), 'float64')], [-5, 2 ** 40]);
+    const codes = lanecast.castArray(x, 'bfloat16');
+    assert.ok(codes instanceof Uint8Array && codes.length === 14);
+    assert.deepEqual([...lanecast.castArray(new Float32Array([1.5, 2, -3]), 'float4_e2m1fn')], [0x43, 0x0d]);
+  });
+
+  test(`${lanecast.isa}: options`, () => {
+    const x = new Float32Array([1.03, -1.03, 1e9]);
+    const to = (options) => [...lanecast.castArray(x, 'float8_e4m3fn', options)];
+    assert.deepEqual(to({ rounding: 'up' }), [0x39, 0xb8, 0x7e]);
+    assert.deepEqual(to({ rounding: 'down' }), [0x38, 0xb9, 0x7e]);
+    assert.deepEqual(to({ rounding: 'towardZero', saturate: false }), [0x38, 0xb8, 0x7e]);
+    assert.deepEqual(to({ saturate: false }), [0x38, 0xb8, 0x7f]);
+    assert.deepEqual(to({ saturation: 'never' }), [0x38, 0xb8, 0x7f]);
+    const ints = (options) => [...lanecast.castArray(new Float32Array([2.5, -2.5, 300]), 'int8', options)];
+    assert.deepEqual(ints({}), [2, -2, 127]);
+    assert.deepEqual(ints({ intRounding: 'nearestAway', floatToInt: 'wrap' }), [3, -3, 44]);
+    assert.deepEqual([...lanecast.castArray(new Uint8Array([1, 2, 3]), 'uint4', { dstPacking: 'highFirst' })], [0x12, 0x30]);
+    assert.deepEqual([...lanecast.cast(new Uint8Array([1, 2]), 'uint16', 'uint8', { srcOrder: 'big' })], [2]);
+    const packed = new Uint8Array([0x21, 0x03]);
+    assert.deepEqual([...lanecast.cast(packed, 'uint4', 'uint8', { length: 3 })], [1, 2, 3]);
+    assert.deepEqual([...lanecast.cast(packed, 'uint4', 'uint8')], [1, 2, 3, 0]);
+    const out = new Float32Array(2);
+    const returned = lanecast.cast(new Uint8Array([0x38, 0xaa]), 'float8_e4m3fn', 'float32', { out });
+    assert.ok(out[0] === 1 && out[1] === -0.3125 && returned.buffer === out.buffer);
+  });
+
+  test(`${lanecast.isa}: a checked cast counts, across the chunks of a long one`, () => {
+    const x = new Float32Array(200_001);
+    x[70_000] = 0.5;
+    x[150_000] = 1e9;
+    x[190_000] = NaN;
+    const { bytes, report } = lanecast.castChecked(x, 'float32', 'int8');
+    const { elements, above, nan, inexact, first, firstInexact } = report;
+    assert.deepEqual({ elements, above, nan, inexact }, { elements: 200_001, above: 1, nan: 1, inexact: 1 });
+    assert.deepEqual([first, firstInexact, bytes[150_000]], [150_000, 70_000, 127]);
+    const exact = lanecast.castChecked(new Uint8Array(9), 'uint8', 'float32').report;
+    assert.ok(exact.first === undefined && exact.inexact === 0 && exact.elements === 9);
+    assert.equal(lanecast.castChecked(new Uint8Array(0), 'uint8', 'float32').report.elements, 0);
+  });
+
+  test(`${lanecast.isa}: errors say what was given`, () => {
+    const fails = (run, text) => assert.throws(run, (e) => e instanceof LanecastError && text.test(e.message));
+    const x = new Float32Array(2);
+    fails(() => lanecast.cast(x, 'float32', 'float9'), /float9/);
+    fails(() => lanecast.cast(x, 'float\n32', 'int8'), /line break/);
+    fails(() => lanecast.cast(new Uint8Array(7), 'float32', 'int8'), /7 bytes/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', { length: 3 }), /3 elements of 32 bits \(12 bytes\)/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', { length: -1 }), /length is -1/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', { out: new Uint8Array(3) }), /3 bytes.*take 2/);
+    fails(() => lanecast.cast([1, 2], 'float32', 'int8'), /no typed array/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', { rounding: 'sideways' }), /nearestEven/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', { colour: 'red' }), /no option "colour"/);
+    fails(() => lanecast.castArray([1], 'int8'), /no typed array/);
+    if (lanecast.isa === 'scalar') fails(() => lanecast.cast(x, 'float32', 'int8', { isa: 'simd128' }), /simd128/);
+    assert.equal(lanecast.castArray(x, 'int8').length, 2, 'an error leaves it as it was');
+  });
+}
+
+test('both modules give the same bits, of every pair and in every rounding', () => {
+  assert.equal(both.length, 2, 'this engine has the instructions');
+  const [scalar, simd] = both;
+  assert.deepEqual([scalar.isa, simd.isa], ['scalar', 'simd128']);
+  const names = Object.keys(scalar.dtypes);
+  assert.ok(names.length >= 30);
+  const data = bytesOf(bits(192));
+  for (const from of names) {
+    for (const to of names) {
+      for (const rounding of ['nearestEven', 'nearestAway', 'towardZero', 'up', 'down']) {
+        const options = { rounding, intRounding: rounding };
+        const [a, b] = both.map((lanecast) => lanecast.castChecked(data, from, to, options));
+        assert.deepEqual(a, b, `${from} -> ${to}, ${rounding}`);
+      }
+    }
+  }
+});
+
+test('the types name every dtype, and the package has its files', () => {
+  const types = readFileSync(new URL('../dist/index.d.ts', import.meta.url), 'utf8');
+  for (const name of Object.keys(both[0].dtypes)) assert.ok(types.includes(`'${name}'`), name);
+  const { files } = JSON.parse(readFileSync(new URL('../dist/package.json', import.meta.url)));
+  for (const file of files) assert.ok(readFileSync(new URL(`../dist/${file}`, import.meta.url)).length > 0, file);
+});
