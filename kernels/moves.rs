@@ -142,6 +142,8 @@ enum Kind {
 }
 
 impl Plan {
+    /// (Not inlined, so that it is made in its place: a copy by registers waits for what has just been stored.)
+    #[inline(never)]
     fn new(grid: &Grid, size: usize, from: *const u8, to: *mut u8) -> Self {
         let (grid, kind) = Self::order(*grid, size);
         let size = if matches!(kind, Kind::Runs) { 1 } else { size };
@@ -216,7 +218,9 @@ impl<const W: usize> Places<W> {
             return Line { along: Move { extent: 0, ..a }, from, to };
         }
         let j = j as isize;
-        Line { along: a, from: from.wrapping_offset(j * b.from), to: to.wrapping_offset(j * b.to) }
+        // SAFETY: one of the elements.
+        let (from, to) = unsafe { (from.offset(j * b.from), to.offset(j * b.to)) };
+        Line { along: a, from, to }
     }
 
     /// Copies all of them, those along the first dimension innermost.
@@ -482,8 +486,9 @@ fn elements<T: Copy, P: Plane<T>, const W: usize>(means: T, plan: &Plan) {
     }
     for l in 0..d.extent as isize {
         for k in 0..c.extent as isize {
-            let from = from.wrapping_offset(l * d.from + k * c.from);
-            let to = to.wrapping_offset(l * d.to + k * c.to);
+            // SAFETY: elements of the plan, which are of so many bytes.
+            let (from, to) =
+                unsafe { (from.offset(l * d.from + k * c.from), to.offset(l * d.to + k * c.to)) };
             P::plane(means, Places::<W> { a, b, from, to });
         }
     }
@@ -558,10 +563,6 @@ impl<T> Plane<T> for Channels {
     #[inline(always)]
     fn plane<const W: usize>(_: T, places: Places<W>) {
         let Places { a, b, .. } = places;
-        if W == 16 {
-            // There are no shuffles of 16 bytes to be made.
-            return if a.extent < b.extent { places.turned().copy() } else { places.copy() };
-        }
         match (a.to == (b.extent * W) as isize, b.extent, a.extent) {
             (true, 2, _) => interleave::<W, 2>(places),
             (true, 3, _) => interleave::<W, 3>(places),

@@ -51,22 +51,15 @@ pub(super) fn is_plain(route: &Route) -> bool {
 /// As for every kernel.
 pub(super) unsafe fn staged<I: Simd>(isa: I, plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     // Here, because a kernel calls nothing.
-    let steps = Steps::new(plan, dst, n);
-    isa.run(Tiles { plan, steps, src, dst, n });
+    isa.run(Tiles::new(plan, src, dst, n));
 }
 
 /// The tiles of a cast: so many elements of its plan, as [`staged`] is promised.
 struct Tiles<'a> {
     plan: &'a Planned,
-    steps: Steps,
     src: *const u8,
     dst: *mut u8,
     n: usize,
-}
-
-/// How far a tile goes.
-#[derive(Clone, Copy)]
-struct Steps {
     /// Elements in a tile, a multiple of [`BLOCK`]: as many as fit of the widest that is made on the way.
     tile: usize,
     /// Results go past the caches, from a line on: a tile has whole lines.
@@ -75,8 +68,10 @@ struct Steps {
     ahead: usize,
 }
 
-impl Steps {
-    fn new(plan: &Planned, dst: *mut u8, n: usize) -> Self {
+impl<'a> Tiles<'a> {
+    /// (Not inlined: where it is copied to its place as registers, those wait for what has just been stored.)
+    #[inline(never)]
+    fn new(plan: &'a Planned, src: *const u8, dst: *mut u8, n: usize) -> Self {
         let route = &plan.route;
         let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize * layout.parts);
         let ahead = ahead(dst, from, to);
@@ -92,7 +87,7 @@ impl Steps {
         // Of every element, each step makes as many parts.
         let units = core_units_of_tile(route, 1);
         let widest = kept.iter().map(|step| units * step.bits.div_ceil(8)).max().unwrap_or(1);
-        Self { tile: TILE / widest, streams, ahead }
+        Self { plan, src, dst, n, tile: TILE / widest, streams, ahead }
     }
 }
 
@@ -107,9 +102,8 @@ impl<I: Simd> Task<I> for Tiles<'_> {
 
     #[inline(always)]
     fn call(self, isa: I) {
-        let Self { plan, steps, src, dst, n } = self;
+        let Self { plan, src, dst, n, tile, streams, ahead } = self;
         let route = &plan.route;
-        let Steps { tile, streams, ahead } = steps;
         let [mut even, mut odd] = [const { Buffer::new() }; 2];
         let made = [even.start(), odd.start()];
         // The first step makes what is in one of them from what is in the other, and of the two that one is free which has not
