@@ -260,7 +260,9 @@ fn narrow_floats_have_the_constants_and_classes_of_their_formats() {
             assert_eq!(of($name::MIN_POSITIVE), 2f64.powi(if format.has_sign() { 1 } else { 0 } - format.bias()));
             for x in codes() {
                 let (value, name) = (x.to_f32(), format!("{}: {:#x}", stringify!($name), x.to_bits()));
-                assert_eq!(x.to_f64().to_bits(), f64::from(value).to_bits(), "{name}");
+                // (RISC-V makes one NaN of all.)
+                let wide = if value.is_nan() { lanecast::convert(value) } else { f64::from(value) };
+                assert_eq!(x.to_f64().to_bits(), wide.to_bits(), "{name}");
                 assert_eq!(x.is_nan(), value.is_nan(), "{name}");
                 assert_eq!(x.is_infinite(), value.is_infinite(), "{name}");
                 assert_eq!(x.is_finite(), value.is_finite(), "{name}");
