@@ -18,11 +18,11 @@ published() {
     printf '\n[workspace]\n' >>"$work/$to/Cargo.toml"
 }
 
-# The same with a patch, on the lanecast of this repository.
+# The same with a patch of this directory, or of another one, on the lanecast of this repository.
 patched() {
-    local crate=$1 version=$2 to=$3
+    local crate=$1 version=$2 to=$3 patches=${4-.}
     published "$crate" "$version" "$to"
-    patch --quiet -p1 -d "$work/$to" <"$version.patch"
+    patch --quiet -p1 -d "$work/$to" <"$patches/$version.patch"
     printf '\n[patch.crates-io]\nlanecast = { path = "%s" }\n' "$root" >>"$work/$to/Cargo.toml"
 }
 
