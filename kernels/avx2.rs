@@ -35,6 +35,7 @@ impl<const BITS: usize> Fields<BITS> {
 
 struct FieldConstants {
     bytes: [u8; 32],
+    /// Of single bits, the one that an element is.
     order: [u8; 32],
     /// Of two elements in a lane of 16 bits, and of two of those in one of 32.
     weights: [i32; 2],
@@ -47,6 +48,17 @@ impl FieldConstants {
         let (mut bytes, mut order, mut picks) = ([NOTHING; 32], [0; 32], [NOTHING; 32]);
         if bits > 6 {
             // Of what is not packed: never used, but named.
+            return Self { bytes, order, weights: [0; 2], picks };
+        }
+        if bits == 1 {
+            // Of 8 elements a byte, which each of them gets; packed, they are the top bits of bytes in the order of their bits.
+            let mut i = 0;
+            while i < 32 {
+                bytes[i] = (i / 8) as u8;
+                order[i] = if high { 0x80 >> (i % 8) } else { 1 << (i % 8) };
+                picks[i] = ((i % 16) ^ if high { 7 } else { 0 }) as u8;
+                i += 1;
+            }
             return Self { bytes, order, weights: [0; 2], picks };
         }
         // 4 elements are so many bytes. Each half of a register has 16 of what was loaded.
@@ -267,6 +279,12 @@ impl Packs for Avx2 {
         // Each lane of 32 bits gets the bytes of 4 elements; the upper two move up, and of both pairs the upper one.
         <const BITS: usize> unpack(self, p: *const u8, high: bool) -> __m256i = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+            if BITS == 1 {
+                let all = _mm256_set1_epi32(p.cast::<i32>().read_unaligned());
+                let bit = self.load(fields.order.as_ptr());
+                let bytes = _mm256_shuffle_epi8(all, self.load(fields.bytes.as_ptr()));
+                return self.and(_mm256_cmpeq_epi8(self.and(bytes, bit), bit), self.splat8(1));
+            }
             let low = match BITS {
                 2 => _mm256_set1_epi64x(p.cast::<i64>().read_unaligned()),
                 4 => _mm256_broadcastsi128_si256(_mm_loadu_si128(p.cast())),
@@ -282,6 +300,11 @@ impl Packs for Avx2 {
         // Two elements are added to one, and two of those; then the bytes that have bits are picked.
         <const BITS: usize> pack(self, p: *mut u8, v: __m256i, high: bool) -> () = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+            if BITS == 1 {
+                let turned = _mm256_shuffle_epi8(v, self.load(fields.picks.as_ptr()));
+                let bits = _mm256_movemask_epi8(_mm256_slli_epi16::<7>(turned));
+                return p.cast::<i32>().write_unaligned(bits);
+            }
             let pairs = _mm256_maddubs_epi16(v, _mm256_set1_epi16(fields.weights[0] as i16));
             let quads = _mm256_madd_epi16(pairs, _mm256_set1_epi32(fields.weights[1]));
             let [l, h] = self.halves(_mm256_shuffle_epi8(quads, self.load(fields.picks.as_ptr())));

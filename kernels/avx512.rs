@@ -137,7 +137,7 @@ impl FieldConstants {
             // Of what is not packed: never used, but named.
             return Self { bytes, shifts, weights: [0; 2], picks };
         }
-        // 8 elements are `bits` bytes, 4 are half as many.
+        // 8 elements are `bits` bytes, 4 are half as many; but single bits are a mask, of the bytes in the order of their bits.
         let half = bits / 2;
         let mut i = 0;
         while i < 64 {
@@ -148,6 +148,9 @@ impl FieldConstants {
             shifts[i] = (bits * if high { 7 - byte } else { byte }) as u8;
             if i < 16 * half {
                 picks[i] = (i / half * 4 + if high { half - 1 - i % half } else { i % half }) as u8;
+            }
+            if bits == 1 {
+                picks[i] = ((i % 16) ^ if high { 7 } else { 0 }) as u8;
             }
             i += 1;
         }
@@ -217,9 +220,14 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
         // Two elements are added to one, and two of those; then the bytes that have bits are picked.
         <const BITS: usize> packed(self, v: __m512i, high: bool) -> __m512i = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+            let picks = self.load(fields.picks.as_ptr());
+            if BITS == 1 {
+                let bits = _mm512_test_epi8_mask(_mm512_shuffle_epi8(v, picks), _mm512_set1_epi8(1));
+                return _mm512_zextsi128_si512(_mm_cvtsi64_si128(bits as i64));
+            }
             let pairs = _mm512_maddubs_epi16(v, _mm512_set1_epi16(fields.weights[0] as i16));
             let quads = _mm512_madd_epi16(pairs, _mm512_set1_epi32(fields.weights[1]));
-            _mm512_permutexvar_epi8(self.load(fields.picks.as_ptr()), quads)
+            _mm512_permutexvar_epi8(picks, quads)
         };
         is_any_subnormal(self, x: __m512i) -> bool = {
             let small = _mm512_testn_epi32_mask(x, _mm512_set1_epi32(0x7F80_0000));
@@ -251,6 +259,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Registers
         };
         <const MOST: usize> load_few(self, p: *const u8, bytes: usize) -> __m512i = match MOST {
             _ if bytes < MOST.min(64) => _mm512_maskz_loadu_epi8(self.first(bytes), p.cast()),
+            2 => _mm512_zextsi128_si512(_mm_cvtsi32_si128(p.cast::<u16>().read_unaligned().into())),
             4 => _mm512_zextsi128_si512(_mm_loadu_si32(p)),
             8 => _mm512_zextsi128_si512(_mm_loadu_si64(p)),
             12 => _mm512_zextsi128_si512(_mm_insert_epi32::<2>(_mm_loadu_si64(p), p.add(8).cast::<i32>().read_unaligned())),
@@ -260,6 +269,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Registers
         };
         <const MOST: usize> store_few(self, p: *mut u8, v: __m512i, bytes: usize) -> () = match MOST {
             _ if bytes < MOST.min(64) => _mm512_mask_storeu_epi8(p.cast(), self.first(bytes), v),
+            2 => p.cast::<u16>().write_unaligned(_mm_cvtsi128_si32(_mm512_castsi512_si128(v)) as u16),
             4 => _mm_storeu_si32(p, _mm512_castsi512_si128(v)),
             8 => _mm_storeu_si64(p, _mm512_castsi512_si128(v)),
             12 => {
@@ -328,6 +338,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Packs
 {
     memory_ops! {
         <const BITS: usize> unpack(self, p: *const u8, high: bool) -> __m512i = self.unpacked::<BITS>(match BITS {
+            1 => _mm512_castsi128_si512(_mm_loadu_si64(p)),
             2 => _mm512_castsi128_si512(_mm_loadu_si128(p.cast())),
             4 => _mm512_castsi256_si512(_mm256_loadu_si256(p.cast())),
             _ => _mm512_inserti32x4::<2>(
@@ -337,6 +348,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Packs
         <const BITS: usize> unpack_few(self, p: *const u8, n: usize, high: bool) -> __m512i = {
             let bytes = bytes(n, BITS);
             self.unpacked::<BITS>(match BITS {
+                1 => self.load_few::<{ FEW / 8 }>(p, bytes),
                 2 => self.load_few::<{ FEW / 4 }>(p, bytes),
                 4 => self.load_few::<{ FEW / 2 }>(p, bytes),
                 _ => self.load_few::<{ FEW / 4 * 3 }>(p, bytes),
@@ -345,6 +357,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Packs
         copy_packed(self, bits: usize, from: *const u8, bytes: usize, p: *mut u8) -> () = {
             let mask = self.first(bytes);
             match bits {
+                1 => _mm_mask_storeu_epi8(p.cast(), mask as __mmask16, _mm_loadu_si64(from)),
                 2 => _mm_mask_storeu_epi8(p.cast(), mask as __mmask16, _mm_loadu_si128(from.cast())),
                 4 => _mm256_mask_storeu_epi8(p.cast(), mask as __mmask32, _mm256_loadu_si256(from.cast())),
                 _ => {
@@ -359,6 +372,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Packs
         <const BITS: usize> pack_few(self, p: *mut u8, v: __m512i, n: usize, high: bool) -> () = {
             let (bytes, v) = (bytes(n, BITS), self.packed::<BITS>(_mm512_maskz_mov_epi8(self.first(n), v), high));
             match BITS {
+                1 => self.store_few::<{ FEW / 8 }>(p, v, bytes),
                 2 => self.store_few::<{ FEW / 4 }>(p, v, bytes),
                 4 => self.store_few::<{ FEW / 2 }>(p, v, bytes),
                 _ => self.store_few::<{ FEW / 4 * 3 }>(p, v, bytes),
@@ -367,6 +381,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Packs
         <const BITS: usize> pack(self, p: *mut u8, v: __m512i, high: bool) -> () = {
             let packed = self.packed::<BITS>(v, high);
             match BITS {
+                1 => _mm_storeu_si64(p, _mm512_castsi512_si128(packed)),
                 2 => _mm_storeu_si128(p.cast(), _mm512_castsi512_si128(packed)),
                 4 => _mm256_storeu_si256(p.cast(), _mm512_castsi512_si256(packed)),
                 _ => {

@@ -240,6 +240,7 @@ impl Packs for Neon {
         <const BITS: usize> unpack(self, p: *const u8, high: bool) -> uint8x16_t = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
             let packed = match BITS {
+                1 => of_u16(vsetq_lane_u16::<0>(p.cast::<u16>().read_unaligned(), vdupq_n_u16(0))),
                 2 => of_u32(vsetq_lane_u32::<0>(p.cast::<u32>().read_unaligned(), vdupq_n_u32(0))),
                 4 => vcombine_u8(vld1_u8(p), vdup_n_u8(0)),
                 _ => of_u32(vsetq_lane_u32::<2>(
@@ -267,6 +268,12 @@ impl Packs for Neon {
                     vmovn_u16(vsraq_n_u16::<4>(pairs, pairs))
                 };
                 vst1_u8(p, bytes);
+            } else if BITS == 1 {
+                // Where they come from when they are unpacked, each alone in its byte: the sum of eight has all of them.
+                let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
+                let bits = vshlq_u8(v, vnegq_s8(vld1q_s8(fields.moves.as_ptr())));
+                *p = vaddv_u8(vget_low_u8(bits));
+                *p.add(1) = vaddv_u8(vget_high_u8(bits));
             } else {
                 let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
                 let v = u16(if high { vrev32q_u8(v) } else { v });

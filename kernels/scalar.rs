@@ -252,10 +252,10 @@ pub(crate) const fn decode_float(format: FloatFormat, code: u64) -> Value {
         let payload = if format.bits() > 8 { mantissa << (64 - format.mantissa_bits) } else { 0 };
         return Value::special(Class::NaN, negative, payload);
     }
-    if !format.has_sign {
+    if !format.has_zero() {
         return Value::exact(false, 1, exponent - format.bias);
     }
-    if !format.has_neg_zero && code == format.sign_bit() {
+    if format.has_sign && !format.has_neg_zero && code == format.sign_bit() {
         return Value::special(Class::NaN, true, 0);
     }
     let ulp = format.min_exponent() - format.mantissa_bits as i32;
@@ -278,8 +278,11 @@ pub(crate) const fn decode_float(format: FloatFormat, code: u64) -> Value {
 /// runs into the exponent, and subnormals need no case of their own.
 #[inline(always)]
 pub(crate) const fn encode_float(format: FloatFormat, value: Value, policy: &Policy) -> u64 {
-    if !format.has_sign {
+    if !format.has_zero() {
         return encode_e8m0(format, value, policy);
+    }
+    if !format.has_sign && value.is_negative() && !matches!(value.class, Class::NaN) {
+        return below_zero(format, policy.saturate);
     }
     let limits = Limits::of(policy.rounding);
     let sign = if value.negative { format.sign_bit() } else { 0 };
@@ -309,7 +312,7 @@ pub(crate) const fn encode_float(format: FloatFormat, value: Value, policy: &Pol
 /// A code from its sign and its magnitude, by what a format has of them.
 #[inline(always)]
 const fn with_sign(format: FloatFormat, sign: u64, magnitude: u64) -> u64 {
-    if format.has_neg_zero {
+    if format.has_neg_zero || !format.has_sign {
         magnitude | sign
     } else if magnitude > format.max_code() {
         format.sign_bit() // the fnuz NaN
@@ -332,11 +335,16 @@ const fn carries(value: Value, ulp: i32, word: u32) -> bool {
     top + word as u64 >= 1 << 32
 }
 
-/// As [`encode`] to a float with a sign, but of a value between two codes the upper one by chance: if the fraction of the
+/// The code of what is below zero, in a format without a sign: 0, or NaN.
+const fn below_zero(format: FloatFormat, saturate: bool) -> u64 {
+    if saturate { 0 } else { format.max_code() + 1 }
+}
+
+/// As [`encode`] to a float with a zero, but of a value between two codes the upper one by chance: if the fraction of the
 /// way to it, in units of 2^-32, and a random word are 2^32 or more together.
 pub(crate) const fn encode_stochastic(dtype: DType, value: Value, policy: &Policy, word: u32) -> u64 {
     let Kind::Float(format) = dtype.kind() else { return encode(dtype, value, policy) };
-    if !matches!(value.class, Class::Finite) {
+    if !matches!(value.class, Class::Finite) || (!format.has_sign && value.negative) {
         return encode(dtype, value, policy);
     }
     let least = format.min_exponent();
@@ -364,7 +372,7 @@ const fn encode_nan(format: FloatFormat, value: Value, policy: &Policy) -> u64 {
             NanToFinite::Max => format.max_code(),
             NanToFinite::Zero => 0,
         }
-    } else if !format.has_neg_zero {
+    } else if format.has_sign && !format.has_neg_zero {
         format.sign_bit()
     } else if !format.has_inf {
         sign | (format.max_code() + 1)
@@ -431,7 +439,7 @@ pub(crate) const fn loss(dtype: DType, value: Value, policy: &Policy, word: Opti
             // No overflow: a value with a fraction is below 2^63.
             let magnitude =
                 whole + Limits::of(policy.rounding).rounds_up(value.negative, whole, fraction) as u64;
-            let max = u64::MAX >> (64 - format.bits + format.signed as u32);
+            let max = u64::MAX >> (64 - format.bits) >> format.signed as u32;
             let limit = match (value.negative, format.signed) {
                 (false, _) => max,
                 (true, true) => max + 1,
@@ -445,7 +453,7 @@ pub(crate) const fn loss(dtype: DType, value: Value, policy: &Policy, word: Opti
             let holds = format.has_inf && overflow(format, policy.saturate) > format.max_code();
             if holds { None } else { Some(Loss::Inf) }
         }
-        (Kind::Float(format), class) if !format.has_sign => {
+        (Kind::Float(format), class) if !format.has_zero() => {
             if matches!(class, Class::Zero) || value.negative || value.exponent < -format.bias {
                 return Some(Loss::Below);
             }
@@ -454,6 +462,7 @@ pub(crate) const fn loss(dtype: DType, value: Value, policy: &Policy, word: Opti
             if code > max || (code == max && !is_power) { Some(Loss::Above) } else { inexact(!is_power) }
         }
         (Kind::Float(_) | Kind::Complex(_), Class::Zero) => None,
+        (Kind::Float(format), Class::Finite) if !format.has_sign && value.negative => Some(Loss::Below),
         (Kind::Float(format) | Kind::Complex(format), Class::Finite) => {
             // As `encode_float`.
             let least = format.min_exponent();
@@ -518,9 +527,9 @@ fn encode_all<const CODE: u8>(values: &[Value], codes: &mut [u64], policy: &Poli
 
 macro_rules! tables {
     ($($variant:ident = $code:literal, $name:literal, $element:ty, $kind:expr;)*) => {
-        /// By dtype. The two complex entries decode a part.
+        /// By dtype. A complex entry decodes a part.
         pub(crate) static DECODE: [Decode; DTYPES] = [$(decode_all::<$code>),*];
-        /// By dtype. The two complex entries encode a part.
+        /// By dtype. A complex entry encodes a part.
         pub(crate) static ENCODE: [Encode; DTYPES] = [$(encode_all::<$code>),*];
     };
 }

@@ -171,9 +171,9 @@ pub(crate) trait Memory: Registers {
     unsafe fn load_pieces(self, p: *const u8, apart: isize) -> Self::V;
 }
 
-/// Packed elements of 2, 4 and 6 bits. As to safety, see [`Registers`].
+/// Packed elements of 1, 2, 4 and 6 bits. As to safety, see [`Registers`].
 pub(crate) trait Packs: Registers {
-    /// A block of packed elements of 2, 4 or 6 bits, the first at the low or at the high end of a byte, to
+    /// A block of packed elements of 1, 2, 4 or 6 bits, the first at the low or at the high end of a byte, to
     /// one per byte. What a byte has above them is not said. No more is read than they have.
     unsafe fn unpack<const BITS: usize>(self, p: *const u8, high: bool) -> Self::V;
     /// The inverse, of bytes that are 0 above. No more is written than the elements have.

@@ -295,6 +295,12 @@ impl<const TURNED: bool> Packs for Wasm<TURNED> {
         copy_packed(self, _bits: usize, from: *const u8, bytes: usize, p: *mut u8) -> () = self.copy_out(from, bytes, p);
         // Copies of what holds several elements, each moved so that one of them ends up in its byte.
         <const BITS: usize> unpack(self, p: *const u8, high: bool) -> v128 = match BITS {
+            1 => {
+                let both = i16x8_splat(p.cast::<i16>().read_unaligned());
+                let bytes = i8x16_shuffle::<0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1>(both, both);
+                let bit = u64x2_splat(if high { 0x0102_0408_1020_4080 } else { 0x8040_2010_0804_0201 });
+                v128_and(i8x16_eq(v128_and(bytes, bit), bit), u8x16_splat(1))
+            }
             2 => {
                 let bytes = v128_load32_zero(p.cast());
                 let b = u32x4_extend_low_u16x8(u16x8_extend_low_u8x16(bytes));
@@ -328,6 +334,10 @@ impl<const TURNED: bool> Packs for Wasm<TURNED> {
         };
         // The inverse.
         <const BITS: usize> pack(self, p: *mut u8, v: v128, high: bool) -> () = match BITS {
+            1 => {
+                let v = if high { self.swap64(v) } else { v };
+                p.cast::<u16>().write_unaligned(u8x16_bitmask(i8x16_shl(v, 7)));
+            }
             2 => {
                 let b = if high {
                     v128_or(v128_or(i32x4_shl(v, 6), u32x4_shr(v, 4)), v128_or(u32x4_shr(v, 14), u32x4_shr(v, 24)))

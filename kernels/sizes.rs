@@ -2,6 +2,12 @@
 
 use crate::formats::route::{Parts, Route};
 
+/// Do parts of 16 bits become elements of twice as many by the last codec?
+#[inline(always)]
+pub(super) fn widens_parts(route: &Route) -> bool {
+    route.parts == Parts::Extend && route.dst.bits == 16
+}
+
 /// A cache line: what the destination is aligned to.
 pub(super) const LINE: usize = 64;
 /// Bytes of `n` elements of `bits` bits in a row.
@@ -36,7 +42,7 @@ pub(super) fn core_units_of_tile(route: &Route, n: usize) -> usize {
 pub(super) fn core_bits(route: &Route) -> [usize; 2] {
     let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
     // Of every second part nothing becomes anything.
-    [if route.parts == Parts::Real { 2 * from } else { from }, to]
+    [if route.parts == Parts::Real { 2 * from } else { from }, if widens_parts(route) { 2 * to } else { to }]
 }
 
 /// Up to so many elements are cast without a tile, and by registers alone where instructions carry their rounding: see `few` in `vector.rs`.

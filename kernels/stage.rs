@@ -8,7 +8,7 @@ use core::ptr;
 
 use super::drive::{Apart, Planned};
 use super::simd::{Simd, Task};
-use super::sizes::{FEW, LINE, ahead, core_units_of_tile};
+use super::sizes::{FEW, LINE, ahead, core_units_of_tile, widens_parts};
 use super::stream;
 use crate::formats::layout::Packing;
 use crate::formats::route::{Layout, Parts, Route};
@@ -41,8 +41,9 @@ fn size(layout: &Layout, n: usize) -> usize {
 }
 
 /// Does a codec read and write these layouts as they are?
+#[inline(always)]
 pub(super) fn is_plain(route: &Route) -> bool {
-    matches!(route.parts, Parts::One | Parts::Two | Parts::Real)
+    matches!(route.parts, Parts::One | Parts::Two | Parts::Real) || widens_parts(route)
 }
 
 /// A cast of any layout.
@@ -77,9 +78,9 @@ impl<'a> Tiles<'a> {
         let ahead = ahead(dst, from, to);
         let line = dst.wrapping_add(size(&route.dst, ahead));
         // No line begins among fewer elements than lie ahead of one.
-        let streams = ahead <= n && plan.streams(n, from + to) && line.addr().is_multiple_of(LINE);
+        let may_stream = ahead <= n && plan.streams(n, from + to) && line.addr().is_multiple_of(LINE);
         // What the last step makes is the result, which goes elsewhere unless more is to be done to it.
-        let kept = if streams || reshapes(route) {
+        let kept = if may_stream || reshapes(route) {
             plan.steps
         } else {
             plan.steps.split_last().map_or(&[][..], |last| last.1)
@@ -87,14 +88,17 @@ impl<'a> Tiles<'a> {
         // Of every element, each step makes as many parts.
         let units = core_units_of_tile(route, 1);
         let widest = kept.iter().map(|step| units * step.bits.div_ceil(8)).max().unwrap_or(1);
-        Self { plan, src, dst, n, tile: TILE / widest, streams, ahead }
+        let tile = TILE / widest;
+        // Of single bits, a tile may be less than a line.
+        let streams = may_stream && size(&route.dst, tile).is_multiple_of(LINE);
+        Self { plan, src, dst, n, tile, streams, ahead }
     }
 }
 
 /// Are the parts that the last step makes brought to elements of others?
 #[inline(always)]
 fn reshapes(route: &Route) -> bool {
-    matches!(route.parts, Parts::Either | Parts::Extend)
+    !is_plain(route)
 }
 
 impl<I: Simd> Task<I> for Tiles<'_> {
@@ -217,7 +221,7 @@ pub(super) unsafe fn few(plan: &Planned, src: *const u8, dst: *mut u8, n: usize)
                 }
             }
             (Parts::Extend, 32) => extend::<u32>(results_of(plan, src, made, None, n).cast(), dst.cast(), n),
-            (Parts::Extend, _) => extend::<u64>(results_of(plan, src, made, None, n).cast(), dst.cast(), n),
+            (Parts::Extend, 64) => extend::<u64>(results_of(plan, src, made, None, n).cast(), dst.cast(), n),
             _ => _ = results_of(plan, src, made, Some(dst), n),
         }
     }

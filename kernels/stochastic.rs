@@ -89,6 +89,8 @@ struct Grid<F> {
     least: u32,
     /// Biased, the distance of the subnormal ones below.
     ulp: u32,
+    /// What is below zero stays as it is: the target has no sign.
+    keeps_negative: bool,
     float: PhantomData<F>,
 }
 
@@ -100,6 +102,7 @@ impl<F: Float> Grid<F> {
             least: least as u32,
             // Not needed where it would be negative: bfloat16 has the exponents of float32.
             ulp: (least - format.mantissa_bits as i32).max(0) as u32,
+            keeps_negative: !format.has_sign,
             float: PhantomData,
         }
     }
@@ -113,6 +116,8 @@ trait Float: Copy {
 
     /// The magnitude of a code, without its exponent and with it.
     fn split(code: Self::Code) -> (u32, u64);
+
+    fn is_negative(code: Self::Code) -> bool;
 
     /// A code cut after adding the word below the last bit that stays. Inf and NaN stay as they are.
     fn round(code: Self::Code, word: u32, drop: u32) -> Self::Code;
@@ -140,6 +145,11 @@ impl Float for Single {
     }
 
     #[inline(always)]
+    fn is_negative(code: u32) -> bool {
+        (code as i32) < 0
+    }
+
+    #[inline(always)]
     fn round(code: u32, word: u32, drop: u32) -> u32 {
         let rounded = code.wrapping_add(word >> (32 - drop)) & (u32::MAX << drop);
         if code & 0x7F80_0000 == 0x7F80_0000 { code } else { rounded }
@@ -160,6 +170,11 @@ impl Float for Double {
     #[inline(always)]
     fn split(code: u64) -> (u32, u64) {
         ((code >> 52) as u32 & 0x7FF, code & 0xF_FFFF_FFFF_FFFF)
+    }
+
+    #[inline(always)]
+    fn is_negative(code: u64) -> bool {
+        (code as i64) < 0
     }
 
     #[inline(always)]
@@ -197,7 +212,7 @@ impl<I, F: Float> Task<I> for Round<'_, F> {
         let small = if has_small { Some(grid.least) } else { None };
         for (i, code) in tile.iter_mut().enumerate() {
             let word = key.word(number.wrapping_add(i as u32));
-            *code = match small {
+            let rounded = match small {
                 None => F::round(*code, word, grid.drop),
                 Some(least) => {
                     let (field, mantissa) = F::split(*code);
@@ -218,6 +233,9 @@ impl<I, F: Float> Task<I> for Round<'_, F> {
                     }
                 }
             };
+            if !(grid.keeps_negative && F::is_negative(*code)) {
+                *code = rounded;
+            }
         }
     }
 }

@@ -51,7 +51,7 @@ macro_rules! floats {
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
             #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::MIN_POSITIVE.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().min_normal());")]
             /// ```
-            pub const MIN_POSITIVE: Self = Self::from_bits((Self::FORMAT.has_sign as u8) << Self::FORMAT.mantissa_bits);
+            pub const MIN_POSITIVE: Self = Self::from_bits((Self::FORMAT.has_zero() as u8) << Self::FORMAT.mantissa_bits);
 
             /// The smallest value above zero, subnormals included.
             ///
@@ -59,7 +59,7 @@ macro_rules! floats {
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
             #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::MIN_POSITIVE_SUBNORMAL.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().min_positive());")]
             /// ```
-            pub const MIN_POSITIVE_SUBNORMAL: Self = Self::from_bits(Self::FORMAT.has_sign as u8);
+            pub const MIN_POSITIVE_SUBNORMAL: Self = Self::from_bits(Self::FORMAT.has_zero() as u8);
 
             /// The distance from 1 to the next value above.
             ///
@@ -182,7 +182,7 @@ macro_rules! floats {
                     FpCategory::Nan
                 } else if self.is_infinite() {
                     FpCategory::Infinite
-                } else if !Self::FORMAT.has_sign || magnitude >> Self::FORMAT.mantissa_bits != 0 {
+                } else if !Self::FORMAT.has_zero() || magnitude >> Self::FORMAT.mantissa_bits != 0 {
                     FpCategory::Normal
                 } else if magnitude != 0 {
                     FpCategory::Subnormal

@@ -257,7 +257,7 @@ fn narrow_floats_have_the_constants_and_classes_of_their_formats() {
             assert_eq!(of($name::ONE), 1.0);
             assert_eq!(1.0 + of($name::EPSILON), positive().filter(|&x| x > 1.0).fold(f64::MAX, f64::min));
             // The smallest of which half is lost, or is no normal value.
-            assert_eq!(of($name::MIN_POSITIVE), 2f64.powi(if format.has_sign() { 1 } else { 0 } - format.bias()));
+            assert_eq!(of($name::MIN_POSITIVE), 2f64.powi(if format.has_zero() { 1 } else { 0 } - format.bias()));
             for x in codes() {
                 let (value, name) = (x.to_f32(), format!("{}: {:#x}", stringify!($name), x.to_bits()));
                 // (RISC-V makes one NaN of all.)

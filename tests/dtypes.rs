@@ -27,7 +27,7 @@ fn every_name_of_every_dialect_comes_back() {
         names.insert(dialect.name(), seen.len());
     }
     let expected = [
-        ("canonical", 30),
+        ("canonical", DType::ALL.len()),
         ("NumPy", 87),
         ("PyTorch", 32),
         ("MindSpore", 34),
@@ -194,7 +194,7 @@ fn the_recorded_limits() {
 fn the_categories_of_the_array_api() {
     for dtype in DType::ALL {
         let name = dtype.name();
-        let complex = name.starts_with("complex");
+        let complex = name.contains("complex");
         let unsigned = name.starts_with("uint");
         let signed = name.starts_with("int");
         let expected = [
@@ -240,14 +240,16 @@ fn onnx_and_dlpack_numbers() {
         for bits in 0..=255 {
             for lanes in 0..3 {
                 if let Some(dtype) = DType::from_dlpack(code, bits, lanes) {
-                    assert_eq!(dtype.to_dlpack(), (code, bits, lanes));
+                    assert_eq!(dtype.to_dlpack(), Some((code, bits, lanes)));
                     assert_eq!((u32::from(bits), lanes), (dtype.bits(), 1));
                     found += 1;
                 }
             }
         }
     }
-    assert_eq!(found, 30);
+    let without: Vec<_> = DType::ALL.into_iter().filter(|dtype| dtype.to_dlpack().is_none()).collect();
+    assert_eq!(format!("{without:?}"), "[]");
+    assert_eq!(found + without.len(), DType::ALL.len());
     // dlpack.h, one of each code.
     let header = [
         (0, "int32"),
@@ -269,6 +271,6 @@ fn onnx_and_dlpack_numbers() {
         (17, "float4_e2m1fn"),
     ];
     for (code, name) in header {
-        assert_eq!(name.parse::<DType>().unwrap().to_dlpack().0, code, "{name}");
+        assert_eq!(name.parse::<DType>().unwrap().to_dlpack().unwrap().0, code, "{name}");
     }
 }

@@ -96,10 +96,6 @@ fn dtypes_that_no_fixture_has() {
     }
 }
 
-/// Where a system's answer is a dtype that is not here, ours is an error.
-const FOREIGN_RESULTS: [(&str, &str, &str, &str); 2] =
-    [("torch", "float16", "complex", "complex32"), ("torch", "bfloat16", "complex", "bcomplex32")];
-
 /// Recorded with `+`, which the Array API does not define of two bools. Their `result_type` is bool.
 const NO_PLUS: (&str, &str, &str, &str) = ("array_api", "bool", "bool", "-");
 
@@ -119,15 +115,14 @@ fn every_recorded_python_number() {
         );
     }
     assert_eq!(cells.len(), 325 + 4 * (30 + 30 + 26));
-    let (mut skipped, mut foreign) = (0, Vec::new());
+    let mut skipped = 0;
     for (name, a, kind, answer) in cells {
         let Some(array) = dtype(a) else {
             skipped += 1;
             continue;
         };
         let got = rules(name).with_scalar(array, scalar(kind));
-        if FOREIGN_RESULTS.contains(&(name, a, kind, answer)) {
-            foreign.push((name, a, kind, answer));
+        if answer.contains("complex32") {
             assert!(got.is_err(), "{name}: {a} and {kind}");
         } else if (name, a, kind, answer) == NO_PLUS {
             assert_eq!(got, Ok(DType::Bool));
@@ -141,7 +136,6 @@ fn every_recorded_python_number() {
             );
         }
     }
-    assert_eq!(foreign, FOREIGN_RESULTS);
     assert_eq!(skipped, 8, "complex32 and float4_e2m1fn_x2 of torch");
 }
 
@@ -276,7 +270,7 @@ fn the_laws_of_a_lattice() {
     }
 }
 
-/// Every edge goes up in the order of the codes, and the sets are closed; but for PyTorch's, out of which
+/// No two dtypes may become each other, and the sets are closed; but for PyTorch's, out of which
 /// complex was cut.
 #[test]
 fn the_sets_are_closed() {
@@ -285,7 +279,7 @@ fn the_sets_are_closed() {
         for a in rules.dtypes().iter() {
             assert!(rules.above(a).contains(a));
             for b in rules.above(a).iter() {
-                assert!(a <= b, "{}: {a} below {b}", rules.name());
+                assert!(a == b || !rules.above(b).contains(a), "{}: {a} below {b}", rules.name());
                 for c in rules.above(b).difference(rules.above(a)).iter() {
                     open.insert((rules.name(), a.name(), c.name()));
                 }
@@ -335,7 +329,7 @@ proptest! {
     #[test]
     fn promote_all_ignores_the_order(
         which in 0..10usize,
-        operands in prop::collection::vec(0..30u8, 1..9),
+        operands in prop::collection::vec(0..DType::ALL.len() as u8, 1..9),
         seed in any::<prop::sample::Index>(),
     ) {
         let rules = Rules::ALL[which];
@@ -395,7 +389,7 @@ fn can_cast_of_torch_and_the_array_api() {
     let category = |t: DType| match t.name() {
         "bool" => 0,
         name if name.contains("int") => 1,
-        name if name.starts_with("complex") => 3,
+        name if name.contains("complex") => 3,
         _ => 2,
     };
     for a in Rules::TORCH.dtypes().iter() {

@@ -29,7 +29,7 @@ fn main() {
 
 /// The targets that chance rounds to.
 fn targets() -> impl Iterator<Item = DType> {
-    DType::ALL.into_iter().filter(|to| to.float_format().is_some_and(|f| f.has_sign() && f.bits() <= 16))
+    DType::ALL.into_iter().filter(|to| to.float_format().is_some_and(|f| f.has_zero() && f.bits() <= 16))
 }
 
 fn little(isa: Isa) -> CastOptions {

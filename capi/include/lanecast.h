@@ -11,7 +11,6 @@
 typedef uint8_t lanecast_dtype;  /* LANECAST_DTYPE_BOOL, ... */
 typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL, ... */
 
-
 /*
  Done.
  */
@@ -217,11 +216,11 @@ typedef struct lanecast_options {
      */
     uint8_t dst_order;
     /*
-     Float to 2- and 4-bit integers: 0 as int_rounding (default), else 1 + a rounding code.
+     Float to integers of fewer than 8 bits: 0 as int_rounding (default), else 1 + a rounding code.
      */
     uint8_t narrow_int_rounding;
     /*
-     Float to 2- and 4-bit integers: 0 as float_to_int (default); 1 saturate; 2 wrap.
+     Float to integers of fewer than 8 bits: 0 as float_to_int (default); 1 saturate; 2 wrap.
      */
     uint8_t narrow_float_to_int;
     /*

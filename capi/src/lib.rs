@@ -133,9 +133,9 @@ pub struct lanecast_options {
     pub src_order: u8,
     /// Byte order of the destination: the same codes.
     pub dst_order: u8,
-    /// Float to 2- and 4-bit integers: 0 as int_rounding (default), else 1 + a rounding code.
+    /// Float to integers of fewer than 8 bits: 0 as int_rounding (default), else 1 + a rounding code.
     pub narrow_int_rounding: u8,
-    /// Float to 2- and 4-bit integers: 0 as float_to_int (default); 1 saturate; 2 wrap.
+    /// Float to integers of fewer than 8 bits: 0 as float_to_int (default); 1 saturate; 2 wrap.
     pub narrow_float_to_int: u8,
     /// Zero.
     pub reserved: [u8; 2],

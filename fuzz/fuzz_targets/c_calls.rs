@@ -326,7 +326,7 @@ fn names(code: u8, raw: &[u8; 16]) {
         assert_eq!(status, if name.is_null() { LANECAST_ERR_NULL } else { LANECAST_OK });
         assert!(name.is_null() || out == code);
     }
-    assert_eq!(lanecast_dtype_bits(code) != 0, code < 30);
+    assert_eq!(lanecast_dtype_bits(code) != 0, usize::from(code) < DType::ALL.len());
 }
 
 fn promotion(from: u8, to: u8, raw: &[u8; 16]) {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use lanecast::text::{self, Notation};
-use lanecast::{CastOptions, DType, Packing};
+use lanecast::{CastOptions, DType, Kind, Packing};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u8, bool, &[u8])| {
@@ -17,7 +17,7 @@ fuzz_target!(|input: (u8, bool, &[u8])| {
     let options = CastOptions::new();
 
     let Ok((offsets, text)) = text::format_bytes_with::<i32>(bytes, dtype, n, &options, notation) else {
-        assert!(matches!(dtype, DType::C64 | DType::C128));
+        assert!(matches!(dtype.kind(), Kind::Complex(_)));
         return;
     };
     let mut back = vec![0; bytes.len()];

@@ -180,7 +180,7 @@ impl Limits {
         };
         let range = |IntFormat { bits, signed }: IntFormat| {
             let min = if signed { i64::MIN >> (64 - bits) } else { 0 };
-            (min, u64::MAX >> (64 - bits + u32::from(signed)))
+            (min, u64::MAX >> (64 - bits) >> u32::from(signed))
         };
         let (min, max) = range(to);
         let (from, clamped) = match route.from.kind() {
@@ -190,7 +190,10 @@ impl Limits {
                 ((low, high), if saturates { (low.max(min), high.min(max)) } else { (low, high) })
             }
             // Of a bool, every byte but 0 is as good as 1.
-            _ => ((0, u8::MAX.into()), (0, 1)),
+            _ => {
+                let saturates = route.policy.overflow == Overflow::Saturate;
+                ((0, u8::MAX.into()), (0, if saturates { max.min(1) } else { 1 }))
+            }
         };
         Self {
             min,

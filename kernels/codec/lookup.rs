@@ -19,18 +19,28 @@ use super::plane::{Fold, Plane, Words, bytes, groups, words};
 use super::source::{AsF32, AsF64, Input, Source, from_f32};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
-use crate::formats::dtype::{DType, Kind};
+use crate::formats::dtype::{DTYPES, DType, Kind};
 use crate::formats::options::{Overflow, Policy};
 use crate::formats::route::Route;
 
-/// Every float and integer of 8 bits or fewer, and bool: what has tables.
-const SOURCES: usize = 18;
+/// How many dtypes have tables, those of 8 bits or fewer; and which of them each is.
+const ROWS: (usize, [usize; DTYPES]) = {
+    let (mut sources, mut rows, mut i) = (0, [0; DTYPES], 0);
+    while i < DTYPES {
+        if DType::ALL[i].bits() <= 8 {
+            rows[i] = sources;
+            sources += 1;
+        }
+        i += 1;
+    }
+    (sources, rows)
+};
+const SOURCES: usize = ROWS.0;
 
 /// The row of a source of 8 bits or fewer; as a target, its column.
 fn row(dtype: DType) -> usize {
-    let code = dtype.code() as usize;
-    // The floats follow the integers, but for the integers of 16 bits and more in between.
-    if code <= DType::I8.code() as usize { code } else { code - (DType::F4E2M1.code() as usize - 7) }
+    static ROW: [usize; DTYPES] = ROWS.1;
+    ROW[dtype as usize]
 }
 
 /// What the table of a route gives.

@@ -42,11 +42,14 @@ pub(in crate::kernels) trait Family {
     const NAN: bool;
     /// −0.
     const NEG_ZERO: bool;
+    /// A sign. What is negative becomes 0 or NaN where there is none.
+    const SIGN: bool = true;
 }
 
 pub(in crate::kernels) struct Signed;
 pub(in crate::kernels) struct Fnuz;
 pub(in crate::kernels) struct Finite;
+pub(in crate::kernels) struct Unsigned;
 
 impl Family for Signed {
     const NAN: bool = true;
@@ -61,6 +64,12 @@ impl Family for Fnuz {
 impl Family for Finite {
     const NAN: bool = false;
     const NEG_ZERO: bool = true;
+}
+
+impl Family for Unsigned {
+    const NAN: bool = true;
+    const NEG_ZERO: bool = false;
+    const SIGN: bool = false;
 }
 
 #[derive(Clone, Copy)]
@@ -82,6 +91,8 @@ pub(in crate::kernels) struct Narrow<V> {
     /// The sign bit of the code, in each byte.
     sign: V,
     away: V,
+    /// Where there is no sign, the value that what is below zero becomes.
+    below: V,
 }
 
 impl<I: Simd, S: AsF32<I>, F: Family, const BITS: usize, const MODES: bool> Codec<I>
@@ -122,6 +133,7 @@ where
             base: isa.splat8((least >> drop) as u8),
             sign: isa.splat8(to.sign),
             away: isa.splat32(is_away(policy).into()),
+            below: isa.splat32(if policy.saturate { 0 } else { u32::MAX }),
         }
     }
 
@@ -134,8 +146,18 @@ where
                 isa.select32(nan, k.nan, x[K])
             });
         }
+        if !F::SIGN {
+            // As integers, the numbers from −0 to −Inf are the least.
+            x = registers!(4, K => {
+                let below = isa.select32(isa.eq32(x[K], isa.splat32(SIGN)), isa.splat32(0), k.below);
+                isa.select32(isa.gt32(isa.splat32(SIGN | (INF + 1)), x[K]), below, x[K])
+            });
+        }
         let codes = registers!(4, K => narrow::<I, F, MODES>(isa, k, x[K]));
         let code = isa.sub8(isa.lowest32(codes), k.base);
+        if !F::SIGN {
+            return Bits::<BITS>::of8::<I, false>(isa, code);
+        }
         Bits::<BITS>::of8::<I, false>(isa, signed::<I, F>(isa, code, isa.signs32(x), k.sign))
     }
 }

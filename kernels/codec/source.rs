@@ -216,6 +216,38 @@ as_f32! {
     U64(isa, v) = odd_f32(isa, registers!(8, K => isa.u64_to_odd_f64(v[K])));
 }
 
+/// Float64 as float32, for a target with fewer exponents than that. Beyond those of normal float32, all numbers are as good as the
+/// nearest of them: so none becomes zero or Inf, which would matter where what is below zero is an error, and Inf another one.
+pub(in crate::kernels) struct Within<S>(PhantomData<S>);
+
+impl<S: Source> Source for Within<S> {
+    type Width = S::Width;
+    const FLOATS: bool = S::FLOATS;
+    type Looks<I: Simd> = S::Looks<I>;
+
+    #[inline(always)]
+    fn looks<I: Simd>(isa: I, table: &Table) -> S::Looks<I> {
+        S::looks(isa, table)
+    }
+}
+
+impl<I: Simd, S: AsF64<I>> AsF32<I> for Within<S> {
+    #[inline(always)]
+    fn f32(isa: I, Input { block, looks }: Input<I, Self>) -> [I::V; 4] {
+        let x = S::f64(isa, Input { block, looks });
+        let magnitude = isa.splat64(u64::MAX >> 1);
+        let (least, most) = const { ((f32::MIN_POSITIVE as f64).to_bits(), (f32::MAX as f64).to_bits()) };
+        let x = registers!(8, K => {
+            let m = isa.and(x[K], magnitude);
+            let within = isa.min_s64(isa.max_s64(m, isa.splat64(least)), isa.splat64(most));
+            let is_finite = isa.gt64(isa.splat64(f64::INFINITY.to_bits()), m);
+            let m = isa.select64(isa.eq64(m, isa.splat64(0)), m, isa.select64(is_finite, within, m));
+            isa.or(m, isa.and_not(magnitude, x[K]))
+        });
+        odd_f32(isa, x)
+    }
+}
+
 /// Integers to what ends far below 2^24: larger ones are as good as that, which an f32 holds exactly, and all before it.
 pub(in crate::kernels) struct Clipped<S>(PhantomData<S>);
 

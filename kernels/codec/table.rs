@@ -8,6 +8,7 @@
 //! | bytes in the other order | swaps them | |
 //! | the real part of complex elements, unless it becomes [another float](real) of 16 bits or more | takes it out | |
 //! | to codes of fewer than 8 bits, unless the last codec [writes](writes_packed) them packed; from them, if they are kept | from or to one per byte | |
+//! | single bits, packed | one per byte | |
 //! | 8 bits or fewer to wider integers, but [those](reads_as_f32) and [those](widens) | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
 //! | bool, and one per byte what has fewer than 8 bits, to float64 | float32 | each is one |
 //! | integers to floats of 6 bits or fewer | the nearest int8 or uint8 | they end far below |
@@ -27,20 +28,22 @@ use super::lookup::{
 };
 use super::narrow::{
     self, F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByF16, ToNarrowByHalf, ToNarrowByTable,
-    goes_by_f16, goes_by_half, goes_by_table,
+    Unsigned, goes_by_f16, goes_by_half, goes_by_table,
 };
 use super::plane::Fold;
 use super::source::{
     AsF32, AsF64, AsHalf, Bf16, Clipped, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8, U16, U32, U64,
+    Within,
 };
 use super::width::{Bits, Width};
 use super::{Codec, Repacked, Swapped};
 use crate::formats::dtype::{DType, FloatFormat, Kind};
 use crate::formats::layout::Packing;
-use crate::formats::options::{Overflow, Policy, Rounding};
-use crate::formats::route::{Layout, Parts, Route, Work};
+use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
+use crate::formats::route::{Layout, Parts, Route, Work, route};
 use crate::kernels::drive::{Apart, Step, Steps};
 use crate::kernels::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
+use crate::kernels::sizes::widens_parts;
 
 /// Adds what casts the parts of a route, one after the other. Nothing, if their codes are kept as they are in memory.
 /// None if there is no memory for a table.
@@ -54,8 +57,11 @@ pub(in crate::kernels) fn find_steps<I: Ways>(route: &Route, steps: &mut Steps) 
     }
     if route.parts == Parts::Real {
         // The parts move as they are, whatever their order.
-        let core = if route.from == DType::F32 { run::<I, ToF32<Re32>>() } else { run::<I, ToF64<Re64>>() };
-        steps.push(step(core, &native, route.src.bits));
+        steps.push(match route.src.bits {
+            16 => as_integers::<I>(DType::U32, DType::U16),
+            32 => step(run::<I, ToF32<Re32>>(), &native, 32),
+            _ => step(run::<I, ToF64<Re64>>(), &native, 64),
+        });
         native.src = Layout::native(route.from);
     }
     if route.src.swapped {
@@ -67,7 +73,17 @@ pub(in crate::kernels) fn find_steps<I: Ways>(route: &Route, steps: &mut Steps) 
     if route.dst.swapped {
         steps.push(step(swapped::<I>(route.dst.bits), &native, route.dst.bits));
     }
+    if widens_parts(route) {
+        steps.push(as_integers::<I>(DType::U16, DType::U32));
+    }
     Some(())
+}
+
+/// Both parts of an element of 32 bits as one integer, of which the real part is the lower half; or that alone.
+fn as_integers<I: Ways>(from: DType, to: DType) -> Step {
+    let route = route(from, to, &CastOptions::new());
+    let core = if to.bits() == 16 { run::<I, Integers<U32, 16>>() } else { run::<I, Integers<U16, 32>>() };
+    step(core, &route, to.bits())
 }
 
 /// What casts many elements of 2 or 4 bits to others, packed on both sides: a byte of them at a time.
@@ -119,9 +135,9 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     let (from, to) = (route.from, route.to);
     let (src, dst) = (Layout::native(from), Layout::native(to));
     let is_kept = from == to && from.bits() < 8;
-    if route.src.is_packed() && is_kept {
+    if route.src.is_packed() && (is_kept || from.bits() == 1) {
         steps.push(step(unpacked::<I>(from), route, 8));
-        if route.dst.is_packed() {
+        if route.dst.is_packed() || !is_kept {
             convert::<I>(&Route { src, ..*route }, steps)?;
         }
     } else if route.dst.is_packed() && (is_kept || !ends_packed::<I>(route)) {
@@ -159,6 +175,9 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
 
 /// Does the last codec pack them itself, whatever there is before it?
 fn ends_packed<I: Ways>(route: &Route) -> bool {
+    if route.to.bits() == 1 {
+        return false;
+    }
     let by = |hub: Hub| Route { from: hub.dtype, src: Layout::native(hub.dtype), ..*route };
     writes_packed::<I>(route) || hub::<I>(route).is_some_and(|hub| ends_packed::<I>(&by(hub)))
 }
@@ -260,6 +279,10 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             F64 => None,
             _ if from == F32 => None,
             F16 | BF16 if !turns => None,
+            // What is below zero stays there, however small.
+            _ if from == F64 && to.float_format().is_some_and(|to| !to.has_sign && to.has_zero()) => {
+                by(F32, Some(odd_f32_within::<I>()))
+            }
             _ if from == F64 => by(F32, Some(odd_f32_turned::<I>(turns))),
             _ if turns || !narrows_half::<I>(route) => via(F32),
             _ => None,
@@ -353,6 +376,11 @@ fn odd_f32_turned<I: Ways>(turns: bool) -> Core {
     if turns { run::<I::Turned, ToF32<Odd<F64>>>() } else { run::<I, ToF32<Odd<F64>>>() }
 }
 
+/// The same for fewer exponents than float32 has.
+fn odd_f32_within<I: Ways>() -> Core {
+    run::<I, ToF32<Odd<Within<F64>>>>()
+}
+
 fn run<I: Simd, C: Codec<I>>() -> Core {
     core::<I, C>(C::FLOATS && !I::CARRIES_ROUNDING)
 }
@@ -372,6 +400,7 @@ fn swapped<I: Ways>(bits: u32) -> Core {
 
 fn unpacked<I: Ways>(dtype: DType) -> Core {
     match dtype.bits() {
+        1 => run::<I, Repacked<1, 8>>(),
         2 => run::<I, Repacked<2, 8>>(),
         4 => run::<I, Repacked<4, 8>>(),
         _ => run::<I, Repacked<6, 8>>(),
@@ -380,6 +409,7 @@ fn unpacked<I: Ways>(dtype: DType) -> Core {
 
 fn packed<I: Ways>(dtype: DType) -> Core {
     match dtype.bits() {
+        1 => run::<I, Repacked<8, 1>>(),
         2 => run::<I, Repacked<8, 2>>(),
         4 => run::<I, Repacked<8, 4>>(),
         _ => run::<I, Repacked<8, 6>>(),
@@ -653,6 +683,7 @@ fn turned<I: Ways>(route: &Route) -> Core {
     match (route.to, route.to.float_format()) {
         (DType::F16, _) => run::<I::Turned, ToF16<F32, true>>(),
         (DType::BF16, _) => run::<I, ToBf16<F32, true>>(),
+        (_, Some(format)) if !format.has_sign => run::<I::Turned, ToNarrow<F32, Unsigned, 8, true>>(),
         (_, Some(format)) if !format.has_nan => run::<I::Turned, ToNarrow<F32, Finite, 8, true>>(),
         (_, Some(format)) if !format.has_neg_zero => run::<I::Turned, ToNarrow<F32, Fnuz, 8, true>>(),
         _ => run::<I::Turned, ToNarrow<F32, Signed, 8, true>>(),
@@ -783,6 +814,7 @@ impl<I: NarrowsByWords> Narrowing<I> for ByWords {
 /// From float32 to floats of 8 bits or fewer, to nearest even; those without NaN are packed.
 fn narrow_wide<I: Ways>(route: &Route) -> Core {
     match route.to.float_format() {
+        Some(format) if !format.has_sign => run::<I, ToNarrow<F32, Unsigned, 8, false>>(),
         Some(format) if format.has_nan && !format.has_neg_zero => I::Narrowing::fnuz(format),
         _ => I::Narrowing::narrowed::<F32>(route),
     }

@@ -322,7 +322,7 @@ macro_rules! bytes {
         }
     )*};
 }
-bytes! { 2 4 6 8 }
+bytes! { 1 2 4 6 8 }
 
 /// The bits of the lanes of `any16`, `any32` and `any64` that are kept.
 #[inline(always)]

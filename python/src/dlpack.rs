@@ -335,7 +335,9 @@ pub(crate) fn dlpack_capsule<'py>(
             "{what} needs DLPack 1.0, which the consumer does not ask for (max_version)"
         )));
     }
-    let (code, bits, lanes) = dtype.to_dlpack();
+    let Some((code, bits, lanes)) = dtype.to_dlpack() else {
+        return Err(PyBufferError::new_err(format!("DLPack has no {dtype}")));
+    };
     let mut owned = Box::new(Exported { _owner: array.clone().into_any().unbind(), shape, strides });
     let tensor = Tensor {
         data: view.data.cast(),

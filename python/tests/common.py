@@ -10,6 +10,11 @@ NAMES = {dtype: name for name, dtype in lanecast.dtypes().items() if dtype is no
 PACKED_BITS = {"uint2": 2, "int2": 2, "uint4": 4, "int4": 4, "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
 
 
+def is_complex(dtype):
+    """Of NumPy or of ml_dtypes, whose complex dtypes have a kind of their own."""
+    return "complex" in NAMES[np.dtype(dtype).newbyteorder("=")]
+
+
 def codes(array):
     """The bits of an array, as unsigned integers."""
     array = np.ascontiguousarray(array)
@@ -22,7 +27,7 @@ def codes(array):
 def from_codes(values, dtype):
     """An array of a dtype that has these bits."""
     dtype = np.dtype(dtype)
-    part = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+    part = dtype.itemsize // 2 if is_complex(dtype) else dtype.itemsize
     return np.asarray(values, dtype=f"u{part}").view(dtype)
 
 
@@ -36,6 +41,9 @@ def hard(dtype, seed=1, random=2000):
         return from_codes(np.arange(1 << PACKED_BITS.get(name, 8)), dtype)
     if dtype.itemsize == 2:
         return from_codes(np.arange(1 << 16), dtype)
+    if dtype.itemsize == 4 and is_complex(dtype):
+        parts = np.arange(1 << 16, dtype=np.uint16)
+        return from_codes(np.stack([parts, np.roll(parts, 7)], axis=-1).reshape(-1), dtype)
     rng = np.random.default_rng(seed)
     if dtype.kind in "iu":
         bits = 8 * dtype.itemsize

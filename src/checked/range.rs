@@ -54,6 +54,16 @@ pub(super) fn fit(home: DType, to: DType, policy: &Policy) -> Fit {
         Kind::Int(to) => {
             // Below 2^digits, by a step, a half and a step, or one.
             let (digits, mantissa) = (to.bits - u32::from(to.signed), 1 << format.mantissa_bits);
+            // Below 1, no step is to be told from one half.
+            if digits == 0 {
+                let limit = match policy.rounding {
+                    Rounding::TowardZero | Rounding::Down => power(0) - 1,
+                    Rounding::NearestEven => power(-1),
+                    Rounding::NearestAway => power(-1) - 1,
+                    Rounding::Up => 0,
+                };
+                return Fit { scan: Scan::Whole, limit, ..fit };
+            }
             let below = match policy.rounding {
                 Rounding::TowardZero | Rounding::Down => 1,
                 Rounding::NearestEven | Rounding::NearestAway => (mantissa >> digits.min(63)) + 1,
@@ -64,7 +74,7 @@ pub(super) fn fit(home: DType, to: DType, policy: &Policy) -> Fit {
             Fit { scan, limit: power(digits as i32) - below, ..fit }
         }
         // From the smallest normal value of the home on, powers of two have no mantissa.
-        Kind::Float(to) if !to.has_sign => Fit {
+        Kind::Float(to) if !to.has_zero() => Fit {
             scan: Scan::Positive,
             low: 0,
             limit: largest(to),
@@ -77,7 +87,8 @@ pub(super) fn fit(home: DType, to: DType, policy: &Policy) -> Fit {
             let grows = to.min_exponent() > format.min_exponent();
             let least = if grows { power(to.min_exponent()) - 1 } else { 0 };
             let cut = format.mantissa_bits.saturating_sub(to.mantissa_bits);
-            Fit { limit: largest(to), least, cut: (1 << cut) - 1, ..fit }
+            let scan = if to.has_sign { Scan::Floats } else { Scan::Positive };
+            Fit { scan, limit: largest(to), least, cut: (1 << cut) - 1, ..fit }
         }
     }
 }
@@ -98,9 +109,8 @@ fn fit_of_integers(home: DType, to: DType) -> Fit {
     };
     // The largest 2^k that all values from 0 up to one below it fit in.
     let reach = 1i128 << exact.min((high.min(most) + 1).ilog2());
-    let (low, count) = match to {
-        // No 0.
-        DType::F8E8M0 => (1, 1),
+    let (low, count) = match to.kind() {
+        Kind::Float(to) if !to.has_zero() => (1, 1),
         _ if signed && low <= -reach => (-reach, 2 * reach),
         _ => (0, reach),
     };
@@ -117,7 +127,7 @@ pub(super) fn limits(home: DType, to: DType, loss: impl Fn(u64) -> Option<Loss>)
         return (limits, [false; 2]);
     }
     let all = u64::MAX >> (64 - home.bits());
-    let one = |code: u64| if to == DType::F8E8M0 { code } else { 0 };
+    let one = |code: u64| if to.float_format().is_some_and(|to| !to.has_zero()) { code } else { 0 };
     let mut loses = [false; 2];
     // A key that is in the range of every target: that of 0, or of 1.
     let inside = match home.kind() {

@@ -73,7 +73,6 @@ macro_rules! define_dtype {
             ///
             /// ```
             /// use lanecast::DType;
-            /// assert_eq!(DType::ALL.len(), 30);
             /// assert!(DType::ALL.iter().enumerate().all(|(i, t)| t.code() as usize == i));
             /// ```
             pub const ALL: [Self; DTYPES] = [$(Self::$variant),*];
@@ -102,7 +101,10 @@ macro_rules! define_dtype {
 }
 dtypes!(define_dtype);
 
-pub(crate) const DTYPES: usize = 30;
+macro_rules! count {
+    ($($variant:ident = $code:literal, $name:literal, $element:ty, $kind:expr;)*) => { [$($code),*].len() };
+}
+pub(crate) const DTYPES: usize = dtypes!(count);
 
 /// What the elements of a dtype are, see [`DType::kind`].
 ///
@@ -323,13 +325,22 @@ impl FloatFormat {
         self.has_neg_zero
     }
 
-    /// Is there a sign bit? Only float8_e8m0fnu has none; it has no zero either.
+    /// Is there a sign bit?
     ///
     /// ```
     /// assert!(!lanecast::DType::F8E8M0.float_format().unwrap().has_sign());
     /// ```
     pub const fn has_sign(self) -> bool {
         self.has_sign
+    }
+
+    /// Is there a zero? What has neither sign nor mantissa has powers of two alone.
+    ///
+    /// ```
+    /// assert!(!lanecast::DType::F8E8M0.float_format().unwrap().has_zero());
+    /// ```
+    pub const fn has_zero(self) -> bool {
+        self.has_sign || self.mantissa_bits > 0
     }
 
     /// Width in bits.
@@ -357,7 +368,7 @@ impl FloatFormat {
     /// assert_eq!(e8m0.min_positive(), 2f64.powi(-127));
     /// ```
     pub const fn min_positive(self) -> f64 {
-        self.magnitude(self.has_sign as u64)
+        self.magnitude(self.has_zero() as u64)
     }
 
     /// The smallest normal value.
@@ -367,7 +378,7 @@ impl FloatFormat {
     /// assert_eq!(e5m2.min_normal(), 2f64.powi(-14));
     /// ```
     pub const fn min_normal(self) -> f64 {
-        self.magnitude((self.has_sign as u64) << self.mantissa_bits)
+        self.magnitude((self.has_zero() as u64) << self.mantissa_bits)
     }
 
     /// The distance from 1 to the next value above.
@@ -385,14 +396,18 @@ impl FloatFormat {
     /// assert_eq!(lanecast::DType::F4E2M1.float_format().unwrap().min(), -6.0);
     /// ```
     pub const fn min(self) -> f64 {
-        if self.has_sign { -self.max() } else { self.min_positive() }
+        match (self.has_sign, self.has_zero()) {
+            (true, _) => -self.max(),
+            (false, true) => 0.0,
+            (false, false) => self.min_positive(),
+        }
     }
 
     /// The value of a finite code without its sign: a whole number of the smallest steps of its exponent.
     const fn magnitude(self, code: u64) -> f64 {
         let (field, fraction) = (code >> self.mantissa_bits, code & ((1 << self.mantissa_bits) - 1));
-        // Without a sign there are no subnormals either (e8m0).
-        let is_subnormal = field == 0 && self.has_sign;
+        // Without a zero there are no subnormals either.
+        let is_subnormal = field == 0 && self.has_zero();
         let steps = if is_subnormal { fraction } else { 1 << self.mantissa_bits | fraction };
         let step = field as i32 + is_subnormal as i32 - self.bias - self.mantissa_bits as i32;
         if steps == 0 {
@@ -436,6 +451,17 @@ impl FloatFormat {
     }
 }
 
+/// Of every dtype.
+static PARTS: [DType; DTYPES] = {
+    let mut parts = DType::ALL;
+    let mut i = 0;
+    while i < DTYPES {
+        parts[i] = parts[i].find_part();
+        i += 1;
+    }
+    parts
+};
+
 impl DType {
     /// Width of one element in bits.
     ///
@@ -466,7 +492,7 @@ impl DType {
     /// ```
     /// use lanecast::DType;
     /// assert_eq!(DType::from_code(24), Some(DType::F16));
-    /// assert_eq!(DType::from_code(30), None);
+    /// assert_eq!(DType::from_code(u8::MAX), None);
     /// ```
     pub const fn from_code(code: u8) -> Option<Self> {
         if (code as usize) < DTYPES { Some(Self::ALL[code as usize]) } else { None }
@@ -495,11 +521,24 @@ impl DType {
     /// ```
     #[must_use]
     pub const fn part(self) -> Self {
-        match self {
-            Self::C64 => Self::F32,
-            Self::C128 => Self::F64,
-            real => real,
+        PARTS[self as usize]
+    }
+
+    /// The float of the format of the parts.
+    const fn find_part(self) -> Self {
+        let Kind::Complex(part) = self.kind() else { return self };
+        let mut i = 0;
+        while i < DTYPES {
+            // Wide formats all have signs, Inf and NaN.
+            if let Kind::Float(format) = Self::ALL[i].kind()
+                && format.exponent_bits == part.exponent_bits
+                && format.mantissa_bits == part.mantissa_bits
+            {
+                return Self::ALL[i];
+            }
+            i += 1;
         }
+        panic!("a complex dtype whose parts are no dtype")
     }
 
     /// True for dtypes of fewer than 8 bits, whose elements [`Packing`] arranges in bytes.

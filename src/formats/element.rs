@@ -136,6 +136,9 @@ macro_rules! newtype {
 
         codes! { $name: |x| x.to_bits().into(), |code| Self::from_bits(code as u8); }
 
+        #[cfg(feature = "serde")]
+        super::serde::bits!($name);
+
         #[cfg(feature = "bytemuck")]
         #[allow(unsafe_code, reason = "the traits are unsafe")]
         // SAFETY: a byte, and 0 is one.

@@ -430,7 +430,7 @@ impl CastOptions {
         Self { dst_order, ..self }
     }
 
-    /// Sets the rounding of floats to 2- and 4-bit integers alone.
+    /// Sets the rounding of floats to integers of fewer than 8 bits alone.
     ///
     /// ```
     /// use lanecast::{bits::I4, CastOptions, Rounding, convert_with};
@@ -583,7 +583,7 @@ impl CastOptions {
                 }
             }
             (_, Kind::Float(format)) => {
-                if !format.has_sign {
+                if !format.has_zero() {
                     policy.e8m0_rounding = self.e8m0_rounding;
                 } else {
                     policy.rounding = self.rounding;

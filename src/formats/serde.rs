@@ -5,11 +5,10 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::str::FromStr;
 
-use serde::de::{self, Unexpected, Visitor};
+use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::dtype::DType;
-use super::element::*;
 use super::isa::Isa;
 
 /// Reads a name.
@@ -44,42 +43,28 @@ macro_rules! named {
 }
 named!(DType, Isa);
 
+/// The impls of an element of this module's type.
 macro_rules! bits {
-    ($($type:ident),*) => {$(
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    ($type:ident) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_u8(self.to_bits())
             }
         }
 
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let bits = u8::deserialize(deserializer)?;
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                use serde::de::{Error, Unexpected};
+                let bits = <u8 as serde::Deserialize>::deserialize(deserializer)?;
                 let element = Self::from_bits(bits);
                 if element.to_bits() == bits {
                     Ok(element)
                 } else {
                     let needed = format!("the {} bits of a {}", Self::DTYPE.bits(), Self::DTYPE);
-                    Err(de::Error::invalid_value(Unexpected::Unsigned(bits.into()), &needed.as_str()))
+                    Err(D::Error::invalid_value(Unexpected::Unsigned(bits.into()), &needed.as_str()))
                 }
             }
         }
-    )*};
+    };
 }
-bits!(
-    F4E2M1,
-    F6E2M3,
-    F6E3M2,
-    F8E3M4,
-    F8E4M3,
-    F8E4M3B11FNUZ,
-    F8E4M3FN,
-    F8E4M3FNUZ,
-    F8E5M2,
-    F8E5M2FNUZ,
-    F8E8M0,
-    I2,
-    I4,
-    U2,
-    U4
-);
+pub(super) use bits;

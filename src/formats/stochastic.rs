@@ -73,7 +73,7 @@ impl DType {
     /// Do casts to it round stochastically, if they are to? Floats of 16 bits or fewer do, but for float8_e8m0fnu.
     pub(crate) const fn rounds_stochastically(self) -> bool {
         match self.kind() {
-            Kind::Float(format) => format.has_sign && format.bits() <= 16,
+            Kind::Float(format) => format.has_zero() && format.bits() <= 16,
             _ => false,
         }
     }

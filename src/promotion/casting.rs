@@ -127,15 +127,20 @@ impl DType {
     pub const fn is_lossless_to(self, to: Self) -> bool {
         use Kind::*;
         match (self.kind(), to.kind()) {
-            (Bool, Float(to)) => to.has_sign, // The one without a sign has no zero.
+            (Bool, Float(to)) => to.has_zero(),
+            (Bool, Int(to)) => to.max() > 0,
             (Bool, _) => true,
+            (Int(a), Bool) => a.min() >= 0 && a.max() <= 1,
             (Int(a), Int(b)) => a.min() >= b.min() && a.max() <= b.max(),
             // The largest magnitude has one bit more than the mantissa at most, or is the power of two above
             // that. Nothing is below the smallest step of a float with a zero: all of them reach down to 1.
             (Int(a), Float(b) | Complex(b)) => {
                 let digits = a.bits - a.signed as u32;
                 let largest = if a.signed { -a.min() } else { a.max() };
-                b.has_sign && digits <= b.mantissa_bits + 1 && largest as f64 <= b.max()
+                b.has_zero()
+                    && (b.has_sign || !a.signed)
+                    && digits <= b.mantissa_bits + 1
+                    && largest as f64 <= b.max()
             }
             // Steps and limits: a value is a multiple of the smallest one, and has as many bits as the
             // mantissa.

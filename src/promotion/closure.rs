@@ -1,6 +1,6 @@
 //! From a few edges to the sets of a ruleset, at compile time. That every edge goes up is asserted here.
 
-use super::set::DTypeSet;
+use super::set::{DTypeSet, ORDER, place};
 use crate::formats::dtype::{DTYPES, DType};
 
 /// From a dtype to those just above it.
@@ -17,8 +17,8 @@ pub(super) const fn close(edges: &[&[Edge]]) -> [DTypeSet; DTYPES] {
             up[from as usize] = up[from as usize].with(from);
             let mut i = 0;
             while i < above.len() {
-                // The lowest code of a set is then one of its least elements, which `Rules::least` relies on.
-                assert!((from as u8) < above[i] as u8, "every edge goes up");
+                // The lowest of a set is then one of its least elements, which `Rules::least` relies on.
+                assert!(place(from) < place(above[i]), "every edge goes up");
                 up[from as usize] = up[from as usize].with(above[i]);
                 up[above[i] as usize] = up[above[i] as usize].with(above[i]);
                 i += 1;
@@ -28,13 +28,14 @@ pub(super) const fn close(edges: &[&[Edge]]) -> [DTypeSet; DTYPES] {
         list += 1;
     }
     // From the top down: what is above is closed already.
-    let mut from = DTYPES;
-    while from > 0 {
-        from -= 1;
-        let mut above = from + 1;
+    let mut i = DTYPES;
+    while i > 0 {
+        i -= 1;
+        let from = ORDER[i] as usize;
+        let mut above = i + 1;
         while above < DTYPES {
-            if up[from].contains(DType::ALL[above]) {
-                up[from] = up[from].union(up[above]);
+            if up[from].contains(ORDER[above]) {
+                up[from] = up[from].union(up[ORDER[above] as usize]);
             }
             above += 1;
         }
@@ -62,8 +63,10 @@ pub(super) const fn lossless() -> [DTypeSet; DTYPES] {
     while from < DTYPES {
         let mut to = 0;
         while to < DTYPES {
-            if DType::ALL[from].is_lossless_to(DType::ALL[to]) {
-                assert!(from <= to, "every edge goes up");
+            // One bit is a bool, and the other way round; a bool is the lesser one.
+            let (a, b) = (DType::ALL[from], DType::ALL[to]);
+            if a.is_lossless_to(b) && !(matches!(b, DType::Bool) && from != to) {
+                assert!(place(a) <= place(b), "every edge goes up");
                 up[from] = up[from].with(DType::ALL[to]);
             }
             to += 1;

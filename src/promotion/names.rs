@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::onnx::ONNX;
 use super::rules::Rules;
 use super::set::DTypeSet;
-use crate::formats::dtype::DType;
+use crate::formats::dtype::{DType, Kind};
 use crate::formats::name::NameError;
 use DType::*;
 
@@ -222,8 +222,7 @@ impl DType {
         match dialect {
             Dialect::NumPy => made.extend(self.numpy_code()),
             Dialect::Dlpack => {
-                let (code, bits, lanes) = self.to_dlpack();
-                made.push(format!("{code},{bits},{lanes}"));
+                made.extend(self.to_dlpack().map(|(code, bits, lanes)| format!("{code},{bits},{lanes}")));
             }
             Dialect::Onnx => {
                 for (_, name, _) in ONNX.iter().filter(|(_, _, dtype)| *dtype == self) {
@@ -261,34 +260,35 @@ impl DType {
         ONNX.iter().find(|(known, _, _)| *known == code).map(|(_, _, dtype)| *dtype)
     }
 
-    /// The DLPack type: code, bits, lanes.
+    /// The DLPack type: code, bits, lanes. None if it has no such dtype.
     ///
     /// ```
     /// use lanecast::DType;
-    /// assert_eq!(DType::BF16.to_dlpack(), (4, 16, 1));
-    /// assert_eq!(DType::C64.to_dlpack(), (5, 64, 1));
+    /// assert_eq!(DType::BF16.to_dlpack(), Some((4, 16, 1)));
+    /// assert_eq!(DType::C64.to_dlpack(), Some((5, 64, 1)));
     /// ```
-    pub const fn to_dlpack(self) -> (u8, u8, u16) {
-        let code = match self {
-            I2 | I4 | I8 | I16 | I32 | I64 => 0,
-            U2 | U4 | U8 | U16 | U32 | U64 => 1,
-            F16 | F32 | F64 => 2,
-            BF16 => 4,
-            C64 | C128 => 5,
-            Bool => 6,
-            F8E3M4 => 7,
-            F8E4M3 => 8,
-            F8E4M3B11FNUZ => 9,
-            F8E4M3FN => 10,
-            F8E4M3FNUZ => 11,
-            F8E5M2 => 12,
-            F8E5M2FNUZ => 13,
-            F8E8M0 => 14,
-            F6E2M3 => 15,
-            F6E3M2 => 16,
-            F4E2M1 => 17,
+    pub const fn to_dlpack(self) -> Option<(u8, u8, u16)> {
+        let code = match (self.kind(), self.part()) {
+            (Kind::Int(format), _) => !format.signed as u8,
+            (Kind::Complex(_), F16 | F32 | F64) => 5,
+            (Kind::Complex(_), _) => return None,
+            (Kind::Bool, _) => 6,
+            (_, F8E3M4) => 7,
+            (_, F8E4M3) => 8,
+            (_, F8E4M3B11FNUZ) => 9,
+            (_, F8E4M3FN) => 10,
+            (_, F8E4M3FNUZ) => 11,
+            (_, F8E5M2) => 12,
+            (_, F8E5M2FNUZ) => 13,
+            (_, F8E8M0) => 14,
+            (_, F6E2M3) => 15,
+            (_, F6E3M2) => 16,
+            (_, F4E2M1) => 17,
+            (_, BF16) => 4,
+            (Kind::Float(_), _) if self.bits() >= 16 => 2,
+            (Kind::Float(_), _) => return None,
         };
-        (code, self.bits() as u8, 1)
+        Some((code, self.bits() as u8, 1))
     }
 
     /// The dtype of a DLPack type of one lane, if it is one of ours.
@@ -301,6 +301,6 @@ impl DType {
     /// assert_eq!(DType::from_dlpack(2, 32, 4), None);
     /// ```
     pub fn from_dlpack(code: u8, bits: u8, lanes: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|dtype| dtype.to_dlpack() == (code, bits, lanes))
+        Self::ALL.into_iter().find(|dtype| dtype.to_dlpack() == Some((code, bits, lanes)))
     }
 }

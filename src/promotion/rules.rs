@@ -50,7 +50,7 @@ pub struct Rules {
 enum Tie {
     /// Nothing.
     Undefined,
-    /// Of those with nothing below them the one with the lowest code, so an integer before a float.
+    /// Of those with nothing below them the first in the order, so an integer before a float.
     Lowest,
     /// The default float.
     To(DType),
@@ -451,7 +451,7 @@ impl Rules {
             return Err(PromotionError::NoOperands);
         }
         // Every edge goes up, so nothing in the set is below its first.
-        let Some(first) = common.first() else { return Err(PromotionError::Undefined { rules, operands }) };
+        let Some(first) = common.lowest() else { return Err(PromotionError::Undefined { rules, operands }) };
         match self.tie {
             _ if common.difference(self.up[first as usize]).is_empty() => Ok(first),
             Tie::Lowest => Ok(first),
@@ -508,7 +508,7 @@ impl Rules {
             Some(dtype)
         } else if matches!((array, scalar), (ScalarKind::Float, ScalarKind::Complex)) {
             let defined = !self.foreign_complex.contains(dtype);
-            if defined { self.above(dtype).intersection(COMPLEX).first() } else { None }
+            if defined { self.above(dtype).intersection(COMPLEX).lowest() } else { None }
         } else {
             match self.default_dtype(scalar) {
                 Some(default) if self.leads_to(dtype, default) => Some(default),

@@ -1,9 +1,19 @@
 //! Python numbers next to arrays, and the dtypes of what is made of them alone.
 
 use super::set::DTypeSet;
-use crate::formats::dtype::{DType, Kind};
+use crate::formats::dtype::{DTYPES, DType, Kind};
 
-pub(super) const COMPLEX: DTypeSet = DTypeSet::EMPTY.with(DType::C64).with(DType::C128);
+/// Those whose kind is that.
+pub(super) const COMPLEX: DTypeSet = {
+    let (mut set, mut i) = (DTypeSet::EMPTY, 0);
+    while i < DTYPES {
+        if let Kind::Complex(_) = DType::ALL[i].kind() {
+            set = set.with(DType::ALL[i]);
+        }
+        i += 1;
+    }
+    set
+};
 
 /// A Python number next to an array. Its value never matters, its kind does.
 ///

@@ -14,6 +14,52 @@ use crate::formats::dtype::{DTYPES, DType};
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct DTypeSet(u64);
 
+/// Every dtype, the narrow ones of a kind before the wider ones.
+pub(super) const ORDER: [DType; DTYPES] = {
+    use DType::*;
+    [
+        Bool,
+        U2,
+        I2,
+        U4,
+        I4,
+        U8,
+        I8,
+        U16,
+        I16,
+        U32,
+        I32,
+        U64,
+        I64,
+        F4E2M1,
+        F6E2M3,
+        F6E3M2,
+        F8E3M4,
+        F8E4M3,
+        F8E4M3FN,
+        F8E4M3FNUZ,
+        F8E4M3B11FNUZ,
+        F8E5M2,
+        F8E5M2FNUZ,
+        F8E8M0,
+        F16,
+        BF16,
+        F32,
+        F64,
+        C64,
+        C128,
+    ]
+};
+
+/// The place of a dtype in that.
+pub(super) const fn place(dtype: DType) -> usize {
+    let mut i = 0;
+    while ORDER[i] as u8 != dtype as u8 {
+        i += 1;
+    }
+    i
+}
+
 const _: () = assert!(DTYPES <= u64::BITS as usize, "a dtype has no bit");
 
 impl DTypeSet {
@@ -97,6 +143,18 @@ impl DTypeSet {
     pub const fn first(self) -> Option<DType> {
         // No bit is at 64, which is no code either.
         DType::from_code(self.0.trailing_zeros() as u8)
+    }
+
+    /// The first in an order in which every edge of every ruleset goes up.
+    pub(super) const fn lowest(self) -> Option<DType> {
+        let mut i = 0;
+        while i < DTYPES {
+            if self.contains(ORDER[i]) {
+                return Some(ORDER[i]);
+            }
+            i += 1;
+        }
+        None
     }
 
     /// How many.

@@ -124,7 +124,7 @@ impl Extremes {
 /// May elements be quantised to this dtype?
 fn is_element(dtype: DType) -> bool {
     match dtype.kind() {
-        Kind::Int(format) => format.bits <= 32,
+        Kind::Int(format) => (2..=32).contains(&format.bits),
         Kind::Float(format) => format.has_sign && format.bits() <= 32,
         Kind::Bool | Kind::Complex(_) => false,
     }

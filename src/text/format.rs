@@ -237,7 +237,7 @@ impl Interval {
     /// Of a magnitude, as if the format went on beyond its max.
     fn of(format: FloatFormat, code: u64) -> Self {
         let ulp = format.min_exponent() - format.mantissa_bits as i32;
-        if !format.has_sign {
+        if !format.has_zero() {
             // Between the ties of rounding to nearest and what rounds up: so it is right in both modes.
             let q = code as i32 - format.bias;
             return Self { least: (3, q - 2), most: (1, q), closed: true };

@@ -109,7 +109,7 @@ pub(crate) fn every_mode(from: DType, to: DType) -> Vec<Mode> {
                 modes.push(Mode { narrow_float_to_int: Some(oracle::Overflow::Wrap), ..Mode::default() });
             }
         }
-        Kind::Float(format) if !format.has_sign() => {
+        Kind::Float(format) if !format.has_zero() => {
             vary(&|mode, i| mode.e8m0_rounding = oracle::E8m0Rounding::ALL[i], 3);
             vary(&|mode, i| mode.saturate = i == 0, 2);
         }

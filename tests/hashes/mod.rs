@@ -59,13 +59,13 @@ pub(crate) fn expected(row: &str, to: DType) -> Option<u64> {
     table(HASHES).get(row)?[to as usize]
 }
 
-type Table = BTreeMap<String, [Option<u64>; 30]>;
+type Table = BTreeMap<String, [Option<u64>; DType::ALL.len()]>;
 
 fn table(hashes: &str) -> Table {
     let rows = hashes.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let mut cells = line.split('\t');
         let row = cells.next().expect("a name").to_owned();
-        let mut hashes = [None; 30];
+        let mut hashes = [None; DType::ALL.len()];
         for (hash, cell) in hashes.iter_mut().zip(cells) {
             *hash = u64::from_str_radix(cell, 16).ok();
         }
@@ -87,7 +87,7 @@ pub(crate) fn write() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hashes/golden.tsv");
     let mut table = table(&std::fs::read_to_string(path).expect("the source is readable"));
     for (row, to, hash) in BLESSED.lock().expect("no test panics here").drain(..) {
-        table.entry(row).or_insert([None; 30])[to as usize] = Some(hash);
+        table.entry(row).or_insert([None; DType::ALL.len()])[to as usize] = Some(hash);
     }
     let mut text = "# Made by the oracle: see mod.rs. The columns are the targets:".to_owned();
     for to in DType::ALL {

@@ -82,7 +82,7 @@ int main(void)
     CHECK(memcmp(options.canary, canary, sizeof canary) == 0);
     options.o.rounding = 9;
     CHECK(lanecast_cast(LANECAST_DTYPE_FLOAT32, src, LANECAST_DTYPE_UINT8, dst, 4, &options.o) == LANECAST_ERR_OPTIONS);
-    CHECK(lanecast_cast(30, src, LANECAST_DTYPE_UINT8, dst, 4, NULL) == LANECAST_ERR_DTYPE);
+    CHECK(lanecast_cast(255, src, LANECAST_DTYPE_UINT8, dst, 4, NULL) == LANECAST_ERR_DTYPE);
     CHECK(lanecast_cast(LANECAST_DTYPE_FLOAT32, src, LANECAST_DTYPE_UINT8, NULL, 4, NULL) == LANECAST_ERR_NULL);
 
     CHECK(lanecast_cast_checked(LANECAST_DTYPE_FLOAT32, src, LANECAST_DTYPE_UINT8, dst, 4, NULL, &report.r, valid) ==

@@ -23,8 +23,9 @@ def info() -> int:
     print(f"lanecast {lanecast.__version__}, {_lanecast.__file__}")
     print(f"instruction set {best} (available: {', '.join(available)})")
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, ml_dtypes {ml_dtypes.__version__}")
-    missing = [name for name, dtype in lanecast.dtypes().items() if dtype is None]
-    print(f"dtypes: {30 - len(missing)} of 30" + (f"; ml_dtypes has no {', '.join(missing)}" if missing else ""))
+    dtypes = lanecast.dtypes()
+    missing = [name for name, dtype in dtypes.items() if dtype is None]
+    print(f"dtypes: {len(dtypes) - len(missing)} of {len(dtypes)}" + (f"; ml_dtypes has no {', '.join(missing)}" if missing else ""))
     try:
         with lanecast.patched() as patch:
             print(f"patch(): {patch!r}")

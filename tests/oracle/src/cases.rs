@@ -94,7 +94,9 @@ pub fn modes(from: Type, to: Type) -> Vec<Mode> {
         if !source.is_exact_in(&target) {
             product(&mut modes, &R::ALL, |mode, v| mode.rounding = v);
         }
-        let overflows = source.max > target.max || source.has_inf;
+        let overflows = source.max > target.max
+            || source.has_inf
+            || source.has_negatives && !target.has_negatives;
         if to.bits() <= 8 && format.specials != Specials::None && overflows {
             product(&mut modes, &[true, false], |mode, v| mode.saturate = v);
         }

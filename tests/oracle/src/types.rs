@@ -43,7 +43,7 @@ pub enum Type {
 use Type::*;
 
 impl Type {
-    pub const ALL: [Type; 30] = [
+    pub const ALL: [Type; C128 as usize + 1] = [
         Bool,
         U2,
         I2,
