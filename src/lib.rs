@@ -60,7 +60,7 @@
 //! | name | Rust | bits | sign-exponent-mantissa, bias | max | Inf | NaN | −0 |
 //! |---|---|---|---|---|---|---|---|
 //! | `bool` | `bool` | 8 | zero is false, anything else true | | | | |
-//! | `uint2` `int2` `uint4` `int4` | [`U2`](bits::U2) [`I2`](bits::I2) [`U4`](bits::U4) [`I4`](bits::I4) | 2, 4 | | | | | |
+//! | `uint1` `int1` `uint2` `int2` `uint4` `int4` | [`U1`](bits::U1) [`I1`](bits::I1) [`U2`](bits::U2) [`I2`](bits::I2) [`U4`](bits::U4) [`I4`](bits::I4) | 1, 2, 4 | | | | | |
 //! | `uint8` … `uint64`, `int8` … `int64` | `u8` … `i64` | 8 … 64 | | | | | |
 //! | `float4_e2m1fn` | [`F4E2M1`](bits::F4E2M1) | 4 | 1-2-1, 1 | 6 | – | – | yes |
 //! | `float6_e2m3fn` | [`F6E2M3`](bits::F6E2M3) | 6 | 1-2-3, 1 | 7.5 | – | – | yes |

@@ -316,6 +316,8 @@ fn code_of(lossy: &lanecast::checked::Lossy) -> u128 {
         F8E5M2: x => x.to_bits();
         F8E5M2FNUZ: x => x.to_bits();
         F8E8M0: x => x.to_bits();
+        U1: x => x.to_bits();
+        I1: x => x.to_bits();
         f16: x => x.to_bits();
         bf16: x => x.to_bits();
         f32: x => x.to_bits();
@@ -339,6 +341,7 @@ fn lengths(isa: Isa, from: DType) {
         DType::F16,
         DType::F8E4M3FN,
         DType::F8E8M0,
+        DType::I1,
         DType::C64,
         DType::Bool,
     ] {

@@ -28,15 +28,15 @@ fn every_name_of_every_dialect_comes_back() {
     }
     let expected = [
         ("canonical", DType::ALL.len()),
-        ("NumPy", 87),
+        ("NumPy", 89),
         ("PyTorch", 32),
         ("MindSpore", 34),
         ("MegEngine", 10),
         ("Array API", 13),
         ("ONNX", 54),
-        ("JAX", 35),
+        ("JAX", 37),
         ("safetensors", 22),
-        ("DLPack", 30),
+        ("DLPack", 32),
     ];
     assert_eq!(names, BTreeMap::from(expected));
 }
@@ -228,7 +228,7 @@ fn onnx_and_dlpack_numbers() {
     let onnx: Vec<_> = (0..40).filter(|code| DType::from_onnx(*code).is_some()).collect();
     assert!(onnx.iter().copied().eq((1..=28).filter(|code| *code != 8)), "{onnx:?}");
     let without: Vec<_> = DType::ALL.into_iter().filter(|dtype| dtype.to_onnx().is_none()).collect();
-    assert_eq!(format!("{without:?}"), "[float8_e3m4, float8_e4m3, float8_e4m3b11fnuz]");
+    assert_eq!(format!("{without:?}"), "[float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, uint1, int1]");
     // The name and the number of TensorProto.DataType.
     for (name, code) in
         [("FLOAT", 1), ("BOOL", 9), ("DOUBLE", 11), ("BFLOAT16", 16), ("FLOAT8E8M0", 24), ("INT2", 26)]
@@ -257,6 +257,8 @@ fn onnx_and_dlpack_numbers() {
         (2, "float64"),
         (4, "bfloat16"),
         (5, "complex128"),
+        (0, "int1"),
+        (1, "uint1"),
         (6, "bool"),
         (7, "float8_e3m4"),
         (8, "float8_e4m3"),

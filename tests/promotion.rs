@@ -32,8 +32,8 @@ fn scalar(name: &str) -> ScalarKind {
 fn every_recorded_pair() {
     let expected = [
         ("numpy", 196, 0),
-        ("jax", 900, 124),
-        ("jax_x32", 900, 124),
+        ("jax", 1024, 0),
+        ("jax_x32", 1024, 0),
         ("torch", 400, 84),
         ("mindspore", 225, 0),
         ("array_api", 169, 0),
@@ -63,7 +63,7 @@ fn every_recorded_pair() {
 /// What no fixture records, because it is the whole rule: equal dtypes alone combine.
 #[test]
 fn the_identity_rulesets() {
-    for (name, dtypes) in [("jax_strict", 30), ("onnx", 27)] {
+    for (name, dtypes) in [("jax_strict", 32), ("onnx", 27)] {
         assert_eq!(rules(name).dtypes().len(), dtypes);
         for a in rules(name).dtypes().iter() {
             for b in rules(name).dtypes().iter() {
@@ -320,7 +320,7 @@ fn associativity_and_its_exceptions() {
 
 /// Ordered triples whose folds differ; an error counts as an answer.
 const NOT_ASSOCIATIVE: [(&str, usize); 5] =
-    [("numpy", 28), ("jax", 240), ("jax_x32", 240), ("torch", 432), ("lossless", 1294)];
+    [("numpy", 28), ("jax", 240), ("jax_x32", 240), ("torch", 432), ("lossless", 1514)];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
@@ -412,14 +412,17 @@ fn every_recorded_lossless_cast() {
             skipped += 1;
             continue;
         };
-        // ml_dtypes 0.6 has no cast of this pair at all, which was recorded as a loss.
-        let no_cast = (from, to) == (DType::U2, DType::I4);
+        // ml_dtypes 0.6 has no cast of these pairs at all, which was recorded as a loss.
+        let none = [(DType::U2, DType::I4), (DType::U1, DType::I2), (DType::U1, DType::I4)];
+        let no_cast = none.contains(&(from, to));
         let expected = (lossless == "yes") != no_cast;
         assert_eq!(from.is_lossless_to(to), expected, "{from} -> {to}");
-        assert_eq!(Rules::LOSSLESS.can_cast(from, to), expected, "{from} -> {to}");
+        // Of two that hold each other's values, one has to come first: bool.
+        let is_above = expected && (from, to) != (DType::U1, DType::Bool);
+        assert_eq!(Rules::LOSSLESS.can_cast(from, to), is_above, "{from} -> {to}");
         tested += 1;
     }
-    assert_eq!((tested, skipped), (22 * 30, 792 - 22 * 30));
+    assert_eq!((tested, skipped), (24 * 32, 24));
 }
 
 /// The rule against the kernels: every code of a source of 16 bits or fewer comes back, and none is another's

@@ -39,8 +39,9 @@ fn by_a_tile(isa: Isa) {
         for hub in [DType::F32, DType::F64].into_iter().filter(|&hub| from.is_lossless_to(hub)) {
             let tile = direct(isa, from, hub, &src);
             for to in DType::ALL {
-                // What is negative wraps as an integer and saturates as a float.
-                let wraps = matches!((from.kind(), to.kind()), (Kind::Int(_), Kind::Int(_)));
+                // What is out of range wraps as an integer and saturates as a float: what is negative, and 1 in int1.
+                let wraps = matches!((from.kind(), to.kind()), (Kind::Int(_), Kind::Int(_)))
+                    || (from, to) == (DType::Bool, DType::I1);
                 // Codes that are kept leave a NaN as it is; what is cast makes it quiet.
                 if wraps || from.part() == to.part() {
                     continue;

@@ -415,9 +415,9 @@ fn without_saturation_what_is_too_large_is_inf_or_nan() {
     assert_eq!(out, [f32::MAX, f32::INFINITY]);
 }
 
-const INTEGERS: [DType; 12] = {
+const INTEGERS: [DType; 14] = {
     use DType::*;
-    [U2, I2, U4, I4, U8, I8, U16, I16, U32, I32, U64, I64]
+    [U1, I1, U2, I2, U4, I4, U8, I8, U16, I16, U32, I32, U64, I64]
 };
 
 #[test]
@@ -777,11 +777,13 @@ fn all_entries_agree() {
                 let options = options.dst_packing(packing).src_packing(packing);
                 // What the integers refuse is left out.
                 let is_int = matches!(to.kind(), Kind::Int(_));
-                let texts: Vec<&str> = texts.iter().map(|t| if is_int { "1" } else { t.as_str() }).collect();
+                // A value that all of a kind have.
+                let (text, value) = if to == DType::I1 { ("-1", -1.0) } else { ("1", 1.0) };
+                let texts: Vec<&str> = texts.iter().map(|t| if is_int { text } else { t.as_str() }).collect();
                 let (offsets, bytes) = joined(&texts);
                 let mut out = vec![0; to.byte_len(texts.len(), packing).unwrap()];
                 text::parse_bytes_with(&offsets, &bytes, &mut out, to, &options).unwrap();
-                let values: Vec<f64> = doubles.iter().map(|&x| if is_int { 1.0 } else { x }).collect();
+                let values: Vec<f64> = doubles.iter().map(|&x| if is_int { value } else { x }).collect();
                 let mut expected = vec![0; out.len()];
                 let native: Vec<u8> = values.iter().flat_map(|x| x.to_be_bytes()).collect();
                 cast_bytes_with(&native, DType::F64, &mut expected, to, texts.len(), &options).unwrap();

@@ -153,6 +153,10 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 
 #define LANECAST_DTYPE_COMPLEX128 29
 
+#define LANECAST_DTYPE_UINT1 30
+
+#define LANECAST_DTYPE_INT1 31
+
 /*
  How to cast. lanecast_options_init sets the defaults; an all-zero structure is not a valid one.
 

@@ -56,6 +56,8 @@ mod dtypes {
     pub const LANECAST_DTYPE_FLOAT64: u8 = 27;
     pub const LANECAST_DTYPE_COMPLEX64: u8 = 28;
     pub const LANECAST_DTYPE_COMPLEX128: u8 = 29;
+    pub const LANECAST_DTYPE_UINT1: u8 = 30;
+    pub const LANECAST_DTYPE_INT1: u8 = 31;
 }
 pub use dtypes::*;
 

@@ -7,7 +7,7 @@ import numpy as np
 
 DTYPES = [dtype for dtype in lanecast.dtypes().values() if dtype is not None]
 NAMES = {dtype: name for name, dtype in lanecast.dtypes().items() if dtype is not None}
-PACKED_BITS = {"uint2": 2, "int2": 2, "uint4": 4, "int4": 4, "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
+PACKED_BITS = {"uint1": 1, "int1": 1, "uint2": 2, "int2": 2, "uint4": 4, "int4": 4, "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
 
 
 def is_complex(dtype):

@@ -44,6 +44,8 @@ macro_rules! dtypes {
             F64          = 27, "float64",             f64,           Kind::Float(FloatFormat::ieee(11, 52));
             C64          = 28, "complex64",           Complex<f32>,  Kind::Complex(FloatFormat::ieee(8, 23));
             C128         = 29, "complex128",          Complex<f64>,  Kind::Complex(FloatFormat::ieee(11, 52));
+            U1           = 30, "uint1",               U1,            Kind::Int(IntFormat::unsigned(1));
+            I1           = 31, "int1",                I1,            Kind::Int(IntFormat::signed(1));
         }
     };
 }

@@ -15,7 +15,7 @@ use super::dtype::{DType, dtypes};
 /// | bool, integers of 8 bits and more, float32, float64 | the primitives |
 /// | float16, bfloat16 | [`half::f16`], [`half::bf16`] |
 /// | complex64, complex128 | [`num_complex::Complex`] |
-/// | narrower floats, 2- and 4-bit integers | the newtypes of this crate |
+/// | narrower floats, 1-, 2- and 4-bit integers | the newtypes of this crate |
 ///
 /// A slice of a type of fewer than 8 bits holds one element per byte; packed data is bytes and a number
 /// of elements, for [`cast_bytes_with`](crate::cast_bytes) and [`Caster`](crate::Caster).
@@ -253,6 +253,8 @@ macro_rules! int_newtypes {
     )*};
 }
 int_newtypes! {
+    U1, u8, 0x1, 1, "uint1: 0 and 1";
+    I1, i8, 0x1, -1, "int1: −1 and 0";
     U2, u8, 0x3, 3, "uint2: 0 to 3";
     I2, i8, 0x3, -1, "int2: −2 to 1";
     U4, u8, 0xF, 15, "uint4: 0 to 15";

@@ -64,7 +64,7 @@ const INTS: &[Edge] =
 /// Of the unsigned dtypes uint8 alone is below a signed one.
 const SIGNED_INTS: &[Edge] =
     &[(Bool, &[U8, I8]), (U8, &[I16]), (I8, &[I16]), (I16, &[I32]), (I32, &[I64]), (I64, &[F16, BF16])];
-const NARROW_INTS: &[DType] = &[U2, I2, U4, I4];
+const NARROW_INTS: &[DType] = &[U1, I1, U2, I2, U4, I4];
 const NARROW_FLOATS: &[DType] = &[
     F4E2M1,
     F6E2M3,
@@ -123,7 +123,7 @@ impl Rules {
     /// kind; narrow floats take integers and no other float, narrow integers take bool alone. uint64 with a
     /// signed integer gives the default float.
     ///
-    /// Deviations: `int1` and `uint1` are not here, and neither is the weak type of a result.
+    /// Deviations: the weak type of a result is not here.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};

@@ -19,6 +19,8 @@ pub(super) const ORDER: [DType; DTYPES] = {
     use DType::*;
     [
         Bool,
+        U1,
+        I1,
         U2,
         I2,
         U4,

@@ -339,11 +339,11 @@ def iinfo(d: Any) -> IntInfo:
 
 
 def dtypes() -> dict[str, np.dtype[Any] | None]:
-    """The 30 names and their dtypes; None where the installed ml_dtypes has none.
+    """The 32 names and their dtypes; None where the installed ml_dtypes has none.
 
     >>> import lanecast
     >>> len(lanecast.dtypes())
-    30
+    32
     """
     return _lanecast.dtypes()
 

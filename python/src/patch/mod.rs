@@ -43,6 +43,11 @@ fn is_numpys(dtype: DType) -> bool {
     matches!(dtype, Bool | U8 | I8 | U16 | I16 | U32 | I32 | U64 | I64 | F16 | F32 | F64 | C64 | C128)
 }
 
+/// Dtypes whose casts stay the originals: of what those answer otherwise, nothing is known that a look at the elements would tell.
+fn is_left(dtype: DType) -> bool {
+    matches!(dtype, DType::U1 | DType::I1)
+}
+
 /// Patches NumPy's casts, or those that are patched otherwise. `threads` 0 is as many as there are.
 #[pyfunction]
 pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) -> PyResult<()> {
@@ -53,6 +58,9 @@ pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) ->
     let mut skipped = Vec::new();
     let mut descrs = Vec::new();
     for &(number, dtype) in table.numbers() {
+        if is_left(dtype) {
+            continue;
+        }
         let descr = descr_of_number(py, number)?;
         descrs.push((number, dtype, descr));
     }

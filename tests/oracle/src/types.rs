@@ -38,12 +38,14 @@ pub enum Type {
     F64,
     C64,
     C128,
+    U1,
+    I1,
 }
 
 use Type::*;
 
 impl Type {
-    pub const ALL: [Type; C128 as usize + 1] = [
+    pub const ALL: [Type; I1 as usize + 1] = [
         Bool,
         U2,
         I2,
@@ -74,6 +76,8 @@ impl Type {
         F64,
         C64,
         C128,
+        U1,
+        I1,
     ];
 
     /// The dtype of a canonical name.
@@ -114,12 +118,15 @@ impl Type {
             F64 => "float64",
             C64 => "complex64",
             C128 => "complex128",
+            U1 => "uint1",
+            I1 => "int1",
         }
     }
 
     /// The number of bits of an element.
     pub fn bits(self) -> u32 {
         match self {
+            U1 | I1 => 1,
             U2 | I2 => 2,
             U4 | I4 | E2M1FN => 4,
             E2M3FN | E3M2FN => 6,
@@ -143,11 +150,11 @@ impl Type {
     }
 
     pub fn is_unsigned_integer(self) -> bool {
-        matches!(self, U2 | U4 | U8 | U16 | U32 | U64)
+        matches!(self, U1 | U2 | U4 | U8 | U16 | U32 | U64)
     }
 
     pub fn is_signed_integer(self) -> bool {
-        matches!(self, I2 | I4 | I8 | I16 | I32 | I64)
+        matches!(self, I1 | I2 | I4 | I8 | I16 | I32 | I64)
     }
 
     pub fn is_complex(self) -> bool {

@@ -39,6 +39,41 @@ fn defaults() {
     assert_eq!(Mode::default(), SATURATE);
 }
 
+/// "As uint2, as int2: floats truncate and saturate, integers wrap: 1 -> -1, bool true -> -1."
+#[test]
+fn single_bits() {
+    for (x, unsigned, signed) in [
+        (0.0, 0, 0),
+        (0.99, 0, 0),
+        (1.0, 1, 0),
+        (7.0, 1, 0),
+        (-0.99, 0, 0),
+        (-1.0, 0, 1),
+        (-7.0, 0, 1),
+        (f32::INFINITY, 1, 0),
+        (f32::NEG_INFINITY, 0, 1),
+        (f32::NAN, 0, 0),
+    ] {
+        assert_eq!(f32_to(Type::U1, x, &SATURATE), unsigned, "{x}");
+        assert_eq!(f32_to(Type::I1, x, &SATURATE), signed, "{x}");
+    }
+    for (from, code, wrapped, saturated) in [
+        (Type::Bool, 1, [1, 1], [1, 0]),
+        (Type::I8, 1, [1, 1], [1, 0]),
+        (Type::I8, 2, [0, 0], [1, 0]),
+        (Type::I8, 0xFF, [1, 1], [0, 1]),
+    ] {
+        let clamps = Mode {
+            int_to_int: Overflow::Saturate,
+            ..SATURATE
+        };
+        let both = |mode: &Mode| [Type::U1, Type::I1].map(|to| convert(from, to, code, mode));
+        assert_eq!(both(&SATURATE), wrapped, "{from:?} {code}");
+        assert_eq!(both(&clamps), saturated, "{from:?} {code}");
+    }
+    assert_eq!([value(Type::U1, 1), value(Type::I1, 1)], [1.0, -1.0]);
+}
+
 #[test]
 fn names_and_order() {
     let names: Vec<&str> = Type::ALL.iter().map(|t| t.name()).collect();
@@ -47,7 +82,7 @@ fn names_and_order() {
         "bool uint2 int2 uint4 int4 uint8 int8 uint16 int16 uint32 int32 uint64 int64 \
          float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3fn \
          float8_e4m3fnuz float8_e4m3b11fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float16 \
-         bfloat16 float32 float64 complex64 complex128"
+         bfloat16 float32 float64 complex64 complex128 uint1 int1"
     );
     for (i, t) in Type::ALL.into_iter().enumerate() {
         assert_eq!(t as usize, i);
@@ -67,7 +102,7 @@ fn names_and_order() {
     let bits: Vec<u32> = Type::ALL.iter().map(|t| t.bits()).collect();
     let expected = [
         8, 2, 2, 4, 4, 8, 8, 16, 16, 32, 32, 64, 64, 4, 6, 6, 8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 32,
-        64, 64, 128,
+        64, 64, 128, 1, 1,
     ];
     assert_eq!(bits, expected);
 }
