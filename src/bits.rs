@@ -12,7 +12,7 @@ use core::num::FpCategory;
 
 pub use crate::formats::element::{
     F4E2M1, F6E2M3, F6E3M2, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0,
-    I1, I2, I4, U1, U2, U4,
+    F8UE5M3, I1, I2, I4, U1, U2, U4,
 };
 
 use crate::formats::dtype::{DType, FloatFormat};
@@ -325,5 +325,6 @@ floats! {
     F8E4M3B11FNUZ, 0x5C, 1.5, [zero nan];
     F8E5M2, 0x3E, 1.5, [zero negative inf minus_inf nan];
     F8E5M2FNUZ, 0x42, 1.5, [zero nan];
+    F8UE5M3, 0x7C, 1.5, [zero nan];
     F8E8M0, 0x7E, 0.5, [nan];
 }

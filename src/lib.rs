@@ -73,6 +73,7 @@
 //! | `float8_e5m2` | [`F8E5M2`](bits::F8E5M2) | 8 | 1-5-2, 15 | 57344 | yes | yes | yes |
 //! | `float8_e5m2fnuz` | [`F8E5M2FNUZ`](bits::F8E5M2FNUZ) | 8 | 1-5-2, 16 | 57344 | – | 80 | – |
 //! | `float8_e8m0fnu` | [`F8E8M0`](bits::F8E8M0) | 8 | 0-8-0, 127 | 2^127 | – | FF | – |
+//! | `float8_ue5m3` | [`F8UE5M3`](bits::F8UE5M3) | 8 | 0-5-3, 15 | 114688 | – | FF | – |
 //! | `float16` `bfloat16` | `f16` `bf16` (crate half) | 16 | 1-5-10, 15; 1-8-7, 127 | | yes | yes | yes |
 //! | `float32` `float64` | `f32` `f64` | 32, 64 | | | yes | yes | yes |
 //! | `complex64` `complex128` | `Complex<f32>` `Complex<f64>` (crate num-complex) | 64, 128 | a pair | | | | |

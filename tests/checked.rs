@@ -318,6 +318,7 @@ fn code_of(lossy: &lanecast::checked::Lossy) -> u128 {
         F8E8M0: x => x.to_bits();
         U1: x => x.to_bits();
         I1: x => x.to_bits();
+        F8UE5M3: x => x.to_bits();
         f16: x => x.to_bits();
         bf16: x => x.to_bits();
         f32: x => x.to_bits();
@@ -341,6 +342,7 @@ fn lengths(isa: Isa, from: DType) {
         DType::F16,
         DType::F8E4M3FN,
         DType::F8E8M0,
+        DType::F8UE5M3,
         DType::I1,
         DType::C64,
         DType::Bool,

@@ -320,7 +320,7 @@ fn associativity_and_its_exceptions() {
 
 /// Ordered triples whose folds differ; an error counts as an answer.
 const NOT_ASSOCIATIVE: [(&str, usize); 5] =
-    [("numpy", 28), ("jax", 240), ("jax_x32", 240), ("torch", 432), ("lossless", 1514)];
+    [("numpy", 28), ("jax", 240), ("jax_x32", 240), ("torch", 432), ("lossless", 1790)];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]

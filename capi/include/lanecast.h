@@ -157,6 +157,8 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 
 #define LANECAST_DTYPE_INT1 31
 
+#define LANECAST_DTYPE_FLOAT8_UE5M3 32
+
 /*
  How to cast. lanecast_options_init sets the defaults; an all-zero structure is not a valid one.
 

@@ -58,6 +58,7 @@ mod dtypes {
     pub const LANECAST_DTYPE_COMPLEX128: u8 = 29;
     pub const LANECAST_DTYPE_UINT1: u8 = 30;
     pub const LANECAST_DTYPE_INT1: u8 = 31;
+    pub const LANECAST_DTYPE_FLOAT8_UE5M3: u8 = 32;
 }
 pub use dtypes::*;
 

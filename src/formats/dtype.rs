@@ -46,6 +46,7 @@ macro_rules! dtypes {
             C128         = 29, "complex128",          Complex<f64>,  Kind::Complex(FloatFormat::ieee(11, 52));
             U1           = 30, "uint1",               U1,            Kind::Int(IntFormat::unsigned(1));
             I1           = 31, "int1",                I1,            Kind::Int(IntFormat::signed(1));
+            F8UE5M3      = 32, "float8_ue5m3",        F8UE5M3,       Kind::Float(FloatFormat::unsigned(5, 3));
         }
     };
 }
@@ -265,6 +266,13 @@ impl FloatFormat {
     const fn fnuz(exponent_bits: u32, mantissa_bits: u32, bias: i32) -> Self {
         let fn_ = Self::fn_(exponent_bits, mantissa_bits, bias);
         Self { has_neg_zero: false, ..fn_ }
+    }
+
+    /// No sign and no Inf; the code with every bit set is NaN.
+    const fn unsigned(exponent_bits: u32, mantissa_bits: u32) -> Self {
+        let bias = (1 << (exponent_bits - 1)) - 1;
+        let fn_ = Self::fn_(exponent_bits, mantissa_bits, bias);
+        Self { has_neg_zero: false, has_sign: false, ..fn_ }
     }
 
     /// Every code is a finite number.
@@ -655,6 +663,7 @@ mod tests {
             ("float8_e5m2",         8, 5, 2,    15, 57344.0,  true,  true,  true),
             ("float8_e5m2fnuz",     8, 5, 2,    16, 57344.0,  false, true,  false),
             ("float8_e8m0fnu",      8, 8, 0,   127, (1u128 << 127) as f64, false, true, false),
+            ("float8_ue5m3",        8, 5, 3,    15, 114688.0, false, true,  false),
             ("float16",            16, 5, 10,   15, 65504.0,  true,  true,  true),
             ("bfloat16",           16, 8, 7,   127, 2.0 * (1u128 << 127) as f64 - (1u128 << 120) as f64, true, true, true),
             ("float32",            32, 8, 23,  127, f64::from(f32::MAX), true, true, true),
@@ -687,6 +696,7 @@ mod tests {
         assert_eq!(of(DType::BF16), brain.map(f64::from));
         let least = 2f64.powi(-127);
         assert_eq!(of(DType::F8E8M0), [2f64.powi(127), least, least, least, 1.0]);
+        assert_eq!(of(DType::F8UE5M3), [114688.0, 0.0, 2f64.powi(-14), 2f64.powi(-17), 0.125]);
     }
 
     #[test]

@@ -178,6 +178,7 @@ float_newtypes! {
     F8E4M3B11FNUZ, 0x5C, 1.5, "float8_e4m3b11fnuz: ±30, no Inf, one NaN, no −0";
     F8E5M2, 0x3E, 1.5, "float8_e5m2: ±57344, Inf, NaN";
     F8E5M2FNUZ, 0x42, 1.5, "float8_e5m2fnuz: ±57344, no Inf, one NaN, no −0";
+    F8UE5M3, 0x7C, 1.5, "float8_ue5m3: 0 to 114688, no sign, no Inf, one NaN";
     F8E8M0, 0x7E, 0.5, "float8_e8m0fnu: the powers of two from 2^-127 to 2^127, and NaN";
 }
 

@@ -44,6 +44,7 @@ pub(super) const ORDER: [DType; DTYPES] = {
         F8E5M2,
         F8E5M2FNUZ,
         F8E8M0,
+        F8UE5M3,
         F16,
         BF16,
         F32,

@@ -339,11 +339,11 @@ def iinfo(d: Any) -> IntInfo:
 
 
 def dtypes() -> dict[str, np.dtype[Any] | None]:
-    """The 32 names and their dtypes; None where the installed ml_dtypes has none.
+    """The 33 names and their dtypes; None where the installed ml_dtypes has none.
 
     >>> import lanecast
     >>> len(lanecast.dtypes())
-    32
+    33
     """
     return _lanecast.dtypes()
 

@@ -25,7 +25,7 @@ impl Span {
                 precision: format.mantissa_bits + 1,
                 quantum: 1 - format.bias - format.mantissa_bits as i32,
                 max: format.value(format.max_finite()),
-                has_negatives: true,
+                has_negatives: format.has_sign(),
                 has_inf: format.infinity().is_some(),
                 has_nan: format.has_nan(),
             }

@@ -171,6 +171,26 @@ fn convert_real(from: Type, to: Type, code: u128, mode: &Mode) -> u128 {
 }
 
 fn to_float(to: Type, format: Format, x: Number, mode: &Mode) -> u128 {
+    if !format.has_sign() {
+        return to_unsigned(to, format, x, mode);
+    }
+    to_signed(to, format, x, mode)
+}
+
+/// "float8_ue5m3: what is below zero is 00, or FF without saturation, in every mode; -0 is 00"; the
+/// rest as in the formats with a sign.
+fn to_unsigned(to: Type, format: Format, x: Number, mode: &Mode) -> u128 {
+    let below = if mode.saturate { 0x00 } else { 0xFF };
+    match x {
+        Number::Nan { .. } => 0xFF,
+        Number::Infinity { negative: true } => below,
+        Number::Finite { magnitude, .. } if magnitude.is_zero() => 0x00,
+        Number::Finite { negative: true, .. } => below,
+        positive => to_signed(to, format, positive, mode),
+    }
+}
+
+fn to_signed(to: Type, format: Format, x: Number, mode: &Mode) -> u128 {
     match x {
         Number::Nan { negative, fraction } => to_float_nan(to, format, negative, fraction, mode),
         // "A source +-Inf is not an overflow: it follows the saturate rules in every mode."

@@ -81,6 +81,14 @@ fn part_loss(from: Type, to: Type, code: u128, mode: &Mode) -> Option<Loss> {
     }
     if let Some(format) = to.format() {
         return match number {
+            // "A negative finite value is below, and counted as negative; -Inf is inf."
+            Number::Finite {
+                negative: true,
+                magnitude,
+            } if !format.has_sign() => {
+                (!magnitude.is_zero()).then_some(Loss::Below { negative: true })
+            }
+            Number::Infinity { .. } if !format.has_sign() => Some(Loss::Inf),
             Number::Nan { .. } if format.has_nan() => None,
             Number::Nan { .. } => Some(Loss::Nan),
             Number::Infinity { negative } => {

@@ -392,6 +392,10 @@ fn stochastic(v: &Exact, to: Type, mode: &Mode, word: u32) -> u128 {
 /// A plain cast that rounds by chance.
 pub fn convert_stochastic(from: Type, to: Type, code: u128, mode: &Mode, word: u32) -> u128 {
     match Exact::new(from, code) {
+        // "What is below zero is decided before that."
+        Exact::Finite { negative: true, .. } if to.format().is_some_and(|to| !to.has_sign()) => {
+            crate::convert(from, to, code, mode)
+        }
         finite @ Exact::Finite { .. } => by_chance(&finite, to, mode, word),
         _ => crate::convert(from, to, code, mode),
     }

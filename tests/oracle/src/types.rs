@@ -40,12 +40,13 @@ pub enum Type {
     C128,
     U1,
     I1,
+    UE5M3,
 }
 
 use Type::*;
 
 impl Type {
-    pub const ALL: [Type; I1 as usize + 1] = [
+    pub const ALL: [Type; UE5M3 as usize + 1] = [
         Bool,
         U2,
         I2,
@@ -78,6 +79,7 @@ impl Type {
         C128,
         U1,
         I1,
+        UE5M3,
     ];
 
     /// The dtype of a canonical name.
@@ -120,6 +122,7 @@ impl Type {
             C128 => "complex128",
             U1 => "uint1",
             I1 => "int1",
+            UE5M3 => "float8_ue5m3",
         }
     }
 
@@ -131,7 +134,7 @@ impl Type {
             U4 | I4 | E2M1FN => 4,
             E2M3FN | E3M2FN => 6,
             Bool | U8 | I8 => 8,
-            E3M4 | E4M3 | E4M3FN | E4M3FNUZ | E4M3B11FNUZ | E5M2 | E5M2FNUZ | E8M0FNU => 8,
+            E3M4 | E4M3 | E4M3FN | E4M3FNUZ | E4M3B11FNUZ | E5M2 | E5M2FNUZ | E8M0FNU | UE5M3 => 8,
             U16 | I16 | F16 | BF16 => 16,
             U32 | I32 | F32 => 32,
             U64 | I64 | F64 | C64 => 64,
@@ -201,6 +204,7 @@ impl Type {
             E4M3B11FNUZ => format(4, 3, 11, Specials::NanInsteadOfNegativeZero),
             E5M2 => format(5, 2, 15, Specials::InfAndNan),
             E5M2FNUZ => format(5, 2, 16, Specials::NanInsteadOfNegativeZero),
+            UE5M3 => format(5, 3, 15, Specials::NanAllOnesNoSign),
             F16 => format(5, 10, 15, Specials::InfAndNan),
             BF16 => format(8, 7, 127, Specials::InfAndNan),
             F32 => format(8, 23, 127, Specials::InfAndNan),
@@ -239,6 +243,8 @@ pub(crate) enum Specials {
     NanAllOnes,
     /// "fnuz": no Inf, no -0; the code of -0 is the only NaN.
     NanInsteadOfNegativeZero,
+    /// No sign bit and no Inf; the code with all bits set is NaN.
+    NanAllOnesNoSign,
     /// Every code is a number.
     None,
 }
@@ -289,9 +295,13 @@ impl Format {
         let all_ones = (1 << self.magnitude_bits()) - 1;
         match self.specials {
             Specials::InfAndNan => (((1 << self.exponent_bits) - 1) << self.mantissa_bits) - 1,
-            Specials::NanAllOnes => all_ones - 1,
+            Specials::NanAllOnes | Specials::NanAllOnesNoSign => all_ones - 1,
             Specials::NanInsteadOfNegativeZero | Specials::None => all_ones,
         }
+    }
+
+    pub fn has_sign(self) -> bool {
+        self.specials != Specials::NanAllOnesNoSign
     }
 
     pub fn has_nan(self) -> bool {
@@ -301,6 +311,7 @@ impl Format {
     /// The code of a magnitude with a sign. "-0 is kept where the target has it, else it becomes
     /// 0."
     pub fn with_sign(self, negative: bool, magnitude: u64) -> u128 {
+        assert!(self.has_sign() || !negative, "there is no sign");
         let no_negative_zero = self.specials == Specials::NanInsteadOfNegativeZero;
         if !negative || (magnitude == 0 && no_negative_zero) {
             magnitude.into()
@@ -319,6 +330,7 @@ impl Format {
                 self.with_sign(negative, top_exponent | quiet)
             }
             Specials::NanAllOnes => self.with_sign(negative, (1 << self.magnitude_bits()) - 1),
+            Specials::NanAllOnesNoSign => (1 << self.magnitude_bits()) - 1,
             Specials::NanInsteadOfNegativeZero => 1 << self.magnitude_bits(),
             Specials::None => panic!("this format has no NaN"),
         }
@@ -372,7 +384,7 @@ impl Number {
     pub fn decode(from: Type, code: u128) -> Number {
         const QUIET: u64 = 1 << 63;
         if let Some(format) = from.format() {
-            let negative = code >> format.magnitude_bits() != 0;
+            let negative = format.has_sign() && code >> format.magnitude_bits() != 0;
             let magnitude = low_bits(code, format.magnitude_bits()) as u64;
             if format.specials == Specials::NanInsteadOfNegativeZero && code == format.nan(true) {
                 // "FNUZ 80 is a negative NaN."

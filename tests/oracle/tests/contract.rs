@@ -74,6 +74,44 @@ fn single_bits() {
     assert_eq!([value(Type::U1, 1), value(Type::I1, 1)], [1.0, -1.0]);
 }
 
+/// "0-5-3, bias 15; max 114688 = FE; NaN FF alone; no Inf; 00 is 0; smallest 2^-17 = 01."
+#[test]
+fn a_float_without_a_sign() {
+    assert_eq!(value(Type::UE5M3, 0xFE), 114688.0);
+    assert_eq!(value(Type::UE5M3, 0x01), 2f64.powi(-17));
+    assert_eq!(value(Type::UE5M3, 0x78), 1.0);
+    assert_eq!(value(Type::UE5M3, 0x00).to_bits(), 0);
+    for (x, saturated, open) in [
+        (1.0, 0x78, 0x78),
+        (114688.0, 0xFE, 0xFE),
+        (118784.0, 0xFE, 0xFE), // a tie
+        (118784.01, 0xFE, 0xFF),
+        (f64::INFINITY, 0xFE, 0xFF),
+        (f64::NAN, 0xFF, 0xFF),
+        (0.0, 0x00, 0x00),
+        (-0.0, 0x00, 0x00),
+        (-1.0, 0x00, 0xFF),
+        (-1e-300, 0x00, 0xFF),
+        (f64::NEG_INFINITY, 0x00, 0xFF),
+        (1e-300, 0x00, 0x00),
+        (2f64.powi(-18), 0x00, 0x00), // a tie
+        (1.01 * 2f64.powi(-18), 0x01, 0x01),
+    ] {
+        assert_eq!(f64_to(Type::UE5M3, x, &SATURATE), saturated, "{x}");
+        assert_eq!(f64_to(Type::UE5M3, x, &NO_SATURATE), open, "{x}");
+    }
+    for (rounding, above, below) in [
+        (Rounding::Up, 0xFF, 0x01),
+        (Rounding::Down, 0xFE, 0x00),
+        (Rounding::TowardZero, 0xFE, 0x00),
+    ] {
+        let mode = mode(false, rounding);
+        assert_eq!(f64_to(Type::UE5M3, 1e30, &mode), above, "{rounding:?}");
+        assert_eq!(f64_to(Type::UE5M3, 1e-30, &mode), below, "{rounding:?}");
+        assert_eq!(f64_to(Type::UE5M3, -1e-30, &mode), 0xFF, "{rounding:?}");
+    }
+}
+
 #[test]
 fn names_and_order() {
     let names: Vec<&str> = Type::ALL.iter().map(|t| t.name()).collect();
@@ -82,7 +120,7 @@ fn names_and_order() {
         "bool uint2 int2 uint4 int4 uint8 int8 uint16 int16 uint32 int32 uint64 int64 \
          float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3fn \
          float8_e4m3fnuz float8_e4m3b11fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float16 \
-         bfloat16 float32 float64 complex64 complex128 uint1 int1"
+         bfloat16 float32 float64 complex64 complex128 uint1 int1 float8_ue5m3"
     );
     for (i, t) in Type::ALL.into_iter().enumerate() {
         assert_eq!(t as usize, i);
@@ -102,7 +140,7 @@ fn names_and_order() {
     let bits: Vec<u32> = Type::ALL.iter().map(|t| t.bits()).collect();
     let expected = [
         8, 2, 2, 4, 4, 8, 8, 16, 16, 32, 32, 64, 64, 4, 6, 6, 8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 32,
-        64, 64, 128, 1, 1,
+        64, 64, 128, 1, 1, 8,
     ];
     assert_eq!(bits, expected);
 }
