@@ -1,4 +1,4 @@
-//! Casts a buffer of one dtype into another: every ordered pair of 30 dtypes, in every rounding and overflow mode, at the speed of memory.
+//! Casts a buffer of one dtype into another: every ordered pair of 35 dtypes, in every rounding and overflow mode, at the speed of memory.
 //! There is one written answer for every bit ([the contract](contract)): it does not depend on the CPU, the length, the alignment or the
 //! caller's floating-point environment.
 //!
@@ -76,7 +76,8 @@
 //! | `float8_ue5m3` | [`F8UE5M3`](bits::F8UE5M3) | 8 | 0-5-3, 15 | 114688 | – | FF | – |
 //! | `float16` `bfloat16` | `f16` `bf16` (crate half) | 16 | 1-5-10, 15; 1-8-7, 127 | | yes | yes | yes |
 //! | `float32` `float64` | `f32` `f64` | 32, 64 | | | yes | yes | yes |
-//! | `complex64` `complex128` | `Complex<f32>` `Complex<f64>` (crate num-complex) | 64, 128 | a pair | | | | |
+//! | `complex32` `bcomplex32` | `Complex<f16>` `Complex<bf16>` (crate num-complex) | 32 | a pair | | | | |
+//! | `complex64` `complex128` | `Complex<f32>` `Complex<f64>` | 64, 128 | a pair | | | | |
 //!
 //! A typed slice holds one narrow element per byte. Packed data is bytes and a number of elements: by default a little-endian bit
 //! stream (two 4-bit elements per byte, the first in the low nibble; four 6-bit elements in three bytes); [`Packing`] has the others.

@@ -11,7 +11,7 @@ macro_rules! for_every_element {
         $call!(bool, U2, I2, U4, I4, u8, i8, u16, i16, u32, i32, u64, i64);
         $call!(F4E2M1, F6E2M3, F6E3M2, F8E3M4, F8E4M3, F8E4M3FN, F8E4M3FNUZ, F8E4M3B11FNUZ);
         $call!(F8E5M2, F8E5M2FNUZ, F8E8M0, f16, bf16, f32, f64, Complex<f32>, Complex<f64>);
-        $call!(U1, I1, F8UE5M3);
+        $call!(U1, I1, F8UE5M3, Complex<f16>, Complex<bf16>);
     };
 }
 

@@ -323,6 +323,8 @@ fn code_of(lossy: &lanecast::checked::Lossy) -> u128 {
         bf16: x => x.to_bits();
         f32: x => x.to_bits();
         f64: x => x.to_bits();
+        Complex<f16>: x => u32::from(x.im.to_bits()) << 16 | u32::from(x.re.to_bits());
+        Complex<bf16>: x => u32::from(x.im.to_bits()) << 16 | u32::from(x.re.to_bits());
         Complex<f32>: x => u64::from(x.im.to_bits()) << 32 | u64::from(x.re.to_bits());
         Complex<f64>: x => u128::from(x.im.to_bits()) << 64 | u128::from(x.re.to_bits());
     }
@@ -344,6 +346,7 @@ fn lengths(isa: Isa, from: DType) {
         DType::F8E8M0,
         DType::F8UE5M3,
         DType::I1,
+        DType::C32,
         DType::C64,
         DType::Bool,
     ] {

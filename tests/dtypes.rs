@@ -28,15 +28,15 @@ fn every_name_of_every_dialect_comes_back() {
     }
     let expected = [
         ("canonical", DType::ALL.len()),
-        ("NumPy", 90),
-        ("PyTorch", 32),
+        ("NumPy", 92),
+        ("PyTorch", 34),
         ("MindSpore", 34),
         ("MegEngine", 10),
         ("Array API", 13),
         ("ONNX", 54),
         ("JAX", 37),
         ("safetensors", 22),
-        ("DLPack", 32),
+        ("DLPack", 33),
     ];
     assert_eq!(names, BTreeMap::from(expected));
 }
@@ -230,7 +230,7 @@ fn onnx_and_dlpack_numbers() {
     let without: Vec<_> = DType::ALL.into_iter().filter(|dtype| dtype.to_onnx().is_none()).collect();
     assert_eq!(
         format!("{without:?}"),
-        "[float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, uint1, int1, float8_ue5m3]"
+        "[float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, uint1, int1, float8_ue5m3, complex32, bcomplex32]"
     );
     // The name and the number of TensorProto.DataType.
     for (name, code) in
@@ -251,7 +251,7 @@ fn onnx_and_dlpack_numbers() {
         }
     }
     let without: Vec<_> = DType::ALL.into_iter().filter(|dtype| dtype.to_dlpack().is_none()).collect();
-    assert_eq!(format!("{without:?}"), "[float8_ue5m3]");
+    assert_eq!(format!("{without:?}"), "[float8_ue5m3, bcomplex32]");
     assert_eq!(found + without.len(), DType::ALL.len());
     // dlpack.h, one of each code.
     let header = [
@@ -260,6 +260,7 @@ fn onnx_and_dlpack_numbers() {
         (2, "float64"),
         (4, "bfloat16"),
         (5, "complex128"),
+        (5, "complex32"),
         (0, "int1"),
         (1, "uint1"),
         (6, "bool"),

@@ -1,4 +1,4 @@
-/* lanecast: casts buffers between 30 dtypes. What the bits are, the contract of the Rust crate says.
+/* lanecast: casts buffers between 35 dtypes. What the bits are, the contract of the Rust crate says.
  *
  * Generated from capi/src/lib.rs; `cargo test -p lanecast-capi` says when and how to make it anew.
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
@@ -10,6 +10,7 @@
 #include <stdint.h>
 typedef uint8_t lanecast_dtype;  /* LANECAST_DTYPE_BOOL, ... */
 typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL, ... */
+
 
 /*
  Done.
@@ -158,6 +159,10 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_DTYPE_INT1 31
 
 #define LANECAST_DTYPE_FLOAT8_UE5M3 32
+
+#define LANECAST_DTYPE_COMPLEX32 33
+
+#define LANECAST_DTYPE_BCOMPLEX32 34
 
 /*
  How to cast. lanecast_options_init sets the defaults; an all-zero structure is not a valid one.

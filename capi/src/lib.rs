@@ -59,6 +59,8 @@ mod dtypes {
     pub const LANECAST_DTYPE_UINT1: u8 = 30;
     pub const LANECAST_DTYPE_INT1: u8 = 31;
     pub const LANECAST_DTYPE_FLOAT8_UE5M3: u8 = 32;
+    pub const LANECAST_DTYPE_COMPLEX32: u8 = 33;
+    pub const LANECAST_DTYPE_BCOMPLEX32: u8 = 34;
 }
 pub use dtypes::*;
 

@@ -47,6 +47,8 @@ macro_rules! dtypes {
             U1           = 30, "uint1",               U1,            Kind::Int(IntFormat::unsigned(1));
             I1           = 31, "int1",                I1,            Kind::Int(IntFormat::signed(1));
             F8UE5M3      = 32, "float8_ue5m3",        F8UE5M3,       Kind::Float(FloatFormat::unsigned(5, 3));
+            C32          = 33, "complex32",           Complex<f16>,  Kind::Complex(FloatFormat::ieee(5, 10));
+            BC32         = 34, "bcomplex32",          Complex<bf16>, Kind::Complex(FloatFormat::ieee(8, 7));
         }
     };
 }

@@ -14,7 +14,7 @@ use super::dtype::{DType, dtypes};
 /// |---|---|
 /// | bool, integers of 8 bits and more, float32, float64 | the primitives |
 /// | float16, bfloat16 | [`half::f16`], [`half::bf16`] |
-/// | complex64, complex128 | [`num_complex::Complex`] |
+/// | complex32, bcomplex32, complex64, complex128 | [`num_complex::Complex`] |
 /// | narrower floats, 1-, 2- and 4-bit integers | the newtypes of this crate |
 ///
 /// A slice of a type of fewer than 8 bits holds one element per byte; packed data is bytes and a number

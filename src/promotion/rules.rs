@@ -40,8 +40,6 @@ pub struct Rules {
     bool_mixes: bool,
     /// A Python number combines only where an array of its default dtype does.
     numbers_as_arrays: bool,
-    /// Floats that become, with a Python complex, a dtype that is not ours.
-    foreign_complex: DTypeSet,
     defaults: Defaults,
 }
 
@@ -173,8 +171,7 @@ impl Rules {
     /// and uint64 combine with themselves and with real floats, float8 and the narrow integers with
     /// themselves.
     ///
-    /// Deviations: `complex32` and `bcomplex32` are not here, so float16 and bfloat16 with a Python complex
-    /// are undefined. Tensors without dimensions, which count as numbers there, are not known here.
+    /// Deviations: tensors without dimensions, which count as numbers there, are not known here.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};
@@ -184,7 +181,6 @@ impl Rules {
     /// ```
     pub const TORCH: Self = Self {
         casts_by_kind: true,
-        foreign_complex: DTypeSet::EMPTY.with(F16).with(BF16),
         ..Self::new(
             "torch",
             Tie::Undefined,
@@ -195,6 +191,7 @@ impl Rules {
                     &[(U2, &[]), (I2, &[]), (U4, &[]), (I4, &[])],
                     &[(F8E4M3FN, &[]), (F8E4M3FNUZ, &[]), (F8E5M2, &[]), (F8E5M2FNUZ, &[]), (F8E8M0, &[])],
                     HALVES,
+                    &[(F16, &[C32]), (BF16, &[BC32]), (C32, &[C64]), (BC32, &[C64])],
                     FLOATS,
                 ]),
                 &[U16, U32, U64],
@@ -333,7 +330,6 @@ impl Rules {
             scalars: Some(ScalarKind::Complex),
             bool_mixes: true,
             numbers_as_arrays: false,
-            foreign_complex: DTypeSet::EMPTY,
             defaults: Defaults { int: None, float: None, complex: None, index: None },
         }
     }
@@ -507,8 +503,7 @@ impl Rules {
         } else if scalar as u8 <= array as u8 {
             Some(dtype)
         } else if matches!((array, scalar), (ScalarKind::Float, ScalarKind::Complex)) {
-            let defined = !self.foreign_complex.contains(dtype);
-            if defined { self.above(dtype).intersection(COMPLEX).lowest() } else { None }
+            self.above(dtype).intersection(COMPLEX).lowest()
         } else {
             match self.default_dtype(scalar) {
                 Some(default) if self.leads_to(dtype, default) => Some(default),

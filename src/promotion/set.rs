@@ -49,6 +49,8 @@ pub(super) const ORDER: [DType; DTYPES] = {
         BF16,
         F32,
         F64,
+        C32,
+        BC32,
         C64,
         C128,
     ]

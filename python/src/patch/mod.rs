@@ -45,7 +45,7 @@ fn is_numpys(dtype: DType) -> bool {
 
 /// Dtypes whose casts stay the originals: of what those answer otherwise, nothing is known that a look at the elements would tell.
 fn is_left(dtype: DType) -> bool {
-    matches!(dtype, DType::U1 | DType::I1)
+    matches!(dtype, DType::U1 | DType::I1 | DType::C32 | DType::BC32)
 }
 
 /// Patches NumPy's casts, or those that are patched otherwise. `threads` 0 is as many as there are.

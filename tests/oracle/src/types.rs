@@ -41,12 +41,14 @@ pub enum Type {
     U1,
     I1,
     UE5M3,
+    C32,
+    BC32,
 }
 
 use Type::*;
 
 impl Type {
-    pub const ALL: [Type; UE5M3 as usize + 1] = [
+    pub const ALL: [Type; BC32 as usize + 1] = [
         Bool,
         U2,
         I2,
@@ -80,6 +82,8 @@ impl Type {
         U1,
         I1,
         UE5M3,
+        C32,
+        BC32,
     ];
 
     /// The dtype of a canonical name.
@@ -123,6 +127,8 @@ impl Type {
             U1 => "uint1",
             I1 => "int1",
             UE5M3 => "float8_ue5m3",
+            C32 => "complex32",
+            BC32 => "bcomplex32",
         }
     }
 
@@ -136,7 +142,7 @@ impl Type {
             Bool | U8 | I8 => 8,
             E3M4 | E4M3 | E4M3FN | E4M3FNUZ | E4M3B11FNUZ | E5M2 | E5M2FNUZ | E8M0FNU | UE5M3 => 8,
             U16 | I16 | F16 | BF16 => 16,
-            U32 | I32 | F32 => 32,
+            U32 | I32 | F32 | C32 | BC32 => 32,
             U64 | I64 | F64 | C64 => 64,
             C128 => 128,
         }
@@ -161,12 +167,14 @@ impl Type {
     }
 
     pub fn is_complex(self) -> bool {
-        matches!(self, C64 | C128)
+        matches!(self, C32 | BC32 | C64 | C128)
     }
 
     /// The dtype of the parts of a complex dtype; any other dtype itself.
     pub fn part(self) -> Type {
         match self {
+            C32 => F16,
+            BC32 => BF16,
             C64 => F32,
             C128 => F64,
             other => other,

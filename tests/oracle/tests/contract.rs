@@ -120,7 +120,7 @@ fn names_and_order() {
         "bool uint2 int2 uint4 int4 uint8 int8 uint16 int16 uint32 int32 uint64 int64 \
          float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3fn \
          float8_e4m3fnuz float8_e4m3b11fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float16 \
-         bfloat16 float32 float64 complex64 complex128 uint1 int1 float8_ue5m3"
+         bfloat16 float32 float64 complex64 complex128 uint1 int1 float8_ue5m3 complex32 bcomplex32"
     );
     for (i, t) in Type::ALL.into_iter().enumerate() {
         assert_eq!(t as usize, i);
@@ -140,7 +140,7 @@ fn names_and_order() {
     let bits: Vec<u32> = Type::ALL.iter().map(|t| t.bits()).collect();
     let expected = [
         8, 2, 2, 4, 4, 8, 8, 16, 16, 32, 32, 64, 64, 4, 6, 6, 8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 32,
-        64, 64, 128, 1, 1, 8,
+        64, 64, 128, 1, 1, 8, 32, 32,
     ];
     assert_eq!(bits, expected);
 }
