@@ -169,6 +169,54 @@ impl Caster {
         self.fill(src, dst.into(), n)
     }
 
+    /// Casts `n` elements from number `first` on, of a source of `first + n`. Those of fewer than 8 bits may begin within a byte,
+    /// as in Arrow's bitmaps, which are `uint1`.
+    ///
+    /// ```
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::U1, DType::Bool, &CastOptions::new())?;
+    /// let mut out = [0u8; 4];
+    /// caster.cast_from(&[0b1010_0000, 0b1], 5, &mut out, 4)?;
+    /// assert_eq!(out, [1, 0, 1, 1]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size of its elements. Nothing was written.
+    pub fn cast_from(&self, src: &[u8], first: usize, dst: &mut [u8], n: usize) -> Result<(), Error> {
+        /// Elements that are moved to the beginning of a byte at a time: whole bytes on both sides.
+        const TILE: usize = 4096;
+        let (from, options) = (self.from(), self.options());
+        let Some(all) = first.checked_add(n) else {
+            return Err(Error::SizeOverflow { side: Side::Source, dtype: from, elements: usize::MAX });
+        };
+        check_size(Side::Source, from, options.src_packing, all, src.len())?;
+        check_size(Side::Destination, self.to(), options.dst_packing, n, dst.len())?;
+        let [source, target] = self.layouts();
+        let bits = source.size(8);
+        // Of 8 elements, the bytes are the bits of one.
+        let (begin, shift) = (source.size(first / 8 * 8) + first % 8 * bits / 8, first % 8 * bits % 8);
+        let src = &src[begin.min(src.len())..];
+        if shift == 0 {
+            return self.cast(src, dst, n);
+        }
+        let mut room = [0; TILE * 6 / 8];
+        let part = self.part_of(n);
+        for done in (0..n).step_by(TILE) {
+            let len = TILE.min(n - done);
+            let src = &src[source.size(done)..];
+            let room = &mut room[..source.size(len)];
+            let next = src[1..].iter().copied().chain([0]);
+            match options.src_packing {
+                Packing::HighFirst => shifted(room, src, next, |a, b| a << shift | b >> (8 - shift)),
+                _ => shifted(room, src, next, |a, b| a >> shift | b << (8 - shift)),
+            }
+            part.at(done).cast(room, &mut dst[target.size(done)..target.size(done + len)], len)?;
+        }
+        Ok(())
+    }
+
     /// Two buffers of so many bytes must hold `n` elements.
     pub(crate) fn check(&self, source: usize, destination: usize, n: usize) -> Result<(), Error> {
         if self.holds(source, destination, n) { Ok(()) } else { self.refuse(source, destination, n) }
@@ -290,6 +338,13 @@ impl Caster {
                 holds
             }
         }
+    }
+}
+
+/// Bytes of bits that begin within one.
+fn shifted(room: &mut [u8], src: &[u8], next: impl Iterator<Item = u8>, both: impl Fn(u8, u8) -> u8) {
+    for ((to, &a), b) in room.iter_mut().zip(src).zip(next) {
+        *to = both(a, b);
     }
 }
 

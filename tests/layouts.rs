@@ -28,6 +28,7 @@ fn main() {
     for from in [DType::U1, DType::I1, DType::U2, DType::I2, DType::U4, DType::I4, DType::F4E2M1] {
         suite.test(&format!("many packed {from}"), move |isa| many_packed(isa, from));
     }
+    suite.test("from any element on", from_any_element);
     suite.test("bytes of bool", bytes_of_bool);
     suite.run().exit();
 }
@@ -124,6 +125,50 @@ fn many_packed(isa: Isa, from: DType) {
                     let dst = oracle::packing::pack(&expected, to.bits(), pack_dst);
                     let what = format!("{from} {src_packing:?} -> {to} {dst_packing:?}, {mode:?}");
                     assert_eq!(cast(&caster, &src, N, dst.len()), dst, "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// What begins within a byte, at every bit, is what it is at the beginning of one; around the tiles, too.
+fn from_any_element(isa: Isa) {
+    for (from, to) in [
+        (DType::U1, DType::Bool),
+        (DType::I1, DType::U8),
+        (DType::U1, DType::I1),
+        (DType::U2, DType::F16),
+        (DType::I4, DType::U1),
+        (DType::F6E3M2, DType::C32),
+        (DType::F32, DType::U1),
+        (DType::C32, DType::BC32),
+    ] {
+        let all = codes(from, 8300);
+        for (src_packing, pack_src) in PACKINGS {
+            for (dst_packing, pack_dst) in [PACKINGS[0], PACKINGS[2]] {
+                let options = CastOptions::new().isa(isa).src_packing(src_packing).dst_packing(dst_packing);
+                let caster = Caster::new(from, to, &options).unwrap();
+                for (first, n) in
+                    (0..19).flat_map(|first| [0, 1, 7, 8, 9, 300, 4095, 4096, 4097, 8200].map(|n| (first, n)))
+                {
+                    let codes = &all[..first + n];
+                    let mut src = oracle::packing::pack(codes, from.bits(), pack_src);
+                    dirty_pads(&mut src, first + n, from.bits(), src_packing);
+                    let expected: Vec<u128> = codes[first..]
+                        .iter()
+                        .map(|&c| oracle::convert(type_of(from), type_of(to), c, &oracle::Mode::default()))
+                        .collect();
+                    let expected = oracle::packing::pack(&expected, to.bits(), pack_dst);
+                    let mut dst = vec![0xA5; expected.len()];
+                    caster.cast_from(&src, first, &mut dst, n).unwrap();
+                    assert!(dst == expected, "{isa}: {from} {src_packing:?} -> {to}, {n} from {first}");
+                    if !src.is_empty() {
+                        let short = &src[1..];
+                        assert!(caster.cast_from(short, first, &mut dst, n).is_err());
+                        assert!(caster.cast_from(short, usize::MAX, &mut dst, n.max(1)).is_err());
+                    }
+                    dst.push(0);
+                    assert!(caster.cast_from(&src, first, &mut dst, n).is_err());
                 }
             }
         }
