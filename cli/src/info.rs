@@ -33,7 +33,7 @@ fn cpu() -> Option<String> {
 
 pub(crate) fn run(args: &Info) -> Result<()> {
     let isas: Vec<String> = Isa::available().iter().map(|isa| isa.to_string()).collect();
-    let dtypes = DType::ALL.map(DType::name);
+    let dtypes = DType::ALL.map(DType::name).to_vec();
     let layouts = Layout::ALL.map(Layout::name);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let speed = (memcpy() * 10.0).round() / 10.0;

@@ -15,11 +15,18 @@ def is_complex(dtype):
     return "complex" in NAMES[np.dtype(dtype).newbyteorder("=")]
 
 
+def parts(array):
+    """The real and imaginary parts of complex elements, in turns; or the array itself."""
+    names = {"complex32": "float16", "bcomplex32": "bfloat16", "complex64": "float32", "complex128": "float64"}
+    part = names.get(NAMES[array.dtype.newbyteorder("=")])
+    return array.view(lanecast.dtypes()[part]) if part else array
+
+
 def codes(array):
     """The bits of an array, as unsigned integers."""
     array = np.ascontiguousarray(array)
     size = array.dtype.itemsize
-    if array.dtype.kind == "c":
+    if is_complex(array.dtype):
         return array.view(f"u{size // 2}")
     return array.view(f"u{size}")
 
