@@ -90,7 +90,7 @@ test('both modules give the same bits, of every pair and in every rounding', () 
   const [scalar, simd] = both;
   assert.deepEqual([scalar.isa, simd.isa], ['scalar', 'simd128']);
   const names = Object.keys(scalar.dtypes);
-  assert.ok(names.length >= 30);
+  assert.ok(names.length >= 35);
   const data = bytesOf(bits(192));
   for (const from of names) {
     for (const to of names) {

@@ -11,7 +11,7 @@ use core::fmt;
 ///
 /// ```
 /// let error = "sse9".parse::<lanecast::Isa>().unwrap_err();
-/// assert_eq!(error.to_string(), "no instruction set is named \"sse9\"; the names are scalar, avx2, avx512, neon");
+/// assert_eq!(error.to_string(), "no instruction set is named \"sse9\"; the names are scalar, avx2, avx512, neon, simd128");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NameError {
