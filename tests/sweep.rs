@@ -107,10 +107,11 @@ fn all_codes(isa: Isa, from: DType, to: DType, mode: &Mode, asks_oracle: bool) -
 
 /// The oracle's runs, if the pair has fewer results than codes by far: (last code, result).
 fn runs(from: DType, to: DType, mode: &Mode) -> Option<Vec<(u32, u128)>> {
-    if to.bits() > 16 {
+    // The imaginary part is 0, the high bytes of a result.
+    if to.part().bits() > 16 {
         return None;
     }
-    let (from, to) = (type_of(from), type_of(to));
+    let (from, to) = (type_of(from), type_of(to.part()));
     let intervals = oracle::monotone_intervals(from, to, mode);
     if intervals.is_empty() {
         return None;
@@ -140,7 +141,8 @@ fn expect_runs(runs: Vec<(u32, u128)>, width: usize) -> impl FnMut(u32, &mut [u8
             let codes = &mut chunk[filled * width..][..len * width];
             match width {
                 1 => codes.fill(result as u8),
-                _ => codes.as_chunks_mut().0.fill((result as u16).to_le_bytes()),
+                2 => codes.as_chunks_mut().0.fill((result as u16).to_le_bytes()),
+                _ => codes.as_chunks_mut().0.fill((result as u32).to_le_bytes()),
             }
             filled += len;
             current += usize::from(first + (filled - 1) as u32 == last);
