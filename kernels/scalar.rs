@@ -30,7 +30,8 @@
 //! Where two results stand after an arrow, the first is with saturation, the second without; of three,
 //! they are the choices of [`NanToFinite`]. Inf and NaN take the sign of the source where there is a sign.
 
-use crate::formats::dtype::{DTYPES, DType, FloatFormat, IntFormat, Kind, dtypes};
+use crate::formats::dtype::{DTYPES, DType, FloatFormat, IntFormat, Kind};
+use crate::formats::list::dtypes;
 use crate::formats::loss::Loss;
 use crate::formats::options::{E8m0Rounding, NanToFinite, Overflow, Policy, Rounding};
 use crate::formats::route::{Parts, Route, Work};

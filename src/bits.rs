@@ -10,19 +10,17 @@ use core::cmp::Ordering;
 use core::fmt;
 use core::num::FpCategory;
 
-pub use crate::formats::element::{
-    F4E2M1, F6E2M3, F6E3M2, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0,
-    F8UE5M3, I1, I2, I4, U1, U2, U4,
-};
-
 use crate::formats::dtype::{DType, FloatFormat};
 use crate::formats::element::Element;
+use crate::formats::list::{narrow_floats, narrow_ints};
 use crate::formats::options::Policy;
 use crate::kernels::scalar;
 
 /// What a narrow float is as a number: the reference says.
 macro_rules! floats {
-    ($($name:ident, $example:literal, $value:literal, [$($special:ident)*];)*) => {$(
+    ($($name:ident, $example:literal, $value:literal, [$($special:ident)*], $what:literal;)*) => {$(
+        pub use crate::formats::element::$name;
+
         impl $name {
             const FORMAT: FloatFormat = match Self::DTYPE.float_format() {
                 Some(format) => format,
@@ -314,17 +312,11 @@ macro_rules! special {
     };
 }
 
-floats! {
-    F4E2M1, 0x3, 1.5, [zero negative];
-    F6E2M3, 0xC, 1.5, [zero negative];
-    F6E3M2, 0xE, 1.5, [zero negative];
-    F8E3M4, 0x38, 1.5, [zero negative inf minus_inf nan];
-    F8E4M3, 0x3C, 1.5, [zero negative inf minus_inf nan];
-    F8E4M3FN, 0x3C, 1.5, [zero negative nan];
-    F8E4M3FNUZ, 0x44, 1.5, [zero nan];
-    F8E4M3B11FNUZ, 0x5C, 1.5, [zero nan];
-    F8E5M2, 0x3E, 1.5, [zero negative inf minus_inf nan];
-    F8E5M2FNUZ, 0x42, 1.5, [zero nan];
-    F8UE5M3, 0x7C, 1.5, [zero nan];
-    F8E8M0, 0x7E, 0.5, [nan];
+narrow_floats!(floats);
+
+macro_rules! ints {
+    ($($name:ident, $primitive:ty, $example:literal, $value:literal, $what:literal;)*) => {$(
+        pub use crate::formats::element::$name;
+    )*};
 }
+narrow_ints!(ints);

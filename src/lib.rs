@@ -57,27 +57,10 @@
 //!
 //! # Dtypes
 //!
-//! | name | Rust | bits | sign-exponent-mantissa, bias | max | Inf | NaN | −0 |
-//! |---|---|---|---|---|---|---|---|
-//! | `bool` | `bool` | 8 | zero is false, anything else true | | | | |
-//! | `uint1` `int1` `uint2` `int2` `uint4` `int4` | [`U1`](bits::U1) [`I1`](bits::I1) [`U2`](bits::U2) [`I2`](bits::I2) [`U4`](bits::U4) [`I4`](bits::I4) | 1, 2, 4 | | | | | |
-//! | `uint8` … `uint64`, `int8` … `int64` | `u8` … `i64` | 8 … 64 | | | | | |
-//! | `float4_e2m1fn` | [`F4E2M1`](bits::F4E2M1) | 4 | 1-2-1, 1 | 6 | – | – | yes |
-//! | `float6_e2m3fn` | [`F6E2M3`](bits::F6E2M3) | 6 | 1-2-3, 1 | 7.5 | – | – | yes |
-//! | `float6_e3m2fn` | [`F6E3M2`](bits::F6E3M2) | 6 | 1-3-2, 3 | 28 | – | – | yes |
-//! | `float8_e3m4` | [`F8E3M4`](bits::F8E3M4) | 8 | 1-3-4, 3 | 15.5 | yes | yes | yes |
-//! | `float8_e4m3` | [`F8E4M3`](bits::F8E4M3) | 8 | 1-4-3, 7 | 240 | yes | yes | yes |
-//! | `float8_e4m3fn` | [`F8E4M3FN`](bits::F8E4M3FN) | 8 | 1-4-3, 7 | 448 | – | yes | yes |
-//! | `float8_e4m3fnuz` | [`F8E4M3FNUZ`](bits::F8E4M3FNUZ) | 8 | 1-4-3, 8 | 240 | – | 80 | – |
-//! | `float8_e4m3b11fnuz` | [`F8E4M3B11FNUZ`](bits::F8E4M3B11FNUZ) | 8 | 1-4-3, 11 | 30 | – | 80 | – |
-//! | `float8_e5m2` | [`F8E5M2`](bits::F8E5M2) | 8 | 1-5-2, 15 | 57344 | yes | yes | yes |
-//! | `float8_e5m2fnuz` | [`F8E5M2FNUZ`](bits::F8E5M2FNUZ) | 8 | 1-5-2, 16 | 57344 | – | 80 | – |
-//! | `float8_e8m0fnu` | [`F8E8M0`](bits::F8E8M0) | 8 | 0-8-0, 127 | 2^127 | – | FF | – |
-//! | `float8_ue5m3` | [`F8UE5M3`](bits::F8UE5M3) | 8 | 0-5-3, 15 | 114688 | – | FF | – |
-//! | `float16` `bfloat16` | `f16` `bf16` (crate half) | 16 | 1-5-10, 15; 1-8-7, 127 | | yes | yes | yes |
-//! | `float32` `float64` | `f32` `f64` | 32, 64 | | | yes | yes | yes |
-//! | `complex32` `bcomplex32` | `Complex<f16>` `Complex<bf16>` (crate num-complex) | 32 | a pair | | | | |
-//! | `complex64` `complex128` | `Complex<f32>` `Complex<f64>` | 64, 128 | a pair | | | | |
+//! `bool`; integers of 1, 2, 4, 8, 16, 32 and 64 bits; floats of 4, 6 and 8 bits, in every variant in use, and of 16, 32 and 64; complex numbers of two
+//! floats of 16, 32 or 64 bits. [`DType`] has them all, and [the contract](contract) the table of their widths, exponents, limits and special codes.
+//! Elements are the primitives, `f16` and `bf16` of the crate half, `Complex` of the crate num-complex, and for what is narrower the types in [`bits`],
+//! such as [`F8E4M3FN`](bits::F8E4M3FN), [`F4E2M1`](bits::F4E2M1) and [`I4`](bits::I4).
 //!
 //! A typed slice holds one narrow element per byte. Packed data is bytes and a number of elements: by default a little-endian bit
 //! stream (two 4-bit elements per byte, the first in the low nibble; four 6-bit elements in three bytes); [`Packing`] has the others.

@@ -2,6 +2,9 @@
 //! elements themselves are those of the unchecked cast.
 
 mod bridge;
+#[path = "../src/formats/list.rs"]
+#[allow(unused, reason = "not all of the lists")]
+mod list;
 
 use core::mem::MaybeUninit;
 
@@ -286,48 +289,22 @@ fn layouts(isa: Isa, from: DType) {
 /// The code of the element of an error.
 fn code_of(lossy: &lanecast::checked::Lossy) -> u128 {
     use lanecast::{bits::*, *};
-    macro_rules! code {
-        ($($t:ty: $x:ident => $code:expr;)*) => {
-            $(if let Some($x) = lossy.value::<$t>() { return u128::from($code); })*
+    fn code<T: Element>(x: &T) -> u128 {
+        // SAFETY: the bytes of an element, which has no padding.
+        let bytes =
+            unsafe { core::slice::from_raw_parts(core::ptr::from_ref(x).cast::<u8>(), size_of::<T>()) };
+        let mut bytes = bytes.to_vec();
+        if cfg!(target_endian = "big") {
+            bytes.chunks_mut(T::DTYPE.part().itemsize()).for_each(<[u8]>::reverse);
+        }
+        bridge::codes_of(T::DTYPE, &bytes, 1)[0]
+    }
+    macro_rules! any {
+        ($($variant:ident = $code:literal, $name:literal, $t:ty, $kind:expr;)*) => {
+            $(if let Some(x) = lossy.value::<$t>() { return code(&x); })*
         };
     }
-    code! {
-        bool: x => x;
-        U2: x => x.to_bits();
-        I2: x => x.to_bits();
-        U4: x => x.to_bits();
-        I4: x => x.to_bits();
-        u8: x => x;
-        i8: x => x as u8;
-        u16: x => x;
-        i16: x => x as u16;
-        u32: x => x;
-        i32: x => x as u32;
-        u64: x => x;
-        i64: x => x as u64;
-        F4E2M1: x => x.to_bits();
-        F6E2M3: x => x.to_bits();
-        F6E3M2: x => x.to_bits();
-        F8E3M4: x => x.to_bits();
-        F8E4M3: x => x.to_bits();
-        F8E4M3FN: x => x.to_bits();
-        F8E4M3FNUZ: x => x.to_bits();
-        F8E4M3B11FNUZ: x => x.to_bits();
-        F8E5M2: x => x.to_bits();
-        F8E5M2FNUZ: x => x.to_bits();
-        F8E8M0: x => x.to_bits();
-        U1: x => x.to_bits();
-        I1: x => x.to_bits();
-        F8UE5M3: x => x.to_bits();
-        f16: x => x.to_bits();
-        bf16: x => x.to_bits();
-        f32: x => x.to_bits();
-        f64: x => x.to_bits();
-        Complex<f16>: x => u32::from(x.im.to_bits()) << 16 | u32::from(x.re.to_bits());
-        Complex<bf16>: x => u32::from(x.im.to_bits()) << 16 | u32::from(x.re.to_bits());
-        Complex<f32>: x => u64::from(x.im.to_bits()) << 32 | u64::from(x.re.to_bits());
-        Complex<f64>: x => u128::from(x.im.to_bits()) << 64 | u128::from(x.re.to_bits());
-    }
+    list::dtypes!(any);
     unreachable!("every dtype has an element type")
 }
 

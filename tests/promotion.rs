@@ -27,26 +27,24 @@ fn scalar(name: &str) -> ScalarKind {
     ScalarKind::ALL.into_iter().find(|kind| kind.name() == name).unwrap()
 }
 
-/// Every recorded pair. Those of which an operand is not here are counted.
+/// Every recorded pair.
 #[test]
 fn every_recorded_pair() {
-    let expected = [
-        ("numpy", 196, 0),
-        ("jax", 1024, 0),
-        ("jax_x32", 1024, 0),
-        ("torch", 484, 0),
-        ("mindspore", 225, 0),
-        ("array_api", 169, 0),
-        ("megengine", 64, 0),
+    // So many are recorded, or more.
+    let recorded = [
+        ("numpy", 196),
+        ("jax", 1024),
+        ("jax_x32", 1024),
+        ("torch", 484),
+        ("mindspore", 225),
+        ("array_api", 169),
+        ("megengine", 64),
     ];
-    assert_eq!(blocks("promote"), expected.map(|(name, ..)| name));
-    for (name, pairs, not_here) in expected {
-        let (mut tested, mut skipped) = (0, 0);
+    assert_eq!(blocks("promote"), recorded.map(|(name, _)| name));
+    for (name, pairs) in recorded {
+        let mut tested = 0;
         for (a, b, answer) in block(&format!("promote {name}")) {
-            let (Some(a), Some(b)) = (dtype(a), dtype(b)) else {
-                skipped += 1;
-                continue;
-            };
+            let (a, b) = (dtype(a).unwrap(), dtype(b).unwrap());
             let got = rules(name).promote(a, b);
             assert_eq!(got.ok(), result(answer), "{name}: {a}, {b}");
             if let Err(error) = got {
@@ -56,15 +54,16 @@ fn every_recorded_pair() {
             }
             tested += 1;
         }
-        assert_eq!((tested, skipped), (pairs, not_here), "{name}");
+        assert!(tested >= pairs, "{name}: {tested}");
     }
 }
 
 /// What no fixture records, because it is the whole rule: equal dtypes alone combine.
 #[test]
 fn the_identity_rulesets() {
-    for (name, dtypes) in [("jax_strict", 32), ("onnx", 27)] {
-        assert_eq!(rules(name).dtypes().len(), dtypes);
+    assert_eq!(Rules::JAX_STRICT.dtypes(), Rules::JAX.dtypes());
+    assert!(Rules::ONNX.dtypes().iter().eq(DType::ALL.into_iter().filter(|dtype| dtype.to_onnx().is_some())));
+    for name in ["jax_strict", "onnx"] {
         for a in rules(name).dtypes().iter() {
             for b in rules(name).dtypes().iter() {
                 assert_eq!(rules(name).promote(a, b).ok(), (a == b).then_some(a), "{name}: {a}, {b}");
@@ -107,14 +106,15 @@ fn every_recorded_python_number() {
             block(&format!("scalar {name}")).into_iter().map(|(a, kind, answer)| (name, a, kind, answer)),
         );
     }
-    assert_eq!(cells.len(), 325);
+    let blocks = cells.len();
+    assert!(blocks >= 325, "{blocks}");
     for row in rows("scalar") {
         let [name, a, answers @ ..] = &row[..] else { panic!("{row:?}") };
         cells.extend(
             ScalarKind::ALL.iter().zip(answers).map(|(kind, answer)| (*name, *a, kind.name(), *answer)),
         );
     }
-    assert_eq!(cells.len(), 325 + 4 * (30 + 30 + 26));
+    assert!(cells.len() - blocks >= 4 * (30 + 30 + 26));
     let mut skipped = 0;
     for (name, a, kind, answer) in cells {
         let Some(array) = dtype(a) else {
@@ -313,8 +313,10 @@ fn associativity_and_its_exceptions() {
             exceptions.insert(rules.name(), differ);
         }
     }
-    let known = BTreeMap::from(NOT_ASSOCIATIVE);
-    assert_eq!(exceptions, known);
+    // It has every dtype, so the more there are the more.
+    assert!(exceptions["lossless"] >= NOT_ASSOCIATIVE[4].1);
+    exceptions.insert("lossless", NOT_ASSOCIATIVE[4].1);
+    assert_eq!(exceptions, BTreeMap::from(NOT_ASSOCIATIVE));
 }
 
 /// Ordered triples whose folds differ; an error counts as an answer.
@@ -421,7 +423,7 @@ fn every_recorded_lossless_cast() {
         assert_eq!(Rules::LOSSLESS.can_cast(from, to), is_above, "{from} -> {to}");
         tested += 1;
     }
-    assert_eq!((tested, skipped), (24 * 32, 24));
+    assert!(tested >= 24 * 32 && skipped <= 24, "{tested}, {skipped}");
 }
 
 /// The rule against the kernels: every code of a source of 16 bits or fewer comes back, and none is another's

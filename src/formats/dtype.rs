@@ -1,58 +1,11 @@
-//! The one list of dtypes, and what each of them is made of.
+//! What each dtype is made of.
 
 use core::fmt;
 use core::str::FromStr;
 
 use super::layout::{Packing, checked_bytes};
+use super::list::dtypes;
 use super::name::NameError;
-
-/// The one list. `dtypes!(m)` calls `m!` with every dtype, in the order of the stable codes:
-/// `Variant = code, "canonical name", ElementType, Kind expression;`.
-///
-/// A new dtype is one line here (with the next free code), one codec in `kernels/scalar.rs`, and,
-/// if its element type is new, one line in `element.rs`.
-macro_rules! dtypes {
-    ($apply:ident) => {
-        $apply! {
-            Bool         = 0,  "bool",                bool,          Kind::Bool;
-            U2           = 1,  "uint2",               U2,            Kind::Int(IntFormat::unsigned(2));
-            I2           = 2,  "int2",                I2,            Kind::Int(IntFormat::signed(2));
-            U4           = 3,  "uint4",               U4,            Kind::Int(IntFormat::unsigned(4));
-            I4           = 4,  "int4",                I4,            Kind::Int(IntFormat::signed(4));
-            U8           = 5,  "uint8",               u8,            Kind::Int(IntFormat::unsigned(8));
-            I8           = 6,  "int8",                i8,            Kind::Int(IntFormat::signed(8));
-            U16          = 7,  "uint16",              u16,           Kind::Int(IntFormat::unsigned(16));
-            I16          = 8,  "int16",               i16,           Kind::Int(IntFormat::signed(16));
-            U32          = 9,  "uint32",              u32,           Kind::Int(IntFormat::unsigned(32));
-            I32          = 10, "int32",               i32,           Kind::Int(IntFormat::signed(32));
-            U64          = 11, "uint64",              u64,           Kind::Int(IntFormat::unsigned(64));
-            I64          = 12, "int64",               i64,           Kind::Int(IntFormat::signed(64));
-            F4E2M1       = 13, "float4_e2m1fn",       F4E2M1,        Kind::Float(FloatFormat::finite(2, 1, 1));
-            F6E2M3       = 14, "float6_e2m3fn",       F6E2M3,        Kind::Float(FloatFormat::finite(2, 3, 1));
-            F6E3M2       = 15, "float6_e3m2fn",       F6E3M2,        Kind::Float(FloatFormat::finite(3, 2, 3));
-            F8E3M4       = 16, "float8_e3m4",         F8E3M4,        Kind::Float(FloatFormat::ieee(3, 4));
-            F8E4M3       = 17, "float8_e4m3",         F8E4M3,        Kind::Float(FloatFormat::ieee(4, 3));
-            F8E4M3FN     = 18, "float8_e4m3fn",       F8E4M3FN,      Kind::Float(FloatFormat::fn_(4, 3, 7));
-            F8E4M3FNUZ   = 19, "float8_e4m3fnuz",     F8E4M3FNUZ,    Kind::Float(FloatFormat::fnuz(4, 3, 8));
-            F8E4M3B11FNUZ = 20, "float8_e4m3b11fnuz", F8E4M3B11FNUZ, Kind::Float(FloatFormat::fnuz(4, 3, 11));
-            F8E5M2       = 21, "float8_e5m2",         F8E5M2,        Kind::Float(FloatFormat::ieee(5, 2));
-            F8E5M2FNUZ   = 22, "float8_e5m2fnuz",     F8E5M2FNUZ,    Kind::Float(FloatFormat::fnuz(5, 2, 16));
-            F8E8M0       = 23, "float8_e8m0fnu",      F8E8M0,        Kind::Float(FloatFormat::E8M0);
-            F16          = 24, "float16",             f16,           Kind::Float(FloatFormat::ieee(5, 10));
-            BF16         = 25, "bfloat16",            bf16,          Kind::Float(FloatFormat::ieee(8, 7));
-            F32          = 26, "float32",             f32,           Kind::Float(FloatFormat::ieee(8, 23));
-            F64          = 27, "float64",             f64,           Kind::Float(FloatFormat::ieee(11, 52));
-            C64          = 28, "complex64",           Complex<f32>,  Kind::Complex(FloatFormat::ieee(8, 23));
-            C128         = 29, "complex128",          Complex<f64>,  Kind::Complex(FloatFormat::ieee(11, 52));
-            U1           = 30, "uint1",               U1,            Kind::Int(IntFormat::unsigned(1));
-            I1           = 31, "int1",                I1,            Kind::Int(IntFormat::signed(1));
-            F8UE5M3      = 32, "float8_ue5m3",        F8UE5M3,       Kind::Float(FloatFormat::unsigned(5, 3));
-            C32          = 33, "complex32",           Complex<f16>,  Kind::Complex(FloatFormat::ieee(5, 10));
-            BC32         = 34, "bcomplex32",          Complex<bf16>, Kind::Complex(FloatFormat::ieee(8, 7));
-        }
-    };
-}
-pub(crate) use dtypes;
 
 macro_rules! define_dtype {
     ($($variant:ident = $code:literal, $name:literal, $element:ty, $kind:expr;)*) => {
@@ -648,39 +601,6 @@ mod tests {
     use half::{bf16, f16};
 
     use super::*;
-
-    /// The table of the contract, row by row: name, bits, e, m, bias, max, Inf, NaN, −0.
-    #[test]
-    fn format_constants_are_those_of_the_contract() {
-        #[rustfmt::skip]
-        let table = [
-            ("float4_e2m1fn",       4, 2, 1,     1, 6.0,      false, false, true),
-            ("float6_e2m3fn",       6, 2, 3,     1, 7.5,      false, false, true),
-            ("float6_e3m2fn",       6, 3, 2,     3, 28.0,     false, false, true),
-            ("float8_e3m4",         8, 3, 4,     3, 15.5,     true,  true,  true),
-            ("float8_e4m3",         8, 4, 3,     7, 240.0,    true,  true,  true),
-            ("float8_e4m3fn",       8, 4, 3,     7, 448.0,    false, true,  true),
-            ("float8_e4m3fnuz",     8, 4, 3,     8, 240.0,    false, true,  false),
-            ("float8_e4m3b11fnuz",  8, 4, 3,    11, 30.0,     false, true,  false),
-            ("float8_e5m2",         8, 5, 2,    15, 57344.0,  true,  true,  true),
-            ("float8_e5m2fnuz",     8, 5, 2,    16, 57344.0,  false, true,  false),
-            ("float8_e8m0fnu",      8, 8, 0,   127, (1u128 << 127) as f64, false, true, false),
-            ("float8_ue5m3",        8, 5, 3,    15, 114688.0, false, true,  false),
-            ("float16",            16, 5, 10,   15, 65504.0,  true,  true,  true),
-            ("bfloat16",           16, 8, 7,   127, 2.0 * (1u128 << 127) as f64 - (1u128 << 120) as f64, true, true, true),
-            ("float32",            32, 8, 23,  127, f64::from(f32::MAX), true, true, true),
-            ("float64",            64, 11, 52, 1023, f64::MAX, true, true, true),
-        ];
-        for (name, bits, e, m, bias, max, inf, nan, neg_zero) in table {
-            let dtype: DType = name.parse().unwrap();
-            let f = dtype.float_format().unwrap();
-            assert_eq!(dtype.bits(), bits, "{name}");
-            assert_eq!((f.exponent_bits, f.mantissa_bits, f.bias), (e, m, bias), "{name}");
-            assert_eq!(f.max(), max, "{name}");
-            assert_eq!((f.has_inf, f.has_nan, f.has_neg_zero), (inf, nan, neg_zero), "{name}");
-        }
-        assert_eq!(DType::ALL.iter().filter(|t| t.float_format().is_some()).count(), table.len());
-    }
 
     /// The limits of the formats that Rust has, which it says itself, and of one that begins with a normal value.
     #[test]

@@ -6,7 +6,8 @@ use core::fmt;
 use half::{bf16, f16};
 use num_complex::Complex;
 
-use super::dtype::{DType, dtypes};
+use super::dtype::DType;
+use super::list::{dtypes, narrow_floats, narrow_ints};
 
 /// A Rust type that is the element of a dtype. Sealed: the types are those of the one list.
 ///
@@ -152,7 +153,7 @@ macro_rules! newtype {
 }
 
 macro_rules! float_newtypes {
-    ($($name:ident, $example:literal, $value:literal, $what:literal;)*) => {$(
+    ($($name:ident, $example:literal, $value:literal, [$($special:ident)*], $what:literal;)*) => {$(
         newtype! { $name, $example,
             #[doc = concat!("A ", $what, ".")]
             ///
@@ -167,20 +168,7 @@ macro_rules! float_newtypes {
         }
     )*};
 }
-float_newtypes! {
-    F4E2M1, 0x3, 1.5, "float4_e2m1fn: 4 bits, ±6, no Inf, no NaN";
-    F6E2M3, 0xC, 1.5, "float6_e2m3fn: 6 bits, ±7.5, no Inf, no NaN";
-    F6E3M2, 0xE, 1.5, "float6_e3m2fn: 6 bits, ±28, no Inf, no NaN";
-    F8E3M4, 0x38, 1.5, "float8_e3m4: ±15.5, Inf, NaN";
-    F8E4M3, 0x3C, 1.5, "float8_e4m3: ±240, Inf, NaN";
-    F8E4M3FN, 0x3C, 1.5, "float8_e4m3fn: ±448, no Inf, one NaN of each sign";
-    F8E4M3FNUZ, 0x44, 1.5, "float8_e4m3fnuz: ±240, no Inf, one NaN, no −0";
-    F8E4M3B11FNUZ, 0x5C, 1.5, "float8_e4m3b11fnuz: ±30, no Inf, one NaN, no −0";
-    F8E5M2, 0x3E, 1.5, "float8_e5m2: ±57344, Inf, NaN";
-    F8E5M2FNUZ, 0x42, 1.5, "float8_e5m2fnuz: ±57344, no Inf, one NaN, no −0";
-    F8UE5M3, 0x7C, 1.5, "float8_ue5m3: 0 to 114688, no sign, no Inf, one NaN";
-    F8E8M0, 0x7E, 0.5, "float8_e8m0fnu: the powers of two from 2^-127 to 2^127, and NaN";
-}
+narrow_floats!(float_newtypes);
 
 macro_rules! int_newtypes {
     ($($name:ident, $primitive:ty, $example:literal, $value:literal, $what:literal;)*) => {$(
@@ -253,11 +241,4 @@ macro_rules! int_newtypes {
         }
     )*};
 }
-int_newtypes! {
-    U1, u8, 0x1, 1, "uint1: 0 and 1";
-    I1, i8, 0x1, -1, "int1: −1 and 0";
-    U2, u8, 0x3, 3, "uint2: 0 to 3";
-    I2, i8, 0x3, -1, "int2: −2 to 1";
-    U4, u8, 0xF, 15, "uint4: 0 to 15";
-    I4, i8, 0xF, -1, "int4: −8 to 7";
-}
+narrow_ints!(int_newtypes);

@@ -5,6 +5,7 @@ pub(crate) mod dtype;
 pub(crate) mod element;
 pub(crate) mod isa;
 pub(crate) mod layout;
+pub(crate) mod list;
 pub(crate) mod loss;
 pub(crate) mod name;
 pub(crate) mod options;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::formats::dtype::{DTYPES, DType};
+use crate::formats::dtype::{DTYPES, DType, Kind};
 
 /// A set of dtypes. It prints and iterates in the order of the codes.
 ///
@@ -14,47 +14,31 @@ use crate::formats::dtype::{DTYPES, DType};
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct DTypeSet(u64);
 
-/// Every dtype, the narrow ones of a kind before the wider ones.
+/// Every dtype: of a kind the narrow ones before the wider ones, and those of one width in the order of their codes.
 pub(super) const ORDER: [DType; DTYPES] = {
-    use DType::*;
-    [
-        Bool,
-        U1,
-        I1,
-        U2,
-        I2,
-        U4,
-        I4,
-        U8,
-        I8,
-        U16,
-        I16,
-        U32,
-        I32,
-        U64,
-        I64,
-        F4E2M1,
-        F6E2M3,
-        F6E3M2,
-        F8E3M4,
-        F8E4M3,
-        F8E4M3FN,
-        F8E4M3FNUZ,
-        F8E4M3B11FNUZ,
-        F8E5M2,
-        F8E5M2FNUZ,
-        F8E8M0,
-        F8UE5M3,
-        F16,
-        BF16,
-        F32,
-        F64,
-        C32,
-        BC32,
-        C64,
-        C128,
-    ]
+    let mut order = DType::ALL;
+    let mut sorted = 1;
+    while sorted < DTYPES {
+        let mut i = sorted;
+        while i > 0 && rank(order[i]) < rank(order[i - 1]) {
+            (order[i - 1], order[i]) = (order[i], order[i - 1]);
+            i -= 1;
+        }
+        sorted += 1;
+    }
+    order
 };
+
+/// What the order goes by: the kind, then the width.
+const fn rank(dtype: DType) -> u32 {
+    let kind = match dtype.kind() {
+        Kind::Bool => 0,
+        Kind::Int(_) => 1,
+        Kind::Float(_) => 2,
+        Kind::Complex(_) => 3,
+    };
+    kind << 8 | dtype.bits()
+}
 
 /// The place of a dtype in that.
 pub(super) const fn place(dtype: DType) -> usize {

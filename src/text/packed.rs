@@ -8,8 +8,9 @@ use num_complex::Complex;
 
 use crate::cast::{check_size, loader, storer};
 use crate::error::Side;
-use crate::formats::dtype::{DType, dtypes};
+use crate::formats::dtype::DType;
 use crate::formats::element::*;
+use crate::formats::list::dtypes;
 use crate::formats::options::CastOptions;
 
 use super::chunks::{CHUNK, each_chunk, join, parse_chunk, refuse_complex};

@@ -4,153 +4,112 @@ use std::cmp::Ordering;
 
 use crate::exact::{Dyadic, Rounding};
 
-/// A dtype. The order is that of the discriminants of the contract.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-pub enum Type {
-    Bool,
-    U2,
-    I2,
-    U4,
-    I4,
-    U8,
-    I8,
-    U16,
-    I16,
-    U32,
-    I32,
-    U64,
-    I64,
-    E2M1FN,
-    E2M3FN,
-    E3M2FN,
-    E3M4,
-    E4M3,
-    E4M3FN,
-    E4M3FNUZ,
-    E4M3B11FNUZ,
-    E5M2,
-    E5M2FNUZ,
-    E8M0FNU,
-    F16,
-    BF16,
-    F32,
-    F64,
-    C64,
-    C128,
-    U1,
-    I1,
-    UE5M3,
-    C32,
-    BC32,
+/// One line of each dtype: what it is called here, its canonical name, the bits of an element, what that is.
+macro_rules! types {
+    ($($t:ident, $name:literal, $bits:literal, $class:expr;)*) => {
+        /// A dtype. The order is that of the codes of the contract.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Type {
+            $($t,)*
+        }
+
+        impl Type {
+            pub const ALL: [Type; [$($bits),*].len()] = [$(Type::$t),*];
+
+            /// The canonical name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Type::$t => $name,)*
+                }
+            }
+
+            /// The number of bits of an element.
+            pub fn bits(self) -> u32 {
+                match self {
+                    $(Type::$t => $bits,)*
+                }
+            }
+
+            fn class(self) -> Class {
+                match self {
+                    $(Type::$t => $class,)*
+                }
+            }
+        }
+    };
+}
+
+types! {
+    Bool, "bool", 8, Class::Bool;
+    U2, "uint2", 2, Class::Unsigned;
+    I2, "int2", 2, Class::Signed;
+    U4, "uint4", 4, Class::Unsigned;
+    I4, "int4", 4, Class::Signed;
+    U8, "uint8", 8, Class::Unsigned;
+    I8, "int8", 8, Class::Signed;
+    U16, "uint16", 16, Class::Unsigned;
+    I16, "int16", 16, Class::Signed;
+    U32, "uint32", 32, Class::Unsigned;
+    I32, "int32", 32, Class::Signed;
+    U64, "uint64", 64, Class::Unsigned;
+    I64, "int64", 64, Class::Signed;
+    E2M1FN, "float4_e2m1fn", 4, float(2, 1, 1, Specials::None);
+    E2M3FN, "float6_e2m3fn", 6, float(2, 3, 1, Specials::None);
+    E3M2FN, "float6_e3m2fn", 6, float(3, 2, 3, Specials::None);
+    E3M4, "float8_e3m4", 8, float(3, 4, 3, Specials::InfAndNan);
+    E4M3, "float8_e4m3", 8, float(4, 3, 7, Specials::InfAndNan);
+    E4M3FN, "float8_e4m3fn", 8, float(4, 3, 7, Specials::NanAllOnes);
+    E4M3FNUZ, "float8_e4m3fnuz", 8, float(4, 3, 8, Specials::NanInsteadOfNegativeZero);
+    E4M3B11FNUZ, "float8_e4m3b11fnuz", 8, float(4, 3, 11, Specials::NanInsteadOfNegativeZero);
+    E5M2, "float8_e5m2", 8, float(5, 2, 15, Specials::InfAndNan);
+    E5M2FNUZ, "float8_e5m2fnuz", 8, float(5, 2, 16, Specials::NanInsteadOfNegativeZero);
+    E8M0FNU, "float8_e8m0fnu", 8, Class::Power;
+    F16, "float16", 16, float(5, 10, 15, Specials::InfAndNan);
+    BF16, "bfloat16", 16, float(8, 7, 127, Specials::InfAndNan);
+    F32, "float32", 32, float(8, 23, 127, Specials::InfAndNan);
+    F64, "float64", 64, float(11, 52, 1023, Specials::InfAndNan);
+    C64, "complex64", 64, Class::Complex(F32);
+    C128, "complex128", 128, Class::Complex(F64);
+    U1, "uint1", 1, Class::Unsigned;
+    I1, "int1", 1, Class::Signed;
+    UE5M3, "float8_ue5m3", 8, float(5, 3, 15, Specials::NanAllOnesNoSign);
+    C32, "complex32", 32, Class::Complex(F16);
+    BC32, "bcomplex32", 32, Class::Complex(BF16);
 }
 
 use Type::*;
 
-impl Type {
-    pub const ALL: [Type; BC32 as usize + 1] = [
-        Bool,
-        U2,
-        I2,
-        U4,
-        I4,
-        U8,
-        I8,
-        U16,
-        I16,
-        U32,
-        I32,
-        U64,
-        I64,
-        E2M1FN,
-        E2M3FN,
-        E3M2FN,
-        E3M4,
-        E4M3,
-        E4M3FN,
-        E4M3FNUZ,
-        E4M3B11FNUZ,
-        E5M2,
-        E5M2FNUZ,
-        E8M0FNU,
-        F16,
-        BF16,
-        F32,
-        F64,
-        C64,
-        C128,
-        U1,
-        I1,
-        UE5M3,
-        C32,
-        BC32,
-    ];
+/// What an element is.
+enum Class {
+    Bool,
+    Unsigned,
+    Signed,
+    Float(Format),
+    /// A power of two, or NaN.
+    Power,
+    /// Two of these.
+    Complex(Type),
+}
 
+fn float(exponent_bits: u32, mantissa_bits: u32, bias: i32, specials: Specials) -> Class {
+    Class::Float(Format {
+        exponent_bits,
+        mantissa_bits,
+        bias,
+        specials,
+    })
+}
+
+impl Type {
     /// The dtype of a canonical name.
     pub fn from_name(name: &str) -> Option<Type> {
         Type::ALL.into_iter().find(|t| t.name() == name)
     }
 
-    /// The canonical name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Bool => "bool",
-            U2 => "uint2",
-            I2 => "int2",
-            U4 => "uint4",
-            I4 => "int4",
-            U8 => "uint8",
-            I8 => "int8",
-            U16 => "uint16",
-            I16 => "int16",
-            U32 => "uint32",
-            I32 => "int32",
-            U64 => "uint64",
-            I64 => "int64",
-            E2M1FN => "float4_e2m1fn",
-            E2M3FN => "float6_e2m3fn",
-            E3M2FN => "float6_e3m2fn",
-            E3M4 => "float8_e3m4",
-            E4M3 => "float8_e4m3",
-            E4M3FN => "float8_e4m3fn",
-            E4M3FNUZ => "float8_e4m3fnuz",
-            E4M3B11FNUZ => "float8_e4m3b11fnuz",
-            E5M2 => "float8_e5m2",
-            E5M2FNUZ => "float8_e5m2fnuz",
-            E8M0FNU => "float8_e8m0fnu",
-            F16 => "float16",
-            BF16 => "bfloat16",
-            F32 => "float32",
-            F64 => "float64",
-            C64 => "complex64",
-            C128 => "complex128",
-            U1 => "uint1",
-            I1 => "int1",
-            UE5M3 => "float8_ue5m3",
-            C32 => "complex32",
-            BC32 => "bcomplex32",
-        }
-    }
-
-    /// The number of bits of an element.
-    pub fn bits(self) -> u32 {
-        match self {
-            U1 | I1 => 1,
-            U2 | I2 => 2,
-            U4 | I4 | E2M1FN => 4,
-            E2M3FN | E3M2FN => 6,
-            Bool | U8 | I8 => 8,
-            E3M4 | E4M3 | E4M3FN | E4M3FNUZ | E4M3B11FNUZ | E5M2 | E5M2FNUZ | E8M0FNU | UE5M3 => 8,
-            U16 | I16 | F16 | BF16 => 16,
-            U32 | I32 | F32 | C32 | BC32 => 32,
-            U64 | I64 | F64 | C64 => 64,
-            C128 => 128,
-        }
-    }
-
     /// A real floating-point dtype, `float8_e8m0fnu` included.
     pub fn is_float(self) -> bool {
-        self == E8M0FNU || self.format().is_some()
+        matches!(self.class(), Class::Float(_) | Class::Power)
     }
 
     /// A signed or unsigned integer; not bool.
@@ -159,25 +118,22 @@ impl Type {
     }
 
     pub fn is_unsigned_integer(self) -> bool {
-        matches!(self, U1 | U2 | U4 | U8 | U16 | U32 | U64)
+        matches!(self.class(), Class::Unsigned)
     }
 
     pub fn is_signed_integer(self) -> bool {
-        matches!(self, I1 | I2 | I4 | I8 | I16 | I32 | I64)
+        matches!(self.class(), Class::Signed)
     }
 
     pub fn is_complex(self) -> bool {
-        matches!(self, C32 | BC32 | C64 | C128)
+        matches!(self.class(), Class::Complex(_))
     }
 
     /// The dtype of the parts of a complex dtype; any other dtype itself.
     pub fn part(self) -> Type {
-        match self {
-            C32 => F16,
-            BC32 => BF16,
-            C64 => F32,
-            C128 => F64,
-            other => other,
+        match self.class() {
+            Class::Complex(part) => part,
+            _ => self,
         }
     }
 
@@ -193,30 +149,8 @@ impl Type {
 
     /// Sign, exponent and mantissa layout; `None` for what is not a sign-exponent-mantissa float.
     pub(crate) fn format(self) -> Option<Format> {
-        let format = |exponent_bits, mantissa_bits, bias, specials| {
-            Some(Format {
-                exponent_bits,
-                mantissa_bits,
-                bias,
-                specials,
-            })
-        };
-        match self {
-            E2M1FN => format(2, 1, 1, Specials::None),
-            E2M3FN => format(2, 3, 1, Specials::None),
-            E3M2FN => format(3, 2, 3, Specials::None),
-            E3M4 => format(3, 4, 3, Specials::InfAndNan),
-            E4M3 => format(4, 3, 7, Specials::InfAndNan),
-            E4M3FN => format(4, 3, 7, Specials::NanAllOnes),
-            E4M3FNUZ => format(4, 3, 8, Specials::NanInsteadOfNegativeZero),
-            E4M3B11FNUZ => format(4, 3, 11, Specials::NanInsteadOfNegativeZero),
-            E5M2 => format(5, 2, 15, Specials::InfAndNan),
-            E5M2FNUZ => format(5, 2, 16, Specials::NanInsteadOfNegativeZero),
-            UE5M3 => format(5, 3, 15, Specials::NanAllOnesNoSign),
-            F16 => format(5, 10, 15, Specials::InfAndNan),
-            BF16 => format(8, 7, 127, Specials::InfAndNan),
-            F32 => format(8, 23, 127, Specials::InfAndNan),
-            F64 => format(11, 52, 1023, Specials::InfAndNan),
+        match self.class() {
+            Class::Float(format) => Some(format),
             _ => None,
         }
     }
