@@ -3,7 +3,7 @@
 //! `cargo bench --bench cast` runs a representative list of pairs on buffers that stay in L2. Words after
 //! `--` filter: `cargo bench --bench cast -- avx2/float32`. Two variables do more:
 //!
-//! * `LANECAST_BENCH=all`: all 1,225 pairs
+//! * `LANECAST_BENCH=all`: all pairs
 //! * `LANECAST_BENCH_LARGE=1`: the same again on buffers that no cache holds
 //!
 //! The throughput is bytes read + bytes written. `null/avx2/float32->float16/<elements>` is the roof of that cast: the same loads

@@ -1,4 +1,4 @@
-//! Casts a buffer of one dtype into another: every ordered pair of 35 dtypes, in every rounding and overflow mode, at the speed of memory.
+//! Casts a buffer of one dtype into another: every ordered pair of dtypes from 1 bit to two floats of 64, in every rounding and overflow mode, at the speed of memory.
 //! There is one written answer for every bit ([the contract](contract)): it does not depend on the CPU, the length, the alignment or the
 //! caller's floating-point environment.
 //!

@@ -1,4 +1,4 @@
-/* lanecast: casts buffers between 35 dtypes. What the bits are, the contract of the Rust crate says.
+/* lanecast: casts buffers between dtypes. What the bits are, the contract of the Rust crate says.
  *
  * Generated from capi/src/lib.rs; `cargo test -p lanecast-capi` says when and how to make it anew.
  * SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -45,6 +45,17 @@ fn the_header_is_fresh() {
     );
 }
 
+#[test]
+fn every_dtype_has_its_constant() {
+    let header = include_str!("../include/lanecast.h");
+    let prefix = "#define LANECAST_DTYPE_";
+    for dtype in rust::DType::ALL {
+        let line = format!("{prefix}{} {}", dtype.name().to_uppercase(), dtype.code());
+        assert!(header.lines().any(|known| known == line), "{line}");
+    }
+    assert_eq!(header.matches(prefix).count(), rust::DType::ALL.len());
+}
+
 /// One translation unit that uses every name of the header, in a strict dialect.
 fn compiles(compiler: &str, standard: &str, extension: &str) {
     let source = scratch(&format!("header.{extension}"));

@@ -31,7 +31,7 @@ const PART: usize = 1 << 20;
 /// Milliseconds between two looks at the signals.
 const SIGNALS: u64 = 50;
 
-/// Casts an array to another dtype: every pair of the 35 dtypes of NumPy and ml_dtypes, rounded once.
+/// Casts an array to another dtype: every pair of the dtypes of NumPy and ml_dtypes, rounded once.
 ///
 /// x: an ndarray, a buffer (bytes are uint8), a DLPack object (a tensor of torch, also of its float8 dtypes) or a
 ///     nested list. Strides, byte orders and alignments do not matter, and nothing is copied first.

@@ -7,7 +7,10 @@ import numpy as np
 
 DTYPES = [dtype for dtype in lanecast.dtypes().values() if dtype is not None]
 NAMES = {dtype: name for name, dtype in lanecast.dtypes().items() if dtype is not None}
-PACKED_BITS = {"uint1": 1, "int1": 1, "uint2": 2, "int2": 2, "uint4": 4, "int4": 4, "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
+LIMITS = {name: (lanecast.iinfo if "int" in name else lanecast.finfo)(name) for name in NAMES.values() if name != "bool"}
+PACKED_BITS = {name: limits.bits for name, limits in LIMITS.items() if limits.bits < 8}
+# What DLPack has no code for.
+NOT_IN_DLPACK = {"bcomplex32"}
 
 
 def is_complex(dtype):
@@ -17,9 +20,8 @@ def is_complex(dtype):
 
 def parts(array):
     """The real and imaginary parts of complex elements, in turns; or the array itself."""
-    names = {"complex32": "float16", "bcomplex32": "bfloat16", "complex64": "float32", "complex128": "float64"}
-    part = names.get(NAMES[array.dtype.newbyteorder("=")])
-    return array.view(lanecast.dtypes()[part]) if part else array
+    name = NAMES[array.dtype.newbyteorder("=")]
+    return array.view(lanecast.finfo(name).dtype) if "complex" in name else array
 
 
 def codes(array):

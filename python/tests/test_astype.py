@@ -12,7 +12,7 @@ import lanecast
 import ml_dtypes
 import numpy as np
 import pytest
-from common import DTYPES, NAMES, codes, from_codes, hard, is_complex, layouts, parts, random_values
+from common import DTYPES, NAMES, PACKED_BITS, codes, from_codes, hard, is_complex, layouts, parts, random_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +29,7 @@ def rows():
 def digits(text, dtype):
     part = dtype.itemsize // 2 if is_complex(dtype) else dtype.itemsize
     name = NAMES[dtype]
-    width = {"uint1": 1, "int1": 1, "uint2": 1, "int2": 1, "uint4": 1, "int4": 1, "float4_e2m1fn": 1}.get(name, 2 * part)
+    width = 1 if PACKED_BITS.get(name, 8) <= 4 else 2 * part
     return from_codes([int(text[i : i + width], 16) for i in range(0, len(text), width)], dtype)
 
 

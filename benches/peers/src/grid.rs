@@ -1,4 +1,4 @@
-//! All 1,225 pairs beside memcpy and the null cast.
+//! All pairs beside memcpy and the null cast.
 
 use std::hint::black_box;
 

@@ -3,7 +3,7 @@
 //! `cargo bench -p lanecast-peers` times every pair and peer with criterion, and
 //! `cargo run --release -p lanecast-peers --bin ratio` prints one table of ratios. Both race what
 //! [`PAIRS`] lists. With `LANECAST_BENCH_LARGE=1` they use buffers that no cache holds.
-//! `cargo run --release -p lanecast-peers --bin report -- NAME` writes docs/performance/NAME.md: that table, and all 900
+//! `cargo run --release -p lanecast-peers --bin report -- NAME` writes docs/performance/NAME.md: that table, and all
 //! pairs beside memcpy ([`grid`]), and what casting in registers gains ([`routes`], alone:
 //! `cargo bench -p lanecast-peers --bench route`). `--bin checked` prints what checked casts cost ([`checked`]).
 //!

@@ -1,4 +1,4 @@
-"""Casts between 35 dtypes for NumPy and ml_dtypes arrays: fast, and every bit of them defined.
+"""Casts between all dtypes of NumPy and ml_dtypes arrays: fast, and every bit of them defined.
 
 ``lanecast.astype`` casts anything to anything; ``lanecast.patch()`` makes NumPy's own ``astype`` as fast, with the bits
 and warnings of before. Importing the package patches nothing.

@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ::numpy::{PyArrayDescr, PyArrayDescrMethods};
-use lanecast::DType;
+use lanecast::{DType, Kind};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -45,7 +45,7 @@ fn is_numpys(dtype: DType) -> bool {
 
 /// Dtypes whose casts stay the originals: of what those answer otherwise, nothing is known that a look at the elements would tell.
 fn is_left(dtype: DType) -> bool {
-    matches!(dtype, DType::U1 | DType::I1 | DType::C32 | DType::BC32)
+    dtype.bits() == 1 || (matches!(dtype.kind(), Kind::Complex(_)) && !is_numpys(dtype))
 }
 
 /// Patches NumPy's casts, or those that are patched otherwise. `threads` 0 is as many as there are.

@@ -215,7 +215,8 @@ fn said_by(program: &str, arguments: &[&str]) -> String {
 }
 
 fn summary(page: &mut String, charts: &[Chart]) -> fmt::Result {
-    writeln!(page, "## All 1,225 pairs, as fractions of memcpy's speed\n")?;
+    let pairs = DType::ALL.len().pow(2);
+    writeln!(page, "## All {pairs} pairs, as fractions of memcpy's speed\n")?;
     writeln!(page, "| instruction set | size | geometric mean | slowest | same dtype | memcpy, GB/s |")?;
     writeln!(page, "|---|---|---:|---:|---:|---:|")?;
     for chart in charts.iter().filter(|chart| chart.is_whole()) {
