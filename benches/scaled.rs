@@ -84,7 +84,54 @@ fn main() {
                 }
             }
             again(isa, size, Duration::from_millis(budget), &filter);
+            lost(isa, size, Duration::from_millis(budget), &filter);
         }
+    }
+}
+
+/// Quantisations that say what they have lost, beside those that do not.
+fn lost(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
+    use DType::{BF16, F4E2M1, F8E4M3FN, F32, I8};
+    let options = CastOptions::new().isa(isa);
+    let place = if size == data::SMALL { "L2" } else { "large" };
+    println!("{:<62}{:>8}{:>8}{:>8}", "", "", "one go", "two");
+    for (name, dtype, element, scaling) in [
+        ("float8 128 x 128", BF16, F8E4M3FN, Scaling::deepseek()),
+        ("float8 128 x 128", F32, F8E4M3FN, Scaling::deepseek()),
+        ("float8 per tensor", BF16, F8E4M3FN, Scaling::per_tensor(F32)),
+        ("MXFP8", F32, F8E4M3FN, Scaling::mx()),
+        ("MXFP4", BF16, F4E2M1, Scaling::mx()),
+        ("int8 per row", BF16, I8, Scaling::per_axis(0)),
+    ] {
+        let what = format!("{dtype} -> {element}, and what is lost");
+        let line = format!("{isa:<8}{name:<20}{what:<34}{place:>8}");
+        if !filter.iter().all(|word| line.contains(word.as_str())) {
+            continue;
+        }
+        let rows = (data::elements(element, dtype, size) / 1024).next_multiple_of(128);
+        let shape = [rows, 1024];
+        let values = data::source(dtype, rows * 1024);
+        let q = Quantizer::new(dtype, element, &scaling, &options).expect("a quantisation");
+        let mut codes = vec![0; q.code_bytes(&shape).expect("a size")];
+        let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
+        let (mut once, mut twice) = (codes.clone(), codes.clone());
+        let (mut once_scales, mut twice_scales) = (scales.clone(), scales.clone());
+        let times = race(
+            [
+                &mut || {
+                    q.quantize(&values, &shape, &mut codes, &mut scales).expect("sizes that fit");
+                },
+                &mut || {
+                    q.quantize_losses(&values, &shape, &mut once, &mut once_scales, None).expect("sizes");
+                },
+                &mut || {
+                    q.quantize(&values, &shape, &mut twice, &mut twice_scales).expect("sizes that fit");
+                    q.losses(&values, &shape, &twice, &twice_scales, None, None).expect("sizes that fit");
+                },
+            ],
+            budget,
+        );
+        println!("{line}{:>8.3}{:>8.3}", times[0] / times[1], times[0] / times[2]);
     }
 }
 

@@ -403,6 +403,64 @@ pub(crate) fn bounded(isa: Present, scales: &[f32], bounds: &Bounds, flags: &mut
     set.unwrap_or(WRONG)
 }
 
+/// Magnitudes of the elements of a block, of which none below the first saturates, and all above the second that are finite do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) safe: f64,
+    pub(crate) beyond: f64,
+}
+
+/// What is found of elements that are finite and remain so, and of which it is clear whether they have saturated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calm {
+    pub(crate) saturated: usize,
+    pub(crate) underflowed: usize,
+    pub(crate) max_error: f64,
+}
+
+/// Compares elements with what they became, both float64, and writes the error of each. None if some are not as [`Calm`] has them.
+pub(crate) fn compared(
+    isa: Present,
+    xs: &[[u8; 8]],
+    became: &[[u8; 8]],
+    ends: &Ends,
+    errors: &mut [f64],
+) -> Option<Calm> {
+    struct Each<'a>(&'a [[u8; 8]], &'a [[u8; 8]], &'a Ends, &'a mut [f64]);
+
+    impl<I> Task<I> for Each<'_> {
+        type Output = Option<Calm>;
+
+        #[inline(always)]
+        fn call(self, _: I) -> Option<Calm> {
+            let Self(xs, became, &Ends { safe, beyond }, errors) = self;
+            let (mut finite, mut not_safe, mut saturated) = (0u64, 0u64, 0u64);
+            let (mut zeros, mut both_zeros, mut most) = (0u64, 0u64, 0u64);
+            for ((&x, &y), error) in xs.iter().zip(became).zip(&mut *errors) {
+                let (x, y) = (f64::from_ne_bytes(x), f64::from_ne_bytes(y));
+                let magnitude = x.abs();
+                let sum = magnitude + y.abs();
+                finite += u64::from(sum < f64::INFINITY);
+                not_safe += u64::from(magnitude >= safe);
+                saturated += u64::from(magnitude > beyond);
+                zeros += u64::from(y == 0.0);
+                both_zeros += u64::from(sum == 0.0);
+                *error = (x - y).abs();
+                // Magnitudes compare as their bits do.
+                most = most.max(error.to_bits());
+            }
+            let is_calm = finite == xs.len() as u64 && not_safe == saturated;
+            is_calm.then(|| Calm {
+                saturated: saturated as usize,
+                underflowed: (zeros - both_zeros) as usize,
+                max_error: f64::from_bits(most),
+            })
+        }
+    }
+
+    on!(isa, isa => isa.run(Each(xs, became, ends, errors))).flatten()
+}
+
 /// What positive scales add to the exponents of bfloat16, for [`Factors`]; of each also the first three bits of its mantissa, above
 /// those of a code. Sets and returns [`WRONG`] as [`bounded`] does: zero and negative ones are.
 pub(crate) fn deltas(

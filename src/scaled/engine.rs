@@ -61,6 +61,14 @@ impl Given<'_> {
         let (zero_points, bytes) = self.zero_points.filter(|z| z.0.dtype.float_format().is_some())?;
         Some(zero_points.get(bytes, scale))
     }
+
+    /// What the elements of a block need of its scale and zero point.
+    pub(super) fn block(&self, quantize: &Quantize, scale: usize, tensor: TensorScale) -> Block {
+        let (code, zero) = self.get(scale);
+        let block = quantize.given(code, zero, tensor);
+        let float_zero = self.float_zero(scale);
+        Block { float_zero, zero: if float_zero.is_some() { 0 } else { zero }, ..block }
+    }
 }
 
 /// Calls a function with each run of a tile: its place in the tile, and the scale of its elements.

@@ -28,7 +28,7 @@ use crate::kernels::scaled::calmly;
 use crate::parallel::Parallel;
 
 /// One thread: the calling one.
-fn alone() -> Parallel<'static> {
+pub(super) fn alone() -> Parallel<'static> {
     Parallel::new().threads(1)
 }
 
@@ -87,7 +87,7 @@ pub(super) fn rows(grid: &Grid, scaling: &Scaling) -> Option<(usize, usize)> {
 }
 
 /// The factor of a tensor that is known.
-fn known(tensor: TensorScale) -> Option<f32> {
+pub(super) fn known(tensor: TensorScale) -> Option<f32> {
     match tensor {
         TensorScale::Multiply(value) | TensorScale::Divide(value) => Some(value),
         _ => None,
@@ -502,8 +502,7 @@ impl Quantizer {
     ) -> Result<Quantized, Error> {
         self.quantize.check_found()?;
         let grid = self.grid(src.len(), shape, dst.size())?;
-        let elements = Elements::read(self.quantize.from, &self.options, None)?;
-        let source = Floats { elements, quantize: &self.quantize, bytes: src };
+        let source = self.floats(src)?;
         let job = self.job(&grid, &source, zero_points.is_some())?;
         found(job, self.registers(), &self.scaling, &self.options, shape, dst, scales, zero_points, how)
     }
@@ -518,6 +517,19 @@ impl Quantizer {
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
         let grid = self.grid(src.len(), shape, dst.size())?;
+        let given = self.are_given(shape, &grid, scales, zero_points)?;
+        let source = &self.floats(src)?;
+        self.job(&grid, source, false)?.run_given(self.registers(), &given, dst, how)
+    }
+
+    /// Scales and zero points that are given, checked.
+    pub(super) fn are_given<'a>(
+        &self,
+        shape: &[usize],
+        grid: &Grid,
+        scales: &'a [u8],
+        zero_points: Option<&'a [u8]>,
+    ) -> Result<Given<'a>, Error> {
         let (q, options) = (&self.quantize, &self.options);
         if matches!(q.tensor, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
             return Err(Error::Unsupported {
@@ -525,13 +537,16 @@ impl Quantizer {
             });
         }
         let how_packed = (q.to, options.dst_packing, options.dst_order);
-        let given = given(shape, &grid, &self.scaling, how_packed, scales, zero_points, q.has_zero_points())?;
-        let elements = Elements::read(q.from, options, None)?;
-        let source = &Floats { elements, quantize: q, bytes: src };
-        self.job(&grid, source, false)?.run_given(self.registers(), &given, dst, how)
+        given(shape, grid, &self.scaling, how_packed, scales, zero_points, q.has_zero_points())
     }
 
-    fn registers(&self) -> Registers<'_> {
+    /// Data.
+    pub(super) fn floats<'a>(&'a self, src: &'a [u8]) -> Result<Floats<'a>, Error> {
+        let elements = Elements::read(self.quantize.from, &self.options, None)?;
+        Ok(Floats { elements, quantize: &self.quantize, bytes: src })
+    }
+
+    pub(super) fn registers(&self) -> Registers<'_> {
         #[cfg(isa = "vector")]
         return self.decided.as_ref();
         #[cfg(not(isa = "vector"))]
@@ -539,7 +554,7 @@ impl Quantizer {
     }
 
     /// A quantisation of a buffer.
-    fn job<'a>(
+    pub(super) fn job<'a>(
         &'a self,
         grid: &'a Grid,
         source: &'a dyn Source,
@@ -574,12 +589,34 @@ fn found(
     how: &Parallel<'_>,
 ) -> Result<Quantized, Error> {
     let Quantizing { quantize, grid, affine, .. } = job;
-    let places = Scales::new(grid, scaling, options.dst_order)?;
-    check_scales("scales", shape, scaling, grid, scaling.scale_dtype, places.places.bytes, scales.len())?;
     if let Some(zero_points) = &zero_points {
         let needed = quantize.to.byte_len(grid.scales, options.dst_packing).unwrap_or(usize::MAX);
         check_scales("zero points", shape, scaling, grid, quantize.to, needed, zero_points.len())?;
     }
+    let places = begun(&mut job, scaling, options, shape, scales.len(), how)?;
+    let mut zeros = collect(repeat_n(0, if affine { grid.scales } else { 0 }))?;
+    job.run_found(registers, &places, dst, scales, affine.then_some(&mut zeros[..]), how)?;
+    if let Some(zero_points) = zero_points {
+        let codes = collect(zeros.iter().map(|&zero| zero as u8))?;
+        let elements = Elements::write(quantize.to, options, None)?;
+        elements.pack(&codes, zero_points)?;
+    }
+    Ok(Quantized { tensor_scale: known(job.tensor) })
+}
+
+/// Where the scales go that are to be found, of which there must be so many bytes. The factor of the tensor is found, if it is to
+/// be computed.
+pub(super) fn begun(
+    job: &mut Quantizing<'_>,
+    scaling: &Scaling,
+    options: &CastOptions,
+    shape: &[usize],
+    scales: usize,
+    how: &Parallel<'_>,
+) -> Result<Scales, Error> {
+    let Quantizing { quantize, grid, .. } = *job;
+    let places = Scales::new(grid, scaling, options.dst_order)?;
+    check_scales("scales", shape, scaling, grid, scaling.scale_dtype, places.places.bytes, scales)?;
     match quantize.tensor {
         TensorScale::ComputeMultiply => {
             let g = quantize.tensor_scale(job.all_extremes(how)?.amax());
@@ -591,14 +628,7 @@ fn found(
         }
         _ => {}
     }
-    let mut zeros = collect(repeat_n(0, if affine { grid.scales } else { 0 }))?;
-    job.run_found(registers, &places, dst, scales, affine.then_some(&mut zeros[..]), how)?;
-    if let Some(zero_points) = zero_points {
-        let codes = collect(zeros.iter().map(|&zero| zero as u8))?;
-        let elements = Elements::write(quantize.to, options, None)?;
-        elements.pack(&codes, zero_points)?;
-    }
-    Ok(Quantized { tensor_scale: known(job.tensor) })
+    Ok(places)
 }
 
 impl Scaling {
@@ -1160,19 +1190,33 @@ impl Requantizer {
         scales: &mut [u8],
         how: &Parallel<'_>,
     ) -> Result<Quantized, Error> {
+        let grids = self.grids(src.len(), shape, dst.size())?;
+        self.with_job(src, shape, src_scales, zero_points, &grids, |job, registers| {
+            found(job, registers, &self.to, &self.options, shape, dst, scales, None, how)
+        })
+    }
+
+    /// Runs the job of both grids.
+    pub(super) fn with_job<R>(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        src_scales: &[u8],
+        zero_points: Option<&[u8]>,
+        (from, to): &(Grid, Grid),
+        run: impl FnOnce(Quantizing<'_>, Registers<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let (d, q, options) = (&self.dequantize, &self.quantize, &self.options);
-        let (from, to) = self.grids(src.len(), shape, dst.size())?;
         let how_packed = (d.from, options.src_packing, options.src_order);
-        let given =
-            given(shape, &from, &self.from, how_packed, src_scales, zero_points, d.has_zero_points())?;
-        let elements = Elements::read(d.from, options, rows(&from, &self.from))?;
-        let write = Elements::write(q.to, options, rows(&to, &self.to))?;
+        let given = given(shape, from, &self.from, how_packed, src_scales, zero_points, d.has_zero_points())?;
+        let elements = Elements::read(d.from, options, rows(from, &self.from))?;
+        let write = Elements::write(q.to, options, rows(to, &self.to))?;
         #[cfg(isa = "vector")]
         let made = Elements::write(DType::F32, &options.dst_order(ByteOrder::Native), None)?;
         #[cfg(isa = "vector")]
         let by_f32 = self.by_f32.as_ref().map(|by| {
             let dequantize = &by.dequantize;
-            (by, Dequantizing { dequantize, grid: &from, read: elements, bytes: src, write: made, given })
+            (by, Dequantizing { dequantize, grid: from, read: elements, bytes: src, write: made, given })
         });
         #[cfg(isa = "vector")]
         let odd = by_f32.as_ref().and_then(|(by, job)| Multiply::new(job, &by.odd));
@@ -1180,7 +1224,7 @@ impl Requantizer {
             elements,
             dequantize: d,
             bytes: src,
-            grid: &from,
+            grid: from,
             given,
             #[cfg(isa = "vector")]
             odd: odd.as_ref().map(|odd| odd as &dyn ToOdd),
@@ -1192,7 +1236,7 @@ impl Requantizer {
         };
         #[cfg(not(isa = "vector"))]
         let (quantize, decided) = (q, None);
-        let job = Quantizing { quantize, grid: &to, source: &source, write, tensor: q.tensor, affine: false };
-        found(job, decided, &self.to, options, shape, dst, scales, None, how)
+        let job = Quantizing { quantize, grid: to, source: &source, write, tensor: q.tensor, affine: false };
+        run(job, decided)
     }
 }

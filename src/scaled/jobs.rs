@@ -16,7 +16,7 @@ use super::memory::collect;
 use super::rule::{Block, Extremes, Way};
 #[cfg(isa = "vector")]
 use super::scaling::NonFinite;
-use super::shape::Grid;
+use super::shape::{Grid, Piece};
 use crate::kernels::memory::Destination;
 #[cfg(isa = "vector")]
 use crate::kernels::scaled::calmly;
@@ -34,6 +34,16 @@ const LONG: usize = 256 * TILE;
 pub(super) type Registers<'a> = Option<&'a divide::Decided>;
 #[cfg(not(isa = "vector"))]
 pub(super) type Registers<'a> = Option<&'a ()>;
+/// The same of one buffer.
+#[cfg(isa = "vector")]
+type Dividing<'a, 'b> = Option<&'b Divide<'a>>;
+#[cfg(not(isa = "vector"))]
+type Dividing<'a, 'b> = Option<&'b &'a ()>;
+
+/// A look at what was written so far, after some elements: the codes, and the scales if those are found.
+pub(super) type Look<'a> = &'a mut dyn FnMut(Range<usize>, &[u8], &[u8]) -> Result<(), Error>;
+/// The same where the scales are known.
+type LookAtCodes<'a> = &'a mut dyn FnMut(Range<usize>, &[u8]) -> Result<(), Error>;
 
 impl Quantizing<'_> {
     /// Elements of a chunk for registers: of what is made on the way, as many as a cache holds.
@@ -75,24 +85,16 @@ impl Quantizing<'_> {
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
         let grid = self.grid;
+        if grid.scales == 1 {
+            let (code, block) = self.find_only(scales, scale_bytes, zeros, how)?;
+            let given = Given { scales: *scales, bytes: &code, zero_points: None };
+            return self.run_cast(registers, &given, dst, how, Some(&block.way), &|_| block);
+        }
         if !scales.places.is_plain() {
             scale_bytes.fill(0);
         }
-        if grid.scales == 1 {
-            // Two passes over all of it.
-            let data = self.all_extremes(how)?;
-            let found = self.quantize.find(&data, self.tensor, self.affine);
-            scales.set(scale_bytes, 0, 0, found.code);
-            if let Some(zeros) = zeros {
-                zeros[0] = found.block.zero;
-            }
-            let mut code = [0; 8];
-            scales.set(&mut code, 0, 0, found.code);
-            let given = Given { scales: *scales, bytes: &code, zero_points: None };
-            return self.run_cast(registers, &given, dst, how, Some(&found.block.way), &|_| found.block);
-        }
-        #[cfg(isa = "vector")]
-        let divide = calmly(|| Divide::new(self, registers?).filter(Divide::finds));
+        let divide = self.finding(registers);
+        let divide = divide.as_ref();
         #[cfg(isa = "vector")]
         let wanted = if divide.is_some() { self.long() } else { PIECE };
         #[cfg(not(isa = "vector"))]
@@ -118,25 +120,113 @@ impl Quantizing<'_> {
             (piece, now, sink, zeros)
         });
         let traffic = self.source.size().saturating_add(self.write.at(grid.count));
-        each(how, traffic, chunks, &|(piece, mut dst, mut sink, zeros)| {
-            #[cfg(isa = "vector")]
-            if let Some(divide) = &divide {
-                let mut room = Vec::new();
-                let is_done = calmly(|| {
-                    let floats = self.source.floats(&piece.elements, &mut room)?;
-                    let Some((bytes, first)) = floats else { return Ok(false) };
-                    divide.on(bytes, first).found(&piece, &mut dst, &mut sink).map(|()| true)
-                });
-                if is_done? {
-                    return Ok(());
-                }
-            }
-            self.found(&piece, dst.reborrow(), &mut sink, zeros, &mut Room::new()?)
+        each(how, traffic, chunks, &|(piece, dst, mut sink, zeros)| {
+            self.piece(divide, &piece, dst, &mut sink, zeros)
         })?;
         for (i, code) in codes.into_iter().enumerate() {
             scales.set(scale_bytes, 0, i, code);
         }
         Ok(())
+    }
+
+    /// The same on the calling thread, with a look at each piece.
+    pub(super) fn run_found_in_turn(
+        &self,
+        registers: Registers<'_>,
+        scales: &Scales,
+        dst: &mut [u8],
+        scale_bytes: &mut [u8],
+        look: Look<'_>,
+    ) -> Result<(), Error> {
+        if self.grid.scales == 1 {
+            let (code, block) = self.find_only(scales, scale_bytes, None, &Parallel::new().threads(1))?;
+            let given = Given { scales: *scales, bytes: &code, zero_points: None };
+            let way = Some(&block.way);
+            return self.run_cast_in_turn(registers, &given, dst, way, &|_| block, &mut |elements, codes| {
+                look(elements, codes, scale_bytes)
+            });
+        }
+        if !scales.places.is_plain() {
+            scale_bytes.fill(0);
+        }
+        let divide = self.finding(registers);
+        for piece in self.grid.pieces(PIECE) {
+            let here = self.write.at(piece.elements.start)..self.write.at(piece.elements.end);
+            let (base, n) = (piece.scales.start, piece.scales.len());
+            let mut codes = collect(repeat_n(0, if scales.places.is_plain() { 0 } else { n }))?;
+            let mut sink = if codes.is_empty() {
+                Sink::Bytes(*scales, scale_bytes, 0)
+            } else {
+                Sink::Codes(*scales, &mut codes, base)
+            };
+            self.piece(divide.as_ref(), &piece, (&mut dst[here]).into(), &mut sink, None)?;
+            for (i, code) in codes.into_iter().enumerate() {
+                scales.set(scale_bytes, 0, base + i, code);
+            }
+            look(piece.elements, dst, scale_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// What registers do, if they find scales, too.
+    #[cfg(isa = "vector")]
+    fn finding<'b>(&'b self, registers: Registers<'b>) -> Option<Divide<'b>> {
+        calmly(|| Divide::new(self, registers?).filter(Divide::finds))
+    }
+
+    /// There are none.
+    #[cfg(not(isa = "vector"))]
+    fn finding<'b>(&'b self, _: Registers<'b>) -> Option<&'b ()> {
+        None
+    }
+
+    /// Finds the scale of all, in a pass of its own: its code, also as bytes, and what elements need of it.
+    fn find_only(
+        &self,
+        scales: &Scales,
+        scale_bytes: &mut [u8],
+        zeros: Option<&mut [i64]>,
+        how: &Parallel<'_>,
+    ) -> Result<([u8; 8], Block), Error> {
+        if !scales.places.is_plain() {
+            scale_bytes.fill(0);
+        }
+        let data = self.all_extremes(how)?;
+        let found = self.quantize.find(&data, self.tensor, self.affine);
+        scales.set(scale_bytes, 0, 0, found.code);
+        if let Some(zeros) = zeros {
+            zeros[0] = found.block.zero;
+        }
+        let mut code = [0; 8];
+        scales.set(&mut code, 0, 0, found.code);
+        Ok((code, found.block))
+    }
+
+    /// Finds the scales of a piece, and casts it. `dst` begins with the piece.
+    fn piece(
+        &self,
+        divide: Dividing<'_, '_>,
+        piece: &Piece,
+        dst: Destination<'_, u8>,
+        sink: &mut Sink<'_>,
+        zeros: Option<&mut [i64]>,
+    ) -> Result<(), Error> {
+        #[cfg(isa = "vector")]
+        let mut dst = dst;
+        #[cfg(isa = "vector")]
+        if let Some(divide) = divide {
+            let mut room = Vec::new();
+            let is_done = calmly(|| {
+                let floats = self.source.floats(&piece.elements, &mut room)?;
+                let Some((bytes, first)) = floats else { return Ok(false) };
+                divide.on(bytes, first).found(piece, &mut dst, sink).map(|()| true)
+            });
+            if is_done? {
+                return Ok(());
+            }
+        }
+        let _ = divide;
+        self.found(piece, dst, sink, zeros, &mut Room::new()?)
     }
 
     /// Casts all elements, whose scales are known.
@@ -147,11 +237,21 @@ impl Quantizing<'_> {
         dst: Destination<'_, u8>,
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
-        self.run_cast(registers, given, dst, how, None, &|scale| {
-            let (code, zero) = given.get(scale);
-            let block = self.quantize.given(code, zero, self.tensor);
-            let float_zero = given.float_zero(scale);
-            Block { float_zero, zero: if float_zero.is_some() { 0 } else { zero }, ..block }
+        let block = |scale| given.block(self.quantize, scale, self.tensor);
+        self.run_cast(registers, given, dst, how, None, &block)
+    }
+
+    /// The same on the calling thread, with a look at each part.
+    pub(super) fn run_given_in_turn(
+        &self,
+        registers: Registers<'_>,
+        given: &Given<'_>,
+        dst: &mut [u8],
+        look: Look<'_>,
+    ) -> Result<(), Error> {
+        let block = |scale| given.block(self.quantize, scale, self.tensor);
+        self.run_cast_in_turn(registers, given, dst, None, &block, &mut |elements, codes| {
+            look(elements, codes, given.bytes)
         })
     }
 
@@ -165,31 +265,82 @@ impl Quantizing<'_> {
         block: &(dyn Fn(usize) -> Block + Sync),
     ) -> Result<(), Error> {
         let traffic = self.source.size().saturating_add(self.write.at(self.grid.count));
+        let divide = self.casting(registers, given, found);
+        let divide = divide.as_ref();
         #[cfg(isa = "vector")]
-        if let Some(divide) = calmly(|| {
+        let wanted = if divide.is_some() { self.long() } else { PIECE };
+        #[cfg(not(isa = "vector"))]
+        let wanted = PIECE;
+        each(how, traffic, chunks(self.grid, &self.write, dst, wanted), &|(elements, dst)| {
+            self.part(divide, given, elements, dst, block)
+        })
+    }
+
+    fn run_cast_in_turn(
+        &self,
+        registers: Registers<'_>,
+        given: &Given<'_>,
+        dst: &mut [u8],
+        found: Option<&Way>,
+        block: &dyn Fn(usize) -> Block,
+        look: LookAtCodes<'_>,
+    ) -> Result<(), Error> {
+        let divide = self.casting(registers, given, found);
+        let count = self.grid.count;
+        let step = self.write.chunk(PIECE);
+        for first in (0..count).step_by(step) {
+            let elements = first..count.min(first.saturating_add(step));
+            let here = self.write.at(elements.start)..self.write.at(elements.end);
+            self.part(divide.as_ref(), given, elements.clone(), (&mut dst[here]).into(), block)?;
+            look(elements, dst)?;
+        }
+        Ok(())
+    }
+
+    /// What registers do under scales that are given, or one that was found.
+    #[cfg(isa = "vector")]
+    fn casting<'b>(
+        &'b self,
+        registers: Registers<'b>,
+        given: &Given<'_>,
+        found: Option<&Way>,
+    ) -> Option<Divide<'b>> {
+        calmly(|| {
             let divide = Divide::new(self, registers?).filter(|_| !given.has_float_zeros())?;
             if let Some(way) = found { divide.known(way) } else { Some(divide) }
-        }) {
-            let chunks = chunks(self.grid, &self.write, dst, self.long());
-            return each(how, traffic, chunks, &|(elements, mut dst)| {
-                let mut room = Vec::new();
-                let is_done = calmly(|| {
-                    let floats = self.source.floats(&elements, &mut room)?;
-                    let Some((bytes, first)) = floats else { return Ok(false) };
-                    divide.on(bytes, first).given(given, elements.clone(), &mut dst, block).map(|()| true)
-                });
-                if is_done? {
-                    return Ok(());
-                }
-                let base = elements.start;
-                self.cast(elements, &mut dst, base, &mut Room::new()?, block)
-            });
-        }
-        let _ = (registers, given, found);
-        each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), &|(elements, mut dst)| {
-            let base = elements.start;
-            self.cast(elements, &mut dst, base, &mut Room::new()?, block)
         })
+    }
+
+    /// Nothing.
+    #[cfg(not(isa = "vector"))]
+    fn casting<'b>(&'b self, _: Registers<'b>, _: &Given<'_>, _: Option<&Way>) -> Option<&'b ()> {
+        None
+    }
+
+    /// Casts elements whose scales are known. `dst` begins with the first of them.
+    fn part(
+        &self,
+        divide: Dividing<'_, '_>,
+        given: &Given<'_>,
+        elements: Range<usize>,
+        mut dst: Destination<'_, u8>,
+        block: &dyn Fn(usize) -> Block,
+    ) -> Result<(), Error> {
+        #[cfg(isa = "vector")]
+        if let Some(divide) = divide {
+            let mut room = Vec::new();
+            let is_done = calmly(|| {
+                let floats = self.source.floats(&elements, &mut room)?;
+                let Some((bytes, first)) = floats else { return Ok(false) };
+                divide.on(bytes, first).given(given, elements.clone(), &mut dst, block).map(|()| true)
+            });
+            if is_done? {
+                return Ok(());
+            }
+        }
+        let _ = (divide, given);
+        let base = elements.start;
+        self.cast(elements, &mut dst, base, &mut Room::new()?, block)
     }
 }
 

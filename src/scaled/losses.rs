@@ -2,18 +2,17 @@
 
 #[cfg(isa = "vector")]
 use core::iter::repeat_n;
-#[cfg(isa = "vector")]
 use core::ops::Range;
 
 use super::codes::{Elements, Scratch, TILE};
 #[cfg(isa = "vector")]
 use super::engine::Dequantizing;
-use super::engine::Given;
+use super::engine::{Given, runs};
 use super::error::Error;
 use super::exact::Exact;
 #[cfg(isa = "vector")]
 use super::fast::{Decided, Multiply};
-use super::front::{Quantizer, Requantizer, given};
+use super::front::{Quantized, Quantizer, Requantizer, alone, begun, given, known};
 #[cfg(isa = "vector")]
 use super::memory::collect;
 use super::rule::{Block, Dequantize, Quantize};
@@ -30,7 +29,7 @@ use crate::formats::options::CastOptions;
 #[cfg(isa = "vector")]
 use crate::formats::options::Policy;
 #[cfg(isa = "vector")]
-use crate::kernels::scaled::calmly;
+use crate::kernels::scaled::{Calm, Ends, calmly, compared};
 
 /// What was lost of some elements: of a whole buffer, or of a block.
 ///
@@ -125,141 +124,218 @@ impl Losses {
         }
         self.total_error += error;
     }
-}
 
-/// Elements of a buffer as float64, rounded to nearest even, in native bytes. False if that is nothing for registers.
-#[cfg(isa = "vector")]
-type LoadF64<'a> = &'a mut dyn FnMut(Range<usize>, &mut [u8]) -> Result<bool, Error>;
+    /// Adds elements with their errors, in their order.
+    fn add_calm(&mut self, found: &Calm, errors: &[f64]) {
+        self.elements += errors.len();
+        self.compared += errors.len();
+        self.saturated += found.saturated;
+        self.underflowed += found.underflowed;
+        if found.max_error > self.max_error {
+            self.max_error = found.max_error;
+        }
+        self.total_error = errors.iter().fold(self.total_error, |sum, error| sum + error);
+    }
+}
 
 /// Elements that are looked at together.
 #[cfg(isa = "vector")]
 const MANY: usize = 8 * TILE;
 
-/// The elements of a buffer, from one on, as exact values.
-type Load<'a> = &'a mut dyn FnMut(usize, &mut [Exact]) -> Result<(), Error>;
+/// The data, from one element on, as exact values.
+type LoadExact<'a> = &'a mut dyn FnMut(usize, &mut [Exact]) -> Result<(), Error>;
+/// Elements of them as float64, rounded to nearest even, in native bytes. False if that is nothing for registers.
+#[cfg(isa = "vector")]
+type LoadF64<'a> = &'a mut dyn FnMut(Range<usize>, &mut [u8]) -> Result<bool, Error>;
 
-/// What was written, and by which rule.
-struct Written<'a> {
-    quantize: &'a Quantize,
-    options: &'a CastOptions,
-    scaling: &'a Scaling,
-    codes: &'a [u8],
-    scales: &'a [u8],
-    zero_points: Option<&'a [u8]>,
+/// What is compared with what it became.
+struct Data<'a> {
+    exact: LoadExact<'a>,
+    #[cfg(isa = "vector")]
+    f64: LoadF64<'a>,
 }
 
-impl Written<'_> {
-    fn losses(
-        &self,
-        shape: &[usize],
-        load: Load<'_>,
-        #[cfg(isa = "vector")] load_f64: LoadF64<'_>,
-        mut blocks: Option<&mut [Losses]>,
-    ) -> Result<Losses, Error> {
-        let (q, scaling) = (self.quantize, self.scaling);
-        if matches!(q.tensor, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
+/// The losses that are counted: of all, and of each block if that is wanted.
+struct Counted<'a> {
+    all: Losses,
+    blocks: Option<&'a mut [Losses]>,
+}
+
+impl<'a> Counted<'a> {
+    fn new(grid: &Grid, blocks: Option<&'a mut [Losses]>) -> Result<Self, Error> {
+        match &blocks {
+            Some(blocks) if blocks.len() != grid.scales => {
+                Err(Error::Blocks { needed: grid.scales, given: blocks.len() })
+            }
+            _ => Ok(Self { all: Losses::default(), blocks }),
+        }
+    }
+
+    /// Adds to the losses of all and to those of a block.
+    fn each(&mut self, block: usize, add: impl Fn(&mut Losses)) {
+        add(&mut self.all);
+        if let Some(blocks) = &mut self.blocks {
+            add(&mut blocks[block]);
+        }
+    }
+}
+
+/// A quantisation, as far as its losses are a matter of it.
+struct Written<'a> {
+    quantize: Quantize,
+    scaling: Scaling,
+    options: &'a CastOptions,
+    grid: &'a Grid,
+    /// What codes stand for: by the exact rule, whoever writes them.
+    read: Dequantize,
+    /// The codes as a source.
+    codes: Elements,
+    #[cfg(isa = "vector")]
+    decided: Option<Decided>,
+    #[cfg(isa = "vector")]
+    write: Elements,
+}
+
+impl<'a> Written<'a> {
+    /// With the factor of the tensor, which is known.
+    fn new(
+        quantize: &Quantize,
+        scaling: &Scaling,
+        options: &'a CastOptions,
+        grid: &'a Grid,
+        tensor: TensorScale,
+    ) -> Result<Self, Error> {
+        if matches!(tensor, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
             return Err(Error::Unsupported {
                 what: "to say what was lost, the factor of the tensor that was found must be given",
             });
         }
-        let grid = Grid::new(shape, scaling)?;
-        let packed = (q.to, self.options.dst_packing, self.options.dst_order);
-        let zero_points = q.has_zero_points();
-        let given = given(shape, &grid, scaling, packed, self.scales, self.zero_points, zero_points)?;
-        if let Some(blocks) = &blocks
-            && blocks.len() != grid.scales
-        {
-            return Err(Error::Blocks { needed: grid.scales, given: blocks.len() });
-        }
-        // What codes stand for: by the exact rule, whoever wrote them.
-        let exact = Scaling { profile: Profile::Lanecast, ..*scaling };
-        let read = Dequantize::new(q.to, DType::F64, &exact, &CastOptions::new())?;
+        let mut quantize = *quantize;
+        quantize.tensor = tensor;
+        let scaling = Scaling { tensor_scale: tensor, ..*scaling };
+        let exact = Scaling { profile: Profile::Lanecast, ..scaling };
+        let read = Dequantize::new(quantize.to, DType::F64, &exact, &CastOptions::new())?;
+        let source = options.src_packing(options.dst_packing).src_order(options.dst_order);
+        let codes = Elements::read(quantize.to, &source, super::front::rows(grid, &scaling))?;
         #[cfg(isa = "vector")]
-        if let Some(all) = self.by_registers(&read, &grid, given, &mut *load, load_f64, &mut blocks)? {
-            return Ok(all);
-        }
-        let mut became = Values::new(&self.codes_as_source(), &read, &grid, given, self.codes, scaling)?;
-        let mut all = Losses::default();
-        let (mut source, mut written) = ([Exact::ZERO; TILE], [Exact::ZERO; TILE]);
-        let mut first = 0;
-        while first < grid.count {
-            let n = TILE.min(grid.count - first);
-            load(first, &mut source[..n])?;
-            became.load(first, &mut written[..n])?;
-            let mut at = 0;
-            while at < n {
-                let (scale, length) = grid.run(first + at);
-                let end = (at + length).min(n);
-                let block = self.block(&given, scale);
-                for i in at..end {
-                    let saturates = q.saturates(source[i], &block, first + i);
-                    all.add(source[i], written[i], saturates);
-                    if let Some(blocks) = &mut blocks {
-                        blocks[scale].add(source[i], written[i], saturates);
-                    }
-                }
-                at = end;
-            }
-            first += n;
-        }
-        Ok(all)
+        let write = Elements::write(DType::F64, &source.dst_order(ByteOrder::Native), None)?;
+        Ok(Self {
+            quantize,
+            scaling,
+            options,
+            grid,
+            read,
+            codes,
+            #[cfg(isa = "vector")]
+            decided: calmly(|| Decided::new(&read, &codes, &write)),
+            #[cfg(isa = "vector")]
+            write,
+        })
     }
 
-    /// The same by registers, to whose results all but what may have saturated is compared. None, and nothing was added, if that
-    /// is nothing for them.
+    /// Scales and zero points that were written, or given.
+    fn given<'b>(
+        &self,
+        shape: &[usize],
+        scales: &'b [u8],
+        zero_points: Option<&'b [u8]>,
+    ) -> Result<Given<'b>, Error> {
+        let packed = (self.quantize.to, self.options.dst_packing, self.options.dst_order);
+        given(shape, self.grid, &self.scaling, packed, scales, zero_points, self.quantize.has_zero_points())
+    }
+
+    /// Adds what was lost of some elements.
+    fn count(
+        &self,
+        elements: Range<usize>,
+        codes: &[u8],
+        given: Given<'_>,
+        data: &mut Data<'_>,
+        counted: &mut Counted<'_>,
+    ) -> Result<(), Error> {
+        #[cfg(isa = "vector")]
+        if self.by_registers(&elements, codes, given, data, counted)? {
+            return Ok(());
+        }
+        let mut became = Values::new(&self.codes, &self.read, self.grid, given, codes);
+        let (mut source, mut written) = ([Exact::ZERO; TILE], [Exact::ZERO; TILE]);
+        for first in elements.clone().step_by(TILE) {
+            let n = TILE.min(elements.end - first);
+            (data.exact)(first, &mut source[..n])?;
+            became.load(first, &mut written[..n])?;
+            runs(self.grid, first, n, |run, scale| {
+                let block = self.block(&given, scale);
+                for i in run {
+                    let saturates = self.quantize.saturates(source[i], &block, first + i);
+                    counted.each(scale, |losses| losses.add(source[i], written[i], saturates));
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// The same by registers, to whose results all is compared but what may have saturated. False, and nothing was added, if
+    /// that is nothing for them.
     #[cfg(isa = "vector")]
     fn by_registers(
         &self,
-        read: &Dequantize,
-        grid: &Grid,
+        elements: &Range<usize>,
+        codes: &[u8],
         given: Given<'_>,
-        load: Load<'_>,
-        load_f64: LoadF64<'_>,
-        blocks: &mut Option<&mut [Losses]>,
-    ) -> Result<Option<Losses>, Error> {
-        let options = self.codes_as_source();
-        let codes = Elements::read(self.quantize.to, &options, super::front::rows(grid, self.scaling))?;
-        let write = Elements::write(DType::F64, &options.dst_order(ByteOrder::Native), None)?;
-        let job = Dequantizing { dequantize: read, grid, read: codes, bytes: self.codes, write, given };
-        let Some(decided) = calmly(|| Decided::new(read, &codes, &write)) else { return Ok(None) };
-        let Some(multiply) = Multiply::new(&job, &decided).filter(|_| !given.has_float_zeros()) else {
-            return Ok(None);
+        data: &mut Data<'_>,
+        counted: &mut Counted<'_>,
+    ) -> Result<bool, Error> {
+        let Some(decided) = &self.decided else { return Ok(false) };
+        let (dequantize, read, write) = (&self.read, self.codes, self.write);
+        let job = Dequantizing { dequantize, grid: self.grid, read, bytes: codes, write, given };
+        let Some(multiply) = Multiply::new(&job, decided).filter(|_| !given.has_float_zeros()) else {
+            return Ok(false);
         };
-        let mut all = Losses::default();
-        let n = MANY.min(grid.count);
+        let n = MANY.min(elements.len());
         let (mut source, mut written) = (collect(repeat_n(0, 8 * n))?, collect(repeat_n(0, 8 * n))?);
-        for first in (0..grid.count).step_by(MANY) {
-            let elements = first..grid.count.min(first + MANY);
-            let n = elements.len();
-            let (source, written) = (&mut source[..8 * n], &mut written[..8 * n]);
+        let mut errors = [0.0; MANY];
+        // Scales of one byte that were there.
+        let mut known = [f64::NAN; 256];
+        for first in elements.clone().step_by(MANY) {
+            let now = first..elements.end.min(first + MANY);
+            let n = now.len();
+            let (xs, became) = (&mut source[..8 * n], &mut written[..8 * n]);
             let is_done: Result<bool, Error> = calmly(|| {
-                Ok(load_f64(elements.clone(), source)?
-                    && multiply.run(elements.clone(), (&mut *written).into())?)
+                // Of the first elements already, if at all.
+                Ok((data.f64)(now.clone(), xs)? && multiply.run(now, (&mut *became).into())?)
             });
             if !is_done? {
-                // Of the first elements already, if at all.
-                return Ok(None);
+                return Ok(false);
             }
+            let (xs, became) = (xs.as_chunks::<8>().0, became.as_chunks::<8>().0);
             calmly(|| {
-                let (xs, became) = (source.as_chunks::<8>().0, written.as_chunks::<8>().0);
                 let mut at = 0;
+                let mut last = None;
                 while at < n {
-                    let (scale, length) = grid.run(first + at);
+                    let (scale, length) = self.grid.run(first + at);
                     let end = (at + length).min(n);
-                    let block = self.block(&given, scale);
-                    let safe = self.safe(read, &given, scale);
-                    for i in at..end {
-                        let (x, y) = (f64::from_ne_bytes(xs[i]), f64::from_ne_bytes(became[i]));
-                        // (A NaN is not below.)
-                        let is_safe = x.abs() < safe;
-                        let saturates = !is_safe && {
-                            let mut exact = [Exact::ZERO];
-                            load(first + i, &mut exact)?;
-                            self.quantize.saturates(exact[0], &block, first + i)
-                        };
-                        all.add_f64(x, y, saturates);
-                        if let Some(blocks) = blocks {
-                            blocks[scale].add_f64(x, y, saturates);
+                    let ends = match last {
+                        Some((of, ends)) if of == scale => ends,
+                        _ => self.ends(&given, scale, &mut known),
+                    };
+                    last = Some((scale, ends));
+                    let (xs, became) = (&xs[at..end], &became[at..end]);
+                    let errors = &mut errors[..end - at];
+                    if let Some(found) = compared(self.codes.present(), xs, became, &ends, errors) {
+                        counted.each(scale, |losses| losses.add_calm(&found, errors));
+                    } else {
+                        let block = self.block(&given, scale);
+                        for (i, (&x, &y)) in (first + at..).zip(xs.iter().zip(became)) {
+                            let (x, y) = (f64::from_ne_bytes(x), f64::from_ne_bytes(y));
+                            // (A NaN is neither below nor beyond.)
+                            let saturates = if x.abs() < ends.safe {
+                                false
+                            } else {
+                                let mut exact = [Exact::ZERO];
+                                (data.exact)(i, &mut exact)?;
+                                self.quantize.saturates(exact[0], &block, i)
+                            };
+                            counted.each(scale, |losses| losses.add_f64(x, y, saturates));
                         }
                     }
                     at = end;
@@ -267,37 +343,55 @@ impl Written<'_> {
                 Ok::<(), Error>(())
             })?;
         }
-        Ok(Some(all))
+        Ok(true)
     }
 
-    /// A magnitude below which no element of a block saturates, whatever the steps of a profile round; 0 if that cannot be said.
+    /// Where the elements of a block end that do not saturate, whatever the steps of a profile round.
     #[cfg(isa = "vector")]
-    fn safe(&self, read: &Dequantize, given: &Given<'_>, scale: usize) -> f64 {
+    fn ends(&self, given: &Given<'_>, scale: usize, known: &mut [f64; 256]) -> Ends {
+        let q = &self.quantize;
         let (code, zero) = given.get(scale);
-        let s = f64::from_bits(read.given(code).encode(DType::F64, &Policy::DEFAULT)).abs();
-        // Where a profile rounds a scale to a subnormal number, that may be any other.
-        let is_near = self.quantize.is_own()
-            || self.quantize.from != DType::F16 && s >= f64::from_bits((1023 - 100) << 52);
-        let max = match self.quantize.to.kind() {
+        let is_byte = q.scale.bits() == 8;
+        let s = match known[code as usize & 0xFF] {
+            s if is_byte && !s.is_nan() => s,
+            _ if q.scale == DType::F32 && q.tensor == TensorScale::None => {
+                f64::from(f32::from_bits(code as u32)).abs()
+            }
+            _ => f64::from_bits(self.read.given(code).encode(DType::F64, &Policy::DEFAULT)).abs(),
+        };
+        known[code as usize & 0xFF] = s;
+        // Where a profile rounds a scale to a subnormal number, that may be any other; and data that are rounded to float16 may
+        // be Inf there.
+        let is_near = q.is_own()
+            || q.from != DType::F16 && q.precision() != DType::F16 && s >= f64::from_bits((1023 - 100) << 52);
+        if !is_near {
+            return Ends { safe: 0.0, beyond: f64::INFINITY };
+        }
+        let is_float = !matches!(q.to.kind(), Kind::Int(_));
+        let (max, half) = match q.to.kind() {
             Kind::Int(format) => {
                 let (min, max) = (format.min() as f64, format.max() as f64);
-                (max - zero as f64).min(zero as f64 - min.max(-max))
+                ((max - zero as f64).min(zero as f64 - min.max(-max)), 0.5)
             }
-            _ => self.quantize.max_value(),
+            _ => (q.max_value(), q.half_step()),
         };
-        if is_near { 0.9 * max * s } else { 0.0 }
-    }
-
-    /// The options under which the codes are a source.
-    fn codes_as_source(&self) -> CastOptions {
-        self.options.src_packing(self.options.dst_packing).src_order(self.options.dst_order)
+        // What is rounded is off by less than these.
+        let (own, steps) = (1.0 / f64::from(1 << 20), 1.0 / 64.0);
+        let safe = if q.is_nearest() {
+            (max + half) * (1.0 - own)
+        } else if q.is_own() {
+            max * (1.0 - own)
+        } else if zero == 0 {
+            (max + half) * (1.0 - steps)
+        } else {
+            0.9 * max
+        };
+        let beyond = if q.is_nearest() && is_float { (max + half) * (1.0 + own) * s } else { f64::INFINITY };
+        Ends { safe: safe * s, beyond }
     }
 
     fn block(&self, given: &Given<'_>, scale: usize) -> Block {
-        let (code, zero) = given.get(scale);
-        let block = self.quantize.given(code, zero, self.quantize.tensor);
-        let float_zero = given.float_zero(scale);
-        Block { float_zero, zero: if float_zero.is_some() { 0 } else { zero }, ..block }
+        given.block(&self.quantize, scale, self.quantize.tensor)
     }
 }
 
@@ -314,16 +408,14 @@ struct Values<'a> {
 
 impl<'a> Values<'a> {
     fn new(
-        options: &CastOptions,
+        elements: &Elements,
         dequantize: &'a Dequantize,
         grid: &'a Grid,
         given: Given<'a>,
         bytes: &'a [u8],
-        scaling: &Scaling,
-    ) -> Result<Self, Error> {
-        let elements = Elements::read(dequantize.from, options, super::front::rows(grid, scaling))?;
+    ) -> Self {
         let (codes, scratch) = ([0; TILE], [0; 8 * (TILE + 8)]);
-        Ok(Self { elements, dequantize, grid, given, bytes, codes, scratch })
+        Self { elements: *elements, dequantize, grid, given, bytes, codes, scratch }
     }
 
     /// The values from one element on.
@@ -388,11 +480,106 @@ impl Quantizer {
         zero_points: Option<&[u8]>,
         blocks: Option<&mut [Losses]>,
     ) -> Result<Losses, Error> {
-        self.grid(src.len(), shape, codes.len())?;
-        let (quantize, options, scaling) = (&self.quantize, &self.options, &self.scaling);
+        let grid = self.grid(src.len(), shape, codes.len())?;
+        let written = self.written(&grid, self.quantize.tensor)?;
+        let given = written.given(shape, scales, zero_points)?;
+        let mut counted = Counted::new(&grid, blocks)?;
+        self.with_data(src, |data| written.count(0..grid.count, codes, given, data, &mut counted))?;
+        Ok(counted.all)
+    }
+
+    /// [`Quantizer::quantize`] and [`Quantizer::losses`] in one go: what was cast is looked at while it is in a cache. A factor of
+    /// the tensor may be computed.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
+    /// let q = Quantizer::new(DType::F32, DType::F4E2M1, &Scaling::mx(), &CastOptions::new())?;
+    /// let data: Vec<u8> = [7.5f32, 2.2, 0.1].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let (mut codes, mut scales) = ([0; 2], [0; 1]);
+    /// let (_, losses) = q.quantize_losses(&data, &[3], &mut codes, &mut scales, None)?;
+    /// assert_eq!(losses, q.losses(&data, &[3], &codes, &scales, None, None)?);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As those of both.
+    pub fn quantize_losses(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: &mut [u8],
+        scales: &mut [u8],
+        blocks: Option<&mut [Losses]>,
+    ) -> Result<(Quantized, Losses), Error> {
+        self.quantize.check_found()?;
+        let grid = self.grid(src.len(), shape, dst.len())?;
+        let mut counted = Counted::new(&grid, blocks)?;
+        let source = self.floats(src)?;
+        let mut job = self.job(&grid, &source, false)?;
+        let places = begun(&mut job, &self.scaling, &self.options, shape, scales.len(), &alone())?;
+        let written = self.written(&grid, job.tensor)?;
+        self.with_data(src, |data| {
+            job.run_found_in_turn(self.registers(), &places, dst, scales, &mut |elements, codes, scales| {
+                written.count(elements, codes, written.given(shape, scales, None)?, data, &mut counted)
+            })
+        })?;
+        Ok((Quantized { tensor_scale: known(job.tensor) }, counted.all))
+    }
+
+    /// [`Quantizer::quantize_with`] and [`Quantizer::losses`] in one go, as [`Quantizer::quantize_losses`].
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
+    /// let q = Quantizer::new(DType::F32, DType::U8, &Scaling::per_tensor(DType::F32), &CastOptions::new())?;
+    /// let data: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let mut codes = [0; 2];
+    /// let losses =
+    ///     q.quantize_with_losses(&data, &[2], &0.5f32.to_ne_bytes(), Some(&[3]), &mut codes, None)?;
+    /// assert_eq!((codes, losses.saturated, losses.max_error), ([4, 0], 1, 0.5)); // -2 became -1.5
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As those of both.
+    pub fn quantize_with_losses(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: &mut [u8],
+        blocks: Option<&mut [Losses]>,
+    ) -> Result<Losses, Error> {
+        let grid = self.grid(src.len(), shape, dst.len())?;
+        let given = self.are_given(shape, &grid, scales, zero_points)?;
+        let mut counted = Counted::new(&grid, blocks)?;
+        let source = self.floats(src)?;
+        let job = self.job(&grid, &source, false)?;
+        let written = self.written(&grid, job.tensor)?;
+        self.with_data(src, |data| {
+            job.run_given_in_turn(self.registers(), &given, dst, &mut |elements, codes, _| {
+                written.count(elements, codes, given, data, &mut counted)
+            })
+        })?;
+        Ok(counted.all)
+    }
+
+    fn written<'a>(&'a self, grid: &'a Grid, tensor: TensorScale) -> Result<Written<'a>, Error> {
+        Written::new(&self.quantize, &self.scaling, &self.options, grid, tensor)
+    }
+
+    /// Calls a function with data.
+    fn with_data<R>(
+        &self,
+        src: &[u8],
+        run: impl FnOnce(&mut Data<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let (quantize, options) = (&self.quantize, &self.options);
         let elements = Elements::read(quantize.from, options, None)?;
         let (mut room, mut scratch) = ([0; TILE], [0; 8 * (TILE + 8)]);
-        let mut load = |first: usize, values: &mut [Exact]| {
+        let mut exact = |first: usize, values: &mut [Exact]| {
             elements.load(src, first, &mut room[..values.len()], &mut scratch)?;
             for (value, &code) in values.iter_mut().zip(&room) {
                 *value = quantize.source(code);
@@ -402,18 +589,16 @@ impl Quantizer {
         #[cfg(isa = "vector")]
         let wide = Caster::new(quantize.from, DType::F64, &options.dst_order(ByteOrder::Native))?;
         #[cfg(isa = "vector")]
-        let mut load_f64 = |range: Range<usize>, values: &mut [u8]| {
+        let mut f64 = |range: Range<usize>, values: &mut [u8]| {
             let width = quantize.from.bits() as usize / 8;
-            wide.cast(&src[range.start * width..range.end * width], values, range.len())?;
+            wide.fill(&src[range.start * width..range.end * width], values.into(), range.len())?;
             Ok(true)
         };
-        Written { quantize, options, scaling, codes, scales, zero_points }.losses(
-            shape,
-            &mut load,
+        run(&mut Data {
+            exact: &mut exact,
             #[cfg(isa = "vector")]
-            &mut load_f64,
-            blocks,
-        )
+            f64: &mut f64,
+        })
     }
 }
 
@@ -443,34 +628,91 @@ impl Requantizer {
         (codes, scales): (&[u8], &[u8]),
         blocks: Option<&mut [Losses]>,
     ) -> Result<Losses, Error> {
-        let (dequantize, quantize, options) = (&self.dequantize, &self.quantize, &self.options);
-        let (from, _) = self.grids(src.len(), shape, codes.len())?;
+        let grids = self.grids(src.len(), shape, codes.len())?;
+        let to = &grids.1;
+        let written = Written::new(&self.quantize, &self.to, &self.options, to, self.quantize.tensor)?;
+        let given = written.given(shape, scales, None)?;
+        let mut counted = Counted::new(to, blocks)?;
+        self.with_data(src, shape, src_scales, zero_points, &grids.0, |data| {
+            written.count(0..to.count, codes, given, data, &mut counted)
+        })?;
+        Ok(counted.all)
+    }
+
+    /// [`Requantizer::requantize`] and [`Requantizer::losses`] in one go, as [`Quantizer::quantize_losses`].
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
+    /// let s = Scaling::mx();
+    /// let r = Requantizer::new((DType::F8E4M3FN, &s), (DType::F4E2M1, &s), &CastOptions::new())?;
+    /// let (mut codes, mut scales) = ([0], [0]);
+    /// let made = (&mut codes[..], &mut scales[..]);
+    /// let (_, losses) = r.requantize_losses(&[0x7E], &[1], &[127], None, made, None)?;
+    /// assert_eq!(losses, r.losses(&[0x7E], &[1], &[127], None, (&codes, &scales), None)?);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As those of both.
+    pub fn requantize_losses(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        src_scales: &[u8],
+        zero_points: Option<&[u8]>,
+        (dst, scales): (&mut [u8], &mut [u8]),
+        blocks: Option<&mut [Losses]>,
+    ) -> Result<(Quantized, Losses), Error> {
+        let grids = self.grids(src.len(), shape, dst.len())?;
+        let to = &grids.1;
+        let mut counted = Counted::new(to, blocks)?;
+        let tensor = self.with_job(src, shape, src_scales, zero_points, &grids, |mut job, registers| {
+            let places = begun(&mut job, &self.to, &self.options, shape, scales.len(), &alone())?;
+            let written = Written::new(&self.quantize, &self.to, &self.options, to, job.tensor)?;
+            self.with_data(src, shape, src_scales, zero_points, &grids.0, |data| {
+                job.run_found_in_turn(registers, &places, dst, scales, &mut |elements, codes, scales| {
+                    written.count(elements, codes, written.given(shape, scales, None)?, data, &mut counted)
+                })
+            })?;
+            Ok(job.tensor)
+        })?;
+        Ok((Quantized { tensor_scale: known(tensor) }, counted.all))
+    }
+
+    /// Calls a function with the values of the source.
+    fn with_data<R>(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        src_scales: &[u8],
+        zero_points: Option<&[u8]>,
+        from: &Grid,
+        run: impl FnOnce(&mut Data<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let (dequantize, options) = (&self.dequantize, &self.options);
         let packed = (dequantize.from, options.src_packing, options.src_order);
         let has_zeros = dequantize.has_zero_points();
-        let given = given(shape, &from, &self.from, packed, src_scales, zero_points, has_zeros)?;
-        let mut values = Values::new(options, dequantize, &from, given, src, &self.from)?;
-        let written = Written { quantize, options, scaling: &self.to, codes, scales, zero_points: None };
-        #[cfg(isa = "vector")]
-        let read = Elements::read(dequantize.from, options, super::front::rows(&from, &self.from))?;
+        let given = given(shape, from, &self.from, packed, src_scales, zero_points, has_zeros)?;
+        let read = Elements::read(dequantize.from, options, super::front::rows(from, &self.from))?;
+        let mut values = Values::new(&read, dequantize, from, given, src);
         #[cfg(isa = "vector")]
         let write = Elements::write(DType::F64, &options.dst_order(ByteOrder::Native), None)?;
         #[cfg(isa = "vector")]
-        let job = Dequantizing { dequantize, grid: &from, read, bytes: src, write, given };
+        let job = Dequantizing { dequantize, grid: from, read, bytes: src, write, given };
         #[cfg(isa = "vector")]
         let decided = calmly(|| Decided::new(dequantize, &read, &write));
         #[cfg(isa = "vector")]
         let multiply = decided.as_ref().and_then(|decided| Multiply::new(&job, decided));
         #[cfg(isa = "vector")]
-        let mut load_f64 = |range: Range<usize>, values: &mut [u8]| match &multiply {
+        let mut f64 = |range: Range<usize>, values: &mut [u8]| match &multiply {
             Some(multiply) => multiply.run(range, values.into()),
             None => Ok(false),
         };
-        written.losses(
-            shape,
-            &mut |first, into| values.load(first, into),
+        run(&mut Data {
+            exact: &mut |first, into| values.load(first, into),
             #[cfg(isa = "vector")]
-            &mut load_f64,
-            blocks,
-        )
+            f64: &mut f64,
+        })
     }
 }

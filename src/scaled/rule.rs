@@ -284,6 +284,13 @@ impl Quantize {
         f64::from_bits(self.max.encode(DType::F64, &Policy::DEFAULT))
     }
 
+    /// Half the distance of the largest value of the target to the one before.
+    #[cfg(isa = "vector")]
+    pub(super) fn half_step(&self) -> f64 {
+        let exponent = (self.max_value().to_bits() >> 52) as i64 - i64::from(self.mantissa_bits()) - 1;
+        f64::from_bits((exponent as u64) << 52)
+    }
+
     /// Those of the target, for [`ScaleRule::Even`].
     pub(super) fn mantissa_bits(&self) -> u32 {
         mantissa_bits(self.to)

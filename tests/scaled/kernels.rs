@@ -256,8 +256,9 @@ fn quantised_of(
     let found;
     let mut lost_scales = Vec::new();
     let mut zeros = None;
-    let is_given = random.one_in(3);
-    if is_given || reference.quantize(src, shape, &mut expected, &mut expected_scales).is_err() {
+    let is_given =
+        random.one_in(3) || reference.quantize(src, shape, &mut expected, &mut expected_scales).is_err();
+    if is_given {
         if matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
             return;
         }
@@ -294,9 +295,27 @@ fn quantised_of(
         panic!("byte {at}: {:02x}, not {:02x}; {what}", found[at], expected[at]);
     }
     let losses = [reference, fast].map(|q| {
-        let mut blocks = vec![Losses::default(); q.scale_shape(shape).expect("a shape").iter().product()];
-        let all = q.losses(src, shape, &expected, &lost_scales, zeros.as_deref(), Some(&mut blocks)).ok();
-        format!("{all:?} {blocks:?}")
+        let none = vec![Losses::default(); q.scale_shape(shape).expect("a shape").iter().product()];
+        let (mut blocks, mut again) = (none.clone(), none);
+        let zeros = zeros.as_deref();
+        let all = q.losses(src, shape, &expected, &lost_scales, zeros, Some(&mut blocks)).ok();
+        // In one go with the cast they are the same. (A factor that is computed must be known for the others.)
+        let mut codes = vec![0xA5; expected.len()];
+        let at_once = if !is_given {
+            let mut scales = vec![0xA5; scale_bytes];
+            let made = q.quantize_losses(src, shape, &mut codes, &mut scales, Some(&mut again)).ok();
+            assert!(made.is_none() || scales == expected_scales, "{what}");
+            made.map(|(_, all)| all)
+        } else {
+            q.quantize_with_losses(src, shape, &lost_scales, zeros, &mut codes, Some(&mut again)).ok()
+        };
+        if at_once.is_some() {
+            assert!(codes == expected, "{what}");
+        }
+        if all.is_some() {
+            assert_eq!(format!("{at_once:?} {again:?}"), format!("{all:?} {blocks:?}"), "{what}");
+        }
+        format!("{all:?} {blocks:?} {at_once:?} {again:?}")
     });
     assert_eq!(losses[0], losses[1], "{what}");
 }

@@ -177,6 +177,11 @@ fn losses(isa: Isa) {
         let lost = r
             .losses(&cast.codes, &SHAPE, &cast.scales, None, (&codes, &scales), None)
             .expect("sizes that fit");
+        let (mut codes_too, mut scales_too) = (vec![0; codes.len()], vec![0; scales.len()]);
+        let made = (&mut codes_too[..], &mut scales_too[..]);
+        let (_, at_once) =
+            r.requantize_losses(&cast.codes, &SHAPE, &cast.scales, None, made, None).expect("sizes that fit");
+        assert_eq!((at_once, &codes_too, &scales_too), (lost, &codes, &scales), "{to}");
         let again = Dequantizer::new(DType::F4E2M1, DType::F64, &mx, &options).expect("a pair");
         let mut bytes = vec![0; 8 * N];
         again.dequantize(&codes, &SHAPE, &scales, None, &mut bytes).expect("sizes that fit");
