@@ -21,6 +21,8 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("scales given", |isa| each(isa, given));
     suite.test("another scaling", |isa| each(isa, again));
     suite.test("powers of two change nothing but scales", powers_of_two);
+    suite.test("NVFP4 with scales of float8_ue5m3", by_ue5m3);
+    suite.test("dtypes that there are not", refused);
 }
 
 fn each(isa: Isa, case: impl Fn(&mut Random, Isa)) {
@@ -81,8 +83,16 @@ const ELEMENTS: [DType; 22] = [
     DType::BF16,
     DType::I8,
 ];
-const SCALES: [DType; 7] =
-    [DType::F8E8M0, DType::F8E8M0, DType::F32, DType::F16, DType::BF16, DType::F8E4M3FN, DType::F8E5M2FNUZ];
+const SCALES: [DType; 8] = [
+    DType::F8E8M0,
+    DType::F8E8M0,
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::F8E4M3FN,
+    DType::F8E5M2FNUZ,
+    DType::F8UE5M3,
+];
 
 /// A scaling, for the crate and for the oracle.
 struct Case {
@@ -502,5 +512,62 @@ fn powers_of_two(isa: Isa) {
         if scaling.scale_dtype == DType::F8E8M0 && to != DType::I8 {
             assert_eq!(run(&back).1, back, "{to} {scaling:?}");
         }
+    }
+}
+
+/// A block of each kind, worked out by hand: the scale is amax / 6 rounded to 3 bits of mantissa, from 2^-17 (01) to 114688 (FE); FF is NaN.
+fn by_ue5m3(isa: Isa) {
+    let (max, nan) = (f32::INFINITY, f32::NAN);
+    // What the first elements of a block are (the others are 0), its scale, their codes, and what those are.
+    #[rustfmt::skip]
+    let blocks: [([f32; 3], u8, [u8; 3], [f32; 3]); 8] = [
+        ([7.5, -2.5, 0.625],       0x7A, [0x7, 0xC, 0x1], [7.5, -2.5, 0.625]),       // 1.25
+        ([6.4, 3.2, -1.0],         0x79, [0x7, 0x5, 0xA], [6.75, 3.375, -1.125]),    // 1.0667: 1.125 is nearer than 1
+        ([7e5, -3e5, 1e5],         0xFE, [0x7, 0xD, 0x2], [688128.0, -344064.0, 114688.0]), // 116667: no more than 114688
+        ([1e30, 114688.0, 0.0],    0xFE, [0x7, 0x2, 0x0], [688128.0, 114688.0, 0.0]),
+        ([1e-9, -1e-4, 6e-6],      0x02, [0x0, 0xF, 0x1], [0.0, -9.1552734e-5, 7.6293945e-6]), // 1.67e-5: 2 * 2^-17
+        ([0.0, -0.0, 0.0],         0x78, [0x0, 0x8, 0x0], [0.0, -0.0, 0.0]),         // nothing: 1
+        ([1e-9, -1e-9, 0.0],       0x01, [0x0, 0x8, 0x0], [0.0, -0.0, 0.0]),         // rounds to 0: the smallest
+        ([1.0, max, -max],         0xFE, [0x0, 0x7, 0xF], [0.0, 688128.0, -688128.0]),
+    ];
+    let scaling = Scaling::nvfp4().scale(DType::F8UE5M3);
+    let options =
+        CastOptions::new().isa(isa).dst_packing(Packing::OnePerByte).src_packing(Packing::OnePerByte);
+    let q = Quantizer::new(DType::F32, DType::F4E2M1, &scaling, &options).expect("a pair");
+    let d = Dequantizer::new(DType::F4E2M1, DType::F32, &scaling, &options).expect("a pair");
+    let row = |first: [f32; 3]| first.into_iter().chain([0.0; 13]);
+    let data: Vec<u8> = blocks.iter().flat_map(|block| row(block.0)).flat_map(f32::to_ne_bytes).collect();
+    let shape = [blocks.len(), 16];
+    let (mut codes, mut scales, mut back) =
+        (vec![0xA5; 16 * blocks.len()], vec![0xA5; blocks.len()], data.clone());
+    q.quantize(&data, &shape, &mut codes, &mut scales).expect("sizes that fit");
+    d.dequantize(&codes, &shape, &scales, None, &mut back).expect("sizes that fit");
+    for (i, (_, scale, of, values)) in blocks.into_iter().enumerate() {
+        assert_eq!((scales[i], &codes[16 * i..][..3]), (scale, &of[..]), "{isa}: block {i}");
+        let expected: Vec<u8> = row(values).flat_map(f32::to_ne_bytes).collect();
+        assert!(back[64 * i..][..64] == expected, "{isa}: block {i}");
+    }
+    // A NaN makes the scale one, and by that scale everything is.
+    let data: Vec<u8> = row([1.0, nan, 2.0]).flat_map(f32::to_ne_bytes).collect();
+    let (codes, mut scale, mut back) = (&mut codes[..16], [0], [0; 64]);
+    q.quantize(&data, &[16], codes, &mut scale).expect("sizes that fit");
+    d.dequantize(codes, &[16], &scale, None, &mut back).expect("sizes that fit");
+    assert_eq!(scale, [0xFF]);
+    assert!(back.as_chunks().0.iter().all(|&x| f32::from_ne_bytes(x).is_nan()));
+}
+
+/// One bit is no quantised element, and neither is a float without a sign; a bool, an integer or a complex number is no scale.
+fn refused(isa: Isa) {
+    let options = CastOptions::new().isa(isa);
+    for dtype in [DType::U1, DType::I1, DType::F8UE5M3, DType::F8E8M0, DType::Bool, DType::C32] {
+        let scaling = Scaling::per_tensor(DType::F32);
+        let error = Quantizer::new(DType::F32, dtype, &scaling, &options).unwrap_err();
+        assert_eq!(error.to_string(), format!("quantize from float32 to {dtype}: there is no such"));
+        let error = Dequantizer::new(dtype, DType::F32, &scaling, &options).unwrap_err();
+        assert_eq!(error.to_string(), format!("dequantize from {dtype} to float32: there is no such"));
+    }
+    for dtype in [DType::U1, DType::U8, DType::Bool, DType::F6E3M2, DType::F64, DType::BC32] {
+        let error = Quantizer::new(DType::F32, DType::I8, &Scaling::per_tensor(dtype), &options).unwrap_err();
+        assert_eq!(error.to_string(), format!("scales of {dtype}: there are none"));
     }
 }

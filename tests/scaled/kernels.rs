@@ -71,8 +71,16 @@ fn scaling(random: &mut Random, element: DType) -> (Vec<usize>, Scaling) {
 
 /// A scaling of data of so many dimensions.
 fn scaling_of(random: &mut Random, element: DType, dims: usize) -> Scaling {
-    let all =
-        [DType::F32, DType::F32, DType::F8E8M0, DType::F16, DType::BF16, DType::F8E4M3FN, DType::F8E5M2];
+    let all = [
+        DType::F32,
+        DType::F32,
+        DType::F8E8M0,
+        DType::F16,
+        DType::BF16,
+        DType::F8E4M3FN,
+        DType::F8E5M2,
+        DType::F8UE5M3,
+    ];
     let scale = random.pick(&all);
     let block: Vec<usize> = (0..random.below(dims + 1))
         .map(|_| random.pick(&[0, 0, 1, 5, 16, 16, 32, 32, 48, 64, 128]))

@@ -16,12 +16,13 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("guard pages", guards);
 }
 
-const PAIRS: [(Scaling, DType); 9] = [
+const PAIRS: [(Scaling, DType); 10] = [
     (Scaling::mx(), DType::F8E4M3FN),
     (Scaling::mx().rule(ScaleRule::RoundUp), DType::F4E2M1),
     (Scaling::mx().rule(ScaleRule::Even), DType::F6E3M2),
     (Scaling::mx(), DType::I8),
     (Scaling::nvfp4(), DType::F4E2M1),
+    (Scaling::nvfp4().scale(DType::F8UE5M3), DType::F4E2M1),
     (Scaling::deepseek(), DType::F8E4M3FN),
     (Scaling::per_axis(0), DType::I8),
     (Scaling::per_tensor(DType::BF16), DType::I4),

@@ -25,6 +25,8 @@ pub(crate) fn tests(suite: &mut Suite) {
                     }
                 }
                 "swizzle" => swizzle(&row),
+                "cast" if row[8] == "-" => cast(isa, &row),
+                // `tests/stochastic.rs` has these.
                 "word" | "cast" => continue,
                 other => panic!("{other}"),
             }
@@ -37,6 +39,16 @@ pub(crate) fn tests(suite: &mut Suite) {
 
 fn hex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect(text)).collect()
+}
+
+/// A cast without a scale.
+fn cast(isa: Isa, row: &[&str]) {
+    let [from, to] = [row[3], row[4]].map(|name| name.parse::<DType>().expect(name));
+    let little = CastOptions::new().isa(isa).src_order(ByteOrder::Little).dst_order(ByteOrder::Little);
+    let (expected, n) = (hex(row[11]), row[5].parse().expect("a number"));
+    let mut dst = vec![0xA5; expected.len()];
+    lanecast::cast_bytes_with(&hex(row[9]), from, &mut dst, to, n, &little).expect("sizes that fit");
+    assert_eq!(dst, expected, "{}", row[1]);
 }
 
 fn lengths(text: &str) -> Vec<usize> {
