@@ -518,9 +518,10 @@ fn powers_of_two(isa: Isa) {
 /// A block of each kind, worked out by hand: the scale is amax / 6 rounded to 3 bits of mantissa, from 2^-17 (01) to 114688 (FE); FF is NaN.
 fn by_ue5m3(isa: Isa) {
     let (max, nan) = (f32::INFINITY, f32::NAN);
-    // What the first elements of a block are (the others are 0), its scale, their codes, and what those are.
+    /// What the first elements of a block are (the others are 0), its scale, their codes, and what those are.
+    type Block = ([f32; 3], u8, [u8; 3], [f32; 3]);
     #[rustfmt::skip]
-    let blocks: [([f32; 3], u8, [u8; 3], [f32; 3]); 8] = [
+    let blocks: [Block; 8] = [
         ([7.5, -2.5, 0.625],       0x7A, [0x7, 0xC, 0x1], [7.5, -2.5, 0.625]),       // 1.25
         ([6.4, 3.2, -1.0],         0x79, [0x7, 0x5, 0xA], [6.75, 3.375, -1.125]),    // 1.0667: 1.125 is nearer than 1
         ([7e5, -3e5, 1e5],         0xFE, [0x7, 0xD, 0x2], [688128.0, -344064.0, 114688.0]), // 116667: no more than 114688
