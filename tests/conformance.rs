@@ -28,26 +28,26 @@ fn main() {
 /// Every code, to every target, in every mode.
 fn all_codes(isa: Isa, from: DType) {
     let codes: Vec<u128> = (0..1 << from.bits()).collect();
-    for to in share("oracle", isa, from, 24) {
+    for to in share("oracle", isa, from, 36) {
         check(isa, from, to, &codes);
     }
-    for to in share("few", isa, from, 4) {
+    for to in share("few", isa, from, 6) {
         few(isa, from, to, &codes);
     }
 }
 
 /// The interesting codes of each pair, in every mode; in blocks of their own, too.
 fn boundaries(isa: Isa, from: DType) {
-    for to in share("oracle", isa, from, 24) {
+    for to in share("oracle", isa, from, 36) {
         check(isa, from, to, &codes(from, to));
     }
-    for to in share("alone", isa, from, 8) {
+    for to in share("alone", isa, from, 12) {
         alone(isa, from, to, &codes(from, to));
     }
-    for to in share("strange", isa, from, 8) {
+    for to in share("strange", isa, from, 12) {
         strange(isa, from, to, &codes(from, to));
     }
-    for to in share("few", isa, from, 4) {
+    for to in share("few", isa, from, 6) {
         few(isa, from, to, &codes(from, to));
     }
 }

@@ -136,7 +136,13 @@ pub(crate) fn caster(isa: Isa, from: DType, to: DType, mode: &Mode) -> Caster {
 pub(crate) fn bytes_of(dtype: DType, codes: &[u128]) -> Vec<u8> {
     match dtype.bits() as usize / 8 {
         0 => oracle::packing::pack(codes, dtype.bits(), oracle::packing::Packing::LowFirst),
-        width => codes.iter().flat_map(|code| code.to_le_bytes().into_iter().take(width)).collect(),
+        width => {
+            let mut bytes = Vec::with_capacity(width * codes.len());
+            for code in codes {
+                bytes.extend_from_slice(&code.to_le_bytes()[..width]);
+            }
+            bytes
+        }
     }
 }
 
