@@ -413,6 +413,21 @@ fn anywhere(isa: Isa) {
         }
         let report = lanecast::checked::cast_slice_with(&doubles, &mut ints, &options).unwrap();
         assert_eq!((report.first, report.below, report.inexact), (Some(at), 1, 0));
+        // All but that one are as they would be without it.
+        for from_doubles in [true, false] {
+            let (mut valid, mut dst) = (vec![0u8; N.div_ceil(8)], vec![-1i32; N]);
+            let nulls = match from_doubles {
+                true => lanecast::checked::cast_slice_validity_with(
+                    &doubles, None, &mut dst, &mut valid, &options,
+                ),
+                false => {
+                    lanecast::checked::cast_slice_validity_with(&longs, None, &mut dst, &mut valid, &options)
+                }
+            };
+            assert_eq!(nulls, Ok(1), "{isa}: {at}");
+            assert!((0..N).all(|i| dst[i] == if i == at { 0 } else { i as i32 }), "{isa}: {at}");
+            assert!((0..N).all(|i| (valid[i / 8] >> (i % 8) & 1 == 0) == (i == at)), "{isa}: {at}");
+        }
         // The second is less than half the smallest float16.
         (doubles[at], longs[at], floats[at]) =
             (double + 0.5, long, if at % 2 == 0 { float + 1e-3 } else { 1e-8 });

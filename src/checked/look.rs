@@ -42,6 +42,7 @@ const TILES: usize = 3;
 type Tile = [MaybeUninit<u8>];
 
 /// What a piece may need.
+#[derive(Default)]
 struct Tiles<'r> {
     codes: &'r mut Tile,
     imaginary: &'r mut Tile,
@@ -54,11 +55,6 @@ impl<'r> Tiles<'r> {
         let (codes, rest) = room.split_at_mut(room.len() / TILES);
         let (imaginary, back) = rest.split_at_mut(codes.len());
         Self { codes, imaginary, back }
-    }
-
-    /// Elements of a piece.
-    fn piece(&self) -> usize {
-        self.codes.len() / WIDEST
     }
 }
 
@@ -107,6 +103,8 @@ struct Piece<'a> {
     imaginary: &'a [u8],
     first: usize,
     n: usize,
+    /// They have been cast, but for what is lost.
+    is_cast: bool,
 }
 
 /// What a check may need, each made when it does, in its place: casters are large.
@@ -147,13 +145,14 @@ impl<'a> Check<'a> {
         rooms: &'a Rooms,
     ) -> Result<Self, Error> {
         let (route, options) = (caster.route(), caster.options());
-        let native = CastOptions::new().isa(caster.isa()).stream_from(usize::MAX);
-        let source = native.src_order(options.src_order).src_packing(options.src_packing);
+        // Made where they are needed: to copy them takes as long as to look at a hundred elements.
+        let native = || CastOptions::new().isa(caster.isa()).stream_from(usize::MAX);
+        let source = || native().src_order(options.src_order).src_packing(options.src_packing);
         let (from, to) = (route.from, route.to);
         let real = matches!(route.parts, Parts::Real | Parts::Either);
         let imaginary = match real {
             true => Some(made(&rooms.imaginary, || {
-                Ok([Caster::new(caster.from(), from, &source)?, Caster::new(from, from, &source)?])
+                Ok([Caster::new(caster.from(), from, &source())?, Caster::new(from, from, &source())?])
             })?),
             false => None,
         };
@@ -169,7 +168,7 @@ impl<'a> Check<'a> {
         let homes = match is_home {
             true => None,
             false => Some(made(&rooms.homes, || {
-                Caster::new(if real { caster.from() } else { from }, home, &source)
+                Caster::new(if real { caster.from() } else { from }, home, &source())
             })?),
         };
         let policy = route.policy;
@@ -185,7 +184,7 @@ impl<'a> Check<'a> {
             (true, true) => Exactness::All,
             (false, true) => Exactness::Whole,
             _ => {
-                let options = native.src_order(options.dst_order).src_packing(options.dst_packing);
+                let options = native().src_order(options.dst_order).src_packing(options.dst_packing);
                 // Wrapping: what was rounded up to 2^63 does not come back as the largest integer.
                 let to = if units == 2 { to } else { caster.to() };
                 Exactness::Back(to, options.float_to_int(Overflow::Wrap))
@@ -238,16 +237,22 @@ impl<'a> Check<'a> {
             let end = n.min(first + (8 * bytes / widest / PIECE).max(1) * PIECE);
             (next, bytes) = (end, most.min(4 * bytes));
             let src = &src[src_at(first)..src_at(end)];
-            let chunk = Piece { src, codes: src, imaginary: &[], first, n: end - first };
+            let mut chunk = Piece { src, codes: src, imaginary: &[], first, n: end - first, is_cast: false };
             let mut dst = dst.part(dst_at(first)..dst_at(end));
             let scans = unscanned == 0;
+            let mut scans_pieces = scans;
             if scans {
                 let (found, done) = self.scan_plain(src, &mut dst);
-                if self.accepts(found, marks) {
+                let accepts = self.accepts(found, marks);
+                // Integers that are lost become zeros, and to the others a loop that casts and looks has done what is to be done.
+                chunk.is_cast = done > 0 && marks.clears && matches!(route.to.kind(), Kind::Int(_));
+                if accepts || chunk.is_cast {
                     let rest = dst_at(done)..dst.size();
                     if !rest.is_empty() {
                         self.caster.fill(&src[src_at(done)..], dst.part(rest), chunk.n - done)?;
                     }
+                }
+                if accepts {
                     #[allow(unsafe_code, reason = "what the kernels have initialised")]
                     // SAFETY: all of it: the fused loop the first elements, the caster the others.
                     let dst = unsafe { dst.assume_init() };
@@ -256,8 +261,10 @@ impl<'a> Check<'a> {
                     vain = 0;
                     continue;
                 }
+                // Of a single piece that was already in vain.
+                scans_pieces = found.is_none() || chunk.n > PIECE;
             }
-            let (all_fit, more) = self.pieces(chunk, dst, scans, &mut report, marks, &mut scratch)?;
+            let (all_fit, more) = self.pieces(chunk, dst, scans_pieces, &mut report, marks, &mut scratch)?;
             lost += more;
             if !scans {
                 unscanned -= 1;
@@ -288,15 +295,27 @@ impl<'a> Check<'a> {
             // Here, and not where it is used: to make its table takes much of the stack.
             parts.back(*to, options)?;
         }
+        if self.needs_no_room() {
+            return self.pieces_in(chunk, dst, scans, report, marks, PIECE, &mut Tiles::default());
+        }
         if chunk.n > SMALL_PIECE && scratch.is_none() {
             *scratch = Scratch::new(TILES * WIDEST * PIECE);
         }
         match scratch {
             Some(scratch) => {
-                self.pieces_in(chunk, dst, scans, report, marks, &mut Tiles::new(scratch.bytes()))
+                let mut tiles = Tiles::new(scratch.bytes());
+                self.pieces_in(chunk, dst, scans, report, marks, PIECE, &mut tiles)
             }
             None => self.small_pieces(chunk, dst, scans, report, marks),
         }
+    }
+
+    /// Are the codes those of the source, and is nothing cast back? To allocate room takes as long as to cast hundreds of elements.
+    fn needs_no_room(&self) -> bool {
+        let looks = self.parts.as_ref().is_some_and(|parts| {
+            parts.homes.is_none() && (self.are_few || !matches!(parts.exact, Exactness::Back(..)))
+        });
+        looks && self.imaginary.is_none()
     }
 
     /// The same with room on the stack.
@@ -310,10 +329,11 @@ impl<'a> Check<'a> {
         marks: &mut Marks<'_>,
     ) -> Result<(bool, usize), Error> {
         let mut room = [MaybeUninit::uninit(); TILES * WIDEST * SMALL_PIECE];
-        self.pieces_in(chunk, dst, scans, report, marks, &mut Tiles::new(&mut room))
+        self.pieces_in(chunk, dst, scans, report, marks, SMALL_PIECE, &mut Tiles::new(&mut room))
     }
 
-    /// The same in room that there is.
+    /// The same in room that there is, so many elements at a time.
+    #[allow(clippy::too_many_arguments, reason = "what is looked at, where it goes, and room")]
     #[inline(never)] // For the stack.
     fn pieces_in(
         &self,
@@ -322,17 +342,27 @@ impl<'a> Check<'a> {
         scans: bool,
         report: &mut CastReport,
         marks: &mut Marks<'_>,
+        most: usize,
         tiles: &mut Tiles<'_>,
     ) -> Result<(bool, usize), Error> {
         let route = self.caster.route();
         let [src_at, dst_at] = [&route.src, &route.dst].map(|layout| |n| layout.size(n));
         let (mut all_fit, mut lost) = (true, 0);
-        for at in (0..chunk.n).step_by(tiles.piece()) {
-            let n = tiles.piece().min(chunk.n - at);
+        for at in (0..chunk.n).step_by(most) {
+            let n = most.min(chunk.n - at);
             let src = &chunk.src[src_at(at)..src_at(at + n)];
             let first = chunk.first + at;
-            let dst = self.caster.at(first).fill(src, dst.part(dst_at(at)..dst_at(at + n)), n)?;
-            let piece = Piece { src, codes: &[], imaginary: &[], first, n };
+            let dst = dst.part(dst_at(at)..dst_at(at + n));
+            let dst = if chunk.is_cast {
+                #[allow(unsafe_code, reason = "what the kernels have initialised")]
+                // SAFETY: all of it was cast.
+                unsafe {
+                    dst.assume_init()
+                }
+            } else {
+                self.caster.at(first).fill(src, dst, n)?
+            };
+            let piece = Piece { src, codes: &[], imaginary: &[], first, n, is_cast: true };
             let (fit, more) = match self.imaginary {
                 None => self.piece(piece, dst, scans, report, marks, [tiles.codes, tiles.back])?,
                 Some(casters) => {
@@ -443,7 +473,7 @@ impl<'a> Check<'a> {
         if marks.stops.is_some()
             && let Some(i) = first_one(&marks.there(first, zip(lost, inexact, of_stop)))
         {
-            return Err(self.lossy(piece, i, back));
+            return Err(self.lossy(piece, i));
         }
         report.inexact += inexacts;
         report.first = report.first.or_else(|| Some(first + first_one(lost)?));
@@ -586,16 +616,20 @@ impl<'a> Check<'a> {
 
     /// The error of the element `i` of a piece.
     #[cold]
-    fn lossy(&self, piece: Piece<'_>, i: usize, room: &mut Tile) -> Error {
+    fn lossy(&self, piece: Piece<'_>, i: usize) -> Error {
         let (caster, options) = (self.caster, self.caster.options());
         let from = caster.from();
         let native = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
         let loss = self.loss(piece, i).map_or(Loss::Inexact, |(loss, _)| loss);
+        // The elements of the same bytes, which eight are in every packing.
+        let (at, mut room) = (i / 8 * 8, [MaybeUninit::uninit(); 8 * WIDEST]);
+        let n = 8.min(piece.n - at);
+        let [begin, end] = [at, at + n].map(|n| caster.route().src.size(n));
         let codes = Caster::new(from, from, &native).and_then(|caster| {
-            let size = from.byte_len(piece.n, Packing::OnePerByte).unwrap_or(0);
-            let elements = caster.cast_uninit(piece.src, &mut room[..size], piece.n)?;
+            let size = from.byte_len(n, Packing::OnePerByte).unwrap_or(0);
+            let elements = caster.cast_uninit(&piece.src[begin..end], &mut room[..size], n)?;
             let width = from.part().bits().div_ceil(8) as usize;
-            let mut parts = elements[size / piece.n * i..][..size / piece.n].chunks(width);
+            let mut parts = elements[size / n * (i - at)..][..size / n].chunks(width);
             Ok([(); 2].map(|()| parts.next().map_or(0, read)))
         });
         match codes {

@@ -1,7 +1,5 @@
 //! What a checked cast reports, the bitmaps it reads and writes, and what it is to do about what is lost.
 
-use core::array;
-
 use crate::error::{Error, Side};
 use crate::formats::loss::Loss;
 use crate::kernels::check::Bits;
@@ -127,11 +125,21 @@ impl<'a> Validity<'a> {
         Self { offset, ..self }
     }
 
-    /// Eight bits from that of an element on; 0 where there are none.
-    fn byte(&self, element: usize) -> u8 {
+    /// 64 bits from that of an element on; 0 where there are none.
+    fn word(&self, element: usize) -> u64 {
         let bit = self.offset + element;
-        let byte = |i: usize| u16::from(self.bytes.get(i).copied().unwrap_or(0));
-        ((byte(bit / 8) | byte(bit / 8 + 1) << 8) >> (bit % 8)) as u8
+        let bytes = self.bytes.get(bit / 8..).unwrap_or_default();
+        // Of nine bytes, as the first bit may be any of the first one.
+        let (mut low, mut high) = ([0; 8], 0);
+        match bytes {
+            [a, b, c, d, e, f, g, h, rest @ ..] => {
+                low = [*a, *b, *c, *d, *e, *f, *g, *h];
+                high = rest.first().copied().unwrap_or(0);
+            }
+            _ => low.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from),
+        }
+        // By two steps, as there is no shift by 64.
+        u64::from_le_bytes(low) >> (bit % 8) | u64::from(high) << 57 << (7 - bit % 8)
     }
 }
 
@@ -193,7 +201,7 @@ impl<'a> Marks<'a> {
     pub(super) fn there(&self, first: usize, mut elements: Bits) -> Bits {
         if let Some(source) = &self.source {
             for (i, word) in elements.iter_mut().enumerate().filter(|(_, word)| **word != 0) {
-                *word &= u64::from_le_bytes(array::from_fn(|byte| source.byte(first + 64 * i + 8 * byte)));
+                *word &= source.word(first + 64 * i);
             }
         }
         elements
@@ -213,9 +221,12 @@ impl<'a> Marks<'a> {
             }
         }
         if let Some(source) = &self.source {
-            for (i, byte) in bytes.iter_mut().enumerate() {
-                *byte &= source.byte(first + 8 * i);
+            let (words, rest) = bytes.as_chunks_mut();
+            for (i, word) in words.iter_mut().enumerate() {
+                *word = (u64::from_le_bytes(*word) & source.word(first + 64 * i)).to_le_bytes();
             }
+            let valid = source.word(first + 64 * words.len()).to_le_bytes();
+            rest.iter_mut().zip(valid).for_each(|(byte, valid)| *byte &= valid);
         }
     }
 
