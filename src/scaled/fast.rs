@@ -378,7 +378,7 @@ impl Decided {
         let cast = |from, to| Caster::new(from, to, &plain).ok();
         let (mut to_f32, mut rounds) = ([None; 3], [None; 2]);
         match product {
-            Product::Output | Product::Compressed if to != DType::F32 => {
+            Product::Output if to != DType::F32 => {
                 to_f32 = [cast(scale, DType::F32), cast(DType::F32, to), cast(to, DType::F32)];
                 rounds = [to_f32[1], to_f32[2]];
             }

@@ -753,8 +753,6 @@ pub(super) enum Product {
     F32,
     /// In the dtype of the output.
     Output,
-    /// In bfloat16, by way of scales in it.
-    Compressed,
     GptOss,
 }
 
@@ -801,7 +799,8 @@ impl Dequantize {
                         what: "compressed-tensors' NVFP4 is dequantised to bfloat16, with a factor to divide by",
                     });
                 }
-                Product::Compressed
+                // The factor is a tensor of one element, so what is computed with it is float32.
+                Product::F32
             }
             (Profile::CompressedTensors | Profile::Comfy | Profile::Output, _) => Product::Output,
             (Profile::GptOss, DType::F8E8M0) if from == DType::F4E2M1 => Product::GptOss,
@@ -860,7 +859,6 @@ impl Dequantize {
                     _ => s,
                 }
             }
-            Product::Compressed => f32(tensor(s.rounded(DType::BF16))).rounded(DType::BF16),
             Product::GptOss if code == 0xFF => Exact::power_of_two(128),
             Product::GptOss => s,
         }
@@ -896,7 +894,6 @@ impl Dequantize {
             Product::Own | Product::GptOss => c.mul(s),
             Product::F32 => c.rounded(DType::F32).mul(s).rounded(DType::F32),
             Product::Output => c.rounded(self.to).mul(s).rounded(self.to),
-            Product::Compressed => c.mul(s).rounded(DType::BF16),
         };
         product.encode(self.to, &self.policy)
     }
