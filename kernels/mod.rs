@@ -1,5 +1,5 @@
-//! How a cast runs. The only directory with unsafe code, and the only one that will ever name an
-//! instruction set's intrinsics.
+//! How a cast runs. The only directory that names an instruction set's intrinsics; `unsafe` elsewhere calls what is here, or the
+//! system.
 //!
 //! It is a module tree of the package (`src/lib.rs` mounts it), not a crate. What to run, under which
 //! options and on how many bytes, `src/` has decided and checked before anything here is called.

@@ -8,8 +8,8 @@
 use core::marker::PhantomData;
 
 use super::super::simd::{Extras, Simd};
-use super::job::{Job, Table};
-use super::source::{AsF32, AsF64, Input, Source, bits, is_guarded};
+use super::job::Job;
+use super::source::{AsF32, AsF64, Input, Read, Source, bits, is_guarded};
 use super::width::{Bits, Code, registers};
 use super::{Block, Codec};
 use crate::formats::options::{E8m0Rounding, Policy, Rounding};
@@ -239,20 +239,9 @@ impl<I: Simd, S: NearF32<I>> Codec<I> for ToF32<S> {
 }
 
 /// A source as [`AsF32`] has it, for [`ToF32`]: a hub for encoders of 16 bits or fewer.
-pub(in crate::kernels) struct Odd<S>(PhantomData<S>);
+pub(in crate::kernels) enum Odd {}
 
-impl<S: Source> Source for Odd<S> {
-    type Width = S::Width;
-    const FLOATS: bool = S::FLOATS;
-    type Looks<I: Simd> = S::Looks<I>;
-
-    #[inline(always)]
-    fn looks<I: Simd>(isa: I, table: &Table) -> S::Looks<I> {
-        S::looks(isa, table)
-    }
-}
-
-impl<I: Simd, S: AsF32<I>> NearF32<I> for Odd<S> {
+impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Odd> {
     const ROUNDS: bool = false;
     #[inline(always)]
     fn near(isa: I, Input { block, looks }: Input<I, Self>) -> [I::V; 4] {

@@ -216,11 +216,10 @@ as_f32! {
     U64(isa, v) = odd_f32(isa, registers!(8, K => isa.u64_to_odd_f64(v[K])));
 }
 
-/// Float64 as float32, for a target with fewer exponents than that. Beyond those of normal float32, all numbers are as good as the
-/// nearest of them: so none becomes zero or Inf, which would matter where what is below zero is an error, and Inf another one.
-pub(in crate::kernels) struct Within<S>(PhantomData<S>);
+/// A source that is read in another way, which `Odd` (in `float.rs`), [`Within`] and [`Clipped`] name.
+pub(in crate::kernels) struct Read<S, Way>(PhantomData<(S, Way)>);
 
-impl<S: Source> Source for Within<S> {
+impl<S: Source, Way> Source for Read<S, Way> {
     type Width = S::Width;
     const FLOATS: bool = S::FLOATS;
     type Looks<I: Simd> = S::Looks<I>;
@@ -231,7 +230,11 @@ impl<S: Source> Source for Within<S> {
     }
 }
 
-impl<I: Simd, S: AsF64<I>> AsF32<I> for Within<S> {
+/// Float64 as float32, for a target with fewer exponents than that. Beyond those of normal float32, all numbers are as good as the
+/// nearest of them: so none becomes zero or Inf, which would matter where what is below zero is an error, and Inf another one.
+pub(in crate::kernels) enum Within {}
+
+impl<I: Simd, S: AsF64<I>> AsF32<I> for Read<S, Within> {
     #[inline(always)]
     fn f32(isa: I, Input { block, looks }: Input<I, Self>) -> [I::V; 4] {
         let x = S::f64(isa, Input { block, looks });
@@ -249,16 +252,7 @@ impl<I: Simd, S: AsF64<I>> AsF32<I> for Within<S> {
 }
 
 /// Integers to what ends far below 2^24: larger ones are as good as that, which an f32 holds exactly, and all before it.
-pub(in crate::kernels) struct Clipped<S>(PhantomData<S>);
-
-impl<S: Source> Source for Clipped<S> {
-    type Width = S::Width;
-    const FLOATS: bool = false;
-    type Looks<I: Simd> = ();
-
-    #[inline(always)]
-    fn looks<I: Simd>(_: I, _: &Table) {}
-}
+pub(in crate::kernels) enum Clipped {}
 
 /// Integers of 32 and of 64 bits.
 pub(in crate::kernels) trait Clips<I: Simd>: Source {
@@ -266,7 +260,7 @@ pub(in crate::kernels) trait Clips<I: Simd>: Source {
     fn clipped(isa: I, block: <Self::Width as Width>::Block<I>) -> [I::V; 4];
 }
 
-impl<I: Simd, S: Clips<I>> AsF32<I> for Clipped<S> {
+impl<I: Simd, S: Clips<I>> AsF32<I> for Read<S, Clipped> {
     #[inline(always)]
     fn f32(isa: I, src: Input<I, Self>) -> [I::V; 4] {
         let v = S::clipped(isa, src.block);

@@ -32,8 +32,8 @@ use super::narrow::{
 };
 use super::plane::Fold;
 use super::source::{
-    AsF32, AsF64, AsHalf, Bf16, Clipped, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, U8, U16, U32, U64,
-    Within,
+    AsF32, AsF64, AsHalf, Bf16, Clipped, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, Read, U8, U16,
+    U32, U64, Within,
 };
 use super::width::{Bits, Width};
 use super::{Codec, Repacked, Swapped};
@@ -298,10 +298,10 @@ fn integer_to_8<I: Ways>(route: &Route) -> Option<Core> {
     match route.from {
         DType::U16 => I::Narrowing::integers::<U16>(to),
         DType::I16 => I::Narrowing::integers::<I16>(to),
-        DType::U32 => I::Narrowing::integers::<Clipped<U32>>(to),
-        DType::I32 => I::Narrowing::integers::<Clipped<I32>>(to),
-        DType::U64 => I::Narrowing::integers::<Clipped<U64>>(to),
-        DType::I64 => I::Narrowing::integers::<Clipped<I64>>(to),
+        DType::U32 => I::Narrowing::integers::<Read<U32, Clipped>>(to),
+        DType::I32 => I::Narrowing::integers::<Read<I32, Clipped>>(to),
+        DType::U64 => I::Narrowing::integers::<Read<U64, Clipped>>(to),
+        DType::I64 => I::Narrowing::integers::<Read<I64, Clipped>>(to),
         _ => None,
     }
 }
@@ -344,20 +344,20 @@ fn narrows_half<I: Ways>(route: &Route) -> bool {
 /// Integers as a float32 that is rounded to odd.
 fn odd_f32<I: Ways>(from: DType) -> Core {
     match from {
-        DType::I32 => run::<I, ToF32<Odd<I32>>>(),
-        DType::U32 => run::<I, ToF32<Odd<U32>>>(),
-        DType::I64 => run::<I, ToF32<Odd<I64>>>(),
-        _ => run::<I, ToF32<Odd<U64>>>(),
+        DType::I32 => run::<I, ToF32<Read<I32, Odd>>>(),
+        DType::U32 => run::<I, ToF32<Read<U32, Odd>>>(),
+        DType::I64 => run::<I, ToF32<Read<I64, Odd>>>(),
+        _ => run::<I, ToF32<Read<U64, Odd>>>(),
     }
 }
 
 /// The same for what ends below 2^24.
 fn clipped_f32<I: Ways>(from: DType) -> Core {
     match from {
-        DType::I32 => run::<I, ToF32<Odd<Clipped<I32>>>>(),
-        DType::U32 => run::<I, ToF32<Odd<Clipped<U32>>>>(),
-        DType::I64 => run::<I, ToF32<Odd<Clipped<I64>>>>(),
-        _ => run::<I, ToF32<Odd<Clipped<U64>>>>(),
+        DType::I32 => run::<I, ToF32<Read<Read<I32, Clipped>, Odd>>>(),
+        DType::U32 => run::<I, ToF32<Read<Read<U32, Clipped>, Odd>>>(),
+        DType::I64 => run::<I, ToF32<Read<Read<I64, Clipped>, Odd>>>(),
+        _ => run::<I, ToF32<Read<Read<U64, Clipped>, Odd>>>(),
     }
 }
 
@@ -373,12 +373,12 @@ fn odd_f64<I: Ways>(from: DType) -> Core {
 
 /// A float64 as a float32 that is: beyond the range of that, rounded as the cast is.
 fn odd_f32_turned<I: Ways>(turns: bool) -> Core {
-    if turns { run::<I::Turned, ToF32<Odd<F64>>>() } else { run::<I, ToF32<Odd<F64>>>() }
+    if turns { run::<I::Turned, ToF32<Read<F64, Odd>>>() } else { run::<I, ToF32<Read<F64, Odd>>>() }
 }
 
 /// The same for fewer exponents than float32 has.
 fn odd_f32_within<I: Ways>() -> Core {
-    run::<I, ToF32<Odd<Within<F64>>>>()
+    run::<I, ToF32<Read<Read<F64, Within>, Odd>>>()
 }
 
 fn run<I: Simd, C: Codec<I>>() -> Core {
@@ -502,10 +502,10 @@ fn from_integer<I: Ways>(route: &Route) -> Core {
         (DType::I8, DType::F16) => run::<I, ToF16<I8, false>>(),
         (DType::U16, DType::F16) => run::<I, ToF16<U16, false>>(),
         (DType::I16, DType::F16) => run::<I, ToF16<I16, false>>(),
-        (DType::U32, DType::F16) => run::<I, ToF16<Clipped<U32>, false>>(),
-        (DType::I32, DType::F16) => run::<I, ToF16<Clipped<I32>, false>>(),
-        (DType::U64, DType::F16) => run::<I, ToF16<Clipped<U64>, false>>(),
-        (DType::I64, DType::F16) => run::<I, ToF16<Clipped<I64>, false>>(),
+        (DType::U32, DType::F16) => run::<I, ToF16<Read<U32, Clipped>, false>>(),
+        (DType::I32, DType::F16) => run::<I, ToF16<Read<I32, Clipped>, false>>(),
+        (DType::U64, DType::F16) => run::<I, ToF16<Read<U64, Clipped>, false>>(),
+        (DType::I64, DType::F16) => run::<I, ToF16<Read<I64, Clipped>, false>>(),
         (DType::U16, DType::BF16) => run::<I, ToBf16<U16, false>>(),
         (DType::I16, DType::BF16) => run::<I, ToBf16<I16, false>>(),
         (DType::U32, DType::BF16) => run::<I, ToBf16<U32, false>>(),
