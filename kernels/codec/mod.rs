@@ -63,7 +63,7 @@ where
 }
 
 /// Codes of fewer than 8 bits that are kept: from `SRC` bits in memory to `DST`, of which one is 8. There, the bits above
-/// are ignored, and become 0.
+/// are ignored, and become 0. Single bits become what the job says that 1 is.
 pub(super) struct Repacked<const SRC: usize, const DST: usize>;
 
 impl<I: Simd, const SRC: usize, const DST: usize> Codec<I> for Repacked<SRC, DST>
@@ -83,6 +83,12 @@ where
 
     #[inline(always)]
     fn block(isa: I, &mask: &I::V, src: Input<I, Bits<SRC>>) -> Block<I, Bits<DST>> {
-        Bits::<DST>::of8::<I, false>(isa, isa.and(src.block, mask))
+        let code = if SRC == 1 {
+            let bit = isa.and(src.block, isa.splat8(1));
+            isa.and(isa.sub8(isa.splat8(0), bit), mask)
+        } else {
+            isa.and(src.block, mask)
+        };
+        Bits::<DST>::of8::<I, false>(isa, code)
     }
 }

@@ -177,6 +177,7 @@ where
 ///   more than that: then it is less than one half of the smallest one, and becomes 0 without them.
 /// * A subnormal of the source is read as if it had the bit that it lacks. It is less than half of the smallest one
 ///   in any case: that is why float8_e5m2 and float8_e5m2fnuz are not for float16.
+/// * Where there is no sign, what is below zero becomes 0 or a NaN first, and its NaN one without a sign.
 pub(in crate::kernels) struct ToNarrowByHalf<S, F>(PhantomData<(S, F)>);
 
 /// Can that make this format from those floats? It shifts to the left alone.
@@ -204,6 +205,8 @@ pub(in crate::kernels) struct ByHalf<V> {
     nan: V,
     /// The sign bit of the code, in each byte.
     sign: V,
+    /// Where there is no sign, what is below zero becomes.
+    below: V,
 }
 
 impl<I: NarrowsByWords, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, F> {
@@ -231,12 +234,20 @@ impl<I: NarrowsByWords, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, 
             inf: isa.splat16(if mantissa == 7 { 0x7F80 } else { 0x7C00 }),
             nan: isa.splat16(u16::from(to.nan) << 8),
             sign: isa.splat8(to.sign),
+            below: isa.splat16(if job.policy.saturate { 0 } else { 0x7FFF }),
         }
     }
 
     #[inline(always)]
     fn block(isa: I, k: &ByHalf<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
-        let x = S::half(isa, src.block);
+        let mut x = S::half(isa, src.block);
+        if !F::SIGN {
+            let (sign, nan) = (isa.splat16(0x8000), isa.splat16(0x7FFF));
+            x = registers!(2, K => {
+                let below = isa.select_above16(x[K], sign, k.below, x[K]);
+                isa.select_above16(x[K], isa.or(k.inf, sign), nan, below)
+            });
+        }
         let codes = registers!(2, K => {
             let a = isa.and(x[K], isa.splat16(0x7FFF));
             let c = isa.min_u16(a, k.limit);
@@ -247,7 +258,7 @@ impl<I: NarrowsByWords, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, 
             isa.select_above16(a, k.inf, k.nan, isa.max_u16(normal, subnormal))
         });
         let code = isa.nearest_high16(codes);
-        signed::<I, F>(isa, code, isa.signs16(x), k.sign)
+        if F::SIGN { signed::<I, F>(isa, code, isa.signs16(x), k.sign) } else { code }
     }
 }
 
@@ -263,7 +274,7 @@ impl<I: NarrowsByWords, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, 
 /// * `least` is half of the smallest subnormal, which becomes 0 itself, and `most` the power of two behind the max.
 /// * m + 2 bits of the mantissa are in the high byte, two more than the target has, and above them the exponent. Of those
 ///   there are no more than 5 with 3 such bits, 10 with 4, and 7 with 5.
-pub(in crate::kernels) struct ToNarrowByTable<S, const BITS: usize>(PhantomData<S>);
+pub(in crate::kernels) struct ToNarrowByTable<const BITS: usize>;
 
 /// Is it the codec of a route, where there is one?
 pub(in crate::kernels) fn goes_by_table(route: &Route) -> bool {
@@ -302,11 +313,11 @@ pub(in crate::kernels) struct ByTable<I: Simd> {
     sign: I::V,
 }
 
-impl<I: NarrowsByWords, S: AsHalf<I>, const BITS: usize> Codec<I> for ToNarrowByTable<S, BITS>
+impl<I: NarrowsByWords, const BITS: usize> Codec<I> for ToNarrowByTable<BITS>
 where
     Bits<BITS>: Code,
 {
-    type From = S;
+    type From = Bits<16>;
     type To = Bits<BITS>;
     const FLOATS: bool = false;
     type Setup = ByTable<I>;
@@ -314,7 +325,9 @@ where
     #[inline(always)]
     fn setup(isa: I, job: &Job) -> ByTable<I> {
         let to = &job.narrow;
-        let (bias, inf) = if S::MANTISSA == 7 { (127, 0x7F80) } else { (15, 0x7C00) };
+        // Their codes alone say which floats they are.
+        let (mantissa, bias, inf) =
+            if job.from == DType::BF16.kind() { (7, 127, 0x7F80) } else { (10, 15, 0x7C00) };
         let [least, end] = to.exponents();
         let nan = match job.policy.nan_to_finite {
             NanToFinite::NegZero => 1 << 15,
@@ -326,9 +339,9 @@ where
             plane: isa.plane(job.table.planes[0]),
             inf: isa.splat16(2 * inf),
             nan: isa.splat16(nan),
-            least: isa.splat16(((least + bias) as u16) << (S::MANTISSA + 1)),
-            most: isa.splat16(((end - least) as u16) << (S::MANTISSA + 1)),
-            left: isa.splat16((to.mantissa_bits + 9).saturating_sub(S::MANTISSA) as u16),
+            least: isa.splat16(((least + bias) as u16) << (mantissa + 1)),
+            most: isa.splat16(((end - least) as u16) << (mantissa + 1)),
+            left: isa.splat16((to.mantissa_bits + 9).saturating_sub(mantissa) as u16),
             sign: isa.splat8(to.sign),
         }
     }

@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use crate::formats::dtype::{DType, FloatFormat, Kind};
+use crate::formats::dtype::{DTYPES, DType, FloatFormat, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::options::{Overflow, Policy};
 use crate::formats::route::Route;
@@ -260,6 +260,17 @@ impl Plane {
 impl Words {
     pub(super) const ZEROS: Self = Self { planes: [Plane::ZEROS; 2], line: Line::NONE };
 }
+
+// Those off the line are the first 16 and 16 of the last: subnormal numbers, and NaN.
+const _: () = {
+    let mut i = 0;
+    while i < DTYPES {
+        if let Some(format) = DType::ALL[i].float_format() {
+            assert!(format.bits() != 8 || format.mantissa_bits <= 4, "a line has 16 subnormal numbers");
+        }
+        i += 1;
+    }
+};
 
 impl Line {
     const NONE: Self = Self {

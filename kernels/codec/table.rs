@@ -42,6 +42,7 @@ use crate::formats::layout::Packing;
 use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
 use crate::kernels::drive::{Apart, Step, Steps};
+use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::kernels::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 use crate::kernels::sizes::widens_parts;
 
@@ -135,13 +136,17 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     let (from, to) = (route.from, route.to);
     let (src, dst) = (Layout::native(from), Layout::native(to));
     let is_kept = from == to && from.bits() < 8;
-    if route.src.is_packed() && (is_kept || from.bits() == 1) {
+    if let Some(one) = of_one(route) {
+        let mut step = step(unpacked::<I>(from), route, 8);
+        step.job.code_mask = one;
+        steps.push(step);
+    } else if route.src.is_packed() && (is_kept || from.bits() == 1) {
         steps.push(step(unpacked::<I>(from), route, 8));
         if route.dst.is_packed() || !is_kept {
             convert::<I>(&Route { src, ..*route }, steps)?;
         }
     } else if route.dst.is_packed() && (is_kept || !ends_packed::<I>(route)) {
-        if !is_kept {
+        if !is_kept && !is_low_bit(route) {
             convert::<I>(&Route { dst, ..*route }, steps)?;
         }
         steps.push(step(packed::<I>(to), &Route { from: to, ..*route }, to.bits()));
@@ -171,6 +176,24 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
         steps.push(step_with(direct::<I>(route), route, route.dst.memory_bits(), table));
     }
     Some(())
+}
+
+/// The code of 8 bits that a packed single bit becomes, where none becomes 0: what unpacks it writes that.
+fn of_one(route: &Route) -> Option<u8> {
+    let (from, to) = (route.from, route.to);
+    if from.bits() != 1 || !route.src.is_packed() || to.bits() != 8 {
+        return None;
+    }
+    let (mut values, mut codes) = ([Value::ZERO; 2], [0; 2]);
+    DECODE[from as usize](&[0, 1], &mut values);
+    ENCODE[to as usize](&values, &mut codes, &route.policy);
+    (codes[0] == 0).then_some(codes[1] as u8)
+}
+
+/// Is the result the lowest bit of the code, which is all that packing takes?
+fn is_low_bit(route: &Route) -> bool {
+    let is_byte = matches!(route.from.kind(), Kind::Int(from) if from.bits == 8);
+    is_byte && route.to.bits() == 1 && route.policy.overflow == Overflow::Wrap
 }
 
 /// Does the last codec pack them itself, whatever there is before it?
@@ -330,7 +353,10 @@ fn widens_to_64(route: &Route) -> bool {
 
 /// Are float16 and bfloat16 narrowed as they are?
 fn narrows_half<I: Ways>(route: &Route) -> bool {
-    let Some(to) = route.to.float_format().filter(|format| format.has_sign) else { return false };
+    let Some(to) = route.to.float_format().filter(|format| format.has_zero()) else { return false };
+    if !to.has_sign {
+        return I::Narrowing::BY_WORDS && route.from == DType::BF16;
+    }
     if !to.has_nan {
         return true;
     }
@@ -701,7 +727,7 @@ fn to_small_float<I: Ways>(route: &Route) -> Core {
         (_, DType::BF16) => run::<I, ToBf16<F64, false>>(),
         (_, DType::F8E8M0) => run::<I, ToE8m0<F32>>(),
         (DType::F32, _) => narrow_wide::<I>(route),
-
+        (_, to) if to.float_format().is_some_and(|to| !to.has_sign) => I::Narrowing::unsigned(route.from),
         (DType::F16, _) => I::Narrowing::half::<F16>(route),
         _ => I::Narrowing::half::<Bf16>(route),
     }
@@ -721,6 +747,10 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
     /// From float32 to what has NaN and no -0.
     fn fnuz(_: FloatFormat) -> Core {
         run::<I, ToNarrow<F32, Fnuz, 8, false>>()
+    }
+    /// To what has no sign: from float32, and by words from bfloat16.
+    fn unsigned(_: DType) -> Core {
+        run::<I, ToNarrow<F32, Unsigned, 8, false>>()
     }
     /// To what has no NaN: packed.
     fn finite<S: AsF32<I>>(to: DType) -> Core {
@@ -791,6 +821,12 @@ impl<I: NarrowsByWords> Narrowing<I> for ByWords {
     fn fnuz(format: FloatFormat) -> Core {
         <ByF16 as Narrowing<I>>::fnuz(format)
     }
+    fn unsigned(from: DType) -> Core {
+        match from {
+            DType::BF16 => run::<I, ToNarrowByHalf<Bf16, Unsigned>>(),
+            _ => run::<I, ToNarrow<F32, Unsigned, 8, false>>(),
+        }
+    }
     fn finite<S: AsF32<I>>(to: DType) -> Core {
         <ByF16 as Narrowing<I>>::finite::<S>(to)
     }
@@ -803,8 +839,8 @@ impl<I: NarrowsByWords> Narrowing<I> for ByWords {
     fn half<S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
         match (route.to.bits(), route.to.float_format()) {
             _ if (route.from, route.to) == (DType::F16, DType::F8E5M2) => run::<I, F16ToE5m2>(),
-            (4, _) => run::<I, ToNarrowByTable<S, 4>>(),
-            (6, _) => run::<I, ToNarrowByTable<S, 6>>(),
+            (4, _) => run::<I, ToNarrowByTable<4>>(),
+            (6, _) => run::<I, ToNarrowByTable<6>>(),
             (_, Some(format)) if !format.has_neg_zero => run::<I, ToNarrowByHalf<S, Fnuz>>(),
             _ => run::<I, ToNarrowByHalf<S, Signed>>(),
         }
@@ -814,7 +850,7 @@ impl<I: NarrowsByWords> Narrowing<I> for ByWords {
 /// From float32 to floats of 8 bits or fewer, to nearest even; those without NaN are packed.
 fn narrow_wide<I: Ways>(route: &Route) -> Core {
     match route.to.float_format() {
-        Some(format) if !format.has_sign => run::<I, ToNarrow<F32, Unsigned, 8, false>>(),
+        Some(format) if !format.has_sign => I::Narrowing::unsigned(route.from),
         Some(format) if format.has_nan && !format.has_neg_zero => I::Narrowing::fnuz(format),
         _ => I::Narrowing::narrowed::<F32>(route),
     }
