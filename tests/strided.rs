@@ -430,8 +430,9 @@ fn outside(isa: Isa) {
     assert_eq!(fails(isa, (4, 0, shape, &[1]), (20, 5, shape, &[-2])), bounds(Destination, -1, 7, 20));
     assert_eq!(fails(isa, (4, 0, shape, &[1]), (20, 13, shape, &[2])), bounds(Destination, 13, 21, 20));
     // Sums and products beyond every integer.
-    for stride in [isize::MAX, isize::MIN, isize::MAX / 2 + 1, 1 << 31, -(1 << 32)] {
-        for shape in [&[2usize][..], &[5], &[usize::MAX], &[usize::MAX / 2 + 1], &[1 << 33]] {
+    const HALF: u32 = isize::BITS / 2;
+    for stride in [isize::MAX, isize::MIN, isize::MAX / 2 + 1, 1 << (HALF - 1), -(1 << HALF)] {
+        for shape in [&[2usize][..], &[5], &[usize::MAX], &[usize::MAX / 2 + 1], &[1 << (HALF + 1)]] {
             let source = fails(isa, (64, 32, shape, &[stride]), (64, 0, shape, &[2]));
             assert!(matches!(source, Error::ViewBounds { side: Source, .. }), "{source}");
             let destination = fails(isa, (64, 32, shape, &[0]), (64, 32, shape, &[stride]));
