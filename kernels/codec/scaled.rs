@@ -183,6 +183,15 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
     }
 }
 
+impl<I: Simd, S: AsF32<I>> NearF32<I> for Quotient<S> {
+    const ROUNDS: bool = true;
+
+    #[inline(always)]
+    fn near(isa: I, src: Input<I, Self>) -> [I::V; 4] {
+        Self::f32(isa, src)
+    }
+}
+
 /// A quotient x / S of 12 bits, `m`, of which x - m * S has this sign: with a last bit.
 #[inline(always)]
 fn towards<I: Simd>(isa: I, x: I::V, m: I::V, t: I::V) -> I::V {
@@ -368,7 +377,9 @@ pub(in crate::kernels) fn quotient<I: Simd<Narrowing: Narrowing<I>>>(
     }
 }
 
-fn narrowed<I: Simd<Narrowing: Narrowing<I>>, S: AsF32<I> + Scalable>(route: &Route) -> Option<RunScaled> {
+fn narrowed<I: Simd<Narrowing: Narrowing<I>>, S: NearF32<I> + AsF32<I> + Scalable>(
+    route: &Route,
+) -> Option<RunScaled> {
     match route.to {
         DType::I8 | DType::U8 => Some(run::<I, ToShort<S, 8>>()),
         DType::I4 | DType::U4 if route.dst.is_packed() => Some(run::<I, ToShort<S, 4>>()),
@@ -376,6 +387,8 @@ fn narrowed<I: Simd<Narrowing: Narrowing<I>>, S: AsF32<I> + Scalable>(route: &Ro
         DType::F4E2M1 => Some(I::Narrowing::finite_4::<S>()),
         DType::F8E4M3FN => Some(I::Narrowing::signed_3::<S>()),
         DType::F8E5M2 => Some(I::Narrowing::signed_2::<S>()),
+        // For encoders that come behind.
+        DType::F32 => Some(run::<I, ToF32<S>>()),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::iter::repeat_n;
 use core::mem::take;
 use core::ops::Range;
 
@@ -21,8 +22,8 @@ use super::shape::Piece;
 use crate::cast::Caster;
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
-use crate::formats::layout::Packing;
-use crate::formats::options::CastOptions;
+use crate::formats::layout::{ByteOrder, Packing};
+use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::scaled::{
@@ -78,6 +79,8 @@ impl Buffers {
 pub(super) struct Decided {
     isa: Present,
     kernel: Kernel,
+    /// What makes elements of the quotients, if the kernel leaves them float32.
+    then: Option<Caster>,
     /// Elements of fewer than 8 bits share bytes.
     is_packed: bool,
     /// Magnitudes to float32 and to float64, and scales from there and to float32.
@@ -120,9 +123,22 @@ impl Decided {
         } else {
             None
         };
+        // A quotient is right for what has up to 8 significant bits.
+        let may_follow = to.float_format().is_some_and(|format| format.mantissa_bits < 8);
+        let (kernel, then) = match Kernel::quotient(isa, from, to, &options) {
+            Some(kernel) => (kernel, None),
+            None if may_follow => {
+                let plain = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
+                let nearest = options.src_order(ByteOrder::Native).rounding(Rounding::NearestEven);
+                let kernel = Kernel::quotient(isa, from, DType::F32, &plain)?;
+                (kernel, Some(Caster::new(DType::F32, to, &nearest.isa(isa.isa())).ok()?))
+            }
+            None => return None,
+        };
         Some(Self {
             isa,
-            kernel: Kernel::quotient(isa, from, to, &options)?,
+            kernel,
+            then,
             is_packed: to.bits() < 8 && options.dst_packing != Packing::OnePerByte,
             half: cast(DType::F16, DType::F32)?,
             wide: cast(DType::F32, DType::F64)?,
@@ -649,15 +665,19 @@ impl<'a> Divide<'a> {
             ..Factors::NONE
         };
         let at = job.write.at(segment.first) - job.write.at(base);
-        let here = dst.part(at..at + (rows.count - 1) * rows.dst + job.write.size(segment.n));
-        self.decided.kernel.run(
-            &self.bytes[(segment.first - self.first) * self.width..],
-            here,
-            segment.n,
-            rows,
-            &factors,
-            false,
-        );
+        let (n, size, kernel) = (segment.n, job.write.size(segment.n), &self.decided.kernel);
+        let src = &self.bytes[(segment.first - self.first) * self.width..];
+        let Some(then) = &self.decided.then else {
+            let here = dst.part(at..at + (rows.count - 1) * rows.dst + size);
+            kernel.run(src, here, n, rows, &factors, false);
+            return Ok(());
+        };
+        let mut quotients = collect(repeat_n(0, 4 * n * rows.count))?;
+        kernel.run(src, (&mut quotients[..]).into(), n, &Rows { dst: 4 * n, ..*rows }, &factors, false);
+        for (row, quotients) in quotients.chunks_exact((4 * n).max(1)).enumerate() {
+            let at = at + row * rows.dst;
+            then.fill(quotients, dst.part(at..at + size), n)?;
+        }
         Ok(())
     }
 

@@ -330,7 +330,7 @@ fn quantised_of(
 
 /// What registers quantise by the steps of a package.
 fn packages(isa: Isa) {
-    use DType::{F4E2M1, F8E4M3FN, F8E5M2, I4, I8};
+    use DType::{F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E5M2, I4, I8};
     if isa == Isa::Scalar {
         return;
     }
@@ -350,6 +350,8 @@ fn packages(isa: Isa) {
         (F4E2M1, by(Profile::CompressedTensors, divide)),
         (F4E2M1, by(Profile::CompressedTensors, Scaling::mx())),
         (F8E4M3FN, by(Profile::CompressedTensors, Scaling::mx())),
+        (F6E2M3, by(Profile::CompressedTensors, Scaling::mx())),
+        (F6E3M2, by(Profile::CompressedTensors, Scaling::mx())),
         (F8E4M3FN, by(Profile::HfFp8, Scaling::deepseek())),
         (F8E4M3FN, by(Profile::HfFp8, Scaling::blocks(&[1, 128], DType::F8E8M0))),
         (F4E2M1, by(Profile::Comfy, multiply)),
@@ -366,7 +368,7 @@ fn packages(isa: Isa) {
         }
     }
     for rule in [ScaleRule::Floor, ScaleRule::Ceil, ScaleRule::Even, ScaleRule::RoundUp] {
-        for element in [F8E4M3FN, F8E5M2, F4E2M1] {
+        for element in [F8E4M3FN, F8E5M2, F6E2M3, F6E3M2, F4E2M1] {
             all.push((element, by(Profile::Torchao, Scaling::mx().rule(rule))));
         }
     }
