@@ -42,8 +42,11 @@ const BLOCK: usize = 2048;
 const SHARE: usize = 64 * BLOCK;
 /// Elements of a block whose elements do not lie behind each other, which goes through a tile.
 const TILE: usize = 512;
-/// So many blocks of a call are the original's before the rest is.
-const PATIENCE: u32 = 4;
+/// Elements of the first block of a call of more than one, and of one after a block of the original's: where one is, the next is
+/// likely to be its own too, and it is not worth while to look at many elements for that.
+const PROBE: usize = 128;
+/// At most so many elements are the original's without a look.
+const UNSEEN: usize = 64 * BLOCK;
 /// So many elements the original is asked about for a flag, before the block is its own.
 const TRIES: u32 = 64;
 /// The largest element.
@@ -380,10 +383,12 @@ impl Pair {
         is_exact: bool,
     ) -> c_int {
         let dense = [0, 1].map(|i| DENSE || strides[i] == self.sizes[i] as isize);
-        let block = if DENSE { BLOCK } else { TILE };
+        let most = if DENSE { BLOCK } else { TILE };
+        let mut block = if rules.is_some() && n > most { PROBE } else { most };
         // Not initialised: that would take longer than to cast a few elements.
         let mut tiles = [const { MaybeUninit::<[u64; TILE * WIDEST / 8]>::uninit() }; 2];
-        let mut left_to_original = 0;
+        // Elements behind a block of the original's that go there too: each time more, until a block is ours.
+        let mut unseen = 0;
         let mut at = 0;
         while at < n {
             let len = block.min(n - at);
@@ -417,8 +422,9 @@ impl Pair {
                 };
                 if is_original {
                     count(&self.originals);
-                    left_to_original += 1;
-                    let len = if left_to_original > PATIENCE { n - at } else { len };
+                    let len = (len + unseen).min(n - at);
+                    unseen = (4 * unseen).clamp(4 * PROBE, UNSEEN);
+                    block = PROBE;
                     // SAFETY: the caller's promise.
                     if unsafe { variant.run(context, [from, to], len, strides) } < 0 {
                         return -1;
@@ -437,6 +443,7 @@ impl Pair {
                     scatter(tile, to, strides[1], len, self.sizes[1]);
                 }
             }
+            (block, unseen) = (most, 0);
             at += len;
         }
         0
