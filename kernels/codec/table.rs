@@ -136,13 +136,12 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     let (from, to) = (route.from, route.to);
     let (src, dst) = (Layout::native(from), Layout::native(to));
     let is_kept = from == to && from.bits() < 8;
-    if let Some(one) = of_one(route) {
-        let mut step = step(unpacked::<I>(from), route, 8);
-        step.job.code_mask = one;
-        steps.push(step);
-    } else if route.src.is_packed() && (is_kept || from.bits() == 1) {
-        steps.push(step(unpacked::<I>(from), route, 8));
-        if route.dst.is_packed() || !is_kept {
+    if route.src.is_packed() && (is_kept || from.bits() == 1) {
+        let one = of_one(route);
+        let mut first = step(unpacked::<I>(from), route, 8);
+        first.job.code_mask = one.unwrap_or(first.job.code_mask);
+        steps.push(first);
+        if one.is_none() && (route.dst.is_packed() || !is_kept) {
             convert::<I>(&Route { src, ..*route }, steps)?;
         }
     } else if route.dst.is_packed() && (is_kept || !ends_packed::<I>(route)) {
@@ -179,9 +178,10 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
 }
 
 /// The code of 8 bits that a packed single bit becomes, where none becomes 0: what unpacks it writes that.
+#[inline(never)] // One for all instruction sets.
 fn of_one(route: &Route) -> Option<u8> {
     let (from, to) = (route.from, route.to);
-    if from.bits() != 1 || !route.src.is_packed() || to.bits() != 8 {
+    if from.bits() != 1 || to.bits() != 8 {
         return None;
     }
     let (mut values, mut codes) = ([Value::ZERO; 2], [0; 2]);
