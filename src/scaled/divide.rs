@@ -125,7 +125,9 @@ impl Decided {
         };
         // A quotient is right for what has up to 8 significant bits.
         let may_follow = to.float_format().is_some_and(|format| format.mantissa_bits < 8);
-        let (kernel, then) = match Kernel::quotient(isa, from, to, &options) {
+        // To float32 it is no more than that.
+        let direct = Kernel::quotient(isa, from, to, &options).filter(|_| to != DType::F32);
+        let (kernel, then) = match direct {
             Some(kernel) => (kernel, None),
             None if may_follow => {
                 let plain = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);

@@ -37,7 +37,7 @@ fn each(isa: Isa, case: impl Fn(&mut Random, Isa)) {
 }
 
 const DATA: [DType; 4] = [DType::BF16, DType::F16, DType::F32, DType::F64];
-const CODES: [DType; 16] = [
+const CODES: [DType; 18] = [
     DType::F8E4M3FN,
     DType::F8E4M3FN,
     DType::F8E5M2,
@@ -54,6 +54,8 @@ const CODES: [DType; 16] = [
     DType::F8E5M2FNUZ,
     DType::I16,
     DType::BF16,
+    DType::F16,
+    DType::F32,
 ];
 
 /// A shape, and a scaling that goes with it.
