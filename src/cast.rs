@@ -185,6 +185,41 @@ impl Caster {
     ///
     /// A buffer does not have the size of its elements. Nothing was written.
     pub fn cast_from(&self, src: &[u8], first: usize, dst: &mut [u8], n: usize) -> Result<(), Error> {
+        self.fill_from(src, first, dst.into(), n).map(drop)
+    }
+
+    /// The same to memory that need not be initialised, which is returned initialised.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use lanecast::{CastOptions, Caster, DType};
+    /// let caster = Caster::new(DType::U4, DType::U8, &CastOptions::new())?;
+    /// let mut memory = [MaybeUninit::uninit(); 2];
+    /// assert_eq!(caster.cast_uninit_from(&[0x21, 0x43], 1, &mut memory, 2)?, [2, 3]);
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size of its elements. Nothing was written.
+    pub fn cast_uninit_from<'a>(
+        &self,
+        src: &[u8],
+        first: usize,
+        dst: &'a mut [MaybeUninit<u8>],
+        n: usize,
+    ) -> Result<&'a mut [u8], Error> {
+        self.fill_from(src, first, dst.into(), n)
+    }
+
+    #[allow(unsafe_code, reason = "what was written is initialised")]
+    fn fill_from<'a>(
+        &self,
+        src: &[u8],
+        first: usize,
+        mut dst: Destination<'a, u8>,
+        n: usize,
+    ) -> Result<&'a mut [u8], Error> {
         /// Elements that are moved to the beginning of a byte at a time: whole bytes on both sides.
         const TILE: usize = 4096;
         let (from, options) = (self.from(), self.options());
@@ -192,14 +227,14 @@ impl Caster {
             return Err(Error::SizeOverflow { side: Side::Source, dtype: from, elements: usize::MAX });
         };
         check_size(Side::Source, from, options.src_packing, all, src.len())?;
-        check_size(Side::Destination, self.to(), options.dst_packing, n, dst.len())?;
+        check_size(Side::Destination, self.to(), options.dst_packing, n, dst.size())?;
         let [source, target] = self.layouts();
         let bits = source.size(8);
         // Of 8 elements, the bytes are the bits of one.
         let (begin, shift) = (source.size(first / 8 * 8) + first % 8 * bits / 8, first % 8 * bits % 8);
         let src = &src[begin.min(src.len())..];
         if shift == 0 {
-            return self.cast(src, dst, n);
+            return self.fill(src, dst, n);
         }
         let mut room = [0; TILE * 6 / 8];
         let part = self.part_of(n);
@@ -212,9 +247,11 @@ impl Caster {
                 Packing::HighFirst => shifted(room, src, next, |a, b| a << shift | b >> (8 - shift)),
                 _ => shifted(room, src, next, |a, b| a >> shift | b << (8 - shift)),
             }
-            part.at(done).cast(room, &mut dst[target.size(done)..target.size(done + len)], len)?;
+            let to = target.size(done)..target.size(done + len);
+            part.at(done).fill::<u8, u8>(room, dst.part(to), len)?;
         }
-        Ok(())
+        // SAFETY: the tiles are all of it.
+        Ok(unsafe { dst.assume_init() })
     }
 
     /// Two buffers of so many bytes must hold `n` elements.

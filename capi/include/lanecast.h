@@ -527,6 +527,21 @@ lanecast_status lanecast_cast(lanecast_dtype from,
                               const struct lanecast_options *o);
 
 /*
+ Casts n elements from number first on, of a source of first + n: also where a packed one begins within a byte, as in a
+ bitmap of Arrow with an offset, whose dtype is uint1. All else is as for lanecast_cast.
+
+ # Safety
+ `src` is readable for `first + n` elements and `dst` writable for `n`; `o` is NULL or points to `o->size` readable bytes.
+ */
+lanecast_status lanecast_cast_from(lanecast_dtype from,
+                                   const void *src,
+                                   size_t first,
+                                   lanecast_dtype to,
+                                   void *dst,
+                                   size_t n,
+                                   const struct lanecast_options *o);
+
+/*
  Casts n elements as lanecast_cast does, and says what that loses. The destination is written in every case
  that is no other error; LANECAST_ERR_LOSSY says that an element is of a class other than inexact. report may be
  NULL. validity is NULL, or gets a bitmap of ceil(n / 8) bytes: bit i % 8 of byte i / 8 is 0 for an element i

@@ -445,10 +445,34 @@ pub unsafe extern "C" fn lanecast_cast(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let Some((caster, src, dst)) = (unsafe { whole_buffers(from, src, to, dst, n, o) })? else {
+        let Some((caster, src, dst)) = (unsafe { whole_buffers(from, src, 0, to, dst, n, o) })? else {
             return Ok(());
         };
         caster.cast_uninit(src, dst, n).map(drop).map_err(status)
+    })
+}
+
+/// Casts n elements from number first on, of a source of first + n: also where a packed one begins within a byte, as in a
+/// bitmap of Arrow with an offset, whose dtype is uint1. All else is as for lanecast_cast.
+///
+/// # Safety
+/// `src` is readable for `first + n` elements and `dst` writable for `n`; `o` is NULL or points to `o->size` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_cast_from(
+    from: lanecast_dtype,
+    src: *const c_void,
+    first: usize,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    n: usize,
+    o: *const lanecast_options,
+) -> lanecast_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let Some((caster, src, dst)) = (unsafe { whole_buffers(from, src, first, to, dst, n, o) })? else {
+            return Ok(());
+        };
+        caster.cast_uninit_from(src, first, dst, n).map(drop).map_err(status)
     })
 }
 
@@ -516,7 +540,7 @@ pub unsafe extern "C" fn lanecast_cast_checked(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let found = match unsafe { whole_buffers(from, src, to, dst, n, o) }? {
+        let found = match unsafe { whole_buffers(from, src, 0, to, dst, n, o) }? {
             None => CastReport::default(),
             Some((caster, src, dst)) => {
                 let validity = if validity.is_null() {
@@ -564,10 +588,11 @@ unsafe fn caster(
 type WholeBuffers<'a> = Option<(Caster, &'a [u8], &'a mut [MaybeUninit<u8>])>;
 
 /// # Safety
-/// As for [`lanecast_cast`], as long as the buffers are used.
+/// As for [`lanecast_cast_from`], as long as the buffers are used.
 unsafe fn whole_buffers<'a>(
     from: lanecast_dtype,
     src: *const c_void,
+    first: usize,
     to: lanecast_dtype,
     dst: *mut c_void,
     n: usize,
@@ -578,10 +603,11 @@ unsafe fn whole_buffers<'a>(
     if n == 0 {
         return Ok(None);
     }
+    let all = first.checked_add(n).ok_or(LANECAST_ERR_SIZE)?;
     // No memory is as large as what overflows.
-    let size = |dtype: DType, packing| dtype.byte_len(n, packing).unwrap_or(usize::MAX);
-    let src = memory(src.cast(), size(caster.from(), options.src_packing))?;
-    let dst = memory(dst.cast::<MaybeUninit<u8>>(), size(caster.to(), options.dst_packing))?;
+    let size = |dtype: DType, n, packing| dtype.byte_len(n, packing).unwrap_or(usize::MAX);
+    let src = memory(src.cast(), size(caster.from(), all, options.src_packing))?;
+    let dst = memory(dst.cast::<MaybeUninit<u8>>(), size(caster.to(), n, options.dst_packing))?;
     if overlap(src, dst) {
         return Err(LANECAST_ERR_OVERLAP);
     }

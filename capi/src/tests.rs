@@ -653,3 +653,41 @@ fn stochastic_options() {
         assert_eq!(run(&bad).0, LANECAST_ERR_OPTIONS);
     }
 }
+
+#[test]
+fn casts_begin_at_any_element() {
+    // A bitmap of Arrow, and the same bits from the most significant one of each byte.
+    let bitmap: Vec<u8> = (0..40u8).map(|i| i.wrapping_mul(73) ^ 0xA5).collect();
+    let mut high_first = defaults();
+    high_first.src_packing = 2;
+    let [uint1, boolean] = [DType::U1, DType::Bool].map(DType::code);
+    let cast_from = |first: usize, dst: &mut [u8], n: usize, o: &lanecast_options| {
+        let (src, dst) = (bitmap.as_ptr().cast(), dst.as_mut_ptr().cast());
+        // SAFETY: of `first + n` bits and `n` bytes, or a call that must fail before it touches them.
+        unsafe { lanecast_cast_from(uint1, src, first, boolean, dst, n, o) }
+    };
+    for first in [0, 1, 5, 8, 13, 64, 311] {
+        for n in [0, 1, 7, 9].into_iter().filter(|n| first + n <= 320) {
+            for (options, is_high) in [(defaults(), false), (high_first, true)] {
+                let mut out = vec![0xEE; n];
+                assert_eq!(cast_from(first, &mut out, n, &options), LANECAST_OK);
+                for (i, &found) in out.iter().enumerate() {
+                    let (byte, bit) = ((first + i) / 8, (first + i) % 8);
+                    let shift = if is_high { 7 - bit } else { bit };
+                    assert_eq!(found, bitmap[byte] >> shift & 1, "{first} + {i}, high first: {is_high}");
+                }
+            }
+        }
+    }
+    let mut out = [0xEE; 8];
+    assert_eq!(cast_from(usize::MAX, &mut out, 8, &defaults()), LANECAST_ERR_SIZE);
+    assert_eq!(out, [0xEE; 8]);
+    // SAFETY: calls that must fail, and one of no elements.
+    unsafe {
+        let d = out.as_mut_ptr().cast();
+        assert_eq!(lanecast_cast_from(uint1, null(), 3, boolean, d, 1, null()), LANECAST_ERR_NULL);
+        assert_eq!(lanecast_cast_from(uint1, null(), 3, boolean, null_mut(), 0, null()), LANECAST_OK);
+        // The first elements, which are not cast, are the source's all the same.
+        assert_eq!(lanecast_cast_from(uint1, d, 8, boolean, d, 1, null()), LANECAST_ERR_OVERLAP);
+    }
+}

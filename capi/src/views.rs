@@ -99,7 +99,7 @@ pub unsafe extern "C" fn lanecast_cast_parallel(
     guard(|| {
         let buffers = unsafe {
             // SAFETY: the caller's promise.
-            whole_buffers(from, src, to, dst, n, o)
+            whole_buffers(from, src, 0, to, dst, n, o)
         };
         let Some((caster, src, dst)) = buffers? else { return Ok(()) };
         on(threads, |how| caster.par_cast_uninit_with(src, dst, n, how).map(drop).map_err(status))
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn lanecast_cast_parallel_with(
     guard(|| {
         // SAFETY: the caller's promise.
         let (how, buffers) = unsafe {
-            (read_sized(how, size_of::<lanecast_parallel>())?, whole_buffers(from, src, to, dst, n, o)?)
+            (read_sized(how, size_of::<lanecast_parallel>())?, whole_buffers(from, src, 0, to, dst, n, o)?)
         };
         let Some((caster, src, dst)) = buffers else { return Ok(()) };
         as_said(&how, |how| caster.par_cast_uninit_with(src, dst, n, how).map(drop).map_err(status))
