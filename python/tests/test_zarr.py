@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 from common import codes, hard
@@ -110,17 +111,137 @@ def test_files_are_exchanged(tmp_path, writer, reader):
         np.testing.assert_array_equal(again[7:20, ::3], expected[7:20, ::3])
 
 
+NARROW = [
+    *("int2", "int4", "uint2", "uint4", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3"),
+    *("float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16"),
+]
+
+
+def elements(name):
+    """The finite values of a dtype, ascending, and which of them are even."""
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    if "int" in name:
+        info = ml_dtypes.iinfo(dtype)
+        values = np.arange(int(info.min), int(info.max) + 1)
+        return values.astype(np.float64), values % 2 == 0
+    bits = ml_dtypes.finfo(dtype).bits
+    codes = np.arange(1 << bits, dtype=f"u{dtype.itemsize}")
+    with np.errstate(invalid="ignore"):  # Of signalling NaN.
+        values = codes.view(dtype).astype(np.float64)
+    order = np.argsort(values[np.isfinite(values)], kind="stable")
+    values, codes = values[np.isfinite(values)][order], codes[np.isfinite(values)][order]
+    values, first = np.unique(values, return_index=True)
+    return values, codes[first] % 2 == 0
+
+
+def test_the_names_are_those_of_the_specification():
+    assert sorted(NAMES + NARROW) == sorted(cast_value.PERMITTED_DATA_TYPE_NAMES)
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_what_zarr_has_no_dtype_for(name):
+    """Beside arithmetic: every element, the middle between two of them, and what is next to that."""
+    values, even = elements(name)
+    low, high = values[:-1], values[1:]
+    middle = low + (high - low) / 2
+    # Powers of two are all as even: then the larger one.
+    ties = np.where(even[:-1] & (name != "float8_e8m0fnu"), low, high)
+    x = np.concatenate([values, middle, np.nextafter(middle, -np.inf), np.nextafter(middle, np.inf)])
+    expected = np.concatenate([values, ties, low, high])
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    there = cast_array(x, target_dtype=dtype)
+    assert there.dtype == dtype
+    np.testing.assert_array_equal(there.astype(np.float64), expected)
+    np.testing.assert_array_equal(cast_array(there, target_dtype="float64"), expected)
+    toward = cast_array(x, target_dtype=dtype, rounding_mode="towards-negative")
+    np.testing.assert_array_equal(toward.astype(np.float64), np.concatenate([values, low, low, low]))
+    # What is out of range, and what is no number.
+    beyond = np.array([values[-1] * 2 + 1])
+    with pytest.raises(ValueError, match="out of range"):
+        cast_array(beyond, target_dtype=dtype)
+    most = np.inf if name in ("float8_e3m4", "float8_e4m3", "float8_e5m2", "bfloat16") else values[-1]
+    assert cast_array(beyond, target_dtype=dtype, out_of_range_mode="clamp").astype(np.float64) == most
+    if "int" in name:
+        wrapped = cast_array(beyond, target_dtype=dtype, out_of_range_mode="wrap").astype(np.int64)
+        assert (wrapped - beyond.astype(np.int64)) % len(values) == 0 and values[0] <= wrapped <= values[-1]
+    if most != np.inf:
+        with pytest.raises(ValueError, match="without scalar_map"):
+            cast_array(np.array([-np.inf]), target_dtype=dtype, out_of_range_mode="clamp")
+    mapped = cast_array(np.array([1, np.nan]), target_dtype=dtype, scalar_map_entries={np.nan: 1})
+    assert (mapped.astype(np.float64) == 1).all()
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_arrays_of_what_zarr_has_no_dtype_for(tmp_path, name):
+    """Stored, and in memory; read again by the metadata alone."""
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    x = np.resize(elements(name)[0], (7, 9))
+    with chosen("ours"):
+        stored = zarr.create_array(
+            tmp_path / "a", shape=x.shape, chunks=(2, 4), dtype="float64", fill_value=1, filters=[CastValue(data_type=name)]
+        )
+        stored[:] = x
+        np.testing.assert_array_equal(zarr.open_array(tmp_path / "a")[:], x)
+        held = zarr.create_array(tmp_path / "b", shape=x.shape, chunks=(2, 4), dtype=dtype, fill_value=1)
+        held[:5] = x[:5].astype(dtype)
+        again = zarr.open_array(tmp_path / "b")
+        assert again.dtype == dtype and again.fill_value == 1 and again.metadata.to_dict()["data_type"] == name
+        np.testing.assert_array_equal(again[:5].astype(np.float64), x[:5])
+        assert (again[5:].astype(np.float64) == 1).all()
+        # Held so, and stored as something else.
+        wide = zarr.create_array(
+            tmp_path / "c",
+            shape=x.shape,
+            chunks=(2, 4),
+            dtype=dtype,
+            fill_value=1,
+            filters=[CastValue(data_type="float32")],
+            serializer=zarr.codecs.BytesCodec(),
+        )
+        wide[:] = x.astype(dtype)
+        np.testing.assert_array_equal(zarr.open_array(tmp_path / "c")[:].astype(np.float64), x)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "code", "written"),
+    [
+        ("bfloat16", "NaN", 0x7FC0, "NaN"),
+        ("bfloat16", "0x7fc1", 0x7FC1, "0x7fc1"),
+        ("bfloat16", 1.5, 0x3FC0, 1.5),
+        ("float8_e5m2", "-Infinity", 0xFC, "-Infinity"),
+        ("float8_e4m3fnuz", "0x80", 0x80, "NaN"),
+        ("float4_e2m1fn", -6, 0xF, -6.0),
+        ("uint4", 15, 15, 15),
+    ],
+)
+def test_fill_values(name, given, code, written):
+    zdtype = zarr.dtype.data_type_registry.match_json(name, zarr_format=3)
+    value = zdtype.from_json_scalar(given, zarr_format=3)
+    assert int(np.array([value]).view(f"u{value.dtype.itemsize}")[0]) == code
+    assert zdtype.to_json_scalar(value, zarr_format=3) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("int4", 8), ("int4", 0.5), ("uint2", True), ("uint2", "NaN"), ("float4_e2m1fn", "NaN"), ("float8_e4m3fnuz", "Infinity"), ("bfloat16", "0x7f")],
+)
+def test_fill_values_that_are_none(name, given):
+    zdtype = zarr.dtype.data_type_registry.match_json(name, zarr_format=3)
+    with pytest.raises((TypeError, ValueError), match="is no|becomes no"):
+        zdtype.from_json_scalar(given, zarr_format=3)
+
+
 def test_dask_on_a_local_cluster(tmp_path):
     pytest.importorskip("distributed")
     program = """
 import sys
-import numpy as np, zarr, dask.array as da
+import ml_dtypes, numpy as np, zarr, dask.array as da
 from dask.distributed import Client, LocalCluster
 from lanecast.zarr import CastValue
 
 def main():
     zarr.config.set({"codecs.cast_value": "lanecast.zarr.CastValue"})
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster, Client(cluster) as client:
+    with LocalCluster(n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None) as cluster, Client(cluster) as client:
         client.run(lambda: __import__("zarr").config.set({"codecs.cast_value": "lanecast.zarr.CastValue"}))
         x = np.arange(10000.0).reshape(100, 100) / 7
         array = zarr.create_array(sys.argv[1], shape=x.shape, chunks=(20, 50), dtype="float64",
@@ -130,6 +251,12 @@ def main():
         total = back.sum().compute()
         expected = x.astype(np.float16).astype(np.float64)
         assert (back.compute() == expected).all() and total == expected.sum()
+        # A dtype that Zarr does not have, which each worker must know of.
+        array = zarr.create_array(sys.argv[1] + "b", shape=x.shape, chunks=(20, 50), dtype="float64",
+                                  filters=[CastValue(data_type="bfloat16")])
+        da.from_array(x, chunks=(20, 50)).store(array, lock=False)
+        assert (da.from_zarr(sys.argv[1] + "b").compute() == x.astype(ml_dtypes.bfloat16).astype(np.float64)).all()
+        assert len(client.scheduler_info()["workers"]) == 3
     print("the same")
 
 if __name__ == "__main__":

@@ -542,17 +542,20 @@ impl CastOptions {
 
     /// What the Zarr codec `cast_value` does with its `rounding` and its `out_of_range` (`clamp` is
     /// [`Overflow::Saturate`]; `wrap` is for integers only). A finite value that is too large for a float
-    /// becomes ±Inf where there is one, ±max where there is not.
+    /// becomes ±Inf where there is one, ±max where there is not. To powers of two (float8_e8m0fnu) both roundings to nearest
+    /// take the larger one where two are as near.
     ///
     /// What Zarr calls an error (no `out_of_range`; NaN or Inf to an integer) is not one here.
     ///
     /// ```
-    /// use lanecast::{bits::{F8E4M3FN, F8E5M2}, CastOptions, Overflow, Rounding, convert_with};
+    /// use lanecast::{bits::{F8E4M3FN, F8E5M2, F8E8M0}, CastOptions, Overflow, Rounding, convert_with};
     /// let zarr = CastOptions::zarr(Rounding::NearestAway, Overflow::Saturate);
     /// assert_eq!(convert_with::<f32, i8>(-2.5, &zarr), -3);
     /// assert_eq!(convert_with::<i32, u8>(256, &zarr), 255);
     /// assert_eq!(convert_with::<f32, F8E5M2>(1e9, &zarr).to_f32(), f32::INFINITY);
     /// assert_eq!(convert_with::<f32, F8E4M3FN>(1e9, &zarr).to_f32(), 448.0);
+    /// assert_eq!([5.0, 6.0, 7.0].map(|x: f32| convert_with::<_, F8E8M0>(x, &zarr).to_f32()), [4.0, 8.0, 8.0]);
+    /// assert_eq!(convert_with::<f32, F8E8M0>(7.0, &CastOptions::zarr(Rounding::Down, Overflow::Saturate)).to_f32(), 4.0);
     /// ```
     pub const fn zarr(rounding: Rounding, out_of_range: Overflow) -> Self {
         Self::new()
@@ -561,6 +564,11 @@ impl CastOptions {
             .float_to_int(out_of_range)
             .int_to_int(out_of_range)
             .saturation(Saturation::UnlessInf)
+            .e8m0_rounding(match rounding {
+                Rounding::Up => E8m0Rounding::Up,
+                Rounding::Down | Rounding::TowardZero => E8m0Rounding::Down,
+                Rounding::NearestEven | Rounding::NearestAway => E8m0Rounding::Nearest,
+            })
     }
 
     /// What of these options decides the values of one pair. The rest is as in [`Policy::DEFAULT`],

@@ -5,6 +5,9 @@ Where both are installed, Zarr knows two codecs of this name. Say which::
     zarr.config.set({"codecs.cast_value": "lanecast.zarr.CastValue"})
 
 What is stored is the same: files of either are read by the other.
+
+With this module Zarr knows the dtypes of ml_dtypes that the codec may cast and that Zarr does not have: bfloat16, float8, float6, float4, and
+integers of 2 and 4 bits, for what is stored and for arrays in memory.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from zarr.codecs import cast_value  # type: ignore[import-not-found, unused-ignore]
 
-from lanecast import _lanecast
+from lanecast import _lanecast, _zarr_dtypes
 from lanecast._api import Report
 
 __all__ = ["CastValue", "cast_array"]
+
+_zarr_dtypes.register()
 
 _ROUNDING = {
     "nearest-even": "nearest_even",
@@ -60,6 +65,8 @@ def cast_array(
         "float_to_int": overflow,
         "int_to_int": overflow,
         "saturate": "without_inf",
+        # Powers of two: where both are as near, the larger one.
+        "e8m0_rounding": {"up": "up", "down": "down", "toward_zero": "down"}.get(rounding, "nearest"),
     }
     x = np.asarray(arr)
     result, numbers = _lanecast.checked(x, target_dtype, options)
