@@ -34,7 +34,12 @@ fn main() {
             let cast = Cast::new(DType::$source, DType::$to, Rounding::NearestEven, $rule, $map).unwrap();
             let plain = |src: &[u8]| -> Vec<u8> {
                 let (elements, _) = src.as_chunks();
-                elements.iter().flat_map(|&x| ($element)(<$from>::from_ne_bytes(x)).to_ne_bytes()).collect()
+                let mut dst = vec![0; elements.len() * DType::$to.bits() as usize / 8];
+                let (room, _) = dst.as_chunks_mut();
+                for (y, &x) in room.iter_mut().zip(elements) {
+                    *y = ($element)(<$from>::from_ne_bytes(x)).to_ne_bytes();
+                }
+                dst
             };
             let ratios = [4096, 65536, 1 << 20].map(|n| {
                 let src: Vec<u8> = (0..n)

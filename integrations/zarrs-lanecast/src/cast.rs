@@ -78,6 +78,16 @@ struct Codes {
 impl Codes {
     const NONE: Self = Self { mask: 0, low: 1, high: 1 };
 
+    /// What is infinite and what is NaN, in one: NaN has the codes after infinity. None if neither is.
+    fn both([inf, nan]: [Self; 2]) -> Option<Self> {
+        match (inf.mask, nan.mask) {
+            (0, 0) => None,
+            (0, _) => Some(nan),
+            (_, 0) => Some(inf),
+            _ => Some(Self { high: nan.high, ..inf }),
+        }
+    }
+
     fn has(&self, code: u64) -> bool {
         (code & self.mask).wrapping_sub(self.low) <= self.high - self.low
     }
@@ -200,16 +210,21 @@ impl Cast {
         if lost > 0 {
             self.of_lost(src, &mut out, &valid)?;
         }
-        if self.out_of_range.is_some() {
-            for codes in self.refused.iter().filter(|codes| codes.mask != 0) {
-                self.find(src, codes, |i, code| match self.is_mapped(code) {
-                    true => Ok(()),
-                    false => Err(self.error(src, i)),
-                })?;
-            }
-        }
         let width = size(to);
+        let refused = Codes::both(self.refused).filter(|_| self.out_of_range.is_some());
+        if let Some(codes) = &refused {
+            self.find(src, codes, |at, code| {
+                let mapped = self.map.iter().find(|(codes, _)| codes.has(code));
+                let (_, value) = mapped.ok_or_else(|| self.error(src, at))?;
+                out[at * width..][..width].copy_from_slice(value);
+                Ok(())
+            })?;
+        }
         for (i, (codes, value)) in self.map.iter().enumerate() {
+            // Those are already what they become.
+            if refused.is_some_and(|refused| refused.has(codes.low)) {
+                continue;
+            }
             self.find(src, codes, |at, code| {
                 if !self.map[..i].iter().any(|(before, _)| before.has(code)) {
                     out[at * width..][..width].copy_from_slice(value);
