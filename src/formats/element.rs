@@ -178,7 +178,7 @@ macro_rules! int_newtypes {
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
             #[doc = concat!("let x = ", stringify!($name), "::from_bits(", $example, ");")]
-            #[doc = concat!("assert_eq!(format!(\"{x} {x:?}\"), \"", stringify!($value), " ", stringify!($value), "\");")]
+            #[doc = concat!("assert_eq!(format!(\"{x} {x:?}\"), \"", $value, " ", $value, "\");")]
             /// ```
         }
 
@@ -187,7 +187,7 @@ macro_rules! int_newtypes {
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
-            #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").value(), ", stringify!($value), ");")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(", $example, ").value(), ", $value, ");")]
             /// ```
             #[inline]
             pub const fn value(self) -> $primitive {
