@@ -40,6 +40,7 @@
 //! | [`promotion`] | what operands of different dtypes become, and what other systems call a dtype |
 //! | [`records`] | named fields |
 //! | [`numpy`] | byte orders, type strings, limits, categories |
+//! | [`zarr`] | Zarr's codec `cast_value`: some values become others, what has no value is refused |
 //! | `text` | texts to numbers and back (feature `text`) |
 //! | `onnx` | the operators `Cast` and `CastLike` (feature `onnx`) |
 //!
@@ -108,6 +109,7 @@ pub mod scaled;
 pub mod text;
 mod threads;
 pub mod views;
+pub mod zarr;
 
 #[cfg(doc)]
 #[doc = include_str!("../docs/contract.md")]

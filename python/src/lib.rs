@@ -11,6 +11,7 @@ mod rules;
 mod scaled;
 mod text;
 mod view;
+mod zarr;
 
 use std::ffi::CString;
 
@@ -62,5 +63,6 @@ fn _lanecast(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(text::format, module)?)?;
     module.add_function(wrap_pyfunction!(text::pack, module)?)?;
     module.add_function(wrap_pyfunction!(text::parse, module)?)?;
+    module.add_function(wrap_pyfunction!(zarr::cast_value, module)?)?;
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use lanecast::zarr::{ValueCaster, ZarrError};
 use lanecast::{DType, Kind};
 use serde::Deserialize;
 use zarrs_codec::{
@@ -16,7 +17,7 @@ use zarrs_metadata::v3::MetadataV3;
 use zarrs_metadata::{Configuration, FillValueMetadata};
 use zarrs_plugin::{ExtensionName, PluginCreateError, ZarrVersion};
 
-use crate::cast::{Cast, OutOfRange, Rounding, dtype, size};
+use crate::cast::{OutOfRange, Rounding, cast, dtype, read, size};
 
 /// The codec `cast_value`.
 #[derive(Clone, Debug)]
@@ -78,29 +79,31 @@ fn known(data_type: &DataType) -> Result<DType, CodecError> {
 
 impl CastValue {
     /// The cast of one data type to another, by one of the maps.
-    fn cast(&self, from: &DataType, to: &DataType, entries: &Entries) -> Result<Cast, CodecError> {
+    fn caster(&self, from: &DataType, to: &DataType, entries: &Entries) -> Result<ValueCaster, CodecError> {
         let scalar = |data_type: &DataType, value: &FillValueMetadata| {
-            let element = data_type.fill_value_v3(value).map(|value| value.as_ne_bytes().to_vec());
+            let element = data_type.fill_value_v3(value).map(|value| read(value.as_ne_bytes()));
             element.map_err(|_| {
                 CodecError::Other(format!("cast_value: {value:?} in scalar_map is no {data_type}"))
             })
         };
+        let (source, target) = (known(from)?, known(to)?);
         let map = entries.iter().map(|(key, value)| Ok((scalar(from, key)?, scalar(to, value)?)));
         let map = map.collect::<Result<Vec<_>, CodecError>>()?;
-        Cast::new(known(from)?, known(to)?, self.rounding, self.out_of_range, &map).map_err(other)
+        let rule = self.out_of_range.map(Into::into);
+        ValueCaster::new(source, target, self.rounding.into(), rule, &map).map_err(other)
     }
 
-    fn encoder(&self, data_type: &DataType) -> Result<Cast, CodecError> {
-        self.cast(data_type, &self.target, &self.scalar_map.encode)
+    fn encoder(&self, data_type: &DataType) -> Result<ValueCaster, CodecError> {
+        self.caster(data_type, &self.target, &self.scalar_map.encode)
     }
 
-    fn decoder(&self, data_type: &DataType) -> Result<Cast, CodecError> {
-        self.cast(&self.target, data_type, &self.scalar_map.decode)
+    fn decoder(&self, data_type: &DataType) -> Result<ValueCaster, CodecError> {
+        self.caster(&self.target, data_type, &self.scalar_map.decode)
     }
 }
 
-fn other(error: crate::Error) -> CodecError {
-    CodecError::Other(error.to_string())
+fn other(error: ZarrError) -> CodecError {
+    CodecError::Other(format!("cast_value: {error}"))
 }
 
 impl CodecTraits for CastValue {
@@ -147,8 +150,8 @@ impl ArrayToArrayCodecTraits for CastValue {
         data_type: &DataType,
         fill_value: &FillValue,
     ) -> Result<FillValue, CodecError> {
-        let encoded = self.encoder(data_type)?.cast(fill_value.as_ne_bytes()).map_err(other)?;
-        let back = self.decoder(data_type)?.cast(&encoded).map_err(other)?;
+        let encoded = cast(&self.encoder(data_type)?, fill_value.as_ne_bytes()).map_err(other)?;
+        let back = cast(&self.decoder(data_type)?, &encoded).map_err(other)?;
         if back != fill_value.as_ne_bytes() {
             return Err(CodecError::Other(format!(
                 "cast_value: the fill value of {data_type} is another one after it was cast to {} and back",
@@ -166,7 +169,7 @@ impl ArrayToArrayCodecTraits for CastValue {
         _: &FillValue,
         _: &CodecOptions,
     ) -> Result<ArrayBytes<'a>, CodecError> {
-        Ok(self.encoder(data_type)?.cast(&bytes.into_fixed()?).map_err(other)?.into())
+        Ok(cast(&self.encoder(data_type)?, &bytes.into_fixed()?).map_err(other)?.into())
     }
 
     fn decode<'a>(
@@ -177,6 +180,6 @@ impl ArrayToArrayCodecTraits for CastValue {
         _: &FillValue,
         _: &CodecOptions,
     ) -> Result<ArrayBytes<'a>, CodecError> {
-        Ok(self.decoder(data_type)?.cast(&bytes.into_fixed()?).map_err(other)?.into())
+        Ok(cast(&self.decoder(data_type)?, &bytes.into_fixed()?).map_err(other)?.into())
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Once;
 
 use zarrs_codec::{CodecRuntimePluginV3, CodecTraitsV3, register_codec_v3};
 
-pub use cast::{Cast, Error, OutOfRange, Rounding, dtype};
+pub use cast::{OutOfRange, Rounding, dtype};
 pub use codec::CastValue;
 
 /// Makes zarrs take this codec wherever metadata say `cast_value`, before any other of that name. Once is enough, and more do nothing.

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,9 @@ def astype(
     stochastic: int | tuple[int, int] | None = ...,
 ) -> NDArray[Any]: ...
 def can_cast(from_: Any, to: Any, casting: str, /) -> bool: ...
+def cast_value(
+    x: Any, dtype: Any, rounding: str, out_of_range: str | None, entries: Mapping[Any, Any] | None
+) -> tuple[NDArray[Any], int | None]: ...
 def checked(
     x: Any, dtype: Any, options: dict[str, Any] | None
 ) -> tuple[NDArray[Any], tuple[int, int, int, int, int, int, int, int, int | None, int | None]]: ...

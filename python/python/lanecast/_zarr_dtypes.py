@@ -8,29 +8,15 @@ from typing import Any, Self
 
 import ml_dtypes
 import numpy as np
+from zarr.codecs import cast_value  # type: ignore[import-not-found, unused-ignore]
 from zarr.core.dtype.common import HasEndianness, HasItemSize  # type: ignore[import-not-found, unused-ignore]
 from zarr.dtype import ZDType, data_type_registry  # type: ignore[import-not-found, unused-ignore]
 from zarr.errors import DataTypeValidationError  # type: ignore[import-not-found, unused-ignore]
 
 from lanecast import _lanecast
 
-#: One byte each in memory and in chunks.
-_BYTES = (
-    "int2",
-    "int4",
-    "uint2",
-    "uint4",
-    "float4_e2m1fn",
-    "float6_e2m3fn",
-    "float6_e3m2fn",
-    "float8_e3m4",
-    "float8_e4m3",
-    "float8_e4m3b11fnuz",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float8_e8m0fnu",
-)
+#: What the codec may cast and NumPy does not have: one byte each in memory and in chunks.
+_BYTES = tuple(sorted(name for name in cast_value.PERMITTED_DATA_TYPE_NAMES - {"bfloat16"} if not hasattr(np, name)))
 _SPECIAL = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}
 
 

@@ -1,0 +1,116 @@
+//! The codec cast_value of Zarr.
+
+use lanecast::zarr::{ValueCaster, ZarrError};
+use lanecast::{CastOptions, Caster, DType, Kind, Overflow, Packing};
+use numpy::npyffi::NPY_ORDER;
+use numpy::{PyArrayDescr, PyUntypedArray};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt};
+
+use crate::cast::failed;
+use crate::dtypes::{self, Table};
+use crate::options::{ROUNDINGS, choose};
+use crate::view::View;
+
+/// Elements of a part, after which signals are looked for.
+const PART: usize = 1 << 22;
+
+/// Casts by the rules of cast_value: the array, and the index of the first element that is refused, after which the array holds
+/// anything.
+#[pyfunction]
+#[pyo3(signature = (x, dtype, rounding, out_of_range, entries))]
+pub(crate) fn cast_value<'py>(
+    x: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+    rounding: &Bound<'py, PyAny>,
+    out_of_range: Option<&str>,
+    entries: Option<&Bound<'py, PyAny>>,
+) -> PyResult<(Bound<'py, PyAny>, Option<usize>)> {
+    let py = x.py();
+    let rounding = choose("rounding", rounding, ROUNDINGS, &[])?;
+    let out_of_range =
+        out_of_range.map(|rule| if rule == "wrap" { Overflow::Wrap } else { Overflow::Saturate });
+    let (to, descr) = dtypes::read(dtype)?;
+    let src = native(View::read(x)?)?.contiguous()?;
+    let mut map = Vec::new();
+    if let Some(entries) = entries {
+        let pairs = entries.call_method0("items")?;
+        for pair in pairs.try_iter()? {
+            let (key, value) = pair?.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+            map.push((code(&key, src.of.dtype)?, code(&value, to.dtype)?));
+        }
+    }
+    let caster = ValueCaster::new(src.of.dtype, to.dtype, rounding, out_of_range, &map).map_err(refused)?;
+    let table = Table::get(py)?;
+    let dst = src.like(&table.descr(py, to.dtype)?, NPY_ORDER::NPY_CORDER)?;
+    // SAFETY: the array is contiguous and new.
+    let bytes = unsafe { dst.bytes_mut() };
+    let sizes = [src.itemsize(), dst.itemsize()];
+    let parts = src.bytes().chunks(PART * sizes[0]).zip(bytes.chunks_mut(PART * sizes[1]));
+    for (part, (from, to)) in parts.enumerate() {
+        match py.detach(|| caster.cast(from, to, from.len() / sizes[0])) {
+            Err(ZarrError::Refused(lossy)) => {
+                return Ok((dst.array.into_any(), Some(part * PART + lossy.index)));
+            }
+            done => done.map_err(refused)?,
+        }
+        py.check_signals()?;
+    }
+    let result = if to.swapped { as_type(&dst.array, &descr)? } else { dst.array.into_any() };
+    Ok((result, None))
+}
+
+fn refused(error: ZarrError) -> PyErr {
+    match error {
+        ZarrError::Cast(error) => failed(error),
+        other => PyValueError::new_err(other.to_string()),
+    }
+}
+
+/// An array in the byte order of the machine.
+fn native(view: View<'_>) -> PyResult<View<'_>> {
+    if !view.of.swapped {
+        return Ok(view);
+    }
+    let py = view.array.py();
+    let array = as_type(&view.array, &Table::get(py)?.descr(py, view.of.dtype)?)?;
+    View::new(array.cast()?)
+}
+
+/// The same elements in another byte order.
+fn as_type<'py>(
+    array: &Bound<'py, PyUntypedArray>,
+    descr: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyAny>> {
+    array.call_method1("astype", (descr,))
+}
+
+/// The code of a number in a dtype. Numbers of integers are not read by way of a float.
+fn code(number: &Bound<'_, PyAny>, dtype: DType) -> PyResult<u64> {
+    let py = number.py();
+    if let Kind::Int(format) = dtype.kind() {
+        let whole = py.get_type::<PyInt>().call1((number,))?;
+        let value =
+            whole.extract::<i128>().ok().filter(|value| (format.min()..=format.max()).contains(value));
+        return value.map(|value| value as u64).ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "scalar_map target value {whole} is out of the range of dtype {dtype}"
+            ))
+        });
+    }
+    if matches!(dtype.kind(), Kind::Bool | Kind::Complex(_)) {
+        return Ok(0); // The codec is refused for it.
+    }
+    let value = py.get_type::<PyFloat>().call1((number,))?.extract::<f64>()?;
+    let options = CastOptions::ml_dtypes().dst_packing(Packing::OnePerByte);
+    let (mut bytes, size) = ([0; 8], dtype.itemsize().min(8));
+    let caster = Caster::new(DType::F64, dtype, &options).map_err(failed)?;
+    caster.cast(&value.to_ne_bytes(), &mut bytes[..size], 1).map_err(failed)?;
+    Ok(match size {
+        1 => bytes[0].into(),
+        2 => u16::from_ne_bytes([bytes[0], bytes[1]]).into(),
+        4 => u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
+        _ => u64::from_ne_bytes(bytes),
+    })
+}

@@ -1,0 +1,180 @@
+//! `lanecast::zarr`: whole buffers beside the rules of the codec, element by element.
+
+use lanecast::checked::Loss;
+use lanecast::zarr::{ValueCaster, ZarrError};
+use lanecast::{CastOptions, Caster, DType, Error, Kind, Overflow, Packing, Rounding};
+
+const ROUNDINGS: [Rounding; 5] =
+    [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero, Rounding::Up, Rounding::Down];
+const RULES: [Option<Overflow>; 3] = [None, Some(Overflow::Saturate), Some(Overflow::Wrap)];
+
+/// Integers and floats.
+fn reals() -> impl Iterator<Item = DType> {
+    DType::ALL.into_iter().filter(|dtype| matches!(dtype.kind(), Kind::Int(_) | Kind::Float(_)))
+}
+
+fn bytes(dtype: DType, code: u64) -> Vec<u8> {
+    let all = code.to_ne_bytes();
+    let size = dtype.itemsize();
+    if cfg!(target_endian = "big") { all[8 - size..].to_vec() } else { all[..size].to_vec() }
+}
+
+fn code(bytes: &[u8]) -> u64 {
+    let fold = |code: u64, &byte: &u8| code << 8 | u64::from(byte);
+    if cfg!(target_endian = "big") { bytes.iter().fold(0, fold) } else { bytes.iter().rev().fold(0, fold) }
+}
+
+fn one_per_byte(options: CastOptions) -> CastOptions {
+    options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte)
+}
+
+/// The value of an element, which every dtype of 32 bits and fewer has in float64; of wider integers the code tells them apart.
+fn value(dtype: DType, element: u64) -> (f64, u64) {
+    let mut wide = [0; 8];
+    let caster = Caster::new(dtype, DType::F64, &one_per_byte(CastOptions::new())).unwrap();
+    caster.cast(&bytes(dtype, element), &mut wide, 1).unwrap();
+    (f64::from_ne_bytes(wide), if matches!(dtype.kind(), Kind::Float(_)) { 0 } else { element })
+}
+
+/// Codes of which none is the one sort alone: all of few bits, and of many the edges, what is special, and some of all sizes.
+fn codes(dtype: DType, n: usize) -> Vec<u64> {
+    let bits = dtype.bits();
+    let all = u64::MAX >> (64 - bits);
+    let top = 1 << (bits - 1);
+    let mut codes = vec![0, top, 1, top | 1, all, all >> 1, top >> 1, 3];
+    if let Some(format) = dtype.float_format() {
+        let sign = u64::from(format.has_sign());
+        let inf = all >> sign >> format.mantissa_bits() << format.mantissa_bits();
+        codes.extend([inf, inf | top, inf - 1, (inf - 1) | top, inf | 1]);
+        // About 1, where most dtypes have values.
+        let one = (format.bias() as u64) << format.mantissa_bits();
+        codes.extend([one, one | top, one + 1, one + (3 << format.mantissa_bits() >> 1)]);
+    }
+    let mut x = u64::from(dtype.code()) + 1;
+    while codes.len() < n {
+        x = x.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31) ^ 0xBF58_476D_1CE4_E5B9;
+        codes.push(if codes.len() % 3 == 0 { x & all } else { x & all & 0x7F });
+    }
+    codes.iter_mut().for_each(|code| *code &= all);
+    codes.truncate(n);
+    codes
+}
+
+/// What one element becomes by the rules; None: it is refused.
+fn expected(
+    element: u64,
+    [from, to]: [DType; 2],
+    rounding: Rounding,
+    rule: Option<Overflow>,
+    map: &[(u64, u64)],
+) -> Option<u64> {
+    let (x, whole) = value(from, element);
+    for &(key, becomes) in map {
+        let (y, other) = value(from, key);
+        if whole == other && (x == y || x.is_nan() && y.is_nan()) {
+            return Some(becomes);
+        }
+    }
+    let rule = rule.filter(|&rule| rule == Overflow::Saturate || !matches!(to.kind(), Kind::Float(_)));
+    let options = one_per_byte(CastOptions::zarr(rounding, rule.unwrap_or(Overflow::Saturate)));
+    let caster = Caster::new(from, to, &options).unwrap();
+    let (src, mut dst) = (bytes(from, element), vec![0; to.itemsize()]);
+    match caster.try_cast(&src, &mut dst, 1) {
+        Ok(()) => return Some(code(&dst)),
+        Err(Error::Lossy(lossy)) if matches!(lossy.loss, Loss::NaN | Loss::Inf) => return None,
+        Err(Error::Lossy(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+    rule?;
+    caster.cast(&src, &mut dst, 1).unwrap();
+    match to.float_format() {
+        Some(format) if format.has_inf() => {
+            let inf = u64::MAX >> (64 - to.bits() + 1) >> format.mantissa_bits() << format.mantissa_bits();
+            Some(inf | if x < 0.0 { 1 << (to.bits() - 1) } else { 0 })
+        }
+        _ => Some(code(&dst)),
+    }
+}
+
+/// Every pair, rounding and rule, with a map and without; with what is refused, and without that.
+#[test]
+fn by_the_rules() {
+    let (mut cast, mut refused) = (0, 0);
+    for (from, to) in reals().flat_map(|from| reals().map(move |to| (from, to))) {
+        let src = codes(from, 60);
+        // NaN or the largest, -0 or the most negative, and twice the same: the first counts.
+        let limit = u64::MAX >> (64 - to.bits());
+        let map = [(src[4], 1), (src[1], 0), (src[4], 0), (src[8], limit.min(1))];
+        for (rounding, rule) in ROUNDINGS.into_iter().flat_map(|rounding| RULES.map(|rule| (rounding, rule)))
+        {
+            for map in [&[][..], &map] {
+                let caster = ValueCaster::new(from, to, rounding, rule, map).unwrap();
+                assert_eq!((caster.from(), caster.to()), (from, to));
+                let what = format!("{from} to {to}, {rounding:?}, {rule:?}, {map:?}");
+                let each: Vec<_> =
+                    src.iter().map(|&x| expected(x, [from, to], rounding, rule, map)).collect();
+                let run = |elements: &[u64]| {
+                    let src: Vec<u8> = elements.iter().flat_map(|&x| bytes(from, x)).collect();
+                    let (n, mut dst) = (elements.len(), vec![0xA5; elements.len() * to.itemsize()]);
+                    let done = caster.cast(&src, &mut dst, n);
+                    let mut room = Vec::with_capacity(dst.len());
+                    let other = caster.cast_uninit(&src, &mut room.spare_capacity_mut()[..dst.len()], n);
+                    assert_eq!(done, other.as_ref().map(|_| ()).map_err(|&error| error), "{what}");
+                    other.map(|other| assert_eq!(dst, *other, "{what}")).ok();
+                    done.map(|()| dst.chunks(to.itemsize()).map(code).collect::<Vec<_>>())
+                };
+                match each.iter().position(Option::is_none) {
+                    Some(first) => {
+                        let Err(ZarrError::Refused(lossy)) = run(&src) else { panic!("{what}: not refused") };
+                        assert_eq!((lossy.index, lossy.from, lossy.to), (first, from, to), "{what}");
+                        refused += 1;
+                    }
+                    None => cast += 1,
+                }
+                let (kept, becomes): (Vec<_>, Vec<_>) =
+                    src.iter().zip(&each).filter_map(|(&x, &y)| Some((x, y?))).unzip();
+                assert_eq!(run(&kept), Ok(becomes), "{what}: {kept:?}");
+            }
+        }
+    }
+    assert!(cast > 1000 && refused > 1000, "{cast} were cast whole, {refused} refused");
+}
+
+/// One that is looked for, at every place of runs and of what is behind them.
+#[test]
+fn at_every_place() {
+    for (from, one, nan) in [
+        (DType::U8, 1, 9),
+        (DType::F16, 0x3C00, 0x7E00),
+        (DType::F32, 0x3F80_0000, 0x7FC0_0000),
+        (DType::I64, 1, 9),
+    ] {
+        for (n, at) in [1, 15, 16, 17, 40].into_iter().flat_map(|n| (0..n).map(move |at| (n, at))) {
+            let src: Vec<u8> = (0..n).flat_map(|i| bytes(from, if i == at { nan } else { one })).collect();
+            let mut dst = vec![0; n];
+            for rule in [None, Some(Overflow::Saturate)] {
+                let caster =
+                    ValueCaster::new(from, DType::U8, Rounding::NearestEven, rule, &[(nan, 7)]).unwrap();
+                caster.cast(&src, &mut dst, n).unwrap();
+                let expected: Vec<u8> = (0..n).map(|i| if i == at { 7 } else { 1 }).collect();
+                assert_eq!(dst, expected, "{from} {n} {at}");
+                let caster = ValueCaster::new(from, DType::U8, Rounding::NearestEven, rule, &[]).unwrap();
+                match caster.cast(&src, &mut dst, n) {
+                    Err(ZarrError::Refused(lossy)) => assert_eq!(lossy.index, at),
+                    done => assert!(done.is_ok() && nan == 9, "{done:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn buffers_of_another_size() {
+    let caster =
+        ValueCaster::new(DType::F32, DType::U8, Rounding::Up, Some(Overflow::Saturate), &[]).unwrap();
+    for (src, dst) in [(7, 2), (8, 1), (12, 2)] {
+        let error = caster.cast(&vec![0; src], &mut vec![0; dst], 2).unwrap_err();
+        assert!(matches!(error, ZarrError::Cast(Error::BufferSize { elements: 2, .. })), "{error}");
+    }
+    assert_eq!(caster.cast(&[], &mut [], 0), Ok(()));
+}
