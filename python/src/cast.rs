@@ -488,8 +488,9 @@ fn wanted_threads(py: Python<'_>) -> PyResult<impl FnOnce() -> Option<usize>> {
     }
     let threads = THREADS.load(Ordering::Relaxed);
     Ok(move || {
-        let most = std::thread::available_parallelism().map_or(1, |most| most.get());
-        (threads > 0).then_some(threads.min(most))
+        // To ask how many there are takes longer than to cast some thousand elements.
+        let most = || std::thread::available_parallelism().map_or(1, |most| most.get());
+        (threads > 0).then(|| threads.min(most()))
     })
 }
 

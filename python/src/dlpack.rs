@@ -1,13 +1,16 @@
 //! DLPack, in and out.
 
-use core::ffi::{CStr, c_void};
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr;
 
 use lanecast::DType;
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyDict, PyTuple, PyType};
 
 use crate::dtypes::Table;
 use crate::packed::Packed;
@@ -17,6 +20,7 @@ const OLD: &CStr = c"dltensor";
 const OLD_USED: &CStr = c"used_dltensor";
 const NEW: &CStr = c"dltensor_versioned";
 const NEW_USED: &CStr = c"used_dltensor_versioned";
+const EXCHANGE: &CStr = c"dlpack_exchange_api";
 const CPU: i32 = 1;
 /// Memory of the host that a GPU can reach: of CUDA, of ROCm.
 const PINNED: [i32; 2] = [3, 11];
@@ -110,9 +114,108 @@ pub(crate) enum Handed<'py> {
     Packed(Packed<'py>),
 }
 
+/// Functions of C that types have for DLPack since its version 1.3, as far as they are needed here.
+#[repr(C)]
+struct Exchange {
+    version: [u32; 2],
+    _older: *const Exchange,
+    _allocate: *const c_void,
+    export: Option<Export>,
+}
+
+/// Hands an object over to the place of a pointer; returns 0, or sets an exception.
+type Export = unsafe extern "C" fn(*mut ffi::PyObject, *mut *mut Versioned) -> c_int;
+
+/// What is known of torch, once somebody has imported it.
+struct Torch {
+    tensor: Py<PyType>,
+    parameter: Py<PyType>,
+    /// What `__dlpack__` does, without a call of Python: that takes as long as to cast some ten thousand elements.
+    export: Option<Export>,
+}
+
+impl Torch {
+    fn get(py: Python<'_>) -> PyResult<Option<&'static Self>> {
+        static TORCH: PyOnceLock<Option<Torch>> = PyOnceLock::new();
+        if let Some(torch) = TORCH.get(py) {
+            return Ok(torch.as_ref());
+        }
+        // SAFETY: the interpreter has the dictionary of modules, and lends it.
+        let modules = unsafe { Bound::from_borrowed_ptr(py, ffi::PyImport_GetModuleDict()) };
+        let Some(torch) = modules.cast::<PyDict>()?.get_item(intern!(py, "torch"))? else { return Ok(None) };
+        // While it is being imported it has not everything.
+        let Some(torch) = Self::of(&torch)? else { return Ok(None) };
+        Ok(TORCH.get_or_init(py, || Some(torch)).as_ref())
+    }
+
+    fn of(torch: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let Some(tensor) = torch.getattr_opt("Tensor")? else { return Ok(None) };
+        let Some(parameter) = torch.getattr_opt("nn")?.map(|nn| nn.getattr_opt("Parameter")).transpose()?
+        else {
+            return Ok(None);
+        };
+        let (Ok(tensor), Some(Ok(parameter))) =
+            (tensor.cast_into::<PyType>(), parameter.map(Bound::cast_into::<PyType>))
+        else {
+            return Ok(None);
+        };
+        let mut export = None;
+        if let Some(capsule) = tensor.getattr_opt("__dlpack_c_exchange_api__")? {
+            // SAFETY: a capsule of this name holds a pointer to functions that are there as long as the process.
+            unsafe {
+                if ffi::PyCapsule_IsValid(capsule.as_ptr(), EXCHANGE.as_ptr()) == 1 {
+                    let found =
+                        ffi::PyCapsule_GetPointer(capsule.as_ptr(), EXCHANGE.as_ptr()).cast::<Exchange>();
+                    if (*found).version[0] == 1 {
+                        export = (*found).export;
+                    }
+                }
+            }
+        }
+        Ok(Some(Self { tensor: tensor.unbind(), parameter: parameter.unbind(), export }))
+    }
+}
+
+/// A tensor of torch on the CPU, if it can be handed over without a call of Python: not one of a subclass that may do it in its
+/// own way, nor one of which `__dlpack__` refuses to.
+pub(crate) fn import_tensor<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Handed<'py>>> {
+    let py = given.py();
+    let Some(torch) = Torch::get(py)? else { return Ok(None) };
+    let of = given.get_type();
+    let is_plain = of.is(&torch.tensor) || of.is(&torch.parameter);
+    if !is_plain && !of.is_subclass(torch.tensor.bind(py))? {
+        return Ok(None);
+    }
+    // torch would hand over what has the signs before.
+    if given.call_method0(intern!(py, "is_neg")).is_ok_and(|is_neg| is_neg.is_truthy().unwrap_or(false)) {
+        return Err(PyBufferError::new_err(
+            "x is a view of torch whose elements count with the opposite sign; lanecast needs them as they lie (x.resolve_neg())",
+        ));
+    }
+    let Some(export) = torch.export.filter(|_| is_plain) else { return Ok(None) };
+    if given.getattr(intern!(py, "requires_grad"))?.is_truthy()?
+        || given.call_method0(intern!(py, "is_conj"))?.is_truthy()?
+    {
+        return Ok(None);
+    }
+    let mut tensor = ptr::null_mut();
+    // SAFETY: an object of the type that has the function, which gives a tensor that is ours to delete.
+    let done = unsafe { export(given.as_ptr(), &raw mut tensor) };
+    if done != 0 || tensor.is_null() {
+        // Sparse, on the device `meta`: `__dlpack__` says what it is.
+        _ = PyErr::take(py);
+        return Ok(None);
+    }
+    // SAFETY: as above.
+    unsafe { own(py, tensor) }.map(Some)
+}
+
 /// What an object hands over that has `__dlpack__`: its memory, not a copy.
 pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     let py = given.py();
+    if let Some(handed) = import_tensor(given)? {
+        return Ok(handed);
+    }
     if given.hasattr("__dlpack_device__")? {
         let device: Bound<'py, PyAny> = given.call_method0("__dlpack_device__")?;
         let (kind, id) = (device.get_item(0)?, device.get_item(1)?);
@@ -149,39 +252,49 @@ fn take<'py>(capsule: &Bound<'py, PyCapsule>) -> PyResult<Handed<'py>> {
     let py = capsule.py();
     let raw = capsule.as_ptr();
     // SAFETY: a capsule of this name holds a pointer to this struct. Renamed, it no longer deletes it: `Imported` does.
-    let (imported, tensor, flags, major) = unsafe {
+    unsafe {
         if ffi::PyCapsule_IsValid(raw, NEW.as_ptr()) == 1 {
             let tensor = ffi::PyCapsule_GetPointer(raw, NEW.as_ptr()).cast::<Versioned>();
             if ffi::PyCapsule_SetName(raw, NEW_USED.as_ptr()) != 0 {
                 return Err(PyErr::fetch(py));
             }
-            let major = (*tensor).version[0];
-            // Of another major version only the head can be read.
-            let known = (major == 1).then(|| ((*tensor).tensor, (*tensor).flags));
-            (
-                Imported(Which::New(tensor)),
-                known.map(|known| known.0),
-                known.map_or(0, |known| known.1),
-                major,
-            )
+            own(py, tensor)
         } else if ffi::PyCapsule_IsValid(raw, OLD.as_ptr()) == 1 {
             let tensor = ffi::PyCapsule_GetPointer(raw, OLD.as_ptr()).cast::<Managed>();
             if ffi::PyCapsule_SetName(raw, OLD_USED.as_ptr()) != 0 {
                 return Err(PyErr::fetch(py));
             }
-            (Imported(Which::Old(tensor)), Some((*tensor).tensor), 0, 0)
+            let known = (*tensor).tensor;
+            hand_over(py, Imported(Which::Old(tensor)), &known, 0)
         } else {
-            return Err(PyBufferError::new_err(
+            Err(PyBufferError::new_err(
                 "the capsule of x holds no DLPack tensor that is still to be had: its name is neither 'dltensor' nor \
                  'dltensor_versioned'",
-            ));
+            ))
         }
+    }
+}
+
+/// What a tensor hands over.
+///
+/// # Safety
+/// It is one, and nobody else deletes it.
+unsafe fn own<'py>(py: Python<'py>, tensor: *mut Versioned) -> PyResult<Handed<'py>> {
+    let imported = Imported(Which::New(tensor));
+    // SAFETY: of another major version only the head can be read.
+    let (major, known) = unsafe {
+        let major = (*tensor).version[0];
+        (major, (major == 1).then(|| ((*tensor).tensor, (*tensor).flags)))
     };
-    let Some(tensor) = tensor else {
+    let Some((tensor, flags)) = known else {
         return Err(PyBufferError::new_err(format!(
             "the tensor of x is of DLPack {major}; lanecast reads version 1 and the one before it"
         )));
     };
+    hand_over(py, imported, &tensor, flags)
+}
+
+fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u64) -> PyResult<Handed<'py>> {
     on_cpu(tensor.device[0], tensor.device[1])?;
     let refuse = |message: String| Err(PyBufferError::new_err(message));
     let Some(dtype) = DType::from_dlpack(tensor.code, tensor.bits, 1) else {

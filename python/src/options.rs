@@ -3,7 +3,7 @@
 use lanecast::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict};
+use pyo3::types::{PyBool, PyDict, PyString};
 
 pub(crate) const ROUNDINGS: &[(&str, Rounding)] = &[
     ("nearest_even", Rounding::NearestEven),
@@ -42,7 +42,7 @@ const NAMES: &[&str] = &[
 /// one that it does not have.
 pub(crate) fn read(given: Option<&Bound<'_, PyDict>>, others: &[&str]) -> PyResult<CastOptions> {
     let mut options = CastOptions::new();
-    let Some(given) = given else { return Ok(options) };
+    let Some(given) = given.filter(|given| !given.is_empty()) else { return Ok(options) };
     if let Some(profile) = given.get_item("profile")?
         && !profile.is_none()
     {
@@ -94,7 +94,7 @@ pub(crate) fn choose<T: Copy>(
     known: &[(&str, T)],
     more: &[&str],
 ) -> PyResult<T> {
-    let text = value.extract::<String>().ok();
+    let text = value.cast::<PyString>().ok().and_then(|text| text.to_cow().ok());
     if let Some((_, found)) = known.iter().find(|(name, _)| Some(*name) == text.as_deref()) {
         return Ok(*found);
     }

@@ -1,11 +1,16 @@
 //! Elements that may be packed: what a cast reads beside arrays.
 
+use core::ffi::c_int;
+
 use lanecast::{ByteOrder, Caster, DType, Packing};
+use numpy::npyffi::{PY_ARRAY_API, npy_intp};
 use numpy::{PyArrayDescr, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
 
-use crate::cast::failed;
+use crate::cast::{failed, tuple};
 use crate::dlpack::Handed;
 use crate::dtypes::{Ordered, Table, meant};
 use crate::view::{View, laid_out, order, to_array};
@@ -71,8 +76,18 @@ impl<'py> Packed<'py> {
 
 /// A new array in C order.
 pub(crate) fn empty<'py>(shape: &[usize], descr: &Bound<'py, PyArrayDescr>) -> PyResult<View<'py>> {
-    let shape = pyo3::types::PyTuple::new(descr.py(), shape)?;
-    let array = descr.py().import("numpy")?.call_method1("empty", (shape, descr))?;
+    let py = descr.py();
+    let lengths: Result<Vec<npy_intp>, _> = shape.iter().map(|&extent| npy_intp::try_from(extent)).collect();
+    let Ok(mut lengths) = lengths else {
+        return Err(PyValueError::new_err(format!("shape {} is too large", tuple(shape))));
+    };
+    // SAFETY: as many lengths as dimensions; the function takes the reference to the dtype that it is given, and returns a new
+    // one to an array.
+    let array = unsafe {
+        let descr = descr.clone().into_ptr().cast();
+        let array = PY_ARRAY_API.PyArray_Empty(py, lengths.len() as c_int, lengths.as_mut_ptr(), descr, 0);
+        Bound::from_owned_ptr_or_err(py, array)?
+    };
     View::new(array.cast()?)
 }
 
@@ -139,5 +154,6 @@ impl<'py> Source<'py> {
 
 /// Is it a `lanecast.PackedArray`?
 pub(crate) fn is_packed_array(given: &Bound<'_, PyAny>) -> PyResult<bool> {
-    given.is_instance(&given.py().import("lanecast")?.getattr("PackedArray")?)
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    given.is_instance(CLASS.import(given.py(), "lanecast", "PackedArray")?)
 }

@@ -9,6 +9,7 @@ use lanecast::scaled::{
 };
 use lanecast::{ByteOrder, CastOptions, DType, Packing};
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -58,10 +59,15 @@ fn wrong(error: Error) -> PyErr {
 
 /// Reads a `lanecast.Scaling`, for data of so many dimensions.
 fn read(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<Scaling> {
-    let field = |name: &str| given.getattr(name);
-    let scale = meant(&field("scale_dtype")?)?;
-    let axis = field("axis")?.extract::<Option<isize>>()?;
-    let lengths = field("block")?.extract::<Option<Vec<usize>>>()?;
+    let py = given.py();
+    macro_rules! field {
+        ($name:literal) => {
+            given.getattr(intern!(py, $name))
+        };
+    }
+    let scale = meant(&field!("scale_dtype")?)?;
+    let axis = field!("axis")?.extract::<Option<isize>>()?;
+    let lengths = field!("block")?.extract::<Option<Vec<usize>>>()?;
     let axis = match axis {
         None => None,
         Some(axis) => {
@@ -85,24 +91,24 @@ fn read(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<Scaling> {
             )));
         }
     };
-    let rule = field("rule")?;
+    let rule = field!("rule")?;
     let scaling = if rule.is_none() { scaling } else { scaling.rule(choose("rule", &rule, RULES, &[])?) };
-    let precision = field("precision")?;
+    let precision = field!("precision")?;
     let scaling = if precision.is_none() { scaling } else { scaling.precision(meant(&precision)?) };
     Ok(scaling
         .tensor_scale(read_tensor_scale(given)?)
-        .nonfinite(choose("nonfinite", &field("nonfinite")?, NONFINITES, &[])?)
-        .profile(choose("profile", &field("profile")?, PROFILES, &[])?)
-        .layout(choose("layout", &field("layout")?, LAYOUTS, &[])?)
-        .int_rounding(choose("int_rounding", &field("int_rounding")?, ROUNDINGS, &[])?))
+        .nonfinite(choose("nonfinite", &field!("nonfinite")?, NONFINITES, &[])?)
+        .profile(choose("profile", &field!("profile")?, PROFILES, &[])?)
+        .layout(choose("layout", &field!("layout")?, LAYOUTS, &[])?)
+        .int_rounding(choose("int_rounding", &field!("int_rounding")?, ROUNDINGS, &[])?))
 }
 
 fn read_tensor_scale(scaling: &Bound<'_, PyAny>) -> PyResult<TensorScale> {
-    let value = scaling.getattr("tensor_scale")?;
-    let divides = scaling.getattr("tensor_scale_divides")?.extract::<bool>()?;
+    let value = scaling.getattr(intern!(scaling.py(), "tensor_scale"))?;
     if value.is_none() {
         return Ok(TensorScale::None);
     }
+    let divides = scaling.getattr("tensor_scale_divides")?.extract::<bool>()?;
     if value.extract::<String>().is_ok_and(|text| text == "compute") {
         return Ok(if divides { TensorScale::ComputeDivide } else { TensorScale::ComputeMultiply });
     }

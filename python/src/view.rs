@@ -175,6 +175,9 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
     if let Ok(array) = given.cast::<PyUntypedArray>() {
         return Ok(Handed::Array(array.clone()));
     }
+    if let Some(handed) = dlpack::import_tensor(given)? {
+        return Ok(handed);
+    }
     let py = given.py();
     if given.is_instance_of::<PyBytes>() || given.is_instance_of::<PyByteArray>() {
         let numpy = py.import("numpy")?;

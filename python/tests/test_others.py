@@ -457,6 +457,79 @@ def test_torch():
         assert torch.equal(out.float(), given.float())
 
 
+def test_torch_hands_over_what_lies_in_memory():
+    torch = pytest.importorskip("torch")
+    x = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4) - 7
+
+    class Subclass(torch.Tensor):
+        pass
+
+    given = [
+        x,
+        x.permute(2, 0, 1),
+        x[:, ::2, 1::2],
+        x[0, 0, :1].expand(5),
+        x[:0],
+        x[1, 2, 3],
+        x.bfloat16(),
+        x.to(torch.float8_e5m2)[:, 1],
+        x.as_subclass(Subclass),
+        torch.nn.Parameter(x, requires_grad=False),
+        torch.complex(x, x + 1),
+        torch.complex(x, x + 1).conj().resolve_conj(),
+    ]
+    with torch.inference_mode():
+        given.append(x * 2)
+    for tensor in given:
+        target = "complex64" if tensor.is_complex() else "float32"
+        made, expected = lanecast.astype(tensor, target), tensor.to(getattr(torch, target)).numpy()
+        assert made.shape == expected.shape and (codes(made) == codes(expected)).all()
+    # Memory that is handed over outlives its tensor, and is the same.
+    tensor = torch.full((1000,), 3.0)
+    array, address = lanecast.from_dlpack(tensor), tensor.data_ptr()
+    assert array.ctypes.data == address
+    del tensor
+    gc.collect()
+    others = [torch.full((1000,), 4.0) for _ in range(100)]
+    assert (array == 3).all() and len(others) == 100
+    out = torch.zeros(3, 2).T
+    lanecast.astype(np.arange(6).reshape(2, 3), "float32", out=out)
+    assert out.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torch_refuses():
+    torch = pytest.importorskip("torch")
+    z = torch.complex(torch.ones(4), torch.ones(4))
+
+    class Subclass(torch.Tensor):
+        pass
+
+    cases = [
+        (torch.ones(2, requires_grad=True), BufferError, "gradient"),
+        (torch.ones(2, requires_grad=True) * 2, BufferError, "gradient"),
+        (torch.nn.Parameter(torch.ones(2)), BufferError, "gradient"),
+        (z.conj(), BufferError, "conjugate"),
+        # torch itself would hand over elements of the opposite sign.
+        (z.conj().imag, BufferError, "opposite sign"),
+        (z.conj().imag.as_subclass(Subclass), BufferError, "opposite sign"),
+        (torch.ones(2, device="meta"), ValueError, "meta"),
+        (torch.eye(2).to_sparse(), BufferError, "layout"),
+        (torch.eye(2).to_sparse_csr(), BufferError, "layout"),
+        (torch._efficientzerotensor(3), BufferError, "does not lie in memory"),
+        (torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), BufferError, "QInt"),
+    ]
+    for tensor, error, message in cases:
+        for call in (
+            lambda: lanecast.astype(tensor, "float16"),
+            lambda: lanecast.astype(np.ones(tensor.shape, "i1"), "float32", out=tensor),
+            lambda: lanecast.quantize(tensor, "int8", "per_tensor"),
+        ):
+            with pytest.raises(error, match=message):
+                call()
+    assert lanecast.astype(z.conj().imag.resolve_neg(), "float32").tolist() == [-1] * 4
+
+
 def test_torch_packs_float4():
     torch = pytest.importorskip("torch")
     given = torch.arange(12, dtype=torch.uint8).reshape(2, 6).view(torch.float4_e2m1fn_x2)
