@@ -142,19 +142,20 @@ def torchao(x):
         lambda: dequantize(eights, rows, back, dtype),
     )
 
-    block, zeros = (1, shape[1]), torch.zeros(shape[0], 1, dtype=torch.int32)
-    # Powers of two, by which all ways to divide have the same bits.
-    powers = torch.exp2(torch.ceil(torch.log2(rows * 448 / 127)))
+    block, steps = (1, shape[1]), rows * 448 / 127
+    zeros = torch.randint(-128, 128, (shape[0], 1), generator=torch.Generator().manual_seed(2), dtype=torch.int32)
+    points = zeros.to(torch.int8)
+    per_row = Scaling.per_axis(0, profile="torchao")
     yield (
-        "`quantize_affine`, int8 rows, scales powers of two",
-        lambda: affine.quantize_affine(x, block, powers, zeros, torch.int8, -128, 127),
-        lambda: quantize(x, "int8", Scaling.per_axis(0), scales=powers).codes,
+        "`quantize_affine`, int8 rows",
+        lambda: affine.quantize_affine(x, block, steps, zeros, torch.int8, -128, 127),
+        lambda: quantize(x, "int8", per_row, scales=steps, zero_points=points).codes,
     )
-    ints = affine.quantize_affine(x, block, powers, zeros, torch.int8, -128, 127)
+    ints = affine.quantize_affine(x, block, steps, zeros, torch.int8, -128, 127)
     yield (
-        "`dequantize_affine`, int8 rows, scales powers of two",
-        lambda: affine.dequantize_affine(ints, block, powers, zeros, torch.int8, -128, 127, output_dtype=dtype),
-        lambda: dequantize(ints, powers, Scaling.per_axis(0), dtype),
+        "`dequantize_affine`, int8 rows",
+        lambda: affine.dequantize_affine(ints, block, steps, zeros, torch.int8, -128, 127, output_dtype=dtype),
+        lambda: dequantize(ints, steps, per_row, dtype, zero_points=points),
     )
 
 

@@ -52,6 +52,8 @@ struct Buffers {
     codes: Vec<u8>,
     /// Scales in the dtype in which a profile divides, if that has 16 bits.
     kept: Vec<u8>,
+    /// The quotients of a segment as float32, if something else makes elements of them.
+    quotients: Vec<u8>,
 }
 
 impl Buffers {
@@ -70,6 +72,7 @@ impl Buffers {
             wide: zeros(0.0, n, is_found)?,
             by: zeros(0.0, n, is_found)?,
             codes: zeros(0, 4 * n, true)?,
+            quotients: Vec::new(),
         })
     }
 }
@@ -180,6 +183,9 @@ fn how(quantize: &Quantize) -> Option<(How, Others)> {
         }
         Steps::TorchaoNvfp4 | Steps::HfFp8 | Steps::TorchaoBlockwise => (How::Near, none),
         Steps::ComfyFp8 => (How::Near, keeps),
+        Steps::TorchaoAffine if quantize.scale == DType::F32 => (How::Near, none),
+        Steps::TorchaoAffine if quantize.scale == from => (How::Near, keeps),
+        Steps::TorchaoAffine => return None,
         Steps::ModeloptNvfp4 | Steps::CompressedNvfp4 => (How::Over, loses_sign),
         Steps::ComfyNvfp4 => (How::Over, none),
         Steps::Compressed => (How::Over, Others { adds_first: true, ..keeps }),
@@ -525,7 +531,9 @@ impl<'a> Divide<'a> {
                 each(inverses, &|amax| (1.0 / f64::from(amax).max(1e-12) * 448.0) as f32);
                 each_inverse(scales, inverses);
             }
-            Steps::Own | Steps::Onnx | Steps::ModeloptMxfp4 | Steps::ComfyFp8 => return None,
+            Steps::Own | Steps::Onnx | Steps::ModeloptMxfp4 | Steps::ComfyFp8 | Steps::TorchaoAffine => {
+                return None;
+            }
         }
         if quantize.scale == DType::F8E8M0 {
             for ((scale, inverse), code) in scales.iter().zip(inverses).zip(codes) {
@@ -582,7 +590,7 @@ impl<'a> Divide<'a> {
             Steps::CompressedNvfp4 => scales.iter_mut().for_each(|scale| *scale /= g),
             Steps::Onnx | Steps::Compressed => self.keep(scales, kept)?,
             Steps::HfFp8 | Steps::TorchaoBlockwise if is_found => {}
-            Steps::ComfyFp8 => {
+            Steps::ComfyFp8 | Steps::TorchaoAffine => {
                 each_inverse(inverses, scales);
                 self.keep(inverses, kept)?;
             }
@@ -645,7 +653,7 @@ impl<'a> Divide<'a> {
         buffers: &mut Buffers,
     ) -> Result<(), Error> {
         let job = self.job;
-        let Buffers { scales, rests, inverses, zeros, each, .. } = buffers;
+        let Buffers { scales, rests, inverses, zeros, each, quotients, .. } = buffers;
         let mut arrays = [
             &scales[known..],
             if rests.is_empty() { &[] } else { &rests[known..] },
@@ -674,8 +682,12 @@ impl<'a> Divide<'a> {
             kernel.run(src, here, n, rows, &factors, false);
             return Ok(());
         };
-        let mut quotients = collect(repeat_n(0, 4 * n * rows.count))?;
-        kernel.run(src, (&mut quotients[..]).into(), n, &Rows { dst: 4 * n, ..*rows }, &factors, false);
+        let needed = 4 * n * rows.count;
+        if quotients.len() < needed {
+            *quotients = collect(repeat_n(0, needed))?;
+        }
+        let quotients = &mut quotients[..needed];
+        kernel.run(src, (&mut *quotients).into(), n, &Rows { dst: 4 * n, ..*rows }, &factors, false);
         for (row, quotients) in quotients.chunks_exact((4 * n).max(1)).enumerate() {
             let at = at + row * rows.dst;
             then.fill(quotients, dst.part(at..at + size), n)?;

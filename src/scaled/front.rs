@@ -500,11 +500,24 @@ impl Quantizer {
         zero_points: Option<&mut [u8]>,
         how: &Parallel<'_>,
     ) -> Result<Quantized, Error> {
+        self.with_job(src, shape, dst.size(), zero_points.is_some(), |job| {
+            found(job, self.registers(), &self.scaling, &self.options, shape, dst, scales, zero_points, how)
+        })
+    }
+
+    /// Calls a function with a quantisation that finds scales, to so many bytes.
+    pub(super) fn with_job<R>(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: usize,
+        affine: bool,
+        run: impl FnOnce(Quantizing<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         self.quantize.check_found()?;
-        let grid = self.grid(src.len(), shape, dst.size())?;
+        let grid = self.grid(src.len(), shape, dst)?;
         let source = self.floats(src)?;
-        let job = self.job(&grid, &source, zero_points.is_some())?;
-        found(job, self.registers(), &self.scaling, &self.options, shape, dst, scales, zero_points, how)
+        run(self.job(&grid, &source, affine)?)
     }
 
     fn given(

@@ -512,19 +512,29 @@ impl Quantizer {
         scales: &mut [u8],
         blocks: Option<&mut [Losses]>,
     ) -> Result<(Quantized, Losses), Error> {
-        self.quantize.check_found()?;
-        let grid = self.grid(src.len(), shape, dst.len())?;
-        let mut counted = Counted::new(&grid, blocks)?;
-        let source = self.floats(src)?;
-        let mut job = self.job(&grid, &source, false)?;
-        let places = begun(&mut job, &self.scaling, &self.options, shape, scales.len(), &alone())?;
-        let written = self.written(&grid, job.tensor)?;
-        self.with_data(src, |data| {
-            job.run_found_in_turn(self.registers(), &places, dst, scales, &mut |elements, codes, scales| {
-                written.count(elements, codes, written.given(shape, scales, None)?, data, &mut counted)
-            })
-        })?;
-        Ok((Quantized { tensor_scale: known(job.tensor) }, counted.all))
+        self.with_job(src, shape, dst.len(), false, |mut job| {
+            let mut counted = Counted::new(job.grid, blocks)?;
+            let places = begun(&mut job, &self.scaling, &self.options, shape, scales.len(), &alone())?;
+            let written = self.written(job.grid, job.tensor)?;
+            self.with_data(src, |data| {
+                job.run_found_in_turn(
+                    self.registers(),
+                    &places,
+                    dst,
+                    scales,
+                    &mut |elements, codes, scales| {
+                        written.count(
+                            elements,
+                            codes,
+                            written.given(shape, scales, None)?,
+                            data,
+                            &mut counted,
+                        )
+                    },
+                )
+            })?;
+            Ok((Quantized { tensor_scale: known(job.tensor) }, counted.all))
+        })
     }
 
     /// [`Quantizer::quantize_with`] and [`Quantizer::losses`] in one go, as [`Quantizer::quantize_losses`].

@@ -18,6 +18,7 @@ pub(super) enum Steps {
     TorchaoMx,
     TorchaoNvfp4,
     TorchaoBlockwise,
+    TorchaoAffine,
     ModeloptNvfp4,
     ModeloptMxfp8,
     ModeloptMxfp4,
@@ -186,6 +187,9 @@ impl Quantize {
             (Profile::Torchao, F8E8M0) if !is_int(to) => Steps::TorchaoMx,
             (Profile::Torchao, F8E4M3FN) if to == F4E2M1 => Steps::TorchaoNvfp4,
             (Profile::Torchao, DType::F32) if to == F8E4M3FN => Steps::TorchaoBlockwise,
+            (Profile::Torchao, DType::F16 | DType::BF16 | DType::F32) if is_int(to) && to.bits() <= 8 => {
+                Steps::TorchaoAffine
+            }
             (Profile::Modelopt, F8E4M3FN) if to == F4E2M1 => Steps::ModeloptNvfp4,
             (Profile::Modelopt, F8E8M0) if to == F8E4M3FN => Steps::ModeloptMxfp8,
             (Profile::Modelopt, F8E8M0) if to == F4E2M1 => Steps::ModeloptMxfp4,
@@ -317,7 +321,7 @@ impl Quantize {
     /// May scales be found from the data?
     pub(super) fn check_found(&self) -> Result<(), Error> {
         match self.steps {
-            Steps::Onnx | Steps::ComfyFp8 => {
+            Steps::Onnx | Steps::ComfyFp8 | Steps::TorchaoAffine => {
                 Err(Error::Unsupported { what: "this profile takes scales that are given" })
             }
             _ => Ok(()),
@@ -370,7 +374,7 @@ impl Quantize {
         let code = match self.steps {
             Steps::Own => self.own_scale(amax, tensor),
             // Scales are given: nobody asks.
-            Steps::Onnx | Steps::ComfyFp8 => 0,
+            Steps::Onnx | Steps::ComfyFp8 | Steps::TorchaoAffine => 0,
             Steps::TorchaoMx if self.rule != ScaleRule::RoundUp => torchao_scale(as_f32, self.rule, self.to),
             Steps::TorchaoMx | Steps::ModeloptMxfp8 | Steps::ModeloptMxfp4 | Steps::ComfyMxfp8 => {
                 e8m0_up(f32(as_f32.div(self.max)))
@@ -550,6 +554,10 @@ impl Quantize {
                     _ => Exact::ONE,
                 };
                 Way::Times(f32(inverse.div(s)), DType::F32)
+            }
+            // The inverse has the dtype of the scale, the product that of both.
+            Steps::TorchaoAffine => {
+                Way::Times(Exact::ONE.div(s).rounded(self.scale), wider(self.from, self.scale))
             }
             Steps::ModeloptNvfp4 => Way::Divide(f32(s.mul(factor(tensor))), DType::F32),
             Steps::ModeloptMxfp8 if code != 0xFF => Way::Times(Exact::power_of_two(-exponent), DType::F32),

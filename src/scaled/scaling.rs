@@ -131,7 +131,8 @@ pub enum Profile {
     Ocp = 1,
     /// The operators of ONNX. Scales are given.
     Onnx = 2,
-    /// torchao: MX by e8m0 scales, NVFP4 by float8_e4m3fn scales, block float8 by float32 scales.
+    /// torchao: MX by e8m0 scales, NVFP4 by float8_e4m3fn scales, block float8 by float32 scales; integers of up to 8 bits by
+    /// scales of 16 and 32 bits that are given, as `quantize_affine`.
     Torchao = 3,
     /// NVIDIA ModelOpt: NVFP4, MXFP8, MXFP4.
     Modelopt = 4,

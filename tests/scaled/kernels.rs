@@ -332,7 +332,7 @@ fn quantised_of(
 
 /// What registers quantise by the steps of a package.
 fn packages(isa: Isa) {
-    use DType::{F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E5M2, I4, I8};
+    use DType::{F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E5M2, I4, I8, U8};
     if isa == Isa::Scalar {
         return;
     }
@@ -366,6 +366,10 @@ fn packages(isa: Isa) {
             for scaling in [row, groups, tensor, Scaling::deepseek()] {
                 all.push((element, by(Profile::CompressedTensors, scaling.scale(scale))));
                 all.push((element, by(Profile::Onnx, scaling.scale(scale))));
+                if element != F8E4M3FN {
+                    all.push((element, by(Profile::Torchao, scaling.scale(scale))));
+                    all.push((U8, by(Profile::Torchao, scaling.scale(scale))));
+                }
             }
         }
     }
