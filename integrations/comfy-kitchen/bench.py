@@ -35,6 +35,8 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     for shape in shapes:
         x = torch.randn(shape).to(dtype)
         eights = theirs.quantize_per_tensor_fp8(x, scale)
+        rows["quantize_per_tensor_fp8"].append(ratio("quantize_per_tensor_fp8", x, scale))
+        rows["quantize_mxfp8"].append(ratio("quantize_mxfp8", x))
         rows["dequantize_per_tensor_fp8"].append(ratio("dequantize_per_tensor_fp8", eights, scale, dtype))
         rows["quantize_nvfp4"].append(ratio("quantize_nvfp4", x, scale))
         packed, scales = theirs.quantize_nvfp4(x, scale)
