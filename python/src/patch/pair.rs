@@ -205,7 +205,17 @@ impl Pair {
         let none: *mut Aux = ptr::null_mut();
         let loops = match legacy {
             // Elements that are not aligned never come here.
-            Some([strided, dense]) => [strided, dense, strided, dense].map(Some),
+            Some([strided, dense]) => {
+                for (_, aux) in [strided, dense] {
+                    // SAFETY: the auxiliary data were made for this pair alone, which is never freed; whoever gets them from
+                    // NumPy may free and clone them.
+                    if let Some(aux) = unsafe { aux.as_mut() } {
+                        aux.free = Some(keep);
+                        aux.clone = Some(same);
+                    }
+                }
+                [strided, dense, strided, dense].map(Some)
+            }
             None => loops.map(|chosen| chosen.map(|chosen| (chosen, none))),
         };
         let [Some(first_loop), Some(second_loop), Some(third_loop), Some(fourth_loop)] = loops else {
@@ -697,21 +707,52 @@ pub(super) unsafe extern "C" fn get_loop(
             debug_assert!(false, "a cast that nobody patched");
             return -1;
         };
-        let ask = || (pair.original)(context, aligned, move_references, strides, out_loop, out_aux, flags);
-        if pair.kind == Kind::Numeric {
-            let answer = ask();
-            if answer < 0 || !(*out_aux).is_null() {
-                return answer;
-            }
-            // Whatever else the original chooses stays.
-            let chosen = (*out_loop).map(|chosen| chosen as usize);
-            let variant = pair.variants.iter().find(|variant| Some(variant.original as usize) == chosen);
-            if let Some(variant) = variant.filter(|variant| variant.few.load(Ordering::Relaxed) != NEVER) {
-                *out_loop = Some(cast_loop);
-                *out_aux = ptr::from_ref(variant).cast_mut().cast();
-            }
+        if pair.kind == Kind::Legacy {
+            return get_legacy_loop(
+                pair,
+                context,
+                aligned,
+                move_references,
+                strides,
+                out_loop,
+                out_aux,
+                flags,
+            );
+        }
+        let answer = (pair.original)(context, aligned, move_references, strides, out_loop, out_aux, flags);
+        if answer < 0 || !(*out_aux).is_null() {
             return answer;
         }
+        // Whatever else the original chooses stays.
+        let chosen = (*out_loop).map(|chosen| chosen as usize);
+        let variant = pair.variants.iter().find(|variant| Some(variant.original as usize) == chosen);
+        if let Some(variant) = variant.filter(|variant| variant.few.load(Ordering::Relaxed) != NEVER) {
+            *out_loop = Some(cast_loop);
+            *out_aux = ptr::from_ref(variant).cast_mut().cast();
+        }
+        answer
+    }
+}
+
+/// The same for dtypes that are registered with NumPy: the original is not asked, which takes longer than to cast a few elements.
+/// Apart, so that the others do not wait for its registers.
+///
+/// # Safety
+/// As that of what NumPy calls.
+#[inline(never)]
+unsafe extern "C" fn get_legacy_loop(
+    pair: &Pair,
+    context: *mut Context,
+    aligned: c_int,
+    move_references: c_int,
+    strides: *const isize,
+    out_loop: *mut Option<Loop>,
+    out_aux: *mut *mut Aux,
+    flags: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let ask = || (pair.original)(context, aligned, move_references, strides, out_loop, out_aux, flags);
         if aligned == 0 {
             return ask();
         }
@@ -731,7 +772,12 @@ pub(super) unsafe extern "C" fn get_loop(
         let strides = [*strides, *strides.add(1)];
         let is_dense = strides[0] == pair.sizes[0] as isize && strides[1] == pair.sizes[1] as isize;
         let variant = &pair.variants[usize::from(is_dense)];
-        // Where the original is always the faster one it is called by this loop too: its auxiliary data are not NumPy's to free.
+        if variant.few.load(Ordering::Relaxed) == NEVER {
+            // Nothing stands before it, then. It comes with auxiliary data that nobody frees.
+            *out_loop = Some(variant.original);
+            *out_aux = variant.original_aux;
+            return 0;
+        }
         *out_loop = Some(cast_loop);
         *out_aux = ptr::from_ref(variant).cast_mut().cast();
         0
