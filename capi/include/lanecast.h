@@ -710,6 +710,30 @@ lanecast_status lanecast_quantize_losses(lanecast_dtype from,
                                          struct lanecast_losses *blocks);
 
 /*
+ lanecast_quantize and lanecast_quantize_losses in one go, on the calling thread: what was cast is looked at while it is in a
+ cache. compute 0: scales (and zero_points, if not NULL) are read; 1: scales are found from the data, and written, and
+ zero_points must be NULL. tensor_scale may be NULL, and gets the factor of the tensor where there is one. all is NULL or
+ gets what was lost of everything; blocks is NULL, or has room for as many as there are scales, in their row-major order.
+
+ # Safety
+ As for `lanecast_quantize`; `all` and `blocks` are NULL or writable.
+ */
+lanecast_status lanecast_quantize_with_losses(lanecast_dtype from,
+                                              const void *src,
+                                              lanecast_dtype to,
+                                              void *dst,
+                                              const size_t *shape,
+                                              uint32_t ndim,
+                                              const struct lanecast_scaling *s,
+                                              void *scales,
+                                              const void *zero_points,
+                                              uint8_t compute,
+                                              float *tensor_scale,
+                                              const struct lanecast_options *o,
+                                              struct lanecast_losses *all,
+                                              struct lanecast_losses *blocks);
+
+/*
  Sets every field to its default, and `size` to the size of the structure.
 
  # Safety

@@ -565,26 +565,100 @@ pub unsafe extern "C" fn lanecast_quantize_losses(
             unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
         let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
         let sizes = Sizes::new(shape, &scaling, from, to, options.dst_packing)?;
-        let mut of_blocks = Vec::new();
-        let count = if blocks.is_null() { 0 } else { sizes.count };
-        of_blocks.try_reserve_exact(count).map_err(|_| LANECAST_ERR_MEMORY)?;
-        of_blocks.resize(count, Losses::default());
-        let wanted = if blocks.is_null() { None } else { Some(&mut of_blocks[..]) };
         // SAFETY: of the sizes that the caller promises, and only read; what is written is nobody else's meanwhile.
         unsafe {
             let zeros = optional(zero_points, sizes.zeros)?;
             let (src, codes) = (read(src, sizes.data)?, read(codes, sizes.codes)?);
             let scales = read(scales, sizes.scales)?;
-            let losses = q.losses(src, shape, codes, scales, zeros, wanted).map_err(scaled_status)?;
-            if !all.is_null() {
-                all.write_unaligned(losses.into());
-            }
-            for (i, losses) in of_blocks.into_iter().enumerate() {
-                blocks.add(i).write_unaligned(losses.into());
-            }
+            write_losses(sizes.count, all, blocks, |blocks| {
+                q.losses(src, shape, codes, scales, zeros, blocks).map(|all| ((), all)).map_err(scaled_status)
+            })
+        }
+    })
+}
+
+/// lanecast_quantize and lanecast_quantize_losses in one go, on the calling thread: what was cast is looked at while it is in a
+/// cache. compute 0: scales (and zero_points, if not NULL) are read; 1: scales are found from the data, and written, and
+/// zero_points must be NULL. tensor_scale may be NULL, and gets the factor of the tensor where there is one. all is NULL or
+/// gets what was lost of everything; blocks is NULL, or has room for as many as there are scales, in their row-major order.
+///
+/// # Safety
+/// As for `lanecast_quantize`; `all` and `blocks` are NULL or writable.
+#[allow(clippy::too_many_arguments, reason = "the signature is that of the interface")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lanecast_quantize_with_losses(
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    shape: *const usize,
+    ndim: u32,
+    s: *const lanecast_scaling,
+    scales: *mut c_void,
+    zero_points: *const c_void,
+    compute: u8,
+    tensor_scale: *mut f32,
+    o: *const lanecast_options,
+    all: *mut lanecast_losses,
+    blocks: *mut lanecast_losses,
+) -> lanecast_status {
+    guard(|| {
+        let [from, to] = dtypes([from, to])?;
+        // SAFETY: the caller's promise.
+        let (shape, scaling, options) =
+            unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
+        let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
+        if compute > 1 || compute == 1 && !zero_points.is_null() {
+            return Err(LANECAST_ERR_OPTIONS);
+        }
+        let sizes = Sizes::new(shape, &scaling, from, to, options.dst_packing)?;
+        let zeros = if zero_points.is_null() { 0 } else { sizes.zeros };
+        apart(&[(src, sizes.data), (dst, sizes.codes), (scales, sizes.scales), (zero_points, zeros)])?;
+        // SAFETY: of the sizes that the caller promises, and no two overlap. What is written is initialised first.
+        unsafe {
+            let (src, dst) = (read(src, sizes.data)?, zeroed(dst, sizes.codes)?);
+            let factor = write_losses(sizes.count, all, blocks, |blocks| {
+                if compute == 0 {
+                    let (scales, zeros) = (read(scales, sizes.scales)?, optional(zero_points, zeros)?);
+                    let all = q.quantize_with_losses(src, shape, scales, zeros, dst, blocks);
+                    all.map(|all| (None, all)).map_err(scaled_status)
+                } else {
+                    let scales = zeroed(scales, sizes.scales)?;
+                    let made = q.quantize_losses(src, shape, dst, scales, blocks);
+                    made.map(|(found, all)| (found.tensor_scale, all)).map_err(scaled_status)
+                }
+            })?;
+            write_factor(tensor_scale, factor);
         }
         Ok(())
     })
+}
+
+/// Writes what was lost, of everything and of blocks, where that is wanted.
+///
+/// # Safety
+/// `all` and `blocks` are NULL, or writable for one and for `count`.
+unsafe fn write_losses<R>(
+    count: usize,
+    all: *mut lanecast_losses,
+    blocks: *mut lanecast_losses,
+    run: impl FnOnce(Option<&mut [Losses]>) -> Result<(R, Losses), lanecast_status>,
+) -> Result<R, lanecast_status> {
+    let mut of_blocks = Vec::new();
+    let count = if blocks.is_null() { 0 } else { count };
+    of_blocks.try_reserve_exact(count).map_err(|_| LANECAST_ERR_MEMORY)?;
+    of_blocks.resize(count, Losses::default());
+    let (made, losses) = run(if blocks.is_null() { None } else { Some(&mut of_blocks[..]) })?;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !all.is_null() {
+            all.write_unaligned(losses.into());
+        }
+        for (i, losses) in of_blocks.into_iter().enumerate() {
+            blocks.add(i).write_unaligned(losses.into());
+        }
+    }
+    Ok(made)
 }
 
 /// Bytes of the buffers of a scaled cast, and how many scales there are.

@@ -283,6 +283,111 @@ fn losses_are_those_of_the_library() {
     assert_eq!(run(&computed, &mut all, null_mut()), LANECAST_ERR_OPTIONS);
 }
 
+/// Cast and compared in one go, or one after the other.
+#[test]
+fn losses_in_one_go_are_those_of_two() {
+    let values: Vec<f32> = (0..96).map(|i| (i * i % 89) as f32 * 0.71 - 20.0).collect();
+    let data = bytes(&values);
+    let shape = [3usize, 32];
+    let none: lanecast_losses = rust::scaled::Losses::default().into();
+    let int8 = LANECAST_DTYPE_INT8;
+    let rows = lanecast_scaling { ndim: 2, block: [1, 0, 0, 0, 0, 0, 0, 0], ..scaling(c"per_tensor") };
+    let run = |s: &lanecast_scaling,
+               to: lanecast_dtype,
+               codes: &mut [u8],
+               scales: &mut [u8],
+               zeros: *const u8,
+               compute: u8,
+               lost: (*mut lanecast_losses, *mut lanecast_losses)| {
+        let mut factor = 0f32;
+        // SAFETY: the buffers are of the sizes that the shape needs.
+        let status = unsafe {
+            lanecast_quantize_with_losses(
+                LANECAST_DTYPE_FLOAT32,
+                data.as_ptr().cast(),
+                to,
+                codes.as_mut_ptr().cast(),
+                shape.as_ptr(),
+                2,
+                s,
+                scales.as_mut_ptr().cast(),
+                zeros.cast(),
+                compute,
+                &mut factor,
+                null(),
+                lost.0,
+                lost.1,
+            )
+        };
+        (status, factor)
+    };
+    let after = |s: &lanecast_scaling,
+                 to: lanecast_dtype,
+                 codes: &[u8],
+                 scales: &[u8],
+                 zeros: *const u8,
+                 n: usize| {
+        let (mut all, mut blocks) = (none, vec![none; n]);
+        // SAFETY: as above.
+        let status = unsafe {
+            lanecast_quantize_losses(
+                LANECAST_DTYPE_FLOAT32,
+                data.as_ptr().cast(),
+                to,
+                codes.as_ptr().cast(),
+                shape.as_ptr(),
+                2,
+                s,
+                scales.as_ptr().cast(),
+                zeros.cast(),
+                null(),
+                &mut all,
+                blocks.as_mut_ptr(),
+            )
+        };
+        assert_eq!(status, LANECAST_OK);
+        (all, blocks)
+    };
+    // Scales that are given, with zero points and without.
+    let points = [5u8, 0, 251];
+    for zeros in [null(), points.as_ptr()] {
+        let (mut codes, mut scales) = ([0xA5; 96], bytes(&[0.11, 0.3, 0.9]));
+        let (mut all, mut blocks) = (none, [none; 3]);
+        let lost = (&raw mut all, blocks.as_mut_ptr());
+        assert_eq!(run(&rows, int8, &mut codes, &mut scales, zeros, 0, lost), (LANECAST_OK, 0.0));
+        let mut plain = [0; 96];
+        let mut points = [5u8, 0, 251];
+        let given = (!zeros.is_null()).then_some(&mut points[..]);
+        let (status, _) = quantize(&data, int8, &mut plain, &shape, &rows, &mut scales, given, 0);
+        assert_eq!((status, codes), (LANECAST_OK, plain));
+        assert_eq!((all, blocks.to_vec()), after(&rows, int8, &codes, &scales, zeros, 3));
+        assert!(all.saturated > 0 && all.elements == 96, "{all:?}");
+    }
+    // Found, with a factor that is computed: for the second look it must be said.
+    let fp4 = LANECAST_DTYPE_FLOAT4_E2M1FN;
+    let computed = lanecast_scaling { tensor_form: 3, ..scaling(c"nvfp4") };
+    let (mut codes, mut scales) = ([0xA5; 48], [0xA5; 6]);
+    let (mut all, mut blocks) = (none, [none; 6]);
+    let (status, g) =
+        run(&computed, fp4, &mut codes, &mut scales, null(), 1, (&mut all, blocks.as_mut_ptr()));
+    assert!(status == LANECAST_OK && g > 0.0, "{status:?} {g}");
+    let known = lanecast_scaling { tensor_form: 1, tensor_scale: g, ..computed };
+    assert_eq!((all, blocks.to_vec()), after(&known, fp4, &codes, &scales, null(), 6));
+    // Nobody need want to know.
+    assert_eq!(
+        run(&computed, fp4, &mut codes, &mut scales, null(), 1, (null_mut(), null_mut())).0,
+        LANECAST_OK
+    );
+    for (compute, zeros, wrong) in [
+        (2, null(), LANECAST_ERR_OPTIONS),
+        (1, points.as_ptr(), LANECAST_ERR_OPTIONS),
+        (0, null(), LANECAST_ERR_OPTIONS),
+    ] {
+        let status = run(&computed, fp4, &mut codes, &mut scales, zeros, compute, (&mut all, null_mut())).0;
+        assert_eq!(status, wrong, "{compute}");
+    }
+}
+
 /// The dtype of ONNX's division decides bits.
 #[test]
 fn the_precision_is_that_of_the_library() {
