@@ -4,9 +4,9 @@ use lanecast::zarr::{ValueCaster, ZarrError};
 use lanecast::{CastOptions, Caster, DType, Kind, Overflow, Packing};
 use numpy::npyffi::NPY_ORDER;
 use numpy::{PyArrayDescr, PyUntypedArray};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt};
+use pyo3::types::PyFloat;
 
 use crate::cast::failed;
 use crate::dtypes::{self, Table};
@@ -33,12 +33,21 @@ pub(crate) fn cast_value<'py>(
         out_of_range.map(|rule| if rule == "wrap" { Overflow::Wrap } else { Overflow::Saturate });
     let (to, descr) = dtypes::read(dtype)?;
     let src = native(View::read(x)?)?.contiguous()?;
+    for (of, what) in [(src.of.dtype, "numpy"), (to.dtype, "target")] {
+        if !matches!(of.kind(), Kind::Int(_) | Kind::Float(_)) {
+            return Err(PyTypeError::new_err(format!("Unsupported {what} dtype: {of}")));
+        }
+    }
     let mut map = Vec::new();
     if let Some(entries) = entries {
-        let pairs = entries.call_method0("items")?;
+        let pairs = if entries.hasattr("items")? { entries.call_method0("items")? } else { entries.clone() };
         for pair in pairs.try_iter()? {
-            let (key, value) = pair?.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
-            map.push((code(&key, src.of.dtype)?, code(&value, to.dtype)?));
+            let pair = pair?.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+            let [key, value] = &pair[..] else {
+                let message = format!("an entry of scalar_map has {} values; it must be a pair", pair.len());
+                return Err(PyValueError::new_err(message));
+            };
+            map.push((code(key, "source", src.of.dtype)?, code(value, "target", to.dtype)?));
         }
     }
     let caster = ValueCaster::new(src.of.dtype, to.dtype, rounding, out_of_range, &map).map_err(refused)?;
@@ -87,20 +96,17 @@ fn as_type<'py>(
 }
 
 /// The code of a number in a dtype. Numbers of integers are not read by way of a float.
-fn code(number: &Bound<'_, PyAny>, dtype: DType) -> PyResult<u64> {
+fn code(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> {
     let py = number.py();
     if let Kind::Int(format) = dtype.kind() {
-        let whole = py.get_type::<PyInt>().call1((number,))?;
-        let value =
-            whole.extract::<i128>().ok().filter(|value| (format.min()..=format.max()).contains(value));
+        let whole = number.call_method0("__index__").and_then(|whole| whole.extract::<i128>());
+        let value = whole.ok().filter(|value| (format.min()..=format.max()).contains(value));
         return value.map(|value| value as u64).ok_or_else(|| {
-            PyValueError::new_err(format!(
-                "scalar_map target value {whole} is out of the range of dtype {dtype}"
+            let number = number.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
+            PyTypeError::new_err(format!(
+                "scalar_map {what} value {number}: expected a value convertible to {what} dtype {dtype}"
             ))
         });
-    }
-    if matches!(dtype.kind(), Kind::Bool | Kind::Complex(_)) {
-        return Ok(0); // The codec is refused for it.
     }
     let value = py.get_type::<PyFloat>().call1((number,))?.extract::<f64>()?;
     let options = CastOptions::ml_dtypes().dst_packing(Packing::OnePerByte);

@@ -84,12 +84,38 @@ def test_layouts():
         (-np.inf, {"out_of_range_mode": "clamp"}, "Cannot cast -inf to integer type without scalar_map"),
         (1.0, {"rounding_mode": "up"}, "Unknown rounding mode: up"),
         (1.0, {"out_of_range_mode": "saturate"}, "Unknown out_of_range mode: saturate"),
-        (1.0, {"scalar_map_entries": {1: 2, 5: 300}}, "scalar_map target value 300 is out of the range of dtype uint8"),
+        (1.0, {"scalar_map_entries": [(1, 2, 3)]}, "pair"),
     ],
 )
 def test_errors(value, how, message):
     with pytest.raises(ValueError, match=message):
         cast_array(np.array([1, value]), target_dtype="uint8", **how)
+
+
+@pytest.mark.parametrize(
+    ("source", "how"),
+    [
+        ("float64", {"scalar_map_entries": {1: 2, 5: 300}}),
+        ("float64", {"scalar_map_entries": {1: 2.0}}),
+        ("int8", {"scalar_map_entries": {1.0: 2}}),
+        ("float64", {"scalar_map_entries": 7}),
+        ("bool", {}),
+    ],
+)
+def test_errors_of_types(source, how):
+    errors = []
+    for function in (cast_array, theirs.cast_array):
+        with pytest.raises(TypeError) as error:
+            function(np.zeros(1, source), target_dtype="uint8", **{"rounding_mode": "nearest-even", **how})
+        errors.append(str(error.value))
+    # Of two of them the words are others.
+    assert errors[0] == errors[1] or all("numpy dtype" in text for text in errors) or all("iterable" in text for text in errors)
+
+
+def test_maps_of_pairs():
+    x = np.array([1.0, np.nan, 3])
+    for entries in ([(np.nan, 9), (3, 4)], ((np.nan, 9), [3, 4]), iter([[np.nan, 9], [3, 4], [3, 5]]), {np.nan: 9, 3: 4}):
+        assert cast_array(x, target_dtype="uint8", scalar_map_entries=entries).tolist() == [1, 9, 4]
 
 
 CODECS = {"ours": CastValue, "theirs": cast_value.CastValue}

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ def astype(
 ) -> NDArray[Any]: ...
 def can_cast(from_: Any, to: Any, casting: str, /) -> bool: ...
 def cast_value(
-    x: Any, dtype: Any, rounding: str, out_of_range: str | None, entries: Mapping[Any, Any] | None
+    x: Any, dtype: Any, rounding: str, out_of_range: str | None, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]] | None
 ) -> tuple[NDArray[Any], int | None]: ...
 def checked(
     x: Any, dtype: Any, options: dict[str, Any] | None

@@ -12,7 +12,7 @@ integers of 2 and 4 bits, for what is stored and for arrays in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,12 @@ def cast_array(
     target_dtype: Any,
     rounding_mode: str = "nearest-even",
     out_of_range_mode: str | None = None,
-    scalar_map_entries: Mapping[Any, Any] | None = None,
+    scalar_map_entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]] | None = None,
 ) -> NDArray[Any]:
     """Cast an array by the rules of cast_value: mapped values first, then what is exact, then by rounding, then by what
     out of range is to become. Everything else is a ValueError.
 
-    scalar_map_entries: source values and what they become. NaN matches any NaN, 0 matches -0, the first match counts.
+    scalar_map_entries: source values and what they become, as a mapping or as pairs. NaN matches any NaN, 0 matches -0, the first match counts.
 
     >>> import numpy as np
     >>> from lanecast.zarr import cast_array
@@ -88,10 +88,15 @@ class CastValue(cast_value.CastValue):  # type: ignore[misc, unused-ignore]
     def _do_cast(
         self, arr: NDArray[Any], *, target_dtype: np.dtype[Any], scalar_map: Mapping[Any, Any] | None
     ) -> NDArray[Any]:
+        entries = None
+        if scalar_map is not None:
+            # Integers are not read by way of a float.
+            of = [int if dtype.kind in "iu" or "int" in dtype.name else float for dtype in (arr.dtype, target_dtype)]
+            entries = {of[0](key): of[1](value) for key, value in scalar_map.items()}
         return cast_array(
             arr,
             target_dtype=target_dtype,
             rounding_mode=self.rounding,
             out_of_range_mode=self.out_of_range,
-            scalar_map_entries=scalar_map,
+            scalar_map_entries=entries,
         )
