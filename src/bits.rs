@@ -14,7 +14,7 @@ use crate::formats::dtype::{DType, FloatFormat};
 use crate::formats::element::Element;
 use crate::formats::list::{narrow_floats, narrow_ints};
 use crate::formats::options::Policy;
-use crate::kernels::scalar;
+use crate::kernels::scalar::{self, Class};
 
 /// What a narrow float is as a number: the reference says.
 macro_rules! floats {
@@ -131,7 +131,7 @@ macro_rules! floats {
             /// ```
             #[inline]
             pub const fn is_nan(self) -> bool {
-                self.to_f32().is_nan()
+                matches!(scalar::decode(Self::DTYPE, self.to_bits() as u64).class, Class::NaN)
             }
 
             /// Is it ±Inf?
@@ -142,7 +142,7 @@ macro_rules! floats {
             /// ```
             #[inline]
             pub const fn is_infinite(self) -> bool {
-                self.to_f32().is_infinite()
+                matches!(scalar::decode(Self::DTYPE, self.to_bits() as u64).class, Class::Inf)
             }
 
             /// Is it neither ±Inf nor a NaN?
@@ -153,7 +153,7 @@ macro_rules! floats {
             /// ```
             #[inline]
             pub const fn is_finite(self) -> bool {
-                self.to_f32().is_finite()
+                matches!(scalar::decode(Self::DTYPE, self.to_bits() as u64).class, Class::Zero | Class::Finite)
             }
 
             /// Is it neither zero, subnormal, ±Inf nor a NaN?

@@ -1,6 +1,7 @@
 //! The front door: what is refused, what is not written, and that all of its entries agree.
 
 use core::mem::MaybeUninit;
+use core::num::FpCategory;
 use std::process::Command;
 
 use lanecast::{bits::*, *};
@@ -240,45 +241,87 @@ fn the_environment_variable_chooses_the_instruction_set() {
 /// The constants and classes of every narrow float, against its format and the values of its codes.
 #[test]
 fn narrow_floats_have_the_constants_and_classes_of_their_formats() {
-    macro_rules! check {
+    /// What the methods of a type say of a code.
+    struct Said {
+        value: f32,
+        wide: f64,
+        back: u8,
+        is: [bool; 6],
+        class: FpCategory,
+    }
+    /// The constants of a type.
+    struct Constants {
+        max: f64,
+        min: f64,
+        min_positive_subnormal: f64,
+        min_positive: f64,
+        one: f64,
+        epsilon: f64,
+    }
+    // Not in the macro: it would be compiled for each type.
+    fn check(dtype: DType, constants: &Constants, codes: &[Said]) {
+        let format = dtype.float_format().unwrap();
+        assert_eq!(codes.len(), 1 << format.bits());
+        let finite = || codes.iter().map(|x| x.wide).filter(|x| x.is_finite());
+        let positive = || finite().filter(|&x| x > 0.0);
+        assert_eq!(constants.max, finite().fold(f64::MIN, f64::max), "{dtype}");
+        assert_eq!(constants.min, finite().fold(f64::MAX, f64::min), "{dtype}");
+        assert_eq!(constants.min_positive_subnormal, positive().fold(f64::MAX, f64::min), "{dtype}");
+        assert_eq!(constants.one, 1.0, "{dtype}");
+        let above_one = positive().filter(|&x| x > 1.0).fold(f64::MAX, f64::min);
+        assert_eq!(1.0 + constants.epsilon, above_one, "{dtype}");
+        // The smallest of which half is lost, or is no normal value.
+        let smallest_exponent = if format.has_zero() { 1 } else { 0 } - format.bias();
+        assert_eq!(constants.min_positive, 2f64.powi(smallest_exponent), "{dtype}");
+        for (code, x) in codes.iter().enumerate() {
+            let name = format!("{dtype}: {code:#x}");
+            // (RISC-V makes one NaN of all.)
+            let wide = if x.value.is_nan() { convert(x.value) } else { f64::from(x.value) };
+            assert_eq!(x.wide.to_bits(), wide.to_bits(), "{name}");
+            let class = match f64::from(x.value).abs() {
+                v if v.is_nan() => FpCategory::Nan,
+                f64::INFINITY => FpCategory::Infinite,
+                0.0 => FpCategory::Zero,
+                v if v < constants.min_positive => FpCategory::Subnormal,
+                _ => FpCategory::Normal,
+            };
+            assert_eq!(x.class, class, "{name}");
+            let value = x.value;
+            let expected = [
+                value.is_nan(),
+                value.is_infinite(),
+                value.is_finite(),
+                class == FpCategory::Normal,
+                value.is_sign_negative(),
+                value.is_sign_positive(),
+            ];
+            assert_eq!(x.is, expected, "{name}");
+            assert!(!value.is_finite() || usize::from(x.back) == code, "{name}: {:#x}", x.back);
+        }
+    }
+    macro_rules! narrow {
         ($($name:ident, $example:literal, $value:literal, [$($special:ident)*], $what:literal;)*) => {$({
-            let format = $name::DTYPE.float_format().unwrap();
-            let codes = || (0..=u8::MAX >> (8 - format.bits())).map($name::from_bits);
-            let finite = || codes().filter(|x| x.is_finite());
-            let of = |x: $name| x.to_f64();
-            assert_eq!(of($name::MAX), finite().map(of).fold(f64::MIN, f64::max));
-            assert_eq!(of($name::MIN), finite().map(of).fold(f64::MAX, f64::min));
-            let positive = || finite().map(of).filter(|&x| x > 0.0);
-            assert_eq!(of($name::MIN_POSITIVE_SUBNORMAL), positive().fold(f64::MAX, f64::min));
-            assert_eq!(of($name::ONE), 1.0);
-            assert_eq!(1.0 + of($name::EPSILON), positive().filter(|&x| x > 1.0).fold(f64::MAX, f64::min));
-            // The smallest of which half is lost, or is no normal value.
-            assert_eq!(of($name::MIN_POSITIVE), 2f64.powi(if format.has_zero() { 1 } else { 0 } - format.bias()));
-            for x in codes() {
-                let (value, name) = (x.to_f32(), format!("{}: {:#x}", stringify!($name), x.to_bits()));
-                // (RISC-V makes one NaN of all.)
-                let wide = if value.is_nan() { lanecast::convert(value) } else { f64::from(value) };
-                assert_eq!(x.to_f64().to_bits(), wide.to_bits(), "{name}");
-                assert_eq!(x.is_nan(), value.is_nan(), "{name}");
-                assert_eq!(x.is_infinite(), value.is_infinite(), "{name}");
-                assert_eq!(x.is_finite(), value.is_finite(), "{name}");
-                assert_eq!(x.is_sign_negative(), value.is_sign_negative(), "{name}");
-                assert_eq!(x.is_sign_positive(), value.is_sign_positive(), "{name}");
-                let class = match value.abs() {
-                    v if v.is_nan() => std::num::FpCategory::Nan,
-                    f32::INFINITY => std::num::FpCategory::Infinite,
-                    0.0 => std::num::FpCategory::Zero,
-                    v if v < $name::MIN_POSITIVE.to_f32() => std::num::FpCategory::Subnormal,
-                    _ => std::num::FpCategory::Normal,
-                };
-                assert_eq!((x.classify(), x.is_normal()), (class, class == std::num::FpCategory::Normal), "{name}");
-                if x.is_finite() {
-                    assert_eq!($name::from_f64(x.to_f64()).to_bits(), x.to_bits(), "{name}");
-                }
-            }
+            let said = |code: u8| {
+                let x = $name::from_bits(code);
+                let is = [
+                    x.is_nan(), x.is_infinite(), x.is_finite(), x.is_normal(), x.is_sign_negative(), x.is_sign_positive(),
+                ];
+                let back = $name::from_f64(x.to_f64()).to_bits();
+                Said { value: x.to_f32(), wide: x.to_f64(), back, is, class: x.classify() }
+            };
+            let last = u8::MAX >> (8 - $name::DTYPE.float_format().unwrap().bits());
+            let constants = Constants {
+                max: $name::MAX.to_f64(),
+                min: $name::MIN.to_f64(),
+                min_positive_subnormal: $name::MIN_POSITIVE_SUBNORMAL.to_f64(),
+                min_positive: $name::MIN_POSITIVE.to_f64(),
+                one: $name::ONE.to_f64(),
+                epsilon: $name::EPSILON.to_f64(),
+            };
+            check($name::DTYPE, &constants, &(0..=last).map(said).collect::<Vec<_>>());
         })*};
     }
-    narrow_floats!(check);
+    narrow_floats!(narrow);
     // Rounded once: by way of an f32 this would be a tie, and go down.
     assert_eq!(F8E4M3FN::from_f64(1.0625 + 2f64.powi(-40)).to_f32(), 1.125);
     assert!(F8E5M2::NAN.is_nan() && F8E8M0::NAN.is_nan() && F8E4M3FNUZ::NAN.to_bits() == 0x80);

@@ -51,6 +51,7 @@ macro_rules! define_dtype {
             /// let Kind::Int(format) = DType::I4.kind() else { unreachable!() };
             /// assert_eq!((format.min(), format.max()), (-8, 7));
             /// ```
+            #[inline]
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$variant => $kind,)* }
             }
@@ -120,6 +121,7 @@ impl IntFormat {
     /// # let Kind::Int(format) = DType::I2.kind() else { unreachable!() };
     /// assert_eq!(format.bits(), 2);
     /// ```
+    #[inline]
     pub const fn bits(self) -> u32 {
         self.bits
     }
@@ -131,6 +133,7 @@ impl IntFormat {
     /// # let Kind::Int(format) = DType::U2.kind() else { unreachable!() };
     /// assert!(!format.is_signed());
     /// ```
+    #[inline]
     pub const fn is_signed(self) -> bool {
         self.signed
     }
@@ -241,6 +244,7 @@ impl FloatFormat {
     /// ```
     /// assert_eq!(lanecast::DType::F8E5M2.float_format().unwrap().exponent_bits(), 5);
     /// ```
+    #[inline]
     pub const fn exponent_bits(self) -> u32 {
         self.exponent_bits
     }
@@ -250,6 +254,7 @@ impl FloatFormat {
     /// ```
     /// assert_eq!(lanecast::DType::BF16.float_format().unwrap().mantissa_bits(), 7);
     /// ```
+    #[inline]
     pub const fn mantissa_bits(self) -> u32 {
         self.mantissa_bits
     }
@@ -259,6 +264,7 @@ impl FloatFormat {
     /// ```
     /// assert_eq!(lanecast::DType::F8E8M0.float_format().unwrap().bias(), 127);
     /// ```
+    #[inline]
     pub const fn bias(self) -> i32 {
         self.bias
     }
@@ -268,6 +274,7 @@ impl FloatFormat {
     /// ```
     /// assert!(lanecast::DType::F8E4M3.float_format().unwrap().has_inf());
     /// ```
+    #[inline]
     pub const fn has_inf(self) -> bool {
         self.has_inf
     }
@@ -277,6 +284,7 @@ impl FloatFormat {
     /// ```
     /// assert!(!lanecast::DType::F4E2M1.float_format().unwrap().has_nan());
     /// ```
+    #[inline]
     pub const fn has_nan(self) -> bool {
         self.has_nan
     }
@@ -286,6 +294,7 @@ impl FloatFormat {
     /// ```
     /// assert!(!lanecast::DType::F8E4M3FNUZ.float_format().unwrap().has_neg_zero());
     /// ```
+    #[inline]
     pub const fn has_neg_zero(self) -> bool {
         self.has_neg_zero
     }
@@ -295,6 +304,7 @@ impl FloatFormat {
     /// ```
     /// assert!(!lanecast::DType::F8E8M0.float_format().unwrap().has_sign());
     /// ```
+    #[inline]
     pub const fn has_sign(self) -> bool {
         self.has_sign
     }
@@ -304,6 +314,7 @@ impl FloatFormat {
     /// ```
     /// assert!(!lanecast::DType::F8E8M0.float_format().unwrap().has_zero());
     /// ```
+    #[inline]
     pub const fn has_zero(self) -> bool {
         self.has_sign || self.mantissa_bits > 0
     }
@@ -313,6 +324,7 @@ impl FloatFormat {
     /// ```
     /// assert_eq!(lanecast::DType::F6E2M3.float_format().unwrap().bits(), 6);
     /// ```
+    #[inline]
     pub const fn bits(self) -> u32 {
         self.has_sign as u32 + self.exponent_bits + self.mantissa_bits
     }
@@ -389,6 +401,7 @@ impl FloatFormat {
 
     /// The code of the largest finite value. Codes without the sign are in the order of the values,
     /// so `max_code() + 1` is where overflow begins (and is Inf where there is one).
+    #[inline]
     pub(crate) const fn max_code(self) -> u64 {
         let codes = 1u64 << (self.bits() - self.has_sign as u32);
         if self.has_inf {
@@ -401,16 +414,19 @@ impl FloatFormat {
     }
 
     /// Exponent of the smallest normal value.
+    #[inline]
     pub(crate) const fn min_exponent(self) -> i32 {
         1 - self.bias
     }
 
     /// The sign bit, in place.
+    #[inline]
     pub(crate) const fn sign_bit(self) -> u64 {
         (self.has_sign as u64) << (self.exponent_bits + self.mantissa_bits)
     }
 
     /// The top mantissa bit, which makes a NaN quiet. Zero where there is no mantissa.
+    #[inline]
     pub(crate) const fn quiet_bit(self) -> u64 {
         (1 << self.mantissa_bits) >> 1
     }
@@ -434,6 +450,7 @@ impl DType {
     /// use lanecast::DType;
     /// assert_eq!([DType::I2, DType::F6E2M3, DType::C128].map(DType::bits), [2, 6, 128]);
     /// ```
+    #[inline]
     pub const fn bits(self) -> u32 {
         match self.kind() {
             Kind::Bool => 8,
@@ -448,6 +465,7 @@ impl DType {
     /// ```
     /// assert_eq!(lanecast::DType::BF16.code(), 25);
     /// ```
+    #[inline]
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -485,6 +503,7 @@ impl DType {
     /// assert_eq!(DType::I8.part(), DType::I8);
     /// ```
     #[must_use]
+    #[inline]
     pub const fn part(self) -> Self {
         PARTS[self as usize]
     }
