@@ -10,7 +10,7 @@
 //! | to codes of fewer than 8 bits, unless the last codec [writes](writes_packed) them packed; from them, if they are kept | from or to one per byte | |
 //! | single bits, packed | one per byte | |
 //! | 8 bits or fewer to wider integers, but [those](reads_as_f32) and [those](widens) | what the table holds: 8 or 16 bits, or bfloat16 as a float32 | every result is one, or is made of it by the pair's own rule |
-//! | bool, and one per byte what has fewer than 8 bits, to float64 | float32 | each is one |
+//! | one per byte what has fewer than 8 bits, to float64 | float32 | each is one |
 //! | integers to floats of 6 bits or fewer | the nearest int8 or uint8 | they end far below |
 //! | integers to floats of 8 bits for which they have [no way](integer_to_8), such as those without -0; anything rounded in another direction than the default one | float32, rounded to odd | it has two bits more than the target |
 //! | integers of 32 and 64 bits to float32 in those directions | float64, rounded to odd | the same |
@@ -344,11 +344,9 @@ fn widens<I: Ways>(route: &Route) -> bool {
     route.src.is_packed() || route.from.bits() == 8 && !I::HAS_LINES
 }
 
-/// Are elements that a table holds made float64 at once? Floats of 8 bits, and what is packed.
+/// Are elements that a table holds made float64 at once? Bool, floats of 8 bits, and what is packed.
 fn widens_to_64(route: &Route) -> bool {
-    let bits = route.from.bits();
-    let is_whole = bits == 8 && route.from != DType::Bool;
-    route.to == DType::F64 && (is_whole || route.src.is_packed())
+    route.to == DType::F64 && (route.from.bits() == 8 || route.src.is_packed())
 }
 
 /// Are float16 and bfloat16 narrowed as they are?
@@ -601,7 +599,10 @@ fn f64_to_integer<I: Ways>(route: &Route) -> Core {
 fn by_table<I: Ways>(route: &Route) -> Core {
     let (from, packed) = (route.from, route.src.is_packed());
     if from == DType::Bool && !route.dst.is_packed() {
-        return looked_up_as::<I, Truth>(route);
+        return match route.to {
+            DType::F64 => run::<I, ToF64<Floats<Truth, 8>>>(),
+            _ => looked_up_as::<I, Truth>(route),
+        };
     }
     match (from.bits(), packed) {
         (2, true) => unpacked_as::<I, Nibble, 2>(route),
