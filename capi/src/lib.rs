@@ -443,13 +443,8 @@ pub unsafe extern "C" fn lanecast_cast(
     n: usize,
     o: *const lanecast_options,
 ) -> lanecast_status {
-    guard(|| {
-        // SAFETY: the caller's promise.
-        let Some((caster, src, dst)) = (unsafe { whole_buffers(from, src, 0, to, dst, n, o) })? else {
-            return Ok(());
-        };
-        caster.cast_uninit(src, dst, n).map(drop).map_err(status)
-    })
+    // SAFETY: the caller's promise.
+    unsafe { lanecast_cast_from(from, src, 0, to, dst, n, o) }
 }
 
 /// Casts n elements from number first on, of a source of first + n: also where a packed one begins within a byte, as in a
