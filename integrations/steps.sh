@@ -39,8 +39,8 @@ passed() {
 compare() {
     local theirs ours without
     theirs=$(passed published "$@")
-    ours=$(passed patched "$@")
-    without=$(LANECAST_ISA=none passed patched "$@")
+    ours=$(passed patched --features lanecast "$@")
+    without=$(LANECAST_ISA=none passed patched --features lanecast "$@")
     [ -n "$theirs" ] || { tail -n 30 "$work/published.log"; echo "$name: the published tests do not run"; return 1; }
     [ -n "$ours" ] || { tail -n 30 "$work/patched.log"; echo "$name: the patched tests do not run"; return 1; }
     if ! diff <(echo "$theirs") <(echo "$ours"); then
