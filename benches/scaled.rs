@@ -1,27 +1,52 @@
 //! Scaled casts beside the plain casts of the same dtypes: `cargo bench --bench scaled [-- FILTER]`.
 //!
-//! Each row is a ratio of times of one run, in which both take turns: the plain cast's, and that of copying as many bytes as are
-//! read and written, to the scaled cast's. More is faster. Times are the least of many.
+//! Each row is a ratio of times of one run, in which all take turns: the plain cast's, that of copying as many bytes as are read and
+//! written, and the roof's, which loads and stores as the plain cast does and computes nothing (the faster one of ordinary stores and
+//! of those past the caches), to the scaled cast's. More is faster. Times are the least of many, of the thread's own clock where there is one.
 
 #[path = "data/mod.rs"]
 mod data;
+#[path = "data/null.rs"]
+mod null;
 
 use std::time::{Duration, Instant};
 
 use lanecast::scaled::{Dequantizer, Profile, Quantizer, Requantizer, ScaleRule, Scaling, TensorScale};
 use lanecast::{CastOptions, Caster, DType, Isa};
+use null::Null;
+
+/// How long this thread has had a CPU, which does not count what else the machine does meanwhile.
+fn clock() -> Duration {
+    #[cfg(unix)]
+    {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: it writes the time there.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+    #[cfg(not(unix))]
+    {
+        static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+        START.elapsed()
+    }
+}
 
 /// The least time of each, which take turns for so long.
 fn race<const N: usize>(mut runs: [&mut dyn FnMut(); N], budget: Duration) -> [f64; N] {
+    /// Of calls that are timed together: the clock takes a while, too.
+    const LEAST: f64 = 50e-6;
     let mut least = [f64::INFINITY; N];
     let start = Instant::now();
     let mut turns = 0;
     while start.elapsed() < budget || turns < 5 {
         for (run, least) in runs.iter_mut().zip(&mut least) {
             run();
-            let begin = Instant::now();
-            run();
-            *least = least.min(begin.elapsed().as_secs_f64());
+            let calls = (LEAST / *least).clamp(1.0, 100.0) as u32;
+            let begin = clock();
+            for _ in 0..calls {
+                run();
+            }
+            *least = least.min((clock() - begin).as_secs_f64() / f64::from(calls));
         }
         turns += 1;
     }
@@ -74,8 +99,10 @@ fn kinds() -> Vec<Kind> {
 fn main() {
     let filter: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let isas = Isa::available().iter().rev().filter(|&&isa| isa != Isa::Scalar);
-    println!("times of the plain cast, and of a copy of as many bytes, to those of the scaled cast");
-    println!("{:<8}{:<20}{:<34}{:>8}{:>8}{:>8}", "", "", "", "bytes", "plain", "copy");
+    println!(
+        "times of the plain cast, of a copy of as many bytes, and of the roof, to those of the scaled cast"
+    );
+    println!("{:<8}{:<20}{:<34}{:>8}{:>8}{:>8}{:>8}", "", "", "", "bytes", "plain", "copy", "roof");
     for &isa in isas {
         for (size, budget) in [(data::SMALL, 60), (data::LARGE, 700)] {
             for kind in kinds() {
@@ -219,9 +246,11 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
     let (mut back, mut plain) = (Lines::new(values.len()), Lines::new(values.len()));
     let (back, plain) = (back.all(), plain.all());
     let place = if size == data::SMALL { "L2" } else { "large" };
-    let print = |what: String, times: [f64; 3]| {
+    let print = |what: String, times: [f64; 5]| {
         let line = format!("{isa:<8}{:<20}{what:<34}", kind.name);
-        println!("{line}{place:>8}{:>8.2}{:>8.2}", times[1] / times[0], times[2] / times[0]);
+        let [plain, copy, roof] =
+            [times[1], times[2], times[3].min(times[4])].map(|time| format!("{:.2}", time / times[0]));
+        println!("{line}{place:>8}{plain:>8}{copy:>8}{roof:>8}");
     };
     let chosen = |what: &str| {
         filter.iter().all(|word| format!("{isa} {} {what} {place}", kind.name).contains(word.as_str()))
@@ -232,11 +261,16 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
         let caster = Caster::new(kind.element, dtype, &options).expect("a cast");
         let copied = vec![1u8; half];
         let mut copy = vec![0u8; half];
+        let null = Null::new(kind.element, dtype, isa).expect("registers");
+        let (mut zeros, mut past) = (Lines::new(plain.len()), Lines::new(plain.len()));
+        let (zeros, past) = (zeros.all(), past.all());
         let times = race(
             [
                 &mut || d.dequantize(codes, &shape, &scales, None, back).expect("sizes that fit"),
                 &mut || caster.cast(codes, plain, n).expect("sizes that fit"),
                 &mut || copy.copy_from_slice(std::hint::black_box(&copied)),
+                &mut || null.run(codes, zeros, false),
+                &mut || null.run(codes, past, true),
             ],
             budget,
         );
@@ -248,8 +282,9 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
             continue;
         }
         let caster = Caster::new(dtype, kind.element, &options).expect("a cast");
-        let (mut made, mut also) = (Lines::new(codes.len()), Lines::new(codes.len()));
-        let (made, also) = (made.all(), also.all());
+        let null = Null::new(dtype, kind.element, isa).expect("registers");
+        let [mut made, mut also, mut zeros, mut past] = [(); 4].map(|()| Lines::new(codes.len()));
+        let (made, also, zeros, past) = (made.all(), also.all(), zeros.all(), past.all());
         let given = scales.clone();
         let copied = vec![1u8; half];
         let mut copy = vec![0u8; half];
@@ -264,6 +299,8 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
                 },
                 &mut || caster.cast(values, also, n).expect("sizes that fit"),
                 &mut || copy.copy_from_slice(std::hint::black_box(&copied)),
+                &mut || null.run(values, zeros, false),
+                &mut || null.run(values, past, true),
             ],
             budget,
         );

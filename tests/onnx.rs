@@ -506,7 +506,7 @@ fn linear_operators_are_those_of_the_reference() {
         assert_eq!(got.as_ref(), Ok(&expected), "{id}");
         cases += 1;
     }
-    assert_eq!(cases, 12);
+    assert_eq!(cases, 32);
 }
 
 /// What a version of the linear operators does not have is an error that names the one that has it.
