@@ -434,20 +434,20 @@ impl<'a> Divide<'a> {
         let width = quantize.scale.bits() as usize / 8;
         let bytes = &mut codes[..width * groups];
         self.decided.scale.fill(&*wide, (&mut *bytes).into(), groups).ok()?;
-        let is_zero = |i: usize| amax[i] == 0;
         let (one, max) = quantize.scale_limits();
+        // Beside each other, so that the loops are vectors.
         match width {
-            1 => bytes.iter_mut().enumerate().for_each(|(i, code)| {
-                *code = if is_zero(i) { one as u8 } else { (*code).clamp(1, max as u8) };
+            1 => bytes.iter_mut().zip(&*amax).for_each(|(code, &amax)| {
+                *code = if amax == 0 { one as u8 } else { (*code).clamp(1, max as u8) };
             }),
-            2 => bytes.chunks_exact_mut(2).enumerate().for_each(|(i, bytes)| {
+            2 => bytes.chunks_exact_mut(2).zip(&*amax).for_each(|(bytes, &amax)| {
                 let code = u16::from_ne_bytes([bytes[0], bytes[1]]);
-                let code = if is_zero(i) { one as u16 } else { code.clamp(1, max as u16) };
+                let code = if amax == 0 { one as u16 } else { code.clamp(1, max as u16) };
                 bytes.copy_from_slice(&code.to_ne_bytes());
             }),
-            _ => bytes.chunks_exact_mut(4).enumerate().for_each(|(i, bytes)| {
+            _ => bytes.chunks_exact_mut(4).zip(&*amax).for_each(|(bytes, &amax)| {
                 let code = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                let code = if is_zero(i) { one as u32 } else { code.clamp(1, max as u32) };
+                let code = if amax == 0 { one as u32 } else { code.clamp(1, max as u32) };
                 bytes.copy_from_slice(&code.to_ne_bytes());
             }),
         }
