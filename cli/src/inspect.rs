@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Inspect) -> Result<()> {
 }
 
 /// What the values of a tensor are.
-struct Stats {
+pub(crate) struct Stats {
     min: f64,
     max: f64,
     nan: u64,
@@ -70,7 +70,7 @@ impl Stats {
 }
 
 /// Reads the values of a weight, or of a plain tensor of floats.
-fn measure(it: &Checkpoint, found: &Recognised, tensor: &Tensor) -> Result<Option<Stats>> {
+pub(crate) fn measure(it: &Checkpoint, found: &Recognised, tensor: &Tensor) -> Result<Option<Stats>> {
     let input = match found.weights.get(&tensor.name) {
         Some(weight) => {
             Input::Scaled(Box::new(weight.clone()), tensor.clone(), it.tensors[&weight.scales].clone())
@@ -174,7 +174,11 @@ fn draw(args: &Inspect, path: &Path, it: &Checkpoint, found: &Recognised) -> Res
     plot::draw(path, &out::plain(&name), &series)
 }
 
-fn as_json(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<String, Stats>) -> serde_json::Value {
+pub(crate) fn as_json(
+    it: &Checkpoint,
+    found: &Recognised,
+    stats: &BTreeMap<String, Stats>,
+) -> serde_json::Value {
     let tensors: Vec<_> = it
         .tensors
         .values()

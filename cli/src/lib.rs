@@ -9,6 +9,9 @@ mod convert;
 mod dtypes;
 mod error;
 mod header;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod hostile;
 mod info;
 mod inspect;
 mod layout;

@@ -2,7 +2,7 @@
 
     python tests/packages.py target/debug/lanecast
 
-Loaded by: transformers (float8 of blocks, gpt-oss), compressed-tensors by way of transformers, comfy-kitchen, torchao. Models are tiny
+Loaded by: transformers (float8 of blocks, gpt-oss), compressed-tensors by way of transformers, comfy-kitchen, torchao, ModelOpt. Models are tiny
 and random. A package that is not there is skipped, and said so; one that is there and disagrees fails.
 """
 
@@ -217,6 +217,47 @@ def ao(at):
         print(f"equal: {to} of torchao")
 
 
+def modelopt(at):
+    """Its quantised tensors: what we write, dequantised by it; the scales that it finds, found by us (and its codes of NVFP4); and what it writes, read by us."""
+    if not package("modelopt.torch.quantization.qtensor"):
+        return
+    from modelopt.torch.quantization.qtensor import FP8QTensor, NVFP4QTensor
+
+    torch.manual_seed(5)
+    x = torch.randn(96, 128, dtype=torch.bfloat16) * 0.02
+    save_file({"l.weight": x}, at / "x.safetensors")
+    # No profile has the steps by which it quantises with one scale per tensor: those codes are ours, rounded once.
+    for to, making, profile in [("modelopt-nvfp4", "modelopt", "modelopt"), ("modelopt-fp8", "lanecast", "f32")]:
+        made, back = at / f"{to}.safetensors", at / f"{to}.back.safetensors"
+        # In one file float8 has the names of another layout, and the same meaning.
+        source = ["--from", to] if to == "modelopt-nvfp4" else []
+        run("convert", at / "x.safetensors", made, "--to", to, "--profile", making, "--quiet")
+        run("convert", made, back, *source, "--to", "f32", "--profile", profile, "--quiet")
+        ours = load_file(made)
+        codes, scale = ours["l.weight"], ours["l.weight_scale"]
+        if to == "modelopt-nvfp4":
+            factor = ours["l.weight_scale_2"]
+            how = {"block_sizes": {-1: 16}}
+            theirs = NVFP4QTensor(x.shape, x.dtype, codes).dequantize(torch.float32, scale=scale, double_scale=factor, **how)
+            found, scales, factors = NVFP4QTensor.quantize(x, 16)
+            same(scales, scale, f"{to}: scales of theirs")
+            same(factors.reshape(factor.shape), factor, f"{to}: factors of theirs")
+            same(found._quantized_data, codes, f"{to}: codes of theirs")
+            written = {"l.weight": found._quantized_data, "l.weight_scale": scales, "l.weight_scale_2": factors}
+            read = found.dequantize(torch.float32, scale=scales, double_scale=factors, **how)
+        else:
+            theirs = FP8QTensor(x.shape, x.dtype, codes).dequantize(torch.float32, scale=scale)
+            found, scales = FP8QTensor.quantize(x.float())
+            same(scales.reshape(scale.shape), scale, f"{to}: scales of theirs")
+            written = {"l.weight": found._quantized_data, "l.weight_scale": scales}
+            read = found.dequantize(torch.float32, scale=scales)
+        same(theirs, load_file(back)["l.weight"], f"{to}: dequantised")
+        save_file({k: v.contiguous() for k, v in written.items()}, at / "theirs.safetensors")
+        run("convert", at / "theirs.safetensors", at / "read.safetensors", *source, "--to", "f32", "--profile", profile, "--quiet", "--force")
+        same(read, load_file(at / "read.safetensors")["l.weight"], f"{to}: of theirs")
+        print(f"equal: {to}: scales, and both ways")
+
+
 with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
     warnings.simplefilter("ignore")
     place = Path(place)
@@ -225,4 +266,5 @@ with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
         gpt_oss(place)
     comfy(place)
     ao(place)
+    modelopt(place)
 print("NOT RUN:", *skipped, sep="\n    ") if skipped else print("all packages were there")

@@ -228,6 +228,7 @@ def chart(rows: list[Row], names: list[str], title: str) -> str:
             at = f"{place(mark):.1f}"
             lines.append(f'<line x1="{at}" y1="{top - 6}" x2="{at}" y2="{bottom}" stroke="{shade}"/>')
             lines.append(f'<text x="{at}" y="{bottom + 16}" text-anchor="middle">{mark:g} x</text>')
+    figures: list[str] = []
     for i, row in enumerate(rows):
         y = top + i * step
         middle = y + bar * len(names) / 2 + 4
@@ -240,7 +241,10 @@ def chart(rows: list[Row], names: list[str], title: str) -> str:
             shape = f'x="{start:.1f}" y="{y + k * bar}" width="{max(end - start, 1.0):.1f}" height="{bar - 1}"'
             lines.append(f'<rect {shape} fill="{colour}"/>')
             if name == "patched":
-                lines.append(f'<text x="{end + 4:.1f}" y="{y + k * bar + 7}" font-size="10">{ratio:.1f}</text>')
+                # Over the bars of others, with a rim.
+                rim = 'paint-order="stroke" stroke="white" stroke-width="3"'
+                figures.append(f'<text x="{end + 4:.1f}" y="{y + k * bar + 7}" font-size="10" {rim}>{ratio:.1f}</text>')
+    lines += figures
     lines.append("</svg>")
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,19 @@
+//! Any text as a checkpoint: a configuration, an index and headers of safetensors files. `lanecast convert` refuses it, or converts it
+//! without a panic, and writes each tensor whole and nothing beside it.
+
+#![no_main]
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+
+static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let memory = PathBuf::from("/dev/shm");
+    let place = if memory.is_dir() { memory } else { std::env::temp_dir() };
+    place.join(format!("lanecast-fuzz-{}", std::process::id()))
+});
+
+fuzz_target!(|text: &[u8]| {
+    lanecast_cli::hostile::hostile(text, &PLACE);
+});
