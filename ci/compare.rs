@@ -42,9 +42,12 @@ const SIZES: [&str; 3] = ["16 elements", "1000 elements", "L2"];
 /// Turns, of so many nanoseconds each.
 const TURNS: usize = 15;
 const TURN: f64 = 20_000.0;
-/// Below this, a class of pairs is named, and a pair.
+/// Below this, a class of pairs is listed, and a pair counted.
 const CLASS: f64 = 0.97;
 const PAIR: f64 = 0.85;
+
+/// The ratios of the pairs of each class, with the number of the column that each stands in.
+type Classes = BTreeMap<String, Vec<(usize, f64)>>;
 
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
@@ -55,6 +58,7 @@ fn main() {
     };
     let src: Vec<u8> = (0..1 << 18).map(|_| random()).collect();
     let mut results = [vec![0u8; 1 << 18], vec![0u8; 1 << 18]];
+    let (mut columns, mut all, mut slow) = (Vec::new(), Classes::new(), Vec::new());
     for isa in after::Isa::available().iter().map(|isa| isa.name()).filter(|&name| name != "scalar") {
         let mut found = SIZES.map(|_| Vec::new());
         // What there was before: new dtypes come at the end.
@@ -95,30 +99,51 @@ fn main() {
                 }
             }
         }
-        for (what, mut found) in SIZES.into_iter().zip(found) {
-            let mut classes: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-            for (ratio, class, _) in &found {
-                classes.entry(class).or_default().push(*ratio);
-            }
-            println!("\n{isa}, {what}: {:.2} of the speed before", mean(found.iter().map(|pair| pair.0)));
-            let mut classes: Vec<_> = classes
-                .into_iter()
-                .map(|(class, ratios)| (mean(ratios.iter().copied()), class, ratios.len()))
-                .filter(|class| class.0 < CLASS)
-                .collect();
-            classes.sort_by(|a, b| a.0.total_cmp(&b.0));
-            for (ratio, class, pairs) in classes {
-                println!("  {ratio:.2} {class} ({pairs} pairs)");
-            }
-            found.retain(|pair| pair.0 < PAIR);
-            found.sort_by(|a, b| a.0.total_cmp(&b.0));
-            println!("  {} pairs below {PAIR}", found.len());
-            for (ratio, _, pair) in found.iter().take(25) {
-                println!("    {ratio:.2} {pair}");
+        for (what, found) in SIZES.into_iter().zip(found) {
+            let column = columns.len();
+            columns.push(format!("{isa}, {what}"));
+            for (ratio, class, pair) in found {
+                all.entry(class).or_default().push((column, ratio));
+                slow.extend((ratio < PAIR).then_some((ratio, column, pair)));
             }
         }
     }
+    print(&columns, &all, slow);
     println!("\nEvery result is the same.");
+}
+
+/// A page of the classes of which some column is below [`CLASS`], the slowest first, and the slowest pairs of each column.
+fn print(columns: &[String], classes: &Classes, mut slow: Vec<(f64, usize, String)>) {
+    println!("| times the speed before | {} |", columns.join(" | "));
+    println!("|---|{}", "---:|".repeat(columns.len()));
+    let row = |name: &str, ratios: &[(usize, f64)]| -> (f64, String) {
+        let means: Vec<f64> = (0..columns.len())
+            .map(|column| mean(ratios.iter().filter(|of| of.0 == column).map(|of| of.1)))
+            .collect();
+        let cells: Vec<String> = means
+            .iter()
+            .map(|&ratio| if ratio < CLASS { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") })
+            .collect();
+        let lowest = means.into_iter().fold(f64::MAX, f64::min);
+        (lowest, format!("| {name} | {} |", cells.join(" | ")))
+    };
+    let every: Vec<_> = classes.values().flatten().copied().collect();
+    println!("{}", row(&format!("all {} pairs", every.len() / columns.len().max(1)), &every).1);
+    let mut rows: Vec<_> = classes
+        .iter()
+        .map(|(class, ratios)| row(&format!("{class} ({})", ratios.len() / columns.len()), ratios))
+        .filter(|row| row.0 < CLASS)
+        .collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    rows.iter().for_each(|(_, row)| println!("{row}"));
+    slow.sort_by(|a, b| a.0.total_cmp(&b.0));
+    println!();
+    for (column, name) in columns.iter().enumerate() {
+        let of: Vec<_> = slow.iter().filter(|pair| pair.1 == column).collect();
+        let first: Vec<_> = of.iter().take(10).map(|(ratio, _, pair)| format!("{pair} {ratio:.2}")).collect();
+        let colon = if first.is_empty() { "" } else { ": " };
+        println!("* {name}: {} pairs below {PAIR}{colon}{}", of.len(), first.join(", "));
+    }
 }
 
 /// The geometric mean.
