@@ -177,6 +177,18 @@ pub struct ValueCaster {
 impl ValueCaster {
     /// Decides. [`CastOptions::zarr`] has the rounding.
     ///
+    /// ```
+    /// use lanecast::{zarr::{ValueCaster, ZarrError}, DType, Rounding};
+    /// // No rule for what is out of range, and no map: 300 is refused.
+    /// let caster = ValueCaster::new(DType::I16, DType::U8, Rounding::NearestEven, None, &[])?;
+    /// let refused = caster.cast(&300i16.to_ne_bytes(), &mut [0], 1).unwrap_err();
+    /// assert_eq!(
+    ///     refused.to_string(),
+    ///     "element 0, 300, is above what uint8 holds; neither out_of_range nor scalar_map says what it becomes",
+    /// );
+    /// # Ok::<(), ZarrError>(())
+    /// ```
+    ///
     /// `out_of_range` of [`Overflow::Wrap`] is none where the target is a float. Of codes in `map` the lowest bits count, as many as an element has.
     ///
     /// # Errors
@@ -210,16 +222,40 @@ impl ValueCaster {
     }
 
     /// The dtype of the source.
+    ///
+    /// ```
+    /// use lanecast::{zarr::ValueCaster, DType, Rounding};
+    /// let caster = ValueCaster::new(DType::I16, DType::F8E4M3, Rounding::NearestEven, None, &[])?;
+    /// assert_eq!((caster.from(), caster.to()), (DType::I16, DType::F8E4M3));
+    /// # Ok::<(), lanecast::zarr::ZarrError>(())
+    /// ```
     pub const fn from(&self) -> DType {
         self.caster.from()
     }
 
     /// The dtype of the destination.
+    ///
+    /// ```
+    /// use lanecast::{zarr::ValueCaster, DType, Overflow, Rounding};
+    /// let caster = ValueCaster::new(DType::F32, DType::I8, Rounding::Down, Some(Overflow::Wrap), &[])?;
+    /// assert_eq!(caster.to().itemsize(), 1);
+    /// # Ok::<(), lanecast::zarr::ZarrError>(())
+    /// ```
     pub const fn to(&self) -> DType {
         self.caster.to()
     }
 
     /// Casts `n` elements.
+    ///
+    /// ```
+    /// use lanecast::{zarr::ValueCaster, DType, Overflow, Rounding};
+    /// let caster = ValueCaster::new(DType::U16, DType::U8, Rounding::NearestEven, Some(Overflow::Wrap), &[(0xFFFF, 0)])?;
+    /// let src: Vec<u8> = [1u16, 0x102, 0xFFFF].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let mut dst = [0; 3];
+    /// caster.cast(&src, &mut dst, 3)?;
+    /// assert_eq!(dst, [1, 2, 0]);
+    /// # Ok::<(), lanecast::zarr::ZarrError>(())
+    /// ```
     ///
     /// # Errors
     ///
