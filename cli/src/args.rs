@@ -42,9 +42,15 @@ pub(crate) enum Command {
     /// Measures casts beside memcpy
     Bench(Bench),
     /// Prints the completions of a shell
-    Completions { shell: clap_complete::Shell },
-    /// Prints the manual page
-    Man,
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page, of the program or of one of its commands
+    Man {
+        /// convert, cast, inspect, ..
+        command: Option<String>,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -165,6 +171,7 @@ pub(crate) struct Convert {
     /// No report
     #[arg(long)]
     pub(crate) quiet: bool,
+    /// A bar on a terminal, a line for each file, or nothing
     #[arg(long, default_value = "auto")]
     pub(crate) progress: Progress,
     #[command(flatten)]
@@ -193,13 +200,17 @@ pub(crate) struct Limits {
 
 #[derive(Args, Debug)]
 pub(crate) struct Cast {
+    /// A .npy file, or raw numbers, which need --from
     pub(crate) src: PathBuf,
+    /// What is made: a .npy file if it is called so, else raw numbers
     pub(crate) dst: PathBuf,
+    /// The dtype that they become: bf16, f16, e4m3, int8, ..
     #[arg(long, value_name = "DTYPE")]
     pub(crate) to: String,
     /// The dtype of raw numbers, or of what NumPy has no name for
     #[arg(long, value_name = "DTYPE")]
     pub(crate) from: Option<String>,
+    /// Of what lies between two values
     #[arg(long, default_value = "nearest-even")]
     pub(crate) rounding: Rounding,
     /// Whether what is too large becomes the largest value, or Inf or NaN
@@ -211,14 +222,17 @@ pub(crate) struct Cast {
     /// Replaces what is at DST
     #[arg(long)]
     pub(crate) force: bool,
+    /// The report as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
+    /// No report
     #[arg(long)]
     pub(crate) quiet: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
+    /// A safetensors file, or a directory
     pub(crate) path: PathBuf,
     /// The layout, where two fit
     #[arg(long, default_value = "auto", value_name = "LAYOUT")]
@@ -235,33 +249,40 @@ pub(crate) struct Inspect {
     /// Another checkpoint that has the tensor: what it was converted to
     #[arg(long, requires = "plot", value_name = "PATH")]
     pub(crate) beside: Option<PathBuf>,
+    /// All of it as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
+    /// A safetensors file, or a directory
     pub(crate) a: PathBuf,
+    /// What it is compared with
     pub(crate) b: PathBuf,
     /// What both are converted to
     #[arg(long = "as", default_value = "f32", value_name = "DTYPE")]
     pub(crate) common: String,
     #[command(flatten)]
     pub(crate) limits: Limits,
+    /// Threads [default: as many as cores]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
+    /// What differs as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Info {
+    /// As one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
+    /// As one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -9,9 +9,9 @@ use npyz::{NpyHeader, Order, TypeChar};
 use serde_json::json;
 
 use crate::args::{Cast, Rounding, ScaleOf, Switch};
-use crate::convert::temporary;
+use crate::convert::{check_parent, is_interrupted, listen, temporary};
 use crate::dtypes;
-use crate::error::{Failure, Result, on};
+use crate::error::{Failure, Kind, Result, on};
 use crate::out::{self, bytes, number};
 use crate::source::{self, Source, file_name};
 
@@ -40,6 +40,17 @@ fn open(args: &Cast) -> Result<Numbers> {
     let source = source::open(&args.src)?;
     let name = args.src.display();
     if !is_npy(&args.src) {
+        let end = args.src.extension().map(|end| end.to_string_lossy().into_owned()).unwrap_or_default();
+        let help = match &end[..] {
+            "npz" => Some("save its arrays as .npy files"),
+            "safetensors" | "gguf" | "pt" | "pth" => Some("`lanecast convert` converts safetensors files"),
+            _ => None,
+        };
+        if let Some(help) = help {
+            return Err(
+                Failure::refused(format!("{name}: a .{end} file is neither .npy nor raw numbers")).help(help)
+            );
+        }
         let Some(dtype) = from else {
             return Err(
                 Failure::usage(format!("{name}: raw numbers need --from")).help("--from f32, for example")
@@ -215,6 +226,9 @@ fn pieces(
     let mut buffer = Vec::new();
     let mut first = 0;
     while first < elements {
+        if is_interrupted() {
+            return Err(Failure::new(Kind::Interrupted, "interrupted").help("nothing was written"));
+        }
         let count = each.min(elements - first);
         buffer.resize((count * bits).div_ceil(8) as usize, 0);
         from.source.read_at(&mut buffer, from.offset + first * bits / 8).map_err(on(path))?;
@@ -234,12 +248,15 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
     }
     for path in &targets {
         if source::resolved(path) == source::resolved(&args.src) {
-            return Err(Failure::refused(format!("{} is the source", path.display())));
+            return Err(Failure::refused(format!("{} is the source", path.display()))
+                .help("write elsewhere: the source is never changed"));
         }
         if path.symlink_metadata().is_ok() && !args.force {
             return Err(Failure::refused(format!("{} exists", path.display())).help("--force replaces it"));
         }
     }
+    check_parent(&args.dst)?;
+    listen();
     let packing = if is_npy(&args.dst) { Packing::OnePerByte } else { Packing::LowFirst };
     let options = options(args, &from, packing);
     let parent = args.dst.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,6 +1,6 @@
 //! A checkpoint: a file, or a directory of files with an index and a configuration.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use safetensors::Dtype;
@@ -86,7 +86,11 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 impl Checkpoint {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let metadata = std::fs::metadata(path).map_err(on(path))?;
+        let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Failure::io(path, &error)
+                .help("a safetensors file or a directory is needed; what a hub has is fetched first"),
+            _ => Failure::io(path, &error),
+        })?;
         let mut it = Self {
             root: path.to_owned(),
             is_dir: metadata.is_dir(),
@@ -114,6 +118,7 @@ impl Checkpoint {
         }
         let mut safetensors = Vec::new();
         let mut index = None;
+        let mut is_recorded = false;
         for name in files {
             let file = path.join(&name);
             if name.ends_with(".safetensors") {
@@ -136,13 +141,29 @@ impl Checkpoint {
                 .any(|end| name.ends_with(end))
             {
                 it.skipped.push(name);
-            } else if name != "lanecast.json" {
+            } else if name == "lanecast.json" {
+                is_recorded = true;
+            } else {
                 it.others.push(file);
             }
         }
         let Some((index_name, index)) = index else {
             if safetensors.is_empty() {
-                return Err(Failure::refused(format!("{}: no safetensors file in it", path.display())));
+                let none = Failure::refused(format!("{}: no safetensors file in it", path.display()));
+                return Err(match it.skipped.first() {
+                    Some(other) => none.help(format!(
+                        "{other} and the like are not read: fetch the checkpoint as safetensors, or write it as such"
+                    )),
+                    None => none,
+                });
+            }
+            // A conversion leaves out files of which nothing is left, and says in its record which there are.
+            if let Some((name, missing)) = missing_part(&safetensors).filter(|_| !is_recorded) {
+                return Err(Failure::refused(format!(
+                    "{}: {name} is one of several, and {missing} is not there",
+                    path.display()
+                ))
+                .help("fetch the file; of files that belong together in another way, fetch the index, too"));
             }
             for name in safetensors {
                 it.add(&path.join(name))?;
@@ -166,14 +187,20 @@ impl Checkpoint {
         let map =
             header::texts_without_twins(raw.weight_map.get()).map_err(|error| bad(error.to_string()))?;
         let names: BTreeSet<&String> = map.values().collect();
-        for name in &names {
-            if !source::is_plain_name(name) {
-                return Err(bad(format!("{name:?} is no plain name of a file"))
-                    .help("nothing outside of the directory is opened; correct the index"));
-            }
-            if !there.contains(name) {
-                return Err(bad(format!("it names {name}, which is not there")).help("fetch the file"));
-            }
+        if let Some(name) = names.iter().find(|name| !source::is_plain_name(name)) {
+            return Err(bad(format!("{name:?} is no plain name of a file"))
+                .help("nothing outside of the directory is opened; correct the index"));
+        }
+        let mut missing = names.iter().filter(|name| !there.contains(name));
+        if let Some(name) = missing.next() {
+            return Err(match missing.count() {
+                0 => bad(format!("it names {name}, which is not there")).help("fetch the file"),
+                more => bad(format!(
+                    "it names {name} and {more} more of {} files, which are not there",
+                    names.len()
+                ))
+                .help("fetch the files"),
+            });
         }
         self.skipped.extend(there.iter().filter(|name| !names.contains(name)).cloned());
         for name in names {
@@ -265,6 +292,30 @@ impl Checkpoint {
     pub(crate) fn bytes(&self) -> u64 {
         self.tensors.values().map(|tensor| tensor.len).sum()
     }
+}
+
+/// Of files that are numbered, `model-00001-of-00003.safetensors`, one that is there and one that is not.
+fn missing_part(names: &[String]) -> Option<(String, String)> {
+    let there: HashSet<&str> = names.iter().map(|name| &name[..]).collect();
+    let mut known = HashSet::new();
+    for name in names {
+        let stem = name.strip_suffix(".safetensors").and_then(|stem| stem.rsplit_once("-of-"));
+        let Some((start, all)) = stem else { continue };
+        let Some((start, number)) = start.rsplit_once('-') else { continue };
+        let (Ok(_), Ok(n)) = (number.parse::<u64>(), all.parse::<u64>()) else { continue };
+        let width = number.len();
+        if !known.insert((start, all, width)) {
+            continue;
+        }
+        let part = |i: u64| format!("{start}-{i:0width$}-of-{all}.safetensors");
+        // They begin with 1; those of a few with 0.
+        let first = u64::from(!there.contains(&part(0)[..]));
+        let mut parts = (first..first.saturating_add(n)).map(part);
+        if let Some(missing) = parts.find(|part| !there.contains(&part[..])) {
+            return Some((name.clone(), missing));
+        }
+    }
+    None
 }
 
 fn json(path: &Path) -> Result<Value> {

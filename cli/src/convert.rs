@@ -57,6 +57,15 @@ struct State {
     losses: Losses,
 }
 
+/// Ctrl-C is heard from now on.
+pub(crate) fn listen() {
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst));
+}
+
+pub(crate) fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::SeqCst)
+}
+
 fn interrupted(dst: &Path) -> Failure {
     Failure::new(Kind::Interrupted, "interrupted")
         .help(format!("what is complete stays: the same command with --resume goes on in {}", dst.display()))
@@ -406,7 +415,8 @@ impl Work<'_> {
             let all = self.bar.length().unwrap_or(0);
             let seconds = self.bar.elapsed().as_secs_f64().max(1e-3);
             let (done, name) = (self.bar.position(), out::plain(&planned.name));
-            eprintln!("{done} of {all} bytes   {}/s   {name}", bytes((done as f64 / seconds) as u64));
+            let speed = bytes((done as f64 / seconds) as u64);
+            out::note(format_args!("{done} of {all} bytes   {speed}/s   {name}"));
         }
         self.done.lock().expect("no panics").push(state);
         Ok(())
@@ -447,7 +457,7 @@ impl Work<'_> {
     fn worker(&self) {
         let mut scratch = Scratch::default();
         while !self.stop.load(Ordering::SeqCst) {
-            if INTERRUPTED.load(Ordering::SeqCst) {
+            if is_interrupted() {
                 self.fail(interrupted(&self.dir));
                 return;
             }
@@ -522,29 +532,56 @@ fn mine(plan: &Plan, rank: usize, of: usize) -> Vec<usize> {
     mine
 }
 
+/// Is there the directory that a file is to lie in?
+pub(crate) fn check_parent(dst: &Path) -> Result<()> {
+    let parent = dst.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir());
+    parent.map_or(Ok(()), |parent| {
+        Err(Failure::refused(format!("{}: there is no directory {}", dst.display(), parent.display()))
+            .help("make it, or write elsewhere"))
+    })
+}
+
 /// Is DST free to be written?
 fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
     let (src, dst) = (source::resolved(&args.src), source::resolved(&args.dst));
-    if src == dst || dst.starts_with(&src) || src.starts_with(&dst) && it.is_dir {
-        return Err(Failure::refused(format!(
-            "{} is in the way of {}",
-            args.dst.display(),
-            args.src.display()
-        ))
-        .help("write elsewhere: the source is never changed"));
+    let how = if src == dst {
+        "is the source"
+    } else if dst.starts_with(&src) {
+        "lies in the source"
+    } else if src.starts_with(&dst) && it.is_dir {
+        "contains the source"
+    } else {
+        ""
+    };
+    if !how.is_empty() {
+        return Err(Failure::refused(format!("DST {} {how}, {}", args.dst.display(), args.src.display()))
+            .help("write elsewhere: the source is never changed"));
+    }
+    if !it.is_dir {
+        let is_directory = args.dst.is_dir() || args.dst.as_os_str().as_encoded_bytes().ends_with(b"/");
+        if is_directory {
+            let file = args.dst.join(file_name(&args.src));
+            return Err(Failure::refused(format!(
+                "SRC {} is a file, DST {} a directory",
+                args.src.display(),
+                args.dst.display()
+            ))
+            .help(format!("name the file that is made: {}", file.display())));
+        }
+        check_parent(&args.dst)?;
     }
     let Ok(metadata) = fs::symlink_metadata(&args.dst) else { return Ok(()) };
     if metadata.is_symlink() {
         return Err(Failure::refused(format!("{} is a link", args.dst.display()))
             .help("nothing is written through links"));
     }
-    if it.is_dir != metadata.is_dir() {
-        let (a, b) = if it.is_dir { ("directory", "file") } else { ("file", "directory") };
+    if it.is_dir && !metadata.is_dir() {
         return Err(Failure::refused(format!(
-            "{} is a {a}, {} a {b}",
+            "SRC {} is a directory, DST {} a file",
             args.src.display(),
             args.dst.display()
-        )));
+        ))
+        .help("name a directory that is not there yet"));
     }
     let empty = it.is_dir && fs::read_dir(&args.dst).is_ok_and(|mut entries| entries.next().is_none());
     let shared = args.rank.is_some() && [STATES, RECORD].iter().any(|name| args.dst.join(name).exists());
@@ -656,10 +693,10 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     let plan = Plan::new(&it, &found, args)?;
     check_paths(args, &it)?;
     for warning in &plan.warnings {
-        eprintln!("warning: {}", out::plain(warning));
+        out::note(format_args!("warning: {}", out::plain(warning)));
     }
     if it.is_dir && !it.skipped.is_empty() && !args.quiet {
-        eprintln!("not read, and not copied: {}", out::plain(&it.skipped.join(", ")));
+        out::note(format_args!("not read, and not copied: {}", out::plain(&it.skipped.join(", "))));
     }
     if args.dry_run {
         return dry(&plan, args);
@@ -673,7 +710,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         report(args, &plan, &losses, &all)?;
         return limits(args, &losses);
     }
-    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst));
+    listen();
     let (dir, single) = if it.is_dir {
         fs::create_dir_all(args.dst.join(STATES)).map_err(on(&args.dst))?;
         (args.dst.clone(), None)
@@ -707,11 +744,11 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         let complete = states(&plan, &dir, None)?;
         if complete.len() < plan.shards.len() {
             if !args.quiet {
-                eprintln!(
+                out::note(format_args!(
                     "{} of {} complete; the others are of other ranks",
                     complete.len(),
                     count(plan.shards.len() as u64, "file")
-                );
+                ));
             }
         } else {
             all = complete;
@@ -967,11 +1004,13 @@ fn limits(args: &Convert, losses: &Losses) -> Result<()> {
     let all = losses.all();
     let worst = losses.worst.first().map(|worst| &worst.name[..]);
     let mut passed = Vec::new();
-    if args.limits.max_abs_error.is_some_and(|limit| all.max_abs > limit) {
-        passed.push(format!("an absolute error of {:.3e}", all.max_abs));
-    }
-    if args.limits.max_rel_error.is_some_and(|limit| all.max_rel > limit) {
-        passed.push(format!("a relative error of {:.3e}", all.max_rel));
+    for (what, found, limit) in [
+        ("an absolute", all.max_abs, args.limits.max_abs_error),
+        ("a relative", all.max_rel, args.limits.max_rel_error),
+    ] {
+        if let Some(limit) = limit.filter(|&limit| found > limit) {
+            passed.push(format!("{what} error of {found:.3e}, where {limit:.3e} is allowed"));
+        }
     }
     for what in &args.fail_on {
         let (n, name) = match what {

@@ -14,6 +14,35 @@ use crate::source::Source;
 /// The library reads no longer ones.
 const MOST: u64 = 100_000_000;
 
+/// What a file is that has no header of safetensors, and what to do about it: what people take for a checkpoint.
+fn foreign(head: &[u8]) -> Option<(&'static str, &'static str)> {
+    const PICKLED: &str = "load it where you trust it, torch.load(.., weights_only=True), and write it with safetensors.torch.save_file";
+    const ALL: [(&[u8], &str, &str); 13] = [
+        (
+            b"version https://git-lfs",
+            "a pointer of Git LFS, in place of the file",
+            "`git lfs pull` fetches the file",
+        ),
+        (b"GGUF", "a GGUF file", "convert the safetensors files that it was made from"),
+        (b"PK\x03\x04", "a zip archive, as torch.save and numpy.savez write them", PICKLED),
+        (b"\x80\x02", "a pickle, as torch.save wrote them", PICKLED),
+        (b"\x80\x03", "a pickle", PICKLED),
+        (b"\x80\x04", "a pickle", PICKLED),
+        (b"\x80\x05", "a pickle", PICKLED),
+        (b"\x93NUMPY", "a .npy file", "`lanecast cast` casts arrays"),
+        (b"\x89HDF", "an HDF5 file", "write its tensors with safetensors first"),
+        (b"<!DOCTYPE", "a page of HTML", "the download gave a page in place of the file: fetch it again"),
+        (b"<!doctype", "a page of HTML", "the download gave a page in place of the file: fetch it again"),
+        (b"<html", "a page of HTML", "the download gave a page in place of the file: fetch it again"),
+        (
+            b"{",
+            "JSON",
+            "name the directory, or a safetensors file, in place of the index or the configuration",
+        ),
+    ];
+    ALL.iter().find(|(first, ..)| head.starts_with(first)).map(|&(_, what, help)| (what, help))
+}
+
 /// What a header says, checked.
 #[derive(Debug)]
 pub(crate) struct Header {
@@ -110,10 +139,16 @@ impl Header {
                 .help("fetch the file again: it is damaged, or no safetensors file")
         };
         let len = source.len();
+        let failed = |error: std::io::Error| Failure::io(file.as_ref(), &error);
+        let mut head = vec![0; len.min(32) as usize];
+        source.read_at(&mut head, 0).map_err(failed)?;
+        let bad = |what: String| match foreign(&head) {
+            Some((what, help)) => Failure::refused(format!("{file}: {what}, not safetensors")).help(help),
+            None => bad(what),
+        };
         if len < 8 {
             return Err(bad(format!("{len} bytes are no safetensors file")));
         }
-        let failed = |error: std::io::Error| Failure::io(file.as_ref(), &error);
         let mut first = [0; 8];
         source.read_at(&mut first, 0).map_err(failed)?;
         let text = u64::from_le_bytes(first);

@@ -41,13 +41,35 @@ fn run(command: &Command) -> Result<()> {
         Command::Verify(args) => verify::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "lanecast", &mut std::io::stdout());
-            Ok(())
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "lanecast", &mut text);
+            out::whole(&text)
         }
-        Command::Man => clap_mangen::Man::new(Cli::command())
-            .render(&mut std::io::stdout())
-            .map_err(|error| Failure::system(error.to_string())),
+        Command::Man { command } => manual(command.as_deref()),
     }
+}
+
+/// The manual page of the program, or of one of its commands.
+fn manual(command: Option<&str>) -> Result<()> {
+    let mut all = Cli::command();
+    all.build();
+    let page = match command {
+        None => all,
+        Some(name) => {
+            let names = || all.get_subcommands().map(clap::Command::get_name);
+            let Some(found) = all.find_subcommand(name) else {
+                let failure = Failure::usage(format!("there is no command '{name}'"));
+                return Err(failure.help(match error::suggestion(name, names()) {
+                    Some(close) => format!("did you mean '{close}'?"),
+                    None => names().collect::<Vec<_>>().join(", "),
+                }));
+            };
+            found.clone().version(env!("CARGO_PKG_VERSION"))
+        }
+    };
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page).render(&mut text).map_err(|error| Failure::system(error.to_string()))?;
+    out::whole(&text)
 }
 
 /// Are errors to be JSON, too?
@@ -84,4 +106,21 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         let _ = writeln!(stderr, "{} {}", "help:".bold(), out::plain(help));
     }
     failure.kind as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_says_what_it_does() {
+        let mut all = Cli::command();
+        all.build();
+        for command in all.get_subcommands().filter(|command| command.get_name() != "help") {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for arg in command.get_arguments() {
+                assert!(arg.get_help().is_some(), "{} {}", command.get_name(), arg.get_id());
+            }
+        }
+    }
 }

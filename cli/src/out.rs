@@ -25,6 +25,17 @@ pub(crate) fn json(value: &serde_json::Value) -> Result<()> {
     printed(writeln!(io::stdout().lock(), "{value}"))
 }
 
+/// A line on standard error. If nobody reads it, nothing is lost but the line.
+pub(crate) fn note(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// What is made as a whole, on standard output.
+pub(crate) fn whole(bytes: &[u8]) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    printed(stdout.write_all(bytes).and_then(|()| stdout.flush()))
+}
+
 /// A table without lines, the first row above it.
 pub(crate) fn table<const N: usize>(rows: Vec<[String; N]>) -> Result<()> {
     let mut builder = Builder::default();

@@ -436,6 +436,24 @@ impl Plan {
             plan.tensor(&mut planner, found, tensor, high, [&keep, &only, &copy, &drop])?;
         }
         plan.groups = planner.groups.len();
+        for (option, patterns) in
+            [("--keep", &args.keep), ("--only", &args.only), ("--copy", &args.copy), ("--drop", &args.drop)]
+        {
+            for pattern in patterns {
+                let one = globs(std::slice::from_ref(pattern))?;
+                let fits = |tensor: &Tensor| {
+                    let logical =
+                        found.weights.get(&tensor.name).is_some_and(|weight| one.is_match(&weight.name));
+                    logical || one.is_match(&tensor.name)
+                };
+                if !it.tensors.values().any(fits) {
+                    let what = format!(
+                        "{option} '{pattern}' fits no tensor; a pattern is of a whole name: '*q_proj*'"
+                    );
+                    plan.warnings.push(what);
+                }
+            }
+        }
         if let (Some(layout), true) = (planner.layout, plan.layout.is_none()) {
             let what = format!("no tensor would become {}", layout.name());
             return Err(Failure::refused(what).help("`lanecast inspect` lists them; --only chooses"));

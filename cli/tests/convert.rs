@@ -783,7 +783,7 @@ fn the_jobs_of_the_documentation_run() {
     let text = include_str!("../../docs/checkpoints.md");
     let jobs = text.split("\n## ").find(|part| part.starts_with("Jobs")).unwrap();
     let commands: Vec<&str> = jobs.split('`').filter(|code| code.starts_with("lanecast ")).collect();
-    assert_eq!(commands.len(), 12);
+    assert_eq!(commands.len(), 14);
     for command in commands {
         let words = command.strip_prefix("lanecast ").unwrap();
         let words = words.replace("PATH", "DeepSeek-R1").replace("A B", "flux.safetensors flux.safetensors");

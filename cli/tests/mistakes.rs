@@ -1,0 +1,212 @@
+//! What people get wrong on their first evening: each is told what it was and what to do, nothing is written, and nothing panics.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::*;
+use safetensors::Dtype;
+
+/// A checkpoint of so many numbered files, with an index if that is wanted.
+fn numbered(dir: &Path, n: usize, indexed: bool) {
+    fs::create_dir(dir).unwrap();
+    let mut places = Vec::new();
+    for i in 1..=n {
+        let (file, name) =
+            (format!("model-{i:05}-of-{n:05}.safetensors"), format!("layers.{i}.up_proj.weight"));
+        let tensors = vec![(name.clone(), Dtype::F32, vec![16, 32], le(&Random(i as u64).floats(512)))];
+        write(&dir.join(&file), &tensors, None);
+        places.push(format!("\"{name}\": \"{file}\""));
+    }
+    if indexed {
+        let index = format!("{{\"metadata\": {{}}, \"weight_map\": {{{}}}}}", places.join(", "));
+        fs::write(dir.join("model.safetensors.index.json"), index).unwrap();
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[track_caller]
+fn says(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "no {word:?} in: {text}");
+    }
+}
+
+#[test]
+fn files_of_other_formats_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.safetensors");
+    let cases: [(&[u8], &[&str]); 10] = [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", &["Git LFS", "git lfs pull"]),
+        (b"GGUF\x03\0\0\0\x01\0\0\0\0\0\0\0", &["GGUF", "safetensors files"]),
+        (b"PK\x03\x04\0\0\x08\x08\0\0\0\0", &["torch.save", "save_file"]),
+        (b"PK\x03\x04\0\0\0\0\0\0\0\0", &["torch.save", "save_file"]),
+        (b"\x80\x02}q\0.", &["pickle", "save_file"]),
+        (b"\x93NUMPY\x01\0v\0{", &["lanecast cast"]),
+        (b"<!DOCTYPE html><html>", &["HTML", "fetch it again"]),
+        (b"{\"weight_map\": {}}", &["JSON", "name the directory"]),
+        (b"", &["0 bytes", "fetch the file again"]),
+        (b"\x10\0\0\0\0\0\0\0{", &["a header of 16 bytes in a file of 9", "fetch the file again"]),
+    ];
+    for (bytes, words) in cases {
+        fs::write(&path, bytes).unwrap();
+        says(&fails(dir.path(), "convert a.safetensors b.safetensors --to bf16", 3), words);
+        says(&fails(dir.path(), "inspect a.safetensors", 3), words);
+        assert_eq!(names(dir.path()), ["a.safetensors"]);
+    }
+    says(
+        &fails(dir.path(), "convert meta-llama/Llama dst --to bf16", 3),
+        &["meta-llama/Llama", "fetched first"],
+    );
+    fs::create_dir(dir.path().join("old")).unwrap();
+    fs::write(dir.path().join("old/pytorch_model.bin"), b"PK").unwrap();
+    says(
+        &fails(dir.path(), "convert old dst --to bf16", 3),
+        &["no safetensors file", "pytorch_model.bin", "as safetensors"],
+    );
+}
+
+#[test]
+fn parts_that_are_not_there_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("indexed"), 4, true);
+    numbered(&dir.path().join("plain"), 4, false);
+    ok(dir.path(), "convert plain whole --to bf16 --quiet");
+    for src in ["indexed", "plain"] {
+        fs::remove_file(dir.path().join(src).join("model-00003-of-00004.safetensors")).unwrap();
+        says(
+            &fails(dir.path(), &format!("convert {src} dst --to bf16"), 3),
+            &["model-00003-of-00004.safetensors", "not there", "fetch the file"],
+        );
+    }
+    fs::remove_file(dir.path().join("indexed/model-00004-of-00004.safetensors")).unwrap();
+    says(
+        &fails(dir.path(), "convert indexed dst --to bf16", 3),
+        &["and 1 more of 4 files", "fetch the files"],
+    );
+    // Without the last of them the others say that there is one.
+    fs::remove_file(dir.path().join("plain/model-00004-of-00004.safetensors")).unwrap();
+    fs::remove_file(dir.path().join("plain/model-00001-of-00004.safetensors")).unwrap();
+    says(&fails(dir.path(), "inspect plain", 3), &["model-00001-of-00004.safetensors", "not there"]);
+    assert_eq!(names(dir.path()), ["indexed", "plain", "whole"]);
+}
+
+#[test]
+fn destinations_that_cannot_be_are_refused_before_the_work() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    write(&dir.path().join("a.safetensors"), &vec![("x".into(), Dtype::F32, vec![2], le(&[1.0, 2.0]))], None);
+    fs::create_dir(dir.path().join("out")).unwrap();
+    let before = names(dir.path());
+    for (command, words) in [
+        ("convert a.safetensors out --to bf16", &["is a file", "out a directory", "out/a.safetensors"][..]),
+        ("convert a.safetensors new/ --to bf16", &["is a file", "new/a.safetensors"]),
+        ("convert a.safetensors no/where.safetensors --to bf16", &["there is no directory no", "make it"]),
+        ("convert src a.safetensors --to bf16", &["is a directory", "a.safetensors a file"]),
+        ("convert src src --to bf16", &["is the source", "write elsewhere"]),
+        ("convert src src/dst --to bf16", &["lies in the source", "write elsewhere"]),
+        ("convert src . --to bf16", &["contains the source", "write elsewhere"]),
+        ("cast a.safetensors b.bin --from f32 --to bf16", &["a .safetensors file", "lanecast convert"]),
+        ("cast all.npz b.npy --to bf16", &["all.npz"]),
+    ] {
+        says(&fails(dir.path(), command, 3), words);
+        assert_eq!(names(dir.path()), before, "{command}");
+    }
+    fs::write(dir.path().join("x.bin"), le(&[1.0])).unwrap();
+    says(&fails(dir.path(), "cast x.bin no/y.bin --from f32 --to bf16", 3), &["there is no directory no"]);
+    fs::write(dir.path().join("all.npz"), b"PK\x03\x04").unwrap();
+    says(&fails(dir.path(), "cast all.npz b.npy --to bf16", 3), &["a .npz file", "as .npy files"]);
+    says(&fails(dir.path(), "cast all.npz b.npy --from f32 --to bf16", 3), &["a .npz file", "as .npy files"]);
+}
+
+#[test]
+fn patterns_that_fit_nothing_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    let out = line(dir.path(), "convert src dst --to fp8-channel --keep up_proj --drop *layers.9* --quiet");
+    assert_eq!(out.status.code(), Some(0));
+    let error = String::from_utf8(out.stderr).unwrap();
+    says(
+        &error,
+        &["warning: --keep 'up_proj' fits no tensor", "'*q_proj*'", "warning: --drop '*layers.9*' fits"],
+    );
+    let out = line(dir.path(), "convert src kept --to e4m3 --keep *up_proj* --quiet");
+    assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+#[test]
+fn limits_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    says(
+        &fails(dir.path(), "convert src dst --to bf16 --max-rel-error 1e-6", 1),
+        &["a relative error of", "where 1.000e-6 is allowed"],
+    );
+}
+
+/// `| head`: a reader that goes is no error, on either stream.
+#[test]
+fn readers_may_go() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 8, false);
+    for command in [
+        "completions bash",
+        "man",
+        "man convert",
+        "info",
+        "inspect src",
+        "inspect src --stats",
+        "convert src dst --to bf16 --progress plain --keep nothing",
+        "convert src dry --to bf16 --dry-run",
+        "convert src dst --to bf16",
+        "--help",
+        "convert --help",
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lanecast"))
+            .args(command.split(' '))
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Both are gone before the program writes.
+        drop((child.stdout.take(), child.stderr.take()));
+        let code = child.wait().unwrap().code();
+        assert_eq!(code, Some(if command == "convert src dst --to bf16" { 3 } else { 0 }), "{command}");
+    }
+    assert!(dir.path().join("dst/lanecast.json").exists());
+}
+
+#[test]
+fn every_command_has_its_help_and_its_manual() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in ["convert", "cast", "inspect", "verify", "info", "bench", "completions", "man"] {
+        let help = line(dir.path(), &format!("{command} --help"));
+        assert_eq!(help.status.code(), Some(0), "{command}");
+        assert!(String::from_utf8_lossy(&help.stdout).contains("Usage: lanecast"), "{command}");
+        let page = line(dir.path(), &format!("man {command}"));
+        assert_eq!(page.status.code(), Some(0), "{command}");
+        let page = String::from_utf8(page.stdout).unwrap();
+        assert!(page.contains(&format!("lanecast-{command} 1")), "{page}");
+    }
+    says(&fails(dir.path(), "man convrt", 2), &["'convrt'", "did you mean 'convert'?"]);
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let out = line(dir.path(), &format!("completions {shell}"));
+        assert!(String::from_utf8_lossy(&out.stdout).contains("max-rel-error"), "{shell}");
+    }
+    let ran = Command::new(env!("CARGO_BIN_EXE_lanecast"))
+        .arg("inspect")
+        .arg("nowhere")
+        .env("NO_COLOR", "1")
+        .output();
+    assert!(!ran.unwrap().stderr.contains(&0x1B));
+}
