@@ -10,7 +10,7 @@ use core::slice;
 #[cfg(isa = "vector")]
 use super::codec::job::Job;
 #[cfg(isa = "vector")]
-use super::environment;
+use super::environment::Environment;
 pub(super) use super::layout::Apart;
 use super::layout::{load, store};
 use super::limits::Limits;
@@ -23,6 +23,8 @@ use super::sizes::{core_bits, core_units};
 use crate::formats::dtype::DType;
 use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
+#[cfg(isa = "vector")]
+use crate::formats::options::Rounding;
 use crate::formats::route::{Layout, Parts, Route, Work};
 use crate::formats::stochastic::Stochastic;
 
@@ -221,7 +223,7 @@ pub(super) struct Rows<'a> {
     #[cfg(isa = "vector")]
     stream: Option<StreamRows>,
     #[cfg(isa = "vector")]
-    _environment: Option<environment::Environment>,
+    _environment: Option<Environment>,
 }
 
 impl<'a> Rows<'a> {
@@ -232,10 +234,7 @@ impl<'a> Rows<'a> {
             #[cfg(isa = "vector")]
             stream: plan.stream_rows.filter(|_| plan.streams_all()),
             #[cfg(isa = "vector")]
-            _environment: plan
-                .ready
-                .filter(|step| step.floats)
-                .map(|_| environment::Environment::new(plan.route.policy.rounding)),
+            _environment: plan.ready.and_then(|step| step.environment(plan.route.policy.rounding, true)),
         }
     }
 
@@ -391,6 +390,8 @@ pub(super) struct Step {
     pub(super) job: Job,
     /// It needs the floating-point environment set by its caller, or may leave traces there.
     pub(super) floats: bool,
+    /// Its results are the same where subnormal numbers are flushed, and take no longer then than others.
+    pub(super) flushes: bool,
     /// Bits in memory of each part that it makes.
     pub(super) bits: usize,
 }
@@ -423,7 +424,17 @@ impl Steps {
 #[cfg(isa = "vector")]
 impl Step {
     /// In the place of none.
-    const NONE: Self = Self { job: Job::NONE, floats: false, bits: 8 };
+    const NONE: Self = Self { job: Job::NONE, floats: false, flushes: false, bits: 8 };
+
+    /// The environment in which the codec casts, if it is not the caller's. Of few elements, to flush costs more than it gains.
+    #[inline(always)]
+    pub(super) fn environment(&self, rounding: Rounding, are_many: bool) -> Option<Environment> {
+        if are_many && self.flushes {
+            Some(Environment::flushing(rounding))
+        } else {
+            self.floats.then(|| Environment::new(rounding))
+        }
+    }
 }
 
 /// [`Work::Copy`].

@@ -9,15 +9,15 @@ use crate::formats::options::Rounding;
 #[cfg(target_arch = "aarch64")]
 pub(super) use aarch64::streaming_threshold;
 #[cfg(target_arch = "aarch64")]
-use aarch64::{read, wanted, write};
+use aarch64::{FLUSHES, read, wanted, write};
 #[cfg(target_arch = "wasm32")]
-use wasm32::{read, wanted, write};
+use wasm32::{FLUSHES, read, wanted, write};
 #[cfg(target_arch = "wasm32")]
 pub(super) use wasm32::{rounding, streaming_threshold};
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86_64::streaming_threshold;
 #[cfg(target_arch = "x86_64")]
-use x86_64::{read, wanted, write};
+use x86_64::{FLUSHES, read, wanted, write};
 
 /// The caller's register, which goes back when this is dropped.
 pub(super) struct Environment {
@@ -41,8 +41,18 @@ impl Environment {
     /// [`Simd::run`](super::simd::Simd::run). So nothing between this and such a call may compute a float.
     #[inline(always)]
     pub(super) fn new(rounding: Rounding) -> Self {
+        Self::of(wanted(rounding))
+    }
+
+    /// The same, but subnormal numbers count as zero, where that is faster: for codecs whose results do not depend on it.
+    #[inline(always)]
+    pub(super) fn flushing(rounding: Rounding) -> Self {
+        Self::of(wanted(rounding) | FLUSHES)
+    }
+
+    #[inline(always)]
+    fn of(control: u32) -> Self {
         let callers = read();
-        let control = wanted(rounding);
         if callers.control != control {
             write(Register { control, ..callers });
         }
@@ -73,6 +83,8 @@ mod x86_64 {
     const CALM: u32 = 0x1F80;
     /// Everything but the sticky flags.
     const CONTROL: u32 = 0xFFC0;
+    /// Subnormal results are 0, and so are subnormal operands, with their signs: FTZ and DAZ.
+    pub(super) const FLUSHES: u32 = 1 << 15 | 1 << 6;
 
     pub(super) fn wanted(rounding: Rounding) -> u32 {
         let direction = match rounding {
@@ -95,7 +107,8 @@ mod x86_64 {
     #[inline(always)]
     pub(super) fn write(register: Register) {
         let bits = register.control | register.status;
-        // SAFETY: sets the register to bits that are valid: either what it held, or `CALM` and a rounding.
+        // SAFETY: sets the register to bits that are valid: either what it held, or `CALM`, a rounding, and perhaps
+        // `FLUSHES`.
         // The code in between is a kernel, which expects that.
         // The exception flags of the register are among those that `preserves_flags` would keep.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack)) };
@@ -154,6 +167,9 @@ mod aarch64 {
 
     use super::Register;
     use crate::formats::options::Rounding;
+
+    /// Nothing: subnormal numbers take no longer than others.
+    pub(super) const FLUSHES: u32 = 0;
 
     /// Everything else is 0: no traps, subnormals kept (FZ, FZ16, FIZ), NaNs kept (DN, AH), IEEE half precision
     /// (AHP), the upper lanes of a scalar zeroed (NEP).
@@ -237,6 +253,9 @@ mod wasm32 {
             ROUNDING.store(rounding, Ordering::Relaxed);
         }
     }
+
+    /// Nothing: there is no such thing.
+    pub(super) const FLUSHES: u32 = 0;
 
     #[inline(always)]
     pub(super) fn wanted(rounding: Rounding) -> u32 {

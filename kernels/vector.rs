@@ -53,7 +53,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
         // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
         unsafe {
             // Instructions that carry their rounding depend on nothing else.
-            if const { I::CARRIES_ROUNDING && C::FLOATS } && !isa.keeps_subnormals() {
+            if const { I::CARRIES_ROUNDING && C::FLOATS && !C::FLUSHES } && !isa.keeps_subnormals() {
                 return (job.calmly)(job, src, dst, n, apart);
             }
             let (setup, looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
@@ -288,7 +288,7 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
         return unsafe { shaped::<I>(plan, src, dst, n) };
     };
     let (bits, units) = (core_bits(&plan.route), core_units(&plan.route, n));
-    let _environment = environment(plan);
+    let _environment = step.environment(plan.route.policy.rounding, n >= MANY);
     // SAFETY: the elements are those of the caller, or the bytes of them that 8 are, and what is left of those; the table chose
     // the codecs for this route and a machine that has its instruction set.
     unsafe {
@@ -342,7 +342,7 @@ pub(super) const MANY: usize = 4096;
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    let _environment = environment(plan);
+    let _environment = plan.floats.then(|| Environment::new(plan.route.policy.rounding));
     // SAFETY: as in `plain`.
     unsafe {
         if n.wrapping_sub(1) < FEW {
@@ -362,9 +362,4 @@ pub(super) unsafe fn copy<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8,
         let isa = I::assume();
         drive::copy_by(|run| run.by(isa), plan, src, dst, n);
     }
-}
-
-/// The environment that the codecs of a cast expect, if they do.
-fn environment(plan: &Plan) -> Option<Environment> {
-    plan.floats.then(|| Environment::new(plan.route.policy.rounding))
 }

@@ -34,6 +34,9 @@ pub(super) trait Codec<I: Simd>: Sized {
     type To: Width;
     /// Some operation depends on the floating-point environment, or may raise a flag there.
     const FLOATS: bool;
+    /// What is so small that some operation makes or reads a subnormal number becomes zero anyway: the result is the same where
+    /// those are flushed, and processors that take many times as long for them do not.
+    const FLUSHES: bool = false;
     type Setup: Copy;
 
     /// Of a job of dtypes that the codec is for; of another, the results mean nothing.

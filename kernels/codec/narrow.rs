@@ -407,6 +407,8 @@ where
     type From = S;
     type To = Bits<BITS>;
     const FLOATS: bool = true;
+    // A product below 2^-126 lies far below 2^-25, which no float16 rounds up from.
+    const FLUSHES: bool = SCALES;
     type Setup = ByF16<I::V>;
 
     #[inline(always)]

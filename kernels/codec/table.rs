@@ -127,6 +127,7 @@ fn step_with(core: Core, route: &Route, bits: u32, table: Table) -> Step {
     Step {
         job: Job::new(route, table, Extras::this()).of(core.run),
         floats: core.floats,
+        flushes: core.flushes,
         bits: bits as usize,
     }
 }
@@ -245,6 +246,8 @@ pub(in crate::kernels) struct Core {
     run: RunRows,
     /// It needs the floating-point environment set by its caller, or may leave traces there.
     floats: bool,
+    /// [`Codec::FLUSHES`].
+    flushes: bool,
 }
 
 /// The hub of a route that has no kernel of its own.
@@ -411,7 +414,7 @@ fn run<I: Simd, C: Codec<I>>() -> Core {
 
 /// A codec that expects an environment, or not.
 fn core<I: Simd, C: Codec<I>>(floats: bool) -> Core {
-    Core { run: I::kernel::<Apart, C>(), floats }
+    Core { run: I::kernel::<Apart, C>(), floats, flushes: C::FLUSHES }
 }
 
 fn swapped<I: Ways>(bits: u32) -> Core {
