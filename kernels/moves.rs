@@ -19,7 +19,7 @@ use super::sizes::LINE;
 pub(crate) struct Dim {
     pub(crate) extent: usize,
     pub(crate) src: isize,
-    /// Positive.
+    /// Positive in what is moved.
     pub(crate) dst: isize,
 }
 

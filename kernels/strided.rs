@@ -264,46 +264,78 @@ const NUMBERED: usize = 64;
 /// Casts the elements of views of a shape in the order of their numbers, for plans that cast an element by its number.
 ///
 /// # Safety
-/// As for [`Along::cast`]; there are as many strides as dimensions on either side, and there is an element.
+/// As for [`Along::cast`]; there are as many strides as dimensions on either side, and no more elements than a usize counts.
 pub(crate) unsafe fn in_order(
     plan: &Planned,
     sizes: [usize; 2],
     shape: &[usize],
     (mut src, src_strides): (*const u8, &[isize]),
     (mut dst, dst_strides): (*mut u8, &[isize]),
+) {
+    // Of dimensions of one element there may be any number, which lead nowhere.
+    let (mut dims, mut len) = ([Dim::ONE; MOST], 0);
+    for ((&extent, &src), &dst) in shape.iter().zip(src_strides).zip(dst_strides) {
+        if extent != 1 {
+            dims[len] = Dim { extent, src, dst };
+            len += 1;
+        }
+    }
+    let (row, outer) = dims[..len].split_last().unwrap_or((&Dim::ONE, &[]));
+    let mut at = [0; MOST];
+    for first in (0..).step_by(row.extent) {
+        // SAFETY: the row is one of the views.
+        unsafe { row_in_order(plan, sizes, row, src, dst, first) };
+        // The next row, of which the last dimension that has one more.
+        let mut i = outer.len();
+        loop {
+            if i == 0 {
+                return;
+            }
+            i -= 1;
+            let Dim { extent, src: from, dst: to } = outer[i];
+            if at[i] < extent - 1 {
+                at[i] += 1;
+                (src, dst) = (src.wrapping_offset(from), dst.wrapping_offset(to));
+                break;
+            }
+            // Without wrapping, as there are elements: they are in memory.
+            let back = |stride: isize| stride.wrapping_mul(at[i] as isize).wrapping_neg();
+            (src, dst) = (src.wrapping_offset(back(from)), dst.wrapping_offset(back(to)));
+            at[i] = 0;
+        }
+    }
+}
+
+/// A row of those, of which the first element has a number.
+///
+/// # Safety
+/// The elements of the row are readable, or writable, and no byte is one of both.
+unsafe fn row_in_order(
+    plan: &Planned,
+    sizes: [usize; 2],
+    row: &Dim,
+    mut src: *const u8,
+    mut dst: *mut u8,
     first: usize,
 ) {
-    // SAFETY: every pointer is that of an element of the views, or of a row of them, as many strides from the first one as the
-    // shape says. What is in tiles are elements of 16 bytes at most, for which they have room.
+    // SAFETY: every pointer is that of an element of the row. What is in tiles are elements of 16 bytes at most, for which
+    // they have room.
     unsafe {
-        let ([extent, inner @ ..], [from, src_inner @ ..], [to, dst_inner @ ..]) =
-            (shape, src_strides, dst_strides)
-        else {
-            return plan.at(first).run(src, dst, 1);
-        };
-        if !inner.is_empty() {
-            let apart = inner.iter().product::<usize>();
-            for i in 0..*extent {
-                in_order(plan, sizes, inner, (src, src_inner), (dst, dst_inner), first + i * apart);
-                (src, dst) = (src.wrapping_offset(*from), dst.wrapping_offset(*to));
-            }
-            return;
-        }
-        if [*from, *to] == sizes.map(|size| size as isize) {
-            return plan.at(first).run(src, dst, *extent);
+        if row.extent == 1 || [row.src, row.dst] == sizes.map(|size| size as isize) {
+            return plan.at(first).run(src, dst, row.extent);
         }
         let mut tiles = [[0u8; 16 * NUMBERED]; 2];
         let [gathered, results] = tiles.each_mut().map(|tile| tile.as_mut_ptr());
-        for begin in (0..*extent).step_by(NUMBERED) {
-            let n = NUMBERED.min(extent - begin);
+        for begin in (0..row.extent).step_by(NUMBERED) {
+            let n = NUMBERED.min(row.extent - begin);
             for i in 0..n {
                 src.copy_to_nonoverlapping(gathered.add(i * sizes[0]), sizes[0]);
-                src = src.wrapping_offset(*from);
+                src = src.wrapping_offset(row.src);
             }
             plan.at(first + begin).run(gathered, results, n);
             for i in 0..n {
                 results.add(i * sizes[1]).copy_to_nonoverlapping(dst, sizes[1]);
-                dst = dst.wrapping_offset(*to);
+                dst = dst.wrapping_offset(row.dst);
             }
         }
     }

@@ -502,7 +502,7 @@ impl<'a> Walk<'a> {
             let [src_strides, dst_strides] = self.strides;
             let (src, dst) = ((src, src_strides), (dst, dst_strides));
             // SAFETY: as below.
-            return unsafe { in_order(caster.plan(), self.sizes, self.shape, src, dst, 0) };
+            return unsafe { in_order(caster.plan(), self.sizes, self.shape, src, dst) };
         }
         let (src, dst) = (src.wrapping_offset(self.src_start), dst.wrapping_offset(self.dst_start));
         // SAFETY: the caller's promise: the walk has the elements of the views. The sizes are those of the dtypes

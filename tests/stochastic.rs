@@ -234,6 +234,21 @@ fn views(isa: Isa) {
     let from = StridedView::new(&src, 0, &[], &[]);
     caster.cast_strided(&from, &mut StridedViewMut::new(&mut one, 0, &[], &[])).expect("views");
     assert_eq!(one[0], whole[0]);
+    // Any number of dimensions of one element, on a small stack.
+    let mut shape = vec![1; 10_000];
+    (shape[70], shape[9_999]) = (21, 130);
+    let cast = || {
+        let strides =
+            |size: isize| (0..10_000).map(|i| if i == 70 { 130 * size } else { size }).collect::<Vec<_>>();
+        let mut dst = vec![0; n];
+        let (wide, narrow) = (strides(4), strides(1));
+        let mut to = StridedViewMut::new(&mut dst, 0, &shape, &narrow);
+        caster.cast_strided(&StridedView::new(&src, 0, &shape, &wide), &mut to).expect("views");
+        dst
+    };
+    let small = std::thread::Builder::new().stack_size(256 << 10);
+    let deep = std::thread::scope(|scope| small.spawn_scoped(scope, cast).expect("a thread").join());
+    assert!(deep.expect("no overflow") == whole);
 }
 
 /// Each field is a cast of its own, of the elements of all records.
