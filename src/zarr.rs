@@ -6,14 +6,13 @@ use core::fmt;
 use core::mem::MaybeUninit;
 
 use crate::cast::Caster;
-use crate::checked::CastReport;
+use crate::checked::Marks;
 use crate::error::{Error, Lossy};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::options::{CastOptions, Overflow, Rounding};
-
-/// Elements of which a loop without branches says whether one that is looked for is among them.
-const RUN: usize = 16;
+use crate::kernels::check::{Bits, Codes, Key, Loops, MOST};
+use crate::kernels::memory::Destination;
 
 /// Why a codec cannot be, or does not cast.
 ///
@@ -62,65 +61,55 @@ impl From<Error> for ZarrError {
     }
 }
 
-/// Codes from `low` to `high`, of which some bits do not count.
-#[derive(Clone, Copy, Debug)]
-struct Codes {
-    mask: u64,
-    low: u64,
-    high: u64,
+/// Elements that are cast before what is mapped is looked for among them: the nearest caches have them still.
+const TILE: usize = 8 * MOST;
+
+/// None.
+const NO_CODES: Key = Key { mask: 0, low: 1, high: 1 };
+
+/// The codes of a float that are infinite, and those that are NaN.
+fn special(dtype: DType) -> [Key; 2] {
+    let Some(format) = dtype.float_format() else { return [NO_CODES; 2] };
+    let magnitude = u64::MAX >> (64 - dtype.bits() + u32::from(format.has_sign()));
+    let one = |code| Key { mask: magnitude, low: code, high: code };
+    if format.has_inf() {
+        // All ones in the exponent.
+        let inf = magnitude >> format.mantissa_bits() << format.mantissa_bits();
+        return [one(inf), Key { low: inf + 1, high: magnitude, ..one(0) }];
+    }
+    let all = all(dtype);
+    let nan = match (format.has_nan(), format.has_neg_zero() || !format.has_sign()) {
+        (false, _) => NO_CODES,
+        (true, true) => one(magnitude),
+        // Where -0 would be.
+        (true, false) => Key { mask: all, low: all ^ magnitude, high: all ^ magnitude },
+    };
+    [NO_CODES, nan]
 }
 
-impl Codes {
-    const NONE: Self = Self { mask: 0, low: 1, high: 1 };
-
-    /// The codes of a float that are infinite, and those that are NaN.
-    fn special(dtype: DType) -> [Self; 2] {
-        let Some(format) = dtype.float_format() else { return [Self::NONE; 2] };
-        let magnitude = u64::MAX >> (64 - dtype.bits() + u32::from(format.has_sign()));
-        let one = |code| Self { mask: magnitude, low: code, high: code };
-        if format.has_inf() {
-            // All ones in the exponent.
-            let inf = magnitude >> format.mantissa_bits() << format.mantissa_bits();
-            return [one(inf), Self { low: inf + 1, high: magnitude, ..one(0) }];
-        }
-        let all = all(dtype);
-        let nan = match (format.has_nan(), format.has_neg_zero() || !format.has_sign()) {
-            (false, _) => Self::NONE,
-            (true, true) => one(magnitude),
-            // Where -0 would be.
-            (true, false) => Self { mask: all, low: all ^ magnitude, high: all ^ magnitude },
-        };
-        [Self::NONE, nan]
+/// What of `from` has no value in `to`: infinity, NaN, or both, as NaN has the codes after infinity.
+fn refused(from: DType, to: DType) -> Option<Key> {
+    let (has_inf, has_nan) = to.float_format().map_or((false, false), |to| (to.has_inf(), to.has_nan()));
+    let [inf, nan] = special(from);
+    match (has_inf || inf.mask == 0, has_nan || nan.mask == 0) {
+        (true, true) => None,
+        (true, false) => Some(nan),
+        (false, true) => Some(inf),
+        (false, false) => Some(Key { high: nan.high, ..inf }),
     }
+}
 
-    /// What of `from` has no value in `to`: infinity, NaN, or both, as NaN has the codes after infinity.
-    fn refused(from: DType, to: DType) -> Option<Self> {
-        let (has_inf, has_nan) = to.float_format().map_or((false, false), |to| (to.has_inf(), to.has_nan()));
-        let [inf, nan] = Self::special(from);
-        match (has_inf || inf.mask == 0, has_nan || nan.mask == 0) {
-            (true, true) => None,
-            (true, false) => Some(nan),
-            (false, true) => Some(inf),
-            (false, false) => Some(Self { high: nan.high, ..inf }),
-        }
+/// The codes that equal one: -0 is 0, and any NaN is any other.
+fn equal(dtype: DType, code: u64) -> Key {
+    let (all, [_, nan]) = (all(dtype), special(dtype));
+    if nan.has(code & all) {
+        return nan;
     }
-
-    /// Those that equal one: -0 is 0, and any NaN is any other.
-    fn equal(dtype: DType, code: u64) -> Self {
-        let (all, [_, nan]) = (all(dtype), Self::special(dtype));
-        if nan.has(code & all) {
-            return nan;
+    match dtype.float_format() {
+        Some(format) if format.has_neg_zero() && code & (all >> 1) == 0 => {
+            Key { mask: all >> 1, low: 0, high: 0 }
         }
-        match dtype.float_format() {
-            Some(format) if format.has_neg_zero() && code & (all >> 1) == 0 => {
-                Self { mask: all >> 1, low: 0, high: 0 }
-            }
-            _ => Self { mask: all, low: code & all, high: code & all },
-        }
-    }
-
-    fn has(&self, code: u64) -> bool {
-        (code & self.mask).wrapping_sub(self.low) <= self.high - self.low
+        _ => Key { mask: all, low: code & all, high: code & all },
     }
 }
 
@@ -165,11 +154,14 @@ fn all(dtype: DType) -> u64 {
 #[derive(Clone, Debug)]
 pub struct ValueCaster {
     caster: Caster,
-    out_of_range: Option<Overflow>,
     /// The source values that become something else, and what.
-    map: Vec<(Codes, u64)>,
+    map: Vec<(Key, u64)>,
+    /// What is looked for after the cast: of those, what the target has; and what is refused, if the cast does not mark that.
+    keys: Vec<Key>,
+    /// The cast marks what is lost: it is refused, or becomes infinity.
+    marks: bool,
     /// What of the source the target does not have.
-    refused: Option<Codes>,
+    refused: Option<Key>,
     /// The code of infinity, where rounding stops at the largest value in place of it.
     stops: Option<u64>,
 }
@@ -210,15 +202,16 @@ impl ValueCaster {
         let options = CastOptions::zarr(rounding, out_of_range.unwrap_or(Overflow::Saturate))
             .src_packing(Packing::OnePerByte)
             .dst_packing(Packing::OnePerByte);
-        let [inf, _] = Codes::special(to);
+        let [inf, _] = special(to);
         let directed = !matches!(rounding, Rounding::NearestEven | Rounding::NearestAway);
-        Ok(Self {
-            caster: Caster::new(from, to, &options)?,
-            out_of_range,
-            map: map.iter().map(|&(key, value)| (Codes::equal(from, key), value & all(to))).collect(),
-            refused: Codes::refused(from, to),
-            stops: (inf.mask != 0 && directed && out_of_range.is_some()).then_some(inf.low),
-        })
+        let map: Vec<_> = map.iter().map(|&(key, value)| (equal(from, key), value & all(to))).collect();
+        let refused = refused(from, to);
+        let stops = (inf.mask != 0 && directed && out_of_range.is_some()).then_some(inf.low);
+        let marks = out_of_range.is_none() || stops.is_some();
+        let is_refused = |key: &Key| refused.is_some_and(|refused| refused.has(key.low));
+        let mapped = map.iter().map(|&(key, _)| key).filter(|key| !is_refused(key));
+        let keys = mapped.chain(refused.filter(|_| !marks)).collect();
+        Ok(Self { caster: Caster::new(from, to, &options)?, map, keys, marks, refused, stops })
     }
 
     /// The dtype of the source.
@@ -261,19 +254,7 @@ impl ValueCaster {
     ///
     /// The first element that is refused. Or a buffer does not have the size of `n` elements: then nothing was written.
     pub fn cast(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<(), ZarrError> {
-        let found = match self.look() {
-            Look::Bits => {
-                let mut valid = vec![0; n.div_ceil(8)];
-                let lost = self.caster.cast_validity(src, None, dst, &mut valid, n)?;
-                Found::lost(valid, lost)
-            }
-            Look::Special => Found::special(self.caster.cast_checked(src, dst, n)?),
-            Look::Nothing => {
-                self.caster.cast(src, dst, n)?;
-                Found::default()
-            }
-        };
-        self.finish(src, dst, &found)
+        self.fill(src, dst.into(), n).map(|_| ())
     }
 
     /// The same to memory that need not be initialised, and returns it initialised.
@@ -295,60 +276,60 @@ impl ValueCaster {
         dst: &'a mut [MaybeUninit<u8>],
         n: usize,
     ) -> Result<&'a mut [u8], ZarrError> {
-        let (dst, found) = match self.look() {
-            Look::Bits => {
-                let mut valid = vec![0; n.div_ceil(8)];
-                let (dst, lost) = self.caster.cast_validity_uninit(src, None, dst, &mut valid, n)?;
-                (dst, Found::lost(valid, lost))
+        self.fill(src, dst.into(), n)
+    }
+
+    #[allow(unsafe_code, reason = "what was written is initialised")]
+    fn fill<'a>(
+        &self,
+        src: &[u8],
+        mut dst: Destination<'a, u8>,
+        n: usize,
+    ) -> Result<&'a mut [u8], ZarrError> {
+        self.caster.check(src.len(), dst.size(), n)?;
+        let most = if self.keys.is_empty() { n.max(1) } else { TILE };
+        let sizes = [self.from(), self.to()].map(DType::itemsize);
+        let mut valid = Vec::new();
+        if self.marks {
+            let bytes = n.min(most).div_ceil(8);
+            let no_memory = |_| Error::Allocation { dtype: self.to(), elements: n };
+            valid.try_reserve_exact(bytes).map_err(no_memory)?;
+            valid.resize(bytes, 0);
+        }
+        for first in (0..n).step_by(most) {
+            let end = n.min(first + most);
+            let src = &src[first * sizes[0]..end * sizes[0]];
+            let dst = dst.part(first * sizes[1]..end * sizes[1]);
+            self.piece(src, dst, end - first, &mut valid).map_err(|error| match error {
+                ZarrError::Refused(lossy) => {
+                    ZarrError::Refused(Lossy { index: first + lossy.index, ..lossy })
+                }
+                other => other,
+            })?;
+        }
+        // SAFETY: the pieces are all of it.
+        Ok(unsafe { dst.assume_init() })
+    }
+
+    /// Casts a piece, and looks for what is mapped and what is refused.
+    fn piece(
+        &self,
+        src: &[u8],
+        dst: Destination<'_, u8>,
+        n: usize,
+        valid: &mut [u8],
+    ) -> Result<(), ZarrError> {
+        let dst = if self.marks {
+            let valid = &mut valid[..n.div_ceil(8)];
+            let (dst, _, lost) = self.caster.checked(src, dst, n, Marks::nulls(None, valid))?;
+            if lost > 0 {
+                self.of_lost(src, dst, valid)?;
             }
-            Look::Special => {
-                let (dst, report) = self.caster.cast_checked_uninit(src, dst, n, None)?;
-                (dst, Found::special(report))
-            }
-            Look::Nothing => (self.caster.cast_uninit(src, dst, n)?, Found::default()),
+            dst
+        } else {
+            self.caster.fill(src, dst, n)?
         };
-        self.finish(src, dst, &found)?;
-        Ok(dst)
-    }
-
-    /// What the cast has to say, for all else to be known.
-    fn look(&self) -> Look {
-        match self.out_of_range {
-            None => Look::Bits,
-            Some(_) if self.stops.is_some() => Look::Bits,
-            Some(_) if self.refused.is_some() => Look::Special,
-            Some(_) => Look::Nothing,
-        }
-    }
-
-    /// After the cast: what is lost, and what is mapped.
-    fn finish(&self, src: &[u8], dst: &mut [u8], found: &Found) -> Result<(), ZarrError> {
-        self.of_lost(src, dst, &found.lost)?;
-        // What the target does not have is already what it becomes, or is looked for at once.
-        let refused = |codes: &Codes| self.refused.is_some_and(|refused| refused.has(codes.low));
-        let keys = self.map.iter().map(|(codes, _)| *codes).filter(|codes| !refused(codes));
-        for codes in keys.chain(self.refused.filter(|_| found.special)) {
-            let Codes { mask, low, high } = codes;
-            macro_rules! of_code {
-                ($code:ident) => {{
-                    let (mask, low, range) = (mask as $code, low as $code, (high - low) as $code);
-                    if range == 0 {
-                        self.of_codes(src, dst, |code| $code::from_ne_bytes(code) & mask == low)
-                    } else {
-                        self.of_codes(src, dst, |code| {
-                            ($code::from_ne_bytes(code) & mask).wrapping_sub(low) <= range
-                        })
-                    }
-                }};
-            }
-            match self.from().itemsize() {
-                1 => of_code!(u8),
-                2 => of_code!(u16),
-                4 => of_code!(u32),
-                _ => of_code!(u64),
-            }?;
-        }
-        Ok(())
+        self.of_keys(src, dst)
     }
 
     /// Elements that are lost, which have no bit.
@@ -372,22 +353,31 @@ impl ValueCaster {
         Ok(())
     }
 
-    /// Elements whose codes are looked for: they are mapped, or refused.
-    fn of_codes<const BYTES: usize>(
-        &self,
-        src: &[u8],
-        dst: &mut [u8],
-        wanted: impl Fn([u8; BYTES]) -> bool,
-    ) -> Result<(), ZarrError> {
-        let (elements, _) = src.as_chunks::<BYTES>();
-        for (run, elements) in elements.chunks(RUN).enumerate() {
-            if !elements.iter().fold(false, |any, &element| any | wanted(element)) {
-                continue;
+    /// Elements whose codes are looked for, after the cast: they are mapped, or refused.
+    fn of_keys(&self, src: &[u8], dst: &mut [u8]) -> Result<(), ZarrError> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        let (size, loops) = (self.from().itemsize(), Loops::of(self.caster.present()));
+        for (piece, bytes) in src.chunks(MOST * size).enumerate() {
+            let mut bits = Bits::default();
+            match loops {
+                Some(loops) => loops.find(Codes { bytes, width: size }, &self.keys, &mut bits),
+                None => {
+                    for (i, element) in bytes.chunks_exact(size).enumerate() {
+                        let code = read(element);
+                        bits[i / 64] |= u64::from(self.keys.iter().any(|key| key.has(code))) << (i % 64);
+                    }
+                }
             }
-            for (i, element) in elements.iter().enumerate().filter(|&(_, &element)| wanted(element)) {
-                match self.mapped(read(element)) {
-                    Some(value) => self.write(dst, run * RUN + i, value),
-                    None => return Err(self.error(src, run * RUN + i)),
+            for (at, mut word) in bits.into_iter().enumerate() {
+                while word != 0 {
+                    let i = piece * MOST + at * 64 + word.trailing_zeros() as usize;
+                    word &= word - 1;
+                    match self.mapped(read(&src[i * size..][..size])) {
+                        Some(value) => self.write(dst, i, value),
+                        None => return Err(self.error(src, i)),
+                    }
                 }
             }
         }
@@ -396,7 +386,7 @@ impl ValueCaster {
 
     /// What the map makes of a code.
     fn mapped(&self, code: u64) -> Option<u64> {
-        self.map.iter().find(|(codes, _)| codes.has(code)).map(|&(_, value)| value)
+        self.map.iter().find(|(key, _)| key.has(code)).map(|&(_, value)| value)
     }
 
     fn write(&self, dst: &mut [u8], i: usize, code: u64) {
@@ -419,34 +409,6 @@ impl ValueCaster {
             Err(error) => ZarrError::Cast(error),
             Ok(()) => unreachable!("what is refused is lost"),
         }
-    }
-}
-
-/// What a cast has to say.
-enum Look {
-    /// Which elements are lost.
-    Bits,
-    /// Whether there is NaN or infinity that the target does not have.
-    Special,
-    Nothing,
-}
-
-/// What it has said.
-#[derive(Default)]
-struct Found {
-    /// A bit that is 0 for each element that is lost; none if none is.
-    lost: Vec<u8>,
-    /// There may be NaN or infinity that the target does not have, and that `lost` has not.
-    special: bool,
-}
-
-impl Found {
-    fn lost(valid: Vec<u8>, lost: usize) -> Self {
-        Self { lost: if lost > 0 { valid } else { Vec::new() }, special: false }
-    }
-
-    fn special(report: CastReport) -> Self {
-        Self { lost: Vec::new(), special: report.nan > 0 || report.inf > 0 }
     }
 }
 

@@ -149,7 +149,10 @@ fn at_every_place() {
         (DType::F32, 0x3F80_0000, 0x7FC0_0000),
         (DType::I64, 1, 9),
     ] {
-        for (n, at) in [1, 15, 16, 17, 40].into_iter().flat_map(|n| (0..n).map(move |at| (n, at))) {
+        // Of many, where one part of them ends and the next begins.
+        let few = [1, 15, 16, 17, 40, 65, 130].into_iter().flat_map(|n| (0..n).map(move |at| (n, at)));
+        let many = [0, 2047, 2048, 16_383, 16_384, 40_001].map(|at| (40_002, at));
+        for (n, at) in few.chain(many) {
             let src: Vec<u8> = (0..n).flat_map(|i| bytes(from, if i == at { nan } else { one })).collect();
             let mut dst = vec![0; n];
             for rule in [None, Some(Overflow::Saturate)] {

@@ -54,6 +54,20 @@ pub(crate) struct Codes<'a> {
     pub(crate) width: usize,
 }
 
+/// Codes that are looked for: from `low` to `high`, of which some bits do not count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    pub(crate) mask: u64,
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+}
+
+impl Key {
+    pub(crate) fn has(&self, code: u64) -> bool {
+        (code & self.mask).wrapping_sub(self.low) <= self.high - self.low
+    }
+}
+
 /// What says of codes whether they are exact.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference has no loops"))]

@@ -232,7 +232,7 @@ fn every<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
 
 /// Room for a block of lanes.
 #[repr(C, align(64))]
-struct Block([u8; 8 * 64]);
+pub(super) struct Block(pub(super) [u8; 8 * 64]);
 
 /// A code of so many bytes.
 trait Lane<const BYTES: usize>: Copy + Ord {

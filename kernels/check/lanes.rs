@@ -11,12 +11,21 @@ pub(super) trait Lanes<I: Simd> {
 }
 
 /// Lanes that are compared: all ones where that is true, else zeros.
-pub(super) trait Compared<I: Simd>: Lanes<I> {
+pub(super) trait Ordered<I: Simd>: Lanes<I> {
     /// Signed.
     fn gt(isa: I, a: I::V, b: I::V) -> I::V;
-    fn eq(isa: I, a: I::V, b: I::V) -> I::V;
+    /// Those of `some` where that is true.
+    #[inline(always)]
+    fn where_gt(isa: I, a: I::V, b: I::V, some: I::V) -> I::V {
+        isa.and(some, Self::gt(isa, a, b))
+    }
     /// A byte for each lane of a block, all ones or zeros as the lane. Of the registers, the first that a block has.
     fn bytes(isa: I, masks: [I::V; 8]) -> I::V;
+}
+
+/// The same, and whether they are equal.
+pub(super) trait Compared<I: Simd>: Ordered<I> {
+    fn eq(isa: I, a: I::V, b: I::V) -> I::V;
 }
 
 /// Lanes of floats.
@@ -57,18 +66,32 @@ lanes! {
     Wide64 as u64: splat64, sub64;
 }
 
-impl<I: Simd> Compared<I> for Wide16 {
+impl<I: Simd> Ordered<I> for Wide8 {
+    #[inline(always)]
+    fn gt(isa: I, a: I::V, b: I::V) -> I::V {
+        isa.zero_where_zero8(isa.sub8(isa.min_s8(a, b), a), isa.splat64(u64::MAX))
+    }
+    #[inline(always)]
+    fn bytes(_: I, [a, ..]: [I::V; 8]) -> I::V {
+        a
+    }
+}
+
+impl<I: Simd> Ordered<I> for Wide16 {
     #[inline(always)]
     fn gt(isa: I, a: I::V, b: I::V) -> I::V {
         isa.gt16(a, b)
     }
     #[inline(always)]
-    fn eq(isa: I, a: I::V, b: I::V) -> I::V {
-        isa.eq16(a, b)
-    }
-    #[inline(always)]
     fn bytes(isa: I, [a, b, ..]: [I::V; 8]) -> I::V {
         isa.signs16([a, b])
+    }
+}
+
+impl<I: Simd> Compared<I> for Wide16 {
+    #[inline(always)]
+    fn eq(isa: I, a: I::V, b: I::V) -> I::V {
+        isa.eq16(a, b)
     }
 }
 
@@ -77,18 +100,25 @@ macro_rules! float_lanes {
         $gt:ident, $eq:ident, $select:ident, $max:ident, $min:ident, $count:ident, $trunc:ident,
         $isa:ident, $masks:pat => $bytes:expr;
     )*) => {$(
-        impl<I: Simd> Compared<I> for $lanes {
+        impl<I: Simd> Ordered<I> for $lanes {
             #[inline(always)]
             fn gt(isa: I, a: I::V, b: I::V) -> I::V {
                 isa.$select(isa.$gt(a, b), isa.splat64(u64::MAX), isa.splat64(0))
             }
             #[inline(always)]
-            fn eq(isa: I, a: I::V, b: I::V) -> I::V {
-                isa.$select(isa.$eq(a, b), isa.splat64(u64::MAX), isa.splat64(0))
+            fn where_gt(isa: I, a: I::V, b: I::V, some: I::V) -> I::V {
+                isa.$select(isa.$gt(a, b), some, isa.splat64(0))
             }
             #[inline(always)]
             fn bytes($isa: I, $masks: [I::V; 8]) -> I::V {
                 $isa.signs32($bytes)
+            }
+        }
+
+        impl<I: Simd> Compared<I> for $lanes {
+            #[inline(always)]
+            fn eq(isa: I, a: I::V, b: I::V) -> I::V {
+                isa.$select(isa.$eq(a, b), isa.splat64(u64::MAX), isa.splat64(0))
             }
         }
 

@@ -9,6 +9,8 @@
 //! the code: those that the caches feed faster than two loops can look and cast. It looks at what the cast makes, which may be
 //! cast back and compared.
 
+#[cfg(isa = "vector")]
+mod find;
 mod found;
 #[cfg(isa = "vector")]
 mod fused;
@@ -20,7 +22,7 @@ mod lanes;
 mod scan;
 
 use self::found::Counts;
-pub(crate) use self::found::{Bits, Codes, Exact, Fit, Found, Fused, MOST, Scan, Verdict};
+pub(crate) use self::found::{Bits, Codes, Exact, Fit, Found, Fused, Key, MOST, Scan, Verdict};
 use super::backend::on;
 use super::drive::Planned;
 use super::limits::Limits;
@@ -51,6 +53,11 @@ impl Loops {
     /// Counts the same by class.
     pub(crate) fn count(self, codes: Codes<'_>, limits: &Limits) -> Counts {
         on!(self.0, isa => judge::count(isa, codes, limits)).unwrap_or_default()
+    }
+
+    /// Which codes of 1, 2, 4 or 8 bytes, no more than [`MOST`], have any of the keys? The bits are zeros.
+    pub(crate) fn find(self, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) {
+        on!(self.0, isa => find::find(isa, codes, keys, bits)).unwrap_or(());
     }
 }
 

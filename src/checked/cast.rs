@@ -28,7 +28,7 @@ impl Caster {
     ///
     /// A buffer does not have the size of `n` elements. Nothing was written.
     pub fn cast_checked(&self, src: &[u8], dst: &mut [u8], n: usize) -> Result<CastReport, Error> {
-        Ok(self.checked(src, dst.into(), n, Marks::REPORT)?.0)
+        Ok(self.checked(src, dst.into(), n, Marks::REPORT)?.1)
     }
 
     /// The same, to memory that need not be initialised, and on request with a bitmap: 0 for the elements that
@@ -54,12 +54,8 @@ impl Caster {
         n: usize,
         validity: Option<&mut [u8]>,
     ) -> Result<(&'a mut [u8], CastReport), Error> {
-        let mut dst = Destination::from(dst);
         let marks = Marks { validity, ..Marks::REPORT };
-        let (report, _) = self.checked(src, dst.reborrow(), n, marks)?;
-        #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
-        // SAFETY: `checked` has initialised every byte when it is no error.
-        let bytes = unsafe { dst.assume_init() };
+        let (bytes, report, _) = self.checked(src, dst.into(), n, marks)?;
         Ok((bytes, report))
     }
 
@@ -161,7 +157,7 @@ impl Caster {
         dst_validity: &mut [u8],
         n: usize,
     ) -> Result<usize, Error> {
-        Ok(self.checked(src, dst.into(), n, Marks::nulls(src_validity, dst_validity))?.1)
+        Ok(self.checked(src, dst.into(), n, Marks::nulls(src_validity, dst_validity))?.2)
     }
 
     /// The same to memory that need not be initialised, and returns it initialised, with the number of nulls.
@@ -187,28 +183,28 @@ impl Caster {
         dst_validity: &mut [u8],
         n: usize,
     ) -> Result<(&'a mut [u8], usize), Error> {
-        let mut dst = Destination::from(dst);
-        let (_, nulls) = self.checked(src, dst.reborrow(), n, Marks::nulls(src_validity, dst_validity))?;
-        #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
-        // SAFETY: `checked` has initialised every byte when it is no error.
-        let bytes = unsafe { dst.assume_init() };
+        let marks = Marks::nulls(src_validity, dst_validity);
+        let (bytes, _, nulls) = self.checked(src, dst.into(), n, marks)?;
         Ok((bytes, nulls))
     }
 
-    /// Casts, looks, and marks. The report, and how many elements are null.
-    fn checked(
+    /// Casts, looks, and marks. What was made, the report, and how many elements are null.
+    pub(crate) fn checked<'a>(
         &self,
         src: &[u8],
-        dst: Destination<'_, u8>,
+        mut dst: Destination<'a, u8>,
         n: usize,
         mut marks: Marks<'_>,
-    ) -> Result<(CastReport, usize), Error> {
+    ) -> Result<(&'a mut [u8], CastReport, usize), Error> {
         self.check(src.len(), dst.size(), n)?;
         marks.check(n)?;
         let rooms = Rooms::default();
         let check = Check::new(self, n, marks.counts_inexact(), &rooms)?;
-        let (report, lost) = check.run(src, dst, n, &mut marks)?;
-        Ok((report, marks.finish(n, lost)))
+        let (report, lost) = check.run(src, dst.reborrow(), n, &mut marks)?;
+        #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
+        // SAFETY: `run` has initialised every byte when it is no error.
+        let bytes = unsafe { dst.assume_init() };
+        Ok((bytes, report, marks.finish(n, lost)))
     }
 }
 
@@ -418,5 +414,6 @@ fn slices<S: Element, D: Element>(
     #[allow(unsafe_code, reason = "the checks work on bytes")]
     // SAFETY: `checked` writes what the caster of `D` writes, and zeros, which are elements of every type.
     let dst = unsafe { dst.into_bytes() };
-    caster.checked(bytes_of(src), dst, n, marks)
+    let (_, report, nulls) = caster.checked(bytes_of(src), dst, n, marks)?;
+    Ok((report, nulls))
 }

@@ -145,7 +145,7 @@ impl<'a> Validity<'a> {
 
 /// What to do about elements that are lost.
 #[derive(Default)]
-pub(super) struct Marks<'a> {
+pub(crate) struct Marks<'a> {
     /// They are counted by class.
     pub(super) counts: bool,
     /// Which are there at all.
@@ -166,10 +166,10 @@ pub(super) enum Stop {
 }
 
 impl<'a> Marks<'a> {
-    pub(super) const REPORT: Self =
+    pub(crate) const REPORT: Self =
         Self { counts: true, source: None, validity: None, clears: false, stops: None };
 
-    pub(super) fn nulls(source: Option<Validity<'a>>, validity: &'a mut [u8]) -> Self {
+    pub(crate) fn nulls(source: Option<Validity<'a>>, validity: &'a mut [u8]) -> Self {
         Self { source, validity: Some(validity), clears: true, ..Self::default() }
     }
 

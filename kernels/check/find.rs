@@ -1,0 +1,132 @@
+//! Which codes are among those that are looked for?
+
+use core::marker::PhantomData;
+
+use super::super::simd::{Simd, Task};
+use super::found::{Bits, Codes, Key, MOST};
+use super::judge::Block;
+use super::lanes::{Ordered, Wide8, Wide16, Wide32, Wide64};
+
+pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) {
+    let Codes { bytes, width } = codes;
+    assert!(bytes.len() / width <= MOST && matches!(width, 1 | 2 | 4 | 8));
+    for keys in keys.chunks(AT_ONCE) {
+        match width {
+            1 => isa.run(Find::<Wide8>(bytes, keys, bits, PhantomData)),
+            2 => isa.run(Find::<Wide16>(bytes, keys, bits, PhantomData)),
+            4 => isa.run(Find::<Wide32>(bytes, keys, bits, PhantomData)),
+            _ => isa.run(Find::<Wide64>(bytes, keys, bits, PhantomData)),
+        }
+    }
+}
+
+/// Keys that are looked for in one pass: as many as registers hold.
+const AT_ONCE: usize = 4;
+
+struct Find<'a, L>(&'a [u8], &'a [Key], &'a mut Bits, PhantomData<L>);
+
+impl<I: Simd, L: Ordered<I>> Task<I> for Find<'_, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self, isa: I) {
+        let Self(mut codes, keys, bits, _) = self;
+        let mut room = Block([0; 8 * 64]);
+        // Unsigned numbers that are compared as signed ones have another top bit.
+        let top = 1 << (8 * L::BYTES - 1);
+        let mut sought = [[isa.splat64(0); 3]; AT_ONCE];
+        for (sought, key) in sought.iter_mut().zip(keys) {
+            *sought = [
+                L::splat(isa, key.mask),
+                L::splat(isa, key.low ^ top),
+                L::splat(isa, (key.high - key.low) ^ top),
+            ];
+        }
+        let mut at = 0;
+        while !codes.is_empty() {
+            // What is no whole block is one in the room.
+            let (some, mut block);
+            match codes.split_at_checked(L::BYTES * I::BYTES) {
+                Some((whole, left)) => (some, block, codes) = (I::BYTES, whole, left),
+                None => {
+                    isa.fill(&mut room.0, codes);
+                    (some, block, codes) = (codes.len() / L::BYTES, &room.0, &[]);
+                }
+            }
+            let mut lanes = [isa.splat64(0); 8];
+            for lane in lanes.iter_mut().take(L::BYTES) {
+                if let Some(codes) = isa.load_next(&mut block) {
+                    *lane = codes;
+                }
+            }
+            // Lanes that have none of the keys.
+            let mut others = [isa.splat64(u64::MAX); 8];
+            for &[mask, low, range] in sought.iter().take(keys.len()) {
+                for k in 0..L::BYTES {
+                    let code = L::sub(isa, isa.and(lanes[k], mask), low);
+                    others[k] = L::where_gt(isa, code, range, others[k]);
+                }
+            }
+            let found = !isa.top_bits(L::bytes(isa, others)) & (u64::MAX >> (64 - some));
+            if let Some(word) = bits.get_mut(at / 64) {
+                *word |= found << (at % 64);
+            }
+            at += I::BYTES;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Bits, Codes, Key, Loops, MOST};
+    use crate::formats::isa::Isa;
+    use crate::kernels::backend::Backend;
+
+    /// Every instruction set says of codes of every width what the keys say of each.
+    #[test]
+    fn as_keys_say() {
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31) ^ 0xBF58_476D_1CE4_E5B9;
+            state
+        };
+        for loops in Isa::available().iter().filter_map(|&isa| Loops::of(Backend::present(isa)?)) {
+            let mut found = [0; 2];
+            for (width, n) in [1, 2, 4, 8].into_iter().flat_map(|width| {
+                [0, 1, 15, 16, 17, 31, 63, 64, 65, 127, 128, 200, MOST - 1, MOST].map(|n| (width, n))
+            }) {
+                let all = u64::MAX >> (64 - 8 * width);
+                // Few values, so that some are found: about 0, about the sign bit, and about all ones.
+                let codes: Vec<u64> = (0..n)
+                    .map(|_| (random() % 9).wrapping_sub(4) ^ ((random() & 1) * (all / 2 + 1)))
+                    .collect();
+                let bytes: Vec<u8> = codes.iter().flat_map(|code| native(*code, width)).collect();
+                let [one, other] = [random() % 9, random() % 9].map(|code| code.wrapping_sub(4) & all);
+                let sets = [
+                    vec![],
+                    vec![Key { mask: all, low: one, high: one }],
+                    vec![Key { mask: all / 2, low: 0, high: 0 }, Key { mask: all, low: other, high: other }],
+                    vec![Key { mask: all / 2, low: all / 2 - 2, high: all / 2 }],
+                    vec![Key { mask: all, low: 1, high: all - 1 }],
+                    vec![Key { mask: all, low: 0, high: all }],
+                ];
+                for keys in sets {
+                    let mut bits = Bits::default();
+                    loops.find(Codes { bytes: &bytes, width }, &keys, &mut bits);
+                    for i in 0..MOST {
+                        let is_found = bits[i / 64] >> (i % 64) & 1 == 1;
+                        let expected = i < n && keys.iter().any(|key| key.has(codes[i] & all));
+                        assert_eq!(is_found, expected, "{loops:?}: {i} of {n}, {width} bytes, {keys:?}");
+                        found[usize::from(is_found)] += 1;
+                    }
+                }
+            }
+            assert!(found[0] > 1000 && found[1] > 1000, "{loops:?}: {found:?}");
+        }
+    }
+
+    fn native(code: u64, width: usize) -> Vec<u8> {
+        let all = code.to_ne_bytes();
+        if cfg!(target_endian = "big") { all[8 - width..].to_vec() } else { all[..width].to_vec() }
+    }
+}
