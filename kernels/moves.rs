@@ -161,7 +161,9 @@ impl Plan {
             }
             if inner.extent == 1 {
                 grid[last] = outer;
-            } else if (inner.from * span, inner.to * span) == (outer.from, outer.to) {
+            } else if (inner.from.checked_mul(span), inner.to.checked_mul(span))
+                == (Some(outer.from), Some(outer.to))
+            {
                 grid[last].extent *= outer.extent;
             } else {
                 last += 1;

@@ -69,8 +69,8 @@ macro_rules! halves {
                     concat!($instruction, " {result:v}.8h, {a:v}.8h"),
                     result = lateout(vreg) result,
                     a = in(vreg) a,
-                    // Not `preserves_flags`: it may raise flags of FPSR.
-                    options(pure, nomem, nostack),
+                    // Not `pure`: it rounds as FPCR says. Not `preserves_flags`: it may raise flags of FPSR.
+                    options(nomem, nostack),
                 );
             }
             result

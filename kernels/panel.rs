@@ -132,12 +132,12 @@ impl Panels<'_> {
         let mut i = 0;
         while i < count {
             let some = step.min(count - i);
-            let from = from.wrapping_offset(i as isize * row);
+            let from = from.wrapping_offset((i as isize).wrapping_mul(row));
             let runs = moves::Rows { rows: some, bytes, from: row, to: pitch as isize };
             // SAFETY: the caller's promise. What is prefetched need not be there.
             unsafe {
                 // Behind the last row of this panel is the first one of the next.
-                self.moves.prefetch(&runs, from.wrapping_offset(step as isize * row));
+                self.moves.prefetch(&runs, from.wrapping_offset((step as isize).wrapping_mul(row)));
                 let panel = panel.add(i * pitch);
                 if self.casts_rows {
                     let apart = Apart { rows: some, src: row, dst: pitch as isize };

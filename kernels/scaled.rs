@@ -123,6 +123,8 @@ pub(crate) struct Kernel {
     bits: [usize; 2],
     /// How it looks up what elements become, if it does.
     by: Option<By>,
+    /// It divides, by inverses where those are powers of two.
+    divides: bool,
 }
 
 impl Kernel {
@@ -137,7 +139,7 @@ impl Kernel {
         let as_f32 = crate::formats::route::route(from, DType::F32, options);
         let table = if lookup::has_table(&as_f32) { lookup::table(&as_f32)? } else { Table::NONE };
         let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
-        Some(Self { isa, run, job: Job::new(&route, table, Extras::this()), bits, by: None })
+        Some(Self { isa, run, job: Job::new(&route, table, Extras::this()), bits, by: None, divides: false })
     }
 
     /// Of codes that are looked up, in tables that [`Kernel::fill`] makes, if that is faster.
@@ -154,7 +156,14 @@ impl Kernel {
         }
         let run = on!(isa, isa => scaled::tabled(isa, &route, by)).flatten()?;
         let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
-        Some(Self { isa, run, job: Job::new(&route, Table::NONE, Extras::NONE), bits, by: Some(by) })
+        Some(Self {
+            isa,
+            run,
+            job: Job::new(&route, Table::NONE, Extras::NONE),
+            bits,
+            by: Some(by),
+            divides: false,
+        })
     }
 
     /// Makes tables of words, of codes in the order of their numbers, 128 for each table. `words` is room for as many.
@@ -196,7 +205,14 @@ impl Kernel {
         }
         let run = on!(isa, isa => scaled::quotient(isa, &route)).flatten()?;
         let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
-        Some(Self { isa, run, job: Job::new(&route, Table::NONE, Extras::this()), bits, by: None })
+        Some(Self {
+            isa,
+            run,
+            job: Job::new(&route, Table::NONE, Extras::this()),
+            bits,
+            by: None,
+            divides: true,
+        })
     }
 
     /// Casts rows of `n` elements; past the caches if it `streams`, after which [`Kernel::fence`] must follow.
@@ -228,7 +244,7 @@ impl Kernel {
         let scale = Scale {
             scales: numbers(factors.scales, self.by.is_none()),
             rests: numbers(factors.rests, false),
-            inverses: numbers(factors.inverses, false),
+            inverses: numbers(factors.inverses, self.divides && factors.how != How::Over),
             zeros: numbers(factors.zeros, false),
             tensor: factors.tensor,
             tables: array(factors.tables, if adds { 1 } else { needed }, self.by.is_some()),

@@ -592,7 +592,7 @@ pub(crate) trait Converts: Halves {
     const CONVERTS_LONGS: bool = true;
     fn i64_to_f64(self, a: Self::V) -> Self::V;
     fn u64_to_f64(self, a: Self::V) -> Self::V;
-    /// Below −2^31 the minimum; what 2^31 or more give is not said.
+    /// Below −2^31 the minimum; what 2^31 or more and NaN give is not said, unless the [minimum is](Self::MINIMUM_IS_BEYOND).
     fn f32_to_i32(self, a: Self::V) -> Self::V;
     /// 0 ≤ x < 2^32; what others give is not said.
     fn f32_to_u32(self, a: Self::V) -> Self::V;
@@ -612,7 +612,8 @@ pub(crate) trait Converts: Halves {
     fn f64_to_i64(self, a: Self::V) -> Self::V;
     /// 0 ≤ x < 2^64; what others give is not said.
     fn f64_to_u64(self, a: Self::V) -> Self::V;
-    /// Does [`Converts::f64_to_i32`] give the minimum for everything that is not in the range, a NaN too?
+    /// Do [`Converts::f32_to_i32`] and [`Converts::f64_to_i32`] give the minimum for everything that is not in the range, a NaN too? It must
+    /// be so where [there are no longer integers](Self::CONVERTS_LONGS), or [they are packed](Saturates::PACKS): codecs look for it.
     const MINIMUM_IS_BEYOND: bool = false;
     /// What others give than those of the range is not said.
     #[inline(always)]
@@ -1074,6 +1075,16 @@ mod tests {
         singles.extend_from_within(..64);
         maps(isa, &singles, |v| isa.cut_i32(v), |x| x as i32);
         maps(isa, &singles, |v| isa.cut_u32(v), |x| x as u32);
+        // What is too large for an int32, and NaN, becomes the minimum where that is said; where codecs look for it, it must be.
+        assert!(I::MINIMUM_IS_BEYOND || I::CONVERTS_LONGS && !I::PACKS);
+        if I::MINIMUM_IS_BEYOND {
+            let whole: Vec<f32> = singles.iter().map(|x| x.trunc()).collect();
+            let fits = |x: f64| (-2_147_483_648.0..2_147_483_648.0).contains(&x);
+            let expected = |x: f64| if fits(x) { x as i32 } else { i32::MIN };
+            maps(isa, &whole, |v| isa.f32_to_i32(v), |x| expected(x.into()));
+            let whole: Vec<f64> = whole.iter().map(|&x| f64::from(x)).collect();
+            narrows(isa, &whole, |v| isa.f64_to_i32(v), expected);
+        }
         let numbers: Vec<f32> = singles.iter().copied().filter(|x| !x.is_nan()).collect();
         maps(isa, &numbers, |v| isa.div_f32(v, isa.splat32(3f32.to_bits())), |x| (x / 3.0).to_bits());
         for four in singles.windows(64) {

@@ -10,8 +10,7 @@ use super::drive::{Apart, Planned};
 use super::simd::{Simd, Task};
 use super::sizes::{FEW, LINE, ahead, core_units_of_tile, widens_parts};
 use super::stream;
-use crate::formats::layout::Packing;
-use crate::formats::route::{Layout, Parts, Route};
+use crate::formats::route::{Parts, Route};
 
 /// Bytes of a tile's widest form. Two of these are on the stack, which may be small.
 const TILE: usize = 2048;
@@ -28,15 +27,6 @@ impl Buffer {
 
     fn start(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
-    }
-}
-
-/// Bytes of `n` elements. No overflow: at most a tile, or as much as a buffer has.
-fn size(layout: &Layout, n: usize) -> usize {
-    match (layout.bits as usize, layout.packing) {
-        (bits @ 8.., _) => n * layout.parts * bits / 8,
-        (_, Packing::OnePerByte) => n,
-        (bits, _) => n / 8 * bits + (n % 8 * bits).div_ceil(8),
     }
 }
 
@@ -76,7 +66,7 @@ impl<'a> Tiles<'a> {
         let route = &plan.route;
         let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize * layout.parts);
         let ahead = ahead(dst, from, to);
-        let line = dst.wrapping_add(size(&route.dst, ahead));
+        let line = dst.wrapping_add(route.dst.size(ahead));
         // No line begins among fewer elements than lie ahead of one.
         let may_stream = ahead <= n && plan.streams(n, from + to) && line.addr().is_multiple_of(LINE);
         // What the last step makes is the result, which goes elsewhere unless more is to be done to it.
@@ -90,7 +80,7 @@ impl<'a> Tiles<'a> {
         let widest = kept.iter().map(|step| units * step.bits.div_ceil(8)).max().unwrap_or(1);
         let tile = TILE / widest;
         // Of single bits, a tile may be less than a line.
-        let streams = may_stream && size(&route.dst, tile).is_multiple_of(LINE);
+        let streams = may_stream && route.dst.size(tile).is_multiple_of(LINE);
         Self { plan, src, dst, n, tile, streams, ahead }
     }
 }
@@ -126,31 +116,31 @@ impl<I: Simd> Task<I> for Tiles<'_> {
             // through buffers that have them: the bytes of less than a block are copied and the rest is zero, and only its
             // own bytes are copied back. The buffers have room for what is made of a tile, and for a block of any elements.
             unsafe {
-                let (mut s, d) = (src.add(size(&route.src, first)), dst.add(size(&route.dst, first)));
+                let (mut s, d) = (src.add(route.src.size(first)), dst.add(route.dst.size(first)));
                 // Only here are there lines, and nothing but lines.
                 let streams = streams && len == tile;
                 if reshapes {
                     if padded != len {
-                        let used = size(&route.src, len);
+                        let used = route.src.size(len);
                         ptr::copy_nonoverlapping(s, raw_src, used);
-                        ptr::write_bytes(raw_src.add(used), 0, size(&route.src, padded) - used);
+                        ptr::write_bytes(raw_src.add(used), 0, route.src.size(padded) - used);
                         s = raw_src;
                     }
                     let found = results_of(plan, s, made, None, padded);
                     if streams {
-                        stream::ask(isa, s.wrapping_add(size(&route.src, len)), size(&route.src, len));
+                        stream::ask(isa, s.wrapping_add(route.src.size(len)), route.src.size(len));
                     }
                     let to = if padded == len { d } else { raw_dst };
                     reshape(isa, route, found, to, padded, streams);
                     if padded != len {
-                        ptr::copy_nonoverlapping(raw_dst, d, size(&route.dst, len));
+                        ptr::copy_nonoverlapping(raw_dst, d, route.dst.size(len));
                     }
                 } else {
-                    let bytes = size(&route.dst, len);
+                    let bytes = route.dst.size(len);
                     let to = (!streams).then_some(d);
                     let found = results_of(plan, s, made, to, len);
                     if streams {
-                        stream::ask(isa, s.wrapping_add(size(&route.src, len)), size(&route.src, len));
+                        stream::ask(isa, s.wrapping_add(route.src.size(len)), route.src.size(len));
                         for at in (0..bytes).step_by(I::BYTES) {
                             isa.stream(d.add(at), isa.load(found.add(at)));
                         }
@@ -245,7 +235,7 @@ unsafe fn reshape<I: Simd>(isa: I, route: &Route, results: *const u8, dst: *mut 
             }
             return;
         }
-        let parts = size(layout, n) / 2;
+        let parts = layout.size(n) / 2;
         match (layout.bits == 32, streams) {
             (true, false) => extend::<I, 32, false>(isa, results, dst, parts),
             (true, true) => extend::<I, 32, true>(isa, results, dst, parts),

@@ -65,7 +65,7 @@ impl Caster {
         };
         match table::plan(isa, from, to, options) {
             Some(plan) => Ok(Self { plan }),
-            None => Err(Error::Allocation { dtype: to, elements: 0 }),
+            None => Err(Error::PlanAllocation { from, to }),
         }
     }
 
@@ -80,7 +80,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// It is not available.
+    /// It is not available, or there is no memory for what has been decided.
     pub fn with_isa(self, isa: Isa) -> Result<Self, Error> {
         Self::new(self.from(), self.to(), &self.options().isa(isa))
     }
@@ -452,8 +452,8 @@ fn fill_slice<'a, S: Element, D: Element>(
 ///
 /// # Errors
 ///
-/// The lengths differ, or `LANECAST_ISA` names an instruction set that is not available. Nothing was
-/// written.
+/// The lengths differ, `LANECAST_ISA` names an instruction set that is not available, or there is no memory for what is decided about
+/// the first cast of a pair. Nothing was written.
 pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<(), Error> {
     cast_slice_with(src, dst, const { &CastOptions::new() })
 }
@@ -474,8 +474,8 @@ pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<()
 ///
 /// # Errors
 ///
-/// The lengths differ, or the instruction set that the options or `LANECAST_ISA` name is not available.
-/// Nothing was written.
+/// The lengths differ, the instruction set that the options or `LANECAST_ISA` name is not available, or there is no memory for what is
+/// decided about the first cast of a pair. Nothing was written.
 pub fn cast_slice_with<S: Element, D: Element>(
     src: &[S],
     dst: &mut [D],
@@ -575,8 +575,8 @@ pub fn cast_vec_with<S: Element, D: Element>(src: &[S], options: &CastOptions) -
 ///
 /// # Errors
 ///
-/// A buffer does not have the size of `n` elements, or `LANECAST_ISA` names an instruction set that is not available.
-/// Nothing was written.
+/// A buffer does not have the size of `n` elements, `LANECAST_ISA` names an instruction set that is not available, or there is no memory
+/// for what is decided about the first cast of a pair. Nothing was written.
 pub fn cast_bytes(src: &[u8], from: DType, dst: &mut [u8], to: DType, n: usize) -> Result<(), Error> {
     cast_bytes_with(src, from, dst, to, n, &CastOptions::new())
 }
@@ -599,8 +599,8 @@ pub fn cast_bytes(src: &[u8], from: DType, dst: &mut [u8], to: DType, n: usize) 
 ///
 /// # Errors
 ///
-/// A buffer does not have the size of `n` elements, or the instruction set that the options or
-/// `LANECAST_ISA` name is not available. Nothing was written.
+/// A buffer does not have the size of `n` elements, the instruction set that the options or `LANECAST_ISA` name is not available, or there
+/// is no memory for what is decided about the first cast of a pair. Nothing was written.
 pub fn cast_bytes_with(
     src: &[u8],
     from: DType,

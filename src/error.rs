@@ -41,7 +41,7 @@ impl fmt::Display for Side {
 /// assert_eq!(error, Error::LengthMismatch { source: 2, destination: 3 });
 /// assert_eq!(error.to_string(), "the source has 2 elements and the destination 3; they must have the same number");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// Two slices of different lengths.
@@ -70,7 +70,7 @@ pub enum Error {
         side: Side,
         /// The dtype of its elements.
         dtype: DType,
-        /// How many elements.
+        /// How many elements; `usize::MAX` if they are more.
         elements: usize,
     },
     /// There are no kernels for this instruction set on this machine or in this build.
@@ -96,12 +96,19 @@ pub enum Error {
     },
     /// A checked cast met an element that it would have lost. What is in the destination is not said.
     Lossy(Lossy),
-    /// The destination could not be allocated.
+    /// The destination, or what a cast notes about its elements, could not be allocated.
     Allocation {
         /// The dtype of its elements.
         dtype: DType,
         /// How many elements.
         elements: usize,
+    },
+    /// What is decided about all casts of two dtypes under some options is kept, and could not be allocated.
+    PlanAllocation {
+        /// The dtype of the source.
+        from: DType,
+        /// The dtype of the destination.
+        to: DType,
     },
     /// The [progress callback](crate::parallel::Parallel::progress) has stopped the cast.
     Cancelled {
@@ -163,6 +170,12 @@ impl fmt::Display for Error {
                 f,
                 "the {side} has {given} bytes; {elements} elements of {dtype} need exactly {needed}"
             ),
+            Self::SizeOverflow { side, dtype, elements: usize::MAX } => {
+                write!(
+                    f,
+                    "a {side} of more elements of {dtype} than a usize counts does not fit into the address space"
+                )
+            }
             Self::SizeOverflow { side, dtype, elements } => {
                 write!(f, "a {side} of {elements} elements of {dtype} does not fit into the address space")
             }
@@ -185,6 +198,9 @@ impl fmt::Display for Error {
             Self::Allocation { dtype, elements } => {
                 write!(f, "no memory for {elements} elements of {dtype}")
             }
+            Self::PlanAllocation { from, to } => {
+                write!(f, "no memory for what is decided about casts of {from} to {to}")
+            }
             Self::Cancelled { done, elements } => {
                 write!(f, "cancelled after {done} of {elements} elements")
             }
@@ -193,7 +209,7 @@ impl fmt::Display for Error {
                 "dimension {dimension} has {source} elements in the source and {destination} in the destination"
             ),
             Self::ShapeMismatch { dimension: None, source, destination } => {
-                write!(f, "{source} dimensions do not go with {destination}")
+                write!(f, "{source} dimensions do not go with {destination} dimensions, or strides")
             }
             Self::ViewBounds { side, first, end, given } => write!(
                 f,
@@ -228,7 +244,7 @@ impl core::error::Error for Error {}
 /// assert_eq!(lossy.value(), Some(-2i64));
 /// assert_eq!(lossy.to_string(), "element 1, -2, is below what uint8 holds");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Lossy {
     /// Its index.

@@ -130,9 +130,10 @@ pub trait ParallelFor: Sync {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Elements that have been cast.
+    /// Elements that have been cast; of [scaled](crate::scaled) casts, pieces of the work, which begin anew where the factor of a tensor is found
+    /// before.
     pub done: usize,
-    /// Elements of the whole cast.
+    /// The same of the whole cast.
     pub total: usize,
 }
 
@@ -341,6 +342,24 @@ impl Caster {
     }
 }
 
+impl Parallel<'_> {
+    /// Is work on so many bytes, of which threads that wait for it take a part from so many on, done by the caller alone? And how many
+    /// share it at most.
+    fn share(&self, serial_below: usize, traffic: usize) -> (bool, usize) {
+        let starts = self.host.map_or(self.threads.is_some(), ParallelFor::starts_threads);
+        // To start threads takes longer, but not beside the reference.
+        let enough = if starts && serial_below == SERIAL_BELOW { SERIAL_BELOW_STARTED } else { serial_below };
+        let is_small = self.chunk.is_none() && traffic < enough;
+        let most = match (self.threads, self.host) {
+            _ if is_small => 1,
+            (Some(threads), _) => threads.clamp(1, MOST_THREADS),
+            (None, Some(_)) => threads::cores(),
+            (None, None) => threads::count(),
+        };
+        (is_small, most)
+    }
+}
+
 /// Casts all elements, or says why not.
 fn run(
     caster: &Caster,
@@ -352,21 +371,11 @@ fn run(
     caster.check(src.len(), dst.size(), n)?;
     // No overflow: both are slices. 8 elements are as many bytes as one has bits.
     let traffic = src.len().saturating_add(dst.size());
-    let enough = match how.threads {
-        _ if caster.isa() == Isa::Scalar => SERIAL_BELOW_SCALAR,
-        threads if how.host.map_or(threads.is_some(), ParallelFor::starts_threads) => SERIAL_BELOW_STARTED,
-        _ => SERIAL_BELOW,
-    };
-    let is_small = how.chunk.is_none() && traffic < enough;
+    let serial_below = if caster.isa() == Isa::Scalar { SERIAL_BELOW_SCALAR } else { SERIAL_BELOW };
+    let (is_small, most) = how.share(serial_below, traffic);
     if is_small && how.progress.is_none() {
         return caster.fill(src, dst, n).map(drop);
     }
-    let most = match (how.threads, how.host) {
-        _ if is_small => 1,
-        (Some(threads), _) => threads.clamp(1, MOST_THREADS),
-        (None, Some(_)) => threads::cores(),
-        (None, None) => threads::count(),
-    };
     let lengths = Lengths::new(caster, how.chunk, most, traffic, dst.as_mut_ptr().addr(), n);
     let chunks = lengths.chunks();
     let workers = most.min(chunks);
@@ -396,15 +405,7 @@ pub(crate) struct Tasks<'a> {
 impl<'a> Tasks<'a> {
     /// Of work on so many bytes.
     pub(crate) fn new(how: &Parallel<'a>, traffic: usize) -> Self {
-        let enough =
-            if how.threads.is_some() && how.host.is_none() { SERIAL_BELOW_STARTED } else { SERIAL_BELOW };
-        let is_small = how.chunk.is_none() && traffic < enough;
-        let threads = match (how.threads, how.host) {
-            _ if is_small => 1,
-            (Some(threads), _) => threads.clamp(1, MOST_THREADS),
-            (None, Some(_)) => threads::cores(),
-            (None, None) => threads::count(),
-        };
+        let (is_small, threads) = how.share(SERIAL_BELOW, traffic);
         Self { how: *how, threads, is_small }
     }
 

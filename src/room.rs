@@ -31,6 +31,20 @@ pub fn vec_with_capacity<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
     Ok(room)
 }
 
+/// As many of a value, if there is memory for them.
+pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserveError> {
+    let mut room = vec_with_capacity(len)?;
+    room.resize(len, value);
+    Ok(room)
+}
+
+/// What an iterator gives, if there is memory for it.
+pub(crate) fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, TryReserveError> {
+    let mut room = vec_with_capacity(items.len())?;
+    room.extend(items);
+    Ok(room)
+}
+
 #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
 mod large_pages {
     use core::ffi::{c_int, c_void};

@@ -245,6 +245,7 @@ mod lock {
 mod lock {
     use core::cell::UnsafeCell;
     use core::hint::spin_loop;
+    use core::marker::PhantomData;
     use core::ops::{Deref, DerefMut};
     use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -266,7 +267,7 @@ mod lock {
             while self.is_taken.swap(true, Ordering::Acquire) {
                 spin_loop();
             }
-            Guard(self)
+            Guard(self, PhantomData)
         }
 
         pub(crate) fn into_inner(self) -> T {
@@ -275,7 +276,10 @@ mod lock {
     }
 
     /// The value, until it is dropped.
-    pub(crate) struct Guard<'a, T>(&'a Lock<T>);
+    pub(crate) struct Guard<'a, T>(&'a Lock<T>, PhantomData<*const T>);
+
+    // SAFETY: who has a reference to it has one to the value, and nothing else.
+    unsafe impl<T: Sync> Sync for Guard<'_, T> {}
 
     impl<T> Deref for Guard<'_, T> {
         type Target = T;

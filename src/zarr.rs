@@ -6,13 +6,14 @@ use core::fmt;
 use core::mem::MaybeUninit;
 
 use crate::cast::Caster;
-use crate::checked::Marks;
+use crate::checked::{Marks, read};
 use crate::error::{Error, Lossy};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::options::{CastOptions, Overflow, Rounding};
 use crate::kernels::check::{Bits, Codes, Key, Loops, MOST};
 use crate::kernels::memory::Destination;
+use crate::room::{collected, filled, vec_with_capacity};
 
 /// Why a codec cannot be, or does not cast.
 ///
@@ -185,7 +186,8 @@ impl ValueCaster {
     ///
     /// # Errors
     ///
-    /// A dtype is no integer and no float. Or the environment variable `LANECAST_ISA` names no instruction set that is available.
+    /// A dtype is no integer and no float. Or the environment variable `LANECAST_ISA` names no instruction set that is available, or there is no
+    /// memory for what has been decided.
     pub fn new(
         from: DType,
         to: DType,
@@ -204,13 +206,16 @@ impl ValueCaster {
             .dst_packing(Packing::OnePerByte);
         let [inf, _] = special(to);
         let directed = !matches!(rounding, Rounding::NearestEven | Rounding::NearestAway);
-        let map: Vec<_> = map.iter().map(|&(key, value)| (equal(from, key), value & all(to))).collect();
+        let no_memory = |_| Error::PlanAllocation { from, to };
+        let mut keys = vec_with_capacity(map.len() + 1).map_err(no_memory)?;
+        let map = collected(map.iter().map(|&(key, value)| (equal(from, key), value & all(to))))
+            .map_err(no_memory)?;
         let refused = refused(from, to);
         let stops = (inf.mask != 0 && directed && out_of_range.is_some()).then_some(inf.low);
         let marks = out_of_range.is_none() || stops.is_some();
         let is_refused = |key: &Key| refused.is_some_and(|refused| refused.has(key.low));
         let mapped = map.iter().map(|&(key, _)| key).filter(|key| !is_refused(key));
-        let keys = mapped.chain(refused.filter(|_| !marks)).collect();
+        keys.extend(mapped.chain(refused.filter(|_| !marks)));
         Ok(Self { caster: Caster::new(from, to, &options)?, map, keys, marks, refused, stops })
     }
 
@@ -289,13 +294,9 @@ impl ValueCaster {
         self.caster.check(src.len(), dst.size(), n)?;
         let most = if self.keys.is_empty() { n.max(1) } else { TILE };
         let sizes = [self.from(), self.to()].map(DType::itemsize);
-        let mut valid = Vec::new();
-        if self.marks {
-            let bytes = n.min(most).div_ceil(8);
-            let no_memory = |_| Error::Allocation { dtype: self.to(), elements: n };
-            valid.try_reserve_exact(bytes).map_err(no_memory)?;
-            valid.resize(bytes, 0);
-        }
+        let no_memory = |_| Error::Allocation { dtype: self.to(), elements: n };
+        let bits = if self.marks { n.min(most) } else { 0 };
+        let mut valid = filled(0, bits.div_ceil(8)).map_err(no_memory)?;
         for first in (0..n).step_by(most) {
             let end = n.min(first + most);
             let src = &src[first * sizes[0]..end * sizes[0]];
@@ -409,16 +410,5 @@ impl ValueCaster {
             Err(error) => ZarrError::Cast(error),
             Ok(()) => unreachable!("what is refused is lost"),
         }
-    }
-}
-
-/// A native code of up to 8 bytes.
-fn read(bytes: &[u8]) -> u64 {
-    match *bytes {
-        [a] => a.into(),
-        [a, b] => u16::from_ne_bytes([a, b]).into(),
-        [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
-        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        _ => unreachable!("an element has 1, 2, 4 or 8 bytes"),
     }
 }

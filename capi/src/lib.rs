@@ -250,7 +250,7 @@ fn status(error: Error) -> lanecast_status {
         Error::Overlap | Error::ViewOverlap { .. } => LANECAST_ERR_OVERLAP,
         Error::ViewPacked { .. } => LANECAST_ERR_PACKED,
         Error::Cancelled { .. } => LANECAST_ERR_CANCELLED,
-        Error::Allocation { .. } => LANECAST_ERR_MEMORY,
+        Error::Allocation { .. } | Error::PlanAllocation { .. } => LANECAST_ERR_MEMORY,
         // Destinations are the caller's, and there is one shape: the others cannot happen.
         _ => LANECAST_ERR_INTERNAL,
     }

@@ -4,7 +4,7 @@ use core::cell::OnceCell;
 use core::mem::MaybeUninit;
 
 use super::bits::{count_ones, even, first_one, ones, zip};
-use super::range::{self, has_sign, home, keeps};
+use super::range::{self, compares_signed, home, keeps};
 use super::report::{CastReport, Marks, Stop};
 use crate::cast::Caster;
 use crate::error::{Error, Lossy};
@@ -720,7 +720,7 @@ impl Look<'_> {
     /// The reference: what is lost of a code of the home, and is it negative where the target has no sign?
     fn loss(&self, code: u64, word: Option<u32>) -> Option<(Loss, bool)> {
         let value = scalar::decode(self.home, code);
-        let is_negative = value.is_negative() && !has_sign(self.to);
+        let is_negative = value.is_negative() && !compares_signed(self.to);
         scalar::loss(self.to, value, &self.policy, word).map(|loss| (loss, is_negative))
     }
 
@@ -779,8 +779,8 @@ fn zeros(room: &mut Tile) -> &mut [u8] {
     }
 }
 
-/// A native code of so many bytes.
-fn read(bytes: &[u8]) -> u64 {
+/// A native code of so many bytes: 1, 2, 4 or 8.
+pub(crate) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => a.into(),
         [a, b] => u16::from_ne_bytes([a, b]).into(),

@@ -19,7 +19,8 @@ pub(super) fn home(dtype: DType) -> DType {
     }
 }
 
-pub(super) fn has_sign(dtype: DType) -> bool {
+/// Is there anything below 0, or, of bool, is nothing lost there either?
+pub(super) fn compares_signed(dtype: DType) -> bool {
     match dtype.kind() {
         Kind::Bool => true,
         Kind::Int(format) => format.signed,
@@ -95,7 +96,7 @@ pub(super) fn fit(home: DType, to: DType, policy: &Policy) -> Fit {
 
 /// The same of integers: a range of as many values as a power of two, in which all are exact.
 fn fit_of_integers(home: DType, to: DType) -> Fit {
-    let (bits, signed) = (home.bits(), has_sign(home));
+    let (bits, signed) = (home.bits(), compares_signed(home));
     let most = (1i128 << (bits - u32::from(signed))) - 1;
     // The largest value, up to where all are exact, and the smallest.
     let (exact, low, high) = match to.kind() {
@@ -147,7 +148,7 @@ pub(super) fn limits(home: DType, to: DType, loss: impl Fn(u64) -> Option<Loss>)
     };
     let ends = |end: i64, out: Loss| last(inside, end, |key| loss(limits.code(key) & all) != Some(out));
     (limits.high, limits.low) = (ends(limits.finite, Loss::Above), ends(-1 - limits.finite, Loss::Below));
-    if !has_sign(to) {
+    if !compares_signed(to) {
         limits.negative = limits.key_of_zero();
     }
     (limits, loses)
@@ -161,7 +162,7 @@ impl Limits {
         let all = u64::MAX >> (64 - home.bits());
         Self {
             is_float,
-            flip: if is_float || has_sign(home) { 0 } else { sign },
+            flip: if is_float || compares_signed(home) { 0 } else { sign },
             nonzero: if is_float { sign - 1 } else { all },
             high: top,
             low: -1 - top,

@@ -19,7 +19,7 @@ use super::list::{dtypes, narrow_floats, narrow_ints};
 /// | narrower floats, 1-, 2- and 4-bit integers | the newtypes of this crate |
 ///
 /// A slice of a type of fewer than 8 bits holds one element per byte; packed data is bytes and a number
-/// of elements, for [`cast_bytes_with`](crate::cast_bytes) and [`Caster`](crate::Caster).
+/// of elements, for [`cast_bytes`](crate::cast_bytes) and [`Caster`](crate::Caster).
 ///
 /// ```
 /// use lanecast::{bits::F8E5M2, DType, Element};

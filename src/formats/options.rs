@@ -170,9 +170,9 @@ pub struct CastOptions {
     pub src_order: ByteOrder,
     /// The byte order of the destination. Default: native.
     pub dst_order: ByteOrder,
-    /// Rounding of a float to a 2- or 4-bit integer. Default: None, which is `int_rounding`.
+    /// Rounding of a float to an integer of fewer than 8 bits. Default: None, which is `int_rounding`.
     pub narrow_int_rounding: Option<Rounding>,
-    /// A float beyond the range of a 2- or 4-bit integer. Default: None, which is `float_to_int`.
+    /// A float beyond the range of an integer of fewer than 8 bits. Default: None, which is `float_to_int`.
     pub narrow_float_to_int: Option<Overflow>,
     /// Stochastic rounding to floats of 16 bits or fewer, in place of `rounding`. Default: None. See [`CastOptions::stochastic`].
     pub stochastic: Option<Stochastic>,
@@ -198,32 +198,52 @@ impl CastOptions {
         const fn join<const N: usize>(fields: [u8; N]) -> u64 {
             let (mut key, mut i) = (0, 0);
             while i < N {
+                debug_assert!(fields[i] < 16);
                 key = key << 4 | fields[i] as u64;
                 i += 1;
             }
             key
         }
+        // Every field by its name, so that none can be forgotten.
+        let Self {
+            isa: _,
+            stream_from: _,
+            rounding,
+            int_rounding,
+            saturation,
+            float_to_int,
+            int_to_int,
+            nan_to_finite,
+            e8m0_rounding,
+            src_packing,
+            dst_packing,
+            src_order,
+            dst_order,
+            narrow_int_rounding,
+            narrow_float_to_int,
+            stochastic,
+        } = *self;
         join([
-            self.rounding as u8,
-            self.int_rounding as u8,
-            self.saturation as u8,
-            self.float_to_int as u8,
-            self.int_to_int as u8,
-            self.nan_to_finite as u8,
-            self.e8m0_rounding as u8,
-            packing(from, self.src_packing),
-            packing(to, self.dst_packing),
-            order(from, self.src_order),
-            order(to, self.dst_order),
-            match self.narrow_int_rounding {
+            rounding as u8,
+            int_rounding as u8,
+            saturation as u8,
+            float_to_int as u8,
+            int_to_int as u8,
+            nan_to_finite as u8,
+            e8m0_rounding as u8,
+            packing(from, src_packing),
+            packing(to, dst_packing),
+            order(from, src_order),
+            order(to, dst_order),
+            match narrow_int_rounding {
                 Some(rounding) => 1 + rounding as u8,
                 None => 0,
             },
-            match self.narrow_float_to_int {
+            match narrow_float_to_int {
                 Some(overflow) => 1 + overflow as u8,
                 None => 0,
             },
-            (self.stochastic.is_some() && to.rounds_stochastically()) as u8,
+            (stochastic.is_some() && to.rounds_stochastically()) as u8,
         ])
     }
 
@@ -442,7 +462,7 @@ impl CastOptions {
         Self { narrow_int_rounding: Some(rounding), ..self }
     }
 
-    /// Sets what a float beyond the range of a 2- or 4-bit integer gives.
+    /// Sets what a float beyond the range of an integer of fewer than 8 bits gives.
     ///
     /// ```
     /// use lanecast::{bits::U4, CastOptions, Overflow, convert_with};

@@ -2,7 +2,6 @@
 
 use alloc::borrow::ToOwned;
 use alloc::string::ToString;
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::data_type::{DataType, NEVER};
@@ -13,6 +12,7 @@ use crate::cast::Caster;
 use crate::formats::dtype::DType;
 use crate::formats::layout::ByteOrder;
 use crate::formats::options::{CastOptions, E8m0Rounding, NanToFinite, Overflow, Rounding};
+use crate::room::filled;
 use crate::text::{self, Notation};
 
 /// The value of an attribute.
@@ -275,10 +275,8 @@ impl Schema {
         let bytes = bytes.ok_or_else(|| Error::ShapeOverflow { shape: shape.to_vec() })?;
         let mut output = match input.elements() {
             Elements::Strings(strings) => {
-                let mut output = Vec::new();
-                let reserved = output.try_reserve_exact(bytes);
-                reserved.map_err(|_| crate::error::Error::Allocation { dtype: to_dtype, elements: n })?;
-                output.resize(bytes, 0);
+                let no_memory = |_| crate::error::Error::Allocation { dtype: to_dtype, elements: n };
+                let mut output = filled(0, bytes).map_err(no_memory)?;
                 text::parse_bytes_with(strings.offsets(), strings.bytes(), &mut output, to_dtype, &options)?;
                 output
             }

@@ -8,9 +8,11 @@ use super::data_type::DataType;
 use super::error::Error;
 use super::operator::Operator;
 use super::tensor::{Elements, Tensor};
+use crate::error::Error as CastError;
 use crate::formats::dtype::DType;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, NanToFinite};
+use crate::room::filled;
 use crate::scaled::{Dequantizer, Error as ScaledError, Profile, Quantizer, Scaling};
 
 /// The attributes of both, with their defaults.
@@ -279,7 +281,7 @@ impl QuantizeLinear {
         let is_float8 = to.float_format().is_some_and(|format| format.bits() == 8);
         let zeros = zero_points(y_zero_point, y_scale, !is_float8)?;
         let q = Quantizer::new(from, to, &scaling, &rules.options())?;
-        let mut output = vec![0; q.code_bytes(x.shape())?];
+        let mut output = room(to, x.count(), q.code_bytes(x.shape())?)?;
         q.quantize_with(numbers(x)?, x.shape(), numbers(y_scale)?, zeros, &mut output)?;
         Tensor::new(x.shape(), to_type, output)
     }
@@ -356,8 +358,14 @@ impl DequantizeLinear {
         let d = Dequantizer::new(from, to, &scaling, &rules.options())?;
         let count = x.count();
         let bytes = to.byte_len(count, Packing::LowFirst);
-        let mut output = vec![0; bytes.ok_or_else(|| Error::ShapeOverflow { shape: x.shape().to_vec() })?];
+        let bytes = bytes.ok_or_else(|| Error::ShapeOverflow { shape: x.shape().to_vec() })?;
+        let mut output = room(to, count, bytes)?;
         d.dequantize(numbers(x)?, x.shape(), numbers(x_scale)?, zeros, &mut output)?;
         Tensor::new(x.shape(), to_type, output)
     }
+}
+
+/// The bytes of so many elements, if there is memory for them.
+fn room(dtype: DType, elements: usize, bytes: usize) -> Result<Vec<u8>, CastError> {
+    filled(0, bytes).map_err(|_| CastError::Allocation { dtype, elements })
 }

@@ -11,6 +11,7 @@ use super::parse::{Grammar, parse};
 use super::source::{Chunk, Offset, Source};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::element::Element;
+use crate::room::vec_with_capacity;
 use crate::threads::{self, Lock};
 
 /// Elements in a chunk, which one thread does at a time: a multiple of 8, so that chunks of packed elements are
@@ -117,7 +118,9 @@ pub(super) fn each_chunk<T: Send>(
     if !pays(data.len().div_ceil(size)) {
         return data.chunks_mut(size).enumerate().try_for_each(|(i, chunk)| work(i * size, chunk));
     }
-    let chunks: Vec<_> = data.chunks_mut(size).map(Lock::new).collect();
+    let parts = data.chunks_mut(size).map(Lock::new);
+    let mut chunks = room(parts.len())?;
+    chunks.extend(parts);
     on_all_threads(chunks.len(), &|i| work(i * size, &mut chunks[i].lock()))
 }
 
@@ -128,15 +131,26 @@ pub(super) fn each_range<T: Send>(
 ) -> Result<Vec<T>, Error> {
     let range = |i: usize| i * CHUNK..n.min((i + 1) * CHUNK);
     let chunks = 0..n.div_ceil(CHUNK);
+    let mut done = room(chunks.len())?;
     if !pays(chunks.len()) {
-        return chunks.map(|i| work(range(i))).collect();
+        for i in chunks {
+            done.push(work(range(i))?);
+        }
+        return Ok(done);
     }
-    let results: Vec<_> = chunks.map(|_| Lock::new(None)).collect();
+    let mut results = room(chunks.len())?;
+    results.extend(chunks.map(|_| Lock::new(None)));
     on_all_threads(results.len(), &|i| {
         *results[i].lock() = Some(work(range(i))?);
         Ok(())
     })?;
-    Ok(results.into_iter().filter_map(Lock::into_inner).collect())
+    done.extend(results.into_iter().filter_map(Lock::into_inner));
+    Ok(done)
+}
+
+fn room<T>(len: usize) -> Result<Vec<T>, Error> {
+    let no_memory = |_| Error::Allocation { bytes: len.saturating_mul(size_of::<T>()) };
+    vec_with_capacity(len).map_err(no_memory)
 }
 
 /// Calls `work` with the numbers of so many chunks, on all threads that there are. The error is that of the first chunk that

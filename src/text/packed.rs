@@ -12,6 +12,7 @@ use crate::formats::dtype::DType;
 use crate::formats::element::*;
 use crate::formats::list::dtypes;
 use crate::formats::options::CastOptions;
+use crate::room::filled;
 
 use super::chunks::{CHUNK, each_chunk, join, parse_chunk, refuse_complex};
 use super::error::Error;
@@ -42,7 +43,7 @@ fn parse_to<D: Element>(src: &impl Source, dst: &mut [u8], options: &CastOptions
     let storer = storer(D::DTYPE, options)?;
     each_chunk(dst, bytes, &|first_byte, chunk| {
         let first = first_byte / bytes * CHUNK;
-        let mut elements = vec![D::from_codes([0; 2]); CHUNK.min(src.len() - first)];
+        let mut elements = zeros::<D>(CHUNK.min(src.len() - first))?;
         parse_chunk(src, first, &mut elements, &grammar)?;
         Ok(storer.fill(&elements, chunk.into(), elements.len()).map(drop)?)
     })
@@ -75,8 +76,13 @@ fn format_from<S: Element, O: Offset>(
     let bytes = |n| S::DTYPE.byte_len(n, options.src_packing).unwrap_or(src.len());
     let loader = loader(S::DTYPE, options)?;
     join(n, &|chunk, texts| {
-        let mut elements = vec![S::from_codes([0; 2]); chunk.len()];
+        let mut elements = zeros::<S>(chunk.len())?;
         loader.fill(&src[bytes(chunk.start)..bytes(chunk.end)], (&mut elements[..]).into(), chunk.len())?;
         elements.iter().try_for_each(|&element| texts.push(&writer, element))
     })
+}
+
+/// Room for the elements of a chunk.
+fn zeros<T: Element>(len: usize) -> Result<Vec<T>, Error> {
+    filled(T::from_codes([0; 2]), len).map_err(|_| Error::Allocation { bytes: len * size_of::<T>() })
 }
