@@ -337,6 +337,21 @@ fn what_is_serialised_comes_back() {
         assert_eq!(text, format!("\"{dtype}\""));
         assert_eq!(serde_json::from_str::<DType>(&text).unwrap(), dtype);
     }
+    for rounding in Rounding::ALL {
+        assert_eq!(serde_json::to_value(rounding).unwrap(), rounding.name());
+    }
+    assert_eq!(
+        serde_json::to_value(Packing::ALL).unwrap(),
+        serde_json::json!(Packing::ALL.map(Packing::name))
+    );
+    assert_eq!(
+        serde_json::to_value(Saturation::ALL).unwrap(),
+        serde_json::json!(Saturation::ALL.map(Saturation::name))
+    );
+    assert_eq!(
+        serde_json::to_value(NanToFinite::ALL).unwrap(),
+        serde_json::json!(NanToFinite::ALL.map(NanToFinite::name))
+    );
     let error = serde_json::from_str::<DType>("\"float9\"").unwrap_err().to_string();
     assert!(error.starts_with("no dtype is named \"float9\"; the names are bool, "), "{error}");
     for options in
@@ -347,7 +362,7 @@ fn what_is_serialised_comes_back() {
     }
     // What is not said has its default; what is not known is an error.
     let some: CastOptions =
-        serde_json::from_str(r#"{"rounding": "Up", "dst_packing": "HighFirst"}"#).unwrap();
+        serde_json::from_str(r#"{"rounding": "up", "dst_packing": "high_first"}"#).unwrap();
     assert_eq!(some, CastOptions::new().rounding(Rounding::Up).dst_packing(Packing::HighFirst));
     assert!(serde_json::from_str::<CastOptions>(r#"{"rounded": "Up"}"#).is_err());
     // Elements by their bits, NaN included; more bits than there are is an error.

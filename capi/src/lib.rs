@@ -368,14 +368,10 @@ pub unsafe extern "C" fn lanecast_options_profile(
 ) -> lanecast_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let options = match unsafe { read_name(name) }? {
-            "onnx" => CastOptions::onnx(),
-            "numpy" => CastOptions::numpy(),
-            "torch" => CastOptions::torch(),
-            "ml_dtypes" => CastOptions::ml_dtypes(),
-            "rust_as" => CastOptions::rust_as(),
-            _ => return Err(LANECAST_ERR_NAME),
-        };
+        let name = unsafe { read_name(name) }?;
+        // Not by `profile`, whose error allocates.
+        let found = CastOptions::PROFILES.into_iter().find(|(known, _)| *known == name);
+        let (_, options) = found.ok_or(LANECAST_ERR_NAME)?;
         // SAFETY: the caller's promise.
         unsafe { write_options(o, &options) }
     })

@@ -69,26 +69,35 @@ fn one_of<T: Copy>(option: &str, value: &str, all: &[(&str, T)]) -> Result<T, St
     })
 }
 
+/// The same of what has a name, which JavaScript spells as it spells all names.
+fn named<T: Copy, const N: usize>(
+    option: &str,
+    value: &str,
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> Result<T, String> {
+    let camel = all.map(|one| {
+        let mut words = name(one).split('_');
+        let first = words.next().unwrap_or_default().to_owned();
+        words.fold(first, |all, word| all + &word[..1].to_uppercase() + &word[1..])
+    });
+    one_of(option, value, &std::array::from_fn::<_, N, _>(|i| (&camel[i][..], all[i])))
+}
+
 fn rounding(option: &str, value: &str) -> Result<Rounding, String> {
-    let all = ["nearestEven", "nearestAway", "towardZero", "up", "down"];
-    one_of(option, value, &std::array::from_fn::<_, 5, _>(|i| (all[i], Rounding::ALL[i])))
+    named(option, value, Rounding::ALL, Rounding::name)
 }
 
 fn overflow(option: &str, value: &str) -> Result<Overflow, String> {
-    one_of(option, value, &[("saturate", Overflow::Saturate), ("wrap", Overflow::Wrap)])
+    named(option, value, Overflow::ALL, Overflow::name)
 }
 
 fn packing(option: &str, value: &str) -> Result<Packing, String> {
-    let all = [
-        ("lowFirst", Packing::LowFirst),
-        ("highFirst", Packing::HighFirst),
-        ("onePerByte", Packing::OnePerByte),
-    ];
-    one_of(option, value, &all)
+    named(option, value, Packing::ALL, Packing::name)
 }
 
 fn order(option: &str, value: &str) -> Result<ByteOrder, String> {
-    one_of(option, value, &[("little", ByteOrder::Little), ("big", ByteOrder::Big)])
+    named(option, value, ByteOrder::ALL, ByteOrder::name)
 }
 
 /// The options with one more.
@@ -96,29 +105,12 @@ fn with(options: CastOptions, name: &str, value: &str) -> Result<CastOptions, St
     Ok(match name {
         "rounding" => options.rounding(rounding(name, value)?),
         "intRounding" => options.int_rounding(rounding(name, value)?),
-        "saturation" => options.saturation(one_of(
-            name,
-            value,
-            &[
-                ("never", Saturation::Never),
-                ("always", Saturation::Always),
-                ("fnOnly", Saturation::FnOnly),
-                ("unlessInf", Saturation::UnlessInf),
-            ],
-        )?),
+        "saturation" => options.saturation(named(name, value, Saturation::ALL, Saturation::name)?),
         "saturate" => options.saturate(one_of(name, value, &[("true", true), ("false", false)])?),
         "floatToInt" => options.float_to_int(overflow(name, value)?),
         "intToInt" => options.int_to_int(overflow(name, value)?),
-        "nanToFinite" => options.nan_to_finite(one_of(
-            name,
-            value,
-            &[("negZero", NanToFinite::NegZero), ("max", NanToFinite::Max), ("zero", NanToFinite::Zero)],
-        )?),
-        "e8m0Rounding" => options.e8m0_rounding(one_of(
-            name,
-            value,
-            &[("up", E8m0Rounding::Up), ("down", E8m0Rounding::Down), ("nearest", E8m0Rounding::Nearest)],
-        )?),
+        "nanToFinite" => options.nan_to_finite(named(name, value, NanToFinite::ALL, NanToFinite::name)?),
+        "e8m0Rounding" => options.e8m0_rounding(named(name, value, E8m0Rounding::ALL, E8m0Rounding::name)?),
         "isa" => options.isa(value.parse::<Isa>().map_err(|error| error.to_string())?),
         "srcPacking" => options.src_packing(packing(name, value)?),
         "dstPacking" => options.dst_packing(packing(name, value)?),

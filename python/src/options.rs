@@ -5,27 +5,22 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
-pub(crate) const ROUNDINGS: &[(&str, Rounding)] = &[
-    ("nearest_even", Rounding::NearestEven),
-    ("nearest_away", Rounding::NearestAway),
-    ("toward_zero", Rounding::TowardZero),
-    ("up", Rounding::Up),
-    ("down", Rounding::Down),
-];
-const OVERFLOWS: &[(&str, Overflow)] = &[("saturate", Overflow::Saturate), ("wrap", Overflow::Wrap)];
+/// What an option can be, by its name.
+fn named<T: Copy, const N: usize>(all: [T; N], name: fn(T) -> &'static str) -> [(&'static str, T); N] {
+    all.map(|one| (name(one), one))
+}
+
+pub(crate) fn roundings() -> [(&'static str, Rounding); 5] {
+    named(Rounding::ALL, Rounding::name)
+}
+
+fn overflows() -> [(&'static str, Overflow); 2] {
+    named(Overflow::ALL, Overflow::name)
+}
+
+/// Besides True and False.
 const SATURATIONS: &[(&str, Saturation)] =
     &[("e4m3fn", Saturation::FnOnly), ("without_inf", Saturation::UnlessInf)];
-const NANS: &[(&str, NanToFinite)] =
-    &[("neg_zero", NanToFinite::NegZero), ("max", NanToFinite::Max), ("zero", NanToFinite::Zero)];
-const POWERS: &[(&str, E8m0Rounding)] =
-    &[("up", E8m0Rounding::Up), ("down", E8m0Rounding::Down), ("nearest", E8m0Rounding::Nearest)];
-const PROFILES: &[(&str, CastOptions)] = &[
-    ("onnx", CastOptions::onnx()),
-    ("numpy", CastOptions::numpy()),
-    ("torch", CastOptions::torch()),
-    ("ml_dtypes", CastOptions::ml_dtypes()),
-    ("rust_as", CastOptions::rust_as()),
-];
 const NAMES: &[&str] = &[
     "rounding",
     "int_rounding",
@@ -46,24 +41,38 @@ pub(crate) fn read(given: Option<&Bound<'_, PyDict>>, others: &[&str]) -> PyResu
     if let Some(profile) = given.get_item("profile")?
         && !profile.is_none()
     {
-        options = choose("profile", &profile, PROFILES, &[])?;
+        options = choose("profile", &profile, &CastOptions::PROFILES, &[])?;
     }
     for (name, value) in given {
         let name = name.extract::<String>()?;
         match name.as_str() {
             "profile" => {}
-            "rounding" => options = options.rounding(choose(&name, &value, ROUNDINGS, &[])?),
-            "int_rounding" => options = options.int_rounding(choose(&name, &value, ROUNDINGS, &[])?),
+            "rounding" => options = options.rounding(choose(&name, &value, &roundings(), &[])?),
+            "int_rounding" => options = options.int_rounding(choose(&name, &value, &roundings(), &[])?),
             "saturate" => {
                 options = match value.cast::<PyBool>() {
                     Ok(value) => options.saturate(value.is_true()),
                     Err(_) => options.saturation(choose(&name, &value, SATURATIONS, &["True", "False"])?),
                 }
             }
-            "float_to_int" => options = options.float_to_int(choose(&name, &value, OVERFLOWS, &[])?),
-            "int_to_int" => options = options.int_to_int(choose(&name, &value, OVERFLOWS, &[])?),
-            "nan_to_finite" => options = options.nan_to_finite(choose(&name, &value, NANS, &[])?),
-            "e8m0_rounding" => options = options.e8m0_rounding(choose(&name, &value, POWERS, &[])?),
+            "float_to_int" => options = options.float_to_int(choose(&name, &value, &overflows(), &[])?),
+            "int_to_int" => options = options.int_to_int(choose(&name, &value, &overflows(), &[])?),
+            "nan_to_finite" => {
+                options = options.nan_to_finite(choose(
+                    &name,
+                    &value,
+                    &named(NanToFinite::ALL, NanToFinite::name),
+                    &[],
+                )?)
+            }
+            "e8m0_rounding" => {
+                options = options.e8m0_rounding(choose(
+                    &name,
+                    &value,
+                    &named(E8m0Rounding::ALL, E8m0Rounding::name),
+                    &[],
+                )?)
+            }
             "stochastic" => options = stochastic(options, &value)?,
             _ => return Err(unknown(&name, others)),
         }

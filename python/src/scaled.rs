@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::cast::{How, failed, read_threads, tuple, wanted_out, watched};
 use crate::dtypes::{self, Table, meant};
-use crate::options::{self, ROUNDINGS, choose};
+use crate::options::{self, choose, roundings};
 use crate::packed::{Source, empty};
 use crate::view::{self, View};
 
@@ -100,7 +100,7 @@ fn read(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<Scaling> {
         .nonfinite(choose("nonfinite", &field!("nonfinite")?, NONFINITES, &[])?)
         .profile(choose("profile", &field!("profile")?, PROFILES, &[])?)
         .layout(choose("layout", &field!("layout")?, LAYOUTS, &[])?)
-        .int_rounding(choose("int_rounding", &field!("int_rounding")?, ROUNDINGS, &[])?))
+        .int_rounding(choose("int_rounding", &field!("int_rounding")?, &roundings(), &[])?))
 }
 
 fn read_tensor_scale(scaling: &Bound<'_, PyAny>) -> PyResult<TensorScale> {

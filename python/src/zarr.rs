@@ -10,7 +10,7 @@ use pyo3::types::PyFloat;
 
 use crate::cast::failed;
 use crate::dtypes::{self, Table};
-use crate::options::{ROUNDINGS, choose};
+use crate::options::{choose, roundings};
 use crate::view::View;
 
 /// Elements of a part, after which signals are looked for.
@@ -28,7 +28,7 @@ pub(crate) fn cast_value<'py>(
     entries: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(Bound<'py, PyAny>, Option<usize>)> {
     let py = x.py();
-    let rounding = choose("rounding", rounding, ROUNDINGS, &[])?;
+    let rounding = choose("rounding", rounding, &roundings(), &[])?;
     let out_of_range =
         out_of_range.map(|rule| if rule == "wrap" { Overflow::Wrap } else { Overflow::Saturate });
     let (to, descr) = dtypes::read(dtype)?;

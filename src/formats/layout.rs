@@ -1,5 +1,7 @@
 //! How elements lie in bytes: packing of the narrow dtypes, byte order of the wide ones.
 
+use super::name::named;
+
 /// How elements of fewer than 8 bits lie in bytes. Dtypes of 8 bits and more have only one packing.
 ///
 /// Pad bits are ignored on input and zero on output.
@@ -20,7 +22,7 @@
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum Packing {
     /// One bit stream over the buffer, from the low bits of each byte up: element `i` of width `w`
@@ -45,7 +47,7 @@ pub enum Packing {
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum ByteOrder {
     /// That of the machine.
@@ -54,6 +56,11 @@ pub enum ByteOrder {
     Little = 1,
     /// The high byte first.
     Big = 2,
+}
+
+named! {
+    "packing": Packing { LowFirst = "low_first", OnePerByte = "one_per_byte", HighFirst = "high_first" }
+    "byte order": ByteOrder { Native = "native", Little = "little", Big = "big" }
 }
 
 impl ByteOrder {

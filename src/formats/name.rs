@@ -6,8 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// A name that nothing has: of a dtype, a ruleset, a level of casting, a category, an instruction set. It says which
-/// names there are.
+/// A name that nothing has: of a dtype, a ruleset, a level of casting, a category, an instruction set, what an option can be. It says
+/// which names there are.
 ///
 /// ```
 /// let error = "sse9".parse::<lanecast::Isa>().unwrap_err();
@@ -61,3 +61,42 @@ impl fmt::Display for NameError {
 }
 
 impl core::error::Error for NameError {}
+
+/// The names of what an option can be, spelt as in Python and in serde's formats: all of them, one's name, and what has a name.
+macro_rules! named {
+    ($($what:literal: $type:ident { $($variant:ident = $name:literal),* $(,)? })*) => {$(
+        impl $type {
+            /// All there are, in the order of the codes.
+            ///
+            #[doc = concat!("```\nuse lanecast::", stringify!($type), ";")]
+            #[doc = concat!("assert!(", stringify!($type), "::ALL.iter().enumerate().all(|(code, x)| *x as usize == code));\n```")]
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The name. [`FromStr`](core::str::FromStr) reads it.
+            ///
+            #[doc = concat!("```\nuse lanecast::", stringify!($type), ";")]
+            #[doc = concat!("let names = ", stringify!($type), "::ALL.map(", stringify!($type), "::name);")]
+            #[doc = concat!("assert_eq!(names, [", $("\"", $name, "\", ",)* "]);")]
+            #[doc = concat!("assert_eq!(names[1].parse(), Ok(", stringify!($type), "::ALL[1]));\n```")]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+        }
+
+        impl core::fmt::Display for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl core::str::FromStr for $type {
+            type Err = $crate::formats::name::NameError;
+
+            fn from_str(name: &str) -> Result<Self, Self::Err> {
+                let found = Self::ALL.into_iter().find(|one| one.name() == name);
+                found.ok_or_else(|| $crate::formats::name::NameError::new($what, name, Self::ALL.map(Self::name)))
+            }
+        }
+    )*};
+}
+pub(crate) use named;

@@ -3,6 +3,7 @@
 use super::dtype::{DType, Kind};
 use super::isa::Isa;
 use super::layout::{ByteOrder, Packing};
+use super::name::{NameError, named};
 use super::stochastic::Stochastic;
 
 /// Which neighbour a value between two representable ones becomes.
@@ -13,7 +14,7 @@ use super::stochastic::Stochastic;
 /// assert_eq!(Rounding::ALL.map(round), [-2, -3, -2, -2, -3]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum Rounding {
     /// The nearer one; of two equally near, the one with the even code.
@@ -28,15 +29,6 @@ pub enum Rounding {
     Down = 4,
 }
 
-impl Rounding {
-    /// Every mode, in the order of the codes.
-    ///
-    /// ```
-    /// assert_eq!(lanecast::Rounding::ALL[2], lanecast::Rounding::TowardZero);
-    /// ```
-    pub const ALL: [Self; 5] = [Self::NearestEven, Self::NearestAway, Self::TowardZero, Self::Up, Self::Down];
-}
-
 /// What becomes of an integer that the target cannot hold.
 ///
 /// ```
@@ -45,7 +37,7 @@ impl Rounding {
 /// assert_eq!([Overflow::Saturate, Overflow::Wrap].map(cast), [127, -56]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum Overflow {
     /// The nearest value that the target holds.
@@ -70,7 +62,7 @@ pub enum Overflow {
 /// assert!(cast(Saturation::Never).0.is_nan());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum Saturation {
     /// None of them.
@@ -91,7 +83,7 @@ pub enum Saturation {
 /// assert_eq!([NanToFinite::NegZero, NanToFinite::Max, NanToFinite::Zero].map(cast), [0x8, 0x7, 0x0]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum NanToFinite {
     /// −0 (ml_dtypes, current ONNX).
@@ -110,7 +102,7 @@ pub enum NanToFinite {
 /// assert_eq!([E8m0Rounding::Up, E8m0Rounding::Down, E8m0Rounding::Nearest].map(cast), [2.0, 1.0, 1.0]);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[repr(u8)]
 pub enum E8m0Rounding {
     /// The larger power.
@@ -119,6 +111,16 @@ pub enum E8m0Rounding {
     Down = 1,
     /// The nearer power; 1.5 times a power goes up.
     Nearest = 2,
+}
+
+named! {
+    "rounding": Rounding {
+        NearestEven = "nearest_even", NearestAway = "nearest_away", TowardZero = "toward_zero", Up = "up", Down = "down",
+    }
+    "overflow": Overflow { Saturate = "saturate", Wrap = "wrap" }
+    "saturation": Saturation { Never = "never", Always = "always", FnOnly = "fn_only", UnlessInf = "unless_inf" }
+    "rule for NaN": NanToFinite { NegZero = "neg_zero", Max = "max", Zero = "zero" }
+    "rounding to powers of two": E8m0Rounding { Up = "up", Down = "down", Nearest = "nearest" }
 }
 
 /// Everything a caller may choose about a cast. `Copy`, and every method is `const`.
@@ -590,6 +592,39 @@ impl CastOptions {
                 Rounding::NearestEven | Rounding::NearestAway => E8m0Rounding::Nearest,
             })
     }
+
+    /// The options of a system by its name: `onnx`, `numpy`, `torch`, `ml_dtypes` or `rust_as`.
+    ///
+    /// ```
+    /// use lanecast::CastOptions;
+    /// assert_eq!(CastOptions::profile("torch")?, CastOptions::torch());
+    /// let error = CastOptions::profile("pytorch").unwrap_err();
+    /// assert_eq!(error.to_string(), "no profile is named \"pytorch\"; the names are onnx, numpy, torch, ml_dtypes, rust_as");
+    /// # Ok::<(), lanecast::NameError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// None has that name.
+    pub fn profile(name: &str) -> Result<Self, NameError> {
+        let found = Self::PROFILES.into_iter().find(|(known, _)| *known == name);
+        found
+            .map(|(_, options)| options)
+            .ok_or_else(|| NameError::new("profile", name, Self::PROFILES.map(|(known, _)| known)))
+    }
+
+    /// What [`profile`](Self::profile) knows.
+    ///
+    /// ```
+    /// assert!(lanecast::CastOptions::PROFILES.contains(&("onnx", lanecast::CastOptions::onnx())));
+    /// ```
+    pub const PROFILES: [(&'static str, Self); 5] = [
+        ("onnx", Self::onnx()),
+        ("numpy", Self::numpy()),
+        ("torch", Self::torch()),
+        ("ml_dtypes", Self::ml_dtypes()),
+        ("rust_as", Self::rust_as()),
+    ];
 
     /// What of these options decides the values of one pair. The rest is as in [`Policy::DEFAULT`],
     /// so two options that cannot be told apart on a pair have the same policy there.
