@@ -392,7 +392,7 @@ pub(super) struct Step {
     pub(super) floats: bool,
     /// Its results are the same where subnormal numbers are flushed, and take no longer then than others.
     pub(super) flushes: bool,
-    /// Bits in memory of each part that it makes.
+    /// Bits of an element that it writes; of complex ones, of a part.
     pub(super) bits: usize,
 }
 

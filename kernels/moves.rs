@@ -136,8 +136,9 @@ enum Kind {
     Runs,
     /// Along the first one they do in the source, along the second one in the destination.
     Blocks,
-    /// That, and one of the two is that of a few channels, behind which the others lie on its side.
+    /// The same, where one of the two has 2 to 4 elements: channels, side by side in pixels on one side, and in planes on the other.
     Channels,
+    /// None of these: along the first one, the longest, elements lie apart on a side or on both.
     Lines,
 }
 

@@ -293,7 +293,8 @@ pub(crate) trait Longs: Ints {
     fn gt64(self, a: Self::V, b: Self::V) -> Self::M64;
     fn select64(self, mask: Self::M64, yes: Self::V, no: Self::V) -> Self::V;
     fn count64(self, mask: Self::M64) -> usize;
-    /// The lanes of [`Longs::any16`], [`Longs::any32`] and [`Longs::any64`] that are not 0: this, or all ones.
+    /// What [`Longs::any16`], [`Longs::any32`] and [`Longs::any64`] make of a lane that has one of the bits has no bit besides these, whatever
+    /// the width of the lane: 1, or with masks that are lanes, all ones.
     const TRUE: u32 = 0x0101_0101;
     /// Lanes that say whether `a` has any of `bits`: 0 if not, else as [`Longs::TRUE`] says.
     #[inline(always)]

@@ -18,7 +18,8 @@ pub(crate) struct Fit {
     pub(crate) least: u64,
     /// Of floats, the bits that are 0 in what is exact.
     pub(crate) cut: u64,
-    /// A code that is in the range and exact, if 0 or one of a float is: what stands behind the last element in a register.
+    /// What stands in the lanes of a register behind the last element: a code that is in the range and exact, 0 or that of 1. (Of integers to
+    /// float8_e8m0fnu, which has no 0, it is not: then such a register does not fit, and its elements are judged.)
     pub(crate) inside: u64,
 }
 

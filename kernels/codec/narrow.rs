@@ -334,8 +334,8 @@ where
             NanToFinite::Max => inf,
             NanToFinite::Zero => 0,
         };
-        // the job has the table of these formats.
         ByTable {
+            // The table is that of the target: `narrow::table` made it for this job.
             plane: isa.plane(job.table.planes[0]),
             inf: isa.splat16(2 * inf),
             nan: isa.splat16(nan),
@@ -377,6 +377,8 @@ where
 ///   of the target on, 2^(-15 - m); below, all become 0.
 /// * What the float16 has below the odd bit does not count, so that cutting it there changes nothing.
 /// * Overflow is cut to the largest float16, which lies beyond every target; NaN stays above Inf.
+///
+/// `M` is the target's m. It `SCALES` where s is not 0: where the smallest normal of the target is not float16's.
 pub(in crate::kernels) struct ToNarrowByF16<S, F, const BITS: usize, const M: u32, const SCALES: bool>(
     PhantomData<(S, F)>,
 );

@@ -398,7 +398,7 @@ fn odd_f64<I: Ways>(from: DType) -> Core {
     }
 }
 
-/// A float64 as a float32 that is: beyond the range of that, rounded as the cast is.
+/// A float64 as a float32 that is rounded to odd; what overflows or is subnormal there is rounded as the cast rounds.
 fn odd_f32_turned<I: Ways>(turns: bool) -> Core {
     if turns { run::<I::Turned, ToF32<Read<F64, Odd>>>() } else { run::<I, ToF32<Read<F64, Odd>>>() }
 }
