@@ -30,7 +30,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 return Err(format!("element {i}: {x} became {y}, not ±{max}").into());
             }
         } else {
-            let power = f32::from_bits(x.to_bits() & f32::INFINITY.to_bits()).max(format.min_normal() as f32);
+            let power =
+                f32::from_bits(x.to_bits() & f32::INFINITY.to_bits()).max(format.min_positive() as f32);
             let error = (x - y).abs() / (power / (1 << format.mantissa_bits()) as f32);
             // NaN is not less than anything, so it fails too.
             if error <= 0.5 {

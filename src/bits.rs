@@ -47,7 +47,7 @@ macro_rules! floats {
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
-            #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::MIN_POSITIVE.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().min_normal());")]
+            #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::MIN_POSITIVE.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().min_positive());")]
             /// ```
             pub const MIN_POSITIVE: Self = Self::from_bits((Self::FORMAT.has_zero() as u8) << Self::FORMAT.mantissa_bits);
 
@@ -55,7 +55,7 @@ macro_rules! floats {
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
-            #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::MIN_POSITIVE_SUBNORMAL.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().min_positive());")]
+            #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::MIN_POSITIVE_SUBNORMAL.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().min_positive_subnormal());")]
             /// ```
             pub const MIN_POSITIVE_SUBNORMAL: Self = Self::from_bits(Self::FORMAT.has_zero() as u8);
 
@@ -63,9 +63,9 @@ macro_rules! floats {
             ///
             /// ```
             #[doc = concat!("use lanecast::bits::", stringify!($name), ";")]
-            #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::EPSILON.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().eps());")]
+            #[doc = concat!("assert_eq!(f64::from(", stringify!($name), "::EPSILON.to_f32()), lanecast::DType::", stringify!($name), ".float_format().unwrap().epsilon());")]
             /// ```
-            pub const EPSILON: Self = Self::from_f32(Self::FORMAT.eps() as f32);
+            pub const EPSILON: Self = Self::from_f32(Self::FORMAT.epsilon() as f32);
 
             /// One.
             ///

@@ -619,6 +619,7 @@ pub fn cast_bytes_with(
 /// assert_eq!(convert::<f64, f16>(1.0 + 2f64.powi(-11) + 2f64.powi(-40)).to_bits(), 0x3C01);
 /// assert_eq!(convert::<Complex<f32>, i8>(Complex::new(-200.0, 7.0)), -128);
 /// ```
+#[must_use]
 pub fn convert<S: Element, D: Element>(x: S) -> D {
     convert_with(x, &CastOptions::new())
 }
@@ -630,6 +631,7 @@ pub fn convert<S: Element, D: Element>(x: S) -> D {
 /// let down = CastOptions::new().rounding(Rounding::Down);
 /// assert_eq!(convert_with::<f64, F8E5M2>(1.99, &down).to_f32(), 1.75);
 /// ```
+#[must_use]
 pub fn convert_with<S: Element, D: Element>(x: S, options: &CastOptions) -> D {
     let (route, codes) = (route(S::DTYPE, D::DTYPE, options), x.to_codes());
     D::from_codes(match options.stochastic.filter(|_| route.is_stochastic) {

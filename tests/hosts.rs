@@ -336,7 +336,7 @@ mod hosts {
             let sizes = [from, to].map(|dtype| bridge::size(dtype, N));
             caster.cast(&bytes[..sizes[0]], &mut dst[..sizes[1]], N).expect("sizes that fit");
             caster.par_cast(&bytes[..sizes[0]], &mut dst[..sizes[1]], N).expect("sizes that fit");
-            caster.cast_checked(&bytes[..sizes[0]], &mut dst[..sizes[1]], N).expect("sizes that fit");
+            let _ = caster.cast_checked(&bytes[..sizes[0]], &mut dst[..sizes[1]], N).expect("sizes that fit");
             caster.cast_in_place(&mut bytes[..sizes[0].max(sizes[1])], N).expect("sizes that fit");
         }
         assert!(place.iter().all(|x| x.to_bits() == 1));
@@ -395,7 +395,7 @@ mod hosts {
             let (src, dst) = (&src[..sizes[0]], &mut dst[..sizes[1].max(sizes[0])]);
             caster.cast_in_place(dst, N).expect("sizes that fit");
             let dst = &mut dst[..sizes[1]];
-            caster.cast_checked(src, dst, N).expect("sizes that fit");
+            let _ = caster.cast_checked(src, dst, N).expect("sizes that fit");
             _ = caster.try_cast(src, dst, N);
             caster.cast_validity(src, None, dst, &mut bits, N).expect("sizes that fit");
         }
@@ -557,7 +557,7 @@ mod hosts {
                         (&src[..sizes[0]], &mut dst[..sizes[1]], &mut bits[..n.div_ceil(8)]);
                     checked.of((from, to), || {
                         let caster = Caster::new(from, to, &CastOptions::new()).expect("it is available");
-                        caster.cast_checked(src, dst, n).expect("sizes that fit");
+                        let _ = caster.cast_checked(src, dst, n).expect("sizes that fit");
                         caster.cast_validity(src, None, dst, bits, n).expect("sizes that fit");
                         _ = caster.try_cast(src, dst, n);
                         _ = caster.same_value(src, dst, n);

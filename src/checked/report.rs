@@ -21,6 +21,7 @@ use crate::kernels::check::Bits;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
+#[must_use = "it says what was lost"]
 pub struct CastReport {
     /// Elements that were looked at.
     pub elements: usize,

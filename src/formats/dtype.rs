@@ -169,7 +169,7 @@ impl IntFormat {
 /// assert_eq!((f.exponent_bits(), f.mantissa_bits(), f.bias()), (4, 3, 7));
 /// assert_eq!((f.has_inf(), f.has_nan(), f.has_neg_zero()), (false, true, true));
 /// assert_eq!(f.max(), 448.0);
-/// assert_eq!(f.min_positive(), 0.001953125); // 2^-9, subnormal
+/// assert_eq!(f.min_positive_subnormal(), 0.001953125); // 2^-9, subnormal
 /// ```
 ///
 /// They cannot be changed to what is no format:
@@ -342,9 +342,9 @@ impl FloatFormat {
     ///
     /// ```
     /// let e8m0 = lanecast::DType::F8E8M0.float_format().unwrap();
-    /// assert_eq!(e8m0.min_positive(), 2f64.powi(-127));
+    /// assert_eq!(e8m0.min_positive_subnormal(), 2f64.powi(-127));
     /// ```
-    pub const fn min_positive(self) -> f64 {
+    pub const fn min_positive_subnormal(self) -> f64 {
         self.magnitude(self.has_zero() as u64)
     }
 
@@ -352,18 +352,18 @@ impl FloatFormat {
     ///
     /// ```
     /// let e5m2 = lanecast::DType::F8E5M2.float_format().unwrap();
-    /// assert_eq!(e5m2.min_normal(), 2f64.powi(-14));
+    /// assert_eq!(e5m2.min_positive(), 2f64.powi(-14));
     /// ```
-    pub const fn min_normal(self) -> f64 {
+    pub const fn min_positive(self) -> f64 {
         self.magnitude((self.has_zero() as u64) << self.mantissa_bits)
     }
 
     /// The distance from 1 to the next value above.
     ///
     /// ```
-    /// assert_eq!(lanecast::DType::BF16.float_format().unwrap().eps(), 2f64.powi(-7));
+    /// assert_eq!(lanecast::DType::BF16.float_format().unwrap().epsilon(), 2f64.powi(-7));
     /// ```
-    pub const fn eps(self) -> f64 {
+    pub const fn epsilon(self) -> f64 {
         1.0 / (1u64 << self.mantissa_bits) as f64
     }
 
@@ -376,7 +376,7 @@ impl FloatFormat {
         match (self.has_sign, self.has_zero()) {
             (true, _) => -self.max(),
             (false, true) => 0.0,
-            (false, false) => self.min_positive(),
+            (false, false) => self.min_positive_subnormal(),
         }
     }
 
@@ -626,7 +626,7 @@ mod tests {
     fn limits_are_those_of_rust() {
         let of = |dtype: DType| {
             let f = dtype.float_format().unwrap();
-            [f.max(), f.min(), f.min_normal(), f.min_positive(), f.eps()]
+            [f.max(), f.min(), f.min_positive(), f.min_positive_subnormal(), f.epsilon()]
         };
         let single = [f32::MAX, f32::MIN, f32::MIN_POSITIVE, f32::from_bits(1), f32::EPSILON];
         assert_eq!(of(DType::F32), single.map(f64::from));

@@ -172,11 +172,11 @@ impl DType {
         match self.kind() {
             Kind::Float(format) | Kind::Complex(format) => Some(FloatInfo {
                 bits: format.bits(),
-                eps: format.eps(),
+                eps: format.epsilon(),
                 min: format.min(),
                 max: format.max(),
-                tiny: format.min_normal(),
-                smallest_subnormal: format.min_positive(),
+                tiny: format.min_positive(),
+                smallest_subnormal: format.min_positive_subnormal(),
             }),
             _ => None,
         }

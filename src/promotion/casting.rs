@@ -149,7 +149,7 @@ impl DType {
                 // casts ask this.
                 a.mantissa_bits <= b.mantissa_bits
                     && a.max().to_bits() <= b.max().to_bits()
-                    && a.min_positive().to_bits() >= b.min_positive().to_bits()
+                    && a.min_positive_subnormal().to_bits() >= b.min_positive_subnormal().to_bits()
                     && (b.has_sign || !a.has_sign)
                     && (b.has_inf || !a.has_inf)
                     && (b.has_nan || !a.has_nan)
