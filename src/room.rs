@@ -62,12 +62,17 @@ mod large_pages {
     }
 
     /// Asks for large pages. Where there are none, nothing happens.
+    #[inline(always)]
     pub(super) fn ask<T>(room: &mut [MaybeUninit<T>]) {
         let bytes = size_of_val(room);
-        if bytes < FROM {
-            return;
+        if bytes >= FROM {
+            advise(room.as_mut_ptr().cast(), bytes);
         }
-        let first = room.as_mut_ptr().cast::<u8>();
+    }
+
+    /// Of whole pages of a room.
+    #[inline(never)]
+    fn advise(first: *mut u8, bytes: usize) {
         let before = first.align_offset(PAGE);
         let whole = bytes.saturating_sub(before) / PAGE * PAGE;
         #[allow(unsafe_code, reason = "whole pages, and those of the room alone")]

@@ -11,7 +11,6 @@ use super::parse::{Grammar, parse};
 use super::source::{Chunk, Offset, Source};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::element::Element;
-use crate::room::vec_with_capacity;
 use crate::threads::{self, Lock};
 
 /// Elements in a chunk, which one thread does at a time: a multiple of 8, so that chunks of packed elements are
@@ -148,9 +147,12 @@ pub(super) fn each_range<T: Send>(
     Ok(done)
 }
 
-fn room<T>(len: usize) -> Result<Vec<T>, Error> {
-    let no_memory = |_| Error::Allocation { bytes: len.saturating_mul(size_of::<T>()) };
-    vec_with_capacity(len).map_err(no_memory)
+/// An empty vector with room for so many.
+pub(super) fn room<T>(len: usize) -> Result<Vec<T>, Error> {
+    let mut room = Vec::new();
+    let reserved = room.try_reserve_exact(len);
+    reserved.map_err(|_| Error::Allocation { bytes: len.saturating_mul(size_of::<T>()) })?;
+    Ok(room)
 }
 
 /// Calls `work` with the numbers of so many chunks, on all threads that there are. The error is that of the first chunk that

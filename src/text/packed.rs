@@ -12,9 +12,8 @@ use crate::formats::dtype::DType;
 use crate::formats::element::*;
 use crate::formats::list::dtypes;
 use crate::formats::options::CastOptions;
-use crate::room::filled;
 
-use super::chunks::{CHUNK, each_chunk, join, parse_chunk, refuse_complex};
+use super::chunks::{CHUNK, each_chunk, join, parse_chunk, refuse_complex, room};
 use super::error::Error;
 use super::format::{Notation, Writer};
 use super::parse::Grammar;
@@ -84,5 +83,7 @@ fn format_from<S: Element, O: Offset>(
 
 /// Room for the elements of a chunk.
 fn zeros<T: Element>(len: usize) -> Result<Vec<T>, Error> {
-    filled(T::from_codes([0; 2]), len).map_err(|_| Error::Allocation { bytes: len * size_of::<T>() })
+    let mut elements = room(len)?;
+    elements.resize(len, T::from_codes([0; 2]));
+    Ok(elements)
 }
