@@ -536,7 +536,9 @@ fn same_value<'py>(py: Python<'py>, src: View<'py>, dst: &View<'py>, options: &C
 /// The exception of an error of the crate.
 pub(crate) fn failed(error: Error) -> PyErr {
     match error {
-        Error::Allocation { .. } | Error::SizeOverflow { .. } => PyMemoryError::new_err(error.to_string()),
+        Error::Allocation { .. } | Error::PlanAllocation { .. } | Error::SizeOverflow { .. } => {
+            PyMemoryError::new_err(error.to_string())
+        }
         Error::IsaUnavailable { .. } | Error::IsaOverride { .. } => {
             PyRuntimeError::new_err(error.to_string())
         }
