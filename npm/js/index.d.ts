@@ -11,6 +11,8 @@ export interface CastOptions {
   length?: number;
   /** Where the result goes, of exactly its bytes. Default: a new array. */
   out?: ArrayBufferView | ArrayBufferLike;
+  /** What a system does, which the other options then change. */
+  profile?: 'onnx' | 'numpy' | 'torch' | 'ml_dtypes' | 'rust_as';
   /** Rounding to a float (not to float8_e8m0fnu). Default: nearestEven. */
   rounding?: Rounding;
   /** Rounding of a float to an integer. Default: towardZero. */

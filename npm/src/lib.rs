@@ -125,9 +125,14 @@ fn job(text: &[u8]) -> Result<Job, String> {
     let mut lines = text.lines();
     let mut dtype = || lines.next().unwrap_or("").parse::<DType>().map_err(|error| error.to_string());
     let (from, to) = (dtype()?, dtype()?);
-    let mut options = CastOptions::new();
-    for line in lines {
-        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+    // What a profile says, other options change, wherever they stand.
+    let lines = lines.map(|line| line.split_once(' ').unwrap_or((line, "")));
+    let profile = lines.clone().find(|(name, _)| *name == "profile");
+    let mut options = match profile {
+        Some((_, name)) => CastOptions::profile(name).map_err(|error| error.to_string())?,
+        None => CastOptions::new(),
+    };
+    for (name, value) in lines.filter(|(name, _)| *name != "profile") {
         options = with(options, name, value)?;
     }
     let caster = Caster::new(from, to, &options).map_err(|error| error.to_string())?;

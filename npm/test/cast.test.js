@@ -38,6 +38,10 @@ for (const lanecast of both) {
     assert.deepEqual(to({ rounding: 'up' }), [0x39, 0xb8, 0x7e]);
     assert.deepEqual(to({ rounding: 'down' }), [0x38, 0xb9, 0x7e]);
     assert.deepEqual(to({ rounding: 'towardZero', saturate: false }), [0x38, 0xb8, 0x7e]);
+    const large = (options) => Array.from(lanecast.cast(new Float32Array([1e9, 1.0625]), 'float32', 'float8_e4m3fn', options));
+    assert.deepEqual(large({ profile: 'torch' }), [0x7e, 0x38]);
+    assert.deepEqual(large({ profile: 'ml_dtypes' }), [0x7f, 0x38]);
+    assert.deepEqual(large({ rounding: 'up', profile: 'ml_dtypes' }), [0x7f, 0x39]);
     assert.deepEqual(to({ saturate: false }), [0x38, 0xb8, 0x7f]);
     assert.deepEqual(to({ saturation: 'never' }), [0x38, 0xb8, 0x7f]);
     const ints = (options) => [...lanecast.castArray(new Float32Array([2.5, -2.5, 300]), 'int8', options)];
@@ -78,6 +82,7 @@ for (const lanecast of both) {
     fails(() => lanecast.cast(x, 'float32', 'int8', { out: new Uint8Array(3) }), /3 bytes.*take 2/);
     fails(() => lanecast.cast([1, 2], 'float32', 'int8'), /no typed array/);
     fails(() => lanecast.cast(x, 'float32', 'int8', { rounding: 'sideways' }), /nearestEven/);
+    fails(() => lanecast.cast(x, 'float32', 'int8', { profile: 'pytorch' }), /onnx, numpy, torch/);
     fails(() => lanecast.cast(x, 'float32', 'int8', { colour: 'red' }), /no option "colour"/);
     fails(() => lanecast.castArray([1], 'int8'), /no typed array/);
     if (lanecast.isa === 'scalar') fails(() => lanecast.cast(x, 'float32', 'int8', { isa: 'simd128' }), /simd128/);
