@@ -664,10 +664,10 @@ pub(crate) fn magnitudes(isa: Present, src: &[u8], bits: u32, group: usize, foun
             let size = bits as usize / 8 * group;
             let done = match (bits, 2 * size / I::BYTES, 2 * size % I::BYTES) {
                 (16, 1, 0) => halves(isa, found, src),
-                (16, 2, 0) => short::<I, 2, 1>(isa, found, src),
-                (16, 4, 0) => short::<I, 2, 2>(isa, found, src),
-                (32, 2, 0) => short::<I, 4, 1>(isa, found, src),
-                (32, 4, 0) => short::<I, 4, 2>(isa, found, src),
+                (16, 2, 0) => short::<I, 1>(isa, found, src),
+                (16, 4, 0) => short::<I, 2>(isa, found, src),
+                (32, 2, 0) => four::<I, 1>(isa, found, src),
+                (32, 4, 0) => four::<I, 2>(isa, found, src),
                 _ => 0,
             };
             let found = found.get_mut(done..).unwrap_or_default();
@@ -684,24 +684,51 @@ pub(crate) fn magnitudes(isa: Present, src: &[u8], bits: u32, group: usize, foun
         if WIDTH == 4 { isa.max_u32(a, b) } else { isa.max_u16(a, b) }
     }
 
-    /// Groups of so many registers. Returns how many there were.
+    /// Groups of so many registers of 16 bits. Returns how many there were.
     #[inline(always)]
-    fn short<I: Simd, const WIDTH: usize, const REGISTERS: usize>(
-        isa: I,
-        found: &mut [u32],
-        mut src: &[u8],
-    ) -> usize {
+    fn short<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
         let n = found.len().min(src.len() / const { REGISTERS * I::BYTES });
-        let mask = isa.splat32(sign::<WIDTH>());
+        let mask = isa.splat32(sign::<2>());
         for found in found.iter_mut().take(n) {
             let mut most = isa.splat32(0);
             for _ in 0..REGISTERS {
                 let Some(x) = isa.load_next(&mut src) else { break };
-                most = larger::<I, WIDTH>(isa, most, isa.and(x, mask));
+                most = larger::<I, 2>(isa, most, isa.and(x, mask));
             }
-            *found = (*found).max(if WIDTH == 4 { isa.most_u32(most) } else { isa.most_u16(most) });
+            *found = (*found).max(isa.most_u16(most));
         }
         n
+    }
+
+    /// Groups of so many registers of 32 bits, four at a time: zips make of their registers one, of which every piece of 16 bytes
+    /// has a lane of each. Returns how many there were.
+    #[inline(always)]
+    fn four<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
+        let (fours, _) = found.as_chunks_mut::<4>();
+        let size = const { 4 * REGISTERS * I::BYTES };
+        let n = fours.len().min(src.len() / size);
+        let mask = isa.splat32(sign::<4>());
+        for (found, mut src) in fours.iter_mut().zip(src.chunks_exact(size)) {
+            let mut all = [isa.splat32(0); 4];
+            for most in &mut all {
+                for _ in 0..REGISTERS {
+                    let Some(x) = isa.load_next(&mut src) else { break };
+                    *most = isa.max_u32(*most, isa.and(x, mask));
+                }
+            }
+            let first = isa.zip_pieces::<4>(all[0], all[1]);
+            let second = isa.zip_pieces::<4>(all[2], all[3]);
+            let both = [isa.max_u32(first[0], first[1]), isa.max_u32(second[0], second[1])];
+            let zipped = isa.zip_pieces::<8>(both[0], both[1]);
+            let mut bytes = [0; 64];
+            isa.store_next(&mut (&mut bytes[..]).into(), isa.max_u32(zipped[0], zipped[1]));
+            for piece in bytes.as_chunks::<16>().0 {
+                for (found, x) in found.iter_mut().zip(piece.as_chunks::<4>().0) {
+                    *found = (*found).max(u32::from_ne_bytes(*x));
+                }
+            }
+        }
+        4 * n
     }
 
     /// Groups of 16 bits each of half a register: those of whole ones.

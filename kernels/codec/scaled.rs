@@ -33,8 +33,8 @@ pub(in crate::kernels) trait Scalable: Source {
 }
 
 macro_rules! scalable {
-    ($($source:ident)*) => {$(
-        impl<S: Source> Source for $source<S> {
+    ($($source:ident<S $(, $ties:ident)?>;)*) => {$(
+        impl<S: Source $(, $ties: Ties)?> Source for $source<S $(, $ties)?> {
             type Width = S::Width;
             const FLOATS: bool = true;
             type Looks<I: Simd> = Under<S::Looks<I>>;
@@ -45,7 +45,7 @@ macro_rules! scalable {
             }
         }
 
-        impl<S: Source> Scalable for $source<S> {
+        impl<S: Source $(, $ties: Ties)?> Scalable for $source<S $(, $ties)?> {
             #[inline(always)]
             fn scale<I: Simd>(looks: &mut Under<S::Looks<I>>) -> &mut Scale {
                 &mut looks.scale
@@ -53,7 +53,10 @@ macro_rules! scalable {
         }
     )*};
 }
-scalable! { Times Quotient }
+scalable! {
+    Times<S>;
+    Quotient<S, T>;
+}
 
 /// The numbers of a block, of an array of a scale.
 #[inline(always)]
@@ -112,33 +115,84 @@ impl<I: Simd, S: AsF32<I>> NearF32<I> for Times<S> {
     }
 }
 
-/// Elements divided by their scales, for encoders of 9 significant bits and fewer.
+/// Elements divided by their scales, for encoders of a target with such ties.
 ///
 /// ```text
 /// q = x * (1 / S)           right to 4 of the 24 bits behind the first
 /// ```
-/// All that such an encoder tells apart are of 9 bits: where no q of a block is as near to one of those as that, what they are
-/// rounded to is what the quotients are. Else, of 12 bits:
+/// Where no q of a block is as near to a tie as that, what they are rounded to is what the quotients are. Else, of 12 bits:
 /// ```text
 /// m = q to 12 bits          x / S lies between m and a neighbour of it
 /// t = x - m * S             of which the sign is exact: m and a neighbour of it are nearer to each other than that loses
 /// q = m and a last bit      up or down, as t says, unless it is 0
 /// ```
-pub(in crate::kernels) struct Quotient<S>(PhantomData<S>);
+pub(in crate::kernels) struct Quotient<S, T>(PhantomData<(S, T)>);
 
-/// Is there one among four registers that may be another number of 9 bits, or a tie of those of 8, but for its last bits?
+/// Where the ties of a target are.
+pub(in crate::kernels) trait Ties {
+    /// May one of these quotients be on the other side of a tie than its exact value, or that be on it?
+    ///
+    /// With `x * (1 / S)`, where S has a rest, the error is below 2^-24 for the inverse and for the product, and 2^-23 for the rest:
+    /// in all less than 5 of the last of 24 bits.
+    fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool;
+}
+
+/// Of 8 significant bits and fewer, whatever the exponents: every number of 9 may be one.
+pub(in crate::kernels) struct OfAny;
+
+impl Ties for OfAny {
+    #[inline(always)]
+    fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool {
+        is_near::<I, 8>(isa, q, 0, 1 << 15)
+    }
+}
+
+/// Of integers of 8 bits and fewer: the middles between them.
 ///
-/// With `x * (1 / S)`, where S has a rest, the error is below 2^-24 for the inverse and for the product, and 2^-23 for the rest: in
-/// all less than 5 of the last of 24 bits.
+/// ```text
+/// s = q + 1.5 * 2^9         in [2^9, 2^10), the ulps are 2^-14, and q is wrong by one of them at most
+/// ```
+/// Of another s, q is less than -2^8 or 2^8 at least: it saturates, whatever it is rounded to and the zero point is.
+pub(in crate::kernels) struct OfIntegers;
+
+impl Ties for OfIntegers {
+    #[inline(always)]
+    fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool {
+        let s = registers!(4, K => isa.add_f32(q[K], isa.splat32(768f32.to_bits())));
+        is_near::<I, 2>(isa, s, 1 << 13, 1 << 14)
+    }
+}
+
+/// Of a float with such a mantissa, whose smallest normal number L is 2^`LEAST`.
+///
+/// ```text
+/// s = |q| + max(|q|, L)     of a normal q, twice it; of a subnormal one, a number above L, where ulps are the same
+/// ```
+/// Ties of s have the bit behind the mantissa, and nothing behind that.
+pub(in crate::kernels) struct OfFloat<const MANTISSA: u32, const LEAST: i32>;
+
+impl<const MANTISSA: u32, const LEAST: i32> Ties for OfFloat<MANTISSA, LEAST> {
+    #[inline(always)]
+    fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool {
+        let least = isa.splat32(((LEAST + 127) as u32) << 23);
+        let s = registers!(4, K => {
+            let a = isa.and(q[K], isa.splat32(!SIGN));
+            isa.add_f32(a, isa.max_u32(a, least))
+        });
+        is_near::<I, 8>(isa, s, 1 << (22 - MANTISSA), 1 << (23 - MANTISSA))
+    }
+}
+
+/// Is there one among four registers that is `at` plus a multiple of a power of two, `every`, or `NEAR` such a number?
 #[inline(always)]
-fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool {
-    const NEAR: u32 = 8;
-    let beyond = registers!(4, K => isa.and(isa.add32(q[K], isa.splat32(NEAR)), isa.splat32((1 << 15) - 1)));
+fn is_near<I: Simd, const NEAR: u32>(isa: I, x: [I::V; 4], at: u32, every: u32) -> bool {
+    let (added, mask) = (isa.splat32(NEAR.wrapping_sub(at)), isa.splat32(every - 1));
+    let beyond = registers!(4, K => isa.and(isa.add32(x[K], added), mask));
     let least = isa.min_u32(isa.min_u32(beyond[0], beyond[1]), isa.min_u32(beyond[2], beyond[3]));
     isa.count32(isa.gt32(isa.splat32(2 * NEAR + 1), least)) != 0
 }
 
-impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
+impl<I: Simd, S: AsF32<I>, T: Ties> AsF32<I> for Quotient<S, T> {
     #[inline(always)]
     fn f32(isa: I, Input { block, looks: Under { looks, scale } }: Input<I, Self>) -> [I::V; 4] {
         let mut x = S::f32(isa, Input { block, looks });
@@ -152,7 +206,7 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
             let inverses = numbers(isa, &scale, scale.inverses);
             registers!(4, K => isa.mul_f32(x[K], inverses[K]))
         };
-        if scale.how == How::Odd && may_tie(isa, q) {
+        if scale.how == How::Odd && T::may_tie(isa, q) {
             let scales = numbers(isa, &scale, scale.scales);
             let m = registers!(4, K => isa.and(isa.add32(q[K], isa.splat32(0x800)), isa.splat32(!0xFFF)));
             let minus = registers!(4, K => isa.xor(m[K], isa.splat32(SIGN)));
@@ -183,7 +237,7 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Quotient<S> {
     }
 }
 
-impl<I: Simd, S: AsF32<I>> NearF32<I> for Quotient<S> {
+impl<I: Simd, S: AsF32<I>, T: Ties> NearF32<I> for Quotient<S, T> {
     const ROUNDS: bool = true;
 
     #[inline(always)]
@@ -370,28 +424,32 @@ pub(in crate::kernels) fn quotient<I: Simd<Narrowing: Narrowing<I>>>(
     route: &Route,
 ) -> Option<RunScaled> {
     match route.from {
-        DType::F32 => narrowed::<I, Quotient<F32>>(route),
-        DType::BF16 => narrowed::<I, Quotient<Bf16>>(route),
-        DType::F16 => narrowed::<I, Quotient<F16>>(route),
+        DType::F32 => narrowed::<I, F32>(route),
+        DType::BF16 => narrowed::<I, Bf16>(route),
+        DType::F16 => narrowed::<I, F16>(route),
         _ => None,
     }
 }
 
-fn narrowed<I: Simd<Narrowing: Narrowing<I>>, S: NearF32<I> + AsF32<I> + Scalable>(
-    route: &Route,
-) -> Option<RunScaled> {
+fn narrowed<I: Simd<Narrowing: Narrowing<I>>, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
     match route.to {
-        DType::I8 | DType::U8 => Some(run::<I, ToShort<S, 8>>()),
-        DType::I4 | DType::U4 if route.dst.is_packed() => Some(run::<I, ToShort<S, 4>>()),
+        DType::I8 | DType::U8 => Some(run::<I, ToShort<Quotient<S, OfIntegers>, 8>>()),
+        DType::I4 | DType::U4 if route.dst.is_packed() => {
+            Some(run::<I, ToShort<Quotient<S, OfIntegers>, 4>>())
+        }
         DType::F4E2M1 if !route.dst.is_packed() => None,
-        DType::F4E2M1 => Some(I::Narrowing::finite_4::<S>()),
-        DType::F8E4M3FN => Some(I::Narrowing::signed_3::<S>()),
-        DType::F8E5M2 => Some(I::Narrowing::signed_2::<S>()),
+        DType::F4E2M1 => Some(I::Narrowing::finite_4::<ToE2m1<S>>()),
+        DType::F8E4M3FN => Some(I::Narrowing::signed_3::<ToE4m3<S>>()),
+        DType::F8E5M2 => Some(I::Narrowing::signed_2::<ToE5m2<S>>()),
         // For encoders that come behind.
-        DType::F32 => Some(run::<I, ToF32<S>>()),
+        DType::F32 => Some(run::<I, ToF32<Quotient<S, OfAny>>>()),
         _ => None,
     }
 }
+
+type ToE2m1<S> = Quotient<S, OfFloat<1, 0>>;
+type ToE4m3<S> = Quotient<S, OfFloat<3, -6>>;
+type ToE5m2<S> = Quotient<S, OfFloat<2, -14>>;
 
 fn run<I: Simd, C: Codec<I, From: Scalable>>() -> RunScaled {
     I::kernel::<Scale, C>()

@@ -24,7 +24,7 @@ use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
-use crate::kernels::memory::Destination;
+use crate::kernels::memory::{Destination, bytes_of};
 use crate::kernels::present::Present;
 use crate::kernels::scaled::{
     self, BLOCK, Bounds, Factors, How, Kernel, Operation, Others, Per, Rows, WRONG,
@@ -91,6 +91,8 @@ pub(super) struct Decided {
     wide: Caster,
     scale: Caster,
     to_f32: Caster,
+    /// Magnitudes that are divided by one number, to scales of few bits.
+    scales: Option<Kernel>,
     /// Scales that a profile finds as float32 to their dtype.
     narrow: Option<Caster>,
     /// To the dtype in which a profile divides, and back, if that has 16 bits.
@@ -149,6 +151,11 @@ impl Decided {
             wide: cast(DType::F32, DType::F64)?,
             scale: cast(DType::F64, if scale == DType::F8E8M0 { DType::F32 } else { scale })?,
             to_f32: cast(scale, DType::F32)?,
+            scales: if steps == Steps::Own && matches!(scale, DType::F8E4M3FN | DType::F8E5M2) {
+                Kernel::quotient(isa, DType::F32, scale, &plain)
+            } else {
+                None
+            },
             narrow: if steps == Steps::Own || scale == DType::F8E8M0 {
                 None
             } else {
@@ -428,12 +435,39 @@ impl<'a> Divide<'a> {
             scaled::exponents(self.isa, amax, added, top, &mut codes[..groups]);
             return Some(());
         }
-        self.decided.wide.fill(&*amax, (&mut *wide).into(), groups).ok()?;
-        by.fill(self.divisor);
-        scaled::arithmetic(self.isa, Operation::Divide, wide, by);
         let width = quantize.scale.bits() as usize / 8;
         let bytes = &mut codes[..width * groups];
-        self.decided.scale.fill(&*wide, (&mut *bytes).into(), groups).ok()?;
+        if let Some(kernel) =
+            self.decided.scales.filter(|_| (LEAST..MOST).contains(&magnitude(self.divisor as f32)))
+        {
+            // Cut, and what was cut off, of which a few bits are left.
+            let near = self.divisor as f32;
+            let is_beyond = f64::from(near) > self.divisor;
+            let top = f32::from_bits(near.to_bits() - u32::from(is_beyond));
+            let rest = (self.divisor - f64::from(top)) as f32;
+            let factors = Factors {
+                how: How::Odd,
+                scales: &[top],
+                rests: &[rest],
+                inverses: &[1.0 / top],
+                ..Factors::NONE
+            };
+            let one = Rows { count: 1, src: 0, dst: 0 };
+            kernel.run(bytes_of(amax), (&mut *bytes).into(), groups, &one, &factors, false);
+        } else if quantize.scale == DType::F32 && !self.splits {
+            // The divisor is a float32, too.
+            let numbers = &mut scales[..groups];
+            for (number, amax) in numbers.iter_mut().zip(&*amax) {
+                *number = f32::from_bits(*amax);
+            }
+            scaled::with_tensor(self.isa, Operation::Divide, self.divisor as f32, numbers, &mut []);
+            bytes.copy_from_slice(bytes_of(numbers));
+        } else {
+            self.decided.wide.fill(&*amax, (&mut *wide).into(), groups).ok()?;
+            by.fill(self.divisor);
+            scaled::arithmetic(self.isa, Operation::Divide, wide, by);
+            self.decided.scale.fill(&*wide, (&mut *bytes).into(), groups).ok()?;
+        }
         let (one, max) = quantize.scale_limits();
         // Beside each other, so that the loops are vectors.
         match width {

@@ -727,7 +727,7 @@ fn torchao_scale(amax: Exact, rule: ScaleRule, to: DType) -> u64 {
     }
     let bits = amax.to_f32().to_bits();
     let field = match rule {
-        ScaleRule::Even => (bits + (1 << (22 - mantissa_bits(to)))) >> 23,
+        ScaleRule::Even => (bits + ((1 << 22) >> mantissa_bits(to))) >> 23,
         ScaleRule::Ceil => (bits >> 23) + u32::from(bits & 0x7F_FFFF != 0),
         _ => bits >> 23,
     };

@@ -21,10 +21,12 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("quantised as by the reference", |isa| each(isa, quantised));
     suite.test("the formats of packages quantised as by the reference", packages);
     suite.test("blocks of rows that are apart", rows_apart);
+    suite.test("one quotient of a block beside a tie", beside_ties);
     suite.test("requantised as by the reference", |isa| each(isa, requantised));
     suite.test("every short length", every_length);
     suite.test("more than a chunk", more_than_a_chunk);
     suite.test("factors under which a scale is no number", small_factors);
+    suite.test("nothing to round before a scale of torchao's is found", nothing_to_round);
 }
 
 fn each(isa: Isa, case: impl Fn(&mut Random, Isa)) {
@@ -389,6 +391,68 @@ fn packages(isa: Isa) {
     }
 }
 
+/// Quotients on every tie of a target and on both sides of it, each among zeros: kernels look at blocks in which there may be one.
+fn beside_ties(isa: Isa) {
+    use DType::{F4E2M1, F8E4M3FN, F8E5M2, F16, F32, F64, I4, I8, U4, U8};
+    if isa == Isa::Scalar {
+        return;
+    }
+    let random = &mut Random::new(11);
+    let value = |dtype: DType, code: u8| {
+        let (one, mut bytes) = (CastOptions::new().src_packing(Packing::OnePerByte), [0; 8]);
+        lanecast::cast_bytes_with(&[code], dtype, &mut bytes, F64, 1, &one).expect("sizes that fit");
+        f64::from_ne_bytes(bytes)
+    };
+    for to in [F8E4M3FN, F8E5M2, F4E2M1, DType::F6E2M3, I8, U8, I4, U4] {
+        let codes = (0..=u8::MAX >> (8 - to.bits())).map(|code| value(to, code));
+        let mut values: Vec<f64> = codes.filter(|x| x.is_finite() && *x >= 0.0).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let beyond = 2.0 * values[values.len() - 1] - values[values.len() - 2];
+        values.push(beyond);
+        for round in 0..4 {
+            let factor = f32::from_bits(0x3A00_0000 + random.below(0x0400_0000) as u32);
+            let (scaling, scale, by) = match round {
+                // Whose quotients are exact.
+                0 => (Scaling::per_tensor(F32), 0.5f32.to_ne_bytes().to_vec(), 0.5),
+                1 => (Scaling::per_tensor(F32), factor.to_ne_bytes().to_vec(), f64::from(factor)),
+                // Of more bits than a float32 has.
+                _ => {
+                    let code = 0x28 + random.below(0x30) as u8;
+                    let scaling = Scaling::per_tensor(F8E4M3FN).tensor_scale(TensorScale::Multiply(factor));
+                    (scaling, vec![code], value(F8E4M3FN, code) * f64::from(factor))
+                }
+            };
+            let from = if round == 0 { random.pick(&[F16, F32]) } else { F32 };
+            let mut data = Vec::new();
+            for pair in values.windows(2) {
+                let tie = ((pair[0] + pair[1]) / 2.0 * by) as f32;
+                for _ in 0..4 {
+                    let x = f32::from_bits(tie.to_bits() + random.below(13) as u32 - 6);
+                    let x = if round == 0 { tie } else { x };
+                    let mut block = [0f32; 64];
+                    block[random.below(64)] = if random.one_in(2) { x } else { -x };
+                    data.extend_from_slice(&block);
+                }
+            }
+            let mut src = vec![0; data.len() * from.bits() as usize / 8];
+            let bytes: Vec<u8> = data.iter().flat_map(|x| x.to_ne_bytes()).collect();
+            lanecast::cast_bytes(&bytes, F32, &mut src, from, data.len()).expect("sizes that fit");
+            let options = CastOptions::new().saturate(random.one_in(2));
+            let [expected, found] = [Isa::Scalar, isa].map(|isa| {
+                let q = Quantizer::new(from, to, &scaling, &options.isa(isa)).expect("a pair");
+                let mut codes = vec![0; q.code_bytes(&[data.len()]).expect("a size")];
+                q.quantize_with(&src, &[data.len()], &scale, None, &mut codes).expect("sizes that fit");
+                codes
+            });
+            let at = first_difference(&expected, &found);
+            let x =
+                at.map(|at| data[at * 8 / to.bits() as usize..][..8 / to.bits().min(8) as usize].to_vec());
+            assert_eq!(at, None, "{isa} {from} -> {to} by {by}: {x:?} {options:?}");
+        }
+    }
+}
+
 /// Blocks of several dimensions, whose rows have others between them.
 fn rows_apart(isa: Isa) {
     if isa == Isa::Scalar {
@@ -533,4 +597,19 @@ fn small_factors(isa: Isa) {
             );
         }
     }
+}
+
+/// Of elements of float32 the mantissas are those of the magnitudes: `Even` is `Floor`.
+fn nothing_to_round(isa: Isa) {
+    let random = &mut Random::new(12);
+    let src = data(random, DType::F32, 640);
+    let [even, floor] = [ScaleRule::Even, ScaleRule::Floor].map(|rule| {
+        let scaling = Scaling::mx().rule(rule).profile(Profile::Torchao);
+        let q =
+            Quantizer::new(DType::F32, DType::F32, &scaling, &CastOptions::new().isa(isa)).expect("a pair");
+        let (mut codes, mut scales) = (vec![0; src.len()], vec![0; 20]);
+        q.quantize(&src, &[640], &mut codes, &mut scales).expect("sizes that fit");
+        (codes, scales)
+    });
+    assert_eq!(even, floor, "{isa}");
 }
