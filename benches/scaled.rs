@@ -294,7 +294,7 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
                     if is_found {
                         q.quantize(values, &shape, made, &mut scales).expect("sizes that fit");
                     } else {
-                        q.quantize_with(values, &shape, &given, None, made).expect("sizes that fit");
+                        q.quantize_given(values, &shape, &given, None, made).expect("sizes that fit");
                     }
                 },
                 &mut || caster.cast(values, also, n).expect("sizes that fit"),

@@ -620,7 +620,7 @@ pub unsafe extern "C" fn lanecast_quantize_with_losses(
             let factor = write_losses(sizes.count, all, blocks, |blocks| {
                 if compute == 0 {
                     let (scales, zeros) = (read(scales, sizes.scales)?, optional(zero_points, zeros)?);
-                    let all = q.quantize_with_losses(src, shape, scales, zeros, dst, blocks);
+                    let all = q.quantize_given_losses(src, shape, scales, zeros, dst, blocks);
                     all.map(|all| (None, all)).map_err(scaled_status)
                 } else {
                     let scales = zeroed(scales, sizes.scales)?;

@@ -330,7 +330,7 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
                 q.quantize(src, &shape, &mut dst, &mut some).map_err(wrong)?;
                 found.extend(&some);
             } else {
-                q.quantize_with(src, &shape, &found, None, &mut dst).map_err(wrong)?;
+                q.quantize_given(src, &shape, &found, None, &mut dst).map_err(wrong)?;
             }
             written += dst.len() as u64;
             temp.write_all(&dst).map_err(&full)

@@ -691,7 +691,7 @@ fn quantise(
         Source::Elements(from) => {
             let q = Quantizer::new(*from, format.elem, &scaling, &options).map_err(wrong)?;
             match &given {
-                Some(scale) => q.quantize_with(src, &part, scale, None, dst).map_err(wrong)?,
+                Some(scale) => q.quantize_given(src, &part, scale, None, dst).map_err(wrong)?,
                 None => drop(q.quantize(src, &part, dst, made).map_err(wrong)?),
             }
             (*from, &src[..])
@@ -730,7 +730,7 @@ fn quantise(
                 d.dequantize(src, &part, src_scales, None, values).map_err(wrong)?;
                 let q = Quantizer::new(DType::F64, format.elem, &scaling, &options).map_err(wrong)?;
                 match &given {
-                    Some(scale) => q.quantize_with(values, &part, scale, None, dst).map_err(wrong)?,
+                    Some(scale) => q.quantize_given(values, &part, scale, None, dst).map_err(wrong)?,
                     None => drop(q.quantize(values, &part, dst, made).map_err(wrong)?),
                 }
             }

@@ -282,7 +282,7 @@ impl QuantizeLinear {
         let zeros = zero_points(y_zero_point, y_scale, !is_float8)?;
         let q = Quantizer::new(from, to, &scaling, &rules.options())?;
         let mut output = room(to, x.count(), q.code_bytes(x.shape())?)?;
-        q.quantize_with(numbers(x)?, x.shape(), numbers(y_scale)?, zeros, &mut output)?;
+        q.quantize_given(numbers(x)?, x.shape(), numbers(y_scale)?, zeros, &mut output)?;
         Tensor::new(x.shape(), to_type, output)
     }
 }

@@ -399,7 +399,7 @@ impl Quantizer {
     /// let q = Quantizer::new(DType::F32, DType::U8, &Scaling::per_tensor(DType::F32), &CastOptions::new())?;
     /// let data: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|x| x.to_ne_bytes()).collect();
     /// let mut codes = [0; 2];
-    /// q.quantize_with(&data, &[2], &0.25f32.to_ne_bytes(), Some(&[128]), &mut codes)?;
+    /// q.quantize_given(&data, &[2], &0.25f32.to_ne_bytes(), Some(&[128]), &mut codes)?;
     /// assert_eq!(codes, [130, 120]);
     /// # Ok::<(), lanecast::scaled::Error>(())
     /// ```
@@ -408,7 +408,7 @@ impl Quantizer {
     ///
     /// A buffer does not have the size that the shape needs; there are zero points of floats; the factor of the tensor is to be
     /// computed. Nothing was written.
-    pub fn quantize_with(
+    pub fn quantize_given(
         &self,
         src: &[u8],
         shape: &[usize],
@@ -419,7 +419,7 @@ impl Quantizer {
         self.given(src, shape, scales, zero_points, dst.into(), &alone())
     }
 
-    /// [`Quantizer::quantize_with`] on the threads of `how`.
+    /// [`Quantizer::quantize_given`] on the threads of `how`.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Quantizer, Scaling}};
@@ -433,7 +433,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// As [`Quantizer::quantize_with`], or the callback has stopped it.
+    /// As [`Quantizer::quantize_given`], or the callback has stopped it.
     pub fn par_quantize_given(
         &self,
         src: &[u8],
@@ -815,7 +815,7 @@ impl Dequantizer {
         self.scaling.scale_bytes(shape)
     }
 
-    /// Casts elements of a shape. Zero points are as in [`Quantizer::quantize_with`].
+    /// Casts elements of a shape. Zero points are as in [`Quantizer::quantize_given`].
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Dequantizer, Scaling}};

@@ -461,7 +461,7 @@ impl Quantizer {
     /// let data: Vec<u8> = [100f32, 1.0, 1.0, 0.5].iter().flat_map(|x| x.to_ne_bytes()).collect();
     /// let scales: Vec<u8> = [0.5f32; 2].iter().flat_map(|x| x.to_ne_bytes()).collect();
     /// let mut codes = [0; 4];
-    /// q.quantize_with(&data, &[2, 2], &scales, None, &mut codes)?;
+    /// q.quantize_given(&data, &[2, 2], &scales, None, &mut codes)?;
     /// let mut rows = [Losses::default(); 2];
     /// q.losses(&data, &[2, 2], &codes, &scales, None, Some(&mut rows))?;
     /// assert_eq!(rows.map(|row| (row.saturated, row.mean_error())), [(1, 18.25), (0, 0.0)]); // 100 became 63.5
@@ -470,7 +470,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// As [`Quantizer::quantize_with`], or there are more or fewer blocks than scales.
+    /// As [`Quantizer::quantize_given`], or there are more or fewer blocks than scales.
     pub fn losses(
         &self,
         src: &[u8],
@@ -537,7 +537,7 @@ impl Quantizer {
         })
     }
 
-    /// [`Quantizer::quantize_with`] and [`Quantizer::losses`] in one go, as [`Quantizer::quantize_losses`].
+    /// [`Quantizer::quantize_given`] and [`Quantizer::losses`] in one go, as [`Quantizer::quantize_losses`].
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
@@ -545,7 +545,7 @@ impl Quantizer {
     /// let data: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|x| x.to_ne_bytes()).collect();
     /// let mut codes = [0; 2];
     /// let losses =
-    ///     q.quantize_with_losses(&data, &[2], &0.5f32.to_ne_bytes(), Some(&[3]), &mut codes, None)?;
+    ///     q.quantize_given_losses(&data, &[2], &0.5f32.to_ne_bytes(), Some(&[3]), &mut codes, None)?;
     /// assert_eq!((codes, losses.saturated, losses.max_error), ([4, 0], 1, 0.5)); // -2 became -1.5
     /// # Ok::<(), lanecast::scaled::Error>(())
     /// ```
@@ -553,7 +553,7 @@ impl Quantizer {
     /// # Errors
     ///
     /// As those of both.
-    pub fn quantize_with_losses(
+    pub fn quantize_given_losses(
         &self,
         src: &[u8],
         shape: &[usize],

@@ -460,7 +460,7 @@ impl Scaling {
     /// let q = Quantizer::new(DType::F32, DType::F4E2M1, &scaling, &CastOptions::new())?;
     /// let data = 1f32.to_ne_bytes().repeat(2 * 7);
     /// let mut out = [0; 8];
-    /// q.quantize_with(&data, &[2, 7], &[127; 2], None, &mut out)?;
+    /// q.quantize_given(&data, &[2, 7], &[127; 2], None, &mut out)?;
     /// assert_eq!(out, [0x22, 0x22, 0x22, 0x02].repeat(2)[..]);
     /// # Ok::<(), lanecast::scaled::Error>(())
     /// ```

@@ -128,7 +128,7 @@ impl Quantizer {
         self.views(src, dst, |src, dst| self.par_quantize_with(src, shape, dst, scales, how))
     }
 
-    /// The same with scales that are given, as in [`Quantizer::quantize_with`].
+    /// The same with scales that are given, as in [`Quantizer::quantize_given`].
     ///
     /// ```
     /// use lanecast::scaled::{Quantizer, Scaling};
@@ -144,7 +144,7 @@ impl Quantizer {
     ///
     /// # Errors
     ///
-    /// As [`Quantizer::quantize_with`] and [`Quantizer::quantize_strided`].
+    /// As [`Quantizer::quantize_given`] and [`Quantizer::quantize_strided`].
     pub fn quantize_strided_with(
         &self,
         src: &StridedView<'_>,

@@ -281,7 +281,7 @@ fn quantised_of(
             (0..len).map(|_| random.word() as u8).collect()
         });
         reference
-            .quantize_with(src, shape, &scales, zeros.as_deref(), &mut expected)
+            .quantize_given(src, shape, &scales, zeros.as_deref(), &mut expected)
             .expect("sizes that fit");
         found = within(random, size, |dst| {
             fast.par_quantize_given(src, shape, &scales, zeros.as_deref(), dst, &how)
@@ -319,7 +319,7 @@ fn quantised_of(
             assert!(made.is_none() || scales == expected_scales, "{what}");
             made.map(|(_, all)| all)
         } else {
-            q.quantize_with_losses(src, shape, &lost_scales, zeros, &mut codes, Some(&mut again)).ok()
+            q.quantize_given_losses(src, shape, &lost_scales, zeros, &mut codes, Some(&mut again)).ok()
         };
         if at_once.is_some() {
             assert!(codes == expected, "{what}");
@@ -442,7 +442,7 @@ fn beside_ties(isa: Isa) {
             let [expected, found] = [Isa::Scalar, isa].map(|isa| {
                 let q = Quantizer::new(from, to, &scaling, &options.isa(isa)).expect("a pair");
                 let mut codes = vec![0; q.code_bytes(&[data.len()]).expect("a size")];
-                q.quantize_with(&src, &[data.len()], &scale, None, &mut codes).expect("sizes that fit");
+                q.quantize_given(&src, &[data.len()], &scale, None, &mut codes).expect("sizes that fit");
                 codes
             });
             let at = first_difference(&expected, &found);

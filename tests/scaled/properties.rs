@@ -116,7 +116,7 @@ fn bounds(isa: Isa) {
         let q = Quantizer::new(DType::F64, to, &scaling, &CastOptions::new().isa(isa)).expect("a pair");
         let again: Vec<u8> = back.iter().flat_map(|x| x.to_ne_bytes()).collect();
         let mut codes = vec![0; cast.codes.len()];
-        q.quantize_with(&again, &SHAPE, &cast.scales, None, &mut codes).expect("sizes that fit");
+        q.quantize_given(&again, &SHAPE, &cast.scales, None, &mut codes).expect("sizes that fit");
         assert_eq!(codes, cast.codes, "{to} {scaling:?}");
     }
 }
@@ -134,7 +134,7 @@ fn losses(isa: Isa) {
         let small: Vec<f32> = data.iter().map(|x| x / 5.0).collect();
         cast.scales = Cast::new(isa, &scaling, to, &small).scales;
         let src = bytes(&data);
-        cast.q.quantize_with(&src, &SHAPE, &cast.scales, None, &mut cast.codes).expect("sizes that fit");
+        cast.q.quantize_given(&src, &SHAPE, &cast.scales, None, &mut cast.codes).expect("sizes that fit");
         let count = cast.q.scale_shape(&SHAPE).expect("a shape").iter().product();
         let mut blocks = vec![Losses::default(); count];
         let all = cast
@@ -199,7 +199,7 @@ fn lost_specials(isa: Isa) {
     let run = |to: DType, scaling: Scaling, options: CastOptions, scale: &[u8], zero: Option<&[u8]>| {
         let q = Quantizer::new(DType::F32, to, &scaling, &options.isa(isa)).expect("a pair");
         let mut codes = vec![0; q.code_bytes(&[6]).expect("a size")];
-        q.quantize_with(&src, &[6], scale, zero, &mut codes).expect("sizes that fit");
+        q.quantize_given(&src, &[6], scale, zero, &mut codes).expect("sizes that fit");
         q.losses(&src, &[6], &codes, scale, zero, None).expect("sizes that fit")
     };
     let counts = |l: Losses| [l.saturated, l.underflowed, l.made_nan, l.lost_nan, l.compared];
@@ -293,7 +293,7 @@ fn guards(isa: Isa) {
             cast.q.quantize(source, &SHAPE, codes, found).expect("sizes that fit");
             assert!(codes == cast.codes && found == cast.scales, "{to} {scaling:?}");
             codes.fill(0);
-            cast.q.quantize_with(source, &SHAPE, found, None, codes).expect("sizes that fit");
+            cast.q.quantize_given(source, &SHAPE, found, None, codes).expect("sizes that fit");
             assert!(codes == cast.codes, "{to} {scaling:?}");
             back.dequantize(codes, &SHAPE, found, None, source).expect("sizes that fit");
             assert!(source == plain, "{to} {scaling:?}");

@@ -174,7 +174,7 @@ impl<'a> Case<'a> {
             "quantize" => {
                 let q = ok!(Quantizer::new(self.from, self.to, &self.scaling, &self.options));
                 if self.words.contains_key("given") {
-                    ok!(q.quantize_with(&self.src, &self.shape, &self.scale, zeros, &mut dst));
+                    ok!(q.quantize_given(&self.src, &self.shape, &self.scale, zeros, &mut dst));
                     scales.clone_from(&self.scale);
                 } else if let Some(zeros) = zeros {
                     let mut found = vec![0xA5; zeros.len()];

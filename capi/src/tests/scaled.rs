@@ -406,7 +406,7 @@ fn the_precision_is_that_of_the_library() {
             .expect("a pair");
         let mut codes = vec![0; 200];
         let scale = 0.0703f32.to_ne_bytes();
-        q.quantize_with(&data[..400], &[100], &scale, None, &mut codes).expect("sizes that fit");
+        q.quantize_given(&data[..400], &[100], &scale, None, &mut codes).expect("sizes that fit");
         codes
     };
     let default = run(0, &mut scale);
