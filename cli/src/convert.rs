@@ -838,7 +838,7 @@ fn work(
         dir: dir.to_owned(),
         single,
         tile,
-        abreast: cores.div_ceil(2),
+        abreast: cores,
         members,
         queue: Mutex::new(Queue {
             shards: shards.into(),

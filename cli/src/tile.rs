@@ -1,5 +1,7 @@
 //! A piece of a tensor: read, converted, compared, and handed over for writing.
 
+use std::ops::Range;
+
 use lanecast::scaled::{Dequantizer, Profile, Quantizer, Requantizer, ScaleLayout, Scaling, TensorScale};
 use lanecast::{Caster, DType, Packing};
 use safetensors::Dtype;
@@ -7,7 +9,7 @@ use safetensors::Dtype;
 use crate::checkpoint::{Checkpoint, Tensor};
 use crate::dtypes;
 use crate::error::{Failure, Result};
-use crate::layout::Weight;
+use crate::layout::{Format, Weight};
 use crate::loss::{Largest, Loss, Real};
 use crate::plan::{Input, Job, Output, Target};
 
@@ -191,6 +193,45 @@ fn check_scales(dtype: DType, bytes: &[u8], scales: &Tensor) -> Result<()> {
             .tensor(&scales.name)
             .help("scales are finite and not negative: the file is damaged, or of another layout (--from)")),
     }
+}
+
+/// Rows of a matrix of codes, and the bytes of their scales.
+struct Part {
+    rows: Range<usize>,
+    scales: Range<usize>,
+}
+
+/// Divides rows that have so many bytes of scales in parts whose values a cache holds: what is done with a part after the other
+/// finds them there.
+fn parts_of([rows, columns]: [usize; 2], format: &Format, scales: usize) -> Result<Vec<Part>> {
+    let some = (COMPARED / columns.max(1)).max(1);
+    if rows <= some || format.scaling.layout != ScaleLayout::RowMajor {
+        return Ok(vec![Part { rows: 0..rows, scales: 0..scales }]);
+    }
+    let block = format.block_rows;
+    let each = format.scaling.scale_bytes(&[block, columns]).map_err(wrong)?;
+    let is_shared = rows.div_ceil(block) * each != scales;
+    let mut parts = Vec::new();
+    let mut first = 0;
+    while first < rows {
+        // Whole rows of blocks, or a part of one.
+        let end = if some < block {
+            (first + some).min((first / block + 1) * block)
+        } else {
+            first + some / block * block
+        };
+        let end = end.min(rows);
+        let of_rows = first / block * each..end.div_ceil(block) * each;
+        parts.push(Part { rows: first..end, scales: if is_shared { 0..scales } else { of_rows } });
+        first = end;
+    }
+    Ok(parts)
+}
+
+/// The bytes of `n` elements from one on, which begins with a byte.
+fn bytes(dtype: DType, first: usize, n: usize) -> Range<usize> {
+    let bits = bits(dtype) as usize;
+    first * bits / 8..((first + n) * bits).div_ceil(8)
 }
 
 /// Casts to elements of whole bytes.
@@ -523,20 +564,27 @@ fn dequantise(
     };
     let n = shape[0] * shape[1];
     let options = dtypes::options().src_packing(format.packing);
-    let to_values = |dtype: DType, scaling: &Scaling, out: &mut [u8]| {
-        let d = Dequantizer::new(format.elem, dtype, scaling, &options).map_err(wrong)?;
-        d.dequantize(src, &shape, src_scales, None, out).map_err(wrong)
+    let values = |dtype: DType, scaling: &Scaling| {
+        Dequantizer::new(format.elem, dtype, scaling, &options).map_err(wrong)
     };
-    let dst = room(dst, n * bits(to) as usize / 8);
-    to_values(to, &format.scaling, dst)?;
     let wide = compared_in(&job.input, &job.output);
-    let x = room(x, n * bits(wide) as usize / 8);
-    to_values(wide, &format.scaling.profile(Profile::Lanecast), x)?;
+    let (result, exact) =
+        (values(to, &format.scaling)?, values(wide, &format.scaling.profile(Profile::Lanecast))?);
+    let dst = room(dst, n * bits(to) as usize / 8);
     let whole = Matrices::of(&weight.shape);
     let place = job.outs[0].offset;
     let first = if weight.transposed { 0 } else { (tile.matrix * whole.rows + tile.first) * whole.columns };
     let mut loss = Loss::default();
-    loss.elements((first, n, wide), (wide, x), (to, dst), None, [none, y])?;
+    for Part { rows, scales, .. } in parts_of(shape, format, src_scales.len())? {
+        let (at, n, shape) = (rows.start * shape[1], rows.len() * shape[1], [rows.len(), shape[1]]);
+        let codes = &src[bytes(format.elem, at, n)];
+        let scales = &src_scales[scales];
+        let dst = &mut dst[bytes(to, at, n)];
+        result.dequantize(codes, &shape, scales, None, dst).map_err(wrong)?;
+        let x = room(x, n * bits(wide) as usize / 8);
+        exact.dequantize(codes, &shape, scales, None, x).map_err(wrong)?;
+        loss.elements((first + at as u64, n, wide), (wide, x), (to, dst), None, [&mut *none, &mut *y])?;
+    }
     if weight.transposed {
         // From the place in the tile to the place in the result.
         let (row, column) = (loss.at / shape[1] as u64, loss.at % shape[1] as u64);
@@ -749,15 +797,22 @@ fn quantise(
         write(job.outs[1].offset + at, made)?;
     }
     let back = dtypes::options().src_packing(format.packing);
-    let y = room(y, n * bits(wide) as usize / 8);
     let exact = scaling.profile(Profile::Lanecast);
     let d = Dequantizer::new(format.elem, wide, &exact, &back).map_err(wrong)?;
-    d.dequantize(dst, &part, given.as_deref().unwrap_or(made), None, y).map_err(wrong)?;
     let first = (tile.matrix * whole.rows + tile.first) * whole.columns;
     let mut loss = Loss::default();
     let largest = Largest::of(format.elem, format.packing);
-    let clamped = largest.as_ref().map(|largest| (&*dst, largest));
-    loss.elements((first, n, wide), given_values, (wide, y), clamped, [x, none])?;
+    let scales = given.as_deref().unwrap_or(made);
+    let (from, values) = given_values;
+    for Part { rows, scales: of_rows } in parts_of(part, format, scales.len())? {
+        let (at, n, shape) = (rows.start * part[1], rows.len() * part[1], [rows.len(), part[1]]);
+        let codes = &dst[bytes(format.elem, at, n)];
+        let y = room(y, n * bits(wide) as usize / 8);
+        d.dequantize(codes, &shape, &scales[of_rows], None, y).map_err(wrong)?;
+        let clamped = largest.as_ref().map(|largest| (codes, largest));
+        let values = (from, &values[bytes(from, at, n)]);
+        loss.elements((first + at as u64, n, wide), values, (wide, y), clamped, [&mut *x, &mut *none])?;
+    }
     if target.transposed {
         // From the place in the quantised matrices to that in the source.
         let (row, column) = (loss.at / whole.columns, loss.at % whole.columns);

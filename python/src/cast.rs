@@ -34,7 +34,8 @@ const SIGNALS: u64 = 50;
 /// Casts an array to another dtype: every pair of the dtypes of NumPy and ml_dtypes, rounded once.
 ///
 /// x: an ndarray, a buffer (bytes are uint8), a DLPack object (a tensor of torch, also of its float8 dtypes) or a
-///     nested list. Strides, byte orders and alignments do not matter, and nothing is copied first.
+///     nested list. Strides, byte orders and alignments do not matter, and nothing is copied first. Subclasses become
+///     ndarrays: masks of masked arrays are not looked at, but by lanecast.masked.
 /// dtype: what NumPy takes as a dtype, a type of ml_dtypes, or a name.
 /// out: where to write the result: an ndarray, a writable buffer or a DLPack object of that shape and dtype. It may be a
 ///     view of x.

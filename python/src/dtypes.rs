@@ -9,6 +9,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
+use crate::options::distance;
+
 /// NumPy's dtypes by type number, and back.
 pub(crate) struct Table {
     numbers: Vec<(c_int, DType)>,
@@ -100,9 +102,57 @@ impl Table {
 
 /// A dtype that an array or an argument has and that is none of ours.
 pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
-    let names: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
-    let descr = descr.str().map_or_else(|_| "?".to_owned(), |text| text.to_string());
-    PyTypeError::new_err(format!("{what} {descr}; lanecast casts {}", names.join(", ")))
+    let text = descr.str().map_or_else(|_| "?".to_owned(), |text| text.to_string());
+    let meant = match descr.cast::<PyArrayDescr>() {
+        Err(_) => nearest(&text).map(|name| format!("did you mean '{name}'?")),
+        Ok(_) => None,
+    };
+    let rest = meant.unwrap_or_else(|| {
+        let names: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
+        format!("lanecast casts {}", names.join(", "))
+    });
+    let text = if text.is_empty() { "''" } else { &text };
+    PyTypeError::new_err(format!("{what} {text}; {rest}"))
+}
+
+/// An array whose dtype is none of ours: what else it can be.
+pub(crate) fn refused_array(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
+    let hint = match descr.kind() {
+        b'O' => "give its elements a dtype first: x.astype(float)",
+        b'U' | b'S' | b'T' => "lanecast.parse reads numbers from texts",
+        b'M' | b'm' => "its numbers are x.view('int64')",
+        b'V' => "each field is an array of its own: x['name']",
+        _ => return refused("cannot cast an array of", descr),
+    };
+    let text = descr.str().map_or_else(|_| "?".to_owned(), |text| text.to_string());
+    PyTypeError::new_err(format!("cannot cast an array of {text}; {hint}"))
+}
+
+/// The name that is probably meant: by a short one, by another library's dtype (`torch.bfloat16`), or misspelt.
+fn nearest(given: &str) -> Option<&'static str> {
+    const SHORT: &[(&str, DType)] = &[
+        ("bf16", DType::BF16),
+        ("fp16", DType::F16),
+        ("f32", DType::F32),
+        ("fp32", DType::F32),
+        ("f64", DType::F64),
+        ("fp64", DType::F64),
+        ("fp8", DType::F8E4M3FN),
+        ("float8", DType::F8E4M3FN),
+        ("e4m3", DType::F8E4M3FN),
+        ("e5m2", DType::F8E5M2),
+        ("e8m0", DType::F8E8M0),
+        ("fp4", DType::F4E2M1),
+        ("float4", DType::F4E2M1),
+        ("e2m1", DType::F4E2M1),
+        ("float4_e2m1fn_x2", DType::F4E2M1),
+    ];
+    let name = given.rsplit('.').next().unwrap_or(given).to_lowercase();
+    if let Some((_, dtype)) = SHORT.iter().find(|(short, _)| *short == name) {
+        return Some(dtype.name());
+    }
+    let close = DType::ALL.map(DType::name).into_iter().min_by_key(|known| distance(&name, known))?;
+    (distance(&name, close) <= 1 + name.len() / 7).then_some(close)
 }
 
 /// Reads an argument `dtype`: a dtype of NumPy or what it makes one of, a type of ml_dtypes, or one of our names.

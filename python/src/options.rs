@@ -126,7 +126,7 @@ fn unknown(name: &str, others: &[&str]) -> PyErr {
 }
 
 /// How many letters must be added, removed or replaced to make one of the other.
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

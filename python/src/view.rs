@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
 use crate::dlpack::{self, Handed};
-use crate::dtypes::{Ordered, Table, refused};
+use crate::dtypes::{Ordered, Table, refused_array};
 use crate::packed::{self, Packed};
 
 /// The elements of an array, which lives as long as the view does.
@@ -29,7 +29,7 @@ impl<'py> View<'py> {
     pub(crate) fn new(array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
         let descr = array.dtype();
         let Some(of) = Table::get(array.py())?.ordered(&descr) else {
-            return Err(refused("cannot cast an array of", &descr));
+            return Err(refused_array(&descr));
         };
         // SAFETY: it is an array.
         let data = unsafe { (*array.as_array_ptr()).fields.data }.cast();

@@ -204,6 +204,16 @@ def test_out_may_be_a_buffer():
     assert list(out) == [1, 2]
 
 
+class Named:
+    """A dtype of another library."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return self.name
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -214,6 +224,14 @@ def test_out_may_be_a_buffer():
         (lambda: lanecast.astype(np.zeros(2, [("a", "f4")]), "int8"), TypeError, "cannot cast an array of"),
         (lambda: lanecast.astype([1], "float9"), TypeError, "there is no dtype float9; lanecast casts bool, uint2"),
         (lambda: lanecast.astype([1], object), TypeError, "cannot cast to object"),
+        (lambda: lanecast.astype([1], "float8_e4m3fnn"), TypeError, "did you mean 'float8_e4m3fn'"),
+        (lambda: lanecast.astype([1], "bf16"), TypeError, "no dtype bf16; did you mean 'bfloat16'"),
+        (lambda: lanecast.astype([1], "fp8"), TypeError, "did you mean 'float8_e4m3fn'"),
+        (lambda: lanecast.astype([1], Named("torch.float8_e5m2")), TypeError, "did you mean 'float8_e5m2'"),
+        (lambda: lanecast.astype(np.array([1, None]), "int8"), TypeError, r"an array of object; .*x\.astype\(float\)"),
+        (lambda: lanecast.astype("12", "int8"), TypeError, "lanecast.parse reads numbers from texts"),
+        (lambda: lanecast.astype(np.zeros(2, "m8[s]"), "int8"), TypeError, r"x\.view\('int64'\)"),
+        (lambda: lanecast.astype(np.zeros(2, [("a", "f4")]), "int8"), TypeError, r"x\['name'\]"),
         (lambda: lanecast.astype([1], None), TypeError, "dtype is None"),
         (lambda: lanecast.astype([1], "int8", out=np.zeros(3, np.int8)), ValueError,
          r"out has shape \(3,\), needed is \(1,\)"),

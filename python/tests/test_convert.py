@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +63,22 @@ def test_convert_reports_and_raises(tmp_path: Path) -> None:
     assert not lanecast.verify(tmp_path / "src", tmp_path / "dst")["equal"]
 
 
+def test_errors_are_pickled() -> None:
+    with pytest.raises(lanecast.ConvertError) as caught:
+        lanecast.inspect("no such file.safetensors")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again)) == (lanecast.ConvertError, str(caught.value))
+    assert (again.kind, again.help) == ("refused", caught.value.help) and again.help
+
+
+def test_warnings_of_the_program_are_pythons(tmp_path: Path) -> None:
+    checkpoint(tmp_path / "src", 1)
+    with pytest.warns(UserWarning, match="--keep 'nothing' fits no tensor"):
+        lanecast.convert(tmp_path / "src", tmp_path / "dst", to="bf16", keep=["nothing"])
+    with pytest.warns(UserWarning, match="fits no tensor"), pytest.raises(lanecast.ConvertError, match="beyond the limit: a rel"):
+        lanecast.convert(tmp_path / "src", tmp_path / "limit", to="bf16", keep=["nothing"], max_rel_error=1e-9)
+
+
 def test_a_damaged_file_names_its_tensor(tmp_path: Path) -> None:
     tensors = {"l.weight": np.zeros((2, 4), np.uint8), "l.weight_scale": np.ones(4, np.float32)}
     safetensors.save_file(tensors, tmp_path / "a.safetensors")
@@ -79,6 +97,15 @@ def test_the_program_is_there(tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("lanecast")
     done = subprocess.run([script, "info", "--json"], capture_output=True, text=True, check=True)
     assert "fp8-block" in json.loads(done.stdout)["layouts"]
+
+
+def test_ctrl_c_ends_the_program() -> None:
+    script = Path(sys.executable).with_name("lanecast")
+    with subprocess.Popen([script, "bench"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        time.sleep(1)
+        running.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert running.wait(60) == -signal.SIGINT and time.monotonic() - began < 2
 
 
 @pytest.mark.filterwarnings("ignore")  # of distributed, about workers that are gone

@@ -93,6 +93,16 @@ def test_bitmaps():
             lanecast.masked(x, "uint8", valid, bitmap=how)
 
 
+def test_masked_arrays_of_numpy():
+    x = np.ma.array([[1.0, 2.0], [300.0, 4.0]], mask=[[0, 1], [0, 0]])
+    array, valid = lanecast.masked(x, "uint8")
+    assert type(array) is np.ndarray and array.tolist() == [[1, 0], [0, 4]] and valid.tolist() == [[True, False], [False, True]]
+    assert lanecast.masked(x, "uint8", bitmap=True)[1].tolist() == [0b1001]
+    # What is asked for is what counts.
+    assert lanecast.masked(x, "uint8", np.ones((2, 2), bool))[1].tolist() == [[True, True], [False, True]]
+    assert lanecast.masked(np.ma.array([1.0, 2.0]), "uint8")[1].all()
+
+
 def test_promotion_against_numpy():
     own = [np.dtype(name) for name in ("bool", "int8", "uint16", "int64", "float16", "float32", "complex64")]
     for a in own:
@@ -574,6 +584,16 @@ def test_the_command_line():
     assert python("-m", "lanecast", "run").returncode == 2
     assert python("-m", "lanecast", "run", "-m").returncode == 2
     assert python("-m", "lanecast", "nothing").returncode == 2
+    ran = python("-m", "lanecast", "run", "no such script.py")
+    assert ran.returncode == 2 and "there is no file no such script.py; usage:" in ran.stderr and "Traceback" not in ran.stderr
+
+
+def test_a_reader_may_go():
+    command = [sys.executable, "-m", "lanecast", "info"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
+        ran.stdout.close()
+        said = ran.stderr.read()
+        assert ran.wait(120) == 0 and said == ""
 
 
 def test_a_script_is_run(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import platform
 import runpy
@@ -43,8 +44,11 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage, file=sys.stderr)
         return 0 if arguments else 2
-    lanecast.patch()
     first, *rest = arguments
+    if first not in ("-m", "-c") and not os.path.exists(first):
+        print(f"there is no file {first}; {usage}", file=sys.stderr)
+        return 2
+    lanecast.patch()
     if first in ("-m", "-c"):
         if not rest:
             print(f"{first} needs a {'module' if first == '-m' else 'program'}; {usage}", file=sys.stderr)
@@ -85,6 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from lanecast import _bench
 
     if chosen.zarr:
+        for module in ("zarr", "cast_value_rs"):
+            if importlib.util.find_spec(module) is None:
+                print(f"--zarr compares with cast-value-rs, by way of zarr: pip install zarr cast-value-rs ({module} is not here)", file=sys.stderr)
+                return 2
         return _bench.chunks(seconds=0.1 if chosen.quick else 0.5)
     if chosen.patch:
         return _bench.sweep(seconds=0.5 if chosen.quick else 2.0, check=chosen.check)
@@ -92,4 +100,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == ["run"]:
+        sys.exit(run(sys.argv[2:]))
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has gone (`| head`): that is no error, and at the exit nothing is flushed into it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)

@@ -139,7 +139,7 @@ def masked(
     """Cast, and make null what is lost: its bits are zero, and its place in the second array is False. What is null
     already stays null.
 
-    valid: which elements are there, as bools of the shape of x; None: all. With bitmap=True valid and the second result
+    valid: which elements are there, as bools of the shape of x; None: all, and of a masked array those that its mask leaves. With bitmap=True valid and the second result
         are bitmaps as Arrow has them: uint8, element i in bit i % 8 of byte i // 8, in C order.
 
     >>> import lanecast
@@ -151,6 +151,10 @@ def masked(
     """
     bits: bytes | None = None
     shape: tuple[int, ...] | None = None
+    if valid is None and isinstance(x, np.ma.MaskedArray):
+        valid = ~np.ma.getmaskarray(x)
+        if bitmap:
+            valid = np.packbits(valid.reshape(-1), bitorder="little")
     if valid is not None:
         array = np.asarray(valid)
         if bitmap:

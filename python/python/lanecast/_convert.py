@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
@@ -35,6 +37,10 @@ class ConvertError(Exception):
     def __init__(self, kind: str, tensor: str | None, message: str, help: str | None, report: ConvertReport | None) -> None:
         super().__init__(": ".join(part for part in (tensor, message) if part) + (f" ({help})" if help else ""))
         self.kind, self.tensor, self.message, self.help, self.report = kind, tensor, message, help, report
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # From a worker of a cluster it comes pickled.
+        return type(self), (self.kind, self.tensor, self.message, self.help, self.report)
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ def _report(value: dict[str, Any]) -> ConvertReport:
 
 def main() -> int:
     """The program, on the command line of the process."""
+    # Python would note Ctrl-C and wait for the program to return. What has something to remove listens itself.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _lanecast.program(["lanecast", *sys.argv[1:]])
 
 
@@ -95,6 +103,11 @@ def _listen(stream: IO[str], progress: Callable[[int, int, str], object] | None,
             rest.append(line)
 
 
+def _usage(said: str) -> str:
+    # What is wrong, and the option that is probably meant; not how the command line goes.
+    return " ".join(said.split("\n\nUsage:")[0].removeprefix("error: ").split())
+
+
 def _run(words: list[str], progress: Callable[[int, int, str], object] | None = None) -> tuple[int, Any, str]:
     # A process of its own: Ctrl-C, and whatever else ends it, is not this one's.
     command = [sys.executable, "-c", "import sys; from lanecast._convert import main; sys.exit(main())", *words]
@@ -115,7 +128,7 @@ def _run(words: list[str], progress: Callable[[int, int, str], object] | None = 
         value = json.loads(text)
     except ValueError:
         value = {"error": {"kind": "usage" if process.returncode == 2 else "system", "tensor": None,
-                           "message": said.strip() or f"exit code {process.returncode}", "help": None}}
+                           "message": _usage(said) or f"exit code {process.returncode}", "help": None}}
     if "error" in value:
         raise ConvertError(report=None, **value["error"])
     return process.returncode, value, said
@@ -142,8 +155,12 @@ def convert(
     words = ["convert", os.fspath(src), os.fspath(dst), f"--to={to}", "--json", "--progress=plain", *_words(options)]
     code, value, said = _run(words, progress)
     report = _report(value)
+    lines = said.splitlines()
+    for line in lines:
+        if line.startswith("warning: "):
+            warnings.warn(line.removeprefix("warning: "), stacklevel=2)
     if code:
-        message = said.strip().removeprefix("error: ").split("\n")[0]
+        message = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), said.strip())
         raise ConvertError("limit", None, message, "the result stands", report)
     return report
 

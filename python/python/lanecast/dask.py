@@ -33,7 +33,10 @@ def convert(
     A task makes one file of the result, and can be run again: one whose worker is lost goes to another, and files that are complete
     are not made twice. The bytes are those of one process. ``progress`` is called with the files that are done, and all files.
     """
-    distributed: Any = import_module("distributed")
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError as error:
+        raise ImportError(f"lanecast.dask.convert needs a Dask cluster: pip install distributed ({error})") from None
     if client is None:
         with distributed.Client() as own:
             return convert(src, dst, to=to, client=own, progress=progress, retries=retries, **options)
