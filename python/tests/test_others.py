@@ -96,7 +96,7 @@ def test_bitmaps():
 def test_masked_arrays_of_numpy():
     x = np.ma.array([[1.0, 2.0], [300.0, 4.0]], mask=[[0, 1], [0, 0]])
     array, valid = lanecast.masked(x, "uint8")
-    assert type(array) is np.ndarray and array.tolist() == [[1, 0], [0, 4]] and valid.tolist() == [[True, False], [False, True]]
+    assert type(array) is np.ndarray and array.tolist() == [[1, 2], [0, 4]] and valid.tolist() == [[True, False], [False, True]]
     assert lanecast.masked(x, "uint8", bitmap=True)[1].tolist() == [0b1001]
     # What is asked for is what counts.
     assert lanecast.masked(x, "uint8", np.ones((2, 2), bool))[1].tolist() == [[True, True], [False, True]]
