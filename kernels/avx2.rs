@@ -4,9 +4,9 @@ use core::arch::x86_64::*;
 
 use super::codec::plane::{Fold, Half, Plane, Words};
 use super::simd::{
-    ByF16, Bytes, Converts, Extras, Feature, Floats, Halves, Ints, Kernel, Longs, Memory, NarrowsByF16,
-    Packs, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short, memory_ops, ops,
-    token,
+    ByF16, ByPacking, Bytes, Converts, Extras, Feature, Floating, Floats, Halves, Ints, Kernel, Longs,
+    MarksBeyond, Memory, NarrowsByF16, Packs, Registers, RunKernel, Saturates, SearchesNans, Shorts, Simd,
+    Tables, Task, Widths, copy_short, memory_ops, ops, token,
 };
 use crate::formats::isa::Isa;
 
@@ -552,8 +552,6 @@ impl Tables for Avx2 {
 }
 
 impl Floats for Avx2 {
-    const SEARCHES_NANS: bool = true;
-
     ops! {
         min_or_nan_f32(self, limit: __m256i, x: __m256i) -> __m256i = self.bits_ps(_mm256_min_ps(self.ps(limit), self.ps(x)));
         add_f32(self, a: __m256i, b: __m256i) -> __m256i = self.bits_ps(_mm256_add_ps(self.ps(a), self.ps(b)));
@@ -581,25 +579,14 @@ impl Floats for Avx2 {
         f64_to_f32(self, a: [__m256i; 2]) -> __m256i =
             self.bits_ps(_mm256_set_m128(_mm256_cvtpd_ps(self.pd(a[1])), _mm256_cvtpd_ps(self.pd(a[0]))));
         min_or_nan_f64(self, limit: __m256i, x: __m256i) -> __m256i = self.bits_pd(_mm256_min_pd(self.pd(limit), self.pd(x)));
-        any_nan_f32(self, x: [__m256i; 4]) -> bool = {
-            let low = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.ps(x[0]), self.ps(x[1]));
-            let high = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.ps(x[2]), self.ps(x[3]));
-            _mm256_movemask_ps(_mm256_or_ps(low, high)) != 0
-        };
-        any_nan_f64(self, x: [__m256i; 8]) -> bool = {
-            let a = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.pd(x[0]), self.pd(x[1]));
-            let b = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.pd(x[2]), self.pd(x[3]));
-            let c = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.pd(x[4]), self.pd(x[5]));
-            let d = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.pd(x[6]), self.pd(x[7]));
-            _mm256_movemask_pd(_mm256_or_pd(_mm256_or_pd(a, b), _mm256_or_pd(c, d))) != 0
-        };
         round_f32(self, a: __m256i) -> __m256i =
             self.bits_ps(_mm256_round_ps::<{ _MM_FROUND_CUR_DIRECTION | _MM_FROUND_NO_EXC }>(self.ps(a)));
     }
 }
 
 impl Halves for Avx2 {
-    const FLOATS_TO_BF16: bool = true;
+    type F16 = Floating;
+    type ToBf16 = Floating;
 
     ops! {
         f16_to_f32(self, a: __m256i) -> [__m256i; 2] =
@@ -628,9 +615,6 @@ impl Halves for Avx2 {
 }
 
 impl Converts for Avx2 {
-    const CONVERTS_LONGS: bool = false;
-    const MINIMUM_IS_BEYOND: bool = true;
-
     ops! {
         i32_to_f32(self, a: __m256i) -> __m256i = self.bits_ps(_mm256_cvtepi32_ps(a));
         // Both halves and the product are exact; the sum rounds once.
@@ -697,12 +681,12 @@ impl Converts for Avx2 {
         f64_to_u64(self, a: __m256i) -> __m256i = self.f64_to_i64(a);
         f64_to_i32(self, a: [__m256i; 2]) -> __m256i =
             _mm256_set_m128i(_mm256_cvtpd_epi32(self.pd(a[1])), _mm256_cvtpd_epi32(self.pd(a[0])));
+        f64_to_i32_or_bits(self, a: [__m256i; 2], _whole: [__m256i; 2]) -> [__m256i; 2] =
+            [self.f64_to_i32(a), _mm256_setzero_si256()];
     }
 }
 
 impl Saturates for Avx2 {
-    const PACKS: bool = true;
-
     ops! {
         narrow_s16(self, a: [__m256i; 2]) -> __m256i = self.packed(_mm256_packs_epi16(a[0], a[1]));
         narrow_s16_to_u8(self, a: [__m256i; 2]) -> __m256i = self.packed(_mm256_packus_epi16(a[0], a[1]));
@@ -716,6 +700,7 @@ impl Simd for Avx2 {
     type Turned = Self;
     const ISA: Isa = Isa::Avx2;
     type Narrowing = ByF16;
+    type Integers = ByPacking;
 
     #[inline(always)]
     fn run<T: Task<Self>>(self, task: T) -> T::Output {
@@ -729,6 +714,33 @@ impl Simd for Avx2 {
 
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W> {
         <K as entry::Entry<Self, W>>::enter
+    }
+}
+
+impl SearchesNans for Avx2 {
+    ops! {
+        any_nan_f32(self, x: [__m256i; 4]) -> bool = {
+            let low = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.ps(x[0]), self.ps(x[1]));
+            let high = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.ps(x[2]), self.ps(x[3]));
+            _mm256_movemask_ps(_mm256_or_ps(low, high)) != 0
+        };
+        any_nan_f64(self, x: [__m256i; 8]) -> bool = {
+            let a = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.pd(x[0]), self.pd(x[1]));
+            let b = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.pd(x[2]), self.pd(x[3]));
+            let c = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.pd(x[4]), self.pd(x[5]));
+            let d = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.pd(x[6]), self.pd(x[7]));
+            _mm256_movemask_pd(_mm256_or_pd(_mm256_or_pd(a, b), _mm256_or_pd(c, d))) != 0
+        };
+        // Of a NaN, the instruction takes the second operand.
+        max_or_low_f32(self, x: __m256i, low: __m256i) -> __m256i = self.max_f32(x, low);
+        max_or_low_f64(self, x: __m256i, low: __m256i) -> __m256i = self.max_f64(x, low);
+    }
+}
+
+impl MarksBeyond for Avx2 {
+    ops! {
+        f32_to_i32_or_min(self, a: __m256i) -> __m256i = self.f32_to_i32(a);
+        f64_to_i32_or_min(self, a: [__m256i; 2]) -> __m256i = self.f64_to_i32(a);
     }
 }
 

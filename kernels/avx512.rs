@@ -5,9 +5,9 @@ use core::arch::x86_64::*;
 
 use super::codec::plane::{Fold, Plane, Words};
 use super::simd::{
-    Bf16, ByWords, Bytes, Converts, Extras, Feature, Floats, Halves, Ints, Kernel, Longs, Memory,
-    NarrowsByF16, NarrowsByWords, Packs, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths,
-    memory_ops, ops, token,
+    Bf16, ByLimits, ByWords, Bytes, Converts, Extras, Feature, Floats, Halves, Ints, Kernel, Longs, Memory,
+    NarrowsByF16, NarrowsByWords, Packs, Quiet, Registers, RunKernel, Saturates, SearchesNans, Shorts, Simd,
+    Tables, Tally, Task, Widths, memory_ops, ops, token,
 };
 use super::sizes::{FEW, bytes};
 use crate::formats::isa::Isa;
@@ -425,7 +425,6 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Shorts
 
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Ints for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
     type M32 = __mmask16;
-    const MASKS_ARE_BITS: bool = true;
 
     ops! {
         add32(self, a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
@@ -441,6 +440,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Ints for Zmm<
         gt32(self, a: __m512i, b: __m512i) -> __mmask16 = _mm512_cmpgt_epi32_mask(a, b);
         select32(self, mask: __mmask16, yes: __m512i, no: __m512i) -> __m512i = _mm512_mask_blend_epi32(mask, no, yes);
         count32(self, mask: __mmask16) -> usize = mask.count_ones() as usize;
+        tally32(self, mask: __mmask16, tally: Tally<__m512i>) -> Tally<__m512i> =
+            Tally { others: tally.others + self.count32(mask), ..tally };
     }
 }
 
@@ -481,6 +482,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Longs
         gt64(self, a: __m512i, b: __m512i) -> __mmask8 = _mm512_cmpgt_epi64_mask(a, b);
         select64(self, mask: __mmask8, yes: __m512i, no: __m512i) -> __m512i = _mm512_mask_blend_epi64(mask, no, yes);
         count64(self, mask: __mmask8) -> usize = mask.count_ones() as usize;
+        tally64(self, mask: __mmask8, tally: Tally<__m512i>) -> Tally<__m512i> =
+            Tally { others: tally.others + self.count64(mask), ..tally };
     }
 }
 
@@ -565,8 +568,6 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Tables
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Floats
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
-    const SEARCHES_NANS: bool = true;
-
     ops! {
         min_or_nan_f32(self, limit: __m512i, x: __m512i) -> __m512i = self.bits_ps(_mm512_min_round_ps::<FLAGS>(self.ps(limit), self.ps(x)));
         add_f32(self, a: __m512i, b: __m512i) -> __m512i = self.bits_ps(_mm512_add_round_ps::<TO_FLOAT>(self.ps(a), self.ps(b)));
@@ -612,25 +613,14 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Floats
             _mm256_castps_si256(_mm512_cvt_roundpd_ps::<TO_FLOAT>(self.pd(a[0]))),
             _mm256_castps_si256(_mm512_cvt_roundpd_ps::<TO_FLOAT>(self.pd(a[1]))),
         );
-        any_nan_f32(self, x: [__m512i; 4]) -> bool = {
-            let low = _mm512_cmp_round_ps_mask::<_CMP_UNORD_Q, FLAGS>(self.ps(x[0]), self.ps(x[1]));
-            let high = _mm512_cmp_round_ps_mask::<_CMP_UNORD_Q, FLAGS>(self.ps(x[2]), self.ps(x[3]));
-            low | high != 0
-        };
-        any_nan_f64(self, x: [__m512i; 8]) -> bool = {
-            let a = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(self.pd(x[0]), self.pd(x[1]));
-            let b = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(self.pd(x[2]), self.pd(x[3]));
-            let c = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(self.pd(x[4]), self.pd(x[5]));
-            let d = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(self.pd(x[6]), self.pd(x[7]));
-            a | b | c | d != 0
-        };
     }
 }
 
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Halves
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
-    const QUIET_F16: bool = true;
+    type F16 = Quiet;
+    type ToBf16 = Quiet;
 
     ops! {
         f16_to_f32(self, a: __m512i) -> [__m512i; 2] = {
@@ -672,8 +662,6 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Halves
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Converts
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
-    const MINIMUM_IS_BEYOND: bool = true;
-
     ops! {
         i32_to_f32(self, a: __m512i) -> __m512i = self.bits_ps(_mm512_cvt_roundepi32_ps::<TO_FLOAT>(a));
         u32_to_f32(self, a: __m512i) -> __m512i = self.bits_ps(_mm512_cvt_roundepu32_ps::<TO_FLOAT>(a));
@@ -701,6 +689,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Converts
             let integer = _mm512_maskz_cvt_roundpd_epi64::<TO_INTEGER>(number, self.pd(x));
             _mm512_mask_mov_epi64(integer, _mm512_cmp_round_pd_mask::<_CMP_GT_OQ, FLAGS>(self.pd(x), self.pd(beyond)), most)
         };
+        asked_f32(self, x: __m512i) -> __m512i = if FLAGS == QUIET { self.round_f32(x) } else { x };
+        asked_f64(self, x: __m512i) -> __m512i = if FLAGS == QUIET { self.round_f64(x) } else { x };
         f32_to_i32(self, a: __m512i) -> __m512i = _mm512_cvt_roundps_epi32::<TO_INTEGER>(self.ps(a));
         f32_to_u32(self, a: __m512i) -> __m512i = _mm512_cvt_roundps_epu32::<TO_INTEGER>(self.ps(a));
         f64_to_i64(self, a: __m512i) -> __m512i = _mm512_cvt_roundpd_epi64::<TO_INTEGER>(self.pd(a));
@@ -709,6 +699,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Converts
             let high = _mm512_cvt_roundpd_epi32::<TO_INTEGER>(self.pd(a[1]));
             _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
         };
+        f64_to_i32_or_bits(self, a: [__m512i; 2], _whole: [__m512i; 2]) -> [__m512i; 2] =
+            [self.f64_to_i32(a), _mm512_setzero_si512()];
         f64_to_u64(self, a: __m512i) -> __m512i = _mm512_cvt_roundpd_epu64::<TO_INTEGER>(self.pd(a));
     }
 }
@@ -723,12 +715,17 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
     type Turned = Turned;
     const ISA: Isa = Isa::Avx512;
     type Narrowing = ByWords;
-    const CARRIES_ROUNDING: bool = FLAGS == QUIET;
+    type Integers = ByLimits;
+    const FEWEST: usize = if FLAGS == QUIET { FEW } else { 0 };
+
+    fn needs_environment(depends: bool) -> bool {
+        depends && FLAGS != QUIET
+    }
 
     ops! {
         // A sum without a rounding, of a subnormal number, that is one: flushed to zero, either gives another. (No compiler may
         // compute it, or tests/environment.rs fails.)
-        keeps_subnormals(self) -> bool = {
+        keeps_subnormals(self) -> bool = FLAGS != QUIET || {
             let half = _mm_set_ss(const { f32::MIN_POSITIVE / 2.0 });
             let sum = _mm_add_round_ss::<NEAREST>(half, _mm_set_ss(-f32::MIN_POSITIVE));
             _mm_cvtsi128_si32(_mm_castps_si128(sum)) == const { (f32::MIN_POSITIVE / -2.0).to_bits() as i32 }
@@ -747,6 +744,28 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
 
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W> {
         <K as entry::Entry<Self, W>>::enter
+    }
+}
+
+impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> SearchesNans
+    for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
+{
+    ops! {
+        any_nan_f32(self, x: [__m512i; 4]) -> bool = {
+            let low = _mm512_cmp_round_ps_mask::<_CMP_UNORD_Q, FLAGS>(self.ps(x[0]), self.ps(x[1]));
+            let high = _mm512_cmp_round_ps_mask::<_CMP_UNORD_Q, FLAGS>(self.ps(x[2]), self.ps(x[3]));
+            low | high != 0
+        };
+        any_nan_f64(self, x: [__m512i; 8]) -> bool = {
+            let a = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(self.pd(x[0]), self.pd(x[1]));
+            let b = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(self.pd(x[2]), self.pd(x[3]));
+            let c = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(self.pd(x[4]), self.pd(x[5]));
+            let d = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(self.pd(x[6]), self.pd(x[7]));
+            a | b | c | d != 0
+        };
+        // Of a NaN, the instruction takes the second operand.
+        max_or_low_f32(self, x: __m512i, low: __m512i) -> __m512i = self.max_f32(x, low);
+        max_or_low_f64(self, x: __m512i, low: __m512i) -> __m512i = self.max_f64(x, low);
     }
 }
 

@@ -14,8 +14,9 @@ use core::arch::asm;
 
 use super::codec::plane::{Fold, Plane, Words};
 use super::simd::{
-    ByAddition, Bytes, Converts, Extras, Feature, Floats, Fp16, Halves, Ints, Kernel, Longs, Memory, Packs,
-    Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short, memory_ops, ops, token,
+    ByAddition, BySaturating, Bytes, Converts, Extras, Feature, Floating, Floats, Fp16, Halves, Ints, Kernel,
+    Longs, Memory, Packs, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short,
+    memory_ops, ops, token,
 };
 use crate::formats::isa::Isa;
 
@@ -480,7 +481,8 @@ impl Floats for Neon {
 }
 
 impl Halves for Neon {
-    const FLOATS_TO_BF16: bool = true;
+    type F16 = Floating;
+    type ToBf16 = Floating;
 
     ops! {
         f16_to_f32(self, a: uint8x16_t) -> [uint8x16_t; 2] =
@@ -548,8 +550,6 @@ impl Converts for Neon {
 }
 
 impl Saturates for Neon {
-    const SATURATES: bool = true;
-
     ops! {
         cut_i32(self, a: uint8x16_t) -> uint8x16_t = of_s32(vcvtq_s32_f32(f32(a)));
         cut_u32(self, a: uint8x16_t) -> uint8x16_t = of_u32(vcvtq_u32_f32(f32(a)));
@@ -574,6 +574,7 @@ impl Simd for Neon {
     type Turned = Self;
     const ISA: Isa = Isa::Neon;
     type Narrowing = ByAddition;
+    type Integers = BySaturating;
 
     #[inline(always)]
     fn run<T: Task<Self>>(self, task: T) -> T::Output {

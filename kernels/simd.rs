@@ -67,6 +67,35 @@ impl Extras {
     }
 }
 
+/// What an operation has to do with the floating-point environment: [`Quiet`] or [`Floating`].
+pub(crate) trait Effect {
+    /// May the result depend on the control register, or a flag be left there?
+    const FLOATS: bool;
+}
+
+/// Nothing.
+#[cfg_attr(isa = "neon", allow(dead_code, reason = "there, all of these are operations on floats"))]
+pub(crate) struct Quiet;
+
+impl Effect for Quiet {
+    const FLOATS: bool = false;
+}
+
+/// It is an operation on floats.
+#[cfg_attr(isa = "simd128", allow(dead_code, reason = "there, integers make what is one elsewhere"))]
+pub(crate) struct Floating;
+
+impl Effect for Floating {
+    const FLOATS: bool = true;
+}
+
+/// How many lanes of some masks were true: those in each lane of a register, and others.
+#[derive(Clone, Copy)]
+pub(crate) struct Tally<V> {
+    pub(crate) lanes: V,
+    pub(crate) others: usize,
+}
+
 /// A register, and its bits. A value of a type with this trait is the proof that the CPU has the features of an instruction set,
 /// so operations are safe, but for those that touch memory.
 ///
@@ -249,8 +278,6 @@ pub(crate) trait Ints: Shorts {
     fn max_s32(self, a: Self::V, b: Self::V) -> Self::V;
     fn min_u32(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_u32(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Are masks bits, and not lanes of registers? Then it is faster to count them than to make them lanes.
-    const MASKS_ARE_BITS: bool = false;
     fn eq32(self, a: Self::V, b: Self::V) -> Self::M32;
     /// Signed.
     fn gt32(self, a: Self::V, b: Self::V) -> Self::M32;
@@ -258,6 +285,12 @@ pub(crate) trait Ints: Shorts {
     fn select32(self, mask: Self::M32, yes: Self::V, no: Self::V) -> Self::V;
     /// How many lanes are true.
     fn count32(self, mask: Self::M32) -> usize;
+    /// Counts them too: in their lanes, unless masks are bits, of which it is faster to take the number.
+    #[inline(always)]
+    fn tally32(self, mask: Self::M32, tally: Tally<Self::V>) -> Tally<Self::V> {
+        let trues = self.select32(mask, self.splat32(u32::MAX), self.splat32(0));
+        Tally { lanes: self.sub32(tally.lanes, trues), ..tally }
+    }
 }
 
 /// Lanes of 64 bits, and what is asked of lanes of any width.
@@ -293,6 +326,12 @@ pub(crate) trait Longs: Ints {
     fn gt64(self, a: Self::V, b: Self::V) -> Self::M64;
     fn select64(self, mask: Self::M64, yes: Self::V, no: Self::V) -> Self::V;
     fn count64(self, mask: Self::M64) -> usize;
+    /// As [`Ints::tally32`].
+    #[inline(always)]
+    fn tally64(self, mask: Self::M64, tally: Tally<Self::V>) -> Tally<Self::V> {
+        let trues = self.select64(mask, self.splat64(u64::MAX), self.splat64(0));
+        Tally { lanes: self.sub64(tally.lanes, trues), ..tally }
+    }
     /// What [`Longs::any16`], [`Longs::any32`] and [`Longs::any64`] make of a lane that has one of the bits has no bit besides these, whatever
     /// the width of the lane: 1, or with masks that are lanes, all ones.
     const TRUE: u32 = 0x0101_0101;
@@ -402,7 +441,7 @@ pub(crate) trait Tables: Widths {
     fn on_line(self, line: Self::Line, index: Self::V) -> [Self::V; 2];
 }
 
-/// Lanes of float32 and float64. What rounds, rounds as the control register says, unless it [carries its rounding](Simd::CARRIES_ROUNDING).
+/// Lanes of float32 and float64. What rounds, rounds as the control register says, unless it [carries its rounding](Simd::needs_environment).
 pub(crate) trait Floats: Widths {
     /// Without its sign.
     #[inline(always)]
@@ -483,25 +522,6 @@ pub(crate) trait Floats: Widths {
         let is_nan = self.gt64(self.and(x, self.splat64(u64::MAX >> 1)), self.splat64(0x7FF0 << 48));
         self.select64(is_nan, x, self.min_f64(limit, self.number_f64(x)))
     }
-    /// Is it faster to look for a NaN among registers, by `any_nan_f32` and `any_nan_f64`, than to replace each? Then
-    /// [`Floats::max_f32`] and [`Floats::max_f64`] are `b` where `a` is a NaN.
-    const SEARCHES_NANS: bool = false;
-    #[inline(always)]
-    fn any_nan_f32(self, x: [Self::V; 4]) -> bool {
-        let (mut nans, inf) = (0, self.splat32(0x7F80_0000));
-        for k in 0..4 {
-            nans += self.count32(self.gt32(self.abs_f32(x[k]), inf));
-        }
-        nans != 0
-    }
-    #[inline(always)]
-    fn any_nan_f64(self, x: [Self::V; 8]) -> bool {
-        let (mut nans, inf) = (0, self.splat64(0x7FF0 << 48));
-        for k in 0..8 {
-            nans += self.count64(self.gt64(self.and(x[k], self.splat64(u64::MAX >> 1)), inf));
-        }
-        nans != 0
-    }
 }
 
 /// Lanes of float16 and bfloat16.
@@ -519,9 +539,8 @@ pub(crate) trait Halves: Floats {
         wide
     }
     fn f32_to_f16(self, a: [Self::V; 2]) -> Self::V;
-    /// Are the conversions of f16, but for [`Halves::f32_to_f16`], independent of the control register, and leave no
-    /// flags there?
-    const QUIET_F16: bool = false;
+    /// What the conversions of f16 have to do with the environment, but for [`Halves::f32_to_f16`], which rounds.
+    type F16: Effect;
     /// Rounded to nearest even, if the control register says that or nothing depends on it.
     #[inline(always)]
     fn f32_to_nearest_f16(self, a: [Self::V; 2]) -> Self::V {
@@ -550,8 +569,8 @@ pub(crate) trait Halves: Floats {
     fn normal_to_bf16(self, a: [Self::V; 2], _: Extras) -> Self::V {
         self.rounded_bf16(a)
     }
-    /// May that be an operation on floats, which the environment has a say in?
-    const FLOATS_TO_BF16: bool = false;
+    /// What [`Halves::f32_to_bf16`] has to do with the environment.
+    type ToBf16: Effect;
     /// Floats of 16 bits as the nearest integers of as many, rounded as the control register says or cut; a NaN becomes 0. None
     /// if there is no instruction for that.
     #[inline(always)]
@@ -589,12 +608,19 @@ pub(crate) trait Converts: Halves {
     fn u64_to_odd_f64(self, v: Self::V) -> Self::V {
         self.u64_to_f64(self.odd64(v, self.shr64::<49>(v)))
     }
-    /// Are there instructions between floats and what an int32 does not hold?
-    const CONVERTS_LONGS: bool = true;
     fn i64_to_f64(self, a: Self::V) -> Self::V;
     fn u64_to_f64(self, a: Self::V) -> Self::V;
-    /// Below −2^31 the minimum; what 2^31 or more and NaN give is not said, unless the [minimum is](Self::MINIMUM_IS_BEYOND).
+    /// Below −2^31 the minimum; what 2^31 or more and NaN give is not said.
     fn f32_to_i32(self, a: Self::V) -> Self::V;
+    /// What these conversions are given to round as the control register says: `x`, or where they carry their rounding, `x` rounded.
+    #[inline(always)]
+    fn asked_f32(self, x: Self::V) -> Self::V {
+        x
+    }
+    #[inline(always)]
+    fn asked_f64(self, x: Self::V) -> Self::V {
+        x
+    }
     /// 0 ≤ x < 2^32; what others give is not said.
     fn f32_to_u32(self, a: Self::V) -> Self::V;
     /// The nearest that there is, and 0 for a NaN: above `beyond`, which is the float below 2^31, it is `most`.
@@ -613,21 +639,23 @@ pub(crate) trait Converts: Halves {
     fn f64_to_i64(self, a: Self::V) -> Self::V;
     /// 0 ≤ x < 2^64; what others give is not said.
     fn f64_to_u64(self, a: Self::V) -> Self::V;
-    /// Do [`Converts::f32_to_i32`] and [`Converts::f64_to_i32`] give the minimum for everything that is not in the range, a NaN too? It must
-    /// be so where [there are no longer integers](Self::CONVERTS_LONGS), or [they are packed](Saturates::PACKS): codecs look for it.
-    const MINIMUM_IS_BEYOND: bool = false;
     /// What others give than those of the range is not said.
     #[inline(always)]
     fn f64_to_i32(self, a: [Self::V; 2]) -> Self::V {
         self.low64([self.f64_to_i64(a[0]), self.f64_to_i64(a[1])])
     }
+    /// The same of what `whole` is `a` rounded to. With it, bits of which none is set but a sign where all of them fit, or where those that
+    /// do not have become the minimum.
+    #[inline(always)]
+    fn f64_to_i32_or_bits(self, _a: [Self::V; 2], whole: [Self::V; 2]) -> [Self::V; 2] {
+        let integers = self.f64_to_i32(whole);
+        let back = self.i32_to_f64(integers);
+        [integers, self.or(self.xor(back[0], whole[0]), self.xor(back[1], whole[1]))]
+    }
 }
 
 /// Integers that are the nearest that there are.
 pub(crate) trait Saturates: Converts {
-    /// Is it fastest to saturate by instructions: to cut floats by `cut_i32` to `cut_u64`, and to narrow integers by `narrow_s16`
-    /// to `narrow_s64_to_u32`?
-    const SATURATES: bool = false;
     /// A float cut to an integer, the nearest that there is, of the lane's width; a NaN becomes 0.
     #[inline(always)]
     fn cut_i32(self, x: Self::V) -> Self::V {
@@ -697,10 +725,6 @@ pub(crate) trait Saturates: Converts {
         let low = self.splat64(0);
         self.narrow_u64([self.max_s64(a[0], low), self.max_s64(a[1], low)])
     }
-    /// Is it fastest to pack: to saturate signed lanes of 32 and 16 bits by `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and
-    /// `narrow_s32_to_u16`, and nothing else? Then what is too small for an int32, or a NaN, becomes the minimum by
-    /// [`Converts::f32_to_i32`] and [`Converts::f64_to_i32`].
-    const PACKS: bool = false;
 }
 
 /// An instruction set: all that the codecs take, and how kernels are compiled for it.
@@ -711,13 +735,21 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     const ISA: Isa;
     /// How floats become floats of 8 bits or fewer: [`ByAddition`], [`ByF16`] or [`ByWords`].
     type Narrowing;
+    /// How numbers become integers, the nearest that there are: [`BySaturating`], [`ByLimits`] or [`ByPacking`].
+    type Integers;
     /// The same operations, rounded as the control register says.
     type Turned: Simd;
-    /// Do the instructions carry their rounding? What becomes a float is rounded to nearest even, and what becomes an
-    /// integer is cut, whatever the control register says, and no flag is raised. Only [`Floats::round_f32`] and
-    /// [`Floats::round_f64`] are as it says.
-    const CARRIES_ROUNDING: bool = false;
-    /// Does the control register leave subnormal numbers as they are?
+    /// The most elements that a kernel casts without its loop, where it needs no environment.
+    const FEWEST: usize = 0;
+    /// Must the environment be set around a kernel whose operations depend on it, or may leave flags there? Not where the
+    /// instructions carry their rounding: what becomes a float is rounded to nearest even, and what becomes an integer is cut,
+    /// whatever the control register says, and no flag is raised. Only [`Floats::round_f32`] and [`Floats::round_f64`] are as it
+    /// says.
+    fn needs_environment(depends: bool) -> bool {
+        depends
+    }
+    /// Does the control register leave subnormal numbers as they are, in the environment that a kernel is given?
+    #[inline(always)]
     fn keeps_subnormals(self) -> bool {
         true
     }
@@ -753,6 +785,36 @@ pub(crate) struct ByF16;
 /// So, and floats of 16 bits in their lanes: [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf), and by tables.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByWords;
+
+/// Numbers become integers by instructions that saturate: `cut_i32` to `cut_u64` of floats, `narrow_s16` to `narrow_s64_to_u32` of
+/// integers.
+#[cfg_attr(isa = "avx2", allow(dead_code, reason = "a way that x86-64 does not take"))]
+pub(crate) struct BySaturating;
+/// What is within the limits of the target is converted; a NaN is looked for.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+pub(crate) struct ByLimits;
+/// All is converted to int32, to the minimum where it does not fit, which is looked for. Lanes of 32 and 16 bits are packed by
+/// `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and `narrow_s32_to_u16`. There are no instructions for longer integers.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+pub(crate) struct ByPacking;
+
+/// What [`ByLimits`] takes.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+pub(crate) trait SearchesNans: Simd {
+    fn any_nan_f32(self, x: [Self::V; 4]) -> bool;
+    fn any_nan_f64(self, x: [Self::V; 8]) -> bool;
+    /// The larger one; `low`, which is none, where `x` is a NaN.
+    fn max_or_low_f32(self, x: Self::V, low: Self::V) -> Self::V;
+    fn max_or_low_f64(self, x: Self::V, low: Self::V) -> Self::V;
+}
+
+/// What [`ByPacking`] takes.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+pub(crate) trait MarksBeyond: SearchesNans {
+    /// What is not in the range becomes the minimum, and so does a NaN.
+    fn f32_to_i32_or_min(self, a: Self::V) -> Self::V;
+    fn f64_to_i32_or_min(self, a: [Self::V; 2]) -> Self::V;
+}
 
 /// What [`ByF16`] takes.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
@@ -982,8 +1044,10 @@ pub(super) use memory_ops;
 
 #[cfg(test)]
 mod tests {
+    use super::super::environment::Environment;
     use super::*;
     use crate::formats::isa::Isa;
+    use crate::formats::options::Rounding;
 
     /// A register of lanes: of a set of narrower registers, the first ones.
     fn register<I: Simd, T: Copy>(isa: I, lanes: &[T]) -> I::V {
@@ -1029,6 +1093,24 @@ mod tests {
         }
     }
 
+    /// Numbers of all magnitudes, and others.
+    fn singles() -> Vec<f32> {
+        let bits = (0..64).flat_map(|bit| [1u64 << bit, (1 << bit) - 1, !(1 << bit), (3 << bit) + 1]);
+        let mut singles: Vec<f32> = bits.flat_map(|x| [x as i64 as f32, x as f32 / 1e9]).collect();
+        singles.extend([
+            f32::NAN,
+            f32::INFINITY,
+            -f32::INFINITY,
+            -0.0,
+            4_294_967_296.0,
+            2_147_483_648.0,
+            -1.5,
+            1e-40,
+        ]);
+        singles.extend_from_within(..64);
+        singles
+    }
+
     /// What an instruction set does itself, and what it is given by default, does what is said of it.
     fn keeps_its_word<I: Simd>(isa: I) {
         let bits: Vec<u64> = (0..64)
@@ -1062,36 +1144,21 @@ mod tests {
         narrows(isa, &longs, |v| isa.i64_to_f32(v), |x| (x as f32).to_bits());
         narrows(isa, &longs, |v| isa.u64_to_f32(v), |x| (x as u64 as f32).to_bits());
 
-        let mut singles: Vec<f32> = bits.iter().flat_map(|&x| [x as i64 as f32, x as f32 / 1e9]).collect();
-        singles.extend([
-            f32::NAN,
-            f32::INFINITY,
-            -f32::INFINITY,
-            -0.0,
-            4_294_967_296.0,
-            2_147_483_648.0,
-            -1.5,
-            1e-40,
-        ]);
-        singles.extend_from_within(..64);
+        let singles = singles();
         maps(isa, &singles, |v| isa.cut_i32(v), |x| x as i32);
         maps(isa, &singles, |v| isa.cut_u32(v), |x| x as u32);
-        // What is too large for an int32, and NaN, becomes the minimum where that is said; where codecs look for it, it must be.
-        assert!(I::MINIMUM_IS_BEYOND || I::CONVERTS_LONGS && !I::PACKS);
-        if I::MINIMUM_IS_BEYOND {
-            let whole: Vec<f32> = singles.iter().map(|x| x.trunc()).collect();
-            let fits = |x: f64| (-2_147_483_648.0..2_147_483_648.0).contains(&x);
-            let expected = |x: f64| if fits(x) { x as i32 } else { i32::MIN };
-            maps(isa, &whole, |v| isa.f32_to_i32(v), |x| expected(x.into()));
-            let whole: Vec<f64> = whole.iter().map(|&x| f64::from(x)).collect();
-            narrows(isa, &whole, |v| isa.f64_to_i32(v), expected);
+        let whole: Vec<f64> = singles.iter().map(|x| x.trunc().into()).collect();
+        for some in whole.windows(I::BYTES / 4) {
+            let (low, high) = some.split_at(some.len() / 2);
+            let x = [register(isa, low), register(isa, high)];
+            let [integers, bits] = isa.f64_to_i32_or_bits(x, x);
+            let (integers, bits) = (lanes::<I, i32>(isa, integers), lanes::<I, u64>(isa, bits));
+            let is_said = bits.iter().any(|bits| bits << 1 != 0) || integers.contains(&i32::MIN);
+            let fit = some.iter().zip(&integers).all(|(&x, &integer)| x == f64::from(integer));
+            assert!(is_said || fit, "{some:?}: {integers:?}");
         }
         let numbers: Vec<f32> = singles.iter().copied().filter(|x| !x.is_nan()).collect();
         maps(isa, &numbers, |v| isa.div_f32(v, isa.splat32(3f32.to_bits())), |x| (x / 3.0).to_bits());
-        for four in singles.windows(64) {
-            let registers = [0, 1, 2, 3].map(|k| register(isa, &four[k * I::BYTES / 4..]));
-            assert_eq!(isa.any_nan_f32(registers), four[..I::BYTES].iter().any(|x| x.is_nan()));
-        }
         let doubles: Vec<f64> =
             singles.iter().map(|&x| f64::from(x) * 3.0).chain([1.8446744073709552e19; 8]).collect();
         maps(isa, &doubles, |v| isa.cut_i64(v), |x| x as i64);
@@ -1099,30 +1166,97 @@ mod tests {
         let limit = isa.splat64(1000f64.to_bits());
         let smaller = |x: f64| if x > 1000.0 { 1000f64.to_bits() } else { x.to_bits() };
         maps(isa, &doubles, |v| isa.min_or_nan_f64(limit, v), smaller);
+    }
+
+    /// What is [`Quiet`] is the same in every environment.
+    fn is_quiet<I: Simd>(isa: I) {
+        /// Of codes of 16 bits and of 32, all that is said to be quiet.
+        struct Quietly([u32; 32]);
+
+        impl<I: Simd> Task<I> for Quietly {
+            type Output = Vec<u32>;
+
+            #[inline(always)]
+            fn call(self, isa: I) -> Vec<u32> {
+                let x = [0, 1].map(|k| register(isa, &self.0[k * I::BYTES / 4..]));
+                let mut made = Vec::new();
+                if !<I::F16 as Effect>::FLOATS {
+                    made.extend(isa.f16_to_f32(x[0]).map(|v| lanes::<I, u32>(isa, v)));
+                    made.push(lanes(isa, isa.f32_to_nearest_f16(x)));
+                }
+                if !<I::ToBf16 as Effect>::FLOATS {
+                    made.push(lanes(isa, isa.f32_to_bf16(x, Extras::NONE)));
+                    made.push(lanes(isa, isa.f32_to_bf16(x, Extras::this())));
+                }
+                made.concat()
+            }
+        }
+
+        let singles: Vec<u32> = singles().iter().map(|x| x.to_bits()).collect();
+        let halves: Vec<u32> =
+            (0..=u16::MAX).step_by(7).map(|x| u32::from(x) << 16 | u32::from(!x)).collect();
+        for codes in singles.chunks_exact(32).chain(halves.chunks_exact(32)) {
+            let made = |environment: fn(Rounding) -> Environment, rounding| {
+                let _environment = environment(rounding);
+                isa.run(Quietly(codes.try_into().unwrap()))
+            };
+            let calm = made(Environment::new, Rounding::NearestEven);
+            for rounding in [Rounding::TowardZero, Rounding::Up, Rounding::Down] {
+                assert_eq!(made(Environment::flushing, rounding), calm, "{rounding:?}");
+            }
+        }
+    }
+
+    /// So does what the ways of x86-64 take.
+    #[cfg(isa = "avx2")]
+    fn searches_nans<I: SearchesNans>(isa: I) {
+        let singles = singles();
+        for four in singles.windows(64) {
+            let registers = [0, 1, 2, 3].map(|k| register(isa, &four[k * I::BYTES / 4..]));
+            assert_eq!(isa.any_nan_f32(registers), four[..I::BYTES].iter().any(|x| x.is_nan()));
+        }
+        let doubles: Vec<f64> = singles.iter().map(|&x| f64::from(x) * 3.0).collect();
         for eight in doubles.windows(64) {
             let registers = [0, 1, 2, 3, 4, 5, 6, 7].map(|k| register(isa, &eight[k * I::BYTES / 8..]));
             assert_eq!(isa.any_nan_f64(registers), eight[..I::BYTES].iter().any(|x| x.is_nan()));
         }
+        let low = isa.splat32((-3f32).to_bits());
+        maps(isa, &singles, |v| isa.max_or_low_f32(v, low), |x| if x > -3.0 { x } else { -3.0 }.to_bits());
+        let low = isa.splat64((-3f64).to_bits());
+        maps(isa, &doubles, |v| isa.max_or_low_f64(v, low), |x| if x > -3.0 { x } else { -3.0 }.to_bits());
+    }
+
+    #[cfg(isa = "avx2")]
+    fn marks_beyond<I: MarksBeyond>(isa: I) {
+        let whole: Vec<f32> = singles().iter().map(|x| x.trunc()).collect();
+        let fits = |x: f64| (-2_147_483_648.0..2_147_483_648.0).contains(&x);
+        let expected = |x: f64| if fits(x) { x as i32 } else { i32::MIN };
+        maps(isa, &whole, |v| isa.f32_to_i32_or_min(v), |x| expected(x.into()));
+        let whole: Vec<f64> = whole.iter().map(|&x| f64::from(x)).collect();
+        narrows(isa, &whole, |v| isa.f64_to_i32_or_min(v), expected);
     }
 
     /// Whatever codecs use of it.
     #[test]
     fn every_operation_has_its_meaning() {
-        fn check<I: Simd>(isa: Isa) {
+        fn check<I: Simd>(isa: Isa, checks: &[fn(I)]) {
             if isa.is_available() {
                 // SAFETY: it is available.
-                keeps_its_word(unsafe { I::assume() });
+                checks.iter().for_each(|check| check(unsafe { I::assume() }));
             } else {
                 println!("NOT RUN: {isa}");
             }
         }
         #[cfg(isa = "avx512")]
-        check::<super::super::avx512::Zmm>(Isa::Avx512);
+        check::<super::super::avx512::Zmm>(Isa::Avx512, &[keeps_its_word, is_quiet, searches_nans]);
         #[cfg(isa = "avx2")]
-        check::<super::super::avx2::Avx2>(Isa::Avx2);
+        check::<super::super::avx2::Avx2>(
+            Isa::Avx2,
+            &[keeps_its_word, is_quiet, searches_nans, marks_beyond],
+        );
         #[cfg(isa = "neon")]
-        check::<super::super::neon::Neon>(Isa::Neon);
+        check::<super::super::neon::Neon>(Isa::Neon, &[keeps_its_word, is_quiet]);
         #[cfg(isa = "simd128")]
-        check::<super::super::simd128::Simd128>(Isa::Simd128);
+        check::<super::super::simd128::Simd128>(Isa::Simd128, &[keeps_its_word, is_quiet]);
     }
 }

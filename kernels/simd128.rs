@@ -12,9 +12,11 @@ use core::arch::wasm32::*;
 use super::codec::plane::{Fold, Half, Plane, Words};
 use super::environment::rounding;
 use super::simd::{
-    ByAddition, Bytes, Converts, Feature, Floats, Halves, Ints, Kernel, Longs, Memory, Packs, Registers,
-    RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short, memory_ops, ops, token,
+    ByAddition, BySaturating, Bytes, Converts, Feature, Floats, Halves, Ints, Kernel, Longs, Memory, Packs,
+    Quiet, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short, memory_ops, ops,
+    token,
 };
+use super::sizes::FEW;
 use crate::formats::isa::Isa;
 use crate::formats::options::Rounding;
 
@@ -590,10 +592,6 @@ impl<const TURNED: bool> Floats for Wasm<TURNED> {
         max_f64(self, a: v128, b: v128) -> v128 = f64x2_pmax(a, b);
         number_f32(self, x: v128) -> v128 = v128_and(x, f32x4_eq(x, x));
         number_f64(self, x: v128) -> v128 = v128_and(x, f64x2_eq(x, x));
-        any_nan_f32(self, x: [v128; 4]) -> bool = v128_any_true(v128_or(
-            v128_or(f32x4_ne(x[0], x[0]), f32x4_ne(x[1], x[1])),
-            v128_or(f32x4_ne(x[2], x[2]), f32x4_ne(x[3], x[3])),
-        ));
         add_numbers_f32(self, a: v128, b: v128) -> v128 = {
             let sum = f32x4_add(a, b);
             if !TURNED {
@@ -677,7 +675,8 @@ impl<const TURNED: bool> Floats for Wasm<TURNED> {
 }
 
 impl<const TURNED: bool> Halves for Wasm<TURNED> {
-    const QUIET_F16: bool = true;
+    type F16 = Quiet;
+    type ToBf16 = Quiet;
 
     ops! {
         f16_to_f32(self, a: v128) -> [v128; 2] = {
@@ -727,6 +726,8 @@ impl<const TURNED: bool> Converts for Wasm<TURNED> {
             let high = f64x2_convert_low_u32x4(i32x4_shuffle::<1, 3, 1, 3>(a, a));
             self.f64_of_ints(low_halves(a, a), high)
         };
+        asked_f32(self, x: v128) -> v128 = if TURNED { x } else { self.round_f32(x) };
+        asked_f64(self, x: v128) -> v128 = if TURNED { x } else { self.round_f64(x) };
         f32_to_i32(self, a: v128) -> v128 = i32x4_trunc_sat_f32x4(if TURNED { self.round_f32(a) } else { a });
         f32_to_u32(self, a: v128) -> v128 = u32x4_trunc_sat_f32x4(if TURNED { self.round_f32(a) } else { a });
         f64_to_i64(self, a: v128) -> v128 = self.cut_i64(if TURNED { self.round_f64(a) } else { a });
@@ -735,8 +736,6 @@ impl<const TURNED: bool> Converts for Wasm<TURNED> {
 }
 
 impl<const TURNED: bool> Saturates for Wasm<TURNED> {
-    const SATURATES: bool = true;
-
     ops! {
         cut_i32(self, a: v128) -> v128 = i32x4_trunc_sat_f32x4(a);
         cut_u32(self, a: v128) -> v128 = u32x4_trunc_sat_f32x4(a);
@@ -755,7 +754,12 @@ impl<const TURNED: bool> Simd for Wasm<TURNED> {
     type Turned = Turned;
     const ISA: Isa = Isa::Simd128;
     type Narrowing = ByAddition;
-    const CARRIES_ROUNDING: bool = !TURNED;
+    type Integers = BySaturating;
+    const FEWEST: usize = if TURNED { 0 } else { FEW };
+
+    fn needs_environment(depends: bool) -> bool {
+        depends && TURNED
+    }
 
     #[inline(always)]
     fn run<T: Task<Self>>(self, task: T) -> T::Output {

@@ -52,13 +52,13 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
         // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
         // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
         unsafe {
-            // Instructions that carry their rounding depend on nothing else.
-            if const { I::CARRIES_ROUNDING && C::FLOATS && !C::FLUSHES } && !isa.keeps_subnormals() {
+            // Where no environment is set around it.
+            if const { C::FLOATS && !C::FLUSHES } && !isa.keeps_subnormals() {
                 return (job.calmly)(job, src, dst, n, apart);
             }
             let (setup, looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
             let &Job { src_high, dst_high, .. } = job;
-            if const { I::CARRIES_ROUNDING } && n.wrapping_sub(1) < FEW && apart.rows == 1 {
+            if const { I::FEWEST > 0 } && n.wrapping_sub(1) < I::FEWEST && apart.rows == 1 {
                 few::<I, C>(isa, &setup, looks, [src_high, dst_high], src, dst, n);
                 return true;
             }

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use super::super::drive::Planned;
 use super::super::environment::Environment;
 use super::super::memory::Destination;
-use super::super::simd::{Simd, Task};
+use super::super::simd::{Simd, Tally, Task};
 use super::super::stage;
 use super::found::{Fit, Found, Fused};
 use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
@@ -79,36 +79,28 @@ impl<I: Simd> Proof<I> for I64ToI32<I> {
     }
 }
 
-/// Counts lanes that differ: by the bits of masks, where masks are bits; else each lane of `same` counts where it was equal.
+/// Counts lanes that differ, by those that do not.
 struct Unlike<I: Simd, L> {
-    same: I::V,
-    unlike: usize,
+    same: Tally<I::V>,
     lanes: PhantomData<L>,
 }
 
 impl<I: Simd, L: FloatLanes<I>> Unlike<I, L> {
     #[inline(always)]
     fn new(isa: I) -> Self {
-        Self { same: isa.splat64(0), unlike: 0, lanes: PhantomData }
+        Self { same: Tally { lanes: isa.splat64(0), others: 0 }, lanes: PhantomData }
     }
     #[inline(always)]
     fn add(&mut self, isa: I, a: [I::V; 2], b: [I::V; 2]) {
         for k in 0..2 {
-            if I::MASKS_ARE_BITS {
-                self.unlike += L::differ(isa, a[k], b[k]);
-            } else {
-                self.same = L::sub(isa, self.same, L::eq(isa, a[k], b[k]));
-            }
+            self.same = L::tally(isa, a[k], b[k], self.same);
         }
     }
     /// Of so many lanes.
     #[inline(always)]
     fn count(&self, isa: I, n: usize) -> usize {
-        if I::MASKS_ARE_BITS {
-            return self.unlike;
-        }
-        let counts = Register::new(isa, self.same);
-        let (mut same, mut at) = (0, 0);
+        let counts = Register::new(isa, self.same.lanes);
+        let (mut same, mut at) = (self.same.others, 0);
         while at < I::BYTES {
             same += counts.lane(at, L::BYTES) as usize;
             at += L::BYTES;
@@ -118,11 +110,11 @@ impl<I: Simd, L: FloatLanes<I>> Unlike<I, L> {
 }
 
 /// Rounded, and cast back: where that is the same, they fit, whatever becomes of others. What becomes the minimum is looked
-/// at again, and where nothing else is made of what does not fit, that is enough.
+/// at again; it may be all that is made of what does not fit.
 struct F64ToI32<I: Simd, const COUNTS: bool> {
     /// The smallest integer that was made.
     least: I::V,
-    /// All bits that were not the same. The sign alone does not matter: it is that of a zero, or of 2^31, which may become
+    /// Bits that were not the same. The sign alone does not matter: it is that of a zero, or of 2^31, which may become
     /// the minimum.
     differ: I::V,
     fractions: Unlike<I, Wide64>,
@@ -141,13 +133,9 @@ impl<I: Simd, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
         if COUNTS {
             self.fractions.add(isa, whole, x);
         }
-        let integers = isa.f64_to_i32(if I::MINIMUM_IS_BEYOND { x } else { whole });
+        let [integers, bits] = isa.f64_to_i32_or_bits(x, whole);
         self.least = isa.min_s32(self.least, integers);
-        if !I::MINIMUM_IS_BEYOND {
-            let back = isa.i32_to_f64(integers);
-            self.differ = isa.or(self.differ, isa.xor(back[0], whole[0]));
-            self.differ = isa.or(self.differ, isa.xor(back[1], whole[1]));
-        }
+        self.differ = isa.or(self.differ, bits);
         integers
     }
     #[inline(always)]

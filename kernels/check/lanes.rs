@@ -1,6 +1,6 @@
 //! The lanes that codes are, and what is done with a register of them.
 
-use super::super::simd::Simd;
+use super::super::simd::{Simd, Tally};
 
 /// Lanes of 8, 16, 32 or 64 bits.
 pub(super) trait Lanes<I: Simd> {
@@ -35,6 +35,8 @@ pub(super) trait FloatLanes<I: Simd>: Compared<I> {
     fn min(isa: I, a: I::V, b: I::V) -> I::V;
     /// How many lanes are not the same.
     fn differ(isa: I, a: I::V, b: I::V) -> usize;
+    /// Counts those that are.
+    fn tally(isa: I, a: I::V, b: I::V, tally: Tally<I::V>) -> Tally<I::V>;
     fn trunc(isa: I, x: I::V) -> I::V;
 }
 
@@ -97,7 +99,7 @@ impl<I: Simd> Compared<I> for Wide16 {
 
 macro_rules! float_lanes {
     ($($lanes:ident as $lane:ty:
-        $gt:ident, $eq:ident, $select:ident, $max:ident, $min:ident, $count:ident, $trunc:ident,
+        $gt:ident, $eq:ident, $select:ident, $max:ident, $min:ident, $count:ident, $tally:ident, $trunc:ident,
         $isa:ident, $masks:pat => $bytes:expr;
     )*) => {$(
         impl<I: Simd> Ordered<I> for $lanes {
@@ -136,6 +138,10 @@ macro_rules! float_lanes {
                 I::BYTES / size_of::<$lane>() - isa.$count(isa.$eq(a, b))
             }
             #[inline(always)]
+            fn tally(isa: I, a: I::V, b: I::V, tally: Tally<I::V>) -> Tally<I::V> {
+                isa.$tally(isa.$eq(a, b), tally)
+            }
+            #[inline(always)]
             fn trunc(isa: I, x: I::V) -> I::V {
                 isa.$trunc(x)
             }
@@ -143,9 +149,9 @@ macro_rules! float_lanes {
     )*};
 }
 float_lanes! {
-    Wide32 as u32: gt32, eq32, select32, max_s32, min_u32, count32, trunc_f32,
+    Wide32 as u32: gt32, eq32, select32, max_s32, min_u32, count32, tally32, trunc_f32,
         isa, [a, b, c, d, ..] => [a, b, c, d];
-    Wide64 as u64: gt64, eq64, select64, max_s64, min_u64, count64, trunc_f64,
+    Wide64 as u64: gt64, eq64, select64, max_s64, min_u64, count64, tally64, trunc_f64,
         isa, [a, b, c, d, e, f, g, h] => [isa.low64([a, b]), isa.low64([c, d]), isa.low64([e, f]), isa.low64([g, h])];
 }
 

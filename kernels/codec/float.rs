@@ -7,7 +7,7 @@
 
 use core::marker::PhantomData;
 
-use super::super::simd::{Extras, Simd};
+use super::super::simd::{Effect, Extras, Simd};
 use super::job::Job;
 use super::source::{AsF32, AsF64, Input, Read, Source, bits, is_guarded};
 use super::width::{Bits, Code, registers};
@@ -84,7 +84,7 @@ pub(in crate::kernels) struct ToF16<S, const MODES: bool>(PhantomData<S>);
 impl<I: Simd, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
     type From = S;
     type To = Bits<16>;
-    const FLOATS: bool = MODES || !I::QUIET_F16 || is_guarded::<I, S>();
+    const FLOATS: bool = MODES || <I::F16 as Effect>::FLOATS || is_guarded::<I, S>();
     type Setup = (I::V, Extras);
 
     #[inline(always)]
@@ -130,7 +130,7 @@ pub(in crate::kernels) struct Bias<V> {
 impl<I: Simd, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     type From = S;
     type To = Bits<16>;
-    const FLOATS: bool = is_guarded::<I, S>() || I::FLOATS_TO_BF16 && !MODES;
+    const FLOATS: bool = is_guarded::<I, S>() || <I::ToBf16 as Effect>::FLOATS && !MODES;
     type Setup = Bias<I::V>;
 
     #[inline(always)]

@@ -5,10 +5,10 @@
 
 use core::marker::PhantomData;
 
-use super::super::simd::{Extras, Simd};
+use super::super::simd::{ByLimits, ByPacking, BySaturating, Extras, MarksBeyond, SearchesNans, Simd};
 use super::job::Job;
 use super::source::{AsF32, AsF64, F64, I8, I16, I32, I64, Input, Source, U8, U16, U32, U64, bits};
-use super::width::{Bits, Code, narrow_all32, narrow_all64, registers};
+use super::width::{Bits, Code, narrow_all32, narrow_all64, registers, wide32};
 use super::{Block, Codec};
 use crate::formats::dtype::Kind;
 use crate::formats::options::Rounding;
@@ -58,7 +58,7 @@ impl How {
 /// To integers of 16 bits or fewer, saturating, from sources that are exact in an f32.
 pub(in crate::kernels) struct ToShort<S, const BITS: usize>(PhantomData<S>);
 
-impl<I: Simd, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS>
+impl<I: Simd<Integers: ToIntegers<I>>, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS>
 where
     Bits<BITS>: Code,
 {
@@ -93,43 +93,242 @@ where
         {
             return saturated16::<I, Bits<BITS>>(isa, v, [k.signed, k.fills], [k.least, k.most, k.mask]);
         }
-        let x = asked32(isa, S::f32(isa, src), k.how);
-        if I::SATURATES {
-            let x = whole32(isa, x, k.half, k.how);
-            let v = if k.signed {
-                let v = registers!(4, K => isa.cut_i32(x[K]));
-                registers!(2, K => isa.narrow_s32([v[2 * K], v[2 * K + 1]]))
-            } else {
-                let v = registers!(4, K => isa.cut_u32(x[K]));
-                registers!(2, K => isa.narrow_u32([v[2 * K], v[2 * K + 1]]))
-            };
-            return saturated16::<I, Bits<BITS>>(isa, v, [k.signed, k.fills], [k.least, k.most, k.mask]);
-        }
-        if !I::SEARCHES_NANS || k.how == How::Away {
-            let x = registers!(4, K => {
-                let x = number32(isa, x[K], k.half, k.how == How::Away);
-                isa.f32_to_i32(isa.min_f32(isa.max_f32(x, k.low), k.high))
-            });
-            return Bits::<BITS>::of32::<I, false>(isa, x, k.mask);
-        }
-        // To an unsigned integer, a NaN becomes 0 as if it were negative.
-        let mut x = x;
-        if k.signed && isa.any_nan_f32(x) {
-            x = registers!(4, K => isa.number_f32(x[K]));
-        }
-        if I::PACKS {
-            let v = registers!(4, K => isa.f32_to_i32(isa.min_or_nan_f32(k.high, x[K])));
-            return packed32::<I, Bits<BITS>>(isa, v, k.signed, [k.least, k.mask]);
-        }
-        let v = registers!(4, K => isa.f32_to_i32(isa.min_f32(isa.max_f32(x[K], k.low), k.high)));
-        Bits::<BITS>::of32::<I, false>(isa, v, k.mask)
+        I::Integers::short::<Bits<BITS>>(isa, k, S::f32(isa, src))
     }
 }
 
-/// Rounded as the control register says, where the instruction that makes integers does not ask it.
+/// The codecs of a way to integers, the nearest that there are.
+pub(in crate::kernels) trait ToIntegers<I: Simd> {
+    /// [`ToShort`], of float32.
+    fn short<W: Code>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> Block<I, W>;
+
+    /// [`ToInt32`].
+    #[inline(always)]
+    fn int32<S: AsF32<I>, const SIGNED: bool>(isa: I, k: &Clamp<I::V>, src: Input<I, S>) -> [I::V; 4] {
+        let x = asked32(isa, S::f32(isa, src), k.how);
+        if SIGNED && k.how != How::Away {
+            return registers!(4, K => isa.f32_to_nearest_i32(x[K], k.high, k.mask));
+        }
+        registers!(4, K => {
+            let x = number32(isa, x[K], k.half, k.how == How::Away);
+            let beyond = isa.gt32(x, k.high);
+            let integer = if SIGNED { isa.f32_to_i32(x) } else { isa.f32_to_u32(isa.max_f32(x, k.low)) };
+            isa.select32(beyond, k.mask, integer)
+        })
+    }
+
+    /// [`ToLong`] to 32 bits and fewer.
+    fn int<W: Code>(isa: I, k: &Clamp64<I::V>, x: [I::V; 8]) -> Block<I, W>;
+
+    /// [`ToLong`] to 64 bits.
+    #[inline(always)]
+    fn long<S: AsF32<I> + AsF64<I>, const SIGNED: bool>(
+        isa: I,
+        k: &Clamp64<I::V>,
+        src: Input<I, S>,
+    ) -> [I::V; 8] {
+        let x = asked64(isa, S::f64(isa, src), k.how);
+        if SIGNED && k.how != How::Away {
+            return registers!(8, K => isa.f64_to_nearest_i64(x[K], k.beyond, k.most));
+        }
+        registers!(8, K => {
+            let x = number64(isa, x[K], k.half, k.how == How::Away);
+            let beyond = isa.gt64(x, k.beyond);
+            let integer = if SIGNED { isa.f64_to_i64(x) } else { isa.f64_to_u64(isa.max_f64(x, k.low)) };
+            isa.select64(beyond, k.most, integer)
+        })
+    }
+
+    /// [`Integers`].
+    #[inline(always)]
+    fn narrowed<S: AsInteger, W: Code>(isa: I, k: &Range<I::V>, v: Block<I, S::Width>) -> Block<I, W> {
+        // One branch, where it is cheaper than the minima: those of 64 bits are no cheap instructions.
+        clamped::<I, S, W>(isa, k, v, bits::<S>() == 64 && k.all)
+    }
+}
+
+#[cfg_attr(isa = "avx2", allow(dead_code, reason = "a way that x86-64 does not take"))]
+impl<I: Simd> ToIntegers<I> for BySaturating {
+    #[inline(always)]
+    fn short<W: Code>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> Block<I, W> {
+        let x = whole32(isa, x, k.half, k.how);
+        let v = if k.signed {
+            let v = registers!(4, K => isa.cut_i32(x[K]));
+            registers!(2, K => isa.narrow_s32([v[2 * K], v[2 * K + 1]]))
+        } else {
+            let v = registers!(4, K => isa.cut_u32(x[K]));
+            registers!(2, K => isa.narrow_u32([v[2 * K], v[2 * K + 1]]))
+        };
+        saturated16::<I, W>(isa, v, [k.signed, k.fills], [k.least, k.most, k.mask])
+    }
+
+    #[inline(always)]
+    fn int32<S: AsF32<I>, const SIGNED: bool>(isa: I, k: &Clamp<I::V>, src: Input<I, S>) -> [I::V; 4] {
+        let x = whole32(isa, S::f32(isa, src), k.half, k.how);
+        registers!(4, K => if SIGNED { isa.cut_i32(x[K]) } else { isa.cut_u32(x[K]) })
+    }
+
+    #[inline(always)]
+    fn int<W: Code>(isa: I, k: &Clamp64<I::V>, x: [I::V; 8]) -> Block<I, W> {
+        let x = whole64(isa, x, k.half, k.how);
+        let v = if k.signed {
+            registers!(8, K => isa.cut_i64(x[K]))
+        } else {
+            registers!(8, K => isa.cut_u64(x[K]))
+        };
+        let v = narrow_all64(isa, v, k.signed, k.signed);
+        if W::BITS == 32 {
+            return W::of32::<I, false>(isa, v, k.mask);
+        }
+        let v = narrow_all32(isa, v, k.signed, k.signed);
+        saturated16::<I, W>(isa, v, [k.signed, k.fills], [k.least8, k.most8, k.mask])
+    }
+
+    #[inline(always)]
+    fn long<S: AsF32<I> + AsF64<I>, const SIGNED: bool>(
+        isa: I,
+        k: &Clamp64<I::V>,
+        src: Input<I, S>,
+    ) -> [I::V; 8] {
+        let x = whole64(isa, S::f64(isa, src), k.half, k.how);
+        registers!(8, K => if SIGNED { isa.cut_i64(x[K]) } else { isa.cut_u64(x[K]) })
+    }
+
+    #[inline(always)]
+    fn narrowed<S: AsInteger, W: Code>(isa: I, k: &Range<I::V>, v: Block<I, S::Width>) -> Block<I, W> {
+        if W::BITS >= 8 && bits::<S>() > W::BITS && k.fills && !k.all {
+            return S::Width::saturated::<I, W>(isa, v, [S::SIGNED, k.signed], k.most, k.mask);
+        }
+        clamped::<I, S, W>(isa, k, v, k.all)
+    }
+}
+
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+impl<I: SearchesNans> ToIntegers<I> for ByLimits {
+    #[inline(always)]
+    fn short<W: Code>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> Block<I, W> {
+        let x = asked32(isa, x, k.how);
+        let v = if k.how == How::Away {
+            registers!(4, K => within32(isa, k, number32(isa, x[K], k.half, true)))
+        } else {
+            let x = numbers32(isa, k, x);
+            registers!(4, K => within32(isa, k, x[K]))
+        };
+        W::of32::<I, false>(isa, v, k.mask)
+    }
+
+    #[inline(always)]
+    fn int<W: Code>(isa: I, k: &Clamp64<I::V>, x: [I::V; 8]) -> Block<I, W> {
+        let x = asked64(isa, x, k.how);
+        let v = if k.how == How::Away {
+            registers!(8, K => isa.f64_to_i64(within64(isa, k, number64(isa, x[K], k.half, true))))
+        } else {
+            let x = numbers64(isa, k, x);
+            registers!(8, K => isa.f64_to_i64(within64(isa, k, x[K])))
+        };
+        W::of64(isa, v, k.mask)
+    }
+}
+
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
+    #[inline(always)]
+    fn short<W: Code>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> Block<I, W> {
+        if k.how == How::Away {
+            return <ByLimits as ToIntegers<I>>::short::<W>(isa, k, x);
+        }
+        let x = numbers32(isa, k, x);
+        let v = registers!(4, K => isa.f32_to_i32_or_min(isa.min_or_nan_f32(k.high, x[K])));
+        packed32::<I, W>(isa, v, k.signed, [k.least, k.mask])
+    }
+
+    #[inline(always)]
+    fn int32<S: AsF32<I>, const SIGNED: bool>(isa: I, k: &Clamp<I::V>, src: Input<I, S>) -> [I::V; 4] {
+        // As in `long`.
+        if !SIGNED
+            && k.how != How::Away
+            && let Some(v) = fitting_int32::<I, S, false>(isa, src)
+        {
+            return v;
+        }
+        <ByLimits as ToIntegers<I>>::int32::<S, SIGNED>(isa, k, src)
+    }
+
+    #[inline(always)]
+    fn int<W: Code>(isa: I, k: &Clamp64<I::V>, x: [I::V; 8]) -> Block<I, W> {
+        if k.how == How::Away {
+            return <ByLimits as ToIntegers<I>>::int::<W>(isa, k, x);
+        }
+        let is_int32 = W::BITS < 32 || k.signed;
+        if W::BITS >= 8 && k.fills && is_int32 {
+            // What is too large for an int32 is rare, and so is a NaN. The narrower ones are packed, which saturates.
+            let v = registers!(4, K => isa.f64_to_i32_or_min([x[2 * K], x[2 * K + 1]]));
+            if !has_minimum(isa, v) {
+                return packed32::<I, W>(isa, v, k.signed, [k.least8, k.mask]);
+            }
+        }
+        let x = numbers64(isa, k, x);
+        if is_int32 {
+            let x = registers!(8, K => isa.min_or_nan_f64(k.high, x[K]));
+            let v = registers!(4, K => isa.f64_to_i32_or_min([x[2 * K], x[2 * K + 1]]));
+            return packed32::<I, W>(isa, v, k.signed, [k.least8, k.mask]);
+        }
+        let v = registers!(8, K => small_long::<I, true>(isa, within64(isa, k, x[K])));
+        W::of64(isa, v, k.mask)
+    }
+
+    #[inline(always)]
+    fn long<S: AsF32<I> + AsF64<I>, const SIGNED: bool>(
+        isa: I,
+        k: &Clamp64<I::V>,
+        src: Input<I, S>,
+    ) -> [I::V; 8] {
+        // What is too large is rare, and costs a second look.
+        if k.how != How::Away {
+            if bits::<S>() > 32 {
+                if let Some(v) = small_longs::<I, S, SIGNED>(isa, src) {
+                    return v;
+                }
+            } else if let Some(v) = fitting_int32::<I, S, SIGNED>(isa, src) {
+                return wide32::<I, true>(isa, v);
+            }
+        }
+        <ByLimits as ToIntegers<I>>::long::<S, SIGNED>(isa, k, src)
+    }
+}
+
+/// What conversions round as the control register says, if it is to be asked.
 #[inline(always)]
 fn asked32<I: Simd>(isa: I, x: [I::V; 4], how: How) -> [I::V; 4] {
-    if I::CARRIES_ROUNDING && how == How::Rounded { registers!(4, K => isa.round_f32(x[K])) } else { x }
+    if how == How::Rounded { registers!(4, K => isa.asked_f32(x[K])) } else { x }
+}
+
+#[inline(always)]
+fn asked64<I: Simd>(isa: I, x: [I::V; 8], how: How) -> [I::V; 8] {
+    if how == How::Rounded { registers!(8, K => isa.asked_f64(x[K])) } else { x }
+}
+
+/// NaN becomes 0; but it is left to what makes an unsigned integer, where it becomes 0 as if it were negative.
+#[inline(always)]
+fn numbers32<I: SearchesNans>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> [I::V; 4] {
+    if k.signed && isa.any_nan_f32(x) { registers!(4, K => isa.number_f32(x[K])) } else { x }
+}
+
+#[inline(always)]
+fn numbers64<I: SearchesNans>(isa: I, k: &Clamp64<I::V>, x: [I::V; 8]) -> [I::V; 8] {
+    if k.signed && isa.any_nan_f64(x) { registers!(8, K => isa.number_f64(x[K])) } else { x }
+}
+
+/// A number as the integer of the target that is the nearest; a NaN as the least one.
+#[inline(always)]
+fn within32<I: SearchesNans>(isa: I, k: &Clamp<I::V>, x: I::V) -> I::V {
+    isa.f32_to_i32(isa.min_f32(isa.max_or_low_f32(x, k.low), k.high))
+}
+
+/// A number within the limits of the target, which are exact; a NaN as the lower one.
+#[inline(always)]
+fn within64<I: SearchesNans>(isa: I, k: &Clamp64<I::V>, x: I::V) -> I::V {
+    isa.min_f64(isa.max_or_low_f64(x, k.low), k.high)
 }
 
 /// NaN becomes 0; ties that go away from zero are rounded.
@@ -208,7 +407,7 @@ fn packed32<I: Simd, W: Code>(isa: I, v: [I::V; 4], signed: bool, [least, mask]:
 /// lies beyond is found by its bits.
 pub(in crate::kernels) struct ToInt32<S, const SIGNED: bool>(PhantomData<S>);
 
-impl<I: Simd, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
+impl<I: Simd<Integers: ToIntegers<I>>, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
     type From = S;
     type To = Bits<32>;
     const FLOATS: bool = true;
@@ -235,26 +434,7 @@ impl<I: Simd, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
 
     #[inline(always)]
     fn block(isa: I, k: &Clamp<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
-        if !I::CONVERTS_LONGS && !SIGNED && k.how != How::Away {
-            // As in `ToLong`.
-            if let Some(v) = fitting_int32::<I, S, false>(isa, src) {
-                return v;
-            }
-        }
-        let x = asked32(isa, S::f32(isa, src), k.how);
-        if I::SATURATES {
-            let x = whole32(isa, x, k.half, k.how);
-            return registers!(4, K => if SIGNED { isa.cut_i32(x[K]) } else { isa.cut_u32(x[K]) });
-        }
-        if SIGNED && k.how != How::Away {
-            return registers!(4, K => isa.f32_to_nearest_i32(x[K], k.high, k.mask));
-        }
-        registers!(4, K => {
-            let x = number32(isa, x[K], k.half, k.how == How::Away);
-            let beyond = isa.gt32(x, k.high);
-            let integer = if SIGNED { isa.f32_to_i32(x) } else { isa.f32_to_u32(isa.max_f32(x, k.low)) };
-            isa.select32(beyond, k.mask, integer)
-        })
+        I::Integers::int32::<S, SIGNED>(isa, k, src)
     }
 }
 
@@ -279,7 +459,7 @@ pub(in crate::kernels) struct Clamp64<V> {
     mask: V,
 }
 
-impl<I: Simd, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I>
+impl<I: Simd<Integers: ToIntegers<I>>, S: AsF32<I> + AsF64<I>, const BITS: usize, const SIGNED: bool> Codec<I>
     for ToLong<S, BITS, SIGNED>
 where
     Bits<BITS>: Code,
@@ -312,78 +492,10 @@ where
 
     #[inline(always)]
     fn block(isa: I, k: &Clamp64<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
-        if !I::CONVERTS_LONGS && BITS == 64 && k.how != How::Away {
-            // What is too large is rare, and costs a second look.
-            if bits::<S>() > 32 {
-                if let Some(v) = small_longs::<I, S, SIGNED>(isa, src) {
-                    return Bits::<BITS>::of64(isa, v, k.mask);
-                }
-            } else if let Some(v) = fitting_int32::<I, S, SIGNED>(isa, src) {
-                return Bits::<BITS>::of32::<I, true>(isa, v, k.mask);
-            }
+        if BITS == 64 {
+            return Bits::<BITS>::of64(isa, I::Integers::long::<S, SIGNED>(isa, k, src), k.mask);
         }
-        let mut x = S::f64(isa, src);
-        if I::CARRIES_ROUNDING && k.how == How::Rounded {
-            x = registers!(8, K => isa.round_f64(x[K]));
-        }
-        if I::SATURATES {
-            let x = whole64(isa, x, k.half, k.how);
-            let signed = if BITS == 64 { SIGNED } else { k.signed };
-            let v = if signed {
-                registers!(8, K => isa.cut_i64(x[K]))
-            } else {
-                registers!(8, K => isa.cut_u64(x[K]))
-            };
-            if BITS == 64 {
-                return Bits::<BITS>::of64(isa, v, k.mask);
-            }
-            let v = narrow_all64(isa, v, signed, signed);
-            if BITS == 32 {
-                return Bits::<BITS>::of32::<I, false>(isa, v, k.mask);
-            }
-            let v = narrow_all32(isa, v, signed, signed);
-            return saturated16::<I, Bits<BITS>>(isa, v, [signed, k.fills], [k.least8, k.most8, k.mask]);
-        }
-        if I::SEARCHES_NANS && BITS < 64 && k.how != How::Away {
-            let mut x = x;
-            if I::PACKS && BITS >= 8 && k.fills && (BITS < 32 || k.signed) {
-                // What is too large for an int32 is rare, and so is a NaN. The narrower ones are packed, which saturates.
-                let v = registers!(4, K => isa.f64_to_i32([x[2 * K], x[2 * K + 1]]));
-                if !has_minimum(isa, v) {
-                    return packed32::<I, Bits<BITS>>(isa, v, k.signed, [k.least8, k.mask]);
-                }
-            }
-            if k.signed && isa.any_nan_f64(x) {
-                x = registers!(8, K => isa.number_f64(x[K]));
-            }
-            if I::PACKS && (BITS < 32 || k.signed) {
-                let x = registers!(8, K => isa.min_or_nan_f64(k.high, x[K]));
-                let v = registers!(4, K => isa.f64_to_i32([x[2 * K], x[2 * K + 1]]));
-                return packed32::<I, Bits<BITS>>(isa, v, k.signed, [k.least8, k.mask]);
-            }
-            // Exact limits.
-            let v = registers!(8, K => {
-                let x = isa.min_f64(isa.max_f64(x[K], k.low), k.high);
-                if I::CONVERTS_LONGS { isa.f64_to_i64(x) } else { small_long::<I, true>(isa, x) }
-            });
-            return Bits::<BITS>::of64(isa, v, k.mask);
-        }
-        if BITS == 64 && SIGNED && k.how != How::Away {
-            let x = registers!(8, K => isa.f64_to_nearest_i64(x[K], k.beyond, k.most));
-            return Bits::<BITS>::of64(isa, x, k.mask);
-        }
-        let x = registers!(8, K => {
-            let x = number64(isa, x[K], k.half, k.how == How::Away);
-            if BITS < 64 {
-                // Exact limits.
-                isa.f64_to_i64(isa.min_f64(isa.max_f64(x, k.low), k.high))
-            } else {
-                let beyond = isa.gt64(x, k.beyond);
-                let integer = if SIGNED { isa.f64_to_i64(x) } else { isa.f64_to_u64(isa.max_f64(x, k.low)) };
-                isa.select64(beyond, k.most, integer)
-            }
-        });
-        Bits::<BITS>::of64(isa, x, k.mask)
+        I::Integers::int::<Bits<BITS>>(isa, k, S::f64(isa, src))
     }
 }
 
@@ -416,10 +528,13 @@ fn small_longs<I: Simd, S: AsF64<I>, const SIGNED: bool>(isa: I, src: Input<I, S
 
 /// A block as integers, if all of them fit in an int32, and none was NaN.
 #[inline(always)]
-fn fitting_int32<I: Simd, S: AsF32<I>, const SIGNED: bool>(isa: I, src: Input<I, S>) -> Option<[I::V; 4]> {
+fn fitting_int32<I: MarksBeyond, S: AsF32<I>, const SIGNED: bool>(
+    isa: I,
+    src: Input<I, S>,
+) -> Option<[I::V; 4]> {
     let x = S::f32(isa, src);
     let zero = isa.splat32(0);
-    let v = registers!(4, K => isa.f32_to_i32(if SIGNED { x[K] } else { isa.max_f32(x[K], zero) }));
+    let v = registers!(4, K => isa.f32_to_i32_or_min(if SIGNED { x[K] } else { isa.max_f32(x[K], zero) }));
     if has_minimum(isa, v) { None } else { Some(v) }
 }
 
@@ -457,8 +572,7 @@ impl<I: Simd> Codec<I> for ToWrapped {
         let x = src.block;
         registers!(8, K => {
             let x = number64(isa, x[K], k.half, k.how == How::Away);
-            let is_asked = !I::CARRIES_ROUNDING || k.how == How::Rounded;
-            let near = isa.f64_to_i64(if is_asked { isa.round_f64(x) } else { x });
+            let near = isa.f64_to_i64(if k.how == How::Rounded { isa.asked_f64(x) } else { x });
             let magnitude = isa.and(x, isa.splat64(!SIGN64));
             let mantissa = isa.or(isa.and(x, isa.splat64(HIDDEN - 1)), isa.splat64(HIDDEN));
             let shift = isa.sub64(isa.shr64::<52>(magnitude), isa.splat64(1023 + 52));
@@ -503,7 +617,7 @@ pub(in crate::kernels) struct Range<V> {
     most: V,
 }
 
-impl<I: Simd, S: AsInteger, const BITS: usize> Codec<I> for Integers<S, BITS>
+impl<I: Simd<Integers: ToIntegers<I>>, S: AsInteger, const BITS: usize> Codec<I> for Integers<S, BITS>
 where
     Bits<BITS>: Code,
 {
@@ -528,23 +642,27 @@ where
 
     #[inline(always)]
     fn block(isa: I, k: &Range<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
-        let (Range { low, high, mask, .. }, v) = (*k, src.block);
-        if I::SATURATES && BITS >= 8 && bits::<S>() > BITS && k.fills && !k.all {
-            return S::Width::saturated::<I, Self::To>(isa, v, [S::SIGNED, k.signed], k.most, mask);
+        I::Integers::narrowed::<S, Self::To>(isa, k, src.block)
+    }
+}
+
+/// Clamped to the limits, unless it is known to be within them.
+#[inline(always)]
+fn clamped<I: Simd, S: AsInteger, W: Code>(
+    isa: I,
+    k: &Range<I::V>,
+    v: Block<I, S::Width>,
+    is_within: bool,
+) -> Block<I, W> {
+    let Range { low, high, mask, .. } = *k;
+    match (S::SIGNED, is_within) {
+        (true, true) => S::Width::to::<I, W, true>(isa, v, mask),
+        (false, true) => S::Width::to::<I, W, false>(isa, v, mask),
+        (true, false) => {
+            S::Width::to::<I, W, true>(isa, S::Width::clamped::<I, true>(isa, v, low, high), mask)
         }
-        // One branch, where it is cheaper than the minima: those of 64 bits are no cheap instructions.
-        let is_kept = (I::SATURATES || bits::<S>() == 64) && k.all;
-        match (S::SIGNED, is_kept) {
-            (true, true) => S::Width::to::<I, Self::To, true>(isa, v, mask),
-            (false, true) => S::Width::to::<I, Self::To, false>(isa, v, mask),
-            (true, false) => {
-                S::Width::to::<I, Self::To, true>(isa, S::Width::clamped::<I, true>(isa, v, low, high), mask)
-            }
-            (false, false) => S::Width::to::<I, Self::To, false>(
-                isa,
-                S::Width::clamped::<I, false>(isa, v, low, high),
-                mask,
-            ),
+        (false, false) => {
+            S::Width::to::<I, W, false>(isa, S::Width::clamped::<I, false>(isa, v, low, high), mask)
         }
     }
 }

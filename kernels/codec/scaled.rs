@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use super::super::drive::{By, How, RunScaled, Scale};
 use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 use super::float::{NearF32, SIGN, ToF16, ToF32};
-use super::integer::ToShort;
+use super::integer::{ToIntegers, ToShort};
 use super::job::{Job, Table};
 use super::lookup::{Floats, Mirrored, Nibble, OnLine, Short};
 use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
@@ -419,7 +419,7 @@ fn to_float<I: Simd, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
 }
 
 /// The codec of a route from a float of 16 or 32 bits, divided by scales, if there is one.
-pub(in crate::kernels) fn quotient<I: Simd<Narrowing: Narrowing<I>>>(
+pub(in crate::kernels) fn quotient<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>>>(
     _: I,
     route: &Route,
 ) -> Option<RunScaled> {
@@ -431,7 +431,9 @@ pub(in crate::kernels) fn quotient<I: Simd<Narrowing: Narrowing<I>>>(
     }
 }
 
-fn narrowed<I: Simd<Narrowing: Narrowing<I>>, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
+fn narrowed<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>>, S: AsF32<I>>(
+    route: &Route,
+) -> Option<RunScaled> {
     match route.to {
         DType::I8 | DType::U8 => Some(run::<I, ToShort<Quotient<S, OfIntegers>, 8>>()),
         DType::I4 | DType::U4 if route.dst.is_packed() => {

@@ -6,7 +6,7 @@
 
 use core::marker::PhantomData;
 
-use super::super::simd::Simd;
+use super::super::simd::{Effect, Simd};
 use super::job::Table;
 use super::width::{Bits, Code, Width, registers, wide16};
 
@@ -56,7 +56,7 @@ where
 
 /// Is it that, on this instruction set?
 pub(in crate::kernels) const fn is_guarded<I: Simd, S: Source>() -> bool {
-    S::FLOATS && !(bits::<S>() == 16 && I::QUIET_F16)
+    S::FLOATS && (bits::<S>() != 16 || <I::F16 as Effect>::FLOATS)
 }
 
 /// As f32: exact, or rounded to odd with enough bits for every float of 16 bits or fewer.

@@ -20,7 +20,7 @@
 //! | float64 to floats of 8 bits or fewer | float32, rounded to odd | it has two bits more than the target |
 
 use super::float::{CutBf16, LongToF64, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
-use super::integer::{AsInteger, Integers, ToBool, ToInt32, ToLong, ToShort, ToWrapped};
+use super::integer::{AsInteger, Integers, ToBool, ToInt32, ToIntegers, ToLong, ToShort, ToWrapped};
 use super::job::{Job, RunRows, Table};
 use super::lookup::{
     self, Floats, Found, Limited, Lookup, LookupWords, Magnitude, Mirrored, Negated, Nibble, OnLine, Pairs,
@@ -409,7 +409,7 @@ fn odd_f32_within<I: Ways>() -> Core {
 }
 
 fn run<I: Simd, C: Codec<I>>() -> Core {
-    core::<I, C>(C::FLOATS && !I::CARRIES_ROUNDING)
+    core::<I, C>(I::needs_environment(C::FLOATS))
 }
 
 /// A codec that expects an environment, or not.
@@ -563,7 +563,7 @@ fn from_integer<I: Ways>(route: &Route) -> Core {
 /// A codec that makes integers, which are cut unless the control register says otherwise.
 fn run_to_integer<I: Ways, C: Codec<I>>(route: &Route) -> Core {
     let asks = !matches!(route.policy.rounding, Rounding::TowardZero | Rounding::NearestAway);
-    core::<I, C>(C::FLOATS && (asks || !I::CARRIES_ROUNDING))
+    core::<I, C>(if asks { C::FLOATS } else { I::needs_environment(C::FLOATS) })
 }
 
 /// From floats that are exact in an f32, saturating.
@@ -738,9 +738,12 @@ fn to_small_float<I: Ways>(route: &Route) -> Core {
 }
 
 /// An instruction set whose ways there are codecs for.
-pub(in crate::kernels) trait Ways: Simd<Narrowing: Narrowing<Self>> {}
+pub(in crate::kernels) trait Ways:
+    Simd<Narrowing: Narrowing<Self>, Integers: ToIntegers<Self>>
+{
+}
 
-impl<I: Simd<Narrowing: Narrowing<I>>> Ways for I {}
+impl<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>>> Ways for I {}
 
 /// The codecs of a way to floats of 8 bits or fewer, to nearest even. (A codec that a way replaces is not named where it is
 /// chosen, because a program links all that are named.)
