@@ -4,9 +4,9 @@ use core::arch::x86_64::*;
 
 use super::codec::plane::{Fold, Half, Plane, Words};
 use super::simd::{
-    ByF16, ByPacking, Bytes, Converts, Extras, Feature, Floating, Floats, Halves, Ints, Kernel, Longs,
-    MarksBeyond, Memory, NarrowsByF16, Packs, Registers, RunKernel, Saturates, SearchesNans, Shorts, Simd,
-    Tables, Task, Widths, copy_short, memory_ops, ops, token,
+    ByF16, ByPacking, ByRows, Bytes, Converts, Extras, Feature, Floating, Floats, Halves, Ints, Kernel,
+    Longs, MarksBeyond, Memory, NarrowsByF16, Packs, Registers, RunKernel, Saturates, SearchesNans, Shorts,
+    Simd, Tables, Task, Widths, copy_short, memory_ops, ops, token,
 };
 use crate::formats::isa::Isa;
 
@@ -473,7 +473,6 @@ impl Widths for Avx2 {
 impl Tables for Avx2 {
     type Plane = &'static Plane;
     type Line = Line;
-    const HAS_LINES: bool = true;
 
     ops! {
         plane(self, plane: &'static Plane) -> &'static Plane = plane;
@@ -700,6 +699,7 @@ impl Simd for Avx2 {
     type Turned = Self;
     const ISA: Isa = Isa::Avx2;
     type Narrowing = ByF16;
+    type Looking = ByRows;
     type Integers = ByPacking;
 
     #[inline(always)]

@@ -5,9 +5,9 @@ use core::arch::x86_64::*;
 
 use super::codec::plane::{Fold, Plane, Words};
 use super::simd::{
-    Bf16, ByLimits, ByWords, Bytes, Converts, Extras, Feature, Floats, Halves, Ints, Kernel, Longs, Memory,
-    NarrowsByF16, NarrowsByWords, Packs, Quiet, Registers, RunKernel, Saturates, SearchesNans, Shorts, Simd,
-    Tables, Tally, Task, Widths, memory_ops, ops, token,
+    AtOnce, Bf16, ByLimits, ByWords, Bytes, Converts, Extras, Feature, Floats, Halves, Ints, Kernel, Longs,
+    Memory, NarrowsByF16, NarrowsByWords, Packs, Quiet, Registers, RunKernel, Saturates, SearchesNans,
+    Shorts, Simd, Tables, Tally, Task, Widths, memory_ops, ops, token,
 };
 use super::sizes::{FEW, bytes};
 use crate::formats::isa::Isa;
@@ -715,6 +715,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
     type Turned = Turned;
     const ISA: Isa = Isa::Avx512;
     type Narrowing = ByWords;
+    type Looking = AtOnce;
     type Integers = ByLimits;
     const FEWEST: usize = if FLAGS == QUIET { FEW } else { 0 };
 

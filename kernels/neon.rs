@@ -14,9 +14,9 @@ use core::arch::asm;
 
 use super::codec::plane::{Fold, Plane, Words};
 use super::simd::{
-    ByAddition, BySaturating, Bytes, Converts, Extras, Feature, Floating, Floats, Fp16, Halves, Ints, Kernel,
-    Longs, Memory, Packs, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short,
-    memory_ops, ops, token,
+    AtOnce, ByAddition, BySaturating, Bytes, Converts, Extras, Feature, Floating, Floats, Fp16, Halves, Ints,
+    Kernel, Longs, Memory, Packs, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths,
+    copy_short, memory_ops, ops, token,
 };
 use crate::formats::isa::Isa;
 
@@ -574,6 +574,7 @@ impl Simd for Neon {
     type Turned = Self;
     const ISA: Isa = Isa::Neon;
     type Narrowing = ByAddition;
+    type Looking = AtOnce;
     type Integers = BySaturating;
 
     #[inline(always)]

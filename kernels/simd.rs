@@ -431,9 +431,6 @@ pub(crate) trait Tables: Widths {
             self.lookup256(high, Fold::Negated, index),
         )
     }
-    /// Tables are looked at by rows of 16 bytes, so that it pays to look at few: elements that make a
-    /// [line](super::codec::plane::Line) are computed.
-    const HAS_LINES: bool = false;
     /// What is kept of a table whose elements make a line.
     type Line: Copy;
     fn line(self, table: &'static Words) -> Self::Line;
@@ -737,6 +734,8 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     type Narrowing;
     /// How numbers become integers, the nearest that there are: [`BySaturating`], [`ByLimits`] or [`ByPacking`].
     type Integers;
+    /// How tables are looked at: [`AtOnce`] or [`ByRows`].
+    type Looking;
     /// The same operations, rounded as the control register says.
     type Turned: Simd;
     /// The most elements that a kernel casts without its loop, where it needs no environment.
@@ -785,6 +784,14 @@ pub(crate) struct ByF16;
 /// So, and floats of 16 bits in their lanes: [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf), and by tables.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByWords;
+
+/// All of a table is looked at, as fast as few of its elements.
+#[cfg_attr(isa = "simd128", allow(dead_code, reason = "a way that it does not take"))]
+pub(crate) struct AtOnce;
+/// Tables are looked at by rows of 16 bytes, so that it pays to look at few: elements that make a
+/// [line](super::codec::plane::Line) are computed.
+#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+pub(crate) struct ByRows;
 
 /// Numbers become integers by instructions that saturate: `cut_i32` to `cut_u64` of floats, `narrow_s16` to `narrow_s64_to_u32` of
 /// integers.

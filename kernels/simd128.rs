@@ -12,9 +12,9 @@ use core::arch::wasm32::*;
 use super::codec::plane::{Fold, Half, Plane, Words};
 use super::environment::rounding;
 use super::simd::{
-    ByAddition, BySaturating, Bytes, Converts, Feature, Floats, Halves, Ints, Kernel, Longs, Memory, Packs,
-    Quiet, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short, memory_ops, ops,
-    token,
+    ByAddition, ByRows, BySaturating, Bytes, Converts, Feature, Floats, Halves, Ints, Kernel, Longs, Memory,
+    Packs, Quiet, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short,
+    memory_ops, ops, token,
 };
 use super::sizes::FEW;
 use crate::formats::isa::Isa;
@@ -508,7 +508,6 @@ impl<const TURNED: bool> Widths for Wasm<TURNED> {
 impl<const TURNED: bool> Tables for Wasm<TURNED> {
     type Plane = &'static Plane;
     type Line = Line;
-    const HAS_LINES: bool = true;
 
     ops! {
         plane(self, plane: &'static Plane) -> &'static Plane = plane;
@@ -754,6 +753,7 @@ impl<const TURNED: bool> Simd for Wasm<TURNED> {
     type Turned = Turned;
     const ISA: Isa = Isa::Simd128;
     type Narrowing = ByAddition;
+    type Looking = ByRows;
     type Integers = BySaturating;
     const FEWEST: usize = if TURNED { 0 } else { FEW };
 

@@ -10,6 +10,7 @@ use super::job::{Job, Table};
 use super::lookup::{Floats, Mirrored, Nibble, OnLine, Short};
 use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
 use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8};
+use super::table::{Looking, Ways};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
 use crate::formats::dtype::DType;
@@ -396,12 +397,12 @@ pub(in crate::kernels) fn tabled<I: Simd<Narrowing: Narrowing<I>>>(
 }
 
 /// The codec of a route to a float of 16 or 32 bits under scales, if there is one.
-pub(in crate::kernels) fn times<I: Simd>(_: I, route: &Route) -> Option<RunScaled> {
+pub(in crate::kernels) fn times<I: Ways>(_: I, route: &Route) -> Option<RunScaled> {
     let format = route.from.float_format();
     match (route.from.bits(), format) {
         (8, None) if route.from == DType::I8 => to_float::<I, I8>(route),
         (8, None) => to_float::<I, U8>(route),
-        (8, Some(_)) if I::HAS_LINES => to_float::<I, Floats<OnLine, 8>>(route),
+        (8, Some(_)) if !I::Looking::IS_CHEAP => to_float::<I, Floats<OnLine, 8>>(route),
         (8, Some(format)) if format.has_neg_zero => to_float::<I, Floats<Mirrored, 8>>(route),
         (6, _) if route.src.is_packed() => to_float::<I, Floats<Short, 6>>(route),
         (4, _) if route.src.is_packed() => to_float::<I, Floats<Nibble, 4>>(route),

@@ -43,7 +43,9 @@ use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
 use crate::kernels::drive::{Apart, Step, Steps};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
-use crate::kernels::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
+use crate::kernels::simd::{
+    AtOnce, ByAddition, ByF16, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd,
+};
 use crate::kernels::sizes::widens_parts;
 
 /// Adds what casts the parts of a route, one after the other. Nothing, if their codes are kept as they are in memory.
@@ -213,7 +215,7 @@ fn writes_packed<I: Ways>(route: &Route) -> bool {
     }
     match (route.from.kind(), route.to.kind()) {
         // Where all of a table is looked at as fast as two elements of it.
-        (Kind::Bool, Kind::Float(_)) => !I::HAS_LINES,
+        (Kind::Bool, Kind::Float(_)) => I::Looking::IS_CHEAP,
         (Kind::Bool, _) => true,
         (Kind::Float(from), Kind::Int(_)) if from.bits() == 8 => true,
         // Floats that wrap are integers first.
@@ -338,13 +340,13 @@ fn reads_as_f32<I: Ways>(route: &Route) -> bool {
     let is_float = route.from.bits() == 8 && route.from.float_format().is_some();
     let saturates = route.policy.overflow == Overflow::Saturate;
     let is_wide = matches!(route.to.kind(), Kind::Int(to) if to.bits >= 32);
-    is_float && saturates && is_wide && (I::HAS_LINES || found(route) == Found::Bf16)
+    is_float && saturates && is_wide && (!I::Looking::IS_CHEAP || found(route) == Found::Bf16)
 }
 
 /// Are integers that a table holds made wider ones at once? Those of floats of 8 bits, if they are not
 /// [read as float32](reads_as_f32), and of what is packed.
 fn widens<I: Ways>(route: &Route) -> bool {
-    route.src.is_packed() || route.from.bits() == 8 && !I::HAS_LINES
+    route.src.is_packed() || route.from.bits() == 8 && I::Looking::IS_CHEAP
 }
 
 /// Are elements that a table holds made float64 at once? Bool, floats of 8 bits, and what is packed.
@@ -448,13 +450,8 @@ fn direct<I: Ways>(route: &Route) -> Core {
     if route.from == DType::Bool && matches!(route.to.kind(), Kind::Bool | Kind::Int(_)) {
         return bytes::<I, U8>(route);
     }
-    // (By the constant alone, so that there is no such kernel where it is false.)
     if reads_as_f32::<I>(route) {
-        return if I::HAS_LINES {
-            float_to_wide_integer::<I, Floats<OnLine, 8>>(route)
-        } else {
-            float_to_wide_integer::<I, Floats<Whole, 8>>(route)
-        };
+        return I::Looking::wide_integers(route);
     }
     if has_table(route) {
         return by_table::<I>(route);
@@ -561,7 +558,7 @@ fn from_integer<I: Ways>(route: &Route) -> Core {
 }
 
 /// A codec that makes integers, which are cut unless the control register says otherwise.
-fn run_to_integer<I: Ways, C: Codec<I>>(route: &Route) -> Core {
+fn run_to_integer<I: Simd, C: Codec<I>>(route: &Route) -> Core {
     let asks = !matches!(route.policy.rounding, Rounding::TowardZero | Rounding::NearestAway);
     core::<I, C>(if asks { C::FLOATS } else { I::needs_environment(C::FLOATS) })
 }
@@ -577,7 +574,7 @@ fn float_to_integer<I: Ways, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
 }
 
 /// The same to 32 bits and 64.
-fn float_to_wide_integer<I: Ways, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
+fn float_to_wide_integer<I: Simd<Integers: ToIntegers<I>>, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match route.to {
         DType::I32 => run_to_integer::<I, ToInt32<S, true>>(route),
         DType::U32 => run_to_integer::<I, ToInt32<S, false>>(route),
@@ -611,42 +608,100 @@ fn by_table<I: Ways>(route: &Route) -> Core {
         (2, true) => unpacked_as::<I, Nibble, 2>(route),
         (4, true) => unpacked_as::<I, Nibble, 4>(route),
         (6, true) => unpacked_as::<I, Short, 6>(route),
-        (..8, _) => one_per_byte::<I>(route),
-        _ if route.to.bits() <= 8 && I::HAS_LINES => match fold(route) {
+        (..8, _) => I::Looking::one_per_byte(route),
+        _ if route.to.bits() <= 8 => I::Looking::codes(route),
+        _ if matches!(route.to.kind(), Kind::Int(_)) => I::Looking::integers(route),
+        _ => I::Looking::floats(route),
+    }
+}
+
+/// The codecs of a way to look at tables.
+pub(in crate::kernels) trait Looking<I: Simd> {
+    /// Is a look at all of a table so cheap that what it holds is taken as it is?
+    const IS_CHEAP: bool;
+
+    /// From fewer than 8 bits, one per byte.
+    fn one_per_byte(route: &Route) -> Core;
+    /// From 8 bits to 8 or fewer.
+    fn codes(route: &Route) -> Core;
+    /// From floats of 8 bits to integers of 16, and wider ones that the table holds.
+    fn integers(route: &Route) -> Core;
+    /// From 8 bits to wider floats.
+    fn floats(route: &Route) -> Core;
+    /// From floats of 8 bits to integers of 32 and 64 bits, [by way of float32](reads_as_f32).
+    fn wide_integers(route: &Route) -> Core;
+}
+
+#[cfg_attr(isa = "simd128", allow(dead_code, reason = "a way that it does not take"))]
+impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for AtOnce {
+    const IS_CHEAP: bool = true;
+
+    fn one_per_byte(route: &Route) -> Core {
+        // A table repeats for every value of the bits above.
+        looked_up_as::<I, Whole>(route)
+    }
+    fn codes(route: &Route) -> Core {
+        to_codes::<I, Whole, 8>(route)
+    }
+    fn integers(route: &Route) -> Core {
+        match (found(route), route.to.bits()) {
+            (Found::Bytes, _) => widened::<I, Whole, 8>(route),
+            (Found::Words, 32) => run::<I, LookupWords<Whole, 32>>(),
+            (Found::Words, _) => run::<I, LookupWords<Whole, 64>>(),
+            _ => run::<I, Lookup<Whole, 8, 16>>(),
+        }
+    }
+    fn floats(route: &Route) -> Core {
+        if route.from.float_format().is_some_and(|format| format.has_neg_zero) {
+            wide::<I, Mirrored>(route)
+        } else {
+            wide::<I, Whole>(route)
+        }
+    }
+    fn wide_integers(route: &Route) -> Core {
+        float_to_wide_integer::<I, Floats<Whole, 8>>(route)
+    }
+}
+
+#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
+impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for ByRows {
+    const IS_CHEAP: bool = false;
+
+    fn one_per_byte(route: &Route) -> Core {
+        if route.from.bits() == 6 {
+            looked_up_as::<I, Short>(route)
+        } else {
+            looked_up_as::<I, Nibble>(route)
+        }
+    }
+    fn codes(route: &Route) -> Core {
+        match fold(route) {
             Fold::Apart => to_codes::<I, Whole, 8>(route),
             Fold::Same => to_codes::<I, Same, 8>(route),
             Fold::Negated => run::<I, Lookup<Negated, 8, 8>>(),
             Fold::Short => to_integers::<I, Limited, 8>(route),
             Fold::Magnitude => to_codes::<I, Magnitude, 8>(route),
             Fold::Positive => to_integers::<I, Positive, 8>(route),
-        },
-        _ if route.to.bits() <= 8 => to_codes::<I, Whole, 8>(route),
-        _ if !I::HAS_LINES && found(route) == Found::Bytes => widened::<I, Whole, 8>(route),
-        _ if !I::HAS_LINES && found(route) == Found::Words => match route.to.bits() {
-            32 => run::<I, LookupWords<Whole, 32>>(),
-            _ => run::<I, LookupWords<Whole, 64>>(),
-        },
-        _ if matches!(route.to.kind(), Kind::Int(_)) => match fold(route) {
-            Fold::Negated if I::HAS_LINES => run::<I, Lookup<Negated, 8, 16>>(),
-            Fold::Positive if I::HAS_LINES => run::<I, Lookup<Positive, 8, 16>>(),
-            _ => run::<I, Lookup<Whole, 8, 16>>(),
-        },
-        // Alone of its kind, these two have not the same numbers.
-        _ if I::HAS_LINES && (from, route.to) != (DType::F8E8M0, DType::F16) => wide::<I, OnLine>(route),
-        _ if !I::HAS_LINES && from.float_format().is_some_and(|format| format.has_neg_zero) => {
-            wide::<I, Mirrored>(route)
         }
-        _ => wide::<I, Whole>(route),
     }
-}
-
-/// From fewer than 8 bits, one per byte.
-fn one_per_byte<I: Ways>(route: &Route) -> Core {
-    // A table repeats for every value of the bits above: where all of it is looked at as fast, the kernels for that do.
-    if !I::HAS_LINES {
-        return looked_up_as::<I, Whole>(route);
+    fn integers(route: &Route) -> Core {
+        match fold(route) {
+            Fold::Negated => run::<I, Lookup<Negated, 8, 16>>(),
+            Fold::Positive => run::<I, Lookup<Positive, 8, 16>>(),
+            _ => run::<I, Lookup<Whole, 8, 16>>(),
+        }
     }
-    if route.from.bits() == 6 { looked_up_as::<I, Short>(route) } else { looked_up_as::<I, Nibble>(route) }
+    fn floats(route: &Route) -> Core {
+        // Alone of its kind, these two have not the same numbers, and make no line.
+        if (route.from, route.to) == (DType::F8E8M0, DType::F16) {
+            run::<I, Lookup<Whole, 8, 16>>()
+        } else {
+            wide::<I, OnLine>(route)
+        }
+    }
+    fn wide_integers(route: &Route) -> Core {
+        float_to_wide_integer::<I, Floats<OnLine, 8>>(route)
+    }
 }
 
 /// From `SRC` bits, packed.
@@ -664,7 +719,7 @@ where
 }
 
 /// To integers of 32 and 64 bits, by the bytes that they are made of.
-fn widened<I: Ways, R: Rows, const SRC: usize>(route: &Route) -> Core
+fn widened<I: Simd, R: Rows, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
 {
@@ -672,7 +727,7 @@ where
 }
 
 /// From `SRC` bits to 8 or fewer.
-fn to_codes<I: Ways, R: Rows, const SRC: usize>(route: &Route) -> Core
+fn to_codes<I: Simd, R: Rows, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
 {
@@ -680,7 +735,7 @@ where
 }
 
 /// The same to what floats of 6 bits are not.
-fn to_integers<I: Ways, R: Rows, const SRC: usize>(route: &Route) -> Core
+fn to_integers<I: Simd, R: Rows, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
 {
@@ -692,7 +747,7 @@ where
 }
 
 /// From 8 bits to wider floats.
-fn wide<I: Ways, R: Rows>(route: &Route) -> Core {
+fn wide<I: Simd, R: Rows>(route: &Route) -> Core {
     match route.to {
         DType::F64 => run::<I, ToF64<Floats<R, 8>>>(),
         DType::F32 => run::<I, ToF32<Floats<R, 8>>>(),
@@ -700,7 +755,7 @@ fn wide<I: Ways, R: Rows>(route: &Route) -> Core {
     }
 }
 
-fn looked_up_as<I: Ways, R: Rows>(route: &Route) -> Core {
+fn looked_up_as<I: Simd, R: Rows>(route: &Route) -> Core {
     match route.to.bits() {
         32 => run::<I, ToF32<Floats<R, 8>>>(),
         16 => run::<I, Lookup<R, 8, 16>>(),
@@ -739,11 +794,11 @@ fn to_small_float<I: Ways>(route: &Route) -> Core {
 
 /// An instruction set whose ways there are codecs for.
 pub(in crate::kernels) trait Ways:
-    Simd<Narrowing: Narrowing<Self>, Integers: ToIntegers<Self>>
+    Simd<Narrowing: Narrowing<Self>, Integers: ToIntegers<Self>, Looking: Looking<Self>>
 {
 }
 
-impl<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>>> Ways for I {}
+impl<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>, Looking: Looking<I>>> Ways for I {}
 
 /// The codecs of a way to floats of 8 bits or fewer, to nearest even. (A codec that a way replaces is not named where it is
 /// chosen, because a program links all that are named.)
