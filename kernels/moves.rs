@@ -76,7 +76,8 @@ impl Moves {
     /// The elements are readable from `from` on and writable from `to` on, and no byte is both.
     #[inline(never)]
     pub(super) unsafe fn elements(self, grid: &Grid, size: usize, from: *const u8, to: *mut u8) {
-        let plan = &Plan::new(grid, size, from, to);
+        // SAFETY: the caller's elements.
+        let plan = unsafe { &Plan::new(grid, size, from, to) };
         on!(self.0, isa => vector(isa, plan)).unwrap_or_else(|| scalar(plan));
     }
 
@@ -88,7 +89,8 @@ impl Moves {
     pub(super) unsafe fn stream(self, rows: &Rows, from: *const u8, to: *mut u8) {
         let along = Move { extent: rows.bytes, from: 1, to: 1 };
         let across = Move { extent: rows.rows, from: rows.from, to: rows.to };
-        let runs = Places::<1> { a: along, b: across, from, to };
+        // SAFETY: the caller's rows.
+        let runs = unsafe { Places::<1>::new(along, across, from, to) };
         on!(self.0, isa => isa.run(Stream(runs))).unwrap_or_else(|| runs.each_run(Run::plainly));
     }
 
@@ -119,7 +121,7 @@ const fn row_streams_from<I: Simd>(_: I) -> usize {
 const RUN: usize = 16;
 
 /// A grid in the order in which it is walked, the first dimension innermost, and where it is: all of it is readable and writable, and
-/// no byte is both. Only [`Moves::elements`], to which that is promised, makes one.
+/// no byte is both.
 struct Plan {
     grid: Grid,
     kind: Kind,
@@ -144,8 +146,11 @@ enum Kind {
 
 impl Plan {
     /// (Not inlined, so that it is made in its place: a copy by registers waits for what has just been stored.)
+    ///
+    /// # Safety
+    /// The elements are that, for as long as this is used.
     #[inline(never)]
-    fn new(grid: &Grid, size: usize, from: *const u8, to: *mut u8) -> Self {
+    unsafe fn new(grid: &Grid, size: usize, from: *const u8, to: *mut u8) -> Self {
         let (grid, kind) = Self::order(*grid, size);
         let size = if matches!(kind, Kind::Runs) { 1 } else { size };
         Self { grid, kind, size, from, to }
@@ -201,8 +206,8 @@ impl Plan {
     }
 }
 
-/// The elements of `W` bytes along two dimensions: where they are, and where they go. They are some of a [`Plan`], or of the rows of
-/// [`Moves::stream`], and whatever is made of one has its elements alone, or some of them.
+/// The elements of `W` bytes along two dimensions: where they are, and where they go. All of them are readable and writable, and no
+/// byte is both. Whatever is made of these has no others.
 #[derive(Clone, Copy)]
 struct Places<const W: usize> {
     a: Move,
@@ -212,6 +217,13 @@ struct Places<const W: usize> {
 }
 
 impl<const W: usize> Places<W> {
+    /// # Safety
+    /// The elements are that, for as long as this is used.
+    #[inline(always)]
+    unsafe fn new(a: Move, b: Move, from: *const u8, to: *mut u8) -> Self {
+        Self { a, b, from, to }
+    }
+
     /// Those along the first dimension, of one of the second; none, if there are not as many.
     #[cfg(isa = "vector")]
     #[inline(always)]
@@ -221,9 +233,11 @@ impl<const W: usize> Places<W> {
             return Line { along: Move { extent: 0, ..a }, from, to };
         }
         let j = j as isize;
-        // SAFETY: one of the elements.
-        let (from, to) = unsafe { (from.offset(j * b.from), to.offset(j * b.to)) };
-        Line { along: a, from, to }
+        Line {
+            along: a,
+            from: from.wrapping_offset(j.wrapping_mul(b.from)),
+            to: to.wrapping_offset(j.wrapping_mul(b.to)),
+        }
     }
 
     /// Copies all of them, those along the first dimension innermost.
@@ -490,9 +504,11 @@ fn elements<T: Copy, P: Plane<T>, const W: usize>(means: T, plan: &Plan) {
     for l in 0..d.extent as isize {
         for k in 0..c.extent as isize {
             // SAFETY: elements of the plan, which are of so many bytes.
-            let (from, to) =
-                unsafe { (from.offset(l * d.from + k * c.from), to.offset(l * d.to + k * c.to)) };
-            P::plane(means, Places::<W> { a, b, from, to });
+            let places = unsafe {
+                let (from, to) = (from.offset(l * d.from + k * c.from), to.offset(l * d.to + k * c.to));
+                Places::<W>::new(a, b, from, to)
+            };
+            P::plane(means, places);
         }
     }
 }

@@ -59,8 +59,7 @@ impl<T: Send + Sync + 'static> Once<T> {
         match self.0.compare_exchange(ptr::null_mut(), place, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 room.keep();
-                // SAFETY: the value that was just written; from here on nobody changes or frees it.
-                Some(unsafe { &*place })
+                self.get()
             }
             Err(first) => {
                 // SAFETY: the value was just written, and nobody has seen it. The first one is kept, as in `get`.

@@ -266,7 +266,7 @@ impl Kernel {
                 let make = |first: usize, src: *const u8, dst: *mut u8, n: usize| {
                     (self.run)(&self.job, src, dst, n, &Scale { at: first, apart: Apart::ONE, ..scale });
                 };
-                let maker = Maker { make, peels: false };
+                let maker = Maker::new(make, false);
                 on!(self.isa, isa => stream::made(isa, &maker, self.bits, src, dst, n, &scale.apart));
             } else {
                 (self.run)(&self.job, src, dst, n, &scale);

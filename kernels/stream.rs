@@ -45,15 +45,31 @@ pub(super) unsafe fn rows<I: Simd>(
     unsafe {
         let isa = I::assume();
         let make = |_: usize, src: *const u8, dst: *mut u8, n: usize| job.run_rows(src, dst, n, &Apart::ONE);
-        made(isa, &Maker { make, peels: true }, bits, src, dst, n, apart);
+        made(isa, &Maker::new(make, true), bits, src, dst, n, apart);
     }
 }
 
 /// What makes elements of a row, from a number on, of their source.
 pub(super) struct Maker<F> {
-    pub(super) make: F,
-    /// Does the first of a row end at a line, if it can? Else all begin at multiples of [`unit`].
-    pub(super) peels: bool,
+    make: F,
+    peels: bool,
+}
+
+impl<F: Fn(usize, *const u8, *mut u8, usize)> Maker<F> {
+    /// Does the first of a row end at a line, if it can (it `peels`)? Else all begin at multiples of [`unit`].
+    ///
+    /// # Safety
+    /// It reads and writes as many elements as it is told, and no others.
+    pub(super) unsafe fn new(make: F, peels: bool) -> Self {
+        Self { make, peels }
+    }
+
+    /// # Safety
+    /// They are readable and writable.
+    #[inline(always)]
+    unsafe fn make(&self, first: usize, src: *const u8, dst: *mut u8, n: usize) {
+        (self.make)(first, src, dst, n);
+    }
 }
 
 /// The same by a maker.
@@ -62,7 +78,7 @@ pub(super) struct Maker<F> {
 /// As for [`rows`], of what makes them.
 pub(super) unsafe fn made<I: Simd>(
     isa: I,
-    Maker { make, peels }: &Maker<impl Fn(usize, *const u8, *mut u8, usize)>,
+    maker: &Maker<impl Fn(usize, *const u8, *mut u8, usize)>,
     bits: [usize; 2],
     src: *const u8,
     dst: *mut u8,
@@ -94,18 +110,18 @@ pub(super) unsafe fn made<I: Simd>(
                 isa.run(Ask { from: row_dst.wrapping_add(row), bytes: 2 * LINE });
             }
             // To a line, or else, where no element ends with one, results are made as far behind it.
-            let mut first = if !peels || held.is_multiple_of(I::BYTES) {
+            let mut first = if !maker.peels || held.is_multiple_of(I::BYTES) {
                 0
             } else {
                 ahead(lines.add(held), from, to).min(n)
             };
             if first > 0 {
-                make(0, row_src, lines.add(held), first);
+                maker.make(0, row_src, lines.add(held), first);
             }
             held += bytes(first, to);
             while first < n {
                 let elements = (n - first).min(chunk(bits));
-                make(first, row_src.add(bytes(first, from)), lines.add(held), elements);
+                maker.make(first, row_src.add(bytes(first, from)), lines.add(held), elements);
                 first += elements;
                 let end = held + bytes(elements, to);
                 let whole = end - end % LINE;

@@ -283,15 +283,14 @@ fn keeps_up<I: Simd>(route: &Route) -> bool {
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    let Some(step) = plan.ready else {
-        // SAFETY: the caller's promise.
-        return unsafe { shaped::<I>(plan, src, dst, n) };
-    };
-    let (bits, units) = (core_bits(&plan.route), core_units(&plan.route, n));
-    let _environment = step.environment(plan.route.policy.rounding, n >= MANY);
     // SAFETY: the elements are those of the caller, or the bytes of them that 8 are, and what is left of those; the table chose
     // the codecs for this route and a machine that has its instruction set.
     unsafe {
+        let Some(step) = plan.ready else {
+            return shaped::<I>(plan, src, dst, n);
+        };
+        let (bits, units) = (core_bits(&plan.route), core_units(&plan.route, n));
+        let _environment = step.environment(plan.route.policy.rounding, n >= MANY);
         let isa = I::assume();
         if n < MANY {
             return step.job.run_rows(src, dst, units, &Apart::ONE);

@@ -45,9 +45,18 @@ trait To: Copy {
     fn register<I: Simd>(self, isa: I, k: usize, v: I::V);
 }
 
-/// Whole blocks, which are readable there, or writable: [`Width::load`] and [`Width::store`] make these.
+/// A whole block, which is readable there, or writable.
 #[derive(Clone, Copy)]
 struct Whole<P>(P);
+
+impl<P> Whole<P> {
+    /// # Safety
+    /// It is that, for as long as this is used.
+    #[inline(always)]
+    unsafe fn new(place: P) -> Self {
+        Self(place)
+    }
+}
 
 impl From for Whole<*const u8> {
     #[inline(always)]
@@ -65,9 +74,18 @@ impl To for Whole<*mut u8> {
     }
 }
 
-/// So many bytes, `MOST` at most, which are readable there, or writable: [`Width::load_few`] and [`Width::store_few`] make these.
+/// So many bytes, `MOST` at most, which are readable there, or writable.
 #[derive(Clone, Copy)]
 struct Few<P, const MOST: usize>(P, usize);
+
+impl<P, const MOST: usize> Few<P, MOST> {
+    /// # Safety
+    /// They are that, for as long as this is used.
+    #[inline(always)]
+    unsafe fn new(place: P, bytes: usize) -> Self {
+        Self(place, bytes)
+    }
+}
 
 impl<const MOST: usize> From for Few<*const u8, MOST> {
     #[inline(always)]
@@ -204,28 +222,23 @@ macro_rules! whole {
         const BITS: usize = $bits;
         type Block<I: Simd> = $block;
 
-        #[inline(always)]
-        unsafe fn load<I: Simd>($isa: I, src: *const u8, _: bool) -> $block {
-            let $from = Whole(src);
-            $load
+        whole! { load($isa: I, src: *const u8) -> $block: $from = Whole::new(src), $load }
+        whole! { store($isa: I, $made: $block, dst: *mut u8) -> (): $to = Whole::new(dst), $store }
+        whole! {
+            load_few($isa: I, src: *const u8, n: usize) -> $block:
+            $from = Few::<_, { FEW * $bits / 8 }>::new(src, n * $bits / 8), $load
         }
-
-        #[inline(always)]
-        unsafe fn store<I: Simd>($isa: I, $made: $block, dst: *mut u8, _: bool) {
-            let $to = Whole(dst);
-            $store
+        whole! {
+            store_few($isa: I, $made: $block, dst: *mut u8, n: usize) -> ():
+            $to = Few::<_, { FEW * $bits / 8 }>::new(dst, n * $bits / 8), $store
         }
-
+    };
+    ($name:ident($($arg:ident: $ty:ty),*) -> $made:ty: $place:ident = $new:expr, $moves:expr) => {
         #[inline(always)]
-        unsafe fn load_few<I: Simd>($isa: I, src: *const u8, n: usize, _: bool) -> $block {
-            let $from = Few::<_, { FEW * $bits / 8 }>(src, n * $bits / 8);
-            $load
-        }
-
-        #[inline(always)]
-        unsafe fn store_few<I: Simd>($isa: I, $made: $block, dst: *mut u8, n: usize, _: bool) {
-            let $to = Few::<_, { FEW * $bits / 8 }>(dst, n * $bits / 8);
-            $store
+        unsafe fn $name<I: Simd>($($arg: $ty,)* _: bool) -> $made {
+            // SAFETY: the caller's block, or so many bytes of one.
+            let $place = unsafe { $new };
+            $moves
         }
     };
 }
@@ -239,38 +252,36 @@ macro_rules! bytes {
 
             #[inline(always)]
             unsafe fn load<I: Simd>(isa: I, src: *const u8, high: bool) -> I::V {
-                if $bits == 8 {
-                    return Whole(src).register(isa, 0);
-                }
-                // SAFETY: a block is as many packed elements as a register has bytes.
-                unsafe { isa.unpack::<$bits>(src, high) }
+                // SAFETY: a block is as many elements as a register has bytes, packed ones too.
+                unsafe { if $bits == 8 { Whole::new(src).register(isa, 0) } else { isa.unpack::<$bits>(src, high) } }
             }
 
             #[inline(always)]
             unsafe fn store<I: Simd>(isa: I, block: I::V, dst: *mut u8, high: bool) {
-                if $bits == 8 {
-                    return Whole(dst).register(isa, 0, block);
-                }
                 // SAFETY: as above.
-                unsafe { isa.pack::<$bits>(dst, block, high) };
+                unsafe {
+                    if $bits == 8 { Whole::new(dst).register(isa, 0, block) } else { isa.pack::<$bits>(dst, block, high) }
+                }
             }
 
             #[inline(always)]
             unsafe fn load_few<I: Simd>(isa: I, src: *const u8, n: usize, high: bool) -> I::V {
-                if $bits == 8 {
-                    return Few::<_, FEW>(src, n).register(isa, 0);
-                }
                 // SAFETY: the caller's elements.
-                unsafe { isa.unpack_few::<$bits>(src, n, high) }
+                unsafe {
+                    if $bits == 8 { Few::<_, FEW>::new(src, n).register(isa, 0) } else { isa.unpack_few::<$bits>(src, n, high) }
+                }
             }
 
             #[inline(always)]
             unsafe fn store_few<I: Simd>(isa: I, block: I::V, dst: *mut u8, n: usize, high: bool) {
-                if $bits == 8 {
-                    return Few::<_, FEW>(dst, n).register(isa, 0, block);
-                }
                 // SAFETY: the caller's elements.
-                unsafe { isa.pack_few::<$bits>(dst, block, n, high) };
+                unsafe {
+                    if $bits == 8 {
+                        Few::<_, FEW>::new(dst, n).register(isa, 0, block);
+                    } else {
+                        isa.pack_few::<$bits>(dst, block, n, high);
+                    }
+                }
             }
         }
 
