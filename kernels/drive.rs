@@ -217,7 +217,7 @@ impl Planned {
 pub(crate) type Kernel = unsafe fn(plan: &Planned, src: *const u8, dst: *mut u8, n: usize);
 
 /// Casts of many rows of one plan, for which what a cast prepares is prepared once.
-pub(super) struct Rows<'a> {
+pub(super) struct RowCast<'a> {
     plan: &'a Planned,
     /// What brings its results past the caches, if they go there.
     #[cfg(isa = "vector")]
@@ -226,7 +226,7 @@ pub(super) struct Rows<'a> {
     _environment: Option<Environment>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> RowCast<'a> {
     /// Until this is dropped, nothing but casts may depend on the environment. The plan is that of a tile, or of rows.
     pub(super) fn new(plan: &'a Planned) -> Self {
         Self {

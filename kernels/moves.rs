@@ -44,7 +44,7 @@ pub(super) type Grid = [Move; 4];
 
 /// Rows of so many bytes, so far apart on either side.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rows {
+pub(super) struct ByteRows {
     pub(super) rows: usize,
     pub(super) bytes: usize,
     pub(super) from: isize,
@@ -86,7 +86,7 @@ impl Moves {
     /// # Safety
     /// The rows are readable from `from` on and writable from `to` on, and no byte is both.
     #[inline(never)]
-    pub(super) unsafe fn stream(self, rows: &Rows, from: *const u8, to: *mut u8) {
+    pub(super) unsafe fn stream(self, rows: &ByteRows, from: *const u8, to: *mut u8) {
         let along = Move { extent: rows.bytes, from: 1, to: 1 };
         let across = Move { extent: rows.rows, from: rows.from, to: rows.to };
         // SAFETY: the caller's rows.
@@ -102,7 +102,7 @@ impl Moves {
     /// Has the lines of rows brought to the second cache. They need not be in memory.
     #[cfg_attr(not(isa = "vector"), expect(unused_variables, reason = "there is none"))]
     #[inline(never)]
-    pub(super) fn prefetch(self, rows: &Rows, from: *const u8) {
+    pub(super) fn prefetch(self, rows: &ByteRows, from: *const u8) {
         on!(self.0, isa => isa.run(Prefetch(rows, from))).unwrap_or(());
     }
 }
@@ -141,7 +141,7 @@ enum Kind {
     /// The same, where one of the two has 2 to 4 elements: channels, side by side in pixels on one side, and in planes on the other.
     Channels,
     /// None of these: along the first one, the longest, elements lie apart on a side or on both.
-    Lines,
+    Spread,
 }
 
 impl Plan {
@@ -199,7 +199,7 @@ impl Plan {
         let longest = (0..grid.len()).max_by_key(|&i| grid[i].extent).unwrap_or(0);
         grid.swap(0, run.unwrap_or(longest));
         if (grid[0].from, grid[0].to) != (dense, dense) {
-            return (grid, Kind::Lines);
+            return (grid, Kind::Spread);
         }
         grid[0] = Move { extent: grid[0].extent * size, from: 1, to: 1 };
         (grid, Kind::Runs)
@@ -227,13 +227,13 @@ impl<const W: usize> Places<W> {
     /// Those along the first dimension, of one of the second; none, if there are not as many.
     #[cfg(isa = "vector")]
     #[inline(always)]
-    fn line(self, j: usize) -> Line<W> {
+    fn row(self, j: usize) -> Row<W> {
         let Self { a, b, from, to } = self;
         if j >= b.extent || a.extent == 0 {
-            return Line { along: Move { extent: 0, ..a }, from, to };
+            return Row { along: Move { extent: 0, ..a }, from, to };
         }
         let j = j as isize;
-        Line {
+        Row {
             along: a,
             from: from.wrapping_offset(j.wrapping_mul(b.from)),
             to: to.wrapping_offset(j.wrapping_mul(b.to)),
@@ -295,14 +295,14 @@ impl<const W: usize> Places<W> {
 /// Some of them along one dimension.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
-struct Line<const W: usize> {
+struct Row<const W: usize> {
     along: Move,
     from: *const u8,
     to: *mut u8,
 }
 
 #[cfg(isa = "vector")]
-impl<const W: usize> Line<W> {
+impl<const W: usize> Row<W> {
     #[inline(always)]
     fn copy(self) {
         let Self { along, from, to } = self;
@@ -311,7 +311,7 @@ impl<const W: usize> Line<W> {
 }
 
 #[cfg(isa = "vector")]
-impl<const W: usize> Line<W> {
+impl<const W: usize> Row<W> {
     /// Those from one on.
     #[inline(always)]
     fn after(self, i: usize) -> Self {
@@ -365,7 +365,7 @@ fn scalar(plan: &Plan) {
     match plan.kind {
         Kind::Runs => every::<_, Runs>(Plain, plan),
         // The reference is small rather than fast.
-        Kind::Blocks | Kind::Channels | Kind::Lines => every::<_, Singly>(Plain, plan),
+        Kind::Blocks | Kind::Channels | Kind::Spread => every::<_, Singly>(Plain, plan),
     }
 }
 
@@ -376,7 +376,7 @@ fn vector<I: Simd>(isa: I, plan: &Plan) {
         Kind::Runs => isa.run(Every::<Runs>(plan, PhantomData)),
         Kind::Blocks => isa.run(Every::<Blocks>(plan, PhantomData)),
         Kind::Channels => isa.run(Every::<Channels>(plan, PhantomData)),
-        Kind::Lines => isa.run(Every::<Lines>(plan, PhantomData)),
+        Kind::Spread => isa.run(Every::<Spread>(plan, PhantomData)),
     }
 }
 
@@ -385,7 +385,7 @@ fn vector<I: Simd>(isa: I, plan: &Plan) {
 struct Every<'a, P>(&'a Plan, PhantomData<P>);
 
 #[cfg(isa = "vector")]
-impl<I: Simd, P: Plane<Registers<I>>> Task<I> for Every<'_, P> {
+impl<I: Simd, P: Inner<Registers<I>>> Task<I> for Every<'_, P> {
     type Output = ();
 
     #[inline(always)]
@@ -482,7 +482,7 @@ impl<I: Simd> Registers<I> {
 }
 
 #[inline(always)]
-fn every<T: Copy, P: Plane<T>>(means: T, plan: &Plan) {
+fn every<T: Copy, P: Inner<T>>(means: T, plan: &Plan) {
     match plan.size {
         1 => elements::<T, P, 1>(means, plan),
         _ if P::OF_BYTES => {}
@@ -496,7 +496,7 @@ fn every<T: Copy, P: Plane<T>>(means: T, plan: &Plan) {
 
 /// If they are of `W` bytes.
 #[inline(always)]
-fn elements<T: Copy, P: Plane<T>, const W: usize>(means: T, plan: &Plan) {
+fn elements<T: Copy, P: Inner<T>, const W: usize>(means: T, plan: &Plan) {
     let Plan { grid: [a, b, c, d], from, to, size, .. } = *plan;
     if size != W {
         return;
@@ -508,26 +508,26 @@ fn elements<T: Copy, P: Plane<T>, const W: usize>(means: T, plan: &Plan) {
                 let (from, to) = (from.offset(l * d.from + k * c.from), to.offset(l * d.to + k * c.to));
                 Places::<W>::new(a, b, from, to)
             };
-            P::plane(means, places);
+            P::walk(means, places);
         }
     }
 }
 
 /// How the first two dimensions are walked: one for each [`Kind`].
-trait Plane<T> {
+trait Inner<T> {
     /// Bytes are moved, whatever they are elements of.
     const OF_BYTES: bool = false;
 
-    fn plane<const W: usize>(means: T, places: Places<W>);
+    fn walk<const W: usize>(means: T, places: Places<W>);
 }
 
 struct Runs;
 
-impl<T: Means> Plane<T> for Runs {
+impl<T: Means> Inner<T> for Runs {
     const OF_BYTES: bool = true;
 
     #[inline(always)]
-    fn plane<const W: usize>(means: T, Places { a, b, from, to }: Places<W>) {
+    fn walk<const W: usize>(means: T, Places { a, b, from, to }: Places<W>) {
         let runs = Places::<1> { a, b, from, to };
         if a.extent < CALL || lie_alike(from, to, a.extent) {
             means.runs(runs);
@@ -540,35 +540,35 @@ impl<T: Means> Plane<T> for Runs {
 /// Element by element.
 struct Singly;
 
-impl<T> Plane<T> for Singly {
+impl<T> Inner<T> for Singly {
     #[inline(always)]
-    fn plane<const W: usize>(_: T, places: Places<W>) {
+    fn walk<const W: usize>(_: T, places: Places<W>) {
         places.copy();
     }
 }
 
 #[cfg(isa = "vector")]
-struct Lines;
+struct Spread;
 
 #[cfg(isa = "vector")]
-impl<T> Plane<T> for Lines {
+impl<T> Inner<T> for Spread {
     #[inline(always)]
-    fn plane<const W: usize>(_: T, places: Places<W>) {
+    fn walk<const W: usize>(_: T, places: Places<W>) {
         let (Places { a, b, .. }, width) = (places, W as isize);
         for j in 0..b.extent {
-            let line = places.line(j);
+            let row = places.row(j);
             // There are no shuffles of 16 bytes to be made.
             match (a.from == width, a.to == width) {
-                (false, _) if W == 16 => line.copy(),
-                (false, true) if a.from == 2 * width => line.copy_steps(2 * width, width),
-                (false, true) if a.from == 3 * width => line.copy_steps(3 * width, width),
-                (false, true) if a.from == 4 * width => line.copy_steps(4 * width, width),
-                (false, true) if a.from == -width => line.copy_steps(-width, width),
-                (false, true) if a.from == 0 => line.copy_steps(0, width),
+                (false, _) if W == 16 => row.copy(),
+                (false, true) if a.from == 2 * width => row.copy_steps(2 * width, width),
+                (false, true) if a.from == 3 * width => row.copy_steps(3 * width, width),
+                (false, true) if a.from == 4 * width => row.copy_steps(4 * width, width),
+                (false, true) if a.from == -width => row.copy_steps(-width, width),
+                (false, true) if a.from == 0 => row.copy_steps(0, width),
                 // Of wider ones the compiler makes worse code then.
-                (false, true) if W == 1 => line.copy_steps(a.from, width),
-                (true, false) if a.to == 2 * width => line.copy_steps(width, 2 * width),
-                _ => line.copy(),
+                (false, true) if W == 1 => row.copy_steps(a.from, width),
+                (true, false) if a.to == 2 * width => row.copy_steps(width, 2 * width),
+                _ => row.copy(),
             }
         }
     }
@@ -578,9 +578,9 @@ impl<T> Plane<T> for Lines {
 struct Channels;
 
 #[cfg(isa = "vector")]
-impl<T> Plane<T> for Channels {
+impl<T> Inner<T> for Channels {
     #[inline(always)]
-    fn plane<const W: usize>(_: T, places: Places<W>) {
+    fn walk<const W: usize>(_: T, places: Places<W>) {
         let Places { a, b, .. } = places;
         match (a.to == (b.extent * W) as isize, b.extent, a.extent) {
             (true, 2, _) => interleave::<W, 2>(places),
@@ -597,9 +597,9 @@ impl<T> Plane<T> for Channels {
 struct Blocks;
 
 #[cfg(isa = "vector")]
-impl<I: Simd> Plane<Registers<I>> for Blocks {
+impl<I: Simd> Inner<Registers<I>> for Blocks {
     #[inline(always)]
-    fn plane<const W: usize>(means: Registers<I>, places: Places<W>) {
+    fn walk<const W: usize>(means: Registers<I>, places: Places<W>) {
         let (Places { a, b, .. }, side) = (places, Registers::<I>::side::<W>());
         let (whole_a, whole_b) = (a.extent / side * side, b.extent / side * side);
         let mut i = 0;
@@ -615,7 +615,7 @@ impl<I: Simd> Plane<Registers<I>> for Blocks {
         for i in 0..a.extent {
             let done = if i < whole_a { whole_b } else { 0 };
             if done < b.extent {
-                places.turned().line(i).after(done).copy_steps(b.from, W as isize);
+                places.turned().row(i).after(done).copy_steps(b.from, W as isize);
             }
         }
     }
@@ -659,7 +659,7 @@ impl<I: Simd> Task<I> for Stream {
 }
 
 #[cfg(isa = "vector")]
-struct Prefetch<'a>(&'a Rows, *const u8);
+struct Prefetch<'a>(&'a ByteRows, *const u8);
 
 #[cfg(isa = "vector")]
 impl<I: Simd> Task<I> for Prefetch<'_> {

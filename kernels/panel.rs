@@ -9,7 +9,7 @@
 //! Tried and lost: windows of rows, so that the pages of both sides stay known (within noise); smaller panels, which fit
 //! into L1. Prefetching the next panel while one is written gained a tenth for bfloat16 to float32 and lost as often.
 
-use super::drive::{Apart, Planned, Rows};
+use super::drive::{Apart, Planned, RowCast};
 use super::moves::{self, Dim, Move, Moves};
 use crate::formats::route::Work;
 
@@ -31,7 +31,7 @@ pub(super) const ROOM: usize = PANEL + 2 * TILE;
 
 /// Elements along two dimensions.
 #[derive(Clone, Copy)]
-pub(super) struct Plane {
+pub(super) struct Transpose {
     /// The one along which those of the destination lie behind each other.
     pub(super) across: Dim,
     /// The one along which those of the source do.
@@ -39,7 +39,7 @@ pub(super) struct Plane {
     pub(super) sizes: [usize; 2],
 }
 
-impl Plane {
+impl Transpose {
     /// Do both sides have runs that are long enough? Those of the destination may be half a run.
     pub(super) fn has_panels(&self) -> bool {
         let [s, d] = self.sizes;
@@ -49,7 +49,7 @@ impl Plane {
     }
 }
 
-/// Casts a plane that [has panels](Plane::has_panels), past the caches.
+/// Casts a plane that [has panels](Transpose::has_panels), past the caches.
 ///
 /// # Safety
 /// Its elements are readable from `src` on, or writable from `dst` on, and no byte is one of both sides. The plan is
@@ -59,13 +59,13 @@ impl Plane {
 pub(super) unsafe fn cast(
     plan: &Planned,
     moves: Moves,
-    plane: Plane,
+    plane: Transpose,
     src: *const u8,
     dst: *mut u8,
     room: *mut u8,
 ) {
-    let Plane { across, along, sizes: [s, d] } = plane;
-    let rows = Rows::new(plan);
+    let Transpose { across, along, sizes: [s, d] } = plane;
+    let rows = RowCast::new(plan);
     let casts = plan.route.work != Work::Copy;
     let casts_rows = casts && d < s && plan.is_ready();
     let width = if casts_rows { d } else { s };
@@ -105,9 +105,9 @@ fn ahead(first: usize, stride: isize, size: usize) -> usize {
 
 /// What is done with every panel of a plane.
 struct Panels<'a> {
-    rows: Rows<'a>,
+    rows: RowCast<'a>,
     moves: Moves,
-    plane: Plane,
+    plane: Transpose,
     /// Bytes of an element in a panel.
     width: usize,
     /// Are elements cast on the way to the panel, or on the way from there? Neither, if they keep their codes.
@@ -133,7 +133,7 @@ impl Panels<'_> {
         while i < count {
             let some = step.min(count - i);
             let from = from.wrapping_offset((i as isize).wrapping_mul(row));
-            let runs = moves::Rows { rows: some, bytes, from: row, to: pitch as isize };
+            let runs = moves::ByteRows { rows: some, bytes, from: row, to: pitch as isize };
             // SAFETY: the caller's promise. What is prefetched need not be there.
             unsafe {
                 // Behind the last row of this panel is the first one of the next.
@@ -209,7 +209,7 @@ impl Panels<'_> {
                         from = results;
                     }
                     let bytes = count * size;
-                    let runs = moves::Rows { rows: made, bytes, from: (height * size) as isize, to: row };
+                    let runs = moves::ByteRows { rows: made, bytes, from: (height * size) as isize, to: row };
                     self.moves.stream(&runs, from, to.wrapping_offset((j + k) as isize * row));
                     k += made;
                 }

@@ -8,10 +8,10 @@
 
 use core::mem::MaybeUninit;
 
-use super::drive::{Apart, Planned, Rows};
+use super::drive::{Apart, Planned, RowCast};
 pub(crate) use super::moves::Dim;
 use super::moves::{self, Move, Moves};
-use super::panel::{self, Plane};
+use super::panel::{self, Transpose};
 use super::scratch::Scratch;
 use crate::formats::route::Work;
 
@@ -97,7 +97,7 @@ impl<'a> Along<'a> {
             let from = if plan.is_ready() { moves.row_streams_from() } else { STREAMS_FROM };
             let streams = n.saturating_mul(sizes[1]) >= from;
             let plan = if streams { plan.of_rows(self.elements()) } else { plan.of_tile() };
-            let rows = Rows::new(&plan);
+            let rows = RowCast::new(&plan);
             let from = if copies { moves::CALL / sizes[0] } else { ROW };
             if plan.is_ready() || n >= from {
                 self.cast_rows(&rows, walk);
@@ -109,7 +109,7 @@ impl<'a> Along<'a> {
         }
         match walk.dense() {
             Some([across, along]) => {
-                let plane = Plane { across: dims[across], along: dims[along], sizes };
+                let plane = Transpose { across: dims[across], along: dims[along], sizes };
                 let streams = || plan.part_of(self.elements()).streams_all();
                 let room = if plane.has_panels() && streams() { Scratch::new(panel::ROOM) } else { None };
                 match room {
@@ -127,7 +127,7 @@ impl<'a> Along<'a> {
     }
 
     /// Rows where they are: the elements lie behind each other along the first dimension.
-    fn cast_rows<const N: usize>(self, rows: &Rows<'_>, mut walk: Steps<'_, N>) {
+    fn cast_rows<const N: usize>(self, rows: &RowCast<'_>, mut walk: Steps<'_, N>) {
         let (n, outer) = (self.dims[0].extent, self.dims.get(1).copied().unwrap_or(Dim::ONE));
         walk.step[0] = n;
         walk.step[1] = outer.extent;
@@ -143,7 +143,7 @@ impl<'a> Along<'a> {
         self,
         mut walk: Steps<'_, N>,
         dense: [usize; 2],
-        plane: Plane,
+        plane: Transpose,
         mut room: Scratch,
     ) {
         let room = room.bytes().as_mut_ptr().cast();
@@ -209,7 +209,7 @@ impl<'a> Along<'a> {
         let step = walk.step;
         walk.widen();
         let plan = self.plan.of_tile();
-        let rows = Rows::new(&plan);
+        let rows = RowCast::new(&plan);
         let tile = |src_at: isize, dst_at: isize, step: &dyn Fn(usize) -> usize| {
             let mut from = self.src.wrapping_offset(src_at);
             let to = self.dst.wrapping_offset(dst_at);

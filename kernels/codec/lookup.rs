@@ -223,8 +223,8 @@ pub(in crate::kernels) fn group_table(route: &Route) -> Option<Table> {
 /// compiler knows, so it would read them for each block.
 type Planes<I> = [<I as simd::Tables>::Plane; 2];
 
-/// How a table is looked at.
-pub(in crate::kernels) trait Rows {
+/// How much of a table is looked at, and how.
+pub(in crate::kernels) trait Scope {
     /// What is kept of it.
     type Looks<I: Simd>: Copy;
 
@@ -247,7 +247,7 @@ trait Look {
     }
 }
 
-impl<L: Look> Rows for L {
+impl<L: Look> Scope for L {
     type Looks<I: Simd> = Planes<I>;
 
     #[inline(always)]
@@ -320,7 +320,7 @@ impl Look for Short {
 }
 
 /// Bytes, by one plane for their low halves, and one for their high ones.
-impl Rows for Pairs {
+impl Scope for Pairs {
     type Looks<I: Simd> = Planes<I>;
 
     #[inline(always)]
@@ -367,7 +367,7 @@ impl Look for Truth {
 }
 
 /// A table of elements of 16 bits alone.
-impl Rows for OnLine {
+impl Scope for OnLine {
     type Looks<I: Simd> = I::Line;
 
     #[inline(always)]
@@ -389,7 +389,7 @@ impl Rows for OnLine {
 /// From codes of `SRC` bits in memory to elements of `DST` bits; to integers of 32 and 64 by those of 8.
 pub(in crate::kernels) struct Lookup<R, const SRC: usize, const DST: usize>(PhantomData<R>);
 
-impl<R: Rows, const SRC: usize, const DST: usize> Source for Lookup<R, SRC, DST>
+impl<R: Scope, const SRC: usize, const DST: usize> Source for Lookup<R, SRC, DST>
 where
     Bits<SRC>: Width,
 {
@@ -403,7 +403,7 @@ where
     }
 }
 
-impl<I: Simd, R: Rows, const SRC: usize, const DST: usize> Codec<I> for Lookup<R, SRC, DST>
+impl<I: Simd, R: Scope, const SRC: usize, const DST: usize> Codec<I> for Lookup<R, SRC, DST>
 where
     Bits<SRC>: Width<Block<I> = I::V>,
     Bits<DST>: Code,
@@ -429,7 +429,7 @@ where
 /// From codes of 8 bits to integers of `DST` bits, by integers of 16.
 pub(in crate::kernels) struct LookupWords<R, const DST: usize>(PhantomData<R>);
 
-impl<I: Simd, R: Rows, const DST: usize> Codec<I> for LookupWords<R, DST>
+impl<I: Simd, R: Scope, const DST: usize> Codec<I> for LookupWords<R, DST>
 where
     Bits<DST>: Code,
 {
@@ -451,7 +451,7 @@ where
 /// Codes of `BITS` bits in memory as floats: each by the bfloat16 that is the upper half of a float32.
 pub(in crate::kernels) struct Floats<R, const BITS: usize>(PhantomData<R>);
 
-impl<R: Rows, const BITS: usize> Source for Floats<R, BITS>
+impl<R: Scope, const BITS: usize> Source for Floats<R, BITS>
 where
     Bits<BITS>: Width,
 {
@@ -465,7 +465,7 @@ where
     }
 }
 
-impl<I: Simd, R: Rows, const BITS: usize> AsF32<I> for Floats<R, BITS>
+impl<I: Simd, R: Scope, const BITS: usize> AsF32<I> for Floats<R, BITS>
 where
     Bits<BITS>: Width<Block<I> = I::V>,
 {
@@ -478,7 +478,7 @@ where
     }
 }
 
-impl<I: Simd, R: Rows, const BITS: usize> AsF64<I> for Floats<R, BITS>
+impl<I: Simd, R: Scope, const BITS: usize> AsF64<I> for Floats<R, BITS>
 where
     Bits<BITS>: Width<Block<I> = I::V>,
 {
@@ -488,7 +488,7 @@ where
     }
 }
 
-impl<I: Simd, R: Rows, const BITS: usize> NearF32<I> for Floats<R, BITS>
+impl<I: Simd, R: Scope, const BITS: usize> NearF32<I> for Floats<R, BITS>
 where
     Bits<BITS>: Width<Block<I> = I::V>,
 {

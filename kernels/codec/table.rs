@@ -24,7 +24,7 @@ use super::integer::{AsInteger, Integers, ToBool, ToInt32, ToIntegers, ToLong, T
 use super::job::{Job, RunRows, Table};
 use super::lookup::{
     self, Floats, Found, Limited, Lookup, LookupWords, Magnitude, Mirrored, Negated, Nibble, OnLine, Pairs,
-    Positive, Rows, Same, Short, Truth, Whole, fold, found, has_table, looked_up,
+    Positive, Same, Scope, Short, Truth, Whole, fold, found, has_table, looked_up,
 };
 use super::narrow::{
     self, F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByF16, ToNarrowByHalf, ToNarrowByTable,
@@ -705,7 +705,7 @@ impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for ByRows {
 }
 
 /// From `SRC` bits, packed.
-fn unpacked_as<I: Ways, R: Rows, const SRC: usize>(route: &Route) -> Core
+fn unpacked_as<I: Ways, R: Scope, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
 {
@@ -719,7 +719,7 @@ where
 }
 
 /// To integers of 32 and 64 bits, by the bytes that they are made of.
-fn widened<I: Simd, R: Rows, const SRC: usize>(route: &Route) -> Core
+fn widened<I: Simd, R: Scope, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
 {
@@ -727,7 +727,7 @@ where
 }
 
 /// From `SRC` bits to 8 or fewer.
-fn to_codes<I: Simd, R: Rows, const SRC: usize>(route: &Route) -> Core
+fn to_codes<I: Simd, R: Scope, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
 {
@@ -735,7 +735,7 @@ where
 }
 
 /// The same to what floats of 6 bits are not.
-fn to_integers<I: Simd, R: Rows, const SRC: usize>(route: &Route) -> Core
+fn to_integers<I: Simd, R: Scope, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
 {
@@ -747,7 +747,7 @@ where
 }
 
 /// From 8 bits to wider floats.
-fn wide<I: Simd, R: Rows>(route: &Route) -> Core {
+fn wide<I: Simd, R: Scope>(route: &Route) -> Core {
     match route.to {
         DType::F64 => run::<I, ToF64<Floats<R, 8>>>(),
         DType::F32 => run::<I, ToF32<Floats<R, 8>>>(),
@@ -755,7 +755,7 @@ fn wide<I: Simd, R: Rows>(route: &Route) -> Core {
     }
 }
 
-fn looked_up_as<I: Simd, R: Rows>(route: &Route) -> Core {
+fn looked_up_as<I: Simd, R: Scope>(route: &Route) -> Core {
     match route.to.bits() {
         32 => run::<I, ToF32<Floats<R, 8>>>(),
         16 => run::<I, Lookup<R, 8, 16>>(),
