@@ -2,6 +2,7 @@
 
 use core::ffi::{c_char, c_void};
 use core::mem::MaybeUninit;
+use core::panic::UnwindSafe;
 
 use rust::parallel::Parallel;
 use rust::scaled::{
@@ -347,51 +348,82 @@ pub unsafe extern "C" fn lanecast_quantize(
     o: *const lanecast_options,
     how: *const lanecast_parallel,
 ) -> lanecast_status {
-    guard(|| {
-        let [from, to] = dtypes([from, to])?;
-        // SAFETY: the caller's promise.
-        let (shape, scaling, options) =
-            unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
-        let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
-        if compute > 1 {
-            return Err(LANECAST_ERR_OPTIONS);
-        }
-        let sizes = Sizes::new(shape, &scaling, from, to, options.dst_packing)?;
-        let zeros = if zero_points.is_null() { 0 } else { sizes.zeros };
-        apart(&[(src, sizes.data), (dst, sizes.codes), (scales, sizes.scales), (zero_points, zeros)])?;
-        let run = |how: &Parallel<'_>| {
-            // SAFETY: of the sizes that the caller promises, and no two overlap. What is computed is initialised first.
-            unsafe {
-                let src = read(src, sizes.data)?;
-                match compute {
-                    0 => {
-                        let zeros = optional(zero_points, zeros)?;
-                        let (scales, dst) = (read(scales, sizes.scales)?, write(dst, sizes.codes)?);
-                        q.quantize_given_uninit(src, shape, scales, zeros, dst, how)
-                            .map(|_| None)
-                            .map_err(scaled_status)
-                    }
-                    _ => {
-                        let scales = zeroed(scales, sizes.scales)?;
-                        let found = if zero_points.is_null() {
-                            let dst = write(dst, sizes.codes)?;
-                            q.quantize_uninit(src, shape, dst, scales, how).map(|(_, found)| found)
-                        } else {
-                            let zeros = zeroed(zero_points, zeros)?;
-                            let dst = zeroed(dst, sizes.codes)?;
-                            q.quantize_affine(src, shape, dst, scales, zeros)
-                        };
-                        found.map(|found| found.tensor_scale).map_err(scaled_status)
-                    }
-                }
-            }
-        };
-        // SAFETY: the caller's promise.
+    let a = Quantize { from, src, to, dst, shape, ndim, s, scales, zero_points, compute, tensor_scale, o };
+    let quantize = |q: &Quantizer, shape: &[usize], sizes: &Sizes, how: &Parallel<'_>| {
+        // SAFETY: of the sizes that the caller promises, and no two overlap. What is computed is initialised first.
         unsafe {
-            write_factor(tensor_scale, on_threads(how, run)??);
+            let src = read(src, sizes.data)?;
+            if compute == 0 {
+                let zeros = optional(zero_points, sizes.zeros)?;
+                let (scales, dst) = (read(scales, sizes.scales)?, write(dst, sizes.codes)?);
+                let made = q.quantize_given_uninit(src, shape, scales, zeros, dst, how);
+                return made.map(|_| None).map_err(scaled_status);
+            }
+            let scales = zeroed(scales, sizes.scales)?;
+            let found = if zero_points.is_null() {
+                let dst = write(dst, sizes.codes)?;
+                q.quantize_uninit(src, shape, dst, scales, how).map(|(_, found)| found)
+            } else {
+                let (zeros, dst) = (zeroed(zero_points, sizes.zeros)?, zeroed(dst, sizes.codes)?);
+                q.quantize_affine(src, shape, dst, scales, zeros)
+            };
+            found.map(|found| found.tensor_scale).map_err(scaled_status)
         }
-        Ok(())
-    })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { a.run(|q, shape, sizes| on_threads(how, |how| quantize(q, shape, sizes, how))?) }
+}
+
+/// What both ways to quantise take.
+struct Quantize {
+    from: lanecast_dtype,
+    src: *const c_void,
+    to: lanecast_dtype,
+    dst: *mut c_void,
+    shape: *const usize,
+    ndim: u32,
+    s: *const lanecast_scaling,
+    scales: *mut c_void,
+    zero_points: *const c_void,
+    compute: u8,
+    tensor_scale: *mut f32,
+    o: *const lanecast_options,
+}
+
+impl Quantize {
+    /// Checks all of it, casts by a function of the sizes that the buffers have, and writes the factor of the tensor that it gives.
+    ///
+    /// # Safety
+    /// As for `lanecast_quantize`.
+    unsafe fn run(
+        self,
+        cast: impl FnOnce(&Quantizer, &[usize], &Sizes) -> Result<Option<f32>, lanecast_status> + UnwindSafe,
+    ) -> lanecast_status {
+        guard(|| {
+            let [from, to] = dtypes([self.from, self.to])?;
+            // SAFETY: the caller's promise.
+            let (shape, scaling, options) =
+                unsafe { (read_shape(self.shape, self.ndim)?, read_scaling(self.s)?, read_options(self.o)?) };
+            let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
+            if self.compute > 1 {
+                return Err(LANECAST_ERR_OPTIONS);
+            }
+            let mut sizes = Sizes::new(shape, &scaling, from, to, options.dst_packing)?;
+            if self.zero_points.is_null() {
+                sizes.zeros = 0;
+            }
+            apart(&[
+                (self.src, sizes.data),
+                (self.dst, sizes.codes),
+                (self.scales, sizes.scales),
+                (self.zero_points, sizes.zeros),
+            ])?;
+            let factor = cast(&q, shape, &sizes)?;
+            // SAFETY: the caller's promise.
+            unsafe { write_factor(self.tensor_scale, factor) };
+            Ok(())
+        })
+    }
 }
 
 /// Casts elements of a shape under scales to floats. zero_points may be NULL. No two buffers may overlap. Buffers of no bytes may
@@ -602,36 +634,28 @@ pub unsafe extern "C" fn lanecast_quantize_with_losses(
     all: *mut lanecast_losses,
     blocks: *mut lanecast_losses,
 ) -> lanecast_status {
-    guard(|| {
-        let [from, to] = dtypes([from, to])?;
-        // SAFETY: the caller's promise.
-        let (shape, scaling, options) =
-            unsafe { (read_shape(shape, ndim)?, read_scaling(s)?, read_options(o)?) };
-        let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
-        if compute > 1 || compute == 1 && !zero_points.is_null() {
+    let a = Quantize { from, src, to, dst, shape, ndim, s, scales, zero_points, compute, tensor_scale, o };
+    let quantize = |q: &Quantizer, shape: &[usize], sizes: &Sizes| {
+        if compute == 1 && !zero_points.is_null() {
             return Err(LANECAST_ERR_OPTIONS);
         }
-        let sizes = Sizes::new(shape, &scaling, from, to, options.dst_packing)?;
-        let zeros = if zero_points.is_null() { 0 } else { sizes.zeros };
-        apart(&[(src, sizes.data), (dst, sizes.codes), (scales, sizes.scales), (zero_points, zeros)])?;
         // SAFETY: of the sizes that the caller promises, and no two overlap. What is written is initialised first.
         unsafe {
             let (src, dst) = (read(src, sizes.data)?, zeroed(dst, sizes.codes)?);
-            let factor = write_losses(sizes.count, all, blocks, |blocks| {
+            write_losses(sizes.count, all, blocks, |blocks| {
                 if compute == 0 {
-                    let (scales, zeros) = (read(scales, sizes.scales)?, optional(zero_points, zeros)?);
+                    let (scales, zeros) = (read(scales, sizes.scales)?, optional(zero_points, sizes.zeros)?);
                     let all = q.quantize_given_losses(src, shape, scales, zeros, dst, blocks);
-                    all.map(|all| (None, all)).map_err(scaled_status)
-                } else {
-                    let scales = zeroed(scales, sizes.scales)?;
-                    let made = q.quantize_losses(src, shape, dst, scales, blocks);
-                    made.map(|(found, all)| (found.tensor_scale, all)).map_err(scaled_status)
+                    return all.map(|all| (None, all)).map_err(scaled_status);
                 }
-            })?;
-            write_factor(tensor_scale, factor);
+                let scales = zeroed(scales, sizes.scales)?;
+                let made = q.quantize_losses(src, shape, dst, scales, blocks);
+                made.map(|(found, all)| (found.tensor_scale, all)).map_err(scaled_status)
+            })
         }
-        Ok(())
-    })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { a.run(quantize) }
 }
 
 /// Writes what was lost, of everything and of blocks, where that is wanted.
