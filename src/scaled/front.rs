@@ -529,14 +529,29 @@ impl Quantizer {
         dst: Destination<'_, u8>,
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
-        let grid = self.grid(src.len(), shape, dst.size())?;
+        self.with_given(src, shape, dst.size(), scales, zero_points, |job, given| {
+            job.run_given(self.registers(), &given, dst, how)
+        })
+    }
+
+    /// Calls a function with a quantisation to so many bytes, and the scales that are given.
+    pub(super) fn with_given<R>(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: usize,
+        scales: &[u8],
+        zero_points: Option<&[u8]>,
+        run: impl FnOnce(Quantizing<'_>, Given<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let grid = self.grid(src.len(), shape, dst)?;
         let given = self.are_given(shape, &grid, scales, zero_points)?;
-        let source = &self.floats(src)?;
-        self.job(&grid, source, false)?.run_given(self.registers(), &given, dst, how)
+        let source = self.floats(src)?;
+        run(self.job(&grid, &source, false)?, given)
     }
 
     /// Scales and zero points that are given, checked.
-    pub(super) fn are_given<'a>(
+    fn are_given<'a>(
         &self,
         shape: &[usize],
         grid: &Grid,
@@ -554,7 +569,7 @@ impl Quantizer {
     }
 
     /// Data.
-    pub(super) fn floats<'a>(&'a self, src: &'a [u8]) -> Result<Floats<'a>, Error> {
+    fn floats<'a>(&'a self, src: &'a [u8]) -> Result<Floats<'a>, Error> {
         let elements = Elements::read(self.quantize.from, &self.options, None)?;
         Ok(Floats { elements, quantize: &self.quantize, bytes: src })
     }
@@ -567,7 +582,7 @@ impl Quantizer {
     }
 
     /// A quantisation of a buffer.
-    pub(super) fn job<'a>(
+    fn job<'a>(
         &'a self,
         grid: &'a Grid,
         source: &'a dyn Source,

@@ -4,15 +4,16 @@
 use core::iter::repeat_n;
 use core::ops::Range;
 
-use super::codes::{Elements, Scratch, TILE};
+use super::codes::{Elements, Scales, Scratch, TILE};
 #[cfg(isa = "vector")]
 use super::engine::Dequantizing;
-use super::engine::{Given, runs};
+use super::engine::{Given, Quantizing, runs};
 use super::error::Error;
 use super::exact::Exact;
 #[cfg(isa = "vector")]
 use super::fast::{Decided, Multiply};
 use super::front::{Quantized, Quantizer, Requantizer, alone, begun, given, known};
+use super::jobs::Registers;
 #[cfg(isa = "vector")]
 use super::memory::collect;
 use super::rule::{Block, Dequantize, Quantize};
@@ -242,6 +243,26 @@ impl<'a> Written<'a> {
     ) -> Result<Given<'b>, Error> {
         let packed = (self.quantize.to, self.options.dst_packing, self.options.dst_order);
         given(shape, self.grid, &self.scaling, packed, scales, zero_points, self.quantize.has_zero_points())
+    }
+
+    /// Finds scales, casts, and counts what was lost of each piece while it is in a cache.
+    #[expect(clippy::too_many_arguments, reason = "what a cast takes, once more")]
+    fn found(
+        &self,
+        job: &Quantizing<'_>,
+        registers: Registers<'_>,
+        places: &Scales,
+        shape: &[usize],
+        dst: &mut [u8],
+        scales: &mut [u8],
+        data: &mut Data<'_>,
+        mut counted: Counted<'_>,
+    ) -> Result<Losses, Error> {
+        job.run_found_in_turn(registers, places, dst, scales, &mut |elements, codes, scales| {
+            let given = self.given(shape, scales, None)?;
+            self.count(elements, codes, given, data, &mut counted)
+        })?;
+        Ok(counted.all)
     }
 
     /// Adds what was lost of some elements.
@@ -513,27 +534,13 @@ impl Quantizer {
         blocks: Option<&mut [Losses]>,
     ) -> Result<(Quantized, Losses), Error> {
         self.with_job(src, shape, dst.len(), false, |mut job| {
-            let mut counted = Counted::new(job.grid, blocks)?;
+            let counted = Counted::new(job.grid, blocks)?;
             let places = begun(&mut job, &self.scaling, &self.options, shape, scales.len(), &alone())?;
             let written = self.written(job.grid, job.tensor)?;
-            self.with_data(src, |data| {
-                job.run_found_in_turn(
-                    self.registers(),
-                    &places,
-                    dst,
-                    scales,
-                    &mut |elements, codes, scales| {
-                        written.count(
-                            elements,
-                            codes,
-                            written.given(shape, scales, None)?,
-                            data,
-                            &mut counted,
-                        )
-                    },
-                )
+            let all = self.with_data(src, |data| {
+                written.found(&job, self.registers(), &places, shape, dst, scales, data, counted)
             })?;
-            Ok((Quantized { tensor_scale: known(job.tensor) }, counted.all))
+            Ok((Quantized { tensor_scale: known(job.tensor) }, all))
         })
     }
 
@@ -562,18 +569,16 @@ impl Quantizer {
         dst: &mut [u8],
         blocks: Option<&mut [Losses]>,
     ) -> Result<Losses, Error> {
-        let grid = self.grid(src.len(), shape, dst.len())?;
-        let given = self.are_given(shape, &grid, scales, zero_points)?;
-        let mut counted = Counted::new(&grid, blocks)?;
-        let source = self.floats(src)?;
-        let job = self.job(&grid, &source, false)?;
-        let written = self.written(&grid, job.tensor)?;
-        self.with_data(src, |data| {
-            job.run_given_in_turn(self.registers(), &given, dst, &mut |elements, codes, _| {
-                written.count(elements, codes, given, data, &mut counted)
-            })
-        })?;
-        Ok(counted.all)
+        self.with_given(src, shape, dst.len(), scales, zero_points, |job, given| {
+            let mut counted = Counted::new(job.grid, blocks)?;
+            let written = self.written(job.grid, job.tensor)?;
+            self.with_data(src, |data| {
+                job.run_given_in_turn(self.registers(), &given, dst, &mut |elements, codes, _| {
+                    written.count(elements, codes, given, data, &mut counted)
+                })
+            })?;
+            Ok(counted.all)
+        })
     }
 
     fn written<'a>(&'a self, grid: &'a Grid, tensor: TensorScale) -> Result<Written<'a>, Error> {
@@ -676,18 +681,15 @@ impl Requantizer {
     ) -> Result<(Quantized, Losses), Error> {
         let grids = self.grids(src.len(), shape, dst.len())?;
         let to = &grids.1;
-        let mut counted = Counted::new(to, blocks)?;
-        let tensor = self.with_job(src, shape, src_scales, zero_points, &grids, |mut job, registers| {
+        let counted = Counted::new(to, blocks)?;
+        self.with_job(src, shape, src_scales, zero_points, &grids, |mut job, registers| {
             let places = begun(&mut job, &self.to, &self.options, shape, scales.len(), &alone())?;
             let written = Written::new(&self.quantize, &self.to, &self.options, to, job.tensor)?;
-            self.with_data(src, shape, src_scales, zero_points, &grids.0, |data| {
-                job.run_found_in_turn(registers, &places, dst, scales, &mut |elements, codes, scales| {
-                    written.count(elements, codes, written.given(shape, scales, None)?, data, &mut counted)
-                })
+            let all = self.with_data(src, shape, src_scales, zero_points, &grids.0, |data| {
+                written.found(&job, registers, &places, shape, dst, scales, data, counted)
             })?;
-            Ok(job.tensor)
-        })?;
-        Ok((Quantized { tensor_scale: known(tensor) }, counted.all))
+            Ok((Quantized { tensor_scale: known(job.tensor) }, all))
+        })
     }
 
     /// Calls a function with the values of the source.
