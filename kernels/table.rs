@@ -103,7 +103,7 @@ fn casts(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<[Pla
 mod tests {
     use super::super::drive::Kernel;
     use super::*;
-    use crate::{ByteOrder, Overflow, Packing, Rounding};
+    use crate::{ByteOrder, NanToFinite, Overflow, Packing, Rounding};
 
     /// How a pair is cast: copied, by a vector kernel, or by the scalar reference.
     fn kind(isa: Isa, from: DType, to: DType, options: &CastOptions) -> char {
@@ -160,6 +160,40 @@ mod tests {
                 for options in &options {
                     let expected = if route(from, to, options).work == Work::Copy { 'c' } else { 'v' };
                     assert_eq!(kind(isa, from, to, options), expected, "{isa}: {from} -> {to}, {options:?}");
+                }
+            }
+        }
+    }
+
+    /// Options that do not concern a pair make no plan of their own.
+    #[test]
+    fn plans_are_kept_by_what_matters_to_the_pair() {
+        let default = CastOptions::new();
+        for (from, to, others) in [
+            (
+                DType::F32,
+                DType::I8,
+                [default.rounding(Rounding::Up).saturate(false), default.stochastic(7, 0)],
+            ),
+            (
+                DType::F32,
+                DType::F16,
+                [default.float_to_int(Overflow::Wrap), default.nan_to_finite(NanToFinite::Max)],
+            ),
+            (
+                DType::I64,
+                DType::U8,
+                [default.int_rounding(Rounding::Up), default.narrow_int_rounding(Rounding::Up)],
+            ),
+            (DType::F8E5M2, DType::Bool, [default.saturate(false), default.dst_packing(Packing::OnePerByte)]),
+        ] {
+            let kept = plan(Isa::Scalar, from, to, &default).unwrap().plan;
+            for seed in 0..100 {
+                for options in &others {
+                    let seeded =
+                        if options.stochastic.is_some() { options.stochastic(seed, 0) } else { *options };
+                    let other = plan(Isa::Scalar, from, to, &seeded).unwrap().plan;
+                    assert!(core::ptr::eq(kept, other), "{from} -> {to}, {seeded:?}");
                 }
             }
         }

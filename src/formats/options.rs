@@ -1,6 +1,6 @@
 //! Everything a caller may choose about a cast, and the named profiles.
 
-use super::dtype::{DType, Kind};
+use super::dtype::{DTYPES, DType, Kind};
 use super::isa::Isa;
 use super::layout::{ByteOrder, Packing};
 use super::name::{NameError, named};
@@ -186,25 +186,84 @@ impl Default for CastOptions {
     }
 }
 
+/// Of the fields of a key, which are 4 bits each.
+const fn join<const N: usize>(fields: [u8; N]) -> u64 {
+    let (mut key, mut i) = (0, 0);
+    while i < N {
+        debug_assert!(fields[i] < 16);
+        key = key << 4 | fields[i] as u64;
+        i += 1;
+    }
+    key
+}
+
+/// A bit for each dtype that is a float or complex.
+const FLOATS: u64 = {
+    let (mut floats, mut i) = (0, 0);
+    while i < DTYPES {
+        floats |= (matches!(DType::ALL[i].kind(), Kind::Float(_) | Kind::Complex(_)) as u64) << i;
+        i += 1;
+    }
+    floats
+};
+
+/// The bits of a key that matter to casts of integers and bool, and to those of floats, to each dtype: those that
+/// [`policy`](CastOptions::policy) looks at, and how elements lie.
+static MATTERS: [[u64; DTYPES]; 2] = {
+    let (mut matters, mut i) = ([[0; DTYPES]; 2], 0);
+    while i < DTYPES {
+        let (mut rounding, mut saturation, mut nan_to_finite, mut e8m0_rounding) = (0, 0, 0, 0);
+        let (mut is_int, mut is_narrow) = (0, 0);
+        match DType::ALL[i].kind() {
+            Kind::Bool => {}
+            Kind::Int(format) => {
+                is_int = 15;
+                is_narrow = if format.bits < 8 { 15 } else { 0 };
+            }
+            Kind::Float(format) => {
+                (rounding, e8m0_rounding) = if format.has_zero() { (15, 0) } else { (0, 15) };
+                nan_to_finite = if format.has_nan { 0 } else { 15 };
+                saturation = if format.has_nan && format.bits() <= 8 { 15 } else { 0 };
+            }
+            Kind::Complex(_) => rounding = 15,
+        }
+        let mut floats = 0;
+        while floats < 2 {
+            let [of_floats, of_ints] = if floats == 1 { [is_int, 0] } else { [0, is_int] };
+            let narrow = if floats == 1 { is_narrow } else { 0 };
+            matters[floats][i] = join([
+                rounding,
+                of_floats,
+                saturation,
+                of_floats,
+                of_ints,
+                nan_to_finite,
+                e8m0_rounding,
+                15,
+                15,
+                15,
+                15,
+                narrow,
+                narrow,
+                15,
+            ]);
+            floats += 1;
+        }
+        i += 1;
+    }
+    matters
+};
+
 impl CastOptions {
-    /// All but `isa`, `stream_from`, and the words of `stochastic`, as a number: casts of a pair with the same are the same. What cannot matter to the pair
-    /// by the width of its elements is not in it.
+    /// All but `isa`, `stream_from`, and the words of `stochastic`, as a number: casts of a pair with the same are the same. What cannot
+    /// matter to the pair, by its kinds or by the width of its elements, is not in it.
     #[inline(always)]
-    pub(crate) const fn key(&self, from: DType, to: DType) -> u64 {
+    pub(crate) fn key(&self, from: DType, to: DType) -> u64 {
         const fn packing(dtype: DType, packing: Packing) -> u8 {
             if dtype.bits() < 8 { packing as u8 } else { 0 }
         }
         const fn order(dtype: DType, order: ByteOrder) -> u8 {
             (dtype.bits() > 8 && order.is_swapped()) as u8
-        }
-        const fn join<const N: usize>(fields: [u8; N]) -> u64 {
-            let (mut key, mut i) = (0, 0);
-            while i < N {
-                debug_assert!(fields[i] < 16);
-                key = key << 4 | fields[i] as u64;
-                i += 1;
-            }
-            key
         }
         // Every field by its name, so that none can be forgotten.
         let Self {
@@ -245,8 +304,8 @@ impl CastOptions {
                 Some(overflow) => 1 + overflow as u8,
                 None => 0,
             },
-            (stochastic.is_some() && to.rounds_stochastically()) as u8,
-        ])
+            u8::from(stochastic.is_some() && to.rounds_stochastically()),
+        ]) & MATTERS[(FLOATS >> from as u32 & 1) as usize][to as usize]
     }
 
     /// The defaults: ONNX where ONNX defines the result, Rust's `as` where it does not.

@@ -214,6 +214,48 @@ mod tests {
         assert_eq!(route(DType::I8, DType::I8, &both).work, Work::Copy);
     }
 
+    /// Casts that are kept are found by the key: what the options decide of a pair is in it, and nothing that they do not.
+    #[test]
+    fn what_decides_a_cast_is_in_its_key() {
+        use crate::formats::options::{E8m0Rounding, NanToFinite, Overflow, Rounding, Saturation};
+        let default = CastOptions::new();
+        let mut others = vec![default.stochastic(7, 0)];
+        others.extend(Rounding::ALL.map(|x| default.rounding(x)));
+        others.extend(Rounding::ALL.map(|x| default.int_rounding(x)));
+        others.extend(Rounding::ALL.map(|x| default.narrow_int_rounding(x)));
+        others.extend(Saturation::ALL.map(|x| default.saturation(x)));
+        others.extend(Overflow::ALL.map(|x| default.float_to_int(x)));
+        others.extend(Overflow::ALL.map(|x| default.int_to_int(x)));
+        others.extend(Overflow::ALL.map(|x| default.narrow_float_to_int(x)));
+        others.extend(NanToFinite::ALL.map(|x| default.nan_to_finite(x)));
+        others.extend(E8m0Rounding::ALL.map(|x| default.e8m0_rounding(x)));
+        others.extend(Packing::ALL.map(|x| default.src_packing(x)));
+        others.extend(Packing::ALL.map(|x| default.dst_packing(x)));
+        others.extend(ByteOrder::ALL.map(|x| default.src_order(x)));
+        others.extend(ByteOrder::ALL.map(|x| default.dst_order(x)));
+        for (from, to) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to))) {
+            let decided = |options: &CastOptions| {
+                let Route { policy, is_stochastic, src, dst, .. } = route(from, to, options);
+                (policy, is_stochastic, src, dst)
+            };
+            for options in &others {
+                let is_same = decided(options) == decided(&default);
+                // What is said of narrow integers in particular may be what is said of all, and where nothing is rounded, there is
+                // nothing for chance.
+                let says_more = options.narrow_int_rounding.is_some()
+                    || options.narrow_float_to_int.is_some()
+                    || options.stochastic.is_some();
+                let has_same_key = options.key(from, to) == default.key(from, to);
+                // Those to float8 that saturate by format are a field of their own.
+                let by_format = options.saturation != default.saturation && to.bits() == 8;
+                assert!(
+                    has_same_key == is_same || is_same && (says_more || by_format),
+                    "{from} -> {to}: {options:?}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn options_that_do_not_concern_a_pair_do_not_change_its_policy() {
         use crate::formats::options::{E8m0Rounding, NanToFinite, Overflow, Rounding};

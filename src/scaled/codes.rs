@@ -22,6 +22,8 @@ pub(super) type Codes = [u64; TILE];
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elements {
     caster: Caster,
+    /// Those of the caster: what it keeps of them is what matters to its own pair.
+    options: CastOptions,
     dtype: DType,
     packing: Packing,
     /// Elements of a row and bytes from one to the next, if rows begin on bytes of their own.
@@ -40,7 +42,7 @@ impl Elements {
     ) -> Result<Self, Error> {
         let to_tile = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
         let caster = Caster::new(dtype, dtype, &to_tile)?;
-        Ok(Self { caster, dtype, packing: options.src_packing, rows })
+        Ok(Self { caster, options: to_tile, dtype, packing: options.src_packing, rows })
     }
 
     /// Of a destination.
@@ -51,12 +53,12 @@ impl Elements {
     ) -> Result<Self, Error> {
         let from_tile = options.src_packing(Packing::OnePerByte).src_order(ByteOrder::Native);
         let caster = Caster::new(dtype, dtype, &from_tile)?;
-        Ok(Self { caster, dtype, packing: options.dst_packing, rows })
+        Ok(Self { caster, options: from_tile, dtype, packing: options.dst_packing, rows })
     }
 
     /// The options of the buffer.
     pub(super) fn options(&self) -> CastOptions {
-        self.caster.options()
+        self.options.isa(self.caster.isa())
     }
 
     /// The instruction set.
