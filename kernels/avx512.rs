@@ -717,7 +717,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
     type Narrowing = ByWords;
     type Looking = AtOnce;
     type Integers = ByLimits;
-    const FEWEST: usize = if FLAGS == QUIET { FEW } else { 0 };
+    const LOOPLESS: usize = if FLAGS == QUIET { FEW } else { 0 };
 
     fn needs_environment(depends: bool) -> bool {
         depends && FLAGS != QUIET

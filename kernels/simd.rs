@@ -738,8 +738,8 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     type Looking;
     /// The same operations, rounded as the control register says.
     type Turned: Simd;
-    /// The most elements that a kernel casts without its loop, where it needs no environment.
-    const FEWEST: usize = 0;
+    /// So many elements, at most, are cast without a loop in the kernel itself; none where an environment is set around it.
+    const LOOPLESS: usize = 0;
     /// Must the environment be set around a kernel whose operations depend on it, or may leave flags there? Not where the
     /// instructions carry their rounding: what becomes a float is rounded to nearest even, and what becomes an integer is cut,
     /// whatever the control register says, and no flag is raised. Only [`Floats::round_f32`] and [`Floats::round_f64`] are as it
@@ -797,7 +797,7 @@ pub(crate) struct ByRows;
 /// integers.
 #[cfg_attr(isa = "avx2", allow(dead_code, reason = "a way that x86-64 does not take"))]
 pub(crate) struct BySaturating;
-/// What is within the limits of the target is converted; a NaN is looked for.
+/// Floats are brought within the limits of the target and then converted; NaNs are looked for. Integers too are held to limits.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByLimits;
 /// All is converted to int32, to the minimum where it does not fit, which is looked for. Lanes of 32 and 16 bits are packed by

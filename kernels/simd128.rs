@@ -755,7 +755,7 @@ impl<const TURNED: bool> Simd for Wasm<TURNED> {
     type Narrowing = ByAddition;
     type Looking = ByRows;
     type Integers = BySaturating;
-    const FEWEST: usize = if TURNED { 0 } else { FEW };
+    const LOOPLESS: usize = if TURNED { 0 } else { FEW };
 
     fn needs_environment(depends: bool) -> bool {
         depends && TURNED

@@ -58,7 +58,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
             }
             let (setup, looks) = (C::setup(isa, job), C::From::looks(isa, &job.table));
             let &Job { src_high, dst_high, .. } = job;
-            if const { I::FEWEST > 0 } && n.wrapping_sub(1) < I::FEWEST && apart.rows == 1 {
+            if const { I::LOOPLESS > 0 } && n.wrapping_sub(1) < I::LOOPLESS && apart.rows == 1 {
                 few::<I, C>(isa, &setup, looks, [src_high, dst_high], src, dst, n);
                 return true;
             }
