@@ -371,6 +371,21 @@ fn large_records() {
     }
 }
 
+/// Each dimension was a call within the last one, for which a thread had no room.
+#[test]
+fn sub_arrays_of_many_dimensions() {
+    let many = ItemDType::from(DType::F64).array(&[1; 200_000]).unwrap();
+    let few = ItemDType::from(DType::F32).array(&[3]).unwrap();
+    for (from, to, expected) in [(&few, &many, 1), (&few.clone().array(&[1; 200_000]).unwrap(), &few, 3)] {
+        let caster = RecordCaster::new(from, to, &CastOptions::new()).unwrap();
+        let src: Vec<u8> = [7f32; 6].iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let mut dst = vec![0; 2 * to.itemsize()];
+        caster.cast(&src, &mut dst, 2).unwrap();
+        let seven = if expected == 1 { 7f64.to_ne_bytes().to_vec() } else { 7f32.to_ne_bytes().to_vec() };
+        assert_eq!(dst, seven.repeat(2 * expected));
+    }
+}
+
 #[test]
 fn record_casts_refuse_buffers_of_the_wrong_size() {
     let caster = RecordCaster::new(record("i4,u1"), record("f8,f4"), &CastOptions::new()).unwrap();

@@ -178,18 +178,21 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The dimensions of a pair of sub-arrays. Those of the two shapes that are last belong together; of a
-    /// dimension that the destination lacks the first item counts.
+    /// The dimensions of a pair of sub-arrays, but those of one item, of which there may be more than a stack has room for. Those of
+    /// the two shapes that are last belong together; of a dimension that the destination lacks the first item counts.
     fn shape(&mut self, from: &ItemDType, to: &ItemDType) {
         let (mut src, mut dst) = (from.one().itemsize(), to.one().itemsize());
         let outside = self.repeats.len();
         let mut sources = from.shape().iter().rev();
         for &count in to.shape().iter().rev() {
             let source = sources.next().copied();
-            self.repeats.push(match source {
+            let repeat = match source {
                 None | Some(1) => Repeat { count, src: 0, dst, apart: 0 },
                 Some(n) => Repeat { count: count.min(n), src, dst, apart: 0 },
-            });
+            };
+            if repeat.count != 1 {
+                self.repeats.push(repeat);
+            }
             // These can only wrap where another dimension is 0, and then there is nothing to cast.
             src = src.wrapping_mul(source.unwrap_or(1));
             dst = dst.wrapping_mul(count);
