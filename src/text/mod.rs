@@ -67,8 +67,8 @@ pub use error::{Error, Reason};
 pub use format::Notation;
 pub use source::Offset;
 
-use chunks::{CHUNK, each_chunk, each_range, join, parse_chunk, refuse_complex};
-use format::Writer;
+use chunks::{CHUNK, each_chunk, each_range, join, parse_chunk, refuse_complex, room};
+use format::{LONGEST, Writer};
 use parse::Grammar;
 use source::{Chunk, Each, Joined, Source};
 
@@ -210,7 +210,7 @@ pub fn parse_bytes_with<O: Offset>(
 ///
 /// # Errors
 ///
-/// The dtype is complex.
+/// The dtype is complex, or there is no memory for the texts.
 pub fn format_slice<S: Element>(src: &[S]) -> Result<Vec<String>, Error> {
     format_slice_with(src, Notation::Plain)
 }
@@ -225,20 +225,29 @@ pub fn format_slice<S: Element>(src: &[S]) -> Result<Vec<String>, Error> {
 ///
 /// # Errors
 ///
-/// The dtype is complex.
+/// The dtype is complex, or there is no memory for the texts.
 pub fn format_slice_with<S: Element>(src: &[S], notation: Notation) -> Result<Vec<String>, Error> {
     refuse_complex(S::DTYPE)?;
     let writer = Writer::new(S::DTYPE, src.len(), notation);
     let strings = |chunk: Range<usize>| {
-        let mut text = Vec::new();
-        let mut string = |&element: &S| {
+        let (mut strings, mut text) = (room(chunk.len())?, room(LONGEST)?);
+        for &element in &src[chunk] {
             text.clear();
             writer.write(element, &mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        };
-        Ok(src[chunk].iter().map(&mut string).collect::<Vec<_>>())
+            let mut string = String::new();
+            string.try_reserve_exact(text.len()).map_err(|_| Error::Allocation { bytes: text.len() })?;
+            string.push_str(core::str::from_utf8(&text).unwrap_or_default());
+            strings.push(string);
+        }
+        Ok(strings)
     };
-    Ok(each_range(src.len(), strings)?.concat())
+    let mut parts = each_range(src.len(), strings)?;
+    if parts.len() < 2 {
+        return Ok(parts.pop().unwrap_or_default());
+    }
+    let mut all = room(src.len())?;
+    all.extend(parts.into_iter().flatten());
+    Ok(all)
 }
 
 /// Formats a slice into one buffer, as Arrow has it: text `i` is `bytes[offsets[i]..offsets[i + 1]]`.
