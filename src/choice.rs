@@ -130,6 +130,10 @@ pub(crate) mod variable {
             for wrong in ["neon", "AVX2", "avx2 "] {
                 assert_eq!(best(Some(wrong)), Err(wrong.as_ref()));
             }
+            let arm =
+                |name: Option<&'static str>| best_of(name.map(AsRef::as_ref), &[Isa::Scalar, Isa::Neon]);
+            assert_eq!((arm(None), arm(Some("neon"))), (Ok(Isa::Neon), Ok(Isa::Neon)));
+            assert_eq!((arm(Some("scalar")), arm(Some("avx2"))), (Ok(Isa::Scalar), Err("avx2".as_ref())));
         }
     }
 }

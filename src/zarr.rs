@@ -10,6 +10,7 @@ use crate::checked::{Marks, read};
 use crate::error::{Error, Lossy};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::layout::Packing;
+use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Rounding};
 use crate::kernels::check::{Bits, Codes, Key, Loops, MOST};
 use crate::kernels::memory::Destination;
@@ -403,12 +404,17 @@ impl ValueCaster {
 
     /// What is wrong with an element.
     fn error(&self, src: &[u8], i: usize) -> ZarrError {
-        let (size, mut room) = (self.from().itemsize(), [0; 8]);
+        let (from, to, mut room) = (self.from(), self.to(), [0; 8]);
+        let element = &src[i * from.itemsize()..][..from.itemsize()];
         // The same cast of this one alone says what it is.
-        match self.caster.try_cast(&src[i * size..][..size], &mut room[..self.to().itemsize()], 1) {
+        match self.caster.try_cast(element, &mut room[..to.itemsize()], 1) {
             Err(Error::Lossy(lossy)) => ZarrError::Refused(Lossy { index: i, ..lossy }),
             Err(error) => ZarrError::Cast(error),
-            Ok(()) => unreachable!("what is refused is lost"),
+            // Of what is refused, something is lost.
+            Ok(()) => {
+                let codes = [read(element), 0];
+                ZarrError::Refused(Lossy { index: i, loss: Loss::Inexact, from, to, codes })
+            }
         }
     }
 }

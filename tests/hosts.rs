@@ -24,19 +24,24 @@ mod hosts {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
 
-    use lanecast::onnx::{Cast, DataType, FnuzInfinity, Options, Strings, Tensor};
+    use lanecast::onnx::{
+        Cast, DataType, DequantizeLinear, FnuzInfinity, Options, QuantizeLinear, Strings, Tensor,
+    };
     use lanecast::parallel::Parallel;
+    use lanecast::scaled::{self, Dequantizer, Quantizer, Scaling};
     use lanecast::text::{self, Notation};
     use lanecast::views::{StridedView, StridedViewMut};
-    use lanecast::{CastOptions, Caster, DType, Error, Isa, Packing, f16};
+    use lanecast::zarr::{ValueCaster, ZarrError};
+    use lanecast::{CastOptions, Caster, DType, Error, Isa, Overflow, Packing, Rounding, f16};
 
     use super::Suite;
     use super::bridge::{self, bytes};
 
     const VARIABLE: &str = "LANECAST_TEST_CHILD";
     /// Each is a test, and what its process does.
-    const TESTS: [(&str, fn()); 14] = [
+    const TESTS: [(&str, fn()); 19] = [
         ("a fork after casts on threads", || after(casts)),
+        ("a fork after scaled casts on threads", || after(scaled_casts)),
         ("a fork after texts on threads", || after(texts)),
         ("a fork after ONNX strings on threads", || after(onnx_strings)),
         ("forks while tables are made", || race(tables, usize::MAX)),
@@ -47,10 +52,15 @@ mod hosts {
         ("a limit of memory", a_limit_of_memory),
         ("no memory for a result", no_memory_for_results),
         ("no memory at all: casts", no_memory_for_casts),
+        ("no memory from some allocation on: texts", no_memory_for_texts),
+        ("no memory from some allocation on: ONNX", no_memory_for_onnx),
+        ("no memory from some allocation on: zarr", no_memory_for_zarr),
+        (ANOTHERS, another_machines_isa),
         ("the stacks of casts", stacks_of_casts),
         ("the stacks of checked casts", stacks_of_checks),
         ("the stacks of strided casts", stacks_of_views),
     ];
+    const ANOTHERS: &str = "a variable that names another machine's instruction set";
     /// Those that are done again and again.
     const RACES: &str = "forks while";
 
@@ -86,7 +96,8 @@ mod hosts {
             let mut command = Command::new(program);
             // At least two threads, whatever the machine has; with stacks for which there is no room where none is left.
             command.env("RAYON_NUM_THREADS", "3").env("RUST_MIN_STACK", STACK.to_string());
-            let output = command.env(VARIABLE, name).env("LANECAST_ISA", isa.name()).output();
+            let isa_name = if name == ANOTHERS { another(isa).name() } else { isa.name() };
+            let output = command.env(VARIABLE, name).env("LANECAST_ISA", isa_name).output();
             let output = output.expect("it starts");
             let [text, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
             assert!(output.status.success(), "{name}: {}\n{text}{errors}", output.status);
@@ -115,6 +126,34 @@ mod hosts {
         dst.fill(0);
         caster.par_cast_with(&src, &mut dst, BYTES, &Parallel::new().threads(3)).expect("sizes that fit");
         assert!(src == dst);
+    }
+
+    /// Both ways, on the pool and on threads that are started: as on one thread.
+    fn scaled_casts() {
+        let n = BYTES / 4;
+        let data: Vec<u8> = (0..n).flat_map(|i| (i as f32 / 8.0).to_ne_bytes()).collect();
+        let (shape, options) = ([n / 256, 256], CastOptions::new());
+        let (from, to, scaling) = (DType::F32, DType::F4E2M1, Scaling::mx());
+        let q = Quantizer::new(from, to, &scaling, &options).expect("it is available");
+        let d = Dequantizer::new(to, from, &scaling, &options).expect("it is available");
+        let made = |how: Option<&Parallel<'_>>| {
+            let (mut codes, mut scales, mut back) = (vec![0; n / 2], vec![0; n / 32], vec![0; 4 * n]);
+            match how {
+                Some(how) => {
+                    q.par_quantize_with(&data, &shape, &mut codes, &mut scales, how).expect("sizes that fit");
+                    d.par_dequantize_with(&codes, &shape, &scales, None, &mut back, how).expect("as above");
+                }
+                None => {
+                    q.quantize(&data, &shape, &mut codes, &mut scales).expect("sizes that fit");
+                    d.dequantize(&codes, &shape, &scales, None, &mut back).expect("as above");
+                }
+            }
+            (codes, scales, back)
+        };
+        let alone = made(None);
+        for how in [Parallel::new(), Parallel::new().threads(3), Parallel::new().threads(3).chunk(1 << 16)] {
+            assert!(made(Some(&how)) == alone, "another result on threads");
+        }
     }
 
     fn texts() {
@@ -289,15 +328,19 @@ mod hosts {
             texts();
             onnx_strings();
             casts();
+            scaled_casts();
         }
     }
 
     // Memory.
 
-    /// Allocates no more than this at once.
+    /// Allocates no more than this at once, and so many times as much as a result takes.
     struct Limited;
 
     static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
+    static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
+    /// Bytes from which on it is that: what is smaller, such as the shape of a tensor, is not asked for fallibly everywhere.
+    const RESULT: usize = 256;
 
     #[global_allocator]
     static ALLOCATOR: Limited = Limited;
@@ -305,7 +348,9 @@ mod hosts {
     // SAFETY: what the system allocates, or nothing.
     unsafe impl GlobalAlloc for Limited {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            if layout.size() > MOST.load(Ordering::Relaxed) {
+            let next = |left: usize| if left == usize::MAX { Some(left) } else { left.checked_sub(1) };
+            let is_left = || LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok();
+            if layout.size() > MOST.load(Ordering::Relaxed) || layout.size() >= RESULT && !is_left() {
                 return ptr::null_mut();
             }
             // SAFETY: the caller's promise.
@@ -378,6 +423,101 @@ mod hosts {
         assert_eq!(to(DataType::Float8E4M3FNUZ).with(nan).run(&small).unwrap().bytes(), Some(&[0x80][..]));
     }
 
+    /// Whichever allocation is the first that fails, there is an error that says so, which is true of those that `is_memory` is true
+    /// of, and nothing ends the process.
+    fn from_some_allocation_on<T, E: std::fmt::Debug>(
+        what: &str,
+        run: impl Fn() -> Result<T, E>,
+        is_memory: fn(&E) -> bool,
+    ) {
+        for allocations in 0.. {
+            LEFT.store(allocations, Ordering::Relaxed);
+            let result = run();
+            LEFT.store(usize::MAX, Ordering::Relaxed);
+            match result {
+                Ok(_) => return println!("{what}: {allocations} allocations"),
+                Err(error) => assert!(is_memory(&error), "{what}: {error:?}"),
+            }
+        }
+    }
+
+    fn no_memory_for_texts() {
+        const N: usize = 300;
+        let is_memory =
+            |error: &text::Error| matches!(error, text::Error::Allocation { .. } | text::Error::Cast(_));
+        let values: [f64; N] = std::array::from_fn(|i| i as f64 / 7.0);
+        let halves = values.map(|x| f16::from_f32(x as f32));
+        let texts = text::format_slice(&values).expect("real numbers");
+        let (offsets, joined) = text::format_offsets::<f64, i32>(&values).expect("real numbers");
+        // Longer than any float needs, and near a tie.
+        let long = [format!("0.{}1", "5".repeat(2000)), "1e-400".into(), "9007199254740993".into()];
+        from_some_allocation_on("texts of float64", || text::format_slice(&values), is_memory);
+        from_some_allocation_on("texts of float16", || text::format_slice(&halves), is_memory);
+        from_some_allocation_on("joined texts", || text::format_offsets::<f64, i64>(&values), is_memory);
+        from_some_allocation_on("float64 of texts", || text::parse_slice(&texts, &mut [0f64; N]), is_memory);
+        from_some_allocation_on(
+            "float16 of long texts",
+            || text::parse_slice(&long, &mut [f16::ZERO; 3]),
+            is_memory,
+        );
+        let parsed = || text::parse_offsets(&offsets, &joined, &mut [0f32; N]);
+        from_some_allocation_on("float32 of joined texts", parsed, is_memory);
+    }
+
+    fn no_memory_for_onnx() {
+        const N: usize = 300;
+        fn is_memory(error: &lanecast::onnx::Error) -> bool {
+            use lanecast::onnx::Error::{Cast, Scaled, Text};
+            let is_of_cast =
+                |error: &Error| matches!(error, Error::Allocation { .. } | Error::PlanAllocation { .. });
+            match error {
+                Cast(error) => is_of_cast(error),
+                Scaled(error) => matches!(&**error, scaled::Error::Cast(error) if is_of_cast(error)),
+                Text(error) => matches!(error, text::Error::Allocation { .. }),
+                _ => false,
+            }
+        }
+        let values: Vec<u8> = (0..N).flat_map(|i| (i as f32 / 8.0).to_le_bytes()).collect();
+        let strings: Strings = (0..N).map(|_| "1.5").collect();
+        let of_numbers = Tensor::new(&[N], DataType::Float, &values[..]).expect("so many");
+        let of_strings = Tensor::borrowed_strings(&[N], &strings).expect("so many");
+        for (what, input) in [("numbers", &of_numbers), ("strings", &of_strings)] {
+            for to in [DataType::Float16, DataType::Float8E4M3FN, DataType::Int4, DataType::String] {
+                let run = || Cast::new(21, to, &[])?.run(input);
+                from_some_allocation_on(&format!("Cast of {what} to {to:?}"), run, is_memory);
+            }
+        }
+        let scale = 0.5f32.to_le_bytes();
+        let scale = Tensor::new(&[], DataType::Float, &scale[..]).expect("one");
+        let run = || QuantizeLinear::new(21, &[])?.run(&of_numbers, &scale, None);
+        from_some_allocation_on("QuantizeLinear", run, is_memory);
+        let codes = run().expect("memory");
+        let run = || DequantizeLinear::new(21, &[])?.run(&codes, &scale, None);
+        from_some_allocation_on("DequantizeLinear", run, is_memory);
+    }
+
+    fn no_memory_for_zarr() {
+        const N: usize = 300;
+        let is_memory = |error: &ZarrError| {
+            matches!(error, ZarrError::Cast(Error::Allocation { .. } | Error::PlanAllocation { .. }))
+        };
+        let src: Vec<u8> = (0..N).flat_map(|i| (i as f32 / 2.0).to_ne_bytes()).collect();
+        for map in [&[][..], &[(0x3F80_0000, 7), (0x7FC0_0000, 9)]] {
+            for to in [DType::U8, DType::F8E5M2, DType::U4] {
+                let run = || {
+                    let rule = Some(Overflow::Saturate);
+                    let caster = ValueCaster::new(DType::F32, to, Rounding::NearestEven, rule, map)?;
+                    caster.cast(&src, &mut [0; N], N)
+                };
+                from_some_allocation_on(
+                    &format!("cast_value to {to} with {} mapped", map.len()),
+                    run,
+                    is_memory,
+                );
+            }
+        }
+    }
+
     /// No cast of one thread allocates: neither the first of a pair, which makes a table, nor any other.
     fn no_memory_for_casts() {
         const N: usize = 5000;
@@ -437,6 +577,34 @@ mod hosts {
             let src = StridedView::new(src, 0, &shape, &src_strides);
             let mut dst = StridedViewMut::new(dst, 0, &shape, &dst_strides);
             caster.cast_strided(&src, &mut dst).expect("inside");
+        }
+    }
+
+    // The variable.
+
+    /// One that a machine which has the other has not.
+    fn another(isa: Isa) -> Isa {
+        if isa == Isa::Neon || Isa::available().contains(&Isa::Neon) { Isa::Avx2 } else { Isa::Neon }
+    }
+
+    /// Casts that name no instruction set are an error, and write nothing; those that name one are not concerned.
+    fn another_machines_isa() {
+        let wrong = Isa::best().expect_err("it is not available");
+        assert!(
+            matches!(&wrong, Error::IsaOverride { value } if ["neon", "avx2"].contains(value)),
+            "{wrong}"
+        );
+        let mut dst = [7f32; 2];
+        assert_eq!(lanecast::cast_slice(&[1u8, 2], &mut dst), Err(wrong));
+        assert_eq!(lanecast::checked::cast_slice(&[1u8, 2], &mut dst).unwrap_err(), wrong);
+        assert!(Quantizer::new(DType::F32, DType::I8, &Scaling::per_axis(0), &CastOptions::new()).is_err());
+        let zarr = ValueCaster::new(DType::U8, DType::F32, Rounding::NearestEven, None, &[]);
+        assert_eq!(zarr.unwrap_err(), ZarrError::Cast(wrong));
+        assert_eq!(dst, [7.0; 2]);
+        for &isa in Isa::available() {
+            let options = CastOptions::new().isa(isa);
+            lanecast::cast_slice_with(&[1u8, 2], &mut dst, &options).expect("it is available");
+            assert_eq!(std::mem::replace(&mut dst, [7.0; 2]), [1.0, 2.0]);
         }
     }
 

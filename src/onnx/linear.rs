@@ -255,7 +255,7 @@ impl QuantizeLinear {
     /// # Errors
     ///
     /// The version does not take one of the types, or they do not go together; the scales do not have the shape that the input,
-    /// `axis` and `block_size` need.
+    /// `axis` and `block_size` need; or there is no memory for the result.
     pub fn run(
         &self,
         x: &Tensor<'_>,
