@@ -334,13 +334,12 @@ mod hosts {
 
     // Memory.
 
-    /// Allocates no more than this at once, and so many times as much as a result takes.
+    /// Allocates no more than this at once, and so many times more than something small.
     struct Limited;
 
     static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
     static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
-    /// Bytes from which on it is that: what is smaller, such as the shape of a tensor, is not asked for fallibly everywhere.
-    const RESULT: usize = 256;
+    static SMALL: AtomicUsize = AtomicUsize::new(0);
 
     #[global_allocator]
     static ALLOCATOR: Limited = Limited;
@@ -350,7 +349,9 @@ mod hosts {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             let next = |left: usize| if left == usize::MAX { Some(left) } else { left.checked_sub(1) };
             let is_left = || LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok();
-            if layout.size() > MOST.load(Ordering::Relaxed) || layout.size() >= RESULT && !is_left() {
+            if layout.size() > MOST.load(Ordering::Relaxed)
+                || layout.size() > SMALL.load(Ordering::Relaxed) && !is_left()
+            {
                 return ptr::null_mut();
             }
             // SAFETY: the caller's promise.
@@ -477,6 +478,8 @@ mod hosts {
                 _ => false,
             }
         }
+        // The shapes of tensors are not asked for fallibly.
+        SMALL.store(256, Ordering::Relaxed);
         let values: Vec<u8> = (0..N).flat_map(|i| (i as f32 / 8.0).to_le_bytes()).collect();
         let strings: Strings = (0..N).map(|_| "1.5").collect();
         let of_numbers = Tensor::new(&[N], DataType::Float, &values[..]).expect("so many");

@@ -3,9 +3,8 @@
 //! The digits themselves are the standard library's business: here is only what it does not offer, which is
 //! on what side of a binary number a decimal lies.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::cmp::Ordering;
+use core::fmt::{self, Write};
 
 /// Digits beyond these only say that something follows: no midpoint of two neighbours of any dtype has more
 /// than 767 significant digits.
@@ -60,15 +59,17 @@ impl<'a> Decimal<'a> {
         self.exponent.saturating_add(self.whole.len() as i64 - zeros as i64)
     }
 
-    /// The same number, or if it has too many digits one that rounds like it, in a few hundred characters.
-    pub(super) fn shortened(self) -> String {
-        let mut digits = self.digits().map(|digit| char::from(b'0' + digit as u8));
-        let mut text: String = "0.".chars().chain(digits.by_ref().take(MOST_DIGITS)).collect();
-        if digits.any(|digit| digit != '0') {
-            text.push('1');
+    /// The same number, or if it has too many digits one that rounds like it.
+    pub(super) fn shortened(self) -> Short<{ MOST_DIGITS + 16 }> {
+        let mut digits = self.digits().map(|digit| b'0' + digit as u8);
+        let mut text = Short::new(format_args!("0."));
+        digits.by_ref().take(MOST_DIGITS).for_each(|digit| text.push(digit));
+        if digits.any(|digit| digit != b'0') {
+            text.push(b'1');
         }
         // Beyond these exponents there is only zero and infinity.
-        text + &format!("e{}", self.point().clamp(-9999, 9999))
+        _ = write!(text, "e{}", self.point().clamp(-9999, 9999));
+        text
     }
 
     /// The number cut to an integer, and what was cut off in units of 2^-64: exact if it is 0 or a half, else
@@ -117,7 +118,7 @@ impl<'a> Decimal<'a> {
             }
         }
         let kept = count.min(MOST_DIGITS);
-        let mut decimal = Big::default();
+        let mut decimal = Big::ZERO;
         for _ in 0..kept {
             decimal.mul_add(10, digits.next().unwrap_or(0));
         }
@@ -126,7 +127,7 @@ impl<'a> Decimal<'a> {
             decimal.mul_add(10, 1);
             scale -= 1;
         }
-        let mut binary = Big::default();
+        let mut binary = Big::ZERO;
         binary.mul_add(1, m);
         let tens = if scale < 0 { &mut binary } else { &mut decimal };
         (0..scale.unsigned_abs()).for_each(|_| tens.mul_add(5, 0));
@@ -134,6 +135,38 @@ impl<'a> Decimal<'a> {
         let twos = q - scale;
         (if twos < 0 { &mut decimal } else { &mut binary }).shift_left(twos.unsigned_abs());
         decimal.compare(&binary)
+    }
+}
+
+/// A text of no more than `N` characters of ASCII, without memory for it.
+pub(super) struct Short<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Short<N> {
+    pub(super) fn new(text: fmt::Arguments<'_>) -> Self {
+        let mut short = Self { bytes: [0; N], len: 0 };
+        _ = short.write_fmt(text);
+        short
+    }
+
+    fn push(&mut self, byte: u8) {
+        if let Some(next) = self.bytes.get_mut(self.len) {
+            *next = byte;
+            self.len += 1;
+        }
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+impl<const N: usize> Write for Short<N> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.bytes().for_each(|byte| self.push(byte));
+        Ok(())
     }
 }
 
@@ -164,33 +197,53 @@ fn compare_small(n: u64, scale: i32, m: u64, q: i32) -> Option<Ordering> {
     Some(decimal.cmp(&binary))
 }
 
+/// Limbs of the largest number that [`Decimal::compare`] makes, which is below 2^5100, and some. A decimal has 801 digits at most, the first
+/// of them 400 places from the point: the scale is -1201 or more. So many fives times 64 bits of `m` are below 2^2853, and the twos are
+/// at most 1201 and those of `q`, 1024.
+const LIMBS: usize = 96;
+
 /// A natural number, from the low limb up, without zeros on top.
-#[derive(Default, Debug)]
-struct Big(Vec<u64>);
+#[derive(Debug)]
+struct Big {
+    limbs: [u64; LIMBS],
+    len: usize,
+}
 
 impl Big {
+    const ZERO: Self = Self { limbs: [0; LIMBS], len: 0 };
+
+    fn limbs(&self) -> &[u64] {
+        &self.limbs[..self.len]
+    }
+
     fn mul_add(&mut self, factor: u64, term: u64) {
         let mut carry = u128::from(term);
-        for limb in &mut self.0 {
+        for limb in &mut self.limbs[..self.len] {
             carry += u128::from(*limb) * u128::from(factor);
             *limb = carry as u64;
             carry >>= 64;
         }
-        if carry != 0 {
-            self.0.push(carry as u64);
+        if carry != 0
+            && let Some(next) = self.limbs.get_mut(self.len)
+        {
+            *next = carry as u64;
+            self.len += 1;
         }
     }
 
     fn shift_left(&mut self, bits: u32) {
         self.mul_add(1 << (bits % 64), 0);
-        if !self.0.is_empty() {
-            self.0.splice(..0, core::iter::repeat_n(0, bits as usize / 64));
+        let (whole, len) = (bits as usize / 64, self.len);
+        if len != 0 && len + whole <= LIMBS {
+            self.limbs.copy_within(..len, whole);
+            self.limbs[..whole].fill(0);
+            self.len += whole;
         }
     }
 
     fn compare(&self, other: &Self) -> Ordering {
-        let by_limbs = || self.0.iter().rev().cmp(other.0.iter().rev());
-        self.0.len().cmp(&other.0.len()).then_with(by_limbs)
+        let by_limbs = || self.limbs().iter().rev().cmp(other.limbs().iter().rev());
+        self.len.cmp(&other.len).then_with(by_limbs)
     }
 }
 

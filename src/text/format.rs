@@ -16,7 +16,7 @@ use crate::formats::options::Policy;
 use crate::kernels::once::Once;
 use crate::kernels::scalar;
 
-use super::decimal::Decimal;
+use super::decimal::{Decimal, Short};
 
 /// How floats are written.
 ///
@@ -192,27 +192,30 @@ fn shortest(format: FloatFormat, code: u64) -> f64 {
     if x == 0.0 {
         return x;
     }
+    // A sign, 17 digits, a point and an exponent.
+    let of = Short::<32>::new;
     let interval = Interval::of(format, code);
     for digits in 0..17 {
         // The nearest with so many digits, from the standard library.
-        let text = format!("{x:.digits$e}");
-        if interval.contains(&text) {
-            return parse(&text);
+        let text = of(format_args!("{x:.digits$e}"));
+        let text = text.as_str();
+        if interval.contains(text) {
+            return parse(text);
         }
         // The nearest on the other side may be farther and yet inside: below a power of two the next number
         // is twice as near, and to float8_e8m0fnu nothing is rounded down.
-        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
         let (units, exponent) = (parse_digits(mantissa), exponent.parse().unwrap_or(0) - digits as i32);
-        let text = if parse(&text) < x {
-            format!("{}e{exponent}", units + 1)
+        let text = if parse(text) < x {
+            of(format_args!("{}e{exponent}", units + 1))
         } else if units == 10u64.pow(digits as u32) {
             // Below a power of ten they lie ten times as close.
-            format!("{}e{}", 10 * units - 1, exponent - 1)
+            of(format_args!("{}e{}", 10 * units - 1, exponent - 1))
         } else {
-            format!("{}e{exponent}", units - 1)
+            of(format_args!("{}e{exponent}", units - 1))
         };
-        if interval.contains(&text) {
-            return parse(&text);
+        if interval.contains(text.as_str()) {
+            return parse(text.as_str());
         }
     }
     x

@@ -176,5 +176,5 @@ fn parse_long(text: &str) -> Option<f64> {
         return Some(x);
     }
     let short = Decimal::of(text).shortened();
-    short.parse::<f64>().ok().map(|x| x.copysign(if text.starts_with('-') { -1.0 } else { 1.0 }))
+    short.as_str().parse::<f64>().ok().map(|x| x.copysign(if text.starts_with('-') { -1.0 } else { 1.0 }))
 }
