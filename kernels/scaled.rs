@@ -9,7 +9,7 @@ use super::codec::lookup;
 use super::codec::scaled;
 use super::drive::{Apart, RunScaled, Scale};
 use super::environment::Environment;
-use super::memory::Destination;
+use super::memory::{Destination, bytes_of};
 use super::present::Present;
 use super::simd::{Extras, Simd, Task, fence};
 use super::sizes::bytes;
@@ -602,25 +602,112 @@ pub(crate) fn exponents(isa: Present, magnitudes: &[u32], added: u32, top: u32, 
     debug_assert!(ran.is_some());
 }
 
-/// One over each.
-pub(crate) fn inverses(isa: Present, scales: &[f32], inverses: &mut [f32]) {
-    struct Each<'a>(&'a [f32], &'a mut [f32]);
+/// The ties of a target, which are odd numbers, `most` at most, times powers of two; and how many significant bits elements have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Near {
+    pub(crate) most: u32,
+    pub(crate) bits: u32,
+}
 
-    impl<I> Task<I> for Each<'_> {
-        type Output = ();
+/// One over each scale. With the ties of a target, such that no product with one is on another side of a tie than the quotient, where
+/// that is possible: [`TIES`] is set of the other scales, and returned how many those are. All are positive then.
+///
+/// ```text
+/// x = t * S to so many bits     the one x that x / S may be near the tie t for: its neighbours are 2^-bits away
+/// r = x - t * S                 of which the sign is exact: it says on which side of t the quotient is, or that it is t
+/// d = x * v - t                 the same of the product: the larger one of two x has no smaller product
+/// ```
+/// v is the inverse, or 8 of its last of 24 bits more or less: no product is wrong by as many. Found scales are magnitudes that were
+/// divided and rounded: all r of such a one have the same sign, or are 0.
+pub(crate) fn inverses(
+    isa: Present,
+    scales: &[f32],
+    rests: &[f32],
+    inverses: &mut [f32],
+    ties: Option<Near>,
+    flags: &mut [u8],
+) -> usize {
+    struct Each<'a> {
+        scales: &'a [f32],
+        rests: &'a [f32],
+        inverses: &'a mut [f32],
+        ties: Option<Near>,
+        flags: &'a mut [u8],
+    }
+
+    /// Whether inverses must be larger somewhere, 1 if so, and smaller, -1.
+    #[inline(always)]
+    fn needed<I: Simd>(isa: I, Near { most, bits }: Near, [scale, rest, inverse]: [I::V; 3]) -> [I::V; 2] {
+        let (zero, one, minus) = (isa.splat32(0), isa.splat32(1), isa.splat32(u32::MAX));
+        let half = isa.splat32(1 << (23 - bits));
+        let mask = isa.splat32(u32::MAX << (24 - bits));
+        let sign = |x: I::V| isa.max_s32(isa.min_s32(x, one), minus);
+        let mut ends = [zero, zero];
+        for tie in (1..=most).step_by(2) {
+            let t = isa.splat32((tie as f32).to_bits());
+            let minus_t = isa.splat32((-(tie as f32)).to_bits());
+            let x = isa.and(isa.add32(isa.mul_f32(t, scale), half), mask);
+            let r = isa.mul_add_f32(minus_t, rest, isa.mul_add_f32(minus_t, scale, x));
+            // Floats, as integers, have their sign; and those above 0 are in order.
+            let d = isa.sub32(isa.mul_f32(x, inverse), t);
+            let more = isa.sub32(sign(r), sign(d));
+            ends = [isa.max_s32(ends[0], more), isa.min_s32(ends[1], more)];
+        }
+        ends.map(sign)
+    }
+
+    impl<I: Simd> Task<I> for Each<'_> {
+        type Output = usize;
 
         #[inline(always)]
-        fn call(self, _: I) {
-            let Self(scales, inverses) = self;
-            for (scale, inverse) in scales.iter().zip(inverses) {
+        fn call(self, isa: I) -> usize {
+            let Self { scales, rests, inverses, ties, flags } = self;
+            for (scale, inverse) in scales.iter().zip(&mut *inverses) {
                 *inverse = 1.0 / scale;
             }
+            let Some(near) = ties else { return 0 };
+            let lanes = const { I::BYTES / 4 };
+            let mut left = 0;
+            for (i, flags) in flags.chunks_mut(lanes).enumerate() {
+                let numbers = |of: &[f32]| {
+                    let mut bytes = [0; 64];
+                    let of = bytes_of(of.get(i * lanes..).unwrap_or_default());
+                    let n = of.len().min(I::BYTES);
+                    bytes[..n].copy_from_slice(&of[..n]);
+                    isa.load_next(&mut &bytes[..]).unwrap_or(isa.splat32(0))
+                };
+                let (scale, rest, inverse) = (numbers(scales), numbers(rests), numbers(inverses));
+                let [more, less] = needed(isa, near, [scale, rest, inverse]);
+                let other = isa.add32(inverse, isa.shl32::<3>(isa.add32(more, less)));
+                let [other_more, other_less] = needed(isa, near, [scale, rest, other]);
+                let mut found = [[0; 64]; 3];
+                for (found, v) in
+                    found.iter_mut().zip([isa.or(more, less), isa.or(other_more, other_less), other])
+                {
+                    isa.store_next(&mut (&mut found[..]).into(), v);
+                }
+                let [first, second, other] = found.map(|found| {
+                    core::array::from_fn::<u32, 16, _>(|lane| {
+                        u32::from_ne_bytes(core::array::from_fn(|byte| found[4 * lane + byte]))
+                    })
+                });
+                for (lane, flags) in flags.iter_mut().enumerate().filter(|(lane, _)| first[*lane] != 0) {
+                    if second[lane] == 0 {
+                        inverses[i * lanes + lane] = f32::from_bits(other[lane]);
+                    } else {
+                        *flags |= TIES;
+                        left += 1;
+                    }
+                }
+            }
+            left
         }
     }
 
     let _environment = Environment::new(Rounding::NearestEven);
-    let ran = on!(isa, isa => isa.run(Each(scales, inverses)));
-    debug_assert!(ran.is_some());
+    let left = on!(isa, isa => isa.run(Each { scales, rests, inverses, ties, flags }));
+    debug_assert!(left.is_some());
+    left.unwrap_or(0)
 }
 
 /// Bytes read and written from which on a cast goes past the caches.

@@ -27,7 +27,7 @@ use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::memory::{Destination, bytes_of};
 use crate::kernels::present::Present;
 use crate::kernels::scaled::{
-    self, BLOCK, Bounds, Factors, How, Kernel, Operation, Others, Per, Rows, WRONG,
+    self, BLOCK, Bounds, Factors, How, Kernel, LEAST_GROUP, Near, Operation, Others, Per, Rows, TIES, WRONG,
 };
 
 /// Bytes of data that stay in a cache between the two passes over them.
@@ -42,7 +42,7 @@ struct Buffers {
     rests: Vec<f32>,
     inverses: Vec<f32>,
     zeros: Vec<f32>,
-    /// What is [`WRONG`].
+    /// What is [`WRONG`] of scales, or what [`TIES`].
     flags: Vec<u8>,
     /// Of single elements, once there are such.
     each: Option<Box<[Numbers; 4]>>,
@@ -199,6 +199,13 @@ fn how(quantize: &Quantize) -> Option<(How, Others)> {
     })
 }
 
+/// How the elements of a region are divided, and what is set among the flags of its scales.
+#[derive(Clone, Copy)]
+struct Division {
+    how: How,
+    flags: u8,
+}
+
 /// A quantisation by registers.
 pub(super) struct Divide<'a> {
     job: &'a Quantizing<'a>,
@@ -325,10 +332,10 @@ impl<'a> Divide<'a> {
         }
         sink.set_all(*scale, groups, &buffers.codes);
         let codes = take(&mut buffers.codes);
-        let wrong = self.numbers(&codes, groups, true, buffers);
+        let division = self.numbers(&codes, groups, true, buffers);
         let code = |known: usize| sink.scales().of_native(&codes, known);
         let amax = take(&mut buffers.amax);
-        let done = self.cast(region, wrong, elements, dst, buffers, room, &|number| {
+        let done = self.cast(region, division, elements, dst, buffers, room, &|number| {
             let i = number - scale;
             if job.quantize.is_own() {
                 return job.quantize.given(code(i), 0, job.tensor);
@@ -343,12 +350,13 @@ impl<'a> Divide<'a> {
         done
     }
 
-    /// Casts a region whose scales are known; what is [`WRONG`] as the reference does, by the blocks of these numbers.
+    /// Casts a region whose scales are known; again what [`TIES`], looking at each element, and what is [`WRONG`] as the reference
+    /// does, by the blocks of these numbers.
     #[expect(clippy::too_many_arguments, reason = "a region, where it goes, and room for both")]
     fn cast(
         &self,
         region: &Region,
-        wrong: u8,
+        Division { how, flags }: Division,
         elements: &Range<usize>,
         dst: &mut Destination<'_, u8>,
         buffers: &mut Buffers,
@@ -363,12 +371,22 @@ impl<'a> Divide<'a> {
         region.segments(grid, elements, &apart, &mut |segment, rows| {
             let rows = rows.unwrap_or(steps);
             let known = segment.scale - region.scale;
-            self.segment(segment, known, &rows, base, dst, buffers)?;
-            if wrong == 0 {
+            self.segment(segment, how, known, &rows, base, dst, buffers)?;
+            if flags == 0 {
                 return Ok(());
             }
-            for group in (0..segment.groups).filter(|group| buffers.flags[known + group] != 0) {
+            for group in 0..segment.groups {
+                let flags = buffers.flags[known + group];
+                if flags == 0 {
+                    continue;
+                }
                 let elements = segment.group(grid, group);
+                if flags == TIES {
+                    let (first, n, scale) = (elements.start, elements.len(), segment.scale + group);
+                    let again = Segment { first, n, scale, groups: 1, per: Per::All };
+                    self.segment(&again, How::Odd, known + group, &rows, base, dst, buffers)?;
+                    continue;
+                }
                 let block = block(segment.scale + group);
                 let room = once(room, Room::new)?;
                 for row in 0..rows.count {
@@ -636,8 +654,9 @@ impl<'a> Divide<'a> {
         Some(())
     }
 
-    /// Scales, and what to multiply with in their place. Returns [`WRONG`] if the kernel is not right for one.
-    fn numbers(&self, codes: &[u8], groups: usize, is_found: bool, buffers: &mut Buffers) -> u8 {
+    /// Scales, and what to multiply with in their place. Says of each whether the kernel is right for it.
+    fn numbers(&self, codes: &[u8], groups: usize, is_found: bool, buffers: &mut Buffers) -> Division {
+        let how = self.decided.how;
         let bytes = &codes[..groups * self.job.quantize.scale.bits() as usize / 8];
         let scales = &mut buffers.scales[..groups];
         if self.decided.to_f32.fill(bytes, (&mut *scales).into(), groups).is_err() {
@@ -659,13 +678,12 @@ impl<'a> Divide<'a> {
                     wrong |= WRONG;
                 }
             }
-            return if is_done { wrong } else { WRONG };
+            return Division { how, flags: if is_done { wrong } else { WRONG } };
         }
         if let TensorScale::Multiply(g) = self.job.tensor {
             let rests = if self.splits { &mut buffers.rests[..groups] } else { &mut [] };
             scaled::with_tensor(self.isa, Operation::Multiply, g, scales, rests);
         }
-        scaled::inverses(self.isa, scales, &mut buffers.inverses[..groups]);
         let range = match self.decided.how {
             // From 2^-127 to 2^127, of which the inverse is another.
             How::Near => 0x40_0000..0x7F00_0001,
@@ -673,13 +691,55 @@ impl<'a> Divide<'a> {
         };
         let flags = &mut buffers.flags[..groups];
         flags.fill(0);
-        scaled::bounded(self.isa, scales, &Bounds { range, zero: false, negative: false }, flags)
+        let wrong = scaled::bounded(self.isa, scales, &Bounds { range, zero: false, negative: false }, flags);
+        self.inverses(groups, wrong, buffers)
+    }
+
+    /// Inverses of scales: if that pays, such ones that elements need not be looked at but under a few of those scales.
+    fn inverses(&self, groups: usize, wrong: u8, buffers: &mut Buffers) -> Division {
+        let (how, grid) = (self.decided.how, self.job.grid);
+        let Buffers { scales, rests, inverses, flags, .. } = buffers;
+        let (scales, inverses, flags) = (&scales[..groups], &mut inverses[..groups], &mut flags[..groups]);
+        let elements = grid.count / grid.scales.max(1);
+        // To find them takes as long as some ten elements for each tie.
+        let pays = |near: &Near| {
+            how == How::Odd && grid.block() >= LEAST_GROUP && elements / 16 >= near.most as usize
+        };
+        if let Some(near) = self.near().filter(pays) {
+            let rests = if self.splits { &rests[..groups] } else { &[] };
+            let left = scaled::inverses(self.isa, scales, rests, inverses, Some(near), flags);
+            // Elements that are cast again take longer, and each call of the kernel as long as hundreds.
+            if left * (4 + 1024 / elements) <= groups {
+                return Division { how: How::Near, flags: if left == 0 { wrong } else { wrong | TIES } };
+            }
+            flags.iter_mut().for_each(|flags| *flags &= WRONG);
+        }
+        scaled::inverses(self.isa, scales, &[], inverses, None, &mut []);
+        Division { how, flags: wrong }
+    }
+
+    /// The ties of the target, and the elements: none if these have so many numbers that there are some near most ties.
+    fn near(&self) -> Option<Near> {
+        let Quantize { from, to, .. } = *self.job.quantize;
+        let bits = match from {
+            DType::BF16 => 8,
+            DType::F16 => 11,
+            _ => return None,
+        };
+        // Behind the bits of the target there is that of a tie. A zero point doubles what an integer may be.
+        let most = match to.float_format() {
+            Some(format) => (4 << format.mantissa_bits) - 1,
+            None => (2 << to.bits()) - 1,
+        };
+        Some(Near { most, bits })
     }
 
     /// Casts a segment, whose first scale is this one of those that are known.
+    #[expect(clippy::too_many_arguments, reason = "as above")]
     fn segment(
         &self,
         segment: &Segment,
+        how: How,
         known: usize,
         rows: &Rows,
         base: usize,
@@ -700,7 +760,7 @@ impl<'a> Divide<'a> {
         }
         let factors = Factors {
             per: segment.per,
-            how: self.decided.how,
+            how,
             others: self.decided.others,
             scales: arrays[0],
             rests: arrays[1],
@@ -745,14 +805,14 @@ impl<'a> Divide<'a> {
             let (scale, groups) = (region.scale, region.groups(grid));
             let mut codes = take(&mut buffers.codes);
             let bytes = given.scales.native(given.bytes, scale..scale + groups, &mut codes);
-            let wrong = self.numbers(bytes, groups, false, &mut buffers);
+            let division = self.numbers(bytes, groups, false, &mut buffers);
             buffers.codes = codes;
             if has_zeros {
                 for (group, zero) in buffers.zeros[..groups].iter_mut().enumerate() {
                     *zero = given.get(scale + group).1 as f32;
                 }
             }
-            self.cast(region, wrong, &elements, dst, &mut buffers, &mut room, block)
+            self.cast(region, division, &elements, dst, &mut buffers, &mut room, block)
         })
     }
 }

@@ -22,6 +22,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("the formats of packages quantised as by the reference", packages);
     suite.test("blocks of rows that are apart", rows_apart);
     suite.test("one quotient of a block beside a tie", beside_ties);
+    suite.test("floats of 16 bits under scales of which multiples are ties", ties_of_16_bits);
     suite.test("requantised as by the reference", |isa| each(isa, requantised));
     suite.test("every short length", every_length);
     suite.test("more than a chunk", more_than_a_chunk);
@@ -449,6 +450,78 @@ fn beside_ties(isa: Isa) {
             let x =
                 at.map(|at| data[at * 8 / to.bits() as usize..][..8 / to.bits().min(8) as usize].to_vec());
             assert_eq!(at, None, "{isa} {from} -> {to} by {by}: {x:?} {options:?}");
+        }
+    }
+}
+
+/// All mantissas of 16-bit floats, in blocks under scales as they are found, of few bits, and of a product: of most such scales a
+/// kernel finds an inverse with which it need not look at ties, some are left, and if those are many, it looks at all.
+fn ties_of_16_bits(isa: Isa) {
+    use DType::{BF16, F4E2M1, F6E2M3, F8E3M4, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F16, F32, I4, I8, U8};
+    if isa == Isa::Scalar {
+        return;
+    }
+    let random = &mut Random::new(17);
+    for (from, mantissa) in [(BF16, 7), (F16, 10)] {
+        for (to, max) in [
+            (F8E4M3FN, 448.0),
+            (F8E5M2, 57344.0),
+            (F4E2M1, 6.0),
+            (F6E2M3, 7.5),
+            (F8E3M4, 15.5),
+            (F8E4M3FNUZ, 240.0),
+            (I8, 127.0),
+            (U8, 255.0),
+            (I4, 7.0),
+        ] {
+            // Of integers of 8 bits there are so many ties that shorter blocks do not pay.
+            let block = if matches!(to, I8 | U8) { 8192 } else { 1024 };
+            for round in 0..8 {
+                let factor = f32::from_bits(0x3F80_0000 + random.below(1 << 23) as u32);
+                let (mut scales, mut scale_codes, mut data) = (Vec::new(), Vec::new(), Vec::new());
+                for _ in 0..12 {
+                    let amax = ((1 << mantissa) + random.below(1 << mantissa)) as f64;
+                    let exponent = 2f64.powi(random.below(6) as i32 - 3);
+                    let scale = match round {
+                        0 => (1 + random.below(36)) as f64 / 64.0,
+                        // A few among those that are found.
+                        1 if random.one_in(12) => 0.75,
+                        7 => 1.0 + random.below(1 << 23) as f64 / 2f64.powi(23),
+                        _ => f64::from((amax / max * exponent) as f32),
+                    };
+                    scales.extend_from_slice(&(scale as f32).to_ne_bytes());
+                    // From 1/8 to 15 for a scale of float8_e4m3fn, which a factor is multiplied with.
+                    let code = 0x20 + random.below(0x38) as u8;
+                    scale_codes.push(code);
+                    let scale = if round == 6 { f64::from(f32::from(8 + code % 8) * factor) } else { scale };
+                    let least = (scale.log2().floor() as i32 - 3 + random.below(10) as i32).max(-14);
+                    for i in (0..block).map(|i| i % 1024) {
+                        let m = (i % (1 << mantissa)) as f64 + f64::from(1 << mantissa);
+                        let x = m * 2f64.powi(least + (i >> mantissa) as i32 - mantissa);
+                        data.extend_from_slice(&(if random.one_in(2) { x } else { -x }).to_ne_bytes());
+                    }
+                }
+                let n = data.len() / 8;
+                let mut src = vec![0; 2 * n];
+                lanecast::cast_bytes(&data, DType::F64, &mut src, from, n).expect("sizes that fit");
+                let (scaling, scales) = if round == 6 {
+                    let multiplied = TensorScale::Multiply(factor);
+                    (Scaling::blocks(&[block], F8E4M3FN).tensor_scale(multiplied), &scale_codes)
+                } else {
+                    (Scaling::blocks(&[block], F32), &scales)
+                };
+                let options = CastOptions::new().saturate(random.one_in(2));
+                let [expected, found] = [Isa::Scalar, isa].map(|isa| {
+                    let q = Quantizer::new(from, to, &scaling, &options.isa(isa)).expect("a pair");
+                    let mut codes = vec![0; q.code_bytes(&[n]).expect("a size")];
+                    q.quantize_given(&src, &[n], scales, None, &mut codes).expect("sizes that fit");
+                    codes
+                });
+                let at = first_difference(&expected, &found).map(|at| at * 8 / to.bits() as usize);
+                let x =
+                    at.map(|at| f64::from_ne_bytes(data[8 * at..8 * at + 8].try_into().expect("8 bytes")));
+                assert_eq!(at, None, "{isa} {from} -> {to}, round {round}: {x:?} {options:?}");
+            }
         }
     }
 }
