@@ -747,6 +747,7 @@ impl MarksBeyond for Avx2 {
 impl NarrowsByF16 for Avx2 {
     ops! {
         add16(self, a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi16(a, b);
+        lookup_pieces(self, table: __m256i, index: __m256i) -> __m256i = _mm256_shuffle_epi8(table, index);
         f32_to_cut_f16(self, a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(
             _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(self.ps(a[1])),
             _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(self.ps(a[0])),

@@ -779,6 +779,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByF16
         select_above16(self, a: __m512i, limit: __m512i, yes: __m512i, no: __m512i) -> __m512i =
             _mm512_mask_blend_epi16(_mm512_cmpgt_epu16_mask(a, limit), no, yes);
         add16(self, a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi16(a, b);
+        lookup_pieces(self, table: __m512i, index: __m512i) -> __m512i = _mm512_shuffle_epi8(table, index);
         f32_to_cut_f16(self, a: [__m512i; 2]) -> __m512i = self.joined(
             _mm512_cvt_roundps_ph::<CUT>(self.ps(a[0])),
             _mm512_cvt_roundps_ph::<CUT>(self.ps(a[1])),

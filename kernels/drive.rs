@@ -290,6 +290,8 @@ pub(super) struct Scale {
     pub(super) picks: *const u8,
     /// What a group adds to the words of its elements, twice.
     pub(super) deltas: *const u32,
+    /// To look up by 16 words: those of a group.
+    pub(super) sixteens: *const Table16,
     /// A group has 2^this elements, 16 at least; or [`Scale::EACH`], or [`Scale::ALL`].
     pub(super) shift: u32,
     /// The number of the first element of a block.
@@ -311,6 +313,17 @@ impl Table128 {
     pub(crate) const ZEROS: Self = Self([[0; 128]; 2]);
 }
 
+/// 16 words: their low bytes, and their high ones.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
+pub(crate) struct Table16(pub(super) [[u8; 16]; 2]);
+
+#[cfg(isa = "vector")]
+impl Table16 {
+    pub(crate) const ZEROS: Self = Self([[0; 16]; 2]);
+}
+
 /// How elements are looked up.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -321,6 +334,8 @@ pub(crate) enum By {
     Exponent,
     /// By one in which, besides, the mantissa of their scale picks a part.
     Mantissa,
+    /// By the 16 words of their scale: those of all codes of 4 bits, or of the first ones of 8, to which exponents are added.
+    Sixteen,
 }
 
 /// How elements are multiplied with a scale, or divided by it.
@@ -367,6 +382,7 @@ impl Scale {
         tables: ptr::null(),
         picks: ptr::null(),
         deltas: ptr::null(),
+        sixteens: ptr::null(),
         shift: Self::EACH,
         at: 0,
         how: How::Near,

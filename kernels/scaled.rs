@@ -18,7 +18,7 @@ use crate::formats::dtype::DType;
 use crate::formats::options::{CastOptions, Rounding};
 use crate::formats::route::route;
 
-pub(crate) use super::drive::{By, How, Others, Table128};
+pub(crate) use super::drive::{By, How, Others, Table16, Table128};
 
 /// Elements that the arrays of factors must reach to: whole blocks of every instruction set.
 pub(crate) const BLOCK: usize = 64;
@@ -50,7 +50,7 @@ impl Per {
     pub(crate) fn is_by(self, by: By) -> bool {
         match (by, self) {
             (_, Self::Element) => false,
-            (By::Scale, Self::Group(group)) => group >= BLOCK,
+            (By::Scale | By::Sixteen, Self::Group(group)) => group >= BLOCK,
             (By::Exponent, Self::Group(group)) => group > LEAST_GROUP,
             (By::Mantissa, per) => per == Self::Group(LEAST_GROUP),
             (_, Self::All) => true,
@@ -86,6 +86,8 @@ pub(crate) struct Factors<'a> {
     pub(crate) deltas: &'a [u32],
     /// Of each 16 elements.
     pub(crate) picks: &'a [u8],
+    /// The words of each group, if those are looked up.
+    pub(crate) sixteens: &'a [Table16],
 }
 
 impl Factors<'_> {
@@ -102,6 +104,7 @@ impl Factors<'_> {
         tables: &[],
         deltas: &[],
         picks: &[],
+        sixteens: &[],
     };
 }
 
@@ -196,6 +199,23 @@ impl Kernel {
         debug_assert!(ran.is_some());
     }
 
+    /// The same of 16 words for each table.
+    pub(crate) fn fill_sixteens(
+        &self,
+        codes: &[u8],
+        words: &mut [u8],
+        tables: &mut [Table16],
+        factors: &Factors<'_>,
+    ) {
+        let one = Rows { count: 1, src: 0, dst: 0 };
+        self.run(codes, (&mut *words).into(), 16 * tables.len(), &one, factors, false);
+        for (words, Table16([low, high])) in words.as_chunks::<32>().0.iter().zip(tables) {
+            for i in 0..16 {
+                (low[i], high[i]) = (words[2 * i], words[2 * i + 1]);
+            }
+        }
+    }
+
     /// Of floats that are divided, to nearest even.
     pub(crate) fn quotient(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let route =
@@ -240,6 +260,7 @@ impl Kernel {
         let numbers = |numbers: &[f32], is_used: bool| array(numbers, needed, is_used);
         assert!(self.by.is_none_or(|by| factors.per.is_by(by)));
         let picks = self.by == Some(By::Mantissa);
+        let is_by_sixteen = self.by == Some(By::Sixteen);
         let adds = picks || self.by == Some(By::Exponent);
         let scale = Scale {
             scales: numbers(factors.scales, self.by.is_none()),
@@ -247,9 +268,10 @@ impl Kernel {
             inverses: numbers(factors.inverses, self.divides && factors.how != How::Over),
             zeros: numbers(factors.zeros, false),
             tensor: factors.tensor,
-            tables: array(factors.tables, if adds { 1 } else { needed }, self.by.is_some()),
+            tables: array(factors.tables, if adds { 1 } else { needed }, self.by.is_some() && !is_by_sixteen),
             deltas: array(factors.deltas, needed, adds),
             picks: array(factors.picks, needed, picks),
+            sixteens: array(factors.sixteens, needed, is_by_sixteen),
             shift: factors.per.shift(),
             at: 0,
             how: factors.how,

@@ -827,6 +827,8 @@ pub(crate) trait MarksBeyond: SearchesNans {
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) trait NarrowsByF16: Simd {
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The byte at each index below 16, among those of the same piece of 16 bytes of a table.
+    fn lookup_pieces(self, table: Self::V, index: Self::V) -> Self::V;
     /// Lanes of `yes` where `a` is more than `limit`, unsigned.
     fn select_above16(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
     fn select_above8(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;

@@ -6,7 +6,7 @@ use super::super::drive::{By, How, RunScaled, Scale};
 use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 use super::float::{NearF32, SIGN, ToF16, ToF32};
 use super::integer::{ToIntegers, ToShort};
-use super::job::{Job, Table};
+use super::job::{Job, Table, Target};
 use super::lookup::{Floats, Mirrored, Nibble, OnLine, Short};
 use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
 use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8};
@@ -373,18 +373,145 @@ where
     }
 }
 
-/// That, where registers are tables: of packed codes, or of 8 bits with -0.
+/// Codes of `BITS` bits by the 16 words of their group. Of 4 bits a code is the number of its word. Of 8 bits, to bfloat16:
+///
+/// ```text
+/// first = exponent of the code, but 1 if it is larger
+/// word = words[first and the mantissa]       of one of the first codes, up to the end of those with exponent 1
+/// word += exponent - first                   the product has the same significant bits, and is rounded as it was
+/// ```
+/// No product is subnormal or beyond the largest number, no scale is 0 or negative. NaN and Inf are the same under all scales.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+pub(in crate::kernels) struct Sixteen<const BITS: usize>;
+
+impl<const BITS: usize> Source for Sixteen<BITS>
+where
+    Bits<BITS>: Width,
+{
+    type Width = Bits<BITS>;
+    const FLOATS: bool = false;
+    /// The low bytes of the words, and the high ones.
+    type Looks<I: Simd> = Under<[I::V; 2]>;
+
+    #[inline(always)]
+    fn looks<I: Simd>(isa: I, _: &Table) -> Under<[I::V; 2]> {
+        Under { looks: [isa.splat32(0); 2], scale: Scale::NONE }
+    }
+}
+
+impl<const BITS: usize> Scalable for Sixteen<BITS>
+where
+    Bits<BITS>: Width,
+{
+    #[inline(always)]
+    fn scale<I: Simd>(looks: &mut Self::Looks<I>) -> &mut Scale {
+        &mut looks.scale
+    }
+
+    #[inline(always)]
+    fn begin<I: Simd>(isa: I, Under { looks, scale }: &mut Self::Looks<I>, is_kept: bool) {
+        if !is_kept || scale.at & ((1 << scale.shift) - 1) == 0 {
+            // SAFETY: whoever makes a scale says that there are words for all blocks, which the loop counts.
+            unsafe {
+                let words = scale.sixteens.add(scale.at >> scale.shift).cast::<u8>();
+                *looks = [isa.load_pieces(words, 0), isa.load_pieces(words.add(16), 0)];
+            }
+        }
+    }
+}
+
+/// What elements of 8 bits need besides.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Fields<V> {
+    mantissa: V,
+    exponent: V,
+    /// The lowest bit of an exponent.
+    first: V,
+    /// From there to the exponent of a bfloat16, in the high byte of a word.
+    right: V,
+    /// The code of the largest number: Inf and NaN are above.
+    most: V,
+    /// How far above Inf is; 0 if there is none.
+    inf: V,
+}
+
+impl<I: NarrowsByF16, const BITS: usize> Codec<I> for Sixteen<BITS>
+where
+    Bits<BITS>: Width<Block<I> = I::V>,
+{
+    type From = Self;
+    type To = Bits<16>;
+    const FLOATS: bool = false;
+    type Setup = Fields<I::V>;
+
+    #[inline(always)]
+    fn setup(isa: I, job: &Job) -> Fields<I::V> {
+        let Target { mantissa_bits, max, nan, .. } = Target::new(job.from, &job.policy);
+        let first = 1u8 << (mantissa_bits & 7);
+        Fields {
+            mantissa: isa.splat8(first - 1),
+            exponent: isa.splat8(0x80 - first),
+            first: isa.splat8(first),
+            right: isa.splat32(mantissa_bits + 1),
+            most: isa.splat8(max),
+            inf: isa.splat8(u8::from(nan != max + 1)),
+        }
+    }
+
+    #[inline(always)]
+    fn block(
+        isa: I,
+        k: &Fields<I::V>,
+        Input { block, looks: Under { looks: [low, high], .. } }: Input<I, Self>,
+    ) -> Block<I, Bits<16>> {
+        let code = isa.before_zips::<2>(block);
+        if BITS < 8 {
+            // What is above a code of 4 bits is not said.
+            let code = isa.and(code, isa.splat8(0x0F));
+            return isa.zip_pieces::<1>(isa.lookup_pieces(low, code), isa.lookup_pieces(high, code));
+        }
+        let exponent = isa.and(code, k.exponent);
+        let first = isa.min_u8(exponent, k.first);
+        let index = isa.or(isa.and(code, k.mantissa), first);
+        let mut bytes = [isa.lookup_pieces(low, index), isa.lookup_pieces(high, index)];
+        let mut more = isa.sub8(exponent, first);
+        let magnitude = isa.and(code, isa.splat8(0x7F));
+        if isa.top_bits(isa.sub8(k.most, magnitude)) != 0 {
+            let is_nan = isa.sub8(isa.sub8(magnitude, k.most), k.inf);
+            let quiet = isa.or(isa.splat8(0x80), isa.zero_where_zero8(is_nan, isa.splat8(0x40)));
+            let special = |yes, no| isa.select_above8(magnitude, k.most, yes, no);
+            bytes = [special(quiet, bytes[0]), special(isa.splat8(0x7F), bytes[1])];
+            more = special(isa.splat8(0), more);
+        }
+        let [low, high] = bytes;
+        let words = isa.zip_pieces::<1>(low, isa.xor(high, isa.and(code, isa.splat8(0x80))));
+        let more = isa.zip_pieces::<1>(isa.splat8(0), more);
+        registers!(2, K => isa.add16(words[K], isa.shr32v(more[K], k.right)))
+    }
+}
+
+/// Elements that are looked up, where registers are tables: of packed codes, or of 8 bits with -0.
 pub(in crate::kernels) fn tabled<I: Simd<Narrowing: Narrowing<I>>>(
     _: I,
     route: &Route,
     by: By,
 ) -> Option<RunScaled> {
-    if !route.src.is_packed() && !route.from.float_format().is_some_and(|format| format.has_neg_zero) {
+    let format = route.from.float_format();
+    if !route.src.is_packed() && !format.is_some_and(|format| format.has_neg_zero) {
         return None;
+    }
+    if by == By::Sixteen {
+        return match (route.src.memory_bits(), route.to) {
+            (4, DType::BF16 | DType::F16) => I::Narrowing::sixteen::<4>(),
+            (8, DType::BF16) if format.is_some_and(|format| format.mantissa_bits <= 3) => {
+                I::Narrowing::sixteen::<8>()
+            }
+            _ => None,
+        };
     }
     match (route.src.memory_bits(), route.to.bits(), by) {
         (8, 16, By::Scale) => I::Narrowing::tabled::<8, 16, false, false>(),
-        (4, 16, By::Scale) => I::Narrowing::tabled::<4, 16, false, false>(),
         (8, 16, By::Exponent) => I::Narrowing::tabled::<8, 16, true, false>(),
         (8, 32, By::Exponent) => I::Narrowing::tabled::<8, 32, true, false>(),
         (6, 16, By::Exponent) => I::Narrowing::tabled::<6, 16, true, false>(),
@@ -469,6 +596,13 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
     fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
         run::<I, ToNarrow<S, Signed, 8, false>>()
     }
+    /// By [`Sixteen`], if that is possible.
+    fn sixteen<const BITS: usize>() -> Option<RunScaled>
+    where
+        Bits<BITS>: Width<Block<I> = I::V>,
+    {
+        None
+    }
     /// By [`Tabled`], if that is possible.
     fn tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>() -> Option<RunScaled>
     where
@@ -483,7 +617,7 @@ impl<I: Simd> Narrowing<I> for ByAddition {}
 
 /// Those of a way that is this one, but for floats of 16 bits.
 macro_rules! by_f16 {
-    ($($way:ident: $bound:ident, $tabled:expr;)*) => {$(
+    ($($way:ident: $bound:ident, $sixteen:expr, $tabled:expr;)*) => {$(
         impl<I: $bound> Narrowing<I> for $way {
             fn finite_4<S: AsF32<I> + Scalable>() -> RunScaled {
                 run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>()
@@ -493,6 +627,12 @@ macro_rules! by_f16 {
             }
             fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
                 run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>()
+            }
+            fn sixteen<const BITS: usize>() -> Option<RunScaled>
+            where
+                Bits<BITS>: Width<Block<I> = I::V>,
+            {
+                $sixteen
             }
             fn tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>() -> Option<RunScaled>
             where
@@ -505,6 +645,9 @@ macro_rules! by_f16 {
     )*};
 }
 by_f16! {
-    ByF16: NarrowsByF16, None;
-    ByWords: NarrowsByWords, Some(run::<I, Tabled<BITS, TO, ADDS, PICKS>>());
+    ByF16: NarrowsByF16, Some(run::<I, Sixteen<BITS>>()), None;
+    // 128 words are looked up as fast as 16, and need no exponents.
+    ByWords: NarrowsByWords,
+        if BITS < 8 { Some(run::<I, Sixteen<BITS>>()) } else { None },
+        Some(run::<I, Tabled<BITS, TO, ADDS, PICKS>>());
 }

@@ -27,8 +27,8 @@ use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::scaled::{
-    self, BLOCK, Bounds, By, Factors, How, Kernel, LEAST_GROUP, Operation, Others, Per, Rows, TIES, Table128,
-    Ties, WRONG,
+    self, BLOCK, Bounds, By, Factors, How, Kernel, LEAST_GROUP, Operation, Others, Per, Rows, TIES, Table16,
+    Table128, Ties, WRONG,
 };
 
 /// Scales at a time: their numbers stay in L1.
@@ -65,6 +65,7 @@ struct Buffers {
     picks: Vec<u8>,
     /// Of scales, where each has one.
     tables: Vec<Table128>,
+    sixteens: Vec<Table16>,
     /// What those are made of, and from.
     made: Option<Box<Made>>,
     /// Of single elements, once there are such.
@@ -94,6 +95,7 @@ impl Buffers {
             deltas: zeros(0, whole, matches!(by, Some(By::Exponent | By::Mantissa)))?,
             picks: zeros(0, whole, matches!(by, Some(By::Exponent | By::Mantissa)))?,
             tables: zeros(Table128::ZEROS, n, by == Some(By::Scale))?,
+            sixteens: zeros(Table16::ZEROS, n, by == Some(By::Sixteen))?,
             made: None,
             each: None,
             tile: None,
@@ -249,7 +251,9 @@ pub(super) fn magnitude(x: f32) -> u32 {
 /// The bits of powers of two that bound the scales for which a kernel is right.
 pub(super) const LEAST: u32 = (127 - 60) << 23;
 pub(super) const MOST: u32 = (127 + 60) << 23;
-/// The same of scales and of a factor of the tensor, whose product is multiplied with.
+/// Inf.
+const INF: u32 = 0x7F80_0000;
+/// The bounds of scales and of a factor of the tensor, whose product is multiplied with.
 const LEAST_OF_TWO: u32 = (127 - 45) << 23;
 const MOST_OF_TWO: u32 = (127 + 45) << 23;
 
@@ -273,11 +277,12 @@ fn significant(dtype: DType) -> u32 {
     }
 }
 
-/// The codes of tables in their order, as they lie in the source: one after the other for each 128.
-fn all_codes(from: DType, options: &CastOptions, codes: &mut [u8]) -> Option<()> {
+/// The codes of tables of so many in their order, as they lie in the source: one after the other for each 128.
+fn all_codes(from: DType, options: &CastOptions, of: u8, codes: &mut [u8]) -> Option<()> {
     let pack = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(options.src_packing);
     let pack = Caster::new(from, from, &pack).ok()?;
-    let all: [u8; 128] = core::array::from_fn(|code| code as u8 & (u8::MAX >> (8 - from.bits().min(8))));
+    let mask = u8::MAX >> (8 - from.bits().min(8)) & (of - 1);
+    let all: [u8; 128] = core::array::from_fn(|code| code as u8 & mask);
     let n = from.bits() as usize * 128 / 8;
     let (last, rest) = codes.split_at_mut(n);
     pack.cast(&all, last, 128).ok()?;
@@ -312,6 +317,8 @@ struct Tabling {
     by: By,
     /// The only one, if there is one.
     table: Table128,
+    /// Under every scale that is not out of range, or under positive ones alone.
+    any_scale: bool,
 }
 
 /// What registers do of a dequantisation: decided once.
@@ -434,15 +441,13 @@ impl Decided {
             }
         };
         let is_plain = is_own && nearest && tensor == TensorScale::None;
-        let tabling = kernel.filter(|_| is_plain).and_then(|kernel| {
+        let by_one = kernel.filter(|_| is_plain).and_then(|kernel| {
             let maker =
                 if to == DType::F32 { Kernel::times(isa, from, DType::BF16, &options)? } else { kernel };
             let (by, mantissas) = if scale == DType::F8E8M0 && after == 1.0 && to != DType::F16 {
                 (By::Exponent, [1.0; 8])
             } else if scale == DType::F8E4M3FN && from.bits() == 4 && to == DType::BF16 {
                 (By::Mantissa, [1.0, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875])
-            } else if to != DType::F32 {
-                (By::Scale, [1.0; 8])
             } else {
                 return None;
             };
@@ -450,11 +455,22 @@ impl Decided {
             let per = Per::Group(LEAST_GROUP);
             let factors = Factors { per, how, tensor: after, scales: &mantissas, ..Factors::NONE };
             let (mut codes, mut words, mut table) = ([0; 128], [0; 256], [Table128::ZEROS]);
-            all_codes(from, &options, &mut codes)?;
+            all_codes(from, &options, 128, &mut codes)?;
             maker.fill(&codes, &mut words, &mut table, &factors);
             let [table] = table;
-            Some(Tabling { kernel: Kernel::tabled(isa, from, to, &options, by)?, maker, by, table })
+            let kernel = Kernel::tabled(isa, from, to, &options, by)?;
+            Some(Tabling { kernel, maker, by, table, any_scale: true })
         });
+        let by_scale = || {
+            let maker = kernel.filter(|_| !dequantize.loses_sign)?;
+            let sixteen = Kernel::tabled(isa, from, to, &options, By::Sixteen);
+            let scale = || Kernel::tabled(isa, from, to, &options, By::Scale);
+            let (by, kernel) =
+                sixteen.map(|kernel| (By::Sixteen, kernel)).or_else(|| Some((By::Scale, scale()?)))?;
+            let any_scale = by == By::Scale || from.bits() < 8;
+            Some(Tabling { kernel, maker, by, table: Table128::ZEROS, any_scale })
+        };
+        let tabling = by_one.or_else(by_scale);
         Some(Self {
             isa,
             kernel,
@@ -500,8 +516,12 @@ impl<'a> Multiply<'a> {
     fn tabling(&self) -> Option<&'a Tabling> {
         let grid = self.job.grid;
         self.decided.tabling.as_ref().filter(|tabling| {
-            self.job.given.zero_points.is_none()
-                && (tabling.by != By::Scale || grid.count / grid.scales.max(1) >= TABLED)
+            let least = match tabling.by {
+                By::Scale => TABLED,
+                By::Sixteen => BLOCK,
+                By::Exponent | By::Mantissa => 0,
+            };
+            self.job.given.zero_points.is_none() && grid.count / grid.scales.max(1) >= least
         })
     }
 
@@ -606,7 +626,7 @@ impl<'a> Multiply<'a> {
         };
         let at = (segment.first - base) * self.decided.size;
         let here = dst.part(at..at + (rows.count - 1) * rows.dst + segment.n * self.decided.size);
-        let Buffers { scales, zeros, deltas, picks, tables, each, .. } = buffers;
+        let Buffers { scales, zeros, deltas, picks, tables, sixteens, each, .. } = buffers;
         if let Some(Tabling { kernel, by, table, .. }) = self.tabling()
             && segment.per.is_by(*by)
         {
@@ -615,6 +635,7 @@ impl<'a> Multiply<'a> {
             let factors = match by {
                 By::Scale => Factors { tables: &tables[known..], ..none },
                 By::Exponent => Factors { deltas: &deltas[known..], ..one },
+                By::Sixteen => Factors { sixteens: &sixteens[known..], ..none },
                 By::Mantissa => Factors { deltas: &deltas[known..], picks: &picks[known..], ..one },
             };
             kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
@@ -645,25 +666,41 @@ impl<'a> Multiply<'a> {
     fn numbers(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Result<Option<u8>, Error> {
         let Some(mut flags) = self.factors(scale, n, buffers) else { return Ok(None) };
         let decided = self.decided;
-        let Buffers { scales, flags: all, deltas, picks, tables, made, .. } = buffers;
-        let Some(Tabling { by, maker, .. }) = self.tabling() else { return Ok(Some(flags)) };
-        if *by != By::Scale {
-            let (deltas, picks) = (&mut deltas[..n], &mut picks[..n]);
-            flags |= scaled::deltas(decided.isa, &scales[..n], &(LEAST..MOST), deltas, picks, &mut all[..n]);
-            return Ok(Some(flags));
+        let Buffers { scales, flags: all, deltas, picks, tables, sixteens, made, .. } = buffers;
+        let Some(Tabling { by, maker, any_scale, .. }) = self.tabling() else { return Ok(Some(flags)) };
+        let each = match by {
+            By::Exponent | By::Mantissa => {
+                let (deltas, picks) = (&mut deltas[..n], &mut picks[..n]);
+                let range = LEAST..MOST;
+                flags |= scaled::deltas(decided.isa, &scales[..n], &range, deltas, picks, &mut all[..n]);
+                return Ok(Some(flags));
+            }
+            By::Scale => 128,
+            By::Sixteen => 16,
+        };
+        if !any_scale {
+            let positive = Bounds { range: 1..INF, zero: false, negative: false };
+            flags |= scaled::bounded(decided.isa, &scales[..n], &positive, &mut all[..n]);
         }
         let is_new = made.is_none();
         let made = once(made, || array([0; 128]))?;
         let (codes, words) = made.as_flattened_mut().split_at_mut(MADE * 128);
-        if is_new && all_codes(self.job.dequantize.from, &self.job.read.options(), codes).is_none() {
+        let options = self.job.read.options();
+        if is_new && all_codes(self.job.dequantize.from, &options, each, codes).is_none() {
             return Ok(None);
         }
         let is_odd = decided.ties == MayTie::Always || flags & TIES != 0;
         let how = if is_odd { How::Odd } else { How::Near };
-        for (tables, scales) in tables[..n].chunks_mut(MADE).zip(scales.chunks(MADE)) {
-            let factors =
-                Factors { per: Per::Group(128), how, tensor: decided.after, scales, ..Factors::NONE };
-            maker.fill(codes, words, tables, &factors);
+        let factors = Factors { per: Per::Group(each.into()), how, tensor: decided.after, ..Factors::NONE };
+        if *by == By::Sixteen {
+            const TOGETHER: usize = MADE * 128 / 16;
+            for (tables, scales) in sixteens[..n].chunks_mut(TOGETHER).zip(scales.chunks(TOGETHER)) {
+                maker.fill_sixteens(codes, words, tables, &Factors { scales, ..factors });
+            }
+        } else {
+            for (tables, scales) in tables[..n].chunks_mut(MADE).zip(scales.chunks(MADE)) {
+                maker.fill(codes, words, tables, &Factors { scales, ..factors });
+            }
         }
         Ok(Some(flags))
     }

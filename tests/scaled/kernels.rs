@@ -23,6 +23,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("blocks of rows that are apart", rows_apart);
     suite.test("one quotient of a block beside a tie", beside_ties);
     suite.test("floats of 16 bits under scales of which multiples are ties", ties_of_16_bits);
+    suite.test("every code under scales that have words of their own", words_of_scales);
     suite.test("requantised as by the reference", |isa| each(isa, requantised));
     suite.test("every short length", every_length);
     suite.test("more than a chunk", more_than_a_chunk);
@@ -544,6 +545,61 @@ fn rows_apart(isa: Isa) {
                 for _ in 0..9 {
                     let scaling = Scaling::blocks(&block, scale);
                     quantised_of(random, isa, [*from, to], &shape, scaling, CastOptions::new());
+                }
+            }
+        }
+    }
+}
+
+/// All codes, NaN and Inf too, in blocks for each of which kernels look up what its first codes become: under scales of all
+/// kinds, of which some make ties, and by every profile.
+fn words_of_scales(isa: Isa) {
+    use DType::{BF16, F4E2M1, F8E4M3, F8E4M3FN, F8E5M2, F8E8M0, F16, F32, I4, U4};
+    if isa == Isa::Scalar {
+        return;
+    }
+    let random = &mut Random::new(19);
+    for from in [F8E4M3FN, F8E4M3, F8E5M2, F4E2M1, I4, U4] {
+        for (to, scale) in
+            [(BF16, F32), (F16, F32), (BF16, F16), (BF16, BF16), (BF16, F8E4M3FN), (BF16, F8E8M0)]
+        {
+            for profile in Profile::ALL {
+                for block in [64, 128, 1024, 0] {
+                    let n = if block == 0 { 1024 } else { 12 * block };
+                    let groups = if block == 0 { 1 } else { 12 };
+                    let packing = random.pick(&[Packing::LowFirst, Packing::HighFirst]);
+                    let mut scaling = Scaling::blocks(&[block], scale).profile(profile);
+                    if random.one_in(3) {
+                        scaling = scaling.tensor_scale(TensorScale::Multiply(0.37));
+                    }
+                    let options = CastOptions::new().src_packing(packing);
+                    let new = |isa| Dequantizer::new(from, to, &scaling, &options.isa(isa)).ok();
+                    let Some(reference) = new(Isa::Scalar) else { continue };
+                    let fast = new(isa).expect("the same on every instruction set");
+                    // Whole sets of codes, one after the other.
+                    let src: Vec<u8> =
+                        (0..n * from.bits() as usize / 8).map(|i| (i * 37 + i / 256) as u8).collect();
+                    let scales: Vec<f32> = (0..groups)
+                        .map(|_| {
+                            let bits = match random.below(8) {
+                                0 => (random.below(256) as u32) << 16,
+                                1 => {
+                                    (127 - 60 + random.below(120) as u32) << 23 | random.below(1 << 23) as u32
+                                }
+                                _ => 0x3C00_0000 + random.below(0x0600_0000) as u32,
+                            };
+                            let positive = f32::from_bits(bits);
+                            if random.one_in(24) { -positive } else { positive }
+                        })
+                        .collect();
+                    let bytes: Vec<u8> = scales.iter().flat_map(|x| x.to_ne_bytes()).collect();
+                    let mut scales = vec![0; groups * scale.bits() as usize / 8];
+                    lanecast::cast_bytes(&bytes, F32, &mut scales, scale, groups).expect("sizes that fit");
+                    let [mut expected, mut found] = [vec![0; 2 * n], vec![0; 2 * n]];
+                    reference.dequantize(&src, &[n], &scales, None, &mut expected).expect("sizes that fit");
+                    fast.dequantize(&src, &[n], &scales, None, &mut found).expect("sizes that fit");
+                    let at = first_difference(&found, &expected).map(|at| at / 2);
+                    assert_eq!(at, None, "{isa} {from} -> {to} {scaling:?} {options:?}");
                 }
             }
         }
