@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use super::super::drive::{By, How, RunScaled, Scale};
+use super::super::drive::{By, How, RunScaled, Scale, Table16, Table128};
 use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 use super::float::{NearF32, SIGN, ToF16, ToF32};
 use super::integer::{ToIntegers, ToShort};
@@ -13,7 +13,7 @@ use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8};
 use super::table::{Looking, Ways};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
-use crate::formats::dtype::DType;
+use crate::formats::dtype::{DType, Kind};
 use crate::formats::route::Route;
 
 /// What a source keeps of a table, and the scales of a block.
@@ -381,10 +381,12 @@ where
 /// word += exponent - first                   the product has the same significant bits, and is rounded as it was
 /// ```
 /// No product is subnormal or beyond the largest number, no scale is 0 or negative. NaN and Inf are the same under all scales.
+///
+/// Or, if it `ADDS`, all groups have the first 16 words of one table, of bfloat16, and a group adds its own exponent to what is not 0.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
-pub(in crate::kernels) struct Sixteen<const BITS: usize>;
+pub(in crate::kernels) struct Sixteen<const BITS: usize, const ADDS: bool>;
 
-impl<const BITS: usize> Source for Sixteen<BITS>
+impl<const BITS: usize, const ADDS: bool> Source for Sixteen<BITS, ADDS>
 where
     Bits<BITS>: Width,
 {
@@ -399,7 +401,7 @@ where
     }
 }
 
-impl<const BITS: usize> Scalable for Sixteen<BITS>
+impl<const BITS: usize, const ADDS: bool> Scalable for Sixteen<BITS, ADDS>
 where
     Bits<BITS>: Width,
 {
@@ -410,20 +412,28 @@ where
 
     #[inline(always)]
     fn begin<I: Simd>(isa: I, Under { looks, scale }: &mut Self::Looks<I>, is_kept: bool) {
-        if !is_kept || scale.at & ((1 << scale.shift) - 1) == 0 {
+        let group = if ADDS { Scale::ALL } else { scale.shift };
+        if !is_kept || scale.at & ((1 << group) - 1) == 0 {
             // SAFETY: whoever makes a scale says that there are words for all blocks, which the loop counts.
             unsafe {
-                let words = scale.sixteens.add(scale.at >> scale.shift).cast::<u8>();
-                *looks = [isa.load_pieces(words, 0), isa.load_pieces(words.add(16), 0)];
+                let [low, high] = if ADDS {
+                    [0, size_of::<Table128>() / 2].map(|at| scale.tables.cast::<u8>().add(at))
+                } else {
+                    let words = scale.sixteens.add(scale.at >> group).cast::<u8>();
+                    [words, words.add(size_of::<Table16>() / 2)]
+                };
+                *looks = [isa.load_pieces(low, 0), isa.load_pieces(high, 0)];
             }
         }
     }
 }
 
-/// What elements of 8 bits need besides.
+/// Bits of codes, and what those of 8 bits need besides.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Fields<V> {
+    /// All but a sign that zeros have.
+    magnitude: V,
     mantissa: V,
     exponent: V,
     /// The lowest bit of an exponent.
@@ -436,7 +446,7 @@ pub(in crate::kernels) struct Fields<V> {
     inf: V,
 }
 
-impl<I: NarrowsByF16, const BITS: usize> Codec<I> for Sixteen<BITS>
+impl<I: NarrowsByF16, const BITS: usize, const ADDS: bool> Codec<I> for Sixteen<BITS, ADDS>
 where
     Bits<BITS>: Width<Block<I> = I::V>,
 {
@@ -449,7 +459,9 @@ where
     fn setup(isa: I, job: &Job) -> Fields<I::V> {
         let Target { mantissa_bits, max, nan, .. } = Target::new(job.from, &job.policy);
         let first = 1u8 << (mantissa_bits & 7);
+        let has_sign = matches!(job.from, Kind::Float(_));
         Fields {
+            magnitude: isa.splat8(u8::MAX >> (8 - BITS) >> u32::from(has_sign)),
             mantissa: isa.splat8(first - 1),
             exponent: isa.splat8(0x80 - first),
             first: isa.splat8(first),
@@ -463,31 +475,43 @@ where
     fn block(
         isa: I,
         k: &Fields<I::V>,
-        Input { block, looks: Under { looks: [low, high], .. } }: Input<I, Self>,
+        Input { block, looks: Under { looks: [low, high], scale } }: Input<I, Self>,
     ) -> Block<I, Bits<16>> {
-        let code = isa.before_zips::<2>(block);
+        // What is above a code of 4 bits is not said.
+        let code = isa.and(isa.before_zips::<2>(block), isa.splat8(u8::MAX >> (8 - BITS)));
+        let magnitude = isa.and(code, k.magnitude);
+        let mut words;
         if BITS < 8 {
-            // What is above a code of 4 bits is not said.
-            let code = isa.and(code, isa.splat8(0x0F));
-            return isa.zip_pieces::<1>(isa.lookup_pieces(low, code), isa.lookup_pieces(high, code));
+            words = isa.zip_pieces::<1>(isa.lookup_pieces(low, code), isa.lookup_pieces(high, code));
+        } else {
+            let exponent = isa.and(code, k.exponent);
+            let first = isa.min_u8(exponent, k.first);
+            let index = isa.or(isa.and(code, k.mantissa), first);
+            let mut bytes = [isa.lookup_pieces(low, index), isa.lookup_pieces(high, index)];
+            let mut more = isa.sub8(exponent, first);
+            if isa.top_bits(isa.sub8(k.most, magnitude)) != 0 {
+                let is_nan = isa.sub8(isa.sub8(magnitude, k.most), k.inf);
+                let quiet = isa.or(isa.splat8(0x80), isa.zero_where_zero8(is_nan, isa.splat8(0x40)));
+                let special = |yes, no| isa.select_above8(magnitude, k.most, yes, no);
+                bytes = [special(quiet, bytes[0]), special(isa.splat8(0x7F), bytes[1])];
+                more = special(isa.splat8(0), more);
+            }
+            let [low, high] = bytes;
+            let more = isa.zip_pieces::<1>(isa.splat8(0), more);
+            words = isa.zip_pieces::<1>(low, isa.xor(high, isa.and(code, isa.splat8(0x80))));
+            words = registers!(2, K => isa.add16(words[K], isa.shr32v(more[K], k.right)));
         }
-        let exponent = isa.and(code, k.exponent);
-        let first = isa.min_u8(exponent, k.first);
-        let index = isa.or(isa.and(code, k.mantissa), first);
-        let mut bytes = [isa.lookup_pieces(low, index), isa.lookup_pieces(high, index)];
-        let mut more = isa.sub8(exponent, first);
-        let magnitude = isa.and(code, isa.splat8(0x7F));
-        if isa.top_bits(isa.sub8(k.most, magnitude)) != 0 {
-            let is_nan = isa.sub8(isa.sub8(magnitude, k.most), k.inf);
-            let quiet = isa.or(isa.splat8(0x80), isa.zero_where_zero8(is_nan, isa.splat8(0x40)));
-            let special = |yes, no| isa.select_above8(magnitude, k.most, yes, no);
-            bytes = [special(quiet, bytes[0]), special(isa.splat8(0x7F), bytes[1])];
-            more = special(isa.splat8(0), more);
+        if ADDS {
+            // SAFETY: whoever makes a scale says that its arrays have what all blocks need, which the loop counts.
+            let delta = isa.splat32(unsafe { scale.deltas.add(scale.at >> scale.shift).read() });
+            let mut adds = isa.zero_where_zero8(magnitude, isa.splat8(u8::MAX));
+            if BITS == 8 {
+                adds = isa.select_above8(magnitude, k.most, isa.splat8(0), adds);
+            }
+            let adds = isa.zip_pieces::<1>(adds, adds);
+            words = registers!(2, K => isa.add16(words[K], isa.and(adds[K], delta)));
         }
-        let [low, high] = bytes;
-        let words = isa.zip_pieces::<1>(low, isa.xor(high, isa.and(code, isa.splat8(0x80))));
-        let more = isa.zip_pieces::<1>(isa.splat8(0), more);
-        registers!(2, K => isa.add16(words[K], isa.shr32v(more[K], k.right)))
+        words
     }
 }
 
@@ -501,22 +525,25 @@ pub(in crate::kernels) fn tabled<I: Simd<Narrowing: Narrowing<I>>>(
     if !route.src.is_packed() && !format.is_some_and(|format| format.has_neg_zero) {
         return None;
     }
+    // Of at most 16 codes up to the end of those with exponent 1.
+    let is_short = format.is_some_and(|format| format.mantissa_bits <= 3);
     if by == By::Sixteen {
         return match (route.src.memory_bits(), route.to) {
-            (4, DType::BF16 | DType::F16) => I::Narrowing::sixteen::<4>(),
-            (8, DType::BF16) if format.is_some_and(|format| format.mantissa_bits <= 3) => {
-                I::Narrowing::sixteen::<8>()
-            }
+            (4, DType::BF16 | DType::F16) => I::Narrowing::sixteen::<4, false>(),
+            (8, DType::BF16) if is_short => I::Narrowing::sixteen::<8, false>(),
             _ => None,
         };
     }
     match (route.src.memory_bits(), route.to.bits(), by) {
         (8, 16, By::Scale) => I::Narrowing::tabled::<8, 16, false, false>(),
-        (8, 16, By::Exponent) => I::Narrowing::tabled::<8, 16, true, false>(),
+        (8, 16, By::Exponent) => I::Narrowing::tabled::<8, 16, true, false>()
+            .or_else(|| if is_short { I::Narrowing::sixteen::<8, true>() } else { None }),
         (8, 32, By::Exponent) => I::Narrowing::tabled::<8, 32, true, false>(),
         (6, 16, By::Exponent) => I::Narrowing::tabled::<6, 16, true, false>(),
         (6, 32, By::Exponent) => I::Narrowing::tabled::<6, 32, true, false>(),
-        (4, 16, By::Exponent) => I::Narrowing::tabled::<4, 16, true, false>(),
+        (4, 16, By::Exponent) => {
+            I::Narrowing::tabled::<4, 16, true, false>().or_else(I::Narrowing::sixteen::<4, true>)
+        }
         (4, 32, By::Exponent) => I::Narrowing::tabled::<4, 32, true, false>(),
         (4, 16, By::Mantissa) => I::Narrowing::tabled::<4, 16, true, true>(),
         _ => None,
@@ -597,7 +624,7 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
         run::<I, ToNarrow<S, Signed, 8, false>>()
     }
     /// By [`Sixteen`], if that is possible.
-    fn sixteen<const BITS: usize>() -> Option<RunScaled>
+    fn sixteen<const BITS: usize, const ADDS: bool>() -> Option<RunScaled>
     where
         Bits<BITS>: Width<Block<I> = I::V>,
     {
@@ -628,7 +655,7 @@ macro_rules! by_f16 {
             fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
                 run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>()
             }
-            fn sixteen<const BITS: usize>() -> Option<RunScaled>
+            fn sixteen<const BITS: usize, const ADDS: bool>() -> Option<RunScaled>
             where
                 Bits<BITS>: Width<Block<I> = I::V>,
             {
@@ -645,9 +672,9 @@ macro_rules! by_f16 {
     )*};
 }
 by_f16! {
-    ByF16: NarrowsByF16, Some(run::<I, Sixteen<BITS>>()), None;
+    ByF16: NarrowsByF16, Some(run::<I, Sixteen<BITS, ADDS>>()), None;
     // 128 words are looked up as fast as 16, and need no exponents.
     ByWords: NarrowsByWords,
-        if BITS < 8 { Some(run::<I, Sixteen<BITS>>()) } else { None },
+        if BITS < 8 && !ADDS { Some(run::<I, Sixteen<4, false>>()) } else { None },
         Some(run::<I, Tabled<BITS, TO, ADDS, PICKS>>());
 }

@@ -564,7 +564,7 @@ fn words_of_scales(isa: Isa) {
             [(BF16, F32), (F16, F32), (BF16, F16), (BF16, BF16), (BF16, F8E4M3FN), (BF16, F8E8M0)]
         {
             for profile in Profile::ALL {
-                for block in [64, 128, 1024, 0] {
+                for block in [32, 64, 128, 1024, 0] {
                     let n = if block == 0 { 1024 } else { 12 * block };
                     let groups = if block == 0 { 1 } else { 12 };
                     let packing = random.pick(&[Packing::LowFirst, Packing::HighFirst]);
