@@ -514,6 +514,21 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Widths
             _mm512_permutex2var_epi8(a[0], constant!([u8; 64], lanes8(1, 2)), a[1]);
         high32(self, a: [__m512i; 2]) -> __m512i =
             _mm512_permutex2var_epi16(a[0], constant!([i16; 32], lanes16(1, 2)), a[1]);
+        bits16(self, a: [__m512i; 2]) -> u64 =
+            u64::from(_mm512_movepi16_mask(a[0])) | u64::from(_mm512_movepi16_mask(a[1])) << 32;
+        bits32(self, a: [__m512i; 4]) -> u64 = {
+            let [a, b, c, d] = a;
+            let low = u64::from(_mm512_movepi32_mask(a)) | u64::from(_mm512_movepi32_mask(b)) << 16;
+            low | u64::from(_mm512_movepi32_mask(c)) << 32 | u64::from(_mm512_movepi32_mask(d)) << 48
+        };
+        bits64(self, a: [__m512i; 8]) -> u64 = {
+            let [a, b, c, d, e, f, g, h] = a;
+            let low = u64::from(_mm512_movepi64_mask(a)) | u64::from(_mm512_movepi64_mask(b)) << 8;
+            let low = low | u64::from(_mm512_movepi64_mask(c)) << 16 | u64::from(_mm512_movepi64_mask(d)) << 24;
+            let high = u64::from(_mm512_movepi64_mask(e)) | u64::from(_mm512_movepi64_mask(f)) << 8;
+            let high = high | u64::from(_mm512_movepi64_mask(g)) << 16 | u64::from(_mm512_movepi64_mask(h)) << 24;
+            low | high << 32
+        };
         even64(self, a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi64(a[0], constant!([i64; 8], lanes64(0, 2)), a[1]);
         zip64(self, a: __m512i, b: __m512i) -> [__m512i; 2] = [
             _mm512_permutex2var_epi64(a, constant!([i64; 8], zipped64(0)), b),

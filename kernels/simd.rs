@@ -388,6 +388,19 @@ pub(crate) trait Widths: Longs {
     fn signs32(self, a: [Self::V; 4]) -> Self::V {
         self.high16([self.high32([a[0], a[1]]), self.high32([a[2], a[3]])])
     }
+    /// A bit for each lane of 16, 32 or 64 bits, all of which are all ones or zeros: that of the first in the lowest.
+    #[inline(always)]
+    fn bits16(self, a: [Self::V; 2]) -> u64 {
+        self.top_bits(self.signs16(a))
+    }
+    #[inline(always)]
+    fn bits32(self, a: [Self::V; 4]) -> u64 {
+        self.top_bits(self.signs32(a))
+    }
+    #[inline(always)]
+    fn bits64(self, [a, b, c, d, e, f, g, h]: [Self::V; 8]) -> u64 {
+        self.bits32([self.low64([a, b]), self.low64([c, d]), self.low64([e, f]), self.low64([g, h])])
+    }
     /// The lanes of 64 bits with even numbers.
     fn even64(self, a: [Self::V; 2]) -> Self::V;
     /// Lanes of two registers in turn.

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use super::super::simd::{Simd, Task};
 use super::found::{Bits, Codes, Key, MOST};
 use super::judge::Block;
-use super::lanes::{Ordered, Wide8, Wide16, Wide32, Wide64};
+use super::lanes::{Ordered, Sought, Wide8, Wide16, Wide32, Wide64};
 
 pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) {
     let Codes { bytes, width } = codes;
@@ -32,15 +32,9 @@ impl<I: Simd, L: Ordered<I>> Task<I> for Find<'_, L> {
     fn call(self, isa: I) {
         let Self(mut codes, keys, bits, _) = self;
         let mut room = Block([0; 8 * 64]);
-        // Unsigned numbers that are compared as signed ones have another top bit.
-        let top = 1 << (8 * L::BYTES - 1);
-        let mut sought = [[isa.splat64(0); 3]; AT_ONCE];
+        let mut sought = [Sought::new::<L>(isa, &Key { mask: 0, low: 1, high: 1 }); AT_ONCE];
         for (sought, key) in sought.iter_mut().zip(keys) {
-            *sought = [
-                L::splat(isa, key.mask),
-                L::splat(isa, key.low ^ top),
-                L::splat(isa, (key.high - key.low) ^ top),
-            ];
+            *sought = Sought::new::<L>(isa, key);
         }
         let mut at = 0;
         while !codes.is_empty() {
@@ -61,13 +55,12 @@ impl<I: Simd, L: Ordered<I>> Task<I> for Find<'_, L> {
             }
             // Lanes that have none of the keys.
             let mut others = [isa.splat64(u64::MAX); 8];
-            for &[mask, low, range] in sought.iter().take(keys.len()) {
+            for sought in sought.iter().take(keys.len()) {
                 for k in 0..L::BYTES {
-                    let code = L::sub(isa, isa.and(lanes[k], mask), low);
-                    others[k] = L::where_gt(isa, code, range, others[k]);
+                    others[k] = sought.where_not::<L>(isa, lanes[k], others[k]);
                 }
             }
-            let found = !isa.top_bits(L::bytes(isa, others)) & (u64::MAX >> (64 - some));
+            let found = !L::bits(isa, others) & (u64::MAX >> (64 - some));
             if let Some(word) = bits.get_mut(at / 64) {
                 *word |= found << (at % 64);
             }

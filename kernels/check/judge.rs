@@ -5,8 +5,8 @@ use core::marker::PhantomData;
 use super::super::environment::Environment;
 use super::super::limits::Limits;
 use super::super::simd::{Simd, Task};
-use super::found::{Codes, Counts, Exact, MOST, Verdict};
-use super::lanes::{Compared, FloatLanes, Lanes, Wide16, Wide32, Wide64};
+use super::found::{Codes, Counts, Exact, Key, MOST, Verdict};
+use super::lanes::{Compared, FloatLanes, Lanes, Sought, Wide16, Wide32, Wide64};
 use crate::formats::options::Rounding;
 
 pub(super) fn judge<I: Simd>(
@@ -95,28 +95,25 @@ impl<I: Simd, L: FloatLanes<I>> Rule<I, L> for Whole {
 
 /// [`Limits`] in registers.
 struct Bounds<I: Simd> {
-    flip: I::V,
     nonzero: I::V,
-    high: I::V,
-    low: I::V,
     kept: I::V,
+    /// What [`Order`] looks for.
+    keys: [Sought<I>; 2],
 }
 
 impl<I: Simd> Bounds<I> {
     #[inline(always)]
-    fn new<L: Lanes<I>>(isa: I, limits: &Limits) -> Self {
+    fn new<L: Lanes<I>>(isa: I, limits: &Limits, [a, b]: [Key; 2]) -> Self {
         Self {
-            flip: L::splat(isa, limits.flip),
             nonzero: L::splat(isa, limits.nonzero),
-            high: L::splat(isa, limits.high as u64),
-            low: L::splat(isa, limits.low as u64),
             kept: L::splat(isa, limits.kept as u64),
+            keys: [Sought::new::<L>(isa, &a), Sought::new::<L>(isa, &b)],
         }
     }
 
     /// A bit for each code of a block: is it lost, is it inexact?
     #[inline(always)]
-    fn block<L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
+    fn block<L: Compared<I>, O: Order, R: Rule<I, L>>(
         &self,
         isa: I,
         mut codes: &[u8],
@@ -127,20 +124,28 @@ impl<I: Simd> Bounds<I> {
             let (Some(code), Some(back)) = (isa.load_next(&mut codes), isa.load_next(&mut back)) else {
                 break;
             };
-            let [lost, settled] = O::lost(isa, self, code);
-            losses[k] = lost;
+            losses[k] = isa.splat64(u64::MAX);
+            for key in self.keys.iter().take(O::KEYS) {
+                losses[k] = key.where_not::<L>(isa, code, losses[k]);
+            }
             if let Some(exact) = R::exact(isa, code, back, self.nonzero) {
-                inexact[k] = isa.and_not(isa.or(settled, exact), isa.splat64(u64::MAX));
+                let mut settled = isa.or(losses[k], exact);
+                if O::KEEPS {
+                    settled = isa.or(settled, L::gt(isa, isa.and(code, self.nonzero), self.kept));
+                }
+                inexact[k] = isa.and_not(settled, isa.splat64(u64::MAX));
             }
         }
-        [isa.top_bits(L::bytes(isa, losses)), isa.top_bits(L::bytes(isa, inexact))]
+        [L::bits(isa, losses), L::bits(isa, inexact)]
     }
 }
 
-/// How codes make keys.
-trait Order<I: Simd, L: Compared<I>> {
-    /// All ones where a code is lost; and where it is that, or kept whatever comes back.
-    fn lost(isa: I, bounds: &Bounds<I>, code: I::V) -> [I::V; 2];
+/// Which codes are not lost: those that have one of so many keys.
+trait Order {
+    const KEYS: usize;
+    /// Does it matter which codes are [kept](Limits::kept)? They are exact, whatever they come back as.
+    const KEEPS: bool;
+    fn keys(limits: &Limits) -> [Key; 2];
 }
 
 /// Integers.
@@ -150,35 +155,50 @@ struct Reversed;
 /// Floats, of a range that reaches as far down as up: their magnitudes are enough.
 struct Magnitudes;
 
-impl<I: Simd, L: Compared<I>> Order<I, L> for Plain {
+impl Order for Plain {
+    const KEYS: usize = 1;
+    const KEEPS: bool = false;
+
     #[inline(always)]
-    fn lost(isa: I, bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
-        let key = isa.xor(code, bounds.flip);
-        [isa.or(L::gt(isa, key, bounds.high), L::gt(isa, bounds.low, key)); 2]
+    fn keys(limits: &Limits) -> [Key; 2] {
+        let (low, high) = (limits.low as u64 ^ limits.flip, limits.high as u64 ^ limits.flip);
+        [Key { mask: u64::MAX, low, high }; 2]
     }
 }
 
-impl<I: Simd, L: Compared<I>> Order<I, L> for Reversed {
+impl Order for Magnitudes {
+    const KEYS: usize = 1;
+    const KEEPS: bool = true;
+
+    /// On the ring of numbers, what is kept comes before 0.
     #[inline(always)]
-    fn lost(isa: I, bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
-        let key = isa.xor(code, isa.and(L::gt(isa, isa.splat64(0), code), bounds.nonzero));
-        let out = isa.or(L::gt(isa, key, bounds.high), L::gt(isa, bounds.low, key));
-        let kept = L::gt(isa, isa.and(code, bounds.nonzero), bounds.kept);
-        [isa.and_not(kept, out), isa.or(out, kept)]
+    fn keys(limits: &Limits) -> [Key; 2] {
+        [Key { mask: limits.nonzero, low: limits.kept as u64 + 1, high: limits.high as u64 }; 2]
     }
 }
 
-impl<I: Simd, L: Compared<I>> Order<I, L> for Magnitudes {
+impl Order for Reversed {
+    const KEYS: usize = 2;
+    const KEEPS: bool = true;
+
+    /// So what is kept of one sign comes before the zero of the other.
     #[inline(always)]
-    fn lost(isa: I, bounds: &Bounds<I>, code: I::V) -> [I::V; 2] {
-        let magnitude = isa.and(code, bounds.nonzero);
-        let out = L::gt(isa, magnitude, bounds.high);
-        [isa.and_not(L::gt(isa, magnitude, bounds.kept), out), out]
+    fn keys(limits: &Limits) -> [Key; 2] {
+        let (low, high) = (limits.low as u64, limits.high as u64);
+        let (kept, sign) = (limits.kept as u64 + 1, limits.nonzero + 1);
+        if limits.low < 0 {
+            let above = Key { mask: u64::MAX, low: kept ^ sign, high };
+            return [above, Key { mask: u64::MAX, low: kept, high: low ^ limits.nonzero }];
+        }
+        let inside = Key { mask: u64::MAX, low, high };
+        let nothing_is_kept = kept == sign;
+        let other = Key { mask: limits.nonzero, low: kept, high: limits.nonzero };
+        [inside, if nothing_is_kept { inside } else { other }]
     }
 }
 
 /// Judges the lanes of codes, with what they come back as.
-fn every<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
+fn every<I: Simd, L: Compared<I>, O: Order, R: Rule<I, L>>(
     isa: I,
     codes: &[u8],
     back: &[u8],
@@ -187,13 +207,13 @@ fn every<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>>(
 ) {
     struct Judge<'a, L, O, R>(&'a [u8], &'a [u8], &'a Limits, &'a mut Verdict, PhantomData<(L, O, R)>);
 
-    impl<I: Simd, L: Compared<I>, O: Order<I, L>, R: Rule<I, L>> Task<I> for Judge<'_, L, O, R> {
+    impl<I: Simd, L: Compared<I>, O: Order, R: Rule<I, L>> Task<I> for Judge<'_, L, O, R> {
         type Output = ();
 
         #[inline(always)]
         fn call(self, isa: I) {
             let Self(mut codes, mut back, limits, verdict, _) = self;
-            let (bounds, block) = (Bounds::new::<L>(isa, limits), L::BYTES * I::BYTES);
+            let (bounds, block) = (Bounds::new::<L>(isa, limits, O::keys(limits)), L::BYTES * I::BYTES);
             let [mut room, mut room_back] = [const { Block([0; 8 * 64]) }; 2];
             let mut at = 0;
             // What is no whole block is one in the rooms, so that what judges it stands here once.

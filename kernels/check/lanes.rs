@@ -1,6 +1,7 @@
 //! The lanes that codes are, and what is done with a register of them.
 
 use super::super::simd::{Simd, Tally};
+use super::found::Key;
 
 /// Lanes of 8, 16, 32 or 64 bits.
 pub(super) trait Lanes<I: Simd> {
@@ -19,8 +20,8 @@ pub(super) trait Ordered<I: Simd>: Lanes<I> {
     fn where_gt(isa: I, a: I::V, b: I::V, some: I::V) -> I::V {
         isa.and(some, Self::gt(isa, a, b))
     }
-    /// A byte for each lane of a block, all ones or zeros as the lane. Of the registers, the first that a block has.
-    fn bytes(isa: I, masks: [I::V; 8]) -> I::V;
+    /// A bit for each lane of a block, all of which are all ones or zeros. Of the registers, the first that a block has.
+    fn bits(isa: I, masks: [I::V; 8]) -> u64;
 }
 
 /// The same, and whether they are equal.
@@ -74,8 +75,8 @@ impl<I: Simd> Ordered<I> for Wide8 {
         isa.zero_where_zero8(isa.sub8(isa.min_s8(a, b), a), isa.splat64(u64::MAX))
     }
     #[inline(always)]
-    fn bytes(_: I, [a, ..]: [I::V; 8]) -> I::V {
-        a
+    fn bits(isa: I, [a, ..]: [I::V; 8]) -> u64 {
+        isa.top_bits(a)
     }
 }
 
@@ -85,8 +86,8 @@ impl<I: Simd> Ordered<I> for Wide16 {
         isa.gt16(a, b)
     }
     #[inline(always)]
-    fn bytes(isa: I, [a, b, ..]: [I::V; 8]) -> I::V {
-        isa.signs16([a, b])
+    fn bits(isa: I, [a, b, ..]: [I::V; 8]) -> u64 {
+        isa.bits16([a, b])
     }
 }
 
@@ -100,7 +101,7 @@ impl<I: Simd> Compared<I> for Wide16 {
 macro_rules! float_lanes {
     ($($lanes:ident as $lane:ty:
         $gt:ident, $eq:ident, $select:ident, $max:ident, $min:ident, $count:ident, $tally:ident, $trunc:ident,
-        $isa:ident, $masks:pat => $bytes:expr;
+        $isa:ident, $masks:pat => $bits:expr;
     )*) => {$(
         impl<I: Simd> Ordered<I> for $lanes {
             #[inline(always)]
@@ -112,8 +113,8 @@ macro_rules! float_lanes {
                 isa.$select(isa.$gt(a, b), some, isa.splat64(0))
             }
             #[inline(always)]
-            fn bytes($isa: I, $masks: [I::V; 8]) -> I::V {
-                $isa.signs32($bytes)
+            fn bits($isa: I, $masks: [I::V; 8]) -> u64 {
+                $bits
             }
         }
 
@@ -150,9 +151,35 @@ macro_rules! float_lanes {
 }
 float_lanes! {
     Wide32 as u32: gt32, eq32, select32, max_s32, min_u32, count32, tally32, trunc_f32,
-        isa, [a, b, c, d, ..] => [a, b, c, d];
+        isa, [a, b, c, d, ..] => isa.bits32([a, b, c, d]);
     Wide64 as u64: gt64, eq64, select64, max_s64, min_u64, count64, tally64, trunc_f64,
-        isa, [a, b, c, d, e, f, g, h] => [isa.low64([a, b]), isa.low64([c, d]), isa.low64([e, f]), isa.low64([g, h])];
+        isa, masks => isa.bits64(masks);
+}
+
+/// A [`Key`] in registers.
+#[derive(Clone, Copy)]
+pub(super) struct Sought<I: Simd> {
+    mask: I::V,
+    low: I::V,
+    range: I::V,
+}
+
+impl<I: Simd> Sought<I> {
+    #[inline(always)]
+    pub(super) fn new<L: Lanes<I>>(isa: I, key: &Key) -> Self {
+        // Unsigned numbers that are compared as signed ones have another top bit.
+        let top = 1 << (8 * L::BYTES - 1);
+        Self {
+            mask: L::splat(isa, key.mask),
+            low: L::splat(isa, key.low ^ top),
+            range: L::splat(isa, key.high.wrapping_sub(key.low) ^ top),
+        }
+    }
+    /// Those of `some` where the code has not the key.
+    #[inline(always)]
+    pub(super) fn where_not<L: Ordered<I>>(&self, isa: I, code: I::V, some: I::V) -> I::V {
+        L::where_gt(isa, L::sub(isa, isa.and(code, self.mask), self.low), self.range, some)
+    }
 }
 
 /// A register in memory.

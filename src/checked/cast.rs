@@ -199,7 +199,8 @@ impl Caster {
         self.check(src.len(), dst.size(), n)?;
         marks.check(n)?;
         let rooms = Rooms::default();
-        let check = Check::new(self, n, marks.counts_inexact(), &rooms)?;
+        rooms.fill(self)?;
+        let check = Check::new(self, n, marks.counts_inexact(), &rooms);
         let (report, lost) = check.run(src, dst.reborrow(), n, &mut marks)?;
         #[allow(unsafe_code, reason = "what the kernels have initialised is handed back")]
         // SAFETY: `run` has initialised every byte when it is no error.

@@ -3,7 +3,7 @@
 use core::cell::OnceCell;
 use core::mem::MaybeUninit;
 
-use super::bits::{count_ones, even, first_one, ones, zip};
+use super::bits::{count_ones, each_one, even, first_one, ones, zip};
 use super::range::{self, compares_signed, home, keeps};
 use super::report::{CastReport, Marks, Stop};
 use crate::cast::Caster;
@@ -12,7 +12,7 @@ use crate::formats::dtype::{DType, Kind};
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Policy};
-use crate::formats::route::{Parts, Work};
+use crate::formats::route::{Parts, Route, Work};
 use crate::kernels::check::{self, Bits, Codes, Exact, Fit, Found, Fused, Loops, MOST, Scan, Verdict};
 use crate::kernels::limits::Limits;
 use crate::kernels::memory::Destination;
@@ -75,10 +75,11 @@ pub(super) struct Check<'a> {
 
 /// How parts are looked at.
 struct Look<'a> {
+    caster: &'a Caster,
     /// Holds every part of the source, and has codes of 16, 32 or 64 bits.
     home: DType,
     to: DType,
-    policy: Policy,
+    policy: &'a Policy,
     /// Parts in an element: 2 or 1.
     units: usize,
     /// What makes codes of the home of the source; None if it has them.
@@ -107,7 +108,7 @@ struct Piece<'a> {
     is_cast: bool,
 }
 
-/// What a check may need, each made when it does, in its place: casters are large.
+/// What a check may need, each made when it does, in its place: casters are large. The first two are made before the check is.
 #[derive(Default)]
 pub(super) struct Rooms {
     homes: OnceCell<Caster>,
@@ -133,78 +134,56 @@ enum Exactness {
     All,
     /// If they are integers.
     Whole,
-    /// If they are the same when they come back: from which dtype, with which options.
-    Back(DType, CastOptions),
+    /// If they are the same when they come back.
+    Back,
+}
+
+impl Rooms {
+    /// Makes what makes native codes, of a cast that needs it.
+    pub(super) fn fill(&self, caster: &Caster) -> Result<(), Error> {
+        let (route, real) = (caster.route(), is_of_real_parts(caster.route()));
+        let (from, home) = (route.from, home(route.from));
+        if from == home && !route.src.swapped && !real {
+            return Ok(());
+        }
+        let options = caster.options();
+        let source = native(caster).src_order(options.src_order).src_packing(options.src_packing);
+        if real {
+            made(&self.imaginary, || {
+                Ok([Caster::new(caster.from(), from, &source)?, Caster::new(from, from, &source)?])
+            })?;
+        }
+        if loses_parts(route) {
+            made(&self.homes, || Caster::new(if real { caster.from() } else { from }, home, &source))?;
+        }
+        Ok(())
+    }
+}
+
+/// Is the imaginary part of a complex source lost?
+fn is_of_real_parts(route: &Route) -> bool {
+    matches!(route.parts, Parts::Real | Parts::Either)
+}
+
+/// Can anything be lost of a part?
+fn loses_parts(route: &Route) -> bool {
+    route.work == Work::Convert && !keeps(route.from, route.to, &route.policy)
 }
 
 impl<'a> Check<'a> {
-    pub(super) fn new(
-        caster: &'a Caster,
-        n: usize,
-        counts_inexact: bool,
-        rooms: &'a Rooms,
-    ) -> Result<Self, Error> {
-        let (route, options) = (caster.route(), caster.options());
-        // Made where they are needed: to copy them takes as long as to look at a hundred elements.
-        let native = || CastOptions::new().isa(caster.isa()).stream_from(usize::MAX);
-        let source = || native().src_order(options.src_order).src_packing(options.src_packing);
-        let (from, to) = (route.from, route.to);
-        let real = matches!(route.parts, Parts::Real | Parts::Either);
-        let imaginary = match real {
-            true => Some(made(&rooms.imaginary, || {
-                Ok([Caster::new(caster.from(), from, &source())?, Caster::new(from, from, &source())?])
-            })?),
-            false => None,
-        };
-        // They know nothing of chance.
-        let loops = Loops::of(caster.present()).filter(|_| !route.is_stochastic);
-        let are_few = n < FEW;
-        if route.work != Work::Convert || keeps(from, to, &route.policy) {
-            return Ok(Self { caster, parts: None, imaginary, fused: None, loops, are_few });
+    /// In rooms that have been filled for the caster. (No error comes from here, because a check is so large that to hand it on shows.)
+    pub(super) fn new(caster: &'a Caster, n: usize, counts_inexact: bool, rooms: &'a Rooms) -> Self {
+        let route = caster.route();
+        let loses = loses_parts(route);
+        Self {
+            caster,
+            parts: loses.then(|| Look::new(caster, counts_inexact, rooms)),
+            imaginary: rooms.imaginary.get(),
+            fused: if loses { check::fused(caster.plan(), counts_inexact) } else { None },
+            // They know nothing of chance.
+            loops: Loops::of(caster.present()).filter(|_| !route.is_stochastic),
+            are_few: n < FEW,
         }
-        let home = home(from);
-        let units = if route.parts == Parts::Two { 2 } else { 1 };
-        let is_home = home == from && !route.src.swapped && !real;
-        let homes = match is_home {
-            true => None,
-            false => Some(made(&rooms.homes, || {
-                Caster::new(if real { caster.from() } else { from }, home, &source())
-            })?),
-        };
-        let policy = route.policy;
-        let fit = range::fit(home, to, &policy);
-        let is_byte = matches!(from.kind(), Kind::Int(format) if format.bits == 8);
-        let plain = match is_byte {
-            true => Some((range::fit(from, to, &policy), 1)),
-            false => is_home.then_some((fit, width(home))),
-        };
-        let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Int(_));
-        let exact = match (is_integer(home), is_integer(to)) {
-            _ if !counts_inexact => Exactness::All,
-            (true, true) => Exactness::All,
-            (false, true) => Exactness::Whole,
-            _ => {
-                let options = native().src_order(options.dst_order).src_packing(options.dst_packing);
-                // Wrapping: what was rounded up to 2^63 does not come back as the largest integer.
-                let to = if units == 2 { to } else { caster.to() };
-                Exactness::Back(to, options.float_to_int(Overflow::Wrap))
-            }
-        };
-        let parts = Some(Look {
-            home,
-            to,
-            policy,
-            units,
-            homes,
-            fit,
-            plain,
-            counts_inexact,
-            exact,
-            rooms,
-            limits: &caster.plan().plan.limits,
-        });
-        let fused = check::fused(caster.plan(), counts_inexact);
-        Ok(Self { caster, parts, imaginary, fused, loops, are_few })
     }
 
     /// Casts `n` elements. The report, of which only what was asked for is right, and how many elements are lost.
@@ -289,11 +268,11 @@ impl<'a> Check<'a> {
         scratch: &mut Option<Scratch>,
     ) -> Result<(bool, usize), Error> {
         if let Some(parts) = &self.parts
-            && let Exactness::Back(to, options) = &parts.exact
+            && matches!(parts.exact, Exactness::Back)
             && !self.are_few
         {
             // Here, and not where it is used: to make its table takes much of the stack.
-            parts.back(*to, options)?;
+            parts.back()?;
         }
         if self.needs_no_room() {
             return self.pieces_in(chunk, dst, scans, report, marks, PIECE, &mut Tiles::default());
@@ -313,7 +292,7 @@ impl<'a> Check<'a> {
     /// Are the codes those of the source, and is nothing cast back? To allocate room takes as long as to cast hundreds of elements.
     fn needs_no_room(&self) -> bool {
         let looks = self.parts.as_ref().is_some_and(|parts| {
-            parts.homes.is_none() && (self.are_few || !matches!(parts.exact, Exactness::Back(..)))
+            parts.homes.is_none() && (self.are_few || !matches!(parts.exact, Exactness::Back))
         });
         looks && self.imaginary.is_none()
     }
@@ -475,9 +454,11 @@ impl<'a> Check<'a> {
         {
             return Err(self.lossy(piece, i));
         }
-        report.inexact += inexacts;
-        report.first = report.first.or_else(|| Some(first + first_one(lost)?));
-        report.first_inexact = report.first_inexact.or_else(|| Some(first + first_one(inexact)?));
+        if marks.counts {
+            report.inexact += inexacts;
+            report.first = report.first.or_else(|| Some(first + first_one(lost)?));
+            report.first_inexact = report.first_inexact.or_else(|| Some(first + first_one(inexact)?));
+        }
         marks.write(first, n, Some(lost));
         if marks.clears && *losses > 0 {
             self.clear(dst, lost);
@@ -594,17 +575,22 @@ impl<'a> Check<'a> {
 
     /// Zeros for the elements that are lost.
     fn clear(&self, dst: &mut [u8], lost: &Bits) {
-        fn clear<const BYTES: usize>(dst: &mut [u8], lost: &Bits) {
-            let (elements, _) = dst.as_chunks_mut();
-            ones(lost).for_each(|i| elements[i] = [0; BYTES]);
-        }
         let layout = &self.caster.route().dst;
         match (layout.size(8), layout.packing) {
-            (8, _) => clear::<1>(dst, lost),
-            (16, _) => clear::<2>(dst, lost),
-            (32, _) => clear::<4>(dst, lost),
-            (64, _) => clear::<8>(dst, lost),
-            (128, _) => clear::<16>(dst, lost),
+            (8 | 16 | 32 | 64 | 128, _) => {
+                let size = layout.size(8) / 8;
+                each_one(&lost[..(dst.len() / size).div_ceil(64)], &mut |i| {
+                    let element = &mut dst[i * size..][..size];
+                    // Not as bytes, whose number is not known.
+                    match size {
+                        1 => element.copy_from_slice(&[0]),
+                        2 => element.copy_from_slice(&[0; 2]),
+                        4 => element.copy_from_slice(&[0; 4]),
+                        8 => element.copy_from_slice(&[0; 8]),
+                        _ => element.copy_from_slice(&[0; 16]),
+                    }
+                });
+            }
             (bits, packing) => {
                 for bit in ones(lost).flat_map(|i| i * bits..(i + 1) * bits) {
                     let in_byte = if packing == Packing::HighFirst { 7 - bit % 8 } else { bit % 8 };
@@ -639,7 +625,38 @@ impl<'a> Check<'a> {
     }
 }
 
-impl Look<'_> {
+impl<'a> Look<'a> {
+    fn new(caster: &'a Caster, counts_inexact: bool, rooms: &'a Rooms) -> Self {
+        let route = caster.route();
+        let (from, to, policy) = (route.from, route.to, &route.policy);
+        let (home, homes) = (home(from), rooms.homes.get());
+        let fit = range::fit(home, to, policy);
+        let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Int(_));
+        Self {
+            caster,
+            home,
+            to,
+            policy,
+            units: if route.parts == Parts::Two { 2 } else { 1 },
+            homes,
+            fit,
+            plain: match from.kind() {
+                Kind::Int(format) if format.bits == 8 => Some((range::fit(from, to, policy), 1)),
+                _ if homes.is_none() => Some((fit, width(home))),
+                _ => None,
+            },
+            counts_inexact,
+            exact: match (is_integer(home), is_integer(to)) {
+                _ if !counts_inexact => Exactness::All,
+                (true, true) => Exactness::All,
+                (false, true) => Exactness::Whole,
+                _ => Exactness::Back,
+            },
+            rooms,
+            limits: &caster.plan().plan.limits,
+        }
+    }
+
     /// The codes of `n` elements.
     fn codes<'r>(&self, src: &'r [u8], n: usize, room: &'r mut Tile) -> Result<&'r [u8], Error> {
         match self.homes {
@@ -656,8 +673,14 @@ impl Look<'_> {
     }
 
     /// What casts back.
-    fn back(&self, to: DType, options: &CastOptions) -> Result<&Caster, Error> {
-        made(&self.rooms.back, || Caster::new(to, self.home, options))
+    fn back(&self) -> Result<&Caster, Error> {
+        made(&self.rooms.back, || {
+            let (options, caster) = (self.caster.options(), self.caster);
+            let to = if self.units == 2 { self.to } else { caster.to() };
+            let options = native(caster).src_order(options.dst_order).src_packing(options.dst_packing);
+            // Wrapping: what was rounded up to 2^63 does not come back as the largest integer.
+            Caster::new(to, self.home, &options.float_to_int(Overflow::Wrap))
+        })
     }
 
     /// Which of the parts of `n` elements are lost or inexact.
@@ -676,8 +699,8 @@ impl Look<'_> {
         let exact = match &self.exact {
             Exactness::All => Exact::All,
             Exactness::Whole => Exact::Whole,
-            Exactness::Back(to, options) => {
-                let caster = self.back(*to, options)?;
+            Exactness::Back => {
+                let caster = self.back()?;
                 Exact::Back(caster.cast_uninit(dst, &mut room[..units * width], units)?)
             }
         };
@@ -721,7 +744,7 @@ impl Look<'_> {
     fn loss(&self, code: u64, word: Option<u32>) -> Option<(Loss, bool)> {
         let value = scalar::decode(self.home, code);
         let is_negative = value.is_negative() && !compares_signed(self.to);
-        scalar::loss(self.to, value, &self.policy, word).map(|loss| (loss, is_negative))
+        scalar::loss(self.to, value, self.policy, word).map(|loss| (loss, is_negative))
     }
 
     fn limits(&self) -> (Limits, [bool; 2]) {
@@ -730,6 +753,11 @@ impl Look<'_> {
         // Where there is no memory to keep them, they are found again.
         self.limits.get_or_make(|| Some(find())).copied().unwrap_or_else(find)
     }
+}
+
+/// Options of casts to native codes and back.
+fn native(caster: &Caster) -> CastOptions {
+    CastOptions::new().isa(caster.isa()).stream_from(usize::MAX)
 }
 
 /// What is said of parts, of the elements that are two of them each.
@@ -815,10 +843,11 @@ mod tests {
                 }
                 let caster = Caster::new(home, to, &options).unwrap();
                 let rooms = Rooms::default();
-                let check = Check::new(&caster, 0, true, &rooms).unwrap();
+                rooms.fill(&caster).unwrap();
+                let check = Check::new(&caster, 0, true, &rooms);
                 let look = check.parts.unwrap();
                 let (fit, what) =
-                    (range::fit(home, look.to, &look.policy), format!("{home} -> {to}, {rounding:?}"));
+                    (range::fit(home, look.to, look.policy), format!("{home} -> {to}, {rounding:?}"));
                 let sign = 1u64 << (home.bits() - 1);
                 let lost = |code: u64| look.loss(code, None).is_some_and(|(loss, _)| loss != Loss::Inexact);
                 match fit.scan {
