@@ -6,7 +6,7 @@ use core::fmt;
 use core::mem::MaybeUninit;
 
 use crate::cast::Caster;
-use crate::checked::{Marks, read};
+use crate::checked::{Marks, each_one, read};
 use crate::error::{Error, Lossy};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::layout::Packing;
@@ -129,6 +129,39 @@ fn all(dtype: DType) -> u64 {
     u64::MAX >> (64 - dtype.bits())
 }
 
+/// Writes a native code, as `read` reads it.
+fn put(element: &mut [u8], code: u64) {
+    match element.len() {
+        1 => element.copy_from_slice(&(code as u8).to_ne_bytes()),
+        2 => element.copy_from_slice(&(code as u16).to_ne_bytes()),
+        4 => element.copy_from_slice(&(code as u32).to_ne_bytes()),
+        _ => element.copy_from_slice(&code.to_ne_bytes()),
+    }
+}
+
+/// Adds what a caster makes of the codes that have a key. There is room for four.
+#[inline(never)]
+fn add_made(caster: &Caster, key: &Key, made: &mut Vec<Key>) -> Result<(), Error> {
+    let (from, to) = (caster.from(), caster.to());
+    for k in 0..4 {
+        // Either zero, infinities of both signs, and NaN, all of which are the same integer.
+        let code =
+            if k % 2 == 0 { key.low } else { key.high } | if k / 2 == 0 { 0 } else { all(from) & !key.mask };
+        let (mut element, mut becomes) = ([0; 8], [0; 8]);
+        put(&mut element[..from.itemsize()], code);
+        caster.cast(&element[..from.itemsize()], &mut becomes[..to.itemsize()], 1)?;
+        let code = read(&becomes[..to.itemsize()]) & all(to);
+        if made.iter().all(|made| made.low != code) {
+            made.push(Key { mask: all(to), low: code, high: code });
+        }
+        // Of one code there is no other.
+        if key.mask == all(from) && key.low == key.high {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// The codec, decided: one pair of dtypes, one set of rules. Make one, keep it. Elements have whole bytes, those of fewer than 8 bits one
 /// each, in the order of the machine.
 ///
@@ -160,6 +193,8 @@ pub struct ValueCaster {
     map: Vec<(Key, u64)>,
     /// What is looked for after the cast: of those, what the target has; and what is refused, if the cast does not mark that.
     keys: Vec<Key>,
+    /// The elements of the target that those become, where it pays to look for these first: there are fewer bytes of them.
+    made: Vec<Key>,
     /// The cast marks what is lost: it is refused, or becomes infinity.
     marks: bool,
     /// What of the source the target does not have.
@@ -217,7 +252,14 @@ impl ValueCaster {
         let is_refused = |key: &Key| refused.is_some_and(|refused| refused.has(key.low));
         let mapped = map.iter().map(|&(key, _)| key).filter(|key| !is_refused(key));
         keys.extend(mapped.chain(refused.filter(|_| !marks)));
-        Ok(Self { caster: Caster::new(from, to, &options)?, map, keys, marks, refused, stops })
+        let caster = Caster::new(from, to, &options)?;
+        let mut made = Vec::new();
+        // More keys than that are looked for as they are: what they become would have to be found for each.
+        if !is_float && to.itemsize() < from.itemsize() && keys.len() <= 64 {
+            made = vec_with_capacity(4 * keys.len()).map_err(no_memory)?;
+            keys.iter().try_for_each(|key| add_made(&caster, key, &mut made))?;
+        }
+        Ok(Self { caster, map, keys, made, marks, refused, stops })
     }
 
     /// The dtype of the source.
@@ -360,30 +402,53 @@ impl ValueCaster {
         if self.keys.is_empty() {
             return Ok(());
         }
-        let (size, loops) = (self.from().itemsize(), Loops::of(self.caster.present()));
-        for (piece, bytes) in src.chunks(MOST * size).enumerate() {
-            let mut bits = Bits::default();
-            match loops {
-                Some(loops) => loops.find(Codes { bytes, width: size }, &self.keys, &mut bits),
-                None => {
-                    for (i, element) in bytes.chunks_exact(size).enumerate() {
-                        let code = read(element);
-                        bits[i / 64] |= u64::from(self.keys.iter().any(|key| key.has(code))) << (i % 64);
+        let [size, made_size] = [self.from(), self.to()].map(DType::itemsize);
+        for (piece, codes) in src.chunks(MOST * size).enumerate() {
+            let (first, n) = (piece * MOST, codes.len() / size);
+            let bits = self.suspects(codes, &dst[first * made_size..(first + n) * made_size], n);
+            let mut is_refused = None;
+            each_one(&bits[..n.div_ceil(64)], &mut |i| {
+                let code = read(&codes[i * size..][..size]);
+                match self.mapped(code) {
+                    Some(value) => self.write(dst, first + i, value),
+                    None if self.refused.is_some_and(|refused| refused.has(code)) => {
+                        is_refused = is_refused.or(Some(first + i));
                     }
+                    // Another that becomes the same.
+                    None => {}
                 }
-            }
-            for (at, mut word) in bits.into_iter().enumerate() {
-                while word != 0 {
-                    let i = piece * MOST + at * 64 + word.trailing_zeros() as usize;
-                    word &= word - 1;
-                    match self.mapped(read(&src[i * size..][..size])) {
-                        Some(value) => self.write(dst, i, value),
-                        None => return Err(self.error(src, i)),
-                    }
-                }
+            });
+            if let Some(i) = is_refused {
+                return Err(self.error(src, i));
             }
         }
         Ok(())
+    }
+
+    /// Bits of all elements that have one of the keys, and of no others, unless they are few.
+    fn suspects(&self, codes: &[u8], made: &[u8], n: usize) -> Bits {
+        if !self.made.is_empty() {
+            let bits = self.find(made, self.to().itemsize(), &self.made);
+            if bits.iter().map(|word| word.count_ones() as usize).sum::<usize>() <= n / 16 {
+                return bits;
+            }
+        }
+        self.find(codes, self.from().itemsize(), &self.keys)
+    }
+
+    /// Bits of the codes that have one of some keys.
+    fn find(&self, bytes: &[u8], width: usize, keys: &[Key]) -> Bits {
+        let mut bits = Bits::default();
+        match Loops::of(self.caster.present()) {
+            Some(loops) => loops.find(Codes { bytes, width }, keys, &mut bits),
+            None => {
+                for (i, element) in bytes.chunks_exact(width).enumerate() {
+                    let code = read(element);
+                    bits[i / 64] |= u64::from(keys.iter().any(|key| key.has(code))) << (i % 64);
+                }
+            }
+        }
+        bits
     }
 
     /// What the map makes of a code.
@@ -393,13 +458,7 @@ impl ValueCaster {
 
     fn write(&self, dst: &mut [u8], i: usize, code: u64) {
         let size = self.to().itemsize();
-        let element = &mut dst[i * size..][..size];
-        match size {
-            1 => element.copy_from_slice(&(code as u8).to_ne_bytes()),
-            2 => element.copy_from_slice(&(code as u16).to_ne_bytes()),
-            4 => element.copy_from_slice(&(code as u32).to_ne_bytes()),
-            _ => element.copy_from_slice(&code.to_ne_bytes()),
-        }
+        put(&mut dst[i * size..][..size], code);
     }
 
     /// What is wrong with an element.

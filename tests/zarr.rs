@@ -181,3 +181,43 @@ fn buffers_of_another_size() {
     }
     assert_eq!(caster.cast(&[], &mut [], 0), Ok(()));
 }
+
+/// Few and many elements that become the same as mapped ones do, and are not mapped.
+#[test]
+fn others_that_become_the_same() {
+    let mut state = 1u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31) ^ 0xBF58_476D_1CE4_E5B9;
+        state % below
+    };
+    for one_in in [2, 40, 3000] {
+        let src: Vec<f64> = (0..20_000)
+            .map(|_| match random(one_in) {
+                0 => [-1.0, 0.0, -0.0, 0.25, -7.0, 255.25, 300.0, 100.0, 100.25, f64::NAN, f64::INFINITY]
+                    [random(11) as usize],
+                _ => 1.0 + random(90) as f64 + 0.5f64.powi(random(9) as i32 + 1),
+            })
+            .collect();
+        let map = [(f64::NAN, 1u64), (f64::INFINITY, 2), (-1.0, 3), (100.0, 4), (0.0, 5)];
+        let codes = map.map(|(key, value)| (key.to_bits(), value));
+        let caster =
+            ValueCaster::new(DType::F64, DType::U8, Rounding::NearestEven, Some(Overflow::Saturate), &codes)
+                .unwrap();
+        let bytes: Vec<u8> = src.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let mut dst = vec![0xA5; src.len()];
+        caster.cast(&bytes, &mut dst, src.len()).unwrap();
+        for (i, (&x, &made)) in src.iter().zip(&dst).enumerate() {
+            let is = |&&(key, _): &&(f64, u64)| key == x || key.is_nan() && x.is_nan();
+            let expected = map.iter().find(is).map_or(x.round_ties_even() as u8, |&(_, value)| value as u8);
+            assert_eq!(made, expected, "{x} at {i}, one in {one_in}");
+        }
+        // What is refused is named among others that become the same.
+        let at = src.len() - 3;
+        let mut bytes = bytes;
+        bytes[8 * at..8 * at + 8].copy_from_slice(&f64::NEG_INFINITY.to_ne_bytes());
+        let Err(ZarrError::Refused(lossy)) = caster.cast(&bytes, &mut dst, src.len()) else {
+            panic!("not refused")
+        };
+        assert_eq!((lossy.index, lossy.loss), (at, Loss::Inf));
+    }
+}

@@ -6,7 +6,7 @@ use numpy::npyffi::NPY_ORDER;
 use numpy::{PyArrayDescr, PyUntypedArray};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyFloat;
+use pyo3::types::{PyFloat, PyInt, PyTuple};
 
 use crate::cast::failed;
 use crate::dtypes::{self, Table};
@@ -40,14 +40,25 @@ pub(crate) fn cast_value<'py>(
     }
     let mut map = Vec::new();
     if let Some(entries) = entries {
+        let mut add = |key: Bound<'_, PyAny>, value: Bound<'_, PyAny>| -> PyResult<()> {
+            map.push((code(&key, "source", src.of.dtype)?, code(&value, "target", to.dtype)?));
+            Ok(())
+        };
         let pairs = if entries.hasattr("items")? { entries.call_method0("items")? } else { entries.clone() };
         for pair in pairs.try_iter()? {
-            let pair = pair?.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+            let pair = pair?;
+            if let Ok(pair) = pair.cast_exact::<PyTuple>()
+                && pair.len() == 2
+            {
+                add(pair.get_item(0)?, pair.get_item(1)?)?;
+                continue;
+            }
+            let pair = pair.try_iter()?.collect::<PyResult<Vec<_>>>()?;
             let [key, value] = &pair[..] else {
                 let message = format!("an entry of scalar_map has {} values; it must be a pair", pair.len());
                 return Err(PyValueError::new_err(message));
             };
-            map.push((code(key, "source", src.of.dtype)?, code(value, "target", to.dtype)?));
+            add(key.clone(), value.clone())?;
         }
     }
     let caster = ValueCaster::new(src.of.dtype, to.dtype, rounding, out_of_range, &map).map_err(refused)?;
@@ -99,7 +110,11 @@ fn as_type<'py>(
 fn code(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> {
     let py = number.py();
     if let Kind::Int(format) = dtype.kind() {
-        let whole = number.call_method0("__index__").and_then(|whole| whole.extract::<i128>());
+        // The wide ones are read in parts, which takes longer than to cast hundreds of elements.
+        let whole = match number.cast_exact::<PyInt>().map(|number| number.extract::<i64>()) {
+            Ok(Ok(whole)) => Ok(whole.into()),
+            _ => number.call_method0("__index__").and_then(|whole| whole.extract::<i128>()),
+        };
         let value = whole.ok().filter(|value| (format.min()..=format.max()).contains(value));
         return value.map(|value| value as u64).ok_or_else(|| {
             let number = number.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
@@ -108,7 +123,13 @@ fn code(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> {
             ))
         });
     }
-    let value = py.get_type::<PyFloat>().call1((number,))?.extract::<f64>()?;
+    let value = match number.cast_exact::<PyFloat>() {
+        Ok(number) => number.value(),
+        Err(_) => py.get_type::<PyFloat>().call1((number,))?.extract::<f64>()?,
+    };
+    if dtype == DType::F64 {
+        return Ok(value.to_bits());
+    }
     let options = CastOptions::ml_dtypes().dst_packing(Packing::OnePerByte);
     let (mut bytes, size) = ([0; 8], dtype.itemsize().min(8));
     let caster = Caster::new(DType::F64, dtype, &options).map_err(failed)?;
