@@ -1,6 +1,6 @@
 //! Casts of arrays: `astype`.
 
-use core::ops::ControlFlow;
+use core::ops::{ControlFlow, Range};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use numpy::npyffi::NPY_ORDER;
 use numpy::{PyArrayDescr, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBool, PyDict};
 
 use crate::dtypes::{self, Ordered};
 use crate::losses::loss_error;
@@ -28,6 +28,12 @@ const DETACHED: usize = 16 << 10;
 const LARGE: usize = 4 << 20;
 /// Bytes of a part of a strided cast, after which it looks up.
 const PART: usize = 1 << 20;
+const ORDERS: &[(&str, NPY_ORDER)] = &[
+    ("K", NPY_ORDER::NPY_KEEPORDER),
+    ("C", NPY_ORDER::NPY_CORDER),
+    ("F", NPY_ORDER::NPY_FORTRANORDER),
+    ("A", NPY_ORDER::NPY_ANYORDER),
+];
 /// Milliseconds between two looks at the signals.
 const SIGNALS: u64 = 50;
 
@@ -55,7 +61,7 @@ const SIGNALS: u64 = 50;
 /// >>> print(lanecast.astype(np.float32([465]), "float8_e4m3fn", profile="ml_dtypes"))
 /// [nan]
 #[pyfunction]
-#[pyo3(signature = (x, dtype, *, out=None, order="K", casting="unsafe", threads=None, progress=None, **options),
+#[pyo3(signature = (x, dtype, *, out=None, order=None, casting=None, threads=None, progress=None, **options),
        text_signature = "(x, dtype, *, out=None, order='K', casting='unsafe', threads=None, progress=None, **options)")]
 #[expect(clippy::too_many_arguments, reason = "keywords")]
 pub(crate) fn astype<'py>(
@@ -63,28 +69,23 @@ pub(crate) fn astype<'py>(
     x: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyAny>,
     out: Option<&Bound<'py, PyAny>>,
-    order: &str,
-    casting: &str,
+    order: Option<&Bound<'py, PyAny>>,
+    casting: Option<&Bound<'py, PyAny>>,
     threads: Option<&Bound<'py, PyAny>>,
-    progress: Option<Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = options::read(options, &["out", "order", "casting", "threads", "progress"])?;
     let (to, descr) = dtypes::read(dtype)?;
     let order = match order {
-        "K" => NPY_ORDER::NPY_KEEPORDER,
-        "C" => NPY_ORDER::NPY_CORDER,
-        "F" => NPY_ORDER::NPY_FORTRANORDER,
-        "A" => NPY_ORDER::NPY_ANYORDER,
-        _ => {
-            return Err(PyValueError::new_err(format!(
-                "order is '{order}'; it must be one of 'K', 'C', 'F', 'A'"
-            )));
-        }
+        None => NPY_ORDER::NPY_KEEPORDER,
+        Some(order) => options::choose("order", order, ORDERS, &[])?,
     };
-    let level = read_casting(casting)?;
-    let how =
-        How { threads: read_threads(threads)?, progress: progress.filter(|progress| !progress.is_none()) };
+    let level = match casting {
+        None => Casting::Unsafe,
+        Some(casting) => read_casting(casting)?,
+    };
+    let how = How { threads: read_threads(threads)?, progress: read_progress(progress)? };
     let src = Source::read(x)?;
     let from = match &src {
         Source::Array(view) => view.of,
@@ -92,9 +93,10 @@ pub(crate) fn astype<'py>(
     };
     if level != Casting::SameValue && !of_ours(from).can_cast(of_ours(to), level) {
         return Err(PyTypeError::new_err(format!(
-            "a cast of {} to {} is refused by casting='{casting}'; it needs casting='{}'",
+            "a cast of {} to {} is refused by casting='{}'; it needs casting='{}'",
             from.dtype,
             to.dtype,
+            level.name(),
             of_ours(from).casting_to(of_ours(to)).name()
         )));
     }
@@ -114,7 +116,7 @@ pub(crate) fn astype<'py>(
         Source::Packed(packed) if level != Casting::SameValue && can_read_packed(&packed, &dst) => {
             cast_packed(py, &packed, &dst, &options, &how)?;
         }
-        _ if level == Casting::SameValue => same_value(py, src.into_view()?, &dst, &options)?,
+        _ if level == Casting::SameValue => same_value(py, src.into_view()?, &dst, &options, &how)?,
         _ => cast(py, src.into_view()?, &dst, &options, &how)?,
     }
     Ok(result)
@@ -177,16 +179,33 @@ fn of_ours(of: Ordered) -> OrderedDType {
     OrderedDType::new(of.dtype, order(of))
 }
 
-pub(crate) fn read_casting(name: &str) -> PyResult<Casting> {
-    name.parse::<Casting>().map_err(|error| PyValueError::new_err(error.to_string()))
+pub(crate) fn read_casting(given: &Bound<'_, PyAny>) -> PyResult<Casting> {
+    options::choose("casting", given, &Casting::ALL.map(|level| (level.name(), level)), &[])
 }
 
 pub(crate) fn read_threads(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
     let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };
+    let message = || -> PyResult<String> {
+        let given = given.repr()?;
+        Ok(format!("threads is {given}; it must be a positive integer, or None for those that pay"))
+    };
+    if given.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err(message()?));
+    }
     match given.extract::<usize>() {
         Ok(threads) if threads > 0 => Ok(Some(threads)),
-        _ => Err(PyValueError::new_err(format!(
-            "threads is {}; it must be a positive integer, or None for those that pay",
+        _ => Err(PyValueError::new_err(message()?)),
+    }
+}
+
+/// What is called on the way. It would be late to find out then that it cannot be.
+pub(crate) fn read_progress<'py>(given: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match given {
+        None => Ok(None),
+        Some(given) if given.is_none() => Ok(None),
+        Some(given) if given.is_callable() => Ok(Some(given.clone())),
+        Some(given) => Err(PyTypeError::new_err(format!(
+            "progress is {}; it must be a function of the elements done and of all elements, or None",
             given.repr()?
         ))),
     }
@@ -243,14 +262,30 @@ pub(crate) fn cast<'py>(
     let is_dense = dense(&src, dst);
     if from.0 < to.1 && to.0 < from.1 {
         if is_dense && from.0 == to.0 {
-            let len = (from.1 - from.0).max(to.1 - to.0);
-            let buffer = Raw(dst.data);
+            let (buffer, sizes) = (Raw(dst.data), [src.itemsize(), dst.itemsize()]);
             // SAFETY: the memory of both views, which begin at the same byte, is that of their arrays. Python code that
             // writes to it at the same time races, as with NumPy.
-            let run = move || unsafe {
-                caster.cast_in_place(core::slice::from_raw_parts_mut({ buffer }.0, len), n)
-            };
-            return detached(py, 2 * len, run).map_err(failed);
+            let run = |elements: Range<usize>| unsafe { cast_in_place(&caster, buffer, elements, sizes) };
+            let is_large = n * (sizes[0] + sizes[1]) >= LARGE || how.progress.is_some();
+            // Of random words the first is that of the first element of a call.
+            if !is_large || options.stochastic.is_some() {
+                return detached(py, n * (sizes[0] + sizes[1]), || run(0..n)).map_err(failed);
+            }
+            let step = PART / sizes[0].max(sizes[1]);
+            let watch = Watch::new(how.progress.as_ref());
+            let done = py.detach(|| {
+                let mut done = 0;
+                while done < n {
+                    let elements = part_in_place(n, done, step, sizes);
+                    done += elements.len();
+                    run(elements)?;
+                    if watch.look(done, n).is_break() {
+                        break;
+                    }
+                }
+                Ok(())
+            });
+            return watch.into_error().map_or_else(|| done.map_err(failed), Err);
         }
         // Elements that lie over each other: of a copy.
         src = src.copy(NPY_ORDER::NPY_KEEPORDER)?;
@@ -281,6 +316,39 @@ pub(crate) fn cast<'py>(
     match watch.into_error() {
         Some(error) => Err(error),
         None => done.map_err(failed),
+    }
+}
+
+/// The next elements of a cast in place of which some are done, at most `step`: so that what is read is not yet written, and
+/// that all but the first elements are read elsewhere than they are written.
+fn part_in_place(n: usize, done: usize, step: usize, [from, to]: [usize; 2]) -> Range<usize> {
+    if from >= to {
+        return done..n.min(done + step);
+    }
+    let end = n - done;
+    if end <= step { 0..end } else { end - step.min(end / 2)..end }
+}
+
+/// Casts some elements of a buffer to those of the same number, where both begin at its first byte.
+///
+/// # Safety
+/// They can be read and written, nobody else does, and they are such as `part_in_place` gives.
+unsafe fn cast_in_place(
+    caster: &Caster,
+    buffer: Raw,
+    elements: Range<usize>,
+    [from, to]: [usize; 2],
+) -> Result<(), Error> {
+    let (start, n) = (elements.start, elements.len());
+    // SAFETY: the caller's promise. Elements of one size lie where they are written; all others but the first do not: those
+    // that grow are at most as many as come before them, and have twice the size; those that shrink likewise.
+    unsafe {
+        let (src, dst) = (buffer.0.add(start * from), buffer.0.add(start * to));
+        if start == 0 || from == to {
+            return caster.cast_in_place(core::slice::from_raw_parts_mut(src, n * from.max(to)), n);
+        }
+        let source = core::slice::from_raw_parts(src, n * from);
+        caster.cast(source, core::slice::from_raw_parts_mut(dst, n * to), n)
     }
 }
 
@@ -448,7 +516,8 @@ impl<'a> Watch<'a> {
             py.check_signals()?;
             let Some(progress) = &self.progress else { return Ok(()) };
             let answer = progress.bind(py).call1((done, total))?;
-            if answer.is(&*pyo3::types::PyBool::new(py, false)) {
+            // One of NumPy, too: what compares its numbers gives those.
+            if answer.extract::<bool>().is_ok_and(|goes_on| !goes_on) {
                 return Err(Cancelled::new_err(format!(
                     "progress returned False after {done} of {total} elements"
                 )));
@@ -496,42 +565,71 @@ fn wanted_threads(py: Python<'_>) -> PyResult<impl FnOnce() -> Option<usize>> {
 }
 
 /// Casts what keeps every value, or raises what does not.
-fn same_value<'py>(py: Python<'py>, src: View<'py>, dst: &View<'py>, options: &CastOptions) -> PyResult<()> {
+fn same_value<'py>(
+    py: Python<'py>,
+    src: View<'py>,
+    dst: &View<'py>,
+    options: &CastOptions,
+    how: &How<'py>,
+) -> PyResult<()> {
     let shape = src.shape.clone();
     let src = src.contiguous()?;
     let options = laid_out(options, src.of, dst.of);
     let caster = Caster::new(src.of.dtype, dst.of.dtype, &options).map_err(failed)?;
     let n = dst.len();
-    // Not before all of it is known to keep its value is anything written.
-    let native = Ordered { dtype: dst.of.dtype, swapped: dst.of.swapped };
-    let bytes = n * src.itemsize();
-    let mut result = Vec::new();
-    let size = n * dst.itemsize();
-    result
-        .try_reserve_exact(size)
-        .map_err(|_| PyMemoryError::new_err(format!("no memory for {size} bytes")))?;
-    result.resize(size, 0u8);
-    let raw = Raw(src.data);
-    let checked = detached(py, bytes, || {
-        // SAFETY: a contiguous array, which `src` keeps.
-        let source = unsafe { core::slice::from_raw_parts({ raw }.0, if n == 0 { 0 } else { bytes }) };
-        caster.same_value(source, &mut result, n)
-    });
-    if let Err(error) = checked {
-        return Err(loss_error(py, error, &src, &shape));
-    }
     if n == 0 {
         return Ok(());
     }
-    let copy = Caster::new(native.dtype, native.dtype, &laid_out(&CastOptions::new(), native, native))
+    // Not before all of it is known to keep its value is anything written.
+    let sizes = [src.itemsize(), dst.itemsize()];
+    let mut result = Vec::new();
+    let bytes = n * sizes[1];
+    result
+        .try_reserve_exact(bytes)
+        .map_err(|_| PyMemoryError::new_err(format!("no memory for {bytes} bytes")))?;
+    result.resize(bytes, 0u8);
+    let traffic = n * (sizes[0] + sizes[1]);
+    let is_large = traffic >= LARGE || how.progress.is_some();
+    // Of random words the first is that of the first element of a call.
+    let step = if is_large && options.stochastic.is_none() { PART / sizes[0] } else { n };
+    let watch = Watch::new(how.progress.as_ref());
+    let raw = Raw(src.data);
+    let checked = detached(py, if is_large { LARGE } else { traffic }, || {
+        // SAFETY: a contiguous array, which `src` keeps.
+        let source = unsafe { core::slice::from_raw_parts({ raw }.0, n * sizes[0]) };
+        let mut done = 0;
+        for (source, result) in source.chunks(step * sizes[0]).zip(result.chunks_mut(step * sizes[1])) {
+            let part = source.len() / sizes[0];
+            caster.same_value(source, result, part).map_err(|error| match error {
+                Error::Lossy(mut lossy) => {
+                    lossy.index += done;
+                    Error::Lossy(lossy)
+                }
+                other => other,
+            })?;
+            done += part;
+            if is_large && watch.look(done, n).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    if let Some(error) = watch.into_error() {
+        return Err(error);
+    }
+    if let Err(error) = checked {
+        return Err(loss_error(py, error, &src, &shape));
+    }
+    let copy = Caster::new(dst.of.dtype, dst.of.dtype, &laid_out(&CastOptions::new(), dst.of, dst.of))
         .map_err(failed)?;
-    let mut strides = vec![dst.itemsize() as isize; shape.len()];
+    let mut strides = vec![sizes[1] as isize; shape.len()];
     for i in (1..shape.len()).rev() {
         strides[i - 1] = strides[i] * shape[i] as isize;
     }
+    let (to, to_strides) = (Raw(dst.data), &dst.strides);
     // SAFETY: the result is a buffer of its own, the destination that of an array that may be written.
-    unsafe { copy.cast_strided_raw(result.as_ptr(), &strides, dst.data, &dst.strides, &shape) }
-        .map_err(failed)
+    let run = || unsafe { copy.cast_strided_raw(result.as_ptr(), &strides, { to }.0, to_strides, &shape) };
+    detached(py, traffic, run).map_err(failed)
 }
 
 /// The exception of an error of the crate.

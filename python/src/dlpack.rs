@@ -216,12 +216,23 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     if let Some(handed) = import_tensor(given)? {
         return Ok(handed);
     }
+    if !given.hasattr("__dlpack__")? {
+        let what = given.get_type().qualname()?;
+        return Err(PyTypeError::new_err(format!("x is a {what}; it must be an object that has __dlpack__")));
+    }
     if given.hasattr("__dlpack_device__")? {
         let device: Bound<'py, PyAny> = given.call_method0("__dlpack_device__")?;
-        let (kind, id) = (device.get_item(0)?, device.get_item(1)?);
-        // Some have an enumeration for the kind.
-        let kind = kind.call_method0("__int__")?.extract::<i32>()?;
-        let id = id.extract::<i32>()?;
+        let read = || -> PyResult<(i32, i32)> {
+            let (kind, id) = (device.get_item(0)?, device.get_item(1)?);
+            // Some have an enumeration for the kind.
+            Ok((kind.call_method0("__int__")?.extract()?, id.extract()?))
+        };
+        let Ok((kind, id)) = read() else {
+            return Err(PyBufferError::new_err(format!(
+                "__dlpack_device__ of x gave {}; lanecast needs the number of a kind of device, and that of the device",
+                device.repr()?
+            )));
+        };
         on_cpu(kind, id)?;
     }
     let version = PyDict::new(py);
@@ -396,7 +407,7 @@ struct Exported {
 pub(crate) fn dlpack_capsule<'py>(
     array: &Bound<'py, PyUntypedArray>,
     versioned: bool,
-    packed: Option<(Bound<'py, PyAny>, Vec<i64>)>,
+    packed: Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = array.py();
     let view = View::new(array)?;
@@ -410,8 +421,10 @@ pub(crate) fn dlpack_capsule<'py>(
     let mut flags = if writable { 0 } else { READ_ONLY };
     let mut pairs = 1;
     let (dtype, shape, strides) = match packed {
-        Some((dtype, mut shape)) => {
-            let dtype = crate::dtypes::meant(&dtype)?;
+        Some((dtype, shape)) => {
+            // They may have been changed since the PackedArray was made, and the consumer reads as many bytes as they say.
+            let Packed { dtype, shape, .. } = Packed::of(View::new(array)?, &dtype, &shape, false)?;
+            let mut shape: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
             // As torch has them, and no others: float4 as bytes of two lanes.
             if let (DType::F4E2M1, Some(last)) = (dtype, shape.last_mut())
                 && *last % 2 == 0

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use lanecast::DType;
-use numpy::{PyArrayDescr, PyArrayDescrMethods};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -100,12 +100,24 @@ impl Table {
     }
 }
 
+/// So many letters of what was given are shown.
+const LONGEST: usize = 80;
+
 /// A dtype that an array or an argument has and that is none of ours.
 pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
     let text = descr.str().map_or_else(|_| "?".to_owned(), |text| text.to_string());
     let meant = match descr.cast::<PyArrayDescr>() {
-        Err(_) => nearest(&text).map(|name| format!("did you mean '{name}'?")),
+        Ok(descr) if matches!(descr.kind(), b'U' | b'S' | b'T') => {
+            Some("lanecast.format writes numbers as texts".to_owned())
+        }
         Ok(_) => None,
+        Err(_) if descr.cast::<PyUntypedArray>().is_ok() => Some("did you mean its dtype?".to_owned()),
+        Err(_) => nearest(&text).map(|name| format!("did you mean '{name}'?")),
+    };
+    // Anything may be given, and be long.
+    let text = match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} ..", &text[..end]),
+        None => text,
     };
     let rest = meant.unwrap_or_else(|| {
         let names: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
@@ -137,6 +149,7 @@ fn nearest(given: &str) -> Option<&'static str> {
         ("fp32", DType::F32),
         ("f64", DType::F64),
         ("fp64", DType::F64),
+        ("bfloat", DType::BF16),
         ("fp8", DType::F8E4M3FN),
         ("float8", DType::F8E4M3FN),
         ("e4m3", DType::F8E4M3FN),
@@ -150,6 +163,23 @@ fn nearest(given: &str) -> Option<&'static str> {
     let name = given.rsplit('.').next().unwrap_or(given).to_lowercase();
     if let Some((_, dtype)) = SHORT.iter().find(|(short, _)| *short == name) {
         return Some(dtype.name());
+    }
+    // Of its exponent and mantissa alone: e5m2fnuz, fp8_e5m2fnuz, F8E5M2FNUZ.
+    if let Some(start) =
+        name.find('e').filter(|&start| name[start + 1..].starts_with(|c: char| c.is_ascii_digit()))
+    {
+        let is_it = |known: &&str| known.split_once('_').is_some_and(|(_, format)| format == &name[start..]);
+        let whole = DType::ALL.map(DType::name).into_iter().find(is_it);
+        let without_fn = || {
+            DType::ALL.map(DType::name).into_iter().find(|known| {
+                known
+                    .split_once('_')
+                    .is_some_and(|(_, format)| format.strip_suffix("fn") == Some(&name[start..]))
+            })
+        };
+        if let Some(known) = whole.or_else(without_fn) {
+            return Some(known);
+        }
     }
     let close = DType::ALL.map(DType::name).into_iter().min_by_key(|known| distance(&name, known))?;
     (distance(&name, close) <= 1 + name.len() / 7).then_some(close)

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::cast::failed;
+use crate::cast::{failed, tuple};
 use crate::dtypes;
 use crate::options;
 use crate::view::{View, laid_out};
@@ -88,17 +88,23 @@ pub(crate) fn try_cast<'py>(
     }
 }
 
-/// Casts, and makes null what is lost: the array, and its bitmap of ceil(n / 8) bytes.
+/// Casts, and makes null what is lost: the array, and its bitmap of ceil(n / 8) bytes. `shape` is that of what `valid` was made
+/// of; None: of nothing that has the shape of x.
 #[pyfunction]
-#[pyo3(signature = (x, dtype, valid, options))]
+#[pyo3(signature = (x, dtype, valid, shape, options))]
 pub(crate) fn masked<'py>(
     x: &Bound<'py, PyAny>,
     dtype: &Bound<'py, PyAny>,
     valid: Option<Vec<u8>>,
+    shape: Option<Vec<usize>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<(Bound<'py, PyUntypedArray>, Vec<u8>)> {
     let py = x.py();
     let cast = Cast::new(x, dtype, options)?;
+    if let Some(shape) = shape.filter(|shape| *shape != cast.src.shape) {
+        let [given, needed] = [&shape, &cast.src.shape].map(|shape| tuple(shape));
+        return Err(PyValueError::new_err(format!("valid has shape {given}, needed is {needed}")));
+    }
     let mut bits = vec![0u8; cast.src.len().div_ceil(8)];
     if let Some(valid) = &valid
         && valid.len() < bits.len()

@@ -85,16 +85,20 @@ fn stochastic(options: CastOptions, value: &Bound<'_, PyAny>) -> PyResult<CastOp
     if value.is_none() {
         return Ok(options);
     }
+    let message = format!(
+        "stochastic is {}; it must be a seed, or a seed and the number of the first element, each from 0 to 2**64 - 1",
+        value.repr()?
+    );
+    if value.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err(message));
+    }
     if let Ok((seed, first)) = value.extract::<(u64, u64)>() {
         return Ok(options.stochastic(seed, first));
     }
     if let Ok(seed) = value.extract::<u64>() {
         return Ok(options.stochastic(seed, 0));
     }
-    Err(PyValueError::new_err(format!(
-        "stochastic is {}; it must be a seed, or a seed and the number of the first element, each from 0 to 2**64 - 1",
-        value.repr()?
-    )))
+    Err(PyValueError::new_err(message))
 }
 
 pub(crate) fn choose<T: Copy>(

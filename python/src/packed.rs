@@ -28,9 +28,24 @@ impl<'py> Packed<'py> {
     /// Of a `lanecast.PackedArray`, whose parts may have been changed since it was made.
     pub(crate) fn new(given: &Bound<'py, PyAny>) -> PyResult<Self> {
         let data = View::read(&given.getattr("data")?)?;
-        let dtype = meant(&given.getattr("dtype")?)?;
-        let shape: Vec<usize> = given.getattr("shape")?.extract()?;
-        let high_first = given.getattr("high_first")?.extract()?;
+        let high_first = given.getattr("high_first")?.is_truthy()?;
+        Self::of(data, &given.getattr("dtype")?, &given.getattr("shape")?, high_first)
+    }
+
+    /// Of bytes, and what these are said to be.
+    pub(crate) fn of(
+        data: View<'py>,
+        dtype: &Bound<'py, PyAny>,
+        shape: &Bound<'py, PyAny>,
+        high_first: bool,
+    ) -> PyResult<Self> {
+        let dtype = meant(dtype)?;
+        let Ok(shape) = shape.extract::<Vec<usize>>() else {
+            let given = shape.repr()?;
+            return Err(PyValueError::new_err(format!(
+                "shape is {given}; packed elements need extents that are not negative"
+            )));
+        };
         Self { data, dtype, shape, high_first }.checked()
     }
 
@@ -39,13 +54,21 @@ impl<'py> Packed<'py> {
         if self.data.of != (Ordered { dtype: DType::U8, swapped: false }) || !self.data.is_contiguous() {
             return Err(PyValueError::new_err("packed elements are contiguous bytes (uint8)"));
         }
+        if !self.dtype.is_packed() {
+            return Err(PyValueError::new_err(format!(
+                "{} has {} bits; only dtypes of fewer than 8 bits are packed",
+                self.dtype,
+                self.dtype.bits()
+            )));
+        }
         let n = self.shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
         let needed = n.and_then(|n| self.dtype.byte_len(n, self.packing()));
-        if !self.dtype.is_packed() || needed != Some(self.data.len()) {
+        if needed != Some(self.data.len()) {
+            let needed = needed.map_or("more than there can be".to_owned(), |needed| needed.to_string());
             return Err(PyValueError::new_err(format!(
-                "there are {} bytes; shape {:?} of {} packed needs {needed:?}",
+                "data has {} bytes, needed are {needed} for shape {} of {}",
                 self.data.len(),
-                self.shape,
+                tuple(&self.shape),
                 self.dtype
             )));
         }

@@ -2,15 +2,21 @@
 
 use lanecast::promotion::{PromotionError, Rules, ScalarKind};
 use lanecast::{DType, Isa, Kind};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 use crate::cast::{failed, read_casting};
 use crate::dtypes::meant;
 
-fn rules_of(name: &str) -> PyResult<&'static Rules> {
-    Rules::from_name(name).map_err(|error| PyValueError::new_err(error.to_string()))
+fn rules_of(given: &Bound<'_, PyAny>) -> PyResult<&'static Rules> {
+    let Ok(name) = given.cast::<PyString>() else {
+        return Err(PyTypeError::new_err(format!(
+            "rules is {}; it must be the name of a ruleset, as 'numpy'",
+            given.repr()?
+        )));
+    };
+    Rules::from_name(&name.to_cow()?).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 fn undefined(py: Python<'_>, error: PromotionError) -> PyErr {
@@ -23,7 +29,11 @@ fn undefined(py: Python<'_>, error: PromotionError) -> PyErr {
 
 /// The name of the dtype that all of these become.
 #[pyfunction]
-pub(crate) fn promote(py: Python<'_>, dtypes: Vec<Bound<'_, PyAny>>, rules: &str) -> PyResult<&'static str> {
+pub(crate) fn promote(
+    py: Python<'_>,
+    dtypes: Vec<Bound<'_, PyAny>>,
+    rules: &Bound<'_, PyAny>,
+) -> PyResult<&'static str> {
     let rules = rules_of(rules)?;
     let dtypes = dtypes.iter().map(meant).collect::<PyResult<Vec<_>>>()?;
     rules.promote_all(dtypes).map(DType::name).map_err(|error| undefined(py, error))
@@ -40,7 +50,7 @@ pub(crate) fn with_scalar(
     py: Python<'_>,
     dtype: &Bound<'_, PyAny>,
     kind: &str,
-    rules: &str,
+    rules: &Bound<'_, PyAny>,
 ) -> PyResult<&'static str> {
     let (rules, dtype, kind) = (rules_of(rules)?, meant(dtype)?, kind_of(kind)?);
     rules.with_scalar(dtype, kind).map(DType::name).map_err(|error| undefined(py, error))
@@ -48,13 +58,17 @@ pub(crate) fn with_scalar(
 
 /// The name of the dtype of an array of Python numbers, if the rules say.
 #[pyfunction]
-pub(crate) fn default_dtype(kind: &str, rules: &str) -> PyResult<Option<&'static str>> {
+pub(crate) fn default_dtype(kind: &str, rules: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
     Ok(rules_of(rules)?.default_dtype(kind_of(kind)?).map(DType::name))
 }
 
 /// May a cast be done at this level?
 #[pyfunction]
-pub(crate) fn can_cast(from: &Bound<'_, PyAny>, to: &Bound<'_, PyAny>, casting: &str) -> PyResult<bool> {
+pub(crate) fn can_cast(
+    from: &Bound<'_, PyAny>,
+    to: &Bound<'_, PyAny>,
+    casting: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
     Ok(meant(from)?.can_cast(meant(to)?, read_casting(casting)?))
 }
 

@@ -13,7 +13,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::cast::{How, failed, read_threads, tuple, wanted_out, watched};
+use crate::cast::{How, failed, read_progress, read_threads, tuple, wanted_out, watched};
 use crate::dtypes::{self, Table, meant};
 use crate::options::{self, choose, roundings};
 use crate::packed::{Source, empty};
@@ -255,8 +255,8 @@ fn packing_of(dtype: DType, packed: Option<bool>) -> PyResult<Packing> {
     }
 }
 
-fn how<'py>(threads: Option<&Bound<'py, PyAny>>, progress: Option<Bound<'py, PyAny>>) -> PyResult<How<'py>> {
-    Ok(How { threads: read_threads(threads)?, progress: progress.filter(|progress| !progress.is_none()) })
+fn how<'py>(threads: Option<&Bound<'py, PyAny>>, progress: Option<&Bound<'py, PyAny>>) -> PyResult<How<'py>> {
+    Ok(How { threads: read_threads(threads)?, progress: read_progress(progress)? })
 }
 
 /// Runs a scaled cast without the GIL.
@@ -292,7 +292,7 @@ pub(crate) fn quantize<'py>(
     affine: bool,
     packed: Option<bool>,
     threads: Option<&Bound<'py, PyAny>>,
-    progress: Option<Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Made<'py>> {
     let py = x.py();
@@ -375,7 +375,7 @@ pub(crate) fn dequantize<'py>(
     zero_points: Option<&Bound<'py, PyAny>>,
     out: Option<&Bound<'py, PyAny>>,
     threads: Option<&Bound<'py, PyAny>>,
-    progress: Option<Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = codes.py();
@@ -414,7 +414,7 @@ pub(crate) fn requantize<'py>(
     zero_points: Option<&Bound<'py, PyAny>>,
     packed: Option<bool>,
     threads: Option<&Bound<'py, PyAny>>,
-    progress: Option<Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Made<'py>> {
     let py = codes.py();

@@ -6,7 +6,7 @@ use numpy::npyffi::NPY_ORDER;
 use numpy::{PyArray1, PyUntypedArray};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::cast::failed;
 use crate::dtypes;
@@ -48,11 +48,12 @@ pub(crate) fn parse<'py>(
     Ok(dst.array)
 }
 
-/// Writes the elements of an array as texts, in C order.
+/// Writes the elements of an array as texts, in C order, and says what shape it has.
 #[pyfunction]
-pub(crate) fn format(x: &Bound<'_, PyAny>, scientific: bool) -> PyResult<Vec<String>> {
+pub(crate) fn format(x: &Bound<'_, PyAny>, scientific: bool) -> PyResult<(Vec<String>, Py<PyTuple>)> {
     let py = x.py();
     let src = View::read(x)?.contiguous()?;
+    let shape = PyTuple::new(py, &src.shape)?.unbind();
     let options = CastOptions::new().src_packing(Packing::OnePerByte).src_order(order(src.of));
     let (n, dtype) = (src.len(), src.of.dtype);
     // SAFETY: a contiguous array.
@@ -62,19 +63,18 @@ pub(crate) fn format(x: &Bound<'_, PyAny>, scientific: bool) -> PyResult<Vec<Str
     let (offsets, bytes) = texts.map_err(wrong)?;
     let text =
         |pair: &[i64]| String::from_utf8_lossy(&bytes[pair[0] as usize..pair[1] as usize]).into_owned();
-    Ok(offsets.windows(2).map(text).collect())
+    Ok((offsets.windows(2).map(text).collect(), shape))
 }
 
 fn packing(high_first: bool) -> Packing {
     if high_first { Packing::HighFirst } else { Packing::LowFirst }
 }
 
-/// The packed bytes of an array of a dtype of fewer than 8 bits.
+type Packed<'py> = (Bound<'py, PyArray1<u8>>, &'static str, Bound<'py, PyTuple>);
+
+/// The packed bytes of an array of a dtype of fewer than 8 bits, the dtype and the shape.
 #[pyfunction]
-pub(crate) fn pack<'py>(
-    x: &Bound<'py, PyAny>,
-    high_first: bool,
-) -> PyResult<(Bound<'py, PyArray1<u8>>, &'static str)> {
+pub(crate) fn pack<'py>(x: &Bound<'py, PyAny>, high_first: bool) -> PyResult<Packed<'py>> {
     let py = x.py();
     let src = View::read(x)?.contiguous()?;
     let (n, dtype) = (src.len(), src.of.dtype);
@@ -90,5 +90,5 @@ pub(crate) fn pack<'py>(
     // SAFETY: a contiguous array.
     let source = unsafe { core::slice::from_raw_parts(src.data, n) };
     py.detach(|| caster.cast(source, &mut bytes, n)).map_err(failed)?;
-    Ok((PyArray1::from_vec(py, bytes), dtype.name()))
+    Ok((PyArray1::from_vec(py, bytes), dtype.name(), PyTuple::new(py, &src.shape)?))
 }

@@ -5,7 +5,7 @@ use core::ptr;
 
 use lanecast::{ByteOrder, CastOptions, Packing};
 use numpy::npyffi::{NPY_ARRAY_WRITEABLE, NPY_ORDER, PY_ARRAY_API, npy_intp};
-use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::PyTypeInfo;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -197,7 +197,15 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
 
 fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let array = given.py().import("numpy")?.call_method1("asarray", (given,))?;
-    Ok(array.cast_into()?)
+    let array: Bound<'py, PyUntypedArray> = array.cast_into()?;
+    // NumPy makes an element of whatever it does not know.
+    if array.ndim() == 0 && array.dtype().kind() == b'O' {
+        let what = given.get_type().qualname()?;
+        return Err(PyTypeError::new_err(format!(
+            "x is a {what}; it must be an ndarray, a number, a nested list of them, a buffer or a DLPack object"
+        )));
+    }
+    Ok(array)
 }
 
 /// An array of memory of somebody else, which `base` keeps.

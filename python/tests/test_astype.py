@@ -255,6 +255,26 @@ class Named:
         (lambda: lanecast.astype([1], "int8", saturate=3), ValueError, "saturate is 3; it must be one of True, False"),
         (lambda: lanecast.astype([1], "int8", profile="tensorflow"), ValueError, "profile is 'tensorflow'"),
         (lambda: lanecast.astype([0.1], "float32", casting="same_value"), lanecast.LossError, "is not exact in float32"),
+        (lambda: lanecast.astype([1], "int8", threads=True), TypeError, "threads is True; it must be a positive integer"),
+        (lambda: lanecast.astype([1], "int8", threads=False), TypeError, "threads is False; it must be a positive integer"),
+        (lambda: lanecast.astype([1], "int8", threads=1 << 70), ValueError, "threads is 1180591620717411303424; it must be"),
+        (lambda: lanecast.astype([], "int8", progress=7), TypeError,
+         "progress is 7; it must be a function of the elements done and of all elements, or None"),
+        (lambda: lanecast.quantize([1.0], "int8", "per_tensor", progress="x"), TypeError, "progress is 'x'; it must be"),
+        (lambda: lanecast.astype([1], "int8", order=7), ValueError, "order is 7; it must be one of 'K', 'C', 'F', 'A'"),
+        (lambda: lanecast.astype([1], "int8", casting=7), ValueError, "casting is 7; it must be one of 'no', 'equiv'"),
+        (lambda: lanecast.astype([1], "bfloat16", stochastic=True), TypeError, "stochastic is True; it must be a seed"),
+        (lambda: lanecast.astype(None, "int8"), TypeError, "x is a NoneType; it must be an ndarray, a number, a nested list"),
+        (lambda: lanecast.checked({1: 2}, "int8"), TypeError, "x is a dict; it must be"),
+        (lambda: lanecast.astype((i for i in range(3)), "int8"), TypeError, "x is a generator; it must be"),
+        (lambda: lanecast.astype([1], np.zeros(3)), TypeError, "did you mean its dtype"),
+        (lambda: lanecast.astype([1], [1.5] * 10_000), TypeError, r"there is no dtype \[1\.5, .{70,90} \.\.; lanecast casts bool"),
+        (lambda: lanecast.astype([1], "e5m2fnuz"), TypeError, "did you mean 'float8_e5m2fnuz'"),
+        (lambda: lanecast.astype([1], "fp8_e4m3fn"), TypeError, "did you mean 'float8_e4m3fn'"),
+        (lambda: lanecast.astype([1], "F8E5M2"), TypeError, "did you mean 'float8_e5m2'"),
+        (lambda: lanecast.astype([1], "e2m3"), TypeError, "did you mean 'float6_e2m3fn'"),
+        (lambda: lanecast.astype([1], "bfloat"), TypeError, "did you mean 'bfloat16'"),
+        (lambda: lanecast.astype([1], str), TypeError, "cannot cast to <U0; lanecast.format writes numbers as texts"),
     ],
 )
 def test_errors(call, error, message):
@@ -268,6 +288,62 @@ def test_nothing_is_written_on_an_error():
         with pytest.raises((TypeError, ValueError)):
             lanecast.astype([0.5, 1.0, 2.0], "int8", out=out, **options)
     assert (out == 7).all()
+
+
+@pytest.mark.parametrize(("source", "target"), [
+    ("float32", "float16"), ("float64", "int8"), ("uint8", "complex128"), ("float16", "float32"), ("int32", "float32"),
+    ("complex128", "bool"), ("float32", "float32"),
+])  # fmt: skip
+@pytest.mark.parametrize("n", [1, 2, 3, 65_535, 1_000_003])
+def test_large_casts_in_place(source, target, n):
+    """In parts, of which none may read what another has written."""
+    source, target = np.dtype(source), np.dtype(target)
+    for start in (0, 16):
+        seen = []
+        buffer = np.zeros(start + n * max(source.itemsize, target.itemsize) + 16, np.uint8)
+        x, out = (buffer[start : start + n * dtype.itemsize].view(dtype) for dtype in (source, target))
+        x[...] = (np.arange(n) * 7919 % 1009 % 120).astype(source)
+        expected = codes(lanecast.astype(x.copy(), target))
+        lanecast.astype(x, target, out=out, progress=lambda done, total: seen.append((done, total)))
+        assert (codes(out) == expected).all()
+        assert not buffer[:start].any() and not buffer[-16:].any()
+        assert seen[-1] == (n, n) and seen == sorted(seen) and (n < 1_000_000 or len(seen) > 2)
+
+
+def test_whatever_casts_is_cancelled():
+    """Every way in which an array is cast asks on the way."""
+    n = 3_000_000
+    x = np.zeros(n, np.float32)
+    wide = np.zeros((n, 2), np.float32)
+    packed = lanecast.pack(np.zeros(n, lanecast.dtypes()["int4"]))
+    calls = [
+        lambda how: lanecast.astype(x, "bfloat16", **how),
+        lambda how: lanecast.astype(wide[:, 0], "bfloat16", **how),
+        lambda how: lanecast.astype(x, "float16", out=x.view(np.float16)[:n], **how),
+        lambda how: lanecast.astype(x.view(np.float16)[:n], "float32", out=x, **how),
+        lambda how: lanecast.astype(x, "float32", out=x[::-1], **how),
+        lambda how: lanecast.astype(x, "bfloat16", casting="same_value", **how),
+        lambda how: lanecast.astype(wide[:, 0], "bfloat16", stochastic=1, **how),
+        lambda how: lanecast.astype(packed, "float32", **how),
+    ]
+    for i, call in enumerate(calls):
+        for goes_on in (False, np.False_):
+            with pytest.raises(lanecast.Cancelled, match="progress returned False after"):
+                call({"progress": lambda done, total, goes_on=goes_on: goes_on})
+        seen = []
+        call({"progress": lambda done, total, seen=seen: seen.append((done, total))})
+        assert seen[-1] == (n, n) and len(seen) > 1, i
+
+
+def test_same_value_of_many():
+    x = np.zeros(3_000_000)
+    x[2_345_678] = 0.1
+    out = np.full(len(x), 7, np.float32)
+    with pytest.raises(lanecast.LossError, match="element 2345678, 0.1, is not exact in float32") as caught:
+        lanecast.astype(x, "float32", casting="same_value", out=out)
+    assert caught.value.index == (2_345_678,) and (out == 7).all()
+    x[2_345_678] = 0.5
+    assert (lanecast.astype(x, "float32", casting="same_value", out=out) == x).all()
 
 
 def test_same_value():

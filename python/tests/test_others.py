@@ -93,6 +93,22 @@ def test_bitmaps():
             lanecast.masked(x, "uint8", valid, bitmap=how)
 
 
+def test_shapes_of_what_is_no_array():
+    x = lanecast.astype([[1, 2], [300, 4]], "bfloat16")
+    valid = np.array([[True, False], [True, True]])
+    given = [x, lanecast.dlpack(x), Producer(np.float32([[1, 2], [300, 4]]).tobytes(), (2, 2), code=2, bits=32)]
+    for one in given:
+        assert lanecast.masked(one, "uint8", valid)[1].tolist() == [[True, False], [False, True]]
+        with pytest.raises(ValueError, match=r"valid has shape \(4,\), needed is \(2, 2\)"):
+            lanecast.masked(one, "uint8", valid.reshape(-1))
+        assert lanecast.format(one)[1].tolist()[1] == "4.0" and lanecast.format(one).shape == (2, 2)
+    assert lanecast.masked(b"abc", "int8", np.array([True, False, True]))[1].tolist() == [True, False, True]
+    assert lanecast.format(b"ab").tolist() == ["97", "98"]
+    packed = lanecast.pack(lanecast.astype([[1, 2], [3, 4]], "int4"))
+    assert (lanecast.masked(packed, "int8", valid)[1] == valid).all()
+    assert lanecast.pack(lanecast.dlpack(lanecast.astype([[1, 2]], "int4"))).shape == (1, 2)
+
+
 def test_masked_arrays_of_numpy():
     x = np.ma.array([[1.0, 2.0], [300.0, 4.0]], mask=[[0, 1], [0, 0]])
     array, valid = lanecast.masked(x, "uint8")
@@ -133,6 +149,11 @@ def test_promotion_errors():
         (lambda: lanecast.result_type(), ValueError, "no operands"),
         (lambda: lanecast.result_type(1j, rules="onnx"), lanecast.PromotionError, "onnx"),
         (lambda: lanecast.can_cast("int8", "int16", "maybe"), ValueError, "maybe"),
+        (lambda: lanecast.can_cast("int8", "int16", 7), ValueError, "casting is 7; it must be one of 'no', 'equiv'"),
+        (lambda: lanecast.promote_types("int8", "int8", rules=7), TypeError, "rules is 7; it must be the name of a ruleset"),
+        (lambda: lanecast.result_type(1, rules=None), TypeError, "rules is None; it must be the name of a ruleset"),
+        (lambda: lanecast.format([1], scientific="no"), TypeError, "scientific is 'no'; it must be True or False"),
+        (lambda: lanecast.masked([1], "int8", bitmap=7), TypeError, "bitmap is 7; it must be True or False"),
         (lambda: lanecast.finfo("int8"), ValueError, "int8 is no floating-point dtype"),
         (lambda: lanecast.iinfo("float8_e5m2"), ValueError, "float8_e5m2 is no integer dtype"),
     ):
@@ -208,9 +229,44 @@ def test_packed_errors():
         (lambda: lanecast.PackedArray(b"", "int4", -1), ValueError, "extents are not negative"),
         (lambda: lanecast.PackedArray(np.zeros(2), "int4", 4), ValueError, "needed is uint8"),
         (lambda: lanecast.PackedArray(b"", "int4", (1 << 40, 1 << 40)), ValueError, "needed are"),
+        (lambda: lanecast.PackedArray(b"12", "int4", (1.5,)), TypeError, r"shape is \(1.5,\); it must be an integer, or"),
+        (lambda: lanecast.PackedArray(b"12", "int4", None), TypeError, "shape is None; it must be"),
+        (lambda: lanecast.PackedArray(b"12", "int4", "ab"), TypeError, "shape is 'ab'; it must be"),
+        (lambda: lanecast.PackedArray(b"12", "int4", 3, "no"), TypeError, "high_first is 'no'; it must be True or False"),
+        (lambda: lanecast.pack(np.zeros(3, "int8"), high_first=7), TypeError, "high_first is 7; it must be True or False"),
     ):
         with pytest.raises(error, match=message):
             call()
+    assert lanecast.PackedArray(b"12", "int4", np.int64(3)).shape == (3,)
+
+
+def test_packed_arrays_that_were_changed():
+    """Whoever asks for the memory of one reads as many bytes as its dtype and its shape say: not if they are not there."""
+    whole = np.arange(64, dtype=np.uint8)
+    uses = (
+        lambda packed: packed.astype("int8"),
+        lambda packed: packed.unpack(),
+        lambda packed: lanecast.checked(packed, "int8"),
+        lambda packed: packed.__dlpack__(),
+        lambda packed: packed.__dlpack__(max_version=(1, 0)),
+        lanecast.from_dlpack,
+    )
+    for changes, message in (
+        ({"shape": (100,)}, r"data has 3 bytes, needed are 50 for shape \(100,\) of int4"),
+        ({"shape": (1 << 40, 1 << 40)}, r"data has 3 bytes, needed are more than there can be for shape"),
+        ({"shape": (-1,)}, r"shape is \(-1,\); packed elements need extents that are not negative"),
+        ({"shape": "xx"}, "shape is 'xx'; packed elements need extents"),
+        ({"dtype": "float32"}, "float32 has 32 bits; only dtypes of fewer than 8 bits are packed"),
+        ({"data": whole[::2][:3]}, "packed elements are contiguous bytes"),
+        ({"data": np.zeros(3)}, "packed elements are contiguous bytes"),
+        ({"data": whole}, "data has 64 bytes, needed are 3"),
+    ):
+        for use in uses:
+            packed = lanecast.PackedArray(whole[:3], "int4", 6)
+            for name, value in changes.items():
+                setattr(packed, name, value)
+            with pytest.raises((ValueError, TypeError), match=message):
+                use(packed)
 
 
 # DLPack.
@@ -363,6 +419,14 @@ def test_capsules_are_used_once():
         lanecast.from_dlpack(made)
     del first
     assert made.deleted == 1
+    for wrong in (None, 7, (), (1,), ("a", 0), (1, "x"), (1 << 70, 0)):
+        made = Producer(b"123", (3,))
+        made.asked_device = wrong
+        with pytest.raises(BufferError, match="__dlpack_device__ of x gave .*; lanecast needs the number of a kind"):
+            lanecast.from_dlpack(made)
+    for wrong in (None, 7, [1], "x"):
+        with pytest.raises(TypeError, match="x is a .*; it must be an object that has __dlpack__"):
+            lanecast.from_dlpack(wrong)
     for wrong in (None, 7, new_capsule(1, b"other", None)):
 
         class Wrong:

@@ -308,12 +308,24 @@ def test_inexact_is_the_contract():
 
 
 def test_bad_arguments_change_nothing():
-    for how in ({"threads": 0}, {"threads": "two"}, {"threads": True}, {"exact": 1}, {"numpy": None}):
-        with pytest.raises((TypeError, ValueError)):
+    for how, error, message in (
+        ({"threads": 0}, ValueError, "threads is 0; it must be a positive integer, or None for all"),
+        ({"threads": -1}, ValueError, "threads is -1; it must be"),
+        ({"threads": 1 << 70}, ValueError, "threads is 1180591620717411303424; it must be"),
+        ({"threads": "two"}, ValueError, "threads is 'two'; it must be"),
+        ({"threads": 1.5}, ValueError, "threads is 1.5; it must be"),
+        ({"threads": True}, TypeError, "threads is True; it must be"),
+        ({"exact": 1}, TypeError, "exact is 1 and numpy is True; both must be True or False"),
+        ({"numpy": None}, TypeError, "exact is True and numpy is None"),
+    ):
+        with pytest.raises(error, match=message):
             lanecast.patch(**how)
+        with pytest.raises(error, match=message), lanecast.patched(**how):
+            pass
     with pytest.raises(TypeError):
         lanecast.patch(True)
     assert not lanecast.is_patched()
+    assert lanecast.patch(threads=np.int64(2)).threads == 2
 
 
 def test_info():

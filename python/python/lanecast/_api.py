@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -102,6 +103,11 @@ class Report:
         return f"<table><caption>lanecast: what the cast lost</caption>{rows}{first}</table>"
 
 
+def _flag(name: str, value: Any) -> None:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {value!r}; it must be True or False")
+
+
 def checked(x: Any, dtype: Any, **options: Any) -> tuple[Array, Report]:
     """Cast as astype does, and say what that lost. The result is in C order.
 
@@ -149,6 +155,7 @@ def masked(
     >>> lanecast.masked([1.0, 300.0, 7.0], "uint8", bitmap=True)[1]
     array([5], dtype=uint8)
     """
+    _flag("bitmap", bitmap)
     bits: bytes | None = None
     shape: tuple[int, ...] | None = None
     if valid is None and isinstance(x, np.ma.MaskedArray):
@@ -168,11 +175,7 @@ def masked(
                 raise ValueError(f"valid has dtype {array.dtype}, needed is bool")
             shape = array.shape
             bits = np.packbits(array.reshape(-1), bitorder="little").tobytes()
-    if shape is not None:
-        given = x if isinstance(x, np.ndarray) else np.asarray(x)
-        if given.shape != shape:
-            raise ValueError(f"valid has shape {shape}, needed is {given.shape}")
-    result, marks = _lanecast.masked(x, dtype, bits, options)
+    result, marks = _lanecast.masked(x, dtype, bits, shape, options)
     found = np.frombuffer(bytearray(marks), np.uint8)
     if bitmap:
         return result, found
@@ -381,8 +384,8 @@ def format(x: Any, *, scientific: bool = False) -> Array:
     >>> lanecast.format(np.float16([1 / 3, 65504]))
     array(['0.3333', '65500.0'], dtype='<U7')
     """
-    texts = _lanecast.format(x, scientific)
-    shape = x.shape if isinstance(x, np.ndarray) else np.shape(x)
+    _flag("scientific", scientific)
+    texts, shape = _lanecast.format(x, scientific)
     return np.array(texts, dtype=str).reshape(shape)
 
 
@@ -410,7 +413,12 @@ class PackedArray:
         facts = _lanecast.facts(dtype)
         if facts["bits"] >= 8:
             raise TypeError(f"{facts['name']} has {facts['bits']} bits; only dtypes of fewer than 8 are packed")
-        self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(shape)
+        _flag("high_first", high_first)
+        try:
+            extents = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+            self.shape: tuple[int, ...] = tuple(operator.index(extent) for extent in extents)
+        except TypeError:
+            raise TypeError(f"shape is {shape!r}; it must be an integer, or a sequence of them") from None
         if any(extent < 0 for extent in self.shape):
             raise ValueError(f"shape is {self.shape}; extents are not negative")
         self.dtype: str = facts["name"]
@@ -457,7 +465,7 @@ class PackedArray:
         if self.high_first:
             raise BufferError("DLPack packs elements from the low bits up; this array has high_first=True")
         data = _exported(self.data, dl_device, copy)
-        return _lanecast.dlpack_capsule(data, _is_versioned(max_version), (self.dtype, list(self.shape)))
+        return _lanecast.dlpack_capsule(data, _is_versioned(max_version), (self.dtype, self.shape))
 
 
 def _exported(array: Array, dl_device: tuple[int, int] | None, copy: bool | None) -> Array:
@@ -477,9 +485,9 @@ def pack(x: Any, *, high_first: bool = False) -> PackedArray:
     >>> lanecast.pack(lanecast.astype([1, 2, 3], "uint4")).data
     array([33,  3], dtype=uint8)
     """
-    array = x if isinstance(x, np.ndarray) else np.asarray(x)
-    data, name = _lanecast.pack(array, high_first)
-    return PackedArray(data, name, array.shape, high_first)
+    _flag("high_first", high_first)
+    data, name, shape = _lanecast.pack(x, high_first)
+    return PackedArray(data, name, shape, high_first)
 
 
 class _Exporter:

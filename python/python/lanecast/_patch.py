@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -129,11 +131,24 @@ def patch(*, exact: bool = True, threads: int | None = 1, numpy: bool = True) ->
     """
     if not isinstance(exact, bool) or not isinstance(numpy, bool):
         raise TypeError(f"exact is {exact!r} and numpy is {numpy!r}; both must be True or False")
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise ValueError(f"threads is {threads!r}; it must be a positive integer, or None for all")
+    count = 0 if threads is None else _positive(threads)
     if not _disabled():
-        _apply((exact, threads or 0, numpy))
+        _apply((exact, count, numpy))
     return patch_info()
+
+
+def _positive(threads: Any) -> int:
+    message = f"threads is {threads!r}; it must be a positive integer, or None for all"
+    if isinstance(threads, (bool, np.bool_)):
+        raise TypeError(message)
+    try:
+        count = operator.index(threads)
+    except TypeError:
+        raise ValueError(message) from None
+    # More than there are is as many as there are blocks.
+    if not 1 <= count < 1 << 63:
+        raise ValueError(message)
+    return count
 
 
 def _apply(config: tuple[bool, int, bool]) -> None:
