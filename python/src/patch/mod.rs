@@ -79,13 +79,19 @@ pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) ->
                 None => skip("there is no such cast".to_owned()),
                 Some((method, kind)) => {
                     let pointers = [from_descr, to_descr].map(|descr| descr.as_ptr().cast());
-                    let legacy = match kind {
-                        numpy::Kind::Legacy if pair::find(method).is_none() => {
-                            // SAFETY: of these dtypes, and no pair was ever made of it.
-                            unsafe { numpy::loops(py, method, pointers, [from.itemsize(), to.itemsize()])? }
+                    let sizes = [from.itemsize(), to.itemsize()];
+                    let mut legacy = None;
+                    if pair::find(method).is_none() {
+                        // SAFETY: of these dtypes, and no pair was ever made of it.
+                        unsafe {
+                            if kind == numpy::Kind::Legacy {
+                                legacy = numpy::loops(py, method, pointers, sizes)?;
+                            } else if !numpy::chooses_plainly(py, method, pointers, sizes)? {
+                                skip("NumPy chooses its loop in a way that is not known".to_owned());
+                                continue;
+                            }
                         }
-                        _ => None,
-                    };
+                    }
                     found.push(([*from, *to], method, kind, legacy, pointers));
                 }
             }

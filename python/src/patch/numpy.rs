@@ -200,6 +200,43 @@ impl<'py> Numpy<'py> {
     }
 }
 
+/// The original's answer for elements of some alignment and strides: the loop, its auxiliary data, and its flags. None: an error.
+///
+/// # Safety
+/// The method is that of the descriptors, its layout was proven, and it is not patched.
+unsafe fn ask(
+    py: Python<'_>,
+    method: *mut Method,
+    descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
+    is_aligned: bool,
+    strides: [isize; 2],
+) -> Option<(Option<Loop>, *mut Aux, c_int)> {
+    let mut context = Context::new(method, descriptors.as_ptr());
+    let (mut chosen, mut aux, mut flags) = (None, core::ptr::null_mut(), 0);
+    // SAFETY: the caller's promise; as NumPy asks, with the GIL. No reference is moved.
+    let answer = unsafe {
+        let ask: GetLoop =
+            core::mem::transmute((*method).get_strided_loop.load(core::sync::atomic::Ordering::Acquire));
+        let (aligned, strides) = (c_int::from(is_aligned), strides.as_ptr());
+        ask(&raw mut context, aligned, 0, strides, &raw mut chosen, &raw mut aux, &raw mut flags)
+    };
+    if answer < 0 {
+        drop(PyErr::take(py));
+        return None;
+    }
+    Some((chosen, aux, flags))
+}
+
+/// Runs what asks the original: of complex to real that warns, though nothing is cast here.
+fn in_silence<T>(py: Python<'_>, run: impl FnOnce() -> T) -> PyResult<T> {
+    let warnings = py.import("warnings")?;
+    let silence = warnings.call_method0("catch_warnings")?;
+    silence.call_method0("__enter__")?;
+    let done = warnings.call_method1("simplefilter", ("ignore",)).map(|_| run());
+    silence.call_method1("__exit__", (py.None(), py.None(), py.None()))?;
+    done
+}
+
 /// The loops that the original chooses for elements that lie strides apart, and for such that lie behind each other. Their
 /// auxiliary data are kept for good: the loops only read them. None: it chooses none.
 ///
@@ -211,31 +248,49 @@ pub(super) unsafe fn loops(
     descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
     sizes: [usize; 2],
 ) -> PyResult<Option<[Chosen; 2]>> {
-    let mut context = Context::new(method, descriptors.as_ptr());
-    // SAFETY: the caller's promise.
-    let ask: GetLoop = unsafe {
-        core::mem::transmute((*method).get_strided_loop.load(core::sync::atomic::Ordering::Acquire))
-    };
-    let mut choose = |spread: usize| {
+    let choose = |spread: usize| {
         let strides = sizes.map(|size| (spread * size) as isize);
-        let (mut chosen, mut aux, mut flags) = (None, core::ptr::null_mut(), 0);
-        // SAFETY: as NumPy asks, with the GIL. Elements are aligned, and no reference is moved.
-        let answer = unsafe {
-            ask(&raw mut context, 1, 0, strides.as_ptr(), &raw mut chosen, &raw mut aux, &raw mut flags)
-        };
-        if answer < 0 {
-            drop(PyErr::take(py));
-            return None;
-        }
+        // SAFETY: the caller's promise.
+        let (chosen, aux, _) = unsafe { ask(py, method, descriptors, true, strides)? };
         Some((chosen?, aux))
     };
-    // Of complex to real it warns when it is asked: nothing is cast here.
-    let silence = py.import("warnings")?.call_method0("catch_warnings")?;
-    silence.call_method0("__enter__")?;
-    let ignored = py.import("warnings")?.call_method1("simplefilter", ("ignore",));
-    let chosen = ignored.map(|_| choose(2).zip(choose(1)));
-    silence.call_method1("__exit__", (py.None(), py.None(), py.None()))?;
-    Ok(chosen?.map(|(strided, dense)| [strided, dense]))
+    let chosen = in_silence(py, || choose(2).zip(choose(1)))?;
+    Ok(chosen.map(|(strided, dense)| [strided, dense]))
+}
+
+/// Does the original choose among the four loops of its method by nothing but the alignment, and whether the elements lie behind
+/// each other, without auxiliary data?
+///
+/// # Safety
+/// As that of [`loops`].
+pub(super) unsafe fn chooses_plainly(
+    py: Python<'_>,
+    method: *mut Method,
+    descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
+    sizes: [usize; 2],
+) -> PyResult<bool> {
+    in_silence(py, || {
+        [true, false].iter().all(|&is_aligned| {
+            [[1, 1], [1, 2], [2, 1], [3, 2], [0, 1], [1, 0], [-1, -1]].iter().all(|spread: &[isize; 2]| {
+                let strides = [0, 1].map(|i| spread[i] * sizes[i] as isize);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let expected = match (is_aligned, *spread == [1, 1]) {
+                        (true, false) => (*method).strided,
+                        (true, true) => (*method).contiguous,
+                        (false, false) => (*method).unaligned_strided,
+                        (false, true) => (*method).unaligned_contiguous,
+                    };
+                    let same = |chosen: Option<Loop>| {
+                        chosen.map(|chosen| chosen as usize) == expected.map(|known| known as usize)
+                    };
+                    ask(py, method, descriptors, is_aligned, strides).is_some_and(|(chosen, aux, flags)| {
+                        same(chosen) && aux.is_null() && flags == (*method).flags & RUNTIME_FLAGS
+                    })
+                }
+            })
+        })
+    })
 }
 
 /// Where the file lies in memory that some code was loaded from.

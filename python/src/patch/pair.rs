@@ -26,18 +26,27 @@ const SPREAD: usize = 3;
 const MARGIN: f64 = 1.15;
 /// Nanoseconds that a kernel takes longer in a call of its own than in the midst of others, which is how it is timed: some 80 in
 /// calls of 20 and of 47 elements by NumPy, of float16 to and from integers.
-const FIRST: f64 = 60.0;
+const FIRST: f64 = 100.0;
+/// The same where NumPy warns when it chooses a loop: that leaves nothing of a kernel in the caches of code and branches.
+const FIRST_WARNED: f64 = 400.0;
 /// Nanoseconds per element of an original that may be faster than a kernel, whatever their number.
 const QUICK: f64 = 2.0;
+/// So many times as fast a kernel must be for many elements of those: there is little to gain, and where memory lies by chance
+/// makes as much of a difference.
+const WORTH: f64 = 1.5;
 /// Of so many runs the quickest counts, and one takes at least so many nanoseconds.
-const ROUNDS: u32 = 3;
-const LEAST_TIME: f64 = 400.0;
+const GLANCE: (usize, f64) = (3, 400.0);
+/// The same where that left it open: a loop that was seldom run is slower than it will be, for the branches it has to learn.
+const LOOK: (usize, f64) = (3, 2000.0);
+/// A glance is enough if the kernel is so many times as fast.
+const CLEAR: f64 = 1.7;
 /// The original is as fast, whatever the number of elements.
 const NEVER: isize = isize::MAX;
 /// None are left to the original: it would answer otherwise.
 const ALWAYS: isize = 0;
-/// Elements of a block that is looked at and then cast: it stays in L1.
+/// Elements of a block that is looked at and then cast, and at most how many bytes of the source: it stays in L1.
 const BLOCK: usize = 2048;
+const BLOCK_BYTES: usize = 8 * BLOCK;
 /// Elements that a thread takes at a time.
 const SHARE: usize = 64 * BLOCK;
 /// Elements of a block whose elements do not lie behind each other, which goes through a tile.
@@ -63,25 +72,41 @@ pub(super) static FEW: AtomicIsize = AtomicIsize::new(0);
 /// How many threads a large cast may take; 0: as many as there are.
 pub(super) static THREADS: AtomicUsize = AtomicUsize::new(1);
 
-/// More than there are methods of casts: a power of two.
-const SLOTS: usize = 4096;
-/// The pairs, each in the first slot that was free from that of its method on. (A method that NumPy has freed is not asked.)
-static TABLE: [AtomicPtr<Pair>; SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS];
+/// So many more than there are methods of casts that few have to look further, as a power of two.
+const SLOTS_BITS: u32 = 14;
+const SLOTS: usize = 1 << SLOTS_BITS;
+/// A method that was ever patched, and its pair, which is there when the method is.
+struct Slot {
+    method: AtomicPtr<Method>,
+    pair: AtomicPtr<Pair>,
+}
+/// Each in the first slot that was free from that of its method on. (A method that NumPy has freed is not asked.)
+static TABLE: [Slot; SLOTS] =
+    [const { Slot { method: AtomicPtr::new(ptr::null_mut()), pair: AtomicPtr::new(ptr::null_mut()) } };
+        SLOTS];
+
+/// Where a method is looked for first: the high bits of this product depend on all bits of the address.
+#[inline]
+fn first_slot(method: *mut Method) -> usize {
+    ((method.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS_BITS)) as usize
+}
 
 /// The slots of a method, in the order in which they are looked at.
-fn slots(method: *mut Method) -> impl Iterator<Item = &'static AtomicPtr<Pair>> {
-    // The allocator aligns to 16 bytes.
-    let first = method.addr() >> 4;
+fn slots(method: *mut Method) -> impl Iterator<Item = &'static Slot> {
+    let first = first_slot(method);
     (0..SLOTS).map(move |i| &TABLE[(first + i) % SLOTS])
 }
 
 /// The pair of a method, if it was ever patched.
 pub(super) fn find(method: *mut Method) -> Option<&'static Pair> {
     for slot in slots(method) {
-        // SAFETY: pairs are never freed.
-        let pair = unsafe { slot.load(Ordering::Acquire).as_ref()? };
-        if pair.method == method {
-            return Some(pair);
+        let known = slot.method.load(Ordering::Acquire);
+        if known == method {
+            // SAFETY: pairs are never freed.
+            return unsafe { slot.pair.load(Ordering::Relaxed).as_ref() };
+        }
+        if known.is_null() {
+            break;
         }
     }
     None
@@ -89,13 +114,18 @@ pub(super) fn find(method: *mut Method) -> Option<&'static Pair> {
 
 /// Enters a pair. Under the lock of `patch`: nobody else does. False if there is no room.
 pub(super) fn enter(pair: &'static Pair) -> bool {
-    let free = slots(pair.method).find(|slot| slot.load(Ordering::Relaxed).is_null());
-    free.inspect(|slot| slot.store(ptr::from_ref(pair).cast_mut(), Ordering::Release)).is_some()
+    let Some(free) = slots(pair.method).find(|slot| slot.method.load(Ordering::Relaxed).is_null()) else {
+        return false;
+    };
+    free.pair.store(ptr::from_ref(pair).cast_mut(), Ordering::Relaxed);
+    free.method.store(pair.method, Ordering::Release);
+    true
 }
 
 /// One way in which the original runs, and which loop that is. NumPy carries it from the choice of the loop to the loop, as
-/// its auxiliary data, which nobody ever frees.
-#[repr(C)]
+/// its auxiliary data, which nobody ever frees. One line of the cache: around few elements NumPy does so much that nothing else
+/// is in the first one.
+#[repr(C, align(64))]
 pub(super) struct Variant {
     aux: Aux,
     /// Fewer elements are the original's: to call a kernel takes as long as that casts them.
@@ -104,8 +134,6 @@ pub(super) struct Variant {
     original: Loop,
     original_aux: *mut Aux,
     pair: *const Pair,
-    /// As it was found out; 0: not yet.
-    measured: AtomicIsize,
 }
 
 impl Variant {
@@ -127,13 +155,23 @@ impl Variant {
     }
 }
 
-/// A cast that is patched, or was: it is never freed, because loops may be running.
+/// A cast that is patched, or was: it is never freed, because loops may be running. What is asked for with every loop comes
+/// first, in one line of the cache.
+#[repr(C)]
 pub(super) struct Pair {
-    pub(super) from: DType,
-    pub(super) to: DType,
-    pub(super) kind: Kind,
     pub(super) method: *mut Method,
     pub(super) original: GetLoop,
+    sizes: [usize; 2],
+    /// Which flags of the method are those of its loops.
+    flags: c_int,
+    pub(super) kind: Kind,
+    /// The original warns when the loop is chosen: complex to real.
+    warns: bool,
+    variants: [Variant; 4],
+    /// What was found out of each variant; 0: not yet.
+    measured: [AtomicIsize; 4],
+    pub(super) from: DType,
+    pub(super) to: DType,
     /// To float32 first, as the original does.
     first: Option<Caster>,
     caster: Caster,
@@ -142,11 +180,7 @@ pub(super) struct Pair {
     rules: Option<Rules>,
     /// Why it cannot be patched where `exact` is asked for.
     inexact: Option<&'static str>,
-    /// The original warns when the loop is chosen: complex to real.
-    warns: bool,
-    sizes: [usize; 2],
     parts: usize,
-    variants: [Variant; 4],
     pub(super) calls: AtomicU64,
     pub(super) originals: AtomicU64,
 }
@@ -227,7 +261,6 @@ impl Pair {
             original,
             original_aux,
             pair: ptr::null(),
-            measured: AtomicIsize::new(0),
         };
         let pair = Box::leak(Box::new(Self {
             from,
@@ -243,7 +276,9 @@ impl Pair {
             warns: from != from.part() && to == to.part() && to != DType::Bool,
             sizes: [from.itemsize(), to.itemsize()],
             parts: if from == from.part() { 1 } else { 2 },
+            flags: if kind == Kind::Legacy { RUNTIME_FLAGS & !REQUIRES_PYAPI } else { RUNTIME_FLAGS },
             variants: [first_loop, second_loop, third_loop, fourth_loop].map(variant),
+            measured: [const { AtomicIsize::new(0) }; 4],
             calls: AtomicU64::new(0),
             originals: AtomicU64::new(0),
         }));
@@ -393,7 +428,7 @@ impl Pair {
         is_exact: bool,
     ) -> c_int {
         let dense = [0, 1].map(|i| DENSE || strides[i] == self.sizes[i] as isize);
-        let most = if DENSE { BLOCK } else { TILE };
+        let most = if DENSE { BLOCK.min(BLOCK_BYTES / self.sizes[0]) } else { TILE };
         let mut block = if rules.is_some() && n > most { PROBE } else { most };
         // Not initialised: that would take longer than to cast a few elements.
         let mut tiles = [const { MaybeUninit::<[u64; TILE * WIDEST / 8]>::uninit() }; 2];
@@ -633,7 +668,7 @@ fn count(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// The loop of all patched casts.
+/// The loop of all patched casts. Before the original it is a comparison and a jump: it calls nothing, and needs no stack.
 pub(super) unsafe extern "C" fn cast_loop(
     context: *mut Context,
     data: *const *mut u8,
@@ -647,21 +682,25 @@ pub(super) unsafe extern "C" fn cast_loop(
         if *dimensions < variant.few.load(Ordering::Relaxed) {
             return (variant.original)(context, data, dimensions, strides, variant.original_aux);
         }
-        cast_many(context, data, dimensions, strides, variant)
+        cast_many(context, data, dimensions, strides, aux)
     }
 }
 
 /// The rest of it: apart, so that few elements do not wait for its registers and its stack.
+///
+/// # Safety
+/// As that of the loop.
 #[inline(never)]
-unsafe fn cast_many(
+unsafe extern "C" fn cast_many(
     context: *mut Context,
     data: *const *mut u8,
     dimensions: *const isize,
     strides: *const isize,
-    variant: &Variant,
+    aux: *mut Aux,
 ) -> c_int {
-    // SAFETY: as that of the loop.
+    // SAFETY: the caller's promise.
     unsafe {
+        let variant = &*aux.cast::<Variant>();
         let pair = &*variant.pair;
         let (data, strides) = ([*data, *data.add(1)], [*strides, *strides.add(1)]);
         let elements = usize::try_from(*dimensions).unwrap_or(0);
@@ -690,7 +729,8 @@ unsafe fn cast_many(
     }
 }
 
-/// What NumPy asks for the loop of a patched cast.
+/// What NumPy asks for the loop of a patched cast. Around it NumPy does so much that neither its code nor what it reads is near:
+/// so it is short, and calls nothing.
 pub(super) unsafe extern "C" fn get_loop(
     context: *mut Context,
     aligned: c_int,
@@ -702,46 +742,25 @@ pub(super) unsafe extern "C" fn get_loop(
 ) -> c_int {
     // SAFETY: a context of NumPy's has a method; the places of the answers can be written.
     unsafe {
-        let Some(pair) = find((*context).method) else {
-            // Only methods of pairs in the table are ever pointed here.
-            debug_assert!(false, "a cast that nobody patched");
-            return -1;
-        };
-        if pair.kind == Kind::Legacy {
-            return get_legacy_loop(
-                pair,
-                context,
-                aligned,
-                move_references,
-                strides,
-                out_loop,
-                out_aux,
-                flags,
-            );
+        let method = (*context).method;
+        let slot = &TABLE[first_slot(method)];
+        if slot.method.load(Ordering::Acquire) == method && aligned != 0 {
+            let pair = &*slot.pair.load(Ordering::Relaxed);
+            if !pair.warns {
+                return pair.choose(0, strides, out_loop, out_aux, flags);
+            }
         }
-        let answer = (pair.original)(context, aligned, move_references, strides, out_loop, out_aux, flags);
-        if answer < 0 || !(*out_aux).is_null() {
-            return answer;
-        }
-        // Whatever else the original chooses stays.
-        let chosen = (*out_loop).map(|chosen| chosen as usize);
-        let variant = pair.variants.iter().find(|variant| Some(variant.original as usize) == chosen);
-        if let Some(variant) = variant.filter(|variant| variant.few.load(Ordering::Relaxed) != NEVER) {
-            *out_loop = Some(cast_loop);
-            *out_aux = ptr::from_ref(variant).cast_mut().cast();
-        }
-        answer
+        get_other_loop(context, aligned, move_references, strides, out_loop, out_aux, flags)
     }
 }
 
-/// The same for dtypes that are registered with NumPy: the original is not asked, which takes longer than to cast a few elements.
-/// Apart, so that the others do not wait for its registers.
+/// The same of what is not in its first slot, does not lie aligned, or warns.
 ///
 /// # Safety
 /// As that of what NumPy calls.
+#[cold]
 #[inline(never)]
-unsafe extern "C" fn get_legacy_loop(
-    pair: &Pair,
+unsafe extern "C" fn get_other_loop(
     context: *mut Context,
     aligned: c_int,
     move_references: c_int,
@@ -752,13 +771,17 @@ unsafe extern "C" fn get_legacy_loop(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        let ask = || (pair.original)(context, aligned, move_references, strides, out_loop, out_aux, flags);
-        if aligned == 0 {
-            return ask();
-        }
-        if pair.warns {
-            if ask() < 0 {
-                return -1;
+        let Some(pair) = find((*context).method) else {
+            // Only methods of pairs in the table are ever pointed here.
+            debug_assert!(false, "a cast that nobody patched");
+            return -1;
+        };
+        let is_copied = aligned == 0 && pair.kind == Kind::Legacy;
+        if pair.warns || is_copied {
+            let answer =
+                (pair.original)(context, aligned, move_references, strides, out_loop, out_aux, flags);
+            if answer < 0 || is_copied {
+                return answer;
             }
             let theirs = *out_aux;
             if !theirs.is_null()
@@ -766,20 +789,40 @@ unsafe extern "C" fn get_legacy_loop(
             {
                 free(theirs);
             }
-        } else {
-            *flags = (*pair.method).flags & RUNTIME_FLAGS & !REQUIRES_PYAPI;
         }
-        let strides = [*strides, *strides.add(1)];
-        let is_dense = strides[0] == pair.sizes[0] as isize && strides[1] == pair.sizes[1] as isize;
-        let variant = &pair.variants[usize::from(is_dense)];
-        if variant.few.load(Ordering::Relaxed) == NEVER {
-            // Nothing stands before it, then. It comes with auxiliary data that nobody frees.
-            *out_loop = Some(variant.original);
-            *out_aux = variant.original_aux;
-            return 0;
+        pair.choose(if aligned == 0 { 2 } else { 0 }, strides, out_loop, out_aux, flags)
+    }
+}
+
+impl Pair {
+    /// The loop of elements that lie so, of the two variants from one on. The original is not asked, which takes longer than to
+    /// cast a few elements: which one it would choose was proven.
+    ///
+    /// # Safety
+    /// There are two strides, and the places of the answers can be written.
+    #[inline]
+    unsafe fn choose(
+        &self,
+        first: usize,
+        strides: *const isize,
+        out_loop: *mut Option<Loop>,
+        out_aux: *mut *mut Aux,
+        flags: *mut c_int,
+    ) -> c_int {
+        // SAFETY: the caller's promise; the method is there as long as the process.
+        unsafe {
+            *flags = (*self.method).flags & self.flags;
+            let apart = (*strides ^ self.sizes[0] as isize) | (*strides.add(1) ^ self.sizes[1] as isize);
+            let variant = &self.variants[first + usize::from(apart == 0)];
+            if variant.few.load(Ordering::Relaxed) == NEVER {
+                // Nothing stands before it, then. It comes with auxiliary data that nobody frees, or none.
+                *out_loop = Some(variant.original);
+                *out_aux = variant.original_aux;
+            } else {
+                *out_loop = Some(cast_loop);
+                *out_aux = ptr::from_ref(variant).cast_mut().cast();
+            }
         }
-        *out_loop = Some(cast_loop);
-        *out_aux = ptr::from_ref(variant).cast_mut().cast();
         0
     }
 }
@@ -872,13 +915,13 @@ impl Pair {
         }
         let mut is_new = false;
         for (i, variant) in self.variants_of_kind().iter().enumerate() {
-            let mut few = variant.measured.load(Ordering::Relaxed);
+            let mut few = self.measured[i].load(Ordering::Relaxed);
             if few == 0 {
                 let spread = if i % 2 == 1 { 1 } else { SPREAD };
                 let mut context = Context::new(self.method, descriptors.as_ptr());
                 // SAFETY: the caller's promise.
                 few = unsafe { self.measure(variant, &mut context, spread, scratch) };
-                variant.measured.store(few, Ordering::Relaxed);
+                self.measured[i].store(few, Ordering::Relaxed);
                 is_new = true;
             }
             variant.few.store(few, Ordering::Relaxed);
@@ -907,7 +950,11 @@ impl Pair {
             return NEVER;
         }
         // What other patched casts save where the loop is chosen is more than that.
-        let first = if self.kind == Kind::Numeric || self.warns { FIRST } else { 0.0 };
+        let first = match self.kind {
+            _ if self.warns => FIRST_WARNED,
+            Kind::Numeric => FIRST,
+            Kind::Legacy => 0.0,
+        };
         let mut compare = |n: usize| {
             let context: *mut Context = context;
             let count = n as isize;
@@ -917,10 +964,17 @@ impl Pair {
             };
             // SAFETY: as above.
             let mut ours = || unsafe {
-                cast_many(context, data.as_ptr(), &raw const count, strides.as_ptr(), variant);
+                let aux = ptr::from_ref(variant).cast_mut().cast();
+                cast_many(context, data.as_ptr(), &raw const count, strides.as_ptr(), aux);
             };
-            let [original, ours] = time(n, [&mut original, &mut ours]);
-            (ours * MARGIN + first < original, original / n as f64)
+            let mut took = time(n, [&mut original, &mut ours], GLANCE);
+            let wins = |[original, ours]: [f64; 2], margin| ours * margin + first < original;
+            let per_element = took[0] / n as f64;
+            let margin = if n == SCRATCH && per_element < QUICK { WORTH } else { MARGIN };
+            if wins(took, margin) && !wins(took, margin.max(CLEAR)) {
+                took = time(n, [&mut original, &mut ours], LOOK);
+            }
+            (wins(took, margin), per_element)
         };
         // Not of whole registers alone: what is left over costs a kernel more than its original.
         let mut is_faster = |n: usize| match compare(n) {
@@ -943,7 +997,7 @@ impl Pair {
             }
         }
         // The faster the original, the more elements it may take until a kernel is slower after all.
-        if per_element < QUICK && ![1024, SCRATCH].iter().all(|&n| n <= LADDER[step] || is_faster(n).0) {
+        if per_element < QUICK && ![1024, SCRATCH].iter().all(|&n| n < LADDER[step] || is_faster(n).0) {
             return NEVER;
         }
         LADDER[step] as isize
@@ -952,10 +1006,10 @@ impl Pair {
 
 /// Nanoseconds that each of two casts of so many elements takes: the least of some runs, in turns, so that what else the
 /// machine does hits both.
-fn time(n: usize, casts: [&mut dyn FnMut(); 2]) -> [f64; 2] {
+fn time(n: usize, casts: [&mut dyn FnMut(); 2], (rounds, least): (usize, f64)) -> [f64; 2] {
     let mut turns = [(128 / n as u32).max(2); 2];
     let mut best = [f64::INFINITY; 2];
-    for i in 0..2 * ROUNDS as usize {
+    for i in 0..2 * rounds {
         let which = i % 2;
         loop {
             let start = Instant::now();
@@ -964,7 +1018,7 @@ fn time(n: usize, casts: [&mut dyn FnMut(); 2]) -> [f64; 2] {
             }
             let took = start.elapsed().as_nanos() as f64;
             // Less is not told from what the clock itself takes.
-            if took < LEAST_TIME && turns[which] < 1 << 12 {
+            if took < least && turns[which] < 1 << 12 {
                 turns[which] *= 4;
                 continue;
             }

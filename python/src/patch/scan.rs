@@ -271,9 +271,20 @@ impl Rules {
             if self.bits.is_some_and(|range| any_between(self.level, self.reading, block, range)) {
                 return Found::Block;
             }
-            for (range, flag) in self.flags.iter().flatten() {
-                if raised() & flag == 0 && any_between(self.level, self.reading, block, *range) {
-                    flags |= flag;
+            // Most that is hot is NaN and Inf, for which no flag is raised: one look for all.
+            let wanted = self.flags.map(|known| known.filter(|(_, flag)| raised() & flag == 0));
+            match wanted {
+                [Some((first, one)), Some((second, other))] => {
+                    let found = any_between_two(self.level, self.reading, block, [first, second]);
+                    flags |= if found[0] { one } else { 0 };
+                    flags |= if found[1] { other } else { 0 };
+                }
+                wanted => {
+                    for (range, flag) in wanted.iter().flatten() {
+                        if any_between(self.level, self.reading, block, *range) {
+                            flags |= flag;
+                        }
+                    }
                 }
             }
         }
@@ -419,6 +430,30 @@ macro_rules! scans {
                 block.iter().fold(0, |all, byte| all | byte)
             }
 
+            /// Is there a magnitude in the one range, and in the other?
+            $(#[target_feature(enable = $feature)])?
+            pub(super) fn float_between_two<const N: usize>(block: &[u8], ranges: [(u64, u64); 2]) -> [bool; 2] {
+                macro_rules! run {
+                    ($u:ty) => {{
+                        // How far the nearest one lies above the start: what lies below is far above by wrapping.
+                        let [a, b] = ranges.map(|(from, _)| from as $u);
+                        let (mut from_a, mut from_b) = (<$u>::MAX, <$u>::MAX);
+                        for code in block.as_chunks::<{ size_of::<$u>() }>().0 {
+                            let magnitude = <$u>::from_ne_bytes(*code) & <$u>::MAX >> 1;
+                            from_a = from_a.min(magnitude.wrapping_sub(a));
+                            from_b = from_b.min(magnitude.wrapping_sub(b));
+                        }
+                        let [a_width, b_width] = ranges.map(|(from, to)| (to - from) as $u);
+                        [from_a <= a_width, from_b <= b_width]
+                    }};
+                }
+                match N {
+                    2 => run!(u16),
+                    4 => run!(u32),
+                    _ => run!(u64),
+                }
+            }
+
             /// Is there a magnitude in a range?
             $(#[target_feature(enable = $feature)])?
             pub(super) fn float_between<const N: usize>(block: &[u8], from: u64, to: u64) -> bool {
@@ -531,6 +566,16 @@ fn any_between(level: Level, reading: Reading, block: &[u8], (from, to): Range) 
         Reading::Float(_) => run!(level, float_between::<8>(block, from, to)),
         // Only the ends of integers are ever asked for.
         _ => extremes(level, reading, block).iter().any(|magnitude| (from..=to).contains(magnitude)),
+    }
+}
+
+/// Is there a magnitude in the one range, and in the other?
+fn any_between_two(level: Level, reading: Reading, block: &[u8], ranges: [Range; 2]) -> [bool; 2] {
+    match reading {
+        Reading::Float(2) => run!(level, float_between_two::<2>(block, ranges)),
+        Reading::Float(4) => run!(level, float_between_two::<4>(block, ranges)),
+        Reading::Float(_) => run!(level, float_between_two::<8>(block, ranges)),
+        _ => ranges.map(|range| any_between(level, reading, block, range)),
     }
 }
 
