@@ -296,7 +296,7 @@ pub(crate) fn quantize<'py>(
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Made<'py>> {
     let py = x.py();
-    let options = options::read(options, OTHERS)?;
+    let options = options::read(options, OF_QUANTIZE)?;
     let to = meant(dtype)?;
     let packing = packing_of(to, packed)?;
     let how = how(threads, progress)?;
@@ -337,9 +337,11 @@ pub(crate) fn quantize<'py>(
     Ok((PyTuple::new(py, &shape)?, codes.array.into_any(), shown.show(&found)?, zeros, tensor))
 }
 
-/// What is not an option of a cast.
-const OTHERS: &[&str] =
-    &["scales", "zero_points", "affine", "packed", "high_first", "threads", "progress", "out"];
+/// What each takes besides the options of a cast.
+const OF_QUANTIZE: &[&str] =
+    &["scales", "zero_points", "affine", "packed", "high_first", "threads", "progress"];
+const OF_DEQUANTIZE: &[&str] = &["zero_points", "out", "threads", "progress"];
+const OF_REQUANTIZE: &[&str] = &["zero_points", "packed", "high_first", "threads", "progress"];
 
 /// Scales and zero points of elements.
 fn given<'py>(
@@ -379,7 +381,7 @@ pub(crate) fn dequantize<'py>(
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = codes.py();
-    let options = options::read(options, OTHERS)?;
+    let options = options::read(options, OF_DEQUANTIZE)?;
     let (to, descr) = dtypes::read(dtype)?;
     let how = how(threads, progress)?;
     let src = Source::read(codes)?.contiguous()?;
@@ -418,7 +420,7 @@ pub(crate) fn requantize<'py>(
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Made<'py>> {
     let py = codes.py();
-    let options = options::read(options, OTHERS)?;
+    let options = options::read(options, OF_REQUANTIZE)?;
     let to = meant(dtype)?;
     let packing = packing_of(to, packed)?;
     let how = how(threads, progress)?;

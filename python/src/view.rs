@@ -202,7 +202,7 @@ fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArra
     if array.ndim() == 0 && array.dtype().kind() == b'O' {
         let what = given.get_type().qualname()?;
         return Err(PyTypeError::new_err(format!(
-            "x is a {what}; it must be an ndarray, a number, a nested list of them, a buffer or a DLPack object"
+            "a {what} is no array; needed is an ndarray, a number, a nested list of them, a buffer or a DLPack object"
         )));
     }
     Ok(array)

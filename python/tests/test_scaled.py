@@ -301,3 +301,16 @@ def test_torch():
     assert fours.dtype == torch.float4_e2m1fn_x2 and fours.shape == (4, 32)
     assert (lanecast.dequantize(fours, packed.scales, "mx") == packed.dequantize()).all()
     assert (lanecast.from_dlpack(fours).data == packed.codes.data).all()
+
+
+def test_arguments_that_another_call_takes():
+    """An error names what this call takes, not what its kin do."""
+    x = np.ones((2, 32), np.float32)
+    q = lanecast.quantize(x, "int8", "per_tensor")
+    for call, message in (
+        (lambda: lanecast.quantize(x, "int8", "per_tensor", out=x), "there is no option 'out'; the options are rounding"),
+        (lambda: lanecast.dequantize(q.codes, q.scales, "per_tensor", "float32", affine=True), "there is no option 'affine'; the"),
+        (lambda: lanecast.dequantize(q.codes, None, "per_tensor", "float32"), "a NoneType is no array; needed is an ndarray"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
