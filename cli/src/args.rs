@@ -188,13 +188,20 @@ pub(crate) enum FailOn {
     Saturated,
 }
 
+fn limit(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(x) if x >= 0.0 => Ok(x),
+        _ => Err("a limit is a number, and not negative".to_owned()),
+    }
+}
+
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Exit 1 where an element is further off
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = limit)]
     pub(crate) max_abs_error: Option<f64>,
     /// Exit 1 where an element is further off, relative to it
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = limit)]
     pub(crate) max_rel_error: Option<f64>,
 }
 
@@ -260,6 +267,12 @@ pub(crate) struct Verify {
     pub(crate) a: PathBuf,
     /// What it is compared with
     pub(crate) b: PathBuf,
+    /// The layout of A, where two fit
+    #[arg(long, default_value = "auto", value_name = "LAYOUT")]
+    pub(crate) from_a: String,
+    /// The layout of B, where two fit
+    #[arg(long, default_value = "auto", value_name = "LAYOUT")]
+    pub(crate) from_b: String,
     /// What both are converted to
     #[arg(long = "as", default_value = "f32", value_name = "DTYPE")]
     pub(crate) common: String,

@@ -20,8 +20,13 @@ const COLOURS: [RGBColor; 2] = [RGBColor(0x5B, 0x8F, 0xC7), RGBColor(0xD9, 0x6C,
 /// Draws one tensor, or the same before and after.
 pub(crate) fn draw(path: &Path, title: &str, series: &[Series]) -> Result<()> {
     if path.extension().is_none_or(|end| end != "svg") {
-        return Err(Failure::usage(format!("--plot {}: it is an SVG that is drawn", path.display()))
-            .help("--plot FILE.svg"));
+        let svg = path.with_extension("svg");
+        return Err(Failure::usage(format!("--plot {}: it is an SVG that is drawn", path.display())).help(
+            format!(
+                "--plot {}; browsers show it, and `rsvg-convert` or Inkscape makes a PNG of it",
+                svg.display()
+            ),
+        ));
     }
     drawn(path, title, series).map_err(|error| Failure::system(format!("{}: {error}", path.display())))
 }

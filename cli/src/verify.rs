@@ -11,6 +11,7 @@ use crate::args::Verify;
 use crate::checkpoint::Checkpoint;
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result};
+use crate::inspect::from_option;
 use crate::layout::{self, Role};
 use crate::loss::{Loss, Real, place};
 use crate::out::{self, count};
@@ -27,10 +28,14 @@ struct Side {
 }
 
 impl Side {
-    fn open(path: &std::path::Path) -> Result<Self> {
+    fn open(path: &std::path::Path, from: &str, option: &str) -> Result<Self> {
+        let from = from_option(from)?;
         let it = Checkpoint::open(path)?;
-        let found = layout::recognise(&it, None);
-        if let Some(problem) = found.problems.into_iter().next() {
+        let found = layout::recognise(&it, from);
+        if let Some(mut problem) = found.problems.into_iter().next() {
+            // Each side has an option of its own.
+            problem.message = problem.message.replace("--from", option);
+            problem.help = problem.help.map(|help| help.replace("--from", option));
             return Err(problem);
         }
         let mut tensors = BTreeMap::new();
@@ -64,10 +69,14 @@ struct Differs {
 
 impl Differs {
     fn json(&self) -> Value {
-        json!({
+        let mut value = json!({
             "name": self.name, "max_abs_error": self.loss.max_abs, "max_rel_error": self.loss.max_rel,
-            "index": self.index, "note": self.note,
-        })
+            "index": self.index,
+        });
+        if let Some(note) = &self.note {
+            value["note"] = note[..].into();
+        }
+        value
     }
 }
 
@@ -86,9 +95,9 @@ fn common(side: &Side, input: &Input, part: &Tile, dtype: DType, scratch: &mut S
 }
 
 /// The first place where values differ: NaN is NaN; else every bit counts where there is no limit, the sign of a zero, too.
-fn first_different<T: Real>(from: &[u8], to: &[u8], limits: bool) -> Option<usize> {
-    T::read(from).zip(T::read(to)).position(|(x, y)| {
-        let (x, y): (f64, f64) = (x.into(), y.into());
+fn first_different<T: Real>(from: &[u8], to: &[u8], limits: bool) -> Option<(usize, f64, f64)> {
+    let pairs = T::read(from).zip(T::read(to)).map(|(x, y)| (x.into(), y.into()));
+    pairs.enumerate().map(|(i, (x, y))| (i, x, y)).find(|&(_, x, y): &(usize, f64, f64)| {
         if x.is_nan() || y.is_nan() {
             x.is_nan() != y.is_nan()
         } else {
@@ -153,7 +162,7 @@ fn compare(
                 loss.add::<f32>(at, &from, &to);
                 first_different::<f32>(&from, &to, limits)
             };
-            different = different.or(unequal.map(|i| at + i as u64));
+            different = different.or(unequal.map(|(i, x, y)| (at + i as u64, x, y)));
             first += part.count;
         }
     }
@@ -162,8 +171,12 @@ fn compare(
     if different.is_none() && !beyond {
         return Ok(None);
     }
-    let at = if loss.max_abs > 0.0 { loss.at } else { different.unwrap_or(loss.at) };
-    Ok(Some(Differs { name: name.to_owned(), loss, index: place(at, shape), note: None }))
+    // An error says how much; zeros of two signs, NaN and Inf have none.
+    let (at, note) = match different {
+        Some((at, x, y)) if loss.max_abs == 0.0 => (at, Some(format!("{x} and {y}"))),
+        _ => (loss.at, None),
+    };
+    Ok(Some(Differs { name: name.to_owned(), loss, index: place(at, shape), note }))
 }
 
 /// Compares what is no float: byte for byte.
@@ -192,7 +205,8 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
             Failure::usage(format!("--as {}: it must be a float", args.common)).help("f32, bf16, f16, f64")
         );
     }
-    let (a, b) = (Side::open(&args.a)?, Side::open(&args.b)?);
+    let a = Side::open(&args.a, &args.from_a, "--from-a")?;
+    let b = Side::open(&args.b, &args.from_b, "--from-b")?;
     let only = |x: &Side, y: &Side| -> Vec<String> {
         x.tensors.keys().filter(|name| !y.tensors.contains_key(*name)).cloned().collect()
     };
@@ -234,7 +248,8 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
     } else {
         for differs in &differ {
             let what = match &differs.note {
-                Some(note) => note.clone(),
+                Some(note) if differs.index.is_empty() => note.clone(),
+                Some(note) => format!("{note}, at {:?}", differs.index),
                 None => format!(
                     "{:.3e}, relative {:.3e}, at {:?}",
                     differs.loss.max_abs, differs.loss.max_rel, differs.index

@@ -254,7 +254,8 @@ fn a_tensor_is_drawn_before_and_after() {
     );
     // Bars of both: float4 has few exponents in each scale's reach, and bfloat16 more.
     assert!(drawn.matches("#5B8FC7").count() > 8 && drawn.matches("#D96C2C").count() > 4);
-    assert!(fails(dir.path(), "inspect a.safetensors --plot p.png", 2).contains(".svg"));
+    let png = fails(dir.path(), "inspect a.safetensors --plot p.png", 2);
+    assert!(png.contains("--plot p.svg") && png.contains("makes a PNG of it"), "{png}");
     assert!(
         fails(dir.path(), "inspect a.safetensors --plot p.svg --tensor a<b>.weigth", 3)
             .contains("did you mean")
@@ -270,4 +271,45 @@ fn the_instruction_set_is_chosen() {
     if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c") {
         assert!(isas.as_array().unwrap().iter().any(|isa| isa == "avx2"), "{isas}");
     }
+}
+
+/// A flipped sign of a zero is a flipped bit; with a limit of 0 values are compared.
+#[test]
+fn zeros_of_two_signs_differ_without_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, zero) in [("a.safetensors", 0.0), ("b.safetensors", -0.0)] {
+        let tensors: Tensors = vec![("x".into(), Dtype::F32, vec![2], le(&[1.0, zero]))];
+        write(&dir.path().join(name), &tensors, None);
+    }
+    let out = line(dir.path(), "verify a.safetensors b.safetensors");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.code() == Some(1) && text.starts_with("x: 0 and -0, at [1]"), "{text}");
+    ok(dir.path(), "verify a.safetensors b.safetensors --max-abs-error 0");
+    // What has an error has these keys and no others.
+    let tensors: Tensors = vec![("x".into(), Dtype::F32, vec![2], le(&[1.5, 0.0]))];
+    write(&dir.path().join("b.safetensors"), &tensors, None);
+    let out = line(dir.path(), "verify a.safetensors b.safetensors --json");
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let one = json!({ "name": "x", "max_abs_error": 0.5, "max_rel_error": 0.5, "index": [0] });
+    assert_eq!(report["differ"], json!([one]));
+}
+
+#[test]
+fn each_side_of_a_comparison_can_be_told_its_layout() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors =
+        vec![("l.weight".into(), Dtype::F32, vec![128, 64], le(&Random(4).floats(128 * 64)))];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    ok(dir.path(), "convert a.safetensors m.safetensors --to modelopt-nvfp4 --quiet");
+    // ComfyUI's has these names and shapes, too.
+    let text = fails(dir.path(), "verify a.safetensors m.safetensors --max-rel-error 1", 3);
+    assert!(text.contains("--from-b modelopt-nvfp4"), "{text}");
+    let text = fails(dir.path(), "verify m.safetensors a.safetensors", 3);
+    assert!(text.contains("--from-a modelopt-nvfp4"), "{text}");
+    ok(dir.path(), "verify a.safetensors m.safetensors --max-rel-error 1 --from-b modelopt-nvfp4");
+    ok(dir.path(), "verify m.safetensors a.safetensors --max-abs-error 1 --from-a modelopt-nvfp4");
+    fails(dir.path(), "verify a.safetensors m.safetensors --max-rel-error 1 --from-b comfy-nvfp4", 1);
+    assert!(
+        fails(dir.path(), "verify a.safetensors m.safetensors --from-b nvfp5", 2).contains("did you mean")
+    );
 }
