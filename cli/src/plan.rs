@@ -473,8 +473,8 @@ impl Plan {
             input: Input::Plain(tensor.clone()),
             output: Output::Copy,
             outs: vec![Out::new(&tensor.name, tensor.dtype, &tensor.shape)],
-            from: tensor.dtype.to_string(),
-            to: tensor.dtype.to_string(),
+            from: tensor.dtype.to_string().to_lowercase(),
+            to: tensor.dtype.to_string().to_lowercase(),
         });
     }
 
@@ -606,6 +606,11 @@ impl Plan {
             return self.quantise(planner, layout, input, &name, &shape);
         };
         let file = dtypes::in_file(to).expect("checked");
+        if file.bitsize() < 8 {
+            return Err(Failure::refused(format!("{from} to {to}, which has no scales"))
+                .tensor(&name)
+                .help("mxfp4 and nvfp4 are layouts of 4 bits with scales"));
+        }
         let mut out_shape = shape;
         if transposed {
             let n = out_shape.len();

@@ -554,11 +554,11 @@ fn dequantise(
     scratch: &mut Scratch,
     write: &mut Write<'_>,
 ) -> Result<Loss> {
-    let Scratch { src, src_scales, dst, values: x, from: none, to: y, rows, turned, .. } = scratch;
+    let Scratch { src, src_scales, dst, values: x, from: none, to: y, rows: lines, turned, .. } = scratch;
     let weight = parts.0;
     let format = &weight.format;
     let shape = if weight.transposed {
-        read_groups(it, parts, tile, rows, src, src_scales)?
+        read_groups(it, parts, tile, lines, src, src_scales)?
     } else {
         read_rows(it, parts, tile, src, src_scales)?
     };
@@ -568,8 +568,12 @@ fn dequantise(
         Dequantizer::new(format.elem, dtype, scaling, &options).map_err(wrong)
     };
     let wide = compared_in(&job.input, &job.output);
+    // What has no scales and 8 bits goes by way of float64, which holds the product of a code and its scale exactly.
+    let narrow = dtypes::is_narrow(job.outs[0].dtype);
+    let by = if narrow { DType::F64 } else { to };
     let (result, exact) =
-        (values(to, &format.scaling)?, values(wide, &format.scaling.profile(Profile::Lanecast))?);
+        (values(by, &format.scaling)?, values(wide, &format.scaling.profile(Profile::Lanecast))?);
+    let largest = Largest::of(to, Packing::LowFirst).filter(|_| narrow);
     let dst = room(dst, n * bits(to) as usize / 8);
     let whole = Matrices::of(&weight.shape);
     let place = job.outs[0].offset;
@@ -580,10 +584,18 @@ fn dequantise(
         let codes = &src[bytes(format.elem, at, n)];
         let scales = &src_scales[scales];
         let dst = &mut dst[bytes(to, at, n)];
-        result.dequantize(codes, &shape, scales, None, dst).map_err(wrong)?;
+        if narrow {
+            let values = room(lines, n * bits(by) as usize / 8);
+            result.dequantize(codes, &shape, scales, None, values).map_err(wrong)?;
+            let caster = Caster::new(by, to, &dtypes::options());
+            caster.and_then(|c| c.cast(values, dst, n)).map_err(wrong_cast)?;
+        } else {
+            result.dequantize(codes, &shape, scales, None, dst).map_err(wrong)?;
+        }
         let x = room(x, n * bits(wide) as usize / 8);
         exact.dequantize(codes, &shape, scales, None, x).map_err(wrong)?;
-        loss.elements((first + at as u64, n, wide), (wide, x), (to, dst), None, [&mut *none, &mut *y])?;
+        let clamped = largest.as_ref().map(|largest| (&*dst, largest));
+        loss.elements((first + at as u64, n, wide), (wide, x), (to, dst), clamped, [&mut *none, &mut *y])?;
     }
     if weight.transposed {
         // From the place in the tile to the place in the result.

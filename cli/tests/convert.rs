@@ -813,3 +813,31 @@ fn the_pages_of_the_jobs_run_as_they_are_written() {
     }
     assert!(run > 35, "{run} commands");
 }
+
+/// Without scales, float8 of scaled weights is the product rounded once, and what is too large is clamped and counted.
+#[test]
+fn scaled_weights_become_floats_of_8_bits() {
+    let dir = tempfile::tempdir().unwrap();
+    let codes = Random(8).e4m3(128 * 130);
+    let tensors: Tensors = vec![
+        ("l.weight".into(), Dtype::F8_E4M3, vec![128, 130], codes.clone()),
+        ("l.weight_scale".into(), Dtype::F32, vec![], le(&[2.0])),
+    ];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    let report = ok(dir.path(), "convert a.safetensors b.safetensors --to e4m3 --json");
+    let found = &read(&dir.path().join("b.safetensors"))["l.weight"];
+    assert_eq!((found.0, &found.1), (Dtype::F8_E4M3, &vec![128, 130]));
+    let values: Vec<f32> = codes.iter().map(|&code| from_e4m3(code) * 2.0).collect();
+    for (&code, &x) in found.2.iter().zip(&values) {
+        assert_eq!(from_e4m3(code), x.clamp(-448.0, 448.0));
+    }
+    // 448 itself, and what rounds to it, is none.
+    let clamped = values.iter().filter(|x| x.abs() > 464.0).count();
+    assert!(clamped > 0 && report["saturated"] == clamped, "{report}");
+    assert_eq!(report["max_abs_error"], 448.0);
+    ok(dir.path(), "convert a.safetensors c.safetensors --to e5m2 --quiet");
+    ok(dir.path(), "verify a.safetensors c.safetensors --max-rel-error 0.125");
+    let text = fails(dir.path(), "convert a.safetensors d.safetensors --to e2m1", 3);
+    assert!(text.contains("l.weight") && text.contains("mxfp4"), "{text}");
+    assert!(!dir.path().join("d.safetensors").exists());
+}
