@@ -72,6 +72,18 @@ fn manual(command: Option<&str>) -> Result<()> {
     out::whole(&text)
 }
 
+/// What is wrong with a command line: without how it goes.
+fn misspelt(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let mut parts = text.split("\n\n").map(str::trim);
+    let message = parts.next().unwrap_or_default().trim_start_matches("error: ");
+    let failure = Failure::usage(message.split_whitespace().collect::<Vec<_>>().join(" "));
+    match parts.find_map(|part| part.strip_prefix("tip: ")) {
+        Some(tip) => failure.help(tip),
+        None => failure,
+    }
+}
+
 /// Are errors to be JSON, too?
 const fn wants_json(command: &Command) -> bool {
     match command {
@@ -88,9 +100,13 @@ const fn wants_json(command: &Command) -> bool {
 /// Runs a command line, whose first word is the name of the program, and returns its exit code. It reads and writes the streams of
 /// the process, and Ctrl-C becomes its own.
 pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
+            if error.use_stderr() && arguments.iter().any(|word| word == "--json") {
+                let _ = out::json(&misspelt(&error).json());
+            }
             let _ = error.print();
             return error.exit_code() as u8;
         }

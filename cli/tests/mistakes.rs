@@ -210,3 +210,22 @@ fn every_command_has_its_help_and_its_manual() {
         .output();
     assert!(!ran.unwrap().stderr.contains(&0x1B));
 }
+
+#[test]
+fn a_misspelt_option_is_json_where_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = line(dir.path(), "convert a.safetensors b.safetensors --json --too bf16");
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let error = &report["error"];
+    assert_eq!((out.status.code(), &error["kind"]), (Some(2), &serde_json::json!("usage")));
+    says(error["message"].as_str().unwrap(), &["unexpected argument '--too' found"]);
+    says(error["help"].as_str().unwrap(), &["'--to'"]);
+    assert!(line(dir.path(), "convert a b --too bf16").stdout.is_empty());
+    // Of help there is no error.
+    assert!(line(dir.path(), "convert --json --help").stdout.starts_with(b"Converts"));
+    for limit in ["-1", "nan", "x"] {
+        let text = fails(dir.path(), &format!("convert a b --to bf16 --max-rel-error={limit}"), 2);
+        says(&text, &["--max-rel-error", "not negative"]);
+    }
+    says(&fails(dir.path(), "verify a b --max-abs-error=-1", 2), &["not negative"]);
+}
