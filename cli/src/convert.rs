@@ -7,6 +7,7 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -34,8 +35,9 @@ use crate::tile::{self, Scratch, Tile};
 /// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Bytes that are read back at a time.
+/// Bytes that are read back at a time, and how often as many may wait to be hashed.
 const SOME: usize = 1 << 18;
+const AHEAD: usize = 4;
 /// Bytes of a file that are synced and read back together, while others are converted; in memory, as many as a cache holds.
 const WINDOW: u64 = 16 << 20;
 const WINDOW_IN_MEMORY: u64 = 1 << 20;
@@ -134,57 +136,97 @@ impl Live {
         self.turn.notify_all();
     }
 
-    /// Reads back what was hashed; once enough of it has come together, or `all` there is, which is then hashed, too.
-    fn read_back(&self, all: bool, verify: bool, buffer: &mut Vec<u8>) -> Result<()> {
+    /// Reads back what was hashed, once enough of it has come together.
+    fn read_back(&self, buffer: &mut Vec<u8>) -> Result<()> {
         let until = self.hashed.lock().expect("no panics").until;
         let some = {
             let mut pieces = self.pieces.lock().expect("no panics");
-            if all {
-                std::mem::take(&mut *pieces)
-            } else {
-                let bytes = |(_, piece): (_, &Piece)| piece.len;
-                if verify && pieces.range(..until).map(bytes).sum::<u64>() < self.window {
-                    return Ok(());
-                }
-                let later = pieces.split_off(&until);
-                std::mem::replace(&mut *pieces, later)
+            let bytes = |(_, piece): (_, &Piece)| piece.len;
+            if pieces.range(..until).map(bytes).sum::<u64>() < self.window {
+                return Ok(());
             }
+            let later = pieces.split_off(&until);
+            std::mem::replace(&mut *pieces, later)
         };
-        let (Some((&first, _)), Some((&last, piece))) = (some.first_key_value(), some.last_key_value())
-        else {
-            return Ok(());
-        };
+        self.drop_cached(&some)?;
+        buffer.resize(SOME, 0);
+        some.into_iter().try_for_each(|(offset, piece)| {
+            self.check(offset, piece, |at, n, hash| {
+                let some = &mut buffer[..n];
+                self.reader.read_exact_at(some, at).map_err(on(&self.path))?;
+                hash.update(some);
+                Ok(())
+            })
+        })
+    }
+
+    /// Reads back what is left, when all is written. Beside that another thread hashes what is not hashed yet.
+    fn read_back_all(&self, verify: bool) -> Result<()> {
+        let until = self.hashed.lock().expect("no panics").until;
+        let mut pieces = std::mem::take(&mut *self.pieces.lock().expect("no panics"));
         if verify {
-            // From the disk, where the system does that.
+            self.drop_cached(&pieces)?;
+        } else {
+            pieces = pieces.split_off(&until);
+        }
+        let (to_hash, read) = sync_channel::<Vec<u8>>(AHEAD);
+        let (done, buffers) = channel();
+        (0..AHEAD).for_each(|_| done.send(Vec::new()).expect("the receiver is there"));
+        let hashed = done.clone();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut sum = self.hashed.lock().expect("no panics");
+                for some in read {
+                    sum.sha.update(&some);
+                    sum.until += some.len() as u64;
+                    let _ = hashed.send(some);
+                }
+            });
+            // Dropped at the end, by which the other thread knows it.
+            let to_hash = to_hash;
+            pieces.into_iter().try_for_each(|(offset, piece)| {
+                self.check(offset, piece, |at, n, hash| {
+                    let mut some = buffers.recv().expect("all come back");
+                    some.resize(n, 0);
+                    self.reader.read_exact_at(&mut some, at).map_err(on(&self.path))?;
+                    hash.update(&some);
+                    let next =
+                        if offset < until { done.send(some).is_ok() } else { to_hash.send(some).is_ok() };
+                    assert!(next, "both ends are there");
+                    Ok(())
+                })
+            })
+        })
+    }
+
+    /// Is a piece what was written? It is read, some bytes at a time, and hashed.
+    fn check(
+        &self,
+        offset: u64,
+        piece: Piece,
+        mut read: impl FnMut(u64, usize, &mut Xxh3) -> Result<()>,
+    ) -> Result<()> {
+        let (mut hash, mut at, end) = (Xxh3::new(), offset, offset + piece.len);
+        while at < end {
+            let n = SOME.min((end - at) as usize);
+            read(at, n, &mut hash)?;
+            at += n as u64;
+        }
+        if hash.digest128() == piece.hash {
+            return Ok(());
+        }
+        let what =
+            format!("{}: bytes {offset} to {end} were read back otherwise than written", self.path.display());
+        Err(Failure::system(what).help("the disk or the memory is bad"))
+    }
+
+    /// Has the system forget what it keeps of these pieces, where it does that: they are read from the disk then.
+    fn drop_cached(&self, pieces: &BTreeMap<u64, Piece>) -> Result<()> {
+        if let (Some((&first, _)), Some((&last, piece))) = (pieces.first_key_value(), pieces.last_key_value())
+        {
             self.reader.sync_data().map_err(on(&self.path))?;
             let len = NonZeroU64::new(last + piece.len - first);
             let _ = rustix::fs::fadvise(&self.reader, first, len, Advice::DontNeed);
-        }
-        buffer.resize(SOME, 0);
-        for (offset, piece) in some {
-            let fresh = offset >= until;
-            if !verify && !fresh {
-                continue;
-            }
-            let (mut hash, mut at, end) = (Xxh3::new(), offset, offset + piece.len);
-            while at < end {
-                let some = &mut buffer[..SOME.min((end - at) as usize)];
-                self.reader.read_exact_at(some, at).map_err(on(&self.path))?;
-                hash.update(some);
-                if fresh {
-                    let mut hashed = self.hashed.lock().expect("no panics");
-                    hashed.sha.update(&*some);
-                    hashed.until += some.len() as u64;
-                }
-                at += some.len() as u64;
-            }
-            if hash.digest128() != piece.hash {
-                let what = format!(
-                    "{}: bytes {offset} to {end} were read back otherwise than written",
-                    self.path.display()
-                );
-                return Err(Failure::system(what).help("the disk or the memory is bad"));
-            }
         }
         Ok(())
     }
@@ -271,7 +313,7 @@ impl Work<'_> {
         }
         live.left.store(tiles.len() as u64, Ordering::SeqCst);
         if tiles.is_empty() {
-            self.finish(&live, &mut Vec::new())?;
+            self.finish(&live)?;
         }
         Ok((1..).zip(tiles).map(|(number, tile)| Task::Convert(tile, number, live.clone())).collect())
     }
@@ -309,12 +351,15 @@ impl Work<'_> {
             left: AtomicU64::new(0),
             losses: Mutex::new(BTreeMap::new()),
         };
+        self.bar.set_message(out::plain(planned.name.trim_end_matches(".safetensors")));
         live.write(0, &planned.header)?;
+        self.bar.inc(planned.header.len() as u64);
         live.hash(0, 0, &planned.header, &self.stop);
         for &job in &planned.jobs {
             for out in &self.plan.jobs[job].outs {
                 if let Some(known) = &out.bytes {
                     live.write(out.offset, known)?;
+                    self.bar.inc(known.len() as u64);
                 }
             }
         }
@@ -371,9 +416,9 @@ impl Work<'_> {
                     .and_modify(|all| all.join(&loss))
                     .or_insert(loss);
                 if live.left.fetch_sub(1, Ordering::SeqCst) == 1 {
-                    self.finish(&live, scratch.bytes())?;
-                } else {
-                    live.read_back(false, !self.args.no_verify, scratch.bytes())?;
+                    self.finish(&live)?;
+                } else if !self.args.no_verify {
+                    live.read_back(scratch.bytes())?;
                 }
                 Ok(())
             }
@@ -381,9 +426,9 @@ impl Work<'_> {
     }
 
     /// Publishes a file: written through, read back, and named.
-    fn finish(&self, live: &Live, buffer: &mut Vec<u8>) -> Result<()> {
+    fn finish(&self, live: &Live) -> Result<()> {
         let planned = &self.plan.shards[live.shard];
-        live.read_back(true, !self.args.no_verify, buffer)?;
+        live.read_back_all(!self.args.no_verify)?;
         let Hashed { sha, until, .. } = std::mem::take(&mut *live.hashed.lock().expect("no panics"));
         if until != planned.bytes {
             return Err(Failure::system(format!(
@@ -707,9 +752,11 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         // What a kill right after the record has left, and what a rank left that was killed.
         sweep(&it, &plan, &args.dst)?;
         let _ = fs::remove_dir_all(args.dst.join(STATES));
+        headline(args, &plan)?;
         report(args, &plan, &losses, &all)?;
         return limits(args, &losses);
     }
+    headline(args, &plan)?;
     listen();
     let (dir, single) = if it.is_dir {
         fs::create_dir_all(args.dst.join(STATES)).map_err(on(&args.dst))?;
@@ -826,9 +873,9 @@ fn work(
     };
     let total = shards.iter().map(|&i| plan.shards[i].bytes).sum();
     let bar = ProgressBar::with_draw_target(Some(total), target);
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:28} {bytes} / {total_bytes}   {bytes_per_sec}   ETA {eta}")
-    {
+    if let Ok(style) = ProgressStyle::with_template(
+        "{bar:26}  {decimal_bytes} / {decimal_total_bytes}   {decimal_bytes_per_sec}   ETA {eta}   {wide_msg}",
+    ) {
         bar.set_style(style.progress_chars("━╸ "));
     }
     let work = Work {
@@ -950,6 +997,23 @@ fn dry(plan: &Plan, args: &Convert) -> Result<()> {
     Ok(())
 }
 
+/// What is to be done, before it is: of the files of all ranks.
+fn headline(args: &Convert, plan: &Plan) -> Result<()> {
+    if args.json || args.quiet {
+        return Ok(());
+    }
+    let (_, converted) = numbers(plan);
+    out::line(format_args!(
+        "{} -> {}   {}, {} converted, {} kept, {} copied",
+        plan.from,
+        plan.to,
+        count(plan.shards.len() as u64, "file"),
+        number(converted as u64),
+        number(plan.kept.len() as u64),
+        number(plan.copied as u64)
+    ))
+}
+
 fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result<()> {
     if args.json {
         let files =
@@ -959,16 +1023,6 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
     if args.quiet {
         return Ok(());
     }
-    let (_, converted) = numbers(plan);
-    out::line(format_args!(
-        "{} -> {}   {}, {} converted, {} kept, {} copied",
-        plan.from,
-        plan.to,
-        count(all.len() as u64, "file"),
-        number(converted as u64),
-        number(plan.kept.len() as u64),
-        number(plan.copied as u64)
-    ))?;
     let titles = ["dtype", "tensors", "in", "out", "max abs err", "max rel err", "saturated", "NaN", "Inf"];
     let mut rows = vec![titles.map(str::to_owned)];
     for (what, sum) in &losses.sums {
@@ -985,7 +1039,9 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
             number(loss.inf),
         ]);
     }
-    out::table(rows)?;
+    if rows.len() > 1 {
+        out::table(rows)?;
+    }
     if let Some(worst) = losses.worst.first() {
         let name = out::plain(&worst.name);
         out::line(format_args!("worst: {name} {:.1e} at {:?}", worst.max_rel_error, worst.index))?;
