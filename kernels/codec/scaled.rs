@@ -382,11 +382,11 @@ where
 /// ```
 /// No product is subnormal or beyond the largest number, no scale is 0 or negative. NaN and Inf are the same under all scales.
 ///
-/// Or, if it `ADDS`, all groups have the first 16 words of one table, of bfloat16, and a group adds its own exponent to what is not 0.
+/// Or, if groups have deltas, all have the first 16 words of one table, of bfloat16, and a group adds its own exponent to what is not 0.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
-pub(in crate::kernels) struct Sixteen<const BITS: usize, const ADDS: bool>;
+pub(in crate::kernels) struct Sixteen<const BITS: usize>;
 
-impl<const BITS: usize, const ADDS: bool> Source for Sixteen<BITS, ADDS>
+impl<const BITS: usize> Source for Sixteen<BITS>
 where
     Bits<BITS>: Width,
 {
@@ -401,7 +401,7 @@ where
     }
 }
 
-impl<const BITS: usize, const ADDS: bool> Scalable for Sixteen<BITS, ADDS>
+impl<const BITS: usize> Scalable for Sixteen<BITS>
 where
     Bits<BITS>: Width,
 {
@@ -412,11 +412,12 @@ where
 
     #[inline(always)]
     fn begin<I: Simd>(isa: I, Under { looks, scale }: &mut Self::Looks<I>, is_kept: bool) {
-        let group = if ADDS { Scale::ALL } else { scale.shift };
+        let is_one = !scale.deltas.is_null();
+        let group = if is_one { Scale::ALL } else { scale.shift };
         if !is_kept || scale.at & ((1 << group) - 1) == 0 {
             // SAFETY: whoever makes a scale says that there are words for all blocks, which the loop counts.
             unsafe {
-                let [low, high] = if ADDS {
+                let [low, high] = if is_one {
                     [0, size_of::<Table128>() / 2].map(|at| scale.tables.cast::<u8>().add(at))
                 } else {
                     let words = scale.sixteens.add(scale.at >> group).cast::<u8>();
@@ -446,7 +447,7 @@ pub(in crate::kernels) struct Fields<V> {
     inf: V,
 }
 
-impl<I: NarrowsByF16, const BITS: usize, const ADDS: bool> Codec<I> for Sixteen<BITS, ADDS>
+impl<I: NarrowsByF16, const BITS: usize> Codec<I> for Sixteen<BITS>
 where
     Bits<BITS>: Width<Block<I> = I::V>,
 {
@@ -501,7 +502,7 @@ where
             words = isa.zip_pieces::<1>(low, isa.xor(high, isa.and(code, isa.splat8(0x80))));
             words = registers!(2, K => isa.add16(words[K], isa.shr32v(more[K], k.right)));
         }
-        if ADDS {
+        if !scale.deltas.is_null() {
             // SAFETY: whoever makes a scale says that its arrays have what all blocks need, which the loop counts.
             let delta = isa.splat32(unsafe { scale.deltas.add(scale.at >> scale.shift).read() });
             let mut adds = isa.zero_where_zero8(magnitude, isa.splat8(u8::MAX));
@@ -529,20 +530,20 @@ pub(in crate::kernels) fn tabled<I: Simd<Narrowing: Narrowing<I>>>(
     let is_short = format.is_some_and(|format| format.mantissa_bits <= 3);
     if by == By::Sixteen {
         return match (route.src.memory_bits(), route.to) {
-            (4, DType::BF16 | DType::F16) => I::Narrowing::sixteen::<4, false>(),
-            (8, DType::BF16) if is_short => I::Narrowing::sixteen::<8, false>(),
+            (4, DType::BF16 | DType::F16) => I::Narrowing::sixteen::<4>(),
+            (8, DType::BF16) if is_short => I::Narrowing::sixteen::<8>(),
             _ => None,
         };
     }
     match (route.src.memory_bits(), route.to.bits(), by) {
         (8, 16, By::Scale) => I::Narrowing::tabled::<8, 16, false, false>(),
         (8, 16, By::Exponent) => I::Narrowing::tabled::<8, 16, true, false>()
-            .or_else(|| if is_short { I::Narrowing::sixteen::<8, true>() } else { None }),
+            .or_else(|| if is_short { I::Narrowing::sixteen::<8>() } else { None }),
         (8, 32, By::Exponent) => I::Narrowing::tabled::<8, 32, true, false>(),
         (6, 16, By::Exponent) => I::Narrowing::tabled::<6, 16, true, false>(),
         (6, 32, By::Exponent) => I::Narrowing::tabled::<6, 32, true, false>(),
         (4, 16, By::Exponent) => {
-            I::Narrowing::tabled::<4, 16, true, false>().or_else(I::Narrowing::sixteen::<4, true>)
+            I::Narrowing::tabled::<4, 16, true, false>().or_else(I::Narrowing::sixteen::<4>)
         }
         (4, 32, By::Exponent) => I::Narrowing::tabled::<4, 32, true, false>(),
         (4, 16, By::Mantissa) => I::Narrowing::tabled::<4, 16, true, true>(),
@@ -624,7 +625,7 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
         run::<I, ToNarrow<S, Signed, 8, false>>()
     }
     /// By [`Sixteen`], if that is possible.
-    fn sixteen<const BITS: usize, const ADDS: bool>() -> Option<RunScaled>
+    fn sixteen<const BITS: usize>() -> Option<RunScaled>
     where
         Bits<BITS>: Width<Block<I> = I::V>,
     {
@@ -655,7 +656,7 @@ macro_rules! by_f16 {
             fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
                 run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>()
             }
-            fn sixteen<const BITS: usize, const ADDS: bool>() -> Option<RunScaled>
+            fn sixteen<const BITS: usize>() -> Option<RunScaled>
             where
                 Bits<BITS>: Width<Block<I> = I::V>,
             {
@@ -672,9 +673,9 @@ macro_rules! by_f16 {
     )*};
 }
 by_f16! {
-    ByF16: NarrowsByF16, Some(run::<I, Sixteen<BITS, ADDS>>()), None;
+    ByF16: NarrowsByF16, Some(run::<I, Sixteen<BITS>>()), None;
     // 128 words are looked up as fast as 16, and need no exponents.
     ByWords: NarrowsByWords,
-        if BITS < 8 && !ADDS { Some(run::<I, Sixteen<4, false>>()) } else { None },
+        if BITS < 8 { Some(run::<I, Sixteen<4>>()) } else { None },
         Some(run::<I, Tabled<BITS, TO, ADDS, PICKS>>());
 }

@@ -521,7 +521,11 @@ impl<'a> Multiply<'a> {
                 By::Sixteen => BLOCK,
                 By::Exponent | By::Mantissa => 0,
             };
-            self.job.given.zero_points.is_none() && grid.count / grid.scales.max(1) >= least
+            // Those of each scale are made in vain where not a whole block of elements has it.
+            let block = grid.block();
+            let is_whole = block >= BLOCK && (block.is_power_of_two() || block >= grid.width());
+            self.job.given.zero_points.is_none()
+                && (least == 0 || is_whole && grid.count / grid.scales.max(1) >= least)
         })
     }
 
