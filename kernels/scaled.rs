@@ -657,25 +657,31 @@ pub(crate) fn inverses(
         flags: &'a mut [u8],
     }
 
+    /// 1 and -1 of what is more and less than 0.
+    #[inline(always)]
+    fn sign<I: Simd>(isa: I, x: I::V) -> I::V {
+        isa.max_s32(isa.min_s32(x, isa.splat32(1)), isa.splat32(u32::MAX))
+    }
+
     /// Whether inverses must be larger somewhere, 1 if so, and smaller, -1.
     #[inline(always)]
     fn needed<I: Simd>(isa: I, Near { most, bits }: Near, [scale, rest, inverse]: [I::V; 3]) -> [I::V; 2] {
-        let (zero, one, minus) = (isa.splat32(0), isa.splat32(1), isa.splat32(u32::MAX));
         let half = isa.splat32(1 << (23 - bits));
         let mask = isa.splat32(u32::MAX << (24 - bits));
-        let sign = |x: I::V| isa.max_s32(isa.min_s32(x, one), minus);
-        let mut ends = [zero, zero];
-        for tie in (1..=most).step_by(2) {
+        let [mut more, mut less] = [isa.splat32(0); 2];
+        let mut tie = 1;
+        while tie <= most {
             let t = isa.splat32((tie as f32).to_bits());
             let minus_t = isa.splat32((-(tie as f32)).to_bits());
             let x = isa.and(isa.add32(isa.mul_f32(t, scale), half), mask);
             let r = isa.mul_add_f32(minus_t, rest, isa.mul_add_f32(minus_t, scale, x));
             // Floats, as integers, have their sign; and those above 0 are in order.
             let d = isa.sub32(isa.mul_f32(x, inverse), t);
-            let more = isa.sub32(sign(r), sign(d));
-            ends = [isa.max_s32(ends[0], more), isa.min_s32(ends[1], more)];
+            let by = isa.sub32(sign(isa, r), sign(isa, d));
+            (more, less) = (isa.max_s32(more, by), isa.min_s32(less, by));
+            tie += 2;
         }
-        ends.map(sign)
+        [sign(isa, more), sign(isa, less)]
     }
 
     impl<I: Simd> Task<I> for Each<'_> {
@@ -684,48 +690,46 @@ pub(crate) fn inverses(
         #[inline(always)]
         fn call(self, isa: I) -> usize {
             let Self { scales, rests, inverses, ties, flags } = self;
-            for (scale, inverse) in scales.iter().zip(&mut *inverses) {
-                *inverse = 1.0 / scale;
-            }
-            let Some(near) = ties else { return 0 };
+            let Some(near) = ties else {
+                for (scale, inverse) in scales.iter().zip(inverses) {
+                    *inverse = 1.0 / scale;
+                }
+                return 0;
+            };
             let lanes = const { I::BYTES / 4 };
-            let mut left = 0;
-            for (i, flags) in flags.chunks_mut(lanes).enumerate() {
-                let numbers = |of: &[f32]| {
-                    let mut bytes = [0; 64];
-                    let of = bytes_of(of.get(i * lanes..).unwrap_or_default());
-                    let n = of.len().min(I::BYTES);
-                    bytes[..n].copy_from_slice(&of[..n]);
-                    isa.load_next(&mut &bytes[..]).unwrap_or(isa.splat32(0))
-                };
-                let (scale, rest, inverse) = (numbers(scales), numbers(rests), numbers(inverses));
+            let zero = isa.splat32(0);
+            let (mut scales, mut rests, mut left) = (bytes_of(scales), bytes_of(rests), 0);
+            for (inverses, flags) in inverses.chunks_mut(lanes).zip(flags.chunks_mut(lanes)) {
+                let Some(scale) = isa.load_next(&mut scales) else { break };
+                let rest = isa.load_next(&mut rests).unwrap_or(zero);
+                let inverse = isa.div_f32(isa.splat32(1f32.to_bits()), scale);
                 let [more, less] = needed(isa, near, [scale, rest, inverse]);
                 let other = isa.add32(inverse, isa.shl32::<3>(isa.add32(more, less)));
                 let [other_more, other_less] = needed(isa, near, [scale, rest, other]);
-                let mut found = [[0; 64]; 3];
-                for (found, v) in
-                    found.iter_mut().zip([isa.or(more, less), isa.or(other_more, other_less), other])
-                {
-                    isa.store_next(&mut (&mut found[..]).into(), v);
+                let is_right = isa.eq32(isa.or(more, less), zero);
+                let other_is = isa.eq32(isa.or(other_more, other_less), zero);
+                let made = isa.select32(is_right, inverse, isa.select32(other_is, other, inverse));
+                let tie = isa.splat32(TIES.into());
+                let set = isa.select32(is_right, zero, isa.select32(other_is, zero, tie));
+                let (mut numbers, mut sets) = ([0; 64], [0; 64]);
+                isa.store_next(&mut (&mut numbers[..]).into(), made);
+                isa.store_next(&mut (&mut sets[..]).into(), set);
+                for (inverse, number) in inverses.iter_mut().zip(numbers.as_chunks::<4>().0) {
+                    *inverse = f32::from_ne_bytes(*number);
                 }
-                let [first, second, other] = found.map(|found| {
-                    core::array::from_fn::<u32, 16, _>(|lane| {
-                        u32::from_ne_bytes(core::array::from_fn(|byte| found[4 * lane + byte]))
-                    })
-                });
-                for (lane, flags) in flags.iter_mut().enumerate().filter(|(lane, _)| first[*lane] != 0) {
-                    if second[lane] == 0 {
-                        inverses[i * lanes + lane] = f32::from_bits(other[lane]);
-                    } else {
-                        *flags |= TIES;
-                        left += 1;
-                    }
+                for (flags, set) in flags.iter_mut().zip(sets.as_chunks::<4>().0) {
+                    let set = u32::from_ne_bytes(*set) as u8;
+                    *flags |= set;
+                    left += usize::from(set == TIES);
                 }
             }
             left
         }
     }
 
+    // Whole registers are read where ties are looked at.
+    let whole = flags.len().next_multiple_of(LEAST_GROUP);
+    assert!(ties.is_none() || scales.len() >= whole && (rests.is_empty() || rests.len() >= whole));
     let _environment = Environment::new(Rounding::NearestEven);
     let left = on!(isa, isa => isa.run(Each { scales, rests, inverses, ties, flags }));
     debug_assert!(left.is_some());

@@ -25,6 +25,8 @@ pub(in crate::kernels) struct Job {
     pub(in crate::kernels) dst_high: bool,
     pub(in crate::kernels) extras: Extras,
     pub(super) narrow: Target,
+    /// The same of the source, if that is a float of 8 bits or fewer.
+    pub(super) source: Target,
     pub(super) integer: Limits,
     /// The bits of a byte that are those of a code of the source.
     pub(super) code_mask: u8,
@@ -110,6 +112,7 @@ impl Job {
         dst_high: false,
         extras: Extras::NONE,
         narrow: Target::NONE,
+        source: Target::NONE,
         integer: Limits::NONE,
         code_mask: 0,
         run: nothing,
@@ -126,6 +129,7 @@ impl Job {
             dst_high: high(&route.dst),
             extras,
             narrow: Target::new(route.to.kind(), &route.policy),
+            source: Target::new(route.from.kind(), &route.policy),
             integer: Limits::new(route),
             code_mask: u8::MAX >> 8u32.saturating_sub(route.from.bits()),
             ..Self::NONE

@@ -417,12 +417,12 @@ where
         if !is_kept || scale.at & ((1 << group) - 1) == 0 {
             // SAFETY: whoever makes a scale says that there are words for all blocks, which the loop counts.
             unsafe {
-                let [low, high] = if is_one {
-                    [0, size_of::<Table128>() / 2].map(|at| scale.tables.cast::<u8>().add(at))
+                let (low, all) = if is_one {
+                    (scale.tables.cast::<u8>(), size_of::<Table128>())
                 } else {
-                    let words = scale.sixteens.add(scale.at >> group).cast::<u8>();
-                    [words, words.add(size_of::<Table16>() / 2)]
+                    (scale.sixteens.add(scale.at >> group).cast::<u8>(), size_of::<Table16>())
                 };
+                let high = low.add(all / 2);
                 *looks = [isa.load_pieces(low, 0), isa.load_pieces(high, 0)];
             }
         }
@@ -458,7 +458,7 @@ where
 
     #[inline(always)]
     fn setup(isa: I, job: &Job) -> Fields<I::V> {
-        let Target { mantissa_bits, max, nan, .. } = Target::new(job.from, &job.policy);
+        let Target { mantissa_bits, max, nan, .. } = job.source;
         let first = 1u8 << (mantissa_bits & 7);
         let has_sign = matches!(job.from, Kind::Float(_));
         Fields {
@@ -493,9 +493,11 @@ where
             if isa.top_bits(isa.sub8(k.most, magnitude)) != 0 {
                 let is_nan = isa.sub8(isa.sub8(magnitude, k.most), k.inf);
                 let quiet = isa.or(isa.splat8(0x80), isa.zero_where_zero8(is_nan, isa.splat8(0x40)));
-                let special = |yes, no| isa.select_above8(magnitude, k.most, yes, no);
-                bytes = [special(quiet, bytes[0]), special(isa.splat8(0x7F), bytes[1])];
-                more = special(isa.splat8(0), more);
+                bytes = [
+                    isa.select_above8(magnitude, k.most, quiet, bytes[0]),
+                    isa.select_above8(magnitude, k.most, isa.splat8(0x7F), bytes[1]),
+                ];
+                more = isa.select_above8(magnitude, k.most, isa.splat8(0), more);
             }
             let [low, high] = bytes;
             let more = isa.zip_pieces::<1>(isa.splat8(0), more);

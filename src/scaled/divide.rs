@@ -699,14 +699,14 @@ impl<'a> Divide<'a> {
     fn inverses(&self, groups: usize, wrong: u8, buffers: &mut Buffers) -> Division {
         let (how, grid) = (self.decided.how, self.job.grid);
         let Buffers { scales, rests, inverses, flags, .. } = buffers;
-        let (scales, inverses, flags) = (&scales[..groups], &mut inverses[..groups], &mut flags[..groups]);
+        let (inverses, flags) = (&mut inverses[..groups], &mut flags[..groups]);
         let elements = grid.count / grid.scales.max(1);
         // To find them takes as long as some ten elements for each tie.
         let pays = |near: &Near| {
             how == How::Odd && grid.block() >= LEAST_GROUP && elements / 16 >= near.most as usize
         };
         if let Some(near) = self.near().filter(pays) {
-            let rests = if self.splits { &rests[..groups] } else { &[] };
+            let rests = if self.splits { &rests[..] } else { &[] };
             let left = scaled::inverses(self.isa, scales, rests, inverses, Some(near), flags);
             // Elements that are cast again take longer, and each call of the kernel as long as hundreds.
             if left * (4 + 1024 / elements) <= groups {
@@ -714,7 +714,7 @@ impl<'a> Divide<'a> {
             }
             flags.iter_mut().for_each(|flags| *flags &= WRONG);
         }
-        scaled::inverses(self.isa, scales, &[], inverses, None, &mut []);
+        scaled::inverses(self.isa, &scales[..groups], &[], inverses, None, &mut []);
         Division { how, flags: wrong }
     }
 
