@@ -26,6 +26,10 @@ pub(in crate::kernels) struct Job {
     pub(in crate::kernels) extras: Extras,
     pub(super) narrow: Target,
     /// The same of the source, if that is a float of 8 bits or fewer.
+    #[cfg_attr(
+        any(isa = "neon", isa = "simd128"),
+        allow(dead_code, reason = "read by a way that NEON does not take")
+    )]
     pub(super) source: Target,
     pub(super) integer: Limits,
     /// The bits of a byte that are those of a code of the source.
