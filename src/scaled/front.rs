@@ -11,10 +11,10 @@ use super::divide;
 use super::engine::ToOdd;
 use super::engine::{Dequantizing, Floats, Given, Quantizing, Scaled, Source};
 use super::error::Error;
-#[cfg(isa = "vector")]
-use super::fast::{Decided, Multiply, is_exact};
 use super::jobs::Registers;
 use super::memory::{collect, kept, overflow};
+#[cfg(isa = "vector")]
+use super::multiply::{Decided, Multiply, is_exact};
 use super::rule::{Dequantize, Quantize};
 use super::scaling::{Scaling, TensorScale};
 use super::shape::{Grid, Places, block_lengths, code_bytes};

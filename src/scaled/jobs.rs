@@ -10,9 +10,9 @@ use super::codes::{Elements, Scales, TILE};
 use super::divide::{self, Divide};
 use super::engine::{Dequantizing, Given, Quantizing, Room, Sink};
 use super::error::Error;
-#[cfg(isa = "vector")]
-use super::fast::Multiply;
 use super::memory::collect;
+#[cfg(isa = "vector")]
+use super::multiply::Multiply;
 use super::rule::{Block, Extremes, Way};
 #[cfg(isa = "vector")]
 use super::scaling::NonFinite;

@@ -10,12 +10,12 @@ use super::engine::Dequantizing;
 use super::engine::{Given, Quantizing, runs};
 use super::error::Error;
 use super::exact::Exact;
-#[cfg(isa = "vector")]
-use super::fast::{Decided, Multiply};
 use super::front::{Quantized, Quantizer, Requantizer, alone, begun, given, known};
 use super::jobs::Registers;
 #[cfg(isa = "vector")]
 use super::memory::collect;
+#[cfg(isa = "vector")]
+use super::multiply::{Decided, Multiply};
 use super::rule::{Block, Dequantize, Quantize};
 use super::scaling::{Profile, Scaling, TensorScale};
 use super::shape::Grid;

@@ -7,14 +7,18 @@ mod divide;
 mod engine;
 mod error;
 mod exact;
-#[cfg(isa = "vector")]
-mod fast;
 mod front;
 mod jobs;
 mod losses;
 mod memory;
+#[cfg(isa = "vector")]
+mod multiply;
+#[cfg(isa = "vector")]
+mod numbers;
 mod rule;
 mod scaling;
+#[cfg(isa = "vector")]
+mod segment;
 mod shape;
 mod strided;
 

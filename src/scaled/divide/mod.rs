@@ -1,0 +1,407 @@
+//! What registers do of a quantisation, from floats of 16 and 32 bits: by lanecast's own rule to nearest even, and by the steps
+//! of the profiles.
+//!
+//! The largest magnitudes of the blocks are found, scales made of them many at a time, and the elements divided, of as many
+//! rows and columns together as a cache holds. Blocks whose scale is not one the kernel is right for are the reference's.
+
+mod decided;
+mod scales;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::iter::repeat_n;
+use core::mem::take;
+use core::ops::Range;
+
+use super::engine::{Given, Quantizing, Room, Sink};
+use super::error::Error;
+use super::exact::Exact;
+use super::memory::{array, collect, once};
+use super::numbers::{LEAST, MOST, NO_NUMBERS, Numbers, SCALES, expand, magnitude, zeros};
+use super::rule::{Block, Extremes, Quantize, Steps, Way};
+use super::scaling::{NonFinite, TensorScale};
+use super::segment::{Region, Segment};
+use super::shape::Piece;
+use crate::formats::dtype::DType;
+use crate::kernels::memory::Destination;
+use crate::kernels::present::Present;
+use crate::kernels::scaled::{self, BLOCK, Factors, How, Per, Rows, TIES};
+pub(super) use decided::Decided;
+
+/// Bytes of data that stay in a cache between the two passes over them.
+const CACHED: usize = 256 << 10;
+
+/// Bytes of a row from which on rows that are far from each other are read as fast as one.
+const APART: usize = 2 << 10;
+
+/// Room for the numbers of scales.
+struct Buffers {
+    scales: Vec<f32>,
+    rests: Vec<f32>,
+    inverses: Vec<f32>,
+    zeros: Vec<f32>,
+    /// What is [`WRONG`] of scales, or what [`TIES`].
+    flags: Vec<u8>,
+    /// Of single elements, once there are such.
+    each: Option<Box<[Numbers; 4]>>,
+    amax: Vec<u32>,
+    wide: Vec<f64>,
+    by: Vec<f64>,
+    codes: Vec<u8>,
+    /// Scales in the dtype in which a profile divides, if that has 16 bits.
+    kept: Vec<u8>,
+    /// The quotients of a segment as float32, if something else makes elements of them.
+    quotients: Vec<u8>,
+}
+
+impl Buffers {
+    /// For so many scales.
+    fn new(n: usize, divide: &Divide<'_>, is_found: bool, has_zeros: bool) -> Result<Self, Error> {
+        let Divide { splits, decided, .. } = *divide;
+        Ok(Self {
+            kept: zeros(0, 2 * n, decided.kept.is_some())?,
+            scales: zeros(0.0, n + BLOCK, true)?,
+            rests: zeros(0.0, n + BLOCK, splits)?,
+            inverses: zeros(0.0, n + BLOCK, true)?,
+            zeros: zeros(0.0, n + BLOCK, has_zeros)?,
+            flags: zeros(0, n, true)?,
+            each: None,
+            amax: zeros(0, n, is_found)?,
+            wide: zeros(0.0, n, is_found)?,
+            by: zeros(0.0, n, is_found)?,
+            codes: zeros(0, 4 * n, true)?,
+            quotients: Vec::new(),
+        })
+    }
+}
+
+/// How the elements of a region are divided, and what is set among the flags of its scales.
+#[derive(Clone, Copy)]
+struct Division {
+    how: How,
+    flags: u8,
+}
+
+/// A quantisation by registers.
+pub(super) struct Divide<'a> {
+    job: &'a Quantizing<'a>,
+    /// Data, and the number of their first element.
+    bytes: &'a [u8],
+    first: usize,
+    decided: &'a Decided,
+    isa: Present,
+    /// Bytes of an element of the data.
+    width: usize,
+    splits: bool,
+    /// What scales are amax divided by.
+    divisor: f64,
+    /// What the elements of the only block are multiplied with by a profile, if its scale is not all that says it.
+    inverse: Option<f32>,
+}
+
+impl<'a> Divide<'a> {
+    /// None if the reference is as good.
+    pub(super) fn new(job: &'a Quantizing<'a>, decided: &'a Decided) -> Option<Self> {
+        let Quantize { from, scale, steps, .. } = *job.quantize;
+        // To whole bytes from whole bytes.
+        let (width, block) = (job.grid.width(), job.grid.block());
+        let is_one_row = job.grid.dims.len() == 1;
+        let begins =
+            (block.is_multiple_of(8) || block >= job.grid.count) && (is_one_row || width.is_multiple_of(8));
+        if job.affine || job.write.has_rows() || decided.is_packed && !begins {
+            return None;
+        }
+        let is_power = |x: f32| magnitude(x) & 0x7F_FFFF == 0;
+        let (mut g, mut splits) = (1.0, false);
+        if steps == Steps::Own {
+            match job.tensor {
+                TensorScale::None => {}
+                TensorScale::Multiply(by) if (LEAST..MOST).contains(&magnitude(by)) => {
+                    (g, splits) = (by, !is_power(by));
+                }
+                _ => return None,
+            }
+            // What is rounded to float64 first must be far enough from what the scale's dtype tells apart; exponents are
+            // those of the magnitudes.
+            if splits && scale.bits() == 32 || scale == DType::F8E8M0 && job.tensor != TensorScale::None {
+                return None;
+            }
+        }
+        Some(Self {
+            job,
+            bytes: &[],
+            first: 0,
+            decided,
+            isa: decided.isa,
+            width: from.bits() as usize / 8,
+            splits,
+            divisor: job.quantize.max_value() * f64::from(g),
+            inverse: None,
+        })
+    }
+
+    /// The same of data that begin with an element.
+    pub(super) fn on<'b>(&'b self, bytes: &'b [u8], first: usize) -> Divide<'b> {
+        Divide { bytes, first, ..*self }
+    }
+
+    /// Can it find scales? The rows of a block must follow each other: it looks at those that have the same scales together.
+    pub(super) fn finds(&self) -> bool {
+        let blocks = &self.job.grid.blocks;
+        blocks.iter().rev().skip(2).all(|&block| block == 1)
+    }
+
+    /// With scales that are known, but what the only block was found to need is this. None if that is nothing for registers.
+    pub(super) fn known(self, way: &Way) -> Option<Self> {
+        match way {
+            Way::Exact(_) | Way::Divide(..) => Some(self),
+            Way::Times(by, _) => Some(Self { inverse: Some(by.to_f32()), ..self }),
+            Way::Zero | Way::NaN => None,
+        }
+    }
+
+    /// Finds the scales of a piece, and casts it. `dst` begins with the piece.
+    pub(super) fn found(
+        &self,
+        piece: &Piece,
+        dst: &mut Destination<'_, u8>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Error> {
+        let grid = self.job.grid;
+        let all = grid.scales.min(SCALES);
+        let (mut buffers, mut room) = (Buffers::new(all, self, true, false)?, None);
+        // As many columns as stay in a cache; all, where that are so few bytes of each row that memory is read in bits.
+        let most = |rows: usize| {
+            let bytes = self.width * grid.block();
+            let cached = CACHED / rows.saturating_mul(bytes).clamp(1, CACHED);
+            if cached.saturating_mul(bytes) < APART { all } else { cached.min(all) }
+        };
+        Region::each(grid, &piece.elements, &most, &mut |region| {
+            self.region(region, &piece.elements, dst, sink, &mut buffers, &mut room)
+        })
+    }
+
+    /// The same of a region.
+    fn region(
+        &self,
+        region: &Region,
+        elements: &Range<usize>,
+        dst: &mut Destination<'_, u8>,
+        sink: &mut Sink<'_>,
+        buffers: &mut Buffers,
+        room: &mut Option<Room>,
+    ) -> Result<(), Error> {
+        let (job, grid) = (self.job, self.job.grid);
+        let (width, groups) = (grid.width(), region.groups(grid));
+        let Region { rows, columns, scale } = region;
+        buffers.amax[..groups].fill(0);
+        for row in rows.clone() {
+            let first = (row * width + columns.start - self.first) * self.width;
+            let bytes = &self.bytes[first..first + columns.len() * self.width];
+            let amax = &mut buffers.amax[..groups];
+            scaled::magnitudes(self.isa, bytes, 8 * self.width as u32, grid.block(), amax);
+        }
+        let most = buffers.amax[..groups].iter().fold(0, |most, &amax| most.max(amax));
+        if most >= inf(job.quantize.from) || self.codes(groups, buffers).is_none() {
+            // The reference finds the scales, too.
+            return self.region_by_reference(rows, columns, *scale, elements.start, dst, sink, room);
+        }
+        sink.set_all(*scale, groups, &buffers.codes);
+        let codes = take(&mut buffers.codes);
+        let division = self.numbers(&codes, groups, true, buffers);
+        let code = |known: usize| sink.scales().of_native(&codes, known);
+        let amax = take(&mut buffers.amax);
+        let done = self.cast(region, division, elements, dst, buffers, room, &|number| {
+            let i = number - scale;
+            if job.quantize.is_own() {
+                return job.quantize.given(code(i), 0, job.tensor);
+            }
+            // (As float32, by now.)
+            let mut data = Extremes::NONE;
+            data.add(Exact::f32(f32::from_bits(amax[i])), NonFinite::Propagate);
+            job.quantize.find(&data, job.tensor, false).block
+        });
+        buffers.amax = amax;
+        buffers.codes = codes;
+        done
+    }
+
+    /// Casts a region whose scales are known; again what [`TIES`], looking at each element, and what is [`WRONG`] as the reference
+    /// does, by the blocks of these numbers.
+    #[expect(clippy::too_many_arguments, reason = "a region, where it goes, and room for both")]
+    fn cast(
+        &self,
+        region: &Region,
+        Division { how, flags }: Division,
+        elements: &Range<usize>,
+        dst: &mut Destination<'_, u8>,
+        buffers: &mut Buffers,
+        room: &mut Option<Room>,
+        block: &dyn Fn(usize) -> Block,
+    ) -> Result<(), Error> {
+        let (job, grid) = (self.job, self.job.grid);
+        let width = grid.width();
+        let steps = Rows { count: 1, src: width * self.width, dst: job.write.size(width) };
+        let apart = |_, count| Some(Rows { count, ..steps });
+        let base = elements.start;
+        region.segments(grid, elements, &apart, &mut |segment, rows| {
+            let rows = rows.unwrap_or(steps);
+            let known = segment.scale - region.scale;
+            self.segment(segment, how, known, &rows, base, dst, buffers)?;
+            if flags == 0 {
+                return Ok(());
+            }
+            for group in 0..segment.groups {
+                let flags = buffers.flags[known + group];
+                if flags == 0 {
+                    continue;
+                }
+                let elements = segment.group(grid, group);
+                if flags == TIES {
+                    let (first, n, scale) = (elements.start, elements.len(), segment.scale + group);
+                    let again = Segment { first, n, scale, groups: 1, per: Per::All };
+                    self.segment(&again, How::Odd, known + group, &rows, base, dst, buffers)?;
+                    continue;
+                }
+                let block = block(segment.scale + group);
+                let room = once(room, Room::new)?;
+                for row in 0..rows.count {
+                    let elements = elements.start + row * width..elements.end + row * width;
+                    job.cast(elements, dst, base, room, &|_| block)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "as above")]
+    fn region_by_reference(
+        &self,
+        rows: &Range<usize>,
+        columns: &Range<usize>,
+        scale: usize,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        sink: &mut Sink<'_>,
+        room: &mut Option<Room>,
+    ) -> Result<(), Error> {
+        let (job, width) = (self.job, self.job.grid.width());
+        let room = once(room, Room::new)?;
+        let all = rows.clone().map(|row| row * width + columns.start..row * width + columns.end);
+        let groups = columns.len().div_ceil(job.grid.block());
+        let data = job.extremes_of(all.clone(), scale, groups, room)?;
+        let blocks = collect(data.iter().enumerate().map(|(i, data)| {
+            let found = job.quantize.find(data, job.tensor, false);
+            sink.set(scale + i, found.code);
+            found.block
+        }))?;
+        for elements in all {
+            job.cast(elements, dst, base, room, &|number| blocks[number - scale])?;
+        }
+        Ok(())
+    }
+
+    /// Casts a segment, whose first scale is this one of those that are known.
+    #[expect(clippy::too_many_arguments, reason = "as above")]
+    fn segment(
+        &self,
+        segment: &Segment,
+        how: How,
+        known: usize,
+        rows: &Rows,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Error> {
+        let job = self.job;
+        let Buffers { scales, rests, inverses, zeros, each, quotients, .. } = buffers;
+        let mut arrays = [
+            &scales[known..],
+            if rests.is_empty() { &[] } else { &rests[known..] },
+            &inverses[known..],
+            if zeros.is_empty() { &[] } else { &zeros[known..] },
+        ];
+        if segment.per == Per::Element && job.grid.block() > 1 {
+            let each = once(each, || array(NO_NUMBERS))?;
+            expand(&mut arrays, &mut each[..], segment.groups, segment.n, job.grid.block());
+        }
+        let factors = Factors {
+            per: segment.per,
+            how,
+            others: self.decided.others,
+            scales: arrays[0],
+            rests: arrays[1],
+            inverses: arrays[2],
+            zeros: arrays[3],
+            ..Factors::NONE
+        };
+        let at = job.write.at(segment.first) - job.write.at(base);
+        let (n, size, kernel) = (segment.n, job.write.size(segment.n), &self.decided.kernel);
+        let src = &self.bytes[(segment.first - self.first) * self.width..];
+        let Some(then) = &self.decided.then else {
+            let here = dst.part(at..at + (rows.count - 1) * rows.dst + size);
+            kernel.run(src, here, n, rows, &factors, false);
+            return Ok(());
+        };
+        let needed = 4 * n * rows.count;
+        if quotients.len() < needed {
+            *quotients = collect(repeat_n(0, needed))?;
+        }
+        let quotients = &mut quotients[..needed];
+        kernel.run(src, (&mut *quotients).into(), n, &Rows { dst: 4 * n, ..*rows }, &factors, false);
+        for (row, quotients) in quotients.chunks_exact((4 * n).max(1)).enumerate() {
+            let at = at + row * rows.dst;
+            then.fill(quotients, dst.part(at..at + size), n)?;
+        }
+        Ok(())
+    }
+
+    /// Casts elements under scales that are given. `dst` begins with the first of them.
+    pub(super) fn given(
+        &self,
+        given: &Given<'_>,
+        elements: Range<usize>,
+        dst: &mut Destination<'_, u8>,
+        block: &dyn Fn(usize) -> Block,
+    ) -> Result<(), Error> {
+        let grid = self.job.grid;
+        let has_zeros = given.zero_points.is_some();
+        let most = grid.scales.min(SCALES);
+        let (mut buffers, mut room) = (Buffers::new(most, self, false, has_zeros)?, None);
+        Region::each(grid, &elements, &|_| most, &mut |region| {
+            let (scale, groups) = (region.scale, region.groups(grid));
+            let mut codes = take(&mut buffers.codes);
+            let bytes = given.scales.native(given.bytes, scale..scale + groups, &mut codes);
+            let division = self.numbers(bytes, groups, false, &mut buffers);
+            buffers.codes = codes;
+            if has_zeros {
+                for (group, zero) in buffers.zeros[..groups].iter_mut().enumerate() {
+                    *zero = given.get(scale + group).1 as f32;
+                }
+            }
+            self.cast(region, division, &elements, dst, &mut buffers, &mut room, block)
+        })
+    }
+}
+
+/// The largest magnitude of some elements, as the bits of their dtype. None if there are no registers for that, or if it is no
+/// number and such are not to count.
+pub(super) fn amax(job: &Quantizing<'_>, elements: Range<usize>) -> Result<Option<u64>, Error> {
+    let mut room = Vec::new();
+    let Some((bytes, first)) = job.source.floats(&elements, &mut room)? else { return Ok(None) };
+    let (isa, from) = (job.write.present(), job.quantize.from);
+    let (mut found, width) = ([0], from.bits() as usize / 8);
+    let bytes = &bytes[(elements.start - first) * width..(elements.end - first) * width];
+    scaled::magnitudes(isa, bytes, from.bits(), elements.len().max(1), &mut found);
+    let counts = found[0] < inf(from) || job.quantize.nonfinite == NonFinite::Propagate;
+    Ok(counts.then_some(found[0].into()))
+}
+
+/// The bits of Inf.
+fn inf(dtype: DType) -> u32 {
+    match dtype {
+        DType::F16 => 0x7C00,
+        DType::BF16 => 0x7F80,
+        _ => 0x7F80_0000,
+    }
+}

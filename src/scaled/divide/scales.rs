@@ -1,0 +1,380 @@
+//! The scales of a quantisation, made of the largest magnitudes, and what is divided by or multiplied with in their place.
+
+use super::{Buffers, Divide, Division};
+use crate::formats::dtype::DType;
+use crate::kernels::memory::bytes_of;
+use crate::kernels::scaled::{self, Bounds, Factors, How, LEAST_GROUP, Near, Operation, Rows, TIES, WRONG};
+use crate::scaled::numbers::{LEAST, MOST, magnitude};
+use crate::scaled::rule::{Quantize, Steps};
+use crate::scaled::scaling::{ScaleRule, TensorScale};
+
+impl Divide<'_> {
+    /// The codes of the scales of magnitudes. None if one is too small or too large for what is done here.
+    pub(super) fn codes(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
+        let quantize = self.job.quantize;
+        self.magnitudes(groups, buffers)?;
+        if !quantize.is_own() {
+            return self.profile_codes(groups, buffers);
+        }
+        if quantize.scale == DType::F8E8M0 {
+            let (added, top) = self.decided.added;
+            let Buffers { amax, codes, .. } = buffers;
+            scaled::exponents(self.isa, &amax[..groups], added, top, &mut codes[..groups]);
+            return Some(());
+        }
+        self.quotients(groups, buffers)?;
+        let (one, max) = quantize.scale_limits();
+        let width = quantize.scale.bits() as usize / 8;
+        let (bytes, amax) = (&mut buffers.codes[..width * groups], &buffers.amax[..groups]);
+        // Beside each other, so that the loops are vectors.
+        match width {
+            1 => bytes.iter_mut().zip(amax).for_each(|(code, &amax)| {
+                *code = if amax == 0 { one as u8 } else { (*code).clamp(1, max as u8) };
+            }),
+            2 => bytes.chunks_exact_mut(2).zip(amax).for_each(|(bytes, &amax)| {
+                let code = u16::from_ne_bytes([bytes[0], bytes[1]]);
+                let code = if amax == 0 { one as u16 } else { code.clamp(1, max as u16) };
+                bytes.copy_from_slice(&code.to_ne_bytes());
+            }),
+            _ => bytes.chunks_exact_mut(4).zip(amax).for_each(|(bytes, &amax)| {
+                let code = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                let code = if amax == 0 { one as u32 } else { code.clamp(1, max as u32) };
+                bytes.copy_from_slice(&code.to_ne_bytes());
+            }),
+        }
+        Some(())
+    }
+
+    /// Magnitudes as float32.
+    fn magnitudes(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
+        let Buffers { amax, codes, scales, .. } = buffers;
+        let amax = &mut amax[..groups];
+        match self.job.quantize.from {
+            DType::BF16 => amax.iter_mut().for_each(|amax| *amax <<= 16),
+            DType::F16 => {
+                let (halves, numbers) = (&mut codes[..2 * groups], &mut scales[..groups]);
+                for (amax, half) in amax.iter().zip(halves.chunks_exact_mut(2)) {
+                    half.copy_from_slice(&(*amax as u16).to_ne_bytes());
+                }
+                self.decided.half.fill(&*halves, (&mut *numbers).into(), groups).ok()?;
+                for (amax, number) in amax.iter_mut().zip(numbers) {
+                    *amax = number.to_bits();
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Magnitudes divided by what the largest value of the target is worth, in the dtype of scales.
+    fn quotients(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
+        let quantize = self.job.quantize;
+        let Buffers { amax, wide, by, codes, scales, .. } = buffers;
+        let (amax, wide, by) = (&amax[..groups], &mut wide[..groups], &mut by[..groups]);
+        let bytes = &mut codes[..quantize.scale.bits() as usize / 8 * groups];
+        if let Some(kernel) =
+            self.decided.scales.filter(|_| (LEAST..MOST).contains(&magnitude(self.divisor as f32)))
+        {
+            // Cut, and what was cut off, of which a few bits are left.
+            let near = self.divisor as f32;
+            let is_beyond = f64::from(near) > self.divisor;
+            let top = f32::from_bits(near.to_bits() - u32::from(is_beyond));
+            let rest = (self.divisor - f64::from(top)) as f32;
+            let factors = Factors {
+                how: How::Odd,
+                scales: &[top],
+                rests: &[rest],
+                inverses: &[1.0 / top],
+                ..Factors::NONE
+            };
+            let one = Rows { count: 1, src: 0, dst: 0 };
+            kernel.run(bytes_of(amax), bytes.into(), groups, &one, &factors, false);
+        } else if quantize.scale == DType::F32 && !self.splits {
+            // The divisor is a float32, too.
+            let numbers = &mut scales[..groups];
+            for (number, amax) in numbers.iter_mut().zip(amax) {
+                *number = f32::from_bits(*amax);
+            }
+            scaled::with_tensor(self.isa, Operation::Divide, self.divisor as f32, numbers, &mut []);
+            bytes.copy_from_slice(bytes_of(numbers));
+        } else {
+            self.decided.wide.fill(amax, (&mut *wide).into(), groups).ok()?;
+            by.fill(self.divisor);
+            scaled::arithmetic(self.isa, Operation::Divide, wide, by);
+            self.decided.scale.fill(&*wide, bytes.into(), groups).ok()?;
+        }
+        Some(())
+    }
+
+    /// The codes of the scales of magnitudes that are float32, step by step as a profile has them: of those whose steps are
+    /// floats of 16 bits, a float32 rounded once more is the same, because it has more than twice as many bits.
+    fn profile_codes(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
+        let (quantize, tensor) = (self.job.quantize, self.job.tensor);
+        let Buffers { amax, inverses, scales, codes, kept, .. } = buffers;
+        let amax = &amax[..groups];
+        if self.profile_exponents(amax, codes) {
+            return Some(());
+        }
+        let (scales, inverses) = (&mut scales[..groups], &mut inverses[..groups]);
+        let max = quantize.max_value() as f32;
+        let g = match tensor {
+            TensorScale::Multiply(g) | TensorScale::Divide(g) => g,
+            _ => 1.0,
+        };
+        let each = |into: &mut [f32], make: &dyn Fn(f32) -> f32| {
+            for (into, &amax) in into.iter_mut().zip(amax) {
+                *into = make(f32::from_bits(amax));
+            }
+        };
+        match quantize.steps {
+            Steps::TorchaoNvfp4 if tensor == TensorScale::None => {
+                each(scales, &|amax| (amax / 6.0).clamp(1.0 / 64.0, 448.0));
+            }
+            Steps::TorchaoNvfp4 => each(scales, &|amax| (amax / 6.0 / g).clamp(1.0 / 64.0, 448.0)),
+            Steps::ModeloptNvfp4 => {
+                let by = 6.0 * g;
+                each(scales, &|amax| {
+                    let scale = amax / by;
+                    if scale == 0.0 { 1.0 } else { scale.clamp(1.0 / 512.0, 448.0) }
+                });
+            }
+            Steps::ComfyNvfp4 => each(scales, &|amax| (amax / 6.0 / g).min(448.0)),
+            Steps::CompressedNvfp4 => {
+                each(scales, &|amax| amax / 6.0);
+                self.keep(scales, kept)?;
+                for scale in &mut *scales {
+                    *scale = (*scale * g).min(448.0);
+                }
+            }
+            Steps::Compressed => {
+                // The largest value, and one half more if that is an integer.
+                let by = if quantize.to.float_format().is_some() { max } else { max + 0.5 };
+                each(scales, &|amax| amax / by);
+                self.keep(scales, kept)?;
+                let least = least_step(quantize.from);
+                for scale in &mut *scales {
+                    *scale = if *scale == 0.0 { least } else { *scale };
+                }
+            }
+            Steps::HfFp8 => {
+                each(inverses, &|amax| if amax == 0.0 { 1.0 } else { 1.0 / amax * 448.0 });
+                each_inverse(scales, inverses);
+            }
+            Steps::TorchaoBlockwise => {
+                each(inverses, &|amax| (1.0 / f64::from(amax).max(1e-12) * 448.0) as f32);
+                each_inverse(scales, inverses);
+            }
+            _ => return None,
+        }
+        if quantize.scale == DType::F8E8M0 {
+            for ((scale, inverse), code) in scales.iter().zip(inverses).zip(codes) {
+                *code = exponent_up(*scale);
+                *inverse = 1.0 / power(*code);
+            }
+            return Some(());
+        }
+        let width = quantize.scale.bits() as usize / 8;
+        let bytes = &mut codes[..width * groups];
+        self.decided.narrow.as_ref()?.fill(&*scales, (&mut *bytes).into(), groups).ok()?;
+        if quantize.steps == Steps::CompressedNvfp4 {
+            let least = quantize.code_of(1.0 / 8.0) as u8;
+            bytes.iter_mut().filter(|code| **code == 0).for_each(|code| *code = least);
+        }
+        Some(())
+    }
+
+    /// The same where a profile takes the exponents of the magnitudes. False if it does not.
+    fn profile_exponents(&self, amax: &[u32], codes: &mut [u8]) -> bool {
+        let quantize = self.job.quantize;
+        let max = quantize.max_value() as f32;
+        match quantize.steps {
+            Steps::TorchaoMx if quantize.rule != ScaleRule::RoundUp => {
+                let (added, top) = self.decided.added;
+                for (code, &bits) in codes.iter_mut().zip(amax) {
+                    *code = (((bits + added) >> 23) as i32 - (top >> 23) as i32 + 127).clamp(0, 255) as u8;
+                }
+            }
+            Steps::TorchaoMx | Steps::ModeloptMxfp8 | Steps::ComfyMxfp8 => {
+                for (code, &bits) in codes.iter_mut().zip(amax) {
+                    *code = exponent_up(f32::from_bits(bits) / max);
+                }
+            }
+            Steps::CompressedMx => {
+                // Subnormal ones of the dtype are not looked at.
+                let (least, top) = (least_normal(quantize.from), max.to_bits() >> 23);
+                for (code, &bits) in codes.iter_mut().zip(amax) {
+                    let exponent = ((bits + (1 << 21)) >> 23) as i32 - top as i32 + 127;
+                    *code = if bits < least { 0 } else { exponent.clamp(0, 254) as u8 };
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Numbers as they are in the dtype in which a profile divides. `room` is for two bytes each.
+    fn keep(&self, numbers: &mut [f32], room: &mut [u8]) -> Option<()> {
+        if let Some([narrow, wide]) = &self.decided.kept {
+            let n = numbers.len();
+            let room = &mut room[..2 * n];
+            narrow.fill(&*numbers, (&mut *room).into(), n).ok()?;
+            wide.fill(&*room, numbers.into(), n).ok()?;
+        }
+        Some(())
+    }
+
+    /// What a profile multiplies with or divides by, of scales as float32. What it has found itself is known.
+    fn profile_numbers(&self, groups: usize, is_found: bool, buffers: &mut Buffers) -> Option<()> {
+        let (quantize, tensor) = (self.job.quantize, self.job.tensor);
+        let Buffers { scales, inverses, kept, .. } = buffers;
+        let (scales, inverses) = (&mut scales[..groups], &mut inverses[..groups]);
+        let g = match tensor {
+            TensorScale::Multiply(g) | TensorScale::Divide(g) => g,
+            _ => 1.0,
+        };
+        match quantize.steps {
+            Steps::TorchaoMx => {
+                let least = if quantize.rule == ScaleRule::RoundUp { 1.0 } else { power(1) };
+                for scale in &mut *scales {
+                    *scale = if *scale == power(0) { least } else { *scale };
+                }
+                each_inverse(inverses, scales);
+            }
+            Steps::TorchaoNvfp4 => {
+                let one = 1.0 / g;
+                for (inverse, scale) in inverses.iter_mut().zip(&*scales) {
+                    *inverse = one / scale;
+                }
+            }
+            Steps::ModeloptNvfp4 | Steps::ComfyNvfp4 => scales.iter_mut().for_each(|scale| *scale *= g),
+            Steps::CompressedNvfp4 => scales.iter_mut().for_each(|scale| *scale /= g),
+            Steps::Onnx | Steps::Compressed => self.keep(scales, kept)?,
+            Steps::HfFp8 | Steps::TorchaoBlockwise if is_found => {}
+            Steps::ComfyFp8 | Steps::TorchaoAffine => {
+                each_inverse(inverses, scales);
+                self.keep(inverses, kept)?;
+            }
+            _ => each_inverse(inverses, scales),
+        }
+        if let Some(inverse) = self.inverse {
+            inverses.fill(inverse);
+        }
+        Some(())
+    }
+
+    /// Scales, and what to multiply with in their place. Says of each whether the kernel is right for it.
+    pub(super) fn numbers(
+        &self,
+        codes: &[u8],
+        groups: usize,
+        is_found: bool,
+        buffers: &mut Buffers,
+    ) -> Division {
+        let how = self.decided.how;
+        let bytes = &codes[..groups * self.job.quantize.scale.bits() as usize / 8];
+        let scales = &mut buffers.scales[..groups];
+        if self.decided.to_f32.fill(bytes, (&mut *scales).into(), groups).is_err() {
+            scales.fill(f32::NAN);
+        }
+        if !self.job.quantize.is_own() {
+            let is_done = self.profile_numbers(groups, is_found, buffers).is_some();
+            let Buffers { scales, inverses, flags, amax, .. } = buffers;
+            let flags = &mut flags[..groups];
+            flags.fill(if is_done { 0 } else { WRONG });
+            let by = if self.decided.how == How::Over { scales } else { inverses };
+            // Positive numbers: what IEEE arithmetic makes of the others is the reference's.
+            let bounds = Bounds { range: 1..0x7F80_0000, zero: false, negative: false };
+            let mut wrong = scaled::bounded(self.isa, &by[..groups], &bounds, flags);
+            if is_found && self.job.quantize.steps == Steps::ComfyMxfp8 {
+                // Blocks of zeros are zeros without a sign.
+                for (flags, _) in flags.iter_mut().zip(amax).filter(|(_, amax)| **amax == 0) {
+                    *flags |= WRONG;
+                    wrong |= WRONG;
+                }
+            }
+            return Division { how, flags: if is_done { wrong } else { WRONG } };
+        }
+        if let TensorScale::Multiply(g) = self.job.tensor {
+            let rests = if self.splits { &mut buffers.rests[..groups] } else { &mut [] };
+            scaled::with_tensor(self.isa, Operation::Multiply, g, scales, rests);
+        }
+        let range = match self.decided.how {
+            // From 2^-127 to 2^127, of which the inverse is another.
+            How::Near => 0x40_0000..0x7F00_0001,
+            How::Odd | How::Over => LEAST..MOST,
+        };
+        let flags = &mut buffers.flags[..groups];
+        flags.fill(0);
+        let wrong = scaled::bounded(self.isa, scales, &Bounds { range, zero: false, negative: false }, flags);
+        self.inverses(groups, wrong, buffers)
+    }
+
+    /// Inverses of scales: if that pays, such ones that elements need not be looked at but under a few of those scales.
+    fn inverses(&self, groups: usize, wrong: u8, buffers: &mut Buffers) -> Division {
+        let (how, grid) = (self.decided.how, self.job.grid);
+        let Buffers { scales, rests, inverses, flags, .. } = buffers;
+        let (inverses, flags) = (&mut inverses[..groups], &mut flags[..groups]);
+        let elements = grid.count / grid.scales.max(1);
+        // To find them takes as long as some ten elements for each tie.
+        let pays = |near: &Near| {
+            how == How::Odd && grid.block() >= LEAST_GROUP && elements / 16 >= near.most as usize
+        };
+        if let Some(near) = self.near().filter(pays) {
+            let rests = if self.splits { &rests[..] } else { &[] };
+            let left = scaled::inverses(self.isa, scales, rests, inverses, Some(near), flags);
+            // Elements that are cast again take longer, and each call of the kernel as long as hundreds.
+            if left * (4 + 1024 / elements) <= groups {
+                return Division { how: How::Near, flags: if left == 0 { wrong } else { wrong | TIES } };
+            }
+            flags.iter_mut().for_each(|flags| *flags &= WRONG);
+        }
+        scaled::inverses(self.isa, &scales[..groups], &[], inverses, None, &mut []);
+        Division { how, flags: wrong }
+    }
+
+    /// The ties of the target, and the elements: none if these have so many numbers that there are some near most ties.
+    fn near(&self) -> Option<Near> {
+        let Quantize { from, to, .. } = *self.job.quantize;
+        let bits = match from {
+            DType::BF16 => 8,
+            DType::F16 => 11,
+            _ => return None,
+        };
+        // Behind the bits of the target there is that of a tie. A zero point doubles what an integer may be.
+        let most = match to.float_format() {
+            Some(format) => (4 << format.mantissa_bits) - 1,
+            None => (2 << to.bits()) - 1,
+        };
+        Some(Near { most, bits })
+    }
+}
+
+/// One over each.
+fn each_inverse(inverses: &mut [f32], numbers: &[f32]) {
+    for (inverse, number) in inverses.iter_mut().zip(numbers) {
+        *inverse = 1.0 / number;
+    }
+}
+
+/// A scale of float8_e8m0fnu but FF.
+fn power(code: u8) -> f32 {
+    f32::from_bits(if code == 0 { 0x40_0000 } else { u32::from(code) << 23 })
+}
+
+/// The code of ceil(log2 x) of a number that is not negative.
+fn exponent_up(x: f32) -> u8 {
+    let bits = x.to_bits();
+    if bits <= 0x40_0000 { 0 } else { ((bits + 0x7F_FFFF) >> 23).min(0xFE) as u8 }
+}
+
+/// The bits of the smallest normal number of a float, as a float32.
+fn least_normal(dtype: DType) -> u32 {
+    let exponent = dtype.float_format().map_or(0, |format| format.min_exponent());
+    ((exponent + 127).max(1) as u32) << 23
+}
+
+/// The distance of 1 to the next number of a float.
+fn least_step(dtype: DType) -> f32 {
+    let mantissa = dtype.float_format().map_or(0, |format| format.mantissa_bits);
+    f32::from_bits((127 - mantissa) << 23)
+}

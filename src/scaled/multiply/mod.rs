@@ -1,0 +1,365 @@
+//! What registers do of a scaled cast, and what is left to the reference.
+//!
+//! * A kernel casts a run of elements under factors that are float32 (or the sum of two): it is right where those are in a
+//!   range in which nothing under- or overflows on the way.
+//! * What is not, and dtypes and options for which there is no kernel, are made by plain casts and float64 between them, in
+//!   which products are exact and quotients far enough from every tie: by lanecast's own rule alone.
+//! * The rest, and NaN or Inf as a scale, is the reference's.
+
+mod decided;
+mod scales;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::slice;
+
+use super::engine::{Dequantizing, Room, ToOdd, runs};
+use super::error::Error;
+use super::memory::{array, once};
+use super::numbers::{NO_NUMBERS, Numbers, SCALES, expand, zeros};
+use super::rule::Product;
+use super::scaling::TensorScale;
+use super::segment::{Region, Segment};
+use crate::formats::dtype::DType;
+use crate::kernels::memory::Destination;
+use crate::kernels::scaled::{
+    self, BLOCK, By, Factors, How, Kernel, Operation, Others, Per, Rows, TIES, Table16, Table128, WRONG,
+};
+pub(super) use decided::{Decided, is_exact};
+use decided::{MayTie, Tabling};
+
+/// Tables at a time: they stay in L1.
+const TABLES: usize = 64;
+/// Elements of a scale from which on a table of its own takes less time.
+const TABLED: usize = 1024;
+/// Codes for so many tables, of a byte at most, and words.
+const MADE: usize = 16;
+type Made = [[u8; 128]; 3 * MADE];
+/// Elements of a tile of float64.
+const TILE: usize = 1024;
+
+/// Room for the numbers of scales.
+struct Buffers {
+    scales: Vec<f32>,
+    zeros: Vec<f32>,
+    codes: Vec<u8>,
+    /// What is [`WRONG`] of scales, or what [`TIES`].
+    flags: Vec<u8>,
+    /// What scales add to exponents, and what they pick of the table.
+    deltas: Vec<u32>,
+    picks: Vec<u8>,
+    /// Of scales, where each has one.
+    tables: Vec<Table128>,
+    sixteens: Vec<Table16>,
+    /// What those are made of, and from.
+    made: Option<Box<Made>>,
+    /// Of single elements, once there are such.
+    each: Option<Box<[Numbers; 2]>>,
+    /// For what is made by way of float64, once it is.
+    tile: Option<Box<[Tile; 1]>>,
+}
+
+#[derive(Clone)]
+struct Tile {
+    codes: [u8; 4 * TILE],
+    values: [f64; TILE + 8],
+    by: [f64; TILE],
+}
+
+impl Buffers {
+    /// For so many scales.
+    fn new(n: usize, multiply: &Multiply<'_>) -> Result<Self, Error> {
+        let by = multiply.tabling().map(|tabling| tabling.by);
+        let whole = n + BLOCK;
+        let has_kernel = multiply.decided.kernel.is_some();
+        Ok(Self {
+            scales: zeros(0.0, whole, has_kernel)?,
+            zeros: zeros(0.0, whole, multiply.job.given.zero_points.is_some())?,
+            codes: zeros(0, 4 * n, has_kernel)?,
+            flags: zeros(0, n, has_kernel)?,
+            deltas: zeros(0, whole, matches!(by, Some(By::Exponent | By::Mantissa)))?,
+            picks: zeros(0, whole, matches!(by, Some(By::Exponent | By::Mantissa)))?,
+            tables: zeros(Table128::ZEROS, n, by == Some(By::Scale))?,
+            sixteens: zeros(Table16::ZEROS, n, by == Some(By::Sixteen))?,
+            made: None,
+            each: None,
+            tile: None,
+        })
+    }
+}
+/// NaNs without a payload, but with their signs.
+fn canonical(values: &mut [f64]) {
+    for value in values {
+        if value.is_nan() {
+            *value = f64::NAN.copysign(*value);
+        }
+    }
+}
+/// A dequantisation by registers.
+pub(super) struct Multiply<'a> {
+    job: &'a Dequantizing<'a>,
+    decided: &'a Decided,
+    kernel: Option<&'a Kernel>,
+    streams: bool,
+}
+
+impl<'a> Multiply<'a> {
+    /// None if the reference is as good.
+    pub(super) fn new(job: &'a Dequantizing<'a>, decided: &'a Decided) -> Option<Self> {
+        // A difference that the target does not hold is rounded by itself.
+        let rounds_twice = job.given.zero_points.is_some()
+            && job.dequantize.product == Product::Output
+            && job.dequantize.to == DType::BF16;
+        let kernel = decided.kernel.as_ref().filter(|_| !rounds_twice);
+        if kernel.is_none() && decided.exact.is_none() {
+            return None;
+        }
+        let traffic = job.bytes.len().saturating_add(job.grid.count.saturating_mul(decided.size));
+        Some(Self { job, decided, kernel, streams: traffic >= decided.stream_from })
+    }
+
+    /// What looks elements up, if that is faster.
+    fn tabling(&self) -> Option<&'a Tabling> {
+        let grid = self.job.grid;
+        self.decided.tabling.as_ref().filter(|tabling| {
+            let least = match tabling.by {
+                By::Scale => TABLED,
+                By::Sixteen => BLOCK,
+                By::Exponent | By::Mantissa => 0,
+            };
+            // Those of each scale are made in vain where not a whole block of elements has it.
+            let block = grid.block();
+            let is_whole = block >= BLOCK && (block.is_power_of_two() || block >= grid.width());
+            self.job.given.zero_points.is_none()
+                && (least == 0 || is_whole && grid.count / grid.scales.max(1) >= least)
+        })
+    }
+
+    /// Casts elements. `dst` begins with the first of them. False if some are not rounded as they are to be.
+    pub(super) fn run(&self, elements: Range<usize>, mut dst: Destination<'_, u8>) -> Result<bool, Error> {
+        let mut is_right = true;
+        let (grid, base) = (self.job.grid, elements.start);
+        let is_by_scale = self.tabling().is_some_and(|tabling| tabling.by == By::Scale);
+        let most = grid.scales.min(if is_by_scale { TABLES } else { SCALES });
+        let (mut buffers, mut room) = (Buffers::new(most, self)?, None);
+        let (buffers, room, dst) = (&mut buffers, &mut room, &mut dst);
+        Region::each(grid, &elements, &|_| most, &mut |region| {
+            let (scale, apart) = (region.scale, |first, count| self.steps(first, count));
+            let flags = self.numbers(scale, region.groups(grid), buffers)?;
+            let has_kernel = flags.is_some_and(|flags| flags & WRONG == 0);
+            is_right &= has_kernel || !self.decided.is_odd;
+            if !is_right {
+                return Ok(());
+            }
+            region.segments(grid, &elements, &apart, &mut |segment, rows| {
+                if let (Some(flags), Some(rows)) = (flags, rows) {
+                    return self.by_kernel(segment, scale, flags, &rows, base, dst, buffers, room);
+                }
+                is_right &= !self.decided.is_odd;
+                for row in 0..rows.map_or(1, |rows| rows.count) {
+                    let first = segment.first + row * grid.width();
+                    self.exactly(first..first + segment.n, base, dst, buffers, room)?;
+                }
+                Ok(())
+            })
+        })?;
+        if let Some(kernel) = self.kernel.filter(|_| self.streams) {
+            kernel.fence();
+        }
+        Ok(is_right)
+    }
+
+    /// How rows follow each other of which the first has an element. None if one does not begin a byte.
+    fn steps(&self, first: usize, count: usize) -> Option<Rows> {
+        let (read, width) = (&self.job.read, self.job.grid.width());
+        let start = read.byte(first)?;
+        let src = if count == 1 { 0 } else { read.byte(first + width)? - start };
+        Some(Rows { count, src, dst: width * self.decided.size })
+    }
+
+    /// Casts a segment of rows, whose scales are known from `scale` on; what of it is [`WRONG`], or has [`TIES`], once more.
+    #[expect(clippy::too_many_arguments, reason = "rows, scales, where they go, and room for both")]
+    fn by_kernel(
+        &self,
+        segment: &Segment,
+        scale: usize,
+        flags: u8,
+        rows: &Rows,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        buffers: &mut Buffers,
+        room: &mut Option<Room>,
+    ) -> Result<(), Error> {
+        let known = segment.scale - scale;
+        let of = |group: usize, flag: u8, buffers: &Buffers| buffers.flags[known + group] & flag != 0;
+        let has_ties =
+            flags & TIES != 0 && self.tabling().is_none_or(|tabling| !segment.per.is_by(tabling.by));
+        let ties = if has_ties { (0..segment.groups).filter(|&i| of(i, TIES, buffers)).count() } else { 0 };
+        // Groups by themselves, if they are few and begin at bytes.
+        let is_apart = matches!(segment.per, Per::Group(_)) && 8 * ties <= segment.groups;
+        self.by_factors(segment, known, !is_apart && ties > 0, rows, base, dst, buffers)?;
+        let again = if is_apart && ties > 0 { WRONG | TIES } else { WRONG };
+        if flags & again == 0 {
+            return Ok(());
+        }
+        for group in 0..segment.groups {
+            let elements = segment.group(self.job.grid, group);
+            if of(group, WRONG, buffers) {
+                for row in 0..rows.count {
+                    let ahead = row * self.job.grid.width();
+                    self.exactly(elements.start + ahead..elements.end + ahead, base, dst, buffers, room)?;
+                }
+            } else if of(group, again, buffers) {
+                let (first, n, scale) = (elements.start, elements.len(), segment.scale + group);
+                let segment = Segment { first, n, scale, groups: 1, per: Per::All };
+                self.by_factors(&segment, known + group, true, rows, base, dst, buffers)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same by the numbers of its scales, from this one on, with one rounding where there are ties.
+    #[expect(clippy::too_many_arguments, reason = "as above")]
+    fn by_factors(
+        &self,
+        segment: &Segment,
+        known: usize,
+        has_ties: bool,
+        rows: &Rows,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Error> {
+        let (job, Some(kernel), Some(start)) = (self.job, self.kernel, self.job.read.byte(segment.first))
+        else {
+            return Ok(());
+        };
+        let at = (segment.first - base) * self.decided.size;
+        let here = dst.part(at..at + (rows.count - 1) * rows.dst + segment.n * self.decided.size);
+        let Buffers { scales, zeros, deltas, picks, tables, sixteens, each, .. } = buffers;
+        if let Some(Tabling { kernel, by, table, .. }) = self.tabling()
+            && segment.per.is_by(*by)
+        {
+            let none = Factors { per: segment.per, ..Factors::NONE };
+            let one = Factors { tables: slice::from_ref(table), ..none };
+            let factors = match by {
+                By::Scale => Factors { tables: &tables[known..], ..none },
+                By::Exponent => Factors { deltas: &deltas[known..], ..one },
+                By::Sixteen => Factors { sixteens: &sixteens[known..], ..none },
+                By::Mantissa => Factors { deltas: &deltas[known..], picks: &picks[known..], ..one },
+            };
+            kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
+            return Ok(());
+        }
+        let is_odd = has_ties || self.decided.ties == MayTie::Always;
+        let is_affine = job.given.zero_points.is_some();
+        let mut arrays = [&scales[known..], if is_affine { &zeros[known..] } else { &[] }];
+        let block = job.grid.block();
+        if segment.per == Per::Element && block > 1 {
+            let each = once(each, || array(NO_NUMBERS))?;
+            expand(&mut arrays, &mut each[..], segment.groups, segment.n, block);
+        }
+        let factors = Factors {
+            per: segment.per,
+            how: if is_odd { How::Odd } else { How::Near },
+            tensor: self.decided.tensor.after,
+            scales: arrays[0],
+            zeros: arrays[1],
+            others: Others { loses_sign: job.dequantize.loses_sign, ..Others::NONE },
+            ..Factors::NONE
+        };
+        kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
+        Ok(())
+    }
+
+    /// The same by way of float64, or of the reference.
+    fn exactly(
+        &self,
+        elements: Range<usize>,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        buffers: &mut Buffers,
+        room: &mut Option<Room>,
+    ) -> Result<(), Error> {
+        let mut first = elements.start;
+        while first < elements.end {
+            let width = self.job.grid.width();
+            let n = TILE.min(elements.end - first).min(width - first % width);
+            if self.by_f64(first, n, base, dst, buffers).is_none() {
+                let room = once(room, Room::new)?;
+                self.job.by_reference(first..first + n, base, dst, room)?;
+            }
+            first += n;
+        }
+        Ok(())
+    }
+
+    /// None if a scale is not what float64 is right for.
+    fn by_f64(
+        &self,
+        first: usize,
+        n: usize,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        buffers: &mut Buffers,
+    ) -> Option<()> {
+        let [codes, scales, out] = self.decided.exact?;
+        let (job, grid) = (self.job, self.job.grid);
+        let tile = once(&mut buffers.tile, || {
+            array(Tile { codes: [0; 4 * TILE], values: [0.0; TILE + 8], by: [0.0; TILE] })
+        });
+        let [Tile { codes: room, values: tile, by }] = &mut **tile.ok()?;
+        // Factors of groups, and from there of elements: from the last on, because one is made in the place of the other.
+        let (scale, _) = grid.run(first);
+        let groups = grid.run(first + n - 1).0 + 1 - scale;
+        let bytes = job.given.scales.native(job.given.bytes, scale..scale + groups, room);
+        scales.fill(bytes, (&mut by[..groups]).into(), groups).ok()?;
+        let is_right = |s: f64| s.is_finite() && (s != 0.0 || self.decided.zero_is_right);
+        if !by[..groups].iter().all(|&s| is_right(s)) {
+            return None;
+        }
+        let (block, at) = (grid.block(), first % grid.width());
+        for group in (0..groups).rev() {
+            let start = if group == 0 { 0 } else { (at / block + group) * block - at };
+            let end = ((at / block + group + 1) * block - at).min(n);
+            let factor = by[group];
+            by[start..end].fill(factor);
+        }
+        // A packed element that does not begin a byte is read with those before it.
+        let (start, ahead) = job.read.byte_before(first);
+        let all = n + ahead;
+        codes.fill(&job.bytes[start..start + job.read.size(all)], (&mut tile[..all]).into(), all).ok()?;
+        let tile = &mut tile[ahead..all];
+        if job.dequantize.from.bits() >= 16 {
+            canonical(tile);
+        }
+        if job.given.zero_points.is_some() {
+            runs(grid, first, n, |run, scale| {
+                let zero = job.given.get(scale).1 as f64;
+                for value in &mut tile[run] {
+                    *value -= zero;
+                }
+            });
+        }
+        scaled::arithmetic(self.decided.isa, Operation::Multiply, tile, &by[..n]);
+        let (operation, factor) = match self.decided.tensor.scales {
+            TensorScale::Divide(g) => (Operation::Divide, g),
+            TensorScale::Multiply(g) => (Operation::Multiply, g),
+            _ => (Operation::Multiply, self.decided.tensor.after),
+        };
+        if factor != 1.0 {
+            by[..n].fill(factor.into());
+            scaled::arithmetic(self.decided.isa, operation, tile, &by[..n]);
+        }
+        let at = (first - base) * self.decided.size;
+        out.fill(&*tile, dst.part(at..at + n * self.decided.size), n).ok()?;
+        Some(())
+    }
+}
+
+impl ToOdd for Multiply<'_> {
+    fn to_odd(&self, elements: Range<usize>, dst: Destination<'_, u8>) -> Result<bool, Error> {
+        Ok(self.run(elements, dst)? && self.decided.is_odd)
+    }
+}

@@ -1,0 +1,133 @@
+//! How registers go through a grid: the regions of rows that have the same scales, and the segments of those that a kernel is
+//! given together.
+
+use core::ops::Range;
+
+use super::error::Error;
+use super::numbers::SCALES;
+use super::shape::Grid;
+use crate::kernels::scaled::{LEAST_GROUP, Per, Rows};
+
+/// Elements that the kernel is given together: of a row, and of groups one after the other.
+pub(super) struct Segment {
+    pub(super) first: usize,
+    pub(super) n: usize,
+    /// Its first group, and how many there are.
+    pub(super) scale: usize,
+    pub(super) groups: usize,
+    pub(super) per: Per,
+}
+
+impl Segment {
+    /// From an element on.
+    pub(super) fn new(grid: &Grid, first: usize, end: usize) -> Self {
+        let (width, block) = (grid.width(), grid.block());
+        let at = first % width;
+        let row = (width - at).min(end - first);
+        let (scale, run) = grid.run(first);
+        let is_apart = block > SCALES && !block.is_power_of_two();
+        let per = if is_apart || run >= row || !at.is_multiple_of(block) {
+            Per::All
+        } else if block.is_power_of_two() && block >= LEAST_GROUP {
+            Per::Group(block)
+        } else {
+            Per::Element
+        };
+        let n = match per {
+            Per::All => run.min(row),
+            Per::Group(_) => row.min(SCALES.saturating_mul(block)),
+            Per::Element => row.min(SCALES / block * block),
+        };
+        Self { first, n, scale, groups: (at + n).div_ceil(block) - at / block, per }
+    }
+
+    /// The elements of one of its groups.
+    pub(super) fn group(&self, grid: &Grid, group: usize) -> Range<usize> {
+        let block = grid.block();
+        let at = self.first % grid.width();
+        let start = if group == 0 { at } else { (at / block + group) * block };
+        let end = ((at / block + group + 1) * block).min(at + self.n);
+        self.first - at + start..self.first - at + end
+    }
+}
+
+/// Casts a segment of rows, if those can be cast together.
+type CastSegment<'a> = dyn FnMut(&Segment, Option<Rows>) -> Result<(), Error> + 'a;
+
+/// Rows that have the same scales, of which so many columns: from the beginning of a block on.
+pub(super) struct Region {
+    pub(super) rows: Range<usize>,
+    pub(super) columns: Range<usize>,
+    /// The first scale.
+    pub(super) scale: usize,
+}
+
+impl Region {
+    /// Calls a function with the regions of some elements; of so many rows, those have at most so many scales.
+    pub(super) fn each(
+        grid: &Grid,
+        elements: &Range<usize>,
+        most: &dyn Fn(usize) -> usize,
+        call: &mut dyn FnMut(&Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (width, block) = (grid.width(), grid.block());
+        let mut rows = elements.start / width..0;
+        while rows.start * width < elements.end {
+            let scale = grid.run(rows.start * width).0;
+            rows.end = rows.start + 1;
+            while rows.end * width < elements.end && grid.run(rows.end * width).0 == scale {
+                rows.end += 1;
+            }
+            let (mut column, mut end) = (0, width);
+            if rows.len() == 1 {
+                column = elements.start.saturating_sub(rows.start * width) / block * block;
+                end = width.min(elements.end - rows.start * width);
+            }
+            let step = most(rows.len()).max(1).saturating_mul(block);
+            while column < end {
+                let columns = column..column.saturating_add(step).min(end);
+                column = columns.end;
+                let scale = scale + columns.start / block;
+                call(&Self { rows: rows.clone(), columns, scale })?;
+            }
+            rows.start = rows.end;
+        }
+        Ok(())
+    }
+
+    /// Its scales.
+    pub(super) fn groups(&self, grid: &Grid) -> usize {
+        self.columns.len().div_ceil(grid.block())
+    }
+
+    /// Calls a function with its segments, as far as they are among some elements, and with the rows that each is of: how far
+    /// those are apart is known of a first element and a number of rows, if they can be cast together.
+    pub(super) fn segments(
+        &self,
+        grid: &Grid,
+        elements: &Range<usize>,
+        apart: &dyn Fn(usize, usize) -> Option<Rows>,
+        call: &mut CastSegment<'_>,
+    ) -> Result<(), Error> {
+        let (width, columns) = (grid.width(), &self.columns);
+        let first = self.rows.start * width + columns.start;
+        let segment = Segment::new(grid, first, first + columns.len());
+        if elements.start <= first
+            && (self.rows.end - 1) * width + columns.end <= elements.end
+            && segment.n == columns.len()
+            && let Some(rows) = apart(first, self.rows.len())
+        {
+            return call(&segment, Some(rows));
+        }
+        for row in self.rows.clone() {
+            let mut first = elements.start.max(row * width + columns.start);
+            let end = elements.end.min(row * width + columns.end);
+            while first < end {
+                let segment = Segment::new(grid, first, end);
+                call(&segment, apart(first, 1))?;
+                first += segment.n;
+            }
+        }
+        Ok(())
+    }
+}
