@@ -10,12 +10,14 @@ use super::engine::Dequantizing;
 use super::engine::{Given, Quantizing, runs};
 use super::error::Error;
 use super::exact::Exact;
-use super::front::{Quantized, Quantizer, Requantizer, alone, begun, given, known};
+use super::front::{Quantized, alone, begun, given, known, rows};
 use super::jobs::Registers;
 #[cfg(isa = "vector")]
 use super::memory::collect;
 #[cfg(isa = "vector")]
 use super::multiply::{Decided, Multiply};
+use super::quantizer::Quantizer;
+use super::requantizer::Requantizer;
 use super::rule::{Block, Dequantize, Quantize};
 use super::scaling::{Profile, Scaling, TensorScale};
 use super::shape::Grid;
@@ -217,7 +219,7 @@ impl<'a> Written<'a> {
         let exact = Scaling { profile: Profile::Lanecast, ..scaling };
         let read = Dequantize::new(quantize.to, DType::F64, &exact, &CastOptions::new())?;
         let source = options.src_packing(options.dst_packing).src_order(options.dst_order);
-        let codes = Elements::read(quantize.to, &source, super::front::rows(grid, &scaling))?;
+        let codes = Elements::read(quantize.to, &source, rows(grid, &scaling))?;
         #[cfg(isa = "vector")]
         let write = Elements::write(DType::F64, &source.dst_order(ByteOrder::Native), None)?;
         Ok(Self {
@@ -706,7 +708,7 @@ impl Requantizer {
         let packed = (dequantize.from, options.src_packing, options.src_order);
         let has_zeros = dequantize.has_zero_points();
         let given = given(shape, from, &self.from, packed, src_scales, zero_points, has_zeros)?;
-        let read = Elements::read(dequantize.from, options, super::front::rows(from, &self.from))?;
+        let read = Elements::read(dequantize.from, options, rows(from, &self.from))?;
         let mut values = Values::new(&read, dequantize, from, given, src);
         #[cfg(isa = "vector")]
         let write = Elements::write(DType::F64, &options.dst_order(ByteOrder::Native), None)?;

@@ -2,6 +2,7 @@
 #![cfg_attr(not(isa = "vector"), allow(dead_code, reason = "what the files that need registers use"))]
 
 mod codes;
+mod dequantizer;
 #[cfg(isa = "vector")]
 mod divide;
 mod engine;
@@ -15,6 +16,8 @@ mod memory;
 mod multiply;
 #[cfg(isa = "vector")]
 mod numbers;
+mod quantizer;
+mod requantizer;
 mod rule;
 mod scaling;
 #[cfg(isa = "vector")]
@@ -23,7 +26,10 @@ mod shape;
 mod strided;
 
 pub use crate::formats::stochastic::Stochastic;
+pub use dequantizer::Dequantizer;
 pub use error::Error;
-pub use front::{Dequantizer, Quantized, Quantizer, Requantizer};
+pub use front::Quantized;
 pub use losses::Losses;
+pub use quantizer::Quantizer;
+pub use requantizer::Requantizer;
 pub use scaling::{NonFinite, Profile, ScaleLayout, ScaleRule, Scaling, TensorScale};

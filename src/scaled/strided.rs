@@ -3,9 +3,12 @@
 use alloc::vec::Vec;
 use core::iter::repeat_n;
 
+use super::dequantizer::Dequantizer;
 use super::error::Error;
-use super::front::{Dequantizer, Quantized, Quantizer, Requantizer};
+use super::front::Quantized;
 use super::memory::{collect, overflow};
+use super::quantizer::Quantizer;
+use super::requantizer::Requantizer;
 use super::scaling::Scaling;
 use crate::cast::Caster;
 use crate::error::Error as CastError;

@@ -1,0 +1,496 @@
+//! Floats to elements under scales.
+
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+
+use super::codes::Elements;
+#[cfg(isa = "vector")]
+use super::divide::Decided;
+use super::engine::{Floats, Given, Quantizing, Source};
+use super::error::Error;
+use super::front::{Quantized, alone, check_data, data_bytes, filled, found, given, rows};
+use super::jobs::Registers;
+use super::rule::Quantize;
+use super::scaling::{Scaling, TensorScale};
+use super::shape::{Grid, code_bytes};
+use crate::error::Side;
+use crate::formats::dtype::DType;
+use crate::formats::options::CastOptions;
+use crate::kernels::memory::Destination;
+#[cfg(isa = "vector")]
+use crate::kernels::scaled::calmly;
+use crate::parallel::Parallel;
+
+/// Casts floats to elements under scales: decided once, kept, used from any thread.
+///
+/// Data are bytes in row-major order and a shape. The options say rounding, saturation, NaN, packing and byte orders
+/// (scales and zero points have that of the elements).
+///
+/// ```
+/// use lanecast::scaled::{Quantizer, Scaling};
+/// use lanecast::{CastOptions, DType};
+///
+/// let q = Quantizer::new(DType::F32, DType::F8E4M3FN, &Scaling::mx(), &CastOptions::new())?;
+/// let data: Vec<u8> = (0..64).flat_map(|i| (i as f32).to_ne_bytes()).collect();
+/// let (mut codes, mut scales) = ([0; 64], [0; 2]);
+/// q.quantize(&data, &[64], &mut codes, &mut scales)?;
+/// assert_eq!(scales, [127 + 4 - 8, 127 + 5 - 8]);
+/// # Ok::<(), lanecast::scaled::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Quantizer {
+    pub(super) scaling: Scaling,
+    pub(super) options: CastOptions,
+    pub(super) quantize: Quantize,
+    #[cfg(isa = "vector")]
+    decided: Option<Decided>,
+}
+
+impl Quantizer {
+    /// Decides the quantisation of `from`, a float of 16 bits or more, to `to`.
+    ///
+    /// ```
+    /// use lanecast::scaled::{Quantizer, Scaling};
+    /// use lanecast::{CastOptions, DType};
+    /// let error = Quantizer::new(DType::I8, DType::F4E2M1, &Scaling::mx(), &CastOptions::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "quantize from int8 to float4_e2m1fn: there is no such");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// This pair, rule or profile is not there, they do not go together, a factor of the tensor is not finite and positive, or
+    /// the instruction set is not available.
+    pub fn new(from: DType, to: DType, scaling: &Scaling, options: &CastOptions) -> Result<Self, Error> {
+        let quantize = Quantize::new(from, to, scaling, options)?;
+        let read = Elements::read(from, options, None)?;
+        #[cfg(isa = "vector")]
+        let write = Elements::write(to, options, None)?;
+        #[cfg(not(isa = "vector"))]
+        let _ = read;
+        Ok(Self {
+            scaling: *scaling,
+            options: *options,
+            quantize,
+            #[cfg(isa = "vector")]
+            decided: calmly(|| Decided::new(&quantize, &read, &write)),
+        })
+    }
+
+    /// The dtype of the data.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
+    /// # let q = Quantizer::new(DType::F32, DType::I8, &Scaling::mx(), &CastOptions::new())?;
+    /// assert_eq!((q.from(), q.to()), (DType::F32, DType::I8));
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    pub const fn from(&self) -> DType {
+        self.quantize.from
+    }
+
+    /// The dtype of the elements.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
+    /// # let q = Quantizer::new(DType::F32, DType::I8, &Scaling::mx(), &CastOptions::new())?;
+    /// assert_eq!(q.to(), DType::I8);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    pub const fn to(&self) -> DType {
+        self.quantize.to
+    }
+
+    /// The scaling it was made from.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
+    /// # let q = Quantizer::new(DType::F32, DType::I8, &Scaling::mx(), &CastOptions::new())?;
+    /// assert_eq!(q.scaling(), &Scaling::mx());
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    pub const fn scaling(&self) -> &Scaling {
+        &self.scaling
+    }
+
+    /// The shape of the scales of data of a shape.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
+    /// let q = Quantizer::new(DType::F32, DType::I8, &Scaling::mx(), &CastOptions::new())?;
+    /// assert_eq!(q.scale_shape(&[5, 70])?, [5, 3]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The blocks do not go with the shape.
+    pub fn scale_shape(&self, shape: &[usize]) -> Result<Vec<usize>, Error> {
+        self.scaling.scale_shape(shape)
+    }
+
+    /// The bytes of the scales of data of a shape.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
+    /// let q = Quantizer::new(DType::F32, DType::I8, &Scaling::mx(), &CastOptions::new())?;
+    /// assert_eq!(q.scale_bytes(&[5, 70])?, 15);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::scale_shape`].
+    pub fn scale_bytes(&self, shape: &[usize]) -> Result<usize, Error> {
+        self.scaling.scale_bytes(shape)
+    }
+
+    /// The bytes of the elements of data of a shape.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
+    /// let q = Quantizer::new(DType::F32, DType::F4E2M1, &Scaling::mx(), &CastOptions::new())?;
+    /// assert_eq!(q.code_bytes(&[5, 70])?, 175);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::scale_shape`].
+    pub fn code_bytes(&self, shape: &[usize]) -> Result<usize, Error> {
+        let grid = Grid::new(shape, &self.scaling)?;
+        code_bytes(&grid, &self.scaling, self.quantize.to, self.options.dst_packing)
+    }
+
+    /// Casts data, with scales that are found from them and written.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
+    /// let q = Quantizer::new(DType::F32, DType::I8, &Scaling::per_tensor(DType::F32), &CastOptions::new())?;
+    /// let data: Vec<u8> = [0.5f32, -2.54].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let (mut codes, mut scale) = ([0; 2], [0; 4]);
+    /// q.quantize(&data, &[2], &mut codes, &mut scale)?;
+    /// assert_eq!((codes.map(|x| x as i8), f32::from_ne_bytes(scale)), ([25, -127], 0.02));
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size that the shape needs, or the profile takes scales that are given. Nothing was written.
+    pub fn quantize(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: &mut [u8],
+        scales: &mut [u8],
+    ) -> Result<Quantized, Error> {
+        self.found(src, shape, dst.into(), scales, None, &alone())
+    }
+
+    /// [`Quantizer::quantize`] on all threads, see [`Caster::par_cast`](crate::Caster::par_cast).
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
+    /// let q = Quantizer::new(DType::F32, DType::F4E2M1, &Scaling::mx(), &CastOptions::new())?;
+    /// let (mut codes, mut scales) = ([0; 500], [0; 40]);
+    /// q.par_quantize(&[0; 4000], &[10, 100], &mut codes, &mut scales)?;
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::quantize`].
+    pub fn par_quantize(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: &mut [u8],
+        scales: &mut [u8],
+    ) -> Result<Quantized, Error> {
+        self.found(src, shape, dst.into(), scales, None, &Parallel::new())
+    }
+
+    /// [`Quantizer::quantize`] on the threads of `how`. Its chunks do not matter here, but that there are any is enough to
+    /// divide small work, too.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Quantizer, Scaling}};
+    /// let q = Quantizer::new(DType::F32, DType::F4E2M1, &Scaling::mx(), &CastOptions::new())?;
+    /// let (mut codes, mut scales) = ([0; 500], [0; 40]);
+    /// q.par_quantize_with(&[0; 4000], &[10, 100], &mut codes, &mut scales, &Parallel::new().threads(2))?;
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::quantize`], or the callback has stopped it.
+    pub fn par_quantize_with(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: &mut [u8],
+        scales: &mut [u8],
+        how: &Parallel<'_>,
+    ) -> Result<Quantized, Error> {
+        self.found(src, shape, dst.into(), scales, None, how)
+    }
+
+    /// The same to memory that need not be initialised, which is returned initialised.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Quantizer, Scaling}};
+    /// use core::mem::MaybeUninit;
+    /// let q = Quantizer::new(DType::F32, DType::F4E2M1, &Scaling::mx(), &CastOptions::new())?;
+    /// let (mut codes, mut scales) = ([MaybeUninit::uninit(); 4], [0; 1]);
+    /// let (codes, _) = q.quantize_uninit(&[0; 32], &[8], &mut codes, &mut scales, &Parallel::new())?;
+    /// assert_eq!(codes, [0; 4]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::par_quantize_with`].
+    pub fn quantize_uninit<'a>(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: &'a mut [MaybeUninit<u8>],
+        scales: &mut [u8],
+        how: &Parallel<'_>,
+    ) -> Result<(&'a mut [u8], Quantized), Error> {
+        let mut dst = Destination::from(dst);
+        let found = self.found(src, shape, dst.reborrow(), scales, None, how)?;
+        Ok((filled(dst), found))
+    }
+
+    /// Casts data, with scales and zero points that are found from them and written: [`Profile::CompressedTensors`](super::Profile)
+    /// to int4 and int8. Zero points are packed as the elements are.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Profile, Quantizer, Scaling}};
+    /// let scaling = Scaling::per_axis(0).profile(Profile::CompressedTensors);
+    /// let q = Quantizer::new(DType::F32, DType::I4, &scaling, &CastOptions::new())?;
+    /// let data: Vec<u8> = [0f32, 15.0].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let (mut codes, mut scale, mut zero) = ([0], [0; 4], [0]);
+    /// q.quantize_affine(&data, &[1, 2], &mut codes, &mut scale, &mut zero)?;
+    /// assert_eq!((codes, f32::from_ne_bytes(scale), zero), ([0x78], 1.0, [0x08])); // -8 and 7
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::quantize`].
+    pub fn quantize_affine(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: &mut [u8],
+        scales: &mut [u8],
+        zero_points: &mut [u8],
+    ) -> Result<Quantized, Error> {
+        self.quantize.check_affine()?;
+        self.found(src, shape, dst.into(), scales, Some(zero_points), &alone())
+    }
+
+    /// Casts data under scales that are given, and zero points if the elements are integers: one for each scale, in the
+    /// order of the shape of the scales, of the dtype of the elements and packed as they are.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Quantizer, Scaling}};
+    /// let q = Quantizer::new(DType::F32, DType::U8, &Scaling::per_tensor(DType::F32), &CastOptions::new())?;
+    /// let data: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    /// let mut codes = [0; 2];
+    /// q.quantize_given(&data, &[2], &0.25f32.to_ne_bytes(), Some(&[128]), &mut codes)?;
+    /// assert_eq!(codes, [130, 120]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size that the shape needs; there are zero points of floats; the factor of the tensor is to be
+    /// computed. Nothing was written.
+    pub fn quantize_given(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: &mut [u8],
+    ) -> Result<(), Error> {
+        self.given(src, shape, scales, zero_points, dst.into(), &alone())
+    }
+
+    /// [`Quantizer::quantize_given`] on the threads of `how`.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Quantizer, Scaling}};
+    /// let q = Quantizer::new(DType::F32, DType::U8, &Scaling::per_axis(0), &CastOptions::new())?;
+    /// let mut codes = [0];
+    /// let scale = 0.5f32.to_ne_bytes();
+    /// q.par_quantize_given(&3f32.to_ne_bytes(), &[1], &scale, None, &mut codes, &Parallel::new())?;
+    /// assert_eq!(codes, [6]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::quantize_given`], or the callback has stopped it.
+    pub fn par_quantize_given(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: &mut [u8],
+        how: &Parallel<'_>,
+    ) -> Result<(), Error> {
+        self.given(src, shape, scales, zero_points, dst.into(), how)
+    }
+
+    /// The same to memory that need not be initialised, which is returned initialised.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Quantizer, Scaling}};
+    /// use core::mem::MaybeUninit;
+    /// let q = Quantizer::new(DType::F32, DType::U8, &Scaling::per_axis(0), &CastOptions::new())?;
+    /// let mut codes = [MaybeUninit::uninit()];
+    /// let scale = 0.5f32.to_ne_bytes();
+    /// let codes =
+    ///     q.quantize_given_uninit(&3f32.to_ne_bytes(), &[1], &scale, None, &mut codes, &Parallel::new())?;
+    /// assert_eq!(codes, [6]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::par_quantize_given`].
+    pub fn quantize_given_uninit<'a>(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: &'a mut [MaybeUninit<u8>],
+        how: &Parallel<'_>,
+    ) -> Result<&'a mut [u8], Error> {
+        let mut dst = Destination::from(dst);
+        self.given(src, shape, scales, zero_points, dst.reborrow(), how)?;
+        Ok(filled(dst))
+    }
+
+    pub(super) fn grid(&self, src: usize, shape: &[usize], dst: usize) -> Result<Grid, Error> {
+        let grid = Grid::new(shape, &self.scaling)?;
+        check_data(
+            Side::Source,
+            shape,
+            self.quantize.from,
+            data_bytes(shape, &grid, self.quantize.from)?,
+            src,
+        )?;
+        let needed = code_bytes(&grid, &self.scaling, self.quantize.to, self.options.dst_packing)?;
+        check_data(Side::Destination, shape, self.quantize.to, needed, dst)?;
+        Ok(grid)
+    }
+
+    fn found(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: Destination<'_, u8>,
+        scales: &mut [u8],
+        zero_points: Option<&mut [u8]>,
+        how: &Parallel<'_>,
+    ) -> Result<Quantized, Error> {
+        self.with_job(src, shape, dst.size(), zero_points.is_some(), |job| {
+            found(job, self.registers(), &self.scaling, &self.options, shape, dst, scales, zero_points, how)
+        })
+    }
+
+    /// Calls a function with a quantisation that finds scales, to so many bytes.
+    pub(super) fn with_job<R>(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: usize,
+        affine: bool,
+        run: impl FnOnce(Quantizing<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.quantize.check_found()?;
+        let grid = self.grid(src.len(), shape, dst)?;
+        let source = self.floats(src)?;
+        run(self.job(&grid, &source, affine)?)
+    }
+
+    fn given(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: Destination<'_, u8>,
+        how: &Parallel<'_>,
+    ) -> Result<(), Error> {
+        self.with_given(src, shape, dst.size(), scales, zero_points, |job, given| {
+            job.run_given(self.registers(), &given, dst, how)
+        })
+    }
+
+    /// Calls a function with a quantisation to so many bytes, and the scales that are given.
+    pub(super) fn with_given<R>(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: usize,
+        scales: &[u8],
+        zero_points: Option<&[u8]>,
+        run: impl FnOnce(Quantizing<'_>, Given<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let grid = self.grid(src.len(), shape, dst)?;
+        let given = self.are_given(shape, &grid, scales, zero_points)?;
+        let source = self.floats(src)?;
+        run(self.job(&grid, &source, false)?, given)
+    }
+
+    /// Scales and zero points that are given, checked.
+    fn are_given<'a>(
+        &self,
+        shape: &[usize],
+        grid: &Grid,
+        scales: &'a [u8],
+        zero_points: Option<&'a [u8]>,
+    ) -> Result<Given<'a>, Error> {
+        let (q, options) = (&self.quantize, &self.options);
+        if matches!(q.tensor, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
+            return Err(Error::Unsupported {
+                what: "with scales that are given, the factor of the tensor must be given, too",
+            });
+        }
+        let how_packed = (q.to, options.dst_packing, options.dst_order);
+        given(shape, grid, &self.scaling, how_packed, scales, zero_points, q.has_zero_points())
+    }
+
+    /// Data.
+    fn floats<'a>(&'a self, src: &'a [u8]) -> Result<Floats<'a>, Error> {
+        let elements = Elements::read(self.quantize.from, &self.options, None)?;
+        Ok(Floats { elements, quantize: &self.quantize, bytes: src })
+    }
+
+    pub(super) fn registers(&self) -> Registers<'_> {
+        #[cfg(isa = "vector")]
+        return self.decided.as_ref();
+        #[cfg(not(isa = "vector"))]
+        None
+    }
+
+    /// A quantisation of a buffer.
+    fn job<'a>(
+        &'a self,
+        grid: &'a Grid,
+        source: &'a dyn Source,
+        affine: bool,
+    ) -> Result<Quantizing<'a>, Error> {
+        let (quantize, options) = (&self.quantize, &self.options);
+        let write = Elements::write(quantize.to, options, rows(grid, &self.scaling))?;
+        let tensor = quantize.tensor;
+        Ok(Quantizing { quantize, grid, source, write, tensor, affine })
+    }
+}

@@ -1,0 +1,334 @@
+//! Elements under one scaling to elements under another.
+
+use core::mem::MaybeUninit;
+
+use super::codes::Elements;
+#[cfg(isa = "vector")]
+use super::divide;
+#[cfg(isa = "vector")]
+use super::engine::{Dequantizing, ToOdd};
+use super::engine::{Quantizing, Scaled};
+use super::error::Error;
+use super::front::{Quantized, alone, check_data, filled, found, given, rows};
+use super::jobs::Registers;
+#[cfg(isa = "vector")]
+use super::multiply::{Decided, Multiply, is_exact};
+use super::rule::{Dequantize, Quantize};
+use super::scaling::Scaling;
+use super::shape::{Grid, code_bytes};
+use crate::error::Side;
+use crate::formats::dtype::DType;
+#[cfg(isa = "vector")]
+use crate::formats::layout::ByteOrder;
+use crate::formats::options::CastOptions;
+use crate::kernels::memory::Destination;
+#[cfg(isa = "vector")]
+use crate::kernels::scaled::calmly;
+use crate::parallel::Parallel;
+
+/// Casts elements under one scaling to elements under another, in one pass and with one rounding: weights change their
+/// format. (To floats without scales it is a [`Dequantizer`](crate::scaled::Dequantizer) that does.)
+///
+/// ```
+/// use lanecast::scaled::{Requantizer, Scaling};
+/// use lanecast::{CastOptions, DType};
+///
+/// let (from, to) = (Scaling::deepseek(), Scaling::mx());
+/// let r = Requantizer::new((DType::F8E4M3FN, &from), (DType::F4E2M1, &to), &CastOptions::new())?;
+/// let (mut codes, mut scales) = ([0; 1], [0; 1]);
+/// r.requantize(&[0x38, 0x40], &[1, 2], &0.5f32.to_ne_bytes(), None, &mut codes, &mut scales)?;
+/// assert_eq!((codes, scales), ([0x64], [127 - 2])); // 2 and 4, by 2^-2
+/// # Ok::<(), lanecast::scaled::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Requantizer {
+    pub(super) from: Scaling,
+    pub(super) to: Scaling,
+    pub(super) options: CastOptions,
+    pub(super) dequantize: Dequantize,
+    pub(super) quantize: Quantize,
+    #[cfg(isa = "vector")]
+    by_f32: Option<ByF32>,
+}
+
+/// What registers do of a requantisation: by way of float32, rounded to odd.
+///
+/// That is one rounding where the products of the source are float32, and where the scales of the target are powers of two: by
+/// those, all that codes and scales tell apart is of few bits.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, Debug)]
+struct ByF32 {
+    dequantize: Dequantize,
+    odd: Decided,
+    quantize: Quantize,
+    decided: divide::Decided,
+}
+
+#[cfg(isa = "vector")]
+impl ByF32 {
+    /// None if the reference is as good.
+    fn new(
+        from: (DType, &Scaling),
+        to: (DType, &Scaling),
+        options: &CastOptions,
+    ) -> Result<Option<Self>, Error> {
+        let dequantize = Dequantize::new(from.0, DType::F32, from.1, options)?;
+        let quantize = Quantize::new(DType::F32, to.0, to.1, options)?;
+        if !is_exact(&dequantize) && to.1.scale_dtype != DType::F8E8M0 {
+            return Ok(None);
+        }
+        let native = options.src_order(ByteOrder::Native).dst_order(ByteOrder::Native);
+        let [codes, floats] = [(from.0, options), (DType::F32, &native)]
+            .map(|(dtype, options)| Elements::read(dtype, options, None));
+        let [made, written] = [(DType::F32, &native), (to.0, options)]
+            .map(|(dtype, options)| Elements::write(dtype, options, None));
+        let (codes, floats, made, written) = (codes?, floats?, made?, written?);
+        Ok(calmly(|| {
+            let odd = Decided::new(&dequantize, &codes, &made)?.odd()?;
+            let decided = divide::Decided::new(&quantize, &floats, &written)?;
+            Some(Self { dequantize, odd, quantize, decided })
+        }))
+    }
+}
+
+impl Requantizer {
+    /// Decides the requantisation between two dtypes, each with its scaling. Both follow the exact rule.
+    ///
+    /// ```
+    /// use lanecast::scaled::{Profile, Requantizer, Scaling};
+    /// use lanecast::{CastOptions, DType};
+    /// let (from, to) = (Scaling::mx(), Scaling::mx().profile(Profile::Torchao));
+    /// assert!(Requantizer::new((DType::F4E2M1, &from), (DType::I8, &to), &CastOptions::new()).is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::new`](crate::scaled::Quantizer::new) and [`Dequantizer::new`](crate::scaled::Dequantizer::new); or a scaling has a profile of other steps.
+    pub fn new(from: (DType, &Scaling), to: (DType, &Scaling), options: &CastOptions) -> Result<Self, Error> {
+        let dequantize = Dequantize::new(from.0, DType::F64, from.1, options)?;
+        let quantize = Quantize::new(DType::F64, to.0, to.1, options)?;
+        if !dequantize.is_own() || !quantize.is_own() {
+            return Err(Error::Unsupported { what: "to requantize is to round once: there is no profile" });
+        }
+        Elements::read(from.0, options, None)?;
+        Ok(Self {
+            from: *from.1,
+            to: *to.1,
+            options: *options,
+            dequantize,
+            quantize,
+            #[cfg(isa = "vector")]
+            by_f32: ByF32::new(from, to, options)?,
+        })
+    }
+
+    /// The dtype of the source.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
+    /// # let s = Scaling::mx();
+    /// let r = Requantizer::new((DType::F8E4M3FN, &s), (DType::F4E2M1, &s), &CastOptions::new())?;
+    /// assert_eq!((r.from(), r.to()), (DType::F8E4M3FN, DType::F4E2M1));
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    pub const fn from(&self) -> DType {
+        self.dequantize.from
+    }
+
+    /// The dtype of the destination.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
+    /// # let s = Scaling::mx();
+    /// let r = Requantizer::new((DType::F8E4M3FN, &s), (DType::F4E2M1, &s), &CastOptions::new())?;
+    /// assert_eq!(r.to(), DType::F4E2M1);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    pub const fn to(&self) -> DType {
+        self.quantize.to
+    }
+
+    /// Casts elements of a shape, with scales that are found from their exact values. The zero points are those of the source.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
+    /// let (from, to) = (Scaling::mx(), Scaling::per_tensor(DType::F32));
+    /// let r = Requantizer::new((DType::F4E2M1, &from), (DType::I8, &to), &CastOptions::new())?;
+    /// let (mut codes, mut scale) = ([0; 2], [0; 4]);
+    /// r.requantize(&[0xF2], &[2], &[127], None, &mut codes, &mut scale)?;
+    /// assert_eq!(codes.map(|x| x as i8), [21, -127]);
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer does not have the size that the shape needs. Nothing was written.
+    pub fn requantize(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        src_scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: &mut [u8],
+        scales: &mut [u8],
+    ) -> Result<Quantized, Error> {
+        self.run(src, shape, src_scales, zero_points, dst.into(), scales, &alone())
+    }
+
+    /// [`Requantizer::requantize`] on all threads, see [`Caster::par_cast`](crate::Caster::par_cast).
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, scaled::{Requantizer, Scaling}};
+    /// let s = Scaling::mx();
+    /// let r = Requantizer::new((DType::F8E4M3FN, &s), (DType::F4E2M1, &s), &CastOptions::new())?;
+    /// r.par_requantize(&[0x38], &[1], &[127], None, &mut [0], &mut [0])?;
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Requantizer::requantize`].
+    pub fn par_requantize(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        src_scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: &mut [u8],
+        scales: &mut [u8],
+    ) -> Result<Quantized, Error> {
+        self.run(src, shape, src_scales, zero_points, dst.into(), scales, &Parallel::new())
+    }
+
+    /// [`Requantizer::requantize`] on the threads of `how`.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Requantizer, Scaling}};
+    /// let s = Scaling::mx();
+    /// let r = Requantizer::new((DType::F8E4M3FN, &s), (DType::F4E2M1, &s), &CastOptions::new())?;
+    /// r.par_requantize_with(&[0x38], &[1], &[127], None, &mut [0], &mut [0], &Parallel::new())?;
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Requantizer::requantize`], or the callback has stopped it.
+    #[expect(clippy::too_many_arguments, reason = "two buffers on each side, a shape, and threads")]
+    pub fn par_requantize_with(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        src_scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: &mut [u8],
+        scales: &mut [u8],
+        how: &Parallel<'_>,
+    ) -> Result<Quantized, Error> {
+        self.run(src, shape, src_scales, zero_points, dst.into(), scales, how)
+    }
+
+    /// The same to memory that need not be initialised, which is returned initialised.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Requantizer, Scaling}};
+    /// use core::mem::MaybeUninit;
+    /// let s = Scaling::mx();
+    /// let r = Requantizer::new((DType::F8E4M3FN, &s), (DType::F4E2M1, &s), &CastOptions::new())?;
+    /// let mut out = [MaybeUninit::uninit()];
+    /// let (out, _) =
+    ///     r.requantize_uninit(&[0x38], &[1], &[127], None, &mut out, &mut [0], &Parallel::new())?;
+    /// assert_eq!(out, [0x06]); // 4, by 2^-2
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Requantizer::par_requantize_with`].
+    #[expect(clippy::too_many_arguments, reason = "two buffers on each side, a shape, and threads")]
+    pub fn requantize_uninit<'a>(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        src_scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: &'a mut [MaybeUninit<u8>],
+        scales: &mut [u8],
+        how: &Parallel<'_>,
+    ) -> Result<(&'a mut [u8], Quantized), Error> {
+        let mut dst = Destination::from(dst);
+        let found = self.run(src, shape, src_scales, zero_points, dst.reborrow(), scales, how)?;
+        Ok((filled(dst), found))
+    }
+
+    /// Both grids, of buffers of so many bytes.
+    pub(super) fn grids(&self, src: usize, shape: &[usize], dst: usize) -> Result<(Grid, Grid), Error> {
+        let (d, q, options) = (&self.dequantize, &self.quantize, &self.options);
+        let (from, to) = (Grid::new(shape, &self.from)?, Grid::new(shape, &self.to)?);
+        let needed = code_bytes(&from, &self.from, d.from, options.src_packing)?;
+        check_data(Side::Source, shape, d.from, needed, src)?;
+        let needed = code_bytes(&to, &self.to, q.to, options.dst_packing)?;
+        check_data(Side::Destination, shape, q.to, needed, dst)?;
+        Ok((from, to))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "two buffers on each side, a shape, and threads")]
+    fn run(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        src_scales: &[u8],
+        zero_points: Option<&[u8]>,
+        dst: Destination<'_, u8>,
+        scales: &mut [u8],
+        how: &Parallel<'_>,
+    ) -> Result<Quantized, Error> {
+        let grids = self.grids(src.len(), shape, dst.size())?;
+        self.with_job(src, shape, src_scales, zero_points, &grids, |job, registers| {
+            found(job, registers, &self.to, &self.options, shape, dst, scales, None, how)
+        })
+    }
+
+    /// Runs the job of both grids.
+    pub(super) fn with_job<R>(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        src_scales: &[u8],
+        zero_points: Option<&[u8]>,
+        (from, to): &(Grid, Grid),
+        run: impl FnOnce(Quantizing<'_>, Registers<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let (d, q, options) = (&self.dequantize, &self.quantize, &self.options);
+        let how_packed = (d.from, options.src_packing, options.src_order);
+        let given = given(shape, from, &self.from, how_packed, src_scales, zero_points, d.has_zero_points())?;
+        let elements = Elements::read(d.from, options, rows(from, &self.from))?;
+        let write = Elements::write(q.to, options, rows(to, &self.to))?;
+        #[cfg(isa = "vector")]
+        let made = Elements::write(DType::F32, &options.dst_order(ByteOrder::Native), None)?;
+        #[cfg(isa = "vector")]
+        let by_f32 = self.by_f32.as_ref().map(|by| {
+            let dequantize = &by.dequantize;
+            (by, Dequantizing { dequantize, grid: from, read: elements, bytes: src, write: made, given })
+        });
+        #[cfg(isa = "vector")]
+        let odd = by_f32.as_ref().and_then(|(by, job)| Multiply::new(job, &by.odd));
+        let source = Scaled {
+            elements,
+            dequantize: d,
+            bytes: src,
+            grid: from,
+            given,
+            #[cfg(isa = "vector")]
+            odd: odd.as_ref().map(|odd| odd as &dyn ToOdd),
+        };
+        #[cfg(isa = "vector")]
+        let (quantize, decided) = match self.by_f32.as_ref().filter(|_| odd.is_some()) {
+            Some(by) => (&by.quantize, Some(&by.decided)),
+            None => (q, None),
+        };
+        #[cfg(not(isa = "vector"))]
+        let (quantize, decided) = (q, None);
+        let job = Quantizing { quantize, grid: to, source: &source, write, tensor: q.tensor, affine: false };
+        run(job, decided)
+    }
+}
