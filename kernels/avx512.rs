@@ -198,7 +198,6 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
     ops! {
         // The mask of so many bytes.
         first(self, bytes: usize) -> __mmask64 = _bzhi_u64(u64::MAX, bytes.min(64) as u32);
-        row_of(self, bytes: &[[u8; 16]; 4]) -> __m512i = _mm512_loadu_si512(bytes.as_ptr().cast());
         halves(self, a: __m512i) -> [__m256i; 2] = [_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64::<1>(a)];
         joined(self, low: __m256i, high: __m256i) -> __m512i = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
         ps(self, a: __m512i) -> __m512 = _mm512_castsi512_ps(a);
@@ -817,6 +816,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByWord
         };
         lookup_two(self, table: [__m512i; 2], index: __m512i) -> __m512i =
             _mm512_permutex2var_epi8(table[0], index, table[1]);
+        row_of(self, bytes: &[[u8; 16]; 4]) -> __m512i = _mm512_loadu_si512(bytes.as_ptr().cast());
+        lookup_one(self, table: __m512i, index: __m512i) -> __m512i = _mm512_permutexvar_epi8(index, table);
         quarters8(self, bytes: [u8; 4]) -> __m512i = {
             let quarters = constant!([i32; 16], [0, 0, 0, 0, 0x0101_0101, 0x0101_0101, 0x0101_0101, 0x0101_0101,
                 0x0202_0202, 0x0202_0202, 0x0202_0202, 0x0202_0202, 0x0303_0303, 0x0303_0303, 0x0303_0303, 0x0303_0303]);

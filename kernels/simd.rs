@@ -863,6 +863,10 @@ pub(crate) trait NarrowsByWords: NarrowsByF16 {
     fn odd_high16(self, a: [Self::V; 2]) -> Self::V;
     /// The bytes of two registers of 64 at each index, of which the top bit does not count.
     fn lookup_two(self, table: [Self::V; 2], index: Self::V) -> Self::V;
+    /// The same of one register, where the two top bits do not count.
+    fn lookup_one(self, table: Self::V, index: Self::V) -> Self::V;
+    /// A register of bytes in memory.
+    fn row_of(self, bytes: &[[u8; 16]; 4]) -> Self::V;
     /// Each of four bytes in a quarter of the register.
     fn quarters8(self, bytes: [u8; 4]) -> Self::V;
     /// Each of two in a half.

@@ -12,10 +12,10 @@ use super::super::simd::{NarrowsByF16, NarrowsByWords, Simd};
 use super::float::{INF, SIGN, is_away};
 use super::job::{Job, Table, Target};
 use super::plane::{Fold, Plane};
-use super::source::{AsF32, AsHalf, F16, Input};
+use super::source::{AsBytes, AsF32, AsHalf, F16, Input};
 use super::width::{Bits, Code, registers};
 use super::{Block, Codec};
-use crate::formats::dtype::{DType, FloatFormat};
+use crate::formats::dtype::{DTYPES, DType, FloatFormat};
 use crate::formats::options::{NanToFinite, Policy, Rounding};
 use crate::formats::route::Route;
 use crate::kernels::scalar;
@@ -162,7 +162,7 @@ where
     }
 }
 
-/// To a float of 8 bits with NaN, to nearest even, from 16 bits, in their lanes.
+/// To a float of 8 bits with NaN, to nearest even, from 16 bits, in their lanes: what is not for [`ToNarrowByBytes`].
 ///
 /// ```text
 /// c = min(|x|, limit)                                   as codes; a NaN is found in |x|
@@ -259,6 +259,152 @@ impl<I: NarrowsByWords, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, 
         });
         let code = isa.nearest_high16(codes);
         if F::SIGN { signed::<I, F>(isa, code, isa.signs16(x), k.sign) } else { code }
+    }
+}
+
+/// From 16 bits to a float of 8 bits with NaN and a mantissa of 3 bits or fewer, to nearest even, in lanes of 8 bits: there are twice
+/// as many of those. (From float32 it would be fewer operations, too, but more of those that only one port has.)
+///
+/// ```text
+/// e, m = exponent and 7 bits of mantissa, rounded to odd; an exponent out of the range of the tables counts as the nearest in it
+/// p = m as 5 bits, rounded to odd
+/// code = bases[e] + steps[p and rows[e]]
+/// ```
+/// * `bases` has the codes of powers of two, and `steps` how many codes further a mantissa is, in four parts of 32. Of a row the
+///   high bits choose the part, and the low ones say which bits of p count.
+/// * p has two bits more than the target, of 3 at most. All normal numbers take the same steps, because their bases are even, and the
+///   subnormals whose mantissas have 2 bits and 1 bit others.
+/// * The first part has the step of half of the smallest subnormal: whatever is more than that half is one code further. The smallest
+///   subnormal takes it by the first bit of p alone: what is one and a half of it or more is one code further, too. Of what becomes 0
+///   or overflows no bit counts.
+/// * The base behind the last exponent has a top bit: only then can there be a NaN. What overflow becomes is the largest code but NaN's.
+/// * A subnormal of the source is less than half of the smallest one of the target: that is why float8_e5m2 and float8_e5m2fnuz are
+///   not for float16.
+pub(in crate::kernels) struct ToNarrowByBytes<S, F>(PhantomData<(S, F)>);
+
+/// Is it the codec of a route, where there is one?
+pub(in crate::kernels) fn goes_by_bytes(route: &Route) -> bool {
+    let Some(to) = route.to.float_format() else { return false };
+    let reaches = match route.from {
+        DType::BF16 => true,
+        DType::F16 => to.min_exponent() - to.mantissa_bits as i32 > -14,
+        _ => false,
+    };
+    let is_meant = to.has_nan && to.has_sign && to.mantissa_bits <= 3;
+    reaches && is_meant && route.policy.rounding == Rounding::NearestEven
+}
+
+/// Mantissas of 7 bits as 5 bits, rounded to odd; with all bits above them.
+static PIECES: [[[u8; 16]; 4]; 2] = {
+    let mut all = [[[0; 16]; 4]; 2];
+    let mut m = 0;
+    while m < 128 {
+        all[m / 64][m / 16 % 4][m % 16] = 0xE0 | (m as u8 >> 3 << 1) | (m & 7 != 0) as u8;
+        m += 1;
+    }
+    all
+};
+
+/// Exponents that the tables of a target have: the first, of what becomes 0, and the last, of what overflows.
+fn exponents(to: &Target, bias: i32) -> [u8; 2] {
+    let [half, end] = to.exponents();
+    [half - 1, end].map(|exponent| (exponent + bias) as u8)
+}
+
+/// Steps, rows and bases, made once in a process. None if there is no memory for that.
+#[inline(never)] // Its room is not that of every step that is found.
+pub(in crate::kernels) fn bytes(from: DType, to: DType) -> Option<Table> {
+    static TABLES: [[Once<Plane>; DTYPES]; 2] = [const { [const { Once::new() }; DTYPES] }; 2];
+    let is_half = from == DType::F16;
+    let target = Target::new(to.kind(), &Policy::DEFAULT);
+    let [first, last] = exponents(&target, if is_half { 15 } else { 127 });
+    let code = |exponent: u8, mantissa: u64| {
+        let exponent = u64::from(exponent) + if is_half { 127 - 15 } else { 0 };
+        let value = scalar::decode(DType::BF16, exponent << 7 | mantissa);
+        scalar::encode(to, value, &Policy::DEFAULT) as u8
+    };
+    let table = TABLES[usize::from(is_half)][to as usize].get_or_make_in(|place| {
+        let mut all = [0; 256];
+        let (steps, rest) = all.split_at_mut(128);
+        let (rows, bases) = rest.split_at_mut(64);
+        // The parts: of half of the smallest subnormal, of subnormals of 1 and 2 bits, and of normal numbers.
+        for (part, above) in [1, 3, 4, 5].into_iter().enumerate() {
+            let exponent = first + above;
+            for p in 0..32 {
+                let further = code(exponent, (p as u64 >> 1 << 3) | (p as u64 & 1)) - code(exponent, 0);
+                // What is subtracted: there is no other operation of bytes.
+                steps[32 * part + p] = further.wrapping_neg();
+            }
+        }
+        for exponent in first..=last {
+            let at = usize::from(exponent % 64);
+            bases[at] = if exponent == last { 0xFF } else { code(exponent, 0) };
+            rows[at] = match exponent - first {
+                _ if exponent == last => 0,
+                0 => 0,
+                1 => 0x1F,
+                2 => 0x10,
+                above => 0x1F | (above - 2).min(target.mantissa_bits as u8) << 5,
+            };
+        }
+        Some(Plane::of_bytes(place, &all))
+    });
+    table.map(Table::of_bytes)
+}
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct ByBytes<V> {
+    pieces: [V; 2],
+    steps: [V; 2],
+    rows: V,
+    bases: V,
+    first: V,
+    last: V,
+    /// What overflow becomes.
+    limit: V,
+    nan: V,
+    /// The sign bit of the code, in each byte.
+    sign: V,
+}
+
+impl<I: NarrowsByWords, S: AsBytes<I>, F: Family> Codec<I> for ToNarrowByBytes<S, F> {
+    type From = S;
+    type To = Bits<8>;
+    const FLOATS: bool = false;
+    type Setup = ByBytes<I::V>;
+
+    #[inline(always)]
+    fn setup(isa: I, job: &Job) -> ByBytes<I::V> {
+        let to = &job.narrow;
+        let [first, last] = exponents(to, S::BIAS);
+        // The table is that of the target: `narrow::bytes` made it for this job.
+        let [low, high, rows, bases] = &job.table.planes[0].elements;
+        ByBytes {
+            pieces: [isa.row_of(&PIECES[0]), isa.row_of(&PIECES[1])],
+            steps: [isa.row_of(low), isa.row_of(high)],
+            rows: isa.row_of(rows),
+            bases: isa.row_of(bases),
+            first: isa.splat8(first),
+            last: isa.splat8(last),
+            limit: isa.splat8(to.overflow),
+            nan: isa.splat8(to.nan),
+            sign: isa.splat8(to.sign),
+        }
+    }
+
+    #[inline(always)]
+    fn block(isa: I, k: &ByBytes<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
+        let [exponent, mantissa, top] = S::bytes(isa, src);
+        let e = isa.min_u8(isa.max_u8(exponent, k.first), k.last);
+        let p = isa.and(isa.lookup_two(k.pieces, mantissa), isa.lookup_one(k.rows, e));
+        let base = isa.lookup_one(k.bases, e);
+        let mut code = isa.min_u8(isa.sub8(base, isa.lookup_two(k.steps, p)), k.limit);
+        if isa.top_bits(base) != 0 {
+            let mantissa = isa.and(mantissa, isa.splat8(0x7F));
+            let is_nan = isa.select_above8(exponent, isa.splat8(2 * S::BIAS as u8), mantissa, isa.splat8(0));
+            code = isa.select_above8(is_nan, isa.splat8(0), k.nan, code);
+        }
+        signed::<I, F>(isa, code, top, k.sign)
     }
 }
 

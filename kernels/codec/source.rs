@@ -92,6 +92,19 @@ pub(in crate::kernels) trait AsHalf<I: Simd>: Source<Width = Bits<16>> {
     fn half(isa: I, v: [I::V; 2]) -> [I::V; 2];
 }
 
+/// As exponents, mantissas of 7 bits, and signs.
+pub(in crate::kernels) trait AsBytes<I: Simd>: Source {
+    /// Of the exponent.
+    const BIAS: i32;
+    /// A byte each: the exponent; the mantissa, exact or rounded to odd, under a bit that is not said; and the sign, above bits that
+    /// are not.
+    #[cfg_attr(
+        any(isa = "neon", isa = "simd128"),
+        allow(dead_code, reason = "a way that NEON does not take")
+    )]
+    fn bytes(isa: I, src: Input<I, Self>) -> [I::V; 3];
+}
+
 /// As f64: exact, or rounded to odd with enough bits for f32 and everything narrower.
 pub(in crate::kernels) trait AsF64<I: Simd>: Source {
     fn f64(isa: I, src: Input<I, Self>) -> [I::V; 8];
@@ -311,6 +324,32 @@ impl<I: Simd> AsHalf<I> for Bf16 {
     #[inline(always)]
     fn half(_: I, v: [I::V; 2]) -> [I::V; 2] {
         v
+    }
+}
+
+impl<I: Simd> AsBytes<I> for Bf16 {
+    const BIAS: i32 = 127;
+
+    #[inline(always)]
+    fn bytes(isa: I, src: Input<I, Self>) -> [I::V; 3] {
+        let x = src.block;
+        [isa.low16(registers!(2, K => isa.shr16::<7>(x[K]))), isa.low16(x), isa.signs16(x)]
+    }
+}
+
+impl<I: Simd> AsBytes<I> for F16 {
+    const BIAS: i32 = 15;
+
+    #[inline(always)]
+    fn bytes(isa: I, src: Input<I, Self>) -> [I::V; 3] {
+        let x = src.block;
+        let exponent = isa.low16(registers!(2, K => isa.shr16::<10>(x[K])));
+        let mantissa = isa.low16(registers!(2, K => {
+            let low = isa.splat16(7);
+            let sticky = isa.add32(isa.and(x[K], low), low);
+            isa.shr16::<3>(isa.or(x[K], sticky))
+        }));
+        [isa.and(exponent, isa.splat8(0x1F)), mantissa, isa.signs16(x)]
     }
 }
 

@@ -27,13 +27,13 @@ use super::lookup::{
     Positive, Same, Scope, Short, Truth, Whole, fold, found, has_table, looked_up,
 };
 use super::narrow::{
-    self, F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByF16, ToNarrowByHalf, ToNarrowByTable,
-    Unsigned, goes_by_f16, goes_by_half, goes_by_table,
+    self, F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByBytes, ToNarrowByF16, ToNarrowByHalf,
+    ToNarrowByTable, Unsigned, goes_by_bytes, goes_by_f16, goes_by_half, goes_by_table,
 };
 use super::plane::Fold;
 use super::source::{
-    AsF32, AsF64, AsHalf, Bf16, Clipped, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, Read, U8, U16,
-    U32, U64, Within,
+    AsBytes, AsF32, AsF64, AsHalf, Bf16, Clipped, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, Read, U8,
+    U16, U32, U64, Within,
 };
 use super::width::{Bits, Width};
 use super::{Codec, Repacked, Swapped};
@@ -172,6 +172,8 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
             lookup::table(route)?
         } else if I::Narrowing::BY_WORDS && goes_by_table(route) {
             narrow::table(to)?
+        } else if I::Narrowing::BY_WORDS && goes_by_bytes(route) {
+            narrow::bytes(from, to)?
         } else {
             Table::NONE
         };
@@ -831,7 +833,7 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
         Some(Self::signed::<S>(format))
     }
     /// From float16 and bfloat16.
-    fn half<S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
+    fn half<S: AsF32<I> + AsHalf<I> + AsBytes<I>>(route: &Route) -> Core {
         Self::narrowed::<S>(route)
     }
     /// From any source to what has -0.
@@ -844,6 +846,16 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
 }
 
 impl<I: Simd> Narrowing<I> for ByAddition {}
+
+/// The way in lanes of 8 bits, of routes that it is for.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+fn by_bytes<I: NarrowsByWords, S: AsBytes<I>>(route: &Route) -> Core {
+    if route.to.float_format().is_some_and(|format| format.has_neg_zero) {
+        run::<I, ToNarrowByBytes<S, Signed>>()
+    } else {
+        run::<I, ToNarrowByBytes<S, Fnuz>>()
+    }
+}
 
 /// The way through float16, of formats that it is for.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
@@ -898,12 +910,12 @@ impl<I: NarrowsByWords> Narrowing<I> for ByWords {
     fn integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
         by_f16::<I, S>(format)
     }
-    fn half<S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
-        match (route.to.bits(), route.to.float_format()) {
+    fn half<S: AsF32<I> + AsHalf<I> + AsBytes<I>>(route: &Route) -> Core {
+        match route.to.bits() {
             _ if (route.from, route.to) == (DType::F16, DType::F8E5M2) => run::<I, F16ToE5m2>(),
-            (4, _) => run::<I, ToNarrowByTable<4>>(),
-            (6, _) => run::<I, ToNarrowByTable<6>>(),
-            (_, Some(format)) if !format.has_neg_zero => run::<I, ToNarrowByHalf<S, Fnuz>>(),
+            4 => run::<I, ToNarrowByTable<4>>(),
+            6 => run::<I, ToNarrowByTable<6>>(),
+            _ if goes_by_bytes(route) => by_bytes::<I, S>(route),
             _ => run::<I, ToNarrowByHalf<S, Signed>>(),
         }
     }
