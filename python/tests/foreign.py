@@ -2,14 +2,15 @@
 
     python tests/foreign.py
 
-The suites of ml_dtypes and of Zarr are taken from the sources of the installed releases, by pip; NumPy's tests come with it.
+The suites of ml_dtypes, of Zarr and of cast-value-rs are taken from the sources of the installed releases, by pip; NumPy's tests come with it.
 What cannot be had is called NOT RUN.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.metadata
 import importlib.util
+import os
 import pathlib
 import re
 import shutil
@@ -27,16 +28,17 @@ FILES = ("test_casting_unittests.py", "test_half.py", "test_casting_floatingpoin
 
 
 def outcomes(
-    arguments: list[str], where: pathlib.Path, patched: bool, asyncio: bool = False
+    arguments: list[str], where: pathlib.Path, patched: bool, asyncio: bool = False, environment: dict[str, str] | None = None
 ) -> tuple[dict[str, str], str]:
     """What each test came to, and the last line of pytest."""
     report = where / f"report-{patched}.xml"
+    report.unlink(missing_ok=True)
     pytest = ["pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={report}", *arguments]
     if not asyncio:
         # It warns of its own settings.
         pytest += ["-p", "no:asyncio"]
     command = [sys.executable, "-m", *(["lanecast", "run", "-m"] if patched else []), *pytest]
-    ran = subprocess.run(command, cwd=where, capture_output=True, text=True)
+    ran = subprocess.run(command, cwd=where, capture_output=True, text=True, env={**os.environ, **(environment or {})})
     if not report.exists():
         raise SystemExit(f"{' '.join(command)} gave no report:\n{ran.stdout}\n{ran.stderr}")
     found = {}
@@ -65,13 +67,13 @@ def download(package: str, version: str, where: pathlib.Path) -> pathlib.Path | 
     """The folder of the source of a release. None: it cannot be had here."""
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", package]
     ran = subprocess.run([*command, f"{package}=={version}", "-d", str(where)], capture_output=True, text=True)
-    archives = list(where.glob(f"{package}-*.tar.gz"))
+    archives = list(where.glob(f"{package.replace('-', '_')}-*.tar.gz"))
     if not archives:
         print(ran.stderr)
         return None
     with tarfile.open(archives[0]) as archive:
         archive.extractall(where, filter="data")
-    return next(path for path in where.glob(f"{package}-*") if path.is_dir())
+    return next(path for path in where.glob(f"{package.replace('-', '_')}-*") if path.is_dir())
 
 
 def source_of_ml_dtypes(where: pathlib.Path) -> pathlib.Path | None:
@@ -82,39 +84,75 @@ def source_of_ml_dtypes(where: pathlib.Path) -> pathlib.Path | None:
     return shutil.copytree(tests[0], where / "suite" / "a" / "tests") if tests else None
 
 
-#: Loaded into pytest before Zarr's tests: its codec casts by lanecast. What Zarr checks of the other package stays.
-PLUGIN = """
-import zarr.codecs.cast_value as codec
+#: Loaded into pytest before Zarr's tests: the codec of lanecast is chosen, by the name that they import as well.
+IN_ZARR = """
+import os
+os.environ["ZARR_CODECS__CAST_VALUE"] = "lanecast.zarr.CastValue"
+import zarr.codecs.cast_value
 import lanecast.zarr
-codec.cast_array_rs = lanecast.zarr.cast_array
+zarr.codecs.CastValue = zarr.codecs.cast_value.CastValue = lanecast.zarr.CastValue
+"""
+
+#: That of Zarr refuses to cast by an old cast-value-rs; ours does not ask for it.
+OF_ANOTHER = ("::test_encode_rejects_outdated_backend",)
+
+#: The same before the tests of cast-value-rs, whose own extension module is left with what is no cast: it refuses a wrong output.
+IN_CAST_VALUE_RS = """
+import cast_value_rs
+import lanecast.zarr
+
+refuse = cast_value_rs._cast_array_into
+
+def cast_array_into(arr, out, **how):
+    if arr.shape != out.shape or not out.flags.c_contiguous:
+        refuse(arr, out, **how)
+    out[...] = lanecast.zarr.cast_array(arr, target_dtype=out.dtype, **how)
+
+cast_value_rs._cast_array = lanecast.zarr.cast_array
+cast_value_rs._cast_array_into = cast_array_into
 """
 
 
+def codec_tests(package: str, where: pathlib.Path, tests: str, plugin: str, asyncio: bool, but: tuple[str, ...] = ()) -> bool:
+    """A package's own tests of the codec cast_value, by cast-value-rs and by lanecast. With an instruction set that no machine has lanecast casts
+    nothing: then fewer pass, or it was not lanecast."""
+    version = importlib.metadata.version(package)
+    source = download(package, version, where)
+    if source is None:
+        print(f"NOT RUN: the tests of {package} {version}: its source cannot be had here")
+        return True
+    # Elsewhere: beside the sources they would import those.
+    suite = source
+    if (source / package.replace("-", "_")).is_dir():
+        suite = where / f"suite of {package}"
+        shutil.copytree(source / tests, suite / tests)
+    (suite / "lanecast_in_tests.py").write_text(plugin)
+    # They need more of the project's tools than these.
+    pytest = ["-o", "addopts=", "-o", "filterwarnings=", tests]
+    ours = ["-p", "lanecast_in_tests"]
+    print(f"{package} {version}, its tests of cast_value")
+    found = []
+    for who, more, isa in (("cast-value-rs", [], {}), ("lanecast", ours, {}), ("neither", ours, {"LANECAST_ISA": "none"})):
+        results, last = outcomes([*more, *pytest], suite, patched=False, asyncio=asyncio, environment=isa)
+        print(f"  by {who}: {last}")
+        found.append({name: result for name, result in results.items() if not name.endswith(but)})
+    differ = {name for name in found[0].keys() | found[1].keys() if found[0].get(name) != found[1].get(name)}
+    print(f"  outcomes that differ: {sorted(differ)}")
+    return not differ and "passed" in found[0].values() and found[2] != found[1]
+
+
 def zarr_tests(where: pathlib.Path) -> bool:
-    """Zarr's own tests of the codec cast_value, with its cast and with ours; the codec of ours."""
+    """The tests of the codec cast_value that Zarr and cast-value-rs have, with the cast of that and with ours; the codec of ours."""
     names = ("zarr", "cast_value_rs", "pytest_asyncio")
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         print(f"NOT RUN: the tests of lanecast.zarr, and Zarr's own: {', '.join(missing)} is not installed")
         return True
-    zarr: Any = importlib.import_module("zarr")
-    source = download("zarr", zarr.__version__, where)
-    if source is None:
-        print(f"NOT RUN: the tests of Zarr {zarr.__version__}: its source cannot be had here")
-        return True
-    (source / "lanecast_in_zarr.py").write_text(PLUGIN)
-    # They need more of the project's tools than these.
-    pytest = ["-o", "addopts=", "-o", "filterwarnings=", "tests/test_codecs/test_cast_value.py"]
-    found = []
-    for plugin in ([], ["-p", "lanecast_in_zarr"]):
-        results, last = outcomes([*plugin, *pytest], source, patched=False, asyncio=True)
-        found.append(results)
-        print(f"Zarr {zarr.__version__}, its tests of cast_value, by {'lanecast' if plugin else 'cast-value-rs'}\n  {last}")
-    differ = {name for name in found[0].keys() | found[1].keys() if found[0].get(name) != found[1].get(name)}
-    print(f"  outcomes that differ: {sorted(differ)}")
+    fine = codec_tests("zarr", where, "tests/test_codecs/test_cast_value.py", IN_ZARR, asyncio=True, but=OF_ANOTHER)
+    fine &= codec_tests("cast-value-rs", where, "python/tests", IN_CAST_VALUE_RS, asyncio=False)
     tests = pathlib.Path(__file__).parent / "test_zarr.py"
     ours = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", str(tests)])
-    return not differ and "passed" in found[0].values() and ours.returncode == 0
+    return fine and ours.returncode == 0
 
 
 def main() -> int:
