@@ -325,6 +325,7 @@ impl Bytes for Avx2 {
         sub8(self, a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi8(a, b);
         zero_where_zero8(self, where_: __m256i, v: __m256i) -> __m256i =
             _mm256_andnot_si256(_mm256_cmpeq_epi8(where_, _mm256_setzero_si256()), v);
+        where_gt8(self, a: __m256i, b: __m256i, v: __m256i) -> __m256i = _mm256_and_si256(_mm256_cmpgt_epi8(a, b), v);
         min_s8(self, a: __m256i, b: __m256i) -> __m256i = _mm256_min_epi8(a, b);
         max_s8(self, a: __m256i, b: __m256i) -> __m256i = _mm256_max_epi8(a, b);
         min_u8(self, a: __m256i, b: __m256i) -> __m256i = _mm256_min_epu8(a, b);

@@ -399,6 +399,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Bytes
         sub8(self, a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi8(a, b);
         zero_where_zero8(self, where_: __m512i, v: __m512i) -> __m512i =
             _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(where_, where_), v);
+        where_gt8(self, a: __m512i, b: __m512i, v: __m512i) -> __m512i =
+            _mm512_maskz_mov_epi8(_mm512_cmpgt_epi8_mask(a, b), v);
         min_s8(self, a: __m512i, b: __m512i) -> __m512i = _mm512_min_epi8(a, b);
         max_s8(self, a: __m512i, b: __m512i) -> __m512i = _mm512_max_epi8(a, b);
         min_u8(self, a: __m512i, b: __m512i) -> __m512i = _mm512_min_epu8(a, b);

@@ -302,6 +302,7 @@ impl Bytes for Neon {
     ops! {
         sub8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vsubq_u8(a, b);
         zero_where_zero8(self, where_: uint8x16_t, v: uint8x16_t) -> uint8x16_t = vandq_u8(vtstq_u8(where_, where_), v);
+        where_gt8(self, a: uint8x16_t, b: uint8x16_t, v: uint8x16_t) -> uint8x16_t = vandq_u8(vcgtq_s8(s8(a), s8(b)), v);
         min_s8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s8(vminq_s8(s8(a), s8(b)));
         max_s8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = of_s8(vmaxq_s8(s8(a), s8(b)));
         min_u8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vminq_u8(a, b);

@@ -242,6 +242,8 @@ pub(crate) trait Bytes: Registers {
     fn sub8(self, a: Self::V, b: Self::V) -> Self::V;
     /// `v`, but 0 in the bytes where `where_` is 0.
     fn zero_where_zero8(self, where_: Self::V, v: Self::V) -> Self::V;
+    /// `v`, but 0 in the bytes where `a` is not greater than `b`, signed.
+    fn where_gt8(self, a: Self::V, b: Self::V, v: Self::V) -> Self::V;
     fn min_s8(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_s8(self, a: Self::V, b: Self::V) -> Self::V;
     fn min_u8(self, a: Self::V, b: Self::V) -> Self::V;
@@ -1144,6 +1146,9 @@ mod tests {
                 [1u64 << bit, (1 << bit) - 1, !(1 << bit), (3 << bit) + 1].map(|x| x.wrapping_mul(bit | 1))
             })
             .collect();
+        let bytes: Vec<i8> = bits.iter().map(|&x| (x >> 11) as i8).chain([i8::MIN, i8::MAX, 3, 4]).collect();
+        maps(isa, &bytes, |v| isa.where_gt8(v, isa.splat8(3), v), |x| if x > 3 { x } else { 0 });
+        maps(isa, &bytes, |v| isa.where_gt8(isa.splat8(3), v, v), |x| if x < 3 { x } else { 0 });
         let shorts: Vec<i16> =
             bits.iter().map(|&x| (x >> 7) as i16).chain([i16::MIN, i16::MAX, -129, 255, 256]).collect();
         for some in shorts.windows(32) {

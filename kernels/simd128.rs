@@ -379,6 +379,7 @@ impl<const TURNED: bool> Bytes for Wasm<TURNED> {
     ops! {
         sub8(self, a: v128, b: v128) -> v128 = u8x16_sub(a, b);
         zero_where_zero8(self, where_: v128, v: v128) -> v128 = v128_and(v, u8x16_ne(where_, u8x16_splat(0)));
+        where_gt8(self, a: v128, b: v128, v: v128) -> v128 = v128_and(v, i8x16_gt(a, b));
         min_s8(self, a: v128, b: v128) -> v128 = i8x16_min(a, b);
         max_s8(self, a: v128, b: v128) -> v128 = i8x16_max(a, b);
         min_u8(self, a: v128, b: v128) -> v128 = u8x16_min(a, b);

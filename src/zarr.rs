@@ -6,13 +6,13 @@ use core::fmt;
 use core::mem::MaybeUninit;
 
 use crate::cast::Caster;
-use crate::checked::{Marks, each_one, read};
+use crate::checked::{Marks, each_some, read};
 use crate::error::{Error, Lossy};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Rounding};
-use crate::kernels::check::{Bits, Codes, Key, Loops, MOST};
+use crate::kernels::check::{Bits, Codes, Fit, Key, Loops, MOST, Scan};
 use crate::kernels::memory::Destination;
 use crate::room::{collected, filled, vec_with_capacity};
 
@@ -63,8 +63,8 @@ impl From<Error> for ZarrError {
     }
 }
 
-/// Elements that are cast before what is mapped is looked for among them: the nearest caches have them still.
-const TILE: usize = 8 * MOST;
+/// Bytes on either side of a cast before what is mapped is looked for among them: the nearest caches have them still.
+const TILE: usize = 128 << 10;
 
 /// None.
 const NO_CODES: Key = Key { mask: 0, low: 1, high: 1 };
@@ -193,6 +193,8 @@ pub struct ValueCaster {
     map: Vec<(Key, u64)>,
     /// What is looked for after the cast: of those, what the target has; and what is refused, if the cast does not mark that.
     keys: Vec<Key>,
+    /// What fits has none of these: of floats of which nothing is mapped, which are sooner scanned than looked through.
+    finite: Option<Fit>,
     /// The elements of the target that those become, where it pays to look for these first: there are fewer bytes of them.
     made: Vec<Key>,
     /// The cast marks what is lost: it is refused, or becomes infinity.
@@ -248,18 +250,28 @@ impl ValueCaster {
             .map_err(no_memory)?;
         let refused = refused(from, to);
         let stops = (inf.mask != 0 && directed && out_of_range.is_some()).then_some(inf.low);
-        let marks = out_of_range.is_none() || stops.is_some();
+        let marks = (out_of_range.is_none() || stops.is_some()) && !from.is_lossless_to(to);
         let is_refused = |key: &Key| refused.is_some_and(|refused| refused.has(key.low));
         let mapped = map.iter().map(|&(key, _)| key).filter(|key| !is_refused(key));
         keys.extend(mapped.chain(refused.filter(|_| !marks)));
         let caster = Caster::new(from, to, &options)?;
         let mut made = Vec::new();
+        // They are the largest magnitudes: NaN, mostly infinity too.
+        let finite = refused.filter(|key| map.is_empty() && key.high > key.low);
+        let finite = finite.map(|key| Fit {
+            scan: Scan::Floats,
+            low: 0,
+            limit: key.low - 1,
+            least: 0,
+            cut: 0,
+            inside: 0,
+        });
         // More keys than that are looked for as they are: what they become would have to be found for each.
-        if !is_float && to.itemsize() < from.itemsize() && keys.len() <= 64 {
+        if !is_float && to.itemsize() < from.itemsize() && !map.is_empty() && keys.len() <= 64 {
             made = vec_with_capacity(4 * keys.len()).map_err(no_memory)?;
             keys.iter().try_for_each(|key| add_made(&caster, key, &mut made))?;
         }
-        Ok(Self { caster, map, keys, made, marks, refused, stops })
+        Ok(Self { caster, map, keys, finite, made, marks, refused, stops })
     }
 
     /// The dtype of the source.
@@ -335,8 +347,8 @@ impl ValueCaster {
         n: usize,
     ) -> Result<&'a mut [u8], ZarrError> {
         self.caster.check(src.len(), dst.size(), n)?;
-        let most = if self.keys.is_empty() { n.max(1) } else { TILE };
         let sizes = [self.from(), self.to()].map(DType::itemsize);
+        let most = if self.keys.is_empty() { n.max(1) } else { TILE / sizes[0].max(sizes[1]) };
         let no_memory = |_| Error::Allocation { dtype: self.to(), elements: n };
         let bits = if self.marks { n.min(most) } else { 0 };
         let mut valid = filled(0, bits.div_ceil(8)).map_err(no_memory)?;
@@ -403,52 +415,79 @@ impl ValueCaster {
             return Ok(());
         }
         let [size, made_size] = [self.from(), self.to()].map(DType::itemsize);
+        if let Some(fit) = &self.finite
+            && let Some(loops) = Loops::of(self.caster.present())
+            && loops.scan(Codes { bytes: src, width: size }, fit, false).fits
+        {
+            return Ok(());
+        }
         for (piece, codes) in src.chunks(MOST * size).enumerate() {
             let (first, n) = (piece * MOST, codes.len() / size);
-            let bits = self.suspects(codes, &dst[first * made_size..(first + n) * made_size], n);
+            let mut bits = Bits::default();
+            let made = &mut dst[first * made_size..(first + n) * made_size];
+            if !self.suspects(codes, made, n, &mut bits) {
+                continue;
+            }
             let mut is_refused = None;
-            each_one(&bits[..n.div_ceil(64)], &mut |i| {
-                let code = read(&codes[i * size..][..size]);
-                match self.mapped(code) {
-                    Some(value) => self.write(dst, first + i, value),
-                    None if self.refused.is_some_and(|refused| refused.has(code)) => {
-                        is_refused = is_refused.or(Some(first + i));
-                    }
-                    // Another that becomes the same.
-                    None => {}
-                }
+            each_some(&bits[..n.div_ceil(64)], &mut |some| {
+                is_refused = is_refused.or(match made_size {
+                    1 => self.replace::<1>(codes, made, some),
+                    2 => self.replace::<2>(codes, made, some),
+                    4 => self.replace::<4>(codes, made, some),
+                    _ => self.replace::<8>(codes, made, some),
+                });
             });
             if let Some(i) = is_refused {
-                return Err(self.error(src, i));
+                return Err(self.error(src, first + i));
             }
         }
         Ok(())
     }
 
-    /// Bits of all elements that have one of the keys, and of no others, unless they are few.
-    fn suspects(&self, codes: &[u8], made: &[u8], n: usize) -> Bits {
-        if !self.made.is_empty() {
-            let bits = self.find(made, self.to().itemsize(), &self.made);
-            if bits.iter().map(|word| word.count_ones() as usize).sum::<usize>() <= n / 16 {
-                return bits;
+    /// Some elements of so many bytes become what the map makes of them. The first one that is refused.
+    fn replace<const SIZE: usize>(&self, codes: &[u8], made: &mut [u8], some: &[u16]) -> Option<usize> {
+        let ((elements, _), size) = (made.as_chunks_mut::<SIZE>(), self.from().itemsize());
+        let mut is_refused = None;
+        for i in some.iter().map(|&i| usize::from(i)) {
+            let code = read(&codes[i * size..][..size]);
+            match self.mapped(code) {
+                Some(value) => put(&mut elements[i], value),
+                None if self.refused.is_some_and(|refused| refused.has(code)) => {
+                    is_refused = is_refused.or(Some(i));
+                }
+                // Another that becomes the same.
+                None => {}
             }
         }
-        self.find(codes, self.from().itemsize(), &self.keys)
+        is_refused
     }
 
-    /// Bits of the codes that have one of some keys.
-    fn find(&self, bytes: &[u8], width: usize, keys: &[Key]) -> Bits {
-        let mut bits = Bits::default();
-        match Loops::of(self.caster.present()) {
-            Some(loops) => loops.find(Codes { bytes, width }, keys, &mut bits),
-            None => {
-                for (i, element) in bytes.chunks_exact(width).enumerate() {
-                    let code = read(element);
-                    bits[i / 64] |= u64::from(keys.iter().any(|key| key.has(code))) << (i % 64);
-                }
+    /// Bits of all elements that have one of the keys, and of no others, unless they are few. Says whether there are any.
+    fn suspects(&self, codes: &[u8], made: &[u8], n: usize, bits: &mut Bits) -> bool {
+        if !self.made.is_empty() {
+            let found = self.find(made, self.to().itemsize(), &self.made, bits);
+            if found <= n / 16 {
+                return found > 0;
+            }
+            *bits = Bits::default();
+        }
+        self.find(codes, self.from().itemsize(), &self.keys, bits) > 0
+    }
+
+    /// Bits of the codes that have one of some keys. Says how many those are, or more.
+    fn find(&self, bytes: &[u8], width: usize, keys: &[Key], bits: &mut Bits) -> usize {
+        if let Some(loops) = Loops::of(self.caster.present()) {
+            return loops.find(Codes { bytes, width }, keys, bits);
+        }
+        let mut found = 0;
+        for (i, element) in bytes.chunks_exact(width).enumerate() {
+            let code = read(element);
+            if keys.iter().any(|key| key.has(code)) {
+                bits[i / 64] |= 1 << (i % 64);
+                found += 1;
             }
         }
-        bits
+        found
     }
 
     /// What the map makes of a code.

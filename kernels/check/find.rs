@@ -7,17 +7,19 @@ use super::found::{Bits, Codes, Key, MOST};
 use super::judge::Block;
 use super::lanes::{Ordered, Sought, Wide8, Wide16, Wide32, Wide64};
 
-pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) {
+pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) -> usize {
     let Codes { bytes, width } = codes;
     assert!(bytes.len() / width <= MOST && matches!(width, 1 | 2 | 4 | 8));
+    let mut found = 0;
     for keys in keys.chunks(AT_ONCE) {
-        match width {
+        found += match width {
             1 => isa.run(Find::<Wide8>(bytes, keys, bits, PhantomData)),
             2 => isa.run(Find::<Wide16>(bytes, keys, bits, PhantomData)),
             4 => isa.run(Find::<Wide32>(bytes, keys, bits, PhantomData)),
             _ => isa.run(Find::<Wide64>(bytes, keys, bits, PhantomData)),
-        }
+        };
     }
+    found
 }
 
 /// Keys that are looked for in one pass: as many as registers hold.
@@ -26,17 +28,17 @@ const AT_ONCE: usize = 4;
 struct Find<'a, L>(&'a [u8], &'a [Key], &'a mut Bits, PhantomData<L>);
 
 impl<I: Simd, L: Ordered<I>> Task<I> for Find<'_, L> {
-    type Output = ();
+    type Output = usize;
 
     #[inline(always)]
-    fn call(self, isa: I) {
+    fn call(self, isa: I) -> usize {
         let Self(mut codes, keys, bits, _) = self;
         let mut room = Block([0; 8 * 64]);
         let mut sought = [Sought::new::<L>(isa, &Key { mask: 0, low: 1, high: 1 }); AT_ONCE];
         for (sought, key) in sought.iter_mut().zip(keys) {
             *sought = Sought::new::<L>(isa, key);
         }
-        let mut at = 0;
+        let (mut at, mut count) = (0, 0);
         while !codes.is_empty() {
             // What is no whole block is one in the room.
             let (some, mut block);
@@ -64,8 +66,10 @@ impl<I: Simd, L: Ordered<I>> Task<I> for Find<'_, L> {
             if let Some(word) = bits.get_mut(at / 64) {
                 *word |= found << (at % 64);
             }
+            count += found.count_ones() as usize;
             at += I::BYTES;
         }
+        count
     }
 }
 
@@ -105,7 +109,8 @@ mod tests {
                 ];
                 for keys in sets {
                     let mut bits = Bits::default();
-                    loops.find(Codes { bytes: &bytes, width }, &keys, &mut bits);
+                    let count = loops.find(Codes { bytes: &bytes, width }, &keys, &mut bits);
+                    assert_eq!(count, bits.iter().map(|word| word.count_ones() as usize).sum());
                     for i in 0..MOST {
                         let is_found = bits[i / 64] >> (i % 64) & 1 == 1;
                         let expected = i < n && keys.iter().any(|key| key.has(codes[i] & all));

@@ -72,7 +72,11 @@ lanes! {
 impl<I: Simd> Ordered<I> for Wide8 {
     #[inline(always)]
     fn gt(isa: I, a: I::V, b: I::V) -> I::V {
-        isa.zero_where_zero8(isa.sub8(isa.min_s8(a, b), a), isa.splat64(u64::MAX))
+        isa.where_gt8(a, b, isa.splat64(u64::MAX))
+    }
+    #[inline(always)]
+    fn where_gt(isa: I, a: I::V, b: I::V, some: I::V) -> I::V {
+        isa.where_gt8(a, b, some)
     }
     #[inline(always)]
     fn bits(isa: I, [a, ..]: [I::V; 8]) -> u64 {

@@ -55,9 +55,10 @@ impl Loops {
         on!(self.0, isa => judge::count(isa, codes, limits)).unwrap_or_default()
     }
 
-    /// Which codes of 1, 2, 4 or 8 bytes, no more than [`MOST`], have any of the keys? The bits are zeros.
-    pub(crate) fn find(self, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) {
-        on!(self.0, isa => find::find(isa, codes, keys, bits)).unwrap_or(());
+    /// Which codes of 1, 2, 4 or 8 bytes, no more than [`MOST`], have any of the keys? The bits are zeros. How many those are, or more: some may be
+    /// counted for several keys.
+    pub(crate) fn find(self, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) -> usize {
+        on!(self.0, isa => find::find(isa, codes, keys, bits)).unwrap_or(0)
     }
 }
 

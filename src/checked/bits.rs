@@ -1,6 +1,6 @@
 //! Bits of many elements.
 
-use crate::kernels::check::{Bits, Verdict};
+use crate::kernels::check::{Bits, MOST, Verdict};
 
 impl Verdict {
     pub(super) fn new(lost: Bits, inexact: Bits) -> Self {
@@ -20,29 +20,38 @@ pub(super) fn ones(bits: &Bits) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Calls a function with the indices of what has a bit, in order. Few words have as many bits as the one before, so that a loop over those of
-/// each, as [`ones`], is one that no CPU predicts: here indices are noted four at a time, whether there are so many or not.
+/// Calls a function with the indices of what has a bit, in order, some at a time. Few words have as many bits as the one before, so that a loop over
+/// those of each, as [`ones`], is one that no CPU predicts: here words that have any are noted first, and then two indices of each, whether there
+/// are so many or not.
 #[inline(never)] // For the bytes of it.
-pub(crate) fn each_one(words: &[u64], f: &mut dyn FnMut(usize)) {
-    // Of a word that begins with at most 64 noted, and what is written beyond.
-    let mut noted = [0u16; 64 + 64 + 4];
-    let mut n = 0;
+pub(crate) fn each_some(words: &[u64], f: &mut dyn FnMut(&[u16])) {
+    let mut with_any = [0u8; MOST / 64 + 1];
+    let mut words_with_any = 0;
     for (i, &word) in words.iter().enumerate() {
-        let mut left = word;
+        with_any[words_with_any] = i as u8;
+        words_with_any += usize::from(word != 0);
+    }
+    // Of a word that begins with at most 64 noted, and what is written beyond.
+    let mut noted = [0u16; 64 + 64 + 2];
+    let mut n = 0;
+    for &i in &with_any[..words_with_any] {
+        let mut left = words[usize::from(i)];
         while left != 0 {
-            for _ in 0..4 {
+            for _ in 0..2 {
                 // The same where something is left, which a CPU without an instruction for zero need not look at.
-                noted[n] = 64 * i as u16 + (left | 1 << 63).trailing_zeros() as u16;
+                noted[n] = 64 * u16::from(i) + (left | 1 << 63).trailing_zeros() as u16;
                 n += usize::from(left != 0);
                 left &= left.wrapping_sub(1);
             }
         }
         if n > 64 {
-            noted[..n].iter().for_each(|&i| f(i.into()));
+            f(&noted[..n]);
             n = 0;
         }
     }
-    noted[..n].iter().for_each(|&i| f(i.into()));
+    if n > 0 {
+        f(&noted[..n]);
+    }
 }
 
 pub(super) fn first_one(bits: &Bits) -> Option<usize> {
@@ -95,11 +104,11 @@ mod tests {
         (bits[0], bits[1], bits[3]) = (0b1110_0110, 1 << 62 | 1, 1 << 63 | 1 << 62);
         assert_eq!(ones(&bits).collect::<Vec<_>>(), [1, 2, 5, 6, 7, 64, 126, 254, 255]);
         let mut each = Vec::new();
-        each_one(&bits, &mut |i| each.push(i));
+        each_some(&bits, &mut |some| each.extend(some.iter().map(|&i| usize::from(i))));
         assert_eq!(each, [1, 2, 5, 6, 7, 64, 126, 254, 255]);
         let words = [u64::MAX, 0, 1, u64::MAX >> 1, u64::MAX, 1 << 63 | 1 << 40];
         each.clear();
-        each_one(&words, &mut |i| each.push(i));
+        each_some(&words, &mut |some| each.extend(some.iter().map(|&i| usize::from(i))));
         assert!(each.iter().copied().eq((0..384).filter(|i| words[i / 64] >> (i % 64) & 1 == 1)));
         assert_eq!(count_ones(&bits), 9);
         assert_eq!(ones(&even(&bits)).collect::<Vec<_>>(), [1, 3, 32, 63, 127]);

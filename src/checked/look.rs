@@ -3,7 +3,7 @@
 use core::cell::OnceCell;
 use core::mem::MaybeUninit;
 
-use super::bits::{count_ones, each_one, even, first_one, ones, zip};
+use super::bits::{count_ones, each_some, even, first_one, ones, zip};
 use super::range::{self, compares_signed, home, keeps};
 use super::report::{CastReport, Marks, Stop};
 use crate::cast::Caster;
@@ -20,7 +20,7 @@ use crate::kernels::once::Once;
 use crate::kernels::scalar;
 use crate::kernels::scratch::Scratch;
 
-/// Elements that are judged at a time: whole bytes of every bitmap and packed buffer.
+/// Elements that are judged at a time, both parts of each: whole bytes of every bitmap and packed buffer.
 const PIECE: usize = MOST / 2;
 /// Bytes on either side of a cast that are looked at and cast while they are in L1.
 const CHUNK: usize = 16 << 10;
@@ -241,7 +241,7 @@ impl<'a> Check<'a> {
                     continue;
                 }
                 // Of a single piece that was already in vain.
-                scans_pieces = found.is_none() || chunk.n > PIECE;
+                scans_pieces = found.is_none() || chunk.n > self.piece_without_room().unwrap_or(PIECE);
             }
             let (all_fit, more) = self.pieces(chunk, dst, scans_pieces, &mut report, marks, &mut scratch)?;
             lost += more;
@@ -274,8 +274,8 @@ impl<'a> Check<'a> {
             // Here, and not where it is used: to make its table takes much of the stack.
             parts.back()?;
         }
-        if self.needs_no_room() {
-            return self.pieces_in(chunk, dst, scans, report, marks, PIECE, &mut Tiles::default());
+        if let Some(most) = self.piece_without_room() {
+            return self.pieces_in(chunk, dst, scans, report, marks, most, &mut Tiles::default());
         }
         if chunk.n > SMALL_PIECE && scratch.is_none() {
             *scratch = Scratch::new(TILES * WIDEST * PIECE);
@@ -289,12 +289,13 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Are the codes those of the source, and is nothing cast back? To allocate room takes as long as to cast hundreds of elements.
-    fn needs_no_room(&self) -> bool {
-        let looks = self.parts.as_ref().is_some_and(|parts| {
+    /// How many elements are judged at a time where the codes are those of the source and nothing is cast back. To allocate room takes as long as to
+    /// cast hundreds of elements.
+    fn piece_without_room(&self) -> Option<usize> {
+        let parts = self.parts.as_ref().filter(|parts| {
             parts.homes.is_none() && (self.are_few || !matches!(parts.exact, Exactness::Back))
-        });
-        looks && self.imaginary.is_none()
+        })?;
+        self.imaginary.is_none().then_some(MOST / parts.units)
     }
 
     /// The same with room on the stack.
@@ -579,15 +580,14 @@ impl<'a> Check<'a> {
         match (layout.size(8), layout.packing) {
             (8 | 16 | 32 | 64 | 128, _) => {
                 let size = layout.size(8) / 8;
-                each_one(&lost[..(dst.len() / size).div_ceil(64)], &mut |i| {
-                    let element = &mut dst[i * size..][..size];
+                each_some(&lost[..(dst.len() / size).div_ceil(64)], &mut |some| {
                     // Not as bytes, whose number is not known.
                     match size {
-                        1 => element.copy_from_slice(&[0]),
-                        2 => element.copy_from_slice(&[0; 2]),
-                        4 => element.copy_from_slice(&[0; 4]),
-                        8 => element.copy_from_slice(&[0; 8]),
-                        _ => element.copy_from_slice(&[0; 16]),
+                        1 => clear_each::<1>(dst, some),
+                        2 => clear_each::<2>(dst, some),
+                        4 => clear_each::<4>(dst, some),
+                        8 => clear_each::<8>(dst, some),
+                        _ => clear_each::<16>(dst, some),
                     }
                 });
             }
@@ -753,6 +753,12 @@ impl<'a> Look<'a> {
         // Where there is no memory to keep them, they are found again.
         self.limits.get_or_make(|| Some(find())).copied().unwrap_or_else(find)
     }
+}
+
+/// Zeros for some elements of so many bytes.
+fn clear_each<const SIZE: usize>(dst: &mut [u8], some: &[u16]) {
+    let (elements, _) = dst.as_chunks_mut::<SIZE>();
+    some.iter().for_each(|&i| elements[usize::from(i)] = [0; SIZE]);
 }
 
 /// Options of casts to native codes and back.
