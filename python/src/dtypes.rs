@@ -112,6 +112,9 @@ pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
         }
         Ok(_) => None,
         Err(_) if descr.cast::<PyUntypedArray>().is_ok() => Some("did you mean its dtype?".to_owned()),
+        Err(_) if text.eq_ignore_ascii_case("nf4") => Some(
+            "NF4 is a table of 16 numbers; dtypes of 4 bits are float4_e2m1fn, int4 and uint4".to_owned(),
+        ),
         Err(_) => nearest(&text).map(|name| format!("did you mean '{name}'?")),
     };
     // Anything may be given, and be long.

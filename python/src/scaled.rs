@@ -66,20 +66,9 @@ fn read(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<Scaling> {
         };
     }
     let scale = meant(&field!("scale_dtype")?)?;
-    let axis = field!("axis")?.extract::<Option<isize>>()?;
+    let axis = field!("axis")?;
+    let axis = if axis.is_none() { None } else { Some(read_axis(&axis, dims)?) };
     let lengths = field!("block")?.extract::<Option<Vec<usize>>>()?;
-    let axis = match axis {
-        None => None,
-        Some(axis) => {
-            let positive = if axis < 0 { axis + dims as isize } else { axis };
-            let Ok(positive) = usize::try_from(positive) else {
-                return Err(PyValueError::new_err(format!(
-                    "axis is {axis}; the data have {dims} dimensions"
-                )));
-            };
-            Some(positive)
-        }
-    };
     let scaling = match (axis, lengths.as_deref()) {
         (None, None) => Scaling::per_tensor(scale),
         (None, Some(lengths)) => Scaling::blocks(lengths, scale),
@@ -101,6 +90,24 @@ fn read(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<Scaling> {
         .profile(choose("profile", &field!("profile")?, PROFILES, &[])?)
         .layout(choose("layout", &field!("layout")?, LAYOUTS, &[])?)
         .int_rounding(choose("int_rounding", &field!("int_rounding")?, &roundings(), &[])?))
+}
+
+/// Which of so many dimensions an integer is, counted from the last if it is negative.
+fn read_axis(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<usize> {
+    let all = dims as isize;
+    // An integer too large for this is no dimension either.
+    match given.extract::<isize>() {
+        Ok(axis) if (-all..all).contains(&axis) => Ok(axis.rem_euclid(all) as usize),
+        _ => {
+            let needed = if dims == 0 {
+                String::new()
+            } else {
+                format!(", so that it must be from -{dims} to {}", dims - 1)
+            };
+            let message = format!("axis is {}; the data have {dims} dimensions{needed}", given.repr()?);
+            Err(PyValueError::new_err(message))
+        }
+    }
 }
 
 fn read_tensor_scale(scaling: &Bound<'_, PyAny>) -> PyResult<TensorScale> {

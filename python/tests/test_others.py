@@ -226,7 +226,7 @@ def test_packed_errors():
         (lambda: lanecast.pack(np.zeros(3)), TypeError, "x has float64; only dtypes of fewer than 8 bits"),
         (lambda: lanecast.PackedArray(b"12", "int4", 5), ValueError, "data has 2 bytes, needed are 3"),
         (lambda: lanecast.PackedArray(b"12", "int8", 2), TypeError, "int8 has 8 bits"),
-        (lambda: lanecast.PackedArray(b"", "int4", -1), ValueError, "extents are not negative"),
+        (lambda: lanecast.PackedArray(b"", "int4", -1), ValueError, "shape is -1; each of its integers must be from 0 to"),
         (lambda: lanecast.PackedArray(np.zeros(2), "int4", 4), ValueError, "needed is uint8"),
         (lambda: lanecast.PackedArray(b"", "int4", (1 << 40, 1 << 40)), ValueError, "needed are"),
         (lambda: lanecast.PackedArray(b"12", "int4", (1.5,)), TypeError, r"shape is \(1.5,\); it must be an integer, or"),

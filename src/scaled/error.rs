@@ -176,8 +176,14 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsupported { what } => f.write_str(what),
-            Self::Pair { from, to, by } => write!(f, "{by} from {from} to {to}: there is no such"),
-            Self::ScaleDType { dtype } => write!(f, "scales of {dtype}: there are none"),
+            Self::Pair { from, to, by } => write!(
+                f,
+                "{by} from {from} to {to}: there is no such; data are real floats of 16 bits or more, elements \
+                 integers of 2 to 32 bits or floats with a sign of up to 32"
+            ),
+            Self::ScaleDType { dtype } => {
+                write!(f, "scales of {dtype}: there are none; a scale is a real float of 8, 16 or 32 bits")
+            }
             Self::Profile { profile, dtype, scale, action } => {
                 write!(f, "the profile {profile} does not {action} {dtype} with scales of {scale}")
             }

@@ -214,6 +214,8 @@ impl ScaleLayout {
 pub(super) enum Block {
     /// Lengths of the last dimensions; 0 is the whole dimension, and what is missing in front is 1.
     Lengths { lengths: [usize; MAX_DIMS], dims: usize },
+    /// All elements.
+    Whole,
     /// One length along this dimension, another along all others.
     Axis { axis: usize, length: usize, others: usize },
     /// More dimensions than there may be.
@@ -310,7 +312,7 @@ impl Scaling {
     /// # Ok::<(), lanecast::scaled::Error>(())
     /// ```
     pub const fn per_tensor(scale_dtype: DType) -> Self {
-        Self::new(Block::Axis { axis: MAX_DIMS, length: 0, others: 0 }, scale_dtype)
+        Self::new(Block::Whole, scale_dtype)
     }
 
     /// One float32 scale for each index along a dimension: per channel, per row, per token.

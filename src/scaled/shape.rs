@@ -61,9 +61,8 @@ pub(super) fn block_lengths(shape: &[usize], scaling: &Scaling) -> Result<Length
         Block::Lengths { lengths, dims } => {
             Ok(repeat_n(1, shape.len() - dims).chain(lengths[..dims].iter().copied()).collect())
         }
-        Block::Axis { axis, .. } if axis < MAX_DIMS && axis >= shape.len() => {
-            Err(Error::Axis { shape: kept(shape)?, axis })
-        }
+        Block::Whole => Ok(repeat_n(0, shape.len()).collect()),
+        Block::Axis { axis, .. } if axis >= shape.len() => Err(Error::Axis { shape: kept(shape)?, axis }),
         Block::Axis { axis, length, others } => {
             Ok((0..shape.len()).map(|i| if i == axis { length } else { others }).collect())
         }

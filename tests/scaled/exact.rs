@@ -560,15 +560,25 @@ fn by_ue5m3(isa: Isa) {
 /// One bit is no quantised element, and neither is a float without a sign; a bool, an integer or a complex number is no scale.
 fn refused(isa: Isa) {
     let options = CastOptions::new().isa(isa);
+    let says = |error: lanecast::scaled::Error, start: String| {
+        assert!(error.to_string().starts_with(&start), "{error}")
+    };
     for dtype in [DType::U1, DType::I1, DType::F8UE5M3, DType::F8E8M0, DType::Bool, DType::C32] {
         let scaling = Scaling::per_tensor(DType::F32);
         let error = Quantizer::new(DType::F32, dtype, &scaling, &options).unwrap_err();
-        assert_eq!(error.to_string(), format!("quantize from float32 to {dtype}: there is no such"));
+        says(error, format!("quantize from float32 to {dtype}: there is no such; data are real floats"));
         let error = Dequantizer::new(dtype, DType::F32, &scaling, &options).unwrap_err();
-        assert_eq!(error.to_string(), format!("dequantize from {dtype} to float32: there is no such"));
+        says(error, format!("dequantize from {dtype} to float32: there is no such; data are real floats"));
     }
     for dtype in [DType::U1, DType::U8, DType::Bool, DType::F6E3M2, DType::F64, DType::BC32] {
         let error = Quantizer::new(DType::F32, DType::I8, &Scaling::per_tensor(dtype), &options).unwrap_err();
-        assert_eq!(error.to_string(), format!("scales of {dtype}: there are none"));
+        says(error, format!("scales of {dtype}: there are none; a scale is a real float"));
+    }
+    // A dimension is not mistaken for none, however large.
+    for axis in [2, 7, 8, 9, usize::MAX] {
+        for scaling in [Scaling::per_axis(axis), Scaling::along_axis(axis, 0, DType::F32)] {
+            let error = scaling.scale_shape(&[4, 64]).unwrap_err();
+            assert_eq!(error.to_string(), format!("data 4x64 have no dimension {axis}"));
+        }
     }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -106,6 +107,18 @@ class Report:
 def _flag(name: str, value: Any) -> None:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} is {value!r}; it must be True or False")
+
+
+def _extents(name: str, given: Any) -> tuple[int, ...]:
+    """Lengths along dimensions: an integer, or a sequence of them."""
+    try:
+        parts = (given,) if hasattr(given, "__index__") else tuple(given)
+        extents = tuple(operator.index(part) for part in parts)
+    except TypeError:
+        raise TypeError(f"{name} is {given!r}; it must be an integer, or a sequence of them") from None
+    if not all(0 <= extent <= sys.maxsize for extent in extents):
+        raise ValueError(f"{name} is {given!r}; each of its integers must be from 0 to {sys.maxsize}")
+    return extents
 
 
 def checked(x: Any, dtype: Any, **options: Any) -> tuple[Array, Report]:
@@ -414,13 +427,7 @@ class PackedArray:
         if facts["bits"] >= 8:
             raise TypeError(f"{facts['name']} has {facts['bits']} bits; only dtypes of fewer than 8 are packed")
         _flag("high_first", high_first)
-        try:
-            extents = (shape,) if hasattr(shape, "__index__") else tuple(shape)
-            self.shape: tuple[int, ...] = tuple(operator.index(extent) for extent in extents)
-        except TypeError:
-            raise TypeError(f"shape is {shape!r}; it must be an integer, or a sequence of them") from None
-        if any(extent < 0 for extent in self.shape):
-            raise ValueError(f"shape is {self.shape}; extents are not negative")
+        self.shape: tuple[int, ...] = _extents("shape", shape)
         self.dtype: str = facts["name"]
         self.high_first = bool(high_first)
         buffer = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from lanecast import _lanecast
-from lanecast._api import PackedArray
+from lanecast._api import PackedArray, _extents, _flag
 
 Array = NDArray[Any]
 Progress = Callable[[int, int], Any]
@@ -50,6 +50,13 @@ class Scaling:
     int_rounding: str = "nearest_even"
     precision: Any = None
 
+    def __post_init__(self) -> None:
+        if self.axis is not None and not hasattr(self.axis, "__index__"):
+            raise TypeError(f"axis is {self.axis!r}; it must be an integer, or None")
+        if self.block is not None:
+            object.__setattr__(self, "block", _extents("block", self.block))
+        _flag("tensor_scale_divides", self.tensor_scale_divides)
+
     @classmethod
     def per_tensor(cls, scale_dtype: Any = "float32", **fields: Any) -> Scaling:
         """One scale for all elements."""
@@ -63,12 +70,12 @@ class Scaling:
     @classmethod
     def along_axis(cls, axis: int, length: int, scale_dtype: Any = "float32", **fields: Any) -> Scaling:
         """Blocks of so many elements along a dimension, and of one along the others: those of ONNX."""
-        return cls(scale_dtype, (length,), axis, **fields)
+        return cls(scale_dtype, _extents("length", length), axis, **fields)
 
     @classmethod
     def blocks(cls, lengths: int | Sequence[int], scale_dtype: Any = "float32", **fields: Any) -> Scaling:
         """Blocks of such lengths along the last dimensions; 0 is a whole dimension."""
-        return cls(scale_dtype, (lengths,) if isinstance(lengths, int) else tuple(lengths), **fields)
+        return cls(scale_dtype, _extents("lengths", lengths), **fields)
 
     @classmethod
     def mx(cls, **fields: Any) -> Scaling:
@@ -85,9 +92,9 @@ class Scaling:
         """float32 scales of blocks of 128 x 128."""
         return cls("float32", (128, 128), **fields)
 
-    def scale_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def scale_shape(self, shape: int | Sequence[int]) -> tuple[int, ...]:
         """The shape of the scales of data of a shape."""
-        return _lanecast.scale_shape(self, tuple(shape))
+        return _lanecast.scale_shape(self, _extents("shape", shape))
 
 
 Scaling.__module__ = "lanecast"
@@ -97,7 +104,7 @@ _NAMED = {"mx": Scaling.mx, "nvfp4": Scaling.nvfp4, "deepseek": Scaling.deepseek
 def _scaling(given: Scaling | str) -> Scaling:
     if isinstance(given, Scaling):
         return given
-    if given in _NAMED:
+    if isinstance(given, str) and given in _NAMED:
         return _NAMED[given]()
     names = ", ".join(f"'{name}'" for name in _NAMED)
     raise ValueError(f"scaling is {given!r}; it must be a lanecast.Scaling, or one of {names}")
@@ -217,6 +224,8 @@ def quantize(
     TypeError: scales have dtype float32, needed is float8_e8m0fnu
     """
     scaling = _scaling(scaling)
+    for name, flag in (("affine", affine), ("packed", packed), ("high_first", high_first)):
+        _flag(name, flag)
     if scales is None and zero_points is not None:
         raise TypeError("zero_points are given and scales are not; both are needed, or affine=True to find both")
     if scales is not None and affine:
@@ -279,6 +288,8 @@ def requantize(
     Quantized(float4_e2m1fn, shape (128, 64), scales of float8_e8m0fnu, shape (128, 2))
     """
     to = _scaling(to_scaling)
+    for name, flag in (("packed", packed), ("high_first", high_first)):
+        _flag(name, flag)
     made = _lanecast.requantize(
         codes, scales, _scaling(scaling), dtype, to, zero_points, high_first if packed else None, threads, progress, options
     )
