@@ -2,7 +2,7 @@
 
     python tests/foreign.py
 
-The suites of ml_dtypes, of Zarr and of cast-value-rs are taken from the sources of the installed releases, by pip; NumPy's tests come with it.
+The suites of ml_dtypes, onnx, Zarr and cast-value-rs are taken from the sources of the installed releases, by pip; NumPy's tests come with it.
 What cannot be had is called NOT RUN.
 """
 
@@ -82,6 +82,23 @@ def source_of_ml_dtypes(where: pathlib.Path) -> pathlib.Path | None:
     tests = list(source.glob("ml_dtypes/tests")) if source else []
     # Elsewhere: beside the sources they would import those. One of them reads the description of the project.
     return shutil.copytree(tests[0], where / "suite" / "a" / "tests") if tests else None
+
+
+def onnx_tests(where: pathlib.Path) -> bool:
+    """onnx's tests of its reference evaluator, which casts by NumPy and ml_dtypes."""
+    if importlib.util.find_spec("onnx") is None:
+        print("NOT RUN: onnx's tests of its reference evaluator: onnx is not installed")
+        return True
+    onnx: Any = importlib.import_module("onnx")
+    source = download("onnx", onnx.__version__, where)
+    tests = list(source.glob("tests/python")) if source else []
+    if not tests:
+        print(f"NOT RUN: the tests of onnx {onnx.__version__}: their source cannot be had here")
+        return True
+    # Elsewhere: beside the sources they would import those.
+    folder = shutil.copytree(tests[0], where / "suite" / "onnx")
+    files = ["backend_reference_test.py", *sorted(file.name for file in folder.glob("reference_evaluator*_test.py"))]
+    return compare(f"onnx {onnx.__version__}, {', '.join(files)}", files, folder)
 
 
 #: Loaded into pytest before Zarr's tests: the codec of lanecast is chosen, by the name that they import as well.
@@ -172,8 +189,9 @@ def main() -> int:
             print(f"NOT RUN: {', '.join(FILES)} of NumPy {numpy.__version__}: not all of them are there")
         else:
             fine &= compare(f"NumPy {numpy.__version__}, {', '.join(FILES)}", files, where)
+        fine &= onnx_tests(where)
         fine &= zarr_tests(where)
-    print("NOT RUN: array-api-tests, and the tests of jax and of onnx: they are in no package")
+    print("NOT RUN: array-api-tests, which array_namespace.py says how to run, and the tests of jax: they are in no package")
     return 0 if fine else 1
 
 
