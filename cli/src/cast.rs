@@ -210,13 +210,20 @@ fn scale_path(dst: &Path) -> PathBuf {
     dst.with_extension(format!("scale.{end}"))
 }
 
-/// Reads in pieces of so many elements, and hands each on.
+/// The bits of a magnitude, which compare as magnitudes do; NaN is the largest.
+fn magnitude(x: &[u8; 8]) -> u64 {
+    f64::from_le_bytes(*x).abs().to_bits()
+}
+
+/// Reads in pieces of so many elements, and hands each on, with the number of its first. They end where lines do, or lie within one.
 fn pieces(
     from: &Numbers,
     path: &Path,
+    line: u64,
     each: u64,
-    mut with: impl FnMut(&[u8], usize) -> Result<()>,
+    mut with: impl FnMut(&[u8], u64, usize) -> Result<()>,
 ) -> Result<()> {
+    let each = if each < line { each } else { each / line * line };
     let elements: u64 = from.shape.iter().product();
     let bits = if from.packing == Packing::OnePerByte {
         from.dtype.itemsize() as u64 * 8
@@ -229,10 +236,10 @@ fn pieces(
         if is_interrupted() {
             return Err(Failure::new(Kind::Interrupted, "interrupted").help("nothing was written"));
         }
-        let count = each.min(elements - first);
+        let count = each.min(elements - first).min(each.max(line) - first % line);
         buffer.resize((count * bits).div_ceil(8) as usize, 0);
         from.source.read_at(&mut buffer, from.offset + first * bits / 8).map_err(on(path))?;
-        with(&buffer, count as usize)?;
+        with(&buffer, first, count as usize)?;
         first += count;
     }
     Ok(())
@@ -276,7 +283,7 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
         let caster =
             Caster::new(from.dtype, to, &options).map_err(|error| Failure::usage(error.to_string()))?;
         let mut dst = Vec::new();
-        pieces(&from, &args.src, each, |src, n| {
+        pieces(&from, &args.src, 1, each, |src, _, n| {
             let size = to.byte_len(n, packing).ok_or_else(|| Failure::refused("too many elements"))?;
             dst.resize(size, 0);
             caster.cast(src, &mut dst, n).map_err(|error| Failure::refused(error.to_string()))?;
@@ -284,64 +291,93 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
             temp.write_all(&dst).map_err(&full)
         })?;
     } else {
-        if from.fortran {
-            return Err(Failure::not_there("--scale of an array in Fortran order"));
-        }
-        let columns = from.shape.last().copied().unwrap_or(1);
-        if args.scale == ScaleOf::Row && from.shape.is_empty() {
+        let Some((&last, outer)) =
+            from.shape.split_last().or((args.scale == ScaleOf::Tensor).then_some((&1, &[][..])))
+        else {
             return Err(Failure::usage("--scale row: a single number has no rows"));
+        };
+        if last == 0 {
+            return Err(Failure::refused(format!("{:?}: rows of no elements have no scale", from.shape)));
         }
-        if packing != Packing::OnePerByte && (columns * u64::from(to.bits())) % 8 != 0 {
-            return Err(Failure::not_there(format!("rows of {columns} {to} in raw numbers")));
+        let rows: u64 = outer.iter().product();
+        // What lies together in the file: a row, or in Fortran order one element of each.
+        let line = if from.fortran { rows } else { last }.max(1);
+        if packing != Packing::OnePerByte && (line * u64::from(to.bits())) % 8 != 0 {
+            return Err(Failure::not_there(format!("rows of {line} {to} in raw numbers")));
         }
-        let rows = args.scale == ScaleOf::Row;
-        let scaling =
-            if rows { Scaling::blocks(&[1, 0], DType::F32) } else { Scaling::per_tensor(DType::F32) };
-        let q = Quantizer::new(from.dtype, to, &scaling, &options).map_err(wrong)?;
-        let mut found = Vec::new();
-        if !rows {
-            let mut amax = 0u64;
+        let of_row = Scaling::blocks(&[1, 0], DType::F32);
+        let of_column = Scaling::blocks(&[0, 1], DType::F32);
+        let of_tensor = Scaling::per_tensor(DType::F32);
+        if args.scale == ScaleOf::Row && !from.fortran {
+            let q = Quantizer::new(from.dtype, to, &of_row, &options).map_err(wrong)?;
+            let (mut dst, mut some, mut found) = (Vec::new(), Vec::new(), Vec::new());
+            pieces(&from, &args.src, line, each.max(line), |src, _, n| {
+                let shape = [n / line as usize, line as usize];
+                dst.resize(q.code_bytes(&shape).map_err(wrong)?, 0);
+                some.resize(shape[0] * 4, 0);
+                q.quantize(src, &shape, &mut dst, &mut some).map_err(wrong)?;
+                found.extend(&some);
+                written += dst.len() as u64;
+                temp.write_all(&dst).map_err(&full)
+            })?;
+            scales = Some(found);
+        } else {
+            // The largest magnitudes are found first: what shares a scale does not lie together.
+            let of_rows = args.scale == ScaleOf::Row;
+            let mut largest = vec![0u64; if of_rows { rows as usize } else { 1 }];
             let wide = CastOptions::new()
                 .src_order(from.order)
                 .src_packing(from.packing)
                 .dst_order(ByteOrder::Little);
             let caster =
                 Caster::new(from.dtype, DType::F64, &wide).map_err(|e| Failure::usage(e.to_string()))?;
-            pieces(&from, &args.src, each, |src, n| {
-                let mut values = vec![0; n * 8];
+            let mut values = Vec::new();
+            pieces(&from, &args.src, line, each, |src, first, n| {
+                values.resize(n * 8, 0);
                 caster.cast(src, &mut values, n).map_err(|error| Failure::refused(error.to_string()))?;
-                let most = values.as_chunks().0.iter().map(|&x| f64::from_le_bytes(x).abs().to_bits()).max();
-                amax = amax.max(most.unwrap_or(0));
+                let values = values.as_chunks().0;
+                if of_rows {
+                    let largest = &mut largest[(first % line) as usize..];
+                    for values in values.chunks(line as usize) {
+                        largest
+                            .iter_mut()
+                            .zip(values.iter().map(magnitude))
+                            .for_each(|(most, x)| *most = x.max(*most));
+                    }
+                } else {
+                    largest[0] = values.iter().map(magnitude).max().unwrap_or(0).max(largest[0]);
+                }
                 Ok(())
             })?;
             let little = options.src_order(ByteOrder::Little);
-            let one = Quantizer::new(DType::F64, to, &scaling, &little).map_err(wrong)?;
-            found = vec![0; 4];
-            let mut code = vec![0; one.code_bytes(&[1]).map_err(wrong)?];
-            one.quantize(&f64::from_bits(amax).to_le_bytes(), &[1], &mut code, &mut found).map_err(wrong)?;
+            let one = Quantizer::new(DType::F64, to, &of_row, &little).map_err(wrong)?;
+            let magnitudes: Vec<u8> = largest.iter().flat_map(|x| x.to_le_bytes()).collect();
+            let mut found = vec![0; largest.len() * 4];
+            let shape = [largest.len(), 1];
+            let mut codes = vec![0; one.code_bytes(&shape).map_err(wrong)?];
+            one.quantize(&magnitudes, &shape, &mut codes, &mut found).map_err(wrong)?;
+            let scaling = if of_rows { of_column } else { of_tensor };
+            let q = Quantizer::new(from.dtype, to, &scaling, &options).map_err(wrong)?;
+            let mut dst = Vec::new();
+            pieces(&from, &args.src, line, each, |src, first, n| {
+                let columns = n.min(line as usize);
+                let shape = [n / columns, columns];
+                let at =
+                    if of_rows { (first % line) as usize..(first % line) as usize + columns } else { 0..1 };
+                dst.resize(q.code_bytes(&shape).map_err(wrong)?, 0);
+                let scales = &found[at.start * 4..at.end * 4];
+                q.quantize_given(src, &shape, scales, None, &mut dst).map_err(wrong)?;
+                written += dst.len() as u64;
+                temp.write_all(&dst).map_err(&full)
+            })?;
+            scales = Some(found);
         }
-        let each = (each / columns.max(1)).max(1) * columns.max(1);
-        let (mut dst, mut some) = (Vec::new(), Vec::new());
-        pieces(&from, &args.src, each, |src, n| {
-            let shape = [n / columns as usize, columns as usize];
-            dst.resize(q.code_bytes(&shape).map_err(wrong)?, 0);
-            if rows {
-                some.resize(shape[0] * 4, 0);
-                q.quantize(src, &shape, &mut dst, &mut some).map_err(wrong)?;
-                found.extend(&some);
-            } else {
-                q.quantize_given(src, &shape, &found, None, &mut dst).map_err(wrong)?;
-            }
-            written += dst.len() as u64;
-            temp.write_all(&dst).map_err(&full)
-        })?;
-        scales = Some(found);
     }
     if let Some(found) = scales {
         let mut file = temporary(parent, &file_name(&scale_to))?;
         if is_npy(&scale_to) {
             let shape = if args.scale == ScaleOf::Row { &from.shape[..from.shape.len() - 1] } else { &[] };
-            file.write_all(&npy_header(DType::F32, shape, false)).map_err(on(&scale_to))?;
+            file.write_all(&npy_header(DType::F32, shape, from.fortran)).map_err(on(&scale_to))?;
         }
         file.write_all(&found).and_then(|()| file.as_file().sync_all()).map_err(on(&scale_to))?;
         file.persist(&scale_to).map_err(|error| Failure::io(&scale_to, &error.error))?;

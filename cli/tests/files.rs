@@ -75,6 +75,63 @@ fn rows_have_scales() {
     assert_eq!(fs::read(at("t.scale.npy")).unwrap(), npy("<f4", false, "()", &le(&[2.0])));
 }
 
+/// Numbers in Fortran order have the codes and the scales of the same numbers in C's order, and both files that order.
+#[test]
+fn columns_first_is_scaled_as_rows_first_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    // Long lines of memory are read in parts: 1,100,000 elements are more than a piece.
+    for [a, b, c] in [[3usize, 5, 70], [1, 1, 7], [2, 550_000, 2]] {
+        let mut x = Random(4).floats(a * b * c);
+        (x[0], x[1]) = (0.0, -0.0);
+        if c == 70 {
+            x[70..140].fill(0.0);
+            (x[150], x[151], x[300]) = (f32::NAN, 1e9, f32::INFINITY);
+        }
+        // [i, j, k] lies at i + a (j + b k).
+        let turned = |width: usize, bytes: &[u8]| -> Vec<u8> {
+            let mut out = Vec::new();
+            let c = bytes.len() / width / (a * b);
+            for (k, j, i) in (0..c).flat_map(|k| (0..b).flat_map(move |j| (0..a).map(move |i| (k, j, i)))) {
+                out.extend(&bytes[((i * b + j) * c + k) * width..][..width]);
+            }
+            out
+        };
+        let (shape, scales) = (format!("({a}, {b}, {c})"), format!("({a}, {b})"));
+        fs::write(at("c.npy"), npy("<f4", false, &shape, &le(&x))).unwrap();
+        fs::write(at("f.npy"), npy("<f4", true, &shape, &turned(4, &le(&x)))).unwrap();
+        for (to, descr) in [("int8", "|i1"), ("e4m3", "|V1")] {
+            for scale in ["row", "tensor"] {
+                for order in ["c", "f"] {
+                    ok(
+                        dir.path(),
+                        &format!("cast {order}.npy {order}8.npy --to {to} --scale {scale} --force --quiet"),
+                    );
+                }
+                let codes = fs::read(at("c8.npy")).unwrap();
+                let codes = turned(1, &codes[codes.len() - x.len()..]);
+                assert!(
+                    fs::read(at("f8.npy")).unwrap() == npy(descr, true, &shape, &codes),
+                    "{shape} {to} {scale}"
+                );
+                let found = fs::read(at("c8.scale.npy")).unwrap();
+                let expected = match scale {
+                    "row" => npy("<f4", true, &scales, &turned(4, &found[found.len() - a * b * 4..])),
+                    _ => found,
+                };
+                // The one scale of an array has no order.
+                let has = fs::read(at("f8.scale.npy")).unwrap();
+                let of =
+                    |bytes: &[u8]| bytes[bytes.len() - if scale == "row" { a * b * 4 } else { 4 }..].to_vec();
+                assert!(of(&has) == of(&expected), "{shape} {to} {scale}");
+                assert!(scale == "tensor" || has == expected, "{shape} {to}");
+            }
+        }
+    }
+    fs::write(at("none.npy"), npy("<f4", true, "(4, 0)", &[])).unwrap();
+    assert!(fails(dir.path(), "cast none.npy n8.npy --to int8 --scale row", 3).contains("[4, 0]"));
+}
+
 #[test]
 fn raw_numbers_are_cast() {
     let dir = tempfile::tempdir().unwrap();

@@ -42,7 +42,12 @@ def arrays(at):
     np.save(at / "x.npy", x.astype(">f8"))
     run("cast", at / "x.npy", at / "y.npy", "--to", "f32", "--force")
     same(np.load(at / "y.npy"), x, "big-endian f64 to f32")
-    np.save(at / "x.npy", x)
+    for order in "FC":
+        np.save(at / "x.npy", np.asarray(x, order=order))
+        scaled(at, x)
+
+
+def scaled(at, x):
     run("cast", at / "x.npy", at / "q.npy", "--to", "int8", "--scale", "row", "--force")
     scale = (np.abs(x).max(axis=1) / np.float32(127)).astype(np.float32)
     same(np.load(at / "q.scale.npy"), scale, "a scale for each row")
