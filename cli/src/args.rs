@@ -266,6 +266,9 @@ pub(crate) struct Verify {
     /// A safetensors file, or a directory
     pub(crate) a: PathBuf,
     /// What it is compared with
+    /// The layout of that one, where two fit
+    #[arg(long, requires = "beside", default_value = "auto", value_name = "LAYOUT")]
+    pub(crate) from_beside: String,
     pub(crate) b: PathBuf,
     /// The layout of A, where two fit
     #[arg(long, default_value = "auto", value_name = "LAYOUT")]
@@ -278,7 +281,7 @@ pub(crate) struct Verify {
     pub(crate) common: String,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Threads [default: as many as cores]
+    /// Threads [default, and 0: as many as cores]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     /// What differs as one JSON object on stdout

@@ -38,13 +38,15 @@ pub(crate) struct Failure {
     pub(crate) tensor: Option<String>,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
+    /// What an option of `convert` does about it, beside or instead of that.
+    pub(crate) option: Option<String>,
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, tensor: None, message: message.into(), help: None }
+        Self { kind, tensor: None, message: message.into(), help: None, option: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -74,6 +76,28 @@ impl Failure {
         self
     }
 
+    pub(crate) fn option(mut self, option: impl Into<String>) -> Self {
+        self.option = Some(option.into());
+        self
+    }
+
+    /// For commands that have none of the options of `convert`, and call `--from` something else.
+    pub(crate) fn of_side(mut self, from: &str) -> Self {
+        self.option = None;
+        self.message = self.message.replace("--from", from);
+        self.help = self.help.map(|help| help.replace("--from", from));
+        self
+    }
+
+    /// What to do about it.
+    pub(crate) fn remedy(&self) -> Option<String> {
+        match (&self.help, &self.option) {
+            (Some(help), Some(option)) => Some(format!("{help}, or convert with {option}")),
+            (None, Some(option)) => Some(format!("convert with {option}")),
+            (help, None) => help.clone(),
+        }
+    }
+
     /// What the system says of a file. One that is not there was named wrongly: that is the input's fault.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         let message = format!("{}: {error}", path.display());
@@ -89,7 +113,7 @@ impl Failure {
 
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::json!({ "error": {
-            "kind": self.kind.name(), "tensor": self.tensor, "message": self.message, "help": self.help,
+            "kind": self.kind.name(), "tensor": self.tensor, "message": self.message, "help": self.remedy(),
         } })
     }
 }

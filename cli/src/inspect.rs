@@ -122,7 +122,7 @@ fn logical<'a>(found: &'a Recognised, tensor: &'a Tensor) -> &'a str {
 
 /// Draws one tensor, as it is here, and as it is in another checkpoint.
 fn draw(args: &Inspect, path: &Path, it: &Checkpoint, found: &Recognised) -> Result<()> {
-    let of = |it: &Checkpoint, found: &Recognised, name: &str, label: &Path| -> Result<Series> {
+    let of = |it: &Checkpoint, found: &Recognised, name: &str, label: &Path, from: &str| -> Result<Series> {
         let all = it.tensors.values();
         let Some(tensor) = all.clone().find(|tensor| logical(found, tensor) == name || tensor.name == name)
         else {
@@ -133,6 +133,10 @@ fn draw(args: &Inspect, path: &Path, it: &Checkpoint, found: &Recognised) -> Res
                 None => error.help("`lanecast inspect` lists them"),
             });
         };
+        // Codes without what they mean are not drawn.
+        if let Some(problem) = found.problems.iter().find(|p| p.tensor.as_ref() == Some(&tensor.name)) {
+            return Err(problem.clone().of_side(from));
+        }
         let Some(stats) = measure(it, found, tensor)? else {
             return Err(Failure::refused(format!(
                 "{} {:?}: these are no floats",
@@ -163,13 +167,14 @@ fn draw(args: &Inspect, path: &Path, it: &Checkpoint, found: &Recognised) -> Res
         largest.map(|tensor| logical(found, tensor).to_owned())
     };
     let Some(name) = args.tensor.clone().or_else(largest) else {
-        return Err(Failure::refused(format!("{}: there are no floats to draw", args.path.display())));
+        let none = || Failure::refused(format!("{}: there are no floats to draw", args.path.display()));
+        return Err(found.problems.first().cloned().unwrap_or_else(none));
     };
-    let mut series = vec![of(it, found, &name, &args.path)?];
+    let mut series = vec![of(it, found, &name, &args.path, "--from")?];
     if let Some(other) = &args.beside {
         let it = Checkpoint::open(other)?;
-        let found = layout::recognise(&it, None);
-        series.push(of(&it, &found, &name, other)?);
+        let found = layout::recognise(&it, from_option(&args.from_beside)?);
+        series.push(of(&it, &found, &name, other, "--from-beside")?);
     }
     plot::draw(path, &out::plain(&name), &series)
 }
@@ -240,8 +245,8 @@ fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<String, Stats>, a
     }
     for problem in &found.problems {
         out::line(format_args!("{} {}", "problem:".red(), out::plain(&problem.to_string())))?;
-        if let Some(help) = &problem.help {
-            out::line(format_args!("    {}", out::plain(help)))?;
+        if let Some(help) = problem.remedy() {
+            out::line(format_args!("    {}", out::plain(&help)))?;
         }
     }
     Ok(())

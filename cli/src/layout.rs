@@ -339,19 +339,18 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
                 format!("a scale, {} {:?}, without a quantised weight: {there}", tensor.dtype, tensor.shape);
             // Where the weight itself was refused, once is enough.
             if !found.problems.iter().any(|p| p.tensor.as_deref().is_some_and(|t| split(t).0 == module)) {
-                let help = format!("--drop '{0}' or --copy '{0}', if that is meant", tensor.name);
-                found.problems.push(Failure::refused(what).tensor(&tensor.name).help(help));
+                let option = format!("--drop '{0}' or --copy '{0}', if that is meant", tensor.name);
+                let problem = Failure::refused(what).tensor(&tensor.name).help("fetch the weight");
+                found.problems.push(problem.option(option));
             }
             found.roles.insert(tensor.name.clone(), (Role::Scale, None));
             continue;
         }
         if scaled && dtypes::is_narrow(tensor.dtype) && role == Role::Plain && tensor.shape.len() >= 2 {
             let what = format!("a quantised weight, {} {:?}, without a scale", tensor.dtype, tensor.shape);
-            let help = format!(
-                "others have scales: fetch it, or --copy '{}' to leave the codes as they are",
-                tensor.name
-            );
-            found.problems.push(Failure::refused(what).tensor(&tensor.name).help(help));
+            let option = format!("--copy '{}' to leave the codes as they are", tensor.name);
+            let problem = Failure::refused(what).tensor(&tensor.name).help("others have scales: fetch it");
+            found.problems.push(problem.option(option));
         }
         found.roles.insert(tensor.name.clone(), (role, None));
     }
@@ -427,7 +426,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
         }
         if tensor.dtype == Dtype::U8 && tensor.shape.len() >= 3 {
             let what = format!("blocks, {} {:?}, without {base}_scales", tensor.dtype, tensor.shape);
-            return Err(Failure::refused(what).help(format!("fetch the scales, or --copy '{name}'")));
+            return Err(Failure::refused(what).help("fetch the scales").option(format!("--copy '{name}'")));
         }
         return Ok(None);
     }
@@ -479,7 +478,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
                 other.name, other.dtype, other.shape
             );
             return Err(
-                Failure::refused(what).help(format!("--copy '{module}*' leaves all of them as they are"))
+                Failure::refused(what).option(format!("--copy '{module}*' to leave all of them as they are"))
             );
         }
     }
@@ -488,13 +487,13 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
         ([], []) if packed => {
             let what =
                 format!("packed codes, {} {:?}, without {module}weight_scale", tensor.dtype, tensor.shape);
-            Err(Failure::refused(what).help(format!("fetch the scale, or --copy '{name}'")))
+            Err(Failure::refused(what).help("fetch the scale").option(format!("--copy '{name}'")))
         }
         // Whether that is an error depends on the others.
         ([], []) => Ok(None),
         ([], [global, ..]) => {
             let what = format!("it has {}, but no {module}weight_scale", global.name);
-            Err(Failure::refused(what).help("fetch the scale, or --copy the layer"))
+            Err(Failure::refused(what).help("fetch the scale").option(format!("--copy '{module}*'")))
         }
         ([scale], _) if globals.len() < 2 => {
             scaled(it, tensor, &base, scale, globals.first().copied(), others, (from, modelopt)).map(Some)
@@ -502,7 +501,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
         _ => {
             let all: Vec<&str> = scales.iter().chain(&globals).map(|tensor| &tensor.name[..]).collect();
             Err(Failure::refused(format!("it has several scales: {}", all.join(", ")))
-                .help("--drop one of them"))
+                .option(format!("--copy '{module}*' to leave all of them as they are")))
         }
     }
 }

@@ -118,8 +118,8 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
     let mut stderr = anstream::stderr().lock();
     let _ = writeln!(stderr, "{} {}", "error:".red().bold(), out::plain(&failure.to_string()));
-    if let Some(help) = &failure.help {
-        let _ = writeln!(stderr, "{} {}", "help:".bold(), out::plain(help));
+    if let Some(help) = failure.remedy() {
+        let _ = writeln!(stderr, "{} {}", "help:".bold(), out::plain(&help));
     }
     failure.kind as u8
 }

@@ -32,11 +32,8 @@ impl Side {
         let from = from_option(from)?;
         let it = Checkpoint::open(path)?;
         let found = layout::recognise(&it, from);
-        if let Some(mut problem) = found.problems.into_iter().next() {
-            // Each side has an option of its own.
-            problem.message = problem.message.replace("--from", option);
-            problem.help = problem.help.map(|help| help.replace("--from", option));
-            return Err(problem);
+        if let Some(problem) = found.problems.into_iter().next() {
+            return Err(problem.of_side(option));
         }
         let mut tensors = BTreeMap::new();
         for tensor in it.tensors.values() {
@@ -215,8 +212,8 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     let failure = Mutex::new(None);
-    let threads =
-        args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.threads.filter(|&n| n > 0).unwrap_or(cores);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {

@@ -311,6 +311,24 @@ fn a_tensor_is_drawn_before_and_after() {
     );
     // Bars of both: float4 has few exponents in each scale's reach, and bfloat16 more.
     assert!(drawn.matches("#5B8FC7").count() > 8 && drawn.matches("#D96C2C").count() > 4);
+    // Of two layouts that fit, codes without what they mean are not drawn.
+    let tensors: Tensors = vec![
+        ("a.weight".into(), Dtype::U8, vec![128, 64], vec![0x35; 8192]),
+        ("a.weight_scale".into(), Dtype::F8_E4M3, vec![128, 8], vec![0x38; 1024]),
+        ("a.weight_scale_2".into(), Dtype::F32, vec![], le(&[0.5])),
+    ];
+    write(&dir.path().join("two.safetensors"), &tensors, None);
+    write(
+        &dir.path().join("one.safetensors"),
+        &vec![("a.weight".into(), Dtype::F32, vec![2], le(&[1.0, 2.0]))],
+        None,
+    );
+    let text = fails(dir.path(), "inspect one.safetensors --beside two.safetensors --plot q.svg", 3);
+    assert!(text.contains("--from-beside comfy-nvfp4") && !dir.path().join("q.svg").exists(), "{text}");
+    let more = "--from-beside modelopt-nvfp4 --plot q.svg";
+    ok(dir.path(), &format!("inspect one.safetensors --beside two.safetensors {more}"));
+    let text = fails(dir.path(), "inspect two.safetensors --plot r.svg", 3);
+    assert!(text.contains("--from comfy-nvfp4"), "{text}");
     let png = fails(dir.path(), "inspect a.safetensors --plot p.png", 2);
     assert!(png.contains("--plot p.svg") && png.contains("makes a PNG of it"), "{png}");
     assert!(
