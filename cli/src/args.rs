@@ -6,18 +6,28 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const JOBS: &str = "\
 Jobs:
-  lanecast convert DeepSeek-R1 DeepSeek-R1-bf16 --to bf16                            fp8 of blocks: for training, CPUs, older GPUs
-  lanecast convert Llama-bf16 Llama-fp8 --to fp8-block                               or mxfp4, nvfp4, fp8-channel: for serving
-  lanecast convert gpt-oss-20b gpt-oss-bf16 --to bf16                                blocks and scales of mxfp4
-  lanecast convert t5xxl_fp8_scaled.safetensors t5xxl.safetensors --to f16           a scale for each tensor
-  lanecast convert flux.safetensors flux8.safetensors --to comfy-fp8 --keep '*img_in*'
-  lanecast convert model.safetensors out.safetensors --to bf16 --max-rel-error 0.01  what is lost; exit 1 beyond
-  lanecast cast emb.npy emb16.npy --to f16                                           embeddings
-  lanecast cast emb.npy emb8.npy --to int8 --scale row                               and emb8.scale.npy
-  lanecast cast x.bin y.bin --from f32 --to e4m3 --saturate off                      raw numbers
-  lanecast inspect PATH        lanecast verify A B        lanecast info        lanecast bench
+  fp8 of blocks, for training, CPUs, older GPUs
+    lanecast convert DeepSeek-R1 DeepSeek-R1-bf16 --to bf16
+  for serving; or mxfp4, nvfp4, fp8-channel
+    lanecast convert Llama-bf16 Llama-fp8 --to fp8-block
+  blocks and scales of mxfp4
+    lanecast convert gpt-oss-20b gpt-oss-bf16 --to bf16
+  a scale for each tensor, and back
+    lanecast convert t5xxl_fp8_scaled.safetensors t5xxl.safetensors --to f16
+    lanecast convert flux.safetensors flux8.safetensors --to comfy-fp8 --keep '*img_in*'
+  what is lost; exit 1 beyond
+    lanecast convert model.safetensors out.safetensors --to bf16 --max-rel-error 0.01
+  embeddings; and emb8.scale.npy
+    lanecast cast emb.npy emb16.npy --to f16
+    lanecast cast emb.npy emb8.npy --to int8 --scale row
+  raw numbers
+    lanecast cast x.bin y.bin --from f32 --to e4m3 --saturate off
+  and
+    lanecast inspect PATH        lanecast verify A B
+    lanecast info                lanecast bench
 
-Exit: 0 done, 1 a limit was passed or a difference found, 2 usage, 3 the input was refused, 4 the system failed, 130 interrupted";
+Exit: 0 done, 1 a limit was passed or a difference found, 2 usage,
+  3 the input was refused, 4 the system failed, 130 interrupted";
 
 /// Converts model checkpoints between dtypes and quantisation layouts: on a CPU, streamed, verified.
 #[derive(Parser, Debug)]
@@ -138,7 +148,7 @@ pub(crate) struct Convert {
     /// One NVFP4 factor for q, k and v, and for gate and up, which engines multiply at once
     #[arg(long, default_value = "on")]
     pub(crate) fuse: Switch,
-    /// Threads [default: two more than cores]
+    /// Threads [default, and 0: two more than cores]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     /// Of all buffers together
@@ -256,6 +266,9 @@ pub(crate) struct Inspect {
     /// Another checkpoint that has the tensor: what it was converted to
     #[arg(long, requires = "plot", value_name = "PATH")]
     pub(crate) beside: Option<PathBuf>,
+    /// The layout of that one, where two fit
+    #[arg(long, requires = "beside", default_value = "auto", value_name = "LAYOUT")]
+    pub(crate) from_beside: String,
     /// All of it as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
@@ -266,9 +279,6 @@ pub(crate) struct Verify {
     /// A safetensors file, or a directory
     pub(crate) a: PathBuf,
     /// What it is compared with
-    /// The layout of that one, where two fit
-    #[arg(long, requires = "beside", default_value = "auto", value_name = "LAYOUT")]
-    pub(crate) from_beside: String,
     pub(crate) b: PathBuf,
     /// The layout of A, where two fit
     #[arg(long, default_value = "auto", value_name = "LAYOUT")]

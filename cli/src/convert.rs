@@ -41,6 +41,8 @@ const AHEAD: usize = 4;
 /// Bytes of a file that are synced and read back together, while others are converted; in memory, as many as a cache holds.
 const WINDOW: u64 = 16 << 20;
 const WINDOW_IN_MEMORY: u64 = 1 << 20;
+/// The least budget of all buffers.
+const LEAST_MEMORY: u64 = 1 << 20;
 /// How a file system in memory is called: its pages are allocated when they are written.
 const TMPFS: u64 = 0x0102_1994;
 
@@ -733,10 +735,24 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         return Err(Failure::usage("--rank counts from 0, and is less than --of"));
     }
     let memory = out::parse_size(&args.memory)?;
+    if memory < LEAST_MEMORY {
+        return Err(Failure::usage(format!(
+            "--memory {}: {} are too few",
+            args.memory,
+            count(memory, "byte")
+        ))
+        .help("1M or more; 2G, for example, are 2 GiB"));
+    }
     let it = Checkpoint::open(&args.src)?;
     let found = layout::recognise(&it, from_option(&args.from)?);
     let plan = Plan::new(&it, &found, args)?;
     check_paths(args, &it)?;
+    if !it.is_dir && args.dst.extension().is_none_or(|end| end != "safetensors") && !args.dry_run {
+        out::note(format_args!(
+            "warning: {} is not called .safetensors, by which loaders know such a file",
+            out::plain(&args.dst.display().to_string())
+        ));
+    }
     for warning in &plan.warnings {
         out::note(format_args!("warning: {}", out::plain(warning)));
     }
@@ -846,7 +862,7 @@ fn work(
         }
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.unwrap_or(cores + 2).max(1);
+    let threads = args.threads.filter(|&n| n > 0).unwrap_or(cores + 2);
     // An element takes up to about 16 times its bytes on its way: in float64 on both sides, and both buffers.
     let tile = (memory / threads as u64 / 16).clamp(1 << 16, 1 << 20);
     let largest = plan
@@ -944,6 +960,25 @@ fn numbers(plan: &Plan) -> (usize, usize) {
     (plan.jobs.len() + plan.dropped.len(), converted)
 }
 
+/// How many tensors of each kind are not in the result.
+fn dropped(plan: &Plan) -> BTreeMap<&'static str, u64> {
+    let mut kinds = BTreeMap::new();
+    plan.dropped.values().for_each(|kind| *kinds.entry(*kind).or_default() += 1);
+    kinds
+}
+
+/// The same, to be read.
+fn dropped_line(plan: &Plan) -> String {
+    let folded = if plan.plain.is_some() { "folded in" } else { "written anew" };
+    let kinds = dropped(plan).into_iter().map(|(kind, n)| match kind {
+        "scale" | "global_scale" => format!("{} ({folded})", count(n, &kind.replace('_', " "))),
+        "activation_scale" => format!("{} of activations", count(n, "scale")),
+        "--drop" => format!("{} by --drop", number(n)),
+        other => count(n, other),
+    });
+    kinds.collect::<Vec<_>>().join(", ")
+}
+
 fn as_json(plan: &Plan, losses: &Losses, files: Vec<Value>) -> Value {
     let (total, converted) = numbers(plan);
     let all = losses.all();
@@ -957,7 +992,7 @@ fn as_json(plan: &Plan, losses: &Losses, files: Vec<Value>) -> Value {
         "bytes_out": plan.shards.iter().map(|shard| shard.bytes).sum::<u64>(),
         "max_abs_error": all.max_abs, "max_rel_error": all.max_rel,
         "saturated": all.saturated, "nan": all.nan, "inf": all.inf,
-        "dropped": plan.dropped, "worst": losses.worst, "files": files,
+        "dropped": plan.dropped.keys().collect::<Vec<_>>(), "dropped_kinds": dropped(plan), "worst": losses.worst, "files": files,
     })
 }
 
@@ -991,6 +1026,9 @@ fn dry(plan: &Plan, args: &Convert) -> Result<()> {
         ]);
     }
     out::table(rows)?;
+    if !plan.dropped.is_empty() {
+        out::line(format_args!("dropped: {}", dropped_line(plan)))?;
+    }
     for shard in &plan.shards {
         out::line(format_args!("{}   {}", out::plain(&shard.name), bytes(shard.bytes)))?;
     }
@@ -1047,10 +1085,7 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
         out::line(format_args!("worst: {name} {:.1e} at {:?}", worst.max_rel_error, worst.index))?;
     }
     if !plan.dropped.is_empty() {
-        let what = count(plan.dropped.len() as u64, "tensor");
-        out::line(format_args!(
-            "dropped: {what} (scales that are folded in, scales of activations, markers)"
-        ))?;
+        out::line(format_args!("dropped: {}", dropped_line(plan)))?;
     }
     Ok(())
 }

@@ -104,9 +104,19 @@ pub(crate) fn named(name: &str) -> Option<DType> {
     short.or_else(|| name.parse().ok())
 }
 
+/// The names that a word is a part of, `fp8` of `fp8-block`, or all.
+pub(crate) fn those_with(word: &str, names: &[&'static str]) -> String {
+    let some: Vec<&str> = names.iter().copied().filter(|name| name.contains(word)).collect();
+    if some.is_empty() { names.join(", ") } else { some.join(", ") }
+}
+
 /// As [`named`], or an error with what was probably meant.
 pub(crate) fn parse(name: &str, others: &[&'static str]) -> Result<DType> {
     named(name).ok_or_else(|| {
+        if others.len() > 1 && others.iter().any(|other| other.contains(name)) {
+            let error = Failure::usage(format!("no dtype and no layout is called '{name}'"));
+            return error.help(format!("one of {}?", those_with(name, others)));
+        }
         let all = SHORT
             .iter()
             .map(|(short, _)| *short)
@@ -115,6 +125,9 @@ pub(crate) fn parse(name: &str, others: &[&'static str]) -> Result<DType> {
         let error = Failure::usage(format!("no dtype is called '{name}'"));
         match suggestion(name, all) {
             Some(close) => error.help(format!("did you mean '{close}'?")),
+            None if others.len() > 1 => {
+                error.help(format!("bf16, f16, f32, f64, e4m3, e5m2, or a layout: {}", others.join(", ")))
+            }
             None => error.help("bf16, f16, f32, f64, e4m3, e5m2, or a name that `lanecast info` lists"),
         }
     })

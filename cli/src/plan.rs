@@ -137,7 +137,8 @@ pub(crate) struct Plan {
     pub(crate) jobs: Vec<Job>,
     pub(crate) shards: Vec<OutShard>,
     pub(crate) groups: usize,
-    pub(crate) dropped: Vec<String>,
+    /// What is not in the result, and what it was.
+    pub(crate) dropped: BTreeMap<String, &'static str>,
     pub(crate) kept: BTreeMap<String, &'static str>,
     pub(crate) copied: usize,
     /// The layout of the result, if it is quantised.
@@ -390,7 +391,10 @@ impl Plan {
             && !dtypes::in_file(dtype).is_some_and(dtypes::is_float)
         {
             return Err(Failure::usage(format!("--to {}: safetensors has no float of that name", args.to))
-                .help("bf16, f16, f32, f64, e4m3, e5m2, or a layout"));
+                .help(format!(
+                    "bf16, f16, f32, f64, e4m3, e5m2, or a layout: {}",
+                    dtypes::those_with(&args.to, &layouts)
+                )));
         }
         let high = match &args.high[..] {
             "same" => None,
@@ -423,7 +427,7 @@ impl Plan {
             jobs: Vec::new(),
             shards: Vec::new(),
             groups: 0,
-            dropped: Vec::new(),
+            dropped: BTreeMap::new(),
             kept: BTreeMap::new(),
             copied: 0,
             layout: None,
@@ -500,7 +504,7 @@ impl Plan {
             return Ok(());
         }
         if is(drop) || drop.is_match(&tensor.name) {
-            self.dropped.push(tensor.name.clone());
+            self.dropped.insert(tensor.name.clone(), "--drop");
             return Ok(());
         }
         let left = if is(keep) {
@@ -522,13 +526,13 @@ impl Plan {
                 return Ok(());
             }
             if *role != Role::Weight {
-                self.dropped.push(tensor.name.clone());
+                self.dropped.insert(tensor.name.clone(), role.name());
                 return Ok(());
             }
             return self.weight(planner, weight, tensor);
         }
         if *role == Role::ActivationScale || *role == Role::Marker {
-            self.dropped.push(tensor.name.clone());
+            self.dropped.insert(tensor.name.clone(), role.name());
             return Ok(());
         }
         if !dtypes::is_float(tensor.dtype) || of.is_some() || *role == Role::Scale {

@@ -229,3 +229,89 @@ fn a_misspelt_option_is_json_where_that_is_asked_for() {
     }
     says(&fails(dir.path(), "verify a b --max-abs-error=-1", 2), &["not negative"]);
 }
+
+/// What helps is an option of the command that says it.
+#[test]
+fn a_remedy_names_options_that_there_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let code = |name: &str| (name.to_owned(), Dtype::F8_E4M3, vec![2usize, 4], vec![0x38u8; 8]);
+    let scale = |name: &str| (name.to_owned(), Dtype::F32, vec![1usize], le(&[1.0]));
+    let cases = [
+        (vec![code("l.weight"), code("m.weight"), scale("m.weight_scale")], "fetch it", "--copy 'l.weight'"),
+        (vec![scale("l.weight_scale")], "fetch the weight", "--drop 'l.weight_scale'"),
+        (vec![code("l.weight"), scale("l.weight_scale"), scale("l.weight_zero")], "", "--copy 'l.*'"),
+        (vec![code("l.weight"), scale("l.weight_scale"), scale("l.scale_weight")], "", "--copy 'l.*'"),
+        (vec![code("l.weight"), scale("l.weight_scale_2")], "fetch the scale", "--copy 'l.*'"),
+    ];
+    for (tensors, help, option) in cases {
+        write(&at("a.safetensors"), &tensors, None);
+        let text = fails(dir.path(), "convert a.safetensors b.safetensors --to bf16", 3);
+        says(&text, &[help, option]);
+        let option = option.split(' ').map(|word| word.trim_matches('\'')).collect::<Vec<_>>().join(" ");
+        ok(dir.path(), &format!("convert a.safetensors b.safetensors --to bf16 {option} --force --quiet"));
+        let text = fails(dir.path(), "verify a.safetensors a.safetensors", 3);
+        assert!(text.contains(help) && !text.contains("--copy") && !text.contains("--drop"), "{text}");
+        says(
+            &String::from_utf8(line(dir.path(), "inspect a.safetensors").stdout).unwrap(),
+            &["convert with --"],
+        );
+    }
+}
+
+#[test]
+fn no_threads_are_as_many_as_without_the_option() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 2, true);
+    ok(dir.path(), "convert src dst --to bf16 --threads 0 --quiet");
+    ok(dir.path(), "verify src dst --threads 0 --max-rel-error 0.004");
+    for command in ["convert", "verify"] {
+        says(&String::from_utf8(line(dir.path(), &format!("{command} --help")).stdout).unwrap(), &["and 0:"]);
+    }
+}
+
+/// Words that are a part of a name, or of other programs, and numbers without their unit.
+#[test]
+fn other_words_are_answered_with_the_layouts() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    for (to, help) in [
+        ("fp8", "fp8-block, fp8-channel, fp8-tensor"),
+        ("nvfp", "nvfp4, modelopt-nvfp4, comfy-nvfp4"),
+        ("int8", "int8-channel, int8-tensor"),
+        ("int4", "a layout: fp8-block"),
+        ("q4_k_m", "a layout: fp8-block"),
+    ] {
+        says(&fails(dir.path(), &format!("convert src dst --to {to}"), 2), &[to, help]);
+    }
+    says(&fails(dir.path(), "convert src dst --to bf16 --memory 8", 2), &["8 bytes", "1M or more"]);
+    let out = line(dir.path(), "convert src/model-00001-of-00001.safetensors out --to bf16 --quiet");
+    assert_eq!(out.status.code(), Some(0));
+    says(&String::from_utf8(out.stderr).unwrap(), &["warning: out is not called .safetensors"]);
+    // The jobs are as wide as a terminal, but for two commands.
+    let help = String::from_utf8(line(dir.path(), "--help").stdout).unwrap();
+    let jobs = help.split("Usage:").next().unwrap().lines().take_while(|line| !line.starts_with("Converts"));
+    assert!(jobs.filter(|line| line.len() > 80).count() <= 2, "{help}");
+}
+
+/// What is not in the result is counted by what it was.
+#[test]
+fn what_is_dropped_is_told_by_kind() {
+    let dir = tempfile::tempdir().unwrap();
+    let scalar = |name: &str| (name.to_owned(), Dtype::F32, vec![], le(&[1.0]));
+    let mut tensors = vec![scalar("unwanted")];
+    for i in 0..2 {
+        tensors.push((format!("{i}.weight"), Dtype::F8_E4M3, vec![2, 4], vec![0x38; 8]));
+        tensors.push(scalar(&format!("{i}.weight_scale")));
+    }
+    tensors.push(scalar("0.input_scale"));
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    let line = line(dir.path(), "convert a.safetensors b.safetensors --to bf16 --drop unwanted");
+    says(
+        &String::from_utf8(line.stdout).unwrap(),
+        &["dropped: 1 by --drop, 1 scale of activations, 2 scales (folded in)"],
+    );
+    let report = ok(dir.path(), "convert a.safetensors c.safetensors --to bf16 --json");
+    assert_eq!(report["dropped_kinds"], serde_json::json!({ "activation_scale": 1, "scale": 2 }));
+    assert_eq!(report["tensors"]["dropped"], 3);
+}

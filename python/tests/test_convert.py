@@ -38,7 +38,7 @@ def contents(at: Path) -> dict[str, str]:
 
 
 def test_convert_reports_and_raises(tmp_path: Path) -> None:
-    checkpoint(tmp_path / "src", 2)
+    checkpoint(tmp_path / "src", 2, rows=128)
     seen: list[tuple[int, int, str]] = []
     report = lanecast.convert(tmp_path / "src", tmp_path / "dst", to="bf16", progress=lambda *now: seen.append(now))
     assert (report.src_layout, report.dst_layout, report.tensors["converted"]) == ("f32", "bf16", 2)

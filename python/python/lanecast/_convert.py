@@ -63,6 +63,7 @@ class ConvertReport:
     nan: int
     inf: int
     dropped: list[str]
+    dropped_kinds: dict[str, int]
     worst: list[dict[str, Any]]
     files: list[dict[str, Any]]
 
