@@ -477,7 +477,8 @@ impl Work<'_> {
             if matches!(job.output, Output::Copy) {
                 continue;
             }
-            let loss = losses.get(&index).copied().unwrap_or_default();
+            let mut loss = losses.get(&index).copied().unwrap_or_default();
+            loss.at = tile::among_values(job, loss.at);
             let bytes_out = job.outs.iter().map(|out| byte_len(out.dtype, &out.shape)).sum();
             let sum = Sum { tensors: 1, bytes_in: job.input.bytes(), bytes_out, loss };
             let mut one = Losses::default();

@@ -19,6 +19,9 @@ const COMPARED: usize = 1 << 14;
 /// Bytes of a tile of what has no scales: what a cache holds. Larger ones would be read from memory at every step.
 const PLAIN: u64 = 1 << 18;
 
+/// How much larger tiles are whose columns become rows: every one of them reads all rows.
+const TURNED: u64 = 8;
+
 /// Tiles of a tensor, at most: a list of more would be memory.
 const MOST_TILES: u64 = 1 << 16;
 
@@ -141,7 +144,7 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
                 _ => None,
             };
             if let Some(columns) = turned {
-                let each = (most * 8 / (whole.rows * columns * to.max(16)).max(1)).max(1);
+                let each = (most * TURNED * 8 / (whole.rows * columns * to.max(16)).max(1)).max(1);
                 for matrix in 0..whole.count {
                     cut(matrix, whole.columns / columns, each);
                 }
@@ -332,12 +335,26 @@ fn read_groups(
 }
 
 /// `[rows, columns]` to `[columns, rows]`, of elements of so many bytes.
-fn transpose(bytes: &[u8], [rows, columns]: [usize; 2], each: usize, out: &mut Vec<u8>) {
+fn transpose(bytes: &[u8], shape: [usize; 2], each: usize, out: &mut Vec<u8>) {
     let out = room(out, bytes.len());
-    for (row, line) in bytes.chunks_exact((columns * each).max(1)).enumerate() {
-        for (column, element) in line.chunks_exact(each).enumerate() {
-            let at = (column * rows + row) * each;
-            out[at..at + each].copy_from_slice(element);
+    match each {
+        1 => transpose_elements::<1>(bytes, shape, out),
+        2 => transpose_elements::<2>(bytes, shape, out),
+        4 => transpose_elements::<4>(bytes, shape, out),
+        _ => transpose_elements::<8>(bytes, shape, out),
+    }
+}
+
+/// Some rows at a time, which a cache holds: what they become in a column is then written together.
+fn transpose_elements<const EACH: usize>(bytes: &[u8], [rows, columns]: [usize; 2], out: &mut [u8]) {
+    const ROWS: usize = 32;
+    let (from, to) = (bytes.as_chunks::<EACH>().0, out.as_chunks_mut::<EACH>().0);
+    for first in (0..rows).step_by(ROWS) {
+        let some = ROWS.min(rows - first);
+        let from = &from[first * columns..(first + some) * columns];
+        for column in 0..columns {
+            let to = &mut to[column * rows + first..][..some];
+            to.iter_mut().zip(from[column..].iter().step_by(columns)).for_each(|(to, from)| *to = *from);
         }
     }
 }
@@ -414,6 +431,22 @@ pub(crate) fn flat(input: &Input) -> Option<Input> {
     let mut tensor = tensor.clone();
     tensor.shape = if n.is_multiple_of(8) { vec![n / 8, 8] } else { vec![n, 1] };
     (n.is_multiple_of(8) || tensor.dtype.bitsize() >= 8).then_some(Input::Plain(tensor))
+}
+
+/// From the place of an element among the codes to that among the values, where rows of the one are columns of the other. Of equal
+/// losses the first is that among the codes, whatever the tiles.
+pub(crate) fn among_values(job: &Job, at: u64) -> u64 {
+    let codes = match (&job.input, &job.output) {
+        (Input::Scaled(weight, ..), Output::Cast(_)) if weight.transposed => Matrices::of(&weight.shape),
+        (input, Output::Quantise(target)) if target.transposed => {
+            let Matrices { count, rows, columns } = Matrices::of(&logical(input).0);
+            Matrices { count, rows: columns, columns: rows }
+        }
+        _ => return at,
+    };
+    let (row, column) = (at / codes.columns.max(1), at % codes.columns.max(1));
+    let (matrix, row) = (row / codes.rows.max(1), row % codes.rows.max(1));
+    (matrix * codes.columns + column) * codes.rows + row
 }
 
 /// The largest magnitude of a tile, as bits that compare as the numbers do; NaN is the largest.
@@ -598,9 +631,9 @@ fn dequantise(
         loss.elements((first + at as u64, n, wide), (wide, x), (to, dst), clamped, [&mut *none, &mut *y])?;
     }
     if weight.transposed {
-        // From the place in the tile to the place in the result.
+        // From the place in the tile to that among the codes.
         let (row, column) = (loss.at / shape[1] as u64, loss.at % shape[1] as u64);
-        loss.at = (tile.matrix * whole.columns + tile.first * 32 + column) * whole.rows + row;
+        loss.at = (tile.matrix * whole.rows + row) * whole.columns + tile.first * 32 + column;
         transpose(dst, shape, bits(to) as usize / 8, turned);
         let at = (tile.matrix * whole.columns + tile.first * 32) * whole.rows * bits(to) / 8;
         write(place + at, &turned[..dst.len()])?;
@@ -824,12 +857,6 @@ fn quantise(
         let clamped = largest.as_ref().map(|largest| (codes, largest));
         let values = (from, &values[bytes(from, at, n)]);
         loss.elements((first + at as u64, n, wide), values, (wide, y), clamped, [&mut *x, &mut *none])?;
-    }
-    if target.transposed {
-        // From the place in the quantised matrices to that in the source.
-        let (row, column) = (loss.at / whole.columns, loss.at % whole.columns);
-        let (matrix, row) = (row / whole.rows, row % whole.rows);
-        loss.at = (matrix * whole.columns + column) * whole.rows + row;
     }
     write(job.outs[0].offset + first * bits(format.elem) / 8, dst)?;
     Ok(loss)

@@ -261,6 +261,18 @@ fn gpt_oss_is_transposed() {
     ];
     write(&dir.path().join("a.safetensors"), &tensors, None);
     ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --memory 1M --quiet");
+    // Of equal losses the same is named, whatever the tiles: those of all codes that become 0, and of all values that do.
+    let values =
+        vec![("l.experts.w".into(), Dtype::F32, vec![2, 672, 331], le(&Random(5).floats(2 * 672 * 331)))];
+    write(&dir.path().join("values.safetensors"), &values, None);
+    for command in
+        ["values.safetensors w.safetensors --to gpt-oss --only *", "a.safetensors w.safetensors --to e4m3"]
+    {
+        let report = |more: &str| ok(dir.path(), &format!("convert {command} --force --json {more}"));
+        let whole = report("");
+        assert_eq!(whole, report("--memory 1M --threads 5"), "{command}");
+        assert_eq!(whole, report("--memory 64M --threads 1"), "{command}");
+    }
     let all = read(&dir.path().join("b.safetensors"));
     let (dtype, shape, bytes) = &all["mlp.experts.gate_up_proj"];
     assert_eq!((*dtype, &shape[..]), (Dtype::BF16, &[experts, 32 * groups, rows][..]));
