@@ -747,6 +747,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     let it = Checkpoint::open(&args.src)?;
     let found = layout::recognise(&it, from_option(&args.from)?);
     let plan = Plan::new(&it, &found, args)?;
+    drop(found);
     check_paths(args, &it)?;
     if !it.is_dir && args.dst.extension().is_none_or(|end| end != "safetensors") && !args.dry_run {
         out::note(format_args!(

@@ -237,28 +237,28 @@ impl Serialize for Written<'_> {
 /// Puts tensors in the order of the library, gives them offsets, and returns the bytes of the header, padded to 8.
 pub(crate) fn write(
     metadata: Option<&BTreeMap<String, String>>,
-    tensors: &mut [(String, Dtype, Vec<usize>)],
+    mut tensors: Vec<(String, Dtype, Vec<usize>)>,
 ) -> Result<(Vec<u8>, Infos)> {
     tensors.sort_by(|(a, x, _), (b, y, _)| y.cmp(x).then(a.cmp(b)));
     let mut offset = 0;
     let infos: Vec<(String, TensorInfo)> = tensors
-        .iter()
+        .into_iter()
         .map(|(name, dtype, shape)| {
-            let end = offset + byte_len(*dtype, shape) as usize;
-            let info = TensorInfo { dtype: *dtype, shape: shape.clone(), data_offsets: (offset, end) };
+            let end = offset + byte_len(dtype, &shape) as usize;
+            let info = TensorInfo { dtype, shape, data_offsets: (offset, end) };
             offset = end;
-            (name.clone(), info)
+            (name, info)
         })
         .collect();
-    let text = serde_json::to_vec(&Written { metadata, tensors: &infos })
+    let mut bytes = vec![0; 8];
+    serde_json::to_writer(&mut bytes, &Written { metadata, tensors: &infos })
         .map_err(|error| Failure::system(format!("a header: {error}")))?;
-    let padded = text.len().next_multiple_of(8);
+    let padded = (bytes.len() - 8).next_multiple_of(8);
     if padded as u64 > MOST {
         return Err(Failure::refused(format!("a header of {padded} bytes: too many tensors for one file"))
             .help("--shard-size makes more files of them"));
     }
-    let mut bytes = (padded as u64).to_le_bytes().to_vec();
-    bytes.extend(&text);
+    bytes[..8].copy_from_slice(&(padded as u64).to_le_bytes());
     bytes.resize(8 + padded, b' ');
     Ok((bytes, infos))
 }
@@ -392,9 +392,9 @@ mod tests {
         });
         let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
         let theirs = safetensors::serialize(views, Some(metadata)).unwrap();
-        let mut ours: Vec<_> = shapes.iter().map(|(n, d, s)| ((*n).to_owned(), *d, s.clone())).collect();
+        let ours: Vec<_> = shapes.iter().map(|(n, d, s)| ((*n).to_owned(), *d, s.clone())).collect();
         let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
-        let (header, _) = write(Some(&metadata), &mut ours).unwrap();
+        let (header, _) = write(Some(&metadata), ours).unwrap();
         assert_eq!(header, theirs[..header.len()]);
     }
 }

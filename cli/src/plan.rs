@@ -1,12 +1,14 @@
 //! What a conversion does with each tensor, and what the files of the result are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, Write};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use lanecast::scaled::{Profile, ScaleLayout, ScaleRule, Scaling, TensorScale};
 use lanecast::{DType, Packing};
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
+use serde::{Serialize, Serializer};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -424,7 +426,7 @@ impl Plan {
         let mut plan = Self {
             from: found.label.clone(),
             to: args.to.clone(),
-            jobs: Vec::new(),
+            jobs: Vec::with_capacity(it.tensors.len()),
             shards: Vec::new(),
             groups: 0,
             dropped: BTreeMap::new(),
@@ -716,10 +718,10 @@ impl Plan {
 
     /// Lays tensors out in files.
     fn files(&mut self, it: &Checkpoint, shard_size: Option<u64>) -> Result<()> {
-        let mut taken = BTreeMap::new();
+        let mut taken = HashMap::new();
         for job in &self.jobs {
             for out in &job.outs {
-                if let Some(other) = taken.insert(out.name.clone(), job.name.clone()) {
+                if let Some(other) = taken.insert(&out.name[..], &job.name[..]) {
                     return Err(Failure::refused(format!(
                         "the result would have it twice: from {other} and from {}",
                         job.name
@@ -729,8 +731,9 @@ impl Plan {
                 }
             }
         }
+        drop(taken);
         for (name, source, mut jobs) in self.division(it, shard_size) {
-            let mut tensors: Vec<(String, Dtype, Vec<usize>)> = jobs
+            let tensors: Vec<(String, Dtype, Vec<usize>)> = jobs
                 .iter()
                 .flat_map(|&job| &self.jobs[job].outs)
                 .map(|out| (out.name.clone(), out.dtype, out.shape.clone()))
@@ -756,7 +759,7 @@ impl Plan {
                 let text = json!({ "format_version": "1.0", "layers": layers }).to_string();
                 metadata.get_or_insert_default().insert("_quantization_metadata".to_owned(), text);
             }
-            let (header, infos) = header::write(metadata.as_ref(), &mut tensors)?;
+            let (header, infos) = header::write(metadata.as_ref(), tensors)?;
             let places: BTreeMap<&str, &TensorInfo> =
                 infos.iter().map(|(name, info)| (&name[..], info)).collect();
             let mut sources = BTreeSet::new();
@@ -779,16 +782,45 @@ impl Plan {
         Ok(())
     }
 
-    /// Of all that decides the bytes of the result.
+    /// Of all that decides the bytes of the result. Nothing of it is kept: of many tensors it would be most of the memory.
     fn digest(&self, it: &Checkpoint, args: &Convert) -> String {
-        let sources: Vec<_> = it.shards.iter().map(|s| json!([s.name, s.sha256, s.stamp.len])).collect();
-        let jobs: Vec<_> =
-            self.jobs.iter().map(|job| format!("{:?}", (&job.name, &job.output, &job.outs))).collect();
-        let headers: Vec<_> =
-            self.shards.iter().map(|s| (&s.name, hex(&Sha256::digest(&s.header)))).collect();
-        let text =
-            json!([env!("CARGO_PKG_VERSION"), self.from, self.to, args.profile, sources, headers, jobs])
-                .to_string();
-        hex(&Sha256::digest(text.as_bytes()))
+        let sources = || it.shards.iter().map(|s| json!([s.name, s.sha256, s.stamp.len]));
+        let jobs = || self.jobs.iter().map(|job| format!("{:?}", (&job.name, &job.output, &job.outs)));
+        let headers = || self.shards.iter().map(|s| (&s.name, hex(&Sha256::digest(&s.header))));
+        let text = (
+            env!("CARGO_PKG_VERSION"),
+            &self.from,
+            &self.to,
+            &args.profile,
+            Each(sources),
+            Each(headers),
+            Each(jobs),
+        );
+        let mut hash = Hash(Sha256::new());
+        serde_json::to_writer(&mut hash, &text).expect("a plan is JSON");
+        hex(&hash.0.finalize())
+    }
+}
+
+/// A list whose elements are made when it is written.
+struct Each<F>(F);
+
+impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Each<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+/// What is written is hashed.
+struct Hash(Sha256);
+
+impl Write for Hash {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
