@@ -4,9 +4,9 @@ use core::arch::x86_64::*;
 
 use super::codec::plane::{Fold, Half, Plane, Words};
 use super::simd::{
-    ByF16, ByPacking, ByRows, Bytes, Converts, Extras, Feature, Floating, Floats, Halves, Ints, Kernel,
-    Longs, MarksBeyond, Memory, NarrowsByF16, Packs, Registers, RunKernel, Saturates, SearchesNans, Shorts,
-    Simd, Tables, Task, Widths, copy_short, memory_ops, ops, token,
+    ByNibbles, ByPacking, ByRows, Bytes, Converts, Extras, Feature, Floating, Floats, Halves, Ints, Kernel,
+    Longs, MarksBeyond, Memory, NarrowsByF16, NarrowsByNibbles, Packs, Registers, RunKernel, Saturates,
+    SearchesNans, Shorts, Simd, Tables, Task, Widths, copy_short, memory_ops, ops, token,
 };
 use crate::formats::isa::Isa;
 
@@ -699,7 +699,7 @@ impl Simd for Avx2 {
     type Token = Self;
     type Turned = Self;
     const ISA: Isa = Isa::Avx2;
-    type Narrowing = ByF16;
+    type Narrowing = ByNibbles;
     type Looking = ByRows;
     type Integers = ByPacking;
 
@@ -758,5 +758,16 @@ impl NarrowsByF16 for Avx2 {
             _mm256_blendv_epi8(yes, no, _mm256_cmpeq_epi16(_mm256_min_epu16(a, limit), a));
         select_above8(self, a: __m256i, limit: __m256i, yes: __m256i, no: __m256i) -> __m256i =
             _mm256_blendv_epi8(yes, no, _mm256_cmpeq_epi8(_mm256_min_epu8(a, limit), a));
+    }
+}
+
+impl NarrowsByNibbles for Avx2 {
+    ops! {
+        row(self, bytes: &[u8; 16]) -> __m256i = self.repeated(bytes);
+        zipped_u8(self, a: [__m256i; 2]) -> __m256i = _mm256_packus_epi16(a[0], a[1]);
+        zipped_s8(self, a: [__m256i; 2]) -> __m256i = _mm256_packs_epi16(a[0], a[1]);
+        unzipped8(self, a: __m256i) -> __m256i = self.packed(a);
+        sub_u8(self, a: __m256i, b: __m256i) -> __m256i = _mm256_subs_epu8(a, b);
+        select_top8(self, mask: __m256i, yes: __m256i, no: __m256i) -> __m256i = _mm256_blendv_epi8(no, yes, mask);
     }
 }

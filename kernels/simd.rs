@@ -745,7 +745,7 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     type Token: Token;
     /// Its name.
     const ISA: Isa;
-    /// How floats become floats of 8 bits or fewer: [`ByAddition`], [`ByF16`] or [`ByWords`].
+    /// How floats become floats of 8 bits or fewer: [`ByAddition`], [`ByNibbles`] or [`ByWords`].
     type Narrowing;
     /// How numbers become integers, the nearest that there are: [`BySaturating`], [`ByLimits`] or [`ByPacking`].
     type Integers;
@@ -793,10 +793,11 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
 /// Floats become narrow ones by an addition that shifts and rounds: [`ToNarrow`](super::codec::narrow::ToNarrow).
 #[cfg_attr(not(any(isa = "neon", isa = "simd128")), expect(dead_code, reason = "x86-64 has faster ways"))]
 pub(crate) struct ByAddition;
-/// By the float16 whose exponent is the code's, where that can be: [`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16).
+/// By the float16 whose exponent is the code's, where that can be ([`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16)), and floats of
+/// 16 bits as bytes, by rows of 16: [`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles).
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
-pub(crate) struct ByF16;
-/// So, and floats of 16 bits in their lanes: [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf), and by tables.
+pub(crate) struct ByNibbles;
+/// By that float16, too, and floats of 16 bits in their lanes: [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf), and by tables.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByWords;
 
@@ -838,11 +839,12 @@ pub(crate) trait MarksBeyond: SearchesNans {
     fn f64_to_i32_or_min(self, a: [Self::V; 2]) -> Self::V;
 }
 
-/// What [`ByF16`] takes.
+/// What [`ByNibbles`] and [`ByWords`] take.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) trait NarrowsByF16: Simd {
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The byte at each index below 16, among those of the same piece of 16 bytes of a table.
+    /// The byte at each index, among those of the same piece of 16 bytes of a table. Of an index that has it, the top bit makes
+    /// the byte 0; the three bits below do not count.
     fn lookup_pieces(self, table: Self::V, index: Self::V) -> Self::V;
     /// Lanes of `yes` where `a` is more than `limit`, unsigned.
     fn select_above16(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
@@ -853,7 +855,23 @@ pub(crate) trait NarrowsByF16: Simd {
     fn f32_to_cut_f16(self, a: [Self::V; 2]) -> Self::V;
 }
 
-/// What [`ByWords`] takes.
+/// What [`ByNibbles`] takes besides.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+pub(crate) trait NarrowsByNibbles: NarrowsByF16 {
+    /// 16 bytes, in each piece.
+    fn row(self, bytes: &[u8; 16]) -> Self::V;
+    /// Signed lanes of 16 bits as the nearest unsigned or signed bytes. Their order is one that zips of pieces undo.
+    fn zipped_u8(self, a: [Self::V; 2]) -> Self::V;
+    fn zipped_s8(self, a: [Self::V; 2]) -> Self::V;
+    /// Such bytes in the order of memory.
+    fn unzipped8(self, a: Self::V) -> Self::V;
+    /// 0 where that would be negative.
+    fn sub_u8(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Bytes of `yes` where the top bit of `mask` is set.
+    fn select_top8(self, mask: Self::V, yes: Self::V, no: Self::V) -> Self::V;
+}
+
+/// What [`ByWords`] takes besides.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) trait NarrowsByWords: NarrowsByF16 {
     /// 0 where that would be negative.

@@ -8,7 +8,7 @@
 use core::marker::PhantomData;
 
 use super::super::once::Once;
-use super::super::simd::{NarrowsByF16, NarrowsByWords, Simd};
+use super::super::simd::{NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd};
 use super::float::{INF, SIGN, is_away};
 use super::job::{Job, Table, Target};
 use super::plane::{Fold, Plane};
@@ -109,12 +109,13 @@ where
     fn setup(isa: I, job: &Job) -> Narrow<I::V> {
         let (to, policy) = (&job.narrow, &job.policy);
         let (max, limit) = (to.max, to.overflow);
-        let finite = [false, true].map(|negative| match policy.rounding {
-            Rounding::TowardZero => max,
-            Rounding::Up if negative => max,
-            Rounding::Down if !negative => max,
-            _ => limit,
-        });
+        // (Not by `map`, which need not be inlined.)
+        let (positive, negative) = match policy.rounding {
+            Rounding::TowardZero => (max, max),
+            Rounding::Up => (limit, max),
+            Rounding::Down => (max, limit),
+            _ => (limit, limit),
+        };
         let nan = match policy.nan_to_finite {
             _ if F::NAN => to.value_of(to.nan),
             NanToFinite::NegZero => SIGN,
@@ -125,7 +126,7 @@ where
         let drop = 23 - to.mantissa_bits;
         Narrow {
             limit: isa.splat32(to.value_of(limit)),
-            finite: [isa.splat32(to.value_of(finite[0])), isa.splat32(to.value_of(finite[1]))],
+            finite: [isa.splat32(to.value_of(positive)), isa.splat32(to.value_of(negative))],
             nan: isa.splat32(nan),
             least: isa.splat32(least),
             grow: isa.splat32(drop << 23),
@@ -507,6 +508,178 @@ where
         };
         Bits::<BITS>::of8::<I, false>(isa, signed::<I, Finite>(isa, code, isa.signs16(x), k.sign))
     }
+}
+
+/// To a float of 8 bits or fewer with a mantissa of `M` bits, 3 at most, to nearest even, from 16 bits, in lanes of 8 bits and by
+/// rows of 16 bytes.
+///
+/// ```text
+/// kept = |x| >> (mantissa of x - M) less that of half of the smallest subnormal, plus 1; all below is 0
+/// l = the 4 bits behind those, rounded to odd
+/// small = (row[kept] + l) >> 4
+/// normal = kept - less + (l is more than a half, or a half behind an odd code)
+/// code = min(max(small, normal), limit)
+/// ```
+/// * `kept` counts what the codes do, M bits of mantissa to an exponent, but goes on below the smallest normal, where the codes have
+///   fewer bits of it. It is the code there and a constant more.
+/// * `row` has, for each `kept` of subnormals and the first normals, the code 16 times, and as much as l needs to carry into it. It is
+///   the same for all formats with such a mantissa.
+/// * What is behind the rows finds some element of them, all of which are smaller than its normal. The smallest mantissa has but few
+///   numbers, all in a row.
+/// * A subnormal of the source is less than half of the smallest one of the target: that is why float8_e5m2 is not for float16.
+pub(in crate::kernels) struct ToNarrowByNibbles<S, F, const BITS: usize, const M: u32>(PhantomData<(S, F)>);
+
+/// Can that make this format, of 8 bits, from those floats?
+pub(in crate::kernels) fn goes_by_nibbles<I: Simd, S: AsHalf<I>>(format: FloatFormat) -> bool {
+    let m = format.mantissa_bits;
+    matches!(m, 2 | 3) && (S::MANTISSA == 7 || format.min_exponent() - m as i32 > -14)
+}
+
+/// The rows of a mantissa of M bits, from the `kept` on that is 1.
+const fn rows(mantissa: u32) -> [[u8; 16]; 2] {
+    let mut rows = [[0; 16]; 2];
+    let mut at = 0;
+    while at < if mantissa == 3 { 32 } else { 16 } {
+        let (exponent, digits) = (at >> mantissa, (1 << mantissa) + at % (1 << mantissa));
+        // Subnormals lose bits, that of the least exponent all but its first one, which is a half; above them, codes go on.
+        let (lost, first) = if exponent <= mantissa {
+            (mantissa + 1 - exponent, 0)
+        } else {
+            (0, (exponent - mantissa - 1) << mantissa)
+        };
+        let (mut code, mut carries, mut l) = (0, 0, 0);
+        while l < 16 {
+            let exact = digits << 4 | l;
+            let cut = exact >> (4 + lost);
+            let rest = exact - (cut << (4 + lost));
+            let half = 1 << (3 + lost);
+            let rounded = first + cut + (rest > half || rest == half && cut % 2 == 1) as u32;
+            if l == 0 {
+                code = rounded;
+            }
+            carries += rounded - code;
+            l += 1;
+        }
+        rows[at as usize / 16][at as usize % 16] = (code << 4 | carries) as u8;
+        at += 1;
+    }
+    rows
+}
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct ByNibbles<V> {
+    rows: [V; 2],
+    base: V,
+    inf: V,
+    /// What overflow becomes.
+    limit: V,
+    nan: V,
+    /// The sign bit of the code, in each byte.
+    sign: V,
+}
+
+impl<I: NarrowsByNibbles, S: AsHalf<I>, F: Family, const BITS: usize, const M: u32> Codec<I>
+    for ToNarrowByNibbles<S, F, BITS, M>
+where
+    Bits<BITS>: Code,
+{
+    type From = S;
+    type To = Bits<BITS>;
+    const FLOATS: bool = false;
+    type Setup = ByNibbles<I::V>;
+
+    #[inline(always)]
+    fn setup(isa: I, job: &Job) -> ByNibbles<I::V> {
+        let to = &job.narrow;
+        let (bias, inf) = if S::MANTISSA == 7 { (127, 0x7F80) } else { (15, 0x7C00) };
+        let nan = match job.policy.nan_to_finite {
+            _ if F::NAN => to.nan,
+            NanToFinite::NegZero => to.sign,
+            NanToFinite::Max => to.max,
+            NanToFinite::Zero => 0,
+        };
+        let rows = const { &rows(M) };
+        ByNibbles {
+            rows: [isa.row(&rows[0]), isa.row(&rows[1])],
+            base: isa.splat16((((to.exponents()[0] + bias) << M) - 1) as u16),
+            inf: isa.splat16(inf),
+            limit: isa.splat8(to.overflow),
+            nan: isa.splat8(nan),
+            sign: isa.splat8(to.sign),
+        }
+    }
+
+    #[inline(always)]
+    fn block(isa: I, k: &ByNibbles<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
+        let x = src.block;
+        let behind = S::MANTISSA - M;
+        let a = registers!(2, K => isa.and(x[K], isa.splat16(0x7FFF)));
+        let kept = isa.zipped_u8(registers!(2, K => isa.sub16(cut16(isa, a[K], behind), k.base)));
+        let rest = isa.zipped_u8(registers!(2, K => {
+            let rest = isa.and(x[K], isa.splat16((1 << behind) - 1));
+            // Of 9 bits the last one is odd, too.
+            if behind > 8 { isa.or(isa.shr16::<1>(rest), isa.and(rest, isa.splat16(1))) } else { rest }
+        }));
+        let l = odd_nibble(isa, rest, if behind > 8 { 8 } else { behind });
+        let is_nan = isa.zipped_s8(registers!(2, K => isa.gt16(a[K], k.inf)));
+        let top = isa.zipped_s8(x);
+
+        let at = isa.sub8(if M == 1 { isa.min_u8(kept, isa.splat8(16)) } else { kept }, isa.splat8(1));
+        let mut row = isa.lookup_pieces(k.rows[0], at);
+        if M == 3 {
+            row = isa.max_u8(row, isa.lookup_pieces(k.rows[1], isa.sub8(at, isa.splat8(16))));
+        }
+        let carried = isa.sub8(row, isa.sub8(isa.splat8(0), l));
+        let mut code = isa.and(isa.shr16::<4>(carried), isa.splat8(0x0F));
+        if M > 1 {
+            // (There is no sum of bytes, only a difference.) Where `kept` is even, the code is odd.
+            let is_even = isa.and(kept, isa.splat8(1));
+            let stays = isa.where_gt8(isa.splat8(8), isa.sub8(l, is_even), isa.splat8(0xFF));
+            let less = isa.sub8(isa.splat8((M << M) as u8), stays);
+            code = isa.max_u8(code, isa.sub_u8(kept, less));
+        }
+        code = isa.min_u8(code, k.limit);
+        if F::NAN {
+            code = isa.select_top8(is_nan, k.nan, code);
+        }
+        code = match BITS {
+            8 => signed::<I, F>(isa, code, top, k.sign),
+            6 => isa.put(k.sign, isa.shr16::<2>(top), code),
+            _ => isa.put(k.sign, isa.shr16::<4>(top), code),
+        };
+        if !F::NAN {
+            code = isa.select_top8(is_nan, k.nan, code);
+        }
+        Bits::<BITS>::of8::<I, false>(isa, isa.unzipped8(code))
+    }
+}
+
+/// Lanes of 16 bits without so many of their low bits.
+#[inline(always)]
+fn cut16<I: Simd>(isa: I, a: I::V, bits: u32) -> I::V {
+    match bits {
+        1 => isa.shr16::<1>(a),
+        2 => isa.shr16::<2>(a),
+        3 => isa.shr16::<3>(a),
+        4 => isa.shr16::<4>(a),
+        5 => isa.shr16::<5>(a),
+        6 => isa.shr16::<6>(a),
+        7 => isa.shr16::<7>(a),
+        8 => isa.shr16::<8>(a),
+        _ => isa.shr16::<9>(a),
+    }
+}
+
+/// Bytes of so many bits, 4 to 8, as 4 bits, rounded to odd.
+#[inline(always)]
+fn odd_nibble<I: Simd>(isa: I, rest: I::V, bits: u32) -> I::V {
+    if bits == 4 {
+        return rest;
+    }
+    let (odd, low) = (1u8 << (bits - 4), (1u8 << (bits - 4)) - 1);
+    // A sum carries into the odd bit, unless that is 1 anyway.
+    let sticky = isa.and(isa.sub8(rest, isa.splat8(low.wrapping_neg())), isa.splat8(odd));
+    isa.and(cut16(isa, isa.or(rest, sticky), bits - 4), isa.splat8(0x0F))
 }
 
 /// To a float of 8 bits or fewer, to nearest even, by the float16 whose exponent is the code's.

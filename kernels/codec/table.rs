@@ -28,7 +28,8 @@ use super::lookup::{
 };
 use super::narrow::{
     self, F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByBytes, ToNarrowByF16, ToNarrowByHalf,
-    ToNarrowByTable, Unsigned, goes_by_bytes, goes_by_f16, goes_by_half, goes_by_table,
+    ToNarrowByNibbles, ToNarrowByTable, Unsigned, goes_by_bytes, goes_by_f16, goes_by_half, goes_by_nibbles,
+    goes_by_table,
 };
 use super::plane::Fold;
 use super::source::{
@@ -44,7 +45,8 @@ use crate::formats::route::{Layout, Parts, Route, Work, route};
 use crate::kernels::drive::{Apart, Step, Steps};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::kernels::simd::{
-    AtOnce, ByAddition, ByF16, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd,
+    AtOnce, ByAddition, ByNibbles, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByNibbles, NarrowsByWords,
+    Simd,
 };
 use crate::kernels::sizes::widens_parts;
 
@@ -866,26 +868,57 @@ fn by_f16<I: NarrowsByF16, S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
     })
 }
 
-impl<I: NarrowsByF16> Narrowing<I> for ByF16 {
+/// That way, or by addition.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+fn signed_by_f16<I: NarrowsByF16, S: AsF32<I>>(format: FloatFormat) -> Core {
+    by_f16::<I, S>(format).unwrap_or_else(run::<I, ToNarrow<S, Signed, 8, false>>)
+}
+
+/// To what has NaN and no -0.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+fn fnuz_by_f16<I: NarrowsByF16>(format: FloatFormat) -> Core {
+    if goes_by_f16(format) {
+        run::<I, ToNarrowByF16<F32, Fnuz, 8, 3, true>>()
+    } else {
+        run::<I, ToNarrow<F32, Fnuz, 8, false>>()
+    }
+}
+
+/// To what has no NaN: packed.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+fn finite_by_f16<I: NarrowsByF16, S: AsF32<I>>(to: DType) -> Core {
+    match to {
+        DType::F4E2M1 => run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
+        DType::F6E3M2 => run::<I, ToNarrowByF16<S, Finite, 6, 2, true>>(),
+        _ => run::<I, ToNarrowByF16<S, Finite, 6, 3, true>>(),
+    }
+}
+
+impl<I: NarrowsByNibbles> Narrowing<I> for ByNibbles {
     fn fnuz(format: FloatFormat) -> Core {
-        if goes_by_f16(format) {
-            run::<I, ToNarrowByF16<F32, Fnuz, 8, 3, true>>()
-        } else {
-            run::<I, ToNarrow<F32, Fnuz, 8, false>>()
-        }
+        fnuz_by_f16::<I>(format)
     }
     fn finite<S: AsF32<I>>(to: DType) -> Core {
-        match (to.bits(), to) {
-            (4, _) => run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
-            (_, DType::F6E3M2) => run::<I, ToNarrowByF16<S, Finite, 6, 2, true>>(),
-            _ => run::<I, ToNarrowByF16<S, Finite, 6, 3, true>>(),
-        }
+        finite_by_f16::<I, S>(to)
     }
     fn signed<S: AsF32<I>>(format: FloatFormat) -> Core {
-        by_f16::<I, S>(format).unwrap_or_else(run::<I, ToNarrow<S, Signed, 8, false>>)
+        signed_by_f16::<I, S>(format)
     }
     fn integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
         by_f16::<I, S>(format)
+    }
+    fn half<S: AsF32<I> + AsHalf<I> + AsBytes<I>>(route: &Route) -> Core {
+        match (route.to, route.to.float_format()) {
+            (DType::F8E5M2, _) if route.from == DType::F16 => run::<I, F16ToE5m2>(),
+            (DType::F4E2M1, _) => run::<I, ToNarrowByNibbles<S, Finite, 4, 1>>(),
+            (DType::F6E3M2, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 2>>(),
+            (DType::F6E2M3, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 3>>(),
+            (_, Some(format)) if goes_by_nibbles::<I, S>(format) => match format.mantissa_bits {
+                2 => run::<I, ToNarrowByNibbles<Bf16, Signed, 8, 2>>(),
+                _ => run::<I, ToNarrowByNibbles<S, Signed, 8, 3>>(),
+            },
+            _ => run::<I, ToNarrow<S, Signed, 8, false>>(),
+        }
     }
 }
 
@@ -893,7 +926,7 @@ impl<I: NarrowsByWords> Narrowing<I> for ByWords {
     const BY_WORDS: bool = true;
 
     fn fnuz(format: FloatFormat) -> Core {
-        <ByF16 as Narrowing<I>>::fnuz(format)
+        fnuz_by_f16::<I>(format)
     }
     fn unsigned(from: DType) -> Core {
         match from {
@@ -902,10 +935,10 @@ impl<I: NarrowsByWords> Narrowing<I> for ByWords {
         }
     }
     fn finite<S: AsF32<I>>(to: DType) -> Core {
-        <ByF16 as Narrowing<I>>::finite::<S>(to)
+        finite_by_f16::<I, S>(to)
     }
     fn signed<S: AsF32<I>>(format: FloatFormat) -> Core {
-        <ByF16 as Narrowing<I>>::signed::<S>(format)
+        signed_by_f16::<I, S>(format)
     }
     fn integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
         by_f16::<I, S>(format)
