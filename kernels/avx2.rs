@@ -4,8 +4,8 @@ use core::arch::x86_64::*;
 
 use super::codec::plane::{Fold, Half, Plane, Words};
 use super::simd::{
-    ByNibbles, ByPacking, ByRows, Bytes, Converts, Extras, Feature, Floating, Floats, Halves, Ints, Kernel,
-    Longs, MarksBeyond, Memory, NarrowsByF16, NarrowsByNibbles, Packs, Registers, RunKernel, Saturates,
+    ByF16, ByPacking, ByRows, Bytes, Converts, Extras, Feature, Floating, Floats, Halves, Ints, Kernel,
+    Longs, MarksBeyond, Memory, NarrowsByF16, NarrowsByNibbles, Packs, Registers, Rows, RunKernel, Saturates,
     SearchesNans, Shorts, Simd, Tables, Task, Widths, copy_short, memory_ops, ops, token,
 };
 use crate::formats::isa::Isa;
@@ -698,8 +698,9 @@ impl Saturates for Avx2 {
 impl Simd for Avx2 {
     type Token = Self;
     type Turned = Self;
+    type Steps = Self;
     const ISA: Isa = Isa::Avx2;
-    type Narrowing = ByNibbles;
+    type Narrowing = ByF16;
     type Looking = ByRows;
     type Integers = ByPacking;
 
@@ -711,6 +712,11 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn with(token: Self) -> Self {
         token
+    }
+
+    #[inline(always)]
+    fn steps(self) -> Self {
+        self
     }
 
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W> {
@@ -745,10 +751,15 @@ impl MarksBeyond for Avx2 {
     }
 }
 
+impl Rows for Avx2 {
+    ops! {
+        lookup_pieces(self, table: __m256i, index: __m256i) -> __m256i = _mm256_shuffle_epi8(table, index);
+    }
+}
+
 impl NarrowsByF16 for Avx2 {
     ops! {
         add16(self, a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi16(a, b);
-        lookup_pieces(self, table: __m256i, index: __m256i) -> __m256i = _mm256_shuffle_epi8(table, index);
         f32_to_cut_f16(self, a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(
             _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(self.ps(a[1])),
             _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(self.ps(a[0])),
@@ -765,9 +776,11 @@ impl NarrowsByNibbles for Avx2 {
     ops! {
         row(self, bytes: &[u8; 16]) -> __m256i = self.repeated(bytes);
         zipped_u8(self, a: [__m256i; 2]) -> __m256i = _mm256_packus_epi16(a[0], a[1]);
-        zipped_s8(self, a: [__m256i; 2]) -> __m256i = _mm256_packs_epi16(a[0], a[1]);
+        zipped_low8(self, a: [__m256i; 2]) -> __m256i = _mm256_packus_epi16(a[0], a[1]);
+        zipped_masks(self, a: [__m256i; 2]) -> __m256i = _mm256_packs_epi16(a[0], a[1]);
+        zipped_signs(self, a: [__m256i; 2]) -> __m256i = _mm256_packs_epi16(a[0], a[1]);
         unzipped8(self, a: __m256i) -> __m256i = self.packed(a);
         sub_u8(self, a: __m256i, b: __m256i) -> __m256i = _mm256_subs_epu8(a, b);
-        select_top8(self, mask: __m256i, yes: __m256i, no: __m256i) -> __m256i = _mm256_blendv_epi8(no, yes, mask);
+        select8(self, mask: __m256i, yes: __m256i, no: __m256i) -> __m256i = _mm256_blendv_epi8(no, yes, mask);
     }
 }

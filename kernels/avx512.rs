@@ -3,10 +3,11 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
+use super::avx2::Avx2;
 use super::codec::plane::{Fold, Plane, Words};
 use super::simd::{
     AtOnce, Bf16, ByLimits, ByWords, Bytes, Converts, Extras, Feature, Floats, Halves, Ints, Kernel, Longs,
-    Memory, NarrowsByF16, NarrowsByWords, Packs, Quiet, Registers, RunKernel, Saturates, SearchesNans,
+    Memory, NarrowsByF16, NarrowsByWords, Packs, Quiet, Registers, Rows, RunKernel, Saturates, SearchesNans,
     Shorts, Simd, Tables, Tally, Task, Widths, memory_ops, ops, token,
 };
 use super::sizes::{FEW, bytes};
@@ -22,6 +23,16 @@ token! {
         avx512f: "avx512f", avx512bw: "avx512bw", avx512dq: "avx512dq",
         avx512vl: "avx512vl", avx512vbmi: "avx512vbmi",
         avx512vbmi2: "avx512vbmi2",
+    }
+}
+
+impl Avx512 {
+    /// The features of AVX2, which are among these.
+    #[inline(always)]
+    fn within(self) -> Avx2 {
+        #[rustfmt::skip]
+        let Self { sse, sse2, fxsr, sse3, ssse3, sse4_1, sse4_2, popcnt, avx, avx2, bmi1, bmi2, fma, lzcnt, f16c, .. } = self;
+        Avx2 { sse, sse2, fxsr, sse3, ssse3, sse4_1, sse4_2, popcnt, avx, avx2, bmi1, bmi2, fma, lzcnt, f16c }
     }
 }
 
@@ -729,6 +740,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Saturates
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
     type Token = Avx512;
     type Turned = Turned;
+    // The compiler makes scatters of 64 bytes, which take longer than the stores that they are made of.
+    type Steps = Avx2;
     const ISA: Isa = Isa::Avx512;
     type Narrowing = ByWords;
     type Looking = AtOnce;
@@ -759,6 +772,11 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
         Self(token)
     }
 
+    #[inline(always)]
+    fn steps(self) -> Avx2 {
+        self.0.within()
+    }
+
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W> {
         <K as entry::Entry<Self, W>>::enter
     }
@@ -786,6 +804,12 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> SearchesNans
     }
 }
 
+impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Rows for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
+    ops! {
+        lookup_pieces(self, table: __m512i, index: __m512i) -> __m512i = _mm512_shuffle_epi8(table, index);
+    }
+}
+
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByF16
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
@@ -795,7 +819,6 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByF16
         select_above16(self, a: __m512i, limit: __m512i, yes: __m512i, no: __m512i) -> __m512i =
             _mm512_mask_blend_epi16(_mm512_cmpgt_epu16_mask(a, limit), no, yes);
         add16(self, a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi16(a, b);
-        lookup_pieces(self, table: __m512i, index: __m512i) -> __m512i = _mm512_shuffle_epi8(table, index);
         f32_to_cut_f16(self, a: [__m512i; 2]) -> __m512i = self.joined(
             _mm512_cvt_roundps_ph::<CUT>(self.ps(a[0])),
             _mm512_cvt_roundps_ph::<CUT>(self.ps(a[1])),

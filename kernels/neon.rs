@@ -15,8 +15,8 @@ use core::arch::asm;
 use super::codec::plane::{Fold, Plane, Words};
 use super::simd::{
     AtOnce, ByAddition, BySaturating, Bytes, Converts, Extras, Feature, Floating, Floats, Fp16, Halves, Ints,
-    Kernel, Longs, Memory, Packs, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths,
-    copy_short, memory_ops, ops, token,
+    Kernel, Longs, Memory, NarrowsByNibbles, Packs, Registers, Rows, RunKernel, Saturates, Shorts, Simd,
+    Tables, Task, Widths, copy_short, memory_ops, ops, token,
 };
 use crate::formats::isa::Isa;
 
@@ -573,6 +573,7 @@ impl Saturates for Neon {
 impl Simd for Neon {
     type Token = Self;
     type Turned = Self;
+    type Steps = Self;
     const ISA: Isa = Isa::Neon;
     type Narrowing = ByAddition;
     type Looking = AtOnce;
@@ -588,7 +589,27 @@ impl Simd for Neon {
         token
     }
 
+    #[inline(always)]
+    fn steps(self) -> Self {
+        self
+    }
+
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W> {
         <K as entry::Entry<Self, W>>::enter
+    }
+}
+
+impl Rows for Neon {
+    ops! {
+        lookup_pieces(self, table: uint8x16_t, index: uint8x16_t) -> uint8x16_t = vqtbl1q_u8(table, index);
+    }
+}
+
+impl NarrowsByNibbles for Neon {
+    ops! {
+        row(self, bytes: &[u8; 16]) -> uint8x16_t = vld1q_u8(bytes.as_ptr());
+        lookup_rows(self, rows: [uint8x16_t; 2], index: uint8x16_t) -> uint8x16_t = vqtbl2q_u8(uint8x16x2_t(rows[0], rows[1]), index);
+        sub_u8(self, a: uint8x16_t, b: uint8x16_t) -> uint8x16_t = vqsubq_u8(a, b);
+        select8(self, mask: uint8x16_t, yes: uint8x16_t, no: uint8x16_t) -> uint8x16_t = vbslq_u8(mask, yes, no);
     }
 }

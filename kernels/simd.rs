@@ -745,7 +745,7 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     type Token: Token;
     /// Its name.
     const ISA: Isa;
-    /// How floats become floats of 8 bits or fewer: [`ByAddition`], [`ByNibbles`] or [`ByWords`].
+    /// How floats become floats of 8 bits or fewer: [`ByAddition`], [`ByF16`] or [`ByWords`].
     type Narrowing;
     /// How numbers become integers, the nearest that there are: [`BySaturating`], [`ByLimits`] or [`ByPacking`].
     type Integers;
@@ -753,6 +753,8 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     type Looking;
     /// The same operations, rounded as the control register says.
     type Turned: Simd;
+    /// What moves elements along steps, of which the compiler makes shuffles: this one, or a narrower one within it.
+    type Steps: Simd;
     /// So many elements, at most, are cast without a loop in the kernel itself; none where an environment is set around it.
     const LOOPLESS: usize = 0;
     /// Must the environment be set around a kernel whose operations depend on it, or may leave flags there? Not where the
@@ -769,6 +771,7 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     }
     /// That proof.
     fn with(token: Self::Token) -> Self;
+    fn steps(self) -> Self::Steps;
     /// The same of what has been asked for; none of another instruction set.
     #[inline(always)]
     fn of(present: Present) -> Option<Self> {
@@ -790,13 +793,14 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W>;
 }
 
-/// Floats become narrow ones by an addition that shifts and rounds: [`ToNarrow`](super::codec::narrow::ToNarrow).
+/// Floats become narrow ones by an addition that shifts and rounds ([`ToNarrow`](super::codec::narrow::ToNarrow)), and those of 16 bits as
+/// bytes and nibbles ([`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles)).
 #[cfg_attr(not(any(isa = "neon", isa = "simd128")), expect(dead_code, reason = "x86-64 has faster ways"))]
 pub(crate) struct ByAddition;
-/// By the float16 whose exponent is the code's, where that can be ([`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16)), and floats of
-/// 16 bits as bytes, by rows of 16: [`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles).
+/// By the float16 whose exponent is the code's, where that can be ([`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16)), and those of 16
+/// bits as bytes and nibbles.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
-pub(crate) struct ByNibbles;
+pub(crate) struct ByF16;
 /// By that float16, too, and floats of 16 bits in their lanes: [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf), and by tables.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByWords;
@@ -839,13 +843,10 @@ pub(crate) trait MarksBeyond: SearchesNans {
     fn f64_to_i32_or_min(self, a: [Self::V; 2]) -> Self::V;
 }
 
-/// What [`ByNibbles`] and [`ByWords`] take.
+/// What [`ByF16`] and [`ByWords`] take.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
-pub(crate) trait NarrowsByF16: Simd {
+pub(crate) trait NarrowsByF16: Rows {
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The byte at each index, among those of the same piece of 16 bytes of a table. Of an index that has it, the top bit makes
-    /// the byte 0; the three bits below do not count.
-    fn lookup_pieces(self, table: Self::V, index: Self::V) -> Self::V;
     /// Lanes of `yes` where `a` is more than `limit`, unsigned.
     fn select_above16(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
     fn select_above8(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
@@ -855,20 +856,53 @@ pub(crate) trait NarrowsByF16: Simd {
     fn f32_to_cut_f16(self, a: [Self::V; 2]) -> Self::V;
 }
 
-/// What [`ByNibbles`] takes besides.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
-pub(crate) trait NarrowsByNibbles: NarrowsByF16 {
+/// Bytes that are looked up by rows of 16.
+pub(crate) trait Rows: Simd {
+    /// The byte at each index below 16, among those of the same piece of 16 bytes of a table; 0 where the top bit of an index is set.
+    /// Other indices find some byte of that piece, or 0.
+    fn lookup_pieces(self, table: Self::V, index: Self::V) -> Self::V;
+}
+
+/// What floats of 16 bits take where they become narrow ones as bytes and nibbles:
+/// [`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles).
+#[cfg_attr(isa = "avx512", allow(dead_code, reason = "a way that AVX-512 does not take"))]
+pub(crate) trait NarrowsByNibbles: Rows {
     /// 16 bytes, in each piece.
     fn row(self, bytes: &[u8; 16]) -> Self::V;
-    /// Signed lanes of 16 bits as the nearest unsigned or signed bytes. Their order is one that zips of pieces undo.
-    fn zipped_u8(self, a: [Self::V; 2]) -> Self::V;
-    fn zipped_s8(self, a: [Self::V; 2]) -> Self::V;
-    /// Such bytes in the order of memory.
-    fn unzipped8(self, a: Self::V) -> Self::V;
+    /// The same of two rows, of indices below 32. None of the second may be less than one of the first.
+    #[inline(always)]
+    fn lookup_rows(self, rows: [Self::V; 2], index: Self::V) -> Self::V {
+        let second = self.sub8(index, self.splat8(16));
+        self.max_u8(self.lookup_pieces(rows[0], index), self.lookup_pieces(rows[1], second))
+    }
+    /// Signed lanes of 16 bits as the nearest unsigned bytes, in an order that [`NarrowsByNibbles::unzipped8`] undoes.
+    #[inline(always)]
+    fn zipped_u8(self, a: [Self::V; 2]) -> Self::V {
+        self.narrow_s16_to_u8(a)
+    }
+    /// The same of lanes below 256.
+    #[inline(always)]
+    fn zipped_low8(self, a: [Self::V; 2]) -> Self::V {
+        self.low16(a)
+    }
+    /// Of lanes that are all ones or 0.
+    #[inline(always)]
+    fn zipped_masks(self, a: [Self::V; 2]) -> Self::V {
+        self.low16(a)
+    }
+    /// The top bits, above bits that are not said.
+    #[inline(always)]
+    fn zipped_signs(self, a: [Self::V; 2]) -> Self::V {
+        self.signs16(a)
+    }
+    #[inline(always)]
+    fn unzipped8(self, a: Self::V) -> Self::V {
+        a
+    }
     /// 0 where that would be negative.
     fn sub_u8(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Bytes of `yes` where the top bit of `mask` is set.
-    fn select_top8(self, mask: Self::V, yes: Self::V, no: Self::V) -> Self::V;
+    /// Bytes of `yes` where those of the mask are all ones, of `no` where they are 0.
+    fn select8(self, mask: Self::V, yes: Self::V, no: Self::V) -> Self::V;
 }
 
 /// What [`ByWords`] takes besides.

@@ -13,8 +13,8 @@ use super::codec::plane::{Fold, Half, Plane, Words};
 use super::environment::rounding;
 use super::simd::{
     ByAddition, ByRows, BySaturating, Bytes, Converts, Feature, Floats, Halves, Ints, Kernel, Longs, Memory,
-    Packs, Quiet, Registers, RunKernel, Saturates, Shorts, Simd, Tables, Task, Widths, copy_short,
-    memory_ops, ops, token,
+    NarrowsByNibbles, Packs, Quiet, Registers, Rows, RunKernel, Saturates, Shorts, Simd, Tables, Task,
+    Widths, copy_short, memory_ops, ops, token,
 };
 use super::sizes::FEW;
 use crate::formats::isa::Isa;
@@ -752,6 +752,7 @@ impl<const TURNED: bool> Saturates for Wasm<TURNED> {
 impl<const TURNED: bool> Simd for Wasm<TURNED> {
     type Token = Compiled;
     type Turned = Turned;
+    type Steps = Self;
     const ISA: Isa = Isa::Simd128;
     type Narrowing = ByAddition;
     type Looking = ByRows;
@@ -772,7 +773,29 @@ impl<const TURNED: bool> Simd for Wasm<TURNED> {
         Self(token)
     }
 
+    #[inline(always)]
+    fn steps(self) -> Self {
+        self
+    }
+
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W> {
         <K as entry::Entry<Self, W>>::enter
+    }
+}
+
+impl Rows for Simd128 {
+    ops! {
+        lookup_pieces(self, table: v128, index: v128) -> v128 = u8x16_swizzle(table, index);
+    }
+}
+
+impl NarrowsByNibbles for Simd128 {
+    ops! {
+        row(self, bytes: &[u8; 16]) -> v128 = v128_load(bytes.as_ptr().cast());
+        sub_u8(self, a: v128, b: v128) -> v128 = u8x16_sub_sat(a, b);
+        // What fits needs no mask.
+        zipped_low8(self, a: [v128; 2]) -> v128 = u8x16_narrow_i16x8(a[0], a[1]);
+        zipped_masks(self, a: [v128; 2]) -> v128 = i8x16_narrow_i16x8(a[0], a[1]);
+        select8(self, mask: v128, yes: v128, no: v128) -> v128 = v128_bitselect(yes, no, mask);
     }
 }

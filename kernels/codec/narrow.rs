@@ -615,20 +615,17 @@ where
         let behind = S::MANTISSA - M;
         let a = registers!(2, K => isa.and(x[K], isa.splat16(0x7FFF)));
         let kept = isa.zipped_u8(registers!(2, K => isa.sub16(cut16(isa, a[K], behind), k.base)));
-        let rest = isa.zipped_u8(registers!(2, K => {
+        let rest = isa.zipped_low8(registers!(2, K => {
             let rest = isa.and(x[K], isa.splat16((1 << behind) - 1));
             // Of 9 bits the last one is odd, too.
             if behind > 8 { isa.or(isa.shr16::<1>(rest), isa.and(rest, isa.splat16(1))) } else { rest }
         }));
         let l = odd_nibble(isa, rest, if behind > 8 { 8 } else { behind });
-        let is_nan = isa.zipped_s8(registers!(2, K => isa.gt16(a[K], k.inf)));
-        let top = isa.zipped_s8(x);
+        let is_nan = isa.zipped_masks(registers!(2, K => isa.gt16(a[K], k.inf)));
+        let top = isa.zipped_signs(x);
 
         let at = isa.sub8(if M == 1 { isa.min_u8(kept, isa.splat8(16)) } else { kept }, isa.splat8(1));
-        let mut row = isa.lookup_pieces(k.rows[0], at);
-        if M == 3 {
-            row = isa.max_u8(row, isa.lookup_pieces(k.rows[1], isa.sub8(at, isa.splat8(16))));
-        }
+        let row = if M == 3 { isa.lookup_rows(k.rows, at) } else { isa.lookup_pieces(k.rows[0], at) };
         let carried = isa.sub8(row, isa.sub8(isa.splat8(0), l));
         let mut code = isa.and(isa.shr16::<4>(carried), isa.splat8(0x0F));
         if M > 1 {
@@ -640,7 +637,7 @@ where
         }
         code = isa.min_u8(code, k.limit);
         if F::NAN {
-            code = isa.select_top8(is_nan, k.nan, code);
+            code = isa.select8(is_nan, k.nan, code);
         }
         code = match BITS {
             8 => signed::<I, F>(isa, code, top, k.sign),
@@ -648,7 +645,7 @@ where
             _ => isa.put(k.sign, isa.shr16::<4>(top), code),
         };
         if !F::NAN {
-            code = isa.select_top8(is_nan, k.nan, code);
+            code = isa.select8(is_nan, k.nan, code);
         }
         Bits::<BITS>::of8::<I, false>(isa, isa.unzipped8(code))
     }

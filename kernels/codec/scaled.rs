@@ -3,9 +3,7 @@
 use core::marker::PhantomData;
 
 use super::super::drive::{By, How, RunScaled, Scale, Table16, Table128};
-use super::super::simd::{
-    ByAddition, ByNibbles, ByWords, Extras, NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd,
-};
+use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 use super::float::{NearF32, SIGN, ToF16, ToF32};
 use super::integer::{ToIntegers, ToShort};
 use super::job::{Job, Table, Target};
@@ -677,7 +675,7 @@ macro_rules! by_f16 {
     )*};
 }
 by_f16! {
-    ByNibbles: NarrowsByNibbles, Some(run::<I, Sixteen<BITS>>()), None;
+    ByF16: NarrowsByF16, Some(run::<I, Sixteen<BITS>>()), None;
     // 128 words are looked up as fast as 16, and need no exponents.
     ByWords: NarrowsByWords,
         if BITS < 8 { Some(run::<I, Sixteen<4>>()) } else { None },

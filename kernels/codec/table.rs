@@ -45,8 +45,7 @@ use crate::formats::route::{Layout, Parts, Route, Work, route};
 use crate::kernels::drive::{Apart, Step, Steps};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::kernels::simd::{
-    AtOnce, ByAddition, ByNibbles, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByNibbles, NarrowsByWords,
-    Simd,
+    AtOnce, ByAddition, ByF16, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd,
 };
 use crate::kernels::sizes::widens_parts;
 
@@ -835,9 +834,7 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
         Some(Self::signed::<S>(format))
     }
     /// From float16 and bfloat16.
-    fn half<S: AsF32<I> + AsHalf<I> + AsBytes<I>>(route: &Route) -> Core {
-        Self::narrowed::<S>(route)
-    }
+    fn half<S: AsF32<I> + AsHalf<I> + AsBytes<I>>(route: &Route) -> Core;
     /// From any source to what has -0.
     fn narrowed<S: AsF32<I>>(route: &Route) -> Core {
         match route.to.float_format() {
@@ -847,7 +844,11 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
     }
 }
 
-impl<I: Simd> Narrowing<I> for ByAddition {}
+impl<I: NarrowsByNibbles> Narrowing<I> for ByAddition {
+    fn half<S: AsF32<I> + AsHalf<I> + AsBytes<I>>(route: &Route) -> Core {
+        half_by_nibbles::<I, S>(route)
+    }
+}
 
 /// The way in lanes of 8 bits, of routes that it is for.
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
@@ -894,7 +895,22 @@ fn finite_by_f16<I: NarrowsByF16, S: AsF32<I>>(to: DType) -> Core {
     }
 }
 
-impl<I: NarrowsByNibbles> Narrowing<I> for ByNibbles {
+/// As bytes and nibbles, from float16 and bfloat16, formats that it is for; others by addition.
+#[cfg_attr(isa = "avx512", allow(dead_code, reason = "a way that AVX-512 does not take"))]
+fn half_by_nibbles<I: NarrowsByNibbles, S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
+    match (route.to, route.to.float_format()) {
+        (DType::F4E2M1, _) => run::<I, ToNarrowByNibbles<S, Finite, 4, 1>>(),
+        (DType::F6E3M2, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 2>>(),
+        (DType::F6E2M3, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 3>>(),
+        (_, Some(format)) if goes_by_nibbles::<I, S>(format) => match format.mantissa_bits {
+            2 => run::<I, ToNarrowByNibbles<Bf16, Signed, 8, 2>>(),
+            _ => run::<I, ToNarrowByNibbles<S, Signed, 8, 3>>(),
+        },
+        _ => run::<I, ToNarrow<S, Signed, 8, false>>(),
+    }
+}
+
+impl<I: NarrowsByF16 + NarrowsByNibbles> Narrowing<I> for ByF16 {
     fn fnuz(format: FloatFormat) -> Core {
         fnuz_by_f16::<I>(format)
     }
@@ -908,16 +924,9 @@ impl<I: NarrowsByNibbles> Narrowing<I> for ByNibbles {
         by_f16::<I, S>(format)
     }
     fn half<S: AsF32<I> + AsHalf<I> + AsBytes<I>>(route: &Route) -> Core {
-        match (route.to, route.to.float_format()) {
-            (DType::F8E5M2, _) if route.from == DType::F16 => run::<I, F16ToE5m2>(),
-            (DType::F4E2M1, _) => run::<I, ToNarrowByNibbles<S, Finite, 4, 1>>(),
-            (DType::F6E3M2, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 2>>(),
-            (DType::F6E2M3, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 3>>(),
-            (_, Some(format)) if goes_by_nibbles::<I, S>(format) => match format.mantissa_bits {
-                2 => run::<I, ToNarrowByNibbles<Bf16, Signed, 8, 2>>(),
-                _ => run::<I, ToNarrowByNibbles<S, Signed, 8, 3>>(),
-            },
-            _ => run::<I, ToNarrow<S, Signed, 8, false>>(),
+        match (route.from, route.to) {
+            (DType::F16, DType::F8E5M2) => run::<I, F16ToE5m2>(),
+            _ => half_by_nibbles::<I, S>(route),
         }
     }
 }
