@@ -98,7 +98,7 @@ impl Planned {
     const ROWS: usize = 0;
 
     #[inline(always)]
-    pub(super) fn new(plan: &'static Plan, options: &CastOptions) -> Self {
+    pub(crate) fn new(plan: &'static Plan, options: &CastOptions) -> Self {
         let stream_from = options.stream_from.map_or(plan.stream_from, |from| from.max(Self::ALL));
         let stochastic = options.stochastic.unwrap_or(Stochastic::NONE);
         Self { plan, stream_from, stochastic }

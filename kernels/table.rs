@@ -1,7 +1,9 @@
 //! Which kernel an instruction set runs for a route: the plans, each made once and kept.
 
 use super::backend::Backend;
-use super::drive::{self, Plan, Planned};
+#[cfg(any(isa = "vector", test))]
+use super::drive::Planned;
+use super::drive::{self, Plan};
 use super::once::Once;
 use super::present::Present;
 #[cfg(isa = "vector")]
@@ -33,17 +35,37 @@ static PLANS: [[[Once<Made>; DTYPES]; DTYPES]; ISAS] =
 
 /// What `isa` runs for a cast under some options. It must be one of [`Isa::available`]. None if there is no memory for that.
 #[inline]
-pub(crate) fn plan(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<Planned> {
+pub(crate) fn plan(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<&'static Plan> {
     debug_assert!(isa.is_available());
     let key = options.key(from, to);
     let mut plans = &PLANS[isa as usize][from as usize][to as usize];
+    while let Some(made) = plans.get() {
+        if made.key == key {
+            return Some(&made.plan);
+        }
+        plans = &made.others;
+    }
+    make(plans, key, isa, from, to, options)
+}
+
+/// The plan with a key, which was not among those that are kept before `plans`.
+#[cold]
+#[inline(never)]
+fn make(
+    mut plans: &'static Once<Made>,
+    key: u64,
+    isa: Isa,
+    from: DType,
+    to: DType,
+    options: &CastOptions,
+) -> Option<&'static Plan> {
     loop {
         let made = plans.get_or_make(|| {
             let options = CastOptions { stream_from: None, ..*options };
             Some(Made { key, plan: new(isa, from, to, options), others: Once::new() })
         })?;
         if made.key == key {
-            return Some(Planned::new(&made.plan, options));
+            return Some(&made.plan);
         }
         plans = &made.others;
     }
@@ -96,7 +118,8 @@ fn casts(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<[Pla
         ..*options
     };
     let there = plan(isa, from, home, &options.dst_order(ByteOrder::Native))?;
-    Some([there, plan(isa, home, to, &options.src_order(ByteOrder::Native))?])
+    let back = plan(isa, home, to, &options.src_order(ByteOrder::Native))?;
+    Some([there, back].map(|plan| Planned::new(plan, &options)))
 }
 
 #[cfg(test)]
@@ -187,12 +210,12 @@ mod tests {
             ),
             (DType::F8E5M2, DType::Bool, [default.saturate(false), default.dst_packing(Packing::OnePerByte)]),
         ] {
-            let kept = plan(Isa::Scalar, from, to, &default).unwrap().plan;
+            let kept = plan(Isa::Scalar, from, to, &default).unwrap();
             for seed in 0..100 {
                 for options in &others {
                     let seeded =
                         if options.stochastic.is_some() { options.stochastic(seed, 0) } else { *options };
-                    let other = plan(Isa::Scalar, from, to, &seeded).unwrap().plan;
+                    let other = plan(Isa::Scalar, from, to, &seeded).unwrap();
                     assert!(core::ptr::eq(kept, other), "{from} -> {to}, {seeded:?}");
                 }
             }
@@ -203,7 +226,8 @@ mod tests {
     #[test]
     fn parts_of_more_than_memory() {
         for &isa in Isa::available() {
-            let plan = plan(isa, DType::U8, DType::I8, &CastOptions::new()).unwrap();
+            let options = CastOptions::new();
+            let plan = Planned::new(plan(isa, DType::U8, DType::I8, &options).unwrap(), &options);
             for n in [usize::MAX / 2 + 1, usize::MAX] {
                 assert_eq!(plan.part_of(n).route.from, DType::U8);
             }

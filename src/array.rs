@@ -1,10 +1,8 @@
 //! Casts of arrays of the crate ndarray, along whatever strides they have.
 
-use core::mem::MaybeUninit;
-
 use ndarray::{Array, ArrayRef, Dimension, ShapeBuilder};
 
-use crate::cast::typed;
+use crate::cast::{Caster, typed};
 use crate::error::Error;
 use crate::formats::element::Element;
 use crate::formats::options::CastOptions;
@@ -23,8 +21,8 @@ use crate::views::same_shape;
 /// # Ok::<(), lanecast::Error>(())
 /// ```
 pub trait Lanecast<Dim: Dimension> {
-    /// Casts to a new array with the default options. Its elements are in the order of Fortran if those of this array
-    /// are, else in that of C.
+    /// Casts to a new array with the default options. Its elements lie in memory as those of this array do, if these have no gaps
+    /// between them (as with `mapv`), else in the order of C.
     ///
     /// ```
     /// use lanecast::Lanecast;
@@ -36,8 +34,9 @@ pub trait Lanecast<Dim: Dimension> {
     /// # Errors
     ///
     /// `LANECAST_ISA` names an instruction set that is not available, or there is no memory for the array.
+    #[inline(always)]
     fn lanecast<D: Element>(&self) -> Result<Array<D, Dim>, Error> {
-        self.lanecast_with(&CastOptions::new())
+        self.lanecast_with(const { &CastOptions::new() })
     }
 
     /// Casts to a new array. As with slices, packings do not matter.
@@ -68,7 +67,7 @@ pub trait Lanecast<Dim: Dimension> {
     ///
     /// The shapes differ, or `LANECAST_ISA` names an instruction set that is not available. Nothing was written.
     fn lanecast_into<D: Element>(&self, dst: &mut ArrayRef<D, Dim>) -> Result<(), Error> {
-        self.lanecast_into_with(dst, &CastOptions::new())
+        self.lanecast_into_with(dst, const { &CastOptions::new() })
     }
 
     /// Casts into an array or view of the same shape.
@@ -91,26 +90,14 @@ pub trait Lanecast<Dim: Dimension> {
 }
 
 impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
+    // Inlined, so that the array is made where it is wanted: of few elements, it shows that one is moved.
+    #[inline(always)]
     fn lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error> {
-        let is_fortran = self.ndim() > 1 && self.t().is_standard_layout() && !self.is_standard_layout();
-        let no_memory = || Error::Allocation { dtype: D::DTYPE, elements: self.len() };
-        let mut room = vec_with_capacity::<MaybeUninit<D>>(self.len()).map_err(|_| no_memory())?;
-        #[allow(unsafe_code, reason = "there is nothing to initialise")]
-        // SAFETY: there is room for so many, and they need not be initialised.
-        unsafe {
-            room.set_len(self.len());
-        }
-        let mut new =
-            Array::from_shape_vec(self.raw_dim().set_f(is_fortran), room).map_err(|_| no_memory())?;
-        let strides = bytes::<D>(new.strides());
-        let first = new.as_mut_ptr().cast::<u8>();
-        #[allow(unsafe_code, reason = "the array is made for what is cast")]
-        // SAFETY: the new array has the shape of this one, and its elements are its own. The cast writes every one
-        // of them, as elements of the dtype of `D`.
-        unsafe {
-            cast::<S, D, Dim>(self, first, &strides, options)?;
-            Ok(new.assume_init())
-        }
+        let mut strides = self.raw_dim();
+        let elements = elements::<S, D, Dim>(self, &mut strides, options)?;
+        #[allow(unsafe_code, reason = "strides may be negative, which the safe constructor refuses")]
+        // SAFETY: by these strides, the elements of this shape are those of the vector, each at a place of its own.
+        Ok(unsafe { Array::from_shape_vec_unchecked(self.raw_dim().strides(strides), elements) })
     }
 
     fn lanecast_into_with<D: Element>(
@@ -119,34 +106,79 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
         options: &CastOptions,
     ) -> Result<(), Error> {
         same_shape(self.shape(), dst.shape())?;
-        let strides = bytes::<D>(dst.strides());
+        let caster = typed::<S, D>(options)?;
+        if let Some(from) = in_memory(self, &caster)
+            && self.strides() == dst.strides()
+            && let Some(to) = dst.as_slice_memory_order_mut()
+        {
+            return caster.fill(from, to.into(), from.len()).map(drop);
+        }
+        let strides = bytes::<D>(dst.strides().iter().copied());
         let first = dst.as_mut_ptr().cast();
         #[allow(unsafe_code, reason = "arrays are pointers and strides")]
         // SAFETY: the array has the shape of this one. It is borrowed mutably and this one borrowed, so they have no
         // element in common.
         unsafe {
-            cast::<S, D, Dim>(self, first, &strides, options)
+            cast::<S, Dim>(&caster, self, first, &strides)
         }
     }
 }
 
+/// The elements of a new array, and its strides.
+fn elements<S: Element, D: Element, Dim: Dimension>(
+    src: &ArrayRef<S, Dim>,
+    strides: &mut Dim,
+    options: &CastOptions,
+) -> Result<Vec<D>, Error> {
+    let caster = typed::<S, D>(options)?;
+    if let Some(elements) = in_memory(src, &caster) {
+        for (to, &stride) in strides.slice_mut().iter_mut().zip(src.strides()) {
+            *to = stride as usize;
+        }
+        return caster.vec(elements, elements.len(), elements.len());
+    }
+    let no_memory = |_| Error::Allocation { dtype: D::DTYPE, elements: src.len() };
+    let mut new = vec_with_capacity(src.len()).map_err(no_memory)?;
+    // In the order of C: the last dimension is the densest.
+    let mut stride = 1;
+    for (to, &extent) in strides.slice_mut().iter_mut().zip(src.shape()).rev() {
+        (*to, stride) = (stride, stride * extent);
+    }
+    let in_bytes = bytes::<D>(strides.slice().iter().map(|&stride| stride as isize));
+    let first = new.spare_capacity_mut().as_mut_ptr().cast();
+    #[allow(unsafe_code, reason = "the vector is made for what is cast")]
+    // SAFETY: the vector has room for the elements of the array, in the order of C. The cast writes every one of them, as elements of
+    // the dtype of `D`.
+    unsafe {
+        cast::<S, Dim>(&caster, src, first, &in_bytes)?;
+        new.set_len(src.len());
+    }
+    Ok(new)
+}
+
+/// The elements of an array in the order of their addresses, if they lie there without gaps, and may be cast in that order: chance
+/// rounds an element by its number, which is that in the order of C.
+#[inline]
+fn in_memory<'a, S, Dim: Dimension>(array: &'a ArrayRef<S, Dim>, caster: &Caster) -> Option<&'a [S]> {
+    if caster.route().is_stochastic { array.as_slice() } else { array.as_slice_memory_order() }
+}
+
 /// Strides in bytes.
-fn bytes<T>(strides: &[isize]) -> Vec<isize> {
+fn bytes<T>(strides: impl Iterator<Item = isize>) -> Vec<isize> {
     // Those along which there are several elements do not overflow: they are in memory.
-    strides.iter().map(|stride| stride.wrapping_mul(size_of::<T>() as isize)).collect()
+    strides.map(|stride| stride.wrapping_mul(size_of::<T>() as isize)).collect()
 }
 
 /// # Safety
-/// There are writable elements of `D` along the strides, in the shape of the source, and none is one of the source.
+/// There are writable elements of the caster's target along the strides, in the shape of the source, and none is one of the source.
 #[allow(unsafe_code, reason = "arrays are pointers and strides")]
-unsafe fn cast<S: Element, D: Element, Dim: Dimension>(
+unsafe fn cast<S: Element, Dim: Dimension>(
+    caster: &Caster,
     src: &ArrayRef<S, Dim>,
     dst: *mut u8,
     strides: &[isize],
-    options: &CastOptions,
 ) -> Result<(), Error> {
-    let caster = typed::<S, D>(options)?;
-    let source = (src.as_ptr().cast(), &bytes::<S>(src.strides())[..]);
+    let source = (src.as_ptr().cast(), &bytes::<S>(src.strides().iter().copied())[..]);
     // SAFETY: the elements of an array are there; the rest is the caller's promise.
     unsafe { caster.cast_views(source, (dst, strides), src.shape()) }
 }

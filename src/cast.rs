@@ -12,7 +12,7 @@ use crate::formats::layout::ByteOrder;
 use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
 use crate::formats::route::{Layout, Route, route};
-use crate::kernels::drive::Planned;
+use crate::kernels::drive::{Plan, Planned};
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::{scalar, table};
@@ -58,14 +58,9 @@ impl Caster {
     /// decided.
     #[inline]
     pub fn new(from: DType, to: DType, options: &CastOptions) -> Result<Self, Error> {
-        let isa = match options.isa {
-            Some(isa) if isa.is_available() => isa,
-            Some(isa) => return Err(Error::IsaUnavailable { isa }),
-            None => Isa::best()?,
-        };
-        match table::plan(isa, from, to, options) {
-            Some(plan) => Ok(Self { plan }),
-            None => Err(Error::PlanAllocation { from, to }),
+        match plan(from, to, options) {
+            Some(plan) => Ok(Self { plan: Planned::new(plan, options) }),
+            None => Err(not_planned(from, to, options)),
         }
     }
 
@@ -378,6 +373,29 @@ impl Caster {
     }
 }
 
+/// The plan of a cast: a pointer, which is returned in a register. A [`Caster`] is not, and to read it where it has just been written
+/// takes longer than to find it.
+#[inline(never)]
+fn plan(from: DType, to: DType, options: &CastOptions) -> Option<&'static Plan> {
+    let isa = match options.isa {
+        Some(isa) if isa.is_available() => isa,
+        Some(_) => return None,
+        None => Isa::best().ok()?,
+    };
+    table::plan(isa, from, to, options)
+}
+
+/// Why there is no plan.
+#[cold]
+#[inline(never)]
+fn not_planned(from: DType, to: DType, options: &CastOptions) -> Error {
+    match (options.isa, Isa::best()) {
+        (Some(isa), _) if !isa.is_available() => Error::IsaUnavailable { isa },
+        (None, Err(error)) => error,
+        _ => Error::PlanAllocation { from, to },
+    }
+}
+
 /// Bytes of bits that begin within one.
 fn shifted(room: &mut [u8], src: &[u8], next: impl Iterator<Item = u8>, both: impl Fn(u8, u8) -> u8) {
     for ((to, &a), b) in room.iter_mut().zip(src).zip(next) {
@@ -420,6 +438,7 @@ fn wrong_size(side: Side, dtype: DType, packing: Packing, elements: usize, given
 }
 
 /// The caster of two element types, whose slices hold one element per byte or more.
+#[inline(always)]
 pub(crate) fn typed<S: Element, D: Element>(options: &CastOptions) -> Result<Caster, Error> {
     // Others have no packing, and where there are few elements, a copy of the options would show.
     if const { S::DTYPE.bits() >= 8 && D::DTYPE.bits() >= 8 } {

@@ -16,6 +16,7 @@ impl Isa {
     /// assert!(Isa::best()?.is_available());
     /// # Ok::<(), lanecast::Error>(())
     /// ```
+    #[inline]
     pub fn best() -> Result<Self, Error> {
         #[cfg(feature = "std")]
         return variable::best();
@@ -41,17 +42,26 @@ pub(crate) mod variable {
     use crate::formats::isa::Isa;
     use crate::kernels::once::Once;
 
+    /// The code of [`Isa::best`]; 0 before it is known, and where what the variable says is an error.
+    static BEST: AtomicU8 = AtomicU8::new(0);
+
     /// [`Isa::best`].
+    #[inline]
     pub(super) fn best() -> Result<Isa, Error> {
-        /// Its code; 0 before it is known, and where what the variable says is an error.
-        static BEST: AtomicU8 = AtomicU8::new(0);
+        let best = BEST.load(Ordering::Relaxed);
+        match Isa::ALL.into_iter().find(|isa| *isa as u8 == best) {
+            Some(known) => Ok(known),
+            None => read(),
+        }
+    }
+
+    /// The same, by what the variable says.
+    #[cold]
+    #[inline(never)]
+    fn read() -> Result<Isa, Error> {
         /// What the variable says where that is an error.
         static WRONG: Once<String> = Once::new();
 
-        let best = BEST.load(Ordering::Relaxed);
-        if let Some(known) = Isa::ALL.into_iter().find(|isa| *isa as u8 == best) {
-            return Ok(known);
-        }
         if let Some(value) = WRONG.get() {
             return Err(Error::IsaOverride { value });
         }

@@ -23,6 +23,8 @@ fn main() {
         views::<f16, F4E2M1>(isa);
         views::<f32, f32>(isa);
     });
+    suite.test("arrays in every order in memory", orders);
+    suite.test("stochastic rounding of arrays in every order", stochastic);
     suite.test("arrays without elements and without dimensions", few);
     suite.test("into arrays that exist", into);
     suite.test("arrays that no memory has room for", too_large);
@@ -63,8 +65,44 @@ fn views<S: Element, D: Element + PartialEq>(isa: Isa) {
     check::<S, D, _>(isa, &x.slice(s![.., 4, ..;4]).t());
     check::<S, D, _>(isa, &x.slice(s![1..2, .., ..]).broadcast((5, 33, 41)).expect("one becomes five"));
     check::<S, D, IxDyn>(isa, &x.view().into_dyn());
-    let fortran = x.t().lanecast_with::<D>(&options(isa)).unwrap();
-    assert!(fortran.t().is_standard_layout(), "the order of the elements is kept");
+    let gaps = x.slice(s![..;2, .., ..]).t().lanecast_with::<D>(&options(isa)).unwrap();
+    assert!(gaps.is_standard_layout(), "the order of C, where there are gaps");
+}
+
+/// Elements without gaps lie as those of the source, whatever their order.
+fn orders(isa: Isa) {
+    let x = source::<f32>();
+    for axes in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]] {
+        for view in [x.view(), x.slice(s![..;-1, .., ..]), x.slice(s![.., ..;-1, ..;-1])] {
+            let view = view.permuted_axes(axes);
+            let mut new = view.lanecast_with::<bf16>(&options(isa)).unwrap();
+            assert_eq!(new.strides(), view.strides());
+            check::<f32, bf16, _>(isa, &view);
+            check::<bf16, f32, _>(isa, &new);
+            let expected = new.clone();
+            new.fill(bf16::ONE);
+            view.lanecast_into_with(&mut new, &options(isa)).unwrap();
+            assert!(new.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()), "{axes:?}");
+        }
+    }
+}
+
+/// Chance rounds an element by its number in the order of C, wherever it lies.
+fn stochastic(isa: Isa) {
+    let x = source::<f32>().mapv(|x| x * 1.001);
+    let options = options(isa).stochastic(7, 0);
+    let expected = x.lanecast_with::<bf16>(&options).unwrap();
+    for axes in [[2, 1, 0], [1, 0, 2]] {
+        // The same elements, in another order in memory: the axes are swapped there and back.
+        let other = x.view().permuted_axes(axes).as_standard_layout().into_owned();
+        let other = other.permuted_axes(axes);
+        assert!(other == x && other.strides() != x.strides());
+        let got = other.lanecast_with::<bf16>(&options).unwrap();
+        assert!(got.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()), "{isa}: {axes:?}");
+        let mut out = other.mapv(|_| bf16::ONE);
+        other.lanecast_into_with(&mut out, &options).unwrap();
+        assert!(out.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()), "{isa}: {axes:?}");
+    }
 }
 
 fn few(isa: Isa) {

@@ -65,6 +65,7 @@ named! {
 
 impl ByteOrder {
     /// Must the bytes of an element be reversed on this machine?
+    #[inline]
     pub(crate) const fn is_swapped(self) -> bool {
         match self {
             Self::Native => false,

@@ -197,58 +197,49 @@ const fn join<const N: usize>(fields: [u8; N]) -> u64 {
     key
 }
 
-/// A bit for each dtype that is a float or complex.
-const FLOATS: u64 = {
-    let (mut floats, mut i) = (0, 0);
-    while i < DTYPES {
-        floats |= (matches!(DType::ALL[i].kind(), Kind::Float(_) | Kind::Complex(_)) as u64) << i;
-        i += 1;
-    }
-    floats
-};
-
-/// The bits of a key that matter to casts of integers and bool, and to those of floats, to each dtype: those that
-/// [`policy`](CastOptions::policy) looks at, and how elements lie.
+/// The bits of a key that matter to casts from each dtype, and to each: those that [`policy`](CastOptions::policy) looks at, and how
+/// elements lie. What is in both matters to the pair.
 static MATTERS: [[u64; DTYPES]; 2] = {
+    const fn all(does: bool) -> u8 {
+        if does { 15 } else { 0 }
+    }
     let (mut matters, mut i) = ([[0; DTYPES]; 2], 0);
     while i < DTYPES {
+        let dtype = DType::ALL[i];
+        let (packing, order) = (all(dtype.bits() < 8), all(dtype.bits() > 8));
+        let of_floats = all(matches!(dtype.kind(), Kind::Float(_) | Kind::Complex(_)));
+        let of_ints = 15 - of_floats;
+        matters[0][i] = join([
+            15, of_floats, 15, of_floats, of_ints, 15, 15, packing, 15, order, 15, of_floats, of_floats, 15,
+        ]);
         let (mut rounding, mut saturation, mut nan_to_finite, mut e8m0_rounding) = (0, 0, 0, 0);
-        let (mut is_int, mut is_narrow) = (0, 0);
-        match DType::ALL[i].kind() {
+        let (mut int, mut narrow) = (0, 0);
+        match dtype.kind() {
             Kind::Bool => {}
-            Kind::Int(format) => {
-                is_int = 15;
-                is_narrow = if format.bits < 8 { 15 } else { 0 };
-            }
+            Kind::Int(format) => (int, narrow) = (15, all(format.bits < 8)),
             Kind::Float(format) => {
-                (rounding, e8m0_rounding) = if format.has_zero() { (15, 0) } else { (0, 15) };
-                nan_to_finite = if format.has_nan { 0 } else { 15 };
-                saturation = if format.has_nan && format.bits() <= 8 { 15 } else { 0 };
+                (rounding, e8m0_rounding) = (all(format.has_zero()), all(!format.has_zero()));
+                nan_to_finite = all(!format.has_nan);
+                saturation = all(format.has_nan && format.bits() <= 8);
             }
             Kind::Complex(_) => rounding = 15,
         }
-        let mut floats = 0;
-        while floats < 2 {
-            let [of_floats, of_ints] = if floats == 1 { [is_int, 0] } else { [0, is_int] };
-            let narrow = if floats == 1 { is_narrow } else { 0 };
-            matters[floats][i] = join([
-                rounding,
-                of_floats,
-                saturation,
-                of_floats,
-                of_ints,
-                nan_to_finite,
-                e8m0_rounding,
-                15,
-                15,
-                15,
-                15,
-                narrow,
-                narrow,
-                15,
-            ]);
-            floats += 1;
-        }
+        matters[1][i] = join([
+            rounding,
+            int,
+            saturation,
+            int,
+            int,
+            nan_to_finite,
+            e8m0_rounding,
+            15,
+            packing,
+            15,
+            order,
+            narrow,
+            narrow,
+            all(dtype.rounds_stochastically()),
+        ]);
         i += 1;
     }
     matters
@@ -259,12 +250,6 @@ impl CastOptions {
     /// matter to the pair, by its kinds or by the width of its elements, is not in it.
     #[inline(always)]
     pub(crate) fn key(&self, from: DType, to: DType) -> u64 {
-        const fn packing(dtype: DType, packing: Packing) -> u8 {
-            if dtype.bits() < 8 { packing as u8 } else { 0 }
-        }
-        const fn order(dtype: DType, order: ByteOrder) -> u8 {
-            (dtype.bits() > 8 && order.is_swapped()) as u8
-        }
         // Every field by its name, so that none can be forgotten.
         let Self {
             isa: _,
@@ -292,10 +277,10 @@ impl CastOptions {
             int_to_int as u8,
             nan_to_finite as u8,
             e8m0_rounding as u8,
-            packing(from, src_packing),
-            packing(to, dst_packing),
-            order(from, src_order),
-            order(to, dst_order),
+            src_packing as u8,
+            dst_packing as u8,
+            u8::from(src_order.is_swapped()),
+            u8::from(dst_order.is_swapped()),
             match narrow_int_rounding {
                 Some(rounding) => 1 + rounding as u8,
                 None => 0,
@@ -304,8 +289,9 @@ impl CastOptions {
                 Some(overflow) => 1 + overflow as u8,
                 None => 0,
             },
-            u8::from(stochastic.is_some() && to.rounds_stochastically()),
-        ]) & MATTERS[(FLOATS >> from as u32 & 1) as usize][to as usize]
+            u8::from(stochastic.is_some()),
+        ]) & MATTERS[0][from as usize]
+            & MATTERS[1][to as usize]
     }
 
     /// The defaults: ONNX where ONNX defines the result, Rust's `as` where it does not.
