@@ -285,9 +285,15 @@ impl Packs for Avx2 {
                 let bytes = _mm256_shuffle_epi8(all, self.load(fields.bytes.as_ptr()));
                 return self.and(_mm256_cmpeq_epi8(self.and(bytes, bit), bit), self.splat8(1));
             }
+            if BITS == 4 {
+                // Two elements in a lane of 16 bits: one moves to the low end of each byte.
+                let (right, left) = if high { (4, 8) } else { (0, 4) };
+                let pairs = _mm256_cvtepu8_epi16(_mm_loadu_si128(p.cast()));
+                let moved = [_mm256_srl_epi16(pairs, self.count(right)), _mm256_sll_epi16(pairs, self.count(left))];
+                return self.and(self.or(moved[0], moved[1]), self.splat8(0x0F));
+            }
             let low = match BITS {
                 2 => _mm256_set1_epi64x(p.cast::<i64>().read_unaligned()),
-                4 => _mm256_broadcastsi128_si256(_mm_loadu_si128(p.cast())),
                 _ => _mm256_set_m128i(_mm_loadu_si128(p.add(8).cast()), _mm_loadu_si128(p.cast())),
             };
             let quads = _mm256_shuffle_epi8(low, self.load(fields.bytes.as_ptr()));
@@ -758,6 +764,17 @@ impl Rows for Avx2 {
 }
 
 impl NarrowsByF16 for Avx2 {
+    memory_ops! {
+        pick_words(self, words: [__m256i; 2], src: *const u8, high: bool, dst: *mut u8) -> () = {
+            let index = self.and(self.unpack::<4>(src, high), self.splat8(0x0F));
+            let low = _mm256_shuffle_epi8(self.low16(words), index);
+            let high = _mm256_shuffle_epi8(self.high16(words), index);
+            let [a, b] = self.in_order(_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high));
+            self.store(dst, a);
+            self.store(dst.add(32), b);
+        };
+    }
+
     ops! {
         add16(self, a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi16(a, b);
         f32_to_cut_f16(self, a: [__m256i; 2]) -> __m256i = _mm256_set_m128i(

@@ -171,6 +171,13 @@ impl FieldConstants {
     }
 }
 
+/// In lanes of 16 bits: at which bits 16 packed elements of 4 bits begin, of which the first is at the low end of a byte, and at the
+/// high end.
+static SHIFTS4: [Line<[u16; 16]>; 2] = [
+    Line([0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60]),
+    Line([4, 0, 12, 8, 20, 16, 28, 24, 36, 32, 44, 40, 52, 48, 60, 56]),
+];
+
 /// As the control register says.
 const REGISTER: i32 = _MM_FROUND_CUR_DIRECTION;
 /// What is said in the instruction raises no flags.
@@ -813,6 +820,19 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Rows for Zmm<
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByF16
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
+    memory_ops! {
+        // By halves of registers, which take half as long: of an index, the lowest 4 bits count.
+        pick_words(self, words: [__m512i; 2], src: *const u8, high: bool, dst: *mut u8) -> () = {
+            let shifts = _mm256_load_si256(SHIFTS4[usize::from(high)].0.as_ptr().cast());
+            let words = [self.halves(words[0]), self.halves(words[1])];
+            for k in 0..4 {
+                let codes = _mm256_set1_epi64x(src.add(8 * k).cast::<i64>().read_unaligned());
+                let index = _mm256_multishift_epi64_epi8(shifts, codes);
+                _mm256_storeu_si256(dst.add(32 * k).cast(), _mm256_permutexvar_epi16(index, words[k / 2][k % 2]));
+            }
+        };
+    }
+
     ops! {
         nearest_high16(self, a: [__m512i; 2]) -> __m512i =
             _mm512_permutex2var_epi8(self.nearest_high(a[0]), constant!([u8; 64], lanes8(1, 2)), self.nearest_high(a[1]));

@@ -269,6 +269,10 @@ impl<'a> RowCast<'a> {
 pub(super) type StreamRows =
     unsafe fn(job: &Job, bits: [usize; 2], src: *const u8, dst: *mut u8, n: usize, apart: &Apart);
 
+/// The fewest elements of a group.
+#[cfg(isa = "vector")]
+pub(crate) const LEAST_GROUP: usize = 16;
+
 /// What elements are multiplied with or divided by. Arrays have one number for each group of elements, or for each element.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, Debug)]
@@ -292,8 +296,10 @@ pub(super) struct Scale {
     pub(super) deltas: *const u32,
     /// To look up by 16 words: those of a group.
     pub(super) sixteens: *const Table16,
-    /// A group has 2^this elements, 16 at least; or [`Scale::EACH`], or [`Scale::ALL`].
+    /// A group has 2^this elements, [`LEAST_GROUP`] at least; or [`Scale::EACH`], or [`Scale::ALL`].
     pub(super) shift: u32,
+    /// To multiply: by the scale and nothing else, to nearest, whatever a zero loses.
+    pub(super) is_alone: bool,
     /// The number of the first element of a block.
     pub(super) at: usize,
     pub(super) how: How,
@@ -384,6 +390,7 @@ impl Scale {
         deltas: ptr::null(),
         sixteens: ptr::null(),
         shift: Self::EACH,
+        is_alone: false,
         at: 0,
         how: How::Near,
         others: Others::NONE,

@@ -18,12 +18,10 @@ use crate::formats::dtype::DType;
 use crate::formats::options::{CastOptions, Rounding};
 use crate::formats::route::route;
 
-pub(crate) use super::drive::{By, How, Others, Table16, Table128};
+pub(crate) use super::drive::{By, How, LEAST_GROUP, Others, Table16, Table128};
 
 /// Elements that the arrays of factors must reach to: whole blocks of every instruction set.
 pub(crate) const BLOCK: usize = 64;
-/// The fewest elements of a group.
-pub(crate) const LEAST_GROUP: usize = 16;
 
 /// Which elements a factor is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,6 +126,8 @@ pub(crate) struct Kernel {
     by: Option<By>,
     /// It divides, by inverses where those are powers of two.
     divides: bool,
+    /// Scales are those of groups.
+    is_by_products: bool,
 }
 
 impl Kernel {
@@ -142,7 +142,21 @@ impl Kernel {
         let as_f32 = crate::formats::route::route(from, DType::F32, options);
         let table = if lookup::has_table(&as_f32) { lookup::table(&as_f32)? } else { Table::NONE };
         let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
-        Some(Self { isa, run, job: Job::new(&route, table, Extras::this()), bits, by: None, divides: false })
+        Some(Self {
+            isa,
+            run,
+            job: Job::new(&route, table, Extras::this()),
+            bits,
+            by: None,
+            divides: false,
+            is_by_products: false,
+        })
+    }
+
+    /// The same by the products of all codes under each scale: of groups, if that is faster.
+    pub(crate) fn products(self, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
+        let run = on!(self.isa, isa => scaled::products(isa, &route(from, to, options))).flatten()?;
+        Some(Self { run, is_by_products: true, ..self })
     }
 
     /// Of codes that are looked up, in tables that [`Kernel::fill`] makes, if that is faster.
@@ -166,6 +180,7 @@ impl Kernel {
             bits,
             by: Some(by),
             divides: false,
+            is_by_products: false,
         })
     }
 
@@ -232,6 +247,7 @@ impl Kernel {
             bits,
             by: None,
             divides: true,
+            is_by_products: false,
         })
     }
 
@@ -259,6 +275,7 @@ impl Kernel {
         let needed = factors.per.factors(n);
         let numbers = |numbers: &[f32], is_used: bool| array(numbers, needed, is_used);
         assert!(self.by.is_none_or(|by| factors.per.is_by(by)));
+        assert!(!self.is_by_products || factors.per != Per::Element);
         let picks = self.by == Some(By::Mantissa);
         let is_by_sixteen = self.by == Some(By::Sixteen);
         let adds = picks || self.by == Some(By::Exponent);
@@ -273,6 +290,7 @@ impl Kernel {
             picks: array(factors.picks, needed, picks),
             sixteens: array(factors.sixteens, needed, is_by_sixteen),
             shift: factors.per.shift(),
+            is_alone: factors.zeros.is_empty() && factors.tensor == 1.0 && factors.how == How::Near,
             at: 0,
             how: factors.how,
             others: factors.others,

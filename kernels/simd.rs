@@ -578,8 +578,8 @@ pub(crate) trait Halves: Floats {
     }
     /// The same of what becomes no subnormal number.
     #[inline(always)]
-    fn normal_to_bf16(self, a: [Self::V; 2], _: Extras) -> Self::V {
-        self.rounded_bf16(a)
+    fn normal_to_bf16(self, a: [Self::V; 2], extras: Extras) -> Self::V {
+        self.f32_to_bf16(a, extras)
     }
     /// What [`Halves::f32_to_bf16`] has to do with the environment.
     type ToBf16: Effect;
@@ -847,6 +847,11 @@ pub(crate) trait MarksBeyond: SearchesNans {
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) trait NarrowsByF16: Rows {
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Stores, of each 16 lanes of 16 bits, those whose numbers are in the next 16 packed elements of 4 bits, in their order.
+    ///
+    /// # Safety
+    /// As many of those are readable, and of lanes writable.
+    unsafe fn pick_words(self, words: [Self::V; 2], src: *const u8, high: bool, dst: *mut u8);
     /// Lanes of `yes` where `a` is more than `limit`, unsigned.
     fn select_above16(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
     fn select_above8(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;

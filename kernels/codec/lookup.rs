@@ -465,16 +465,22 @@ where
     }
 }
 
+/// The floats of a block of codes.
+#[inline(always)]
+pub(super) fn floats<I: Simd, R: Scope>(isa: I, looks: &R::Looks<I>, block: I::V) -> [I::V; 4] {
+    let upper = R::words(isa, looks, isa.before_zips::<4>(block));
+    let zero = isa.splat32(0);
+    let x = registers!(2, H => isa.zip_pieces::<2>(zero, upper[H]));
+    registers!(4, K => x[K / 2][K % 2])
+}
+
 impl<I: Simd, R: Scope, const BITS: usize> AsF32<I> for Floats<R, BITS>
 where
     Bits<BITS>: Width<Block<I> = I::V>,
 {
     #[inline(always)]
     fn f32(isa: I, src: Input<I, Self>) -> [I::V; 4] {
-        let upper = R::words(isa, &src.looks, isa.before_zips::<4>(src.block));
-        let zero = isa.splat32(0);
-        let x = registers!(2, H => isa.zip_pieces::<2>(zero, upper[H]));
-        registers!(4, K => x[K / 2][K % 2])
+        floats::<I, R>(isa, &src.looks, src.block)
     }
 }
 

@@ -42,6 +42,17 @@ pub(super) trait Codec<I: Simd>: Sized {
     /// Of a job of dtypes that the codec is for; of another, the results mean nothing.
     fn setup(isa: I, job: &Job) -> Self::Setup;
     fn block(isa: I, setup: &Self::Setup, src: Input<I, Self::From>) -> Block<I, Self::To>;
+
+    /// Writes what was made of a block, which begins at `src`. `high`: packed elements there, and here, begin at the high end of
+    /// a byte.
+    ///
+    /// # Safety
+    /// A block is readable, and one is writable.
+    #[inline(always)]
+    unsafe fn write(isa: I, made: Block<I, Self::To>, _src: *const u8, dst: *mut u8, high: [bool; 2]) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::To::store(isa, made, dst, high[1]) };
+    }
 }
 
 /// Codes of `BITS` bits, their bytes in the other order.

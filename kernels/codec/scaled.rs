@@ -2,12 +2,12 @@
 
 use core::marker::PhantomData;
 
-use super::super::drive::{By, How, RunScaled, Scale, Table16, Table128};
+use super::super::drive::{By, How, LEAST_GROUP, RunScaled, Scale, Table16, Table128};
 use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 use super::float::{NearF32, SIGN, ToF16, ToF32};
 use super::integer::{ToIntegers, ToShort};
 use super::job::{Job, Table, Target};
-use super::lookup::{Floats, Mirrored, Nibble, OnLine, Short};
+use super::lookup::{Floats, Mirrored, Nibble, OnLine, Scope, Short, floats};
 use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
 use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8};
 use super::table::{Looking, Ways};
@@ -90,20 +90,26 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Times<S> {
         if scale.others.loses_sign {
             c = registers!(4, K => isa.add_f32(c[K], isa.splat32(0)));
         }
-        if !scale.zeros.is_null() {
-            let zeros = numbers(isa, &scale, scale.zeros);
-            c = registers!(4, K => isa.add_f32(c[K], zeros[K]));
-        }
-        let mut s = numbers(isa, &scale, scale.scales);
-        if scale.tensor != 1.0 {
-            c = registers!(4, K => isa.mul_f32(c[K], s[K]));
-            s = [isa.splat32(scale.tensor.to_bits()); 4];
-        }
-        match scale.how {
-            How::Near => registers!(4, K => isa.mul_f32(c[K], s[K])),
-            // (Nothing is divided here.)
-            How::Odd | How::Over => registers!(4, K => isa.odd_product_f32(c[K], s[K])),
-        }
+        product(isa, c, &scale)
+    }
+}
+
+/// Elements times their scales.
+#[inline(always)]
+fn product<I: Simd>(isa: I, mut c: [I::V; 4], scale: &Scale) -> [I::V; 4] {
+    if !scale.zeros.is_null() {
+        let zeros = numbers(isa, scale, scale.zeros);
+        c = registers!(4, K => isa.add_f32(c[K], zeros[K]));
+    }
+    let mut s = numbers(isa, scale, scale.scales);
+    if scale.tensor != 1.0 {
+        c = registers!(4, K => isa.mul_f32(c[K], s[K]));
+        s = [isa.splat32(scale.tensor.to_bits()); 4];
+    }
+    match scale.how {
+        How::Near => registers!(4, K => isa.mul_f32(c[K], s[K])),
+        // (Nothing is divided here.)
+        How::Odd | How::Over => registers!(4, K => isa.odd_product_f32(c[K], s[K])),
     }
 }
 
@@ -274,6 +280,99 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for NormalToBf16<S> {
     fn block(isa: I, &extras: &Extras, src: Input<I, Self::From>) -> Block<I, Self::To> {
         let x = S::f32(isa, src);
         registers!(2, K => isa.normal_to_bf16([x[2 * K], x[2 * K + 1]], extras))
+    }
+}
+
+/// The products of all 16 codes of 4 bits with the scale of a group, in the place of each 16 elements.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+pub(in crate::kernels) struct Products;
+
+impl Source for Products {
+    type Width = Bits<4>;
+    const FLOATS: bool = true;
+    /// All codes as floats.
+    type Looks<I: Simd> = Under<[I::V; 4]>;
+
+    #[inline(always)]
+    fn looks<I: Simd>(isa: I, table: &Table) -> Under<[I::V; 4]> {
+        static CODES: [[u8; 16]; 4] = [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]; 4];
+        // SAFETY: a register has no more bytes than that.
+        let codes = unsafe { isa.load(CODES.as_ptr().cast()) };
+        Under { looks: floats::<I, Nibble>(isa, &Nibble::looks(isa, table), codes), scale: Scale::NONE }
+    }
+}
+
+impl Scalable for Products {
+    #[inline(always)]
+    fn scale<I: Simd>(looks: &mut Self::Looks<I>) -> &mut Scale {
+        &mut looks.scale
+    }
+
+    #[inline(always)]
+    fn begin<I: Simd>(isa: I, Under { looks, scale }: &mut Self::Looks<I>, is_kept: bool) {
+        if !is_kept && scale.others.loses_sign {
+            *looks = registers!(4, K => isa.add_f32(looks[K], isa.splat32(0)));
+        }
+    }
+}
+
+/// Codes of 4 bits by the words of [all codes](Products), which are float16 or bfloat16: a block of those is written as what its codes
+/// pick of them.
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+pub(in crate::kernels) struct ByProducts<const HALF: bool>;
+
+#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
+impl<const HALF: bool> ByProducts<HALF> {
+    /// Products as words. They are no NaN, and no bfloat16 is subnormal.
+    #[inline(always)]
+    fn words<I: Simd>(isa: I, x: [I::V; 4], extras: Extras) -> [I::V; 2] {
+        registers!(2, K => {
+            let x = [x[2 * K], x[2 * K + 1]];
+            if HALF { isa.f32_to_nearest_f16(x) } else { isa.normal_to_bf16(x, extras) }
+        })
+    }
+}
+
+impl<I: NarrowsByF16, const HALF: bool> Codec<I> for ByProducts<HALF> {
+    type From = Products;
+    type To = Bits<16>;
+    const FLOATS: bool = true;
+    type Setup = Extras;
+
+    #[inline(always)]
+    fn setup(_: I, job: &Job) -> Extras {
+        job.extras
+    }
+
+    #[inline(always)]
+    fn block(
+        isa: I,
+        &extras: &Extras,
+        Input { looks: Under { looks, scale }, .. }: Input<I, Products>,
+    ) -> [I::V; 2] {
+        if !scale.is_alone {
+            return Self::words(isa, product(isa, looks, &scale), extras);
+        }
+        // SAFETY: as in `numbers`, of groups.
+        let splat = |k: usize| unsafe {
+            let at = scale.at + k * I::BYTES / 4;
+            isa.splat32(scale.scales.add(at >> scale.shift).cast::<u32>().read())
+        };
+        if scale.shift > const { LEAST_GROUP.trailing_zeros() } {
+            // Of a second 16 elements the words are those of the first.
+            let x = registers!(4, K => {
+                let first = if I::BYTES == 64 { K & 2 } else { K & 1 };
+                isa.mul_f32(looks[first], splat(first))
+            });
+            return Self::words(isa, x, extras);
+        }
+        Self::words(isa, registers!(4, K => isa.mul_f32(looks[K], splat(K))), extras)
+    }
+
+    #[inline(always)]
+    unsafe fn write(isa: I, words: [I::V; 2], src: *const u8, dst: *mut u8, [high, _]: [bool; 2]) {
+        // SAFETY: the caller's promise.
+        unsafe { isa.pick_words(words, src, high, dst) };
     }
 }
 
@@ -567,6 +666,14 @@ pub(in crate::kernels) fn times<I: Ways>(_: I, route: &Route) -> Option<RunScale
     }
 }
 
+/// The codec of the same by the products of all codes under each scale, if that is faster: for scales of 16 elements and more.
+pub(in crate::kernels) fn products<I: Simd<Narrowing: Narrowing<I>>>(
+    _: I,
+    route: &Route,
+) -> Option<RunScaled> {
+    if route.src.is_packed() && route.from.bits() == 4 { I::Narrowing::products(route.to) } else { None }
+}
+
 fn to_float<I: Simd, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
     match route.to {
         DType::F32 => Some(run::<I, ToF32<Times<S>>>()),
@@ -626,6 +733,10 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
     fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
         run::<I, ToNarrow<S, Signed, 8, false>>()
     }
+    /// By [`Products`], if that is possible.
+    fn products(_: DType) -> Option<RunScaled> {
+        None
+    }
     /// By [`Sixteen`], if that is possible.
     fn sixteen<const BITS: usize>() -> Option<RunScaled>
     where
@@ -657,6 +768,13 @@ macro_rules! by_f16 {
             }
             fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
                 run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>()
+            }
+            fn products(to: DType) -> Option<RunScaled> {
+                match to {
+                    DType::BF16 => Some(run::<I, ByProducts<false>>()),
+                    DType::F16 => Some(run::<I, ByProducts<true>>()),
+                    _ => None,
+                }
             }
             fn sixteen<const BITS: usize>() -> Option<RunScaled>
             where

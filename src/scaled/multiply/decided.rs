@@ -224,6 +224,8 @@ fn by_f64(
 pub(in crate::scaled) struct Decided {
     pub(super) isa: Present,
     pub(super) kernel: Option<Kernel>,
+    /// What is faster where groups have scales.
+    pub(super) products: Option<Kernel>,
     pub(super) tabling: Option<Tabling>,
     /// Bytes from which on results go past the caches.
     pub(super) stream_from: usize,
@@ -289,6 +291,7 @@ impl Decided {
         Some(Self {
             isa,
             kernel,
+            products: kernel.and_then(|kernel| kernel.products(from, to, &options)),
             tabling,
             stream_from: options.stream_from.unwrap_or_else(scaled::streaming_threshold),
             to_f32,

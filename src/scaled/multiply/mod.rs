@@ -22,6 +22,7 @@ use super::rule::Product;
 use super::scaling::TensorScale;
 use super::segment::{Region, Segment};
 use crate::formats::dtype::DType;
+use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
 use crate::kernels::scaled::{
     self, BLOCK, By, Factors, How, Kernel, Operation, Others, Per, Rows, TIES, Table16, Table128, WRONG,
@@ -33,6 +34,8 @@ use decided::{MayTie, Tabling};
 const TABLES: usize = 64;
 /// Elements of a scale from which on a table of its own takes less time.
 const TABLED: usize = 1024;
+/// The same of one of 16 words, where the products of all codes are made in registers of 64 bytes.
+const SIXTEEN: usize = 512;
 /// Codes for so many tables, of a byte at most, and words.
 const MADE: usize = 16;
 type Made = [[u8; 128]; 3 * MADE];
@@ -122,9 +125,11 @@ impl<'a> Multiply<'a> {
     /// What looks elements up, if that is faster.
     fn tabling(&self) -> Option<&'a Tabling> {
         let grid = self.job.grid;
+        let is_wide = self.decided.isa.isa() == Isa::Avx512;
         self.decided.tabling.as_ref().filter(|tabling| {
             let least = match tabling.by {
                 By::Scale => TABLED,
+                By::Sixteen if self.decided.products.is_some() && is_wide => SIXTEEN,
                 By::Sixteen => BLOCK,
                 By::Exponent | By::Mantissa => 0,
             };
@@ -269,6 +274,8 @@ impl<'a> Multiply<'a> {
             others: Others { loses_sign: job.dequantize.loses_sign, ..Others::NONE },
             ..Factors::NONE
         };
+        let of_groups = self.decided.products.as_ref().filter(|_| segment.per != Per::Element);
+        let kernel = of_groups.unwrap_or(kernel);
         kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
         Ok(())
     }
