@@ -298,7 +298,7 @@ pub(super) struct Scale {
     pub(super) sixteens: *const Table16,
     /// A group has 2^this elements, [`LEAST_GROUP`] at least; or [`Scale::EACH`], or [`Scale::ALL`].
     pub(super) shift: u32,
-    /// To multiply: by the scale and nothing else, to nearest, whatever a zero loses.
+    /// To multiply: by the scale and nothing else, to nearest.
     pub(super) is_alone: bool,
     /// The number of the first element of a block.
     pub(super) at: usize,

@@ -290,7 +290,10 @@ impl Kernel {
             picks: array(factors.picks, needed, picks),
             sixteens: array(factors.sixteens, needed, is_by_sixteen),
             shift: factors.per.shift(),
-            is_alone: factors.zeros.is_empty() && factors.tensor == 1.0 && factors.how == How::Near,
+            is_alone: factors.zeros.is_empty()
+                && factors.tensor == 1.0
+                && factors.how == How::Near
+                && (self.is_by_products || !factors.others.loses_sign),
             at: 0,
             how: factors.how,
             others: factors.others,
@@ -443,6 +446,14 @@ pub(crate) fn bounded(isa: Present, scales: &[f32], bounds: &Bounds, flags: &mut
         fn call(self, _: I) -> u8 {
             let Self(scales, &Bounds { range: Range { start, end }, zero, negative }, flags) = self;
             let mask = if negative { u32::MAX >> 1 } else { u32::MAX };
+            // Mostly all are right, and none is zero.
+            let mut most = 0;
+            for scale in scales {
+                most = (scale.to_bits() & mask).wrapping_sub(start).max(most);
+            }
+            if most < end - start {
+                return 0;
+            }
             let mut all = 0;
             for (scale, flags) in scales.iter().zip(flags) {
                 let bits = scale.to_bits() & mask;
@@ -535,18 +546,22 @@ pub(crate) fn deltas(
         #[inline(always)]
         fn call(self, _: I) -> u8 {
             let Self(scales, &Range { start, end }, deltas, picks, flags) = self;
-            let mut all = 0;
-            for (((scale, delta), pick), flags) in scales.iter().zip(deltas).zip(picks).zip(flags) {
+            let mut most = 0;
+            for ((scale, delta), pick) in scales.iter().zip(deltas).zip(picks) {
                 let bits = scale.to_bits();
                 // In place of the exponent of a bfloat16, which may be negative.
                 let word = (bits >> 23).wrapping_sub(127) << 7 & 0xFFFF;
                 *delta = word | word << 16;
                 *pick = (bits >> 16) as u8 & 0x70;
-                let set = if bits.wrapping_sub(start) < end - start { 0 } else { WRONG };
-                *flags |= set;
-                all |= set;
+                most = bits.wrapping_sub(start).max(most);
             }
-            all
+            if most < end - start {
+                return 0;
+            }
+            for (scale, flags) in scales.iter().zip(flags) {
+                *flags |= if scale.to_bits().wrapping_sub(start) < end - start { 0 } else { WRONG };
+            }
+            WRONG
         }
     }
 

@@ -87,6 +87,10 @@ impl<I: Simd, S: AsF32<I>> AsF32<I> for Times<S> {
     #[inline(always)]
     fn f32(isa: I, Input { block, looks: Under { looks, scale } }: Input<I, Self>) -> [I::V; 4] {
         let mut c = S::f32(isa, Input { block, looks });
+        if scale.is_alone {
+            let s = numbers(isa, &scale, scale.scales);
+            return registers!(4, K => isa.mul_f32(c[K], s[K]));
+        }
         if scale.others.loses_sign {
             c = registers!(4, K => isa.add_f32(c[K], isa.splat32(0)));
         }

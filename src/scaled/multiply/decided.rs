@@ -6,7 +6,7 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{self, By, Factors, How, Kernel, LEAST_GROUP, Per, Table128, Ties};
+use crate::kernels::scaled::{self, By, Factors, How, Kernel, LEAST_GROUP, Others, Per, Table128, Ties};
 use crate::scaled::codes::Elements;
 use crate::scaled::numbers::magnitude;
 use crate::scaled::rule::{Dequantize, Product};
@@ -148,7 +148,7 @@ impl Tabling {
         isa: Present,
         options: &CastOptions,
     ) -> Option<Self> {
-        let Dequantize { from, to, scale, .. } = *dequantize;
+        let Dequantize { from, to, scale, loses_sign, .. } = *dequantize;
         let maker = if to == DType::F32 { Kernel::times(isa, from, DType::BF16, options)? } else { *kernel };
         let (by, mantissas) = if scale == DType::F8E8M0 && after == 1.0 && to != DType::F16 {
             (By::Exponent, [1.0; 8])
@@ -159,7 +159,8 @@ impl Tabling {
         };
         let how = if ties == MayTie::Never { How::Near } else { How::Odd };
         let per = Per::Group(LEAST_GROUP);
-        let factors = Factors { per, how, tensor: after, scales: &mantissas, ..Factors::NONE };
+        let others = Others { loses_sign, ..Others::NONE };
+        let factors = Factors { per, how, others, tensor: after, scales: &mantissas, ..Factors::NONE };
         let (mut codes, mut words, mut table) = ([0; 128], [0; 256], [Table128::ZEROS]);
         all_codes(from, options, 128, &mut codes)?;
         maker.fill(&codes, &mut words, &mut table, &factors);
@@ -189,7 +190,10 @@ fn roundings(dequantize: &Dequantize, plain: &CastOptions) -> ([Option<Caster>; 
     match product {
         Product::Output if to != DType::F32 => {
             let there_and_back = [cast(DType::F32, to), cast(to, DType::F32)];
-            ([cast(scale, DType::F32), there_and_back[0], there_and_back[1]], there_and_back)
+            // A power of two is a bfloat16.
+            let is_kept = scale == DType::F8E8M0 && to == DType::BF16;
+            let [narrow, wide] = if is_kept { [None; 2] } else { there_and_back };
+            ([cast(scale, DType::F32), narrow, wide], there_and_back)
         }
         _ => ([cast(scale, DType::F32), None, None], [None; 2]),
     }
@@ -282,7 +286,8 @@ impl Decided {
         }
         let ties = MayTie::new(dequantize, &tensor, isa);
         let tabling = kernel.and_then(|kernel| {
-            let is_plain = is_own && is_nearest && tensor.scales == TensorScale::None;
+            // The products of what it is for need no rounding, or the own rule's.
+            let is_plain = is_nearest && tensor.scales == TensorScale::None;
             let of_all = || Tabling::of_all(dequantize, &kernel, tensor.after, ties, isa, &options);
             let of_all = if is_plain { of_all() } else { None };
             of_all.or_else(|| Tabling::of_each(dequantize, &kernel, isa, &options))
