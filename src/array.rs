@@ -131,6 +131,11 @@ fn elements<S: Element, D: Element, Dim: Dimension>(
     options: &CastOptions,
 ) -> Result<Vec<D>, Error> {
     let caster = typed::<S, D>(options)?;
+    if src.is_empty() {
+        // None leads outside of no elements, which is what the constructor asks of strides.
+        strides.slice_mut().fill(0);
+        return Ok(Vec::new());
+    }
     if let Some(elements) = in_memory(src, &caster) {
         for (to, &stride) in strides.slice_mut().iter_mut().zip(src.strides()) {
             *to = stride as usize;
