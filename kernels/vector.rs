@@ -9,7 +9,7 @@ use super::codec::source::{Input, Source, bits};
 use super::codec::table::Ways;
 use super::codec::width::Width;
 use super::codec::{self, Codec};
-use super::drive::{self, Apart, Plan, Planned, Scale, Step};
+use super::drive::{self, Apart, Group, Plan, Planned, Scale, Step};
 use super::environment::{Environment, streaming_threshold};
 use super::simd::{Kernel, Simd, fence};
 use super::sizes::{FEW, LINE, ahead, bytes, core_bits, core_units};
@@ -234,8 +234,7 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
     };
     let floats = steps.iter().any(|step| step.floats);
     // Without memory for those, there are the steps.
-    let groups =
-        ready.and_then(|_| codec::table::groups::<I>(route)).and_then(|group| once::keep(&[group])?.first());
+    let groups = codec::table::groups::<I>(route).and_then(|group| once::keep(&[group])?.first());
     Plan {
         kernel: if ready.is_some() { plain::<I> } else { shaped::<I> },
         stream_from: if keeps_up::<I>(route) { streaming_threshold() } else { usize::MAX },
@@ -299,12 +298,31 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
         let Some(group) = plan.groups else {
             return long(isa, plan, step, bits, src, dst, units);
         };
-        let (left, grouped) = (n % 8, n / 8);
-        long(isa, plan, group, [8, group.bits], src, dst, grouped * bits[0]);
+        let (src, dst, left) = grouped(isa, plan, group, src, dst, n);
         if left > 0 {
-            let (src, dst) = (src.add(grouped * bits[0]), dst.add(grouped * bits[1]));
             step.job.run_rows(src, dst, left, &Apart::ONE);
         }
+    }
+}
+
+/// The most elements that fill groups; then, where the others are and how many.
+///
+/// # Safety
+/// As for every `Kernel`.
+unsafe fn grouped<I: Simd>(
+    isa: I,
+    plan: &Planned,
+    group: &Group,
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+) -> (*const u8, *mut u8, usize) {
+    let (eights, [from, to]) = (n / 8, core_bits(&plan.route));
+    // SAFETY: of 8 elements, the bytes are the bits of one.
+    unsafe {
+        let groups = eights * (8 * from / group.bits);
+        long(isa, plan, &group.step, [group.bits, group.step.bits], src, dst, groups);
+        (src.add(eights * from), dst.add(eights * to), n % 8)
     }
 }
 
@@ -348,7 +366,14 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
         if n.wrapping_sub(1) < FEW {
             return stage::few(plan, src, dst, n);
         }
-        stage::staged(I::assume(), plan, src, dst, n);
+        let isa = I::assume();
+        let Some(group) = plan.groups else {
+            return stage::staged(isa, plan, src, dst, n);
+        };
+        let (src, dst, left) = grouped(isa, plan, group, src, dst, n);
+        if left > 0 {
+            stage::few(plan, src, dst, left);
+        }
     }
 }
 

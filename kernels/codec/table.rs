@@ -42,7 +42,7 @@ use crate::formats::dtype::{DType, FloatFormat, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
-use crate::kernels::drive::{Apart, Step, Steps};
+use crate::kernels::drive::{Apart, Group, Step, Steps};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::kernels::simd::{
     AtOnce, ByAddition, ByF16, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd,
@@ -90,19 +90,24 @@ fn as_integers<I: Ways>(from: DType, to: DType) -> Step {
     step(core, &route, to.bits())
 }
 
-/// What casts many elements of 2 or 4 bits to others, packed on both sides: a byte of them at a time.
+/// What casts many elements of 4 bits or fewer to others, packed on both sides: several of them at a time, as one code.
 #[inline(never)] // For the stack.
-pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<Step> {
+pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<Group> {
+    if route.work != Work::Convert || route.parts != Parts::One {
+        return None;
+    }
     let [from, to] = [&route.src, &route.dst].map(|layout| if layout.is_packed() { layout.bits } else { 0 });
-    let core = match (from, to) {
-        _ if route.work != Work::Convert || route.parts != Parts::One => return None,
-        (2, 2) | (4, 4) => run::<I, Lookup<Pairs, 8, 8>>(),
+    let (core, code) = match (from, to) {
+        (1, 1) | (2, 2) | (4, 4) => (run::<I, Lookup<Pairs, 8, 8>>(), 8),
         // From the other end, the two bytes would change their places.
-        (2, 4) if route.src.packing == Packing::LowFirst => run::<I, Lookup<Pairs, 8, 16>>(),
-        (4, 2) => run::<I, Lookup<Pairs, 8, 4>>(),
+        (1, 2) | (2, 4) if route.src.packing == Packing::LowFirst => (run::<I, Lookup<Pairs, 8, 16>>(), 8),
+        (2, 1) | (4, 2) => (run::<I, Lookup<Pairs, 8, 4>>(), 8),
+        (4, 1) => (run::<I, Lookup<Pairs, 8, 2>>(), 8),
+        (1, 4) => (run::<I, Lookup<Nibble, 2, 8>>(), 2),
         _ => return None,
     };
-    Some(step_with(core, route, 8 / from * to, lookup::group_table(route)?))
+    let step = step_with(core, route, code / from * to, lookup::group_table(route, code)?);
+    Some(Group { step, bits: code as usize })
 }
 
 /// From the real part of native complex elements, if it becomes another float of 16 bits or more, to nearest even.
