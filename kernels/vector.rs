@@ -9,7 +9,7 @@ use super::codec::source::{Input, Source, bits};
 use super::codec::table::Ways;
 use super::codec::width::Width;
 use super::codec::{self, Codec};
-use super::drive::{self, Apart, Group, Plan, Planned, Scale, Step};
+use super::drive::{self, Apart, Plan, Planned, Scale, Step};
 use super::environment::{Environment, streaming_threshold};
 use super::simd::{Kernel, Simd, fence};
 use super::sizes::{FEW, LINE, ahead, bytes, core_bits, core_units};
@@ -295,34 +295,7 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
         if n < MANY {
             return step.job.run_rows(src, dst, units, &Apart::ONE);
         }
-        let Some(group) = plan.groups else {
-            return long(isa, plan, step, bits, src, dst, units);
-        };
-        let (src, dst, left) = grouped(isa, plan, group, src, dst, n);
-        if left > 0 {
-            step.job.run_rows(src, dst, left, &Apart::ONE);
-        }
-    }
-}
-
-/// The most elements that fill groups; then, where the others are and how many.
-///
-/// # Safety
-/// As for every `Kernel`.
-unsafe fn grouped<I: Simd>(
-    isa: I,
-    plan: &Planned,
-    group: &Group,
-    src: *const u8,
-    dst: *mut u8,
-    n: usize,
-) -> (*const u8, *mut u8, usize) {
-    let (eights, [from, to]) = (n / 8, core_bits(&plan.route));
-    // SAFETY: of 8 elements, the bytes are the bits of one.
-    unsafe {
-        let groups = eights * (8 * from / group.bits);
-        long(isa, plan, &group.step, [group.bits, group.step.bits], src, dst, groups);
-        (src.add(eights * from), dst.add(eights * to), n % 8)
+        long(isa, plan, step, bits, src, dst, units);
     }
 }
 
@@ -370,9 +343,12 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
         let Some(group) = plan.groups else {
             return stage::staged(isa, plan, src, dst, n);
         };
-        let (src, dst, left) = grouped(isa, plan, group, src, dst, n);
+        // Of 8 elements, the bytes are the bits of one.
+        let (eights, left, [from, to]) = (n / 8, n % 8, core_bits(&plan.route));
+        let groups = eights * (8 * from / group.bits);
+        long(isa, plan, &group.step, [group.bits, group.step.bits], src, dst, groups);
         if left > 0 {
-            stage::few(plan, src, dst, left);
+            stage::few(plan, src.add(eights * from), dst.add(eights * to), left);
         }
     }
 }

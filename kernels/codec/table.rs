@@ -20,7 +20,9 @@
 //! | float64 to floats of 8 bits or fewer | float32, rounded to odd | it has two bits more than the target |
 
 use super::float::{CutBf16, LongToF64, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
-use super::integer::{AsInteger, Integers, ToBool, ToInt32, ToIntegers, ToLong, ToShort, ToWrapped};
+use super::integer::{
+    AsInteger, Integers, OtherSign, ToBool, ToInt32, ToIntegers, ToLong, ToShort, ToWrapped,
+};
 use super::job::{Job, RunRows, Table};
 use super::lookup::{
     self, Floats, Found, Limited, Lookup, LookupWords, Magnitude, Mirrored, Negated, Nibble, OnLine, Pairs,
@@ -34,12 +36,11 @@ use super::narrow::{
 use super::plane::Fold;
 use super::source::{
     AsBytes, AsF32, AsF64, AsHalf, Bf16, Clipped, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, Read, U8,
-    U16, U32, U64, Within,
+    U16, U32, U64, Within, bits,
 };
 use super::width::{Bits, Width};
 use super::{Codec, Repacked, Swapped};
 use crate::formats::dtype::{DType, FloatFormat, Kind};
-use crate::formats::layout::Packing;
 use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
 use crate::kernels::drive::{Apart, Group, Step, Steps};
@@ -99,8 +100,7 @@ pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<Group> {
     let [from, to] = [&route.src, &route.dst].map(|layout| if layout.is_packed() { layout.bits } else { 0 });
     let (core, code) = match (from, to) {
         (1, 1) | (2, 2) | (4, 4) => (run::<I, Lookup<Pairs, 8, 8>>(), 8),
-        // From the other end, the two bytes would change their places.
-        (1, 2) | (2, 4) if route.src.packing == Packing::LowFirst => (run::<I, Lookup<Pairs, 8, 16>>(), 8),
+        (1, 2) | (2, 4) => (run::<I, Lookup<Nibble, 4, 8>>(), 4),
         (2, 1) | (4, 2) => (run::<I, Lookup<Pairs, 8, 4>>(), 8),
         (4, 1) => (run::<I, Lookup<Pairs, 8, 2>>(), 8),
         (1, 4) => (run::<I, Lookup<Nibble, 2, 8>>(), 2),
@@ -219,7 +219,8 @@ fn ends_packed<I: Ways>(route: &Route) -> bool {
 /// Is there a codec that packs them itself?
 fn writes_packed<I: Ways>(route: &Route) -> bool {
     if route.from.bits() < 8 {
-        return route.src.is_packed();
+        // The others are cast by groups, unless they are few.
+        return route.src.is_packed() && (route.from.bits() == 6 || route.to.bits() == 6);
     }
     match (route.from.kind(), route.to.kind()) {
         // Where all of a table is looked at as fast as two elements of it.
@@ -516,8 +517,11 @@ fn integers<I: Ways, S: AsInteger>(route: &Route) -> Core {
     match route.dst.memory_bits() {
         4 => run::<I, Integers<S, 4>>(),
         8 => run::<I, Integers<S, 8>>(),
+        16 if const { bits::<S>() == 16 } => run::<I, OtherSign<16>>(),
         16 => run::<I, Integers<S, 16>>(),
+        32 if const { bits::<S>() == 32 } => run::<I, OtherSign<32>>(),
         32 => run::<I, Integers<S, 32>>(),
+        _ if const { bits::<S>() == 64 } => run::<I, OtherSign<64>>(),
         _ => run::<I, Integers<S, 64>>(),
     }
 }
@@ -615,6 +619,7 @@ fn by_table<I: Ways>(route: &Route) -> Core {
     match (from.bits(), packed) {
         (2, true) => unpacked_as::<I, Nibble, 2>(route),
         (4, true) => unpacked_as::<I, Nibble, 4>(route),
+        (6, true) if route.dst.memory_bits() <= 8 => to_codes::<I, Short, 6>(route),
         (6, true) => unpacked_as::<I, Short, 6>(route),
         (..8, _) => I::Looking::one_per_byte(route),
         _ if route.to.bits() <= 8 => I::Looking::codes(route),
@@ -718,7 +723,8 @@ where
     Bits<SRC>: Width<Block<I> = I::V>,
 {
     match (route.to.bits(), route.to.kind()) {
-        (..=8, _) => to_codes::<I, R, SRC>(route),
+        (6, _) if route.dst.is_packed() => run::<I, Lookup<R, SRC, 6>>(),
+        (..=8, _) => run::<I, Lookup<R, SRC, 8>>(),
         (16, _) => run::<I, Lookup<R, SRC, 16>>(),
         (_, Kind::Int(_)) => widened::<I, R, SRC>(route),
         (32, _) => run::<I, ToF32<Floats<R, SRC>>>(),
