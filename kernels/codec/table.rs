@@ -373,7 +373,7 @@ fn narrows_half<I: Ways>(route: &Route) -> bool {
         return true;
     }
     match (route.from, I::Narrowing::BY_WORDS) {
-        (_, false) => to.has_neg_zero,
+        (from, false) => to.has_neg_zero || goes_by_nibbles(from, to),
         (DType::F16, true) => route.to == DType::F8E5M2 || goes_by_half::<I, F16>(to),
         (_, true) => goes_by_half::<I, Bf16>(to),
     }
@@ -913,10 +913,15 @@ fn half_by_nibbles<I: NarrowsByNibbles, S: AsF32<I> + AsHalf<I>>(route: &Route) 
         (DType::F4E2M1, _) => run::<I, ToNarrowByNibbles<S, Finite, 4, 1>>(),
         (DType::F6E3M2, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 2>>(),
         (DType::F6E2M3, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 3>>(),
-        (_, Some(format)) if goes_by_nibbles::<I, S>(format) => match format.mantissa_bits {
-            2 => run::<I, ToNarrowByNibbles<Bf16, Signed, 8, 2>>(),
-            _ => run::<I, ToNarrowByNibbles<S, Signed, 8, 3>>(),
-        },
+        (_, Some(format)) if goes_by_nibbles(route.from, format) => {
+            match (format.mantissa_bits, format.has_neg_zero) {
+                // From bfloat16 alone.
+                (2, true) => run::<I, ToNarrowByNibbles<Bf16, Signed, 8, 2>>(),
+                (2, false) => run::<I, ToNarrowByNibbles<Bf16, Fnuz, 8, 2>>(),
+                (_, true) => run::<I, ToNarrowByNibbles<S, Signed, 8, 3>>(),
+                (_, false) => run::<I, ToNarrowByNibbles<S, Fnuz, 8, 3>>(),
+            }
+        }
         _ => run::<I, ToNarrow<S, Signed, 8, false>>(),
     }
 }
