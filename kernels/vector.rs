@@ -243,7 +243,7 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
             Some(_) => MANY - 1,
             None => FEW,
         },
-        few: stage::few,
+        few: if groups.is_some() { shaped::<I> } else { stage::few },
         ready,
         groups,
         floats,
@@ -336,19 +336,19 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
     let _environment = plan.floats.then(|| Environment::new(plan.route.policy.rounding));
     // SAFETY: as in `plain`.
     unsafe {
-        if n.wrapping_sub(1) < FEW {
-            return stage::few(plan, src, dst, n);
-        }
         let isa = I::assume();
-        let Some(group) = plan.groups else {
-            return stage::staged(isa, plan, src, dst, n);
-        };
-        // Of 8 elements, the bytes are the bits of one.
-        let (eights, left, [from, to]) = (n / 8, n % 8, core_bits(&plan.route));
-        let groups = eights * (8 * from / group.bits);
-        long(isa, plan, &group.step, [group.bits, group.step.bits], src, dst, groups);
-        if left > 0 {
-            stage::few(plan, src.add(eights * from), dst.add(eights * to), left);
+        match plan.groups {
+            Some(group) if n >= 8 => {
+                // Of 8 elements, the bytes are the bits of one.
+                let (eights, left, [from, to]) = (n / 8, n % 8, core_bits(&plan.route));
+                let groups = eights * (8 * from / group.bits);
+                long(isa, plan, &group.step, [group.bits, group.step.bits], src, dst, groups);
+                if left > 0 {
+                    stage::few(plan, src.add(eights * from), dst.add(eights * to), left);
+                }
+            }
+            _ if n.wrapping_sub(1) < FEW => stage::few(plan, src, dst, n),
+            _ => stage::staged(isa, plan, src, dst, n),
         }
     }
 }

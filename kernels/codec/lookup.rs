@@ -213,6 +213,11 @@ pub(in crate::kernels) fn group_table(route: &Route, bits: u32) -> Option<Table>
         let bytes = plane(&|code| groups[code << first], 1 << bits)?;
         return Some(Table::of_planes([bytes; 2]));
     }
+    if from < to {
+        // Each half becomes a byte.
+        let bytes = plane(&|half| groups[half], 16)?;
+        return Some(Table::of_planes([bytes; 2]));
+    }
     // Each becomes one half of what the byte becomes: the same one, if both sides begin at the same end.
     let bits = 4 / from * to;
     let (one, all) = ((1 << bits) - 1, 0xFF >> (8 - 2 * bits));

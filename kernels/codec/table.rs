@@ -41,6 +41,7 @@ use super::source::{
 use super::width::{Bits, Width};
 use super::{Codec, Repacked, Swapped};
 use crate::formats::dtype::{DType, FloatFormat, Kind};
+use crate::formats::layout::Packing;
 use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
 use crate::kernels::drive::{Apart, Group, Step, Steps};
@@ -100,6 +101,8 @@ pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<Group> {
     let [from, to] = [&route.src, &route.dst].map(|layout| if layout.is_packed() { layout.bits } else { 0 });
     let (core, code) = match (from, to) {
         (1, 1) | (2, 2) | (4, 4) => (run::<I, Lookup<Pairs, 8, 8>>(), 8),
+        // From the other end, the two bytes that each becomes would change their places.
+        (1, 2) | (2, 4) if route.src.packing == Packing::LowFirst => (run::<I, Lookup<Pairs, 8, 16>>(), 8),
         (1, 2) | (2, 4) => (run::<I, Lookup<Nibble, 4, 8>>(), 4),
         (2, 1) | (4, 2) => (run::<I, Lookup<Pairs, 8, 4>>(), 8),
         (4, 1) => (run::<I, Lookup<Pairs, 8, 2>>(), 8),
