@@ -305,24 +305,17 @@ unsafe fn own<'py>(py: Python<'py>, tensor: *mut Versioned) -> PyResult<Handed<'
     hand_over(py, imported, &tensor, flags)
 }
 
-fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u64) -> PyResult<Handed<'py>> {
-    on_cpu(tensor.device[0], tensor.device[1])?;
+/// Where the elements of a tensor lie.
+struct Layout {
+    shape: Vec<usize>,
+    /// In bytes; of packed elements in units.
+    strides: Vec<isize>,
+    elements: i128,
+}
+
+/// Reads and checks the shape and the strides, which count elements.
+fn layout(tensor: &Tensor, itemsize: usize) -> PyResult<Layout> {
     let refuse = |message: String| Err(PyBufferError::new_err(message));
-    let Some(dtype) = DType::from_dlpack(tensor.code, tensor.bits, 1) else {
-        let (code, bits) = (tensor.code, tensor.bits);
-        return refuse(format!(
-            "x has the DLPack type of code {code} and {bits} bits, which lanecast does not cast"
-        ));
-    };
-    let is_packed = dtype.is_packed() && flags & PADDED == 0;
-    // Lanes that are a byte together, as torch's float4_e2m1fn_x2 has them, are packed elements like others.
-    let lanes = usize::from(tensor.lanes);
-    let are_bytes = is_packed && lanes * usize::from(tensor.bits) == 8 && tensor.ndim > 0;
-    if lanes != 1 && !are_bytes {
-        return refuse(format!(
-            "x has {lanes} lanes; lanecast reads DLPack tensors of one lane, or of lanes that are packed into a byte"
-        ));
-    }
     let ndim = usize::try_from(tensor.ndim).ok().filter(|&ndim| ndim <= MOST_DIMENSIONS);
     let Some(ndim) = ndim else {
         return refuse(format!("x has {} dimensions; lanecast reads 0 to {MOST_DIMENSIONS}", tensor.ndim));
@@ -330,8 +323,7 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
     if ndim > 0 && tensor.shape.is_null() {
         return refuse("x has dimensions and no shape".to_owned());
     }
-    // Strides count elements; of packed ones those are units here, and must be dense.
-    let size = dtype.itemsize() as i128;
+    let size = itemsize as i128;
     let mut shape = Vec::with_capacity(ndim);
     let mut strides = vec![0isize; ndim];
     for i in 0..ndim {
@@ -363,6 +355,28 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
     if elements > 0 && (span.max(dense) > isize::MAX as i128 || tensor.data.is_null()) {
         return refuse("x does not lie in memory: its data is NULL, or its shape and strides lead out of the address space".to_owned());
     }
+    Ok(Layout { shape, strides, elements })
+}
+
+fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u64) -> PyResult<Handed<'py>> {
+    on_cpu(tensor.device[0], tensor.device[1])?;
+    let refuse = |message: String| Err(PyBufferError::new_err(message));
+    let Some(dtype) = DType::from_dlpack(tensor.code, tensor.bits, 1) else {
+        let (code, bits) = (tensor.code, tensor.bits);
+        return refuse(format!(
+            "x has the DLPack type of code {code} and {bits} bits, which lanecast does not cast"
+        ));
+    };
+    let is_packed = dtype.is_packed() && flags & PADDED == 0;
+    // Lanes that are a byte together, as torch's float4_e2m1fn_x2 has them, are packed elements like others.
+    let lanes = usize::from(tensor.lanes);
+    let are_bytes = is_packed && lanes * usize::from(tensor.bits) == 8 && tensor.ndim > 0;
+    if lanes != 1 && !are_bytes {
+        return refuse(format!(
+            "x has {lanes} lanes; lanecast reads DLPack tensors of one lane, or of lanes that are packed into a byte"
+        ));
+    }
+    let Layout { mut shape, strides, elements } = layout(tensor, dtype.itemsize())?;
     // The deleter runs from here on when the base goes.
     let base = Bound::new(py, imported)?.into_any();
     let data = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
@@ -476,10 +490,20 @@ pub(crate) fn dlpack_capsule<'py>(
         strides: owned.strides.as_mut_ptr(),
         byte_offset: 0,
     };
+    capsule(py, tensor, owned, versioned.then_some(flags))
+}
+
+/// The capsule of a tensor, which owns what that needs; of the version that has flags, or of the one before.
+fn capsule(
+    py: Python<'_>,
+    tensor: Tensor,
+    owned: Box<Exported>,
+    flags: Option<u64>,
+) -> PyResult<Bound<'_, PyAny>> {
     let context = Box::into_raw(owned).cast();
     // SAFETY: the pointers are of boxes that the deleter alone takes back: that of the consumer's, or that of the capsule.
     unsafe {
-        let capsule = if versioned {
+        let capsule = if let Some(flags) = flags {
             let made = Versioned { version: [1, 1], context, deleter: Some(delete_new), flags, tensor };
             ffi::PyCapsule_New(Box::into_raw(Box::new(made)).cast(), NEW.as_ptr(), Some(drop_new))
         } else {
@@ -491,7 +515,7 @@ pub(crate) fn dlpack_capsule<'py>(
 }
 
 unsafe extern "C" fn delete_new(tensor: *mut Versioned) {
-    // SAFETY: `dlpack_capsule` made both boxes, and a tensor is deleted once.
+    // SAFETY: `capsule` made both boxes, and a tensor is deleted once.
     unsafe {
         let tensor = Box::from_raw(tensor);
         let owned = Box::from_raw(tensor.context.cast::<Exported>());
@@ -509,7 +533,7 @@ unsafe extern "C" fn delete_old(tensor: *mut Managed) {
 }
 
 unsafe extern "C" fn drop_new(capsule: *mut ffi::PyObject) {
-    // SAFETY: of this name it still holds the tensor that `dlpack_capsule` made.
+    // SAFETY: of this name it still holds the tensor that `capsule` made.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, NEW.as_ptr()) == 1 {
             delete_new(ffi::PyCapsule_GetPointer(capsule, NEW.as_ptr()).cast());
@@ -518,7 +542,7 @@ unsafe extern "C" fn drop_new(capsule: *mut ffi::PyObject) {
 }
 
 unsafe extern "C" fn drop_old(capsule: *mut ffi::PyObject) {
-    // SAFETY: of this name it still holds the tensor that `dlpack_capsule` made.
+    // SAFETY: of this name it still holds the tensor that `capsule` made.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, OLD.as_ptr()) == 1 {
             delete_old(ffi::PyCapsule_GetPointer(capsule, OLD.as_ptr()).cast());

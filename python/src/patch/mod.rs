@@ -11,6 +11,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ::numpy::npyffi::PyArray_Descr;
 use ::numpy::{PyArrayDescr, PyArrayDescrMethods};
 use lanecast::{DType, Kind};
 use pyo3::exceptions::PyRuntimeError;
@@ -18,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::dtypes::Table;
-use numpy::Numpy;
+use numpy::{Chosen, Method, Numpy};
 use pair::{EXACT, FEW, HAS_FLAGS, Pair, Scratch, THREADS};
 
 /// What is patched.
@@ -27,7 +28,7 @@ struct State {
     /// exact, threads, numpy: as the last call of `patch` had them. None: nothing is patched.
     config: Option<(bool, usize, bool)>,
     pairs: Vec<&'static Pair>,
-    skipped: Vec<(DType, DType, String)>,
+    skipped: Skipped,
 }
 
 static STATE: Mutex<State> = Mutex::new(State { config: None, pairs: Vec::new(), skipped: Vec::new() });
@@ -48,96 +49,130 @@ fn is_left(dtype: DType) -> bool {
     dtype.bits() == 1 || (matches!(dtype.kind(), Kind::Complex(_)) && !is_numpys(dtype))
 }
 
+type Skipped = Vec<(DType, DType, String)>;
+
+/// A cast that NumPy has, whose method has the layout that is known.
+struct Candidate {
+    dtypes: [DType; 2],
+    method: *mut Method,
+    kind: numpy::Kind,
+    /// The loops of a legacy cast that is no pair yet.
+    legacy: Option<[Chosen; 2]>,
+    descriptors: [*mut PyArray_Descr; 2],
+}
+
+/// The casts that can be patched; `descrs` hold their descriptors.
+fn candidates(
+    system: &Numpy<'_>,
+    descrs: &[(DType, Bound<'_, PyAny>)],
+    numpy: bool,
+    skipped: &mut Skipped,
+) -> PyResult<Vec<Candidate>> {
+    let mut found = Vec::new();
+    for ((from, from_descr), (to, to_descr)) in
+        descrs.iter().flat_map(|from| descrs.iter().map(move |to| (from, to)))
+    {
+        let are_numpys = is_numpys(*from) && is_numpys(*to);
+        if from == to || (are_numpys && *from != DType::F16 && *to != DType::F16) {
+            continue;
+        }
+        let mut skip = |why: &str| skipped.push((*from, *to, why.to_owned()));
+        if are_numpys && !numpy {
+            skip("numpy=False leaves NumPy's own casts");
+            continue;
+        }
+        let Some((method, kind)) = system.method(from_descr, to_descr)? else {
+            skip("there is no such cast");
+            continue;
+        };
+        let (py, dtypes) = (from_descr.py(), [*from, *to]);
+        let descriptors = [from_descr, to_descr].map(|descr| descr.as_ptr().cast());
+        let mut legacy = None;
+        if pair::find(method).is_none() {
+            let sizes = dtypes.map(DType::itemsize);
+            // SAFETY: of these dtypes, and no pair was ever made of it.
+            unsafe {
+                if kind == numpy::Kind::Legacy {
+                    legacy = numpy::loops(py, method, descriptors, sizes)?;
+                } else if !numpy::chooses_plainly(py, method, descriptors, sizes)? {
+                    skip("NumPy chooses its loop in a way that is not known");
+                    continue;
+                }
+            }
+        }
+        found.push(Candidate { dtypes, method, kind, legacy, descriptors });
+    }
+    Ok(found)
+}
+
+/// The pair of a cast, made and proven if there is none yet. None: it is skipped.
+///
+/// # Safety
+/// With the GIL and under the lock; the descriptors are those of the dtypes.
+unsafe fn proven(candidate: &Candidate, skipped: &mut Skipped) -> PyResult<Option<&'static Pair>> {
+    let &Candidate { dtypes, method, kind, legacy, descriptors } = candidate;
+    if let Some(pair) = pair::find(method) {
+        return Ok(Some(pair));
+    }
+    let mut skip = |why: String| {
+        skipped.push((dtypes[0], dtypes[1], why));
+        Ok(None)
+    };
+    let are_registered = dtypes.map(|dtype| !is_numpys(dtype));
+    let pair = match Pair::new(dtypes, are_registered, method, kind, legacy) {
+        Ok(pair) => pair,
+        Err(why) => return skip(why),
+    };
+    // SAFETY: the caller's promise.
+    if let Err(why) = unsafe { pair.prove(descriptors) } {
+        let message = format!("the cast of {} to {}: {why}", dtypes[0], dtypes[1]);
+        return Err(PyRuntimeError::new_err(message));
+    }
+    if !pair::enter(pair) {
+        return skip("there are more casts than are known".to_owned());
+    }
+    Ok(Some(pair))
+}
+
 /// Patches NumPy's casts, or those that are patched otherwise. `threads` 0 is as many as there are.
 #[pyfunction]
 pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) -> PyResult<()> {
     // Everything that may run Python code comes before the lock is taken.
     let system = Numpy::new(py)?;
-    let table = Table::get(py)?;
-    let mut found = Vec::new();
-    let mut skipped = Vec::new();
     let mut descrs = Vec::new();
-    for &(number, dtype) in table.numbers() {
-        if is_left(dtype) {
-            continue;
-        }
-        let descr = descr_of_number(py, number)?;
-        descrs.push((number, dtype, descr));
-    }
-    for (_, from, from_descr) in &descrs {
-        for (_, to, to_descr) in &descrs {
-            if from == to || (is_numpys(*from) && is_numpys(*to) && *from != DType::F16 && *to != DType::F16)
-            {
-                continue;
-            }
-            let mut skip = |why: String| skipped.push((*from, *to, why));
-            if is_numpys(*from) && is_numpys(*to) && !numpy {
-                skip("numpy=False leaves NumPy's own casts".to_owned());
-                continue;
-            }
-            match system.method(from_descr, to_descr)? {
-                None => skip("there is no such cast".to_owned()),
-                Some((method, kind)) => {
-                    let pointers = [from_descr, to_descr].map(|descr| descr.as_ptr().cast());
-                    let sizes = [from.itemsize(), to.itemsize()];
-                    let mut legacy = None;
-                    if pair::find(method).is_none() {
-                        // SAFETY: of these dtypes, and no pair was ever made of it.
-                        unsafe {
-                            if kind == numpy::Kind::Legacy {
-                                legacy = numpy::loops(py, method, pointers, sizes)?;
-                            } else if !numpy::chooses_plainly(py, method, pointers, sizes)? {
-                                skip("NumPy chooses its loop in a way that is not known".to_owned());
-                                continue;
-                            }
-                        }
-                    }
-                    found.push(([*from, *to], method, kind, legacy, pointers));
-                }
-            }
+    for &(number, dtype) in Table::get(py)?.numbers() {
+        if !is_left(dtype) {
+            descrs.push((dtype, descr_of_number(py, number)?));
         }
     }
+    let mut skipped = Vec::new();
+    let found = candidates(&system, &descrs, numpy, &mut skipped)?;
     let mut state = state();
     HAS_FLAGS.store(system.has_flags, Ordering::Relaxed);
     let mut pairs = Vec::new();
-    let before = (EXACT.load(Ordering::Relaxed), THREADS.load(Ordering::Relaxed));
+    let before = EXACT.load(Ordering::Relaxed);
     EXACT.store(exact, Ordering::Relaxed);
-    for (dtypes, method, kind, legacy, pointers) in found {
-        let pair = match pair::find(method) {
-            Some(pair) => pair,
-            None => {
-                let are_registered = dtypes.map(|dtype| !is_numpys(dtype));
-                let pair = match Pair::new(dtypes, are_registered, method, kind, legacy) {
-                    Ok(pair) => pair,
-                    Err(why) => {
-                        skipped.push((dtypes[0], dtypes[1], why));
-                        continue;
-                    }
-                };
-                // SAFETY: with the GIL, and the dtypes are those of the pair.
-                if let Err(why) = unsafe { pair.prove(pointers) } {
-                    EXACT.store(before.0, Ordering::Relaxed);
-                    let message = format!("the cast of {} to {}: {why}", dtypes[0], dtypes[1]);
-                    return Err(PyRuntimeError::new_err(message));
-                }
-                if !pair::enter(pair) {
-                    skipped.push((dtypes[0], dtypes[1], "there are more casts than are known".to_owned()));
-                    continue;
-                }
-                pair
+    for candidate in &found {
+        // SAFETY: with the GIL, and the descriptors are those of the dtypes.
+        let pair = match unsafe { proven(candidate, &mut skipped) } {
+            Ok(Some(pair)) => pair,
+            Ok(None) => continue,
+            Err(error) => {
+                EXACT.store(before, Ordering::Relaxed);
+                return Err(error);
             }
         };
         match pair.refused(exact) {
-            Some(why) => skipped.push((dtypes[0], dtypes[1], why.to_owned())),
-            None => pairs.push((pair, pointers)),
+            Some(why) => skipped.push((pair.from, pair.to, why.to_owned())),
+            None => pairs.push((pair, candidate.descriptors)),
         }
     }
     // Everything is proven: now how few elements are left to the originals, and the pointers.
     THREADS.store(threads, Ordering::Relaxed);
     let mut scratch = Scratch::new();
-    for (pair, pointers) in &pairs {
+    for (pair, descriptors) in &pairs {
         // SAFETY: with the GIL, and the dtypes are those of the pair.
-        unsafe { pair.leave_few(*pointers, exact, &mut scratch) };
+        unsafe { pair.leave_few(*descriptors, exact, &mut scratch) };
     }
     let pairs: Vec<_> = pairs.into_iter().map(|(pair, _)| pair).collect();
     let ours = pair::get_loop as *mut c_void;

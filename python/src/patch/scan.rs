@@ -189,53 +189,8 @@ impl Rules {
                 return Ok(Some(rules));
             }
             (Kind::Float(_), _) if is_narrow(part) => return Ok(None),
-            (Kind::Float(_), Kind::Int(format)) => {
-                let source = format_of(part).ok_or("no dtype that is known")?;
-                let (end, signed) = range(format);
-                let limit = |exponent: u32| {
-                    // float16 ends at 2^16.
-                    let beyond = part == DType::F16 && exponent >= 16;
-                    if beyond { source.inf } else { (source.power)(exponent as i32) }
-                };
-                let top = limit(end);
-                rules.whole = Some(if signed { [top, top + 1] } else { [top, limit(0)] });
-                if rules.whole.is_some_and(|[_, below]| below > source.inf) {
-                    rules.whole = Some([top, source.inf]);
-                }
-            }
-            (Kind::Float(_), target) => {
-                let source = format_of(part).ok_or("no dtype that is known")?;
-                let signaling = (source.inf + 1, source.quiet - 1);
-                let nan = (source.inf + 1, source.top);
-                match to.part() {
-                    _ if target == Kind::Bool => rules.flags[0] = Some((signaling, INVALID)),
-                    DType::F8E8M0 if part != DType::F16 => {
-                        return Err(
-                            "float8_e8m0fnu of subnormals, and next to its largest value, is another",
-                        );
-                    }
-                    DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2 | DType::BF16 => rules.bits = Some(nan),
-                    DType::F16 if part == DType::BF16 => rules.bits = Some(nan),
-                    DType::F16 => rules.bits = Some(signaling),
-                    DType::F32 | DType::F64 if part == DType::F16 || part == DType::BF16 => {
-                        rules.bits = Some(signaling);
-                    }
-                    _ => rules.flags[0] = Some((signaling, INVALID)),
-                }
-                // float64 goes by way of float32 to all but NumPy's own.
-                let step = match (part, to.part()) {
-                    (DType::F64, DType::F16) | (DType::F32, DType::F16) => Some((15, -14)),
-                    (DType::F64, DType::Bool) => None,
-                    (DType::F64, _) => Some((127, -126)),
-                    _ => None,
-                };
-                if let Some((largest, least)) = step {
-                    // At the most 2^(e + 1) less half a unit of the last place; some below it are looked at in vain.
-                    let over = (source.power)(largest + 1) - (1 << if part == DType::F64 { 41 } else { 12 });
-                    rules.flags[1] = Some(((over, source.inf - 1), OVERFLOW));
-                    rules.under = Some((source.power)(least));
-                }
-            }
+            (Kind::Float(_), Kind::Int(format)) => rules.set_to_integer(part, format)?,
+            (Kind::Float(_), _) => rules.set_between_floats(part, to)?,
             (Kind::Complex(_), _) => return Err("a part is never complex"),
         }
         let upper = rules.whole.into_iter().flatten();
@@ -243,6 +198,54 @@ impl Rules {
         let upper = upper.chain(rules.flags.iter().flatten().map(|(range, _)| range.0));
         rules.hot = upper.min().unwrap_or(u64::MAX);
         Ok(Some(rules))
+    }
+
+    /// What is in question of a float of 16 bits or more that becomes an integer: what that cannot hold.
+    fn set_to_integer(&mut self, part: DType, format: IntFormat) -> Result<(), &'static str> {
+        let source = format_of(part).ok_or("no dtype that is known")?;
+        let (end, signed) = range(format);
+        let limit = |exponent: u32| {
+            // float16 ends at 2^16.
+            let beyond = part == DType::F16 && exponent >= 16;
+            if beyond { source.inf } else { (source.power)(exponent as i32) }
+        };
+        let top = limit(end);
+        let [above, below] = if signed { [top, top + 1] } else { [top, limit(0)] };
+        self.whole = Some([above, below.min(source.inf)]);
+        Ok(())
+    }
+
+    /// The same of one that becomes a float, a complex number or a bool: NaN, and what overflows or underflows.
+    fn set_between_floats(&mut self, part: DType, to: DType) -> Result<(), &'static str> {
+        let source = format_of(part).ok_or("no dtype that is known")?;
+        let signaling = (source.inf + 1, source.quiet - 1);
+        let nan = (source.inf + 1, source.top);
+        match to.part() {
+            DType::F8E8M0 if part != DType::F16 => {
+                return Err("float8_e8m0fnu of subnormals, and next to its largest value, is another");
+            }
+            DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2 | DType::BF16 => self.bits = Some(nan),
+            DType::F16 if part == DType::BF16 => self.bits = Some(nan),
+            DType::F16 => self.bits = Some(signaling),
+            DType::F32 | DType::F64 if part == DType::F16 || part == DType::BF16 => {
+                self.bits = Some(signaling);
+            }
+            _ => self.flags[0] = Some((signaling, INVALID)),
+        }
+        // float64 goes by way of float32 to all but NumPy's own.
+        let step = match (part, to.part()) {
+            (DType::F64, DType::F16) | (DType::F32, DType::F16) => Some((15, -14)),
+            (DType::F64, DType::Bool) => None,
+            (DType::F64, _) => Some((127, -126)),
+            _ => None,
+        };
+        if let Some((largest, least)) = step {
+            // At the most 2^(e + 1) less half a unit of the last place; some below it are looked at in vain.
+            let over = (source.power)(largest + 1) - (1 << if part == DType::F64 { 41 } else { 12 });
+            self.flags[1] = Some(((over, source.inf - 1), OVERFLOW));
+            self.under = Some((source.power)(least));
+        }
+        Ok(())
     }
 
     /// Looks at a block of parts that lie behind each other. Flags that are raised already are not looked for.
