@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::dtypes::Table;
-use numpy::{Chosen, Method, Numpy};
+use numpy::{Legacy, Method, Numpy};
 use pair::{EXACT, FEW, HAS_FLAGS, Pair, Scratch, THREADS};
 
 /// What is patched.
@@ -57,7 +57,7 @@ struct Candidate {
     method: *mut Method,
     kind: numpy::Kind,
     /// The loops of a legacy cast that is no pair yet.
-    legacy: Option<[Chosen; 2]>,
+    legacy: Option<Legacy>,
     descriptors: [*mut PyArray_Descr; 2],
 }
 
@@ -93,7 +93,7 @@ fn candidates(
             // SAFETY: of these dtypes, and no pair was ever made of it.
             unsafe {
                 if kind == numpy::Kind::Legacy {
-                    legacy = numpy::loops(py, method, descriptors, sizes)?;
+                    legacy = system.loops(method, descriptors, sizes)?;
                 } else if !numpy::chooses_plainly(py, method, descriptors, sizes)? {
                     skip("NumPy chooses its loop in a way that is not known");
                     continue;

@@ -37,7 +37,26 @@ pub(super) type Chosen = (Loop, *mut Aux);
 pub(super) struct Aux {
     pub(super) free: Option<unsafe extern "C" fn(*mut Aux)>,
     pub(super) clone: Option<unsafe extern "C" fn(*mut Aux) -> *mut Aux>,
-    pub(super) reserved: [*mut c_void; 2],
+    /// Reserved by NumPy, which does not touch it: of ours, the loop that gets them.
+    pub(super) own: Option<Loop>,
+    pub(super) reserved: *mut c_void,
+}
+
+/// _strided_cast_data: what NumPy's loops of a cast of registered dtypes get, and the function that they call.
+#[repr(C)]
+pub(super) struct Registered {
+    _base: Aux,
+    pub(super) cast: unsafe extern "C" fn(*mut u8, *mut u8, isize, *mut c_void, *mut c_void),
+    pub(super) arrays: [*mut c_void; 2],
+    needs_api: u8,
+}
+
+/// The loops of a cast of registered dtypes.
+#[derive(Clone, Copy)]
+pub(super) struct Legacy {
+    pub(super) chosen: [Chosen; 2],
+    /// The second one's auxiliary data are [`Registered`]: it does nothing but call that function.
+    pub(super) is_plain: bool,
 }
 
 /// PyArrayMethod_Context.
@@ -102,8 +121,9 @@ pub(super) enum Kind {
 /// What is needed of NumPy to find methods and prove that they are what they should be.
 pub(super) struct Numpy<'py> {
     casting_impl: Bound<'py, PyAny>,
-    /// The file that NumPy's code was loaded from.
+    /// The file that NumPy's code was loaded from, and the one of ml_dtypes.
     module: usize,
+    registrar: Option<usize>,
     /// A context has flags.
     pub(super) has_flags: bool,
 }
@@ -128,7 +148,13 @@ impl<'py> Numpy<'py> {
         // SAFETY: the table has this entry.
         let module = module_of(unsafe { *api.add(211) })
             .ok_or_else(|| PyRuntimeError::new_err("where NumPy's code lies cannot be found out here"))?;
-        Ok(Self { casting_impl, module, has_flags: feature >= FEATURE_FLAGS })
+        // Older and newer releases may do without such a module, and so do their casts without what is quicker by it.
+        let registrar = py.import("ml_dtypes._ml_dtypes_ext").ok().and_then(|registrar| {
+            // SAFETY: it is an object; one without a definition, or none at all, is NULL.
+            module_of(unsafe { ffi::PyModule_GetDef(registrar.as_ptr()) }.cast_const().cast())
+        });
+        drop(PyErr::take(py));
+        Ok(Self { casting_impl, module, registrar, has_flags: feature >= FEATURE_FLAGS })
     }
 
     /// The method of the cast between two dtypes, if its layout is the known one. None if there is no such cast.
@@ -237,32 +263,53 @@ fn in_silence<T>(py: Python<'_>, run: impl FnOnce() -> T) -> PyResult<T> {
     done
 }
 
-/// The loops that the original chooses for elements that lie strides apart, and for such that lie behind each other. Their
-/// auxiliary data are kept for good: the loops only read them. None: it chooses none.
-///
-/// # Safety
-/// The method is that of the descriptors, its layout was proven, and it is not patched.
-pub(super) unsafe fn loops(
-    py: Python<'_>,
-    method: *mut Method,
-    descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
-    sizes: [usize; 2],
-) -> PyResult<Option<[Chosen; 2]>> {
-    let choose = |spread: usize| {
-        let strides = sizes.map(|size| (spread * size) as isize);
-        // SAFETY: the caller's promise.
-        let (chosen, aux, _) = unsafe { ask(py, method, descriptors, true, strides)? };
-        Some((chosen?, aux))
-    };
-    let chosen = in_silence(py, || choose(2).zip(choose(1)))?;
-    Ok(chosen.map(|(strided, dense)| [strided, dense]))
+impl Numpy<'_> {
+    /// The loops that the original chooses for elements that lie strides apart, and for such that lie behind each other. Their
+    /// auxiliary data are kept for good: the loops only read them. None: it chooses none.
+    ///
+    /// # Safety
+    /// The method is that of the descriptors, its layout was proven, and it is not patched.
+    pub(super) unsafe fn loops(
+        &self,
+        method: *mut Method,
+        descriptors: [*mut numpy::npyffi::PyArray_Descr; 2],
+        sizes: [usize; 2],
+    ) -> PyResult<Option<Legacy>> {
+        let py = self.casting_impl.py();
+        let choose = |spread: usize| {
+            let strides = sizes.map(|size| (spread * size) as isize);
+            // SAFETY: the caller's promise.
+            let (chosen, aux, _) = unsafe { ask(py, method, descriptors, true, strides)? };
+            Some((chosen?, aux))
+        };
+        let chosen = in_silence(py, || choose(2).zip(choose(1)))?;
+        Ok(chosen.map(|(strided, dense)| {
+            let chosen = [strided, dense];
+            Legacy { chosen, is_plain: self.is_plain(dense.1) }
+        }))
+    }
+
+    /// Are auxiliary data of NumPy's a [`Registered`] with a function of ml_dtypes?
+    fn is_plain(&self, aux: *mut Aux) -> bool {
+        // SAFETY: auxiliary data that NumPy made. Those without such a function are not read further.
+        unsafe {
+            let theirs = aux.cast::<Registered>();
+            // Read as what it may be instead: no pointer to a function.
+            let at = || (&raw const (*theirs).cast).cast::<*const c_void>().read();
+            !aux.is_null()
+                && self.registrar.is_some()
+                && module_of(at()) == self.registrar
+                && !(*theirs).arrays.contains(&core::ptr::null_mut())
+                && (*theirs).needs_api == 0
+        }
+    }
 }
 
 /// Does the original choose among the four loops of its method by nothing but the alignment, and whether the elements lie behind
 /// each other, without auxiliary data?
 ///
 /// # Safety
-/// As that of [`loops`].
+/// As that of [`Numpy::loops`].
 pub(super) unsafe fn chooses_plainly(
     py: Python<'_>,
     method: *mut Method,

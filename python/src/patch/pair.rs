@@ -10,7 +10,8 @@ use std::time::Instant;
 use lanecast::{CastOptions, Caster, DType, Packing};
 
 use super::numpy::{
-    Aux, Chosen, Context, GetLoop, Kind, Loop, Method, REQUIRES_PYAPI, RUNTIME_FLAGS, SAME_VALUE,
+    Aux, Chosen, Context, GetLoop, Kind, Legacy, Loop, Method, REQUIRES_PYAPI, RUNTIME_FLAGS, Registered,
+    SAME_VALUE,
 };
 use super::scan::{self, Found, Rules};
 
@@ -140,14 +141,32 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    fn new((original, original_aux): Chosen) -> Self {
+    fn new((original, original_aux): Chosen, own: Loop) -> Self {
         Self {
-            aux: Aux { free: Some(keep), clone: Some(same), reserved: [ptr::null_mut(); 2] },
+            aux: Aux { free: Some(keep), clone: Some(same), own: Some(own), reserved: ptr::null_mut() },
             few: AtomicIsize::new(NEVER),
             original,
             original_aux,
             pair: ptr::null(),
         }
+    }
+
+    /// What NumPy gets, of `n` elements.
+    ///
+    /// # Safety
+    /// As that of a loop of NumPy.
+    unsafe fn run_own(
+        &self,
+        context: *mut Context,
+        data: [*mut u8; 2],
+        n: usize,
+        strides: [isize; 2],
+    ) -> c_int {
+        let (n, aux) = (n as isize, ptr::from_ref(self).cast_mut().cast());
+        // SAFETY: the caller's promise; the auxiliary data are those of the loop.
+        self.aux
+            .own
+            .map_or(-1, |own| unsafe { own(context, data.as_ptr(), &raw const n, strides.as_ptr(), aux) })
     }
 
     /// The original, of `n` elements.
@@ -172,8 +191,8 @@ impl Variant {
 ///
 /// # Safety
 /// The layout of the method was proven, and the auxiliary data were made for its pair alone.
-unsafe fn originals(method: *mut Method, legacy: Option<[Chosen; 2]>) -> [Option<Chosen>; 4] {
-    let Some([strided, dense]) = legacy else {
+unsafe fn originals(method: *mut Method, legacy: Option<Legacy>) -> [Option<Chosen>; 4] {
+    let Some(Legacy { chosen: [strided, dense], .. }) = legacy else {
         // SAFETY: the caller's promise.
         let loops = unsafe {
             [
@@ -244,7 +263,7 @@ impl Pair {
         [from_ml, to_ml]: [bool; 2],
         method: *mut Method,
         kind: Kind,
-        legacy: Option<[Chosen; 2]>,
+        legacy: Option<Legacy>,
     ) -> Result<&'static Self, String> {
         let options = if from_ml || to_ml { CastOptions::ml_dtypes() } else { CastOptions::numpy() };
         let options = options.src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
@@ -272,6 +291,10 @@ impl Pair {
         let [Some(first_loop), Some(second_loop), Some(third_loop), Some(fourth_loop)] = loops else {
             return Err("NumPy has no loop for it".to_owned());
         };
+        let dense_loop: Loop = match legacy {
+            Some(Legacy { is_plain: true, .. }) => registered_loop,
+            _ => cast_loop,
+        };
         let pair = Box::leak(Box::new(Self {
             from,
             to,
@@ -287,7 +310,12 @@ impl Pair {
             sizes: [from.itemsize(), to.itemsize()],
             parts: if from == from.part() { 1 } else { 2 },
             flags: if kind == Kind::Legacy { RUNTIME_FLAGS & !REQUIRES_PYAPI } else { RUNTIME_FLAGS },
-            variants: [first_loop, second_loop, third_loop, fourth_loop].map(Variant::new),
+            variants: [
+                Variant::new(first_loop, cast_loop),
+                Variant::new(second_loop, dense_loop),
+                Variant::new(third_loop, cast_loop),
+                Variant::new(fourth_loop, dense_loop),
+            ],
             measured: [const { AtomicIsize::new(0) }; 4],
             calls: AtomicU64::new(0),
             originals: AtomicU64::new(0),
@@ -652,7 +680,7 @@ fn count(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// The loop of all patched casts. Before the original it is a comparison and a jump: it calls nothing, and needs no stack.
+/// The loop of patched casts. Before the original it is a comparison and a jump: it calls nothing, and needs no stack.
 pub(super) unsafe extern "C" fn cast_loop(
     context: *mut Context,
     data: *const *mut u8,
@@ -667,6 +695,28 @@ pub(super) unsafe extern "C" fn cast_loop(
             return (variant.original)(context, data, dimensions, strides, variant.original_aux);
         }
         cast_many(context, data, dimensions, strides, aux)
+    }
+}
+
+/// The same of casts of registered dtypes, of elements that lie behind each other: there the original does nothing but call a function. That
+/// is called from here, so that few elements take no more calls and jumps than unpatched.
+unsafe extern "C" fn registered_loop(
+    context: *mut Context,
+    data: *const *mut u8,
+    dimensions: *const isize,
+    strides: *const isize,
+    aux: *mut Aux,
+) -> c_int {
+    // SAFETY: as above; the auxiliary data of the original were proven to be these.
+    unsafe {
+        let variant = &*aux.cast::<Variant>();
+        let n = *dimensions;
+        if n >= variant.few.load(Ordering::Relaxed) {
+            return cast_many(context, data, dimensions, strides, aux);
+        }
+        let Registered { cast, arrays, .. } = &*variant.original_aux.cast::<Registered>();
+        cast(*data, *data.add(1), n, arrays[0], arrays[1]);
+        0
     }
 }
 
@@ -801,7 +851,7 @@ impl Pair {
                 *out_loop = Some(variant.original);
                 *out_aux = variant.original_aux;
             } else {
-                *out_loop = Some(cast_loop);
+                *out_loop = variant.aux.own;
                 *out_aux = ptr::from_ref(variant).cast_mut().cast();
             }
         }
@@ -830,20 +880,22 @@ impl Pair {
         let src = source.as_mut_ptr().cast();
         // SAFETY: there is room for so many elements.
         unsafe { self.fill(src, N, strides[0], &[0, 1, 2])? };
-        let mut results = [[0xA5A5_A5A5_A5A5_A5A5u64; N * WIDEST / 8]; 2];
-        let [theirs, ours] = &mut results;
+        let mut results = [[0xA5A5_A5A5_A5A5_A5A5u64; N * WIDEST / 8]; 3];
+        let [theirs, ours, few] = &mut results;
         for variant in self.variants_of_kind() {
             // SAFETY: buffers of so many elements; the loops are those of the dtypes.
             let done = unsafe {
                 let context = &raw mut context;
                 let expected = variant.run(context, [src, theirs.as_mut_ptr().cast()], N, strides);
+                variant.few.store(NEVER, Ordering::Relaxed);
+                let left = variant.run_own(context, [src, few.as_mut_ptr().cast()], N, strides);
                 let found = match self.inexact {
                     None => self.run(variant, context, [src, ours.as_mut_ptr().cast()], N, strides, true),
                     Some(_) => variant.run(context, [src, ours.as_mut_ptr().cast()], N, strides),
                 };
-                expected == 0 && found == 0
+                [expected, left, found] == [0; 3]
             };
-            if !done || theirs != ours {
+            if !done || theirs != ours || theirs != few {
                 return Err("it gives other results than its original".to_owned());
             }
         }
