@@ -87,6 +87,17 @@ def test_every_pair_in_one_call(source):
         both([lambda target=target, order=order: order.astype(target) for target in DTYPES])
 
 
+@pytest.mark.parametrize("source", DTYPES, ids=NAMES.get)
+def test_every_pair_left_to_the_original(source):
+    """By NumPy's loop, or without it where that only calls a function."""
+    _lanecast.leave_few(1 << 40)
+    values = np.resize(hard(source, random=500), 4096)
+    rows = values.reshape(-1, 64)[:, :60]
+    for target in DTYPES:
+        if target != source:
+            both([lambda x=x, target=target: x.astype(target) for x in (*np.split(values, 16), values[::2], rows, rows[:, ::3])])
+
+
 @pytest.mark.parametrize("name", ["bool", *PACKED_BITS])
 def test_bits_that_no_element_has(name):
     """A view of other bytes has them, and every original treats them in its own way."""
@@ -415,7 +426,8 @@ def test_large_casts_on_threads():
 def test_what_is_quiet_is_ours():
     """Of values that no cast warns of, the original is never asked: else the tests above would compare it with itself."""
     info = lanecast.patch()
-    assert len(info.pairs) > 600
+    # The oldest release of ml_dtypes has fewer casts.
+    assert len(info.pairs) > 550
     table = lanecast.dtypes()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

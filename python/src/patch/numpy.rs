@@ -55,7 +55,7 @@ pub(super) struct Registered {
 #[derive(Clone, Copy)]
 pub(super) struct Legacy {
     pub(super) chosen: [Chosen; 2],
-    /// The second one's auxiliary data are [`Registered`]: it does nothing but call that function.
+    /// The auxiliary data are [`Registered`]: the loops do nothing but call that function, and need no GIL.
     pub(super) is_plain: bool,
 }
 
@@ -285,11 +285,12 @@ impl Numpy<'_> {
         let chosen = in_silence(py, || choose(2).zip(choose(1)))?;
         Ok(chosen.map(|(strided, dense)| {
             let chosen = [strided, dense];
-            Legacy { chosen, is_plain: self.is_plain(dense.1) }
+            Legacy { chosen, is_plain: chosen.iter().all(|&(_, aux)| self.is_plain(aux)) }
         }))
     }
 
-    /// Are auxiliary data of NumPy's a [`Registered`] with a function of ml_dtypes?
+    /// Are auxiliary data of NumPy's a [`Registered`] with a function of ml_dtypes, after which NumPy does not look for an exception? (It does
+    /// with dtypes of ml_dtypes 0.5.0 and 0.5.1.)
     fn is_plain(&self, aux: *mut Aux) -> bool {
         // SAFETY: auxiliary data that NumPy made. Those without such a function are not read further.
         unsafe {
