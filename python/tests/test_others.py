@@ -668,11 +668,12 @@ def test_a_script_is_run(tmp_path):
 
 
 def test_import_is_quick():
+    # By the clock of the process, which stands while other programs run.
     program = """
 import time, sys, numpy, ml_dtypes
-start = time.perf_counter()
+start = time.process_time()
 import lanecast
-print(time.perf_counter() - start, [m for m in ("torch", "jax", "pandas") if m in sys.modules])
+print(time.process_time() - start, [m for m in ("torch", "jax", "pandas") if m in sys.modules])
 """
     best = min((python("-c", program).stdout.split(maxsplit=1) for _ in range(5)), key=lambda out: float(out[0]))
     assert float(best[0]) < 0.06 and best[1] == "[]\n"
