@@ -5,8 +5,8 @@ use core::marker::PhantomData;
 use super::super::environment::Environment;
 use super::super::limits::Limits;
 use super::super::simd::{Simd, Task};
-use super::found::{Codes, Counts, Exact, Key, MOST, Verdict};
-use super::lanes::{Compared, FloatLanes, Lanes, Sought, Wide16, Wide32, Wide64};
+use super::found::{Codes, Counts, Exact, Kept, Key, MOST, Verdict};
+use super::lanes::{Compared, FloatLanes, Lanes, Sought, Wide16, Wide32, Wide64, narrowed};
 use crate::formats::options::Rounding;
 
 pub(super) fn judge<I: Simd>(
@@ -15,6 +15,7 @@ pub(super) fn judge<I: Simd>(
     exact: Exact<'_>,
     limits: &Limits,
     verdict: &mut Verdict,
+    kept: Kept<'_>,
 ) {
     let n = codes.bytes.len() / codes.width;
     let back = if let Exact::Back(back) = exact { back } else { codes.bytes };
@@ -28,10 +29,10 @@ pub(super) fn judge<I: Simd>(
     };
     // As in `scan`.
     let _environment = matches!(exact, Exact::Whole).then(|| Environment::new(Rounding::NearestEven));
-    judge(isa, codes.bytes, back, limits, verdict);
+    judge(isa, codes.bytes, back, limits, verdict, kept);
 }
 
-type Every<I> = fn(I, &[u8], &[u8], &Limits, &mut Verdict);
+type Every<I> = fn(I, &[u8], &[u8], &Limits, &mut Verdict, Kept<'_>);
 
 fn every_integer<I: Simd, L: Compared<I>>(exact: Exact<'_>) -> Every<I> {
     match exact {
@@ -63,6 +64,8 @@ pub(super) fn count<I: Simd>(isa: I, codes: Codes<'_>, limits: &Limits) -> Count
 
 /// What is exact.
 trait Rule<I: Simd, L: Lanes<I>> {
+    /// Is that everything, so that integers may be [`Kept`]?
+    const KEEPS: bool = false;
     /// All ones where that is so; none if everything is.
     fn exact(isa: I, code: I::V, back: I::V, nonzero: I::V) -> Option<I::V>;
 }
@@ -73,6 +76,8 @@ struct Back;
 struct Whole;
 
 impl<I: Simd, L: Lanes<I>> Rule<I, L> for All {
+    const KEEPS: bool = true;
+
     #[inline(always)]
     fn exact(_: I, _: I::V, _: I::V, _: I::V) -> Option<I::V> {
         None
@@ -118,8 +123,10 @@ impl<I: Simd> Bounds<I> {
         isa: I,
         mut codes: &[u8],
         mut back: &[u8],
+        kept: &mut Kept<'_>,
     ) -> [u64; 2] {
         let (mut losses, mut inexact) = ([isa.splat64(0); 8], [isa.splat64(0); 8]);
+        let mut keeps = [isa.splat64(0); 8];
         for k in 0..L::BYTES {
             let (Some(code), Some(back)) = (isa.load_next(&mut codes), isa.load_next(&mut back)) else {
                 break;
@@ -128,12 +135,19 @@ impl<I: Simd> Bounds<I> {
             for key in self.keys.iter().take(O::KEYS) {
                 losses[k] = key.where_not::<L>(isa, code, losses[k]);
             }
+            keeps[k] = isa.and_not(losses[k], code);
             if let Some(exact) = R::exact(isa, code, back, self.nonzero) {
                 let mut settled = isa.or(losses[k], exact);
                 if O::KEEPS {
                     settled = isa.or(settled, L::gt(isa, isa.and(code, self.nonzero), self.kept));
                 }
                 inexact[k] = isa.and_not(settled, isa.splat64(u64::MAX));
+            }
+        }
+        if !O::KEEPS && R::KEEPS && kept.width > 0 {
+            let made = narrowed(isa, keeps, L::BYTES, kept.width);
+            for made in made.iter().take(kept.width) {
+                isa.store_next(&mut kept.dst, *made);
             }
         }
         [L::bits(isa, losses), L::bits(isa, inexact)]
@@ -204,15 +218,23 @@ fn every<I: Simd, L: Compared<I>, O: Order, R: Rule<I, L>>(
     back: &[u8],
     limits: &Limits,
     verdict: &mut Verdict,
+    kept: Kept<'_>,
 ) {
-    struct Judge<'a, L, O, R>(&'a [u8], &'a [u8], &'a Limits, &'a mut Verdict, PhantomData<(L, O, R)>);
+    struct Judge<'a, L, O, R>(
+        &'a [u8],
+        &'a [u8],
+        &'a Limits,
+        &'a mut Verdict,
+        Kept<'a>,
+        PhantomData<(L, O, R)>,
+    );
 
     impl<I: Simd, L: Compared<I>, O: Order, R: Rule<I, L>> Task<I> for Judge<'_, L, O, R> {
         type Output = ();
 
         #[inline(always)]
         fn call(self, isa: I) {
-            let Self(mut codes, mut back, limits, verdict, _) = self;
+            let Self(mut codes, mut back, limits, verdict, mut kept, _) = self;
             let (bounds, block) = (Bounds::new::<L>(isa, limits, O::keys(limits)), L::BYTES * I::BYTES);
             let [mut room, mut room_back] = [const { Block([0; 8 * 64]) }; 2];
             let mut at = 0;
@@ -240,14 +262,14 @@ fn every<I: Simd, L: Compared<I>, O: Order, R: Rule<I, L>>(
                         (codes, back) = (&[], &[]);
                     }
                 }
-                let [lost, inexact] = bounds.block::<L, O, R>(isa, first, first_back);
+                let [lost, inexact] = bounds.block::<L, O, R>(isa, first, first_back, &mut kept);
                 verdict.add(at, [lost & some, inexact & some]);
                 at += I::BYTES;
             }
         }
     }
 
-    isa.run(Judge::<L, O, R>(codes, back, limits, verdict, PhantomData));
+    isa.run(Judge::<L, O, R>(codes, back, limits, verdict, kept, PhantomData));
 }
 
 /// Room for a block of lanes.
