@@ -218,6 +218,11 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
         first(self, bytes: usize) -> __mmask64 = _bzhi_u64(u64::MAX, bytes.min(64) as u32);
         halves(self, a: __m512i) -> [__m256i; 2] = [_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64::<1>(a)];
         joined(self, low: __m256i, high: __m256i) -> __m512i = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+        // The lowest bit is set where something was lost.
+        made_odd(self, cut: [__m256; 2], lost: [__mmask8; 2]) -> __m512i = {
+            let cut = self.joined(_mm256_castps_si256(cut[0]), _mm256_castps_si256(cut[1]));
+            _mm512_mask_or_epi32(cut, _mm512_kunpackb(lost[1].into(), lost[0].into()), cut, _mm512_set1_epi32(1))
+        };
         ps(self, a: __m512i) -> __m512 = _mm512_castsi512_ps(a);
         pd(self, a: __m512i) -> __m512d = _mm512_castsi512_pd(a);
         bits_ps(self, a: __m512) -> __m512i = _mm512_castps_si512(a);
@@ -711,6 +716,23 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Converts
             _mm256_castps_si256(_mm512_cvt_roundepu64_ps::<TO_FLOAT>(a[0])),
             _mm256_castps_si256(_mm512_cvt_roundepu64_ps::<TO_FLOAT>(a[1])),
         );
+        // What is cut is exact as an integer: it is the same one if nothing was.
+        i64_to_odd_f32(self, a: [__m512i; 2]) -> __m512i = {
+            let [low, high] = [_mm512_cvt_roundepi64_ps::<CUT>(a[0]), _mm512_cvt_roundepi64_ps::<CUT>(a[1])];
+            let lost = [
+                _mm512_cmpneq_epi64_mask(_mm512_cvtt_roundps_epi64::<QUIET>(low), a[0]),
+                _mm512_cmpneq_epi64_mask(_mm512_cvtt_roundps_epi64::<QUIET>(high), a[1]),
+            ];
+            self.made_odd([low, high], lost)
+        };
+        u64_to_odd_f32(self, a: [__m512i; 2]) -> __m512i = {
+            let [low, high] = [_mm512_cvt_roundepu64_ps::<CUT>(a[0]), _mm512_cvt_roundepu64_ps::<CUT>(a[1])];
+            let lost = [
+                _mm512_cmpneq_epi64_mask(_mm512_cvtt_roundps_epu64::<QUIET>(low), a[0]),
+                _mm512_cmpneq_epi64_mask(_mm512_cvtt_roundps_epu64::<QUIET>(high), a[1]),
+            ];
+            self.made_odd([low, high], lost)
+        };
         i64_to_f64(self, a: __m512i) -> __m512i = self.bits_pd(_mm512_cvt_roundepi64_pd::<TO_FLOAT>(a));
         u64_to_f64(self, a: __m512i) -> __m512i = self.bits_pd(_mm512_cvt_roundepu64_pd::<TO_FLOAT>(a));
         f32_to_nearest_i32(self, x: __m512i, beyond: __m512i, most: __m512i) -> __m512i = {

@@ -50,9 +50,9 @@ pub(crate) struct Plan {
     /// The only step, if it casts the elements as they are in memory.
     #[cfg(isa = "vector")]
     pub(super) ready: Option<&'static Step>,
-    /// What casts many elements a byte of them at a time: 8 on both sides are whole bytes.
+    /// What casts many elements by groups of them.
     #[cfg(isa = "vector")]
-    pub(super) groups: Option<&'static Step>,
+    pub(super) groups: Option<&'static Group>,
     /// Does a step expect an environment?
     #[cfg(isa = "vector")]
     pub(super) floats: bool,
@@ -416,6 +416,16 @@ pub(super) struct Step {
     /// Its results are the same where subnormal numbers are flushed, and take no longer then than others.
     pub(super) flushes: bool,
     /// Bits of an element that it writes; of complex ones, of a part.
+    pub(super) bits: usize,
+}
+
+/// A step that takes groups of elements, packed on both sides, for codes: 8 elements are whole groups and, on both sides, whole
+/// bytes.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub(super) step: Step,
+    /// Bits of a group in the source.
     pub(super) bits: usize,
 }
 

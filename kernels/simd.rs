@@ -620,6 +620,15 @@ pub(crate) trait Converts: Halves {
     fn u64_to_odd_f64(self, v: Self::V) -> Self::V {
         self.u64_to_f64(self.odd64(v, self.shr64::<49>(v)))
     }
+    /// Two registers to one of f32, rounded to odd.
+    #[inline(always)]
+    fn i64_to_odd_f32(self, a: [Self::V; 2]) -> Self::V {
+        self.f64_to_odd_f32([self.i64_to_odd_f64(a[0]), self.i64_to_odd_f64(a[1])])
+    }
+    #[inline(always)]
+    fn u64_to_odd_f32(self, a: [Self::V; 2]) -> Self::V {
+        self.f64_to_odd_f32([self.u64_to_odd_f64(a[0]), self.u64_to_odd_f64(a[1])])
+    }
     fn i64_to_f64(self, a: Self::V) -> Self::V;
     fn u64_to_f64(self, a: Self::V) -> Self::V;
     /// Below −2^31 the minimum; what 2^31 or more and NaN give is not said.

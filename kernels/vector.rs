@@ -234,8 +234,7 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
     };
     let floats = steps.iter().any(|step| step.floats);
     // Without memory for those, there are the steps.
-    let groups =
-        ready.and_then(|_| codec::table::groups::<I>(route)).and_then(|group| once::keep(&[group])?.first());
+    let groups = codec::table::groups::<I>(route).and_then(|group| once::keep(&[group])?.first());
     Plan {
         kernel: if ready.is_some() { plain::<I> } else { shaped::<I> },
         stream_from: if keeps_up::<I>(route) { streaming_threshold() } else { usize::MAX },
@@ -296,15 +295,7 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
         if n < MANY {
             return step.job.run_rows(src, dst, units, &Apart::ONE);
         }
-        let Some(group) = plan.groups else {
-            return long(isa, plan, step, bits, src, dst, units);
-        };
-        let (left, grouped) = (n % 8, n / 8);
-        long(isa, plan, group, [8, group.bits], src, dst, grouped * bits[0]);
-        if left > 0 {
-            let (src, dst) = (src.add(grouped * bits[0]), dst.add(grouped * bits[1]));
-            step.job.run_rows(src, dst, left, &Apart::ONE);
-        }
+        long(isa, plan, step, bits, src, dst, units);
     }
 }
 
@@ -348,7 +339,17 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
         if n.wrapping_sub(1) < FEW {
             return stage::few(plan, src, dst, n);
         }
-        stage::staged(I::assume(), plan, src, dst, n);
+        let isa = I::assume();
+        let Some(group) = plan.groups else {
+            return stage::staged(isa, plan, src, dst, n);
+        };
+        // Of 8 elements, the bytes are the bits of one.
+        let (eights, left, [from, to]) = (n / 8, n % 8, core_bits(&plan.route));
+        let groups = eights * (8 * from / group.bits);
+        long(isa, plan, &group.step, [group.bits, group.step.bits], src, dst, groups);
+        if left > 0 {
+            stage::few(plan, src.add(eights * from), dst.add(eights * to), left);
+        }
     }
 }
 

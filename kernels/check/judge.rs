@@ -20,35 +20,65 @@ pub(super) fn judge<I: Simd>(
     let n = codes.bytes.len() / codes.width;
     let back = if let Exact::Back(back) = exact { back } else { codes.bytes };
     assert!(back.len() == codes.bytes.len() && n <= MOST && matches!(codes.width, 2 | 4 | 8));
-    let judge = match (codes.width, limits.is_float) {
-        (2, _) => every_integer::<I, Wide16>(exact),
-        (4, false) => every_integer::<I, Wide32>(exact),
-        (4, true) => every_float::<I, Wide32>(exact, limits),
-        (_, false) => every_integer::<I, Wide64>(exact),
-        (_, true) => every_float::<I, Wide64>(exact, limits),
+    let inside = Inside::new(limits, exact);
+    let every = match (codes.width, exact, inside) {
+        (2, ..) => all_or_back::<I, Wide16, 1>(exact),
+        (4, Exact::Whole, _) => every::<I, Wide32, Whole, 2>,
+        (4, _, Inside::One(_)) => all_or_back::<I, Wide32, 1>(exact),
+        (4, _, Inside::Two(_)) => all_or_back::<I, Wide32, 2>(exact),
+        (_, Exact::Whole, _) => every::<I, Wide64, Whole, 2>,
+        (_, _, Inside::One(_)) => all_or_back::<I, Wide64, 1>(exact),
+        (_, _, Inside::Two(_)) => all_or_back::<I, Wide64, 2>(exact),
     };
     // As in `scan`.
     let _environment = matches!(exact, Exact::Whole).then(|| Environment::new(Rounding::NearestEven));
-    judge(isa, codes.bytes, back, limits, verdict, kept);
+    every(isa, [codes.bytes, back], &inside.keys(), limits, verdict, kept);
 }
 
-type Every<I> = fn(I, &[u8], &[u8], &Limits, &mut Verdict, Kept<'_>);
+type Every<I> = fn(I, [&[u8]; 2], &[Key; 2], &Limits, &mut Verdict, Kept<'_>);
 
-fn every_integer<I: Simd, L: Compared<I>>(exact: Exact<'_>) -> Every<I> {
+fn all_or_back<I: Simd, L: Compared<I>, const KEYS: usize>(exact: Exact<'_>) -> Every<I> {
     match exact {
-        Exact::Back(_) => every::<I, L, Plain, Back>,
-        _ => every::<I, L, Plain, All>,
+        Exact::Back(_) => every::<I, L, Back, KEYS>,
+        _ => every::<I, L, All, KEYS>,
     }
 }
 
-fn every_float<I: Simd, L: FloatLanes<I>>(exact: Exact<'_>, limits: &Limits) -> Every<I> {
-    let is_symmetric = limits.low == -1 - limits.high;
-    match exact {
-        Exact::All if is_symmetric => every::<I, L, Magnitudes, All>,
-        Exact::All => every::<I, L, Reversed, All>,
-        Exact::Whole => every::<I, L, Reversed, Whole>,
-        Exact::Back(_) if is_symmetric => every::<I, L, Magnitudes, Back>,
-        Exact::Back(_) => every::<I, L, Reversed, Back>,
+/// Which codes are not lost: those that have one of these keys.
+#[derive(Clone, Copy)]
+enum Inside {
+    One(Key),
+    Two([Key; 2]),
+}
+
+impl Inside {
+    fn new(limits: &Limits, exact: Exact<'_>) -> Self {
+        if !limits.is_float {
+            let (low, high) = (limits.low as u64 ^ limits.flip, limits.high as u64 ^ limits.flip);
+            return Self::One(Key { mask: u64::MAX, low, high });
+        }
+        let (low, high) = (limits.low as u64, limits.high as u64);
+        let (kept, sign) = (limits.kept as u64 + 1, limits.nonzero + 1);
+        // Of a range that reaches as far down as up, magnitudes are enough. On the ring of numbers, what is kept comes before 0.
+        if limits.low == -1 - limits.high && !matches!(exact, Exact::Whole) {
+            return Self::One(Key { mask: limits.nonzero, low: kept, high });
+        }
+        // And so what is kept of one sign comes before the zero of the other.
+        if limits.low < 0 {
+            let above = Key { mask: u64::MAX, low: kept ^ sign, high };
+            return Self::Two([above, Key { mask: u64::MAX, low: kept, high: low ^ limits.nonzero }]);
+        }
+        let range = Key { mask: u64::MAX, low, high };
+        let nothing_is_kept = kept == sign;
+        let other = Key { mask: limits.nonzero, low: kept, high: limits.nonzero };
+        Self::Two([range, if nothing_is_kept { range } else { other }])
+    }
+
+    fn keys(self) -> [Key; 2] {
+        match self {
+            Self::One(key) => [key; 2],
+            Self::Two(keys) => keys,
+        }
     }
 }
 
@@ -99,143 +129,83 @@ impl<I: Simd, L: FloatLanes<I>> Rule<I, L> for Whole {
 }
 
 /// [`Limits`] in registers.
-struct Bounds<I: Simd> {
+struct Bounds<I: Simd, const KEYS: usize> {
     nonzero: I::V,
     kept: I::V,
-    /// What [`Order`] looks for.
-    keys: [Sought<I>; 2],
+    keys: [Sought<I>; KEYS],
 }
 
-impl<I: Simd> Bounds<I> {
+impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
     #[inline(always)]
-    fn new<L: Lanes<I>>(isa: I, limits: &Limits, [a, b]: [Key; 2]) -> Self {
-        Self {
-            nonzero: L::splat(isa, limits.nonzero),
-            kept: L::splat(isa, limits.kept as u64),
-            keys: [Sought::new::<L>(isa, &a), Sought::new::<L>(isa, &b)],
-        }
+    fn new<L: Lanes<I>>(isa: I, limits: &Limits, keys: &[Key; 2]) -> Self {
+        let mut sought = [Sought::new::<L>(isa, &keys[0]); KEYS];
+        sought[KEYS - 1] = Sought::new::<L>(isa, &keys[KEYS - 1]);
+        Self { nonzero: L::splat(isa, limits.nonzero), kept: L::splat(isa, limits.kept as u64), keys: sought }
     }
 
     /// A bit for each code of a block: is it lost, is it inexact?
     #[inline(always)]
-    fn block<L: Compared<I>, O: Order, R: Rule<I, L>>(
+    fn block<L: Compared<I>, R: Rule<I, L>>(
         &self,
         isa: I,
         mut codes: &[u8],
         mut back: &[u8],
         kept: &mut Kept<'_>,
     ) -> [u64; 2] {
-        let (mut losses, mut inexact) = ([isa.splat64(0); 8], [isa.splat64(0); 8]);
-        let mut keeps = [isa.splat64(0); 8];
+        let [mut losses, mut inexact, mut keeps] = [[isa.splat64(0); 8]; 3];
         for k in 0..L::BYTES {
             let (Some(code), Some(back)) = (isa.load_next(&mut codes), isa.load_next(&mut back)) else {
                 break;
             };
             losses[k] = isa.splat64(u64::MAX);
-            for key in self.keys.iter().take(O::KEYS) {
+            for key in &self.keys {
                 losses[k] = key.where_not::<L>(isa, code, losses[k]);
             }
             keeps[k] = isa.and_not(losses[k], code);
             if let Some(exact) = R::exact(isa, code, back, self.nonzero) {
-                let mut settled = isa.or(losses[k], exact);
-                if O::KEEPS {
-                    settled = isa.or(settled, L::gt(isa, isa.and(code, self.nonzero), self.kept));
-                }
+                // What is kept is exact, whatever it comes back as. (Of integers, nothing is beyond.)
+                let kept = L::gt(isa, isa.and(code, self.nonzero), self.kept);
+                let settled = isa.or(isa.or(losses[k], exact), kept);
                 inexact[k] = isa.and_not(settled, isa.splat64(u64::MAX));
             }
         }
-        if !O::KEEPS && R::KEEPS && kept.width > 0 {
+        if KEYS == 1 && R::KEEPS && kept.width > 0 {
             let made = narrowed(isa, keeps, L::BYTES, kept.width);
-            for made in made.iter().take(kept.width) {
-                isa.store_next(&mut kept.dst, *made);
+            for (k, made) in made.iter().enumerate().take(L::BYTES) {
+                if k < kept.width {
+                    isa.store_next(&mut kept.dst, *made);
+                }
             }
         }
         [L::bits(isa, losses), L::bits(isa, inexact)]
     }
 }
 
-/// Which codes are not lost: those that have one of so many keys.
-trait Order {
-    const KEYS: usize;
-    /// Does it matter which codes are [kept](Limits::kept)? They are exact, whatever they come back as.
-    const KEEPS: bool;
-    fn keys(limits: &Limits) -> [Key; 2];
-}
-
-/// Integers.
-struct Plain;
-/// Floats.
-struct Reversed;
-/// Floats, of a range that reaches as far down as up: their magnitudes are enough.
-struct Magnitudes;
-
-impl Order for Plain {
-    const KEYS: usize = 1;
-    const KEEPS: bool = false;
-
-    #[inline(always)]
-    fn keys(limits: &Limits) -> [Key; 2] {
-        let (low, high) = (limits.low as u64 ^ limits.flip, limits.high as u64 ^ limits.flip);
-        [Key { mask: u64::MAX, low, high }; 2]
-    }
-}
-
-impl Order for Magnitudes {
-    const KEYS: usize = 1;
-    const KEEPS: bool = true;
-
-    /// On the ring of numbers, what is kept comes before 0.
-    #[inline(always)]
-    fn keys(limits: &Limits) -> [Key; 2] {
-        [Key { mask: limits.nonzero, low: limits.kept as u64 + 1, high: limits.high as u64 }; 2]
-    }
-}
-
-impl Order for Reversed {
-    const KEYS: usize = 2;
-    const KEEPS: bool = true;
-
-    /// So what is kept of one sign comes before the zero of the other.
-    #[inline(always)]
-    fn keys(limits: &Limits) -> [Key; 2] {
-        let (low, high) = (limits.low as u64, limits.high as u64);
-        let (kept, sign) = (limits.kept as u64 + 1, limits.nonzero + 1);
-        if limits.low < 0 {
-            let above = Key { mask: u64::MAX, low: kept ^ sign, high };
-            return [above, Key { mask: u64::MAX, low: kept, high: low ^ limits.nonzero }];
-        }
-        let inside = Key { mask: u64::MAX, low, high };
-        let nothing_is_kept = kept == sign;
-        let other = Key { mask: limits.nonzero, low: kept, high: limits.nonzero };
-        [inside, if nothing_is_kept { inside } else { other }]
-    }
-}
-
 /// Judges the lanes of codes, with what they come back as.
-fn every<I: Simd, L: Compared<I>, O: Order, R: Rule<I, L>>(
+fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
     isa: I,
-    codes: &[u8],
-    back: &[u8],
+    codes: [&[u8]; 2],
+    keys: &[Key; 2],
     limits: &Limits,
     verdict: &mut Verdict,
     kept: Kept<'_>,
 ) {
-    struct Judge<'a, L, O, R>(
-        &'a [u8],
-        &'a [u8],
-        &'a Limits,
-        &'a mut Verdict,
-        Kept<'a>,
-        PhantomData<(L, O, R)>,
-    );
+    struct Judge<'a, L, R, const KEYS: usize> {
+        codes: [&'a [u8]; 2],
+        keys: &'a [Key; 2],
+        limits: &'a Limits,
+        verdict: &'a mut Verdict,
+        kept: Kept<'a>,
+        by: PhantomData<(L, R)>,
+    }
 
-    impl<I: Simd, L: Compared<I>, O: Order, R: Rule<I, L>> Task<I> for Judge<'_, L, O, R> {
+    impl<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize> Task<I> for Judge<'_, L, R, KEYS> {
         type Output = ();
 
         #[inline(always)]
         fn call(self, isa: I) {
-            let Self(mut codes, mut back, limits, verdict, mut kept, _) = self;
-            let (bounds, block) = (Bounds::new::<L>(isa, limits, O::keys(limits)), L::BYTES * I::BYTES);
+            let Self { codes: [mut codes, mut back], keys, limits, verdict, mut kept, .. } = self;
+            let (bounds, block) = (Bounds::<I, KEYS>::new::<L>(isa, limits, keys), L::BYTES * I::BYTES);
             let [mut room, mut room_back] = [const { Block([0; 8 * 64]) }; 2];
             let mut at = 0;
             // What is no whole block is one in the rooms, so that what judges it stands here once.
@@ -262,14 +232,14 @@ fn every<I: Simd, L: Compared<I>, O: Order, R: Rule<I, L>>(
                         (codes, back) = (&[], &[]);
                     }
                 }
-                let [lost, inexact] = bounds.block::<L, O, R>(isa, first, first_back, &mut kept);
+                let [lost, inexact] = bounds.block::<L, R>(isa, first, first_back, &mut kept);
                 verdict.add(at, [lost & some, inexact & some]);
                 at += I::BYTES;
             }
         }
     }
 
-    isa.run(Judge::<L, O, R>(codes, back, limits, verdict, kept, PhantomData));
+    isa.run(Judge::<L, R, KEYS> { codes, keys, limits, verdict, kept, by: PhantomData });
 }
 
 /// Room for a block of lanes.

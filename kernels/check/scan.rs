@@ -14,10 +14,8 @@ pub(super) fn scan<I: Simd>(isa: I, codes: Codes<'_>, fit: &Fit, counts: bool) -
         (2, Scan::Integers) => run::<I, Integers<I, Wide16>>,
         (4, Scan::Integers) => run::<I, Integers<I, Wide32>>,
         (8, Scan::Integers) => run::<I, Integers<I, Wide64>>,
-        (4, _) if counts => floats::<I, Wide32, true>(fit.scan),
-        (4, _) => floats::<I, Wide32, false>(fit.scan),
-        (8, _) if counts => floats::<I, Wide64, true>(fit.scan),
-        (8, _) => floats::<I, Wide64, false>(fit.scan),
+        (4, _) => floats::<I, Wide32>(fit.scan, counts),
+        (8, _) => floats::<I, Wide64>(fit.scan, counts),
         _ => return Found { fits: false, inexact: 0 },
     };
     // Truncation may raise a flag. The compiler cannot move it out of here: it is behind a pointer.
@@ -26,12 +24,14 @@ pub(super) fn scan<I: Simd>(isa: I, codes: Codes<'_>, fit: &Fit, counts: bool) -
     scan(isa, codes.bytes, fit)
 }
 
-fn floats<I: Simd, L: FloatLanes<I>, const COUNTS: bool>(scan: Scan) -> fn(I, &[u8], &Fit) -> Found {
-    match scan {
-        Scan::Positive => run::<I, Floats<I, L, true, false, COUNTS>>,
-        Scan::Whole => run::<I, Floats<I, L, false, true, COUNTS>>,
-        Scan::Natural => run::<I, Floats<I, L, true, true, COUNTS>>,
-        Scan::Floats | Scan::Integers => run::<I, Floats<I, L, false, false, COUNTS>>,
+fn floats<I: Simd, L: FloatLanes<I>>(scan: Scan, counts: bool) -> fn(I, &[u8], &Fit) -> Found {
+    match (scan, counts) {
+        (Scan::Whole | Scan::Natural, true) => run::<I, Floats<I, L, true, true, true>>,
+        (_, true) => run::<I, Floats<I, L, true, false, true>>,
+        (Scan::Natural, false) => run::<I, Floats<I, L, true, true, false>>,
+        (Scan::Positive, false) => run::<I, Floats<I, L, true, false, false>>,
+        // As long as none is counted, those that are integers are in the range or not, as all others.
+        (Scan::Floats | Scan::Whole | Scan::Integers, false) => run::<I, Floats<I, L, false, false, false>>,
     }
 }
 
@@ -70,8 +70,8 @@ impl<I: Simd, L: Lanes<I>> Look<I> for Integers<I, L> {
     }
 }
 
-/// The scans of floats.
-struct Floats<I: Simd, L, const POSITIVE: bool, const WHOLE: bool, const COUNTS: bool> {
+/// The scans of floats. `SIGNS`: whether one is negative is looked at. Who counts has so much to do that it always is.
+struct Floats<I: Simd, L, const SIGNS: bool, const WHOLE: bool, const COUNTS: bool> {
     low: I::V,
     cut: I::V,
     /// The largest magnitude, the smallest one minus `low`, and all bits of what was seen.
@@ -83,8 +83,8 @@ struct Floats<I: Simd, L, const POSITIVE: bool, const WHOLE: bool, const COUNTS:
     lanes: PhantomData<L>,
 }
 
-impl<I: Simd, L: FloatLanes<I>, const POSITIVE: bool, const WHOLE: bool, const COUNTS: bool> Look<I>
-    for Floats<I, L, POSITIVE, WHOLE, COUNTS>
+impl<I: Simd, L: FloatLanes<I>, const SIGNS: bool, const WHOLE: bool, const COUNTS: bool> Look<I>
+    for Floats<I, L, SIGNS, WHOLE, COUNTS>
 {
     type Lanes = L;
 
@@ -105,11 +105,11 @@ impl<I: Simd, L: FloatLanes<I>, const POSITIVE: bool, const WHOLE: bool, const C
     fn at(&mut self, isa: I, codes: I::V) {
         let magnitude = isa.and(codes, L::splat(isa, u64::MAX >> (65 - 8 * L::BYTES)));
         self.largest = L::max(isa, self.largest, magnitude);
-        if POSITIVE {
+        if SIGNS {
             self.signs = isa.or(self.signs, codes);
         }
         // Of a target with a sign, only what is exact is from the smallest magnitude on.
-        if !WHOLE && (COUNTS || POSITIVE) {
+        if !WHOLE && SIGNS {
             self.smallest = L::min(isa, self.smallest, L::sub(isa, magnitude, self.low));
         }
         if COUNTS {
@@ -124,12 +124,13 @@ impl<I: Simd, L: FloatLanes<I>, const POSITIVE: bool, const WHOLE: bool, const C
     fn found(&self, isa: I, fit: &Fit) -> Found {
         let (largest, smallest) = (Register::new(isa, self.largest), Register::new(isa, self.smallest));
         let signs = Register::new(isa, self.signs);
+        let may_be_negative = !matches!(fit.scan, Scan::Positive | Scan::Natural);
         let mut found = Found { fits: true, inexact: self.inexact };
         let mut at = 0;
         while at < I::BYTES {
             found.fits &= largest.lane(at, L::BYTES) <= fit.limit;
             found.fits &= smallest.lane(at, L::BYTES) >= fit.least || WHOLE;
-            found.fits &= signs.lane(at, L::BYTES) >> (8 * L::BYTES - 1) == 0;
+            found.fits &= may_be_negative || signs.lane(at, L::BYTES) >> (8 * L::BYTES - 1) == 0;
             at += L::BYTES;
         }
         found

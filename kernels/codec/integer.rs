@@ -654,15 +654,51 @@ fn clamped<I: Simd, S: AsInteger, W: Code>(
     v: Block<I, S::Width>,
     is_within: bool,
 ) -> Block<I, W> {
-    let Range { low, high, mask, .. } = *k;
-    match (S::SIGNED, is_within) {
-        (true, true) => S::Width::to::<I, W, true>(isa, v, mask),
-        (false, true) => S::Width::to::<I, W, false>(isa, v, mask),
-        (true, false) => {
-            S::Width::to::<I, W, true>(isa, S::Width::clamped::<I, true>(isa, v, low, high), mask)
-        }
-        (false, false) => {
-            S::Width::to::<I, W, false>(isa, S::Width::clamped::<I, false>(isa, v, low, high), mask)
+    if S::SIGNED {
+        let v = if is_within { v } else { within::<I, S::Width, true, true>(isa, v, [k.low, k.high]) };
+        S::Width::to::<I, W, true>(isa, v, k.mask)
+    } else {
+        let v = if is_within { v } else { within::<I, S::Width, false, false>(isa, v, [k.low, k.high]) };
+        S::Width::to::<I, W, false>(isa, v, k.mask)
+    }
+}
+
+/// Within a lower limit of integers with or without a sign, and then an upper one of such.
+#[inline(always)]
+fn within<I: Simd, W: Code, const LOW: bool, const HIGH: bool>(
+    isa: I,
+    v: Block<I, W>,
+    [low, high]: [I::V; 2],
+) -> Block<I, W> {
+    W::at_most::<I, HIGH>(isa, W::at_least::<I, LOW>(isa, v, low), high)
+}
+
+/// Integers of 16 bits or more to those of as many that have a sign where they have none, or the reverse.
+pub(in crate::kernels) struct OtherSign<const BITS: usize>;
+
+impl<I: Simd, const BITS: usize> Codec<I> for OtherSign<BITS>
+where
+    Bits<BITS>: Code,
+{
+    type From = Bits<BITS>;
+    type To = Bits<BITS>;
+    const FLOATS: bool = false;
+    /// The lower limit, as for signed integers, and the upper one, as for unsigned ones, of which at least one is that of the
+    /// source; none if nothing saturates.
+    type Setup = Option<[I::V; 2]>;
+
+    #[inline(always)]
+    fn setup(isa: I, job: &Job) -> Option<[I::V; 2]> {
+        let (to, all) = (&job.integer, u64::MAX >> (64 - BITS));
+        let limits = if to.signed { [!(all >> 1), all >> 1] } else { [0, all] };
+        (!to.all).then(|| [Bits::<BITS>::splat(isa, limits[0]), Bits::<BITS>::splat(isa, limits[1])])
+    }
+
+    #[inline(always)]
+    fn block(isa: I, limits: &Option<[I::V; 2]>, src: Input<I, Bits<BITS>>) -> Block<I, Bits<BITS>> {
+        match *limits {
+            Some(limits) => within::<I, Bits<BITS>, true, false>(isa, src.block, limits),
+            None => src.block,
         }
     }
 }

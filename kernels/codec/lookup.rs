@@ -20,6 +20,7 @@ use super::source::{AsF32, AsF64, Input, Source, from_f32};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
 use crate::formats::dtype::{DTYPES, DType, Kind};
+use crate::formats::layout::Packing;
 use crate::formats::options::{Overflow, Policy};
 use crate::formats::route::Route;
 
@@ -197,25 +198,26 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
     })
 }
 
-/// The table of a route whose bytes are looked up by their [halves](Pairs).
-pub(in crate::kernels) fn group_table(route: &Route) -> Option<Table> {
+/// The table of a route that is cast by [`Group`](crate::kernels::drive::Group)s, which are codes of so many bits: those of 8
+/// are looked up by their [halves](Pairs).
+pub(in crate::kernels) fn group_table(route: &Route, bits: u32) -> Option<Table> {
     let groups = groups(route);
-    let plane = |half: &dyn Fn(usize) -> u8| {
-        let elements = core::array::from_fn(|byte| half(byte % 16));
+    let plane = |half: &dyn Fn(usize) -> u32, codes: usize| {
+        let elements = core::array::from_fn(|byte| half(byte % codes) as u8);
         Some(&once::keep(&[*Plane::of_bytes(&mut MaybeUninit::uninit(), &elements)])?[0])
     };
     let [from, to] = [route.from.bits(), route.to.bits()];
-    if from < to {
-        // Each half becomes a byte.
-        let bytes = plane(&|half| groups[half] as u8)?;
+    if bits < 8 {
+        // Each becomes a byte: the first one of what the byte becomes of which it is the first.
+        let first = if route.src.packing == Packing::HighFirst { 8 - bits } else { 0 };
+        let bytes = plane(&|code| groups[code << first], 1 << bits)?;
         return Some(Table::of_planes([bytes; 2]));
     }
     // Each becomes one half of what the byte becomes: the same one, if both sides begin at the same end.
     let bits = 4 / from * to;
     let (one, all) = ((1 << bits) - 1, 0xFF >> (8 - 2 * bits));
     let low = if route.src.packing == route.dst.packing { one } else { all & !one };
-    let planes =
-        [plane(&|half| groups[half] as u8 & low)?, plane(&|half| groups[half << 4] as u8 & all & !low)?];
+    let planes = [plane(&|half| groups[half] & low, 16)?, plane(&|half| groups[half << 4] & all & !low, 16)?];
     Some(Table::of_planes(planes))
 }
 

@@ -529,10 +529,13 @@ where
 /// * A subnormal of the source is less than half of the smallest one of the target: that is why float8_e5m2 is not for float16.
 pub(in crate::kernels) struct ToNarrowByNibbles<S, F, const BITS: usize, const M: u32>(PhantomData<(S, F)>);
 
-/// Can that make this format, of 8 bits, from those floats?
-pub(in crate::kernels) fn goes_by_nibbles<I: Simd, S: AsHalf<I>>(format: FloatFormat) -> bool {
-    let m = format.mantissa_bits;
-    matches!(m, 2 | 3) && (S::MANTISSA == 7 || format.min_exponent() - m as i32 > -14)
+/// Can that make this format, of 8 bits, from those floats, float16 or bfloat16?
+pub(in crate::kernels) fn goes_by_nibbles(from: DType, format: FloatFormat) -> bool {
+    match format.mantissa_bits {
+        2 => from == DType::BF16,
+        3 => format.has_sign && (from == DType::BF16 || format.min_exponent() - 3 > -14),
+        _ => false,
+    }
 }
 
 /// The rows of a mantissa of M bits, from the `kept` on that is 1.

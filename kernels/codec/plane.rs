@@ -334,9 +334,10 @@ fn elements(from: DType, to: DType, policy: &Policy) -> [u16; 256] {
     elements
 }
 
-/// What every byte of packed codes of 2 or 4 bits becomes, of 2 or 4 bits too: 4, 8 or 16 bits, which are packed as elements are.
+/// What every byte of packed codes of 4 bits or fewer becomes, of 4 bits or fewer too: 2 to 32 bits, which are packed as elements
+/// are.
 #[inline(never)] // For the stack.
-pub(super) fn groups(route: &Route) -> [u16; 256] {
+pub(super) fn groups(route: &Route) -> [u32; 256] {
     let one = elements(route.from, route.to, &route.policy);
     let [from, to] = [route.from.bits(), route.to.bits()];
     let [src_high, dst_high] = [&route.src, &route.dst].map(|layout| layout.packing == Packing::HighFirst);
@@ -346,7 +347,8 @@ pub(super) fn groups(route: &Route) -> [u16; 256] {
         let element = |i: u32| {
             let shift = if src_high { 8 - from - i * from } else { i * from };
             let (code, at) = (byte >> shift & 0xFF >> (8 - from), i * to);
-            one[code] << (at - at % unit + if dst_high { unit - to - at % unit } else { at % unit })
+            u32::from(one[code])
+                << (at - at % unit + if dst_high { unit - to - at % unit } else { at % unit })
         };
         (0..8 / from).fold(0, |group, i| group | element(i))
     })

@@ -225,8 +225,8 @@ as_f32! {
     U32(isa, v) = registers!(4, K => isa.u32_to_f32(odd32(isa, v[K], isa.shr32::<24>(v[K]))));
     F64(isa, v) = odd_f32(isa, v);
     Re64(isa, v) = odd_f32(isa, real64(isa, v));
-    I64(isa, v) = odd_f32(isa, registers!(8, K => isa.i64_to_odd_f64(v[K])));
-    U64(isa, v) = odd_f32(isa, registers!(8, K => isa.u64_to_odd_f64(v[K])));
+    I64(isa, v) = registers!(4, K => isa.i64_to_odd_f32([v[2 * K], v[2 * K + 1]]));
+    U64(isa, v) = registers!(4, K => isa.u64_to_odd_f32([v[2 * K], v[2 * K + 1]]));
 }
 
 /// A source that is read in another way, which `Odd` (in `float.rs`), [`Within`] and [`Clipped`] name.

@@ -20,7 +20,9 @@
 //! | float64 to floats of 8 bits or fewer | float32, rounded to odd | it has two bits more than the target |
 
 use super::float::{CutBf16, LongToF64, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
-use super::integer::{AsInteger, Integers, ToBool, ToInt32, ToIntegers, ToLong, ToShort, ToWrapped};
+use super::integer::{
+    AsInteger, Integers, OtherSign, ToBool, ToInt32, ToIntegers, ToLong, ToShort, ToWrapped,
+};
 use super::job::{Job, RunRows, Table};
 use super::lookup::{
     self, Floats, Found, Limited, Lookup, LookupWords, Magnitude, Mirrored, Negated, Nibble, OnLine, Pairs,
@@ -34,15 +36,14 @@ use super::narrow::{
 use super::plane::Fold;
 use super::source::{
     AsBytes, AsF32, AsF64, AsHalf, Bf16, Clipped, F8, F16, F32, F64, I8, I16, I32, I64, Re32, Re64, Read, U8,
-    U16, U32, U64, Within,
+    U16, U32, U64, Within, bits,
 };
 use super::width::{Bits, Width};
 use super::{Codec, Repacked, Swapped};
 use crate::formats::dtype::{DType, FloatFormat, Kind};
-use crate::formats::layout::Packing;
 use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
-use crate::kernels::drive::{Apart, Step, Steps};
+use crate::kernels::drive::{Apart, Group, Step, Steps};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::kernels::simd::{
     AtOnce, ByAddition, ByF16, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd,
@@ -90,19 +91,23 @@ fn as_integers<I: Ways>(from: DType, to: DType) -> Step {
     step(core, &route, to.bits())
 }
 
-/// What casts many elements of 2 or 4 bits to others, packed on both sides: a byte of them at a time.
+/// What casts many elements of 4 bits or fewer to others, packed on both sides: several of them at a time, as one code.
 #[inline(never)] // For the stack.
-pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<Step> {
+pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<Group> {
+    if route.work != Work::Convert || route.parts != Parts::One {
+        return None;
+    }
     let [from, to] = [&route.src, &route.dst].map(|layout| if layout.is_packed() { layout.bits } else { 0 });
-    let core = match (from, to) {
-        _ if route.work != Work::Convert || route.parts != Parts::One => return None,
-        (2, 2) | (4, 4) => run::<I, Lookup<Pairs, 8, 8>>(),
-        // From the other end, the two bytes would change their places.
-        (2, 4) if route.src.packing == Packing::LowFirst => run::<I, Lookup<Pairs, 8, 16>>(),
-        (4, 2) => run::<I, Lookup<Pairs, 8, 4>>(),
+    let (core, code) = match (from, to) {
+        (1, 1) | (2, 2) | (4, 4) => (run::<I, Lookup<Pairs, 8, 8>>(), 8),
+        (1, 2) | (2, 4) => (run::<I, Lookup<Nibble, 4, 8>>(), 4),
+        (2, 1) | (4, 2) => (run::<I, Lookup<Pairs, 8, 4>>(), 8),
+        (4, 1) => (run::<I, Lookup<Pairs, 8, 2>>(), 8),
+        (1, 4) => (run::<I, Lookup<Nibble, 2, 8>>(), 2),
         _ => return None,
     };
-    Some(step_with(core, route, 8 / from * to, lookup::group_table(route)?))
+    let step = step_with(core, route, code / from * to, lookup::group_table(route, code)?);
+    Some(Group { step, bits: code as usize })
 }
 
 /// From the real part of native complex elements, if it becomes another float of 16 bits or more, to nearest even.
@@ -214,7 +219,8 @@ fn ends_packed<I: Ways>(route: &Route) -> bool {
 /// Is there a codec that packs them itself?
 fn writes_packed<I: Ways>(route: &Route) -> bool {
     if route.from.bits() < 8 {
-        return route.src.is_packed();
+        // The others are cast by groups, unless they are few.
+        return route.src.is_packed() && (route.from.bits() == 6 || route.to.bits() == 6);
     }
     match (route.from.kind(), route.to.kind()) {
         // Where all of a table is looked at as fast as two elements of it.
@@ -367,7 +373,7 @@ fn narrows_half<I: Ways>(route: &Route) -> bool {
         return true;
     }
     match (route.from, I::Narrowing::BY_WORDS) {
-        (_, false) => to.has_neg_zero,
+        (from, false) => to.has_neg_zero || goes_by_nibbles(from, to),
         (DType::F16, true) => route.to == DType::F8E5M2 || goes_by_half::<I, F16>(to),
         (_, true) => goes_by_half::<I, Bf16>(to),
     }
@@ -511,8 +517,11 @@ fn integers<I: Ways, S: AsInteger>(route: &Route) -> Core {
     match route.dst.memory_bits() {
         4 => run::<I, Integers<S, 4>>(),
         8 => run::<I, Integers<S, 8>>(),
+        16 if const { bits::<S>() == 16 } => run::<I, OtherSign<16>>(),
         16 => run::<I, Integers<S, 16>>(),
+        32 if const { bits::<S>() == 32 } => run::<I, OtherSign<32>>(),
         32 => run::<I, Integers<S, 32>>(),
+        _ if const { bits::<S>() == 64 } => run::<I, OtherSign<64>>(),
         _ => run::<I, Integers<S, 64>>(),
     }
 }
@@ -610,6 +619,7 @@ fn by_table<I: Ways>(route: &Route) -> Core {
     match (from.bits(), packed) {
         (2, true) => unpacked_as::<I, Nibble, 2>(route),
         (4, true) => unpacked_as::<I, Nibble, 4>(route),
+        (6, true) if route.dst.memory_bits() <= 8 => to_codes::<I, Short, 6>(route),
         (6, true) => unpacked_as::<I, Short, 6>(route),
         (..8, _) => I::Looking::one_per_byte(route),
         _ if route.to.bits() <= 8 => I::Looking::codes(route),
@@ -713,7 +723,8 @@ where
     Bits<SRC>: Width<Block<I> = I::V>,
 {
     match (route.to.bits(), route.to.kind()) {
-        (..=8, _) => to_codes::<I, R, SRC>(route),
+        (6, _) if route.dst.is_packed() => run::<I, Lookup<R, SRC, 6>>(),
+        (..=8, _) => run::<I, Lookup<R, SRC, 8>>(),
         (16, _) => run::<I, Lookup<R, SRC, 16>>(),
         (_, Kind::Int(_)) => widened::<I, R, SRC>(route),
         (32, _) => run::<I, ToF32<Floats<R, SRC>>>(),
@@ -902,10 +913,15 @@ fn half_by_nibbles<I: NarrowsByNibbles, S: AsF32<I> + AsHalf<I>>(route: &Route) 
         (DType::F4E2M1, _) => run::<I, ToNarrowByNibbles<S, Finite, 4, 1>>(),
         (DType::F6E3M2, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 2>>(),
         (DType::F6E2M3, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 3>>(),
-        (_, Some(format)) if goes_by_nibbles::<I, S>(format) => match format.mantissa_bits {
-            2 => run::<I, ToNarrowByNibbles<Bf16, Signed, 8, 2>>(),
-            _ => run::<I, ToNarrowByNibbles<S, Signed, 8, 3>>(),
-        },
+        (_, Some(format)) if goes_by_nibbles(route.from, format) => {
+            match (format.mantissa_bits, format.has_neg_zero) {
+                // From bfloat16 alone.
+                (2, true) => run::<I, ToNarrowByNibbles<Bf16, Signed, 8, 2>>(),
+                (2, false) => run::<I, ToNarrowByNibbles<Bf16, Fnuz, 8, 2>>(),
+                (_, true) => run::<I, ToNarrowByNibbles<S, Signed, 8, 3>>(),
+                (_, false) => run::<I, ToNarrowByNibbles<S, Fnuz, 8, 3>>(),
+            }
+        }
         _ => run::<I, ToNarrow<S, Signed, 8, false>>(),
     }
 }

@@ -125,13 +125,10 @@ pub(in crate::kernels) trait Code: Width {
     }
     /// A block as one of another width.
     fn to<I: Simd, W: Code, const SIGNED: bool>(isa: I, block: Self::Block<I>, mask: I::V) -> W::Block<I>;
-    /// Each element within limits, which are splat.
-    fn clamped<I: Simd, const SIGNED: bool>(
-        isa: I,
-        block: Self::Block<I>,
-        low: I::V,
-        high: I::V,
-    ) -> Self::Block<I>;
+    /// Each element, or a limit, which is splat, if that is larger; as integers with or without a sign.
+    fn at_least<I: Simd, const SIGNED: bool>(isa: I, block: Self::Block<I>, low: I::V) -> Self::Block<I>;
+    /// The same if it is smaller.
+    fn at_most<I: Simd, const SIGNED: bool>(isa: I, block: Self::Block<I>, high: I::V) -> Self::Block<I>;
     /// A block as the nearest elements of a narrower width, by the instructions that saturate. Have they, and the results, a
     /// sign? The largest result is splat.
     fn saturated<I: Simd, W: Code>(
@@ -307,12 +304,12 @@ macro_rules! bytes {
                 W::of8::<I, SIGNED>(isa, if W::BITS <= 8 { isa.and(v, mask) } else { v })
             }
             #[inline(always)]
-            fn clamped<I: Simd, const SIGNED: bool>(isa: I, v: I::V, low: I::V, high: I::V) -> I::V {
-                if SIGNED {
-                    isa.min_s8(isa.max_s8(v, low), high)
-                } else {
-                    isa.min_u8(isa.max_u8(v, low), high)
-                }
+            fn at_least<I: Simd, const SIGNED: bool>(isa: I, v: I::V, low: I::V) -> I::V {
+                if SIGNED { isa.max_s8(v, low) } else { isa.max_u8(v, low) }
+            }
+            #[inline(always)]
+            fn at_most<I: Simd, const SIGNED: bool>(isa: I, v: I::V, high: I::V) -> I::V {
+                if SIGNED { isa.min_s8(v, high) } else { isa.min_u8(v, high) }
             }
             #[inline(always)]
             fn saturated<I: Simd, W: Code>(isa: I, v: I::V, _: [bool; 2], _: I::V, mask: I::V) -> W::Block<I> {
@@ -367,12 +364,12 @@ impl Code for Bits<16> {
         W::of16::<I, SIGNED>(isa, v, mask)
     }
     #[inline(always)]
-    fn clamped<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 2], low: I::V, high: I::V) -> [I::V; 2] {
-        if SIGNED {
-            registers!(2, K => isa.min_s16(isa.max_s16(v[K], low), high))
-        } else {
-            registers!(2, K => isa.min_u16(isa.max_u16(v[K], low), high))
-        }
+    fn at_least<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 2], low: I::V) -> [I::V; 2] {
+        registers!(2, K => if SIGNED { isa.max_s16(v[K], low) } else { isa.max_u16(v[K], low) })
+    }
+    #[inline(always)]
+    fn at_most<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 2], high: I::V) -> [I::V; 2] {
+        registers!(2, K => if SIGNED { isa.min_s16(v[K], high) } else { isa.min_u16(v[K], high) })
     }
     #[inline(always)]
     fn saturated<I: Simd, W: Code>(
@@ -430,12 +427,12 @@ impl Code for Bits<32> {
         W::of32::<I, SIGNED>(isa, v, mask)
     }
     #[inline(always)]
-    fn clamped<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 4], low: I::V, high: I::V) -> [I::V; 4] {
-        if SIGNED {
-            registers!(4, K => isa.min_s32(isa.max_s32(v[K], low), high))
-        } else {
-            registers!(4, K => isa.min_u32(isa.max_u32(v[K], low), high))
-        }
+    fn at_least<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 4], low: I::V) -> [I::V; 4] {
+        registers!(4, K => if SIGNED { isa.max_s32(v[K], low) } else { isa.max_u32(v[K], low) })
+    }
+    #[inline(always)]
+    fn at_most<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 4], high: I::V) -> [I::V; 4] {
+        registers!(4, K => if SIGNED { isa.min_s32(v[K], high) } else { isa.min_u32(v[K], high) })
     }
     #[inline(always)]
     fn saturated<I: Simd, W: Code>(
@@ -494,12 +491,12 @@ impl Code for Bits<64> {
         W::of64::<I>(isa, v, mask)
     }
     #[inline(always)]
-    fn clamped<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 8], low: I::V, high: I::V) -> [I::V; 8] {
-        if SIGNED {
-            registers!(8, K => isa.min_s64(isa.max_s64(v[K], low), high))
-        } else {
-            registers!(8, K => isa.min_u64(isa.max_u64(v[K], low), high))
-        }
+    fn at_least<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 8], low: I::V) -> [I::V; 8] {
+        registers!(8, K => if SIGNED { isa.max_s64(v[K], low) } else { isa.max_u64(v[K], low) })
+    }
+    #[inline(always)]
+    fn at_most<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 8], high: I::V) -> [I::V; 8] {
+        registers!(8, K => if SIGNED { isa.min_s64(v[K], high) } else { isa.min_u64(v[K], high) })
     }
     #[inline(always)]
     fn saturated<I: Simd, W: Code>(
