@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// How much longer theirs takes than ours to cast so many elements: the median of turns.
-pub fn ratio<T, O>(elements: usize, theirs: impl Fn() -> T, ours: impl Fn() -> O) -> f64 {
+pub(crate) fn ratio<T, O>(elements: usize, theirs: impl Fn() -> T, ours: impl Fn() -> O) -> f64 {
     // As many calls as take a while, so that the clock does not matter.
     let calls = (200_000 / elements).clamp(1, 400);
     let their = || time(calls, &theirs);
