@@ -3,32 +3,22 @@
 //! `cargo bench --bench ndarray --features ndarray`
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use lanecast::{Element, Lanecast, bf16, f16};
 use ndarray::{Array2, ArrayView2, s};
 
+#[path = "../integrations/turns.rs"]
+mod turns;
+
 /// How much longer `mapv` takes than the cast, which must give the same. (It is compiled for what is cast, as in a program that names both types.)
 fn ratio<S: Element, D: Element + PartialEq>(x: ArrayView2<'_, S>, each: impl Fn(S) -> D + Copy) -> String {
     assert!(x.mapv(each) == x.lanecast::<D>().expect("an instruction set"));
-    // As many calls as take a while, so that the clock does not matter.
-    let calls = (200_000 / x.len()).clamp(1, 400);
-    let time = |call: &dyn Fn() -> Array2<D>| {
-        let start = Instant::now();
-        for _ in 0..calls {
-            black_box(call());
-        }
-        start.elapsed()
-    };
-    let theirs = || time(&|| black_box(&x).mapv(each));
-    let ours = || time(&|| black_box(&x).lanecast::<D>().expect("an instruction set"));
-    let (start, mut ratios) = (Instant::now(), Vec::new());
-    while ratios.len() < 31 || start.elapsed() < Duration::from_millis(100) {
-        let (a, b, c, d) = (theirs(), ours(), ours(), theirs());
-        ratios.push((a + d).as_secs_f64() / (b + c).as_secs_f64());
-    }
-    ratios.sort_by(f64::total_cmp);
-    format!("{:.2}", ratios[ratios.len() / 2])
+    let ratio = turns::ratio(
+        x.len(),
+        || black_box(&x).mapv(each),
+        || black_box(&x).lanecast::<D>().expect("an instruction set"),
+    );
+    format!("{ratio:.2}")
 }
 
 fn row<S: Element, D: Element + PartialEq>(name: &str, value: fn(usize) -> S, each: impl Fn(S) -> D + Copy) {

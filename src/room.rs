@@ -1,5 +1,6 @@
 //! Memory for a result that nobody has given.
 
+use alloc::alloc::{Layout, alloc};
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
@@ -24,11 +25,28 @@ use alloc::vec::Vec;
 ///
 /// There is no memory for it.
 pub fn vec_with_capacity<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
-    let mut room = Vec::new();
+    let mut room = allocated(len);
+    // What there is room for already takes no time.
     room.try_reserve_exact(len)?;
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
     large_pages::ask(room.spare_capacity_mut());
     Ok(room)
+}
+
+/// The same, or one without room, where that fails: without the ways in which a vector grows, which take as long as to cast hundreds of bytes.
+#[inline(always)]
+fn allocated<T>(len: usize) -> Vec<T> {
+    match Layout::array::<T>(len) {
+        Ok(layout) if layout.size() > 0 => {
+            #[allow(unsafe_code, reason = "the allocation becomes a vector at once")]
+            // SAFETY: the layout is not empty, and that of `len` elements of a vector, of which none is there yet.
+            unsafe {
+                let first = alloc(layout).cast::<T>();
+                if first.is_null() { Vec::new() } else { Vec::from_raw_parts(first, 0, len) }
+            }
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// As many of a value, if there is memory for them.

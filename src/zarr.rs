@@ -193,6 +193,8 @@ pub struct ValueCaster {
     map: Vec<(Key, u64)>,
     /// What is looked for after the cast: of those, what the target has; and what is refused, if the cast does not mark that.
     keys: Vec<Key>,
+    /// What all that has one of the keys becomes, if that is the same and none is refused.
+    only: Option<u64>,
     /// What fits has none of these: of floats of which nothing is mapped, which are sooner scanned than looked through.
     finite: Option<Fit>,
     /// The elements of the target that those become, where it pays to look for these first: there are fewer bytes of them.
@@ -254,6 +256,9 @@ impl ValueCaster {
         let is_refused = |key: &Key| refused.is_some_and(|refused| refused.has(key.low));
         let mapped = map.iter().map(|&(key, _)| key).filter(|key| !is_refused(key));
         keys.extend(mapped.chain(refused.filter(|_| !marks)));
+        let only = map.first().map(|&(_, value)| value);
+        let only =
+            only.filter(|only| map.iter().all(|(_, value)| value == only) && (marks || refused.is_none()));
         let caster = Caster::new(from, to, &options)?;
         let mut made = Vec::new();
         // They are the largest magnitudes: NaN, mostly infinity too.
@@ -271,7 +276,7 @@ impl ValueCaster {
             made = vec_with_capacity(4 * keys.len()).map_err(no_memory)?;
             keys.iter().try_for_each(|key| add_made(&caster, key, &mut made))?;
         }
-        Ok(Self { caster, map, keys, finite, made, marks, refused, stops })
+        Ok(Self { caster, map, keys, only, finite, made, marks, refused, stops })
     }
 
     /// The dtype of the source.
@@ -447,6 +452,12 @@ impl ValueCaster {
     /// Some elements of so many bytes become what the map makes of them. The first one that is refused.
     fn replace<const SIZE: usize>(&self, codes: &[u8], made: &mut [u8], some: &[u16]) -> Option<usize> {
         let ((elements, _), size) = (made.as_chunks_mut::<SIZE>(), self.from().itemsize());
+        if let Some(value) = self.only.filter(|_| self.made.is_empty()) {
+            let mut element = [0; SIZE];
+            put(&mut element, value);
+            some.iter().for_each(|&i| elements[usize::from(i)] = element);
+            return None;
+        }
         let mut is_refused = None;
         for i in some.iter().map(|&i| usize::from(i)) {
             let code = read(&codes[i * size..][..size]);

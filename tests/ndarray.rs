@@ -108,7 +108,14 @@ fn stochastic(isa: Isa) {
 fn few(isa: Isa) {
     check::<f32, u8, _>(isa, &ndarray::arr0(3.7));
     check::<f32, u8, _>(isa, &Array::zeros((3, 0, 2)));
-    check::<f32, u8, _>(isa, &source::<f32>().slice(s![2..2, .., ..]));
+    let x = source::<f32>();
+    for none in [s![2..2, .., ..], s![2..2, ..;-1, ..;-3], s![..;-1, 5..5, ..;-1], s![..;-2, ..;2, 41..41;-1]]
+    {
+        let none = x.slice(none);
+        check::<f32, u8, _>(isa, &none);
+        check::<f32, u8, _>(isa, &none.t());
+        none.lanecast_into_with(&mut Array3::<u8>::zeros(none.raw_dim()), &options(isa)).unwrap();
+    }
     check::<f32, u8, IxDyn>(isa, &ArrayRef::<f32, IxDyn>::to_owned(&Array::zeros(IxDyn(&[]))));
 }
 

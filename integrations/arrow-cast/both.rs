@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef, PrimitiveArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
+
+mod turns;
 
 /// Values that the target holds, or some that it does not; every seventh null, if there are nulls.
 fn array<T: ArrowPrimitiveType>(n: usize, value: impl Fn(usize) -> T::Native, nulls: bool) -> ArrayRef {
@@ -108,24 +109,11 @@ fn ratio(array: &dyn Array, to: &DataType, safe: bool) -> f64 {
     );
     let expected = theirs::cast::cast_with_options(array, to, &their).unwrap();
     assert_eq!(&expected, &ours::cast::cast_with_options(array, to, &our).unwrap());
-    // As many calls as take a while, so that the clock does not matter.
-    let calls = (200_000 / array.len()).clamp(1, 400);
-    let time = |call: &dyn Fn() -> ArrayRef| {
-        let start = Instant::now();
-        for _ in 0..calls {
-            black_box(call());
-        }
-        start.elapsed()
-    };
-    let their = || time(&|| theirs::cast::cast_with_options(black_box(array), to, &their).unwrap());
-    let our = || time(&|| ours::cast::cast_with_options(black_box(array), to, &our).unwrap());
-    let (start, mut ratios) = (Instant::now(), Vec::new());
-    while ratios.len() < 31 || start.elapsed() < Duration::from_millis(150) {
-        let (a, b, c, d) = (their(), our(), our(), their());
-        ratios.push((a + d).as_secs_f64() / (b + c).as_secs_f64());
-    }
-    ratios.sort_by(f64::total_cmp);
-    ratios[ratios.len() / 2]
+    turns::ratio(
+        array.len(),
+        || theirs::cast::cast_with_options(black_box(array), to, &their).unwrap(),
+        || ours::cast::cast_with_options(black_box(array), to, &our).unwrap(),
+    )
 }
 
 fn bench() {

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use float8::F8E4M3;
 use half::{bf16, f16};
+
+mod turns;
 
 /// Its dtypes that are more than a name.
 const NAMES: [&str; 10] = ["u8", "u32", "i16", "i32", "i64", "bf16", "f16", "f32", "f64", "f8e4m3"];
@@ -148,22 +149,11 @@ fn model() {
 /// How much longer theirs takes than ours.
 fn ratio(pair: &Pair, to: &str) -> f64 {
     let (their, our): (theirs::DType, ours::DType) = (to.parse().unwrap(), to.parse().unwrap());
-    // As many calls as take a while, so that the clock does not matter.
-    let calls = (200_000 / pair.ours.elem_count()).clamp(1, 400);
-    let time = |call: &dyn Fn()| {
-        let start = Instant::now();
-        (0..calls).for_each(|_| call());
-        start.elapsed()
-    };
-    let their = || time(&|| drop(black_box(black_box(&pair.theirs).to_dtype(their).unwrap())));
-    let our = || time(&|| drop(black_box(black_box(&pair.ours).to_dtype(our).unwrap())));
-    let (start, mut ratios) = (Instant::now(), Vec::new());
-    while ratios.len() < 31 || start.elapsed() < Duration::from_millis(150) {
-        let (a, b, c, d) = (their(), our(), our(), their());
-        ratios.push((a + d).as_secs_f64() / (b + c).as_secs_f64());
-    }
-    ratios.sort_by(f64::total_cmp);
-    ratios[ratios.len() / 2]
+    turns::ratio(
+        pair.ours.elem_count(),
+        || black_box(&pair.theirs).to_dtype(their).unwrap(),
+        || black_box(&pair.ours).to_dtype(our).unwrap(),
+    )
 }
 
 fn bench() {

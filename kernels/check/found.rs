@@ -81,6 +81,13 @@ pub(crate) enum Exact<'a> {
     Back(&'a [u8]),
 }
 
+/// Where integers go that are judged, and no wider ones of so many bytes each become; of none, no bytes.
+pub(crate) struct Kept<'a> {
+    pub(crate) dst: Destination<'a, u8>,
+    #[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference has no loops"))]
+    pub(crate) width: usize,
+}
+
 /// The most codes that are judged at a time.
 pub(crate) const MOST: usize = 2048;
 

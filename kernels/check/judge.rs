@@ -5,8 +5,8 @@ use core::marker::PhantomData;
 use super::super::environment::Environment;
 use super::super::limits::Limits;
 use super::super::simd::{Simd, Task};
-use super::found::{Codes, Counts, Exact, Key, MOST, Verdict};
-use super::lanes::{Compared, FloatLanes, Lanes, Sought, Wide16, Wide32, Wide64};
+use super::found::{Codes, Counts, Exact, Kept, Key, MOST, Verdict};
+use super::lanes::{Compared, FloatLanes, Lanes, Sought, Wide16, Wide32, Wide64, narrowed};
 use crate::formats::options::Rounding;
 
 pub(super) fn judge<I: Simd>(
@@ -15,6 +15,7 @@ pub(super) fn judge<I: Simd>(
     exact: Exact<'_>,
     limits: &Limits,
     verdict: &mut Verdict,
+    kept: Kept<'_>,
 ) {
     let n = codes.bytes.len() / codes.width;
     let back = if let Exact::Back(back) = exact { back } else { codes.bytes };
@@ -31,10 +32,10 @@ pub(super) fn judge<I: Simd>(
     };
     // As in `scan`.
     let _environment = matches!(exact, Exact::Whole).then(|| Environment::new(Rounding::NearestEven));
-    every(isa, [codes.bytes, back], &inside.keys(), limits, verdict);
+    every(isa, [codes.bytes, back], &inside.keys(), limits, verdict, kept);
 }
 
-type Every<I> = fn(I, [&[u8]; 2], &[Key; 2], &Limits, &mut Verdict);
+type Every<I> = fn(I, [&[u8]; 2], &[Key; 2], &Limits, &mut Verdict, Kept<'_>);
 
 fn all_or_back<I: Simd, L: Compared<I>, const KEYS: usize>(exact: Exact<'_>) -> Every<I> {
     match exact {
@@ -93,6 +94,8 @@ pub(super) fn count<I: Simd>(isa: I, codes: Codes<'_>, limits: &Limits) -> Count
 
 /// What is exact.
 trait Rule<I: Simd, L: Lanes<I>> {
+    /// Is that everything, so that integers may be [`Kept`]?
+    const KEEPS: bool = false;
     /// All ones where that is so; none if everything is.
     fn exact(isa: I, code: I::V, back: I::V, nonzero: I::V) -> Option<I::V>;
 }
@@ -103,6 +106,8 @@ struct Back;
 struct Whole;
 
 impl<I: Simd, L: Lanes<I>> Rule<I, L> for All {
+    const KEEPS: bool = true;
+
     #[inline(always)]
     fn exact(_: I, _: I::V, _: I::V, _: I::V) -> Option<I::V> {
         None
@@ -140,8 +145,14 @@ impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
 
     /// A bit for each code of a block: is it lost, is it inexact?
     #[inline(always)]
-    fn block<L: Compared<I>, R: Rule<I, L>>(&self, isa: I, mut codes: &[u8], mut back: &[u8]) -> [u64; 2] {
-        let (mut losses, mut inexact) = ([isa.splat64(0); 8], [isa.splat64(0); 8]);
+    fn block<L: Compared<I>, R: Rule<I, L>>(
+        &self,
+        isa: I,
+        mut codes: &[u8],
+        mut back: &[u8],
+        kept: &mut Kept<'_>,
+    ) -> [u64; 2] {
+        let [mut losses, mut inexact, mut keeps] = [[isa.splat64(0); 8]; 3];
         for k in 0..L::BYTES {
             let (Some(code), Some(back)) = (isa.load_next(&mut codes), isa.load_next(&mut back)) else {
                 break;
@@ -150,11 +161,20 @@ impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
             for key in &self.keys {
                 losses[k] = key.where_not::<L>(isa, code, losses[k]);
             }
+            keeps[k] = isa.and_not(losses[k], code);
             if let Some(exact) = R::exact(isa, code, back, self.nonzero) {
                 // What is kept is exact, whatever it comes back as. (Of integers, nothing is beyond.)
                 let kept = L::gt(isa, isa.and(code, self.nonzero), self.kept);
                 let settled = isa.or(isa.or(losses[k], exact), kept);
                 inexact[k] = isa.and_not(settled, isa.splat64(u64::MAX));
+            }
+        }
+        if KEYS == 1 && R::KEEPS && kept.width > 0 {
+            let made = narrowed(isa, keeps, L::BYTES, kept.width);
+            for (k, made) in made.iter().enumerate().take(L::BYTES) {
+                if k < kept.width {
+                    isa.store_next(&mut kept.dst, *made);
+                }
             }
         }
         [L::bits(isa, losses), L::bits(isa, inexact)]
@@ -168,12 +188,14 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
     keys: &[Key; 2],
     limits: &Limits,
     verdict: &mut Verdict,
+    kept: Kept<'_>,
 ) {
     struct Judge<'a, L, R, const KEYS: usize> {
         codes: [&'a [u8]; 2],
         keys: &'a [Key; 2],
         limits: &'a Limits,
         verdict: &'a mut Verdict,
+        kept: Kept<'a>,
         by: PhantomData<(L, R)>,
     }
 
@@ -182,7 +204,7 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
 
         #[inline(always)]
         fn call(self, isa: I) {
-            let Self { codes: [mut codes, mut back], keys, limits, verdict, .. } = self;
+            let Self { codes: [mut codes, mut back], keys, limits, verdict, mut kept, .. } = self;
             let (bounds, block) = (Bounds::<I, KEYS>::new::<L>(isa, limits, keys), L::BYTES * I::BYTES);
             let [mut room, mut room_back] = [const { Block([0; 8 * 64]) }; 2];
             let mut at = 0;
@@ -210,14 +232,14 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
                         (codes, back) = (&[], &[]);
                     }
                 }
-                let [lost, inexact] = bounds.block::<L, R>(isa, first, first_back);
+                let [lost, inexact] = bounds.block::<L, R>(isa, first, first_back, &mut kept);
                 verdict.add(at, [lost & some, inexact & some]);
                 at += I::BYTES;
             }
         }
     }
 
-    isa.run(Judge::<L, R, KEYS> { codes, keys, limits, verdict, by: PhantomData });
+    isa.run(Judge::<L, R, KEYS> { codes, keys, limits, verdict, kept, by: PhantomData });
 }
 
 /// Room for a block of lanes.

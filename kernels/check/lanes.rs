@@ -11,6 +11,25 @@ pub(super) trait Lanes<I: Simd> {
     fn sub(isa: I, a: I::V, b: I::V) -> I::V;
 }
 
+/// The registers of a block of codes of so many bytes each, as registers of their low bytes, `to` of each.
+#[inline(always)]
+pub(super) fn narrowed<I: Simd>(isa: I, mut codes: [I::V; 8], from: usize, to: usize) -> [I::V; 8] {
+    if from == 8 && to < 8 {
+        for k in 0..4 {
+            codes[k] = isa.low64([codes[2 * k], codes[2 * k + 1]]);
+        }
+    }
+    if from >= 4 && to < 4 {
+        for k in 0..2 {
+            codes[k] = isa.low32([codes[2 * k], codes[2 * k + 1]]);
+        }
+    }
+    if from >= 2 && to < 2 {
+        codes[0] = isa.low16([codes[0], codes[1]]);
+    }
+    codes
+}
+
 /// Lanes that are compared: all ones where that is true, else zeros.
 pub(super) trait Ordered<I: Simd>: Lanes<I> {
     /// Signed.

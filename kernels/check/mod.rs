@@ -22,11 +22,14 @@ mod lanes;
 mod scan;
 
 use self::found::Counts;
-pub(crate) use self::found::{Bits, Codes, Exact, Fit, Found, Fused, Key, MOST, Scan, Verdict};
+pub(crate) use self::found::{Bits, Codes, Exact, Fit, Found, Fused, Kept, Key, MOST, Scan, Verdict};
 use super::backend::on;
 use super::drive::Planned;
 use super::limits::Limits;
 use super::present::Present;
+
+/// Codes that are whole blocks of judges on every instruction set.
+pub(crate) const BLOCK: usize = 64;
 
 /// The loops of an instruction set.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +50,25 @@ impl Loops {
 
     /// Judges codes of 2, 4 or 8 bytes, no more than [`MOST`]. The verdict is an empty one.
     pub(crate) fn judge(self, codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
-        on!(self.0, isa => judge::judge(isa, codes, exact, limits, verdict)).unwrap_or(());
+        let none = Kept { dst: (&mut [0; 0][..]).into(), width: 0 };
+        on!(self.0, isa => judge::judge(isa, codes, exact, limits, verdict, none)).unwrap_or(());
+    }
+
+    /// The same of integers, which are written as well: the low bytes of each, all of which are 0 if it is lost. Of whole blocks alone:
+    /// else it says that nothing was done.
+    pub(crate) fn keep(
+        self,
+        codes: Codes<'_>,
+        limits: &Limits,
+        verdict: &mut Verdict,
+        kept: Kept<'_>,
+    ) -> bool {
+        let n = codes.bytes.len() / codes.width;
+        let are_whole =
+            n.is_multiple_of(BLOCK) && kept.dst.size() == n * kept.width && kept.width <= codes.width;
+        are_whole
+            && !limits.is_float
+            && on!(self.0, isa => judge::judge(isa, codes, Exact::All, limits, verdict, kept)).is_some()
     }
 
     /// Counts the same by class.

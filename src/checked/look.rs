@@ -13,7 +13,9 @@ use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::loss::Loss;
 use crate::formats::options::{CastOptions, Overflow, Policy};
 use crate::formats::route::{Parts, Route, Work};
-use crate::kernels::check::{self, Bits, Codes, Exact, Fit, Found, Fused, Loops, MOST, Scan, Verdict};
+use crate::kernels::check::{
+    self, BLOCK, Bits, Codes, Exact, Fit, Found, Fused, Kept, Loops, MOST, Scan, Verdict,
+};
 use crate::kernels::limits::Limits;
 use crate::kernels::memory::Destination;
 use crate::kernels::once::Once;
@@ -204,7 +206,6 @@ impl<'a> Check<'a> {
         // At multiples of 8 elements, which are whole bytes.
         let [src_at, dst_at] = [&route.src, &route.dst].map(|layout| |n| layout.size(n));
         let widest = src_at(8).max(dst_at(8));
-        let most = if self.fused.is_some() { FUSED_CHUNK } else { CHUNK };
         let mut bytes = FIRST_CHUNK;
         let (mut next, mut lost) = (0, 0);
         let mut scratch = None;
@@ -214,6 +215,8 @@ impl<'a> Check<'a> {
         while next < n {
             let first = next;
             let end = n.min(first + (8 * bytes / widest / PIECE).max(1) * PIECE);
+            // Where elements do not fit, a large chunk would be scanned in vain.
+            let most = if self.fused.is_some() && vain == 0 { FUSED_CHUNK } else { CHUNK };
             (next, bytes) = (end, most.min(4 * bytes));
             let src = &src[src_at(first)..src_at(end)];
             let mut chunk = Piece { src, codes: src, imaginary: &[], first, n: end - first, is_cast: false };
@@ -267,6 +270,9 @@ impl<'a> Check<'a> {
         marks: &mut Marks<'_>,
         scratch: &mut Option<Scratch>,
     ) -> Result<(bool, usize), Error> {
+        if let Some(nulling) = self.nulling(marks).filter(|_| !scans) {
+            return nulling.pieces(chunk, dst, marks);
+        }
         if let Some(parts) = &self.parts
             && matches!(parts.exact, Exactness::Back)
             && !self.are_few
@@ -355,6 +361,19 @@ impl<'a> Check<'a> {
             lost += more;
         }
         Ok((all_fit, lost))
+    }
+
+    /// How lost elements become null where nothing else is asked, and what is looked at are the codes of the source.
+    fn nulling(&self, marks: &Marks<'_>) -> Option<Nulling<'_>> {
+        let loops = self.loops.filter(|_| marks.clears && !self.are_few && self.imaginary.is_none())?;
+        let parts = self.parts.as_ref().filter(|parts| parts.units == 1 && parts.homes.is_none())?;
+        let (is_all, dst) = (matches!(parts.exact, Exactness::All), &self.caster.route().dst);
+        let (from, bits) = (width(parts.home), parts.to.bits() as usize);
+        let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Int(_));
+        let is_whole = bits.is_multiple_of(8) && dst.size(8) == bits && !dst.swapped;
+        let narrows = is_integer(parts.home) && is_integer(parts.to) && is_whole && bits / 8 <= from;
+        let to = narrows.then_some(bits / 8);
+        is_all.then(|| Nulling { check: self, loops, limits: parts.limits().0, from, to })
     }
 
     /// Is what a scan found all there is to know, but for which is the first that is inexact?
@@ -752,6 +771,73 @@ impl<'a> Look<'a> {
         let find = || range::limits(self.home, self.to, loss);
         // Where there is no memory to keep them, they are found again.
         self.limits.get_or_make(|| Some(find())).copied().unwrap_or_else(find)
+    }
+}
+
+/// How elements that are lost become null, piece by piece, where a scan would be in vain.
+struct Nulling<'a> {
+    check: &'a Check<'a>,
+    loops: Loops,
+    limits: Limits,
+    /// Bytes of a code of the source.
+    from: usize,
+    /// Bytes of an element of the target, where both are integers, and that one no wider: what is not lost has the same low bytes under all options,
+    /// so that one loop casts and judges.
+    to: Option<usize>,
+}
+
+impl Nulling<'_> {
+    /// Says that scans were not enough, and how many elements are lost.
+    fn pieces(
+        &self,
+        chunk: Piece<'_>,
+        mut dst: Destination<'_, u8>,
+        marks: &mut Marks<'_>,
+    ) -> Result<(bool, usize), Error> {
+        let route = self.check.caster.route();
+        let [src_at, dst_at] = [&route.src, &route.dst].map(|layout| |n| layout.size(n));
+        let (mut at, mut lost) = (0, 0);
+        while at < chunk.n {
+            let left = MOST.min(chunk.n - at);
+            // One loop does whole blocks.
+            let n = if self.to.is_some() && left > BLOCK { left - left % BLOCK } else { left };
+            let src = &chunk.src[src_at(at)..src_at(at + n)];
+            let piece = Piece { src, first: chunk.first + at, n, ..chunk };
+            lost += self.piece(piece, dst.part(dst_at(at)..dst_at(at + n)), marks)?;
+            at += n;
+        }
+        Ok((false, lost))
+    }
+
+    fn piece(
+        &self,
+        Piece { src, first, n, is_cast, .. }: Piece<'_>,
+        mut dst: Destination<'_, u8>,
+        marks: &mut Marks<'_>,
+    ) -> Result<usize, Error> {
+        let (mut verdict, codes) = (Verdict::default(), Codes { bytes: src, width: self.from });
+        let is_done = self.to.is_some_and(|width| {
+            let kept = Kept { dst: dst.reborrow(), width };
+            self.loops.keep(codes, &self.limits, &mut verdict, kept)
+        });
+        if !is_done {
+            // Before the cast, which then reads what is in L1.
+            self.loops.judge(codes, Exact::All, &self.limits, &mut verdict);
+            let dst = if is_cast {
+                #[allow(unsafe_code, reason = "what the kernels have initialised")]
+                // SAFETY: all of it was cast.
+                unsafe {
+                    dst.assume_init()
+                }
+            } else {
+                self.check.caster.at(first).fill(src, dst, n)?
+            };
+            if verdict.losses > 0 {
+                self.check.clear(dst, &verdict.lost);
+            }
+        }
+        marks.write(first, n, Some(&verdict.lost));
+        Ok(verdict.losses)
     }
 }
 

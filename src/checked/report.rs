@@ -142,6 +142,25 @@ impl<'a> Validity<'a> {
         // By two steps, as there is no shift by 64.
         u64::from_le_bytes(low) >> (bit % 8) | u64::from(high) << 57 << (7 - bit % 8)
     }
+
+    /// Clears bits of a bitmap from its first one on, where these have none.
+    fn and_into(&self, bitmap: &mut [u8]) {
+        let (mut next, shift) = (self.bytes.get(self.offset / 8..).unwrap_or_default(), self.offset % 8);
+        let (words, rest) = bitmap.as_chunks_mut();
+        let mut done = 0;
+        for word in words.iter_mut() {
+            // While there is a byte behind those of the word.
+            let Some((&low, [high, ..])) = next.split_first_chunk() else { break };
+            let there = u64::from_le_bytes(low) >> shift | u64::from(*high) << 57 << (7 - shift);
+            *word = (u64::from_le_bytes(*word) & there).to_le_bytes();
+            (next, done) = (&next[8..], done + 1);
+        }
+        for (i, word) in words.iter_mut().enumerate().skip(done) {
+            *word = (u64::from_le_bytes(*word) & self.word(64 * i)).to_le_bytes();
+        }
+        let there = self.word(64 * words.len()).to_le_bytes();
+        rest.iter_mut().zip(there).for_each(|(byte, there)| *byte &= there);
+    }
 }
 
 /// What to do about elements that are lost.
@@ -222,12 +241,7 @@ impl<'a> Marks<'a> {
             }
         }
         if let Some(source) = &self.source {
-            let (words, rest) = bytes.as_chunks_mut();
-            for (i, word) in words.iter_mut().enumerate() {
-                *word = (u64::from_le_bytes(*word) & source.word(first + 64 * i)).to_le_bytes();
-            }
-            let valid = source.word(first + 64 * words.len()).to_le_bytes();
-            rest.iter_mut().zip(valid).for_each(|(byte, valid)| *byte &= valid);
+            source.from_bit(source.offset + first).and_into(bytes);
         }
     }
 

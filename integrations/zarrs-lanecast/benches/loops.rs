@@ -1,29 +1,17 @@
 //! The cast of the codec beside a loop over the elements, in turns: the median of their ratios.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use lanecast::zarr::ValueCaster;
 use lanecast::{DType, Overflow, Rounding};
 
+#[path = "../../turns.rs"]
+mod turns;
+
 /// How much longer a loop takes than the codec, which must give the same.
 fn ratio(src: &[u8], cast: &dyn Fn(&[u8]) -> Vec<u8>, plain: &dyn Fn(&[u8]) -> Vec<u8>) -> f64 {
     assert!(cast(src) == plain(src), "the loop does not do the same");
-    let calls = (400_000 / src.len()).clamp(1, 200);
-    let time = |call: &dyn Fn(&[u8]) -> Vec<u8>| {
-        let start = Instant::now();
-        for _ in 0..calls {
-            black_box(call(black_box(src)));
-        }
-        start.elapsed()
-    };
-    let (start, mut ratios) = (Instant::now(), Vec::new());
-    while ratios.len() < 31 || start.elapsed() < Duration::from_millis(100) {
-        let (a, b, c, d) = (time(plain), time(cast), time(cast), time(plain));
-        ratios.push((a + d).as_secs_f64() / (b + c).as_secs_f64());
-    }
-    ratios.sort_by(f64::total_cmp);
-    ratios[ratios.len() / 2]
+    turns::ratio(src.len() / 2, || plain(black_box(src)), || cast(black_box(src)))
 }
 
 fn main() {
