@@ -49,7 +49,6 @@ pub(crate) struct Found {
 
 /// The codes of so many lanes of some bytes, native.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference has no loops"))]
 pub(crate) struct Codes<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) width: usize,
@@ -84,7 +83,6 @@ pub(crate) enum Exact<'a> {
 /// Where integers go that are judged, and no wider ones of so many bytes each become; of none, no bytes.
 pub(crate) struct Kept<'a> {
     pub(crate) dst: Destination<'a, u8>,
-    #[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference has no loops"))]
     pub(crate) width: usize,
 }
 

@@ -66,9 +66,14 @@ impl Loops {
         let n = codes.bytes.len() / codes.width;
         let are_whole =
             n.is_multiple_of(BLOCK) && kept.dst.size() == n * kept.width && kept.width <= codes.width;
-        are_whole
-            && !limits.is_float
-            && on!(self.0, isa => judge::judge(isa, codes, Exact::All, limits, verdict, kept)).is_some()
+        if !are_whole || limits.is_float {
+            return false;
+        }
+        on!(self.0, isa => {
+            judge::judge(isa, codes, Exact::All, limits, verdict, kept);
+            true
+        })
+        .unwrap_or(false)
     }
 
     /// Counts the same by class.
