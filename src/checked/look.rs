@@ -788,6 +788,7 @@ struct Nulling<'a> {
 
 impl Nulling<'_> {
     /// Says that scans were not enough, and how many elements are lost.
+    #[inline(never)] // For the stack.
     fn pieces(
         &self,
         chunk: Piece<'_>,
