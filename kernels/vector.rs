@@ -234,7 +234,7 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
     };
     let floats = steps.iter().any(|step| step.floats);
     // Without memory for those, there are the steps.
-    let groups = codec::table::groups::<I>(route).and_then(|group| once::keep(&[group])?.first());
+    let groups = codec::table::groups::<I>(route);
     Plan {
         kernel: if ready.is_some() { plain::<I> } else { shaped::<I> },
         stream_from: if keeps_up::<I>(route) { streaming_threshold() } else { usize::MAX },

@@ -45,6 +45,7 @@ use crate::formats::layout::Packing;
 use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
 use crate::kernels::drive::{Apart, Group, Step, Steps};
+use crate::kernels::once;
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::kernels::simd::{
     AtOnce, ByAddition, ByF16, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd,
@@ -92,9 +93,10 @@ fn as_integers<I: Ways>(from: DType, to: DType) -> Step {
     step(core, &route, to.bits())
 }
 
-/// What casts many elements of 4 bits or fewer to others, packed on both sides: several of them at a time, as one code.
+/// What casts many elements of 4 bits or fewer to others, packed on both sides: several of them at a time, as one code. None if there
+/// is no memory for it.
 #[inline(never)] // For the stack.
-pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<Group> {
+pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<&'static Group> {
     if route.work != Work::Convert || route.parts != Parts::One {
         return None;
     }
@@ -110,7 +112,7 @@ pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<Group> {
         _ => return None,
     };
     let step = step_with(core, route, code / from * to, lookup::group_table(route, code)?);
-    Some(Group { step, bits: code as usize })
+    once::keep(&[Group { step, bits: code as usize }])?.first()
 }
 
 /// From the real part of native complex elements, if it becomes another float of 16 bits or more, to nearest even.

@@ -264,14 +264,14 @@ impl<'a> Check<'a> {
     fn pieces(
         &self,
         chunk: Piece<'_>,
-        dst: Destination<'_, u8>,
+        mut dst: Destination<'_, u8>,
         scans: bool,
         report: &mut CastReport,
         marks: &mut Marks<'_>,
         scratch: &mut Option<Scratch>,
     ) -> Result<(bool, usize), Error> {
-        if let Some(nulling) = self.nulling(marks).filter(|_| !scans) {
-            return nulling.pieces(chunk, dst, marks);
+        if !scans && let Some(nulled) = self.nulled(chunk, dst.reborrow(), marks) {
+            return nulled;
         }
         if let Some(parts) = &self.parts
             && matches!(parts.exact, Exactness::Back)
@@ -363,17 +363,26 @@ impl<'a> Check<'a> {
         Ok((all_fit, lost))
     }
 
-    /// How lost elements become null where nothing else is asked, and what is looked at are the codes of the source.
-    fn nulling(&self, marks: &Marks<'_>) -> Option<Nulling<'_>> {
+    /// Lost elements become null where nothing else is asked, and what is looked at are the codes of the source.
+    #[inline(never)] // For the stack.
+    fn nulled(
+        &self,
+        chunk: Piece<'_>,
+        dst: Destination<'_, u8>,
+        marks: &mut Marks<'_>,
+    ) -> Option<Result<(bool, usize), Error>> {
         let loops = self.loops.filter(|_| marks.clears && !self.are_few && self.imaginary.is_none())?;
         let parts = self.parts.as_ref().filter(|parts| parts.units == 1 && parts.homes.is_none())?;
-        let (is_all, dst) = (matches!(parts.exact, Exactness::All), &self.caster.route().dst);
-        let (from, bits) = (width(parts.home), parts.to.bits() as usize);
+        if !matches!(parts.exact, Exactness::All) {
+            return None;
+        }
+        let (from, bits, layout) = (width(parts.home), parts.to.bits() as usize, &self.caster.route().dst);
         let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Int(_));
-        let is_whole = bits.is_multiple_of(8) && dst.size(8) == bits && !dst.swapped;
+        let is_whole = bits.is_multiple_of(8) && layout.size(8) == bits && !layout.swapped;
         let narrows = is_integer(parts.home) && is_integer(parts.to) && is_whole && bits / 8 <= from;
         let to = narrows.then_some(bits / 8);
-        is_all.then(|| Nulling { check: self, loops, limits: parts.limits().0, from, to })
+        let nulling = Nulling { check: self, loops, limits: parts.limits().0, from, to };
+        Some(nulling.pieces(chunk, dst, marks))
     }
 
     /// Is what a scan found all there is to know, but for which is the first that is inexact?
@@ -788,7 +797,6 @@ struct Nulling<'a> {
 
 impl Nulling<'_> {
     /// Says that scans were not enough, and how many elements are lost.
-    #[inline(never)] // For the stack.
     fn pieces(
         &self,
         chunk: Piece<'_>,
