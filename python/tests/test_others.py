@@ -668,15 +668,19 @@ def test_a_script_is_run(tmp_path):
 
 
 def test_import_is_quick():
-    # By the clock of the process, which stands while other programs run.
     program = """
 import time, sys, numpy, ml_dtypes
-start = time.process_time()
+start = time.perf_counter()
 import lanecast
-print(time.process_time() - start, [m for m in ("torch", "jax", "pandas") if m in sys.modules])
+print(time.perf_counter() - start, [m for m in ("torch", "jax", "pandas") if m in sys.modules])
 """
-    best = min((python("-c", program).stdout.split(maxsplit=1) for _ in range(5)), key=lambda out: float(out[0]))
-    assert float(best[0]) < 0.06 and best[1] == "[]\n"
+    # The quickest of as many as it takes: whatever else runs on the machine makes some of them slow.
+    for _ in range(30):
+        seconds, heavy = python("-c", program).stdout.split(maxsplit=1)
+        assert heavy == "[]\n"
+        if float(seconds) < 0.06:
+            return
+    pytest.fail("30 imports, none of them in 60 ms")
 
 
 def test_an_instruction_set_that_is_not_there():

@@ -426,8 +426,8 @@ def test_large_casts_on_threads():
 def test_what_is_quiet_is_ours():
     """Of values that no cast warns of, the original is never asked: else the tests above would compare it with itself."""
     info = lanecast.patch()
-    # The oldest release of ml_dtypes has fewer casts.
-    assert len(info.pairs) > 550
+    # ml_dtypes had fewer casts before 0.5.2.
+    assert len(info.pairs) > (550 if ml_dtypes.__version__ in ("0.5.0", "0.5.1") else 600)
     table = lanecast.dtypes()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
