@@ -251,10 +251,11 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
             let quads = _mm512_madd_epi16(pairs, _mm512_set1_epi32(fields.weights[1]));
             _mm512_permutexvar_epi8(picks, quads)
         };
-        is_any_subnormal(self, x: __m512i) -> bool = {
+        subnormal(self, x: __m512i) -> __mmask16 = {
             let small = _mm512_testn_epi32_mask(x, _mm512_set1_epi32(0x7F80_0000));
-            _mm512_mask_test_epi32_mask(small, x, _mm512_set1_epi32(0x7F_FFFF)) != 0
+            _mm512_mask_test_epi32_mask(small, x, _mm512_set1_epi32(0x7F_FFFF))
         };
+        is_any_subnormal(self, a: [__m512i; 2]) -> bool = self.subnormal(a[0]) | self.subnormal(a[1]) != 0;
     }
 }
 
@@ -680,12 +681,11 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Halves
             let quiet = _mm512_or_si512(a, _mm512_set1_epi16(0x40));
             self.upper32(_mm512_mask_mov_epi16(a, nan, quiet))
         };
-        // Where there is a 0 among what the instruction makes, a look tells whether it was one or a subnormal.
+        // Zeros, of which data may have many, must not be what a branch depends on: subnormals alone.
         f32_to_bf16(self, a: [__m512i; 2], extras: Extras) -> __m512i = {
             if let Some(bf16) = extras.bf16 {
                 let made = nearest_bf16(bf16, a[0], a[1]);
-                let zeros = _mm512_testn_epi16_mask(made, _mm512_set1_epi16(i16::MAX));
-                if zeros == 0 || !(self.is_any_subnormal(a[0]) || self.is_any_subnormal(a[1])) {
+                if !self.is_any_subnormal(a) {
                     return made;
                 }
             }
