@@ -46,6 +46,9 @@ const LEAST_MEMORY: u64 = 1 << 20;
 /// How a file system in memory is called: its pages are allocated when they are written.
 const TMPFS: u64 = 0x0102_1994;
 
+/// Tiles that are in the queue together.
+const TAKEN: usize = 64;
+
 /// Where what is complete of a directory is recorded.
 const STATES: &str = ".lanecast";
 /// What there is at the end instead.
@@ -243,9 +246,21 @@ enum Task {
 /// What is still to be done, in order.
 struct Queue {
     shards: VecDeque<usize>,
+    /// Files that were begun, and have tiles that nobody has taken.
+    open: Vec<Open>,
     tasks: VecDeque<Task>,
     /// Groups whose largest magnitude was asked for.
     asked: Vec<bool>,
+}
+
+/// A file whose tiles are being taken. They are found as they are needed: a list of those of many tensors would be memory.
+struct Open {
+    live: Arc<Live>,
+    /// How many of its jobs were divided.
+    jobs: usize,
+    tiles: std::vec::IntoIter<Tile>,
+    /// Of the last tile.
+    number: usize,
 }
 
 /// The largest magnitude of tensors that share it.
@@ -265,8 +280,8 @@ struct Work<'a> {
     tile: u64,
     /// Files that are written at a time.
     abreast: usize,
-    /// Jobs of each group.
-    members: Vec<Vec<usize>>,
+    /// Groups and their jobs, in order.
+    members: Vec<(usize, usize)>,
     queue: Mutex<Queue>,
     groups: Mutex<Vec<Group>>,
     group_done: Condvar,
@@ -281,43 +296,74 @@ impl Work<'_> {
     /// computes.
     fn next(&self) -> Result<Option<Task>> {
         let mut queue = self.queue.lock().expect("no panics");
-        while queue.tasks.is_empty() && !queue.shards.is_empty() {
-            let some = queue.shards.len().min(self.abreast);
-            let mut files = Vec::new();
-            for shard in queue.shards.drain(..some).collect::<Vec<_>>() {
-                files.push(self.tiles(shard, &mut queue)?.into_iter());
+        while queue.tasks.is_empty() && !(queue.open.is_empty() && queue.shards.is_empty()) {
+            if queue.open.is_empty() {
+                let some = queue.shards.len().min(self.abreast);
+                for shard in queue.shards.drain(..some).collect::<Vec<_>>() {
+                    queue.open.extend(self.open(shard)?);
+                }
             }
-            while !files.is_empty() {
-                files.retain_mut(|tiles| tiles.next().map(|tile| queue.tasks.push_back(tile)).is_some());
-            }
+            self.refill(&mut queue);
         }
         Ok(queue.tasks.pop_front())
     }
 
-    /// Begins a file. The tiles that it is made of; those whose amax they want are put in the queue.
-    fn tiles(&self, shard: usize, queue: &mut Queue) -> Result<Vec<Task>> {
+    /// Begins a file.
+    fn open(&self, shard: usize) -> Result<Option<Open>> {
         let live = Arc::new(self.begin(shard)?);
-        let mut tiles = Vec::new();
-        for &index in &self.plan.shards[shard].jobs {
-            let job = &self.plan.jobs[index];
-            if let Output::Quantise(target) = &job.output
-                && let Some(group) = target.group
-                && !std::mem::replace(&mut queue.asked[group], true)
-            {
-                let before = queue.tasks.len();
-                for &member in &self.members[group] {
-                    let parts = tile::tiles(member, &self.plan.jobs[member], self.tile);
-                    queue.tasks.extend(parts.into_iter().map(|tile| Task::Amax(tile, group)));
-                }
-                self.groups.lock().expect("no panics")[group].left = queue.tasks.len() - before;
-            }
-            tiles.extend(tile::tiles(index, job, self.tile));
-        }
-        live.left.store(tiles.len() as u64, Ordering::SeqCst);
-        if tiles.is_empty() {
+        let jobs = self.plan.shards[shard].jobs.iter();
+        let tiles =
+            jobs.map(|&index| tile::tiles(index, &self.plan.jobs[index], self.tile).len()).sum::<usize>();
+        live.left.store(tiles as u64, Ordering::SeqCst);
+        if tiles == 0 {
             self.finish(&live)?;
+            return Ok(None);
         }
-        Ok((1..).zip(tiles).map(|(number, tile)| Task::Convert(tile, number, live.clone())).collect())
+        Ok(Some(Open { live, jobs: 0, tiles: Vec::new().into_iter(), number: 0 }))
+    }
+
+    /// The next tiles of the open files, one of each in turn, after those whose amax they want.
+    fn refill(&self, queue: &mut Queue) {
+        let Queue { open, tasks, asked, .. } = queue;
+        let mut some = Vec::new();
+        while some.len() < TAKEN && !open.is_empty() {
+            open.retain_mut(|file| {
+                let tile = self.tile_of(file, tasks, asked);
+                some.extend(tile.map(|tile| Task::Convert(tile, file.number, file.live.clone())));
+                tile.is_some()
+            });
+        }
+        tasks.extend(some);
+    }
+
+    /// The next tile of a file.
+    fn tile_of(&self, file: &mut Open, tasks: &mut VecDeque<Task>, asked: &mut [bool]) -> Option<Tile> {
+        loop {
+            if let Some(tile) = file.tiles.next() {
+                file.number += 1;
+                return Some(tile);
+            }
+            let &index = self.plan.shards[file.live.shard].jobs.get(file.jobs)?;
+            file.jobs += 1;
+            let job = &self.plan.jobs[index];
+            file.tiles = tile::tiles(index, job, self.tile).into_iter();
+            if let Some(group) = job.output.group()
+                && !std::mem::replace(&mut asked[group], true)
+            {
+                self.ask(group, tasks);
+            }
+        }
+    }
+
+    /// Has the amax of a group found.
+    fn ask(&self, group: usize, tasks: &mut VecDeque<Task>) {
+        let before = tasks.len();
+        let members = &self.members[self.members.partition_point(|&(other, _)| other < group)..];
+        for &(_, member) in members.iter().take_while(|&&(other, _)| other == group) {
+            let parts = tile::tiles(member, &self.plan.jobs[member], self.tile);
+            tasks.extend(parts.into_iter().map(|tile| Task::Amax(tile, group)));
+        }
+        self.groups.lock().expect("no panics")[group].left = tasks.len() - before;
     }
 
     fn target(&self, shard: usize) -> PathBuf {
@@ -354,9 +400,11 @@ impl Work<'_> {
             losses: Mutex::new(BTreeMap::new()),
         };
         self.bar.set_message(out::plain(planned.name.trim_end_matches(".safetensors")));
-        live.write(0, &planned.header)?;
-        self.bar.inc(planned.header.len() as u64);
-        live.hash(0, 0, &planned.header, &self.stop);
+        let header = std::mem::take(&mut *planned.header.lock().expect("no panics"));
+        live.write(0, &header)?;
+        self.bar.inc(header.len() as u64);
+        live.hash(0, 0, &header, &self.stop);
+        drop(header);
         for &job in &planned.jobs {
             for out in &self.plan.jobs[job].outs {
                 if let Some(known) = &out.bytes {
@@ -384,8 +432,7 @@ impl Work<'_> {
             }
             Task::Convert(tile, number, live) => {
                 let job = &self.plan.jobs[tile.job];
-                let group = if let Output::Quantise(target) = &job.output { target.group } else { None };
-                let amax = match group {
+                let amax = match job.output.group() {
                     None => None,
                     Some(group) => {
                         // All of its tiles were taken before this one: they will be done.
@@ -482,16 +529,16 @@ impl Work<'_> {
             let bytes_out = job.outs.iter().map(|out| byte_len(out.dtype, &out.shape)).sum();
             let sum = Sum { tensors: 1, bytes_in: job.input.bytes(), bytes_out, loss };
             let mut one = Losses::default();
-            one.sums.insert(format!("{} -> {}", job.from, job.to), sum);
+            one.sums.insert(format!("{} -> {}", job.from(), job.to()), sum);
             if loss.max_abs > 0.0 {
                 let shape = match (&job.input, &job.output) {
                     (input, Output::Quantise(_)) => tile::logical(input).0,
-                    _ => job.outs[0].shape.clone(),
+                    _ => job.outs[0].shape.to_vec(),
                 };
                 one.worst.push(Worst {
-                    name: job.name.clone(),
-                    from: job.from.clone(),
-                    to: job.to.clone(),
+                    name: job.name.to_string(),
+                    from: job.from(),
+                    to: job.to(),
                     max_abs_error: loss.max_abs,
                     max_rel_error: loss.max_rel,
                     index: place(loss.at, &shape),
@@ -715,7 +762,7 @@ fn is_there(dir: &Path, state: &State, how: Option<Resume>) -> Result<bool> {
 fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     let mut names: Vec<String> = plan.shards.iter().map(|shard| shard.name.clone()).collect();
     names.extend(it.others.iter().map(|path| file_name(path)));
-    names.extend(config::index(it, plan).map(|(name, _)| name));
+    names.extend(config::index_name(it, plan).map(str::to_owned));
     names.extend(["config.json", "hf_quant_config.json", RECORD].map(str::to_owned));
     for place in [dir.to_owned(), dir.join(STATES)] {
         let Ok(entries) = fs::read_dir(&place) else { continue };
@@ -855,14 +902,9 @@ fn work(
     shards: Vec<usize>,
     memory: u64,
 ) -> Result<Vec<State>> {
-    let mut members = vec![Vec::new(); plan.groups];
-    for (index, job) in plan.jobs.iter().enumerate() {
-        if let Output::Quantise(target) = &job.output
-            && let Some(group) = target.group
-        {
-            members[group].push(index);
-        }
-    }
+    let jobs = plan.jobs.iter().enumerate();
+    let mut members: Vec<_> = jobs.filter_map(|(index, job)| Some((job.output.group()?, index))).collect();
+    members.sort_unstable();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.filter(|&n| n > 0).unwrap_or(cores + 2);
     // An element takes up to about 16 times its bytes on its way: in float64 on both sides, and both buffers.
@@ -907,6 +949,7 @@ fn work(
         members,
         queue: Mutex::new(Queue {
             shards: shards.into(),
+            open: Vec::new(),
             tasks: VecDeque::new(),
             asked: vec![false; plan.groups],
         }),
@@ -940,8 +983,8 @@ fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
     if let Some(config) = config::quant_config(plan) {
         publish(dir, "hf_quant_config.json", &config)?;
     }
-    if let Some((name, index)) = config::index(it, plan) {
-        publish(dir, &name, &index)?;
+    if let Some(name) = config::index_name(it, plan) {
+        publish(dir, name, &config::index(it, plan))?;
     }
     let mut losses = Losses::default();
     for state in all {
@@ -1019,13 +1062,7 @@ fn dry(plan: &Plan, args: &Convert) -> Result<()> {
     for job in &plan.jobs {
         let why = plan.kept.get(&job.name).copied().unwrap_or("");
         let shape = |out: &Out| format!("{:?}", out.shape);
-        rows.push([
-            out::plain(&job.name),
-            job.from.clone(),
-            job.to.clone(),
-            shape(&job.outs[0]),
-            why.to_owned(),
-        ]);
+        rows.push([out::plain(&job.name), job.from(), job.to(), shape(&job.outs[0]), why.to_owned()]);
     }
     out::table(rows)?;
     if !plan.dropped.is_empty() {

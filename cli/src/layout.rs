@@ -1,6 +1,8 @@
 //! Which tensors are a quantised weight and its scales: found from names, dtypes and shapes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
 
 use lanecast::scaled::{ScaleLayout, Scaling, TensorScale};
 use lanecast::{DType, Packing};
@@ -8,7 +10,7 @@ use regex::Regex;
 use safetensors::Dtype;
 use serde_json::Value;
 
-use crate::checkpoint::{Checkpoint, Tensor};
+use crate::checkpoint::{Checkpoint, Name, Tensor};
 use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
 
@@ -125,24 +127,24 @@ pub(crate) struct Format {
 pub(crate) struct Weight {
     pub(crate) layout: Layout,
     /// What it is called when it is not quantised.
-    pub(crate) name: String,
+    pub(crate) name: Name,
     /// Then its shape, but for gpt-oss, where the last two dimensions are exchanged.
     pub(crate) shape: Vec<usize>,
-    pub(crate) codes: String,
-    pub(crate) scales: String,
-    pub(crate) global: Option<String>,
+    pub(crate) codes: Name,
+    pub(crate) scales: Name,
+    pub(crate) global: Option<Name>,
     pub(crate) format: Format,
     /// Rows become columns when it is not quantised.
     pub(crate) transposed: bool,
     /// Scales of activations, and markers.
-    pub(crate) others: Vec<String>,
+    pub(crate) others: Vec<Name>,
 }
 
 /// What was recognised.
 #[derive(Debug)]
 pub(crate) struct Recognised {
-    pub(crate) weights: BTreeMap<String, Weight>,
-    pub(crate) roles: BTreeMap<String, (Role, Option<String>)>,
+    pub(crate) weights: BTreeMap<Name, Arc<Weight>>,
+    pub(crate) roles: BTreeMap<Name, (Role, Option<Name>)>,
     pub(crate) label: String,
     pub(crate) because: String,
     pub(crate) problems: Vec<Failure>,
@@ -304,7 +306,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
                     let role = if marker { Role::Marker } else { Role::ActivationScale };
                     found.roles.insert(other.clone(), (role, of.clone()));
                 }
-                found.weights.insert(weight.codes.clone(), weight);
+                found.weights.insert(weight.codes.clone(), weight.into());
             }
             Err(problem) => {
                 found.roles.insert(tensor.name.clone(), (Role::Weight, None));
@@ -441,7 +443,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
             return Ok(None);
         }
         let others = [format!("{name}_input_scale"), format!("{name}_activation_scale")];
-        let others = others.into_iter().filter(|other| it.get(other).is_some()).collect();
+        let others = others.iter().filter_map(|other| Some(it.get(other)?.name.clone())).collect();
         return scaled(it, tensor, name, fused.expect("checked above"), None, others, (from, modelopt))
             .map(Some);
     }
@@ -451,11 +453,11 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
         return Ok(None);
     }
     let there = |names: &[&str]| -> Vec<&Tensor> {
-        names.iter().filter_map(|last| it.get(&format!("{module}{last}"))).collect()
+        names.iter().filter_map(|last| it.get(&format!("{module}{last}")).map(|found| &**found)).collect()
     };
     let scales = there(&SCALES);
     let globals = there(&GLOBALS);
-    let others: Vec<String> =
+    let others: Vec<Name> =
         there(&ACTIVATIONS).into_iter().chain(there(&MARKERS)).map(|tensor| tensor.name.clone()).collect();
     let known = |last: &str| {
         ["weight", "weight_packed"].contains(&last)
@@ -464,12 +466,13 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
             || ACTIVATIONS.contains(&last)
             || MARKERS.contains(&last)
     };
+    let base = format!("{module}weight");
     // What a scale could mean with a zero point that nobody has read.
     let strange = it
         .tensors
-        .range(format!("{module}weight")..)
+        .range::<str, _>((Bound::Included(&base[..]), Bound::Unbounded))
         .map(|(name, _)| name)
-        .take_while(|other| other.starts_with(&format!("{module}weight")));
+        .take_while(|other| other.starts_with(&base));
     for other in strange {
         if !scales.is_empty() && !known(&other[module.len()..]) {
             let other = &it.tensors[other];
@@ -482,7 +485,6 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
             );
         }
     }
-    let base = format!("{module}weight");
     match (&scales[..], &globals[..]) {
         ([], []) if packed => {
             let what =
@@ -518,14 +520,14 @@ fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
     if codes.dtype != Dtype::U8 || !matches!(scales.dtype, Dtype::U8 | Dtype::F8_E8M0) || n < 3 {
         return Err(bad());
     }
-    if dims[n - 1] != 16 || scales.shape != dims[..n - 1] {
+    if dims[n - 1] != 16 || scales.shape[..] != dims[..n - 1] {
         return Err(bad());
     }
     let mut shape = dims[..n - 1].to_vec();
     shape[n - 2] *= 32;
     Ok(Weight {
         layout: Layout::GptOss,
-        name: base.to_owned(),
+        name: if base == &*codes.name { codes.name.clone() } else { base.into() },
         shape,
         codes: codes.name.clone(),
         scales: scales.name.clone(),
@@ -553,7 +555,7 @@ fn scale_dtype(scales: &Tensor) -> Option<DType> {
 }
 
 /// The format of one comfy-kitchen marker.
-fn marker(it: &Checkpoint, others: &[String]) -> Result<Option<String>> {
+fn marker(it: &Checkpoint, others: &[Name]) -> Result<Option<String>> {
     let Some(name) = others.iter().find(|name| name.ends_with("comfy_quant")) else { return Ok(None) };
     let bytes = it.small(&it.tensors[name])?;
     let value: Value =
@@ -568,7 +570,7 @@ fn scaled(
     base: &str,
     scales: &Tensor,
     global: Option<&Tensor>,
-    mut others: Vec<String>,
+    mut others: Vec<Name>,
     (from, modelopt): (Option<Layout>, bool),
 ) -> Result<Weight> {
     use Layout::*;
@@ -576,7 +578,7 @@ fn scaled(
     let inverse = scales.name.ends_with("_scale_inv") || last == "scale";
     let marker = marker(it, &others)?;
     if it.get("scaled_fp8").is_some() && last == "scale_weight" {
-        others.push("scaled_fp8".to_owned());
+        others.push("scaled_fp8".into());
         others.sort();
     }
     let four = codes.dtype == Dtype::U8 || codes.dtype == Dtype::F4;
@@ -591,7 +593,7 @@ fn scaled(
             )));
         }
     };
-    let mut shape = codes.shape.clone();
+    let mut shape = codes.shape.to_vec();
     if codes.dtype == Dtype::U8
         && let Some(columns) = shape.last_mut()
     {
@@ -608,7 +610,7 @@ fn scaled(
     let Some(dtype) = scale_dtype(scales) else {
         return Err(misfit("F32, BF16, F16, F8_E8M0, F8_E4M3 or U8".to_owned()));
     };
-    let fits = |scaling: Scaling| scaling.scale_shape(&shape).is_ok_and(|needed| needed == *given);
+    let fits = |scaling: Scaling| scaling.scale_shape(&shape).is_ok_and(|needed| needed[..] == **given);
     let needed =
         |scaling: Scaling| scaling.scale_shape(&shape).map_or("nothing".to_owned(), |s| format!("{s:?}"));
     let of_tensor = given.iter().product::<usize>() == 1 && given.len() <= 1;
@@ -713,7 +715,7 @@ fn scaled(
     }
     Ok(Weight {
         layout,
-        name: base.to_owned(),
+        name: if base == &*codes.name { codes.name.clone() } else { base.into() },
         shape,
         codes: codes.name.clone(),
         scales: scales.name.clone(),

@@ -362,7 +362,7 @@ fn transpose_elements<const EACH: usize>(bytes: &[u8], [rows, columns]: [usize; 
 /// The shape that values have without quantisation, and how many rows of it lie in one block.
 pub(crate) fn logical(input: &Input) -> (Vec<usize>, u64) {
     match input {
-        Input::Plain(tensor) => (tensor.shape.clone(), 1),
+        Input::Plain(tensor) => (tensor.shape.to_vec(), 1),
         Input::Scaled(weight, ..) => {
             let mut shape = weight.shape.clone();
             if weight.transposed {
@@ -393,7 +393,7 @@ pub(crate) fn values(
         Input::Scaled(weight, codes, scales) => {
             let format = &weight.format;
             let options = dtypes::options().src_packing(format.packing);
-            let parts = (&**weight, codes, scales);
+            let parts = (&**weight, &**codes, &**scales);
             let shape = if weight.transposed {
                 let tile = Tile { first: tile.first / 32, count: tile.count / 32, ..*tile };
                 read_groups(it, parts, &tile, rows, src, src_scales)?
@@ -428,9 +428,9 @@ fn read_plain(it: &Checkpoint, tensor: &Tensor, tile: &Tile, bytes: &mut Vec<u8>
 pub(crate) fn flat(input: &Input) -> Option<Input> {
     let Input::Plain(tensor) = input else { return None };
     let n: usize = tensor.shape.iter().product();
-    let mut tensor = tensor.clone();
-    tensor.shape = if n.is_multiple_of(8) { vec![n / 8, 8] } else { vec![n, 1] };
-    (n.is_multiple_of(8) || tensor.dtype.bitsize() >= 8).then_some(Input::Plain(tensor))
+    let shape = if n.is_multiple_of(8) { [n / 8, 8] } else { [n, 1] };
+    let flat = Tensor { shape: shape.into(), ..(**tensor).clone() };
+    (n.is_multiple_of(8) || tensor.dtype.bitsize() >= 8).then_some(Input::Plain(flat.into()))
 }
 
 /// From the place of an element among the codes to that among the values, where rows of the one are columns of the other. Of equal
