@@ -292,13 +292,61 @@ struct Planner<'a> {
     format: Option<Arc<Format>>,
 }
 
+/// Has it groups along rows, whose scales have a dtype of their own?
+const fn has_groups(layout: Layout) -> bool {
+    use Layout::*;
+    matches!(layout, Mxfp8 | Mxfp4 | Nvfp4 | ModeloptNvfp4 | GptOss | ComfyNvfp4 | ComfyMxfp8)
+}
+
+/// The codes of a layout, how they are scaled, and the rows and columns of its blocks.
+fn form(layout: Layout, scale: DType) -> (DType, Scaling, [usize; 2]) {
+    use Layout::*;
+    let per_row = Scaling::blocks(&[1, 0], scale);
+    match layout {
+        Fp8Block => (DType::F8E4M3FN, Scaling::blocks(&[128, 128], scale), [128, 128]),
+        Fp8Channel => (DType::F8E4M3FN, per_row, [1, 0]),
+        Int8Channel => (DType::I8, per_row, [1, 0]),
+        Int8Tensor => (DType::I8, Scaling::per_tensor(scale), [1, 0]),
+        Fp8Tensor | ModeloptFp8 | ComfyFp8 => (DType::F8E4M3FN, Scaling::per_tensor(scale), [1, 0]),
+        Mxfp8 => (DType::F8E4M3FN, Scaling::mx(), [1, 32]),
+        Mxfp4 | GptOss => (DType::F4E2M1, Scaling::mx(), [1, 32]),
+        Nvfp4 | ModeloptNvfp4 => (DType::F4E2M1, Scaling::nvfp4(), [1, 16]),
+        ComfyNvfp4 => (DType::F4E2M1, Scaling::nvfp4().layout(ScaleLayout::Swizzle32x4x4), [128, 16]),
+        ComfyMxfp8 => (DType::F8E4M3FN, Scaling::mx().layout(ScaleLayout::Swizzle32x4x4), [128, 32]),
+    }
+}
+
+/// Are rows and columns whole groups, where a layout wants that?
+fn check_groups(
+    layout: Layout,
+    name: &str,
+    shape: &[usize],
+    [block_rows, block_cols]: [usize; 2],
+) -> Result<()> {
+    let columns = *shape.last().unwrap_or(&1);
+    let rows = shape.iter().rev().nth(1).copied().unwrap_or(1);
+    let groups = has_groups(layout).then_some(block_cols);
+    if let Some(group) = groups.filter(|&group| !columns.is_multiple_of(group)) {
+        let what = format!(
+            "{shape:?}: {columns} columns are no multiple of {group}, the group of {}",
+            layout.name()
+        );
+        return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
+    }
+    if let Some(group) = groups.filter(|&group| block_rows > 1 && !rows.is_multiple_of(group)) {
+        let what =
+            format!("{shape:?}: {rows} rows are no multiple of {group}, as {} has them", layout.name());
+        return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
+    }
+    Ok(())
+}
+
 impl Planner<'_> {
-    /// How a layout stores a matrix, and the tensors that hold it.
-    fn target(&mut self, layout: Layout, name: &Name, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
+    /// The dtype of scales: what is asked for, or what loaders of the layout want.
+    fn scale_dtype(&self, layout: Layout) -> Result<DType> {
         use Layout::*;
-        let own = matches!(layout, Mxfp8 | Mxfp4 | Nvfp4 | ModeloptNvfp4 | GptOss | ComfyNvfp4 | ComfyMxfp8);
-        let scale = match (&self.args.scale_dtype, layout) {
-            (Some(name), _) if own => {
+        Ok(match (&self.args.scale_dtype, layout) {
+            (Some(name), _) if has_groups(layout) => {
                 return Err(Failure::usage(format!(
                     "--scale-dtype {name}: {} has one of its own",
                     layout.name()
@@ -311,20 +359,14 @@ impl Planner<'_> {
             (None, Mxfp4 | Mxfp8 | GptOss | ComfyMxfp8) => DType::F8E8M0,
             (None, Nvfp4 | ModeloptNvfp4 | ComfyNvfp4) => DType::F8E4M3FN,
             (None, _) => DType::F32,
-        };
-        let per_row = Scaling::blocks(&[1, 0], scale);
-        let (elem, mut scaling, block_rows, block_cols) = match layout {
-            Fp8Block => (DType::F8E4M3FN, Scaling::blocks(&[128, 128], scale), 128, 128),
-            Fp8Channel => (DType::F8E4M3FN, per_row, 1, 0),
-            Int8Channel => (DType::I8, per_row, 1, 0),
-            Int8Tensor => (DType::I8, Scaling::per_tensor(scale), 1, 0),
-            Fp8Tensor | ModeloptFp8 | ComfyFp8 => (DType::F8E4M3FN, Scaling::per_tensor(scale), 1, 0),
-            Mxfp8 => (DType::F8E4M3FN, Scaling::mx(), 1, 32),
-            Mxfp4 | GptOss => (DType::F4E2M1, Scaling::mx(), 1, 32),
-            Nvfp4 | ModeloptNvfp4 => (DType::F4E2M1, Scaling::nvfp4(), 1, 16),
-            ComfyNvfp4 => (DType::F4E2M1, Scaling::nvfp4().layout(ScaleLayout::Swizzle32x4x4), 128, 16),
-            ComfyMxfp8 => (DType::F8E4M3FN, Scaling::mx().layout(ScaleLayout::Swizzle32x4x4), 128, 32),
-        };
+        })
+    }
+
+    /// How a layout stores a matrix, and the tensors that hold it.
+    fn target(&mut self, layout: Layout, name: &Name, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
+        use Layout::*;
+        let scale = self.scale_dtype(layout)?;
+        let (elem, mut scaling, [block_rows, block_cols]) = form(layout, scale);
         scaling = scaling.profile(self.profile);
         if let Some(chosen) = self.args.scale_rule {
             scaling = scaling.rule(rule(chosen));
@@ -337,19 +379,7 @@ impl Planner<'_> {
         }
         let columns = *shape.last().unwrap_or(&1);
         let rows = shape.iter().rev().nth(1).copied().unwrap_or(1);
-        let groups = own.then_some(block_cols);
-        if let Some(group) = groups.filter(|&group| !columns.is_multiple_of(group)) {
-            let what = format!(
-                "{shape:?}: {columns} columns are no multiple of {group}, the group of {}",
-                layout.name()
-            );
-            return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
-        }
-        if let Some(group) = groups.filter(|&group| block_rows > 1 && !rows.is_multiple_of(group)) {
-            let what =
-                format!("{shape:?}: {rows} rows are no multiple of {group}, as {} has them", layout.name());
-            return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
-        }
+        check_groups(layout, name, &shape, [block_rows, block_cols])?;
         let of_tensor = matches!(layout, Fp8Tensor | Int8Tensor | ModeloptFp8 | ComfyFp8);
         let global = matches!(layout, Nvfp4 | ModeloptNvfp4 | ComfyNvfp4);
         let group = (of_tensor || global).then(|| {
