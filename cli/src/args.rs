@@ -148,7 +148,7 @@ pub(crate) struct Convert {
     /// One NVFP4 factor for q, k and v, and for gate and up, which engines multiply at once
     #[arg(long, default_value = "on")]
     pub(crate) fuse: Switch,
-    /// Threads [default, and 0: two more than cores]
+    /// Threads [default, and 0: as many as cores, and two more where there is a disk]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     /// Of all buffers together

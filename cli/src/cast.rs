@@ -9,9 +9,10 @@ use npyz::{NpyHeader, Order, TypeChar};
 use serde_json::json;
 
 use crate::args::{Cast, Rounding, ScaleOf, Switch};
-use crate::convert::{check_parent, is_interrupted, listen, temporary};
+use crate::convert::{check_parent, is_interrupted, listen};
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result, on};
+use crate::live::temporary;
 use crate::out::{self, bytes, number};
 use crate::source::{self, Source, file_name};
 

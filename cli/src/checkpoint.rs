@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use safetensors::Dtype;
 use serde_json::Value;
@@ -14,12 +15,34 @@ use crate::source::{self, Source, Stamp};
 /// The longest configuration or index that is read.
 const MOST: u64 = 200_000_000;
 
+/// The name of a tensor. There may be 10^5 of them: what has the same name shares it.
+pub(crate) type Name = Arc<str>;
+
+/// The shape of a tensor, which many have in common.
+pub(crate) type Shape = Arc<[usize]>;
+
+/// Shapes that have been met.
+#[derive(Default)]
+pub(crate) struct Shapes(HashSet<Shape>);
+
+impl Shapes {
+    /// The one of these lengths.
+    pub(crate) fn of(&mut self, shape: &[usize]) -> Shape {
+        if let Some(known) = self.0.get(shape) {
+            return known.clone();
+        }
+        let new: Shape = shape.into();
+        self.0.insert(new.clone());
+        new
+    }
+}
+
 /// A tensor in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
-    pub(crate) name: String,
+    pub(crate) name: Name,
     pub(crate) dtype: Dtype,
-    pub(crate) shape: Vec<usize>,
+    pub(crate) shape: Shape,
     /// Which of the files.
     pub(crate) shard: usize,
     /// From the beginning of the file.
@@ -68,11 +91,11 @@ pub(crate) struct Checkpoint {
     pub(crate) root: PathBuf,
     pub(crate) is_dir: bool,
     pub(crate) shards: Vec<Shard>,
-    pub(crate) tensors: BTreeMap<String, Tensor>,
+    pub(crate) tensors: BTreeMap<Name, Arc<Tensor>>,
     pub(crate) config: Option<Value>,
     /// ModelOpt's `hf_quant_config.json`.
     pub(crate) quant_config: Option<Value>,
-    /// Name and contents of the index.
+    /// The name of the index, and what it says beside which file has what.
     pub(crate) index: Option<(String, Value)>,
     /// Files that a conversion copies.
     pub(crate) others: Vec<PathBuf>,
@@ -182,6 +205,8 @@ impl Checkpoint {
         struct Raw<'a> {
             #[serde(borrow)]
             weight_map: &'a serde_json::value::RawValue,
+            #[serde(default)]
+            metadata: Value,
         }
         let raw: Raw<'_> = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
         let map =
@@ -207,7 +232,7 @@ impl Checkpoint {
             self.add(&self.root.join(name))?;
         }
         for (tensor, file) in &map {
-            match self.tensors.get(tensor) {
+            match self.tensors.get(&tensor[..]) {
                 None => {
                     return Err(
                         bad(format!("it says that {file} has the tensor; no file has it")).tensor(tensor)
@@ -220,14 +245,13 @@ impl Checkpoint {
                 _ => {}
             }
         }
-        if let Some(tensor) = self.tensors.values().find(|tensor| !map.contains_key(&tensor.name)) {
+        if let Some(tensor) = self.tensors.values().find(|tensor| !map.contains_key(&*tensor.name)) {
             let file = &self.shards[tensor.shard].name;
             return Err(
                 bad(format!("it does not name the tensor, which lies in {file}")).tensor(&tensor.name)
             );
         }
-        let value = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
-        self.index = Some((index_name.to_owned(), value));
+        self.index = Some((index_name.to_owned(), raw.metadata));
         Ok(())
     }
 
@@ -237,17 +261,19 @@ impl Checkpoint {
         let name = source::file_name(path);
         let header = Header::read(source.as_ref(), &path.display().to_string())?;
         let shard = self.shards.len();
+        let mut shapes = Shapes::default();
         for (tensor, info) in header.tensors {
             let (from, to) = info.data_offsets;
+            let tensor: Name = tensor.into();
             let new = Tensor {
                 name: tensor.clone(),
                 dtype: info.dtype,
-                shape: info.shape,
+                shape: shapes.of(&info.shape),
                 shard,
                 offset: header.data + from as u64,
                 len: (to - from) as u64,
             };
-            if let Some(old) = self.tensors.insert(tensor.clone(), new) {
+            if let Some(old) = self.tensors.insert(tensor.clone(), new.into()) {
                 let other = &self.shards[old.shard].name;
                 return Err(
                     Failure::refused(format!("it lies twice: in {other} and in {name}")).tensor(&tensor)
@@ -266,7 +292,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Tensor> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Tensor>> {
         self.tensors.get(name)
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lanecast::DType;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::checkpoint::Checkpoint;
@@ -172,16 +173,23 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     Some(pretty(&config))
 }
 
-/// The index of the result, if it has more files than one, or the source has one.
-pub(crate) fn index(it: &Checkpoint, plan: &Plan) -> Option<(String, Vec<u8>)> {
+/// The name of the index of the result, if it has more files than one, or the source has one.
+pub(crate) fn index_name<'a>(it: &'a Checkpoint, plan: &Plan) -> Option<&'a str> {
     // One file of the name that loaders look for needs none.
     let plain = plan.shards.len() == 1 && !plan.shards[0].name.contains("-of-");
-    if plain || (it.index.is_none() && plan.shards.len() < 2) {
-        return None;
-    }
     let name = it.index.as_ref().map_or("model.safetensors.index.json", |(name, _)| name);
+    (!plain && (it.index.is_some() || plan.shards.len() > 1)).then_some(name)
+}
+
+/// What it says.
+pub(crate) fn index(it: &Checkpoint, plan: &Plan) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Index<'a> {
+        metadata: Map<String, Value>,
+        weight_map: BTreeMap<&'a str, &'a str>,
+    }
     let (mut size, mut parameters) = (0u64, 0u64);
-    let mut map = BTreeMap::new();
+    let mut weight_map = BTreeMap::new();
     for shard in &plan.shards {
         for &job in &shard.jobs {
             for (i, out) in plan.jobs[job].outs.iter().enumerate() {
@@ -194,20 +202,19 @@ pub(crate) fn index(it: &Checkpoint, plan: &Plan) -> Option<(String, Vec<u8>)> {
                     };
                     parameters += byte_len(out.dtype, &out.shape) * 8 / codes;
                 }
-                map.insert(out.name.clone(), shard.name.clone());
+                weight_map.insert(&out.name[..], &shard.name[..]);
             }
         }
     }
     let mut metadata = Map::new();
-    let old = it.index.as_ref().and_then(|(_, value)| value.get("metadata")?.as_object());
-    if old.is_some_and(|old| old.contains_key("total_parameters")) {
+    if it.index.as_ref().is_some_and(|(_, metadata)| metadata.get("total_parameters").is_some()) {
         metadata.insert("total_parameters".to_owned(), parameters.into());
     }
     metadata.insert("total_size".to_owned(), size.into());
-    Some((name.to_owned(), pretty(&json!({ "metadata": metadata, "weight_map": map }))))
+    pretty(&Index { metadata, weight_map })
 }
 
-fn pretty(value: &Value) -> Vec<u8> {
+fn pretty(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("a value is JSON");
     bytes.push(b'\n');
     bytes

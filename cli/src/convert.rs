@@ -1,23 +1,16 @@
 //! `lanecast convert`: workers that read, convert and write tiles; files that appear whole or not at all.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{IsTerminal, Write};
-use std::num::NonZeroU64;
-use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{channel, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rustix::fs::{Advice, FallocateFlags};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tempfile::{Builder, NamedTempFile};
-use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::args::{Convert, FailOn, Progress, Resume};
 use crate::checkpoint::{Checkpoint, hex};
@@ -26,25 +19,21 @@ use crate::error::{Failure, Kind, Result, on};
 use crate::header::byte_len;
 use crate::inspect::from_option;
 use crate::layout;
+use crate::live::{Live, temporary};
 use crate::loss::{Losses, Sum, Worst, place};
 use crate::out::{self, bytes, count, number};
 use crate::plan::{Input, Out, Output, Plan};
 use crate::source::{self, file_name};
-use crate::tile::{self, Scratch, Tile};
+use crate::tile::{self, Main, Scratch, Tile};
 
 /// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Bytes that are read back at a time, and how often as many may wait to be hashed.
-const SOME: usize = 1 << 18;
-const AHEAD: usize = 4;
-/// Bytes of a file that are synced and read back together, while others are converted; in memory, as many as a cache holds.
-const WINDOW: u64 = 16 << 20;
-const WINDOW_IN_MEMORY: u64 = 1 << 20;
 /// The least budget of all buffers.
 const LEAST_MEMORY: u64 = 1 << 20;
-/// How a file system in memory is called: its pages are allocated when they are written.
-const TMPFS: u64 = 0x0102_1994;
+
+/// Tiles that are in the queue together.
+const TAKEN: usize = 64;
 
 /// Where what is complete of a directory is recorded.
 const STATES: &str = ".lanecast";
@@ -75,165 +64,6 @@ fn interrupted(dst: &Path) -> Failure {
         .help(format!("what is complete stays: the same command with --resume goes on in {}", dst.display()))
 }
 
-/// A file that is being written.
-struct Live {
-    shard: usize,
-    temp: Mutex<Option<NamedTempFile>>,
-    /// Locked by whoever writes: the system lets one write at a time, and would have the others spin.
-    file: Mutex<File>,
-    reader: File,
-    path: PathBuf,
-    window: u64,
-    /// What was written and not yet read back, by offset.
-    pieces: Mutex<BTreeMap<u64, Piece>>,
-    hashed: Mutex<Hashed>,
-    /// Signalled when it is the turn of the next.
-    turn: Condvar,
-    left: AtomicU64,
-    losses: Mutex<BTreeMap<usize, crate::loss::Loss>>,
-}
-
-#[derive(Clone, Copy)]
-struct Piece {
-    len: u64,
-    hash: u128,
-}
-
-/// The hash of a file, up to an offset, and the number of the tile that may go on with it.
-#[derive(Default)]
-struct Hashed {
-    sha: Sha256,
-    until: u64,
-    next: usize,
-}
-
-impl Live {
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let piece = Piece { len: bytes.len() as u64, hash: xxh3_128(bytes) };
-        self.file.lock().expect("no panics").write_all_at(bytes, offset).map_err(on(&self.path))?;
-        self.pieces.lock().expect("no panics").insert(offset, piece);
-        Ok(())
-    }
-
-    /// Hashes what tiles write in their order, where it continues what was hashed. The rest is hashed when it is read back:
-    /// scales lie before their weights in the file, and are complete after them.
-    fn hash(&self, number: usize, offset: u64, bytes: &[u8], stop: &AtomicBool) {
-        let mut hashed = self.hashed.lock().expect("no panics");
-        while hashed.next != number {
-            if stop.load(Ordering::SeqCst) {
-                return;
-            }
-            let waited = self.turn.wait_timeout(hashed, Duration::from_millis(100));
-            hashed = waited.expect("no panics").0;
-        }
-        if hashed.until == offset {
-            hashed.sha.update(bytes);
-            hashed.until += bytes.len() as u64;
-        }
-        hashed.next += 1;
-        drop(hashed);
-        self.turn.notify_all();
-    }
-
-    /// Reads back what was hashed, once enough of it has come together.
-    fn read_back(&self, buffer: &mut Vec<u8>) -> Result<()> {
-        let until = self.hashed.lock().expect("no panics").until;
-        let some = {
-            let mut pieces = self.pieces.lock().expect("no panics");
-            let bytes = |(_, piece): (_, &Piece)| piece.len;
-            if pieces.range(..until).map(bytes).sum::<u64>() < self.window {
-                return Ok(());
-            }
-            let later = pieces.split_off(&until);
-            std::mem::replace(&mut *pieces, later)
-        };
-        self.drop_cached(&some)?;
-        buffer.resize(SOME, 0);
-        some.into_iter().try_for_each(|(offset, piece)| {
-            self.check(offset, piece, |at, n, hash| {
-                let some = &mut buffer[..n];
-                self.reader.read_exact_at(some, at).map_err(on(&self.path))?;
-                hash.update(some);
-                Ok(())
-            })
-        })
-    }
-
-    /// Reads back what is left, when all is written. Beside that another thread hashes what is not hashed yet.
-    fn read_back_all(&self, verify: bool) -> Result<()> {
-        let until = self.hashed.lock().expect("no panics").until;
-        let mut pieces = std::mem::take(&mut *self.pieces.lock().expect("no panics"));
-        if verify {
-            self.drop_cached(&pieces)?;
-        } else {
-            pieces = pieces.split_off(&until);
-        }
-        let (to_hash, read) = sync_channel::<Vec<u8>>(AHEAD);
-        let (done, buffers) = channel();
-        (0..AHEAD).for_each(|_| done.send(Vec::new()).expect("the receiver is there"));
-        let hashed = done.clone();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                let mut sum = self.hashed.lock().expect("no panics");
-                for some in read {
-                    sum.sha.update(&some);
-                    sum.until += some.len() as u64;
-                    let _ = hashed.send(some);
-                }
-            });
-            // Dropped at the end, by which the other thread knows it.
-            let to_hash = to_hash;
-            pieces.into_iter().try_for_each(|(offset, piece)| {
-                self.check(offset, piece, |at, n, hash| {
-                    let mut some = buffers.recv().expect("all come back");
-                    some.resize(n, 0);
-                    self.reader.read_exact_at(&mut some, at).map_err(on(&self.path))?;
-                    hash.update(&some);
-                    let next =
-                        if offset < until { done.send(some).is_ok() } else { to_hash.send(some).is_ok() };
-                    assert!(next, "both ends are there");
-                    Ok(())
-                })
-            })
-        })
-    }
-
-    /// Is a piece what was written? It is read, some bytes at a time, and hashed.
-    fn check(
-        &self,
-        offset: u64,
-        piece: Piece,
-        mut read: impl FnMut(u64, usize, &mut Xxh3) -> Result<()>,
-    ) -> Result<()> {
-        let (mut hash, mut at, end) = (Xxh3::new(), offset, offset + piece.len);
-        while at < end {
-            let n = SOME.min((end - at) as usize);
-            read(at, n, &mut hash)?;
-            at += n as u64;
-        }
-        if hash.digest128() == piece.hash {
-            return Ok(());
-        }
-        let what =
-            format!("{}: bytes {offset} to {end} were read back otherwise than written", self.path.display());
-        Err(Failure::system(what).help("the disk or the memory is bad"))
-    }
-
-    /// Has the system forget what it keeps of these pieces, where it does that: they are read from the disk then.
-    fn drop_cached(&self, pieces: &BTreeMap<u64, Piece>) -> Result<()> {
-        if let (Some((&first, _)), Some((&last, piece))) = (pieces.first_key_value(), pieces.last_key_value())
-        {
-            self.reader.sync_data().map_err(on(&self.path))?;
-            let len = NonZeroU64::new(last + piece.len - first);
-            let _ = rustix::fs::fadvise(&self.reader, first, len, Advice::DontNeed);
-        }
-        Ok(())
-    }
-}
-
 enum Task {
     Amax(Tile, usize),
     /// Has a number in its file.
@@ -243,9 +73,21 @@ enum Task {
 /// What is still to be done, in order.
 struct Queue {
     shards: VecDeque<usize>,
+    /// Files that were begun, and have tiles that nobody has taken.
+    open: Vec<Open>,
     tasks: VecDeque<Task>,
     /// Groups whose largest magnitude was asked for.
     asked: Vec<bool>,
+}
+
+/// A file whose tiles are being taken. They are found as they are needed: a list of those of many tensors would be memory.
+struct Open {
+    live: Arc<Live>,
+    /// How many of its jobs were divided.
+    jobs: usize,
+    tiles: std::vec::IntoIter<Tile>,
+    /// Of the last tile.
+    number: usize,
 }
 
 /// The largest magnitude of tensors that share it.
@@ -265,8 +107,8 @@ struct Work<'a> {
     tile: u64,
     /// Files that are written at a time.
     abreast: usize,
-    /// Jobs of each group.
-    members: Vec<Vec<usize>>,
+    /// Groups and their jobs, in order.
+    members: Vec<(usize, usize)>,
     queue: Mutex<Queue>,
     groups: Mutex<Vec<Group>>,
     group_done: Condvar,
@@ -281,82 +123,90 @@ impl Work<'_> {
     /// computes.
     fn next(&self) -> Result<Option<Task>> {
         let mut queue = self.queue.lock().expect("no panics");
-        while queue.tasks.is_empty() && !queue.shards.is_empty() {
-            let some = queue.shards.len().min(self.abreast);
-            let mut files = Vec::new();
-            for shard in queue.shards.drain(..some).collect::<Vec<_>>() {
-                files.push(self.tiles(shard, &mut queue)?.into_iter());
+        while queue.tasks.is_empty() && !(queue.open.is_empty() && queue.shards.is_empty()) {
+            if queue.open.is_empty() {
+                let some = queue.shards.len().min(self.abreast);
+                for shard in queue.shards.drain(..some).collect::<Vec<_>>() {
+                    queue.open.extend(self.open(shard)?);
+                }
             }
-            while !files.is_empty() {
-                files.retain_mut(|tiles| tiles.next().map(|tile| queue.tasks.push_back(tile)).is_some());
-            }
+            self.refill(&mut queue);
         }
         Ok(queue.tasks.pop_front())
     }
 
-    /// Begins a file. The tiles that it is made of; those whose amax they want are put in the queue.
-    fn tiles(&self, shard: usize, queue: &mut Queue) -> Result<Vec<Task>> {
+    /// Begins a file.
+    fn open(&self, shard: usize) -> Result<Option<Open>> {
         let live = Arc::new(self.begin(shard)?);
-        let mut tiles = Vec::new();
-        for &index in &self.plan.shards[shard].jobs {
-            let job = &self.plan.jobs[index];
-            if let Output::Quantise(target) = &job.output
-                && let Some(group) = target.group
-                && !std::mem::replace(&mut queue.asked[group], true)
-            {
-                let before = queue.tasks.len();
-                for &member in &self.members[group] {
-                    let parts = tile::tiles(member, &self.plan.jobs[member], self.tile);
-                    queue.tasks.extend(parts.into_iter().map(|tile| Task::Amax(tile, group)));
-                }
-                self.groups.lock().expect("no panics")[group].left = queue.tasks.len() - before;
-            }
-            tiles.extend(tile::tiles(index, job, self.tile));
-        }
-        live.left.store(tiles.len() as u64, Ordering::SeqCst);
-        if tiles.is_empty() {
+        let jobs = self.plan.shards[shard].jobs.iter();
+        let tiles =
+            jobs.map(|&index| tile::tiles(index, &self.plan.jobs[index], self.tile).len()).sum::<usize>();
+        live.expect(tiles);
+        if tiles == 0 {
             self.finish(&live)?;
+            return Ok(None);
         }
-        Ok((1..).zip(tiles).map(|(number, tile)| Task::Convert(tile, number, live.clone())).collect())
+        Ok(Some(Open { live, jobs: 0, tiles: Vec::new().into_iter(), number: 0 }))
+    }
+
+    /// The next tiles of the open files, one of each in turn, after those whose amax they want.
+    fn refill(&self, queue: &mut Queue) {
+        let Queue { open, tasks, asked, .. } = queue;
+        let mut some = Vec::new();
+        while some.len() < TAKEN && !open.is_empty() {
+            open.retain_mut(|file| {
+                let tile = self.tile_of(file, tasks, asked);
+                some.extend(tile.map(|tile| Task::Convert(tile, file.number, file.live.clone())));
+                tile.is_some()
+            });
+        }
+        tasks.extend(some);
+    }
+
+    /// The next tile of a file.
+    fn tile_of(&self, file: &mut Open, tasks: &mut VecDeque<Task>, asked: &mut [bool]) -> Option<Tile> {
+        loop {
+            if let Some(tile) = file.tiles.next() {
+                file.number += 1;
+                return Some(tile);
+            }
+            let &index = self.plan.shards[file.live.shard].jobs.get(file.jobs)?;
+            file.jobs += 1;
+            let job = &self.plan.jobs[index];
+            file.tiles = tile::tiles(index, job, self.tile).into_iter();
+            if let Some(group) = job.output.group()
+                && !std::mem::replace(&mut asked[group], true)
+            {
+                self.ask(group, tasks);
+            }
+        }
+    }
+
+    /// Has the amax of a group found.
+    fn ask(&self, group: usize, tasks: &mut VecDeque<Task>) {
+        let before = tasks.len();
+        let members = &self.members[self.members.partition_point(|&(other, _)| other < group)..];
+        for &(_, member) in members.iter().take_while(|&&(other, _)| other == group) {
+            let parts = tile::tiles(member, &self.plan.jobs[member], self.tile);
+            tasks.extend(parts.into_iter().map(|tile| Task::Amax(tile, group)));
+        }
+        self.groups.lock().expect("no panics")[group].left = tasks.len() - before;
     }
 
     fn target(&self, shard: usize) -> PathBuf {
         self.single.clone().unwrap_or_else(|| self.dir.join(&self.plan.shards[shard].name))
     }
 
-    /// Makes room for a file, and writes its header.
+    /// Makes room for a file, and writes what is known of it.
     fn begin(&self, shard: usize) -> Result<Live> {
         let planned = &self.plan.shards[shard];
-        let path = self.target(shard);
-        let temp = temporary(&self.dir, &file_name(&path))?;
-        let file = temp.as_file().try_clone().map_err(on(&path))?;
-        file.set_len(planned.bytes).map_err(on(&path))?;
-        let system = rustix::fs::fstatfs(&file).map_err(|error| Failure::io(&path, &error.into()))?;
-        let in_memory = system.f_type as u64 == TMPFS;
-        if !in_memory {
-            match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, planned.bytes) {
-                // Not every file system can.
-                Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
-                Err(error) => return Err(Failure::io(&path, &error.into())),
-            }
-        }
-        let live = Live {
-            shard,
-            temp: Mutex::new(Some(temp)),
-            reader: file.try_clone().map_err(on(&path))?,
-            file: Mutex::new(file),
-            path,
-            window: if in_memory { WINDOW_IN_MEMORY } else { WINDOW },
-            pieces: Mutex::default(),
-            hashed: Mutex::default(),
-            turn: Condvar::new(),
-            left: AtomicU64::new(0),
-            losses: Mutex::new(BTreeMap::new()),
-        };
+        let live = Live::new(shard, self.target(shard), &self.dir, planned.bytes)?;
         self.bar.set_message(out::plain(planned.name.trim_end_matches(".safetensors")));
-        live.write(0, &planned.header)?;
-        self.bar.inc(planned.header.len() as u64);
-        live.hash(0, 0, &planned.header, &self.stop);
+        let mut header = std::mem::take(&mut *planned.header.lock().expect("no panics"));
+        live.write(0, &header)?;
+        let n = header.len();
+        self.bar.inc(n as u64);
+        live.hash(0, 0, &mut header, n, &self.stop);
         for &job in &planned.jobs {
             for out in &self.plan.jobs[job].outs {
                 if let Some(known) = &out.bytes {
@@ -382,65 +232,57 @@ impl Work<'_> {
                 }
                 Ok(())
             }
-            Task::Convert(tile, number, live) => {
-                let job = &self.plan.jobs[tile.job];
-                let group = if let Output::Quantise(target) = &job.output { target.group } else { None };
-                let amax = match group {
-                    None => None,
-                    Some(group) => {
-                        // All of its tiles were taken before this one: they will be done.
-                        let mut groups = self.groups.lock().expect("no panics");
-                        while groups[group].left > 0 {
-                            if self.stop.load(Ordering::SeqCst) {
-                                return Ok(());
-                            }
-                            groups = self.group_done.wait(groups).expect("no panics");
-                        }
-                        Some(f64::from_bits(groups[group].bits))
-                    }
-                };
-                // Every tile writes a part of this, once.
-                let out = &job.outs[0];
-                let main = out.offset..out.offset + byte_len(out.dtype, &out.shape);
-                let mut write = |offset: u64, bytes: &[u8]| {
-                    live.write(offset, bytes)?;
-                    self.bar.inc(bytes.len() as u64);
-                    if main.contains(&offset) {
-                        live.hash(number, offset, bytes, &self.stop);
-                    }
-                    Ok(())
-                };
-                let loss = tile::convert(self.it, job, &tile, amax, scratch, &mut write)?;
-                live.losses
-                    .lock()
-                    .expect("no panics")
-                    .entry(tile.job)
-                    .and_modify(|all| all.join(&loss))
-                    .or_insert(loss);
-                if live.left.fetch_sub(1, Ordering::SeqCst) == 1 {
-                    self.finish(&live)?;
-                } else if !self.args.no_verify {
-                    live.read_back(scratch.bytes())?;
-                }
-                Ok(())
-            }
+            Task::Convert(tile, number, live) => self.convert(&tile, number, &live, scratch),
         }
+    }
+
+    /// The amax of a group. All of its tiles were taken before who asks was: they will be done. None where the work ends.
+    fn amax(&self, group: usize) -> Option<f64> {
+        let mut groups = self.groups.lock().expect("no panics");
+        while groups[group].left > 0 {
+            if self.stop.load(Ordering::SeqCst) {
+                return None;
+            }
+            groups = self.group_done.wait(groups).expect("no panics");
+        }
+        Some(f64::from_bits(groups[group].bits))
+    }
+
+    /// Converts and writes a tile, and what follows from that: hashes and reads back what has come together.
+    fn convert(&self, tile: &Tile, number: usize, live: &Live, scratch: &mut Scratch) -> Result<()> {
+        let job = &self.plan.jobs[tile.job];
+        let amax = match job.output.group() {
+            None => None,
+            Some(group) => match self.amax(group) {
+                None => return Ok(()),
+                found => found,
+            },
+        };
+        let mut write = |offset: u64, bytes: &[u8]| {
+            live.write(offset, bytes)?;
+            self.bar.inc(bytes.len() as u64);
+            Ok(())
+        };
+        let (loss, Main { offset, bytes, n }) = tile::convert(self.it, job, tile, amax, scratch, &mut write)?;
+        live.losses
+            .lock()
+            .expect("no panics")
+            .entry(tile.job)
+            .and_modify(|all| all.join(&loss))
+            .or_insert(loss);
+        if live.hash(number, offset, bytes, n, &self.stop) {
+            self.finish(live)?;
+        } else if !self.args.no_verify {
+            live.read_back(scratch.bytes())?;
+        }
+        Ok(())
     }
 
     /// Publishes a file: written through, read back, and named.
     fn finish(&self, live: &Live) -> Result<()> {
         let planned = &self.plan.shards[live.shard];
         live.read_back_all(!self.args.no_verify)?;
-        let Hashed { sha, until, .. } = std::mem::take(&mut *live.hashed.lock().expect("no panics"));
-        if until != planned.bytes {
-            return Err(Failure::system(format!(
-                "{}: {until} of {} bytes were written",
-                live.path.display(),
-                planned.bytes
-            )));
-        }
-        live.reader.sync_all().map_err(on(&live.path))?;
-        let sha256 = hex(&sha.finalize());
+        let sha256 = live.sha256(planned.bytes)?;
         for &index in &planned.sources {
             self.it.shards[index].check_unchanged()?;
         }
@@ -451,8 +293,7 @@ impl Work<'_> {
             sha256,
             losses: self.losses(live),
         };
-        let temp = live.temp.lock().expect("no panics").take().expect("published once");
-        temp.persist(&live.path).map_err(|error| Failure::io(&live.path, &error.error))?;
+        live.publish()?;
         sync(&self.dir)?;
         if self.single.is_none() {
             let text = serde_json::to_vec(&state).expect("a state is JSON");
@@ -482,16 +323,16 @@ impl Work<'_> {
             let bytes_out = job.outs.iter().map(|out| byte_len(out.dtype, &out.shape)).sum();
             let sum = Sum { tensors: 1, bytes_in: job.input.bytes(), bytes_out, loss };
             let mut one = Losses::default();
-            one.sums.insert(format!("{} -> {}", job.from, job.to), sum);
+            one.sums.insert(format!("{} -> {}", job.from(), job.to()), sum);
             if loss.max_abs > 0.0 {
                 let shape = match (&job.input, &job.output) {
                     (input, Output::Quantise(_)) => tile::logical(input).0,
-                    _ => job.outs[0].shape.clone(),
+                    _ => job.outs[0].shape.to_vec(),
                 };
                 one.worst.push(Worst {
-                    name: job.name.clone(),
-                    from: job.from.clone(),
-                    to: job.to.clone(),
+                    name: job.name.to_string(),
+                    from: job.from(),
+                    to: job.to(),
                     max_abs_error: loss.max_abs,
                     max_rel_error: loss.max_rel,
                     index: place(loss.at, &shape),
@@ -528,15 +369,6 @@ impl Work<'_> {
         let _groups = self.groups.lock().expect("no panics");
         self.group_done.notify_all();
     }
-}
-
-pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
-    Builder::new()
-        .prefix(&format!(".{name}."))
-        .suffix(".tmp")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(dir)
-        .map_err(on(dir))
 }
 
 fn sync(dir: &Path) -> Result<()> {
@@ -715,7 +547,7 @@ fn is_there(dir: &Path, state: &State, how: Option<Resume>) -> Result<bool> {
 fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     let mut names: Vec<String> = plan.shards.iter().map(|shard| shard.name.clone()).collect();
     names.extend(it.others.iter().map(|path| file_name(path)));
-    names.extend(config::index(it, plan).map(|(name, _)| name));
+    names.extend(config::index_name(it, plan).map(str::to_owned));
     names.extend(["config.json", "hf_quant_config.json", RECORD].map(str::to_owned));
     for place in [dir.to_owned(), dir.join(STATES)] {
         let Ok(entries) = fs::read_dir(&place) else { continue };
@@ -855,16 +687,13 @@ fn work(
     shards: Vec<usize>,
     memory: u64,
 ) -> Result<Vec<State>> {
-    let mut members = vec![Vec::new(); plan.groups];
-    for (index, job) in plan.jobs.iter().enumerate() {
-        if let Output::Quantise(target) = &job.output
-            && let Some(group) = target.group
-        {
-            members[group].push(index);
-        }
-    }
+    let jobs = plan.jobs.iter().enumerate();
+    let mut members: Vec<_> = jobs.filter_map(|(index, job)| Some((job.output.group()?, index))).collect();
+    members.sort_unstable();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.filter(|&n| n > 0).unwrap_or(cores + 2);
+    // While some wait for a disk, others compute.
+    let more = if source::is_in_memory(&it.root) && source::is_in_memory(dir) { 0 } else { 2 };
+    let threads = args.threads.filter(|&n| n > 0).unwrap_or(cores + more);
     // An element takes up to about 16 times its bytes on its way: in float64 on both sides, and both buffers.
     let tile = (memory / threads as u64 / 16).clamp(1 << 16, 1 << 20);
     let largest = plan
@@ -907,6 +736,7 @@ fn work(
         members,
         queue: Mutex::new(Queue {
             shards: shards.into(),
+            open: Vec::new(),
             tasks: VecDeque::new(),
             asked: vec![false; plan.groups],
         }),
@@ -940,8 +770,8 @@ fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
     if let Some(config) = config::quant_config(plan) {
         publish(dir, "hf_quant_config.json", &config)?;
     }
-    if let Some((name, index)) = config::index(it, plan) {
-        publish(dir, &name, &index)?;
+    if let Some(name) = config::index_name(it, plan) {
+        publish(dir, name, &config::index(it, plan))?;
     }
     let mut losses = Losses::default();
     for state in all {
@@ -1019,13 +849,7 @@ fn dry(plan: &Plan, args: &Convert) -> Result<()> {
     for job in &plan.jobs {
         let why = plan.kept.get(&job.name).copied().unwrap_or("");
         let shape = |out: &Out| format!("{:?}", out.shape);
-        rows.push([
-            out::plain(&job.name),
-            job.from.clone(),
-            job.to.clone(),
-            shape(&job.outs[0]),
-            why.to_owned(),
-        ]);
+        rows.push([out::plain(&job.name), job.from(), job.to(), shape(&job.outs[0]), why.to_owned()]);
     }
     out::table(rows)?;
     if !plan.dropped.is_empty() {

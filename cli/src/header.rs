@@ -213,45 +213,39 @@ impl Header {
 }
 
 /// Tensors, in the order of their data.
-pub(crate) type Infos = Vec<(String, TensorInfo)>;
+type Infos = Vec<(String, TensorInfo)>;
 
 /// What the library serialises, but with the metadata in order.
-struct Written<'a> {
+struct Written<'a, I> {
     metadata: Option<&'a BTreeMap<String, String>>,
-    tensors: &'a [(String, TensorInfo)],
+    tensors: I,
 }
 
-impl Serialize for Written<'_> {
+impl<'a, I: Iterator<Item = (&'a str, Dtype, &'a [usize])> + Clone> Serialize for Written<'a, I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         if let Some(metadata) = self.metadata {
             map.serialize_entry("__metadata__", metadata)?;
         }
-        for (name, info) in self.tensors {
-            map.serialize_entry(name, info)?;
+        let mut offset = 0;
+        for (name, dtype, shape) in self.tensors.clone() {
+            let end = offset + byte_len(dtype, shape) as usize;
+            let info = TensorInfo { dtype, shape: shape.to_vec(), data_offsets: (offset, end) };
+            map.serialize_entry(name, &info)?;
+            offset = end;
         }
         map.end()
     }
 }
 
-/// Puts tensors in the order of the library, gives them offsets, and returns the bytes of the header, padded to 8.
-pub(crate) fn write(
-    metadata: Option<&BTreeMap<String, String>>,
-    mut tensors: Vec<(String, Dtype, Vec<usize>)>,
-) -> Result<(Vec<u8>, Infos)> {
-    tensors.sort_by(|(a, x, _), (b, y, _)| y.cmp(x).then(a.cmp(b)));
-    let mut offset = 0;
-    let infos: Vec<(String, TensorInfo)> = tensors
-        .into_iter()
-        .map(|(name, dtype, shape)| {
-            let end = offset + byte_len(dtype, &shape) as usize;
-            let info = TensorInfo { dtype, shape, data_offsets: (offset, end) };
-            offset = end;
-            (name, info)
-        })
-        .collect();
+/// The bytes of the header, padded to 8, of tensors that are in the order of the library: of their dtypes, the last first, then of
+/// their names. Their data lie in that order, without a gap.
+pub(crate) fn write<'a>(
+    metadata: Option<&'a BTreeMap<String, String>>,
+    tensors: impl Iterator<Item = (&'a str, Dtype, &'a [usize])> + Clone,
+) -> Result<Vec<u8>> {
     let mut bytes = vec![0; 8];
-    serde_json::to_writer(&mut bytes, &Written { metadata, tensors: &infos })
+    serde_json::to_writer(&mut bytes, &Written { metadata, tensors })
         .map_err(|error| Failure::system(format!("a header: {error}")))?;
     let padded = (bytes.len() - 8).next_multiple_of(8);
     if padded as u64 > MOST {
@@ -260,7 +254,7 @@ pub(crate) fn write(
     }
     bytes[..8].copy_from_slice(&(padded as u64).to_le_bytes());
     bytes.resize(8 + padded, b' ');
-    Ok((bytes, infos))
+    Ok(bytes)
 }
 
 /// Bytes of a tensor whose shape was checked.
@@ -392,9 +386,10 @@ mod tests {
         });
         let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
         let theirs = safetensors::serialize(views, Some(metadata)).unwrap();
-        let ours: Vec<_> = shapes.iter().map(|(n, d, s)| ((*n).to_owned(), *d, s.clone())).collect();
+        let mut ours: Vec<_> = shapes.iter().map(|(n, d, s)| (*n, *d, &s[..])).collect();
+        ours.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
-        let (header, _) = write(Some(&metadata), ours).unwrap();
+        let header = write(Some(&metadata), ours.into_iter()).unwrap();
         assert_eq!(header, theirs[..header.len()]);
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use lanecast::DType;
 use owo_colors::OwoColorize;
 use serde_json::json;
 
 use crate::args::Inspect;
-use crate::checkpoint::{Checkpoint, Tensor};
+use crate::checkpoint::{Checkpoint, Name, Tensor};
 use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
 use crate::layout::{self, Layout, Recognised, Role};
@@ -70,11 +71,9 @@ impl Stats {
 }
 
 /// Reads the values of a weight, or of a plain tensor of floats.
-pub(crate) fn measure(it: &Checkpoint, found: &Recognised, tensor: &Tensor) -> Result<Option<Stats>> {
+pub(crate) fn measure(it: &Checkpoint, found: &Recognised, tensor: &Arc<Tensor>) -> Result<Option<Stats>> {
     let input = match found.weights.get(&tensor.name) {
-        Some(weight) => {
-            Input::Scaled(Box::new(weight.clone()), tensor.clone(), it.tensors[&weight.scales].clone())
-        }
+        Some(weight) => Input::Scaled(weight.clone(), tensor.clone(), it.tensors[&weight.scales].clone()),
         None if dtypes::is_float(tensor.dtype) => Input::Plain(tensor.clone()),
         None => return Ok(None),
     };
@@ -124,7 +123,7 @@ fn logical<'a>(found: &'a Recognised, tensor: &'a Tensor) -> &'a str {
 fn draw(args: &Inspect, path: &Path, it: &Checkpoint, found: &Recognised) -> Result<()> {
     let of = |it: &Checkpoint, found: &Recognised, name: &str, label: &Path, from: &str| -> Result<Series> {
         let all = it.tensors.values();
-        let Some(tensor) = all.clone().find(|tensor| logical(found, tensor) == name || tensor.name == name)
+        let Some(tensor) = all.clone().find(|tensor| logical(found, tensor) == name || *tensor.name == *name)
         else {
             let error = Failure::refused(format!("{} has no tensor {name}", label.display()));
             let close = suggestion(name, all.map(|tensor| logical(found, tensor)));
@@ -134,7 +133,7 @@ fn draw(args: &Inspect, path: &Path, it: &Checkpoint, found: &Recognised) -> Res
             });
         };
         // Codes without what they mean are not drawn.
-        if let Some(problem) = found.problems.iter().find(|p| p.tensor.as_ref() == Some(&tensor.name)) {
+        if let Some(problem) = found.problems.iter().find(|p| p.tensor.as_deref() == Some(&*tensor.name)) {
             return Err(problem.clone().of_side(from));
         }
         let Some(stats) = measure(it, found, tensor)? else {
@@ -182,7 +181,7 @@ fn draw(args: &Inspect, path: &Path, it: &Checkpoint, found: &Recognised) -> Res
 pub(crate) fn as_json(
     it: &Checkpoint,
     found: &Recognised,
-    stats: &BTreeMap<String, Stats>,
+    stats: &BTreeMap<Name, Stats>,
 ) -> serde_json::Value {
     let tensors: Vec<_> = it
         .tensors
@@ -203,7 +202,7 @@ pub(crate) fn as_json(
     json!({ "layout": found.label, "because": found.because, "tensors": tensors, "problems": problems })
 }
 
-fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<String, Stats>, all: bool) -> Result<()> {
+fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all: bool) -> Result<()> {
     out::line(format_args!(
         "{}   {} in {}, {} tensors, {}",
         found.label.bold(),

@@ -1,6 +1,8 @@
 //! Which tensors are a quantised weight and its scales: found from names, dtypes and shapes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
 
 use lanecast::scaled::{ScaleLayout, Scaling, TensorScale};
 use lanecast::{DType, Packing};
@@ -8,7 +10,7 @@ use regex::Regex;
 use safetensors::Dtype;
 use serde_json::Value;
 
-use crate::checkpoint::{Checkpoint, Tensor};
+use crate::checkpoint::{Checkpoint, Name, Tensor};
 use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
 
@@ -125,24 +127,24 @@ pub(crate) struct Format {
 pub(crate) struct Weight {
     pub(crate) layout: Layout,
     /// What it is called when it is not quantised.
-    pub(crate) name: String,
+    pub(crate) name: Name,
     /// Then its shape, but for gpt-oss, where the last two dimensions are exchanged.
     pub(crate) shape: Vec<usize>,
-    pub(crate) codes: String,
-    pub(crate) scales: String,
-    pub(crate) global: Option<String>,
+    pub(crate) codes: Name,
+    pub(crate) scales: Name,
+    pub(crate) global: Option<Name>,
     pub(crate) format: Format,
     /// Rows become columns when it is not quantised.
     pub(crate) transposed: bool,
     /// Scales of activations, and markers.
-    pub(crate) others: Vec<String>,
+    pub(crate) others: Vec<Name>,
 }
 
 /// What was recognised.
 #[derive(Debug)]
 pub(crate) struct Recognised {
-    pub(crate) weights: BTreeMap<String, Weight>,
-    pub(crate) roles: BTreeMap<String, (Role, Option<String>)>,
+    pub(crate) weights: BTreeMap<Name, Arc<Weight>>,
+    pub(crate) roles: BTreeMap<Name, (Role, Option<Name>)>,
     pub(crate) label: String,
     pub(crate) because: String,
     pub(crate) problems: Vec<Failure>,
@@ -304,7 +306,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
                     let role = if marker { Role::Marker } else { Role::ActivationScale };
                     found.roles.insert(other.clone(), (role, of.clone()));
                 }
-                found.weights.insert(weight.codes.clone(), weight);
+                found.weights.insert(weight.codes.clone(), weight.into());
             }
             Err(problem) => {
                 found.roles.insert(tensor.name.clone(), (Role::Weight, None));
@@ -441,7 +443,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
             return Ok(None);
         }
         let others = [format!("{name}_input_scale"), format!("{name}_activation_scale")];
-        let others = others.into_iter().filter(|other| it.get(other).is_some()).collect();
+        let others = others.iter().filter_map(|other| Some(it.get(other)?.name.clone())).collect();
         return scaled(it, tensor, name, fused.expect("checked above"), None, others, (from, modelopt))
             .map(Some);
     }
@@ -451,11 +453,11 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
         return Ok(None);
     }
     let there = |names: &[&str]| -> Vec<&Tensor> {
-        names.iter().filter_map(|last| it.get(&format!("{module}{last}"))).collect()
+        names.iter().filter_map(|last| it.get(&format!("{module}{last}")).map(|found| &**found)).collect()
     };
     let scales = there(&SCALES);
     let globals = there(&GLOBALS);
-    let others: Vec<String> =
+    let others: Vec<Name> =
         there(&ACTIVATIONS).into_iter().chain(there(&MARKERS)).map(|tensor| tensor.name.clone()).collect();
     let known = |last: &str| {
         ["weight", "weight_packed"].contains(&last)
@@ -464,12 +466,13 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
             || ACTIVATIONS.contains(&last)
             || MARKERS.contains(&last)
     };
+    let base = format!("{module}weight");
     // What a scale could mean with a zero point that nobody has read.
     let strange = it
         .tensors
-        .range(format!("{module}weight")..)
+        .range::<str, _>((Bound::Included(&base[..]), Bound::Unbounded))
         .map(|(name, _)| name)
-        .take_while(|other| other.starts_with(&format!("{module}weight")));
+        .take_while(|other| other.starts_with(&base));
     for other in strange {
         if !scales.is_empty() && !known(&other[module.len()..]) {
             let other = &it.tensors[other];
@@ -482,7 +485,6 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
             );
         }
     }
-    let base = format!("{module}weight");
     match (&scales[..], &globals[..]) {
         ([], []) if packed => {
             let what =
@@ -518,14 +520,14 @@ fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
     if codes.dtype != Dtype::U8 || !matches!(scales.dtype, Dtype::U8 | Dtype::F8_E8M0) || n < 3 {
         return Err(bad());
     }
-    if dims[n - 1] != 16 || scales.shape != dims[..n - 1] {
+    if dims[n - 1] != 16 || scales.shape[..] != dims[..n - 1] {
         return Err(bad());
     }
     let mut shape = dims[..n - 1].to_vec();
     shape[n - 2] *= 32;
     Ok(Weight {
         layout: Layout::GptOss,
-        name: base.to_owned(),
+        name: if base == &*codes.name { codes.name.clone() } else { base.into() },
         shape,
         codes: codes.name.clone(),
         scales: scales.name.clone(),
@@ -553,12 +555,146 @@ fn scale_dtype(scales: &Tensor) -> Option<DType> {
 }
 
 /// The format of one comfy-kitchen marker.
-fn marker(it: &Checkpoint, others: &[String]) -> Result<Option<String>> {
+fn marker(it: &Checkpoint, others: &[Name]) -> Result<Option<String>> {
     let Some(name) = others.iter().find(|name| name.ends_with("comfy_quant")) else { return Ok(None) };
     let bytes = it.small(&it.tensors[name])?;
     let value: Value =
         serde_json::from_slice(&bytes).map_err(|error| Failure::refused(error.to_string()).tensor(name))?;
     Ok(value.get("format").and_then(Value::as_str).map(str::to_owned))
+}
+
+/// Codes and scales of which it is decided what belongs to what.
+struct Pair<'a> {
+    it: &'a Checkpoint,
+    codes: &'a Tensor,
+    scales: &'a Tensor,
+    /// Of the scales.
+    dtype: DType,
+    /// Of the values.
+    shape: Vec<usize>,
+    /// What a marker of comfy-kitchen says.
+    marker: Option<String>,
+    from: Option<Layout>,
+    modelopt: bool,
+}
+
+/// A layout, its scaling without the factor of a tensor, and the rows and columns of its blocks.
+type Decided = (Layout, Scaling, [usize; 2]);
+
+impl Pair<'_> {
+    fn misfit(&self, fits: &str) -> Failure {
+        let (codes, scales) = (self.codes, self.scales);
+        let what = format!(
+            "scales {} {:?} ({}) do not fit a weight {} {:?}",
+            scales.dtype, scales.shape, scales.name, codes.dtype, codes.shape
+        );
+        Failure::refused(what).help(format!("{fits} would fit; a scale is never broadcast or reshaped"))
+    }
+
+    fn fits(&self, scaling: Scaling) -> bool {
+        scaling.scale_shape(&self.shape).is_ok_and(|needed| needed[..] == *self.scales.shape)
+    }
+
+    fn needed(&self, scaling: Scaling) -> String {
+        scaling.scale_shape(&self.shape).map_or("nothing".to_owned(), |shape| format!("{shape:?}"))
+    }
+
+    /// Have they as many bytes as comfy-kitchen's tiles of these groups?
+    fn check_tiles(&self, groups: Scaling) -> Result<Scaling> {
+        let tiles = groups.layout(ScaleLayout::Swizzle32x4x4);
+        if tiles.scale_bytes(&self.shape).ok() == Some(self.scales.shape.iter().product()) {
+            Ok(tiles)
+        } else {
+            Err(self.misfit("those of 128x4 tiles"))
+        }
+    }
+
+    fn check_groups(&self, groups: Scaling, of: &str) -> Result<Scaling> {
+        if self.fits(groups) {
+            Ok(groups)
+        } else {
+            Err(self.misfit(&format!("{of} {}", self.needed(groups))))
+        }
+    }
+
+    /// Codes of 4 bits.
+    fn four_bits(&self, global: Option<&Tensor>) -> Result<Decided> {
+        use Layout::*;
+        if self.dtype == DType::F8E8M0 && global.is_none() {
+            let groups = self.check_groups(Scaling::blocks(&[32], self.dtype), "U8")?;
+            return Ok((Mxfp4, groups, [1, 32]));
+        }
+        let Some(global) = global else {
+            let what = "a global scale is missing: neither weight_global_scale nor weight_scale_2 is there";
+            return Err(Failure::refused(what).help("fetch it; without it every value is off by that factor"));
+        };
+        let sixteen = Scaling::blocks(&[16], self.dtype);
+        if self.dtype != DType::F8E4M3FN {
+            return Err(self.misfit(&format!("F8_E4M3 {}", self.needed(sixteen))));
+        }
+        if global.name.ends_with("weight_global_scale") {
+            return Ok((Nvfp4, self.check_groups(sixteen, "F8_E4M3")?, [1, 16]));
+        }
+        let layout = match (self.from, self.marker.as_deref()) {
+            (_, Some("nvfp4")) => ComfyNvfp4,
+            (_, Some(other)) => {
+                return Err(Failure::refused(format!("its marker says {other}, and it is nvfp4")));
+            }
+            (Some(layout @ (ComfyNvfp4 | ModeloptNvfp4)), None) => layout,
+            (_, None) if self.modelopt => ModeloptNvfp4,
+            (_, None) => {
+                let what = "modelopt-nvfp4 and comfy-nvfp4 have these names, and nothing says which it is";
+                return Err(Failure::refused(what).help("--from modelopt-nvfp4, or --from comfy-nvfp4"));
+            }
+        };
+        Ok(match layout {
+            ComfyNvfp4 => (layout, self.check_tiles(sixteen)?, [128, 16]),
+            _ => (layout, self.check_groups(sixteen, "F8_E4M3")?, [1, 16]),
+        })
+    }
+
+    /// Codes of 8 bits.
+    fn eight_bits(&self, global: Option<&Tensor>) -> Result<Decided> {
+        use Layout::*;
+        if let Some(global) = global {
+            let what = format!("it is {}, and has {} as NVFP4 has", self.codes.dtype, global.name);
+            return Err(Failure::refused(what));
+        }
+        let last = split(&self.scales.name).1;
+        let inverse = self.scales.name.ends_with("_scale_inv") || last == "scale";
+        let int8 = self.codes.dtype == Dtype::I8;
+        let groups = Scaling::blocks(&[32], self.dtype);
+        if self.marker.as_deref() == Some("mxfp8") {
+            // Of 128 rows, or so many, they have the shape of plain ones.
+            return Ok((ComfyMxfp8, self.check_tiles(groups)?, [128, 32]));
+        }
+        let usual = Scaling::blocks(&[128, 128], self.dtype);
+        if self.dtype == DType::F8E8M0 && self.fits(groups) && !(inverse && self.fits(usual)) {
+            return Ok((Mxfp8, groups, [1, 32]));
+        }
+        let given = &self.scales.shape;
+        if given.iter().product::<usize>() == 1 && given.len() <= 1 {
+            let layout = match () {
+                () if int8 => Int8Tensor,
+                () if self.marker.is_some() || last == "scale_weight" => ComfyFp8,
+                () if self.modelopt => ModeloptFp8,
+                () => Fp8Tensor,
+            };
+            return Ok((layout, Scaling::per_tensor(self.dtype), [1, 0]));
+        }
+        let rows = Scaling::blocks(&[1, 0], self.dtype);
+        let block = block_size(self.it).unwrap_or([128, 128]);
+        let blocks = Scaling::blocks(&block, self.dtype);
+        let is_matrix = self.shape.len() >= 2;
+        if is_matrix && self.fits(rows) && !inverse {
+            Ok((if int8 { Int8Channel } else { Fp8Channel }, rows, [1, 0]))
+        } else if is_matrix && self.fits(blocks) && !int8 {
+            Ok((Fp8Block, blocks, block))
+        } else {
+            let (blocks, rows) = (self.needed(blocks), self.needed(rows));
+            Err(self.misfit(&format!("{blocks} (blocks of {block:?}), {rows} (rows), [1] (the tensor)")))
+        }
+    }
 }
 
 /// A weight of codes and scales, and perhaps a factor of the tensor: decides what the scales belong to.
@@ -568,15 +704,12 @@ fn scaled(
     base: &str,
     scales: &Tensor,
     global: Option<&Tensor>,
-    mut others: Vec<String>,
+    mut others: Vec<Name>,
     (from, modelopt): (Option<Layout>, bool),
 ) -> Result<Weight> {
-    use Layout::*;
-    let last = scales.name.strip_prefix(split(base).0).unwrap_or(&scales.name);
-    let inverse = scales.name.ends_with("_scale_inv") || last == "scale";
     let marker = marker(it, &others)?;
-    if it.get("scaled_fp8").is_some() && last == "scale_weight" {
-        others.push("scaled_fp8".to_owned());
+    if it.get("scaled_fp8").is_some() && split(&scales.name).1 == "scale_weight" {
+        others.push("scaled_fp8".into());
         others.sort();
     }
     let four = codes.dtype == Dtype::U8 || codes.dtype == Dtype::F4;
@@ -591,130 +724,32 @@ fn scaled(
             )));
         }
     };
-    let mut shape = codes.shape.clone();
+    let mut shape = codes.shape.to_vec();
     if codes.dtype == Dtype::U8
         && let Some(columns) = shape.last_mut()
     {
         *columns *= 2;
     }
-    let given = &scales.shape;
-    let misfit = |fits: String| {
-        let what = format!(
-            "scales {} {given:?} ({}) do not fit a weight {} {:?}",
-            scales.dtype, scales.name, codes.dtype, codes.shape
-        );
-        Failure::refused(what).help(format!("{fits} would fit; a scale is never broadcast or reshaped"))
-    };
-    let Some(dtype) = scale_dtype(scales) else {
-        return Err(misfit("F32, BF16, F16, F8_E8M0, F8_E4M3 or U8".to_owned()));
-    };
-    let fits = |scaling: Scaling| scaling.scale_shape(&shape).is_ok_and(|needed| needed == *given);
-    let needed =
-        |scaling: Scaling| scaling.scale_shape(&shape).map_or("nothing".to_owned(), |s| format!("{s:?}"));
-    let of_tensor = given.iter().product::<usize>() == 1 && given.len() <= 1;
-    let (blocks, groups) = (Scaling::blocks(&[128, 128], dtype), Scaling::blocks(&[32], dtype));
-    let mut packing = Packing::LowFirst;
-    let (layout, mut scaling, block_rows, block_cols) = if four {
-        let sixteen = Scaling::blocks(&[16], dtype);
-        if dtype == DType::F8E8M0 && global.is_none() {
-            if !fits(groups) {
-                return Err(misfit(format!("U8 {}", needed(groups))));
-            }
-            (Mxfp4, groups, 1, 32)
-        } else {
-            let Some(global) = global else {
-                let what =
-                    "a global scale is missing: neither weight_global_scale nor weight_scale_2 is there";
-                return Err(
-                    Failure::refused(what).help("fetch it; without it every value is off by that factor")
-                );
-            };
-            if dtype != DType::F8E4M3FN {
-                return Err(misfit(format!("F8_E4M3 {}", needed(sixteen))));
-            }
-            if global.name.ends_with("weight_global_scale") {
-                if !fits(sixteen) {
-                    return Err(misfit(format!("F8_E4M3 {}", needed(sixteen))));
-                }
-                (Nvfp4, sixteen, 1, 16)
-            } else {
-                let swizzled = sixteen.layout(ScaleLayout::Swizzle32x4x4);
-                let layout = match (from, marker.as_deref()) {
-                    (_, Some("nvfp4")) => ComfyNvfp4,
-                    (_, Some(other)) => {
-                        return Err(Failure::refused(format!("its marker says {other}, and it is nvfp4")));
-                    }
-                    (Some(layout @ (ComfyNvfp4 | ModeloptNvfp4)), None) => layout,
-                    (_, None) if modelopt => ModeloptNvfp4,
-                    (_, None) => {
-                        let what =
-                            "modelopt-nvfp4 and comfy-nvfp4 have these names, and nothing says which it is";
-                        return Err(
-                            Failure::refused(what).help("--from modelopt-nvfp4, or --from comfy-nvfp4")
-                        );
-                    }
-                };
-                if layout == ComfyNvfp4 {
-                    packing = Packing::HighFirst;
-                    if swizzled.scale_bytes(&shape).ok() != Some(given.iter().product()) {
-                        return Err(misfit("those of 128x4 tiles".to_owned()));
-                    }
-                    (layout, swizzled, 128, 16)
-                } else {
-                    if !fits(sixteen) {
-                        return Err(misfit(format!("F8_E4M3 {}", needed(sixteen))));
-                    }
-                    (layout, sixteen, 1, 16)
-                }
-            }
-        }
-    } else if let Some(global) = global {
-        return Err(Failure::refused(format!("it is {}, and has {} as NVFP4 has", codes.dtype, global.name)));
-    } else if marker.as_deref() == Some("mxfp8") {
-        // Of 128 rows, or so many, they have the shape of plain ones.
-        let swizzled = groups.layout(ScaleLayout::Swizzle32x4x4);
-        if swizzled.scale_bytes(&shape).ok() != Some(given.iter().product()) {
-            return Err(misfit("those of 128x4 tiles".to_owned()));
-        }
-        (ComfyMxfp8, swizzled, 128, 32)
-    } else if dtype == DType::F8E8M0 && fits(groups) && !(inverse && fits(blocks)) {
-        (Mxfp8, groups, 1, 32)
-    } else if of_tensor {
-        let layout = match codes.dtype {
-            Dtype::I8 => Int8Tensor,
-            _ if marker.is_some() || last == "scale_weight" => ComfyFp8,
-            _ if modelopt => ModeloptFp8,
-            _ => Fp8Tensor,
-        };
-        (layout, Scaling::per_tensor(dtype), 1, 0)
-    } else {
-        let rows = Scaling::blocks(&[1, 0], dtype);
-        let block = block_size(it).unwrap_or([128, 128]);
-        let blocks = Scaling::blocks(&block, dtype);
-        if shape.len() >= 2 && fits(rows) && !inverse {
-            (if codes.dtype == Dtype::I8 { Int8Channel } else { Fp8Channel }, rows, 1, 0)
-        } else if shape.len() >= 2 && fits(blocks) && codes.dtype != Dtype::I8 {
-            (Fp8Block, blocks, block[0], block[1])
-        } else {
-            let all = format!(
-                "{} (blocks of {block:?}), {} (rows), [1] (the tensor)",
-                needed(blocks),
-                needed(rows)
-            );
-            return Err(misfit(all));
-        }
-    };
+    let known = scale_dtype(scales);
+    let dtype = known.unwrap_or(DType::F32);
+    let pair = Pair { it, codes, scales, dtype, shape, marker, from, modelopt };
+    if known.is_none() {
+        return Err(pair.misfit("F32, BF16, F16, F8_E8M0, F8_E4M3 or U8"));
+    }
+    let (layout, mut scaling, [block_rows, block_cols]) =
+        if four { pair.four_bits(global)? } else { pair.eight_bits(global)? };
     if let Some(global) = global {
         let value = factor(it, global)?;
         scaling = scaling.tensor_scale(match layout {
-            Nvfp4 => TensorScale::Divide(value),
+            Layout::Nvfp4 => TensorScale::Divide(value),
             _ => TensorScale::Multiply(value),
         });
     }
+    let packing = if layout == Layout::ComfyNvfp4 { Packing::HighFirst } else { Packing::LowFirst };
     Ok(Weight {
         layout,
-        name: base.to_owned(),
-        shape,
+        name: if base == &*codes.name { codes.name.clone() } else { base.into() },
+        shape: pair.shape,
         codes: codes.name.clone(),
         scales: scales.name.clone(),
         global: global.map(|global| global.name.clone()),

@@ -15,6 +15,7 @@ pub mod hostile;
 mod info;
 mod inspect;
 mod layout;
+mod live;
 mod loss;
 mod out;
 mod plan;

@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use lanecast::scaled::{Profile, ScaleLayout, ScaleRule, Scaling, TensorScale};
 use lanecast::{DType, Packing};
 use safetensors::Dtype;
-use safetensors::tensor::TensorInfo;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::args::{Convert, Rule, Switch};
-use crate::checkpoint::{Checkpoint, Tensor, hex};
+use crate::checkpoint::{Checkpoint, Name, Shape, Shapes, Tensor, hex};
 use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
 use crate::header;
@@ -21,17 +21,30 @@ use crate::layout::{Format, Layout, Recognised, Role, Weight};
 use crate::out::parse_size;
 use crate::tile;
 
+/// What the report calls a dtype.
+fn label(dtype: Dtype) -> String {
+    dtype.to_string().to_lowercase()
+}
+
 /// Where values come from.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
-    Plain(Tensor),
-    Scaled(Box<Weight>, Tensor, Tensor),
+    Plain(Arc<Tensor>),
+    Scaled(Arc<Weight>, Arc<Tensor>, Arc<Tensor>),
 }
 
 impl Input {
     pub(crate) fn main(&self) -> &Tensor {
         match self {
             Self::Plain(tensor) | Self::Scaled(_, tensor, _) => tensor,
+        }
+    }
+
+    /// The dtype or the layout, as the report calls it.
+    fn label(&self) -> String {
+        match self {
+            Self::Plain(tensor) => label(tensor.dtype),
+            Self::Scaled(weight, ..) => weight.layout.name().to_owned(),
         }
     }
 
@@ -51,10 +64,18 @@ pub(crate) enum Output {
     Quantise(Target),
 }
 
+impl Output {
+    /// Those that share an amax with it, for scales or factors of whole tensors.
+    pub(crate) fn group(&self) -> Option<usize> {
+        if let Self::Quantise(target) = self { target.group } else { None }
+    }
+}
+
 /// A quantised weight that is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    pub(crate) format: Format,
+    pub(crate) layout: Layout,
+    pub(crate) format: Arc<Format>,
     /// Columns become rows before that: gpt-oss.
     pub(crate) transposed: bool,
     /// Those that share an amax, for scales or factors of whole tensors.
@@ -89,44 +110,59 @@ impl Target {
 /// A tensor of the result.
 #[derive(Clone, Debug)]
 pub(crate) struct Out {
-    pub(crate) name: String,
+    pub(crate) name: Name,
     pub(crate) dtype: Dtype,
-    pub(crate) shape: Vec<usize>,
+    pub(crate) shape: Shape,
     /// Where its contents are known beforehand.
-    pub(crate) bytes: Option<Vec<u8>>,
+    pub(crate) bytes: Option<Box<[u8]>>,
     /// From the beginning of the file: filled when all are known.
     pub(crate) offset: u64,
 }
 
 impl Out {
-    fn new(name: impl Into<String>, dtype: Dtype, shape: &[usize]) -> Self {
-        Self { name: name.into(), dtype, shape: shape.to_vec(), bytes: None, offset: 0 }
+    fn new(name: impl Into<Name>, dtype: Dtype, shape: Shape) -> Self {
+        Self { name: name.into(), dtype, shape, bytes: None, offset: 0 }
     }
 
-    /// A vector of bytes that are known.
-    fn known(name: impl Into<String>, dtype: Dtype, bytes: Vec<u8>) -> Self {
-        Self { bytes: Some(bytes.clone()), ..Self::new(name, dtype, &[bytes.len()]) }
+    /// A tensor as it is in the source, but for its dtype.
+    fn like(tensor: &Tensor, dtype: Dtype) -> Self {
+        Self::new(tensor.name.clone(), dtype, tensor.shape.clone())
     }
 }
 
 /// A tensor, or a quantised layer, from the source to the result.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    pub(crate) name: String,
+    pub(crate) name: Name,
     pub(crate) input: Input,
     pub(crate) output: Output,
     /// The codes or values, the scales, the factor; then what is known.
-    pub(crate) outs: Vec<Out>,
-    pub(crate) from: String,
-    pub(crate) to: String,
+    pub(crate) outs: Box<[Out]>,
+}
+
+impl Job {
+    /// The dtype or the layout of the source, as the report calls it.
+    pub(crate) fn from(&self) -> String {
+        self.input.label()
+    }
+
+    /// That of the result.
+    pub(crate) fn to(&self) -> String {
+        match &self.output {
+            Output::Quantise(target) => target.layout.name().to_owned(),
+            _ => label(self.outs[0].dtype),
+        }
+    }
 }
 
 /// A file of the result.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct OutShard {
     pub(crate) name: String,
     pub(crate) jobs: Vec<usize>,
-    pub(crate) header: Vec<u8>,
+    /// Taken when the file is begun: of many tensors it is long.
+    pub(crate) header: Mutex<Vec<u8>>,
+    pub(crate) header_sha256: String,
     pub(crate) bytes: u64,
     /// Files of the source that are read for it.
     pub(crate) sources: BTreeSet<usize>,
@@ -140,8 +176,8 @@ pub(crate) struct Plan {
     pub(crate) shards: Vec<OutShard>,
     pub(crate) groups: usize,
     /// What is not in the result, and what it was.
-    pub(crate) dropped: BTreeMap<String, &'static str>,
-    pub(crate) kept: BTreeMap<String, &'static str>,
+    pub(crate) dropped: BTreeMap<Name, &'static str>,
+    pub(crate) kept: BTreeMap<Name, &'static str>,
     pub(crate) copied: usize,
     /// The layout of the result, if it is quantised.
     pub(crate) layout: Option<(Layout, Scaling)>,
@@ -164,7 +200,7 @@ fn globs(patterns: &[String]) -> Result<GlobSet> {
 fn excluded(tensor: &Tensor, layout: Layout) -> Option<&'static str> {
     const NAMES: [&str; 8] =
         ["embed", "norm", "lm_head", "router", ".gate.weight", "conv", "visual", "vision"];
-    let name = &tensor.name;
+    let name = &tensor.name[..];
     let experts = tensor.shape.len() == 3
         && name.contains("experts")
         && matches!(layout, Layout::Fp8Block | Layout::GptOss);
@@ -251,15 +287,66 @@ struct Planner<'a> {
     /// The dtype of most of the floats.
     model: Dtype,
     groups: BTreeMap<String, usize>,
+    shapes: Shapes,
+    /// That of the layout: one for all.
+    format: Option<Arc<Format>>,
+}
+
+/// Has it groups along rows, whose scales have a dtype of their own?
+const fn has_groups(layout: Layout) -> bool {
+    use Layout::*;
+    matches!(layout, Mxfp8 | Mxfp4 | Nvfp4 | ModeloptNvfp4 | GptOss | ComfyNvfp4 | ComfyMxfp8)
+}
+
+/// The codes of a layout, how they are scaled, and the rows and columns of its blocks.
+fn form(layout: Layout, scale: DType) -> (DType, Scaling, [usize; 2]) {
+    use Layout::*;
+    let per_row = Scaling::blocks(&[1, 0], scale);
+    match layout {
+        Fp8Block => (DType::F8E4M3FN, Scaling::blocks(&[128, 128], scale), [128, 128]),
+        Fp8Channel => (DType::F8E4M3FN, per_row, [1, 0]),
+        Int8Channel => (DType::I8, per_row, [1, 0]),
+        Int8Tensor => (DType::I8, Scaling::per_tensor(scale), [1, 0]),
+        Fp8Tensor | ModeloptFp8 | ComfyFp8 => (DType::F8E4M3FN, Scaling::per_tensor(scale), [1, 0]),
+        Mxfp8 => (DType::F8E4M3FN, Scaling::mx(), [1, 32]),
+        Mxfp4 | GptOss => (DType::F4E2M1, Scaling::mx(), [1, 32]),
+        Nvfp4 | ModeloptNvfp4 => (DType::F4E2M1, Scaling::nvfp4(), [1, 16]),
+        ComfyNvfp4 => (DType::F4E2M1, Scaling::nvfp4().layout(ScaleLayout::Swizzle32x4x4), [128, 16]),
+        ComfyMxfp8 => (DType::F8E4M3FN, Scaling::mx().layout(ScaleLayout::Swizzle32x4x4), [128, 32]),
+    }
+}
+
+/// Are rows and columns whole groups, where a layout wants that?
+fn check_groups(
+    layout: Layout,
+    name: &str,
+    shape: &[usize],
+    [block_rows, block_cols]: [usize; 2],
+) -> Result<()> {
+    let columns = *shape.last().unwrap_or(&1);
+    let rows = shape.iter().rev().nth(1).copied().unwrap_or(1);
+    let groups = has_groups(layout).then_some(block_cols);
+    if let Some(group) = groups.filter(|&group| !columns.is_multiple_of(group)) {
+        let what = format!(
+            "{shape:?}: {columns} columns are no multiple of {group}, the group of {}",
+            layout.name()
+        );
+        return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
+    }
+    if let Some(group) = groups.filter(|&group| block_rows > 1 && !rows.is_multiple_of(group)) {
+        let what =
+            format!("{shape:?}: {rows} rows are no multiple of {group}, as {} has them", layout.name());
+        return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
+    }
+    Ok(())
 }
 
 impl Planner<'_> {
-    /// How a layout stores a matrix, and the tensors that hold it.
-    fn target(&mut self, layout: Layout, name: &str, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
+    /// The dtype of scales: what is asked for, or what loaders of the layout want.
+    fn scale_dtype(&self, layout: Layout) -> Result<DType> {
         use Layout::*;
-        let own = matches!(layout, Mxfp8 | Mxfp4 | Nvfp4 | ModeloptNvfp4 | GptOss | ComfyNvfp4 | ComfyMxfp8);
-        let scale = match (&self.args.scale_dtype, layout) {
-            (Some(name), _) if own => {
+        Ok(match (&self.args.scale_dtype, layout) {
+            (Some(name), _) if has_groups(layout) => {
                 return Err(Failure::usage(format!(
                     "--scale-dtype {name}: {} has one of its own",
                     layout.name()
@@ -272,20 +359,14 @@ impl Planner<'_> {
             (None, Mxfp4 | Mxfp8 | GptOss | ComfyMxfp8) => DType::F8E8M0,
             (None, Nvfp4 | ModeloptNvfp4 | ComfyNvfp4) => DType::F8E4M3FN,
             (None, _) => DType::F32,
-        };
-        let per_row = Scaling::blocks(&[1, 0], scale);
-        let (elem, mut scaling, block_rows, block_cols) = match layout {
-            Fp8Block => (DType::F8E4M3FN, Scaling::blocks(&[128, 128], scale), 128, 128),
-            Fp8Channel => (DType::F8E4M3FN, per_row, 1, 0),
-            Int8Channel => (DType::I8, per_row, 1, 0),
-            Int8Tensor => (DType::I8, Scaling::per_tensor(scale), 1, 0),
-            Fp8Tensor | ModeloptFp8 | ComfyFp8 => (DType::F8E4M3FN, Scaling::per_tensor(scale), 1, 0),
-            Mxfp8 => (DType::F8E4M3FN, Scaling::mx(), 1, 32),
-            Mxfp4 | GptOss => (DType::F4E2M1, Scaling::mx(), 1, 32),
-            Nvfp4 | ModeloptNvfp4 => (DType::F4E2M1, Scaling::nvfp4(), 1, 16),
-            ComfyNvfp4 => (DType::F4E2M1, Scaling::nvfp4().layout(ScaleLayout::Swizzle32x4x4), 128, 16),
-            ComfyMxfp8 => (DType::F8E4M3FN, Scaling::mx().layout(ScaleLayout::Swizzle32x4x4), 128, 32),
-        };
+        })
+    }
+
+    /// How a layout stores a matrix, and the tensors that hold it.
+    fn target(&mut self, layout: Layout, name: &Name, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
+        use Layout::*;
+        let scale = self.scale_dtype(layout)?;
+        let (elem, mut scaling, [block_rows, block_cols]) = form(layout, scale);
         scaling = scaling.profile(self.profile);
         if let Some(chosen) = self.args.scale_rule {
             scaling = scaling.rule(rule(chosen));
@@ -298,19 +379,7 @@ impl Planner<'_> {
         }
         let columns = *shape.last().unwrap_or(&1);
         let rows = shape.iter().rev().nth(1).copied().unwrap_or(1);
-        let groups = own.then_some(block_cols);
-        if let Some(group) = groups.filter(|&group| !columns.is_multiple_of(group)) {
-            let what = format!(
-                "{shape:?}: {columns} columns are no multiple of {group}, the group of {}",
-                layout.name()
-            );
-            return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
-        }
-        if let Some(group) = groups.filter(|&group| block_rows > 1 && !rows.is_multiple_of(group)) {
-            let what =
-                format!("{shape:?}: {rows} rows are no multiple of {group}, as {} has them", layout.name());
-            return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
-        }
+        check_groups(layout, name, &shape, [block_rows, block_cols])?;
         let of_tensor = matches!(layout, Fp8Tensor | Int8Tensor | ModeloptFp8 | ComfyFp8);
         let global = matches!(layout, Nvfp4 | ModeloptNvfp4 | ComfyNvfp4);
         let group = (of_tensor || global).then(|| {
@@ -318,7 +387,7 @@ impl Planner<'_> {
             let key = if global && layout != ComfyNvfp4 && self.args.fuse == Switch::On {
                 fused(name)
             } else {
-                name.to_owned()
+                name.to_string()
             };
             *self.groups.entry(key).or_insert(next)
         });
@@ -352,35 +421,36 @@ impl Planner<'_> {
             *code_shape.last_mut().expect("a matrix") /= 2;
         }
         let (code_name, scale_name) = match layout {
-            Fp8Block => (name.to_owned(), format!("{name}_scale_inv")),
-            Mxfp4 | Nvfp4 => (near("weight_packed")?, near("weight_scale")?),
+            Fp8Block => (name.clone(), format!("{name}_scale_inv")),
+            Mxfp4 | Nvfp4 => (near("weight_packed")?.into(), near("weight_scale")?),
             GptOss => {
                 *code_shape.last_mut().expect("a matrix") = columns / 32;
                 code_shape.push(16);
-                (format!("{name}_blocks"), format!("{name}_scales"))
+                (format!("{name}_blocks").into(), format!("{name}_scales"))
             }
-            _ => (name.to_owned(), near("weight_scale")?),
+            _ => (name.clone(), near("weight_scale")?),
         };
-        let mut outs =
-            vec![Out::new(code_name, codes, &code_shape), Out::new(scale_name, scale_file, &scale_shape)];
+        let mut outs = vec![
+            Out::new(code_name, codes, self.shapes.of(&code_shape)),
+            Out::new(scale_name, scale_file, self.shapes.of(&scale_shape)),
+        ];
         if layout == Nvfp4 {
-            outs.push(Out::new(near("weight_global_scale")?, Dtype::F32, &[1]));
+            outs.push(Out::new(near("weight_global_scale")?, Dtype::F32, self.shapes.of(&[1])));
             scaling = scaling.tensor_scale(TensorScale::ComputeDivide);
         } else if global {
-            outs.push(Out::new(near("weight_scale_2")?, Dtype::F32, &[]));
+            outs.push(Out::new(near("weight_scale_2")?, Dtype::F32, self.shapes.of(&[])));
             scaling = scaling.tensor_scale(TensorScale::ComputeMultiply);
         }
         if let Some(format) = comfy_format(layout) {
-            outs.push(Out::known(
-                near("comfy_quant")?,
-                Dtype::U8,
-                json!({ "format": format }).to_string().into(),
-            ));
+            let bytes = json!({ "format": format }).to_string().into_bytes();
+            let marker = Out::new(near("comfy_quant")?, Dtype::U8, self.shapes.of(&[bytes.len()]));
+            outs.push(Out { bytes: Some(bytes.into()), ..marker });
         }
         let packing = if layout == ComfyNvfp4 { Packing::HighFirst } else { Packing::LowFirst };
-        let format = Format { elem, scaling, packing, block_rows, block_cols };
+        let new = || Format { elem, scaling, packing, block_rows, block_cols }.into();
+        let format = self.format.get_or_insert_with(new).clone();
         let transposed = layout == GptOss;
-        Ok((Target { format, transposed, group, of_tensor, global, relabel: false }, outs))
+        Ok((Target { layout, format, transposed, group, of_tensor, global, relabel: false }, outs))
     }
 }
 
@@ -421,8 +491,16 @@ impl Plan {
             *bytes.entry(tensor.dtype).or_default() += tensor.len;
         }
         let model = bytes.iter().max_by_key(|(_, bytes)| **bytes).map_or(Dtype::F32, |(&dtype, _)| dtype);
-        let mut planner =
-            Planner { it, args, profile: profile(&args.profile)?, layout, model, groups: BTreeMap::new() };
+        let mut planner = Planner {
+            it,
+            args,
+            profile: profile(&args.profile)?,
+            layout,
+            model,
+            groups: BTreeMap::new(),
+            shapes: Shapes::default(),
+            format: None,
+        };
         let mut plan = Self {
             from: found.label.clone(),
             to: args.to.clone(),
@@ -447,10 +525,10 @@ impl Plan {
         {
             for pattern in patterns {
                 let one = globs(std::slice::from_ref(pattern))?;
-                let fits = |tensor: &Tensor| {
+                let fits = |tensor: &Arc<Tensor>| {
                     let logical =
-                        found.weights.get(&tensor.name).is_some_and(|weight| one.is_match(&weight.name));
-                    logical || one.is_match(&tensor.name)
+                        found.weights.get(&tensor.name).is_some_and(|weight| one.is_match(&*weight.name));
+                    logical || one.is_match(&*tensor.name)
                 };
                 if !it.tensors.values().any(fits) {
                     let what = format!(
@@ -473,14 +551,14 @@ impl Plan {
         Ok(plan)
     }
 
-    fn push_copy(&mut self, tensor: &Tensor) {
+    /// A tensor that stays what it is, or becomes another dtype.
+    fn push_plain(&mut self, tensor: &Arc<Tensor>, to: Option<DType>) {
+        let dtype = to.map_or(tensor.dtype, |to| dtypes::in_file(to).expect("checked"));
         self.jobs.push(Job {
             name: tensor.name.clone(),
             input: Input::Plain(tensor.clone()),
-            output: Output::Copy,
-            outs: vec![Out::new(&tensor.name, tensor.dtype, &tensor.shape)],
-            from: tensor.dtype.to_string().to_lowercase(),
-            to: tensor.dtype.to_string().to_lowercase(),
+            output: to.map_or(Output::Copy, Output::Cast),
+            outs: [Out::like(tensor, dtype)].into(),
         });
     }
 
@@ -488,7 +566,7 @@ impl Plan {
         &mut self,
         planner: &mut Planner<'_>,
         found: &Recognised,
-        tensor: &Tensor,
+        tensor: &Arc<Tensor>,
         high: Option<DType>,
         [keep, only, copy, drop]: [&GlobSet; 4],
     ) -> Result<()> {
@@ -496,16 +574,16 @@ impl Plan {
         // A companion goes where its weight goes.
         let lead = of.as_ref().unwrap_or(&tensor.name);
         let logical = found.weights.get(lead).map_or(&lead[..], |weight| &weight.name);
-        let is = |set: &GlobSet| set.is_match(logical) || set.is_match(lead);
-        if is(copy) || copy.is_match(&tensor.name) {
+        let is = |set: &GlobSet| set.is_match(logical) || set.is_match(&**lead);
+        if is(copy) || copy.is_match(&*tensor.name) {
             if let Some(weight) = found.weights.get(lead) {
                 self.leave(planner, weight)?;
             }
             self.copied += 1;
-            self.push_copy(tensor);
+            self.push_plain(tensor, None);
             return Ok(());
         }
-        if is(drop) || drop.is_match(&tensor.name) {
+        if is(drop) || drop.is_match(&*tensor.name) {
             self.dropped.insert(tensor.name.clone(), "--drop");
             return Ok(());
         }
@@ -524,7 +602,7 @@ impl Plan {
                 if planner.layout == Some(weight.layout) && *role == Role::Weight {
                     self.layout.get_or_insert((weight.layout, weight.format.scaling));
                 }
-                self.push_copy(tensor);
+                self.push_plain(tensor, None);
                 return Ok(());
             }
             if *role != Role::Weight {
@@ -539,7 +617,7 @@ impl Plan {
         }
         if !dtypes::is_float(tensor.dtype) || of.is_some() || *role == Role::Scale {
             self.copied += 1;
-            self.push_copy(tensor);
+            self.push_plain(tensor, None);
             return Ok(());
         }
         let to = if let Some(reason) = left {
@@ -567,19 +645,9 @@ impl Plan {
         match to.filter(|&to| Some(to) != dtypes::of(tensor.dtype)) {
             None => {
                 self.copied += usize::from(!self.kept.contains_key(&tensor.name));
-                self.push_copy(tensor);
+                self.push_plain(tensor, None);
             }
-            Some(to) => {
-                let file = dtypes::in_file(to).expect("checked");
-                self.jobs.push(Job {
-                    name: tensor.name.clone(),
-                    input: Input::Plain(tensor.clone()),
-                    output: Output::Cast(to),
-                    outs: vec![Out::new(&tensor.name, file, &tensor.shape)],
-                    from: tensor.dtype.to_string().to_lowercase(),
-                    to: file.to_string().to_lowercase(),
-                });
-            }
+            Some(to) => self.push_plain(tensor, Some(to)),
         }
         Ok(())
     }
@@ -596,19 +664,18 @@ impl Plan {
         }
     }
 
-    fn weight(&mut self, planner: &mut Planner<'_>, weight: &Weight, codes: &Tensor) -> Result<()> {
+    fn weight(&mut self, planner: &mut Planner<'_>, weight: &Arc<Weight>, codes: &Arc<Tensor>) -> Result<()> {
         let mut weight = weight.clone();
         let scales = planner.it.tensors[&weight.scales].clone();
-        if self.plain.is_some() {
-            weight.format.scaling = weight.format.scaling.profile(planner.profile);
+        if self.plain.is_some() && planner.profile != Profile::Lanecast {
+            let own = Arc::make_mut(&mut weight);
+            own.format.scaling = own.format.scaling.profile(planner.profile);
         }
-        let (name, shape) = (weight.name.clone(), weight.shape.clone());
-        let from = weight.layout.name().to_owned();
-        let transposed = weight.transposed;
-        let input = Input::Scaled(Box::new(weight), codes.clone(), scales);
+        let (name, from) = (weight.name.clone(), weight.layout.name());
+        let input = Input::Scaled(weight, codes.clone(), scales);
+        let (shape, _) = tile::logical(&input);
         let Some(to) = self.plain else {
             let layout = planner.layout.expect("a dtype or a layout");
-            let (shape, _) = tile::logical(&input);
             return self.quantise(planner, layout, input, &name, &shape);
         };
         let file = dtypes::in_file(to).expect("checked");
@@ -617,19 +684,8 @@ impl Plan {
                 .tensor(&name)
                 .help("mxfp4 and nvfp4 are layouts of 4 bits with scales"));
         }
-        let mut out_shape = shape;
-        if transposed {
-            let n = out_shape.len();
-            out_shape.swap(n - 2, n - 1);
-        }
-        self.jobs.push(Job {
-            outs: vec![Out::new(&name, file, &out_shape)],
-            name,
-            input,
-            output: Output::Cast(to),
-            from,
-            to: file.to_string().to_lowercase(),
-        });
+        let out = Out::new(name.clone(), file, planner.shapes.of(&shape));
+        self.jobs.push(Job { name, input, output: Output::Cast(to), outs: [out].into() });
         Ok(())
     }
 
@@ -638,7 +694,7 @@ impl Plan {
         planner: &mut Planner<'_>,
         layout: Layout,
         input: Input,
-        name: &str,
+        name: &Name,
         shape: &[usize],
     ) -> Result<()> {
         let (mut target, outs) = planner.target(layout, name, shape)?;
@@ -662,19 +718,8 @@ impl Plan {
             self.warnings
                 .push(format!("{name}: {shape:?} is no multiple of 128: transformers refuses it (--keep)"));
         }
-        let from = match &input {
-            Input::Plain(tensor) => tensor.dtype.to_string().to_lowercase(),
-            Input::Scaled(weight, ..) => weight.layout.name().to_owned(),
-        };
-        let to = layout.name().to_owned();
-        self.jobs.push(Job {
-            name: name.to_owned(),
-            input,
-            output: Output::Quantise(target),
-            outs,
-            from,
-            to,
-        });
+        let (name, output) = (name.clone(), Output::Quantise(target));
+        self.jobs.push(Job { name, input, output, outs: outs.into() });
         Ok(())
     }
 
@@ -733,11 +778,6 @@ impl Plan {
         }
         drop(taken);
         for (name, source, mut jobs) in self.division(it, shard_size) {
-            let tensors: Vec<(String, Dtype, Vec<usize>)> = jobs
-                .iter()
-                .flat_map(|&job| &self.jobs[job].outs)
-                .map(|out| (out.name.clone(), out.dtype, out.shape.clone()))
-                .collect();
             let mut metadata = it.shards[source].metadata.clone();
             if it.is_dir {
                 metadata
@@ -750,34 +790,46 @@ impl Plan {
                 metadata.remove("_quantization_metadata");
             }
             if let Some(format) = comfy {
-                let layers: BTreeMap<&str, serde_json::Value> = tensors
-                    .iter()
-                    .filter_map(|(name, ..)| {
-                        Some((name.strip_suffix(".comfy_quant")?, json!({ "format": format })))
+                let outs = jobs.iter().flat_map(|&job| &self.jobs[job].outs);
+                let layers: BTreeMap<&str, serde_json::Value> = outs
+                    .filter_map(|out| {
+                        Some((out.name.strip_suffix(".comfy_quant")?, json!({ "format": format })))
                     })
                     .collect();
                 let text = json!({ "format_version": "1.0", "layers": layers }).to_string();
                 metadata.get_or_insert_default().insert("_quantization_metadata".to_owned(), text);
             }
-            let (header, infos) = header::write(metadata.as_ref(), tensors)?;
-            let places: BTreeMap<&str, &TensorInfo> =
-                infos.iter().map(|(name, info)| (&name[..], info)).collect();
+            // Which of the tensors of the result, in the order of the file.
+            let mut order: Vec<(u32, u8)> = Vec::new();
             let mut sources = BTreeSet::new();
-            for &job in &jobs {
-                let job = &mut self.jobs[job];
+            for &index in &jobs {
+                let job = &self.jobs[index];
                 sources.insert(job.input.main().shard);
                 if let Input::Scaled(_, _, scales) = &job.input {
                     sources.insert(scales.shard);
                 }
-                for out in &mut job.outs {
-                    out.offset = header.len() as u64 + places[&out.name[..]].data_offsets.0 as u64;
-                }
+                order.extend((0..job.outs.len()).map(|out| (index as u32, out as u8)));
+            }
+            let out = |&(job, out): &(u32, u8)| &self.jobs[job as usize].outs[out as usize];
+            order.sort_by(|a, b| {
+                let (a, b) = (out(a), out(b));
+                b.dtype.cmp(&a.dtype).then_with(|| a.name.cmp(&b.name))
+            });
+            let tensors = order.iter().map(|place| {
+                let Out { name, dtype, shape, .. } = out(place);
+                (&name[..], *dtype, &shape[..])
+            });
+            let header = header::write(metadata.as_ref(), tensors)?;
+            let mut bytes = header.len() as u64;
+            for (job, out) in order {
+                let out = &mut self.jobs[job as usize].outs[out as usize];
+                out.offset = bytes;
+                bytes += header::byte_len(out.dtype, &out.shape);
             }
             // In the order of the file: it is hashed while it grows.
             jobs.sort_by_key(|&job| self.jobs[job].outs[0].offset);
-            let data = infos.last().map_or(0, |(_, info)| info.data_offsets.1) as u64;
-            let bytes = header.len() as u64 + data;
-            self.shards.push(OutShard { name, jobs, header, bytes, sources });
+            let header_sha256 = hex(&Sha256::digest(&header));
+            self.shards.push(OutShard { name, jobs, header: header.into(), header_sha256, bytes, sources });
         }
         Ok(())
     }
@@ -786,7 +838,7 @@ impl Plan {
     fn digest(&self, it: &Checkpoint, args: &Convert) -> String {
         let sources = || it.shards.iter().map(|s| json!([s.name, s.sha256, s.stamp.len]));
         let jobs = || self.jobs.iter().map(|job| format!("{:?}", (&job.name, &job.output, &job.outs)));
-        let headers = || self.shards.iter().map(|s| (&s.name, hex(&Sha256::digest(&s.header))));
+        let headers = || self.shards.iter().map(|s| (&s.name, &s.header_sha256));
         let text = (
             env!("CARGO_PKG_VERSION"),
             &self.from,

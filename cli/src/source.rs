@@ -55,6 +55,12 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Source>> {
     Ok(Box::new(OnDisk { file, len: metadata.len() }))
 }
 
+/// Does it lie in a file system in memory? Nobody waits for a disk there, and its pages are allocated when they are written.
+pub(crate) fn is_in_memory(path: &Path) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    rustix::fs::statfs(path).is_ok_and(|system| system.f_type as u64 == TMPFS)
+}
+
 /// The whole of a small file. Nothing is allocated that the file does not have.
 pub(crate) fn read_small(path: &Path, most: u64) -> Result<Vec<u8>> {
     let source = open(path)?;

@@ -25,6 +25,20 @@ const TURNED: u64 = 8;
 /// Tiles of a tensor, at most: a list of more would be memory.
 const MOST_TILES: u64 = 1 << 16;
 
+/// What a tile has written of the codes or values of its tensor: the first bytes of a buffer, at an offset of the file.
+pub(crate) struct Main<'a> {
+    pub(crate) offset: u64,
+    pub(crate) bytes: &'a mut Vec<u8>,
+    pub(crate) n: usize,
+}
+
+impl<'a> Main<'a> {
+    fn write(offset: u64, bytes: &'a mut Vec<u8>, n: usize, write: &mut Write<'_>) -> Result<Self> {
+        write(offset, &bytes[..n])?;
+        Ok(Self { offset, bytes, n })
+    }
+}
+
 /// Where the bytes of a tile go: to an offset of the file.
 pub(crate) type Write<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
 
@@ -362,7 +376,7 @@ fn transpose_elements<const EACH: usize>(bytes: &[u8], [rows, columns]: [usize; 
 /// The shape that values have without quantisation, and how many rows of it lie in one block.
 pub(crate) fn logical(input: &Input) -> (Vec<usize>, u64) {
     match input {
-        Input::Plain(tensor) => (tensor.shape.clone(), 1),
+        Input::Plain(tensor) => (tensor.shape.to_vec(), 1),
         Input::Scaled(weight, ..) => {
             let mut shape = weight.shape.clone();
             if weight.transposed {
@@ -393,7 +407,7 @@ pub(crate) fn values(
         Input::Scaled(weight, codes, scales) => {
             let format = &weight.format;
             let options = dtypes::options().src_packing(format.packing);
-            let parts = (&**weight, codes, scales);
+            let parts = (&**weight, &**codes, &**scales);
             let shape = if weight.transposed {
                 let tile = Tile { first: tile.first / 32, count: tile.count / 32, ..*tile };
                 read_groups(it, parts, &tile, rows, src, src_scales)?
@@ -428,9 +442,9 @@ fn read_plain(it: &Checkpoint, tensor: &Tensor, tile: &Tile, bytes: &mut Vec<u8>
 pub(crate) fn flat(input: &Input) -> Option<Input> {
     let Input::Plain(tensor) = input else { return None };
     let n: usize = tensor.shape.iter().product();
-    let mut tensor = tensor.clone();
-    tensor.shape = if n.is_multiple_of(8) { vec![n / 8, 8] } else { vec![n, 1] };
-    (n.is_multiple_of(8) || tensor.dtype.bitsize() >= 8).then_some(Input::Plain(tensor))
+    let shape = if n.is_multiple_of(8) { [n / 8, 8] } else { [n, 1] };
+    let flat = Tensor { shape: shape.into(), ..(**tensor).clone() };
+    (n.is_multiple_of(8) || tensor.dtype.bitsize() >= 8).then_some(Input::Plain(flat.into()))
 }
 
 /// From the place of an element among the codes to that among the values, where rows of the one are columns of the other. Of equal
@@ -519,14 +533,14 @@ impl Loss {
 }
 
 /// Converts a tile. `amax` is that of the group, where the target has one.
-pub(crate) fn convert(
+pub(crate) fn convert<'a>(
     it: &Checkpoint,
     job: &Job,
     tile: &Tile,
     amax: Option<f64>,
-    scratch: &mut Scratch,
+    scratch: &'a mut Scratch,
     write: &mut Write<'_>,
-) -> Result<Loss> {
+) -> Result<(Loss, Main<'a>)> {
     let done = match (&job.input, &job.output) {
         (Input::Plain(tensor), Output::Copy) => copy(it, job, tensor, tile, scratch, write),
         (Input::Scaled(..), Output::Copy) => unreachable!("what is copied is taken as it lies"),
@@ -534,60 +548,61 @@ pub(crate) fn convert(
         (Input::Scaled(weight, codes, scales), Output::Cast(to)) => {
             dequantise(it, job, (weight, codes, scales), *to, tile, scratch, write)
         }
-        (input, Output::Quantise(target)) => quantise(it, job, input, target, tile, amax, scratch, write),
+        (_, Output::Quantise(target)) => quantise(it, job, target, tile, amax, scratch, write),
     };
     done.map_err(|failure| failure.tensor(&job.name))
 }
 
-fn copy(
+fn copy<'a>(
     it: &Checkpoint,
     job: &Job,
     tensor: &Tensor,
     tile: &Tile,
-    scratch: &mut Scratch,
+    scratch: &'a mut Scratch,
     write: &mut Write<'_>,
-) -> Result<Loss> {
-    let bytes = room(&mut scratch.src, tile.count as usize);
-    it.shards[tensor.shard].read(bytes, tensor.offset + tile.first)?;
-    write(job.outs[0].offset + tile.first, bytes)?;
-    Ok(Loss::default())
+) -> Result<(Loss, Main<'a>)> {
+    let n = tile.count as usize;
+    it.shards[tensor.shard].read(room(&mut scratch.src, n), tensor.offset + tile.first)?;
+    let main = Main::write(job.outs[0].offset + tile.first, &mut scratch.src, n, write)?;
+    Ok((Loss::default(), main))
 }
 
-fn plain(
+fn plain<'a>(
     it: &Checkpoint,
     job: &Job,
     tensor: &Tensor,
     to: DType,
     tile: &Tile,
-    scratch: &mut Scratch,
+    scratch: &'a mut Scratch,
     write: &mut Write<'_>,
-) -> Result<Loss> {
-    let Scratch { src, dst, from: x, to: y, .. } = scratch;
+) -> Result<(Loss, Main<'a>)> {
+    let Scratch { src, dst: made, from: x, to: y, .. } = scratch;
     let from = dtypes::of(tensor.dtype).expect("a float");
     let n = tile.count as usize;
     let src = room(src, (n * bits(from) as usize).div_ceil(8));
     it.shards[tensor.shard].read(src, tensor.offset + tile.first * bits(from) / 8)?;
-    let dst = room(dst, (n * bits(to) as usize).div_ceil(8));
+    let dst = room(made, (n * bits(to) as usize).div_ceil(8));
     Caster::new(from, to, &dtypes::options()).and_then(|c| c.cast(src, dst, n)).map_err(wrong_cast)?;
     let wide = compared_in(&job.input, &job.output);
     let mut loss = Loss::default();
     let largest = Largest::of(to, Packing::LowFirst).filter(|_| dtypes::is_narrow(job.outs[0].dtype));
     let codes = largest.as_ref().map(|largest| (&*dst, largest));
     loss.elements((tile.first, n, wide), (from, src), (to, dst), codes, [x, y])?;
-    write(job.outs[0].offset + tile.first * bits(to) / 8, dst)?;
-    Ok(loss)
+    let n = dst.len();
+    Ok((loss, Main::write(job.outs[0].offset + tile.first * bits(to) / 8, made, n, write)?))
 }
 
-fn dequantise(
+fn dequantise<'a>(
     it: &Checkpoint,
     job: &Job,
     parts: (&Weight, &Tensor, &Tensor),
     to: DType,
     tile: &Tile,
-    scratch: &mut Scratch,
+    scratch: &'a mut Scratch,
     write: &mut Write<'_>,
-) -> Result<Loss> {
-    let Scratch { src, src_scales, dst, values: x, from: none, to: y, rows: lines, turned, .. } = scratch;
+) -> Result<(Loss, Main<'a>)> {
+    let Scratch { src, src_scales, dst: made, values: x, from: none, to: y, rows: lines, turned, .. } =
+        scratch;
     let weight = parts.0;
     let format = &weight.format;
     let shape = if weight.transposed {
@@ -607,7 +622,7 @@ fn dequantise(
     let (result, exact) =
         (values(by, &format.scaling)?, values(wide, &format.scaling.profile(Profile::Lanecast))?);
     let largest = Largest::of(to, Packing::LowFirst).filter(|_| narrow);
-    let dst = room(dst, n * bits(to) as usize / 8);
+    let dst = room(made, n * bits(to) as usize / 8);
     let whole = Matrices::of(&weight.shape);
     let place = job.outs[0].offset;
     let first = if weight.transposed { 0 } else { (tile.matrix * whole.rows + tile.first) * whole.columns };
@@ -636,25 +651,11 @@ fn dequantise(
         loss.at = (tile.matrix * whole.rows + row) * whole.columns + tile.first * 32 + column;
         transpose(dst, shape, bits(to) as usize / 8, turned);
         let at = (tile.matrix * whole.columns + tile.first * 32) * whole.rows * bits(to) / 8;
-        write(place + at, &turned[..dst.len()])?;
+        let n = dst.len();
+        Ok((loss, Main::write(place + at, turned, n, write)?))
     } else {
-        write(place + first * bits(to) / 8, dst)?;
-    }
-    Ok(loss)
-}
-
-/// What is quantised: elements of a dtype, or codes and scales.
-enum Source<'a> {
-    Elements(DType),
-    Codes(&'a Weight),
-}
-
-/// The codes of a layout in the order of another.
-fn relabel(weight: &Weight, target: &Target, src: &[u8], dst: &mut [u8]) {
-    dst.copy_from_slice(src);
-    if weight.format.packing != target.format.packing {
-        // Of the two codes in a byte, the other comes first.
-        dst.iter_mut().for_each(|byte| *byte = byte.rotate_left(4));
+        let n = dst.len();
+        Ok((loss, Main::write(place + first * bits(to) / 8, made, n, write)?))
     }
 }
 
@@ -699,165 +700,265 @@ fn reorder(
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "a source, a target, a part of both")]
-fn quantise(
-    it: &Checkpoint,
-    job: &Job,
-    input: &Input,
-    target: &Target,
-    tile: &Tile,
-    amax: Option<f64>,
-    scratch: &mut Scratch,
-    write: &mut Write<'_>,
-) -> Result<Loss> {
-    let (shape, _) = logical(input);
-    let turned_values = match input {
-        Input::Scaled(weight, ..) if weight.transposed => Some(values(it, input, tile, DType::F64, scratch)?),
-        _ => None,
-    };
-    let Scratch { src, src_scales, dst, dst_scales, values: y, from: x, to: none, rows, turned } = scratch;
-    let format = &target.format;
-    let mut whole = Matrices::of(&shape);
-    if target.transposed {
-        (whole.rows, whole.columns) = (whole.columns, whole.rows);
+/// A tile of a weight that is quantised.
+struct Quantising<'a> {
+    job: &'a Job,
+    target: &'a Target,
+    tile: &'a Tile,
+    /// With the factor of the tensor, once that is known.
+    scaling: Scaling,
+    /// The scale of the whole tensor, where it has one.
+    given: Option<Vec<u8>>,
+    /// Of what is quantised, and the shape of the tile among it.
+    whole: Matrices,
+    part: [usize; 2],
+    /// What errors are computed in.
+    wide: DType,
+}
+
+impl<'a> Quantising<'a> {
+    fn new(job: &'a Job, target: &'a Target, tile: &'a Tile) -> Self {
+        let mut whole = Matrices::of(&logical(&job.input).0);
+        if target.transposed {
+            (whole.rows, whole.columns) = (whole.columns, whole.rows);
+        }
+        let part = [tile.count as usize, whole.columns as usize];
+        let wide = compared_in(&job.input, &job.output);
+        Self { job, target, tile, scaling: target.format.scaling, given: None, whole, part, wide }
     }
-    let part = [tile.count as usize, whole.columns as usize];
-    let n = part[0] * part[1];
-    let wide = compared_in(input, &job.output);
-    let mut scaling = format.scaling;
-    let mut given = None;
-    let is_first = tile.matrix == 0 && tile.first == 0;
-    if target.group.is_some() {
-        let (scale, factor) = of_amax(target, amax.unwrap_or(0.0))?;
-        if let Some(factor) = factor.filter(|_| target.global) {
-            scaling.tensor_scale = match scaling.tensor_scale {
+
+    fn n(&self) -> usize {
+        self.part[0] * self.part[1]
+    }
+
+    /// Is it the tile that writes what its tensor has once?
+    fn is_first(&self) -> bool {
+        self.tile.matrix == 0 && self.tile.first == 0
+    }
+
+    /// The scale, or the factor, of the whole tensor.
+    fn of_tensor(&mut self, amax: f64, write: &mut Write<'_>) -> Result<()> {
+        let (scale, factor) = of_amax(self.target, amax)?;
+        if let Some(factor) = factor.filter(|_| self.target.global) {
+            self.scaling.tensor_scale = match self.scaling.tensor_scale {
                 TensorScale::ComputeMultiply => TensorScale::Multiply(factor),
                 _ => TensorScale::Divide(factor),
             };
-            if is_first {
-                write(job.outs[2].offset, &factor.to_le_bytes())?;
+            if self.is_first() {
+                write(self.job.outs[2].offset, &factor.to_le_bytes())?;
             }
         }
-        if target.of_tensor {
-            if is_first {
-                write(job.outs[1].offset, &scale)?;
+        if self.target.of_tensor {
+            if self.is_first() {
+                write(self.job.outs[1].offset, &scale)?;
             }
-            given = Some(scale);
+            self.given = Some(scale);
+        }
+        Ok(())
+    }
+
+    /// Reads elements of a tensor without scales. What they are then.
+    fn read_elements(
+        &self,
+        it: &Checkpoint,
+        tensor: &Tensor,
+        [src, rows, turned]: [&mut Vec<u8>; 3],
+    ) -> Result<DType> {
+        let from = dtypes::of(tensor.dtype).expect("a float");
+        if self.target.transposed {
+            let size = bits(from) / 8;
+            read_columns(it, tensor, (self.whole.columns, self.whole.rows, size), self.tile, rows, src)?;
+            transpose(src, [self.part[1], self.part[0]], size as usize, turned);
+            let n = src.len();
+            src.copy_from_slice(&turned[..n]);
+        } else {
+            read_plain(it, tensor, self.tile, src)?;
+        }
+        if !dtypes::is_narrow(tensor.dtype) {
+            return Ok(from);
+        }
+        // float32 holds them exactly.
+        let wide = cast(from, Packing::LowFirst, src, self.n(), DType::F32, turned)?.to_vec();
+        *src = wide;
+        Ok(DType::F32)
+    }
+
+    /// Elements to codes and scales.
+    fn quantise(&self, from: DType, src: &[u8], dst: &mut [u8], scales: &mut [u8]) -> Result<()> {
+        let format = &self.target.format;
+        let options = dtypes::options().dst_packing(format.packing);
+        let q = Quantizer::new(from, format.elem, &self.scaling, &options).map_err(wrong)?;
+        match &self.given {
+            Some(scale) => q.quantize_given(src, &self.part, scale, None, dst).map_err(wrong),
+            None => q.quantize(src, &self.part, dst, scales).map(drop).map_err(wrong),
         }
     }
-    let source = match input {
+
+    /// Codes and scales of a layout in the order of another: no value is computed but the factor.
+    fn relabel(
+        &mut self,
+        weight: &Weight,
+        (src, src_scales): (&[u8], &[u8]),
+        (dst, scales): (&mut [u8], &mut [u8]),
+        write: &mut Write<'_>,
+    ) -> Result<()> {
+        let format = &self.target.format;
+        dst.copy_from_slice(src);
+        if weight.format.packing != format.packing {
+            // Of the two codes in a byte, the other comes first.
+            dst.iter_mut().for_each(|byte| *byte = byte.rotate_left(4));
+        }
+        let from = &weight.format.scaling;
+        if let Some(factor) = other_factor(from.tensor_scale, self.scaling.tensor_scale)? {
+            self.scaling.tensor_scale = factor;
+            if let (TensorScale::Divide(factor) | TensorScale::Multiply(factor), true) =
+                (factor, self.is_first())
+            {
+                write(self.job.outs[2].offset, &factor.to_le_bytes())?;
+            }
+        }
+        if self.target.of_tensor {
+            if self.is_first() {
+                write(self.job.outs[1].offset, src_scales)?;
+            }
+            self.given = Some(src_scales.to_vec());
+        } else {
+            let shape = [self.part[0], self.part[1] / format.block_cols];
+            reorder(src_scales, from.layout, scales, self.scaling.layout, shape);
+        }
+        Ok(())
+    }
+
+    /// Codes and scales of a layout to those of another. One rounding; to given scales, and by the steps of a package, by way of
+    /// float64, which holds the product of a code and a scale exactly.
+    fn requantise(
+        &self,
+        weight: &Weight,
+        (src, src_scales): (&[u8], &[u8]),
+        (dst, scales): (&mut [u8], &mut [u8]),
+        values: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (to, from) = (&self.target.format, &weight.format);
+        if self.given.is_none() && self.scaling.profile == Profile::Lanecast {
+            let options = dtypes::options().src_packing(from.packing).dst_packing(to.packing);
+            let (from, to) = ((from.elem, &from.scaling), (to.elem, &self.scaling));
+            let r = Requantizer::new(from, to, &options).map_err(wrong)?;
+            return r.requantize(src, &self.part, src_scales, None, dst, scales).map(drop).map_err(wrong);
+        }
+        let values = self.dequantise(weight, (src, src_scales), DType::F64, values)?;
+        self.quantise(DType::F64, values, dst, scales)
+    }
+
+    /// What codes and scales of the source mean.
+    fn dequantise<'v>(
+        &self,
+        weight: &Weight,
+        (src, src_scales): (&[u8], &[u8]),
+        to: DType,
+        values: &'v mut Vec<u8>,
+    ) -> Result<&'v [u8]> {
+        let format = &weight.format;
+        let options = dtypes::options().src_packing(format.packing);
+        let values = room(values, self.n() * bits(to) as usize / 8);
+        let d = Dequantizer::new(format.elem, to, &format.scaling, &options).map_err(wrong)?;
+        d.dequantize(src, &self.part, src_scales, None, values).map_err(wrong)?;
+        Ok(values)
+    }
+
+    /// Writes the scales of blocks.
+    fn write_scales(&self, scales: &[u8], write: &mut Write<'_>) -> Result<()> {
+        let bytes = |rows: u64| -> Result<u64> {
+            let shape = [rows as usize, self.part[1]];
+            Ok(if rows == 0 { 0 } else { self.scaling.scale_bytes(&shape).map_err(wrong)? as u64 })
+        };
+        let at = self.tile.matrix * bytes(self.whole.rows)? + bytes(self.tile.first)?;
+        write(self.job.outs[1].offset + at, scales)
+    }
+
+    /// The element among the codes that is the first of the tile.
+    fn first(&self) -> u64 {
+        (self.tile.matrix * self.whole.rows + self.tile.first) * self.whole.columns
+    }
+
+    /// The values of the source beside those of the result, whatever the profile.
+    fn losses(
+        &self,
+        (from, values): (DType, &[u8]),
+        (codes, scales): (&[u8], &[u8]),
+        [y, x, none]: [&mut Vec<u8>; 3],
+    ) -> Result<Loss> {
+        let format = &self.target.format;
+        let options = dtypes::options().src_packing(format.packing);
+        let exact = self.scaling.profile(Profile::Lanecast);
+        let d = Dequantizer::new(format.elem, self.wide, &exact, &options).map_err(wrong)?;
+        let mut loss = Loss::default();
+        let largest = Largest::of(format.elem, format.packing);
+        for Part { rows, scales: of_rows } in parts_of(self.part, format, scales.len())? {
+            let columns = self.part[1];
+            let (at, n, shape) = (rows.start * columns, rows.len() * columns, [rows.len(), columns]);
+            let codes = &codes[bytes(format.elem, at, n)];
+            let y = room(y, n * bits(self.wide) as usize / 8);
+            d.dequantize(codes, &shape, &scales[of_rows], None, y).map_err(wrong)?;
+            let clamped = largest.as_ref().map(|largest| (codes, largest));
+            let place = (self.first() + at as u64, n, self.wide);
+            let values = (from, &values[bytes(from, at, n)]);
+            loss.elements(place, values, (self.wide, y), clamped, [&mut *x, &mut *none])?;
+        }
+        Ok(loss)
+    }
+}
+
+fn quantise<'a>(
+    it: &Checkpoint,
+    job: &Job,
+    target: &Target,
+    tile: &Tile,
+    amax: Option<f64>,
+    scratch: &'a mut Scratch,
+    write: &mut Write<'_>,
+) -> Result<(Loss, Main<'a>)> {
+    let turned_values = match &job.input {
+        Input::Scaled(weight, ..) if weight.transposed => {
+            Some(values(it, &job.input, tile, DType::F64, scratch)?)
+        }
+        _ => None,
+    };
+    let Scratch { src, src_scales, dst: main, dst_scales, values: y, from: x, to: none, rows, turned } =
+        scratch;
+    let mut this = Quantising::new(job, target, tile);
+    if target.group.is_some() {
+        this.of_tensor(amax.unwrap_or(0.0), write)?;
+    }
+    let dst = room(main, (this.n() * bits(target.format.elem) as usize).div_ceil(8));
+    let made = room(dst_scales, this.scaling.scale_bytes(&this.part).map_err(wrong)?);
+    let (from, values) = match &job.input {
         Input::Plain(tensor) => {
-            let from = dtypes::of(tensor.dtype).expect("a float");
-            if target.transposed {
-                let size = bits(from) / 8;
-                read_columns(it, tensor, (whole.columns, whole.rows, size), tile, rows, src)?;
-                transpose(src, [part[1], part[0]], size as usize, turned);
-                let n = src.len();
-                src.copy_from_slice(&turned[..n]);
-            } else {
-                read_plain(it, tensor, tile, src)?;
+            let from = this.read_elements(it, tensor, [&mut *src, rows, turned])?;
+            this.quantise(from, src, dst, made)?;
+            (from, &src[..])
+        }
+        Input::Scaled(weight, codes, scales) => match &turned_values {
+            Some(values) => {
+                this.quantise(DType::F64, values, dst, made)?;
+                (DType::F64, &values[..])
             }
-            if dtypes::is_narrow(tensor.dtype) {
-                // float32 holds them exactly.
-                let wide = cast(from, Packing::LowFirst, src, n, DType::F32, turned)?.to_vec();
-                *src = wide;
-                Source::Elements(DType::F32)
-            } else {
-                Source::Elements(from)
-            }
-        }
-        Input::Scaled(..) if turned_values.is_some() => {
-            src.clear();
-            src.extend(turned_values.iter().flatten());
-            Source::Elements(DType::F64)
-        }
-        Input::Scaled(weight, codes, scales) => {
-            read_rows(it, (weight, codes, scales), tile, src, src_scales)?;
-            Source::Codes(weight)
-        }
-    };
-    let options = dtypes::options().dst_packing(format.packing);
-    let dst = room(dst, (n * bits(format.elem) as usize).div_ceil(8));
-    let made = room(dst_scales, scaling.scale_bytes(&part).map_err(wrong)?);
-    // The values of the source beside those of the result, whatever the profile.
-    let given_values = match &source {
-        Source::Elements(from) => {
-            let q = Quantizer::new(*from, format.elem, &scaling, &options).map_err(wrong)?;
-            match &given {
-                Some(scale) => q.quantize_given(src, &part, scale, None, dst).map_err(wrong)?,
-                None => drop(q.quantize(src, &part, dst, made).map_err(wrong)?),
-            }
-            (*from, &src[..])
-        }
-        Source::Codes(weight) => {
-            let (elem, from) = (weight.format.elem, &weight.format.scaling);
-            let options = options.src_packing(weight.format.packing);
-            if target.relabel {
-                relabel(weight, target, src, dst);
-                if let Some(factor) = other_factor(from.tensor_scale, scaling.tensor_scale)? {
-                    scaling.tensor_scale = factor;
-                    if let (TensorScale::Divide(factor) | TensorScale::Multiply(factor), true) =
-                        (factor, is_first)
-                    {
-                        write(job.outs[2].offset, &factor.to_le_bytes())?;
-                    }
-                }
-                if target.of_tensor {
-                    if is_first {
-                        write(job.outs[1].offset, src_scales)?;
-                    }
-                    given = Some(src_scales.clone());
+            None => {
+                read_rows(it, (weight, codes, scales), tile, src, src_scales)?;
+                let source = (&src[..], &src_scales[..]);
+                if target.relabel {
+                    this.relabel(weight, source, (&mut *dst, &mut *made), write)?;
                 } else {
-                    let columns = part[1] / format.block_cols;
-                    reorder(src_scales, from.layout, made, scaling.layout, [part[0], columns]);
+                    this.requantise(weight, source, (&mut *dst, &mut *made), turned)?;
                 }
-            } else
-            // One rounding. To given scales, and by the steps of a package, by way of float64, which holds the product of a code
-            // and a scale exactly.
-            if given.is_none() && scaling.profile == Profile::Lanecast {
-                let r = Requantizer::new((elem, from), (format.elem, &scaling), &options).map_err(wrong)?;
-                r.requantize(src, &part, src_scales, None, dst, made).map_err(wrong)?;
-            } else {
-                let values = room(turned, n * 8);
-                let d = Dequantizer::new(elem, DType::F64, from, &options).map_err(wrong)?;
-                d.dequantize(src, &part, src_scales, None, values).map_err(wrong)?;
-                let q = Quantizer::new(DType::F64, format.elem, &scaling, &options).map_err(wrong)?;
-                match &given {
-                    Some(scale) => q.quantize_given(values, &part, scale, None, dst).map_err(wrong)?,
-                    None => drop(q.quantize(values, &part, dst, made).map_err(wrong)?),
-                }
+                (this.wide, this.dequantise(weight, source, this.wide, turned)?)
             }
-            let x = room(turned, n * bits(wide) as usize / 8);
-            let d = Dequantizer::new(elem, wide, from, &options).map_err(wrong)?;
-            d.dequantize(src, &part, src_scales, None, x).map_err(wrong)?;
-            (wide, &*x)
-        }
+        },
     };
-    let whole_rows = |rows: u64| -> Result<u64> {
-        let shape = [rows as usize, part[1]];
-        Ok(if rows == 0 { 0 } else { scaling.scale_bytes(&shape).map_err(wrong)? as u64 })
-    };
-    if given.is_none() {
-        let at = tile.matrix * whole_rows(whole.rows)? + whole_rows(tile.first)?;
-        write(job.outs[1].offset + at, made)?;
+    if this.given.is_none() {
+        this.write_scales(made, write)?;
     }
-    let back = dtypes::options().src_packing(format.packing);
-    let exact = scaling.profile(Profile::Lanecast);
-    let d = Dequantizer::new(format.elem, wide, &exact, &back).map_err(wrong)?;
-    let first = (tile.matrix * whole.rows + tile.first) * whole.columns;
-    let mut loss = Loss::default();
-    let largest = Largest::of(format.elem, format.packing);
-    let scales = given.as_deref().unwrap_or(made);
-    let (from, values) = given_values;
-    for Part { rows, scales: of_rows } in parts_of(part, format, scales.len())? {
-        let (at, n, shape) = (rows.start * part[1], rows.len() * part[1], [rows.len(), part[1]]);
-        let codes = &dst[bytes(format.elem, at, n)];
-        let y = room(y, n * bits(wide) as usize / 8);
-        d.dequantize(codes, &shape, &scales[of_rows], None, y).map_err(wrong)?;
-        let clamped = largest.as_ref().map(|largest| (codes, largest));
-        let values = (from, &values[bytes(from, at, n)]);
-        loss.elements((first + at as u64, n, wide), values, (wide, y), clamped, [&mut *x, &mut *none])?;
-    }
-    write(job.outs[0].offset + first * bits(format.elem) / 8, dst)?;
-    Ok(loss)
+    let scales = this.given.as_deref().unwrap_or(made);
+    let loss = this.losses((from, values), (dst, scales), [y, x, none])?;
+    let (at, n) = (this.first() * bits(target.format.elem) / 8, dst.len());
+    Ok((loss, Main::write(job.outs[0].offset + at, main, n, write)?))
 }

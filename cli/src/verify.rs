@@ -8,7 +8,7 @@ use lanecast::{Caster, DType};
 use serde_json::{Value, json};
 
 use crate::args::Verify;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Name};
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result};
 use crate::inspect::from_option;
@@ -24,7 +24,7 @@ const SOME: u64 = 1 << 18;
 /// One side.
 struct Side {
     it: Checkpoint,
-    tensors: BTreeMap<String, (Input, Vec<usize>)>,
+    tensors: BTreeMap<Name, (Input, Vec<usize>)>,
 }
 
 impl Side {
@@ -42,12 +42,13 @@ impl Side {
                     let weight = found.weights[&tensor.name].clone();
                     let scales = it.tensors[&weight.scales].clone();
                     let name = weight.name.clone();
-                    let input = Input::Scaled(Box::new(weight), tensor.clone(), scales);
+                    let input = Input::Scaled(weight, tensor.clone(), scales);
                     let (shape, _) = tile::logical(&input);
                     tensors.insert(name, (input, shape));
                 }
                 (Role::Plain, _) => {
-                    tensors.insert(tensor.name.clone(), (Input::Plain(tensor.clone()), tensor.shape.clone()));
+                    tensors
+                        .insert(tensor.name.clone(), (Input::Plain(tensor.clone()), tensor.shape.to_vec()));
                 }
                 _ => {}
             }
@@ -134,7 +135,7 @@ fn compare(
     }
     let (x, y, rows_of) = match (tile::flat(x), tile::flat(y)) {
         (Some(x), Some(y)) => {
-            let shape = x.main().shape.clone();
+            let shape = x.main().shape.to_vec();
             (x, y, shape)
         }
         _ => (x.clone(), y.clone(), shape.clone()),
@@ -205,10 +206,10 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
     let a = Side::open(&args.a, &args.from_a, "--from-a")?;
     let b = Side::open(&args.b, &args.from_b, "--from-b")?;
     let only = |x: &Side, y: &Side| -> Vec<String> {
-        x.tensors.keys().filter(|name| !y.tensors.contains_key(*name)).cloned().collect()
+        x.tensors.keys().filter(|name| !y.tensors.contains_key(*name)).map(|name| name.to_string()).collect()
     };
     let (only_a, only_b) = (only(&a, &b), only(&b, &a));
-    let both: Vec<&String> = a.tensors.keys().filter(|name| b.tensors.contains_key(*name)).collect();
+    let both: Vec<&Name> = a.tensors.keys().filter(|name| b.tensors.contains_key(*name)).collect();
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     let failure = Mutex::new(None);

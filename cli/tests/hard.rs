@@ -206,23 +206,12 @@ fn a_full_disk_is_an_error_and_leaves_nothing() {
     }
 }
 
-#[test]
-fn memory_is_bounded_whatever_the_tensor() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("a.safetensors");
-    // 192 MiB that no disk holds.
-    let (rows, columns) = (24576usize, 4096usize);
-    let bytes = rows * columns * 2;
-    let header =
-        format!(r#"{{"x.weight":{{"dtype":"BF16","shape":[{rows},{columns}],"data_offsets":[0,{bytes}]}}}}"#);
-    let mut file = File::create(&path).unwrap();
-    file.write_all(&(header.len() as u64).to_le_bytes()).unwrap();
-    file.write_all(header.as_bytes()).unwrap();
-    file.set_len((8 + header.len() + bytes) as u64).unwrap();
+/// The most memory of a conversion, in KiB: of the process, as the system counts it.
+fn peak(dir: &Path, words: &str) -> u64 {
     let mut child = Command::new(env!("CARGO_BIN_EXE_lanecast"))
-        .args(["convert", "a.safetensors", "b.safetensors", "--to", "e4m3", "--memory", "32M"])
+        .args(words.split(' '))
         .stdout(Stdio::null())
-        .current_dir(dir.path())
+        .current_dir(dir)
         .spawn()
         .unwrap();
     let mut peak = 0u64;
@@ -238,8 +227,45 @@ fn memory_is_bounded_whatever_the_tensor() {
         std::thread::sleep(Duration::from_millis(1));
     };
     assert!(status.success());
+    eprintln!("{words}: peak of {peak} kB");
+    peak
+}
+
+/// A file of zeros that no disk holds.
+fn zeros(path: &Path, header: &str, bytes: usize) {
+    let mut file = File::create(path).unwrap();
+    file.write_all(&(header.len() as u64).to_le_bytes()).unwrap();
+    file.write_all(header.as_bytes()).unwrap();
+    file.set_len((8 + header.len() + bytes) as u64).unwrap();
+}
+
+#[test]
+fn memory_is_bounded_whatever_the_tensor() {
+    let dir = tempfile::tempdir().unwrap();
+    let (rows, columns) = (24576usize, 4096usize);
+    let bytes = rows * columns * 2;
+    let header =
+        format!(r#"{{"x.weight":{{"dtype":"BF16","shape":[{rows},{columns}],"data_offsets":[0,{bytes}]}}}}"#);
+    zeros(&dir.path().join("a.safetensors"), &header, bytes);
+    let peak = peak(dir.path(), "convert a.safetensors b.safetensors --to e4m3 --memory 32M");
     assert!(peak > 0 && peak < (64 + 32) << 10, "{peak} kB");
-    eprintln!("peak: {peak} kB");
+}
+
+#[test]
+fn memory_is_bounded_for_many_tensors() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Vec<String> = (0..100_000usize)
+        .map(|i| {
+            let (from, to) = (i * 1024, (i + 1) * 1024);
+            format!(r#""layers.{i}.weight":{{"dtype":"BF16","shape":[16,32],"data_offsets":[{from},{to}]}}"#)
+        })
+        .collect();
+    zeros(&dir.path().join("a.safetensors"), &format!("{{{}}}", tensors.join(",")), 1024 * tensors.len());
+    for to in ["f32", "nvfp4"] {
+        let peak =
+            peak(dir.path(), &format!("convert a.safetensors {to}.safetensors --to {to} --memory 32M"));
+        assert!(peak > 0 && peak < (64 + 32 + 64) << 10, "{to}: {peak} kB");
+    }
 }
 
 #[test]

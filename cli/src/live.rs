@@ -1,0 +1,297 @@
+//! A file that is being written: under a temporary name, hashed from its beginning, and read back.
+
+use std::collections::BTreeMap;
+use std::fs::{File, Permissions};
+use std::num::NonZeroU64;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+use rustix::fs::{Advice, FallocateFlags};
+use sha2::{Digest, Sha256};
+use tempfile::{Builder, NamedTempFile};
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+use crate::checkpoint::hex;
+use crate::error::{Failure, Result, on};
+use crate::loss::Loss;
+use crate::source::{file_name, is_in_memory};
+
+/// Bytes that are read back at a time, and how often as many may wait to be hashed.
+const SOME: usize = 1 << 18;
+const AHEAD: usize = 4;
+/// Bytes of a file that are synced and read back together, while others are converted; in memory, as many as a cache holds.
+const WINDOW: u64 = 16 << 20;
+const WINDOW_IN_MEMORY: u64 = 1 << 20;
+/// Tiles that may wait to be hashed.
+const WAITING: usize = 4;
+
+/// A file that is being written.
+pub(crate) struct Live {
+    pub(crate) shard: usize,
+    temp: Mutex<Option<NamedTempFile>>,
+    /// Locked by whoever writes: the system lets one write at a time, and would have the others spin.
+    file: Mutex<File>,
+    reader: File,
+    pub(crate) path: PathBuf,
+    window: u64,
+    /// What was written and not yet read back, by offset.
+    pieces: Mutex<BTreeMap<u64, Piece>>,
+    hashed: Mutex<Hashed>,
+    /// Signalled when fewer tiles wait.
+    turn: Condvar,
+    /// How many the file is made of.
+    tiles: AtomicUsize,
+    pub(crate) losses: Mutex<BTreeMap<usize, Loss>>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    len: u64,
+    hash: u128,
+}
+
+/// The hash of a file, up to an offset, and the number of the tile that goes on with it.
+#[derive(Default)]
+struct Hashed {
+    sha: Sha256,
+    until: u64,
+    next: usize,
+    /// What was written and is to be hashed, by the number of the tile; somebody is at it.
+    waiting: BTreeMap<usize, Waiting>,
+    is_busy: bool,
+    /// Who waits for these to be fewer.
+    asleep: usize,
+    /// Buffers that were hashed.
+    spare: Vec<Vec<u8>>,
+}
+
+/// Bytes of a file, the first of a buffer.
+struct Waiting {
+    offset: u64,
+    n: usize,
+    bytes: Vec<u8>,
+}
+
+impl Live {
+    /// A temporary file, for which there is room.
+    pub(crate) fn new(shard: usize, path: PathBuf, dir: &Path, bytes: u64) -> Result<Self> {
+        let temp = temporary(dir, &file_name(&path))?;
+        let file = temp.as_file().try_clone().map_err(on(&path))?;
+        file.set_len(bytes).map_err(on(&path))?;
+        let in_memory = is_in_memory(dir);
+        if !in_memory {
+            match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+                // Not every file system can.
+                Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
+                Err(error) => return Err(Failure::io(&path, &error.into())),
+            }
+        }
+        Ok(Self {
+            shard,
+            temp: Mutex::new(Some(temp)),
+            reader: file.try_clone().map_err(on(&path))?,
+            file: Mutex::new(file),
+            path,
+            window: if in_memory { WINDOW_IN_MEMORY } else { WINDOW },
+            pieces: Mutex::default(),
+            hashed: Mutex::default(),
+            turn: Condvar::new(),
+            tiles: AtomicUsize::new(0),
+            losses: Mutex::new(BTreeMap::new()),
+        })
+    }
+
+    /// How many tiles there will be: said before the first is.
+    pub(crate) fn expect(&self, tiles: usize) {
+        self.tiles.store(tiles, Ordering::SeqCst);
+    }
+
+    /// The hash of so many bytes, which all of them are that were written, and which lie on the disk.
+    pub(crate) fn sha256(&self, bytes: u64) -> Result<String> {
+        let Hashed { sha, until, .. } = std::mem::take(&mut *self.hashed.lock().expect("no panics"));
+        if until != bytes {
+            let what = format!("{}: {until} of {bytes} bytes were written", self.path.display());
+            return Err(Failure::system(what));
+        }
+        self.reader.sync_all().map_err(on(&self.path))?;
+        Ok(hex(&sha.finalize()))
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn publish(&self) -> Result<()> {
+        let temp = self.temp.lock().expect("no panics").take().expect("published once");
+        temp.persist(&self.path).map_err(|error| Failure::io(&self.path, &error.error))?;
+        Ok(())
+    }
+
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let piece = Piece { len: bytes.len() as u64, hash: xxh3_128(bytes) };
+        self.file.lock().expect("no panics").write_all_at(bytes, offset).map_err(on(&self.path))?;
+        self.pieces.lock().expect("no panics").insert(offset, piece);
+        Ok(())
+    }
+
+    /// Hashes what tiles write in their order, where it continues what was hashed. The rest is hashed when it is read back:
+    /// scales lie before their weights in the file, and are complete after them. Whoever comes while another hashes leaves its
+    /// bytes to that one, and gets another buffer for them. Is it the one that has hashed the last of the file?
+    pub(crate) fn hash(
+        &self,
+        number: usize,
+        offset: u64,
+        bytes: &mut Vec<u8>,
+        n: usize,
+        stop: &AtomicBool,
+    ) -> bool {
+        let mut hashed = self.hashed.lock().expect("no panics");
+        while hashed.waiting.len() >= WAITING && hashed.next != number {
+            if stop.load(Ordering::SeqCst) {
+                return false;
+            }
+            hashed.asleep += 1;
+            let waited = self.turn.wait_timeout(hashed, Duration::from_millis(100));
+            hashed = waited.expect("no panics").0;
+            hashed.asleep -= 1;
+        }
+        let other = hashed.spare.pop().unwrap_or_default();
+        hashed.waiting.insert(number, Waiting { offset, n, bytes: std::mem::replace(bytes, other) });
+        if std::mem::replace(&mut hashed.is_busy, true) {
+            return false;
+        }
+        loop {
+            let next = hashed.next;
+            let Some(Waiting { offset, n, bytes }) = hashed.waiting.remove(&next) else { break };
+            if hashed.until == offset {
+                let mut sha = std::mem::take(&mut hashed.sha);
+                drop(hashed);
+                sha.update(&bytes[..n]);
+                hashed = self.hashed.lock().expect("no panics");
+                hashed.sha = sha;
+                hashed.until += n as u64;
+            }
+            hashed.next += 1;
+            // That of the header may be long, and is needed once.
+            if next > 0 {
+                hashed.spare.push(bytes);
+            }
+            if hashed.asleep > 0 && hashed.waiting.len() <= WAITING / 2 {
+                self.turn.notify_all();
+            }
+        }
+        hashed.is_busy = false;
+        if hashed.asleep > 0 {
+            self.turn.notify_all();
+        }
+        hashed.next > self.tiles.load(Ordering::SeqCst)
+    }
+
+    /// Reads back what was hashed, once enough of it has come together.
+    pub(crate) fn read_back(&self, buffer: &mut Vec<u8>) -> Result<()> {
+        let until = self.hashed.lock().expect("no panics").until;
+        let some = {
+            let mut pieces = self.pieces.lock().expect("no panics");
+            let bytes = |(_, piece): (_, &Piece)| piece.len;
+            if pieces.range(..until).map(bytes).sum::<u64>() < self.window {
+                return Ok(());
+            }
+            let later = pieces.split_off(&until);
+            std::mem::replace(&mut *pieces, later)
+        };
+        self.drop_cached(&some)?;
+        buffer.resize(SOME, 0);
+        some.into_iter().try_for_each(|(offset, piece)| {
+            self.check(offset, piece, |at, n, hash| {
+                let some = &mut buffer[..n];
+                self.reader.read_exact_at(some, at).map_err(on(&self.path))?;
+                hash.update(some);
+                Ok(())
+            })
+        })
+    }
+
+    /// Reads back what is left, when all is written. Beside that another thread hashes what is not hashed yet.
+    pub(crate) fn read_back_all(&self, verify: bool) -> Result<()> {
+        let until = self.hashed.lock().expect("no panics").until;
+        let mut pieces = std::mem::take(&mut *self.pieces.lock().expect("no panics"));
+        if verify {
+            self.drop_cached(&pieces)?;
+        } else {
+            pieces = pieces.split_off(&until);
+        }
+        let (to_hash, read) = sync_channel::<Vec<u8>>(AHEAD);
+        let (done, buffers) = channel();
+        (0..AHEAD).for_each(|_| done.send(Vec::new()).expect("the receiver is there"));
+        let hashed = done.clone();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut sum = self.hashed.lock().expect("no panics");
+                for some in read {
+                    sum.sha.update(&some);
+                    sum.until += some.len() as u64;
+                    let _ = hashed.send(some);
+                }
+            });
+            // Dropped at the end, by which the other thread knows it.
+            let to_hash = to_hash;
+            pieces.into_iter().try_for_each(|(offset, piece)| {
+                self.check(offset, piece, |at, n, hash| {
+                    let mut some = buffers.recv().expect("all come back");
+                    some.resize(n, 0);
+                    self.reader.read_exact_at(&mut some, at).map_err(on(&self.path))?;
+                    hash.update(&some);
+                    let next =
+                        if offset < until { done.send(some).is_ok() } else { to_hash.send(some).is_ok() };
+                    assert!(next, "both ends are there");
+                    Ok(())
+                })
+            })
+        })
+    }
+
+    /// Is a piece what was written? It is read, some bytes at a time, and hashed.
+    fn check(
+        &self,
+        offset: u64,
+        piece: Piece,
+        mut read: impl FnMut(u64, usize, &mut Xxh3) -> Result<()>,
+    ) -> Result<()> {
+        let (mut hash, mut at, end) = (Xxh3::new(), offset, offset + piece.len);
+        while at < end {
+            let n = SOME.min((end - at) as usize);
+            read(at, n, &mut hash)?;
+            at += n as u64;
+        }
+        if hash.digest128() == piece.hash {
+            return Ok(());
+        }
+        let what =
+            format!("{}: bytes {offset} to {end} were read back otherwise than written", self.path.display());
+        Err(Failure::system(what).help("the disk or the memory is bad"))
+    }
+
+    /// Has the system forget what it keeps of these pieces, where it does that: they are read from the disk then.
+    fn drop_cached(&self, pieces: &BTreeMap<u64, Piece>) -> Result<()> {
+        if let (Some((&first, _)), Some((&last, piece))) = (pieces.first_key_value(), pieces.last_key_value())
+        {
+            self.reader.sync_data().map_err(on(&self.path))?;
+            let len = NonZeroU64::new(last + piece.len - first);
+            let _ = rustix::fs::fadvise(&self.reader, first, len, Advice::DontNeed);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
+    Builder::new()
+        .prefix(&format!(".{name}."))
+        .suffix(".tmp")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(dir)
+        .map_err(on(dir))
+}
