@@ -776,6 +776,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
     type Looking = AtOnce;
     type Integers = ByLimits;
     const LOOPLESS: usize = if FLAGS == QUIET { FEW } else { 0 };
+    const CUTS: bool = TO_INTEGER == CUT;
 
     fn needs_environment(depends: bool) -> bool {
         depends && FLAGS != QUIET

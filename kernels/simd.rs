@@ -766,6 +766,8 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     type Steps: Simd;
     /// So many elements, at most, are cast without a loop in the kernel itself; none where an environment is set around it.
     const LOOPLESS: usize = 0;
+    /// Does [`Converts::f64_to_i64`] cut, whatever the control register says, and make the minimum of all that an i64 does not hold, NaN too?
+    const CUTS: bool = false;
     /// Must the environment be set around a kernel whose operations depend on it, or may leave flags there? Not where the
     /// instructions carry their rounding: what becomes a float is rounded to nearest even, and what becomes an integer is cut,
     /// whatever the control register says, and no flag is raised. Only [`Floats::round_f32`] and [`Floats::round_f64`] are as it

@@ -25,6 +25,7 @@ fn main() {
     }
     suite.test("bitmaps with offsets", bitmaps);
     suite.test("a single loss anywhere", anywhere);
+    suite.test("float64 cut beside what is lost", cut);
     suite.test("one kind of loss alone", alone);
     suite.test("sizes are checked before anything is written", sizes);
     suite.run().exit();
@@ -457,6 +458,36 @@ fn anywhere(isa: Isa) {
     }
     lanecast::checked::same_value_slice_with(&doubles, &mut ints, &options).unwrap();
     lanecast::checked::same_value_slice_with(&longs, &mut ints, &options).unwrap();
+}
+
+/// float64 about the limits of every integer, among so many that are lost that those become null in the loop that casts. −2^63 is what an
+/// instruction that cuts to 64 bits makes of all that is lost, too.
+fn cut(isa: Isa) {
+    const N: usize = 3000;
+    let edges = [7, 8, 15, 16, 31, 32, 52, 53, 62, 63, 64, 1023].map(|k| 2f64.powi(k));
+    let near = |x: f64| [x, x.next_down(), x.next_up(), x - 1.0, x - 0.5, x + 0.5, x + 1.0];
+    let special = [0.0, 0.5, 0.999, 1.0, 5e-324, f64::NAN, f64::INFINITY];
+    let all: Vec<f64> = edges.into_iter().flat_map(near).chain(special).flat_map(|x| [x, -x]).collect();
+    let src: Vec<f64> = (0..N).map(|i| all[(i * 37 + i / 97) % all.len()]).collect();
+    macro_rules! to {
+        ($($to:ty)*) => {$({
+            for mode in lanecast::Overflow::ALL {
+                let options = CastOptions::new().isa(isa).float_to_int(mode);
+                let (mut dst, mut valid) = (vec![1 as $to; N], vec![0xA5; N.div_ceil(8)]);
+                let nulls =
+                    lanecast::checked::cast_slice_validity_with(&src, None, &mut dst, &mut valid, &options);
+                // Exact: no limit of 64 bits is more than 2^64.
+                let fits = |x: f64| x.is_finite() && <$to>::try_from(x.trunc() as i128).is_ok();
+                assert_eq!(nulls, Ok(src.iter().filter(|x| !fits(**x)).count()), "{isa}");
+                for (i, &x) in src.iter().enumerate() {
+                    let kept = fits(x);
+                    assert_eq!(valid[i / 8] >> (i % 8) & 1 == 1, kept, "{isa}: {x} to {}", stringify!($to));
+                    assert_eq!(dst[i], if kept { x as $to } else { 0 }, "{isa}: {x}");
+                }
+            }
+        })*};
+    }
+    to!(u8 i8 u16 i16 u32 i32 u64 i64);
 }
 
 /// Elements at the ends of the range, and far beyond, are found with nothing else lost in the whole cast: a loop that looks

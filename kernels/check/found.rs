@@ -84,6 +84,8 @@ pub(crate) enum Exact<'a> {
 pub(crate) struct Kept<'a> {
     pub(crate) dst: Destination<'a, u8>,
     pub(crate) width: usize,
+    /// The integers are float64, cut to int64: of what that does not hold, the minimum, but where the code is this one, it is never lost.
+    pub(crate) cut: Option<u64>,
 }
 
 /// The most codes that are judged at a time.

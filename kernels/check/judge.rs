@@ -35,6 +35,11 @@ pub(super) fn judge<I: Simd>(
     every(isa, [codes.bytes, back], &inside.keys(), limits, verdict, kept);
 }
 
+/// Can codes of so many bytes be cut, see [`Kept`]?
+pub(super) fn cuts<I: Simd>(_: I, width: usize) -> bool {
+    I::CUTS && width == 8
+}
+
 type Every<I> = fn(I, [&[u8]; 2], &[Key; 2], &Limits, &mut Verdict, Kept<'_>);
 
 fn all_or_back<I: Simd, L: Compared<I>, const KEYS: usize>(exact: Exact<'_>) -> Every<I> {
@@ -132,20 +137,27 @@ impl<I: Simd, L: FloatLanes<I>> Rule<I, L> for Whole {
 struct Bounds<I: Simd, const KEYS: usize> {
     nonzero: I::V,
     kept: I::V,
+    /// Where codes are cut, the one that is never lost.
+    spared: I::V,
     keys: [Sought<I>; KEYS],
 }
 
 impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
     #[inline(always)]
-    fn new<L: Lanes<I>>(isa: I, limits: &Limits, keys: &[Key; 2]) -> Self {
+    fn new<L: Lanes<I>>(isa: I, limits: &Limits, keys: &[Key; 2], spared: u64) -> Self {
         let mut sought = [Sought::new::<L>(isa, &keys[0]); KEYS];
         sought[KEYS - 1] = Sought::new::<L>(isa, &keys[KEYS - 1]);
-        Self { nonzero: L::splat(isa, limits.nonzero), kept: L::splat(isa, limits.kept as u64), keys: sought }
+        Self {
+            nonzero: L::splat(isa, limits.nonzero),
+            kept: L::splat(isa, limits.kept as u64),
+            spared: isa.splat64(spared),
+            keys: sought,
+        }
     }
 
     /// A bit for each code of a block: is it lost, is it inexact?
     #[inline(always)]
-    fn block<L: Compared<I>, R: Rule<I, L>>(
+    fn block<L: Compared<I>, R: Rule<I, L>, const CUTS: bool>(
         &self,
         isa: I,
         mut codes: &[u8],
@@ -158,10 +170,15 @@ impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
                 break;
             };
             losses[k] = isa.splat64(u64::MAX);
-            for key in &self.keys {
-                losses[k] = key.where_not::<L>(isa, code, losses[k]);
+            let mut integer = code;
+            if CUTS {
+                integer = isa.f64_to_i64(code);
+                losses[k] = isa.xor(L::eq(isa, code, self.spared), losses[k]);
             }
-            keeps[k] = isa.and_not(losses[k], code);
+            for key in &self.keys {
+                losses[k] = key.where_not::<L>(isa, integer, losses[k]);
+            }
+            keeps[k] = isa.and_not(losses[k], integer);
             if let Some(exact) = R::exact(isa, code, back, self.nonzero) {
                 // What is kept is exact, whatever it comes back as. (Of integers, nothing is beyond.)
                 let kept = L::gt(isa, isa.and(code, self.nonzero), self.kept);
@@ -204,8 +221,25 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
 
         #[inline(always)]
         fn call(self, isa: I) {
+            let can_cut = I::CUTS && L::BYTES == 8 && KEYS == 1 && R::KEEPS;
+            match self.kept.cut {
+                Some(spared) if can_cut => self.run::<I, true>(isa, spared),
+                _ => self.run::<I, false>(isa, 0),
+            }
+        }
+    }
+
+    impl<L, R, const KEYS: usize> Judge<'_, L, R, KEYS> {
+        /// In loops of their own, as either has enough to do.
+        #[inline(always)]
+        fn run<I: Simd, const CUTS: bool>(self, isa: I, spared: u64)
+        where
+            L: Compared<I>,
+            R: Rule<I, L>,
+        {
             let Self { codes: [mut codes, mut back], keys, limits, verdict, mut kept, .. } = self;
-            let (bounds, block) = (Bounds::<I, KEYS>::new::<L>(isa, limits, keys), L::BYTES * I::BYTES);
+            let (bounds, block) =
+                (Bounds::<I, KEYS>::new::<L>(isa, limits, keys, spared), L::BYTES * I::BYTES);
             let [mut room, mut room_back] = [const { Block([0; 8 * 64]) }; 2];
             let mut at = 0;
             // What is no whole block is one in the rooms, so that what judges it stands here once.
@@ -232,7 +266,7 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
                         (codes, back) = (&[], &[]);
                     }
                 }
-                let [lost, inexact] = bounds.block::<L, R>(isa, first, first_back, &mut kept);
+                let [lost, inexact] = bounds.block::<L, R, CUTS>(isa, first, first_back, &mut kept);
                 verdict.add(at, [lost & some, inexact & some]);
                 at += I::BYTES;
             }

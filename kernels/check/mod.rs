@@ -50,12 +50,12 @@ impl Loops {
 
     /// Judges codes of 2, 4 or 8 bytes, no more than [`MOST`]. The verdict is an empty one.
     pub(crate) fn judge(self, codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
-        let none = Kept { dst: (&mut [0; 0][..]).into(), width: 0 };
+        let none = Kept { dst: (&mut [0; 0][..]).into(), width: 0, cut: None };
         on!(self.0, isa => judge::judge(isa, codes, exact, limits, verdict, none)).unwrap_or(());
     }
 
     /// The same of integers, which are written as well: the low bytes of each, all of which are 0 if it is lost. Of whole blocks alone:
-    /// else it says that nothing was done.
+    /// else, and where floats are to be cut and cannot be, it says that nothing was done.
     pub(crate) fn keep(
         self,
         codes: Codes<'_>,
@@ -69,9 +69,13 @@ impl Loops {
         if !are_whole || limits.is_float {
             return false;
         }
+        let is_cut = kept.cut.is_some();
         on!(self.0, isa => {
-            judge::judge(isa, codes, Exact::All, limits, verdict, kept);
-            true
+            let can = !is_cut || judge::cuts(isa, codes.width);
+            if can {
+                judge::judge(isa, codes, Exact::All, limits, verdict, kept);
+            }
+            can
         })
         .unwrap_or(false)
     }

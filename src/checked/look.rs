@@ -11,7 +11,7 @@ use crate::error::{Error, Lossy};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::loss::Loss;
-use crate::formats::options::{CastOptions, Overflow, Policy};
+use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Parts, Route, Work};
 use crate::kernels::check::{
     self, BLOCK, Bits, Codes, Exact, Fit, Found, Fused, Kept, Loops, MOST, Scan, Verdict,
@@ -379,9 +379,11 @@ impl<'a> Check<'a> {
         let (from, bits, layout) = (width(parts.home), parts.to.bits() as usize, &self.caster.route().dst);
         let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Int(_));
         let is_whole = bits.is_multiple_of(8) && layout.size(8) == bits && !layout.swapped;
-        let narrows = is_integer(parts.home) && is_integer(parts.to) && is_whole && bits / 8 <= from;
+        let cut = Cut::new(parts);
+        let narrows =
+            (is_integer(parts.home) || cut.is_some()) && is_integer(parts.to) && is_whole && bits / 8 <= from;
         let to = narrows.then_some(bits / 8);
-        let nulling = Nulling { check: self, loops, limits: parts.limits().0, from, to };
+        let nulling = Nulling { check: self, loops, limits: parts.limits().0, from, to, cut };
         Some(nulling.pieces(chunk, dst, marks))
     }
 
@@ -793,6 +795,31 @@ struct Nulling<'a> {
     /// Bytes of an element of the target, where both are integers, and that one no wider: what is not lost has the same low bytes under all options,
     /// so that one loop casts and judges.
     to: Option<usize>,
+    /// The same where float64 becomes integers that an int64 holds.
+    cut: Option<Cut>,
+}
+
+/// How float64 is judged by the int64 that it is cut to.
+struct Cut {
+    limits: Limits,
+    /// A code that is not lost, whatever that says.
+    spared: u64,
+}
+
+impl Cut {
+    fn new(parts: &Look<'_>) -> Option<Self> {
+        let Kind::Int(format) = parts.to.kind() else { return None };
+        let is_cut = parts.home == DType::F64 && parts.policy.rounding == Rounding::TowardZero;
+        let (bits, all) = (format.bits(), Limits::new(DType::I64));
+        let (low, high, spared) = match (bits, format.is_signed()) {
+            // What is lost is the minimum too.
+            (64, true) => (i64::MIN + 1, i64::MAX, (i64::MIN as f64).to_bits()),
+            (64, false) => return None,
+            (_, true) => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits), 0),
+            (_, false) => (0, (1 << bits) - 1, 0),
+        };
+        is_cut.then_some(Self { limits: Limits { low, high, ..all }, spared })
+    }
 }
 
 impl Nulling<'_> {
@@ -826,8 +853,11 @@ impl Nulling<'_> {
     ) -> Result<usize, Error> {
         let (mut verdict, codes) = (Verdict::default(), Codes { bytes: src, width: self.from });
         let is_done = self.to.is_some_and(|width| {
-            let kept = Kept { dst: dst.reborrow(), width };
-            self.loops.keep(codes, &self.limits, &mut verdict, kept)
+            let (limits, cut) = match &self.cut {
+                None => (&self.limits, None),
+                Some(Cut { limits, spared }) => (limits, Some(*spared)),
+            };
+            self.loops.keep(codes, limits, &mut verdict, Kept { dst: dst.reborrow(), width, cut })
         });
         if !is_done {
             // Before the cast, which then reads what is in L1.
@@ -927,7 +957,6 @@ fn width(dtype: DType) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::options::Rounding;
 
     /// What a scan is content with is in the range that the reference finds, in every mode; and to integers, by the
     /// default mode, it is all of what is in the range both ways.
