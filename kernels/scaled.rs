@@ -588,32 +588,6 @@ impl Ties {
         let (kept, tie) = if to == DType::BF16 { (7, 1 << 44) } else { (11, 0) };
         (codes <= 12).then(|| Self { most: (1 << codes) - 1, tie, below: (1 << (52 - kept)) - 1 })
     }
-
-    /// Scales that are looked at together.
-    const LANES: usize = 16;
-    /// The bits of a float64 that a float32 does not have.
-    const CUT: u32 = 29;
-
-    /// May there be one among the products of so few scales? Only if one of them, rounded to float32, is a tie: which takes less
-    /// time. Of scales that are subnormal nothing is known.
-    #[inline(always)]
-    fn may_be_near(self, scales: &[f32]) -> bool {
-        let [tie, below] = [self.tie, self.below].map(|bits| (bits >> Self::CUT) as u32);
-        // Without their exponents.
-        let mut mantissas = [1.0; Self::LANES];
-        let mut may = [0; Self::LANES];
-        for i in 0..scales.len().min(Self::LANES) {
-            let bits = scales[i].to_bits();
-            mantissas[i] = f32::from_bits(bits & 0x7F_FFFF | 0x3F80_0000);
-            may[i] = u32::from(bits & 0x7F80_0000 == 0);
-        }
-        for code in (3..=self.most).step_by(2) {
-            for (may, mantissa) in may.iter_mut().zip(mantissas) {
-                *may |= u32::from((mantissa * code as f32).to_bits() & below == tie);
-            }
-        }
-        may != [0; Self::LANES]
-    }
 }
 
 /// Sets [`TIES`] of scales of which that may be. Returns what was set.
@@ -625,15 +599,12 @@ pub(crate) fn ties(isa: Present, ties: Ties, scales: &[f32], flags: &mut [u8]) -
 
         #[inline(always)]
         fn call(self, _: I) -> u8 {
-            const LANES: usize = Ties::LANES;
+            const LANES: usize = 16;
             /// What is rounded off, or on, at most.
-            const NEAR: u64 = 1 << Ties::CUT;
+            const NEAR: u64 = 1 << 29;
             let Self(Ties { most, tie, below }, scales, flags) = self;
             let mut all = 0;
             for (scales, flags) in scales.chunks(LANES).zip(flags.chunks_mut(LANES)) {
-                if !self.0.may_be_near(scales) {
-                    continue;
-                }
                 let mut exact = [0.0; LANES];
                 for (exact, scale) in exact.iter_mut().zip(scales) {
                     *exact = f64::from(*scale);
