@@ -306,6 +306,8 @@ pub(super) struct Scale {
     pub(super) others: Others,
     /// Rows that have the same scales.
     pub(super) apart: Apart,
+    /// Bytes from an element that is read to one that will be, and that memory is asked for meanwhile. 0 if none is.
+    pub(super) next: isize,
 }
 
 /// 128 words: their low bytes, and their high ones.
@@ -395,6 +397,7 @@ impl Scale {
         how: How::Near,
         others: Others::NONE,
         apart: Apart::ONE,
+        next: 0,
     };
 }
 

@@ -86,6 +86,8 @@ pub(crate) struct Factors<'a> {
     pub(crate) picks: &'a [u8],
     /// The words of each group, if those are looked up.
     pub(crate) sixteens: &'a [Table16],
+    /// Bytes of the source from an element to one that will be read after these, and that memory is asked for meanwhile. 0 if none is.
+    pub(crate) next: isize,
 }
 
 impl Factors<'_> {
@@ -103,6 +105,7 @@ impl Factors<'_> {
         deltas: &[],
         picks: &[],
         sixteens: &[],
+        next: 0,
     };
 }
 
@@ -298,6 +301,7 @@ impl Kernel {
             how: factors.how,
             others: factors.others,
             apart: Apart { rows: rows.count, src: rows.src as isize, dst: rows.dst as isize },
+            next: factors.next,
         };
         let (src, dst) = (src.as_ptr(), dst.reborrow().as_mut_ptr());
         let _environment = Environment::new(Rounding::NearestEven);

@@ -171,6 +171,16 @@ pub(super) fn ask<I: Simd>(isa: I, from: *const u8, bytes: usize) {
     }
 }
 
+/// The same to a cache that is larger than the first.
+#[inline(always)]
+pub(super) fn ask_far<I: Simd>(isa: I, from: *const u8, bytes: usize) {
+    let mut at = 0;
+    while at < bytes {
+        isa.prefetch_far(from.wrapping_add(at));
+        at += LINE;
+    }
+}
+
 /// [`ask`].
 struct Ask {
     from: *const u8,

@@ -139,6 +139,7 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
                 loop {
                     while blocks > 0 {
                         C::From::begin(isa, &mut looks, true);
+                        C::From::ask(isa, scale, from);
                         let block = <C::From as Source>::Width::load(isa, from, src_high);
                         let made = C::block(isa, &setup, Input { block, looks });
                         C::write(isa, made, from, to, [src_high, dst_high]);

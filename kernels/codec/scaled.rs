@@ -4,12 +4,14 @@ use core::marker::PhantomData;
 
 use super::super::drive::{By, How, LEAST_GROUP, RunScaled, Scale, Table16, Table128};
 use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
+use super::super::sizes::bytes;
+use super::super::stream::ask_far;
 use super::float::{NearF32, SIGN, ToF16, ToF32};
 use super::integer::{ToIntegers, ToShort};
 use super::job::{Job, Table, Target};
 use super::lookup::{Floats, Mirrored, Nibble, OnLine, Scope, Short, floats};
 use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
-use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8};
+use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8, bits};
 use super::table::{Looking, Ways};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
@@ -31,6 +33,10 @@ pub(in crate::kernels) trait Scalable: Source {
     /// Loads what is kept of a group, if one begins with the next block; in any case if nothing `is_kept` yet.
     #[inline(always)]
     fn begin<I: Simd>(_: I, _: &mut Self::Looks<I>, _is_kept: bool) {}
+
+    /// Asks memory for what will be read, if something is [`next`](Scale::next), of as many bytes as the block that lies here.
+    #[inline(always)]
+    fn ask<I: Simd>(_: I, _: &Scale, _block: *const u8) {}
 }
 
 macro_rules! scalable {
@@ -46,17 +52,32 @@ macro_rules! scalable {
             }
         }
 
-        impl<S: Source $(, $ties: Ties)?> Scalable for $source<S $(, $ties)?> {
-            #[inline(always)]
-            fn scale<I: Simd>(looks: &mut Under<S::Looks<I>>) -> &mut Scale {
-                &mut looks.scale
-            }
-        }
     )*};
 }
 scalable! {
     Times<S>;
     Quotient<S, T>;
+}
+
+impl<S: Source> Scalable for Times<S> {
+    #[inline(always)]
+    fn scale<I: Simd>(looks: &mut Self::Looks<I>) -> &mut Scale {
+        &mut looks.scale
+    }
+}
+
+impl<S: Source, T: Ties> Scalable for Quotient<S, T> {
+    #[inline(always)]
+    fn scale<I: Simd>(looks: &mut Self::Looks<I>) -> &mut Scale {
+        &mut looks.scale
+    }
+
+    #[inline(always)]
+    fn ask<I: Simd>(isa: I, scale: &Scale, block: *const u8) {
+        if scale.next != 0 {
+            ask_far(isa, block.wrapping_offset(scale.next), const { bytes(I::BYTES, bits::<S>()) });
+        }
+    }
 }
 
 /// The numbers of a block, of an array of a scale.

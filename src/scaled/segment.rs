@@ -95,6 +95,13 @@ impl Region {
         Ok(())
     }
 
+    /// Elements from one of it to one of the region that comes next, if there is one that begins before `end`.
+    pub(super) fn next(&self, grid: &Grid, end: usize) -> Option<usize> {
+        let (width, columns) = (grid.width(), &self.columns);
+        let apart = if columns.end < width { columns.len() } else { self.rows.len() * width - columns.start };
+        (self.rows.start * width + columns.start + apart < end).then_some(apart)
+    }
+
     /// Its scales.
     pub(super) fn groups(&self, grid: &Grid) -> usize {
         self.columns.len().div_ceil(grid.block())

@@ -679,6 +679,8 @@ fn more_than_a_chunk(isa: Isa) {
     let random = &mut Random::new(8);
     for (element, scaling, shape) in [
         (DType::F8E4M3FN, Scaling::deepseek(), vec![300, 1000]),
+        // Of more bytes in 128 rows than those that are looked at together.
+        (DType::F8E4M3FN, Scaling::deepseek(), vec![129, 8700]),
         (DType::F8E4M3FN, Scaling::per_axis(0), vec![3, 100_001]),
         (DType::F8E4M3FN, Scaling::per_axis(1), vec![100, 3001]),
         (DType::F4E2M1, Scaling::mx(), vec![290, 1024]),

@@ -28,8 +28,12 @@ use crate::kernels::present::Present;
 use crate::kernels::scaled::{self, BLOCK, Factors, How, Per, Rows, TIES};
 pub(super) use decided::Decided;
 
-/// Bytes of data that stay in a cache between the two passes over them.
+/// Bytes of data that stay in the cache of a core between the two passes over them.
 const CACHED: usize = 256 << 10;
+
+/// The same of a cache that cores share: for blocks of several rows. Whole rows are read from memory so much faster than a part of each
+/// that it does not matter whether the second pass reads from there.
+const SHARED: usize = 4 << 20;
 
 /// Bytes of a row from which on rows that are far from each other are read as fast as one.
 const APART: usize = 2 << 10;
@@ -80,6 +84,8 @@ impl Buffers {
 struct Division {
     how: How,
     flags: u8,
+    /// As [`Factors`] have it.
+    next: isize,
 }
 
 /// A quantisation by registers.
@@ -173,7 +179,8 @@ impl<'a> Divide<'a> {
         // As many columns as stay in a cache; all, where that are so few bytes of each row that memory is read in bits.
         let most = |rows: usize| {
             let bytes = self.width * grid.block();
-            let cached = CACHED / rows.saturating_mul(bytes).clamp(1, CACHED);
+            let most = if rows == 1 { CACHED } else { SHARED };
+            let cached = most / rows.saturating_mul(bytes).clamp(1, most);
             if cached.saturating_mul(bytes) < APART { all } else { cached.min(all) }
         };
         Region::each(grid, &piece.elements, &most, &mut |region| {
@@ -208,7 +215,7 @@ impl<'a> Divide<'a> {
         }
         sink.set_all(*scale, groups, &buffers.codes);
         let codes = take(&mut buffers.codes);
-        let division = self.numbers(&codes, groups, true, buffers);
+        let division = Division { next: self.next(region), ..self.numbers(&codes, groups, true, buffers) };
         let code = |known: usize| sink.scales().of_native(&codes, known);
         let amax = take(&mut buffers.amax);
         let done = self.cast(region, division, elements, dst, buffers, room, &|number| {
@@ -226,13 +233,22 @@ impl<'a> Divide<'a> {
         done
     }
 
+    /// Bytes from an element of a region to one of the next, which memory is asked for while this one is divided: it has nothing else
+    /// to read meanwhile. 0 if there is none, or too much for the cache of a core.
+    fn next(&self, region: &Region) -> isize {
+        let fits = self.width * region.rows.len() * region.columns.len() <= CACHED;
+        let end = self.first + self.bytes.len() / self.width;
+        let elements = region.next(self.job.grid, end).filter(|_| fits).unwrap_or(0);
+        (elements * self.width) as isize
+    }
+
     /// Casts a region whose scales are known; again what [`TIES`], looking at each element, and what is [`WRONG`] as the reference
     /// does, by the blocks of these numbers.
     #[expect(clippy::too_many_arguments, reason = "a region, where it goes, and room for both")]
     fn cast(
         &self,
         region: &Region,
-        Division { how, flags }: Division,
+        division: Division,
         elements: &Range<usize>,
         dst: &mut Destination<'_, u8>,
         buffers: &mut Buffers,
@@ -247,8 +263,8 @@ impl<'a> Divide<'a> {
         region.segments(grid, elements, &apart, &mut |segment, rows| {
             let rows = rows.unwrap_or(steps);
             let known = segment.scale - region.scale;
-            self.segment(segment, how, known, &rows, base, dst, buffers)?;
-            if flags == 0 {
+            self.segment(segment, division, known, &rows, base, dst, buffers)?;
+            if division.flags == 0 {
                 return Ok(());
             }
             for group in 0..segment.groups {
@@ -260,7 +276,8 @@ impl<'a> Divide<'a> {
                 if flags == TIES {
                     let (first, n, scale) = (elements.start, elements.len(), segment.scale + group);
                     let again = Segment { first, n, scale, groups: 1, per: Per::All };
-                    self.segment(&again, How::Odd, known + group, &rows, base, dst, buffers)?;
+                    let division = Division { how: How::Odd, next: 0, ..division };
+                    self.segment(&again, division, known + group, &rows, base, dst, buffers)?;
                     continue;
                 }
                 let block = block(segment.scale + group);
@@ -306,7 +323,7 @@ impl<'a> Divide<'a> {
     fn segment(
         &self,
         segment: &Segment,
-        how: How,
+        Division { how, next, .. }: Division,
         known: usize,
         rows: &Rows,
         base: usize,
@@ -333,6 +350,7 @@ impl<'a> Divide<'a> {
             rests: arrays[1],
             inverses: arrays[2],
             zeros: arrays[3],
+            next,
             ..Factors::NONE
         };
         let at = job.write.at(segment.first) - job.write.at(base);

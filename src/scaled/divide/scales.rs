@@ -292,7 +292,7 @@ impl Divide<'_> {
                     wrong |= WRONG;
                 }
             }
-            return Division { how, flags: if is_done { wrong } else { WRONG } };
+            return Division { how, flags: if is_done { wrong } else { WRONG }, next: 0 };
         }
         if let TensorScale::Multiply(g) = self.job.tensor {
             let rests = if self.splits { &mut buffers.rests[..groups] } else { &mut [] };
@@ -324,12 +324,13 @@ impl Divide<'_> {
             let left = scaled::inverses(self.isa, scales, rests, inverses, Some(near), flags);
             // Elements that are cast again take longer, and each call of the kernel as long as hundreds.
             if left * (4 + 1024 / elements) <= groups {
-                return Division { how: How::Near, flags: if left == 0 { wrong } else { wrong | TIES } };
+                let flags = if left == 0 { wrong } else { wrong | TIES };
+                return Division { how: How::Near, flags, next: 0 };
             }
             flags.iter_mut().for_each(|flags| *flags &= WRONG);
         }
         scaled::inverses(self.isa, &scales[..groups], &[], inverses, None, &mut []);
-        Division { how, flags: wrong }
+        Division { how, flags: wrong, next: 0 }
     }
 
     /// The ties of the target, and the elements: none if these have so many numbers that there are some near most ties.
