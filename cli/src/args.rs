@@ -257,8 +257,8 @@ pub(crate) struct Inspect {
     /// Reads the data: range, NaN, Inf
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Draws how many elements of a tensor have each exponent
-    #[arg(long, value_name = "FILE.svg")]
+    /// Draws how many elements of a tensor have each exponent, as SVG or PNG
+    #[arg(long, value_name = "FILE.svg|FILE.png")]
     pub(crate) plot: Option<PathBuf>,
     /// The tensor that is drawn [default: the largest that is a weight]
     #[arg(long, requires = "plot", value_name = "NAME")]
