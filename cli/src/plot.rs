@@ -95,15 +95,16 @@ fn chart<B: DrawingBackend>(
 ) -> Drawn<()> {
     let of = |units: u32| units * scale;
     let font = |units: u32| (FONT, of(units));
-    register_font(FONT, FontStyle::Normal, dejavu::sans::regular()).map_err(|_| "the font cannot be read")?;
+    register_font(FONT, FontStyle::Normal, dejavu::sans::extra_light())
+        .map_err(|_| "the font cannot be read")?;
     root.fill(&WHITE).map_err(wrong)?;
     let keys = || series.iter().flat_map(|one| one.exponents.keys().copied());
     let (first, last) = (keys().min().unwrap_or(0) - 1, keys().max().unwrap_or(0) + 2);
     let share = |one: &Series, n: u64| n as f64 / one.elements.max(1) as f64 * 100.0;
     let most =
         series.iter().flat_map(|one| one.exponents.values().map(move |&n| share(one, n))).fold(1.0, f64::max);
-    // A long name is set smaller: about a hundred letters have room.
-    let title_size = (1800 / title.chars().count().max(100)) as u32;
+    // A long name is set smaller: ninety letters have room.
+    let title_size = (1620 / title.chars().count().max(90)) as u32;
     let mut chart = ChartBuilder::on(root)
         .caption(title, font(title_size))
         .margin(of(14))

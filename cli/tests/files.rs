@@ -358,7 +358,7 @@ fn a_png_has_the_bars_and_the_texts() {
     assert!(many([0x5B, 0x8F, 0xC7]) > 10_000 && many([0xD9, 0x6C, 0x2C]) > 10_000);
     // The title on top, the names of the axes on the left and below.
     let dark = |columns: std::ops::Range<usize>, rows: std::ops::Range<usize>| {
-        rows.flat_map(|row| &pixels[row * 1800..][columns.clone()]).filter(|pixel| pixel[0] < 64).count()
+        rows.flat_map(|row| &pixels[row * 1800..][columns.clone()]).filter(|pixel| pixel[0] < 128).count()
     };
     assert!(dark(0..1800, 0..80) > 200 && dark(0..60, 200..800) > 200 && dark(400..1400, 900..960) > 200);
 }
