@@ -113,7 +113,7 @@ pub(crate) enum Resume {
 pub(crate) struct Convert {
     /// A safetensors file, or a directory
     pub(crate) src: PathBuf,
-    /// The same of what is made
+    /// The file or directory that is written; of the same kind as SRC
     pub(crate) dst: PathBuf,
     /// A dtype for all floats (bf16, f16, f32, f64, e4m3, e5m2, ..), or a layout (fp8-block, mxfp4, nvfp4, ..)
     #[arg(long, value_name = "DTYPE|LAYOUT")]
@@ -121,16 +121,16 @@ pub(crate) struct Convert {
     /// The layout of SRC, where two fit
     #[arg(long, default_value = "auto", value_name = "LAYOUT")]
     pub(crate) from: String,
-    /// Tensors that are not quantised
+    /// Tensors that are not quantised; a pattern is of a whole name ('*lm_head*'), and may be given several times
     #[arg(long, value_name = "GLOB")]
     pub(crate) keep: Vec<String>,
-    /// No others are converted
+    /// Converts these tensors alone; the others stay as they are
     #[arg(long, value_name = "GLOB")]
     pub(crate) only: Vec<String>,
-    /// Tensors whose bytes stay
+    /// Copies these tensors byte for byte, with their scales
     #[arg(long, value_name = "GLOB")]
     pub(crate) copy: Vec<String>,
-    /// Tensors that are left out
+    /// Leaves these tensors out
     #[arg(long, value_name = "GLOB")]
     pub(crate) drop: Vec<String>,
     /// What floats become that are not quantised: same, bf16, f16, f32
@@ -151,7 +151,7 @@ pub(crate) struct Convert {
     /// Threads [default, and 0: as many as cores, and two more where there is a disk]
     #[arg(long)]
     pub(crate) threads: Option<usize>,
-    /// Of all buffers together
+    /// The most that all buffers take together
     #[arg(long, default_value = "192M", value_name = "SIZE")]
     pub(crate) memory: String,
     /// The size of output files [default: as those of SRC]
@@ -169,7 +169,7 @@ pub(crate) struct Convert {
     /// Replaces what is at DST
     #[arg(long)]
     pub(crate) force: bool,
-    /// Says what would be done
+    /// Says what would become of each tensor, and why; writes nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Does not read back what was written
@@ -178,7 +178,7 @@ pub(crate) struct Convert {
     /// The report as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
-    /// No report
+    /// Prints nothing but warnings and errors
     #[arg(long)]
     pub(crate) quiet: bool,
     /// A bar on a terminal, a line for each file, or nothing
@@ -186,7 +186,7 @@ pub(crate) struct Convert {
     pub(crate) progress: Progress,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Exit 1 where results have them: nan, inf, saturated
+    /// Exit 1 if elements of the result became that: nan, inf, saturated
     #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     pub(crate) fail_on: Vec<FailOn>,
 }
@@ -207,12 +207,18 @@ fn limit(text: &str) -> Result<f64, String> {
 
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Exit 1 where an element is further off
+    /// Exit 1 if an element is off by more than X
     #[arg(long, value_name = "X", value_parser = limit)]
     pub(crate) max_abs_error: Option<f64>,
-    /// Exit 1 where an element is further off, relative to it
+    /// Exit 1 if an element is off by more than X times its value
     #[arg(long, value_name = "X", value_parser = limit)]
     pub(crate) max_rel_error: Option<f64>,
+}
+
+impl Limits {
+    pub(crate) const fn are_there(&self) -> bool {
+        self.max_abs_error.is_some() || self.max_rel_error.is_some()
+    }
 }
 
 #[derive(Args, Debug)]
@@ -227,7 +233,7 @@ pub(crate) struct Cast {
     /// The dtype of raw numbers, or of what NumPy has no name for
     #[arg(long, value_name = "DTYPE")]
     pub(crate) from: Option<String>,
-    /// Of what lies between two values
+    /// Where a value goes that lies between two of the result
     #[arg(long, default_value = "nearest-even")]
     pub(crate) rounding: Rounding,
     /// Whether what is too large becomes the largest value, or Inf or NaN
@@ -242,7 +248,7 @@ pub(crate) struct Cast {
     /// The report as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
-    /// No report
+    /// Prints nothing but warnings and errors
     #[arg(long)]
     pub(crate) quiet: bool,
 }
@@ -257,8 +263,8 @@ pub(crate) struct Inspect {
     /// Reads the data: range, NaN, Inf
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Draws how many elements of a tensor have each exponent
-    #[arg(long, value_name = "FILE.svg")]
+    /// Draws how many elements of a tensor have each exponent, as SVG or PNG
+    #[arg(long, value_name = "FILE.svg|FILE.png")]
     pub(crate) plot: Option<PathBuf>,
     /// The tensor that is drawn [default: the largest that is a weight]
     #[arg(long, requires = "plot", value_name = "NAME")]

@@ -7,6 +7,7 @@ use lanecast::scaled::{Quantizer, Scaling};
 use lanecast::{ByteOrder, CastOptions, Caster, DType, Packing};
 use npyz::{NpyHeader, Order, TypeChar};
 use serde_json::json;
+use tempfile::NamedTempFile;
 
 use crate::args::{Cast, Rounding, ScaleOf, Switch};
 use crate::convert::{check_parent, is_interrupted, listen};
@@ -36,41 +37,75 @@ fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "npy")
 }
 
+/// Opens the source, and finds what its numbers are.
 fn open(args: &Cast) -> Result<Numbers> {
     let from = args.from.as_deref().map(|name| dtypes::parse(name, &[])).transpose()?;
-    let source = source::open(&args.src)?;
-    let name = args.src.display();
-    if !is_npy(&args.src) {
-        let end = args.src.extension().map(|end| end.to_string_lossy().into_owned()).unwrap_or_default();
-        let help = match &end[..] {
-            "npz" => Some("save its arrays as .npy files"),
-            "safetensors" | "gguf" | "pt" | "pth" => Some("`lanecast convert` converts safetensors files"),
-            _ => None,
-        };
-        if let Some(help) = help {
-            return Err(
-                Failure::refused(format!("{name}: a .{end} file is neither .npy nor raw numbers")).help(help)
-            );
-        }
-        let Some(dtype) = from else {
-            return Err(
-                Failure::usage(format!("{name}: raw numbers need --from")).help("--from f32, for example")
-            );
-        };
-        let bits = u64::from(dtype.bits());
-        if (source.len() * 8) % bits != 0 {
-            return Err(Failure::refused(format!(
-                "{name}: {} bytes are no whole number of {dtype}",
-                source.len()
-            )));
-        }
-        let shape = vec![source.len() * 8 / bits];
-        let (order, packing) = (ByteOrder::Little, Packing::LowFirst);
-        return Ok(Numbers { source, dtype, order, packing, shape, fortran: false, offset: 0 });
+    let source = source::open(&args.src).map_err(|error| match error.kind {
+        Kind::Refused => error.help("a .npy file is needed, or raw numbers and --from"),
+        _ => error,
+    })?;
+    if is_npy(&args.src) { npy(&args.src, source, from) } else { raw(&args.src, source, from) }
+}
+
+/// Numbers without a header.
+fn raw(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numbers> {
+    let name = path.display();
+    let end = path.extension().map(|end| end.to_string_lossy().into_owned()).unwrap_or_default();
+    let help = match &end[..] {
+        "npz" => Some("save its arrays as .npy files"),
+        "safetensors" | "gguf" | "pt" | "pth" => Some("`lanecast convert` converts safetensors files"),
+        _ => None,
+    };
+    if let Some(help) = help {
+        return Err(
+            Failure::refused(format!("{name}: a .{end} file is neither .npy nor raw numbers")).help(help)
+        );
     }
-    let bad = |what: String| Failure::refused(format!("{name}: {what}"));
+    let Some(dtype) = from else {
+        return Err(
+            Failure::usage(format!("{name}: raw numbers need --from")).help("--from f32, for example")
+        );
+    };
+    let bits = u64::from(dtype.bits());
+    if !(source.len() * 8).is_multiple_of(bits) {
+        return Err(Failure::refused(format!(
+            "{name}: {} bytes are no whole number of {dtype}",
+            source.len()
+        )));
+    }
+    let shape = vec![source.len() * 8 / bits];
+    let (order, packing) = (ByteOrder::Little, Packing::LowFirst);
+    Ok(Numbers { source, dtype, order, packing, shape, fortran: false, offset: 0 })
+}
+
+/// An array with a header.
+fn npy(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numbers> {
+    let bad = |what: String| Failure::refused(format!("{}: {what}", path.display()));
+    let (header, offset) = read_npy_header(path, source.as_ref())?;
+    let npyz::DType::Plain(text) = header.dtype() else {
+        return Err(bad("records are not cast here".to_owned()));
+    };
+    let dtype = npy_dtype(path, &text, from)?;
+    let order = if text.endianness() == npyz::Endianness::Big { ByteOrder::Big } else { ByteOrder::Little };
+    let shape = header.shape().to_vec();
+    let elements = shape.iter().try_fold(1u64, |n, &length| n.checked_mul(length));
+    let needed =
+        elements.and_then(|n| n.checked_mul(dtype.itemsize() as u64)).and_then(|n| n.checked_add(offset));
+    if needed != Some(source.len()) {
+        return Err(bad(format!(
+            "{shape:?} of {dtype} do not take the {} bytes that there are",
+            source.len() - offset
+        )));
+    }
+    let fortran = header.order() == Order::Fortran;
+    Ok(Numbers { source, dtype, order, packing: Packing::OnePerByte, shape, fortran, offset })
+}
+
+/// The header of a .npy file, and where its data begins.
+fn read_npy_header(path: &Path, source: &dyn Source) -> Result<(NpyHeader, u64)> {
+    let bad = |what: String| Failure::refused(format!("{}: {what}", path.display()));
     let mut head = vec![0; source.len().min(MOST + 12) as usize];
-    source.read_at(&mut head, 0).map_err(on(&args.src))?;
+    source.read_at(&mut head, 0).map_err(on(path))?;
     // The length is checked before anybody allocates by it.
     let length = match head[..] {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => 10 + u64::from(u16::from_le_bytes([a, b])),
@@ -82,18 +117,20 @@ fn open(args: &Cast) -> Result<Numbers> {
     if length > head.len() as u64 {
         return Err(bad(format!("a header of {length} bytes in a file of {}", source.len())));
     }
-    let mut cursor = Cursor::new(&head[..length as usize]);
+    let head = &head[..length as usize];
     // The library multiplies lengths without a look.
-    if !lengths_fit(&head[..length as usize]) {
+    if !lengths_fit(head) {
         return Err(bad("a shape that cannot be".to_owned()));
     }
+    let mut cursor = Cursor::new(head);
     let header = NpyHeader::from_reader(&mut cursor).map_err(|error| bad(error.to_string()))?;
-    let offset = cursor.position();
-    let npyz::DType::Plain(text) = header.dtype() else {
-        return Err(bad("records are not cast here".to_owned()));
-    };
-    let (kind, size) = (text.type_char(), text.size_field());
-    let own = match (kind, size) {
+    Ok((header, cursor.position()))
+}
+
+/// The dtype of an array: what its header says, or, where that names none, what `--from` says.
+fn npy_dtype(path: &Path, text: &npyz::TypeStr, from: Option<DType>) -> Result<DType> {
+    let (name, size) = (path.display(), text.size_field());
+    let own = match (text.type_char(), size) {
         (TypeChar::Bool, 1) => Some(DType::Bool),
         (TypeChar::Int, 1) => Some(DType::I8),
         (TypeChar::Int, 2) => Some(DType::I16),
@@ -110,37 +147,20 @@ fn open(args: &Cast) -> Result<Numbers> {
         (TypeChar::Complex, 16) => Some(DType::C128),
         _ => None,
     };
-    let dtype = match (own, from) {
-        (Some(own), None) => own,
-        (Some(own), Some(from)) if own == from => own,
-        (Some(own), Some(from)) => {
-            return Err(Failure::usage(format!("{name} is {own}, --from says {from}")));
-        }
-        (None, Some(from)) if from.itemsize() as u64 == size => from,
+    match (own, from) {
+        (Some(own), None) => Ok(own),
+        (Some(own), Some(from)) if own == from => Ok(own),
+        (Some(own), Some(from)) => Err(Failure::usage(format!("{name} is {own}, --from says {from}"))),
+        (None, Some(from)) if from.itemsize() as u64 == size => Ok(from),
         (None, Some(from)) => {
-            return Err(Failure::usage(format!(
-                "{name} has elements of {size} bytes, {from} of {}",
-                from.itemsize()
-            )));
+            Err(Failure::usage(format!("{name} has elements of {size} bytes, {from} of {}", from.itemsize())))
         }
-        (None, None) => {
-            return Err(Failure::usage(format!("{name}: NumPy says {text}, which names no dtype"))
-                .help("--from bf16"));
+        (None, None) if text.type_char() == TypeChar::RawData => {
+            Err(Failure::usage(format!("{name}: NumPy says {text}, which names no dtype"))
+                .help("--from says which it is: --from bf16, for example"))
         }
-    };
-    let order = if text.endianness() == npyz::Endianness::Big { ByteOrder::Big } else { ByteOrder::Little };
-    let shape = header.shape().to_vec();
-    let elements = shape.iter().try_fold(1u64, |n, &length| n.checked_mul(length));
-    let needed =
-        elements.and_then(|n| n.checked_mul(dtype.itemsize() as u64)).and_then(|n| n.checked_add(offset));
-    if needed != Some(source.len()) {
-        return Err(bad(format!(
-            "{shape:?} of {dtype} do not take the {} bytes that there are",
-            source.len() - offset
-        )));
+        (None, None) => Err(Failure::refused(format!("{name}: NumPy says {text}, which is no number"))),
     }
-    let fortran = header.order() == Order::Fortran;
-    Ok(Numbers { source, dtype, order, packing: Packing::OnePerByte, shape, fortran, offset })
 }
 
 /// Are all shapes in a header plain numbers whose product, times 16 bytes, is one that a file can have?
@@ -246,15 +266,10 @@ fn pieces(
     Ok(())
 }
 
-pub(crate) fn run(args: &Cast) -> Result<()> {
-    let to = dtypes::parse(&args.to, &[])?;
-    let from = open(args)?;
-    let scale_to = scale_path(&args.dst);
-    let mut targets = vec![&args.dst];
-    if args.scale != ScaleOf::None {
-        targets.push(&scale_to);
-    }
-    for path in &targets {
+/// Is DST free to be written, and the file of scales, if there is one?
+fn check_targets(args: &Cast, scale_to: &Path) -> Result<()> {
+    let scales = (args.scale != ScaleOf::None).then_some(scale_to);
+    for path in [Some(args.dst.as_path()), scales].into_iter().flatten() {
         if source::resolved(path) == source::resolved(&args.src) {
             return Err(Failure::refused(format!("{} is the source", path.display()))
                 .help("write elsewhere: the source is never changed"));
@@ -263,38 +278,52 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
             return Err(Failure::refused(format!("{} exists", path.display())).help("--force replaces it"));
         }
     }
-    check_parent(&args.dst)?;
-    listen();
-    let packing = if is_npy(&args.dst) { Packing::OnePerByte } else { Packing::LowFirst };
-    let options = options(args, &from, packing);
-    let parent = args.dst.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temp = temporary(parent, &file_name(&args.dst))?;
-    let full = on(&args.dst);
-    let mut written = 0u64;
-    if is_npy(&args.dst) {
-        let head = npy_header(to, &from.shape, from.fortran);
-        temp.write_all(&head).map_err(&full)?;
-        written += head.len() as u64;
+    check_parent(&args.dst)
+}
+
+/// For `map_err`: what the library says of a scaling.
+fn wrong(error: lanecast::scaled::Error) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+/// A result that is written from its beginning to its end.
+struct Writing<'a> {
+    args: &'a Cast,
+    from: &'a Numbers,
+    to: DType,
+    packing: Packing,
+    options: CastOptions,
+    /// Elements that are read at a time: a multiple of 8, so that pieces begin on bytes.
+    each: u64,
+    temp: NamedTempFile,
+    written: u64,
+}
+
+impl Writing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.written += bytes.len() as u64;
+        self.temp.write_all(bytes).map_err(on(&self.args.dst))
     }
-    let wrong = |error: lanecast::scaled::Error| Failure::usage(error.to_string());
-    let mut scales = None;
-    // A multiple of 8: pieces begin on bytes.
-    let each = CHUNK / from.dtype.itemsize().max(to.itemsize()) as u64;
-    if args.scale == ScaleOf::None {
+
+    /// The elements alone.
+    fn plain(&mut self) -> Result<()> {
+        let (from, to, packing) = (self.from, self.to, self.packing);
         let caster =
-            Caster::new(from.dtype, to, &options).map_err(|error| Failure::usage(error.to_string()))?;
+            Caster::new(from.dtype, to, &self.options).map_err(|error| Failure::usage(error.to_string()))?;
         let mut dst = Vec::new();
-        pieces(&from, &args.src, 1, each, |src, _, n| {
+        pieces(from, &self.args.src, 1, self.each, |src, _, n| {
             let size = to.byte_len(n, packing).ok_or_else(|| Failure::refused("too many elements"))?;
             dst.resize(size, 0);
             caster.cast(src, &mut dst, n).map_err(|error| Failure::refused(error.to_string()))?;
-            written += dst.len() as u64;
-            temp.write_all(&dst).map_err(&full)
-        })?;
-    } else {
-        let Some((&last, outer)) =
-            from.shape.split_last().or((args.scale == ScaleOf::Tensor).then_some((&1, &[][..])))
-        else {
+            self.write(&dst)
+        })
+    }
+
+    /// The codes. Returns the scales.
+    fn scaled(&mut self) -> Result<Vec<u8>> {
+        let from = self.from;
+        let of_rows = self.args.scale == ScaleOf::Row;
+        let Some((&last, outer)) = from.shape.split_last().or((!of_rows).then_some((&1, &[][..]))) else {
             return Err(Failure::usage("--scale row: a single number has no rows"));
         };
         if last == 0 {
@@ -303,88 +332,146 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
         let rows: u64 = outer.iter().product();
         // What lies together in the file: a row, or in Fortran order one element of each.
         let line = if from.fortran { rows } else { last }.max(1);
-        if packing != Packing::OnePerByte && (line * u64::from(to.bits())) % 8 != 0 {
-            return Err(Failure::not_there(format!("rows of {line} {to} in raw numbers")));
+        if self.packing != Packing::OnePerByte && (line * u64::from(self.to.bits())) % 8 != 0 {
+            return Err(Failure::not_there(format!("rows of {line} {} in raw numbers", self.to)));
         }
-        let of_row = Scaling::blocks(&[1, 0], DType::F32);
-        let of_column = Scaling::blocks(&[0, 1], DType::F32);
-        let of_tensor = Scaling::per_tensor(DType::F32);
-        if args.scale == ScaleOf::Row && !from.fortran {
-            let q = Quantizer::new(from.dtype, to, &of_row, &options).map_err(wrong)?;
-            let (mut dst, mut some, mut found) = (Vec::new(), Vec::new(), Vec::new());
-            pieces(&from, &args.src, line, each.max(line), |src, _, n| {
-                let shape = [n / line as usize, line as usize];
-                dst.resize(q.code_bytes(&shape).map_err(wrong)?, 0);
-                some.resize(shape[0] * 4, 0);
-                q.quantize(src, &shape, &mut dst, &mut some).map_err(wrong)?;
-                found.extend(&some);
-                written += dst.len() as u64;
-                temp.write_all(&dst).map_err(&full)
-            })?;
-            scales = Some(found);
-        } else {
-            // The largest magnitudes are found first: what shares a scale does not lie together.
-            let of_rows = args.scale == ScaleOf::Row;
-            let mut largest = vec![0u64; if of_rows { rows as usize } else { 1 }];
-            let wide = CastOptions::new()
-                .src_order(from.order)
-                .src_packing(from.packing)
-                .dst_order(ByteOrder::Little);
-            let caster =
-                Caster::new(from.dtype, DType::F64, &wide).map_err(|e| Failure::usage(e.to_string()))?;
-            let mut values = Vec::new();
-            pieces(&from, &args.src, line, each, |src, first, n| {
-                values.resize(n * 8, 0);
-                caster.cast(src, &mut values, n).map_err(|error| Failure::refused(error.to_string()))?;
-                let values = values.as_chunks().0;
-                if of_rows {
-                    let largest = &mut largest[(first % line) as usize..];
-                    for values in values.chunks(line as usize) {
-                        largest
-                            .iter_mut()
-                            .zip(values.iter().map(magnitude))
-                            .for_each(|(most, x)| *most = x.max(*most));
-                    }
-                } else {
-                    largest[0] = values.iter().map(magnitude).max().unwrap_or(0).max(largest[0]);
+        if of_rows && !from.fortran {
+            return self.row_by_row(line);
+        }
+        // What shares a scale does not lie together: the largest magnitudes are found first.
+        let largest = self.largest(line, if of_rows { rows as usize } else { 1 })?;
+        let scales = self.scales_of(&largest)?;
+        self.by_scales(line, &scales)?;
+        Ok(scales)
+    }
+
+    /// Rows that lie together, with the scale of each.
+    fn row_by_row(&mut self, line: u64) -> Result<Vec<u8>> {
+        let scaling = Scaling::blocks(&[1, 0], DType::F32);
+        let q = Quantizer::new(self.from.dtype, self.to, &scaling, &self.options).map_err(wrong)?;
+        let (mut dst, mut some, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        pieces(self.from, &self.args.src, line, self.each.max(line), |src, _, n| {
+            let shape = [n / line as usize, line as usize];
+            dst.resize(q.code_bytes(&shape).map_err(wrong)?, 0);
+            some.resize(shape[0] * 4, 0);
+            q.quantize(src, &shape, &mut dst, &mut some).map_err(wrong)?;
+            found.extend(&some);
+            self.write(&dst)
+        })?;
+        Ok(found)
+    }
+
+    /// The largest magnitudes, as bits of float64: of each row, in Fortran order, or of all.
+    fn largest(&self, line: u64, count: usize) -> Result<Vec<u64>> {
+        let from = self.from;
+        let mut largest = vec![0u64; count];
+        let wide =
+            CastOptions::new().src_order(from.order).src_packing(from.packing).dst_order(ByteOrder::Little);
+        let caster = Caster::new(from.dtype, DType::F64, &wide).map_err(|e| Failure::usage(e.to_string()))?;
+        let mut values = Vec::new();
+        pieces(from, &self.args.src, line, self.each, |src, first, n| {
+            values.resize(n * 8, 0);
+            caster.cast(src, &mut values, n).map_err(|error| Failure::refused(error.to_string()))?;
+            let values = values.as_chunks().0;
+            if self.args.scale == ScaleOf::Row {
+                let largest = &mut largest[(first % line) as usize..];
+                for values in values.chunks(line as usize) {
+                    largest
+                        .iter_mut()
+                        .zip(values.iter().map(magnitude))
+                        .for_each(|(most, x)| *most = x.max(*most));
                 }
-                Ok(())
-            })?;
-            let little = options.src_order(ByteOrder::Little);
-            let one = Quantizer::new(DType::F64, to, &of_row, &little).map_err(wrong)?;
-            let magnitudes: Vec<u8> = largest.iter().flat_map(|x| x.to_le_bytes()).collect();
-            let mut found = vec![0; largest.len() * 4];
-            let shape = [largest.len(), 1];
-            let mut codes = vec![0; one.code_bytes(&shape).map_err(wrong)?];
-            one.quantize(&magnitudes, &shape, &mut codes, &mut found).map_err(wrong)?;
-            let scaling = if of_rows { of_column } else { of_tensor };
-            let q = Quantizer::new(from.dtype, to, &scaling, &options).map_err(wrong)?;
-            let mut dst = Vec::new();
-            pieces(&from, &args.src, line, each, |src, first, n| {
-                let columns = n.min(line as usize);
-                let shape = [n / columns, columns];
-                let at =
-                    if of_rows { (first % line) as usize..(first % line) as usize + columns } else { 0..1 };
-                dst.resize(q.code_bytes(&shape).map_err(wrong)?, 0);
-                let scales = &found[at.start * 4..at.end * 4];
-                q.quantize_given(src, &shape, scales, None, &mut dst).map_err(wrong)?;
-                written += dst.len() as u64;
-                temp.write_all(&dst).map_err(&full)
-            })?;
-            scales = Some(found);
-        }
+            } else {
+                largest[0] = values.iter().map(magnitude).max().unwrap_or(0).max(largest[0]);
+            }
+            Ok(())
+        })?;
+        Ok(largest)
     }
-    if let Some(found) = scales {
-        let mut file = temporary(parent, &file_name(&scale_to))?;
-        if is_npy(&scale_to) {
-            let shape = if args.scale == ScaleOf::Row { &from.shape[..from.shape.len() - 1] } else { &[] };
-            file.write_all(&npy_header(DType::F32, shape, from.fortran)).map_err(on(&scale_to))?;
-        }
-        file.write_all(&found).and_then(|()| file.as_file().sync_all()).map_err(on(&scale_to))?;
-        file.persist(&scale_to).map_err(|error| Failure::io(&scale_to, &error.error))?;
+
+    /// The scales of such magnitudes.
+    fn scales_of(&self, largest: &[u64]) -> Result<Vec<u8>> {
+        let little = self.options.src_order(ByteOrder::Little);
+        let scaling = Scaling::blocks(&[1, 0], DType::F32);
+        let q = Quantizer::new(DType::F64, self.to, &scaling, &little).map_err(wrong)?;
+        let magnitudes: Vec<u8> = largest.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let mut scales = vec![0; largest.len() * 4];
+        let shape = [largest.len(), 1];
+        let mut codes = vec![0; q.code_bytes(&shape).map_err(wrong)?];
+        q.quantize(&magnitudes, &shape, &mut codes, &mut scales).map_err(wrong)?;
+        Ok(scales)
     }
-    temp.as_file().sync_all().map_err(&full)?;
-    temp.persist(&args.dst).map_err(|error| Failure::io(&args.dst, &error.error))?;
+
+    /// The codes under scales that are known: one for each column of what lies together, or one.
+    fn by_scales(&mut self, line: u64, scales: &[u8]) -> Result<()> {
+        let of_rows = self.args.scale == ScaleOf::Row;
+        let of_column = Scaling::blocks(&[0, 1], DType::F32);
+        let scaling = if of_rows { of_column } else { Scaling::per_tensor(DType::F32) };
+        let q = Quantizer::new(self.from.dtype, self.to, &scaling, &self.options).map_err(wrong)?;
+        let mut dst = Vec::new();
+        pieces(self.from, &self.args.src, line, self.each, |src, first, n| {
+            let columns = n.min(line as usize);
+            let shape = [n / columns, columns];
+            let at = if of_rows { (first % line) as usize..(first % line) as usize + columns } else { 0..1 };
+            dst.resize(q.code_bytes(&shape).map_err(wrong)?, 0);
+            let scales = &scales[at.start * 4..at.end * 4];
+            q.quantize_given(src, &shape, scales, None, &mut dst).map_err(wrong)?;
+            self.write(&dst)
+        })
+    }
+
+    /// Names what was written, the scales first.
+    fn publish(self, scales: Option<&[u8]>, scale_to: &Path) -> Result<()> {
+        if let Some(scales) = scales {
+            let mut file = temporary(parent(&self.args.dst), &file_name(scale_to))?;
+            if is_npy(scale_to) {
+                let shape = &self.from.shape[..];
+                let rows = if self.args.scale == ScaleOf::Row { &shape[..shape.len() - 1] } else { &[] };
+                let head = npy_header(DType::F32, rows, self.from.fortran);
+                file.write_all(&head).map_err(on(scale_to))?;
+            }
+            file.write_all(scales).and_then(|()| file.as_file().sync_all()).map_err(on(scale_to))?;
+            file.persist(scale_to).map_err(|error| Failure::io(scale_to, &error.error))?;
+        }
+        let dst = &self.args.dst;
+        self.temp.as_file().sync_all().map_err(on(dst))?;
+        self.temp.persist(dst).map(drop).map_err(|error| Failure::io(dst, &error.error))
+    }
+}
+
+/// The directory that a file lies in.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+pub(crate) fn run(args: &Cast) -> Result<()> {
+    let to = dtypes::parse(&args.to, &[])?;
+    let from = open(args)?;
+    let scale_to = scale_path(&args.dst);
+    check_targets(args, &scale_to)?;
+    listen();
+    let packing = if is_npy(&args.dst) { Packing::OnePerByte } else { Packing::LowFirst };
+    let mut writing = Writing {
+        args,
+        from: &from,
+        to,
+        packing,
+        options: options(args, &from, packing),
+        each: CHUNK / from.dtype.itemsize().max(to.itemsize()) as u64,
+        temp: temporary(parent(&args.dst), &file_name(&args.dst))?,
+        written: 0,
+    };
+    if is_npy(&args.dst) {
+        writing.write(&npy_header(to, &from.shape, from.fortran))?;
+    }
+    let scales = if args.scale == ScaleOf::None {
+        writing.plain()?;
+        None
+    } else {
+        Some(writing.scaled()?)
+    };
+    let written = writing.written;
+    writing.publish(scales.as_deref(), &scale_to)?;
     let elements: u64 = from.shape.iter().product();
     if args.json {
         return out::json(&json!({

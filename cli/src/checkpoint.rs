@@ -103,6 +103,15 @@ pub(crate) struct Checkpoint {
     pub(crate) skipped: Vec<String>,
 }
 
+/// The files of a directory that have tensors, or say which have them.
+struct Listing {
+    safetensors: Vec<String>,
+    /// Its name and its bytes.
+    index: Option<(String, Vec<u8>)>,
+    /// There is the record of a conversion.
+    is_recorded: bool,
+}
+
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -129,9 +138,20 @@ impl Checkpoint {
             it.add(path)?;
             return Ok(it);
         }
+        let Listing { safetensors, index, is_recorded } = it.listing()?;
+        match index {
+            Some((name, index)) => it.indexed(&name, &index, safetensors)?,
+            None => it.unindexed(safetensors, is_recorded)?,
+        }
+        Ok(it)
+    }
+
+    /// What lies in the directory, each file by its name.
+    fn listing(&mut self) -> Result<Listing> {
+        let path = self.root.clone();
         let mut files = BTreeSet::new();
-        for entry in std::fs::read_dir(path).map_err(on(path))? {
-            let entry = entry.map_err(on(path))?;
+        for entry in std::fs::read_dir(&path).map_err(on(&path))? {
+            let entry = entry.map_err(on(&path))?;
             let file = entry.path();
             let name = source::file_name(&file);
             // Links are followed; what is hidden, or a directory, stays.
@@ -139,62 +159,61 @@ impl Checkpoint {
                 files.insert(name);
             }
         }
-        let mut safetensors = Vec::new();
-        let mut index = None;
-        let mut is_recorded = false;
+        let mut listing = Listing { safetensors: Vec::new(), index: None, is_recorded: false };
         for name in files {
             let file = path.join(&name);
             if name.ends_with(".safetensors") {
-                safetensors.push(name);
+                listing.safetensors.push(name);
             } else if name.ends_with(".safetensors.index.json") {
-                if let Some((other, _)) = &index {
+                if let Some((other, _)) = &listing.index {
                     return Err(Failure::refused(format!(
                         "{}: two indexes, {other} and {name}",
                         path.display()
                     ))
                     .help("move one away"));
                 }
-                index = Some((name.clone(), source::read_small(&file, MOST)?));
+                listing.index = Some((name.clone(), source::read_small(&file, MOST)?));
             } else if name == "config.json" {
-                it.config = Some(json(&file)?);
+                self.config = Some(json(&file)?);
             } else if name == "hf_quant_config.json" {
-                it.quant_config = Some(json(&file)?);
+                self.quant_config = Some(json(&file)?);
             } else if [".bin", ".gguf", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".onnx_data"]
                 .iter()
                 .any(|end| name.ends_with(end))
             {
-                it.skipped.push(name);
+                self.skipped.push(name);
             } else if name == "lanecast.json" {
-                is_recorded = true;
+                listing.is_recorded = true;
             } else {
-                it.others.push(file);
+                self.others.push(file);
             }
         }
-        let Some((index_name, index)) = index else {
-            if safetensors.is_empty() {
-                let none = Failure::refused(format!("{}: no safetensors file in it", path.display()));
-                return Err(match it.skipped.first() {
-                    Some(other) => none.help(format!(
-                        "{other} and the like are not read: fetch the checkpoint as safetensors, or write it as such"
-                    )),
-                    None => none,
-                });
-            }
-            // A conversion leaves out files of which nothing is left, and says in its record which there are.
-            if let Some((name, missing)) = missing_part(&safetensors).filter(|_| !is_recorded) {
-                return Err(Failure::refused(format!(
-                    "{}: {name} is one of several, and {missing} is not there",
-                    path.display()
-                ))
-                .help("fetch the file; of files that belong together in another way, fetch the index, too"));
-            }
-            for name in safetensors {
-                it.add(&path.join(name))?;
-            }
-            return Ok(it);
-        };
-        it.indexed(&index_name, &index, safetensors)?;
-        Ok(it)
+        Ok(listing)
+    }
+
+    /// Opens all files of a directory that has no index.
+    fn unindexed(&mut self, there: Vec<String>, is_recorded: bool) -> Result<()> {
+        let path = self.root.display();
+        if there.is_empty() {
+            let none = Failure::refused(format!("{path}: no safetensors file in it"));
+            return Err(match self.skipped.first() {
+                Some(other) => none.help(format!(
+                    "{other} and the like are not read: fetch the checkpoint as safetensors, or write it as such"
+                )),
+                None => none,
+            });
+        }
+        // A conversion leaves out files of which nothing is left, and says in its record which there are.
+        if let Some((name, missing)) = missing_part(&there).filter(|_| !is_recorded) {
+            return Err(Failure::refused(format!(
+                "{path}: {name} is one of several, and {missing} is not there"
+            ))
+            .help("fetch the file; of files that belong together in another way, fetch the index, too"));
+        }
+        for name in there {
+            self.add(&self.root.join(name))?;
+        }
+        Ok(())
     }
 
     /// Opens the files that an index names, and compares it with their headers.
@@ -234,22 +253,24 @@ impl Checkpoint {
         for (tensor, file) in &map {
             match self.tensors.get(&tensor[..]) {
                 None => {
-                    return Err(
-                        bad(format!("it says that {file} has the tensor; no file has it")).tensor(tensor)
-                    );
+                    return Err(bad(format!("it says that {file} has the tensor; no file has it"))
+                        .tensor(tensor)
+                        .help(format!("fetch {file} again, or the index that belongs to it")));
                 }
                 Some(found) if self.shards[found.shard].name != *file => {
                     let really = &self.shards[found.shard].name;
-                    return Err(bad(format!("it says {file}; the tensor lies in {really}")).tensor(tensor));
+                    return Err(bad(format!("it says {file}; the tensor lies in {really}"))
+                        .tensor(tensor)
+                        .help("fetch the index that belongs to these files"));
                 }
                 _ => {}
             }
         }
         if let Some(tensor) = self.tensors.values().find(|tensor| !map.contains_key(&*tensor.name)) {
             let file = &self.shards[tensor.shard].name;
-            return Err(
-                bad(format!("it does not name the tensor, which lies in {file}")).tensor(&tensor.name)
-            );
+            return Err(bad(format!("it does not name the tensor, which lies in {file}"))
+                .tensor(&tensor.name)
+                .help("fetch the index that belongs to these files"));
         }
         self.index = Some((index_name.to_owned(), raw.metadata));
         Ok(())
@@ -275,9 +296,9 @@ impl Checkpoint {
             };
             if let Some(old) = self.tensors.insert(tensor.clone(), new.into()) {
                 let other = &self.shards[old.shard].name;
-                return Err(
-                    Failure::refused(format!("it lies twice: in {other} and in {name}")).tensor(&tensor)
-                );
+                return Err(Failure::refused(format!("it lies twice: in {other} and in {name}"))
+                    .tensor(&tensor)
+                    .help("move one of the files away"));
             }
         }
         self.shards.push(Shard {

@@ -303,8 +303,10 @@ impl Work<'_> {
             let all = self.bar.length().unwrap_or(0);
             let seconds = self.bar.elapsed().as_secs_f64().max(1e-3);
             let (done, name) = (self.bar.position(), out::plain(&planned.name));
-            let speed = bytes((done as f64 / seconds) as u64);
-            out::note(format_args!("{done} of {all} bytes   {speed}/s   {name}"));
+            let speed = done as f64 / seconds;
+            let left = (all.saturating_sub(done) as f64 / speed.max(1.0)).ceil();
+            let speed = bytes(speed as u64);
+            out::note(format_args!("{done} of {all} bytes   {speed}/s   {left} s left   {name}"));
         }
         self.done.lock().expect("no panics").push(state);
         Ok(())
@@ -563,24 +565,18 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn run(args: &Convert) -> Result<()> {
-    if args.rank.is_some_and(|rank| rank >= args.of.unwrap_or(0)) {
-        return Err(Failure::usage("--rank counts from 0, and is less than --of"));
-    }
+/// The budget of all buffers.
+fn budget(args: &Convert) -> Result<u64> {
     let memory = out::parse_size(&args.memory)?;
     if memory < LEAST_MEMORY {
-        return Err(Failure::usage(format!(
-            "--memory {}: {} are too few",
-            args.memory,
-            count(memory, "byte")
-        ))
-        .help("1M or more; 2G, for example, are 2 GiB"));
+        let what = format!("--memory {}: {} are too few", args.memory, count(memory, "byte"));
+        return Err(Failure::usage(what).help("1M or more; 2G, for example, are 2 GiB"));
     }
-    let it = Checkpoint::open(&args.src)?;
-    let found = layout::recognise(&it, from_option(&args.from)?);
-    let plan = Plan::new(&it, &found, args)?;
-    drop(found);
-    check_paths(args, &it)?;
+    Ok(memory)
+}
+
+/// What is not as it looks, and not wrong either.
+fn warn(args: &Convert, it: &Checkpoint, plan: &Plan) {
     if !it.is_dir && args.dst.extension().is_none_or(|end| end != "safetensors") && !args.dry_run {
         out::note(format_args!(
             "warning: {} is not called .safetensors, by which loaders know such a file",
@@ -593,6 +589,39 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     if it.is_dir && !it.skipped.is_empty() && !args.quiet {
         out::note(format_args!("not read, and not copied: {}", out::plain(&it.skipped.join(", "))));
     }
+}
+
+/// Makes the directory of the result ready, and finds what is complete in it.
+fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan) -> Result<Vec<State>> {
+    let dir = &args.dst;
+    fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
+    let mut ready = Vec::new();
+    if args.resume.is_some() || args.rank.is_some() {
+        ready = states(plan, dir, args.resume)?;
+    } else {
+        // Another plan's, which --force gives up.
+        fs::remove_dir_all(dir.join(STATES)).map_err(on(dir))?;
+        fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
+    }
+    // What others are writing at this moment is theirs.
+    if args.rank.is_none() {
+        sweep(it, plan, dir)?;
+    }
+    let _ = fs::remove_file(dir.join(RECORD));
+    Ok(ready)
+}
+
+pub(crate) fn run(args: &Convert) -> Result<()> {
+    if args.rank.is_some_and(|rank| rank >= args.of.unwrap_or(0)) {
+        return Err(Failure::usage("--rank counts from 0, and is less than --of"));
+    }
+    let memory = budget(args)?;
+    let it = Checkpoint::open(&args.src)?;
+    let found = layout::recognise(&it, from_option(&args.from)?);
+    let plan = Plan::new(&it, &found, args)?;
+    drop(found);
+    check_paths(args, &it)?;
+    warn(args, &it, &plan);
     if args.dry_run {
         return dry(&plan, args);
     }
@@ -608,34 +637,33 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     }
     headline(args, &plan)?;
     listen();
-    let (dir, single) = if it.is_dir {
-        fs::create_dir_all(args.dst.join(STATES)).map_err(on(&args.dst))?;
-        (args.dst.clone(), None)
+    let existed = args.dst.exists();
+    let (dir, single, ready) = if it.is_dir {
+        (args.dst.clone(), None, prepare(args, &it, &plan)?)
     } else {
         let parent = args.dst.parent().filter(|parent| !parent.as_os_str().is_empty());
-        (parent.unwrap_or(Path::new(".")).to_owned(), Some(args.dst.clone()))
+        (parent.unwrap_or(Path::new(".")).to_owned(), Some(args.dst.clone()), Vec::new())
     };
-    let mut ready = Vec::new();
-    if it.is_dir {
-        if args.resume.is_some() || args.rank.is_some() {
-            ready = states(&plan, &dir, args.resume)?;
-        } else {
-            // Another plan's, which --force gives up.
-            fs::remove_dir_all(dir.join(STATES)).map_err(on(&dir))?;
-            fs::create_dir_all(dir.join(STATES)).map_err(on(&dir))?;
-        }
-        // What others are writing at this moment is theirs.
-        if args.rank.is_none() {
-            sweep(&it, &plan, &dir)?;
-        }
-        let _ = fs::remove_file(dir.join(RECORD));
-    }
     let shards: Vec<usize> = mine(&plan, args.rank.unwrap_or(0), args.of.unwrap_or(1))
         .into_iter()
         .filter(|&i| !ready.iter().any(|state| state.name == plan.shards[i].name))
         .collect();
-    room(&plan, &shards, &dir)?;
-    let mut all = work(args, &it, &plan, &dir, single, shards, memory)?;
+    if let Err(failure) = room(&plan, &shards, &dir) {
+        // The same command is to work when there is room: nothing stays that was made for it.
+        if it.is_dir && fs::remove_dir(dir.join(STATES)).is_ok() && !existed {
+            let _ = fs::remove_dir(&dir);
+        }
+        return Err(failure);
+    }
+    let mut all = work(args, &it, &plan, &dir, single, shards, memory).map_err(|failure| {
+        match (failure.kind, &failure.help) {
+            (Kind::System, Some(help)) if it.is_dir => {
+                let help = format!("{help}; what is complete stays, and --resume goes on");
+                failure.help(help)
+            }
+            _ => failure,
+        }
+    })?;
     all.extend(ready);
     if it.is_dir {
         let complete = states(&plan, &dir, None)?;

@@ -122,7 +122,8 @@ pub(crate) fn parse(name: &str, others: &[&'static str]) -> Result<DType> {
             .map(|(short, _)| *short)
             .chain(DType::ALL.map(DType::name))
             .chain(others.iter().copied());
-        let error = Failure::usage(format!("no dtype is called '{name}'"));
+        let what = if others.len() > 1 { "dtype and no layout" } else { "dtype" };
+        let error = Failure::usage(format!("no {what} is called '{name}'"));
         match suggestion(name, all) {
             Some(close) => error.help(format!("did you mean '{close}'?")),
             None if others.len() > 1 => {

@@ -105,8 +105,9 @@ impl Failure {
             io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::UnexpectedEof => {
                 Self::refused(message)
             }
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::system(message)
-                .help("make room, or write elsewhere; what is complete stays, and --resume goes on"),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::system(message).help("make room, or write elsewhere")
+            }
             _ => Self::system(message),
         }
     }
@@ -150,5 +151,7 @@ pub(crate) fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'
         row[candidate.len()]
     };
     let best = candidates.into_iter().min_by_key(close)?;
-    (close(&best) <= 2.max(word.len() / 3)).then_some(best)
+    // Two letters are as near to anything.
+    let near = 2.max(word.len() / 3).min(word.len().saturating_sub(1) / 2);
+    (close(&best) <= near).then_some(best)
 }

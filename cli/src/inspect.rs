@@ -16,7 +16,7 @@ use crate::layout::{self, Layout, Recognised, Role};
 use crate::loss::Real;
 use crate::out::{self, bytes, count};
 use crate::plan::Input;
-use crate::plot::{self, Series};
+use crate::plot::{self, Picture, Series};
 use crate::source;
 use crate::tile::{self, Matrices, Scratch, Tile};
 
@@ -25,6 +25,8 @@ pub(crate) fn from_option(from: &str) -> Result<Option<Layout>> {
 }
 
 pub(crate) fn run(args: &Inspect) -> Result<()> {
+    let picture =
+        args.plot.as_deref().map(|path| Picture::of(path).map(|picture| (path, picture))).transpose()?;
     let it = Checkpoint::open(&args.path)?;
     let found = layout::recognise(&it, from_option(&args.from)?);
     let mut stats = BTreeMap::new();
@@ -35,8 +37,8 @@ pub(crate) fn run(args: &Inspect) -> Result<()> {
             }
         }
     }
-    if let Some(path) = &args.plot {
-        draw(args, path, &it, &found)?;
+    if let Some(picture) = picture {
+        draw(args, picture, &it, &found)?;
     }
     if args.json { out::json(&as_json(&it, &found, &stats)) } else { table(&it, &found, &stats, args.stats) }
 }
@@ -120,7 +122,12 @@ fn logical<'a>(found: &'a Recognised, tensor: &'a Tensor) -> &'a str {
 }
 
 /// Draws one tensor, as it is here, and as it is in another checkpoint.
-fn draw(args: &Inspect, path: &Path, it: &Checkpoint, found: &Recognised) -> Result<()> {
+fn draw(
+    args: &Inspect,
+    (path, picture): (&Path, Picture),
+    it: &Checkpoint,
+    found: &Recognised,
+) -> Result<()> {
     let of = |it: &Checkpoint, found: &Recognised, name: &str, label: &Path, from: &str| -> Result<Series> {
         let all = it.tensors.values();
         let Some(tensor) = all.clone().find(|tensor| logical(found, tensor) == name || *tensor.name == *name)
@@ -150,7 +157,7 @@ fn draw(args: &Inspect, path: &Path, it: &Checkpoint, found: &Recognised) -> Res
         };
         let elements = stats.zero + stats.exponents.values().sum::<u64>();
         let mut label = format!("{kind}, {}", source::file_name(label));
-        for (n, what) in [(stats.zero, "0"), (stats.nan, "NaN"), (stats.inf, "Inf")] {
+        for (n, what) in [(stats.zero, "zeros"), (stats.nan, "NaN"), (stats.inf, "Inf")] {
             if n > 0 {
                 label += &format!(", {} {what}", out::number(n));
             }
@@ -175,7 +182,7 @@ fn draw(args: &Inspect, path: &Path, it: &Checkpoint, found: &Recognised) -> Res
         let found = layout::recognise(&it, from_option(&args.from_beside)?);
         series.push(of(&it, &found, &name, other, "--from-beside")?);
     }
-    plot::draw(path, &out::plain(&name), &series)
+    plot::draw(path, picture, &out::plain(&name), &series)
 }
 
 pub(crate) fn as_json(

@@ -423,29 +423,12 @@ fn label(
 fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool) -> Result<Option<Weight>> {
     let name = &tensor.name;
     if let Some(base) = name.strip_suffix("_blocks") {
-        if let Some(scales) = it.get(&format!("{base}_scales")) {
-            return gpt_oss(tensor, base, scales).map(Some);
-        }
-        if tensor.dtype == Dtype::U8 && tensor.shape.len() >= 3 {
-            let what = format!("blocks, {} {:?}, without {base}_scales", tensor.dtype, tensor.shape);
-            return Err(Failure::refused(what).help("fetch the scales").option(format!("--copy '{name}'")));
-        }
-        return Ok(None);
+        return blocks(it, tensor, base);
     }
-    let fused = it.get(&format!("{name}_scale_inv"));
     let (module, last) = split(name);
     let packed = last == "weight_packed";
-    if last != "weight" && !packed && fused.is_none() {
-        return Ok(None);
-    }
     if last != "weight" && !packed {
-        if !matches!(tensor.dtype, Dtype::F8_E4M3 | Dtype::F8_E5M2) {
-            return Ok(None);
-        }
-        let others = [format!("{name}_input_scale"), format!("{name}_activation_scale")];
-        let others = others.iter().filter_map(|other| Some(it.get(other)?.name.clone())).collect();
-        return scaled(it, tensor, name, fused.expect("checked above"), None, others, (from, modelopt))
-            .map(Some);
+        return fused(it, tensor, from, modelopt);
     }
     let quantised =
         packed || dtypes::is_narrow(tensor.dtype) || matches!(tensor.dtype, Dtype::U8 | Dtype::I8);
@@ -459,31 +442,8 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
     let globals = there(&GLOBALS);
     let others: Vec<Name> =
         there(&ACTIVATIONS).into_iter().chain(there(&MARKERS)).map(|tensor| tensor.name.clone()).collect();
-    let known = |last: &str| {
-        ["weight", "weight_packed"].contains(&last)
-            || SCALES.contains(&last)
-            || GLOBALS.contains(&last)
-            || ACTIVATIONS.contains(&last)
-            || MARKERS.contains(&last)
-    };
-    let base = format!("{module}weight");
-    // What a scale could mean with a zero point that nobody has read.
-    let strange = it
-        .tensors
-        .range::<str, _>((Bound::Included(&base[..]), Bound::Unbounded))
-        .map(|(name, _)| name)
-        .take_while(|other| other.starts_with(&base));
-    for other in strange {
-        if !scales.is_empty() && !known(&other[module.len()..]) {
-            let other = &it.tensors[other];
-            let what = format!(
-                "beside it lies {}, {} {:?}, which is not known",
-                other.name, other.dtype, other.shape
-            );
-            return Err(
-                Failure::refused(what).option(format!("--copy '{module}*' to leave all of them as they are"))
-            );
-        }
+    if !scales.is_empty() {
+        check_companions(it, module)?;
     }
     match (&scales[..], &globals[..]) {
         ([], []) if packed => {
@@ -498,6 +458,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
             Err(Failure::refused(what).help("fetch the scale").option(format!("--copy '{module}*'")))
         }
         ([scale], _) if globals.len() < 2 => {
+            let base = format!("{module}weight");
             scaled(it, tensor, &base, scale, globals.first().copied(), others, (from, modelopt)).map(Some)
         }
         _ => {
@@ -506,6 +467,54 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
                 .option(format!("--copy '{module}*' to leave all of them as they are")))
         }
     }
+}
+
+/// The weight of `X_blocks`, if these are codes.
+fn blocks(it: &Checkpoint, tensor: &Tensor, base: &str) -> Result<Option<Weight>> {
+    if let Some(scales) = it.get(&format!("{base}_scales")) {
+        return gpt_oss(tensor, base, scales).map(Some);
+    }
+    if tensor.dtype == Dtype::U8 && tensor.shape.len() >= 3 {
+        let what = format!("blocks, {} {:?}, without {base}_scales", tensor.dtype, tensor.shape);
+        let option = format!("--copy '{}'", tensor.name);
+        return Err(Failure::refused(what).help("fetch the scales").option(option));
+    }
+    Ok(None)
+}
+
+/// The weight of fused experts, `X` beside `X_scale_inv`, if this is one.
+fn fused(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool) -> Result<Option<Weight>> {
+    let name = &tensor.name;
+    let Some(scales) = it.get(&format!("{name}_scale_inv")) else { return Ok(None) };
+    if !matches!(tensor.dtype, Dtype::F8_E4M3 | Dtype::F8_E5M2) {
+        return Ok(None);
+    }
+    let others = [format!("{name}_input_scale"), format!("{name}_activation_scale")];
+    let others = others.iter().filter_map(|other| Some(it.get(other)?.name.clone())).collect();
+    scaled(it, tensor, name, scales, None, others, (from, modelopt)).map(Some)
+}
+
+/// Is all that lies beside the weight of a module known? What a scale could mean with a zero point that nobody has read.
+fn check_companions(it: &Checkpoint, module: &str) -> Result<()> {
+    let base = format!("{module}weight");
+    let known = |last: &str| {
+        ["weight", "weight_packed"].contains(&last)
+            || SCALES.contains(&last)
+            || GLOBALS.contains(&last)
+            || ACTIVATIONS.contains(&last)
+            || MARKERS.contains(&last)
+    };
+    let beside = it.tensors.range::<str, _>((Bound::Included(&base[..]), Bound::Unbounded));
+    for (name, other) in beside.take_while(|(name, _)| name.starts_with(&base)) {
+        if !known(&name[module.len()..]) {
+            let what =
+                format!("beside it lies {name}, {} {:?}, which is not known", other.dtype, other.shape);
+            return Err(
+                Failure::refused(what).option(format!("--copy '{module}*' to leave all of them as they are"))
+            );
+        }
+    }
+    Ok(())
 }
 
 fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {

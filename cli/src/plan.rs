@@ -196,6 +196,90 @@ fn globs(patterns: &[String]) -> Result<GlobSet> {
     set.build().map_err(|error| Failure::usage(error.to_string()))
 }
 
+/// What becomes of tensors by their names, as `--keep`, `--only`, `--copy` and `--drop` say.
+struct Choice {
+    keep: GlobSet,
+    only: GlobSet,
+    copy: GlobSet,
+    drop: GlobSet,
+}
+
+impl Choice {
+    fn of(args: &Convert) -> Result<Self> {
+        let (keep, only) = (globs(&args.keep)?, globs(&args.only)?);
+        Ok(Self { keep, only, copy: globs(&args.copy)?, drop: globs(&args.drop)? })
+    }
+
+    /// Is there nothing wrong with the tensors but with those that are copied or dropped?
+    fn check(&self, problems: &[Failure]) -> Result<()> {
+        let settled = |name: &String| self.copy.is_match(name) || self.drop.is_match(name);
+        let problem = problems.iter().find(|problem| !problem.tensor.as_ref().is_some_and(settled));
+        problem.map_or(Ok(()), |problem| Err(problem.clone()))
+    }
+}
+
+/// The patterns that fit no tensor, as warnings.
+fn idle_patterns(it: &Checkpoint, found: &Recognised, args: &Convert) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    for (option, patterns) in
+        [("--keep", &args.keep), ("--only", &args.only), ("--copy", &args.copy), ("--drop", &args.drop)]
+    {
+        for pattern in patterns {
+            let one = globs(std::slice::from_ref(pattern))?;
+            let fits = |tensor: &Arc<Tensor>| {
+                let logical =
+                    found.weights.get(&tensor.name).is_some_and(|weight| one.is_match(&*weight.name));
+                logical || one.is_match(&*tensor.name)
+            };
+            if !it.tensors.values().any(fits) {
+                warnings.push(format!(
+                    "{option} '{pattern}' fits no tensor; a pattern is of a whole name: '*q_proj*'"
+                ));
+            }
+        }
+    }
+    Ok(warnings)
+}
+
+/// The dtype that `--to` names, if it is no layout.
+fn plain_dtype(args: &Convert, layout: Option<Layout>) -> Result<Option<DType>> {
+    if layout.is_some() {
+        return Ok(None);
+    }
+    let layouts = Layout::ALL.map(Layout::name);
+    let dtype = dtypes::parse(&args.to, &layouts)?;
+    if !dtypes::in_file(dtype).is_some_and(dtypes::is_float) {
+        return Err(Failure::usage(format!("--to {}: safetensors has no float of that name", args.to)).help(
+            format!(
+                "bf16, f16, f32, f64, e4m3, e5m2, or a layout: {}",
+                dtypes::those_with(&args.to, &layouts)
+            ),
+        ));
+    }
+    Ok(Some(dtype))
+}
+
+/// What floats become that are not quantised.
+fn high_dtype(args: &Convert) -> Result<Option<DType>> {
+    let high = match &args.high[..] {
+        "same" => None,
+        name => Some(dtypes::parse(name, &["same"])?),
+    };
+    if high.is_some_and(|high| !matches!(high, DType::BF16 | DType::F16 | DType::F32)) {
+        return Err(Failure::usage(format!("--high {}", args.high)).help("same, bf16, f16, f32"));
+    }
+    Ok(high)
+}
+
+/// The dtype of most of the floats.
+fn model_dtype(it: &Checkpoint) -> Dtype {
+    let mut bytes: BTreeMap<Dtype, u64> = BTreeMap::new();
+    for tensor in it.tensors.values().filter(|t| dtypes::is_float(t.dtype) && !dtypes::is_narrow(t.dtype)) {
+        *bytes.entry(tensor.dtype).or_default() += tensor.len;
+    }
+    bytes.iter().max_by_key(|(_, bytes)| **bytes).map_or(Dtype::F32, |(&dtype, _)| dtype)
+}
+
 /// Why a tensor is not quantised by default.
 fn excluded(tensor: &Tensor, layout: Layout) -> Option<&'static str> {
     const NAMES: [&str; 8] =
@@ -284,6 +368,9 @@ struct Planner<'a> {
     args: &'a Convert,
     profile: Profile,
     layout: Option<Layout>,
+    choice: Choice,
+    /// What floats become that are not quantised.
+    high: Option<DType>,
     /// The dtype of most of the floats.
     model: Dtype,
     groups: BTreeMap<String, usize>,
@@ -341,6 +428,22 @@ fn check_groups(
     Ok(())
 }
 
+/// The shape that a file gives the scales of a matrix.
+fn scale_shape(layout: Layout, scaling: &Scaling, name: &str, shape: &[usize]) -> Result<Vec<usize>> {
+    use Layout::*;
+    let misfit = |error: lanecast::scaled::Error| Failure::refused(error.to_string()).tensor(name);
+    Ok(match layout {
+        Fp8Tensor | Int8Tensor => vec![1],
+        ModeloptFp8 | ComfyFp8 => Vec::new(),
+        // Padded to the tiles of the layout.
+        ComfyNvfp4 | ComfyMxfp8 => {
+            let rows = shape.iter().rev().nth(1).copied().unwrap_or(1).next_multiple_of(128);
+            vec![rows, scaling.scale_bytes(shape).map_err(misfit)? / rows]
+        }
+        _ => scaling.scale_shape(shape).map_err(misfit)?,
+    })
+}
+
 impl Planner<'_> {
     /// The dtype of scales: what is asked for, or what loaders of the layout want.
     fn scale_dtype(&self, layout: Layout) -> Result<DType> {
@@ -362,6 +465,14 @@ impl Planner<'_> {
         })
     }
 
+    /// The number of those that share an amax with a tensor.
+    fn group(&mut self, layout: Layout, name: &Name, global: bool) -> usize {
+        let next = self.groups.len();
+        let is_fused = global && layout != Layout::ComfyNvfp4 && self.args.fuse == Switch::On;
+        let key = if is_fused { fused(name) } else { name.to_string() };
+        *self.groups.entry(key).or_insert(next)
+    }
+
     /// How a layout stores a matrix, and the tensors that hold it.
     fn target(&mut self, layout: Layout, name: &Name, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
         use Layout::*;
@@ -378,19 +489,10 @@ impl Planner<'_> {
             shape.swap(n - 2, n - 1);
         }
         let columns = *shape.last().unwrap_or(&1);
-        let rows = shape.iter().rev().nth(1).copied().unwrap_or(1);
         check_groups(layout, name, &shape, [block_rows, block_cols])?;
         let of_tensor = matches!(layout, Fp8Tensor | Int8Tensor | ModeloptFp8 | ComfyFp8);
         let global = matches!(layout, Nvfp4 | ModeloptNvfp4 | ComfyNvfp4);
-        let group = (of_tensor || global).then(|| {
-            let next = self.groups.len();
-            let key = if global && layout != ComfyNvfp4 && self.args.fuse == Switch::On {
-                fused(name)
-            } else {
-                name.to_string()
-            };
-            *self.groups.entry(key).or_insert(next)
-        });
+        let group = (of_tensor || global).then(|| self.group(layout, name, global));
         let module = name.strip_suffix("weight");
         let near = |last: &str| match module {
             Some(module) => Ok(format!("{module}{last}")),
@@ -398,17 +500,7 @@ impl Planner<'_> {
                 .tensor(name)
                 .help(format!("--keep '{name}'"))),
         };
-        let misfit = |error: lanecast::scaled::Error| Failure::refused(error.to_string()).tensor(name);
-        let scale_shape = match layout {
-            Fp8Tensor | Int8Tensor => vec![1],
-            ModeloptFp8 | ComfyFp8 => Vec::new(),
-            // Padded to the tiles of the layout.
-            ComfyNvfp4 | ComfyMxfp8 => {
-                let rows = rows.next_multiple_of(128);
-                vec![rows, scaling.scale_bytes(&shape).map_err(misfit)? / rows]
-            }
-            _ => scaling.scale_shape(&shape).map_err(misfit)?,
-        };
+        let scale_shape = scale_shape(layout, &scaling, name, &shape)?;
         let scale_file = match scale {
             DType::F8E8M0 if layout != Fp8Block => Dtype::U8,
             _ => dtypes::in_file(scale)
@@ -456,47 +548,19 @@ impl Planner<'_> {
 
 impl Plan {
     pub(crate) fn new(it: &Checkpoint, found: &Recognised, args: &Convert) -> Result<Self> {
-        let layouts = Layout::ALL.map(Layout::name);
         let layout = Layout::named(&args.to);
-        let plain = if layout.is_some() { None } else { Some(dtypes::parse(&args.to, &layouts)?) };
-        if let Some(dtype) = plain
-            && !dtypes::in_file(dtype).is_some_and(dtypes::is_float)
-        {
-            return Err(Failure::usage(format!("--to {}: safetensors has no float of that name", args.to))
-                .help(format!(
-                    "bf16, f16, f32, f64, e4m3, e5m2, or a layout: {}",
-                    dtypes::those_with(&args.to, &layouts)
-                )));
-        }
-        let high = match &args.high[..] {
-            "same" => None,
-            name => Some(dtypes::parse(name, &["same"])?),
-        };
-        if high.is_some_and(|high| !matches!(high, DType::BF16 | DType::F16 | DType::F32)) {
-            return Err(Failure::usage(format!("--high {}", args.high)).help("same, bf16, f16, f32"));
-        }
-        let (keep, only) = (globs(&args.keep)?, globs(&args.only)?);
-        let (copy, drop) = (globs(&args.copy)?, globs(&args.drop)?);
-        // What is copied or dropped is nobody's problem.
-        for problem in &found.problems {
-            let settled =
-                problem.tensor.as_ref().is_some_and(|name| copy.is_match(name) || drop.is_match(name));
-            if !settled {
-                return Err(problem.clone());
-            }
-        }
-        let mut bytes: BTreeMap<Dtype, u64> = BTreeMap::new();
-        for tensor in it.tensors.values().filter(|t| dtypes::is_float(t.dtype) && !dtypes::is_narrow(t.dtype))
-        {
-            *bytes.entry(tensor.dtype).or_default() += tensor.len;
-        }
-        let model = bytes.iter().max_by_key(|(_, bytes)| **bytes).map_or(Dtype::F32, |(&dtype, _)| dtype);
+        let plain = plain_dtype(args, layout)?;
+        let high = high_dtype(args)?;
+        let choice = Choice::of(args)?;
+        choice.check(&found.problems)?;
         let mut planner = Planner {
             it,
             args,
             profile: profile(&args.profile)?,
             layout,
-            model,
+            choice,
+            high,
+            model: model_dtype(it),
             groups: BTreeMap::new(),
             shapes: Shapes::default(),
             format: None,
@@ -517,27 +581,10 @@ impl Plan {
             left: false,
         };
         for tensor in it.tensors.values() {
-            plan.tensor(&mut planner, found, tensor, high, [&keep, &only, &copy, &drop])?;
+            plan.tensor(&mut planner, found, tensor)?;
         }
         plan.groups = planner.groups.len();
-        for (option, patterns) in
-            [("--keep", &args.keep), ("--only", &args.only), ("--copy", &args.copy), ("--drop", &args.drop)]
-        {
-            for pattern in patterns {
-                let one = globs(std::slice::from_ref(pattern))?;
-                let fits = |tensor: &Arc<Tensor>| {
-                    let logical =
-                        found.weights.get(&tensor.name).is_some_and(|weight| one.is_match(&*weight.name));
-                    logical || one.is_match(&*tensor.name)
-                };
-                if !it.tensors.values().any(fits) {
-                    let what = format!(
-                        "{option} '{pattern}' fits no tensor; a pattern is of a whole name: '*q_proj*'"
-                    );
-                    plan.warnings.push(what);
-                }
-            }
-        }
+        plan.warnings.extend(idle_patterns(it, found, args)?);
         if let (Some(layout), true) = (planner.layout, plan.layout.is_none()) {
             let what = format!("no tensor would become {}", layout.name());
             return Err(Failure::refused(what).help("`lanecast inspect` lists them; --only chooses"));
@@ -545,6 +592,12 @@ impl Plan {
         let shard_size = args.shard_size.as_deref().map(parse_size).transpose()?;
         if shard_size.is_some() && !it.is_dir {
             return Err(Failure::usage("--shard-size: SRC is one file").help("it divides directories"));
+        }
+        let asked_for =
+            shard_size.is_some() || [&args.keep, &args.only, &args.copy].iter().any(|x| !x.is_empty());
+        if !asked_for && plan.jobs.iter().all(|job| matches!(job.output, Output::Copy)) {
+            let what = "no tensor is converted: each has that dtype or layout already, or is kept by default";
+            plan.warnings.push(what.to_owned());
         }
         plan.files(it, shard_size)?;
         plan.hash = plan.digest(it, args);
@@ -562,18 +615,13 @@ impl Plan {
         });
     }
 
-    fn tensor(
-        &mut self,
-        planner: &mut Planner<'_>,
-        found: &Recognised,
-        tensor: &Arc<Tensor>,
-        high: Option<DType>,
-        [keep, only, copy, drop]: [&GlobSet; 4],
-    ) -> Result<()> {
+    /// Decides what becomes of a tensor.
+    fn tensor(&mut self, planner: &mut Planner<'_>, found: &Recognised, tensor: &Arc<Tensor>) -> Result<()> {
         let (role, of) = &found.roles[&tensor.name];
         // A companion goes where its weight goes.
         let lead = of.as_ref().unwrap_or(&tensor.name);
         let logical = found.weights.get(lead).map_or(&lead[..], |weight| &weight.name);
+        let Choice { keep, only, copy, drop } = &planner.choice;
         let is = |set: &GlobSet| set.is_match(logical) || set.is_match(&**lead);
         if is(copy) || copy.is_match(&*tensor.name) {
             if let Some(weight) = found.weights.get(lead) {
@@ -595,21 +643,7 @@ impl Plan {
             None
         };
         if let Some(weight) = found.weights.get(lead) {
-            // Scales of activations that several share lie with the first.
-            if left.is_some() || planner.layout == Some(weight.layout) {
-                self.kept.insert(tensor.name.clone(), left.unwrap_or("it has that layout"));
-                self.leave(planner, weight)?;
-                if planner.layout == Some(weight.layout) && *role == Role::Weight {
-                    self.layout.get_or_insert((weight.layout, weight.format.scaling));
-                }
-                self.push_plain(tensor, None);
-                return Ok(());
-            }
-            if *role != Role::Weight {
-                self.dropped.insert(tensor.name.clone(), role.name());
-                return Ok(());
-            }
-            return self.weight(planner, weight, tensor);
+            return self.quantised(planner, weight, (tensor, *role), left);
         }
         if *role == Role::ActivationScale || *role == Role::Marker {
             self.dropped.insert(tensor.name.clone(), role.name());
@@ -620,28 +654,53 @@ impl Plan {
             self.push_plain(tensor, None);
             return Ok(());
         }
-        let to = if let Some(reason) = left {
-            self.kept.insert(tensor.name.clone(), reason);
-            high
-        } else if let Some(layout) = planner.layout {
-            match excluded(tensor, layout).filter(|_| only.is_empty()) {
-                None => {
-                    return self.quantise(
-                        planner,
-                        layout,
-                        Input::Plain(tensor.clone()),
-                        &tensor.name,
-                        &tensor.shape,
-                    );
-                }
-                Some(reason) => {
-                    self.kept.insert(tensor.name.clone(), reason);
-                    high
-                }
+        self.float(planner, tensor, left)
+    }
+
+    /// A tensor of a quantised weight. `left`: why it stays as it is.
+    fn quantised(
+        &mut self,
+        planner: &mut Planner<'_>,
+        weight: &Arc<Weight>,
+        (tensor, role): (&Arc<Tensor>, Role),
+        left: Option<&'static str>,
+    ) -> Result<()> {
+        // Scales of activations that several share lie with the first.
+        if left.is_some() || planner.layout == Some(weight.layout) {
+            self.kept.insert(tensor.name.clone(), left.unwrap_or("it has that layout"));
+            self.leave(planner, weight)?;
+            if planner.layout == Some(weight.layout) && role == Role::Weight {
+                self.layout.get_or_insert((weight.layout, weight.format.scaling));
             }
-        } else {
-            self.plain
-        };
+            self.push_plain(tensor, None);
+            return Ok(());
+        }
+        if role != Role::Weight {
+            self.dropped.insert(tensor.name.clone(), role.name());
+            return Ok(());
+        }
+        self.weight(planner, weight, tensor)
+    }
+
+    /// A tensor of floats. `left`: why it is not quantised.
+    fn float(
+        &mut self,
+        planner: &mut Planner<'_>,
+        tensor: &Arc<Tensor>,
+        mut left: Option<&'static str>,
+    ) -> Result<()> {
+        let mut to = self.plain;
+        if let Some(layout) = planner.layout.filter(|_| left.is_none()) {
+            left = excluded(tensor, layout).filter(|_| planner.choice.only.is_empty());
+            if left.is_none() {
+                let input = Input::Plain(tensor.clone());
+                return self.quantise(planner, layout, input, &tensor.name, &tensor.shape);
+            }
+        }
+        if let Some(reason) = left {
+            self.kept.insert(tensor.name.clone(), reason);
+            to = planner.high;
+        }
         match to.filter(|&to| Some(to) != dtypes::of(tensor.dtype)) {
             None => {
                 self.copied += usize::from(!self.kept.contains_key(&tensor.name));

@@ -1,12 +1,15 @@
-//! Histograms of exponents, as SVG.
+//! Histograms of exponents, as SVG or PNG.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::fs;
 use std::path::Path;
 
+use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::{FontStyle, register_font};
 
-use crate::error::{Failure, Result};
+use crate::error::{Failure, Result, on};
 
 /// How many elements have each exponent, of all that are so many.
 pub(crate) struct Series {
@@ -16,46 +19,109 @@ pub(crate) struct Series {
 }
 
 const COLOURS: [RGBColor; 2] = [RGBColor(0x5B, 0x8F, 0xC7), RGBColor(0xD9, 0x6C, 0x2C)];
+const SIZE: (u32, u32) = (900, 480);
+/// Pixels of a PNG for each unit: sharp where a screen has many.
+const SCALE: u32 = 2;
+/// Of the fonts that a browser has, which are not known here, and of the one that PNGs are drawn with.
+const FONT: &str = "sans-serif";
+
+/// What a picture is, by the end of its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Picture {
+    Svg,
+    Png,
+}
+
+impl Picture {
+    pub(crate) fn of(path: &Path) -> Result<Self> {
+        let end = path.extension().map(|end| end.to_ascii_lowercase());
+        match end.as_deref().and_then(|end| end.to_str()) {
+            Some("svg") => Ok(Self::Svg),
+            Some("png") => Ok(Self::Png),
+            _ => {
+                let name = |end: &str| path.with_extension(end).display().to_string();
+                Err(Failure::usage(format!(
+                    "--plot {}: a picture is an .svg or a .png, by the end of its name",
+                    path.display()
+                ))
+                .help(format!("--plot {}, or --plot {}", name("svg"), name("png"))))
+            }
+        }
+    }
+}
 
 /// Draws one tensor, or the same before and after.
-pub(crate) fn draw(path: &Path, title: &str, series: &[Series]) -> Result<()> {
-    if path.extension().is_none_or(|end| end != "svg") {
-        let svg = path.with_extension("svg");
-        return Err(Failure::usage(format!("--plot {}: it is an SVG that is drawn", path.display())).help(
-            format!(
-                "--plot {}; browsers show it, and `rsvg-convert` or Inkscape makes a PNG of it",
-                svg.display()
-            ),
-        ));
-    }
-    drawn(path, title, series).map_err(|error| Failure::system(format!("{}: {error}", path.display())))
+pub(crate) fn draw(path: &Path, picture: Picture, title: &str, series: &[Series]) -> Result<()> {
+    let drawn = match picture {
+        Picture::Svg => svg(title, series),
+        Picture::Png => png(title, series),
+    };
+    let drawn = drawn.map_err(|error| Failure::system(format!("{}: {error}", path.display())))?;
+    fs::write(path, drawn).map_err(on(path))
 }
+
+type Drawn<T> = std::result::Result<T, String>;
 
 fn wrong(error: impl Display) -> String {
     error.to_string()
 }
 
-fn drawn(path: &Path, title: &str, series: &[Series]) -> std::result::Result<(), String> {
-    let root = SVGBackend::new(path, (900, 480)).into_drawing_area();
+fn svg(title: &str, series: &[Series]) -> Drawn<Vec<u8>> {
+    let mut text = String::new();
+    chart(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area(), 1, title, series)?;
+    Ok(text.into_bytes())
+}
+
+fn png(title: &str, series: &[Series]) -> Drawn<Vec<u8>> {
+    let (width, height) = (SIZE.0 * SCALE, SIZE.1 * SCALE);
+    let mut pixels = vec![0; (width * height * 3) as usize];
+    let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
+    chart(&area, SCALE, title, series)?;
+    drop(area);
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    let mut writer = encoder.write_header().map_err(wrong)?;
+    writer.write_image_data(&pixels).map_err(wrong)?;
+    writer.finish().map_err(wrong)?;
+    Ok(file)
+}
+
+fn chart<B: DrawingBackend>(
+    root: &DrawingArea<B, Shift>,
+    scale: u32,
+    title: &str,
+    series: &[Series],
+) -> Drawn<()> {
+    let of = |units: u32| units * scale;
+    let font = |units: u32| (FONT, of(units));
+    register_font(FONT, FontStyle::Normal, dejavu::sans::extra_light())
+        .map_err(|_| "the font cannot be read")?;
     root.fill(&WHITE).map_err(wrong)?;
     let keys = || series.iter().flat_map(|one| one.exponents.keys().copied());
     let (first, last) = (keys().min().unwrap_or(0) - 1, keys().max().unwrap_or(0) + 2);
     let share = |one: &Series, n: u64| n as f64 / one.elements.max(1) as f64 * 100.0;
     let most =
         series.iter().flat_map(|one| one.exponents.values().map(move |&n| share(one, n))).fold(1.0, f64::max);
-    let mut chart = ChartBuilder::on(&root)
-        .caption(title, ("sans-serif", 18))
-        .margin(14)
-        .x_label_area_size(42)
-        .y_label_area_size(56)
+    // A long name is set smaller: ninety letters have room.
+    let title_size = (1620 / title.chars().count().max(90)) as u32;
+    let mut chart = ChartBuilder::on(root)
+        .caption(title, font(title_size))
+        .margin(of(14))
+        .x_label_area_size(of(42))
+        .y_label_area_size(of(56))
         .build_cartesian_2d(f64::from(first)..f64::from(last), 0.0..most * 1.1)
         .map_err(wrong)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
         .x_desc("exponent: an element of 2^e to 2^(e+1)")
         .y_desc("% of the elements")
         .x_label_formatter(&|x| format!("2^{x:.0}"))
+        .label_style(font(12))
+        .axis_desc_style(font(14))
+        .set_all_tick_mark_size(of(5))
         .draw()
         .map_err(wrong)?;
     // Beside each other in their exponent.
@@ -65,13 +131,17 @@ fn drawn(path: &Path, title: &str, series: &[Series]) -> std::result::Result<(),
             let left = f64::from(exponent) + 0.08 + width * i as f64;
             Rectangle::new([(left, 0.0), (left + width, share(one, n))], colour.filled())
         });
-        let legend = move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled());
+        let (side, half) = (of(12) as i32, of(5) as i32);
+        let legend = move |(x, y)| Rectangle::new([(x, y - half), (x + side, y + half)], colour.filled());
         chart.draw_series(bars).map_err(wrong)?.label(&one.label).legend(legend);
     }
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperLeft)
         .background_style(WHITE.mix(0.8))
+        .label_font(font(13))
+        .margin(of(10))
+        .legend_area_size(of(20))
         .draw()
         .map_err(wrong)?;
     root.present().map_err(wrong)

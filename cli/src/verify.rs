@@ -145,7 +145,7 @@ fn compare(
     let each = (SOME / whole.columns.max(1)).max(1).next_multiple_of(blocks);
     let mut loss = Loss::default();
     let mut different = None;
-    let limits = args.limits.max_abs_error.is_some() || args.limits.max_rel_error.is_some();
+    let limits = args.limits.are_there();
     for matrix in 0..if whole.columns > 0 { whole.count } else { 0 } {
         let mut first = 0;
         while first < whole.rows {
@@ -196,20 +196,8 @@ fn bytes(a: &Side, b: &Side, name: &str, x: &Input, y: &Input, shape: &[usize]) 
     Ok(None)
 }
 
-pub(crate) fn run(args: &Verify) -> Result<()> {
-    let dtype = dtypes::parse(&args.common, &[])?;
-    if !dtypes::in_file(dtype).is_some_and(dtypes::is_float) {
-        return Err(
-            Failure::usage(format!("--as {}: it must be a float", args.common)).help("f32, bf16, f16, f64")
-        );
-    }
-    let a = Side::open(&args.a, &args.from_a, "--from-a")?;
-    let b = Side::open(&args.b, &args.from_b, "--from-b")?;
-    let only = |x: &Side, y: &Side| -> Vec<String> {
-        x.tensors.keys().filter(|name| !y.tensors.contains_key(*name)).map(|name| name.to_string()).collect()
-    };
-    let (only_a, only_b) = (only(&a, &b), only(&b, &a));
-    let both: Vec<&Name> = a.tensors.keys().filter(|name| b.tensors.contains_key(*name)).collect();
+/// Compares what both sides have, each thread the next tensor: those that differ, by name.
+fn compare_all(args: &Verify, dtype: DType, sides: (&Side, &Side), both: &[&Name]) -> Result<Vec<Differs>> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     let failure = Mutex::new(None);
@@ -220,7 +208,7 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
             scope.spawn(|| {
                 let mut scratch = Scratch::default();
                 while let Some(name) = both.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match compare(args, dtype, (&a, &b), name, &mut scratch) {
+                    match compare(args, dtype, sides, name, &mut scratch) {
                         Ok(None) => {}
                         Ok(Some(differs)) => found.lock().expect("no panics").push(differs),
                         Err(error) => {
@@ -237,6 +225,25 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
     }
     let mut differ = found.into_inner().expect("no panics");
     differ.sort_by(|x, y| x.name.cmp(&y.name));
+    Ok(differ)
+}
+
+pub(crate) fn run(args: &Verify) -> Result<()> {
+    let dtype = dtypes::parse(&args.common, &[])?;
+    if !dtypes::in_file(dtype).is_some_and(dtypes::is_float) {
+        return Err(
+            Failure::usage(format!("--as {}: it must be a float", args.common)).help("f32, bf16, f16, f64")
+        );
+    }
+    let a = Side::open(&args.a, &args.from_a, "--from-a")?;
+    let b = Side::open(&args.b, &args.from_b, "--from-b")?;
+    let only = |x: &Side, y: &Side| -> Vec<String> {
+        x.tensors.keys().filter(|name| !y.tensors.contains_key(*name)).map(|name| name.to_string()).collect()
+    };
+    let (only_a, only_b) = (only(&a, &b), only(&b, &a));
+    let both: Vec<&Name> = a.tensors.keys().filter(|name| b.tensors.contains_key(*name)).collect();
+    let differ = compare_all(args, dtype, (&a, &b), &both)?;
+    let limits = args.limits.are_there();
     let equal = differ.is_empty() && only_a.is_empty() && only_b.is_empty();
     if args.json {
         out::json(&json!({
@@ -260,11 +267,25 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
                 out::line(format_args!("only in {side}: {}", out::plain(name)))?;
             }
         }
-        out::line(format_args!("{} compared as {dtype}", count(both.len() as u64, "tensor")))?;
+        let verdict = match (equal, limits) {
+            (false, _) => "",
+            (true, false) => ": they are equal",
+            (true, true) => ": all are within the limits",
+        };
+        out::line(format_args!("{} compared as {dtype}{verdict}", count(both.len() as u64, "tensor")))?;
     }
     if equal {
         return Ok(());
     }
     let what = format!("{} differ, {} lie on one side alone", differ.len(), only_a.len() + only_b.len());
-    Err(Failure::new(Kind::Limit, what))
+    let failure = Failure::new(Kind::Limit, what);
+    let dtype_of = |side: &Side, name: &str| side.tensors[name].0.main().dtype;
+    let rounded = |differs: &Differs| {
+        differs.loss.max_abs > 0.0 && dtype_of(&a, &differs.name) != dtype_of(&b, &differs.name)
+    };
+    Err(if !limits && differ.iter().any(rounded) {
+        failure.help("without a limit every bit counts: --max-rel-error 0.004 allows for a rounding to bf16")
+    } else {
+        failure
+    })
 }

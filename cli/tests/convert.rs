@@ -391,9 +391,8 @@ fn comfy_reads_old_names_and_writes_new_ones() {
     assert_eq!(found["layout"], "comfy-fp8");
 }
 
-#[test]
-fn what_would_corrupt_in_silence_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
+/// Files of a layer `l` that would be wrong in silence: what is wrong, and what the error says.
+fn corruptions() -> Vec<(&'static str, Tensors, &'static [&'static str])> {
     let weight = |shape: [usize; 2]| {
         ("l.weight".to_owned(), Dtype::F8_E4M3, shape.to_vec(), Random(5).e4m3(shape[0] * shape[1]))
     };
@@ -406,7 +405,7 @@ fn what_would_corrupt_in_silence_is_refused() {
         (format!("l.{name}"), dtype, shape.to_vec(), vec![x; shape.iter().product()])
     };
     let other = ("m.weight".to_owned(), Dtype::F8_E4M3, vec![2, 2], vec![0; 4]);
-    let cases: Vec<(&str, Tensors, &[&str])> = vec![
+    vec![
         (
             "[N] on [M, N]",
             vec![weight([2, 4]), scale("weight_scale", &[4], 1.0)],
@@ -461,8 +460,13 @@ fn what_would_corrupt_in_silence_is_refused() {
             ],
             &["--from modelopt-nvfp4"],
         ),
-    ];
-    for (what, tensors, says) in cases {
+    ]
+}
+
+#[test]
+fn what_would_corrupt_in_silence_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (what, tensors, says) in corruptions() {
         write(&dir.path().join("a.safetensors"), &tensors, None);
         let error = fails(dir.path(), "convert a.safetensors b.safetensors --to bf16", 3);
         for word in says {
@@ -474,7 +478,10 @@ fn what_would_corrupt_in_silence_is_refused() {
     // A zero block scale is legal.
     write(
         &dir.path().join("a.safetensors"),
-        &vec![weight([2, 4]), scale("weight_scale", &[2, 1], 0.0)],
+        &vec![
+            ("l.weight".into(), Dtype::F8_E4M3, vec![2, 4], Random(5).e4m3(8)),
+            ("l.weight_scale".into(), Dtype::F32, vec![2, 1], le(&[0.0; 2])),
+        ],
         None,
     );
     ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --quiet");

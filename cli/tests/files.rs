@@ -329,12 +329,38 @@ fn a_tensor_is_drawn_before_and_after() {
     ok(dir.path(), &format!("inspect one.safetensors --beside two.safetensors {more}"));
     let text = fails(dir.path(), "inspect two.safetensors --plot r.svg", 3);
     assert!(text.contains("--from comfy-nvfp4"), "{text}");
-    let png = fails(dir.path(), "inspect a.safetensors --plot p.png", 2);
-    assert!(png.contains("--plot p.svg") && png.contains("makes a PNG of it"), "{png}");
+    // What a picture is, is known before anything is read.
+    for name in ["p.jpg", "p"] {
+        let text = fails(dir.path(), &format!("inspect no.safetensors --plot {name}"), 2);
+        assert!(text.contains("--plot p.svg, or --plot p.png"), "{text}");
+    }
     assert!(
         fails(dir.path(), "inspect a.safetensors --plot p.svg --tensor a<b>.weigth", 3)
             .contains("did you mean")
     );
+}
+
+#[test]
+fn a_png_has_the_bars_and_the_texts() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors =
+        vec![("a.weight".into(), Dtype::BF16, vec![64, 128], bf16s(&Random(2).floats(64 * 128)))];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    ok(dir.path(), "convert a.safetensors b.safetensors --to mxfp4 --quiet");
+    ok(dir.path(), "inspect a.safetensors --beside b.safetensors --plot p.PNG --json");
+    let file = fs::File::open(dir.path().join("p.PNG")).unwrap();
+    let mut reader = png::Decoder::new(std::io::BufReader::new(file)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!((info.width, info.height, info.color_type), (1800, 960, png::ColorType::Rgb));
+    let pixels = pixels.as_chunks::<3>().0;
+    let many = |colour: [u8; 3]| pixels.iter().filter(|&&pixel| pixel == colour).count();
+    assert!(many([0x5B, 0x8F, 0xC7]) > 10_000 && many([0xD9, 0x6C, 0x2C]) > 10_000);
+    // The title on top, the names of the axes on the left and below.
+    let dark = |columns: std::ops::Range<usize>, rows: std::ops::Range<usize>| {
+        rows.flat_map(|row| &pixels[row * 1800..][columns.clone()]).filter(|pixel| pixel[0] < 128).count()
+    };
+    assert!(dark(0..1800, 0..80) > 200 && dark(0..60, 200..800) > 200 && dark(400..1400, 900..960) > 200);
 }
 
 /// Without what chooses it, every cast would run the reference, in silence.

@@ -190,7 +190,7 @@ fn a_full_disk_is_an_error_and_leaves_nothing() {
     // A file system of 1 MiB, seen by this command alone.
     let script = "mkdir m && mount -t tmpfs -o size=1m none m || exit 99
         \"$0\" convert src m/dst --to f32 --quiet; code=$?
-        ls -A m/dst | grep -v '^.lanecast$' >&2
+        [ -e m/dst ] && exit 98
         exit $code";
     let out = Command::new("unshare")
         .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_lanecast")])
@@ -200,7 +200,7 @@ fn a_full_disk_is_an_error_and_leaves_nothing() {
         Ok(out) if !matches!(out.status.code(), Some(99 | 1)) => {
             let text = String::from_utf8_lossy(&out.stderr);
             assert_eq!(out.status.code(), Some(4), "{text}");
-            assert!(text.contains("are free") && !text.contains("safetensors\n"), "{text}");
+            assert!(text.contains("are free"), "{text}");
         }
         _ => eprintln!("NOT RUN: a full disk, for nothing can be mounted here"),
     }

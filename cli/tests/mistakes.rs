@@ -281,6 +281,8 @@ fn other_words_are_answered_with_the_layouts() {
         ("int8", "int8-channel, int8-tensor"),
         ("int4", "a layout: fp8-block"),
         ("q4_k_m", "a layout: fp8-block"),
+        ("q4", "a layout: fp8-block"),
+        ("fp8-blok", "no dtype and no layout"),
     ] {
         says(&fails(dir.path(), &format!("convert src dst --to {to}"), 2), &[to, help]);
     }
@@ -314,4 +316,58 @@ fn what_is_dropped_is_told_by_kind() {
     let report = ok(dir.path(), "convert a.safetensors c.safetensors --to bf16 --json");
     assert_eq!(report["dropped_kinds"], serde_json::json!({ "activation_scale": 1, "scale": 2 }));
     assert_eq!(report["tensors"]["dropped"], 3);
+}
+
+/// What was compared, and what to do where every bit counted.
+#[test]
+fn verify_says_what_it_found() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 2, true);
+    ok(dir.path(), "convert src dst --to bf16 --quiet");
+    let said = |command: &str| String::from_utf8(line(dir.path(), command).stdout).unwrap();
+    says(&said("verify src src"), &["2 tensors compared as float32: they are equal"]);
+    says(&said("verify src dst --max-rel-error 0.004"), &["all are within the limits"]);
+    says(&fails(dir.path(), "verify src dst", 1), &["2 differ", "--max-rel-error 0.004"]);
+    let text = fails(dir.path(), "verify src dst --max-rel-error 0.0001", 1);
+    assert!(!text.contains("help:"), "{text}");
+}
+
+#[test]
+fn an_index_of_other_files_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 2, true);
+    let first = "model-00001-of-00002.safetensors";
+    let other = vec![("other".into(), Dtype::F32, vec![2], le(&[1.0, 2.0]))];
+    write(&dir.path().join("src").join(first), &other, None);
+    says(
+        &fails(dir.path(), "convert src dst --to bf16", 3),
+        &["layers.1.up_proj.weight", "no file has it", &format!("fetch {first} again")],
+    );
+}
+
+#[test]
+fn what_does_nothing_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    let told = |command: &str| String::from_utf8(line(dir.path(), command).stderr).unwrap();
+    says(&told("convert src dst --to f32"), &["warning: no tensor is converted"]);
+    ok(dir.path(), "convert src block --to fp8-channel --quiet");
+    says(&told("convert block again --to fp8-channel"), &["warning: no tensor is converted"]);
+    // Files of another size are what was asked for.
+    assert_eq!(told("convert src shards --to f32 --shard-size 1M --quiet"), "");
+}
+
+#[test]
+fn arrays_that_are_none_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    says(&fails(dir.path(), "cast no.npy a.npy --to bf16", 3), &["No such file", "a .npy file is needed"]);
+    for (descr, code, words) in [("<U1", 3, "which is no number"), ("|V4", 2, "--from bf16, for example")] {
+        let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}\n");
+        let mut npy = b"\x93NUMPY\x01\x00".to_vec();
+        npy.extend((text.len() as u16).to_le_bytes());
+        npy.extend(text.as_bytes());
+        npy.extend([0; 8]);
+        fs::write(dir.path().join("x.npy"), npy).unwrap();
+        says(&fails(dir.path(), "cast x.npy a.npy --to bf16", code), &[words]);
+    }
 }
