@@ -1,5 +1,7 @@
 //! AVX-512 as Ice Lake and Zen 4 have it.
 
+#![allow(clippy::needless_range_loop, reason = "an iterator need not be inlined")]
+
 use core::arch::asm;
 use core::arch::x86_64::*;
 
@@ -553,6 +555,35 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Widths
             let high = u64::from(_mm512_movepi64_mask(e)) | u64::from(_mm512_movepi64_mask(f)) << 8;
             let high = high | u64::from(_mm512_movepi64_mask(g)) << 16 | u64::from(_mm512_movepi64_mask(h)) << 24;
             low | high << 32
+        };
+        <const N: usize> others8(self, a: __m512i, of: [__m512i; N]) -> u64 = {
+            let mut others = u64::MAX;
+            for k in 0..N {
+                others = _mm512_mask_cmpneq_epi8_mask(others, a, of[k]);
+            }
+            others
+        };
+        <const N: usize> others16(self, a: [__m512i; 2], of: [__m512i; N]) -> u64 = {
+            let mut bits = 0;
+            for i in 0..2 {
+                let mut others = u32::MAX;
+                for k in 0..N {
+                    others = _mm512_mask_cmpneq_epi16_mask(others, a[i], of[k]);
+                }
+                bits |= u64::from(others) << (32 * i);
+            }
+            bits
+        };
+        <const N: usize> others32(self, a: [__m512i; 4], of: [__m512i; N]) -> u64 = {
+            let mut bits = 0;
+            for i in 0..4 {
+                let mut others = u16::MAX;
+                for k in 0..N {
+                    others = _mm512_mask_cmpneq_epi32_mask(others, a[i], of[k]);
+                }
+                bits |= u64::from(others) << (16 * i);
+            }
+            bits
         };
         even64(self, a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi64(a[0], constant!([i64; 8], lanes64(0, 2)), a[1]);
         zip64(self, a: __m512i, b: __m512i) -> [__m512i; 2] = [

@@ -403,6 +403,50 @@ pub(crate) trait Widths: Longs {
     fn bits64(self, [a, b, c, d, e, f, g, h]: [Self::V; 8]) -> u64 {
         self.bits32([self.low64([a, b]), self.low64([c, d]), self.low64([e, f]), self.low64([g, h])])
     }
+    /// A bit for each lane of 8, 16, 32 or 64 bits that is none of some: that of the first in the lowest. Where a block has
+    /// fewer than 64, the bits above are not said.
+    #[inline(always)]
+    fn others8<const N: usize>(self, a: Self::V, of: [Self::V; N]) -> u64 {
+        let mut least = self.splat8(u8::MAX);
+        for k in 0..N {
+            least = self.min_u8(least, self.xor(a, of[k]));
+        }
+        self.top_bits(self.zero_where_zero8(least, self.splat8(u8::MAX)))
+    }
+    #[inline(always)]
+    fn others16<const N: usize>(self, mut a: [Self::V; 2], of: [Self::V; N]) -> u64 {
+        for i in 0..2 {
+            let mut least = self.splat16(u16::MAX);
+            for k in 0..N {
+                least = self.min_u16(least, self.xor(a[i], of[k]));
+            }
+            a[i] = self.eq16(least, self.splat16(0));
+        }
+        !self.bits16(a)
+    }
+    #[inline(always)]
+    fn others32<const N: usize>(self, mut a: [Self::V; 4], of: [Self::V; N]) -> u64 {
+        let (none, all) = (self.splat32(0), self.splat32(u32::MAX));
+        for i in 0..4 {
+            let mut least = all;
+            for k in 0..N {
+                least = self.min_u32(least, self.xor(a[i], of[k]));
+            }
+            a[i] = self.select32(self.eq32(least, none), none, all);
+        }
+        self.bits32(a)
+    }
+    #[inline(always)]
+    fn others64<const N: usize>(self, mut a: [Self::V; 8], of: [Self::V; N]) -> u64 {
+        for i in 0..8 {
+            let mut others = self.splat64(u64::MAX);
+            for k in 0..N {
+                others = self.select64(self.eq64(a[i], of[k]), self.splat64(0), others);
+            }
+            a[i] = others;
+        }
+        self.bits64(a)
+    }
     /// The lanes of 64 bits with even numbers.
     fn even64(self, a: [Self::V; 2]) -> Self::V;
     /// Lanes of two registers in turn.

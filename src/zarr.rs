@@ -115,6 +115,26 @@ fn equal(dtype: DType, code: u64) -> Key {
     }
 }
 
+/// The same keys, but of zero, which has two codes, one for each.
+fn ones(dtype: DType, key: Key) -> impl Iterator<Item = Key> {
+    let all = all(dtype);
+    let one = |code| Key { mask: all, low: code, high: code };
+    let is_zero = key.mask != all && key.high == 0;
+    let keys = if is_zero { [Some(one(0)), Some(one(all ^ key.mask))] } else { [Some(key), None] };
+    keys.into_iter().flatten()
+}
+
+/// Keys of one code each before all others: they are found faster.
+fn ones_first(keys: &mut [Key], bytes: usize) {
+    let mut ones = 0;
+    for i in 0..keys.len() {
+        if keys[i].is_one(bytes) {
+            keys.swap(ones, i);
+            ones += 1;
+        }
+    }
+}
+
 /// Has a negative element its highest bit set?
 fn has_sign(dtype: DType) -> bool {
     match dtype.kind() {
@@ -151,8 +171,11 @@ fn add_made(caster: &Caster, key: &Key, made: &mut Vec<Key>) -> Result<(), Error
         put(&mut element[..from.itemsize()], code);
         caster.cast(&element[..from.itemsize()], &mut becomes[..to.itemsize()], 1)?;
         let code = read(&becomes[..to.itemsize()]) & all(to);
-        if made.iter().all(|made| made.low != code) {
-            made.push(Key { mask: all(to), low: code, high: code });
+        // Of NaN all codes: which one it becomes may depend on its own.
+        let [_, nan] = special(to);
+        let key = if nan.has(code) { nan } else { Key { mask: all(to), low: code, high: code } };
+        if made.iter().all(|made| made.low != key.low) {
+            made.push(key);
         }
         // Of one code there is no other.
         if key.mask == all(from) && key.low == key.high {
@@ -247,7 +270,7 @@ impl ValueCaster {
         let [inf, _] = special(to);
         let directed = !matches!(rounding, Rounding::NearestEven | Rounding::NearestAway);
         let no_memory = |_| Error::PlanAllocation { from, to };
-        let mut keys = vec_with_capacity(map.len() + 1).map_err(no_memory)?;
+        let mut keys = vec_with_capacity(2 * map.len() + 1).map_err(no_memory)?;
         let map = collected(map.iter().map(|&(key, value)| (equal(from, key), value & all(to))))
             .map_err(no_memory)?;
         let refused = refused(from, to);
@@ -255,7 +278,8 @@ impl ValueCaster {
         let marks = (out_of_range.is_none() || stops.is_some()) && !from.is_lossless_to(to);
         let is_refused = |key: &Key| refused.is_some_and(|refused| refused.has(key.low));
         let mapped = map.iter().map(|&(key, _)| key).filter(|key| !is_refused(key));
-        keys.extend(mapped.chain(refused.filter(|_| !marks)));
+        keys.extend(mapped.chain(refused.filter(|_| !marks)).flat_map(|key| ones(from, key)));
+        ones_first(&mut keys, from.itemsize());
         let only = map.first().map(|&(_, value)| value);
         let only =
             only.filter(|only| map.iter().all(|(_, value)| value == only) && (marks || refused.is_none()));
@@ -272,9 +296,10 @@ impl ValueCaster {
             inside: 0,
         });
         // More keys than that are looked for as they are: what they become would have to be found for each.
-        if !is_float && to.itemsize() < from.itemsize() && !map.is_empty() && keys.len() <= 64 {
+        if to.itemsize() < from.itemsize() && !map.is_empty() && keys.len() <= 64 {
             made = vec_with_capacity(4 * keys.len()).map_err(no_memory)?;
             keys.iter().try_for_each(|key| add_made(&caster, key, &mut made))?;
+            ones_first(&mut made, to.itemsize());
         }
         Ok(Self { caster, map, keys, only, finite, made, marks, refused, stops })
     }

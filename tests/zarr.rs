@@ -221,3 +221,45 @@ fn others_that_become_the_same() {
         assert_eq!((lossy.index, lossy.loss), (at, Loss::Inf));
     }
 }
+
+/// The same of floats that become narrower ones: either zero, NaN of any code, and what is rounded to what a mapped value becomes.
+#[test]
+fn others_that_become_the_same_float() {
+    let nan = |code: u64| f64::from_bits(f64::INFINITY.to_bits() | code);
+    let hard =
+        [0.1, 0.1 + 1e-12, 0.0, -0.0, 1e-300, -1e-300, nan(1), nan(1 << 63 | 1 << 50), f64::INFINITY, -7.0];
+    let maps: [&[(f64, f32)]; 4] = [
+        &[(0.1, 3.0)],
+        &[(f64::NAN, 4.0)],
+        &[(-0.0, 5.0), (0.1, 3.0), (-7.0, f32::NAN)],
+        &[(f64::NAN, 4.0), (f64::INFINITY, f32::NEG_INFINITY), (1e-300, 6.0), (0.1 + 1e-12, 3.0)],
+    ];
+    let mut state = 1usize;
+    for (map, one_in) in maps.into_iter().flat_map(|map| [2, 40, 3000].map(|one_in| (map, one_in))) {
+        let src: Vec<f64> = (0..20_000)
+            .map(|_| {
+                state = state.wrapping_mul(0x9E37_79B9).rotate_left(15) ^ 0xBF58;
+                if (state >> 8).is_multiple_of(one_in) {
+                    hard[state % hard.len()]
+                } else {
+                    (state % 1000) as f64 / 16.0
+                }
+            })
+            .collect();
+        let codes: Vec<_> = map.iter().map(|&(key, value)| (key.to_bits(), value.to_bits().into())).collect();
+        let bytes: Vec<u8> = src.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        for rule in [None, Some(Overflow::Saturate)] {
+            let caster =
+                ValueCaster::new(DType::F64, DType::F32, Rounding::NearestEven, rule, &codes).unwrap();
+            let mut dst = vec![0xA5; 4 * src.len()];
+            caster.cast(&bytes, &mut dst, src.len()).unwrap();
+            for (i, (&x, made)) in src.iter().zip(dst.as_chunks().0).enumerate() {
+                let is = |&&(key, _): &&(f64, f32)| key == x || key.is_nan() && x.is_nan();
+                let (made, expected) =
+                    (f32::from_ne_bytes(*made), map.iter().find(is).map_or(x as f32, |&(_, value)| value));
+                let same = made.to_bits() == expected.to_bits() || made.is_nan() && expected.is_nan();
+                assert!(same, "{x:e} at {i} became {made:e}, one in {one_in}, {map:?}");
+            }
+        }
+    }
+}

@@ -10,8 +10,10 @@ use super::lanes::{Ordered, Sought, Wide8, Wide16, Wide32, Wide64};
 pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) -> usize {
     let Codes { bytes, width } = codes;
     assert!(bytes.len() / width <= MOST && matches!(width, 1 | 2 | 4 | 8));
+    let is_one = |key: &&Key| width < 8 && key.is_one(width);
+    let (ones, ranges) = keys.split_at(keys.iter().take_while(is_one).count());
     let mut found = 0;
-    for keys in keys.chunks(AT_ONCE) {
+    for keys in ones.chunks(ONES).chain(ranges.chunks(RANGES)) {
         found += match width {
             1 => isa.run(Find::<Wide8>(bytes, keys, bits, PhantomData)),
             2 => isa.run(Find::<Wide16>(bytes, keys, bits, PhantomData)),
@@ -22,8 +24,10 @@ pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, keys: &[Key], bits: &mut B
     found
 }
 
-/// Keys that are looked for in one pass: as many as registers hold.
-const AT_ONCE: usize = 4;
+/// Keys of one code each that are looked for in one pass; none of 8 bytes, whose loop would be as long as all others.
+const ONES: usize = 3;
+/// Other keys: as many as registers hold.
+const RANGES: usize = 4;
 
 struct Find<'a, L>(&'a [u8], &'a [Key], &'a mut Bits, PhantomData<L>);
 
@@ -32,45 +36,93 @@ impl<I: Simd, L: Ordered<I>> Task<I> for Find<'_, L> {
 
     #[inline(always)]
     fn call(self, isa: I) -> usize {
-        let Self(mut codes, keys, bits, _) = self;
-        let mut room = Block([0; 8 * 64]);
-        let mut sought = [Sought::new::<L>(isa, &Key { mask: 0, low: 1, high: 1 }); AT_ONCE];
-        for (sought, key) in sought.iter_mut().zip(keys) {
-            *sought = Sought::new::<L>(isa, key);
+        let Self(codes, keys, bits, _) = self;
+        match keys {
+            [first, ..] if L::BYTES < 8 && first.is_one(L::BYTES) => {
+                let mut of = [L::splat(isa, first.low); ONES];
+                for (of, key) in of.iter_mut().zip(keys) {
+                    *of = L::splat(isa, key.low);
+                }
+                each_block::<I, L, _>(isa, codes, &Ones(of), bits)
+            }
+            _ => {
+                let none = Sought::new::<L>(isa, &Key { mask: 0, low: 1, high: 1 });
+                let mut ranges = Ranges { keys: [none; RANGES], n: keys.len() };
+                for (sought, key) in ranges.keys.iter_mut().zip(keys) {
+                    *sought = Sought::new::<L>(isa, key);
+                }
+                each_block::<I, L, _>(isa, codes, &ranges, bits)
+            }
         }
-        let (mut at, mut count) = (0, 0);
-        while !codes.is_empty() {
-            // What is no whole block is one in the room.
-            let (some, mut block);
-            match codes.split_at_checked(L::BYTES * I::BYTES) {
-                Some((whole, left)) => (some, block, codes) = (I::BYTES, whole, left),
-                None => {
-                    isa.fill(&mut room.0, codes);
-                    (some, block, codes) = (codes.len() / L::BYTES, &room.0, &[]);
-                }
-            }
-            let mut lanes = [isa.splat64(0); 8];
-            for lane in lanes.iter_mut().take(L::BYTES) {
-                if let Some(codes) = isa.load_next(&mut block) {
-                    *lane = codes;
-                }
-            }
-            // Lanes that have none of the keys.
-            let mut others = [isa.splat64(u64::MAX); 8];
-            for sought in sought.iter().take(keys.len()) {
-                for k in 0..L::BYTES {
-                    others[k] = sought.where_not::<L>(isa, lanes[k], others[k]);
-                }
-            }
-            let found = !L::bits(isa, others) & (u64::MAX >> (64 - some));
-            if let Some(word) = bits.get_mut(at / 64) {
-                *word |= found << (at % 64);
-            }
-            count += found.count_ones() as usize;
-            at += I::BYTES;
-        }
-        count
     }
+}
+
+/// What is looked for.
+trait Among<I: Simd, L> {
+    /// A bit for each lane of a block that is not that.
+    fn others(&self, isa: I, codes: [I::V; 8]) -> u64;
+}
+
+struct Ones<V>([V; ONES]);
+
+impl<I: Simd, L: Ordered<I>> Among<I, L> for Ones<I::V> {
+    #[inline(always)]
+    fn others(&self, isa: I, codes: [I::V; 8]) -> u64 {
+        L::others(isa, codes, self.0)
+    }
+}
+
+struct Ranges<I: Simd> {
+    keys: [Sought<I>; RANGES],
+    n: usize,
+}
+
+impl<I: Simd, L: Ordered<I>> Among<I, L> for Ranges<I> {
+    #[inline(always)]
+    fn others(&self, isa: I, codes: [I::V; 8]) -> u64 {
+        let mut others = [isa.splat64(u64::MAX); 8];
+        for key in self.keys.iter().take(self.n) {
+            for k in 0..L::BYTES {
+                others[k] = key.where_not::<L>(isa, codes[k], others[k]);
+            }
+        }
+        L::bits(isa, others)
+    }
+}
+
+#[inline(always)]
+fn each_block<I: Simd, L: Ordered<I>, A: Among<I, L>>(
+    isa: I,
+    mut codes: &[u8],
+    among: &A,
+    bits: &mut Bits,
+) -> usize {
+    let mut room = Block([0; 8 * 64]);
+    let (mut at, mut count) = (0, 0);
+    while !codes.is_empty() {
+        // What is no whole block is one in the room.
+        let (some, mut block);
+        match codes.split_at_checked(L::BYTES * I::BYTES) {
+            Some((whole, left)) => (some, block, codes) = (I::BYTES, whole, left),
+            None => {
+                isa.fill(&mut room.0, codes);
+                (some, block, codes) = (codes.len() / L::BYTES, &room.0, &[]);
+            }
+        }
+        let mut lanes = [isa.splat64(0); 8];
+        for lane in lanes.iter_mut().take(L::BYTES) {
+            if let Some(codes) = isa.load_next(&mut block) {
+                *lane = codes;
+            }
+        }
+        let found = !among.others(isa, lanes) & (u64::MAX >> (64 - some));
+        if let Some(word) = bits.get_mut(at / 64) {
+            *word |= found << (at % 64);
+        }
+        count += found.count_ones() as usize;
+        at += I::BYTES;
+    }
+    count
 }
 
 #[cfg(test)]
@@ -105,6 +157,13 @@ mod tests {
                     vec![Key { mask: all / 2, low: 0, high: 0 }, Key { mask: all, low: other, high: other }],
                     vec![Key { mask: all / 2, low: all / 2 - 2, high: all / 2 }],
                     vec![Key { mask: all, low: 1, high: all - 1 }],
+                    [one, other, one].map(|code| Key { mask: all, low: code, high: code }).to_vec(),
+                    (0..5).map(|code| Key { mask: all, low: code, high: code }).collect(),
+                    vec![
+                        Key { mask: all, low: all, high: all },
+                        Key { mask: all, low: one, high: one },
+                        Key { mask: all, low: all / 2, high: all / 2 + 2 },
+                    ],
                     vec![Key { mask: all, low: 0, high: all }],
                 ];
                 for keys in sets {

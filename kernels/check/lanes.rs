@@ -41,6 +41,8 @@ pub(super) trait Ordered<I: Simd>: Lanes<I> {
     }
     /// A bit for each lane of a block, all of which are all ones or zeros. Of the registers, the first that a block has.
     fn bits(isa: I, masks: [I::V; 8]) -> u64;
+    /// The same for the lanes of a block that are none of some.
+    fn others<const N: usize>(isa: I, codes: [I::V; 8], of: [I::V; N]) -> u64;
 }
 
 /// The same, and whether they are equal.
@@ -101,6 +103,10 @@ impl<I: Simd> Ordered<I> for Wide8 {
     fn bits(isa: I, [a, ..]: [I::V; 8]) -> u64 {
         isa.top_bits(a)
     }
+    #[inline(always)]
+    fn others<const N: usize>(isa: I, [a, ..]: [I::V; 8], of: [I::V; N]) -> u64 {
+        isa.others8(a, of)
+    }
 }
 
 impl<I: Simd> Ordered<I> for Wide16 {
@@ -111,6 +117,10 @@ impl<I: Simd> Ordered<I> for Wide16 {
     #[inline(always)]
     fn bits(isa: I, [a, b, ..]: [I::V; 8]) -> u64 {
         isa.bits16([a, b])
+    }
+    #[inline(always)]
+    fn others<const N: usize>(isa: I, [a, b, ..]: [I::V; 8], of: [I::V; N]) -> u64 {
+        isa.others16([a, b], of)
     }
 }
 
@@ -124,7 +134,7 @@ impl<I: Simd> Compared<I> for Wide16 {
 macro_rules! float_lanes {
     ($($lanes:ident as $lane:ty:
         $gt:ident, $eq:ident, $select:ident, $max:ident, $min:ident, $count:ident, $tally:ident, $trunc:ident,
-        $isa:ident, $masks:pat => $bits:expr;
+        $bits:ident, $others:ident, $block:pat => $registers:expr;
     )*) => {$(
         impl<I: Simd> Ordered<I> for $lanes {
             #[inline(always)]
@@ -136,8 +146,12 @@ macro_rules! float_lanes {
                 isa.$select(isa.$gt(a, b), some, isa.splat64(0))
             }
             #[inline(always)]
-            fn bits($isa: I, $masks: [I::V; 8]) -> u64 {
-                $bits
+            fn bits(isa: I, $block: [I::V; 8]) -> u64 {
+                isa.$bits($registers)
+            }
+            #[inline(always)]
+            fn others<const N: usize>(isa: I, $block: [I::V; 8], of: [I::V; N]) -> u64 {
+                isa.$others($registers, of)
             }
         }
 
@@ -174,9 +188,9 @@ macro_rules! float_lanes {
 }
 float_lanes! {
     Wide32 as u32: gt32, eq32, select32, max_s32, min_u32, count32, tally32, trunc_f32,
-        isa, [a, b, c, d, ..] => isa.bits32([a, b, c, d]);
+        bits32, others32, [a, b, c, d, ..] => [a, b, c, d];
     Wide64 as u64: gt64, eq64, select64, max_s64, min_u64, count64, tally64, trunc_f64,
-        isa, masks => isa.bits64(masks);
+        bits64, others64, block => block;
 }
 
 /// A [`Key`] in registers.
