@@ -67,6 +67,7 @@ impl Key {
     pub(crate) fn is_one(&self, bytes: usize) -> bool {
         self.low == self.high && self.mask == u64::MAX >> (64 - 8 * bytes)
     }
+
     pub(crate) fn has(&self, code: u64) -> bool {
         (code & self.mask).wrapping_sub(self.low) <= self.high - self.low
     }
