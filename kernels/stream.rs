@@ -8,6 +8,7 @@ use core::ptr;
 
 use super::codec::job::Job;
 use super::drive::Apart;
+use super::environment::core_reads_ahead;
 use super::simd::{Simd, Task};
 use super::sizes::{LINE, ahead, bytes};
 
@@ -90,6 +91,7 @@ pub(super) unsafe fn made<I: Simd>(
     let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK]);
     let lines = lines.0.as_mut_ptr().cast::<u8>();
     let [from, to] = bits;
+    let step = if from >= to && core_reads_ahead() { 0 } else { LINE * from / to };
     let row = bytes(n, to);
     let is_one = apart.dst == row as isize;
     let (mut row_src, mut row_dst) = (src, dst);
@@ -136,7 +138,7 @@ pub(super) unsafe fn made<I: Simd>(
                         to: line.wrapping_add(partial),
                         bytes: whole - partial,
                         next: further(row_src, bytes(first, from) + AHEAD, bytes(n, from), apart),
-                        step: LINE * from / to,
+                        step,
                     });
                     ptr::copy_nonoverlapping(lines.add(whole), lines, end - whole);
                     line = line.wrapping_add(whole);
@@ -196,14 +198,14 @@ impl<I: Simd> Task<I> for Ask {
     }
 }
 
-/// Streams whole lines, and meanwhile asks for as much of the source: else memory would have nothing to read while it
-/// writes.
+/// Streams whole lines, and meanwhile asks for as much of the source, where that gains: else memory would have nothing to read while
+/// it writes.
 struct Stream {
     from: *const u8,
     to: *mut u8,
     bytes: usize,
     next: *const u8,
-    /// Bytes of the source for a line.
+    /// Bytes of the source that are asked for with a line.
     step: usize,
 }
 
