@@ -81,6 +81,18 @@ impl Run {
         }
     }
 
+    /// Its whole lines by `lines`, which is told where they come from, where they go and how many bytes they are.
+    #[inline(always)]
+    pub(super) fn by_lines(self, lines: impl FnOnce(*const u8, *mut u8, usize)) {
+        let Self { from, to, bytes } = self;
+        let ahead = (to.addr().wrapping_neg() % LINE).min(bytes);
+        let whole = (bytes - ahead) / LINE * LINE;
+        let part = |at, bytes| Self { from: from.wrapping_add(at), to: to.wrapping_add(at), bytes };
+        part(0, ahead).plainly();
+        lines(from.wrapping_add(ahead), to.wrapping_add(ahead), whole);
+        part(ahead + whole, bytes - ahead - whole).plainly();
+    }
+
     /// Its whole lines go past the caches.
     #[inline(always)]
     pub(super) fn streamed<I: Simd>(self, isa: I) {

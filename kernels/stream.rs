@@ -9,6 +9,7 @@ use core::ptr;
 use super::codec::job::Job;
 use super::drive::Apart;
 use super::environment::core_reads_ahead;
+use super::run::Run;
 use super::simd::{Simd, Task};
 use super::sizes::{LINE, ahead, bytes};
 
@@ -91,7 +92,7 @@ pub(super) unsafe fn made<I: Simd>(
     let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK]);
     let lines = lines.0.as_mut_ptr().cast::<u8>();
     let [from, to] = bits;
-    let step = if from >= to && core_reads_ahead() { 0 } else { LINE * from / to };
+    let step = step(bits);
     let row = bytes(n, to);
     let is_one = apart.dst == row as isize;
     let (mut row_src, mut row_dst) = (src, dst);
@@ -153,6 +154,19 @@ pub(super) unsafe fn made<I: Simd>(
     }
     // SAFETY: as above.
     unsafe { ptr::copy_nonoverlapping(lines.add(begun), line.wrapping_add(begun), held - begun) };
+}
+
+/// Bytes of the source that memory is asked for with each line of results.
+fn step([from, to]: [usize; 2]) -> usize {
+    if from >= to && core_reads_ahead() { 0 } else { LINE * from / to }
+}
+
+/// Bytes that are copied. A [`fence`](super::simd::fence) must follow.
+#[inline(always)]
+pub(super) fn copied<I: Simd>(isa: I, run: Run) {
+    run.by_lines(|from, to, bytes| {
+        isa.run(Stream { from, to, bytes, next: from.wrapping_add(AHEAD), step: step([8, 8]) });
+    });
 }
 
 /// So many bytes further along rows of `row` bytes.

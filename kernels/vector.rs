@@ -218,7 +218,7 @@ unsafe fn few<I: Simd, C: Codec<I>>(
 pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
     let route = &plan.route;
     if route.work == Work::Copy {
-        return Plan { kernel: copy::<I>, ..plan };
+        return Plan { kernel: copy::<I>, stream_from: streaming_threshold(), ..plan };
     }
     if route.is_stochastic {
         return Plan { kernel: stochastic::kernel::<I>, ..plan };
@@ -354,7 +354,8 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
     }
 }
 
-/// [`Work::Copy`](crate::formats::route::Work::Copy), by registers where memcpy may be slow.
+/// [`Work::Copy`](crate::formats::route::Work::Copy), by registers where memcpy may be slow or leaves to the caches what they do not
+/// keep.
 ///
 /// # Safety
 /// As for every `Kernel`.
@@ -362,6 +363,14 @@ pub(super) unsafe fn copy<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8,
     // SAFETY: the caller's promise.
     unsafe {
         let isa = I::assume();
-        drive::copy_by(|run| run.by(isa), plan, src, dst, n);
+        let [from, to] = core_bits(&plan.route);
+        if plan.streams(core_units(&plan.route, n), from + to) {
+            drive::copy_by(|run| stream::copied(isa, run), plan, src, dst, n);
+            if plan.fences() {
+                fence(isa);
+            }
+        } else {
+            drive::copy_by(|run| run.by(isa), plan, src, dst, n);
+        }
     }
 }

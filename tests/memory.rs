@@ -54,7 +54,8 @@ mod edges {
             suite.test(&format!("strides of {from}"), move |isa| strides(isa, from));
             suite.test(&format!("checked casts of {from}"), move |isa| checked(isa, from));
         }
-        suite.test("copies", copies);
+        suite.test("copies", |isa| copies(isa, CastOptions::new()));
+        suite.test("copies past the caches", |isa| copies(isa, CastOptions::new().stream_from(0)));
         for (from, to) in [
             (DType::F32, DType::F16),
             (DType::I8, DType::F32),
@@ -71,6 +72,9 @@ mod edges {
             (DType::F32, DType::F6E2M3),
             (DType::U4, DType::U2),
             (DType::I2, DType::U4),
+            // Copies.
+            (DType::C64, DType::C64),
+            (DType::F6E3M2, DType::F6E3M2),
         ] {
             suite.test(&format!("large buffers, {from} -> {to}"), move |isa| large_buffers(isa, from, to));
         }
@@ -519,12 +523,12 @@ mod edges {
         }
     }
 
-    /// Copies, which go another way where both sides lie alike in their pages but for a few bytes.
-    fn copies(isa: Isa) {
+    /// Copies, which go another way where both sides lie alike in their pages but for a few bytes, and past the caches.
+    fn copies(isa: Isa, options: CastOptions) {
         const MOST: usize = 12_345;
-        let caster = Pair::new(isa, DType::U8, DType::U8, CastOptions::new()).caster;
+        let caster = Pair::new(isa, DType::U8, DType::U8, options).caster;
         let (src, mut dst) = (Guarded::source(MOST + 64), Guarded::new(MOST + 1));
-        for n in [2047, 2048, 2049, 5000, MOST] {
+        for n in [1, 63, 200, 2047, 2048, 2049, 5000, MOST] {
             for apart in [0, 1, 31, 32, 63, 64] {
                 // The destination ends at the guard, and with no distance the source does.
                 let src = &src.bytes()[src.len - n - apart..][..n];
