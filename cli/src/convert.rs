@@ -24,6 +24,7 @@ use crate::loss::{Losses, Sum, Worst, place};
 use crate::out::{self, bytes, count, number};
 use crate::plan::{Input, Out, Output, Plan};
 use crate::source::{self, file_name};
+use crate::system;
 use crate::tile::{self, Main, Scratch, Tile};
 
 /// Set by Ctrl-C.
@@ -374,7 +375,7 @@ impl Work<'_> {
 }
 
 fn sync(dir: &Path) -> Result<()> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(on(dir))
+    system::sync_directory(dir).map_err(on(dir))
 }
 
 /// Writes a small file, whole or not at all.
@@ -692,8 +693,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
 /// Is there room for what is to be written? Better now than after hours.
 fn room(plan: &Plan, shards: &[usize], dir: &Path) -> Result<()> {
     let needed: u64 = shards.iter().map(|&i| plan.shards[i].bytes).sum();
-    let stat = rustix::fs::statvfs(dir).map_err(|error| Failure::io(dir, &error.into()))?;
-    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let free = system::free(dir).map_err(on(dir))?;
     if needed > free {
         return Err(Failure::system(format!(
             "{}: {} are needed, {} are free",
@@ -720,7 +720,7 @@ fn work(
     members.sort_unstable();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // While some wait for a disk, others compute.
-    let more = if source::is_in_memory(&it.root) && source::is_in_memory(dir) { 0 } else { 2 };
+    let more = if system::is_in_memory(&it.root) && system::is_in_memory(dir) { 0 } else { 2 };
     let threads = args.threads.filter(|&n| n > 0).unwrap_or(cores + more);
     // An element takes up to about 16 times its bytes on its way: in float64 on both sides, and both buffers.
     let tile = (memory / threads as u64 / 16).clamp(1 << 16, 1 << 20);

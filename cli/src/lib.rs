@@ -21,6 +21,7 @@ mod out;
 mod plan;
 mod plot;
 mod source;
+mod system;
 mod tile;
 mod verify;
 

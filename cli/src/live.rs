@@ -1,16 +1,13 @@
 //! A file that is being written: under a temporary name, hashed from its beginning, and read back.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Permissions};
-use std::num::NonZeroU64;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use rustix::fs::{Advice, FallocateFlags};
 use sha2::{Digest, Sha256};
 use tempfile::{Builder, NamedTempFile};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
@@ -18,7 +15,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use crate::checkpoint::hex;
 use crate::error::{Failure, Result, on};
 use crate::loss::Loss;
-use crate::source::{file_name, is_in_memory};
+use crate::source::file_name;
+use crate::system;
 
 /// Bytes that are read back at a time, and how often as many may wait to be hashed.
 const SOME: usize = 1 << 18;
@@ -82,13 +80,9 @@ impl Live {
         let temp = temporary(dir, &file_name(&path))?;
         let file = temp.as_file().try_clone().map_err(on(&path))?;
         file.set_len(bytes).map_err(on(&path))?;
-        let in_memory = is_in_memory(dir);
+        let in_memory = system::is_in_memory(dir);
         if !in_memory {
-            match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-                // Not every file system can.
-                Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
-                Err(error) => return Err(Failure::io(&path, &error.into())),
-            }
+            system::allocate(&file, bytes).map_err(on(&path))?;
         }
         Ok(Self {
             shard,
@@ -133,7 +127,10 @@ impl Live {
             return Ok(());
         }
         let piece = Piece { len: bytes.len() as u64, hash: xxh3_128(bytes) };
-        self.file.lock().expect("no panics").write_all_at(bytes, offset).map_err(on(&self.path))?;
+        {
+            let file = self.file.lock().expect("no panics");
+            system::write_at(&file, bytes, offset).map_err(on(&self.path))?;
+        }
         self.pieces.lock().expect("no panics").insert(offset, piece);
         Ok(())
     }
@@ -208,7 +205,7 @@ impl Live {
         some.into_iter().try_for_each(|(offset, piece)| {
             self.check(offset, piece, |at, n, hash| {
                 let some = &mut buffer[..n];
-                self.reader.read_exact_at(some, at).map_err(on(&self.path))?;
+                system::read_at(&self.reader, some, at).map_err(on(&self.path))?;
                 hash.update(some);
                 Ok(())
             })
@@ -243,7 +240,7 @@ impl Live {
                 self.check(offset, piece, |at, n, hash| {
                     let mut some = buffers.recv().expect("all come back");
                     some.resize(n, 0);
-                    self.reader.read_exact_at(&mut some, at).map_err(on(&self.path))?;
+                    system::read_at(&self.reader, &mut some, at).map_err(on(&self.path))?;
                     hash.update(&some);
                     let next =
                         if offset < until { done.send(some).is_ok() } else { to_hash.send(some).is_ok() };
@@ -280,18 +277,13 @@ impl Live {
         if let (Some((&first, _)), Some((&last, piece))) = (pieces.first_key_value(), pieces.last_key_value())
         {
             self.reader.sync_data().map_err(on(&self.path))?;
-            let len = NonZeroU64::new(last + piece.len - first);
-            let _ = rustix::fs::fadvise(&self.reader, first, len, Advice::DontNeed);
+            system::forget(&self.reader, first, last + piece.len - first);
         }
         Ok(())
     }
 }
 
 pub(crate) fn temporary(dir: &Path, name: &str) -> Result<NamedTempFile> {
-    Builder::new()
-        .prefix(&format!(".{name}."))
-        .suffix(".tmp")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(dir)
-        .map_err(on(dir))
+    let (prefix, mut builder) = (format!(".{name}."), Builder::new());
+    system::shared(builder.prefix(&prefix).suffix(".tmp")).tempfile_in(dir).map_err(on(dir))
 }

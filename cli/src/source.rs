@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Failure, Result, on};
+use crate::system;
 
 /// Something of a known length that is read at offsets, by several threads at a time.
 pub(crate) trait Source: Send + Sync {
@@ -34,12 +34,12 @@ impl Source for OnDisk {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
+        system::read_at(&self.file, buffer, offset)
     }
 
     fn stamp(&self) -> io::Result<Stamp> {
         let metadata = self.file.metadata()?;
-        Ok(Stamp { len: metadata.len(), mtime: (metadata.mtime(), metadata.mtime_nsec()) })
+        Ok(Stamp { len: metadata.len(), mtime: system::mtime(&metadata)? })
     }
 }
 
@@ -50,15 +50,8 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Source>> {
     if !metadata.is_file() {
         return Err(Failure::refused(format!("{}: no regular file", path.display())));
     }
-    // The kernel reads ahead further.
-    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
+    system::will_be_read(&file);
     Ok(Box::new(OnDisk { file, len: metadata.len() }))
-}
-
-/// Does it lie in a file system in memory? Nobody waits for a disk there, and its pages are allocated when they are written.
-pub(crate) fn is_in_memory(path: &Path) -> bool {
-    const TMPFS: u64 = 0x0102_1994;
-    rustix::fs::statfs(path).is_ok_and(|system| system.f_type as u64 == TMPFS)
 }
 
 /// The whole of a small file. Nothing is allocated that the file does not have.
@@ -83,7 +76,9 @@ pub(crate) fn file_name(path: &Path) -> String {
 
 /// Is this the name of a file in its directory, and nothing more?
 pub(crate) fn is_plain_name(name: &str) -> bool {
-    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+    // What is behind a colon is a stream of a file on Windows, and what is before it may be a drive.
+    let leads_on = |c: char| matches!(c, '/' | '\\' | '\0') || cfg!(windows) && c == ':';
+    !name.is_empty() && name != "." && name != ".." && !name.contains(leads_on)
 }
 
 /// The path with all links followed; of one that does not exist yet, that of its directory and the name.

@@ -35,6 +35,8 @@ fn names(dir: &Path) -> Vec<String> {
 
 #[track_caller]
 fn says(text: &str, words: &[&str]) {
+    // Of Windows, what is between names is written otherwise.
+    let text = if cfg!(windows) { text.replace('\\', "/") } else { text.to_owned() };
     for word in words {
         assert!(text.contains(word), "no {word:?} in: {text}");
     }
@@ -360,7 +362,7 @@ fn what_does_nothing_says_so() {
 #[test]
 fn arrays_that_are_none_are_told() {
     let dir = tempfile::tempdir().unwrap();
-    says(&fails(dir.path(), "cast no.npy a.npy --to bf16", 3), &["No such file", "a .npy file is needed"]);
+    says(&fails(dir.path(), "cast no.npy a.npy --to bf16", 3), &["(os error 2)", "a .npy file is needed"]);
     for (descr, code, words) in [("<U1", 3, "which is no number"), ("|V4", 2, "--from bf16, for example")] {
         let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}\n");
         let mut npy = b"\x93NUMPY\x01\x00".to_vec();
