@@ -16,7 +16,7 @@
 //!   register, or a rounding that is kept where there is none; `stochastic.rs` rounds by chance, between two casts that round nothing; `sizes.rs` says how many bytes and parts elements are.
 //! * `strided.rs` casts strided views a tile at a time, by the kernels; `panel.rs` those that it transposes and that are
 //!   larger than the caches; `moves.rs` brings elements to tiles and back.
-//! * `scaled.rs` casts elements under scales, and finds the largest magnitudes of groups.
+//! * `scaled.rs` casts elements under scales; `magnitudes.rs` finds the largest magnitudes of groups, `scales.rs` computes with scales.
 //! * `check/` looks at the codes of a source for what a cast loses of them.
 //! * `backend.rs` is the list of the instruction sets, each with what it has for the layers above; `plans.rs` makes and keeps
 //!   the plan of a cast: what one of them runs for it. `codec/table.rs` says which codecs.
@@ -48,6 +48,8 @@ pub(crate) mod drive;
 mod environment;
 mod layout;
 pub(crate) mod limits;
+#[cfg(isa = "vector")]
+pub(crate) mod magnitudes;
 pub(crate) mod memory;
 mod moves;
 #[cfg(isa = "neon")]
@@ -60,6 +62,8 @@ mod run;
 pub(crate) mod scalar;
 #[cfg(isa = "vector")]
 pub(crate) mod scaled;
+#[cfg(isa = "vector")]
+pub(crate) mod scales;
 pub(crate) mod scratch;
 #[cfg(isa = "vector")]
 #[cfg_attr(not(isa = "avx2"), allow(dead_code, reason = "as for `codec`"))]

@@ -101,6 +101,7 @@ impl Half for Bf16 {
 }
 
 /// The format of a float.
+#[inline] // Constants take it, and nothing else.
 pub(super) const fn format(dtype: DType) -> FloatFormat {
     dtype.float_format().expect("a float")
 }
