@@ -26,7 +26,20 @@ impl<I: Simd> Task<I> for Groups<'_> {
     fn call(self, isa: I) {
         let Self { src, bits, group, found } = self;
         if group == 1 {
-            return each(bits, found, src);
+            // Each is its own.
+            match bits {
+                32 => {
+                    for (found, x) in found.iter_mut().zip(src.as_chunks::<4>().0) {
+                        *found = (*found).max(u32::from_ne_bytes(*x) & (u32::MAX >> 1));
+                    }
+                }
+                _ => {
+                    for (found, x) in found.iter_mut().zip(src.as_chunks::<2>().0) {
+                        *found = (*found).max(u32::from(u16::from_ne_bytes(*x) & (u16::MAX >> 1)));
+                    }
+                }
+            }
+            return;
         }
         // The short ones first, as many as are whole.
         let size = bits as usize / 8 * group;
@@ -43,23 +56,6 @@ impl<I: Simd> Task<I> for Groups<'_> {
         for (found, elements) in found.iter_mut().zip(src.chunks(size.max(1))) {
             let most = if bits == 32 { most::<I, 4>(isa, elements) } else { most::<I, 2>(isa, elements) };
             *found = (*found).max(most);
-        }
-    }
-}
-
-/// Of groups of one each.
-#[inline(always)]
-fn each(bits: u32, found: &mut [u32], src: &[u8]) {
-    match bits {
-        32 => {
-            for (found, x) in found.iter_mut().zip(src.as_chunks::<4>().0) {
-                *found = (*found).max(u32::from_ne_bytes(*x) & (u32::MAX >> 1));
-            }
-        }
-        _ => {
-            for (found, x) in found.iter_mut().zip(src.as_chunks::<2>().0) {
-                *found = (*found).max(u32::from(u16::from_ne_bytes(*x) & (u16::MAX >> 1)));
-            }
         }
     }
 }
