@@ -494,7 +494,7 @@ impl Tables for Avx2 {
                     self.xor(v, self.and(is_negative, self.repeated(&window.sign)))
                 }
                 Fold::Positive => self.in_window(plane, index),
-                Fold::Negated | Fold::Short => {
+                Fold::Negated | Fold::Limited => {
                     // An index of 0 would make it 0.
                     let v = _mm256_sign_epi8(self.in_window(plane, magnitude), self.or(index, self.splat8(1)));
                     if fold == Fold::Negated {

@@ -1,7 +1,5 @@
 //! AVX-512 as Ice Lake and Zen 4 have it.
 
-#![allow(clippy::needless_range_loop, reason = "an iterator need not be inlined")]
-
 use core::arch::asm;
 use core::arch::x86_64::*;
 
@@ -112,14 +110,14 @@ const fn reversed(width: usize) -> [i8; 64] {
     bytes
 }
 
-/// At a line: a register that lies across two takes twice as long to load.
+/// Not across two lines of the cache, where a register takes twice as long to load.
 #[repr(C, align(64))]
-struct Line<T>(T);
+struct Aligned<T>(T);
 
 /// A constant register of some lanes: of 64 bytes.
 macro_rules! constant {
     ($lanes:ty, $value:expr) => {{
-        static LANES: Line<$lanes> = Line($value);
+        static LANES: Aligned<$lanes> = Aligned($value);
         _mm512_load_si512((&raw const LANES).cast())
     }};
 }
@@ -175,9 +173,9 @@ impl FieldConstants {
 
 /// In lanes of 16 bits: at which bits 16 packed elements of 4 bits begin, of which the first is at the low end of a byte, and at the
 /// high end.
-static SHIFTS4: [Line<[u16; 16]>; 2] = [
-    Line([0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60]),
-    Line([4, 0, 12, 8, 20, 16, 28, 24, 36, 32, 44, 40, 52, 48, 60, 56]),
+static SHIFTS4: [Aligned<[u16; 16]>; 2] = [
+    Aligned([0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60]),
+    Aligned([4, 0, 12, 8, 20, 16, 28, 24, 36, 32, 44, 40, 52, 48, 60, 56]),
 ];
 
 /// As the control register says.
@@ -234,6 +232,23 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
             let odd = _mm512_test_epi16_mask(a, _mm512_set1_epi16(0x100));
             let rounded = _mm512_adds_epu16(a, _mm512_set1_epi16(0x7F));
             _mm512_mask_adds_epu16(rounded, odd, a, _mm512_set1_epi16(0x80))
+        };
+        // Which lanes of a register are none of some.
+        <const N: usize> none_of16(self, a: __m512i, of: [__m512i; N]) -> __mmask32 = {
+            let (mut others, mut k) = (u32::MAX, 0);
+            while k < N {
+                others = _mm512_mask_cmpneq_epi16_mask(others, a, of[k]);
+                k += 1;
+            }
+            others
+        };
+        <const N: usize> none_of32(self, a: __m512i, of: [__m512i; N]) -> __mmask16 = {
+            let (mut others, mut k) = (u16::MAX, 0);
+            while k < N {
+                others = _mm512_mask_cmpneq_epi32_mask(others, a, of[k]);
+                k += 1;
+            }
+            others
         };
         // Each lane of 64 bits gets the bytes of 8 elements, and each of its bytes the field that begins at a bit.
         <const BITS: usize> unpacked(self, packed: __m512i, high: bool) -> __m512i = {
@@ -557,33 +572,18 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Widths
             low | high << 32
         };
         <const N: usize> others8(self, a: __m512i, of: [__m512i; N]) -> u64 = {
-            let mut others = u64::MAX;
-            for k in 0..N {
+            let (mut others, mut k) = (u64::MAX, 0);
+            while k < N {
                 others = _mm512_mask_cmpneq_epi8_mask(others, a, of[k]);
+                k += 1;
             }
             others
         };
-        <const N: usize> others16(self, a: [__m512i; 2], of: [__m512i; N]) -> u64 = {
-            let mut bits = 0;
-            for i in 0..2 {
-                let mut others = u32::MAX;
-                for k in 0..N {
-                    others = _mm512_mask_cmpneq_epi16_mask(others, a[i], of[k]);
-                }
-                bits |= u64::from(others) << (32 * i);
-            }
-            bits
-        };
+        <const N: usize> others16(self, a: [__m512i; 2], of: [__m512i; N]) -> u64 =
+            u64::from(self.none_of16(a[0], of)) | u64::from(self.none_of16(a[1], of)) << 32;
         <const N: usize> others32(self, a: [__m512i; 4], of: [__m512i; N]) -> u64 = {
-            let mut bits = 0;
-            for i in 0..4 {
-                let mut others = u16::MAX;
-                for k in 0..N {
-                    others = _mm512_mask_cmpneq_epi32_mask(others, a[i], of[k]);
-                }
-                bits |= u64::from(others) << (16 * i);
-            }
-            bits
+            let low = u64::from(self.none_of32(a[0], of)) | u64::from(self.none_of32(a[1], of)) << 16;
+            low | u64::from(self.none_of32(a[2], of)) << 32 | u64::from(self.none_of32(a[3], of)) << 48
         };
         even64(self, a: [__m512i; 2]) -> __m512i = _mm512_permutex2var_epi64(a[0], constant!([i64; 8], lanes64(0, 2)), a[1]);
         zip64(self, a: __m512i, b: __m512i) -> [__m512i; 2] = [

@@ -16,9 +16,9 @@
 //!   register, or a rounding that is kept where there is none; `stochastic.rs` rounds by chance, between two casts that round nothing; `sizes.rs` says how many bytes and parts elements are.
 //! * `strided.rs` casts strided views a tile at a time, by the kernels; `panel.rs` those that it transposes and that are
 //!   larger than the caches; `moves.rs` brings elements to tiles and back.
-//! * `scaled.rs` casts elements under scales, and finds the largest magnitudes of groups.
+//! * `scaled.rs` casts elements under scales; `magnitudes.rs` finds the largest magnitudes of groups, `scales.rs` computes with scales.
 //! * `check/` looks at the codes of a source for what a cast loses of them.
-//! * `backend.rs` is the list of the instruction sets, each with what it has for the layers above; `table.rs` makes and keeps
+//! * `backend.rs` is the list of the instruction sets, each with what it has for the layers above; `plans.rs` makes and keeps
 //!   the plan of a cast: what one of them runs for it. `codec/table.rs` says which codecs.
 //! * `detect.rs` reads what safe code cannot read of the machine.
 //! * `memory.rs` is the border to the safe code; `present.rs` is the proof that the CPU has an instruction set, `run.rs` bytes that are
@@ -36,6 +36,10 @@ pub(crate) mod avx512;
 pub(crate) mod backend;
 pub(crate) mod check;
 #[cfg(isa = "vector")]
+#[cfg_attr(
+    not(isa = "avx2"),
+    allow(dead_code, reason = "only x86-64 takes every way; its build says what nobody does")
+)]
 mod codec;
 #[cfg(all(isa = "avx2", feature = "std"))]
 pub(crate) mod detect;
@@ -44,19 +48,25 @@ pub(crate) mod drive;
 mod environment;
 mod layout;
 pub(crate) mod limits;
+#[cfg(isa = "vector")]
+pub(crate) mod magnitudes;
 pub(crate) mod memory;
 mod moves;
 #[cfg(isa = "neon")]
 pub(crate) mod neon;
 pub(crate) mod once;
 mod panel;
+pub(crate) mod plans;
 pub(crate) mod present;
 mod run;
 pub(crate) mod scalar;
 #[cfg(isa = "vector")]
 pub(crate) mod scaled;
+#[cfg(isa = "vector")]
+pub(crate) mod scales;
 pub(crate) mod scratch;
 #[cfg(isa = "vector")]
+#[cfg_attr(not(isa = "avx2"), allow(dead_code, reason = "as for `codec`"))]
 mod simd;
 #[cfg(isa = "simd128")]
 pub(crate) mod simd128;
@@ -69,6 +79,5 @@ mod stochastic;
 #[cfg(isa = "vector")]
 mod stream;
 pub(crate) mod strided;
-pub(crate) mod table;
 #[cfg(isa = "vector")]
 mod vector;

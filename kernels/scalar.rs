@@ -128,14 +128,14 @@ impl Value {
 /// A rounding mode as numbers: a magnitude of `whole` units and `fraction` / 2^64 of one rounds up if the
 /// fraction is above a limit, which depends on the sign and on whether `whole` is odd.
 #[derive(Clone, Copy)]
-struct Limits {
+struct Thresholds {
     positive: u64,
     negative: u64,
     /// 1 if the limit of an odd `whole` is lower by one.
     even: u64,
 }
 
-impl Limits {
+impl Thresholds {
     #[inline(always)]
     const fn of(rounding: Rounding) -> Self {
         const HALF: u64 = 1 << 63;
@@ -169,7 +169,7 @@ impl Limits {
 /// Does a magnitude of `whole` units and `fraction` / 2^64 of one round up to the next unit?
 #[cfg(feature = "text")]
 pub(crate) const fn rounds_up(rounding: Rounding, negative: bool, whole: u64, fraction: u64) -> bool {
-    Limits::of(rounding).rounds_up(negative, whole, fraction)
+    Thresholds::of(rounding).rounds_up(negative, whole, fraction)
 }
 
 /// The value of a code. Complex dtypes have no code of their own: their parts do.
@@ -219,7 +219,7 @@ const fn encode_int(format: IntFormat, value: Value, policy: &Policy) -> u64 {
         Class::Finite if value.exponent <= 63 => {
             let (whole, fraction) = value.split(0);
             // No overflow: a value with a fraction is below 2^63.
-            whole + Limits::of(policy.rounding).rounds_up(value.negative, whole, fraction) as u64
+            whole + Thresholds::of(policy.rounding).rounds_up(value.negative, whole, fraction) as u64
         }
         Class::Finite if !wraps => u64::MAX,
         Class::Finite if value.exponent < 127 => value.significand << (value.exponent - 63),
@@ -286,7 +286,7 @@ pub(crate) const fn encode_float(format: FloatFormat, value: Value, policy: &Pol
     if !format.has_sign && value.is_negative() && !matches!(value.class, Class::NaN) {
         return below_zero(format, policy.saturate);
     }
-    let limits = Limits::of(policy.rounding);
+    let limits = Thresholds::of(policy.rounding);
     let sign = if value.negative { format.sign_bit() } else { 0 };
     let max = format.max_code();
     let magnitude = match value.class {
@@ -440,7 +440,7 @@ pub(crate) const fn loss(dtype: DType, value: Value, policy: &Policy, word: Opti
             let (whole, fraction) = value.split(0);
             // No overflow: a value with a fraction is below 2^63.
             let magnitude =
-                whole + Limits::of(policy.rounding).rounds_up(value.negative, whole, fraction) as u64;
+                whole + Thresholds::of(policy.rounding).rounds_up(value.negative, whole, fraction) as u64;
             let max = u64::MAX >> (64 - format.bits) >> format.signed as u32;
             let limit = match (value.negative, format.signed) {
                 (false, _) => max,
@@ -473,7 +473,7 @@ pub(crate) const fn loss(dtype: DType, value: Value, policy: &Policy, word: Opti
             let (whole, fraction) = value.split(ulp);
             let carries = match word {
                 Some(word) => carries(value, ulp, word),
-                None => Limits::of(policy.rounding).rounds_up(value.negative, whole, fraction),
+                None => Thresholds::of(policy.rounding).rounds_up(value.negative, whole, fraction),
             };
             let rounded = whole + carries as u64;
             let code = (((exponent - least) as u64) << format.mantissa_bits) + rounded;

@@ -36,7 +36,6 @@ pub(super) use has;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extras {
     /// An instruction that rounds to bfloat16, as [`Halves::f32_to_bf16`].
-    #[cfg_attr(isa = "simd128", allow(dead_code, reason = "WebAssembly has no such instruction"))]
     pub(crate) bf16: Option<Bf16>,
     #[cfg_attr(not(isa = "neon"), expect(dead_code, reason = "no other instruction set here has them"))]
     /// Those on lanes of f16, for [`Halves::f16_to_words`] and [`Halves::words_to_f16`].
@@ -74,7 +73,6 @@ pub(crate) trait Effect {
 }
 
 /// Nothing.
-#[cfg_attr(isa = "neon", allow(dead_code, reason = "there, all of these are operations on floats"))]
 pub(crate) struct Quiet;
 
 impl Effect for Quiet {
@@ -82,7 +80,6 @@ impl Effect for Quiet {
 }
 
 /// It is an operation on floats.
-#[cfg_attr(isa = "simd128", allow(dead_code, reason = "there, integers make what is one elsewhere"))]
 pub(crate) struct Floating;
 
 impl Effect for Floating {
@@ -403,7 +400,7 @@ pub(crate) trait Widths: Longs {
     fn bits64(self, [a, b, c, d, e, f, g, h]: [Self::V; 8]) -> u64 {
         self.bits32([self.low64([a, b]), self.low64([c, d]), self.low64([e, f]), self.low64([g, h])])
     }
-    /// A bit for each lane of 8, 16, 32 or 64 bits that is none of some: that of the first in the lowest. Where a block has
+    /// A bit for each lane of 8, 16 or 32 bits that is none of some: that of the first in the lowest. Where a block has
     /// fewer than 64, the bits above are not said.
     #[inline(always)]
     fn others8<const N: usize>(self, a: Self::V, of: [Self::V; N]) -> u64 {
@@ -435,17 +432,6 @@ pub(crate) trait Widths: Longs {
             a[i] = self.select32(self.eq32(least, none), none, all);
         }
         self.bits32(a)
-    }
-    #[inline(always)]
-    fn others64<const N: usize>(self, mut a: [Self::V; 8], of: [Self::V; N]) -> u64 {
-        for i in 0..8 {
-            let mut others = self.splat64(u64::MAX);
-            for k in 0..N {
-                others = self.select64(self.eq64(a[i], of[k]), self.splat64(0), others);
-            }
-            a[i] = others;
-        }
-        self.bits64(a)
     }
     /// The lanes of 64 bits with even numbers.
     fn even64(self, a: [Self::V; 2]) -> Self::V;
@@ -811,6 +797,7 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     /// So many elements, at most, are cast without a loop in the kernel itself; none where an environment is set around it.
     const LOOPLESS: usize = 0;
     /// Does [`Converts::f64_to_i64`] cut, whatever the control register says, and make the minimum of all that an i64 does not hold, NaN too?
+    /// (`keeps_its_word` holds it to that.)
     const CUTS: bool = false;
     /// Must the environment be set around a kernel whose operations depend on it, or may leave flags there? Not where the
     /// instructions carry their rounding: what becomes a float is rounded to nearest even, and what becomes an integer is cut,
@@ -854,18 +841,14 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
 pub(crate) struct ByAddition;
 /// By the float16 whose exponent is the code's, where that can be ([`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16)), and those of 16
 /// bits as bytes and nibbles.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByF16;
 /// By that float16, too, and floats of 16 bits in their lanes: [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf), and by tables.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByWords;
 
 /// All of a table is looked at, as fast as few of its elements.
-#[cfg_attr(isa = "simd128", allow(dead_code, reason = "a way that it does not take"))]
 pub(crate) struct AtOnce;
 /// Tables are looked at by rows of 16 bytes, so that it pays to look at few: elements that make a
 /// [line](super::codec::plane::Line) are computed.
-#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByRows;
 
 /// Numbers become integers by instructions that saturate: `cut_i32` to `cut_u64` of floats, `narrow_s16` to `narrow_s64_to_u32` of
@@ -873,15 +856,12 @@ pub(crate) struct ByRows;
 #[cfg_attr(isa = "avx2", allow(dead_code, reason = "a way that x86-64 does not take"))]
 pub(crate) struct BySaturating;
 /// Floats are brought within the limits of the target and then converted; NaNs are looked for. Integers too are held to limits.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByLimits;
 /// All is converted to int32, to the minimum where it does not fit, which is looked for. Lanes of 32 and 16 bits are packed by
 /// `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and `narrow_s32_to_u16`. There are no instructions for longer integers.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) struct ByPacking;
 
 /// What [`ByLimits`] takes.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) trait SearchesNans: Simd {
     fn any_nan_f32(self, x: [Self::V; 4]) -> bool;
     fn any_nan_f64(self, x: [Self::V; 8]) -> bool;
@@ -891,7 +871,6 @@ pub(crate) trait SearchesNans: Simd {
 }
 
 /// What [`ByPacking`] takes.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) trait MarksBeyond: SearchesNans {
     /// What is not in the range becomes the minimum, and so does a NaN.
     fn f32_to_i32_or_min(self, a: Self::V) -> Self::V;
@@ -899,7 +878,6 @@ pub(crate) trait MarksBeyond: SearchesNans {
 }
 
 /// What [`ByF16`] and [`ByWords`] take.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) trait NarrowsByF16: Rows {
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Stores, of each 16 lanes of 16 bits, those whose numbers are in the next 16 packed elements of 4 bits, in their order.
@@ -925,7 +903,6 @@ pub(crate) trait Rows: Simd {
 
 /// What floats of 16 bits take where they become narrow ones as bytes and nibbles:
 /// [`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles).
-#[cfg_attr(isa = "avx512", allow(dead_code, reason = "a way that AVX-512 does not take"))]
 pub(crate) trait NarrowsByNibbles: Rows {
     /// 16 bytes, in each piece.
     fn row(self, bytes: &[u8; 16]) -> Self::V;
@@ -966,7 +943,6 @@ pub(crate) trait NarrowsByNibbles: Rows {
 }
 
 /// What [`ByWords`] takes besides.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(crate) trait NarrowsByWords: NarrowsByF16 {
     /// 0 where that would be negative.
     fn sub_u16(self, a: Self::V, b: Self::V) -> Self::V;
@@ -1306,6 +1282,11 @@ mod tests {
             singles.iter().map(|&x| f64::from(x) * 3.0).chain([1.8446744073709552e19; 8]).collect();
         maps(isa, &doubles, |v| isa.cut_i64(v), |x| x as i64);
         maps(isa, &doubles, |v| isa.cut_u64(v), |x| x as u64);
+        if I::CUTS {
+            let fits = |x: f64| (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&x);
+            let cut = |x: f64| if fits(x) { x as i64 } else { i64::MIN };
+            maps(isa, &doubles, |v| isa.f64_to_i64(v), cut);
+        }
         let limit = isa.splat64(1000f64.to_bits());
         let smaller = |x: f64| if x > 1000.0 { 1000f64.to_bits() } else { x.to_bits() };
         maps(isa, &doubles, |v| isa.min_or_nan_f64(limit, v), smaller);

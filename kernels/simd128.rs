@@ -523,7 +523,7 @@ impl<const TURNED: bool> Tables for Wasm<TURNED> {
                 }
                 Fold::Positive => self.in_window(plane, index),
                 Fold::Negated => self.with_sign8(self.in_window(plane, magnitude), index),
-                Fold::Short => {
+                Fold::Limited => {
                     let v = self.with_sign8(self.in_window(plane, magnitude), index);
                     v128_and(i8x16_min(v, self.row(&window.limit)), self.row(&window.mask))
                 }

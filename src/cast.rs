@@ -15,7 +15,7 @@ use crate::formats::route::{Layout, Route, route};
 use crate::kernels::drive::{Plan, Planned};
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
-use crate::kernels::{scalar, table};
+use crate::kernels::{plans, scalar};
 use crate::room::vec_with_capacity;
 
 /// A cast that has been decided: dtypes, options, instruction set, kernel. Small and `Copy`; make one,
@@ -382,7 +382,7 @@ fn plan(from: DType, to: DType, options: &CastOptions) -> Option<&'static Plan> 
         Some(_) => return None,
         None => Isa::best().ok()?,
     };
-    table::plan(isa, from, to, options)
+    plans::plan(isa, from, to, options)
 }
 
 /// Why there is no plan.

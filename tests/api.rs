@@ -238,67 +238,70 @@ fn the_environment_variable_chooses_the_instruction_set() {
     assert!(child("").contains("best Ok"), "an empty variable is none");
 }
 
+/// What the methods of a type say of a code.
+struct Said {
+    value: f32,
+    wide: f64,
+    back: u8,
+    is: [bool; 6],
+    class: FpCategory,
+}
+
+/// The constants of a type.
+struct Constants {
+    max: f64,
+    min: f64,
+    min_positive_subnormal: f64,
+    min_positive: f64,
+    one: f64,
+    epsilon: f64,
+}
+
+/// Holds them against the format of a dtype and the values of its codes.
+fn holds(dtype: DType, constants: &Constants, codes: &[Said]) {
+    let format = dtype.float_format().unwrap();
+    assert_eq!(codes.len(), 1 << format.bits());
+    let finite = || codes.iter().map(|x| x.wide).filter(|x| x.is_finite());
+    let positive = || finite().filter(|&x| x > 0.0);
+    assert_eq!(constants.max, finite().fold(f64::MIN, f64::max), "{dtype}");
+    assert_eq!(constants.min, finite().fold(f64::MAX, f64::min), "{dtype}");
+    assert_eq!(constants.min_positive_subnormal, positive().fold(f64::MAX, f64::min), "{dtype}");
+    assert_eq!(constants.one, 1.0, "{dtype}");
+    let above_one = positive().filter(|&x| x > 1.0).fold(f64::MAX, f64::min);
+    assert_eq!(1.0 + constants.epsilon, above_one, "{dtype}");
+    // The smallest of which half is lost, or is no normal value.
+    let smallest_exponent = if format.has_zero() { 1 } else { 0 } - format.bias();
+    assert_eq!(constants.min_positive, 2f64.powi(smallest_exponent), "{dtype}");
+    for (code, x) in codes.iter().enumerate() {
+        let name = format!("{dtype}: {code:#x}");
+        // (RISC-V makes one NaN of all.)
+        let wide = if x.value.is_nan() { convert(x.value) } else { f64::from(x.value) };
+        assert_eq!(x.wide.to_bits(), wide.to_bits(), "{name}");
+        let class = match f64::from(x.value).abs() {
+            v if v.is_nan() => FpCategory::Nan,
+            f64::INFINITY => FpCategory::Infinite,
+            0.0 => FpCategory::Zero,
+            v if v < constants.min_positive => FpCategory::Subnormal,
+            _ => FpCategory::Normal,
+        };
+        assert_eq!(x.class, class, "{name}");
+        let value = x.value;
+        let expected = [
+            value.is_nan(),
+            value.is_infinite(),
+            value.is_finite(),
+            class == FpCategory::Normal,
+            value.is_sign_negative(),
+            value.is_sign_positive(),
+        ];
+        assert_eq!(x.is, expected, "{name}");
+        assert!(!value.is_finite() || usize::from(x.back) == code, "{name}: {:#x}", x.back);
+    }
+}
+
 /// The constants and classes of every narrow float, against its format and the values of its codes.
 #[test]
 fn narrow_floats_have_the_constants_and_classes_of_their_formats() {
-    /// What the methods of a type say of a code.
-    struct Said {
-        value: f32,
-        wide: f64,
-        back: u8,
-        is: [bool; 6],
-        class: FpCategory,
-    }
-    /// The constants of a type.
-    struct Constants {
-        max: f64,
-        min: f64,
-        min_positive_subnormal: f64,
-        min_positive: f64,
-        one: f64,
-        epsilon: f64,
-    }
-    // Not in the macro: it would be compiled for each type.
-    fn check(dtype: DType, constants: &Constants, codes: &[Said]) {
-        let format = dtype.float_format().unwrap();
-        assert_eq!(codes.len(), 1 << format.bits());
-        let finite = || codes.iter().map(|x| x.wide).filter(|x| x.is_finite());
-        let positive = || finite().filter(|&x| x > 0.0);
-        assert_eq!(constants.max, finite().fold(f64::MIN, f64::max), "{dtype}");
-        assert_eq!(constants.min, finite().fold(f64::MAX, f64::min), "{dtype}");
-        assert_eq!(constants.min_positive_subnormal, positive().fold(f64::MAX, f64::min), "{dtype}");
-        assert_eq!(constants.one, 1.0, "{dtype}");
-        let above_one = positive().filter(|&x| x > 1.0).fold(f64::MAX, f64::min);
-        assert_eq!(1.0 + constants.epsilon, above_one, "{dtype}");
-        // The smallest of which half is lost, or is no normal value.
-        let smallest_exponent = if format.has_zero() { 1 } else { 0 } - format.bias();
-        assert_eq!(constants.min_positive, 2f64.powi(smallest_exponent), "{dtype}");
-        for (code, x) in codes.iter().enumerate() {
-            let name = format!("{dtype}: {code:#x}");
-            // (RISC-V makes one NaN of all.)
-            let wide = if x.value.is_nan() { convert(x.value) } else { f64::from(x.value) };
-            assert_eq!(x.wide.to_bits(), wide.to_bits(), "{name}");
-            let class = match f64::from(x.value).abs() {
-                v if v.is_nan() => FpCategory::Nan,
-                f64::INFINITY => FpCategory::Infinite,
-                0.0 => FpCategory::Zero,
-                v if v < constants.min_positive => FpCategory::Subnormal,
-                _ => FpCategory::Normal,
-            };
-            assert_eq!(x.class, class, "{name}");
-            let value = x.value;
-            let expected = [
-                value.is_nan(),
-                value.is_infinite(),
-                value.is_finite(),
-                class == FpCategory::Normal,
-                value.is_sign_negative(),
-                value.is_sign_positive(),
-            ];
-            assert_eq!(x.is, expected, "{name}");
-            assert!(!value.is_finite() || usize::from(x.back) == code, "{name}: {:#x}", x.back);
-        }
-    }
     macro_rules! narrow {
         ($($name:ident, $example:literal, $value:literal, [$($special:ident)*], $what:literal;)*) => {$({
             let said = |code: u8| {
@@ -318,7 +321,7 @@ fn narrow_floats_have_the_constants_and_classes_of_their_formats() {
                 one: $name::ONE.to_f64(),
                 epsilon: $name::EPSILON.to_f64(),
             };
-            check($name::DTYPE, &constants, &(0..=last).map(said).collect::<Vec<_>>());
+            holds($name::DTYPE, &constants, &(0..=last).map(said).collect::<Vec<_>>());
         })*};
     }
     narrow_floats!(narrow);

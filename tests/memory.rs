@@ -474,7 +474,9 @@ mod edges {
                 pair.caster.cast(elements, &mut cast, src_size).expect("sizes that fit");
                 let mut expected = vec![CANARY; dst.len];
                 for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
-                    let [a, b] = [src_steps, dst_steps].map(|steps| i * steps[0] + j * steps[1]);
+                    // (Not by `map`, which is a call for each element here.)
+                    let a = i * src_steps[0] + j * src_steps[1];
+                    let b = i * dst_steps[0] + j * dst_steps[1];
                     expected[dst_at + b * d..][..d].copy_from_slice(&cast[a * d..][..d]);
                 }
                 let strides = |steps: [usize; 2], size: usize| steps.map(|step| (step * size) as isize);

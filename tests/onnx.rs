@@ -167,37 +167,43 @@ fn every_version_allows_what_its_schema_does() {
                 assert_eq!(target, expected, "{operator} in opset {opset} to {data_type}");
                 assert_eq!(source, expected, "{operator} in opset {opset} from {data_type}");
             }
-            let values = [
-                ("saturate", Attribute::Int(0)),
-                ("saturate", Attribute::String("0")),
-                ("round_mode", Attribute::String("down")),
-                ("round_mode", Attribute::Int(1)),
-                ("axis", Attribute::Int(1)),
-            ];
-            for (name, value) in values {
-                let has = |schema: &&&Schema<'_>| schema.attributes.contains_key(name);
-                let since = versions.iter().find(has).map(|schema| schema.since);
-                let kind = match value {
-                    Attribute::Int(_) => "INT",
-                    Attribute::String(_) => "STRING",
-                };
-                let owned = name.to_owned();
-                let expected = match schema.attributes.get(name).map(|t| t.split('=').next().unwrap()) {
-                    Some(t) if t == kind => Ok(()),
-                    Some(expected) => {
-                        let other = None;
-                        Err(Error::AttributeType { operator, version, name: owned, expected, other })
-                    }
-                    None => Err(Error::Attribute { operator, version, name: owned, since }),
-                };
-                let got = match operator {
-                    Operator::Cast if version < 6 => Cast::new(opset, "FLOAT", &[(name, value)]).map(drop),
-                    Operator::Cast => Cast::new(opset, DataType::Float, &[(name, value)]).map(drop),
-                    _ => CastLike::new(opset, &[(name, value)]).map(drop),
-                };
-                assert_eq!(got, expected, "{operator} in opset {opset} with {name} {value:?}");
-            }
+            attributes_of(operator, opset, schema, &versions);
         }
+    }
+}
+
+/// The attributes that a version has, and others.
+fn attributes_of(operator: Operator, opset: u32, schema: &Schema<'static>, versions: &[&Schema<'static>]) {
+    let version = schema.since;
+    let values = [
+        ("saturate", Attribute::Int(0)),
+        ("saturate", Attribute::String("0")),
+        ("round_mode", Attribute::String("down")),
+        ("round_mode", Attribute::Int(1)),
+        ("axis", Attribute::Int(1)),
+    ];
+    for (name, value) in values {
+        let has = |schema: &&&Schema<'_>| schema.attributes.contains_key(name);
+        let since = versions.iter().find(has).map(|schema| schema.since);
+        let kind = match value {
+            Attribute::Int(_) => "INT",
+            Attribute::String(_) => "STRING",
+        };
+        let owned = name.to_owned();
+        let expected = match schema.attributes.get(name).map(|t| t.split('=').next().unwrap()) {
+            Some(t) if t == kind => Ok(()),
+            Some(expected) => {
+                let other = None;
+                Err(Error::AttributeType { operator, version, name: owned, expected, other })
+            }
+            None => Err(Error::Attribute { operator, version, name: owned, since }),
+        };
+        let got = match operator {
+            Operator::Cast if version < 6 => Cast::new(opset, "FLOAT", &[(name, value)]).map(drop),
+            Operator::Cast => Cast::new(opset, DataType::Float, &[(name, value)]).map(drop),
+            _ => CastLike::new(opset, &[(name, value)]).map(drop),
+        };
+        assert_eq!(got, expected, "{operator} in opset {opset} with {name} {value:?}");
     }
 }
 

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use common::{Random, Tensors, bf16, bf16s, f32s, fails, from_e2m1, from_e4m3, le, line, ok, read, write};
+use common::{
+    Random, Tensors, bf16, bf16s, f32s, fails, from_e2m1, from_e4m3, le, line, listing, ok, read, write,
+};
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
@@ -63,17 +65,6 @@ fn deepseek(dir: &Path) -> HashMap<String, Vec<u16>> {
 
 fn json_of(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-}
-
-/// Name and bytes of every file, hidden ones too.
-fn listing(dir: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut all: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap())
-        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap_or_default()))
-        .collect();
-    all.sort();
-    all
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 
 use common::{Random, Tensors, bf16s, f32s, fails, from_e4m3, le, line, ok, read, write};
 use safetensors::Dtype;
@@ -297,14 +298,19 @@ fn info_names_what_there_is() {
     assert!(!line(dir.path(), "completions bash").stdout.is_empty());
 }
 
+/// A picture of a tensor, in a.safetensors, and of what mxfp4 makes of it, in b.safetensors.
+fn draw(dir: &Path, picture: &str) {
+    let tensors: Tensors =
+        vec![("a<b>.weight".into(), Dtype::BF16, vec![64, 128], bf16s(&Random(2).floats(64 * 128)))];
+    write(&dir.join("a.safetensors"), &tensors, None);
+    ok(dir, "convert a.safetensors b.safetensors --to mxfp4 --quiet");
+    ok(dir, &format!("inspect a.safetensors --beside b.safetensors --plot {picture} --json"));
+}
+
 #[test]
 fn a_tensor_is_drawn_before_and_after() {
     let dir = tempfile::tempdir().unwrap();
-    let tensors: Tensors =
-        vec![("a<b>.weight".into(), Dtype::BF16, vec![64, 128], bf16s(&Random(2).floats(64 * 128)))];
-    write(&dir.path().join("a.safetensors"), &tensors, None);
-    ok(dir.path(), "convert a.safetensors b.safetensors --to mxfp4 --quiet");
-    ok(dir.path(), "inspect a.safetensors --beside b.safetensors --plot p.svg --json");
+    draw(dir.path(), "p.svg");
     let drawn = fs::read_to_string(dir.path().join("p.svg")).unwrap();
     assert!(
         drawn.starts_with("<svg") && drawn.contains("mxfp4, b.safetensors") && drawn.contains("a&lt;b&gt;")
@@ -343,11 +349,7 @@ fn a_tensor_is_drawn_before_and_after() {
 #[test]
 fn a_png_has_the_bars_and_the_texts() {
     let dir = tempfile::tempdir().unwrap();
-    let tensors: Tensors =
-        vec![("a.weight".into(), Dtype::BF16, vec![64, 128], bf16s(&Random(2).floats(64 * 128)))];
-    write(&dir.path().join("a.safetensors"), &tensors, None);
-    ok(dir.path(), "convert a.safetensors b.safetensors --to mxfp4 --quiet");
-    ok(dir.path(), "inspect a.safetensors --beside b.safetensors --plot p.PNG --json");
+    draw(dir.path(), "p.PNG");
     let file = fs::File::open(dir.path().join("p.PNG")).unwrap();
     let mut reader = png::Decoder::new(std::io::BufReader::new(file)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];

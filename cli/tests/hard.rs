@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{Random, Tensors, bf16s, ok, write};
+use common::{Random, Tensors, bf16s, listing, ok, write};
 use safetensors::Dtype;
 use serde_json::json;
 
@@ -28,16 +28,6 @@ fn files(dir: &Path, n: usize) {
     }
     let index = json!({ "metadata": {}, "weight_map": map });
     fs::write(dir.join("model.safetensors.index.json"), index.to_string()).unwrap();
-}
-
-fn listing(dir: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut all: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap())
-        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap_or_default()))
-        .collect();
-    all.sort();
-    all
 }
 
 #[test]

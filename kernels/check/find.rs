@@ -5,11 +5,12 @@ use core::marker::PhantomData;
 use super::super::simd::{Simd, Task};
 use super::found::{Bits, Codes, Key, MOST};
 use super::judge::Block;
-use super::lanes::{Ordered, Sought, Wide8, Wide16, Wide32, Wide64};
+use super::lanes::{Among, ONES, Ones, Ordered, Sought, Wide8, Wide16, Wide32, Wide64};
 
 pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) -> usize {
     let Codes { bytes, width } = codes;
     assert!(bytes.len() / width <= MOST && matches!(width, 1 | 2 | 4 | 8));
+    // Of 64 bits they are looked for as ranges are.
     let is_one = |key: &&Key| width < 8 && key.is_one(width);
     let (ones, ranges) = keys.split_at(keys.iter().take_while(is_one).count());
     let mut found = 0;
@@ -24,9 +25,7 @@ pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, keys: &[Key], bits: &mut B
     found
 }
 
-/// Keys of one code each that are looked for in one pass; none of 8 bytes, whose loop would be as long as all others.
-const ONES: usize = 3;
-/// Other keys: as many as registers hold.
+/// Keys that are looked for in one pass: as many as registers hold.
 const RANGES: usize = 4;
 
 struct Find<'a, L>(&'a [u8], &'a [Key], &'a mut Bits, PhantomData<L>);
@@ -37,47 +36,33 @@ impl<I: Simd, L: Ordered<I>> Task<I> for Find<'_, L> {
     #[inline(always)]
     fn call(self, isa: I) -> usize {
         let Self(codes, keys, bits, _) = self;
-        match keys {
-            [first, ..] if L::BYTES < 8 && first.is_one(L::BYTES) => {
-                let mut of = [L::splat(isa, first.low); ONES];
-                for (of, key) in of.iter_mut().zip(keys) {
-                    *of = L::splat(isa, key.low);
-                }
-                each_block::<I, L, _>(isa, codes, &Ones(of), bits)
-            }
-            _ => {
-                let none = Sought::new::<L>(isa, &Key { mask: 0, low: 1, high: 1 });
-                let mut ranges = Ranges { keys: [none; RANGES], n: keys.len() };
-                for (sought, key) in ranges.keys.iter_mut().zip(keys) {
-                    *sought = Sought::new::<L>(isa, key);
-                }
-                each_block::<I, L, _>(isa, codes, &ranges, bits)
-            }
+        match L::Ones::new(isa, keys) {
+            Some(ones) => each_block::<I, L, _>(isa, codes, &ones, bits),
+            None => each_block::<I, L, _>(isa, codes, &Ranges::<I, L>::new(isa, keys), bits),
         }
     }
 }
 
-/// What is looked for.
-trait Among<I: Simd, L> {
-    /// A bit for each lane of a block that is not that.
-    fn others(&self, isa: I, codes: [I::V; 8]) -> u64;
+/// Keys of any codes.
+struct Ranges<I: Simd, L> {
+    keys: [Sought<I>; RANGES],
+    n: usize,
+    lanes: PhantomData<L>,
 }
 
-struct Ones<V>([V; ONES]);
-
-impl<I: Simd, L: Ordered<I>> Among<I, L> for Ones<I::V> {
+impl<I: Simd, L: Ordered<I>> Ranges<I, L> {
     #[inline(always)]
-    fn others(&self, isa: I, codes: [I::V; 8]) -> u64 {
-        L::others(isa, codes, self.0)
+    fn new(isa: I, keys: &[Key]) -> Self {
+        let none = Sought::new::<L>(isa, &Key { mask: 0, low: 1, high: 1 });
+        let mut ranges = Self { keys: [none; RANGES], n: keys.len(), lanes: PhantomData };
+        for (sought, key) in ranges.keys.iter_mut().zip(keys) {
+            *sought = Sought::new::<L>(isa, key);
+        }
+        ranges
     }
 }
 
-struct Ranges<I: Simd> {
-    keys: [Sought<I>; RANGES],
-    n: usize,
-}
-
-impl<I: Simd, L: Ordered<I>> Among<I, L> for Ranges<I> {
+impl<I: Simd, L: Ordered<I>> Among<I> for Ranges<I, L> {
     #[inline(always)]
     fn others(&self, isa: I, codes: [I::V; 8]) -> u64 {
         let mut others = [isa.splat64(u64::MAX); 8];
@@ -91,7 +76,7 @@ impl<I: Simd, L: Ordered<I>> Among<I, L> for Ranges<I> {
 }
 
 #[inline(always)]
-fn each_block<I: Simd, L: Ordered<I>, A: Among<I, L>>(
+fn each_block<I: Simd, L: Ordered<I>, A: Among<I>>(
     isa: I,
     mut codes: &[u8],
     among: &A,

@@ -85,7 +85,7 @@ pub(crate) enum Exact<'a> {
     Back(&'a [u8]),
 }
 
-/// Where integers go that are judged, and no wider ones of so many bytes each become; of none, no bytes.
+/// Where integers go that are judged, as no wider ones of so many bytes each.
 pub(crate) struct Kept<'a> {
     pub(crate) dst: Destination<'a, u8>,
     pub(crate) width: usize,

@@ -9,7 +9,7 @@ use super::super::simd::{Simd, Tally, Task};
 use super::super::stage;
 use super::found::{Fit, Found, Fused};
 use super::lanes::{Compared, FloatLanes, Lanes, Register, Wide16, Wide32, Wide64};
-use super::scan::{Integers, Look};
+use super::scan::{IntegerScan, Scanner};
 use crate::formats::dtype::DType;
 use crate::formats::options::Rounding;
 use crate::formats::route::Parts;
@@ -58,14 +58,14 @@ trait Proof<I: Simd> {
 }
 
 /// By the scan.
-struct I64ToI32<I: Simd>(Integers<I, Wide64>);
+struct I64ToI32<I: Simd>(IntegerScan<I, Wide64>);
 
 impl<I: Simd> Proof<I> for I64ToI32<I> {
     const REGISTERS: usize = 8;
 
     #[inline(always)]
     fn new(isa: I, fit: &Fit) -> Self {
-        Self(Integers::new(isa, fit))
+        Self(IntegerScan::new(isa, fit))
     }
     #[inline(always)]
     fn cast(&mut self, isa: I, x: [I::V; 2]) -> I::V {
@@ -147,7 +147,7 @@ impl<I: Simd, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
 }
 
 /// A float that is cast to a narrower one, to nearest, and back.
-trait Narrowing<I: Simd> {
+trait RoundTrip<I: Simd> {
     type Wide: FloatLanes<I>;
     type Narrow: Lanes<I>;
     const INF: u64;
@@ -161,9 +161,9 @@ trait Narrowing<I: Simd> {
 struct F64ToF32;
 struct F32ToF16;
 
-macro_rules! narrowings {
+macro_rules! round_trips {
     ($($name:ident: $wide:ident to $narrow:ident, $inf:literal, $there:ident, $back:ident, $max:ident;)*) => {$(
-        impl<I: Simd> Narrowing<I> for $name {
+        impl<I: Simd> RoundTrip<I> for $name {
             type Wide = $wide;
             type Narrow = $narrow;
             const INF: u64 = $inf;
@@ -183,18 +183,18 @@ macro_rules! narrowings {
         }
     )*};
 }
-narrowings! {
+round_trips! {
     F64ToF32: Wide64 to Wide32, 0x7F80_0000, f64_to_f32, f32_to_f64, max_u32;
     F32ToF16: Wide32 to Wide16, 0x7C00, f32_to_f16, f16_to_f32, max_u16;
 }
 
 /// They fit if none becomes Inf or NaN.
-struct ToFloat<I: Simd, N: Narrowing<I>, const COUNTS: bool> {
+struct ToFloat<I: Simd, N: RoundTrip<I>, const COUNTS: bool> {
     largest: I::V,
     rounded: Unlike<I, N::Wide>,
 }
 
-impl<I: Simd, N: Narrowing<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COUNTS> {
+impl<I: Simd, N: RoundTrip<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, COUNTS> {
     const REGISTERS: usize = N::Wide::BYTES;
 
     #[inline(always)]

@@ -15,7 +15,7 @@ pub(super) fn judge<I: Simd>(
     exact: Exact<'_>,
     limits: &Limits,
     verdict: &mut Verdict,
-    kept: Kept<'_>,
+    kept: Option<Kept<'_>>,
 ) {
     let n = codes.bytes.len() / codes.width;
     let back = if let Exact::Back(back) = exact { back } else { codes.bytes };
@@ -40,7 +40,7 @@ pub(super) fn cuts<I: Simd>(_: I, width: usize) -> bool {
     I::CUTS && width == 8
 }
 
-type Every<I> = fn(I, [&[u8]; 2], &[Key; 2], &Limits, &mut Verdict, Kept<'_>);
+type Every<I> = fn(I, [&[u8]; 2], &[Key; 2], &Limits, &mut Verdict, Option<Kept<'_>>);
 
 fn all_or_back<I: Simd, L: Compared<I>, const KEYS: usize>(exact: Exact<'_>) -> Every<I> {
     match exact {
@@ -91,18 +91,23 @@ pub(super) fn count<I: Simd>(isa: I, codes: Codes<'_>, limits: &Limits) -> Count
     // No more than an i16 can count.
     assert!(codes.bytes.len() / codes.width <= MOST && matches!(codes.width, 2 | 4 | 8));
     match codes.width {
-        2 => isa.run(Tally::<i16, 2>(codes.bytes.as_chunks().0, limits, PhantomData)),
-        4 => isa.run(Tally::<i32, 4>(codes.bytes.as_chunks().0, limits, PhantomData)),
-        _ => isa.run(Tally::<i64, 8>(codes.bytes.as_chunks().0, limits, PhantomData)),
+        2 => isa.run(Classes::<i16, 2>(codes.bytes.as_chunks().0, limits, PhantomData)),
+        4 => isa.run(Classes::<i32, 4>(codes.bytes.as_chunks().0, limits, PhantomData)),
+        _ => isa.run(Classes::<i64, 8>(codes.bytes.as_chunks().0, limits, PhantomData)),
     }
 }
 
 /// What is exact.
 trait Rule<I: Simd, L: Lanes<I>> {
-    /// Is that everything, so that integers may be [`Kept`]?
-    const KEEPS: bool = false;
     /// All ones where that is so; none if everything is.
     fn exact(isa: I, code: I::V, back: I::V, nonzero: I::V) -> Option<I::V>;
+
+    /// Is that everything, so that integers may be [`Kept`]? The compiler knows.
+    #[inline(always)]
+    fn is_everything(isa: I) -> bool {
+        let any = isa.splat64(0);
+        Self::exact(isa, any, any, any).is_none()
+    }
 }
 
 /// [`Exact::All`], [`Exact::Back`] and [`Exact::Whole`].
@@ -111,8 +116,6 @@ struct Back;
 struct Whole;
 
 impl<I: Simd, L: Lanes<I>> Rule<I, L> for All {
-    const KEEPS: bool = true;
-
     #[inline(always)]
     fn exact(_: I, _: I::V, _: I::V, _: I::V) -> Option<I::V> {
         None
@@ -162,7 +165,7 @@ impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
         isa: I,
         mut codes: &[u8],
         mut back: &[u8],
-        kept: &mut Kept<'_>,
+        kept: &mut Option<Kept<'_>>,
     ) -> [u64; 2] {
         let [mut losses, mut inexact, mut keeps] = [[isa.splat64(0); 8]; 3];
         for k in 0..L::BYTES {
@@ -186,7 +189,10 @@ impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
                 inexact[k] = isa.and_not(settled, isa.splat64(u64::MAX));
             }
         }
-        if KEYS == 1 && R::KEEPS && kept.width > 0 {
+        if KEYS == 1
+            && R::is_everything(isa)
+            && let Some(kept) = kept
+        {
             let made = narrowed(isa, keeps, L::BYTES, kept.width);
             for (k, made) in made.iter().enumerate().take(L::BYTES) {
                 if k < kept.width {
@@ -205,14 +211,14 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
     keys: &[Key; 2],
     limits: &Limits,
     verdict: &mut Verdict,
-    kept: Kept<'_>,
+    kept: Option<Kept<'_>>,
 ) {
     struct Judge<'a, L, R, const KEYS: usize> {
         codes: [&'a [u8]; 2],
         keys: &'a [Key; 2],
         limits: &'a Limits,
         verdict: &'a mut Verdict,
-        kept: Kept<'a>,
+        kept: Option<Kept<'a>>,
         by: PhantomData<(L, R)>,
     }
 
@@ -221,8 +227,8 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
 
         #[inline(always)]
         fn call(self, isa: I) {
-            let can_cut = I::CUTS && L::BYTES == 8 && KEYS == 1 && R::KEEPS;
-            match self.kept.cut {
+            let can_cut = I::CUTS && L::BYTES == 8 && KEYS == 1 && R::is_everything(isa);
+            match self.kept.as_ref().and_then(|kept| kept.cut) {
                 Some(spared) if can_cut => self.run::<I, true>(isa, spared),
                 _ => self.run::<I, false>(isa, 0),
             }
@@ -336,9 +342,9 @@ lane!(i16 i32 i64);
 
 /// The classes of lanes, no more than an i16 counts: plain Rust, which the compiler vectorises where [`Simd::run`] has enabled the
 /// features.
-struct Tally<'a, L, const BYTES: usize>(&'a [[u8; BYTES]], &'a Limits, PhantomData<L>);
+struct Classes<'a, L, const BYTES: usize>(&'a [[u8; BYTES]], &'a Limits, PhantomData<L>);
 
-impl<I: Simd, L: Lane<BYTES>, const BYTES: usize> Task<I> for Tally<'_, L, BYTES> {
+impl<I: Simd, L: Lane<BYTES>, const BYTES: usize> Task<I> for Classes<'_, L, BYTES> {
     type Output = Counts;
 
     #[inline(always)]

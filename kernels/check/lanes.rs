@@ -1,5 +1,8 @@
 //! The lanes that codes are, and what is done with a register of them.
 
+use core::convert::Infallible;
+use core::marker::PhantomData;
+
 use super::super::simd::{Simd, Tally};
 use super::found::Key;
 
@@ -41,8 +44,72 @@ pub(super) trait Ordered<I: Simd>: Lanes<I> {
     }
     /// A bit for each lane of a block, all of which are all ones or zeros. Of the registers, the first that a block has.
     fn bits(isa: I, masks: [I::V; 8]) -> u64;
-    /// The same for the lanes of a block that are none of some.
-    fn others<const N: usize>(isa: I, codes: [I::V; 8], of: [I::V; N]) -> u64;
+    /// What finds several codes at once, if that has a loop of its own.
+    type Ones: Ones<I>;
+}
+
+/// Codes that are looked for.
+pub(super) trait Among<I: Simd> {
+    /// A bit for each lane of a block that is none of them. Of the registers, the first that a block has.
+    fn others(&self, isa: I, codes: [I::V; 8]) -> u64;
+}
+
+/// The same of keys of one code each, [`ONES`] at most.
+pub(super) trait Ones<I: Simd>: Among<I> + Sized {
+    /// None if they are others.
+    fn new(isa: I, keys: &[Key]) -> Option<Self>;
+}
+
+/// As many as are looked for in one pass.
+pub(super) const ONES: usize = 3;
+
+/// Codes of some lanes.
+pub(super) struct OnesOf<I: Simd, L>([I::V; ONES], PhantomData<L>);
+
+impl<I: Simd, L: Lanes<I>> Ones<I> for OnesOf<I, L>
+where
+    Self: Among<I>,
+{
+    #[inline(always)]
+    fn new(isa: I, keys: &[Key]) -> Option<Self> {
+        let first = keys.first().filter(|key| key.is_one(L::BYTES))?;
+        let mut of = [L::splat(isa, first.low); ONES];
+        for (of, key) in of.iter_mut().zip(keys) {
+            *of = L::splat(isa, key.low);
+        }
+        Some(Self(of, PhantomData))
+    }
+}
+
+macro_rules! ones {
+    ($($lanes:ident: $others:ident, $block:pat => $registers:expr;)*) => {$(
+        impl<I: Simd> Among<I> for OnesOf<I, $lanes> {
+            #[inline(always)]
+            fn others(&self, isa: I, $block: [I::V; 8]) -> u64 {
+                isa.$others($registers, self.0)
+            }
+        }
+    )*};
+}
+ones! {
+    Wide8: others8, [a, ..] => a;
+    Wide16: others16, [a, b, ..] => [a, b];
+    Wide32: others32, [a, b, c, d, ..] => [a, b, c, d];
+}
+
+/// None of 64 bits: their loop would be as long as all others.
+impl<I: Simd> Among<I> for Infallible {
+    #[inline(always)]
+    fn others(&self, _: I, _: [I::V; 8]) -> u64 {
+        match *self {}
+    }
+}
+
+impl<I: Simd> Ones<I> for Infallible {
+    #[inline(always)]
+    fn new(_: I, _: &[Key]) -> Option<Self> {
+        None
+    }
 }
 
 /// The same, and whether they are equal.
@@ -91,6 +158,8 @@ lanes! {
 }
 
 impl<I: Simd> Ordered<I> for Wide8 {
+    type Ones = OnesOf<I, Self>;
+
     #[inline(always)]
     fn gt(isa: I, a: I::V, b: I::V) -> I::V {
         isa.where_gt8(a, b, isa.splat64(u64::MAX))
@@ -103,13 +172,11 @@ impl<I: Simd> Ordered<I> for Wide8 {
     fn bits(isa: I, [a, ..]: [I::V; 8]) -> u64 {
         isa.top_bits(a)
     }
-    #[inline(always)]
-    fn others<const N: usize>(isa: I, [a, ..]: [I::V; 8], of: [I::V; N]) -> u64 {
-        isa.others8(a, of)
-    }
 }
 
 impl<I: Simd> Ordered<I> for Wide16 {
+    type Ones = OnesOf<I, Self>;
+
     #[inline(always)]
     fn gt(isa: I, a: I::V, b: I::V) -> I::V {
         isa.gt16(a, b)
@@ -117,10 +184,6 @@ impl<I: Simd> Ordered<I> for Wide16 {
     #[inline(always)]
     fn bits(isa: I, [a, b, ..]: [I::V; 8]) -> u64 {
         isa.bits16([a, b])
-    }
-    #[inline(always)]
-    fn others<const N: usize>(isa: I, [a, b, ..]: [I::V; 8], of: [I::V; N]) -> u64 {
-        isa.others16([a, b], of)
     }
 }
 
@@ -134,9 +197,11 @@ impl<I: Simd> Compared<I> for Wide16 {
 macro_rules! float_lanes {
     ($($lanes:ident as $lane:ty:
         $gt:ident, $eq:ident, $select:ident, $max:ident, $min:ident, $count:ident, $tally:ident, $trunc:ident,
-        $bits:ident, $others:ident, $block:pat => $registers:expr;
+        $bits:ident, $ones:ty, $block:pat => $registers:expr;
     )*) => {$(
         impl<I: Simd> Ordered<I> for $lanes {
+            type Ones = $ones;
+
             #[inline(always)]
             fn gt(isa: I, a: I::V, b: I::V) -> I::V {
                 isa.$select(isa.$gt(a, b), isa.splat64(u64::MAX), isa.splat64(0))
@@ -148,10 +213,6 @@ macro_rules! float_lanes {
             #[inline(always)]
             fn bits(isa: I, $block: [I::V; 8]) -> u64 {
                 isa.$bits($registers)
-            }
-            #[inline(always)]
-            fn others<const N: usize>(isa: I, $block: [I::V; 8], of: [I::V; N]) -> u64 {
-                isa.$others($registers, of)
             }
         }
 
@@ -188,9 +249,9 @@ macro_rules! float_lanes {
 }
 float_lanes! {
     Wide32 as u32: gt32, eq32, select32, max_s32, min_u32, count32, tally32, trunc_f32,
-        bits32, others32, [a, b, c, d, ..] => [a, b, c, d];
+        bits32, OnesOf<I, Wide32>, [a, b, c, d, ..] => [a, b, c, d];
     Wide64 as u64: gt64, eq64, select64, max_s64, min_u64, count64, tally64, trunc_f64,
-        bits64, others64, block => block;
+        bits64, Infallible, block => block;
 }
 
 /// A [`Key`] in registers.

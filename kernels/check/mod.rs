@@ -50,8 +50,7 @@ impl Loops {
 
     /// Judges codes of 2, 4 or 8 bytes, no more than [`MOST`]. The verdict is an empty one.
     pub(crate) fn judge(self, codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
-        let none = Kept { dst: (&mut [0; 0][..]).into(), width: 0, cut: None };
-        on!(self.0, isa => judge::judge(isa, codes, exact, limits, verdict, none)).unwrap_or(());
+        on!(self.0, isa => judge::judge(isa, codes, exact, limits, verdict, None)).unwrap_or(());
     }
 
     /// The same of integers, which are written as well: the low bytes of each, all of which are 0 if it is lost. Of whole blocks alone:
@@ -73,7 +72,7 @@ impl Loops {
         on!(self.0, isa => {
             let can = !is_cut || judge::cuts(isa, codes.width);
             if can {
-                judge::judge(isa, codes, Exact::All, limits, verdict, kept);
+                judge::judge(isa, codes, Exact::All, limits, verdict, Some(kept));
             }
             can
         })

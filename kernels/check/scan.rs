@@ -10,10 +10,10 @@ use crate::formats::options::Rounding;
 
 pub(super) fn scan<I: Simd>(isa: I, codes: Codes<'_>, fit: &Fit, counts: bool) -> Found {
     let scan: fn(I, &[u8], &Fit) -> Found = match (codes.width, fit.scan) {
-        (1, Scan::Integers) => run::<I, Integers<I, Wide8>>,
-        (2, Scan::Integers) => run::<I, Integers<I, Wide16>>,
-        (4, Scan::Integers) => run::<I, Integers<I, Wide32>>,
-        (8, Scan::Integers) => run::<I, Integers<I, Wide64>>,
+        (1, Scan::Integers) => run::<I, IntegerScan<I, Wide8>>,
+        (2, Scan::Integers) => run::<I, IntegerScan<I, Wide16>>,
+        (4, Scan::Integers) => run::<I, IntegerScan<I, Wide32>>,
+        (8, Scan::Integers) => run::<I, IntegerScan<I, Wide64>>,
         (4, _) => floats::<I, Wide32>(fit.scan, counts),
         (8, _) => floats::<I, Wide64>(fit.scan, counts),
         _ => return Found { fits: false, inexact: 0 },
@@ -26,17 +26,19 @@ pub(super) fn scan<I: Simd>(isa: I, codes: Codes<'_>, fit: &Fit, counts: bool) -
 
 fn floats<I: Simd, L: FloatLanes<I>>(scan: Scan, counts: bool) -> fn(I, &[u8], &Fit) -> Found {
     match (scan, counts) {
-        (Scan::Whole | Scan::Natural, true) => run::<I, Floats<I, L, true, true, true>>,
-        (_, true) => run::<I, Floats<I, L, true, false, true>>,
-        (Scan::Natural, false) => run::<I, Floats<I, L, true, true, false>>,
-        (Scan::Positive, false) => run::<I, Floats<I, L, true, false, false>>,
+        (Scan::Whole | Scan::Natural, true) => run::<I, FloatScan<I, L, true, true, true>>,
+        (_, true) => run::<I, FloatScan<I, L, true, false, true>>,
+        (Scan::Natural, false) => run::<I, FloatScan<I, L, true, true, false>>,
+        (Scan::Positive, false) => run::<I, FloatScan<I, L, true, false, false>>,
         // As long as none is counted, those that are integers are in the range or not, as all others.
-        (Scan::Floats | Scan::Whole | Scan::Integers, false) => run::<I, Floats<I, L, false, false, false>>,
+        (Scan::Floats | Scan::Whole | Scan::Integers, false) => {
+            run::<I, FloatScan<I, L, false, false, false>>
+        }
     }
 }
 
 /// A scan, a register at a time.
-pub(super) trait Look<I: Simd> {
+pub(super) trait Scanner<I: Simd> {
     type Lanes: Lanes<I>;
 
     fn new(isa: I, fit: &Fit) -> Self;
@@ -45,14 +47,14 @@ pub(super) trait Look<I: Simd> {
 }
 
 /// [`Scan::Integers`].
-pub(super) struct Integers<I: Simd, L> {
+pub(super) struct IntegerScan<I: Simd, L> {
     low: I::V,
     /// All bits of what was seen.
     any: I::V,
     lanes: PhantomData<L>,
 }
 
-impl<I: Simd, L: Lanes<I>> Look<I> for Integers<I, L> {
+impl<I: Simd, L: Lanes<I>> Scanner<I> for IntegerScan<I, L> {
     type Lanes = L;
 
     #[inline(always)]
@@ -71,7 +73,7 @@ impl<I: Simd, L: Lanes<I>> Look<I> for Integers<I, L> {
 }
 
 /// The scans of floats. `SIGNS`: whether one is negative is looked at. Who counts has so much to do that it always is.
-struct Floats<I: Simd, L, const SIGNS: bool, const WHOLE: bool, const COUNTS: bool> {
+struct FloatScan<I: Simd, L, const SIGNS: bool, const WHOLE: bool, const COUNTS: bool> {
     low: I::V,
     cut: I::V,
     /// The largest magnitude, the smallest one minus `low`, and all bits of what was seen.
@@ -83,8 +85,8 @@ struct Floats<I: Simd, L, const SIGNS: bool, const WHOLE: bool, const COUNTS: bo
     lanes: PhantomData<L>,
 }
 
-impl<I: Simd, L: FloatLanes<I>, const SIGNS: bool, const WHOLE: bool, const COUNTS: bool> Look<I>
-    for Floats<I, L, SIGNS, WHOLE, COUNTS>
+impl<I: Simd, L: FloatLanes<I>, const SIGNS: bool, const WHOLE: bool, const COUNTS: bool> Scanner<I>
+    for FloatScan<I, L, SIGNS, WHOLE, COUNTS>
 {
     type Lanes = L;
 
@@ -138,10 +140,10 @@ impl<I: Simd, L: FloatLanes<I>, const SIGNS: bool, const WHOLE: bool, const COUN
 }
 
 /// A scan of bytes, whole lanes.
-fn run<I: Simd, L: Look<I>>(isa: I, bytes: &[u8], fit: &Fit) -> Found {
+fn run<I: Simd, L: Scanner<I>>(isa: I, bytes: &[u8], fit: &Fit) -> Found {
     struct Run<'a, L>(&'a [u8], &'a Fit, PhantomData<L>);
 
-    impl<I: Simd, L: Look<I>> Task<I> for Run<'_, L> {
+    impl<I: Simd, L: Scanner<I>> Task<I> for Run<'_, L> {
         type Output = Found;
 
         #[inline(always)]

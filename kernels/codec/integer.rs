@@ -6,6 +6,7 @@
 use core::marker::PhantomData;
 
 use super::super::simd::{ByLimits, ByPacking, BySaturating, Extras, MarksBeyond, SearchesNans, Simd};
+use super::float::SIGN;
 use super::job::Job;
 use super::source::{AsF32, AsF64, F64, I8, I16, I32, I64, Input, Source, U8, U16, U32, U64, bits};
 use super::width::{Bits, Code, narrow_all32, narrow_all64, registers, wide32};
@@ -13,7 +14,6 @@ use super::{Block, Codec};
 use crate::formats::dtype::Kind;
 use crate::formats::options::Rounding;
 
-const SIGN: u32 = 1 << 31;
 const SIGN64: u64 = 1 << 63;
 
 /// What floats of 32 bits need to become integers.
@@ -23,7 +23,7 @@ pub(in crate::kernels) struct Clamp<V> {
     high: V,
     /// The largest f below one half, for ties that go away from zero.
     half: V,
-    how: How,
+    how: Rounds,
     signed: bool,
     /// The target has as many bits as it takes in memory.
     fills: bool,
@@ -34,9 +34,9 @@ pub(in crate::kernels) struct Clamp<V> {
     extras: Extras,
 }
 
-/// How a float becomes a whole number.
+/// Rounds a float becomes a whole number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+enum Rounds {
     /// It is cut.
     Cut,
     /// As the control register says.
@@ -45,7 +45,7 @@ enum How {
     Away,
 }
 
-impl How {
+impl Rounds {
     fn new(job: &Job) -> Self {
         match job.policy.rounding {
             Rounding::TowardZero => Self::Cut,
@@ -75,7 +75,7 @@ where
             low: isa.splat32((to.min as f32).to_bits()),
             high: isa.splat32((to.max as i64 as f32).to_bits()),
             half: isa.splat32(0.5f32.to_bits() - 1),
-            how: How::new(job),
+            how: Rounds::new(job),
             signed: to.signed,
             fills: to.fills,
             least: isa.splat8(to.min as u8),
@@ -87,9 +87,9 @@ where
 
     #[inline(always)]
     fn block(isa: I, k: &Clamp<I::V>, src: Input<I, Self::From>) -> Block<I, Self::To> {
-        if k.how != How::Away
+        if k.how != Rounds::Away
             && let Some(v) = S::f16(src)
-            && let Some(v) = isa.f16_to_words(k.extras, v, k.how == How::Rounded, k.signed)
+            && let Some(v) = isa.f16_to_words(k.extras, v, k.how == Rounds::Rounded, k.signed)
         {
             return saturated16::<I, Bits<BITS>>(isa, v, [k.signed, k.fills], [k.least, k.most, k.mask]);
         }
@@ -106,11 +106,11 @@ pub(in crate::kernels) trait ToIntegers<I: Simd> {
     #[inline(always)]
     fn int32<S: AsF32<I>, const SIGNED: bool>(isa: I, k: &Clamp<I::V>, src: Input<I, S>) -> [I::V; 4] {
         let x = asked32(isa, S::f32(isa, src), k.how);
-        if SIGNED && k.how != How::Away {
+        if SIGNED && k.how != Rounds::Away {
             return registers!(4, K => isa.f32_to_nearest_i32(x[K], k.high, k.mask));
         }
         registers!(4, K => {
-            let x = number32(isa, x[K], k.half, k.how == How::Away);
+            let x = number32(isa, x[K], k.half, k.how == Rounds::Away);
             let beyond = isa.gt32(x, k.high);
             let integer = if SIGNED { isa.f32_to_i32(x) } else { isa.f32_to_u32(isa.max_f32(x, k.low)) };
             isa.select32(beyond, k.mask, integer)
@@ -128,11 +128,11 @@ pub(in crate::kernels) trait ToIntegers<I: Simd> {
         src: Input<I, S>,
     ) -> [I::V; 8] {
         let x = asked64(isa, S::f64(isa, src), k.how);
-        if SIGNED && k.how != How::Away {
+        if SIGNED && k.how != Rounds::Away {
             return registers!(8, K => isa.f64_to_nearest_i64(x[K], k.beyond, k.most));
         }
         registers!(8, K => {
-            let x = number64(isa, x[K], k.half, k.how == How::Away);
+            let x = number64(isa, x[K], k.half, k.how == Rounds::Away);
             let beyond = isa.gt64(x, k.beyond);
             let integer = if SIGNED { isa.f64_to_i64(x) } else { isa.f64_to_u64(isa.max_f64(x, k.low)) };
             isa.select64(beyond, k.most, integer)
@@ -203,12 +203,11 @@ impl<I: Simd> ToIntegers<I> for BySaturating {
     }
 }
 
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 impl<I: SearchesNans> ToIntegers<I> for ByLimits {
     #[inline(always)]
     fn short<W: Code>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> Block<I, W> {
         let x = asked32(isa, x, k.how);
-        let v = if k.how == How::Away {
+        let v = if k.how == Rounds::Away {
             registers!(4, K => within32(isa, k, number32(isa, x[K], k.half, true)))
         } else {
             let x = numbers32(isa, k, x);
@@ -220,7 +219,7 @@ impl<I: SearchesNans> ToIntegers<I> for ByLimits {
     #[inline(always)]
     fn int<W: Code>(isa: I, k: &Clamp64<I::V>, x: [I::V; 8]) -> Block<I, W> {
         let x = asked64(isa, x, k.how);
-        let v = if k.how == How::Away {
+        let v = if k.how == Rounds::Away {
             registers!(8, K => isa.f64_to_i64(within64(isa, k, number64(isa, x[K], k.half, true))))
         } else {
             let x = numbers64(isa, k, x);
@@ -230,11 +229,10 @@ impl<I: SearchesNans> ToIntegers<I> for ByLimits {
     }
 }
 
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
     #[inline(always)]
     fn short<W: Code>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> Block<I, W> {
-        if k.how == How::Away {
+        if k.how == Rounds::Away {
             return <ByLimits as ToIntegers<I>>::short::<W>(isa, k, x);
         }
         let x = numbers32(isa, k, x);
@@ -246,7 +244,7 @@ impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
     fn int32<S: AsF32<I>, const SIGNED: bool>(isa: I, k: &Clamp<I::V>, src: Input<I, S>) -> [I::V; 4] {
         // As in `long`.
         if !SIGNED
-            && k.how != How::Away
+            && k.how != Rounds::Away
             && let Some(v) = fitting_int32::<I, S, false>(isa, src)
         {
             return v;
@@ -256,7 +254,7 @@ impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
 
     #[inline(always)]
     fn int<W: Code>(isa: I, k: &Clamp64<I::V>, x: [I::V; 8]) -> Block<I, W> {
-        if k.how == How::Away {
+        if k.how == Rounds::Away {
             return <ByLimits as ToIntegers<I>>::int::<W>(isa, k, x);
         }
         let is_int32 = W::BITS < 32 || k.signed;
@@ -284,7 +282,7 @@ impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
         src: Input<I, S>,
     ) -> [I::V; 8] {
         // What is too large is rare, and costs a second look.
-        if k.how != How::Away {
+        if k.how != Rounds::Away {
             if bits::<S>() > 32 {
                 if let Some(v) = small_longs::<I, S, SIGNED>(isa, src) {
                     return v;
@@ -299,13 +297,13 @@ impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
 
 /// What conversions round as the control register says, if it is to be asked.
 #[inline(always)]
-fn asked32<I: Simd>(isa: I, x: [I::V; 4], how: How) -> [I::V; 4] {
-    if how == How::Rounded { registers!(4, K => isa.asked_f32(x[K])) } else { x }
+fn asked32<I: Simd>(isa: I, x: [I::V; 4], how: Rounds) -> [I::V; 4] {
+    if how == Rounds::Rounded { registers!(4, K => isa.asked_f32(x[K])) } else { x }
 }
 
 #[inline(always)]
-fn asked64<I: Simd>(isa: I, x: [I::V; 8], how: How) -> [I::V; 8] {
-    if how == How::Rounded { registers!(8, K => isa.asked_f64(x[K])) } else { x }
+fn asked64<I: Simd>(isa: I, x: [I::V; 8], how: Rounds) -> [I::V; 8] {
+    if how == Rounds::Rounded { registers!(8, K => isa.asked_f64(x[K])) } else { x }
 }
 
 /// NaN becomes 0; but it is left to what makes an unsigned integer, where it becomes 0 as if it were negative.
@@ -346,20 +344,20 @@ fn number64<I: Simd>(isa: I, x: I::V, half: I::V, away: bool) -> I::V {
 
 /// Whole numbers, which an instruction that cuts keeps, and saturates.
 #[inline(always)]
-fn whole32<I: Simd>(isa: I, x: [I::V; 4], half: I::V, how: How) -> [I::V; 4] {
+fn whole32<I: Simd>(isa: I, x: [I::V; 4], half: I::V, how: Rounds) -> [I::V; 4] {
     match how {
-        How::Cut => x,
-        How::Rounded => registers!(4, K => isa.round_f32(x[K])),
-        How::Away => registers!(4, K => number32(isa, x[K], half, true)),
+        Rounds::Cut => x,
+        Rounds::Rounded => registers!(4, K => isa.round_f32(x[K])),
+        Rounds::Away => registers!(4, K => number32(isa, x[K], half, true)),
     }
 }
 
 #[inline(always)]
-fn whole64<I: Simd>(isa: I, x: [I::V; 8], half: I::V, how: How) -> [I::V; 8] {
+fn whole64<I: Simd>(isa: I, x: [I::V; 8], half: I::V, how: Rounds) -> [I::V; 8] {
     match how {
-        How::Cut => x,
-        How::Rounded => registers!(8, K => isa.round_f64(x[K])),
-        How::Away => registers!(8, K => number64(isa, x[K], half, true)),
+        Rounds::Cut => x,
+        Rounds::Rounded => registers!(8, K => isa.round_f64(x[K])),
+        Rounds::Away => registers!(8, K => number64(isa, x[K], half, true)),
     }
 }
 
@@ -422,7 +420,7 @@ impl<I: Simd<Integers: ToIntegers<I>>, S: AsF32<I>, const SIGNED: bool> Codec<I>
             low: isa.splat32(low.to_bits()),
             high: isa.splat32(beyond.to_bits() - 1),
             half: isa.splat32(0.5f32.to_bits() - 1),
-            how: How::new(job),
+            how: Rounds::new(job),
             signed: SIGNED,
             fills: true,
             least: isa.splat8(0),
@@ -449,7 +447,7 @@ pub(in crate::kernels) struct Clamp64<V> {
     beyond: V,
     most: V,
     half: V,
-    how: How,
+    how: Rounds,
     signed: bool,
     /// The target has as many bits as it takes in memory.
     fills: bool,
@@ -481,7 +479,7 @@ where
             beyond: isa.splat64(beyond.to_bits() - 1),
             most: isa.splat64(to.max),
             half: isa.splat64(0.5f64.to_bits() - 1),
-            how: How::new(job),
+            how: Rounds::new(job),
             signed: to.signed,
             fills: to.fills,
             least8: isa.splat8(to.min as u8),
@@ -552,7 +550,7 @@ pub(in crate::kernels) struct ToWrapped;
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Wrapped<V> {
     half: V,
-    how: How,
+    how: Rounds,
 }
 
 impl<I: Simd> Codec<I> for ToWrapped {
@@ -563,7 +561,7 @@ impl<I: Simd> Codec<I> for ToWrapped {
 
     #[inline(always)]
     fn setup(isa: I, job: &Job) -> Wrapped<I::V> {
-        Wrapped { half: isa.splat64(0.5f64.to_bits() - 1), how: How::new(job) }
+        Wrapped { half: isa.splat64(0.5f64.to_bits() - 1), how: Rounds::new(job) }
     }
 
     #[inline(always)]
@@ -571,8 +569,8 @@ impl<I: Simd> Codec<I> for ToWrapped {
         const HIDDEN: u64 = 1 << 52;
         let x = src.block;
         registers!(8, K => {
-            let x = number64(isa, x[K], k.half, k.how == How::Away);
-            let near = isa.f64_to_i64(if k.how == How::Rounded { isa.asked_f64(x) } else { x });
+            let x = number64(isa, x[K], k.half, k.how == Rounds::Away);
+            let near = isa.f64_to_i64(if k.how == Rounds::Rounded { isa.asked_f64(x) } else { x });
             let magnitude = isa.and(x, isa.splat64(!SIGN64));
             let mantissa = isa.or(isa.and(x, isa.splat64(HIDDEN - 1)), isa.splat64(HIDDEN));
             let shift = isa.sub64(isa.shr64::<52>(magnitude), isa.splat64(1023 + 52));

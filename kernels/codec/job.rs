@@ -26,12 +26,8 @@ pub(in crate::kernels) struct Job {
     pub(in crate::kernels) extras: Extras,
     pub(super) narrow: Target,
     /// The same of the source, if that is a float of 8 bits or fewer.
-    #[cfg_attr(
-        any(isa = "neon", isa = "simd128"),
-        allow(dead_code, reason = "read by a way that NEON does not take")
-    )]
     pub(super) source: Target,
-    pub(super) integer: Limits,
+    pub(super) integer: IntegerTarget,
     /// The bits of a byte that are those of a code of the source.
     pub(super) code_mask: u8,
     /// The kernel, and what it calls in its tail where subnormal numbers are not what they are: it runs the kernel again, in
@@ -117,7 +113,7 @@ impl Job {
         extras: Extras::NONE,
         narrow: Target::NONE,
         source: Target::NONE,
-        integer: Limits::NONE,
+        integer: IntegerTarget::NONE,
         code_mask: 0,
         run: nothing,
         calmly: nothing,
@@ -134,7 +130,7 @@ impl Job {
             extras,
             narrow: Target::new(route.to.kind(), &route.policy),
             source: Target::new(route.from.kind(), &route.policy),
-            integer: Limits::new(route),
+            integer: IntegerTarget::new(route),
             code_mask: u8::MAX >> 8u32.saturating_sub(route.from.bits()),
             ..Self::NONE
         }
@@ -159,7 +155,7 @@ impl Job {
 
 /// What a cast to an integer or bool makes; if to neither, anything. Computed with the job, as [`Target`] is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct IntegerTarget {
     /// The least and the greatest integer of the target.
     pub(super) min: i64,
     pub(super) max: u64,
@@ -176,7 +172,7 @@ pub(super) struct Limits {
     pub(super) mask: u8,
 }
 
-impl Limits {
+impl IntegerTarget {
     /// Of nothing.
     const NONE: Self =
         Self { min: 0, max: 0, low: 0, high: 0, all: true, signed: false, fills: true, mask: u8::MAX };

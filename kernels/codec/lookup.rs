@@ -46,7 +46,7 @@ fn row(dtype: DType) -> usize {
 
 /// What the table of a route gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::kernels) enum Found {
+pub(in crate::kernels) enum Entries {
     /// The elements themselves.
     Elements,
     /// Bfloat16, in which every source of 8 bits or fewer is exact.
@@ -56,21 +56,21 @@ pub(in crate::kernels) enum Found {
     Words,
 }
 
-pub(in crate::kernels) fn found(route: &Route) -> Found {
+pub(in crate::kernels) fn entries(route: &Route) -> Entries {
     match (route.from.kind(), route.to.kind()) {
         (Kind::Float(from), Kind::Int(to)) if to.bits > 16 => {
             // No number is rounded to more than the power of two after the max.
             match (from.max_code() >> from.mantissa_bits) as i32 - from.bias + 1 {
-                _ if from.has_inf => Found::Bf16,
-                ..=6 => Found::Bytes,
-                7..=14 => Found::Words,
-                _ => Found::Bf16,
+                _ if from.has_inf => Entries::Bf16,
+                ..=6 => Entries::Bytes,
+                7..=14 => Entries::Words,
+                _ => Entries::Bf16,
             }
         }
-        (Kind::Int(from), Kind::Int(to)) if from.bits < 8 && to.bits == 16 => Found::Elements,
-        (Kind::Bool | Kind::Int(_), Kind::Int(to)) if to.bits > 8 => Found::Bytes,
-        _ if matches!(route.to, DType::F32 | DType::F64) => Found::Bf16,
-        _ => Found::Elements,
+        (Kind::Int(from), Kind::Int(to)) if from.bits < 8 && to.bits == 16 => Entries::Elements,
+        (Kind::Bool | Kind::Int(_), Kind::Int(to)) if to.bits > 8 => Entries::Bytes,
+        _ if matches!(route.to, DType::F32 | DType::F64) => Entries::Bf16,
+        _ => Entries::Elements,
     }
 }
 
@@ -88,13 +88,13 @@ fn widens_signed(route: &Route) -> bool {
 
 /// The dtype of what the table of a route gives.
 pub(in crate::kernels) fn looked_up(route: &Route) -> DType {
-    match (found(route), widens_signed(route)) {
-        (Found::Elements, _) => route.to,
-        (Found::Bf16, _) => DType::BF16,
-        (Found::Bytes, true) => DType::I8,
-        (Found::Bytes, false) => DType::U8,
-        (Found::Words, true) => DType::I16,
-        (Found::Words, false) => DType::U16,
+    match (entries(route), widens_signed(route)) {
+        (Entries::Elements, _) => route.to,
+        (Entries::Bf16, _) => DType::BF16,
+        (Entries::Bytes, true) => DType::I8,
+        (Entries::Bytes, false) => DType::U8,
+        (Entries::Words, true) => DType::I16,
+        (Entries::Words, false) => DType::U16,
     }
 }
 
@@ -151,11 +151,11 @@ static TO_WORDS: [[Tables<Words>; 4]; SOURCES] = unmade();
 /// The table of a route that has one. None if there is no memory for it.
 pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
     let (from, to) = (index(route), looked_up(route));
-    let is_exact = match found(route) {
-        Found::Elements => route.from == route.to,
-        Found::Bf16 => true,
+    let is_exact = match entries(route) {
+        Entries::Elements => route.from == route.to,
+        Entries::Bf16 => true,
         // (But for what is negative and saturates.)
-        Found::Bytes | Found::Words => match route.from.kind() {
+        Entries::Bytes | Entries::Words => match route.from.kind() {
             Kind::Int(from) => !from.signed || widens_signed(route),
             kind => kind == Kind::Bool,
         },
@@ -279,7 +279,7 @@ pub(in crate::kernels) struct Folded<const FOLD: usize>;
 pub(in crate::kernels) type Whole = Folded<{ Fold::Apart as usize }>;
 pub(in crate::kernels) type Same = Folded<{ Fold::Same as usize }>;
 pub(in crate::kernels) type Negated = Folded<{ Fold::Negated as usize }>;
-pub(in crate::kernels) type Limited = Folded<{ Fold::Short as usize }>;
+pub(in crate::kernels) type Limited = Folded<{ Fold::Limited as usize }>;
 pub(in crate::kernels) type Magnitude = Folded<{ Fold::Magnitude as usize }>;
 pub(in crate::kernels) type Positive = Folded<{ Fold::Positive as usize }>;
 /// One half: the element of a code with the top bit set is that of the code without, and the sign.

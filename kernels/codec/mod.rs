@@ -32,7 +32,8 @@ pub(super) type Block<I, W> = <W as Width>::Block<I>;
 pub(super) trait Codec<I: Simd>: Sized {
     type From: Source;
     type To: Width;
-    /// Some operation depends on the floating-point environment, or may raise a flag there.
+    /// Some operation depends on the floating-point environment, or may raise a flag there: `tests/environment.rs` finds one of which that
+    /// is not said.
     const FLOATS: bool;
     /// What is so small that some operation makes or reads a subnormal number becomes zero anyway: the result is the same where
     /// those are flushed, and processors that take many times as long for them do not.

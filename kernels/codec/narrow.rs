@@ -1,10 +1,5 @@
 //! To floats of 8 bits or fewer with mantissas. The two forms are those of [`super::float`].
 
-#![cfg_attr(
-    any(isa = "neon", isa = "simd128"),
-    allow(dead_code, reason = "NEON takes one of the ways alone")
-)]
-
 use core::marker::PhantomData;
 
 use super::super::once::Once;
@@ -12,7 +7,7 @@ use super::super::simd::{NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd};
 use super::float::{INF, SIGN, is_away};
 use super::job::{Job, Table, Target};
 use super::plane::{Fold, Plane};
-use super::source::{AsBytes, AsF32, AsHalf, F16, Input};
+use super::source::{AsBytes, AsF32, AsHalf, Bf16, F16, Half, Input};
 use super::width::{Bits, Code, registers};
 use super::{Block, Codec};
 use crate::formats::dtype::{DTYPES, DType, FloatFormat};
@@ -183,7 +178,8 @@ pub(in crate::kernels) struct ToNarrowByHalf<S, F>(PhantomData<(S, F)>);
 
 /// Can that make this format from those floats? It shifts to the left alone.
 pub(in crate::kernels) fn goes_by_half<I: Simd, S: AsHalf<I>>(format: FloatFormat) -> bool {
-    format.has_nan && (S::MANTISSA == 7 || format.min_exponent() - format.mantissa_bits as i32 > -14)
+    format.has_nan
+        && (S::FORMAT.exponent_bits == 8 || format.min_exponent() - format.mantissa_bits as i32 > -14)
 }
 
 #[derive(Clone, Copy)]
@@ -220,9 +216,8 @@ impl<I: NarrowsByWords, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, 
     fn setup(isa: I, job: &Job) -> ByHalf<I::V> {
         let to = &job.narrow;
         let mantissa = S::MANTISSA;
-        let bias = if mantissa == 7 { 127 } else { 15 };
         let drop = mantissa.saturating_sub(to.mantissa_bits);
-        let least = (to.least + bias) as u16;
+        let least = (to.least + S::BIAS) as u16;
         let base = least.wrapping_sub(1) << mantissa;
         ByHalf {
             limit: isa.splat16((u16::from(to.overflow) << drop).wrapping_add(base)),
@@ -232,7 +227,7 @@ impl<I: NarrowsByWords, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, 
             mantissa: isa.splat16((1 << mantissa) - 1),
             exponent_at: isa.splat16(mantissa as u16),
             left: isa.splat16(8u16.saturating_sub(drop as u16)),
-            inf: isa.splat16(if mantissa == 7 { 0x7F80 } else { 0x7C00 }),
+            inf: isa.splat16(S::INF),
             nan: isa.splat16(u16::from(to.nan) << 8),
             sign: isa.splat8(to.sign),
             below: isa.splat16(if job.policy.saturate { 0 } else { 0x7FFF }),
@@ -318,9 +313,9 @@ pub(in crate::kernels) fn bytes(from: DType, to: DType) -> Option<Table> {
     static TABLES: [[Once<Plane>; DTYPES]; 2] = [const { [const { Once::new() }; DTYPES] }; 2];
     let is_half = from == DType::F16;
     let target = Target::new(to.kind(), &Policy::DEFAULT);
-    let [first, last] = exponents(&target, if is_half { 15 } else { 127 });
+    let [first, last] = exponents(&target, if is_half { F16::BIAS } else { Bf16::BIAS });
     let code = |exponent: u8, mantissa: u64| {
-        let exponent = u64::from(exponent) + if is_half { 127 - 15 } else { 0 };
+        let exponent = u64::from(exponent) + if is_half { (Bf16::BIAS - F16::BIAS) as u64 } else { 0 };
         let value = scalar::decode(DType::BF16, exponent << 7 | mantissa);
         scalar::encode(to, value, &Policy::DEFAULT) as u8
     };
@@ -473,8 +468,11 @@ where
     fn setup(isa: I, job: &Job) -> ByTable<I> {
         let to = &job.narrow;
         // Their codes alone say which floats they are.
-        let (mantissa, bias, inf) =
-            if job.from == DType::BF16.kind() { (7, 127, 0x7F80) } else { (10, 15, 0x7C00) };
+        let (mantissa, bias, inf) = if job.from == DType::BF16.kind() {
+            (Bf16::MANTISSA, Bf16::BIAS, Bf16::INF)
+        } else {
+            (F16::MANTISSA, F16::BIAS, F16::INF)
+        };
         let [least, end] = to.exponents();
         let nan = match job.policy.nan_to_finite {
             NanToFinite::NegZero => 1 << 15,
@@ -594,7 +592,6 @@ where
     #[inline(always)]
     fn setup(isa: I, job: &Job) -> ByNibbles<I::V> {
         let to = &job.narrow;
-        let (bias, inf) = if S::MANTISSA == 7 { (127, 0x7F80) } else { (15, 0x7C00) };
         let nan = match job.policy.nan_to_finite {
             _ if F::NAN => to.nan,
             NanToFinite::NegZero => to.sign,
@@ -604,8 +601,8 @@ where
         let rows = const { &rows(M) };
         ByNibbles {
             rows: [isa.row(&rows[0]), isa.row(&rows[1])],
-            base: isa.splat16((((to.exponents()[0] + bias) << M) - 1) as u16),
-            inf: isa.splat16(inf),
+            base: isa.splat16((((to.exponents()[0] + S::BIAS) << M) - 1) as u16),
+            inf: isa.splat16(S::INF),
             limit: isa.splat8(to.overflow),
             nan: isa.splat8(nan),
             sign: isa.splat8(to.sign),

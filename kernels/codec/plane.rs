@@ -30,7 +30,7 @@ pub(in crate::kernels) enum Fold {
     /// It is the negative of that.
     Negated,
     /// It is that, of an integer of fewer than 8 bits.
-    Short,
+    Limited,
     /// It is that of the negative code, an integer, with the other sign.
     Magnitude,
     /// It is 0.
@@ -40,7 +40,7 @@ pub(in crate::kernels) enum Fold {
 impl Fold {
     /// In the order of their numbers.
     pub(super) const ALL: [Self; 6] =
-        [Self::Apart, Self::Same, Self::Negated, Self::Short, Self::Magnitude, Self::Positive];
+        [Self::Apart, Self::Same, Self::Negated, Self::Limited, Self::Magnitude, Self::Positive];
 
     /// Of the table of a pair.
     pub(super) fn of(from: DType, to: DType, policy: &Policy) -> Self {
@@ -48,7 +48,7 @@ impl Fold {
             _ if from.bits() != 8 => Self::Apart,
             (Kind::Float(from), Kind::Int(to)) if from.has_sign => match policy.overflow {
                 Overflow::Saturate if !to.signed => Self::Positive,
-                _ if to.bits < 8 => Self::Short,
+                _ if to.bits < 8 => Self::Limited,
                 _ => Self::Negated,
             },
             _ if to.bits() > 8 => Self::Apart,
@@ -199,7 +199,7 @@ impl Plane {
         let (sign, mask) = (1 << (bits - 1), 0xFF >> (8 - bits));
         let mut first: [u8; 128] = core::array::from_fn(|code| elements[code]);
         let mut limit = i8::MAX;
-        if fold == Fold::Short {
+        if fold == Fold::Limited {
             let signed = |element: u8| (element << (8 - bits)) as i8 >> (8 - bits);
             first = first.map(|element| signed(element) as u8);
             let negated: [u8; 128] =
@@ -213,7 +213,7 @@ impl Plane {
             Fold::Apart | Fold::Positive => 0,
             Fold::Same => first[usize::from(code & 0x7F)] ^ sign,
             Fold::Negated => first[usize::from(code & 0x7F)].wrapping_neg(),
-            Fold::Short => limit.min(first[usize::from(code & 0x7F)].wrapping_neg() as i8) as u8 & mask,
+            Fold::Limited => limit.min(first[usize::from(code & 0x7F)].wrapping_neg() as i8) as u8 & mask,
             // The lowest integer has no negative one.
             Fold::Magnitude if code == 0x80 => sign,
             Fold::Magnitude => first[usize::from(code.wrapping_neg())] ^ sign,
@@ -234,7 +234,7 @@ impl Plane {
         mut window: Window,
     ) -> &'a mut Self {
         let mut shifted = *first;
-        if matches!(fold, Fold::Negated | Fold::Short | Fold::Positive) {
+        if matches!(fold, Fold::Negated | Fold::Limited | Fold::Positive) {
             // Up to the last one that is not 0.
             let shift = first.iter().rev().take_while(|&&element| element == 0).count() % 128;
             shifted.rotate_right(shift);

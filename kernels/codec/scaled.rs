@@ -11,11 +11,11 @@ use super::integer::{ToIntegers, ToShort};
 use super::job::{Job, Table, Target};
 use super::lookup::{Floats, Mirrored, Nibble, OnLine, Scope, Short, floats};
 use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
-use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8, bits};
+use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8, bits, format};
 use super::table::{Looking, Ways};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
-use crate::formats::dtype::{DType, Kind};
+use crate::formats::dtype::{DType, FloatFormat, Kind};
 use crate::formats::route::Route;
 
 /// What a source keeps of a table, and the scales of a block.
@@ -195,23 +195,28 @@ impl Ties for OfIntegers {
     }
 }
 
-/// Of a float with such a mantissa, whose smallest normal number L is 2^`LEAST`.
+/// Of the float with this number among the dtypes, whose smallest normal number is L.
 ///
 /// ```text
 /// s = |q| + max(|q|, L)     of a normal q, twice it; of a subnormal one, a number above L, where ulps are the same
 /// ```
 /// Ties of s have the bit behind the mantissa, and nothing behind that.
-pub(in crate::kernels) struct OfFloat<const MANTISSA: u32, const LEAST: i32>;
+pub(in crate::kernels) struct OfFloat<const DTYPE: usize>;
 
-impl<const MANTISSA: u32, const LEAST: i32> Ties for OfFloat<MANTISSA, LEAST> {
+impl<const DTYPE: usize> OfFloat<DTYPE> {
+    const FORMAT: FloatFormat = format(DType::ALL[DTYPE]);
+}
+
+impl<const DTYPE: usize> Ties for OfFloat<DTYPE> {
     #[inline(always)]
     fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool {
-        let least = isa.splat32(((LEAST + 127) as u32) << 23);
+        let mantissa = const { Self::FORMAT.mantissa_bits };
+        let least = isa.splat32(const { ((Self::FORMAT.min_exponent() + 127) as u32) << 23 });
         let s = registers!(4, K => {
             let a = isa.and(q[K], isa.splat32(!SIGN));
             isa.add_f32(a, isa.max_u32(a, least))
         });
-        is_near::<I, 8>(isa, s, 1 << (22 - MANTISSA), 1 << (23 - MANTISSA))
+        is_near::<I, 8>(isa, s, 1 << (22 - mantissa), 1 << (23 - mantissa))
     }
 }
 
@@ -309,7 +314,6 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for NormalToBf16<S> {
 }
 
 /// The products of all 16 codes of 4 bits with the scale of a group, in the place of each 16 elements.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(in crate::kernels) struct Products;
 
 impl Source for Products {
@@ -343,10 +347,8 @@ impl Scalable for Products {
 
 /// Codes of 4 bits by the words of [all codes](Products), which are float16 or bfloat16: a block of those is written as what its codes
 /// pick of them.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(in crate::kernels) struct ByProducts<const HALF: bool>;
 
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 impl<const HALF: bool> ByProducts<HALF> {
     /// Products as words. They are no NaN, and no bfloat16 is subnormal.
     #[inline(always)]
@@ -404,7 +406,6 @@ impl<I: NarrowsByF16, const HALF: bool> Codec<I> for ByProducts<HALF> {
 /// Codes of `BITS` bits by a table of words, which a group has for itself; or, if it `ADDS`, all have one, of bfloat16, to whose
 /// exponents a group adds its own, and if it `PICKS`, groups of 16 take a part of it each. To as many bits as are those of bfloat16 or of float32. (Where the code has 8 bits, the top one changes the
 /// sign of the word.)
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(in crate::kernels) struct Tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>;
 
 impl<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool> Source
@@ -507,7 +508,6 @@ where
 /// No product is subnormal or beyond the largest number, no scale is 0 or negative. NaN and Inf are the same under all scales.
 ///
 /// Or, if groups have deltas, all have the first 16 words of one table, of bfloat16, and a group adds its own exponent to what is not 0.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 pub(in crate::kernels) struct Sixteen<const BITS: usize>;
 
 impl<const BITS: usize> Source for Sixteen<BITS>
@@ -554,7 +554,6 @@ where
 }
 
 /// Bits of codes, and what those of 8 bits need besides.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Fields<V> {
     /// All but a sign that zeros have.
@@ -643,7 +642,7 @@ where
 }
 
 /// Elements that are looked up, where registers are tables: of packed codes, or of 8 bits with -0.
-pub(in crate::kernels) fn tabled<I: Simd<Narrowing: Narrowing<I>>>(
+pub(in crate::kernels) fn tabled<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
     route: &Route,
     by: By,
@@ -692,7 +691,7 @@ pub(in crate::kernels) fn times<I: Ways>(_: I, route: &Route) -> Option<RunScale
 }
 
 /// The codec of the same by the products of all codes under each scale, if that is faster: for scales of 16 elements and more.
-pub(in crate::kernels) fn products<I: Simd<Narrowing: Narrowing<I>>>(
+pub(in crate::kernels) fn products<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
     route: &Route,
 ) -> Option<RunScaled> {
@@ -709,7 +708,7 @@ fn to_float<I: Simd, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
 }
 
 /// The codec of a route from a float of 16 or 32 bits, divided by scales, if there is one.
-pub(in crate::kernels) fn quotient<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>>>(
+pub(in crate::kernels) fn quotient<I: Simd<Narrowing: ScaledNarrowing<I>, Integers: ToIntegers<I>>>(
     _: I,
     route: &Route,
 ) -> Option<RunScaled> {
@@ -721,7 +720,7 @@ pub(in crate::kernels) fn quotient<I: Simd<Narrowing: Narrowing<I>, Integers: To
     }
 }
 
-fn narrowed<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>>, S: AsF32<I>>(
+fn narrowed<I: Simd<Narrowing: ScaledNarrowing<I>, Integers: ToIntegers<I>>, S: AsF32<I>>(
     route: &Route,
 ) -> Option<RunScaled> {
     match route.to {
@@ -739,16 +738,16 @@ fn narrowed<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>>, S: AsF32<
     }
 }
 
-type ToE2m1<S> = Quotient<S, OfFloat<1, 0>>;
-type ToE4m3<S> = Quotient<S, OfFloat<3, -6>>;
-type ToE5m2<S> = Quotient<S, OfFloat<2, -14>>;
+type ToE2m1<S> = Quotient<S, OfFloat<{ DType::F4E2M1 as usize }>>;
+type ToE4m3<S> = Quotient<S, OfFloat<{ DType::F8E4M3FN as usize }>>;
+type ToE5m2<S> = Quotient<S, OfFloat<{ DType::F8E5M2 as usize }>>;
 
 fn run<I: Simd, C: Codec<I, From: Scalable>>() -> RunScaled {
     I::kernel::<Scale, C>()
 }
 
 /// The codecs of a way to the narrow floats that there are scales for.
-pub(in crate::kernels) trait Narrowing<I: Simd> {
+pub(in crate::kernels) trait ScaledNarrowing<I: Simd> {
     fn finite_4<S: AsF32<I> + Scalable>() -> RunScaled {
         run::<I, ToNarrow<S, Finite, 4, false>>()
     }
@@ -779,12 +778,12 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
     }
 }
 
-impl<I: Simd> Narrowing<I> for ByAddition {}
+impl<I: Simd> ScaledNarrowing<I> for ByAddition {}
 
 /// Those of a way that is this one, but for floats of 16 bits.
 macro_rules! by_f16 {
     ($($way:ident: $bound:ident, $sixteen:expr, $tabled:expr;)*) => {$(
-        impl<I: $bound> Narrowing<I> for $way {
+        impl<I: $bound> ScaledNarrowing<I> for $way {
             fn finite_4<S: AsF32<I> + Scalable>() -> RunScaled {
                 run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>()
             }

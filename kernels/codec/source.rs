@@ -9,6 +9,7 @@ use core::marker::PhantomData;
 use super::super::simd::{Effect, Simd};
 use super::job::Table;
 use super::width::{Bits, Code, Width, registers, wide16};
+use crate::formats::dtype::{DType, FloatFormat};
 
 /// Elements of memory.
 pub(in crate::kernels) trait Source: Sized {
@@ -82,26 +83,38 @@ pub(in crate::kernels) trait AsF32<I: Simd>: Source {
     }
 }
 
+/// Floats of 16 bits.
+pub(in crate::kernels) trait Half: Source<Width = Bits<16>> {
+    const FORMAT: FloatFormat;
+    const MANTISSA: u32 = Self::FORMAT.mantissa_bits;
+    const BIAS: i32 = Self::FORMAT.bias;
+    /// The code of Inf.
+    const INF: u16 = Self::FORMAT.max_code() as u16 + 1;
+}
+
+impl Half for F16 {
+    const FORMAT: FloatFormat = format(DType::F16);
+}
+
+impl Half for Bf16 {
+    const FORMAT: FloatFormat = format(DType::BF16);
+}
+
+/// The format of a float.
+#[inline] // Constants take it, and nothing else.
+pub(super) const fn format(dtype: DType) -> FloatFormat {
+    dtype.float_format().expect("a float")
+}
+
 /// As floats of 16 bits with 8 significant ones: exact, or rounded to odd.
-pub(in crate::kernels) trait AsHalf<I: Simd>: Source<Width = Bits<16>> {
-    const MANTISSA: u32;
-    #[cfg_attr(
-        any(isa = "neon", isa = "simd128"),
-        allow(dead_code, reason = "a way that NEON does not take")
-    )]
+pub(in crate::kernels) trait AsHalf<I: Simd>: Half {
     fn half(isa: I, v: [I::V; 2]) -> [I::V; 2];
 }
 
 /// As exponents, mantissas of 7 bits, and signs.
-pub(in crate::kernels) trait AsBytes<I: Simd>: Source {
-    /// Of the exponent.
-    const BIAS: i32;
+pub(in crate::kernels) trait AsBytes<I: Simd>: Half {
     /// A byte each: the exponent; the mantissa, exact or rounded to odd, under a bit that is not said; and the sign, above bits that
     /// are not.
-    #[cfg_attr(
-        any(isa = "neon", isa = "simd128"),
-        allow(dead_code, reason = "a way that NEON does not take")
-    )]
     fn bytes(isa: I, src: Input<I, Self>) -> [I::V; 3];
 }
 
@@ -305,8 +318,6 @@ clips! {
 }
 
 impl<I: Simd> AsHalf<I> for F16 {
-    const MANTISSA: u32 = 10;
-
     #[inline(always)]
     fn half(isa: I, v: [I::V; 2]) -> [I::V; 2] {
         // The low 3 bits become one above them, and nothing is carried further.
@@ -319,8 +330,6 @@ impl<I: Simd> AsHalf<I> for F16 {
 }
 
 impl<I: Simd> AsHalf<I> for Bf16 {
-    const MANTISSA: u32 = 7;
-
     #[inline(always)]
     fn half(_: I, v: [I::V; 2]) -> [I::V; 2] {
         v
@@ -328,8 +337,6 @@ impl<I: Simd> AsHalf<I> for Bf16 {
 }
 
 impl<I: Simd> AsBytes<I> for Bf16 {
-    const BIAS: i32 = 127;
-
     #[inline(always)]
     fn bytes(isa: I, src: Input<I, Self>) -> [I::V; 3] {
         let x = src.block;
@@ -338,8 +345,6 @@ impl<I: Simd> AsBytes<I> for Bf16 {
 }
 
 impl<I: Simd> AsBytes<I> for F16 {
-    const BIAS: i32 = 15;
-
     #[inline(always)]
     fn bytes(isa: I, src: Input<I, Self>) -> [I::V; 3] {
         let x = src.block;

@@ -25,8 +25,8 @@ use super::integer::{
 };
 use super::job::{Job, RunRows, Table};
 use super::lookup::{
-    self, Floats, Found, Limited, Lookup, LookupWords, Magnitude, Mirrored, Negated, Nibble, OnLine, Pairs,
-    Positive, Same, Scope, Short, Truth, Whole, fold, found, has_table, looked_up,
+    self, Entries, Floats, Limited, Lookup, LookupWords, Magnitude, Mirrored, Negated, Nibble, OnLine, Pairs,
+    Positive, Same, Scope, Short, Truth, Whole, entries, fold, has_table, looked_up,
 };
 use super::narrow::{
     self, F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByBytes, ToNarrowByF16, ToNarrowByHalf,
@@ -281,12 +281,12 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             Some(Hub { dtype: byte_of(format.signed), first: None, policy })
         }
         _ if reads_as_f32::<I>(route) => None,
-        _ if has_table(route) => match found(route) {
-            Found::Elements => None,
-            Found::Bytes | Found::Words if widens::<I>(route) => None,
-            Found::Bytes | Found::Words => via(looked_up(route)),
-            Found::Bf16 if to == F32 || widens_to_64(route) => None,
-            Found::Bf16 => via(F32),
+        _ if has_table(route) => match entries(route) {
+            Entries::Elements => None,
+            Entries::Bytes | Entries::Words if widens::<I>(route) => None,
+            Entries::Bytes | Entries::Words => via(looked_up(route)),
+            Entries::Bf16 if to == F32 || widens_to_64(route) => None,
+            Entries::Bf16 => via(F32),
         },
         (Kind::Int(format), Kind::Int(to)) => {
             if to.bits < 8 && format.bits > 8 && !(to.bits == 4 && route.dst.is_packed()) {
@@ -354,7 +354,7 @@ fn reads_as_f32<I: Ways>(route: &Route) -> bool {
     let is_float = route.from.bits() == 8 && route.from.float_format().is_some();
     let saturates = route.policy.overflow == Overflow::Saturate;
     let is_wide = matches!(route.to.kind(), Kind::Int(to) if to.bits >= 32);
-    is_float && saturates && is_wide && (!I::Looking::IS_CHEAP || found(route) == Found::Bf16)
+    is_float && saturates && is_wide && (!I::Looking::IS_CHEAP || entries(route) == Entries::Bf16)
 }
 
 /// Are integers that a table holds made wider ones at once? Those of floats of 8 bits, if they are not
@@ -635,7 +635,7 @@ fn by_table<I: Ways>(route: &Route) -> Core {
 
 /// The codecs of a way to look at tables.
 pub(in crate::kernels) trait Looking<I: Simd> {
-    /// Is a look at all of a table so cheap that what it holds is taken as it is?
+    /// Is a look at all of a table so cheap that what it holds is taken as it is? (A matter of speed alone: the bits are the same.)
     const IS_CHEAP: bool;
 
     /// From fewer than 8 bits, one per byte.
@@ -650,7 +650,6 @@ pub(in crate::kernels) trait Looking<I: Simd> {
     fn wide_integers(route: &Route) -> Core;
 }
 
-#[cfg_attr(isa = "simd128", allow(dead_code, reason = "a way that it does not take"))]
 impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for AtOnce {
     const IS_CHEAP: bool = true;
 
@@ -662,10 +661,10 @@ impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for AtOnce {
         to_codes::<I, Whole, 8>(route)
     }
     fn integers(route: &Route) -> Core {
-        match (found(route), route.to.bits()) {
-            (Found::Bytes, _) => widened::<I, Whole, 8>(route),
-            (Found::Words, 32) => run::<I, LookupWords<Whole, 32>>(),
-            (Found::Words, _) => run::<I, LookupWords<Whole, 64>>(),
+        match (entries(route), route.to.bits()) {
+            (Entries::Bytes, _) => widened::<I, Whole, 8>(route),
+            (Entries::Words, 32) => run::<I, LookupWords<Whole, 32>>(),
+            (Entries::Words, _) => run::<I, LookupWords<Whole, 64>>(),
             _ => run::<I, Lookup<Whole, 8, 16>>(),
         }
     }
@@ -681,7 +680,6 @@ impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for AtOnce {
     }
 }
 
-#[cfg_attr(isa = "neon", allow(dead_code, reason = "a way that NEON does not take"))]
 impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for ByRows {
     const IS_CHEAP: bool = false;
 
@@ -697,7 +695,7 @@ impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for ByRows {
             Fold::Apart => to_codes::<I, Whole, 8>(route),
             Fold::Same => to_codes::<I, Same, 8>(route),
             Fold::Negated => run::<I, Lookup<Negated, 8, 8>>(),
-            Fold::Short => to_integers::<I, Limited, 8>(route),
+            Fold::Limited => to_integers::<I, Limited, 8>(route),
             Fold::Magnitude => to_codes::<I, Magnitude, 8>(route),
             Fold::Positive => to_integers::<I, Positive, 8>(route),
         }
@@ -867,7 +865,6 @@ impl<I: NarrowsByNibbles> Narrowing<I> for ByAddition {
 }
 
 /// The way in lanes of 8 bits, of routes that it is for.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 fn by_bytes<I: NarrowsByWords, S: AsBytes<I>>(route: &Route) -> Core {
     if route.to.float_format().is_some_and(|format| format.has_neg_zero) {
         run::<I, ToNarrowByBytes<S, Signed>>()
@@ -877,7 +874,6 @@ fn by_bytes<I: NarrowsByWords, S: AsBytes<I>>(route: &Route) -> Core {
 }
 
 /// The way through float16, of formats that it is for.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 fn by_f16<I: NarrowsByF16, S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
     goes_by_f16(format).then(|| match format.mantissa_bits {
         2 => run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),
@@ -886,13 +882,11 @@ fn by_f16<I: NarrowsByF16, S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
 }
 
 /// That way, or by addition.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 fn signed_by_f16<I: NarrowsByF16, S: AsF32<I>>(format: FloatFormat) -> Core {
     by_f16::<I, S>(format).unwrap_or_else(run::<I, ToNarrow<S, Signed, 8, false>>)
 }
 
 /// To what has NaN and no -0.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 fn fnuz_by_f16<I: NarrowsByF16>(format: FloatFormat) -> Core {
     if goes_by_f16(format) {
         run::<I, ToNarrowByF16<F32, Fnuz, 8, 3, true>>()
@@ -902,7 +896,6 @@ fn fnuz_by_f16<I: NarrowsByF16>(format: FloatFormat) -> Core {
 }
 
 /// To what has no NaN: packed.
-#[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "a way that NEON does not take"))]
 fn finite_by_f16<I: NarrowsByF16, S: AsF32<I>>(to: DType) -> Core {
     match to {
         DType::F4E2M1 => run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
@@ -912,7 +905,6 @@ fn finite_by_f16<I: NarrowsByF16, S: AsF32<I>>(to: DType) -> Core {
 }
 
 /// As bytes and nibbles, from float16 and bfloat16, formats that it is for; others by addition.
-#[cfg_attr(isa = "avx512", allow(dead_code, reason = "a way that AVX-512 does not take"))]
 fn half_by_nibbles<I: NarrowsByNibbles, S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
     match (route.to, route.to.float_format()) {
         (DType::F4E2M1, _) => run::<I, ToNarrowByNibbles<S, Finite, 4, 1>>(),

@@ -158,6 +158,71 @@ pub(super) fn check_tensor(tensor: TensorScale) -> Result<(), Error> {
     }
 }
 
+/// The steps of a profile to these dtypes, if it has them.
+fn steps(profile: Profile, scale: DType, to: DType) -> Option<Steps> {
+    use DType::{F4E2M1, F8E4M3FN, F8E8M0};
+    let steps = match (profile, scale) {
+        (Profile::Lanecast | Profile::Ocp, _) => Steps::Own,
+        (Profile::Onnx, _) => Steps::Onnx,
+        (Profile::Torchao, F8E8M0) if !is_int(to) => Steps::TorchaoMx,
+        (Profile::Torchao, F8E4M3FN) if to == F4E2M1 => Steps::TorchaoNvfp4,
+        (Profile::Torchao, DType::F32) if to == F8E4M3FN => Steps::TorchaoBlockwise,
+        (Profile::Torchao, DType::F16 | DType::BF16 | DType::F32) if is_int(to) && to.bits() <= 8 => {
+            Steps::TorchaoAffine
+        }
+        (Profile::Modelopt, F8E4M3FN) if to == F4E2M1 => Steps::ModeloptNvfp4,
+        (Profile::Modelopt, F8E8M0) if to == F8E4M3FN => Steps::ModeloptMxfp8,
+        (Profile::Modelopt, F8E8M0) if to == F4E2M1 => Steps::ModeloptMxfp4,
+        (Profile::CompressedTensors, F8E4M3FN) if to == F4E2M1 => Steps::CompressedNvfp4,
+        (Profile::CompressedTensors, F8E8M0) if !is_int(to) => Steps::CompressedMx,
+        (Profile::CompressedTensors, DType::F16 | DType::BF16 | DType::F32)
+            if matches!(to, F8E4M3FN | DType::I8 | DType::I4) =>
+        {
+            Steps::Compressed
+        }
+        (Profile::HfFp8, DType::F32 | F8E8M0) if to == F8E4M3FN => Steps::HfFp8,
+        (Profile::Comfy, F8E4M3FN) if to == F4E2M1 => Steps::ComfyNvfp4,
+        (Profile::Comfy, F8E8M0) if to == F8E4M3FN => Steps::ComfyMxfp8,
+        (Profile::Comfy, DType::F32) if matches!(to, F8E4M3FN | DType::F8E5M2) => Steps::ComfyFp8,
+        _ => return None,
+    };
+    Some(steps)
+}
+
+/// Do the steps go with such a factor of the tensor?
+fn check_factor(steps: Steps, scaling: &Scaling) -> Result<(), Error> {
+    let unsupported = |what| Err(Error::Unsupported { what });
+    let is_divisor = matches!(scaling.tensor_scale, TensorScale::Divide(_) | TensorScale::ComputeDivide);
+    match steps {
+        Steps::Own => {}
+        Steps::CompressedNvfp4 if !is_divisor => {
+            return unsupported("compressed-tensors' NVFP4 has a factor of the tensor to divide by");
+        }
+        Steps::CompressedNvfp4 => {}
+        Steps::ModeloptNvfp4 | Steps::ComfyNvfp4
+            if is_divisor || scaling.tensor_scale == TensorScale::None =>
+        {
+            return unsupported("NVFP4 of this profile has a factor of the tensor to multiply with");
+        }
+        Steps::TorchaoNvfp4 if is_divisor => {
+            return unsupported("NVFP4 of this profile has a factor of the tensor to multiply with");
+        }
+        Steps::ModeloptNvfp4 | Steps::ComfyNvfp4 | Steps::TorchaoNvfp4 => {}
+        _ if scaling.tensor_scale != TensorScale::None => {
+            return unsupported("this profile has no factor of the tensor here");
+        }
+        _ => {}
+    }
+    let is_computed =
+        matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide);
+    if is_computed && scaling.scale_dtype != DType::F8E4M3FN {
+        return unsupported(
+            "a factor of the tensor is computed for scales of float8_e4m3fn; give it for others",
+        );
+    }
+    Ok(())
+}
+
 impl Quantize {
     pub(super) fn new(
         from: DType,
@@ -165,7 +230,7 @@ impl Quantize {
         scaling: &Scaling,
         options: &CastOptions,
     ) -> Result<Self, Error> {
-        use DType::{F4E2M1, F8E4M3FN, F8E8M0};
+        use DType::F8E8M0;
         let is_onnx = scaling.profile == Profile::Onnx;
         if !(is_data(from) || is_onnx && from == DType::I32) || !is_element(to) {
             return Err(Error::Pair { from, to, by: "quantize" });
@@ -180,60 +245,10 @@ impl Quantize {
                 "the rule Amax is for scales with a mantissa, the others are for float8_e8m0fnu",
             );
         }
-        let none = Err(Error::Profile { profile: scaling.profile, dtype: to, scale, action: "quantize" });
-        let steps = match (scaling.profile, scale) {
-            (Profile::Lanecast | Profile::Ocp, _) => Steps::Own,
-            (Profile::Onnx, _) => Steps::Onnx,
-            (Profile::Torchao, F8E8M0) if !is_int(to) => Steps::TorchaoMx,
-            (Profile::Torchao, F8E4M3FN) if to == F4E2M1 => Steps::TorchaoNvfp4,
-            (Profile::Torchao, DType::F32) if to == F8E4M3FN => Steps::TorchaoBlockwise,
-            (Profile::Torchao, DType::F16 | DType::BF16 | DType::F32) if is_int(to) && to.bits() <= 8 => {
-                Steps::TorchaoAffine
-            }
-            (Profile::Modelopt, F8E4M3FN) if to == F4E2M1 => Steps::ModeloptNvfp4,
-            (Profile::Modelopt, F8E8M0) if to == F8E4M3FN => Steps::ModeloptMxfp8,
-            (Profile::Modelopt, F8E8M0) if to == F4E2M1 => Steps::ModeloptMxfp4,
-            (Profile::CompressedTensors, F8E4M3FN) if to == F4E2M1 => Steps::CompressedNvfp4,
-            (Profile::CompressedTensors, F8E8M0) if !is_int(to) => Steps::CompressedMx,
-            (Profile::CompressedTensors, DType::F16 | DType::BF16 | DType::F32)
-                if matches!(to, F8E4M3FN | DType::I8 | DType::I4) =>
-            {
-                Steps::Compressed
-            }
-            (Profile::HfFp8, DType::F32 | F8E8M0) if to == F8E4M3FN => Steps::HfFp8,
-            (Profile::Comfy, F8E4M3FN) if to == F4E2M1 => Steps::ComfyNvfp4,
-            (Profile::Comfy, F8E8M0) if to == F8E4M3FN => Steps::ComfyMxfp8,
-            (Profile::Comfy, DType::F32) if matches!(to, F8E4M3FN | DType::F8E5M2) => Steps::ComfyFp8,
-            _ => return none,
+        let Some(steps) = steps(scaling.profile, scale, to) else {
+            return Err(Error::Profile { profile: scaling.profile, dtype: to, scale, action: "quantize" });
         };
-        let is_divisor = matches!(scaling.tensor_scale, TensorScale::Divide(_) | TensorScale::ComputeDivide);
-        match steps {
-            Steps::Own => {}
-            Steps::CompressedNvfp4 if !is_divisor => {
-                return unsupported("compressed-tensors' NVFP4 has a factor of the tensor to divide by");
-            }
-            Steps::CompressedNvfp4 => {}
-            Steps::ModeloptNvfp4 | Steps::ComfyNvfp4
-                if is_divisor || scaling.tensor_scale == TensorScale::None =>
-            {
-                return unsupported("NVFP4 of this profile has a factor of the tensor to multiply with");
-            }
-            Steps::TorchaoNvfp4 if is_divisor => {
-                return unsupported("NVFP4 of this profile has a factor of the tensor to multiply with");
-            }
-            Steps::ModeloptNvfp4 | Steps::ComfyNvfp4 | Steps::TorchaoNvfp4 => {}
-            _ if scaling.tensor_scale != TensorScale::None => {
-                return unsupported("this profile has no factor of the tensor here");
-            }
-            _ => {}
-        }
-        let is_computed =
-            matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide);
-        if is_computed && scale != F8E4M3FN {
-            return unsupported(
-                "a factor of the tensor is computed for scales of float8_e4m3fn; give it for others",
-            );
-        }
+        check_factor(steps, scaling)?;
         let is_mx_int = to == DType::I8 && scale == F8E8M0 && steps == Steps::Own;
         let max = match to.kind() {
             Kind::Int(format) => Exact::int(format.max()),

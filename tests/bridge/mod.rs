@@ -136,29 +136,40 @@ pub(crate) fn caster(isa: Isa, from: DType, to: DType, mode: &Mode) -> Caster {
 pub(crate) fn bytes_of(dtype: DType, codes: &[u128]) -> Vec<u8> {
     match dtype.bits() as usize / 8 {
         0 => oracle::packing::pack(codes, dtype.bits(), oracle::packing::Packing::LowFirst),
-        width => {
-            let mut bytes = Vec::with_capacity(width * codes.len());
-            for code in codes {
-                bytes.extend_from_slice(&code.to_le_bytes()[..width]);
-            }
-            bytes
-        }
+        1 => all_bytes::<1>(codes),
+        2 => all_bytes::<2>(codes),
+        4 => all_bytes::<4>(codes),
+        8 => all_bytes::<8>(codes),
+        _ => all_bytes::<16>(codes),
     }
+}
+
+/// So many bytes of each code, the low ones first.
+fn all_bytes<const WIDTH: usize>(codes: &[u128]) -> Vec<u8> {
+    let low = |code: &u128| *code.to_le_bytes().first_chunk().expect("no more than 16");
+    codes.iter().map(low).collect::<Vec<[u8; WIDTH]>>().into_flattened()
 }
 
 /// The first `n` codes of such a buffer.
 pub(crate) fn codes_of(dtype: DType, bytes: &[u8], n: usize) -> Vec<u128> {
     match dtype.bits() as usize / 8 {
         0 => oracle::packing::unpack(bytes, n, dtype.bits(), oracle::packing::Packing::LowFirst),
-        width => {
-            let code = |bytes: &[u8]| {
-                let mut all = [0; 16];
-                all[..width].copy_from_slice(bytes);
-                u128::from_le_bytes(all)
-            };
-            bytes.chunks_exact(width).map(code).collect()
-        }
+        1 => all_codes::<1>(bytes),
+        2 => all_codes::<2>(bytes),
+        4 => all_codes::<4>(bytes),
+        8 => all_codes::<8>(bytes),
+        _ => all_codes::<16>(bytes),
     }
+}
+
+/// The inverse.
+fn all_codes<const WIDTH: usize>(bytes: &[u8]) -> Vec<u128> {
+    let code = |bytes: &[u8; WIDTH]| {
+        let mut all = [0; 16];
+        all[..WIDTH].copy_from_slice(bytes);
+        u128::from_le_bytes(all)
+    };
+    bytes.as_chunks().0.iter().map(code).collect()
 }
 
 /// Random words that are the same in every run.

@@ -308,20 +308,39 @@ fn quantised_of(
     if let Some(at) = first_difference(&found, &expected) {
         panic!("byte {at}: {:02x}, not {:02x}; {what}", found[at], expected[at]);
     }
-    let losses = [reference, fast].map(|q| {
+    let given =
+        Given { src, shape, codes: &expected, scales: &lost_scales, zeros: zeros.as_deref(), is_given };
+    let losses = [reference, fast].map(|q| given.losses(&q, &expected_scales, &what));
+    assert_eq!(losses[0], losses[1], "{what}");
+}
+
+/// A cast that was done, and whose losses are counted.
+struct Given<'a> {
+    src: &'a [u8],
+    shape: &'a [usize],
+    codes: &'a [u8],
+    scales: &'a [u8],
+    zeros: Option<&'a [u8]>,
+    /// The scales were given.
+    is_given: bool,
+}
+
+impl Given<'_> {
+    /// The losses of all and of each block, as text: afterwards, and in one go with the cast, which is the same.
+    fn losses(&self, q: &Quantizer, found: &[u8], what: &str) -> String {
+        let Self { src, shape, codes: expected, scales, zeros, is_given } = *self;
         let none = vec![Losses::default(); q.scale_shape(shape).expect("a shape").iter().product()];
         let (mut blocks, mut again) = (none.clone(), none);
-        let zeros = zeros.as_deref();
-        let all = q.losses(src, shape, &expected, &lost_scales, zeros, Some(&mut blocks)).ok();
-        // In one go with the cast they are the same. (A factor that is computed must be known for the others.)
+        let all = q.losses(src, shape, expected, scales, zeros, Some(&mut blocks)).ok();
+        // (A factor that is computed must be known for the others.)
         let mut codes = vec![0xA5; expected.len()];
         let at_once = if !is_given {
-            let mut scales = vec![0xA5; scale_bytes];
+            let mut scales = vec![0xA5; found.len()];
             let made = q.quantize_losses(src, shape, &mut codes, &mut scales, Some(&mut again)).ok();
-            assert!(made.is_none() || scales == expected_scales, "{what}");
+            assert!(made.is_none() || scales == found, "{what}");
             made.map(|(_, all)| all)
         } else {
-            q.quantize_given_losses(src, shape, &lost_scales, zeros, &mut codes, Some(&mut again)).ok()
+            q.quantize_given_losses(src, shape, scales, zeros, &mut codes, Some(&mut again)).ok()
         };
         if at_once.is_some() {
             assert!(codes == expected, "{what}");
@@ -330,8 +349,7 @@ fn quantised_of(
             assert_eq!(format!("{at_once:?} {again:?}"), format!("{all:?} {blocks:?}"), "{what}");
         }
         format!("{all:?} {blocks:?} {at_once:?} {again:?}")
-    });
-    assert_eq!(losses[0], losses[1], "{what}");
+    }
 }
 
 /// What registers quantise by the steps of a package.

@@ -89,6 +89,19 @@ pub(crate) fn read(path: &Path) -> HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>
         .collect()
 }
 
+/// Name and bytes of every file, hidden ones too.
+pub(crate) fn listing(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| {
+            (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap_or_default())
+        })
+        .collect();
+    all.sort();
+    all
+}
+
 /// Runs a command line; its words are separated by spaces, and DIR is the directory.
 pub(crate) fn line(dir: &Path, line: &str) -> Output {
     let words: Vec<String> =

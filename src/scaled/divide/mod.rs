@@ -23,9 +23,11 @@ use super::scaling::{NonFinite, TensorScale};
 use super::segment::{Region, Segment};
 use super::shape::Piece;
 use crate::formats::dtype::DType;
+use crate::kernels::magnitudes;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{self, BLOCK, Factors, How, Per, Rows, TIES};
+use crate::kernels::scaled::{BLOCK, Factors, How, Per, Rows};
+use crate::kernels::scales::TIES;
 pub(super) use decided::Decided;
 
 /// Bytes of data that stay in the cache of a core between the two passes over them.
@@ -206,7 +208,7 @@ impl<'a> Divide<'a> {
             let first = (row * width + columns.start - self.first) * self.width;
             let bytes = &self.bytes[first..first + columns.len() * self.width];
             let amax = &mut buffers.amax[..groups];
-            scaled::magnitudes(self.isa, bytes, 8 * self.width as u32, grid.block(), amax);
+            magnitudes::largest(self.isa, bytes, 8 * self.width as u32, grid.block(), amax);
         }
         let most = buffers.amax[..groups].iter().fold(0, |most, &amax| most.max(amax));
         if most >= inf(job.quantize.from) || self.codes(groups, buffers).is_none() {
@@ -410,7 +412,7 @@ pub(super) fn amax(job: &Quantizing<'_>, elements: Range<usize>) -> Result<Optio
     let (isa, from) = (job.write.present(), job.quantize.from);
     let (mut found, width) = ([0], from.bits() as usize / 8);
     let bytes = &bytes[(elements.start - first) * width..(elements.end - first) * width];
-    scaled::magnitudes(isa, bytes, from.bits(), elements.len().max(1), &mut found);
+    magnitudes::largest(isa, bytes, from.bits(), elements.len().max(1), &mut found);
     let counts = found[0] < inf(from) || job.quantize.nonfinite == NonFinite::Propagate;
     Ok(counts.then_some(found[0].into()))
 }

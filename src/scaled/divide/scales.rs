@@ -3,7 +3,8 @@
 use super::{Buffers, Divide, Division};
 use crate::formats::dtype::DType;
 use crate::kernels::memory::bytes_of;
-use crate::kernels::scaled::{self, Bounds, Factors, How, LEAST_GROUP, Near, Operation, Rows, TIES, WRONG};
+use crate::kernels::scaled::{Factors, How, LEAST_GROUP, Rows};
+use crate::kernels::scales::{self, Bounds, Near, Operation, TIES, WRONG};
 use crate::scaled::numbers::{LEAST, MOST, magnitude};
 use crate::scaled::rule::{Quantize, Steps};
 use crate::scaled::scaling::{ScaleRule, TensorScale};
@@ -19,7 +20,7 @@ impl Divide<'_> {
         if quantize.scale == DType::F8E8M0 {
             let (added, top) = self.decided.added;
             let Buffers { amax, codes, .. } = buffers;
-            scaled::exponents(self.isa, &amax[..groups], added, top, &mut codes[..groups]);
+            scales::exponents(self.isa, &amax[..groups], added, top, &mut codes[..groups]);
             return Some(());
         }
         self.quotients(groups, buffers)?;
@@ -95,12 +96,12 @@ impl Divide<'_> {
             for (number, amax) in numbers.iter_mut().zip(amax) {
                 *number = f32::from_bits(*amax);
             }
-            scaled::with_tensor(self.isa, Operation::Divide, self.divisor as f32, numbers, &mut []);
+            scales::with_tensor(self.isa, Operation::Divide, self.divisor as f32, numbers, &mut []);
             bytes.copy_from_slice(bytes_of(numbers));
         } else {
             self.decided.wide.fill(amax, (&mut *wide).into(), groups).ok()?;
             by.fill(self.divisor);
-            scaled::arithmetic(self.isa, Operation::Divide, wide, by);
+            scales::arithmetic(self.isa, Operation::Divide, wide, by);
             self.decided.scale.fill(&*wide, bytes.into(), groups).ok()?;
         }
         Some(())
@@ -284,7 +285,7 @@ impl Divide<'_> {
             let by = if self.decided.how == How::Over { scales } else { inverses };
             // Positive numbers: what IEEE arithmetic makes of the others is the reference's.
             let bounds = Bounds { range: 1..0x7F80_0000, zero: false, negative: false };
-            let mut wrong = scaled::bounded(self.isa, &by[..groups], &bounds, flags);
+            let mut wrong = scales::bounded(self.isa, &by[..groups], &bounds, flags);
             if is_found && self.job.quantize.steps == Steps::ComfyMxfp8 {
                 // Blocks of zeros are zeros without a sign.
                 for (flags, _) in flags.iter_mut().zip(amax).filter(|(_, amax)| **amax == 0) {
@@ -296,7 +297,7 @@ impl Divide<'_> {
         }
         if let TensorScale::Multiply(g) = self.job.tensor {
             let rests = if self.splits { &mut buffers.rests[..groups] } else { &mut [] };
-            scaled::with_tensor(self.isa, Operation::Multiply, g, scales, rests);
+            scales::with_tensor(self.isa, Operation::Multiply, g, scales, rests);
         }
         let range = match self.decided.how {
             // From 2^-127 to 2^127, of which the inverse is another.
@@ -305,7 +306,7 @@ impl Divide<'_> {
         };
         let flags = &mut buffers.flags[..groups];
         flags.fill(0);
-        let wrong = scaled::bounded(self.isa, scales, &Bounds { range, zero: false, negative: false }, flags);
+        let wrong = scales::bounded(self.isa, scales, &Bounds { range, zero: false, negative: false }, flags);
         self.inverses(groups, wrong, buffers)
     }
 
@@ -321,7 +322,7 @@ impl Divide<'_> {
         };
         if let Some(near) = self.near().filter(pays) {
             let rests = if self.splits { &rests[..] } else { &[] };
-            let left = scaled::inverses(self.isa, scales, rests, inverses, Some(near), flags);
+            let left = scales::inverses(self.isa, scales, rests, inverses, Some(near), flags);
             // Elements that are cast again take longer, and each call of the kernel as long as hundreds.
             if left * (4 + 1024 / elements) <= groups {
                 let flags = if left == 0 { wrong } else { wrong | TIES };
@@ -329,7 +330,7 @@ impl Divide<'_> {
             }
             flags.iter_mut().for_each(|flags| *flags &= WRONG);
         }
-        scaled::inverses(self.isa, &scales[..groups], &[], inverses, None, &mut []);
+        scales::inverses(self.isa, &scales[..groups], &[], inverses, None, &mut []);
         Division { how, flags: wrong, next: 0 }
     }
 

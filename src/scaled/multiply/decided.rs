@@ -6,7 +6,8 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{self, By, Factors, How, Kernel, LEAST_GROUP, Others, Per, Table128, Ties};
+use crate::kernels::scaled::{self, By, Factors, How, Kernel, LEAST_GROUP, Others, Per, Table128};
+use crate::kernels::scales::{self, Ties};
 use crate::scaled::codes::Elements;
 use crate::scaled::numbers::magnitude;
 use crate::scaled::rule::{Dequantize, Product};
@@ -119,7 +120,7 @@ impl MayTie {
         }
         // Of the factor alone, and what else the products are of.
         match Ties::new(codes + scale, to) {
-            Some(ties) if scaled::ties(isa, ties, &[tensor.after], &mut [0]) == 0 => Self::Never,
+            Some(ties) if scales::ties(isa, ties, &[tensor.after], &mut [0]) == 0 => Self::Never,
             _ => Self::Always,
         }
     }

@@ -24,9 +24,8 @@ use super::segment::{Region, Segment};
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
-use crate::kernels::scaled::{
-    self, BLOCK, By, Factors, How, Kernel, Operation, Others, Per, Rows, TIES, Table16, Table128, WRONG,
-};
+use crate::kernels::scaled::{BLOCK, By, Factors, How, Kernel, Others, Per, Rows, Table16, Table128};
+use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 pub(super) use decided::{Decided, is_exact};
 use decided::{MayTie, Tabling};
 
@@ -349,7 +348,7 @@ impl<'a> Multiply<'a> {
                 }
             });
         }
-        scaled::arithmetic(self.decided.isa, Operation::Multiply, tile, &by[..n]);
+        arithmetic(self.decided.isa, Operation::Multiply, tile, &by[..n]);
         let (operation, factor) = match self.decided.tensor.scales {
             TensorScale::Divide(g) => (Operation::Divide, g),
             TensorScale::Multiply(g) => (Operation::Multiply, g),
@@ -357,7 +356,7 @@ impl<'a> Multiply<'a> {
         };
         if factor != 1.0 {
             by[..n].fill(factor.into());
-            scaled::arithmetic(self.decided.isa, operation, tile, &by[..n]);
+            arithmetic(self.decided.isa, operation, tile, &by[..n]);
         }
         let at = (first - base) * self.decided.size;
         out.fill(&*tile, dst.part(at..at + n * self.decided.size), n).ok()?;

@@ -3,7 +3,8 @@
 use super::decided::{INF, LEAST_OF_TWO, MOST_OF_TWO, MayTie, Tabling, all_codes};
 use super::{Buffers, MADE, Multiply};
 use crate::cast::Caster;
-use crate::kernels::scaled::{self, Bounds, By, Factors, How, Operation, Per, TIES};
+use crate::kernels::scaled::{By, Factors, How, Per};
+use crate::kernels::scales::{self, Bounds, Operation, TIES};
 use crate::scaled::error::Error;
 use crate::scaled::memory::{array, once};
 use crate::scaled::numbers::{LEAST, MOST};
@@ -21,7 +22,7 @@ impl Multiply<'_> {
             By::Exponent | By::Mantissa => {
                 let (deltas, picks) = (&mut deltas[..n], &mut picks[..n]);
                 let range = LEAST..MOST;
-                flags |= scaled::deltas(decided.isa, &scales[..n], &range, deltas, picks, &mut all[..n]);
+                flags |= scales::deltas(decided.isa, &scales[..n], &range, deltas, picks, &mut all[..n]);
                 return Ok(Some(flags));
             }
             By::Scale => 128,
@@ -29,7 +30,7 @@ impl Multiply<'_> {
         };
         if !any_scale {
             let positive = Bounds { range: 1..INF, zero: false, negative: false };
-            flags |= scaled::bounded(decided.isa, &scales[..n], &positive, &mut all[..n]);
+            flags |= scales::bounded(decided.isa, &scales[..n], &positive, &mut all[..n]);
         }
         let is_new = made.is_none();
         let made = once(made, || array([0; 128]))?;
@@ -71,7 +72,7 @@ impl Multiply<'_> {
             LEAST_OF_TWO..MOST_OF_TWO
         };
         let bounds = Bounds { range, zero: self.decided.zero_is_right, negative: true };
-        let mut all = scaled::bounded(self.decided.isa, numbers, &bounds, flags);
+        let mut all = scales::bounded(self.decided.isa, numbers, &bounds, flags);
         if given.zero_points.is_some() {
             for (group, zero) in buffers.zeros[..n].iter_mut().enumerate() {
                 *zero = -(given.get(scale + group).1 as f32);
@@ -100,7 +101,7 @@ impl Multiply<'_> {
                     TensorScale::Divide(_) => Operation::Divide,
                     _ => Operation::Multiply,
                 };
-                scaled::with_tensor(self.decided.isa, operation, factor[0], numbers, &mut []);
+                scales::with_tensor(self.decided.isa, operation, factor[0], numbers, &mut []);
                 let [narrow, wide] = self.decided.rounds;
                 round(numbers, narrow, wide)?;
             }
@@ -108,10 +109,10 @@ impl Multiply<'_> {
         }
         if narrow.is_some() || self.decided.tensor.scales != TensorScale::None {
             all |=
-                scaled::bounded(self.decided.isa, numbers, &Bounds { range: LEAST..MOST, ..bounds }, flags);
+                scales::bounded(self.decided.isa, numbers, &Bounds { range: LEAST..MOST, ..bounds }, flags);
         }
         if let MayTie::Some(ties) = self.decided.ties {
-            all |= scaled::ties(self.decided.isa, ties, numbers, flags);
+            all |= scales::ties(self.decided.isa, ties, numbers, flags);
         }
         Some(all)
     }

@@ -183,13 +183,20 @@ fn other_overflow(overflow: Overflow) -> Overflow {
 /// Interesting source codes for a pair, sorted, each once. Sources of 16 bits or fewer: all codes.
 pub fn interesting(from: Type, to: Type) -> Vec<u128> {
     let mut codes = if from.bits() <= 16 {
-        (0..1 << from.bits()).collect()
+        return (0..1 << from.bits()).collect();
     } else if from.is_complex() {
         complex_codes(from, to)
     } else {
         Collector::new(from).collect(to)
     };
-    codes.sort_unstable();
+    if from.bits() <= 64 {
+        // Half as wide, and in half the time. (Stable, because that sort merges what comes in order.)
+        let mut narrow: Vec<u64> = codes.into_iter().map(|code| code as u64).collect();
+        narrow.sort();
+        narrow.dedup();
+        return narrow.into_iter().map(u128::from).collect();
+    }
+    codes.sort();
     codes.dedup();
     codes
 }
@@ -217,12 +224,13 @@ fn complex_codes(from: Type, to: Type) -> Vec<u128> {
         format.with_sign(true, 1),
     ];
     let mut out = Vec::new();
+    for (i, &im) in imaginary.iter().enumerate() {
+        let some = reals.iter().skip(i).step_by(imaginary.len());
+        out.extend(some.map(|&re| join(re, im)));
+    }
     for (i, &re) in reals.iter().enumerate() {
-        out.push(join(re, imaginary[i % imaginary.len()]));
-        out.push(join(
-            re,
-            reals[((i as u64 * 7919 + 1) % reals.len() as u64) as usize],
-        ));
+        let other = (i as u64 * 7919 + 1) % reals.len() as u64;
+        out.push(join(re, reals[other as usize]));
     }
     for (i, &re) in special_codes(format).iter().enumerate() {
         for &im in imaginary.iter().chain(&special_codes(format)[i..]) {
@@ -271,6 +279,8 @@ fn special_codes(format: Format) -> Vec<u128> {
 struct Collector {
     from: Type,
     codes: Vec<u128>,
+    /// Of floats, those that come with both signs.
+    magnitudes: Vec<u64>,
     random: Random,
 }
 
@@ -279,6 +289,7 @@ impl Collector {
         Collector {
             from,
             codes: Vec::new(),
+            magnitudes: Vec::new(),
             random: Random(0x1234_5678_9ABC_DEF1),
         }
     }
@@ -300,6 +311,14 @@ impl Collector {
             }
         }
         self.random_codes(to.part());
+        if let Some(format) = self.from.format() {
+            self.magnitudes.sort();
+            self.magnitudes.dedup();
+            for negative in [false, true] {
+                let code = |&magnitude: &u64| format.with_sign(negative, magnitude);
+                self.codes.extend(self.magnitudes.iter().map(code));
+            }
+        }
         self.codes
     }
 
@@ -341,9 +360,7 @@ impl Collector {
             for offset in offsets {
                 let magnitude = i128::from(base) + offset;
                 if (0..=i128::from(infinity)).contains(&magnitude) {
-                    let magnitude = magnitude as u64;
-                    self.codes.push(format.with_sign(false, magnitude));
-                    self.codes.push(format.with_sign(true, magnitude));
+                    self.magnitudes.push(magnitude as u64);
                 }
             }
         } else {

@@ -30,6 +30,16 @@ impl Dyadic {
         self.q + (127 - self.m.leading_zeros() as i32)
     }
 
+    /// How many times `2^q` goes into this number, which has no more than 128 bits of them.
+    pub fn units(self, q: i32) -> u128 {
+        if self.q >= q {
+            assert!(self.q - q < self.m.leading_zeros() as i32);
+            self.m << (self.q - q)
+        } else {
+            self.m.checked_shr(q.abs_diff(self.q)).unwrap_or(0)
+        }
+    }
+
     /// The middle of two numbers whose scales differ by little (neighbours in a format).
     pub fn midpoint(a: Dyadic, b: Dyadic) -> Dyadic {
         let q = a.q.min(b.q);
@@ -128,7 +138,7 @@ pub(crate) fn round_to_integer(negative: bool, x: Dyadic, rounding: Rounding) ->
     if x.q >= 0 {
         return x; // already an integer
     }
-    let floor = x.m.checked_shr(x.q.unsigned_abs()).unwrap_or(0);
+    let floor = x.units(0);
     let middle = Dyadic::new(2 * floor + 1, -1);
     let up = rounding.picks_successor(negative, x, Dyadic::new(floor, 0), middle, floor % 2 == 1);
     Dyadic::new(floor + u128::from(up), 0)

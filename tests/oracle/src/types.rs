@@ -1,7 +1,5 @@
 //! The dtypes and what their codes mean, written down from the table of the contract.
 
-use std::cmp::Ordering;
-
 use crate::exact::{Dyadic, Rounding};
 
 /// One line of each dtype: what it is called here, its canonical name, the bits of an element, what that is.
@@ -278,25 +276,17 @@ impl Format {
         }
     }
 
-    /// The largest magnitude whose value is `<= x`, found by bisection, which ends early where one is
-    /// `x`. The exponent of `x` gives the first interval; both of its ends are checked.
+    /// The largest magnitude whose value is `<= x`: `x` in units of the last place, cut. The exponent
+    /// of `x` says which unit that is. What is found is held against its definition.
     pub fn lower_neighbour(self, x: Dyadic) -> u64 {
         if x.is_zero() {
             return 0;
         }
         let field = (x.floor_log2() + self.bias).max(0) as u64;
-        let mut low = field << self.mantissa_bits;
-        let mut beyond = (field + 1) << self.mantissa_bits;
-        assert!(self.value(low) <= x && x < self.value(beyond));
-        while beyond - low > 1 {
-            let middle = low + (beyond - low) / 2;
-            match self.value(middle).cmp(&x) {
-                Ordering::Less => low = middle,
-                Ordering::Equal => return middle,
-                Ordering::Greater => beyond = middle,
-            }
-        }
-        low
+        let first = self.value(field << self.mantissa_bits);
+        let lower = (field << self.mantissa_bits) + (x.units(first.q) - first.m) as u64;
+        assert!(self.value(lower) <= x && x < self.value(lower + 1));
+        lower
     }
 
     /// "The exact source value is rounded once": `x` rounded to a magnitude, exponent unbounded.

@@ -5,6 +5,7 @@ use lanecast_oracle::{
     monotone_intervals, runs,
 };
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 const SOURCES_32: [Type; 3] = [Type::F32, Type::I32, Type::U32];
 
@@ -27,25 +28,43 @@ fn some_mode(state: &mut u64) -> Mode {
     }
 }
 
-/// Codes that tell modes apart.
-fn sample(from: Type, to: Type) -> Vec<u128> {
-    let codes = interesting(from, to);
-    // `LANECAST_TESTS=all`: more of them.
-    let (some, ends) = if std::env::var_os("LANECAST_TESTS").is_some() {
-        (3000, 300)
+/// The interesting codes of a pair, which are what they should be: some of them, which tell modes
+/// apart. Found once for all tests: it takes longer than what is done with them.
+fn sample(from: Type, to: Type) -> &'static [u128] {
+    const TYPES: usize = Type::ALL.len();
+    static SAMPLES: [[OnceLock<Vec<u128>>; TYPES]; TYPES] =
+        [const { [const { OnceLock::new() }; TYPES] }; TYPES];
+    SAMPLES[from as usize][to as usize].get_or_init(|| {
+        let codes = interesting(from, to);
+        are_interesting(from, to, &codes);
+        // `LANECAST_TESTS=all`: more of them.
+        let (some, ends) = if std::env::var_os("LANECAST_TESTS").is_some() {
+            (3000, 300)
+        } else {
+            (700, 150)
+        };
+        let step = codes.len() / some + 1;
+        let ends = ends.min(codes.len());
+        let last = codes.len() - ends;
+        let middle = codes.iter().step_by(step);
+        let both_ends = codes[..ends].iter().chain(&codes[last..]);
+        both_ends.chain(middle).copied().collect()
+    })
+}
+
+/// In order, each once, and enough of them.
+fn are_interesting(from: Type, to: Type, codes: &[u128]) {
+    let ascending = codes.windows(2).all(|pair| pair[0] < pair[1]);
+    assert!(ascending, "{from:?} -> {to:?}");
+    if from.bits() < 128 {
+        assert!(*codes.last().unwrap() < 1 << from.bits());
+    }
+    if from.bits() <= 16 {
+        assert_eq!(codes.len(), 1 << from.bits());
     } else {
-        (700, 150)
-    };
-    let step = codes.len() / some + 1;
-    let ends = ends.min(codes.len());
-    let last = codes.len() - ends;
-    let middle = codes.iter().step_by(step);
-    codes[..ends]
-        .iter()
-        .chain(middle)
-        .chain(&codes[last..])
-        .copied()
-        .collect()
+        assert!(codes.len() > 10_000, "{from:?} -> {to:?}");
+        assert!(codes.len() < 5_000_000, "{from:?} -> {to:?}");
+    }
 }
 
 #[test]
@@ -102,18 +121,7 @@ fn modes_by_hand() {
 fn interesting_codes() {
     for from in Type::ALL {
         for to in Type::ALL {
-            let codes = interesting(from, to);
-            let ascending = codes.windows(2).all(|pair| pair[0] < pair[1]);
-            assert!(ascending, "{from:?} -> {to:?}");
-            if from.bits() < 128 {
-                assert!(*codes.last().unwrap() < 1 << from.bits());
-            }
-            if from.bits() <= 16 {
-                assert_eq!(codes.len(), 1 << from.bits());
-            } else {
-                assert!(codes.len() > 10_000, "{from:?} -> {to:?}");
-                assert!(codes.len() < 5_000_000, "{from:?} -> {to:?}");
-            }
+            assert!(!sample(from, to).is_empty());
         }
     }
     // Every code of a narrow target but the NaNs is the result of some source code.

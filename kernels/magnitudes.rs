@@ -1,0 +1,159 @@
+//! The largest magnitudes of groups of floats.
+
+use super::backend::on;
+use super::present::Present;
+use super::simd::{Simd, Task};
+
+/// The largest magnitude of each group of floats of 16 or 32 bits, as their bits without the sign: of those in `found` and of
+/// the elements. (As integers they are in order: a NaN is the largest.)
+pub(crate) fn largest(isa: Present, src: &[u8], bits: u32, group: usize, found: &mut [u32]) {
+    let ran = on!(isa, isa => isa.run(Groups { src, bits, group, found }));
+    debug_assert!(ran.is_some());
+}
+
+/// The groups, and what is found of them.
+struct Groups<'a> {
+    src: &'a [u8],
+    bits: u32,
+    group: usize,
+    found: &'a mut [u32],
+}
+
+impl<I: Simd> Task<I> for Groups<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self, isa: I) {
+        let Self { src, bits, group, found } = self;
+        if group == 1 {
+            // Each is its own.
+            match bits {
+                32 => {
+                    for (found, x) in found.iter_mut().zip(src.as_chunks::<4>().0) {
+                        *found = (*found).max(u32::from_ne_bytes(*x) & (u32::MAX >> 1));
+                    }
+                }
+                _ => {
+                    for (found, x) in found.iter_mut().zip(src.as_chunks::<2>().0) {
+                        *found = (*found).max(u32::from(u16::from_ne_bytes(*x) & (u16::MAX >> 1)));
+                    }
+                }
+            }
+            return;
+        }
+        // The short ones first, as many as are whole.
+        let size = bits as usize / 8 * group;
+        let done = match (bits, 2 * size / I::BYTES, 2 * size % I::BYTES) {
+            (16, 1, 0) => halves(isa, found, src),
+            (16, 2, 0) => short::<I, 1>(isa, found, src),
+            (16, 4, 0) => short::<I, 2>(isa, found, src),
+            (32, 2, 0) => four::<I, 1>(isa, found, src),
+            (32, 4, 0) => four::<I, 2>(isa, found, src),
+            _ => 0,
+        };
+        let found = found.get_mut(done..).unwrap_or_default();
+        let src = src.get(done * size..).unwrap_or_default();
+        for (found, elements) in found.iter_mut().zip(src.chunks(size.max(1))) {
+            let most = if bits == 32 { most::<I, 4>(isa, elements) } else { most::<I, 2>(isa, elements) };
+            *found = (*found).max(most);
+        }
+    }
+}
+
+#[inline(always)]
+fn larger<I: Simd, const WIDTH: usize>(isa: I, a: I::V, b: I::V) -> I::V {
+    if WIDTH == 4 { isa.max_u32(a, b) } else { isa.max_u16(a, b) }
+}
+
+/// Groups of so many registers of 16 bits. Returns how many there were.
+#[inline(always)]
+fn short<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
+    let n = found.len().min(src.len() / const { REGISTERS * I::BYTES });
+    let mask = isa.splat32(unsigned::<2>());
+    for found in found.iter_mut().take(n) {
+        let mut most = isa.splat32(0);
+        for _ in 0..REGISTERS {
+            let Some(x) = isa.load_next(&mut src) else { break };
+            most = larger::<I, 2>(isa, most, isa.and(x, mask));
+        }
+        *found = (*found).max(isa.most_u16(most));
+    }
+    n
+}
+
+/// Groups of so many registers of 32 bits, four at a time: zips make of their registers one, of which every piece of 16 bytes
+/// has a lane of each. Returns how many there were.
+#[inline(always)]
+fn four<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
+    let (fours, _) = found.as_chunks_mut::<4>();
+    let size = const { 4 * REGISTERS * I::BYTES };
+    let n = fours.len().min(src.len() / size);
+    let mask = isa.splat32(unsigned::<4>());
+    for (found, mut src) in fours.iter_mut().zip(src.chunks_exact(size)) {
+        let mut all = [isa.splat32(0); 4];
+        for most in &mut all {
+            for _ in 0..REGISTERS {
+                let Some(x) = isa.load_next(&mut src) else { break };
+                *most = isa.max_u32(*most, isa.and(x, mask));
+            }
+        }
+        let first = isa.zip_pieces::<4>(all[0], all[1]);
+        let second = isa.zip_pieces::<4>(all[2], all[3]);
+        let both = [isa.max_u32(first[0], first[1]), isa.max_u32(second[0], second[1])];
+        let zipped = isa.zip_pieces::<8>(both[0], both[1]);
+        let mut bytes = [0; 64];
+        isa.store_next(&mut (&mut bytes[..]).into(), isa.max_u32(zipped[0], zipped[1]));
+        for piece in bytes.as_chunks::<16>().0 {
+            for (found, x) in found.iter_mut().zip(piece.as_chunks::<4>().0) {
+                *found = (*found).max(u32::from_ne_bytes(*x));
+            }
+        }
+    }
+    4 * n
+}
+
+/// Groups of 16 bits each of half a register: those of whole ones.
+#[inline(always)]
+fn halves<I: Simd>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
+    let (pairs, _) = found.as_chunks_mut::<2>();
+    let n = pairs.len().min(src.len() / I::BYTES);
+    let mask = isa.splat32(unsigned::<2>());
+    for pair in pairs.iter_mut().take(n) {
+        let Some(x) = isa.load_next(&mut src) else { break };
+        let most = isa.most_u16_of_halves(isa.and(x, mask));
+        *pair = [pair[0].max(most[0]), pair[1].max(most[1])];
+    }
+    2 * n
+}
+
+/// All bits but the signs.
+#[inline(always)]
+fn unsigned<const WIDTH: usize>() -> u32 {
+    if WIDTH == 4 { u32::MAX >> 1 } else { 0x7FFF_7FFF }
+}
+
+/// Of one group.
+#[inline(always)]
+fn most<I: Simd, const WIDTH: usize>(isa: I, mut elements: &[u8]) -> u32 {
+    let mask = unsigned::<WIDTH>();
+    let lanes = isa.splat32(mask);
+    let mut all = [isa.splat32(0); 2];
+    while let Some((mut both, rest)) = elements.split_at_checked(2 * I::BYTES)
+        && let (Some(a), Some(b)) = (isa.load_next(&mut both), isa.load_next(&mut both))
+    {
+        all[0] = larger::<I, WIDTH>(isa, all[0], isa.and(a, lanes));
+        all[1] = larger::<I, WIDTH>(isa, all[1], isa.and(b, lanes));
+        elements = rest;
+    }
+    if let Some(last) = isa.load_next(&mut elements) {
+        all[0] = larger::<I, WIDTH>(isa, all[0], isa.and(last, lanes));
+    }
+    let both = larger::<I, WIDTH>(isa, all[0], all[1]);
+    let mut most = if WIDTH == 4 { isa.most_u32(both) } else { isa.most_u16(both) };
+    for x in elements.as_chunks::<WIDTH>().0 {
+        let mut bytes = [0; 4];
+        bytes[..WIDTH].copy_from_slice(x);
+        most = most.max(u32::from_le_bytes(bytes) & mask & (u32::MAX >> (32 - 8 * WIDTH)));
+    }
+    most
+}

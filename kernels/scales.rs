@@ -1,0 +1,389 @@
+//! The arithmetic on scales, many at a time: what a kernel multiplies with or divides by, and for which of them it is right. In the environment
+//! that kernels expect.
+
+use core::ops::Range;
+
+use super::backend::on;
+use super::environment::Environment;
+use super::memory::bytes_of;
+use super::present::Present;
+use super::scaled::LEAST_GROUP;
+use super::simd::{Simd, Task};
+use crate::formats::dtype::DType;
+use crate::formats::options::Rounding;
+
+/// What is done to numbers, one by one, and how they are rounded: to nearest even.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operation {
+    Multiply,
+    Divide,
+}
+
+/// `values[i] op= by[i]`. On the reference, which has no registers, nothing may ask for it.
+pub(crate) fn arithmetic(isa: Present, operation: Operation, values: &mut [f64], by: &[f64]) {
+    /// Not a closure: see `Task`.
+    struct Each<'a>(Operation, &'a mut [f64], &'a [f64]);
+
+    impl<I> Task<I> for Each<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self, _: I) {
+            let Self(operation, values, by) = self;
+            let n = values.len().min(by.len());
+            let (values, by) = (&mut values[..n], &by[..n]);
+            match operation {
+                Operation::Multiply => {
+                    for i in 0..n {
+                        values[i] *= by[i];
+                    }
+                }
+                Operation::Divide => {
+                    for i in 0..n {
+                        values[i] /= by[i];
+                    }
+                }
+            }
+        }
+    }
+
+    let _environment = Environment::new(Rounding::NearestEven);
+    let ran = on!(isa, isa => isa.run(Each(operation, values, by)));
+    debug_assert!(ran.is_some());
+}
+
+/// `scales[i] op= tensor`, rounded to float32; or, where there is room for that, products that are cut, and what was cut off,
+/// which has the same sign.
+pub(crate) fn with_tensor(
+    isa: Present,
+    operation: Operation,
+    tensor: f32,
+    scales: &mut [f32],
+    rests: &mut [f32],
+) {
+    /// What a product is more than what was made of it: exact, because in float64 the product is, and the difference.
+    #[inline(always)]
+    fn rest(s: f32, tensor: f32, made: f32) -> f32 {
+        (f64::from(s) * f64::from(tensor) - f64::from(made)) as f32
+    }
+
+    struct Each<'a>(Operation, f32, &'a mut [f32], &'a mut [f32]);
+
+    impl<I> Task<I> for Each<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self, _: I) {
+            let Self(operation, tensor, scales, rests) = self;
+            let splits = rests.len() == scales.len();
+            for i in 0..scales.len() {
+                let s = scales[i];
+                let mut made = if operation == Operation::Divide { s / tensor } else { s * tensor };
+                if splits {
+                    let first = rest(s, tensor, made);
+                    let is_beyond = first.to_bits() ^ made.to_bits() > u32::MAX >> 1 && first != 0.0;
+                    made = f32::from_bits(made.to_bits() - u32::from(is_beyond));
+                    // A zero, too.
+                    rests[i] = rest(s, tensor, made).copysign(made);
+                }
+                scales[i] = made;
+            }
+        }
+    }
+
+    let _environment = Environment::new(Rounding::NearestEven);
+    let ran = on!(isa, isa => isa.run(Each(operation, tensor, scales, rests)));
+    debug_assert!(ran.is_some());
+}
+
+/// Of a scale: a kernel is not right for it.
+pub(crate) const WRONG: u8 = 1;
+/// Of a scale: [`Ties`].
+pub(crate) const TIES: u8 = 2;
+
+/// Scales for which a kernel is right.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounds {
+    /// Their magnitudes, as bits.
+    pub(crate) range: Range<u32>,
+    /// So is zero.
+    pub(crate) zero: bool,
+    pub(crate) negative: bool,
+}
+
+/// Sets [`WRONG`] of scales that are out of bounds. Returns what was set.
+pub(crate) fn bounded(isa: Present, scales: &[f32], bounds: &Bounds, flags: &mut [u8]) -> u8 {
+    struct Each<'a>(&'a [f32], &'a Bounds, &'a mut [u8]);
+
+    impl<I> Task<I> for Each<'_> {
+        type Output = u8;
+
+        #[inline(always)]
+        fn call(self, _: I) -> u8 {
+            let Self(scales, &Bounds { range: Range { start, end }, zero, negative }, flags) = self;
+            let mask = if negative { u32::MAX >> 1 } else { u32::MAX };
+            // Mostly all are right, and none is zero.
+            let mut most = 0;
+            for scale in scales {
+                most = (scale.to_bits() & mask).wrapping_sub(start).max(most);
+            }
+            if most < end - start {
+                return 0;
+            }
+            let mut all = 0;
+            for (scale, flags) in scales.iter().zip(flags) {
+                let bits = scale.to_bits() & mask;
+                let is_right = (bits.wrapping_sub(start) < end - start) | (zero & (bits == 0));
+                let set = if is_right { 0 } else { WRONG };
+                *flags |= set;
+                all |= set;
+            }
+            all
+        }
+    }
+
+    let set = on!(isa, isa => isa.run(Each(scales, bounds, flags)));
+    set.unwrap_or(WRONG)
+}
+
+/// What positive scales add to the exponents of bfloat16, for [`Factors`]; of each also the first three bits of its mantissa, above
+/// those of a code. Sets and returns [`WRONG`] as [`bounded`] does: zero and negative ones are.
+pub(crate) fn deltas(
+    isa: Present,
+    scales: &[f32],
+    bounds: &Range<u32>,
+    deltas: &mut [u32],
+    picks: &mut [u8],
+    flags: &mut [u8],
+) -> u8 {
+    struct Each<'a>(&'a [f32], &'a Range<u32>, &'a mut [u32], &'a mut [u8], &'a mut [u8]);
+
+    impl<I> Task<I> for Each<'_> {
+        type Output = u8;
+
+        #[inline(always)]
+        fn call(self, _: I) -> u8 {
+            let Self(scales, &Range { start, end }, deltas, picks, flags) = self;
+            let mut most = 0;
+            for ((scale, delta), pick) in scales.iter().zip(deltas).zip(picks) {
+                let bits = scale.to_bits();
+                // In place of the exponent of a bfloat16, which may be negative.
+                let word = (bits >> 23).wrapping_sub(127) << 7 & 0xFFFF;
+                *delta = word | word << 16;
+                *pick = (bits >> 16) as u8 & 0x70;
+                most = bits.wrapping_sub(start).max(most);
+            }
+            if most < end - start {
+                return 0;
+            }
+            for (scale, flags) in scales.iter().zip(flags) {
+                *flags |= if scale.to_bits().wrapping_sub(start) < end - start { 0 } else { WRONG };
+            }
+            WRONG
+        }
+    }
+
+    let set = on!(isa, isa => isa.run(Each(scales, bounds, deltas, picks, flags)));
+    set.unwrap_or(WRONG)
+}
+
+/// What makes a product of a scale and a code a tie of a narrower float when it is rounded to float32, and is none.
+///
+/// Of each code without its powers of two, the product is exact in a float64. A tie of bfloat16 is a one behind its 8 bits and
+/// nothing more. Those of subnormal float16 may be anywhere from its 11 bits on: then nothing follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ties {
+    /// The largest code without its powers of two.
+    most: u32,
+    tie: u64,
+    /// The bits of a float64 below.
+    below: u64,
+}
+
+impl Ties {
+    /// Codes have so many significant bits. None if there are too many to look at.
+    pub(crate) fn new(codes: u32, to: DType) -> Option<Self> {
+        let (kept, tie) = if to == DType::BF16 { (7, 1 << 44) } else { (11, 0) };
+        (codes <= 12).then(|| Self { most: (1 << codes) - 1, tie, below: (1 << (52 - kept)) - 1 })
+    }
+}
+
+/// Sets [`TIES`] of scales of which that may be. Returns what was set.
+pub(crate) fn ties(isa: Present, ties: Ties, scales: &[f32], flags: &mut [u8]) -> u8 {
+    struct Each<'a>(Ties, &'a [f32], &'a mut [u8]);
+
+    impl<I> Task<I> for Each<'_> {
+        type Output = u8;
+
+        #[inline(always)]
+        fn call(self, _: I) -> u8 {
+            const LANES: usize = 16;
+            /// What is rounded off, or on, at most.
+            const NEAR: u64 = 1 << 29;
+            let Self(Ties { most, tie, below }, scales, flags) = self;
+            let mut all = 0;
+            for (scales, flags) in scales.chunks(LANES).zip(flags.chunks_mut(LANES)) {
+                let mut exact = [0.0; LANES];
+                for (exact, scale) in exact.iter_mut().zip(scales) {
+                    *exact = f64::from(*scale);
+                }
+                let mut may = [0u64; LANES];
+                let mut code = 3;
+                while code <= most {
+                    for i in 0..LANES {
+                        let beyond = (exact[i] * f64::from(code)).to_bits().wrapping_sub(tie) & below;
+                        let is_near = beyond.wrapping_add(NEAR) & below <= 2 * NEAR;
+                        may[i] |= u64::from(is_near & (beyond != 0));
+                    }
+                    code += 2;
+                }
+                for (may, flags) in may.iter().zip(flags) {
+                    let set = if *may != 0 { TIES } else { 0 };
+                    *flags |= set;
+                    all |= set;
+                }
+            }
+            all
+        }
+    }
+
+    let _environment = Environment::new(Rounding::NearestEven);
+    let set = on!(isa, isa => isa.run(Each(ties, scales, flags)));
+    set.unwrap_or(TIES)
+}
+
+/// The exponents of float8_e8m0fnu scales of magnitudes that are float32: of what they are when `added` is, less those of `top`, a
+/// power of two.
+pub(crate) fn exponents(isa: Present, magnitudes: &[u32], added: u32, top: u32, codes: &mut [u8]) {
+    struct Each<'a>(&'a [u32], u32, u32, &'a mut [u8]);
+
+    impl<I> Task<I> for Each<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self, _: I) {
+            let Self(magnitudes, added, top, codes) = self;
+            for (&bits, code) in magnitudes.iter().zip(codes) {
+                // In the range of what a power of two is counted from, since no magnitude is negative.
+                let exponent = ((bits + added) >> 23) as i32 - (top >> 23) as i32 + 127;
+                *code = if bits == 0 { 0 } else { exponent.clamp(0, 254) as u8 };
+            }
+        }
+    }
+
+    let ran = on!(isa, isa => isa.run(Each(magnitudes, added, top, codes)));
+    debug_assert!(ran.is_some());
+}
+
+/// The ties of a target, which are odd numbers, `most` at most, times powers of two; and how many significant bits elements have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Near {
+    pub(crate) most: u32,
+    pub(crate) bits: u32,
+}
+
+/// One over each scale. With the ties of a target, such that no product with one is on another side of a tie than the quotient, where
+/// that is possible: [`TIES`] is set of the other scales, and returned how many those are. All are positive then.
+///
+/// ```text
+/// x = t * S to so many bits     the one x that x / S may be near the tie t for: its neighbours are 2^-bits away
+/// r = x - t * S                 of which the sign is exact: it says on which side of t the quotient is, or that it is t
+/// d = x * v - t                 the same of the product: the larger one of two x has no smaller product
+/// ```
+/// v is the inverse, or 8 of its last of 24 bits more or less: no product is wrong by as many. Found scales are magnitudes that were
+/// divided and rounded: all r of such a one have the same sign, or are 0.
+pub(crate) fn inverses(
+    isa: Present,
+    scales: &[f32],
+    rests: &[f32],
+    inverses: &mut [f32],
+    ties: Option<Near>,
+    flags: &mut [u8],
+) -> usize {
+    // Whole registers are read where ties are looked at.
+    let whole = flags.len().next_multiple_of(LEAST_GROUP);
+    assert!(ties.is_none() || scales.len() >= whole && (rests.is_empty() || rests.len() >= whole));
+    let _environment = Environment::new(Rounding::NearestEven);
+    let left = on!(isa, isa => isa.run(Inverses { scales, rests, inverses, ties, flags }));
+    debug_assert!(left.is_some());
+    left.unwrap_or(0)
+}
+
+/// What [`inverses`] are made of, and where they go.
+struct Inverses<'a> {
+    scales: &'a [f32],
+    rests: &'a [f32],
+    inverses: &'a mut [f32],
+    ties: Option<Near>,
+    flags: &'a mut [u8],
+}
+
+/// 1 and -1 of what is more and less than 0.
+#[inline(always)]
+fn sign<I: Simd>(isa: I, x: I::V) -> I::V {
+    isa.max_s32(isa.min_s32(x, isa.splat32(1)), isa.splat32(u32::MAX))
+}
+
+/// Whether inverses must be larger somewhere, 1 if so, and smaller, -1.
+#[inline(always)]
+fn needed<I: Simd>(isa: I, Near { most, bits }: Near, [scale, rest, inverse]: [I::V; 3]) -> [I::V; 2] {
+    let half = isa.splat32(1 << (23 - bits));
+    let mask = isa.splat32(u32::MAX << (24 - bits));
+    let [mut more, mut less] = [isa.splat32(0); 2];
+    let mut tie = 1;
+    while tie <= most {
+        let t = isa.splat32((tie as f32).to_bits());
+        let minus_t = isa.splat32((-(tie as f32)).to_bits());
+        let x = isa.and(isa.add32(isa.mul_f32(t, scale), half), mask);
+        let r = isa.mul_add_f32(minus_t, rest, isa.mul_add_f32(minus_t, scale, x));
+        // Floats, as integers, have their sign; and those above 0 are in order.
+        let d = isa.sub32(isa.mul_f32(x, inverse), t);
+        let by = isa.sub32(sign(isa, r), sign(isa, d));
+        (more, less) = (isa.max_s32(more, by), isa.min_s32(less, by));
+        tie += 2;
+    }
+    [sign(isa, more), sign(isa, less)]
+}
+
+impl<I: Simd> Task<I> for Inverses<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn call(self, isa: I) -> usize {
+        let Self { scales, rests, inverses, ties, flags } = self;
+        let Some(near) = ties else {
+            for (scale, inverse) in scales.iter().zip(inverses) {
+                *inverse = 1.0 / scale;
+            }
+            return 0;
+        };
+        let lanes = const { I::BYTES / 4 };
+        let zero = isa.splat32(0);
+        let (mut scales, mut rests, mut left) = (bytes_of(scales), bytes_of(rests), 0);
+        for (inverses, flags) in inverses.chunks_mut(lanes).zip(flags.chunks_mut(lanes)) {
+            let Some(scale) = isa.load_next(&mut scales) else { break };
+            let rest = isa.load_next(&mut rests).unwrap_or(zero);
+            let inverse = isa.div_f32(isa.splat32(1f32.to_bits()), scale);
+            let [more, less] = needed(isa, near, [scale, rest, inverse]);
+            let other = isa.add32(inverse, isa.shl32::<3>(isa.add32(more, less)));
+            let [other_more, other_less] = needed(isa, near, [scale, rest, other]);
+            let is_right = isa.eq32(isa.or(more, less), zero);
+            let other_is = isa.eq32(isa.or(other_more, other_less), zero);
+            let made = isa.select32(is_right, inverse, isa.select32(other_is, other, inverse));
+            let tie = isa.splat32(TIES.into());
+            let set = isa.select32(is_right, zero, isa.select32(other_is, zero, tie));
+            let (mut numbers, mut sets) = ([0; 64], [0; 64]);
+            isa.store_next(&mut (&mut numbers[..]).into(), made);
+            isa.store_next(&mut (&mut sets[..]).into(), set);
+            for (inverse, number) in inverses.iter_mut().zip(numbers.as_chunks::<4>().0) {
+                *inverse = f32::from_ne_bytes(*number);
+            }
+            for (flags, set) in flags.iter_mut().zip(sets.as_chunks::<4>().0) {
+                let set = u32::from_ne_bytes(*set) as u8;
+                *flags |= set;
+                left += usize::from(set == TIES);
+            }
+        }
+        left
+    }
+}
