@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 
 use ndarray::{Array, ArrayRef, Dimension, ShapeBuilder};
 
-use crate::cast::{Caster, typed, typed_by_default};
+use crate::cast::{Caster, few_by_default, typed, typed_by_default};
 use crate::error::Error;
 use crate::formats::element::Element;
 use crate::formats::options::CastOptions;
@@ -92,14 +92,26 @@ pub trait Lanecast<Dim: Dimension> {
 }
 
 impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
+    // Inlined, so that few elements are cast where they are wanted: it shows that an array is moved, and every call.
     #[inline(always)]
     fn lanecast<D: Element>(&self) -> Result<Array<D, Dim>, Error> {
-        new(self, typed_by_default::<S, D>()?)
+        let few = match self.as_slice_memory_order() {
+            Some(elements) => few_by_default(elements).map(|new| (new, strides_of(self))),
+            None => few(self, |elements| {
+                few_by_default(elements).or_else(|| typed_by_default::<S, D>().ok()?.new_vec(elements))
+            })
+            .map(|new| (new, order_of_c(self))),
+        };
+        let (elements, strides) = match few {
+            Some(few) => few,
+            None => elements(self, typed_by_default::<S, D>)?,
+        };
+        Ok(array(self, elements, strides))
     }
 
-    #[inline(always)]
     fn lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error> {
-        new(self, typed::<S, D>(options)?)
+        let (elements, strides) = elements(self, || typed::<S, D>(options))?;
+        Ok(array(self, elements, strides))
     }
 
     fn lanecast_into_with<D: Element>(
@@ -126,74 +138,62 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
     }
 }
 
-/// A new array by a caster of these types. (Inlined, so that it is made where it is wanted, as are few elements: it shows that these are moved,
-/// and every call.)
+/// An array of the shape of another.
 #[inline(always)]
-fn new<S: Element, D: Element, Dim: Dimension>(
-    src: &ArrayRef<S, Dim>,
-    caster: Caster,
-) -> Result<Array<D, Dim>, Error> {
-    let mut strides = src.raw_dim();
-    let few = match src.as_slice_memory_order() {
-        Some(elements) => {
-            take_strides(src, &mut strides);
-            caster.few(elements)
-        }
-        None if (1..=GATHERED).contains(&src.len()) => {
-            order_of_c(src, &mut strides);
-            few(src, &caster)
-        }
-        None => None,
-    };
-    let elements = match few {
-        Some(elements) => elements,
-        None => elements(src, &mut strides, &caster)?,
-    };
+fn array<S, D, Dim: Dimension>(src: &ArrayRef<S, Dim>, elements: Vec<D>, strides: Dim) -> Array<D, Dim> {
     #[allow(unsafe_code, reason = "strides may be negative, which the safe constructor refuses")]
     // SAFETY: by these strides, the elements of this shape are those of the vector, each at a place of its own.
-    Ok(unsafe { Array::from_shape_vec_unchecked(src.raw_dim().strides(strides), elements) })
+    unsafe {
+        Array::from_shape_vec_unchecked(src.raw_dim().strides(strides), elements)
+    }
 }
 
-/// Those of an array, for its elements in the order of their addresses.
+/// The strides of an array, for its elements in the order of their addresses.
 #[inline(always)]
-fn take_strides<S, Dim: Dimension>(src: &ArrayRef<S, Dim>, strides: &mut Dim) {
+fn strides_of<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> Dim {
+    let mut strides = src.raw_dim();
     for (to, &stride) in strides.slice_mut().iter_mut().zip(src.strides()) {
         *to = stride as usize;
     }
+    strides
 }
 
 /// Those in the order of C: the last dimension is the densest.
 #[inline(always)]
-fn order_of_c<S, Dim: Dimension>(src: &ArrayRef<S, Dim>, strides: &mut Dim) {
-    let mut stride = 1;
+fn order_of_c<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> Dim {
+    let (mut strides, mut stride) = (src.raw_dim(), 1);
     for (to, &extent) in strides.slice_mut().iter_mut().zip(src.shape()).rev() {
         (*to, stride) = (stride, stride * extent);
     }
+    strides
 }
 
-/// The elements of a new array, and its strides.
+/// The elements of a new array, and its strides, by a caster of these types.
 #[inline(never)]
 fn elements<S: Element, D: Element, Dim: Dimension>(
     src: &ArrayRef<S, Dim>,
-    strides: &mut Dim,
-    caster: &Caster,
-) -> Result<Vec<D>, Error> {
+    caster: impl FnOnce() -> Result<Caster, Error>,
+) -> Result<(Vec<D>, Dim), Error> {
+    let caster = &caster()?;
     if src.is_empty() {
         // None leads outside of no elements, which is what the constructor asks of strides.
-        strides.slice_mut().fill(0);
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Dim::zeros(src.ndim())));
     }
     if let Some(elements) = in_memory(src, caster) {
-        take_strides(src, strides);
-        return caster.vec(elements, elements.len(), elements.len());
+        return Ok((caster.vec(elements, elements.len(), elements.len())?, strides_of(src)));
+    }
+    let strides = order_of_c(src);
+    if !caster.route().is_stochastic
+        && let Some(elements) = few(src, |elements| caster.new_vec(elements))
+    {
+        return Ok((elements, strides));
     }
     let no_memory = |_| Error::Allocation { dtype: D::DTYPE, elements: src.len() };
     let mut new = vec_with_capacity(src.len()).map_err(no_memory)?;
-    order_of_c(src, strides);
     if !caster.route().is_stochastic && has_rows(src) {
         rows(src, caster, &mut new);
         assert_eq!(new.len(), src.len(), "all of them were cast");
-        return Ok(new);
+        return Ok((new, strides));
     }
     let in_bytes = bytes::<D>(strides.slice().iter().map(|&stride| stride as isize));
     let first = new.spare_capacity_mut().as_mut_ptr().cast();
@@ -204,7 +204,7 @@ fn elements<S: Element, D: Element, Dim: Dimension>(
         cast::<S, Dim>(caster, src, first, &in_bytes)?;
         new.set_len(src.len());
     }
-    Ok(new)
+    Ok((new, strides))
 }
 
 /// Elements that are gathered where a cast loads them at once: they are in L1 still.
@@ -224,11 +224,14 @@ fn has_rows<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> bool {
     is_row && src.strides().iter().zip(src.shape()).all(dense)
 }
 
-/// Casts some elements, no more than [`GATHERED`], in the order of C to a new vector. None if there is no memory, or chance rounds.
+/// Casts the elements of an array in the order of C to a new vector, if they are no more than [`GATHERED`], and the cast does so few.
 #[inline(never)]
 #[allow(unsafe_code, reason = "a bound would be checked for each element")]
-fn few<S: Element, D: Element, Dim: Dimension>(src: &ArrayRef<S, Dim>, caster: &Caster) -> Option<Vec<D>> {
-    if caster.route().is_stochastic {
+fn few<S: Element, D: Element, Dim: Dimension>(
+    src: &ArrayRef<S, Dim>,
+    cast: impl FnOnce(&[S]) -> Option<Vec<D>>,
+) -> Option<Vec<D>> {
+    if !(1..=GATHERED).contains(&src.len()) {
         return None;
     }
     let mut room = [const { MaybeUninit::uninit() }; GATHERED];
@@ -239,7 +242,7 @@ fn few<S: Element, D: Element, Dim: Dimension>(src: &ArrayRef<S, Dim>, caster: &
         to = to.wrapping_add(1);
     });
     // SAFETY: so many were written.
-    caster.new_vec(unsafe { room[..src.len()].assume_init_ref() })
+    cast(unsafe { room[..src.len()].assume_init_ref() })
 }
 
 /// Casts the rows of an array to a vector with room for them.

@@ -347,13 +347,8 @@ impl Caster {
         Ok(out)
     }
 
-    /// Casts elements of the types that this was made for to a new vector, if they are few. None if they are not, or there is no memory.
-    #[inline(always)]
-    pub(crate) fn few<S: Element, D: Element>(&self, src: &[S]) -> Option<Vec<D>> {
-        if self.plan.is_few(src.len()) { self.new_vec(src) } else { None }
-    }
-
-    /// The same of any number.
+    /// Casts elements of the types that this was made for to a new vector. None if there is no memory.
+    #[cfg(feature = "ndarray")]
     #[inline(always)]
     pub(crate) fn new_vec<S: Element, D: Element>(&self, src: &[S]) -> Option<Vec<D>> {
         let mut new = allocated(src.len());
@@ -362,6 +357,7 @@ impl Caster {
     }
 
     /// Casts elements of the types that this was made for to the end of a vector that has room for them. False if they are of others.
+    #[cfg(feature = "ndarray")]
     #[inline(always)]
     #[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]
     pub(crate) fn append<S: Element, D: Element>(&self, src: &[S], new: &mut Vec<D>) -> bool {
@@ -476,16 +472,42 @@ pub(crate) fn typed<S: Element, D: Element>(options: &CastOptions) -> Result<Cas
     Caster::new(S::DTYPE, D::DTYPE, &options)
 }
 
-/// The same with the default options. If its plan has been made, that is found where this is called.
+/// As for slices, of the default options.
+const BY_DEFAULT: CastOptions =
+    CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+
+/// The plan of two element types with the default options, if it has been made: found where this is called.
+#[inline(always)]
+fn plan_by_default<S: Element, D: Element>() -> Option<&'static Plan> {
+    table::first(known(), S::DTYPE, D::DTYPE, const { BY_DEFAULT.key(S::DTYPE, D::DTYPE) })
+}
+
+/// [`typed`] with the default options.
 #[inline(always)]
 pub(crate) fn typed_by_default<S: Element, D: Element>() -> Result<Caster, Error> {
-    const OPTIONS: CastOptions =
-        CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
-    let (isa, key) = (known(), const { OPTIONS.key(S::DTYPE, D::DTYPE) });
-    match table::first(isa, S::DTYPE, D::DTYPE, key) {
-        Some(plan) => Ok(Caster { plan: Planned::new(plan, &OPTIONS) }),
-        None => Caster::new(S::DTYPE, D::DTYPE, &OPTIONS),
+    match plan_by_default::<S, D>() {
+        Some(plan) => Ok(Caster { plan: Planned::new(plan, &BY_DEFAULT) }),
+        None => Caster::new(S::DTYPE, D::DTYPE, &BY_DEFAULT),
     }
+}
+
+/// Casts few elements to a new vector with the default options, without a call but for memory and to the kernel. None where that cannot be.
+#[inline(always)]
+#[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]
+pub(crate) fn few_by_default<S: Element, D: Element>(src: &[S]) -> Option<Vec<D>> {
+    let sizes = [size_of::<S>(), size_of::<D>()];
+    let plan = plan_by_default::<S, D>().filter(|plan| plan.casts_at_once(src.len(), sizes))?;
+    let mut new = allocated::<D>(src.len());
+    if new.capacity() < src.len() {
+        return None;
+    }
+    // SAFETY: as many elements as the slice has, which the vector has room for, of the dtypes and the sizes of the plan; the vector is new. The
+    // kernel initialises all of them.
+    unsafe {
+        Planned::new(plan, &BY_DEFAULT).run_few(src.as_ptr().cast(), new.as_mut_ptr().cast(), src.len());
+        new.set_len(src.len());
+    }
+    Some(new)
 }
 
 fn fill_slice<'a, S: Element, D: Element>(
@@ -601,7 +623,10 @@ pub fn cast_slice_uninit_with<'a, S: Element, D: Element>(
 ///
 /// There is no memory for the result, or `LANECAST_ISA` names an instruction set that is not available.
 pub fn cast_vec<S: Element, D: Element>(src: &[S]) -> Result<Vec<D>, Error> {
-    new_vec(src, typed_by_default::<S, D>()?)
+    match few_by_default(src) {
+        Some(new) => Ok(new),
+        None => cast_vec_with(src, const { &CastOptions::new() }),
+    }
 }
 
 /// Casts a slice to a new vector.
@@ -619,15 +644,7 @@ pub fn cast_vec<S: Element, D: Element>(src: &[S]) -> Result<Vec<D>, Error> {
 /// There is no memory for the result, or the instruction set that the options or `LANECAST_ISA` name is
 /// not available.
 pub fn cast_vec_with<S: Element, D: Element>(src: &[S], options: &CastOptions) -> Result<Vec<D>, Error> {
-    new_vec(src, typed::<S, D>(options)?)
-}
-
-#[inline(always)]
-fn new_vec<S: Element, D: Element>(src: &[S], caster: Caster) -> Result<Vec<D>, Error> {
-    match caster.few(src) {
-        Some(new) => Ok(new),
-        None => caster.vec(src, src.len(), src.len()),
-    }
+    typed::<S, D>(options)?.vec(src, src.len(), src.len())
 }
 
 /// Casts `n` elements whose dtypes are known at run time, with the default options.
