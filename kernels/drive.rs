@@ -72,6 +72,23 @@ pub(crate) struct Plan {
     pub(crate) limits: Once<(Limits, [bool; 2])>,
 }
 
+impl Plan {
+    /// Does a single step cast `n` elements of so many bytes on either side, without preparation?
+    #[inline(always)]
+    pub(crate) fn casts_at_once(&self, n: usize, sizes: [usize; 2]) -> bool {
+        #[cfg(isa = "vector")]
+        return self.ready.is_some()
+            && n.wrapping_sub(1) < self.quick
+            && self.route.src.has_size(sizes[0])
+            && self.route.dst.has_size(sizes[1]);
+        #[cfg(not(isa = "vector"))]
+        {
+            _ = (n, sizes);
+            false
+        }
+    }
+}
+
 /// A plan, and when its results go past the caches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planned {

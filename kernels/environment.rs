@@ -148,6 +148,7 @@ mod x86_64 {
     }
 
     /// The same of this machine.
+    #[inline(never)]
     pub(in super::super) fn core_reads_ahead() -> bool {
         /// 0 before it is known, then 1 if it does not, 2 if it does.
         static READS: AtomicUsize = AtomicUsize::new(0);

@@ -48,6 +48,14 @@ pub(crate) fn plan(isa: Isa, from: DType, to: DType, options: &CastOptions) -> O
     make(plans, key, isa, from, to, options)
 }
 
+/// The same by the code of an instruction set and a key, if it is the first that was made for its pair. (What is known when the caller is compiled
+/// takes no time, and no call.)
+#[inline(always)]
+pub(crate) fn first(isa: u8, from: DType, to: DType, key: u64) -> Option<&'static Plan> {
+    let made = PLANS.get(usize::from(isa))?[from as usize][to as usize].get()?;
+    (made.key == key).then_some(&made.plan)
+}
+
 /// The plan with a key, which was not among those that are kept before `plans`.
 #[cold]
 #[inline(never)]

@@ -365,13 +365,10 @@ pub(super) unsafe fn copy<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8,
     unsafe {
         let isa = I::assume();
         let [from, to] = core_bits(&plan.route);
-        if plan.streams(core_units(&plan.route, n), from + to) {
-            drive::copy_by(|run| stream::copied(isa, run), plan, src, dst, n);
-            if plan.fences() {
-                fence(isa);
-            }
-        } else {
-            drive::copy_by(|run| run.by(isa), plan, src, dst, n);
+        let streams = plan.streams(core_units(&plan.route, n), from + to);
+        drive::copy_by(|run| if streams { stream::copied(isa, run) } else { run.by(isa) }, plan, src, dst, n);
+        if streams && plan.fences() {
+            fence(isa);
         }
     }
 }

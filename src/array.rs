@@ -1,8 +1,10 @@
 //! Casts of arrays of the crate ndarray, along whatever strides they have.
 
+use core::mem::MaybeUninit;
+
 use ndarray::{Array, ArrayRef, Dimension, ShapeBuilder};
 
-use crate::cast::{Caster, typed};
+use crate::cast::{Caster, few_by_default, typed, typed_by_default};
 use crate::error::Error;
 use crate::formats::element::Element;
 use crate::formats::options::CastOptions;
@@ -90,14 +92,26 @@ pub trait Lanecast<Dim: Dimension> {
 }
 
 impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
-    // Inlined, so that the array is made where it is wanted: of few elements, it shows that one is moved.
+    // Inlined, so that few elements are cast where they are wanted: it shows that an array is moved, and every call.
     #[inline(always)]
+    fn lanecast<D: Element>(&self) -> Result<Array<D, Dim>, Error> {
+        let few = match self.as_slice_memory_order() {
+            Some(elements) => few_by_default(elements).map(|new| (new, strides_of(self))),
+            None => few(self, |elements| {
+                few_by_default(elements).or_else(|| typed_by_default::<S, D>().ok()?.new_vec(elements))
+            })
+            .map(|new| (new, order_of_c(self))),
+        };
+        let (elements, strides) = match few {
+            Some(few) => few,
+            None => elements(self, typed_by_default::<S, D>)?,
+        };
+        Ok(array(self, elements, strides))
+    }
+
     fn lanecast_with<D: Element>(&self, options: &CastOptions) -> Result<Array<D, Dim>, Error> {
-        let mut strides = self.raw_dim();
-        let elements = elements::<S, D, Dim>(self, &mut strides, options)?;
-        #[allow(unsafe_code, reason = "strides may be negative, which the safe constructor refuses")]
-        // SAFETY: by these strides, the elements of this shape are those of the vector, each at a place of its own.
-        Ok(unsafe { Array::from_shape_vec_unchecked(self.raw_dim().strides(strides), elements) })
+        let (elements, strides) = elements(self, || typed::<S, D>(options))?;
+        Ok(array(self, elements, strides))
     }
 
     fn lanecast_into_with<D: Element>(
@@ -124,30 +138,62 @@ impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
     }
 }
 
-/// The elements of a new array, and its strides.
+/// An array of the shape of another.
+#[inline(always)]
+fn array<S, D, Dim: Dimension>(src: &ArrayRef<S, Dim>, elements: Vec<D>, strides: Dim) -> Array<D, Dim> {
+    #[allow(unsafe_code, reason = "strides may be negative, which the safe constructor refuses")]
+    // SAFETY: by these strides, the elements of this shape are those of the vector, each at a place of its own.
+    unsafe {
+        Array::from_shape_vec_unchecked(src.raw_dim().strides(strides), elements)
+    }
+}
+
+/// The strides of an array, for its elements in the order of their addresses.
+#[inline(always)]
+fn strides_of<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> Dim {
+    let mut strides = src.raw_dim();
+    for (to, &stride) in strides.slice_mut().iter_mut().zip(src.strides()) {
+        *to = stride as usize;
+    }
+    strides
+}
+
+/// Those in the order of C: the last dimension is the densest.
+#[inline(always)]
+fn order_of_c<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> Dim {
+    let (mut strides, mut stride) = (src.raw_dim(), 1);
+    for (to, &extent) in strides.slice_mut().iter_mut().zip(src.shape()).rev() {
+        (*to, stride) = (stride, stride * extent);
+    }
+    strides
+}
+
+/// The elements of a new array, and its strides, by a caster of these types.
+#[inline(never)]
 fn elements<S: Element, D: Element, Dim: Dimension>(
     src: &ArrayRef<S, Dim>,
-    strides: &mut Dim,
-    options: &CastOptions,
-) -> Result<Vec<D>, Error> {
-    let caster = typed::<S, D>(options)?;
+    caster: impl FnOnce() -> Result<Caster, Error>,
+) -> Result<(Vec<D>, Dim), Error> {
+    let caster = &caster()?;
     if src.is_empty() {
         // None leads outside of no elements, which is what the constructor asks of strides.
-        strides.slice_mut().fill(0);
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Dim::zeros(src.ndim())));
     }
-    if let Some(elements) = in_memory(src, &caster) {
-        for (to, &stride) in strides.slice_mut().iter_mut().zip(src.strides()) {
-            *to = stride as usize;
-        }
-        return caster.vec(elements, elements.len(), elements.len());
+    if let Some(elements) = in_memory(src, caster) {
+        return Ok((caster.vec(elements, elements.len(), elements.len())?, strides_of(src)));
+    }
+    let strides = order_of_c(src);
+    if !caster.route().is_stochastic
+        && let Some(elements) = few(src, |elements| caster.new_vec(elements))
+    {
+        return Ok((elements, strides));
     }
     let no_memory = |_| Error::Allocation { dtype: D::DTYPE, elements: src.len() };
     let mut new = vec_with_capacity(src.len()).map_err(no_memory)?;
-    // In the order of C: the last dimension is the densest.
-    let mut stride = 1;
-    for (to, &extent) in strides.slice_mut().iter_mut().zip(src.shape()).rev() {
-        (*to, stride) = (stride, stride * extent);
+    if !caster.route().is_stochastic && has_rows(src) {
+        rows(src, caster, &mut new);
+        assert_eq!(new.len(), src.len(), "all of them were cast");
+        return Ok((new, strides));
     }
     let in_bytes = bytes::<D>(strides.slice().iter().map(|&stride| stride as isize));
     let first = new.spare_capacity_mut().as_mut_ptr().cast();
@@ -155,10 +201,124 @@ fn elements<S: Element, D: Element, Dim: Dimension>(
     // SAFETY: the vector has room for the elements of the array, in the order of C. The cast writes every one of them, as elements of
     // the dtype of `D`.
     unsafe {
-        cast::<S, Dim>(&caster, src, first, &in_bytes)?;
+        cast::<S, Dim>(caster, src, first, &in_bytes)?;
         new.set_len(src.len());
     }
-    Ok(new)
+    Ok((new, strides))
+}
+
+/// Elements that are gathered where a cast loads them at once: they are in L1 still.
+const GATHERED: usize = 512;
+
+/// Is an array best read row by row, where rows cannot be cast where they are?
+fn has_rows<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> bool {
+    /// Elements of a row: of fewer, what is done for each shows.
+    const LEAST: usize = 8;
+    /// So many that lie behind each other are cast where they are.
+    const DENSE: usize = 64;
+    let ([.., step], [.., n]) = (src.strides(), src.shape()) else { return false };
+    let dense = |(&stride, &extent): (&isize, &usize)| {
+        extent < 2 || stride == 0 || stride.unsigned_abs() >= step.unsigned_abs()
+    };
+    let is_row = size_of::<S>() > 1 && *n >= LEAST && *step != 0 && (*step != 1 || *n < DENSE);
+    is_row && src.strides().iter().zip(src.shape()).all(dense)
+}
+
+/// Casts the elements of an array in the order of C to a new vector, if they are no more than [`GATHERED`], and the cast does so few.
+#[inline(never)]
+#[allow(unsafe_code, reason = "a bound would be checked for each element")]
+fn few<S: Element, D: Element, Dim: Dimension>(
+    src: &ArrayRef<S, Dim>,
+    cast: impl FnOnce(&[S]) -> Option<Vec<D>>,
+) -> Option<Vec<D>> {
+    if !(1..=GATHERED).contains(&src.len()) {
+        return None;
+    }
+    let mut room = [const { MaybeUninit::uninit() }; GATHERED];
+    let mut to = room.as_mut_ptr();
+    src.iter().for_each(|&x| {
+        // SAFETY: no more than there is room for.
+        unsafe { to.write(MaybeUninit::new(x)) };
+        to = to.wrapping_add(1);
+    });
+    // SAFETY: so many were written.
+    cast(unsafe { room[..src.len()].assume_init_ref() })
+}
+
+/// Casts the rows of an array to a vector with room for them.
+#[inline(never)]
+#[allow(unsafe_code, reason = "rows are pointers and strides")]
+fn rows<S: Element, D: Element, Dim: Dimension>(src: &ArrayRef<S, Dim>, caster: &Caster, new: &mut Vec<D>) {
+    let ([outer @ .., extent], [strides @ .., step]) = (src.shape(), src.strides()) else { return };
+    let mut room = [const { MaybeUninit::uninit() }; GATHERED / 2];
+    let (mut row, mut gathered, mut at) = (src.as_ptr(), 0, Dim::zeros(src.ndim()));
+    loop {
+        let (mut from, mut left) = (row, *extent);
+        while left > 0 {
+            let n = left.min(room.len() - gathered);
+            // SAFETY: so many elements of the row are left.
+            unsafe { copy_row(from, *step, &mut room[gathered..gathered + n]) };
+            from = from.wrapping_offset(step.wrapping_mul(n as isize));
+            (left, gathered) = (left - n, gathered + n);
+            if gathered == room.len() {
+                // SAFETY: all were written.
+                caster.append(unsafe { room.assume_init_ref() }, new);
+                gathered = 0;
+            }
+        }
+        // The next row, of which the last dimension that has one more.
+        let next = outer.iter().zip(strides).zip(at.slice_mut()).rev().any(|((&extent, &stride), at)| {
+            let is_there = *at + 1 < extent;
+            // Without wrapping, as there are elements: they are in memory.
+            let way = if is_there { stride } else { stride.wrapping_mul(*at as isize).wrapping_neg() };
+            row = row.wrapping_offset(way);
+            *at = if is_there { *at + 1 } else { 0 };
+            is_there
+        });
+        if !next {
+            break;
+        }
+    }
+    if gathered > 0 {
+        // SAFETY: so many were written.
+        caster.append(unsafe { room[..gathered].assume_init_ref() }, new);
+    }
+}
+
+/// Copies elements that lie so many apart.
+///
+/// # Safety
+/// As many are readable there as there is room for.
+#[inline(always)]
+#[allow(unsafe_code, reason = "rows are pointers and strides")]
+unsafe fn copy_row<S: Element>(from: *const S, step: isize, room: &mut [MaybeUninit<S>]) {
+    /// Of a step that is a constant, the compiler makes shuffles.
+    #[inline(always)]
+    unsafe fn by<S: Element>(from: *const S, step: isize, room: &mut [MaybeUninit<S>]) {
+        for (i, to) in room.iter_mut().enumerate() {
+            // SAFETY: one of the elements.
+            to.write(unsafe { from.offset(i as isize * step).read() });
+        }
+    }
+    // SAFETY: the caller's elements.
+    unsafe {
+        match step {
+            1 => by(from, 1, room),
+            2 => by(from, 2, room),
+            3 => by(from, 3, room),
+            4 => by(from, 4, room),
+            -1 => by(from, -1, room),
+            _ => {
+                let (fours, rest) = room.as_chunks_mut::<4>();
+                // Registers of four, which take fewer stores.
+                for (i, four) in fours.iter_mut().enumerate() {
+                    let from = from.offset(4 * i as isize * step);
+                    *four = [0, 1, 2, 3].map(|k| MaybeUninit::new(from.offset(k * step).read()));
+                }
+                by(from.wrapping_offset(4 * fours.len() as isize * step), step, rest);
+            }
+        }
+    }
 }
 
 /// The elements of an array in the order of their addresses, if they lie there without gaps, and may be cast in that order: chance

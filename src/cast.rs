@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::mem::{MaybeUninit, size_of_val};
 
+use crate::choice::known;
 use crate::error::{Error, Side};
 use crate::formats::dtype::DType;
 use crate::formats::element::Element;
@@ -16,7 +17,7 @@ use crate::kernels::drive::{Plan, Planned};
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::{plans, scalar};
-use crate::room::vec_with_capacity;
+use crate::room::{allocated, vec_with_capacity};
 
 /// A cast that has been decided: dtypes, options, instruction set, kernel. Small and `Copy`; make one,
 /// keep it, and use it from any thread. (To make the first one for a source of 8 bits or fewer and some options takes
@@ -346,6 +347,29 @@ impl Caster {
         Ok(out)
     }
 
+    /// Casts elements of the types that this was made for to a new vector. None if there is no memory.
+    #[cfg(feature = "ndarray")]
+    #[inline(always)]
+    pub(crate) fn new_vec<S: Element, D: Element>(&self, src: &[S]) -> Option<Vec<D>> {
+        let mut new = allocated(src.len());
+        let has_room = new.capacity() >= src.len();
+        (has_room && self.append(src, &mut new)).then_some(new)
+    }
+
+    /// Casts elements of the types that this was made for to the end of a vector that has room for them. False if they are of others.
+    #[cfg(feature = "ndarray")]
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]
+    pub(crate) fn append<S: Element, D: Element>(&self, src: &[S], new: &mut Vec<D>) -> bool {
+        let n = src.len();
+        let ran = self.ran::<S, D>(src, &mut Destination::from(&mut new.spare_capacity_mut()[..n]), n);
+        if ran {
+            // SAFETY: the kernel has initialised so many elements behind those that the vector has.
+            unsafe { new.set_len(new.len() + n) };
+        }
+        ran
+    }
+
     /// Runs the kernel, if both buffers have the size of `n` elements. Of few elements, every instruction of this shows: what
     /// is wrong otherwise is not said here.
     #[inline(always)]
@@ -448,15 +472,53 @@ pub(crate) fn typed<S: Element, D: Element>(options: &CastOptions) -> Result<Cas
     Caster::new(S::DTYPE, D::DTYPE, &options)
 }
 
+/// As for slices, of the default options.
+const BY_DEFAULT: CastOptions =
+    CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
+
+/// The plan of two element types with the default options, if it has been made: found where this is called.
+#[inline(always)]
+fn plan_by_default<S: Element, D: Element>() -> Option<&'static Plan> {
+    plans::first(known(), S::DTYPE, D::DTYPE, const { BY_DEFAULT.key(S::DTYPE, D::DTYPE) })
+}
+
+/// [`typed`] with the default options.
+#[inline(always)]
+pub(crate) fn typed_by_default<S: Element, D: Element>() -> Result<Caster, Error> {
+    match plan_by_default::<S, D>() {
+        Some(plan) => Ok(Caster { plan: Planned::new(plan, &BY_DEFAULT) }),
+        None => Caster::new(S::DTYPE, D::DTYPE, &BY_DEFAULT),
+    }
+}
+
+/// Casts few elements to a new vector with the default options, without a call but for memory and to the kernel. None where that cannot be.
+#[inline(always)]
+#[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]
+pub(crate) fn few_by_default<S: Element, D: Element>(src: &[S]) -> Option<Vec<D>> {
+    let sizes = [size_of::<S>(), size_of::<D>()];
+    let plan = plan_by_default::<S, D>().filter(|plan| plan.casts_at_once(src.len(), sizes))?;
+    let mut new = allocated::<D>(src.len());
+    if new.capacity() < src.len() {
+        return None;
+    }
+    // SAFETY: as many elements as the slice has, which the vector has room for, of the dtypes and the sizes of the plan; the vector is new. The
+    // kernel initialises all of them.
+    unsafe {
+        Planned::new(plan, &BY_DEFAULT).run_few(src.as_ptr().cast(), new.as_mut_ptr().cast(), src.len());
+        new.set_len(src.len());
+    }
+    Some(new)
+}
+
 fn fill_slice<'a, S: Element, D: Element>(
     src: &[S],
     dst: Destination<'a, D>,
-    options: &CastOptions,
+    caster: impl FnOnce() -> Result<Caster, Error>,
 ) -> Result<&'a mut [D], Error> {
     if src.len() != dst.len() {
         return Err(Error::LengthMismatch { source: src.len(), destination: dst.len() });
     }
-    typed::<S, D>(options)?.fill(src, dst, src.len())
+    caster()?.fill(src, dst, src.len())
 }
 
 /// Casts a slice into another with the default options.
@@ -474,7 +536,7 @@ fn fill_slice<'a, S: Element, D: Element>(
 /// The lengths differ, `LANECAST_ISA` names an instruction set that is not available, or there is no memory for what is decided about
 /// the first cast of a pair. Nothing was written.
 pub fn cast_slice<S: Element, D: Element>(src: &[S], dst: &mut [D]) -> Result<(), Error> {
-    cast_slice_with(src, dst, const { &CastOptions::new() })
+    fill_slice(src, dst.into(), typed_by_default::<S, D>).map(drop)
 }
 
 /// Casts a slice into another.
@@ -500,7 +562,7 @@ pub fn cast_slice_with<S: Element, D: Element>(
     dst: &mut [D],
     options: &CastOptions,
 ) -> Result<(), Error> {
-    fill_slice(src, dst.into(), options).map(drop)
+    fill_slice(src, dst.into(), || typed::<S, D>(options)).map(drop)
 }
 
 /// Casts a slice into memory that need not be initialised, and returns it initialised, with the default options.
@@ -520,7 +582,7 @@ pub fn cast_slice_uninit<'a, S: Element, D: Element>(
     src: &[S],
     dst: &'a mut [MaybeUninit<D>],
 ) -> Result<&'a mut [D], Error> {
-    cast_slice_uninit_with(src, dst, &CastOptions::new())
+    fill_slice(src, dst.into(), typed_by_default::<S, D>)
 }
 
 /// Casts a slice into memory that need not be initialised, and returns it initialised.
@@ -542,7 +604,7 @@ pub fn cast_slice_uninit_with<'a, S: Element, D: Element>(
     dst: &'a mut [MaybeUninit<D>],
     options: &CastOptions,
 ) -> Result<&'a mut [D], Error> {
-    fill_slice(src, dst.into(), options)
+    fill_slice(src, dst.into(), || typed::<S, D>(options))
 }
 
 /// Casts a slice to a new vector with the default options.
@@ -561,7 +623,10 @@ pub fn cast_slice_uninit_with<'a, S: Element, D: Element>(
 ///
 /// There is no memory for the result, or `LANECAST_ISA` names an instruction set that is not available.
 pub fn cast_vec<S: Element, D: Element>(src: &[S]) -> Result<Vec<D>, Error> {
-    cast_vec_with(src, const { &CastOptions::new() })
+    match few_by_default(src) {
+        Some(new) => Ok(new),
+        None => cast_vec_with(src, const { &CastOptions::new() }),
+    }
 }
 
 /// Casts a slice to a new vector.

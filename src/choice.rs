@@ -25,6 +25,15 @@ impl Isa {
     }
 }
 
+/// The code of [`Isa::best`], if a cast has asked for it; else 0.
+#[inline(always)]
+pub(crate) fn known() -> u8 {
+    #[cfg(feature = "std")]
+    return variable::BEST.load(core::sync::atomic::Ordering::Relaxed);
+    #[cfg(not(feature = "std"))]
+    0
+}
+
 /// The last: the reference is always among them.
 fn fastest(available: &[Isa]) -> Isa {
     available.last().copied().unwrap_or(Isa::Scalar)
@@ -43,7 +52,7 @@ pub(crate) mod variable {
     use crate::kernels::once::Once;
 
     /// The code of [`Isa::best`]; 0 before it is known, and where what the variable says is an error.
-    static BEST: AtomicU8 = AtomicU8::new(0);
+    pub(super) static BEST: AtomicU8 = AtomicU8::new(0);
 
     /// [`Isa::best`].
     #[inline]

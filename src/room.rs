@@ -35,7 +35,7 @@ pub fn vec_with_capacity<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
 
 /// The same, or one without room, where that fails: without the ways in which a vector grows, which take as long as to cast hundreds of bytes.
 #[inline(always)]
-fn allocated<T>(len: usize) -> Vec<T> {
+pub(crate) fn allocated<T>(len: usize) -> Vec<T> {
     match Layout::array::<T>(len) {
         Ok(layout) if layout.size() > 0 => {
             #[allow(unsafe_code, reason = "the allocation becomes a vector at once")]

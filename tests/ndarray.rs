@@ -65,6 +65,22 @@ fn views<S: Element, D: Element + PartialEq>(isa: Isa) {
     check::<S, D, _>(isa, &x.slice(s![.., 4, ..;4]).t());
     check::<S, D, _>(isa, &x.slice(s![1..2, .., ..]).broadcast((5, 33, 41)).expect("one becomes five"));
     check::<S, D, IxDyn>(isa, &x.view().into_dyn());
+    // Rows whose elements lie apart, and few of them.
+    for step in [1, 2, 3, 4, 5, -1, -2] {
+        for all in [x.slice(s![.., 1.., 1..;step]), x.slice(s![..;-1, ..;3, 2..30;step])] {
+            check::<S, D, _>(isa, &all);
+            check::<S, D, _>(isa, &all.slice(s![..2, .., ..]));
+            check::<S, D, _>(isa, &all.slice(s![.., 1..2, ..]));
+            check::<S, D, _>(isa, &all.slice(s![3, 0, ..]));
+            check::<S, D, _>(
+                isa,
+                &all.slice(s![0..1, .., ..]).broadcast((3, all.dim().1, all.dim().2)).unwrap(),
+            );
+            let by_default = CastOptions::new();
+            let both = [all.lanecast::<D>(), all.lanecast_with::<D>(&by_default)].map(Result::unwrap);
+            assert!(both[0] == both[1], "by default: {step}");
+        }
+    }
     let gaps = x.slice(s![..;2, .., ..]).t().lanecast_with::<D>(&options(isa)).unwrap();
     assert!(gaps.is_standard_layout(), "the order of C, where there are gaps");
 }

@@ -249,7 +249,7 @@ impl CastOptions {
     /// All but `isa`, `stream_from`, and the words of `stochastic`, as a number: casts of a pair with the same are the same. What cannot
     /// matter to the pair, by its kinds or by the width of its elements, is not in it.
     #[inline(always)]
-    pub(crate) fn key(&self, from: DType, to: DType) -> u64 {
+    pub(crate) const fn key(&self, from: DType, to: DType) -> u64 {
         // Every field by its name, so that none can be forgotten.
         let Self {
             isa: _,
@@ -279,8 +279,8 @@ impl CastOptions {
             e8m0_rounding as u8,
             src_packing as u8,
             dst_packing as u8,
-            u8::from(src_order.is_swapped()),
-            u8::from(dst_order.is_swapped()),
+            src_order.is_swapped() as u8,
+            dst_order.is_swapped() as u8,
             match narrow_int_rounding {
                 Some(rounding) => 1 + rounding as u8,
                 None => 0,
@@ -289,7 +289,7 @@ impl CastOptions {
                 Some(overflow) => 1 + overflow as u8,
                 None => 0,
             },
-            u8::from(stochastic.is_some()),
+            stochastic.is_some() as u8,
         ]) & MATTERS[0][from as usize]
             & MATTERS[1][to as usize]
     }

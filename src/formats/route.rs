@@ -127,6 +127,12 @@ impl Layout {
         (n * self.element_bits as usize + 7) / 8 == given
     }
 
+    /// Has an element so many bytes, all of them its own?
+    #[cfg(isa = "vector")]
+    pub(crate) const fn has_size(&self, bytes: usize) -> bool {
+        self.element_bits as usize == 8 * bytes
+    }
+
     /// Does a byte hold several elements?
     #[cfg(isa = "vector")]
     pub(crate) const fn is_packed(&self) -> bool {
