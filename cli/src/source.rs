@@ -92,3 +92,18 @@ pub(crate) fn resolved(path: &Path) -> PathBuf {
         None => path.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_plain_name;
+
+    #[test]
+    fn names_that_lead_elsewhere_are_none() {
+        for name in ["", ".", "..", "a/b", "/a", "a\\b", "\\\\server\\a", "a\0"] {
+            assert!(!is_plain_name(name), "{name:?}");
+        }
+        assert!(is_plain_name("model-00001-of-00002.safetensors"));
+        // A drive, or a stream of a file.
+        assert_eq!(is_plain_name("C:a"), cfg!(unix));
+    }
+}
