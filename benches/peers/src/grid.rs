@@ -80,6 +80,27 @@ pub fn grid(
     Ok(timed)
 }
 
+/// The median times of a cast whose results go past the caches, of one whose results stay in them, and of the one that chooses, in
+/// seconds. Each takes three casts in a turn: it is to meet mostly what it has itself left in the caches.
+///
+/// # Errors
+///
+/// The instruction set is not available.
+pub fn ways(from: DType, to: DType, isa: Isa, traffic: usize, length: Length) -> Result<[f64; 3], Error> {
+    let n = elements(from, to, traffic);
+    let [mut src, mut dst] = [size(from, n), size(to, n)].map(MutableBuffer::from_len_zeroed);
+    src.copy_from_slice(&source(from, n));
+    let by = |options: CastOptions| Caster::new(from, to, &options.isa(isa));
+    let options = CastOptions::new();
+    let casters = [by(options.stream_from(0))?, by(options.stream_from(usize::MAX))?, by(options)?];
+    let medians = race(3, length, |contender| {
+        for _ in 0..3 {
+            cast(&casters[contender], &src, &mut dst, n);
+        }
+    });
+    Ok([0, 1, 2].map(|i| medians[i] / 3.0))
+}
+
 /// All pairs: all targets of the first dtype, then of the second.
 pub fn all() -> impl Iterator<Item = (DType, DType)> {
     DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to)))

@@ -77,6 +77,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     hot(&mut page, lengths[0])?;
     eprintln!("few elements");
     few(&mut page, lengths[0])?;
+    eprintln!("past the caches and through them");
+    ways(&mut page, lengths[1])?;
     peers(&mut page, lengths)?;
     checked_casts(&mut page, lengths)?;
     fs::write(docs.join(format!("{name}.json")), roof::figures(&cpu(), &commit(), &charts)?)?;
@@ -236,7 +238,7 @@ fn summary(page: &mut String, charts: &[Chart]) -> fmt::Result {
     }
     writeln!(
         page,
-        "\nThe same dtype is a copy, so how far it is from 1 shows how far any of these numbers can be trusted.\n"
+        "\nThe same dtype is a copy, in L2 by memcpy, so that how far it is from 1 there shows how far any of these numbers can be trusted.\n"
     )
 }
 
@@ -382,6 +384,41 @@ Nanoseconds of one cast of n elements through a kept `Caster`, and of one memcpy
             write!(page, " {:.1} | {:.1} |", single * 1e9, some * 1e9)?;
         }
         writeln!(page)?;
+    }
+    writeln!(page)?;
+    Ok(())
+}
+
+/// Pairs of which results are shown both ways.
+#[rustfmt::skip]
+const WAYS_PAIRS: [(DType, DType); 10] = {
+    use DType::*;
+    [(U8, U8), (F64, F32), (I64, I32), (F32, BF16), (BF16, F32), (F32, F8E4M3FN), (F8E4M3FN, BF16), (F8E4M3FN, F32), (I64, I4), (F32, F4E2M1)]
+};
+/// In MiB that are read and written.
+const WAYS_SIZES: [usize; 6] = [4, 8, 16, 32, 64, 256];
+
+fn ways(page: &mut String, length: Length) -> Result<(), Box<dyn Error>> {
+    writeln!(
+        page,
+        "## When results go past the caches
+
+How many times as fast a cast is if its results go past the caches as if they go through them, of so many MiB that are read and written;
+and, after the stroke, the speed of the cast that chooses by itself, as a fraction of the faster of both. It chooses by size, from half of the
+largest cache on and at most from 16 MiB, and where it keeps up with memory (`streams_from` and `keeps_up` in `kernels/`)."
+    )?;
+    for &isa in Isa::available().iter().filter(|&&isa| isa != Isa::Scalar) {
+        write!(page, "\n| {isa} |")?;
+        WAYS_SIZES.iter().try_for_each(|mib| write!(page, " {mib} |"))?;
+        writeln!(page, "\n|---|{}", "---:|".repeat(WAYS_SIZES.len()))?;
+        for (from, to) in WAYS_PAIRS {
+            write!(page, "| {from} to {to} |")?;
+            for mib in WAYS_SIZES {
+                let [past, through, chosen] = grid::ways(from, to, isa, mib << 20, length)?;
+                write!(page, " {:.2} / {:.2} |", through / past, past.min(through) / chosen)?;
+            }
+            writeln!(page)?;
+        }
     }
     writeln!(page)?;
     Ok(())
