@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     eprintln!("few elements");
     few(&mut page, lengths[0])?;
     eprintln!("past the caches and through them");
-    ways(&mut page, lengths[1])?;
+    ways(&mut page, Length { turn: 3e-2, ..lengths[1] })?;
     peers(&mut page, lengths)?;
     checked_casts(&mut page, lengths)?;
     fs::write(docs.join(format!("{name}.json")), roof::figures(&cpu(), &commit(), &charts)?)?;
