@@ -100,9 +100,7 @@ impl Real for f64 {
 
 /// Elements that are looked at together, in a cache.
 const SOME: usize = 1 << 10;
-/// Bytes of codes that are looked at together.
-const SOME_CODES: usize = 64;
-/// Elements of which either all are divided, or none.
+/// Elements of which either all are divided, or none; and all or none are looked at for what was clamped.
 const LANES: usize = 64;
 
 /// The largest errors of some elements.
@@ -223,23 +221,19 @@ impl Loss {
 
     /// Counts what was clamped: has the largest code, and was larger than that by some factor.
     pub(crate) fn clamped<T: Real>(&mut self, from: &[u8], to: &[u8], codes: &[u8], largest: &Largest) {
-        let size = size_of::<T>();
-        let number = |bytes: &[u8], i: usize| -> f64 {
-            bytemuck::pod_read_unaligned::<T>(&bytes[i * size..][..size]).native().into()
-        };
-        // Such codes are rare: some bytes are looked at together.
-        for (i, bytes) in codes.chunks(SOME_CODES).enumerate() {
-            if !bytes.iter().fold(false, |any, &byte| any | largest.is_in(byte)) {
+        let (size, bytes) = (LANES * size_of::<T>(), LANES / largest.per_byte);
+        for ((from, to), codes) in from.chunks(size).zip(to.chunks(size)).zip(codes.chunks(bytes)) {
+            // Of formats of 8 bits such codes are rare.
+            if !codes.iter().fold(false, |any, &byte| any | largest.is_in(byte)) {
                 continue;
             }
-            let n = bytes.len() * largest.per_byte;
-            for at in i * SOME_CODES * largest.per_byte..i * SOME_CODES * largest.per_byte + n {
-                if !largest.is(codes, at) || (at + 1) * size > from.len() {
-                    continue;
-                }
-                let (x, y) = (number(from, at), number(to, at));
-                self.saturated += u64::from(x.abs() < f64::INFINITY && x.abs() > y.abs() * largest.factor);
+            // (Zeros are not clamped.)
+            let (mut xs, mut ys) = ([T::ZERO; LANES], [T::ZERO; LANES]);
+            for (numbers, bytes) in [(&mut xs, from), (&mut ys, to)] {
+                bytemuck::cast_slice_mut(numbers)[..bytes.len()].copy_from_slice(bytes);
+                numbers.iter_mut().for_each(|x| *x = x.native());
             }
+            self.saturated += beyond(&xs, &ys, &largest.each(codes), largest);
         }
     }
 
@@ -285,6 +279,7 @@ impl Largest {
         Some(Self { code, mask: if per_byte == 2 { 0x7 } else { 0x7F }, per_byte, first, factor })
     }
 
+    #[inline(always)]
     fn is_code(&self, code: u8) -> bool {
         if self.mask == 0 {
             code.cast_signed().unsigned_abs() == self.code
@@ -303,11 +298,30 @@ impl Largest {
         8 / self.per_byte as u64
     }
 
-    /// Is this element one?
-    fn is(&self, codes: &[u8], at: usize) -> bool {
-        let shift = if self.per_byte == 2 { self.first ^ (at as u32 % 2 * 4) } else { 0 };
-        self.is_code(codes[at / self.per_byte] >> shift)
+    /// Codes of some elements, one in a byte.
+    fn each(&self, bytes: &[u8]) -> [u8; LANES] {
+        let mut codes = [0; LANES];
+        if self.per_byte == 1 {
+            codes[..bytes.len()].copy_from_slice(bytes);
+        } else {
+            for (codes, byte) in codes.as_chunks_mut().0.iter_mut().zip(bytes) {
+                *codes = [byte >> self.first, byte >> (4 - self.first)];
+            }
+        }
+        codes
     }
+}
+
+/// How many elements have the largest code, and were larger than what they became by more than the factor.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn beyond<T: Real>(xs: &[T; LANES], ys: &[T; LANES], codes: &[u8; LANES], largest: &Largest) -> u64 {
+    let mut beyond = 0;
+    for i in 0..LANES {
+        let (x, y): (f64, f64) = (xs[i].magnitude().into(), ys[i].magnitude().into());
+        let is = largest.is_code(codes[i]) & (x < f64::INFINITY) & (x > y * largest.factor);
+        beyond += u64::from(is);
+    }
+    beyond
 }
 
 /// All tensors that went from one dtype or layout to another.
@@ -405,6 +419,47 @@ mod tests {
             assert_eq!(b, whole, "cut at {cut}");
         }
         assert_eq!(place(7, &[2, 4]), [1, 3]);
+    }
+
+    /// What is not divided is no larger: beside every quotient, of errors that are alike, exact, or of zeros and tiny numbers.
+    #[test]
+    fn the_largest_error_is_that_of_all_quotients() {
+        fn case<T: Real>(from: impl Fn(u64) -> f64, to: impl Fn(f64) -> f64) {
+            let mut random = 1u64;
+            let xs: Vec<f64> = (0..100 * SOME)
+                .map(|_| {
+                    random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    T::rounded(from(random >> 32)).into()
+                })
+                .collect();
+            let ys: Vec<f64> = xs.iter().map(|&x| T::rounded(to(x)).into()).collect();
+            let quotient = |(x, y): (&f64, &f64)| -> f64 {
+                let (x, y) = (T::rounded(*x), T::rounded(*y));
+                relative(x, y).into()
+            };
+            let quotients: Vec<f64> = xs.iter().zip(&ys).map(quotient).collect();
+            let most = quotients.iter().copied().fold(0.0, f64::max);
+            let bytes = |numbers: &[f64]| -> Vec<u8> {
+                let native = |&x: &f64| bytemuck::bytes_of(&T::rounded(x).native()).to_vec();
+                numbers.iter().flat_map(native).collect()
+            };
+            let mut loss = Loss::default();
+            loss.add::<T>(0, &bytes(&xs), &bytes(&ys));
+            assert_eq!(loss.max_rel, most);
+            assert_eq!(Some(loss.at), quotients.iter().position(|q| *q == most).map(|at| at as u64));
+        }
+        fn cases<T: Real>() {
+            let near_one = |word: u64| 1.0 + (word % 4096) as f64 / 4096.0;
+            let tiny = |word: u64| (word % 64) as f64 * f64::from(f32::from_bits(1));
+            case::<T>(near_one, |x| x - x % 0.0625);
+            case::<T>(near_one, |x| x * (1.0 + 1.0 / 8192.0));
+            // Whose errors are the elements: the largest quotient is a power of two.
+            case::<T>(near_one, |x| if x < 1.9 { 0.0 } else { x });
+            case::<T>(tiny, |x| x / 3.0);
+            case::<T>(|word| if word % 3 == 0 { 0.0 } else { near_one(word) }, |x| x - x % 0.25);
+        }
+        cases::<f32>();
+        cases::<f64>();
     }
 
     #[test]

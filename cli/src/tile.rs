@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use lanecast::scaled::{Dequantizer, Profile, Quantizer, Requantizer, ScaleLayout, Scaling, TensorScale};
 use lanecast::{Caster, DType, Packing};
+use multiversion::multiversion;
 use safetensors::Dtype;
 
 use crate::checkpoint::{Checkpoint, Tensor};
@@ -468,11 +469,16 @@ pub(crate) fn amax(it: &Checkpoint, job: &Job, tile: &Tile, scratch: &mut Scratc
     if matches!(&job.input, Input::Plain(tensor) if tensor.dtype != Dtype::F64) {
         // float32 holds them exactly.
         let values = values(it, &job.input, tile, DType::F32, scratch)?;
-        let most = f32::read(&values).map(|x| x.abs().to_bits()).max().unwrap_or(0);
-        return Ok(f64::from(f32::from_bits(most)).to_bits());
+        return Ok(f64::from(f32::from_bits(most(&values))).to_bits());
     }
     let values = values(it, &job.input, tile, DType::F64, scratch)?;
     Ok(f64::read(&values).map(|x| x.abs().to_bits()).max().unwrap_or(0))
+}
+
+/// The largest magnitude of float32s, as bits.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn most(values: &[u8]) -> u32 {
+    f32::read(values).map(|x| x.abs().to_bits()).fold(0, u32::max)
 }
 
 /// The scale of a whole tensor, or its factor, from its amax: what quantising a tensor of that one element finds.
