@@ -16,8 +16,8 @@ use super::format::{Notation, Writer};
 use super::parse::{Grammar, parse_bool, parse_float, parse_int, parse_wide};
 use super::source::{Joined, Offset, Source};
 
-/// Dtypes whose texts are read and written alike.
-trait Texts: Copy + Sync {
+/// How dtypes of one kind are read and written.
+trait Spelling: Copy + Sync {
     fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason>;
     fn write(self, writer: &Writer, code: u64, out: &mut Vec<u8>);
 }
@@ -25,7 +25,7 @@ trait Texts: Copy + Sync {
 #[derive(Clone, Copy)]
 struct Bool;
 
-impl Texts for Bool {
+impl Spelling for Bool {
     #[inline(always)]
     fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason> {
         parse_bool(text, grammar)
@@ -41,7 +41,7 @@ impl Texts for Bool {
 #[derive(Clone, Copy)]
 struct Int<const SIGNED: bool>(u32);
 
-impl<const SIGNED: bool> Texts for Int<SIGNED> {
+impl<const SIGNED: bool> Spelling for Int<SIGNED> {
     #[inline(always)]
     fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason> {
         parse_int(text, IntFormat { bits: self.0, signed: SIGNED }, grammar)
@@ -57,7 +57,7 @@ impl<const SIGNED: bool> Texts for Int<SIGNED> {
 #[derive(Clone, Copy)]
 struct Narrow(DType, FloatFormat);
 
-impl Texts for Narrow {
+impl Spelling for Narrow {
     #[inline(always)]
     fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason> {
         parse_float(text, self.0, grammar)
@@ -72,7 +72,7 @@ impl Texts for Narrow {
 #[derive(Clone, Copy)]
 struct F32;
 
-impl Texts for F32 {
+impl Spelling for F32 {
     #[inline(always)]
     fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason> {
         parse_wide::<f32>(text, grammar)
@@ -87,7 +87,7 @@ impl Texts for F32 {
 #[derive(Clone, Copy)]
 struct F64;
 
-impl Texts for F64 {
+impl Spelling for F64 {
     #[inline(always)]
     fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason> {
         parse_wide::<f64>(text, grammar)
@@ -99,18 +99,18 @@ impl Texts for F64 {
     }
 }
 
-/// What is done with elements of a dtype, whose codes have room in an `E`.
-trait Task: Sized {
+/// What is done with elements of a dtype, of which each has a code in an `E`.
+trait Pass: Sized {
     type Output;
 
-    fn of<E: Element>(self, texts: impl Texts) -> Self::Output;
+    fn of<E: Element>(self, spelling: impl Spelling) -> Self::Output;
 
-    fn of_ints(self, bits: u32, texts: impl Texts) -> Self::Output {
+    fn of_ints(self, bits: u32, spelling: impl Spelling) -> Self::Output {
         match bits {
-            ..=8 => self.of::<u8>(texts),
-            16 => self.of::<u16>(texts),
-            32 => self.of::<u32>(texts),
-            _ => self.of::<u64>(texts),
+            ..=8 => self.of::<u8>(spelling),
+            16 => self.of::<u16>(spelling),
+            32 => self.of::<u32>(spelling),
+            _ => self.of::<u64>(spelling),
         }
     }
 
@@ -148,10 +148,10 @@ struct Parsing<'a, S> {
     options: &'a CastOptions,
 }
 
-impl<S: Source> Task for Parsing<'_, S> {
+impl<S: Source> Pass for Parsing<'_, S> {
     type Output = Result<(), Error>;
 
-    fn of<E: Element>(self, texts: impl Texts) -> Result<(), Error> {
+    fn of<E: Element>(self, spelling: impl Spelling) -> Result<(), Error> {
         let Self { src, dst, to, options } = self;
         check_size(Side::Destination, to, options.dst_packing, src.len(), dst.len())?;
         let grammar = Grammar::new(to, options);
@@ -161,7 +161,7 @@ impl<S: Source> Task for Parsing<'_, S> {
         each_chunk(dst, bytes, &|first_byte, chunk| {
             let first = first_byte / bytes * CHUNK;
             let mut codes = zeros::<E>(CHUNK.min(src.len() - first))?;
-            parse_chunk(src, first, &mut codes, to, |text| texts.parse(text, &grammar))?;
+            parse_chunk(src, first, &mut codes, to, |text| spelling.parse(text, &grammar))?;
             Ok(storer.fill(&codes, chunk.into(), codes.len()).map(drop)?)
         })
     }
@@ -187,10 +187,10 @@ struct Formatting<'a, O> {
     offsets: PhantomData<O>,
 }
 
-impl<O: Offset> Task for Formatting<'_, O> {
+impl<O: Offset> Pass for Formatting<'_, O> {
     type Output = Result<(Vec<O>, Vec<u8>), Error>;
 
-    fn of<E: Element>(self, texts: impl Texts) -> Self::Output {
+    fn of<E: Element>(self, spelling: impl Spelling) -> Self::Output {
         let Self { src, from, n, options, notation, .. } = self;
         check_size(Side::Source, from, options.src_packing, n, src.len())?;
         let writer = Writer::new(from, n, notation);
@@ -199,7 +199,7 @@ impl<O: Offset> Task for Formatting<'_, O> {
         join(n, &|chunk, all| {
             let mut codes = zeros::<E>(chunk.len())?;
             loader.fill(&src[bytes(chunk.start)..bytes(chunk.end)], (&mut codes[..]).into(), chunk.len())?;
-            codes.iter().try_for_each(|code| all.push(|out| texts.write(&writer, code.to_codes()[0], out)))
+            codes.iter().try_for_each(|code| all.push(|out| spelling.write(&writer, code.to_codes()[0], out)))
         })
     }
 }
