@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use super::super::drive::{By, How, LEAST_GROUP, RunScaled, Scale, Table16, Table128};
+use super::super::scale::{By, How, LEAST_GROUP, RunScaled, Scale, Table16, Table128};
 use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 use super::super::sizes::bytes;
 use super::super::stream::ask_far;
@@ -12,7 +12,7 @@ use super::job::{Job, Table, Target};
 use super::lookup::{Floats, Mirrored, Nibble, OnLine, Scope, Short, floats};
 use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
 use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8, bits, format};
-use super::table::{Looking, Ways};
+use super::ways::{Looking, Ways};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
 use crate::formats::dtype::{DType, FloatFormat, Kind};
