@@ -614,10 +614,11 @@ fn refused(isa: Isa) {
         "the profile Onnx finds no zero points for these dtypes: give them, or take CompressedTensors"
             .to_owned(),
     );
-    let requantized = |from, to| Requantizer::new((DType::F8E4M3FN, from), (DType::F8E4M3FN, to), &options);
+    let e4m3 = DType::F8E4M3FN;
+    let refused = |from, to| Requantizer::new((e4m3, from), (e4m3, to), &options).unwrap_err();
     for (from, to) in [(&Scaling::mx(), &mx), (&mx, &Scaling::mx())] {
         let start = "the profile Torchao does not requantize, which is to round once: take Lanecast or Ocp";
-        says(requantized(from, to).unwrap_err(), start.to_owned());
+        says(refused(from, to), start.to_owned());
     }
     let compressed = nvfp4.profile(Profile::CompressedTensors);
     says(
