@@ -12,16 +12,14 @@ pub(crate) const LEAST_GROUP: usize = 16;
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "these look nothing up"))]
 pub(super) struct Scale {
-    /// The scale: all of it, or its top.
+    /// The scale, without the factor of the tensor.
     pub(super) scales: *const f32,
-    /// To divide: what the scale has beyond a float32. Null if nothing.
-    pub(super) rests: *const f32,
-    /// To divide: what to multiply with in place of that, about.
+    /// To divide: what to multiply with in place of both, about.
     pub(super) inverses: *const f32,
     /// What is added: to dequantise, the negative zero points, before; to quantise, zero points, after. Null if there are none.
     pub(super) zeros: *const f32,
-    /// To multiply: by what once more, in all rows. 1 if by nothing.
-    pub(super) tensor: f32,
+    /// That of the tensor. To multiply it is a factor once more, in all rows.
+    pub(super) tensor: Factor,
     /// To look up: the table of a group, or the only one.
     pub(super) tables: *const Table128,
     /// The bits of an index above those of a code, of each 16 elements.
@@ -42,6 +40,26 @@ pub(super) struct Scale {
     pub(super) apart: Apart,
     /// Bytes from an element that is read to one that will be, and that memory is asked for meanwhile. 0 if none is.
     pub(super) next: isize,
+}
+
+/// What all scales of a tensor are multiplied with, or divided by: a positive number.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Factor {
+    pub(crate) by: f32,
+    pub(crate) divides: bool,
+}
+
+impl Factor {
+    pub(crate) const NONE: Self = Self::times(1.0);
+
+    pub(crate) const fn times(by: f32) -> Self {
+        Self { by, divides: false }
+    }
+
+    /// A scale with it, rounded.
+    pub(super) fn of(self, scale: f32) -> f32 {
+        if self.divides { scale / self.by } else { scale * self.by }
+    }
 }
 
 /// 128 words: their low bytes, and their high ones.
@@ -108,10 +126,9 @@ impl Scale {
     pub(super) const ALL: u32 = usize::BITS - 1;
     pub(super) const NONE: Self = Self {
         scales: ptr::null(),
-        rests: ptr::null(),
         inverses: ptr::null(),
         zeros: ptr::null(),
-        tensor: 1.0,
+        tensor: Factor::NONE,
         tables: ptr::null(),
         picks: ptr::null(),
         deltas: ptr::null(),

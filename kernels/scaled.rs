@@ -17,7 +17,7 @@ use crate::formats::dtype::DType;
 use crate::formats::options::{CastOptions, Rounding};
 use crate::formats::route::route;
 
-pub(crate) use super::scale::{By, How, LEAST_GROUP, Others, Table16, Table128};
+pub(crate) use super::scale::{By, Factor, How, LEAST_GROUP, Others, Table16, Table128};
 
 /// Elements that the arrays of factors must reach to: whole blocks of every instruction set.
 pub(crate) const BLOCK: usize = 64;
@@ -72,10 +72,9 @@ pub(crate) struct Factors<'a> {
     pub(crate) per: Per,
     pub(crate) how: How,
     pub(crate) others: Others,
-    /// To multiply: by what once more; 1 if by nothing.
-    pub(crate) tensor: f32,
+    /// That of the tensor.
+    pub(crate) tensor: Factor,
     pub(crate) scales: &'a [f32],
-    pub(crate) rests: &'a [f32],
     pub(crate) inverses: &'a [f32],
     pub(crate) zeros: &'a [f32],
     /// What is looked up, in place of all these: by a table of each group or, with `deltas` of each, by one.
@@ -95,9 +94,8 @@ impl Factors<'_> {
         per: Per::All,
         how: How::Near,
         others: Others::NONE,
-        tensor: 1.0,
+        tensor: Factor::NONE,
         scales: &[],
-        rests: &[],
         inverses: &[],
         zeros: &[],
         tables: &[],
@@ -283,7 +281,6 @@ impl Kernel {
         let adds = picks || self.by == Some(By::Exponent);
         let scale = Scale {
             scales: numbers(factors.scales, self.by.is_none()),
-            rests: numbers(factors.rests, false),
             inverses: numbers(factors.inverses, self.divides && factors.how != How::Over),
             zeros: numbers(factors.zeros, false),
             tensor: factors.tensor,
@@ -293,7 +290,7 @@ impl Kernel {
             sixteens: array(factors.sixteens, needed, is_by_sixteen),
             shift: factors.per.shift(),
             is_alone: factors.zeros.is_empty()
-                && factors.tensor == 1.0
+                && factors.tensor == Factor::NONE
                 && factors.how == How::Near
                 && (self.is_by_products || !factors.others.loses_sign),
             at: 0,

@@ -4,10 +4,11 @@
 use core::ops::Range;
 
 use super::backend::on;
+use super::codec::scaled::rest;
 use super::environment::Environment;
 use super::memory::bytes_of;
 use super::present::Present;
-use super::scaled::LEAST_GROUP;
+use super::scaled::{Factor, LEAST_GROUP};
 use super::simd::{Simd, Task};
 use crate::formats::dtype::DType;
 use crate::formats::options::Rounding;
@@ -52,47 +53,24 @@ pub(crate) fn arithmetic(isa: Present, operation: Operation, values: &mut [f64],
     debug_assert!(ran.is_some());
 }
 
-/// `scales[i] op= tensor`, rounded to float32; or, where there is room for that, products that are cut, and what was cut off,
-/// which has the same sign.
-pub(crate) fn with_tensor(
-    isa: Present,
-    operation: Operation,
-    tensor: f32,
-    scales: &mut [f32],
-    rests: &mut [f32],
-) {
-    /// What a product is more than what was made of it: exact, because in float64 the product is, and the difference.
-    #[inline(always)]
-    fn rest(s: f32, tensor: f32, made: f32) -> f32 {
-        (f64::from(s) * f64::from(tensor) - f64::from(made)) as f32
-    }
-
-    struct Each<'a>(Operation, f32, &'a mut [f32], &'a mut [f32]);
+/// `scales[i] op= tensor`, rounded to float32.
+pub(crate) fn with_tensor(isa: Present, operation: Operation, tensor: f32, scales: &mut [f32]) {
+    struct Each<'a>(Operation, f32, &'a mut [f32]);
 
     impl<I> Task<I> for Each<'_> {
         type Output = ();
 
         #[inline(always)]
         fn call(self, _: I) {
-            let Self(operation, tensor, scales, rests) = self;
-            let splits = rests.len() == scales.len();
-            for i in 0..scales.len() {
-                let s = scales[i];
-                let mut made = if operation == Operation::Divide { s / tensor } else { s * tensor };
-                if splits {
-                    let first = rest(s, tensor, made);
-                    let is_beyond = first.to_bits() ^ made.to_bits() > u32::MAX >> 1 && first != 0.0;
-                    made = f32::from_bits(made.to_bits() - u32::from(is_beyond));
-                    // A zero, too.
-                    rests[i] = rest(s, tensor, made).copysign(made);
-                }
-                scales[i] = made;
+            let Self(operation, tensor, scales) = self;
+            for s in scales {
+                *s = if operation == Operation::Divide { *s / tensor } else { *s * tensor };
             }
         }
     }
 
     let _environment = Environment::new(Rounding::NearestEven);
-    let ran = on!(isa, isa => isa.run(Each(operation, tensor, scales, rests)));
+    let ran = on!(isa, isa => isa.run(Each(operation, tensor, scales)));
     debug_assert!(ran.is_some());
 }
 
@@ -287,7 +265,7 @@ pub(crate) struct Near {
 ///
 /// ```text
 /// x = t * S to so many bits     the one x that x / S may be near the tie t for: its neighbours are 2^-bits away
-/// r = x - t * S                 of which the sign is exact: it says on which side of t the quotient is, or that it is t
+/// r = x - t * S                 of which the sign is exact, as `rest` says: on which side of t the quotient is, or that it is t
 /// d = x * v - t                 the same of the product: the larger one of two x has no smaller product
 /// ```
 /// v is the inverse, or 8 of its last of 24 bits more or less: no product is wrong by as many. Found scales are magnitudes that were
@@ -295,16 +273,16 @@ pub(crate) struct Near {
 pub(crate) fn inverses(
     isa: Present,
     scales: &[f32],
-    rests: &[f32],
+    factor: Factor,
     inverses: &mut [f32],
     ties: Option<Near>,
     flags: &mut [u8],
 ) -> usize {
     // Whole registers are read where ties are looked at.
     let whole = flags.len().next_multiple_of(LEAST_GROUP);
-    assert!(ties.is_none() || scales.len() >= whole && (rests.is_empty() || rests.len() >= whole));
+    assert!(ties.is_none() || scales.len() >= whole);
     let _environment = Environment::new(Rounding::NearestEven);
-    let left = on!(isa, isa => isa.run(Inverses { scales, rests, inverses, ties, flags }));
+    let left = on!(isa, isa => isa.run(Inverses { scales, factor, inverses, ties, flags }));
     debug_assert!(left.is_some());
     left.unwrap_or(0)
 }
@@ -312,7 +290,7 @@ pub(crate) fn inverses(
 /// What [`inverses`] are made of, and where they go.
 struct Inverses<'a> {
     scales: &'a [f32],
-    rests: &'a [f32],
+    factor: Factor,
     inverses: &'a mut [f32],
     ties: Option<Near>,
     flags: &'a mut [u8],
@@ -326,7 +304,12 @@ fn sign<I: Simd>(isa: I, x: I::V) -> I::V {
 
 /// Whether inverses must be larger somewhere, 1 if so, and smaller, -1.
 #[inline(always)]
-fn needed<I: Simd>(isa: I, Near { most, bits }: Near, [scale, rest, inverse]: [I::V; 3]) -> [I::V; 2] {
+fn needed<I: Simd>(
+    isa: I,
+    Near { most, bits }: Near,
+    factor: Factor,
+    [scale, whole, inverse]: [I::V; 3],
+) -> [I::V; 2] {
     let half = isa.splat32(1 << (23 - bits));
     let mask = isa.splat32(u32::MAX << (24 - bits));
     let [mut more, mut less] = [isa.splat32(0); 2];
@@ -334,8 +317,8 @@ fn needed<I: Simd>(isa: I, Near { most, bits }: Near, [scale, rest, inverse]: [I
     while tie <= most {
         let t = isa.splat32((tie as f32).to_bits());
         let minus_t = isa.splat32((-(tie as f32)).to_bits());
-        let x = isa.and(isa.add32(isa.mul_f32(t, scale), half), mask);
-        let r = isa.mul_add_f32(minus_t, rest, isa.mul_add_f32(minus_t, scale, x));
+        let x = isa.and(isa.add32(isa.mul_f32(t, whole), half), mask);
+        let r = rest(isa, factor, x, minus_t, scale);
         // Floats, as integers, have their sign; and those above 0 are in order.
         let d = isa.sub32(isa.mul_f32(x, inverse), t);
         let by = isa.sub32(sign(isa, r), sign(isa, d));
@@ -350,23 +333,24 @@ impl<I: Simd> Task<I> for Inverses<'_> {
 
     #[inline(always)]
     fn call(self, isa: I) -> usize {
-        let Self { scales, rests, inverses, ties, flags } = self;
+        let Self { scales, factor, inverses, ties, flags } = self;
         let Some(near) = ties else {
             for (scale, inverse) in scales.iter().zip(inverses) {
-                *inverse = 1.0 / scale;
+                *inverse = 1.0 / factor.of(*scale);
             }
             return 0;
         };
         let lanes = const { I::BYTES / 4 };
         let zero = isa.splat32(0);
-        let (mut scales, mut rests, mut left) = (bytes_of(scales), bytes_of(rests), 0);
+        let (mut scales, mut left) = (bytes_of(scales), 0);
+        let by = isa.splat32(factor.by.to_bits());
         for (inverses, flags) in inverses.chunks_mut(lanes).zip(flags.chunks_mut(lanes)) {
             let Some(scale) = isa.load_next(&mut scales) else { break };
-            let rest = isa.load_next(&mut rests).unwrap_or(zero);
-            let inverse = isa.div_f32(isa.splat32(1f32.to_bits()), scale);
-            let [more, less] = needed(isa, near, [scale, rest, inverse]);
+            let whole = if factor.divides { isa.div_f32(scale, by) } else { isa.mul_f32(scale, by) };
+            let inverse = isa.div_f32(isa.splat32(1f32.to_bits()), whole);
+            let [more, less] = needed(isa, near, factor, [scale, whole, inverse]);
             let other = isa.add32(inverse, isa.shl32::<3>(isa.add32(more, less)));
-            let [other_more, other_less] = needed(isa, near, [scale, rest, other]);
+            let [other_more, other_less] = needed(isa, near, factor, [scale, whole, other]);
             let is_right = isa.eq32(isa.or(more, less), zero);
             let other_is = isa.eq32(isa.or(other_more, other_less), zero);
             let made = isa.select32(is_right, inverse, isa.select32(other_is, other, inverse));

@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::codec::job::Job;
-use super::environment::core_reads_ahead;
+use super::environment::this_processor;
 use super::layout::Apart;
 use super::run::Run;
 use super::simd::{Simd, Task};
@@ -158,7 +158,7 @@ pub(super) unsafe fn made<I: Simd>(
 
 /// Bytes of the source that memory is asked for with each line of results.
 fn step([from, to]: [usize; 2]) -> usize {
-    if from >= to && core_reads_ahead() { 0 } else { LINE * from / to }
+    if from >= to && this_processor().reads_ahead() { 0 } else { LINE * from / to }
 }
 
 /// Bytes that are copied. A [`fence`](super::simd::fence) must follow.

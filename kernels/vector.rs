@@ -10,7 +10,7 @@ use super::codec::ways::Ways;
 use super::codec::width::Width;
 use super::codec::{self, Codec};
 use super::drive;
-use super::environment::{Environment, core_reads_ahead, streaming_threshold};
+use super::environment::{Environment, streaming_threshold, this_processor};
 use super::layout::Apart;
 use super::plan::{Plan, Planned, Step, Steps};
 use super::scale::Scale;
@@ -263,7 +263,7 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
 /// Registers of 64 bytes keep up, and what writes an imaginary part of 0 beside each result. The others do not where they
 /// look at a table row by row, round to a narrow float, or have no instruction for what they convert. None does where it
 /// packs elements of 64 bits and more, or floats that take long to narrow: so little of that is written that to stream it
-/// gains less than it costs, unless results are 4 or 6 bits and a core reads ahead by itself. Measured both ways, on some eighty
+/// gains less than it costs, unless results are 4 or 6 bits and the core is one that gains. Measured both ways, on some eighty
 /// pairs of all these kinds.
 fn keeps_up<I: Simd>(route: &Route) -> bool {
     let (from, to) = (route.from, route.to);
@@ -278,7 +278,8 @@ fn keeps_up<I: Simd>(route: &Route) -> bool {
     let is_narrow = floats[1] && to.bits() <= 8;
     let is_wide = route.src.memory_bits() as usize * route.src.parts >= 64;
     let is_slow = floats[0] && (from.bits() == 16 || from.bits() == 32 && floats[1]);
-    let packs = route.dst.is_packed() && (is_wide || is_slow) && !(core_reads_ahead() && to.bits() >= 4);
+    let packs =
+        route.dst.is_packed() && (is_wide || is_slow) && !(this_processor().streams_few() && to.bits() >= 4);
     let computes = I::BYTES < 64 && (is_table || is_narrow || has_no_instruction);
     !packs && !computes || route.parts == Parts::Extend || route.work == Work::Keep
 }

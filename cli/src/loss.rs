@@ -5,6 +5,7 @@ use std::ops::{Add, Div, Mul, Sub};
 
 use bytemuck::Pod;
 use lanecast::{DType, Packing};
+use multiversion::multiversion;
 use serde::{Deserialize, Serialize};
 
 /// The losses of one tensor, or of a part of it.
@@ -31,6 +32,12 @@ pub(crate) trait Real:
 {
     const ZERO: Self;
     const INFINITY: Self;
+    /// The smallest one that has all its bits.
+    const NORMAL: Self;
+    /// The nearest one.
+    fn rounded(x: f64) -> Self;
+    /// It, or a little less: a factor by which a product, rounded, is no larger than that by this number.
+    fn no_more(self) -> Self;
     fn magnitude(self) -> Self;
     /// A number whose bytes, little-endian, were copied as they are.
     fn native(self) -> Self;
@@ -44,7 +51,19 @@ pub(crate) trait Real:
 impl Real for f32 {
     const ZERO: Self = 0.0;
     const INFINITY: Self = f32::INFINITY;
+    const NORMAL: Self = f32::MIN_POSITIVE;
 
+    fn rounded(x: f64) -> Self {
+        x as f32
+    }
+
+    fn no_more(self) -> Self {
+        // By a power of two nothing is rounded.
+        let is_power = self.to_bits() << 9 == 0;
+        if is_power { self } else { self * (1.0 - 1.0 / 65536.0) }
+    }
+
+    #[inline(always)]
     fn magnitude(self) -> Self {
         self.abs()
     }
@@ -57,7 +76,19 @@ impl Real for f32 {
 impl Real for f64 {
     const ZERO: Self = 0.0;
     const INFINITY: Self = f64::INFINITY;
+    const NORMAL: Self = f64::MIN_POSITIVE;
 
+    fn rounded(x: f64) -> Self {
+        x
+    }
+
+    fn no_more(self) -> Self {
+        // By a power of two nothing is rounded.
+        let is_power = self.to_bits() << 12 == 0;
+        if is_power { self } else { self * (1.0 - 1.0 / 65536.0) }
+    }
+
+    #[inline(always)]
     fn magnitude(self) -> Self {
         self.abs()
     }
@@ -71,9 +102,54 @@ impl Real for f64 {
 const SOME: usize = 1 << 10;
 /// Bytes of codes that are looked at together.
 const SOME_CODES: usize = 64;
-/// Maxima that are found beside each other: a register's.
-const LANES: usize = 16;
+/// Elements of which either all are divided, or none.
+const LANES: usize = 64;
 
+/// The largest errors of some elements.
+struct Errors<T> {
+    abs: T,
+    /// 0, if it is no larger than what was asked for.
+    rel: T,
+    /// Is NaN or Inf among them? Then the others mean nothing.
+    is_strange: bool,
+}
+
+/// Finds them, where an error is relative to an element, and of interest if larger than `least`.
+///
+/// To divide takes longer than all else here: what cannot be larger is known by a product, which may be off by its rounding.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn errors<T: Real>(xs: &[T; SOME], ys: &[T; SOME], least: T) -> Errors<T> {
+    let (mut abs, mut rel, mut strange) = ([T::ZERO; LANES], least, [T::ZERO; LANES]);
+    let mut factor = least.no_more();
+    for (xs, ys) in xs.as_chunks::<LANES>().0.iter().zip(ys.as_chunks::<LANES>().0) {
+        let mut above = [T::ZERO; LANES];
+        for i in 0..LANES {
+            let error = (xs[i] - ys[i]).magnitude();
+            abs[i] = larger(abs[i], error);
+            // 0, unless one is Inf or NaN.
+            strange[i] = strange[i] + error * T::ZERO;
+            let bound = xs[i].magnitude() * factor;
+            // What is subnormal may be off by any factor.
+            let bound = if bound < T::NORMAL { T::ZERO } else { bound };
+            above[i] = error - bound;
+        }
+        if above.iter().fold(false, |any, above| any | (*above > T::ZERO)) {
+            let mut quotients = [T::ZERO; LANES];
+            for i in 0..LANES {
+                quotients[i] = (xs[i] - ys[i]).magnitude() / xs[i].magnitude();
+            }
+            rel = quotients.into_iter().fold(rel, larger);
+            factor = rel.no_more();
+        }
+    }
+    Errors {
+        abs: abs.into_iter().fold(T::ZERO, larger),
+        rel: if rel > least { rel } else { T::ZERO },
+        is_strange: strange.iter().fold(false, |any, x| any | (*x != T::ZERO)),
+    }
+}
+
+#[inline(always)]
 fn larger<T: Real>(a: T, b: T) -> T {
     if b > a { b } else { a }
 }
@@ -121,29 +197,10 @@ impl Loss {
     }
 
     fn some<T: Real>(&mut self, first: u64, xs: &[T; SOME], ys: &[T; SOME]) {
-        let (mut abs, mut rel, mut strange) = ([T::ZERO; LANES], [T::ZERO; LANES], [T::ZERO; LANES]);
-        let lanes = || xs.as_chunks::<LANES>().0.iter().zip(ys.as_chunks::<LANES>().0);
-        for (xs, ys) in lanes() {
-            for i in 0..LANES {
-                let error = (xs[i] - ys[i]).magnitude();
-                abs[i] = larger(abs[i], error);
-                // 0, unless one is Inf or NaN.
-                strange[i] = strange[i] + error * T::ZERO;
-            }
-        }
-        // Divisions take longer than all else here, and what is exact needs none.
-        if abs.iter().any(|x| *x != T::ZERO) {
-            for (xs, ys) in lanes() {
-                for i in 0..LANES {
-                    rel[i] = larger(rel[i], (xs[i] - ys[i]).magnitude() / xs[i].magnitude());
-                }
-            }
-        }
-        let (mut abs, mut rel) =
-            (abs.into_iter().fold(T::ZERO, larger), rel.into_iter().fold(T::ZERO, larger));
+        let Errors { mut abs, mut rel, is_strange } = errors(xs, ys, T::rounded(self.max_rel));
         let pairs = || xs.iter().zip(ys);
         // Such numbers are rare, and so is what was 0 and is not: they are counted, and left out.
-        if strange.iter().any(|x| *x != T::ZERO) || rel == T::INFINITY {
+        if is_strange || rel == T::INFINITY {
             (abs, rel) = (T::ZERO, T::ZERO);
             for (&x, &y) in pairs() {
                 (abs, rel) = (larger(abs, error(x, y)), larger(rel, relative(x, y)));

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use super::super::scale::{By, How, LEAST_GROUP, RunScaled, Scale, Table16, Table128};
+use super::super::scale::{By, Factor, How, LEAST_GROUP, RunScaled, Scale, Table16, Table128};
 use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 use super::super::sizes::bytes;
 use super::super::stream::ask_far;
@@ -127,9 +127,9 @@ fn product<I: Simd>(isa: I, mut c: [I::V; 4], scale: &Scale) -> [I::V; 4] {
         c = registers!(4, K => isa.add_f32(c[K], zeros[K]));
     }
     let mut s = numbers(isa, scale, scale.scales);
-    if scale.tensor != 1.0 {
+    if scale.tensor != Factor::NONE {
         c = registers!(4, K => isa.mul_f32(c[K], s[K]));
-        s = [isa.splat32(scale.tensor.to_bits()); 4];
+        s = [isa.splat32(scale.tensor.by.to_bits()); 4];
     }
     match scale.how {
         How::Near => registers!(4, K => isa.mul_f32(c[K], s[K])),
@@ -164,8 +164,8 @@ pub(in crate::kernels) struct Quotient<S, T>(PhantomData<(S, T)>);
 pub(in crate::kernels) trait Ties {
     /// May one of these quotients be on the other side of a tie than its exact value, or that be on it?
     ///
-    /// With `x * (1 / S)`, where S has a rest, the error is below 2^-24 for the inverse and for the product, and 2^-23 for the rest:
-    /// in all less than 5 of the last of 24 bits.
+    /// With `x * (1 / S)` the error is below 2^-24 each for S, which may be a scale with the factor of the tensor, for the inverse and for
+    /// the product: in all less than 4 of the last of 24 bits.
     fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool;
 }
 
@@ -247,11 +247,7 @@ impl<I: Simd, S: AsF32<I>, T: Ties> AsF32<I> for Quotient<S, T> {
             let scales = numbers(isa, &scale, scale.scales);
             let m = registers!(4, K => isa.and(isa.add32(q[K], isa.splat32(0x800)), isa.splat32(!0xFFF)));
             let minus = registers!(4, K => isa.xor(m[K], isa.splat32(SIGN)));
-            let mut t = registers!(4, K => isa.mul_add_f32(minus[K], scales[K], x[K]));
-            if !scale.rests.is_null() {
-                let rests = numbers(isa, &scale, scale.rests);
-                t = registers!(4, K => isa.mul_add_f32(minus[K], rests[K], t[K]));
-            }
+            let t = registers!(4, K => rest(isa, scale.tensor, x[K], minus[K], scales[K]));
             q = registers!(4, K => towards(isa, x[K], m[K], t[K]));
         }
         if scale.others.keeps {
@@ -281,6 +277,22 @@ impl<I: Simd, S: AsF32<I>, T: Ties> NearF32<I> for Quotient<S, T> {
     fn near(isa: I, src: Input<I, Self>) -> [I::V; 4] {
         Self::f32(isa, src)
     }
+}
+
+/// What x is more than m times a scale with the factor of the tensor, or a number with the same sign, if m has up to 12 bits.
+///
+/// ```text
+/// x - m * s               without a factor: rounded once
+/// x - m * s * g           m * s is exact, because a scale that has a factor has up to 12 bits, too
+/// (x - m * s / g) * g     x * g - m * s, in the same way
+/// ```
+#[inline(always)]
+pub(in crate::kernels) fn rest<I: Simd>(isa: I, factor: Factor, x: I::V, minus_m: I::V, scale: I::V) -> I::V {
+    if factor == Factor::NONE {
+        return isa.mul_add_f32(minus_m, scale, x);
+    }
+    let (product, by) = (isa.mul_f32(minus_m, scale), isa.splat32(factor.by.to_bits()));
+    if factor.divides { isa.mul_add_f32(x, by, product) } else { isa.mul_add_f32(product, by, x) }
 }
 
 /// A quotient x / S of 12 bits, `m`, of which x - m * S has this sign: with a last bit.

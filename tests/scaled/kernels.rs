@@ -108,7 +108,7 @@ fn scaling_of(random: &mut Random, element: DType, dims: usize) -> Scaling {
     let g = f32::from_bits(0x3800_0000 + random.below(0x1000_0000) as u32);
     let scaling = match random.below(6) {
         0 => scaling.tensor_scale(TensorScale::Multiply(g)),
-        1 => scaling.tensor_scale(TensorScale::Divide(g)),
+        1 => scaling.tensor_scale(TensorScale::Divide(random.pick(&[g, g, 0.125, 3.0, 2688.0]))),
         2 => scaling.tensor_scale(TensorScale::Multiply(0.25)),
         3 if element == DType::F4E2M1 => scaling.tensor_scale(TensorScale::ComputeMultiply),
         _ => scaling,
@@ -430,17 +430,23 @@ fn beside_ties(isa: Isa) {
         values.dedup();
         let beyond = 2.0 * values[values.len() - 1] - values[values.len() - 2];
         values.push(beyond);
-        for round in 0..4 {
+        for round in 0..8 {
             let factor = f32::from_bits(0x3A00_0000 + random.below(0x0400_0000) as u32);
             let (scaling, scale, by) = match round {
                 // Whose quotients are exact.
                 0 => (Scaling::per_tensor(F32), 0.5f32.to_ne_bytes().to_vec(), 0.5),
                 1 => (Scaling::per_tensor(F32), factor.to_ne_bytes().to_vec(), f64::from(factor)),
-                // Of more bits than a float32 has.
+                // Of more bits than a float32 has: a product, or a quotient. By few bits some of its multiples are elements.
                 _ => {
                     let code = 0x28 + random.below(0x30) as u8;
-                    let scaling = Scaling::per_tensor(F8E4M3FN).tensor_scale(TensorScale::Multiply(factor));
-                    (scaling, vec![code], value(F8E4M3FN, code) * f64::from(factor))
+                    let scale = value(F8E4M3FN, code);
+                    let few = random.pick(&[3.0, 0.75, 10.0, 21.0]);
+                    let (tensor, by) = match round {
+                        2 | 3 => (TensorScale::Multiply(factor), scale * f64::from(factor)),
+                        4 | 5 => (TensorScale::Divide(factor), scale / f64::from(factor)),
+                        _ => (TensorScale::Divide(few), scale / f64::from(few)),
+                    };
+                    (Scaling::per_tensor(F8E4M3FN).tensor_scale(tensor), vec![code], by)
                 }
             };
             let from = if round == 0 { random.pick(&[F16, F32]) } else { F32 };
@@ -473,7 +479,7 @@ fn beside_ties(isa: Isa) {
     }
 }
 
-/// All mantissas of 16-bit floats, in blocks under scales as they are found, of few bits, and of a product: of most such scales a
+/// All mantissas of 16-bit floats, in blocks under scales as they are found, of few bits, of a product, and of a quotient: of most such scales a
 /// kernel finds an inverse with which it need not look at ties, some are left, and if those are many, it looks at all.
 fn ties_of_16_bits(isa: Isa) {
     use DType::{BF16, F4E2M1, F6E2M3, F8E3M4, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F16, F32, I4, I8, U8};
@@ -495,8 +501,11 @@ fn ties_of_16_bits(isa: Isa) {
         ] {
             // Of integers of 8 bits there are so many ties that shorter blocks do not pay.
             let block = if matches!(to, I8 | U8) { 8192 } else { 1024 };
-            for round in 0..8 {
-                let factor = f32::from_bits(0x3F80_0000 + random.below(1 << 23) as u32);
+            for round in 0..10 {
+                let factor = match round {
+                    9 => random.pick(&[3.0, 5.0, 21.0, 1.75]),
+                    _ => f32::from_bits(0x3F80_0000 + random.below(1 << 23) as u32),
+                };
                 let (mut scales, mut scale_codes, mut data) = (Vec::new(), Vec::new(), Vec::new());
                 for _ in 0..12 {
                     let amax = ((1 << mantissa) + random.below(1 << mantissa)) as f64;
@@ -509,10 +518,14 @@ fn ties_of_16_bits(isa: Isa) {
                         _ => f64::from((amax / max * exponent) as f32),
                     };
                     scales.extend_from_slice(&(scale as f32).to_ne_bytes());
-                    // From 1/8 to 15 for a scale of float8_e4m3fn, which a factor is multiplied with.
+                    // From 1/8 to 15 for a scale of float8_e4m3fn, which a factor is multiplied with, or divides.
                     let code = 0x20 + random.below(0x38) as u8;
                     scale_codes.push(code);
-                    let scale = if round == 6 { f64::from(f32::from(8 + code % 8) * factor) } else { scale };
+                    let scale = match round {
+                        6 => f64::from(f32::from(8 + code % 8) * factor),
+                        8 | 9 => f64::from(f32::from(8 + code % 8) / factor),
+                        _ => scale,
+                    };
                     let least = (scale.log2().floor() as i32 - 3 + random.below(10) as i32).max(-14);
                     for i in (0..block).map(|i| i % 1024) {
                         let m = (i % (1 << mantissa)) as f64 + f64::from(1 << mantissa);
@@ -523,11 +536,14 @@ fn ties_of_16_bits(isa: Isa) {
                 let n = data.len() / 8;
                 let mut src = vec![0; 2 * n];
                 lanecast::cast_bytes(&data, DType::F64, &mut src, from, n).expect("sizes that fit");
-                let (scaling, scales) = if round == 6 {
-                    let multiplied = TensorScale::Multiply(factor);
-                    (Scaling::blocks(&[block], F8E4M3FN).tensor_scale(multiplied), &scale_codes)
-                } else {
-                    (Scaling::blocks(&[block], F32), &scales)
+                let tensor = match round {
+                    6 => Some(TensorScale::Multiply(factor)),
+                    8 | 9 => Some(TensorScale::Divide(factor)),
+                    _ => None,
+                };
+                let (scaling, scales) = match tensor {
+                    Some(tensor) => (Scaling::blocks(&[block], F8E4M3FN).tensor_scale(tensor), &scale_codes),
+                    None => (Scaling::blocks(&[block], F32), &scales),
                 };
                 let options = CastOptions::new().saturate(random.one_in(2));
                 let [expected, found] = [Isa::Scalar, isa].map(|isa| {

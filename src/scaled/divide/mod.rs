@@ -26,7 +26,7 @@ use crate::formats::dtype::DType;
 use crate::kernels::magnitudes;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{BLOCK, Factors, How, Per, Rows};
+use crate::kernels::scaled::{BLOCK, Factor, Factors, How, Per, Rows};
 use crate::kernels::scales::TIES;
 pub(super) use decided::Decided;
 
@@ -43,13 +43,12 @@ const APART: usize = 2 << 10;
 /// Room for the numbers of scales.
 struct Buffers {
     scales: Vec<f32>,
-    rests: Vec<f32>,
     inverses: Vec<f32>,
     zeros: Vec<f32>,
     /// What is [`WRONG`] of scales, or what [`TIES`].
     flags: Vec<u8>,
     /// Of single elements, once there are such.
-    each: Option<Box<[Numbers; 4]>>,
+    each: Option<Box<[Numbers; 3]>>,
     amax: Vec<u32>,
     wide: Vec<f64>,
     by: Vec<f64>,
@@ -63,11 +62,10 @@ struct Buffers {
 impl Buffers {
     /// For so many scales.
     fn new(n: usize, divide: &Divide<'_>, is_found: bool, has_zeros: bool) -> Result<Self, Error> {
-        let Divide { splits, decided, .. } = *divide;
+        let decided = divide.decided;
         Ok(Self {
             kept: zeros(0, 2 * n, decided.kept.is_some())?,
             scales: zeros(0.0, n + BLOCK, true)?,
-            rests: zeros(0.0, n + BLOCK, splits)?,
             inverses: zeros(0.0, n + BLOCK, true)?,
             zeros: zeros(0.0, n + BLOCK, has_zeros)?,
             flags: zeros(0, n, true)?,
@@ -100,7 +98,10 @@ pub(super) struct Divide<'a> {
     isa: Present,
     /// Bytes of an element of the data.
     width: usize,
-    splits: bool,
+    /// The factor of the tensor, if scales with it are more than float32s.
+    factor: Factor,
+    /// The same, if they are not.
+    g: f32,
     /// What scales are amax divided by.
     divisor: f64,
     /// What the elements of the only block are multiplied with by a profile, if its scale is not all that says it.
@@ -110,7 +111,7 @@ pub(super) struct Divide<'a> {
 impl<'a> Divide<'a> {
     /// None if the reference is as good.
     pub(super) fn new(job: &'a Quantizing<'a>, decided: &'a Decided) -> Option<Self> {
-        let Quantize { from, scale, steps, .. } = *job.quantize;
+        let Quantize { from, to, scale, steps, .. } = *job.quantize;
         // To whole bytes from whole bytes.
         let (width, block) = (job.grid.width(), job.grid.block());
         let is_one_row = job.grid.dims.len() == 1;
@@ -120,20 +121,34 @@ impl<'a> Divide<'a> {
             return None;
         }
         let is_power = |x: f32| magnitude(x) & 0x7F_FFFF == 0;
-        let (mut g, mut splits) = (1.0, false);
+        let (mut g, mut factor) = (1.0, Factor::NONE);
         if steps == Steps::Own {
             match job.tensor {
                 TensorScale::None => {}
-                TensorScale::Multiply(by) if (LEAST..MOST).contains(&magnitude(by)) => {
-                    (g, splits) = (by, !is_power(by));
+                TensorScale::Multiply(by) | TensorScale::Divide(by)
+                    if !(LEAST..MOST).contains(&magnitude(by)) =>
+                {
+                    return None;
                 }
+                TensorScale::Multiply(by) if is_power(by) => g = by,
+                TensorScale::Divide(by) if is_power(by) => g = 1.0 / by,
+                TensorScale::Multiply(by) => factor = Factor::times(by),
+                // (The divisor of magnitudes is no float64.)
+                TensorScale::Divide(by) if decided.scales.is_some() => factor = Factor { by, divides: true },
                 _ => return None,
             }
-            // What is rounded to float64 first must be far enough from what the scale's dtype tells apart; exponents are
-            // those of the magnitudes.
-            if splits && scale.bits() == 32 || scale == DType::F8E8M0 && job.tensor != TensorScale::None {
+            // What a factor is multiplied with has up to 12 bits, and is no larger than quotients of 8 bits are; exponents are those
+            // of the magnitudes.
+            if factor != Factor::NONE && (scale.bits() > 16 || to.bits() > 8)
+                || scale == DType::F8E8M0 && job.tensor != TensorScale::None
+            {
                 return None;
             }
+        }
+        let max = job.quantize.max_value() * f64::from(g);
+        let divisor = if factor.divides { max / f64::from(factor.by) } else { max * f64::from(factor.by) };
+        if factor.divides && !(LEAST..MOST).contains(&magnitude(divisor as f32)) {
+            return None;
         }
         Some(Self {
             job,
@@ -142,8 +157,9 @@ impl<'a> Divide<'a> {
             decided,
             isa: decided.isa,
             width: from.bits() as usize / 8,
-            splits,
-            divisor: job.quantize.max_value() * f64::from(g),
+            factor,
+            g,
+            divisor,
             inverse: None,
         })
     }
@@ -333,13 +349,9 @@ impl<'a> Divide<'a> {
         buffers: &mut Buffers,
     ) -> Result<(), Error> {
         let job = self.job;
-        let Buffers { scales, rests, inverses, zeros, each, quotients, .. } = buffers;
-        let mut arrays = [
-            &scales[known..],
-            if rests.is_empty() { &[] } else { &rests[known..] },
-            &inverses[known..],
-            if zeros.is_empty() { &[] } else { &zeros[known..] },
-        ];
+        let Buffers { scales, inverses, zeros, each, quotients, .. } = buffers;
+        let mut arrays =
+            [&scales[known..], &inverses[known..], if zeros.is_empty() { &[] } else { &zeros[known..] }];
         if segment.per == Per::Element && job.grid.block() > 1 {
             let each = once(each, || array(NO_NUMBERS))?;
             expand(&mut arrays, &mut each[..], segment.groups, segment.n, job.grid.block());
@@ -348,10 +360,10 @@ impl<'a> Divide<'a> {
             per: segment.per,
             how,
             others: self.decided.others,
+            tensor: self.factor,
             scales: arrays[0],
-            rests: arrays[1],
-            inverses: arrays[2],
-            zeros: arrays[3],
+            inverses: arrays[1],
+            zeros: arrays[2],
             next,
             ..Factors::NONE
         };

@@ -3,7 +3,7 @@
 use super::{Buffers, Divide, Division};
 use crate::formats::dtype::DType;
 use crate::kernels::memory::bytes_of;
-use crate::kernels::scaled::{Factors, How, LEAST_GROUP, Rows};
+use crate::kernels::scaled::{Factor, Factors, How, LEAST_GROUP, Rows};
 use crate::kernels::scales::{self, Bounds, Near, Operation, TIES, WRONG};
 use crate::scaled::numbers::{LEAST, MOST, magnitude};
 use crate::scaled::rule::{Quantize, Steps};
@@ -76,27 +76,22 @@ impl Divide<'_> {
         if let Some(kernel) =
             self.decided.scales.filter(|_| (LEAST..MOST).contains(&magnitude(self.divisor as f32)))
         {
-            // Cut, and what was cut off, of which a few bits are left.
-            let near = self.divisor as f32;
-            let is_beyond = f64::from(near) > self.divisor;
-            let top = f32::from_bits(near.to_bits() - u32::from(is_beyond));
-            let rest = (self.divisor - f64::from(top)) as f32;
             let factors = Factors {
                 how: How::Odd,
-                scales: &[top],
-                rests: &[rest],
-                inverses: &[1.0 / top],
+                tensor: self.factor,
+                scales: &[quantize.max_value() as f32 * self.g],
+                inverses: &[1.0 / self.divisor as f32],
                 ..Factors::NONE
             };
             let one = Rows { count: 1, src: 0, dst: 0 };
             kernel.run(bytes_of(amax), bytes.into(), groups, &one, &factors, false);
-        } else if quantize.scale == DType::F32 && !self.splits {
+        } else if quantize.scale == DType::F32 {
             // The divisor is a float32, too.
             let numbers = &mut scales[..groups];
             for (number, amax) in numbers.iter_mut().zip(amax) {
                 *number = f32::from_bits(*amax);
             }
-            scales::with_tensor(self.isa, Operation::Divide, self.divisor as f32, numbers, &mut []);
+            scales::with_tensor(self.isa, Operation::Divide, self.divisor as f32, numbers);
             bytes.copy_from_slice(bytes_of(numbers));
         } else {
             self.decided.wide.fill(amax, (&mut *wide).into(), groups).ok()?;
@@ -295,9 +290,8 @@ impl Divide<'_> {
             }
             return Division { how, flags: if is_done { wrong } else { WRONG }, next: 0 };
         }
-        if let TensorScale::Multiply(g) = self.job.tensor {
-            let rests = if self.splits { &mut buffers.rests[..groups] } else { &mut [] };
-            scales::with_tensor(self.isa, Operation::Multiply, g, scales, rests);
+        if self.g != 1.0 {
+            scales::with_tensor(self.isa, Operation::Multiply, self.g, scales);
         }
         let range = match self.decided.how {
             // From 2^-127 to 2^127, of which the inverse is another.
@@ -306,14 +300,24 @@ impl Divide<'_> {
         };
         let flags = &mut buffers.flags[..groups];
         flags.fill(0);
-        let wrong = scales::bounded(self.isa, scales, &Bounds { range, zero: false, negative: false }, flags);
+        let bounds = Bounds { range, zero: false, negative: false };
+        let mut wrong = scales::bounded(self.isa, scales, &bounds, flags);
+        if self.factor != Factor::NONE {
+            // And with it.
+            let Factor { by, divides } = self.factor;
+            let operation = if divides { Operation::Divide } else { Operation::Multiply };
+            let numbers = &mut buffers.inverses[..groups];
+            numbers.copy_from_slice(scales);
+            scales::with_tensor(self.isa, operation, by, numbers);
+            wrong |= scales::bounded(self.isa, numbers, &bounds, flags);
+        }
         self.inverses(groups, wrong, buffers)
     }
 
     /// Inverses of scales: if that pays, such ones that elements need not be looked at but under a few of those scales.
     fn inverses(&self, groups: usize, wrong: u8, buffers: &mut Buffers) -> Division {
         let (how, grid) = (self.decided.how, self.job.grid);
-        let Buffers { scales, rests, inverses, flags, .. } = buffers;
+        let Buffers { scales, inverses, flags, .. } = buffers;
         let (inverses, flags) = (&mut inverses[..groups], &mut flags[..groups]);
         let elements = grid.count / grid.scales.max(1);
         // To find them takes as long as some ten elements for each tie.
@@ -321,8 +325,7 @@ impl Divide<'_> {
             how == How::Odd && grid.block() >= LEAST_GROUP && elements / 16 >= near.most as usize
         };
         if let Some(near) = self.near().filter(pays) {
-            let rests = if self.splits { &rests[..] } else { &[] };
-            let left = scales::inverses(self.isa, scales, rests, inverses, Some(near), flags);
+            let left = scales::inverses(self.isa, scales, self.factor, inverses, Some(near), flags);
             // Elements that are cast again take longer, and each call of the kernel as long as hundreds.
             if left * (4 + 1024 / elements) <= groups {
                 let flags = if left == 0 { wrong } else { wrong | TIES };
@@ -330,7 +333,7 @@ impl Divide<'_> {
             }
             flags.iter_mut().for_each(|flags| *flags &= WRONG);
         }
-        scales::inverses(self.isa, &scales[..groups], &[], inverses, None, &mut []);
+        scales::inverses(self.isa, &scales[..groups], self.factor, inverses, None, &mut []);
         Division { how, flags: wrong, next: 0 }
     }
 

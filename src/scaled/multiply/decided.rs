@@ -6,7 +6,7 @@ use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{self, By, Factors, How, Kernel, LEAST_GROUP, Others, Per, Table128};
+use crate::kernels::scaled::{self, By, Factor, Factors, How, Kernel, LEAST_GROUP, Others, Per, Table128};
 use crate::kernels::scales::{self, Ties};
 use crate::scaled::codes::Elements;
 use crate::scaled::numbers::magnitude;
@@ -161,7 +161,8 @@ impl Tabling {
         let how = if ties == MayTie::Never { How::Near } else { How::Odd };
         let per = Per::Group(LEAST_GROUP);
         let others = Others { loses_sign, ..Others::NONE };
-        let factors = Factors { per, how, others, tensor: after, scales: &mantissas, ..Factors::NONE };
+        let factors =
+            Factors { per, how, others, tensor: Factor::times(after), scales: &mantissas, ..Factors::NONE };
         let (mut codes, mut words, mut table) = ([0; 128], [0; 256], [Table128::ZEROS]);
         all_codes(from, options, 128, &mut codes)?;
         maker.fill(&codes, &mut words, &mut table, &factors);

@@ -24,7 +24,7 @@ use super::segment::{Region, Segment};
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
-use crate::kernels::scaled::{BLOCK, By, Factors, How, Kernel, Others, Per, Rows, Table16, Table128};
+use crate::kernels::scaled::{BLOCK, By, Factor, Factors, How, Kernel, Others, Per, Rows, Table16, Table128};
 use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 pub(super) use decided::{Decided, is_exact};
 use decided::{MayTie, Tabling};
@@ -267,7 +267,7 @@ impl<'a> Multiply<'a> {
         let factors = Factors {
             per: segment.per,
             how: if is_odd { How::Odd } else { How::Near },
-            tensor: self.decided.tensor.after,
+            tensor: Factor::times(self.decided.tensor.after),
             scales: arrays[0],
             zeros: arrays[1],
             others: Others { loses_sign: job.dequantize.loses_sign, ..Others::NONE },

@@ -3,7 +3,7 @@
 use super::decided::{INF, LEAST_OF_TWO, MOST_OF_TWO, MayTie, Tabling, all_codes};
 use super::{Buffers, MADE, Multiply};
 use crate::cast::Caster;
-use crate::kernels::scaled::{By, Factors, How, Per};
+use crate::kernels::scaled::{By, Factor, Factors, How, Per};
 use crate::kernels::scales::{self, Bounds, Operation, TIES};
 use crate::scaled::error::Error;
 use crate::scaled::memory::{array, once};
@@ -41,8 +41,12 @@ impl Multiply<'_> {
         }
         let is_odd = decided.ties == MayTie::Always || flags & TIES != 0;
         let how = if is_odd { How::Odd } else { How::Near };
-        let factors =
-            Factors { per: Per::Group(each.into()), how, tensor: decided.tensor.after, ..Factors::NONE };
+        let factors = Factors {
+            per: Per::Group(each.into()),
+            how,
+            tensor: Factor::times(decided.tensor.after),
+            ..Factors::NONE
+        };
         if *by == By::Sixteen {
             const TOGETHER: usize = MADE * 128 / 16;
             for (tables, scales) in sixteens[..n].chunks_mut(TOGETHER).zip(scales.chunks(TOGETHER)) {
@@ -101,7 +105,7 @@ impl Multiply<'_> {
                     TensorScale::Divide(_) => Operation::Divide,
                     _ => Operation::Multiply,
                 };
-                scales::with_tensor(self.decided.isa, operation, factor[0], numbers, &mut []);
+                scales::with_tensor(self.decided.isa, operation, factor[0], numbers);
                 let [narrow, wide] = self.decided.rounds;
                 round(numbers, narrow, wide)?;
             }
