@@ -567,7 +567,7 @@ where
 
 /// Bits of codes, and what those of 8 bits need besides.
 #[derive(Clone, Copy)]
-pub(in crate::kernels) struct Fields<V> {
+pub(in crate::kernels) struct CodeParts<V> {
     /// All but a sign that zeros have.
     magnitude: V,
     mantissa: V,
@@ -589,14 +589,14 @@ where
     type From = Self;
     type To = Bits<16>;
     const FLOATS: bool = false;
-    type Setup = Fields<I::V>;
+    type Setup = CodeParts<I::V>;
 
     #[inline(always)]
-    fn setup(isa: I, job: &Job) -> Fields<I::V> {
+    fn setup(isa: I, job: &Job) -> CodeParts<I::V> {
         let Target { mantissa_bits, max, nan, .. } = job.source;
         let first = 1u8 << (mantissa_bits & 7);
         let has_sign = matches!(job.from, Kind::Float(_));
-        Fields {
+        CodeParts {
             magnitude: isa.splat8(u8::MAX >> (8 - BITS) >> u32::from(has_sign)),
             mantissa: isa.splat8(first - 1),
             exponent: isa.splat8(0x80 - first),
@@ -610,7 +610,7 @@ where
     #[inline(always)]
     fn block(
         isa: I,
-        k: &Fields<I::V>,
+        k: &CodeParts<I::V>,
         Input { block, looks: Under { looks: [low, high], scale } }: Input<I, Self>,
     ) -> Block<I, Bits<16>> {
         // What is above a code of 4 bits is not said.
