@@ -6,7 +6,7 @@
 //! choose lines by a word in them.
 //!
 //! The ratio is the speed of the first over that of the second, in bytes read and written: above 1 the first is faster.
-//! At the end comes what is on the pages docs/views-*.md: the ratios of lines of the same kind.
+//! At the end comes what is on the pages docs/performance/views-*.md: the ratios of lines of the same kind.
 
 use std::cell::RefCell;
 use std::hint::black_box;

@@ -487,7 +487,7 @@ impl Tables for Avx2 {
             let Plane { halves: [low, high], window, .. } = plane;
             let magnitude = self.and(index, self.splat8(0x7F));
             let known = match fold {
-                Fold::Apart => self.among(low, index),
+                Fold::None => self.among(low, index),
                 Fold::Same | Fold::Magnitude => {
                     let v = self.among(low, if fold == Fold::Same { magnitude } else { _mm256_abs_epi8(index) });
                     let is_negative = _mm256_cmpgt_epi8(_mm256_setzero_si256(), index);

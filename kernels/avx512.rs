@@ -630,8 +630,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Tables
         lookup16(self, plane: [__m512i; 4], index: __m512i) -> __m512i = self.lookup64(plane, index);
         line(self, table: &'static Words) -> [[__m512i; 4]; 2] = [self.plane(&table.planes[0]), self.plane(&table.planes[1])];
         on_line(self, line: [[__m512i; 4]; 2], index: __m512i) -> [__m512i; 2] = self.zip_pieces::<1>(
-            self.lookup256(line[0], Fold::Apart, index),
-            self.lookup256(line[1], Fold::Apart, index),
+            self.lookup256(line[0], Fold::None, index),
+            self.lookup256(line[1], Fold::None, index),
         );
     }
 }

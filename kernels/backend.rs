@@ -1,11 +1,11 @@
 //! The instruction sets, each with what it has for the layers above.
 
-use super::drive::Plan;
+use super::plan::Plan;
 use super::present::Present;
 #[cfg(isa = "vector")]
 use super::simd::Token;
 #[cfg(isa = "vector")]
-use super::{codec::table::Ways, vector};
+use super::{codec::ways::Ways, vector};
 use crate::formats::isa::Isa;
 
 /// Calls a function with the token of an instruction set that is [`Present`](super::present::Present); none for the reference. What not every program needs is

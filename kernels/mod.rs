@@ -6,7 +6,7 @@
 //!
 //! * `scalar.rs` is the reference: one element at a time, integer arithmetic only. It is the
 //!   specification in code; every vector kernel is tested against what it is tested against.
-//! * `drive.rs` runs it, tile by tile; `layout.rs` moves its codes between memory and tiles.
+//! * `drive.rs` runs it, tile by tile, and plain copies; `layout.rs` moves its codes between memory and tiles.
 //! * `simd.rs` is what an instruction set can do to registers, which `avx2.rs`, `avx512.rs`, `neon.rs` and `simd128.rs` do. Only those
 //!   four name a vector intrinsic. A value of their types is the proof that the CPU has the features.
 //! * `codec/` turns registers into registers, once for all instruction sets, in safe code. `codec/width.rs` loads and stores
@@ -16,10 +16,10 @@
 //!   register, or a rounding that is kept where there is none; `stochastic.rs` rounds by chance, between two casts that round nothing; `sizes.rs` says how many bytes and parts elements are.
 //! * `strided.rs` casts strided views a tile at a time, by the kernels; `panel.rs` those that it transposes and that are
 //!   larger than the caches; `moves.rs` brings elements to tiles and back.
-//! * `scaled.rs` casts elements under scales; `magnitudes.rs` finds the largest magnitudes of groups, `scales.rs` computes with scales.
+//! * `scaled.rs` casts elements under scales, which `scale.rs` hands to kernels; `magnitudes.rs` finds the largest magnitudes of groups, `scales.rs` computes with scales.
 //! * `check/` looks at the codes of a source for what a cast loses of them.
 //! * `backend.rs` is the list of the instruction sets, each with what it has for the layers above; `plans.rs` makes and keeps
-//!   the plan of a cast: what one of them runs for it. `codec/table.rs` says which codecs.
+//!   the plan of a cast (`plan.rs`): what one of them runs for it. `codec/ways.rs` says which codecs.
 //! * `detect.rs` reads what safe code cannot read of the machine.
 //! * `memory.rs` is the border to the safe code; `present.rs` is the proof that the CPU has an instruction set, `run.rs` bytes that are
 //!   copied; `once.rs` keeps what is made once in a process, `scratch.rs` allocates
@@ -56,10 +56,13 @@ mod moves;
 pub(crate) mod neon;
 pub(crate) mod once;
 mod panel;
+pub(crate) mod plan;
 pub(crate) mod plans;
 pub(crate) mod present;
 mod run;
 pub(crate) mod scalar;
+#[cfg(isa = "vector")]
+mod scale;
 #[cfg(isa = "vector")]
 pub(crate) mod scaled;
 #[cfg(isa = "vector")]

@@ -443,8 +443,8 @@ impl Tables for Neon {
         line(self, table: &'static Words) -> [[uint8x16x4_t; 4]; 2] =
             [self.plane(&table.planes[0]), self.plane(&table.planes[1])];
         on_line(self, line: [[uint8x16x4_t; 4]; 2], index: uint8x16_t) -> [uint8x16_t; 2] = self.zip_pieces::<1>(
-            self.lookup256(line[0], Fold::Apart, index),
-            self.lookup256(line[1], Fold::Apart, index),
+            self.lookup256(line[0], Fold::None, index),
+            self.lookup256(line[1], Fold::None, index),
         );
     }
 }

@@ -9,8 +9,9 @@
 //! Tried and lost: windows of rows, so that the pages of both sides stay known (within noise); smaller panels, which fit
 //! into L1. Prefetching the next panel while one is written gained a tenth for bfloat16 to float32 and lost as often.
 
-use super::drive::{Apart, Planned, RowCast};
+use super::layout::Apart;
 use super::moves::{self, Dim, Move, Moves};
+use super::plan::{Planned, RowCast};
 use crate::formats::route::Work;
 
 /// Bytes of a run of the source: of runs of half as many, memory gives less.

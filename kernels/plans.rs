@@ -1,10 +1,11 @@
 //! Which kernel an instruction set runs for a route: the plans, each made once and kept.
 
 use super::backend::Backend;
-#[cfg(any(isa = "vector", test))]
-use super::drive::Planned;
-use super::drive::{self, Plan};
+use super::drive;
 use super::once::Once;
+use super::plan::Plan;
+#[cfg(any(isa = "vector", test))]
+use super::plan::Planned;
 use super::present::Present;
 #[cfg(isa = "vector")]
 use super::stochastic;
@@ -132,7 +133,7 @@ fn casts(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<[Pla
 
 #[cfg(test)]
 mod tests {
-    use super::super::drive::Kernel;
+    use super::super::plan::Kernel;
     use super::*;
     use crate::{ByteOrder, NanToFinite, Overflow, Packing, Rounding};
 
@@ -262,7 +263,7 @@ mod tests {
                         src.as_ptr().cast(),
                         dst.as_mut_ptr().cast(),
                         src.len(),
-                        &drive::Apart::ONE,
+                        &super::super::layout::Apart::ONE,
                     );
                 }
                 dst

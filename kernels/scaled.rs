@@ -5,10 +5,11 @@ use super::backend::on;
 use super::codec::job::{Job, Table};
 use super::codec::lookup;
 use super::codec::scaled;
-use super::drive::{Apart, RunScaled, Scale};
 use super::environment::Environment;
+use super::layout::Apart;
 use super::memory::Destination;
 use super::present::Present;
+use super::scale::{RunScaled, Scale};
 use super::simd::{Extras, Simd, Task, fence};
 use super::sizes::bytes;
 use super::stream::{self, Maker};
@@ -16,7 +17,7 @@ use crate::formats::dtype::DType;
 use crate::formats::options::{CastOptions, Rounding};
 use crate::formats::route::route;
 
-pub(crate) use super::drive::{By, Factor, How, LEAST_GROUP, Others, Table16, Table128};
+pub(crate) use super::scale::{By, Factor, How, LEAST_GROUP, Others, Table16, Table128};
 
 /// Elements that the arrays of factors must reach to: whole blocks of every instruction set.
 pub(crate) const BLOCK: usize = 64;

@@ -460,7 +460,7 @@ pub(crate) trait Tables: Widths {
     /// Among the first 128; the top bit of an index is ignored.
     #[inline(always)]
     fn lookup128(self, plane: Self::Plane, index: Self::V) -> Self::V {
-        self.lookup256(plane, Fold::Apart, self.and(index, self.splat8(0x7F)))
+        self.lookup256(plane, Fold::None, self.and(index, self.splat8(0x7F)))
     }
     /// Among the first 64; the top bits of an index are ignored.
     fn lookup64(self, plane: Self::Plane, index: Self::V) -> Self::V;

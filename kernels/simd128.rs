@@ -516,7 +516,7 @@ impl<const TURNED: bool> Tables for Wasm<TURNED> {
             let Plane { halves: [low, high], window, .. } = plane;
             let magnitude = v128_and(index, u8x16_splat(0x7F));
             let known = match fold {
-                Fold::Apart => self.among(low, index),
+                Fold::None => self.among(low, index),
                 Fold::Same | Fold::Magnitude => {
                     let v = self.among(low, if fold == Fold::Same { magnitude } else { i8x16_abs(index) });
                     v128_xor(v, v128_and(i8x16_shr(index, 7), self.row(&window.sign)))

@@ -6,7 +6,8 @@
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::drive::{Apart, Planned};
+use super::layout::Apart;
+use super::plan::Planned;
 use super::simd::{Simd, Task};
 use super::sizes::{FEW, LINE, ahead, core_units_of_tile, widens_parts};
 use super::stream;

@@ -3,7 +3,8 @@
 
 use core::marker::PhantomData;
 
-use super::drive::{self, Planned};
+use super::drive;
+use super::plan::Planned;
 use super::simd::{Simd, Task};
 use crate::formats::dtype::{DType, FloatFormat, Kind};
 use crate::formats::stochastic::Key;
@@ -14,7 +15,7 @@ const TILE: usize = 256;
 /// A stochastic route.
 ///
 /// # Safety
-/// As for every [`Kernel`](drive::Kernel); the instruction set is available.
+/// As for every [`Kernel`](super::plan::Kernel); the instruction set is available.
 pub(super) unsafe fn kernel<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
     // SAFETY: the caller's promise.
     unsafe {

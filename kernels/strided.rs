@@ -8,10 +8,11 @@
 
 use core::mem::MaybeUninit;
 
-use super::drive::{Apart, Planned, RowCast};
+use super::layout::Apart;
 pub(crate) use super::moves::Dim;
 use super::moves::{self, Move, Moves};
 use super::panel::{self, Transpose};
+use super::plan::{Planned, RowCast};
 use super::scratch::Scratch;
 use crate::formats::route::Work;
 

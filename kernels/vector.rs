@@ -6,11 +6,14 @@ use core::mem::MaybeUninit;
 use super::codec::job::Job;
 use super::codec::scaled::Scalable;
 use super::codec::source::{Input, Source, bits};
-use super::codec::table::Ways;
+use super::codec::ways::Ways;
 use super::codec::width::Width;
 use super::codec::{self, Codec};
-use super::drive::{self, Apart, Plan, Planned, Scale, Step};
+use super::drive;
 use super::environment::{Environment, streaming_threshold, this_processor};
+use super::layout::Apart;
+use super::plan::{Plan, Planned, Step, Steps};
+use super::scale::Scale;
 use super::simd::{Kernel, Simd, fence};
 use super::sizes::{FEW, LINE, ahead, bytes, core_bits, core_units};
 use super::stage;
@@ -224,8 +227,8 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
         return Plan { kernel: stochastic::kernel::<I>, ..plan };
     }
     // Where there is no memory for that or for a table, the reference needs none.
-    let mut found = drive::Steps::NONE;
-    let Some(steps) = codec::table::find_steps::<I>(route, &mut found).and_then(|()| once::keep(found.all()))
+    let mut found = Steps::NONE;
+    let Some(steps) = codec::ways::find_steps::<I>(route, &mut found).and_then(|()| once::keep(found.all()))
     else {
         return plan;
     };
@@ -235,7 +238,7 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
     };
     let floats = steps.iter().any(|step| step.floats);
     // Without memory for those, there are the steps.
-    let groups = codec::table::groups::<I>(route);
+    let groups = codec::ways::groups::<I>(route);
     Plan {
         kernel: if ready.is_some() { plain::<I> } else { shaped::<I> },
         stream_from: if keeps_up::<I>(route) { streaming_threshold() } else { usize::MAX },

@@ -215,18 +215,21 @@ macro_rules! floats {
         $(special!($special $name);)*
 
         impl From<$name> for f32 {
+            #[inline]
             fn from(x: $name) -> f32 {
                 x.to_f32()
             }
         }
 
         impl PartialEq for $name {
+            #[inline]
             fn eq(&self, other: &Self) -> bool {
                 self.to_f32() == other.to_f32()
             }
         }
 
         impl PartialOrd for $name {
+            #[inline]
             fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
                 self.to_f32().partial_cmp(&other.to_f32())
             }
@@ -240,11 +243,12 @@ macro_rules! floats {
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(&self.to_f32(), f)
+                fmt::Display::fmt(self, f)
             }
         }
 
         impl From<$name> for f64 {
+            #[inline]
             fn from(x: $name) -> f64 {
                 x.to_f64()
             }

@@ -13,8 +13,8 @@ use crate::formats::layout::ByteOrder;
 use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
 use crate::formats::route::{Layout, Route, route};
-use crate::kernels::drive::{Plan, Planned};
 use crate::kernels::memory::Destination;
+use crate::kernels::plan::{Plan, Planned};
 use crate::kernels::present::Present;
 use crate::kernels::{plans, scalar};
 use crate::room::{allocated, vec_with_capacity};
@@ -310,7 +310,7 @@ impl Caster {
         self
     }
 
-    /// Casts to elements that need not be initialised. `D` is u8, or the element type of the destination.
+    /// Casts to elements that need not be initialised. `D` is an unsigned integer, or the element type of the destination.
     #[allow(unsafe_code, reason = "what was written is initialised")]
     pub(crate) fn fill<'a, S: Element, D: Element>(
         &self,
@@ -318,10 +318,11 @@ impl Caster {
         mut dst: Destination<'a, D>,
         n: usize,
     ) -> Result<&'a mut [D], Error> {
-        debug_assert!(D::DTYPE == DType::U8 || D::DTYPE == self.to());
+        let is_bits = matches!(D::DTYPE, DType::U8 | DType::U16 | DType::U32 | DType::U64);
+        debug_assert!(is_bits || D::DTYPE == self.to());
         if self.ran(src, &mut dst, n) {
-            // SAFETY: the kernel initialised every byte with elements of the target, valid as `D`: every caller passes u8 or
-            // the type that made that.
+            // SAFETY: the kernel initialised every byte with elements of the target, valid as `D`: every caller passes an integer,
+            // of which any bits are one, or the type that made that.
             Ok(unsafe { dst.assume_init() })
         } else {
             Err(self.wrong_size(size_of_val(src), dst.size(), n))

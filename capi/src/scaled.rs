@@ -63,7 +63,10 @@ pub struct lanecast_scaling {
 fn scaled_status(error: Error) -> lanecast_status {
     match error {
         Error::Pair { .. } | Error::ScaleDType { .. } => LANECAST_ERR_DTYPE,
-        Error::Unsupported { .. } | Error::Profile { .. } | Error::TensorScale { .. } => LANECAST_ERR_OPTIONS,
+        Error::Unsupported { .. }
+        | Error::Profile { .. }
+        | Error::ProfileNeeds { .. }
+        | Error::TensorScale { .. } => LANECAST_ERR_OPTIONS,
         Error::ShapeOverflow { .. } => LANECAST_ERR_SIZE,
         Error::Cancelled => LANECAST_ERR_CANCELLED,
         Error::Cast(error) => status(error),

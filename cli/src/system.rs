@@ -64,23 +64,28 @@ mod windows {
 
     use super::*;
 
-    pub(crate) fn read_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
-        while !buffer.is_empty() {
-            match file.seek_read(buffer, offset) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => (buffer, offset) = (&mut buffer[n..], offset + n as u64),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let bytes = buffer.len();
+        let read = |done: usize| file.seek_read(&mut buffer[done..], offset + done as u64);
+        until_all(bytes, io::ErrorKind::UnexpectedEof, read)
     }
 
-    pub(crate) fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match file.seek_write(bytes, offset) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => (bytes, offset) = (&bytes[n..], offset + n as u64),
+    pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let write = |done: usize| file.seek_write(&bytes[done..], offset + done as u64);
+        until_all(bytes.len(), io::ErrorKind::WriteZero, write)
+    }
+
+    /// Calls a function, which says how many bytes it has done, until it has done all; the error is what it means that it did none.
+    fn until_all(
+        bytes: usize,
+        none: io::ErrorKind,
+        mut some: impl FnMut(usize) -> io::Result<usize>,
+    ) -> io::Result<()> {
+        let mut done = 0;
+        while done < bytes {
+            match some(done) {
+                Ok(0) => return Err(none.into()),
+                Ok(n) => done += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use super::super::simd::{Simd, Task};
 use super::found::{Bits, Codes, Key, MOST};
-use super::judge::Block;
+use super::judge::BlockRoom;
 use super::lanes::{Among, ONES, Ones, Ordered, Sought, Wide8, Wide16, Wide32, Wide64};
 
 pub(super) fn find<I: Simd>(isa: I, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) -> usize {
@@ -82,7 +82,7 @@ fn each_block<I: Simd, L: Ordered<I>, A: Among<I>>(
     among: &A,
     bits: &mut Bits,
 ) -> usize {
-    let mut room = Block([0; 8 * 64]);
+    let mut room = BlockRoom([0; 8 * 64]);
     let (mut at, mut count) = (0, 0);
     while !codes.is_empty() {
         // What is no whole block is one in the room.

@@ -1,7 +1,7 @@
 //! What is asked of codes, and what is found.
 
-use super::super::drive::Planned;
 use super::super::memory::Destination;
+use super::super::plan::Planned;
 
 /// What a [`Scan`] compares with. Of integers, codes minus `low` have no bit of `limit` and above; of floats,
 /// magnitudes are no larger than `limit`, and 0 or no smaller than `least`.

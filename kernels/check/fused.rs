@@ -2,9 +2,9 @@
 
 use core::marker::PhantomData;
 
-use super::super::drive::Planned;
 use super::super::environment::Environment;
 use super::super::memory::Destination;
+use super::super::plan::Planned;
 use super::super::simd::{Simd, Tally, Task};
 use super::super::stage;
 use super::found::{Fit, Found, Fused};

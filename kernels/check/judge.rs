@@ -246,7 +246,7 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
             let Self { codes: [mut codes, mut back], keys, limits, verdict, mut kept, .. } = self;
             let (bounds, block) =
                 (Bounds::<I, KEYS>::new::<L>(isa, limits, keys, spared), L::BYTES * I::BYTES);
-            let [mut room, mut room_back] = [const { Block([0; 8 * 64]) }; 2];
+            let [mut room, mut room_back] = [const { BlockRoom([0; 8 * 64]) }; 2];
             let mut at = 0;
             // What is no whole block is one in the rooms, so that what judges it stands here once.
             loop {
@@ -284,7 +284,7 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
 
 /// Room for a block of lanes.
 #[repr(C, align(64))]
-pub(super) struct Block(pub(super) [u8; 8 * 64]);
+pub(super) struct BlockRoom(pub(super) [u8; 8 * 64]);
 
 /// A code of so many bytes.
 trait Lane<const BYTES: usize>: Copy + Ord {

@@ -24,8 +24,8 @@ mod scan;
 use self::found::Counts;
 pub(crate) use self::found::{Bits, Codes, Exact, Fit, Found, Fused, Kept, Key, MOST, Scan, Verdict};
 use super::backend::on;
-use super::drive::Planned;
 use super::limits::Limits;
+use super::plan::Planned;
 use super::present::Present;
 
 /// Codes that are whole blocks of judges on every instruction set.

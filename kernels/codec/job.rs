@@ -39,7 +39,7 @@ pub(in crate::kernels) struct Job {
 /// Casts rows of `n` elements, of which the first begin at `src` and `dst`, and says true.
 ///
 /// # Safety
-/// As for a [`Kernel`](crate::kernels::drive::Kernel); the instruction set is available, the job has the dtypes of the codec, and
+/// As for a [`Kernel`](crate::kernels::plan::Kernel); the instruction set is available, the job has the dtypes of the codec, and
 /// its table is there if it needs one.
 pub(in crate::kernels) type RunRows =
     unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool;

@@ -198,7 +198,7 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
     })
 }
 
-/// The table of a route that is cast by [`Group`](crate::kernels::drive::Group)s, which are codes of so many bits: those of 8
+/// The table of a route that is cast by [`Group`](crate::kernels::plan::Group)s, which are codes of so many bits: those of 8
 /// are looked up by their [halves](Pairs).
 pub(in crate::kernels) fn group_table(route: &Route, bits: u32) -> Option<Table> {
     let groups = groups(route);
@@ -276,7 +276,7 @@ impl<L: Look> Scope for L {
 
 /// All of it, with the [`Fold`] of this number.
 pub(in crate::kernels) struct Folded<const FOLD: usize>;
-pub(in crate::kernels) type Whole = Folded<{ Fold::Apart as usize }>;
+pub(in crate::kernels) type Unfolded = Folded<{ Fold::None as usize }>;
 pub(in crate::kernels) type Same = Folded<{ Fold::Same as usize }>;
 pub(in crate::kernels) type Negated = Folded<{ Fold::Negated as usize }>;
 pub(in crate::kernels) type Limited = Folded<{ Fold::Limited as usize }>;

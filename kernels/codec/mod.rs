@@ -17,7 +17,7 @@ pub(super) mod narrow;
 pub(super) mod plane;
 pub(super) mod scaled;
 pub(super) mod source;
-pub(super) mod table;
+pub(super) mod ways;
 pub(super) mod width;
 
 use self::job::Job;

@@ -502,7 +502,7 @@ where
         // Those of the smallest format are few.
         let code = match BITS {
             4 => isa.lookup64(k.plane, key),
-            _ => isa.lookup256(k.plane, Fold::Apart, key),
+            _ => isa.lookup256(k.plane, Fold::None, key),
         };
         Bits::<BITS>::of8::<I, false>(isa, signed::<I, Finite>(isa, code, isa.signs16(x), k.sign))
     }

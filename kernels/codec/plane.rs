@@ -24,7 +24,7 @@ pub(crate) struct Plane {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::kernels) enum Fold {
     /// Nothing.
-    Apart,
+    None,
     /// The element is that of the code without its sign, with the other sign.
     Same,
     /// It is the negative of that.
@@ -40,21 +40,21 @@ pub(in crate::kernels) enum Fold {
 impl Fold {
     /// In the order of their numbers.
     pub(super) const ALL: [Self; 6] =
-        [Self::Apart, Self::Same, Self::Negated, Self::Limited, Self::Magnitude, Self::Positive];
+        [Self::None, Self::Same, Self::Negated, Self::Limited, Self::Magnitude, Self::Positive];
 
     /// Of the table of a pair.
     pub(super) fn of(from: DType, to: DType, policy: &Policy) -> Self {
         match (from.kind(), to.kind()) {
-            _ if from.bits() != 8 => Self::Apart,
+            _ if from.bits() != 8 => Self::None,
             (Kind::Float(from), Kind::Int(to)) if from.has_sign => match policy.overflow {
                 Overflow::Saturate if !to.signed => Self::Positive,
                 _ if to.bits < 8 => Self::Limited,
                 _ => Self::Negated,
             },
-            _ if to.bits() > 8 => Self::Apart,
+            _ if to.bits() > 8 => Self::None,
             (Kind::Float(from), Kind::Float(to)) if from.has_sign && to.has_sign => Self::Same,
             (Kind::Int(from), Kind::Float(to)) if from.signed && to.has_sign => Self::Magnitude,
-            _ => Self::Apart,
+            _ => Self::None,
         }
     }
 }
@@ -185,7 +185,7 @@ impl Plane {
 
     /// Writes the plane of bytes that say nothing of each other.
     pub(super) fn of_bytes<'a>(place: &'a mut MaybeUninit<Self>, elements: &[u8; 256]) -> &'a mut Self {
-        Self::of(place, elements, 8, 256, Fold::Apart)
+        Self::of(place, elements, 8, 256, Fold::None)
     }
 
     /// Writes the plane of elements of `bits` bits for so many codes.
@@ -210,7 +210,7 @@ impl Plane {
             }
         }
         let known = |code: u8| match fold {
-            Fold::Apart | Fold::Positive => 0,
+            Fold::None | Fold::Positive => 0,
             Fold::Same => first[usize::from(code & 0x7F)] ^ sign,
             Fold::Negated => first[usize::from(code & 0x7F)].wrapping_neg(),
             Fold::Limited => limit.min(first[usize::from(code & 0x7F)].wrapping_neg() as i8) as u8 & mask,

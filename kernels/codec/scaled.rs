@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use super::super::drive::{By, Factor, How, LEAST_GROUP, RunScaled, Scale, Table16, Table128};
+use super::super::scale::{By, Factor, How, LEAST_GROUP, RunScaled, Scale, Table16, Table128};
 use super::super::simd::{ByAddition, ByF16, ByWords, Extras, NarrowsByF16, NarrowsByWords, Simd};
 use super::super::sizes::bytes;
 use super::super::stream::ask_far;
@@ -12,7 +12,7 @@ use super::job::{Job, Table, Target};
 use super::lookup::{Floats, Mirrored, Nibble, OnLine, Scope, Short, floats};
 use super::narrow::{Finite, Signed, ToNarrow, ToNarrowByF16};
 use super::source::{AsF32, Bf16, F16, F32, I8, Input, Source, U8, bits, format};
-use super::table::{Looking, Ways};
+use super::ways::{Looking, Ways};
 use super::width::{Bits, Code, Width, registers};
 use super::{Block, Codec};
 use crate::formats::dtype::{DType, FloatFormat, Kind};
@@ -567,7 +567,7 @@ where
 
 /// Bits of codes, and what those of 8 bits need besides.
 #[derive(Clone, Copy)]
-pub(in crate::kernels) struct Fields<V> {
+pub(in crate::kernels) struct CodeParts<V> {
     /// All but a sign that zeros have.
     magnitude: V,
     mantissa: V,
@@ -589,14 +589,14 @@ where
     type From = Self;
     type To = Bits<16>;
     const FLOATS: bool = false;
-    type Setup = Fields<I::V>;
+    type Setup = CodeParts<I::V>;
 
     #[inline(always)]
-    fn setup(isa: I, job: &Job) -> Fields<I::V> {
+    fn setup(isa: I, job: &Job) -> CodeParts<I::V> {
         let Target { mantissa_bits, max, nan, .. } = job.source;
         let first = 1u8 << (mantissa_bits & 7);
         let has_sign = matches!(job.from, Kind::Float(_));
-        Fields {
+        CodeParts {
             magnitude: isa.splat8(u8::MAX >> (8 - BITS) >> u32::from(has_sign)),
             mantissa: isa.splat8(first - 1),
             exponent: isa.splat8(0x80 - first),
@@ -610,7 +610,7 @@ where
     #[inline(always)]
     fn block(
         isa: I,
-        k: &Fields<I::V>,
+        k: &CodeParts<I::V>,
         Input { block, looks: Under { looks: [low, high], scale } }: Input<I, Self>,
     ) -> Block<I, Bits<16>> {
         // What is above a code of 4 bits is not said.

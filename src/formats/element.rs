@@ -197,12 +197,14 @@ macro_rules! int_newtypes {
         }
 
         impl From<$name> for $primitive {
+            #[inline]
             fn from(x: $name) -> $primitive {
                 x.value()
             }
         }
 
         impl PartialEq for $name {
+            #[inline]
             fn eq(&self, other: &Self) -> bool {
                 self.value() == other.value()
             }
@@ -211,12 +213,14 @@ macro_rules! int_newtypes {
         impl Eq for $name {}
 
         impl PartialOrd for $name {
+            #[inline]
             fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
                 Some(self.cmp(other))
             }
         }
 
         impl Ord for $name {
+            #[inline]
             fn cmp(&self, other: &Self) -> Ordering {
                 self.value().cmp(&other.value())
             }
@@ -236,7 +240,7 @@ macro_rules! int_newtypes {
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(&self.value(), f)
+                fmt::Display::fmt(self, f)
             }
         }
     )*};

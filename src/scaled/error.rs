@@ -23,7 +23,7 @@ use crate::formats::dtype::DType;
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A combination of dtypes, rule, profile and options that there is not.
+    /// A combination of dtypes, rule and options that there is not.
     Unsupported {
         /// What is missing, or does not go together.
         what: &'static str,
@@ -52,6 +52,13 @@ pub enum Error {
         scale: DType,
         /// What it cannot do with them.
         action: &'static str,
+    },
+    /// A profile that needs what was not given, or has not what was asked for.
+    ProfileNeeds {
+        /// The profile.
+        profile: Profile,
+        /// What it does, and what helps.
+        what: &'static str,
     },
     /// More than 8 dimensions.
     Dims {
@@ -187,6 +194,7 @@ impl fmt::Display for Error {
             Self::Profile { profile, dtype, scale, action } => {
                 write!(f, "the profile {profile} does not {action} {dtype} with scales of {scale}")
             }
+            Self::ProfileNeeds { profile, what } => write!(f, "the profile {profile} {what}"),
             Self::Dims { dims } => write!(f, "{dims} dimensions; there can be 8"),
             Self::BlockDims { shape, block } => {
                 write!(f, "blocks of {} have more dimensions than data {}", Lengths(block), Lengths(shape))

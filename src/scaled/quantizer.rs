@@ -287,7 +287,7 @@ impl Quantizer {
         scales: &mut [u8],
         zero_points: &mut [u8],
     ) -> Result<Quantized, Error> {
-        self.quantize.check_affine()?;
+        self.quantize.check_affine(self.scaling.profile)?;
         self.found(src, shape, dst.into(), scales, Some(zero_points), &alone())
     }
 
@@ -414,7 +414,7 @@ impl Quantizer {
         affine: bool,
         run: impl FnOnce(Quantizing<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        self.quantize.check_found()?;
+        self.quantize.check_found(self.scaling.profile)?;
         let grid = self.grid(src.len(), shape, dst)?;
         let source = self.floats(src)?;
         run(self.job(&grid, &source, affine)?)

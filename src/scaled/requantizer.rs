@@ -107,8 +107,11 @@ impl Requantizer {
     pub fn new(from: (DType, &Scaling), to: (DType, &Scaling), options: &CastOptions) -> Result<Self, Error> {
         let dequantize = Dequantize::new(from.0, DType::F64, from.1, options)?;
         let quantize = Quantize::new(DType::F64, to.0, to.1, options)?;
-        if !dequantize.is_own() || !quantize.is_own() {
-            return Err(Error::Unsupported { what: "to requantize is to round once: there is no profile" });
+        for (is_own, scaling) in [(dequantize.is_own(), from.1), (quantize.is_own(), to.1)] {
+            if !is_own {
+                let what = "does not requantize, which is to round once: take Lanecast or Ocp, or dequantize and quantize";
+                return Err(Error::ProfileNeeds { profile: scaling.profile, what });
+            }
         }
         Elements::read(from.0, options, None)?;
         Ok(Self {

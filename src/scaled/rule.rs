@@ -191,34 +191,38 @@ fn steps(profile: Profile, scale: DType, to: DType) -> Option<Steps> {
 
 /// Do the steps go with such a factor of the tensor?
 fn check_factor(steps: Steps, scaling: &Scaling) -> Result<(), Error> {
-    let unsupported = |what| Err(Error::Unsupported { what });
+    let needs = |what| Err(Error::ProfileNeeds { profile: scaling.profile, what });
     let is_divisor = matches!(scaling.tensor_scale, TensorScale::Divide(_) | TensorScale::ComputeDivide);
     match steps {
         Steps::Own => {}
         Steps::CompressedNvfp4 if !is_divisor => {
-            return unsupported("compressed-tensors' NVFP4 has a factor of the tensor to divide by");
+            return needs(
+                "divides by a factor of the tensor in NVFP4: give one to divide by, or have it computed",
+            );
         }
         Steps::CompressedNvfp4 => {}
         Steps::ModeloptNvfp4 | Steps::ComfyNvfp4
             if is_divisor || scaling.tensor_scale == TensorScale::None =>
         {
-            return unsupported("NVFP4 of this profile has a factor of the tensor to multiply with");
+            return needs(
+                "multiplies with a factor of the tensor in NVFP4: give one to multiply with, or have it computed",
+            );
         }
         Steps::TorchaoNvfp4 if is_divisor => {
-            return unsupported("NVFP4 of this profile has a factor of the tensor to multiply with");
+            return needs("divides by no factor of the tensor in NVFP4: give one to multiply with, or none");
         }
         Steps::ModeloptNvfp4 | Steps::ComfyNvfp4 | Steps::TorchaoNvfp4 => {}
         _ if scaling.tensor_scale != TensorScale::None => {
-            return unsupported("this profile has no factor of the tensor here");
+            return needs("has no factor of the tensor for these dtypes: give none");
         }
         _ => {}
     }
     let is_computed =
         matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide);
     if is_computed && scaling.scale_dtype != DType::F8E4M3FN {
-        return unsupported(
-            "a factor of the tensor is computed for scales of float8_e4m3fn; give it for others",
-        );
+        return Err(Error::Unsupported {
+            what: "a factor of the tensor is computed for scales of float8_e4m3fn; give it for others",
+        });
     }
     Ok(())
 }
@@ -334,11 +338,12 @@ impl Quantize {
     }
 
     /// May scales be found from the data?
-    pub(super) fn check_found(&self) -> Result<(), Error> {
+    pub(super) fn check_found(&self, profile: Profile) -> Result<(), Error> {
         match self.steps {
-            Steps::Onnx | Steps::ComfyFp8 | Steps::TorchaoAffine => {
-                Err(Error::Unsupported { what: "this profile takes scales that are given" })
-            }
+            Steps::Onnx | Steps::ComfyFp8 | Steps::TorchaoAffine => Err(Error::ProfileNeeds {
+                profile,
+                what: "finds no scales for these dtypes: they must be given",
+            }),
             _ => Ok(()),
         }
     }
@@ -348,11 +353,12 @@ impl Quantize {
     }
 
     /// May zero points be found, too?
-    pub(super) fn check_affine(&self) -> Result<(), Error> {
+    pub(super) fn check_affine(&self, profile: Profile) -> Result<(), Error> {
         match self.steps {
             Steps::Compressed if is_int(self.to) => Ok(()),
-            _ => Err(Error::Unsupported {
-                what: "zero points are found by the profile CompressedTensors alone, for int4 and int8",
+            _ => Err(Error::ProfileNeeds {
+                profile,
+                what: "finds no zero points for these dtypes: give them, or take CompressedTensors, which finds those of int4 and int8",
             }),
         }
     }
@@ -818,8 +824,9 @@ impl Dequantize {
             (Profile::Torchao, _) => Product::F32,
             (Profile::CompressedTensors, DType::F8E4M3FN) if from == DType::F4E2M1 => {
                 if to != DType::BF16 || !matches!(scaling.tensor_scale, TensorScale::Divide(_)) {
-                    return Err(Error::Unsupported {
-                        what: "compressed-tensors' NVFP4 is dequantised to bfloat16, with a factor to divide by",
+                    return Err(Error::ProfileNeeds {
+                        profile: scaling.profile,
+                        what: "dequantizes NVFP4 to bfloat16 alone, and divides by a factor of the tensor: give that",
                     });
                 }
                 // The factor is a tensor of one element, so what is computed with it is float32.

@@ -6,8 +6,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::error::{Error, Reason};
-use super::format::{LONGEST, Writer};
-use super::parse::{Grammar, parse};
+use super::format::LONGEST;
 use super::source::{Chunk, Offset, Source};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::element::Element;
@@ -24,12 +23,13 @@ pub(super) fn refuse_complex(dtype: DType) -> Result<(), Error> {
     }
 }
 
-/// Parses the texts from `first` on.
+/// Parses the texts from `first` on by a function that finds the codes of a dtype, to its elements or to integers of their size.
 pub(super) fn parse_chunk<D: Element>(
     src: &impl Source,
     first: usize,
     dst: &mut [D],
-    grammar: &Grammar,
+    to: DType,
+    parse: impl Fn(&str) -> Result<u64, Reason>,
 ) -> Result<(), Error> {
     /// Kept out of the loop, whose registers it would take.
     #[cold]
@@ -40,9 +40,9 @@ pub(super) fn parse_chunk<D: Element>(
     let chunk = src.chunk(first, dst.len())?;
     for (i, element) in dst.iter_mut().enumerate() {
         let Some(text) = chunk.get(i) else { return Err(chunk.fault()) };
-        match parse(text, grammar) {
-            Ok(parsed) => *element = parsed,
-            Err(reason) => return Err(wrong(first + i, text, D::DTYPE, reason)),
+        match parse(text) {
+            Ok(code) => *element = D::from_codes([code, 0]),
+            Err(reason) => return Err(wrong(first + i, text, to, reason)),
         }
     }
     Ok(())
@@ -63,12 +63,13 @@ impl<O: Offset> Texts<O> {
         Ok(texts)
     }
 
+    /// Appends the text that a function appends, which is no longer than [`LONGEST`].
     #[inline]
-    pub(super) fn push<S: Element>(&mut self, writer: &Writer, element: S) -> Result<(), Error> {
+    pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
         if self.bytes.try_reserve(LONGEST).is_err() {
             return Err(Error::Allocation { bytes: self.bytes.len() });
         }
-        writer.write(element, &mut self.bytes);
+        write(&mut self.bytes);
         // If the last fits, all do; `join` looks at the last.
         self.ends.push(O::of(self.bytes.len()));
         Ok(())

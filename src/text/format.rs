@@ -10,8 +10,7 @@
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use crate::formats::dtype::{DTYPES, DType, FloatFormat, Kind};
-use crate::formats::element::Element;
+use crate::formats::dtype::{DTYPES, DType, FloatFormat, IntFormat, Kind};
 use crate::formats::options::Policy;
 use crate::kernels::once::Once;
 use crate::kernels::scalar;
@@ -75,27 +74,15 @@ impl Writer {
         Self { notation, narrow: narrow.map(|table| &table[..]) }
     }
 
-    /// Appends the text of an element, which is no longer than [`LONGEST`].
-    #[inline]
-    pub(super) fn write<S: Element>(&self, element: S, out: &mut Vec<u8>) {
-        let code = element.to_codes()[0];
-        match S::DTYPE.kind() {
-            Kind::Bool => out.push(b'0' + u8::from(code != 0)),
-            Kind::Int(format) => {
-                let unused = 64 - format.bits;
-                let mut buffer = itoa::Buffer::new();
-                let text = match format.signed {
-                    true => buffer.format(((code << unused) as i64) >> unused),
-                    false => buffer.format(code),
-                };
-                out.extend_from_slice(text.as_bytes());
-            }
-            Kind::Float(format) => match S::DTYPE {
-                DType::F64 => self.float(f64::from_bits(code), f64::from_bits(code), out),
-                DType::F32 => {
-                    let x = f32::from_bits(code as u32);
-                    self.float(x, x.into(), out);
-                }
+    /// Appends the text of a code, which is no longer than [`LONGEST`], of a dtype that the compiler knows.
+    #[inline(always)]
+    pub(super) fn write(&self, dtype: DType, code: u64, out: &mut Vec<u8>) {
+        match dtype.kind() {
+            Kind::Bool => self.bool(code, out),
+            Kind::Int(format) => self.int(format, code, out),
+            Kind::Float(format) => match dtype {
+                DType::F64 => self.wide(f64::from_bits(code), out),
+                DType::F32 => self.wide(f32::from_bits(code as u32), out),
                 _ => self.narrow(format, code, out),
             },
             // The front door does not let them in.
@@ -103,8 +90,25 @@ impl Writer {
         }
     }
 
-    #[inline]
-    fn float<F: zmij::Float>(&self, x: F, wide: f64, out: &mut Vec<u8>) {
+    #[inline(always)]
+    pub(super) fn bool(&self, code: u64, out: &mut Vec<u8>) {
+        out.push(b'0' + u8::from(code != 0));
+    }
+
+    #[inline(always)]
+    pub(super) fn int(&self, format: IntFormat, code: u64, out: &mut Vec<u8>) {
+        let unused = 64 - format.bits;
+        let mut buffer = itoa::Buffer::new();
+        let text = match format.signed {
+            true => buffer.format(((code << unused) as i64) >> unused),
+            false => buffer.format(code),
+        };
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    #[inline(always)]
+    pub(super) fn wide<F: zmij::Float + Into<f64>>(&self, x: F, out: &mut Vec<u8>) {
+        let wide = x.into();
         if PLAIN.contains(&wide.abs()) {
             out.extend_from_slice(zmij::Buffer::new().format_finite(x).as_bytes());
         } else {
@@ -129,7 +133,8 @@ impl Writer {
         }
     }
 
-    fn narrow(&self, format: FloatFormat, code: u64, out: &mut Vec<u8>) {
+    #[inline(always)]
+    pub(super) fn narrow(&self, format: FloatFormat, code: u64, out: &mut Vec<u8>) {
         let magnitude = code & !format.sign_bit();
         let is_nan = magnitude == 0 && code != 0 && !format.has_neg_zero;
         let x = if is_nan {
@@ -143,7 +148,7 @@ impl Writer {
             };
             if code == magnitude { x } else { -x }
         };
-        self.float(x, x, out);
+        self.wide(x, out);
     }
 }
 

@@ -69,7 +69,7 @@ pub use source::Offset;
 
 use chunks::{CHUNK, each_chunk, each_range, join, parse_chunk, refuse_complex, room};
 use format::{LONGEST, Writer};
-use parse::Grammar;
+use parse::{Grammar, parse};
 use source::{Chunk, Each, Joined, Source};
 
 /// Parses texts into a slice with the default options.
@@ -233,7 +233,7 @@ pub fn format_slice_with<S: Element>(src: &[S], notation: Notation) -> Result<Ve
         let (mut strings, mut text) = (room(chunk.len())?, room(LONGEST)?);
         for &element in &src[chunk] {
             text.clear();
-            writer.write(element, &mut text);
+            writer.write(S::DTYPE, element.to_codes()[0], &mut text);
             let mut string = String::new();
             string.try_reserve_exact(text.len()).map_err(|_| Error::Allocation { bytes: text.len() })?;
             string.push_str(core::str::from_utf8(&text).unwrap_or_default());
@@ -284,7 +284,10 @@ pub fn format_offsets_with<S: Element, O: Offset>(
 ) -> Result<(Vec<O>, Vec<u8>), Error> {
     refuse_complex(S::DTYPE)?;
     let writer = Writer::new(S::DTYPE, src.len(), notation);
-    join(src.len(), &|chunk, texts| src[chunk].iter().try_for_each(|&element| texts.push(&writer, element)))
+    join(src.len(), &|chunk, texts| {
+        let mut elements = src[chunk].iter();
+        elements.try_for_each(|x| texts.push(|out| writer.write(S::DTYPE, x.to_codes()[0], out)))
+    })
 }
 
 /// Formats `n` elements whose dtype is known at run time, with the default options.
@@ -342,5 +345,7 @@ fn parse_all<D: Element>(src: &impl Source, dst: &mut [D], options: &CastOptions
         return Err(Error::LengthMismatch { texts: src.len(), elements: dst.len() });
     }
     let grammar = Grammar::new(D::DTYPE, options);
-    each_chunk(dst, CHUNK, &|first, chunk| parse_chunk(src, first, chunk, &grammar))
+    each_chunk(dst, CHUNK, &|first, chunk| {
+        parse_chunk(src, first, chunk, D::DTYPE, |text| parse(text, D::DTYPE, &grammar))
+    })
 }

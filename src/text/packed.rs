@@ -1,23 +1,135 @@
-//! Elements as bytes, of a dtype that is known at run time: a chunk at a time becomes elements of its type,
-//! and a cast to the same dtype does the layout.
+//! Elements as bytes, of a dtype that is known at run time: a chunk at a time becomes codes, in integers that have room for one each, and a
+//! cast to the same dtype does the layout. That is compiled for each kind and size of elements, not for each dtype.
 
 use alloc::vec::Vec;
-
-use half::{bf16, f16};
-use num_complex::Complex;
+use core::marker::PhantomData;
 
 use crate::cast::{check_size, loader, storer};
 use crate::error::Side;
-use crate::formats::dtype::DType;
-use crate::formats::element::*;
-use crate::formats::list::dtypes;
+use crate::formats::dtype::{DType, FloatFormat, IntFormat, Kind};
+use crate::formats::element::Element;
 use crate::formats::options::CastOptions;
 
-use super::chunks::{CHUNK, each_chunk, join, parse_chunk, refuse_complex, room};
-use super::error::Error;
+use super::chunks::{CHUNK, each_chunk, join, parse_chunk, room};
+use super::error::{Error, Reason};
 use super::format::{Notation, Writer};
-use super::parse::Grammar;
+use super::parse::{Grammar, parse_bool, parse_float, parse_int, parse_wide};
 use super::source::{Joined, Offset, Source};
+
+/// How dtypes of one kind are read and written.
+trait Spelling: Copy + Sync {
+    fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason>;
+    fn write(self, writer: &Writer, code: u64, out: &mut Vec<u8>);
+}
+
+#[derive(Clone, Copy)]
+struct Bool;
+
+impl Spelling for Bool {
+    #[inline(always)]
+    fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason> {
+        parse_bool(text, grammar)
+    }
+
+    #[inline(always)]
+    fn write(self, writer: &Writer, code: u64, out: &mut Vec<u8>) {
+        writer.bool(code, out);
+    }
+}
+
+/// The integers of either sign, of so many bits.
+#[derive(Clone, Copy)]
+struct Int<const SIGNED: bool>(u32);
+
+impl<const SIGNED: bool> Spelling for Int<SIGNED> {
+    #[inline(always)]
+    fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason> {
+        parse_int(text, IntFormat { bits: self.0, signed: SIGNED }, grammar)
+    }
+
+    #[inline(always)]
+    fn write(self, writer: &Writer, code: u64, out: &mut Vec<u8>) {
+        writer.int(IntFormat { bits: self.0, signed: SIGNED }, code, out);
+    }
+}
+
+/// The floats of 16 bits and fewer.
+#[derive(Clone, Copy)]
+struct Narrow(DType, FloatFormat);
+
+impl Spelling for Narrow {
+    #[inline(always)]
+    fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason> {
+        parse_float(text, self.0, grammar)
+    }
+
+    #[inline(always)]
+    fn write(self, writer: &Writer, code: u64, out: &mut Vec<u8>) {
+        writer.narrow(self.1, code, out);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct F32;
+
+impl Spelling for F32 {
+    #[inline(always)]
+    fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason> {
+        parse_wide::<f32>(text, grammar)
+    }
+
+    #[inline(always)]
+    fn write(self, writer: &Writer, code: u64, out: &mut Vec<u8>) {
+        writer.wide(f32::from_bits(code as u32), out);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct F64;
+
+impl Spelling for F64 {
+    #[inline(always)]
+    fn parse(self, text: &str, grammar: &Grammar) -> Result<u64, Reason> {
+        parse_wide::<f64>(text, grammar)
+    }
+
+    #[inline(always)]
+    fn write(self, writer: &Writer, code: u64, out: &mut Vec<u8>) {
+        writer.wide(f64::from_bits(code), out);
+    }
+}
+
+/// What is done with elements of a dtype, of which each has a code in an `E`.
+trait Pass: Sized {
+    type Output;
+
+    fn of<E: Element>(self, spelling: impl Spelling) -> Self::Output;
+
+    fn of_ints(self, bits: u32, spelling: impl Spelling) -> Self::Output {
+        match bits {
+            ..=8 => self.of::<u8>(spelling),
+            16 => self.of::<u16>(spelling),
+            32 => self.of::<u32>(spelling),
+            _ => self.of::<u64>(spelling),
+        }
+    }
+
+    /// None of a complex dtype.
+    fn run(self, dtype: DType) -> Option<Self::Output> {
+        Some(match dtype.kind() {
+            Kind::Bool => self.of::<u8>(Bool),
+            Kind::Int(IntFormat { bits, signed: true }) => self.of_ints(bits, Int::<true>(bits)),
+            Kind::Int(IntFormat { bits, signed: false }) => self.of_ints(bits, Int::<false>(bits)),
+            Kind::Float(format) => match format.bits() {
+                ..=8 => self.of::<u8>(Narrow(dtype, format)),
+                16 => self.of::<u16>(Narrow(dtype, format)),
+                32 => self.of::<u32>(F32),
+                _ => self.of::<u64>(F64),
+            },
+            Kind::Complex(_) => return None,
+        })
+    }
+}
 
 pub(super) fn parse<O: Offset>(
     src: &Joined<'_, O>,
@@ -25,27 +137,34 @@ pub(super) fn parse<O: Offset>(
     to: DType,
     options: &CastOptions,
 ) -> Result<(), Error> {
-    macro_rules! by_dtype {
-        ($($variant:ident = $code:literal, $name:literal, $element:ty, $kind:expr;)*) => {
-            match to { $(DType::$variant => parse_to::<$element>(src, dst, options),)* }
-        };
-    }
-    dtypes!(by_dtype)
+    let parsing = Parsing { src, dst, to, options };
+    parsing.run(to).unwrap_or(Err(Error::Complex { dtype: to }))
 }
 
-fn parse_to<D: Element>(src: &impl Source, dst: &mut [u8], options: &CastOptions) -> Result<(), Error> {
-    refuse_complex(D::DTYPE)?;
-    check_size(Side::Destination, D::DTYPE, options.dst_packing, src.len(), dst.len())?;
-    let grammar = Grammar::new(D::DTYPE, options);
-    // No dtype has elements so large that a chunk of them overflows.
-    let bytes = D::DTYPE.byte_len(CHUNK, options.dst_packing).unwrap_or(CHUNK);
-    let storer = storer(D::DTYPE, options)?;
-    each_chunk(dst, bytes, &|first_byte, chunk| {
-        let first = first_byte / bytes * CHUNK;
-        let mut elements = zeros::<D>(CHUNK.min(src.len() - first))?;
-        parse_chunk(src, first, &mut elements, &grammar)?;
-        Ok(storer.fill(&elements, chunk.into(), elements.len()).map(drop)?)
-    })
+struct Parsing<'a, S> {
+    src: &'a S,
+    dst: &'a mut [u8],
+    to: DType,
+    options: &'a CastOptions,
+}
+
+impl<S: Source> Pass for Parsing<'_, S> {
+    type Output = Result<(), Error>;
+
+    fn of<E: Element>(self, spelling: impl Spelling) -> Result<(), Error> {
+        let Self { src, dst, to, options } = self;
+        check_size(Side::Destination, to, options.dst_packing, src.len(), dst.len())?;
+        let grammar = Grammar::new(to, options);
+        // No dtype has elements so large that a chunk of them overflows.
+        let bytes = to.byte_len(CHUNK, options.dst_packing).unwrap_or(CHUNK);
+        let storer = storer(to, options)?;
+        each_chunk(dst, bytes, &|first_byte, chunk| {
+            let first = first_byte / bytes * CHUNK;
+            let mut codes = zeros::<E>(CHUNK.min(src.len() - first))?;
+            parse_chunk(src, first, &mut codes, to, |text| spelling.parse(text, &grammar))?;
+            Ok(storer.fill(&codes, chunk.into(), codes.len()).map(drop)?)
+        })
+    }
 }
 
 pub(super) fn format<O: Offset>(
@@ -55,35 +174,39 @@ pub(super) fn format<O: Offset>(
     options: &CastOptions,
     notation: Notation,
 ) -> Result<(Vec<O>, Vec<u8>), Error> {
-    macro_rules! by_dtype {
-        ($($variant:ident = $code:literal, $name:literal, $element:ty, $kind:expr;)*) => {
-            match from { $(DType::$variant => format_from::<$element, O>(src, n, options, notation),)* }
-        };
-    }
-    dtypes!(by_dtype)
+    let formatting = Formatting { src, from, n, options, notation, offsets: PhantomData };
+    formatting.run(from).unwrap_or(Err(Error::Complex { dtype: from }))
 }
 
-fn format_from<S: Element, O: Offset>(
-    src: &[u8],
+struct Formatting<'a, O> {
+    src: &'a [u8],
+    from: DType,
     n: usize,
-    options: &CastOptions,
+    options: &'a CastOptions,
     notation: Notation,
-) -> Result<(Vec<O>, Vec<u8>), Error> {
-    refuse_complex(S::DTYPE)?;
-    check_size(Side::Source, S::DTYPE, options.src_packing, n, src.len())?;
-    let writer = Writer::new(S::DTYPE, n, notation);
-    let bytes = |n| S::DTYPE.byte_len(n, options.src_packing).unwrap_or(src.len());
-    let loader = loader(S::DTYPE, options)?;
-    join(n, &|chunk, texts| {
-        let mut elements = zeros::<S>(chunk.len())?;
-        loader.fill(&src[bytes(chunk.start)..bytes(chunk.end)], (&mut elements[..]).into(), chunk.len())?;
-        elements.iter().try_for_each(|&element| texts.push(&writer, element))
-    })
+    offsets: PhantomData<O>,
 }
 
-/// Room for the elements of a chunk.
+impl<O: Offset> Pass for Formatting<'_, O> {
+    type Output = Result<(Vec<O>, Vec<u8>), Error>;
+
+    fn of<E: Element>(self, spelling: impl Spelling) -> Self::Output {
+        let Self { src, from, n, options, notation, .. } = self;
+        check_size(Side::Source, from, options.src_packing, n, src.len())?;
+        let writer = Writer::new(from, n, notation);
+        let bytes = |n| from.byte_len(n, options.src_packing).unwrap_or(src.len());
+        let loader = loader(from, options)?;
+        join(n, &|chunk, all| {
+            let mut codes = zeros::<E>(chunk.len())?;
+            loader.fill(&src[bytes(chunk.start)..bytes(chunk.end)], (&mut codes[..]).into(), chunk.len())?;
+            codes.iter().try_for_each(|code| all.push(|out| spelling.write(&writer, code.to_codes()[0], out)))
+        })
+    }
+}
+
+/// Room for the codes of a chunk.
 fn zeros<T: Element>(len: usize) -> Result<Vec<T>, Error> {
-    let mut elements = room(len)?;
-    elements.resize(len, T::from_codes([0; 2]));
-    Ok(elements)
+    let mut codes = room(len)?;
+    codes.resize(len, T::from_codes([0; 2]));
+    Ok(codes)
 }

@@ -11,6 +11,7 @@
 //! dependencies of everyone.
 
 use core::cmp::Ordering;
+use core::str::FromStr;
 
 use crate::formats::dtype::{DType, IntFormat, Kind};
 use crate::formats::element::Element;
@@ -43,29 +44,34 @@ impl Grammar {
     }
 }
 
-/// The code of the element that a text means.
-#[inline]
-pub(super) fn parse<D: Element>(text: &str, grammar: &Grammar) -> Result<D, Reason> {
-    let code = match D::DTYPE.kind() {
-        Kind::Bool => parse_bool(text, grammar)?,
-        Kind::Int(format) => parse_int(text, format, grammar)?,
-        Kind::Float(_) => match (D::DTYPE, grammar.is_default && text.len() < LONG) {
-            (DType::F64, true) => match text.parse::<f64>() {
-                Ok(x) => x.to_bits(),
-                Err(_) => parse_float(text, D::DTYPE, grammar)?,
-            },
-            (DType::F32, true) => match text.parse::<f32>() {
-                Ok(x) => x.to_bits().into(),
-                Err(_) => parse_float(text, D::DTYPE, grammar)?,
-            },
-            _ => parse_float(text, D::DTYPE, grammar)?,
+/// The code of the element that a text means, of a dtype that the compiler knows.
+#[inline(always)]
+pub(super) fn parse(text: &str, to: DType, grammar: &Grammar) -> Result<u64, Reason> {
+    match to.kind() {
+        Kind::Bool => parse_bool(text, grammar),
+        Kind::Int(format) => parse_int(text, format, grammar),
+        Kind::Float(_) => match to {
+            DType::F64 => parse_wide::<f64>(text, grammar),
+            DType::F32 => parse_wide::<f32>(text, grammar),
+            _ => parse_float(text, to, grammar),
         },
-        Kind::Complex(_) => return Err(Reason::NotANumber),
-    };
-    Ok(D::from_codes([code, 0]))
+        Kind::Complex(_) => Err(Reason::NotANumber),
+    }
 }
 
-fn parse_bool(text: &str, grammar: &Grammar) -> Result<u64, Reason> {
+/// A float that the standard library rounds as the default options do.
+#[inline(always)]
+pub(super) fn parse_wide<F: Element + FromStr>(text: &str, grammar: &Grammar) -> Result<u64, Reason> {
+    if grammar.is_default
+        && text.len() < LONG
+        && let Ok(x) = text.parse::<F>()
+    {
+        return Ok(x.to_codes()[0]);
+    }
+    parse_float(text, F::DTYPE, grammar)
+}
+
+pub(super) fn parse_bool(text: &str, grammar: &Grammar) -> Result<u64, Reason> {
     let text = text.trim_ascii();
     if text.eq_ignore_ascii_case("true") {
         Ok(1)
@@ -76,16 +82,17 @@ fn parse_bool(text: &str, grammar: &Grammar) -> Result<u64, Reason> {
     }
 }
 
-#[inline]
-fn parse_int(text: &str, format: IntFormat, grammar: &Grammar) -> Result<u64, Reason> {
-    let mask = u64::MAX >> (64 - format.bits);
+#[inline(always)]
+pub(super) fn parse_int(text: &str, format: IntFormat, grammar: &Grammar) -> Result<u64, Reason> {
+    let unused = 64 - format.bits;
+    let mask = u64::MAX >> unused;
     let plain = match format.signed {
-        true => text.parse().map(|n: i64| (i128::from(n), n as u64)),
-        false => text.parse().map(|n: u64| (i128::from(n), n)),
+        true => text.parse().map(|n: i64| (n as u64, n << unused >> unused == n)),
+        false => text.parse().map(|n: u64| (n, n <= mask)),
     };
     match plain {
-        Ok((n, code)) if format.min() <= n && n <= format.max() => Ok(code & mask),
-        Ok(_) => Err(Reason::OutOfRange),
+        Ok((code, true)) => Ok(code & mask),
+        Ok((_, false)) => Err(Reason::OutOfRange),
         Err(_) => parse_decimal_int(text, format, grammar.int_rounding).map(|n| n as u64 & mask),
     }
 }
@@ -108,7 +115,7 @@ fn parse_decimal_int(text: &str, format: IntFormat, rounding: Rounding) -> Resul
     if format.min() <= n && n <= format.max() { Ok(n) } else { Err(Reason::OutOfRange) }
 }
 
-fn parse_float(text: &str, to: DType, grammar: &Grammar) -> Result<u64, Reason> {
+pub(super) fn parse_float(text: &str, to: DType, grammar: &Grammar) -> Result<u64, Reason> {
     let value = value(text.trim_ascii(), to).ok_or(Reason::NotANumber)?;
     Ok(scalar::encode(to, value, &grammar.policy))
 }

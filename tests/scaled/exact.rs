@@ -2,7 +2,7 @@
 
 use lanecast::parallel::Parallel;
 use lanecast::scaled::{
-    Dequantizer, NonFinite, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling, TensorScale,
+    Dequantizer, NonFinite, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling, TensorScale,
 };
 use lanecast::{ByteOrder, CastOptions, DType, Isa, Packing};
 use lanecast_oracle as oracle;
@@ -574,6 +574,57 @@ fn refused(isa: Isa) {
         let error = Quantizer::new(DType::F32, DType::I8, &Scaling::per_tensor(dtype), &options).unwrap_err();
         says(error, format!("scales of {dtype}: there are none; a scale is a real float"));
     }
+    // Who says no, and what helps.
+    let error = |from, to, scaling: Scaling| Quantizer::new(from, to, &scaling, &options).unwrap_err();
+    let nvfp4 = Scaling::nvfp4();
+    for (profile, tensor_scale, what) in [
+        (Profile::Modelopt, TensorScale::None, "multiplies with a factor of the tensor in NVFP4: give one"),
+        (
+            Profile::Comfy,
+            TensorScale::Divide(2.0),
+            "multiplies with a factor of the tensor in NVFP4: give one",
+        ),
+        (
+            Profile::CompressedTensors,
+            TensorScale::None,
+            "divides by a factor of the tensor in NVFP4: give one",
+        ),
+        (
+            Profile::Torchao,
+            TensorScale::ComputeDivide,
+            "divides by no factor of the tensor in NVFP4: give one",
+        ),
+    ] {
+        let scaling = nvfp4.profile(profile).tensor_scale(tensor_scale);
+        says(error(DType::F32, DType::F4E2M1, scaling), format!("the profile {profile} {what}"));
+    }
+    let mx = Scaling::mx().profile(Profile::Torchao);
+    says(
+        error(DType::F32, DType::F8E4M3FN, mx.tensor_scale(TensorScale::Multiply(2.0))),
+        "the profile Torchao has no factor of the tensor for these dtypes: give none".to_owned(),
+    );
+    let onnx = Scaling::per_tensor(DType::F32).profile(Profile::Onnx);
+    let q = Quantizer::new(DType::F32, DType::I8, &onnx, &options).expect("a pair");
+    says(
+        q.quantize(&[0; 16], &[4], &mut [0; 4], &mut [0; 4]).unwrap_err(),
+        "the profile Onnx finds no scales for these dtypes: they must be given".to_owned(),
+    );
+    says(
+        q.quantize_affine(&[0; 16], &[4], &mut [0; 4], &mut [0; 4], &mut [0]).unwrap_err(),
+        "the profile Onnx finds no zero points for these dtypes: give them, or take CompressedTensors"
+            .to_owned(),
+    );
+    let e4m3 = DType::F8E4M3FN;
+    let refused = |from, to| Requantizer::new((e4m3, from), (e4m3, to), &options).unwrap_err();
+    for (from, to) in [(&Scaling::mx(), &mx), (&mx, &Scaling::mx())] {
+        let start = "the profile Torchao does not requantize, which is to round once: take Lanecast or Ocp";
+        says(refused(from, to), start.to_owned());
+    }
+    let compressed = nvfp4.profile(Profile::CompressedTensors);
+    says(
+        Dequantizer::new(DType::F4E2M1, DType::F32, &compressed, &options).unwrap_err(),
+        "the profile CompressedTensors dequantizes NVFP4 to bfloat16 alone".to_owned(),
+    );
     // A dimension is not mistaken for none, however large.
     for axis in [2, 7, 8, 9, usize::MAX] {
         for scaling in [Scaling::per_axis(axis), Scaling::along_axis(axis, 0, DType::F32)] {

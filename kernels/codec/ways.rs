@@ -26,7 +26,7 @@ use super::integer::{
 use super::job::{Job, RunRows, Table};
 use super::lookup::{
     self, Entries, Floats, Limited, Lookup, LookupWords, Magnitude, Mirrored, Negated, Nibble, OnLine, Pairs,
-    Positive, Same, Scope, Short, Truth, Whole, entries, fold, has_table, looked_up,
+    Positive, Same, Scope, Short, Truth, Unfolded, entries, fold, has_table, looked_up,
 };
 use super::narrow::{
     self, F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByBytes, ToNarrowByF16, ToNarrowByHalf,
@@ -44,8 +44,9 @@ use crate::formats::dtype::{DType, FloatFormat, Kind};
 use crate::formats::layout::Packing;
 use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
-use crate::kernels::drive::{Apart, Group, Step, Steps};
+use crate::kernels::layout::Apart;
 use crate::kernels::once;
+use crate::kernels::plan::{Group, Step, Steps};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::kernels::simd::{
     AtOnce, ByAddition, ByF16, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd,
@@ -655,28 +656,28 @@ impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for AtOnce {
 
     fn one_per_byte(route: &Route) -> Core {
         // A table repeats for every value of the bits above.
-        looked_up_as::<I, Whole>(route)
+        looked_up_as::<I, Unfolded>(route)
     }
     fn codes(route: &Route) -> Core {
-        to_codes::<I, Whole, 8>(route)
+        to_codes::<I, Unfolded, 8>(route)
     }
     fn integers(route: &Route) -> Core {
         match (entries(route), route.to.bits()) {
-            (Entries::Bytes, _) => widened::<I, Whole, 8>(route),
-            (Entries::Words, 32) => run::<I, LookupWords<Whole, 32>>(),
-            (Entries::Words, _) => run::<I, LookupWords<Whole, 64>>(),
-            _ => run::<I, Lookup<Whole, 8, 16>>(),
+            (Entries::Bytes, _) => widened::<I, Unfolded, 8>(route),
+            (Entries::Words, 32) => run::<I, LookupWords<Unfolded, 32>>(),
+            (Entries::Words, _) => run::<I, LookupWords<Unfolded, 64>>(),
+            _ => run::<I, Lookup<Unfolded, 8, 16>>(),
         }
     }
     fn floats(route: &Route) -> Core {
         if route.from.float_format().is_some_and(|format| format.has_neg_zero) {
             wide::<I, Mirrored>(route)
         } else {
-            wide::<I, Whole>(route)
+            wide::<I, Unfolded>(route)
         }
     }
     fn wide_integers(route: &Route) -> Core {
-        float_to_wide_integer::<I, Floats<Whole, 8>>(route)
+        float_to_wide_integer::<I, Floats<Unfolded, 8>>(route)
     }
 }
 
@@ -692,7 +693,7 @@ impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for ByRows {
     }
     fn codes(route: &Route) -> Core {
         match fold(route) {
-            Fold::Apart => to_codes::<I, Whole, 8>(route),
+            Fold::None => to_codes::<I, Unfolded, 8>(route),
             Fold::Same => to_codes::<I, Same, 8>(route),
             Fold::Negated => run::<I, Lookup<Negated, 8, 8>>(),
             Fold::Limited => to_integers::<I, Limited, 8>(route),
@@ -704,13 +705,13 @@ impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for ByRows {
         match fold(route) {
             Fold::Negated => run::<I, Lookup<Negated, 8, 16>>(),
             Fold::Positive => run::<I, Lookup<Positive, 8, 16>>(),
-            _ => run::<I, Lookup<Whole, 8, 16>>(),
+            _ => run::<I, Lookup<Unfolded, 8, 16>>(),
         }
     }
     fn floats(route: &Route) -> Core {
         // Alone of its kind, these two have not the same numbers, and make no line.
         if (route.from, route.to) == (DType::F8E8M0, DType::F16) {
-            run::<I, Lookup<Whole, 8, 16>>()
+            run::<I, Lookup<Unfolded, 8, 16>>()
         } else {
             wide::<I, OnLine>(route)
         }
