@@ -159,27 +159,32 @@ fn put(element: &mut [u8], code: u64) {
     }
 }
 
-/// Adds what a caster makes of the codes that have a key. There is room for four.
+/// Adds what a caster makes of the codes that have one of some keys. There is room for four of each.
 #[inline(never)]
-fn add_made(caster: &Caster, key: &Key, made: &mut Vec<Key>) -> Result<(), Error> {
+fn add_made(caster: &Caster, keys: &[Key], made: &mut Vec<Key>) -> Result<(), Error> {
+    /// Keys whose codes are cast at once: a call of the kernel takes longer than its elements.
+    const AT_ONCE: usize = 16;
     let (from, to) = (caster.from(), caster.to());
-    for k in 0..4 {
-        // Either zero, infinities of both signs, and NaN, all of which are the same integer.
-        let code =
-            if k % 2 == 0 { key.low } else { key.high } | if k / 2 == 0 { 0 } else { all(from) & !key.mask };
-        let (mut element, mut becomes) = ([0; 8], [0; 8]);
-        put(&mut element[..from.itemsize()], code);
-        caster.cast(&element[..from.itemsize()], &mut becomes[..to.itemsize()], 1)?;
-        let code = read(&becomes[..to.itemsize()]) & all(to);
-        // Of NaN all codes: which one it becomes may depend on its own.
-        let [_, nan] = special(to);
-        let key = if nan.has(code) { nan } else { Key { mask: all(to), low: code, high: code } };
-        if made.iter().all(|made| made.low != key.low) {
-            made.push(key);
+    let ([size, made_size], [_, nan]) = ([from, to].map(DType::itemsize), special(to));
+    for keys in keys.chunks(AT_ONCE) {
+        let (mut ends, mut n) = ([0; 4 * AT_ONCE], 0);
+        for &Key { mask, low, high } in keys {
+            // Either zero, infinities of both signs, and NaN, all of which are the same integer.
+            let sign = all(from) & !mask;
+            ends[n..n + 4].copy_from_slice(&[low, high, low | sign, high | sign]);
+            // Of one code there is no other.
+            n += if low == high && sign == 0 { 1 } else { 4 };
         }
-        // Of one code there is no other.
-        if key.mask == all(from) && key.low == key.high {
-            break;
+        let (mut codes, mut becomes) = ([0; 4 * 8 * AT_ONCE], [0; 4 * 8 * AT_ONCE]);
+        codes.chunks_exact_mut(size).zip(&ends[..n]).for_each(|(element, &code)| put(element, code));
+        let becomes = &mut becomes[..n * made_size];
+        caster.cast(&codes[..n * size], becomes, n)?;
+        for code in becomes.chunks_exact(made_size).map(|element| read(element) & all(to)) {
+            // Of NaN all codes: which one it becomes may depend on its own.
+            let key = if nan.has(code) { nan } else { Key { mask: all(to), low: code, high: code } };
+            if made.iter().all(|made| made.low != key.low) {
+                made.push(key);
+            }
         }
     }
     Ok(())
@@ -298,7 +303,7 @@ impl ValueCaster {
         // More keys than that are looked for as they are: what they become would have to be found for each.
         if to.itemsize() < from.itemsize() && !map.is_empty() && keys.len() <= 64 {
             made = vec_with_capacity(4 * keys.len()).map_err(no_memory)?;
-            keys.iter().try_for_each(|key| add_made(&caster, key, &mut made))?;
+            add_made(&caster, &keys, &mut made)?;
             ones_first(&mut made, to.itemsize());
         }
         Ok(Self { caster, map, keys, only, finite, made, marks, refused, stops })

@@ -38,10 +38,11 @@ pub(crate) fn cast_value<'py>(
             return Err(PyTypeError::new_err(format!("Unsupported {what} dtype: {of}")));
         }
     }
-    let mut map = Vec::new();
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
     if let Some(entries) = entries {
         let mut add = |key: Bound<'_, PyAny>, value: Bound<'_, PyAny>| -> PyResult<()> {
-            map.push((code(&key, "source", src.of.dtype)?, code(&value, "target", to.dtype)?));
+            keys.push(number(&key, "source", src.of.dtype)?);
+            values.push(number(&value, "target", to.dtype)?);
             Ok(())
         };
         let pairs = if entries.hasattr("items")? { entries.call_method0("items")? } else { entries.clone() };
@@ -61,6 +62,7 @@ pub(crate) fn cast_value<'py>(
             add(key.clone(), value.clone())?;
         }
     }
+    let map: Vec<_> = codes(keys, src.of.dtype)?.into_iter().zip(codes(values, to.dtype)?).collect();
     let caster = ValueCaster::new(src.of.dtype, to.dtype, rounding, out_of_range, &map).map_err(refused)?;
     let table = Table::get(py)?;
     let dst = src.like(&table.descr(py, to.dtype)?, NPY_ORDER::NPY_CORDER)?;
@@ -106,8 +108,8 @@ fn as_type<'py>(
     array.call_method1("astype", (descr,))
 }
 
-/// The code of a number in a dtype. Numbers of integers are not read by way of a float.
-fn code(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> {
+/// The code of an integer in a dtype, or where that is a float, of the number as float64. Numbers of integers are not read by way of a float.
+fn number(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> {
     let py = number.py();
     if let Kind::Int(format) = dtype.kind() {
         // The wide ones are read in parts, which takes longer than to cast hundreds of elements.
@@ -127,17 +129,24 @@ fn code(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> {
         Ok(number) => number.value(),
         Err(_) => py.get_type::<PyFloat>().call1((number,))?.extract::<f64>()?,
     };
-    if dtype == DType::F64 {
-        return Ok(value.to_bits());
+    Ok(value.to_bits())
+}
+
+/// The codes in a dtype of what [`number`] has read for it.
+fn codes(numbers: Vec<u64>, dtype: DType) -> PyResult<Vec<u64>> {
+    if numbers.is_empty() || dtype == DType::F64 || matches!(dtype.kind(), Kind::Int(_)) {
+        return Ok(numbers);
     }
     let options = CastOptions::ml_dtypes().dst_packing(Packing::OnePerByte);
-    let (mut bytes, size) = ([0; 8], dtype.itemsize().min(8));
     let caster = Caster::new(DType::F64, dtype, &options).map_err(failed)?;
-    caster.cast(&value.to_ne_bytes(), &mut bytes[..size], 1).map_err(failed)?;
-    Ok(match size {
-        1 => bytes[0].into(),
-        2 => u16::from_ne_bytes([bytes[0], bytes[1]]).into(),
-        4 => u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
-        _ => u64::from_ne_bytes(bytes),
-    })
+    let src: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+    let mut dst = vec![0; numbers.len() * dtype.itemsize()];
+    caster.cast(&src, &mut dst, numbers.len()).map_err(failed)?;
+    let code = |element: &[u8]| match *element {
+        [a] => a.into(),
+        [a, b] => u16::from_ne_bytes([a, b]).into(),
+        [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
+        _ => 0,
+    };
+    Ok(dst.chunks_exact(dtype.itemsize()).map(code).collect())
 }
