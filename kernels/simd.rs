@@ -510,6 +510,14 @@ pub(crate) trait Floats: Widths {
         let cut = self.sub32(near, self.shr32::<31>(self.xor(rest, near)));
         self.where_number_f32(rest, self.or(cut, self.splat32(1)), near)
     }
+    /// `a / b` of a positive number, in the same way.
+    #[inline(always)]
+    fn odd_quotient_f32(self, a: Self::V, b: Self::V) -> Self::V {
+        let near = self.div_f32(a, b);
+        let rest = self.mul_add_f32(self.xor(near, self.splat32(1 << 31)), b, a);
+        let cut = self.sub32(near, self.shr32::<31>(self.xor(rest, near)));
+        self.where_number_f32(rest, self.or(cut, self.splat32(1)), near)
+    }
     /// Lanes of `yes` where `x` is a number other than 0.
     #[inline(always)]
     fn where_number_f32(self, x: Self::V, yes: Self::V, no: Self::V) -> Self::V {

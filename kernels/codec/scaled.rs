@@ -131,10 +131,12 @@ fn product<I: Simd>(isa: I, mut c: [I::V; 4], scale: &Scale) -> [I::V; 4] {
         c = registers!(4, K => isa.mul_f32(c[K], s[K]));
         s = [isa.splat32(scale.tensor.by.to_bits()); 4];
     }
-    match scale.how {
-        How::Near => registers!(4, K => isa.mul_f32(c[K], s[K])),
-        // (Nothing is divided here.)
-        How::Odd | How::Over => registers!(4, K => isa.odd_product_f32(c[K], s[K])),
+    // (No element is divided by its scale here.)
+    match (scale.how, scale.tensor.divides) {
+        (How::Near, false) => registers!(4, K => isa.mul_f32(c[K], s[K])),
+        (How::Near, true) => registers!(4, K => isa.div_f32(c[K], s[K])),
+        (How::Odd | How::Over, false) => registers!(4, K => isa.odd_product_f32(c[K], s[K])),
+        (How::Odd | How::Over, true) => registers!(4, K => isa.odd_quotient_f32(c[K], s[K])),
     }
 }
 

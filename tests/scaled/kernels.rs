@@ -23,6 +23,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("blocks of rows that are apart", rows_apart);
     suite.test("one quotient of a block beside a tie", beside_ties);
     suite.test("floats of 16 bits under scales of which multiples are ties", ties_of_16_bits);
+    suite.test("a product divided by a factor beside a tie", divided_beside_ties);
     suite.test("every code under scales that have words of their own", words_of_scales);
     suite.test("requantised as by the reference", |isa| each(isa, requantised));
     suite.test("every short length", every_length);
@@ -475,6 +476,49 @@ fn beside_ties(isa: Isa) {
             let x =
                 at.map(|at| data[at * 8 / to.bits() as usize..][..8 / to.bits().min(8) as usize].to_vec());
             assert_eq!(at, None, "{isa} {from} -> {to} by {by}: {x:?} {options:?}");
+        }
+    }
+}
+
+/// Factors by which the product of a code and a scale becomes nearly a tie of a float of 16 bits, or one: as float32 they are that tie.
+fn divided_beside_ties(isa: Isa) {
+    use DType::{BF16, F4E2M1, F8E4M3FN, F16, F64, I8};
+    if isa == Isa::Scalar {
+        return;
+    }
+    let random = &mut Random::new(23);
+    let value = |dtype: DType, code: u8| {
+        let mut bytes = [0; 8];
+        let one = CastOptions::new().src_packing(Packing::OnePerByte);
+        lanecast::cast_bytes_with(&[code], dtype, &mut bytes, F64, 1, &one).expect("sizes that fit");
+        f64::from_ne_bytes(bytes)
+    };
+    for (from, least, codes) in [(F4E2M1, 1, 7), (F8E4M3FN, 0x20, 0x50), (I8, 1, 127)] {
+        for (to, bits) in [(BF16, 9), (F16, 12)] {
+            for round in 0..80 {
+                let code = least + random.below(codes) as u8;
+                let scale = 0x28 + random.below(0x30) as u8;
+                let odd = (1 << (bits - 1)) + 2 * random.below(1 << (bits - 2)) + 1;
+                let tie = odd as f64 / f64::from(1u32 << (bits - 1));
+                let factor = (value(from, code) * value(F8E4M3FN, scale) / tie) as f32;
+                let factor = f32::from_bits(factor.to_bits() + random.below(5) as u32 - 2);
+                // Scales of short blocks, of longer ones, which have tables, and of all.
+                let block = [16, 128, 0][round % 3];
+                let scaling = Scaling::blocks(&[block], F8E4M3FN).tensor_scale(TensorScale::Divide(factor));
+                let n = 512;
+                let code = if from.bits() == 4 { code | code << 4 } else { code };
+                let src = vec![code; n * from.bits() as usize / 8];
+                let [expected, found] = [Isa::Scalar, isa].map(|isa| {
+                    let d =
+                        Dequantizer::new(from, to, &scaling, &CastOptions::new().isa(isa)).expect("a pair");
+                    let scales = vec![scale; d.scale_bytes(&[n]).expect("a size")];
+                    let mut out = vec![0; 2 * n];
+                    d.dequantize(&src, &[n], &scales, None, &mut out).expect("sizes that fit");
+                    out
+                });
+                let at = first_difference(&expected, &found);
+                assert_eq!(at, None, "{isa} {from} {code:#x} * {scale:#x} / {factor:e} -> {to} in {block}");
+            }
         }
     }
 }

@@ -57,8 +57,8 @@ pub(super) fn all_codes(from: DType, options: &CastOptions, of: u8, codes: &mut 
 pub(super) struct Tensor {
     /// What scales are multiplied with or divided by.
     pub(super) scales: TensorScale,
-    /// What products are multiplied with once more; 1 if with nothing.
-    pub(super) after: f32,
+    /// What products are multiplied with once more, or divided by.
+    pub(super) after: Factor,
     /// The significant bits that products have more by it.
     bits: u32,
 }
@@ -80,16 +80,18 @@ impl Tensor {
             tensor => tensor,
         };
         let is_power = match tensor {
-            TensorScale::Multiply(g) => magnitude(g) & 0x7F_FFFF == 0,
+            TensorScale::Multiply(g) | TensorScale::Divide(g) => magnitude(g) & 0x7F_FFFF == 0,
             TensorScale::None => true,
             _ => false,
         };
         let bits = if is_power { 0 } else { 24 };
+        let of_products = |after| Self { scales: TensorScale::None, after, bits };
         Some(match tensor {
-            TensorScale::Multiply(g) if is_own(dequantize) && !is_power => {
-                Self { scales: TensorScale::None, after: g, bits }
+            TensorScale::Multiply(by) if is_own(dequantize) && !is_power => of_products(Factor::times(by)),
+            TensorScale::Divide(by) if is_own(dequantize) && !is_power => {
+                of_products(Factor { by, divides: true })
             }
-            scales => Self { scales, after: 1.0, bits },
+            scales => Self { scales, after: Factor::NONE, bits },
         })
     }
 }
@@ -115,12 +117,15 @@ impl MayTie {
         if !is_own(dequantize) || to == DType::F32 || codes + scale + tensor.bits <= 24 {
             return Self::Never;
         }
-        if tensor.after == 1.0 {
+        if tensor.after.divides {
+            return Self::Always;
+        }
+        if tensor.after == Factor::NONE {
             return Ties::new(codes, to).map_or(Self::Always, Self::Some);
         }
         // Of the factor alone, and what else the products are of.
         match Ties::new(codes + scale, to) {
-            Some(ties) if scales::ties(isa, ties, &[tensor.after], &mut [0]) == 0 => Self::Never,
+            Some(ties) if scales::ties(isa, ties, &[tensor.after.by], &mut [0]) == 0 => Self::Never,
             _ => Self::Always,
         }
     }
@@ -144,14 +149,14 @@ impl Tabling {
     fn of_all(
         dequantize: &Dequantize,
         kernel: &Kernel,
-        after: f32,
+        after: Factor,
         ties: MayTie,
         isa: Present,
         options: &CastOptions,
     ) -> Option<Self> {
         let Dequantize { from, to, scale, loses_sign, .. } = *dequantize;
         let maker = if to == DType::F32 { Kernel::times(isa, from, DType::BF16, options)? } else { *kernel };
-        let (by, mantissas) = if scale == DType::F8E8M0 && after == 1.0 && to != DType::F16 {
+        let (by, mantissas) = if scale == DType::F8E8M0 && after == Factor::NONE && to != DType::F16 {
             (By::Exponent, [1.0; 8])
         } else if scale == DType::F8E4M3FN && from.bits() == 4 && to == DType::BF16 {
             (By::Mantissa, [1.0, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875])
@@ -161,8 +166,7 @@ impl Tabling {
         let how = if ties == MayTie::Never { How::Near } else { How::Odd };
         let per = Per::Group(LEAST_GROUP);
         let others = Others { loses_sign, ..Others::NONE };
-        let factors =
-            Factors { per, how, others, tensor: Factor::times(after), scales: &mantissas, ..Factors::NONE };
+        let factors = Factors { per, how, others, tensor: after, scales: &mantissas, ..Factors::NONE };
         let (mut codes, mut words, mut table) = ([0; 128], [0; 256], [Table128::ZEROS]);
         all_codes(from, options, 128, &mut codes)?;
         maker.fill(&codes, &mut words, &mut table, &factors);
@@ -211,10 +215,10 @@ fn by_f64(
     let Dequantize { from, to, scale, product, .. } = *dequantize;
     let bits = significant(from) + significant(scale);
     // A quotient is rounded to float64 first, which is far enough from every tie of all targets but that.
-    let bits = match tensor.scales {
-        TensorScale::Divide(_) if to == DType::F64 => 64,
-        TensorScale::Divide(_) => bits + 5,
-        _ => bits + tensor.bits,
+    let bits = match tensor.after.divides {
+        true if to == DType::F64 => 64,
+        true => bits + 5,
+        false => bits + tensor.bits,
     };
     if bits > 53 || product != Product::Own {
         return None;
@@ -273,11 +277,10 @@ impl Decided {
         let tensor = Tensor::new(dequantize)?;
         let is_own = is_own(dequantize);
         let is_nearest = dequantize.policy().rounding == Rounding::NearestEven;
-        let divides = matches!(tensor.scales, TensorScale::Divide(_));
         // Under a factor that comes after it, a product must be a float32.
         let is_right = if is_own {
-            let is_exact = tensor.after == 1.0 || significant(from) + significant(scale) <= 24;
-            is_nearest && !divides && is_exact
+            let is_exact = tensor.after == Factor::NONE || significant(from) + significant(scale) <= 24;
+            is_nearest && is_exact
         } else {
             true
         };

@@ -24,7 +24,7 @@ use super::segment::{Region, Segment};
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
-use crate::kernels::scaled::{BLOCK, By, Factor, Factors, How, Kernel, Others, Per, Rows, Table16, Table128};
+use crate::kernels::scaled::{BLOCK, By, Factors, How, Kernel, Others, Per, Rows, Table16, Table128};
 use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 pub(super) use decided::{Decided, is_exact};
 use decided::{MayTie, Tabling};
@@ -267,7 +267,7 @@ impl<'a> Multiply<'a> {
         let factors = Factors {
             per: segment.per,
             how: if is_odd { How::Odd } else { How::Near },
-            tensor: Factor::times(self.decided.tensor.after),
+            tensor: self.decided.tensor.after,
             scales: arrays[0],
             zeros: arrays[1],
             others: Others { loses_sign: job.dequantize.loses_sign, ..Others::NONE },
@@ -349,10 +349,12 @@ impl<'a> Multiply<'a> {
             });
         }
         arithmetic(self.decided.isa, Operation::Multiply, tile, &by[..n]);
+        let after = self.decided.tensor.after;
         let (operation, factor) = match self.decided.tensor.scales {
             TensorScale::Divide(g) => (Operation::Divide, g),
             TensorScale::Multiply(g) => (Operation::Multiply, g),
-            _ => (Operation::Multiply, self.decided.tensor.after),
+            _ if after.divides => (Operation::Divide, after.by),
+            _ => (Operation::Multiply, after.by),
         };
         if factor != 1.0 {
             by[..n].fill(factor.into());

@@ -41,12 +41,8 @@ impl Multiply<'_> {
         }
         let is_odd = decided.ties == MayTie::Always || flags & TIES != 0;
         let how = if is_odd { How::Odd } else { How::Near };
-        let factors = Factors {
-            per: Per::Group(each.into()),
-            how,
-            tensor: Factor::times(decided.tensor.after),
-            ..Factors::NONE
-        };
+        let factors =
+            Factors { per: Per::Group(each.into()), how, tensor: decided.tensor.after, ..Factors::NONE };
         if *by == By::Sixteen {
             const TOGETHER: usize = MADE * 128 / 16;
             for (tables, scales) in sixteens[..n].chunks_mut(TOGETHER).zip(scales.chunks(TOGETHER)) {
@@ -70,11 +66,12 @@ impl Multiply<'_> {
         first?.fill(bytes, (&mut *numbers).into(), n).ok()?;
         let flags = &mut buffers.flags[..n];
         flags.fill(0);
-        let range = if self.decided.tensor.after == 1.0 && self.decided.tensor.scales == TensorScale::None {
-            LEAST..MOST
-        } else {
-            LEAST_OF_TWO..MOST_OF_TWO
-        };
+        let range =
+            if self.decided.tensor.after == Factor::NONE && self.decided.tensor.scales == TensorScale::None {
+                LEAST..MOST
+            } else {
+                LEAST_OF_TWO..MOST_OF_TWO
+            };
         let bounds = Bounds { range, zero: self.decided.zero_is_right, negative: true };
         let mut all = scales::bounded(self.decided.isa, numbers, &bounds, flags);
         if given.zero_points.is_some() {
