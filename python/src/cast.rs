@@ -486,12 +486,35 @@ impl Job<'_> {
     }
 }
 
+/// What progress was told of work that is done in parts, by whatever thread ends one.
+#[derive(Default)]
+struct Told {
+    total: usize,
+    /// Parts that have ended.
+    parts: usize,
+    most: usize,
+}
+
+impl Told {
+    /// How much is done, if a thread has found so much done, and others may have found more since. No work has more parts than there is to
+    /// do: with one more, it begins anew.
+    fn next(&mut self, done: usize, total: usize) -> usize {
+        if self.total != total || self.parts == total {
+            *self = Self { total, ..Self::default() };
+        }
+        self.parts += 1;
+        self.most = self.most.max(done);
+        self.most
+    }
+}
+
 /// Looks up from a long cast: for signals, and to report progress.
 struct Watch<'a> {
     progress: Option<Py<PyAny>>,
     start: Instant,
     /// Milliseconds from the start to the last look.
     last: AtomicU64,
+    told: Mutex<Told>,
     error: Mutex<Option<PyErr>>,
     _of: core::marker::PhantomData<&'a ()>,
 }
@@ -499,8 +522,8 @@ struct Watch<'a> {
 impl<'a> Watch<'a> {
     fn new(progress: Option<&'a Bound<'_, PyAny>>) -> Self {
         let progress = progress.map(|progress| progress.clone().unbind());
-        let (last, error) = (AtomicU64::new(0), Mutex::new(None));
-        Self { progress, start: Instant::now(), last, error, _of: core::marker::PhantomData }
+        let (last, told, error) = (AtomicU64::new(0), Mutex::default(), Mutex::new(None));
+        Self { progress, start: Instant::now(), last, told, error, _of: core::marker::PhantomData }
     }
 
     /// After a part of the work, on any thread.
@@ -511,10 +534,13 @@ impl<'a> Watch<'a> {
             return ControlFlow::Continue(());
         }
         self.last.store(now, Ordering::Relaxed);
+        // Until it was told, so that nobody is told less afterwards. Who waits for this has not attached.
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let looked = Python::attach(|py| {
             // Only the main thread has signals; the others do nothing here.
             py.check_signals()?;
             let Some(progress) = &self.progress else { return Ok(()) };
+            let done = told.next(done, total);
             let answer = progress.bind(py).call1((done, total))?;
             // One of NumPy, too: what compares its numbers gives those.
             if answer.extract::<bool>().is_ok_and(|goes_on| !goes_on) {
