@@ -64,6 +64,9 @@ struct Kind {
     width: usize,
 }
 
+/// Data in L2 alone.
+const WIDE: &[DType] = &[DType::F64];
+
 fn kinds() -> Vec<Kind> {
     use DType::{BF16, F4E2M1, F8E4M3FN, F16, F32, I4, I8};
     let all = &[BF16, F32, F16][..];
@@ -97,6 +100,16 @@ fn kinds() -> Vec<Kind> {
         by("comp.-tensors int4", I4, Profile::CompressedTensors, Scaling::blocks(&[128], BF16)),
         by("comp.-tensors MX", F4E2M1, Profile::CompressedTensors, Scaling::mx()),
         by("HF 128 x 128", F8E4M3FN, Profile::HfFp8, Scaling::deepseek()),
+        kind("NVFP4, divided", F4E2M1, &all[..2], Scaling::nvfp4().tensor_scale(TensorScale::Divide(2688.5))),
+        // By way of float64.
+        kind("float8 per row", F8E4M3FN, WIDE, Scaling::per_axis(0)),
+        kind("float8 per column", F8E4M3FN, WIDE, Scaling::per_axis(1)),
+        kind("float8 128 x 128", F8E4M3FN, WIDE, Scaling::deepseek()),
+        kind("MXFP4", F4E2M1, WIDE, Scaling::mx()),
+        kind("int8 per row", I8, WIDE, Scaling::per_axis(0)),
+        kind("int16 per row", DType::I16, &all[..1], Scaling::per_axis(0)),
+        kind("MXINT8", I8, &all[..1], Scaling::mx()),
+        by("ModelOpt MXFP4", F4E2M1, Profile::Modelopt, Scaling::mx()),
     ]
 }
 
@@ -110,7 +123,7 @@ fn main() {
     for &isa in isas {
         for (size, budget) in [(data::SMALL, 60), (data::LARGE, 700)] {
             for kind in kinds() {
-                if kind.width > 1024 && size == data::SMALL {
+                if kind.width > 1024 && size == data::SMALL || kind.data == WIDE && size == data::LARGE {
                     continue;
                 }
                 for &dtype in kind.data {
@@ -133,6 +146,9 @@ fn lost(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
         ("float8 128 x 128", BF16, F8E4M3FN, Scaling::deepseek()),
         ("float8 128 x 128", F32, F8E4M3FN, Scaling::deepseek()),
         ("float8 per tensor", BF16, F8E4M3FN, Scaling::per_tensor(F32)),
+        ("float8 per column", BF16, F8E4M3FN, Scaling::per_axis(1)),
+        ("uint8 per tensor", F32, DType::U8, Scaling::per_tensor(F32)),
+        ("NVFP4, divided", BF16, F4E2M1, Scaling::nvfp4().tensor_scale(TensorScale::Divide(2688.5))),
         ("MXFP8", F32, F8E4M3FN, Scaling::mx()),
         ("MXFP4", BF16, F4E2M1, Scaling::mx()),
         ("int8 per row", BF16, I8, Scaling::per_axis(0)),

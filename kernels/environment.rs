@@ -30,7 +30,7 @@ pub(super) enum Processor {
 
 impl Processor {
     /// Does it read ahead better by itself, where results are no wider than what is read? On a Zen 4 such casts take up to 1.3
-    /// times as long if memory is asked for the source. On a Zen 5 they take up to 1.4 times as long if it is not.
+    /// times as long if memory is asked for the source. On a Zen 5 they take up to 1.5 times as long if it is not.
     pub(super) fn reads_ahead(self) -> bool {
         self == Self::Zen4
     }

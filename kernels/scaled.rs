@@ -336,11 +336,25 @@ pub(crate) fn calmly<R>(work: impl FnOnce() -> R) -> R {
     behind(work)
 }
 
-/// Magnitudes of the elements of a block, of which none below the first saturates, and all above the second that are finite do.
-#[derive(Clone, Copy, Debug)]
+/// Where the elements of a block end that do not saturate, and where those begin that do if they are finite: below and above.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ends {
-    pub(crate) safe: f64,
-    pub(crate) beyond: f64,
+    pub(crate) safe: [f64; 2],
+    pub(crate) beyond: [f64; 2],
+}
+
+impl Ends {
+    /// Does a number not saturate, for sure? NaN is not safe.
+    #[inline(always)]
+    pub(crate) fn is_safe(&self, x: f64) -> bool {
+        (x > self.safe[0]) & (x < self.safe[1])
+    }
+
+    /// Does it, for sure?
+    #[inline(always)]
+    pub(crate) fn is_beyond(&self, x: f64) -> bool {
+        (x < self.beyond[0]) | (x > self.beyond[1])
+    }
 }
 
 /// What is found of elements that are finite and remain so, and of which it is clear whether they have saturated.
@@ -366,16 +380,15 @@ pub(crate) fn compared(
 
         #[inline(always)]
         fn call(self, _: I) -> Option<Calm> {
-            let Self(xs, became, &Ends { safe, beyond }, errors) = self;
+            let Self(xs, became, ends, errors) = self;
             let (mut finite, mut not_safe, mut saturated) = (0u64, 0u64, 0u64);
             let (mut zeros, mut both_zeros, mut most) = (0u64, 0u64, 0u64);
             for ((&x, &y), error) in xs.iter().zip(became).zip(&mut *errors) {
                 let (x, y) = (f64::from_ne_bytes(x), f64::from_ne_bytes(y));
-                let magnitude = x.abs();
-                let sum = magnitude + y.abs();
+                let sum = x.abs() + y.abs();
                 finite += u64::from(sum < f64::INFINITY);
-                not_safe += u64::from(magnitude >= safe);
-                saturated += u64::from(magnitude > beyond);
+                not_safe += u64::from(!ends.is_safe(x));
+                saturated += u64::from(ends.is_beyond(x));
                 zeros += u64::from(y == 0.0);
                 both_zeros += u64::from(sum == 0.0);
                 *error = (x - y).abs();

@@ -12,6 +12,13 @@ use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 
+/// A plain cast, if there is such. (Never inlined: many are asked for.)
+#[cfg(isa = "vector")]
+#[inline(never)]
+pub(super) fn cast(from: DType, to: DType, options: &CastOptions) -> Option<Caster> {
+    Caster::new(from, to, options).ok()
+}
+
 /// Elements in a tile: a multiple of 8.
 pub(super) const TILE: usize = 1024;
 

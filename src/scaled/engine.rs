@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::iter::once;
 use core::ops::Range;
 
 use super::codes::{Codes, Elements, Scales, Scratch, TILE, ZeroPoints};
@@ -12,8 +13,12 @@ use super::rule::{Block, Dequantize, Extremes, Quantize, zero_point};
 use super::scaling::TensorScale;
 use super::shape::{Grid, Piece};
 #[cfg(isa = "vector")]
+use super::wide::{Tile, Wide, WideRoom};
+#[cfg(isa = "vector")]
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
+#[cfg(isa = "vector")]
+use crate::kernels::scaled::calmly;
 
 /// Elements that are float32 on the way from one scaling to another: no more than that at a time.
 #[cfg(isa = "vector")]
@@ -24,11 +29,20 @@ pub(super) struct Room {
     codes: Box<Codes>,
     scratch: Box<Scratch>,
     values: Box<[Exact; TILE]>,
+    /// For what is made by way of float64, once it is.
+    #[cfg(isa = "vector")]
+    wide: Option<WideRoom>,
 }
 
 impl Room {
     pub(super) fn new() -> Result<Self, Error> {
-        Ok(Self { codes: array(0)?, scratch: array(0)?, values: array(Exact::ZERO)? })
+        Ok(Self {
+            codes: array(0)?,
+            scratch: array(0)?,
+            values: array(Exact::ZERO)?,
+            #[cfg(isa = "vector")]
+            wide: None,
+        })
     }
 }
 
@@ -71,17 +85,6 @@ impl Given<'_> {
     }
 }
 
-/// Calls a function with each run of a tile: its place in the tile, and the scale of its elements.
-pub(super) fn runs(grid: &Grid, first: usize, n: usize, mut run: impl FnMut(Range<usize>, usize)) {
-    let mut at = 0;
-    while at < n {
-        let (scale, length) = grid.run(first + at);
-        let end = (at + length).min(n);
-        run(at..end, scale);
-        at = end;
-    }
-}
-
 /// Where the exact values of a quantisation come from.
 pub(super) trait Source: Sync {
     /// The elements from one on, to the front of the values.
@@ -101,10 +104,10 @@ pub(super) trait Source: Sync {
         Ok(None)
     }
 
-    /// Are all of them in memory?
+    /// The elements as they lie in memory, if they do.
     #[cfg(isa = "vector")]
-    fn is_there(&self) -> bool {
-        false
+    fn bytes(&self) -> Option<&[u8]> {
+        None
     }
 }
 
@@ -117,7 +120,7 @@ pub(super) struct Floats<'a> {
 
 impl Source for Floats<'_> {
     fn load(&self, first: usize, n: usize, room: &mut Room) -> Result<(), Error> {
-        let Room { codes, scratch, values } = room;
+        let Room { codes, scratch, values, .. } = room;
         self.elements.load(self.bytes, first, &mut codes[..n], scratch)?;
         for (value, &code) in values.iter_mut().zip(&codes[..n]) {
             *value = self.quantize.source(code);
@@ -142,8 +145,8 @@ impl Source for Floats<'_> {
     }
 
     #[cfg(isa = "vector")]
-    fn is_there(&self) -> bool {
-        true
+    fn bytes(&self) -> Option<&[u8]> {
+        Some(self.bytes)
     }
 }
 
@@ -168,14 +171,14 @@ pub(super) struct Scaled<'a> {
 
 impl Source for Scaled<'_> {
     fn load(&self, first: usize, n: usize, room: &mut Room) -> Result<(), Error> {
-        let Room { codes, scratch, values } = room;
+        let Room { codes, scratch, values, .. } = room;
         let mut done = 0;
         while done < n {
             let now = self.elements.tile(first + done, first + n);
             self.elements.load(self.bytes, first + done, &mut codes[done..done + now], scratch)?;
             done += now;
         }
-        runs(self.grid, first, n, |run, scale| {
+        self.grid.runs(first, n, |run, scale| {
             let (code, zero) = self.given.get(scale);
             let s = self.dequantize.given(code);
             for (value, &code) in values[run.clone()].iter_mut().zip(&codes[run]) {
@@ -249,11 +252,18 @@ pub(super) struct Quantizing<'a> {
     /// The factor of the tensor, computed.
     pub(super) tensor: TensorScale,
     pub(super) affine: bool,
+    /// What float64 is right for of it, if it is there for some of it.
+    #[cfg(isa = "vector")]
+    pub(super) wide: Option<&'a Wide>,
 }
 
 impl Quantizing<'_> {
     /// The extremes of some elements.
     pub(super) fn extremes(&self, elements: Range<usize>, room: &mut Room) -> Result<Extremes, Error> {
+        #[cfg(isa = "vector")]
+        if let Some(found) = self.extremes_by_f64(&mut once(elements.clone()), None, 1, room)? {
+            return Ok(found[0]);
+        }
         let mut all = Extremes::NONE;
         for first in elements.clone().step_by(TILE) {
             let n = TILE.min(elements.end - first);
@@ -268,17 +278,21 @@ impl Quantizing<'_> {
     /// The extremes of blocks, from scale `base` on, whose elements these are.
     pub(super) fn extremes_of(
         &self,
-        elements: impl Iterator<Item = Range<usize>>,
+        elements: impl Iterator<Item = Range<usize>> + Clone,
         base: usize,
         blocks: usize,
         room: &mut Room,
     ) -> Result<Vec<Extremes>, Error> {
+        #[cfg(isa = "vector")]
+        if let Some(found) = self.extremes_by_f64(&mut elements.clone(), Some(base), blocks, room)? {
+            return Ok(found);
+        }
         let mut data = collect(core::iter::repeat_n(Extremes::NONE, blocks))?;
         for all in elements {
             for first in all.clone().step_by(TILE) {
                 let n = TILE.min(all.end - first);
                 self.source.load(first, n, room)?;
-                runs(self.grid, first, n, |run, scale| {
+                self.grid.runs(first, n, |run, scale| {
                     for &x in &room.values[run] {
                         data[scale - base].add(x, self.quantize.nonfinite);
                     }
@@ -299,7 +313,7 @@ impl Quantizing<'_> {
     ) -> Result<(), Error> {
         let base = piece.scales.start;
         let all = piece.elements.clone();
-        let data = self.extremes_of(core::iter::once(all.clone()), base, piece.scales.len(), room)?;
+        let data = self.extremes_of(once(all.clone()), base, piece.scales.len(), room)?;
         let blocks = collect(data.iter().enumerate().map(|(i, data)| {
             let found = self.quantize.find(data, self.tensor, self.affine);
             sink.set(base + i, found.code);
@@ -324,9 +338,14 @@ impl Quantizing<'_> {
         let mut first = elements.start;
         while first < elements.end {
             let n = self.write.tile(first, elements.end);
+            #[cfg(isa = "vector")]
+            if self.by_f64(first, n, dst, base, room, block)? {
+                first += n;
+                continue;
+            }
             self.source.load(first, n, room)?;
-            let Room { codes, scratch, values } = &mut *room;
-            runs(self.grid, first, n, |run, scale| {
+            let Room { codes, scratch, values, .. } = &mut *room;
+            self.grid.runs(first, n, |run, scale| {
                 let block = block(scale);
                 for i in run {
                     codes[i] = self.quantize.element(values[i], &block, first + i);
@@ -336,6 +355,45 @@ impl Quantizing<'_> {
             first += n;
         }
         Ok(())
+    }
+}
+
+#[cfg(isa = "vector")]
+impl Quantizing<'_> {
+    /// Casts a tile by way of float64. False if some of it is for the reference.
+    fn by_f64(
+        &self,
+        first: usize,
+        n: usize,
+        dst: &mut Destination<'_, u8>,
+        base: usize,
+        room: &mut Room,
+        block: &dyn Fn(usize) -> Block,
+    ) -> Result<bool, Error> {
+        let (Some(wide), Some(bytes)) = (self.wide, self.source.bytes()) else { return Ok(false) };
+        let Room { wide: place, scratch, .. } = room;
+        let room = WideRoom::of(place, self.grid)?;
+        let tile = Tile { bytes, grid: self.grid, first, n, tensor: self.tensor };
+        let start = self.write.at(first) - self.write.at(base);
+        let here = dst.part(start..start + self.write.size(n));
+        let is_done = calmly(|| wide.cast(&tile, block, room, scratch, here))?;
+        if is_done {
+            self.write.fill_gap(dst, base, first + n)?;
+        }
+        Ok(is_done)
+    }
+
+    /// Extremes by way of float64: see [`Wide::extremes`].
+    fn extremes_by_f64(
+        &self,
+        elements: &mut dyn Iterator<Item = Range<usize>>,
+        base: Option<usize>,
+        blocks: usize,
+        room: &mut Room,
+    ) -> Result<Option<Vec<Extremes>>, Error> {
+        let (Some(wide), Some(bytes)) = (self.wide, self.source.bytes()) else { return Ok(None) };
+        let room = WideRoom::of(&mut room.wide, self.grid)?;
+        calmly(|| wide.extremes(bytes, self.grid, elements, base, blocks, room))
     }
 }
 
@@ -362,7 +420,7 @@ impl Dequantizing<'_> {
         while first < elements.end {
             let n = self.read.tile(first, elements.end);
             self.read.load(self.bytes, first, &mut room.codes[..n], &mut room.scratch)?;
-            runs(self.grid, first, n, |run, scale| {
+            self.grid.runs(first, n, |run, scale| {
                 let (code, zero) = self.given.get(scale);
                 let s = self.dequantize.given(code);
                 for code in &mut room.codes[run] {

@@ -49,7 +49,7 @@ impl Quantizing<'_> {
     /// Elements of a chunk for registers: of what is made on the way, as many as a cache holds.
     #[cfg(isa = "vector")]
     fn long(&self) -> usize {
-        if self.source.is_there() { LONG } else { 2 * PIECE }
+        if self.source.bytes().is_some() { LONG } else { 2 * PIECE }
     }
 
     /// The extremes of all elements.
@@ -96,7 +96,7 @@ impl Quantizing<'_> {
         let divide = self.finding(registers);
         let divide = divide.as_ref();
         #[cfg(isa = "vector")]
-        let wanted = if divide.is_some() { self.long() } else { PIECE };
+        let wanted = if divide.is_some() || self.wide.is_some() { self.long() } else { PIECE };
         #[cfg(not(isa = "vector"))]
         let wanted = PIECE;
         // Codes of scales that do not lie one after the other are brought to their places in the end.
@@ -268,7 +268,7 @@ impl Quantizing<'_> {
         let divide = self.casting(registers, given, found);
         let divide = divide.as_ref();
         #[cfg(isa = "vector")]
-        let wanted = if divide.is_some() { self.long() } else { PIECE };
+        let wanted = if divide.is_some() || self.wide.is_some() { self.long() } else { PIECE };
         #[cfg(not(isa = "vector"))]
         let wanted = PIECE;
         each(how, traffic, chunks(self.grid, &self.write, dst, wanted), &|(elements, dst)| {

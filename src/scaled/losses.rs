@@ -7,7 +7,7 @@ use core::ops::Range;
 use super::codes::{Elements, Scales, Scratch, TILE};
 #[cfg(isa = "vector")]
 use super::engine::Dequantizing;
-use super::engine::{Given, Quantizing, runs};
+use super::engine::{Given, Quantizing};
 use super::error::Error;
 use super::exact::Exact;
 use super::front::{Quantized, alone, begun, given, known, rows};
@@ -16,8 +16,12 @@ use super::jobs::Registers;
 use super::memory::collect;
 #[cfg(isa = "vector")]
 use super::multiply::{Decided, Multiply};
+#[cfg(isa = "vector")]
+use super::numbers::Known;
 use super::quantizer::Quantizer;
 use super::requantizer::Requantizer;
+#[cfg(isa = "vector")]
+use super::rule::Steps;
 use super::rule::{Block, Dequantize, Quantize};
 use super::scaling::{Profile, Scaling, TensorScale};
 use super::shape::Grid;
@@ -25,14 +29,12 @@ use super::shape::Grid;
 use crate::cast::Caster;
 use crate::formats::dtype::DType;
 #[cfg(isa = "vector")]
-use crate::formats::dtype::Kind;
-#[cfg(isa = "vector")]
 use crate::formats::layout::ByteOrder;
 use crate::formats::options::CastOptions;
 #[cfg(isa = "vector")]
 use crate::formats::options::Policy;
 #[cfg(isa = "vector")]
-use crate::kernels::scaled::{Calm, Ends, calmly, compared};
+use crate::kernels::scaled::{Calm, Ends, LEAST_GROUP, calmly, compared};
 
 /// What was lost of some elements: of a whole buffer, or of a block.
 ///
@@ -258,13 +260,12 @@ impl<'a> Written<'a> {
         dst: &mut [u8],
         scales: &mut [u8],
         data: &mut Data<'_>,
-        mut counted: Counted<'_>,
-    ) -> Result<Losses, Error> {
+        counted: &mut Counted<'_>,
+    ) -> Result<(), Error> {
         job.run_found_in_turn(registers, places, dst, scales, &mut |elements, codes, scales| {
             let given = self.given(shape, scales, None)?;
-            self.count(elements, codes, given, data, &mut counted)
-        })?;
-        Ok(counted.all)
+            self.count(elements, codes, given, data, counted)
+        })
     }
 
     /// Adds what was lost of some elements.
@@ -286,7 +287,7 @@ impl<'a> Written<'a> {
             let n = TILE.min(elements.end - first);
             (data.exact)(first, &mut source[..n])?;
             became.load(first, &mut written[..n])?;
-            runs(self.grid, first, n, |run, scale| {
+            self.grid.runs(first, n, |run, scale| {
                 let block = self.block(&given, scale);
                 for i in run {
                     let saturates = self.quantize.saturates(source[i], &block, first + i);
@@ -317,8 +318,8 @@ impl<'a> Written<'a> {
         let n = MANY.min(elements.len());
         let (mut source, mut written) = (collect(repeat_n(0, 8 * n))?, collect(repeat_n(0, 8 * n))?);
         let mut errors = [0.0; MANY];
-        // Scales of one byte that were there.
-        let mut known = [f64::NAN; 256];
+        // Scales of one byte that were there, and what is known of the last ones.
+        let (mut bytes, mut known) = ([f64::NAN; 256], Known::<Ends>::new(self.grid)?);
         for first in elements.clone().step_by(MANY) {
             let now = first..elements.end.min(first + MANY);
             let n = now.len();
@@ -332,38 +333,36 @@ impl<'a> Written<'a> {
             }
             let (xs, became) = (xs.as_chunks::<8>().0, became.as_chunks::<8>().0);
             calmly(|| {
-                let mut at = 0;
-                let mut last = None;
-                while at < n {
-                    let (scale, length) = self.grid.run(first + at);
-                    let end = (at + length).min(n);
-                    let ends = match last {
-                        Some((of, ends)) if of == scale => ends,
-                        _ => self.ends(&given, scale, &mut known),
-                    };
-                    last = Some((scale, ends));
-                    let (xs, became) = (&xs[at..end], &became[at..end]);
-                    let errors = &mut errors[..end - at];
-                    if let Some(found) = compared(self.codes.present(), xs, became, &ends, errors) {
-                        counted.each(scale, |losses| losses.add_calm(&found, errors));
+                let mut done = Ok(());
+                self.grid.runs(first, n, |run, scale| {
+                    let ends = known.get(scale, || self.ends(&given, scale, &mut bytes));
+                    let (xs, became) = (&xs[run.clone()], &became[run.clone()]);
+                    let errors = &mut errors[..run.len()];
+                    let found = if run.len() < LEAST_GROUP {
+                        None
                     } else {
-                        let block = self.block(&given, scale);
-                        for (i, (&x, &y)) in (first + at..).zip(xs.iter().zip(became)) {
-                            let (x, y) = (f64::from_ne_bytes(x), f64::from_ne_bytes(y));
-                            // (A NaN is neither below nor beyond.)
-                            let saturates = if x.abs() < ends.safe {
-                                false
-                            } else {
-                                let mut exact = [Exact::ZERO];
-                                (data.exact)(i, &mut exact)?;
-                                self.quantize.saturates(exact[0], &block, i)
-                            };
-                            counted.each(scale, |losses| losses.add_f64(x, y, saturates));
-                        }
+                        compared(self.codes.present(), xs, became, &ends, errors)
+                    };
+                    if let Some(found) = found {
+                        return counted.each(scale, |losses| losses.add_calm(&found, errors));
                     }
-                    at = end;
-                }
-                Ok::<(), Error>(())
+                    for (i, (&x, &y)) in (first + run.start..).zip(xs.iter().zip(became)) {
+                        let (x, y) = (f64::from_ne_bytes(x), f64::from_ne_bytes(y));
+                        let saturates = if ends.is_safe(x) {
+                            false
+                        } else if ends.is_beyond(x) && x.is_finite() {
+                            true
+                        } else {
+                            let mut exact = [Exact::ZERO];
+                            match (data.exact)(i, &mut exact) {
+                                Ok(()) => self.quantize.saturates(exact[0], &self.block(&given, scale), i),
+                                Err(error) => return done = Err(error),
+                            }
+                        };
+                        counted.each(scale, |losses| losses.add_f64(x, y, saturates));
+                    }
+                });
+                done
             })?;
         }
         Ok(true)
@@ -378,39 +377,53 @@ impl<'a> Written<'a> {
         let s = match known[code as usize & 0xFF] {
             s if is_byte && !s.is_nan() => s,
             _ if q.scale == DType::F32 && q.tensor == TensorScale::None => {
-                f64::from(f32::from_bits(code as u32)).abs()
+                f64::from(f32::from_bits(code as u32))
             }
-            _ => f64::from_bits(self.read.given(code).encode(DType::F64, &Policy::DEFAULT)).abs(),
+            _ => f64::from_bits(self.read.given(code).encode(DType::F64, &Policy::DEFAULT)),
         };
         known[code as usize & 0xFF] = s;
-        // Where a profile rounds a scale to a subnormal number, that may be any other; and data that are rounded to float16 may
-        // be Inf there.
+        // Where a profile rounds a scale to a subnormal number, that may be any other; and data or inverses that are rounded to
+        // float16 may be Inf there.
+        let is_half = q.steps == Steps::TorchaoAffine && q.scale == DType::F16;
         let is_near = q.is_own()
-            || q.from != DType::F16 && q.precision() != DType::F16 && s >= f64::from_bits((1023 - 100) << 52);
+            || q.from != DType::F16
+                && q.precision() != DType::F16
+                && !is_half
+                && s.abs() >= f64::from_bits((1023 - 100) << 52);
         if !is_near {
-            return Ends { safe: 0.0, beyond: f64::INFINITY };
+            return Ends { safe: [0.0; 2], beyond: [-f64::INFINITY, f64::INFINITY] };
         }
-        let is_float = !matches!(q.to.kind(), Kind::Int(_));
-        let (max, half) = match q.to.kind() {
-            Kind::Int(format) => {
-                let (min, max) = (format.min() as f64, format.max() as f64);
-                ((max - zero as f64).min(zero as f64 - min.max(-max)), 0.5)
-            }
-            _ => (q.max_value(), q.half_step()),
+        // The range of quotients, and half the distance to what would come next.
+        let (limits, half) = match q.int_limits() {
+            Some((min, max)) => ([(min - zero) as f64, (max - zero) as f64], 0.5),
+            None => ([-q.max_value(), q.max_value()], q.half_step()),
         };
         // What is rounded is off by less than these.
         let (own, steps) = (1.0 / f64::from(1 << 20), 1.0 / 64.0);
+        let wider = [limits[0] - half, limits[1] + half];
         let safe = if q.is_nearest() {
-            (max + half) * (1.0 - own)
+            wider.map(|end| end * (1.0 - own))
         } else if q.is_own() {
-            max * (1.0 - own)
+            limits.map(|end| end * (1.0 - own))
         } else if zero == 0 {
-            (max + half) * (1.0 - steps)
+            wider.map(|end| end * (1.0 - steps))
         } else {
-            0.9 * max
+            limits.map(|end| 0.9 * end)
         };
-        let beyond = if q.is_nearest() && is_float { (max + half) * (1.0 + own) * s } else { f64::INFINITY };
-        Ends { safe: safe * s, beyond }
+        let beyond =
+            if q.is_nearest() { wider.map(|end| end * (1.0 + own)) } else { [-f64::INFINITY, f64::INFINITY] };
+        // In units of the data: a negative scale turns them around.
+        let of_data = |ends: [f64; 2]| {
+            let [a, b] = ends.map(|end| end * s);
+            if s < 0.0 { [b, a] } else { [a, b] }
+        };
+        let mut safe = of_data(safe);
+        if q.from == DType::F64 && !q.is_own() {
+            // Beyond float32 a profile has Inf.
+            let most = f64::from(f32::MAX);
+            safe = [safe[0].max(-most), safe[1].min(most)];
+        }
+        Ends { safe, beyond: of_data(beyond) }
     }
 
     fn block(&self, given: &Given<'_>, scale: usize) -> Block {
@@ -507,7 +520,7 @@ impl Quantizer {
         let written = self.written(&grid, self.quantize.tensor)?;
         let given = written.given(shape, scales, zero_points)?;
         let mut counted = Counted::new(&grid, blocks)?;
-        self.with_data(src, |data| written.count(0..grid.count, codes, given, data, &mut counted))?;
+        self.with_data(src, &mut |data| written.count(0..grid.count, codes, given, data, &mut counted))?;
         Ok(counted.all)
     }
 
@@ -535,15 +548,18 @@ impl Quantizer {
         scales: &mut [u8],
         blocks: Option<&mut [Losses]>,
     ) -> Result<(Quantized, Losses), Error> {
-        self.with_job(src, shape, dst.len(), false, |mut job| {
-            let counted = Counted::new(job.grid, blocks)?;
+        let (mut blocks, mut all) = (blocks, Losses::default());
+        let found = self.with_job(src, shape, dst.len(), false, &mut |mut job| {
+            let mut counted = Counted::new(job.grid, blocks.as_deref_mut())?;
             let places = begun(&mut job, &self.scaling, &self.options, shape, scales.len(), &alone())?;
             let written = self.written(job.grid, job.tensor)?;
-            let all = self.with_data(src, |data| {
-                written.found(&job, self.registers(), &places, shape, dst, scales, data, counted)
+            self.with_data(src, &mut |data| {
+                written.found(&job, self.registers(), &places, shape, dst, scales, data, &mut counted)
             })?;
-            Ok((Quantized { tensor_scale: known(job.tensor) }, all))
-        })
+            all = counted.all;
+            Ok(Quantized { tensor_scale: known(job.tensor) })
+        })?;
+        Ok((found, all))
     }
 
     /// [`Quantizer::quantize_given`] and [`Quantizer::losses`] in one go, as [`Quantizer::quantize_losses`].
@@ -571,16 +587,19 @@ impl Quantizer {
         dst: &mut [u8],
         blocks: Option<&mut [Losses]>,
     ) -> Result<Losses, Error> {
-        self.with_given(src, shape, dst.len(), scales, zero_points, |job, given| {
-            let mut counted = Counted::new(job.grid, blocks)?;
+        let (mut blocks, mut all) = (blocks, Losses::default());
+        self.with_given(src, shape, dst.len(), scales, zero_points, &mut |job, given| {
+            let mut counted = Counted::new(job.grid, blocks.as_deref_mut())?;
             let written = self.written(job.grid, job.tensor)?;
-            self.with_data(src, |data| {
+            self.with_data(src, &mut |data| {
                 job.run_given_in_turn(self.registers(), &given, dst, &mut |elements, codes, _| {
                     written.count(elements, codes, given, data, &mut counted)
                 })
             })?;
-            Ok(counted.all)
-        })
+            all = counted.all;
+            Ok(())
+        })?;
+        Ok(all)
     }
 
     fn written<'a>(&'a self, grid: &'a Grid, tensor: TensorScale) -> Result<Written<'a>, Error> {
@@ -588,11 +607,11 @@ impl Quantizer {
     }
 
     /// Calls a function with data.
-    fn with_data<R>(
+    fn with_data(
         &self,
         src: &[u8],
-        run: impl FnOnce(&mut Data<'_>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+        run: &mut dyn FnMut(&mut Data<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let (quantize, options) = (&self.quantize, &self.options);
         let elements = Elements::read(quantize.from, options, None)?;
         let (mut room, mut scratch) = ([0; TILE], [0; 8 * (TILE + 8)]);
@@ -650,7 +669,7 @@ impl Requantizer {
         let written = Written::new(&self.quantize, &self.to, &self.options, to, self.quantize.tensor)?;
         let given = written.given(shape, scales, None)?;
         let mut counted = Counted::new(to, blocks)?;
-        self.with_data(src, shape, src_scales, zero_points, &grids.0, |data| {
+        self.with_data(src, shape, src_scales, zero_points, &grids.0, &mut |data| {
             written.count(0..to.count, codes, given, data, &mut counted)
         })?;
         Ok(counted.all)
@@ -683,27 +702,29 @@ impl Requantizer {
     ) -> Result<(Quantized, Losses), Error> {
         let grids = self.grids(src.len(), shape, dst.len())?;
         let to = &grids.1;
-        let counted = Counted::new(to, blocks)?;
-        self.with_job(src, shape, src_scales, zero_points, &grids, |mut job, registers| {
-            let places = begun(&mut job, &self.to, &self.options, shape, scales.len(), &alone())?;
-            let written = Written::new(&self.quantize, &self.to, &self.options, to, job.tensor)?;
-            let all = self.with_data(src, shape, src_scales, zero_points, &grids.0, |data| {
-                written.found(&job, registers, &places, shape, dst, scales, data, counted)
+        let mut counted = Counted::new(to, blocks)?;
+        let found =
+            self.with_job(src, shape, src_scales, zero_points, &grids, &mut |mut job, registers| {
+                let places = begun(&mut job, &self.to, &self.options, shape, scales.len(), &alone())?;
+                let written = Written::new(&self.quantize, &self.to, &self.options, to, job.tensor)?;
+                self.with_data(src, shape, src_scales, zero_points, &grids.0, &mut |data| {
+                    written.found(&job, registers, &places, shape, dst, scales, data, &mut counted)
+                })?;
+                Ok(Quantized { tensor_scale: known(job.tensor) })
             })?;
-            Ok((Quantized { tensor_scale: known(job.tensor) }, all))
-        })
+        Ok((found, counted.all))
     }
 
     /// Calls a function with the values of the source.
-    fn with_data<R>(
+    fn with_data(
         &self,
         src: &[u8],
         shape: &[usize],
         src_scales: &[u8],
         zero_points: Option<&[u8]>,
         from: &Grid,
-        run: impl FnOnce(&mut Data<'_>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+        run: &mut dyn FnMut(&mut Data<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let (dequantize, options) = (&self.dequantize, &self.options);
         let packed = (dequantize.from, options.src_packing, options.src_order);
         let has_zeros = dequantize.has_zero_points();

@@ -24,6 +24,8 @@ mod scaling;
 mod segment;
 mod shape;
 mod strided;
+#[cfg(isa = "vector")]
+mod wide;
 
 pub use crate::formats::stochastic::Stochastic;
 pub use dequantizer::Dequantizer;

@@ -5,7 +5,8 @@ use core::iter::repeat_n;
 
 use super::error::Error;
 use super::memory::collect;
-use crate::kernels::scaled::BLOCK;
+use super::shape::Grid;
+use crate::kernels::scaled::{BLOCK, LEAST_GROUP};
 
 /// Scales at a time: their numbers stay in L1.
 pub(super) const SCALES: usize = 512;
@@ -14,6 +15,30 @@ pub(super) const SCALES: usize = 512;
 pub(super) type Numbers = [f32; SCALES + BLOCK];
 
 pub(super) const NO_NUMBERS: Numbers = [0.0; SCALES + BLOCK];
+
+/// What is known of scales, each at its number modulo how many there are places for: a power of two.
+pub(super) struct Known<T> {
+    places: Vec<(usize, T)>,
+}
+
+impl<T: Copy + Default> Known<T> {
+    /// Where rows have scales of columns, those of a row are known for the next one.
+    pub(super) fn new(grid: &Grid) -> Result<Self, Error> {
+        let most = if grid.block() < LEAST_GROUP { 1 << 15 } else { 1 << 10 };
+        let n = grid.scales.next_power_of_two().min(most);
+        Ok(Self { places: collect(repeat_n((usize::MAX, T::default()), n))? })
+    }
+
+    /// What is known of a scale, or is found now.
+    pub(super) fn get(&mut self, scale: usize, find: impl FnOnce() -> T) -> T {
+        let place = scale & (self.places.len() - 1);
+        let (of, known) = &mut self.places[place];
+        if *of != scale {
+            (*of, *known) = (scale, find());
+        }
+        *known
+    }
+}
 
 /// So many zeros, if they are used.
 pub(super) fn zeros<T: Clone>(zero: T, n: usize, is_used: bool) -> Result<Vec<T>, Error> {

@@ -13,6 +13,8 @@ use super::jobs::Registers;
 use super::rule::Quantize;
 use super::scaling::{Scaling, TensorScale};
 use super::shape::{Grid, code_bytes};
+#[cfg(isa = "vector")]
+use super::wide::Wide;
 use crate::error::Side;
 use crate::formats::dtype::DType;
 use crate::formats::options::CastOptions;
@@ -44,6 +46,8 @@ pub struct Quantizer {
     pub(super) quantize: Quantize,
     #[cfg(isa = "vector")]
     decided: Option<Decided>,
+    #[cfg(isa = "vector")]
+    wide: Option<Wide>,
 }
 
 impl Quantizer {
@@ -73,6 +77,8 @@ impl Quantizer {
             quantize,
             #[cfg(isa = "vector")]
             decided: calmly(|| Decided::new(&quantize, &read, &write)),
+            #[cfg(isa = "vector")]
+            wide: Wide::new(&quantize, &read, &write),
         })
     }
 
@@ -395,25 +401,26 @@ impl Quantizer {
         &self,
         src: &[u8],
         shape: &[usize],
-        dst: Destination<'_, u8>,
+        mut dst: Destination<'_, u8>,
         scales: &mut [u8],
-        zero_points: Option<&mut [u8]>,
+        mut zero_points: Option<&mut [u8]>,
         how: &Parallel<'_>,
     ) -> Result<Quantized, Error> {
-        self.with_job(src, shape, dst.size(), zero_points.is_some(), |job| {
-            found(job, self.registers(), &self.scaling, &self.options, shape, dst, scales, zero_points, how)
+        self.with_job(src, shape, dst.size(), zero_points.is_some(), &mut |job| {
+            let (dst, zeros) = (dst.reborrow(), zero_points.as_deref_mut());
+            found(job, self.registers(), &self.scaling, &self.options, shape, dst, scales, zeros, how)
         })
     }
 
     /// Calls a function with a quantisation that finds scales, to so many bytes.
-    pub(super) fn with_job<R>(
+    pub(super) fn with_job(
         &self,
         src: &[u8],
         shape: &[usize],
         dst: usize,
         affine: bool,
-        run: impl FnOnce(Quantizing<'_>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+        run: &mut dyn FnMut(Quantizing<'_>) -> Result<Quantized, Error>,
+    ) -> Result<Quantized, Error> {
         self.quantize.check_found(self.scaling.profile)?;
         let grid = self.grid(src.len(), shape, dst)?;
         let source = self.floats(src)?;
@@ -426,24 +433,24 @@ impl Quantizer {
         shape: &[usize],
         scales: &[u8],
         zero_points: Option<&[u8]>,
-        dst: Destination<'_, u8>,
+        mut dst: Destination<'_, u8>,
         how: &Parallel<'_>,
     ) -> Result<(), Error> {
-        self.with_given(src, shape, dst.size(), scales, zero_points, |job, given| {
-            job.run_given(self.registers(), &given, dst, how)
+        self.with_given(src, shape, dst.size(), scales, zero_points, &mut |job, given| {
+            job.run_given(self.registers(), &given, dst.reborrow(), how)
         })
     }
 
     /// Calls a function with a quantisation to so many bytes, and the scales that are given.
-    pub(super) fn with_given<R>(
+    pub(super) fn with_given(
         &self,
         src: &[u8],
         shape: &[usize],
         dst: usize,
         scales: &[u8],
         zero_points: Option<&[u8]>,
-        run: impl FnOnce(Quantizing<'_>, Given<'_>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+        run: &mut dyn FnMut(Quantizing<'_>, Given<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let grid = self.grid(src.len(), shape, dst)?;
         let given = self.are_given(shape, &grid, scales, zero_points)?;
         let source = self.floats(src)?;
@@ -491,6 +498,15 @@ impl Quantizer {
         let (quantize, options) = (&self.quantize, &self.options);
         let write = Elements::write(quantize.to, options, rows(grid, &self.scaling))?;
         let tensor = quantize.tensor;
-        Ok(Quantizing { quantize, grid, source, write, tensor, affine })
+        Ok(Quantizing {
+            quantize,
+            grid,
+            source,
+            write,
+            tensor,
+            affine,
+            #[cfg(isa = "vector")]
+            wide: self.wide.as_ref(),
+        })
     }
 }

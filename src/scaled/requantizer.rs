@@ -281,26 +281,27 @@ impl Requantizer {
         shape: &[usize],
         src_scales: &[u8],
         zero_points: Option<&[u8]>,
-        dst: Destination<'_, u8>,
+        mut dst: Destination<'_, u8>,
         scales: &mut [u8],
         how: &Parallel<'_>,
     ) -> Result<Quantized, Error> {
         let grids = self.grids(src.len(), shape, dst.size())?;
-        self.with_job(src, shape, src_scales, zero_points, &grids, |job, registers| {
+        self.with_job(src, shape, src_scales, zero_points, &grids, &mut |job, registers| {
+            let dst = dst.reborrow();
             found(job, registers, &self.to, &self.options, shape, dst, scales, None, how)
         })
     }
 
     /// Runs the job of both grids.
-    pub(super) fn with_job<R>(
+    pub(super) fn with_job(
         &self,
         src: &[u8],
         shape: &[usize],
         src_scales: &[u8],
         zero_points: Option<&[u8]>,
         (from, to): &(Grid, Grid),
-        run: impl FnOnce(Quantizing<'_>, Registers<'_>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+        run: &mut dyn FnMut(Quantizing<'_>, Registers<'_>) -> Result<Quantized, Error>,
+    ) -> Result<Quantized, Error> {
         let (d, q, options) = (&self.dequantize, &self.quantize, &self.options);
         let how_packed = (d.from, options.src_packing, options.src_order);
         let given = given(shape, from, &self.from, how_packed, src_scales, zero_points, d.has_zero_points())?;
@@ -331,7 +332,16 @@ impl Requantizer {
         };
         #[cfg(not(isa = "vector"))]
         let (quantize, decided) = (q, None);
-        let job = Quantizing { quantize, grid: to, source: &source, write, tensor: q.tensor, affine: false };
+        let job = Quantizing {
+            quantize,
+            grid: to,
+            source: &source,
+            write,
+            tensor: q.tensor,
+            affine: false,
+            #[cfg(isa = "vector")]
+            wide: None,
+        };
         run(job, decided)
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct Quantize {
     pub(super) steps: Steps,
     pub(super) rule: ScaleRule,
     pub(super) nonfinite: NonFinite,
-    int_rounding: Rounding,
+    pub(super) int_rounding: Rounding,
     policy: Policy,
     precision: DType,
     /// The largest value of the target, in units of an element.
@@ -48,7 +48,7 @@ pub(super) struct Quantize {
     /// int8 by e8m0: codes count 1/64.
     is_mx_int: bool,
     pub(super) tensor: TensorScale,
-    stochastic: Option<Stochastic>,
+    pub(super) stochastic: Option<Stochastic>,
 }
 
 /// What a block needs of the scale for its elements.
@@ -596,14 +596,18 @@ impl Quantize {
         Block { way, zero, float_zero: None }
     }
 
-    /// What is rounded to be an element: before the zero point, if that is an integer.
-    fn quotient(&self, x: Exact, block: &Block) -> Exact {
-        let loses_sign = match self.steps {
+    /// Is a zero of the data +0, whatever its sign?
+    pub(super) fn loses_sign(&self) -> bool {
+        match self.steps {
             Steps::ModeloptNvfp4 | Steps::CompressedNvfp4 => true,
             Steps::CompressedMx => self.to == DType::F4E2M1,
             _ => false,
-        };
-        let x = if loses_sign && x.is_zero() { Exact::ZERO } else { x };
+        }
+    }
+
+    /// What is rounded to be an element: before the zero point, if that is an integer.
+    fn quotient(&self, x: Exact, block: &Block) -> Exact {
+        let x = if self.loses_sign() && x.is_zero() { Exact::ZERO } else { x };
         let v = match block.way {
             Way::Exact(s) => x.div(s),
             Way::Divide(by, dtype) => x.rounded(dtype).div(by).rounded(dtype),
@@ -668,9 +672,14 @@ impl Quantize {
 
     /// The nearest integer that the target has.
     fn clamped_to_codes(&self, moved: i64) -> i64 {
-        let Kind::Int(format) = self.to.kind() else { return moved };
+        self.int_limits().map_or(moved, |(min, max)| moved.clamp(min, max))
+    }
+
+    /// The smallest and the largest code, if these are integers.
+    pub(super) fn int_limits(&self) -> Option<(i64, i64)> {
+        let Kind::Int(format) = self.to.kind() else { return None };
         let (min, max) = (format.min() as i64, format.max() as i64);
-        moved.clamp(if self.is_mx_int { -max } else { min }, max)
+        Some((if self.is_mx_int { -max } else { min }, max))
     }
 
     /// To float4; a zero becomes the negative one, whatever its sign.
@@ -926,6 +935,16 @@ impl Dequantize {
             Product::Output => c.rounded(self.to).mul(s).rounded(self.to),
         };
         product.encode(self.to, &self.policy)
+    }
+}
+
+/// Significant bits of the elements of a dtype, also with a zero point taken off.
+#[cfg(isa = "vector")]
+pub(super) fn significant(dtype: DType) -> u32 {
+    match dtype.kind() {
+        Kind::Int(format) => format.bits,
+        Kind::Float(format) => format.mantissa_bits + 1,
+        Kind::Bool | Kind::Complex(_) => 64,
     }
 }
 

@@ -283,6 +283,20 @@ impl Grid {
         (scale + column, end - at)
     }
 
+    /// Calls a function with each run of a tile: its place in the tile, and the scale of its elements.
+    pub(super) fn runs(&self, first: usize, n: usize, mut run: impl FnMut(Range<usize>, usize)) {
+        let mut at = 0;
+        while at < n {
+            let (mut scale, mut length) = self.run(first + at);
+            let row = n.min(at + self.width() - (first + at) % self.width());
+            while at < row {
+                let end = row.min(at + length);
+                run(at..end, scale);
+                (at, scale, length) = (end, scale + 1, self.block());
+            }
+        }
+    }
+
     /// Elements and scales of all bands up to one; a band is what lies between two places of the outermost dimension at
     /// which blocks begin. Of one dimension these are its blocks.
     fn before(&self, band: usize) -> (usize, usize) {

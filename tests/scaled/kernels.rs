@@ -22,6 +22,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("the formats of packages quantised as by the reference", packages);
     suite.test("blocks of rows that are apart", rows_apart);
     suite.test("one quotient of a block beside a tie", beside_ties);
+    suite.test("quotients of float64 beside what roundings hinge on", beside_hinges);
     suite.test("floats of 16 bits under scales of which multiples are ties", ties_of_16_bits);
     suite.test("a product divided by a factor beside a tie", divided_beside_ties);
     suite.test("every code under scales that have words of their own", words_of_scales);
@@ -29,6 +30,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("every short length", every_length);
     suite.test("more than a chunk", more_than_a_chunk);
     suite.test("factors under which a scale is no number", small_factors);
+    suite.test("scales and losses at the ends of what dtypes hold", at_the_ends);
     suite.test("nothing to round before a scale of torchao's is found", nothing_to_round);
 }
 
@@ -106,6 +108,8 @@ fn scaling_of(random: &mut Random, element: DType, dims: usize) -> Scaling {
     };
     let scaling =
         scaling.profile(if random.one_in(2) { Profile::Lanecast } else { random.pick(&Profile::ALL) });
+    let scaling = if random.one_in(4) { scaling.int_rounding(random.pick(&Rounding::ALL)) } else { scaling };
+    let scaling = if random.one_in(4) { scaling.precision(random.pick(&DATA)) } else { scaling };
     let g = f32::from_bits(0x3800_0000 + random.below(0x1000_0000) as u32);
     let scaling = match random.below(6) {
         0 => scaling.tensor_scale(TensorScale::Multiply(g)),
@@ -132,6 +136,9 @@ fn options(random: &mut Random) -> CastOptions {
     }
     if random.one_in(6) {
         options = options.saturate(false);
+    }
+    if random.one_in(8) {
+        options = options.stochastic(random.word(), random.word() >> 8);
     }
     if random.one_in(3) { options.stream_from(0) } else { options }
 }
@@ -244,6 +251,8 @@ fn quantised(random: &mut Random, isa: Isa) {
     let (from, to) = (random.pick(&DATA), random.pick(&CODES));
     let (shape, scaling) = scaling(random, to);
     let options = options(random);
+    let row = to.byte_len(shape[shape.len() - 1], options.dst_packing).expect("a size");
+    let scaling = if random.one_in(6) { scaling.row_bytes(row + random.below(4)) } else { scaling };
     quantised_of(random, isa, [from, to], &shape, scaling, options);
 }
 
@@ -304,7 +313,9 @@ fn quantised_of(
     }
     let what = format!("{isa} {from} -> {to} {shape:?} given {is_given}; {scaling:?} {options:?}");
     if let Some(at) = first_difference(&found_scales, &expected_scales) {
-        panic!("scale at {at}: {:02x?}, not {:02x?}; {what}", &found_scales[at..], &expected_scales[at..]);
+        let [found, expected] =
+            [&found_scales, &expected_scales].map(|scales| &scales[at..scales.len().min(at + 8)]);
+        panic!("scale at {at}: {found:02x?}, not {expected:02x?}; {what}");
     }
     if let Some(at) = first_difference(&found, &expected) {
         panic!("byte {at}: {:02x}, not {:02x}; {what}", found[at], expected[at]);
@@ -404,7 +415,7 @@ fn packages(isa: Isa) {
     let random = &mut Random::new(9);
     for _ in 0..(cases() / 300).max(3) {
         for (element, scaling) in &all {
-            for from in &DATA[..3] {
+            for from in &DATA {
                 let shape = [1 + random.below(4), 8 * (1 + random.below(40))];
                 quantised_of(random, isa, [*from, *element], &shape, *scaling, CastOptions::new());
             }
@@ -476,6 +487,90 @@ fn beside_ties(isa: Isa) {
             let x =
                 at.map(|at| data[at * 8 / to.bits() as usize..][..8 / to.bits().min(8) as usize].to_vec());
             assert_eq!(at, None, "{isa} {from} -> {to} by {by}: {x:?} {options:?}");
+        }
+    }
+}
+
+/// Quotients on the numbers of a target and halfway between two, and next to both, in all roundings: float64 rounds them before.
+fn beside_hinges(isa: Isa) {
+    use DType::{BF16, F4E2M1, F6E2M3, F8E4M3FN, F8E5M2, F8E8M0, F16, F32, F64, I4, I8, I16, U8};
+    if isa == Isa::Scalar {
+        return;
+    }
+    let random = &mut Random::new(29);
+    for to in [F8E4M3FN, F8E5M2, F4E2M1, F6E2M3, BF16, F16, F32, I4, I8, U8, I16] {
+        for round in 0..30 {
+            let rounding = random.pick(&Rounding::ALL);
+            let scale = match round % 3 {
+                0 => F8E8M0,
+                1 => F8E4M3FN,
+                _ => F32,
+            };
+            let factor = f32::from_bits(0x3A00_0000 + random.below(0x0400_0000) as u32);
+            let (tensor, by) = match round % 5 {
+                0 => (TensorScale::Multiply(factor), f64::from(factor)),
+                1 => (TensorScale::Divide(factor), 1.0 / f64::from(factor)),
+                2 => (TensorScale::Divide(0.25), 4.0),
+                _ => (TensorScale::None, 1.0),
+            };
+            let (code, s) = match scale {
+                F32 => (factor.to_ne_bytes().to_vec(), f64::from(factor)),
+                // From 2^-7 to 2^7, and from 1 to 15/8.
+                F8E8M0 => {
+                    let exponent = random.below(15) as u8;
+                    (vec![120 + exponent], 2f64.powi(i32::from(exponent) - 7))
+                }
+                _ => {
+                    let fraction = random.below(8) as u8;
+                    (vec![0x38 + fraction], 1.0 + f64::from(fraction) / 8.0)
+                }
+            };
+            let s = if to == I8 && scale == F8E8M0 { s / 64.0 } else { s };
+            let zeros = (to == U8 || to == I4) && random.one_in(2);
+            let data: Vec<f64> = (0..1500)
+                .map(|_| {
+                    let bits = to.float_format().map_or(0, |format| format.mantissa_bits() + 2);
+                    let hinge = match to.float_format() {
+                        // One bit more than it has, in and about its range.
+                        Some(_) => {
+                            (random.word() >> (64 - bits) | 1 << (bits - 1)) as f64
+                                * 2f64.powi(random.below(22) as i32 - 13 - bits as i32)
+                        }
+                        None => random.below(1 << (to.bits() + 2)) as f64 / 2.0,
+                    };
+                    let x = hinge * s * by;
+                    let x = f64::from_bits(x.to_bits().wrapping_add(random.below(5) as u64).wrapping_sub(2));
+                    if random.one_in(2) { -x } else { x }
+                })
+                .collect();
+            let n = data.len();
+            let src: Vec<u8> = data.iter().flat_map(|x| x.to_ne_bytes()).collect();
+            for from in DATA {
+                let mut src = src.clone();
+                let mut narrow = vec![0; n * from.bits() as usize / 8];
+                lanecast::cast_bytes(&src, F64, &mut narrow, from, n).expect("sizes that fit");
+                std::mem::swap(&mut src, &mut narrow);
+                let scaling = Scaling::per_tensor(scale).tensor_scale(tensor).int_rounding(rounding);
+                let options = CastOptions::new()
+                    .rounding(rounding)
+                    .saturate(random.one_in(2))
+                    .dst_packing(Packing::OnePerByte);
+                let zero = zeros.then(|| [random.below(1 << to.bits()) as u8]);
+                let [expected, found] = [Isa::Scalar, isa].map(|isa| {
+                    let q = Quantizer::new(from, to, &scaling, &options.isa(isa)).expect("a pair");
+                    let mut codes = vec![0; q.code_bytes(&[n]).expect("a size")];
+                    q.quantize_given(&src, &[n], &code, zero.as_ref().map(|zero| &zero[..]), &mut codes)
+                        .expect("sizes that fit");
+                    codes
+                });
+                let at = first_difference(&expected, &found).map(|at| at * 8 / to.bits().max(8) as usize);
+                assert_eq!(
+                    at,
+                    None,
+                    "{isa} {from} -> {to} by {s:e} {tensor:?}: {:e} {options:?}",
+                    data[at.unwrap_or(0)]
+                );
+            }
         }
     }
 }
@@ -618,7 +713,7 @@ fn rows_apart(isa: Isa) {
         (vec![3, 4, 5, 16], vec![1, 2, 2, 16]),
         (vec![3, 4, 5, 16], vec![3, 1, 2, 16]),
     ] {
-        for from in &DATA[..3] {
+        for from in &DATA {
             for (to, scale) in [(DType::F8E4M3FN, DType::F32), (DType::I8, DType::F16)] {
                 for _ in 0..9 {
                     let scaling = Scaling::blocks(&block, scale);
@@ -806,6 +901,43 @@ fn small_factors(isa: Isa) {
             );
         }
     }
+}
+
+/// Where a step is beyond its dtype: a divisor of scales, data in float32, and the inverse of a scale in float16.
+fn at_the_ends(isa: Isa) {
+    use DType::{BF16, F4E2M1, F8E8M0, F16, F32, F64, I4};
+    let options = CastOptions::new().isa(isa);
+    let bytes = |values: &[f64], dtype: DType| {
+        let all: Vec<u8> = values.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let mut out = vec![0; values.len() * dtype.bits() as usize / 8];
+        lanecast::cast_bytes(&all, F64, &mut out, dtype, values.len()).expect("sizes that fit");
+        out
+    };
+    // amax / (the largest bfloat16 * 8), which is a subnormal float32.
+    let scaling = Scaling::blocks(&[16], F32).tensor_scale(TensorScale::Divide(0.125));
+    let q = Quantizer::new(F16, BF16, &scaling, &options).expect("a pair");
+    let (mut codes, mut scales) = ([0; 64], [0; 8]);
+    q.quantize(&bytes(&[30000.0; 32], F16), &[32], &mut codes, &mut scales).expect("sizes that fit");
+    let expected = (30000.0 / 8.0 / f64::from(f32::from_bits(0x7F7F_0000))) as f32;
+    assert_eq!(scales, bytes(&[expected.into(); 2], F32)[..], "{isa}");
+
+    // 2^129 under 2^127 is within float4, but not what float32 has of it.
+    let scaling = Scaling::mx().profile(Profile::Torchao);
+    let q = Quantizer::new(F64, F4E2M1, &scaling, &options).expect("a pair");
+    assert_eq!(scaling.scale_dtype, F8E8M0);
+    let src = bytes(&[2f64.powi(129); 32], F64);
+    let mut codes = [0; 16];
+    q.quantize_given(&src, &[32], &[254], None, &mut codes).expect("sizes that fit");
+    let lost = q.losses(&src, &[32], &codes, &[254], None, None).expect("sizes that fit");
+    assert_eq!((codes, lost.saturated), ([0x77; 16], 32), "{isa}");
+
+    // The inverse of 2^-24 is Inf in float16.
+    let scaling = Scaling::per_tensor(F16).profile(Profile::Torchao);
+    let q = Quantizer::new(F64, I4, &scaling, &options).expect("a pair");
+    let src = bytes(&[2f64.powi(-24); 32], F64);
+    q.quantize_given(&src, &[32], &1u16.to_ne_bytes(), None, &mut codes).expect("sizes that fit");
+    let lost = q.losses(&src, &[32], &codes, &1u16.to_ne_bytes(), None, None).expect("sizes that fit");
+    assert_eq!((codes, lost.saturated), ([0x77; 16], 32), "{isa}");
 }
 
 /// Of elements of float32 the mantissas are those of the magnitudes: `Even` is `Floor`.

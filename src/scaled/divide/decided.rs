@@ -7,7 +7,7 @@ use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::present::Present;
 use crate::kernels::scaled::{How, Kernel, Others};
-use crate::scaled::codes::Elements;
+use crate::scaled::codes::{self, Elements};
 use crate::scaled::rule::{Quantize, Steps};
 use crate::scaled::scaling::ScaleRule;
 
@@ -55,7 +55,7 @@ impl Decided {
         };
         let options = CastOptions { src_order: read.options().src_order, stochastic: None, ..options };
         let options = options.dst_packing(written.dst_packing).dst_order(written.dst_order);
-        let cast = |from, to| Caster::new(from, to, &plain).ok();
+        let cast = |from, to| codes::cast(from, to, &plain);
         let dtype = if steps == Steps::Onnx { quantize.precision() } else { from };
         let kept = if (others.keeps || steps == Steps::CompressedNvfp4) && dtype != DType::F32 {
             Some([cast(DType::F32, dtype)?, cast(dtype, DType::F32)?])
@@ -72,7 +72,7 @@ impl Decided {
                 let plain = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
                 let nearest = options.src_order(ByteOrder::Native).rounding(Rounding::NearestEven);
                 let kernel = Kernel::quotient(isa, from, DType::F32, &plain)?;
-                (kernel, Some(Caster::new(DType::F32, to, &nearest.isa(isa.isa())).ok()?))
+                (kernel, Some(codes::cast(DType::F32, to, &nearest.isa(isa.isa()))?))
             }
             None => return None,
         };

@@ -86,12 +86,16 @@ impl Divide<'_> {
             let one = Rows { count: 1, src: 0, dst: 0 };
             kernel.run(bytes_of(amax), bytes.into(), groups, &one, &factors, false);
         } else if quantize.scale == DType::F32 {
-            // The divisor is a float32, too.
+            // The divisor is a float32, too, if a factor does not take it out of the range.
+            let divisor = self.divisor as f32;
+            if !divisor.is_normal() {
+                return None;
+            }
             let numbers = &mut scales[..groups];
             for (number, amax) in numbers.iter_mut().zip(amax) {
                 *number = f32::from_bits(*amax);
             }
-            scales::with_tensor(self.isa, Operation::Divide, self.divisor as f32, numbers);
+            scales::with_tensor(self.isa, Operation::Divide, divisor, numbers);
             bytes.copy_from_slice(bytes_of(numbers));
         } else {
             self.decided.wide.fill(amax, (&mut *wide).into(), groups).ok()?;

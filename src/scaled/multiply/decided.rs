@@ -1,16 +1,16 @@
 //! What registers do of a dequantisation: decided once, for all data.
 
 use crate::cast::Caster;
-use crate::formats::dtype::{DType, Kind};
+use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::present::Present;
 use crate::kernels::scaled::{self, By, Factor, Factors, How, Kernel, LEAST_GROUP, Others, Per, Table128};
 use crate::kernels::scales::{self, Ties};
-use crate::scaled::codes::Elements;
+use crate::scaled::codes::{Elements, cast};
 use crate::scaled::numbers::magnitude;
-use crate::scaled::rule::{Dequantize, Product};
+use crate::scaled::rule::{Dequantize, Product, significant};
 use crate::scaled::scaling::TensorScale;
 
 /// Inf.
@@ -30,19 +30,10 @@ pub(in crate::scaled) fn is_exact(dequantize: &Dequantize) -> bool {
     significant(from) + significant(scale) + tensor_bits <= 24
 }
 
-/// Significant bits of the elements of a dtype, also with a zero point taken off.
-fn significant(dtype: DType) -> u32 {
-    match dtype.kind() {
-        Kind::Int(format) => format.bits,
-        Kind::Float(format) => format.mantissa_bits + 1,
-        Kind::Bool | Kind::Complex(_) => 64,
-    }
-}
-
 /// The codes of tables of so many in their order, as they lie in the source: one after the other for each 128.
 pub(super) fn all_codes(from: DType, options: &CastOptions, of: u8, codes: &mut [u8]) -> Option<()> {
     let pack = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(options.src_packing);
-    let pack = Caster::new(from, from, &pack).ok()?;
+    let pack = cast(from, from, &pack)?;
     let mask = u8::MAX >> (8 - from.bits().min(8)) & (of - 1);
     let all: [u8; 128] = core::array::from_fn(|code| code as u8 & mask);
     let n = from.bits() as usize * 128 / 8;
@@ -192,7 +183,7 @@ impl Tabling {
 /// What scales go through to be float32, one dtype after the other, and what their products with the factor of the tensor do.
 fn roundings(dequantize: &Dequantize, plain: &CastOptions) -> ([Option<Caster>; 3], [Option<Caster>; 2]) {
     let Dequantize { to, scale, product, .. } = *dequantize;
-    let cast = |from, to| Caster::new(from, to, plain).ok();
+    let cast = |from, to| cast(from, to, plain);
     match product {
         Product::Output if to != DType::F32 => {
             let there_and_back = [cast(DType::F32, to), cast(to, DType::F32)];
@@ -214,9 +205,10 @@ fn by_f64(
 ) -> Option<[Caster; 3]> {
     let Dequantize { from, to, scale, product, .. } = *dequantize;
     let bits = significant(from) + significant(scale);
-    // A quotient is rounded to float64 first, which is far enough from every tie of all targets but that.
+    // A quotient is rounded to float64 first, which is far enough from every tie of all other targets.
     let bits = match tensor.after.divides {
-        true if to == DType::F64 => 64,
+        true if to == DType::F64 && dequantize.policy().rounding != Rounding::NearestEven => 64,
+        true if to == DType::F64 => bits,
         true => bits + 5,
         false => bits + tensor.bits,
     };
@@ -225,7 +217,6 @@ fn by_f64(
     }
     let codes = options.dst_order(ByteOrder::Native);
     let out = options.src_order(ByteOrder::Native);
-    let cast = |from, to, options| Caster::new(from, to, options).ok();
     Some([cast(from, DType::F64, &codes)?, cast(scale, DType::F64, plain)?, cast(DType::F64, to, &out)?])
 }
 

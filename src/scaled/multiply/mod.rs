@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::slice;
 
-use super::engine::{Dequantizing, Room, ToOdd, runs};
+use super::engine::{Dequantizing, Room, ToOdd};
 use super::error::Error;
 use super::memory::{array, once};
 use super::numbers::{NO_NUMBERS, Numbers, SCALES, expand, zeros};
@@ -341,7 +341,7 @@ impl<'a> Multiply<'a> {
             canonical(tile);
         }
         if job.given.zero_points.is_some() {
-            runs(grid, first, n, |run, scale| {
+            grid.runs(first, n, |run, scale| {
                 let zero = job.given.get(scale).1 as f64;
                 for value in &mut tile[run] {
                     *value -= zero;
