@@ -56,7 +56,12 @@ impl Factor {
         Self { by, divides: false }
     }
 
+    pub(crate) const fn over(by: f32) -> Self {
+        Self { by, divides: true }
+    }
+
     /// A scale with it, rounded.
+    #[inline(always)]
     pub(super) fn of(self, scale: f32) -> f32 {
         if self.divides { scale / self.by } else { scale * self.by }
     }

@@ -53,24 +53,24 @@ pub(crate) fn arithmetic(isa: Present, operation: Operation, values: &mut [f64],
     debug_assert!(ran.is_some());
 }
 
-/// `scales[i] op= tensor`, rounded to float32.
-pub(crate) fn with_tensor(isa: Present, operation: Operation, tensor: f32, scales: &mut [f32]) {
-    struct Each<'a>(Operation, f32, &'a mut [f32]);
+/// Scales with the factor of the tensor, rounded to float32.
+pub(crate) fn with_tensor(isa: Present, factor: Factor, scales: &mut [f32]) {
+    struct Each<'a>(Factor, &'a mut [f32]);
 
     impl<I> Task<I> for Each<'_> {
         type Output = ();
 
         #[inline(always)]
         fn call(self, _: I) {
-            let Self(operation, tensor, scales) = self;
+            let Self(factor, scales) = self;
             for s in scales {
-                *s = if operation == Operation::Divide { *s / tensor } else { *s * tensor };
+                *s = factor.of(*s);
             }
         }
     }
 
     let _environment = Environment::new(Rounding::NearestEven);
-    let ran = on!(isa, isa => isa.run(Each(operation, tensor, scales)));
+    let ran = on!(isa, isa => isa.run(Each(factor, scales)));
     debug_assert!(ran.is_some());
 }
 

@@ -134,7 +134,7 @@ impl<'a> Divide<'a> {
                 TensorScale::Divide(by) if is_power(by) => g = 1.0 / by,
                 TensorScale::Multiply(by) => factor = Factor::times(by),
                 // (The divisor of magnitudes is no float64.)
-                TensorScale::Divide(by) if decided.scales.is_some() => factor = Factor { by, divides: true },
+                TensorScale::Divide(by) if decided.scales.is_some() => factor = Factor::over(by),
                 _ => return None,
             }
             // What a factor is multiplied with has up to 12 bits, and is no larger than quotients of 8 bits are; exponents are those

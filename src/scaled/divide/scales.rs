@@ -95,7 +95,7 @@ impl Divide<'_> {
             for (number, amax) in numbers.iter_mut().zip(amax) {
                 *number = f32::from_bits(*amax);
             }
-            scales::with_tensor(self.isa, Operation::Divide, divisor, numbers);
+            scales::with_tensor(self.isa, Factor::over(divisor), numbers);
             bytes.copy_from_slice(bytes_of(numbers));
         } else {
             self.decided.wide.fill(amax, (&mut *wide).into(), groups).ok()?;
@@ -295,7 +295,7 @@ impl Divide<'_> {
             return Division { how, flags: if is_done { wrong } else { WRONG }, next: 0 };
         }
         if self.g != 1.0 {
-            scales::with_tensor(self.isa, Operation::Multiply, self.g, scales);
+            scales::with_tensor(self.isa, Factor::times(self.g), scales);
         }
         let range = match self.decided.how {
             // From 2^-127 to 2^127, of which the inverse is another.
@@ -308,11 +308,9 @@ impl Divide<'_> {
         let mut wrong = scales::bounded(self.isa, scales, &bounds, flags);
         if self.factor != Factor::NONE {
             // And with it.
-            let Factor { by, divides } = self.factor;
-            let operation = if divides { Operation::Divide } else { Operation::Multiply };
             let numbers = &mut buffers.inverses[..groups];
             numbers.copy_from_slice(scales);
-            scales::with_tensor(self.isa, operation, by, numbers);
+            scales::with_tensor(self.isa, self.factor, numbers);
             wrong |= scales::bounded(self.isa, numbers, &bounds, flags);
         }
         self.inverses(groups, wrong, buffers)

@@ -79,9 +79,7 @@ impl Tensor {
         let of_products = |after| Self { scales: TensorScale::None, after, bits };
         Some(match tensor {
             TensorScale::Multiply(by) if is_own(dequantize) && !is_power => of_products(Factor::times(by)),
-            TensorScale::Divide(by) if is_own(dequantize) && !is_power => {
-                of_products(Factor { by, divides: true })
-            }
+            TensorScale::Divide(by) if is_own(dequantize) && !is_power => of_products(Factor::over(by)),
             scales => Self { scales, after: Factor::NONE, bits },
         })
     }

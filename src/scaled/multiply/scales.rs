@@ -4,7 +4,7 @@ use super::decided::{INF, LEAST_OF_TWO, MOST_OF_TWO, MayTie, Tabling, all_codes}
 use super::{Buffers, MADE, Multiply};
 use crate::cast::Caster;
 use crate::kernels::scaled::{By, Factor, Factors, How, Per};
-use crate::kernels::scales::{self, Bounds, Operation, TIES};
+use crate::kernels::scales::{self, Bounds, TIES};
 use crate::scaled::error::Error;
 use crate::scaled::memory::{array, once};
 use crate::scaled::numbers::{LEAST, MOST};
@@ -98,11 +98,8 @@ impl Multiply<'_> {
                         wide.fill(&one[..], (&mut factor[..]).into(), 1).ok()?;
                     }
                 }
-                let operation = match self.decided.tensor.scales {
-                    TensorScale::Divide(_) => Operation::Divide,
-                    _ => Operation::Multiply,
-                };
-                scales::with_tensor(self.decided.isa, operation, factor[0], numbers);
+                let divides = matches!(self.decided.tensor.scales, TensorScale::Divide(_));
+                scales::with_tensor(self.decided.isa, Factor { by: factor[0], divides }, numbers);
                 let [narrow, wide] = self.decided.rounds;
                 round(numbers, narrow, wide)?;
             }
