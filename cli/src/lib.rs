@@ -71,6 +71,11 @@ fn manual(command: Option<&str>) -> Result<()> {
     };
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text).map_err(|error| Failure::system(error.to_string()))?;
+    if command.is_none() {
+        // As they stand in the help: each line is one.
+        let jobs = args::JOBS.trim_start_matches("Jobs:\n").replace('-', "\\-");
+        text.extend_from_slice(format!(".SH EXAMPLES\n.nf\n{jobs}\n.fi\n").as_bytes());
+    }
     out::whole(&text)
 }
 
