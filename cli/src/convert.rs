@@ -570,7 +570,7 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
 fn budget(args: &Convert) -> Result<u64> {
     let memory = out::parse_size(&args.memory)?;
     if memory < LEAST_MEMORY {
-        let what = format!("--memory {}: {} are too few", args.memory, count(memory, "byte"));
+        let what = format!("--memory {}: {} is too little", args.memory, count(memory, "byte"));
         return Err(Failure::usage(what).help("1M or more; 2G, for example, are 2 GiB"));
     }
     Ok(memory)

@@ -85,7 +85,11 @@ fn misspelt(error: &clap::Error) -> Failure {
     let mut parts = text.split("\n\n").map(str::trim);
     let message = parts.next().unwrap_or_default().trim_start_matches("error: ");
     let failure = Failure::usage(message.split_whitespace().collect::<Vec<_>>().join(" "));
-    match parts.find_map(|part| part.strip_prefix("tip: ")) {
+    // How to give a name as a value is a matter of shells.
+    let tips = |part: &'_ str| {
+        part.strip_prefix("tip: ").filter(|tip| !tip.starts_with("to pass '")).map(str::to_owned)
+    };
+    match parts.find_map(tips) {
         Some(tip) => failure.help(tip),
         None => failure,
     }
