@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-const JOBS: &str = "\
+pub(crate) const JOBS: &str = "\
 Jobs:
   fp8 of blocks, for training, CPUs, older GPUs
     lanecast convert DeepSeek-R1 DeepSeek-R1-bf16 --to bf16

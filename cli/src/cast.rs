@@ -14,7 +14,7 @@ use crate::convert::{check_parent, is_interrupted, listen};
 use crate::dtypes;
 use crate::error::{Failure, Kind, Result, on};
 use crate::live::temporary;
-use crate::out::{self, bytes, number};
+use crate::out::{self, bytes, count};
 use crate::source::{self, Source, file_name};
 
 /// Bytes that are read at a time.
@@ -480,7 +480,7 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
     }
     if !args.quiet {
         let (a, b) = (bytes(from.source.len()), bytes(written));
-        out::line(format_args!("{} -> {}   {} elements, {a} -> {b}", from.dtype, to, number(elements)))?;
+        out::line(format_args!("{} -> {}   {}, {a} -> {b}", from.dtype, to, count(elements, "element")))?;
     }
     Ok(())
 }

@@ -570,7 +570,7 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
 fn budget(args: &Convert) -> Result<u64> {
     let memory = out::parse_size(&args.memory)?;
     if memory < LEAST_MEMORY {
-        let what = format!("--memory {}: {} are too few", args.memory, count(memory, "byte"));
+        let what = format!("--memory {}: {} is too little", args.memory, count(memory, "byte"));
         return Err(Failure::usage(what).help("1M or more; 2G, for example, are 2 GiB"));
     }
     Ok(memory)
@@ -578,11 +578,13 @@ fn budget(args: &Convert) -> Result<u64> {
 
 /// What is not as it looks, and not wrong either.
 fn warn(args: &Convert, it: &Checkpoint, plan: &Plan) {
-    if !it.is_dir && args.dst.extension().is_none_or(|end| end != "safetensors") && !args.dry_run {
-        out::note(format_args!(
-            "warning: {} is not called .safetensors, by which loaders know such a file",
-            out::plain(&args.dst.display().to_string())
-        ));
+    let is_called_a_file = args.dst.extension().is_some_and(|end| end == "safetensors");
+    if it.is_dir == is_called_a_file && !args.dry_run {
+        let what = match it.is_dir {
+            true => "becomes a directory, as SRC is one: loaders take what is called so for a file",
+            false => "is not called .safetensors, by which loaders know such a file",
+        };
+        out::note(format_args!("warning: {} {what}", out::plain(&args.dst.display().to_string())));
     }
     for warning in &plan.warnings {
         out::note(format_args!("warning: {}", out::plain(warning)));

@@ -389,14 +389,16 @@ fn label(
             )
         }
     };
-    if let (Some(from), false) = (from, layouts.is_empty()) {
+    if let Some(from) = from {
         if !layouts.contains(&from) {
             found.problems.push(
                 Failure::refused(format!("--from {}: the tensors are {}", from.name(), found.label))
                     .help("leave --from out, or name a layout that the tensors have"),
             );
         }
-        return;
+        if !layouts.is_empty() {
+            return;
+        }
     }
     let Some((says, allowed)) = claim else { return };
     if allowed.is_empty() {

@@ -71,6 +71,11 @@ fn manual(command: Option<&str>) -> Result<()> {
     };
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text).map_err(|error| Failure::system(error.to_string()))?;
+    if command.is_none() {
+        // As they stand in the help: each line is one.
+        let jobs = args::JOBS.trim_start_matches("Jobs:\n").replace('-', "\\-");
+        text.extend_from_slice(format!(".SH EXAMPLES\n.nf\n{jobs}\n.fi\n").as_bytes());
+    }
     out::whole(&text)
 }
 
@@ -80,7 +85,11 @@ fn misspelt(error: &clap::Error) -> Failure {
     let mut parts = text.split("\n\n").map(str::trim);
     let message = parts.next().unwrap_or_default().trim_start_matches("error: ");
     let failure = Failure::usage(message.split_whitespace().collect::<Vec<_>>().join(" "));
-    match parts.find_map(|part| part.strip_prefix("tip: ")) {
+    // How to give a name as a value is a matter of shells.
+    let tips = |part: &'_ str| {
+        part.strip_prefix("tip: ").filter(|tip| !tip.starts_with("to pass '")).map(str::to_owned)
+    };
+    match parts.find_map(tips) {
         Some(tip) => failure.help(tip),
         None => failure,
     }

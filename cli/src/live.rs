@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tempfile::{Builder, NamedTempFile};
-use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+use twox_hash::XxHash3_128;
 
 use crate::checkpoint::hex;
 use crate::error::{Failure, Result, on};
@@ -126,7 +126,7 @@ impl Live {
         if bytes.is_empty() {
             return Ok(());
         }
-        let piece = Piece { len: bytes.len() as u64, hash: xxh3_128(bytes) };
+        let piece = Piece { len: bytes.len() as u64, hash: XxHash3_128::oneshot(bytes) };
         {
             let file = self.file.lock().expect("no panics");
             system::write_at(&file, bytes, offset).map_err(on(&self.path))?;
@@ -206,7 +206,7 @@ impl Live {
             self.check(offset, piece, |at, n, hash| {
                 let some = &mut buffer[..n];
                 system::read_at(&self.reader, some, at).map_err(on(&self.path))?;
-                hash.update(some);
+                hash.write(some);
                 Ok(())
             })
         })
@@ -241,7 +241,7 @@ impl Live {
                     let mut some = buffers.recv().expect("all come back");
                     some.resize(n, 0);
                     system::read_at(&self.reader, &mut some, at).map_err(on(&self.path))?;
-                    hash.update(&some);
+                    hash.write(&some);
                     let next =
                         if offset < until { done.send(some).is_ok() } else { to_hash.send(some).is_ok() };
                     assert!(next, "both ends are there");
@@ -256,15 +256,15 @@ impl Live {
         &self,
         offset: u64,
         piece: Piece,
-        mut read: impl FnMut(u64, usize, &mut Xxh3) -> Result<()>,
+        mut read: impl FnMut(u64, usize, &mut XxHash3_128) -> Result<()>,
     ) -> Result<()> {
-        let (mut hash, mut at, end) = (Xxh3::new(), offset, offset + piece.len);
+        let (mut hash, mut at, end) = (XxHash3_128::new(), offset, offset + piece.len);
         while at < end {
             let n = SOME.min((end - at) as usize);
             read(at, n, &mut hash)?;
             at += n as u64;
         }
-        if hash.digest128() == piece.hash {
+        if hash.finish_128() == piece.hash {
             return Ok(());
         }
         let what =

@@ -583,6 +583,10 @@ impl Plan {
         for tensor in it.tensors.values() {
             plan.tensor(&mut planner, found, tensor)?;
         }
+        if plan.jobs.is_empty() {
+            let what = "no tensor would be written: SRC has none, or --drop fits all of them";
+            return Err(Failure::refused(what).help("`lanecast inspect` lists them"));
+        }
         plan.groups = planner.groups.len();
         plan.warnings.extend(idle_patterns(it, found, args)?);
         if let (Some(layout), true) = (planner.layout, plan.layout.is_none()) {

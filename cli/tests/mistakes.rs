@@ -200,6 +200,8 @@ fn every_command_has_its_help_and_its_manual() {
         let page = String::from_utf8(page.stdout).unwrap();
         assert!(page.contains(&format!("lanecast-{command} 1")), "{page}");
     }
+    let page = String::from_utf8(line(dir.path(), "man").stdout).unwrap();
+    says(&page, &[".SH EXAMPLES", "lanecast cast x.bin y.bin \\-\\-from f32", "2 usage"]);
     says(&fails(dir.path(), "man convrt", 2), &["'convrt'", "did you mean 'convert'?"]);
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let out = line(dir.path(), &format!("completions {shell}"));
@@ -247,7 +249,9 @@ fn a_remedy_names_options_that_there_are() {
         (vec![code("l.weight"), scale("l.weight_scale_2")], "fetch the scale", "--copy 'l.*'"),
     ];
     for (tensors, help, option) in cases {
-        write(&at("a.safetensors"), &tensors, None);
+        // And one that stays, whatever is dropped.
+        let one = ("one".to_owned(), Dtype::F32, vec![1], le(&[1.0]));
+        write(&at("a.safetensors"), &[tensors, vec![one]].concat(), None);
         let text = fails(dir.path(), "convert a.safetensors b.safetensors --to bf16", 3);
         says(&text, &[help, option]);
         let option = option.split(' ').map(|word| word.trim_matches('\'')).collect::<Vec<_>>().join(" ");
@@ -292,6 +296,8 @@ fn other_words_are_answered_with_the_layouts() {
     let out = line(dir.path(), "convert src/model-00001-of-00001.safetensors out --to bf16 --quiet");
     assert_eq!(out.status.code(), Some(0));
     says(&String::from_utf8(out.stderr).unwrap(), &["warning: out is not called .safetensors"]);
+    let out = line(dir.path(), "convert src dir.safetensors --to bf16 --quiet");
+    says(&String::from_utf8(out.stderr).unwrap(), &["warning: dir.safetensors becomes a directory"]);
     // The jobs are as wide as a terminal, but for two commands.
     let help = String::from_utf8(line(dir.path(), "--help").stdout).unwrap();
     let jobs = help.split("Usage:").next().unwrap().lines().take_while(|line| !line.starts_with("Converts"));
@@ -357,6 +363,33 @@ fn what_does_nothing_says_so() {
     says(&told("convert block again --to fp8-channel"), &["warning: no tensor is converted"]);
     // Files of another size are what was asked for.
     assert_eq!(told("convert src shards --to f32 --shard-size 1M --quiet"), "");
+}
+
+#[test]
+fn nothing_to_write_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    write(&dir.path().join("none.safetensors"), &vec![], None);
+    let before = names(dir.path());
+    for command in ["convert none.safetensors a.safetensors --to bf16", "convert src dst --to bf16 --drop *"]
+    {
+        says(&fails(dir.path(), command, 3), &["no tensor would be written", "lanecast inspect"]);
+        assert_eq!(names(dir.path()), before, "{command}");
+    }
+    ok(dir.path(), "inspect none.safetensors --json");
+}
+
+#[test]
+fn a_layout_that_plain_tensors_do_not_have_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    for (command, words) in [
+        ("convert src dst --to bf16 --from nvfp4", ["--from nvfp4: the tensors are f32", "leave --from out"]),
+        ("verify src src --from-b nvfp4", ["--from-b nvfp4: the tensors are f32", "leave --from-b out"]),
+    ] {
+        says(&fails(dir.path(), command, 3), &words);
+    }
+    ok(dir.path(), "convert src dst --to bf16 --from auto --quiet");
 }
 
 #[test]

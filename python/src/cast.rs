@@ -145,7 +145,8 @@ fn cast_packed(
     if traffic < LARGE && how.progress.is_none() {
         return detached(py, traffic, || caster.cast(source, result, n)).map_err(failed);
     }
-    watched(py, how, |parallel| caster.par_cast_with(source, result, n, parallel))?.map_err(failed)
+    watched(py, how, "elements", |parallel| caster.par_cast_with(source, result, n, parallel))?
+        .map_err(failed)
 }
 
 /// Where a result is to be written, if that has the dtype and the shape of it.
@@ -222,9 +223,10 @@ pub(crate) struct How<'py> {
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     how: &How<'_>,
+    unit: &'static str,
     run: impl FnOnce(&Parallel<'_>) -> T + Send,
 ) -> PyResult<T> {
-    let watch = Watch::new(how.progress.as_ref());
+    let watch = Watch { unit, ..Watch::new(how.progress.as_ref()) };
     let threads = how.threads.or_else(wanted_threads(py)?);
     let done = py.detach(|| {
         let progress = |progress: lanecast::parallel::Progress| watch.look(progress.done, progress.total);
@@ -308,7 +310,8 @@ pub(crate) fn cast<'py>(
     if is_dense {
         // SAFETY: they are dense, and this is the only call.
         let (src, dst) = unsafe { job.slices() };
-        return watched(py, how, |parallel| job.caster.par_cast_with(src, dst, n, parallel))?.map_err(failed);
+        return watched(py, how, "elements", |parallel| job.caster.par_cast_with(src, dst, n, parallel))?
+            .map_err(failed);
     }
     let watch = Watch::new(how.progress.as_ref());
     let threads = how.threads.or_else(wanted_threads(py)?);
@@ -511,6 +514,8 @@ impl Told {
 /// Looks up from a long cast: for signals, and to report progress.
 struct Watch<'a> {
     progress: Option<Py<PyAny>>,
+    /// Of what there is so much done.
+    unit: &'static str,
     start: Instant,
     /// Milliseconds from the start to the last look.
     last: AtomicU64,
@@ -523,7 +528,8 @@ impl<'a> Watch<'a> {
     fn new(progress: Option<&'a Bound<'_, PyAny>>) -> Self {
         let progress = progress.map(|progress| progress.clone().unbind());
         let (last, told, error) = (AtomicU64::new(0), Mutex::default(), Mutex::new(None));
-        Self { progress, start: Instant::now(), last, told, error, _of: core::marker::PhantomData }
+        let start = Instant::now();
+        Self { progress, unit: "elements", start, last, told, error, _of: core::marker::PhantomData }
     }
 
     /// After a part of the work, on any thread.
@@ -545,7 +551,8 @@ impl<'a> Watch<'a> {
             // One of NumPy, too: what compares its numbers gives those.
             if answer.extract::<bool>().is_ok_and(|goes_on| !goes_on) {
                 return Err(Cancelled::new_err(format!(
-                    "progress returned False after {done} of {total} elements"
+                    "progress returned False after {done} of {total} {}",
+                    self.unit
                 )));
             }
             Ok(())

@@ -218,7 +218,9 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     }
     if !given.hasattr("__dlpack__")? {
         let what = given.get_type().qualname()?;
-        return Err(PyTypeError::new_err(format!("x is a {what}; it must be an object that has __dlpack__")));
+        return Err(PyTypeError::new_err(format!(
+            "x is of type {what}; it must be an object that has __dlpack__"
+        )));
     }
     if given.hasattr("__dlpack_device__")? {
         let device: Bound<'py, PyAny> = given.call_method0("__dlpack_device__")?;

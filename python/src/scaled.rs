@@ -272,7 +272,7 @@ fn run<T: Send>(
     how: &How<'_>,
     cast: impl FnOnce(&Parallel<'_>) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
-    watched(py, how, cast)?.map_err(wrong)
+    watched(py, how, "pieces", cast)?.map_err(wrong)
 }
 
 /// The options of a cast of elements from one layout to another.

@@ -63,7 +63,7 @@ impl<'py> View<'py> {
             let Ok(buffer) = PyMemoryView::from(given) else {
                 let what = given.get_type().qualname()?;
                 return Err(PyTypeError::new_err(format!(
-                    "out is a {what}; it must be an ndarray, a writable buffer or a DLPack object"
+                    "out is of type {what}; it must be an ndarray, a writable buffer or a DLPack object"
                 )));
             };
             as_array(buffer.as_any())?

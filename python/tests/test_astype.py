@@ -239,7 +239,7 @@ class Named:
          "out has dtype int16, needed is int8"),
         (lambda: lanecast.astype([1], "uint8", out=b"1"), ValueError, "out is read-only"),
         (lambda: lanecast.astype([1], "int8", out=np.broadcast_to(np.int8(0), 1)), ValueError, "out is read-only"),
-        (lambda: lanecast.astype([1], "int8", out=[1]), TypeError, "out is a list; it must be an ndarray"),
+        (lambda: lanecast.astype([1], "int8", out=[1]), TypeError, "out is of type list; it must be an ndarray"),
         (lambda: lanecast.astype([1, 2], "int8", out=np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), (2,), (0,))),
          ValueError, "out overlaps itself"),
         (lambda: lanecast.astype([1], "int8", order="X"), ValueError, "order is 'X'; it must be one of 'K'"),

@@ -193,7 +193,7 @@ def test_texts():
     for call, error, message in (
         (lambda: lanecast.parse(["1", "x"], "int8"), ValueError, 'element 1, "x", is not a number'),
         (lambda: lanecast.parse(["300"], "uint8"), ValueError, "out of the range of uint8"),
-        (lambda: lanecast.parse([1], "uint8"), TypeError, "element 0, 1, is a int; parse needs str"),
+        (lambda: lanecast.parse([1], "uint8"), TypeError, "element 0, 1, is of type int; parse needs str"),
         (lambda: lanecast.parse("12", "uint8"), TypeError, "texts is one str"),
         (lambda: lanecast.parse(np.zeros(2), "uint8"), TypeError, "texts has dtype float64"),
         (lambda: lanecast.parse(["1"], "complex64"), TypeError, "complex64 is complex"),
@@ -425,7 +425,7 @@ def test_capsules_are_used_once():
         with pytest.raises(BufferError, match="__dlpack_device__ of x gave .*; lanecast needs the number of a kind"):
             lanecast.from_dlpack(made)
     for wrong in (None, 7, [1], "x"):
-        with pytest.raises(TypeError, match="x is a .*; it must be an object that has __dlpack__"):
+        with pytest.raises(TypeError, match="x is of type .*; it must be an object that has __dlpack__"):
             lanecast.from_dlpack(wrong)
     for wrong in (None, 7, new_capsule(1, b"other", None)):
 
@@ -470,7 +470,7 @@ def test_dlpack_out():
         lanecast.dlpack(np.zeros(2, ">f4")).__dlpack__(max_version=(1, 0))
     with pytest.raises(BufferError, match=r"dl_device is \(2, 0\)"):
         lanecast.dlpack(np.zeros(2)).__dlpack__(dl_device=(2, 0))
-    with pytest.raises(TypeError, match="a is a list"):
+    with pytest.raises(TypeError, match="a is of type list"):
         lanecast.dlpack([1])
     packed = lanecast.pack(lanecast.astype([1, 2, 3], "int4"))
     assert packed.__dlpack_device__() == (1, 0) and "dltensor" in repr(packed.__dlpack__())

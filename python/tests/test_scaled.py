@@ -236,8 +236,39 @@ def test_threads_and_progress():
     seen = []
     lanecast.quantize(x, "float8_e4m3fn", "mx", progress=lambda done, total: seen.append((done, total)))
     assert seen and seen[-1][0] == seen[-1][1]
-    with pytest.raises(lanecast.Cancelled):
-        expected.dequantize(progress=lambda done, total: False)
+    with pytest.raises(lanecast.Cancelled, match=r"after 1 of \d+ pieces"):
+        expected.dequantize(progress=lambda done, total: False, threads=1)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_progress_begins_anew_and_ends_at_all(threads):
+    """In every pass over the data, and in every call, whichever thread tells of a piece."""
+    x = np.random.default_rng(1).standard_normal((512, 4096)).astype(np.float32)
+    nvfp4 = lanecast.Scaling.nvfp4(tensor_scale="compute")
+    mx, deepseek = (lanecast.quantize(x, "float8_e4m3fn", name) for name in ("mx", "deepseek"))
+    calls = [
+        (1, lambda **how: lanecast.quantize(x, "float8_e4m3fn", "mx", **how)),
+        (2, lambda **how: lanecast.quantize(x, "float4_e2m1fn", nvfp4, **how)),
+        (2, lambda **how: lanecast.quantize(x, "int8", "per_tensor", **how)),
+        (1, lambda **how: mx.dequantize(**how)),
+        (1, lambda **how: mx.requantize("float4_e2m1fn", "mx", **how)),
+        (2, lambda **how: mx.requantize("float4_e2m1fn", nvfp4, **how)),
+        (2, lambda **how: mx.requantize("int8", "per_tensor", **how)),
+        # Both passes have as many pieces.
+        (2, lambda **how: deepseek.requantize("int8", "per_tensor", **how)),
+    ]
+    for i, (passes, call) in enumerate(calls):
+        for _ in range(2):
+            seen, begins = [], 0
+            call(threads=threads, progress=lambda *now, seen=seen: seen.append(now))
+            for _ in range(passes):
+                # One word for each piece. The first is of one that any thread has ended, before which none was told.
+                total = seen[begins][1]
+                one = seen[begins : begins + total]
+                assert one == sorted(one) and {all_of for _, all_of in one} == {total}, i
+                assert len(one) == total > threads >= one[0][0] >= 1 and one[-1] == (total, total), i
+                begins += total
+            assert begins == len(seen), i
 
 
 @pytest.mark.parametrize(

@@ -823,7 +823,7 @@ impl Dequantize {
         check_tensor(scaling.tensor_scale)?;
         if matches!(scaling.tensor_scale, TensorScale::ComputeMultiply | TensorScale::ComputeDivide) {
             return Err(Error::Unsupported {
-                what: "to dequantize, the factor of the tensor must be given: Multiply or Divide",
+                what: "to dequantize, the factor of the tensor must be given, as a number",
             });
         }
         let product = match (scaling.profile, scale) {

@@ -386,7 +386,7 @@ def parse(texts: Any, dtype: Any, **options: Any) -> Array:
     flat = array.reshape(-1).tolist()
     for i, text in enumerate(flat):
         if not isinstance(text, str):
-            raise TypeError(f"element {i}, {text!r}, is a {type(text).__name__}; parse needs str")
+            raise TypeError(f"element {i}, {text!r}, is of type {type(text).__name__}; parse needs str")
     return _lanecast.parse(flat, np.empty(array.shape, np.uint8), dtype, options)
 
 
@@ -535,7 +535,7 @@ def dlpack(a: Any) -> Any:
     if isinstance(a, PackedArray):
         return a
     if not isinstance(a, np.ndarray):
-        raise TypeError(f"a is a {type(a).__name__}; dlpack needs an ndarray or a PackedArray")
+        raise TypeError(f"a is of type {type(a).__name__}; dlpack needs an ndarray or a PackedArray")
     return _Exporter(a)
 
 

@@ -213,6 +213,8 @@ def quantize(
     zero_points: of integers, where the scales are given: one for each scale, of the dtype of the elements.
     affine: find zero points too (profile "compressed_tensors", int4 and int8).
     packed: pack elements of fewer than 8 bits into bytes; high_first as in pack.
+    progress: called with the pieces of the work that are done, and all of them; anew where a factor or the one scale is
+        found first. If it returns False, Cancelled is raised. Not with affine.
     options: as astype has them; stochastic=seed or (seed, first) rounds by chance.
 
     >>> import lanecast, numpy as np
@@ -251,7 +253,7 @@ def dequantize(
     """Cast elements under scales to floats: (code - zero point) * scale, rounded once.
 
     codes: an array with one element per byte, a PackedArray, or a tensor of torch (float8, float4_e2m1fn_x2).
-    scales, zero_points: as quantize takes and gives them.
+    scales, zero_points, progress: as quantize takes and gives them.
 
     >>> import lanecast, numpy as np
     >>> codes = lanecast.astype([[1.0, 448.0]], "float8_e4m3fn")
