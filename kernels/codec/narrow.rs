@@ -13,7 +13,7 @@ use super::{Block, Codec};
 use crate::formats::dtype::{DTYPES, DType, FloatFormat};
 use crate::formats::options::{NanToFinite, Policy, Rounding};
 use crate::formats::route::Route;
-use crate::kernels::scalar;
+use crate::kernels::scalar::{self, Value};
 
 /// To a float of 8 bits or fewer, by adding a power of two whose ulp is the target's.
 ///
@@ -505,6 +505,105 @@ where
             _ => isa.lookup256(k.plane, Fold::None, key),
         };
         Bits::<BITS>::of8::<I, false>(isa, signed::<I, Finite>(isa, code, isa.signs16(x), k.sign))
+    }
+}
+
+/// From integers of 16 bits to floats of 8 bits with a sign, to nearest even, in lanes of 16 bits and by a table.
+///
+/// ```text
+/// left = 8, less, or 0              the most by which |x| can be shifted: those three are tried
+/// key = |x| << left                 its high byte, rounded to odd
+/// code = table[key] - (left << m)   a code grows by 2^m where its number is doubled; the table has 8 << m more
+/// ```
+/// * Every format has 1 and all powers of two from there up as normal numbers, so that is so of every integer but 0, whose key has the 8.
+/// * A key that is not exact has m + 3 bits or more, two more than the target: `less` is 4 up to a mantissa of 2 bits, and 5 above, where what
+///   is not shifted, with as few as 4 bits, is 2^11 or more, which overflows.
+/// * Past the max, the table and the codes go on, up to what overflow becomes.
+pub(in crate::kernels) struct ShortToNarrow;
+
+/// By how much those are shifted that fill no byte, to this mantissa.
+const fn less(mantissa: u32) -> u32 {
+    if mantissa <= 2 { 4 } else { 5 }
+}
+
+/// Is it the codec of a route, where there is one?
+pub(in crate::kernels) fn goes_as_short(route: &Route) -> bool {
+    let Some(to) = route.to.float_format().filter(|to| to.has_sign && to.bits() == 8) else { return false };
+    // The power of two after the max. What ends early is made faster of the nearest integer of 8 bits.
+    let end = (to.max_code() >> to.mantissa_bits) as i32 - to.bias + 1;
+    let is_meant = to.min_exponent() <= 0 && end > 6 && (to.mantissa_bits <= 2 || end <= 11);
+    let is_short = matches!(route.from, DType::I16 | DType::U16);
+    is_short && is_meant && route.policy.rounding == Rounding::NearestEven
+}
+
+/// The code of every key, and 8 << m, made once in a process. None if there is no memory for that.
+pub(in crate::kernels) fn codes_of_shorts(to: DType) -> Option<Table> {
+    static CODES: [Once<Plane>; DTYPES] = [const { Once::new() }; DTYPES];
+    let codes = CODES[to as usize].get_or_make_in(|place| {
+        let mantissa = Target::new(to.kind(), &Policy::DEFAULT).mantissa_bits;
+        let policy = Policy { saturate: false, ..Policy::DEFAULT };
+        let codes = core::array::from_fn(|key| {
+            scalar::encode(to, Value::exact(false, key as u64, 0), &policy) as u8 + (8 << mantissa)
+        });
+        Some(Plane::of_bytes(place, &codes))
+    });
+    codes.map(Table::of_bytes)
+}
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct ByKey<I: Simd> {
+    plane: I::Plane,
+    /// All ones if the source has no sign: nothing is negative then.
+    positive: I::V,
+    less: I::V,
+    /// The most that is shifted by `less`.
+    most: I::V,
+    mantissa: I::V,
+    /// What overflow becomes.
+    limit: I::V,
+    /// The sign bit of the code, in each byte; none if the source has no sign.
+    sign: I::V,
+}
+
+impl<I: NarrowsByWords> Codec<I> for ShortToNarrow {
+    type From = Bits<16>;
+    type To = Bits<8>;
+    const FLOATS: bool = false;
+    type Setup = ByKey<I>;
+
+    #[inline(always)]
+    fn setup(isa: I, job: &Job) -> ByKey<I> {
+        let to = &job.narrow;
+        let less = less(to.mantissa_bits);
+        let has_sign = job.from == DType::I16.kind();
+        ByKey {
+            // The table is that of the target: `codes_of_shorts` made it for this job.
+            plane: isa.plane(job.table.planes[0]),
+            positive: isa.splat16(if has_sign { 0 } else { u16::MAX }),
+            less: isa.splat16(less as u16),
+            most: isa.splat16((1 << (16 - less)) - 1),
+            mantissa: isa.splat16(to.mantissa_bits as u16),
+            limit: isa.splat8(to.overflow),
+            sign: isa.splat8(if has_sign { to.sign } else { 0 }),
+        }
+    }
+
+    #[inline(always)]
+    fn block(isa: I, k: &ByKey<I>, src: Input<I, Self::From>) -> Block<I, Self::To> {
+        let x = src.block;
+        // Of a number and its negative, the magnitude is less without a sign.
+        let a = registers!(2, K => {
+            isa.min_u16(x[K], isa.or(isa.sub16(isa.splat16(0), x[K]), k.positive))
+        });
+        let left = registers!(2, K => {
+            let left = isa.select_above16(a[K], isa.splat16(0xFF), k.less, isa.splat16(8));
+            isa.select_above16(a[K], k.most, isa.splat16(0), left)
+        });
+        let key = isa.odd_high16(registers!(2, K => isa.shl16v(a[K], left[K])));
+        let code = isa.lookup256(k.plane, Fold::None, key);
+        let code = isa.min_u8(isa.sub8(code, isa.shl16v(isa.low16(left), k.mantissa)), k.limit);
+        // (No integer but 0 becomes 0, so that no code is -0. Of one, the NaN of overflow has the sign.)
+        isa.or(code, isa.and(isa.signs16(x), k.sign))
     }
 }
 

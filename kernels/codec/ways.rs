@@ -29,9 +29,9 @@ use super::lookup::{
     Positive, Same, Scope, Short, Truth, Unfolded, entries, fold, has_table, looked_up,
 };
 use super::narrow::{
-    self, F16ToE5m2, Finite, Fnuz, Signed, ToNarrow, ToNarrowByBytes, ToNarrowByF16, ToNarrowByHalf,
-    ToNarrowByNibbles, ToNarrowByTable, Unsigned, goes_by_bytes, goes_by_f16, goes_by_half, goes_by_nibbles,
-    goes_by_table,
+    self, F16ToE5m2, Finite, Fnuz, ShortToNarrow, Signed, ToNarrow, ToNarrowByBytes, ToNarrowByF16,
+    ToNarrowByHalf, ToNarrowByNibbles, ToNarrowByTable, Unsigned, goes_as_short, goes_by_bytes, goes_by_f16,
+    goes_by_half, goes_by_nibbles, goes_by_table,
 };
 use super::plane::Fold;
 use super::source::{
@@ -178,7 +178,9 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
         }
         convert::<I>(&Route { from: dtype, src: Layout::native(dtype), ..*route }, steps)?;
     } else {
-        let table = if reads_as_f32::<I>(route) {
+        let table = if I::Narrowing::short(route).is_some() {
+            narrow::codes_of_shorts(to)?
+        } else if reads_as_f32::<I>(route) {
             lookup::table(&Route { to: DType::F32, ..*route })?
         } else if has_table(route) {
             lookup::table(route)?
@@ -277,6 +279,7 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
     let turns = policy.rounding != Rounding::NearestEven;
     match (from.kind(), to.kind()) {
         (Kind::Bool, Kind::Bool | Kind::Int(_)) | (_, Kind::Bool) => None,
+        _ if I::Narrowing::short(route).is_some() => None,
         (Kind::Int(format), Kind::Float(_)) if format.bits > 8 && has_table(route) => {
             let policy = Policy { overflow: Overflow::Saturate, ..policy };
             Some(Hub { dtype: byte_of(format.signed), first: None, policy })
@@ -339,8 +342,8 @@ fn integer_to_8<I: Ways>(route: &Route) -> Option<Core> {
     let is_8 = route.to.bits() == 8;
     let to = route.to.float_format().filter(|to| is_8 && is_nearest && to.has_nan && to.has_neg_zero)?;
     match route.from {
-        DType::U16 => I::Narrowing::integers::<U16>(to),
-        DType::I16 => I::Narrowing::integers::<I16>(to),
+        DType::U16 => I::Narrowing::short_integers::<U16>(to),
+        DType::I16 => I::Narrowing::short_integers::<I16>(to),
         DType::U32 => I::Narrowing::integers::<Read<U32, Clipped>>(to),
         DType::I32 => I::Narrowing::integers::<Read<I32, Clipped>>(to),
         DType::U64 => I::Narrowing::integers::<Read<U64, Clipped>>(to),
@@ -464,6 +467,9 @@ fn packed<I: Ways>(dtype: DType) -> Core {
 fn direct<I: Ways>(route: &Route) -> Core {
     if route.from == DType::Bool && matches!(route.to.kind(), Kind::Bool | Kind::Int(_)) {
         return bytes::<I, U8>(route);
+    }
+    if let Some(core) = I::Narrowing::short(route) {
+        return core;
     }
     if reads_as_f32::<I>(route) {
         return I::Looking::wide_integers(route);
@@ -848,6 +854,14 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
     fn integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
         Some(Self::signed::<S>(format))
     }
+    /// Those of 16 bits, where [`Narrowing::short`] has no codec.
+    fn short_integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
+        Self::integers::<S>(format)
+    }
+    /// From integers of 16 bits, in their lanes.
+    fn short(_: &Route) -> Option<Core> {
+        None
+    }
     /// From float16 and bfloat16.
     fn half<S: AsF32<I> + AsHalf<I> + AsBytes<I>>(route: &Route) -> Core;
     /// From any source to what has -0.
@@ -965,6 +979,12 @@ impl<I: NarrowsByWords> Narrowing<I> for ByWords {
     }
     fn integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
         by_f16::<I, S>(format)
+    }
+    fn short_integers<S: AsF32<I>>(_: FloatFormat) -> Option<Core> {
+        None
+    }
+    fn short(route: &Route) -> Option<Core> {
+        goes_as_short(route).then(run::<I, ShortToNarrow>)
     }
     fn half<S: AsF32<I> + AsHalf<I> + AsBytes<I>>(route: &Route) -> Core {
         match route.to.bits() {

@@ -73,9 +73,9 @@ pub(super) fn parse_wide<F: Element + FromStr>(text: &str, grammar: &Grammar) ->
 
 pub(super) fn parse_bool(text: &str, grammar: &Grammar) -> Result<u64, Reason> {
     let text = text.trim_ascii();
-    if text.eq_ignore_ascii_case("true") {
+    if text == "1" || text.eq_ignore_ascii_case("true") {
         Ok(1)
-    } else if text.eq_ignore_ascii_case("false") {
+    } else if text == "0" || text.eq_ignore_ascii_case("false") {
         Ok(0)
     } else {
         parse_float(text, DType::Bool, grammar)
@@ -142,7 +142,8 @@ fn value(text: &str, to: DType) -> Option<Value> {
     }
     let (m, q) = parts(x.abs());
     let precision = to.float_format().map_or(0, |format| format.mantissa_bits + 1);
-    if m != 0 && u64::BITS - m.leading_zeros() - m.trailing_zeros() > precision + 1 {
+    let decides = m != 0 && u64::BITS - m.leading_zeros() - m.trailing_zeros() > precision + 1;
+    if decides || is_exact(text, m, q) {
         return Some(Value::exact(negative, m, q));
     }
     let decimal = Decimal::of(text);
@@ -174,6 +175,19 @@ fn parts(x: f64) -> (u64, i32) {
     if exponent == 0 { (mantissa, -1074) } else { (mantissa | 1 << 52, exponent - 1075) }
 }
 
+/// Is `m * 2^q`, the nearest f64, certainly the number itself? Two numbers of 15 significant digits are never nearest to one f64, so it
+/// is if both have no more: the text by its length, and the f64 if `m * 5^-q` (or `m * 2^q`) is below 2^49 < 10^15. No digit but 0 is zero.
+fn is_exact(text: &str, m: u64, q: i32) -> bool {
+    if m == 0 {
+        return text.bytes().all(|b| !matches!(b, b'1'..=b'9'));
+    }
+    let zeros = m.trailing_zeros() as i32;
+    let (bits, q) = (64 - m.leading_zeros() as i32 - zeros, q + zeros);
+    // 5 is below 2^(7/3).
+    let thirds = if q < 0 { -7 * q } else { 3 * q };
+    text.len() <= 15 && 3 * bits + thirds <= 3 * 49
+}
+
 /// The nearest f64 of a text of any length.
 #[cold]
 fn parse_long(text: &str) -> Option<f64> {
@@ -184,4 +198,38 @@ fn parse_long(text: &str) -> Option<f64> {
     }
     let short = Decimal::of(text).shortened();
     short.as_str().parse::<f64>().ok().map(|x| x.copysign(if text.starts_with('-') { -1.0 } else { 1.0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_really_exact(text: &str, m: u64, q: i32) -> bool {
+        let decimal = Decimal::of(text);
+        if m == 0 { decimal.is_zero() } else { decimal.compare(m, q) == Ordering::Equal }
+    }
+
+    /// What numbers of few bits are as decimals, and what differs from those in the last place.
+    #[test]
+    fn what_is_exact_by_its_length_is_exact() {
+        let mut counts = [0; 2];
+        let mut check = |text: &str| {
+            let (m, q) = parts(text.parse().expect("a number"));
+            let (known, really) = (is_exact(text, m, q), is_really_exact(text, m, q));
+            assert!(really || !known, "{text}");
+            counts[usize::from(known)] += 1;
+        };
+        // The last two are next to an f64 of 29 bits, and one of few.
+        ["0", "0.0", "0e9", "1e-1000", "472.11878490448", "5764607523033e5"].into_iter().for_each(&mut check);
+        for (q, bits) in (-50i32..50).flat_map(|q| (1..54).map(move |bits| (q, bits))) {
+            let m = 0x9E37_79B9_7F4A_7C15u64 >> (64 - bits) | 1;
+            for (m, places) in [1, m].into_iter().flat_map(|m| (0..18).map(move |places| (m, places))) {
+                let text = format!("{:.places$}", m as f64 * 2f64.powi(q));
+                let (rest, last) = text.split_at(text.len() - 1);
+                let last: u32 = last.parse().expect("a digit");
+                [last, (last + 1) % 10].iter().for_each(|last| check(&format!("{rest}{last}")));
+            }
+        }
+        assert!(counts.iter().all(|&n| n > 10_000), "{counts:?}");
+    }
 }
