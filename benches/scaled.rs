@@ -189,13 +189,16 @@ fn lost(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
 fn again(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
     use DType::{F4E2M1, F8E4M3FN};
     let options = CastOptions::new().isa(isa);
-    let (blocks, mx) = (Scaling::deepseek(), Scaling::mx());
+    let (blocks, mx, rows) = (Scaling::deepseek(), Scaling::mx(), Scaling::per_axis(0));
     let nv = Scaling::nvfp4().tensor_scale(TensorScale::Multiply(0.003));
     let place = if size == data::SMALL { "L2" } else { "large" };
     for (name, from, to) in [
         ("128 x 128 to MXFP4", (F8E4M3FN, &blocks), (F4E2M1, &mx)),
         ("128 x 128 to MXFP8", (F8E4M3FN, &blocks), (F8E4M3FN, &mx)),
         ("MXFP4 to NVFP4", (F4E2M1, &mx), (F4E2M1, &nv)),
+        // By way of float64.
+        ("128 x 128 to NVFP4", (F8E4M3FN, &blocks), (F4E2M1, &nv)),
+        ("128 x 128 to int8", (F8E4M3FN, &blocks), (DType::I8, &rows)),
     ] {
         let what = format!("{} -> {}, again", from.0, to.0);
         let line = format!("{isa:<8}{name:<20}{what:<34}");

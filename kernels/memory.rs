@@ -92,6 +92,14 @@ impl<'a, D> Destination<'a, D> {
     }
 }
 
+#[cfg(isa = "vector")]
+impl<'a> Destination<'a, f64> {
+    /// The same memory as bytes: any of those are float64s.
+    pub(crate) fn bytes(self) -> Destination<'a, u8> {
+        Destination { first: self.first.cast(), len: self.size(), borrow: PhantomData }
+    }
+}
+
 // SAFETY: it is an exclusive borrow of elements, which may go where those may.
 unsafe impl<D: Send> Send for Destination<'_, D> {}
 

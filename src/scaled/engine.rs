@@ -13,7 +13,9 @@ use super::rule::{Block, Dequantize, Extremes, Quantize, zero_point};
 use super::scaling::TensorScale;
 use super::shape::{Grid, Piece};
 #[cfg(isa = "vector")]
-use super::wide::{Tile, Wide, WideRoom};
+use super::wide::{Load, Tile, Wide, WideRoom};
+#[cfg(isa = "vector")]
+use crate::cast::Caster;
 #[cfg(isa = "vector")]
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
@@ -104,10 +106,16 @@ pub(super) trait Source: Sync {
         Ok(None)
     }
 
-    /// The elements as they lie in memory, if they do.
+    /// The elements from one on, exactly. False if there is no way to that, or not of these.
     #[cfg(isa = "vector")]
-    fn bytes(&self) -> Option<&[u8]> {
-        None
+    fn wide(&self, _: usize, _: &mut [f64]) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// Are all of them in memory?
+    #[cfg(isa = "vector")]
+    fn is_there(&self) -> bool {
+        false
     }
 }
 
@@ -116,6 +124,8 @@ pub(super) struct Floats<'a> {
     pub(super) elements: Elements,
     pub(super) quantize: &'a Quantize,
     pub(super) bytes: &'a [u8],
+    #[cfg(isa = "vector")]
+    pub(super) to_f64: Option<Caster>,
 }
 
 impl Source for Floats<'_> {
@@ -145,16 +155,24 @@ impl Source for Floats<'_> {
     }
 
     #[cfg(isa = "vector")]
-    fn bytes(&self) -> Option<&[u8]> {
-        Some(self.bytes)
+    fn wide(&self, first: usize, values: &mut [f64]) -> Result<bool, Error> {
+        let Some(to_f64) = self.to_f64 else { return Ok(false) };
+        let (n, width) = (values.len(), self.quantize.from.bits() as usize / 8);
+        to_f64.fill(&self.bytes[first * width..][..n * width], values.into(), n)?;
+        Ok(true)
+    }
+
+    #[cfg(isa = "vector")]
+    fn is_there(&self) -> bool {
+        true
     }
 }
 
-/// What makes elements under scales float32, rounded to odd.
+/// What makes elements under scales floats: float32, rounded to odd, or float64, exactly.
 #[cfg(isa = "vector")]
-pub(super) trait ToOdd: Sync {
-    /// `dst` begins with the first of them. False if some are not rounded so.
-    fn to_odd(&self, elements: Range<usize>, dst: Destination<'_, u8>) -> Result<bool, Error>;
+pub(super) trait ToFloats: Sync {
+    /// `dst` begins with the first of them. False if some are not made so.
+    fn to_floats(&self, elements: Range<usize>, dst: Destination<'_, u8>) -> Result<bool, Error>;
 }
 
 /// A buffer of elements under another scaling.
@@ -166,7 +184,10 @@ pub(super) struct Scaled<'a> {
     pub(super) given: Given<'a>,
     /// What makes them float32, rounded to odd, if registers do.
     #[cfg(isa = "vector")]
-    pub(super) odd: Option<&'a dyn ToOdd>,
+    pub(super) odd: Option<&'a dyn ToFloats>,
+    /// What makes them float64, if every product is one.
+    #[cfg(isa = "vector")]
+    pub(super) exact: Option<&'a dyn ToFloats>,
 }
 
 impl Source for Scaled<'_> {
@@ -196,8 +217,14 @@ impl Source for Scaled<'_> {
     ) -> Result<Option<(&'a [u8], usize)>, Error> {
         let Some(odd) = self.odd.filter(|_| elements.len() <= MOST_FLOATS) else { return Ok(None) };
         *room = collect(core::iter::repeat_n(0, 4 * elements.len()))?;
-        let is_done = odd.to_odd(elements.clone(), (&mut room[..]).into())?;
+        let is_done = odd.to_floats(elements.clone(), (&mut room[..]).into())?;
         Ok(is_done.then_some((&room[..], elements.start)))
+    }
+
+    #[cfg(isa = "vector")]
+    fn wide(&self, first: usize, values: &mut [f64]) -> Result<bool, Error> {
+        let Some(exact) = self.exact else { return Ok(false) };
+        exact.to_floats(first..first + values.len(), Destination::from(values).bytes())
     }
 
     fn size(&self) -> usize {
@@ -370,13 +397,14 @@ impl Quantizing<'_> {
         room: &mut Room,
         block: &dyn Fn(usize) -> Block,
     ) -> Result<bool, Error> {
-        let (Some(wide), Some(bytes)) = (self.wide, self.source.bytes()) else { return Ok(false) };
+        let Some(wide) = self.wide else { return Ok(false) };
         let Room { wide: place, scratch, .. } = room;
         let room = WideRoom::of(place, self.grid)?;
-        let tile = Tile { bytes, grid: self.grid, first, n, tensor: self.tensor };
+        let tile = Tile { grid: self.grid, first, n, tensor: self.tensor };
         let start = self.write.at(first) - self.write.at(base);
         let here = dst.part(start..start + self.write.size(n));
-        let is_done = calmly(|| wide.cast(&tile, block, room, scratch, here))?;
+        let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
+        let is_done = calmly(|| wide.cast(&tile, load, block, room, scratch, here))?;
         if is_done {
             self.write.fill_gap(dst, base, first + n)?;
         }
@@ -391,9 +419,10 @@ impl Quantizing<'_> {
         blocks: usize,
         room: &mut Room,
     ) -> Result<Option<Vec<Extremes>>, Error> {
-        let (Some(wide), Some(bytes)) = (self.wide, self.source.bytes()) else { return Ok(None) };
+        let Some(wide) = self.wide else { return Ok(None) };
+        let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
         let room = WideRoom::of(&mut room.wide, self.grid)?;
-        calmly(|| wide.extremes(bytes, self.grid, elements, base, blocks, room))
+        calmly(|| wide.extremes(load, self.grid, elements, base, blocks, room))
     }
 }
 

@@ -49,7 +49,7 @@ impl Quantizing<'_> {
     /// Elements of a chunk for registers: of what is made on the way, as many as a cache holds.
     #[cfg(isa = "vector")]
     fn long(&self) -> usize {
-        if self.source.bytes().is_some() { LONG } else { 2 * PIECE }
+        if self.source.is_there() { LONG } else { 2 * PIECE }
     }
 
     /// The extremes of all elements.

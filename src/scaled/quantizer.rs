@@ -5,18 +5,26 @@ use core::mem::MaybeUninit;
 
 use super::codes::Elements;
 #[cfg(isa = "vector")]
+use super::codes::cast;
+#[cfg(isa = "vector")]
 use super::divide::Decided;
 use super::engine::{Floats, Given, Quantizing, Source};
 use super::error::Error;
 use super::front::{Quantized, alone, check_data, data_bytes, filled, found, given, rows};
 use super::jobs::Registers;
 use super::rule::Quantize;
+#[cfg(isa = "vector")]
+use super::rule::significant;
 use super::scaling::{Scaling, TensorScale};
 use super::shape::{Grid, code_bytes};
 #[cfg(isa = "vector")]
 use super::wide::Wide;
+#[cfg(isa = "vector")]
+use crate::cast::Caster;
 use crate::error::Side;
 use crate::formats::dtype::DType;
+#[cfg(isa = "vector")]
+use crate::formats::layout::ByteOrder;
 use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
 #[cfg(isa = "vector")]
@@ -48,6 +56,9 @@ pub struct Quantizer {
     decided: Option<Decided>,
     #[cfg(isa = "vector")]
     wide: Option<Wide>,
+    /// Data as float64.
+    #[cfg(isa = "vector")]
+    to_f64: Option<Caster>,
 }
 
 impl Quantizer {
@@ -78,7 +89,9 @@ impl Quantizer {
             #[cfg(isa = "vector")]
             decided: calmly(|| Decided::new(&quantize, &read, &write)),
             #[cfg(isa = "vector")]
-            wide: Wide::new(&quantize, &read, &write),
+            wide: Wide::new(&quantize, significant(from), &write),
+            #[cfg(isa = "vector")]
+            to_f64: cast(from, DType::F64, &read.options().dst_order(ByteOrder::Native)),
         })
     }
 
@@ -478,7 +491,13 @@ impl Quantizer {
     /// Data.
     fn floats<'a>(&'a self, src: &'a [u8]) -> Result<Floats<'a>, Error> {
         let elements = Elements::read(self.quantize.from, &self.options, None)?;
-        Ok(Floats { elements, quantize: &self.quantize, bytes: src })
+        Ok(Floats {
+            elements,
+            quantize: &self.quantize,
+            bytes: src,
+            #[cfg(isa = "vector")]
+            to_f64: self.to_f64,
+        })
     }
 
     pub(super) fn registers(&self) -> Registers<'_> {

@@ -6,16 +6,18 @@ use super::codes::Elements;
 #[cfg(isa = "vector")]
 use super::divide;
 #[cfg(isa = "vector")]
-use super::engine::{Dequantizing, ToOdd};
+use super::engine::{Dequantizing, ToFloats};
 use super::engine::{Quantizing, Scaled};
 use super::error::Error;
 use super::front::{Quantized, alone, check_data, filled, found, given, rows};
 use super::jobs::Registers;
 #[cfg(isa = "vector")]
-use super::multiply::{Decided, Multiply, is_exact};
+use super::multiply::{Decided, Multiply, product_bits};
 use super::rule::{Dequantize, Quantize};
 use super::scaling::Scaling;
 use super::shape::{Grid, code_bytes};
+#[cfg(isa = "vector")]
+use super::wide::Wide;
 use crate::error::Side;
 use crate::formats::dtype::DType;
 #[cfg(isa = "vector")]
@@ -49,6 +51,8 @@ pub struct Requantizer {
     pub(super) quantize: Quantize,
     #[cfg(isa = "vector")]
     by_f32: Option<ByF32>,
+    #[cfg(isa = "vector")]
+    by_f64: Option<ByF64>,
 }
 
 /// What registers do of a requantisation: by way of float32, rounded to odd.
@@ -74,7 +78,7 @@ impl ByF32 {
     ) -> Result<Option<Self>, Error> {
         let dequantize = Dequantize::new(from.0, DType::F32, from.1, options)?;
         let quantize = Quantize::new(DType::F32, to.0, to.1, options)?;
-        if !is_exact(&dequantize) && to.1.scale_dtype != DType::F8E8M0 {
+        if product_bits(&dequantize).is_none_or(|bits| bits > 24) && to.1.scale_dtype != DType::F8E8M0 {
             return Ok(None);
         }
         let native = options.src_order(ByteOrder::Native).dst_order(ByteOrder::Native);
@@ -87,6 +91,33 @@ impl ByF32 {
             let odd = Decided::new(&dequantize, &codes, &made)?.odd()?;
             let decided = divide::Decided::new(&quantize, &floats, &written)?;
             Some(Self { dequantize, odd, quantize, decided })
+        }))
+    }
+}
+
+/// The same by way of float64, where every product of the source is one.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, Debug)]
+struct ByF64 {
+    exact: Decided,
+    wide: Wide,
+}
+
+#[cfg(isa = "vector")]
+impl ByF64 {
+    /// None if the reference is as good.
+    fn new(
+        dequantize: &Dequantize,
+        quantize: &Quantize,
+        options: &CastOptions,
+    ) -> Result<Option<Self>, Error> {
+        let Some(bits) = product_bits(dequantize).filter(|&bits| bits <= 53) else { return Ok(None) };
+        let codes = Elements::read(dequantize.from, options, None)?;
+        let made = Elements::write(DType::F64, &options.dst_order(ByteOrder::Native), None)?;
+        let written = Elements::write(quantize.to, options, None)?;
+        Ok(calmly(|| {
+            let exact = Decided::new(dequantize, &codes, &made)?;
+            Some(Self { exact, wide: Wide::new(quantize, bits, &written)? })
         }))
     }
 }
@@ -122,6 +153,8 @@ impl Requantizer {
             quantize,
             #[cfg(isa = "vector")]
             by_f32: ByF32::new(from, to, options)?,
+            #[cfg(isa = "vector")]
+            by_f64: ByF64::new(&dequantize, &quantize, options)?,
         })
     }
 
@@ -316,6 +349,19 @@ impl Requantizer {
         });
         #[cfg(isa = "vector")]
         let odd = by_f32.as_ref().and_then(|(by, job)| Multiply::new(job, &by.odd));
+        #[cfg(isa = "vector")]
+        let by_f64 = self.by_f64.as_ref();
+        #[cfg(isa = "vector")]
+        let exact_job = Dequantizing {
+            dequantize: d,
+            grid: from,
+            read: elements,
+            bytes: src,
+            write: Elements::write(DType::F64, &options.dst_order(ByteOrder::Native), None)?,
+            given,
+        };
+        #[cfg(isa = "vector")]
+        let exact = by_f64.and_then(|by| Multiply::new(&exact_job, &by.exact));
         let source = Scaled {
             elements,
             dequantize: d,
@@ -323,7 +369,9 @@ impl Requantizer {
             grid: from,
             given,
             #[cfg(isa = "vector")]
-            odd: odd.as_ref().map(|odd| odd as &dyn ToOdd),
+            odd: odd.as_ref().map(|odd| odd as &dyn ToFloats),
+            #[cfg(isa = "vector")]
+            exact: exact.as_ref().map(|exact| exact as &dyn ToFloats),
         };
         #[cfg(isa = "vector")]
         let (quantize, decided) = match self.by_f32.as_ref().filter(|_| odd.is_some()) {
@@ -340,7 +388,7 @@ impl Requantizer {
             tensor: q.tensor,
             affine: false,
             #[cfg(isa = "vector")]
-            wide: None,
+            wide: by_f64.map(|by| &by.wide),
         };
         run(job, decided)
     }

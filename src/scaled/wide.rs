@@ -58,9 +58,6 @@ enum Last {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wide {
     isa: Present,
-    /// Bytes of an element of the data.
-    width: usize,
-    to_f64: Caster,
     operation: Operation,
     /// To the dtype in which a profile computes, and back: of data, and of quotients.
     data: Option<[Caster; 2]>,
@@ -77,6 +74,9 @@ pub(super) struct WideRoom {
     tiles: Box<[[f64; TILE]; 3]>,
     known: Known<Number>,
 }
+
+/// Loads data from one element on, exactly. False if they are for the reference.
+pub(super) type Load<'a> = &'a mut dyn FnMut(usize, &mut [f64]) -> Result<bool, Error>;
 
 impl WideRoom {
     /// Made if it is not there.
@@ -106,11 +106,11 @@ fn round(values: &mut [f64], casts: &Option<[Caster; 2]>, room: &mut Scratch) ->
 }
 
 impl Wide {
-    /// None if float64 is not right for it, or if nothing is done by registers.
-    pub(super) fn new(quantize: &Quantize, read: &Elements, write: &Elements) -> Option<Self> {
+    /// Of data of so many significant bits. None if float64 is not right for it, or if nothing is done by registers.
+    pub(super) fn new(quantize: &Quantize, bits: u32, write: &Elements) -> Option<Self> {
         let Quantize { from, to, steps, .. } = *quantize;
-        let (isa, read, write) = (read.present(), read.options(), write.options());
-        if isa.isa() == Isa::Scalar || !is_right(quantize) {
+        let (isa, write) = (write.present(), write.options());
+        if isa.isa() == Isa::Scalar || !is_right(quantize, bits) {
             return None;
         }
         let plain = CastOptions::new().isa(isa.isa());
@@ -155,8 +155,6 @@ impl Wide {
         };
         Some(Self {
             isa,
-            width: from.bits() as usize / 8,
-            to_f64: cast(from, DType::F64, &plain.src_order(read.src_order))?,
             operation,
             data: through.filter(|_| !holds_data),
             quotients: through,
@@ -167,16 +165,11 @@ impl Wide {
         })
     }
 
-    /// Data from one element on as float64. False if there are not so many.
-    fn load(&self, bytes: &[u8], first: usize, values: &mut [f64]) -> bool {
-        let n = values.len();
-        self.to_f64.fill(&bytes[first * self.width..][..n * self.width], values.into(), n).is_ok()
-    }
-
-    /// Casts a tile of data whose scales are known. False if some of it is for the reference.
+    /// Casts a tile of data, whose scales are known. False if some of it is for the reference.
     pub(super) fn cast(
         &self,
         tile: &Tile<'_>,
+        load: Load<'_>,
         block: &dyn Fn(usize) -> Block,
         room: &mut WideRoom,
         scratch: &mut Scratch,
@@ -185,7 +178,7 @@ impl Wide {
         let n = tile.n;
         let [values, by, zeros] = room.tiles.each_mut().map(|tile| &mut tile[..n]);
         let moved = self.moved(tile.tensor);
-        let is_right = self.load(tile.bytes, tile.first, values)
+        let is_right = load(tile.first, values)?
             && are_calm(values)
             && numbers(tile, by, zeros, &mut room.known, &|scale| number(&block(scale), moved));
         if !is_right {
@@ -242,7 +235,7 @@ impl Wide {
     /// for the reference.
     pub(super) fn extremes(
         &self,
-        bytes: &[u8],
+        load: Load<'_>,
         grid: &Grid,
         elements: &mut dyn Iterator<Item = Range<usize>>,
         base: Option<usize>,
@@ -254,7 +247,7 @@ impl Wide {
             for first in all.clone().step_by(TILE) {
                 let n = TILE.min(all.end - first);
                 let values = &mut room.tiles[0][..n];
-                if !self.load(bytes, first, values) {
+                if !load(first, values)? {
                     return Ok(None);
                 }
                 match base {
@@ -271,7 +264,6 @@ impl Wide {
 
 /// Elements of data, from one on.
 pub(super) struct Tile<'a> {
-    pub(super) bytes: &'a [u8],
     pub(super) grid: &'a Grid,
     pub(super) first: usize,
     pub(super) n: usize,
@@ -310,8 +302,8 @@ fn number(block: &Block, moved: Option<f64>) -> Number {
 }
 
 /// Have divisors and what roundings hinge on no more than 53 bits together?
-fn is_right(quantize: &Quantize) -> bool {
-    let Quantize { from, to, scale, steps, tensor, .. } = *quantize;
+fn is_right(quantize: &Quantize, bits: u32) -> bool {
+    let Quantize { to, scale, steps, tensor, .. } = *quantize;
     // A profile rounds both, and the quotient to at most float32; or to float64, as the division does.
     if steps != Steps::Own {
         return true;
@@ -321,7 +313,7 @@ fn is_right(quantize: &Quantize) -> bool {
         TensorScale::None => 0,
         TensorScale::Multiply(g) | TensorScale::Divide(g) if is_power(g) => 0,
         // Data are multiplied with what the scale is divided by: exactly.
-        TensorScale::Divide(_) | TensorScale::ComputeDivide if significant(from) + 24 > 53 => return false,
+        TensorScale::Divide(_) | TensorScale::ComputeDivide if bits + 24 > 53 => return false,
         TensorScale::Divide(_) | TensorScale::ComputeDivide => 0,
         TensorScale::Multiply(_) | TensorScale::ComputeMultiply => 24,
     };

@@ -19,15 +19,16 @@ pub(super) const INF: u32 = 0x7F80_0000;
 pub(super) const LEAST_OF_TWO: u32 = (127 - 45) << 23;
 pub(super) const MOST_OF_TWO: u32 = (127 + 45) << 23;
 
-/// Is every product of a code and its scale a float32?
-pub(in crate::scaled) fn is_exact(dequantize: &Dequantize) -> bool {
+/// Significant bits of the products of codes and scales. None of quotients, which have any number.
+pub(in crate::scaled) fn product_bits(dequantize: &Dequantize) -> Option<u32> {
     let Dequantize { from, scale, tensor, .. } = *dequantize;
     let tensor_bits = match tensor {
         TensorScale::None => 0,
-        TensorScale::Multiply(g) if magnitude(g) & 0x7F_FFFF == 0 => 0,
-        _ => 24,
+        TensorScale::Multiply(g) | TensorScale::Divide(g) if magnitude(g) & 0x7F_FFFF == 0 => 0,
+        TensorScale::Multiply(_) => 24,
+        _ => return None,
     };
-    significant(from) + significant(scale) + tensor_bits <= 24
+    Some(significant(from) + significant(scale) + tensor_bits)
 }
 
 /// The codes of tables of so many in their order, as they lie in the source: one after the other for each 128.

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::slice;
 
-use super::engine::{Dequantizing, Room, ToOdd};
+use super::engine::{Dequantizing, Room, ToFloats};
 use super::error::Error;
 use super::memory::{array, once};
 use super::numbers::{NO_NUMBERS, Numbers, SCALES, expand, zeros};
@@ -26,7 +26,7 @@ use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
 use crate::kernels::scaled::{BLOCK, By, Factors, How, Kernel, Others, Per, Rows, Table16, Table128};
 use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
-pub(super) use decided::{Decided, is_exact};
+pub(super) use decided::{Decided, product_bits};
 use decided::{MayTie, Tabling};
 
 /// Tables at a time: they stay in L1.
@@ -366,8 +366,8 @@ impl<'a> Multiply<'a> {
     }
 }
 
-impl ToOdd for Multiply<'_> {
-    fn to_odd(&self, elements: Range<usize>, dst: Destination<'_, u8>) -> Result<bool, Error> {
-        Ok(self.run(elements, dst)? && self.decided.is_odd)
+impl ToFloats for Multiply<'_> {
+    fn to_floats(&self, elements: Range<usize>, dst: Destination<'_, u8>) -> Result<bool, Error> {
+        self.run(elements, dst)
     }
 }
