@@ -7,7 +7,14 @@ use super::simd::{Simd, Task};
 /// The largest magnitude of each group of floats of 16 or 32 bits, as their bits without the sign: of those in `found` and of
 /// the elements. (As integers they are in order: a NaN is the largest.)
 pub(crate) fn largest(isa: Present, src: &[u8], bits: u32, group: usize, found: &mut [u32]) {
-    let ran = on!(isa, isa => isa.run(Groups { src, bits, group, found }));
+    let ran = on!(isa, isa => isa.run(Groups { src, bits, group, found, wide: None }));
+    debug_assert!(ran.is_some());
+}
+
+/// The same of float64s: of those whose magnitudes, as bits, are not above a limit.
+pub(crate) fn largest_f64(isa: Present, values: &[f64], limit: u64, group: usize, found: &mut [u64]) {
+    let wide = Some(Wide { values, limit, found });
+    let ran = on!(isa, isa => isa.run(Groups { src: &[], bits: 64, group, found: &mut [], wide }));
     debug_assert!(ran.is_some());
 }
 
@@ -17,6 +24,45 @@ struct Groups<'a> {
     bits: u32,
     group: usize,
     found: &'a mut [u32],
+    /// Float64s, in place of the others.
+    wide: Option<Wide<'a>>,
+}
+
+struct Wide<'a> {
+    values: &'a [f64],
+    limit: u64,
+    found: &'a mut [u64],
+}
+
+impl Wide<'_> {
+    #[inline(always)]
+    fn groups(self, group: usize) {
+        const LANES: usize = 8;
+        let Self { values, limit, found } = self;
+        // (Without a sign, which is what AVX2 compares.)
+        let limit = limit as i64;
+        let counted = |x: &f64| {
+            let magnitude = x.to_bits() as i64 & i64::MAX;
+            if magnitude <= limit { magnitude } else { 0 }
+        };
+        if group == 1 {
+            for (found, x) in found.iter_mut().zip(values) {
+                *found = (*found as i64).max(counted(x)) as u64;
+            }
+            return;
+        }
+        for (found, elements) in found.iter_mut().zip(values.chunks(group.max(1))) {
+            let (registers, rest) = elements.as_chunks::<LANES>();
+            let mut most = [0; LANES];
+            for register in registers {
+                for (most, x) in most.iter_mut().zip(register) {
+                    *most = counted(x).max(*most);
+                }
+            }
+            let rest = rest.iter().map(counted);
+            *found = most.into_iter().chain(rest).fold(*found as i64, i64::max) as u64;
+        }
+    }
 }
 
 impl<I: Simd> Task<I> for Groups<'_> {
@@ -24,7 +70,10 @@ impl<I: Simd> Task<I> for Groups<'_> {
 
     #[inline(always)]
     fn call(self, isa: I) {
-        let Self { src, bits, group, found } = self;
+        let Self { src, bits, group, found, wide } = self;
+        if let Some(wide) = wide {
+            return wide.groups(group);
+        }
         if group == 1 {
             // Each is its own.
             match bits {

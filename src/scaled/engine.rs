@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::iter::once;
+use core::iter::repeat_n;
 use core::ops::Range;
 
 use super::codes::{Codes, Elements, Scales, Scratch, TILE, ZeroPoints};
@@ -11,7 +11,7 @@ use super::exact::Exact;
 use super::memory::{array, collect};
 use super::rule::{Block, Dequantize, Extremes, Quantize, zero_point};
 use super::scaling::TensorScale;
-use super::shape::{Grid, Piece};
+use super::shape::Grid;
 #[cfg(isa = "vector")]
 use super::wide::{Load, Tile, Wide, WideRoom};
 #[cfg(isa = "vector")]
@@ -216,7 +216,7 @@ impl Source for Scaled<'_> {
         room: &'a mut Vec<u8>,
     ) -> Result<Option<(&'a [u8], usize)>, Error> {
         let Some(odd) = self.odd.filter(|_| elements.len() <= MOST_FLOATS) else { return Ok(None) };
-        *room = collect(core::iter::repeat_n(0, 4 * elements.len()))?;
+        *room = collect(repeat_n(0, 4 * elements.len()))?;
         let is_done = odd.to_floats(elements.clone(), (&mut room[..]).into())?;
         Ok(is_done.then_some((&room[..], elements.start)))
     }
@@ -284,12 +284,48 @@ pub(super) struct Quantizing<'a> {
     pub(super) wide: Option<&'a Wide>,
 }
 
+/// Columns of rows, and the scales of all of them.
+pub(super) struct Part {
+    pub(super) rows: Range<usize>,
+    pub(super) columns: Range<usize>,
+    pub(super) scales: Range<usize>,
+}
+
+impl Part {
+    /// Elements that follow each other.
+    pub(super) fn of(elements: Range<usize>, scales: Range<usize>) -> Self {
+        Self { rows: 0..1, columns: elements, scales }
+    }
+
+    /// Its elements, of rows that are so wide.
+    fn elements(&self, width: usize) -> impl Iterator<Item = Range<usize>> {
+        let columns = &self.columns;
+        self.rows.clone().map(move |row| row * width + columns.start..row * width + columns.end)
+    }
+}
+
+/// What is known of the scales of elements that are cast.
+pub(super) struct Blocks<'a> {
+    pub(super) each: &'a dyn Fn(usize) -> Block,
+    /// What float64 divides by or multiplies with, of scales from `base` on; 0 where the reference is asked. Nothing if that is
+    /// known of one at a time.
+    pub(super) numbers: &'a [f64],
+    pub(super) base: usize,
+}
+
+impl<'a> Blocks<'a> {
+    /// One at a time.
+    pub(super) fn each(each: &'a dyn Fn(usize) -> Block) -> Self {
+        Self { each, numbers: &[], base: 0 }
+    }
+}
+
 impl Quantizing<'_> {
     /// The extremes of some elements.
     pub(super) fn extremes(&self, elements: Range<usize>, room: &mut Room) -> Result<Extremes, Error> {
         #[cfg(isa = "vector")]
-        if let Some(found) = self.extremes_by_f64(&mut once(elements.clone()), None, 1, room)? {
-            return Ok(found[0]);
+        if let Some(found) = self.largest_by_f64(&Part::of(elements.clone(), 0..1), room)? {
+            return Ok(found.extremes(0));
         }
         let mut all = Extremes::NONE;
         for first in elements.clone().step_by(TILE) {
@@ -302,26 +338,16 @@ impl Quantizing<'_> {
         Ok(all)
     }
 
-    /// The extremes of blocks, from scale `base` on, whose elements these are.
-    pub(super) fn extremes_of(
-        &self,
-        elements: impl Iterator<Item = Range<usize>> + Clone,
-        base: usize,
-        blocks: usize,
-        room: &mut Room,
-    ) -> Result<Vec<Extremes>, Error> {
-        #[cfg(isa = "vector")]
-        if let Some(found) = self.extremes_by_f64(&mut elements.clone(), Some(base), blocks, room)? {
-            return Ok(found);
-        }
-        let mut data = collect(core::iter::repeat_n(Extremes::NONE, blocks))?;
-        for all in elements {
+    /// The extremes of the blocks of a part.
+    fn extremes_of(&self, part: &Part, room: &mut Room) -> Result<Vec<Extremes>, Error> {
+        let mut data = collect(repeat_n(Extremes::NONE, part.scales.len()))?;
+        for all in part.elements(self.grid.width()) {
             for first in all.clone().step_by(TILE) {
                 let n = TILE.min(all.end - first);
                 self.source.load(first, n, room)?;
                 self.grid.runs(first, n, |run, scale| {
                     for &x in &room.values[run] {
-                        data[scale - base].add(x, self.quantize.nonfinite);
+                        data[scale - part.scales.start].add(x, self.quantize.nonfinite);
                     }
                 });
             }
@@ -329,28 +355,53 @@ impl Quantizing<'_> {
         Ok(data)
     }
 
-    /// Finds the scales of a piece, and casts it. `dst` begins with the piece.
+    /// Finds the scales of a part, and casts it. `dst` begins with element `base`.
     pub(super) fn found(
         &self,
-        piece: &Piece,
-        mut dst: Destination<'_, u8>,
+        part: &Part,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
         sink: &mut Sink<'_>,
         mut zeros: Option<&mut [i64]>,
         room: &mut Room,
     ) -> Result<(), Error> {
-        let base = piece.scales.start;
-        let all = piece.elements.clone();
-        let data = self.extremes_of(once(all.clone()), base, piece.scales.len(), room)?;
+        let first = part.scales.start;
+        #[cfg(isa = "vector")]
+        let data = match self.largest_by_f64(part, room)? {
+            Some(largest) => {
+                if let Some(numbers) = self.scales_by_f64(&largest, first, sink, room)? {
+                    let each = |scale| {
+                        self.quantize.find(&largest.extremes(scale - first), self.tensor, self.affine).block
+                    };
+                    let blocks = Blocks { each: &each, numbers: &numbers, base: first };
+                    return self.cast_part(part, base, dst, room, &blocks);
+                }
+                collect((0..part.scales.len()).map(|i| largest.extremes(i)))?
+            }
+            None => self.extremes_of(part, room)?,
+        };
+        #[cfg(not(isa = "vector"))]
+        let data = self.extremes_of(part, room)?;
         let blocks = collect(data.iter().enumerate().map(|(i, data)| {
             let found = self.quantize.find(data, self.tensor, self.affine);
-            sink.set(base + i, found.code);
+            sink.set(first + i, found.code);
             if let Some(zeros) = &mut zeros {
                 zeros[i] = found.block.zero;
             }
             found.block
         }))?;
-        let start = all.start;
-        self.cast(all, &mut dst, start, room, &|scale| blocks[scale - base])
+        self.cast_part(part, base, dst, room, &Blocks::each(&|scale| blocks[scale - first]))
+    }
+
+    fn cast_part(
+        &self,
+        part: &Part,
+        base: usize,
+        dst: &mut Destination<'_, u8>,
+        room: &mut Room,
+        blocks: &Blocks<'_>,
+    ) -> Result<(), Error> {
+        part.elements(self.grid.width()).try_for_each(|elements| self.cast(elements, dst, base, room, blocks))
     }
 
     /// Casts elements whose scales are known. `dst` begins with element `base`.
@@ -360,35 +411,30 @@ impl Quantizing<'_> {
         dst: &mut Destination<'_, u8>,
         base: usize,
         room: &mut Room,
-        block: &dyn Fn(usize) -> Block,
+        blocks: &Blocks<'_>,
     ) -> Result<(), Error> {
         let mut first = elements.start;
         while first < elements.end {
             let n = self.write.tile(first, elements.end);
             #[cfg(isa = "vector")]
-            if self.by_f64(first, n, dst, base, room, block)? {
-                first += n;
-                continue;
+            let mut left = self.by_f64(first, n, dst, base, room, blocks)?;
+            #[cfg(not(isa = "vector"))]
+            let mut left = u128::MAX;
+            while left != 0 {
+                // From the first eight to the last one of those that follow each other.
+                let start = left.trailing_zeros();
+                let end = start + (left >> start).trailing_ones();
+                left &= u128::MAX.checked_shl(end).unwrap_or(0);
+                let (start, end) = (8 * start as usize, n.min(8 * end as usize));
+                self.by_reference(first + start, end - start, dst, base, room, blocks.each)?;
             }
-            self.source.load(first, n, room)?;
-            let Room { codes, scratch, values, .. } = &mut *room;
-            self.grid.runs(first, n, |run, scale| {
-                let block = block(scale);
-                for i in run {
-                    codes[i] = self.quantize.element(values[i], &block, first + i);
-                }
-            });
-            self.write.store(&codes[..n], dst, base, first, scratch)?;
             first += n;
         }
         Ok(())
     }
-}
 
-#[cfg(isa = "vector")]
-impl Quantizing<'_> {
-    /// Casts a tile by way of float64. False if some of it is for the reference.
-    fn by_f64(
+    /// Casts up to a tile of elements, of which the first begins a byte.
+    fn by_reference(
         &self,
         first: usize,
         n: usize,
@@ -396,33 +442,121 @@ impl Quantizing<'_> {
         base: usize,
         room: &mut Room,
         block: &dyn Fn(usize) -> Block,
-    ) -> Result<bool, Error> {
-        let Some(wide) = self.wide else { return Ok(false) };
+    ) -> Result<(), Error> {
+        self.source.load(first, n, room)?;
+        let Room { codes, scratch, values, .. } = room;
+        self.grid.runs(first, n, |run, scale| {
+            let block = block(scale);
+            for i in run {
+                codes[i] = self.quantize.element(values[i], &block, first + i);
+            }
+        });
+        self.write.store(&codes[..n], dst, base, first, scratch)
+    }
+}
+
+/// The largest magnitudes of blocks, as bits of float64.
+#[cfg(isa = "vector")]
+struct Largest {
+    /// Of negative elements, if those are looked at by themselves.
+    low: Vec<u64>,
+    high: Vec<u64>,
+}
+
+#[cfg(isa = "vector")]
+impl Largest {
+    fn extremes(&self, i: usize) -> Extremes {
+        Extremes::of_f64([self.low.get(i).copied().unwrap_or(0), self.high[i]])
+    }
+}
+
+#[cfg(isa = "vector")]
+impl Quantizing<'_> {
+    /// Casts a tile by way of float64. Returns what of it is left for the reference: a bit for each 8 elements.
+    fn by_f64(
+        &self,
+        first: usize,
+        n: usize,
+        dst: &mut Destination<'_, u8>,
+        base: usize,
+        room: &mut Room,
+        blocks: &Blocks<'_>,
+    ) -> Result<u128, Error> {
+        let Some(wide) = self.wide else { return Ok(u128::MAX) };
         let Room { wide: place, scratch, .. } = room;
-        let room = WideRoom::of(place, self.grid)?;
+        let room = WideRoom::of(place)?;
         let tile = Tile { grid: self.grid, first, n, tensor: self.tensor };
         let start = self.write.at(first) - self.write.at(base);
         let here = dst.part(start..start + self.write.size(n));
         let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
-        let is_done = calmly(|| wide.cast(&tile, load, block, room, scratch, here))?;
-        if is_done {
-            self.write.fill_gap(dst, base, first + n)?;
-        }
-        Ok(is_done)
+        let left = calmly(|| wide.cast(&tile, load, blocks, room, scratch, here))?;
+        self.write.fill_gap(dst, base, first + n)?;
+        Ok(left)
     }
 
-    /// Extremes by way of float64: see [`Wide::extremes`].
-    fn extremes_by_f64(
-        &self,
-        elements: &mut dyn Iterator<Item = Range<usize>>,
-        base: Option<usize>,
-        blocks: usize,
-        room: &mut Room,
-    ) -> Result<Option<Vec<Extremes>>, Error> {
+    /// The largest magnitudes of the blocks of a part by way of float64, or of all its elements: see [`Wide::largest`].
+    fn largest_by_f64(&self, part: &Part, room: &mut Room) -> Result<Option<Largest>, Error> {
         let Some(wide) = self.wide else { return Ok(None) };
-        let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
-        let room = WideRoom::of(&mut room.wide, self.grid)?;
-        calmly(|| wide.extremes(load, self.grid, elements, base, blocks, room))
+        let room = WideRoom::of(&mut room.wide)?;
+        let mut find = |negative| {
+            let mut found = collect(repeat_n(0, part.scales.len()))?;
+            let load: Load<'_> = &mut |first, values| self.source.wide(first, values);
+            let elements = &mut part.elements(self.grid.width());
+            let base = part.scales.start;
+            let is_done =
+                calmly(|| wide.largest(load, self.grid, elements, base, negative, room, &mut found))?;
+            Ok::<_, Error>(is_done.then_some(found))
+        };
+        if !self.affine {
+            return Ok(find(None)?.map(|high| Largest { low: Vec::new(), high }));
+        }
+        let (low, high) = (find(Some(true))?, find(Some(false))?);
+        Ok(low.zip(high).map(|(low, high)| Largest { low, high }))
+    }
+
+    /// Finds scales from `first` on many at a time, and the numbers of [`Blocks`]. None if that is done one by one.
+    fn scales_by_f64(
+        &self,
+        Largest { high, .. }: &Largest,
+        first: usize,
+        sink: &mut Sink<'_>,
+        room: &mut Room,
+    ) -> Result<Option<Vec<f64>>, Error> {
+        let Some(wide) = self.wide.filter(|wide| !self.affine && wide.finds(0)) else { return Ok(None) };
+        let Room { wide: place, scratch, .. } = room;
+        let room = WideRoom::of(place)?;
+        let mut numbers = collect(repeat_n(0.0, high.len()))?;
+        for (i, (largest, numbers)) in high.chunks(TILE).zip(numbers.chunks_mut(TILE)).enumerate() {
+            let first = first + i * TILE;
+            let codes = calmly(|| wide.scales(largest, self.tensor, numbers, room, scratch))?;
+            sink.set_all(first, largest.len(), codes);
+            for (i, magnitude) in largest.iter().enumerate().filter(|(_, magnitude)| !wide.finds(**magnitude))
+            {
+                let data = Extremes::of_f64([0, *magnitude]);
+                let found = self.quantize.find(&data, self.tensor, false);
+                sink.set(first + i, found.code);
+                numbers[i] = wide.number(&found.block, self.tensor).by;
+            }
+        }
+        Ok(Some(numbers))
+    }
+
+    /// The numbers of [`Blocks`] of elements whose scales are given, and the first of these. Nothing if that is known of one at a time.
+    pub(super) fn given_by_f64(
+        &self,
+        given: &Given<'_>,
+        elements: &Range<usize>,
+    ) -> Result<(Vec<f64>, usize), Error> {
+        let none = (Vec::new(), 0);
+        let is_right = self.grid.scales > 1 && self.grid.is_in_order() && given.zero_points.is_none();
+        let Some(wide) = self.wide.filter(|_| is_right && !elements.is_empty()) else { return Ok(none) };
+        let base = self.grid.run(elements.start).0;
+        let scales = base..self.grid.run(elements.end - 1).0 + 1;
+        let mut numbers = collect(repeat_n(0.0, scales.len()))?;
+        let mut room = collect(repeat_n(0, 4 * scales.len()))?;
+        let codes = given.scales.native(given.bytes, scales, &mut room);
+        let is_done = calmly(|| wide.numbers(codes, self.tensor, &mut numbers))?;
+        Ok(if is_done { (numbers, base) } else { none })
     }
 }
 

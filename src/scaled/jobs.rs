@@ -8,7 +8,7 @@ use core::ops::{ControlFlow, Range};
 use super::codes::{Elements, Scales, TILE};
 #[cfg(isa = "vector")]
 use super::divide::{self, Divide};
-use super::engine::{Dequantizing, Given, Quantizing, Room, Sink};
+use super::engine::{Blocks, Dequantizing, Given, Part, Quantizing, Room, Sink};
 use super::error::Error;
 use super::memory::collect;
 #[cfg(isa = "vector")]
@@ -207,12 +207,10 @@ impl Quantizing<'_> {
         &self,
         divide: Dividing<'_, '_>,
         piece: &Piece,
-        dst: Destination<'_, u8>,
+        mut dst: Destination<'_, u8>,
         sink: &mut Sink<'_>,
         zeros: Option<&mut [i64]>,
     ) -> Result<(), Error> {
-        #[cfg(isa = "vector")]
-        let mut dst = dst;
         #[cfg(isa = "vector")]
         if let Some(divide) = divide {
             let mut room = Vec::new();
@@ -226,7 +224,8 @@ impl Quantizing<'_> {
             }
         }
         let _ = divide;
-        self.found(piece, dst, sink, zeros, &mut Room::new()?)
+        let part = Part::of(piece.elements.clone(), piece.scales.clone());
+        self.found(&part, piece.elements.start, &mut dst, sink, zeros, &mut Room::new()?)
     }
 
     /// Casts all elements, whose scales are known.
@@ -338,9 +337,15 @@ impl Quantizing<'_> {
                 return Ok(());
             }
         }
-        let _ = (divide, given);
+        let _ = divide;
+        #[cfg(isa = "vector")]
+        let (numbers, base) = self.given_by_f64(given, &elements)?;
+        #[cfg(isa = "vector")]
+        let blocks = Blocks { each: block, numbers: &numbers, base };
+        #[cfg(not(isa = "vector"))]
+        let blocks = Blocks::each(block);
         let base = elements.start;
-        self.cast(elements, &mut dst, base, &mut Room::new()?, block)
+        self.cast(elements, &mut dst, base, &mut Room::new()?, &blocks)
     }
 }
 

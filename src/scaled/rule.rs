@@ -95,6 +95,13 @@ pub(super) struct Extremes {
 impl Extremes {
     pub(super) const NONE: Self = Self { low: Exact::ZERO, high: Exact::ZERO };
 
+    /// Those of the bits of float64s that are the largest magnitudes of negative elements and of others.
+    #[cfg(isa = "vector")]
+    pub(super) fn of_f64([low, high]: [u64; 2]) -> Self {
+        let [low, high] = [low, high].map(|bits| Exact::f64(f64::from_bits(bits)));
+        Self { low, high }
+    }
+
     pub(super) fn add(&mut self, x: Exact, nonfinite: NonFinite) {
         if nonfinite == NonFinite::Ignore && (x.is_nan() || x.is_inf()) {
             return;
@@ -317,6 +324,12 @@ impl Quantize {
     /// Those of the target, for [`ScaleRule::Even`].
     pub(super) fn mantissa_bits(&self) -> u32 {
         mantissa_bits(self.to)
+    }
+
+    /// What an element of one is worth under a scale of one.
+    #[cfg(isa = "vector")]
+    pub(super) fn unit(&self) -> f64 {
+        if self.is_mx_int { 1.0 / 64.0 } else { 1.0 }
     }
 
     /// The codes of one and of the largest value of the scale's dtype.

@@ -297,6 +297,25 @@ impl Grid {
         }
     }
 
+    /// Calls a function with what of a tile is in a row and has scales that follow each other: its place in the tile, and the first scale. It
+    /// begins with a block, or is the rest of one.
+    pub(super) fn stretches(&self, first: usize, n: usize, mut stretch: impl FnMut(Range<usize>, usize)) {
+        let (width, mut at) = (self.width(), 0);
+        while at < n {
+            let (scale, length) = self.run(first + at);
+            let column = (first + at) % width;
+            let length = if column.is_multiple_of(self.block()) { width - column } else { length };
+            let end = n.min(at + length);
+            stretch(at..end, scale);
+            at = end;
+        }
+    }
+
+    /// Do the scales of elements that follow each other do so?
+    pub(super) fn is_in_order(&self) -> bool {
+        self.blocks[..self.blocks.len() - 1].iter().all(|&block| block == 1)
+    }
+
     /// Elements and scales of all bands up to one; a band is what lies between two places of the outermost dimension at
     /// which blocks begin. Of one dimension these are its blocks.
     fn before(&self, band: usize) -> (usize, usize) {

@@ -4,26 +4,30 @@
 //! one is not, if the product of that number and the divisor is a float64, too: with that product the dividend would be one of
 //! two neighbours, and their quotients are apart. So where divisors and what roundings hinge on (numbers of the target and what
 //! is halfway between two of them) have no more than 53 significant bits together, rounding twice is rounding once.
+//!
+//! So it is with scales that are found: the largest magnitude of a block is divided by that of the target, which has no more bits
+//! than its other numbers, and by the factor of the tensor; and what a scale hinges on has one bit more than a scale, or as many as
+//! `ScaleRule::Even` rounds to.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use core::iter::repeat_n;
 use core::mem::take;
 use core::ops::Range;
 
 use super::codes::{Elements, Scratch, TILE, cast};
+use super::engine::Blocks;
 use super::error::Error;
 use super::exact::Exact;
-use super::memory::{array, collect, once};
+use super::memory::{array, once};
 use super::numbers::Known;
-use super::rule::{Block, Extremes, Quantize, Steps, Way, significant};
-use super::scaling::{NonFinite, TensorScale};
+use super::rule::{Block, Quantize, Steps, Way, significant};
+use super::scaling::{NonFinite, ScaleRule, TensorScale};
 use super::shape::Grid;
 use crate::cast::Caster;
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::formats::layout::ByteOrder;
 use crate::formats::options::{CastOptions, Rounding};
+use crate::kernels::magnitudes::largest_f64;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::scales::{Operation, arithmetic};
@@ -31,6 +35,10 @@ use crate::kernels::scales::{Operation, arithmetic};
 /// Data between these magnitudes have quotients that neither over- nor underflow: divisors are between 2^-300 and 2^300.
 const LEAST: u64 = (1023 - 700) << 52;
 const MOST: u64 = (1023 + 700) << 52;
+/// What is below is a number of float32, too, when it is rounded.
+const MOST_F32: u64 = (1023 + 127) << 52;
+/// The least scale of float8_e8m0fnu: 2^-127.
+const LEAST_POWER: u64 = (1023 - 127) << 52;
 /// The bits of Inf, and all but the sign.
 const INF: u64 = 0x7FF << 52;
 const MAGNITUDE: u64 = u64::MAX >> 1;
@@ -54,6 +62,35 @@ enum Last {
     },
 }
 
+/// How scales become what elements are divided by or multiplied with: by a factor, or inverted.
+#[derive(Clone, Copy, Debug)]
+struct Scales {
+    to_f64: Caster,
+    /// In place of 2^-127.
+    least: f64,
+    inverts: bool,
+    factor: f64,
+}
+
+/// How scales are found of largest magnitudes.
+#[derive(Clone, Copy, Debug)]
+struct Finding {
+    /// Magnitudes from here on are for the reference.
+    most: u64,
+    /// What others are divided by, but for the factor of the tensor.
+    divisor: f64,
+    made: Made,
+}
+
+/// What of a quotient a scale is.
+#[derive(Clone, Copy, Debug)]
+enum Made {
+    /// Its exponent when this is added to its bits, less another one.
+    Exponent { added: u64, top: i64 },
+    /// The nearest that a dtype has, between two numbers.
+    Nearest { least: f64, most: f64, cast: Caster },
+}
+
 /// What is decided once of a quantisation by way of float64.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wide {
@@ -66,13 +103,17 @@ pub(super) struct Wide {
     is_own: bool,
     nonfinite: NonFinite,
     last: Last,
+    /// Of scales many at a time, where that is known.
+    scales: Option<Scales>,
+    finding: Option<Finding>,
 }
 
 /// Room for tiles.
 pub(super) struct WideRoom {
     /// Values, what they are divided by or multiplied with, and zero points.
     tiles: Box<[[f64; TILE]; 3]>,
-    known: Known<Number>,
+    /// Of scales one at a time, once they are asked for.
+    known: Option<Known<Number>>,
 }
 
 /// Loads data from one element on, exactly. False if they are for the reference.
@@ -81,16 +122,16 @@ pub(super) type Load<'a> = &'a mut dyn FnMut(usize, &mut [f64]) -> Result<bool, 
 impl WideRoom {
     /// Made if it is not there.
     #[inline(never)]
-    pub(super) fn of<'a>(place: &'a mut Option<Self>, grid: &Grid) -> Result<&'a mut Self, Error> {
-        once(place, || Ok(Self { tiles: array([0.0; TILE])?, known: Known::new(grid)? }))
+    pub(super) fn of(place: &mut Option<Self>) -> Result<&mut Self, Error> {
+        once(place, || Ok(Self { tiles: array([0.0; TILE])?, known: None }))
     }
 }
 
 /// What the elements of a scale are divided by or multiplied with, and their zero point.
 #[derive(Clone, Copy, Default)]
-struct Number {
+pub(super) struct Number {
     /// 0 where the reference is asked.
-    by: f64,
+    pub(super) by: f64,
     zero: f64,
 }
 
@@ -153,6 +194,8 @@ impl Wide {
             }
             _ => Last::Float(cast(DType::F64, to, &options)?),
         };
+        let scales = Scales::new(quantize, cast(quantize.scale, DType::F64, &plain)?);
+        let finding = scales.map(|_| Finding::new(quantize, &plain));
         Some(Self {
             isa,
             operation,
@@ -162,33 +205,33 @@ impl Wide {
             is_own: quantize.is_own(),
             nonfinite: quantize.nonfinite,
             last,
+            scales,
+            finding: finding.flatten(),
         })
     }
 
-    /// Casts a tile of data, whose scales are known. False if some of it is for the reference.
+    /// Casts a tile of data, whose scales are known. Returns what of it is for the reference: a bit for each 8 elements.
     pub(super) fn cast(
         &self,
         tile: &Tile<'_>,
         load: Load<'_>,
-        block: &dyn Fn(usize) -> Block,
+        blocks: &Blocks<'_>,
         room: &mut WideRoom,
         scratch: &mut Scratch,
         dst: Destination<'_, u8>,
-    ) -> Result<bool, Error> {
+    ) -> Result<u128, Error> {
         let n = tile.n;
         let [values, by, zeros] = room.tiles.each_mut().map(|tile| &mut tile[..n]);
-        let moved = self.moved(tile.tensor);
-        let is_right = load(tile.first, values)?
-            && are_calm(values)
-            && numbers(tile, by, zeros, &mut room.known, &|scale| number(&block(scale), moved));
-        if !is_right {
-            return Ok(false);
+        if !load(tile.first, values)? {
+            return Ok(u128::MAX);
         }
+        tile.numbers(by, zeros, blocks, &mut room.known, &|block| self.number(block, tile.tensor))?;
+        let left = taken_out(values, by);
         if self.loses_sign {
             values.iter_mut().for_each(|value| *value += 0.0);
         }
         round(values, &self.data, scratch)?;
-        if let Some(g) = moved {
+        if let Some(g) = self.moved(tile.tensor) {
             values.iter_mut().for_each(|value| *value *= g);
         }
         arithmetic(self.isa, self.operation, values, by);
@@ -220,7 +263,7 @@ impl Wide {
                 cast.fill(&*values, dst, n)?
             }
         };
-        Ok(true)
+        Ok(left)
     }
 
     /// What data are multiplied with, because a scale divided by it may have more bits than float64.
@@ -231,34 +274,172 @@ impl Wide {
         }
     }
 
-    /// The extremes of so many blocks, from scale `base` on, whose elements these are; without a first scale of all. None if they are
-    /// for the reference.
-    pub(super) fn extremes(
+    /// What elements of a scale are divided by or multiplied with, and their zero point.
+    pub(super) fn number(&self, block: &Block, tensor: TensorScale) -> Number {
+        let by = match block.way {
+            Way::Exact(s) => self.moved(tensor).map_or(s, |g| s.mul(Exact::f64(g))),
+            Way::Divide(by, _) | Way::Times(by, _) => by,
+            Way::Zero | Way::NaN => Exact::ZERO,
+        };
+        let by = by.to_f64();
+        let is_right = by.is_finite() && block.float_zero.is_none();
+        Number { by: if is_right { by } else { 0.0 }, zero: block.zero as f64 }
+    }
+
+    /// Adds the largest magnitudes of blocks, from scale `base` on, whose elements these are, as bits: of those that are negative or
+    /// not, if it is said. False if they are for the reference.
+    #[expect(clippy::too_many_arguments, reason = "elements, which of them, and where what is found goes")]
+    pub(super) fn largest(
         &self,
         load: Load<'_>,
         grid: &Grid,
         elements: &mut dyn Iterator<Item = Range<usize>>,
-        base: Option<usize>,
-        blocks: usize,
+        base: usize,
+        negative: Option<bool>,
         room: &mut WideRoom,
-    ) -> Result<Option<Vec<Extremes>>, Error> {
-        let mut found = collect(repeat_n([0; 2], blocks))?;
+        found: &mut [u64],
+    ) -> Result<bool, Error> {
+        let limit = if self.nonfinite == NonFinite::Ignore { INF - 1 } else { MAGNITUDE };
         for all in elements {
             for first in all.clone().step_by(TILE) {
                 let n = TILE.min(all.end - first);
                 let values = &mut room.tiles[0][..n];
                 if !load(first, values)? {
-                    return Ok(None);
+                    return Ok(false);
                 }
-                match base {
-                    Some(base) => grid.runs(first, n, |run, scale| {
-                        add_largest(&values[run], &mut found[scale - base], self.nonfinite);
+                if let Some(negative) = negative {
+                    let counts = |value: f64| value.is_nan() || value.is_sign_negative() == negative;
+                    values.iter_mut().for_each(|value| *value = if counts(*value) { *value } else { 0.0 });
+                }
+                match found {
+                    [_] => largest_f64(self.isa, values, limit, n, found),
+                    _ => grid.stretches(first, n, |places, scale| {
+                        largest_f64(
+                            self.isa,
+                            &values[places],
+                            limit,
+                            grid.block(),
+                            &mut found[scale - base..],
+                        );
                     }),
-                    None => add_largest(values, &mut found[0], self.nonfinite),
                 }
             }
         }
-        collect(found.into_iter().map(extremes)).map(Some)
+        Ok(true)
+    }
+
+    /// Is a largest magnitude one of which a scale is found among others?
+    pub(super) fn finds(&self, magnitude: u64) -> bool {
+        let finds = |finding: Finding| magnitude == 0 || (LEAST..finding.most).contains(&magnitude);
+        self.finding.is_some_and(finds)
+    }
+
+    /// The codes of the scales of largest magnitudes, up to a tile of them, and their numbers: see [`Wide::numbers`]. What is not
+    /// found so has any.
+    pub(super) fn scales<'a>(
+        &self,
+        largest: &[u64],
+        tensor: TensorScale,
+        numbers: &mut [f64],
+        room: &mut WideRoom,
+        scratch: &'a mut Scratch,
+    ) -> Result<&'a [u8], Error> {
+        let (n, Some(Finding { divisor, made, .. })) = (largest.len(), self.finding) else { return Ok(&[]) };
+        let [values, by, _] = room.tiles.each_mut().map(|tile| &mut tile[..n]);
+        for (value, &magnitude) in values.iter_mut().zip(largest) {
+            *value = if self.finds(magnitude) { f64::from_bits(magnitude) } else { 0.0 };
+        }
+        round(values, &self.quotients, scratch)?;
+        let (times, divisor) = match tensor {
+            TensorScale::Multiply(g) => (1.0, divisor * f64::from(g)),
+            TensorScale::Divide(g) => (f64::from(g), divisor),
+            _ => (1.0, divisor),
+        };
+        values.iter_mut().for_each(|value| *value *= times);
+        by.fill(divisor);
+        arithmetic(self.isa, Operation::Divide, values, by);
+        round(values, &self.quotients, scratch)?;
+        let codes = match made {
+            Made::Exponent { added, top } => {
+                let codes = &mut scratch[..n];
+                for (code, value) in codes.iter_mut().zip(values) {
+                    let exponent = ((value.to_bits() + added) >> 52) as i64 - 1023 - top;
+                    *code = (exponent.clamp(-127, 127) + 127) as u8;
+                }
+                codes
+            }
+            Made::Nearest { least, most, cast } => {
+                // Of zeros alone it is one.
+                values.iter_mut().for_each(|value| {
+                    *value = if *value == 0.0 { 1.0 } else { between(*value, least, most) };
+                });
+                let codes = &mut scratch[..n * cast.to().bits() as usize / 8];
+                cast.fill(&*values, (&mut *codes).into(), n)?;
+                codes
+            }
+        };
+        self.numbers(codes, tensor, numbers)?;
+        Ok(codes)
+    }
+
+    /// What elements of scales are divided by or multiplied with, of codes of this machine's bytes: 0 where the reference is asked.
+    /// False if that is known of one at a time.
+    pub(super) fn numbers(
+        &self,
+        codes: &[u8],
+        tensor: TensorScale,
+        numbers: &mut [f64],
+    ) -> Result<bool, Error> {
+        let Some(Scales { to_f64, least, inverts, factor }) = self.scales else { return Ok(false) };
+        let n = numbers.len();
+        to_f64.fill(codes, (&mut *numbers).into(), n)?;
+        let factor = if let TensorScale::Multiply(g) = tensor { factor * f64::from(g) } else { factor };
+        for number in numbers {
+            let s = if number.to_bits() == LEAST_POWER { least } else { *number };
+            let by = if inverts { 1.0 / s } else { s * factor };
+            *number = if by.is_finite() { by } else { 0.0 };
+        }
+        Ok(true)
+    }
+}
+
+impl Scales {
+    /// None if that is known of one at a time.
+    fn new(quantize: &Quantize, to_f64: Caster) -> Option<Self> {
+        let rounds_up = quantize.rule == ScaleRule::RoundUp;
+        let (least, inverts) = match quantize.steps {
+            Steps::TorchaoMx if rounds_up => (1.0, true),
+            Steps::TorchaoMx => (f64::from(f32::MIN_POSITIVE), false),
+            Steps::ModeloptMxfp8 => (f64::from_bits(LEAST_POWER), true),
+            Steps::Own | Steps::ModeloptMxfp4 | Steps::CompressedMx => (f64::from_bits(LEAST_POWER), false),
+            _ => return None,
+        };
+        Some(Self { to_f64, least, inverts, factor: quantize.unit() })
+    }
+}
+
+impl Finding {
+    /// None if there is no cast to the dtype of scales.
+    fn new(quantize: &Quantize, plain: &CastOptions) -> Option<Self> {
+        let Quantize { scale, steps, rule, .. } = *quantize;
+        let max = quantize.max_value();
+        let most = if steps == Steps::Own { MOST } else { MOST_F32 };
+        if scale != DType::F8E8M0 {
+            let [least, largest] =
+                [1, quantize.scale_limits().1].map(|code| Exact::decode(scale, code).to_f64());
+            let made = Made::Nearest { least, most: largest, cast: cast(DType::F64, scale, plain)? };
+            return Some(Self { most, divisor: max, made });
+        }
+        let whole = (1 << 52) - 1;
+        let (divisor, added) = match (steps, rule) {
+            (Steps::CompressedMx, _) => (1.0, 1 << 50),
+            (Steps::ModeloptMxfp4 | Steps::ModeloptMxfp8, _) | (_, ScaleRule::RoundUp) => (max, whole),
+            (_, ScaleRule::Ceil) => (1.0, whole),
+            (_, ScaleRule::Even) => (1.0, 1 << (51 - quantize.mantissa_bits())),
+            (_, ScaleRule::Floor | ScaleRule::Amax) => (1.0, 0),
+        };
+        let top = if divisor == 1.0 { (max.to_bits() >> 52) as i64 - 1023 } else { 0 };
+        Some(Self { most, divisor, made: Made::Exponent { added, top } })
     }
 }
 
@@ -271,34 +452,35 @@ pub(super) struct Tile<'a> {
     pub(super) tensor: TensorScale,
 }
 
-/// The numbers of the scales of a tile. False if one is for the reference.
-fn numbers(
-    tile: &Tile<'_>,
-    by: &mut [f64],
-    zeros: &mut [f64],
-    known: &mut Known<Number>,
-    find: &dyn Fn(usize) -> Number,
-) -> bool {
-    let mut is_right = true;
-    tile.grid.runs(tile.first, tile.n, |run, scale| {
-        let number = known.get(scale, || find(scale));
-        is_right &= number.by != 0.0;
-        fill(&mut by[run.clone()], number.by);
-        fill(&mut zeros[run], number.zero);
-    });
-    is_right
-}
-
-/// What elements of a scale are divided by or multiplied with, and their zero point.
-fn number(block: &Block, moved: Option<f64>) -> Number {
-    let by = match block.way {
-        Way::Exact(s) => moved.map_or(s, |g| s.mul(Exact::f64(g))),
-        Way::Divide(by, _) | Way::Times(by, _) => by,
-        Way::Zero | Way::NaN => Exact::ZERO,
-    };
-    let by = by.to_f64();
-    let is_right = by.is_finite() && block.float_zero.is_none();
-    Number { by: if is_right { by } else { 0.0 }, zero: block.zero as f64 }
+impl Tile<'_> {
+    /// What each element is divided by or multiplied with, and its zero point.
+    fn numbers(
+        &self,
+        by: &mut [f64],
+        zeros: &mut [f64],
+        blocks: &Blocks<'_>,
+        known: &mut Option<Known<Number>>,
+        find: &dyn Fn(&Block) -> Number,
+    ) -> Result<(), Error> {
+        let Self { grid, first, n, .. } = *self;
+        if blocks.numbers.is_empty() {
+            let known = once(known, || Known::new(grid))?;
+            grid.runs(first, n, |run, scale| {
+                let number = known.get(scale, || find(&(blocks.each)(scale)));
+                fill(&mut by[run.clone()], number.by);
+                fill(&mut zeros[run], number.zero);
+            });
+            return Ok(());
+        }
+        grid.stretches(first, n, |places, scale| {
+            let numbers = &blocks.numbers[scale - blocks.base..];
+            for (by, number) in by[places].chunks_mut(grid.block()).zip(numbers) {
+                by.fill(*number);
+            }
+        });
+        zeros.fill(0.0);
+        Ok(())
+    }
 }
 
 /// Have divisors and what roundings hinge on no more than 53 bits together?
@@ -325,40 +507,34 @@ fn is_right(quantize: &Quantize, bits: u32) -> bool {
     significant(scale) + factor + hinges <= 53
 }
 
-/// Extremes from the bits of the largest magnitudes below zero and above.
-fn extremes([low, high]: [u64; 2]) -> Extremes {
-    let mut all = Extremes::NONE;
-    all.add(Exact::f64(f64::from_bits(low)).neg(), NonFinite::Propagate);
-    all.add(Exact::f64(f64::from_bits(high)), NonFinite::Propagate);
-    all
-}
-
-/// Adds values to the bits of the largest magnitudes of negative ones and of others.
-#[inline(never)]
-fn add_largest(values: &[f64], [low, high]: &mut [u64; 2], nonfinite: NonFinite) {
-    let most = if nonfinite == NonFinite::Ignore { INF } else { u64::MAX };
-    for value in values {
-        let bits = value.to_bits();
-        let magnitude = bits & MAGNITUDE;
-        let counted = if magnitude < most { magnitude } else { 0 };
-        let (below, above) = if bits > MAGNITUDE { (counted, 0) } else { (0, counted) };
-        *low = below.max(*low);
-        *high = above.max(*high);
-    }
-}
-
 #[inline(never)]
 fn fill(places: &mut [f64], value: f64) {
     places.fill(value);
 }
 
-/// Are all zeros, or of a magnitude that divides without over- and underflow?
-fn are_calm(values: &[f64]) -> bool {
-    let is_calm = |value: &f64| {
+/// Takes what is for the reference out of values and of what they are divided by: a bit for each 8 of them.
+fn taken_out(values: &mut [f64], by: &mut [f64]) -> u128 {
+    if are_right(values, by) {
+        return 0;
+    }
+    let mut left = 0;
+    for (i, (values, by)) in values.chunks_mut(8).zip(by.chunks_mut(8)).enumerate() {
+        if !are_right(values, by) {
+            values.fill(0.0);
+            by.fill(1.0);
+            left |= 1 << i;
+        }
+    }
+    left
+}
+
+/// Are all zeros, or of a magnitude that divides without over- and underflow, and none by zero?
+fn are_right(values: &[f64], by: &[f64]) -> bool {
+    let is_right = |(value, by): (&f64, &f64)| {
         let magnitude = value.to_bits() & MAGNITUDE;
-        (magnitude == 0) | (magnitude.wrapping_sub(LEAST) < MOST - LEAST)
+        ((magnitude == 0) | (magnitude.wrapping_sub(LEAST) < MOST - LEAST)) & (*by != 0.0)
     };
-    values.iter().fold(true, |all, value| all & is_calm(value))
+    values.iter().zip(by).fold(true, |all, both| all & is_right(both))
 }
 
 /// The next float64 toward zero, which rounds as its neighbour does but where that is halfway; and -0 for 0.

@@ -13,7 +13,7 @@ use core::iter::repeat_n;
 use core::mem::take;
 use core::ops::Range;
 
-use super::engine::{Given, Quantizing, Room, Sink};
+use super::engine::{Blocks, Given, Part, Quantizing, Room, Sink};
 use super::error::Error;
 use super::exact::Exact;
 use super::memory::{array, collect, once};
@@ -228,8 +228,10 @@ impl<'a> Divide<'a> {
         }
         let most = buffers.amax[..groups].iter().fold(0, |most, &amax| most.max(amax));
         if most >= inf(job.quantize.from) || self.codes(groups, buffers).is_none() {
-            // The reference finds the scales, too.
-            return self.region_by_reference(rows, columns, *scale, elements.start, dst, sink, room);
+            // The scales are not found here, either.
+            let scales = *scale..scale + groups;
+            let part = Part { rows: rows.clone(), columns: columns.clone(), scales };
+            return job.found(&part, elements.start, dst, sink, None, once(room, Room::new)?);
         }
         sink.set_all(*scale, groups, &buffers.codes);
         let codes = take(&mut buffers.codes);
@@ -302,38 +304,11 @@ impl<'a> Divide<'a> {
                 let room = once(room, Room::new)?;
                 for row in 0..rows.count {
                     let elements = elements.start + row * width..elements.end + row * width;
-                    job.cast(elements, dst, base, room, &|_| block)?;
+                    job.cast(elements, dst, base, room, &Blocks::each(&|_| block))?;
                 }
             }
             Ok(())
         })
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "as above")]
-    fn region_by_reference(
-        &self,
-        rows: &Range<usize>,
-        columns: &Range<usize>,
-        scale: usize,
-        base: usize,
-        dst: &mut Destination<'_, u8>,
-        sink: &mut Sink<'_>,
-        room: &mut Option<Room>,
-    ) -> Result<(), Error> {
-        let (job, width) = (self.job, self.job.grid.width());
-        let room = once(room, Room::new)?;
-        let all = rows.clone().map(|row| row * width + columns.start..row * width + columns.end);
-        let groups = columns.len().div_ceil(job.grid.block());
-        let data = job.extremes_of(all.clone(), scale, groups, room)?;
-        let blocks = collect(data.iter().enumerate().map(|(i, data)| {
-            let found = job.quantize.find(data, job.tensor, false);
-            sink.set(scale + i, found.code);
-            found.block
-        }))?;
-        for elements in all {
-            job.cast(elements, dst, base, room, &|number| blocks[number - scale])?;
-        }
-        Ok(())
     }
 
     /// Casts a segment, whose first scale is this one of those that are known.
