@@ -9,7 +9,7 @@ use super::codes::{Codes, Elements, Scales, Scratch, TILE, ZeroPoints};
 use super::error::Error;
 use super::exact::Exact;
 use super::memory::{array, collect};
-use super::rule::{Block, Dequantize, Extremes, Quantize, zero_point};
+use super::rule::{Block, Blocks, Dequantize, Extremes, Quantize, zero_point};
 use super::scaling::TensorScale;
 use super::shape::Grid;
 #[cfg(isa = "vector")]
@@ -301,22 +301,6 @@ impl Part {
     fn elements(&self, width: usize) -> impl Iterator<Item = Range<usize>> {
         let columns = &self.columns;
         self.rows.clone().map(move |row| row * width + columns.start..row * width + columns.end)
-    }
-}
-
-/// What is known of the scales of elements that are cast.
-pub(super) struct Blocks<'a> {
-    pub(super) each: &'a dyn Fn(usize) -> Block,
-    /// What float64 divides by or multiplies with, of scales from `base` on; 0 where the reference is asked. Nothing if that is
-    /// known of one at a time.
-    pub(super) numbers: &'a [f64],
-    pub(super) base: usize,
-}
-
-impl<'a> Blocks<'a> {
-    /// One at a time.
-    pub(super) fn each(each: &'a dyn Fn(usize) -> Block) -> Self {
-        Self { each, numbers: &[], base: 0 }
     }
 }
 

@@ -8,12 +8,12 @@ use core::ops::{ControlFlow, Range};
 use super::codes::{Elements, Scales, TILE};
 #[cfg(isa = "vector")]
 use super::divide::{self, Divide};
-use super::engine::{Blocks, Dequantizing, Given, Part, Quantizing, Room, Sink};
+use super::engine::{Dequantizing, Given, Part, Quantizing, Room, Sink};
 use super::error::Error;
 use super::memory::collect;
 #[cfg(isa = "vector")]
 use super::multiply::Multiply;
-use super::rule::{Block, Extremes, Way};
+use super::rule::{Block, Blocks, Extremes, Way};
 #[cfg(isa = "vector")]
 use super::scaling::NonFinite;
 use super::shape::{Grid, Piece};

@@ -76,6 +76,22 @@ pub(super) struct Block {
     pub(super) float_zero: Option<u64>,
 }
 
+/// What is known of the scales of elements that are cast.
+pub(super) struct Blocks<'a> {
+    pub(super) each: &'a dyn Fn(usize) -> Block,
+    /// What float64 divides by or multiplies with, of scales from `base` on; 0 where the reference is asked. Nothing if that is
+    /// known of one at a time.
+    pub(super) numbers: &'a [f64],
+    pub(super) base: usize,
+}
+
+impl<'a> Blocks<'a> {
+    /// One at a time.
+    pub(super) fn each(each: &'a dyn Fn(usize) -> Block) -> Self {
+        Self { each, numbers: &[], base: 0 }
+    }
+}
+
 /// A scale that has been found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {

@@ -14,12 +14,11 @@ use core::mem::take;
 use core::ops::Range;
 
 use super::codes::{Elements, Scratch, TILE, cast};
-use super::engine::Blocks;
 use super::error::Error;
 use super::exact::Exact;
 use super::memory::{array, once};
 use super::numbers::Known;
-use super::rule::{Block, Quantize, Steps, Way, significant};
+use super::rule::{Block, Blocks, Quantize, Steps, Way, significant};
 use super::scaling::{NonFinite, ScaleRule, TensorScale};
 use super::shape::Grid;
 use crate::cast::Caster;

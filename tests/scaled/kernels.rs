@@ -23,6 +23,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("blocks of rows that are apart", rows_apart);
     suite.test("one quotient of a block beside a tie", beside_ties);
     suite.test("quotients of float64 beside what roundings hinge on", beside_hinges);
+    suite.test("scales of short blocks of float64 beside what they hinge on", short_blocks);
     suite.test("floats of 16 bits under scales of which multiples are ties", ties_of_16_bits);
     suite.test("a product divided by a factor beside a tie", divided_beside_ties);
     suite.test("every code under scales that have words of their own", words_of_scales);
@@ -571,6 +572,98 @@ fn beside_hinges(isa: Isa) {
                     data[at.unwrap_or(0)]
                 );
             }
+        }
+    }
+}
+
+/// Largest magnitudes whose scales are numbers of their dtype, halfway between two, or next to both; some are no numbers, or far out.
+fn short_blocks(isa: Isa) {
+    use DType::{BF16, F4E2M1, F6E2M3, F8E4M3FN, F8E5M2, F8E8M0, F16, F32, F64, I4, I8};
+    if isa == Isa::Scalar {
+        return;
+    }
+    let random = &mut Random::new(31);
+    let rules = [ScaleRule::Floor, ScaleRule::Ceil, ScaleRule::Even, ScaleRule::RoundUp];
+    let mut all = Vec::new();
+    for to in [F4E2M1, F8E4M3FN, F8E5M2, F6E2M3, I8, I4, BF16] {
+        for block in [16, 32, 48] {
+            let factor = f32::from_bits(0x3A00_0000 + random.below(0x0400_0000) as u32);
+            let factors = [TensorScale::None, TensorScale::Multiply(factor), TensorScale::Divide(0.25)];
+            for scale in [F8E4M3FN, DType::F8UE5M3, F16, BF16, F32] {
+                let scaling = Scaling::blocks(&[block], scale);
+                all.extend(factors.map(|factor| (to, scaling.tensor_scale(factor))));
+            }
+            for scaling in rules.map(|rule| Scaling::blocks(&[block], F8E8M0).rule(rule)) {
+                all.extend(factors.map(|factor| (to, scaling.tensor_scale(factor))));
+                all.extend(Profile::ALL.map(|profile| (to, scaling.profile(profile))));
+            }
+        }
+    }
+    for (to, scaling) in all {
+        let element =
+            to.float_format().map_or(to.bits() as i32 - 1, |format| format.mantissa_bits() as i32 + 1);
+        let largest = match to {
+            F4E2M1 => 6.0,
+            F8E4M3FN => 448.0,
+            F8E5M2 => 57344.0,
+            F6E2M3 => 7.5,
+            BF16 => f64::from(f32::from_bits(0x7F7F_0000)),
+            _ => 2f64.powi(element) - 1.0,
+        };
+        let by = match scaling.tensor_scale {
+            TensorScale::Multiply(g) => f64::from(g),
+            TensorScale::Divide(g) => 1.0 / f64::from(g),
+            _ => 1.0,
+        };
+        let bits = scaling.scale_dtype.float_format().expect("a float").mantissa_bits() + 2;
+        let shape = [3, 480];
+        let mut data = Vec::new();
+        for i in 0..shape[0] * shape[1] {
+            // One of a few large ones in each sixteen.
+            let hinge = match random.below(3) {
+                0 => (random.word() >> (64 - bits) | 1 << (bits - 1)) as f64,
+                // Those of powers of two, and of what they are rounded to.
+                1 => 1.0,
+                _ => 2.0 - 2f64.powi(-random.pick(&[2, 3, 4, 7, 8])),
+            };
+            let divisor = if random.one_in(2) { largest } else { 1.0 };
+            let x = hinge * divisor * by * 2f64.powi(random.below(6) as i32 - 3);
+            let x = f64::from_bits(x.to_bits().wrapping_add(random.below(3) as u64).wrapping_sub(1));
+            let x = if i % 16 == 5 { x } else { x * 2f64.powi(-12) };
+            let x = match random.below(900) {
+                0 => f64::NAN,
+                1 => f64::INFINITY,
+                2 => 2f64.powi(800),
+                3 => f64::from(f32::MAX) * 1.1,
+                4 => 0.0,
+                _ => x,
+            };
+            // A block of zeros, of subnormal ones, and of what float32 has none of.
+            let x = match i / 48 % 30 {
+                7 => 0.0,
+                13 => f64::from_bits(1 + random.word() % 99),
+                17 => x * 2f64.powi(-148),
+                _ => x,
+            };
+            data.push(if random.one_in(2) { x } else { -x });
+        }
+        let src: Vec<u8> = data.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let scaling = if random.one_in(4) { scaling.nonfinite(NonFinite::Ignore) } else { scaling };
+        let made = [Isa::Scalar, isa].map(|isa| {
+            let q = Quantizer::new(F64, to, &scaling, &CastOptions::new().isa(isa)).ok()?;
+            let mut codes = vec![0; q.code_bytes(&shape).expect("a size")];
+            let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
+            q.quantize(&src, &shape, &mut codes, &mut scales).ok()?;
+            let mut again = vec![0; codes.len()];
+            q.quantize_given(&src, &shape, &scales, None, &mut again).expect("sizes that fit");
+            Some((scales, codes, again))
+        });
+        let [expected, found] = made;
+        if expected != found {
+            let (expected, found) = (expected.expect("a pair"), found.expect("a pair"));
+            let scale = first_difference(&expected.0, &found.0);
+            let codes = [first_difference(&expected.1, &found.1), first_difference(&expected.2, &found.2)];
+            panic!("{isa} float64 -> {to}: scale at {scale:?}, codes at {codes:?}; {scaling:?}");
         }
     }
 }

@@ -13,12 +13,12 @@ use core::iter::repeat_n;
 use core::mem::take;
 use core::ops::Range;
 
-use super::engine::{Blocks, Given, Part, Quantizing, Room, Sink};
+use super::engine::{Given, Part, Quantizing, Room, Sink};
 use super::error::Error;
 use super::exact::Exact;
 use super::memory::{array, collect, once};
 use super::numbers::{LEAST, MOST, NO_NUMBERS, Numbers, SCALES, expand, magnitude, zeros};
-use super::rule::{Block, Extremes, Quantize, Steps, Way};
+use super::rule::{Block, Blocks, Extremes, Quantize, Steps, Way};
 use super::scaling::{NonFinite, TensorScale};
 use super::segment::{Region, Segment};
 use super::shape::Piece;
