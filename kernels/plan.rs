@@ -60,17 +60,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Does a single step cast `n` elements of so many bytes on either side, without preparation?
+    /// Does a single step cast `n` elements without preparation?
     #[inline(always)]
-    pub(crate) fn casts_at_once(&self, n: usize, sizes: [usize; 2]) -> bool {
+    pub(crate) fn casts_at_once(&self, n: usize) -> bool {
         #[cfg(isa = "vector")]
-        return self.ready.is_some()
-            && n.wrapping_sub(1) < self.quick
-            && self.route.src.has_size(sizes[0])
-            && self.route.dst.has_size(sizes[1]);
+        return self.ready.is_some() && n.wrapping_sub(1) < self.quick;
         #[cfg(not(isa = "vector"))]
         {
-            _ = (n, sizes);
+            _ = n;
             false
         }
     }

@@ -1,6 +1,7 @@
 //! The front door: slices, bytes, single values, and the resolved [`Caster`] behind them all.
 
 use alloc::vec::Vec;
+use core::hint;
 use core::mem::{MaybeUninit, size_of_val};
 
 use crate::choice::known;
@@ -496,15 +497,17 @@ pub(crate) fn typed_by_default<S: Element, D: Element>() -> Result<Caster, Error
 #[inline(always)]
 #[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]
 pub(crate) fn few_by_default<S: Element, D: Element>(src: &[S]) -> Option<Vec<D>> {
-    let sizes = [size_of::<S>(), size_of::<D>()];
-    let plan = plan_by_default::<S, D>().filter(|plan| plan.casts_at_once(src.len(), sizes))?;
+    let plan = plan_by_default::<S, D>().filter(|plan| plan.casts_at_once(src.len()))?;
+    debug_assert!(plan.route.src.has_size(size_of::<S>()) && plan.route.dst.has_size(size_of::<D>()));
     let mut new = allocated::<D>(src.len());
     if new.capacity() < src.len() {
         return None;
     }
-    // SAFETY: as many elements as the slice has, which the vector has room for, of the dtypes and the sizes of the plan; the vector is new. The
-    // kernel initialises all of them.
+    // SAFETY: as many elements as the slice has, which the vector has room for, of the dtypes of the plan, one in each of theirs, as the
+    // options say that the plan is known by; the vector is new. The kernel initialises all of them.
     unsafe {
+        // It was so before the allocation, for all that the compiler knows, and the other way of `run_few` takes a plan in memory.
+        hint::assert_unchecked(plan.casts_at_once(src.len()));
         Planned::new(plan, &BY_DEFAULT).run_few(src.as_ptr().cast(), new.as_mut_ptr().cast(), src.len());
         new.set_len(src.len());
     }

@@ -128,7 +128,6 @@ impl Layout {
     }
 
     /// Has an element so many bytes, all of them its own?
-    #[cfg(isa = "vector")]
     pub(crate) const fn has_size(&self, bytes: usize) -> bool {
         self.element_bits as usize == 8 * bytes
     }
