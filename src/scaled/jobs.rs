@@ -337,7 +337,7 @@ impl Quantizing<'_> {
                 return Ok(());
             }
         }
-        let _ = divide;
+        let _ = (divide, given);
         #[cfg(isa = "vector")]
         let (numbers, base) = self.given_by_f64(given, &elements)?;
         #[cfg(isa = "vector")]
