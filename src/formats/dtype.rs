@@ -611,7 +611,7 @@ impl FromStr for DType {
     /// The dtype of a canonical name, spelt exactly.
     fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|dtype| dtype.name() == name);
-        found.ok_or_else(|| NameError::new("dtype", name, Self::ALL.map(Self::name)))
+        found.ok_or_else(|| NameError::new("dtype", name, &Self::ALL.map(Self::name)))
     }
 }
 

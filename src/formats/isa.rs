@@ -68,6 +68,6 @@ impl FromStr for Isa {
     /// The instruction set of a name, spelt exactly.
     fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|isa| isa.name() == name);
-        found.ok_or_else(|| NameError::new("instruction set", name, Self::ALL.map(Self::name)))
+        found.ok_or_else(|| NameError::new("instruction set", name, &Self::ALL.map(Self::name)))
     }
 }

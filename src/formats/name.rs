@@ -25,8 +25,13 @@ pub struct NameError {
 
 impl NameError {
     #[cold]
-    pub(crate) fn new<const N: usize>(what: &'static str, name: &str, known: [&'static str; N]) -> Self {
-        Self { what, dialect: None, name: name.to_owned(), known: known.map(Cow::Borrowed).into() }
+    pub(crate) fn new(what: &'static str, name: &str, known: &[&'static str]) -> Self {
+        Self {
+            what,
+            dialect: None,
+            name: name.to_owned(),
+            known: known.iter().copied().map(Cow::Borrowed).collect(),
+        }
     }
 
     /// A dtype that a system does not know.
@@ -94,7 +99,7 @@ macro_rules! named {
 
             fn from_str(name: &str) -> Result<Self, Self::Err> {
                 let found = Self::ALL.into_iter().find(|one| one.name() == name);
-                found.ok_or_else(|| $crate::formats::name::NameError::new($what, name, Self::ALL.map(Self::name)))
+                found.ok_or_else(|| $crate::formats::name::NameError::new($what, name, &Self::ALL.map(Self::name)))
             }
         }
     )*};

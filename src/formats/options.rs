@@ -655,7 +655,7 @@ impl CastOptions {
         let found = Self::PROFILES.into_iter().find(|(known, _)| *known == name);
         found
             .map(|(_, options)| options)
-            .ok_or_else(|| NameError::new("profile", name, Self::PROFILES.map(|(known, _)| known)))
+            .ok_or_else(|| NameError::new("profile", name, &Self::PROFILES.map(|(known, _)| known)))
     }
 
     /// What [`profile`](Self::profile) knows.

@@ -112,7 +112,7 @@ impl FromStr for Category {
     /// The category of a name, spelt exactly.
     fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|category| category.name() == name);
-        found.ok_or_else(|| NameError::new("category", name, Self::ALL.map(Self::name)))
+        found.ok_or_else(|| NameError::new("category", name, &Self::ALL.map(Self::name)))
     }
 }
 

@@ -71,7 +71,7 @@ impl FromStr for Casting {
     /// The level of a name, spelt exactly.
     fn from_str(name: &str) -> Result<Self, NameError> {
         let found = Self::ALL.into_iter().find(|level| level.name() == name);
-        found.ok_or_else(|| NameError::new("level of casting", name, Self::ALL.map(Self::name)))
+        found.ok_or_else(|| NameError::new("level of casting", name, &Self::ALL.map(Self::name)))
     }
 }
 

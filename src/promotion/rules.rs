@@ -370,7 +370,7 @@ impl Rules {
     /// There is none of this name.
     pub fn from_name(name: &str) -> Result<&'static Self, NameError> {
         let found = Self::ALL.into_iter().find(|rules| rules.name == name);
-        found.ok_or_else(|| NameError::new("ruleset", name, Self::ALL.map(Self::name)))
+        found.ok_or_else(|| NameError::new("ruleset", name, &Self::ALL.map(Self::name)))
     }
 
     /// The dtypes that the system has.

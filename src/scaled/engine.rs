@@ -199,7 +199,7 @@ impl Source for Scaled<'_> {
             self.elements.load(self.bytes, first + done, &mut codes[done..done + now], scratch)?;
             done += now;
         }
-        self.grid.runs(first, n, |run, scale| {
+        self.grid.runs(first, n, &mut |run, scale| {
             let (code, zero) = self.given.get(scale);
             let s = self.dequantize.given(code);
             for (value, &code) in values[run.clone()].iter_mut().zip(&codes[run]) {
@@ -329,7 +329,7 @@ impl Quantizing<'_> {
             for first in all.clone().step_by(TILE) {
                 let n = TILE.min(all.end - first);
                 self.source.load(first, n, room)?;
-                self.grid.runs(first, n, |run, scale| {
+                self.grid.runs(first, n, &mut |run, scale| {
                     for &x in &room.values[run] {
                         data[scale - part.scales.start].add(x, self.quantize.nonfinite);
                     }
@@ -429,7 +429,7 @@ impl Quantizing<'_> {
     ) -> Result<(), Error> {
         self.source.load(first, n, room)?;
         let Room { codes, scratch, values, .. } = room;
-        self.grid.runs(first, n, |run, scale| {
+        self.grid.runs(first, n, &mut |run, scale| {
             let block = block(scale);
             for i in run {
                 codes[i] = self.quantize.element(values[i], &block, first + i);
@@ -567,7 +567,7 @@ impl Dequantizing<'_> {
         while first < elements.end {
             let n = self.read.tile(first, elements.end);
             self.read.load(self.bytes, first, &mut room.codes[..n], &mut room.scratch)?;
-            self.grid.runs(first, n, |run, scale| {
+            self.grid.runs(first, n, &mut |run, scale| {
                 let (code, zero) = self.given.get(scale);
                 let s = self.dequantize.given(code);
                 for code in &mut room.codes[run] {

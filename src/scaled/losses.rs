@@ -287,7 +287,7 @@ impl<'a> Written<'a> {
             let n = TILE.min(elements.end - first);
             (data.exact)(first, &mut source[..n])?;
             became.load(first, &mut written[..n])?;
-            self.grid.runs(first, n, |run, scale| {
+            self.grid.runs(first, n, &mut |run, scale| {
                 let block = self.block(&given, scale);
                 for i in run {
                     let saturates = self.quantize.saturates(source[i], &block, first + i);
@@ -334,7 +334,7 @@ impl<'a> Written<'a> {
             let (xs, became) = (xs.as_chunks::<8>().0, became.as_chunks::<8>().0);
             calmly(|| {
                 let mut done = Ok(());
-                self.grid.runs(first, n, |run, scale| {
+                self.grid.runs(first, n, &mut |run, scale| {
                     let ends = known.get(scale, || self.ends(&given, scale, &mut bytes));
                     let (xs, became) = (&xs[run.clone()], &became[run.clone()]);
                     let errors = &mut errors[..run.len()];

@@ -284,7 +284,7 @@ impl Grid {
     }
 
     /// Calls a function with each run of a tile: its place in the tile, and the scale of its elements.
-    pub(super) fn runs(&self, first: usize, n: usize, mut run: impl FnMut(Range<usize>, usize)) {
+    pub(super) fn runs(&self, first: usize, n: usize, run: &mut dyn FnMut(Range<usize>, usize)) {
         let mut at = 0;
         while at < n {
             let (mut scale, mut length) = self.run(first + at);
@@ -299,7 +299,7 @@ impl Grid {
 
     /// Calls a function with what of a tile is in a row and has scales that follow each other: its place in the tile, and the first scale. It
     /// begins with a block, or is the rest of one.
-    pub(super) fn stretches(&self, first: usize, n: usize, mut stretch: impl FnMut(Range<usize>, usize)) {
+    pub(super) fn stretches(&self, first: usize, n: usize, stretch: &mut dyn FnMut(Range<usize>, usize)) {
         let (width, mut at) = (self.width(), 0);
         while at < n {
             let (scale, length) = self.run(first + at);

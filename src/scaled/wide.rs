@@ -312,7 +312,7 @@ impl Wide {
                 }
                 match found {
                     [_] => largest_f64(self.isa, values, limit, n, found),
-                    _ => grid.stretches(first, n, |places, scale| {
+                    _ => grid.stretches(first, n, &mut |places, scale| {
                         largest_f64(
                             self.isa,
                             &values[places],
@@ -464,14 +464,14 @@ impl Tile<'_> {
         let Self { grid, first, n, .. } = *self;
         if blocks.numbers.is_empty() {
             let known = once(known, || Known::new(grid))?;
-            grid.runs(first, n, |run, scale| {
+            grid.runs(first, n, &mut |run, scale| {
                 let number = known.get(scale, || find(&(blocks.each)(scale)));
                 fill(&mut by[run.clone()], number.by);
                 fill(&mut zeros[run], number.zero);
             });
             return Ok(());
         }
-        grid.stretches(first, n, |places, scale| {
+        grid.stretches(first, n, &mut |places, scale| {
             let numbers = &blocks.numbers[scale - blocks.base..];
             for (by, number) in by[places].chunks_mut(grid.block()).zip(numbers) {
                 by.fill(*number);

@@ -341,7 +341,7 @@ impl<'a> Multiply<'a> {
             canonical(tile);
         }
         if job.given.zero_points.is_some() {
-            grid.runs(first, n, |run, scale| {
+            grid.runs(first, n, &mut |run, scale| {
                 let zero = job.given.get(scale).1 as f64;
                 for value in &mut tile[run] {
                     *value -= zero;
