@@ -7,6 +7,10 @@ use super::simd::{Simd, Task};
 #[cfg(isa = "vector")]
 use super::sizes::LINE;
 
+/// Registers that are copied without a call of memcpy.
+#[cfg(isa = "vector")]
+const SHORT: usize = 4;
+
 /// Bytes that are to be copied: they are readable and writable, and none of them is among both.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
@@ -30,7 +34,7 @@ impl Run {
         unsafe { ptr::copy_nonoverlapping(self.from, self.to, self.bytes) };
     }
 
-    /// By registers where memcpy may be slow.
+    /// By registers where memcpy may be slow, and where to call it takes longer than to copy.
     #[cfg(isa = "vector")]
     #[inline(always)]
     pub(super) fn by<I: Simd>(self, isa: I) {
@@ -41,11 +45,15 @@ impl Run {
 
             #[inline(always)]
             fn call(self, isa: I) {
-                self.0.aligned(isa);
+                if self.0.bytes <= SHORT * I::BYTES { self.0.shortly(isa) } else { self.0.aligned(isa) }
             }
         }
 
-        if lie_alike(self.from, self.to, self.bytes) { isa.run(Copy(self)) } else { self.plainly() }
+        if self.bytes <= SHORT * I::BYTES || lie_alike(self.from, self.to, self.bytes) {
+            isa.run(Copy(self))
+        } else {
+            self.plainly()
+        }
     }
 }
 

@@ -368,6 +368,9 @@ pub(super) unsafe fn copy<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8,
     // SAFETY: the caller's promise.
     unsafe {
         let isa = I::assume();
+        if n < MANY {
+            return drive::copy_by(|run| run.by(isa), plan, src, dst, n);
+        }
         let [from, to] = core_bits(&plan.route);
         let streams = plan.streams(core_units(&plan.route, n), from + to);
         drive::copy_by(|run| if streams { stream::copied(isa, run) } else { run.by(isa) }, plan, src, dst, n);
