@@ -14,8 +14,6 @@ use super::present::Present;
 use super::sizes::{core_bits, core_units};
 use crate::formats::dtype::DType;
 use crate::formats::options::CastOptions;
-#[cfg(isa = "vector")]
-use crate::formats::options::Rounding;
 use crate::formats::route::{Layout, Route};
 use crate::formats::stochastic::Stochastic;
 
@@ -43,6 +41,9 @@ pub(crate) struct Plan {
     /// Does a step expect an environment?
     #[cfg(isa = "vector")]
     pub(super) floats: bool,
+    /// Does some step gain where subnormal numbers are flushed, and is every result the same then?
+    #[cfg(isa = "vector")]
+    pub(super) flushes: bool,
     /// Up to so many elements, the steps are all there is to do: no environment, and nothing past the caches.
     #[cfg(isa = "vector")]
     pub(super) quick: usize,
@@ -60,6 +61,18 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The environment in which the steps cast, if it is not the caller's. Of few elements, to flush costs more than it gains.
+    #[cfg(isa = "vector")]
+    #[inline(always)]
+    pub(super) fn environment(&self, are_many: bool) -> Option<Environment> {
+        let rounding = self.route.policy.rounding;
+        if are_many && self.flushes {
+            Some(Environment::flushing(rounding))
+        } else {
+            self.floats.then(|| Environment::new(rounding))
+        }
+    }
+
     /// Does a single step cast `n` elements without preparation?
     #[inline(always)]
     pub(crate) fn casts_at_once(&self, n: usize) -> bool {
@@ -235,7 +248,7 @@ impl<'a> RowCast<'a> {
             #[cfg(isa = "vector")]
             stream: plan.stream_rows.filter(|_| plan.streams_all()),
             #[cfg(isa = "vector")]
-            _environment: plan.ready.and_then(|step| step.environment(plan.route.policy.rounding, true)),
+            _environment: plan.ready.and_then(|_| plan.environment(true)),
         }
     }
 
@@ -277,8 +290,7 @@ pub(super) struct Step {
     pub(super) job: Job,
     /// It needs the floating-point environment set by its caller, or may leave traces there.
     pub(super) floats: bool,
-    /// Its results are the same where subnormal numbers are flushed, and take no longer then than others.
-    pub(super) flushes: bool,
+    pub(super) subnormals: Subnormals,
     /// Bits of an element that it writes; of complex ones, of a part.
     pub(super) bits: usize,
 }
@@ -321,15 +333,16 @@ impl Steps {
 #[cfg(isa = "vector")]
 impl Step {
     /// In the place of none.
-    const NONE: Self = Self { job: Job::NONE, floats: false, flushes: false, bits: 8 };
+    const NONE: Self = Self { job: Job::NONE, floats: false, subnormals: Subnormals::None, bits: 8 };
+}
 
-    /// The environment in which the codec casts, if it is not the caller's. Of few elements, to flush costs more than it gains.
-    #[inline(always)]
-    pub(super) fn environment(&self, rounding: Rounding, are_many: bool) -> Option<Environment> {
-        if are_many && self.flushes {
-            Some(Environment::flushing(rounding))
-        } else {
-            self.floats.then(|| Environment::new(rounding))
-        }
-    }
+/// The subnormal numbers that a codec makes or reads as floats.
+#[cfg(isa = "vector")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Subnormals {
+    /// It computes no floats.
+    None,
+    Kept,
+    /// The results are the same where they are flushed, and take no longer then than others.
+    Flushed,
 }

@@ -103,6 +103,8 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
         #[cfg(isa = "vector")]
         floats: false,
         #[cfg(isa = "vector")]
+        flushes: false,
+        #[cfg(isa = "vector")]
         quick: 0,
         #[cfg(isa = "vector")]
         few: drive::scalar,

@@ -10,9 +10,9 @@ use super::codec::ways::Ways;
 use super::codec::width::Width;
 use super::codec::{self, Codec};
 use super::drive;
-use super::environment::{Environment, streaming_threshold, this_processor};
+use super::environment::{streaming_threshold, this_processor};
 use super::layout::Apart;
-use super::plan::{Plan, Planned, Step, Steps};
+use super::plan::{Plan, Planned, Step, Steps, Subnormals};
 use super::scale::Scale;
 use super::simd::{Kernel, Simd, fence};
 use super::sizes::{FEW, LINE, ahead, bytes, core_bits, core_units};
@@ -237,6 +237,8 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
         _ => None,
     };
     let floats = steps.iter().any(|step| step.floats);
+    let has = |subnormals| steps.iter().any(|step| step.subnormals == subnormals);
+    let flushes = has(Subnormals::Flushed) && !has(Subnormals::Kept);
     // Without memory for those, there are the steps.
     let groups = codec::ways::groups::<I>(route);
     Plan {
@@ -251,6 +253,7 @@ pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
         ready,
         groups,
         floats,
+        flushes,
         steps,
         stream_rows: Some(stream::rows::<I>),
         ..plan
@@ -296,7 +299,7 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
             return shaped::<I>(plan, src, dst, n);
         };
         let (bits, units) = (core_bits(&plan.route), core_units(&plan.route, n));
-        let _environment = step.environment(plan.route.policy.rounding, n >= MANY);
+        let _environment = plan.environment(n >= MANY);
         let isa = I::assume();
         if n < MANY {
             return step.job.run_rows(src, dst, units, &Apart::ONE);
@@ -339,7 +342,7 @@ pub(super) const MANY: usize = 4096;
 /// # Safety
 /// As for every `Kernel`.
 pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    let _environment = plan.floats.then(|| Environment::new(plan.route.policy.rounding));
+    let _environment = plan.environment(n >= MANY);
     // SAFETY: as in `plain`.
     unsafe {
         let isa = I::assume();

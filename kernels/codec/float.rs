@@ -190,6 +190,8 @@ pub(in crate::kernels) struct ToF32<S>(PhantomData<S>);
 pub(in crate::kernels) trait NearF32<I: Simd>: Source {
     /// Not exact.
     const ROUNDS: bool;
+    /// [`Codec::FLUSHES`].
+    const FLUSHES: bool = false;
     fn near(isa: I, src: Input<I, Self>) -> [I::V; 4];
 }
 
@@ -227,6 +229,7 @@ impl<I: Simd, S: NearF32<I>> Codec<I> for ToF32<S> {
     type From = S;
     type To = Bits<32>;
     const FLOATS: bool = S::ROUNDS || is_guarded::<I, S>();
+    const FLUSHES: bool = S::FLUSHES;
     type Setup = ();
 
     #[inline(always)]
@@ -243,6 +246,18 @@ pub(in crate::kernels) enum Odd {}
 
 impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Odd> {
     const ROUNDS: bool = false;
+    #[inline(always)]
+    fn near(isa: I, Input { block, looks }: Input<I, Self>) -> [I::V; 4] {
+        S::f32(isa, Input { block, looks })
+    }
+}
+
+/// The same, before an encoder that [flushes](Codec::FLUSHES): what becomes subnormal here, it takes for zero.
+pub(in crate::kernels) enum Flushed {}
+
+impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Flushed> {
+    const ROUNDS: bool = false;
+    const FLUSHES: bool = true;
     #[inline(always)]
     fn near(isa: I, Input { block, looks }: Input<I, Self>) -> [I::V; 4] {
         S::f32(isa, Input { block, looks })
@@ -283,7 +298,8 @@ pub(in crate::kernels) struct ToF64<S>(PhantomData<S>);
 impl<I: Simd, S: AsF64<I>> Codec<I> for ToF64<S> {
     type From = S;
     type To = Bits<64>;
-    const FLOATS: bool = true;
+    // The parts of complex elements are float64 as they are.
+    const FLOATS: bool = bits::<S>() < 128;
     type Setup = ();
 
     #[inline(always)]

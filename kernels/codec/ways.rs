@@ -19,7 +19,7 @@
 //! | float16 and bfloat16 to float8_e8m0fnu, and formats for which 16-bit lanes are no way | float32 | each is one |
 //! | float64 to floats of 8 bits or fewer | float32, rounded to odd | it has two bits more than the target |
 
-use super::float::{CutBf16, LongToF64, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
+use super::float::{CutBf16, Flushed, LongToF64, Odd, ToBf16, ToE8m0, ToF16, ToF32, ToF64, WideToF32};
 use super::integer::{
     AsInteger, Integers, OtherSign, ToBool, ToInt32, ToIntegers, ToLong, ToShort, ToWrapped,
 };
@@ -46,7 +46,7 @@ use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Parts, Route, Work, route};
 use crate::kernels::layout::Apart;
 use crate::kernels::once;
-use crate::kernels::plan::{Group, Step, Steps};
+use crate::kernels::plan::{Group, Step, Steps, Subnormals};
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 use crate::kernels::simd::{
     AtOnce, ByAddition, ByF16, ByRows, ByWords, Extras, NarrowsByF16, NarrowsByNibbles, NarrowsByWords, Simd,
@@ -141,7 +141,7 @@ fn step_with(core: Core, route: &Route, bits: u32, table: Table) -> Step {
     Step {
         job: Job::new(route, table, Extras::this()).of(core.run),
         floats: core.floats,
-        flushes: core.flushes,
+        subnormals: core.subnormals,
         bits: bits as usize,
     }
 }
@@ -265,8 +265,7 @@ pub(in crate::kernels) struct Core {
     run: RunRows,
     /// It needs the floating-point environment set by its caller, or may leave traces there.
     floats: bool,
-    /// [`Codec::FLUSHES`].
-    flushes: bool,
+    subnormals: Subnormals,
 }
 
 /// The hub of a route that has no kernel of its own.
@@ -329,7 +328,7 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             _ if from == F64 && to.float_format().is_some_and(|to| !to.has_sign && to.has_zero()) => {
                 by(F32, Some(odd_f32_within::<I>()))
             }
-            _ if from == F64 => by(F32, Some(odd_f32_turned::<I>(turns))),
+            _ if from == F64 => by(F32, Some(odd_f32_of_f64::<I>(turns || to == DType::F8E8M0))),
             _ if turns || !narrows_half::<I>(route) => via(F32),
             _ => None,
         },
@@ -418,9 +417,14 @@ fn odd_f64<I: Ways>(from: DType) -> Core {
     }
 }
 
-/// A float64 as a float32 that is rounded to odd; what overflows or is subnormal there is rounded as the cast rounds.
-fn odd_f32_turned<I: Ways>(turns: bool) -> Core {
-    if turns { run::<I::Turned, ToF32<Read<F64, Odd>>>() } else { run::<I, ToF32<Read<F64, Odd>>>() }
+/// A float64 as a float32 that is rounded to odd; what overflows or is subnormal there is rounded as the cast rounds, unless all
+/// that is subnormal becomes zero, of its sign, next.
+fn odd_f32_of_f64<I: Ways>(keeps_subnormals: bool) -> Core {
+    if keeps_subnormals {
+        run::<I::Turned, ToF32<Read<F64, Odd>>>()
+    } else {
+        run::<I, ToF32<Read<F64, Flushed>>>()
+    }
 }
 
 /// The same for fewer exponents than float32 has.
@@ -434,7 +438,12 @@ fn run<I: Simd, C: Codec<I>>() -> Core {
 
 /// A codec that expects an environment, or not.
 fn core<I: Simd, C: Codec<I>>(floats: bool) -> Core {
-    Core { run: I::kernel::<Apart, C>(), floats, flushes: C::FLUSHES }
+    let subnormals = match (C::FLOATS, C::FLUSHES) {
+        (_, true) => Subnormals::Flushed,
+        (true, false) => Subnormals::Kept,
+        (false, false) => Subnormals::None,
+    };
+    Core { run: I::kernel::<Apart, C>(), floats, subnormals }
 }
 
 fn swapped<I: Ways>(bits: u32) -> Core {
