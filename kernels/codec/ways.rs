@@ -328,7 +328,7 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             _ if from == F64 && to.float_format().is_some_and(|to| !to.has_sign && to.has_zero()) => {
                 by(F32, Some(odd_f32_within::<I>()))
             }
-            _ if from == F64 => by(F32, Some(odd_f32_of_f64::<I>(turns || to == DType::F8E8M0))),
+            _ if from == F64 => by(F32, Some(odd_f32_of_f64::<I>(to, turns))),
             _ if turns || !narrows_half::<I>(route) => via(F32),
             _ => None,
         },
@@ -419,11 +419,11 @@ fn odd_f64<I: Ways>(from: DType) -> Core {
 
 /// A float64 as a float32 that is rounded to odd; what overflows or is subnormal there is rounded as the cast rounds, unless all
 /// that is subnormal becomes zero, of its sign, next.
-fn odd_f32_of_f64<I: Ways>(keeps_subnormals: bool) -> Core {
-    if keeps_subnormals {
-        run::<I::Turned, ToF32<Read<F64, Odd>>>()
-    } else {
-        run::<I, ToF32<Read<F64, Flushed>>>()
+fn odd_f32_of_f64<I: Ways>(to: DType, turns: bool) -> Core {
+    match to {
+        _ if turns => run::<I::Turned, ToF32<Read<F64, Odd>>>(),
+        DType::F8E8M0 => run::<I, ToF32<Read<F64, Odd>>>(),
+        _ => run::<I, ToF32<Read<F64, Flushed>>>(),
     }
 }
 
