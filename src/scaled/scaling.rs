@@ -211,7 +211,7 @@ impl ScaleLayout {
 
 /// Which elements share a scale.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Block {
+pub(super) enum Sharing {
     /// Lengths of the last dimensions; 0 is the whole dimension, and what is missing in front is 1.
     Lengths { lengths: [usize; MAX_DIMS], dims: usize },
     /// All elements.
@@ -237,7 +237,7 @@ pub(super) enum Block {
 pub struct Scaling {
     /// The dtype of the scales.
     pub scale_dtype: DType,
-    pub(super) block: Block,
+    pub(super) sharing: Sharing,
     /// How scales follow from the data. Default: None, which is [`ScaleRule::Floor`] for float8_e8m0fnu and
     /// [`ScaleRule::Amax`] for the others.
     pub rule: Option<ScaleRule>,
@@ -261,10 +261,10 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    const fn new(block: Block, scale_dtype: DType) -> Self {
+    const fn new(sharing: Sharing, scale_dtype: DType) -> Self {
         Self {
             scale_dtype,
-            block,
+            sharing,
             rule: None,
             tensor_scale: TensorScale::None,
             nonfinite: NonFinite::Propagate,
@@ -290,7 +290,7 @@ impl Scaling {
     /// ```
     pub const fn blocks(lengths: &[usize], scale_dtype: DType) -> Self {
         if lengths.len() > MAX_DIMS {
-            return Self::new(Block::TooMany { dims: lengths.len() }, scale_dtype);
+            return Self::new(Sharing::TooMany { dims: lengths.len() }, scale_dtype);
         }
         let mut all = [0; MAX_DIMS];
         let mut i = 0;
@@ -298,7 +298,7 @@ impl Scaling {
             all[i] = lengths[i];
             i += 1;
         }
-        Self::new(Block::Lengths { lengths: all, dims: lengths.len() }, scale_dtype)
+        Self::new(Sharing::Lengths { lengths: all, dims: lengths.len() }, scale_dtype)
     }
 
     /// One scale for all elements.
@@ -312,7 +312,7 @@ impl Scaling {
     /// # Ok::<(), lanecast::scaled::Error>(())
     /// ```
     pub const fn per_tensor(scale_dtype: DType) -> Self {
-        Self::new(Block::Whole, scale_dtype)
+        Self::new(Sharing::Whole, scale_dtype)
     }
 
     /// One float32 scale for each index along a dimension: per channel, per row, per token.
@@ -325,7 +325,7 @@ impl Scaling {
     /// # Ok::<(), lanecast::scaled::Error>(())
     /// ```
     pub const fn per_axis(axis: usize) -> Self {
-        Self::new(Block::Axis { axis, length: 1, others: 0 }, DType::F32)
+        Self::new(Sharing::Axis { axis, length: 1, others: 0 }, DType::F32)
     }
 
     /// Blocks of so many elements along a dimension, and of one along the others: those of ONNX.
@@ -339,7 +339,7 @@ impl Scaling {
     /// # Ok::<(), lanecast::scaled::Error>(())
     /// ```
     pub const fn along_axis(axis: usize, length: usize, scale_dtype: DType) -> Self {
-        Self::new(Block::Axis { axis, length, others: 1 }, scale_dtype)
+        Self::new(Sharing::Axis { axis, length, others: 1 }, scale_dtype)
     }
 
     /// The OCP Microscaling formats, MXFP8, MXFP6, MXFP4 and MXINT8: float8_e8m0fnu scales of 32 elements along the last

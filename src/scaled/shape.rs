@@ -5,7 +5,7 @@ use core::ops::{Deref, DerefMut, Range};
 
 use super::error::Error;
 use super::memory::{kept, overflow};
-use super::scaling::{Block, MAX_DIMS, ScaleLayout, Scaling};
+use super::scaling::{MAX_DIMS, ScaleLayout, Scaling, Sharing};
 use crate::formats::dtype::DType;
 use crate::formats::layout::Packing;
 
@@ -53,17 +53,17 @@ pub(super) fn block_lengths(shape: &[usize], scaling: &Scaling) -> Result<Length
     if shape.len() > MAX_DIMS {
         return Err(Error::Dims { dims: shape.len() });
     }
-    match scaling.block {
-        Block::TooMany { dims } => Err(Error::Dims { dims }),
-        Block::Lengths { lengths, dims } if dims > shape.len() => {
+    match scaling.sharing {
+        Sharing::TooMany { dims } => Err(Error::Dims { dims }),
+        Sharing::Lengths { lengths, dims } if dims > shape.len() => {
             Err(Error::BlockDims { shape: kept(shape)?, block: kept(&lengths[..dims])? })
         }
-        Block::Lengths { lengths, dims } => {
+        Sharing::Lengths { lengths, dims } => {
             Ok(repeat_n(1, shape.len() - dims).chain(lengths[..dims].iter().copied()).collect())
         }
-        Block::Whole => Ok(repeat_n(0, shape.len()).collect()),
-        Block::Axis { axis, .. } if axis >= shape.len() => Err(Error::Axis { shape: kept(shape)?, axis }),
-        Block::Axis { axis, length, others } => {
+        Sharing::Whole => Ok(repeat_n(0, shape.len()).collect()),
+        Sharing::Axis { axis, .. } if axis >= shape.len() => Err(Error::Axis { shape: kept(shape)?, axis }),
+        Sharing::Axis { axis, length, others } => {
             Ok((0..shape.len()).map(|i| if i == axis { length } else { others }).collect())
         }
     }
