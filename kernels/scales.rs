@@ -20,37 +20,93 @@ pub(crate) enum Operation {
     Divide,
 }
 
-/// `values[i] op= by[i]`. On the reference, which has no registers, nothing may ask for it.
+/// `values[i] op= by[i]`.
 pub(crate) fn arithmetic(isa: Present, operation: Operation, values: &mut [f64], by: &[f64]) {
+    each(isa, Work::Arithmetic(operation, values), by);
+}
+
+/// A bit for each 8 of up to 1,024 values: is one among them neither zero nor of a magnitude whose bits are in a range, or a `by` zero?
+pub(crate) fn outside(isa: Present, values: &[f64], range: Range<u64>, by: &[f64]) -> u128 {
+    each(isa, Work::Outside(values, range), by)
+}
+
+/// The nearest integers, of two the even one, and what is added to each, between two of these.
+pub(crate) fn integers(isa: Present, values: &mut [f64], plus: &[f64], limits: [f64; 2]) {
+    each(isa, Work::Integers(values, limits), plus);
+}
+
+/// The integer that is nearest, and of two the even one; far from 0 any.
+#[inline(always)]
+pub(crate) fn nearest(value: f64) -> f64 {
+    /// What has this added has no bits below one.
+    const WHOLE: f64 = 1.5 * (1u64 << 52) as f64;
+    const FAR: f64 = (1u64 << 40) as f64;
+    between(value, -FAR, FAR) + WHOLE - WHOLE
+}
+
+/// A number that is no NaN, or the limit that it is beyond.
+#[inline(always)]
+pub(crate) fn between(value: f64, min: f64, max: f64) -> f64 {
+    let value = if value < min { min } else { value };
+    if value > max { max } else { value }
+}
+
+/// What is done to values, each with a number beside it.
+enum Work<'a> {
+    Arithmetic(Operation, &'a mut [f64]),
+    Outside(&'a [f64], Range<u64>),
+    Integers(&'a mut [f64], [f64; 2]),
+}
+
+/// Does that: one kernel for all. On the reference, which has no registers, nothing may ask for it.
+fn each(isa: Present, work: Work<'_>, numbers: &[f64]) -> u128 {
     /// Not a closure: see `Task`.
-    struct Each<'a>(Operation, &'a mut [f64], &'a [f64]);
+    struct Each<'a>(Work<'a>, &'a [f64]);
 
     impl<I> Task<I> for Each<'_> {
-        type Output = ();
+        type Output = u128;
 
         #[inline(always)]
-        fn call(self, _: I) {
-            let Self(operation, values, by) = self;
-            let n = values.len().min(by.len());
-            let (values, by) = (&mut values[..n], &by[..n]);
-            match operation {
-                Operation::Multiply => {
-                    for i in 0..n {
-                        values[i] *= by[i];
-                    }
+        fn call(self, _: I) -> u128 {
+            let Self(work, numbers) = self;
+            match work {
+                Work::Arithmetic(Operation::Multiply, values) => {
+                    values.iter_mut().zip(numbers).for_each(|(value, by)| *value *= by);
                 }
-                Operation::Divide => {
-                    for i in 0..n {
-                        values[i] /= by[i];
+                Work::Arithmetic(Operation::Divide, values) => {
+                    values.iter_mut().zip(numbers).for_each(|(value, by)| *value /= by);
+                }
+                Work::Outside(values, range) => {
+                    // (Signed, which is what AVX2 compares.)
+                    let [least, most] = [range.start as i64, range.end as i64];
+                    let is_right = |(value, by): (&f64, &f64)| {
+                        let magnitude = value.to_bits() as i64 & i64::MAX;
+                        ((magnitude == 0) | (magnitude >= least) & (magnitude < most)) & (*by != 0.0)
+                    };
+                    let mut found = 0;
+                    if values.iter().zip(numbers).fold(true, |all, both| all & is_right(both)) {
+                        return found;
                     }
+                    for (i, (values, by)) in values.chunks(8).zip(numbers.chunks(8)).enumerate() {
+                        found |= u128::from(!values.iter().zip(by).all(is_right)) << i;
+                    }
+                    return found;
+                }
+                Work::Integers(values, [min, max]) => {
+                    values
+                        .iter_mut()
+                        .zip(numbers)
+                        .for_each(|(value, plus)| *value = between(nearest(*value) + plus, min, max));
                 }
             }
+            0
         }
     }
 
     let _environment = Environment::new(Rounding::NearestEven);
-    let ran = on!(isa, isa => isa.run(Each(operation, values, by)));
+    let ran = on!(isa, isa => isa.run(Each(work, numbers)));
     debug_assert!(ran.is_some());
+    ran.unwrap_or(0)
 }
 
 /// Scales with the factor of the tensor, rounded to float32.

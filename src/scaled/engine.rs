@@ -532,10 +532,10 @@ impl Quantizing<'_> {
         elements: &Range<usize>,
     ) -> Result<(Vec<f64>, usize), Error> {
         let none = (Vec::new(), 0);
-        let is_right = self.grid.scales > 1 && self.grid.is_in_order() && given.zero_points.is_none();
-        let Some(wide) = self.wide.filter(|_| is_right && !elements.is_empty()) else { return Ok(none) };
-        let base = self.grid.run(elements.start).0;
-        let scales = base..self.grid.run(elements.end - 1).0 + 1;
+        let is_right = given.zero_points.is_none();
+        let Some(wide) = self.wide.filter(|_| is_right) else { return Ok(none) };
+        let Some(scales) = self.grid.scales_of(elements) else { return Ok(none) };
+        let base = scales.start;
         let mut numbers = collect(repeat_n(0.0, scales.len()))?;
         let mut room = collect(repeat_n(0, 4 * scales.len()))?;
         let codes = given.scales.native(given.bytes, scales, &mut room);

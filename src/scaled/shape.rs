@@ -311,6 +311,18 @@ impl Grid {
         }
     }
 
+    /// The scales of some elements, or a few more, if those are worth to be looked at together.
+    pub(super) fn scales_of(&self, elements: &Range<usize>) -> Option<Range<usize>> {
+        if self.scales <= 1 || elements.is_empty() {
+            None
+        } else if self.is_in_order() {
+            Some(self.run(elements.start).0..self.run(elements.end - 1).0 + 1)
+        } else {
+            // Of columns: every row has all of them.
+            (self.block() == 1 && self.scales <= elements.len() / 4).then_some(0..self.scales)
+        }
+    }
+
     /// Do the scales of elements that follow each other do so?
     pub(super) fn is_in_order(&self) -> bool {
         self.blocks[..self.blocks.len() - 1].iter().all(|&block| block == 1)

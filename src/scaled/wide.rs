@@ -29,7 +29,7 @@ use crate::formats::options::{CastOptions, Rounding};
 use crate::kernels::magnitudes::largest_f64;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
-use crate::kernels::scales::{Operation, arithmetic};
+use crate::kernels::scales::{Operation, arithmetic, between, integers, nearest, outside};
 
 /// Data between these magnitudes have quotients that neither over- nor underflow: divisors are between 2^-300 and 2^300.
 const LEAST: u64 = (1023 - 700) << 52;
@@ -225,7 +225,7 @@ impl Wide {
             return Ok(u128::MAX);
         }
         tile.numbers(by, zeros, blocks, &mut room.known, &|block| self.number(block, tile.tensor))?;
-        let left = taken_out(values, by);
+        let left = taken_out(self.isa, values, by);
         if self.loses_sign {
             values.iter_mut().for_each(|value| *value += 0.0);
         }
@@ -251,11 +251,10 @@ impl Wide {
                     values.iter_mut().zip(zeros.iter_mut()).for_each(|(value, zero)| *value += take(zero));
                     round(values, &self.quotients, scratch)?;
                 }
-                let whole = values.iter_mut().zip(zeros);
                 if *rounding == Rounding::NearestEven {
-                    whole.for_each(|(value, zero)| *value = between(nearest(*value) + *zero, *min, *max));
+                    integers(self.isa, values, zeros, [*min, *max]);
                 } else {
-                    whole.for_each(|(value, zero)| {
+                    values.iter_mut().zip(zeros).for_each(|(value, zero)| {
                         *value = between(integer(*value, *rounding) + *zero, *min, *max);
                     });
                 }
@@ -472,8 +471,12 @@ impl Tile<'_> {
             return Ok(());
         }
         grid.stretches(first, n, &mut |places, scale| {
-            let numbers = &blocks.numbers[scale - blocks.base..];
-            for (by, number) in by[places].chunks_mut(grid.block()).zip(numbers) {
+            let (by, numbers) = (&mut by[places], &blocks.numbers[scale - blocks.base..]);
+            if grid.block() == 1 {
+                by.copy_from_slice(&numbers[..by.len()]);
+                return;
+            }
+            for (by, number) in by.chunks_mut(grid.block()).zip(numbers) {
                 by.fill(*number);
             }
         });
@@ -511,42 +514,24 @@ fn fill(places: &mut [f64], value: f64) {
     places.fill(value);
 }
 
-/// Takes what is for the reference out of values and of what they are divided by: a bit for each 8 of them.
-fn taken_out(values: &mut [f64], by: &mut [f64]) -> u128 {
-    if are_right(values, by) {
-        return 0;
+/// Takes what is for the reference out of values and of what they are divided by: a bit for each 8 of them. What is not are zeros, and
+/// magnitudes that divide without over- and underflow, by no zero.
+fn taken_out(isa: Present, values: &mut [f64], by: &mut [f64]) -> u128 {
+    let all = outside(isa, values, LEAST..MOST, by);
+    let mut left = all;
+    while left != 0 {
+        let first = 8 * left.trailing_zeros() as usize;
+        left &= left - 1;
+        let eight = first..values.len().min(first + 8);
+        values[eight.clone()].fill(0.0);
+        by[eight].fill(1.0);
     }
-    let mut left = 0;
-    for (i, (values, by)) in values.chunks_mut(8).zip(by.chunks_mut(8)).enumerate() {
-        if !are_right(values, by) {
-            values.fill(0.0);
-            by.fill(1.0);
-            left |= 1 << i;
-        }
-    }
-    left
-}
-
-/// Are all zeros, or of a magnitude that divides without over- and underflow, and none by zero?
-fn are_right(values: &[f64], by: &[f64]) -> bool {
-    let is_right = |(value, by): (&f64, &f64)| {
-        let magnitude = value.to_bits() & MAGNITUDE;
-        ((magnitude == 0) | (magnitude.wrapping_sub(LEAST) < MOST - LEAST)) & (*by != 0.0)
-    };
-    values.iter().zip(by).fold(true, |all, both| all & is_right(both))
+    all
 }
 
 /// The next float64 toward zero, which rounds as its neighbour does but where that is halfway; and -0 for 0.
 fn nearer_to_zero(value: f64) -> f64 {
     if value == 0.0 { -0.0 } else { f64::from_bits(value.to_bits() - 1) }
-}
-
-/// The integer that is nearest, and of two the even one; far from 0 any.
-fn nearest(value: f64) -> f64 {
-    /// What has this added has no bits below one.
-    const WHOLE: f64 = 1.5 * (1u64 << 52) as f64;
-    const FAR: f64 = (1u64 << 40) as f64;
-    between(value, -FAR, FAR) + WHOLE - WHOLE
 }
 
 /// The integer that a number is rounded to.
@@ -561,10 +546,4 @@ fn integer(value: f64, rounding: Rounding) -> f64 {
         Rounding::Down => (off < 0.0, false),
     };
     nearest - f64::from(u8::from(down)) + f64::from(u8::from(up))
-}
-
-/// A number that is no NaN, or the limit that it is beyond.
-fn between(value: f64, min: f64, max: f64) -> f64 {
-    let value = if value < min { min } else { value };
-    if value > max { max } else { value }
 }

@@ -321,12 +321,15 @@ impl<'a> Multiply<'a> {
         let groups = grid.run(first + n - 1).0 + 1 - scale;
         let bytes = job.given.scales.native(job.given.bytes, scale..scale + groups, room);
         scales.fill(bytes, (&mut by[..groups]).into(), groups).ok()?;
-        let is_right = |s: f64| s.is_finite() && (s != 0.0 || self.decided.zero_is_right);
-        if !by[..groups].iter().all(|&s| is_right(s)) {
+        let is_right = |s: f64| s.is_finite() & ((s != 0.0) | self.decided.zero_is_right);
+        // All of them: that has no branches.
+        if !by[..groups].iter().fold(true, |all, &s| all & is_right(s)) {
             return None;
         }
         let (block, at) = (grid.block(), first % grid.width());
-        for group in (0..groups).rev() {
+        // (Groups of one are where they belong.)
+        let longer = if block > 1 { groups } else { 0 };
+        for group in (0..longer).rev() {
             let start = if group == 0 { 0 } else { (at / block + group) * block - at };
             let end = ((at / block + group + 1) * block - at).min(n);
             let factor = by[group];
