@@ -23,6 +23,7 @@ pub(super) use x86_64::{streaming_threshold, this_processor};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "those that were measured are x86"))]
 pub(super) enum Processor {
+    Zen3,
     Zen4,
     Zen5,
     Other,
@@ -33,6 +34,11 @@ impl Processor {
     /// times as long if memory is asked for the source. On a Zen 5 they take up to 1.5 times as long if it is not.
     pub(super) fn reads_ahead(self) -> bool {
         self == Self::Zen4
+    }
+
+    /// May memcpy take ten times as long where [both sides lie alike](super::run::lie_alike)?
+    pub(super) fn copies_alike_slowly(self) -> bool {
+        self == Self::Zen3
     }
 
     /// Does it gain where results of 4 or 6 bits go past its caches, whatever they are made of?
@@ -166,6 +172,7 @@ mod x86_64 {
             let family = field(8, 4) + field(20, 8);
             let model = field(4, 4) | field(16, 4) << 4;
             match (family, model) {
+                (0x19, 0x00..=0x0F | 0x20..=0x5F) if is_amd => Processor::Zen3,
                 (0x19, 0x10..=0x1F | 0x60..=0x7F | 0xA0..=0xAF) if is_amd => Processor::Zen4,
                 (0x1A, 0x00..=0x2F | 0x40..=0x4F | 0x60..=0x7F) if is_amd => Processor::Zen5,
                 _ => Processor::Other,
@@ -186,8 +193,9 @@ mod x86_64 {
                 PROCESSOR.store(1 + processor as usize, Ordering::Relaxed);
                 processor
             }
-            1 => Processor::Zen4,
-            2 => Processor::Zen5,
+            1 => Processor::Zen3,
+            2 => Processor::Zen4,
+            3 => Processor::Zen5,
             _ => Processor::Other,
         }
     }
@@ -390,9 +398,9 @@ mod tests {
             ("Ryzen 7000, Zen 4", true, 0x00A6_0F12, Processor::Zen4),
             ("Ryzen 7040, Zen 4", true, 0x00A7_0F41, Processor::Zen4),
             ("EPYC 97x4, Zen 4c", true, 0x00AA_0F02, Processor::Zen4),
-            ("EPYC 7003, Zen 3", true, 0x00A0_0F11, Processor::Other),
-            ("Ryzen 5000, Zen 3", true, 0x00A2_0F10, Processor::Other),
-            ("Ryzen 6000, Zen 3", true, 0x00A4_0F41, Processor::Other),
+            ("EPYC 7003, Zen 3", true, 0x00A0_0F11, Processor::Zen3),
+            ("Ryzen 5000, Zen 3", true, 0x00A2_0F10, Processor::Zen3),
+            ("Ryzen 6000, Zen 3", true, 0x00A4_0F41, Processor::Zen3),
             ("EPYC 9005, Zen 5", true, 0x00B0_0F21, Processor::Zen5),
             ("Ryzen 9000, Zen 5", true, 0x00B4_0F40, Processor::Zen5),
             ("of family 1Ah, after Zen 5", true, 0x00B5_0F00, Processor::Other),

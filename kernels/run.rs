@@ -3,6 +3,8 @@
 use core::ptr;
 
 #[cfg(isa = "vector")]
+use super::environment::this_processor;
+#[cfg(isa = "vector")]
 use super::simd::{Simd, Task};
 #[cfg(isa = "vector")]
 use super::sizes::LINE;
@@ -49,11 +51,10 @@ impl Run {
             }
         }
 
-        if self.bytes <= SHORT * I::BYTES || lie_alike(self.from, self.to, self.bytes) {
-            isa.run(Copy(self))
-        } else {
-            self.plainly()
-        }
+        // Where memcpy is not slow, registers of 64 bytes take no longer, those of 32 up to twice as long.
+        let is_faster = || I::BYTES == LINE || this_processor().copies_alike_slowly();
+        let goes_by_registers = lie_alike(self.from, self.to, self.bytes) && is_faster();
+        if self.bytes <= SHORT * I::BYTES || goes_by_registers { isa.run(Copy(self)) } else { self.plainly() }
     }
 }
 
