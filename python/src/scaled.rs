@@ -332,9 +332,9 @@ pub(crate) fn quantize<'py>(
         let zeros = codes_buffer(py, to, packing, &shown.scale_shape)?;
         // SAFETY: a new array, of which nobody else knows.
         let offsets = unsafe { zeros.bytes_mut() };
-        let done = py
-            .detach(|| quantizer.quantize_affine(source, &shape, result, factors, offsets))
-            .map_err(wrong)?;
+        let done = run(py, &how, |parallel| {
+            quantizer.par_quantize_affine(source, &shape, result, factors, offsets, parallel)
+        })?;
         (Some(zeros.array.into_any()), done.tensor_scale)
     } else {
         let done =

@@ -245,11 +245,13 @@ def test_progress_begins_anew_and_ends_at_all(threads):
     """In every pass over the data, and in every call, whichever thread tells of a piece."""
     x = np.random.default_rng(1).standard_normal((512, 4096)).astype(np.float32)
     nvfp4 = lanecast.Scaling.nvfp4(tensor_scale="compute")
+    affine = lanecast.Scaling.per_axis(0, profile="compressed_tensors")
     mx, deepseek = (lanecast.quantize(x, "float8_e4m3fn", name) for name in ("mx", "deepseek"))
     calls = [
         (1, lambda **how: lanecast.quantize(x, "float8_e4m3fn", "mx", **how)),
         (2, lambda **how: lanecast.quantize(x, "float4_e2m1fn", nvfp4, **how)),
         (2, lambda **how: lanecast.quantize(x, "int8", "per_tensor", **how)),
+        (1, lambda **how: lanecast.quantize(x, "int8", affine, affine=True, **how)),
         (1, lambda **how: mx.dequantize(**how)),
         (1, lambda **how: mx.requantize("float4_e2m1fn", "mx", **how)),
         (2, lambda **how: mx.requantize("float4_e2m1fn", nvfp4, **how)),

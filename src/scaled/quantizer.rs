@@ -306,8 +306,35 @@ impl Quantizer {
         scales: &mut [u8],
         zero_points: &mut [u8],
     ) -> Result<Quantized, Error> {
+        self.par_quantize_affine(src, shape, dst, scales, zero_points, &alone())
+    }
+
+    /// [`Quantizer::quantize_affine`] on the threads of `how`.
+    ///
+    /// ```
+    /// # use lanecast::{CastOptions, DType, parallel::Parallel, scaled::{Profile, Quantizer, Scaling}};
+    /// let scaling = Scaling::per_axis(0).profile(Profile::CompressedTensors);
+    /// let q = Quantizer::new(DType::F32, DType::I8, &scaling, &CastOptions::new())?;
+    /// let (mut codes, mut scale, mut zero) = ([0], [0; 4], [0]);
+    /// q.par_quantize_affine(&2f32.to_ne_bytes(), &[1, 1], &mut codes, &mut scale, &mut zero, &Parallel::new())?;
+    /// assert_eq!((codes[0] as i8, zero[0] as i8), (127, -128));
+    /// # Ok::<(), lanecast::scaled::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Quantizer::quantize`], or the callback has stopped it.
+    pub fn par_quantize_affine(
+        &self,
+        src: &[u8],
+        shape: &[usize],
+        dst: &mut [u8],
+        scales: &mut [u8],
+        zero_points: &mut [u8],
+        how: &Parallel<'_>,
+    ) -> Result<Quantized, Error> {
         self.quantize.check_affine(self.scaling.profile)?;
-        self.found(src, shape, dst.into(), scales, Some(zero_points), &alone())
+        self.found(src, shape, dst.into(), scales, Some(zero_points), how)
     }
 
     /// Casts data under scales that are given, and zero points if the elements are integers: one for each scale, in the

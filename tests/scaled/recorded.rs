@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::panic::catch_unwind;
 
+use lanecast::parallel::Parallel;
 use lanecast::scaled::{
     Dequantizer, Profile, Quantizer, Requantizer, ScaleLayout, ScaleRule, Scaling, TensorScale,
 };
@@ -180,6 +181,15 @@ impl<'a> Case<'a> {
                     let mut found = vec![0xA5; zeros.len()];
                     ok!(q.quantize_affine(&self.src, &self.shape, &mut dst, &mut scales, &mut found));
                     assert_eq!(found, zeros, "{profile} {id}: zero points");
+                    let [mut also, mut of, mut with] =
+                        [&dst, &scales, &found].map(|all| vec![0xA5; all.len()]);
+                    let how = Parallel::new().threads(3).chunk(1);
+                    ok!(q.par_quantize_affine(&self.src, &self.shape, &mut also, &mut of, &mut with, &how));
+                    assert_eq!(
+                        (also, of, with),
+                        (dst.clone(), scales.clone(), found),
+                        "{profile} {id}: on threads"
+                    );
                 } else {
                     let found = q.quantize(&self.src, &self.shape, &mut dst, &mut scales).expect(id);
                     let g = self.words.get("g").map(|g| hex(g));
