@@ -54,12 +54,18 @@ fn hostile(isa: Isa, bits: u64) {
                 let (result, found, left) =
                     control::under(bits, || caster.cast(&src, &mut wild, codes.len()));
                 result.unwrap();
-                assert_eq!(found, left, "{isa}: {from} -> {to} changed the environment");
+                assert_eq!(
+                    found, left,
+                    "{isa}: {from} -> {to} changed the environment: {found:x} to {left:x}"
+                );
                 assert!(calm == wild, "{isa}: {from} -> {to} depends on the environment ({options:?})");
                 let report = caster.cast_checked(&src, &mut calm, codes.len());
                 let (result, found, left) =
                     control::under(bits, || caster.cast_checked(&src, &mut wild, codes.len()));
-                assert_eq!(found, left, "{isa}: {from} -> {to}, checked, changed the environment");
+                assert_eq!(
+                    found, left,
+                    "{isa}: {from} -> {to}, checked, changed the environment: {found:x} to {left:x}"
+                );
                 assert!(report == result, "{isa}: {from} -> {to}, checked, depends on it ({options:?})");
                 if options == chance {
                     continue;
@@ -73,7 +79,10 @@ fn hostile(isa: Isa, bits: u64) {
                         caster.cast(src, dst, FEW.min(codes.len() - i * FEW)).unwrap();
                     }
                 });
-                assert_eq!(found, left, "{isa}: {from} -> {to}, a few, changed the environment");
+                assert_eq!(
+                    found, left,
+                    "{isa}: {from} -> {to}, a few, changed the environment: {found:x} to {left:x}"
+                );
                 assert!(
                     calm == wild,
                     "{isa}: {from} -> {to}, a few, depends on the environment ({options:?})"
@@ -85,12 +94,15 @@ fn hostile(isa: Isa, bits: u64) {
 
 /// Scaled casts, and what they say is lost.
 fn scaled(isa: Isa, bits: u64) {
-    use lanecast::scaled::{Dequantizer, Quantizer, ScaleRule, Scaling};
+    use lanecast::scaled::{Dequantizer, Quantizer, ScaleRule, Scaling, TensorScale};
+    let subnormal = TensorScale::Divide(1e-40);
     let chance = CastOptions::new().stochastic(3, 4);
     for (scaling, to, options) in [
         (Scaling::mx(), DType::F8E4M3FN, CastOptions::new()),
         (Scaling::mx().rule(ScaleRule::RoundUp), DType::F4E2M1, chance),
         (Scaling::nvfp4(), DType::F4E2M1, CastOptions::new()),
+        (Scaling::nvfp4().tensor_scale(subnormal), DType::F4E2M1, CastOptions::new()),
+        (Scaling::nvfp4().tensor_scale(subnormal), DType::F4E2M1, chance),
         (Scaling::deepseek(), DType::F8E5M2, chance),
         (Scaling::per_axis(0), DType::I8, CastOptions::new()),
     ] {
@@ -100,19 +112,30 @@ fn scaled(isa: Isa, bits: u64) {
             let shape = [16, 128];
             let q = Quantizer::new(from, to, &scaling, &options.isa(isa)).unwrap();
             let d = Dequantizer::new(to, from, &scaling, &options.isa(isa)).unwrap();
-            let run = |back: &mut Vec<u8>| {
+            let run = |step: &dyn Fn(&str, &mut dyn FnMut()), back: &mut Vec<u8>| {
                 let mut codes = vec![0; q.code_bytes(&shape).unwrap()];
                 let mut scales = vec![0; q.scale_bytes(&shape).unwrap()];
-                q.quantize(&src, &shape, &mut codes, &mut scales).unwrap();
-                d.dequantize(&codes, &shape, &scales, None, back).unwrap();
-                let losses = q.losses(&src, &shape, &codes, &scales, None, None).unwrap();
+                step("quantised", &mut || {
+                    q.quantize(&src, &shape, &mut codes, &mut scales).unwrap();
+                });
+                step("dequantised", &mut || d.dequantize(&codes, &shape, &scales, None, back).unwrap());
+                let mut losses = Default::default();
+                step("losses", &mut || {
+                    losses = q.losses(&src, &shape, &codes, &scales, None, None).unwrap();
+                });
                 let errors = [losses.max_error, losses.total_error].map(f64::to_bits);
                 (codes, scales, errors, [losses.saturated, losses.underflowed, losses.compared])
             };
             let [mut calm, mut wild] = [(); 2].map(|()| vec![0; src.len()]);
-            let expected = run(&mut calm);
-            let (got, found, left) = control::under(bits, || run(&mut wild));
-            assert_eq!(found, left, "{isa}: {from} -> {to} changed the environment");
+            let expected = run(&|_, step| step(), &mut calm);
+            let hostile = |what: &str, step: &mut dyn FnMut()| {
+                let ((), found, left) = control::under(bits, step);
+                assert_eq!(
+                    found, left,
+                    "{isa}: {from} -> {to}, {what}, changed the environment: {found:x} to {left:x}"
+                );
+            };
+            let got = run(&hostile, &mut wild);
             assert!(got == expected && calm == wild, "{isa}: {from} -> {to} depends on the environment");
         }
     }
@@ -161,7 +184,10 @@ fn views(isa: Isa, bits: u64) {
                 let [mut calm, mut wild] = [(); 2].map(|()| vec![0x5A; rows * row]);
                 cast(&mut calm);
                 let ((), found, left) = control::under(bits, || cast(&mut wild));
-                assert_eq!(found, left, "{isa}: {from} -> {to}, {what}, changed the environment");
+                assert_eq!(
+                    found, left,
+                    "{isa}: {from} -> {to}, {what}, changed the environment: {found:x} to {left:x}"
+                );
                 assert!(calm == wild, "{isa}: {from} -> {to}, {what}, depends on the environment");
             }
         }
@@ -198,11 +224,31 @@ fn scales(isa: Isa, bits: u64) {
                 };
                 let calm = cast();
                 let (wild, found, left) = control::under(bits, cast);
-                assert_eq!(found, left, "{isa}: {from}, {element}, {scaling:?} changed the environment");
+                assert_eq!(
+                    found, left,
+                    "{isa}: {from}, {element}, {scaling:?} changed the environment: {found:x} to {left:x}"
+                );
                 assert!(calm == wild, "{isa}: {from}, {element}, {scaling:?} depend on the environment");
             }
         }
     }
+}
+
+/// Calls `run` on a stack full of subnormal numbers, float32 and float64. An operation on what is not there (the number of an enum
+/// that has none), which the compiler moved in front of the question whether it is, leaves a flag then.
+fn littered<T>(run: impl FnOnce() -> T) -> T {
+    #[inline(never)]
+    fn litter() {
+        core::hint::black_box(&mut [1u32; 1 << 13]);
+    }
+
+    #[inline(never)]
+    fn behind<T>(run: impl FnOnce() -> T) -> T {
+        run()
+    }
+
+    litter();
+    behind(run)
 }
 
 /// The control register of this architecture.
@@ -233,7 +279,7 @@ mod control {
             asm!("stmxcsr [{}]", in(reg) &before, options(nostack));
             asm!("ldmxcsr [{}]", in(reg) &bits, options(nostack));
         }
-        let result = run();
+        let result = super::littered(run);
         // SAFETY: as above.
         unsafe {
             asm!("stmxcsr [{}]", in(reg) &mut left, options(nostack));
@@ -267,7 +313,7 @@ mod control {
             asm!("mrs {}, fpcr", out(reg) before);
             asm!("msr fpcr, {}", in(reg) bits);
         }
-        let result = run();
+        let result = super::littered(run);
         // SAFETY: as above.
         unsafe {
             asm!("mrs {}, fpcr", out(reg) left);
@@ -282,6 +328,6 @@ mod control {
     pub(crate) const HOSTILE: &[(&str, u64)] = &[];
 
     pub(crate) fn under<T>(_: u64, run: impl FnOnce() -> T) -> (T, u64, u64) {
-        (run(), 0, 0)
+        (super::littered(run), 0, 0)
     }
 }

@@ -519,7 +519,7 @@ impl Quantizing<'_> {
                 let data = Extremes::of_f64([0, *magnitude]);
                 let found = self.quantize.find(&data, self.tensor, false);
                 sink.set(first + i, found.code);
-                numbers[i] = wide.number(&found.block, self.tensor).by;
+                numbers[i] = calmly(|| wide.number(&found.block, self.tensor).by);
             }
         }
         Ok(Some(numbers))
