@@ -590,8 +590,7 @@ impl Plan {
         plan.groups = planner.groups.len();
         plan.warnings.extend(idle_patterns(it, found, args)?);
         if let (Some(layout), true) = (planner.layout, plan.layout.is_none()) {
-            let what = format!("no tensor would become {}", layout.name());
-            return Err(Failure::refused(what).help("`lanecast inspect` lists them; --only chooses"));
+            return Err(plan.none_becomes(layout));
         }
         let shard_size = args.shard_size.as_deref().map(parse_size).transpose()?;
         if shard_size.is_some() && !it.is_dir {
@@ -606,6 +605,23 @@ impl Plan {
         plan.files(it, shard_size)?;
         plan.hash = plan.digest(it, args);
         Ok(plan)
+    }
+
+    /// That no tensor becomes what was asked for, and why: which patterns fit none, else why the first ones do not.
+    fn none_becomes(&self, layout: Layout) -> Failure {
+        const MOST: usize = 3;
+        let mut reasons = self.warnings.clone();
+        if reasons.is_empty() {
+            reasons.extend(self.kept.iter().take(MOST).map(|(name, why)| format!("{name}: {why}")));
+            if let more @ 1.. = self.kept.len().saturating_sub(MOST) {
+                reasons.push(format!("and {more} more"));
+            }
+        }
+        let what = format!("no tensor would become {}", layout.name());
+        let what = if reasons.is_empty() { what } else { format!("{what} ({})", reasons.join(", ")) };
+        let help =
+            "without --only it is matrices whose names end in .weight; `lanecast inspect` lists all tensors";
+        Failure::refused(what).help(help)
     }
 
     /// A tensor that stays what it is, or becomes another dtype.

@@ -145,6 +145,27 @@ fn patterns_that_fit_nothing_are_told() {
 }
 
 #[test]
+fn tensors_that_stay_what_they_are_say_why() {
+    let dir = tempfile::tempdir().unwrap();
+    numbered(&dir.path().join("src"), 1, false);
+    says(
+        &fails(dir.path(), "convert src dst --to fp8-channel --only q_porj", 3),
+        &["become fp8-channel (--only 'q_porj' fits no tensor", "'*q_proj*')", "end in .weight"],
+    );
+    let tensor = |name: &str, shape: &[usize]| {
+        (name.to_owned(), Dtype::F32, shape.to_vec(), le(&vec![1.0; shape.iter().product()]))
+    };
+    let tensors = ["bias", "embedding.table", "model.norm.weight"].map(|name| tensor(name, &[16, 32]));
+    let mut tensors = tensors.to_vec();
+    tensors.push(tensor("scale.weight", &[16]));
+    write(&dir.path().join("odd.safetensors"), &tensors, None);
+    says(
+        &fails(dir.path(), "convert odd.safetensors dst.safetensors --to fp8-channel", 3),
+        &["become fp8-channel (bias: ", "embedding.table: ", "model.norm.weight: ", "and 1 more)"],
+    );
+}
+
+#[test]
 fn limits_are_named() {
     let dir = tempfile::tempdir().unwrap();
     numbered(&dir.path().join("src"), 1, false);

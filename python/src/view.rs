@@ -9,7 +9,7 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMet
 use pyo3::PyTypeInfo;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView};
 
 use crate::dlpack::{self, Handed};
 use crate::dtypes::{Ordered, Table, refused_array};
@@ -200,6 +200,11 @@ fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArra
     let array: Bound<'py, PyUntypedArray> = array.cast_into()?;
     // NumPy makes an element of whatever it does not know.
     if array.ndim() == 0 && array.dtype().kind() == b'O' {
+        if given.is_instance_of::<PyInt>() {
+            return Err(PyTypeError::new_err(
+                "an int of more than 64 bits: no dtype holds it; float(x) does, rounded",
+            ));
+        }
         let what = given.get_type().qualname()?;
         return Err(PyTypeError::new_err(format!(
             "a {what} is no array; needed is an ndarray, a number, a nested list of them, a buffer or a DLPack object"

@@ -267,6 +267,7 @@ class Named:
         (lambda: lanecast.astype(None, "int8"), TypeError, "a NoneType is no array; needed is an ndarray, a number, a nested"),
         (lambda: lanecast.checked({1: 2}, "int8"), TypeError, "a dict is no array; needed is"),
         (lambda: lanecast.astype((i for i in range(3)), "int8"), TypeError, "a generator is no array; needed is"),
+        (lambda: lanecast.astype(10**30, "int8"), TypeError, "an int of more than 64 bits: no dtype holds it"),
         (lambda: lanecast.astype([1], np.zeros(3)), TypeError, "did you mean its dtype"),
         (lambda: lanecast.astype([1], [1.5] * 10_000), TypeError, r"there is no dtype \[1\.5, .{70,90} \.\.; lanecast casts bool"),
         (lambda: lanecast.astype([1], "e5m2fnuz"), TypeError, "did you mean 'float8_e5m2fnuz'"),
