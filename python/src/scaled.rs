@@ -162,7 +162,7 @@ impl Shown {
         }
     }
 
-    /// Scales or zero points that are given, as they must lie. Dimensions of one do not matter, all others must agree.
+    /// Scales or zero points that are given, as they must lie. Dimensions of one may be left out; as many must agree, each.
     fn read<'py>(
         &self,
         what: &str,
@@ -180,7 +180,8 @@ impl Shown {
         }
         let needed = if layout == ScaleLayout::Swizzle32x4x4 { &self.buffer } else { &self.scale_shape };
         let real = |shape: &[usize]| shape.iter().copied().filter(|&extent| extent != 1).collect::<Vec<_>>();
-        if real(source.shape()) != real(needed) {
+        let (has, as_many) = (source.shape(), source.shape().len() == needed.len());
+        if real(has) != real(needed) || as_many && has != needed.as_slice() {
             return Err(PyValueError::new_err(format!(
                 "{what} have shape {}, needed is {} for data of shape {}",
                 tuple(source.shape()),

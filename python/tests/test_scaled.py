@@ -316,6 +316,9 @@ def test_progress_begins_anew_and_ends_at_all(threads):
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.per_tensor("int32")), TypeError, "scales of int32.*; a scale is a real"),
         (lambda x: lanecast.dequantize(x.astype("int8"), np.ones((3, 4), "f4"), lanecast.Scaling.blocks((2, 32))),
          ValueError, r"scales have shape \(3, 4\), needed is \(2, 3\) for data of shape \(4, 70\)"),
+        # One for each row is none for each column, as many as there are.
+        (lambda x: lanecast.dequantize(np.ones((2, 4), "int8"), np.ones((1, 2), "f4"), lanecast.Scaling.per_axis(0)),
+         ValueError, r"scales have shape \(1, 2\), needed is \(2, 1\) for data of shape \(2, 4\)"),
         (lambda x: lanecast.dequantize(x.astype("int8"), np.ones((2, 3), "f8"), lanecast.Scaling.blocks((2, 32))),
          TypeError, "scales have dtype float64, needed is float32"),
         (lambda x: lanecast.dequantize(x.astype("int8"), np.float32(1), "per_tensor", zero_points=np.int8([1, 2])),
