@@ -94,29 +94,54 @@ fn hostile(isa: Isa, bits: u64) {
 
 /// Scaled casts, and what they say is lost.
 fn scaled(isa: Isa, bits: u64) {
-    use lanecast::scaled::{Dequantizer, Quantizer, ScaleRule, Scaling, TensorScale};
-    let subnormal = TensorScale::Divide(1e-40);
+    use lanecast::scaled::{Dequantizer, Profile, Quantizer, Requantizer, ScaleRule, Scaling, TensorScale};
+    let nvfp4 = |tensor| Scaling::nvfp4().tensor_scale(tensor);
+    let affinely = Scaling::per_axis(0).profile(Profile::CompressedTensors);
+    let target = (DType::F4E2M1, &nvfp4(TensorScale::Divide(1e-40)));
+    let up = CastOptions::new().rounding(lanecast::Rounding::Up).int_rounding(lanecast::Rounding::Up);
     let chance = CastOptions::new().stochastic(3, 4);
     for (scaling, to, options) in [
         (Scaling::mx(), DType::F8E4M3FN, CastOptions::new()),
         (Scaling::mx().rule(ScaleRule::RoundUp), DType::F4E2M1, chance),
         (Scaling::nvfp4(), DType::F4E2M1, CastOptions::new()),
-        (Scaling::nvfp4().tensor_scale(subnormal), DType::F4E2M1, CastOptions::new()),
-        (Scaling::nvfp4().tensor_scale(subnormal), DType::F4E2M1, chance),
+        (nvfp4(TensorScale::Divide(1e-40)), DType::F4E2M1, CastOptions::new()),
+        (nvfp4(TensorScale::Multiply(1e-40)), DType::F4E2M1, chance),
         (Scaling::deepseek(), DType::F8E5M2, chance),
         (Scaling::per_axis(0), DType::I8, CastOptions::new()),
+        (affinely, DType::I8, CastOptions::new()),
+        // By way of float64, whatever the source.
+        (Scaling::mx(), DType::I8, CastOptions::new()),
+        (Scaling::per_axis(1), DType::I16, up),
+        (Scaling::per_tensor(DType::F16), DType::F16, up),
     ] {
         for from in [DType::F16, DType::BF16, DType::F32, DType::F64] {
-            let n = 2048;
+            let n = 1024;
             let src = bridge::bytes(n * from.itemsize());
-            let shape = [16, 128];
+            let shape = [8, 128];
             let q = Quantizer::new(from, to, &scaling, &options.isa(isa)).unwrap();
             let d = Dequantizer::new(to, from, &scaling, &options.isa(isa)).unwrap();
+            let again = Requantizer::new((to, &scaling), target, &CastOptions::new().isa(isa)).ok();
+            assert_eq!(again.is_some(), scaling != affinely);
             let run = |step: &dyn Fn(&str, &mut dyn FnMut()), back: &mut Vec<u8>| {
-                let mut codes = vec![0; q.code_bytes(&shape).unwrap()];
-                let mut scales = vec![0; q.scale_bytes(&shape).unwrap()];
+                let room =
+                    || (vec![0; q.code_bytes(&shape).unwrap()], vec![0; q.scale_bytes(&shape).unwrap()]);
+                let [(mut codes, mut scales), (mut given, _), (mut affine, mut steps)] =
+                    [(); 3].map(|()| room());
+                // Zero points beside scales that are float32.
+                let mut zeros = vec![0; scales.len() / 4 * to.itemsize()];
+                let mut other = (vec![0; n / 2], vec![0; n / 16]);
                 step("quantised", &mut || {
                     q.quantize(&src, &shape, &mut codes, &mut scales).unwrap();
+                });
+                step("given", &mut || q.quantize_given(&src, &shape, &scales, None, &mut given).unwrap());
+                step("affine", &mut || {
+                    let made = q.quantize_affine(&src, &shape, &mut affine, &mut steps, &mut zeros);
+                    assert_eq!(made.is_ok(), scaling == affinely);
+                });
+                step("requantised", &mut || {
+                    if let Some(again) = &again {
+                        again.requantize(&codes, &shape, &scales, None, &mut other.0, &mut other.1).unwrap();
+                    }
                 });
                 step("dequantised", &mut || d.dequantize(&codes, &shape, &scales, None, back).unwrap());
                 let mut losses = Default::default();
@@ -124,7 +149,8 @@ fn scaled(isa: Isa, bits: u64) {
                     losses = q.losses(&src, &shape, &codes, &scales, None, None).unwrap();
                 });
                 let errors = [losses.max_error, losses.total_error].map(f64::to_bits);
-                (codes, scales, errors, [losses.saturated, losses.underflowed, losses.compared])
+                let counts = [losses.saturated, losses.underflowed, losses.compared];
+                ([codes, scales, given, affine, steps, zeros, other.0, other.1], errors, counts)
             };
             let [mut calm, mut wild] = [(); 2].map(|()| vec![0; src.len()]);
             let expected = run(&|_, step| step(), &mut calm);
