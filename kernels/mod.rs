@@ -48,7 +48,7 @@ pub(crate) mod drive;
 mod environment;
 mod layout;
 pub(crate) mod limits;
-#[cfg(isa = "vector")]
+#[cfg(all(isa = "vector", feature = "scaled"))]
 pub(crate) mod magnitudes;
 pub(crate) mod memory;
 mod moves;
@@ -61,11 +61,11 @@ pub(crate) mod plans;
 pub(crate) mod present;
 mod run;
 pub(crate) mod scalar;
-#[cfg(isa = "vector")]
+#[cfg(all(isa = "vector", feature = "scaled"))]
 mod scale;
-#[cfg(isa = "vector")]
+#[cfg(all(isa = "vector", feature = "scaled"))]
 pub(crate) mod scaled;
-#[cfg(isa = "vector")]
+#[cfg(all(isa = "vector", feature = "scaled"))]
 pub(crate) mod scales;
 pub(crate) mod scratch;
 #[cfg(isa = "vector")]

@@ -213,7 +213,7 @@ mod tests {
         static LARGE: [Once<[u8; BROUGHT / 4]>; 6] = [const { Once::new() }; 6];
         for (i, once) in LARGE.iter().enumerate() {
             let made = once.get_or_make(|| Some([i as u8; BROUGHT / 4])).expect("there is memory");
-            assert!(made.iter().all(|&b| b == i as u8));
+            assert!(*made == [i as u8; BROUGHT / 4]);
         }
     }
 }

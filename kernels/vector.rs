@@ -4,6 +4,7 @@ use core::hint;
 use core::mem::MaybeUninit;
 
 use super::codec::job::Job;
+#[cfg(feature = "scaled")]
 use super::codec::scaled::Scalable;
 use super::codec::source::{Input, Source, bits};
 use super::codec::ways::Ways;
@@ -13,6 +14,7 @@ use super::drive;
 use super::environment::{streaming_threshold, this_processor};
 use super::layout::Apart;
 use super::plan::{Plan, Planned, Step, Steps, Subnormals};
+#[cfg(feature = "scaled")]
 use super::scale::Scale;
 use super::simd::{Kernel, Simd, fence};
 use super::sizes::{FEW, LINE, ahead, bytes, core_bits, core_units};
@@ -117,6 +119,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
     }
 }
 
+#[cfg(feature = "scaled")]
 impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
     type Job = Job;
 

@@ -130,7 +130,7 @@ pub trait ParallelFor: Sync {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Elements that have been cast; of [scaled](crate::scaled) casts, pieces of the work, which begin anew where the factor of a tensor is found
+    /// Elements that have been cast; of scaled casts, pieces of the work, which begin anew where the factor of a tensor is found
     /// before.
     pub done: usize,
     /// The same of the whole cast.
@@ -395,6 +395,7 @@ fn run(
 }
 
 /// Work in pieces that are no chunks of a cast, which whoever is free takes one after the other.
+#[cfg(feature = "scaled")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tasks<'a> {
     how: Parallel<'a>,
@@ -402,6 +403,7 @@ pub(crate) struct Tasks<'a> {
     is_small: bool,
 }
 
+#[cfg(feature = "scaled")]
 impl<'a> Tasks<'a> {
     /// Of work on so many bytes.
     pub(crate) fn new(how: &Parallel<'a>, traffic: usize) -> Self {

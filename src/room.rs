@@ -49,6 +49,7 @@ pub(crate) fn allocated<T>(len: usize) -> Vec<T> {
     }
 }
 
+#[cfg(any(feature = "onnx", feature = "zarr"))]
 /// As many of a value, if there is memory for them.
 pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserveError> {
     let mut room = vec_with_capacity(len)?;
@@ -56,6 +57,7 @@ pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserv
     Ok(room)
 }
 
+#[cfg(feature = "zarr")]
 /// What an iterator gives, if there is memory for it.
 pub(crate) fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, TryReserveError> {
     let mut room = vec_with_capacity(items.len())?;

@@ -232,6 +232,7 @@ mod lock {
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
+        #[cfg(any(feature = "scaled", feature = "text"))]
         pub(crate) fn into_inner(self) -> T {
             self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
         }
@@ -270,6 +271,7 @@ mod lock {
             Guard(self, PhantomData)
         }
 
+        #[cfg(any(feature = "scaled", feature = "text"))]
         pub(crate) fn into_inner(self) -> T {
             self.value.into_inner()
         }

@@ -65,10 +65,12 @@ impl<'a> StridedView<'a> {
         Self { bytes, offset, shape, strides }
     }
 
+    #[cfg(feature = "scaled")]
     pub(crate) fn shape(&self) -> &'a [usize] {
         self.shape
     }
 
+    #[cfg(feature = "scaled")]
     /// Its bytes, if it has so many, with these strides.
     pub(crate) fn dense(&self, strides: &[isize], bytes: usize) -> Option<&'a [u8]> {
         let end = self.offset.checked_add(bytes)?;
@@ -111,6 +113,7 @@ impl<'a> StridedViewMut<'a> {
         Self { bytes, offset, shape, strides }
     }
 
+    #[cfg(feature = "scaled")]
     pub(crate) fn shape(&self) -> &'a [usize] {
         self.shape
     }
@@ -155,6 +158,7 @@ impl Caster {
         })
     }
 
+    #[cfg(feature = "scaled")]
     /// The errors of that.
     pub(crate) fn check_strided(&self, src: &StridedView<'_>, dst: &StridedViewMut<'_>) -> Result<(), Error> {
         self.with_walk_inside(src, dst, |_| {})

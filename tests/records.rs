@@ -1,6 +1,8 @@
 //! Structured dtypes against NumPy's recorded answers, and record casts against a plain loop over every
 //! element.
 
+#![cfg(feature = "records")]
+
 mod recorded;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! `lanecast::zarr`: whole buffers beside the rules of the codec, element by element.
 
+#![cfg(feature = "zarr")]
+
 use lanecast::checked::Loss;
 use lanecast::zarr::{ValueCaster, ZarrError};
 use lanecast::{CastOptions, Caster, DType, Error, Kind, Overflow, Packing, Rounding};

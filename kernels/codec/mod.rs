@@ -15,6 +15,7 @@ pub(super) mod job;
 pub(super) mod lookup;
 pub(super) mod narrow;
 pub(super) mod plane;
+#[cfg(feature = "scaled")]
 pub(super) mod scaled;
 pub(super) mod source;
 pub(super) mod ways;

@@ -70,7 +70,9 @@ pub use source::Offset;
 use chunks::{CHUNK, each_chunk, each_range, join, parse_chunk, refuse_complex, room};
 use format::{LONGEST, Writer};
 use parse::{Grammar, parse};
-use source::{Chunk, Each, Joined, Source};
+#[cfg(feature = "onnx")]
+use source::Chunk;
+use source::{Each, Joined, Source};
 
 /// Parses texts into a slice with the default options.
 ///
