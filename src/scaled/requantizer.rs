@@ -340,22 +340,28 @@ impl Requantizer {
         let given = given(shape, from, &self.from, how_packed, src_scales, zero_points, d.has_zero_points())?;
         let elements = Elements::read(d.from, options, rows(from, &self.from))?;
         let write = Elements::write(q.to, options, rows(to, &self.to))?;
-        // The same elements, dequantised to a float.
         #[cfg(isa = "vector")]
-        let floats = |dequantize, dtype| {
-            let write = Elements::write(dtype, &options.dst_order(ByteOrder::Native), None)?;
-            Ok::<_, Error>(Dequantizing { dequantize, grid: from, read: elements, bytes: src, write, given })
+        let made = Elements::write(DType::F32, &options.dst_order(ByteOrder::Native), None)?;
+        #[cfg(isa = "vector")]
+        let by_f32 = self.by_f32.as_ref().map(|by| {
+            let dequantize = &by.dequantize;
+            (by, Dequantizing { dequantize, grid: from, read: elements, bytes: src, write: made, given })
+        });
+        #[cfg(isa = "vector")]
+        let odd = by_f32.as_ref().and_then(|(by, job)| Multiply::new(job, &by.odd));
+        #[cfg(isa = "vector")]
+        let by_f64 = self.by_f64.as_ref();
+        #[cfg(isa = "vector")]
+        let exact_job = Dequantizing {
+            dequantize: d,
+            grid: from,
+            read: elements,
+            bytes: src,
+            write: Elements::write(DType::F64, &options.dst_order(ByteOrder::Native), None)?,
+            given,
         };
         #[cfg(isa = "vector")]
-        let (f32s, f64s) = (
-            self.by_f32.as_ref().map(|by| floats(&by.dequantize, DType::F32)).transpose()?,
-            self.by_f64.as_ref().map(|_| floats(d, DType::F64)).transpose()?,
-        );
-        #[cfg(isa = "vector")]
-        let (odd, exact) = (
-            self.by_f32.as_ref().zip(f32s.as_ref()).and_then(|(by, job)| Multiply::new(job, &by.odd)),
-            self.by_f64.as_ref().zip(f64s.as_ref()).and_then(|(by, job)| Multiply::new(job, &by.exact)),
-        );
+        let exact = by_f64.and_then(|by| Multiply::new(&exact_job, &by.exact));
         let source = Scaled {
             elements,
             dequantize: d,
@@ -382,7 +388,7 @@ impl Requantizer {
             tensor: q.tensor,
             affine: false,
             #[cfg(isa = "vector")]
-            wide: self.by_f64.as_ref().map(|by| &by.wide),
+            wide: by_f64.map(|by| &by.wide),
         };
         run(job, decided)
     }
