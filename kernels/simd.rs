@@ -845,7 +845,10 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
 
 /// Floats become narrow ones by an addition that shifts and rounds ([`ToNarrow`](super::codec::narrow::ToNarrow)), and those of 16 bits as
 /// bytes and nibbles ([`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles)).
-#[cfg_attr(not(any(isa = "neon", isa = "simd128")), allow(dead_code, reason = "x86-64 has faster ways"))]
+#[cfg_attr(
+    all(feature = "scaled", feature = "zarr", not(any(isa = "neon", isa = "simd128"))),
+    expect(dead_code, reason = "x86-64 has faster ways")
+)]
 pub(crate) struct ByAddition;
 /// By the float16 whose exponent is the code's, where that can be ([`ToNarrowByF16`](super::codec::narrow::ToNarrowByF16)), and those of 16
 /// bits as bytes and nibbles.

@@ -49,8 +49,8 @@
 //! alone `default-features = false, features = ["std"]` compiles in 0.6 of the time, and less than two thirds of the code.
 //!
 //! Without the default features the crate needs `core` and `alloc` alone, on targets with atomic operations: the instruction set is then the best that
-//! every CPU of the target has (`-C target-feature`, `-C target-cpu`), there is no `LANECAST_ISA`, and no thread starts. All features but `parallel` and
-//! `ndarray` can be had there too.
+//! every CPU of the target has (`-C target-feature`, `-C target-cpu`), there is no `LANECAST_ISA`, and no thread starts. All features but `std`, `parallel`
+//! and `ndarray` can be had there too.
 //!
 //! WebAssembly has no run time that could be asked: a module that is compiled with `-C target-feature=+simd128` casts by those instructions, and another one
 //! by the reference. (With threads, `+atomics`, they take the feature `std`.)

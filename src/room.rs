@@ -49,16 +49,16 @@ pub(crate) fn allocated<T>(len: usize) -> Vec<T> {
     }
 }
 
-#[cfg(any(feature = "onnx", feature = "zarr"))]
 /// As many of a value, if there is memory for them.
+#[cfg(any(feature = "onnx", feature = "zarr"))]
 pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserveError> {
     let mut room = vec_with_capacity(len)?;
     room.resize(len, value);
     Ok(room)
 }
 
-#[cfg(feature = "zarr")]
 /// What an iterator gives, if there is memory for it.
+#[cfg(feature = "zarr")]
 pub(crate) fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, TryReserveError> {
     let mut room = vec_with_capacity(items.len())?;
     room.extend(items);

@@ -70,8 +70,8 @@ impl<'a> StridedView<'a> {
         self.shape
     }
 
-    #[cfg(feature = "scaled")]
     /// Its bytes, if it has so many, with these strides.
+    #[cfg(feature = "scaled")]
     pub(crate) fn dense(&self, strides: &[isize], bytes: usize) -> Option<&'a [u8]> {
         let end = self.offset.checked_add(bytes)?;
         if self.strides == strides { self.bytes.get(self.offset..end) } else { None }
@@ -158,8 +158,8 @@ impl Caster {
         })
     }
 
-    #[cfg(feature = "scaled")]
     /// The errors of that.
+    #[cfg(feature = "scaled")]
     pub(crate) fn check_strided(&self, src: &StridedView<'_>, dst: &StridedViewMut<'_>) -> Result<(), Error> {
         self.with_walk_inside(src, dst, |_| {})
     }
