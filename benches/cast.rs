@@ -21,7 +21,7 @@ use criterion::measurement::WallTime;
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
 };
-use lanecast::{CastOptions, Caster, DType, Isa};
+use lanecast::{CastOptions, Caster, DType, Isa, convert, convert_with, f16};
 
 mod data;
 #[path = "data/null.rs"]
@@ -149,7 +149,7 @@ fn buffers(c: &mut Criterion) {
     }
 }
 
-/// What a cast costs before its first element: of one, of a few, and to decide it.
+/// What a cast costs before its first element: of one, of a few, and to decide it; and what one value costs.
 fn small(c: &mut Criterion) {
     let mut group = c.benchmark_group("small");
     configure(&mut group, SMALL);
@@ -172,6 +172,11 @@ fn small(c: &mut Criterion) {
             Caster::new(black_box(DType::F32), black_box(DType::F8E4M3FN), black_box(&CastOptions::new()))
         })
     });
+    group.bench_function("convert float32->float16", |b| b.iter(|| convert::<f32, f16>(black_box(0.1))));
+    group.bench_function("convert_with float32->float16", |b| {
+        b.iter(|| convert_with::<f32, f16>(black_box(0.1), black_box(&CastOptions::new())))
+    });
+    group.bench_function("half's f16::from_f32", |b| b.iter(|| f16::from_f32(black_box(0.1))));
 }
 
 /// What a result costs whose memory nobody has touched before: a new vector of 128 MiB, by `cast_vec`, by a loop, and by a cast

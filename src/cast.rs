@@ -709,7 +709,7 @@ pub fn cast_bytes_with(
 /// ```
 #[must_use]
 pub fn convert<S: Element, D: Element>(x: S) -> D {
-    convert_with(x, &CastOptions::new())
+    D::from_codes(scalar::convert(const { &route_of::<S, D>() }, x.to_codes()))
 }
 
 /// Casts one value. Packing, byte orders and the instruction set do not matter.
@@ -721,9 +721,22 @@ pub fn convert<S: Element, D: Element>(x: S) -> D {
 /// ```
 #[must_use]
 pub fn convert_with<S: Element, D: Element>(x: S, options: &CastOptions) -> D {
-    let (route, codes) = (route(S::DTYPE, D::DTYPE, options), x.to_codes());
-    D::from_codes(match options.stochastic.filter(|_| route.is_stochastic) {
-        Some(stochastic) => scalar::convert_stochastic(&route, codes, stochastic.word(0)),
-        None => scalar::convert(&route, codes),
+    let route = Route { policy: options.policy(S::DTYPE, D::DTYPE), ..const { route_of::<S, D>() } };
+    let codes = x.to_codes();
+    D::from_codes(match options.stochastic {
+        Some(stochastic) if const { rounds_stochastically::<S, D>() } => {
+            scalar::convert_stochastic(&route, codes, stochastic.word(0))
+        }
+        _ => scalar::convert(&route, codes),
     })
+}
+
+/// The route of two dtypes that are known when it is compiled, so that the code of a conversion is theirs alone.
+const fn route_of<S: Element, D: Element>() -> Route {
+    route(S::DTYPE, D::DTYPE, &CastOptions::new())
+}
+
+/// Does chance round in that, if it is asked to?
+const fn rounds_stochastically<S: Element, D: Element>() -> bool {
+    route(S::DTYPE, D::DTYPE, &CastOptions::new().stochastic(0, 0)).is_stochastic
 }

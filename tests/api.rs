@@ -32,7 +32,9 @@ fn all_entries_agree() {
     fn agree<S: Element, D: Element + core::fmt::Debug>() {
         let options = CastOptions::ml_dtypes();
         let values = [-3.0, 0.0, 0.3, 1.0, 1.5, 6.0, 300.0, 1e30, f32::NAN, f32::INFINITY];
-        let src = values.map(|x| convert::<f32, S>(x));
+        let src: [S; 10] = cast_vec(&values).unwrap().try_into().unwrap_or_else(|_| unreachable!());
+        let default = format!("{:?}", src.map(|x| convert_with::<S, D>(x, &CastOptions::new())));
+        assert_eq!(format!("{:?}", src.map(convert::<S, D>)), default, "{} -> {}", S::DTYPE, D::DTYPE);
         let each = src.map(|x| convert_with::<S, D>(x, &options));
         let same = |entry: &str, got: &[D]| {
             assert_eq!(format!("{got:?}"), format!("{each:?}"), "{entry}: {} -> {}", S::DTYPE, D::DTYPE);
