@@ -50,11 +50,19 @@ pub(crate) fn store(layout: &Layout, dst: &mut [MaybeUninit<u8>], part: usize, c
 #[inline(always)]
 fn load_words<const WIDTH: usize>(layout: &Layout, src: &[u8], part: usize, codes: &mut [u64]) {
     let (words, _) = src.as_chunks::<WIDTH>();
-    for (code, word) in codes.iter_mut().zip(words.iter().skip(part).step_by(layout.parts)) {
+    let load = |word: &[u8; WIDTH]| {
         let mut bytes = [0; 8];
-        bytes[low(WIDTH)..low(WIDTH) + WIDTH].copy_from_slice(word);
+        if let Some(place) = bytes[low(WIDTH)..].first_chunk_mut() {
+            *place = *word;
+        }
         let word = u64::from_ne_bytes(bytes);
-        *code = if layout.swapped { swap::<WIDTH>(word) } else { word };
+        if layout.swapped { swap::<WIDTH>(word) } else { word }
+    };
+    if layout.parts == 1 {
+        codes.iter_mut().zip(words).for_each(|(code, word)| *code = load(word));
+    } else {
+        let words = words.iter().skip(part).step_by(layout.parts);
+        codes.iter_mut().zip(words).for_each(|(code, word)| *code = load(word));
     }
 }
 
@@ -62,9 +70,19 @@ fn load_words<const WIDTH: usize>(layout: &Layout, src: &[u8], part: usize, code
 #[inline(always)]
 fn store_words<const WIDTH: usize>(layout: &Layout, dst: &mut [MaybeUninit<u8>], part: usize, codes: &[u64]) {
     let (words, _) = dst.as_chunks_mut::<WIDTH>();
-    for (&code, word) in codes.iter().zip(words.iter_mut().skip(part).step_by(layout.parts)) {
+    let store = |code: u64, place: &mut [MaybeUninit<u8>; WIDTH]| {
         let bytes = if layout.swapped { swap::<WIDTH>(code) } else { code }.to_ne_bytes();
-        word.write_copy_of_slice(&bytes[low(WIDTH)..low(WIDTH) + WIDTH]);
+        let mut i = 0;
+        while i < WIDTH {
+            place[i].write(bytes[low(WIDTH) + i]);
+            i += 1;
+        }
+    };
+    if layout.parts == 1 {
+        codes.iter().zip(words).for_each(|(&code, word)| store(code, word));
+    } else {
+        let words = words.iter_mut().skip(part).step_by(layout.parts);
+        codes.iter().zip(words).for_each(|(&code, word)| store(code, word));
     }
 }
 

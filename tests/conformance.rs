@@ -42,14 +42,20 @@ fn boundaries(isa: Isa, from: DType) {
         check(isa, from, to, &codes(from, to));
     }
     for to in share("alone", isa, from, 12) {
-        alone(isa, from, to, &codes(from, to));
+        alone(isa, from, to, &some(from, to));
     }
     for to in share("strange", isa, from, 12) {
-        strange(isa, from, to, &codes(from, to));
+        strange(isa, from, to, &some(from, to));
     }
     for to in share("few", isa, from, 6) {
-        few(isa, from, to, &codes(from, to));
+        few(isa, from, to, &some(from, to));
     }
+}
+
+/// The same codes; by default a part of those of complex sources, which are most, and have the parts of floats.
+fn some(from: DType, to: DType) -> Vec<u128> {
+    let step = if type_of(from).is_complex() && !bridge::is_whole() { 5 } else { 1 };
+    codes(from, to).iter().copied().step_by(step).collect()
 }
 
 fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
@@ -145,14 +151,19 @@ fn few(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     let src = bytes_of(from, codes);
     for (i, mode) in every_mode(from, to).into_iter().enumerate() {
         let caster = caster(isa, from, to, &mode);
-        let made = codes_of(to, &cast_bytes(&caster, &src, codes.len()), codes.len());
+        let made = cast_bytes(&caster, &src, codes.len());
         // All codes in the default mode, which comes first; some in the others.
         let step = if i == 0 { 16 } else { 16 * 16 };
         for (k, start) in (0..codes.len()).step_by(step).enumerate() {
             for n in [16, 1 + k % MOST].map(|n| n.min(codes.len() - start)) {
                 let piece = &src[size(from, start)..][..size(from, n)];
                 let found = cast_bytes(&caster, piece, n);
-                let expected = bytes_of(to, &made[start..start + n]);
+                let mut expected = made[size(to, start)..][..size(to, n)].to_vec();
+                // Of packed ones, the last byte may have others too.
+                let used = n * to.bits() as usize % 8;
+                if let (1.., Some(last)) = (used, expected.last_mut()) {
+                    *last &= 0xFF >> (8 - used);
+                }
                 assert!(
                     found == expected,
                     "{isa}: {from} {:x?} -> {to}, {mode:?}: {found:x?}, among others {expected:x?}",
@@ -168,22 +179,27 @@ fn few(isa: Isa, from: DType, to: DType, codes: &[u128]) {
 fn round_trips(isa: Isa) {
     let mode = oracle::Mode { saturate: false, ..oracle::Mode::default() };
     let mut trips = 0;
-    for narrow in DType::ALL.into_iter().filter(|t| t.bits() <= 16 && *t != DType::Bool) {
-        let codes: Vec<u128> =
-            (0..1 << narrow.bits()).filter(|&code| !type_of(narrow).is_nan_code(code)).collect();
-        for wide in DType::ALL {
-            let out = bridge::cast_codes(isa, narrow, wide, &mode, &codes);
-            let back = bridge::cast_codes(isa, wide, narrow, &mode, &out);
-            for ((&code, &wide_code), &back) in codes.iter().zip(&out).zip(&back) {
-                if holds_exactly(narrow, code, wide) {
-                    trips += 1;
-                    assert_eq!(back, code, "{isa}: {narrow} {code:#x} -> {wide} {wide_code:#x} -> {narrow}");
-                }
-            }
+    for (narrow, wide, codes) in TRIPS.iter() {
+        let out = bridge::cast_codes(isa, *narrow, *wide, &mode, codes);
+        let back = bridge::cast_codes(isa, *wide, *narrow, &mode, &out);
+        for ((code, wide_code), back) in codes.iter().zip(&out).zip(&back) {
+            assert_eq!(back, code, "{isa}: {narrow} {code:#x} -> {wide} {wide_code:#x} -> {narrow}");
         }
+        trips += codes.len();
     }
     assert!(trips > 1_000_000, "only {trips} round trips");
 }
+
+/// Narrow and wide formats, and the codes of the one whose values the other holds: found once for all instruction sets.
+static TRIPS: LazyLock<Vec<(DType, DType, Vec<u128>)>> = LazyLock::new(|| {
+    let narrow = DType::ALL.into_iter().filter(|t| t.bits() <= 16 && *t != DType::Bool);
+    let pairs = narrow.flat_map(|narrow| DType::ALL.map(|wide| (narrow, wide)));
+    let held = |(narrow, wide): (DType, DType)| {
+        let codes = (0..1 << narrow.bits()).filter(|&code| !type_of(narrow).is_nan_code(code));
+        (narrow, wide, codes.filter(|&code| holds_exactly(narrow, code, wide)).collect())
+    };
+    pairs.map(held).collect()
+});
 
 /// Does `wide` hold this value of `narrow`? The oracle's word: no mode rounds it, and widened to f64, which
 /// holds every narrow value, the code of either is the same number with the same sign.

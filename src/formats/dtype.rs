@@ -401,7 +401,7 @@ impl FloatFormat {
 
     /// The code of the largest finite value. Codes without the sign are in the order of the values,
     /// so `max_code() + 1` is where overflow begins (and is Inf where there is one).
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn max_code(self) -> u64 {
         let codes = 1u64 << (self.bits() - self.has_sign as u32);
         if self.has_inf {

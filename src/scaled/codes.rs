@@ -211,15 +211,10 @@ fn gather<const WIDTH: usize>(codes: &[u64], tile: &mut [u8]) {
 }
 
 /// A code of this machine's bytes.
+#[inline(always)]
 fn word(bytes: &[u8]) -> u64 {
-    let mut all = [0; 8];
-    if cfg!(target_endian = "little") {
-        all[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(all)
-    } else {
-        all[8 - bytes.len()..].copy_from_slice(bytes);
-        u64::from_be_bytes(all)
-    }
+    let join = |word, byte: &u8| word << 8 | u64::from(*byte);
+    if cfg!(target_endian = "little") { bytes.iter().rev().fold(0, join) } else { bytes.iter().fold(0, join) }
 }
 
 /// Scales in their layout.

@@ -166,7 +166,7 @@ pub(crate) fn codes_of(dtype: DType, bytes: &[u8], n: usize) -> Vec<u128> {
 fn all_codes<const WIDTH: usize>(bytes: &[u8]) -> Vec<u128> {
     let code = |bytes: &[u8; WIDTH]| {
         let mut all = [0; 16];
-        all[..WIDTH].copy_from_slice(bytes);
+        *all.first_chunk_mut().expect("no more than 16") = *bytes;
         u128::from_le_bytes(all)
     };
     bytes.as_chunks().0.iter().map(code).collect()

@@ -196,7 +196,7 @@ pub fn interesting(from: Type, to: Type) -> Vec<u128> {
         narrow.dedup();
         return narrow.into_iter().map(u128::from).collect();
     }
-    codes.sort();
+    codes.sort_unstable();
     codes.dedup();
     codes
 }
