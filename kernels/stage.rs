@@ -13,21 +13,23 @@ use super::sizes::{FEW, LINE, ahead, core_units_of_tile, widens_parts};
 use super::stream;
 use crate::formats::route::{Parts, Route};
 
-/// Bytes of a tile's widest form. Two of these are on the stack, which may be small.
+/// Bytes of a tile's widest form where it goes from one buffer to another. Two of these are on the stack, which may be small.
 const TILE: usize = 2048;
 /// Elements that a tile is rounded up to: whole blocks of every instruction set.
 const BLOCK: usize = 64;
 
+/// Two of them, or one of twice the size.
 #[repr(C, align(64))]
-struct Buffer([MaybeUninit<u8>; TILE]);
+struct Buffers([MaybeUninit<u8>; 2 * TILE]);
 
-impl Buffer {
+impl Buffers {
     const fn new() -> Self {
-        Self([MaybeUninit::uninit(); TILE])
+        Self([MaybeUninit::uninit(); 2 * TILE])
     }
 
-    fn start(&mut self) -> *mut u8 {
-        self.0.as_mut_ptr().cast()
+    fn starts(&mut self) -> [*mut u8; 2] {
+        let first = self.0.as_mut_ptr().cast::<u8>();
+        [first, first.wrapping_add(TILE)]
     }
 }
 
@@ -79,7 +81,9 @@ impl<'a> Tiles<'a> {
         // Of every element, each step makes as many parts.
         let units = core_units_of_tile(route, 1);
         let widest = kept.iter().map(|step| units * step.bits.div_ceil(8)).max().unwrap_or(1);
-        let tile = TILE / widest;
+        // What a single step makes has both of them.
+        let room = if kept.len() == 1 && !reshapes(route) { 2 * TILE } else { TILE };
+        let tile = room / widest;
         // Of single bits, a tile may be less than a line.
         let streams = may_stream && route.dst.size(tile).is_multiple_of(LINE);
         Self { plan, src, dst, n, tile, streams, ahead }
@@ -99,8 +103,8 @@ impl<I: Simd> Task<I> for Tiles<'_> {
     fn call(self, isa: I) {
         let Self { plan, src, dst, n, tile, streams, ahead } = self;
         let route = &plan.route;
-        let [mut even, mut odd] = [const { Buffer::new() }; 2];
-        let made = [even.start(), odd.start()];
+        let mut buffers = Buffers::new();
+        let made = buffers.starts();
         // The first step makes what is in one of them from what is in the other, and of the two that one is free which has not
         // what the last step made.
         let (raw_src, raw_dst) = (made[1], made[plan.steps.len() % 2]);
