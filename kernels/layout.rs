@@ -18,6 +18,7 @@ impl Apart {
 }
 
 /// Reads the codes of consecutive elements: of their first part, or of part `part`. Packed ones begin with a byte.
+#[inline(never)]
 pub(crate) fn load(layout: &Layout, src: &[u8], part: usize, codes: &mut [u64]) {
     match (layout.bits, layout.packing) {
         (8, _) => load_words::<1>(layout, src, part, codes),
@@ -26,16 +27,20 @@ pub(crate) fn load(layout: &Layout, src: &[u8], part: usize, codes: &mut [u64]) 
         (64, _) => load_words::<8>(layout, src, part, codes),
         (bits, Packing::OnePerByte) => {
             load_words::<1>(layout, src, part, codes);
-            for code in codes {
+            for code in &mut *codes {
                 *code &= (1 << bits) - 1;
             }
         }
         (bits, packing) => load_stream(bits as usize, packing, src, codes),
     }
+    if layout.swapped {
+        codes.iter_mut().for_each(|code| *code = code.swap_bytes() >> (64 - layout.bits));
+    }
 }
 
 /// Writes the codes of consecutive elements, like [`load`] reads them. A part that is not written stays
 /// as it is; the pad bits of a last, partial byte become zero.
+#[inline(never)]
 pub(crate) fn store(layout: &Layout, dst: &mut [MaybeUninit<u8>], part: usize, codes: &[u64]) {
     match (layout.bits, layout.packing) {
         (8, _) | (_, Packing::OnePerByte) if layout.bits <= 8 => store_words::<1>(layout, dst, part, codes),
@@ -46,43 +51,38 @@ pub(crate) fn store(layout: &Layout, dst: &mut [MaybeUninit<u8>], part: usize, c
     }
 }
 
-/// Words of `WIDTH` bytes, one of every `layout.parts`.
+/// Words of `WIDTH` bytes in this machine's order, one of every `layout.parts`. (What is not inlined where units are translated
+/// once, as tests are, takes twice as long here: iterators that skip, and copies of slices.)
 #[inline(always)]
 fn load_words<const WIDTH: usize>(layout: &Layout, src: &[u8], part: usize, codes: &mut [u64]) {
     let (words, _) = src.as_chunks::<WIDTH>();
-    let load = |word: &[u8; WIDTH]| {
-        let mut bytes = [0; 8];
+    let mut at = part;
+    for code in codes {
+        let (Some(word), mut bytes) = (words.get(at), [0; 8]) else { return };
         if let Some(place) = bytes[low(WIDTH)..].first_chunk_mut() {
             *place = *word;
         }
-        let word = u64::from_ne_bytes(bytes);
-        if layout.swapped { swap::<WIDTH>(word) } else { word }
-    };
-    if layout.parts == 1 {
-        codes.iter_mut().zip(words).for_each(|(code, word)| *code = load(word));
-    } else {
-        let words = words.iter().skip(part).step_by(layout.parts);
-        codes.iter_mut().zip(words).for_each(|(code, word)| *code = load(word));
+        *code = u64::from_ne_bytes(bytes);
+        at += layout.parts;
     }
 }
 
-/// The inverse.
+/// The inverse, in the order of the layout.
 #[inline(always)]
 fn store_words<const WIDTH: usize>(layout: &Layout, dst: &mut [MaybeUninit<u8>], part: usize, codes: &[u64]) {
     let (words, _) = dst.as_chunks_mut::<WIDTH>();
-    let store = |code: u64, place: &mut [MaybeUninit<u8>; WIDTH]| {
-        let bytes = if layout.swapped { swap::<WIDTH>(code) } else { code }.to_ne_bytes();
+    let mut at = part;
+    for code in codes {
+        let (Some(word), bytes) = (words.get_mut(at), code.to_ne_bytes()) else { return };
         let mut i = 0;
         while i < WIDTH {
-            place[i].write(bytes[low(WIDTH) + i]);
+            word[i].write(bytes[low(WIDTH) + i]);
             i += 1;
         }
-    };
-    if layout.parts == 1 {
-        codes.iter().zip(words).for_each(|(&code, word)| store(code, word));
-    } else {
-        let words = words.iter_mut().skip(part).step_by(layout.parts);
-        codes.iter().zip(words).for_each(|(&code, word)| store(code, word));
+        if layout.swapped {
+            word.reverse();
+        }
+        at += layout.parts;
     }
 }
 
@@ -90,12 +90,6 @@ fn store_words<const WIDTH: usize>(layout: &Layout, dst: &mut [MaybeUninit<u8>],
 #[inline(always)]
 const fn low(width: usize) -> usize {
     if cfg!(target_endian = "big") { 8 - width } else { 0 }
-}
-
-/// The `WIDTH` low bytes reversed.
-#[inline(always)]
-const fn swap<const WIDTH: usize>(word: u64) -> u64 {
-    word.swap_bytes() >> (64 - 8 * WIDTH)
 }
 
 /// Eight elements of `bits` bits fill `bits` bytes: the unit of both streams.

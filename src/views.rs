@@ -329,7 +329,6 @@ impl Between {
             new.add(extent, dst as i128);
             new.add(extent, -(src as i128));
         }
-        new.strides[..new.len].sort_unstable_by_key(|times| -times.stride);
         new
     }
 
@@ -338,10 +337,13 @@ impl Between {
         if times == 0 || stride == 0 {
             return;
         }
-        let known = self.strides[..self.len].iter().position(|times| times.stride == stride.abs());
-        let at = known.unwrap_or(self.len);
-        self.len = self.len.max(at + 1);
-        self.strides[at].stride = stride.abs();
+        let size = stride.abs();
+        let at = self.strides[..self.len].iter().take_while(|times| times.stride > size).count();
+        if self.strides[..self.len].get(at).is_none_or(|times| times.stride != size) {
+            self.strides.copy_within(at..self.len, at + 1);
+            self.strides[at] = Times { stride: size, least: 0, most: 0 };
+            self.len += 1;
+        }
         if stride > 0 {
             self.strides[at].most += times;
         } else {
@@ -477,7 +479,7 @@ impl<'a> Walk<'a> {
         }
         let before = |other: &Dim| (other.dst, other.src.unsigned_abs()) <= (dim.dst, dim.src.unsigned_abs());
         let at = self.dims[..self.len].iter().take_while(|other| before(other)).count();
-        self.dims[at..=self.len].rotate_right(1);
+        self.dims.copy_within(at..self.len, at + 1);
         self.dims[at] = dim;
         self.len += 1;
     }

@@ -237,7 +237,7 @@ impl Plane {
         if matches!(fold, Fold::Negated | Fold::Limited | Fold::Positive) {
             // Up to the last one that is not 0.
             let shift = first.iter().rev().take_while(|&&element| element == 0).count() % 128;
-            shifted.rotate_right(shift);
+            shifted = core::array::from_fn(|i| first[(i + 128 - shift) % 128]);
             let same = shifted.iter().rev().take_while(|&&element| element == shifted[127]).count();
             window.shift = [shift as u8; 16];
             window.last = [(128 - same) as u8 % 128; 16];
