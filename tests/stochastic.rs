@@ -4,10 +4,13 @@
 mod bridge;
 
 use bridge::{Suite, bytes_of, codes_of, type_of};
+use lanecast::bits::{F4E2M1, F8E4M3B11FNUZ, F8E4M3FN, F8E5M2};
 use lanecast::parallel::Parallel;
 use lanecast::records::{ItemDType, RecordCaster, StructDType};
 use lanecast::views::{StridedView, StridedViewMut};
-use lanecast::{ByteOrder, CastOptions, Caster, DType, Isa, Packing};
+use lanecast::{
+    ByteOrder, CastOptions, Caster, Complex, DType, Element, Isa, Packing, bf16, convert, convert_with, f16,
+};
 use lanecast_oracle as oracle;
 use oracle::Mode;
 use oracle::scaled::{convert_stochastic, word};
@@ -19,6 +22,7 @@ fn main() {
     suite.test("numbers wrap", numbers_wrap);
     suite.test("what is not rounded so", others);
     suite.test("in pieces", pieces);
+    suite.test("one value", one_value);
     suite.test("views", views);
     suite.test("records", records);
     suite.test("checked", checked);
@@ -187,6 +191,33 @@ fn pieces(isa: Isa) {
     let caster = Caster::new(DType::F8E4M3B11FNUZ, DType::F16, &options).expect("a pair");
     caster.cast_in_place(&mut buffer, N).expect("a size that fits");
     assert!(buffer == whole);
+}
+
+/// `convert_with` gives what the definition says of the first element, and `convert` knows no chance.
+fn one_value(_: Isa) {
+    /// A value and the code of its real part, and the code of a result.
+    fn check<S: Element, D: Element>(source: impl Fn(f64) -> (S, u128), code: impl Fn(D) -> u128) {
+        let mut differ = 0;
+        for seed in 0..400 {
+            let (value, from) = source(seed as f64 * 0.0137 - 2.3);
+            let got = code(convert_with(value, &CastOptions::new().stochastic(seed, 5)));
+            let (part, word) = (type_of(S::DTYPE.part()), word(seed, 5));
+            let expected = convert_stochastic(part, type_of(D::DTYPE), from, &Mode::default(), word);
+            assert_eq!(got, expected, "{} {from:#x} -> {}, word {word:#x}", S::DTYPE, D::DTYPE);
+            let nearest = oracle::convert(part, type_of(D::DTYPE), from, &Mode::default());
+            assert_eq!(code(convert(value)), nearest, "{} {from:#x} -> {}", S::DTYPE, D::DTYPE);
+            differ += usize::from(got != nearest);
+        }
+        assert!(differ > 40, "{} -> {}: {differ} of 400 by chance", S::DTYPE, D::DTYPE);
+    }
+    check(|x| (x, x.to_bits().into()), |y: F8E4M3FN| y.to_bits().into());
+    check(|x| (x, x.to_bits().into()), |y: bf16| y.to_bits().into());
+    check(|x| (x as f32, (x as f32).to_bits().into()), |y: F4E2M1| y.to_bits().into());
+    check(|x| (x as f32, (x as f32).to_bits().into()), |y: f16| y.to_bits().into());
+    check(|x| (f16::from_f64(x), f16::from_f64(x).to_bits().into()), |y: F8E5M2| y.to_bits().into());
+    check(|x| ((x * 99.0) as i16, ((x * 99.0) as i16 as u16).into()), |y: F8E5M2| y.to_bits().into());
+    check(|x| (Complex::new(x as f32, -1.0), (x as f32).to_bits().into()), |y: bf16| y.to_bits().into());
+    check(|x| (Complex::new(x, 3.0), x.to_bits().into()), |y: F8E4M3B11FNUZ| y.to_bits().into());
 }
 
 /// Elements have the numbers of their places in the shape, wherever they lie.
