@@ -1,15 +1,12 @@
 //! The instruction sets, each with what it has for the layers above.
 
-use super::plan::Plan;
 use super::present::Present;
 #[cfg(isa = "vector")]
-use super::simd::Token;
-#[cfg(isa = "vector")]
-use super::{codec::ways::Ways, vector};
+use super::simd::{Simd, Token};
 use crate::formats::isa::Isa;
 
-/// Calls a function with the token of an instruction set that is [`Present`](super::present::Present); none for the reference. What not every program needs is
-/// asked so, and not by a field of [`Backend`], because a program links all that a field names.
+/// Calls a function with the token of an instruction set that is [`Present`](super::present::Present); none for the reference. What an instruction set does is
+/// asked so, and not by fields of [`Backend`], because a program links all that a field names.
 #[cfg(isa = "vector")]
 macro_rules! on {
     ($present:expr, $isa:ident => $body:expr) => {
@@ -44,13 +41,11 @@ macro_rules! on {
 }
 pub(super) use on;
 
-/// What one instruction set does.
+/// An instruction set that this build has kernels for.
 pub(crate) struct Backend {
     pub(crate) isa: Isa,
     /// Has this CPU what its kernels are compiled for?
     pub(crate) is_there: fn() -> bool,
-    /// A plan that is the reference's, with its kernels.
-    pub(super) plan: fn(Plan) -> Plan,
 }
 
 /// Those that this build has, the best first.
@@ -65,11 +60,11 @@ static BACKENDS: &[Backend] = &[
     vector::<super::simd128::Simd128>(),
 ];
 
-static REFERENCE: Backend = Backend { isa: Isa::Scalar, is_there: || true, plan: |plan| plan };
+static REFERENCE: Backend = Backend { isa: Isa::Scalar, is_there: || true };
 
 #[cfg(isa = "vector")]
-const fn vector<I: Ways>() -> Backend {
-    Backend { isa: I::ISA, is_there: I::Token::is_available, plan: vector::plan::<I> }
+const fn vector<I: Simd>() -> Backend {
+    Backend { isa: I::ISA, is_there: I::Token::is_available }
 }
 
 impl Backend {
@@ -77,6 +72,7 @@ impl Backend {
     pub(crate) fn of(isa: Isa) -> &'static Self {
         BACKENDS.iter().find(|backend| backend.isa == isa).unwrap_or(&REFERENCE)
     }
+
     /// None if the CPU has it not, or the build no kernels for it.
     pub(crate) fn present(isa: Isa) -> Option<Present> {
         let backend = Self::of(isa);

@@ -18,7 +18,6 @@ use crate::formats::route::{Layout, Route};
 use crate::formats::stochastic::Stochastic;
 
 /// A cast, down to the functions that run it: made once for a pair and its options, and kept.
-#[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) from: DType,
     pub(crate) to: DType,
@@ -87,7 +86,7 @@ impl Plan {
 }
 
 /// A plan, and when its results go past the caches.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Planned {
     pub(crate) plan: &'static Plan,
     /// From so many bytes on, read and written; or [`ALL`](Self::ALL), or [`ROWS`](Self::ROWS).
@@ -285,7 +284,7 @@ pub(super) type StreamRows =
 
 /// A codec, and what it needs to know.
 #[cfg(isa = "vector")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) job: Job,
     /// It needs the floating-point environment set by its caller, or may leave traces there.
@@ -298,7 +297,7 @@ pub(super) struct Step {
 /// A step that takes groups of elements, packed on both sides, for codes: 8 elements are whole groups and, on both sides, whole
 /// bytes.
 #[cfg(isa = "vector")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Group {
     pub(super) step: Step,
     /// Bits of a group in the source.
@@ -307,7 +306,7 @@ pub(super) struct Group {
 
 /// Steps that are being found, one after the other: few, and on the stack, because a cast allocates nothing.
 #[cfg(isa = "vector")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Steps {
     steps: [Step; Self::MOST],
     len: usize,
@@ -338,7 +337,7 @@ impl Step {
 
 /// The subnormal numbers that a codec makes or reads as floats.
 #[cfg(isa = "vector")]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subnormals {
     /// It computes no floats.
     None,

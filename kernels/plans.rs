@@ -1,14 +1,19 @@
 //! Which kernel an instruction set runs for a route: the plans, each made once and kept.
 
-use super::backend::Backend;
+#[cfg(isa = "vector")]
+use core::ptr;
+
+use super::backend::{Backend, on};
 use super::drive;
 use super::once::Once;
+#[cfg(isa = "vector")]
+use super::plan::Kernel;
 use super::plan::Plan;
 #[cfg(any(isa = "vector", test))]
 use super::plan::Planned;
 use super::present::Present;
 #[cfg(isa = "vector")]
-use super::stochastic;
+use super::{stochastic, vector};
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 #[cfg(isa = "vector")]
@@ -81,12 +86,23 @@ fn make(
 }
 
 fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
-    let route = route(from, to, &options);
     let present = Backend::present(isa).unwrap_or(Present::REFERENCE);
-    let plan = Plan {
+    let plan = || Plan { isa: present, ..reference(from, to, options) };
+    on!(present, token => {
+        let plan = plan();
+        let casts = if plan.route.is_stochastic { casts(isa, from, to, &options) } else { None };
+        vector::plan(token, Plan { casts, ..plan })
+    })
+    .unwrap_or_else(plan)
+}
+
+/// By the reference.
+fn reference(from: DType, to: DType, options: CastOptions) -> Plan {
+    let route = route(from, to, &options);
+    Plan {
         from,
         to,
-        isa: present,
+        isa: Present::REFERENCE,
         options: CastOptions { stochastic: None, ..options },
         route,
         kernel: match route.work {
@@ -109,12 +125,40 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
         #[cfg(isa = "vector")]
         few: drive::scalar,
         #[cfg(isa = "vector")]
-        casts: if route.is_stochastic { casts(isa, from, to, &options) } else { None },
+        casts: None,
         #[cfg(isa = "vector")]
         stream_rows: None,
         limits: Once::new(),
-    };
-    (Backend::of(present.isa()).plan)(plan)
+    }
+}
+
+/// What casts.
+#[derive(Debug)]
+pub(crate) enum By {
+    /// The bytes are copied.
+    Copy,
+    /// So many kernels of the instruction set, one after the other.
+    Kernels(#[expect(dead_code, reason = "it is said by `Debug`")] usize),
+    Reference,
+}
+
+impl Plan {
+    pub(crate) fn by(&self) -> By {
+        #[cfg(isa = "vector")]
+        let kernels = match &self.casts {
+            Some([there, back]) => there.steps.len() + 1 + back.steps.len(),
+            None if self.route.is_stochastic => 0,
+            // The parts of elements whose codes are kept are moved by one.
+            None => self.steps.len().max(usize::from(!ptr::fn_addr_eq(self.kernel, drive::scalar as Kernel))),
+        };
+        #[cfg(not(isa = "vector"))]
+        let kernels = 0;
+        match kernels {
+            _ if self.route.work == Work::Copy => By::Copy,
+            0 => By::Reference,
+            n => By::Kernels(n),
+        }
+    }
 }
 
 /// The casts of a stochastic route to the float in which it rounds, and from there: nothing is left to round, and overflow is
@@ -135,142 +179,17 @@ fn casts(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<[Pla
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Kernel;
     use super::*;
-    use crate::{ByteOrder, NanToFinite, Overflow, Packing, Rounding};
-
-    /// How a pair is cast: copied, by a vector kernel, or by the scalar reference.
-    fn kind(isa: Isa, from: DType, to: DType, options: &CastOptions) -> char {
-        let plan = plan(isa, from, to, options).unwrap();
-        let copies: &[Kernel] = &[
-            drive::copy,
-            #[cfg(isa = "avx512")]
-            super::super::vector::copy::<super::super::avx512::Zmm>,
-            #[cfg(isa = "avx2")]
-            super::super::vector::copy::<super::super::avx2::Avx2>,
-            #[cfg(isa = "neon")]
-            super::super::vector::copy::<super::super::neon::Neon>,
-            #[cfg(isa = "simd128")]
-            super::super::vector::copy::<super::super::simd128::Simd128>,
-        ];
-        if copies.iter().any(|&copy| core::ptr::fn_addr_eq(plan.kernel, copy)) {
-            'c'
-        } else if core::ptr::fn_addr_eq(plan.kernel, drive::scalar as Kernel) {
-            's'
-        } else {
-            'v'
-        }
-    }
-
-    /// The table of what an instruction set has: `cargo test --lib support -- --nocapture` prints it.
-    #[test]
-    fn support() {
-        for &isa in Isa::available() {
-            println!("{isa}: rows are sources, columns targets in the same order; v: vector kernel, c: copy");
-            for from in DType::ALL {
-                let row: String =
-                    DType::ALL.map(|to| kind(isa, from, to, &CastOptions::new())).iter().collect();
-                println!("{from:>20} {row}");
-            }
-        }
-    }
-
-    /// Every pair has a vector kernel on every instruction set but the reference, in every mode and every layout,
-    /// if it is not copied.
-    #[test]
-    fn nothing_is_left_to_the_reference() {
-        let swapped = if cfg!(target_endian = "big") { ByteOrder::Little } else { ByteOrder::Big };
-        let default = CastOptions::new();
-        let options = [
-            default,
-            default.saturate(false).float_to_int(Overflow::Wrap).int_to_int(Overflow::Saturate),
-            default.rounding(Rounding::Up).int_rounding(Rounding::NearestAway),
-            default.rounding(Rounding::NearestAway).int_rounding(Rounding::NearestEven),
-            default.src_packing(Packing::OnePerByte).dst_order(swapped),
-            default.dst_packing(Packing::HighFirst).src_order(swapped),
-        ];
-        for &isa in Isa::available().iter().filter(|isa| **isa != Isa::Scalar) {
-            for (from, to) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to))) {
-                for options in &options {
-                    let expected = if route(from, to, options).work == Work::Copy { 'c' } else { 'v' };
-                    assert_eq!(kind(isa, from, to, options), expected, "{isa}: {from} -> {to}, {options:?}");
-                }
-            }
-        }
-    }
-
-    /// Options that do not concern a pair make no plan of their own.
-    #[test]
-    fn plans_are_kept_by_what_matters_to_the_pair() {
-        let default = CastOptions::new();
-        for (from, to, others) in [
-            (
-                DType::F32,
-                DType::I8,
-                [default.rounding(Rounding::Up).saturate(false), default.stochastic(7, 0)],
-            ),
-            (
-                DType::F32,
-                DType::F16,
-                [default.float_to_int(Overflow::Wrap), default.nan_to_finite(NanToFinite::Max)],
-            ),
-            (
-                DType::I64,
-                DType::U8,
-                [default.int_rounding(Rounding::Up), default.narrow_int_rounding(Rounding::Up)],
-            ),
-            (DType::F8E5M2, DType::Bool, [default.saturate(false), default.dst_packing(Packing::OnePerByte)]),
-        ] {
-            let kept = plan(Isa::Scalar, from, to, &default).unwrap();
-            for seed in 0..100 {
-                for options in &others {
-                    let seeded =
-                        if options.stochastic.is_some() { options.stochastic(seed, 0) } else { *options };
-                    let other = plan(Isa::Scalar, from, to, &seeded).unwrap();
-                    assert!(core::ptr::eq(kept, other), "{from} -> {to}, {seeded:?}");
-                }
-            }
-        }
-    }
 
     /// Views may have more elements than there are bytes of memory.
     #[test]
     fn parts_of_more_than_memory() {
-        for &isa in Isa::available() {
-            let options = CastOptions::new();
-            let plan = Planned::new(plan(isa, DType::U8, DType::I8, &options).unwrap(), &options);
-            for n in [usize::MAX / 2 + 1, usize::MAX] {
-                assert_eq!(plan.part_of(n).route.from, DType::U8);
-            }
-        }
-    }
-
-    /// A CPU that has the instruction runs the other path for hardly anything, and one without it never runs this.
-    #[cfg(isa = "vector")]
-    #[test]
-    fn bfloat16_is_the_same_without_its_instruction() {
-        const LOW: [u32; 8] = [0, 1, 0x5555, 0x7FFF, 0x8000, 0x8001, 0xAAAA, 0xFFFF];
-        let src: Vec<u32> = (0..1 << 16).flat_map(|high| LOW.map(|low| high << 16 | low)).collect();
-        for &isa in Isa::available() {
-            let plan = plan(isa, DType::F32, DType::BF16, &CastOptions::new()).unwrap();
-            let Some(&with) = plan.ready else { continue };
-            let mut without = with;
-            without.job.extras.bf16 = None;
-            let [expected, found] = [with, without].map(|step| {
-                let mut dst = vec![0u16; src.len()];
-                let _environment = super::super::environment::Environment::new(Rounding::NearestEven);
-                // SAFETY: as many elements of both dtypes, in buffers of their own.
-                unsafe {
-                    step.job.run_rows(
-                        src.as_ptr().cast(),
-                        dst.as_mut_ptr().cast(),
-                        src.len(),
-                        &super::super::layout::Apart::ONE,
-                    );
-                }
-                dst
-            });
-            assert!(expected == found, "{isa}");
+        let options = CastOptions::new();
+        // Never freed, as those that are kept.
+        let plan =
+            Box::leak(Box::new(Plan { stream_from: 1 << 24, ..reference(DType::U8, DType::I8, options) }));
+        for n in [usize::MAX / 2 + 1, usize::MAX] {
+            assert_eq!(Planned::new(plan, &options).part_of(n).route.from, DType::U8);
         }
     }
 }

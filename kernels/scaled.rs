@@ -115,7 +115,7 @@ pub(crate) struct Rows {
 }
 
 /// A cast under scales on an instruction set.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Kernel {
     isa: Present,
     run: RunScaled,

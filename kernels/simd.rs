@@ -1342,6 +1342,19 @@ mod tests {
         }
     }
 
+    /// A CPU that has the instruction takes the other way for hardly anything, and one without it never takes this.
+    fn rounds_to_bf16<I: Simd>(isa: I) {
+        const LOW: [u32; 8] = [0, 1, 0x5555, 0x7FFF, 0x8000, 0x8001, 0xAAAA, 0xFFFF];
+        let codes: Vec<u32> = (0..1 << 16).flat_map(|high| LOW.map(|low| high << 16 | low)).collect();
+        for some in codes.chunks_exact(32) {
+            let made = |extras| {
+                let x = [0, 1].map(|k| register(isa, &some[k * I::BYTES / 4..]));
+                lanes::<I, u16>(isa, isa.f32_to_bf16(x, extras))
+            };
+            assert_eq!(made(Extras::this()), made(Extras::NONE), "{some:x?}");
+        }
+    }
+
     /// So does what the ways of x86-64 take.
     #[cfg(isa = "avx2")]
     fn searches_nans<I: SearchesNans>(isa: I) {
@@ -1383,15 +1396,18 @@ mod tests {
             }
         }
         #[cfg(isa = "avx512")]
-        check::<super::super::avx512::Zmm>(Isa::Avx512, &[keeps_its_word, is_quiet, searches_nans]);
+        check::<super::super::avx512::Zmm>(
+            Isa::Avx512,
+            &[keeps_its_word, is_quiet, rounds_to_bf16, searches_nans],
+        );
         #[cfg(isa = "avx2")]
         check::<super::super::avx2::Avx2>(
             Isa::Avx2,
-            &[keeps_its_word, is_quiet, searches_nans, marks_beyond],
+            &[keeps_its_word, is_quiet, rounds_to_bf16, searches_nans, marks_beyond],
         );
         #[cfg(isa = "neon")]
-        check::<super::super::neon::Neon>(Isa::Neon, &[keeps_its_word, is_quiet]);
+        check::<super::super::neon::Neon>(Isa::Neon, &[keeps_its_word, is_quiet, rounds_to_bf16]);
         #[cfg(isa = "simd128")]
-        check::<super::super::simd128::Simd128>(Isa::Simd128, &[keeps_its_word, is_quiet]);
+        check::<super::super::simd128::Simd128>(Isa::Simd128, &[keeps_its_word, is_quiet, rounds_to_bf16]);
     }
 }

@@ -221,7 +221,7 @@ unsafe fn few<I: Simd, C: Codec<I>>(
 }
 
 /// The plan with the kernels of an instruction set.
-pub(super) fn plan<I: Ways>(plan: Plan) -> Plan {
+pub(super) fn plan<I: Ways>(_: I, plan: Plan) -> Plan {
     let route = &plan.route;
     if route.work == Work::Copy {
         return Plan { kernel: copy::<I>, stream_from: streaming_threshold(), ..plan };

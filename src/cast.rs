@@ -1,6 +1,7 @@
 //! The front door: slices, bytes, single values, and the resolved [`Caster`] behind them all.
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::hint;
 use core::mem::{MaybeUninit, size_of_val};
 
@@ -37,12 +38,32 @@ use crate::room::{allocated, vec_with_capacity};
 /// assert_eq!(packed, [0xF2, 0x01]);
 /// # Ok::<(), lanecast::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+///
+/// What casts is printed with it: a copy, so many kernels one after the other, or the scalar reference.
+///
+/// ```
+/// use lanecast::{CastOptions, Caster, DType, Isa};
+/// let caster = Caster::new(DType::F32, DType::F16, &CastOptions::new().isa(Isa::Scalar))?;
+/// assert!(format!("{caster:?}").starts_with("Caster { from: float32, to: float16, by: Reference, options:"));
+/// # Ok::<(), lanecast::Error>(())
+/// ```
+#[derive(Clone, Copy)]
 pub struct Caster {
     plan: Planned,
 }
 
 const _: () = assert!(size_of::<Caster>() <= 32);
+
+impl fmt::Debug for Caster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caster")
+            .field("from", &self.from())
+            .field("to", &self.to())
+            .field("by", &self.plan.by())
+            .field("options", &self.options())
+            .finish()
+    }
+}
 
 impl Caster {
     /// Decides the cast of `from` to `to` under `options`.

@@ -24,6 +24,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::cast::Caster;
 use crate::error::Error;
 use crate::formats::isa::Isa;
+use crate::formats::route::Layout;
 use crate::kernels::memory::Destination;
 use crate::threads::{self, Lock};
 
@@ -376,7 +377,7 @@ fn run(
     if is_small && how.progress.is_none() {
         return caster.fill(src, dst, n).map(drop);
     }
-    let lengths = Lengths::new(caster, how.chunk, most, traffic, dst.as_mut_ptr().addr(), n);
+    let lengths = Lengths::new(caster.layouts(), how.chunk, most, traffic, dst.as_mut_ptr().addr(), n);
     let chunks = lengths.chunks();
     let workers = most.min(chunks);
     let job = Job::new(caster, src, dst, lengths, workers, how);
@@ -456,14 +457,14 @@ struct Lengths {
 
 impl Lengths {
     fn new(
-        caster: &Caster,
+        layouts: [Layout; 2],
         chunk: Option<usize>,
         threads: usize,
         traffic: usize,
         dst: usize,
         n: usize,
     ) -> Self {
-        let bits = caster.layouts().map(|layout| layout.size(8));
+        let bits = layouts.map(|layout| layout.size(8));
         let is_packed = bits.iter().any(|&bits| bits < 8);
         let wanted = chunk.unwrap_or_else(|| {
             // Four for each thread, so that one which is late keeps nobody waiting for long.
@@ -658,20 +659,22 @@ mod tests {
     use super::*;
     use crate::formats::dtype::DType;
     use crate::formats::options::CastOptions;
+    use crate::formats::route::route;
 
     /// Chunks are all of the elements, each whole bytes on both sides; unless smaller ones are wanted, or an element lies
     /// across a line, all but the first begin at a line of the destination, and but the last are whole blocks from there.
     #[test]
     fn chunks_begin_at_lines() {
         for (from, to) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to))) {
-            let caster = Caster::new(from, to, &CastOptions::new()).expect("an instruction set");
-            let [src_bits, dst_bits] = caster.layouts().map(|layout| layout.size(8));
+            let route = route(from, to, &CastOptions::new());
+            let layouts = [route.src, route.dst];
+            let [src_bits, dst_bits] = layouts.map(|layout| layout.size(8));
             for (n, threads, chunk) in
                 [(1 << 22, 2, None), (100_001, 3, Some(5000)), (777, 16, Some(7)), (1, 4, None), (0, 2, None)]
             {
                 let traffic = n / 8 * (src_bits + dst_bits);
                 for dst in [0, 1, 3, 8, 48, 62, 63].map(|further| 4096 + further) {
-                    let lengths = Lengths::new(&caster, chunk, threads, traffic, dst, n);
+                    let lengths = Lengths::new(layouts, chunk, threads, traffic, dst, n);
                     let what = || format!("{from} -> {to}, {n} to {dst}, chunks of {chunk:?}, {lengths:?}");
                     let begins: Vec<usize> = (0..=lengths.chunks()).map(|i| lengths.before(i)).collect();
                     assert_eq!((begins[0], begins.last()), (0, Some(&n)), "{}", what());

@@ -64,6 +64,57 @@ fn all_entries_agree() {
     agree::<U4, i64>();
 }
 
+/// What casts a pair on an instruction set, as `Debug` says it.
+fn by(isa: Isa, from: DType, to: DType, options: &CastOptions) -> String {
+    let caster = Caster::new(from, to, &options.isa(isa)).unwrap();
+    let debug = format!("{caster:?}");
+    debug.split_once(" by: ").unwrap().1.split_once(", ").unwrap().0.to_owned()
+}
+
+/// The table of what an instruction set has: `cargo test --test api support -- --nocapture` prints it.
+#[test]
+fn support() {
+    for &isa in Isa::available() {
+        println!(
+            "{isa}: rows are sources, columns targets in the same order; 1..: kernels, c: copy, r: reference"
+        );
+        for from in DType::ALL {
+            let row = DType::ALL.map(|to| match &by(isa, from, to, &CastOptions::new())[..] {
+                "Copy" => "c".to_owned(),
+                "Reference" => "r".to_owned(),
+                kernels => kernels.trim_matches(|c: char| !c.is_ascii_digit()).to_owned(),
+            });
+            println!("{from:>20} {}", row.concat());
+        }
+    }
+}
+
+/// Every pair has kernels on every instruction set but the reference, in every mode and every layout, if it is not copied.
+#[test]
+fn nothing_is_left_to_the_reference() {
+    let swapped = if cfg!(target_endian = "big") { ByteOrder::Little } else { ByteOrder::Big };
+    let default = CastOptions::new();
+    let options = [
+        default,
+        default.saturate(false).float_to_int(Overflow::Wrap).int_to_int(Overflow::Saturate),
+        default.rounding(Rounding::Up).int_rounding(Rounding::NearestAway),
+        default.rounding(Rounding::NearestAway).int_rounding(Rounding::NearestEven),
+        default.src_packing(Packing::OnePerByte).dst_order(swapped),
+        default.dst_packing(Packing::HighFirst).src_order(swapped),
+    ];
+    for (&isa, (from, to)) in Isa::available().iter().flat_map(|isa| pairs().map(move |pair| (isa, pair))) {
+        for options in &options {
+            let (by, what) = (by(isa, from, to, options), format!("{isa}: {from} -> {to}, {options:?}"));
+            match isa {
+                Isa::Scalar => assert!(by == "Reference" || by == "Copy", "{what}: {by}"),
+                _ => assert!(by.starts_with("Kernels") || by == "Copy", "{what}: {by}"),
+            }
+            assert!(from == to || by != "Copy", "{what}");
+        }
+    }
+    assert_eq!(by(Isa::Scalar, DType::F32, DType::F32, &default), "Copy");
+}
+
 #[test]
 fn the_identity_keeps_every_bit() {
     let signalling = f32::from_bits(0x7F80_0001);

@@ -1,6 +1,5 @@
 //! What a codec needs to know of a cast.
 
-use core::fmt;
 use core::mem::ManuallyDrop;
 
 use super::super::environment::Environment;
@@ -14,7 +13,7 @@ use crate::formats::route::{Layout, Route};
 use crate::kernels::scalar;
 
 /// What a codec needs to know of a cast.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(in crate::kernels) struct Job {
     pub(super) from: Kind,
     pub(super) policy: Policy,
@@ -96,12 +95,6 @@ impl Table {
     }
 }
 
-impl fmt::Debug for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if core::ptr::eq(self.planes[0], Self::NONE.planes[0]) { "no table" } else { "a table" })
-    }
-}
-
 impl Job {
     /// Of no cast.
     pub(in crate::kernels) const NONE: Self = Self {
@@ -154,7 +147,7 @@ impl Job {
 }
 
 /// What a cast to an integer or bool makes; if to neither, anything. Computed with the job, as [`Target`] is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct IntegerTarget {
     /// The least and the greatest integer of the target.
     pub(super) min: i64,
@@ -214,7 +207,7 @@ impl IntegerTarget {
 
 /// What a cast to a float of 8 bits or fewer makes; if it is none, anything. Computed with the job, once: in a kernel it would
 /// take longer than to cast a few elements.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Target {
     pub(super) mantissa_bits: u32,
     /// Exponent of the smallest normal.

@@ -770,11 +770,8 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The reference: what is lost of a code of the home, and is it negative where the target has no sign?
     fn loss(&self, code: u64, word: Option<u32>) -> Option<(Loss, bool)> {
-        let value = scalar::decode(self.home, code);
-        let is_negative = value.is_negative() && !compares_signed(self.to);
-        scalar::loss(self.to, value, self.policy, word).map(|loss| (loss, is_negative))
+        loss(self.home, self.to, self.policy, code, word)
     }
 
     fn limits(&self) -> (Limits, [bool; 2]) {
@@ -783,6 +780,13 @@ impl<'a> Look<'a> {
         // Where there is no memory to keep them, they are found again.
         self.limits.get_or_make(|| Some(find())).copied().unwrap_or_else(find)
     }
+}
+
+/// The reference: what is lost of a code, and is it negative where the target has no sign?
+fn loss(from: DType, to: DType, policy: &Policy, code: u64, word: Option<u32>) -> Option<(Loss, bool)> {
+    let value = scalar::decode(from, code);
+    let is_negative = value.is_negative() && !compares_signed(to);
+    scalar::loss(to, value, policy, word).map(|loss| (loss, is_negative))
 }
 
 /// How elements that are lost become null, piece by piece, where a scan would be in vain.
@@ -971,21 +975,17 @@ mod tests {
                 if route.work != Work::Convert || keeps(home, route.to, &route.policy) {
                     continue;
                 }
-                let caster = Caster::new(home, to, &options).unwrap();
-                let rooms = Rooms::default();
-                rooms.fill(&caster).unwrap();
-                let check = Check::new(&caster, 0, true, &rooms);
-                let look = check.parts.unwrap();
-                let (fit, what) =
-                    (range::fit(home, look.to, look.policy), format!("{home} -> {to}, {rounding:?}"));
+                let (to, policy) = (route.to, &route.policy);
+                let (fit, what) = (range::fit(home, to, policy), format!("{home} -> {to}, {rounding:?}"));
                 let sign = 1u64 << (home.bits() - 1);
-                let lost = |code: u64| look.loss(code, None).is_some_and(|(loss, _)| loss != Loss::Inexact);
+                let loss = |code: u64| loss(home, to, policy, code, None).map(|(loss, _)| loss);
+                let lost = |code: u64| loss(code).is_some_and(|loss| loss != Loss::Inexact);
                 match fit.scan {
                     Scan::Integers => {
                         let all = u64::MAX >> (64 - home.bits());
                         let most = (all & !fit.limit) + 1;
                         for code in [0, most / 2, most - 1].map(|k| fit.low.wrapping_add(k) & all) {
-                            assert_eq!(look.loss(code, None), None, "{what}: {code:#x}");
+                            assert_eq!(loss(code), None, "{what}: {code:#x}");
                         }
                     }
                     _ => {

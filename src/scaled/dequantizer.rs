@@ -1,6 +1,7 @@
 //! Elements under scales to floats.
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::mem::MaybeUninit;
 
 use super::codes::Elements;
@@ -33,13 +34,24 @@ use crate::parallel::Parallel;
 /// assert_eq!(out.iter().map(|&x| f32::from_ne_bytes(x)).collect::<Vec<_>>(), [8.0, -48.0, 0.0, 4.0]);
 /// # Ok::<(), lanecast::scaled::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Dequantizer {
     pub(super) scaling: Scaling,
     pub(super) options: CastOptions,
     pub(super) dequantize: Dequantize,
     #[cfg(isa = "vector")]
     decided: Option<Decided>,
+}
+
+impl fmt::Debug for Dequantizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dequantizer")
+            .field("from", &self.dequantize.from)
+            .field("to", &self.dequantize.to)
+            .field("scaling", &self.scaling)
+            .field("options", &self.options)
+            .finish()
+    }
 }
 
 impl Dequantizer {

@@ -1,6 +1,7 @@
 //! Floats to elements under scales.
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::mem::MaybeUninit;
 
 use super::codes::Elements;
@@ -47,7 +48,7 @@ use crate::parallel::Parallel;
 /// assert_eq!(scales, [127 + 4 - 8, 127 + 5 - 8]);
 /// # Ok::<(), lanecast::scaled::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Quantizer {
     pub(super) scaling: Scaling,
     pub(super) options: CastOptions,
@@ -59,6 +60,17 @@ pub struct Quantizer {
     /// Data as float64.
     #[cfg(isa = "vector")]
     to_f64: Option<Caster>,
+}
+
+impl fmt::Debug for Quantizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quantizer")
+            .field("from", &self.quantize.from)
+            .field("to", &self.quantize.to)
+            .field("scaling", &self.scaling)
+            .field("options", &self.options)
+            .finish()
+    }
 }
 
 impl Quantizer {

@@ -1,5 +1,6 @@
 //! Elements under one scaling to elements under another.
 
+use core::fmt;
 use core::mem::MaybeUninit;
 
 use super::codes::Elements;
@@ -42,7 +43,7 @@ use crate::parallel::Parallel;
 /// assert_eq!((codes, scales), ([0x64], [127 - 2])); // 2 and 4, by 2^-2
 /// # Ok::<(), lanecast::scaled::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Requantizer {
     pub(super) from: Scaling,
     pub(super) to: Scaling,
@@ -60,7 +61,7 @@ pub struct Requantizer {
 /// That is one rounding where the products of the source are float32, and where the scales of the target are powers of two: by
 /// those, all that codes and scales tell apart is of few bits.
 #[cfg(isa = "vector")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct ByF32 {
     dequantize: Dequantize,
     odd: Decided,
@@ -97,7 +98,7 @@ impl ByF32 {
 
 /// The same by way of float64, where every product of the source is one.
 #[cfg(isa = "vector")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct ByF64 {
     exact: Decided,
     wide: Wide,
@@ -119,6 +120,16 @@ impl ByF64 {
             let exact = Decided::new(dequantize, &codes, &made)?;
             Some(Self { exact, wide: Wide::new(quantize, bits, &written)? })
         }))
+    }
+}
+
+impl fmt::Debug for Requantizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requantizer")
+            .field("from", &(self.dequantize.from, &self.from))
+            .field("to", &(self.quantize.to, &self.to))
+            .field("options", &self.options)
+            .finish()
     }
 }
 

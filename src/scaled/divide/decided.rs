@@ -12,7 +12,7 @@ use crate::scaled::rule::{Quantize, Steps};
 use crate::scaled::scaling::ScaleRule;
 
 /// What registers do of a quantisation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(in crate::scaled) struct Decided {
     pub(super) isa: Present,
     pub(super) kernel: Kernel,

@@ -122,7 +122,7 @@ impl MayTie {
 }
 
 /// What elements become is looked up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Tabling {
     pub(super) kernel: Kernel,
     /// What makes tables.
@@ -220,7 +220,7 @@ fn by_f64(
 }
 
 /// What registers do of a dequantisation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(in crate::scaled) struct Decided {
     pub(super) isa: Present,
     pub(super) kernel: Option<Kernel>,
