@@ -55,6 +55,7 @@ pub struct Caster {
 const _: () = assert!(size_of::<Caster>() <= 32);
 
 impl fmt::Debug for Caster {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Caster")
             .field("from", &self.from())

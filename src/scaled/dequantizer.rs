@@ -44,6 +44,7 @@ pub struct Dequantizer {
 }
 
 impl fmt::Debug for Dequantizer {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dequantizer")
             .field("from", &self.dequantize.from)

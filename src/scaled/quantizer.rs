@@ -63,6 +63,7 @@ pub struct Quantizer {
 }
 
 impl fmt::Debug for Quantizer {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Quantizer")
             .field("from", &self.quantize.from)

@@ -124,6 +124,7 @@ impl ByF64 {
 }
 
 impl fmt::Debug for Requantizer {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Requantizer")
             .field("from", &(self.dequantize.from, &self.from))
