@@ -27,7 +27,8 @@ fn row<S: Element, D: Element + PartialEq>(name: &str, value: fn(usize) -> S, ea
     let square = array(256, 256);
     let wide = array(256, 512);
     let others = [ratio(square.t().slice(s![.., ..;-1]), each), ratio(wide.slice(s![.., ..;2]), each)];
-    println!("| {name} | {} | {} |", dense.join(" | "), others.join(" | "));
+    let rows = [20, 100, 500].map(|n| ratio(array(64, n + 7).slice(s![.., ..n]), each));
+    println!("| {name} | {} | {} | {} |", dense.join(" | "), others.join(" | "), rows.join(" | "));
 }
 
 fn main() {
@@ -35,9 +36,10 @@ fn main() {
         return;
     }
     println!(
-        "| cast | 16 | 512 | 65,536 | 1,048,576 | 256 x 256, transposed and turned | every second of 256 x 512 |"
+        "| cast | 16 | 512 | 65,536 | 1,048,576 | 256 x 256, transposed and turned | every second of 256 x 512 \
+         | 64 rows, 20 columns of 27 | 100 of 107 | 500 of 507 |"
     );
-    println!("|---|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     row("float64 to float32", |i| i as f64 * 0.1, |x| x as f32);
     row("float32 to float64", |i| i as f32 * 0.1, f64::from);
     row("float32 to float16", |i| (i % 60000) as f32 * 0.1, f16::from_f32);
