@@ -1,4 +1,4 @@
-//! The instruction sets, each with what it has for the layers above.
+//! The instruction sets: how the layers above ask what each has.
 
 use super::present::Present;
 #[cfg(isa = "vector")]

@@ -39,7 +39,7 @@ mod hosts {
 
     const VARIABLE: &str = "LANECAST_TEST_CHILD";
     /// Each is a test, and what its process does.
-    const TESTS: [(&str, fn()); 20] = [
+    const TESTS: [(&str, fn()); 19] = [
         ("a fork after casts on threads", || after(casts)),
         ("a fork after scaled casts on threads", || after(scaled_casts)),
         ("a fork after texts on threads", || after(texts)),
@@ -59,9 +59,7 @@ mod hosts {
         ("the stacks of casts", stacks_of_casts),
         ("the stacks of checked casts", stacks_of_checks),
         ("the stacks of strided casts", stacks_of_views),
-        (NOTHING, || ()),
     ];
-    const NOTHING: &str = "nothing";
     const ANOTHERS: &str = "a variable that names another machine's instruction set";
     /// Those that are done again and again.
     const RACES: &str = "forks while";
@@ -75,12 +73,12 @@ mod hosts {
             return (test.1)();
         }
         let mut suite = Suite::new();
-        // A program that is emulated cannot.
-        let starts_itself = std::env::current_exe()
-            .and_then(|program| Command::new(program).env(VARIABLE, NOTHING).output())
-            .is_ok_and(|output| output.status.success());
-        for (name, _) in TESTS.iter().filter(|test| test.0 != NOTHING) {
-            suite.test_if(starts_itself, "it cannot start itself", name, move |isa| start(name, isa));
+        // What an emulator runs, the kernel of this machine does not: `ci/cross` says so.
+        let starts_itself = std::env::var_os("LANECAST_EMULATED").is_none();
+        for (name, _) in &TESTS {
+            suite.test_if(starts_itself, "emulated programs cannot start themselves", name, move |isa| {
+                start(name, isa)
+            });
         }
         suite.run().exit();
     }

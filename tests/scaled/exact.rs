@@ -23,6 +23,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("powers of two change nothing but scales", powers_of_two);
     suite.test("NVFP4 with scales of float8_ue5m3", by_ue5m3);
     suite.test("dtypes that there are not", refused);
+    suite.test("what is printed of them", printed);
 }
 
 fn each(isa: Isa, case: impl Fn(&mut Random, Isa)) {
@@ -632,4 +633,26 @@ fn refused(isa: Isa) {
             assert_eq!(error.to_string(), format!("data 4x64 have no dimension {axis}"));
         }
     }
+}
+
+/// `{:?}` says what is asked for, and not how it is done.
+fn printed(isa: Isa) {
+    let (options, scaling) = (CastOptions::new().isa(isa), Scaling::mx());
+    let (float, code) = (DType::F32, DType::F4E2M1);
+    let says = |debug: String, name: &str, from: &str, to: &str| {
+        assert!(debug.starts_with(&format!("{name} {{ from: {from}, to: {to}, ")), "{debug}");
+        assert!(debug.ends_with(&format!(", options: {options:?} }}")), "{debug}");
+    };
+    let quantizer = Quantizer::new(float, code, &scaling, &options).expect("a pair");
+    says(format!("{quantizer:?}"), "Quantizer", "float32", &format!("float4_e2m1fn, scaling: {scaling:?}"));
+    let dequantizer = Dequantizer::new(code, float, &scaling, &options).expect("a pair");
+    says(
+        format!("{dequantizer:?}"),
+        "Dequantizer",
+        "float4_e2m1fn",
+        &format!("float32, scaling: {scaling:?}"),
+    );
+    let requantizer = Requantizer::new((code, &scaling), (code, &scaling), &options).expect("a pair");
+    let side = format!("(float4_e2m1fn, {scaling:?})");
+    says(format!("{requantizer:?}"), "Requantizer", &side, &side);
 }
