@@ -74,9 +74,9 @@ fn make(
     options: &CastOptions,
 ) -> Option<&'static Plan> {
     loop {
-        let made = plans.get_or_make(|| {
+        let made = plans.get_or_make_in(|place| {
             let options = CastOptions { stream_from: None, ..*options };
-            Some(Made { key, plan: new(isa, from, to, options), others: Once::new() })
+            Some(place.write(Made { key, plan: new(isa, from, to, options), others: Once::new() }))
         })?;
         if made.key == key {
             return Some(&made.plan);
@@ -87,13 +87,15 @@ fn make(
 
 fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
     let present = Backend::present(isa).unwrap_or(Present::REFERENCE);
-    let plan = || Plan { isa: present, ..reference(from, to, options) };
+    let mut plan = Plan { isa: present, ..reference(from, to, options) };
+    // In its place, for the stack.
     on!(present, token => {
-        let plan = plan();
-        let casts = if plan.route.is_stochastic { casts(isa, from, to, &options) } else { None };
-        vector::plan(token, Plan { casts, ..plan })
-    })
-    .unwrap_or_else(plan)
+        if plan.route.is_stochastic {
+            plan.casts = casts(isa, from, to, &options);
+        }
+        vector::plan(token, &mut plan);
+    });
+    plan
 }
 
 /// By the reference.

@@ -220,47 +220,42 @@ unsafe fn few<I: Simd, C: Codec<I>>(
     }
 }
 
-/// The plan with the kernels of an instruction set.
-pub(super) fn plan<I: Ways>(_: I, plan: Plan) -> Plan {
+/// Gives a plan the kernels of an instruction set.
+pub(super) fn plan<I: Ways>(_: I, plan: &mut Plan) {
     let route = &plan.route;
     if route.work == Work::Copy {
-        return Plan { kernel: copy::<I>, stream_from: streaming_threshold(), ..plan };
+        (plan.kernel, plan.stream_from) = (copy::<I>, streaming_threshold());
+        return;
     }
     if route.is_stochastic {
-        return Plan { kernel: stochastic::kernel::<I>, ..plan };
+        plan.kernel = stochastic::kernel::<I>;
+        return;
     }
     // Where there is no memory for that or for a table, the reference needs none.
     let mut found = Steps::NONE;
     let Some(steps) = codec::ways::find_steps::<I>(route, &mut found).and_then(|()| once::keep(found.all()))
     else {
-        return plan;
+        return;
     };
-    let ready = match steps {
+    // Without memory for those, there are the steps.
+    plan.groups = codec::ways::groups::<I>(route);
+    plan.ready = match steps {
         [step] if stage::is_plain(route) => Some(step),
         _ => None,
     };
-    let floats = steps.iter().any(|step| step.floats);
+    plan.steps = steps;
+    plan.kernel = if plan.ready.is_some() { plain::<I> } else { shaped::<I> };
+    plan.few = if plan.groups.is_some() { shaped::<I> } else { stage::few };
+    plan.stream_rows = Some(stream::rows::<I>);
+    plan.stream_from = if keeps_up::<I>(route) { streaming_threshold() } else { usize::MAX };
+    plan.floats = steps.iter().any(|step| step.floats);
+    plan.quick = match plan.ready {
+        _ if plan.floats => 0,
+        Some(_) => MANY - 1,
+        None => FEW,
+    };
     let has = |subnormals| steps.iter().any(|step| step.subnormals == subnormals);
-    let flushes = has(Subnormals::Flushed) && !has(Subnormals::Kept);
-    // Without memory for those, there are the steps.
-    let groups = codec::ways::groups::<I>(route);
-    Plan {
-        kernel: if ready.is_some() { plain::<I> } else { shaped::<I> },
-        stream_from: if keeps_up::<I>(route) { streaming_threshold() } else { usize::MAX },
-        quick: match ready {
-            _ if floats => 0,
-            Some(_) => MANY - 1,
-            None => FEW,
-        },
-        few: if groups.is_some() { shaped::<I> } else { stage::few },
-        ready,
-        groups,
-        floats,
-        flushes,
-        steps,
-        stream_rows: Some(stream::rows::<I>),
-        ..plan
-    }
+    plan.flushes = has(Subnormals::Flushed) && !has(Subnormals::Kept);
 }
 
 /// Does a codec keep up with memory? Then its results are better streamed. What computes for longer than memory moves
