@@ -43,7 +43,7 @@ fn all_codes(isa: Isa, from: DType) {
 
 fn boundaries(isa: Isa, from: DType) {
     for to in share("codes", isa, from, 16) {
-        check(isa, from, to, &oracle::interesting(type_of(from), type_of(to)));
+        check(isa, from, to, &bridge::codes(from, to));
     }
 }
 

@@ -6,7 +6,6 @@ mod bridge;
 use bridge::Suite;
 use lanecast::views::{StridedView, StridedViewMut};
 use lanecast::{ByteOrder, CastOptions, Caster, DType, Isa, Packing};
-use lanecast_oracle as oracle;
 
 fn main() {
     let mut suite = Suite::new();
@@ -35,14 +34,9 @@ fn hostile(isa: Isa, bits: u64) {
         .int_to_int(lanecast::Overflow::Saturate);
     let chance = CastOptions::new().stochastic(7, u64::from(u32::MAX) - 700);
     for from in DType::ALL {
-        let codes = match from.bits() {
-            0..=16 => (0..1 << from.bits()).collect(),
-            // A few of each kind: the whole set is for the conformance suite.
-            _ => {
-                let all = oracle::interesting(bridge::type_of(from), oracle::Type::E5M2);
-                all.into_iter().step_by(7).collect::<Vec<u128>>()
-            }
-        };
+        // Of wide ones, a few of each kind: the whole set is for the conformance suite.
+        let step = if from.bits() <= 16 { 1 } else { 7 };
+        let codes: Vec<u128> = bridge::codes(from, DType::F8E5M2).iter().copied().step_by(step).collect();
         let src = bridge::bytes_of(from, &codes);
         for to in bridge::share("hostile", isa, from, 3) {
             for options in [CastOptions::new(), odd, chance] {
@@ -170,10 +164,7 @@ fn scaled(isa: Isa, bits: u64) {
 /// Views of every pair, which prepare the environment once for many rows, tiles or panels.
 fn views(isa: Isa, bits: u64) {
     for from in DType::ALL {
-        let all: Vec<u128> = match from.bits() {
-            0..=16 => (0..1 << from.bits()).collect(),
-            _ => oracle::interesting(bridge::type_of(from), oracle::Type::E5M2),
-        };
+        let all = bridge::codes(from, DType::F8E5M2);
         let s = from.itemsize();
         for to in bridge::share("views", isa, from, 3) {
             let d = to.itemsize();
@@ -230,7 +221,7 @@ fn scales(isa: Isa, bits: u64) {
     all.extend(mx_rules.map(|rule| Scaling::mx().rule(rule)));
     let shape = [67, 200];
     for from in [DType::F32, DType::BF16, DType::F16] {
-        let codes = oracle::interesting(bridge::type_of(from), oracle::Type::E5M2);
+        let codes = bridge::codes(from, DType::F8E5M2);
         // Neighbours in a block are near each other, most times.
         let n = shape.iter().product();
         let source: Vec<u128> = (0..n).map(|i| codes[(i / 7 * 3 + i % 7) % codes.len()]).collect();

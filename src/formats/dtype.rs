@@ -53,7 +53,9 @@ macro_rules! define_dtype {
             /// ```
             #[inline]
             pub const fn kind(self) -> Kind {
-                match self { $(Self::$variant => $kind,)* }
+                // A load, where a match would be a branch for each.
+                static KINDS: [Kind; DTYPES] = [$($kind),*];
+                KINDS[self as usize]
             }
         }
     };
@@ -452,12 +454,21 @@ impl DType {
     /// ```
     #[inline]
     pub const fn bits(self) -> u32 {
-        match self.kind() {
-            Kind::Bool => 8,
-            Kind::Int(format) => format.bits,
-            Kind::Float(format) => format.bits(),
-            Kind::Complex(part) => 2 * part.bits(),
-        }
+        static BITS: [u8; DTYPES] = {
+            let mut bits = [0; DTYPES];
+            let mut i = 0;
+            while i < DTYPES {
+                bits[i] = match DType::ALL[i].kind() {
+                    Kind::Bool => 8,
+                    Kind::Int(format) => format.bits,
+                    Kind::Float(format) => format.bits(),
+                    Kind::Complex(part) => 2 * part.bits(),
+                } as u8;
+                i += 1;
+            }
+            bits
+        };
+        BITS[self as usize] as u32
     }
 
     /// The stable number of this dtype, also its code in the C interface.
