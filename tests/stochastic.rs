@@ -49,7 +49,7 @@ fn cast(options: &CastOptions, from: DType, to: DType, src: &[u8], n: usize) -> 
 /// Codes of a source, the interesting ones and random ones.
 fn codes(isa: Isa, from: DType, to: DType) -> Vec<u128> {
     let all = bridge::codes(from.part(), to);
-    let step = bridge::step(isa, 7);
+    let step = bridge::step(isa, 13);
     let mut random = bridge::words();
     let mut codes: Vec<u128> = all.iter().copied().step_by(if all.len() > 5000 { step } else { 1 }).collect();
     // Between the values of the target, where codes of all bits are rare.
