@@ -18,7 +18,7 @@
 //!   larger than the caches; `moves.rs` brings elements to tiles and back.
 //! * `scaled.rs` casts elements under scales, which `scale.rs` hands to kernels; `magnitudes.rs` finds the largest magnitudes of groups, `scales.rs` computes with scales.
 //! * `check/` looks at the codes of a source for what a cast loses of them.
-//! * `backend.rs` is the list of the instruction sets, each with what it has for the layers above; `plans.rs` makes and keeps
+//! * `backend.rs` is the list of the instruction sets, and how the layers above ask what one has; `plans.rs` makes and keeps
 //!   the plan of a cast (`plan.rs`): what one of them runs for it. `codec/ways.rs` says which codecs.
 //! * `detect.rs` reads what safe code cannot read of the machine.
 //! * `memory.rs` is the border to the safe code; `present.rs` is the proof that the CPU has an instruction set, `run.rs` bytes that are
