@@ -87,9 +87,10 @@ fn make(
 
 fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
     let present = Backend::present(isa).unwrap_or(Present::REFERENCE);
+    #[cfg_attr(not(isa = "vector"), allow(unused_mut, reason = "nothing is added to it"))]
     let mut plan = Plan { isa: present, ..reference(from, to, options) };
     // In its place, for the stack.
-    on!(present, token => {
+    let _: Option<()> = on!(present, token => {
         if plan.route.is_stochastic {
             plan.casts = casts(isa, from, to, &options);
         }
