@@ -48,6 +48,8 @@ impl Tile {
 }
 
 /// A cast of elements along dimensions, the first of which are at `src` and at `dst`.
+///
+/// Its ways are not inlined: with the frames of all of them, each would take twice the stack.
 #[derive(Clone, Copy)]
 pub(crate) struct Along<'a> {
     plan: &'a Planned,
@@ -75,7 +77,12 @@ impl<'a> Along<'a> {
 
     /// Casts them.
     pub(crate) fn cast(self) {
-        if self.dims.len() <= FEW { self.cast_up_to::<FEW>() } else { self.cast_up_to::<MOST>() }
+        if self.dims.len() <= FEW { self.cast_up_to::<FEW>() } else { self.cast_many() }
+    }
+
+    #[inline(never)]
+    fn cast_many(self) {
+        self.cast_up_to::<MOST>();
     }
 
     /// The same of `N` dimensions at most: of one and more.
@@ -128,6 +135,7 @@ impl<'a> Along<'a> {
     }
 
     /// Rows where they are: the elements lie behind each other along the first dimension.
+    #[inline(never)]
     fn cast_rows<const N: usize>(self, rows: &RowCast<'_>, mut walk: Steps<'_, N>) {
         let (n, outer) = (self.dims[0].extent, self.dims.get(1).copied().unwrap_or(Dim::ONE));
         walk.step[0] = n;
@@ -140,6 +148,7 @@ impl<'a> Along<'a> {
     }
 
     /// A transpose past the caches, where the plane of these dimensions has panels, by a room of [so many](panel::ROOM) bytes.
+    #[inline(never)]
     fn cast_panels<const N: usize>(
         self,
         mut walk: Steps<'_, N>,
@@ -160,6 +169,7 @@ impl<'a> Along<'a> {
     }
 
     /// Codes that are kept.
+    #[inline(never)]
     fn move_all<const N: usize>(self, mut walk: Steps<'_, N>, moves: Moves) {
         let mut grid = [Move::ONE; TILE_DIMS];
         for (i, (dim, one)) in self.dims.iter().zip(&mut grid).enumerate() {
@@ -266,6 +276,7 @@ const NUMBERED: usize = 64;
 ///
 /// # Safety
 /// As for [`Along::cast`]; there are as many strides as dimensions on either side, and no more elements than a usize counts.
+#[inline(never)]
 pub(crate) unsafe fn in_order(
     plan: &Planned,
     sizes: [usize; 2],

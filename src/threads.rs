@@ -44,7 +44,7 @@ mod pool {
     pub(crate) fn count() -> usize {
         // Not before it is known that there are threads: rayon would wait for what a fork has cut off, and panics where the
         // global pool could not start.
-        if is_there() { rayon::current_num_threads() } else { 1 }
+        if is_there() { rayon_core::current_num_threads() } else { 1 }
     }
 
     /// Calls `work` with 0 on the caller, and with the other numbers below `threads` on those of them that come before the
@@ -58,7 +58,7 @@ mod pool {
         let closes = Closes(&gate);
         for worker in 1..threads {
             let (gate, work) = (gate.clone(), Work(ptr::from_ref(&work).cast()));
-            rayon::spawn(move || gate.pass(&work, worker));
+            rayon_core::spawn(move || gate.pass(&work, worker));
         }
         work(0);
         drop(closes);
@@ -148,7 +148,7 @@ mod pool {
         {
             return false;
         }
-        if rayon::current_thread_index().is_some() {
+        if rayon_core::current_thread_index().is_some() {
             return true;
         }
         if !ASKED.swap(true, Ordering::Relaxed) {
@@ -163,7 +163,7 @@ mod pool {
         let (send, receive) = mpsc::channel();
         let ask = move || {
             // It may have started long ago, and even before a fork that we know nothing of.
-            let started = rayon::ThreadPoolBuilder::new().build_global();
+            let started = rayon_core::ThreadPoolBuilder::new().build_global();
             if started.is_err_and(|error| error.source().is_some()) {
                 return;
             }
@@ -173,7 +173,7 @@ mod pool {
                 _ = send.send(());
             };
             // It panics if the pool of somebody else could not start.
-            _ = catch_unwind(AssertUnwindSafe(|| rayon::spawn(job)));
+            _ = catch_unwind(AssertUnwindSafe(|| rayon_core::spawn(job)));
         };
         // On a thread of its own: somebody else may have been starting the pool when this process was forked, and then it waits
         // for that forever. Where no thread can start, there is no pool.

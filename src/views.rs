@@ -230,12 +230,10 @@ impl Caster {
             };
             let from = hull(Side::Source, self.from(), walk.src_reach, src.addr())?;
             let to = hull(Side::Destination, self.to(), walk.dst_reach, dst.addr())?;
-            if from.0 < to.1 && to.0 < from.1 {
-                let between = Between::new(shape, src_strides, dst_strides);
-                let distance = dst.addr() as i128 - src.addr() as i128;
-                if between.meet(distance, walk.sizes) {
-                    return Err(Error::Overlap);
-                }
+            let distance = dst.addr() as i128 - src.addr() as i128;
+            if from.0 < to.1 && to.0 < from.1 && meet(shape, [src_strides, dst_strides], distance, walk.sizes)
+            {
+                return Err(Error::Overlap);
             }
             // SAFETY: the caller's promise for the elements, which do not overlap.
             unsafe { walk.cast(self, src, dst) };
@@ -300,6 +298,13 @@ fn same_dimensions(source: usize, destination: usize) -> Result<(), Error> {
     } else {
         Err(Error::ShapeMismatch { dimension: None, source, destination })
     }
+}
+
+/// Do elements of two views have a byte in common, if the first ones are so far from each other? Not inlined: what it takes
+/// of the stack is free again while they are cast.
+#[inline(never)]
+fn meet(shape: &[usize], [src, dst]: [&[isize]; 2], distance: i128, sizes: [usize; 2]) -> bool {
+    Between::new(shape, src, dst).meet(distance, sizes)
 }
 
 /// How elements of two views lie to each other: the distance of any two of them is that of the first ones, and for
@@ -520,7 +525,7 @@ impl<'a> Walk<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::meet;
 
     /// The places of a view's bytes.
     fn places(start: i128, shape: &[usize], strides: &[isize], size: usize) -> Vec<i128> {
@@ -548,11 +553,11 @@ mod tests {
             let dst: Vec<isize> = shape.iter().map(|_| stride(random(41))).collect();
             let (distance, sizes) = (random(81) as i128 - 40, [1 << random(3), 1 << random(3)]);
             let from = places(0, &shape, &src, sizes[0]);
-            let meet = places(distance, &shape, &dst, sizes[1]).iter().any(|at| from.contains(at));
-            found[usize::from(meet)] += 1;
+            let is_met = places(distance, &shape, &dst, sizes[1]).iter().any(|at| from.contains(at));
+            found[usize::from(is_met)] += 1;
             assert_eq!(
-                Between::new(&shape, &src, &dst).meet(distance, sizes),
-                meet,
+                meet(&shape, [&src, &dst], distance, sizes),
+                is_met,
                 "{shape:?} {src:?} {dst:?} {distance} {sizes:?}"
             );
         }
@@ -564,6 +569,6 @@ mod tests {
         // Coprime strides of about the same size, whose sums fill everything but a few places.
         let shape = [1 << 20; 6];
         let strides = [1_000_003, 1_000_033, 1_000_037, 1_000_039, 1_000_081, 1_000_099];
-        assert!(Between::new(&shape, &strides, &strides.map(|s| s + 1)).meet(17, [1, 1]));
+        assert!(meet(&shape, [&strides, &strides.map(|s| s + 1)], 17, [1, 1]));
     }
 }

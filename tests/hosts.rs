@@ -28,7 +28,8 @@ mod hosts {
         Cast, DataType, DequantizeLinear, FnuzInfinity, Options, QuantizeLinear, Strings, Tensor,
     };
     use lanecast::parallel::Parallel;
-    use lanecast::scaled::{self, Dequantizer, Quantizer, Scaling};
+    use lanecast::records::{RecordCaster, StructDType};
+    use lanecast::scaled::{self, Dequantizer, Quantizer, Requantizer, Scaling};
     use lanecast::text::{self, Notation};
     use lanecast::views::{StridedView, StridedViewMut};
     use lanecast::zarr::{ValueCaster, ZarrError};
@@ -39,7 +40,7 @@ mod hosts {
 
     const VARIABLE: &str = "LANECAST_TEST_CHILD";
     /// Each is a test, and what its process does.
-    const TESTS: [(&str, fn()); 19] = [
+    const TESTS: [(&str, fn()); 21] = [
         ("a fork after casts on threads", || after(casts)),
         ("a fork after scaled casts on threads", || after(scaled_casts)),
         ("a fork after texts on threads", || after(texts)),
@@ -59,6 +60,8 @@ mod hosts {
         ("the stacks of casts", stacks_of_casts),
         ("the stacks of checked casts", stacks_of_checks),
         ("the stacks of strided casts", stacks_of_views),
+        ("the stacks of scaled casts", stacks_of_scaled_casts),
+        ("the stacks of records", stacks_of_records),
     ];
     const ANOTHERS: &str = "a variable that names another machine's instruction set";
     /// Those that are done again and again.
@@ -692,7 +695,9 @@ mod hosts {
 
     /// Of casts, casts in place and checked casts; the first of each pair, which makes its table, too.
     const CASTS: usize = 12 << 10;
-    const STRIDED: usize = 24 << 10;
+    const STRIDED: usize = 20 << 10;
+    const SCALED: usize = 40 << 10;
+    const RECORDS: usize = 80 << 10;
 
     fn stacks_of_casts() {
         const N: usize = 5001;
@@ -750,5 +755,72 @@ mod hosts {
             strided.of((from, to), || views(from, to, &src, &mut dst));
         }
         strided.at_most("a strided cast", STRIDED);
+    }
+
+    /// Of records in records as deep as they may be, some of them arrays, whose elements do not lie behind each other.
+    fn stacks_of_records() {
+        let nested = |element: &str| {
+            (1..32).fold(format!("'{element}'"), |inner, level| {
+                let shape = if level % 3 == 0 { ", (2,)" } else { "" };
+                format!("[('a', {inner}{shape}), ('b', 'u1')]")
+            })
+        };
+        let (from, to) = (nested("<f4"), nested("<i2"));
+        let mut records = Peak::NONE;
+        records.of((DType::F32, DType::I16), || {
+            let [from, to] =
+                [&from, &to].map(|text| text.parse::<StructDType>().expect("no deeper than it may be"));
+            let caster = RecordCaster::new(&from, &to, &CastOptions::new()).expect("the same fields");
+            let (src, mut dst) = (vec![0; from.itemsize()], vec![0; to.itemsize()]);
+            caster.cast(&src, &mut dst, 1).expect("sizes that fit");
+        });
+        records.at_most("a cast of records", RECORDS);
+    }
+
+    /// Of every pair that a scheme has, with scales found and given, by registers and by the reference.
+    fn stacks_of_scaled_casts() {
+        const SHAPE: [usize; 2] = [16, 640];
+        let n = SHAPE[0] * SHAPE[1];
+        let data = bytes(16 * n);
+        let (mut codes, mut narrow, mut back) = (vec![0; 16 * n], vec![0; n], vec![0; 16 * n]);
+        let (mut scales, mut others) = (vec![0; 8 * n], vec![0; n]);
+        let [mut casts, mut reports] = [Peak::NONE; 2];
+        let schemes = [Scaling::mx(), Scaling::deepseek(), Scaling::per_axis(0)];
+        let options = CastOptions::new();
+        for (from, to) in pairs() {
+            for scaling in schemes {
+                let size = |dtype| bridge::size(dtype, n);
+                let (data, codes, back) =
+                    (&data[..size(from)], &mut codes[..size(to)], &mut back[..size(from)]);
+                let mut quantizer = None;
+                casts.of((from, to), || {
+                    let Ok(q) = Quantizer::new(from, to, &scaling, &options) else { return };
+                    let bytes = q.scale_bytes(&SHAPE).expect("a shape of whole blocks");
+                    let scales = &mut scales[..bytes];
+                    q.quantize(data, &SHAPE, codes, scales).expect("sizes that fit");
+                    q.quantize_given(data, &SHAPE, scales, None, codes).expect("as above");
+                    quantizer = Some((q, bytes));
+                });
+                let Some((q, bytes)) = quantizer else { continue };
+                let scales = &mut scales[..bytes];
+                casts.of((to, from), || {
+                    let Ok(d) = Dequantizer::new(to, from, &scaling, &options) else { return };
+                    d.dequantize(codes, &SHAPE, scales, None, back).expect("sizes that fit");
+                });
+                reports.of((from, to), || {
+                    q.losses(data, &SHAPE, codes, scales, None, None).expect("sizes that fit");
+                    q.quantize_losses(data, &SHAPE, codes, scales, None).expect("as above");
+                });
+                casts.of((to, DType::F4E2M1), || {
+                    let mx = (DType::F4E2M1, &Scaling::mx());
+                    let Ok(r) = Requantizer::new((to, &scaling), mx, &options) else { return };
+                    let (codes, narrow) = (&codes[..], &mut narrow[..n / 2]);
+                    r.requantize(codes, &SHAPE, scales, None, narrow, &mut others[..n / 32])
+                        .expect("as above");
+                });
+            }
+        }
+        casts.at_most("a scaled cast", SCALED);
+        reports.at_most("a report of what a scaled cast has lost", SCALED);
     }
 }

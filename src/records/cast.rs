@@ -264,6 +264,9 @@ impl Leaf {
 
     /// One dimension, a tile at a time: gather the runs, cast the tile, scatter the results. A side on which
     /// the runs lie behind each other needs no tile.
+    ///
+    /// Not inlined: its tiles would be on the stack once for each dimension.
+    #[inline(never)]
     fn strip(
         &self,
         Repeat { count, src: src_step, dst: dst_step, apart }: Repeat,

@@ -1,10 +1,13 @@
 //! What a quantisation has lost, read from the data and from what was written.
 
+use alloc::boxed::Box;
 #[cfg(isa = "vector")]
 use core::iter::repeat_n;
 use core::ops::Range;
 
-use super::codes::{Elements, Scales, Scratch, TILE};
+#[cfg(isa = "vector")]
+use super::codes::TILE;
+use super::codes::{Codes, Elements, Scales, Scratch};
 #[cfg(isa = "vector")]
 use super::engine::Dequantizing;
 use super::engine::{Given, Quantizing};
@@ -12,6 +15,7 @@ use super::error::Error;
 use super::exact::Exact;
 use super::front::{Quantized, alone, begun, given, known, rows};
 use super::jobs::Registers;
+use super::memory::array;
 #[cfg(isa = "vector")]
 use super::memory::collect;
 #[cfg(isa = "vector")]
@@ -143,9 +147,11 @@ impl Losses {
     }
 }
 
-/// Elements that are looked at together.
+/// Elements that are looked at together by registers.
 #[cfg(isa = "vector")]
 const MANY: usize = 8 * TILE;
+/// Elements that are looked at together exactly. They are on the stack, with 48 bytes on either side.
+const FEW: usize = 64;
 
 /// The data, from one element on, as exact values.
 type LoadExact<'a> = &'a mut dyn FnMut(usize, &mut [Exact]) -> Result<(), Error>;
@@ -281,10 +287,10 @@ impl<'a> Written<'a> {
         if self.by_registers(&elements, codes, given, data, counted)? {
             return Ok(());
         }
-        let mut became = Values::new(&self.codes, &self.read, self.grid, given, codes);
-        let (mut source, mut written) = ([Exact::ZERO; TILE], [Exact::ZERO; TILE]);
-        for first in elements.clone().step_by(TILE) {
-            let n = TILE.min(elements.end - first);
+        let mut became = Values::new(&self.codes, &self.read, self.grid, given, codes)?;
+        let (mut source, mut written) = ([Exact::ZERO; FEW], [Exact::ZERO; FEW]);
+        for first in elements.clone().step_by(FEW) {
+            let n = FEW.min(elements.end - first);
             (data.exact)(first, &mut source[..n])?;
             became.load(first, &mut written[..n])?;
             self.grid.runs(first, n, &mut |run, scale| {
@@ -317,7 +323,7 @@ impl<'a> Written<'a> {
         };
         let n = MANY.min(elements.len());
         let (mut source, mut written) = (collect(repeat_n(0, 8 * n))?, collect(repeat_n(0, 8 * n))?);
-        let mut errors = [0.0; MANY];
+        let mut errors = collect(repeat_n(0.0, n))?;
         // Scales of one byte that were there, and what is known of the last ones.
         let (mut bytes, mut known) = ([f64::NAN; 256], Known::<Ends>::new(self.grid)?);
         for first in elements.clone().step_by(MANY) {
@@ -438,8 +444,8 @@ struct Values<'a> {
     grid: &'a Grid,
     given: Given<'a>,
     bytes: &'a [u8],
-    codes: [u64; TILE],
-    scratch: Scratch,
+    codes: Box<Codes>,
+    scratch: Box<Scratch>,
 }
 
 impl<'a> Values<'a> {
@@ -449,9 +455,9 @@ impl<'a> Values<'a> {
         grid: &'a Grid,
         given: Given<'a>,
         bytes: &'a [u8],
-    ) -> Self {
-        let (codes, scratch) = ([0; TILE], [0; 8 * (TILE + 8)]);
-        Self { elements: *elements, dequantize, grid, given, bytes, codes, scratch }
+    ) -> Result<Self, Error> {
+        let (codes, scratch) = (array(0)?, array(0)?);
+        Ok(Self { elements: *elements, dequantize, grid, given, bytes, codes, scratch })
     }
 
     /// The values from one element on.
@@ -614,10 +620,10 @@ impl Quantizer {
     ) -> Result<(), Error> {
         let (quantize, options) = (&self.quantize, &self.options);
         let elements = Elements::read(quantize.from, options, None)?;
-        let (mut room, mut scratch) = ([0; TILE], [0; 8 * (TILE + 8)]);
+        let (mut room, mut scratch): (Box<Codes>, Box<Scratch>) = (array(0)?, array(0)?);
         let mut exact = |first: usize, values: &mut [Exact]| {
             elements.load(src, first, &mut room[..values.len()], &mut scratch)?;
-            for (value, &code) in values.iter_mut().zip(&room) {
+            for (value, &code) in values.iter_mut().zip(&*room) {
                 *value = quantize.source(code);
             }
             Ok(())
@@ -730,7 +736,7 @@ impl Requantizer {
         let has_zeros = dequantize.has_zero_points();
         let given = given(shape, from, &self.from, packed, src_scales, zero_points, has_zeros)?;
         let read = Elements::read(dequantize.from, options, rows(from, &self.from))?;
-        let mut values = Values::new(&read, dequantize, from, given, src);
+        let mut values = Values::new(&read, dequantize, from, given, src)?;
         #[cfg(isa = "vector")]
         let write = Elements::write(DType::F64, &options.dst_order(ByteOrder::Native), None)?;
         #[cfg(isa = "vector")]

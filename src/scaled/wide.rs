@@ -110,7 +110,7 @@ pub(super) struct Wide {
 /// Room for tiles.
 pub(super) struct WideRoom {
     /// Values, what they are divided by or multiplied with, and zero points.
-    tiles: Box<[[f64; TILE]; 3]>,
+    tiles: [Box<[f64; TILE]>; 3],
     /// Of scales one at a time, once they are asked for.
     known: Option<Known<Number>>,
 }
@@ -122,7 +122,7 @@ impl WideRoom {
     /// Made if it is not there.
     #[inline(never)]
     pub(super) fn of(place: &mut Option<Self>) -> Result<&mut Self, Error> {
-        once(place, || Ok(Self { tiles: array([0.0; TILE])?, known: None }))
+        once(place, || Ok(Self { tiles: [array(0.0)?, array(0.0)?, array(0.0)?], known: None }))
     }
 }
 

@@ -59,14 +59,13 @@ struct Buffers {
     /// Of single elements, once there are such.
     each: Option<Box<[Numbers; 2]>>,
     /// For what is made by way of float64, once it is.
-    tile: Option<Box<[Tile; 1]>>,
+    tile: Option<Tile>,
 }
 
-#[derive(Clone)]
 struct Tile {
-    codes: [u8; 4 * TILE],
-    values: [f64; TILE + 8],
-    by: [f64; TILE],
+    codes: Box<[u8; 4 * TILE]>,
+    values: Box<[f64; TILE + 8]>,
+    by: Box<[f64; TILE]>,
 }
 
 impl Buffers {
@@ -312,14 +311,13 @@ impl<'a> Multiply<'a> {
     ) -> Option<()> {
         let [codes, scales, out] = self.decided.exact?;
         let (job, grid) = (self.job, self.job.grid);
-        let tile = once(&mut buffers.tile, || {
-            array(Tile { codes: [0; 4 * TILE], values: [0.0; TILE + 8], by: [0.0; TILE] })
-        });
-        let [Tile { codes: room, values: tile, by }] = &mut **tile.ok()?;
+        let tile =
+            once(&mut buffers.tile, || Ok(Tile { codes: array(0)?, values: array(0.0)?, by: array(0.0)? }));
+        let Tile { codes: room, values: tile, by } = tile.ok()?;
         // Factors of groups, and from there of elements: from the last on, because one is made in the place of the other.
         let (scale, _) = grid.run(first);
         let groups = grid.run(first + n - 1).0 + 1 - scale;
-        let bytes = job.given.scales.native(job.given.bytes, scale..scale + groups, room);
+        let bytes = job.given.scales.native(job.given.bytes, scale..scale + groups, &mut **room);
         scales.fill(bytes, (&mut by[..groups]).into(), groups).ok()?;
         let is_right = |s: f64| s.is_finite() & ((s != 0.0) | self.decided.zero_is_right);
         // All of them: that has no branches.
