@@ -311,6 +311,7 @@ mod hosts {
             let pages: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("numbers");
             let page = libc::sysconf(libc::_SC_PAGESIZE) as u64;
             let limit = pages * page + more as u64;
+            let limit = limit as libc::rlim_t;
             let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
             assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
         }

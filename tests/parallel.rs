@@ -499,6 +499,7 @@ mod child {
         unsafe {
             let page = libc::sysconf(libc::_SC_PAGESIZE) as u64;
             let limit = pages * page + (1 << 20);
+            let limit = limit as libc::rlim_t;
             let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
             assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
         }
