@@ -40,7 +40,7 @@ mod hosts {
 
     const VARIABLE: &str = "LANECAST_TEST_CHILD";
     /// Each is a test, and what its process does.
-    const TESTS: [(&str, fn()); 21] = [
+    const TESTS: [(&str, fn()); 22] = [
         ("a fork after casts on threads", || after(casts)),
         ("a fork after scaled casts on threads", || after(scaled_casts)),
         ("a fork after texts on threads", || after(texts)),
@@ -62,6 +62,7 @@ mod hosts {
         ("the stacks of strided casts", stacks_of_views),
         ("the stacks of scaled casts", stacks_of_scaled_casts),
         ("the stacks of records", stacks_of_records),
+        ("the stacks of texts, ONNX and zarr", stacks_of_systems),
     ];
     const ANOTHERS: &str = "a variable that names another machine's instruction set";
     /// Those that are done again and again.
@@ -699,6 +700,7 @@ mod hosts {
     const STRIDED: usize = 20 << 10;
     const SCALED: usize = 40 << 10;
     const RECORDS: usize = 80 << 10;
+    const SYSTEMS: usize = 24 << 10;
 
     fn stacks_of_casts() {
         const N: usize = 5001;
@@ -776,6 +778,47 @@ mod hosts {
             caster.cast(&src, &mut dst, 1).expect("sizes that fit");
         });
         records.at_most("a cast of records", RECORDS);
+    }
+
+    /// The largest of a handful of casts each, with texts that take exact decimals.
+    fn stacks_of_systems() {
+        const N: usize = 5000;
+        let is_of = |run: &mut dyn FnMut()| {
+            let mut peak = Peak::NONE;
+            peak.of((DType::F32, DType::F32), run);
+            peak
+        };
+        let values: Vec<f32> = (0..N).map(|i| i as f32 / 7.0).collect();
+        let texts = text::format_slice(&values).expect("real numbers");
+        let long = [format!("0.{}1", "5".repeat(2000)), "1e-400".into(), "9007199254740993".into()];
+        let parsed = is_of(&mut || {
+            text::parse_slice(&texts, &mut vec![f16::ZERO; N]).expect("numbers");
+            text::parse_slice(&long, &mut [f16::ZERO; 3]).expect("numbers");
+            text::parse_slice(&long, &mut [0f64; 3]).expect("numbers");
+            let (offsets, joined) = text::format_offsets::<f32, i64>(&values).expect("real numbers");
+            text::parse_offsets(&offsets, &joined, &mut vec![0f32; N]).expect("numbers");
+        });
+        parsed.at_most("a cast of texts", SYSTEMS);
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let scale = 0.5f32.to_le_bytes();
+        let onnx = is_of(&mut || {
+            let input = Tensor::new(&[N], DataType::Float, &bytes[..]).expect("so many");
+            for to in [DataType::String, DataType::Float8E4M3FN, DataType::Int4] {
+                _ = Cast::new(21, to, &[]).expect("a valid operator").run(&input).expect("real numbers");
+            }
+            let scale = Tensor::new(&[], DataType::Float, &scale[..]).expect("one");
+            let codes =
+                QuantizeLinear::new(21, &[]).and_then(|q| q.run(&input, &scale, None)).expect("floats");
+            _ = DequantizeLinear::new(21, &[]).and_then(|d| d.run(&codes, &scale, None)).expect("codes");
+        });
+        onnx.at_most("an operator of ONNX", SYSTEMS);
+        let zarr = is_of(&mut || {
+            let map = [(0x3F80_0000, 7), (0x7FC0_0000, 9)];
+            let rule = Some(Overflow::Saturate);
+            let caster = ValueCaster::new(DType::F32, DType::U8, Rounding::NearestEven, rule, &map);
+            caster.and_then(|caster| caster.cast(&bytes, &mut vec![0; N], N)).expect("finite numbers");
+        });
+        zarr.at_most("cast_value", SYSTEMS);
     }
 
     /// Of every pair that a scheme has, with scales found and given, by registers and by the reference.
