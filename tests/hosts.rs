@@ -40,7 +40,7 @@ mod hosts {
 
     const VARIABLE: &str = "LANECAST_TEST_CHILD";
     /// Each is a test, and what its process does.
-    const TESTS: [(&str, fn()); 22] = [
+    const TESTS: [(&str, fn()); 23] = [
         ("a fork after casts on threads", || after(casts)),
         ("a fork after scaled casts on threads", || after(scaled_casts)),
         ("a fork after texts on threads", || after(texts)),
@@ -51,6 +51,7 @@ mod hosts {
         ("no room for the stack of a thread", no_threads_by_memory),
         ("a limit of one process", no_threads_by_number),
         ("a limit of memory", a_limit_of_memory),
+        ("the memory of scaled casts", memory_of_scaled_casts),
         ("no memory for a result", no_memory_for_results),
         ("no memory at all: casts", no_memory_for_casts),
         ("no memory from some allocation on: texts", no_memory_for_texts),
@@ -349,6 +350,9 @@ mod hosts {
     static MOST: AtomicUsize = AtomicUsize::new(usize::MAX);
     static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
     static SMALL: AtomicUsize = AtomicUsize::new(0);
+    /// Bytes that are allocated, and the most that were.
+    static NOW: AtomicUsize = AtomicUsize::new(0);
+    static PEAK: AtomicUsize = AtomicUsize::new(0);
 
     #[global_allocator]
     static ALLOCATOR: Limited = Limited;
@@ -363,14 +367,50 @@ mod hosts {
             {
                 return ptr::null_mut();
             }
+            let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+            PEAK.fetch_max(now, Ordering::Relaxed);
             // SAFETY: the caller's promise.
             unsafe { System.alloc(layout) }
         }
 
         unsafe fn dealloc(&self, first: *mut u8, layout: Layout) {
+            NOW.fetch_sub(layout.size(), Ordering::Relaxed);
             // SAFETY: the caller's promise.
             unsafe { System.dealloc(first, layout) }
         }
+    }
+
+    /// Of a thread: however much there is to cast.
+    fn memory_of_scaled_casts() {
+        const SHAPE: [usize; 2] = [1024, 512];
+        const MOST: usize = 384 << 10;
+        let n = SHAPE[0] * SHAPE[1];
+        let data: Vec<u8> = (0..n).flat_map(|i| (i as f32 / 8.0).to_ne_bytes()).collect();
+        let (mut codes, mut scales, mut back) = (vec![0; 4 * n], vec![0; 4 * n], vec![0; 4 * n]);
+        let options = CastOptions::new();
+        let (from, mut most) = (DType::F32, 0);
+        let mut memory = |run: &mut dyn FnMut() -> bool| {
+            let before = NOW.load(Ordering::Relaxed);
+            PEAK.store(before, Ordering::Relaxed);
+            assert!(run(), "sizes that fit");
+            most = most.max(PEAK.load(Ordering::Relaxed) - before);
+        };
+        for scaling in
+            [Scaling::mx(), Scaling::nvfp4(), Scaling::deepseek(), Scaling::per_axis(0), Scaling::per_axis(1)]
+        {
+            for to in [DType::F8E4M3FN, DType::F8E3M4, DType::F4E2M1, DType::I8, DType::BF16] {
+                let q = Quantizer::new(from, to, &scaling, &options).expect("it is available");
+                let d = Dequantizer::new(to, from, &scaling, &options).expect("it is available");
+                let codes = &mut codes[..bridge::size(to, n)];
+                let scales = &mut scales[..q.scale_bytes(&SHAPE).expect("whole blocks")];
+                memory(&mut || q.quantize(&data, &SHAPE, codes, scales).is_ok());
+                memory(&mut || q.quantize_given(&data, &SHAPE, scales, None, codes).is_ok());
+                memory(&mut || d.dequantize(codes, &SHAPE, scales, None, &mut back).is_ok());
+                memory(&mut || q.losses(&data, &SHAPE, codes, scales, None, None).is_ok());
+            }
+        }
+        println!("{}: a scaled cast takes {most} bytes of memory", Isa::best().expect("it is available"));
+        assert!(most <= MOST, "a scaled cast takes {most} bytes, not {MOST}");
     }
 
     /// What is large is an error where it needs memory, and nothing happens to it where it needs none.

@@ -9,14 +9,13 @@ mod scales;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::iter::repeat_n;
 use core::mem::take;
 use core::ops::Range;
 
 use super::engine::{Given, Part, Quantizing, Room, Sink};
 use super::error::Error;
 use super::exact::Exact;
-use super::memory::{array, collect, once};
+use super::memory::{array, once};
 use super::numbers::{LEAST, MOST, NO_NUMBERS, Numbers, SCALES, expand, magnitude, zeros};
 use super::rule::{Block, Blocks, Extremes, Quantize, Steps, Way};
 use super::scaling::{NonFinite, TensorScale};
@@ -40,6 +39,10 @@ const SHARED: usize = 4 << 20;
 /// Bytes of a row from which on rows that are far from each other are read as fast as one.
 const APART: usize = 2 << 10;
 
+/// Elements that are together float32 where something else makes elements of quotients: a power of two, so that two buffers of them stay in
+/// L1.
+const TOGETHER: usize = 2048;
+
 /// Room for the numbers of scales.
 struct Buffers {
     scales: Vec<f32>,
@@ -55,8 +58,8 @@ struct Buffers {
     codes: Vec<u8>,
     /// Scales in the dtype in which a profile divides, if that has 16 bits.
     kept: Vec<u8>,
-    /// The quotients of a segment as float32, if something else makes elements of them.
-    quotients: Vec<u8>,
+    /// Quotients as float32, once something else makes elements of them.
+    quotients: Option<Box<[u8; 4 * TOGETHER]>>,
 }
 
 impl Buffers {
@@ -74,7 +77,7 @@ impl Buffers {
             wide: zeros(0.0, n, is_found)?,
             by: zeros(0.0, n, is_found)?,
             codes: zeros(0, 4 * n, true)?,
-            quotients: Vec::new(),
+            quotients: None,
         })
     }
 }
@@ -343,22 +346,37 @@ impl<'a> Divide<'a> {
             ..Factors::NONE
         };
         let at = job.write.at(segment.first) - job.write.at(base);
-        let (n, size, kernel) = (segment.n, job.write.size(segment.n), &self.decided.kernel);
+        let (n, kernel, apart) = (segment.n, &self.decided.kernel, rows.dst);
         let src = &self.bytes[(segment.first - self.first) * self.width..];
         let Some(then) = &self.decided.then else {
-            let here = dst.part(at..at + (rows.count - 1) * rows.dst + size);
+            let here = dst.part(at..at + (rows.count - 1) * apart + job.write.size(n));
             kernel.run(src, here, n, rows, &factors, false);
             return Ok(());
         };
-        let needed = 4 * n * rows.count;
-        if quotients.len() < needed {
-            *quotients = collect(repeat_n(0, needed))?;
-        }
-        let quotients = &mut quotients[..needed];
-        kernel.run(src, (&mut *quotients).into(), n, &Rows { dst: 4 * n, ..*rows }, &factors, false);
-        for (row, quotients) in quotients.chunks_exact((4 * n).max(1)).enumerate() {
-            let at = at + row * rows.dst;
-            then.fill(quotients, dst.part(at..at + size), n)?;
+        let quotients = once(quotients, || array(0))?;
+        for start in (0..n).step_by(TOGETHER) {
+            let n = TOGETHER.min(n - start);
+            let (per, skipped) = match segment.per {
+                Per::All => (Per::All, 0),
+                Per::Element => (Per::Element, start),
+                Per::Group(group) if group > TOGETHER => (Per::All, start / group),
+                Per::Group(group) => (Per::Group(group), start / group),
+            };
+            let [scales, inverses, zeros] = arrays.map(|all| all.get(skipped..).unwrap_or(&[]));
+            let factors = Factors { per, scales, inverses, zeros, ..factors };
+            let (from, to) = (start * self.width, at + job.write.size(start));
+            let (row, size) = (4 * n, job.write.size(n));
+            let most = TOGETHER / n;
+            for first in (0..rows.count).step_by(most) {
+                let rows = Rows { count: most.min(rows.count - first), dst: row, ..*rows };
+                let quotients = &mut quotients[..row * rows.count];
+                let src = &src[from + first * rows.src..];
+                kernel.run(src, (&mut *quotients).into(), n, &rows, &factors, false);
+                for (i, quotients) in quotients.chunks_exact(row).enumerate() {
+                    let to = to + (first + i) * apart;
+                    then.fill(quotients, dst.part(to..to + size), n)?;
+                }
+            }
         }
         Ok(())
     }
