@@ -21,6 +21,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test("quantised as by the reference", |isa| each(isa, quantised));
     suite.test("the formats of packages quantised as by the reference", packages);
     suite.test("blocks of rows that are apart", rows_apart);
+    suite.test("pieces of quotients", pieces_of_quotients);
     suite.test("one quotient of a block beside a tie", beside_ties);
     suite.test("quotients of float64 beside what roundings hinge on", beside_hinges);
     suite.test("scales of short blocks of float64 beside what they hinge on", short_blocks);
@@ -812,6 +813,33 @@ fn rows_apart(isa: Isa) {
                     let scaling = Scaling::blocks(&block, scale);
                     quantised_of(random, isa, [*from, to], &shape, scaling, CastOptions::new());
                 }
+            }
+        }
+    }
+}
+
+/// More than what is float32 at once where something else makes elements of quotients: rows that are cut, whose scale is of each element,
+/// of groups and of all, and so many that they are made some at a time.
+fn pieces_of_quotients(isa: Isa) {
+    if isa == Isa::Scalar {
+        return;
+    }
+    let random = &mut Random::new(23);
+    let blocks = |lengths: &[usize]| Scaling::blocks(lengths, DType::F32);
+    for (shape, scaling) in [
+        (vec![3, 5000], Scaling::per_tensor(DType::F32)),
+        (vec![2, 8192], blocks(&[32])),
+        (vec![2, 8192], blocks(&[4096])),
+        (vec![2, 8192], blocks(&[2048])),
+        (vec![2, 6144], blocks(&[3000])),
+        (vec![2, 6000], blocks(&[5])),
+        (vec![70, 128], Scaling::per_axis(1)),
+        (vec![5, 3000], Scaling::per_axis(1)),
+        (vec![40, 300], blocks(&[32, 64])),
+    ] {
+        for from in &DATA {
+            for to in [DType::F8E3M4, DType::F8E5M2FNUZ, DType::F6E2M3, DType::F6E3M2, DType::I16] {
+                quantised_of(random, isa, [*from, to], &shape, scaling, CastOptions::new());
             }
         }
     }
