@@ -49,7 +49,7 @@ impl Tile {
 
 /// A cast of elements along dimensions, the first of which are at `src` and at `dst`.
 ///
-/// Its ways are not inlined: with the frames of all of them, each would take twice the stack.
+/// Its ways are not inlined: with the frames of all of them, each would take a third more of the stack.
 #[derive(Clone, Copy)]
 pub(crate) struct Along<'a> {
     plan: &'a Planned,

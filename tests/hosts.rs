@@ -29,11 +29,11 @@ mod hosts {
     };
     use lanecast::parallel::Parallel;
     use lanecast::records::{RecordCaster, StructDType};
-    use lanecast::scaled::{self, Dequantizer, Quantizer, Requantizer, Scaling};
+    use lanecast::scaled::{self, Dequantizer, Profile, Quantizer, Requantizer, Scaling};
     use lanecast::text::{self, Notation};
     use lanecast::views::{StridedView, StridedViewMut};
     use lanecast::zarr::{ValueCaster, ZarrError};
-    use lanecast::{CastOptions, Caster, DType, Error, Isa, Overflow, Packing, Rounding, f16};
+    use lanecast::{CastOptions, Caster, DType, Error, Isa, Kind, Overflow, Packing, Rounding, f16};
 
     use super::Suite;
     use super::bridge::{self, bytes};
@@ -382,31 +382,51 @@ mod hosts {
 
     /// Of a thread: however much there is to cast.
     fn memory_of_scaled_casts() {
-        const SHAPE: [usize; 2] = [1024, 512];
+        const SHAPE: [usize; 2] = [512, 512];
         const MOST: usize = 384 << 10;
         let n = SHAPE[0] * SHAPE[1];
-        let data: Vec<u8> = (0..n).flat_map(|i| (i as f32 / 8.0).to_ne_bytes()).collect();
-        let (mut codes, mut scales, mut back) = (vec![0; 4 * n], vec![0; 4 * n], vec![0; 4 * n]);
+        let values: Vec<u8> = (0..n).flat_map(|i| (i as f64 / 8.0).to_ne_bytes()).collect();
+        let (mut data, mut codes, mut back) = (vec![0; 8 * n], vec![0; 8 * n], vec![0; 8 * n]);
+        let (mut scales, mut narrow, mut others) = (vec![0; 4 * n], vec![0; n / 2], vec![0; n / 32]);
         let options = CastOptions::new();
-        let (from, mut most) = (DType::F32, 0);
+        let mut most = 0;
         let mut memory = |run: &mut dyn FnMut() -> bool| {
             let before = NOW.load(Ordering::Relaxed);
             PEAK.store(before, Ordering::Relaxed);
             assert!(run(), "sizes that fit");
             most = most.max(PEAK.load(Ordering::Relaxed) - before);
         };
-        for scaling in
-            [Scaling::mx(), Scaling::nvfp4(), Scaling::deepseek(), Scaling::per_axis(0), Scaling::per_axis(1)]
+        let schemes = [
+            Scaling::mx(),
+            Scaling::nvfp4(),
+            Scaling::deepseek(),
+            Scaling::per_axis(0),
+            Scaling::per_axis(1),
+        ];
+        for (from, scaling) in
+            [DType::F32, DType::F64].into_iter().flat_map(|from| schemes.map(|s| (from, s)))
         {
-            for to in [DType::F8E4M3FN, DType::F8E3M4, DType::F4E2M1, DType::I8, DType::BF16] {
+            let size = bridge::size(from, n);
+            let (data, back) = (&mut data[..size], &mut back[..size]);
+            lanecast::cast_bytes(&values, DType::F64, data, from, n).expect("sizes that fit");
+            let data = &*data;
+            for to in [DType::F8E4M3FN, DType::F8E3M4, DType::F4E2M1, DType::I8] {
                 let q = Quantizer::new(from, to, &scaling, &options).expect("it is available");
                 let d = Dequantizer::new(to, from, &scaling, &options).expect("it is available");
                 let codes = &mut codes[..bridge::size(to, n)];
                 let scales = &mut scales[..q.scale_bytes(&SHAPE).expect("whole blocks")];
-                memory(&mut || q.quantize(&data, &SHAPE, codes, scales).is_ok());
-                memory(&mut || q.quantize_given(&data, &SHAPE, scales, None, codes).is_ok());
-                memory(&mut || d.dequantize(codes, &SHAPE, scales, None, &mut back).is_ok());
-                memory(&mut || q.losses(&data, &SHAPE, codes, scales, None, None).is_ok());
+                memory(&mut || q.quantize(data, &SHAPE, codes, scales).is_ok());
+                memory(&mut || q.quantize_given(data, &SHAPE, scales, None, codes).is_ok());
+                memory(&mut || d.dequantize(codes, &SHAPE, scales, None, back).is_ok());
+                memory(&mut || q.losses(data, &SHAPE, codes, scales, None, None).is_ok());
+                memory(&mut || q.quantize_losses(data, &SHAPE, codes, scales, None).is_ok());
+                let mx = (DType::F4E2M1, &Scaling::mx());
+                let Ok(r) = Requantizer::new((to, &scaling), mx, &options) else { continue };
+                memory(&mut || r.requantize(codes, &SHAPE, scales, None, &mut narrow, &mut others).is_ok());
+                memory(&mut || {
+                    let made = (&mut narrow[..], &mut others[..]);
+                    r.requantize_losses(codes, &SHAPE, scales, None, made, None).is_ok()
+                });
             }
         }
         println!("{}: a scaled cast takes {most} bytes of memory", Isa::best().expect("it is available"));
@@ -609,9 +629,13 @@ mod hosts {
         for options in [single, single.stream_from(0)] {
             let caster = Caster::new(from, to, &options).expect("it is available");
             let mut cast = |shape: &[usize], src_strides: &[isize], dst_strides: &[isize]| {
-                let src = StridedView::new(src, 0, shape, src_strides);
-                let mut dst = StridedViewMut::new(dst, 0, shape, dst_strides);
-                caster.cast_strided(&src, &mut dst).expect("inside");
+                let view = StridedView::new(src, 0, shape, src_strides);
+                let mut into = StridedViewMut::new(dst, 0, shape, dst_strides);
+                caster.cast_strided(&view, &mut into).expect("inside");
+                let (src, dst) = (src.as_ptr(), dst.as_mut_ptr());
+                // SAFETY: these views, which were inside.
+                unsafe { caster.cast_strided_raw(src, src_strides, dst, dst_strides, shape) }
+                    .expect("not the same memory");
             };
             cast(&[5, 300], &[300 * s, s], &[300 * d, d]);
             cast(&[60, 50], &[s, 60 * s], &[50 * d, d]);
@@ -753,10 +777,12 @@ mod hosts {
                     let caster = Caster::new(from, to, &CastOptions::new()).expect("it is available");
                     caster.cast(&src[..sizes[0]], &mut dst[..sizes[1]], n).expect("sizes that fit");
                 });
-                plain.of((from, to), || {
-                    let caster = Caster::new(from, to, &CastOptions::new().stream_from(0)).expect("as above");
-                    caster.cast(&src[..sizes[0]], &mut dst[..sizes[1]], n).expect("sizes that fit");
-                });
+                for options in [CastOptions::new().stream_from(0), CastOptions::new().stochastic(7, 0)] {
+                    plain.of((from, to), || {
+                        let Ok(caster) = Caster::new(from, to, &options) else { return };
+                        caster.cast(&src[..sizes[0]], &mut dst[..sizes[1]], n).expect("sizes that fit");
+                    });
+                }
                 in_place.of((from, to), || {
                     let caster = Caster::new(from, to, &CastOptions::new()).expect("it is available");
                     caster.cast_in_place(&mut dst[..sizes[0].max(sizes[1])], n).expect("sizes that fit");
@@ -861,7 +887,7 @@ mod hosts {
         zarr.at_most("cast_value", SYSTEMS);
     }
 
-    /// Of every pair that a scheme has, with scales found and given, by registers and by the reference.
+    /// Of every pair that a scheme has, with scales found and given, by registers and by the reference; of floats, by each profile.
     fn stacks_of_scaled_casts() {
         const SHAPE: [usize; 2] = [16, 640];
         let n = SHAPE[0] * SHAPE[1];
@@ -869,10 +895,18 @@ mod hosts {
         let (mut codes, mut narrow, mut back) = (vec![0; 16 * n], vec![0; n], vec![0; 16 * n]);
         let (mut scales, mut others) = (vec![0; 8 * n], vec![0; n]);
         let [mut casts, mut reports] = [Peak::NONE; 2];
-        let schemes = [Scaling::mx(), Scaling::deepseek(), Scaling::per_axis(0)];
-        let options = CastOptions::new();
+        let plain = CastOptions::new();
+        let schemes = [
+            (Scaling::mx(), plain),
+            (Scaling::mx(), plain.stochastic(7, 0)),
+            (Scaling::nvfp4(), plain),
+            (Scaling::deepseek(), plain),
+            (Scaling::per_axis(0), plain),
+        ];
+        let profiles = Profile::ALL.map(|profile| (Scaling::per_tensor(DType::F32).profile(profile), plain));
         for (from, to) in pairs() {
-            for scaling in schemes {
+            let profiles = matches!(from.kind(), Kind::Float(_)).then_some(profiles).into_iter().flatten();
+            for (scaling, options) in schemes.into_iter().chain(profiles) {
                 let size = |dtype| bridge::size(dtype, n);
                 let (data, codes, back) =
                     (&data[..size(from)], &mut codes[..size(to)], &mut back[..size(from)]);
@@ -881,9 +915,13 @@ mod hosts {
                     let Ok(q) = Quantizer::new(from, to, &scaling, &options) else { return };
                     let bytes = q.scale_bytes(&SHAPE).expect("a shape of whole blocks");
                     let scales = &mut scales[..bytes];
-                    q.quantize(data, &SHAPE, codes, scales).expect("sizes that fit");
-                    q.quantize_given(data, &SHAPE, scales, None, codes).expect("as above");
-                    quantizer = Some((q, bytes));
+                    let found = q.quantize(data, &SHAPE, codes, scales);
+                    q.quantize_given(data, &SHAPE, scales, None, codes).expect("sizes that fit");
+                    // (Some profiles find no scales.)
+                    match found {
+                        Ok(_) => quantizer = Some((q, bytes)),
+                        Err(error) => assert!(matches!(error, scaled::Error::ProfileNeeds { .. }), "{error}"),
+                    }
                 });
                 let Some((q, bytes)) = quantizer else { continue };
                 let scales = &mut scales[..bytes];
@@ -895,12 +933,20 @@ mod hosts {
                     q.losses(data, &SHAPE, codes, scales, None, None).expect("sizes that fit");
                     q.quantize_losses(data, &SHAPE, codes, scales, None).expect("as above");
                 });
+                let (codes, narrow, others) = (&codes[..], &mut narrow[..n / 2], &mut others[..n / 32]);
+                let mut requantizer = None;
                 casts.of((to, DType::F4E2M1), || {
-                    let mx = (DType::F4E2M1, &Scaling::mx());
-                    let Ok(r) = Requantizer::new((to, &scaling), mx, &options) else { return };
-                    let (codes, narrow) = (&codes[..], &mut narrow[..n / 2]);
-                    r.requantize(codes, &SHAPE, scales, None, narrow, &mut others[..n / 32])
-                        .expect("as above");
+                    let pair = (DType::F4E2M1, &Scaling::mx());
+                    let Ok(r) = Requantizer::new((to, &scaling), pair, &options) else { return };
+                    r.requantize(codes, &SHAPE, scales, None, narrow, others).expect("sizes that fit");
+                    requantizer = Some(r);
+                });
+                let Some(r) = requantizer else { continue };
+                reports.of((to, DType::F4E2M1), || {
+                    let made = (&narrow[..], &others[..]);
+                    r.losses(codes, &SHAPE, scales, None, made, None).expect("sizes that fit");
+                    let made = (&mut narrow[..], &mut others[..]);
+                    r.requantize_losses(codes, &SHAPE, scales, None, made, None).expect("as above");
                 });
             }
         }

@@ -304,6 +304,19 @@ impl Suite {
         }
     }
 
+    /// Adds a test that compares with the reference: beside itself that has nothing to find.
+    pub(crate) fn test_beside_reference(&mut self, name: &str, test: impl Fn(Isa) + Clone + Send + 'static) {
+        let before = self.trials.len();
+        self.test(name, test);
+        let reference = self.trials.split_off(before).into_iter().map(|trial| {
+            if !trial.name().starts_with(Isa::Scalar.name()) {
+                return trial;
+            }
+            trial.with_kind("not run: it is the reference").with_ignored_flag(true)
+        });
+        self.trials.extend(reference);
+    }
+
     /// Runs what was added.
     pub(crate) fn run(mut self) -> Conclusion {
         // A missing instruction set must not run even with --include-ignored: it could only fail.

@@ -17,29 +17,27 @@ fn cases() -> u64 {
 }
 
 pub(crate) fn tests(suite: &mut Suite) {
-    suite.test("dequantised as by the reference", |isa| each(isa, dequantised));
-    suite.test("quantised as by the reference", |isa| each(isa, quantised));
-    suite.test("the formats of packages quantised as by the reference", packages);
-    suite.test("blocks of rows that are apart", rows_apart);
-    suite.test("pieces of quotients", pieces_of_quotients);
-    suite.test("one quotient of a block beside a tie", beside_ties);
-    suite.test("quotients of float64 beside what roundings hinge on", beside_hinges);
-    suite.test("scales of short blocks of float64 beside what they hinge on", short_blocks);
-    suite.test("floats of 16 bits under scales of which multiples are ties", ties_of_16_bits);
-    suite.test("a product divided by a factor beside a tie", divided_beside_ties);
-    suite.test("every code under scales that have words of their own", words_of_scales);
-    suite.test("requantised as by the reference", |isa| each(isa, requantised));
-    suite.test("every short length", every_length);
-    suite.test("more than a chunk", more_than_a_chunk);
+    suite.test_beside_reference("dequantised as by the reference", |isa| each(isa, dequantised));
+    suite.test_beside_reference("quantised as by the reference", |isa| each(isa, quantised));
+    suite.test_beside_reference("the formats of packages quantised as by the reference", packages);
+    suite.test_beside_reference("blocks of rows that are apart", rows_apart);
+    suite.test_beside_reference("pieces of quotients", pieces_of_quotients);
+    suite.test_beside_reference("one quotient of a block beside a tie", beside_ties);
+    suite.test_beside_reference("quotients of float64 beside what roundings hinge on", beside_hinges);
+    suite.test_beside_reference("scales of short blocks of float64 beside what they hinge on", short_blocks);
+    suite
+        .test_beside_reference("floats of 16 bits under scales of which multiples are ties", ties_of_16_bits);
+    suite.test_beside_reference("a product divided by a factor beside a tie", divided_beside_ties);
+    suite.test_beside_reference("every code under scales that have words of their own", words_of_scales);
+    suite.test_beside_reference("requantised as by the reference", |isa| each(isa, requantised));
+    suite.test_beside_reference("every short length", every_length);
+    suite.test_beside_reference("more than a chunk", more_than_a_chunk);
     suite.test("factors under which a scale is no number", small_factors);
     suite.test("scales and losses at the ends of what dtypes hold", at_the_ends);
     suite.test("nothing to round before a scale of torchao's is found", nothing_to_round);
 }
 
 fn each(isa: Isa, case: impl Fn(&mut Random, Isa)) {
-    if isa == Isa::Scalar {
-        return;
-    }
     for seed in 1..=cases() {
         case(&mut Random::new(seed), isa);
     }
@@ -369,9 +367,6 @@ impl Given<'_> {
 /// What registers quantise by the steps of a package.
 fn packages(isa: Isa) {
     use DType::{F4E2M1, F6E2M3, F6E3M2, F8E4M3FN, F8E5M2, I4, I8, U8};
-    if isa == Isa::Scalar {
-        return;
-    }
     let by = |profile, scaling: Scaling| scaling.profile(profile);
     let (row, groups) = (Scaling::per_axis(0), Scaling::blocks(&[32], DType::F32));
     let multiply = Scaling::nvfp4().tensor_scale(TensorScale::ComputeMultiply);
@@ -428,9 +423,6 @@ fn packages(isa: Isa) {
 /// Quotients on every tie of a target and on both sides of it, each among zeros: kernels look at blocks in which there may be one.
 fn beside_ties(isa: Isa) {
     use DType::{F4E2M1, F8E4M3FN, F8E5M2, F16, F32, F64, I4, I8, U4, U8};
-    if isa == Isa::Scalar {
-        return;
-    }
     let random = &mut Random::new(11);
     let value = |dtype: DType, code: u8| {
         let (one, mut bytes) = (CastOptions::new().src_packing(Packing::OnePerByte), [0; 8]);
@@ -496,9 +488,6 @@ fn beside_ties(isa: Isa) {
 /// Quotients on the numbers of a target and halfway between two, and next to both, in all roundings: float64 rounds them before.
 fn beside_hinges(isa: Isa) {
     use DType::{BF16, F4E2M1, F6E2M3, F8E4M3FN, F8E5M2, F8E8M0, F16, F32, F64, I4, I8, I16, U8};
-    if isa == Isa::Scalar {
-        return;
-    }
     let random = &mut Random::new(29);
     for to in [F8E4M3FN, F8E5M2, F4E2M1, F6E2M3, BF16, F16, F32, I4, I8, U8, I16] {
         for round in 0..30 {
@@ -580,9 +569,6 @@ fn beside_hinges(isa: Isa) {
 /// Largest magnitudes whose scales are numbers of their dtype, halfway between two, or next to both; some are no numbers, or far out.
 fn short_blocks(isa: Isa) {
     use DType::{BF16, F4E2M1, F6E2M3, F8E4M3FN, F8E5M2, F8E8M0, F16, F32, F64, I4, I8};
-    if isa == Isa::Scalar {
-        return;
-    }
     let random = &mut Random::new(31);
     let rules = [ScaleRule::Floor, ScaleRule::Ceil, ScaleRule::Even, ScaleRule::RoundUp];
     let mut all = Vec::new();
@@ -672,9 +658,6 @@ fn short_blocks(isa: Isa) {
 /// Factors by which the product of a code and a scale becomes nearly a tie of a float of 16 bits, or one: as float32 they are that tie.
 fn divided_beside_ties(isa: Isa) {
     use DType::{BF16, F4E2M1, F8E4M3FN, F16, F64, I8};
-    if isa == Isa::Scalar {
-        return;
-    }
     let random = &mut Random::new(23);
     let value = |dtype: DType, code: u8| {
         let mut bytes = [0; 8];
@@ -716,9 +699,6 @@ fn divided_beside_ties(isa: Isa) {
 /// kernel finds an inverse with which it need not look at ties, some are left, and if those are many, it looks at all.
 fn ties_of_16_bits(isa: Isa) {
     use DType::{BF16, F4E2M1, F6E2M3, F8E3M4, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F16, F32, I4, I8, U8};
-    if isa == Isa::Scalar {
-        return;
-    }
     let random = &mut Random::new(17);
     for (from, mantissa) in [(BF16, 7), (F16, 10)] {
         for (to, max) in [
@@ -796,9 +776,6 @@ fn ties_of_16_bits(isa: Isa) {
 
 /// Blocks of several dimensions, whose rows have others between them.
 fn rows_apart(isa: Isa) {
-    if isa == Isa::Scalar {
-        return;
-    }
     let random = &mut Random::new(10);
     for (shape, block) in [
         (vec![2, 3, 4, 7], vec![32, 32, 3, 3]),
@@ -818,12 +795,9 @@ fn rows_apart(isa: Isa) {
     }
 }
 
-/// More than what is float32 at once where something else makes elements of quotients: rows that are cut, whose scale is of each element,
-/// of groups and of all, and so many that they are made some at a time.
+/// More than what is float32 at once where something else makes elements of quotients: rows that are cut, whose scale is of groups
+/// and of all, and so many that they are made some at a time.
 fn pieces_of_quotients(isa: Isa) {
-    if isa == Isa::Scalar {
-        return;
-    }
     let random = &mut Random::new(23);
     let blocks = |lengths: &[usize]| Scaling::blocks(lengths, DType::F32);
     for (shape, scaling) in [
@@ -849,9 +823,6 @@ fn pieces_of_quotients(isa: Isa) {
 /// kinds, of which some make ties, and by every profile.
 fn words_of_scales(isa: Isa) {
     use DType::{BF16, F4E2M1, F8E4M3, F8E4M3FN, F8E5M2, F8E8M0, F16, F32, I4, U4};
-    if isa == Isa::Scalar {
-        return;
-    }
     let random = &mut Random::new(19);
     for from in [F8E4M3FN, F8E4M3, F8E5M2, F4E2M1, I4, U4] {
         for (to, scale) in
@@ -941,9 +912,6 @@ fn requantised(random: &mut Random, isa: Isa) {
 
 /// Of every length to 300, without a gap.
 fn every_length(isa: Isa) {
-    if isa == Isa::Scalar {
-        return;
-    }
     let random = &mut Random::new(7);
     for n in 0..300 {
         for (element, scaling) in [
@@ -973,9 +941,6 @@ fn every_length(isa: Isa) {
 
 /// Chunks, and results that go past the caches.
 fn more_than_a_chunk(isa: Isa) {
-    if isa == Isa::Scalar {
-        return;
-    }
     let random = &mut Random::new(8);
     for (element, scaling, shape) in [
         (DType::F8E4M3FN, Scaling::deepseek(), vec![300, 1000]),

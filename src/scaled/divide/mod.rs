@@ -42,6 +42,7 @@ const APART: usize = 2 << 10;
 /// Elements that are together float32 where something else makes elements of quotients: a power of two, so that two buffers of them stay in
 /// L1.
 const TOGETHER: usize = 2048;
+const _: () = assert!(SCALES <= TOGETHER);
 
 /// Room for the numbers of scales.
 struct Buffers {
@@ -357,10 +358,10 @@ impl<'a> Divide<'a> {
         for start in (0..n).step_by(TOGETHER) {
             let n = TOGETHER.min(n - start);
             let (per, skipped) = match segment.per {
-                Per::All => (Per::All, 0),
-                Per::Element => (Per::Element, start),
                 Per::Group(group) if group > TOGETHER => (Per::All, start / group),
                 Per::Group(group) => (Per::Group(group), start / group),
+                // (Of single elements a segment has no more than are together.)
+                per => (per, 0),
             };
             let [scales, inverses, zeros] = arrays.map(|all| all.get(skipped..).unwrap_or(&[]));
             let factors = Factors { per, scales, inverses, zeros, ..factors };
