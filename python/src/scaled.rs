@@ -172,11 +172,16 @@ impl Shown {
         (layout, order): (ScaleLayout, ByteOrder),
     ) -> PyResult<Source<'py>> {
         let source = Source::read(given)?;
-        if source.dtype() != dtype {
-            return Err(PyTypeError::new_err(format!(
-                "{what} have dtype {}, needed is {dtype}",
-                source.dtype()
-            )));
+        let has = source.dtype();
+        if has != dtype {
+            // What checkpoints have of scales that no dtype of theirs is for.
+            let are_bytes = has == DType::U8 && dtype.bits() == 8 && dtype.float_format().is_some();
+            let help = if are_bytes {
+                format!(": if they are its codes, pass them as {what}.view('{dtype}')")
+            } else {
+                String::new()
+            };
+            return Err(PyTypeError::new_err(format!("{what} have dtype {has}, needed is {dtype}{help}")));
         }
         let needed = if layout == ScaleLayout::Swizzle32x4x4 { &self.buffer } else { &self.scale_shape };
         let real = |shape: &[usize]| shape.iter().copied().filter(|&extent| extent != 1).collect::<Vec<_>>();

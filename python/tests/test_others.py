@@ -221,6 +221,19 @@ def test_packed(name, high_first):
     assert again.shape == (2, 0, 3)
 
 
+@pytest.mark.parametrize("name", PACKED_BITS)
+def test_packed_in_rows(name):
+    """As checkpoints have it: rows of bytes, in any memory order."""
+    data = np.random.default_rng(5).integers(0, 256, (4, 5, 6), np.uint8)
+    there = lanecast.PackedArray(data, name)
+    assert there.shape == (4, 5, 48 // PACKED_BITS[name])
+    assert (codes(there.unpack()) == codes(lanecast.PackedArray(data.tobytes(), name, there.shape).unpack())).all()
+    turned = lanecast.PackedArray(np.asfortranarray(data), name)
+    assert (turned.data == there.data).all()
+    assert lanecast.PackedArray(data[0, 0].tobytes(), name).shape == there.shape[-1:]
+    assert lanecast.PackedArray(np.zeros((3, 0), np.uint8), name).shape == (3, 0)
+
+
 def test_packed_errors():
     for call, error, message in (
         (lambda: lanecast.pack(np.zeros(3)), TypeError, "x has float64; only dtypes of fewer than 8 bits"),
@@ -230,7 +243,8 @@ def test_packed_errors():
         (lambda: lanecast.PackedArray(np.zeros(2), "int4", 4), ValueError, "needed is uint8"),
         (lambda: lanecast.PackedArray(b"", "int4", (1 << 40, 1 << 40)), ValueError, "needed are"),
         (lambda: lanecast.PackedArray(b"12", "int4", (1.5,)), TypeError, r"shape is \(1.5,\); it must be an integer, or"),
-        (lambda: lanecast.PackedArray(b"12", "int4", None), TypeError, "shape is None; it must be"),
+        (lambda: lanecast.PackedArray(b"12", "float6_e3m2fn"), ValueError, "2 bytes are no whole elements of float6_e3m2fn; give"),
+        (lambda: lanecast.PackedArray(np.zeros((2, 2), "u1"), "int4", (2, 3)), ValueError, "data has 4 bytes, needed are 3"),
         (lambda: lanecast.PackedArray(b"12", "int4", "ab"), TypeError, "shape is 'ab'; it must be"),
         (lambda: lanecast.PackedArray(b"12", "int4", 3, "no"), TypeError, "high_first is 'no'; it must be True or False"),
         (lambda: lanecast.pack(np.zeros(3, "int8"), high_first=7), TypeError, "high_first is 7; it must be True or False"),

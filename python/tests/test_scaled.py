@@ -337,6 +337,22 @@ def test_errors(call, error, message):
         call(np.ones((4, 70), np.float32))
 
 
+def test_bytes_of_checkpoints():
+    """MXFP4 as gpt-oss has it: bytes of two codes, in rows of blocks, and bytes of scales."""
+    random = np.random.default_rng(3)
+    blocks = random.integers(0, 256, (2, 5, 3, 16), np.uint8)
+    scales = random.integers(100, 150, (2, 5, 3), np.uint8)
+    weights = lanecast.PackedArray(blocks.reshape(2, 5, 48), "float4_e2m1fn")
+    found = lanecast.dequantize(weights, scales.view("float8_e8m0fnu"), "mx", "bfloat16")
+    values = np.float64([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    values = np.concatenate([values, -values])
+    each = np.stack([values[blocks & 15], values[blocks >> 4]], axis=-1).reshape(2, 5, 3, 32)
+    expected = (each * 2.0 ** (scales[..., None] - 127.0)).reshape(2, 5, 96).astype(ml_dtypes.bfloat16)
+    assert found.dtype == expected.dtype and (codes(found) == codes(expected)).all()
+    with pytest.raises(TypeError, match=r"needed is float8_e8m0fnu: if they are its codes, pass them as scales.view\('float8_e8m0fnu'\)"):
+        lanecast.dequantize(weights, scales, "mx")
+
+
 def test_html():
     made = lanecast.quantize(np.ones((4, 64), np.float32), "float4_e2m1fn", SCALINGS["nvfp4"], packed=True)
     assert made._repr_html_().startswith("<table>") and "packed" in made._repr_html_()

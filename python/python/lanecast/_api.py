@@ -403,12 +403,15 @@ def format(x: Any, *, scientific: bool = False) -> Array:
 
 
 class PackedArray:
-    """Elements of fewer than 8 bits, packed into bytes: what pack makes.
+    """Elements of fewer than 8 bits, packed into bytes: what pack makes, and what checkpoints have.
 
     The bytes are one stream of bits over the elements in C order, from the low bits of each byte up; with high_first from
     the high bits down.
 
-    >>> import lanecast
+    data: bytes, or an array or a tensor of uint8 of any shape.
+    shape: of the elements. None: that of the data, where the last dimension has as many elements as its bytes hold.
+
+    >>> import lanecast, numpy as np
     >>> packed = lanecast.pack(lanecast.astype([1.0, -6.0, 0.5], "float4_e2m1fn"))
     >>> packed
     PackedArray(3 elements of float4_e2m1fn, shape (3,), 2 bytes)
@@ -416,27 +419,35 @@ class PackedArray:
     array([242,   1], dtype=uint8)
     >>> packed.astype("float32")
     array([ 1. , -6. ,  0.5], dtype=float32)
+    >>> weights = np.zeros((2880, 1440), np.uint8)
+    >>> lanecast.PackedArray(weights, "float4_e2m1fn")
+    PackedArray(8294400 elements of float4_e2m1fn, shape (2880, 2880), 4147200 bytes)
     """
 
     __slots__ = ("data", "dtype", "high_first", "shape")
 
     def __init__(
-        self, data: Any, dtype: Any, shape: int | Sequence[int], high_first: bool = False
+        self, data: Any, dtype: Any, shape: int | Sequence[int] | None = None, high_first: bool = False
     ) -> None:
         facts = _lanecast.facts(dtype)
         if facts["bits"] >= 8:
             raise TypeError(f"{facts['name']} has {facts['bits']} bits; only dtypes of fewer than 8 are packed")
         _flag("high_first", high_first)
-        self.shape: tuple[int, ...] = _extents("shape", shape)
         self.dtype: str = facts["name"]
         self.high_first = bool(high_first)
-        buffer = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
-        if buffer.dtype != np.uint8 or buffer.ndim != 1:
-            raise ValueError(f"data has dtype {buffer.dtype} and shape {buffer.shape}; needed is uint8 of one dimension")
+        buffer = np.asarray(data) if hasattr(data, "__array__") else np.frombuffer(data, np.uint8)
+        if buffer.dtype != np.uint8:
+            raise ValueError(f"data has dtype {buffer.dtype}; needed is uint8")
+        if shape is None:
+            row = buffer.shape[-1] if buffer.ndim else 1
+            if row * 8 % facts["bits"]:
+                raise ValueError(f"{row} bytes are no whole elements of {self.dtype}; give their shape")
+            shape = (*buffer.shape[:-1], row * 8 // facts["bits"])
+        self.shape: tuple[int, ...] = _extents("shape", shape)
         needed = (self.size * facts["bits"] + 7) // 8
         if buffer.size != needed:
             raise ValueError(f"data has {buffer.size} bytes, needed are {needed} for shape {self.shape} of {self.dtype}")
-        self.data: Array = np.ascontiguousarray(buffer)
+        self.data: Array = np.ascontiguousarray(buffer).reshape(-1)
 
     @property
     def size(self) -> int:
