@@ -1,4 +1,4 @@
-//! Codes of elements, scales and zero points between their buffers and tiles.
+//! Loads and stores the codes of elements, scales and zero points: from any packing, byte order and layout to tiles, and back.
 
 use core::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 
-/// A plain cast, if there is such. (Never inlined: many are asked for.)
+/// A plain cast, if there is one. (Not inlined, because it is called in many places.)
 #[cfg(isa = "vector")]
 #[inline(never)]
 pub(super) fn cast(from: DType, to: DType, options: &CastOptions) -> Option<Caster> {
@@ -22,18 +22,18 @@ pub(super) fn cast(from: DType, to: DType, options: &CastOptions) -> Option<Cast
 /// Elements in a tile: a multiple of 8.
 pub(super) const TILE: usize = 1024;
 
-/// One code for each element of a tile, which may begin up to 7 elements earlier.
+/// The codes of a tile, one for each element.
 pub(super) type Codes = [u64; TILE];
 
-/// Where elements of a buffer are, and how their codes come to a tile and back.
+/// Where the elements of a buffer lie, and how their codes are loaded and stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elements {
     caster: Caster,
-    /// Those of the caster: what it keeps of them is what matters to its own pair.
+    /// The options that the caster was made with. (It keeps only those that matter to its own pair.)
     options: CastOptions,
     dtype: DType,
     packing: Packing,
-    /// Elements of a row and bytes from one to the next, if rows begin on bytes of their own.
+    /// Elements of a row, and bytes from one row to the next, if rows begin at bytes of their own.
     rows: Option<(usize, usize)>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Elements {
 pub(super) type Scratch = [u8; 8 * (TILE + 8)];
 
 impl Elements {
-    /// Of a source.
+    /// For a source.
     pub(super) fn read(
         dtype: DType,
         options: &CastOptions,
@@ -52,7 +52,7 @@ impl Elements {
         Ok(Self { caster, options: to_tile, dtype, packing: options.src_packing, rows })
     }
 
-    /// Of a destination.
+    /// For a destination.
     pub(super) fn write(
         dtype: DType,
         options: &CastOptions,
@@ -73,19 +73,19 @@ impl Elements {
         self.caster.present()
     }
 
-    /// Do rows begin on bytes of their own?
+    /// Do rows begin at bytes of their own?
     pub(super) fn has_rows(&self) -> bool {
         self.rows.is_some()
     }
 
-    /// The byte that an element begins, if it does.
+    /// The byte at which an element begins; None if it begins within one.
     pub(super) fn byte(&self, element: usize) -> Option<usize> {
         let (byte, ahead) = self.byte_before(element);
         (self.dtype.bits() >= 8 || self.packing == Packing::OnePerByte || ahead == 0)
             .then(|| byte + self.size(ahead))
     }
 
-    /// The byte that begins an element up to 7 before this one, and how many before.
+    /// The nearest byte at which this element or one up to 7 before it begins, and how many before.
     pub(super) fn byte_before(&self, element: usize) -> (usize, usize) {
         let ahead = match self.rows {
             Some((row, _)) => element % row % 8,
@@ -94,17 +94,17 @@ impl Elements {
         (self.at(element - ahead), ahead)
     }
 
-    /// Bytes of a code in a tile.
+    /// Bytes of a code in a `Scratch`.
     fn width(&self) -> usize {
         (self.dtype.bits() as usize).div_ceil(8)
     }
 
-    /// Bytes of so many elements.
+    /// Bytes of `n` elements.
     pub(super) fn size(&self, n: usize) -> usize {
         self.dtype.byte_len(n, self.packing).unwrap_or(0)
     }
 
-    /// The byte of an element that begins one, relative to the first of a buffer.
+    /// The byte at which an element begins, counted from the beginning of the buffer.
     pub(super) fn at(&self, element: usize) -> usize {
         match self.rows {
             Some((row, bytes)) => element / row * bytes + self.size(element % row),
@@ -112,18 +112,18 @@ impl Elements {
         }
     }
 
-    /// About so many elements from the beginning of a byte to that of another.
+    /// About `wanted` elements, such that chunks of that size begin at bytes.
     pub(super) fn chunk(&self, wanted: usize) -> usize {
         self.rows.map_or(wanted, |(row, _)| row * (wanted / row).max(1))
     }
 
-    /// Elements from one on that are one tile: up to the end of a row that is followed by a gap.
+    /// How many elements from this one on make a tile: fewer at the end of a row, if a gap may follow.
     pub(super) fn tile(&self, element: usize, end: usize) -> usize {
         let n = (end - element).min(TILE);
         self.rows.map_or(n, |(row, _)| n.min(row - element % row))
     }
 
-    /// The codes of some elements.
+    /// Loads the codes of elements from `first` on.
     pub(super) fn load(
         &self,
         src: &[u8],
@@ -131,7 +131,7 @@ impl Elements {
         codes: &mut [u64],
         scratch: &mut Scratch,
     ) -> Result<(), Error> {
-        // A packed element that does not begin a byte is read with those before it.
+        // A packed element within a byte is read together with those before it in that byte.
         let (start, ahead) = self.byte_before(first);
         let n = codes.len() + ahead;
         let tile = &mut scratch[..n * self.width()];
@@ -146,7 +146,7 @@ impl Elements {
         Ok(())
     }
 
-    /// Writes the codes of elements, the first of which begins a byte. `dst` begins with element `base`.
+    /// Stores the codes of elements from `first` on, which begins at a byte. `dst` begins with element `base`.
     pub(super) fn store(
         &self,
         codes: &[u64],
@@ -169,12 +169,12 @@ impl Elements {
         self.fill_gap(dst, base, first + n)
     }
 
-    /// Writes codes of one byte each.
+    /// Stores codes that are one byte each.
     pub(super) fn pack(&self, codes: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         Ok(self.caster.cast(codes, dst, codes.len())?)
     }
 
-    /// Writes zeros behind the last element of a row.
+    /// If `end` is the end of a row, writes zeros to the gap behind it.
     pub(super) fn fill_gap(
         &self,
         dst: &mut Destination<'_, u8>,
@@ -210,14 +210,14 @@ fn gather<const WIDTH: usize>(codes: &[u64], tile: &mut [u8]) {
     }
 }
 
-/// A code of this machine's bytes.
+/// A code from its bytes in native order.
 #[inline(always)]
 fn word(bytes: &[u8]) -> u64 {
     let join = |word, byte: &u8| word << 8 | u64::from(*byte);
     if cfg!(target_endian = "little") { bytes.iter().rev().fold(0, join) } else { bytes.iter().fold(0, join) }
 }
 
-/// Scales in their layout.
+/// Loads and stores scales in their layout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scales {
     pub(super) places: Places,
@@ -231,14 +231,14 @@ impl Scales {
         Ok(Self { places: Places::new(grid, scaling)?, width, is_swapped: order.is_swapped() })
     }
 
-    /// A scale, of all.
+    /// The code of a scale. `bytes` are those of all scales.
     pub(super) fn get(&self, bytes: &[u8], scale: usize) -> u64 {
         let at = self.places.at(scale);
         let code = word(&bytes[at..at + self.width]);
         if self.is_swapped { code.swap_bytes() >> (64 - 8 * self.width) } else { code }
     }
 
-    /// The bytes of some scales in their order, and in this machine's order; `room` is for them.
+    /// The bytes of some scales side by side and in native order: in place if they are so, else copied to `room`.
     pub(super) fn native<'a>(&self, bytes: &'a [u8], scales: Range<usize>, room: &'a mut [u8]) -> &'a [u8] {
         if self.places.is_plain() && !self.is_swapped {
             return &bytes[scales.start * self.width..scales.end * self.width];
@@ -254,7 +254,7 @@ impl Scales {
         &room[..n]
     }
 
-    /// Writes scales that follow each other in their buffer, from bytes of this machine. `bytes` begins with scale `base`.
+    /// Stores contiguous scales. `codes` are in native byte order, `bytes` begins with scale `base`.
     pub(super) fn set_all(&self, bytes: &mut [u8], base: usize, scales: Range<usize>, codes: &[u8]) {
         let n = scales.len() * self.width;
         let here = &mut bytes[(scales.start - base) * self.width..][..n];
@@ -264,12 +264,12 @@ impl Scales {
         }
     }
 
-    /// The code of one of some scales, of bytes of this machine.
+    /// The code of the `i`th of some scales in native byte order.
     pub(super) fn of_native(&self, codes: &[u8], i: usize) -> u64 {
         word(&codes[i * self.width..][..self.width])
     }
 
-    /// Writes a scale. `bytes` begins with scale `base`, where scales follow each other; else with the first.
+    /// Stores a scale. `bytes` begins with scale `base`, which is 0 unless scales are contiguous.
     pub(super) fn set(&self, bytes: &mut [u8], base: usize, scale: usize, code: u64) {
         let at = self.places.at(scale) - self.places.at(base);
         let code = if self.is_swapped { code.swap_bytes() >> (64 - 8 * self.width) } else { code };

@@ -1,4 +1,5 @@
-//! The loops of the reference: pieces of the data, in which the scales are found, and tiles, in which elements are cast.
+//! The loops of the reference, and of the way by float64: over pieces of the data, whose scales are found, and over tiles of those,
+//! whose elements are cast.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -22,16 +23,16 @@ use crate::kernels::memory::Destination;
 #[cfg(isa = "vector")]
 use crate::kernels::scaled::calmly;
 
-/// Elements that are float32 on the way from one scaling to another: no more than that at a time.
+/// The most elements of a requantisation that are brought to float32 at a time.
 #[cfg(isa = "vector")]
 const MOST_FLOATS: usize = 4 << 20;
 
-/// Room for a tile.
+/// Buffers for one tile.
 pub(super) struct Room {
     codes: Box<Codes>,
     scratch: Box<Scratch>,
     values: Box<[Exact; TILE]>,
-    /// For what is made by way of float64, once it is.
+    /// For the way by float64. Allocated when first needed.
     #[cfg(isa = "vector")]
     wide: Option<WideRoom>,
 }
@@ -48,7 +49,7 @@ impl Room {
     }
 }
 
-/// Scales that are known, with their zero points.
+/// Given scales, with their zero points.
 #[derive(Clone, Copy)]
 pub(super) struct Given<'a> {
     pub(super) scales: Scales,
@@ -57,7 +58,7 @@ pub(super) struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// The code of a scale, and its zero point.
+    /// The code of a scale, and the value of its zero point.
     pub(super) fn get(&self, scale: usize) -> (u64, i64) {
         let zero = match self.zero_points {
             Some((zero_points, bytes)) => zero_point(zero_points.dtype, zero_points.get(bytes, scale)),
@@ -66,19 +67,19 @@ impl Given<'_> {
         (self.scales.get(self.bytes, scale), zero)
     }
 
-    /// Are there zero points that are floats?
+    /// Are zero points floats?
     #[cfg(isa = "vector")]
     pub(super) fn has_float_zeros(&self) -> bool {
         self.zero_points.is_some_and(|(zero_points, _)| zero_points.dtype.float_format().is_some())
     }
 
-    /// The code of a zero point that is a float.
+    /// The code of a zero point, if zero points are floats.
     pub(super) fn float_zero(&self, scale: usize) -> Option<u64> {
         let (zero_points, bytes) = self.zero_points.filter(|z| z.0.dtype.float_format().is_some())?;
         Some(zero_points.get(bytes, scale))
     }
 
-    /// What the elements of a block need of its scale and zero point.
+    /// How the elements of a block are to be divided, by its scale and zero point.
     pub(super) fn block(&self, quantize: &Quantize, scale: usize, tensor: TensorScale) -> Block {
         let (code, zero) = self.get(scale);
         let block = quantize.given(code, zero, tensor);
@@ -87,16 +88,16 @@ impl Given<'_> {
     }
 }
 
-/// Where the exact values of a quantisation come from.
+/// Where the values that are quantised come from: a buffer of floats, or one of elements under another scaling.
 pub(super) trait Source: Sync {
-    /// The elements from one on, to the front of the values.
+    /// Loads `n` elements from `first` on, exactly, to the front of `room.values`.
     fn load(&self, first: usize, n: usize, room: &mut Room) -> Result<(), Error>;
 
-    /// Bytes that are read.
+    /// How many bytes are read.
     fn size(&self) -> usize;
 
-    /// Elements as floats for registers, and the number of the first float: where they lie, or in a room to which they are
-    /// brought. None if there is no way to that, or not of these.
+    /// Floats that the vector kernels can quantise, which hold the given elements, and the index of the first one: the buffer itself, or
+    /// `room` after it was filled. None if the kernels cannot have them.
     #[cfg(isa = "vector")]
     fn floats<'a>(
         &'a self,
@@ -106,13 +107,13 @@ pub(super) trait Source: Sync {
         Ok(None)
     }
 
-    /// The elements from one on, exactly. False if there is no way to that, or not of these.
+    /// Loads elements from `first` on as float64, exactly. False if that cannot be done.
     #[cfg(isa = "vector")]
     fn wide(&self, _: usize, _: &mut [f64]) -> Result<bool, Error> {
         Ok(false)
     }
 
-    /// Are all of them in memory?
+    /// Can the kernels read the buffer itself?
     #[cfg(isa = "vector")]
     fn is_there(&self) -> bool {
         false
@@ -168,10 +169,10 @@ impl Source for Floats<'_> {
     }
 }
 
-/// What makes elements under scales floats: float32, rounded to odd, or float64, exactly.
+/// Dequantisation as the first half of a requantisation: to float32, rounded to odd, or to float64, exactly.
 #[cfg(isa = "vector")]
 pub(super) trait ToFloats: Sync {
-    /// `dst` begins with the first of them. False if some are not made so.
+    /// `dst` begins with the first of the elements. False if some could not be cast that way: the results are to be discarded.
     fn to_floats(&self, elements: Range<usize>, dst: Destination<'_, u8>) -> Result<bool, Error>;
 }
 
@@ -182,10 +183,10 @@ pub(super) struct Scaled<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) grid: &'a Grid,
     pub(super) given: Given<'a>,
-    /// What makes them float32, rounded to odd, if registers do.
+    /// To float32, rounded to odd, if there is a kernel.
     #[cfg(isa = "vector")]
     pub(super) odd: Option<&'a dyn ToFloats>,
-    /// What makes them float64, if every product is one.
+    /// To float64, if every product is exact there.
     #[cfg(isa = "vector")]
     pub(super) exact: Option<&'a dyn ToFloats>,
 }
@@ -232,16 +233,16 @@ impl Source for Scaled<'_> {
     }
 }
 
-/// Where the scales that are found go.
+/// Where found scales are written.
 pub(super) enum Sink<'a> {
-    /// To their buffer, from this scale on.
+    /// To their buffer, which begins with the scale of this index.
     Bytes(Scales, &'a mut [u8], usize),
-    /// To codes, from this scale on, which somebody brings to their places.
+    /// To a list of codes, which begins with the scale of this index; the caller moves them to their places.
     Codes(Scales, &'a mut [u64], usize),
 }
 
 impl Sink<'_> {
-    /// What they are.
+    /// The dtype and layout of the scales.
     #[cfg(isa = "vector")]
     pub(super) fn scales(&self) -> &Scales {
         match self {
@@ -249,7 +250,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Scales that follow each other, of bytes of this machine.
+    /// Writes `n` scales from `first` on; `codes` are in native byte order.
     #[cfg(isa = "vector")]
     pub(super) fn set_all(&mut self, first: usize, n: usize, codes: &[u8]) {
         match self {
@@ -270,21 +271,21 @@ impl Sink<'_> {
     }
 }
 
-/// A quantisation of a buffer.
+/// The quantisation of one buffer.
 pub(super) struct Quantizing<'a> {
     pub(super) quantize: &'a Quantize,
     pub(super) grid: &'a Grid,
     pub(super) source: &'a dyn Source,
     pub(super) write: Elements,
-    /// The factor of the tensor, computed.
+    /// The factor of the tensor, already computed if it had to be.
     pub(super) tensor: TensorScale,
     pub(super) affine: bool,
-    /// What float64 is right for of it, if it is there for some of it.
+    /// The way by float64, if there is one.
     #[cfg(isa = "vector")]
     pub(super) wide: Option<&'a Wide>,
 }
 
-/// Columns of rows, and the scales of all of them.
+/// Some columns of some rows, and the range of their scales.
 pub(super) struct Part {
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
@@ -292,12 +293,12 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Elements that follow each other.
+    /// Contiguous elements.
     pub(super) fn of(elements: Range<usize>, scales: Range<usize>) -> Self {
         Self { rows: 0..1, columns: elements, scales }
     }
 
-    /// Its elements, of rows that are so wide.
+    /// The ranges of its elements, in a grid whose rows have `width`.
     fn elements(&self, width: usize) -> impl Iterator<Item = Range<usize>> {
         let columns = &self.columns;
         self.rows.clone().map(move |row| row * width + columns.start..row * width + columns.end)
@@ -305,7 +306,7 @@ impl Part {
 }
 
 impl Quantizing<'_> {
-    /// The extremes of some elements.
+    /// The least and greatest of some elements.
     pub(super) fn extremes(&self, elements: Range<usize>, room: &mut Room) -> Result<Extremes, Error> {
         #[cfg(isa = "vector")]
         if let Some(found) = self.largest_by_f64(&Part::of(elements.clone(), 0..1), room)? {
@@ -322,7 +323,7 @@ impl Quantizing<'_> {
         Ok(all)
     }
 
-    /// The extremes of the blocks of a part.
+    /// The least and greatest of each block of a part.
     fn extremes_of(&self, part: &Part, room: &mut Room) -> Result<Vec<Extremes>, Error> {
         let mut data = collect(repeat_n(Extremes::NONE, part.scales.len()))?;
         for all in part.elements(self.grid.width()) {
@@ -339,7 +340,7 @@ impl Quantizing<'_> {
         Ok(data)
     }
 
-    /// Finds the scales of a part, and casts it. `dst` begins with element `base`.
+    /// Finds the scales of a part and casts it. `dst` begins with element `base`.
     pub(super) fn found(
         &self,
         part: &Part,
@@ -388,7 +389,7 @@ impl Quantizing<'_> {
         part.elements(self.grid.width()).try_for_each(|elements| self.cast(elements, dst, base, room, blocks))
     }
 
-    /// Casts elements whose scales are known. `dst` begins with element `base`.
+    /// Casts elements under known scales: by way of float64, and by the reference what that leaves. `dst` begins with element `base`.
     pub(super) fn cast(
         &self,
         elements: Range<usize>,
@@ -405,7 +406,7 @@ impl Quantizing<'_> {
             #[cfg(not(isa = "vector"))]
             let mut left = u128::MAX;
             while left != 0 {
-                // From the first eight to the last one of those that follow each other.
+                // Each bit stands for eight elements: a run of ones is cast in one go.
                 let start = left.trailing_zeros();
                 let end = start + (left >> start).trailing_ones();
                 left &= u128::MAX.checked_shl(end).unwrap_or(0);
@@ -417,7 +418,7 @@ impl Quantizing<'_> {
         Ok(())
     }
 
-    /// Casts up to a tile of elements, of which the first begins a byte.
+    /// Casts up to a tile of elements by the reference. The first one begins at a byte.
     fn by_reference(
         &self,
         first: usize,
@@ -439,10 +440,10 @@ impl Quantizing<'_> {
     }
 }
 
-/// The largest magnitudes of blocks, as bits of float64.
+/// The largest magnitude of each block, as bits of float64.
 #[cfg(isa = "vector")]
 struct Largest {
-    /// Of negative elements, if those are looked at by themselves.
+    /// Of the negative elements alone, where zero points are to be found; else empty, and `high` is of all elements.
     low: Vec<u64>,
     high: Vec<u64>,
 }
@@ -456,7 +457,7 @@ impl Largest {
 
 #[cfg(isa = "vector")]
 impl Quantizing<'_> {
-    /// Casts a tile by way of float64. Returns what of it is left for the reference: a bit for each 8 elements.
+    /// Casts a tile by way of float64. Returns a bit for each 8 elements: 1 if they are left for the reference.
     fn by_f64(
         &self,
         first: usize,
@@ -478,7 +479,7 @@ impl Quantizing<'_> {
         Ok(left)
     }
 
-    /// The largest magnitudes of the blocks of a part by way of float64, or of all its elements: see [`Wide::largest`].
+    /// The largest magnitudes of the blocks of a part (of all elements, if it has one scale), by way of float64: see [`Wide::largest`].
     fn largest_by_f64(&self, part: &Part, room: &mut Room) -> Result<Option<Largest>, Error> {
         let Some(wide) = self.wide else { return Ok(None) };
         let room = WideRoom::of(&mut room.wide)?;
@@ -498,7 +499,8 @@ impl Quantizing<'_> {
         Ok(low.zip(high).map(|(low, high)| Largest { low, high }))
     }
 
-    /// Finds scales from `first` on many at a time, and the numbers of [`Blocks`]. None if that is done one by one.
+    /// Computes the scales from `first` on, many at a time, and what elements are divided by ([`Blocks::numbers`]). None if this
+    /// scaling has to find them one by one.
     fn scales_by_f64(
         &self,
         Largest { high, .. }: &Largest,
@@ -525,7 +527,8 @@ impl Quantizing<'_> {
         Ok(Some(numbers))
     }
 
-    /// The numbers of [`Blocks`] of elements whose scales are given, and the first of these. Nothing if that is known of one at a time.
+    /// For given scales: what elements are divided by ([`Blocks::numbers`]), and the index of the first scale. Empty if this scaling has
+    /// to decode them one by one.
     pub(super) fn given_by_f64(
         &self,
         given: &Given<'_>,
@@ -544,7 +547,7 @@ impl Quantizing<'_> {
     }
 }
 
-/// A dequantisation of a buffer.
+/// The dequantisation of one buffer.
 pub(super) struct Dequantizing<'a> {
     pub(super) dequantize: &'a Dequantize,
     pub(super) grid: &'a Grid,
@@ -555,7 +558,7 @@ pub(super) struct Dequantizing<'a> {
 }
 
 impl Dequantizing<'_> {
-    /// Casts elements. `dst` begins with element `base`.
+    /// Casts elements by the reference. `dst` begins with element `base`.
     pub(super) fn by_reference(
         &self,
         elements: Range<usize>,

@@ -1,4 +1,4 @@
-//! Scaled casts in pieces and chunks, on threads: by registers, if there is a way, or by the reference.
+//! Cuts a scaled cast into pieces and chunks for several threads, each of which the vector kernels or the reference cast.
 
 #[cfg(isa = "vector")]
 use alloc::vec::Vec;
@@ -23,36 +23,36 @@ use crate::kernels::scaled::calmly;
 use crate::parallel::{Parallel, Tasks};
 use crate::threads::Lock;
 
-/// Elements of a piece, if its blocks let it: few enough to stay in a cache between the two passes over them.
+/// Elements of a piece, unless a single block has more: few enough to stay in a cache between the two passes over them.
 const PIECE: usize = 16 * TILE;
-/// Elements of a chunk for kernels: what begins one takes as long as many of them.
+/// Elements of a chunk for the kernels, for which each chunk has a cost of its own.
 #[cfg(isa = "vector")]
 const LONG: usize = 256 * TILE;
 
-/// What registers do of a quantisation, if they do.
+/// The kernels of a quantisation, if there are any.
 #[cfg(isa = "vector")]
 pub(super) type Registers<'a> = Option<&'a divide::Decided>;
 #[cfg(not(isa = "vector"))]
 pub(super) type Registers<'a> = Option<&'a ()>;
-/// The same of one buffer.
+/// The same for one buffer.
 #[cfg(isa = "vector")]
 type Dividing<'a, 'b> = Option<&'b Divide<'a>>;
 #[cfg(not(isa = "vector"))]
 type Dividing<'a, 'b> = Option<&'b &'a ()>;
 
-/// A look at what was written so far, after some elements: the codes, and the scales if those are found.
+/// Called after each piece with its elements, all codes and all scales so far.
 pub(super) type Look<'a> = &'a mut dyn FnMut(Range<usize>, &[u8], &[u8]) -> Result<(), Error>;
-/// The same where the scales are known.
+/// The same without the scales.
 type LookAtCodes<'a> = &'a mut dyn FnMut(Range<usize>, &[u8]) -> Result<(), Error>;
 
 impl Quantizing<'_> {
-    /// Elements of a chunk for registers: of what is made on the way, as many as a cache holds.
+    /// Elements of a chunk for the kernels: fewer if the source has to be brought to a buffer first, so that it stays in a cache.
     #[cfg(isa = "vector")]
     fn long(&self) -> usize {
         if self.source.is_there() { LONG } else { 2 * PIECE }
     }
 
-    /// The extremes of all elements.
+    /// The least and greatest of all elements.
     pub(super) fn all_extremes(&self, how: &Parallel<'_>) -> Result<Extremes, Error> {
         let count = self.grid.count;
         let chunks = (0..count).step_by(PIECE).map(|first| first..count.min(first + PIECE));
@@ -74,7 +74,7 @@ impl Quantizing<'_> {
         Ok(all.into_inner())
     }
 
-    /// Finds all scales, and casts all elements.
+    /// Finds all scales and casts all elements.
     pub(super) fn run_found(
         &self,
         registers: Registers<'_>,
@@ -99,7 +99,7 @@ impl Quantizing<'_> {
         let wanted = if divide.is_some() || self.wide.is_some() { self.long() } else { PIECE };
         #[cfg(not(isa = "vector"))]
         let wanted = PIECE;
-        // Codes of scales that do not lie one after the other are brought to their places in the end.
+        // Where scales are not contiguous, pieces write them side by side, and they are moved to their places at the end.
         let is_plain = scales.places.is_plain();
         let mut codes = collect(repeat_n(0, if is_plain { 0 } else { grid.scales }))?;
         let (mut dst, mut bytes, mut rest) = (dst, &mut scale_bytes[..], &mut codes[..]);
@@ -129,7 +129,7 @@ impl Quantizing<'_> {
         Ok(())
     }
 
-    /// The same on the calling thread, with a look at each piece.
+    /// The same on the calling thread; `look` is called after each piece.
     pub(super) fn run_found_in_turn(
         &self,
         registers: Registers<'_>,
@@ -168,19 +168,19 @@ impl Quantizing<'_> {
         Ok(())
     }
 
-    /// What registers do, if they find scales, too.
+    /// The kernels, if they can find the scales, too.
     #[cfg(isa = "vector")]
     fn finding<'b>(&'b self, registers: Registers<'b>) -> Option<Divide<'b>> {
         calmly(|| Divide::new(self, registers?).filter(Divide::finds))
     }
 
-    /// There are none.
+    /// There are no kernels.
     #[cfg(not(isa = "vector"))]
     fn finding<'b>(&'b self, _: Registers<'b>) -> Option<&'b ()> {
         None
     }
 
-    /// Finds the scale of all, in a pass of its own: its code, also as bytes, and what elements need of it.
+    /// Finds the only scale, in a pass of its own. Returns its code as bytes, and what elements are divided by.
     fn find_only(
         &self,
         scales: &Scales,
@@ -202,7 +202,7 @@ impl Quantizing<'_> {
         Ok((code, found.block))
     }
 
-    /// Finds the scales of a piece, and casts it. `dst` begins with the piece.
+    /// Finds the scales of a piece and casts it. `dst` begins where the piece does.
     fn piece(
         &self,
         divide: Dividing<'_, '_>,
@@ -228,7 +228,7 @@ impl Quantizing<'_> {
         self.found(&part, piece.elements.start, &mut dst, sink, zeros, &mut Room::new()?)
     }
 
-    /// Casts all elements, whose scales are known.
+    /// Casts all elements under given scales.
     pub(super) fn run_given(
         &self,
         registers: Registers<'_>,
@@ -240,7 +240,7 @@ impl Quantizing<'_> {
         self.run_cast(registers, given, dst, how, None, &block)
     }
 
-    /// The same on the calling thread, with a look at each part.
+    /// The same on the calling thread; `look` is called after each part.
     pub(super) fn run_given_in_turn(
         &self,
         registers: Registers<'_>,
@@ -296,7 +296,7 @@ impl Quantizing<'_> {
         Ok(())
     }
 
-    /// What registers do under scales that are given, or one that was found.
+    /// The kernels, for scales that are given, or the only one, which was found before.
     #[cfg(isa = "vector")]
     fn casting<'b>(
         &'b self,
@@ -310,7 +310,7 @@ impl Quantizing<'_> {
         })
     }
 
-    /// Nothing.
+    /// There are no kernels.
     #[cfg(not(isa = "vector"))]
     fn casting<'b>(&'b self, _: Registers<'b>, _: &Given<'_>, _: Option<&Way>) -> Option<&'b ()> {
         None
@@ -350,7 +350,7 @@ impl Quantizing<'_> {
 }
 
 impl Dequantizing<'_> {
-    /// By registers.
+    /// Casts all elements by the kernels.
     #[cfg(isa = "vector")]
     pub(super) fn run_by(
         &self,
@@ -363,7 +363,7 @@ impl Dequantizing<'_> {
         each(how, traffic, chunks, &|(elements, dst)| calmly(|| multiply.run(elements, dst)).map(drop))
     }
 
-    /// By the reference.
+    /// Casts all elements by the reference.
     pub(super) fn run(&self, dst: Destination<'_, u8>, how: &Parallel<'_>) -> Result<(), Error> {
         let traffic = self.bytes.len().saturating_add(dst.size());
         each(how, traffic, chunks(self.grid, &self.write, dst, PIECE), &|(elements, mut dst)| {
@@ -373,7 +373,7 @@ impl Dequantizing<'_> {
     }
 }
 
-/// Cuts a destination into chunks that begin with a byte, and at a row where rows do.
+/// Cuts a destination into chunks that begin at a byte, and at a row if rows begin at bytes of their own.
 fn chunks<'a>(
     grid: &Grid,
     write: &Elements,
@@ -388,7 +388,7 @@ fn chunks<'a>(
     })
 }
 
-/// Does every job, on the threads of `how`; the first error ends it.
+/// Runs every job on the threads of `how`. The first error ends it.
 fn each<J: Send>(
     how: &Parallel<'_>,
     traffic: usize,

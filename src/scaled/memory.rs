@@ -1,4 +1,4 @@
-//! Memory of a scaled cast: where there is none, that is an error.
+//! Allocations of scaled casts, whose failure is an error and not the end of the process.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use super::error::Error;
 use crate::error::Error as CastError;
 use crate::formats::dtype::DType;
 
-/// The items of an iterator.
+/// Collects an iterator into a vector.
 pub(super) fn collect<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, Error> {
     let mut all = Vec::new();
     let bytes = items.len().saturating_mul(size_of::<T>());
@@ -24,17 +24,17 @@ pub(super) fn array<T: Clone, const N: usize>(value: T) -> Result<Box<[T; N]>, E
     all.try_into().map_err(|_| wrong())
 }
 
-/// A shape that an error shows.
+/// A copy of a shape, for an error to show.
 pub(super) fn kept(shape: &[usize]) -> Result<Vec<usize>, Error> {
     collect(shape.iter().copied())
 }
 
-/// A shape whose elements do not fit into the address space.
+/// The error of a shape whose elements do not fit into the address space.
 pub(super) fn overflow(shape: &[usize]) -> Error {
     kept(shape).map_or_else(|error| error, |shape| Error::ShapeOverflow { shape })
 }
 
-/// What stands in an `Option`, made if it is not there.
+/// The value of an `Option`, made first if there is none. (`get_or_insert_with` of something that may fail.)
 pub(super) fn once<T>(
     place: &mut Option<T>,
     make: impl FnOnce() -> Result<T, Error>,

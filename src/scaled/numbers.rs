@@ -1,4 +1,4 @@
-//! The numbers of scales: how many are known at a time, and between which bounds a kernel is right for them.
+//! What kernels need of scales, as float32: how many at a time, and the bounds within which the kernels are exact.
 
 use alloc::vec::Vec;
 use core::iter::repeat_n;
@@ -8,28 +8,28 @@ use super::memory::collect;
 use super::shape::Grid;
 use crate::kernels::scaled::{BLOCK, LEAST_GROUP};
 
-/// Scales at a time: their numbers stay in L1.
+/// Scales that are decoded at a time: few enough that their numbers stay in L1.
 pub(super) const SCALES: usize = 512;
 
-/// Numbers of scales.
+/// One number for each scale. A kernel reads whole blocks, hence the room behind.
 pub(super) type Numbers = [f32; SCALES + BLOCK];
 
 pub(super) const NO_NUMBERS: Numbers = [0.0; SCALES + BLOCK];
 
-/// What is known of scales, each at its number modulo how many there are places for: a power of two.
+/// A cache of what was computed for scales: direct-mapped by the index of the scale, with a power of two of places.
 pub(super) struct Known<T> {
     places: Vec<(usize, T)>,
 }
 
 impl<T: Copy + Default> Known<T> {
-    /// Where rows have scales of columns, those of a row are known for the next one.
+    /// Large enough that where each column has a scale, those of one row are still there for the next.
     pub(super) fn new(grid: &Grid) -> Result<Self, Error> {
         let most = if grid.block() < LEAST_GROUP { 1 << 15 } else { 1 << 10 };
         let n = grid.scales.next_power_of_two().min(most);
         Ok(Self { places: collect(repeat_n((usize::MAX, T::default()), n))? })
     }
 
-    /// What is known of a scale, or is found now.
+    /// What is cached for a scale, or is computed now.
     pub(super) fn get(&mut self, scale: usize, find: impl FnOnce() -> T) -> T {
         let place = scale & (self.places.len() - 1);
         let (of, known) = &mut self.places[place];
@@ -40,12 +40,12 @@ impl<T: Copy + Default> Known<T> {
     }
 }
 
-/// So many zeros, if they are used.
+/// `n` zeros, or nothing if they are not used.
 pub(super) fn zeros<T: Clone>(zero: T, n: usize, is_used: bool) -> Result<Vec<T>, Error> {
     collect(repeat_n(zero, if is_used { n } else { 0 }))
 }
 
-/// Numbers of groups of `block` elements as such of `n` elements.
+/// From numbers for each of `groups` groups to numbers for each of `n` elements, in `each`; a group has `block` elements.
 pub(super) fn expand<'a>(
     arrays: &mut [&'a [f32]],
     each: &'a mut [Numbers],
@@ -66,6 +66,6 @@ pub(super) fn magnitude(x: f32) -> u32 {
     x.to_bits() & (u32::MAX >> 1)
 }
 
-/// The bits of powers of two that bound the scales for which a kernel is right.
+/// The kernels are exact for scales from 2^-60 to below 2^60: the bits of both, as float32.
 pub(super) const LEAST: u32 = (127 - 60) << 23;
 pub(super) const MOST: u32 = (127 + 60) << 23;

@@ -1,5 +1,5 @@
-//! How registers go through a grid: the regions of rows that have the same scales, and the segments of those that a kernel is
-//! given together.
+//! In which order the kernels walk a grid. A *region* is some adjacent rows with the same scales, and some columns of them; a
+//! *segment* is the part of it that a kernel is called for once.
 
 use core::ops::Range;
 
@@ -8,7 +8,7 @@ use super::numbers::SCALES;
 use super::shape::Grid;
 use crate::kernels::scaled::{LEAST_GROUP, Per, Rows};
 
-/// Elements that the kernel is given together: of a row, and of groups one after the other.
+/// Elements of a row that a kernel is called for once: of one group, or of several adjacent ones.
 pub(super) struct Segment {
     pub(super) first: usize,
     pub(super) n: usize,
@@ -19,7 +19,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// From an element on.
+    /// The longest segment from the element `first` on, before `end`.
     pub(super) fn new(grid: &Grid, first: usize, end: usize) -> Self {
         let (width, block) = (grid.width(), grid.block());
         let at = first % width;
@@ -51,10 +51,10 @@ impl Segment {
     }
 }
 
-/// Casts a segment of rows, if those can be cast together.
+/// Casts a segment: of one row, or of all `Rows` if those can be cast together.
 type CastSegment<'a> = dyn FnMut(&Segment, Option<Rows>) -> Result<(), Error> + 'a;
 
-/// Rows that have the same scales, of which so many columns: from the beginning of a block on.
+/// Adjacent rows that have the same scales, and a range of their columns that begins with a block.
 pub(super) struct Region {
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
@@ -63,7 +63,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Calls a function with the regions of some elements; of so many rows, those have at most so many scales.
+    /// Calls a function with the regions that cover some elements. A region of `rows` rows has at most `most(rows)` scales.
     pub(super) fn each(
         grid: &Grid,
         elements: &Range<usize>,
@@ -95,20 +95,20 @@ impl Region {
         Ok(())
     }
 
-    /// Elements from one of it to one of the region that comes next, if there is one that begins before `end`.
+    /// The distance in elements to the next region, if there is one that begins before `end`.
     pub(super) fn next(&self, grid: &Grid, end: usize) -> Option<usize> {
         let (width, columns) = (grid.width(), &self.columns);
         let apart = if columns.end < width { columns.len() } else { self.rows.len() * width - columns.start };
         (self.rows.start * width + columns.start + apart < end).then_some(apart)
     }
 
-    /// Its scales.
+    /// How many scales it has.
     pub(super) fn groups(&self, grid: &Grid) -> usize {
         self.columns.len().div_ceil(grid.block())
     }
 
-    /// Calls a function with its segments, as far as they are among some elements, and with the rows that each is of: how far
-    /// those are apart is known of a first element and a number of rows, if they can be cast together.
+    /// Calls a function with the segments that cover its share of some elements. `apart` says, of a first element and a number of
+    /// rows, how far the rows are apart, or None if they cannot be cast in one call.
     pub(super) fn segments(
         &self,
         grid: &Grid,

@@ -1,13 +1,13 @@
-//! Quantising by way of float64: what there is no kernel for, some ten times as fast as by the reference.
+//! Quantisation by way of float64, for what has no kernel: some ten times as fast as the reference.
 //!
-//! A quotient of float64s, rounded to nearest, is on the same side of a number as the exact one, and is no number that the exact
-//! one is not, if the product of that number and the divisor is a float64, too: with that product the dividend would be one of
-//! two neighbours, and their quotients are apart. So where divisors and what roundings hinge on (numbers of the target and what
-//! is halfway between two of them) have no more than 53 significant bits together, rounding twice is rounding once.
+//! Data are divided in float64 and the quotient is cast to the target, which rounds twice. Why the result is that of one rounding:
+//! the second rounding hinges on *boundaries*, which are the numbers of the target and the midpoints between two of them. Let b be
+//! a boundary and d the divisor. If b·d is exact in float64, then the data x is less than, equal to or greater than b·d, and as
+//! float64s x and b·d differ by a whole ulp or not at all. So the rounded quotient x/d lies on the same side of b as the exact one,
+//! and is equal to b only if that is. Hence the condition: the bits of a divisor and of a boundary are no more than 53 together.
 //!
-//! So it is with scales that are found: the largest magnitude of a block is divided by that of the target, which has no more bits
-//! than its other numbers, and by the factor of the tensor; and what a scale hinges on has one bit more than a scale, or as many as
-//! `ScaleRule::Even` rounds to.
+//! Scales that are found are computed the same way: the largest magnitude of a block is divided by the largest value of the target
+//! and the factor of the tensor, and the boundaries are those of the scale's dtype.
 
 use alloc::boxed::Box;
 use core::mem::take;
@@ -31,110 +31,110 @@ use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
 use crate::kernels::scales::{Operation, arithmetic, between, integers, nearest, outside};
 
-/// Data between these magnitudes have quotients that neither over- nor underflow: divisors are between 2^-300 and 2^300.
+/// Data of these magnitudes have quotients that neither overflow nor underflow, since divisors are between 2^-300 and 2^300.
 const LEAST: u64 = (1023 - 700) << 52;
 const MOST: u64 = (1023 + 700) << 52;
-/// What is below is a number of float32, too, when it is rounded.
+/// Data below this do not overflow when a profile rounds them to float32.
 const MOST_F32: u64 = (1023 + 127) << 52;
 /// The least scale of float8_e8m0fnu: 2^-127.
 const LEAST_POWER: u64 = (1023 - 127) << 52;
-/// The bits of Inf, and all but the sign.
+/// The bits of +Inf, and the mask of all bits but the sign.
 const INF: u64 = 0x7FF << 52;
 const MAGNITUDE: u64 = u64::MAX >> 1;
 
-/// How a quotient, as it is rounded by a profile, becomes an element.
+/// The last step: from a quotient to an element.
 #[derive(Clone, Copy, Debug)]
 enum Last {
     Float(Caster),
-    /// To float32 before, of which chance makes an element.
+    /// To float32, and from there by stochastic rounding.
     Chance(Caster, Caster),
-    /// The same of a number a little nearer to zero, and of -0 for 0: ties go there.
+    /// Rounds ties toward zero: the quotient is moved to the next float64 toward zero first. 0 becomes -0.
     TiesTowardZero(Caster),
-    /// Rounded to an integer between two.
+    /// To an integer, clamped.
     Int {
         rounding: Rounding,
         min: f64,
         max: f64,
-        /// Zero points are added to quotients, not to integers.
+        /// The zero point is added before the quotient is rounded, not after.
         adds_first: bool,
         cast: Caster,
     },
 }
 
-/// How scales become what elements are divided by or multiplied with: by a factor, or inverted.
+/// From scales to what elements are divided by or multiplied with: the product with a factor, or the inverse.
 #[derive(Clone, Copy, Debug)]
 struct Scales {
     to_f64: Caster,
-    /// In place of 2^-127.
+    /// What the profile uses for a scale of 2^-127.
     least: f64,
     inverts: bool,
     factor: f64,
 }
 
-/// How scales are found of largest magnitudes.
+/// From largest magnitudes to scales.
 #[derive(Clone, Copy, Debug)]
 struct Finding {
-    /// Magnitudes from here on are for the reference.
+    /// Magnitudes from here on are left to the reference.
     most: u64,
-    /// What others are divided by, but for the factor of the tensor.
+    /// What magnitudes are divided by, apart from the factor of the tensor.
     divisor: f64,
     made: Made,
 }
 
-/// What of a quotient a scale is.
+/// From a magnitude that was divided to a scale.
 #[derive(Clone, Copy, Debug)]
 enum Made {
-    /// Its exponent when this is added to its bits, less another one.
+    /// A power of two: the exponent, after `added` was added to the bits, less `top`.
     Exponent { added: u64, top: i64 },
-    /// The nearest that a dtype has, between two numbers.
+    /// Rounded to nearest even to the dtype of the scales, clamped.
     Nearest { least: f64, most: f64, cast: Caster },
 }
 
-/// What is decided once of a quantisation by way of float64.
+/// The steps of a quantisation by way of float64: decided once per [`Quantize`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wide {
     isa: Present,
     operation: Operation,
-    /// To the dtype in which a profile computes, and back: of data, and of quotients.
+    /// There and back to the dtype in which a profile computes, which rounds to it: the data, and the quotients.
     data: Option<[Caster; 2]>,
     quotients: Option<[Caster; 2]>,
     loses_sign: bool,
     is_own: bool,
     nonfinite: NonFinite,
     last: Last,
-    /// Of scales many at a time, where that is known.
+    /// How many scales are decoded at a time; None if one by one.
     scales: Option<Scales>,
     finding: Option<Finding>,
 }
 
-/// Room for tiles.
+/// Buffers for one tile.
 pub(super) struct WideRoom {
-    /// Values, what they are divided by or multiplied with, and zero points.
+    /// The values, what each is divided by or multiplied with, and its zero point.
     tiles: [Box<[f64; TILE]>; 3],
-    /// Of scales one at a time, once they are asked for.
+    /// A cache, where scales are decoded one by one. Allocated when first needed.
     known: Option<Known<Number>>,
 }
 
-/// Loads data from one element on, exactly. False if they are for the reference.
+/// Loads data from an element on, exactly. False if that is left to the reference.
 pub(super) type Load<'a> = &'a mut dyn FnMut(usize, &mut [f64]) -> Result<bool, Error>;
 
 impl WideRoom {
-    /// Made if it is not there.
+    /// The buffers in `place`, allocated if there are none.
     #[inline(never)]
     pub(super) fn of(place: &mut Option<Self>) -> Result<&mut Self, Error> {
         once(place, || Ok(Self { tiles: [array(0.0)?, array(0.0)?, array(0.0)?], known: None }))
     }
 }
 
-/// What the elements of a scale are divided by or multiplied with, and their zero point.
+/// What the elements of a block are divided by or multiplied with, and their zero point.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Number {
-    /// 0 where the reference is asked.
+    /// 0 if the block is left to the reference.
     pub(super) by: f64,
     zero: f64,
 }
 
-/// Values as a dtype has them.
+/// Rounds values to a dtype and brings them back.
 fn round(values: &mut [f64], casts: &Option<[Caster; 2]>, room: &mut Scratch) -> Result<(), Error> {
     if let Some([there, back]) = casts {
         let n = values.len();
@@ -146,7 +146,7 @@ fn round(values: &mut [f64], casts: &Option<[Caster; 2]>, room: &mut Scratch) ->
 }
 
 impl Wide {
-    /// Of data of so many significant bits. None if float64 is not right for it, or if nothing is done by registers.
+    /// For data of `bits` significant bits. None if float64 would not be exact enough, or on the scalar reference.
     pub(super) fn new(quantize: &Quantize, bits: u32, write: &Elements) -> Option<Self> {
         let Quantize { from, to, steps, .. } = *quantize;
         let (isa, write) = (write.present(), write.options());
@@ -209,7 +209,7 @@ impl Wide {
         })
     }
 
-    /// Casts a tile of data, whose scales are known. Returns what of it is for the reference: a bit for each 8 elements.
+    /// Casts a tile of data under known scales. Returns a bit for each 8 elements: 1 if they are left for the reference.
     pub(super) fn cast(
         &self,
         tile: &Tile<'_>,
@@ -264,7 +264,7 @@ impl Wide {
         Ok(left)
     }
 
-    /// What data are multiplied with, because a scale divided by it may have more bits than float64.
+    /// A factor that divides scales multiplies the data instead, since a quotient of scales may not be exact in float64.
     fn moved(&self, tensor: TensorScale) -> Option<f64> {
         match tensor {
             TensorScale::Divide(g) if self.is_own => Some(g.into()),
@@ -272,7 +272,7 @@ impl Wide {
         }
     }
 
-    /// What elements of a scale are divided by or multiplied with, and their zero point.
+    /// What the elements of a block are divided by or multiplied with, and their zero point.
     pub(super) fn number(&self, block: &Block, tensor: TensorScale) -> Number {
         let by = match block.way {
             Way::Exact(s) => self.moved(tensor).map_or(s, |g| s.mul(Exact::f64(g))),
@@ -284,8 +284,8 @@ impl Wide {
         Number { by: if is_right { by } else { 0.0 }, zero: block.zero as f64 }
     }
 
-    /// Adds the largest magnitudes of blocks, from scale `base` on, whose elements these are, as bits: of those that are negative or
-    /// not, if it is said. False if they are for the reference.
+    /// Raises `found`, the largest magnitudes of the blocks from scale `base` on, as bits, to those of these elements; of the negative
+    /// or the other ones alone, if `negative` says so. False if that is left to the reference.
     #[expect(clippy::too_many_arguments, reason = "elements, which of them, and where what is found goes")]
     pub(super) fn largest(
         &self,
@@ -326,14 +326,14 @@ impl Wide {
         Ok(true)
     }
 
-    /// Is a largest magnitude one of which a scale is found among others?
+    /// Can the scale for this largest magnitude be computed by [`Wide::scales`]?
     pub(super) fn finds(&self, magnitude: u64) -> bool {
         let finds = |finding: Finding| magnitude == 0 || (LEAST..finding.most).contains(&magnitude);
         self.finding.is_some_and(finds)
     }
 
-    /// The codes of the scales of largest magnitudes, up to a tile of them, and their numbers: see [`Wide::numbers`]. What is not
-    /// found so has any.
+    /// The codes of the scales for up to a tile of largest magnitudes, and what elements are divided by: see [`Wide::numbers`]. Those for
+    /// which [`Wide::finds`] is false are arbitrary.
     pub(super) fn scales<'a>(
         &self,
         largest: &[u64],
@@ -367,7 +367,7 @@ impl Wide {
                 codes
             }
             Made::Nearest { least, most, cast } => {
-                // Of zeros alone it is one.
+                // (A block of zeros has the scale 1.)
                 values.iter_mut().for_each(|value| {
                     *value = if *value == 0.0 { 1.0 } else { between(*value, least, most) };
                 });
@@ -380,8 +380,8 @@ impl Wide {
         Ok(codes)
     }
 
-    /// What elements of scales are divided by or multiplied with, of codes of this machine's bytes: 0 where the reference is asked.
-    /// False if that is known of one at a time.
+    /// From the codes of scales, in native byte order, to what elements are divided by or multiplied with; 0 where that is left to the
+    /// reference. False if this scaling has to decode them one by one.
     pub(super) fn numbers(
         &self,
         codes: &[u8],
@@ -402,7 +402,7 @@ impl Wide {
 }
 
 impl Scales {
-    /// None if that is known of one at a time.
+    /// None if this scaling has to decode scales one by one.
     fn new(quantize: &Quantize, to_f64: Caster) -> Option<Self> {
         let rounds_up = quantize.rule == ScaleRule::RoundUp;
         let (least, inverts) = match quantize.steps {
@@ -441,17 +441,17 @@ impl Finding {
     }
 }
 
-/// Elements of data, from one on.
+/// `n` elements from `first` on.
 pub(super) struct Tile<'a> {
     pub(super) grid: &'a Grid,
     pub(super) first: usize,
     pub(super) n: usize,
-    /// The factor of the tensor, computed.
+    /// The factor of the tensor, already computed if it had to be.
     pub(super) tensor: TensorScale,
 }
 
 impl Tile<'_> {
-    /// What each element is divided by or multiplied with, and its zero point.
+    /// Fills `by` with what each element is divided by or multiplied with, and `zeros` with zero points.
     fn numbers(
         &self,
         by: &mut [f64],
@@ -485,10 +485,10 @@ impl Tile<'_> {
     }
 }
 
-/// Have divisors and what roundings hinge on no more than 53 bits together?
+/// Do a divisor and a boundary have no more than 53 bits together? See the top of this file.
 fn is_right(quantize: &Quantize, bits: u32) -> bool {
     let Quantize { to, scale, steps, tensor, .. } = *quantize;
-    // A profile rounds both, and the quotient to at most float32; or to float64, as the division does.
+    // A profile has operands and quotients of float32 at most, for which float64 has more than twice the bits; or of float64 itself.
     if steps != Steps::Own {
         return true;
     }
@@ -496,12 +496,12 @@ fn is_right(quantize: &Quantize, bits: u32) -> bool {
     let factor = match tensor {
         TensorScale::None => 0,
         TensorScale::Multiply(g) | TensorScale::Divide(g) if is_power(g) => 0,
-        // Data are multiplied with what the scale is divided by: exactly.
+        // Here the data are multiplied instead ([`Wide::moved`]): the product must be exact.
         TensorScale::Divide(_) | TensorScale::ComputeDivide if bits + 24 > 53 => return false,
         TensorScale::Divide(_) | TensorScale::ComputeDivide => 0,
         TensorScale::Multiply(_) | TensorScale::ComputeMultiply => 24,
     };
-    // One bit more for what is halfway, and one for a zero point.
+    // One bit more for midpoints, and one for a zero point.
     let hinges = match quantize.stochastic {
         Some(_) => 25,
         None => significant(to) + 2,
@@ -514,8 +514,8 @@ fn fill(places: &mut [f64], value: f64) {
     places.fill(value);
 }
 
-/// Takes what is for the reference out of values and of what they are divided by: a bit for each 8 of them. What is not are zeros, and
-/// magnitudes that divide without over- and underflow, by no zero.
+/// Finds what is left to the reference: magnitudes that might overflow or underflow (but zeros), and divisors of zero. Returns a bit
+/// for each 8 elements, and makes harmless values of those.
 fn taken_out(isa: Present, values: &mut [f64], by: &mut [f64]) -> u128 {
     let all = outside(isa, values, LEAST..MOST, by);
     let mut left = all;
@@ -529,7 +529,7 @@ fn taken_out(isa: Present, values: &mut [f64], by: &mut [f64]) -> u128 {
     all
 }
 
-/// The next float64 toward zero, which rounds as its neighbour does but where that is halfway; and -0 for 0.
+/// The next float64 toward zero, which rounds as its neighbour does unless that is a tie. 0 becomes -0.
 fn nearer_to_zero(value: f64) -> f64 {
     if value == 0.0 { -0.0 } else { f64::from_bits(value.to_bits() - 1) }
 }

@@ -1,4 +1,4 @@
-//! What registers do of a quantisation: decided once, for all data.
+//! Which kernels and plain casts a quantisation consists of: decided once per [`Quantize`], for any data.
 
 use crate::cast::Caster;
 use crate::formats::dtype::DType;
@@ -11,34 +11,34 @@ use crate::scaled::codes::{self, Elements};
 use crate::scaled::rule::{Quantize, Steps};
 use crate::scaled::scaling::ScaleRule;
 
-/// What registers do of a quantisation.
+/// The kernels and plain casts of a quantisation.
 #[derive(Clone, Copy)]
 pub(in crate::scaled) struct Decided {
     pub(super) isa: Present,
     pub(super) kernel: Kernel,
-    /// What makes elements of the quotients, if the kernel leaves them float32.
+    /// Float32 quotients to elements, where there is no kernel that goes all the way.
     pub(super) then: Option<Caster>,
-    /// Elements of fewer than 8 bits share bytes.
+    /// Several elements share a byte.
     pub(super) is_packed: bool,
-    /// Magnitudes to float32 and to float64, and scales from there and to float32.
+    /// Magnitudes from float16 to float32, and on to float64; from there to scales; scales to float32.
     pub(super) half: Caster,
     pub(super) wide: Caster,
     pub(super) scale: Caster,
     pub(super) to_f32: Caster,
-    /// Magnitudes that are divided by one number, to scales of few bits.
+    /// Float32 magnitudes divided by one number, straight to float8 scales.
     pub(super) scales: Option<Kernel>,
-    /// Scales that a profile finds as float32 to their dtype.
+    /// Scales from float32, in which a profile finds them, to their dtype.
     pub(super) narrow: Option<Caster>,
-    /// To the dtype in which a profile divides, and back, if that has 16 bits.
+    /// From float32 to the 16-bit dtype in which a profile divides, and back: rounds to that dtype.
     pub(super) kept: Option<[Caster; 2]>,
     pub(super) how: How,
     pub(super) others: Others,
-    /// What exponents of scales are made by: [`added`].
+    /// How exponents become scales of float8_e8m0fnu: see [`added`].
     pub(super) added: (u32, u32),
 }
 
 impl Decided {
-    /// Of elements that are read and written so. None if the reference is as good.
+    /// None if this is a case that only the reference handles.
     pub(in crate::scaled) fn new(quantize: &Quantize, read: &Elements, write: &Elements) -> Option<Self> {
         let Quantize { from, to, scale, steps, .. } = *quantize;
         let isa = read.present();
@@ -47,7 +47,7 @@ impl Decided {
         }
         let (how, others) = how(quantize)?;
         let written = write.options();
-        // Integers saturate, whatever other casts do; and so do most profiles.
+        // Quantised integers always saturate, whatever the options say of plain casts, and so do most profiles.
         let plain = CastOptions::new().isa(isa.isa());
         let options = match steps {
             Steps::Own | Steps::Onnx if to.float_format().is_some() => written,
@@ -62,9 +62,9 @@ impl Decided {
         } else {
             None
         };
-        // A quotient is right for what has up to 8 significant bits.
+        // The float32 quotient is near enough to the exact one to be rounded once more to up to 8 significant bits.
         let may_follow = to.float_format().is_some_and(|format| format.mantissa_bits < 8);
-        // To float32 it is no more than that.
+        // (As a result of its own, float32, it would not be correctly rounded.)
         let direct = Kernel::quotient(isa, from, to, &options).filter(|_| to != DType::F32);
         let (kernel, then) = match direct {
             Some(kernel) => (kernel, None),
@@ -103,7 +103,7 @@ impl Decided {
     }
 }
 
-/// How elements are divided, and by what steps of others. None if by none that registers take.
+/// How elements are divided, and which steps of other packages are taken on the way. None if no kernel has them.
 fn how(quantize: &Quantize) -> Option<(How, Others)> {
     let Quantize { from, to, steps, .. } = *quantize;
     let none = Others::NONE;
@@ -115,9 +115,9 @@ fn how(quantize: &Quantize) -> Option<(How, Others)> {
         Steps::Own => (How::Odd, none),
         Steps::Onnx if quantize.precision() == DType::F32 => (How::Over, none),
         Steps::Onnx if quantize.precision() == from => (How::Over, keeps),
-        // Ties of theirs go toward zero.
+        // These round ties toward zero.
         Steps::Onnx | Steps::ModeloptMxfp4 => return None,
-        // By a power of two, of which the inverse is another.
+        // Scales are powers of two, and so are their inverses: multiplying is exact.
         Steps::TorchaoMx | Steps::ModeloptMxfp8 | Steps::ComfyMxfp8 => (How::Near, none),
         Steps::CompressedMx => {
             (How::Near, if to == DType::F4E2M1 { Others { loses_sign: true, ..keeps } } else { keeps })
@@ -133,16 +133,17 @@ fn how(quantize: &Quantize) -> Option<(How, Others)> {
     })
 }
 
-/// What is added to the bits of a magnitude before its exponent is taken, by a rule, and the bits of the largest value.
+/// What a rule adds to the float32 bits of a block's largest magnitude before the exponent is taken, and the bits of the largest
+/// value of the elements, whose exponent is subtracted.
 ///
-/// Subnormal magnitudes, which have no exponent, give the least scale by any rule, because no target ends below 2.
+/// A subnormal magnitude has no exponent of its own, but gives the least scale by any rule, since every element dtype reaches 2.
 fn added(rule: ScaleRule, max: f32, mantissa_bits: u32) -> (u32, u32) {
     const ONE: u32 = 1 << 23;
     let added = match rule {
         ScaleRule::Floor | ScaleRule::Amax => 0,
         ScaleRule::Ceil => ONE - 1,
         ScaleRule::Even => 1 << (22 - mantissa_bits),
-        // A mantissa greater than that of the largest value carries.
+        // Carries into the exponent if the mantissa is greater than that of the largest value.
         ScaleRule::RoundUp => ONE - 1 - (max.to_bits() & (ONE - 1)),
     };
     (added, max.to_bits())

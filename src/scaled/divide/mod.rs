@@ -1,8 +1,9 @@
-//! What registers do of a quantisation, from floats of 16 and 32 bits: by lanecast's own rule to nearest even, and by the steps
-//! of the profiles.
+//! Quantisation by the vector kernels: floats of 16 or 32 bits to elements under scales, by lanecast's own rule (nearest
+//! even) or by the steps of a profile.
 //!
-//! The largest magnitudes of the blocks are found, scales made of them many at a time, and the elements divided, of as many
-//! rows and columns together as a cache holds. Blocks whose scale is not one the kernel is right for are the reference's.
+//! A region (as many rows and columns as a cache holds) is passed over twice: first for the largest magnitude of each block,
+//! from which the scales are computed, many at a time; then to divide the elements. The kernels are exact only while a scale is
+//! within certain bounds; a block whose scale is not is handed to the reference.
 
 mod decided;
 mod scales;
@@ -29,42 +30,42 @@ use crate::kernels::scaled::{BLOCK, Factor, Factors, How, Per, Rows};
 use crate::kernels::scales::TIES;
 pub(super) use decided::Decided;
 
-/// Bytes of data that stay in the cache of a core between the two passes over them.
+/// Bytes of a region of one row: they are still in the core's own cache on the second pass.
 const CACHED: usize = 256 << 10;
 
-/// The same of a cache that cores share: for blocks of several rows. Whole rows are read from memory so much faster than a part of each
-/// that it does not matter whether the second pass reads from there.
+/// Bytes of a region of several rows, for which the shared cache has to do: memory is read so much faster by whole rows than by
+/// a part of each that this outweighs the slower second pass.
 const SHARED: usize = 4 << 20;
 
-/// Bytes of a row from which on rows that are far from each other are read as fast as one.
+/// Bytes of a row from which on rows that lie far apart are read as fast as contiguous memory.
 const APART: usize = 2 << 10;
 
-/// Elements that are together float32 where something else makes elements of quotients: a power of two, so that two buffers of them stay in
-/// L1.
+/// Where the kernel stops at float32 quotients and a second cast turns those into elements ([`Decided::then`]): quotients in
+/// the buffer at a time. A power of two; two such buffers fit into L1.
 const TOGETHER: usize = 2048;
 const _: () = assert!(SCALES <= TOGETHER);
 
-/// Room for the numbers of scales.
+/// What is computed of the scales of one region.
 struct Buffers {
     scales: Vec<f32>,
     inverses: Vec<f32>,
     zeros: Vec<f32>,
-    /// What is [`WRONG`] of scales, or what [`TIES`].
+    /// For each scale: whether the kernel is [`WRONG`] for it, or must be told of [`TIES`].
     flags: Vec<u8>,
-    /// Of single elements, once there are such.
+    /// The numbers repeated for each element, where blocks are too short for the kernel. Allocated when first needed.
     each: Option<Box<[Numbers; 3]>>,
     amax: Vec<u32>,
     wide: Vec<f64>,
     by: Vec<f64>,
     codes: Vec<u8>,
-    /// Scales in the dtype in which a profile divides, if that has 16 bits.
+    /// Scales rounded to the dtype in which a profile divides, where that has 16 bits.
     kept: Vec<u8>,
-    /// Quotients as float32, once something else makes elements of them.
+    /// Quotients on their way to [`Decided::then`]. Allocated when first needed.
     quotients: Option<Box<[u8; 4 * TOGETHER]>>,
 }
 
 impl Buffers {
-    /// For so many scales.
+    /// Buffers for `n` scales.
     fn new(n: usize, divide: &Divide<'_>, is_found: bool, has_zeros: bool) -> Result<Self, Error> {
         let decided = divide.decided;
         Ok(Self {
@@ -83,40 +84,40 @@ impl Buffers {
     }
 }
 
-/// How the elements of a region are divided, and what is set among the flags of its scales.
+/// How the elements of a region are divided, and the union of its scales' flags.
 #[derive(Clone, Copy)]
 struct Division {
     how: How,
     flags: u8,
-    /// As [`Factors`] have it.
+    /// As in [`Factors`]: how far ahead to prefetch.
     next: isize,
 }
 
-/// A quantisation by registers.
+/// A quantisation by the vector kernels.
 pub(super) struct Divide<'a> {
     job: &'a Quantizing<'a>,
-    /// Data, and the number of their first element.
+    /// The data, and the index of the element that they begin with.
     bytes: &'a [u8],
     first: usize,
     decided: &'a Decided,
     isa: Present,
     /// Bytes of an element of the data.
     width: usize,
-    /// The factor of the tensor, if scales with it are more than float32s.
+    /// The factor of the tensor, where its product with a scale may need more bits than a float32 has.
     factor: Factor,
-    /// The same, if they are not.
+    /// The factor of the tensor, where that product is exact: a power of two.
     g: f32,
-    /// What scales are amax divided by.
+    /// A scale is the largest magnitude of its block divided by this.
     divisor: f64,
-    /// What the elements of the only block are multiplied with by a profile, if its scale is not all that says it.
+    /// Where there is one block only and the profile does not derive this from the rounded scale: what elements are multiplied with.
     inverse: Option<f32>,
 }
 
 impl<'a> Divide<'a> {
-    /// None if the reference is as good.
+    /// None if this is a case that only the reference handles.
     pub(super) fn new(job: &'a Quantizing<'a>, decided: &'a Decided) -> Option<Self> {
         let Quantize { from, to, scale, steps, .. } = *job.quantize;
-        // To whole bytes from whole bytes.
+        // Every block and every row of packed elements has to begin at a byte.
         let (width, block) = (job.grid.width(), job.grid.block());
         let is_one_row = job.grid.dims.len() == 1;
         let begins =
@@ -137,12 +138,12 @@ impl<'a> Divide<'a> {
                 TensorScale::Multiply(by) if is_power(by) => g = by,
                 TensorScale::Divide(by) if is_power(by) => g = 1.0 / by,
                 TensorScale::Multiply(by) => factor = Factor::times(by),
-                // (The divisor of magnitudes is no float64.)
+                // (Without a kernel for scales, magnitudes would be divided by a number that is not exact as a float64.)
                 TensorScale::Divide(by) if decided.scales.is_some() => factor = Factor::over(by),
                 _ => return None,
             }
-            // What a factor is multiplied with has up to 12 bits, and is no larger than quotients of 8 bits are; exponents are those
-            // of the magnitudes.
+            // With a factor, the kernels are proved for scales of up to 12 significant bits and elements of up to 8 bits alone; and scales
+            // of float8_e8m0fnu are made of the exponents of the magnitudes, in which a factor has no part.
             if factor != Factor::NONE && (scale.bits() > 16 || to.bits() > 8)
                 || scale == DType::F8E8M0 && job.tensor != TensorScale::None
             {
@@ -168,18 +169,19 @@ impl<'a> Divide<'a> {
         })
     }
 
-    /// The same of data that begin with an element.
+    /// The same quantisation of `bytes`, which begin with the element `first`.
     pub(super) fn on<'b>(&'b self, bytes: &'b [u8], first: usize) -> Divide<'b> {
         Divide { bytes, first, ..*self }
     }
 
-    /// Can it find scales? The rows of a block must follow each other: it looks at those that have the same scales together.
+    /// Can it find scales? Only if the rows of a block are adjacent, because it looks at all rows of a block together.
     pub(super) fn finds(&self) -> bool {
         let blocks = &self.job.grid.blocks;
         blocks.iter().rev().skip(2).all(|&block| block == 1)
     }
 
-    /// With scales that are known, but what the only block was found to need is this. None if that is nothing for registers.
+    /// For the second pass where there is a single block: `way` is what the first pass found out about it. None if it is the
+    /// reference's.
     pub(super) fn known(self, way: &Way) -> Option<Self> {
         match way {
             Way::Exact(_) | Way::Divide(..) => Some(self),
@@ -188,7 +190,7 @@ impl<'a> Divide<'a> {
         }
     }
 
-    /// Finds the scales of a piece, and casts it. `dst` begins with the piece.
+    /// Finds the scales of a piece and casts it. `dst` begins where the piece does.
     pub(super) fn found(
         &self,
         piece: &Piece,
@@ -198,7 +200,7 @@ impl<'a> Divide<'a> {
         let grid = self.job.grid;
         let all = grid.scales.min(SCALES);
         let (mut buffers, mut room) = (Buffers::new(all, self, true, false)?, None);
-        // As many columns as stay in a cache; all, where that are so few bytes of each row that memory is read in bits.
+        // As many columns as stay in a cache; but all of them if that would leave so few bytes of each row that memory is read slowly.
         let most = |rows: usize| {
             let bytes = self.width * grid.block();
             let most = if rows == 1 { CACHED } else { SHARED };
@@ -210,7 +212,7 @@ impl<'a> Divide<'a> {
         })
     }
 
-    /// The same of a region.
+    /// Finds the scales of one region and casts it.
     fn region(
         &self,
         region: &Region,
@@ -232,7 +234,7 @@ impl<'a> Divide<'a> {
         }
         let most = buffers.amax[..groups].iter().fold(0, |most, &amax| most.max(amax));
         if most >= inf(job.quantize.from) || self.codes(groups, buffers).is_none() {
-            // The scales are not found here, either.
+            // Inf or NaN among the data, or a scale out of bounds: the reference finds the scales, too.
             let scales = *scale..scale + groups;
             let part = Part { rows: rows.clone(), columns: columns.clone(), scales };
             return job.found(&part, elements.start, dst, sink, None, once(room, Room::new)?);
@@ -247,7 +249,7 @@ impl<'a> Divide<'a> {
             if job.quantize.is_own() {
                 return job.quantize.given(code(i), 0, job.tensor);
             }
-            // (As float32, by now.)
+            // (`codes` has made float32 of the magnitudes.)
             let mut data = Extremes::NONE;
             data.add(Exact::f32(f32::from_bits(amax[i])), NonFinite::Propagate);
             job.quantize.find(&data, job.tensor, false).block
@@ -257,8 +259,8 @@ impl<'a> Divide<'a> {
         done
     }
 
-    /// Bytes from an element of a region to one of the next, which memory is asked for while this one is divided: it has nothing else
-    /// to read meanwhile. 0 if there is none, or too much for the cache of a core.
+    /// Bytes from an element of this region to the same of the next, which is prefetched while this one is divided: the second pass
+    /// reads from the cache, so memory is idle. 0 if there is no next region, or it would not fit into the core's cache.
     fn next(&self, region: &Region) -> isize {
         let fits = self.width * region.rows.len() * region.columns.len() <= CACHED;
         let end = self.first + self.bytes.len() / self.width;
@@ -266,8 +268,8 @@ impl<'a> Divide<'a> {
         (elements * self.width) as isize
     }
 
-    /// Casts a region whose scales are known; again what [`TIES`], looking at each element, and what is [`WRONG`] as the reference
-    /// does, by the blocks of these numbers.
+    /// Casts a region whose scales are known. Blocks flagged [`TIES`] are cast a second time by a loop that checks each element for
+    /// ties, blocks flagged [`WRONG`] by the reference, which gets them from `block` by the index of their scale.
     #[expect(clippy::too_many_arguments, reason = "a region, where it goes, and room for both")]
     fn cast(
         &self,
@@ -315,7 +317,7 @@ impl<'a> Divide<'a> {
         })
     }
 
-    /// Casts a segment, whose first scale is this one of those that are known.
+    /// Casts a segment whose first scale is at index `known` of the buffers.
     #[expect(clippy::too_many_arguments, reason = "as above")]
     fn segment(
         &self,
@@ -360,7 +362,7 @@ impl<'a> Divide<'a> {
             let (per, skipped) = match segment.per {
                 Per::Group(group) if group > TOGETHER => (Per::All, start / group),
                 Per::Group(group) => (Per::Group(group), start / group),
-                // (Of single elements a segment has no more than are together.)
+                // (A segment with a scale for each element is short enough to have one part.)
                 per => (per, 0),
             };
             let [scales, inverses, zeros] = arrays.map(|all| all.get(skipped..).unwrap_or(&[]));
@@ -382,7 +384,7 @@ impl<'a> Divide<'a> {
         Ok(())
     }
 
-    /// Casts elements under scales that are given. `dst` begins with the first of them.
+    /// Casts elements under given scales. `dst` begins with the first of them.
     pub(super) fn given(
         &self,
         given: &Given<'_>,
@@ -410,8 +412,8 @@ impl<'a> Divide<'a> {
     }
 }
 
-/// The largest magnitude of some elements, as the bits of their dtype. None if there are no registers for that, or if it is no
-/// number and such are not to count.
+/// The largest magnitude of some elements, as bits of their dtype. None if no kernel reads that dtype, or if there is an Inf or
+/// NaN and such are not to count.
 pub(super) fn amax(job: &Quantizing<'_>, elements: Range<usize>) -> Result<Option<u64>, Error> {
     let mut room = Vec::new();
     let Some((bytes, first)) = job.source.floats(&elements, &mut room)? else { return Ok(None) };
@@ -423,7 +425,7 @@ pub(super) fn amax(job: &Quantizing<'_>, elements: Range<usize>) -> Result<Optio
     Ok(counts.then_some(found[0].into()))
 }
 
-/// The bits of Inf.
+/// The bits of +Inf.
 fn inf(dtype: DType) -> u32 {
     match dtype {
         DType::F16 => 0x7C00,

@@ -1,4 +1,5 @@
-//! The scales of a quantisation, made of the largest magnitudes, and what is divided by or multiplied with in their place.
+//! From the largest magnitudes of blocks to the codes of their scales, and from those to the numbers that the kernels divide
+//! by, or multiply with.
 
 use super::{Buffers, Divide, Division};
 use crate::formats::dtype::DType;
@@ -10,7 +11,7 @@ use crate::scaled::rule::{Quantize, Steps};
 use crate::scaled::scaling::{ScaleRule, TensorScale};
 
 impl Divide<'_> {
-    /// The codes of the scales of magnitudes. None if one is too small or too large for what is done here.
+    /// Computes the codes of the scales from the magnitudes. None if one is too small or too large to be computed here.
     pub(super) fn codes(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
         let quantize = self.job.quantize;
         self.magnitudes(groups, buffers)?;
@@ -27,7 +28,7 @@ impl Divide<'_> {
         let (one, max) = quantize.scale_limits();
         let width = quantize.scale.bits() as usize / 8;
         let (bytes, amax) = (&mut buffers.codes[..width * groups], &buffers.amax[..groups]);
-        // Beside each other, so that the loops are vectors.
+        // A loop for each width, so that the compiler vectorises it.
         match width {
             1 => bytes.iter_mut().zip(amax).for_each(|(code, &amax)| {
                 *code = if amax == 0 { one as u8 } else { (*code).clamp(1, max as u8) };
@@ -46,7 +47,7 @@ impl Divide<'_> {
         Some(())
     }
 
-    /// Magnitudes as float32.
+    /// Turns the magnitudes, which are bits of the data's dtype, into bits of float32.
     fn magnitudes(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
         let Buffers { amax, codes, scales, .. } = buffers;
         let amax = &mut amax[..groups];
@@ -67,7 +68,7 @@ impl Divide<'_> {
         Some(())
     }
 
-    /// Magnitudes divided by what the largest value of the target is worth, in the dtype of scales.
+    /// Divides the magnitudes by [`Divide::divisor`], rounding once to the dtype of the scales.
     fn quotients(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
         let quantize = self.job.quantize;
         let Buffers { amax, wide, by, codes, scales, .. } = buffers;
@@ -86,7 +87,7 @@ impl Divide<'_> {
             let one = Rows { count: 1, src: 0, dst: 0 };
             kernel.run(bytes_of(amax), bytes.into(), groups, &one, &factors, false);
         } else if quantize.scale == DType::F32 {
-            // The divisor is a float32, too, if a factor does not take it out of the range.
+            // The divisor is exact as a float32, unless a factor took it out of float32's range.
             let divisor = self.divisor as f32;
             if !divisor.is_normal() {
                 return None;
@@ -106,8 +107,8 @@ impl Divide<'_> {
         Some(())
     }
 
-    /// The codes of the scales of magnitudes that are float32, step by step as a profile has them: of those whose steps are
-    /// floats of 16 bits, a float32 rounded once more is the same, because it has more than twice as many bits.
+    /// Computes the codes as a profile does, step by step. Steps that the profile takes in 16 bits are taken in float32 and rounded
+    /// again, with the same result: float32 has more than twice the precision.
     fn profile_codes(&self, groups: usize, buffers: &mut Buffers) -> Option<()> {
         let (quantize, tensor) = (self.job.quantize, self.job.tensor);
         let Buffers { amax, inverses, scales, codes, kept, .. } = buffers;
@@ -147,7 +148,7 @@ impl Divide<'_> {
                 }
             }
             Steps::Compressed => {
-                // The largest value, and one half more if that is an integer.
+                // Integers are scaled to half a step beyond the largest one.
                 let by = if quantize.to.float_format().is_some() { max } else { max + 0.5 };
                 each(scales, &|amax| amax / by);
                 self.keep(scales, kept)?;
@@ -183,7 +184,7 @@ impl Divide<'_> {
         Some(())
     }
 
-    /// The same where a profile takes the exponents of the magnitudes. False if it does not.
+    /// Computes the codes where the profile takes them from the exponents of the magnitudes. False if it does not.
     fn profile_exponents(&self, amax: &[u32], codes: &mut [u8]) -> bool {
         let quantize = self.job.quantize;
         let max = quantize.max_value() as f32;
@@ -200,7 +201,7 @@ impl Divide<'_> {
                 }
             }
             Steps::CompressedMx => {
-                // Subnormal ones of the dtype are not looked at.
+                // The profile ignores magnitudes that are subnormal in the dtype of the data.
                 let (least, top) = (least_normal(quantize.from), max.to_bits() >> 23);
                 for (code, &bits) in codes.iter_mut().zip(amax) {
                     let exponent = ((bits + (1 << 21)) >> 23) as i32 - top as i32 + 127;
@@ -212,7 +213,7 @@ impl Divide<'_> {
         true
     }
 
-    /// Numbers as they are in the dtype in which a profile divides. `room` is for two bytes each.
+    /// Rounds numbers to the dtype in which a profile divides. `room` has two bytes for each.
     fn keep(&self, numbers: &mut [f32], room: &mut [u8]) -> Option<()> {
         if let Some([narrow, wide]) = &self.decided.kept {
             let n = numbers.len();
@@ -223,7 +224,8 @@ impl Divide<'_> {
         Some(())
     }
 
-    /// What a profile multiplies with or divides by, of scales as float32. What it has found itself is known.
+    /// From scales as float32 to what a profile multiplies with or divides by. (Some profiles compute it while they find the scale:
+    /// then it is there.)
     fn profile_numbers(&self, groups: usize, is_found: bool, buffers: &mut Buffers) -> Option<()> {
         let (quantize, tensor) = (self.job.quantize, self.job.tensor);
         let Buffers { scales, inverses, kept, .. } = buffers;
@@ -262,7 +264,7 @@ impl Divide<'_> {
         Some(())
     }
 
-    /// Scales, and what to multiply with in their place. Says of each whether the kernel is right for it.
+    /// Decodes the scales, computes what to divide by or multiply with, and flags each scale for which the kernel would be wrong.
     pub(super) fn numbers(
         &self,
         codes: &[u8],
@@ -282,11 +284,11 @@ impl Divide<'_> {
             let flags = &mut flags[..groups];
             flags.fill(if is_done { 0 } else { WRONG });
             let by = if self.decided.how == How::Over { scales } else { inverses };
-            // Positive numbers: what IEEE arithmetic makes of the others is the reference's.
+            // Positive finite numbers. What the profile's IEEE arithmetic makes of zero, negative ones, Inf and NaN is the reference's.
             let bounds = Bounds { range: 1..0x7F80_0000, zero: false, negative: false };
             let mut wrong = scales::bounded(self.isa, &by[..groups], &bounds, flags);
             if is_found && self.job.quantize.steps == Steps::ComfyMxfp8 {
-                // Blocks of zeros are zeros without a sign.
+                // This profile writes +0 for all of a block of zeros, whatever their signs.
                 for (flags, _) in flags.iter_mut().zip(amax).filter(|(_, amax)| **amax == 0) {
                     *flags |= WRONG;
                     wrong |= WRONG;
@@ -298,7 +300,7 @@ impl Divide<'_> {
             scales::with_tensor(self.isa, Factor::times(self.g), scales);
         }
         let range = match self.decided.how {
-            // From 2^-127 to 2^127, of which the inverse is another.
+            // 2^-127 to 2^127: the powers of two whose inverses are float32, too.
             How::Near => 0x40_0000..0x7F00_0001,
             How::Odd | How::Over => LEAST..MOST,
         };
@@ -307,7 +309,7 @@ impl Divide<'_> {
         let bounds = Bounds { range, zero: false, negative: false };
         let mut wrong = scales::bounded(self.isa, scales, &bounds, flags);
         if self.factor != Factor::NONE {
-            // And with it.
+            // The product with the factor must be within the bounds, too.
             let numbers = &mut buffers.inverses[..groups];
             numbers.copy_from_slice(scales);
             scales::with_tensor(self.isa, self.factor, numbers);
@@ -316,19 +318,20 @@ impl Divide<'_> {
         self.inverses(groups, wrong, buffers)
     }
 
-    /// Inverses of scales: if that pays, such ones that elements need not be looked at but under a few of those scales.
+    /// Inverts the scales. Where that pays, each inverse is chosen such that no product of an element lands on a wrong side of a
+    /// tie, so that elements need no check; only scales that have no such inverse are flagged [`TIES`].
     fn inverses(&self, groups: usize, wrong: u8, buffers: &mut Buffers) -> Division {
         let (how, grid) = (self.decided.how, self.job.grid);
         let Buffers { scales, inverses, flags, .. } = buffers;
         let (inverses, flags) = (&mut inverses[..groups], &mut flags[..groups]);
         let elements = grid.count / grid.scales.max(1);
-        // To find them takes as long as some ten elements for each tie.
+        // To choose an inverse takes as long as to cast some ten elements for each tie of the target.
         let pays = |near: &Near| {
             how == How::Odd && grid.block() >= LEAST_GROUP && elements / 16 >= near.most as usize
         };
         if let Some(near) = self.near().filter(pays) {
             let left = scales::inverses(self.isa, scales, self.factor, inverses, Some(near), flags);
-            // Elements that are cast again take longer, and each call of the kernel as long as hundreds.
+            // Blocks that are cast again cost their elements and a call of the kernel each, which is worth hundreds of elements.
             if left * (4 + 1024 / elements) <= groups {
                 let flags = if left == 0 { wrong } else { wrong | TIES };
                 return Division { how: How::Near, flags, next: 0 };
@@ -339,7 +342,8 @@ impl Divide<'_> {
         Division { how, flags: wrong, next: 0 }
     }
 
-    /// The ties of the target, and the elements: none if these have so many numbers that there are some near most ties.
+    /// How many ties the target has, and how many significant bits the data. None for float32, which has so many numbers that some
+    /// are near most ties.
     fn near(&self) -> Option<Near> {
         let Quantize { from, to, .. } = *self.job.quantize;
         let bits = match from {
@@ -347,7 +351,7 @@ impl Divide<'_> {
             DType::F16 => 11,
             _ => return None,
         };
-        // Behind the bits of the target there is that of a tie. A zero point doubles what an integer may be.
+        // A tie has one bit more than the target. A zero point doubles the range of an integer.
         let most = match to.float_format() {
             Some(format) => (4 << format.mantissa_bits) - 1,
             None => (2 << to.bits()) - 1,
@@ -356,31 +360,31 @@ impl Divide<'_> {
     }
 }
 
-/// One over each.
+/// `inverses[i] = 1 / numbers[i]`.
 fn each_inverse(inverses: &mut [f32], numbers: &[f32]) {
     for (inverse, number) in inverses.iter_mut().zip(numbers) {
         *inverse = 1.0 / number;
     }
 }
 
-/// A scale of float8_e8m0fnu but FF.
+/// The value of a float8_e8m0fnu code other than FF, which is NaN.
 fn power(code: u8) -> f32 {
     f32::from_bits(if code == 0 { 0x40_0000 } else { u32::from(code) << 23 })
 }
 
-/// The code of ceil(log2 x) of a number that is not negative.
+/// The float8_e8m0fnu code of the least power of two that is not less than x. x is not negative.
 fn exponent_up(x: f32) -> u8 {
     let bits = x.to_bits();
     if bits <= 0x40_0000 { 0 } else { ((bits + 0x7F_FFFF) >> 23).min(0xFE) as u8 }
 }
 
-/// The bits of the smallest normal number of a float, as a float32.
+/// The smallest normal number of a float dtype, as bits of float32.
 fn least_normal(dtype: DType) -> u32 {
     let exponent = dtype.float_format().map_or(0, |format| format.min_exponent());
     ((exponent + 127).max(1) as u32) << 23
 }
 
-/// The distance of 1 to the next number of a float.
+/// The distance from 1 to the next larger number of a float dtype.
 fn least_step(dtype: DType) -> f32 {
     let mantissa = dtype.float_format().map_or(0, |format| format.mantissa_bits);
     f32::from_bits((127 - mantissa) << 23)

@@ -1,4 +1,4 @@
-//! What registers do of a dequantisation: decided once, for all data.
+//! Which kernels and plain casts a dequantisation consists of: decided once per [`Dequantize`], for any data.
 
 use crate::cast::Caster;
 use crate::formats::dtype::DType;
@@ -13,13 +13,14 @@ use crate::scaled::numbers::magnitude;
 use crate::scaled::rule::{Dequantize, Product, significant};
 use crate::scaled::scaling::TensorScale;
 
-/// Inf.
+/// The bits of +Inf.
 pub(super) const INF: u32 = 0x7F80_0000;
-/// The bounds of scales and of a factor of the tensor, whose product is multiplied with.
+/// The bounds of a scale and of the factor of the tensor, where elements are multiplied with the product of both.
 pub(super) const LEAST_OF_TWO: u32 = (127 - 45) << 23;
 pub(super) const MOST_OF_TWO: u32 = (127 + 45) << 23;
 
-/// Significant bits of the products of codes and scales. None of quotients, which have any number.
+/// How many significant bits the product of a code and a scale has at most. None if it is divided by something, as quotients have
+/// any number of bits.
 pub(in crate::scaled) fn product_bits(dequantize: &Dequantize) -> Option<u32> {
     let Dequantize { from, scale, tensor, .. } = *dequantize;
     let tensor_bits = match tensor {
@@ -31,7 +32,8 @@ pub(in crate::scaled) fn product_bits(dequantize: &Dequantize) -> Option<u32> {
     Some(significant(from) + significant(scale) + tensor_bits)
 }
 
-/// The codes of tables of so many in their order, as they lie in the source: one after the other for each 128.
+/// Fills `codes` with the codes 0 to `of` - 1, again and again, packed as in the source, 128 elements at a time: the kernel casts
+/// them once to make a look-up table.
 pub(super) fn all_codes(from: DType, options: &CastOptions, of: u8, codes: &mut [u8]) -> Option<()> {
     let pack = CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(options.src_packing);
     let pack = cast(from, from, &pack)?;
@@ -44,19 +46,19 @@ pub(super) fn all_codes(from: DType, options: &CastOptions, of: u8, codes: &mut 
     Some(())
 }
 
-/// The factor of the whole tensor: where it is applied.
+/// Where the factor of the whole tensor is applied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tensor {
-    /// What scales are multiplied with or divided by.
+    /// To the scales, before elements are multiplied with those.
     pub(super) scales: TensorScale,
-    /// What products are multiplied with once more, or divided by.
+    /// To the products of elements and scales.
     pub(super) after: Factor,
-    /// The significant bits that products have more by it.
+    /// How many significant bits it adds to the products.
     bits: u32,
 }
 
 impl Tensor {
-    /// None if it is so large or small that something may over- or underflow.
+    /// None if it is so large or small that a product on the way might overflow or underflow.
     fn new(dequantize: &Dequantize) -> Option<Self> {
         let is_mx_int = dequantize.is_mx_int;
         if let TensorScale::Multiply(g) | TensorScale::Divide(g) = dequantize.tensor
@@ -64,7 +66,7 @@ impl Tensor {
         {
             return None;
         }
-        // MXINT8 counts 1/64.
+        // The integers of MXINT8 count 1/64.
         let tensor = match dequantize.tensor {
             TensorScale::None if is_mx_int => TensorScale::Multiply(1.0 / 64.0),
             TensorScale::Multiply(g) if is_mx_int => TensorScale::Multiply(g / 64.0),
@@ -86,16 +88,16 @@ impl Tensor {
     }
 }
 
-/// By lanecast's own rule: one rounding.
+/// Does it follow lanecast's own rule, a single rounding?
 fn is_own(dequantize: &Dequantize) -> bool {
     matches!(dequantize.product, Product::Own | Product::GptOss)
 }
 
-/// May a product become a tie of the target when it is rounded to float32, and be none?
+/// May rounding a product to float32 turn it into a tie of the target, so that rounding that would round twice?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MayTie {
     Never,
-    /// That is a matter of the scale.
+    /// Depends on the scale.
     Some(Ties),
     Always,
 }
@@ -113,7 +115,7 @@ impl MayTie {
         if tensor.after == Factor::NONE {
             return Ties::new(codes, to).map_or(Self::Always, Self::Some);
         }
-        // Of the factor alone, and what else the products are of.
+        // The factor is known now, so it is asked whether any product with it may become one.
         match Ties::new(codes + scale, to) {
             Some(ties) if scales::ties(isa, ties, &[tensor.after.by], &mut [0]) == 0 => Self::Never,
             _ => Self::Always,
@@ -121,21 +123,22 @@ impl MayTie {
     }
 }
 
-/// What elements become is looked up.
+/// Dequantisation by looking up codes in tables of products.
 #[derive(Clone, Copy)]
 pub(super) struct Tabling {
     pub(super) kernel: Kernel,
-    /// What makes tables.
+    /// The kernel that fills tables, by casting every code.
     pub(super) maker: Kernel,
     pub(super) by: By,
-    /// The only one, if there is one.
+    /// The table, where one serves all scales.
     pub(super) table: Table128,
-    /// Under every scale that is not out of range, or under positive ones alone.
+    /// Right for scales of both signs, or for positive ones alone.
     pub(super) any_scale: bool,
 }
 
 impl Tabling {
-    /// One table for all scales, where these have one mantissa or eight: what they add to exponents is added.
+    /// One table for all scales, where those have one mantissa or eight. A table holds the products with each mantissa; the exponent
+    /// of the scale is added to the bits of what is looked up.
     fn of_all(
         dequantize: &Dequantize,
         kernel: &Kernel,
@@ -165,7 +168,7 @@ impl Tabling {
         Some(Self { kernel, maker, by, table, any_scale: true })
     }
 
-    /// A table for each scale.
+    /// A table of its own for each scale.
     fn of_each(dequantize: &Dequantize, maker: &Kernel, isa: Present, options: &CastOptions) -> Option<Self> {
         let Dequantize { from, to, loses_sign, .. } = *dequantize;
         if loses_sign {
@@ -179,14 +182,15 @@ impl Tabling {
     }
 }
 
-/// What scales go through to be float32, one dtype after the other, and what their products with the factor of the tensor do.
+/// The casts that bring scales to float32 (there, and for some profiles to the dtype of the output and back), and those that round
+/// their products with the factor of the tensor.
 fn roundings(dequantize: &Dequantize, plain: &CastOptions) -> ([Option<Caster>; 3], [Option<Caster>; 2]) {
     let Dequantize { to, scale, product, .. } = *dequantize;
     let cast = |from, to| cast(from, to, plain);
     match product {
         Product::Output if to != DType::F32 => {
             let there_and_back = [cast(DType::F32, to), cast(to, DType::F32)];
-            // A power of two is a bfloat16.
+            // (Powers of two are exact in bfloat16.)
             let is_kept = scale == DType::F8E8M0 && to == DType::BF16;
             let [narrow, wide] = if is_kept { [None; 2] } else { there_and_back };
             ([cast(scale, DType::F32), narrow, wide], there_and_back)
@@ -195,7 +199,8 @@ fn roundings(dequantize: &Dequantize, plain: &CastOptions) -> ([Option<Caster>; 
     }
 }
 
-/// Codes to float64, scales to float64, and float64 to the target, if one rounding is left to the last.
+/// The casts of the way by float64: codes to float64, scales to float64, and float64 to the target. None if the product might not
+/// be exact in float64, so that the last cast would not be the only rounding.
 fn by_f64(
     dequantize: &Dequantize,
     tensor: &Tensor,
@@ -204,7 +209,7 @@ fn by_f64(
 ) -> Option<[Caster; 3]> {
     let Dequantize { from, to, scale, product, .. } = *dequantize;
     let bits = significant(from) + significant(scale);
-    // A quotient is rounded to float64 first, which is far enough from every tie of all other targets.
+    // A quotient is rounded to float64 first. Five bits more keep it away from every tie of a narrower target.
     let bits = match tensor.after.divides {
         true if to == DType::F64 && dequantize.policy().rounding != Rounding::NearestEven => 64,
         true if to == DType::F64 => bits,
@@ -219,41 +224,41 @@ fn by_f64(
     Some([cast(from, DType::F64, &codes)?, cast(scale, DType::F64, plain)?, cast(DType::F64, to, &out)?])
 }
 
-/// What registers do of a dequantisation.
+/// The kernels and plain casts of a dequantisation.
 #[derive(Clone, Copy)]
 pub(in crate::scaled) struct Decided {
     pub(super) isa: Present,
     pub(super) kernel: Option<Kernel>,
-    /// What is faster where groups have scales.
+    /// A faster kernel, where whole groups share a scale.
     pub(super) products: Option<Kernel>,
     pub(super) tabling: Option<Tabling>,
-    /// Bytes from which on results go past the caches.
+    /// Bytes read and written from which on results are streamed past the caches.
     pub(super) stream_from: usize,
-    /// What scales go through to be float32.
+    /// Scales to float32, in up to three casts: see [`roundings`].
     pub(super) to_f32: [Option<Caster>; 3],
-    /// The same of the products with the factor of the tensor.
+    /// Rounds products of scales with the factor of the tensor: see [`roundings`].
     pub(super) rounds: [Option<Caster>; 2],
     pub(super) tensor: Tensor,
     /// When a product may be rounded to a tie of the target.
     pub(super) ties: MayTie,
-    /// No code is Inf, of which a zero makes a NaN.
+    /// A scale of zero needs no care, because no code is Inf (Inf times zero is NaN).
     pub(super) zero_is_right: bool,
-    /// By way of float64: codes, scales, and to the target.
+    /// The way by float64: see [`by_f64`].
     pub(super) exact: Option<[Caster; 3]>,
     pub(super) size: usize,
-    /// Results are rounded to odd, all by the kernel, or none are right.
+    /// Results are to be rounded to odd, which the kernel alone does: where it is wrong for a scale, all are discarded.
     pub(super) is_odd: bool,
 }
 
 impl Decided {
-    /// The same with results that are rounded to odd, so that one more rounding is the only one: to float32, by the own rule.
+    /// The same with results rounded to odd, so that a later rounding counts as the only one. For float32 results by the own rule.
     pub(in crate::scaled) fn odd(self) -> Option<Self> {
         self.kernel?;
         let ties = MayTie::Always;
         Some(Self { ties, tabling: None, stream_from: usize::MAX, is_odd: true, ..self })
     }
 
-    /// Of elements that are read and written so. None if the reference is as good.
+    /// None if this is a case that only the reference handles.
     pub(in crate::scaled) fn new(dequantize: &Dequantize, read: &Elements, write: &Elements) -> Option<Self> {
         let Dequantize { from, to, scale, product, .. } = *dequantize;
         let isa = read.present();
@@ -261,13 +266,13 @@ impl Decided {
             return None;
         }
         let options = read.options().dst_order(write.options().dst_order);
-        // Products are not rounded so.
+        // Products are never rounded stochastically.
         let options = CastOptions { stochastic: None, ..options };
         let plain = CastOptions::new().isa(isa.isa());
         let tensor = Tensor::new(dequantize)?;
         let is_own = is_own(dequantize);
         let is_nearest = dequantize.policy().rounding == Rounding::NearestEven;
-        // Under a factor that comes after it, a product must be a float32.
+        // If the factor comes afterwards, the first product has to be exact in float32.
         let is_right = if is_own {
             let is_exact = tensor.after == Factor::NONE || significant(from) + significant(scale) <= 24;
             is_nearest && is_exact
@@ -281,7 +286,7 @@ impl Decided {
         }
         let ties = MayTie::new(dequantize, &tensor, isa);
         let tabling = kernel.and_then(|kernel| {
-            // The products of what it is for need no rounding, or the own rule's.
+            // One table for all scales takes products that are exact, or rounded by the own rule.
             let is_plain = is_nearest && tensor.scales == TensorScale::None;
             let of_all = || Tabling::of_all(dequantize, &kernel, tensor.after, ties, isa, &options);
             let of_all = if is_plain { of_all() } else { None };

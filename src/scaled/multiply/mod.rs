@@ -1,10 +1,10 @@
-//! What registers do of a scaled cast, and what is left to the reference.
+//! Dequantisation by the vector kernels, and what is left to the reference.
 //!
-//! * A kernel casts a run of elements under factors that are float32 (or the sum of two): it is right where those are in a
-//!   range in which nothing under- or overflows on the way.
-//! * What is not, and dtypes and options for which there is no kernel, are made by plain casts and float64 between them, in
-//!   which products are exact and quotients far enough from every tie: by lanecast's own rule alone.
-//! * The rest, and NaN or Inf as a scale, is the reference's.
+//! * A kernel casts a run of elements under float32 scales. It is exact while the scale is within bounds in which nothing
+//!   overflows or underflows on the way.
+//! * Scales beyond those bounds, and dtypes and options without a kernel, go by way of float64: a plain cast to it, a
+//!   multiplication (exact there, or a quotient far enough from every tie), and a plain cast from it. Only by lanecast's own rule.
+//! * Everything else, and scales of NaN and Inf, is handed to the reference.
 
 mod decided;
 mod scales;
@@ -29,36 +29,36 @@ use crate::kernels::scales::{Operation, TIES, WRONG, arithmetic};
 pub(super) use decided::{Decided, product_bits};
 use decided::{MayTie, Tabling};
 
-/// Tables at a time: they stay in L1.
+/// Tables in use at a time: they stay in L1.
 const TABLES: usize = 64;
-/// Elements of a scale from which on a table of its own takes less time.
+/// If a scale has at least so many elements, a table of 128 products for it pays.
 const TABLED: usize = 1024;
-/// The same of one of 16 words, where the products of all codes are made in registers of 64 bytes.
+/// The same for a table of 16 products, on AVX-512, where the alternative computes the products of all codes in registers.
 const SIXTEEN: usize = 512;
-/// Codes for so many tables, of a byte at most, and words.
+/// Tables filled at a time, and the room that takes: codes of up to a byte, and products of two.
 const MADE: usize = 16;
 type Made = [[u8; 128]; 3 * MADE];
-/// Elements of a tile of float64.
+/// Elements that go by way of float64 at a time.
 const TILE: usize = 1024;
 
-/// Room for the numbers of scales.
+/// What is computed of the scales of one region.
 struct Buffers {
     scales: Vec<f32>,
     zeros: Vec<f32>,
     codes: Vec<u8>,
-    /// What is [`WRONG`] of scales, or what [`TIES`].
+    /// For each scale: whether the kernel is [`WRONG`] for it, or must be told of [`TIES`].
     flags: Vec<u8>,
-    /// What scales add to exponents, and what they pick of the table.
+    /// For a table that serves all scales: what a scale adds to exponents, and which part of the table its mantissa picks.
     deltas: Vec<u32>,
     picks: Vec<u8>,
-    /// Of scales, where each has one.
+    /// The tables, where each scale has one.
     tables: Vec<Table128>,
     sixteens: Vec<Table16>,
-    /// What those are made of, and from.
+    /// Room to fill those. Allocated when first needed.
     made: Option<Box<Made>>,
-    /// Of single elements, once there are such.
+    /// The numbers repeated for each element, where blocks are too short for the kernel. Allocated when first needed.
     each: Option<Box<[Numbers; 2]>>,
-    /// For what is made by way of float64, once it is.
+    /// Room for the way by float64. Allocated when first needed.
     tile: Option<Tile>,
 }
 
@@ -69,7 +69,7 @@ struct Tile {
 }
 
 impl Buffers {
-    /// For so many scales.
+    /// Buffers for `n` scales.
     fn new(n: usize, multiply: &Multiply<'_>) -> Result<Self, Error> {
         let by = multiply.tabling().map(|tabling| tabling.by);
         let whole = n + BLOCK;
@@ -89,7 +89,8 @@ impl Buffers {
         })
     }
 }
-/// NaNs without a payload, but with their signs.
+
+/// Clears the payloads of NaNs, and keeps their signs.
 fn canonical(values: &mut [f64]) {
     for value in values {
         if value.is_nan() {
@@ -97,7 +98,8 @@ fn canonical(values: &mut [f64]) {
         }
     }
 }
-/// A dequantisation by registers.
+
+/// A dequantisation by the vector kernels.
 pub(super) struct Multiply<'a> {
     job: &'a Dequantizing<'a>,
     decided: &'a Decided,
@@ -106,9 +108,9 @@ pub(super) struct Multiply<'a> {
 }
 
 impl<'a> Multiply<'a> {
-    /// None if the reference is as good.
+    /// None if this is a case that only the reference handles.
     pub(super) fn new(job: &'a Dequantizing<'a>, decided: &'a Decided) -> Option<Self> {
-        // A difference that the target does not hold is rounded by itself.
+        // This profile rounds the difference of code and zero point to bfloat16 before it multiplies.
         let rounds_twice = job.given.zero_points.is_some()
             && job.dequantize.product == Product::Output
             && job.dequantize.to == DType::BF16;
@@ -120,7 +122,7 @@ impl<'a> Multiply<'a> {
         Some(Self { job, decided, kernel, streams: traffic >= decided.stream_from })
     }
 
-    /// What looks elements up, if that is faster.
+    /// The way by look-up tables, if it is faster for this shape.
     fn tabling(&self) -> Option<&'a Tabling> {
         let grid = self.job.grid;
         let is_wide = self.decided.isa.isa() == Isa::Avx512;
@@ -131,7 +133,7 @@ impl<'a> Multiply<'a> {
                 By::Sixteen => BLOCK,
                 By::Exponent | By::Mantissa => 0,
             };
-            // Those of each scale are made in vain where not a whole block of elements has it.
+            // A table of its own for each scale pays only if scales cover whole blocks of the kernel.
             let block = grid.block();
             let is_whole = block >= BLOCK && (block.is_power_of_two() || block >= grid.width());
             self.job.given.zero_points.is_none()
@@ -139,7 +141,7 @@ impl<'a> Multiply<'a> {
         })
     }
 
-    /// Casts elements. `dst` begins with the first of them. False if some are not rounded as they are to be.
+    /// Casts elements. `dst` begins with the first of them. False if the results have to be discarded: see [`Decided::is_odd`].
     pub(super) fn run(&self, elements: Range<usize>, mut dst: Destination<'_, u8>) -> Result<bool, Error> {
         let mut is_right = true;
         let (grid, base) = (self.job.grid, elements.start);
@@ -173,7 +175,7 @@ impl<'a> Multiply<'a> {
         Ok(is_right)
     }
 
-    /// How rows follow each other of which the first has an element. None if one does not begin a byte.
+    /// The distances between `count` rows, the first of which begins with the element `first`. None if a row does not begin at a byte.
     fn steps(&self, first: usize, count: usize) -> Option<Rows> {
         let (read, width) = (&self.job.read, self.job.grid.width());
         let start = read.byte(first)?;
@@ -181,7 +183,8 @@ impl<'a> Multiply<'a> {
         Some(Rows { count, src, dst: width * self.decided.size })
     }
 
-    /// Casts a segment of rows, whose scales are known from `scale` on; what of it is [`WRONG`], or has [`TIES`], once more.
+    /// Casts a segment whose scales were decoded from `scale` on. Groups flagged [`WRONG`] are then cast again by way of float64 or the
+    /// reference, groups flagged [`TIES`] by the kernel with one rounding.
     #[expect(clippy::too_many_arguments, reason = "rows, scales, where they go, and room for both")]
     fn by_kernel(
         &self,
@@ -199,7 +202,7 @@ impl<'a> Multiply<'a> {
         let has_ties =
             flags & TIES != 0 && self.tabling().is_none_or(|tabling| !segment.per.is_by(tabling.by));
         let ties = if has_ties { (0..segment.groups).filter(|&i| of(i, TIES, buffers)).count() } else { 0 };
-        // Groups by themselves, if they are few and begin at bytes.
+        // If groups with ties are few, they alone are cast again; else the whole segment is cast the slower way at once.
         let is_apart = matches!(segment.per, Per::Group(_)) && 8 * ties <= segment.groups;
         self.by_factors(segment, known, !is_apart && ties > 0, rows, base, dst, buffers)?;
         let again = if is_apart && ties > 0 { WRONG | TIES } else { WRONG };
@@ -222,7 +225,7 @@ impl<'a> Multiply<'a> {
         Ok(())
     }
 
-    /// The same by the numbers of its scales, from this one on, with one rounding where there are ties.
+    /// Casts a segment by the kernel, whose scales are those from `known` on in the buffers. `has_ties` asks for one rounding.
     #[expect(clippy::too_many_arguments, reason = "as above")]
     fn by_factors(
         &self,
@@ -278,7 +281,7 @@ impl<'a> Multiply<'a> {
         Ok(())
     }
 
-    /// The same by way of float64, or of the reference.
+    /// Casts elements by way of float64, or by the reference.
     fn exactly(
         &self,
         elements: Range<usize>,
@@ -300,7 +303,7 @@ impl<'a> Multiply<'a> {
         Ok(())
     }
 
-    /// None if a scale is not what float64 is right for.
+    /// Casts `n` elements of one row by way of float64. None if a scale among theirs is not one that this is exact for.
     fn by_f64(
         &self,
         first: usize,
@@ -314,18 +317,18 @@ impl<'a> Multiply<'a> {
         let tile =
             once(&mut buffers.tile, || Ok(Tile { codes: array(0)?, values: array(0.0)?, by: array(0.0)? }));
         let Tile { codes: room, values: tile, by } = tile.ok()?;
-        // Factors of groups, and from there of elements: from the last on, because one is made in the place of the other.
+        // One scale for each group, then for each element, in the same buffer: hence from the last one on.
         let (scale, _) = grid.run(first);
         let groups = grid.run(first + n - 1).0 + 1 - scale;
         let bytes = job.given.scales.native(job.given.bytes, scale..scale + groups, &mut **room);
         scales.fill(bytes, (&mut by[..groups]).into(), groups).ok()?;
         let is_right = |s: f64| s.is_finite() & ((s != 0.0) | self.decided.zero_is_right);
-        // All of them: that has no branches.
+        // (Without a branch for each, so that it vectorises.)
         if !by[..groups].iter().fold(true, |all, &s| all & is_right(s)) {
             return None;
         }
         let (block, at) = (grid.block(), first % grid.width());
-        // (Groups of one are where they belong.)
+        // (Groups of one element need no repeating.)
         let longer = if block > 1 { groups } else { 0 };
         for group in (0..longer).rev() {
             let start = if group == 0 { 0 } else { (at / block + group) * block - at };
@@ -333,7 +336,7 @@ impl<'a> Multiply<'a> {
             let factor = by[group];
             by[start..end].fill(factor);
         }
-        // A packed element that does not begin a byte is read with those before it.
+        // A packed element within a byte is read together with those before it in that byte.
         let (start, ahead) = job.read.byte_before(first);
         let all = n + ahead;
         codes.fill(&job.bytes[start..start + job.read.size(all)], (&mut tile[..all]).into(), all).ok()?;

@@ -1,4 +1,4 @@
-//! The numbers of scales that a dequantisation is done by.
+//! From the codes of scales to the numbers and tables that the kernels of a dequantisation take.
 
 use super::decided::{INF, LEAST_OF_TWO, MOST_OF_TWO, MayTie, Tabling, all_codes};
 use super::{Buffers, MADE, Multiply};
@@ -12,7 +12,8 @@ use crate::scaled::rule::Product;
 use crate::scaled::scaling::TensorScale;
 
 impl Multiply<'_> {
-    /// Finds what kernels need of so many scales, from one on, and what is to be said of them; None if there is no kernel.
+    /// Computes what the kernel needs of `n` scales from `scale` on, and flags them. Returns the union of the flags; None if there is
+    /// no kernel.
     pub(super) fn numbers(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Result<Option<u8>, Error> {
         let Some(mut flags) = self.factors(scale, n, buffers) else { return Ok(None) };
         let decided = self.decided;
@@ -56,7 +57,7 @@ impl Multiply<'_> {
         Ok(Some(flags))
     }
 
-    /// So many scales, from one on, as float32, with their zero points.
+    /// Decodes `n` scales from `scale` on to float32, with the factor of the tensor and the zero points, and flags them.
     fn factors(&self, scale: usize, n: usize, buffers: &mut Buffers) -> Option<u8> {
         self.kernel?;
         let given = &self.job.given;
