@@ -79,7 +79,7 @@ impl Exact {
         Self { negative: !self.negative, ..self }
     }
 
-    /// NaN keeps its sign; by a NaN, and 0 * Inf, is +NaN.
+    /// A NaN times a number keeps its sign; a number times a NaN, and 0 * Inf, are +NaN.
     #[inline(never)]
     pub(super) fn mul(self, by: Self) -> Self {
         let negative = self.negative != by.negative;
@@ -111,8 +111,8 @@ impl Exact {
         }
     }
 
-    /// The sum of two values without denominators, exact to 120 bits; what is below them decides roundings as if it
-    /// were there.
+    /// The sum of two values without denominators, exact to 120 bits. Bits below are joined into the last one (rounding to odd), so that
+    /// a later rounding comes out as of the exact sum.
     #[inline(never)]
     pub(super) fn add(self, other: Self) -> Self {
         match (self.class, other.class) {
@@ -171,7 +171,8 @@ impl Exact {
         })
     }
 
-    /// The value for an encoder of at most 53 bits: what the 64 bits of the significand do not hold sets the last one.
+    /// The value for an encoder, whose significand has 64 bits: bits below are joined into the last one (rounding to odd), which is right
+    /// for any target of up to 53 bits.
     pub(super) fn value(self) -> Value {
         if self.class != Class::Finite {
             return Value { class: self.class, negative: self.negative, exponent: 0, significand: 0 };
@@ -195,13 +196,13 @@ impl Exact {
         scalar::encode(dtype, self.value(), policy)
     }
 
-    /// Rounded to an integer; NaN gives 0, and what does not fit the limits of i64.
+    /// Rounds to an integer. NaN gives 0, and values beyond i64 give its limits.
     pub(super) fn to_int(self, rounding: Rounding) -> i64 {
         let policy = Policy { rounding, overflow: Overflow::Saturate, ..Policy::DEFAULT };
         self.encode(DType::I64, &policy) as i64
     }
 
-    /// Rounded to a float of 16 bits or more, to nearest even: what an IEEE operation does with its exact result.
+    /// Rounds to nearest even to a float of 16 bits or more, as an IEEE operation does with its exact result.
     #[inline(never)]
     pub(super) fn rounded(self, dtype: DType) -> Self {
         if self.class != Class::Finite {
@@ -221,7 +222,7 @@ impl Exact {
         value.exponent + i32::from(value.significand != 1 << 63)
     }
 
-    /// The exponent of |x| rounded to so many mantissa bits, halves up.
+    /// The exponent of |x| after rounding it to so many mantissa bits, ties up.
     pub(super) fn even_log2(self, mantissa_bits: u32) -> i32 {
         let value = self.value();
         let (_, carries) = value.significand.overflowing_add(1 << (62 - mantissa_bits));

@@ -1,4 +1,4 @@
-//! What scaled casts of every kind check, and what a quantisation begins and ends with.
+//! Checks that scaled casts of every kind have in common, and how a quantisation begins and ends.
 
 use alloc::vec::Vec;
 use core::iter::repeat_n;
@@ -17,12 +17,12 @@ use crate::formats::options::CastOptions;
 use crate::kernels::memory::Destination;
 use crate::parallel::Parallel;
 
-/// One thread: the calling one.
+/// Runs on the calling thread alone.
 pub(super) fn alone() -> Parallel<'static> {
     Parallel::new().threads(1)
 }
 
-/// What a quantisation has found beside the scales.
+/// What a quantisation has found besides the scales.
 ///
 /// ```
 /// use lanecast::scaled::{Quantizer, Scaling, TensorScale};
@@ -40,7 +40,7 @@ pub struct Quantized {
     pub tensor_scale: Option<f32>,
 }
 
-/// Must there be exactly so many bytes of scales or zero points?
+/// Checks the size of a buffer of scales or zero points.
 fn check_scales(
     what: &'static str,
     shape: &[usize],
@@ -58,7 +58,7 @@ fn check_scales(
     Err(Error::ScaleBytes { what, shape, block, scales, dtype, needed, given })
 }
 
-/// Must the buffer of a shape have exactly so many bytes?
+/// Checks the size of the buffer of a shape.
 pub(super) fn check_data(
     side: Side,
     shape: &[usize],
@@ -72,17 +72,17 @@ pub(super) fn check_data(
     Err(Error::DataBytes { side, shape: kept(shape)?, dtype, needed, given })
 }
 
-/// Bytes of data that are not quantised.
+/// Bytes of the data, on the side that is not quantised.
 pub(super) fn data_bytes(shape: &[usize], grid: &Grid, dtype: DType) -> Result<usize, Error> {
     dtype.byte_len(grid.count, Packing::OnePerByte).ok_or_else(|| overflow(shape))
 }
 
-/// Rows that begin on bytes of their own.
+/// Elements of a row and bytes from one row to the next, if rows begin at bytes of their own.
 pub(super) fn rows(grid: &Grid, scaling: &Scaling) -> Option<(usize, usize)> {
     scaling.row_bytes.filter(|_| grid.count > 0).map(|bytes| (grid.row, bytes))
 }
 
-/// The factor of a tensor that is known.
+/// The factor of the tensor, if there is one.
 pub(super) fn known(tensor: TensorScale) -> Option<f32> {
     match tensor {
         TensorScale::Multiply(value) | TensorScale::Divide(value) => Some(value),
@@ -90,7 +90,7 @@ pub(super) fn known(tensor: TensorScale) -> Option<f32> {
     }
 }
 
-/// Scales and zero points that are given, checked.
+/// Given scales and zero points, after their sizes were checked.
 pub(super) fn given<'a>(
     shape: &[usize],
     grid: &Grid,
@@ -117,7 +117,7 @@ pub(super) fn given<'a>(
     Ok(Given { scales: places, bytes: scales, zero_points })
 }
 
-/// The destination that a cast has filled.
+/// The destination, after a cast has filled it.
 #[allow(unsafe_code, reason = "every element was written, and so were the gaps between rows")]
 pub(super) fn filled(dst: Destination<'_, u8>) -> &mut [u8] {
     // SAFETY: the chunks of a cast are all of its elements, each is stored by `Elements::store`, which writes the bytes of
@@ -125,7 +125,7 @@ pub(super) fn filled(dst: Destination<'_, u8>) -> &mut [u8] {
     unsafe { dst.assume_init() }
 }
 
-/// Finds scales, and the factor of the tensor if it is to be computed, and casts.
+/// Computes the factor of the tensor if that is wanted, finds the scales, and casts.
 #[expect(clippy::too_many_arguments, reason = "what a cast takes, once more")]
 pub(super) fn found(
     mut job: Quantizing<'_>,
@@ -154,8 +154,7 @@ pub(super) fn found(
     Ok(Quantized { tensor_scale: known(job.tensor) })
 }
 
-/// Where the scales go that are to be found, of which there must be so many bytes. The factor of the tensor is found, if it is to
-/// be computed.
+/// Checks the buffer of the scales, and computes the factor of the tensor if that is wanted. Returns where scales go.
 pub(super) fn begun(
     job: &mut Quantizing<'_>,
     scaling: &Scaling,

@@ -1,4 +1,4 @@
-//! What a quantisation has lost, read from the data and from what was written.
+//! What a quantisation has lost: the data are compared with the codes that were written.
 
 use alloc::boxed::Box;
 #[cfg(isa = "vector")]
@@ -110,10 +110,10 @@ impl Losses {
     }
 }
 
-/// What registers find of a loss: one pass over some elements.
+/// Counting in float64.
 #[cfg(isa = "vector")]
 impl Losses {
-    /// Adds an element and what it became, of which both are rounded to float64, as [`Losses::add`] does.
+    /// As [`Losses::add`], of an element and what it became, both as float64.
     fn add_f64(&mut self, x: f64, became: f64, saturates: bool) {
         self.elements += 1;
         self.saturated += usize::from(saturates);
@@ -134,7 +134,7 @@ impl Losses {
         self.total_error += error;
     }
 
-    /// Adds elements with their errors, in their order.
+    /// Adds elements that are all finite: what was counted of them, and their errors in order.
     fn add_calm(&mut self, found: &Calm, errors: &[f64]) {
         self.elements += errors.len();
         self.compared += errors.len();
@@ -147,26 +147,26 @@ impl Losses {
     }
 }
 
-/// Elements that are looked at together by registers.
+/// Elements that are compared in float64 at a time.
 #[cfg(isa = "vector")]
 const MANY: usize = 8 * TILE;
-/// Elements that are looked at together exactly. They are on the stack, with 48 bytes on either side.
+/// Elements that are compared exactly at a time. They are on the stack, in 48 bytes on either side.
 const FEW: usize = 64;
 
-/// The data, from one element on, as exact values.
+/// Loads data from an element on as exact values.
 type LoadExact<'a> = &'a mut dyn FnMut(usize, &mut [Exact]) -> Result<(), Error>;
-/// Elements of them as float64, rounded to nearest even, in native bytes. False if that is nothing for registers.
+/// Loads data as float64 in native byte order, rounded to nearest even. False if no kernel does that.
 #[cfg(isa = "vector")]
 type LoadF64<'a> = &'a mut dyn FnMut(Range<usize>, &mut [u8]) -> Result<bool, Error>;
 
-/// What is compared with what it became.
+/// The data that are compared with what they became.
 struct Data<'a> {
     exact: LoadExact<'a>,
     #[cfg(isa = "vector")]
     f64: LoadF64<'a>,
 }
 
-/// The losses that are counted: of all, and of each block if that is wanted.
+/// The counts: of all elements, and of each block if those are wanted.
 struct Counted<'a> {
     all: Losses,
     blocks: Option<&'a mut [Losses]>,
@@ -182,7 +182,7 @@ impl<'a> Counted<'a> {
         }
     }
 
-    /// Adds to the losses of all and to those of a block.
+    /// Adds to the counts of all, and to those of a block.
     fn each(&mut self, block: usize, add: impl Fn(&mut Losses)) {
         add(&mut self.all);
         if let Some(blocks) = &mut self.blocks {
@@ -191,15 +191,15 @@ impl<'a> Counted<'a> {
     }
 }
 
-/// A quantisation, as far as its losses are a matter of it.
+/// What has to be known of a quantisation to count its losses.
 struct Written<'a> {
     quantize: Quantize,
     scaling: Scaling,
     options: &'a CastOptions,
     grid: &'a Grid,
-    /// What codes stand for: by the exact rule, whoever writes them.
+    /// What codes stand for: exact products with their scales, whatever the profile.
     read: Dequantize,
-    /// The codes as a source.
+    /// How the codes are read back.
     codes: Elements,
     #[cfg(isa = "vector")]
     decided: Option<Decided>,
@@ -208,7 +208,7 @@ struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// With the factor of the tensor, which is known.
+    /// `tensor` is the factor of the tensor, already computed if it had to be.
     fn new(
         quantize: &Quantize,
         scaling: &Scaling,
@@ -244,7 +244,7 @@ impl<'a> Written<'a> {
         })
     }
 
-    /// Scales and zero points that were written, or given.
+    /// The scales and zero points, as they were written or given.
     fn given<'b>(
         &self,
         shape: &[usize],
@@ -255,7 +255,7 @@ impl<'a> Written<'a> {
         given(shape, self.grid, &self.scaling, packed, scales, zero_points, self.quantize.has_zero_points())
     }
 
-    /// Finds scales, casts, and counts what was lost of each piece while it is in a cache.
+    /// Quantises, and counts what was lost of each piece while it is in a cache.
     #[expect(clippy::too_many_arguments, reason = "what a cast takes, once more")]
     fn found(
         &self,
@@ -274,7 +274,7 @@ impl<'a> Written<'a> {
         })
     }
 
-    /// Adds what was lost of some elements.
+    /// Counts what was lost of some elements.
     fn count(
         &self,
         elements: Range<usize>,
@@ -304,8 +304,8 @@ impl<'a> Written<'a> {
         Ok(())
     }
 
-    /// The same by registers, to whose results all is compared but what may have saturated. False, and nothing was added, if
-    /// that is nothing for them.
+    /// Counts in float64, except elements near the ends of the range, of which the exact rule says whether they saturated. False, and
+    /// nothing was counted, if there is no kernel that dequantises the codes.
     #[cfg(isa = "vector")]
     fn by_registers(
         &self,
@@ -324,14 +324,14 @@ impl<'a> Written<'a> {
         let n = MANY.min(elements.len());
         let (mut source, mut written) = (collect(repeat_n(0, 8 * n))?, collect(repeat_n(0, 8 * n))?);
         let mut errors = collect(repeat_n(0.0, n))?;
-        // Scales of one byte that were there, and what is known of the last ones.
+        // Decoded scales of one byte, by code, and a cache of what was computed for scales of any width.
         let (mut bytes, mut known) = ([f64::NAN; 256], Known::<Ends>::new(self.grid)?);
         for first in elements.clone().step_by(MANY) {
             let now = first..elements.end.min(first + MANY);
             let n = now.len();
             let (xs, became) = (&mut source[..8 * n], &mut written[..8 * n]);
             let is_done: Result<bool, Error> = calmly(|| {
-                // Of the first elements already, if at all.
+                // (If this is false, it is so for the first elements already.)
                 Ok((data.f64)(now.clone(), xs)? && multiply.run(now, (&mut *became).into())?)
             });
             if !is_done? {
@@ -374,7 +374,7 @@ impl<'a> Written<'a> {
         Ok(true)
     }
 
-    /// Where the elements of a block end that do not saturate, whatever the steps of a profile round.
+    /// Bounds of the elements of a block: within `safe` none saturates, whatever the steps of a profile round; outside `beyond` all do.
     #[cfg(isa = "vector")]
     fn ends(&self, given: &Given<'_>, scale: usize, known: &mut [f64; 256]) -> Ends {
         let q = &self.quantize;
@@ -388,8 +388,8 @@ impl<'a> Written<'a> {
             _ => f64::from_bits(self.read.given(code).encode(DType::F64, &Policy::DEFAULT)),
         };
         known[code as usize & 0xFF] = s;
-        // Where a profile rounds a scale to a subnormal number, that may be any other; and data or inverses that are rounded to
-        // float16 may be Inf there.
+        // No bounds hold where a profile rounds a scale to a subnormal number, which may change it by any factor, or data or inverses to
+        // float16, which may make Inf of them.
         let is_half = q.steps == Steps::TorchaoAffine && q.scale == DType::F16;
         let is_near = q.is_own()
             || q.from != DType::F16
@@ -399,12 +399,12 @@ impl<'a> Written<'a> {
         if !is_near {
             return Ends { safe: [0.0; 2], beyond: [-f64::INFINITY, f64::INFINITY] };
         }
-        // The range of quotients, and half the distance to what would come next.
+        // The range of quotients, and half the distance from its ends to what would be the next value.
         let (limits, half) = match q.int_limits() {
             Some((min, max)) => ([(min - zero) as f64, (max - zero) as f64], 0.5),
             None => ([-q.max_value(), q.max_value()], q.half_step()),
         };
-        // What is rounded is off by less than these.
+        // Relative errors of quotients are less than these: by the own rule, and by the steps of profiles.
         let (own, steps) = (1.0 / f64::from(1 << 20), 1.0 / 64.0);
         let wider = [limits[0] - half, limits[1] + half];
         let safe = if q.is_nearest() {
@@ -418,14 +418,14 @@ impl<'a> Written<'a> {
         };
         let beyond =
             if q.is_nearest() { wider.map(|end| end * (1.0 + own)) } else { [-f64::INFINITY, f64::INFINITY] };
-        // In units of the data: a negative scale turns them around.
+        // From quotients to data. A negative scale swaps the ends.
         let of_data = |ends: [f64; 2]| {
             let [a, b] = ends.map(|end| end * s);
             if s < 0.0 { [b, a] } else { [a, b] }
         };
         let mut safe = of_data(safe);
         if q.from == DType::F64 && !q.is_own() {
-            // Beyond float32 a profile has Inf.
+            // (A profile rounds data beyond float32's range to Inf.)
             let most = f64::from(f32::MAX);
             safe = [safe[0].max(-most), safe[1].min(most)];
         }
@@ -437,7 +437,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// The values of elements under scales.
+/// Loads the exact values of elements under scales.
 struct Values<'a> {
     elements: Elements,
     dequantize: &'a Dequantize,
@@ -460,7 +460,7 @@ impl<'a> Values<'a> {
         Ok(Self { elements: *elements, dequantize, grid, given, bytes, codes, scratch })
     }
 
-    /// The values from one element on.
+    /// Loads the values from an element on.
     fn load(&mut self, first: usize, values: &mut [Exact]) -> Result<(), Error> {
         let (mut at, n) = (0, values.len());
         while at < n {
@@ -494,8 +494,8 @@ impl Quantizer {
     /// the exact product with its scale, whatever the profile. The factor of the tensor is that of the scaling: one that was computed must be
     /// given there.
     ///
-    /// On the calling thread; by registers where codes are dequantised so, but for elements that may have saturated. Else this looks
-    /// at every element exactly, and takes several times as long as the reference.
+    /// Runs on the calling thread. Where a kernel dequantises the codes, that is used for all but elements that may have saturated; else
+    /// every element is compared exactly, which takes several times as long as the reference.
     ///
     /// ```
     /// # use lanecast::{CastOptions, DType, scaled::{Losses, Quantizer, Scaling}};

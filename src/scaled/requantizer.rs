@@ -56,10 +56,10 @@ pub struct Requantizer {
     by_f64: Option<ByF64>,
 }
 
-/// What registers do of a requantisation: by way of float32, rounded to odd.
+/// Requantisation by the vector kernels, by way of float32 that is rounded to odd.
 ///
-/// That is one rounding where the products of the source are float32, and where the scales of the target are powers of two: by
-/// those, all that codes and scales tell apart is of few bits.
+/// The result is that of one rounding in two cases: if the products of the source are exact in float32; or if the scales of the
+/// target are powers of two, since then every boundary of a code or a scale has few bits, and rounding to odd crosses none.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
 struct ByF32 {
@@ -71,7 +71,7 @@ struct ByF32 {
 
 #[cfg(isa = "vector")]
 impl ByF32 {
-    /// None if the reference is as good.
+    /// None if this is a case that only the reference handles.
     fn new(
         from: (DType, &Scaling),
         to: (DType, &Scaling),
@@ -96,7 +96,7 @@ impl ByF32 {
     }
 }
 
-/// The same by way of float64, where every product of the source is one.
+/// Requantisation by way of float64, if the products of the source are exact there.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
 struct ByF64 {
@@ -106,7 +106,7 @@ struct ByF64 {
 
 #[cfg(isa = "vector")]
 impl ByF64 {
-    /// None if the reference is as good.
+    /// None if this is a case that only the reference handles.
     fn new(
         dequantize: &Dequantize,
         quantize: &Quantize,
@@ -308,7 +308,7 @@ impl Requantizer {
         Ok((filled(dst), found))
     }
 
-    /// Both grids, of buffers of so many bytes.
+    /// Both grids, after a look whether the buffers have the bytes that they need.
     pub(super) fn grids(&self, src: usize, shape: &[usize], dst: usize) -> Result<(Grid, Grid), Error> {
         let (d, q, options) = (&self.dequantize, &self.quantize, &self.options);
         let (from, to) = (Grid::new(shape, &self.from)?, Grid::new(shape, &self.to)?);

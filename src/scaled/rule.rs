@@ -1,5 +1,5 @@
-//! The arithmetic: the scale of a block from its data, and one element under a scale, by lanecast's own rule and by the
-//! steps of each profile. The reference: exact values in, codes out.
+//! The reference of scaled casts, on exact values: how the scale of a block follows from its data, and how one element is cast under
+//! a scale, by lanecast's own rule and by the steps of each profile.
 
 use super::error::Error;
 use super::exact::Exact;
@@ -10,7 +10,7 @@ use crate::formats::options::{CastOptions, Overflow, Policy, Rounding};
 use crate::formats::stochastic::Stochastic;
 use crate::kernels::scalar;
 
-/// The steps of a quantisation: a profile, and what of its dtypes decides them.
+/// The arithmetic of a quantisation: a profile has one or several, by its dtypes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Steps {
     Own,
@@ -31,7 +31,7 @@ pub(super) enum Steps {
     ComfyFp8,
 }
 
-/// A quantisation that has been decided: from which dtype to which, with what.
+/// A quantisation, apart from shape and data: decided once per quantizer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quantize {
     pub(super) from: DType,
@@ -51,10 +51,10 @@ pub(super) struct Quantize {
     pub(super) stochastic: Option<Stochastic>,
 }
 
-/// What a block needs of the scale for its elements.
+/// How the elements of a block are divided.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
-    /// The quotient, exactly.
+    /// x / this, exactly.
     Exact(Exact),
     /// x / this, rounded to the dtype.
     Divide(Exact, DType),
@@ -66,7 +66,7 @@ pub(super) enum Way {
     NaN,
 }
 
-/// A block: what its elements are divided by, and its zero point.
+/// How the elements of a block are divided, and its zero point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) way: Way,
@@ -76,17 +76,17 @@ pub(super) struct Block {
     pub(super) float_zero: Option<u64>,
 }
 
-/// What is known of the scales of elements that are cast.
+/// The blocks of elements that are to be cast.
 pub(super) struct Blocks<'a> {
     pub(super) each: &'a dyn Fn(usize) -> Block,
-    /// What float64 divides by or multiplies with, of scales from `base` on; 0 where the reference is asked. Nothing if that is
-    /// known of one at a time.
+    /// For the way by float64: what the elements of the scales from `base` on are divided by or multiplied with; 0 where that is left to
+    /// the reference. Empty if scales are decoded one by one, by `each`.
     pub(super) numbers: &'a [f64],
     pub(super) base: usize,
 }
 
 impl<'a> Blocks<'a> {
-    /// One at a time.
+    /// Blocks that are decoded one by one.
     pub(super) fn each(each: &'a dyn Fn(usize) -> Block) -> Self {
         Self { each, numbers: &[], base: 0 }
     }
@@ -99,19 +99,19 @@ pub(super) struct Found {
     pub(super) block: Block,
 }
 
-/// The extremes of the data of a block. A NaN is both.
+/// The least and greatest of the data of a block. A NaN counts as both.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extremes {
     /// The largest magnitude of a negative element.
     low: Exact,
-    /// The largest of the others.
+    /// The largest magnitude of the other elements.
     high: Exact,
 }
 
 impl Extremes {
     pub(super) const NONE: Self = Self { low: Exact::ZERO, high: Exact::ZERO };
 
-    /// Those of the bits of float64s that are the largest magnitudes of negative elements and of others.
+    /// From the largest magnitudes of negative and of other elements, as bits of float64.
     #[cfg(isa = "vector")]
     pub(super) fn of_f64([low, high]: [u64; 2]) -> Self {
         let [low, high] = [low, high].map(|bits| Exact::f64(f64::from_bits(bits)));
@@ -171,7 +171,7 @@ fn is_int(dtype: DType) -> bool {
     matches!(dtype.kind(), Kind::Int(_))
 }
 
-/// The factor of a tensor as an exact value that elements are multiplied with or divided by.
+/// A given factor of the tensor must be finite and positive.
 pub(super) fn check_tensor(tensor: TensorScale) -> Result<(), Error> {
     match tensor {
         TensorScale::Multiply(value) | TensorScale::Divide(value) if !(value.is_finite() && value > 0.0) => {
@@ -181,7 +181,7 @@ pub(super) fn check_tensor(tensor: TensorScale) -> Result<(), Error> {
     }
 }
 
-/// The steps of a profile to these dtypes, if it has them.
+/// The steps of a profile for these dtypes. None if the profile has none.
 fn steps(profile: Profile, scale: DType, to: DType) -> Option<Steps> {
     use DType::{F4E2M1, F8E4M3FN, F8E8M0};
     let steps = match (profile, scale) {
@@ -212,7 +212,7 @@ fn steps(profile: Profile, scale: DType, to: DType) -> Option<Steps> {
     Some(steps)
 }
 
-/// Do the steps go with such a factor of the tensor?
+/// Do these steps go with the scaling's factor of the tensor?
 fn check_factor(steps: Steps, scaling: &Scaling) -> Result<(), Error> {
     let needs = |what| Err(Error::ProfileNeeds { profile: scaling.profile, what });
     let is_divisor = matches!(scaling.tensor_scale, TensorScale::Divide(_) | TensorScale::ComputeDivide);
@@ -319,7 +319,7 @@ impl Quantize {
         })
     }
 
-    /// Is it lanecast's own rule, to the nearest even?
+    /// Is it lanecast's own rule, rounding to nearest even?
     pub(super) fn is_nearest(&self) -> bool {
         let rounding = if is_int(self.to) { self.int_rounding } else { self.policy.rounding };
         self.is_own() && rounding == Rounding::NearestEven && !self.is_mx_int && self.stochastic.is_none()
@@ -330,19 +330,19 @@ impl Quantize {
         f64::from_bits(self.max.encode(DType::F64, &Policy::DEFAULT))
     }
 
-    /// Half the distance of the largest value of the target to the one before.
+    /// Half the distance between the two largest values of the target.
     #[cfg(isa = "vector")]
     pub(super) fn half_step(&self) -> f64 {
         let exponent = (self.max_value().to_bits() >> 52) as i64 - i64::from(self.mantissa_bits()) - 1;
         f64::from_bits((exponent as u64) << 52)
     }
 
-    /// Those of the target, for [`ScaleRule::Even`].
+    /// Mantissa bits of the target, for [`ScaleRule::Even`].
     pub(super) fn mantissa_bits(&self) -> u32 {
         mantissa_bits(self.to)
     }
 
-    /// What an element of one is worth under a scale of one.
+    /// What the element 1 is worth under the scale 1: MXINT8 counts 1/64.
     #[cfg(isa = "vector")]
     pub(super) fn unit(&self) -> f64 {
         if self.is_mx_int { 1.0 / 64.0 } else { 1.0 }
@@ -360,7 +360,7 @@ impl Quantize {
         self.precision
     }
 
-    /// The code of a scale that the scale's dtype has.
+    /// The code of a number that is exact in the scale's dtype.
     #[cfg(isa = "vector")]
     pub(super) fn code_of(&self, scale: f32) -> u64 {
         self.scale_code(Exact::f32(scale))
@@ -423,7 +423,7 @@ impl Quantize {
         let six = Exact::int(6);
         let code = match self.steps {
             Steps::Own => self.own_scale(amax, tensor),
-            // Scales are given: nobody asks.
+            // (`check_found` has refused these.)
             Steps::Onnx | Steps::ComfyFp8 | Steps::TorchaoAffine => 0,
             Steps::TorchaoMx if self.rule != ScaleRule::RoundUp => torchao_scale(as_f32, self.rule, self.to),
             Steps::TorchaoMx | Steps::ModeloptMxfp8 | Steps::ModeloptMxfp4 | Steps::ComfyMxfp8 => {
@@ -500,7 +500,7 @@ impl Quantize {
         if code == 0 { 1 } else { code }
     }
 
-    /// The scale's code: rounded once, and its largest value above the range.
+    /// The code of a scale: rounded once, and the largest value if it is above the range.
     fn scale_code(&self, scale: Exact) -> u64 {
         let code = scale.encode(self.scale, &Policy::DEFAULT);
         match self.scale.kind() {
@@ -509,7 +509,7 @@ impl Quantize {
         }
     }
 
-    /// A scale not below a limit.
+    /// The code of a scale, or of `least` if it is below that.
     fn clamped(&self, scale: Exact, least: Exact) -> u64 {
         self.scale_code(if scale.cmp_magnitude(least).is_lt() { least } else { scale })
     }
@@ -523,7 +523,7 @@ impl Quantize {
         };
         let levels = (1i128 << bits) - 1;
         let scale = if affine {
-            // Both ends are as far as the other side of zero at most.
+            // The range of the data, which always includes zero.
             round(round(data.high.add(data.low)).div(Exact::int(levels)))
         } else if bits == 0 {
             round(data.amax().div(self.max))
@@ -543,7 +543,7 @@ impl Quantize {
         Found { code, block: self.given(code, zero, TensorScale::None) }
     }
 
-    /// Scales that are the inverse of what elements are multiplied with.
+    /// Scales of profiles that compute the inverse first, with which elements are multiplied.
     fn by_inverse(&self, amax: Exact) -> Found {
         let f32 = |x: Exact| x.rounded(DType::F32);
         let max = Exact::int(448);
@@ -571,7 +571,7 @@ impl Quantize {
         Found { code, block: Block { way: Way::Times(inverse, DType::F32), zero: 0, float_zero: None } }
     }
 
-    /// What a block needs of a scale that is known.
+    /// How elements are divided under a scale and a zero point.
     pub(super) fn given(&self, code: u64, zero: i64, tensor: TensorScale) -> Block {
         let f32 = |x: Exact| x.rounded(DType::F32);
         let s = Exact::decode(self.scale, code);
@@ -634,7 +634,7 @@ impl Quantize {
         }
     }
 
-    /// What is rounded to be an element: before the zero point, if that is an integer.
+    /// The quotient that is rounded to an element. (An integer zero point is added later.)
     fn quotient(&self, x: Exact, block: &Block) -> Exact {
         let x = if self.loses_sign() && x.is_zero() { Exact::ZERO } else { x };
         let v = match block.way {
@@ -646,13 +646,13 @@ impl Quantize {
         };
         match block.float_zero {
             Some(code) => v.add(Exact::decode(self.to, code)).rounded(self.precision),
-            // In a scaled cast, what chance rounds is a float32.
+            // Stochastic rounding starts from float32 in scaled casts.
             None if self.stochastic.is_some() => v.rounded(DType::F32),
             None => v,
         }
     }
 
-    /// One element, by its number among all.
+    /// The code of an element. `index` is its index among all, for stochastic rounding.
     pub(super) fn element(&self, x: Exact, block: &Block, index: usize) -> u64 {
         let v = self.quotient(x, block);
         match (self.to.kind(), self.steps) {
@@ -680,17 +680,17 @@ impl Quantize {
         }
         match scalar::loss(self.to, v.value(), &self.policy, self.word(index)) {
             Some(Loss::Above | Loss::Below | Loss::Inf) => true,
-            // By a scale of zero.
+            // (A division by zero.)
             _ => v.is_inf(),
         }
     }
 
-    /// The word of an element, if chance rounds.
+    /// The random word of an element, under stochastic rounding.
     fn word(&self, index: usize) -> Option<u32> {
         self.stochastic.map(|stochastic| stochastic.word(index as u64))
     }
 
-    /// Rounded and moved by the zero point.
+    /// The quotient as an integer, with the zero point.
     fn integer(&self, v: Exact, zero: i64) -> i64 {
         if self.steps == Steps::Compressed && !v.is_nan() && !v.is_inf() {
             // The zero point is added before the rounding.
@@ -699,7 +699,7 @@ impl Quantize {
         v.to_int(self.int_rounding).saturating_add(zero)
     }
 
-    /// The nearest integer that the target has.
+    /// Clamps an integer to the range of the target.
     fn clamped_to_codes(&self, moved: i64) -> i64 {
         self.int_limits().map_or(moved, |(min, max)| moved.clamp(min, max))
     }
@@ -711,7 +711,7 @@ impl Quantize {
         Some((if self.is_mx_int { -max } else { min }, max))
     }
 
-    /// To float4; a zero becomes the negative one, whatever its sign.
+    /// The code of a float4, ties toward zero. Both zeros become -0, as ModelOpt has it.
     fn ties_toward_zero(&self, v: Exact) -> u64 {
         if v.is_nan() {
             return v.encode(self.to, &self.policy);
@@ -729,8 +729,8 @@ impl Quantize {
     }
 }
 
-/// The dtype with more bits of those of data and scales; of two different ones of 16 bits float32, for integers float64
-/// where it takes that.
+/// The precision of ONNX's division, by default: the wider dtype of data and scales; float32 for two different ones of 16 bits, and
+/// for int32 by float32 float64, which holds both.
 fn wider(data: DType, scale: DType) -> DType {
     match (data, scale) {
         (DType::I32, DType::F32 | DType::F64) => DType::F64,
@@ -748,7 +748,7 @@ fn wider(data: DType, scale: DType) -> DType {
     }
 }
 
-/// Mantissa bits of a dtype; of MXINT8 those below its one.
+/// Mantissa bits of a dtype; of int8 as MXINT8 has it, those below its leading one.
 fn mantissa_bits(dtype: DType) -> u32 {
     match dtype.kind() {
         Kind::Int(format) => format.bits - 2,
@@ -757,7 +757,7 @@ fn mantissa_bits(dtype: DType) -> u32 {
     }
 }
 
-/// The distance of 1 to the next value.
+/// The distance from 1 to the next larger value.
 fn epsilon(dtype: DType) -> Exact {
     Exact::power_of_two(-(mantissa_bits(dtype) as i32))
 }
@@ -769,7 +769,7 @@ fn factor(tensor: TensorScale) -> Exact {
     }
 }
 
-/// ceil(log2 d) as a code. NaN is FF, Inf FE, zero 00.
+/// ceil(log2 d) as a code of float8_e8m0fnu. NaN is FF, Inf FE, zero 00.
 fn e8m0_up(d: Exact) -> u64 {
     match d {
         d if d.is_nan() => 0xFF,
@@ -811,7 +811,7 @@ fn compressed_scale(amax: Exact, from: DType, to: DType) -> u64 {
     (exponent - top + 127).clamp(0, 254) as u64
 }
 
-/// How the product of code and scale is made.
+/// How the product of a code and its scale is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Product {
     /// Exactly.
@@ -823,7 +823,7 @@ pub(super) enum Product {
     GptOss,
 }
 
-/// A dequantisation that has been decided.
+/// A dequantisation, apart from shape and data: decided once per dequantizer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dequantize {
     pub(super) from: DType,
@@ -950,7 +950,7 @@ impl Dequantize {
     /// One element.
     pub(super) fn element(&self, code: u64, s: Exact, zero: i64) -> u64 {
         let c = match self.product {
-            // Code and zero point are cast first.
+            // This profile casts code and zero point to the dtype of the output before it subtracts.
             Product::Output if is_int(self.from) => {
                 let z = Exact::int(zero.into()).rounded(self.to);
                 self.difference(code, 0).rounded(self.to).add(z.neg()).rounded(self.to)
@@ -967,7 +967,7 @@ impl Dequantize {
     }
 }
 
-/// Significant bits of the elements of a dtype, also with a zero point taken off.
+/// Significant bits of the elements of a dtype. (A difference of two codes of an integer dtype has no more.)
 #[cfg(isa = "vector")]
 pub(super) fn significant(dtype: DType) -> u32 {
     match dtype.kind() {
@@ -977,13 +977,13 @@ pub(super) fn significant(dtype: DType) -> u32 {
     }
 }
 
-/// The integer of a code.
+/// The integer that a code of `bits` bits stands for.
 pub(super) fn sign_extended(code: u64, bits: u32, signed: bool) -> i64 {
     let unused = 64 - bits;
     if signed { ((code << unused) as i64) >> unused } else { code as i64 }
 }
 
-/// The zero point that a code is: of an integer its value, of a float the code itself.
+/// A zero point from its code: the value of an integer, the code itself of a float.
 pub(super) fn zero_point(dtype: DType, code: u64) -> i64 {
     match dtype.kind() {
         Kind::Int(format) => sign_extended(code, format.bits, format.signed),

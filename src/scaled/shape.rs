@@ -39,7 +39,7 @@ impl DerefMut for Lengths {
     }
 }
 
-/// Of no more dimensions than there can be: the shape of data was looked at.
+/// (The number of dimensions was checked to be at most `MAX_DIMS`.)
 impl FromIterator<usize> for Lengths {
     fn from_iter<I: IntoIterator<Item = usize>>(lengths: I) -> Self {
         let mut all = Self::NONE;
@@ -48,7 +48,7 @@ impl FromIterator<usize> for Lengths {
     }
 }
 
-/// The lengths of a block of data of a shape, one for each dimension; 0 is the whole one.
+/// The lengths of a block, one for each dimension of the shape; 0 is the whole dimension.
 pub(super) fn block_lengths(shape: &[usize], scaling: &Scaling) -> Result<Lengths, Error> {
     if shape.len() > MAX_DIMS {
         return Err(Error::Dims { dims: shape.len() });
@@ -69,18 +69,18 @@ pub(super) fn block_lengths(shape: &[usize], scaling: &Scaling) -> Result<Length
     }
 }
 
-/// A shape and its blocks, in as few dimensions as say the same.
+/// A shape and its blocks, after dimensions that can be were merged.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
-    /// Lengths, the outermost first; at least one.
+    /// The lengths of the dimensions, the outermost first. There is at least one.
     pub(super) dims: Lengths,
-    /// Lengths of a block, 1 at least.
+    /// The lengths of a block, each 1 or more.
     pub(super) blocks: Lengths,
-    /// Elements.
+    /// The number of elements.
     pub(super) count: usize,
     /// The shape of the scales.
     pub(super) scale_shape: Lengths,
-    /// Its elements.
+    /// The number of scales.
     pub(super) scales: usize,
     /// Elements of a row as the caller has them: along the last dimension.
     pub(super) row: usize,
@@ -125,8 +125,8 @@ impl Grid {
         self.blocks.push(block);
     }
 
-    /// Two dimensions are one where the blocks of the inner one cover it, or where those of the outer one are of one element
-    /// and the inner ones divide it: elements and scales then follow each other in the same order.
+    /// Merges two dimensions where a block covers all of the inner one, or where outer blocks have one element and inner blocks divide
+    /// their dimension: the order of elements and scales stays the same.
     fn merge(&mut self, keeps_rows: bool) {
         let (dims, blocks) = (self.dims, self.blocks);
         (self.dims, self.blocks) = (Lengths::NONE, Lengths::NONE);
@@ -235,13 +235,13 @@ impl Places {
         }
     }
 
-    /// Do scales follow each other in their order?
+    /// Are scales contiguous, in row-major order?
     pub(super) fn is_plain(&self) -> bool {
         matches!(self.layout, ScaleLayout::RowMajor) && self.row_bytes == self.columns * self.width
     }
 }
 
-/// Bytes of elements on the quantised side, where each row may begin on a byte of its own.
+/// Bytes of the quantised elements. Each row may begin at a byte of its own.
 pub(super) fn code_bytes(
     grid: &Grid,
     scaling: &Scaling,
@@ -259,7 +259,7 @@ pub(super) fn code_bytes(
     grid.count.checked_div(grid.row).unwrap_or(0).checked_mul(given).ok_or_else(too_large)
 }
 
-/// Elements that follow each other, with whole blocks of scales that do.
+/// Contiguous elements that are whole blocks, with their contiguous scales.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) elements: Range<usize>,
@@ -267,7 +267,7 @@ pub(super) struct Piece {
 }
 
 impl Grid {
-    /// The scale of an element, and how many elements from there on have it.
+    /// The scale of an element, and how many elements from it on have the same.
     pub(super) fn run(&self, element: usize) -> (usize, usize) {
         let (width, block) = (self.width(), self.block());
         let (row, at) = (element / width, element % width);
@@ -283,7 +283,7 @@ impl Grid {
         (scale + column, end - at)
     }
 
-    /// Calls a function with each run of a tile: its place in the tile, and the scale of its elements.
+    /// Calls `run` for each run of elements with the same scale in a tile: with its range within the tile, and the scale.
     pub(super) fn runs(&self, first: usize, n: usize, run: &mut dyn FnMut(Range<usize>, usize)) {
         let mut at = 0;
         while at < n {
@@ -297,8 +297,8 @@ impl Grid {
         }
     }
 
-    /// Calls a function with what of a tile is in a row and has scales that follow each other: its place in the tile, and the first scale. It
-    /// begins with a block, or is the rest of one.
+    /// Calls `stretch` for each part of a tile that lies in one row, so that its scales are contiguous: with its range within the tile,
+    /// and the first scale. A part begins with a block, or is the rest of one.
     pub(super) fn stretches(&self, first: usize, n: usize, stretch: &mut dyn FnMut(Range<usize>, usize)) {
         let (width, mut at) = (self.width(), 0);
         while at < n {
@@ -311,25 +311,25 @@ impl Grid {
         }
     }
 
-    /// The scales of some elements, or a few more, if those are worth to be looked at together.
+    /// The range of the scales of some elements, if that has no more than a few others, so that decoding all of it pays.
     pub(super) fn scales_of(&self, elements: &Range<usize>) -> Option<Range<usize>> {
         if self.scales <= 1 || elements.is_empty() {
             None
         } else if self.is_in_order() {
             Some(self.run(elements.start).0..self.run(elements.end - 1).0 + 1)
         } else {
-            // Of columns: every row has all of them.
+            // Scales of columns: every row has all of them.
             (self.block() == 1 && self.scales <= elements.len() / 4).then_some(0..self.scales)
         }
     }
 
-    /// Do the scales of elements that follow each other do so?
+    /// Do contiguous elements have contiguous scales?
     pub(super) fn is_in_order(&self) -> bool {
         self.blocks[..self.blocks.len() - 1].iter().all(|&block| block == 1)
     }
 
-    /// Elements and scales of all bands up to one; a band is what lies between two places of the outermost dimension at
-    /// which blocks begin. Of one dimension these are its blocks.
+    /// How many elements and scales come before a band. A band has the length of one block in the outermost dimension, and all of the
+    /// others.
     fn before(&self, band: usize) -> (usize, usize) {
         let inner: usize = self.dims[1..].iter().product();
         let scales: usize = self
@@ -342,10 +342,10 @@ impl Grid {
         ((band * self.blocks[0]).min(self.dims[0]) * inner, band * scales)
     }
 
-    /// Cuts the elements into pieces of whole bands, about so many elements each, that begin at multiples of 8 elements.
+    /// Cuts the elements into pieces of whole bands, about `wanted` elements each, which begin at multiples of 8 elements.
     pub(super) fn pieces(&self, wanted: usize) -> impl ExactSizeIterator<Item = Piece> {
         let bands = if self.count == 0 { 0 } else { self.dims[0].div_ceil(self.blocks[0]) };
-        // Every eighth band begins at one.
+        // (Eight bands always begin at one.)
         let band = self.before(1).0.max(1);
         let step = (wanted / band).max(1).next_multiple_of(if band.is_multiple_of(8) { 1 } else { 8 });
         (0..bands).step_by(step).map(move |first| {

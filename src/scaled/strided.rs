@@ -1,4 +1,4 @@
-//! Scaled casts of views. What does not lie in row-major order without gaps is brought to a buffer that does, or from one.
+//! Scaled casts of views. A view that is not contiguous in row-major order is copied to a buffer that is, or from one.
 
 use alloc::vec::Vec;
 use core::iter::repeat_n;
@@ -18,14 +18,14 @@ use crate::formats::options::CastOptions;
 use crate::parallel::Parallel;
 use crate::views::{StridedView, StridedViewMut};
 
-/// What keeps the elements of a dtype: their bytes move, and nothing else.
+/// A cast to the same dtype, which copies.
 fn keeps(dtype: DType, packing: Packing) -> Result<Caster, Error> {
     let options = CastOptions::new().src_packing(packing).dst_packing(packing);
     let options = options.src_order(ByteOrder::Native).dst_order(ByteOrder::Native);
     Ok(Caster::new(dtype, dtype, &options)?)
 }
 
-/// The strides of a shape without gaps, in row-major order, and its bytes.
+/// The strides of a contiguous shape in row-major order, and its bytes.
 fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error> {
     let mut strides = collect(repeat_n(0, shape.len()))?;
     let mut step = dtype.itemsize();
@@ -39,7 +39,7 @@ fn row_major(shape: &[usize], dtype: DType) -> Result<(Vec<isize>, usize), Error
     Ok((strides, step))
 }
 
-/// Room for the elements of a view.
+/// A buffer for the elements of a view.
 fn room(dtype: DType, bytes: usize) -> Result<Vec<u8>, Error> {
     let no_memory = |_| CastError::Allocation { dtype, elements: bytes / dtype.itemsize() };
     let mut room = crate::room::vec_with_capacity(bytes).map_err(no_memory)?;
@@ -47,7 +47,7 @@ fn room(dtype: DType, bytes: usize) -> Result<Vec<u8>, Error> {
     Ok(room)
 }
 
-/// The elements of a view, one behind the other: where they lie so, or in a buffer that is made.
+/// The elements of a view, contiguous: the view's own memory if it is so, else a copy.
 fn gathered<'a>(
     view: &StridedView<'a>,
     dtype: DType,
@@ -64,7 +64,7 @@ fn gathered<'a>(
     Ok(buffer)
 }
 
-/// Room for the elements of a view, one behind the other, from which they are brought there.
+/// A contiguous buffer for the results, from which they are copied to a view.
 struct Scattered {
     caster: Caster,
     strides: Vec<isize>,
@@ -72,7 +72,7 @@ struct Scattered {
 }
 
 impl Scattered {
-    /// What the view does not take is said here, before anything is written.
+    /// An error of the view is reported here, before anything is written.
     fn new(view: &StridedViewMut<'_>, dtype: DType, packing: Packing) -> Result<Self, Error> {
         let caster = keeps(dtype, packing)?;
         let (strides, bytes) = row_major(view.shape(), dtype)?;
@@ -87,7 +87,7 @@ impl Scattered {
     }
 }
 
-/// Views of one shape, whose elements no scaling lays out by rows.
+/// Checks that the views have one shape, and that no scaling has rows of its own.
 fn check(src: &[usize], dst: &[usize], scalings: &[&Scaling]) -> Result<(), Error> {
     crate::views::same_shape(src, dst)?;
     if scalings.iter().any(|scaling| scaling.row_bytes.is_some()) {
@@ -99,9 +99,9 @@ fn check(src: &[usize], dst: &[usize], scalings: &[&Scaling]) -> Result<(), Erro
 }
 
 impl Quantizer {
-    /// [`Quantizer::quantize`] of a view to another of the same shape. Elements of fewer than 8 bits must lie
-    /// [one per byte](crate::Packing::OnePerByte). A view that does not lie in row-major order without gaps is copied to a
-    /// buffer that does, or from one.
+    /// [`Quantizer::quantize`] of a view to another of the same shape. Elements of fewer than 8 bits must be
+    /// [one per byte](crate::Packing::OnePerByte). A view that is not contiguous in row-major order is copied to a buffer that is, or
+    /// from one.
     ///
     /// ```
     /// use lanecast::scaled::{Quantizer, Scaling};
