@@ -4,27 +4,27 @@ use super::backend::on;
 use super::present::Present;
 use super::simd::{Simd, Task};
 
-/// The largest magnitude of each group of floats of 16 or 32 bits, as their bits without the sign: of those in `found` and of
-/// the elements. (As integers they are in order: a NaN is the largest.)
+/// Raises `found`, the largest magnitude of each group of `group` floats of 16 or 32 bits, to that of the elements. Magnitudes are bits
+/// without the sign, which compare as integers; NaN is the largest.
 pub(crate) fn largest(isa: Present, src: &[u8], bits: u32, group: usize, found: &mut [u32]) {
     let ran = on!(isa, isa => isa.run(Groups { src, bits, group, found, wide: None }));
     debug_assert!(ran.is_some());
 }
 
-/// The same of float64s: of those whose magnitudes, as bits, are not above a limit.
+/// The same for float64s; magnitudes above `limit` do not count.
 pub(crate) fn largest_f64(isa: Present, values: &[f64], limit: u64, group: usize, found: &mut [u64]) {
     let wide = Some(Wide { values, limit, found });
     let ran = on!(isa, isa => isa.run(Groups { src: &[], bits: 64, group, found: &mut [], wide }));
     debug_assert!(ran.is_some());
 }
 
-/// The groups, and what is found of them.
+/// The arguments of [`largest`] and [`largest_f64`].
 struct Groups<'a> {
     src: &'a [u8],
     bits: u32,
     group: usize,
     found: &'a mut [u32],
-    /// Float64s, in place of the others.
+    /// For [`largest_f64`].
     wide: Option<Wide<'a>>,
 }
 
@@ -39,7 +39,7 @@ impl Wide<'_> {
     fn groups(self, group: usize) {
         const LANES: usize = 8;
         let Self { values, limit, found } = self;
-        // (Without a sign, which is what AVX2 compares.)
+        // (As signed integers, which AVX2 can compare.)
         let limit = limit as i64;
         let counted = |x: &f64| {
             let magnitude = x.to_bits() as i64 & i64::MAX;
@@ -75,7 +75,7 @@ impl<I: Simd> Task<I> for Groups<'_> {
             return wide.groups(group);
         }
         if group == 1 {
-            // Each is its own.
+            // Every element is a group.
             match bits {
                 32 => {
                     for (found, x) in found.iter_mut().zip(src.as_chunks::<4>().0) {
@@ -90,7 +90,7 @@ impl<I: Simd> Task<I> for Groups<'_> {
             }
             return;
         }
-        // The short ones first, as many as are whole.
+        // Whole short groups by the loops for those; then what is left.
         let size = bits as usize / 8 * group;
         let done = match (bits, 2 * size / I::BYTES, 2 * size % I::BYTES) {
             (16, 1, 0) => halves(isa, found, src),
@@ -114,7 +114,7 @@ fn larger<I: Simd, const WIDTH: usize>(isa: I, a: I::V, b: I::V) -> I::V {
     if WIDTH == 4 { isa.max_u32(a, b) } else { isa.max_u16(a, b) }
 }
 
-/// Groups of so many registers of 16 bits. Returns how many there were.
+/// Groups of `REGISTERS` registers of 16-bit lanes. Returns how many groups were done.
 #[inline(always)]
 fn short<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
     let n = found.len().min(src.len() / const { REGISTERS * I::BYTES });
@@ -130,8 +130,8 @@ fn short<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], mut src: &[
     n
 }
 
-/// Groups of so many registers of 32 bits, four at a time: zips make of their registers one, of which every piece of 16 bytes
-/// has a lane of each. Returns how many there were.
+/// Groups of `REGISTERS` registers of 32-bit lanes, four groups at a time: their registers are zipped into one, in which every piece of
+/// 16 bytes has a lane of each group. Returns how many groups were done.
 #[inline(always)]
 fn four<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) -> usize {
     let (fours, _) = found.as_chunks_mut::<4>();
@@ -161,7 +161,7 @@ fn four<I: Simd, const REGISTERS: usize>(isa: I, found: &mut [u32], src: &[u8]) 
     4 * n
 }
 
-/// Groups of 16 bits each of half a register: those of whole ones.
+/// Groups of half a register of 16-bit lanes, two at a time. Returns how many groups were done.
 #[inline(always)]
 fn halves<I: Simd>(isa: I, found: &mut [u32], mut src: &[u8]) -> usize {
     let (pairs, _) = found.as_chunks_mut::<2>();
@@ -181,7 +181,7 @@ fn unsigned<const WIDTH: usize>() -> u32 {
     if WIDTH == 4 { u32::MAX >> 1 } else { 0x7FFF_7FFF }
 }
 
-/// Of one group.
+/// The largest magnitude of one group.
 #[inline(always)]
 fn most<I: Simd, const WIDTH: usize>(isa: I, mut elements: &[u8]) -> u32 {
     let mask = unsigned::<WIDTH>();

@@ -1,33 +1,34 @@
-//! How a cast runs. The only directory that names an instruction set's intrinsics; `unsafe` elsewhere calls what is here, or the
-//! system.
+//! How a cast runs. No other directory names an instruction set's intrinsics; `unsafe` elsewhere calls what is here, or the
+//! operating system.
 //!
-//! It is a module tree of the package (`src/lib.rs` mounts it), not a crate. What to run, under which
-//! options and on how many bytes, `src/` has decided and checked before anything here is called.
+//! It is a module tree of the package (`src/lib.rs` mounts it), not a crate. `src/` decides what to run, under which options and on
+//! how many bytes, and has checked all of it before anything here is called.
 //!
-//! * `scalar.rs` is the reference: one element at a time, integer arithmetic only. It is the
-//!   specification in code; every vector kernel is tested against what it is tested against.
+//! * `scalar.rs` is the reference: one element at a time, integer arithmetic only. It is the specification in code, and every test
+//!   of it is run on each vector kernel, too.
 //! * `drive.rs` runs it, tile by tile, and plain copies; `layout.rs` moves its codes between memory and tiles.
-//! * `simd.rs` is what an instruction set can do to registers, which `avx2.rs`, `avx512.rs`, `neon.rs` and `simd128.rs` do. Only those
-//!   four name a vector intrinsic. A value of their types is the proof that the CPU has the features.
+//! * `simd.rs` declares the operations on registers, and `avx2.rs`, `avx512.rs`, `neon.rs` and `simd128.rs` implement them. Only those
+//!   four name vector intrinsics. A value of one of their types (a *token*) is the proof that the CPU has the features.
 //! * `codec/` turns registers into registers, once for all instruction sets, in safe code. `codec/width.rs` loads and stores
 //!   blocks of them; packed elements are packed and unpacked there.
-//! * `vector.rs` is the loop of every kernel; `stream.rs` brings results past the caches; `stage.rs` does what takes more than a
-//!   codec: casts of several steps, and to other parts of complex elements; `environment.rs` is the floating-point control
-//!   register, or a rounding that is kept where there is none; `stochastic.rs` rounds by chance, between two casts that round nothing; `sizes.rs` says how many bytes and parts elements are.
-//! * `strided.rs` casts strided views a tile at a time, by the kernels; `panel.rs` those that it transposes and that are
-//!   larger than the caches; `moves.rs` brings elements to tiles and back.
-//! * `scaled.rs` casts elements under scales, which `scale.rs` hands to kernels; `magnitudes.rs` finds the largest magnitudes of groups, `scales.rs` computes with scales.
-//! * `check/` looks at the codes of a source for what a cast loses of them.
-//! * `backend.rs` is the list of the instruction sets, and how the layers above ask what one has; `plans.rs` makes and keeps
-//!   the plan of a cast (`plan.rs`): what one of them runs for it. `codec/ways.rs` says which codecs.
-//! * `detect.rs` reads what safe code cannot read of the machine.
-//! * `memory.rs` is the border to the safe code; `present.rs` is the proof that the CPU has an instruction set, `run.rs` bytes that are
-//!   copied; `once.rs` keeps what is made once in a process, `scratch.rs` allocates
-//!   what a stack may be too small for.
+//! * `vector.rs` has the loop of every kernel. `stream.rs` stores results past the caches. `stage.rs` runs several codecs one after the
+//!   other, a tile at a time. `environment.rs` sets the floating-point control register, or keeps a rounding mode where there is no
+//!   such register. `stochastic.rs` rounds stochastically, between two casts that round nothing. `sizes.rs` counts bytes and parts.
+//! * `strided.rs` casts strided views a tile at a time; `panel.rs` transposes that are larger than the caches; `moves.rs` copies
+//!   elements to tiles and back.
+//! * `scaled.rs` casts elements under scales, and `scale.rs` is how kernels are given those; `magnitudes.rs` finds the largest
+//!   magnitudes of groups, and `scales.rs` computes scales.
+//! * `check/` scans the codes of a source for what a cast would lose.
+//! * `backend.rs` lists the instruction sets. `plan.rs` is the plan of a cast, that is, which kernels an instruction set runs for it;
+//!   `plans.rs` makes plans and keeps them, and `codec/ways.rs` chooses the codecs.
+//! * `detect.rs` reads what safe code cannot ask the CPU.
+//! * `memory.rs` is the border to safe code: destinations that may be uninitialised. `present.rs` is the proof that the CPU has an
+//!   instruction set. `run.rs` copies bytes, `once.rs` keeps what is made once per process, and `scratch.rs` allocates what the stack
+//!   may be too small for.
 //!
-//! Rules: every `unsafe` block carries a `// SAFETY:` that is a proof; everything between a kernel's
-//! entry and its intrinsics is `#[inline(always)]`; no iterator adapters or closures in vector
-//! kernels; a number that a kernel depends on comes from the format constants, not from a literal.
+//! Rules: every `unsafe` block has a `// SAFETY:` that proves it; everything between the entry of a kernel and its intrinsics is
+//! `#[inline(always)]`; vector kernels have no iterator adapters and no closures; a number that a kernel depends on comes from the
+//! format constants, not from a literal.
 
 #[cfg(isa = "avx2")]
 pub(crate) mod avx2;

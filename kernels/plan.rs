@@ -1,4 +1,4 @@
-//! What a cast is to the kernels: its plan, and the steps of that. `plans.rs` makes and keeps them.
+//! The plan of a cast: which kernels run, in which steps. `plans.rs` makes plans and keeps them.
 
 use core::ops::Deref;
 
@@ -22,45 +22,45 @@ pub(crate) struct Plan {
     pub(crate) from: DType,
     pub(crate) to: DType,
     pub(crate) isa: Present,
-    /// Without `stream_from` and `stochastic`, which are the caster's.
+    /// Without `stream_from` and `stochastic`, which each caster keeps for itself.
     pub(crate) options: CastOptions,
     pub(crate) route: Route,
     pub(crate) kernel: Kernel,
-    /// Bytes from which on results go past the caches, if the caster does not say otherwise.
+    /// Bytes read and written from which on results are streamed past the caches, unless the caster says otherwise.
     pub(super) stream_from: usize,
-    /// What the vector kernels run on the parts of elements, one after the other; nothing where codes are kept.
+    /// The codecs that run one after the other, on the parts of elements (a complex element has two). Empty where bytes only move.
     #[cfg(isa = "vector")]
     pub(super) steps: &'static [Step],
     /// The only step, if it casts the elements as they are in memory.
     #[cfg(isa = "vector")]
     pub(super) ready: Option<&'static Step>,
-    /// What casts many elements by groups of them.
+    /// For many elements: a codec that takes several packed elements as one.
     #[cfg(isa = "vector")]
     pub(super) groups: Option<&'static Group>,
-    /// Does a step expect an environment?
+    /// Does a step need the floating-point environment to be set?
     #[cfg(isa = "vector")]
     pub(super) floats: bool,
     /// Does some step gain where subnormal numbers are flushed, and is every result the same then?
     #[cfg(isa = "vector")]
     pub(super) flushes: bool,
-    /// Up to so many elements, the steps are all there is to do: no environment, and nothing past the caches.
+    /// Below this number of elements, only the codec is run: without setting an environment, and without streaming.
     #[cfg(isa = "vector")]
     pub(super) quick: usize,
-    /// What runs several steps on so few.
+    /// The kernel for so few elements where there are several steps.
     #[cfg(isa = "vector")]
     pub(super) few: Kernel,
-    /// Of a stochastic route, the casts before what rounds and after it, where that is done a tile at a time.
+    /// Of a stochastic route: the casts before and after the rounding, where that is done a tile at a time.
     #[cfg(isa = "vector")]
     pub(super) casts: Option<[Planned; 2]>,
-    /// What brings the results of a kernel past the caches.
+    /// The loop that streams the results of a kernel past the caches.
     #[cfg(isa = "vector")]
     pub(super) stream_rows: Option<StreamRows>,
-    /// Where its losses begin, found by the first checked cast that asks for it; and whether Inf and NaN are lost.
+    /// The values from which on something is lost, and whether Inf and NaN are. Computed by the first checked cast.
     pub(crate) limits: Once<(Limits, [bool; 2])>,
 }
 
 impl Plan {
-    /// The environment in which the steps cast, if it is not the caller's. Of few elements, to flush costs more than it gains.
+    /// Sets the environment in which the steps run, if they need one. (To flush subnormal numbers does not pay for few elements.)
     #[cfg(isa = "vector")]
     #[inline(always)]
     pub(super) fn environment(&self, are_many: bool) -> Option<Environment> {
@@ -72,7 +72,7 @@ impl Plan {
         }
     }
 
-    /// Does a single step cast `n` elements without preparation?
+    /// Does a single codec cast `n` elements without any preparation?
     #[inline(always)]
     pub(crate) fn casts_at_once(&self, n: usize) -> bool {
         #[cfg(isa = "vector")]
@@ -85,13 +85,13 @@ impl Plan {
     }
 }
 
-/// A plan, and when its results go past the caches.
+/// A plan, with what the caster's options add to it.
 #[derive(Clone, Copy)]
 pub(crate) struct Planned {
     pub(crate) plan: &'static Plan,
-    /// From so many bytes on, read and written; or [`ALL`](Self::ALL), or [`ROWS`](Self::ROWS).
+    /// Results are streamed from so many bytes on, read and written; or this is [`ALL`](Self::ALL) or [`ROWS`](Self::ROWS).
     stream_from: usize,
-    /// The words of a stochastic route.
+    /// The random words, for a stochastic route.
     pub(super) stochastic: Stochastic,
 }
 
@@ -105,9 +105,9 @@ impl Deref for Planned {
 }
 
 impl Planned {
-    /// Whatever their size, results go past the caches.
+    /// All results are streamed past the caches.
     const ALL: usize = 1;
-    /// The same, and the kernel does not order what it streams before what is stored next: its caller does, once for all rows.
+    /// The same, and the kernel issues no fence afterwards: its caller does, once for all rows.
     const ROWS: usize = 0;
 
     #[inline(always)]
@@ -117,17 +117,17 @@ impl Planned {
         Self { plan, stream_from, stochastic }
     }
 
-    /// The plan of what begins with an element of its own.
+    /// The same plan for a buffer that begins with this element of the whole: it has random words of its own.
     pub(crate) fn at(self, element: usize) -> Self {
         Self { stochastic: self.stochastic.at(element), ..self }
     }
 
-    /// The words, if chance rounds.
+    /// The random words, if the route is stochastic.
     pub(crate) fn stochastic(&self) -> Option<Stochastic> {
         self.route.is_stochastic.then_some(self.stochastic)
     }
 
-    /// Are `n` elements so few that only their codec is to be run?
+    /// Are `n` elements so few that only the codec is run?
     #[inline(always)]
     pub(crate) fn is_few(&self, n: usize) -> bool {
         #[cfg(isa = "vector")]
@@ -171,7 +171,7 @@ impl Planned {
         let _ = (src, dst, n);
     }
 
-    /// Does a row take no preparation, so that a short one costs little?
+    /// Is there nothing to prepare for a row, so that short ones cost little?
     pub(super) fn is_ready(&self) -> bool {
         #[cfg(isa = "vector")]
         return self.ready.is_some();
@@ -179,43 +179,43 @@ impl Planned {
         false
     }
 
-    /// Are `n` elements of so many bits on both sides together more than the caches keep?
+    /// Are `n` elements, of `bits` on both sides together, so many that results are streamed?
     pub(super) fn streams(&self, n: usize, bits: usize) -> bool {
-        // 8 elements are as many bytes as one has bits. Those of a view may be more than there is memory: they repeat.
+        // (8 elements have as many bytes as one has bits. A view that repeats elements may have more of them than there is memory.)
         (n / 8).saturating_mul(bits) >= self.stream_from
     }
 
-    /// Do all of them go past the caches?
+    /// Are all results streamed?
     pub(super) fn streams_all(&self) -> bool {
         self.stream_from <= Self::ALL
     }
 
-    /// What the caller said about that, if it did.
+    /// What the caller's options said about that, if anything.
     pub(crate) fn stream_option(&self) -> Option<usize> {
         (self.stream_from != self.plan.stream_from).then_some(self.stream_from)
     }
 
-    /// Does the kernel order what it streams before what is stored next?
+    /// Does the kernel issue a fence after it has streamed?
     #[cfg(isa = "vector")]
     pub(super) fn fences(&self) -> bool {
         self.stream_from != Self::ROWS
     }
 
-    /// The plan of parts of `n` elements: results go past the caches if those of all elements would.
+    /// The plan for parts of a cast of `n` elements: they are streamed if all would be.
     pub(crate) fn part_of(self, n: usize) -> Self {
-        // Of 8 elements, the bytes are the bits of one.
+        // (8 elements have as many bytes as one has bits.)
         let bits = |layout: &Layout| layout.size(8);
         let streams = self.streams(n, bits(&self.route.src) + bits(&self.route.dst));
         Self { stream_from: if streams { Self::ALL } else { self.stream_from }, ..self }
     }
 
-    /// The same for parts that are rows: who casts them orders what is streamed once.
+    /// The same for rows, whose caller issues the fence.
     pub(super) fn of_rows(self, n: usize) -> Self {
         let part = self.part_of(n);
         Self { stream_from: if part.streams_all() { Self::ROWS } else { part.stream_from }, ..part }
     }
 
-    /// The plan of a tile, which stays in the caches.
+    /// The plan for a tile, which stays in the caches.
     pub(super) fn of_tile(self) -> Self {
         Self { stream_from: usize::MAX, ..self }
     }
@@ -229,10 +229,10 @@ impl Planned {
 /// initialised and every element valid.
 pub(crate) type Kernel = unsafe fn(plan: &Planned, src: *const u8, dst: *mut u8, n: usize);
 
-/// Casts of many rows of one plan, for which what a cast prepares is prepared once.
+/// A cast of many rows: what a cast prepares is prepared once for all of them.
 pub(super) struct RowCast<'a> {
     plan: &'a Planned,
-    /// What brings its results past the caches, if they go there.
+    /// The loop that streams results, if they are streamed.
     #[cfg(isa = "vector")]
     stream: Option<StreamRows>,
     #[cfg(isa = "vector")]
@@ -240,7 +240,7 @@ pub(super) struct RowCast<'a> {
 }
 
 impl<'a> RowCast<'a> {
-    /// Until this is dropped, nothing but casts may depend on the environment. The plan is that of a tile, or of rows.
+    /// `plan` is that of a tile or of rows. The floating-point environment is set until this is dropped.
     pub(super) fn new(plan: &'a Planned) -> Self {
         Self {
             plan,
@@ -251,7 +251,7 @@ impl<'a> RowCast<'a> {
         }
     }
 
-    /// Rows of `n` elements, of which the first begin at `src` and `dst`.
+    /// Casts rows of `n` elements, the first of which begin at `src` and `dst`.
     ///
     /// # Safety
     /// As for a [`Kernel`].
@@ -277,25 +277,24 @@ impl<'a> RowCast<'a> {
     }
 }
 
-/// What streams the results of a kernel.
+/// A loop that streams the results of a kernel.
 #[cfg(isa = "vector")]
 pub(super) type StreamRows =
     unsafe fn(job: &Job, bits: [usize; 2], src: *const u8, dst: *mut u8, n: usize, apart: &Apart);
 
-/// A codec, and what it needs to know.
+/// A codec with its parameters.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) job: Job,
-    /// It needs the floating-point environment set by its caller, or may leave traces there.
+    /// It needs the floating-point environment to be set, or may raise flags there.
     pub(super) floats: bool,
     pub(super) subnormals: Subnormals,
-    /// Bits of an element that it writes; of complex ones, of a part.
+    /// Bits of an element that it writes, or of a part of a complex one.
     pub(super) bits: usize,
 }
 
-/// A step that takes groups of elements, packed on both sides, for codes: 8 elements are whole groups and, on both sides, whole
-/// bytes.
+/// A step that takes a group of packed elements as one code. 8 elements are whole groups, and whole bytes on both sides.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
 pub(super) struct Group {
@@ -304,7 +303,7 @@ pub(super) struct Group {
     pub(super) bits: usize,
 }
 
-/// Steps that are being found, one after the other: few, and on the stack, because a cast allocates nothing.
+/// A list of steps while a plan is being made. It is on the stack, because a cast allocates nothing.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
 pub(super) struct Steps {
@@ -331,17 +330,17 @@ impl Steps {
 
 #[cfg(isa = "vector")]
 impl Step {
-    /// In the place of none.
+    /// Fills unused places.
     const NONE: Self = Self { job: Job::NONE, floats: false, subnormals: Subnormals::None, bits: 8 };
 }
 
-/// The subnormal numbers that a codec makes or reads as floats.
+/// What a codec does about subnormal numbers.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subnormals {
-    /// It computes no floats.
+    /// It does not compute with floats.
     None,
     Kept,
-    /// The results are the same where they are flushed, and take no longer then than others.
+    /// The results are the same when they are flushed, and then subnormal numbers take no longer than others.
     Flushed,
 }

@@ -1,4 +1,4 @@
-//! Which kernel an instruction set runs for a route: the plans, each made once and kept.
+//! Makes plans and keeps them, each once per process.
 
 #[cfg(isa = "vector")]
 use core::ptr;
@@ -23,23 +23,23 @@ use crate::formats::options::CastOptions;
 use crate::formats::options::Rounding;
 use crate::formats::route::{Work, route};
 
-/// A plan, behind which are those that were made after it for the same pair.
+/// A plan, in a linked list of the plans of the same pair.
 struct Made {
-    /// Of its options.
+    /// Of the options: equal keys have equal plans.
     key: u64,
     plan: Plan,
     others: Once<Made>,
 }
 
 const DTYPES: usize = DType::ALL.len();
-/// One more than the number of every instruction set.
+/// (`Isa as usize` is below this.)
 const ISAS: usize = Isa::ALL.len() + 1;
 
-/// The plans of every pair. They are made and never changed, nor freed.
+/// The plans of every pair. Once made, they are neither changed nor freed.
 static PLANS: [[[Once<Made>; DTYPES]; DTYPES]; ISAS] =
     [const { [const { [const { Once::new() }; DTYPES] }; DTYPES] }; ISAS];
 
-/// What `isa` runs for a cast under some options. It must be one of [`Isa::available`]. None if there is no memory for that.
+/// The plan of a cast under some options on `isa`, which must be one of [`Isa::available`]. None if there is no memory for it.
 #[inline]
 pub(crate) fn plan(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<&'static Plan> {
     debug_assert!(isa.is_available());
@@ -54,15 +54,15 @@ pub(crate) fn plan(isa: Isa, from: DType, to: DType, options: &CastOptions) -> O
     make(plans, key, isa, from, to, options)
 }
 
-/// The same by the code of an instruction set and a key, if it is the first that was made for its pair. (What is known when the caller is compiled
-/// takes no time, and no call.)
+/// The plan with this key, if it is the first one of its pair. `isa` is the code of an instruction set. (Inlined: where pair and
+/// options are constants, nothing is computed and nothing called.)
 #[inline(always)]
 pub(crate) fn first(isa: u8, from: DType, to: DType, key: u64) -> Option<&'static Plan> {
     let made = PLANS.get(usize::from(isa))?[from as usize][to as usize].get()?;
     (made.key == key).then_some(&made.plan)
 }
 
-/// The plan with a key, which was not among those that are kept before `plans`.
+/// Makes the plan with this key, which was not found in the list up to `plans`.
 #[cold]
 #[inline(never)]
 fn make(
@@ -89,7 +89,7 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
     let present = Backend::present(isa).unwrap_or(Present::REFERENCE);
     #[cfg_attr(not(isa = "vector"), allow(unused_mut, reason = "nothing is added to it"))]
     let mut plan = Plan { isa: present, ..reference(from, to, options) };
-    // In its place, for the stack.
+    // (Filled in place, because a copy would take stack.)
     let _: Option<()> = on!(present, token => {
         if plan.route.is_stochastic {
             plan.casts = casts(isa, from, to, &options);
@@ -99,7 +99,7 @@ fn new(isa: Isa, from: DType, to: DType, options: CastOptions) -> Plan {
     plan
 }
 
-/// By the reference.
+/// The plan of the reference.
 fn reference(from: DType, to: DType, options: CastOptions) -> Plan {
     let route = route(from, to, &options);
     Plan {
@@ -135,12 +135,12 @@ fn reference(from: DType, to: DType, options: CastOptions) -> Plan {
     }
 }
 
-/// What casts.
+/// What runs a cast, for `Debug`.
 #[derive(Debug)]
 pub(crate) enum By {
     /// The bytes are copied.
     Copy,
-    /// So many kernels of the instruction set, one after the other.
+    /// This number of kernels, one after the other.
     Kernels(#[expect(dead_code, reason = "it is said by `Debug`")] usize),
     Reference,
 }
@@ -151,7 +151,7 @@ impl Plan {
         let kernels = match &self.casts {
             Some([there, back]) => there.steps.len() + 1 + back.steps.len(),
             None if self.route.is_stochastic => 0,
-            // The parts of elements whose codes are kept are moved by one.
+            // (Without steps, one kernel moves bytes.)
             None => self.steps.len().max(usize::from(!ptr::fn_addr_eq(self.kernel, drive::scalar as Kernel))),
         };
         #[cfg(not(isa = "vector"))]
@@ -164,8 +164,8 @@ impl Plan {
     }
 }
 
-/// The casts of a stochastic route to the float in which it rounds, and from there: nothing is left to round, and overflow is
-/// that of nearest.
+/// The casts of a stochastic route to the float in which it rounds, and from there. Neither rounds anything; overflow is that of
+/// nearest even.
 #[cfg(isa = "vector")]
 fn casts(isa: Isa, from: DType, to: DType, options: &CastOptions) -> Option<[Planned; 2]> {
     let home = stochastic::home(from)?;

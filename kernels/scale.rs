@@ -1,48 +1,50 @@
-//! What elements are multiplied with or divided by: what the kernels of scaled casts are told. `scaled.rs` chooses it, `codec/scaled.rs` reads it.
+//! The parameters of the kernels of scaled casts: what elements are multiplied with or divided by. `scaled.rs` fills them in,
+//! `codec/scaled.rs` reads them.
 
 use core::ptr;
 
 use super::codec::job::Job;
 use super::layout::Apart;
 
-/// The fewest elements of a group.
+/// The fewest elements that may share a number.
 pub(crate) const LEAST_GROUP: usize = 16;
 
-/// What elements are multiplied with or divided by. Arrays have one number for each group of elements, or for each element.
+/// What elements are multiplied with or divided by. An array has one number for each group of elements, or for each element.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(any(isa = "neon", isa = "simd128"), allow(dead_code, reason = "these look nothing up"))]
 pub(super) struct Scale {
     /// The scale, without the factor of the tensor.
     pub(super) scales: *const f32,
-    /// To divide: what to multiply with in place of both, about.
+    /// To divide: the inverses, nearly exact, of scale and factor together.
     pub(super) inverses: *const f32,
-    /// What is added: to dequantise, the negative zero points, before; to quantise, zero points, after. Null if there are none.
+    /// Dequantisation adds the negative zero points before it multiplies; quantisation adds the zero points at the end. Null if there
+    /// are none.
     pub(super) zeros: *const f32,
-    /// That of the tensor. To multiply it is a factor once more, in all rows.
+    /// The factor of the tensor. Dequantisation multiplies products with it.
     pub(super) tensor: Factor,
-    /// To look up: the table of a group, or the only one.
+    /// To look up: a table for each group, or one for all.
     pub(super) tables: *const Table128,
-    /// The bits of an index above those of a code, of each 16 elements.
+    /// For each 16 elements: the upper bits of the index into the table, of which the code is the lower ones.
     pub(super) picks: *const u8,
-    /// What a group adds to the words of its elements, twice.
+    /// For each group: what is added to the words that are looked up, twice in a u32.
     pub(super) deltas: *const u32,
-    /// To look up by 16 words: those of a group.
+    /// To look up in tables of 16 words: a table for each group.
     pub(super) sixteens: *const Table16,
     /// A group has 2^this elements, [`LEAST_GROUP`] at least; or [`Scale::EACH`], or [`Scale::ALL`].
     pub(super) shift: u32,
-    /// To multiply: by the scale and nothing else, to nearest.
+    /// To multiply: elements are multiplied with their scale and nothing else happens, rounded to nearest.
     pub(super) is_alone: bool,
     /// The number of the first element of a block.
     pub(super) at: usize,
     pub(super) how: How,
     pub(super) others: Others,
-    /// Rows that have the same scales.
+    /// The rows, all of which have the same scales.
     pub(super) apart: Apart,
-    /// Bytes from an element that is read to one that will be, and that memory is asked for meanwhile. 0 if none is.
+    /// How many bytes ahead to prefetch. 0 for no prefetching.
     pub(super) next: isize,
 }
 
-/// What all scales of a tensor are multiplied with, or divided by: a positive number.
+/// The factor of a tensor, which all scales are multiplied with or divided by. Positive.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Factor {
     pub(crate) by: f32,
@@ -60,14 +62,14 @@ impl Factor {
         Self { by, divides: true }
     }
 
-    /// A scale with it, rounded.
+    /// A scale multiplied with it or divided by it, rounded.
     #[inline(always)]
     pub(super) fn of(self, scale: f32) -> f32 {
         if self.divides { scale / self.by } else { scale * self.by }
     }
 }
 
-/// 128 words: their low bytes, and their high ones.
+/// 128 words of 16 bits: all low bytes, then all high bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Table128(pub(super) [[u8; 128]; 2]);
@@ -76,7 +78,7 @@ impl Table128 {
     pub(crate) const ZEROS: Self = Self([[0; 128]; 2]);
 }
 
-/// 16 words: their low bytes, and their high ones.
+/// 16 words of 16 bits: all low bytes, then all high bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(crate) struct Table16(pub(super) [[u8; 16]; 2]);
@@ -88,33 +90,33 @@ impl Table16 {
 /// How elements are looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum By {
-    /// By the table of their scale.
+    /// Each scale has a table of 128 words.
     Scale,
-    /// By one table, of bfloat16 to whose exponents that of the scale is added.
+    /// One table of bfloat16 for all scales; the exponent of the scale is added to that of the word.
     Exponent,
-    /// By one in which, besides, the mantissa of their scale picks a part.
+    /// The same, but the table has a part for each mantissa of a scale.
     Mantissa,
-    /// By the 16 words of their scale: those of all codes of 4 bits, or of the first ones of 8, to which exponents are added.
+    /// Each scale has a table of 16 words: for all codes of 4 bits, or for mantissas of 8-bit codes, whose exponents are added.
     Sixteen,
 }
 
 /// How elements are multiplied with a scale, or divided by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum How {
-    /// The product is rounded to f32, to nearest even. To divide, that with the inverse, a power of two, which is exact.
+    /// The product is rounded to float32, to nearest even. To divide, it is the product with the inverse.
     Near,
-    /// To odd, so that the encoder's rounding is the only one.
+    /// The product or quotient is rounded to odd, so that the encoder's rounding counts as the only one.
     Odd,
-    /// To divide: the quotient is rounded to f32, to nearest even.
+    /// To divide: the quotient is rounded to float32, to nearest even.
     Over,
 }
 
-/// The steps that others take.
+/// Steps of other packages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Others {
     /// A quotient is rounded to the dtype of the data.
     pub(crate) keeps: bool,
-    /// The zero point is added before a quotient is rounded to an integer, and the sum is rounded as it is.
+    /// The zero point is added to the quotient before that is rounded to an integer.
     pub(crate) adds_first: bool,
     /// -0 is read as 0.
     pub(crate) loses_sign: bool,
@@ -125,9 +127,9 @@ impl Others {
 }
 
 impl Scale {
-    /// An array has a number for each element.
+    /// Arrays have a number for each element.
     pub(super) const EACH: u32 = u32::MAX;
-    /// It has one for all.
+    /// Arrays have one number for all elements.
     pub(super) const ALL: u32 = usize::BITS - 1;
     pub(super) const NONE: Self = Self {
         scales: ptr::null(),
@@ -148,7 +150,7 @@ impl Scale {
     };
 }
 
-/// Casts rows of `n` elements. A group of a partial block has a number in the arrays as if the block were whole.
+/// Casts rows of `n` elements. Arrays reach to the end of the last block of the kernel, even if `n` does not.
 ///
 /// # Safety
 /// As for [`RunRows`]. The arrays have a number for every element of all blocks.

@@ -1,5 +1,5 @@
-//! Scaled casts, as the safe code runs them: elements under factors, and what became of them. All of it in the environment that
-//! kernels expect.
+//! How safe code runs the kernels of scaled casts, in the floating-point environment that those expect; and the comparison of
+//! elements with what they became.
 
 use super::backend::on;
 use super::codec::job::{Job, Table};
@@ -19,21 +19,21 @@ use crate::formats::route::route;
 
 pub(crate) use super::scale::{By, Factor, How, LEAST_GROUP, Others, Table16, Table128};
 
-/// Elements that the arrays of factors must reach to: whole blocks of every instruction set.
+/// Arrays of factors must reach to a multiple of this many elements: whole blocks on every instruction set.
 pub(crate) const BLOCK: usize = 64;
 
-/// Which elements a factor is of.
+/// How many elements share a factor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Per {
     Element,
-    /// So many that follow each other: a power of two, [`LEAST_GROUP`] at least.
+    /// This number of adjacent elements: a power of two, [`LEAST_GROUP`] or more.
     Group(usize),
     /// All of them.
     All,
 }
 
 impl Per {
-    /// The factors of `n` elements, as many as there must be.
+    /// How many factors there must be for `n` elements.
     pub(crate) fn factors(self, n: usize) -> usize {
         let whole = n.next_multiple_of(BLOCK);
         match self {
@@ -43,7 +43,7 @@ impl Per {
         }
     }
 
-    /// Can elements be looked up so?
+    /// Can elements be looked up this way?
     pub(crate) fn is_by(self, by: By) -> bool {
         match (by, self) {
             (_, Self::Element) => false,
@@ -66,25 +66,25 @@ impl Per {
     }
 }
 
-/// Factors of elements, as [`Scale`] has them. What is not used is empty.
+/// [`Scale`] in safe terms. What is not used is empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Factors<'a> {
     pub(crate) per: Per,
     pub(crate) how: How,
     pub(crate) others: Others,
-    /// That of the tensor.
+    /// The factor of the tensor.
     pub(crate) tensor: Factor,
     pub(crate) scales: &'a [f32],
     pub(crate) inverses: &'a [f32],
     pub(crate) zeros: &'a [f32],
-    /// What is looked up, in place of all these: by a table of each group or, with `deltas` of each, by one.
+    /// To look up, in place of all these: a table for each group; or one for all, and `deltas` for each group.
     pub(crate) tables: &'a [Table128],
     pub(crate) deltas: &'a [u32],
-    /// Of each 16 elements.
+    /// One for each 16 elements.
     pub(crate) picks: &'a [u8],
-    /// The words of each group, if those are looked up.
+    /// To look up in tables of 16 words: one for each group.
     pub(crate) sixteens: &'a [Table16],
-    /// Bytes of the source from an element to one that will be read after these, and that memory is asked for meanwhile. 0 if none is.
+    /// How many bytes of the source ahead to prefetch. 0 for no prefetching.
     pub(crate) next: isize,
 }
 
@@ -106,7 +106,7 @@ impl Factors<'_> {
     };
 }
 
-/// So many rows, so many bytes from one to the next, that have the same factors.
+/// Rows that have the same factors: how many, and how many bytes from one to the next on either side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows {
     pub(crate) count: usize,
@@ -114,7 +114,7 @@ pub(crate) struct Rows {
     pub(crate) dst: usize,
 }
 
-/// A cast under scales on an instruction set.
+/// A kernel of scaled casts on an instruction set.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel {
     isa: Present,
@@ -122,23 +122,23 @@ pub(crate) struct Kernel {
     job: Job,
     /// Bits of an element in memory on both sides.
     bits: [usize; 2],
-    /// How it looks up what elements become, if it does.
+    /// How it looks elements up, if it does.
     by: Option<By>,
-    /// It divides, by inverses where those are powers of two.
+    /// It divides (and needs inverses, unless it is told [`How::Over`]).
     divides: bool,
-    /// Scales are those of groups.
+    /// It looks up the products of all codes with the scale of a group, so it takes no factor for each element.
     is_by_products: bool,
 }
 
 impl Kernel {
-    /// Of codes that are multiplied, to nearest even: if there is a codec of these dtypes in these layouts.
+    /// The kernel that multiplies codes with scales, rounding to nearest even. None if there is none for these dtypes and layouts.
     pub(crate) fn times(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let route = route(from, to, options);
         if route.src.swapped || route.dst.swapped {
             return None;
         }
         let run = on!(isa, isa => scaled::times(isa, &route)).flatten()?;
-        // As float32, whatever they become.
+        // (Codes of 8 bits or fewer are looked up as float32, whatever the target.)
         let as_f32 = crate::formats::route::route(from, DType::F32, options);
         let table = if lookup::has_table(&as_f32) { lookup::table(&as_f32)? } else { Table::NONE };
         let bits = [route.src.memory_bits() as usize, route.dst.memory_bits() as usize];
@@ -153,13 +153,13 @@ impl Kernel {
         })
     }
 
-    /// The same by the products of all codes under each scale: of groups, if that is faster.
+    /// A kernel that computes the products of all codes with the scale of a group and looks elements up in those, if that is faster.
     pub(crate) fn products(self, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let run = on!(self.isa, isa => scaled::products(isa, &route(from, to, options))).flatten()?;
         Some(Self { run, is_by_products: true, ..self })
     }
 
-    /// Of codes that are looked up, in tables that [`Kernel::fill`] makes, if that is faster.
+    /// A kernel that looks codes up in tables which [`Kernel::fill`] makes, if that is faster.
     pub(crate) fn tabled(
         isa: Present,
         from: DType,
@@ -184,7 +184,7 @@ impl Kernel {
         })
     }
 
-    /// Makes tables of words, of codes in the order of their numbers, 128 for each table. `words` is room for as many.
+    /// Fills tables by casting `codes`, 128 for each table. `words` has room for the results.
     pub(crate) fn fill(
         &self,
         codes: &[u8],
@@ -214,7 +214,7 @@ impl Kernel {
         debug_assert!(ran.is_some());
     }
 
-    /// The same of 16 words for each table.
+    /// The same for tables of 16 words.
     pub(crate) fn fill_sixteens(
         &self,
         codes: &[u8],
@@ -231,7 +231,7 @@ impl Kernel {
         }
     }
 
-    /// Of floats that are divided, to nearest even.
+    /// The kernel that divides floats by scales, rounding to nearest even. None if there is none for these dtypes and layouts.
     pub(crate) fn quotient(isa: Present, from: DType, to: DType, options: &CastOptions) -> Option<Self> {
         let route =
             route(from, to, &options.rounding(Rounding::NearestEven).int_rounding(Rounding::NearestEven));
@@ -251,7 +251,7 @@ impl Kernel {
         })
     }
 
-    /// Casts rows of `n` elements; past the caches if it `streams`, after which [`Kernel::fence`] must follow.
+    /// Casts rows of `n` elements. If `streams`, results go past the caches, and [`Kernel::fence`] must follow.
     pub(crate) fn run(
         &self,
         src: &[u8],
@@ -267,7 +267,7 @@ impl Kernel {
             others.checked_mul(step).and_then(|all| size.checked_sub(all)).is_some_and(|last| last >= row)
         };
         assert!(fits(src.len(), rows.src, bytes(n, from)) && fits(dst.size(), rows.dst, bytes(n, to)));
-        /// Null of none.
+        /// A null pointer for an empty array.
         fn array<T>(array: &[T], needed: usize, is_used: bool) -> *const T {
             assert!(array.len() >= needed || array.is_empty() && !is_used);
             if array.is_empty() { core::ptr::null() } else { array.as_ptr() }
@@ -317,16 +317,16 @@ impl Kernel {
         }
     }
 
-    /// Orders what was streamed before what is stored next.
+    /// Orders streamed stores before later ones.
     pub(crate) fn fence(&self) {
         on!(self.isa, isa => fence(isa));
     }
 }
 
-/// Calls `work` in the environment that kernels expect, whatever the caller has set: what computes floats outside of kernels goes
-/// this way, because the compiler moves an operation to where its result may not be needed, and there it may trap.
+/// Calls `work` in the environment that kernels expect, whatever the caller has set. Code that computes with floats outside of kernels
+/// is run by this: rounding mode and flags are then as it needs them, and no operation traps.
 pub(crate) fn calmly<R>(work: impl FnOnce() -> R) -> R {
-    /// Behind a call, which no operation is moved past: see [`Environment::new`].
+    /// A call that is not inlined, so that the compiler moves no float operation before it: see [`Environment::new`].
     #[inline(never)]
     fn behind<R>(work: impl FnOnce() -> R) -> R {
         work()
@@ -336,7 +336,7 @@ pub(crate) fn calmly<R>(work: impl FnOnce() -> R) -> R {
     behind(work)
 }
 
-/// Where the elements of a block end that do not saturate, and where those begin that do if they are finite: below and above.
+/// Bounds of the elements of a block, below and above: within `safe` none saturates, outside `beyond` all finite ones do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ends {
     pub(crate) safe: [f64; 2],
@@ -344,20 +344,20 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Does a number not saturate, for sure? NaN is not safe.
+    /// Is it certain that a number does not saturate? NaN is not safe.
     #[inline(always)]
     pub(crate) fn is_safe(&self, x: f64) -> bool {
         (x > self.safe[0]) & (x < self.safe[1])
     }
 
-    /// Does it, for sure?
+    /// Is it certain that it does?
     #[inline(always)]
     pub(crate) fn is_beyond(&self, x: f64) -> bool {
         (x < self.beyond[0]) | (x > self.beyond[1])
     }
 }
 
-/// What is found of elements that are finite and remain so, and of which it is clear whether they have saturated.
+/// What is counted of elements that are finite, stay finite, and are certain to have saturated or not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calm {
     pub(crate) saturated: usize,
@@ -365,7 +365,8 @@ pub(crate) struct Calm {
     pub(crate) max_error: f64,
 }
 
-/// Compares elements with what they became, both float64, and writes the error of each. None if some are not as [`Calm`] has them.
+/// Compares elements with what they became, both as float64, and writes the error of each. None if some are not as [`Calm`] needs
+/// them to be.
 pub(crate) fn compared(
     isa: Present,
     xs: &[[u8; 8]],
@@ -392,7 +393,7 @@ pub(crate) fn compared(
                 zeros += u64::from(y == 0.0);
                 both_zeros += u64::from(sum == 0.0);
                 *error = (x - y).abs();
-                // Magnitudes compare as their bits do.
+                // (Magnitudes compare as their bits do.)
                 most = most.max(error.to_bits());
             }
             let is_calm = finite == xs.len() as u64 && not_safe == saturated;
@@ -407,7 +408,7 @@ pub(crate) fn compared(
     on!(isa, isa => isa.run(Each(xs, became, ends, errors))).flatten()
 }
 
-/// Bytes read and written from which on a cast goes past the caches.
+/// Bytes read and written from which on results are streamed past the caches.
 pub(crate) fn streaming_threshold() -> usize {
     super::environment::streaming_threshold()
 }

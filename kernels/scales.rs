@@ -1,5 +1,5 @@
-//! The arithmetic on scales, many at a time: what a kernel multiplies with or divides by, and for which of them it is right. In the environment
-//! that kernels expect.
+//! Computes with scales, many at a time: what a kernel multiplies with or divides by, and for which scales it is right. Runs in the
+//! floating-point environment that kernels expect.
 
 use core::ops::Range;
 
@@ -13,7 +13,7 @@ use super::simd::{Simd, Task};
 use crate::formats::dtype::DType;
 use crate::formats::options::Rounding;
 
-/// What is done to numbers, one by one, and how they are rounded: to nearest even.
+/// An operation on float64s, rounded to nearest even.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
     Multiply,
@@ -25,40 +25,40 @@ pub(crate) fn arithmetic(isa: Present, operation: Operation, values: &mut [f64],
     each(isa, Work::Arithmetic(operation, values), by);
 }
 
-/// A bit for each 8 of up to 1,024 values: is one among them neither zero nor of a magnitude whose bits are in a range, or a `by` zero?
+/// A bit for each 8 of up to 1,024 values: 1 if the magnitude of one of them (but zero) has bits outside `range`, or its `by` is zero.
 pub(crate) fn outside(isa: Present, values: &[f64], range: Range<u64>, by: &[f64]) -> u128 {
     each(isa, Work::Outside(values, range), by)
 }
 
-/// The nearest integers, of two the even one, and what is added to each, between two of these.
+/// Rounds to integers, to nearest even, adds `plus` to each, and clamps to `limits`.
 pub(crate) fn integers(isa: Present, values: &mut [f64], plus: &[f64], limits: [f64; 2]) {
     each(isa, Work::Integers(values, limits), plus);
 }
 
-/// The integer that is nearest, and of two the even one; far from 0 any.
+/// Rounds to an integer, to nearest even. Beyond 2^40, which is out of every range, the result is arbitrary.
 #[inline(always)]
 pub(crate) fn nearest(value: f64) -> f64 {
-    /// What has this added has no bits below one.
+    /// A float64 to which this is added loses its bits below one.
     const WHOLE: f64 = 1.5 * (1u64 << 52) as f64;
     const FAR: f64 = (1u64 << 40) as f64;
     between(value, -FAR, FAR) + WHOLE - WHOLE
 }
 
-/// A number that is no NaN, or the limit that it is beyond.
+/// Clamps a number. (Unlike `f64::clamp`, it compiles to two instructions.)
 #[inline(always)]
 pub(crate) fn between(value: f64, min: f64, max: f64) -> f64 {
     let value = if value < min { min } else { value };
     if value > max { max } else { value }
 }
 
-/// What is done to values, each with a number beside it.
+/// What [`each`] does to values, with a number beside each.
 enum Work<'a> {
     Arithmetic(Operation, &'a mut [f64]),
     Outside(&'a [f64], Range<u64>),
     Integers(&'a mut [f64], [f64; 2]),
 }
 
-/// Does that: one kernel for all. On the reference, which has no registers, nothing may ask for it.
+/// Runs one of these: a single kernel for all. Must not be called on the scalar reference.
 fn each(isa: Present, work: Work<'_>, numbers: &[f64]) -> u128 {
     /// Not a closure: see `Task`.
     struct Each<'a>(Work<'a>, &'a [f64]);
@@ -77,7 +77,7 @@ fn each(isa: Present, work: Work<'_>, numbers: &[f64]) -> u128 {
                 Work::Arithmetic(Operation::Multiply, values) => {
                     values.iter_mut().zip(numbers).for_each(|(value, by)| *value *= by);
                 }
-                // Powers of two, whose inverses are normal: to multiply with those takes less than half of the time, and gives the same.
+                // By powers of two with normal inverses: multiplying gives the same in less than half of the time.
                 Work::Arithmetic(Operation::Divide, values)
                     if numbers.iter().fold(true, |all, by| all & has_inverse(by)) =>
                 {
@@ -120,7 +120,7 @@ fn each(isa: Present, work: Work<'_>, numbers: &[f64]) -> u128 {
     ran.unwrap_or(0)
 }
 
-/// Scales with the factor of the tensor, rounded to float32.
+/// Multiplies or divides scales by the factor of the tensor, rounding to float32.
 pub(crate) fn with_tensor(isa: Present, factor: Factor, scales: &mut [f32]) {
     struct Each<'a>(Factor, &'a mut [f32]);
 
@@ -141,22 +141,22 @@ pub(crate) fn with_tensor(isa: Present, factor: Factor, scales: &mut [f32]) {
     debug_assert!(ran.is_some());
 }
 
-/// Of a scale: a kernel is not right for it.
+/// A flag of a scale: the kernel would be wrong.
 pub(crate) const WRONG: u8 = 1;
-/// Of a scale: [`Ties`].
+/// A flag of a scale: see [`Ties`] and [`inverses`].
 pub(crate) const TIES: u8 = 2;
 
-/// Scales for which a kernel is right.
+/// Which scales a kernel is right for.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
-    /// Their magnitudes, as bits.
+    /// The range of their magnitudes, as bits.
     pub(crate) range: Range<u32>,
-    /// So is zero.
+    /// Zero is right, too.
     pub(crate) zero: bool,
     pub(crate) negative: bool,
 }
 
-/// Sets [`WRONG`] of scales that are out of bounds. Returns what was set.
+/// Flags scales out of bounds as [`WRONG`]. Returns the flags that were set.
 pub(crate) fn bounded(isa: Present, scales: &[f32], bounds: &Bounds, flags: &mut [u8]) -> u8 {
     struct Each<'a>(&'a [f32], &'a Bounds, &'a mut [u8]);
 
@@ -167,7 +167,7 @@ pub(crate) fn bounded(isa: Present, scales: &[f32], bounds: &Bounds, flags: &mut
         fn call(self, _: I) -> u8 {
             let Self(scales, &Bounds { range: Range { start, end }, zero, negative }, flags) = self;
             let mask = if negative { u32::MAX >> 1 } else { u32::MAX };
-            // Mostly all are right, and none is zero.
+            // (Usually all are right, and none is zero.)
             let mut most = 0;
             for scale in scales {
                 most = (scale.to_bits() & mask).wrapping_sub(start).max(most);
@@ -191,8 +191,9 @@ pub(crate) fn bounded(isa: Present, scales: &[f32], bounds: &Bounds, flags: &mut
     set.unwrap_or(WRONG)
 }
 
-/// What positive scales add to the exponents of bfloat16, for [`Factors`]; of each also the first three bits of its mantissa, above
-/// those of a code. Sets and returns [`WRONG`] as [`bounded`] does: zero and negative ones are.
+/// For [`By::Exponent`](super::scaled::By::Exponent) and [`By::Mantissa`](super::scaled::By::Mantissa): what each scale adds to the
+/// exponents of bfloat16, and the first three bits of its mantissa, shifted above those of a code. Flags scales as [`bounded`] does;
+/// zero and negative ones are [`WRONG`].
 pub(crate) fn deltas(
     isa: Present,
     scales: &[f32],
@@ -212,7 +213,7 @@ pub(crate) fn deltas(
             let mut most = 0;
             for ((scale, delta), pick) in scales.iter().zip(deltas).zip(picks) {
                 let bits = scale.to_bits();
-                // In place of the exponent of a bfloat16, which may be negative.
+                // Shifted to where a bfloat16 has its exponent. It may be negative.
                 let word = (bits >> 23).wrapping_sub(127) << 7 & 0xFFFF;
                 *delta = word | word << 16;
                 *pick = (bits >> 16) as u8 & 0x70;
@@ -232,28 +233,29 @@ pub(crate) fn deltas(
     set.unwrap_or(WRONG)
 }
 
-/// What makes a product of a scale and a code a tie of a narrower float when it is rounded to float32, and is none.
+/// Which products of a scale and a code become a tie of a narrower float when they are rounded to float32, and are none.
 ///
-/// Of each code without its powers of two, the product is exact in a float64. A tie of bfloat16 is a one behind its 8 bits and
-/// nothing more. Those of subnormal float16 may be anywhere from its 11 bits on: then nothing follows.
+/// Powers of two in a code do not matter, so odd codes are tried; their products are exact in float64. A tie of bfloat16 has a one after
+/// the 8 bits of its significand, and zeros after that. Ties of subnormal float16s may be at any bit from the 11th on, so a product
+/// counts as near one if only zeros or only ones follow those.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ties {
-    /// The largest code without its powers of two.
+    /// The largest odd code.
     most: u32,
     tie: u64,
-    /// The bits of a float64 below.
+    /// The mask of the bits of a float64 after those of the target.
     below: u64,
 }
 
 impl Ties {
-    /// Codes have so many significant bits. None if there are too many to look at.
+    /// For codes of this many significant bits. None if those are too many to try.
     pub(crate) fn new(codes: u32, to: DType) -> Option<Self> {
         let (kept, tie) = if to == DType::BF16 { (7, 1 << 44) } else { (11, 0) };
         (codes <= 12).then(|| Self { most: (1 << codes) - 1, tie, below: (1 << (52 - kept)) - 1 })
     }
 }
 
-/// Sets [`TIES`] of scales of which that may be. Returns what was set.
+/// Flags scales that may have such products with [`TIES`]. Returns the flags that were set.
 pub(crate) fn ties(isa: Present, ties: Ties, scales: &[f32], flags: &mut [u8]) -> u8 {
     struct Each<'a>(Ties, &'a [f32], &'a mut [u8]);
 
@@ -263,7 +265,7 @@ pub(crate) fn ties(isa: Present, ties: Ties, scales: &[f32], flags: &mut [u8]) -
         #[inline(always)]
         fn call(self, _: I) -> u8 {
             const LANES: usize = 16;
-            /// What is rounded off, or on, at most.
+            /// Rounding to float32 changes the bits of a float64 by no more than this.
             const NEAR: u64 = 1 << 29;
             let Self(Ties { most, tie, below }, scales, flags) = self;
             let mut all = 0;
@@ -297,8 +299,8 @@ pub(crate) fn ties(isa: Present, ties: Ties, scales: &[f32], flags: &mut [u8]) -
     set.unwrap_or(TIES)
 }
 
-/// The exponents of float8_e8m0fnu scales of magnitudes that are float32: of what they are when `added` is, less those of `top`, a
-/// power of two.
+/// The codes of float8_e8m0fnu scales from float32 magnitudes: `added` is added to the bits, and the exponent of `top` is subtracted
+/// from that of the sum.
 pub(crate) fn exponents(isa: Present, magnitudes: &[u32], added: u32, top: u32, codes: &mut [u8]) {
     struct Each<'a>(&'a [u32], u32, u32, &'a mut [u8]);
 
@@ -309,7 +311,7 @@ pub(crate) fn exponents(isa: Present, magnitudes: &[u32], added: u32, top: u32, 
         fn call(self, _: I) {
             let Self(magnitudes, added, top, codes) = self;
             for (&bits, code) in magnitudes.iter().zip(codes) {
-                // In the range of what a power of two is counted from, since no magnitude is negative.
+                // (No carry into the sign: magnitudes are not negative.)
                 let exponent = ((bits + added) >> 23) as i32 - (top >> 23) as i32 + 127;
                 *code = if bits == 0 { 0 } else { exponent.clamp(0, 254) as u8 };
             }
@@ -320,23 +322,23 @@ pub(crate) fn exponents(isa: Present, magnitudes: &[u32], added: u32, top: u32, 
     debug_assert!(ran.is_some());
 }
 
-/// The ties of a target, which are odd numbers, `most` at most, times powers of two; and how many significant bits elements have.
+/// The ties of a target, which are odd numbers up to `most`, times powers of two; and the significant bits of the data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Near {
     pub(crate) most: u32,
     pub(crate) bits: u32,
 }
 
-/// One over each scale. With the ties of a target, such that no product with one is on another side of a tie than the quotient, where
-/// that is possible: [`TIES`] is set of the other scales, and returned how many those are. All are positive then.
+/// The inverse of each scale. If `ties` is given (and all scales are positive), inverses are chosen such that no product of an element
+/// lies on another side of a tie than the exact quotient; scales for which that is not possible are flagged [`TIES`], and counted.
 ///
 /// ```text
 /// x = t * S to so many bits     the one x that x / S may be near the tie t for: its neighbours are 2^-bits away
 /// r = x - t * S                 of which the sign is exact, as `rest` says: on which side of t the quotient is, or that it is t
 /// d = x * v - t                 the same of the product: the larger one of two x has no smaller product
 /// ```
-/// v is the inverse, or 8 of its last of 24 bits more or less: no product is wrong by as many. Found scales are magnitudes that were
-/// divided and rounded: all r of such a one have the same sign, or are 0.
+/// v is the rounded inverse, or that plus or minus 8 ulps, which is more than any product is off. (Of a scale that was found, that is a
+/// magnitude divided and rounded, all r have the same sign or are 0, so one direction serves all ties.)
 pub(crate) fn inverses(
     isa: Present,
     scales: &[f32],
@@ -345,7 +347,7 @@ pub(crate) fn inverses(
     ties: Option<Near>,
     flags: &mut [u8],
 ) -> usize {
-    // Whole registers are read where ties are looked at.
+    // (With ties, whole registers of scales are read.)
     let whole = flags.len().next_multiple_of(LEAST_GROUP);
     assert!(ties.is_none() || scales.len() >= whole);
     let _environment = Environment::new(Rounding::NearestEven);
@@ -354,7 +356,7 @@ pub(crate) fn inverses(
     left.unwrap_or(0)
 }
 
-/// What [`inverses`] are made of, and where they go.
+/// The arguments of [`inverses`].
 struct Inverses<'a> {
     scales: &'a [f32],
     factor: Factor,
@@ -363,13 +365,13 @@ struct Inverses<'a> {
     flags: &'a mut [u8],
 }
 
-/// 1 and -1 of what is more and less than 0.
+/// 1 for positive numbers, -1 for negative ones, 0 for 0.
 #[inline(always)]
 fn sign<I: Simd>(isa: I, x: I::V) -> I::V {
     isa.max_s32(isa.min_s32(x, isa.splat32(1)), isa.splat32(u32::MAX))
 }
 
-/// Whether inverses must be larger somewhere, 1 if so, and smaller, -1.
+/// Whether each inverse is too small for some tie (1) and too large for some (-1).
 #[inline(always)]
 fn needed<I: Simd>(
     isa: I,
@@ -386,7 +388,7 @@ fn needed<I: Simd>(
         let minus_t = isa.splat32((-(tie as f32)).to_bits());
         let x = isa.and(isa.add32(isa.mul_f32(t, whole), half), mask);
         let r = rest(isa, factor, x, minus_t, scale);
-        // Floats, as integers, have their sign; and those above 0 are in order.
+        // (As integers, positive floats compare as they do as floats.)
         let d = isa.sub32(isa.mul_f32(x, inverse), t);
         let by = isa.sub32(sign(isa, r), sign(isa, d));
         (more, less) = (isa.max_s32(more, by), isa.min_s32(less, by));
