@@ -1,12 +1,12 @@
-//! The instruction sets: how the layers above ask what each has.
+//! The list of instruction sets, and how the layers above call one.
 
 use super::present::Present;
 #[cfg(isa = "vector")]
 use super::simd::{Simd, Token};
 use crate::formats::isa::Isa;
 
-/// Calls a function with the token of an instruction set that is [`Present`](super::present::Present); none for the reference. What an instruction set does is
-/// asked so, and not by fields of [`Backend`], because a program links all that a field names.
+/// Evaluates an expression with the token of an instruction set that is [`Present`](super::present::Present), as `Some`; `None` for the
+/// reference. (What an instruction set does is not in fields of [`Backend`], because a program links all that a field names.)
 #[cfg(isa = "vector")]
 macro_rules! on {
     ($present:expr, $isa:ident => $body:expr) => {
@@ -44,11 +44,11 @@ pub(super) use on;
 /// An instruction set that this build has kernels for.
 pub(crate) struct Backend {
     pub(crate) isa: Isa,
-    /// Has this CPU what its kernels are compiled for?
+    /// Does this CPU have the features that its kernels are compiled for?
     pub(crate) is_there: fn() -> bool,
 }
 
-/// Those that this build has, the best first.
+/// The instruction sets of this build, the best first.
 static BACKENDS: &[Backend] = &[
     #[cfg(isa = "avx512")]
     vector::<super::avx512::Zmm>(),
@@ -68,12 +68,12 @@ const fn vector<I: Simd>() -> Backend {
 }
 
 impl Backend {
-    /// The one of this name; the reference, if the build has none.
+    /// The instruction set of this name, or the reference if the build does not have it.
     pub(crate) fn of(isa: Isa) -> &'static Self {
         BACKENDS.iter().find(|backend| backend.isa == isa).unwrap_or(&REFERENCE)
     }
 
-    /// None if the CPU has it not, or the build no kernels for it.
+    /// None if the CPU does not have it, or the build has no kernels for it.
     pub(crate) fn present(isa: Isa) -> Option<Present> {
         let backend = Self::of(isa);
         // SAFETY: its token has just asked the CPU.

@@ -23,7 +23,7 @@ pub(super) unsafe fn copy(plan: &Planned, src: *const u8, dst: *mut u8, n: usize
     unsafe { copy_by(Run::plainly, plan, src, dst, n) }
 }
 
-/// The same by what copies bytes.
+/// The same; `run` copies the bytes.
 ///
 /// # Safety
 /// As for every [`Kernel`](super::plan::Kernel).
@@ -53,7 +53,7 @@ pub(super) unsafe fn copy_by(
     }
 }
 
-/// Any route, on the scalar reference: the parts of elements, tile by tile.
+/// Any route, by the scalar reference, a tile at a time.
 ///
 /// # Safety
 /// As for every [`Kernel`](super::plan::Kernel).
@@ -97,7 +97,7 @@ pub(super) unsafe fn scalar(plan: &Planned, src: *const u8, dst: *mut u8, n: usi
     }
 }
 
-/// The parts of elements from a number on.
+/// Casts the codes of a tile, whose first element has the index `first`.
 fn convert(plan: &Planned, first: usize, codes: &mut [u64], values: &mut [Value; TILE]) {
     let Route { from, to, policy, work, is_stochastic, .. } = &plan.route;
     if *work != Work::Convert {

@@ -1,11 +1,11 @@
-//! Codes between memory and tiles: widths, byte order, packing. No values here.
+//! Loads codes from memory to tiles and stores them: widths, byte orders, packing. Nothing here knows values.
 
 use core::mem::MaybeUninit;
 
 use crate::formats::layout::Packing;
 use crate::formats::route::Layout;
 
-/// So many rows, so many bytes apart on either side.
+/// How many rows there are, and how many bytes they are apart on both sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Apart {
     pub(super) rows: usize,
@@ -51,8 +51,8 @@ pub(crate) fn store(layout: &Layout, dst: &mut [MaybeUninit<u8>], part: usize, c
     }
 }
 
-/// Words of `WIDTH` bytes in this machine's order, one of every `layout.parts`. (By index, not by
-/// iterators that skip and copies of slices: where those are not inlined, as in tests, the reference takes 1.5 to 1.8 times as long.)
+/// Loads words of `WIDTH` bytes in native order, one of every `layout.parts`. (By index: with iterators that skip and slices that are
+/// copied, the reference takes 1.5 to 1.8 times as long where those are not inlined, as in tests.)
 #[inline(always)]
 fn load_words<const WIDTH: usize>(layout: &Layout, src: &[u8], part: usize, codes: &mut [u64]) {
     let (words, _) = src.as_chunks::<WIDTH>();
@@ -67,7 +67,7 @@ fn load_words<const WIDTH: usize>(layout: &Layout, src: &[u8], part: usize, code
     }
 }
 
-/// The inverse, in the order of the layout.
+/// Stores words in the byte order of the layout.
 #[inline(always)]
 fn store_words<const WIDTH: usize>(layout: &Layout, dst: &mut [MaybeUninit<u8>], part: usize, codes: &[u64]) {
     let (words, _) = dst.as_chunks_mut::<WIDTH>();

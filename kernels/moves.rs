@@ -1,7 +1,7 @@
-//! Elements from one grid of places to another: what gathers a tile, scatters it, and transposes.
+//! Moves elements from one grid of places to another: gathers, scatters and transposes.
 //!
-//! How a grid is best walked is decided first, by [`Plan`]; what then runs with the features of an instruction set is
-//! loops of constant strides, which the compiler makes shuffles of, and the transpose of a block by [`Simd`]'s zips.
+//! [`Plan`] decides first how a grid is best walked. Then loops with constant strides run, compiled for an instruction set, so that the
+//! compiler turns them into shuffles; and blocks are transposed by the zips of [`Simd`].
 
 #[cfg(isa = "vector")]
 use core::marker::PhantomData;
@@ -14,12 +14,12 @@ use super::simd::{Simd, Task, fence};
 #[cfg(isa = "vector")]
 use super::sizes::LINE;
 
-/// Elements along which both sides are as many bytes apart.
+/// A dimension of a walk: its extent, and the strides in bytes on both sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dim {
     pub(crate) extent: usize,
     pub(crate) src: isize,
-    /// Positive in what is moved.
+    /// Positive while elements are moved.
     pub(crate) dst: isize,
 }
 
@@ -27,7 +27,7 @@ impl Dim {
     pub(crate) const ONE: Self = Self { extent: 1, src: 0, dst: 1 };
 }
 
-/// Elements so many bytes apart on either side.
+/// A dimension of a grid: its extent, and the strides in bytes on both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Move {
     pub(super) extent: usize,
@@ -42,7 +42,7 @@ impl Move {
 /// Moves along up to four dimensions.
 pub(super) type Grid = [Move; 4];
 
-/// Rows of so many bytes, so far apart on either side.
+/// Rows of contiguous bytes, and how far they are apart on both sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByteRows {
     pub(super) rows: usize,
@@ -51,7 +51,7 @@ pub(super) struct ByteRows {
     pub(super) to: isize,
 }
 
-/// What an instruction set moves, or the reference.
+/// Moves by an instruction set, or by the reference.
 #[derive(Clone, Copy)]
 pub(super) struct Moves(Present);
 
@@ -60,12 +60,12 @@ impl Moves {
         Self(isa)
     }
 
-    /// Bytes of a register, elements of a block; of the reference, whatever is many.
+    /// Bytes of a register, which is also the number of elements in a block; for the reference, just a large number.
     pub(super) fn register(self) -> usize {
         on!(self.0, isa => bytes_of(isa)).unwrap_or(64)
     }
 
-    /// Bytes of a cast row from which on it goes past the caches if the whole view does.
+    /// Bytes of a row from which on it is streamed past the caches if the whole view is.
     pub(super) fn row_streams_from(self) -> usize {
         on!(self.0, isa => row_streams_from(isa)).unwrap_or(usize::MAX)
     }
@@ -81,7 +81,7 @@ impl Moves {
         on!(self.0, isa => vector(isa, plan)).unwrap_or_else(|| scalar(plan));
     }
 
-    /// Rows to memory: their whole lines go past the caches, where there are stores that do.
+    /// Copies rows, streaming their whole lines past the caches where there are such stores.
     ///
     /// # Safety
     /// The rows are readable from `from` on and writable from `to` on, and no byte is both.
@@ -94,12 +94,12 @@ impl Moves {
         on!(self.0, isa => isa.run(Stream(runs))).unwrap_or_else(|| runs.each_run(Run::plainly));
     }
 
-    /// After the last of them: other threads see them before what is stored next.
+    /// Orders streamed stores before later ones.
     pub(super) fn fence(self) {
         on!(self.0, isa => fence(isa)).unwrap_or(());
     }
 
-    /// Has the lines of rows brought to the second cache. They need not be in memory.
+    /// Prefetches the lines of rows to L2. The addresses need not be valid.
     #[cfg_attr(not(isa = "vector"), expect(unused_variables, reason = "there is none"))]
     #[inline(never)]
     pub(super) fn prefetch(self, rows: &ByteRows, from: *const u8) {
@@ -117,11 +117,11 @@ const fn row_streams_from<I: Simd>(_: I) -> usize {
     I::ROW_STREAMS_FROM
 }
 
-/// Bytes of a run that is copied as such: of a shorter one, the call takes longer than its elements.
+/// Bytes from which on a run is copied as one. For shorter ones, the call would take longer than the elements.
 const RUN: usize = 16;
 
-/// A grid in the order in which it is walked, the first dimension innermost, and where it is: all of it is readable and writable, and
-/// no byte is both.
+/// A grid in the order in which it is walked, the first dimension innermost. All its places are readable or writable, and no byte is
+/// on both sides.
 struct Plan {
     grid: Grid,
     kind: Kind,
@@ -131,24 +131,24 @@ struct Plan {
     to: *mut u8,
 }
 
-/// What the first two dimensions of a grid are.
+/// What the first two dimensions of a grid look like.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Along the first one, elements lie behind each other on both sides. Here it is that of their bytes.
+    /// Elements are contiguous along the first one on both sides. (The plan then counts bytes along it.)
     Runs,
-    /// Along the first one they do in the source, along the second one in the destination.
+    /// Elements are contiguous along the first one in the source, and along the second one in the destination.
     Blocks,
-    /// The same, where one of the two has 2 to 4 elements: channels, side by side in pixels on one side, and in planes on the other.
+    /// The same, where one of the two has 2 to 4 elements: pixels of interleaved channels on one side, planes on the other.
     Channels,
-    /// None of these: along the first one, the longest, elements lie apart on a side or on both.
+    /// None of these. The first one is the longest.
     Spread,
 }
 
 impl Plan {
-    /// (Not inlined, so that it is made in its place: a copy by registers waits for what has just been stored.)
+    /// (Not inlined, so that it is made in its place: a copy would load, as vectors, what has just been stored as words, and stall.)
     ///
     /// # Safety
-    /// The elements are that, for as long as this is used.
+    /// The places are readable or writable, and no byte is on both sides, for as long as this is used.
     #[inline(never)]
     unsafe fn new(grid: &Grid, size: usize, from: *const u8, to: *mut u8) -> Self {
         let (grid, kind) = Self::order(*grid, size);
@@ -157,7 +157,7 @@ impl Plan {
     }
 
     fn order(mut grid: Grid, size: usize) -> (Grid, Kind) {
-        // Dimensions that lie behind each other on both sides are one.
+        // Merges dimensions that are contiguous to each other on both sides.
         let mut last = 0;
         for i in 1..grid.len() {
             let (inner, outer) = (grid[last], grid[i]);
@@ -185,7 +185,7 @@ impl Plan {
             && from != to
         {
             grid.swap(0, from);
-            // Where the other one is now.
+            // (The swap before may have moved the other one.)
             grid.swap(1, if to == 0 { from } else { to });
             let [a, b, ..] = grid;
             let channels = |n: usize, across: isize| (2..=4).contains(&n) && across == n as isize * dense;
@@ -206,8 +206,8 @@ impl Plan {
     }
 }
 
-/// The elements of `W` bytes along two dimensions: where they are, and where they go. All of them are readable and writable, and no
-/// byte is both. Whatever is made of these has no others.
+/// Elements of `W` bytes along two dimensions, with their places on both sides. All places are readable or writable, and no byte is on
+/// both sides. Whatever is derived from this has a part of them.
 #[derive(Clone, Copy)]
 struct Places<const W: usize> {
     a: Move,
@@ -218,13 +218,13 @@ struct Places<const W: usize> {
 
 impl<const W: usize> Places<W> {
     /// # Safety
-    /// The elements are that, for as long as this is used.
+    /// The places are readable or writable, and no byte is on both sides, for as long as this is used.
     #[inline(always)]
     unsafe fn new(a: Move, b: Move, from: *const u8, to: *mut u8) -> Self {
         Self { a, b, from, to }
     }
 
-    /// Those along the first dimension, of one of the second; none, if there are not as many.
+    /// The elements along the first dimension at an index of the second; none if there is no such index.
     #[cfg(isa = "vector")]
     #[inline(always)]
     fn row(self, j: usize) -> Row<W> {
@@ -240,7 +240,7 @@ impl<const W: usize> Places<W> {
         }
     }
 
-    /// Copies all of them, those along the first dimension innermost.
+    /// Copies all elements, the first dimension innermost.
     #[inline(always)]
     fn copy(self) {
         let Self { a, b, from, to } = self;
@@ -271,7 +271,7 @@ impl<const W: usize> Places<W> {
         Self { a: self.b, b: self.a, ..self }
     }
 
-    /// So many elements along both dimensions, if there are as many, from these on.
+    /// A part of both dimensions from these indices on, if there is as much.
     #[inline(always)]
     fn part(self, [i, j]: [usize; 2], [n, m]: [usize; 2]) -> Self {
         let Self { mut a, mut b, from, to } = self;
@@ -282,7 +282,7 @@ impl<const W: usize> Places<W> {
         Self { a, b, from, to }
     }
 
-    /// Copies them if the dimensions are these, as its caller knows.
+    /// Copies all elements if the dimensions are `a` and `b`. For constants, the compiler makes a loop of its own.
     #[inline(always)]
     fn copy_along(self, a: Move, b: Move) {
         debug_assert!((self.a, self.b) == (a, b), "other dimensions");
@@ -292,7 +292,7 @@ impl<const W: usize> Places<W> {
     }
 }
 
-/// Some of them along one dimension.
+/// Elements along one dimension.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
 struct Row<const W: usize> {
@@ -312,7 +312,7 @@ impl<const W: usize> Row<W> {
 
 #[cfg(isa = "vector")]
 impl<const W: usize> Row<W> {
-    /// Those from one on.
+    /// The elements from an index on.
     #[inline(always)]
     fn after(self, i: usize) -> Self {
         let Self { mut along, from, to } = self;
@@ -322,7 +322,7 @@ impl<const W: usize> Row<W> {
         Self { along, from, to: to.wrapping_offset(i.wrapping_mul(along.to)) }
     }
 
-    /// Copies them if they are so far apart, as its caller knows: of what is a constant there, the compiler makes shuffles.
+    /// Copies the elements if the strides are these. For constants, the compiler makes shuffles.
     #[inline(always)]
     fn copy_steps(self, from: isize, to: isize) {
         debug_assert!((self.along.from, self.along.to) == (from, to), "other steps");
@@ -333,7 +333,7 @@ impl<const W: usize> Row<W> {
 }
 
 impl Places<1> {
-    /// Calls a function for each run, of as many bytes as there are along the first dimension, where these lie behind each other.
+    /// Calls `run` for each run of bytes: they are contiguous along the first dimension.
     #[inline(always)]
     fn each_run(self, run: impl Fn(Run)) {
         let Self { a, b, mut from, mut to } = self;
@@ -345,7 +345,7 @@ impl Places<1> {
     }
 }
 
-/// What a machine moves at once.
+/// How bytes are moved: by registers, or plainly.
 trait Means: Copy {
     /// Copies runs of a few bytes.
     fn runs(self, runs: Places<1>);
@@ -371,7 +371,7 @@ fn scalar(plan: &Plan) {
 
 #[cfg(isa = "vector")]
 fn vector<I: Simd>(isa: I, plan: &Plan) {
-    // Functions of their own: together, what the loops of the others prepare takes longer than a tile.
+    // A function for each kind: in one, what all the loops prepare takes longer than a tile.
     match plan.kind {
         Kind::Runs => isa.run(Every::<Runs>(plan, PhantomData)),
         Kind::Blocks => isa.run(Every::<Blocks>(plan, PhantomData)),
@@ -394,7 +394,7 @@ impl<I: Simd, P: Inner<Registers<I>>> Task<I> for Every<'_, P> {
     }
 }
 
-/// Registers, which are rows of blocks, too.
+/// Moves by registers, which are also the rows of blocks.
 #[cfg(isa = "vector")]
 #[derive(Clone, Copy)]
 struct Registers<I>(I);
@@ -403,7 +403,7 @@ struct Registers<I>(I);
 impl<I: Simd> Means for Registers<I> {
     #[inline(always)]
     fn runs(self, runs: Places<1>) {
-        /// Runs that are all as long as this, which is a constant.
+        /// Copies runs whose length is this constant.
         #[inline(always)]
         fn of<I: Simd, const BYTES: usize>(isa: I, runs: Places<1>) {
             if runs.a.extent == BYTES {
@@ -425,15 +425,14 @@ impl<I: Simd> Means for Registers<I> {
 
 #[cfg(isa = "vector")]
 impl<I: Simd> Registers<I> {
-    /// Elements of `W` bytes in a row of a block.
+    /// Elements of `W` bytes in a row of a block of the transpose.
     #[inline(always)]
     fn side<const W: usize>() -> usize {
         // There are no zips of 16 bytes, of which four are a line.
         if W == 16 { 4 } else { I::BYTES / W }
     }
 
-    /// Transposes a block of as many elements along both dimensions. Along the first they lie behind each other in the source,
-    /// along the second in the destination.
+    /// Transposes a square block. Elements are contiguous along the first dimension in the source, along the second in the destination.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "an iterator need not be inlined")]
     fn block<const W: usize>(self, block: Places<W>) {
@@ -457,7 +456,7 @@ impl<I: Simd> Registers<I> {
             let mut at = 0;
             while at < I::BYTES {
                 let (mut rows, mut zipped) = ([zero; PIECE], [zero; PIECE]);
-                // Squares that lie behind each other: each piece of a register is of another one.
+                // Squares side by side: each piece of a register belongs to another one.
                 for i in 0..side {
                     rows[i] = isa.load_pieces(from.offset(i as isize * row).add(at), side as isize * row);
                 }
@@ -494,7 +493,7 @@ fn every<T: Copy, P: Inner<T>>(means: T, plan: &Plan) {
     }
 }
 
-/// If they are of `W` bytes.
+/// Moves the elements of a plan, if they have `W` bytes.
 #[inline(always)]
 fn elements<T: Copy, P: Inner<T>, const W: usize>(means: T, plan: &Plan) {
     let Plan { grid: [a, b, c, d], from, to, size, .. } = *plan;
@@ -513,9 +512,9 @@ fn elements<T: Copy, P: Inner<T>, const W: usize>(means: T, plan: &Plan) {
     }
 }
 
-/// How the first two dimensions are walked: one for each [`Kind`].
+/// The loop over the first two dimensions: one implementation for each [`Kind`].
 trait Inner<T> {
-    /// Bytes are moved, whatever they are elements of.
+    /// Moves bytes, whatever the width of the elements.
     const OF_BYTES: bool = false;
 
     fn walk<const W: usize>(means: T, places: Places<W>);
@@ -557,7 +556,7 @@ impl<T> Inner<T> for Spread {
         let (Places { a, b, .. }, width) = (places, W as isize);
         for j in 0..b.extent {
             let row = places.row(j);
-            // There are no shuffles of 16 bytes to be made.
+            // (Elements of 16 bytes take no shuffles.)
             match (a.from == width, a.to == width) {
                 (false, _) if W == 16 => row.copy(),
                 (false, true) if a.from == 2 * width => row.copy_steps(2 * width, width),
@@ -565,7 +564,7 @@ impl<T> Inner<T> for Spread {
                 (false, true) if a.from == 4 * width => row.copy_steps(4 * width, width),
                 (false, true) if a.from == -width => row.copy_steps(-width, width),
                 (false, true) if a.from == 0 => row.copy_steps(0, width),
-                // Of wider ones the compiler makes worse code then.
+                // (For wider elements the compiler makes worse code of this.)
                 (false, true) if W == 1 => row.copy_steps(a.from, width),
                 (true, false) if a.to == 2 * width => row.copy_steps(width, 2 * width),
                 _ => row.copy(),
@@ -611,7 +610,7 @@ impl<I: Simd> Inner<Registers<I>> for Blocks {
             }
             i += side;
         }
-        // What is no block: the rest of every row of the destination, and the rows that are left.
+        // What is left beside whole blocks: the end of every row of the destination, and the last rows.
         for i in 0..a.extent {
             let done = if i < whole_a { whole_b } else { 0 };
             if done < b.extent {
@@ -621,7 +620,7 @@ impl<I: Simd> Inner<Registers<I>> for Blocks {
     }
 }
 
-/// `K` rows to elements of each in turn.
+/// Interleaves `K` rows.
 #[cfg(isa = "vector")]
 #[inline(always)]
 fn interleave<const W: usize, const K: usize>(places: Places<W>) {
@@ -630,7 +629,7 @@ fn interleave<const W: usize, const K: usize>(places: Places<W>) {
     places.turned().copy_along(Move { extent: K, to: width, ..b }, Move { from: width, to: all, ..a });
 }
 
-/// The inverse.
+/// Deinterleaves into `K` rows.
 #[cfg(isa = "vector")]
 #[inline(always)]
 fn separate<const W: usize, const K: usize>(places: Places<W>) {
@@ -639,9 +638,9 @@ fn separate<const W: usize, const K: usize>(places: Places<W>) {
     places.copy_along(Move { extent: K, from: width, ..a }, Move { from: all, to: width, ..b });
 }
 
-/// Bytes from which on a run is left to memcpy: of fewer, the call takes longer.
+/// Bytes from which on a run is left to memcpy. For fewer, the call takes longer.
 pub(super) const CALL: usize = 4 << 10;
-/// Registers of a run from which on it pays to align them: of fewer, the branch takes longer.
+/// Registers of a run from which on it pays to align the stores. For fewer, the branch takes longer.
 #[cfg(isa = "vector")]
 const LONG: usize = 6;
 

@@ -1,8 +1,8 @@
-//! What is made once in a process and kept, without a lock: whoever needs it first makes it, whoever comes meanwhile makes
-//! another, and one of them is kept. A process that is forked in the middle of that leaves its child nothing that is locked.
+//! Values that are made once per process and kept, without a lock: threads that need one at the same time each make it, and one of
+//! them is kept. So a process that forks in the middle of that leaves its child nothing that is locked.
 //!
-//! The room for it comes with the library, so that nothing is allocated for the first few hundred tables; then it is
-//! allocated, and where there is no memory there is none of it.
+//! Their memory comes with the library (zeros in `.bss`), so that nothing is allocated for the first few hundred tables. When that
+//! is used up, more is allocated; and if there is none, the value is not made.
 
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
@@ -34,7 +34,7 @@ impl<T: Send + Sync + 'static> Once<T> {
         self.get_or_make_in(|place| Some(place.write(make()?)))
     }
 
-    /// The same of a value that is made in its place, because it is large: what is given back is that.
+    /// The same for a large value, which `make` writes to its place and returns a reference to.
     #[inline]
     pub(crate) fn get_or_make_in(
         &self,
@@ -72,7 +72,7 @@ impl<T: Send + Sync + 'static> Once<T> {
     }
 }
 
-/// A copy of some values that is kept for ever. None if there is no memory for it.
+/// A copy of some values that is never freed. None if there is no memory for it.
 #[cfg(isa = "vector")]
 pub(super) fn keep<T: Copy>(values: &[T]) -> Option<&'static [T]> {
     if size_of_val(values) == 0 {
@@ -86,11 +86,11 @@ pub(super) fn keep<T: Copy>(values: &[T]) -> Option<&'static [T]> {
     }
 }
 
-/// Bytes that come with the library: they take memory when they are first touched. All tables of the default options, of
-/// which there are some 300, fit in, and the plans of all pairs.
+/// Bytes that come with the library, which take physical memory only when they are first touched. All tables of the default options,
+/// some 300, and the plans of all pairs fit in.
 const BROUGHT: usize = 2 << 20;
 
-/// The room that comes with the library, the first bytes of which are taken.
+/// The memory that comes with the library. The first bytes of it are taken.
 #[repr(C, align(64))]
 struct Brought {
     bytes: UnsafeCell<[MaybeUninit<u8>; BROUGHT]>,
@@ -103,12 +103,12 @@ unsafe impl Sync for Brought {}
 static BROUGHT_ROOM: Brought =
     Brought { bytes: UnsafeCell::new([MaybeUninit::uninit(); BROUGHT]), taken: AtomicUsize::new(0) };
 
-/// Room for a value, which is nobody else's. It is given back when this is dropped.
+/// Memory for a value, owned by this. It is given back when this is dropped.
 #[derive(Debug)]
 pub(super) struct Room {
     place: NonNull<u8>,
     layout: Layout,
-    /// From where to where it is of what the library brought; None if it was allocated.
+    /// Its range in the memory that came with the library; None if it was allocated.
     brought: Option<[usize; 2]>,
 }
 
@@ -127,7 +127,7 @@ impl Room {
         Some(Self { place, layout, brought: None })
     }
 
-    /// Some of the room that came with the library.
+    /// Takes some of the memory that came with the library.
     fn brought(layout: Layout) -> Option<Self> {
         if layout.align() > align_of::<Brought>() {
             return None;
@@ -160,7 +160,7 @@ impl Room {
 }
 
 impl Drop for Room {
-    /// Of what the library brought, it is given back if nobody has taken any since.
+    /// Memory that came with the library is given back only if none was taken since.
     fn drop(&mut self) {
         match self.brought {
             Some([begin, end]) => {

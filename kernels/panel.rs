@@ -1,10 +1,9 @@
 //! Transposes that are larger than the caches, a panel at a time.
 //!
-//! Memory gives all it can where runs are long and asked for in time, and takes most where whole lines are written that
-//! nobody has read before. Here rows are pages apart on both sides, often by a power of two, so that a cache has room for
-//! few lines of a column. Hence a panel: a long run of each of some rows of the source, which lies in the caches without
-//! gaps, and is cast already if that makes it narrower. Of some of its columns, rows of the destination are made then,
-//! and written past the caches.
+//! Memory is read fastest in long runs that are prefetched, and written fastest in whole lines past the caches. In a large transpose,
+//! rows are pages apart on both sides, often by a power of two, so that a cache holds few lines of a column. Hence panels: a long run
+//! from each of some rows of the source is copied to the caches without gaps, and cast on the way if that makes it narrower. Then its
+//! columns, some at a time, become rows of the destination, which are streamed past the caches.
 //!
 //! Tried and lost: windows of rows, so that the pages of both sides stay known (within noise); smaller panels, which fit
 //! into L1. Prefetching the next panel while one is written gained a tenth for bfloat16 to float32 and lost as often.
@@ -14,34 +13,34 @@ use super::moves::{self, Dim, Move, Moves};
 use super::plan::{Planned, RowCast};
 use crate::formats::route::Work;
 
-/// Bytes of a run of the source: of runs of half as many, memory gives less.
+/// Bytes of a run of the source. Runs of half as many are read more slowly.
 const SRC_RUN: usize = 512;
-/// Bytes of a run of the destination: a few lines, for one look at where its page is.
+/// Bytes of a run of the destination: a few lines for each TLB entry.
 const DST_RUN: usize = 512;
 /// Bytes of a panel.
 const PANEL: usize = 64 << 10;
 /// Bytes of columns that are transposed at once, and of those that are cast at once.
 const TILE: usize = 16 << 10;
-/// Bytes that are under way from memory.
+/// Bytes that are prefetched ahead.
 const AHEAD: usize = 8 << 10;
-/// A cache line, and so many bytes of a side of a block that is transposed in registers.
+/// A cache line, which is also the side of a block that is transposed in registers, in bytes.
 const LINE: usize = 64;
 
-/// Bytes of memory that a plane takes: for a panel, its columns, and what those are cast to.
+/// Bytes of working memory: for a panel, for some columns of it, and for what those are cast to.
 pub(super) const ROOM: usize = PANEL + 2 * TILE;
 
 /// Elements along two dimensions.
 #[derive(Clone, Copy)]
 pub(super) struct Transpose {
-    /// The one along which those of the destination lie behind each other.
+    /// The one along which the destination is contiguous.
     pub(super) across: Dim,
-    /// The one along which those of the source do.
+    /// The one along which the source is contiguous.
     pub(super) along: Dim,
     pub(super) sizes: [usize; 2],
 }
 
 impl Transpose {
-    /// Do both sides have runs that are long enough? Those of the destination may be half a run.
+    /// Are the runs of both sides long enough? Those of the destination may be half of [`DST_RUN`].
     pub(super) fn has_panels(&self) -> bool {
         let [s, d] = self.sizes;
         (self.along.src, self.across.dst) == (s as isize, d as isize)
@@ -71,7 +70,7 @@ pub(super) unsafe fn cast(
     let casts_rows = casts && d < s && plan.is_ready();
     let width = if casts_rows { d } else { s };
     let panels = Panels { rows, moves, plane, width, casts_rows, casts_tiles: casts && !casts_rows };
-    // A tile has room for a block of columns.
+    // (As many rows as a block of columns of them fits into a tile.)
     let height = (DST_RUN / d).min(TILE / LINE).max(LINE / width);
     let length = (SRC_RUN / s).min(PANEL / (height * width));
     let (panel, tiles) = (room, [room.wrapping_add(PANEL), room.wrapping_add(PANEL + TILE)]);
@@ -98,31 +97,31 @@ pub(super) unsafe fn cast(
     panels.moves.fence();
 }
 
-/// Elements of a row ahead of its first whole line, if those are as many in every row; else 0.
+/// Elements before the first whole line of a row, if they are as many in every row; else 0.
 fn ahead(first: usize, stride: isize, size: usize) -> usize {
     let bytes = first.wrapping_neg() % LINE;
     if stride.unsigned_abs().is_multiple_of(LINE) && bytes.is_multiple_of(size) { bytes / size } else { 0 }
 }
 
-/// What is done with every panel of a plane.
+/// What all panels of a plane have in common.
 struct Panels<'a> {
     rows: RowCast<'a>,
     moves: Moves,
     plane: Transpose,
     /// Bytes of an element in a panel.
     width: usize,
-    /// Are elements cast on the way to the panel, or on the way from there? Neither, if they keep their codes.
+    /// Are elements cast on the way into the panel? (Else on the way out, unless codes do not change.)
     casts_rows: bool,
     casts_tiles: bool,
 }
 
 impl Panels<'_> {
-    /// Bytes from a row of a panel to the next: whole blocks.
+    /// Bytes from a row of a panel to the next: a whole number of blocks.
     fn pitch(&self, columns: usize) -> usize {
         (columns * self.width).next_multiple_of(LINE)
     }
 
-    /// Rows of the source become those of a panel.
+    /// Fills a panel from rows of the source.
     ///
     /// # Safety
     /// So many columns of so many rows are readable from `from` on, and the panel has room for them.
@@ -151,7 +150,7 @@ impl Panels<'_> {
             }
             i += some;
         }
-        // Blocks are whole, and what is no element in one is cast with the others.
+        // (Whole blocks are cast, including what is no element in them.)
         let used = columns * self.width;
         // SAFETY: the panel has room for whole blocks.
         unsafe {
@@ -165,7 +164,7 @@ impl Panels<'_> {
         }
     }
 
-    /// Columns of a panel become rows of the destination.
+    /// Empties a panel: its columns become rows of the destination.
     ///
     /// # Safety
     /// The panel has been filled with so many columns of so many rows, and as many elements are writable from `to` on. There are

@@ -1,4 +1,4 @@
-//! Bytes that are copied.
+//! Copies runs of bytes.
 
 use core::ptr;
 
@@ -9,11 +9,11 @@ use super::simd::{Simd, Task};
 #[cfg(isa = "vector")]
 use super::sizes::LINE;
 
-/// Registers that are copied without a call of memcpy.
+/// Up to this many registers are copied without a call of memcpy.
 #[cfg(isa = "vector")]
 const SHORT: usize = 4;
 
-/// Bytes that are to be copied: they are readable and writable, and none of them is among both.
+/// Bytes that are to be copied: those of the source are readable, those of the destination writable, and no byte is in both.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     from: *const u8,
@@ -23,20 +23,20 @@ pub(super) struct Run {
 
 impl Run {
     /// # Safety
-    /// They are that, for as long as this is used.
+    /// The bytes are as said, for as long as this is used.
     #[inline(always)]
     pub(super) unsafe fn new(from: *const u8, to: *mut u8, bytes: usize) -> Self {
         Self { from, to, bytes }
     }
 
-    /// By memcpy.
+    /// Copies by memcpy.
     #[inline(always)]
     pub(super) fn plainly(self) {
         // SAFETY: that is what a run is.
         unsafe { ptr::copy_nonoverlapping(self.from, self.to, self.bytes) };
     }
 
-    /// By registers where memcpy may be slow, and where to call it takes longer than to copy.
+    /// Copies by registers where memcpy may be slow, or where calling it takes longer than copying; else by memcpy.
     #[cfg(isa = "vector")]
     #[inline(always)]
     pub(super) fn by<I: Simd>(self, isa: I) {
@@ -51,15 +51,15 @@ impl Run {
             }
         }
 
-        // Where memcpy is not slow, registers of 64 bytes take no longer, those of 32 up to twice as long.
+        // (Where memcpy is not slow, registers of 64 bytes are as fast, those of 32 take up to twice as long.)
         let is_faster = || I::BYTES == LINE || this_processor().copies_alike_slowly();
         let goes_by_registers = lie_alike(self.from, self.to, self.bytes) && is_faster();
         if self.bytes <= SHORT * I::BYTES || goes_by_registers { isa.run(Copy(self)) } else { self.plainly() }
     }
 }
 
-/// Do the bytes to be copied lie in their pages as those that they become do, but for a few bytes more? There memcpy may
-/// take ten times as long: that of glibc 2.36 leaves so many bytes to one instruction, which is slow there on a Zen 3.
+/// Is the source at nearly the same offset in its page as the destination? Then memcpy may take ten times as long: glibc 2.36 leaves
+/// copies of this size to `rep movsb`, which is slow in that case on a Zen 3.
 #[inline(always)]
 pub(super) fn lie_alike(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     (2 << 10..1 << 20).contains(&bytes) && (1..64).contains(&(to.addr().wrapping_sub(from.addr()) % 4096))
@@ -67,15 +67,14 @@ pub(super) fn lie_alike(from: *const u8, to: *mut u8, bytes: usize) -> bool {
 
 #[cfg(isa = "vector")]
 impl Run {
-    /// By a few registers.
+    /// Copies by a few registers.
     #[inline(always)]
     pub(super) fn shortly<I: Simd>(self, isa: I) {
         // SAFETY: that is what a run is.
         unsafe { isa.copy(self.from, self.to, self.bytes) };
     }
 
-    /// From where a register of the destination begins, and before that one that is not: what lies across two lines is written
-    /// twice. Some bytes are copied twice.
+    /// Copies by registers aligned in the destination, after a first unaligned one that overlaps them.
     #[inline(always)]
     pub(super) fn aligned<I: Simd>(self, isa: I) {
         let Self { from, to, bytes } = self;
@@ -90,7 +89,7 @@ impl Run {
         }
     }
 
-    /// Its whole lines by `lines`, which is told where they come from, where they go and how many bytes they are.
+    /// Copies, but leaves whole lines of the destination to `lines`, which gets their source, destination and length.
     #[inline(always)]
     pub(super) fn by_lines(self, lines: impl FnOnce(*const u8, *mut u8, usize)) {
         let Self { from, to, bytes } = self;
@@ -102,7 +101,7 @@ impl Run {
         part(ahead + whole, bytes - ahead - whole).plainly();
     }
 
-    /// Its whole lines go past the caches.
+    /// Copies, streaming whole lines past the caches.
     #[inline(always)]
     pub(super) fn streamed<I: Simd>(self, isa: I) {
         let Self { from, to, bytes } = self;

@@ -1,11 +1,11 @@
-//! Memory for the time of a call, where the stack, which may be small, has less: allocated, if there is some.
+//! Working memory for a call that needs more than a small stack has.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 
 use super::once::Room;
 
-/// So many bytes from a line of the caches on.
+/// Allocated bytes, aligned to a cache line.
 pub(crate) struct Scratch(Room);
 
 impl Scratch {

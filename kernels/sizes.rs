@@ -1,8 +1,8 @@
-//! Bytes, lines and parts: how much of each elements are.
+//! How many bytes, and how many parts, elements are.
 
 use crate::formats::route::{Parts, Route};
 
-/// Do parts of 16 bits become elements of twice as many by the last codec?
+/// Does the last codec itself make complex elements of parts of 16 bits, by writing 32?
 #[inline(always)]
 pub(super) fn widens_parts(route: &Route) -> bool {
     route.parts == Parts::Extend && route.dst.bits == 16
@@ -26,24 +26,25 @@ pub(super) fn ahead(dst: *mut u8, from: usize, to: usize) -> usize {
     if bits.is_multiple_of(unit * to) { bits / to } else { 0 }
 }
 
-/// What a core takes for `n` elements: these, or their parts, one after the other.
+/// How many units a codec counts for `n` elements: elements, or their parts.
 #[inline(always)]
 pub(super) fn core_units(route: &Route, n: usize) -> usize {
     if route.parts == Parts::Two { 2 * n } else { n }
 }
 
-/// The same where the parts are brought to elements afterwards.
+/// The same where parts are brought to elements afterwards.
 #[inline(always)]
 pub(super) fn core_units_of_tile(route: &Route, n: usize) -> usize {
     if matches!(route.parts, Parts::Two | Parts::Either) { 2 * n } else { n }
 }
 
-/// Bits of that on both sides.
+/// The bits of a unit on both sides.
 pub(super) fn core_bits(route: &Route) -> [usize; 2] {
     let [from, to] = [&route.src, &route.dst].map(|layout| layout.memory_bits() as usize);
-    // Of every second part nothing becomes anything.
+    // (Where imaginary parts are dropped, a unit of the source is a pair of parts.)
     [if route.parts == Parts::Real { 2 * from } else { from }, if widens_parts(route) { 2 * to } else { to }]
 }
 
-/// Up to so many elements are cast without a tile, and by registers alone where instructions carry their rounding: see `few` in `vector.rs`.
+/// Up to this many elements are cast without a tile; and by registers alone where instructions carry their rounding: see `few` in
+/// `vector.rs`.
 pub(super) const FEW: usize = 16;

@@ -1,7 +1,7 @@
-//! What one codec does not do, a tile at a time: casts of several steps, and complex elements that have other parts than
-//! the source.
+//! Casts that take more than one codec, a tile at a time: of several steps, or to complex elements that have more or fewer parts
+//! than the source.
 //!
-//! The codecs run on the parts of a tile in L1, one after the other, and the result is brought to the layout of the destination.
+//! The codecs run on the parts of a tile in L1, one after the other; at the end, parts are brought to the layout of the destination.
 
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -13,12 +13,12 @@ use super::sizes::{FEW, LINE, ahead, core_units_of_tile, widens_parts};
 use super::stream;
 use crate::formats::route::{Parts, Route};
 
-/// Bytes of a tile's widest form where it goes from one buffer to another. Two of these are on the stack, which may be small.
+/// Bytes of a tile in its widest form. There are two such buffers, on the stack, which may be small.
 const TILE: usize = 2048;
 /// Elements that a tile is rounded up to: whole blocks of every instruction set.
 const BLOCK: usize = 64;
 
-/// Two of them, or one of twice the size.
+/// The two buffers, or one of twice the size.
 #[repr(C, align(64))]
 struct Buffers([MaybeUninit<u8>; 2 * TILE]);
 
@@ -44,26 +44,26 @@ pub(super) fn is_plain(route: &Route) -> bool {
 /// # Safety
 /// As for every kernel.
 pub(super) unsafe fn staged<I: Simd>(isa: I, plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    // Here, because a kernel calls nothing.
+    // (Made out here, because kernels contain no calls.)
     isa.run(Tiles::new(plan, src, dst, n));
 }
 
-/// The tiles of a cast: so many elements of its plan, as [`staged`] is promised.
+/// A cast in tiles. Its pointers and `n` are as [`staged`] was promised.
 struct Tiles<'a> {
     plan: &'a Planned,
     src: *const u8,
     dst: *mut u8,
     n: usize,
-    /// Elements in a tile, a multiple of [`BLOCK`]: as many as fit of the widest that is made on the way.
+    /// Elements in a tile, a multiple of [`BLOCK`]: as many as fit in the widest form that they take on the way.
     tile: usize,
-    /// Results go past the caches, from a line on: a tile has whole lines.
+    /// Results are streamed past the caches, from the first line on; a tile has whole lines.
     streams: bool,
-    /// Elements to that line.
+    /// Elements before that line.
     ahead: usize,
 }
 
 impl<'a> Tiles<'a> {
-    /// (Not inlined: where it is copied to its place as registers, those wait for what has just been stored.)
+    /// (Not inlined, so that it is made in its place: a copy would load, as vectors, what has just been stored as words, and stall.)
     #[inline(never)]
     fn new(plan: &'a Planned, src: *const u8, dst: *mut u8, n: usize) -> Self {
         let route = &plan.route;
@@ -72,25 +72,25 @@ impl<'a> Tiles<'a> {
         let line = dst.wrapping_add(route.dst.size(ahead));
         // No line begins among fewer elements than lie ahead of one.
         let may_stream = ahead <= n && plan.streams(n, from + to) && line.addr().is_multiple_of(LINE);
-        // What the last step makes is the result, which goes elsewhere unless more is to be done to it.
+        // The last step writes to the destination itself, unless its results are streamed or reshaped afterwards.
         let kept = if may_stream || reshapes(route) {
             plan.steps
         } else {
             plan.steps.split_last().map_or(&[][..], |last| last.1)
         };
-        // Of every element, each step makes as many parts.
+        // Each step makes this many parts of an element.
         let units = core_units_of_tile(route, 1);
         let widest = kept.iter().map(|step| units * step.bits.div_ceil(8)).max().unwrap_or(1);
-        // What a single step makes has both of them.
+        // A single intermediate result may have the room of both buffers.
         let room = if kept.len() == 1 && !reshapes(route) { 2 * TILE } else { TILE };
         let tile = room / widest;
-        // Of single bits, a tile may be less than a line.
+        // (A tile of single bits may be less than a line.)
         let streams = may_stream && route.dst.size(tile).is_multiple_of(LINE);
         Self { plan, src, dst, n, tile, streams, ahead }
     }
 }
 
-/// Are the parts that the last step makes brought to elements of others?
+/// Do the parts that the last step makes have to be brought to elements with more of them?
 #[inline(always)]
 fn reshapes(route: &Route) -> bool {
     !is_plain(route)
@@ -105,12 +105,12 @@ impl<I: Simd> Task<I> for Tiles<'_> {
         let route = &plan.route;
         let mut buffers = Buffers::new();
         let made = buffers.starts();
-        // The first step makes what is in one of them from what is in the other, and of the two that one is free which has not
-        // what the last step made.
+        // Steps alternate between the buffers. A source that has to be copied first goes to the one that the first step reads, and results
+        // that have to be copied go to the one that the last step has not written.
         let (raw_src, raw_dst) = (made[1], made[plan.steps.len() % 2]);
         let reshapes = reshapes(route);
         let mut first = 0;
-        // Not `step_by`: that panics for 0, and the compiler does not see that a tile is more.
+        // (Not `step_by`: that panics for 0, and the compiler cannot see that a tile is not.)
         while first < n {
             let mut len = if streams && first < ahead { ahead } else { tile.min(n - first) };
             if reshapes && len > BLOCK {
@@ -122,7 +122,7 @@ impl<I: Simd> Task<I> for Tiles<'_> {
             // own bytes are copied back. The buffers have room for what is made of a tile, and for a block of any elements.
             unsafe {
                 let (mut s, d) = (src.add(route.src.size(first)), dst.add(route.dst.size(first)));
-                // Only here are there lines, and nothing but lines.
+                // (Only whole tiles are whole lines.)
                 let streams = streams && len == tile;
                 if reshapes {
                     if padded != len {
@@ -160,8 +160,7 @@ impl<I: Simd> Task<I> for Tiles<'_> {
     }
 }
 
-/// The codecs on what `n` elements have of parts: to `to` or to one of two buffers that have room for a tile, or where there is
-/// nothing to be done, as they are.
+/// Runs the codecs on the parts of `n` elements: to `to`, or to one of the two buffers. Without any step, the result is the source.
 ///
 /// # Safety
 /// As for every `RunRows`.
@@ -187,12 +186,12 @@ unsafe fn results_of(
     from
 }
 
-/// One to [`FEW`] elements: for so few, a tile takes too long.
+/// Casts one to [`FEW`] elements, for which tiles would take too long.
 ///
 /// # Safety
 /// As for every kernel.
 pub(super) unsafe fn few(plan: &Planned, src: *const u8, dst: *mut u8, n: usize) {
-    /// Each with a zero behind it.
+    /// Writes each part with a zero behind it.
     unsafe fn extend<T: Default>(parts: *const T, dst: *mut T, n: usize) {
         for i in 0..n {
             // SAFETY: the caller has so many parts, and room for twice as many.
@@ -222,7 +221,7 @@ pub(super) unsafe fn few(plan: &Planned, src: *const u8, dst: *mut u8, n: usize)
     }
 }
 
-/// Brings the results of `n` elements, a multiple of 64, to elements of other parts.
+/// Brings the results of `n` elements, a multiple of 64, to elements with more parts.
 ///
 /// # Safety
 /// The results are there, and `n` elements are writable; at a line, if they are to be streamed.
@@ -250,8 +249,8 @@ unsafe fn reshape<I: Simd>(isa: I, route: &Route, results: *const u8, dst: *mut 
     }
 }
 
-/// Lanes of `BITS` bits, so many bytes of them, each with a zero behind it: that is one in either order of bytes. (Loops of
-/// their own: to ask in a loop takes longer than all else in it.)
+/// Writes lanes of `BITS` bits, each with a zero behind it (which is zero in either byte order). A loop for each width: to ask
+/// within the loop takes longer than all else in it.
 ///
 /// # Safety
 /// As for [`reshape`].

@@ -1,5 +1,5 @@
-//! Casts that round by chance: a tile of the source in a float that holds it exactly is rounded to the grid of the target, in
-//! that float, and then cast, which has nothing left to round. The loops are plain ones, compiled for each instruction set.
+//! Stochastic rounding. A tile is cast to a float that holds the source exactly; there it is rounded stochastically to values of the
+//! target; and it is cast to the target, which has nothing left to round. The loops are plain ones, compiled for each instruction set.
 
 use core::marker::PhantomData;
 
@@ -12,7 +12,7 @@ use crate::formats::stochastic::Key;
 /// Elements of a tile: a multiple of 8.
 const TILE: usize = 256;
 
-/// A stochastic route.
+/// The kernel of a stochastic route.
 ///
 /// # Safety
 /// As for every [`Kernel`](super::plan::Kernel); the instruction set is available.
@@ -32,7 +32,7 @@ pub(super) unsafe fn kernel<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
     }
 }
 
-/// The float in which a source is rounded: it holds that exactly. None if neither does.
+/// The float in which a source is rounded: one that holds it exactly. None if there is none.
 pub(super) fn home(from: DType) -> Option<DType> {
     match from.kind() {
         Kind::Bool => Some(DType::F32),
@@ -69,11 +69,11 @@ unsafe fn by_tiles<I: Simd, F: Float>(
     }
 }
 
-/// Rounds the elements of a tile, which begins with element `first` of the plan.
+/// Rounds the elements of a tile, the first of which has the index `first`.
 fn round<I: Simd, F: Float>(isa: I, tile: &mut [F::Code], grid: Grid<F>, plan: &Planned, first: usize) {
     let (words, first) = (plan.stochastic, first as u64);
     let number = words.first.wrapping_add(first) as u32;
-    // The upper half of the number changes at most once.
+    // (The upper half of the index changes at most once in a tile.)
     let left = (u32::MAX - number) as usize;
     let (same, next) = tile.split_at_mut(tile.len().min(left.saturating_add(1)));
     let next_key = words.key(first.wrapping_add(same.len() as u64));
@@ -81,16 +81,16 @@ fn round<I: Simd, F: Float>(isa: I, tile: &mut [F::Code], grid: Grid<F>, plan: &
     isa.run(Round::<F> { tile: next, grid, key: next_key, number: 0 });
 }
 
-/// The values of a target in the codes of a wider float.
+/// Where the values of a target lie among the codes of a wider float.
 #[derive(Clone, Copy)]
 struct Grid<F> {
-    /// Bits of a code below the last one of the target, from its smallest normal number on.
+    /// How many low bits of a code the target does not have, from its smallest normal number on.
     drop: u32,
-    /// The biased exponent of that.
+    /// The biased exponent of its smallest normal number.
     least: u32,
-    /// Biased, the distance of the subnormal ones below.
+    /// The biased exponent of the step between its subnormal numbers.
     ulp: u32,
-    /// What is below zero stays as it is: the target has no sign.
+    /// Negative numbers stay as they are: the target has no sign.
     keeps_negative: bool,
     float: PhantomData<F>,
 }
@@ -115,15 +115,15 @@ trait Float: Copy {
     const MANTISSA: u32;
     const BIAS: i32;
 
-    /// The magnitude of a code, without its exponent and with it.
+    /// The biased exponent of a code, and its mantissa bits.
     fn split(code: Self::Code) -> (u32, u64);
 
     fn is_negative(code: Self::Code) -> bool;
 
-    /// A code cut after adding the word below the last bit that stays. Inf and NaN stay as they are.
+    /// Adds a random word below the last bit that stays, and cuts. Inf and NaN stay as they are.
     fn round(code: Self::Code, word: u32, drop: u32) -> Self::Code;
 
-    /// A code of a number below the least exponent: so many units, with a sign.
+    /// The code of a number below the smallest normal one: a number of steps, with the sign of `code`.
     fn units(code: Self::Code, units: u32, ulp: u32) -> Self::Code;
 }
 
@@ -191,7 +191,7 @@ impl Float for Double {
     }
 }
 
-/// The loop over a tile, whose first element has this number.
+/// The loop over a tile, whose first element has this index.
 struct Round<'a, F: Float> {
     tile: &'a mut [F::Code],
     grid: Grid<F>,
@@ -220,7 +220,7 @@ impl<I, F: Float> Task<I> for Round<'_, F> {
                     let exponent = field.max(1);
                     let small = least.saturating_sub(exponent);
                     let significand = mantissa | u64::from(field != 0) << F::MANTISSA;
-                    // In units of 2^-32 of the target's.
+                    // In units of 2^-32 of the target's step.
                     let shift = grid.drop + small;
                     let fixed = if F::MANTISSA < 32 {
                         (significand << 32) >> shift.min(63)

@@ -1,7 +1,7 @@
-//! Results that go past the caches, by stores that do not read a line first.
+//! Streams results past the caches, by stores that do not read a line first.
 //!
-//! A codec does not store that way: it would have to write whole lines. So a chunk of results is made in L1, and its whole
-//! lines are streamed; what is left of a line waits for the next chunk, even for one of the next row.
+//! Streaming stores have to write whole lines, which codecs do not. So a chunk of results is made in L1, and its whole lines are
+//! streamed; the rest of a line waits for the next chunk, even if that is in the next row.
 
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -13,24 +13,24 @@ use super::run::Run;
 use super::simd::{Simd, Task};
 use super::sizes::{LINE, ahead, bytes};
 
-/// Bytes of a chunk on the side where it is larger.
+/// Bytes of a chunk, on the side where elements are wider.
 const CHUNK: usize = 2048;
-/// Bytes of the source, behind those of a chunk, that memory is asked for while the chunk is streamed.
+/// How many bytes ahead of a chunk the source is prefetched while the chunk is streamed.
 const AHEAD: usize = 4096;
 
-/// Elements that are whole blocks, and end with a line where they become so many bits: a power of two.
+/// A number of elements that is whole blocks, and whole lines of results of `to` bits: a power of two.
 const fn unit(to: usize) -> usize {
     if to < 8 { 512 } else { 64 }
 }
 
-/// Elements of so many bits on both sides in a chunk.
+/// Elements in a chunk, by their bits on both sides.
 pub(super) const fn chunk([from, to]: [usize; 2]) -> usize {
     let unit = unit(to);
     let most = 8 * CHUNK / if from > to { from } else { to };
     if most > unit { most / unit * unit } else { unit }
 }
 
-/// Rows of `n` elements, as [`Job::run_rows`] casts them. A [`fence`](super::simd::fence) must follow.
+/// Casts rows of `n` elements as [`Job::run_rows`] does. A [`fence`](super::simd::fence) must follow.
 ///
 /// # Safety
 /// As for every `RunRows`, whose elements have so many bits in memory: in several rows whole bytes.
@@ -51,14 +51,14 @@ pub(super) unsafe fn rows<I: Simd>(
     }
 }
 
-/// What makes elements of a row, from a number on, of their source.
+/// Makes results of a row, from an element on.
 pub(super) struct Maker<F> {
     make: F,
     peels: bool,
 }
 
 impl<F: Fn(usize, *const u8, *mut u8, usize)> Maker<F> {
-    /// Does the first of a row end at a line, if it can (it `peels`)? Else all begin at multiples of [`unit`].
+    /// `peels`: may the first chunk of a row end at a line of the destination? Else all chunks begin at multiples of [`unit`].
     ///
     /// # Safety
     /// It reads and writes as many elements as it is told, and no others.
@@ -74,7 +74,7 @@ impl<F: Fn(usize, *const u8, *mut u8, usize)> Maker<F> {
     }
 }
 
-/// The same by a maker.
+/// As [`rows`], with any maker.
 ///
 /// # Safety
 /// As for [`rows`], of what makes them.
@@ -108,11 +108,11 @@ pub(super) unsafe fn made<I: Simd>(
                 ptr::copy_nonoverlapping(lines.add(begun), line.wrapping_add(begun), held - begun);
                 begun = row_dst.addr() % LINE;
                 (line, held) = (row_dst.wrapping_sub(begun), begun);
-                // The last line is written in part, and so is the first of a next row, which is often behind it: if they
-                // are not there by then, what is streamed next waits for them.
+                // The last line is written in part, and so is the first one of the next row, which is often adjacent: prefetched, so that
+                // later stores need not wait for them.
                 isa.run(Ask { from: row_dst.wrapping_add(row), bytes: 2 * LINE });
             }
-            // To a line, or else, where no element ends with one, results are made as far behind it.
+            // Up to a line; or if no element ends at one, results are made at the same offset from a line as the destination has.
             let mut first = if !maker.peels || held.is_multiple_of(I::BYTES) {
                 0
             } else {
@@ -156,12 +156,12 @@ pub(super) unsafe fn made<I: Simd>(
     unsafe { ptr::copy_nonoverlapping(lines.add(begun), line.wrapping_add(begun), held - begun) };
 }
 
-/// Bytes of the source that memory is asked for with each line of results.
+/// Bytes of the source to prefetch with each line of results.
 fn step([from, to]: [usize; 2]) -> usize {
     if from >= to && this_processor().reads_ahead() { 0 } else { LINE * from / to }
 }
 
-/// Bytes that are copied. A [`fence`](super::simd::fence) must follow.
+/// Copies bytes. A [`fence`](super::simd::fence) must follow.
 #[inline(always)]
 pub(super) fn copied<I: Simd>(isa: I, run: Run) {
     run.by_lines(|from, to, bytes| {
@@ -169,7 +169,7 @@ pub(super) fn copied<I: Simd>(isa: I, run: Run) {
     });
 }
 
-/// So many bytes further along rows of `row` bytes.
+/// The place `bytes` further along rows of `row` bytes.
 fn further(src: *const u8, bytes: usize, row: usize, apart: &Apart) -> *const u8 {
     if bytes < row || apart.rows == 1 {
         return src.wrapping_add(bytes);
@@ -177,7 +177,7 @@ fn further(src: *const u8, bytes: usize, row: usize, apart: &Apart) -> *const u8
     src.wrapping_offset(apart.src.wrapping_mul((bytes / row) as isize)).wrapping_add(bytes % row)
 }
 
-/// Asks memory for bytes that will be read soon, whether they are there or not.
+/// Prefetches bytes to L1. The addresses need not be valid.
 #[inline(always)]
 pub(super) fn ask<I: Simd>(isa: I, from: *const u8, bytes: usize) {
     let mut at = 0;
@@ -187,7 +187,7 @@ pub(super) fn ask<I: Simd>(isa: I, from: *const u8, bytes: usize) {
     }
 }
 
-/// The same to a cache that is larger than the first.
+/// Prefetches bytes to L2.
 #[inline(always)]
 pub(super) fn ask_far<I: Simd>(isa: I, from: *const u8, bytes: usize) {
     let mut at = 0;
@@ -212,14 +212,13 @@ impl<I: Simd> Task<I> for Ask {
     }
 }
 
-/// Streams whole lines, and meanwhile asks for as much of the source, where that gains: else memory would have nothing to read while
-/// it writes.
+/// Streams whole lines, and prefetches the source meanwhile where that gains: else memory would not be read while it is written.
 struct Stream {
     from: *const u8,
     to: *mut u8,
     bytes: usize,
     next: *const u8,
-    /// Bytes of the source that are asked for with a line.
+    /// Bytes of the source to prefetch with each line.
     step: usize,
 }
 

@@ -1,10 +1,9 @@
-//! Casts along strides: rows by the kernel of the cast where they are, unless they are short; everything else a tile
-//! at a time, which is gathered, cast, and scattered.
+//! Casts of strided views. Rows that are contiguous on both sides, and not short, are cast in place, row by row. Everything else goes
+//! a tile at a time, which is gathered, cast, and scattered.
 //!
-//! A tile is a box of the walk, as large as L1 likes. If the two sides are dense along different dimensions, it has
-//! both of them, so that either side is touched by whole lines: then the elements are transposed on the side where
-//! they are narrower, and in order on the other. Codes that are kept are moved, and cast nowhere. What a transpose
-//! takes that is larger than the caches is in `panel.rs`.
+//! A tile is a box of the walk that fits into L1. If the two sides are dense along different dimensions, it extends along both of
+//! them, so that both sides are touched by whole lines; the elements are then transposed on the side where they are narrower. Where
+//! codes do not change they are only moved. Transposes that are larger than the caches are in `panel.rs`.
 
 use core::mem::MaybeUninit;
 
@@ -16,26 +15,26 @@ use super::plan::{Planned, RowCast};
 use super::scratch::Scratch;
 use crate::formats::route::Work;
 
-/// Dimensions of more than one element that a view can have: each doubles its elements.
+/// The most dimensions of more than one element that a view can have, since each doubles the number of elements.
 pub(crate) const MOST: usize = usize::BITS as usize;
-/// Dimensions that nearly every view has at most. To make room for all of them takes longer than to cast a few elements.
+/// Nearly every view has no more dimensions than this. (To set up [`MOST`] of them takes longer than to cast a few elements.)
 pub(crate) const FEW: usize = 6;
-/// Bytes of a tile on the side where it is larger. Both sides stay in L1.
+/// Bytes of a tile, on the side where elements are wider. Both sides stay in L1.
 const TILE: usize = 16 << 10;
-/// The same on the stack, which may be small: for what has no more, and where there is no memory for larger ones.
+/// Bytes of a tile on the stack, which may be small: for small views, and where there is no memory for larger tiles.
 const SMALL_TILE: usize = 2 << 10;
-/// Elements of a row from which on it is cast where it is: of fewer, what a kernel prepares costs more than a tile.
+/// Elements of a row from which on it is cast in place. For fewer, what a kernel prepares costs more than gathering.
 const ROW: usize = 256;
-/// Bytes of a cast row that takes preparation from which on it goes past the caches if the whole view does: of rows of 8 KiB,
-/// float32 to complex64 takes a third longer that way, and more.
+/// Bytes of a row from which on it is streamed past the caches if the whole view is, where a row takes preparation. (With rows of
+/// 8 KiB, float32 to complex64 took a third longer streamed.)
 const STREAMS_FROM: usize = 16 << 10;
-/// Elements that a tile of two dense dimensions has at least along that of the destination, if there are so many:
-/// with as many along the other, both have whole lines.
+/// Elements that a tile with two dense dimensions has along that of the destination, at least. With as many along the other, both
+/// sides have whole lines.
 const SIDE: usize = 64;
-/// Dimensions of a tile.
+/// The most dimensions of a tile.
 const TILE_DIMS: usize = 4;
-/// Tiles in a row that are cast before those of the next row, where there are two dense dimensions. Each row of a tile is
-/// on a page of its own: these are as many as the machine can find without looking for them in memory.
+/// Where there are two dense dimensions: tiles in a row before those of the next row are cast. Each row of a tile is on a page of its
+/// own; this many are within reach of the TLB.
 const WINDOW: usize = 8;
 
 #[repr(C, align(64))]
@@ -47,9 +46,9 @@ impl Tile {
     }
 }
 
-/// A cast of elements along dimensions, the first of which are at `src` and at `dst`.
+/// A cast of the elements of a walk, the first of which are at `src` and `dst`.
 ///
-/// Its ways are not inlined: with the frames of all of them, each would take a third more of the stack.
+/// (The functions for the different kinds of walks are not inlined: with the frames of all, each would take a third more stack.)
 #[derive(Clone, Copy)]
 pub(crate) struct Along<'a> {
     plan: &'a Planned,
@@ -75,7 +74,7 @@ impl<'a> Along<'a> {
         Self { plan, dims, sizes, src, dst }
     }
 
-    /// Casts them.
+    /// Casts the elements.
     pub(crate) fn cast(self) {
         if self.dims.len() <= FEW { self.cast_up_to::<FEW>() } else { self.cast_many() }
     }
@@ -85,7 +84,7 @@ impl<'a> Along<'a> {
         self.cast_up_to::<MOST>();
     }
 
-    /// The same of `N` dimensions at most: of one and more.
+    /// The same, for walks of one to `N` dimensions.
     fn cast_up_to<const N: usize>(mut self) {
         if self.dims.is_empty() {
             self.dims = &[Dim::ONE];
@@ -100,7 +99,7 @@ impl<'a> Along<'a> {
         let walk = Steps { dims, step: [1; N], at: [0; N] };
         let moves = Moves::of(self.plan.isa);
         let copies = plan.route.work == Work::Copy;
-        // Where a row takes no preparation, whole blocks of it cost less than to bring them to a tile.
+        // If a row takes no preparation, casting whole blocks of it in place costs less than gathering them.
         if has_rows && n >= moves.register() {
             let from = if plan.is_ready() { moves.row_streams_from() } else { STREAMS_FROM };
             let streams = n.saturating_mul(sizes[1]) >= from;
@@ -134,7 +133,7 @@ impl<'a> Along<'a> {
         self.dims.iter().fold(1, |n, dim| n.saturating_mul(dim.extent))
     }
 
-    /// Rows where they are: the elements lie behind each other along the first dimension.
+    /// Casts rows in place: elements are contiguous along the first dimension.
     #[inline(never)]
     fn cast_rows<const N: usize>(self, rows: &RowCast<'_>, mut walk: Steps<'_, N>) {
         let (n, outer) = (self.dims[0].extent, self.dims.get(1).copied().unwrap_or(Dim::ONE));
@@ -147,7 +146,7 @@ impl<'a> Along<'a> {
         });
     }
 
-    /// A transpose past the caches, where the plane of these dimensions has panels, by a room of [so many](panel::ROOM) bytes.
+    /// A large transpose, if the plane of these two dimensions can be cut into panels. `room` has [`panel::ROOM`] bytes.
     #[inline(never)]
     fn cast_panels<const N: usize>(
         self,
@@ -168,7 +167,7 @@ impl<'a> Along<'a> {
         });
     }
 
-    /// Codes that are kept.
+    /// Moves codes that do not change.
     #[inline(never)]
     fn move_all<const N: usize>(self, mut walk: Steps<'_, N>, moves: Moves) {
         let mut grid = [Move::ONE; TILE_DIMS];
@@ -197,14 +196,14 @@ impl<'a> Along<'a> {
         self.cast_small_tiles(walk, moves)
     }
 
-    /// The same by tiles on the stack.
+    /// With tiles on the stack.
     #[inline(never)]
     fn cast_small_tiles<const N: usize>(self, walk: Steps<'_, N>, moves: Moves) {
         let (mut gathered, mut results) = (Tile::new(), Tile::new());
         self.cast_tiles_in(walk, moves, [&mut gathered.0, &mut results.0]);
     }
 
-    /// The same by tiles that fill these rooms, of which the second is no smaller.
+    /// With tiles in these buffers, the second of which is at least as large as the first.
     #[inline(never)]
     fn cast_tiles_in<const N: usize>(
         self,
@@ -234,7 +233,7 @@ impl<'a> Along<'a> {
                 scatter[i] = Move { extent, from: packed[1], to: dims[dim].dst };
                 n *= extent;
             }
-            // What lies in order needs not be moved.
+            // (What is in order already is not moved.)
             let is_moved = |all: &[Move]| all.iter().any(|one| one.extent > 1 && one.from != one.to);
             // SAFETY: the elements of the tile are elements of the walk, and the buffers have room for them: of the
             // larger ones on either side there are no more than a tile has. The moves lead from the ones to the others.
@@ -272,7 +271,7 @@ impl<'a> Along<'a> {
 /// Elements of a tile of [`in_order`].
 const NUMBERED: usize = 64;
 
-/// Casts the elements of views of a shape in the order of their numbers, for plans that cast an element by its number.
+/// Casts the elements of views in row-major order, for stochastic plans, in which the index of an element matters.
 ///
 /// # Safety
 /// As for [`Along::cast`]; there are as many strides as dimensions on either side, and no more elements than a usize counts.
@@ -284,7 +283,7 @@ pub(crate) unsafe fn in_order(
     (mut src, src_strides): (*const u8, &[isize]),
     (mut dst, dst_strides): (*mut u8, &[isize]),
 ) {
-    // Of dimensions of one element there may be any number, which lead nowhere.
+    // (There may be any number of dimensions of one element, which are left out.)
     let (mut dims, mut len) = ([Dim::ONE; MOST], 0);
     for ((&extent, &src), &dst) in shape.iter().zip(src_strides).zip(dst_strides) {
         if extent != 1 {
@@ -297,7 +296,7 @@ pub(crate) unsafe fn in_order(
     for first in (0..).step_by(row.extent) {
         // SAFETY: the row is one of the views.
         unsafe { row_in_order(plan, sizes, row, src, dst, first) };
-        // The next row, of which the last dimension that has one more.
+        // On to the next row: the last dimension that is not at its end.
         let mut i = outer.len();
         loop {
             if i == 0 {
@@ -310,7 +309,7 @@ pub(crate) unsafe fn in_order(
                 (src, dst) = (src.wrapping_offset(from), dst.wrapping_offset(to));
                 break;
             }
-            // Without wrapping, as there are elements: they are in memory.
+            // (It does not wrap, because the elements are in memory.)
             let back = |stride: isize| stride.wrapping_mul(at[i] as isize).wrapping_neg();
             (src, dst) = (src.wrapping_offset(back(from)), dst.wrapping_offset(back(to)));
             at[i] = 0;
@@ -318,7 +317,7 @@ pub(crate) unsafe fn in_order(
     }
 }
 
-/// A row of those, of which the first element has a number.
+/// Casts one of those rows, whose first element has the index `first`.
 ///
 /// # Safety
 /// The elements of the row are readable, or writable, and no byte is one of both.
@@ -353,17 +352,17 @@ unsafe fn row_in_order(
     }
 }
 
-/// A walk, box by box.
+/// A walk in boxes.
 struct Steps<'a, const N: usize> {
     dims: &'a [Dim],
-    /// Elements of a box along each dimension; at the end there are fewer.
+    /// Elements of a box along each dimension. The last box may have fewer.
     step: [usize; N],
     at: [usize; N],
 }
 
 impl<const N: usize> Steps<'_, N> {
-    /// Sets the steps to those of a tile of so many bytes. The dimensions that it has, the one first along which its
-    /// elements lie behind each other.
+    /// Sets the steps to a tile of at most `bytes` bytes. Returns its dimensions, first the one along which the elements of the tile are
+    /// contiguous.
     fn choose_tile(&mut self, sizes: [usize; 2], bytes: usize) -> [Option<usize>; TILE_DIMS] {
         let dims = self.dims;
         let room = bytes / sizes[0].max(sizes[1]);
@@ -384,7 +383,7 @@ impl<const N: usize> Steps<'_, N> {
             n = self.step[0];
             order[0] = Some(0);
         }
-        // Short dimensions leave room for others.
+        // If dimensions are short, the tile extends along further ones.
         for (i, dim) in dims.iter().enumerate().skip(1) {
             if self.step[i] > 1 {
                 continue;
@@ -401,7 +400,7 @@ impl<const N: usize> Steps<'_, N> {
         order
     }
 
-    /// Makes windows of the steps of a tile: everything, or some tiles in a row along each of two dense dimensions.
+    /// Widens the steps from tiles to windows: some tiles along each of two dense dimensions; else everything.
     fn widen(&mut self) {
         let dense = self.dense();
         for (i, dim) in self.dims.iter().enumerate() {
@@ -410,7 +409,7 @@ impl<const N: usize> Steps<'_, N> {
         }
     }
 
-    /// The dimensions along which the destination and the source are densest, if they are two.
+    /// The dimensions along which destination and source are densest, if they are different ones.
     fn dense(&self) -> Option<[usize; 2]> {
         let density = |i: &usize| match self.dims[*i].src.unsigned_abs() {
             0 => usize::MAX,
@@ -420,8 +419,8 @@ impl<const N: usize> Steps<'_, N> {
         (density(&source) < density(&0)).then_some([0, source])
     }
 
-    /// Calls a function for every box: how many bytes its first element is from that of the walk on either side,
-    /// and its extent along a dimension.
+    /// Calls `run` for each box, with the distances in bytes of its first element from that of the walk on both sides, and a function that
+    /// gives its extent along a dimension.
     fn each(&mut self, mut run: impl FnMut(isize, isize, &dyn Fn(usize) -> usize)) {
         let (mut src, mut dst) = (0, 0);
         loop {
@@ -431,7 +430,7 @@ impl<const N: usize> Steps<'_, N> {
             loop {
                 let Some(dim) = self.dims.get(i) else { return };
                 let step = self.step[i];
-                // Without wrapping where there are elements: they are in memory.
+                // (It does not wrap where there are elements, because those are in memory.)
                 let way = |stride: isize, elements: usize| stride.wrapping_mul(elements as isize);
                 if step < dim.extent - self.at[i] {
                     self.at[i] += step;

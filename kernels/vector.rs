@@ -1,4 +1,4 @@
-//! The loops of the vector kernels, and what surrounds them: the tail, the tables, the environment.
+//! The loops of the vector kernels, and what is around them: ends of rows, tables, the environment.
 
 use core::hint;
 use core::mem::MaybeUninit;
@@ -24,7 +24,7 @@ use super::{once, stochastic};
 use crate::formats::dtype::{DType, Kind};
 use crate::formats::route::{Parts, Route, Work};
 
-/// Room for a block: as many whole registers as there are bytes in an element, and one for those of fewer than 8 bits.
+/// A buffer for a block: as many registers as an element has bytes, or one if it has fewer than 8 bits.
 struct Room<I: Simd, W: Width>(MaybeUninit<W::Block<I>>);
 
 impl<I: Simd, W: Width> Room<I, W> {
@@ -40,9 +40,9 @@ impl<I: Simd, W: Width> Room<I, W> {
     }
 }
 
-/// Bytes of destination from which on aligning it pays: of less, the partial blocks cost more than they save. Of registers
-/// as wide as a line every store lies across two lines, of others only some do. (Measured on Zen 4, where 2 to 8 KiB take up to 1.8 times
-/// as long aligned, integers and floats of 32 bits to each other 0.87 times; and on Zen 3.)
+/// Bytes of a destination from which on it pays to align the stores. For less, the partial blocks at both ends cost more than that
+/// saves. Unaligned stores of whole lines all lie across two lines, narrower ones only sometimes. (Measured on Zen 4, where 2 to 8 KiB
+/// take up to 1.8 times as long aligned, integers and floats of 32 bits to each other 0.87 times; and on Zen 3.)
 const fn aligns_from<I: Simd>() -> usize {
     if I::BYTES == LINE { 8 << 10 } else { 16 << 10 }
 }
@@ -50,7 +50,7 @@ const fn aligns_from<I: Simd>() -> usize {
 impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
     type Job = Job;
 
-    /// Every block; what is no whole block of a row goes through a buffer.
+    /// Casts every block. What is left of a row, less than a block, goes through a buffer.
     #[inline(always)]
     unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool {
         let (src_bits, dst_bits) = const { (bits::<C::From>(), <C::To as Width>::BITS) };
@@ -58,7 +58,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
         // that have room for a whole one: its bytes are copied to one, and from the other only its own. Blocks begin
         // at whole bytes: after a multiple of 8 elements, or of elements that are whole bytes.
         unsafe {
-            // Where no environment is set around it.
+            // (Called without an environment, but the codec may raise flags.)
             if const { C::FLOATS && !C::FLUSHES } && !isa.keeps_subnormals() {
                 return (job.calmly)(job, src, dst, n, apart);
             }
@@ -73,7 +73,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
             let (room_src, room_dst) = (room_src.start(), room_dst.start());
             let (mut row_src, mut row_dst, mut rows) = (src, dst, apart.rows);
             while rows > 0 {
-                // To a line of the destination, if there is one to come to; then to the end.
+                // First up to a line of the destination, if that pays; then to the end.
                 let peeled = if bytes(n, dst_bits) >= const { aligns_from::<I>() } {
                     ahead(row_dst, src_bits, dst_bits) % I::BYTES
                 } else {
@@ -81,8 +81,8 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
                 };
                 let (mut left, mut rest) = if peeled != 0 { (peeled, n - peeled) } else { (n, 0) };
                 let (mut from, mut to) = (row_src, row_dst);
-                // Where a partial block comes from and goes to, while the loop casts it in the buffers: the codec stands here
-                // once, for the space.
+                // Where a partial block comes from and goes to, while the loop casts it in the buffers. (So the codec is compiled once here,
+                // not twice.)
                 let mut outside: Option<(*const u8, *mut u8)> = None;
                 loop {
                     let mut blocks = if outside.is_none() { left / I::BYTES } else { 1 };
@@ -123,7 +123,7 @@ impl<I: Simd, C: Codec<I>> Kernel<I, Apart> for C {
 impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
     type Job = Job;
 
-    /// Every block; the last of a row, if it is no whole one, through a buffer.
+    /// Casts every block, without aligning. The last one of a row goes through a buffer if it is partial.
     #[inline(always)]
     unsafe fn run(isa: I, job: &Job, src: *const u8, dst: *mut u8, n: usize, scale: &Scale) -> bool {
         let src_bits = const { bits::<C::From>() };
@@ -181,7 +181,7 @@ impl<I: Simd, C: Codec<I, From: Scalable>> Kernel<I, Scale> for C {
 #[inline(always)]
 unsafe fn copy_out<I: Simd, W: Width>(isa: I, room: *mut u8, n: usize, high: bool, dst: *mut u8) -> usize {
     let made = bytes(n, W::BITS);
-    // Of the last byte, the bits of no element are 0.
+    // The unused bits of the last byte are 0.
     let unused = if W::BITS < 8 { 8 * made - n * W::BITS } else { 0 };
     // SAFETY: the last byte is one of those that were stored.
     unsafe {
@@ -197,8 +197,8 @@ unsafe fn copy_out<I: Simd, W: Width>(isa: I, room: *mut u8, n: usize, high: boo
     made
 }
 
-/// One to [`FEW`] elements, in no memory but where they come from and go to. The compiler sees which registers of a block have
-/// none, and what becomes of those is not computed.
+/// Casts one to [`FEW`] elements, without a buffer. The compiler sees which registers of a block are empty, and does not compute
+/// those.
 ///
 /// # Safety
 /// As for every `RunRows`.
@@ -220,7 +220,7 @@ unsafe fn few<I: Simd, C: Codec<I>>(
     }
 }
 
-/// Gives a plan the kernels of an instruction set.
+/// Fills in the parts of a plan that depend on the instruction set.
 pub(super) fn plan<I: Ways>(_: I, plan: &mut Plan) {
     let route = &plan.route;
     if route.work == Work::Copy {
@@ -231,13 +231,13 @@ pub(super) fn plan<I: Ways>(_: I, plan: &mut Plan) {
         plan.kernel = stochastic::kernel::<I>;
         return;
     }
-    // Where there is no memory for that or for a table, the reference needs none.
+    // Without memory for the steps or their tables, the reference casts, which needs none.
     let mut found = Steps::NONE;
     let Some(steps) = codec::ways::find_steps::<I>(route, &mut found).and_then(|()| once::keep(found.all()))
     else {
         return;
     };
-    // Without memory for those, there are the steps.
+    // (Without memory for groups, the steps cast.)
     plan.groups = codec::ways::groups::<I>(route);
     plan.ready = match steps {
         [step] if stage::is_plain(route) => Some(step),
@@ -258,14 +258,13 @@ pub(super) fn plan<I: Ways>(_: I, plan: &mut Plan) {
     plan.flushes = has(Subnormals::Flushed) && !has(Subnormals::Kept);
 }
 
-/// Does a codec keep up with memory? Then its results are better streamed. What computes for longer than memory moves
-/// the same bytes had better leave them to the caches, which write them meanwhile.
+/// Does a codec keep up with memory? Then its results are better streamed. If it computes for longer than memory takes, the caches had
+/// better write the results meanwhile.
 ///
-/// Registers of 64 bytes keep up, and what writes an imaginary part of 0 beside each result. The others do not where they
-/// look at a table row by row, round to a narrow float, or have no instruction for what they convert. None does where it
-/// packs elements of 64 bits and more, or floats that take long to narrow: so little of that is written that to stream it
-/// gains less than it costs, unless results are 4 or 6 bits and the core is one that gains. Measured both ways, on some eighty
-/// pairs of all these kinds.
+/// AVX-512 keeps up, and so does whatever writes an imaginary part of 0 beside each result. Narrower registers do not keep up where
+/// they search a table row by row, round to a narrow float, or have no instruction for a conversion. Packed results of elements of 64
+/// bits, or of floats that take long to narrow, are so few bytes that streaming them costs more than it gains; except results of 4
+/// or 6 bits on cores that gain. Measured both ways, on some eighty pairs of all these kinds.
 fn keeps_up<I: Simd>(route: &Route) -> bool {
     let (from, to) = (route.from, route.to);
     let floats = [from, to].map(|dtype| matches!(dtype.kind(), Kind::Float(_)));
@@ -285,7 +284,7 @@ fn keeps_up<I: Simd>(route: &Route) -> bool {
     !packs && !computes || route.parts == Parts::Extend || route.work == Work::Keep
 }
 
-/// A vector kernel for elements that a codec reads and writes as they are.
+/// The kernel for elements that a codec reads and writes as they are in memory.
 ///
 /// # Safety
 /// As for every `Kernel`.
@@ -306,7 +305,8 @@ pub(super) unsafe fn plain<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u8
     }
 }
 
-/// One step on many elements of so many bits, past the caches if those do not keep the result.
+/// Runs one step on many elements, streaming if the results are more than the caches keep. `bits` are those of an element on both
+/// sides.
 ///
 /// # Safety
 /// As for every `RunRows`.
@@ -332,10 +332,10 @@ unsafe fn long<I: Simd>(
     }
 }
 
-/// Elements from which on results may go past the caches.
+/// Elements from which on results may be streamed.
 pub(super) const MANY: usize = 4096;
 
-/// A vector kernel for elements of any layout.
+/// The kernel for elements of any layout.
 ///
 /// # Safety
 /// As for every `Kernel`.
@@ -346,7 +346,7 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
         let isa = I::assume();
         match plan.groups {
             Some(group) if n >= 8 => {
-                // Of 8 elements, the bytes are the bits of one.
+                // (8 elements have as many bytes as one has bits.)
                 let (eights, left, [from, to]) = (n / 8, n % 8, core_bits(&plan.route));
                 let groups = eights * (8 * from / group.bits);
                 long(isa, plan, &group.step, [group.bits, group.step.bits], src, dst, groups);
@@ -360,8 +360,7 @@ pub(super) unsafe fn shaped<I: Simd>(plan: &Planned, src: *const u8, dst: *mut u
     }
 }
 
-/// [`Work::Copy`](crate::formats::route::Work::Copy), by registers where memcpy may be slow or leaves to the caches what they do not
-/// keep.
+/// [`Work::Copy`](crate::formats::route::Work::Copy): by memcpy, or by registers where memcpy may be slow or would not stream.
 ///
 /// # Safety
 /// As for every `Kernel`.
