@@ -1,4 +1,4 @@
-//! What a codec needs to know of a cast.
+//! The parameters of a codec.
 
 use core::mem::ManuallyDrop;
 
@@ -12,25 +12,25 @@ use crate::formats::options::{Overflow, Policy, Rounding};
 use crate::formats::route::{Layout, Route};
 use crate::kernels::scalar;
 
-/// What a codec needs to know of a cast.
+/// The parameters of a codec: dtypes, policy and table of a cast, prepared once for its plan.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Job {
     pub(super) from: Kind,
     pub(super) policy: Policy,
-    /// What the codec looks up, if it does.
+    /// The table of codecs that look elements up.
     pub(in crate::kernels) table: Table,
     /// Packed elements begin at the high end of a byte.
     pub(in crate::kernels) src_high: bool,
     pub(in crate::kernels) dst_high: bool,
     pub(in crate::kernels) extras: Extras,
     pub(super) narrow: Target,
-    /// The same of the source, if that is a float of 8 bits or fewer.
+    /// The source, if that is a float of 8 bits or fewer.
     pub(super) source: Target,
     pub(super) integer: IntegerTarget,
-    /// The bits of a byte that are those of a code of the source.
+    /// The mask of the bits of a byte that belong to a code of the source.
     pub(super) code_mask: u8,
-    /// The kernel, and what it calls in its tail where subnormal numbers are not what they are: it runs the kernel again, in
-    /// the environment that it expects. (By pointer: a kernel names no function.)
+    /// The kernel; and what it calls instead of itself if the caller has subnormal numbers flushed, which runs it in the right
+    /// environment. (By pointer, so that kernels contain no calls.)
     run: RunRows,
     pub(in crate::kernels) calmly: RunRows,
 }
@@ -49,7 +49,7 @@ pub(in crate::kernels) type RunRows =
 /// As for [`RunRows`].
 #[cold]
 unsafe fn calmly(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apart) -> bool {
-    // Given back by hand: kernels do not unwind.
+    // (Restored explicitly, because kernels do not unwind.)
     let environment = ManuallyDrop::new(Environment::new(Rounding::NearestEven));
     // SAFETY: the caller's elements, to the kernel of this job. No operation moves across a call by pointer.
     let ran = unsafe { (job.run)(job, src, dst, n, apart) };
@@ -57,7 +57,7 @@ unsafe fn calmly(job: &Job, src: *const u8, dst: *mut u8, n: usize, apart: &Apar
     ran
 }
 
-/// In the place of none.
+/// Fills the place of a kernel.
 ///
 /// # Safety
 /// None.
@@ -65,12 +65,12 @@ unsafe fn nothing(_: &Job, _: *const u8, _: *mut u8, _: usize, _: &Apart) -> boo
     true
 }
 
-/// A table: made once in a process, and kept.
+/// A table, which is made once per process and kept.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Table {
-    /// Of the lowest byte of each element, and of the other; where elements have one, twice that.
+    /// The low and the high bytes of elements. If elements have one byte, both are that.
     pub(super) planes: [&'static Plane; 2],
-    /// Of elements of 16 bits.
+    /// For elements of 16 bits.
     pub(super) words: &'static Words,
 }
 
@@ -79,24 +79,24 @@ static NOTHING: Words = Words::ZEROS;
 impl Table {
     pub(in crate::kernels) const NONE: Self = Self { planes: [&NOTHING.planes[0]; 2], words: &NOTHING };
 
-    /// Of elements of 8 bits or fewer.
+    /// The table of elements of 8 bits or fewer.
     pub(super) fn of_bytes(plane: &'static Plane) -> Self {
         Self { planes: [plane; 2], ..Self::NONE }
     }
 
-    /// Of bytes that are looked up in two planes.
+    /// The table of bytes that are looked up in two planes.
     pub(super) fn of_planes(planes: [&'static Plane; 2]) -> Self {
         Self { planes, ..Self::NONE }
     }
 
-    /// Of elements of 16 bits.
+    /// The table of elements of 16 bits.
     pub(super) fn of_words(words: &'static Words) -> Self {
         Self { planes: words.planes.each_ref(), words }
     }
 }
 
 impl Job {
-    /// Of no cast.
+    /// The job of no cast.
     pub(in crate::kernels) const NONE: Self = Self {
         from: Kind::Bool,
         policy: Policy::DEFAULT,
@@ -129,12 +129,12 @@ impl Job {
         }
     }
 
-    /// The same for a kernel.
+    /// This job, run by a kernel.
     pub(super) fn of(self, run: RunRows) -> Self {
         Self { run, calmly, ..self }
     }
 
-    /// Casts rows of `n` elements, so far apart.
+    /// Casts rows of `n` elements.
     ///
     /// # Safety
     /// As for [`RunRows`].
@@ -146,27 +146,27 @@ impl Job {
     }
 }
 
-/// What a cast to an integer or bool makes; if to neither, anything. Computed with the job, as [`Target`] is.
+/// The target, if that is an integer or bool; else arbitrary. Computed with the job, as [`Target`] is.
 #[derive(Clone, Copy)]
 pub(super) struct IntegerTarget {
     /// The least and the greatest integer of the target.
     pub(super) min: i64,
     pub(super) max: u64,
-    /// What integers and bool are clamped to, of the source.
+    /// The limits that integers of the source are clamped to.
     pub(super) low: i64,
     pub(super) high: u64,
-    /// Those are the limits of the source: nothing saturates.
+    /// These are the limits of the source itself, so nothing saturates.
     pub(super) all: bool,
     /// The target has a sign.
     pub(super) signed: bool,
-    /// The target has as many bits as it takes in memory.
+    /// The target has as many bits as it occupies in memory.
     pub(super) fills: bool,
     /// The bits of each byte that belong to a code of fewer than 8 bits.
     pub(super) mask: u8,
 }
 
 impl IntegerTarget {
-    /// Of nothing.
+    /// Not an integer.
     const NONE: Self =
         Self { min: 0, max: 0, low: 0, high: 0, all: true, signed: false, fills: true, mask: u8::MAX };
 
@@ -186,7 +186,7 @@ impl IntegerTarget {
                 let saturates = route.policy.overflow == Overflow::Saturate;
                 ((low, high), if saturates { (low.max(min), high.min(max)) } else { (low, high) })
             }
-            // Of a bool, every byte but 0 is as good as 1.
+            // (Any byte but 0 counts as true.)
             _ => {
                 let saturates = route.policy.overflow == Overflow::Saturate;
                 ((0, u8::MAX.into()), (0, if saturates { max.min(1) } else { 1 }))
@@ -205,8 +205,8 @@ impl IntegerTarget {
     }
 }
 
-/// What a cast to a float of 8 bits or fewer makes; if it is none, anything. Computed with the job, once: in a kernel it would
-/// take longer than to cast a few elements.
+/// The target, if that is a float of 8 bits or fewer; else arbitrary. Computed with the job, because it would take a kernel longer than
+/// casting a few elements.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     pub(super) mantissa_bits: u32,
@@ -220,7 +220,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Of nothing.
+    /// Not such a float.
     const NONE: Self = Self { mantissa_bits: 0, least: 0, max: 0, overflow: 0, nan: 0, sign: 0 };
 
     pub(super) fn new(to: Kind, policy: &Policy) -> Self {
@@ -239,15 +239,15 @@ impl Target {
         }
     }
 
-    /// The f32 of a code, continued past the top: of a normal number.
+    /// The float32 of the code of a normal number; past the largest code, the series is continued.
     #[inline(always)]
     pub(super) fn value_of(&self, code: u8) -> u32 {
-        // A code is the exponent, counted from the smallest normal's, which is 1, and the mantissa.
+        // (A code is an exponent, which is 1 for the smallest normal number, followed by the mantissa.)
         (u32::from(code) << (23 - self.mantissa_bits)).wrapping_add(((self.least - 1 + 127) as u32) << 23)
     }
 
-    /// The exponents of what a key of [`ToNarrowByTable`](super::narrow::ToNarrowByTable) says, from that of half of the smallest subnormal on; and one
-    /// behind the last.
+    /// The exponents that keys of [`ToNarrowByTable`](super::narrow::ToNarrowByTable) have: from that of half of the smallest subnormal
+    /// number to one after the last.
     #[inline(always)]
     pub(super) fn exponents(&self) -> [i32; 2] {
         let m = self.mantissa_bits;

@@ -1,12 +1,10 @@
-//! From 8 bits or fewer: a table of 256 elements, from the scalar reference. So the rounding, overflow and NaN
-//! rules are data here, and right by construction.
+//! Casts from 8 bits or fewer look elements up in a table of 256, computed by the scalar reference: the rules of rounding, overflow and
+//! NaN are data here, and right by construction.
 //!
-//! The table is kept as [planes](Plane): first the lowest byte of every element, then the next, in the order of
-//! significance. It is made when the first caster of its pair and options is (those of the default options made at compile
-//! time cost every build 10 s and more).
+//! A table is kept as [planes](Plane): one for the low bytes of all elements, one for the high bytes. It is made together with the first
+//! caster of its pair and options. (To compute those of the default options at compile time would cost every build 10 s and more.)
 //!
-//! No element has more than two bytes in a table: wider ones are made of the bfloat16 or of the byte that they
-//! are exact in.
+//! Elements in a table have at most two bytes: wider ones are made of a bfloat16 or an integer in which they are exact.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -24,7 +22,7 @@ use crate::formats::layout::Packing;
 use crate::formats::options::{Overflow, Policy};
 use crate::formats::route::Route;
 
-/// How many dtypes have tables, those of 8 bits or fewer; and which of them each is.
+/// How many dtypes have 8 bits or fewer, and thus tables; and the index of each among them.
 const ROWS: (usize, [usize; DTYPES]) = {
     let (mut sources, mut rows, mut i) = (0, [0; DTYPES], 0);
     while i < DTYPES {
@@ -38,18 +36,18 @@ const ROWS: (usize, [usize; DTYPES]) = {
 };
 const SOURCES: usize = ROWS.0;
 
-/// The row of a source of 8 bits or fewer; as a target, its column.
+/// The index of a dtype of 8 bits or fewer: its row as a source, its column as a target.
 fn row(dtype: DType) -> usize {
     static ROW: [usize; DTYPES] = ROWS.1;
     ROW[dtype as usize]
 }
 
-/// What the table of a route gives.
+/// What the table of a route contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::kernels) enum Entries {
     /// The elements themselves.
     Elements,
-    /// Bfloat16, in which every source of 8 bits or fewer is exact.
+    /// bfloat16s, in which every source of 8 bits or fewer is exact.
     Bf16,
     /// Integers of 8 or 16 bits, in which every element is exact, to be widened.
     Bytes,
@@ -59,7 +57,7 @@ pub(in crate::kernels) enum Entries {
 pub(in crate::kernels) fn entries(route: &Route) -> Entries {
     match (route.from.kind(), route.to.kind()) {
         (Kind::Float(from), Kind::Int(to)) if to.bits > 16 => {
-            // No number is rounded to more than the power of two after the max.
+            // (No number is rounded to more than the power of two after the largest one.)
             match (from.max_code() >> from.mantissa_bits) as i32 - from.bias + 1 {
                 _ if from.has_inf => Entries::Bf16,
                 ..=6 => Entries::Bytes,
@@ -74,11 +72,10 @@ pub(in crate::kernels) fn entries(route: &Route) -> Entries {
     }
 }
 
-/// May the integers that a table gives be negative? None of the others has the top bit set, so that all of them are widened as
-/// signed ones.
+/// May the integers in a table be negative? If not, none has the top bit set, so all tables can be widened as signed integers.
 fn widens_signed(route: &Route) -> bool {
     match (route.from.kind(), route.to.kind()) {
-        // What is negative saturates in the table, or wraps when it is widened.
+        // (Negative numbers saturate in the table, or wrap when they are widened.)
         (Kind::Int(_) | Kind::Float(_), Kind::Int(to)) => {
             to.signed || route.policy.overflow == Overflow::Wrap
         }
@@ -86,7 +83,7 @@ fn widens_signed(route: &Route) -> bool {
     }
 }
 
-/// The dtype of what the table of a route gives.
+/// The dtype of what the table of a route contains.
 pub(in crate::kernels) fn looked_up(route: &Route) -> DType {
     match (entries(route), widens_signed(route)) {
         (Entries::Elements, _) => route.to,
@@ -98,12 +95,11 @@ pub(in crate::kernels) fn looked_up(route: &Route) -> DType {
     }
 }
 
-/// The codes that the table of a route is of. Of a float that ends far below 127, all that matters of a wider integer is
-/// which integer of 8 bits is the nearest.
+/// The dtype of the codes that are looked up. (To a float that ends far below 127, a wider integer is clamped to 8 bits first.)
 fn index(route: &Route) -> DType {
     match (route.from.kind(), route.to.kind()) {
         (Kind::Int(from), Kind::Float(to)) if from.bits > 8 && to.bits() <= 8 => {
-            // The power of two after the max.
+            // The power of two after the largest number.
             let end = (to.max_code() >> to.mantissa_bits) as i32 - to.bias + 1;
             match from.signed {
                 _ if end > 6 => route.from,
@@ -123,7 +119,7 @@ pub(in crate::kernels) fn fold(route: &Route) -> Fold {
 /// Does a route look anything up?
 pub(in crate::kernels) fn has_table(route: &Route) -> bool {
     match (index(route), route.to.kind()) {
-        // By instructions: other integers, wider floats, and bool of what has a zero.
+        // Instructions do the rest: other integers, wider floats, and bool if there is a zero.
         (DType::U8 | DType::I8, Kind::Float(to)) => to.bits() <= 8,
         (DType::U8 | DType::I8, _) => false,
         (from, _) if from.bits() > 8 => false,
@@ -132,7 +128,7 @@ pub(in crate::kernels) fn has_table(route: &Route) -> bool {
     }
 }
 
-/// The tables of a pair, one for each policy that has been asked for: they are made once in a process, and kept.
+/// The tables of a pair, one for each policy that was asked for. They are made once per process and kept.
 type Tables<T> = Once<Made<T>>;
 
 struct Made<T> {
@@ -154,13 +150,13 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
     let is_exact = match entries(route) {
         Entries::Elements => route.from == route.to,
         Entries::Bf16 => true,
-        // (But for what is negative and saturates.)
+        // (Unless negative numbers saturate.)
         Entries::Bytes | Entries::Words => match route.from.kind() {
             Kind::Int(from) => !from.signed || widens_signed(route),
             kind => kind == Kind::Bool,
         },
     };
-    // What is exact under one policy is so under all.
+    // (What is exact needs one table for all policies.)
     let policy = if is_exact { Policy::DEFAULT } else { route.policy };
     fn made<T: Send + Sync>(
         mut tables: &'static Tables<T>,
@@ -198,8 +194,8 @@ pub(in crate::kernels) fn table(route: &Route) -> Option<Table> {
     })
 }
 
-/// The table of a route that is cast by [`Group`](crate::kernels::plan::Group)s, which are codes of so many bits: those of 8
-/// are looked up by their [halves](Pairs).
+/// The table of a route that is cast by [`Group`](crate::kernels::plan::Group)s, which are codes of `bits` bits. Those of 8 bits are
+/// looked up by [halves](Pairs).
 pub(in crate::kernels) fn group_table(route: &Route, bits: u32) -> Option<Table> {
     let groups = groups(route);
     let plane = |half: &dyn Fn(usize) -> u32, codes: usize| {
@@ -208,17 +204,17 @@ pub(in crate::kernels) fn group_table(route: &Route, bits: u32) -> Option<Table>
     };
     let [from, to] = [route.from.bits(), route.to.bits()];
     if bits < 8 {
-        // Each becomes a byte: the first one of what the byte becomes of which it is the first.
+        // Each group becomes a byte: that which a byte beginning with the group becomes first.
         let first = if route.src.packing == Packing::HighFirst { 8 - bits } else { 0 };
         let bytes = plane(&|code| groups[code << first], 1 << bits)?;
         return Some(Table::of_planes([bytes; 2]));
     }
     if from < to {
-        // Each half becomes a byte.
+        // Each half of a byte becomes a byte.
         let bytes = plane(&|half| groups[half], 16)?;
         return Some(Table::of_planes([bytes; 2]));
     }
-    // Each becomes one half of what the byte becomes: the same one, if both sides begin at the same end.
+    // Each half becomes one half of a byte: the same one, if both sides begin at the same end.
     let bits = 4 / from * to;
     let (one, all) = ((1 << bits) - 1, 0xFF >> (8 - 2 * bits));
     let low = if route.src.packing == route.dst.packing { one } else { all & !one };
@@ -226,28 +222,28 @@ pub(in crate::kernels) fn group_table(route: &Route, bits: u32) -> Option<Table>
     Some(Table::of_planes(planes))
 }
 
-/// What is kept of the planes of a table. They are read once for a call: the destination might be the table, for all that the
-/// compiler knows, so it would read them for each block.
+/// The planes of a table, loaded once per call. (Otherwise the compiler would load them again for each block, because for all it knows
+/// the destination may be the table.)
 type Planes<I> = [<I as simd::Tables>::Plane; 2];
 
-/// How much of a table is looked at, and how.
+/// Which part of a table is looked up, and how.
 pub(in crate::kernels) trait Scope {
-    /// What is kept of it.
+    /// What is loaded of it, once per call.
     type Looks<I: Simd>: Copy;
 
     fn looks<I: Simd>(isa: I, table: &Table) -> Self::Looks<I>;
-    /// The bytes that the codes of 8 bits or fewer at each index are.
+    /// Looks up codes of 8 bits or fewer.
     fn bytes<I: Simd>(isa: I, looks: &Self::Looks<I>, index: I::V) -> I::V;
-    /// The elements of 16 bits, of an index that is [before zips](simd::Widths::before_zips).
+    /// Looks up elements of 16 bits. The indices are in the order [before zips](simd::Widths::before_zips).
     fn words<I: Simd>(isa: I, looks: &Self::Looks<I>, index: I::V) -> [I::V; 2];
 }
 
-/// That by the planes of the bytes of elements, each on its own.
+/// Looks up each plane on its own.
 trait Look {
-    /// The bytes of a plane; `top` if it is the highest one of the elements.
+    /// Looks up in a plane; `top` if that has the highest byte of the elements.
     fn look<I: Simd>(isa: I, plane: I::Plane, top: bool, index: I::V) -> I::V;
 
-    /// Of both planes.
+    /// Looks up in both planes.
     #[inline(always)]
     fn zipped<I: Simd>(isa: I, [low, high]: Planes<I>, index: I::V) -> [I::V; 2] {
         isa.zip_pieces::<1>(Self::look(isa, low, false, index), Self::look(isa, high, true, index))
@@ -274,7 +270,7 @@ impl<L: Look> Scope for L {
     }
 }
 
-/// All of it, with the [`Fold`] of this number.
+/// The whole table, with the [`Fold`] of this discriminant.
 pub(in crate::kernels) struct Folded<const FOLD: usize>;
 pub(in crate::kernels) type Unfolded = Folded<{ Fold::None as usize }>;
 pub(in crate::kernels) type Same = Folded<{ Fold::Same as usize }>;
@@ -282,9 +278,9 @@ pub(in crate::kernels) type Negated = Folded<{ Fold::Negated as usize }>;
 pub(in crate::kernels) type Limited = Folded<{ Fold::Limited as usize }>;
 pub(in crate::kernels) type Magnitude = Folded<{ Fold::Magnitude as usize }>;
 pub(in crate::kernels) type Positive = Folded<{ Fold::Positive as usize }>;
-/// One half: the element of a code with the top bit set is that of the code without, and the sign.
+/// The first half alone: the element of a code with the top bit set is that of the code without it, with the sign.
 pub(in crate::kernels) struct Mirrored;
-/// None: the elements make a [`Line`](super::plane::Line).
+/// No plane: the elements lie on a [`Line`](super::plane::Line).
 pub(in crate::kernels) struct OnLine;
 /// The codes of 6 bits or fewer.
 pub(in crate::kernels) struct Short;
@@ -292,7 +288,7 @@ pub(in crate::kernels) struct Short;
 pub(in crate::kernels) struct Nibble;
 /// Bytes of packed codes of 4 bits or fewer.
 pub(in crate::kernels) struct Pairs;
-/// 0 and 1: of a bool every other byte is as good as 1.
+/// 0 and 1, for bool: any other byte counts as 1.
 pub(in crate::kernels) struct Truth;
 
 impl<const FOLD: usize> Look for Folded<FOLD> {
@@ -326,7 +322,7 @@ impl Look for Short {
     }
 }
 
-/// Bytes, by one plane for their low halves, and one for their high ones.
+/// Bytes, by one plane for their low halves and one for their high halves.
 impl Scope for Pairs {
     type Looks<I: Simd> = Planes<I>;
 
@@ -360,7 +356,7 @@ impl Pairs {
 impl Look for Nibble {
     #[inline(always)]
     fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
-        // A table repeats for every value of the bits that are no part of a code.
+        // (A table repeats for all values of the bits that do not belong to a code.)
         isa.lookup16(plane, index)
     }
 }
@@ -368,12 +364,12 @@ impl Look for Nibble {
 impl Look for Truth {
     #[inline(always)]
     fn look<I: Simd>(isa: I, plane: I::Plane, _: bool, index: I::V) -> I::V {
-        // The index is 0 or 1, so it does not matter that the table does not repeat.
+        // (With an index of 0 or 1, it does not matter that the table does not repeat.)
         isa.lookup16(plane, isa.min_u8(index, isa.splat8(1)))
     }
 }
 
-/// A table of elements of 16 bits alone.
+/// Only for elements of 16 bits.
 impl Scope for OnLine {
     type Looks<I: Simd> = I::Line;
 
@@ -393,7 +389,7 @@ impl Scope for OnLine {
     }
 }
 
-/// From codes of `SRC` bits in memory to elements of `DST` bits; to integers of 32 and 64 by those of 8.
+/// From codes of `SRC` bits in memory to elements of `DST` bits. Integers of 32 and 64 bits are made of integers of 8.
 pub(in crate::kernels) struct Lookup<R, const SRC: usize, const DST: usize>(PhantomData<R>);
 
 impl<R: Scope, const SRC: usize, const DST: usize> Source for Lookup<R, SRC, DST>
@@ -433,7 +429,7 @@ where
     }
 }
 
-/// From codes of 8 bits to integers of `DST` bits, by integers of 16.
+/// From codes of 8 bits to integers of `DST` bits, which are made of integers of 16.
 pub(in crate::kernels) struct LookupWords<R, const DST: usize>(PhantomData<R>);
 
 impl<I: Simd, R: Scope, const DST: usize> Codec<I> for LookupWords<R, DST>
@@ -455,7 +451,7 @@ where
     }
 }
 
-/// Codes of `BITS` bits in memory as floats: each by the bfloat16 that is the upper half of a float32.
+/// Codes of `BITS` bits in memory as float32: a bfloat16 is looked up, which is the upper half of it.
 pub(in crate::kernels) struct Floats<R, const BITS: usize>(PhantomData<R>);
 
 impl<R: Scope, const BITS: usize> Source for Floats<R, BITS>

@@ -1,8 +1,8 @@
-//! What happens to the elements in registers, once for every instruction set.
+//! The arithmetic of casts in registers, written once for all instruction sets.
 //!
-//! A [`Codec`] turns one block of a source into one block of a destination. Options are data to it: a
-//! [`Setup`](Codec::Setup) of registers, computed once per call from the format constants and the policy.
-//! Codes of fewer than 8 bits are packed in memory or one per byte, as a codec's widths say; wider ones are native.
+//! A [`Codec`] turns one block of a source into one block of a destination. Options are data to it: its [`Setup`](Codec::Setup) is some
+//! registers, computed once per call from the format constants and the policy. The widths of a codec say whether codes of fewer than
+//! 8 bits are packed in memory or one per byte; wider codes are in native byte order.
 
 #![allow(
     clippy::needless_range_loop,
@@ -26,22 +26,22 @@ use self::source::{Input, Source};
 use self::width::{Bits, Code, Width};
 use super::simd::Simd;
 
-/// A block of registers of an instruction set, and what is made of it.
+/// The registers of a block of elements of width `W`.
 pub(super) type Block<I, W> = <W as Width>::Block<I>;
 
-/// What turns a block of elements into another.
+/// Turns a block of elements into a block of others.
 pub(super) trait Codec<I: Simd>: Sized {
     type From: Source;
     type To: Width;
-    /// Some operation depends on the floating-point environment, or may raise a flag there: `tests/environment.rs` finds one of which that
-    /// is not said.
+    /// Does some operation depend on the floating-point environment, or may it raise a flag there? (`tests/environment.rs` finds codecs
+    /// that say no and do.)
     const FLOATS: bool;
-    /// What is so small that some operation makes or reads a subnormal number becomes zero anyway: the result is the same where
-    /// those are flushed, and processors that take many times as long for them do not.
+    /// Are the results the same if subnormal numbers are flushed to zero? Then they are, because some processors take many times as long
+    /// for those.
     const FLUSHES: bool = false;
     type Setup: Copy;
 
-    /// Of a job of dtypes that the codec is for; of another, the results mean nothing.
+    /// The setup for a job. If the codec is not for the dtypes of the job, results are arbitrary.
     fn setup(isa: I, job: &Job) -> Self::Setup;
     fn block(isa: I, setup: &Self::Setup, src: Input<I, Self::From>) -> Block<I, Self::To>;
 
@@ -57,7 +57,7 @@ pub(super) trait Codec<I: Simd>: Sized {
     }
 }
 
-/// Codes of `BITS` bits, their bytes in the other order.
+/// Reverses the bytes of codes of `BITS` bits.
 pub(super) struct Swapped<const BITS: usize>;
 
 impl<I: Simd, const BITS: usize> Codec<I> for Swapped<BITS>
@@ -78,8 +78,8 @@ where
     }
 }
 
-/// Codes of fewer than 8 bits that are kept: from `SRC` bits in memory to `DST`, of which one is 8. There, the bits above
-/// are ignored, and become 0. Single bits become what the job says that 1 is.
+/// Packs or unpacks codes of fewer than 8 bits: from `SRC` bits in memory to `DST`, one of which is 8. In bytes, the bits above a code
+/// are ignored, or written as 0. A single bit that is set becomes the job's code of 1.
 pub(super) struct Repacked<const SRC: usize, const DST: usize>;
 
 impl<I: Simd, const SRC: usize, const DST: usize> Codec<I> for Repacked<SRC, DST>

@@ -1,4 +1,4 @@
-//! What a table of [`super::lookup`] holds: 256 elements, from the scalar reference.
+//! The tables of [`super::lookup`]: 256 elements, computed by the scalar reference, in the forms that instruction sets look up best.
 
 use core::mem::MaybeUninit;
 
@@ -8,41 +8,41 @@ use crate::formats::options::{Overflow, Policy};
 use crate::formats::route::Route;
 use crate::kernels::scalar::{DECODE, ENCODE, Value};
 
-/// Of each of 256 elements one byte; and the same for instruction sets that look at a row of 16 at a time. It begins at
-/// a line, and so does each row of 64: a register that lies across two is loaded twice.
+/// One byte of each of 256 elements; and the same compressed, for instruction sets that look up in a row of 16 bytes at a time. Aligned
+/// to a cache line, and so is each row of 64, because a register that lies across two lines takes two loads.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Plane {
-    /// In rows of 64, and those of 16.
+    /// In rows of 64, each of 4 rows of 16.
     pub(in crate::kernels) elements: [[[u8; 16]; 4]; 4],
     pub(in crate::kernels) halves: [Half; 2],
     pub(in crate::kernels) window: Window,
 }
 
-/// How the elements of codes from 128 on follow from those of the codes below. The second half of a plane holds what is left,
-/// the xor of the element and of what follows: mostly zeros, because the codes of opposite numbers become opposite numbers.
+/// How elements of the codes from 128 on are predicted from those below. The second half of a plane holds the xor of element and
+/// prediction, which is mostly zeros, because opposite numbers become opposite numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::kernels) enum Fold {
-    /// Nothing.
+    /// No prediction.
     None,
-    /// The element is that of the code without its sign, with the other sign.
+    /// The element of the code without its sign bit, with the sign bit flipped.
     Same,
-    /// It is the negative of that.
+    /// The negative of that element.
     Negated,
-    /// It is that, of an integer of fewer than 8 bits.
+    /// The negative of that element, as an integer of fewer than 8 bits.
     Limited,
-    /// It is that of the negative code, an integer, with the other sign.
+    /// Of integer codes: the element of the negated code, with the sign bit flipped.
     Magnitude,
-    /// It is 0.
+    /// Zero.
     Positive,
 }
 
 impl Fold {
-    /// In the order of their numbers.
+    /// All of them, in the order of their discriminants.
     pub(super) const ALL: [Self; 6] =
         [Self::None, Self::Same, Self::Negated, Self::Limited, Self::Magnitude, Self::Positive];
 
-    /// Of the table of a pair.
+    /// The fold of the table of a pair.
     pub(super) fn of(from: DType, to: DType, policy: &Policy) -> Self {
         match (from.kind(), to.kind()) {
             _ if from.bits() != 8 => Self::None,
@@ -59,19 +59,19 @@ impl Fold {
     }
 }
 
-/// What bounds the first half of a plane, each repeated for 16 lanes; what does not matter to a fold does nothing.
+/// The numbers that a [`Fold`] needs, each repeated for 16 lanes. Those that it does not need have no effect.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(in crate::kernels) struct Window {
-    /// What is added to an index, so that those of NaN, which becomes 0, come to be negative, where nothing is found.
+    /// Added to an index, so that the codes of NaN, which becomes 0, have a negative one, which finds nothing.
     pub(in crate::kernels) shift: [u8; 16],
-    /// The greatest index, with that, that is looked at: those above have its element.
+    /// The greatest shifted index that is looked up: those above have the same element.
     pub(in crate::kernels) last: [u8; 16],
-    /// The largest integer of fewer than 8 bits: the first half may have one more, whose negative is the least.
+    /// The largest integer of fewer than 8 bits. (The first half may hold one more than that, whose negative is the least integer.)
     pub(in crate::kernels) limit: [u8; 16],
-    /// Its bits.
+    /// The bits of such an integer.
     pub(in crate::kernels) mask: [u8; 16],
-    /// The sign of a float.
+    /// The sign bit of a float.
     pub(in crate::kernels) sign: [u8; 16],
 }
 
@@ -80,16 +80,16 @@ impl Window {
         Self { shift: [0; 16], last: [0x7F; 16], limit: [0x7F; 16], mask: [0xFF; 16], sign: [0; 16] };
 }
 
-/// A half of a plane, by what changes from row to row. The elements are in their order or, in the second half, from
-/// the last to the first: of integers those are the ones nearest to zero.
+/// A half of a plane, as the rows in which something changes: a lookup adds up (by xor) the changes of all rows up to its own. The
+/// elements are in order or, if that takes fewer rows, in reverse, which for integers begins nearest to zero.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub(in crate::kernels) struct Half {
-    /// Each row xor the one before: those that are not 0, with what follows each, two by two.
+    /// Rows xor the one before, in pairs: the first of a pair is not all zeros.
     pub(in crate::kernels) changes: [[[u8; 16]; 2]; 4],
-    /// The index where such two begin in their half, for each of 16 lanes.
+    /// The index at which each pair begins, repeated for 16 lanes.
     pub(in crate::kernels) begin: [[u8; 16]; 4],
-    /// What makes of the index of an element of this half one below 128, and of the others one above: xor.
+    /// What an index is xored with: those of this half become less than 128, others more.
     pub(in crate::kernels) flip: [u8; 16],
     /// How many pairs of changes there are.
     pub(in crate::kernels) pairs: usize,
@@ -99,7 +99,7 @@ impl Half {
     const NONE: Self = Self { changes: [[[0; 16]; 2]; 4], begin: [[0; 16]; 4], flip: [0; 16], pairs: 0 };
 }
 
-/// The elements of a half, in the order that a flip gives them, from a start on: those before it are 0.
+/// The elements of a half in an order: index xor `flip`, from `start` on. Those before are 0.
 #[derive(Clone, Copy)]
 struct Order<'a> {
     elements: &'a [u8],
@@ -108,7 +108,7 @@ struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    /// That whose rows begin where the fewest changes come of it.
+    /// The order with the fewest pairs of rows.
     fn best(elements: &'a [u8], flip: u8) -> Self {
         let at_0 = Self { elements, flip, start: 0 };
         let starts = (0..16).take_while(|&start| (0..start).all(|i| at_0.at(i).is_none_or(|x| x == 0)));
@@ -120,7 +120,7 @@ impl<'a> Order<'a> {
         self.elements.get(i ^ usize::from(self.flip)).copied()
     }
 
-    /// A row xor the one before.
+    /// A row, xored with the one before.
     fn change(&self, row: usize) -> [u8; 16] {
         let first = self.start + 16 * row;
         core::array::from_fn(|lane| match (self.at(first + lane), row) {
@@ -130,7 +130,7 @@ impl<'a> Order<'a> {
         })
     }
 
-    /// The first row of every pair of changes.
+    /// The first row of each pair.
     fn pairs(self) -> impl Iterator<Item = usize> {
         let mut next = 0;
         core::iter::from_fn(move || {
@@ -140,7 +140,7 @@ impl<'a> Order<'a> {
         })
     }
 
-    /// Writes it to a half that is [none](Half::NONE).
+    /// Writes the order to a half that is [empty](Half::NONE).
     fn write(self, half: &mut Half) {
         half.flip = [self.flip; 16];
         for row in self.pairs() {
@@ -151,21 +151,20 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Elements of 16 bits that make a line: each is as far above the one before as that is above the one before it, and
-/// the sign is theirs. So are those that hold a float of 8 bits exactly, but for the 16 nearest to zero, and the 16
-/// where Inf and NaN are.
+/// Elements of 16 bits that lie on a line: base + index * step, with a sign. Floats of 8 bits as float16 or bfloat16 do, except for the
+/// 16 codes nearest to zero and the 16 among which Inf and NaN are.
 ///
 /// Repeated for 32 lanes.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Line {
-    /// The bits of an index that are its place on the line. The other, if there is one, is the sign.
+    /// The bits of an index that are its place on the line. The remaining bit, if there is one, is the sign.
     pub(in crate::kernels) magnitude: [u8; 32],
     pub(in crate::kernels) step: [u16; 16],
     pub(in crate::kernels) base: [u16; 16],
-    /// How far those of the lowest places are from the line: the lower and the upper byte.
+    /// The differences of the lowest 16 places from the line: their low and their high bytes.
     pub(in crate::kernels) near: [[u8; 16]; 2],
-    /// The same of those elsewhere: where these bits of an index xor those are below 16. It is xor to what is `near`.
+    /// The same elsewhere: where the index, masked with `bits` and xored with `flip`, is below 16. It is xored with what is `near`.
     pub(in crate::kernels) bits: [u8; 32],
     pub(in crate::kernels) flip: [u8; 32],
     pub(in crate::kernels) far: [[u8; 16]; 2],
@@ -183,12 +182,12 @@ impl Plane {
     pub(super) const ZEROS: Self =
         Self { elements: [[[0; 16]; 4]; 4], halves: [Half::NONE; 2], window: Window::ALL };
 
-    /// Writes the plane of bytes that say nothing of each other.
+    /// Writes the plane of bytes without any prediction.
     pub(super) fn of_bytes<'a>(place: &'a mut MaybeUninit<Self>, elements: &[u8; 256]) -> &'a mut Self {
         Self::of(place, elements, 8, 256, Fold::None)
     }
 
-    /// Writes the plane of elements of `bits` bits for so many codes.
+    /// Writes the plane of elements of `bits` bits, for `codes` codes.
     fn of<'a>(
         place: &'a mut MaybeUninit<Self>,
         elements: &[u8; 256],
@@ -214,7 +213,7 @@ impl Plane {
             Fold::Same => first[usize::from(code & 0x7F)] ^ sign,
             Fold::Negated => first[usize::from(code & 0x7F)].wrapping_neg(),
             Fold::Limited => limit.min(first[usize::from(code & 0x7F)].wrapping_neg() as i8) as u8 & mask,
-            // The lowest integer has no negative one.
+            // (The least integer has no negative.)
             Fold::Magnitude if code == 0x80 => sign,
             Fold::Magnitude => first[usize::from(code.wrapping_neg())] ^ sign,
         };
@@ -223,7 +222,7 @@ impl Plane {
         Self::of_halves(place, elements, codes, fold, [&first, &second], window)
     }
 
-    /// Writes the plane whose halves hold these.
+    /// Writes the plane with these halves.
     #[inline(never)] // For the stack.
     fn of_halves<'a>(
         place: &'a mut MaybeUninit<Self>,
@@ -235,7 +234,7 @@ impl Plane {
     ) -> &'a mut Self {
         let mut shifted = *first;
         if matches!(fold, Fold::Negated | Fold::Limited | Fold::Positive) {
-            // Up to the last one that is not 0.
+            // Zeros at the end of the first half are not stored.
             let shift = first.iter().rev().take_while(|&&element| element == 0).count() % 128;
             shifted = core::array::from_fn(|i| first[(i + 128 - shift) % 128]);
             let same = shifted.iter().rev().take_while(|&&element| element == shifted[127]).count();
@@ -283,7 +282,7 @@ impl Line {
         far: [[0; 16]; 2],
     };
 
-    /// The line of the elements that a float becomes.
+    /// The line of what the codes of a float become.
     fn new(from: FloatFormat, elements: &[u16; 256]) -> Self {
         let element = |code: u8| elements[usize::from(code)];
         let step = element(33).wrapping_sub(element(32));
@@ -317,10 +316,10 @@ impl Line {
     }
 }
 
-/// What every code of a dtype becomes, of 16 bits or fewer.
+/// What each code of a dtype becomes, in 16 bits or fewer.
 #[inline(never)] // For the stack.
 fn elements(from: DType, to: DType, policy: &Policy) -> [u16; 256] {
-    /// Codes at a time: values are large.
+    /// Codes at a time, because values are large.
     const STEP: usize = 16;
     let mask = 0xFF >> (8 - from.bits());
     let mut elements = [0; 256];
@@ -334,14 +333,13 @@ fn elements(from: DType, to: DType, policy: &Policy) -> [u16; 256] {
     elements
 }
 
-/// What every byte of packed codes of 4 bits or fewer becomes, of 4 bits or fewer too: 2 to 32 bits, which are packed as elements
-/// are.
+/// What each byte of packed codes of 4 bits or fewer becomes, if those become 4 bits or fewer: 2 to 32 bits, packed as elements are.
 #[inline(never)] // For the stack.
 pub(super) fn groups(route: &Route) -> [u32; 256] {
     let one = elements(route.from, route.to, &route.policy);
     let [from, to] = [route.from.bits(), route.to.bits()];
     let [src_high, dst_high] = [&route.src, &route.dst].map(|layout| layout.packing == Packing::HighFirst);
-    // The bits of so many are filled from one end or from the other.
+    // The bits of the results are filled from one end or the other.
     let unit = (8 / from * to).min(8);
     core::array::from_fn(|byte| {
         let element = |i: u32| {

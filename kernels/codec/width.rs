@@ -1,34 +1,33 @@
-//! Blocks of elements: how they lie in memory, and in which registers.
+//! Blocks of elements of a width: how they are loaded to registers and stored.
 
 use super::super::simd::Simd;
 use super::super::sizes::FEW;
 
-/// Elements of so many bits. Those of fewer than 8 are packed.
+/// Elements of `BITS` bits. Those of fewer than 8 are packed.
 pub(in crate::kernels) struct Bits<const BITS: usize>;
 
-/// What a block of elements is in registers.
+/// How a block of elements is held in registers.
 pub(in crate::kernels) trait Width: Sized {
     const BITS: usize;
-    /// The registers, in the order of memory. Codes of fewer than 8 bits are bytes there.
+    /// The registers, in the order of memory. Codes of fewer than 8 bits have a byte each.
     type Block<I: Simd>: Copy;
 
-    /// What a packed code's byte has above it is not said. `high`: the first of them is at the high end of a byte.
+    /// Loads a block. The bits above a packed code are arbitrary. `high`: the first code of a byte is at its high end.
     ///
     /// # Safety
     /// A block is readable.
     unsafe fn load<I: Simd>(isa: I, src: *const u8, high: bool) -> Self::Block<I>;
-    /// Above a packed code, its byte is 0.
+    /// Stores a block. The bits above a packed code must be 0.
     ///
     /// # Safety
     /// A block is writable.
     unsafe fn store<I: Simd>(isa: I, block: Self::Block<I>, dst: *mut u8, high: bool);
-    /// One to [`FEW`] elements; the others are 0. What is known of so few when a kernel is compiled is which registers have
-    /// none.
+    /// Loads one to [`FEW`] elements; the others are 0. The compiler knows which registers are empty then.
     ///
     /// # Safety
     /// So many are readable.
     unsafe fn load_few<I: Simd>(isa: I, src: *const u8, n: usize, high: bool) -> Self::Block<I>;
-    /// The inverse. Of the last byte, the bits of no element are 0.
+    /// Stores one to [`FEW`] elements. Unused bits of the last byte become 0.
     ///
     /// # Safety
     /// So many are writable.
@@ -40,18 +39,18 @@ trait From: Copy {
     fn register<I: Simd>(self, isa: I, k: usize) -> I::V;
 }
 
-/// Where they go.
+/// Where the registers of a block go.
 trait To: Copy {
     fn register<I: Simd>(self, isa: I, k: usize, v: I::V);
 }
 
-/// A whole block, which is readable there, or writable.
+/// A place of a whole block, which is readable, or writable.
 #[derive(Clone, Copy)]
 struct Whole<P>(P);
 
 impl<P> Whole<P> {
     /// # Safety
-    /// It is that, for as long as this is used.
+    /// The block is readable, or writable, for as long as this is used.
     #[inline(always)]
     unsafe fn new(place: P) -> Self {
         Self(place)
@@ -74,13 +73,13 @@ impl To for Whole<*mut u8> {
     }
 }
 
-/// So many bytes, `MOST` at most, which are readable there, or writable.
+/// A place of some bytes, at most `MOST`, which are readable, or writable.
 #[derive(Clone, Copy)]
 struct Few<P, const MOST: usize>(P, usize);
 
 impl<P, const MOST: usize> Few<P, MOST> {
     /// # Safety
-    /// They are that, for as long as this is used.
+    /// The bytes are readable, or writable, for as long as this is used.
     #[inline(always)]
     unsafe fn new(place: P, bytes: usize) -> Self {
         Self(place, bytes)
@@ -111,26 +110,26 @@ impl<const MOST: usize> To for Few<*mut u8, MOST> {
     }
 }
 
-/// A block that can be made of lanes of any width: of wider ones the low bits are left, narrower ones are extended. Where bytes
-/// come of wider lanes, the bits of `mask` are kept.
+/// A block that can be converted to lanes of any other width: wider lanes are truncated, narrower ones extended. Where bytes are made of
+/// wider lanes, only the bits of `mask` are kept.
 pub(in crate::kernels) trait Code: Width {
     fn of8<I: Simd, const SIGNED: bool>(isa: I, v: I::V) -> Self::Block<I>;
     fn of16<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 2], mask: I::V) -> Self::Block<I>;
     fn of32<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 4], mask: I::V) -> Self::Block<I>;
     fn of64<I: Simd>(isa: I, v: [I::V; 8], mask: I::V) -> Self::Block<I>;
-    /// The same of a block; whole bytes are kept.
+    /// The same of a block, keeping whole bytes.
     #[inline(always)]
     fn of<I: Simd, W: Code, const SIGNED: bool>(isa: I, block: W::Block<I>) -> Self::Block<I> {
         W::to::<I, Self, SIGNED>(isa, block, isa.splat8(u8::MAX))
     }
-    /// A block as one of another width.
+    /// Converts a block to another width.
     fn to<I: Simd, W: Code, const SIGNED: bool>(isa: I, block: Self::Block<I>, mask: I::V) -> W::Block<I>;
-    /// Each element, or a limit, which is splat, if that is larger; as integers with or without a sign.
+    /// The maximum of each element and a limit, which is splat; as signed or unsigned integers.
     fn at_least<I: Simd, const SIGNED: bool>(isa: I, block: Self::Block<I>, low: I::V) -> Self::Block<I>;
-    /// The same if it is smaller.
+    /// The minimum of each element and a limit.
     fn at_most<I: Simd, const SIGNED: bool>(isa: I, block: Self::Block<I>, high: I::V) -> Self::Block<I>;
-    /// A block as the nearest elements of a narrower width, by the instructions that saturate. Have they, and the results, a
-    /// sign? The largest result is splat.
+    /// Converts a block to a narrower width by the instructions that saturate. `signed`: are the elements, are the results? `most` is the
+    /// largest result, splat.
     fn saturated<I: Simd, W: Code>(
         isa: I,
         block: Self::Block<I>,
@@ -138,11 +137,11 @@ pub(in crate::kernels) trait Code: Width {
         most: I::V,
         mask: I::V,
     ) -> W::Block<I>;
-    /// The bytes of each element reversed.
+    /// Reverses the bytes of each element.
     fn swapped<I: Simd>(isa: I, block: Self::Block<I>) -> Self::Block<I>;
-    /// `bits` in each element.
+    /// A register with `bits` in each element.
     fn splat<I: Simd>(isa: I, bits: u64) -> I::V;
-    /// Of each element 1 if it has any of `bits`, which are splat, else 0: as bytes.
+    /// A byte for each element: 1 if it has any of `bits`, which are splat, else 0.
     fn any<I: Simd>(isa: I, block: Self::Block<I>, bits: I::V) -> I::V;
 }
 
@@ -161,7 +160,7 @@ macro_rules! registers {
 }
 pub(in crate::kernels) use registers;
 
-/// A block of lanes of 64 bits as one of 32: the low halves.
+/// The low halves of lanes of 64 bits.
 #[inline(always)]
 fn low64<I: Simd>(isa: I, v: [I::V; 8]) -> [I::V; 4] {
     registers!(4, K => isa.low64([v[2 * K], v[2 * K + 1]]))
@@ -172,7 +171,7 @@ fn low32<I: Simd>(isa: I, v: [I::V; 4]) -> [I::V; 2] {
     registers!(2, K => isa.low32([v[2 * K], v[2 * K + 1]]))
 }
 
-/// Lanes of 16 and of 32 bits, widened.
+/// Widens lanes of 16 and of 32 bits.
 #[inline(always)]
 pub(super) fn wide16<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 2]) -> [I::V; 4] {
     let v = registers!(2, K => if SIGNED { isa.sext16(v[K]) } else { isa.zext16(v[K]) });
@@ -185,7 +184,7 @@ pub(super) fn wide32<I: Simd, const SIGNED: bool>(isa: I, v: [I::V; 4]) -> [I::V
     registers!(8, K => v[K / 2][K % 2])
 }
 
-/// Lanes of 64 bits as the nearest of 32, by the instructions that saturate. Never to signed ones of unsigned ones.
+/// Narrows lanes of 64 bits to 32 by the instructions that saturate. (Not from unsigned to signed.)
 #[inline(always)]
 pub(super) fn narrow_all64<I: Simd>(isa: I, v: [I::V; 8], from_signed: bool, to_signed: bool) -> [I::V; 4] {
     match (from_signed, to_signed) {
@@ -240,7 +239,7 @@ macro_rules! whole {
     };
 }
 
-/// Of 8 bits or fewer: a register of bytes.
+/// Elements of 8 bits or fewer: a register of bytes.
 macro_rules! bytes {
     ($($bits:literal)*) => {$(
         impl Width for Bits<$bits> {
@@ -332,7 +331,7 @@ macro_rules! bytes {
 }
 bytes! { 1 2 4 6 8 }
 
-/// The bits of the lanes of `any16`, `any32` and `any64` that are kept.
+/// Which bits of the lanes of `any16`, `any32` and `any64` are kept.
 #[inline(always)]
 fn truth<I: Simd>(isa: I) -> I::V {
     isa.splat32(if I::TRUE == u32::MAX { 0x0101_0101 } else { u32::MAX })
@@ -447,7 +446,7 @@ impl Code for Bits<32> {
             return Bits::<16>::saturated::<I, W>(isa, narrow_all32(isa, v, from, from), signed, most, mask);
         }
         let v = narrow_all32(isa, v, from, from && to);
-        // No unsigned integers become signed ones.
+        // (Unsigned integers are never narrowed to signed ones.)
         let v = registers!(2, K => if from == to || from { v[K] } else { isa.min_u16(v[K], most) });
         W::of16::<I, false>(isa, v, mask)
     }
