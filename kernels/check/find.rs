@@ -1,4 +1,4 @@
-//! Which codes are among those that are looked for?
+//! Finds codes that have one of some keys.
 
 use core::marker::PhantomData;
 

@@ -1,60 +1,60 @@
-//! What is asked of codes, and what is found.
+//! The arguments of the loops in this directory, and their results.
 
 use super::super::memory::Destination;
 use super::super::plan::Planned;
 
-/// What a [`Scan`] compares with. Of integers, codes minus `low` have no bit of `limit` and above; of floats,
-/// magnitudes are no larger than `limit`, and 0 or no smaller than `least`.
+/// What a [`Scan`] compares with. Integers fit if code - `low` has none of the bits of `limit`; floats if their magnitude is at most
+/// `limit`, and either 0 or at least `least`.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference has no loops"))]
 pub(crate) struct Fit {
     pub(crate) scan: Scan,
-    /// Of integers, what is subtracted; of floats, what is subtracted from a magnitude before it is compared with
-    /// `least`, so that 0 wraps and passes (1), or not (0).
+    /// For integers, what is subtracted. For floats, what is subtracted from a magnitude before it is compared with `least`: 1, so that 0
+    /// wraps and passes, or 0.
     pub(crate) low: u64,
-    /// Of integers, the bits that no difference has; of floats, the largest magnitude.
+    /// For integers, the bits that no difference may have. For floats, the largest magnitude.
     pub(crate) limit: u64,
-    /// Of floats, the smallest magnitude minus `low`.
+    /// For floats, the smallest magnitude minus `low`.
     pub(crate) least: u64,
-    /// Of floats, the bits that are 0 in what is exact.
+    /// For floats, the bits that are 0 if the target has the number exactly.
     pub(crate) cut: u64,
-    /// What stands in the lanes of a register behind the last element: a code that is in the range and exact, 0 or that of 1. (Of integers to
-    /// float8_e8m0fnu, which has no 0, it is not: then such a register does not fit, and its elements are judged.)
+    /// Fills the lanes of a register behind the last element: a code that fits and is exact, that of 0 or 1. (For integers to
+    /// float8_e8m0fnu, which has no 0, it does not fit: then elements of such a register are judged.)
     pub(crate) inside: u64,
 }
 
-/// What to look at.
+/// What a scan looks at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scan {
-    /// Integers of a range.
+    /// Integers: are they in a range?
     Integers,
-    /// Floats of a range that have only so many bits.
+    /// Floats: are they in a range, and do they have no more bits than the target?
     Floats,
     /// The same, and none is negative.
     Positive,
-    /// Floats of a range that are integers.
+    /// Floats: are they in a range, and whole?
     Whole,
     /// The same, and none is negative.
     Natural,
 }
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
-    /// Every element is in the range, so that the count is right.
+    /// Every element is in the range. (Else the count is arbitrary.)
     pub(crate) fits: bool,
-    /// Elements that are in the range, but not exact.
+    /// How many elements are in the range, but not exact.
     pub(crate) inexact: usize,
 }
 
-/// The codes of so many lanes of some bytes, native.
+/// Codes in native byte order, of `width` bytes each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Codes<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) width: usize,
 }
 
-/// Codes that are looked for: from `low` to `high`, of which some bits do not count.
+/// Codes to find: those that, masked, are from `low` to `high`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) mask: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Is it one code of so many bytes?
+    /// Is it a single code of `bytes` bytes?
     pub(crate) fn is_one(&self, bytes: usize) -> bool {
         self.low == self.high && self.mask == u64::MAX >> (64 - 8 * bytes)
     }
@@ -73,33 +73,33 @@ impl Key {
     }
 }
 
-/// What says of codes whether they are exact.
+/// How to tell whether codes are exact.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(isa = "vector"), expect(dead_code, reason = "the reference has no loops"))]
 pub(crate) enum Exact<'a> {
     /// All of them are.
     All,
-    /// Floats that are integers.
+    /// Floats that are whole.
     Whole,
-    /// Those that were cast there and back again to these bytes.
+    /// Those that are equal to these bytes, which they became when they were cast there and back.
     Back(&'a [u8]),
 }
 
-/// Where integers go that are judged, as no wider ones of so many bytes each.
+/// Where integers are written while they are judged, truncated to `width` bytes each.
 pub(crate) struct Kept<'a> {
     pub(crate) dst: Destination<'a, u8>,
     pub(crate) width: usize,
-    /// The integers are float64, cut to int64: of what that does not hold, the minimum, but where the code is this one, it is never lost.
+    /// The codes are float64s, truncated to int64 first. What int64 does not hold becomes its minimum and is lost, except this code.
     pub(crate) cut: Option<u64>,
 }
 
-/// The most codes that are judged at a time.
+/// The largest number of codes that are judged at a time.
 pub(crate) const MOST: usize = 2048;
 
 /// A bit for each code, the first in the lowest bit of the first word.
 pub(crate) type Bits = [u64; MOST / 64];
 
-/// Which codes are lost, and which are not, but inexact; and how many.
+/// Which codes are lost, which of the others are inexact, and how many.
 #[derive(Default, Debug)]
 pub(crate) struct Verdict {
     pub(crate) lost: Bits,
@@ -110,7 +110,7 @@ pub(crate) struct Verdict {
 
 #[cfg(isa = "vector")]
 impl Verdict {
-    /// Adds the bits of a block of lanes from a number on, which end within a word: the lost, and the inexact.
+    /// Adds the bits of a block of codes from index `at` on, which lie within one word: those that are lost, and those that are inexact.
     #[inline(always)]
     pub(super) fn add(&mut self, at: usize, [lost, inexact]: [u64; 2]) {
         if let (Some(losts), Some(inexacts)) = (self.lost.get_mut(at / 64), self.inexact.get_mut(at / 64)) {
@@ -122,7 +122,7 @@ impl Verdict {
     }
 }
 
-/// How many codes are in which class. Of Inf and NaN there are as many, whether they are lost or not.
+/// How many codes are in which class. Inf and NaN are counted whether they are lost or not.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counts {
     pub(crate) above: usize,
@@ -132,19 +132,18 @@ pub(crate) struct Counts {
     pub(crate) inf: usize,
 }
 
-/// A cast and a scan in one loop.
+/// A cast with a scan in one loop.
 #[derive(Clone, Copy)]
 pub(crate) struct Fused<'a> {
     pub(super) plan: &'a Planned,
-    /// Elements of a block.
+    /// How many elements a block has.
     pub(super) block: usize,
-    /// Casts the blocks that both sides have.
+    /// Casts all blocks that both buffers have.
     pub(super) run: fn(plan: &Planned, fit: &Fit, src: &[u8], dst: Destination<'_, u8>) -> Found,
 }
 
 impl Fused<'_> {
-    /// Casts whole blocks, as many as there are, and says how many elements those were. If not all of them fit, what
-    /// was written is not said.
+    /// Casts all whole blocks, and returns how many elements those were. If not all of them fit, the destination is arbitrary.
     pub(crate) fn cast(&self, fit: &Fit, src: &[u8], dst: &mut Destination<'_, u8>) -> (usize, Found) {
         let route = &self.plan.route;
         let blocks = (src.len() / route.src.size(self.block)).min(dst.size() / route.dst.size(self.block));

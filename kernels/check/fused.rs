@@ -1,4 +1,4 @@
-//! Casts that look at what they make, in one loop.
+//! Casts that check their own results, in one loop.
 
 use core::marker::PhantomData;
 
@@ -14,7 +14,7 @@ use crate::formats::dtype::DType;
 use crate::formats::options::Rounding;
 use crate::formats::route::Parts;
 
-/// The pairs that have a loop for both.
+/// The loop that casts and checks, if there is one for the pair.
 pub(super) fn fused<I: Simd>(_: I, plan: &Planned, counts: bool) -> Option<Fused<'_>> {
     by_registers::<I::Turned>(plan, counts)
 }
@@ -31,7 +31,7 @@ fn by_registers<I: Simd>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
             (_, _, Rounding::NearestAway, _) => return None,
             (DType::F64, DType::I32, _, true) => blocks::<I, F64ToI32<I, true>>,
             (DType::F64, DType::I32, _, false) => blocks::<I, F64ToI32<I, false>>,
-            // By the other modes, what is too large may become the largest number.
+            // (In other rounding modes, what is too large may become the largest number.)
             (DType::F64, DType::F32, Rounding::NearestEven, true) => blocks::<I, ToFloat<I, F64ToF32, true>>,
             (DType::F64, DType::F32, Rounding::NearestEven, false) => {
                 blocks::<I, ToFloat<I, F64ToF32, false>>
@@ -45,19 +45,19 @@ fn by_registers<I: Simd>(plan: &Planned, counts: bool) -> Option<Fused<'_>> {
     Some(Fused { plan, block: I::BYTES, run })
 }
 
-/// A cast that looks at what it makes, of native codes.
+/// A cast of native codes that checks its results.
 trait Proof<I: Simd> {
     /// Registers of a block of the source, twice those of the destination.
     const REGISTERS: usize;
 
     fn new(isa: I, fit: &Fit) -> Self;
-    /// Two registers of the source.
+    /// Casts two registers of the source to one.
     fn cast(&mut self, isa: I, x: [I::V; 2]) -> I::V;
-    /// What was found of so many elements.
+    /// The result for `n` elements.
     fn found(&self, isa: I, fit: &Fit, n: usize) -> Found;
 }
 
-/// By the scan.
+/// With the integer scan.
 struct I64ToI32<I: Simd>(IntegerScan<I, Wide64>);
 
 impl<I: Simd> Proof<I> for I64ToI32<I> {
@@ -79,7 +79,7 @@ impl<I: Simd> Proof<I> for I64ToI32<I> {
     }
 }
 
-/// Counts lanes that differ, by those that do not.
+/// Counts lanes that differ, by counting those that do not.
 struct Unlike<I: Simd, L> {
     same: Tally<I::V>,
     lanes: PhantomData<L>,
@@ -96,7 +96,7 @@ impl<I: Simd, L: FloatLanes<I>> Unlike<I, L> {
             self.same = L::tally(isa, a[k], b[k], self.same);
         }
     }
-    /// Of so many lanes.
+    /// How many of `n` lanes differ.
     #[inline(always)]
     fn count(&self, isa: I, n: usize) -> usize {
         let counts = Register::new(isa, self.same.lanes);
@@ -109,13 +109,13 @@ impl<I: Simd, L: FloatLanes<I>> Unlike<I, L> {
     }
 }
 
-/// Rounded, and cast back: where that is the same, they fit, whatever becomes of others. What becomes the minimum is looked
-/// at again; it may be all that is made of what does not fit.
+/// Casts to int32 and back: elements that come back the same fit. Whatever does not fit becomes the minimum, so if there is a minimum
+/// among the results, the elements are scanned again.
 struct F64ToI32<I: Simd, const COUNTS: bool> {
     /// The smallest integer that was made.
     least: I::V,
-    /// Bits that were not the same. The sign alone does not matter: it is that of a zero, or of 2^31, which may become
-    /// the minimum.
+    /// The bits in which any element differed. A difference in the sign alone does not matter: it is that of a zero, or of 2^31, which
+    /// becomes the minimum.
     differ: I::V,
     fractions: Unlike<I, Wide64>,
 }
@@ -146,7 +146,7 @@ impl<I: Simd, const COUNTS: bool> Proof<I> for F64ToI32<I, COUNTS> {
     }
 }
 
-/// A float that is cast to a narrower one, to nearest, and back.
+/// A cast of a float to a narrower one, to nearest even, and back.
 trait RoundTrip<I: Simd> {
     type Wide: FloatLanes<I>;
     type Narrow: Lanes<I>;
@@ -154,7 +154,7 @@ trait RoundTrip<I: Simd> {
 
     fn there(isa: I, x: [I::V; 2]) -> I::V;
     fn back(isa: I, x: I::V) -> [I::V; 2];
-    /// The larger one, of magnitudes.
+    /// The larger of two magnitudes.
     fn max(isa: I, a: I::V, b: I::V) -> I::V;
 }
 
@@ -188,7 +188,7 @@ round_trips! {
     F32ToF16: Wide32 to Wide16, 0x7C00, f32_to_f16, f16_to_f32, max_u16;
 }
 
-/// They fit if none becomes Inf or NaN.
+/// Casts to a narrower float: elements fit if none becomes Inf or NaN.
 struct ToFloat<I: Simd, N: RoundTrip<I>, const COUNTS: bool> {
     largest: I::V,
     rounded: Unlike<I, N::Wide>,
@@ -223,7 +223,7 @@ impl<I: Simd, N: RoundTrip<I>, const COUNTS: bool> Proof<I> for ToFloat<I, N, CO
     }
 }
 
-/// A cast that looks at what it makes, on the blocks that both sides have.
+/// Runs such a cast on all blocks that both buffers have.
 fn blocks<I: Simd, P: Proof<I>>(plan: &Planned, fit: &Fit, src: &[u8], dst: Destination<'_, u8>) -> Found {
     struct Blocks<'a, P>(&'a Fit, &'a [u8], Destination<'a, u8>, PhantomData<P>);
 
@@ -248,6 +248,6 @@ fn blocks<I: Simd, P: Proof<I>>(plan: &Planned, fit: &Fit, src: &[u8], dst: Dest
 
     let _environment = Environment::new(plan.route.policy.rounding);
     let found = I::of(plan.isa).map(|isa| isa.run(Blocks::<P>(fit, src, dst, PhantomData)));
-    // The plan is one of this instruction set.
+    // (The plan is one of this instruction set, so there is a result.)
     found.unwrap_or(Found { fits: false, inexact: 0 })
 }

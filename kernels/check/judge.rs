@@ -1,4 +1,4 @@
-//! Which codes are lost, which are inexact, and how many there are of each class.
+//! Judges single codes: which are lost, which are inexact, and how many there are of each class.
 
 use core::marker::PhantomData;
 
@@ -35,7 +35,7 @@ pub(super) fn judge<I: Simd>(
     every(isa, [codes.bytes, back], &inside.keys(), limits, verdict, kept);
 }
 
-/// Can codes of so many bytes be cut, see [`Kept`]?
+/// Can codes of `width` bytes be truncated, as [`Kept`] has it?
 pub(super) fn cuts<I: Simd>(_: I, width: usize) -> bool {
     I::CUTS && width == 8
 }
@@ -49,7 +49,7 @@ fn all_or_back<I: Simd, L: Compared<I>, const KEYS: usize>(exact: Exact<'_>) -> 
     }
 }
 
-/// Which codes are not lost: those that have one of these keys.
+/// The codes that are not lost: those that have one of these keys.
 #[derive(Clone, Copy)]
 enum Inside {
     One(Key),
@@ -64,11 +64,12 @@ impl Inside {
         }
         let (low, high) = (limits.low as u64, limits.high as u64);
         let (kept, sign) = (limits.kept as u64 + 1, limits.nonzero + 1);
-        // Of a range that reaches as far down as up, magnitudes are enough. On the ring of numbers, what is kept comes before 0.
+        // A range that is symmetric about 0 needs magnitudes alone. Codes that are kept besides (Inf, NaN) are just before 0, if one counts
+        // on past the largest.
         if limits.low == -1 - limits.high && !matches!(exact, Exact::Whole) {
             return Self::One(Key { mask: limits.nonzero, low: kept, high });
         }
-        // And so what is kept of one sign comes before the zero of the other.
+        // (In the same way, codes that are kept of one sign are just before the zero of the other.)
         if limits.low < 0 {
             let above = Key { mask: u64::MAX, low: kept ^ sign, high };
             return Self::Two([above, Key { mask: u64::MAX, low: kept, high: low ^ limits.nonzero }]);
@@ -88,7 +89,7 @@ impl Inside {
 }
 
 pub(super) fn count<I: Simd>(isa: I, codes: Codes<'_>, limits: &Limits) -> Counts {
-    // No more than an i16 can count.
+    // (An i16 can count that many.)
     assert!(codes.bytes.len() / codes.width <= MOST && matches!(codes.width, 2 | 4 | 8));
     match codes.width {
         2 => isa.run(Classes::<i16, 2>(codes.bytes.as_chunks().0, limits, PhantomData)),
@@ -97,12 +98,12 @@ pub(super) fn count<I: Simd>(isa: I, codes: Codes<'_>, limits: &Limits) -> Count
     }
 }
 
-/// What is exact.
+/// How to tell whether codes are exact, in registers.
 trait Rule<I: Simd, L: Lanes<I>> {
-    /// All ones where that is so; none if everything is.
+    /// All ones in the lanes of exact codes. None if all codes are exact.
     fn exact(isa: I, code: I::V, back: I::V, nonzero: I::V) -> Option<I::V>;
 
-    /// Is that everything, so that integers may be [`Kept`]? The compiler knows.
+    /// Are all codes exact, so that integers may be [`Kept`]? (A constant for the compiler.)
     #[inline(always)]
     fn is_everything(isa: I) -> bool {
         let any = isa.splat64(0);
@@ -140,7 +141,7 @@ impl<I: Simd, L: FloatLanes<I>> Rule<I, L> for Whole {
 struct Bounds<I: Simd, const KEYS: usize> {
     nonzero: I::V,
     kept: I::V,
-    /// Where codes are cut, the one that is never lost.
+    /// Where codes are truncated, the one that is never lost.
     spared: I::V,
     keys: [Sought<I>; KEYS],
 }
@@ -158,7 +159,7 @@ impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
         }
     }
 
-    /// A bit for each code of a block: is it lost, is it inexact?
+    /// For each code of a block two bits: is it lost, is it inexact?
     #[inline(always)]
     fn block<L: Compared<I>, R: Rule<I, L>, const CUTS: bool>(
         &self,
@@ -183,7 +184,7 @@ impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
             }
             keeps[k] = isa.and_not(losses[k], integer);
             if let Some(exact) = R::exact(isa, code, back, self.nonzero) {
-                // What is kept is exact, whatever it comes back as. (Of integers, nothing is beyond.)
+                // What is kept (Inf, NaN) counts as exact, whatever it comes back as. (There is none among integers.)
                 let kept = L::gt(isa, isa.and(code, self.nonzero), self.kept);
                 let settled = isa.or(isa.or(losses[k], exact), kept);
                 inexact[k] = isa.and_not(settled, isa.splat64(u64::MAX));
@@ -204,7 +205,7 @@ impl<I: Simd, const KEYS: usize> Bounds<I, KEYS> {
     }
 }
 
-/// Judges the lanes of codes, with what they come back as.
+/// Judges codes, with what they come back as.
 fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
     isa: I,
     codes: [&[u8]; 2],
@@ -236,7 +237,7 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
     }
 
     impl<L, R, const KEYS: usize> Judge<'_, L, R, KEYS> {
-        /// In loops of their own, as either has enough to do.
+        /// (Loops of their own, for either has enough to do.)
         #[inline(always)]
         fn run<I: Simd, const CUTS: bool>(self, isa: I, spared: u64)
         where
@@ -248,7 +249,7 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
                 (Bounds::<I, KEYS>::new::<L>(isa, limits, keys, spared), L::BYTES * I::BYTES);
             let [mut room, mut room_back] = [const { BlockRoom([0; 8 * 64]) }; 2];
             let mut at = 0;
-            // What is no whole block is one in the rooms, so that what judges it stands here once.
+            // The last block, if partial, is copied to a buffer, so that the code that judges is here only once.
             loop {
                 let (some, first, first_back);
                 match (codes.split_at_checked(block), back.split_at_checked(block)) {
@@ -282,22 +283,22 @@ fn every<I: Simd, L: Compared<I>, R: Rule<I, L>, const KEYS: usize>(
     isa.run(Judge::<L, R, KEYS> { codes, keys, limits, verdict, kept, by: PhantomData });
 }
 
-/// Room for a block of lanes.
+/// A buffer for a block of codes.
 #[repr(C, align(64))]
 pub(super) struct BlockRoom(pub(super) [u8; 8 * 64]);
 
-/// A code of so many bytes.
+/// A code of `BYTES` bytes.
 trait Lane<const BYTES: usize>: Copy + Ord {
     const ZERO: Self;
 
     fn read(bytes: [u8; BYTES]) -> Self;
-    /// The low bits.
+    /// From the low bits.
     fn of(bits: u64) -> Self;
     fn and(self, other: Self) -> Self;
     fn xor(self, other: Self) -> Self;
-    /// All ones if negative.
+    /// All ones if it is negative, else 0.
     fn sign(self) -> Self;
-    /// One more where something is so.
+    /// Adds 1 if `where_`.
     fn plus(self, where_: bool) -> Self;
     fn count(self) -> usize;
 }
@@ -340,7 +341,7 @@ macro_rules! lane {
 }
 lane!(i16 i32 i64);
 
-/// The classes of lanes, no more than an i16 counts: plain Rust, which the compiler vectorises where [`Simd::run`] has enabled the
+/// Counts codes by class, no more than an i16 can count. Plain Rust, which the compiler vectorises where [`Simd::run`] has enabled the
 /// features.
 struct Classes<'a, L, const BYTES: usize>(&'a [[u8; BYTES]], &'a Limits, PhantomData<L>);
 

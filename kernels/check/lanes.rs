@@ -1,4 +1,4 @@
-//! The lanes that codes are, and what is done with a register of them.
+//! Codes as lanes of registers: comparisons and masks.
 
 use core::convert::Infallible;
 use core::marker::PhantomData;
@@ -14,7 +14,7 @@ pub(super) trait Lanes<I: Simd> {
     fn sub(isa: I, a: I::V, b: I::V) -> I::V;
 }
 
-/// The registers of a block of codes of so many bytes each, as registers of their low bytes, `to` of each.
+/// Narrows the registers of a block of codes of `from` bytes to their `to` low bytes.
 #[inline(always)]
 pub(super) fn narrowed<I: Simd>(isa: I, mut codes: [I::V; 8], from: usize, to: usize) -> [I::V; 8] {
     if from == 8 && to < 8 {
@@ -33,37 +33,37 @@ pub(super) fn narrowed<I: Simd>(isa: I, mut codes: [I::V; 8], from: usize, to: u
     codes
 }
 
-/// Lanes that are compared: all ones where that is true, else zeros.
+/// Lanes with comparisons, whose results are all ones where true, else zeros.
 pub(super) trait Ordered<I: Simd>: Lanes<I> {
-    /// Signed.
+    /// a > b, as signed integers.
     fn gt(isa: I, a: I::V, b: I::V) -> I::V;
-    /// Those of `some` where that is true.
+    /// `some` where a > b, else zeros.
     #[inline(always)]
     fn where_gt(isa: I, a: I::V, b: I::V, some: I::V) -> I::V {
         isa.and(some, Self::gt(isa, a, b))
     }
-    /// A bit for each lane of a block, all of which are all ones or zeros. Of the registers, the first that a block has.
+    /// A bit for each lane of a block of masks. A block has the first few of these registers.
     fn bits(isa: I, masks: [I::V; 8]) -> u64;
-    /// What finds several codes at once, if that has a loop of its own.
+    /// Finds several codes in one pass, if there is a loop for that.
     type Ones: Ones<I>;
 }
 
-/// Codes that are looked for.
+/// Codes to find.
 pub(super) trait Among<I: Simd> {
-    /// A bit for each lane of a block that is none of them. Of the registers, the first that a block has.
+    /// A bit for each lane of a block that is none of them. A block has the first few of these registers.
     fn others(&self, isa: I, codes: [I::V; 8]) -> u64;
 }
 
-/// The same of keys of one code each, [`ONES`] at most.
+/// Up to [`ONES`] keys of a single code each.
 pub(super) trait Ones<I: Simd>: Among<I> + Sized {
-    /// None if they are others.
+    /// None if the keys are not of that kind.
     fn new(isa: I, keys: &[Key]) -> Option<Self>;
 }
 
-/// As many as are looked for in one pass.
+/// The most codes to find in one pass.
 pub(super) const ONES: usize = 3;
 
-/// Codes of some lanes.
+/// Single codes to find among lanes.
 pub(super) struct OnesOf<I: Simd, L>([I::V; ONES], PhantomData<L>);
 
 impl<I: Simd, L: Lanes<I>> Ones<I> for OnesOf<I, L>
@@ -97,7 +97,7 @@ ones! {
     Wide32: others32, [a, b, c, d, ..] => [a, b, c, d];
 }
 
-/// None of 64 bits: their loop would be as long as all others.
+/// (Not for lanes of 64 bits: their loop would be as long as all others together.)
 impl<I: Simd> Among<I> for Infallible {
     #[inline(always)]
     fn others(&self, _: I, _: [I::V; 8]) -> u64 {
@@ -112,19 +112,19 @@ impl<I: Simd> Ones<I> for Infallible {
     }
 }
 
-/// The same, and whether they are equal.
+/// Lanes that can be compared for equality, too.
 pub(super) trait Compared<I: Simd>: Ordered<I> {
     fn eq(isa: I, a: I::V, b: I::V) -> I::V;
 }
 
 /// Lanes of floats.
 pub(super) trait FloatLanes<I: Simd>: Compared<I> {
-    /// Signed, and unsigned.
+    /// The maximum, as signed and as unsigned integers.
     fn max(isa: I, a: I::V, b: I::V) -> I::V;
     fn min(isa: I, a: I::V, b: I::V) -> I::V;
-    /// How many lanes are not the same.
+    /// How many lanes differ.
     fn differ(isa: I, a: I::V, b: I::V) -> usize;
-    /// Counts those that are.
+    /// Counts lanes that are equal.
     fn tally(isa: I, a: I::V, b: I::V, tally: Tally<I::V>) -> Tally<I::V>;
     fn trunc(isa: I, x: I::V) -> I::V;
 }
@@ -265,7 +265,7 @@ pub(super) struct Sought<I: Simd> {
 impl<I: Simd> Sought<I> {
     #[inline(always)]
     pub(super) fn new<L: Lanes<I>>(isa: I, key: &Key) -> Self {
-        // Unsigned numbers that are compared as signed ones have another top bit.
+        // (To compare unsigned numbers as signed ones, the top bit is flipped.)
         let top = 1 << (8 * L::BYTES - 1);
         Self {
             mask: L::splat(isa, key.mask),
@@ -273,7 +273,7 @@ impl<I: Simd> Sought<I> {
             range: L::splat(isa, key.high.wrapping_sub(key.low) ^ top),
         }
     }
-    /// Those of `some` where the code has not the key.
+    /// `some` where the code does not have the key, else zeros.
     #[inline(always)]
     pub(super) fn where_not<L: Ordered<I>>(&self, isa: I, code: I::V, some: I::V) -> I::V {
         L::where_gt(isa, L::sub(isa, isa.and(code, self.mask), self.low), self.range, some)
@@ -298,7 +298,7 @@ impl Register {
         self.0.as_flattened_mut()
     }
 
-    /// All bits of any of its words.
+    /// The OR of all its words.
     #[inline(always)]
     pub(super) fn any(&self) -> u64 {
         let mut any = 0;
@@ -308,7 +308,7 @@ impl Register {
         any
     }
 
-    /// The lane of so many bytes that begins with a byte.
+    /// The lane of `bytes` bytes that begins at a byte.
     #[inline(always)]
     pub(super) fn lane(&self, at: usize, bytes: usize) -> u64 {
         u64::from_ne_bytes(self.0[at / 8]) << (64 - 8 * (at % 8 + bytes)) >> (64 - 8 * bytes)

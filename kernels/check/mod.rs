@@ -1,13 +1,11 @@
-//! What a cast loses, read from the codes of its source: loops, compiled for each instruction set.
+//! Loops that find what a cast loses, from the codes of its source; compiled for each instruction set.
 //!
-//! A *scan* says whether all is well with a run of elements, or may not be, in a few operations on each register. Where
-//! it may not be, [`Loops::judge`] says of every element whether it is lost or inexact, and [`Loops::count`] of what
-//! class those are. They look at native codes of 16, 32 or 64 bits; `src/checked/look.rs` brings other sources to those,
-//! and `src/checked/range.rs` says where the limits are.
+//! A *scan* finds out, with a few operations per register, whether all elements of a run fit the target. If not, [`Loops::judge`]
+//! decides for each element whether it is lost or inexact, and [`Loops::count`] counts those by class. They read native codes of 16, 32
+//! or 64 bits; `src/checked/look.rs` brings other sources to that form, and `src/checked/range.rs` computes the limits.
 //!
-//! [`Fused`] casts and looks in one loop, which loads the source once. There is one for the few pairs where that pays for
-//! the code: those that the caches feed faster than two loops can look and cast. It looks at what the cast makes, which may be
-//! cast back and compared.
+//! [`Fused`] casts and checks in one loop, which loads the source once. There is one for the few pairs where that is worth its code:
+//! those whose data the caches deliver faster than two loops can check and cast. It checks the results, for example by casting back.
 
 #[cfg(isa = "vector")]
 mod find;
@@ -28,7 +26,7 @@ use super::limits::Limits;
 use super::plan::Planned;
 use super::present::Present;
 
-/// Codes that are whole blocks of judges on every instruction set.
+/// A number of codes that is whole blocks on every instruction set.
 pub(crate) const BLOCK: usize = 64;
 
 /// The loops of an instruction set.
@@ -37,7 +35,7 @@ pub(crate) struct Loops(Present);
 
 #[cfg_attr(not(isa = "vector"), expect(unused_variables, reason = "there are none"))]
 impl Loops {
-    /// None of the reference.
+    /// None for the reference.
     pub(crate) fn of(isa: Present) -> Option<Self> {
         (isa != Present::REFERENCE).then_some(Self(isa))
     }
@@ -48,13 +46,13 @@ impl Loops {
         on!(self.0, isa => scan::scan(isa, codes, fit, counts)).unwrap_or(nothing)
     }
 
-    /// Judges codes of 2, 4 or 8 bytes, no more than [`MOST`]. The verdict is an empty one.
+    /// Judges up to [`MOST`] codes of 2, 4 or 8 bytes. `verdict` must be empty.
     pub(crate) fn judge(self, codes: Codes<'_>, exact: Exact<'_>, limits: &Limits, verdict: &mut Verdict) {
         on!(self.0, isa => judge::judge(isa, codes, exact, limits, verdict, None)).unwrap_or(());
     }
 
-    /// The same of integers, which are written as well: the low bytes of each, all of which are 0 if it is lost. Of whole blocks alone:
-    /// else, and where floats are to be cut and cannot be, it says that nothing was done.
+    /// The same for integers, and writes the low bytes of each, or 0 if it is lost. Only for whole blocks: else, and where floats would have to
+    /// be truncated and cannot be, it does nothing and returns false.
     pub(crate) fn keep(
         self,
         codes: Codes<'_>,
@@ -79,19 +77,19 @@ impl Loops {
         .unwrap_or(false)
     }
 
-    /// Counts the same by class.
+    /// Counts codes by class.
     pub(crate) fn count(self, codes: Codes<'_>, limits: &Limits) -> Counts {
         on!(self.0, isa => judge::count(isa, codes, limits)).unwrap_or_default()
     }
 
-    /// Which codes of 1, 2, 4 or 8 bytes, no more than [`MOST`], have any of the keys? The bits are zeros. How many those are, or more: some may be
-    /// counted for several keys.
+    /// Finds which of up to [`MOST`] codes of 1, 2, 4 or 8 bytes have any of the keys. `bits` must be zeros. Returns how many, or more: a code
+    /// may be counted for several keys.
     pub(crate) fn find(self, codes: Codes<'_>, keys: &[Key], bits: &mut Bits) -> usize {
         on!(self.0, isa => find::find(isa, codes, keys, bits)).unwrap_or(0)
     }
 }
 
-/// What casts and looks in one loop, if there is one for the cast. What is inexact is counted only on request.
+/// The loop that casts and checks, if there is one for the cast. Inexact elements are counted only on request.
 #[cfg_attr(not(isa = "vector"), expect(unused_variables, reason = "there is none"))]
 pub(crate) fn fused(plan: &Planned, counts_inexact: bool) -> Option<Fused<'_>> {
     on!(plan.isa, isa => fused::fused(isa, plan, counts_inexact)).flatten()

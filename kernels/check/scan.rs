@@ -1,4 +1,4 @@
-//! Scans: is all well with a run of codes?
+//! Scans: do all codes of a run fit?
 
 use core::marker::PhantomData;
 
@@ -30,14 +30,14 @@ fn floats<I: Simd, L: FloatLanes<I>>(scan: Scan, counts: bool) -> fn(I, &[u8], &
         (_, true) => run::<I, FloatScan<I, L, true, false, true>>,
         (Scan::Natural, false) => run::<I, FloatScan<I, L, true, true, false>>,
         (Scan::Positive, false) => run::<I, FloatScan<I, L, true, false, false>>,
-        // As long as none is counted, those that are integers are in the range or not, as all others.
+        // (Without counting, whether a float is whole does not matter.)
         (Scan::Floats | Scan::Whole | Scan::Integers, false) => {
             run::<I, FloatScan<I, L, false, false, false>>
         }
     }
 }
 
-/// A scan, a register at a time.
+/// A scan, one register at a time.
 pub(super) trait Scanner<I: Simd> {
     type Lanes: Lanes<I>;
 
@@ -49,7 +49,7 @@ pub(super) trait Scanner<I: Simd> {
 /// [`Scan::Integers`].
 pub(super) struct IntegerScan<I: Simd, L> {
     low: I::V,
-    /// All bits of what was seen.
+    /// The OR of everything seen.
     any: I::V,
     lanes: PhantomData<L>,
 }
@@ -72,15 +72,15 @@ impl<I: Simd, L: Lanes<I>> Scanner<I> for IntegerScan<I, L> {
     }
 }
 
-/// The scans of floats. `SIGNS`: whether one is negative is looked at. Who counts has so much to do that it always is.
+/// The scans of floats. `SIGNS`: is it checked whether one is negative? (Scans that count always do, as they have enough to do anyway.)
 struct FloatScan<I: Simd, L, const SIGNS: bool, const WHOLE: bool, const COUNTS: bool> {
     low: I::V,
     cut: I::V,
-    /// The largest magnitude, the smallest one minus `low`, and all bits of what was seen.
+    /// The largest magnitude, the smallest one minus `low`, and the OR of everything seen.
     largest: I::V,
     smallest: I::V,
     signs: I::V,
-    /// Counted outside of the registers, which have enough to do.
+    /// (Counted outside of vector registers, which have enough to do.)
     inexact: usize,
     lanes: PhantomData<L>,
 }
@@ -110,7 +110,7 @@ impl<I: Simd, L: FloatLanes<I>, const SIGNS: bool, const WHOLE: bool, const COUN
         if SIGNS {
             self.signs = isa.or(self.signs, codes);
         }
-        // Of a target with a sign, only what is exact is from the smallest magnitude on.
+        // (To a target with a sign, numbers below the smallest magnitude are inexact, not lost.)
         if !WHOLE && SIGNS {
             self.smallest = L::min(isa, self.smallest, L::sub(isa, magnitude, self.low));
         }
@@ -139,7 +139,7 @@ impl<I: Simd, L: FloatLanes<I>, const SIGNS: bool, const WHOLE: bool, const COUN
     }
 }
 
-/// A scan of bytes, whole lanes.
+/// Runs a scan over bytes, which are whole lanes.
 fn run<I: Simd, L: Scanner<I>>(isa: I, bytes: &[u8], fit: &Fit) -> Found {
     struct Run<'a, L>(&'a [u8], &'a Fit, PhantomData<L>);
 

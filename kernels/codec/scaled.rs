@@ -1,4 +1,4 @@
-//! Elements under scales: sources that multiply or divide what another one reads, for the encoders that casts have.
+//! Elements under scales: sources that multiply or divide what another source reads, in front of the encoders that casts have.
 
 use core::marker::PhantomData;
 
@@ -18,7 +18,7 @@ use super::{Block, Codec};
 use crate::formats::dtype::{DType, FloatFormat, Kind};
 use crate::formats::route::Route;
 
-/// What a source keeps of a table, and the scales of a block.
+/// What a source has loaded of a table, and the scales of a block.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Under<L> {
     looks: L,
@@ -30,11 +30,11 @@ pub(in crate::kernels) trait Scalable: Source {
     /// The scales of the next block.
     fn scale<I: Simd>(looks: &mut Self::Looks<I>) -> &mut Scale;
 
-    /// Loads what is kept of a group, if one begins with the next block; in any case if nothing `is_kept` yet.
+    /// Loads what is needed for a group, if one begins with the next block, or if nothing `is_kept` yet.
     #[inline(always)]
     fn begin<I: Simd>(_: I, _: &mut Self::Looks<I>, _is_kept: bool) {}
 
-    /// Asks memory for what will be read, if something is [`next`](Scale::next), of as many bytes as the block that lies here.
+    /// Prefetches what is [`next`](Scale::next), if anything, in the size of this block.
     #[inline(always)]
     fn ask<I: Simd>(_: I, _: &Scale, _block: *const u8) {}
 }
@@ -80,7 +80,7 @@ impl<S: Source, T: Ties> Scalable for Quotient<S, T> {
     }
 }
 
-/// The numbers of a block, of an array of a scale.
+/// The numbers for a block from an array of a scale.
 #[inline(always)]
 fn numbers<I: Simd>(isa: I, scale: &Scale, array: *const f32) -> [I::V; 4] {
     // SAFETY: whoever makes a scale says that its arrays have a number for every element of the blocks, which the loop
@@ -92,7 +92,7 @@ fn numbers<I: Simd>(isa: I, scale: &Scale, array: *const f32) -> [I::V; 4] {
         }
         let splat = |at: usize| isa.splat32(array.add(at >> scale.shift).cast::<u32>().read());
         if scale.shift >= const { I::BYTES.trailing_zeros() } {
-            // Blocks begin at multiples of their size, or all have the same number.
+            // (Blocks begin at multiples of their size, or all elements have the same number.)
             return [splat(scale.at); 4];
         }
         registers!(4, K => splat(scale.at + K * I::BYTES / 4))
@@ -131,7 +131,7 @@ fn product<I: Simd>(isa: I, mut c: [I::V; 4], scale: &Scale) -> [I::V; 4] {
         c = registers!(4, K => isa.mul_f32(c[K], s[K]));
         s = [isa.splat32(scale.tensor.by.to_bits()); 4];
     }
-    // (No element is divided by its scale here.)
+    // (Nothing is divided by its scale here.)
     match (scale.how, scale.tensor.divides) {
         (How::Near, false) => registers!(4, K => isa.mul_f32(c[K], s[K])),
         (How::Near, true) => registers!(4, K => isa.div_f32(c[K], s[K])),
@@ -149,7 +149,7 @@ impl<I: Simd, S: AsF32<I>> NearF32<I> for Times<S> {
     }
 }
 
-/// Elements divided by their scales, for encoders of a target with such ties.
+/// Elements divided by their scales, in front of an encoder to a target whose ties are `T`.
 ///
 /// ```text
 /// q = x * (1 / S)           right to 4 of the 24 bits behind the first
@@ -164,14 +164,14 @@ pub(in crate::kernels) struct Quotient<S, T>(PhantomData<(S, T)>);
 
 /// Where the ties of a target are.
 pub(in crate::kernels) trait Ties {
-    /// May one of these quotients be on the other side of a tie than its exact value, or that be on it?
+    /// May one of these quotients be on the wrong side of a tie, or its exact value be a tie?
     ///
     /// With `x * (1 / S)` the error is below 2^-24 each for S, which may be a scale with the factor of the tensor, for the inverse and for
     /// the product: in all less than 4 of the last of 24 bits.
     fn may_tie<I: Simd>(isa: I, q: [I::V; 4]) -> bool;
 }
 
-/// Of 8 significant bits and fewer, whatever the exponents: every number of 9 may be one.
+/// Ties of any target of up to 8 significant bits: every number of 9 bits counts as one.
 pub(in crate::kernels) struct OfAny;
 
 impl Ties for OfAny {
@@ -181,7 +181,7 @@ impl Ties for OfAny {
     }
 }
 
-/// Of integers of 8 bits and fewer: the middles between them.
+/// Ties of integers of up to 8 bits: the middles between them.
 ///
 /// ```text
 /// s = q + 1.5 * 2^9         in [2^9, 2^10), the ulps are 2^-14, and q is wrong by one of them at most
@@ -197,7 +197,7 @@ impl Ties for OfIntegers {
     }
 }
 
-/// Of the float with this number among the dtypes, whose smallest normal number is L.
+/// Ties of the float `DTYPE` (its index among the dtypes), whose smallest normal number is L.
 ///
 /// ```text
 /// s = |q| + max(|q|, L)     of a normal q, twice it; of a subnormal one, a number above L, where ulps are the same
@@ -222,7 +222,7 @@ impl<const DTYPE: usize> Ties for OfFloat<DTYPE> {
     }
 }
 
-/// Is there one among four registers that is `at` plus a multiple of a power of two, `every`, or `NEAR` such a number?
+/// Is any lane of four registers within `NEAR` of `at` plus a multiple of `every`, a power of two?
 #[inline(always)]
 fn is_near<I: Simd, const NEAR: u32>(isa: I, x: [I::V; 4], at: u32, every: u32) -> bool {
     let (added, mask) = (isa.splat32(NEAR.wrapping_sub(at)), isa.splat32(every - 1));
@@ -260,7 +260,7 @@ impl<I: Simd, S: AsF32<I>, T: Ties> AsF32<I> for Quotient<S, T> {
             if scale.others.adds_first {
                 return S::kept(isa, registers!(4, K => isa.add_f32(isa.number_f32(q[K]), zeros[K])));
             }
-            // 1.5 * 2^23, whose ulp is 1: a sum is rounded to an integer. What is larger saturates.
+            // (1.5 * 2^23 has an ulp of 1: a sum with it is rounded to an integer. Larger numbers saturate.)
             let magic = isa.splat32(12_582_912f32.to_bits());
             let back = isa.splat32((-12_582_912f32).to_bits());
             q = registers!(4, K => {
@@ -281,7 +281,7 @@ impl<I: Simd, S: AsF32<I>, T: Ties> NearF32<I> for Quotient<S, T> {
     }
 }
 
-/// What x is more than m times a scale with the factor of the tensor, or a number with the same sign, if m has up to 12 bits.
+/// x - m * (scale with factor), or a number of the same sign, if m has up to 12 bits.
 ///
 /// ```text
 /// x - m * s               without a factor: rounded once
@@ -297,16 +297,16 @@ pub(in crate::kernels) fn rest<I: Simd>(isa: I, factor: Factor, x: I::V, minus_m
     if factor.divides { isa.mul_add_f32(x, by, product) } else { isa.mul_add_f32(product, by, x) }
 }
 
-/// A quotient x / S of 12 bits, `m`, of which x - m * S has this sign: with a last bit.
+/// Rounds the quotient x / S to odd: `m` is its first 12 bits, and `t` has the sign of x - m * S.
 #[inline(always)]
 fn towards<I: Simd>(isa: I, x: I::V, m: I::V, t: I::V) -> I::V {
-    // 1 if both have a sign, else -1.
+    // 1 if the signs of both are equal, else -1.
     let step = isa.sub32(isa.splat32(1), isa.and(isa.shr32::<30>(isa.xor(t, x)), isa.splat32(2)));
-    // Inf stays as it is, and so does a NaN: t is no number then.
+    // (Inf and NaN stay as they are: t is NaN then.)
     isa.where_number_f32(t, isa.add32(m, step), m)
 }
 
-/// To bfloat16 from what becomes no subnormal number, to nearest even.
+/// To bfloat16, to nearest even, where results are not subnormal.
 pub(in crate::kernels) struct NormalToBf16<S>(PhantomData<S>);
 
 impl<I: Simd, S: AsF32<I>> Codec<I> for NormalToBf16<S> {
@@ -327,7 +327,7 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for NormalToBf16<S> {
     }
 }
 
-/// The products of all 16 codes of 4 bits with the scale of a group, in the place of each 16 elements.
+/// The products of all 16 codes of 4 bits with the scale of each group of 16 elements.
 pub(in crate::kernels) struct Products;
 
 impl Source for Products {
@@ -359,12 +359,11 @@ impl Scalable for Products {
     }
 }
 
-/// Codes of 4 bits by the words of [all codes](Products), which are float16 or bfloat16: a block of those is written as what its codes
-/// pick of them.
+/// Codes of 4 bits by the [products](Products) of all codes as words of float16 or bfloat16: each code picks its word.
 pub(in crate::kernels) struct ByProducts<const HALF: bool>;
 
 impl<const HALF: bool> ByProducts<HALF> {
-    /// Products as words. They are no NaN, and no bfloat16 is subnormal.
+    /// Products as words. None is a NaN, or a subnormal bfloat16.
     #[inline(always)]
     fn words<I: Simd>(isa: I, x: [I::V; 4], extras: Extras) -> [I::V; 2] {
         registers!(2, K => {
@@ -400,7 +399,7 @@ impl<I: NarrowsByF16, const HALF: bool> Codec<I> for ByProducts<HALF> {
             isa.splat32(scale.scales.add(at >> scale.shift).cast::<u32>().read())
         };
         if scale.shift > const { LEAST_GROUP.trailing_zeros() } {
-            // Of a second 16 elements the words are those of the first.
+            // (A second 16 elements of the same group have the same words.)
             let x = registers!(4, K => {
                 let first = if I::BYTES == 64 { K & 2 } else { K & 1 };
                 isa.mul_f32(looks[first], splat(first))
@@ -417,9 +416,9 @@ impl<I: NarrowsByF16, const HALF: bool> Codec<I> for ByProducts<HALF> {
     }
 }
 
-/// Codes of `BITS` bits by a table of words, which a group has for itself; or, if it `ADDS`, all have one, of bfloat16, to whose
-/// exponents a group adds its own, and if it `PICKS`, groups of 16 take a part of it each. To as many bits as are those of bfloat16 or of float32. (Where the code has 8 bits, the top one changes the
-/// sign of the word.)
+/// Codes of `BITS` bits by a table of 128 words for each group. With `ADDS`, there is one table of bfloat16 for all groups, and a group
+/// adds to the exponents of its words; with `PICKS`, each group of 16 elements uses a part of that. `TO` is 16, or 32 for float32 made
+/// of bfloat16. (The top bit of a code of 8 bits flips the sign of the word.)
 pub(in crate::kernels) struct Tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>;
 
 impl<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool> Source
@@ -512,7 +511,7 @@ where
     }
 }
 
-/// Codes of `BITS` bits by the 16 words of their group. Of 4 bits a code is the number of its word. Of 8 bits, to bfloat16:
+/// Codes of `BITS` bits by a table of 16 words for each group. A code of 4 bits is the index of its word. Codes of 8 bits, to bfloat16:
 ///
 /// ```text
 /// first = exponent of the code, but 1 if it is larger
@@ -521,7 +520,7 @@ where
 /// ```
 /// No product is subnormal or beyond the largest number, no scale is 0 or negative. NaN and Inf are the same under all scales.
 ///
-/// Or, if groups have deltas, all have the first 16 words of one table, of bfloat16, and a group adds its own exponent to what is not 0.
+/// Or, if groups have deltas, all use the first 16 words of one table of bfloat16, and a group adds to the exponents of words but 0.
 pub(in crate::kernels) struct Sixteen<const BITS: usize>;
 
 impl<const BITS: usize> Source for Sixteen<BITS>
@@ -567,20 +566,20 @@ where
     }
 }
 
-/// Bits of codes, and what those of 8 bits need besides.
+/// Masks of the bits of a code, and what codes of 8 bits need.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct CodeParts<V> {
-    /// All but a sign that zeros have.
+    /// All bits but the sign, where zeros have one.
     magnitude: V,
     mantissa: V,
     exponent: V,
     /// The lowest bit of an exponent.
     first: V,
-    /// From there to the exponent of a bfloat16, in the high byte of a word.
+    /// The shift from there to the exponent of a bfloat16, in the high byte of a word.
     right: V,
     /// The code of the largest number: Inf and NaN are above.
     most: V,
-    /// How far above Inf is; 0 if there is none.
+    /// The distance of Inf from that; 0 if there is none.
     inf: V,
 }
 
@@ -615,7 +614,7 @@ where
         k: &CodeParts<I::V>,
         Input { block, looks: Under { looks: [low, high], scale } }: Input<I, Self>,
     ) -> Block<I, Bits<16>> {
-        // What is above a code of 4 bits is not said.
+        // (The bits above a code of 4 bits are arbitrary.)
         let code = isa.and(isa.before_zips::<2>(block), isa.splat8(u8::MAX >> (8 - BITS)));
         let magnitude = isa.and(code, k.magnitude);
         let mut words;
@@ -655,7 +654,7 @@ where
     }
 }
 
-/// Elements that are looked up, where registers are tables: of packed codes, or of 8 bits with -0.
+/// The kernel that looks elements up in a table, if there is one: for packed codes, or codes of 8 bits with -0.
 pub(in crate::kernels) fn tabled<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
     route: &Route,
@@ -665,7 +664,7 @@ pub(in crate::kernels) fn tabled<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     if !route.src.is_packed() && !format.is_some_and(|format| format.has_neg_zero) {
         return None;
     }
-    // Of at most 16 codes up to the end of those with exponent 1.
+    // (With 3 mantissa bits, codes up to exponent 1 are at most 16.)
     let is_short = format.is_some_and(|format| format.mantissa_bits <= 3);
     if by == By::Sixteen {
         return match (route.src.memory_bits(), route.to) {
@@ -690,7 +689,7 @@ pub(in crate::kernels) fn tabled<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     }
 }
 
-/// The codec of a route to a float of 16 or 32 bits under scales, if there is one.
+/// The kernel that multiplies, of a route to a float of 16 or 32 bits, if there is one.
 pub(in crate::kernels) fn times<I: Ways>(_: I, route: &Route) -> Option<RunScaled> {
     let format = route.from.float_format();
     match (route.from.bits(), format) {
@@ -704,7 +703,7 @@ pub(in crate::kernels) fn times<I: Ways>(_: I, route: &Route) -> Option<RunScale
     }
 }
 
-/// The codec of the same by the products of all codes under each scale, if that is faster: for scales of 16 elements and more.
+/// The same by the products of all codes with each scale, if that is faster. For scales of 16 elements or more.
 pub(in crate::kernels) fn products<I: Simd<Narrowing: ScaledNarrowing<I>>>(
     _: I,
     route: &Route,
@@ -721,7 +720,7 @@ fn to_float<I: Simd, S: AsF32<I>>(route: &Route) -> Option<RunScaled> {
     }
 }
 
-/// The codec of a route from a float of 16 or 32 bits, divided by scales, if there is one.
+/// The kernel that divides, of a route from a float of 16 or 32 bits, if there is one.
 pub(in crate::kernels) fn quotient<I: Simd<Narrowing: ScaledNarrowing<I>, Integers: ToIntegers<I>>>(
     _: I,
     route: &Route,
@@ -746,7 +745,7 @@ fn narrowed<I: Simd<Narrowing: ScaledNarrowing<I>, Integers: ToIntegers<I>>, S: 
         DType::F4E2M1 => Some(I::Narrowing::finite_4::<ToE2m1<S>>()),
         DType::F8E4M3FN => Some(I::Narrowing::signed_3::<ToE4m3<S>>()),
         DType::F8E5M2 => Some(I::Narrowing::signed_2::<ToE5m2<S>>()),
-        // For encoders that come behind.
+        // For a cast that comes afterwards.
         DType::F32 => Some(run::<I, ToF32<Quotient<S, OfAny>>>()),
         _ => None,
     }
@@ -760,7 +759,7 @@ fn run<I: Simd, C: Codec<I, From: Scalable>>() -> RunScaled {
     I::kernel::<Scale, C>()
 }
 
-/// The codecs of a way to the narrow floats that there are scales for.
+/// The scaled kernels of a way to narrow floats.
 pub(in crate::kernels) trait ScaledNarrowing<I: Simd> {
     fn finite_4<S: AsF32<I> + Scalable>() -> RunScaled {
         run::<I, ToNarrow<S, Finite, 4, false>>()
@@ -771,18 +770,18 @@ pub(in crate::kernels) trait ScaledNarrowing<I: Simd> {
     fn signed_2<S: AsF32<I> + Scalable>() -> RunScaled {
         run::<I, ToNarrow<S, Signed, 8, false>>()
     }
-    /// By [`Products`], if that is possible.
+    /// The kernel by [`Products`], if there is one.
     fn products(_: DType) -> Option<RunScaled> {
         None
     }
-    /// By [`Sixteen`], if that is possible.
+    /// The kernel by [`Sixteen`], if there is one.
     fn sixteen<const BITS: usize>() -> Option<RunScaled>
     where
         Bits<BITS>: Width<Block<I> = I::V>,
     {
         None
     }
-    /// By [`Tabled`], if that is possible.
+    /// The kernel by [`Tabled`], if there is one.
     fn tabled<const BITS: usize, const TO: usize, const ADDS: bool, const PICKS: bool>() -> Option<RunScaled>
     where
         Bits<BITS>: Width<Block<I> = I::V>,
@@ -794,7 +793,7 @@ pub(in crate::kernels) trait ScaledNarrowing<I: Simd> {
 
 impl<I: Simd> ScaledNarrowing<I> for ByAddition {}
 
-/// Those of a way that is this one, but for floats of 16 bits.
+/// Implements a way that differs from this one only for floats of 16 bits.
 macro_rules! by_f16 {
     ($($way:ident: $bound:ident, $sixteen:expr, $tabled:expr;)*) => {$(
         impl<I: $bound> ScaledNarrowing<I> for $way {
@@ -832,7 +831,7 @@ macro_rules! by_f16 {
 }
 by_f16! {
     ByF16: NarrowsByF16, Some(run::<I, Sixteen<BITS>>()), None;
-    // 128 words are looked up as fast as 16, and need no exponents.
+    // (Tables of 128 words are as fast as those of 16 here, and need no exponents added.)
     ByWords: NarrowsByWords,
         if BITS < 8 { Some(run::<I, Sixteen<4>>()) } else { None },
         Some(run::<I, Tabled<BITS, TO, ADDS, PICKS>>());
