@@ -200,7 +200,7 @@ pub(crate) trait Memory: Registers {
 /// Packed elements of 1, 2, 4 and 6 bits. As to safety, see [`Registers`].
 pub(crate) trait Packs: Registers {
     /// A block of packed elements of 1, 2, 4 or 6 bits, the first at the low or at the high end of a byte, to
-    /// one per byte. What a byte has above them is not said. No more is read than they have.
+    /// one per byte. What a byte has above them is unspecified. No more is read than they have.
     unsafe fn unpack<const BITS: usize>(self, p: *const u8, high: bool) -> Self::V;
     /// The inverse, of bytes that are 0 above. No more is written than the elements have.
     unsafe fn pack<const BITS: usize>(self, p: *mut u8, v: Self::V, high: bool);
@@ -378,7 +378,7 @@ pub(crate) trait Widths: Longs {
     fn lowest32(self, a: [Self::V; 4]) -> Self::V {
         self.low16([self.low32([a[0], a[1]]), self.low32([a[2], a[3]])])
     }
-    /// A byte for each lane of 16 or 32 bits, with the same top bit; what else it has is not said.
+    /// A byte for each lane of 16 or 32 bits, with the same top bit; its other bits are unspecified.
     #[inline(always)]
     fn signs16(self, a: [Self::V; 2]) -> Self::V {
         self.high16(a)
@@ -401,7 +401,7 @@ pub(crate) trait Widths: Longs {
         self.bits32([self.low64([a, b]), self.low64([c, d]), self.low64([e, f]), self.low64([g, h])])
     }
     /// A bit for each lane of 8, 16 or 32 bits that is none of some: that of the first in the lowest. Where a block has
-    /// fewer than 64, the bits above are not said.
+    /// fewer than 64, the bits above are unspecified.
     #[inline(always)]
     fn others8<const N: usize>(self, a: Self::V, of: [Self::V; N]) -> u64 {
         let mut least = self.splat8(u8::MAX);
@@ -669,7 +669,7 @@ pub(crate) trait Converts: Halves {
     }
     fn i64_to_f64(self, a: Self::V) -> Self::V;
     fn u64_to_f64(self, a: Self::V) -> Self::V;
-    /// Below −2^31 the minimum; what 2^31 or more and NaN give is not said.
+    /// Below −2^31 the minimum; what 2^31 or more and NaN give is unspecified.
     fn f32_to_i32(self, a: Self::V) -> Self::V;
     /// What these conversions are given to round as the control register says: `x`, or where they carry their rounding, `x` rounded.
     #[inline(always)]
@@ -680,7 +680,7 @@ pub(crate) trait Converts: Halves {
     fn asked_f64(self, x: Self::V) -> Self::V {
         x
     }
-    /// 0 ≤ x < 2^32; what others give is not said.
+    /// 0 ≤ x < 2^32; what others give is unspecified.
     fn f32_to_u32(self, a: Self::V) -> Self::V;
     /// The nearest that there is, and 0 for a NaN: above `beyond`, which is the float below 2^31, it is `most`.
     #[inline(always)]
@@ -694,11 +694,11 @@ pub(crate) trait Converts: Halves {
         let x = self.number_f64(x);
         self.select64(self.gt64(x, beyond), most, self.f64_to_i64(x))
     }
-    /// Below −2^63 the minimum; what 2^63 or more give is not said.
+    /// Below −2^63 the minimum; what 2^63 or more give is unspecified.
     fn f64_to_i64(self, a: Self::V) -> Self::V;
-    /// 0 ≤ x < 2^64; what others give is not said.
+    /// 0 ≤ x < 2^64; what others give is unspecified.
     fn f64_to_u64(self, a: Self::V) -> Self::V;
-    /// What others give than those of the range is not said.
+    /// What numbers out of range give is unspecified.
     #[inline(always)]
     fn f64_to_i32(self, a: [Self::V; 2]) -> Self::V {
         self.low64([self.f64_to_i64(a[0]), self.f64_to_i64(a[1])])
@@ -938,7 +938,7 @@ pub(crate) trait NarrowsByNibbles: Rows {
     fn zipped_masks(self, a: [Self::V; 2]) -> Self::V {
         self.low16(a)
     }
-    /// The top bits, above bits that are not said.
+    /// The top bits, above unspecified bits.
     #[inline(always)]
     fn zipped_signs(self, a: [Self::V; 2]) -> Self::V {
         self.signs16(a)

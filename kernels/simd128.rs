@@ -4,7 +4,7 @@
 //! Three things are not as elsewhere.
 //! * Instructions round to nearest even and there is no control register: `environment.rs` keeps a rounding, as one would, and
 //!   [`Turned`] mends what an instruction gave: from how it differs from the exact result, which is known, the neighbour is found.
-//! * The bits of a NaN that an operation on floats gives are not said. Where one may come in, integers make them ([`quiet`]).
+//! * The bits of a NaN that an operation on floats gives are unspecified. Where one may come in, integers make them ([`quiet`]).
 //! * There is no float16. Integers make it, and a sum of floats its subnormals.
 
 use core::arch::wasm32::*;

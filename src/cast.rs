@@ -394,8 +394,8 @@ impl Caster {
         ran
     }
 
-    /// Runs the kernel, if both buffers have the size of `n` elements. Of few elements, every instruction of this shows: what
-    /// is wrong otherwise is not said here.
+    /// Runs the kernel if both buffers have the size of `n` elements. (With few elements every instruction counts, so the caller finds out
+    /// what was wrong otherwise.)
     #[inline(always)]
     #[allow(unsafe_code, reason = "the one place that calls a kernel")]
     fn ran<S: Element, D: Element>(&self, src: &[S], dst: &mut Destination<'_, D>, n: usize) -> bool {

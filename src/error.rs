@@ -94,7 +94,7 @@ pub enum Error {
         /// The bytes that it has.
         given: usize,
     },
-    /// A checked cast met an element that it would have lost. What is in the destination is not said.
+    /// A checked cast met an element that it would have lost. The contents of the destination are unspecified.
     Lossy(Lossy),
     /// The destination, or what a cast notes about its elements, could not be allocated.
     Allocation {
@@ -112,7 +112,7 @@ pub enum Error {
     },
     /// The [progress callback](crate::parallel::Parallel::progress) has stopped the cast.
     Cancelled {
-        /// Elements that had been cast; which ones they are is not said.
+        /// How many elements had been cast; which ones is unspecified.
         done: usize,
         /// Elements of the whole cast.
         elements: usize,

@@ -80,7 +80,7 @@ impl<'a> StridedView<'a> {
 
 /// The same, to be written. No stride along a dimension of several elements may be smaller than an element.
 ///
-/// Where other elements overlap (a stride of one dimension leads into what another has reached), it is not said which of
+/// Where other elements overlap (a stride of one dimension leads into what another has reached), it is unspecified which of
 /// them remains.
 ///
 /// ```

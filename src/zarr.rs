@@ -32,7 +32,7 @@ pub enum ZarrError {
         /// The dtype.
         dtype: DType,
     },
-    /// An element of which neither the map nor a rule says what it becomes. What is in the destination is not said.
+    /// An element of which neither the map nor a rule says what it becomes. The contents of the destination are unspecified.
     Refused(Lossy),
     /// Of the cast itself; nothing was written.
     Cast(Error),

@@ -1,8 +1,8 @@
-//! The sources of 16 bits and more and the bytes of integers, as lanes of f32, of f64 or of their own integers.
+//! Sources of 16 bits and more, and integers of 8: as lanes of float32, of float64, or of their own integers.
 //!
-//! Where a source does not fit, it is rounded to *odd*: cut, and the last bit that is kept is set if anything
-//! was cut off. That keeps the source on its side of every number and every midpoint that a narrower format
-//! has, so the encoder's rounding is the only one, in every mode. The proof of each step stands with it.
+//! A source that does not fit is rounded to *odd*: it is truncated, and the last bit that is kept is set if any bit was cut off. So it
+//! stays on its side of every number and every midpoint of a narrower format, and the encoder's rounding counts as the only one, in
+//! every mode. The proof of each step is beside it.
 
 use core::marker::PhantomData;
 
@@ -11,12 +11,12 @@ use super::job::Table;
 use super::width::{Bits, Code, Width, registers, wide16};
 use crate::formats::dtype::{DType, FloatFormat};
 
-/// Elements of memory.
+/// How elements are read from memory.
 pub(in crate::kernels) trait Source: Sized {
     type Width: Width;
-    /// To read the elements is a matter of the floating-point environment. (Integers become floats exactly.)
+    /// Does reading the elements depend on the floating-point environment? (Integers become floats exactly.)
     const FLOATS: bool;
-    /// What it keeps of a table: of none, nothing.
+    /// What it has loaded of a table, if it has one.
     type Looks<I: Simd>: Copy;
 
     fn looks<I: Simd>(isa: I, table: &Table) -> Self::Looks<I>;
@@ -27,7 +27,7 @@ pub(in crate::kernels) const fn bits<S: Source>() -> usize {
     S::Width::BITS
 }
 
-/// A block of a source, and what that looks up.
+/// A block of a source, with what the source has loaded of a table.
 pub(in crate::kernels) struct Input<I: Simd, S: Source> {
     pub(in crate::kernels) block: <S::Width as Width>::Block<I>,
     pub(in crate::kernels) looks: S::Looks<I>,
@@ -42,7 +42,7 @@ impl<I: Simd, S: Source> Clone for Input<I, S> {
 
 impl<I: Simd, S: Source> Copy for Input<I, S> {}
 
-/// Elements of so many bits, to a codec that reads them itself.
+/// Elements of `BITS` bits, for codecs that read them themselves.
 impl<const BITS: usize> Source for Bits<BITS>
 where
     Self: Width,
@@ -60,7 +60,7 @@ pub(in crate::kernels) const fn is_guarded<I: Simd, S: Source>() -> bool {
     S::FLOATS && (bits::<S>() != 16 || <I::F16 as Effect>::FLOATS)
 }
 
-/// As f32: exact, or rounded to odd with enough bits for every float of 16 bits or fewer.
+/// Reads elements as float32: exactly, or rounded to odd with enough bits for every float of 16 bits or fewer.
 pub(in crate::kernels) trait AsF32<I: Simd>: Source {
     fn f32(isa: I, src: Input<I, Self>) -> [I::V; 4];
 
@@ -70,13 +70,13 @@ pub(in crate::kernels) trait AsF32<I: Simd>: Source {
         None
     }
 
-    /// Results of arithmetic on them as it is in their dtype, if that is a float: rounded to nearest even.
+    /// Rounds results of arithmetic to the dtype of the elements, to nearest even, if that is a float.
     #[inline(always)]
     fn kept(_: I, x: [I::V; 4]) -> [I::V; 4] {
         x
     }
 
-    /// As integers of 16 bits, if they are that or narrower ones; and whether those have a sign.
+    /// Reads integers of 16 bits or fewer as lanes of 16 bits; and says whether they are signed. None for others.
     #[inline(always)]
     fn short(_: I, _: Input<I, Self>) -> Option<([I::V; 2], bool)> {
         None
@@ -106,19 +106,19 @@ pub(super) const fn format(dtype: DType) -> FloatFormat {
     dtype.float_format().expect("a float")
 }
 
-/// As floats of 16 bits with 8 significant ones: exact, or rounded to odd.
+/// Reads elements as floats of 16 bits with 8 significant bits: exactly, or rounded to odd.
 pub(in crate::kernels) trait AsHalf<I: Simd>: Half {
     fn half(isa: I, v: [I::V; 2]) -> [I::V; 2];
 }
 
-/// As exponents, mantissas of 7 bits, and signs.
+/// Reads elements as exponents, mantissas of 7 bits, and signs.
 pub(in crate::kernels) trait AsBytes<I: Simd>: Half {
-    /// A byte each: the exponent; the mantissa, exact or rounded to odd, under a bit that is not said; and the sign, above bits that
-    /// are not.
+    /// In a byte each: the exponent; the mantissa, exact or rounded to odd, below an unspecified bit; and the sign, above unspecified
+    /// bits.
     fn bytes(isa: I, src: Input<I, Self>) -> [I::V; 3];
 }
 
-/// As f64: exact, or rounded to odd with enough bits for f32 and everything narrower.
+/// Reads elements as float64: exactly, or rounded to odd with enough bits for float32 and everything narrower.
 pub(in crate::kernels) trait AsF64<I: Simd>: Source {
     fn f64(isa: I, src: Input<I, Self>) -> [I::V; 8];
 }
@@ -142,7 +142,7 @@ sources! {
     I8: 8, false; U8: 8, false; I16: 16, false; U16: 16, false; I32: 32, false; U32: 32, false; I64: 64, true; U64: 64, true;
 }
 
-/// Four registers from two that widen.
+/// Widens two registers to four.
 macro_rules! widened {
     ($v:ident => $widen:expr) => {{
         let [a, b] = {
@@ -242,7 +242,7 @@ as_f32! {
     U64(isa, v) = registers!(4, K => isa.u64_to_odd_f32([v[2 * K], v[2 * K + 1]]));
 }
 
-/// A source that is read in another way, which `Odd` (in `float.rs`), [`Within`] and [`Clipped`] name.
+/// A source that is read in another way: `Odd` (in `float.rs`), [`Within`] or [`Clipped`].
 pub(in crate::kernels) struct Read<S, Way>(PhantomData<(S, Way)>);
 
 impl<S: Source, Way> Source for Read<S, Way> {
@@ -256,8 +256,8 @@ impl<S: Source, Way> Source for Read<S, Way> {
     }
 }
 
-/// Float64 as float32, for a target with fewer exponents than that. Beyond those of normal float32, all numbers are as good as the
-/// nearest of them: so none becomes zero or Inf, which would matter where what is below zero is an error, and Inf another one.
+/// float64 as float32, for targets with a smaller range. Numbers beyond the normal ones of float32 are clamped to those, so that none
+/// becomes zero or Inf, which matters where negative numbers are one error and Inf another.
 pub(in crate::kernels) enum Within {}
 
 impl<I: Simd, S: AsF64<I>> AsF32<I> for Read<S, Within> {
@@ -277,12 +277,12 @@ impl<I: Simd, S: AsF64<I>> AsF32<I> for Read<S, Within> {
     }
 }
 
-/// Integers to what ends far below 2^24: larger ones are as good as that, which an f32 holds exactly, and all before it.
+/// Integers as float32, for targets that end far below 2^24: they are clamped to that, up to which float32 is exact.
 pub(in crate::kernels) enum Clipped {}
 
 /// Integers of 32 and of 64 bits.
 pub(in crate::kernels) trait Clips<I: Simd>: Source {
-    /// As int32, those beyond 2^24 as that.
+    /// Reads integers as int32, clamped to 2^24.
     fn clipped(isa: I, block: <Self::Width as Width>::Block<I>) -> [I::V; 4];
 }
 
@@ -320,7 +320,7 @@ clips! {
 impl<I: Simd> AsHalf<I> for F16 {
     #[inline(always)]
     fn half(isa: I, v: [I::V; 2]) -> [I::V; 2] {
-        // The low 3 bits become one above them, and nothing is carried further.
+        // (The low 3 bits are joined into one above them; nothing is carried further.)
         registers!(2, K => {
             let low = isa.splat16(7);
             let sticky = isa.and(isa.add32(isa.and(v[K], low), low), isa.splat16(8));
@@ -358,7 +358,7 @@ impl<I: Simd> AsBytes<I> for F16 {
     }
 }
 
-/// The low 8 bits as one sticky bit above them, unless `above` is 0. The odd neighbour is the same in two's complement.
+/// Joins the low 8 bits into one sticky bit above them, unless `above` is 0. (In two's complement it is the same for negative numbers.)
 #[inline(always)]
 fn odd32<I: Simd>(isa: I, v: I::V, above: I::V) -> I::V {
     // What is added carries into the bit above the low ones, if any of those is set.

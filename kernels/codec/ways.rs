@@ -1,7 +1,7 @@
-//! Which codecs cast which parts: one where that is worth a kernel, else one after the other, by way of dtypes that hold what
-//! matters of every element.
+//! Which codecs a route takes: a single one where a pair is worth a kernel of its own, else several, one after the other, by way of
+//! dtypes that keep everything about an element that matters to the target.
 //!
-//! Direct is what is cast in bulk. Everything else takes steps in L1:
+//! Pairs that are cast in bulk are direct. All others take steps, through buffers in L1:
 //!
 //! | what | its first step, or its last | why that is exact |
 //! |---|---|---|
@@ -53,8 +53,7 @@ use crate::kernels::simd::{
 };
 use crate::kernels::sizes::widens_parts;
 
-/// Adds what casts the parts of a route, one after the other. Nothing, if their codes are kept as they are in memory.
-/// None if there is no memory for a table.
+/// Adds the steps of a route. No steps if elements are the same in memory on both sides. None if there is no memory for a table.
 #[inline(never)] // For the stack.
 pub(in crate::kernels) fn find_steps<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     let mut native = *route;
@@ -64,7 +63,7 @@ pub(in crate::kernels) fn find_steps<I: Ways>(route: &Route, steps: &mut Steps) 
         return Some(());
     }
     if route.parts == Parts::Real {
-        // The parts move as they are, whatever their order.
+        // Parts move as they are, in any byte order.
         steps.push(match route.src.bits {
             16 => as_integers::<I>(DType::U32, DType::U16),
             32 => step(run::<I, ToF32<Re32>>(), &native, 32),
@@ -87,15 +86,15 @@ pub(in crate::kernels) fn find_steps<I: Ways>(route: &Route, steps: &mut Steps) 
     Some(())
 }
 
-/// Both parts of an element of 32 bits as one integer, of which the real part is the lower half; or that alone.
+/// Takes both parts of an element of 32 bits as one integer, whose lower half is the real part; or that part alone.
 fn as_integers<I: Ways>(from: DType, to: DType) -> Step {
     let route = route(from, to, &CastOptions::new());
     let core = if to.bits() == 16 { run::<I, Integers<U32, 16>>() } else { run::<I, Integers<U16, 32>>() };
     step(core, &route, to.bits())
 }
 
-/// What casts many elements of 4 bits or fewer to others, packed on both sides: several of them at a time, as one code. None if there
-/// is no memory for it.
+/// The step that casts several elements of 4 bits or fewer at a time, as one code, where they are packed on both sides. None if there is
+/// none, or no memory for it.
 #[inline(never)] // For the stack.
 pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<&'static Group> {
     if route.work != Work::Convert || route.parts != Parts::One {
@@ -104,7 +103,7 @@ pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<&'static Grou
     let [from, to] = [&route.src, &route.dst].map(|layout| if layout.is_packed() { layout.bits } else { 0 });
     let (core, code) = match (from, to) {
         (1, 1) | (2, 2) | (4, 4) => (run::<I, Lookup<Pairs, 8, 8>>(), 8),
-        // From the other end, the two bytes that each becomes would change their places.
+        // (With the high end first, the two bytes of each result would be in the other order.)
         (1, 2) | (2, 4) if route.src.packing == Packing::LowFirst => (run::<I, Lookup<Pairs, 8, 16>>(), 8),
         (1, 2) | (2, 4) => (run::<I, Lookup<Nibble, 4, 8>>(), 4),
         (2, 1) | (4, 2) => (run::<I, Lookup<Pairs, 8, 4>>(), 8),
@@ -116,7 +115,7 @@ pub(in crate::kernels) fn groups<I: Ways>(route: &Route) -> Option<&'static Grou
     once::keep(&[Group { step, bits: code as usize }])?.first()
 }
 
-/// From the real part of native complex elements, if it becomes another float of 16 bits or more, to nearest even.
+/// The codec from native complex elements to another float of 16 bits or more, by their real parts, to nearest even.
 fn real<I: Ways>(route: &Route) -> Option<Core> {
     let is_native = !route.src.swapped && !route.dst.swapped;
     if route.parts != Parts::Real || !is_native || route.policy.rounding != Rounding::NearestEven {
@@ -146,7 +145,7 @@ fn step_with(core: Core, route: &Route, bits: u32, table: Table) -> Step {
     }
 }
 
-/// From native elements to such.
+/// Adds the steps from native elements to native elements.
 fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     let (from, to) = (route.from, route.to);
     let (src, dst) = (Layout::native(from), Layout::native(to));
@@ -196,7 +195,7 @@ fn convert<I: Ways>(route: &Route, steps: &mut Steps) -> Option<()> {
     Some(())
 }
 
-/// The code of 8 bits that a packed single bit becomes, where none becomes 0: what unpacks it writes that.
+/// The code of 8 bits that a packed single bit that is set becomes, if a bit that is not set becomes 0: unpacking writes it at once.
 #[inline(never)] // One for all instruction sets.
 fn of_one(route: &Route) -> Option<u8> {
     let (from, to) = (route.from, route.to);
@@ -209,13 +208,13 @@ fn of_one(route: &Route) -> Option<u8> {
     (codes[0] == 0).then_some(codes[1] as u8)
 }
 
-/// Is the result the lowest bit of the code, which is all that packing takes?
+/// Is the result just the lowest bit of the code, so that packing takes it from there?
 fn is_low_bit(route: &Route) -> bool {
     let is_byte = matches!(route.from.kind(), Kind::Int(from) if from.bits == 8);
     is_byte && route.to.bits() == 1 && route.policy.overflow == Overflow::Wrap
 }
 
-/// Does the last codec pack them itself, whatever there is before it?
+/// Does the last codec pack elements itself, whatever steps come before it?
 fn ends_packed<I: Ways>(route: &Route) -> bool {
     if route.to.bits() == 1 {
         return false;
@@ -224,18 +223,18 @@ fn ends_packed<I: Ways>(route: &Route) -> bool {
     writes_packed::<I>(route) || hub::<I>(route).is_some_and(|hub| ends_packed::<I>(&by(hub)))
 }
 
-/// Is there a codec that packs them itself?
+/// Is there a codec that packs elements itself?
 fn writes_packed<I: Ways>(route: &Route) -> bool {
     if route.from.bits() < 8 {
-        // The others are cast by groups, unless they are few.
+        // (The others are cast in groups, unless there are few.)
         return route.src.is_packed() && (route.from.bits() == 6 || route.to.bits() == 6);
     }
     match (route.from.kind(), route.to.kind()) {
-        // Where all of a table is looked at as fast as two elements of it.
+        // (Where looking up in a whole table is as fast as in two elements.)
         (Kind::Bool, Kind::Float(_)) => I::Looking::IS_CHEAP,
         (Kind::Bool, _) => true,
         (Kind::Float(from), Kind::Int(_)) if from.bits() == 8 => true,
-        // Floats that wrap are integers first.
+        // (Floats that wrap become wider integers first.)
         (Kind::Float(_), Kind::Int(to)) => to.bits == 4 && route.policy.overflow == Overflow::Saturate,
         (Kind::Int(from), Kind::Int(to)) => to.bits == 4 || from.bits == 8,
         (Kind::Float(_) | Kind::Int(_), Kind::Float(to)) if route.from.bits() == 8 => !to.has_nan,
@@ -243,32 +242,32 @@ fn writes_packed<I: Ways>(route: &Route) -> bool {
     }
 }
 
-/// Do floats become floats of 6 bits or fewer by a codec that does nothing but pack them?
+/// Do floats become floats of 6 bits or fewer by a codec that exists only in a form that packs them?
 fn narrows_packed<I: Ways>(route: &Route) -> bool {
     route.to.float_format().is_some_and(|format| !format.has_nan)
         && matches!(route.from, DType::F32 | DType::F16 | DType::BF16)
         && route.policy.rounding == Rounding::NearestEven
 }
 
-/// What holds enough of every element of a source to make any target of it.
+/// A dtype by way of which a route goes: it keeps everything about the elements that matters to the target.
 struct Hub {
     dtype: DType,
-    /// What makes that, if it is not what makes it anyway.
+    /// The codec to it, if that is not the direct one.
     first: Option<Core>,
-    /// By which rules.
+    /// The policy of the cast to it.
     policy: Policy,
 }
 
-/// A codec as a function.
+/// A codec as a function pointer.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Core {
     run: RunRows,
-    /// It needs the floating-point environment set by its caller, or may leave traces there.
+    /// It needs the floating-point environment to be set, or may raise flags there.
     floats: bool,
     subnormals: Subnormals,
 }
 
-/// The hub of a route that has no kernel of its own.
+/// The hub of a route. None if the route is direct.
 fn hub<I: Ways>(route: &Route) -> Option<Hub> {
     use DType::{BF16, F16, F32, F64};
     let (from, to, policy) = (route.from, route.to, route.policy);
@@ -324,7 +323,7 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
             F64 => None,
             _ if from == F32 => None,
             F16 | BF16 if !turns => None,
-            // What is below zero stays there, however small.
+            // (Negative numbers must stay negative, however small.)
             _ if from == F64 && to.float_format().is_some_and(|to| !to.has_sign && to.has_zero()) => {
                 by(F32, Some(odd_f32_within::<I>()))
             }
@@ -335,7 +334,7 @@ fn hub<I: Ways>(route: &Route) -> Option<Hub> {
     }
 }
 
-/// From integers of 16 bits and more to floats of 8 that have NaN and -0, to nearest even, where a way does that.
+/// The codec from integers of 16 bits and more to floats of 8 bits that have NaN and -0, to nearest even, if there is one.
 fn integer_to_8<I: Ways>(route: &Route) -> Option<Core> {
     let is_nearest = route.policy.rounding == Rounding::NearestEven;
     let is_8 = route.to.bits() == 8;
@@ -351,8 +350,7 @@ fn integer_to_8<I: Ways>(route: &Route) -> Option<Core> {
     }
 }
 
-/// Do floats of 8 bits become integers by the float32 that they are? Where a look-up of those is cheap, and elsewhere if they
-/// become more than 16 bits hold.
+/// Do floats of 8 bits become integers by way of float32? Where looking those up is cheap; else only to integers beyond 16 bits.
 fn reads_as_f32<I: Ways>(route: &Route) -> bool {
     let is_float = route.from.bits() == 8 && route.from.float_format().is_some();
     let saturates = route.policy.overflow == Overflow::Saturate;
@@ -360,18 +358,18 @@ fn reads_as_f32<I: Ways>(route: &Route) -> bool {
     is_float && saturates && is_wide && (!I::Looking::IS_CHEAP || entries(route) == Entries::Bf16)
 }
 
-/// Are integers that a table holds made wider ones at once? Those of floats of 8 bits, if they are not
-/// [read as float32](reads_as_f32), and of what is packed.
+/// Is there a codec that looks up narrow integers and widens them? For floats of 8 bits, unless they are
+/// [read as float32](reads_as_f32), and for packed sources.
 fn widens<I: Ways>(route: &Route) -> bool {
     route.src.is_packed() || route.from.bits() == 8 && I::Looking::IS_CHEAP
 }
 
-/// Are elements that a table holds made float64 at once? Bool, floats of 8 bits, and what is packed.
+/// Is there a codec that looks elements up and makes float64 of them? For bool, floats of 8 bits, and packed sources.
 fn widens_to_64(route: &Route) -> bool {
     route.to == DType::F64 && (route.from.bits() == 8 || route.src.is_packed())
 }
 
-/// Are float16 and bfloat16 narrowed as they are?
+/// Are float16 and bfloat16 narrowed directly?
 fn narrows_half<I: Ways>(route: &Route) -> bool {
     let Some(to) = route.to.float_format().filter(|format| format.has_zero()) else { return false };
     if !to.has_sign {
@@ -387,7 +385,7 @@ fn narrows_half<I: Ways>(route: &Route) -> bool {
     }
 }
 
-/// Integers as a float32 that is rounded to odd.
+/// From integers to float32, rounded to odd.
 fn odd_f32<I: Ways>(from: DType) -> Core {
     match from {
         DType::I32 => run::<I, ToF32<Read<I32, Odd>>>(),
@@ -397,7 +395,7 @@ fn odd_f32<I: Ways>(from: DType) -> Core {
     }
 }
 
-/// The same for what ends below 2^24.
+/// The same for targets that end below 2^24.
 fn clipped_f32<I: Ways>(from: DType) -> Core {
     match from {
         DType::I32 => run::<I, ToF32<Read<Read<I32, Clipped>, Odd>>>(),
@@ -407,7 +405,7 @@ fn clipped_f32<I: Ways>(from: DType) -> Core {
     }
 }
 
-/// As a float64 that is rounded to odd.
+/// To float64, rounded to odd.
 fn odd_f64<I: Ways>(from: DType) -> Core {
     match from {
         DType::I32 => run::<I, ToF64<I32>>(),
@@ -417,8 +415,8 @@ fn odd_f64<I: Ways>(from: DType) -> Core {
     }
 }
 
-/// A float64 as a float32 that is rounded to odd; what overflows or is subnormal there is rounded as the cast rounds, unless all
-/// that is subnormal becomes zero, of its sign, next.
+/// From float64 to float32, rounded to odd. What overflows or is subnormal there is rounded as the cast rounds; unless the next step
+/// makes zeros of all subnormals anyway.
 fn odd_f32_of_f64<I: Ways>(to: DType, turns: bool) -> Core {
     match to {
         _ if turns => run::<I::Turned, ToF32<Read<F64, Odd>>>(),
@@ -427,7 +425,7 @@ fn odd_f32_of_f64<I: Ways>(to: DType, turns: bool) -> Core {
     }
 }
 
-/// The same for fewer exponents than float32 has.
+/// The same for targets with fewer exponents than float32.
 fn odd_f32_within<I: Ways>() -> Core {
     run::<I, ToF32<Read<Read<F64, Within>, Odd>>>()
 }
@@ -528,12 +526,12 @@ fn direct<I: Ways>(route: &Route) -> Core {
     }
 }
 
-/// Integers of 8 bits that become others, one per byte or packed.
+/// From integers of 8 bits to others, one per byte or packed.
 fn bytes<I: Ways, S: AsInteger>(route: &Route) -> Core {
     if route.dst.memory_bits() == 2 { run::<I, Integers<S, 2>>() } else { integers::<I, S>(route) }
 }
 
-/// Integers that become others, one per byte or packed by 4 bits.
+/// From integers to others, one per byte, or packed in 4 bits.
 fn integers<I: Ways, S: AsInteger>(route: &Route) -> Core {
     match route.dst.memory_bits() {
         4 => run::<I, Integers<S, 4>>(),
@@ -590,13 +588,13 @@ fn from_integer<I: Ways>(route: &Route) -> Core {
     }
 }
 
-/// A codec that makes integers, which are cut unless the control register says otherwise.
+/// A codec to integers. (It needs no environment if it truncates.)
 fn run_to_integer<I: Simd, C: Codec<I>>(route: &Route) -> Core {
     let asks = !matches!(route.policy.rounding, Rounding::TowardZero | Rounding::NearestAway);
     core::<I, C>(if asks { C::FLOATS } else { I::needs_environment(C::FLOATS) })
 }
 
-/// From floats that are exact in an f32, saturating.
+/// From floats that are exact in float32 to integers, saturating.
 fn float_to_integer<I: Ways, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match route.dst.memory_bits() {
         4 => run_to_integer::<I, ToShort<S, 4>>(route),
@@ -606,7 +604,7 @@ fn float_to_integer<I: Ways, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     }
 }
 
-/// The same to 32 bits and 64.
+/// The same to integers of 32 and 64 bits.
 fn float_to_wide_integer<I: Simd<Integers: ToIntegers<I>>, S: AsF32<I> + AsF64<I>>(route: &Route) -> Core {
     match route.to {
         DType::I32 => run_to_integer::<I, ToInt32<S, true>>(route),
@@ -628,7 +626,7 @@ fn f64_to_integer<I: Ways>(route: &Route) -> Core {
     }
 }
 
-/// What a table holds the elements of, or bfloat16 that make them.
+/// By a table of the elements, or of bfloat16 from which they are made.
 fn by_table<I: Ways>(route: &Route) -> Core {
     let (from, packed) = (route.from, route.src.is_packed());
     if from == DType::Bool && !route.dst.is_packed() {
@@ -649,16 +647,16 @@ fn by_table<I: Ways>(route: &Route) -> Core {
     }
 }
 
-/// The codecs of a way to look at tables.
+/// The codecs that look up in tables, by the way that is best on an instruction set.
 pub(in crate::kernels) trait Looking<I: Simd> {
-    /// Is a look at all of a table so cheap that what it holds is taken as it is? (A matter of speed alone: the bits are the same.)
+    /// Is looking up in a whole table so cheap that no shortcut pays? (This changes speed alone; the bits are the same.)
     const IS_CHEAP: bool;
 
     /// From fewer than 8 bits, one per byte.
     fn one_per_byte(route: &Route) -> Core;
     /// From 8 bits to 8 or fewer.
     fn codes(route: &Route) -> Core;
-    /// From floats of 8 bits to integers of 16, and wider ones that the table holds.
+    /// From floats of 8 bits to integers of 16 bits, and to wider ones that are in the table as 16 bits.
     fn integers(route: &Route) -> Core;
     /// From 8 bits to wider floats.
     fn floats(route: &Route) -> Core;
@@ -670,7 +668,7 @@ impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for AtOnce {
     const IS_CHEAP: bool = true;
 
     fn one_per_byte(route: &Route) -> Core {
-        // A table repeats for every value of the bits above.
+        // (A table repeats for every value of the bits above a code.)
         looked_up_as::<I, Unfolded>(route)
     }
     fn codes(route: &Route) -> Core {
@@ -724,7 +722,7 @@ impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for ByRows {
         }
     }
     fn floats(route: &Route) -> Core {
-        // Alone of its kind, these two have not the same numbers, and make no line.
+        // (The only pair of this kind whose elements do not lie on a line: float16 does not have all these numbers.)
         if (route.from, route.to) == (DType::F8E8M0, DType::F16) {
             run::<I, Lookup<Unfolded, 8, 16>>()
         } else {
@@ -736,7 +734,7 @@ impl<I: Simd<Integers: ToIntegers<I>>> Looking<I> for ByRows {
     }
 }
 
-/// From `SRC` bits, packed.
+/// From packed codes of `SRC` bits.
 fn unpacked_as<I: Ways, R: Scope, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
@@ -751,7 +749,7 @@ where
     }
 }
 
-/// To integers of 32 and 64 bits, by the bytes that they are made of.
+/// To integers of 32 and 64 bits, which are made of bytes.
 fn widened<I: Simd, R: Scope, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
@@ -767,7 +765,7 @@ where
     if route.dst.memory_bits() == 6 { run::<I, Lookup<R, SRC, 6>>() } else { to_integers::<I, R, SRC>(route) }
 }
 
-/// The same to what floats of 6 bits are not.
+/// The same to integers, which floats of 6 bits do not become this way.
 fn to_integers<I: Simd, R: Scope, const SRC: usize>(route: &Route) -> Core
 where
     Bits<SRC>: Width<Block<I> = I::V>,
@@ -825,7 +823,7 @@ fn to_small_float<I: Ways>(route: &Route) -> Core {
     }
 }
 
-/// An instruction set whose ways there are codecs for.
+/// An instruction set with its choice of ways.
 pub(in crate::kernels) trait Ways:
     Simd<Narrowing: Narrowing<Self>, Integers: ToIntegers<Self>, Looking: Looking<Self>>
 {
@@ -833,21 +831,21 @@ pub(in crate::kernels) trait Ways:
 
 impl<I: Simd<Narrowing: Narrowing<I>, Integers: ToIntegers<I>, Looking: Looking<I>>> Ways for I {}
 
-/// The codecs of a way to floats of 8 bits or fewer, to nearest even. (A codec that a way replaces is not named where it is
-/// chosen, because a program links all that are named.)
+/// The codecs to floats of 8 bits or fewer, to nearest even, by the way that is best on an instruction set. (An implementation names only
+/// the codecs that it uses, because a program links all that are named.)
 pub(in crate::kernels) trait Narrowing<I: Simd> {
     /// Are float16 and bfloat16 narrowed in lanes of 16 bits, by [`Narrowing::half`]?
     const BY_WORDS: bool = false;
 
-    /// From float32 to what has NaN and no -0.
+    /// From float32 to formats with NaN and without -0.
     fn fnuz(_: FloatFormat) -> Core {
         run::<I, ToNarrow<F32, Fnuz, 8, false>>()
     }
-    /// To what has no sign: from float32, and by words from bfloat16.
+    /// To formats without a sign: from float32, and in lanes of 16 bits from bfloat16.
     fn unsigned(_: DType) -> Core {
         run::<I, ToNarrow<F32, Unsigned, 8, false>>()
     }
-    /// To what has no NaN: packed.
+    /// To formats without NaN, packed.
     fn finite<S: AsF32<I>>(to: DType) -> Core {
         if to.bits() == 4 {
             run::<I, ToNarrow<S, Finite, 4, false>>()
@@ -855,15 +853,15 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
             run::<I, ToNarrow<S, Finite, 6, false>>()
         }
     }
-    /// To what has NaN and -0.
+    /// To formats with NaN and -0.
     fn signed<S: AsF32<I>>(_: FloatFormat) -> Core {
         run::<I, ToNarrow<S, Signed, 8, false>>()
     }
-    /// The same from integers. None where they are made float32 first.
+    /// The same from integers. None if they become float32 first.
     fn integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
         Some(Self::signed::<S>(format))
     }
-    /// Those of 16 bits, where [`Narrowing::short`] has no codec.
+    /// From integers of 16 bits, where [`Narrowing::short`] has no codec.
     fn short_integers<S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
         Self::integers::<S>(format)
     }
@@ -873,7 +871,7 @@ pub(in crate::kernels) trait Narrowing<I: Simd> {
     }
     /// From float16 and bfloat16.
     fn half<S: AsF32<I> + AsHalf<I> + AsBytes<I>>(route: &Route) -> Core;
-    /// From any source to what has -0.
+    /// From any source to formats with -0.
     fn narrowed<S: AsF32<I>>(route: &Route) -> Core {
         match route.to.float_format() {
             Some(format) if format.has_nan => Self::signed::<S>(format),
@@ -888,7 +886,7 @@ impl<I: NarrowsByNibbles> Narrowing<I> for ByAddition {
     }
 }
 
-/// The way in lanes of 8 bits, of routes that it is for.
+/// In lanes of 8 bits. (`goes_by_bytes` says for which routes.)
 fn by_bytes<I: NarrowsByWords, S: AsBytes<I>>(route: &Route) -> Core {
     if route.to.float_format().is_some_and(|format| format.has_neg_zero) {
         run::<I, ToNarrowByBytes<S, Signed>>()
@@ -897,7 +895,7 @@ fn by_bytes<I: NarrowsByWords, S: AsBytes<I>>(route: &Route) -> Core {
     }
 }
 
-/// The way through float16, of formats that it is for.
+/// By way of float16, for the formats that this works for.
 fn by_f16<I: NarrowsByF16, S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
     goes_by_f16(format).then(|| match format.mantissa_bits {
         2 => run::<I, ToNarrowByF16<S, Signed, 8, 2, false>>(),
@@ -905,12 +903,12 @@ fn by_f16<I: NarrowsByF16, S: AsF32<I>>(format: FloatFormat) -> Option<Core> {
     })
 }
 
-/// That way, or by addition.
+/// By way of float16, or else by addition.
 fn signed_by_f16<I: NarrowsByF16, S: AsF32<I>>(format: FloatFormat) -> Core {
     by_f16::<I, S>(format).unwrap_or_else(run::<I, ToNarrow<S, Signed, 8, false>>)
 }
 
-/// To what has NaN and no -0.
+/// To formats with NaN and without -0.
 fn fnuz_by_f16<I: NarrowsByF16>(format: FloatFormat) -> Core {
     if goes_by_f16(format) {
         run::<I, ToNarrowByF16<F32, Fnuz, 8, 3, true>>()
@@ -919,7 +917,7 @@ fn fnuz_by_f16<I: NarrowsByF16>(format: FloatFormat) -> Core {
     }
 }
 
-/// To what has no NaN: packed.
+/// To formats without NaN, packed.
 fn finite_by_f16<I: NarrowsByF16, S: AsF32<I>>(to: DType) -> Core {
     match to {
         DType::F4E2M1 => run::<I, ToNarrowByF16<S, Finite, 4, 1, true>>(),
@@ -928,7 +926,7 @@ fn finite_by_f16<I: NarrowsByF16, S: AsF32<I>>(to: DType) -> Core {
     }
 }
 
-/// As bytes and nibbles, from float16 and bfloat16, formats that it is for; others by addition.
+/// From float16 and bfloat16, by nibbles for the formats that this works for; else by addition.
 fn half_by_nibbles<I: NarrowsByNibbles, S: AsF32<I> + AsHalf<I>>(route: &Route) -> Core {
     match (route.to, route.to.float_format()) {
         (DType::F4E2M1, _) => run::<I, ToNarrowByNibbles<S, Finite, 4, 1>>(),
@@ -936,7 +934,7 @@ fn half_by_nibbles<I: NarrowsByNibbles, S: AsF32<I> + AsHalf<I>>(route: &Route) 
         (DType::F6E2M3, _) => run::<I, ToNarrowByNibbles<S, Finite, 6, 3>>(),
         (_, Some(format)) if goes_by_nibbles(route.from, format) => {
             match (format.mantissa_bits, format.has_neg_zero) {
-                // From bfloat16 alone.
+                // (From bfloat16 alone.)
                 (2, true) => run::<I, ToNarrowByNibbles<Bf16, Signed, 8, 2>>(),
                 (2, false) => run::<I, ToNarrowByNibbles<Bf16, Fnuz, 8, 2>>(),
                 (_, true) => run::<I, ToNarrowByNibbles<S, Signed, 8, 3>>(),

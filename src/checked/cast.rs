@@ -60,7 +60,7 @@ impl Caster {
     }
 
     /// Casts `n` elements, unless that loses one: rounding is no loss here. What is in the destination after an
-    /// [`Error::Lossy`] is not said.
+    /// [`Error::Lossy`] is unspecified.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -110,7 +110,7 @@ impl Caster {
     }
 
     /// Casts `n` elements, unless that changes the value of one: NumPy's `casting="same_value"`. A NaN stays one,
-    /// and −0 equals 0. What is in the destination after an [`Error::Lossy`] is not said.
+    /// and −0 equals 0. What is in the destination after an [`Error::Lossy`] is unspecified.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};

@@ -148,10 +148,10 @@ pub enum Error {
         /// The factor.
         value: f32,
     },
-    /// The [progress callback](crate::parallel::Parallel::progress) has stopped it: what is in the destination is not said.
+    /// The [progress callback](crate::parallel::Parallel::progress) has stopped it: the contents of the destination are unspecified.
     Cancelled,
     /// What is wrong with a plain cast: the instruction set is not available, a view leaves its buffer, or there is no memory. In
-    /// the last case what is in the destination is not said.
+    /// the last case the contents of the destination are unspecified.
     Cast(CastError),
 }
 
