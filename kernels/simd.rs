@@ -1,4 +1,4 @@
-//! What a vector instruction set offers to the codecs: the operations on registers, each with its contract.
+//! The operations on registers that an instruction set offers to the codecs, each with its contract.
 //!
 //! A block is as many elements as a register has bytes, so `n` elements of `w` bytes are `w` registers,
 //! in the order of memory. Every operation keeps that order. A lane is as wide as the name says.
@@ -19,7 +19,7 @@ use super::present::Present;
 use super::sizes::bytes;
 use crate::formats::isa::Isa;
 
-/// Has this CPU a feature? Without the standard library, which knows how to ask: must every CPU of the target have it? (For
+/// Does this CPU have a feature? Without the standard library, which knows how to ask: does every CPU of the target have it? (On
 /// WebAssembly there is nothing to ask.)
 macro_rules! has {
     ($detected:ident, $feature:tt) => {{
@@ -32,7 +32,7 @@ macro_rules! has {
 }
 pub(super) use has;
 
-/// What some CPUs with an instruction set have and others have not. A kernel's setup keeps it.
+/// Instructions that some CPUs with an instruction set have and others do not. They are kept in a kernel's setup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extras {
     /// An instruction that rounds to bfloat16, as [`Halves::f32_to_bf16`].
@@ -53,7 +53,7 @@ pub(crate) struct Fp16(());
 impl Extras {
     pub(super) const NONE: Self = Self { bf16: None, fp16: None };
 
-    /// Of this CPU. Not for kernels, which call nothing.
+    /// What this CPU has. (Kernels must not call this, because they contain no calls.)
     pub(super) fn this() -> Self {
         #[cfg(isa = "neon")]
         let (bf16, fp16) =
@@ -66,27 +66,27 @@ impl Extras {
     }
 }
 
-/// What an operation has to do with the floating-point environment: [`Quiet`] or [`Floating`].
+/// Whether an operation touches the floating-point environment: [`Quiet`] or [`Floating`].
 pub(crate) trait Effect {
-    /// May the result depend on the control register, or a flag be left there?
+    /// May the result depend on the control register, or may a flag be raised?
     const FLOATS: bool;
 }
 
-/// Nothing.
+/// It does not touch the environment.
 pub(crate) struct Quiet;
 
 impl Effect for Quiet {
     const FLOATS: bool = false;
 }
 
-/// It is an operation on floats.
+/// It is an operation on floats, which does.
 pub(crate) struct Floating;
 
 impl Effect for Floating {
     const FLOATS: bool = true;
 }
 
-/// How many lanes of some masks were true: those in each lane of a register, and others.
+/// Counts how many lanes of masks are true: in the lanes of a register, or in a number.
 #[derive(Clone, Copy)]
 pub(crate) struct Tally<V> {
     pub(crate) lanes: V,
@@ -107,10 +107,10 @@ pub(crate) trait Registers: Copy + Send + Sync + 'static {
     unsafe fn store(self, p: *mut u8, v: Self::V);
     /// Copies `bytes` bytes, fewer than `registers` have, to a buffer of so many registers; the rest becomes 0.
     unsafe fn copy_in(self, p: *const u8, bytes: usize, buffer: *mut u8, registers: usize);
-    /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes more.
+    /// Copies the first `bytes` bytes of a buffer of whole registers, and neither reads nor writes any others.
     unsafe fn copy_out(self, buffer: *const u8, bytes: usize, p: *mut u8);
-    /// The first `bytes` bytes of a register, those behind which are 0; all of it if there are more. `MOST` is how many there
-    /// are at most: so many are moved by an access of their size, which is faster where they come from one, or go to one.
+    /// Loads the first `bytes` bytes of a register; the others are 0. All of it, if `bytes` is more. `MOST` is an upper bound of `bytes`, which
+    /// limits the width of accesses: bytes that were just stored by accesses of the same width are loaded faster.
     #[inline(always)]
     unsafe fn load_few<const MOST: usize>(self, p: *const u8, bytes: usize) -> Self::V {
         let mut room = MaybeUninit::<Self::V>::uninit();
@@ -124,7 +124,7 @@ pub(crate) trait Registers: Copy + Send + Sync + 'static {
             self.load(room)
         }
     }
-    /// The inverse.
+    /// Stores the first `bytes` bytes of a register: the inverse of [`Registers::load_few`].
     #[inline(always)]
     unsafe fn store_few<const MOST: usize>(self, p: *mut u8, v: Self::V, bytes: usize) {
         let mut room = MaybeUninit::<Self::V>::uninit();
@@ -135,7 +135,7 @@ pub(crate) trait Registers: Copy + Send + Sync + 'static {
             self.copy_out(room, bytes.min(Self::BYTES), p);
         }
     }
-    /// The first register of some bytes, of which the others are left; none if they are fewer.
+    /// Takes the first register from some bytes. None if they are fewer.
     #[inline(always)]
     fn load_next(self, from: &mut &[u8]) -> Option<Self::V> {
         let (first, rest) = from.split_at_checked(Self::BYTES)?;
@@ -143,7 +143,7 @@ pub(crate) trait Registers: Copy + Send + Sync + 'static {
         // SAFETY: so many bytes are borrowed.
         Some(unsafe { self.load(first.as_ptr()) })
     }
-    /// A register to the first bytes of some, of which the others are left. Nothing if they are fewer.
+    /// Stores a register to the first of some bytes, and takes those. Does nothing if they are fewer.
     #[inline(always)]
     fn store_next(self, to: &mut Destination<'_, u8>, v: Self::V) {
         if let Some(first) = to.take_all(Self::BYTES) {
@@ -151,7 +151,7 @@ pub(crate) trait Registers: Copy + Send + Sync + 'static {
             unsafe { self.store(first.as_mut_ptr(), v) };
         }
     }
-    /// The whole registers of a room become some bytes and zeros behind them.
+    /// Fills a buffer of whole registers with some bytes, and zeros behind them.
     #[inline(always)]
     fn fill(self, room: &mut [u8], with: &[u8]) {
         let registers = room.len() / Self::BYTES;
@@ -179,30 +179,29 @@ pub(crate) trait Registers: Copy + Send + Sync + 'static {
 
 /// How bytes move through the caches. As to safety, see [`Registers`].
 pub(crate) trait Memory: Registers {
-    /// Bytes of a row of a view, as it is stored, from which on it goes past the caches if the whole view does: what begins
-    /// and ends a row takes longer than a shorter one saves. (Measured with AVX2 alone: until it is elsewhere, a long row.)
+    /// Bytes of a stored row of a view from which on it is streamed if the whole view is. For shorter rows, the partial lines at both ends
+    /// cost more than streaming saves. (Measured with AVX2 alone; a long row, until it is measured elsewhere.)
     const ROW_STREAMS_FROM: usize = 16 << 10;
-    /// Copies `bytes` bytes, and reads and writes no others. None of them is among both.
+    /// Copies `bytes` bytes, and reads and writes no others. Source and destination do not overlap.
     unsafe fn copy(self, from: *const u8, to: *mut u8, bytes: usize);
-    /// Asks for a line that will be read soon. Any address will do.
+    /// Prefetches a line to L1. Any address will do.
     fn prefetch(self, p: *const u8);
-    /// The same to a cache that is larger than the first: for lines that lie a power of two apart, of which that one has
-    /// room for few.
+    /// Prefetches a line to L2: for lines that are a power of two apart, of which L1 has room for few.
     fn prefetch_far(self, p: *const u8);
-    /// A store past the caches. `p` is aligned to the register.
+    /// Stores past the caches. `p` is aligned to the register.
     unsafe fn stream(self, p: *mut u8, v: Self::V);
-    /// After the last [`Memory::stream`]: other threads see it before what is stored next.
+    /// Orders streamed stores before later ones.
     fn fence(self);
-    /// As many pieces of 16 bytes as a register has, so many bytes apart.
+    /// Loads as many pieces of 16 bytes as a register has, from places `apart` bytes apart.
     unsafe fn load_pieces(self, p: *const u8, apart: isize) -> Self::V;
 }
 
 /// Packed elements of 1, 2, 4 and 6 bits. As to safety, see [`Registers`].
 pub(crate) trait Packs: Registers {
     /// A block of packed elements of 1, 2, 4 or 6 bits, the first at the low or at the high end of a byte, to
-    /// one per byte. What a byte has above them is unspecified. No more is read than they have.
+    /// one per byte. The bits above them are unspecified. Reads no bytes but those of the elements.
     unsafe fn unpack<const BITS: usize>(self, p: *const u8, high: bool) -> Self::V;
-    /// The inverse, of bytes that are 0 above. No more is written than the elements have.
+    /// The inverse of [`Packs::unpack`]; the bits above elements must be 0. Writes no bytes but those of the elements.
     unsafe fn pack<const BITS: usize>(self, p: *mut u8, v: Self::V, high: bool);
     /// [`Packs::unpack`] of one to [`FEW`](super::sizes::FEW) elements; the others are 0, but for what a byte has above.
     #[inline(always)]
@@ -215,7 +214,7 @@ pub(crate) trait Packs: Registers {
             self.unpack::<BITS>(room, high)
         }
     }
-    /// [`Packs::pack`] of as many. Of the last byte, the bits of no element become 0.
+    /// [`Packs::pack`] of one to [`FEW`](super::sizes::FEW) elements. Unused bits of the last byte become 0.
     #[inline(always)]
     unsafe fn pack_few<const BITS: usize>(self, p: *mut u8, v: Self::V, n: usize, high: bool) {
         let mut room = MaybeUninit::<Self::V>::uninit();
@@ -271,7 +270,7 @@ pub(crate) trait Ints: Shorts {
     fn sub32(self, a: Self::V, b: Self::V) -> Self::V;
     fn shl32<const N: u32>(self, a: Self::V) -> Self::V;
     fn shr32<const N: u32>(self, a: Self::V) -> Self::V;
-    /// By a count below 32 that is the same for all lanes.
+    /// Shifts all lanes by the same count, which is below 32.
     fn shr32v(self, a: Self::V, counts: Self::V) -> Self::V;
     fn min_s32(self, a: Self::V, b: Self::V) -> Self::V;
     fn max_s32(self, a: Self::V, b: Self::V) -> Self::V;
@@ -284,7 +283,7 @@ pub(crate) trait Ints: Shorts {
     fn select32(self, mask: Self::M32, yes: Self::V, no: Self::V) -> Self::V;
     /// How many lanes are true.
     fn count32(self, mask: Self::M32) -> usize;
-    /// Counts them too: in their lanes, unless masks are bits, of which it is faster to take the number.
+    /// Adds true lanes to a tally: in the lanes, or where masks are bits, in the number, which is faster.
     #[inline(always)]
     fn tally32(self, mask: Self::M32, tally: Tally<Self::V>) -> Tally<Self::V> {
         let trues = self.select32(mask, self.splat32(u32::MAX), self.splat32(0));
@@ -292,12 +291,12 @@ pub(crate) trait Ints: Shorts {
     }
 }
 
-/// Lanes of 64 bits, and what is asked of lanes of any width.
+/// Lanes of 64 bits, and operations on lanes of any width.
 pub(crate) trait Longs: Ints {
     /// The largest lane of 32 and of 16 bits, unsigned.
     fn most_u32(self, a: Self::V) -> u32;
     fn most_u16(self, a: Self::V) -> u32;
-    /// Of either half of a register.
+    /// The largest lane of 16 bits in each half of a register, unsigned.
     fn most_u16_of_halves(self, a: Self::V) -> [u32; 2];
     /// One truth value for each lane of 64 bits.
     type M64: Copy;
@@ -306,7 +305,7 @@ pub(crate) trait Longs: Ints {
     fn shr64<const N: u32>(self, a: Self::V) -> Self::V;
     /// Each lane by its own count, which is less than 2^32 or whose result does not matter; 0 from 64 on.
     fn shl64v(self, a: Self::V, counts: Self::V) -> Self::V;
-    /// The low 11 bits as one sticky bit above them, unless `above` is 0. The odd neighbour is the same in two's complement.
+    /// Joins the low 11 bits into one sticky bit above them, unless `above` is 0. (In two's complement it is the same for negative numbers.)
     #[inline(always)]
     fn odd64(self, v: Self::V, above: Self::V) -> Self::V {
         // What is added carries into the bit above the low ones, if any of those is set.
@@ -343,7 +342,7 @@ pub(crate) trait Longs: Ints {
     fn any32(self, a: Self::V, bits: Self::V) -> Self::V {
         self.min_u32(self.and(a, bits), self.splat32(1))
     }
-    /// Of lanes of 64 bits, in their lower halves.
+    /// The same for lanes of 64 bits, in their lower halves.
     #[inline(always)]
     fn any64(self, a: Self::V, bits: Self::V) -> Self::V {
         let v = self.and(a, bits);
@@ -351,7 +350,7 @@ pub(crate) trait Longs: Ints {
     }
 }
 
-/// Lanes of one width as those of another, and in another order.
+/// Converts lanes to another width, or brings them to another order.
 pub(crate) trait Widths: Longs {
     /// The lower and the upper half of the lanes, widened.
     fn zext8(self, a: Self::V) -> [Self::V; 2];
@@ -360,7 +359,7 @@ pub(crate) trait Widths: Longs {
     fn sext16(self, a: Self::V) -> [Self::V; 2];
     fn zext32(self, a: Self::V) -> [Self::V; 2];
     fn sext32(self, a: Self::V) -> [Self::V; 2];
-    /// Lanes of 16 bits as the high halves of lanes of 32, above zeros.
+    /// Lanes of 16 bits as the high halves of lanes of 32 bits, above zeros.
     #[inline(always)]
     fn upper32(self, a: Self::V) -> [Self::V; 2] {
         let wide = self.zext16(a);
@@ -448,9 +447,9 @@ pub(crate) trait Widths: Longs {
     fn swap64(self, a: Self::V) -> Self::V;
 }
 
-/// Bytes and elements of 16 bits that are looked up.
+/// Looks up bytes and elements of 16 bits in tables.
 pub(crate) trait Tables: Widths {
-    /// What is kept of a [`Plane`] while a kernel runs: registers, or where there are too few of those, the place.
+    /// What a kernel holds of a [`Plane`]: registers, or, where those are too few, a pointer.
     type Plane: Copy;
     fn plane(self, plane: &'static Plane) -> Self::Plane;
     /// The byte at each index.
@@ -476,10 +475,10 @@ pub(crate) trait Tables: Widths {
             self.lookup256(high, Fold::Negated, index),
         )
     }
-    /// What is kept of a table whose elements make a line.
+    /// What a kernel holds of a table whose elements lie on a line.
     type Line: Copy;
     fn line(self, table: &'static Words) -> Self::Line;
-    /// Its elements by their index, in the order that zips of pieces leave.
+    /// Computes its elements, in the order that zips of pieces leave.
     fn on_line(self, line: Self::Line, index: Self::V) -> [Self::V; 2];
 }
 
@@ -490,7 +489,7 @@ pub(crate) trait Floats: Widths {
     fn abs_f32(self, x: Self::V) -> Self::V {
         self.and_not(self.splat32(1 << 31), x)
     }
-    /// The smaller one; `x` where that is a NaN. `limit` is none.
+    /// The smaller one; `x` where that is a NaN. `limit` is not a NaN.
     fn min_or_nan_f32(self, limit: Self::V, x: Self::V) -> Self::V;
     fn add_f32(self, a: Self::V, b: Self::V) -> Self::V;
     /// The same where neither operand is a NaN, and the sum is none.
@@ -566,7 +565,7 @@ pub(crate) trait Floats: Widths {
     }
     /// To an integer that stays a float, as the control register says.
     fn round_f32(self, x: Self::V) -> Self::V;
-    /// The smaller one; `x` where that is a NaN. `limit` is none.
+    /// The smaller one; `x` where that is a NaN. `limit` is not a NaN.
     #[inline(always)]
     fn min_or_nan_f64(self, limit: Self::V, x: Self::V) -> Self::V {
         let is_nan = self.gt64(self.and(x, self.splat64(u64::MAX >> 1)), self.splat64(0x7FF0 << 48));
@@ -589,7 +588,7 @@ pub(crate) trait Halves: Floats {
         wide
     }
     fn f32_to_f16(self, a: [Self::V; 2]) -> Self::V;
-    /// What the conversions of f16 have to do with the environment, but for [`Halves::f32_to_f16`], which rounds.
+    /// Whether conversions of float16 touch the environment; except [`Halves::f32_to_f16`], which does, because it rounds.
     type F16: Effect;
     /// Rounded to nearest even, if the control register says that or nothing depends on it.
     #[inline(always)]
@@ -614,12 +613,12 @@ pub(crate) trait Halves: Floats {
         }
         self.high32(rounded)
     }
-    /// The same of what becomes no subnormal number.
+    /// The same where results are not subnormal.
     #[inline(always)]
     fn normal_to_bf16(self, a: [Self::V; 2], extras: Extras) -> Self::V {
         self.f32_to_bf16(a, extras)
     }
-    /// What [`Halves::f32_to_bf16`] has to do with the environment.
+    /// Whether [`Halves::f32_to_bf16`] touches the environment.
     type ToBf16: Effect;
     /// Floats of 16 bits as the nearest integers of as many, rounded as the control register says or cut; a NaN becomes 0. None
     /// if there is no instruction for that.
@@ -671,7 +670,8 @@ pub(crate) trait Converts: Halves {
     fn u64_to_f64(self, a: Self::V) -> Self::V;
     /// Below −2^31 the minimum; what 2^31 or more and NaN give is unspecified.
     fn f32_to_i32(self, a: Self::V) -> Self::V;
-    /// What these conversions are given to round as the control register says: `x`, or where they carry their rounding, `x` rounded.
+    /// What to pass to these conversions so that they round as the control register says: `x`, or, where instructions carry their rounding,
+    /// `x` rounded before.
     #[inline(always)]
     fn asked_f32(self, x: Self::V) -> Self::V {
         x
@@ -682,13 +682,13 @@ pub(crate) trait Converts: Halves {
     }
     /// 0 ≤ x < 2^32; what others give is unspecified.
     fn f32_to_u32(self, a: Self::V) -> Self::V;
-    /// The nearest that there is, and 0 for a NaN: above `beyond`, which is the float below 2^31, it is `most`.
+    /// Saturates, and gives 0 for NaN. Above `beyond`, the float before 2^31, the result is `most`.
     #[inline(always)]
     fn f32_to_nearest_i32(self, x: Self::V, beyond: Self::V, most: Self::V) -> Self::V {
         let x = self.number_f32(x);
         self.select32(self.gt32(x, beyond), most, self.f32_to_i32(x))
     }
-    /// The same of 2^63.
+    /// The same for 2^63.
     #[inline(always)]
     fn f64_to_nearest_i64(self, x: Self::V, beyond: Self::V, most: Self::V) -> Self::V {
         let x = self.number_f64(x);
@@ -703,8 +703,8 @@ pub(crate) trait Converts: Halves {
     fn f64_to_i32(self, a: [Self::V; 2]) -> Self::V {
         self.low64([self.f64_to_i64(a[0]), self.f64_to_i64(a[1])])
     }
-    /// The same of what `whole` is `a` rounded to. With it, bits of which none is set but a sign where all of them fit, or where those that
-    /// do not have become the minimum.
+    /// Converts `whole`, which is `a` rounded. Also returns bits that are zero, but for signs, if all elements fit, or those that do not became
+    /// the minimum.
     #[inline(always)]
     fn f64_to_i32_or_bits(self, _a: [Self::V; 2], whole: [Self::V; 2]) -> [Self::V; 2] {
         let integers = self.f64_to_i32(whole);
@@ -713,9 +713,9 @@ pub(crate) trait Converts: Halves {
     }
 }
 
-/// Integers that are the nearest that there are.
+/// Conversions to integers that saturate.
 pub(crate) trait Saturates: Converts {
-    /// A float cut to an integer, the nearest that there is, of the lane's width; a NaN becomes 0.
+    /// Truncates floats to integers of the lane's width, saturating; NaN becomes 0.
     #[inline(always)]
     fn cut_i32(self, x: Self::V) -> Self::V {
         let (beyond, most) = (self.splat32(0x4EFF_FFFF), self.splat32(i32::MAX as u32));
@@ -738,7 +738,7 @@ pub(crate) trait Saturates: Converts {
         let beyond = self.gt64(x, self.splat64(0x43EF_FFFF_FFFF_FFFF));
         self.select64(beyond, self.splat64(u64::MAX), self.f64_to_u64(x))
     }
-    /// Lanes of half the width, the nearest that there are: signed, unsigned, and unsigned ones of signed ones.
+    /// Narrows lanes to half the width, saturating: signed to signed, unsigned to unsigned, and signed to unsigned.
     #[inline(always)]
     fn narrow_s16(self, a: [Self::V; 2]) -> Self::V {
         let (low, high) = (self.splat16(i8::MIN as u16), self.splat16(i8::MAX as u16));
@@ -786,31 +786,31 @@ pub(crate) trait Saturates: Converts {
     }
 }
 
-/// An instruction set: all that the codecs take, and how kernels are compiled for it.
+/// An instruction set: all operations that codecs use, and how kernels are compiled for it.
 pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
-    /// What the proof is made of that the CPU has the features.
+    /// The proof that the CPU has the features.
     type Token: Token;
     /// Its name.
     const ISA: Isa;
     /// How floats become floats of 8 bits or fewer: [`ByAddition`], [`ByF16`] or [`ByWords`].
     type Narrowing;
-    /// How numbers become integers, the nearest that there are: [`BySaturating`], [`ByLimits`] or [`ByPacking`].
+    /// How numbers become integers, saturating: [`BySaturating`], [`ByLimits`] or [`ByPacking`].
     type Integers;
-    /// How tables are looked at: [`AtOnce`] or [`ByRows`].
+    /// How elements are looked up in tables: [`AtOnce`] or [`ByRows`].
     type Looking;
-    /// The same operations, rounded as the control register says.
+    /// The same operations, but rounding as the control register says.
     type Turned: Simd;
-    /// What moves elements along steps, of which the compiler makes shuffles: this one, or a narrower one within it.
+    /// The instruction set for which loops with constant strides are compiled (the compiler turns them into shuffles): this one, or a
+    /// narrower one that it includes.
     type Steps: Simd;
-    /// So many elements, at most, are cast without a loop in the kernel itself; none where an environment is set around it.
+    /// Up to this many elements are cast without a loop, in the kernel itself. 0 where an environment has to be set around it.
     const LOOPLESS: usize = 0;
-    /// Does [`Converts::f64_to_i64`] cut, whatever the control register says, and make the minimum of all that an i64 does not hold, NaN too?
-    /// (`keeps_its_word` holds it to that.)
+    /// Does [`Converts::f64_to_i64`] truncate, whatever the control register says, and give the minimum for all that an i64 does not hold,
+    /// NaN included? (The test `keeps_its_word` checks that.)
     const CUTS: bool = false;
-    /// Must the environment be set around a kernel whose operations depend on it, or may leave flags there? Not where the
-    /// instructions carry their rounding: what becomes a float is rounded to nearest even, and what becomes an integer is cut,
-    /// whatever the control register says, and no flag is raised. Only [`Floats::round_f32`] and [`Floats::round_f64`] are as it
-    /// says.
+    /// Must the environment be set around a kernel whose operations depend on it or may raise flags? Not where the instructions carry their
+    /// rounding: then floats are rounded to nearest even and integers truncated, whatever the control register says, and no flag is raised.
+    /// Only [`Floats::round_f32`] and [`Floats::round_f64`] follow the control register.
     fn needs_environment(depends: bool) -> bool {
         depends
     }
@@ -819,16 +819,16 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     fn keeps_subnormals(self) -> bool {
         true
     }
-    /// That proof.
+    /// From the proof.
     fn with(token: Self::Token) -> Self;
     fn steps(self) -> Self::Steps;
-    /// The same of what has been asked for; none of another instruction set.
+    /// From the proof that some instruction set is present; None if that is another one.
     #[inline(always)]
     fn of(present: Present) -> Option<Self> {
         // SAFETY: the CPU has the instruction set of this name: [`Token::is_available`] has said so.
         (present.isa() == Self::ISA).then(|| unsafe { Self::assume() })
     }
-    /// The same in a kernel, to which it is promised.
+    /// Without a proof: for kernels, to which it is promised.
     ///
     /// # Safety
     /// This CPU has the features.
@@ -839,7 +839,7 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     }
     /// Runs a task with the features enabled: what is inlined into it is compiled with them.
     fn run<T: Task<Self>>(self, task: T) -> T::Output;
-    /// A kernel as a function that has the features enabled.
+    /// A kernel as a function that is compiled with the features.
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W>;
 }
 
@@ -856,39 +856,39 @@ pub(crate) struct ByF16;
 /// By that float16, too, and floats of 16 bits in their lanes: [`ToNarrowByHalf`](super::codec::narrow::ToNarrowByHalf), and by tables.
 pub(crate) struct ByWords;
 
-/// All of a table is looked at, as fast as few of its elements.
+/// Looking up in a whole table is as fast as in a few elements of it.
 pub(crate) struct AtOnce;
-/// Tables are looked at by rows of 16 bytes, so that it pays to look at few: elements that make a
-/// [line](super::codec::plane::Line) are computed.
+/// Tables are searched by rows of 16 bytes, so the fewer rows the better: elements that lie on a [line](super::codec::plane::Line) are
+/// computed.
 pub(crate) struct ByRows;
 
 /// Numbers become integers by instructions that saturate: `cut_i32` to `cut_u64` of floats, `narrow_s16` to `narrow_s64_to_u32` of
 /// integers.
 #[cfg_attr(isa = "avx2", allow(dead_code, reason = "a way that x86-64 does not take"))]
 pub(crate) struct BySaturating;
-/// Floats are brought within the limits of the target and then converted; NaNs are looked for. Integers too are held to limits.
+/// Floats are clamped to the limits of the target and then converted; NaNs are looked for. Integers are clamped, too.
 pub(crate) struct ByLimits;
-/// All is converted to int32, to the minimum where it does not fit, which is looked for. Lanes of 32 and 16 bits are packed by
-/// `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and `narrow_s32_to_u16`. There are no instructions for longer integers.
+/// Everything is converted to int32, which gives the minimum where it does not fit; that is looked for. Lanes of 32 and 16 bits are packed
+/// by `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and `narrow_s32_to_u16`. There are no instructions for longer integers.
 pub(crate) struct ByPacking;
 
-/// What [`ByLimits`] takes.
+/// The operations of [`ByLimits`].
 pub(crate) trait SearchesNans: Simd {
     fn any_nan_f32(self, x: [Self::V; 4]) -> bool;
     fn any_nan_f64(self, x: [Self::V; 8]) -> bool;
-    /// The larger one; `low`, which is none, where `x` is a NaN.
+    /// The larger one; `low`, which is not a NaN, where `x` is one.
     fn max_or_low_f32(self, x: Self::V, low: Self::V) -> Self::V;
     fn max_or_low_f64(self, x: Self::V, low: Self::V) -> Self::V;
 }
 
-/// What [`ByPacking`] takes.
+/// The operations of [`ByPacking`].
 pub(crate) trait MarksBeyond: SearchesNans {
-    /// What is not in the range becomes the minimum, and so does a NaN.
+    /// What is out of range becomes the minimum, and so does a NaN.
     fn f32_to_i32_or_min(self, a: Self::V) -> Self::V;
     fn f64_to_i32_or_min(self, a: [Self::V; 2]) -> Self::V;
 }
 
-/// What [`ByF16`] and [`ByWords`] take.
+/// The operations of [`ByF16`] and [`ByWords`].
 pub(crate) trait NarrowsByF16: Rows {
     fn add16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Stores, of each 16 lanes of 16 bits, those whose numbers are in the next 16 packed elements of 4 bits, in their order.
@@ -901,29 +901,28 @@ pub(crate) trait NarrowsByF16: Rows {
     fn select_above8(self, a: Self::V, limit: Self::V, yes: Self::V, no: Self::V) -> Self::V;
     /// The high byte of each lane of 16 bits, rounded to nearest even by the low one; at most 255.
     fn nearest_high16(self, a: [Self::V; 2]) -> Self::V;
-    /// Cut, whatever the control register says.
+    /// Truncates, whatever the control register says.
     fn f32_to_cut_f16(self, a: [Self::V; 2]) -> Self::V;
 }
 
-/// Bytes that are looked up by rows of 16.
+/// Looks up bytes in rows of 16.
 pub(crate) trait Rows: Simd {
     /// The byte at each index below 16, among those of the same piece of 16 bytes of a table; 0 where the top bit of an index is set.
     /// Other indices find some byte of that piece, or 0.
     fn lookup_pieces(self, table: Self::V, index: Self::V) -> Self::V;
 }
 
-/// What floats of 16 bits take where they become narrow ones as bytes and nibbles:
-/// [`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles).
+/// The operations of [`ToNarrowByNibbles`](super::codec::narrow::ToNarrowByNibbles).
 pub(crate) trait NarrowsByNibbles: Rows {
-    /// 16 bytes, in each piece.
+    /// The 16 bytes in each piece of a register.
     fn row(self, bytes: &[u8; 16]) -> Self::V;
-    /// The same of two rows, of indices below 32. None of the second may be less than one of the first.
+    /// Looks up in two rows, with indices below 32. No byte of the second row may be less than one of the first.
     #[inline(always)]
     fn lookup_rows(self, rows: [Self::V; 2], index: Self::V) -> Self::V {
         let second = self.sub8(index, self.splat8(16));
         self.max_u8(self.lookup_pieces(rows[0], index), self.lookup_pieces(rows[1], second))
     }
-    /// Signed lanes of 16 bits as the nearest unsigned bytes, in an order that [`NarrowsByNibbles::unzipped8`] undoes.
+    /// Narrows signed lanes of 16 bits to unsigned bytes, saturating, in an order that [`NarrowsByNibbles::unzipped8`] undoes.
     #[inline(always)]
     fn zipped_u8(self, a: [Self::V; 2]) -> Self::V {
         self.narrow_s16_to_u8(a)
@@ -947,47 +946,47 @@ pub(crate) trait NarrowsByNibbles: Rows {
     fn unzipped8(self, a: Self::V) -> Self::V {
         a
     }
-    /// 0 where that would be negative.
+    /// a - b, or 0 where that would be negative.
     fn sub_u8(self, a: Self::V, b: Self::V) -> Self::V;
     /// Bytes of `yes` where those of the mask are all ones, of `no` where they are 0.
     fn select8(self, mask: Self::V, yes: Self::V, no: Self::V) -> Self::V;
 }
 
-/// What [`ByWords`] takes besides.
+/// The further operations of [`ByWords`].
 pub(crate) trait NarrowsByWords: NarrowsByF16 {
-    /// 0 where that would be negative.
+    /// a - b, or 0 where that would be negative.
     fn sub_u16(self, a: Self::V, b: Self::V) -> Self::V;
     /// Each lane by its own count; 0 from 16 on.
     fn shl16v(self, a: Self::V, counts: Self::V) -> Self::V;
     fn shr16v(self, a: Self::V, counts: Self::V) -> Self::V;
     /// The high byte of each lane of 16 bits, rounded to odd.
     fn odd_high16(self, a: [Self::V; 2]) -> Self::V;
-    /// The bytes of two registers of 64 at each index, of which the top bit does not count.
+    /// Looks up in two registers of 64 bytes; the top bit of an index is ignored.
     fn lookup_two(self, table: [Self::V; 2], index: Self::V) -> Self::V;
-    /// The same of one register, where the two top bits do not count.
+    /// Looks up in one register; the two top bits of an index are ignored.
     fn lookup_one(self, table: Self::V, index: Self::V) -> Self::V;
     /// A register of bytes in memory.
     fn row_of(self, bytes: &[[u8; 16]; 4]) -> Self::V;
-    /// Each of four bytes in a quarter of the register.
+    /// Fills each quarter of the register with one of four bytes.
     fn quarters8(self, bytes: [u8; 4]) -> Self::V;
-    /// Each of two in a half.
+    /// Fills each half of the register with one of two words.
     fn halves32(self, a: u32, b: u32) -> Self::V;
-    /// Sums of lanes of 16 bits, where `a` is a bfloat16 other than 0; with `finite` false, nor Inf nor NaN.
+    /// Adds lanes of 16 bits where `a` is a bfloat16 other than 0; and unless `finite`, other than Inf and NaN, too.
     fn add_exponents16(self, a: Self::V, b: Self::V, finite: bool) -> Self::V;
 }
 
-/// What is to run with the features of an instruction set enabled, by [`Simd::run`].
+/// Code to run with the features of an instruction set enabled, by [`Simd::run`].
 pub(super) trait Task<I> {
     type Output;
 
-    /// `#[inline(always)]`, or it has no features: that is why it is no closure.
+    /// Must be `#[inline(always)]`, or it is compiled without the features. (That is why this is not a closure.)
     fn call(self, isa: I) -> Self::Output;
 }
 
-/// What casts elements, with something to be said of all of them: how far apart their rows are, or what their scales are.
-/// [`Simd::kernel`] makes a function of it.
+/// Code that casts elements. `with` is said of all of them: how far apart their rows are, or what their scales are. [`Simd::kernel`] makes
+/// a function of it.
 pub(super) trait Kernel<I, W> {
-    /// What it needs to know.
+    /// Its parameters.
     type Job;
 
     /// # Safety
@@ -999,13 +998,13 @@ pub(super) trait Kernel<I, W> {
 pub(super) type RunKernel<Job, W> =
     unsafe fn(job: &Job, src: *const u8, dst: *mut u8, n: usize, with: &W) -> bool;
 
-/// One feature that the CPU has.
+/// The proof that the CPU has one feature.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Feature(());
 
 impl Feature {
     /// # Safety
-    /// It has it.
+    /// The CPU has it.
     #[inline(always)]
     pub(super) const unsafe fn assumed() -> Self {
         Self(())
@@ -1014,11 +1013,11 @@ impl Feature {
 
 /// The features of an instruction set.
 pub(crate) trait Token: Copy {
-    /// Has this CPU all of them?
+    /// Does this CPU have all of them?
     fn is_available() -> bool;
 
     /// # Safety
-    /// It has.
+    /// The CPU has all of them.
     unsafe fn assumed() -> Self;
 }
 
@@ -1056,15 +1055,15 @@ macro_rules! token {
                 unsafe { featured(isa, task) }
             }
 
-            /// Never inlined: behind a call, no floating-point operation of a task leaves the environment that is set around it.
+            /// Never inlined: no floating-point operation moves out of the environment that is set around a call.
             #[inline(never)]
             $(#[target_feature(enable = $feature)])*
             fn featured<I: Simd, T: Task<I>>(isa: I, task: T) -> T::Output {
                 task.call(isa)
             }
 
-            /// A method of the kernel, because the compiler translates it with the module that the kernel is of, and several
-            /// modules at once.
+            /// (A method of the kernel, because the compiler then translates it together with the kernel's module, and several modules in
+            /// parallel.)
             pub(in super::super) trait Entry<I: Simd, W>: simd::Kernel<I, W> {
                 /// # Safety
                 /// As for every `RunKernel`.

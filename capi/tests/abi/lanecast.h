@@ -487,7 +487,7 @@ lanecast_status lanecast_cast_in_place(lanecast_dtype from,
  read nor written.
 
  A destination may not have a stride smaller than an element along a dimension of several; if its elements
- overlap otherwise, it is unspecified which of them remains. The views may lie between each other, but must not
+ overlap otherwise, it is not said which of them remains. The views may lie between each other, but must not
  overlap. Where there are no elements, src and dst may be NULL; for ndim 0, shape and strides may be.
 
  # Safety
