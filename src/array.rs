@@ -92,7 +92,7 @@ pub trait Lanecast<Dim: Dimension> {
 }
 
 impl<S: Element, Dim: Dimension> Lanecast<Dim> for ArrayRef<S, Dim> {
-    // Inlined, so that few elements are cast where they are wanted: it shows that an array is moved, and every call.
+    // (Inlined, because for few elements every call takes noticeable time, and so does moving an array.)
     #[inline(always)]
     fn lanecast<D: Element>(&self) -> Result<Array<D, Dim>, Error> {
         let few = match self.as_slice_memory_order() {
@@ -158,7 +158,7 @@ fn strides_of<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> Dim {
     strides
 }
 
-/// Those in the order of C: the last dimension is the densest.
+/// The strides in the order of C: the last dimension is the densest.
 #[inline(always)]
 fn order_of_c<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> Dim {
     let (mut strides, mut stride) = (src.raw_dim(), 1);
@@ -168,7 +168,7 @@ fn order_of_c<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> Dim {
     strides
 }
 
-/// The elements of a new array, and its strides, by a caster of these types.
+/// Casts to the elements of a new array, and returns those and its strides.
 #[inline(never)]
 fn elements<S: Element, D: Element, Dim: Dimension>(
     src: &ArrayRef<S, Dim>,
@@ -176,7 +176,7 @@ fn elements<S: Element, D: Element, Dim: Dimension>(
 ) -> Result<(Vec<D>, Dim), Error> {
     let caster = &caster()?;
     if src.is_empty() {
-        // None leads outside of no elements, which is what the constructor asks of strides.
+        // (Without elements, the constructor demands strides of 0.)
         return Ok((Vec::new(), Dim::zeros(src.ndim())));
     }
     if let Some(elements) = in_memory(src, caster) {
@@ -202,14 +202,14 @@ fn elements<S: Element, D: Element, Dim: Dimension>(
     Ok((new, strides))
 }
 
-/// Elements that are gathered where a cast loads them at once: they are in L1 still.
+/// Elements that are gathered before they are cast: few enough to be in L1 still.
 const GATHERED: usize = 512;
 
 /// Is an array best read row by row, where rows cannot be cast where they are?
 fn has_rows<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> bool {
-    /// Elements of a row: of fewer, what is done for each shows.
+    /// The fewest elements of a row for which the work per row does not matter.
     const LEAST: usize = 8;
-    /// So many that lie behind each other are cast where they are.
+    /// Rows of this many contiguous elements are cast in place.
     const DENSE: usize = 64;
     let ([.., step], [.., n]) = (src.strides(), src.shape()) else { return false };
     let dense = |(&stride, &extent): (&isize, &usize)| {
@@ -219,7 +219,7 @@ fn has_rows<S, Dim: Dimension>(src: &ArrayRef<S, Dim>) -> bool {
     is_row && src.strides().iter().zip(src.shape()).all(dense)
 }
 
-/// Casts the elements of an array in the order of C to a new vector, if they are no more than [`GATHERED`], and the cast does so few.
+/// Casts the elements of an array in the order of C to a new vector, if they are at most [`GATHERED`], and the plan has a fast way for few.
 #[inline(never)]
 #[allow(
     unsafe_code,
@@ -266,10 +266,10 @@ fn rows<S: Element, D: Element, Dim: Dimension>(src: &ArrayRef<S, Dim>, caster: 
                 gathered = 0;
             }
         }
-        // The next row, of which the last dimension that has one more.
+        // On to the next row: the last dimension that is not at its end.
         let next = outer.iter().zip(strides).zip(at.slice_mut()).rev().any(|((&extent, &stride), at)| {
             let is_there = *at + 1 < extent;
-            // Without wrapping, as there are elements: they are in memory.
+            // (It does not wrap, because the elements are in memory.)
             let way = if is_there { stride } else { stride.wrapping_mul(*at as isize).wrapping_neg() };
             row = row.wrapping_offset(way);
             *at = if is_there { *at + 1 } else { 0 };
@@ -286,14 +286,14 @@ fn rows<S: Element, D: Element, Dim: Dimension>(src: &ArrayRef<S, Dim>, caster: 
     (new.len() == src.len()).then_some(new)
 }
 
-/// Copies elements that lie so many apart.
+/// Copies elements that are `step` elements apart.
 ///
 /// # Safety
 /// As many are readable there as there is room for.
 #[inline(always)]
 #[allow(unsafe_code, reason = "rows are pointers and strides")]
 unsafe fn copy_row<S: Element>(from: *const S, step: isize, room: &mut [MaybeUninit<S>]) {
-    /// Of a step that is a constant, the compiler makes shuffles.
+    /// For a constant step, the compiler makes shuffles.
     #[inline(always)]
     unsafe fn by<S: Element>(from: *const S, step: isize, room: &mut [MaybeUninit<S>]) {
         for (i, to) in room.iter_mut().enumerate() {
@@ -311,7 +311,7 @@ unsafe fn copy_row<S: Element>(from: *const S, step: isize, room: &mut [MaybeUni
             -1 => by(from, -1, room),
             _ => {
                 let (fours, rest) = room.as_chunks_mut::<4>();
-                // Registers of four, which take fewer stores.
+                // (Four at a time, which takes fewer stores.)
                 for (i, four) in fours.iter_mut().enumerate() {
                     let from = from.offset(4 * i as isize * step);
                     *four = [0, 1, 2, 3].map(|k| MaybeUninit::new(from.offset(k * step).read()));
@@ -322,8 +322,8 @@ unsafe fn copy_row<S: Element>(from: *const S, step: isize, room: &mut [MaybeUni
     }
 }
 
-/// The elements of an array in the order of their addresses, if they lie there without gaps, and may be cast in that order: chance
-/// rounds an element by its number, which is that in the order of C.
+/// The elements of an array in the order of their addresses, if there are no gaps between them and the order does not matter. (It does
+/// under stochastic rounding, where the index of an element is that in the order of C.)
 #[inline]
 fn in_memory<'a, S, Dim: Dimension>(array: &'a ArrayRef<S, Dim>, caster: &Caster) -> Option<&'a [S]> {
     if caster.route().is_stochastic { array.as_slice() } else { array.as_slice_memory_order() }
@@ -331,7 +331,7 @@ fn in_memory<'a, S, Dim: Dimension>(array: &'a ArrayRef<S, Dim>, caster: &Caster
 
 /// Strides in bytes.
 fn bytes<T>(strides: impl Iterator<Item = isize>) -> Vec<isize> {
-    // Those along which there are several elements do not overflow: they are in memory.
+    // (Strides along several elements do not overflow, because those are in memory. The others do not matter.)
     strides.map(|stride| stride.wrapping_mul(size_of::<T>() as isize)).collect()
 }
 

@@ -249,7 +249,7 @@ impl Caster {
         check_size(Side::Destination, self.to(), options.dst_packing, n, dst.size())?;
         let [source, target] = self.layouts();
         let bits = source.size(8);
-        // Of 8 elements, the bytes are the bits of one.
+        // (8 elements have as many bytes as one has bits.)
         let (begin, shift) = (source.size(first / 8 * 8) + first % 8 * bits / 8, first % 8 * bits % 8);
         let src = &src[begin.min(src.len())..];
         if shift == 0 {
@@ -273,7 +273,7 @@ impl Caster {
         Ok(unsafe { dst.assume_init() })
     }
 
-    /// Two buffers of so many bytes must hold `n` elements.
+    /// Checks that two buffers of these sizes hold exactly `n` elements.
     pub(crate) fn check(&self, source: usize, destination: usize, n: usize) -> Result<(), Error> {
         if self.holds(source, destination, n) { Ok(()) } else { self.refuse(source, destination, n) }
     }
@@ -284,14 +284,14 @@ impl Caster {
         route.src.holds(n, source) && route.dst.holds(n, destination)
     }
 
-    /// An error, in the tail of who calls this, so that it keeps no registers for it.
+    /// The error of [`Caster::check`]. (Not inlined, so that the caller saves no registers for it.)
     #[cold]
     #[inline(never)]
     fn refuse(&self, source: usize, destination: usize, n: usize) -> Result<(), Error> {
         Err(self.wrong_size(source, destination, n))
     }
 
-    /// What is wrong with them, if they do not.
+    /// Finds out which buffer is wrong.
     #[cold]
     fn wrong_size(&self, source: usize, destination: usize, n: usize) -> Error {
         let options = self.options();
@@ -305,12 +305,12 @@ impl Caster {
         &self.plan
     }
 
-    /// How the elements lie on both sides.
+    /// The layouts of both sides.
     pub(crate) fn layouts(&self) -> [Layout; 2] {
         [self.plan.route.src, self.plan.route.dst]
     }
 
-    /// The caster of a part of a cast of `n` elements. Whether results go past the caches, all of them decide.
+    /// The caster for a part of a cast of `n` elements. (Whether results are streamed depends on all of them.)
     pub(crate) fn part_of(mut self, n: usize) -> Self {
         self.plan = self.plan.part_of(n);
         self
@@ -321,13 +321,13 @@ impl Caster {
         &self.plan.route
     }
 
-    /// What it was made from, or the like for this pair.
+    /// The options it was made from, or equivalent ones for this pair.
     pub(crate) fn options(&self) -> CastOptions {
         let (stream_from, stochastic) = (self.plan.stream_option(), self.plan.stochastic());
         CastOptions { isa: Some(self.isa()), stream_from, stochastic, ..self.plan.options }
     }
 
-    /// The caster of what begins with an element of a larger cast. That is the same one, unless chance rounds.
+    /// The caster for a part of a cast that begins with this element: with random words of its own, under stochastic rounding.
     pub(crate) fn at(mut self, element: usize) -> Self {
         self.plan = self.plan.at(element);
         self
@@ -371,7 +371,7 @@ impl Caster {
         Ok(out)
     }
 
-    /// Casts elements of the types that this was made for to a new vector. None if there is no memory.
+    /// Casts elements, whose types must be those of the caster, to a new vector. None if there is no memory.
     #[cfg(feature = "ndarray")]
     #[inline(always)]
     pub(crate) fn new_vec<S: Element, D: Element>(&self, src: &[S]) -> Option<Vec<D>> {
@@ -380,7 +380,7 @@ impl Caster {
         (has_room && self.append(src, &mut new)).then_some(new)
     }
 
-    /// Casts elements of the types that this was made for to the end of a vector that has room for them. False if they are of others.
+    /// Casts elements and appends them to a vector that has room for them. False if their types are not those of the caster.
     #[cfg(feature = "ndarray")]
     #[inline(always)]
     #[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]
@@ -421,8 +421,8 @@ impl Caster {
     }
 }
 
-/// The plan of a cast: a pointer, which is returned in a register. A [`Caster`] is not, and to read it where it has just been written
-/// takes longer than to find it.
+/// The plan of a cast. (A pointer is returned in a register; a [`Caster`] would be returned in memory, and reading that back takes longer
+/// than finding the plan.)
 #[inline(never)]
 fn plan(from: DType, to: DType, options: &CastOptions) -> Option<&'static Plan> {
     let isa = match options.isa {
@@ -433,7 +433,7 @@ fn plan(from: DType, to: DType, options: &CastOptions) -> Option<&'static Plan> 
     plans::plan(isa, from, to, options)
 }
 
-/// Why there is no plan.
+/// The error of a plan that could not be made.
 #[cold]
 #[inline(never)]
 fn not_planned(from: DType, to: DType, options: &CastOptions) -> Error {
@@ -444,20 +444,20 @@ fn not_planned(from: DType, to: DType, options: &CastOptions) -> Error {
     }
 }
 
-/// Bytes of bits that begin within one.
+/// Copies bits that begin within a byte, so that they begin at one.
 fn shifted(room: &mut [u8], src: &[u8], next: impl Iterator<Item = u8>, both: impl Fn(u8, u8) -> u8) {
     for ((to, &a), b) in room.iter_mut().zip(src).zip(next) {
         *to = both(a, b);
     }
 }
 
-/// What reads elements from bytes that are laid out by the options.
+/// The caster that reads elements from bytes laid out as the options say.
 #[cfg(feature = "text")]
 pub(crate) fn loader(dtype: DType, options: &CastOptions) -> Result<Caster, Error> {
     Caster::new(dtype, dtype, &options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native))
 }
 
-/// What writes elements to bytes that are laid out by the options.
+/// The caster that writes elements to bytes laid out as the options say.
 #[cfg(feature = "text")]
 pub(crate) fn storer(dtype: DType, options: &CastOptions) -> Result<Caster, Error> {
     Caster::new(dtype, dtype, &options.src_packing(Packing::OnePerByte).src_order(ByteOrder::Native))
@@ -476,7 +476,7 @@ pub(crate) fn check_size(
     }
 }
 
-/// What is wrong with a size that is.
+/// The error of a buffer of the wrong size.
 #[cold]
 fn wrong_size(side: Side, dtype: DType, packing: Packing, elements: usize, given: usize) -> Error {
     match dtype.byte_len(elements, packing) {
@@ -488,7 +488,7 @@ fn wrong_size(side: Side, dtype: DType, packing: Packing, elements: usize, given
 /// The caster of two element types, whose slices hold one element per byte or more.
 #[inline(always)]
 pub(crate) fn typed<S: Element, D: Element>(options: &CastOptions) -> Result<Caster, Error> {
-    // Others have no packing, and where there are few elements, a copy of the options would show.
+    // (Wider elements have no packing. For few elements, a copy of the options would take noticeable time.)
     if const { S::DTYPE.bits() >= 8 && D::DTYPE.bits() >= 8 } {
         return Caster::new(S::DTYPE, D::DTYPE, options);
     }
@@ -496,11 +496,11 @@ pub(crate) fn typed<S: Element, D: Element>(options: &CastOptions) -> Result<Cas
     Caster::new(S::DTYPE, D::DTYPE, &options)
 }
 
-/// As for slices, of the default options.
+/// The default options, for slices.
 const BY_DEFAULT: CastOptions =
     CastOptions::new().src_packing(Packing::OnePerByte).dst_packing(Packing::OnePerByte);
 
-/// The plan of two element types with the default options, if it has been made: found where this is called.
+/// The plan of two element types with the default options, if it has been made. (Inlined: two loads.)
 #[inline(always)]
 fn plan_by_default<S: Element, D: Element>() -> Option<&'static Plan> {
     plans::first(known(), S::DTYPE, D::DTYPE, const { BY_DEFAULT.key(S::DTYPE, D::DTYPE) })
@@ -515,7 +515,8 @@ pub(crate) fn typed_by_default<S: Element, D: Element>() -> Result<Caster, Error
     }
 }
 
-/// Casts few elements to a new vector with the default options, without a call but for memory and to the kernel. None where that cannot be.
+/// Casts few elements to a new vector with the default options, with no call except the allocation and the kernel. None if that cannot be
+/// done.
 #[inline(always)]
 #[allow(unsafe_code, reason = "the vector takes over what the kernel has filled")]
 pub(crate) fn few_by_default<S: Element, D: Element>(src: &[S]) -> Option<Vec<D>> {
@@ -528,7 +529,7 @@ pub(crate) fn few_by_default<S: Element, D: Element>(src: &[S]) -> Option<Vec<D>
     // SAFETY: as many elements as the slice has, which the vector has room for, of the dtypes of the plan, one in each of theirs, as the
     // options say that the plan is known by; the vector is new. The kernel initialises all of them.
     unsafe {
-        // It was so before the allocation, for all that the compiler knows, and the other way of `run_few` takes a plan in memory.
+        // (The compiler forgets that across the allocation; otherwise `run_few` would keep the plan in memory for its other branch.)
         hint::assert_unchecked(plan.casts_at_once(src.len()));
         Planned::new(plan, &BY_DEFAULT).run_few(src.as_ptr().cast(), new.as_mut_ptr().cast(), src.len());
         new.set_len(src.len());
@@ -753,12 +754,12 @@ pub fn convert_with<S: Element, D: Element>(x: S, options: &CastOptions) -> D {
     })
 }
 
-/// The route of two dtypes that are known when it is compiled, so that the code of a conversion is theirs alone.
+/// The route of two element types as a constant, so that a conversion is compiled for them alone.
 const fn route_of<S: Element, D: Element>() -> Route {
     route(S::DTYPE, D::DTYPE, &CastOptions::new())
 }
 
-/// Does chance round in that, if it is asked to?
+/// Is stochastic rounding possible for these types?
 const fn rounds_stochastically<S: Element, D: Element>() -> bool {
     route(S::DTYPE, D::DTYPE, &CastOptions::new().stochastic(0, 0)).is_stochastic
 }

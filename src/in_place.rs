@@ -7,9 +7,9 @@
 //! # Ok::<(), lanecast::Error>(())
 //! ```
 
-// Elements become narrower from the front on, or wider from the back on: never is an element written before what lay there has
-// been read. What has been read leaves room, which doubles from step to step: into it the kernels cast directly. While there is
-// too little of it, elements go through a tile.
+// Elements that become narrower are cast from the front, those that become wider from the back, so no element is written before what
+// lay there has been read. The memory that has been read grows from step to step, and kernels cast directly into it. While it is
+// too small, elements go through a tile.
 
 use alloc::vec::Vec;
 use core::mem::{ManuallyDrop, MaybeUninit, replace, size_of};
@@ -25,9 +25,9 @@ use crate::kernels::scratch::Scratch;
 
 /// Bytes of a tile of the source.
 const TILE: usize = 8 << 10;
-/// The same on the stack, which may be small: for what has no more, and where there is no memory for a larger one.
+/// Bytes of a tile on the stack, which may be small: for few elements, and where there is no memory for a larger tile.
 const SMALL_TILE: usize = 512;
-/// Elements that are cast directly if there is room for so many: of fewer, a tile is faster.
+/// Elements are cast directly if there is room for at least this many. For fewer, a tile is faster.
 const DIRECT: usize = 1024;
 
 impl Caster {
@@ -114,7 +114,7 @@ impl Caster {
         unsafe { self.by_tiles(buffer, n, &mut [MaybeUninit::uninit(); SMALL_TILE]) }
     }
 
-    /// Step by step, with room for a tile of the source.
+    /// Casts step by step; `room` is for a tile of the source.
     ///
     /// # Safety
     /// As for [`Caster::cast_in_place_uninit`], whose buffer this is.
@@ -128,17 +128,17 @@ impl Caster {
         let [from, to] = self.layouts();
         // Elements of a tile, a multiple of 8.
         let tile = room.len() / from.size(8) * 8;
-        // What has not been cast.
+        // The elements that have not been cast.
         let (mut first, mut end) = (0, n);
         while first < end {
             let step = if from.size(8) < to.size(8) {
-                // Results from here on lie behind all that has not been read.
+                // Results from this index on lie behind everything that has not been read.
                 let free = from.size(end).div_ceil(to.size(8)).saturating_mul(8);
                 let is_direct = free < end && end - free >= DIRECT;
                 let start = if is_direct { free } else { end.saturating_sub(tile).next_multiple_of(8) };
                 start..replace(&mut end, start)
             } else {
-                // What was read lies between the results and what is left.
+                // What has been read lies between the results and what is left.
                 let free = (from.size(first) - to.size(first)) / to.size(8);
                 let (free, left) = (free.saturating_mul(8), end - first);
                 let len = if free >= DIRECT.min(left) { free } else { tile };
@@ -151,7 +151,7 @@ impl Caster {
         Ok(())
     }
 
-    /// Casts elements: directly, if their results lie elsewhere; else by a tile, which has room for them.
+    /// Casts some elements: directly, if their results do not overlap them; else through the tile, which has room for them.
     ///
     /// # Safety
     /// The bytes of these elements of the source are initialised.

@@ -1,4 +1,4 @@
-//! Memory for a result that nobody has given.
+//! Memory for results that the caller does not provide.
 
 use alloc::alloc::{Layout, alloc};
 use alloc::collections::TryReserveError;
@@ -26,14 +26,15 @@ use alloc::vec::Vec;
 /// There is no memory for it.
 pub fn vec_with_capacity<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
     let mut room = allocated(len);
-    // What there is room for already takes no time.
+    // (Returns at once if there is room already.)
     room.try_reserve_exact(len)?;
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
     large_pages::ask(room.spare_capacity_mut());
     Ok(room)
 }
 
-/// The same, or one without room, where that fails: without the ways in which a vector grows, which take as long as to cast hundreds of bytes.
+/// The same, or a vector without room if that fails. (Allocates directly: the ways in which a vector grows take as long as casting hundreds
+/// of bytes.)
 #[inline(always)]
 pub(crate) fn allocated<T>(len: usize) -> Vec<T> {
     match Layout::array::<T>(len) {
@@ -49,7 +50,7 @@ pub(crate) fn allocated<T>(len: usize) -> Vec<T> {
     }
 }
 
-/// As many of a value, if there is memory for them.
+/// A vector of copies of a value, if there is memory for it.
 #[cfg(any(feature = "onnx", feature = "zarr"))]
 pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserveError> {
     let mut room = vec_with_capacity(len)?;
@@ -57,7 +58,7 @@ pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserv
     Ok(room)
 }
 
-/// What an iterator gives, if there is memory for it.
+/// Collects an iterator, if there is memory for it.
 #[cfg(feature = "zarr")]
 pub(crate) fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>, TryReserveError> {
     let mut room = vec_with_capacity(items.len())?;
@@ -70,7 +71,7 @@ mod large_pages {
     use core::ffi::{c_int, c_void};
     use core::mem::MaybeUninit;
 
-    /// Two of the large pages of x86-64; NumPy asks from there on too.
+    /// Two of the large pages of x86-64. NumPy has the same threshold.
     const FROM: usize = 4 << 20;
     /// A multiple of the pages that Linux has, of 4 to 64 KiB.
     const PAGE: usize = 64 << 10;
@@ -90,7 +91,7 @@ mod large_pages {
         }
     }
 
-    /// Of whole pages of a room.
+    /// The same for whole pages of the memory.
     #[inline(never)]
     fn advise(first: *mut u8, bytes: usize) {
         let before = first.align_offset(PAGE);

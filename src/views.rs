@@ -13,9 +13,8 @@
 //! # Ok::<(), lanecast::Error>(())
 //! ```
 
-// Here a pair of views is checked and brought to a normal form, a `Walk`: the fewest dimensions, those first along
-// which the destination is densest, and none that leads backwards there. How such a walk is cast is in
-// `kernels/strided.rs`.
+// Here a pair of views is checked and brought to a normal form, a `Walk`: as few dimensions as possible, those along which the
+// destination is densest first, and none that goes backwards there. `kernels/strided.rs` casts walks.
 
 use core::ops::RangeInclusive;
 
@@ -158,13 +157,13 @@ impl Caster {
         })
     }
 
-    /// The errors of that.
+    /// The errors of [`Caster::cast_strided`], without casting.
     #[cfg(feature = "scaled")]
     pub(crate) fn check_strided(&self, src: &StridedView<'_>, dst: &StridedViewMut<'_>) -> Result<(), Error> {
         self.with_walk_inside(src, dst, |_| {})
     }
 
-    /// Hands over a pair of views in their buffers in normal form, unless they have no elements.
+    /// Checks a pair of views in their buffers, and calls `run` with their normal form, unless they have no elements.
     fn with_walk_inside(
         &self,
         src: &StridedView<'_>,
@@ -185,8 +184,8 @@ impl Caster {
         })
     }
 
-    /// The same with pointers to the first elements, for memory that is no buffer of the caller's alone: the fields
-    /// between the elements, on both sides, are neither read nor written. The destination need not be initialised.
+    /// The same with pointers to the first elements, for memory that the caller does not own as a whole: bytes between the elements, on both
+    /// sides, are neither read nor written. The destination need not be initialised.
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};
@@ -260,7 +259,7 @@ impl Caster {
         })
     }
 
-    /// Hands over a pair of views in normal form, unless they have no elements.
+    /// Calls `run` with the normal form of a pair of views, unless they have no elements.
     fn with_walk(
         &self,
         shape: &[usize],
@@ -300,15 +299,14 @@ fn same_dimensions(source: usize, destination: usize) -> Result<(), Error> {
     }
 }
 
-/// Do elements of two views have a byte in common, if the first ones are so far from each other? Not inlined: what it takes
-/// of the stack is free again while they are cast.
+/// Do two views have a byte in common, if their first elements are `distance` bytes apart? (Not inlined, so that its stack is free again
+/// while they are cast.)
 #[inline(never)]
 fn meet(shape: &[usize], [src, dst]: [&[isize]; 2], distance: i128, sizes: [usize; 2]) -> bool {
     Between::new(shape, src, dst).meet(distance, sizes)
 }
 
-/// How elements of two views lie to each other: the distance of any two of them is that of the first ones, and for
-/// each stride some number of times this stride.
+/// All distances between elements of two views: that of the first ones, plus a multiple of each stride.
 struct Between {
     /// In falling order of the strides, which are positive.
     strides: [Times; 2 * MOST],
@@ -330,7 +328,7 @@ impl Between {
         let none = Times { stride: 0, least: 0, most: 0 };
         let mut new = Self { strides: [none; 2 * MOST], len: 0 };
         for (&extent, (&src, &dst)) in shape.iter().zip(src_strides.iter().zip(dst_strides)) {
-            // Forward in the destination, or backward in the source.
+            // (Forward in the destination is as good as backward in the source.)
             new.add(extent, dst as i128);
             new.add(extent, -(src as i128));
         }
@@ -356,7 +354,7 @@ impl Between {
         }
     }
 
-    /// Do elements of these sizes have a byte in common, if the first ones are so far from each other?
+    /// Do elements of these sizes have a byte in common, if the first ones are `distance` bytes apart?
     fn meet(&self, distance: i128, sizes: [usize; 2]) -> bool {
         let [source, destination] = sizes.map(|size| size as i128);
         let mut patience = Self::PATIENCE;
@@ -364,11 +362,11 @@ impl Between {
     }
 }
 
-/// Can a distance get into a range? If that takes too long to find out: yes.
+/// Can the distance be brought into a range by multiples of the strides? Yes, too, if it takes too long to find out.
 fn search(strides: &[Times], distance: i128, range: RangeInclusive<i128>, patience: &mut u32) -> bool {
     let [times, smaller @ ..] = strides else { return range.contains(&distance) };
-    // The smaller strides lead from here to there: so far must this one come. It is one of few numbers where, as
-    // usual, a stride is larger than what lies inside of it.
+    // What the smaller strides can add bounds the multiples of this one. Usually a stride is larger than everything inside of it, so
+    // few multiples are possible.
     let lowest: i128 = smaller.iter().map(|times| times.least * times.stride).sum();
     let highest: i128 = smaller.iter().map(|times| times.most * times.stride).sum();
     let from = -(distance + highest - range.start()).div_euclid(times.stride);
@@ -418,7 +416,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Of one element.
+    /// The walk of a single element.
     fn new(caster: &Caster, dims: &'a mut [Dim], shape: &'a [usize], strides: [&'a [isize]; 2]) -> Self {
         let sizes = [caster.from().itemsize(), caster.to().itemsize()];
         let reach = |size: usize| Reach { first: 0, end: size as i128 };
@@ -436,7 +434,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Takes in views, for whose dimensions there is room. False if they have no elements.
+    /// Fills the walk in from the views, for whose dimensions there is room. False if they have no elements.
     fn fill(&mut self, caster: &Caster) -> Result<bool, Error> {
         let (shape, [src_strides, dst_strides]) = (self.shape, self.strides);
         same_dimensions(shape.len(), src_strides.len())?;
@@ -460,7 +458,7 @@ impl<'a> Walk<'a> {
             }
             self.src_reach.extend(extent, src);
             self.dst_reach.extend(extent, dst);
-            // More dimensions than there is room for have more elements than usize counts.
+            // (More dimensions than there is room for would be more elements than a usize can count.)
             self.elements = self.elements.checked_mul(extent).ok_or(Error::SizeOverflow {
                 side: Side::Destination,
                 dtype: caster.to(),
@@ -472,11 +470,11 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Adds a dimension where it belongs: those along which the destination is denser come first.
+    /// Inserts a dimension in order: those along which the destination is denser come first.
     fn insert(&mut self, extent: usize, src: isize, dst: isize) {
         let mut dim = Dim { extent, src, dst };
         if dst < 0 {
-            // From its other end. If that wraps, the view leaves every buffer, and is not cast.
+            // Starts from the other end. (If that wraps, the view is outside of any buffer, and is not cast.)
             let last = (extent - 1) as isize;
             self.src_start = self.src_start.wrapping_add(last.wrapping_mul(src));
             self.dst_start = self.dst_start.wrapping_add(last.wrapping_mul(dst));
@@ -489,7 +487,7 @@ impl<'a> Walk<'a> {
         self.len += 1;
     }
 
-    /// Makes one dimension of two that lie behind each other on both sides.
+    /// Merges dimensions that are contiguous to each other on both sides.
     fn coalesce(&mut self) {
         let mut kept = 0;
         for i in 1..self.len {
