@@ -1,4 +1,4 @@
-//! Bits of many elements.
+//! Sets of elements as bits.
 
 use crate::kernels::check::{Bits, MOST, Verdict};
 
@@ -8,7 +8,7 @@ impl Verdict {
     }
 }
 
-/// The indices of what has a bit.
+/// The indices of the bits that are set.
 pub(super) fn ones(bits: &Bits) -> impl Iterator<Item = usize> {
     bits.iter().enumerate().flat_map(|(i, word)| {
         let mut left = *word;
@@ -20,9 +20,9 @@ pub(super) fn ones(bits: &Bits) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Calls a function with the indices of what has a bit, in order, some at a time. Few words have as many bits as the one before, so that a loop over
-/// those of each, as [`ones`], is one that no CPU predicts: here words that have any are noted first, and then two indices of each, whether there
-/// are so many or not.
+/// Calls `call` with the indices of the bits that are set, in order, some at a time. A loop over the bits of each word, like that of
+/// [`ones`], cannot be predicted by the CPU, because words differ in how many bits they have. Here words with any bits are collected
+/// first, and then two indices are written for each, whether it has two or not.
 #[inline(never)] // For the bytes of it.
 pub(crate) fn each_some(words: &[u64], f: &mut dyn FnMut(&[u16])) {
     let mut with_any = [0u8; MOST / 64 + 1];
@@ -31,14 +31,14 @@ pub(crate) fn each_some(words: &[u64], f: &mut dyn FnMut(&[u16])) {
         with_any[words_with_any] = i as u8;
         words_with_any += usize::from(word != 0);
     }
-    // Of a word that begins with at most 64 noted, and what is written beyond.
+    // (At most 64 are noted before a word, which adds up to 64; and up to two are written beyond.)
     let mut noted = [0u16; 64 + 64 + 2];
     let mut n = 0;
     for &i in &with_any[..words_with_any] {
         let mut left = words[usize::from(i)];
         while left != 0 {
             for _ in 0..2 {
-                // The same where something is left, which a CPU without an instruction for zero need not look at.
+                // (The top bit changes nothing if a bit is left, and saves a check for zero on CPUs that would need one.)
                 noted[n] = 64 * u16::from(i) + (left | 1 << 63).trailing_zeros() as u16;
                 n += usize::from(left != 0);
                 left &= left.wrapping_sub(1);
@@ -63,7 +63,7 @@ pub(super) fn count_ones(bits: &Bits) -> usize {
     bits.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-/// Of pairs of bits, one each: the bits with even numbers.
+/// Compresses the bits with even indices, one of each pair.
 pub(super) fn even(bits: &Bits) -> Bits {
     let half = |word: u64| {
         let mut word = word & 0x5555_5555_5555_5555;
@@ -85,7 +85,7 @@ pub(super) fn even(bits: &Bits) -> Bits {
     out
 }
 
-/// The bits that have a bit in a word of each.
+/// Combines two sets word by word.
 pub(super) fn zip(a: &Bits, b: &Bits, of: impl Fn(u64, u64) -> u64) -> Bits {
     let mut out = *a;
     for (a, b) in out.iter_mut().zip(b) {

@@ -1,4 +1,4 @@
-//! The casts that look: of bytes and of slices.
+//! The checked casts of bytes and of slices.
 
 use core::mem::MaybeUninit;
 
@@ -188,7 +188,7 @@ impl Caster {
         Ok((bytes, nulls))
     }
 
-    /// Casts, looks, and marks. What was made, the report, and how many elements are null.
+    /// Casts, checks, and marks. Returns the destination, the report, and how many elements are null.
     pub(crate) fn checked<'a>(
         &self,
         src: &[u8],

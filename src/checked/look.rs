@@ -1,4 +1,4 @@
-//! How a cast is looked at, piece by piece.
+//! Checks the elements of a cast, piece by piece.
 
 use core::cell::OnceCell;
 use core::mem::MaybeUninit;
@@ -22,33 +22,32 @@ use crate::kernels::once::Once;
 use crate::kernels::scalar;
 use crate::kernels::scratch::Scratch;
 
-/// Elements that are judged at a time, both parts of each: whole bytes of every bitmap and packed buffer.
+/// Elements that are judged at a time (complex ones have two parts). A multiple of 8, so whole bytes of bitmaps and packed buffers.
 const PIECE: usize = MOST / 2;
-/// Bytes on either side of a cast that are looked at and cast while they are in L1.
+/// Bytes of a chunk on the larger side: it is scanned and cast while it is in L1.
 const CHUNK: usize = 16 << 10;
-/// The same where one loop does both: more, because then L1 does not matter, and not so many that to do it again, where
-/// an element does not fit, matters.
+/// The same where one loop does both. L1 does not matter then; but it should not be too much to do again if an element does not fit.
 const FUSED_CHUNK: usize = 64 << 10;
-/// The first: fewer, because whoever loses anything often does so soon. The next are four times as large.
+/// Bytes of the first chunk. Fewer, because losses often show up early. Each next chunk is four times as large.
 const FIRST_CHUNK: usize = 4 << 10;
-/// Fewer elements than pay for finding the limits: the reference looks at each.
+/// For fewer elements than this, finding the limits does not pay: the reference checks each.
 const FEW: usize = 128;
-/// The same on the stack, which may be small: of what has no more, and where there is no memory.
+/// Elements of a piece on the stack, which may be small: for few elements, and where there is no memory.
 const SMALL_PIECE: usize = 16;
-/// Bytes of the widest codes of an element, of both its parts.
+/// Bytes of both parts of the widest element.
 const WIDEST: usize = 16;
-/// Rooms for codes that a piece has.
+/// Buffers for codes that a piece needs.
 const TILES: usize = 3;
 
-/// Room for codes of a piece.
+/// A buffer for the codes of a piece.
 type Tile = [MaybeUninit<u8>];
 
-/// What a piece may need.
+/// The buffers of a piece.
 #[derive(Default)]
 struct Tiles<'r> {
     codes: &'r mut Tile,
     imaginary: &'r mut Tile,
-    /// For what comes back, and for a moment.
+    /// For elements that were cast back, and as a temporary.
     back: &'r mut Tile,
 }
 
@@ -60,66 +59,68 @@ impl<'r> Tiles<'r> {
     }
 }
 
-/// How the elements of one cast are looked at.
+/// How the elements of one cast are checked.
 pub(super) struct Check<'a> {
     caster: &'a Caster,
-    /// What can be lost of the parts; None if nothing.
+    /// How parts are checked; None if they cannot lose anything.
     parts: Option<Look<'a>>,
-    /// The imaginary parts are lost: what makes native codes of the real parts, or of one part.
+    /// If imaginary parts are lost: the casters to native codes of all real parts, and of a single part.
     imaginary: Option<&'a [Caster; 2]>,
-    /// What casts and scans at once.
+    /// The loop that casts and scans at once, if there is one.
     fused: Option<Fused<'a>>,
-    /// None of the reference.
+    /// None for the reference.
     loops: Option<Loops>,
-    /// So few elements that it does not pay to find the limits: the reference looks at each.
+    /// There are fewer than [`FEW`] elements, and the limits are not known yet.
     are_few: bool,
 }
 
-/// How parts are looked at.
+/// How parts are checked.
 struct Look<'a> {
     caster: &'a Caster,
-    /// Holds every part of the source, and has codes of 16, 32 or 64 bits.
+    /// A dtype that holds every part of the source exactly, with codes of 16, 32 or 64 bits.
     home: DType,
     to: DType,
     policy: &'a Policy,
-    /// Parts in an element: 2 or 1.
+    /// Parts of an element: 2 or 1.
     units: usize,
-    /// What makes codes of the home of the source; None if it has them.
+    /// The caster from the source to codes of `home`; None if they are the same.
     homes: Option<&'a Caster>,
-    /// What every code of the home fits in that a scan is content with.
+    /// What a scan of codes of `home` compares with.
     fit: Fit,
-    /// The same of the source as it is, if that can be scanned, and the bytes of a code.
+    /// The same for the source as it is, if that can be scanned, and the bytes of its codes.
     plain: Option<(Fit, usize)>,
     counts_inexact: bool,
     exact: Exactness,
     rooms: &'a Rooms,
-    /// The limits, and whether Inf and NaN are lost: kept with the plan, as to find them takes longer than to cast hundreds of elements.
+    /// The limits, and whether Inf and NaN are lost. They are kept with the plan, because finding them takes longer than casting hundreds of
+    /// elements.
     limits: &'static Once<(Limits, [bool; 2])>,
 }
 
-/// Elements that are looked at, `n` from `first` on.
+/// `n` elements from `first` on, which are being checked.
 #[derive(Clone, Copy)]
 struct Piece<'a> {
     src: &'a [u8],
-    /// Those of the home, and those of the imaginary parts, if they are lost.
+    /// Codes of `home`; and those of the imaginary parts, if these are lost.
     codes: &'a [u8],
     imaginary: &'a [u8],
     first: usize,
     n: usize,
-    /// They have been cast, but for what is lost.
+    /// They have been cast already, apart from what is to be done about losses.
     is_cast: bool,
 }
 
-/// What a check may need, each made when it does, in its place: casters are large. The first two are made before the check is.
+/// The casters that a check may need, which are made on demand, in place, because they are large. The first two are made before the
+/// check.
 #[derive(Default)]
 pub(super) struct Rooms {
     homes: OnceCell<Caster>,
     imaginary: OnceCell<[Caster; 2]>,
-    /// What casts back.
+    /// The caster back to `home`.
     back: OnceCell<Caster>,
 }
 
-/// What a room has, made if it has nothing.
+/// The value of a cell, made first if there is none. (`get_or_init` of something that may fail.)
 fn made<T>(room: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
     match room.get() {
         Some(made) => Ok(made),
@@ -130,18 +131,18 @@ fn made<T>(room: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Resul
     }
 }
 
-/// What says whether parts are exact.
+/// How to tell whether parts are exact.
 enum Exactness {
-    /// All are, or nobody asks.
+    /// All are exact, or it does not matter.
     All,
-    /// If they are integers.
+    /// Those that are integers.
     Whole,
-    /// If they are the same when they come back.
+    /// Those that are the same after they were cast back.
     Back,
 }
 
 impl Rooms {
-    /// Makes what makes native codes, of a cast that needs it.
+    /// Makes the casters to native codes, if the cast needs them.
     pub(super) fn fill(&self, caster: &Caster) -> Result<(), Error> {
         let (route, real) = (caster.route(), is_of_real_parts(caster.route()));
         let (from, home) = (route.from, home(route.from));
@@ -173,7 +174,7 @@ fn loses_parts(route: &Route) -> bool {
 }
 
 impl<'a> Check<'a> {
-    /// In rooms that have been filled for the caster. (No error comes from here, because a check is so large that to hand it on shows.)
+    /// `rooms` must have been filled for the caster. (This returns no `Result`, because moving one that large takes noticeable time.)
     pub(super) fn new(caster: &'a Caster, n: usize, counts_inexact: bool, rooms: &'a Rooms) -> Self {
         let route = caster.route();
         let loses = loses_parts(route);
@@ -182,13 +183,13 @@ impl<'a> Check<'a> {
             parts: loses.then(|| Look::new(caster, counts_inexact, rooms)),
             imaginary: rooms.imaginary.get(),
             fused: if loses { check::fused(caster.plan(), counts_inexact) } else { None },
-            // They know nothing of chance.
+            // (The loops know nothing of stochastic rounding.)
             loops: Loops::of(caster.present()).filter(|_| !route.is_stochastic),
             are_few: n < FEW,
         }
     }
 
-    /// Casts `n` elements. The report, of which only what was asked for is right, and how many elements are lost.
+    /// Casts `n` elements and checks them. Returns the report, of which only what was asked for is right, and how many elements are lost.
     pub(super) fn run(
         &self,
         src: &[u8],
@@ -203,19 +204,19 @@ impl<'a> Check<'a> {
             return Ok((report, 0));
         }
         let route = self.caster.route();
-        // At multiples of 8 elements, which are whole bytes.
+        // (For multiples of 8 elements, which are whole bytes.)
         let [src_at, dst_at] = [&route.src, &route.dst].map(|layout| |n| layout.size(n));
         let widest = src_at(8).max(dst_at(8));
         let mut bytes = FIRST_CHUNK;
         let (mut next, mut lost) = (0, 0);
         let mut scratch = None;
-        // Where one element does not fit, the next is expected soon: then it does not pay to scan. So many chunks are not, more
-        // after each that was scanned in vain.
+        // Where one element does not fit, others are likely nearby, and scanning does not pay: the next `unscanned` chunks are judged at
+        // once, more after each chunk that was scanned in vain.
         let (mut unscanned, mut vain) = (0, 0u32);
         while next < n {
             let first = next;
             let end = n.min(first + (8 * bytes / widest / PIECE).max(1) * PIECE);
-            // Where elements do not fit, a large chunk would be scanned in vain.
+            // (If elements do not fit, a large chunk would be scanned in vain.)
             let most = if self.fused.is_some() && vain == 0 { FUSED_CHUNK } else { CHUNK };
             (next, bytes) = (end, most.min(4 * bytes));
             let src = &src[src_at(first)..src_at(end)];
@@ -226,7 +227,7 @@ impl<'a> Check<'a> {
             if scans {
                 let (found, done) = self.scan_plain(src, &mut dst);
                 let accepts = self.accepts(found, marks);
-                // Integers that are lost become zeros, and to the others a loop that casts and looks has done what is to be done.
+                // (If lost integers become zeros, the loop that casts and scans has already written all others.)
                 chunk.is_cast = done > 0 && marks.clears && matches!(route.to.kind(), Kind::Int(_));
                 if accepts || chunk.is_cast {
                     let rest = dst_at(done)..dst.size();
@@ -243,7 +244,7 @@ impl<'a> Check<'a> {
                     vain = 0;
                     continue;
                 }
-                // Of a single piece that was already in vain.
+                // (If the chunk is a single piece, that has just been scanned in vain.)
                 scans_pieces = found.is_none() || chunk.n > self.piece_without_room().unwrap_or(PIECE);
             }
             let (all_fit, more) = self.pieces(chunk, dst, scans_pieces, &mut report, marks, &mut scratch)?;
@@ -260,7 +261,7 @@ impl<'a> Check<'a> {
         Ok((report, lost))
     }
 
-    /// Casts elements and looks at them, piece by piece. Says whether scans were enough, and how many elements are lost.
+    /// Casts elements and checks them, piece by piece. Returns whether scans were enough, and how many elements are lost.
     fn pieces(
         &self,
         chunk: Piece<'_>,
@@ -277,7 +278,7 @@ impl<'a> Check<'a> {
             && matches!(parts.exact, Exactness::Back)
             && !self.are_few
         {
-            // Here, and not where it is used: to make its table takes much of the stack.
+            // (Made here, before deeper calls, because making its table takes much stack.)
             parts.back()?;
         }
         if let Some(most) = self.piece_without_room() {
@@ -295,8 +296,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// How many elements are judged at a time where the codes are those of the source and nothing is cast back. To allocate room takes as long as to
-    /// cast hundreds of elements.
+    /// How many elements can be judged at a time without buffers: where the source has the codes that are judged, and nothing is cast back.
+    /// (Allocating buffers takes as long as casting hundreds of elements.)
     fn piece_without_room(&self) -> Option<usize> {
         let parts = self.parts.as_ref().filter(|parts| {
             parts.homes.is_none() && (self.are_few || !matches!(parts.exact, Exactness::Back))
@@ -304,7 +305,7 @@ impl<'a> Check<'a> {
         self.imaginary.is_none().then_some(MOST / parts.units)
     }
 
-    /// The same with room on the stack.
+    /// The same with buffers on the stack.
     #[inline(never)]
     fn small_pieces(
         &self,
@@ -318,7 +319,7 @@ impl<'a> Check<'a> {
         self.pieces_in(chunk, dst, scans, report, marks, SMALL_PIECE, &mut Tiles::new(&mut room))
     }
 
-    /// The same in room that there is, so many elements at a time.
+    /// The same with these buffers, `step` elements at a time.
     #[allow(clippy::too_many_arguments, reason = "what is looked at, where it goes, and room")]
     #[inline(never)] // For the stack.
     fn pieces_in(
@@ -363,7 +364,7 @@ impl<'a> Check<'a> {
         Ok((all_fit, lost))
     }
 
-    /// Lost elements become null where nothing else is asked, and what is looked at are the codes of the source.
+    /// Makes lost elements null, where nothing else is asked for and the codes of the source can be judged themselves.
     #[inline(never)] // For the stack.
     fn nulled(
         &self,
@@ -387,7 +388,7 @@ impl<'a> Check<'a> {
         Some(nulling.pieces(chunk, dst, marks))
     }
 
-    /// Is what a scan found all there is to know, but for which is the first that is inexact?
+    /// Is what a scan found all that has to be known (except which inexact element is the first)?
     fn accepts(&self, found: Option<Found>, marks: &Marks<'_>) -> bool {
         let is_one = self.parts.as_ref().is_none_or(|parts| parts.units == 1);
         found.is_some_and(|Found { fits, inexact }| {
@@ -395,7 +396,7 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// What a scan found that is inexact of elements, which have been cast, into the report.
+    /// Adds inexact elements that a scan has counted to the report. The elements have been cast.
     #[inline(never)] // For the stack.
     fn report_inexact(
         &self,
@@ -410,7 +411,7 @@ impl<'a> Check<'a> {
         report.inexact += inexact;
         let Some(loops) = self.loops.filter(|_| report.first_inexact.is_none()) else { return Ok(()) };
         let (all, layout) = (Limits::new(parts.home), &self.caster.route().dst);
-        // One is enough, and mostly soon found.
+        // (One is enough, and usually found soon.)
         let mut back = [MaybeUninit::uninit(); WIDEST * SMALL_PIECE];
         for at in (0..n).step_by(SMALL_PIECE) {
             let (len, width) = (SMALL_PIECE.min(n - at), width(parts.home));
@@ -426,8 +427,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Scans the source as it is, if that can be done. Where a loop does both, it casts what it scans: the first elements, so
-    /// many.
+    /// Scans the source as it is, if that can be done. If there is a loop that does both, it also casts: returns how many elements were cast.
     fn scan_plain(&self, src: &[u8], dst: &mut Destination<'_, u8>) -> (Option<Found>, usize) {
         let (Some(loops), Some(parts)) = (self.loops, &self.parts) else { return (None, 0) };
         let Some((fit, width)) = parts.plain.filter(|_| self.imaginary.is_none()) else { return (None, 0) };
@@ -443,8 +443,8 @@ impl<'a> Check<'a> {
         (Some(found), done)
     }
 
-    /// Looks at elements, which have been cast, and marks them. Says whether a scan was enough, and how many of them are
-    /// lost. Their codes are not given.
+    /// Checks elements that have been cast, and marks them. Returns whether a scan was enough, and how many of them are lost. The codes are
+    /// filled in here.
     #[inline(never)] // For the stack: where all elements fit, nothing here is needed.
     fn piece(
         &self,
@@ -497,7 +497,7 @@ impl<'a> Check<'a> {
         Ok((false, *losses))
     }
 
-    /// What a scan finds; None if it may not be all.
+    /// Scans a piece. None if elements may not fit.
     fn scan(&self, Piece { codes, imaginary, .. }: Piece<'_>) -> Option<Found> {
         let loops = self.loops?;
         if self.imaginary.is_some() {
@@ -511,7 +511,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Which elements are lost or inexact, and how many of each class, in the report.
+    /// Judges a piece: which elements are lost or inexact, and, in the report, how many of each class.
     #[allow(clippy::too_many_arguments, reason = "what is found, where it goes, and room")]
     fn judge(
         &self,
@@ -538,7 +538,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Adds the elements whose imaginary part is lost.
+    /// Adds elements whose imaginary part is lost to a verdict.
     #[inline(never)] // For the stack.
     fn judge_imaginary(
         &self,
@@ -551,7 +551,7 @@ impl<'a> Check<'a> {
         let of_rest = |nonzero, lost: u64| nonzero & !lost;
         let more = zip(&nonzero(loops, self.caster.route().from, imaginary, back), &verdict.lost, of_rest);
         let either = |one, more| one | more;
-        // To bool both parts count, and nothing is lost: then it is no 0 and no 1.
+        // (To bool both parts count, and nothing is lost; elements other than 0 and 1 are inexact.)
         *verdict = if self.caster.to() == DType::Bool {
             Verdict::new(verdict.lost, zip(&verdict.inexact, &more, either))
         } else {
@@ -604,14 +604,14 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Zeros for the elements that are lost.
+    /// Writes zeros for lost elements.
     fn clear(&self, dst: &mut [u8], lost: &Bits) {
         let layout = &self.caster.route().dst;
         match (layout.size(8), layout.packing) {
             (8 | 16 | 32 | 64 | 128, _) => {
                 let size = layout.size(8) / 8;
                 each_some(&lost[..(dst.len() / size).div_ceil(64)], &mut |some| {
-                    // Not as bytes, whose number is not known.
+                    // (By width, so that the compiler knows the size of a store.)
                     match size {
                         1 => clear_each::<1>(dst, some),
                         2 => clear_each::<2>(dst, some),
@@ -637,7 +637,7 @@ impl<'a> Check<'a> {
         let from = caster.from();
         let native = options.dst_packing(Packing::OnePerByte).dst_order(ByteOrder::Native);
         let loss = self.loss(piece, i).map_or(Loss::Inexact, |(loss, _)| loss);
-        // The elements of the same bytes, which eight are in every packing.
+        // (Eight elements, which are whole bytes in every packing.)
         let (at, mut room) = (i / 8 * 8, [MaybeUninit::uninit(); 8 * WIDEST]);
         let n = 8.min(piece.n - at);
         let [begin, end] = [at, at + n].map(|n| caster.route().src.size(n));
@@ -687,7 +687,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The codes of `n` elements.
+    /// The codes of `n` elements in `home`: the source itself, or filled into `room`.
     fn codes<'r>(&self, src: &'r [u8], n: usize, room: &'r mut Tile) -> Result<&'r [u8], Error> {
         match self.homes {
             None => Ok(src),
@@ -702,18 +702,18 @@ impl<'a> Look<'a> {
         loops.scan(Codes { bytes: codes, width: width(self.home) }, &self.fit, self.counts_inexact)
     }
 
-    /// What casts back.
+    /// The caster back to `home`.
     fn back(&self) -> Result<&Caster, Error> {
         made(&self.rooms.back, || {
             let (options, caster) = (self.caster.options(), self.caster);
             let to = if self.units == 2 { self.to } else { caster.to() };
             let options = native(caster).src_order(options.dst_order).src_packing(options.dst_packing);
-            // Wrapping: what was rounded up to 2^63 does not come back as the largest integer.
+            // (Wrapping, so that what was rounded up to 2^63 does not come back as the largest integer.)
             Caster::new(to, self.home, &options.float_to_int(Overflow::Wrap))
         })
     }
 
-    /// Which of the parts of `n` elements are lost or inexact.
+    /// Judges the parts of `n` elements.
     #[allow(clippy::too_many_arguments, reason = "as above")]
     fn judge(
         &self,
@@ -738,7 +738,7 @@ impl<'a> Look<'a> {
         Ok(())
     }
 
-    /// Counts those by class that are lost, of so many parts.
+    /// Counts lost parts by class.
     #[inline(never)] // For the stack.
     fn count(&self, loops: Loops, codes: &[u8], verdict: &Verdict, report: &mut CastReport) {
         let (width, (limits, loses)) = (width(self.home), self.limits());
@@ -753,7 +753,7 @@ impl<'a> Look<'a> {
         if self.units == 1 && verdict.losses * width > codes.len() / 16 {
             return add(codes);
         }
-        // Few, or not all count: an element is in one class, that of its real part, if that is lost.
+        // (An element of two parts is in one class: that of its real part, if that is lost.)
         let is_lost = |i: usize| verdict.lost[i / 64] >> (i % 64) & 1 != 0;
         let mut parts = ones(&verdict.lost).filter(|i| self.units == 1 || i % 2 == 0 || !is_lost(i - 1));
         let mut room = [0; 1 << 10];
@@ -777,7 +777,7 @@ impl<'a> Look<'a> {
     fn limits(&self) -> (Limits, [bool; 2]) {
         let loss = |code| self.loss(code, None).map(|(loss, _)| loss);
         let find = || range::limits(self.home, self.to, loss);
-        // Where there is no memory to keep them, they are found again.
+        // (Without memory to keep them, they are found again each time.)
         self.limits.get_or_make(|| Some(find())).copied().unwrap_or_else(find)
     }
 }
@@ -789,21 +789,21 @@ fn loss(from: DType, to: DType, policy: &Policy, code: u64, word: Option<u32>) -
     scalar::loss(to, value, policy, word).map(|loss| (loss, is_negative))
 }
 
-/// How elements that are lost become null, piece by piece, where a scan would be in vain.
+/// Makes lost elements null, piece by piece, where scanning would be in vain.
 struct Nulling<'a> {
     check: &'a Check<'a>,
     loops: Loops,
     limits: Limits,
     /// Bytes of a code of the source.
     from: usize,
-    /// Bytes of an element of the target, where both are integers, and that one no wider: what is not lost has the same low bytes under all options,
-    /// so that one loop casts and judges.
+    /// Bytes of an element of the target, if one loop casts and judges: where both are integers and the target is no wider, elements that are
+    /// not lost just lose their upper bytes.
     to: Option<usize>,
-    /// The same where float64 becomes integers that an int64 holds.
+    /// The same from float64 to integers that an int64 holds.
     cut: Option<Cut>,
 }
 
-/// How float64 is judged by the int64 that it is cut to.
+/// How float64 is judged by the int64 that it is truncated to.
 struct Cut {
     limits: Limits,
     /// A code that is not lost, whatever that says.
@@ -816,7 +816,7 @@ impl Cut {
         let is_cut = parts.home == DType::F64 && parts.policy.rounding == Rounding::TowardZero;
         let (bits, all) = (format.bits(), Limits::new(DType::I64));
         let (low, high, spared) = match (bits, format.is_signed()) {
-            // What is lost is the minimum too.
+            // (What int64 does not hold becomes the minimum, too.)
             (64, true) => (i64::MIN + 1, i64::MAX, (i64::MIN as f64).to_bits()),
             (64, false) => return None,
             (_, true) => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits), 0),
@@ -827,7 +827,7 @@ impl Cut {
 }
 
 impl Nulling<'_> {
-    /// Says that scans were not enough, and how many elements are lost.
+    /// Returns that scans were not enough, and how many elements are lost.
     fn pieces(
         &self,
         chunk: Piece<'_>,
@@ -839,7 +839,7 @@ impl Nulling<'_> {
         let (mut at, mut lost) = (0, 0);
         while at < chunk.n {
             let left = MOST.min(chunk.n - at);
-            // One loop does whole blocks.
+            // (One loop does whole blocks alone.)
             let n = if self.to.is_some() && left > BLOCK { left - left % BLOCK } else { left };
             let src = &chunk.src[src_at(at)..src_at(at + n)];
             let piece = Piece { src, first: chunk.first + at, n, ..chunk };
@@ -864,7 +864,7 @@ impl Nulling<'_> {
             self.loops.keep(codes, limits, &mut verdict, Kept { dst: dst.reborrow(), width, cut })
         });
         if !is_done {
-            // Before the cast, which then reads what is in L1.
+            // (Judged before the cast, which then reads from L1.)
             self.loops.judge(codes, Exact::All, &self.limits, &mut verdict);
             let dst = if is_cast {
                 #[allow(unsafe_code, reason = "what the kernels have initialised")]
@@ -884,7 +884,7 @@ impl Nulling<'_> {
     }
 }
 
-/// Zeros for some elements of so many bytes.
+/// Writes zeros for some elements of `SIZE` bytes.
 fn clear_each<const SIZE: usize>(dst: &mut [u8], some: &[u16]) {
     let (elements, _) = dst.as_chunks_mut::<SIZE>();
     some.iter().for_each(|&i| elements[usize::from(i)] = [0; SIZE]);
@@ -895,7 +895,7 @@ fn native(caster: &Caster) -> CastOptions {
     CastOptions::new().isa(caster.isa()).stream_from(usize::MAX)
 }
 
-/// What is said of parts, of the elements that are two of them each.
+/// From bits of parts to bits of elements, which have two of them.
 #[inline(never)] // For the stack.
 fn either_part(verdict: &mut Verdict) {
     let both = |bits: &Bits| even(&zip(bits, bits, |word, _| word | word >> 1));
@@ -913,15 +913,15 @@ fn imaginary_parts<'r>(
     let width = width(single.from());
     let room = zeros(&mut room[..n * width]);
     let (most, last) = room.split_at_mut((n - 1) * width);
-    // From the first imaginary part on, they are where real parts are; but of the last element.
+    // (From the first imaginary part on, imaginary parts lie as real parts do, except that of the last element.)
     reals.cast(&src[width..src.len() - width], most, n - 1)?;
     single.cast(&src[src.len() - width..], last, 1)?;
     Ok(room)
 }
 
-/// Which codes of a float are no zeros. There is room for as many.
+/// Which codes of a float are not zeros. `room` is for as many codes.
 fn nonzero(loops: Loops, dtype: DType, codes: &[u8], room: &mut Tile) -> Bits {
-    // Those that are not the same when they come back as zeros.
+    // (By comparing with zeros, as if those had come back.)
     let (zeros, mut verdict) = (zeros(&mut room[..codes.len()]), Verdict::default());
     loops.judge(
         Codes { bytes: codes, width: width(dtype) },
@@ -932,7 +932,7 @@ fn nonzero(loops: Loops, dtype: DType, codes: &[u8], room: &mut Tile) -> Bits {
     verdict.inexact
 }
 
-/// Room with zeros in it.
+/// Fills a buffer with zeros.
 fn zeros(room: &mut Tile) -> &mut [u8] {
     room.fill(MaybeUninit::new(0));
     #[allow(unsafe_code, reason = "what was filled is initialised")]
@@ -942,7 +942,7 @@ fn zeros(room: &mut Tile) -> &mut [u8] {
     }
 }
 
-/// A native code of so many bytes: 1, 2, 4 or 8.
+/// Reads a native code of 1, 2, 4 or 8 bytes.
 pub(crate) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => a.into(),

@@ -16,10 +16,10 @@
 //! [`same_value`]: crate::Caster::same_value
 //! [`cast_validity`]: crate::Caster::cast_validity
 
-// A piece of the source is scanned while it is in L1, before it is cast by the kernel that casts it unchecked, or in one
-// loop with that. As long as all elements fit, that is all; where some do not, it is found which, and how many of each
-// class. All sources are brought to the codes of a few dtypes that hold them exactly, whose order is that of the
-// values: the classes of the contract are ranges there, with limits that the reference finds.
+// Each piece of the source is scanned while it is in L1, and then cast by the kernel of the unchecked cast; or one loop does both. As
+// long as all elements fit, that is all. If some do not, they are judged: which, and how many of each class. For this, sources are
+// brought to codes of a few dtypes that hold them exactly and whose order is that of the values, so that the classes of the contract
+// are ranges of codes, with limits that the reference finds.
 
 mod bits;
 mod cast;

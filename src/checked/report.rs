@@ -1,4 +1,4 @@
-//! What a checked cast reports, the bitmaps it reads and writes, and what it is to do about what is lost.
+//! The reports of checked casts, the bitmaps that they read and write, and what is to be done about losses.
 
 use crate::error::{Error, Side};
 use crate::formats::loss::Loss;
@@ -23,7 +23,7 @@ use crate::kernels::check::Bits;
 #[non_exhaustive]
 #[must_use = "it says what was lost"]
 pub struct CastReport {
-    /// Elements that were looked at.
+    /// Elements that were checked.
     pub elements: usize,
     /// [`Loss::Above`].
     pub above: usize,
@@ -126,11 +126,11 @@ impl<'a> Validity<'a> {
         Self { offset, ..self }
     }
 
-    /// 64 bits from that of an element on; 0 where there are none.
+    /// The 64 bits from that of an element on; 0 behind the end.
     fn word(&self, element: usize) -> u64 {
         let bit = self.offset + element;
         let bytes = self.bytes.get(bit / 8..).unwrap_or_default();
-        // Of nine bytes, as the first bit may be any of the first one.
+        // (Nine bytes, because the first bit may be anywhere in the first one.)
         let (mut low, mut high) = ([0; 8], 0);
         match bytes {
             [a, b, c, d, e, f, g, h, rest @ ..] => {
@@ -139,17 +139,17 @@ impl<'a> Validity<'a> {
             }
             _ => low.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from),
         }
-        // By two steps, as there is no shift by 64.
+        // (In two steps, because there is no shift by 64.)
         u64::from_le_bytes(low) >> (bit % 8) | u64::from(high) << 57 << (7 - bit % 8)
     }
 
-    /// Clears bits of a bitmap from its first one on, where these have none.
+    /// ANDs these bits into a bitmap, from its first bit on.
     fn and_into(&self, bitmap: &mut [u8]) {
         let (mut next, shift) = (self.bytes.get(self.offset / 8..).unwrap_or_default(), self.offset % 8);
         let (words, rest) = bitmap.as_chunks_mut();
         let mut done = 0;
         for word in words.iter_mut() {
-            // While there is a byte behind those of the word.
+            // (While there is a byte behind those of the word.)
             let Some((&low, [high, ..])) = next.split_first_chunk() else { break };
             let there = u64::from_le_bytes(low) >> shift | u64::from(*high) << 57 << (7 - shift);
             *word = (u64::from_le_bytes(*word) & there).to_le_bytes();
@@ -163,25 +163,25 @@ impl<'a> Validity<'a> {
     }
 }
 
-/// What to do about elements that are lost.
+/// What to do about lost elements.
 #[derive(Default)]
 pub(crate) struct Marks<'a> {
-    /// They are counted by class.
+    /// Count them by class.
     pub(super) counts: bool,
-    /// Which are there at all.
+    /// Which elements of the source are not null.
     pub(super) source: Option<Validity<'a>>,
-    /// Where to write which are there.
+    /// Where to write which elements are not null afterwards.
     pub(super) validity: Option<&'a mut [u8]>,
-    /// Lost elements become zeros.
+    /// Write zeros for them.
     pub(super) clears: bool,
-    /// What ends the cast.
+    /// What is refused.
     pub(super) stops: Option<Stop>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Lost,
-    /// That too.
+    /// Inexact ones, too.
     Inexact,
 }
 
@@ -193,12 +193,12 @@ impl<'a> Marks<'a> {
         Self { source, validity: Some(validity), clears: true, ..Self::default() }
     }
 
-    /// Does it matter what is inexact?
+    /// Do inexact elements matter?
     pub(super) fn counts_inexact(&self) -> bool {
         self.counts || self.stops == Some(Stop::Inexact)
     }
 
-    /// Have the bitmaps the size of `n` elements?
+    /// Checks that the bitmaps have the size of `n` elements.
     pub(super) fn check(&self, n: usize) -> Result<(), Error> {
         if let Some(source) = &self.source {
             let bits = n.checked_add(source.offset);
@@ -217,7 +217,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Of some elements from `first` on, a multiple of 8, those that are there in the source.
+    /// Of some elements from `first` on, a multiple of 8, those that are not null in the source.
     pub(super) fn there(&self, first: usize, mut elements: Bits) -> Bits {
         if let Some(source) = &self.source {
             for (i, word) in elements.iter_mut().enumerate().filter(|(_, word)| **word != 0) {
@@ -245,7 +245,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Clears the bits of no element, and counts the nulls among `n`, of which so many are lost.
+    /// Clears unused bits, and returns how many of `n` elements are null; `lost` of them were lost.
     pub(super) fn finish(self, n: usize, lost: usize) -> usize {
         let Some(validity) = self.validity else { return 0 };
         if let (Some(last), rest @ 1..) = (validity.last_mut(), n % 8) {
