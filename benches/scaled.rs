@@ -90,6 +90,7 @@ fn kinds() -> Vec<Kind> {
         kind("int8 per tensor", I8, all, Scaling::per_tensor(F32)),
         kind("int4 of 32", I4, all, Scaling::blocks(&[32], F16)),
         kind("int4 of 128", I4, all, Scaling::blocks(&[128], BF16)),
+        kind("int4 of 128 rows", I4, all, Scaling::along_axis(0, 128, BF16)),
         by("torchao MXFP8", F8E4M3FN, Profile::Torchao, Scaling::mx().rule(ScaleRule::RoundUp)),
         by("torchao MXFP4", F4E2M1, Profile::Torchao, Scaling::mx()),
         by("torchao NVFP4", F4E2M1, Profile::Torchao, Scaling::nvfp4().tensor_scale(factor)),

@@ -22,6 +22,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("the formats of packages quantised as by the reference", packages);
     suite.test_beside_reference("blocks of rows that are apart", rows_apart);
     suite.test_beside_reference("pieces of quotients", pieces_of_quotients);
+    suite.test_beside_reference("packed elements under scales of columns", packed_columns);
     suite.test_beside_reference("one quotient of a block beside a tie", beside_ties);
     suite.test_beside_reference("quotients of float64 beside what roundings hinge on", beside_hinges);
     suite.test_beside_reference("scales of short blocks of float64 beside what they hinge on", short_blocks);
@@ -816,6 +817,39 @@ fn pieces_of_quotients(isa: Isa) {
                 quantised_of(random, isa, [*from, to], &shape, scaling, CastOptions::new());
             }
         }
+    }
+}
+
+/// Packed elements, a byte of which is under several scales: of columns, of groups of rows as in AWQ's and GPTQ's weights, and of blocks of two
+/// and four columns.
+fn packed_columns(isa: Isa) {
+    let random = &mut Random::new(29);
+    let blocks = |lengths: &[usize]| Scaling::blocks(lengths, DType::F32);
+    let targets = [DType::I4, DType::U4, DType::F4E2M1, DType::F6E2M3, DType::F6E3M2];
+    for (shape, scaling, times) in [
+        (vec![40, 24], Scaling::per_axis(1), 90),
+        (vec![3, 1032], Scaling::per_axis(1), 40),
+        (vec![256, 520], Scaling::along_axis(0, 128, DType::F32), 5),
+        (vec![70, 48], Scaling::along_axis(0, 32, DType::F16), 40),
+        (vec![2, 30, 16], Scaling::along_axis(1, 10, DType::BF16), 40),
+        (vec![50, 64], blocks(&[8, 2]), 40),
+        (vec![50, 64], blocks(&[8, 4]), 40),
+        (vec![9, 600], blocks(&[0, 1]), 40),
+        (vec![1, 1000], blocks(&[1, 4]), 40),
+    ] {
+        for _ in 0..times {
+            let packing = random.pick(&[Packing::LowFirst, Packing::LowFirst, Packing::HighFirst]);
+            let options = CastOptions::new().dst_packing(packing);
+            let profiles = [Profile::Lanecast, Profile::CompressedTensors, Profile::Torchao];
+            let scaling = scaling.profile(random.pick(&profiles));
+            let pair = [random.pick(&DATA), random.pick(&targets)];
+            quantised_of(random, isa, pair, &shape, scaling, options);
+        }
+    }
+    // So many rows that regions end within a row, after a number of blocks that would be odd.
+    for _ in 0..2 {
+        let pair = [DType::F32, DType::F6E2M3];
+        quantised_of(random, isa, pair, &[1103, 1000], blocks(&[0, 2]), CastOptions::new());
     }
 }
 

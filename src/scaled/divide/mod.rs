@@ -117,11 +117,12 @@ impl<'a> Divide<'a> {
     /// None if this is a case that only the reference handles.
     pub(super) fn new(job: &'a Quantizing<'a>, decided: &'a Decided) -> Option<Self> {
         let Quantize { from, to, scale, steps, .. } = *job.quantize;
-        // Every block and every row of packed elements has to begin at a byte.
+        // Every row of packed elements has to begin at a byte, and every block, unless those are so short that eight elements are cast
+        // again where one of their blocks is to be.
         let (width, block) = (job.grid.width(), job.grid.block());
         let is_one_row = job.grid.dims.len() == 1;
-        let begins =
-            (block.is_multiple_of(8) || block >= job.grid.count) && (is_one_row || width.is_multiple_of(8));
+        let begins = (block.is_multiple_of(8) || block >= job.grid.count || 8 % block == 0)
+            && (is_one_row || width.is_multiple_of(8));
         if job.affine || job.write.has_rows() || decided.is_packed && !begins {
             return None;
         }
@@ -205,7 +206,9 @@ impl<'a> Divide<'a> {
             let bytes = self.width * grid.block();
             let most = if rows == 1 { CACHED } else { SHARED };
             let cached = most / rows.saturating_mul(bytes).clamp(1, most);
-            if cached.saturating_mul(bytes) < APART { all } else { cached.min(all) }
+            let cached = if cached.saturating_mul(bytes) < APART { all } else { cached.min(all) };
+            // (A region begins at a byte, as eight short blocks do.)
+            if grid.block() < 8 && cached < all { (cached & !7).max(8) } else { cached }
         };
         Region::each(grid, &piece.elements, &most, &mut |region| {
             self.region(region, &piece.elements, dst, sink, &mut buffers, &mut room)
@@ -306,11 +309,16 @@ impl<'a> Divide<'a> {
                     self.segment(&again, division, known + group, &rows, base, dst, buffers)?;
                     continue;
                 }
-                let block = block(segment.scale + group);
+                // From a byte to a byte: rows begin at one.
+                let (start, end) = if self.decided.is_packed && grid.block() < 8 {
+                    (elements.start & !7, elements.end.next_multiple_of(8).min(segment.first + segment.n))
+                } else {
+                    (elements.start, elements.end)
+                };
                 let room = once(room, Room::new)?;
                 for row in 0..rows.count {
-                    let elements = elements.start + row * width..elements.end + row * width;
-                    job.cast(elements, dst, base, room, &Blocks::each(&|_| block))?;
+                    let elements = start + row * width..end + row * width;
+                    job.cast(elements, dst, base, room, &Blocks::each(block))?;
                 }
             }
             Ok(())
