@@ -79,6 +79,19 @@ impl Given<'_> {
         Some(zero_points.get(bytes, scale))
     }
 
+    /// The zero points of some scales as float32, to the front of `into`, by the caster to that. `into` must have room for 7 more.
+    #[cfg(isa = "vector")]
+    pub(super) fn zeros(&self, to_f32: &Caster, scales: Range<usize>, into: &mut [f32]) -> Result<(), Error> {
+        let Some((ZeroPoints { dtype, packing, .. }, bytes)) = self.zero_points else { return Ok(()) };
+        let size = |n| dtype.byte_len(n, packing).unwrap_or(0);
+        // Those within a byte are read together with those before them in that byte.
+        let ahead = scales.start % 8;
+        let (first, n) = (scales.start - ahead, scales.len() + ahead);
+        to_f32.fill(&bytes[size(first)..size(first + n)], (&mut into[..n]).into(), n)?;
+        into.copy_within(ahead..n, 0);
+        Ok(())
+    }
+
     /// How the elements of a block are to be divided, by its scale and zero point.
     pub(super) fn block(&self, quantize: &Quantize, scale: usize, tensor: TensorScale) -> Block {
         let (code, zero) = self.get(scale);

@@ -25,6 +25,8 @@ pub(in crate::scaled) struct Decided {
     pub(super) wide: Caster,
     pub(super) scale: Caster,
     pub(super) to_f32: Caster,
+    /// Zero points to float32.
+    pub(super) zeros: Option<Caster>,
     /// Float32 magnitudes divided by one number, straight to float8 scales.
     pub(super) scales: Option<Kernel>,
     /// Scales from float32, in which a profile finds them, to their dtype.
@@ -56,6 +58,7 @@ impl Decided {
         let options = CastOptions { src_order: read.options().src_order, stochastic: None, ..options };
         let options = options.dst_packing(written.dst_packing).dst_order(written.dst_order);
         let cast = |from, to| codes::cast(from, to, &plain);
+        let as_written = plain.src_packing(written.dst_packing).src_order(written.dst_order);
         let dtype = if steps == Steps::Onnx { quantize.precision() } else { from };
         let kept = if (others.keeps || steps == Steps::CompressedNvfp4) && dtype != DType::F32 {
             Some([cast(DType::F32, dtype)?, cast(dtype, DType::F32)?])
@@ -85,6 +88,11 @@ impl Decided {
             wide: cast(DType::F32, DType::F64)?,
             scale: cast(DType::F64, if scale == DType::F8E8M0 { DType::F32 } else { scale })?,
             to_f32: cast(scale, DType::F32)?,
+            zeros: if quantize.has_zero_points() {
+                Some(codes::cast(to, DType::F32, &as_written)?)
+            } else {
+                None
+            },
             scales: if steps == Steps::Own && matches!(scale, DType::F8E4M3FN | DType::F8E5M2) {
                 Kernel::quotient(isa, DType::F32, scale, &plain)
             } else {

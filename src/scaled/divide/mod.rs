@@ -410,10 +410,8 @@ impl<'a> Divide<'a> {
             let bytes = given.scales.native(given.bytes, scale..scale + groups, &mut codes);
             let division = self.numbers(bytes, groups, false, &mut buffers);
             buffers.codes = codes;
-            if has_zeros {
-                for (group, zero) in buffers.zeros[..groups].iter_mut().enumerate() {
-                    *zero = given.get(scale + group).1 as f32;
-                }
+            if let Some(to_f32) = &self.decided.zeros {
+                given.zeros(to_f32, scale..scale + groups, &mut buffers.zeros)?;
             }
             self.cast(region, division, &elements, dst, &mut buffers, &mut room, block)
         })

@@ -236,6 +236,8 @@ pub(in crate::scaled) struct Decided {
     pub(super) stream_from: usize,
     /// Scales to float32, in up to three casts: see [`roundings`].
     pub(super) to_f32: [Option<Caster>; 3],
+    /// Zero points to float32.
+    pub(super) zeros: Option<Caster>,
     /// Rounds products of scales with the factor of the tensor: see [`roundings`].
     pub(super) rounds: [Option<Caster>; 2],
     pub(super) tensor: Tensor,
@@ -293,6 +295,8 @@ impl Decided {
             of_all.or_else(|| Tabling::of_each(dequantize, &kernel, isa, &options))
         });
         let (to_f32, rounds) = roundings(dequantize, &plain);
+        let as_read = plain.src_packing(options.src_packing).src_order(options.src_order);
+        let zeros = dequantize.has_zero_points().then(|| cast(from, DType::F32, &as_read));
         Some(Self {
             isa,
             kernel,
@@ -300,6 +304,7 @@ impl Decided {
             tabling,
             stream_from: options.stream_from.unwrap_or_else(scaled::streaming_threshold),
             to_f32,
+            zeros: zeros.flatten(),
             rounds,
             tensor,
             ties,

@@ -76,9 +76,8 @@ impl Multiply<'_> {
         let bounds = Bounds { range, zero: self.decided.zero_is_right, negative: true };
         let mut all = scales::bounded(self.decided.isa, numbers, &bounds, flags);
         if given.zero_points.is_some() {
-            for (group, zero) in buffers.zeros[..n].iter_mut().enumerate() {
-                *zero = -(given.get(scale + group).1 as f32);
-            }
+            given.zeros(self.decided.zeros.as_ref()?, scale..scale + n, &mut buffers.zeros).ok()?;
+            buffers.zeros[..n].iter_mut().for_each(|zero| *zero = -*zero);
         }
         let mut round = |numbers: &mut [f32], narrow: Option<Caster>, wide: Option<Caster>| {
             if let (Some(narrow), Some(wide)) = (narrow, wide) {
