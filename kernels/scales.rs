@@ -253,6 +253,11 @@ impl Ties {
         let (kept, tie) = if to == DType::BF16 { (7, 1 << 44) } else { (11, 0) };
         (codes <= 12).then(|| Self { most: (1 << codes) - 1, tie, below: (1 << (52 - kept)) - 1 })
     }
+
+    /// How many codes are tried for each scale.
+    pub(crate) fn tried(self) -> usize {
+        self.most as usize / 2
+    }
 }
 
 /// Flags scales that may have such products with [`TIES`]. Returns the flags that were set.

@@ -97,12 +97,20 @@ fn is_own(dequantize: &Dequantize) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MayTie {
     Never,
-    /// Depends on the scale.
-    Some(Ties),
+    /// Depends on the scale. To look for that pays if a scale has at least this number of elements.
+    Some(Ties, usize),
     Always,
 }
 
 impl MayTie {
+    /// The same where a scale has this number of elements.
+    pub(super) fn of(self, elements: usize) -> Self {
+        match self {
+            Self::Some(_, pays_from) if elements < pays_from => Self::Always,
+            ties => ties,
+        }
+    }
+
     fn new(dequantize: &Dequantize, tensor: &Tensor, isa: Present) -> Self {
         let Dequantize { from, to, scale, .. } = *dequantize;
         let (codes, scale) = (significant(from), significant(scale));
@@ -113,7 +121,15 @@ impl MayTie {
             return Self::Always;
         }
         if tensor.after == Factor::NONE {
-            return Ties::new(codes, to).map_or(Self::Always, Self::Some);
+            // The search takes, for each code that it tries, as long as one rounding adds to this many elements. (Zen 4; to float16 it adds
+            // next to nothing.)
+            let pays_from = match to {
+                DType::F16 => 16,
+                _ if isa.isa() == Isa::Avx512 => 4,
+                _ => 2,
+            };
+            return Ties::new(codes, to)
+                .map_or(Self::Always, |ties| Self::Some(ties, pays_from * ties.tried()));
         }
         // The factor is known now, so it is asked whether any product with it may become one.
         match Ties::new(codes + scale, to) {

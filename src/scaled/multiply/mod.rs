@@ -104,6 +104,8 @@ pub(super) struct Multiply<'a> {
     job: &'a Dequantizing<'a>,
     decided: &'a Decided,
     kernel: Option<&'a Kernel>,
+    /// [`Decided::ties`], for this shape.
+    ties: MayTie,
     streams: bool,
 }
 
@@ -119,7 +121,8 @@ impl<'a> Multiply<'a> {
             return None;
         }
         let traffic = job.bytes.len().saturating_add(job.grid.count.saturating_mul(decided.size));
-        Some(Self { job, decided, kernel, streams: traffic >= decided.stream_from })
+        let ties = decided.ties.of(job.grid.count / job.grid.scales.max(1));
+        Some(Self { job, decided, kernel, ties, streams: traffic >= decided.stream_from })
     }
 
     /// The way by look-up tables, if it is faster for this shape.
@@ -258,7 +261,7 @@ impl<'a> Multiply<'a> {
             kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
             return Ok(());
         }
-        let is_odd = has_ties || self.decided.ties == MayTie::Always;
+        let is_odd = has_ties || self.ties == MayTie::Always;
         let is_affine = job.given.zero_points.is_some();
         let mut arrays = [&scales[known..], if is_affine { &zeros[known..] } else { &[] }];
         let block = job.grid.block();

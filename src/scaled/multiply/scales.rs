@@ -40,7 +40,7 @@ impl Multiply<'_> {
         if is_new && all_codes(self.job.dequantize.from, &options, each, codes).is_none() {
             return Ok(None);
         }
-        let is_odd = decided.ties == MayTie::Always || flags & TIES != 0;
+        let is_odd = self.ties == MayTie::Always || flags & TIES != 0;
         let how = if is_odd { How::Odd } else { How::Near };
         let factors =
             Factors { per: Per::Group(each.into()), how, tensor: decided.tensor.after, ..Factors::NONE };
@@ -109,7 +109,7 @@ impl Multiply<'_> {
             all |=
                 scales::bounded(self.decided.isa, numbers, &Bounds { range: LEAST..MOST, ..bounds }, flags);
         }
-        if let MayTie::Some(ties) = self.decided.ties {
+        if let MayTie::Some(ties, _) = self.ties {
             all |= scales::ties(self.decided.isa, ties, numbers, flags);
         }
         Some(all)
