@@ -712,11 +712,12 @@ impl Requantizer {
         let found =
             self.with_job(src, shape, src_scales, zero_points, &grids, &mut |mut job, registers| {
                 let places = begun(&mut job, &self.to, &self.options, shape, scales.len(), &alone())?;
-                let written = Written::new(&self.quantize, &self.to, &self.options, to, job.tensor)?;
+                let tensor = if self.has_factor() { job.tensor } else { TensorScale::None };
+                let written = Written::new(&self.quantize, &self.to, &self.options, to, tensor)?;
                 self.with_data(src, shape, src_scales, zero_points, &grids.0, &mut |data| {
                     written.found(&job, registers, &places, shape, dst, scales, data, &mut counted)
                 })?;
-                Ok(Quantized { tensor_scale: known(job.tensor) })
+                Ok(Quantized { tensor_scale: known(tensor) })
             })?;
         Ok((found, counted.all))
     }

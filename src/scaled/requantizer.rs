@@ -15,7 +15,7 @@ use super::jobs::Registers;
 #[cfg(isa = "vector")]
 use super::multiply::{Decided, Multiply, product_bits};
 use super::rule::{Dequantize, Quantize};
-use super::scaling::Scaling;
+use super::scaling::{Scaling, TensorScale};
 use super::shape::{Grid, code_bytes};
 #[cfg(isa = "vector")]
 use super::wide::Wide;
@@ -50,6 +50,8 @@ pub struct Requantizer {
     pub(super) options: CastOptions,
     pub(super) dequantize: Dequantize,
     pub(super) quantize: Quantize,
+    /// Both as they are cast: see [`moved`].
+    cast: (Dequantize, Quantize),
     #[cfg(isa = "vector")]
     by_f32: Option<ByF32>,
     #[cfg(isa = "vector")]
@@ -123,6 +125,20 @@ impl ByF64 {
     }
 }
 
+/// Moves a factor that divides the source to the scales of the target, where it multiplies. The quotient is the same; but the products of
+/// the source are exact then, as the way by float64 needs them. (With scales that are powers of two, or such a factor, there is the way by
+/// float32.)
+fn moved(mut dequantize: Dequantize, mut quantize: Quantize) -> (Dequantize, Quantize) {
+    if let (TensorScale::Divide(g), TensorScale::None) = (dequantize.tensor, quantize.tensor)
+        && quantize.scale != DType::F8E8M0
+        && g.to_bits() & 0x7F_FFFF != 0
+    {
+        dequantize.tensor = TensorScale::None;
+        quantize.tensor = TensorScale::Multiply(g);
+    }
+    (dequantize, quantize)
+}
+
 impl fmt::Debug for Requantizer {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,16 +173,18 @@ impl Requantizer {
             }
         }
         Elements::read(from.0, options, None)?;
+        let cast = moved(dequantize, quantize);
         Ok(Self {
             from: *from.1,
             to: *to.1,
             options: *options,
             dequantize,
             quantize,
+            cast,
             #[cfg(isa = "vector")]
             by_f32: ByF32::new(from, to, options)?,
             #[cfg(isa = "vector")]
-            by_f64: ByF64::new(&dequantize, &quantize, options)?,
+            by_f64: ByF64::new(&cast.0, &cast.1, options)?,
         })
     }
 
@@ -333,8 +351,14 @@ impl Requantizer {
         let grids = self.grids(src.len(), shape, dst.size())?;
         self.with_job(src, shape, src_scales, zero_points, &grids, &mut |job, registers| {
             let dst = dst.reborrow();
-            found(job, registers, &self.to, &self.options, shape, dst, scales, None, how)
+            let found = found(job, registers, &self.to, &self.options, shape, dst, scales, None, how)?;
+            Ok(Quantized { tensor_scale: found.tensor_scale.filter(|_| self.has_factor()) })
         })
+    }
+
+    /// Has the target a factor of the tensor? (That of a job may be the source's: see [`moved`].)
+    pub(super) fn has_factor(&self) -> bool {
+        self.quantize.tensor != TensorScale::None
     }
 
     /// Runs the job of both grids.
@@ -347,7 +371,7 @@ impl Requantizer {
         (from, to): &(Grid, Grid),
         run: &mut dyn FnMut(Quantizing<'_>, Registers<'_>) -> Result<Quantized, Error>,
     ) -> Result<Quantized, Error> {
-        let (d, q, options) = (&self.dequantize, &self.quantize, &self.options);
+        let ((d, q), options) = (&self.cast, &self.options);
         let how_packed = (d.from, options.src_packing, options.src_order);
         let given = given(shape, from, &self.from, how_packed, src_scales, zero_points, d.has_zero_points())?;
         let elements = Elements::read(d.from, options, rows(from, &self.from))?;

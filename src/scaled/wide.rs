@@ -501,10 +501,10 @@ fn is_right(quantize: &Quantize, bits: u32) -> bool {
         TensorScale::Divide(_) | TensorScale::ComputeDivide => 0,
         TensorScale::Multiply(_) | TensorScale::ComputeMultiply => 24,
     };
-    // One bit more for midpoints, and one for a zero point.
+    // One bit more for midpoints, and among integers one for a zero point.
     let hinges = match quantize.stochastic {
         Some(_) => 25,
-        None => significant(to) + 2,
+        None => significant(to) + 1 + u32::from(quantize.int_limits().is_some()),
     };
     significant(scale) + factor + hinges <= 53
 }

@@ -31,6 +31,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("a product divided by a factor beside a tie", divided_beside_ties);
     suite.test_beside_reference("every code under scales that have words of their own", words_of_scales);
     suite.test_beside_reference("requantised as by the reference", |isa| each(isa, requantised));
+    suite.test("a factor of the source that divides", factor_of_the_source);
     suite.test_beside_reference("every short length", every_length);
     suite.test_beside_reference("more than a chunk", more_than_a_chunk);
     suite.test("factors under which a scale is no number", small_factors);
@@ -942,6 +943,51 @@ fn requantised(random: &mut Random, isa: Isa) {
             .ok()
     });
     assert_eq!(expected, found, "{isa} {from} -> {to} {shape:?} {source:?} {target:?} {options:?}");
+}
+
+/// As compressed-tensors has it in NVFP4: none of the target's is given back, and losses are in units of the data.
+fn factor_of_the_source(isa: Isa) {
+    let random = &mut Random::new(31);
+    let (shape, n, options) = ([8, 256], 8 * 256, CastOptions::new().isa(isa));
+    for g in [2.7, 3e-5, 81_930.5] {
+        let from = Scaling::nvfp4().tensor_scale(TensorScale::Divide(g));
+        for (to, scaling) in [
+            (DType::F8E4M3FN, Scaling::deepseek()),
+            (DType::F8E5M2, Scaling::per_axis(0)),
+            (DType::F4E2M1, Scaling::nvfp4()),
+            (DType::F4E2M1, Scaling::mx()),
+            (DType::I4, Scaling::blocks(&[32], DType::F16)),
+            (DType::I8, Scaling::per_axis(0)),
+        ] {
+            let r = Requantizer::new((DType::F4E2M1, &from), (to, &scaling), &options).expect("two formats");
+            let src: Vec<u8> = (0..n / 2).map(|_| random.word() as u8).collect();
+            let src_scales: Vec<u8> = (0..n / 16).map(|_| 0x30 + random.below(24) as u8).collect();
+            let mut codes = vec![0; to.byte_len(n, Packing::LowFirst).expect("a size")];
+            let mut scales = vec![0; scaling.scale_bytes(&shape).expect("a size")];
+            let found = r.requantize(&src, &shape, &src_scales, None, &mut codes, &mut scales);
+            assert_eq!(found.expect("sizes that fit").tensor_scale, None);
+            let losses =
+                r.losses(&src, &shape, &src_scales, None, (&codes, &scales), None).expect("as above");
+            let (mut again, mut again_scales) = (codes.clone(), scales.clone());
+            let made = (&mut again[..], &mut again_scales[..]);
+            let both = r.requantize_losses(&src, &shape, &src_scales, None, made, None).expect("as above");
+            assert_eq!((both.0.tensor_scale, both.1), (None, losses));
+            assert_eq!((again, again_scales), (codes.clone(), scales.clone()));
+            let f64s = |from: DType, scaling: &Scaling, codes: &[u8], scales: &[u8]| -> Vec<f64> {
+                let d = Dequantizer::new(from, DType::F64, scaling, &options).expect("a pair");
+                let mut bytes = vec![0; 8 * n];
+                d.dequantize(codes, &shape, scales, None, &mut bytes).expect("sizes that fit");
+                bytes.as_chunks::<8>().0.iter().map(|&x| f64::from_ne_bytes(x)).collect()
+            };
+            let [xs, ys] =
+                [f64s(DType::F4E2M1, &from, &src, &src_scales), f64s(to, &scaling, &codes, &scales)];
+            let most = xs.iter().zip(&ys).fold(0f64, |most, (x, y)| most.max((x - y).abs()));
+            assert!(
+                (most - losses.max_error).abs() <= 1e-12 * most,
+                "{isa} {to} {scaling:?}: {most} {losses:?}"
+            );
+        }
+    }
 }
 
 /// Of every length to 300, without a gap.
