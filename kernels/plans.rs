@@ -1,13 +1,8 @@
 //! Makes plans and keeps them, each once per process.
 
-#[cfg(isa = "vector")]
-use core::ptr;
-
 use super::backend::{Backend, on};
 use super::drive;
 use super::once::Once;
-#[cfg(isa = "vector")]
-use super::plan::Kernel;
 use super::plan::Plan;
 #[cfg(any(isa = "vector", test))]
 use super::plan::Planned;
@@ -150,9 +145,9 @@ impl Plan {
         #[cfg(isa = "vector")]
         let kernels = match &self.casts {
             Some([there, back]) => there.steps.len() + 1 + back.steps.len(),
-            None if self.route.is_stochastic => 0,
             // (Without steps, one kernel moves bytes.)
-            None => self.steps.len().max(usize::from(!ptr::fn_addr_eq(self.kernel, drive::scalar as Kernel))),
+            None if self.stream_rows.is_some() => self.steps.len().max(1),
+            None => 0,
         };
         #[cfg(not(isa = "vector"))]
         let kernels = 0;
