@@ -60,6 +60,8 @@ struct Kind {
     scaling: Scaling,
     /// Scales are found only where that is so.
     finds: bool,
+    /// Scales have zero points. (Such scales are not found by this benchmark.)
+    zeros: bool,
     /// Elements of a row.
     width: usize,
 }
@@ -70,9 +72,18 @@ const WIDE: &[DType] = &[DType::F64];
 fn kinds() -> Vec<Kind> {
     use DType::{BF16, F4E2M1, F8E4M3FN, F16, F32, I4, I8};
     let all = &[BF16, F32, F16][..];
-    let kind = |name, element, data, scaling| Kind { name, element, data, scaling, finds: true, width: 1024 };
+    let kind = |name, element, data, scaling| Kind {
+        name,
+        element,
+        data,
+        scaling,
+        finds: true,
+        zeros: false,
+        width: 1024,
+    };
     let by =
         |name, element, profile, scaling: Scaling| kind(name, element, &all[..2], scaling.profile(profile));
+    let with_zeros = |kind| Kind { finds: false, zeros: true, ..kind };
     let factor = TensorScale::Multiply(0.003);
     vec![
         kind("float8 per tensor", F8E4M3FN, all, Scaling::per_tensor(F32)),
@@ -91,6 +102,12 @@ fn kinds() -> Vec<Kind> {
         kind("int4 of 32", I4, all, Scaling::blocks(&[32], F16)),
         kind("int4 of 128", I4, all, Scaling::blocks(&[128], BF16)),
         kind("int4 of 128 rows", I4, all, Scaling::along_axis(0, 128, BF16)),
+        kind("int4 of 4 columns", I4, all, Scaling::blocks(&[128, 4], BF16)),
+        with_zeros(kind("uint4 of 32, zeros", DType::U4, all, Scaling::blocks(&[32], F16))),
+        with_zeros(kind("uint4 of 128, zeros", DType::U4, all, Scaling::blocks(&[128], F16))),
+        with_zeros(kind("int8 per row, zeros", I8, all, Scaling::per_axis(0))),
+        kind("int8 of 16", I8, all, Scaling::blocks(&[16], F32)),
+        kind("int8 of 64", I8, all, Scaling::blocks(&[64], F32)),
         by("torchao MXFP8", F8E4M3FN, Profile::Torchao, Scaling::mx().rule(ScaleRule::RoundUp)),
         by("torchao MXFP4", F4E2M1, Profile::Torchao, Scaling::mx()),
         by("torchao NVFP4", F4E2M1, Profile::Torchao, Scaling::nvfp4().tensor_scale(factor)),
@@ -192,6 +209,8 @@ fn again(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
     let options = CastOptions::new().isa(isa);
     let (blocks, mx, rows) = (Scaling::deepseek(), Scaling::mx(), Scaling::per_axis(0));
     let nv = Scaling::nvfp4().tensor_scale(TensorScale::Multiply(0.003));
+    let divided = Scaling::nvfp4().tensor_scale(TensorScale::Divide(2688.5));
+    let groups = Scaling::blocks(&[32], DType::F16);
     let place = if size == data::SMALL { "L2" } else { "large" };
     for (name, from, to) in [
         ("128 x 128 to MXFP4", (F8E4M3FN, &blocks), (F4E2M1, &mx)),
@@ -200,6 +219,10 @@ fn again(isa: Isa, size: usize, budget: Duration, filter: &[String]) {
         // By way of float64.
         ("128 x 128 to NVFP4", (F8E4M3FN, &blocks), (F4E2M1, &nv)),
         ("128 x 128 to int8", (F8E4M3FN, &blocks), (DType::I8, &rows)),
+        // With a factor to divide by, as compressed-tensors has it.
+        ("NVFP4 to 128 x 128", (F4E2M1, &divided), (F8E4M3FN, &blocks)),
+        ("NVFP4 to NVFP4", (F4E2M1, &divided), (F4E2M1, &Scaling::nvfp4())),
+        ("NVFP4 to int4 of 32", (F4E2M1, &divided), (DType::I4, &groups)),
     ] {
         let what = format!("{} -> {}, again", from.0, to.0);
         let line = format!("{isa:<8}{name:<20}{what:<34}");
@@ -269,6 +292,11 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
     let codes = codes.all();
     let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
     q.quantize(values, &shape, codes, &mut scales).expect("sizes that fit");
+    let zero_points = kind.zeros.then(|| {
+        let n = q.scale_shape(&shape).expect("a shape").iter().product();
+        vec![0x11; kind.element.byte_len(n, options.src_packing).expect("a size")]
+    });
+    let zero_points = zero_points.as_deref();
     let (mut back, mut plain) = (Lines::new(values.len()), Lines::new(values.len()));
     let (back, plain) = (back.all(), plain.all());
     let place = if size == data::SMALL { "L2" } else { "large" };
@@ -292,7 +320,7 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
         let (zeros, past) = (zeros.all(), past.all());
         let times = race(
             [
-                &mut || d.dequantize(codes, &shape, &scales, None, back).expect("sizes that fit"),
+                &mut || d.dequantize(codes, &shape, &scales, zero_points, back).expect("sizes that fit"),
                 &mut || caster.cast(codes, plain, n).expect("sizes that fit"),
                 &mut || copy.copy_from_slice(std::hint::black_box(&copied)),
                 &mut || null.run(codes, zeros, false),
@@ -320,7 +348,7 @@ fn row(isa: Isa, size: usize, budget: Duration, kind: &Kind, dtype: DType, filte
                     if is_found {
                         q.quantize(values, &shape, made, &mut scales).expect("sizes that fit");
                     } else {
-                        q.quantize_given(values, &shape, &given, None, made).expect("sizes that fit");
+                        q.quantize_given(values, &shape, &given, zero_points, made).expect("sizes that fit");
                     }
                 },
                 &mut || caster.cast(values, also, n).expect("sizes that fit"),

@@ -163,7 +163,7 @@ impl Caster {
         self.with_walk_inside(src, dst, |_| {})
     }
 
-    /// Checks a pair of views in their buffers, and calls `run` with their normal form, unless they have no elements.
+    /// Checks a pair of views in their buffers, and calls `then` with their normal form, unless they have no elements.
     fn with_walk_inside(
         &self,
         src: &StridedView<'_>,
@@ -259,7 +259,7 @@ impl Caster {
         })
     }
 
-    /// Calls `run` with the normal form of a pair of views, unless they have no elements.
+    /// Calls `then` with the normal form of a pair of views, unless they have no elements.
     fn with_walk(
         &self,
         shape: &[usize],

@@ -177,7 +177,10 @@ impl Shown {
             // What checkpoints have of scales that no dtype of theirs is for.
             let are_bytes = has == DType::U8 && dtype.bits() == 8 && dtype.float_format().is_some();
             let help = if are_bytes {
-                format!(": if they are its codes, pass them as {what}.view('{dtype}')")
+                // (The dtypes of torch have no strings.)
+                let is_tensor = given.get_type().module()?.to_string().starts_with("torch");
+                let named = if is_tensor { format!("torch.{dtype}") } else { format!("'{dtype}'") };
+                format!(": if they are its codes, pass them as {what}.view({named})")
             } else {
                 String::new()
             };

@@ -351,6 +351,9 @@ def test_bytes_of_checkpoints():
     assert found.dtype == expected.dtype and (codes(found) == codes(expected)).all()
     with pytest.raises(TypeError, match=r"needed is float8_e8m0fnu: if they are its codes, pass them as scales.view\('float8_e8m0fnu'\)"):
         lanecast.dequantize(weights, scales, "mx")
+    tensor = type("Tensor", (), {"__module__": "torch", "__array__": lambda self, dtype=None, copy=None: scales})()
+    with pytest.raises(TypeError, match=r"scales.view\(torch.float8_e8m0fnu\)"):
+        lanecast.dequantize(weights, tensor, "mx")
 
 
 def test_html():

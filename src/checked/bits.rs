@@ -20,7 +20,7 @@ pub(super) fn ones(bits: &Bits) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Calls `call` with the indices of the bits that are set, in order, some at a time. A loop over the bits of each word, like that of
+/// Calls `f` with the indices of the bits that are set, in order, some at a time. A loop over the bits of each word, like that of
 /// [`ones`], cannot be predicted by the CPU, because words differ in how many bits they have. Here words with any bits are collected
 /// first, and then two indices are written for each, whether it has two or not.
 #[inline(never)] // For the bytes of it.

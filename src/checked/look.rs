@@ -319,7 +319,7 @@ impl<'a> Check<'a> {
         self.pieces_in(chunk, dst, scans, report, marks, SMALL_PIECE, &mut Tiles::new(&mut room))
     }
 
-    /// The same with these buffers, `step` elements at a time.
+    /// The same with buffers of the caller, at most `most` elements at a time.
     #[allow(clippy::too_many_arguments, reason = "what is looked at, where it goes, and room")]
     #[inline(never)] // For the stack.
     fn pieces_in(

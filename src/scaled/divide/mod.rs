@@ -296,12 +296,13 @@ impl<'a> Divide<'a> {
             if division.flags == 0 {
                 return Ok(());
             }
+            let mut cast_to = segment.first;
             for group in 0..segment.groups {
                 let flags = buffers.flags[known + group];
-                if flags == 0 {
+                let elements = segment.group(grid, group);
+                if flags == 0 || elements.end <= cast_to {
                     continue;
                 }
-                let elements = segment.group(grid, group);
                 if flags == TIES {
                     let (first, n, scale) = (elements.start, elements.len(), segment.scale + group);
                     let again = Segment { first, n, scale, groups: 1, per: Per::All };
@@ -315,6 +316,7 @@ impl<'a> Divide<'a> {
                 } else {
                     (elements.start, elements.end)
                 };
+                cast_to = end;
                 let room = once(room, Room::new)?;
                 for row in 0..rows.count {
                     let elements = start + row * width..end + row * width;
