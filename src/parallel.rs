@@ -11,9 +11,9 @@
 //! # Ok::<(), lanecast::Error>(())
 //! ```
 
-// Every worker has a part of the whole, of which it takes one chunk after the other, so that a cast of the same buffers finds
-// them where the last one left them: in the caches of the same cores. Who has done its part takes from the ends of the others'.
-// The caller is a worker, and begins before another is awake. Chunks are taken under a lock: none is cast twice, and none is left.
+// Each worker is given a contiguous part of the buffers and casts it chunk by chunk, so that a second cast of the same buffers
+// finds them in the caches of the same cores. A worker that has finished its part takes chunks from the ends of the other parts.
+// The calling thread is one of the workers and starts at once. Chunks are taken under a lock, so that each is cast exactly once.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -28,23 +28,23 @@ use crate::formats::route::Layout;
 use crate::kernels::memory::Destination;
 use crate::threads::{self, Lock};
 
-/// Bytes read and written together of which less is cast by the caller alone. Measured with `benches/views.rs`: to wake
-/// threads and wait for them takes 15 to 40 µs, in which the caller casts 1 to 3 MiB that lie in its caches. Of so much,
-/// two threads were faster for each of its pairs; of half as much, some took a third longer than one.
+/// The calling thread casts alone if fewer bytes than this are read and written together. Measured with `benches/views.rs`: to
+/// wake threads and wait for them takes 15 to 40 µs, in which one thread casts 1 to 3 MiB from its caches. From this size on two
+/// threads were faster for each pair of that benchmark; at half of it, some took a third longer than one thread.
 const SERIAL_BELOW: usize = 4 << 20;
-/// The same where threads have to start first: two of them took up to twice as long as one with 4 MiB, half as long again with
-/// 8, and were faster for each of its pairs with 16.
+/// The same where threads have to be started first: two threads took up to twice as long as one for 4 MiB, up to 1.5 times as
+/// long for 8 MiB, and were faster for each pair at 16 MiB.
 const SERIAL_BELOW_STARTED: usize = 16 << 20;
 /// The same for the reference, which is more than ten times slower.
 const SERIAL_BELOW_SCALAR: usize = 256 << 10;
-/// Bytes read and written of a chunk: enough that to take one costs nothing, and few enough that all threads
-/// end together.
+/// Bytes read and written per chunk: enough that the time to take one does not matter, and few enough that all threads end at
+/// about the same time.
 const CHUNK: core::ops::RangeInclusive<usize> = 256 << 10..=4 << 20;
-/// Elements of which a chunk is a multiple: of any width they are whole lines of a cache, and whole blocks.
+/// The length of a chunk is a multiple of so many elements: whatever their width, they fill whole cache lines.
 const LINES: usize = 512;
 /// A cache line.
 const LINE: usize = 64;
-/// More threads than this do not start.
+/// At most so many threads are started.
 const MOST_THREADS: usize = 1024;
 
 /// Threads of somebody else, for libraries that have their own: a loop that may run in parallel.
@@ -344,11 +344,11 @@ impl Caster {
 }
 
 impl Parallel<'_> {
-    /// Is work on so many bytes, of which threads that wait for it take a part from so many on, done by the caller alone? And how many
-    /// share it at most.
+    /// Whether the calling thread does the work alone, and else how many threads share it at most. `traffic` is how many bytes are
+    /// read and written, `serial_below` from how many on waiting threads are worth waking.
     fn share(&self, serial_below: usize, traffic: usize) -> (bool, usize) {
         let starts = self.host.map_or(self.threads.is_some(), ParallelFor::starts_threads);
-        // To start threads takes longer, but not beside the reference.
+        // Starting threads takes longer than waking them. Compared with a cast by the reference, the difference is small.
         let enough = if starts && serial_below == SERIAL_BELOW { SERIAL_BELOW_STARTED } else { serial_below };
         let is_small = self.chunk.is_none() && traffic < enough;
         let most = match (self.threads, self.host) {
@@ -370,7 +370,7 @@ fn run(
     how: &Parallel<'_>,
 ) -> Result<(), Error> {
     caster.check(src.len(), dst.size(), n)?;
-    // No overflow: both are slices. 8 elements are as many bytes as one has bits.
+    // (Slices have at most `isize::MAX` bytes: the sum cannot overflow.)
     let traffic = src.len().saturating_add(dst.size());
     let serial_below = if caster.isa() == Isa::Scalar { SERIAL_BELOW_SCALAR } else { SERIAL_BELOW };
     let (is_small, most) = how.share(serial_below, traffic);
@@ -382,7 +382,7 @@ fn run(
     let workers = most.min(chunks);
     let job = Job::new(caster, src, dst, lengths, workers, how);
     if let Some(host) = how.host.filter(|_| chunks > 1 && !is_small) {
-        // Tasks that follow each other begin in one part. A task of no chunk takes what is left.
+        // Consecutive tasks take chunks from the same part. Once that is empty, they take chunks of other parts.
         let each = chunks.div_ceil(workers);
         host.run(chunks, &|task| _ = job.step(task / each));
     } else if how.threads.is_some() {
@@ -390,12 +390,12 @@ fn run(
     } else {
         threads::run(workers, &|worker| job.work(worker));
     }
-    // Whatever nobody has taken.
+    // Chunks that no thread has taken.
     job.work(0);
     job.outcome()
 }
 
-/// Work in pieces that are no chunks of a cast, which whoever is free takes one after the other.
+/// Work in numbered pieces other than the chunks of a cast. Each thread that is free takes the next one.
 #[cfg(feature = "scaled")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tasks<'a> {
@@ -406,14 +406,14 @@ pub(crate) struct Tasks<'a> {
 
 #[cfg(feature = "scaled")]
 impl<'a> Tasks<'a> {
-    /// Of work on so many bytes.
+    /// For work that reads and writes `traffic` bytes.
     pub(crate) fn new(how: &Parallel<'a>, traffic: usize) -> Self {
         let (is_small, threads) = how.share(SERIAL_BELOW, traffic);
         Self { how: *how, threads, is_small }
     }
 
-    /// Calls the task with every number below `count`, on several threads. False if a task, or the caller's callback, has
-    /// stopped it.
+    /// Calls `task` with every number below `count`, on several threads. False if a task or the progress callback has stopped the
+    /// work.
     pub(crate) fn run(&self, count: usize, task: &(dyn Fn(usize) -> ControlFlow<()> + Sync)) -> bool {
         let (next, done, stopped) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         let step = || {
@@ -441,13 +441,13 @@ impl<'a> Tasks<'a> {
             _ if self.how.threads.is_some() => threads::start(workers, &work),
             _ => threads::run(workers, &work),
         }
-        // Whatever nobody has taken.
+        // Pieces that no thread has taken.
         work(0);
         done.load(Ordering::Acquire) == count
     }
 }
 
-/// Elements of the chunks, and of all of them.
+/// How many elements the first chunk has, each of the other chunks, and all chunks together.
 #[derive(Clone, Copy, Debug)]
 struct Lengths {
     first: usize,
@@ -467,9 +467,9 @@ impl Lengths {
         let bits = layouts.map(|layout| layout.size(8));
         let is_packed = bits.iter().any(|&bits| bits < 8);
         let wanted = chunk.unwrap_or_else(|| {
-            // Four for each thread, so that one which is late keeps nobody waiting for long.
+            // Four chunks per thread, so that the others do not wait long for one that started late.
             let bytes = (traffic / (4 * threads)).clamp(*CHUNK.start(), *CHUNK.end());
-            // At least a line, and no overflow: a chunk is a few MiB.
+            // (A chunk has a few MiB: nothing overflows.)
             (bytes * 8 / (bits[0] + bits[1])).max(LINES)
         });
         let wanted = wanted.clamp(1, n.max(1));
@@ -478,7 +478,8 @@ impl Lengths {
             return Self { first: length, others: length, total: n };
         }
         let others = wanted.next_multiple_of(LINES);
-        // The first one goes on to a line, so that the others begin at one; not if an element lies across it.
+        // The first chunk is longer, so that it ends at a cache line of the destination and each of the others begins at one; not if
+        // an element straddles the boundary.
         let ahead = 8 * (dst.wrapping_neg() % LINE);
         let unit = if is_packed { 8 * bits[1] } else { bits[1] };
         let ahead = if ahead.is_multiple_of(unit) { ahead / bits[1] } else { 0 };
@@ -489,17 +490,17 @@ impl Lengths {
         usize::from(self.total > 0) + self.total.saturating_sub(self.first).div_ceil(self.others)
     }
 
-    /// Elements before a chunk.
+    /// How many elements come before a chunk.
     fn before(&self, chunk: usize) -> usize {
         match chunk.checked_sub(1) {
             None => 0,
-            // The last chunk may begin with the last elements of the address space.
+            // (`others * self.others` may overflow for the index after the last chunk.)
             Some(others) => others.saturating_mul(self.others).saturating_add(self.first).min(self.total),
         }
     }
 }
 
-/// Chunks behind each other, which nobody has taken yet.
+/// Consecutive chunks that no worker has taken yet, and their bytes.
 struct Part<'a> {
     chunks: Range<usize>,
     src: &'a [u8],
@@ -523,7 +524,7 @@ struct Job<'a> {
 }
 
 struct Rest<'a> {
-    /// That of the first worker, and those of the others; or all of it is in the first, where there is no memory for others.
+    /// The part of the first worker, and those of the others. If there is no memory for `others`, `first` has all chunks.
     first: Part<'a>,
     others: Vec<Part<'a>>,
     error: Option<Error>,
@@ -547,7 +548,7 @@ impl<'a> Rest<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// With as many chunks for each worker.
+    /// Divides the chunks among the workers, equally.
     fn new(
         caster: &Caster,
         src: &'a [u8],
@@ -585,7 +586,7 @@ impl<'a> Job<'a> {
         job
     }
 
-    /// The chunks before one of a part, and the others.
+    /// Splits a part into the chunks before `chunk`, and the others.
     fn split(&self, part: Part<'a>, chunk: usize) -> (Part<'a>, Part<'a>) {
         let Range { start, end } = part.chunks;
         let n = self.lengths.before(chunk) - self.lengths.before(start);
@@ -598,7 +599,7 @@ impl<'a> Job<'a> {
         )
     }
 
-    /// The next chunk for a worker: the first of its own part, or else the last of the longest one.
+    /// Takes the next chunk for a worker: the first of its own part, or if that is empty, the last of the longest part.
     fn take(&self, worker: usize) -> Option<Part<'a>> {
         let mut rest = self.rest.lock();
         if self.stopped.load(Ordering::Relaxed) {
@@ -618,7 +619,7 @@ impl<'a> Job<'a> {
         Some(taken)
     }
 
-    /// Casts a chunk. False if there was none.
+    /// Takes and casts a chunk. False if there was none, or an error.
     fn step(&self, worker: usize) -> bool {
         let Some(Part { chunks, src, dst }) = self.take(worker) else { return false };
         let first = self.lengths.before(chunks.start);
@@ -628,7 +629,7 @@ impl<'a> Job<'a> {
             self.stopped.store(true, Ordering::Relaxed);
             return false;
         }
-        // What was written is ordered by the end of the threads, or by whoever joins them.
+        // (The bytes become visible to the caller when it joins the threads, or when the host does.)
         let done = self.done.fetch_add(n, Ordering::AcqRel) + n;
         if let Some(progress) = self.progress
             && progress(Progress { done, total: self.lengths.total }).is_break()
@@ -643,7 +644,7 @@ impl<'a> Job<'a> {
         while self.step(worker) {}
     }
 
-    /// When nobody works on it any more.
+    /// The result, once all workers have ended.
     fn outcome(&self) -> Result<(), Error> {
         let (done, total) = (self.done.load(Ordering::Acquire), self.lengths.total);
         match self.rest.lock().error {
@@ -661,8 +662,9 @@ mod tests {
     use crate::formats::options::CastOptions;
     use crate::formats::route::route;
 
-    /// Chunks are all of the elements, each whole bytes on both sides; unless smaller ones are wanted, or an element lies
-    /// across a line, all but the first begin at a line of the destination, and but the last are whole blocks from there.
+    /// The chunks together are all elements, and each is whole bytes on both sides. Unless fewer than 512 elements are wanted, or an
+    /// element straddles a cache line, all chunks but the first begin at a line of the destination, and all but the first and last
+    /// are multiples of 512 elements.
     #[test]
     fn chunks_begin_at_lines() {
         for (from, to) in DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to))) {

@@ -1,12 +1,13 @@
-//! The threads that work is divided among: the caller, and those of the rayon pool that it is in, or of the global one, which
-//! have time. All that runs on several threads asks here for them; where there are none, the caller does the work alone.
+//! The threads that work is divided among: the calling thread, and those of the rayon pool that it belongs to, or of the global
+//! pool, that are idle. Everything in the crate that runs on several threads goes through here. Where there are no other
+//! threads, the calling thread does all of the work.
 
 #[cfg(feature = "text")]
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use lock::Lock;
 
-/// Calls `task` with every number below `tasks`, in that order, on so many threads as there are.
+/// Calls `task` with every number below `tasks`, on all threads; each takes the next number when it is free.
 #[cfg(feature = "text")]
 pub(crate) fn each(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     let next = AtomicUsize::new(0);
@@ -24,7 +25,7 @@ pub(crate) fn each(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
 #[cfg(feature = "parallel")]
 pub(crate) use pool::{count, run};
 
-/// The rayon pool that the caller is in, or the global one.
+/// The rayon pool that the calling thread belongs to, or the global one.
 #[cfg(feature = "parallel")]
 mod pool {
     use core::any::Any;
@@ -37,19 +38,19 @@ mod pool {
     use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
     use std::{process, thread};
 
-    /// How long the global pool may take to answer for the first time.
+    /// How long to wait for the first job on the global pool to run.
     const PATIENCE: Duration = Duration::from_millis(100);
 
-    /// How many threads it has; 1 if it cannot be used.
+    /// How many threads the pool has; 1 if it cannot be used.
     pub(crate) fn count() -> usize {
-        // Not before it is known that there are threads: rayon would wait for what a fork has cut off, and panics where the
-        // global pool could not start.
+        // Rayon must not be asked before: after a fork it would wait for threads that the child does not have, and it panics if
+        // the global pool could not be started.
         if is_there() { rayon_core::current_num_threads() } else { 1 }
     }
 
-    /// Calls `work` with 0 on the caller, and with the other numbers below `threads` on those of them that come before the
-    /// caller has returned from that. A scope of rayon would wait for those too that are busy with something else, and may
-    /// be waiting for the caller.
+    /// Calls `work(0)` on the calling thread, and `work(1)`, `work(2)`, … below `threads` on those threads of the pool that become
+    /// idle before `work(0)` has returned. (A scope of rayon would wait for the other threads, too, which are busy with something
+    /// else, and which may in turn be waiting for the calling thread.)
     pub(crate) fn run(threads: usize, work: &(dyn Fn(usize) + Sync)) {
         if threads <= 1 {
             return work(0);
@@ -68,14 +69,14 @@ mod pool {
         }
     }
 
-    /// Work that may be over.
+    /// A pointer to `work`, which is dangling once [`run`] has returned.
     struct Work(*const &'static (dyn Fn(usize) + Sync));
 
     #[allow(unsafe_code, reason = "a pointer, because what it points to may be gone")]
-    // SAFETY: what it points to is called by several threads at once, and only where it is there: see `Gate::pass`.
+    // SAFETY: `work` is `Sync`, and `Gate::pass` dereferences the pointer only while `run` has not returned.
     unsafe impl Send for Work where &'static (dyn Fn(usize) + Sync): Sync {}
 
-    /// The way to some work, until that is over.
+    /// Lets threads of the pool call `work` until [`run`] is about to return.
     #[derive(Default)]
     struct Gate {
         state: Mutex<State>,
@@ -85,9 +86,9 @@ mod pool {
     #[derive(Default)]
     struct State {
         closed: bool,
-        /// Workers behind the gate.
+        /// How many threads are calling `work` now.
         inside: usize,
-        /// Of one of them.
+        /// The panic of one of them.
         panic: Option<Box<dyn Any + Send>>,
     }
 
@@ -105,7 +106,7 @@ mod pool {
             state.inside += 1;
             drop(state);
             #[allow(unsafe_code, reason = "whoever has the work waits behind the gate")]
-            // SAFETY: the work lives until `Closes` is dropped, and that waits for who is inside.
+            // SAFETY: `work` lives until `Closes` is dropped, which waits until `inside` is 0.
             let result = catch_unwind(AssertUnwindSafe(|| unsafe { (*work.0)(worker) }));
             let mut state = self.state();
             state.inside -= 1;
@@ -115,7 +116,7 @@ mod pool {
         }
     }
 
-    /// Closes a gate, even if there is a panic, and waits for who is inside.
+    /// Closes a gate when it is dropped, also by a panic, and waits for the threads that are inside.
     struct Closes<'a>(&'a Gate);
 
     impl Drop for Closes<'_> {
@@ -128,17 +129,17 @@ mod pool {
         }
     }
 
-    /// Are there threads behind the pool? If the global one could not start, there are none; nor are there in a child that was
-    /// forked, which would wait for them forever.
+    /// Does the pool have running threads? The global one has none if it could not be started, or in the child of a fork, which
+    /// would wait for them forever.
     fn is_there() -> bool {
-        /// The first process that has asked; 0 before.
+        /// The process of the first call; 0 before that.
         static PROCESS: AtomicU32 = AtomicU32::new(0);
-        /// Has the global pool been asked?
+        /// Has a job been given to the global pool?
         static ASKED: AtomicBool = AtomicBool::new(false);
-        /// Has it answered?
+        /// Has that job run?
         static ANSWERED: AtomicBool = AtomicBool::new(false);
 
-        // There are no threads at all there, and to try breaks the pool for others.
+        // WebAssembly has no threads here, and a failed attempt would leave the global pool unusable for the rest of the program.
         if cfg!(target_family = "wasm") {
             return false;
         }
@@ -154,48 +155,49 @@ mod pool {
         if !ASKED.swap(true, Ordering::Relaxed) {
             ask(&ANSWERED);
         }
-        // Busy with something else the pool may answer later; after a fork it never does.
+        // (A pool that is busy runs the job later. After a fork it is never run.)
         ANSWERED.load(Ordering::Acquire)
     }
 
-    /// Starts the global pool, unless somebody has, and waits a while for its answer.
+    /// Starts the global pool if it has not been started, gives it a job, and waits at most [`PATIENCE`] for that to run.
     fn ask(answered: &'static AtomicBool) {
         let (send, receive) = mpsc::channel();
         let ask = move || {
-            // It may have started long ago, and even before a fork that we know nothing of.
+            // (An error without a source says that the pool exists already; it may even be that of the parent process.)
             let started = rayon_core::ThreadPoolBuilder::new().build_global();
             if started.is_err_and(|error| error.source().is_some()) {
                 return;
             }
             let job = move || {
                 answered.store(true, Ordering::Release);
-                // Nobody may be waiting any more.
+                // (An error: the wait has timed out.)
                 _ = send.send(());
             };
-            // It panics if the pool of somebody else could not start.
+            // `spawn` panics if the pool, which other code has set up, could not be started.
             _ = catch_unwind(AssertUnwindSafe(|| rayon_core::spawn(job)));
         };
-        // On a thread of its own: somebody else may have been starting the pool when this process was forked, and then it waits
-        // for that forever. Where no thread can start, there is no pool.
+        // On a separate thread, because it blocks forever in the child of a fork that came while the parent was starting the pool.
+        // If that thread cannot be started, there are no threads for a pool either.
         if thread::Builder::new().spawn(ask).is_ok() {
             _ = receive.recv_timeout(PATIENCE);
         }
     }
 }
 
-/// The cores that the process may use.
+/// How many cores the process may use.
 #[cfg(feature = "std")]
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, core::num::NonZero::get)
 }
 
-/// As many as there may be: nobody can be asked.
+/// How many cores the process may use, which cannot be found out without the standard library.
 #[cfg(not(feature = "std"))]
 pub(crate) fn cores() -> usize {
     1
 }
 
-/// Calls `work` with 0 on the caller, and with the other numbers below `threads` on threads that start for it, as many as can.
+/// Calls `work(0)` on the calling thread, and `work(1)`, `work(2)`, … below `threads` on threads that are started for it, until one
+/// cannot be started.
 #[cfg(feature = "std")]
 pub(crate) fn start(threads: usize, work: &(dyn Fn(usize) + Sync)) {
     std::thread::scope(|scope| {
@@ -208,14 +210,13 @@ pub(crate) fn start(threads: usize, work: &(dyn Fn(usize) + Sync)) {
     });
 }
 
-/// Calls `work` with 0: no thread can start.
+/// Calls `work(0)`: without the standard library no thread can be started.
 #[cfg(not(feature = "std"))]
 pub(crate) fn start(_threads: usize, work: &(dyn Fn(usize) + Sync)) {
     work(0);
 }
 
-/// What one thread at a time has. A panic of who had it leaves it as it was: nothing panics between two changes that belong
-/// together.
+/// A mutex. A poisoned one is used all the same: no code of this crate panics between two changes that belong together.
 #[cfg(feature = "std")]
 mod lock {
     use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -239,8 +240,8 @@ mod lock {
     }
 }
 
-/// The same for a host's threads where nobody can be asked to let a thread sleep: who waits turns round and round. It is held
-/// for a few instructions.
+/// A spin lock, because a thread cannot be put to sleep without the standard library. It is held for a few instructions at a time,
+/// and only waited for where a host has threads ([`ParallelFor`](crate::parallel::ParallelFor)).
 #[cfg(not(feature = "std"))]
 #[allow(unsafe_code, reason = "core has no lock")]
 mod lock {
@@ -256,7 +257,7 @@ mod lock {
         value: UnsafeCell<T>,
     }
 
-    // SAFETY: who has the `Guard` has the value, and `is_taken` lets one have it at a time.
+    // SAFETY: the value is reached by way of a `Guard`, and `is_taken` makes sure that there is one `Guard` at a time.
     unsafe impl<T: Send> Sync for Lock<T> {}
 
     impl<T> Lock<T> {
@@ -277,24 +278,24 @@ mod lock {
         }
     }
 
-    /// The value, until it is dropped.
+    /// Gives access to the value. Dropping it releases the lock.
     pub(crate) struct Guard<'a, T>(&'a Lock<T>, PhantomData<*const T>);
 
-    // SAFETY: who has a reference to it has one to the value, and nothing else.
+    // SAFETY: a shared reference to a guard gives a shared reference to the value, and nothing else.
     unsafe impl<T: Sync> Sync for Guard<'_, T> {}
 
     impl<T> Deref for Guard<'_, T> {
         type Target = T;
 
         fn deref(&self) -> &T {
-            // SAFETY: nobody else has it before this is dropped.
+            // SAFETY: this is the one `Guard` there is.
             unsafe { &*self.0.value.get() }
         }
     }
 
     impl<T> DerefMut for Guard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
-            // SAFETY: nobody else has it before this is dropped.
+            // SAFETY: this is the one `Guard` there is, and it is borrowed exclusively.
             unsafe { &mut *self.0.value.get() }
         }
     }
@@ -306,13 +307,13 @@ mod lock {
     }
 }
 
-/// The caller alone.
+/// One: the calling thread.
 #[cfg(not(feature = "parallel"))]
 pub(crate) fn count() -> usize {
     1
 }
 
-/// Calls `work` with 0.
+/// Calls `work(0)`.
 #[cfg(not(feature = "parallel"))]
 pub(crate) fn run(_threads: usize, work: &(dyn Fn(usize) + Sync)) {
     work(0);

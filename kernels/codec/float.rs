@@ -1,9 +1,9 @@
 //! To floats.
 //!
-//! Every encoder has two forms. `MODES = false` is for rounding to nearest even. `MODES = true` is for all
-//! the others too: the control register has the direction, and ties away from zero become nearest even of
-//! a value whose last bit is set. (What is exact in the target has at least two bits more in the hub, so it
-//! stays; a tie is moved off the middle, away from zero; nothing else crosses one.)
+//! Encoders have two forms. `MODES = false` is for rounding to nearest even only, `MODES = true` for every rounding mode: the directed
+//! modes are set in the control register. For ties away from zero, the last bit of the source, read as float32 or float64, is set, and
+//! that is rounded to nearest even: a tie is then above the middle, and as the source has at least two bits more than the target,
+//! nothing else becomes another number.
 
 use core::marker::PhantomData;
 
@@ -17,7 +17,7 @@ use crate::formats::options::{E8m0Rounding, Policy, Rounding};
 pub(super) const SIGN: u32 = 1 << 31;
 pub(super) const INF: u32 = 0x7F80_0000;
 
-/// Sets the last bit for ties away from zero (`away` has it), but not of Inf, which would become a NaN.
+/// Sets the bits of `away`, the last bit if ties are rounded away from zero; but not of Inf, which would become a NaN.
 #[inline(always)]
 fn off_the_middle<I: Simd>(isa: I, x: I::V, away: I::V) -> I::V {
     let inf = isa.eq32(isa.and(x, isa.splat32(!SIGN)), isa.splat32(INF));
@@ -28,12 +28,12 @@ pub(super) fn is_away(policy: &Policy) -> bool {
     policy.rounding == Rounding::NearestAway
 }
 
-/// To float8_e8m0fnu: the exponent of the f32, rounded by an addition.
+/// To float8_e8m0fnu, which is the exponent of a float32: an addition to the mantissa rounds, by carrying into the exponent.
 pub(in crate::kernels) struct ToE8m0<S>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct E8m0<V> {
-    /// What is added to normal and to subnormal f32 before the mantissa is dropped.
+    /// What is added to normal and to subnormal numbers before the mantissa is dropped.
     round: [V; 2],
     below: V,
     above: V,
@@ -47,7 +47,7 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for ToE8m0<S> {
 
     #[inline(always)]
     fn setup(isa: I, job: &Job) -> E8m0<I::V> {
-        // Of a subnormal, 2^-127 is bit 22, so everything is half as large.
+        // (For a subnormal half of that: it has the bit of 2^-127, the smallest value of the target, one place lower.)
         let round: u32 = match job.policy.e8m0_rounding {
             E8m0Rounding::Up => 0x7F_FFFF,
             E8m0Rounding::Down => 0,
@@ -70,7 +70,7 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for ToE8m0<S> {
             let round = isa.select32(subnormal, k.round[1], k.round[0]);
             let code = isa.shr32::<23>(isa.add32(a, round));
             let code = isa.select32(isa.gt32(a, isa.splat32(0x7F00_0000)), k.above, code);
-            // Negative as an integer is negative as a float; as is zero, and what is too small.
+            // (Compared as signed integers, all negative numbers are below this limit, and so are zero and what is too small.)
             let code = isa.select32(isa.gt32(isa.splat32(0x40_0000), x[K]), k.below, code);
             isa.select32(isa.gt32(a, isa.splat32(INF)), isa.splat32(0xFF), code)
         });
@@ -78,7 +78,7 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for ToE8m0<S> {
     }
 }
 
-/// To float16, by the instruction: it rounds once, keeps subnormals, and makes a NaN quiet.
+/// To float16, by the instruction for that, which rounds once, keeps subnormals, and makes NaNs quiet.
 pub(in crate::kernels) struct ToF16<S, const MODES: bool>(PhantomData<S>);
 
 impl<I: Simd, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
@@ -111,18 +111,15 @@ impl<I: Simd, S: AsF32<I>, const MODES: bool> Codec<I> for ToF16<S, MODES> {
     }
 }
 
-/// To bfloat16, the upper half of an f32: a bias is added, and the lower half dropped. A carry runs into the
-/// exponent, and past the largest number to Inf. NaN keeps its payload and is made quiet.
-///
-/// An instruction does the same to nearest even, but makes subnormals 0. Where there is a 0 among its results, a
-/// look at the block tells whether that is what it was.
+/// To bfloat16, which is the upper half of a float32: a bias is added, and the lower half is dropped. A carry goes on into the
+/// exponent, and from the largest number to Inf. NaN keeps the upper part of its payload and is made quiet.
 pub(in crate::kernels) struct ToBf16<S, const MODES: bool>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Bias<V> {
-    /// By the sign.
+    /// For positive and for negative numbers.
     bias: [V; 2],
-    /// 1 if an odd result takes one more.
+    /// 1 if 1 more is added where the result would be odd: for ties to even.
     even: V,
     extras: Extras,
 }
@@ -164,7 +161,7 @@ impl<I: Simd, S: AsF32<I>, const MODES: bool> Codec<I> for ToBf16<S, MODES> {
     }
 }
 
-/// To bfloat16 what is exact there: the upper half of the float32.
+/// To bfloat16, of sources that are exact there: the upper half of the float32.
 pub(in crate::kernels) struct CutBf16<S>(PhantomData<S>);
 
 impl<I: Simd, S: AsF32<I>> Codec<I> for CutBf16<S> {
@@ -183,12 +180,13 @@ impl<I: Simd, S: AsF32<I>> Codec<I> for CutBf16<S> {
     }
 }
 
-/// To float32 what is exact there, or is rounded by the instruction that makes it one: not for ties away.
+/// To float32, of sources that are exact there, or that one instruction converts, which rounds as the control register says. Not for
+/// ties away from zero.
 pub(in crate::kernels) struct ToF32<S>(PhantomData<S>);
 
-/// Sources that one instruction makes an f32, or of which it rounds an odd f64.
+/// Sources that one instruction converts to float32; some of them by way of a float64 that was rounded to odd.
 pub(in crate::kernels) trait NearF32<I: Simd>: Source {
-    /// Not exact.
+    /// Some elements are rounded.
     const ROUNDS: bool;
     /// [`Codec::FLUSHES`].
     const FLUSHES: bool = false;
@@ -241,7 +239,8 @@ impl<I: Simd, S: NearF32<I>> Codec<I> for ToF32<S> {
     }
 }
 
-/// A source as [`AsF32`] has it, for [`ToF32`]: a hub for encoders of 16 bits or fewer.
+/// Makes [`ToF32`] read a source as [`AsF32`] does, which may round to odd: the first of two steps, of which the second encodes 16 bits or
+/// fewer.
 pub(in crate::kernels) enum Odd {}
 
 impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Odd> {
@@ -252,7 +251,7 @@ impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Odd> {
     }
 }
 
-/// The same, before an encoder that [flushes](Codec::FLUSHES): what becomes subnormal here, it takes for zero.
+/// The same before an encoder that [flushes](Codec::FLUSHES) subnormal numbers to zero, so that they may be flushed here.
 pub(in crate::kernels) enum Flushed {}
 
 impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Flushed> {
@@ -264,7 +263,7 @@ impl<I: Simd, S: AsF32<I>> NearF32<I> for Read<S, Flushed> {
     }
 }
 
-/// To float32 from f64, exact or rounded to odd: in every mode.
+/// To float32 from what is read as float64, exactly or rounded to odd. In every rounding mode.
 pub(in crate::kernels) struct WideToF32<S>(PhantomData<S>);
 
 impl<I: Simd, S: AsF64<I>> Codec<I> for WideToF32<S> {
@@ -292,13 +291,13 @@ impl<I: Simd, S: AsF64<I>> Codec<I> for WideToF32<S> {
     }
 }
 
-/// To float64 what is exact there.
+/// To float64, of sources that are exact there.
 pub(in crate::kernels) struct ToF64<S>(PhantomData<S>);
 
 impl<I: Simd, S: AsF64<I>> Codec<I> for ToF64<S> {
     type From = S;
     type To = Bits<64>;
-    // The parts of complex elements are float64 as they are.
+    // (The real parts of complex elements are float64 already.)
     const FLOATS: bool = bits::<S>() < 128;
     type Setup = ();
 
@@ -311,7 +310,7 @@ impl<I: Simd, S: AsF64<I>> Codec<I> for ToF64<S> {
     }
 }
 
-/// Integers of 64 bits to float64, in every mode.
+/// From integers of 64 bits to float64, in every rounding mode.
 pub(in crate::kernels) struct LongToF64<const SIGNED: bool>;
 
 impl<I: Simd, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
@@ -335,8 +334,8 @@ impl<I: Simd, const SIGNED: bool> Codec<I> for LongToF64<SIGNED> {
     }
 }
 
-/// Moves the ties among integers away from zero. From 2^54 on two bits or more are cut off, and the last bit
-/// is set where any is; from 2^53 on it is one bit, which is the tie, and is added. Below all are exact.
+/// Moves integers of 64 bits that are ties between two float64 away from zero. From 2^54 on at least two bits are to be rounded off: the
+/// last one is set if any of the last 11 is. From 2^53 on one bit is, which is the tie: it is added. Below, integers are exact.
 #[inline(always)]
 fn long_off_the_middle<I: Simd, const SIGNED: bool>(isa: I, x: I::V) -> I::V {
     let zero = isa.splat64(0);

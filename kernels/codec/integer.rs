@@ -1,7 +1,7 @@
 //! To integers and to bool.
 //!
-//! Floats are rounded by the instruction that makes them integers, as the control register says; ties away
-//! from zero by adding the number just below one half and cutting, which is right for every value.
+//! Floats are rounded by the instruction that converts them, as the control register says. Ties are rounded away from zero by adding
+//! the largest number below one half and truncating, which is right for all values.
 
 use core::marker::PhantomData;
 
@@ -16,32 +16,32 @@ use crate::formats::options::Rounding;
 
 const SIGN64: u64 = 1 << 63;
 
-/// What floats of 32 bits need to become integers.
+/// The setup of codecs from float32.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Clamp<V> {
     low: V,
     high: V,
-    /// The largest f below one half, for ties that go away from zero.
+    /// The largest number below one half, for ties away from zero.
     half: V,
     how: Rounds,
     signed: bool,
-    /// The target has as many bits as it takes in memory.
+    /// The target has 8, 16, 32 or 64 bits, and not fewer than it takes in memory.
     fills: bool,
-    /// The limits of an integer of 8 bits or fewer, in each byte.
+    /// The limits of a target of at most 8 bits, in each byte.
     least: V,
     most: V,
     mask: V,
     extras: Extras,
 }
 
-/// Rounds a float becomes a whole number.
+/// How floats are rounded to integers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rounds {
-    /// It is cut.
+    /// Truncated.
     Cut,
     /// As the control register says.
     Rounded,
-    /// Ties go away from zero.
+    /// To nearest, ties away from zero.
     Away,
 }
 
@@ -55,7 +55,7 @@ impl Rounds {
     }
 }
 
-/// To integers of 16 bits or fewer, saturating, from sources that are exact in an f32.
+/// To integers of at most 16 bits, saturating, from sources that are exact in float32.
 pub(in crate::kernels) struct ToShort<S, const BITS: usize>(PhantomData<S>);
 
 impl<I: Simd<Integers: ToIntegers<I>>, S: AsF32<I>, const BITS: usize> Codec<I> for ToShort<S, BITS>
@@ -71,7 +71,7 @@ where
     fn setup(isa: I, job: &Job) -> Clamp<I::V> {
         let to = &job.integer;
         Clamp {
-            // Exact: else they would leave a flag.
+            // (Both are exact: to compare with an inexact one could raise a flag.)
             low: isa.splat32((to.min as f32).to_bits()),
             high: isa.splat32((to.max as i64 as f32).to_bits()),
             half: isa.splat32(0.5f32.to_bits() - 1),
@@ -97,7 +97,7 @@ where
     }
 }
 
-/// The codecs of a way to integers, the nearest that there are.
+/// The codecs to integers of an instruction set: [`BySaturating`], [`ByLimits`] or [`ByPacking`].
 pub(in crate::kernels) trait ToIntegers<I: Simd> {
     /// [`ToShort`], of float32.
     fn short<W: Code>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> Block<I, W>;
@@ -142,7 +142,7 @@ pub(in crate::kernels) trait ToIntegers<I: Simd> {
     /// [`Integers`].
     #[inline(always)]
     fn narrowed<S: AsInteger, W: Code>(isa: I, k: &Range<I::V>, v: Block<I, S::Width>) -> Block<I, W> {
-        // One branch, where it is cheaper than the minima: those of 64 bits are no cheap instructions.
+        // (Minima of 64 bits are slower than a branch on whether they are needed; others are not.)
         clamped::<I, S, W>(isa, k, v, bits::<S>() == 64 && k.all)
     }
 }
@@ -259,7 +259,7 @@ impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
         }
         let is_int32 = W::BITS < 32 || k.signed;
         if W::BITS >= 8 && k.fills && is_int32 {
-            // What is too large for an int32 is rare, and so is a NaN. The narrower ones are packed, which saturates.
+            // Numbers beyond int32 and NaN are rare: without them, narrowing int32 saturates as needed.
             let v = registers!(4, K => isa.f64_to_i32_or_min([x[2 * K], x[2 * K + 1]]));
             if !has_minimum(isa, v) {
                 return packed32::<I, W>(isa, v, k.signed, [k.least8, k.mask]);
@@ -281,7 +281,7 @@ impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
         k: &Clamp64<I::V>,
         src: Input<I, S>,
     ) -> [I::V; 8] {
-        // What is too large is rare, and costs a second look.
+        // Large numbers are rare: only blocks that have some take the longer way.
         if k.how != Rounds::Away {
             if bits::<S>() > 32 {
                 if let Some(v) = small_longs::<I, S, SIGNED>(isa, src) {
@@ -295,7 +295,7 @@ impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
     }
 }
 
-/// What conversions round as the control register says, if it is to be asked.
+/// Prepares numbers such that conversions round them as the control register says ([`Rounds::Rounded`]).
 #[inline(always)]
 fn asked32<I: Simd>(isa: I, x: [I::V; 4], how: Rounds) -> [I::V; 4] {
     if how == Rounds::Rounded { registers!(4, K => isa.asked_f32(x[K])) } else { x }
@@ -306,7 +306,7 @@ fn asked64<I: Simd>(isa: I, x: [I::V; 8], how: Rounds) -> [I::V; 8] {
     if how == Rounds::Rounded { registers!(8, K => isa.asked_f64(x[K])) } else { x }
 }
 
-/// NaN becomes 0; but it is left to what makes an unsigned integer, where it becomes 0 as if it were negative.
+/// Replaces NaN by 0 if the target is signed. (Conversions to unsigned integers make 0 of a NaN themselves, as of negative numbers.)
 #[inline(always)]
 fn numbers32<I: SearchesNans>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> [I::V; 4] {
     if k.signed && isa.any_nan_f32(x) { registers!(4, K => isa.number_f32(x[K])) } else { x }
@@ -317,19 +317,19 @@ fn numbers64<I: SearchesNans>(isa: I, k: &Clamp64<I::V>, x: [I::V; 8]) -> [I::V;
     if k.signed && isa.any_nan_f64(x) { registers!(8, K => isa.number_f64(x[K])) } else { x }
 }
 
-/// A number as the integer of the target that is the nearest; a NaN as the least one.
+/// Converts numbers to integers within the limits of the target; NaN becomes the lower limit.
 #[inline(always)]
 fn within32<I: SearchesNans>(isa: I, k: &Clamp<I::V>, x: I::V) -> I::V {
     isa.f32_to_i32(isa.min_f32(isa.max_or_low_f32(x, k.low), k.high))
 }
 
-/// A number within the limits of the target, which are exact; a NaN as the lower one.
+/// Clamps numbers to the limits of the target, which are exact; NaN becomes the lower limit.
 #[inline(always)]
 fn within64<I: SearchesNans>(isa: I, k: &Clamp64<I::V>, x: I::V) -> I::V {
     isa.min_f64(isa.max_or_low_f64(x, k.low), k.high)
 }
 
-/// NaN becomes 0; ties that go away from zero are rounded.
+/// Replaces NaN by 0, and if `away`, rounds to integers with ties away from zero.
 #[inline(always)]
 fn number32<I: Simd>(isa: I, x: I::V, half: I::V, away: bool) -> I::V {
     let x = isa.number_f32(x);
@@ -342,7 +342,7 @@ fn number64<I: Simd>(isa: I, x: I::V, half: I::V, away: bool) -> I::V {
     if away { isa.trunc_f64(isa.add_f64(x, isa.or(half, isa.and(x, isa.splat64(SIGN64))))) } else { x }
 }
 
-/// Whole numbers, which an instruction that cuts keeps, and saturates.
+/// Rounds numbers to whole ones, for an instruction that truncates and saturates. (Not if they are to be truncated.)
 #[inline(always)]
 fn whole32<I: Simd>(isa: I, x: [I::V; 4], half: I::V, how: Rounds) -> [I::V; 4] {
     match how {
@@ -361,8 +361,8 @@ fn whole64<I: Simd>(isa: I, x: [I::V; 8], half: I::V, how: Rounds) -> [I::V; 8] 
     }
 }
 
-/// Lanes of 16 bits, of the sign of the target, as the nearest of its bits, which may be fewer than it takes in memory. The
-/// limits are given, of 8 bits or fewer, and their mask.
+/// Narrows lanes of 16 bits, which are signed if the target is, to the target's bits, saturating. `least`, `most` and `mask` are those of
+/// targets of at most 8 bits.
 #[inline(always)]
 fn saturated16<I: Simd, W: Code>(
     isa: I,
@@ -381,9 +381,9 @@ fn saturated16<I: Simd, W: Code>(
     W::of8::<I, false>(isa, isa.and(clamped, mask))
 }
 
-/// Lanes of 32 bits, no larger than the target holds, as the nearest of its bits, which may be fewer than it takes in memory:
-/// 32 or fewer, but not an unsigned one of 32. The lower limit is given, of 8 bits or fewer, and their mask. The minimum, as
-/// which a NaN comes, is 0 if the target has no sign.
+/// Narrows signed lanes of 32 bits, which are not above the target's max, to the target's bits, saturating from below. Not for uint32.
+/// `least` and `mask` are those of targets of at most 8 bits. NaN comes as the minimum of int32, which becomes 0 if the target is
+/// unsigned.
 #[inline(always)]
 fn packed32<I: Simd, W: Code>(isa: I, v: [I::V; 4], signed: bool, [least, mask]: [I::V; 2]) -> Block<I, W> {
     if W::BITS == 32 {
@@ -401,8 +401,8 @@ fn packed32<I: Simd, W: Code>(isa: I, v: [I::V; 4], signed: bool, [least, mask]:
     W::of8::<I, false>(isa, isa.and(bytes, mask))
 }
 
-/// To int32 or uint32, saturating, from sources that are exact in an f32. The upper limit is none, so what
-/// lies beyond is found by its bits.
+/// To int32 or uint32, saturating, from sources that are exact in float32. The upper limit is not exact there, so numbers above it are
+/// found by comparing their bits as integers.
 pub(in crate::kernels) struct ToInt32<S, const SIGNED: bool>(PhantomData<S>);
 
 impl<I: Simd<Integers: ToIntegers<I>>, S: AsF32<I>, const SIGNED: bool> Codec<I> for ToInt32<S, SIGNED> {
@@ -436,22 +436,22 @@ impl<I: Simd<Integers: ToIntegers<I>>, S: AsF32<I>, const SIGNED: bool> Codec<I>
     }
 }
 
-/// To integers of any width, saturating, by 64-bit integers.
+/// To integers of any width, saturating, from what is read as float64.
 pub(in crate::kernels) struct ToLong<S, const BITS: usize, const SIGNED: bool>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Clamp64<V> {
     low: V,
     high: V,
-    /// 64 bits: from these bits on the result is `most`.
+    /// For targets of 64 bits: numbers whose bits are above these, compared as integers, become `most`.
     beyond: V,
     most: V,
     half: V,
     how: Rounds,
     signed: bool,
-    /// The target has as many bits as it takes in memory.
+    /// The target has 8, 16, 32 or 64 bits, and not fewer than it takes in memory.
     fills: bool,
-    /// The limits of an integer of 8 bits or fewer, in each byte.
+    /// The limits of a target of at most 8 bits, in each byte.
     least8: V,
     most8: V,
     mask: V,
@@ -473,7 +473,7 @@ where
         // 2^63 or 2^64.
         let beyond = if SIGNED { 9_223_372_036_854_775_808f64 } else { 18_446_744_073_709_551_616.0 };
         Clamp64 {
-            // Exact: else they would leave a flag. The upper one of 64 bits, which is not, nobody uses.
+            // (Both are exact: to compare with an inexact one could raise a flag. The upper limit of 64 bits, which is not, is not used.)
             low: isa.splat64((to.min as f64).to_bits()),
             high: isa.splat64(if BITS < 64 { to.max as i64 as f64 } else { 0.0 }.to_bits()),
             beyond: isa.splat64(beyond.to_bits() - 1),
@@ -497,26 +497,26 @@ where
     }
 }
 
-/// The ulp of floats from here up to twice as much is 1: a small integer that is added becomes the low bits of the sum.
+/// From here up to twice as much, neighbouring float64 are 1 apart: a small integer that is added becomes the low bits of the sum.
 const ULP_1: f64 = 4_503_599_627_370_496.0;
-/// The middle of them, to which negative ones may be added too.
+/// The middle of that range, for integers that may be negative.
 const ULP_1_MIDDLE: f64 = 1.5 * ULP_1;
 
-/// An f64 as the integer that it is rounded to: from -2^51 to 2^51, or without a sign to 2^52.
+/// Rounds numbers to integers of 64 bits: signed from -2^51 to 2^51, unsigned up to 2^52.
 #[inline(always)]
 fn small_long<I: Simd, const SIGNED: bool>(isa: I, x: I::V) -> I::V {
     let ulp_1 = if SIGNED { ULP_1_MIDDLE } else { ULP_1 }.to_bits();
     isa.sub64(isa.add_f64(isa.round_f64(x), isa.splat64(ulp_1)), isa.splat64(ulp_1))
 }
 
-/// A block as integers of 64 bits, if all of them are so small, and none was NaN.
+/// Converts a block by [`small_long`], if all of its numbers are so small, and none is NaN.
 #[inline(always)]
 fn small_longs<I: Simd, S: AsF64<I>, const SIGNED: bool>(isa: I, src: Input<I, S>) -> Option<[I::V; 8]> {
     let x = S::f64(isa, src);
     let zero = isa.splat64(0);
     let v =
         registers!(8, K => small_long::<I, SIGNED>(isa, if SIGNED { x[K] } else { isa.max_f64(x[K], zero) }));
-    // Of every other one, the sum has another exponent.
+    // (Of any other number, the sum has another exponent.)
     let past = registers!(8, K => if SIGNED { isa.add64(v[K], isa.splat64(1 << 51)) } else { v[K] });
     let pairs = registers!(4, K => isa.or(past[2 * K], past[2 * K + 1]));
     let all = isa.or(isa.or(pairs[0], pairs[1]), isa.or(pairs[2], pairs[3]));
@@ -524,7 +524,7 @@ fn small_longs<I: Simd, S: AsF64<I>, const SIGNED: bool>(isa: I, src: Input<I, S
     if has_other { None } else { Some(v) }
 }
 
-/// A block as integers, if all of them fit in an int32, and none was NaN.
+/// Converts a block to int32, if all of its numbers fit, and none is NaN.
 #[inline(always)]
 fn fitting_int32<I: MarksBeyond, S: AsF32<I>, const SIGNED: bool>(
     isa: I,
@@ -536,15 +536,15 @@ fn fitting_int32<I: MarksBeyond, S: AsF32<I>, const SIGNED: bool>(
     if has_minimum(isa, v) { None } else { Some(v) }
 }
 
-/// Is an integer the least of all? By an instruction that converts a float, what does not fit becomes that.
+/// Is some integer the minimum of int32? Conversions make that of numbers that do not fit, and of NaN.
 #[inline(always)]
 fn has_minimum<I: Simd>(isa: I, v: [I::V; 4]) -> bool {
     let least = isa.min_s32(isa.min_s32(v[0], v[1]), isa.min_s32(v[2], v[3]));
     isa.count32(isa.eq32(least, isa.splat32(SIGN))) != 0
 }
 
-/// From f64 to integers of 64 bits, wrapping: the low bits of the rounded value, which from 2^63 on are those of
-/// the mantissa, shifted. NaN and Inf have exponents that shift everything out.
+/// From float64 to integers of 64 bits, wrapping: the low bits of the rounded value, which from 2^63 on are the shifted mantissa. The
+/// exponent of NaN and Inf shifts out all of it.
 pub(in crate::kernels) struct ToWrapped;
 
 #[derive(Clone, Copy)]
@@ -583,7 +583,7 @@ impl<I: Simd> Codec<I> for ToWrapped {
     }
 }
 
-/// Integers, as they are.
+/// Sources that are integers.
 pub(in crate::kernels) trait AsInteger: Source<Width: Code> {
     const SIGNED: bool;
 }
@@ -597,7 +597,8 @@ macro_rules! as_integer {
 }
 as_integer! { I8 true U8 false I16 true U16 false I32 true U32 false I64 true U64 false }
 
-/// Integers and bool to integers: clamped to what both hold, or not, and then the low bits or the extension.
+/// From integers and bool to integers: clamps to what source and target have in common, if the cast saturates, and then narrows or
+/// widens.
 pub(in crate::kernels) struct Integers<S, const BITS: usize>(PhantomData<S>);
 
 #[derive(Clone, Copy)]
@@ -605,11 +606,11 @@ pub(in crate::kernels) struct Range<V> {
     low: V,
     high: V,
     mask: V,
-    /// The limits are those of the source: nothing saturates.
+    /// Nothing is to be clamped.
     all: bool,
     /// The target has a sign.
     signed: bool,
-    /// The target has as many bits as it takes in memory.
+    /// The target has 8, 16, 32 or 64 bits, and not fewer than it takes in memory.
     fills: bool,
     /// The upper limit of the target, in each lane of the target.
     most: V,
@@ -644,7 +645,7 @@ where
     }
 }
 
-/// Clamped to the limits, unless it is known to be within them.
+/// Narrows or widens integers, clamped to the limits unless they are known to be within them.
 #[inline(always)]
 fn clamped<I: Simd, S: AsInteger, W: Code>(
     isa: I,
@@ -661,7 +662,7 @@ fn clamped<I: Simd, S: AsInteger, W: Code>(
     }
 }
 
-/// Within a lower limit of integers with or without a sign, and then an upper one of such.
+/// Clamps integers to a lower limit, compared as signed ones if `LOW`, and an upper limit, compared as signed ones if `HIGH`.
 #[inline(always)]
 fn within<I: Simd, W: Code, const LOW: bool, const HIGH: bool>(
     isa: I,
@@ -671,7 +672,7 @@ fn within<I: Simd, W: Code, const LOW: bool, const HIGH: bool>(
     W::at_most::<I, HIGH>(isa, W::at_least::<I, LOW>(isa, v, low), high)
 }
 
-/// Integers of 16 bits or more to those of as many that have a sign where they have none, or the reverse.
+/// From signed integers of at least 16 bits to unsigned ones of the same size, or the reverse.
 pub(in crate::kernels) struct OtherSign<const BITS: usize>;
 
 impl<I: Simd, const BITS: usize> Codec<I> for OtherSign<BITS>
@@ -681,8 +682,8 @@ where
     type From = Bits<BITS>;
     type To = Bits<BITS>;
     const FLOATS: bool = false;
-    /// The lower limit, as for signed integers, and the upper one, as for unsigned ones, of which at least one is that of the
-    /// source; none if nothing saturates.
+    /// The lower limit, to compare with as signed integers, and the upper one, as unsigned integers: for either direction, one of them
+    /// changes nothing. None if the cast wraps.
     type Setup = Option<[I::V; 2]>;
 
     #[inline(always)]
@@ -701,7 +702,7 @@ where
     }
 }
 
-/// To bool: is any bit set but, in a float with −0, the sign?
+/// To bool: is a bit set, other than the sign of a float with −0?
 pub(in crate::kernels) struct ToBool<S>(PhantomData<S>);
 
 impl<I: Simd, S: Source<Width: Code>> Codec<I> for ToBool<S> {

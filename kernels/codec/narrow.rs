@@ -1,4 +1,11 @@
-//! To floats of 8 bits or fewer with mantissas. The two forms are those of [`super::float`].
+//! To floats of at most 8 bits that have a mantissa, of `m` bits here. There are several algorithms, with the same results:
+//! [`super::ways`] says which instruction set uses which for what. `MODES` is explained in [`super::float`].
+//!
+//! Two facts are used throughout:
+//! * A code without its sign bit counts the positive values in order: the next code is the next value. Codes may be counted on past the
+//!   max, so that a carry of rounding, subnormals and overflow need no cases of their own.
+//! * "Rounded to odd" is truncated, with the last bit set if any bit that was cut off is 1. What is rounded to odd with two bits more than
+//!   the target has rounds to the same value of the target as the original does.
 
 use core::marker::PhantomData;
 
@@ -15,7 +22,7 @@ use crate::formats::options::{NanToFinite, Policy, Rounding};
 use crate::formats::route::Route;
 use crate::kernels::scalar::{self, Value};
 
-/// To a float of 8 bits or fewer, by adding a power of two whose ulp is the target's.
+/// From anything that is read as float32, in any rounding mode: by adding a power of two whose ulp is that of the target.
 ///
 /// ```text
 /// c = min(|x|, limit)               overflow is at most the code after the max; NaN the code of NaN
@@ -23,21 +30,19 @@ use crate::kernels::scalar::{self, Value};
 /// s = c + e * 2^(23 - m)            the adder shifts and rounds: once, as the control register says
 /// code = s + (e - smallest normal) >> (23 - m)          as integers, of which the low byte counts
 /// ```
-/// (What was added is a power of two, which has nothing in the low byte.)
-/// A code without its sign counts the values from zero up, past the max too, so a carry, a subnormal, an
-/// overflow and a NaN need no case of their own: the NaN is the f32 whose code it is.
+/// (The power of two that was added has no bit in the low byte.) A NaN is replaced by the float32 whose code is that of NaN.
 ///
-/// In the directed modes the operands of the adder have the sign of x. Where that sign truncates, a finite
-/// overflow is the max.
+/// In the directed modes both operands of the addition have the sign of x, on which the direction depends. Where numbers of that
+/// sign are rounded toward zero, finite overflow becomes the max.
 pub(in crate::kernels) struct ToNarrow<S, F, const BITS: usize, const MODES: bool>(PhantomData<(S, F)>);
 
-/// What a family of narrow formats has.
+/// Which special values the formats of a family have.
 pub(in crate::kernels) trait Family {
-    /// NaN. Where there is none, it becomes a number first.
+    /// NaN. If there is none, a NaN of the source is first replaced by a number.
     const NAN: bool;
     /// −0.
     const NEG_ZERO: bool;
-    /// A sign. What is negative becomes 0 or NaN where there is none.
+    /// A sign. If there is none, negative numbers are first replaced by 0 or NaN.
     const SIGN: bool = true;
 }
 
@@ -69,24 +74,24 @@ impl Family for Unsigned {
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Narrow<V> {
-    /// The value that overflow counts as, and Inf.
+    /// The value of the code that overflow and Inf become, as if codes went on past the max.
     limit: V,
-    /// The same for finite values of either sign.
+    /// The same for finite numbers, positive and negative, in the directed modes.
     finite: [V; 2],
-    /// The value whose code is NaN; without NaN, the value that it becomes.
+    /// The float32 whose code is that of NaN; if there is none, the number that replaces a NaN.
     nan: V,
-    /// Exponent of the smallest normal, in place.
+    /// The exponent of the smallest normal number of the target, in the bits of a float32's exponent.
     least: V,
-    /// 23 - m, in place of an exponent.
+    /// 23 - m, in the bits of a float32's exponent.
     grow: V,
     /// 23 - m, as a shift count.
     drop: V,
-    /// `least >> drop`, in each byte: what every code is too large by.
+    /// `least >> drop`, in each byte: by how much every code is too large.
     base: V,
     /// The sign bit of the code, in each byte.
     sign: V,
     away: V,
-    /// Where there is no sign, the value that what is below zero becomes.
+    /// What replaces negative numbers if the target has no sign.
     below: V,
 }
 
@@ -143,7 +148,7 @@ where
             });
         }
         if !F::SIGN {
-            // As integers, the numbers from −0 to −Inf are the least.
+            // (Compared as signed integers, the numbers from −0 to −Inf are the smallest.)
             x = registers!(4, K => {
                 let below = isa.select32(isa.eq32(x[K], isa.splat32(SIGN)), isa.splat32(0), k.below);
                 isa.select32(isa.gt32(isa.splat32(SIGN | (INF + 1)), x[K]), below, x[K])
@@ -158,25 +163,27 @@ where
     }
 }
 
-/// To a float of 8 bits with NaN, to nearest even, from 16 bits, in their lanes: what is not for [`ToNarrowByBytes`].
+/// From float16 and bfloat16 to floats of 8 bits that have NaN, to nearest even, in lanes of 16 bits: for those that
+/// [`ToNarrowByBytes`] is not for.
 ///
 /// ```text
-/// c = min(|x|, limit)                                   as codes; a NaN is found in |x|
-/// normal = c - base                                     counts the numbers from zero up, in ulps of c
-/// subnormal = significand of c >> by how much its exponent is too small
-/// code = the larger one, rounded to nearest even        shifted to the left, it is the high byte
+/// c = min(|x|, limit)                             as integers; whether x is NaN is seen in |x|
+/// normal = max(c - base, 0)                       the code if c is normal in the target, in ulps of the source
+/// subnormal = significand of c >> max(exponent of the smallest normal - exponent of c, 0)
+/// code = the larger one, rounded to nearest even  both are first shifted to the left such that the code is the high byte
 /// ```
-/// * 8 bits are two more than those of the target, of 5 at most, rounded to odd where there were more.
-/// * Of a normal c the shift is 0, and its significand no more than its count. Of a smaller one, the count is 0 or
-///   below the significand: half of that is more than the mantissa where the exponent is one too small.
-/// * The code is m + 1 of the 8 bits away from the low byte. The shift loses bits of a subnormal only where it is
-///   more than that: then it is less than one half of the smallest one, and becomes 0 without them.
-/// * A subnormal of the source is read as if it had the bit that it lacks. It is less than half of the smallest one
-///   in any case: that is why float8_e5m2 and float8_e5m2fnuz are not for float16.
-/// * Where there is no sign, what is below zero becomes 0 or a NaN first, and its NaN one without a sign.
+/// * The source has 8 significant bits (float16 is rounded to odd to 8): two more than the target, or more than two.
+/// * The larger one is the right one. If c is normal in the target, the significand is not shifted, and is no more than `normal`, which
+///   has the same mantissa below an exponent of 1 or more. If c is smaller, `normal` is 0; or if its exponent is one less, its mantissa,
+///   which is less than half of the significand.
+/// * The shift to the right loses bits of a subnormal only if it is less than half of the smallest one of the target: it becomes 0
+///   whatever these bits are.
+/// * A subnormal of the source counts as if it had an implicit bit. That does not matter if it is less than half of the smallest
+///   subnormal of the target in any case, which is not so from float16 to float8_e5m2 and float8_e5m2fnuz.
+/// * If the target has no sign, negative numbers are first replaced by 0 or NaN, and a negative NaN by a positive one.
 pub(in crate::kernels) struct ToNarrowByHalf<S, F>(PhantomData<(S, F)>);
 
-/// Can that make this format from those floats? It shifts to the left alone.
+/// Can [`ToNarrowByHalf`] make this format from those floats?
 pub(in crate::kernels) fn goes_by_half<I: Simd, S: AsHalf<I>>(format: FloatFormat) -> bool {
     format.has_nan
         && (S::FORMAT.exponent_bits == 8 || format.min_exponent() - format.mantissa_bits as i32 > -14)
@@ -184,25 +191,25 @@ pub(in crate::kernels) fn goes_by_half<I: Simd, S: AsHalf<I>>(format: FloatForma
 
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct ByHalf<V> {
-    /// What overflow counts as.
+    /// The source's code of the value that overflow becomes, as if the target's codes went on past the max.
     limit: V,
-    /// What is taken off a normal number's code.
+    /// The difference of the codes of a normal number in the source and, in the source's ulps, in the target.
     base: V,
-    /// Exponent of the smallest normal.
+    /// The exponent of the target's smallest normal number, with the source's bias.
     least: V,
-    /// The lowest bit of an exponent, which a significand has.
+    /// The implicit bit of a significand.
     implicit: V,
-    /// Of the mantissa.
+    /// The bits of the mantissa.
     mantissa: V,
     exponent_at: V,
-    /// From the last bit of the code to the high byte.
+    /// The shift that moves the last bit of the code to the last bit of the high byte.
     left: V,
     inf: V,
     /// The code of NaN, as a high byte.
     nan: V,
     /// The sign bit of the code, in each byte.
     sign: V,
-    /// Where there is no sign, what is below zero becomes.
+    /// What replaces negative numbers if the target has no sign.
     below: V,
 }
 
@@ -258,27 +265,29 @@ impl<I: NarrowsByWords, S: AsHalf<I>, F: Family> Codec<I> for ToNarrowByHalf<S, 
     }
 }
 
-/// From 16 bits to a float of 8 bits with NaN and a mantissa of 3 bits or fewer, to nearest even, in lanes of 8 bits: there are twice
-/// as many of those. (From float32 it would be fewer operations, too, but more of those that only one port has.)
+/// From float16 and bfloat16 to floats of 8 bits that have NaN, a sign and a mantissa of at most 3 bits, to nearest even, in lanes of
+/// 8 bits, of which a register has twice as many. (From float32 this would take fewer operations than the others, too, but more of
+/// those that only one port of the processor executes.)
 ///
 /// ```text
-/// e, m = exponent and 7 bits of mantissa, rounded to odd; an exponent out of the range of the tables counts as the nearest in it
-/// p = m as 5 bits, rounded to odd
-/// code = bases[e] + steps[p and rows[e]]
+/// e = exponent of x, clamped to the exponents that the tables have
+/// p = mantissa of x, rounded to odd to 5 bits
+/// code = bases[e] + steps[p and rows[e]]           tables of 64, 128 and 64 bytes
 /// ```
-/// * `bases` has the codes of powers of two, and `steps` how many codes further a mantissa is, in four parts of 32. Of a row the
-///   high bits choose the part, and the low ones say which bits of p count.
-/// * p has two bits more than the target, of 3 at most. All normal numbers take the same steps, because their bases are even, and the
-///   subnormals whose mantissas have 2 bits and 1 bit others.
-/// * The first part has the step of half of the smallest subnormal: whatever is more than that half is one code further. The smallest
-///   subnormal takes it by the first bit of p alone: what is one and a half of it or more is one code further, too. Of what becomes 0
-///   or overflows no bit counts.
-/// * The base behind the last exponent has a top bit: only then can there be a NaN. What overflow becomes is the largest code but NaN's.
-/// * A subnormal of the source is less than half of the smallest one of the target: that is why float8_e5m2 and float8_e5m2fnuz are
-///   not for float16.
+/// * `bases[e]` is the code of the power of two, and a step is by how many codes a mantissa goes beyond it. `steps` has four parts of
+///   32 steps. The high bits of `rows[e]` choose the part, and its low bits mask the bits of p that matter.
+/// * p has two bits more than the target's mantissa. The steps of all normal numbers are the same, as the codes of powers of two are
+///   even; subnormals with 2 and with 1 bit of mantissa have a part each.
+/// * The first part is for the exponents of the smallest subnormal and of half of it. Half of it is a tie and becomes 0: with any bit of
+///   p it becomes 1. From the smallest one on only the first bit of p matters, as 1.5 times it is a tie, which becomes 2. Numbers that
+///   become 0 or overflow have a mask of 0.
+/// * `bases` is FF at the exponent after the last, which Inf and NaN have, too: NaNs are only looked for if a base has its top bit set.
+///   Overflow is the minimum of the code and the limit.
+/// * A subnormal of the source counts as if it had an implicit bit. That does not matter if it is less than half of the smallest
+///   subnormal of the target in any case, which is not so from float16 to float8_e5m2 and float8_e5m2fnuz.
 pub(in crate::kernels) struct ToNarrowByBytes<S, F>(PhantomData<(S, F)>);
 
-/// Is it the codec of a route, where there is one?
+/// Is [`ToNarrowByBytes`] for a route, on instruction sets that have it?
 pub(in crate::kernels) fn goes_by_bytes(route: &Route) -> bool {
     let Some(to) = route.to.float_format() else { return false };
     let reaches = match route.from {
@@ -290,7 +299,7 @@ pub(in crate::kernels) fn goes_by_bytes(route: &Route) -> bool {
     reaches && is_meant && route.policy.rounding == Rounding::NearestEven
 }
 
-/// Mantissas of 7 bits as 5 bits, rounded to odd; with all bits above them.
+/// Mantissas of 7 bits rounded to odd to 5 bits. The bits above are 1, so that those of a row remain.
 static PIECES: [[[u8; 16]; 4]; 2] = {
     let mut all = [[[0; 16]; 4]; 2];
     let mut m = 0;
@@ -301,13 +310,13 @@ static PIECES: [[[u8; 16]; 4]; 2] = {
     all
 };
 
-/// Exponents that the tables of a target have: the first, of what becomes 0, and the last, of what overflows.
+/// The first and the last exponent of a target's tables, biased: that of numbers which become 0, and that of numbers which overflow.
 fn exponents(to: &Target, bias: i32) -> [u8; 2] {
     let [half, end] = to.exponents();
     [half - 1, end].map(|exponent| (exponent + bias) as u8)
 }
 
-/// Steps, rows and bases, made once in a process. None if there is no memory for that.
+/// Steps, rows and bases, made once in a process. None if there is no memory for them.
 #[inline(never)] // Its room is not that of every step that is found.
 pub(in crate::kernels) fn bytes(from: DType, to: DType) -> Option<Table> {
     static TABLES: [[Once<Plane>; DTYPES]; 2] = [const { [const { Once::new() }; DTYPES] }; 2];
@@ -323,12 +332,12 @@ pub(in crate::kernels) fn bytes(from: DType, to: DType) -> Option<Table> {
         let mut all = [0; 256];
         let (steps, rest) = all.split_at_mut(128);
         let (rows, bases) = rest.split_at_mut(64);
-        // The parts: of half of the smallest subnormal, of subnormals of 1 and 2 bits, and of normal numbers.
+        // The parts: half of the smallest subnormal, subnormals with mantissas of 1 and 2 bits, and normal numbers.
         for (part, above) in [1, 3, 4, 5].into_iter().enumerate() {
             let exponent = first + above;
             for p in 0..32 {
                 let further = code(exponent, (p as u64 >> 1 << 3) | (p as u64 & 1)) - code(exponent, 0);
-                // What is subtracted: there is no other operation of bytes.
+                // (Negated, because the operations on registers include a subtraction of bytes, but no addition.)
                 steps[32 * part + p] = further.wrapping_neg();
             }
         }
@@ -356,7 +365,7 @@ pub(in crate::kernels) struct ByBytes<V> {
     bases: V,
     first: V,
     last: V,
-    /// What overflow becomes.
+    /// The code of overflow.
     limit: V,
     nan: V,
     /// The sign bit of the code, in each byte.
@@ -373,7 +382,7 @@ impl<I: NarrowsByWords, S: AsBytes<I>, F: Family> Codec<I> for ToNarrowByBytes<S
     fn setup(isa: I, job: &Job) -> ByBytes<I::V> {
         let to = &job.narrow;
         let [first, last] = exponents(to, S::BIAS);
-        // The table is that of the target: `narrow::bytes` made it for this job.
+        // (`narrow::bytes` made this table for the job.)
         let [low, high, rows, bases] = &job.table.planes[0].elements;
         ByBytes {
             pieces: [isa.row_of(&PIECES[0]), isa.row_of(&PIECES[1])],
@@ -404,28 +413,28 @@ impl<I: NarrowsByWords, S: AsBytes<I>, F: Family> Codec<I> for ToNarrowByBytes<S
     }
 }
 
-/// To a float of 6 bits or fewer, to nearest even, from 16 bits, by a table of the few numbers that differ for it. (From
-/// wider ones it takes as long to come to 16 bits as there is to gain.)
+/// From float16 and bfloat16 to floats of at most 6 bits, to nearest even, by one look-up: few numbers differ for these targets. (From
+/// wider sources, rounding to 16 bits first takes as long as the look-up saves.)
 ///
 /// ```text
-/// a = |x|                       as a code without its sign; a NaN is another number first
-/// r = min(a - least, most)      or 0, where that would be negative: with it everything that becomes 0
-/// key = r << left               its high byte, rounded to odd
-/// code = table[key]             from the scalar reference
+/// a = |x|                          as an integer; NaN is replaced by a number first
+/// r = clamp(a - least, 0, most)    0 for everything that becomes 0
+/// key = r << left                  the high byte of that, rounded to odd
+/// code = table[key]                from the scalar reference
 /// ```
-/// * `least` is half of the smallest subnormal, which becomes 0 itself, and `most` the power of two behind the max.
-/// * m + 2 bits of the mantissa are in the high byte, two more than the target has, and above them the exponent. Of those
-///   there are no more than 5 with 3 such bits, 10 with 4, and 7 with 5.
+/// * `least` is half of the smallest subnormal, which is a tie and becomes 0; `least + most` is the power of two after the max.
+/// * The key has m + 2 bits of mantissa, two more than the target, below the exponent. It fits into 8 bits: there are at most 5
+///   exponents with 3 bits of mantissa, 10 with 4, and 7 with 5.
 pub(in crate::kernels) struct ToNarrowByTable<const BITS: usize>;
 
-/// Is it the codec of a route, where there is one?
+/// Is [`ToNarrowByTable`] for a route, on instruction sets that have it?
 pub(in crate::kernels) fn goes_by_table(route: &Route) -> bool {
     matches!(route.from, DType::F16 | DType::BF16)
         && route.to.float_format().is_some_and(|format| !format.has_nan)
         && route.policy.rounding == Rounding::NearestEven
 }
 
-/// The code of every key, made once in a process. None if there is no memory for that.
+/// The code of every key, made once in a process. None if there is no memory for them.
 pub(in crate::kernels) fn table(to: DType) -> Option<Table> {
     static CODES: [Once<Plane>; 3] = [const { Once::new() }; 3];
     let target = Target::new(to.kind(), &Policy::DEFAULT);
@@ -444,9 +453,9 @@ pub(in crate::kernels) fn table(to: DType) -> Option<Table> {
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct ByTable<I: Simd> {
     plane: I::Plane,
-    /// Inf, without the bit of the sign, which is shifted out.
+    /// The source's Inf, shifted to the left by one bit, as all numbers are to drop their signs.
     inf: I::V,
-    /// The number that a NaN becomes.
+    /// The number that replaces a NaN.
     nan: I::V,
     least: I::V,
     most: I::V,
@@ -467,7 +476,7 @@ where
     #[inline(always)]
     fn setup(isa: I, job: &Job) -> ByTable<I> {
         let to = &job.narrow;
-        // Their codes alone say which floats they are.
+        // (Float16 and bfloat16 share one kernel: only these constants differ.)
         let (mantissa, bias, inf) = if job.from == DType::BF16.kind() {
             (Bf16::MANTISSA, Bf16::BIAS, Bf16::INF)
         } else {
@@ -480,7 +489,7 @@ where
             NanToFinite::Zero => 0,
         };
         ByTable {
-            // The table is that of the target: `narrow::table` made it for this job.
+            // (`narrow::table` made this table for the job.)
             plane: isa.plane(job.table.planes[0]),
             inf: isa.splat16(2 * inf),
             nan: isa.splat16(nan),
@@ -499,7 +508,7 @@ where
             let r = isa.sub_u16(isa.add16(x[K], x[K]), k.least);
             isa.shl16v(isa.min_u16(r, k.most), k.left)
         }));
-        // Those of the smallest format are few.
+        // (Float4 has fewer than 64 keys.)
         let code = match BITS {
             4 => isa.lookup64(k.plane, key),
             _ => isa.lookup256(k.plane, Fold::None, key),
@@ -508,35 +517,37 @@ where
     }
 }
 
-/// From integers of 16 bits to floats of 8 bits with a sign, to nearest even, in lanes of 16 bits and by a table.
+/// From integers of 16 bits to floats of 8 bits with a sign, to nearest even, in lanes of 16 bits and by a look-up.
 ///
 /// ```text
-/// left = 8, less, or 0              the most by which |x| can be shifted: those three are tried
-/// key = |x| << left                 its high byte, rounded to odd
-/// code = table[key] - (left << m)   a code grows by 2^m where its number is doubled; the table has 8 << m more
+/// left = 8, less or 0               the largest of the three for which |x| << left fits into 16 bits
+/// key = |x| << left                 the high byte of that, rounded to odd
+/// code = table[key] - (left << m)   as the code of a number is larger by 2^m than that of half of it
 /// ```
-/// * Every format has 1 and all powers of two from there up as normal numbers, so that is so of every integer but 0, whose key has the 8.
-/// * A key that is not exact has m + 3 bits or more, two more than the target: `less` is 4 up to a mantissa of 2 bits, and 5 above, where what
-///   is not shifted, with as few as 4 bits, is 2^11 or more, which overflows.
-/// * Past the max, the table and the codes go on, up to what overflow becomes.
+/// * `table[key]` is the code of `key`, plus 8 << m: the number is `key << (8 - left)`.
+/// * The target has 1 as a normal number, and so every integer is normal, except 0, which is shifted by 8 and whose entry is 8 << m.
+/// * If bits were cut off, the key has at least m + 3 bits, two more than the target's mantissa with its implicit bit. `less` is 4 for
+///   mantissas of up to 2 bits, and 5 for those of 3: keys of numbers that are not shifted may then have 4 bits only, but these are 2^11 or
+///   more and overflow.
+/// * The table and the codes go on past the max, up to the code of overflow.
 pub(in crate::kernels) struct ShortToNarrow;
 
-/// By how much those are shifted that fill no byte, to this mantissa.
+/// `less` of [`ShortToNarrow`], for mantissas of so many bits.
 const fn less(mantissa: u32) -> u32 {
     if mantissa <= 2 { 4 } else { 5 }
 }
 
-/// Is it the codec of a route, where there is one?
+/// Is [`ShortToNarrow`] for a route, on instruction sets that have it?
 pub(in crate::kernels) fn goes_as_short(route: &Route) -> bool {
     let Some(to) = route.to.float_format().filter(|to| to.has_sign && to.bits() == 8) else { return false };
-    // The power of two after the max. What ends early is made faster of the nearest integer of 8 bits.
+    // The exponent of the power of two after the max. (If it is small, going by way of integers of 8 bits is faster.)
     let end = (to.max_code() >> to.mantissa_bits) as i32 - to.bias + 1;
     let is_meant = to.min_exponent() <= 0 && end > 6 && (to.mantissa_bits <= 2 || end <= 11);
     let is_short = matches!(route.from, DType::I16 | DType::U16);
     is_short && is_meant && route.policy.rounding == Rounding::NearestEven
 }
 
-/// The code of every key, and 8 << m, made once in a process. None if there is no memory for that.
+/// The code of every key, plus 8 << m, made once in a process. None if there is no memory for them.
 pub(in crate::kernels) fn codes_of_shorts(to: DType) -> Option<Table> {
     static CODES: [Once<Plane>; DTYPES] = [const { Once::new() }; DTYPES];
     let codes = CODES[to as usize].get_or_make_in(|place| {
@@ -553,15 +564,15 @@ pub(in crate::kernels) fn codes_of_shorts(to: DType) -> Option<Table> {
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct ByKey<I: Simd> {
     plane: I::Plane,
-    /// All ones if the source has no sign: nothing is negative then.
+    /// All ones if the source is unsigned, so that the minimum of x and -x is x.
     positive: I::V,
     less: I::V,
-    /// The most that is shifted by `less`.
+    /// The largest |x| that is shifted by `less`.
     most: I::V,
     mantissa: I::V,
-    /// What overflow becomes.
+    /// The code of overflow.
     limit: I::V,
-    /// The sign bit of the code, in each byte; none if the source has no sign.
+    /// The sign bit of the code, in each byte; 0 if the source is unsigned.
     sign: I::V,
 }
 
@@ -577,7 +588,7 @@ impl<I: NarrowsByWords> Codec<I> for ShortToNarrow {
         let less = less(to.mantissa_bits);
         let has_sign = job.from == DType::I16.kind();
         ByKey {
-            // The table is that of the target: `codes_of_shorts` made it for this job.
+            // (`codes_of_shorts` made this table for the job.)
             plane: isa.plane(job.table.planes[0]),
             positive: isa.splat16(if has_sign { 0 } else { u16::MAX }),
             less: isa.splat16(less as u16),
@@ -591,7 +602,7 @@ impl<I: NarrowsByWords> Codec<I> for ShortToNarrow {
     #[inline(always)]
     fn block(isa: I, k: &ByKey<I>, src: Input<I, Self::From>) -> Block<I, Self::To> {
         let x = src.block;
-        // Of a number and its negative, the magnitude is less without a sign.
+        // (|x| is the smaller one of x and -x, as unsigned numbers.)
         let a = registers!(2, K => {
             isa.min_u16(x[K], isa.or(isa.sub16(isa.splat16(0), x[K]), k.positive))
         });
@@ -602,31 +613,31 @@ impl<I: NarrowsByWords> Codec<I> for ShortToNarrow {
         let key = isa.odd_high16(registers!(2, K => isa.shl16v(a[K], left[K])));
         let code = isa.lookup256(k.plane, Fold::None, key);
         let code = isa.min_u8(isa.sub8(code, isa.shl16v(isa.low16(left), k.mantissa)), k.limit);
-        // (No integer but 0 becomes 0, so that no code is -0. Of one, the NaN of overflow has the sign.)
+        // (Only 0 becomes 0, so that no code is -0. The NaN of overflow has the sign of the number.)
         isa.or(code, isa.and(isa.signs16(x), k.sign))
     }
 }
 
-/// To a float of 8 bits or fewer with a mantissa of `M` bits, 3 at most, to nearest even, from 16 bits, in lanes of 8 bits and by
-/// rows of 16 bytes.
+/// From float16 and bfloat16 to floats of at most 8 bits with a mantissa of `M` bits, at most 3, to nearest even, in lanes of 8 bits and
+/// with look-ups in tables of 16 bytes, as most instruction sets have them.
 ///
 /// ```text
-/// kept = |x| >> (mantissa of x - M) less that of half of the smallest subnormal, plus 1; all below is 0
-/// l = the 4 bits behind those, rounded to odd
-/// small = (row[kept] + l) >> 4
-/// normal = kept - less + (l is more than a half, or a half behind an odd code)
+/// kept = max((|x| >> (mantissa bits of the source - M)) - base, 0)      the exponent and M bits of mantissa
+/// l = the next 4 bits of the mantissa, rounded to odd
+/// small = (rows[kept - 1] + l) >> 4                                     the code of a subnormal; 0 if kept is 0
+/// normal = kept - less + (l is more than half, or half and the code is odd)      the code of a normal number
 /// code = min(max(small, normal), limit)
 /// ```
-/// * `kept` counts what the codes do, M bits of mantissa to an exponent, but goes on below the smallest normal, where the codes have
-///   fewer bits of it. It is the code there and a constant more.
-/// * `row` has, for each `kept` of subnormals and the first normals, the code 16 times, and as much as l needs to carry into it. It is
-///   the same for all formats with such a mantissa.
-/// * What is behind the rows finds some element of them, all of which are smaller than its normal. The smallest mantissa has but few
-///   numbers, all in a row.
-/// * A subnormal of the source is less than half of the smallest one of the target: that is why float8_e5m2 is not for float16.
+/// * `base` is such that `kept` is 1 for half of the smallest subnormal of the target. From the smallest normal number on, `kept` is the
+///   code plus the constant `less`. Below that, it counts numbers with M bits of mantissa, of which the target has only some.
+/// * `rows` has, for each `kept` of subnormals and of the first normal numbers, 16 times the code, plus as much as makes l carry into it
+///   when it is to be rounded up. The rows are the same for all formats with mantissas of M bits.
+/// * A `kept` beyond the rows finds some entry of them, and these are all smaller than `normal`. If M is 1, the rows have all numbers.
+/// * A subnormal of the source counts as if it had an implicit bit. That does not matter if it is less than half of the smallest
+///   subnormal of the target in any case, which is not so from float16 to float8_e5m2.
 pub(in crate::kernels) struct ToNarrowByNibbles<S, F, const BITS: usize, const M: u32>(PhantomData<(S, F)>);
 
-/// Can that make this format, of 8 bits, from those floats, float16 or bfloat16?
+/// Can [`ToNarrowByNibbles`] make this format of 8 bits from float16 or bfloat16?
 pub(in crate::kernels) fn goes_by_nibbles(from: DType, format: FloatFormat) -> bool {
     match format.mantissa_bits {
         2 => from == DType::BF16,
@@ -635,13 +646,13 @@ pub(in crate::kernels) fn goes_by_nibbles(from: DType, format: FloatFormat) -> b
     }
 }
 
-/// The rows of a mantissa of M bits, from the `kept` on that is 1.
+/// The rows for mantissas of so many bits. The first entry is that of `kept` = 1.
 const fn rows(mantissa: u32) -> [[u8; 16]; 2] {
     let mut rows = [[0; 16]; 2];
     let mut at = 0;
     while at < if mantissa == 3 { 32 } else { 16 } {
         let (exponent, digits) = (at >> mantissa, (1 << mantissa) + at % (1 << mantissa));
-        // Subnormals lose bits, that of the least exponent all but its first one, which is a half; above them, codes go on.
+        // How many of the bits of `digits` the target does not have, which it lacks as a subnormal; and what its code is more than the rest.
         let (lost, first) = if exponent <= mantissa {
             (mantissa + 1 - exponent, 0)
         } else {
@@ -671,7 +682,7 @@ pub(in crate::kernels) struct ByNibbles<V> {
     rows: [V; 2],
     base: V,
     inf: V,
-    /// What overflow becomes.
+    /// The code of overflow.
     limit: V,
     nan: V,
     /// The sign bit of the code, in each byte.
@@ -716,7 +727,7 @@ where
         let kept = isa.zipped_u8(registers!(2, K => isa.sub16(cut16(isa, a[K], behind), k.base)));
         let rest = isa.zipped_low8(registers!(2, K => {
             let rest = isa.and(x[K], isa.splat16((1 << behind) - 1));
-            // Of 9 bits the last one is odd, too.
+            // (9 bits are rounded to odd to 8.)
             if behind > 8 { isa.or(isa.shr16::<1>(rest), isa.and(rest, isa.splat16(1))) } else { rest }
         }));
         let l = odd_nibble(isa, rest, if behind > 8 { 8 } else { behind });
@@ -728,7 +739,7 @@ where
         let carried = isa.sub8(row, isa.sub8(isa.splat8(0), l));
         let mut code = isa.and(isa.shr16::<4>(carried), isa.splat8(0x0F));
         if M > 1 {
-            // (There is no sum of bytes, only a difference.) Where `kept` is even, the code is odd.
+            // (The operations on registers include no addition of bytes, only a subtraction. The code is odd where `kept` is even.)
             let is_even = isa.and(kept, isa.splat8(1));
             let stays = isa.where_gt8(isa.splat8(8), isa.sub8(l, is_even), isa.splat8(0xFF));
             let less = isa.sub8(isa.splat8((M << M) as u8), stays);
@@ -750,7 +761,7 @@ where
     }
 }
 
-/// Lanes of 16 bits without so many of their low bits.
+/// Lanes of 16 bits shifted to the right by `bits`, from 1 to 9.
 #[inline(always)]
 fn cut16<I: Simd>(isa: I, a: I::V, bits: u32) -> I::V {
     match bits {
@@ -766,39 +777,41 @@ fn cut16<I: Simd>(isa: I, a: I::V, bits: u32) -> I::V {
     }
 }
 
-/// Bytes of so many bits, 4 to 8, as 4 bits, rounded to odd.
+/// Bytes of `bits` bits, from 4 to 8, rounded to odd to 4 bits.
 #[inline(always)]
 fn odd_nibble<I: Simd>(isa: I, rest: I::V, bits: u32) -> I::V {
     if bits == 4 {
         return rest;
     }
     let (odd, low) = (1u8 << (bits - 4), (1u8 << (bits - 4)) - 1);
-    // A sum carries into the odd bit, unless that is 1 anyway.
+    // (Adding as many ones as are below the odd bit carries into it if one of these bits is 1.)
     let sticky = isa.and(isa.sub8(rest, isa.splat8(low.wrapping_neg())), isa.splat8(odd));
     isa.and(cut16(isa, isa.or(rest, sticky), bits - 4), isa.splat8(0x0F))
 }
 
-/// To a float of 8 bits or fewer, to nearest even, by the float16 whose exponent is the code's.
+/// From anything that is read as float32 to floats of at most 8 bits, to nearest even: by way of float16, which has the subnormals at
+/// the same places.
 ///
 /// ```text
-/// y = x * 2^s                   the smallest normals are the same then: so are all the exponents
-/// y |= 2^d, if any bit below it was cut off     rounded to odd, with d bits fewer than a float32
-/// h = y as float16, cut         the code of y, but for bits that it has too many
-/// code = h rounded to nearest even              at the bit behind the mantissa
+/// y = x * 2^s                                   makes the target's smallest normal number that of float16, 2^-14
+/// y |= 2^d if any bit below that is 1           rounded to odd, except that the bits below stay
+/// h = y as float16, truncated                   the code, and some bits more
+/// code = h rounded to nearest even              at the last bit of the target's mantissa
 /// ```
-/// * The multiplication is exact, or the result rounds to zero.
-/// * Odd with K = 24 - d bits, m + 3 <= K <= 10 - m. That is two more than the target has of a normal number. Of a
-///   subnormal float16, which has bits down to 2^-24, the last of K bits is there from one half of the smallest subnormal
-///   of the target on, 2^(-15 - m); below, all become 0.
-/// * What the float16 has below the odd bit does not count, so that cutting it there changes nothing.
-/// * Overflow is cut to the largest float16, which lies beyond every target; NaN stays above Inf.
+/// * The multiplication is exact, or the result becomes 0.
+/// * Rounding to odd keeps K = 24 - d significant bits, and m + 3 <= K <= 10 - m. The first says that these are two more than the target
+///   has. The second says that a subnormal h has the odd bit, too, from half of the target's smallest subnormal on, 2^(-15 - m): the
+///   last bit of float16 is 2^-24. Smaller numbers become 0.
+/// * The bits of h below the odd bit have no influence, so that truncation does not matter.
+/// * Overflow is truncated to the largest float16, which is beyond the max of every target. NaN is above Inf, as an integer.
 ///
-/// `M` is the target's m. It `SCALES` where s is not 0: where the smallest normal of the target is not float16's.
+/// `M` is m. `SCALES` says that s is not 0: that the smallest normal number of the target is not 2^-14.
 pub(in crate::kernels) struct ToNarrowByF16<S, F, const BITS: usize, const M: u32, const SCALES: bool>(
     PhantomData<(S, F)>,
 );
 
-/// Can that make this format? Mantissas of 4 bits leave no K, and float8_e5m2fnuz has numbers where float16 has Inf.
+/// Can [`ToNarrowByF16`] make this format? With 4 bits of mantissa there is no such K, and float8_e5m2fnuz has numbers with the exponent
+/// that is Inf in float16.
 pub(in crate::kernels) fn goes_by_f16(format: FloatFormat) -> bool {
     format.mantissa_bits <= 3 && format.exponent_bits < 5 + u32::from(format.has_inf)
 }
@@ -808,9 +821,9 @@ pub(in crate::kernels) struct ByF16<V> {
     scale: V,
     odd: V,
     below: V,
-    /// What overflow and Inf count as.
+    /// The code of overflow and Inf.
     limit: V,
-    /// The code of NaN; without NaN, the float16 that it becomes.
+    /// The code of NaN; if there is none, the float16 that replaces a NaN.
     nan: V,
     /// The sign bit of the code, in each byte.
     sign: V,
@@ -824,7 +837,7 @@ where
     type From = S;
     type To = Bits<BITS>;
     const FLOATS: bool = true;
-    // A product below 2^-126 lies far below 2^-25, which no float16 rounds up from.
+    // (A subnormal product is far below 2^-25 and becomes 0 in any case.)
     const FLUSHES: bool = SCALES;
     type Setup = ByF16<I::V>;
 
@@ -860,7 +873,7 @@ where
         if !F::NAN {
             h = registers!(2, K => isa.select_above16(isa.and(h[K], number), isa.splat16(0x7C00), k.nan, h[K]));
         }
-        // The last bit of the code is that of the high byte.
+        // Moves the last bit of the code to the last bit of the high byte.
         let codes = registers!(2, K => match M {
             3 => isa.add16(h[K], h[K]),
             2 => isa.and(h[K], number),
@@ -869,7 +882,7 @@ where
         let code = isa.nearest_high16(codes);
         let mut limited = isa.min_u8(code, k.limit);
         if F::NAN {
-            // Between the codes of Inf and of a quiet NaN.
+            // (Between the codes that Inf and a quiet NaN have become.)
             let above = 0x7Du8 << (M - 2);
             limited = isa.select_above8(code, isa.splat8(above), k.nan, limited);
         }
@@ -877,11 +890,11 @@ where
     }
 }
 
-/// A code with the sign that is the top bit of `top`.
+/// Gives codes the signs that are the top bits of `top`; but not to zeros, if the formats have no −0.
 #[inline(always)]
 fn signed<I: Simd, F: Family>(isa: I, code: I::V, top: I::V, sign: I::V) -> I::V {
     if !F::NAN {
-        // Its place in a code of fewer than 8 bits, all of which have −0.
+        // (Formats without NaN have fewer than 8 bits, and −0.)
         isa.put(sign, sign_of_finite(isa, top, sign), code)
     } else if F::NEG_ZERO {
         isa.put(sign, top, code)
@@ -890,7 +903,7 @@ fn signed<I: Simd, F: Family>(isa: I, code: I::V, top: I::V, sign: I::V) -> I::V
     }
 }
 
-/// From float16 to float8_e5m2, to nearest even: the high byte.
+/// From float16 to float8_e5m2, which is the high byte of it, rounded to nearest even.
 pub(in crate::kernels) struct F16ToE5m2;
 
 impl<I: NarrowsByF16> Codec<I> for F16ToE5m2 {
@@ -916,17 +929,18 @@ impl<I: NarrowsByF16> Codec<I> for F16ToE5m2 {
     }
 }
 
-/// The top bit of each byte, moved to where the sign of a 6- or 4-bit code is (`sign` has that bit).
+/// Moves the top bit of each byte to the place of the sign in codes of 6 or 4 bits, which is the bit that `sign` has. Other bits are
+/// arbitrary.
 #[inline(always)]
 fn sign_of_finite<I: Simd>(isa: I, top: I::V, sign: I::V) -> I::V {
-    // Bits that come from the neighbouring byte are masked by the caller.
+    // (Bits of the neighbouring byte are shifted in, which the caller masks.)
     let six = isa.shr16::<2>(top);
     let four = isa.shr16::<4>(top);
     let is_six = isa.eq32(sign, isa.splat32(0x2020_2020));
     isa.select32(is_six, six, four)
 }
 
-/// The code of each lane, without sign and too large by the base.
+/// The code of each float32 without its sign, plus [`Narrow::base`].
 #[inline(always)]
 fn narrow<I: Simd, F: Family, const MODES: bool>(isa: I, k: &Narrow<I::V>, x: I::V) -> I::V {
     let (sign, inf) = (isa.splat32(SIGN), isa.splat32(INF));
@@ -937,9 +951,9 @@ fn narrow<I: Simd, F: Family, const MODES: bool>(isa: I, k: &Narrow<I::V>, x: I:
         s = isa.and(x, sign);
         let negative = isa.eq32(s, sign);
         let finite = isa.min_u32(a, isa.select32(negative, k.finite[1], k.finite[0]));
-        // Inf is the limit, and a NaN stays what it is.
+        // (Inf has become the limit above, and a NaN stays what it is.)
         c = isa.select32(isa.gt32(inf, a), isa.or(finite, k.away), c);
-        // Not past the limit: it is finite here, but its code is the end of the scale.
+        // (With the bit for ties away from zero, the limit may be exceeded.)
         c = isa.min_or_nan_f32(k.limit, c);
     }
     if F::NAN {

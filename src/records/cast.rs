@@ -10,7 +10,7 @@ use crate::formats::layout::Packing;
 use crate::formats::options::CastOptions;
 use crate::numpy::OrderedDType;
 
-/// Bytes that a tile of a field takes on either side: they stay in the first cache.
+/// Bytes of a tile, on either side: two of them fit into L1.
 const TILE: usize = 4096;
 
 /// A cast of records that has been decided: which bytes of a record become which, by which kernels. Make one,
@@ -40,26 +40,27 @@ pub struct RecordCaster {
     leaves: Vec<Leaf>,
 }
 
-/// Elements of one pair of dtypes, at the same place of every record.
+/// A field, or the elements of a sub-array: elements of one pair of dtypes, at the same offsets in every record.
 #[derive(Clone, Debug)]
 struct Leaf {
     caster: Caster,
-    /// Where the first one is.
+    /// The offset of the first element in a record of the source, and in one of the destination.
     src: usize,
     dst: usize,
-    /// So many lie behind each other on both sides.
+    /// How many elements are contiguous on both sides.
     run: usize,
-    /// Where the others are.
+    /// The dimensions by which runs repeat.
     repeats: Vec<Repeat>,
 }
 
-/// What lies several times in a record, along one dimension of a sub-array: how often, and how many bytes further each time.
+/// One dimension of a sub-array, or that of the records: how many items, and how many bytes from one to the next on either side.
 #[derive(Clone, Copy, Debug)]
 struct Repeat {
     count: usize,
     src: usize,
     dst: usize,
-    /// Elements from one to the next, by their numbers: for one cast.
+    /// How many elements of the leaf come between the beginnings of two consecutive items. Counted for each cast, as stochastic
+    /// rounding draws by the number of an element.
     apart: usize,
 }
 
@@ -114,7 +115,7 @@ impl RecordCaster {
                 return Err(StructError::BufferSize { side, records: n, needed, given });
             }
         }
-        // Padding, and what a larger sub-array adds. No field is there to write it.
+        // Padding, and the items that a larger sub-array has more, are written by no field.
         dst.fill(0);
         let records = Repeat { count: n, src: self.from, dst: self.to, apart: 0 };
         for leaf in &self.leaves {
@@ -124,7 +125,7 @@ impl RecordCaster {
     }
 }
 
-/// Walks two dtypes side by side and notes the leaves.
+/// Walks the dtypes of both sides and collects the leaves.
 struct Planner<'a> {
     options: &'a CastOptions,
     repeats: Vec<Repeat>,
@@ -132,7 +133,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Places are only wrapped around where a dimension has no items, and there is nothing to cast then.
+    /// (Offsets may wrap around only where a dimension has no items, so that nothing is cast.)
     fn item(&mut self, from: &ItemDType, to: &ItemDType, src: usize, dst: usize) -> Result<(), StructError> {
         match (from.as_record(), to.as_record()) {
             (Some(from), Some(to)) => self.record(from, to, src, dst)?,
@@ -178,8 +179,9 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The dimensions of a pair of sub-arrays, but those of one item, of which there may be more than a stack has room for. Those of
-    /// the two shapes that are last belong together; of a dimension that the destination lacks the first item counts.
+    /// Pushes the dimensions of a pair of sub-arrays, except those of one item: a shape may have any number of these, and `walk` calls
+    /// itself for each dimension. The last dimensions of both shapes belong together, as in broadcasting; of a dimension that the
+    /// destination lacks, the first item is taken.
     fn shape(&mut self, from: &ItemDType, to: &ItemDType) {
         let (mut src, mut dst) = (from.one().itemsize(), to.one().itemsize());
         let outside = self.repeats.len();
@@ -193,7 +195,7 @@ impl Planner<'_> {
             if repeat.count != 1 {
                 self.repeats.push(repeat);
             }
-            // These can only wrap where another dimension is 0, and then there is nothing to cast.
+            // (These may wrap around only where another dimension is 0, so that nothing is cast.)
             src = src.wrapping_mul(source.unwrap_or(1));
             dst = dst.wrapping_mul(count);
         }
@@ -223,7 +225,7 @@ impl Planner<'_> {
 }
 
 impl Leaf {
-    /// The bytes of a run on both sides.
+    /// How many bytes a run has on either side.
     fn run_bytes(&self) -> (usize, usize) {
         (self.run * self.caster.from().itemsize(), self.run * self.caster.to().itemsize())
     }
@@ -239,14 +241,14 @@ impl Leaf {
         if records.count == 0 {
             return Ok(());
         }
-        // The loop inside is the longest one, so few records with large sub-arrays are as fast as many small
-        // ones.
+        // The innermost loop is over the longest dimension, so that few records with large sub-arrays are as fast as many small records.
         let longest = (0..repeats.len()).max_by_key(|&i| repeats[i].count).unwrap_or(0);
         let inner = repeats.remove(longest);
         self.walk(&repeats, inner, &src[self.src..], &mut dst[self.dst..], 0)
     }
 
-    /// The element with this number, of all that the leaf has in all records, and those inside.
+    /// Casts what is left of the dimensions `outer`, and `inner`. `first` is the number of the first element, of all of the leaf in all
+    /// records.
     fn walk(
         &self,
         outer: &[Repeat],
@@ -262,10 +264,10 @@ impl Leaf {
         })
     }
 
-    /// One dimension, a tile at a time: gather the runs, cast the tile, scatter the results. A side on which
-    /// the runs lie behind each other needs no tile.
+    /// Casts one dimension, a tile at a time: gathers the runs, casts the tile, and scatters the results. A side on which runs are
+    /// contiguous is read or written in place.
     ///
-    /// Not inlined: its tiles would be on the stack once for each dimension.
+    /// Not inlined into `walk`, which calls itself: each call would have tiles on the stack.
     #[inline(never)]
     fn strip(
         &self,
@@ -276,7 +278,8 @@ impl Leaf {
     ) -> Result<(), Error> {
         let (from, to) = self.run_bytes();
         let (gathers, scatters) = (src_step != from, dst_step != to);
-        // Chance goes by their numbers.
+        // Stochastic rounding draws by the number of an element: if the elements of a tile are not numbered in order, each run is cast
+        // by itself.
         let is_single = self.caster.route().is_stochastic && apart != self.run;
         if !gathers && !scatters && !is_single {
             return self.caster.at(first).cast(
@@ -286,7 +289,7 @@ impl Leaf {
             );
         }
         let (mut sources, mut results) = ([0; TILE], [0; TILE]);
-        // A run that is larger than a tile needs none either.
+        // A run that is larger than a tile is cast in place.
         let whole = from.max(to) > TILE;
         let tile = if whole || is_single { 1 } else { TILE / from.max(to) };
         for start in (0..count).step_by(tile) {
@@ -311,9 +314,9 @@ impl Leaf {
     }
 }
 
-/// Copies `n` pieces of `width` bytes, which are so many bytes apart on either side.
+/// Copies `n` pieces of `width` bytes, which are `src_step` and `dst_step` bytes apart.
 fn copy(src: &[u8], src_step: usize, dst: &mut [u8], dst_step: usize, width: usize, n: usize) {
-    /// The width is known: each piece is one load and one store.
+    /// With a constant width, each piece is one load and one store.
     fn fixed<const W: usize>(src: &[u8], src_step: usize, dst: &mut [u8], dst_step: usize, n: usize) {
         for i in 0..n {
             dst[i * dst_step..][..W].copy_from_slice(&src[i * src_step..][..W]);

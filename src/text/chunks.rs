@@ -1,4 +1,4 @@
-//! Texts a chunk at a time, on all threads where that pays.
+//! Divides batches of texts into chunks, and those among the threads where that pays.
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -12,8 +12,8 @@ use crate::formats::dtype::{DType, Kind};
 use crate::formats::element::Element;
 use crate::threads::{self, Lock};
 
-/// Elements in a chunk, which one thread does at a time: a multiple of 8, so that chunks of packed elements are
-/// whole bytes. It takes a thread some 100 us, against the 17 us that it can take to enter the pool.
+/// Elements per chunk: a multiple of 8, so that chunks of packed elements are whole bytes. A chunk takes a thread some 100 µs; to
+/// hand one to the pool takes up to 17 µs.
 pub(super) const CHUNK: usize = 4096;
 
 pub(super) fn refuse_complex(dtype: DType) -> Result<(), Error> {
@@ -23,7 +23,7 @@ pub(super) fn refuse_complex(dtype: DType) -> Result<(), Error> {
     }
 }
 
-/// Parses the texts from `first` on by a function that finds the codes of a dtype, to its elements or to integers of their size.
+/// Parses the texts from `first` on by `parse`, and stores the codes as elements, or as integers of their size.
 pub(super) fn parse_chunk<D: Element>(
     src: &impl Source,
     first: usize,
@@ -31,7 +31,7 @@ pub(super) fn parse_chunk<D: Element>(
     to: DType,
     parse: impl Fn(&str) -> Result<u64, Reason>,
 ) -> Result<(), Error> {
-    /// Kept out of the loop, whose registers it would take.
+    /// Not inlined: it would take registers from the loop.
     #[cold]
     fn wrong(index: usize, text: &str, dtype: DType, reason: Reason) -> Error {
         Error::Element { index, text: text.to_owned(), dtype, reason }
@@ -48,14 +48,14 @@ pub(super) fn parse_chunk<D: Element>(
     Ok(())
 }
 
-/// Texts in one buffer, and where each of them ends.
+/// Texts in one buffer, and the offset at which each of them ends.
 pub(super) struct Texts<O> {
     ends: Vec<O>,
     bytes: Vec<u8>,
 }
 
 impl<O: Offset> Texts<O> {
-    /// With room for the ends of so many.
+    /// No texts yet, with room for the offsets of `ends` texts.
     fn new(ends: usize) -> Result<Self, Error> {
         let mut texts = Self { ends: Vec::new(), bytes: Vec::new() };
         let reserved = texts.ends.try_reserve_exact(ends);
@@ -63,23 +63,23 @@ impl<O: Offset> Texts<O> {
         Ok(texts)
     }
 
-    /// Appends the text that a function appends, which is no longer than [`LONGEST`].
+    /// Appends the text that `write` appends to its argument: at most [`LONGEST`] bytes.
     #[inline]
     pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
         if self.bytes.try_reserve(LONGEST).is_err() {
             return Err(Error::Allocation { bytes: self.bytes.len() });
         }
         write(&mut self.bytes);
-        // If the last fits, all do; `join` looks at the last.
+        // (May wrap around: `join` checks the last offset, which is the largest.)
         self.ends.push(O::of(self.bytes.len()));
         Ok(())
     }
 }
 
-/// What may fail on a part of the work. Behind a pointer, so that there is one of who calls it, and not one for each dtype.
+/// A part of the work, which may fail. A trait object, so that the functions below are not compiled once for each dtype.
 type Part<'a, At, T> = &'a (dyn Fn(At, &mut T) -> Result<(), Error> + Sync);
 
-/// Lets `write` append the texts of each range of `0..n`, and joins them.
+/// Calls `write` for each chunk of `0..n`, to append its texts, and joins the texts of all chunks.
 pub(super) fn join<O: Offset>(
     n: usize,
     write: Part<'_, Range<usize>, Texts<O>>,
@@ -108,8 +108,8 @@ pub(super) fn join<O: Offset>(
     Ok((texts.ends, texts.bytes))
 }
 
-/// Calls `work` with each chunk and the place where it begins, on many threads if there are many chunks. The
-/// error is that of the first chunk that has one.
+/// Calls `work` with each chunk of `dst` and the index of its first element, on several threads if there are many chunks. Of
+/// several errors, that of the first chunk is returned.
 pub(super) fn each_chunk<T: Send>(
     data: &mut [T],
     size: usize,
@@ -124,7 +124,7 @@ pub(super) fn each_chunk<T: Send>(
     on_all_threads(chunks.len(), &|i| work(i * size, &mut chunks[i].lock()))
 }
 
-/// What `work` gives for the chunks of `0..n`, in order; or the error of the first that has one.
+/// Calls `work` with each chunk of `0..n`, and returns the results in order; or the error of the first chunk that has one.
 pub(super) fn each_range<T: Send>(
     n: usize,
     work: impl Fn(Range<usize>) -> Result<T, Error> + Sync,
@@ -148,7 +148,7 @@ pub(super) fn each_range<T: Send>(
     Ok(done)
 }
 
-/// An empty vector with room for so many.
+/// An empty vector with room for `len` items.
 pub(super) fn room<T>(len: usize) -> Result<Vec<T>, Error> {
     let mut room = Vec::new();
     let reserved = room.try_reserve_exact(len);
@@ -156,17 +156,14 @@ pub(super) fn room<T>(len: usize) -> Result<Vec<T>, Error> {
     Ok(room)
 }
 
-/// Calls `work` with the numbers of so many chunks, on all threads that there are. The error is that of the first chunk that
-/// has one.
-///
-/// Behind a pointer, so that there is one of it, and not one for each dtype.
+/// Calls `work` with every number below `chunks`, on all threads. Of several errors, that of the first chunk is returned.
 fn on_all_threads(chunks: usize, work: &(dyn Fn(usize) -> Result<(), Error> + Sync)) -> Result<(), Error> {
-    /// A chunk that has an error, and that.
+    /// The first chunk so far that has an error, and the error.
     type Wrong = Option<(usize, Error)>;
 
     let (first, wrong) = (AtomicUsize::new(usize::MAX), Lock::new(Wrong::None));
     threads::each(chunks, &|i| {
-        // Behind one that has an error, none matters.
+        // (Chunks after one with an error need not be done.)
         if i > first.load(Ordering::Relaxed) {
             return;
         }
@@ -182,7 +179,7 @@ fn on_all_threads(chunks: usize, work: &(dyn Fn(usize) -> Result<(), Error> + Sy
     wrong.map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// Do so many chunks gain from a second thread, and is there one?
+/// Whether a second thread pays for so many chunks, and exists.
 fn pays(chunks: usize) -> bool {
     chunks >= 4 && threads::count() > 1
 }

@@ -1,13 +1,12 @@
 //! Decimal numbers as they are written, compared exactly with binary ones.
 //!
-//! The digits themselves are the standard library's business: here is only what it does not offer, which is
-//! on what side of a binary number a decimal lies.
+//! The standard library parses them. What it does not offer is here: on which side of a binary number a decimal lies.
 
 use core::cmp::Ordering;
 use core::fmt::{self, Write};
 
-/// Digits beyond these only say that something follows: no midpoint of two neighbours of any dtype has more
-/// than 767 significant digits.
+/// Of the digits beyond this many it only matters whether one is not 0: no midpoint of two neighbouring numbers of any dtype has
+/// more than 767 significant digits.
 const MOST_DIGITS: usize = 800;
 
 /// `whole . fraction * 10^exponent`, without its sign. `fraction` does not end in a zero.
@@ -59,7 +58,7 @@ impl<'a> Decimal<'a> {
         self.exponent.saturating_add(self.whole.len() as i64 - zeros as i64)
     }
 
-    /// The same number, or if it has too many digits one that rounds like it.
+    /// The same number as text, or if it has more than [`MOST_DIGITS`] digits, one that rounds as it does.
     pub(super) fn shortened(self) -> Short<{ MOST_DIGITS + 16 }> {
         let mut digits = self.digits().map(|digit| b'0' + digit as u8);
         let mut text = Short::new(format_args!("0."));
@@ -67,13 +66,13 @@ impl<'a> Decimal<'a> {
         if digits.any(|digit| digit != b'0') {
             text.push(b'1');
         }
-        // Beyond these exponents there is only zero and infinity.
+        // (Numbers with exponents beyond these are 0 or Inf in every dtype.)
         _ = write!(text, "e{}", self.point().clamp(-9999, 9999));
         text
     }
 
-    /// The number cut to an integer, and what was cut off in units of 2^-64: exact if it is 0 or a half, else
-    /// on the right side of a half. None from 10^20 up, beyond every integer.
+    /// The number truncated to an integer, and the fraction in units of 2^-64. The fraction is exact if it is 0 or a half; others are
+    /// only on the right side of a half. None if the number has more than 20 digits before the point, as no integer dtype has.
     pub(super) fn split(self) -> Option<(u128, u64)> {
         const HALF: u64 = 1 << 63;
         if self.is_zero() {
@@ -101,7 +100,7 @@ impl<'a> Decimal<'a> {
         if self.is_zero() {
             return Ordering::Less;
         }
-        // Numbers far off an f64 need no arithmetic, which their exponents could make endless.
+        // (The arithmetic below takes time and room that grow with the exponent: not for numbers that no f64 is near.)
         match self.point() {
             400.. => return Ordering::Greater,
             ..-400 => return Ordering::Less,
@@ -111,7 +110,7 @@ impl<'a> Decimal<'a> {
         let head = digits.clone().take(19).fold(0, |n, digit| 10 * n + digit);
         let count = digits.clone().count();
         if count <= 19 {
-            // The point is near, so the exponent is small.
+            // (The point is within 400 digits, so the exponent is small.)
             let scale = (self.exponent - self.fraction.len() as i64) as i32;
             if let Some(ordering) = compare_small(head, scale, m, q) {
                 return ordering;
@@ -138,7 +137,7 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// A text of no more than `N` characters of ASCII, without memory for it.
+/// An ASCII text of at most `N` characters, without an allocation.
 pub(super) struct Short<const N: usize> {
     bytes: [u8; N],
     len: usize,
@@ -180,7 +179,7 @@ fn exponent(text: &[u8]) -> i64 {
     if negative { -magnitude } else { magnitude }
 }
 
-/// `n * 10^scale` with `m * 2^q`, if 128 bits are enough for both: which they are for what people write.
+/// Compares `n * 10^scale` with `m * 2^q`, if 128 bits are enough for both, as they are for most texts.
 fn compare_small(n: u64, scale: i32, m: u64, q: i32) -> Option<Ordering> {
     let zeros = m.trailing_zeros();
     let (mut decimal, mut binary) = (u128::from(n), u128::from(m >> zeros));
@@ -202,7 +201,7 @@ fn compare_small(n: u64, scale: i32, m: u64, q: i32) -> Option<Ordering> {
 /// at most 1201 and those of `q`, 1024.
 const LIMBS: usize = 96;
 
-/// A natural number, from the low limb up, without zeros on top.
+/// A natural number: limbs from the lowest up, the highest of which is not 0.
 #[derive(Debug)]
 struct Big {
     limbs: [u64; LIMBS],

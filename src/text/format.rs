@@ -1,8 +1,7 @@
 //! An element to the shortest text that reads as that element again.
 //!
-//! f64 and f32 are zmij's. The narrower floats have few codes: for each of them the shortest decimal is found
-//! once, by trying, and kept as the f64 nearest to it. A decimal of up to 15 digits is the shortest of its
-//! f64, so zmij writes those too.
+//! f64 and f32 are written by zmij. The narrower floats have few codes: for each the shortest decimal is found once, by trying, and
+//! the nearest f64 is kept. A decimal of up to 15 digits is the shortest one of its nearest f64, so zmij writes the same digits.
 //!
 //! Measured on 10^6 mixed doubles: zmij 1.0.23 22.6 ns, lexical-core 1.0.6 34.0 ns, ryu 1.0.23 38.1 ns, std 83.6 ns;
 //! on 64-bit integers itoa 1.0.18 17.5 ns, std 28.7 ns.
@@ -35,24 +34,25 @@ pub enum Notation {
     Scientific,
 }
 
-/// No text is longer: of an f64 written out, a sign, `0.`, 307 zeros and 17 digits.
+/// The most characters that a text has: a sign, `0.`, 307 zeros and 17 digits, of an f64 without an exponent.
 pub(super) const LONGEST: usize = 1 + 2 + 307 + 17;
 
-/// Between these magnitudes zmij writes no exponent, in float32 and float64, and by a wide margin.
+/// Magnitudes that zmij writes without an exponent, as float32 and as float64 (it does so for some beyond them, too).
 const PLAIN: core::ops::Range<f64> = 1e-4..1e12;
 
 /// Writes elements of one dtype.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer {
     notation: Notation,
-    /// By magnitude, where it pays to have it: the f64 nearest to the shortest decimal.
+    /// For each code without a sign, the f64 nearest to its shortest decimal. None if the table does not pay.
     narrow: Option<&'static [f64]>,
 }
 
 impl Writer {
-    /// For `n` elements.
+    /// A writer of `n` elements.
     pub(super) fn new(dtype: DType, n: usize, notation: Notation) -> Self {
-        /// To make the table of a float16 takes the time of some ten thousand elements.
+        /// A table pays from a quarter as many elements on as it has codes: that of float16 takes as long to make as some ten thousand
+        /// elements without it.
         const WORTH: usize = 4;
         static TABLES: [Once<Vec<f64>>; DTYPES] = [const { Once::new() }; DTYPES];
 
@@ -60,7 +60,7 @@ impl Writer {
         let narrow = match dtype.float_format() {
             Some(format) if format.bits() <= 16 => {
                 let codes = format.max_code() as usize + 1;
-                // Without memory for it, each element is found anew.
+                // (Without memory for the table, the decimal of each element is found anew.)
                 let make = || {
                     let mut table = Vec::new();
                     table.try_reserve_exact(codes).ok()?;
@@ -74,7 +74,7 @@ impl Writer {
         Self { notation, narrow: narrow.map(|table| &table[..]) }
     }
 
-    /// Appends the text of a code, which is no longer than [`LONGEST`], of a dtype that the compiler knows.
+    /// Appends the text of a code: at most [`LONGEST`] characters. For callers where `dtype` is a constant.
     #[inline(always)]
     pub(super) fn write(&self, dtype: DType, code: u64, out: &mut Vec<u8>) {
         match dtype.kind() {
@@ -85,7 +85,7 @@ impl Writer {
                 DType::F32 => self.wide(f32::from_bits(code as u32), out),
                 _ => self.narrow(format, code, out),
             },
-            // The front door does not let them in.
+            // (Refused by the public functions.)
             Kind::Complex(_) => {}
         }
     }
@@ -116,7 +116,7 @@ impl Writer {
         }
     }
 
-    /// What zmij may write with an exponent, Inf or NaN.
+    /// Appends a number that zmij may write with an exponent, or Inf or NaN.
     #[inline(never)]
     fn unusual<F: zmij::Float>(&self, x: F, wide: f64, out: &mut Vec<u8>) {
         if wide.is_nan() {
@@ -152,8 +152,8 @@ impl Writer {
     }
 }
 
-/// Writes `mantissa * 10^exponent` without an exponent. The mantissa is as zmij has it: a sign, a digit, and perhaps a
-/// point and more digits.
+/// Appends `mantissa * 10^exponent` without an exponent. The mantissa is as zmij writes it: an optional sign, one digit, and
+/// optionally a point and more digits.
 fn plain(mantissa: &[u8], exponent: &[u8], out: &mut Vec<u8>) {
     let mantissa = match mantissa {
         [b'-', mantissa @ ..] => {
@@ -165,7 +165,7 @@ fn plain(mantissa: &[u8], exponent: &[u8], out: &mut Vec<u8>) {
     let (first, rest) = (mantissa[0], mantissa.get(2..).unwrap_or_default());
     let places =
         exponent.iter().filter(|b| b.is_ascii_digit()).fold(0, |n, b| 10 * n + usize::from(b - b'0'));
-    // Zeros first, and then what is none: one growth of the vector.
+    // Everything is filled with zeros, and then the digits are put in: the vector grows once.
     let start = out.len();
     if exponent.starts_with(b"-") {
         out.resize(start + places + 2 + rest.len(), b'0');
@@ -184,37 +184,37 @@ fn plain(mantissa: &[u8], exponent: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The number of a code, which an f64 holds.
+/// The value of a code, which is exact as an f64.
 fn exact(format: FloatFormat, code: u64) -> f64 {
     let value = scalar::decode_float(format, code);
     f64::from_bits(scalar::encode(DType::F64, value, &Policy::DEFAULT))
 }
 
-/// The f64 nearest to the decimal that has the fewest digits of all that round to the number of this code
-/// (a magnitude), and of those is the nearest to it.
+/// The f64 nearest to the shortest decimal of a code without a sign: of all decimals that round to its value, one with the fewest
+/// digits, and of those the nearest.
 fn shortest(format: FloatFormat, code: u64) -> f64 {
     let x = exact(format, code);
     if x == 0.0 {
         return x;
     }
-    // A sign, 17 digits, a point and an exponent.
+    // Room for a sign, 17 digits, a point and an exponent.
     let of = Short::<32>::new;
     let interval = Interval::of(format, code);
     for digits in 0..17 {
-        // The nearest with so many digits, from the standard library.
+        // The nearest decimal with so many digits.
         let text = of(format_args!("{x:.digits$e}"));
         let text = text.as_str();
         if interval.contains(text) {
             return parse(text);
         }
-        // The nearest on the other side may be farther and yet inside: below a power of two the next number
-        // is twice as near, and to float8_e8m0fnu nothing is rounded down.
+        // The nearest one on the other side of the value may be farther away and yet round to it: the interval is not symmetric at
+        // a power of two, below which the next number is twice as near.
         let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
         let (units, exponent) = (parse_digits(mantissa), exponent.parse().unwrap_or(0) - digits as i32);
         let text = if parse(text) < x {
             of(format_args!("{}e{exponent}", units + 1))
         } else if units == 10u64.pow(digits as u32) {
-            // Below a power of ten they lie ten times as close.
+            // (Below a power of ten, decimals of so many digits are ten times as close.)
             of(format_args!("{}e{}", 10 * units - 1, exponent - 1))
         } else {
             of(format_args!("{}e{exponent}", units - 1))
@@ -234,7 +234,8 @@ fn parse_digits(text: &str) -> u64 {
     text.bytes().filter(u8::is_ascii_digit).fold(0, |n, b| 10 * n + u64::from(b - b'0'))
 }
 
-/// What rounds to a number: everything between two of `m * 2^q`, and the ends too if `closed`.
+/// The numbers that round to a certain one: those between `least` and `most`, each given as `m` and `q` of `m * 2^q`. The ends belong
+/// to them if `closed`.
 struct Interval {
     least: (u64, i32),
     most: (u64, i32),
@@ -242,11 +243,11 @@ struct Interval {
 }
 
 impl Interval {
-    /// Of a magnitude, as if the format went on beyond its max.
+    /// The interval of a code without a sign. For the largest value, as if the format had a next one.
     fn of(format: FloatFormat, code: u64) -> Self {
         let ulp = format.min_exponent() - format.mantissa_bits as i32;
         if !format.has_zero() {
-            // Between the ties of rounding to nearest and what rounds up: so it is right in both modes.
+            // (float8_e8m0fnu, to which some options round up: numbers that become this one both by those and by rounding to nearest.)
             let q = code as i32 - format.bias;
             return Self { least: (3, q - 2), most: (1, q), closed: true };
         }
@@ -254,7 +255,7 @@ impl Interval {
         let (exponent, mantissa) = ((code >> format.mantissa_bits) as i32, code & (hidden - 1));
         let m = if exponent == 0 { mantissa } else { mantissa | hidden };
         let q = ulp + (exponent - 1).max(0);
-        // In quarters of the last place.
+        // The distances to the ends are in quarters of a unit in the last place.
         let below = if mantissa == 0 && exponent > 1 { 1 } else { 2 };
         Self { least: (4 * m - below, q - 2), most: (4 * m + 2, q - 2), closed: code.is_multiple_of(2) }
     }

@@ -1,5 +1,5 @@
-//! Elements as bytes, of a dtype that is known at run time: a chunk at a time becomes codes, in integers that have room for one each, and a
-//! cast to the same dtype does the layout. That is compiled for each kind and size of elements, not for each dtype.
+//! Parses to and formats elements whose dtype is known at run time. A chunk at a time is held as codes, one per integer, and a cast
+//! of the dtype to itself packs them and swaps their bytes. So the loops are compiled for each kind and size, not for each dtype.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -37,7 +37,7 @@ impl Spelling for Bool {
     }
 }
 
-/// The integers of either sign, of so many bits.
+/// Integers of so many bits.
 #[derive(Clone, Copy)]
 struct Int<const SIGNED: bool>(u32);
 
@@ -53,7 +53,7 @@ impl<const SIGNED: bool> Spelling for Int<SIGNED> {
     }
 }
 
-/// The floats of 16 bits and fewer.
+/// Floats of at most 16 bits.
 #[derive(Clone, Copy)]
 struct Narrow(DType, FloatFormat);
 
@@ -99,7 +99,8 @@ impl Spelling for F64 {
     }
 }
 
-/// What is done with elements of a dtype, of which each has a code in an `E`.
+/// What is done with the elements of a dtype: [`Pass::of`] is generic over how their kind is spelled, and over the integer `E` that
+/// holds a code.
 trait Pass: Sized {
     type Output;
 
@@ -114,7 +115,7 @@ trait Pass: Sized {
         }
     }
 
-    /// None of a complex dtype.
+    /// Calls `of` for a dtype. None if it is complex.
     fn run(self, dtype: DType) -> Option<Self::Output> {
         Some(match dtype.kind() {
             Kind::Bool => self.of::<u8>(Bool),
@@ -155,7 +156,7 @@ impl<S: Source> Pass for Parsing<'_, S> {
         let Self { src, dst, to, options } = self;
         check_size(Side::Destination, to, options.dst_packing, src.len(), dst.len())?;
         let grammar = Grammar::new(to, options);
-        // No dtype has elements so large that a chunk of them overflows.
+        // (A chunk is never so large that this overflows.)
         let bytes = to.byte_len(CHUNK, options.dst_packing).unwrap_or(CHUNK);
         let storer = storer(to, options)?;
         each_chunk(dst, bytes, &|first_byte, chunk| {
@@ -204,7 +205,7 @@ impl<O: Offset> Pass for Formatting<'_, O> {
     }
 }
 
-/// Room for the codes of a chunk.
+/// `len` codes, which are 0.
 fn zeros<T: Element>(len: usize) -> Result<Vec<T>, Error> {
     let mut codes = room(len)?;
     codes.resize(len, T::from_codes([0; 2]));

@@ -1,4 +1,4 @@
-//! A text to the code of the element that is nearest to it.
+//! Parses a text to the code of the element that the options round it to.
 //!
 //! `f64::from_str` rounds correctly to an f64, and that decides nearly everything: rounding is monotone, so
 //! the decimal lies on the side of a boundary of the target on which the f64 lies, unless the f64 *is* the
@@ -29,14 +29,14 @@ const LONG: usize = 1 << 15;
 pub(super) struct Grammar {
     policy: Policy,
     int_rounding: Rounding,
-    /// To a float: nearest, ties to even.
+    /// The options of rounding and overflow are the defaults, so that to float32 and float64 the standard library rounds as they say.
     is_default: bool,
 }
 
 impl Grammar {
     pub(super) fn new(to: DType, options: &CastOptions) -> Self {
         Self {
-            // A text has the value of a float, as exact as need be.
+            // (A text is cast as a float would be that has exactly its value.)
             policy: options.policy(DType::F64, to),
             int_rounding: options.int_rounding,
             is_default: options.rounding == Rounding::NearestEven,
@@ -44,7 +44,7 @@ impl Grammar {
     }
 }
 
-/// The code of the element that a text means, of a dtype that the compiler knows.
+/// Parses a text to the code of an element. For callers where the dtype is a constant.
 #[inline(always)]
 pub(super) fn parse(text: &str, to: DType, grammar: &Grammar) -> Result<u64, Reason> {
     match to.kind() {
@@ -59,7 +59,7 @@ pub(super) fn parse(text: &str, to: DType, grammar: &Grammar) -> Result<u64, Rea
     }
 }
 
-/// A float that the standard library rounds as the default options do.
+/// Parses a text to a float32 or float64, which the standard library rounds as the default options say.
 #[inline(always)]
 pub(super) fn parse_wide<F: Element + FromStr>(text: &str, grammar: &Grammar) -> Result<u64, Reason> {
     if grammar.is_default
@@ -97,7 +97,7 @@ pub(super) fn parse_int(text: &str, format: IntFormat, grammar: &Grammar) -> Res
     }
 }
 
-/// A number with a point or an exponent, rounded to an integer.
+/// Parses a text with a point or an exponent to an integer, with rounding.
 #[cold]
 fn parse_decimal_int(text: &str, format: IntFormat, rounding: Rounding) -> Result<i128, Reason> {
     let text = text.trim_ascii();
@@ -107,9 +107,9 @@ fn parse_decimal_int(text: &str, format: IntFormat, rounding: Rounding) -> Resul
     }
     let (whole, fraction) = Decimal::of(text).split().ok_or(Reason::OutOfRange)?;
     let negative = text.starts_with('-');
-    // The low bits say whether the number is odd, which is all that rounding asks of it.
+    // (Rounding depends on whether the number is odd, for which its low bits are enough.)
     let up = scalar::rounds_up(rounding, negative, whole as u64, fraction);
-    // Below 10^20, which an i128 holds.
+    // (Below 10^20: no overflow.)
     let magnitude = whole as i128 + i128::from(up);
     let n = if negative { -magnitude } else { magnitude };
     if format.min() <= n && n <= format.max() { Ok(n) } else { Err(Reason::OutOfRange) }
@@ -122,11 +122,11 @@ pub(super) fn parse_float(text: &str, to: DType, grammar: &Grammar) -> Result<u6
 
 /// Is this number, which `f64::from_str` has accepted, the word for infinity?
 fn is_inf(text: &str) -> bool {
-    // No digit, sign or exponent has an i, and NaN has none either.
+    // (The letter i is in no other text that it accepts.)
     text.bytes().any(|b| b.eq_ignore_ascii_case(&b'i'))
 }
 
-/// A value that `to` rounds as it would round the number itself; None if the text is no number.
+/// A value that becomes the same element of `to` as the text does. None if the text is no number.
 fn value(text: &str, to: DType) -> Option<Value> {
     /// A power of two above, and one below, every number of every dtype.
     const HUGE: i32 = 1024;
@@ -188,10 +188,10 @@ fn is_exact(text: &str, m: u64, q: i32) -> bool {
     text.len() <= 15 && 3 * bits + thirds <= 3 * 49
 }
 
-/// The nearest f64 of a text of any length.
+/// The f64 nearest to a text of any length.
 #[cold]
 fn parse_long(text: &str) -> Option<f64> {
-    // Whether it is a number at all, `from_str` can say.
+    // (An error if it is not a number.)
     let x: f64 = text.parse().ok()?;
     if x.is_nan() || is_inf(text) {
         return Some(x);
@@ -209,7 +209,7 @@ mod tests {
         if m == 0 { decimal.is_zero() } else { decimal.compare(m, q) == Ordering::Equal }
     }
 
-    /// What numbers of few bits are as decimals, and what differs from those in the last place.
+    /// The decimals of numbers of few bits, and neighbours of those in the last digit.
     #[test]
     fn what_is_exact_by_its_length_is_exact() {
         let mut counts = [0; 2];

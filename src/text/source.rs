@@ -1,4 +1,4 @@
-//! Where texts are: one by one, or all in one buffer with offsets.
+//! Where texts come from: a slice of strings, or one buffer with offsets.
 
 use core::fmt;
 
@@ -16,13 +16,13 @@ use super::error::Error;
 pub trait Offset: Copy + Ord + Send + Sync + fmt::Debug + sealed::Offset {}
 
 pub(crate) mod sealed {
-    /// Offset ↔ place.
+    /// Conversions between offsets and indices of bytes.
     pub trait Offset: Sized {
         fn to_usize(self) -> Option<usize>;
         fn from_usize(place: usize) -> Option<Self>;
-        /// Of a place that is known to fit.
+        /// The offset of an index that is known to fit.
         fn of(place: usize) -> Self;
-        /// Of an offset that is known to be a place.
+        /// The index of an offset that is known to be one.
         fn place(self) -> usize;
     }
 }
@@ -53,21 +53,21 @@ macro_rules! offsets {
 }
 offsets!(i32, i64);
 
-/// Texts, of which a chunk can be had.
+/// Texts, which are read in chunks.
 pub(super) trait Source: Sync {
     fn len(&self) -> usize;
-    /// The texts from `first` on.
+    /// The `n` texts from `first` on.
     fn chunk(&self, first: usize, n: usize) -> Result<impl Chunk, Error>;
 }
 
-/// Texts that can be asked for by their place in the chunk.
+/// Some consecutive texts.
 pub(super) trait Chunk {
-    /// None if it is no text: then there is a [`fault`](Chunk::fault).
+    /// The text at an index of the chunk. None if the offsets or bytes are wrong there: [`fault`](Chunk::fault) says how.
     fn get(&self, index: usize) -> Option<&str>;
     fn fault(&self) -> Error;
 }
 
-/// One by one.
+/// A slice of strings.
 pub(super) struct Each<'a, S>(pub(super) &'a [S]);
 
 impl<S: AsRef<str> + Sync> Source for Each<'_, S> {
@@ -91,7 +91,7 @@ impl<S: AsRef<str>> Chunk for Each<'_, S> {
     }
 }
 
-/// All in one buffer: text `i` lies between the offsets `i` and `i + 1`.
+/// Texts in one buffer: text `i` lies between the offsets `i` and `i + 1`.
 #[derive(Clone, Copy)]
 pub(super) struct Joined<'a, O> {
     offsets: &'a [O],
@@ -100,14 +100,14 @@ pub(super) struct Joined<'a, O> {
 
 impl<'a, O: Offset> Joined<'a, O> {
     pub(super) fn new(offsets: &'a [O], bytes: &'a [u8]) -> Result<Self, Error> {
-        // The others, the texts say; of no texts there is none to say it of the first.
+        // (The other offsets are checked when texts are read. Where there are no texts, the first one would not be.)
         match offsets.first().and_then(|first| first.to_usize()) {
             Some(place) if place <= bytes.len() => Ok(Self { offsets, bytes }),
             _ => Err(Error::Offset { index: 0 }),
         }
     }
 
-    /// What is wrong with the texts from `first` on, of which one could not be had.
+    /// Finds what is wrong with the texts from `first` on, after one could not be read.
     #[cold]
     fn fault(&self, first: usize) -> Error {
         let mut last = 0;
@@ -117,7 +117,7 @@ impl<'a, O: Offset> Joined<'a, O> {
                 _ => return Error::Offset { index },
             }
         }
-        // Also of two texts that have a half each of one character.
+        // (This also finds two texts that share the bytes of one character.)
         let is_text =
             |pair: &[O]| core::str::from_utf8(&self.bytes[pair[0].place()..pair[1].place()]).is_ok();
         let wrong = self.offsets[first..].windows(2).position(|pair| !is_text(pair));
@@ -130,8 +130,8 @@ impl<O: Offset> Source for Joined<'_, O> {
         self.offsets.len() - 1
     }
 
-    /// UTF-8 is checked by chunks, so that what is parsed next is in the cache. That the offsets ascend and cut no
-    /// character, taking the slice of each text checks by itself.
+    /// Checks that a chunk is UTF-8 as a whole, just before it is parsed, so that it is in the cache then. Slicing it for each text
+    /// checks that offsets ascend and lie between characters.
     fn chunk(&self, first: usize, n: usize) -> Result<impl Chunk, Error> {
         let offsets = &self.offsets[first..=first + n];
         let places = (offsets[0].to_usize(), offsets[n].to_usize());
@@ -142,12 +142,12 @@ impl<O: Offset> Source for Joined<'_, O> {
     }
 }
 
-/// A chunk of texts that are UTF-8 together.
+/// A chunk of texts in one buffer.
 struct Part<'a, O> {
     all: &'a Joined<'a, O>,
     first: usize,
     offsets: &'a [O],
-    /// From the first offset to the last.
+    /// The bytes from the first offset to the last, which are UTF-8.
     text: &'a str,
     start: usize,
 }
@@ -155,7 +155,7 @@ struct Part<'a, O> {
 impl<O: Offset> Chunk for Part<'_, O> {
     #[inline]
     fn get(&self, index: usize) -> Option<&str> {
-        // What is out of order wraps, and then is out of the text.
+        // (An offset below the first wraps around, and so lies beyond the end of `text`.)
         let place = |index: usize| self.offsets[index].place().wrapping_sub(self.start);
         self.text.get(place(index)..place(index + 1))
     }
