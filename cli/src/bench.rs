@@ -11,7 +11,7 @@ use crate::args::Bench;
 use crate::error::{Failure, Result};
 use crate::out;
 
-/// What is measured: a cast, or one with scales.
+/// What is measured: a cast, or one under scales.
 enum Work {
     Cast(DType, DType),
     Dequantise(DType, Scaling, DType),
@@ -38,10 +38,10 @@ fn all() -> Vec<(&'static str, Work)> {
     ]
 }
 
-/// Columns of what has rows.
+/// The columns of matrices.
 const COLUMNS: usize = 4096;
 
-/// Bytes per second that are read and written, of the best of some runs.
+/// How many bytes per second are read and written, in the best of some runs.
 fn speed(bytes: usize, mut act: impl FnMut()) -> f64 {
     let mut best = f64::MAX;
     let all = Instant::now();
@@ -66,7 +66,7 @@ fn memcpy(bytes: usize) -> f64 {
     })
 }
 
-/// Bytes of so many elements.
+/// How many bytes `n` elements have.
 fn size(dtype: DType, n: usize) -> usize {
     n * dtype.bits() as usize / 8
 }
@@ -75,7 +75,7 @@ fn measure(work: &Work, n: usize) -> Result<f64> {
     let wrong = |error: lanecast::scaled::Error| Failure::usage(error.to_string());
     let options = CastOptions::new();
     let shape = [n / COLUMNS, COLUMNS];
-    // 1.0 in float32, and some number in the others.
+    // (1.0 as float32, and some number in the other dtypes.)
     let filled =
         |dtype: DType| -> Vec<u8> { [0, 0, 0x80, 0x3F].into_iter().cycle().take(size(dtype, n)).collect() };
     Ok(match work {
@@ -112,13 +112,13 @@ fn measure(work: &Work, n: usize) -> Result<f64> {
 }
 
 pub(crate) fn run(args: &Bench) -> Result<()> {
-    // What an L2 cache holds, and what no cache does.
+    // (Elements that fit into an L2 cache, and that fit into none.)
     let places = [("L2", 128 * COLUMNS / 4), ("memory", 4096 * COLUMNS)];
     let mut found = Vec::new();
     for (name, work) in all() {
         let mut ratios = [0.0; 2];
         for (ratio, (_, n)) in ratios.iter_mut().zip(places) {
-            // Beside each other: what slows one down slows the other, too.
+            // (Just before the casts, so that what slows them down slows this down, too.)
             let copy = memcpy(size(DType::BF16, n));
             let speed = measure(&work, n)?;
             *ratio = (speed / copy.max(memcpy(size(DType::BF16, n))) * 1000.0).round() / 1000.0;
@@ -148,8 +148,8 @@ mod tests {
 
     use super::{COLUMNS, all, measure, memcpy, size};
 
-    /// What is printed is the speed of kernels: the reference, to which scales that no kernel takes are left, is at a
-    /// hundredth of memcpy, and the slowest of these at a tenth (AVX-512).
+    /// No row is cast by the reference, as it would be under scales that are out of the kernels' bounds: it reaches a hundredth of memcpy,
+    /// and the slowest row a tenth (AVX-512).
     #[test]
     fn by_kernels() {
         if Isa::available() == [Isa::Scalar] {

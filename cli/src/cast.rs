@@ -17,12 +17,12 @@ use crate::live::temporary;
 use crate::out::{self, bytes, count};
 use crate::source::{self, Source, file_name};
 
-/// Bytes that are read at a time.
+/// How many bytes are read at a time.
 const CHUNK: u64 = 4 << 20;
-/// The longest header of a .npy file that is read.
+/// The size of the largest header of a .npy file that is read.
 const MOST: u64 = 1 << 20;
 
-/// What there is to cast.
+/// The numbers that are cast.
 struct Numbers {
     source: Box<dyn Source>,
     dtype: DType,
@@ -37,7 +37,7 @@ fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "npy")
 }
 
-/// Opens the source, and finds what its numbers are.
+/// Opens the source.
 fn open(args: &Cast) -> Result<Numbers> {
     let from = args.from.as_deref().map(|name| dtypes::parse(name, &[])).transpose()?;
     let source = source::open(&args.src).map_err(|error| match error.kind {
@@ -47,7 +47,7 @@ fn open(args: &Cast) -> Result<Numbers> {
     if is_npy(&args.src) { npy(&args.src, source, from) } else { raw(&args.src, source, from) }
 }
 
-/// Numbers without a header.
+/// Opens raw numbers, without a header.
 fn raw(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numbers> {
     let name = path.display();
     let end = path.extension().map(|end| end.to_string_lossy().into_owned()).unwrap_or_default();
@@ -78,7 +78,7 @@ fn raw(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numb
     Ok(Numbers { source, dtype, order, packing, shape, fortran: false, offset: 0 })
 }
 
-/// An array with a header.
+/// Opens a .npy file.
 fn npy(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numbers> {
     let bad = |what: String| Failure::refused(format!("{}: {what}", path.display()));
     let (header, offset) = read_npy_header(path, source.as_ref())?;
@@ -106,7 +106,7 @@ fn read_npy_header(path: &Path, source: &dyn Source) -> Result<(NpyHeader, u64)>
     let bad = |what: String| Failure::refused(format!("{}: {what}", path.display()));
     let mut head = vec![0; source.len().min(MOST + 12) as usize];
     source.read_at(&mut head, 0).map_err(on(path))?;
-    // The length is checked before anybody allocates by it.
+    // (The length is checked before so much is allocated.)
     let length = match head[..] {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => 10 + u64::from(u16::from_le_bytes([a, b])),
         [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
@@ -118,7 +118,7 @@ fn read_npy_header(path: &Path, source: &dyn Source) -> Result<(NpyHeader, u64)>
         return Err(bad(format!("a header of {length} bytes in a file of {}", source.len())));
     }
     let head = &head[..length as usize];
-    // The library multiplies lengths without a look.
+    // (The library that parses headers does not check whether products overflow.)
     if !lengths_fit(head) {
         return Err(bad("a shape that cannot be".to_owned()));
     }
@@ -127,7 +127,7 @@ fn read_npy_header(path: &Path, source: &dyn Source) -> Result<(NpyHeader, u64)>
     Ok((header, cursor.position()))
 }
 
-/// The dtype of an array: what its header says, or, where that names none, what `--from` says.
+/// The dtype of an array: that of its header, or if it has only bytes, that of `--from`.
 fn npy_dtype(path: &Path, text: &npyz::TypeStr, from: Option<DType>) -> Result<DType> {
     let (name, size) = (path.display(), text.size_field());
     let own = match (text.type_char(), size) {
@@ -163,7 +163,7 @@ fn npy_dtype(path: &Path, text: &npyz::TypeStr, from: Option<DType>) -> Result<D
     }
 }
 
-/// Are all shapes in a header plain numbers whose product, times 16 bytes, is one that a file can have?
+/// Whether the lengths in a header are plain numbers whose product, times 16 bytes, does not overflow.
 fn lengths_fit(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     text.split("shape").skip(1).all(|rest| {
@@ -231,12 +231,12 @@ fn scale_path(dst: &Path) -> PathBuf {
     dst.with_extension(format!("scale.{end}"))
 }
 
-/// The bits of a magnitude, which compare as magnitudes do; NaN is the largest.
+/// The bits of the magnitude of a float64. They compare as magnitudes do, and NaN is the largest.
 fn magnitude(x: &[u8; 8]) -> u64 {
     f64::from_le_bytes(*x).abs().to_bits()
 }
 
-/// Reads in pieces of so many elements, and hands each on, with the number of its first. They end where lines do, or lie within one.
+/// Reads `each` elements at a time and calls `with` with them and the number of the first. Pieces are whole lines, or parts of one line.
 fn pieces(
     from: &Numbers,
     path: &Path,
@@ -266,7 +266,7 @@ fn pieces(
     Ok(())
 }
 
-/// Is DST free to be written, and the file of scales, if there is one?
+/// Checks that DST may be written, and the file of scales, if there is one.
 fn check_targets(args: &Cast, scale_to: &Path) -> Result<()> {
     let scales = (args.scale != ScaleOf::None).then_some(scale_to);
     for path in [Some(args.dst.as_path()), scales].into_iter().flatten() {
@@ -281,19 +281,19 @@ fn check_targets(args: &Cast, scale_to: &Path) -> Result<()> {
     check_parent(&args.dst)
 }
 
-/// For `map_err`: what the library says of a scaling.
+/// An error of the library about a scaling (for `map_err`).
 fn wrong(error: lanecast::scaled::Error) -> Failure {
     Failure::usage(error.to_string())
 }
 
-/// A result that is written from its beginning to its end.
+/// A result that is being written, from its beginning to its end.
 struct Writing<'a> {
     args: &'a Cast,
     from: &'a Numbers,
     to: DType,
     packing: Packing,
     options: CastOptions,
-    /// Elements that are read at a time: a multiple of 8, so that pieces begin on bytes.
+    /// How many elements are read at a time: a multiple of 8, so that packed ones begin with a byte.
     each: u64,
     temp: NamedTempFile,
     written: u64,
@@ -305,7 +305,7 @@ impl Writing<'_> {
         self.temp.write_all(bytes).map_err(on(&self.args.dst))
     }
 
-    /// The elements alone.
+    /// Casts elements without scales.
     fn plain(&mut self) -> Result<()> {
         let (from, to, packing) = (self.from, self.to, self.packing);
         let caster =
@@ -319,7 +319,7 @@ impl Writing<'_> {
         })
     }
 
-    /// The codes. Returns the scales.
+    /// Writes codes, and returns their scales.
     fn scaled(&mut self) -> Result<Vec<u8>> {
         let from = self.from;
         let of_rows = self.args.scale == ScaleOf::Row;
@@ -330,7 +330,7 @@ impl Writing<'_> {
             return Err(Failure::refused(format!("{:?}: rows of no elements have no scale", from.shape)));
         }
         let rows: u64 = outer.iter().product();
-        // What lies together in the file: a row, or in Fortran order one element of each.
+        // Contiguous elements: a row, or in Fortran order a column.
         let line = if from.fortran { rows } else { last }.max(1);
         if self.packing != Packing::OnePerByte && (line * u64::from(self.to.bits())) % 8 != 0 {
             return Err(Failure::not_there(format!("rows of {line} {} in raw numbers", self.to)));
@@ -338,14 +338,14 @@ impl Writing<'_> {
         if of_rows && !from.fortran {
             return self.row_by_row(line);
         }
-        // What shares a scale does not lie together: the largest magnitudes are found first.
+        // The elements of a scale are not contiguous: the largest magnitudes are found by a first pass over the file.
         let largest = self.largest(line, if of_rows { rows as usize } else { 1 })?;
         let scales = self.scales_of(&largest)?;
         self.by_scales(line, &scales)?;
         Ok(scales)
     }
 
-    /// Rows that lie together, with the scale of each.
+    /// Quantises contiguous rows, each with a scale of its own.
     fn row_by_row(&mut self, line: u64) -> Result<Vec<u8>> {
         let scaling = Scaling::blocks(&[1, 0], DType::F32);
         let q = Quantizer::new(self.from.dtype, self.to, &scaling, &self.options).map_err(wrong)?;
@@ -361,7 +361,7 @@ impl Writing<'_> {
         Ok(found)
     }
 
-    /// The largest magnitudes, as bits of float64: of each row, in Fortran order, or of all.
+    /// The largest magnitudes, as bits of float64: of each row of a file in Fortran order (`count` rows), or of all elements (1).
     fn largest(&self, line: u64, count: usize) -> Result<Vec<u64>> {
         let from = self.from;
         let mut largest = vec![0u64; count];
@@ -389,7 +389,7 @@ impl Writing<'_> {
         Ok(largest)
     }
 
-    /// The scales of such magnitudes.
+    /// The scales for such largest magnitudes.
     fn scales_of(&self, largest: &[u64]) -> Result<Vec<u8>> {
         let little = self.options.src_order(ByteOrder::Little);
         let scaling = Scaling::blocks(&[1, 0], DType::F32);
@@ -402,7 +402,7 @@ impl Writing<'_> {
         Ok(scales)
     }
 
-    /// The codes under scales that are known: one for each column of what lies together, or one.
+    /// Writes codes under known scales: one for each element of a line, or one for all.
     fn by_scales(&mut self, line: u64, scales: &[u8]) -> Result<()> {
         let of_rows = self.args.scale == ScaleOf::Row;
         let of_column = Scaling::blocks(&[0, 1], DType::F32);
@@ -420,7 +420,7 @@ impl Writing<'_> {
         })
     }
 
-    /// Names what was written, the scales first.
+    /// Gives the files their names, that of scales first.
     fn publish(self, scales: Option<&[u8]>, scale_to: &Path) -> Result<()> {
         if let Some(scales) = scales {
             let mut file = temporary(parent(&self.args.dst), &file_name(scale_to))?;

@@ -12,21 +12,21 @@ use crate::error::{Failure, Result, on};
 use crate::header::{self, Header};
 use crate::source::{self, Source, Stamp};
 
-/// The longest configuration or index that is read.
+/// The size of the largest configuration or index that is read.
 const MOST: u64 = 200_000_000;
 
-/// The name of a tensor. There may be 10^5 of them: what has the same name shares it.
+/// The name of a tensor. It is shared, because there may be 10^5 tensors, each of which is named in several places.
 pub(crate) type Name = Arc<str>;
 
-/// The shape of a tensor, which many have in common.
+/// The shape of a tensor. It is shared by all tensors that have it.
 pub(crate) type Shape = Arc<[usize]>;
 
-/// Shapes that have been met.
+/// The shapes that were met so far.
 #[derive(Default)]
 pub(crate) struct Shapes(HashSet<Shape>);
 
 impl Shapes {
-    /// The one of these lengths.
+    /// The shared shape that is equal to this one.
     pub(crate) fn of(&mut self, shape: &[usize]) -> Shape {
         if let Some(known) = self.0.get(shape) {
             return known.clone();
@@ -43,9 +43,9 @@ pub(crate) struct Tensor {
     pub(crate) name: Name,
     pub(crate) dtype: Dtype,
     pub(crate) shape: Shape,
-    /// Which of the files.
+    /// The number of its file.
     pub(crate) shard: usize,
-    /// From the beginning of the file.
+    /// The offset of its bytes in the file.
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Shard {
     pub(crate) source: Box<dyn Source>,
     pub(crate) metadata: Option<BTreeMap<String, String>>,
     pub(crate) stamp: Stamp,
-    /// Of the header.
+    /// The hash of the header.
     pub(crate) sha256: String,
     pub(crate) header_len: u64,
 }
@@ -68,7 +68,7 @@ impl Shard {
         self.source.read_at(buffer, offset).map_err(on(&self.path))
     }
 
-    /// Has nobody changed the file since it was opened?
+    /// Checks that the file was not changed since it was opened.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         let changed = || {
             Failure::refused(format!("{}: the file was changed while it was read", self.path.display()))
@@ -93,22 +93,22 @@ pub(crate) struct Checkpoint {
     pub(crate) shards: Vec<Shard>,
     pub(crate) tensors: BTreeMap<Name, Arc<Tensor>>,
     pub(crate) config: Option<Value>,
-    /// ModelOpt's `hf_quant_config.json`.
+    /// The contents of ModelOpt's `hf_quant_config.json`.
     pub(crate) quant_config: Option<Value>,
-    /// The name of the index, and what it says beside which file has what.
+    /// The name of the index, and its metadata.
     pub(crate) index: Option<(String, Value)>,
     /// Files that a conversion copies.
     pub(crate) others: Vec<PathBuf>,
-    /// Weights in formats that are not read.
+    /// The names of files with weights in formats that are not read.
     pub(crate) skipped: Vec<String>,
 }
 
-/// The files of a directory that have tensors, or say which have them.
+/// The files of a directory that have tensors, and its index.
 struct Listing {
     safetensors: Vec<String>,
-    /// Its name and its bytes.
+    /// The name of the index, and its bytes.
     index: Option<(String, Vec<u8>)>,
-    /// There is the record of a conversion.
+    /// The directory has the record of a conversion.
     is_recorded: bool,
 }
 
@@ -146,7 +146,7 @@ impl Checkpoint {
         Ok(it)
     }
 
-    /// What lies in the directory, each file by its name.
+    /// Lists the files of the directory, by what they are.
     fn listing(&mut self) -> Result<Listing> {
         let path = self.root.clone();
         let mut files = BTreeSet::new();
@@ -154,7 +154,7 @@ impl Checkpoint {
             let entry = entry.map_err(on(&path))?;
             let file = entry.path();
             let name = source::file_name(&file);
-            // Links are followed; what is hidden, or a directory, stays.
+            // (Links are followed. Directories and hidden files are ignored.)
             if !name.starts_with('.') && std::fs::metadata(&file).is_ok_and(|found| found.is_file()) {
                 files.insert(name);
             }
@@ -203,7 +203,7 @@ impl Checkpoint {
                 None => none,
             });
         }
-        // A conversion leaves out files of which nothing is left, and says in its record which there are.
+        // (A conversion may have dropped all tensors of a file. Its record says which files there are.)
         if let Some((name, missing)) = missing_part(&there).filter(|_| !is_recorded) {
             return Err(Failure::refused(format!(
                 "{path}: {name} is one of several, and {missing} is not there"
@@ -341,7 +341,7 @@ impl Checkpoint {
     }
 }
 
-/// Of files that are numbered, `model-00001-of-00003.safetensors`, one that is there and one that is not.
+/// If files are numbered, as `model-00001-of-00003.safetensors`, and one is missing: the name of one that is there, and of that one.
 fn missing_part(names: &[String]) -> Option<(String, String)> {
     let there: HashSet<&str> = names.iter().map(|name| &name[..]).collect();
     let mut known = HashSet::new();
@@ -355,7 +355,7 @@ fn missing_part(names: &[String]) -> Option<(String, String)> {
             continue;
         }
         let part = |i: u64| format!("{start}-{i:0width$}-of-{all}.safetensors");
-        // They begin with 1; those of a few with 0.
+        // (Numbers begin with 1, or in some checkpoints with 0.)
         let first = u64::from(!there.contains(&part(0)[..]));
         let mut parts = (first..first.saturating_add(n)).map(part);
         if let Some(missing) = parts.find(|part| !there.contains(&part[..])) {

@@ -11,7 +11,7 @@ use crate::header::byte_len;
 use crate::layout::Layout;
 use crate::plan::{Input, Output, Plan};
 
-/// The names of modules that are not quantised and could be.
+/// The names of modules that could be quantised and are not.
 fn ignored(plan: &Plan) -> Vec<String> {
     let mut names: Vec<String> = plan
         .jobs
@@ -26,7 +26,7 @@ fn ignored(plan: &Plan) -> Vec<String> {
     names
 }
 
-/// What says how the result is quantised, where a configuration does.
+/// The `quantization_config` of the result. None if its layout has none.
 fn quantisation(plan: &Plan) -> Option<Value> {
     let (layout, scaling) = plan.layout.as_ref()?;
     let ignore = ignored(plan);
@@ -103,7 +103,7 @@ fn quantisation(plan: &Plan) -> Option<Value> {
     })
 }
 
-/// What ModelOpt calls its layouts. Nothing is known of activations: they stay as they are, where there is such a name.
+/// ModelOpt's name of a layout. Of several, one by which activations are not quantised, as nothing is known of them.
 const fn algorithm(layout: Layout) -> &'static str {
     match layout {
         Layout::ModeloptFp8 => "FP8",
@@ -111,7 +111,7 @@ const fn algorithm(layout: Layout) -> &'static str {
     }
 }
 
-/// Loaders ask for this name.
+/// The `producer`, which loaders require.
 fn producer() -> Value {
     json!({ "name": "modelopt", "version": concat!("lanecast ", env!("CARGO_PKG_VERSION")) })
 }
@@ -131,12 +131,12 @@ pub(crate) fn quant_config(plan: &Plan) -> Option<Vec<u8>> {
     Some(pretty(&json!({ "producer": producer(), "quantization": quantisation })))
 }
 
-/// The configuration of the result: nothing else of it changes.
+/// The configuration of the result: that of the source with other `quantization_config` and dtype.
 pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     let mut config = it.config.clone()?;
     let object = config.as_object_mut()?;
     if plan.jobs.iter().any(|job| !matches!(job.output, Output::Copy)) {
-        // Weights that stay quantised still need what says how, and which are not.
+        // (Weights that stay quantised need the configuration of the source, which also names those that are not quantised.)
         let still = plan.left && it.claims().is_some();
         if still && plan.layout.is_none() {
             let value = object.get_mut("quantization_config").and_then(Value::as_object_mut);
@@ -175,13 +175,13 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
 
 /// The name of the index of the result, if it has more files than one, or the source has one.
 pub(crate) fn index_name<'a>(it: &'a Checkpoint, plan: &Plan) -> Option<&'a str> {
-    // One file of the name that loaders look for needs none.
+    // (One file with the name that loaders look for needs no index.)
     let plain = plan.shards.len() == 1 && !plan.shards[0].name.contains("-of-");
     let name = it.index.as_ref().map_or("model.safetensors.index.json", |(name, _)| name);
     (!plain && (it.index.is_some() || plan.shards.len() > 1)).then_some(name)
 }
 
-/// What it says.
+/// The contents of the index of the result.
 pub(crate) fn index(it: &Checkpoint, plan: &Plan) -> Vec<u8> {
     #[derive(Serialize)]
     struct Index<'a> {

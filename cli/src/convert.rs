@@ -1,4 +1,5 @@
-//! `lanecast convert`: workers that read, convert and write tiles; files that appear whole or not at all.
+//! `lanecast convert`. Workers read, convert and write tiles (parts of tensors). A file of the result gets its name once it is complete
+//! and verified.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -30,15 +31,15 @@ use crate::tile::{self, Main, Scratch, Tile};
 /// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The least budget of all buffers.
+/// The smallest `--memory`.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// Tiles that are in the queue together.
+/// How many tiles are put into the queue at a time.
 const TAKEN: usize = 64;
 
-/// Where what is complete of a directory is recorded.
+/// The directory, in that of the result, that has a state for each file that is complete, until all are.
 const STATES: &str = ".lanecast";
-/// What there is at the end instead.
+/// The file that replaces [`STATES`] when all files are complete.
 const RECORD: &str = "lanecast.json";
 
 /// A file of the result that is complete.
@@ -51,7 +52,7 @@ struct State {
     losses: Losses,
 }
 
-/// Ctrl-C is heard from now on.
+/// From now on Ctrl-C sets [`INTERRUPTED`].
 pub(crate) fn listen() {
     let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst));
 }
@@ -67,31 +68,31 @@ fn interrupted(dst: &Path) -> Failure {
 
 enum Task {
     Amax(Tile, usize),
-    /// Has a number in its file.
+    /// A tile, its number in the file that is written, and that file.
     Convert(Tile, usize, Arc<Live>),
 }
 
 /// What is still to be done, in order.
 struct Queue {
     shards: VecDeque<usize>,
-    /// Files that were begun, and have tiles that nobody has taken.
+    /// Files that are being written, and have tiles that are not in the queue yet.
     open: Vec<Open>,
     tasks: VecDeque<Task>,
-    /// Groups whose largest magnitude was asked for.
+    /// For each group: the tasks that find its largest magnitude were put into the queue.
     asked: Vec<bool>,
 }
 
-/// A file whose tiles are being taken. They are found as they are needed: a list of those of many tensors would be memory.
+/// A file that is being written. Its tiles are listed a job at a time: a list of all would take much memory if there are many tensors.
 struct Open {
     live: Arc<Live>,
-    /// How many of its jobs were divided.
+    /// How many of its jobs were divided into tiles.
     jobs: usize,
     tiles: std::vec::IntoIter<Tile>,
-    /// Of the last tile.
+    /// The number of the last tile that was listed.
     number: usize,
 }
 
-/// The largest magnitude of tensors that share it.
+/// The largest magnitude of tensors that share a scale or factor, and how many of their tiles have not been looked at.
 struct Group {
     bits: u64,
     left: usize,
@@ -103,12 +104,12 @@ struct Work<'a> {
     args: &'a Convert,
     /// The directory that files are written to.
     dir: PathBuf,
-    /// The one file, if it is no directory.
+    /// The path of the result, if it is one file.
     single: Option<PathBuf>,
     tile: u64,
-    /// Files that are written at a time.
+    /// How many files are written at a time.
     abreast: usize,
-    /// Groups and their jobs, in order.
+    /// Pairs of a group and a job in it, sorted.
     members: Vec<(usize, usize)>,
     queue: Mutex<Queue>,
     groups: Mutex<Vec<Group>>,
@@ -120,8 +121,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// The next task. Files are begun when their first tile is taken: several abreast, as each has a hash that one core
-    /// computes.
+    /// Takes the next task. Several files are written at the same time, because the hash of each is computed by one core.
     fn next(&self) -> Result<Option<Task>> {
         let mut queue = self.queue.lock().expect("no panics");
         while queue.tasks.is_empty() && !(queue.open.is_empty() && queue.shards.is_empty()) {
@@ -136,7 +136,7 @@ impl Work<'_> {
         Ok(queue.tasks.pop_front())
     }
 
-    /// Begins a file.
+    /// Begins to write a file. None if it has no tiles: it is complete then.
     fn open(&self, shard: usize) -> Result<Option<Open>> {
         let live = Arc::new(self.begin(shard)?);
         let jobs = self.plan.shards[shard].jobs.iter();
@@ -150,7 +150,7 @@ impl Work<'_> {
         Ok(Some(Open { live, jobs: 0, tiles: Vec::new().into_iter(), number: 0 }))
     }
 
-    /// The next tiles of the open files, one of each in turn, after those whose amax they want.
+    /// Puts tiles of the open files into the queue, one of each in turn, after the tasks that find the largest magnitudes that they need.
     fn refill(&self, queue: &mut Queue) {
         let Queue { open, tasks, asked, .. } = queue;
         let mut some = Vec::new();
@@ -164,7 +164,7 @@ impl Work<'_> {
         tasks.extend(some);
     }
 
-    /// The next tile of a file.
+    /// The next tile of a file. Puts the tasks that its job needs before it into `tasks`.
     fn tile_of(&self, file: &mut Open, tasks: &mut VecDeque<Task>, asked: &mut [bool]) -> Option<Tile> {
         loop {
             if let Some(tile) = file.tiles.next() {
@@ -183,7 +183,7 @@ impl Work<'_> {
         }
     }
 
-    /// Has the amax of a group found.
+    /// Adds the tasks that find the largest magnitude of a group.
     fn ask(&self, group: usize, tasks: &mut VecDeque<Task>) {
         let before = tasks.len();
         let members = &self.members[self.members.partition_point(|&(other, _)| other < group)..];
@@ -198,7 +198,7 @@ impl Work<'_> {
         self.single.clone().unwrap_or_else(|| self.dir.join(&self.plan.shards[shard].name))
     }
 
-    /// Makes room for a file, and writes what is known of it.
+    /// Creates the temporary file, and writes its header and the tensors whose contents are known from the plan.
     fn begin(&self, shard: usize) -> Result<Live> {
         let planned = &self.plan.shards[shard];
         let live = Live::new(shard, self.target(shard), &self.dir, planned.bytes)?;
@@ -237,7 +237,8 @@ impl Work<'_> {
         }
     }
 
-    /// The amax of a group. All of its tiles were taken before who asks was: they will be done. None where the work ends.
+    /// Waits for the largest magnitude of a group. (The tasks that find it came before in the queue, so other workers are at them.) None
+    /// if the work is being stopped.
     fn amax(&self, group: usize) -> Option<f64> {
         let mut groups = self.groups.lock().expect("no panics");
         while groups[group].left > 0 {
@@ -249,7 +250,7 @@ impl Work<'_> {
         Some(f64::from_bits(groups[group].bits))
     }
 
-    /// Converts and writes a tile, and what follows from that: hashes and reads back what has come together.
+    /// Converts and writes a tile; then hashes, and reads back, what has been written of the file.
     fn convert(&self, tile: &Tile, number: usize, live: &Live, scratch: &mut Scratch) -> Result<()> {
         let job = &self.plan.jobs[tile.job];
         let amax = match job.output.group() {
@@ -279,7 +280,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Publishes a file: written through, read back, and named.
+    /// Completes a file: synchronises it with the disk, reads back the rest, gives it its name, and records its state.
     fn finish(&self, live: &Live) -> Result<()> {
         let planned = &self.plan.shards[live.shard];
         live.read_back_all(!self.args.no_verify)?;
@@ -368,7 +369,7 @@ impl Work<'_> {
     fn fail(&self, failure: Failure) {
         self.failure.lock().expect("no panics").get_or_insert(failure);
         self.stop.store(true, Ordering::SeqCst);
-        // Under the lock that waiters check it under.
+        // (With the lock under which `amax` checks `stop`, so that no waiting worker misses it.)
         let _groups = self.groups.lock().expect("no panics");
         self.group_done.notify_all();
     }
@@ -378,7 +379,7 @@ fn sync(dir: &Path) -> Result<()> {
     system::sync_directory(dir).map_err(on(dir))
 }
 
-/// Writes a small file, whole or not at all.
+/// Writes a small file by way of a temporary one, so that it is never there in part.
 fn publish(dir: &Path, name: &str, contents: &[u8]) -> Result<()> {
     let path = dir.join(name);
     let mut temp = temporary(dir, name)?;
@@ -387,7 +388,7 @@ fn publish(dir: &Path, name: &str, contents: &[u8]) -> Result<()> {
     sync(dir)
 }
 
-/// Copies a file as it is, whole or not at all.
+/// Copies a file by way of a temporary one, so that it is never there in part.
 fn copy(from: &Path, dir: &Path) -> Result<()> {
     let name = file_name(from);
     let mut temp = temporary(dir, &name)?;
@@ -398,7 +399,7 @@ fn copy(from: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files of this process: the largest first, to whoever has least.
+/// The files that a rank writes: files are dealt out in the order of their sizes, each to the rank that has the fewest bytes so far.
 fn mine(plan: &Plan, rank: usize, of: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..plan.shards.len()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(plan.shards[i].bytes), i));
@@ -415,7 +416,7 @@ fn mine(plan: &Plan, rank: usize, of: usize) -> Vec<usize> {
     mine
 }
 
-/// Is there the directory that a file is to lie in?
+/// Checks that the directory of a new file exists.
 pub(crate) fn check_parent(dst: &Path) -> Result<()> {
     let parent = dst.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir());
     parent.map_or(Ok(()), |parent| {
@@ -424,7 +425,7 @@ pub(crate) fn check_parent(dst: &Path) -> Result<()> {
     })
 }
 
-/// Is DST free to be written?
+/// Checks that DST may be written.
 fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
     let (src, dst) = (source::resolved(&args.src), source::resolved(&args.dst));
     let how = if src == dst {
@@ -477,7 +478,7 @@ fn check_paths(args: &Convert, it: &Checkpoint) -> Result<()> {
     Ok(())
 }
 
-/// What is complete already, of the same plan.
+/// The states of files that are complete already, by the same plan.
 fn states(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Vec<State>> {
     let mut found = Vec::new();
     for shard in &plan.shards {
@@ -495,7 +496,7 @@ fn states(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Vec<State>> {
     Ok(found)
 }
 
-/// The record of a run of the same plan that was done, if its files are there.
+/// The record of a complete run of the same plan, if its files are still there.
 fn complete(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Option<(Losses, Vec<State>)>> {
     #[derive(Deserialize)]
     struct Entry {
@@ -526,7 +527,7 @@ fn complete(plan: &Plan, dir: &Path, how: Option<Resume>) -> Result<Option<(Loss
     Ok(Some((record.losses, all)))
 }
 
-/// Has the file of a state its size, and its hash if that is asked for?
+/// Whether the file of a state is there with its size, and if `how` says so, its hash.
 fn is_there(dir: &Path, state: &State, how: Option<Resume>) -> Result<bool> {
     let file = dir.join(&state.name);
     if !fs::symlink_metadata(&file).is_ok_and(|m| m.is_file() && m.len() == state.bytes) {
@@ -546,7 +547,7 @@ fn is_there(dir: &Path, state: &State, how: Option<Resume>) -> Result<bool> {
     Ok(hex(&hash.finalize()) == state.sha256)
 }
 
-/// Removes what a killed run has left.
+/// Removes temporary files that a killed run has left.
 fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     let mut names: Vec<String> = plan.shards.iter().map(|shard| shard.name.clone()).collect();
     names.extend(it.others.iter().map(|path| file_name(path)));
@@ -566,7 +567,7 @@ fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The budget of all buffers.
+/// How many bytes all buffers may take together.
 fn budget(args: &Convert) -> Result<u64> {
     let memory = out::parse_size(&args.memory)?;
     if memory < LEAST_MEMORY {
@@ -576,7 +577,7 @@ fn budget(args: &Convert) -> Result<u64> {
     Ok(memory)
 }
 
-/// What is not as it looks, and not wrong either.
+/// Prints warnings.
 fn warn(args: &Convert, it: &Checkpoint, plan: &Plan) {
     let is_called_a_file = args.dst.extension().is_some_and(|end| end == "safetensors");
     if it.is_dir == is_called_a_file && !args.dry_run {
@@ -594,7 +595,7 @@ fn warn(args: &Convert, it: &Checkpoint, plan: &Plan) {
     }
 }
 
-/// Makes the directory of the result ready, and finds what is complete in it.
+/// Creates the directory of the result, or finds out which files are complete in it.
 fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan) -> Result<Vec<State>> {
     let dir = &args.dst;
     fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
@@ -602,11 +603,11 @@ fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan) -> Result<Vec<State>> {
     if args.resume.is_some() || args.rank.is_some() {
         ready = states(plan, dir, args.resume)?;
     } else {
-        // Another plan's, which --force gives up.
+        // The states of another plan, which --force discards.
         fs::remove_dir_all(dir.join(STATES)).map_err(on(dir))?;
         fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;
     }
-    // What others are writing at this moment is theirs.
+    // (Not if there are other ranks, which may be writing temporary files now.)
     if args.rank.is_none() {
         sweep(it, plan, dir)?;
     }
@@ -631,7 +632,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     if (args.resume.is_some() || args.rank.is_some())
         && let Some((losses, all)) = complete(&plan, &args.dst, args.resume)?
     {
-        // What a kill right after the record has left, and what a rank left that was killed.
+        // The run may have been killed just after it wrote the record, or another rank may have been killed.
         sweep(&it, &plan, &args.dst)?;
         let _ = fs::remove_dir_all(args.dst.join(STATES));
         headline(args, &plan)?;
@@ -652,7 +653,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
         .filter(|&i| !ready.iter().any(|state| state.name == plan.shards[i].name))
         .collect();
     if let Err(failure) = room(&plan, &shards, &dir) {
-        // The same command is to work when there is room: nothing stays that was made for it.
+        // Without the directory that was created, the same command works once there is room.
         if it.is_dir && fs::remove_dir(dir.join(STATES)).is_ok() && !existed {
             let _ = fs::remove_dir(&dir);
         }
@@ -692,7 +693,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     limits(args, &losses)
 }
 
-/// Is there room for what is to be written? Better now than after hours.
+/// Checks that the disk has room for all files, before hours are spent.
 fn room(plan: &Plan, shards: &[usize], dir: &Path) -> Result<()> {
     let needed: u64 = shards.iter().map(|&i| plan.shards[i].bytes).sum();
     let free = system::free(dir).map_err(on(dir))?;
@@ -721,10 +722,10 @@ fn work(
     let mut members: Vec<_> = jobs.filter_map(|(index, job)| Some((job.output.group()?, index))).collect();
     members.sort_unstable();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // While some wait for a disk, others compute.
+    // (More threads than cores, because some wait for the disk.)
     let more = if system::is_in_memory(&it.root) && system::is_in_memory(dir) { 0 } else { 2 };
     let threads = args.threads.filter(|&n| n > 0).unwrap_or(cores + more);
-    // An element takes up to about 16 times its bytes on its way: in float64 on both sides, and both buffers.
+    // A tile needs buffers of up to about 16 times its bytes: its elements as float64, before and after, and both files' bytes.
     let tile = (memory / threads as u64 / 16).clamp(1 << 16, 1 << 20);
     let largest = plan
         .jobs
@@ -742,7 +743,7 @@ fn work(
         })
         .max()
         .unwrap_or(0);
-    // Rows of blocks stay whole: where they are long, fewer workers hold one each.
+    // A tile has at least one row of blocks: if these are long, there is memory for fewer workers.
     let threads = threads.min((memory / (largest * 32).max(1)).max(1) as usize);
     let target = match args.progress {
         Progress::Auto if !args.quiet && std::io::stderr().is_terminal() => ProgressDrawTarget::stderr(),
@@ -789,7 +790,7 @@ fn work(
     }
 }
 
-/// The files that make the others a checkpoint.
+/// Writes the files that make the others a checkpoint: index, configuration and record.
 fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
     for file in &it.others {
         copy(file, dir)?;
@@ -812,7 +813,7 @@ fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
     let record =
         json!({ "plan": plan.hash, "from": plan.from, "to": plan.to, "files": files, "losses": losses });
     publish(dir, RECORD, &serde_json::to_vec_pretty(&record).expect("a record is JSON"))?;
-    // Another rank may be at it, too.
+    // (An error: another rank has removed it.)
     let _ = fs::remove_dir_all(dir.join(STATES));
     sync(dir)
 }
@@ -829,7 +830,7 @@ fn dropped(plan: &Plan) -> BTreeMap<&'static str, u64> {
     kinds
 }
 
-/// The same, to be read.
+/// The same as a line of text.
 fn dropped_line(plan: &Plan) -> String {
     let folded = if plan.plain.is_some() { "folded in" } else { "written anew" };
     let kinds = dropped(plan).into_iter().map(|(kind, n)| match kind {
@@ -891,7 +892,7 @@ fn dry(plan: &Plan, args: &Convert) -> Result<()> {
     Ok(())
 }
 
-/// What is to be done, before it is: of the files of all ranks.
+/// Prints what will be done, by all ranks.
 fn headline(args: &Convert, plan: &Plan) -> Result<()> {
     if args.json || args.quiet {
         return Ok(());
@@ -946,7 +947,7 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
     Ok(())
 }
 
-/// Exit 1 where more is lost than the caller allows; the result stands.
+/// Fails, with exit code 1, if more was lost than the options allow. The result is kept.
 fn limits(args: &Convert, losses: &Losses) -> Result<()> {
     let all = losses.all();
     let worst = losses.worst.first().map(|worst| &worst.name[..]);

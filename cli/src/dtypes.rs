@@ -5,7 +5,7 @@ use safetensors::Dtype;
 
 use crate::error::{Failure, Result, suggestion};
 
-/// The dtype of the library, for what the program casts.
+/// The dtype of the library. None if the program does not cast it.
 pub(crate) fn of(dtype: Dtype) -> Option<DType> {
     Some(match dtype {
         Dtype::BOOL => DType::Bool,
@@ -34,7 +34,7 @@ pub(crate) fn of(dtype: Dtype) -> Option<DType> {
     })
 }
 
-/// The dtype in a file, for those that safetensors has.
+/// The dtype in a file. None if safetensors does not have it.
 pub(crate) fn in_file(dtype: DType) -> Option<Dtype> {
     const ALL: [Dtype; 22] = [
         Dtype::BOOL,
@@ -63,12 +63,12 @@ pub(crate) fn in_file(dtype: DType) -> Option<Dtype> {
     ALL.into_iter().find(|&candidate| of(candidate) == Some(dtype))
 }
 
-/// Floats with a mantissa: what conversions change.
+/// Whether a dtype is a float with a mantissa, which conversions change.
 pub(crate) fn is_float(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64) || is_narrow(dtype)
 }
 
-/// Floats of 8 bits and fewer.
+/// Whether a dtype is a float of at most 8 bits.
 pub(crate) fn is_narrow(dtype: Dtype) -> bool {
     matches!(
         dtype,
@@ -104,7 +104,7 @@ pub(crate) fn named(name: &str) -> Option<DType> {
     short.or_else(|| name.parse().ok())
 }
 
-/// The names that a word is a part of, `fp8` of `fp8-block`, or all.
+/// The names that contain a word, as `fp8-block` contains `fp8`; all names if none does.
 pub(crate) fn those_with(word: &str, names: &[&'static str]) -> String {
     let some: Vec<&str> = names.iter().copied().filter(|name| name.contains(word)).collect();
     if some.is_empty() { names.join(", ") } else { some.join(", ") }
@@ -134,7 +134,7 @@ pub(crate) fn parse(name: &str, others: &[&'static str]) -> Result<DType> {
     })
 }
 
-/// What files hold is little-endian.
+/// The options of casts from and to files, which are little-endian.
 pub(crate) fn options() -> CastOptions {
     CastOptions::new().src_order(lanecast::ByteOrder::Little).dst_order(lanecast::ByteOrder::Little)
 }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Whose fault it is: the exit code.
+/// The kind of an error, which is the exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// A limit was passed, or a difference found.
+    /// A limit was exceeded, or a difference was found.
     Limit = 1,
     /// The command line.
     Usage = 2,
@@ -38,7 +38,7 @@ pub(crate) struct Failure {
     pub(crate) tensor: Option<String>,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
-    /// What an option of `convert` does about it, beside or instead of that.
+    /// An option of `convert` that helps, besides `help` or instead of it.
     pub(crate) option: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Failure {
         Self::new(Kind::System, message)
     }
 
-    /// What the program cannot do yet, and says so.
+    /// An error that the program cannot do something yet.
     pub(crate) fn not_there(what: impl fmt::Display) -> Self {
         Self::usage(format!("{what}: not there yet"))
     }
@@ -81,7 +81,7 @@ impl Failure {
         self
     }
 
-    /// For commands that have none of the options of `convert`, and call `--from` something else.
+    /// Adapts the error for commands that do not have the options of `convert`, and have another name for `--from`.
     pub(crate) fn of_side(mut self, from: &str) -> Self {
         self.option = None;
         self.message = self.message.replace("--from", from);
@@ -98,7 +98,7 @@ impl Failure {
         }
     }
 
-    /// What the system says of a file. One that is not there was named wrongly: that is the input's fault.
+    /// An error of the system about a file. One that is not there is an error of the input.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         let message = format!("{}: {error}", path.display());
         match error.kind() {
@@ -130,7 +130,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// For `map_err`: what the system says of this file.
+/// Makes an error of the system one about a file (for `map_err`).
 pub(crate) fn on(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
     move |error| Failure::io(path, &error)
 }
@@ -151,7 +151,7 @@ pub(crate) fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'
         row[candidate.len()]
     };
     let best = candidates.into_iter().min_by_key(close)?;
-    // Two letters are as near to anything.
+    // (Of very short words, any two are similar.)
     let near = 2.max(word.len() / 3).min(word.len().saturating_sub(1) / 2);
     (close(&best) <= near).then_some(best)
 }

@@ -1,4 +1,4 @@
-//! The header of a safetensors file: read with suspicion, written as the library writes it.
+//! The header of a safetensors file: checked when it is read, and written as the library safetensors writes it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -11,10 +11,10 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::error::{Failure, Result};
 use crate::source::Source;
 
-/// The library reads no longer ones.
+/// The size of the largest header that the library reads.
 const MOST: u64 = 100_000_000;
 
-/// What a file is that has no header of safetensors, and what to do about it: what people take for a checkpoint.
+/// For a file that is no safetensors file, but of a kind that people try: what it is, and what to do.
 fn foreign(head: &[u8]) -> Option<(&'static str, &'static str)> {
     const PICKLED: &str = "load it where you trust it, torch.load(.., weights_only=True), and write it with safetensors.torch.save_file";
     const ALL: [(&[u8], &str, &str); 13] = [
@@ -43,13 +43,13 @@ fn foreign(head: &[u8]) -> Option<(&'static str, &'static str)> {
     ALL.iter().find(|(first, ..)| head.starts_with(first)).map(|&(_, what, help)| (what, help))
 }
 
-/// What a header says, checked.
+/// A header that was checked.
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) metadata: Option<BTreeMap<String, String>>,
-    /// In the order of their data.
+    /// The tensors, in the order of their data.
     pub(crate) tensors: Vec<(String, TensorInfo)>,
-    /// Where the data begin.
+    /// The offset at which the data begin.
     pub(crate) data: u64,
     /// The bytes of the header, its length included.
     pub(crate) raw: Vec<u8>,
@@ -60,7 +60,7 @@ struct Entries {
     tensors: Vec<(String, TensorInfo)>,
 }
 
-/// A map of texts without twins.
+/// Reads a map of strings, in which no key may occur twice.
 struct Texts;
 
 impl<'de> Visitor<'de> for Texts {
@@ -90,7 +90,7 @@ impl<'de> DeserializeSeed<'de> for Texts {
     }
 }
 
-/// The library's own map keeps the last of two equal keys and says nothing.
+/// Reads tensors and metadata, in which no key may occur twice. (The library takes the last of two equal keys.)
 struct NoTwins;
 
 impl<'de> Visitor<'de> for NoTwins {
@@ -125,7 +125,7 @@ fn parse_entries(text: &[u8]) -> serde_json::Result<Entries> {
     Ok(entries)
 }
 
-/// A map of texts from JSON: the `weight_map` of an index, for which a twin is an error, too.
+/// Reads a map of strings, the `weight_map` of an index, in which no key may occur twice either.
 pub(crate) fn texts_without_twins(json: &str) -> serde_json::Result<BTreeMap<String, String>> {
     let mut json = serde_json::Deserializer::from_str(json);
     Texts.deserialize(&mut json)
@@ -164,7 +164,7 @@ impl Header {
         Ok(Self { metadata, tensors, data: 8 + text, raw })
     }
 
-    /// Checks the text of a header that is followed by so many bytes of data.
+    /// Checks the text of a header, which is followed by a number of bytes of data.
     fn parse(
         text: &[u8],
         data: u64,
@@ -205,7 +205,7 @@ impl Header {
         if end as u64 != data {
             return Err(format!("the tensors take {end} bytes; the file has {data} for them"));
         }
-        // The library's own judgement, too.
+        // (It must be valid for the library, too.)
         let all = metadata.clone().map(|metadata| metadata.into_iter().collect());
         Metadata::new(all, tensors.clone()).map_err(|error| error.to_string())?;
         Ok((metadata, tensors))
@@ -215,7 +215,7 @@ impl Header {
 /// Tensors, in the order of their data.
 type Infos = Vec<(String, TensorInfo)>;
 
-/// What the library serialises, but with the metadata in order.
+/// Serialises as the library does, but with the metadata sorted.
 struct Written<'a, I> {
     metadata: Option<&'a BTreeMap<String, String>>,
     tensors: I,
@@ -238,8 +238,8 @@ impl<'a, I: Iterator<Item = (&'a str, Dtype, &'a [usize])> + Clone> Serialize fo
     }
 }
 
-/// The bytes of the header, padded to 8, of tensors that are in the order of the library: of their dtypes, the last first, then of
-/// their names. Their data lie in that order, without a gap.
+/// The bytes of a header, padded to a multiple of 8. Tensors come in the order of the library, by dtype, the last one first, and then by
+/// name. Their data follow in that order, without gaps.
 pub(crate) fn write<'a>(
     metadata: Option<&'a BTreeMap<String, String>>,
     tensors: impl Iterator<Item = (&'a str, Dtype, &'a [usize])> + Clone,
@@ -257,7 +257,7 @@ pub(crate) fn write<'a>(
     Ok(bytes)
 }
 
-/// Bytes of a tensor whose shape was checked.
+/// How many bytes a tensor has. Its shape was checked.
 pub(crate) fn byte_len(dtype: Dtype, shape: &[usize]) -> u64 {
     (shape.iter().product::<usize>() as u64 * dtype.bitsize() as u64) / 8
 }
@@ -310,7 +310,7 @@ mod tests {
         assert!(refused("{} x", 0).contains("the header"));
     }
 
-    /// Damage of any kind is an error, or another header whose tensors lie in the file.
+    /// A damaged header is an error, or another valid header, whose tensors are within the file.
     #[test]
     fn damaged_headers_and_indexes_are_errors() {
         let header = r#"{"__metadata__":{"format":"pt"},"a.b":{"dtype":"BF16","shape":[2,4],"data_offsets":[0,16]},"c":{"dtype":"F8_E4M3","shape":[],"data_offsets":[16,17]},"d":{"dtype":"F4","shape":[0,3],"data_offsets":[17,17]},"\u00e9":{"dtype":"I64","shape":[1,1],"data_offsets":[17,25]}}"#;

@@ -1,4 +1,4 @@
-//! Checkpoints that somebody made to do harm: for tests and for fuzzing.
+//! Malicious checkpoints, for tests and for fuzzing.
 
 use std::fs;
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::plan::{Input, Output, Plan};
 use crate::tile::{self, Scratch};
 use crate::{config, inspect};
 
-/// What stands between the parts of an input.
+/// The separator between the parts of an input.
 const BETWEEN: &str = "\n%%\n";
-/// Bytes of data that a file gets at the most, whatever its header says.
+/// How many bytes of data a file gets at most, whatever its header says.
 const MOST: u64 = 1 << 16;
-/// Tiles of so few bytes that there are several of nearly everything.
+/// The bytes of a tile: so few that nearly every tensor has several.
 const TILE: u64 = 512;
 
-/// The bytes of data that a header speaks of.
+/// How many bytes of data a header claims.
 fn claimed(header: &str) -> u64 {
     let Ok(serde_json::Value::Object(map)) = serde_json::from_str(header) else { return 8 };
     let ends = map.values().filter_map(|info| info.get("data_offsets")?.get(1)?.as_u64());
@@ -52,7 +52,7 @@ pub fn hostile(text: &[u8], dir: &Path) -> bool {
     }
     let words = ["lanecast", "convert"].map(Into::into).into_iter();
     let words = words.chain([dir.into(), dir.join("dst").into_os_string()]);
-    // A text with options in front is one, too.
+    // (The first part is the target, and may have options after that.)
     let words = words.chain(["--to".into()]).chain(to.split(' ').map(Into::into));
     let Ok(Cli { command: Command::Convert(args) }) = Cli::try_parse_from(words) else { return false };
     let Ok(it) = Checkpoint::open(dir) else { return false };
@@ -126,7 +126,7 @@ mod tests {
         assert!(whole >= 20 && refused >= 1, "{whole} {refused}");
     }
 
-    /// Numbers that are others, words that were left out or doubled, parts of one checkpoint in another.
+    /// Inputs with other numbers, with words left out or doubled, and with parts of other checkpoints.
     #[test]
     fn damaged_checkpoints_are_errors_or_converted_whole() {
         const NUMBERS: [&str; 12] =
@@ -173,7 +173,7 @@ mod tests {
                     }
                 }
             }
-            // What fails is the last that is shown.
+            // (Of a failure, the last text that is shown is the input.)
             println!("{text}");
             let is_whole = hostile(text.as_bytes(), &dir.path().join("src"));
             whole += u32::from(is_whole);

@@ -1,4 +1,4 @@
-//! `lanecast inspect`: what a checkpoint holds.
+//! `lanecast inspect`: lists what a checkpoint has.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,14 +43,14 @@ pub(crate) fn run(args: &Inspect) -> Result<()> {
     if args.json { out::json(&as_json(&it, &found, &stats)) } else { table(&it, &found, &stats, args.stats) }
 }
 
-/// What the values of a tensor are.
+/// Statistics of the values of a tensor.
 pub(crate) struct Stats {
     min: f64,
     max: f64,
     nan: u64,
     inf: u64,
     zero: u64,
-    /// How many have each exponent.
+    /// How many values have each exponent.
     exponents: BTreeMap<i32, u64>,
 }
 
@@ -61,7 +61,7 @@ impl Stats {
         })
     }
 
-    /// The exponents, the largest last, as bars.
+    /// A bar for each of the 16 largest exponents, the largest last.
     fn sparkline(&self) -> String {
         const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         let Some((&last, _)) = self.exponents.last_key_value() else { return String::new() };
@@ -121,7 +121,7 @@ fn logical<'a>(found: &'a Recognised, tensor: &'a Tensor) -> &'a str {
     found.weights.get(&tensor.name).map_or(&tensor.name, |weight| &weight.name)
 }
 
-/// Draws one tensor, as it is here, and as it is in another checkpoint.
+/// Draws the exponents of one tensor, here and in another checkpoint if one is given.
 fn draw(
     args: &Inspect,
     (path, picture): (&Path, Picture),
@@ -139,7 +139,7 @@ fn draw(
                 None => error.help("`lanecast inspect` lists them"),
             });
         };
-        // Codes without what they mean are not drawn.
+        // (Codes whose scales are not known are not drawn.)
         if let Some(problem) = found.problems.iter().find(|p| p.tensor.as_deref() == Some(&*tensor.name)) {
             return Err(problem.clone().of_side(from));
         }

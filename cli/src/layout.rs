@@ -1,4 +1,4 @@
-//! Which tensors are a quantised weight and its scales: found from names, dtypes and shapes.
+//! Recognises quantised weights and their scales, by the names, dtypes and shapes of tensors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -14,7 +14,7 @@ use crate::checkpoint::{Checkpoint, Name, Tensor};
 use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
 
-/// A way to store quantised weights.
+/// How quantised weights are stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Layout {
     Fp8Block,
@@ -85,7 +85,7 @@ impl Layout {
     }
 }
 
-/// What a tensor is there for.
+/// The part of a tensor in a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Weight,
@@ -109,16 +109,16 @@ impl Role {
     }
 }
 
-/// How the codes and scales of a weight are to be read.
+/// How codes are scaled.
 #[derive(Clone, Debug)]
 pub(crate) struct Format {
     pub(crate) elem: DType,
-    /// Of a matrix: the last two dimensions.
+    /// The scaling of a matrix, which is the last two dimensions.
     pub(crate) scaling: Scaling,
     pub(crate) packing: Packing,
-    /// Rows that share scales.
+    /// The rows of a block.
     pub(crate) block_rows: usize,
-    /// Columns that share a scale; 0 is all.
+    /// The columns of a block; 0 is all.
     pub(crate) block_cols: usize,
 }
 
@@ -126,21 +126,21 @@ pub(crate) struct Format {
 #[derive(Clone, Debug)]
 pub(crate) struct Weight {
     pub(crate) layout: Layout,
-    /// What it is called when it is not quantised.
+    /// Its name when it is not quantised.
     pub(crate) name: Name,
-    /// Then its shape, but for gpt-oss, where the last two dimensions are exchanged.
+    /// Its shape when it is not quantised; for gpt-oss with the last two dimensions exchanged.
     pub(crate) shape: Vec<usize>,
     pub(crate) codes: Name,
     pub(crate) scales: Name,
     pub(crate) global: Option<Name>,
     pub(crate) format: Format,
-    /// Rows become columns when it is not quantised.
+    /// It is transposed when it is dequantised.
     pub(crate) transposed: bool,
-    /// Scales of activations, and markers.
+    /// The scales of activations, and markers, that belong to it.
     pub(crate) others: Vec<Name>,
 }
 
-/// What was recognised.
+/// What was recognised in a checkpoint.
 #[derive(Debug)]
 pub(crate) struct Recognised {
     pub(crate) weights: BTreeMap<Name, Arc<Weight>>,
@@ -161,7 +161,7 @@ fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('.').map_or(("", name), |(module, _)| name.split_at(module.len() + 1))
 }
 
-/// The layouts of a format of compressed-tensors, whose scales are of such a strategy.
+/// The layouts that a format and strategy of compressed-tensors allow.
 fn of_format(format: &str, strategy: Option<&str>) -> Vec<Layout> {
     use Layout::*;
     match (format, strategy) {
@@ -179,11 +179,11 @@ fn of_format(format: &str, strategy: Option<&str>) -> Vec<Layout> {
     }
 }
 
-/// Names of modules, as compressed-tensors has them: a whole name, or `re:` and an expression that the name begins with.
+/// Patterns for names of modules, as in compressed-tensors: a whole name, or `re:` and a regular expression for the beginning of a name.
 struct Names {
     whole: BTreeSet<String>,
     expressions: Vec<Regex>,
-    /// Classes of modules, which no file names.
+    /// There are classes of modules among them, which cannot be known from a file.
     classes: bool,
 }
 
@@ -211,7 +211,7 @@ impl Names {
     }
 }
 
-/// What compressed-tensors' configuration says of each module: which are quantised, and how.
+/// Compares the quantised weights with compressed-tensors' configuration, which says what modules are quantised, and how.
 fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
     let Some(claim) = it.claims().filter(|claim| claim["quant_method"] == "compressed-tensors") else {
         return Ok(());
@@ -232,7 +232,7 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
             let what = format!("config.json ignores {module}, and its tensors are {is}");
             return Err(Failure::refused(what).tensor(&weight.codes).help(from));
         }
-        // What has its name is meant before what has its class.
+        // (Groups that name a module go before those that name its class.)
         let mut fits: Vec<_> = groups.iter().filter(|(_, targets, _)| targets.has(module)).collect();
         if fits.is_empty() {
             fits = groups.iter().filter(|(_, targets, _)| targets.classes).collect();
@@ -251,7 +251,7 @@ fn check_groups(it: &Checkpoint, found: &Recognised) -> Result<()> {
     Ok(())
 }
 
-/// What a claim of the configuration allows.
+/// What the quantisation of the configuration is called, and the layouts that it allows.
 fn allowed(claim: &Value) -> Option<(String, Vec<Layout>)> {
     use Layout::*;
     let method = claim.get("quant_method").and_then(Value::as_str).unwrap_or("");
@@ -279,7 +279,7 @@ fn allowed(claim: &Value) -> Option<(String, Vec<Layout>)> {
     })
 }
 
-/// Recognises what a checkpoint holds. `from` is asked where two layouts fit.
+/// Recognises what a checkpoint has. `from` decides if two layouts fit.
 pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
     let claim = it.claims().and_then(allowed);
     let modelopt =
@@ -339,7 +339,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
             };
             let what =
                 format!("a scale, {} {:?}, without a quantised weight: {there}", tensor.dtype, tensor.shape);
-            // Where the weight itself was refused, once is enough.
+            // (Not if the weight has a problem already.)
             if !found.problems.iter().any(|p| p.tensor.as_deref().is_some_and(|t| split(t).0 == module)) {
                 let option = format!("--drop '{0}' or --copy '{0}', if that is meant", tensor.name);
                 let problem = Failure::refused(what).tensor(&tensor.name).help("fetch the weight");
@@ -360,7 +360,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
     found
 }
 
-/// Names the whole, and compares it with the configuration.
+/// Sets the name of what was recognised, and compares it with the configuration.
 fn label(
     it: &Checkpoint,
     found: &mut Recognised,
@@ -453,7 +453,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
                 format!("packed codes, {} {:?}, without {module}weight_scale", tensor.dtype, tensor.shape);
             Err(Failure::refused(what).help("fetch the scale").option(format!("--copy '{name}'")))
         }
-        // Whether that is an error depends on the others.
+        // (Whether that is an error depends on the other tensors.)
         ([], []) => Ok(None),
         ([], [global, ..]) => {
             let what = format!("it has {}, but no {module}weight_scale", global.name);
@@ -471,7 +471,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
     }
 }
 
-/// The weight of `X_blocks`, if these are codes.
+/// The weight of `X_blocks`, as gpt-oss has it, if these are codes.
 fn blocks(it: &Checkpoint, tensor: &Tensor, base: &str) -> Result<Option<Weight>> {
     if let Some(scales) = it.get(&format!("{base}_scales")) {
         return gpt_oss(tensor, base, scales).map(Some);
@@ -484,7 +484,7 @@ fn blocks(it: &Checkpoint, tensor: &Tensor, base: &str) -> Result<Option<Weight>
     Ok(None)
 }
 
-/// The weight of fused experts, `X` beside `X_scale_inv`, if this is one.
+/// The weight of fused experts, which are called `X` and `X_scale_inv`, if this is one.
 fn fused(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool) -> Result<Option<Weight>> {
     let name = &tensor.name;
     let Some(scales) = it.get(&format!("{name}_scale_inv")) else { return Ok(None) };
@@ -496,7 +496,7 @@ fn fused(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool)
     scaled(it, tensor, name, scales, None, others, (from, modelopt)).map(Some)
 }
 
-/// Is all that lies beside the weight of a module known? What a scale could mean with a zero point that nobody has read.
+/// Refuses tensors beside a weight that are not known: a zero point, for example, would change what the codes mean.
 fn check_companions(it: &Checkpoint, module: &str) -> Result<()> {
     let base = format!("{module}weight");
     let known = |last: &str| {
@@ -555,7 +555,7 @@ fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
     })
 }
 
-/// The dtype of scales that are stored so.
+/// The dtype of scales, by that of the tensor.
 fn scale_dtype(scales: &Tensor) -> Option<DType> {
     match scales.dtype {
         Dtype::U8 | Dtype::F8_E8M0 => Some(DType::F8E8M0),
@@ -565,7 +565,7 @@ fn scale_dtype(scales: &Tensor) -> Option<DType> {
     }
 }
 
-/// The format of one comfy-kitchen marker.
+/// The format that a marker of comfy-kitchen names.
 fn marker(it: &Checkpoint, others: &[Name]) -> Result<Option<String>> {
     let Some(name) = others.iter().find(|name| name.ends_with("comfy_quant")) else { return Ok(None) };
     let bytes = it.small(&it.tensors[name])?;
@@ -574,16 +574,16 @@ fn marker(it: &Checkpoint, others: &[Name]) -> Result<Option<String>> {
     Ok(value.get("format").and_then(Value::as_str).map(str::to_owned))
 }
 
-/// Codes and scales of which it is decided what belongs to what.
+/// Codes and scales whose layout is to be decided.
 struct Pair<'a> {
     it: &'a Checkpoint,
     codes: &'a Tensor,
     scales: &'a Tensor,
-    /// Of the scales.
+    /// The dtype of the scales.
     dtype: DType,
-    /// Of the values.
+    /// The shape of the values.
     shape: Vec<usize>,
-    /// What a marker of comfy-kitchen says.
+    /// The format that a marker of comfy-kitchen names.
     marker: Option<String>,
     from: Option<Layout>,
     modelopt: bool,
@@ -610,7 +610,7 @@ impl Pair<'_> {
         scaling.scale_shape(&self.shape).map_or("nothing".to_owned(), |shape| format!("{shape:?}"))
     }
 
-    /// Have they as many bytes as comfy-kitchen's tiles of these groups?
+    /// Checks that scales have as many bytes as comfy-kitchen's tiles for these groups.
     fn check_tiles(&self, groups: Scaling) -> Result<Scaling> {
         let tiles = groups.layout(ScaleLayout::Swizzle32x4x4);
         if tiles.scale_bytes(&self.shape).ok() == Some(self.scales.shape.iter().product()) {
@@ -628,7 +628,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Codes of 4 bits.
+    /// Decides the layout of codes of 4 bits.
     fn four_bits(&self, global: Option<&Tensor>) -> Result<Decided> {
         use Layout::*;
         if self.dtype == DType::F8E8M0 && global.is_none() {
@@ -664,7 +664,7 @@ impl Pair<'_> {
         })
     }
 
-    /// Codes of 8 bits.
+    /// Decides the layout of codes of 8 bits.
     fn eight_bits(&self, global: Option<&Tensor>) -> Result<Decided> {
         use Layout::*;
         if let Some(global) = global {
@@ -676,7 +676,7 @@ impl Pair<'_> {
         let int8 = self.codes.dtype == Dtype::I8;
         let groups = Scaling::blocks(&[32], self.dtype);
         if self.marker.as_deref() == Some("mxfp8") {
-            // Of 128 rows, or so many, they have the shape of plain ones.
+            // (With whole tiles of rows, these have the same shape as scales that are not in tiles.)
             return Ok((ComfyMxfp8, self.check_tiles(groups)?, [128, 32]));
         }
         let usual = Scaling::blocks(&[128, 128], self.dtype);
@@ -708,7 +708,7 @@ impl Pair<'_> {
     }
 }
 
-/// A weight of codes and scales, and perhaps a factor of the tensor: decides what the scales belong to.
+/// The weight of codes and scales, and perhaps a factor of the tensor.
 fn scaled(
     it: &Checkpoint,
     codes: &Tensor,
@@ -770,7 +770,7 @@ fn scaled(
     })
 }
 
-/// The blocks that the configuration names.
+/// The block size of the configuration.
 fn block_size(it: &Checkpoint) -> Option<[usize; 2]> {
     let [rows, columns] = &it.claims()?.get("weight_block_size")?.as_array()?[..] else { return None };
     let length = |value: &Value| usize::try_from(value.as_u64()?).ok().filter(|&n| n > 0);

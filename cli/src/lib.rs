@@ -1,4 +1,4 @@
-//! The program `lanecast`: casts and conversions of files. A library, so that other programs can have it inside.
+//! The program `lanecast`: casts and conversions of files. It is a library, so that other programs can contain it.
 
 mod args;
 mod bench;
@@ -72,20 +72,20 @@ fn manual(command: Option<&str>) -> Result<()> {
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text).map_err(|error| Failure::system(error.to_string()))?;
     if command.is_none() {
-        // As they stand in the help: each line is one.
+        // (As in the help, with a line for each.)
         let jobs = args::JOBS.trim_start_matches("Jobs:\n").replace('-', "\\-");
         text.extend_from_slice(format!(".SH EXAMPLES\n.nf\n{jobs}\n.fi\n").as_bytes());
     }
     out::whole(&text)
 }
 
-/// What is wrong with a command line: without how it goes.
+/// An error of the command line, without the usage that clap would add.
 fn misspelt(error: &clap::Error) -> Failure {
     let text = error.to_string();
     let mut parts = text.split("\n\n").map(str::trim);
     let message = parts.next().unwrap_or_default().trim_start_matches("error: ");
     let failure = Failure::usage(message.split_whitespace().collect::<Vec<_>>().join(" "));
-    // How to give a name as a value is a matter of shells.
+    // (Not clap's tips about quoting for shells.)
     let tips = |part: &'_ str| {
         part.strip_prefix("tip: ").filter(|tip| !tip.starts_with("to pass '")).map(str::to_owned)
     };
@@ -95,7 +95,7 @@ fn misspelt(error: &clap::Error) -> Failure {
     }
 }
 
-/// Are errors to be JSON, too?
+/// Whether errors are printed as JSON.
 const fn wants_json(command: &Command) -> bool {
     match command {
         Command::Inspect(args) => args.json,
@@ -108,8 +108,8 @@ const fn wants_json(command: &Command) -> bool {
     }
 }
 
-/// Runs a command line, whose first word is the name of the program, and returns its exit code. It reads and writes the streams of
-/// the process, and Ctrl-C becomes its own.
+/// Runs a command line, whose first word is the name of the program, and returns its exit code. It uses the standard streams of the
+/// process, and handles Ctrl-C.
 pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let cli = match Cli::try_parse_from(&arguments) {
@@ -123,7 +123,7 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let Err(failure) = run(&cli.command) else { return 0 };
-    // One object: where a limit was passed, the report has been printed.
+    // (One object only: if a limit was exceeded, the report has been printed.)
     if wants_json(&cli.command) && failure.kind != Kind::Limit {
         let _ = out::json(&failure.json());
     }

@@ -1,4 +1,4 @@
-//! A file that is being written: under a temporary name, hashed from its beginning, and read back.
+//! A file of the result while it is being written: under a temporary name, hashed from its beginning, and read back for verification.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,30 +18,30 @@ use crate::loss::Loss;
 use crate::source::file_name;
 use crate::system;
 
-/// Bytes that are read back at a time, and how often as many may wait to be hashed.
+/// How many bytes are read back at a time, and how many such buffers there are for the thread that hashes.
 const SOME: usize = 1 << 18;
 const AHEAD: usize = 4;
-/// Bytes of a file that are synced and read back together, while others are converted; in memory, as many as a cache holds.
+/// How many bytes of a file are synchronised with the disk and read back together. In a file system in memory, as many as a cache holds.
 const WINDOW: u64 = 16 << 20;
 const WINDOW_IN_MEMORY: u64 = 1 << 20;
-/// Tiles that may wait to be hashed.
+/// How many tiles may wait to be hashed before workers wait.
 const WAITING: usize = 4;
 
 /// A file that is being written.
 pub(crate) struct Live {
     pub(crate) shard: usize,
     temp: Mutex<Option<NamedTempFile>>,
-    /// Locked by whoever writes: the system lets one write at a time, and would have the others spin.
+    /// Locked for writing: the system lets one thread write at a time, and the others would spin.
     file: Mutex<File>,
     reader: File,
     pub(crate) path: PathBuf,
     window: u64,
-    /// What was written and not yet read back, by offset.
+    /// The pieces that were written and not yet read back, by their offsets.
     pieces: Mutex<BTreeMap<u64, Piece>>,
     hashed: Mutex<Hashed>,
-    /// Signalled when fewer tiles wait.
+    /// Signalled when fewer tiles wait to be hashed.
     turn: Condvar,
-    /// How many the file is made of.
+    /// How many tiles the file is made of.
     tiles: AtomicUsize,
     pub(crate) losses: Mutex<BTreeMap<usize, Loss>>,
 }
@@ -52,22 +52,22 @@ struct Piece {
     hash: u128,
 }
 
-/// The hash of a file, up to an offset, and the number of the tile that goes on with it.
+/// The hash of a file up to the offset `until`, and the number of the next tile to be hashed.
 #[derive(Default)]
 struct Hashed {
     sha: Sha256,
     until: u64,
     next: usize,
-    /// What was written and is to be hashed, by the number of the tile; somebody is at it.
+    /// Tiles that are to be hashed, by their numbers; and whether a worker is hashing now.
     waiting: BTreeMap<usize, Waiting>,
     is_busy: bool,
-    /// Who waits for these to be fewer.
+    /// How many workers wait for `waiting` to become shorter.
     asleep: usize,
-    /// Buffers that were hashed.
+    /// Buffers of tiles that were hashed, to be used again.
     spare: Vec<Vec<u8>>,
 }
 
-/// Bytes of a file, the first of a buffer.
+/// Bytes at an offset of a file: the first `n` of a buffer.
 struct Waiting {
     offset: u64,
     n: usize,
@@ -75,7 +75,7 @@ struct Waiting {
 }
 
 impl Live {
-    /// A temporary file, for which there is room.
+    /// Creates a temporary file, and allocates its bytes on the disk.
     pub(crate) fn new(shard: usize, path: PathBuf, dir: &Path, bytes: u64) -> Result<Self> {
         let temp = temporary(dir, &file_name(&path))?;
         let file = temp.as_file().try_clone().map_err(on(&path))?;
@@ -99,12 +99,12 @@ impl Live {
         })
     }
 
-    /// How many tiles there will be: said before the first is.
+    /// Sets the number of tiles, before the first one is hashed.
     pub(crate) fn expect(&self, tiles: usize) {
         self.tiles.store(tiles, Ordering::SeqCst);
     }
 
-    /// The hash of so many bytes, which all of them are that were written, and which lie on the disk.
+    /// The hash of the file, after all of its `bytes` were written and hashed. Synchronises the file with the disk.
     pub(crate) fn sha256(&self, bytes: u64) -> Result<String> {
         let Hashed { sha, until, .. } = std::mem::take(&mut *self.hashed.lock().expect("no panics"));
         if until != bytes {
@@ -135,9 +135,9 @@ impl Live {
         Ok(())
     }
 
-    /// Hashes what tiles write in their order, where it continues what was hashed. The rest is hashed when it is read back:
-    /// scales lie before their weights in the file, and are complete after them. Whoever comes while another hashes leaves its
-    /// bytes to that one, and gets another buffer for them. Is it the one that has hashed the last of the file?
+    /// Hashes tiles in the order of their numbers, as long as each continues the bytes that were hashed. Others are hashed when they are
+    /// read back: scales lie before their weights in the file, and are complete after them. While one worker hashes, the others leave
+    /// it their buffers and get other ones in exchange. True if this call has done the last tile of the file.
     pub(crate) fn hash(
         &self,
         number: usize,
@@ -173,7 +173,7 @@ impl Live {
                 hashed.until += n as u64;
             }
             hashed.next += 1;
-            // That of the header may be long, and is needed once.
+            // (Not that of the header, which may be long.)
             if next > 0 {
                 hashed.spare.push(bytes);
             }
@@ -188,7 +188,7 @@ impl Live {
         hashed.next > self.tiles.load(Ordering::SeqCst)
     }
 
-    /// Reads back what was hashed, once enough of it has come together.
+    /// Reads back the pieces that were hashed, if they are enough together.
     pub(crate) fn read_back(&self, buffer: &mut Vec<u8>) -> Result<()> {
         let until = self.hashed.lock().expect("no panics").until;
         let some = {
@@ -212,7 +212,7 @@ impl Live {
         })
     }
 
-    /// Reads back what is left, when all is written. Beside that another thread hashes what is not hashed yet.
+    /// Reads back the rest of the pieces, after all were written. Meanwhile another thread hashes those that were not hashed yet.
     pub(crate) fn read_back_all(&self, verify: bool) -> Result<()> {
         let until = self.hashed.lock().expect("no panics").until;
         let mut pieces = std::mem::take(&mut *self.pieces.lock().expect("no panics"));
@@ -234,7 +234,7 @@ impl Live {
                     let _ = hashed.send(some);
                 }
             });
-            // Dropped at the end, by which the other thread knows it.
+            // (Moved, to be dropped at the end of this closure: the other thread ends then.)
             let to_hash = to_hash;
             pieces.into_iter().try_for_each(|(offset, piece)| {
                 self.check(offset, piece, |at, n, hash| {
@@ -251,7 +251,7 @@ impl Live {
         })
     }
 
-    /// Is a piece what was written? It is read, some bytes at a time, and hashed.
+    /// Checks that a piece, read some bytes at a time, has the hash of what was written.
     fn check(
         &self,
         offset: u64,
@@ -272,7 +272,7 @@ impl Live {
         Err(Failure::system(what).help("the disk or the memory is bad"))
     }
 
-    /// Has the system forget what it keeps of these pieces, where it does that: they are read from the disk then.
+    /// Makes the system drop these pieces from its cache, if it can, so that they are read from the disk.
     fn drop_cached(&self, pieces: &BTreeMap<u64, Piece>) -> Result<()> {
         if let (Some((&first, _)), Some((&last, piece))) = (pieces.first_key_value(), pieces.last_key_value())
         {

@@ -1,4 +1,4 @@
-//! What a conversion loses: of dequantised values, beside those of the source.
+//! What a conversion loses: the differences between the values of the source and those of the result, dequantised.
 
 use std::collections::BTreeMap;
 use std::ops::{Add, Div, Mul, Sub};
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Loss {
     pub(crate) max_abs: f64,
     pub(crate) max_rel: f64,
-    /// The element of the largest relative error; where there is none, of the largest error.
+    /// The index of the element with the largest relative error; if all of these are 0, with the largest error.
     pub(crate) at: u64,
     pub(crate) saturated: u64,
     pub(crate) nan: u64,
     pub(crate) inf: u64,
 }
 
-/// float32 or float64: what errors are computed in.
+/// The dtypes in which errors are computed: float32 and float64.
 pub(crate) trait Real:
     Pod
     + PartialOrd
@@ -32,14 +32,14 @@ pub(crate) trait Real:
 {
     const ZERO: Self;
     const INFINITY: Self;
-    /// The smallest one that has all its bits.
+    /// The smallest normal number.
     const NORMAL: Self;
-    /// The nearest one.
+    /// The nearest number.
     fn rounded(x: f64) -> Self;
-    /// It, or a little less: a factor by which a product, rounded, is no larger than that by this number.
+    /// A number, or a little less, such that a rounded product with that is at most the exact product with the number.
     fn no_more(self) -> Self;
     fn magnitude(self) -> Self;
-    /// A number whose bytes, little-endian, were copied as they are.
+    /// The number whose little-endian bytes are in memory.
     fn native(self) -> Self;
 
     /// Numbers from little-endian bytes.
@@ -98,23 +98,24 @@ impl Real for f64 {
     }
 }
 
-/// Elements that are looked at together, in a cache.
+/// How many elements are compared at a time.
 const SOME: usize = 1 << 10;
-/// Elements of which either all are divided, or none; and all or none are looked at for what was clamped.
+/// Of so many elements, errors are divided by all or by none; and all or none are checked for having been clamped.
 const LANES: usize = 64;
 
 /// The largest errors of some elements.
 struct Errors<T> {
     abs: T,
-    /// 0, if it is no larger than what was asked for.
+    /// The largest relative error; 0 if it is no larger than `least`.
     rel: T,
-    /// Is NaN or Inf among them? Then the others mean nothing.
+    /// Some element is NaN or Inf. Then the other fields are meaningless.
     is_strange: bool,
 }
 
-/// Finds them, where an error is relative to an element, and of interest if larger than `least`.
+/// Finds the largest errors of `ys` beside `xs`. Relative errors only matter if they are larger than `least`.
 ///
-/// To divide takes longer than all else here: what cannot be larger is known by a product, which may be off by its rounding.
+/// Divisions are slower than everything else here, so elements are only divided if a product, with a margin for its rounding, says that
+/// the quotient may be larger.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 fn errors<T: Real>(xs: &[T; SOME], ys: &[T; SOME], least: T) -> Errors<T> {
     let (mut abs, mut rel, mut strange) = ([T::ZERO; LANES], least, [T::ZERO; LANES]);
@@ -124,10 +125,10 @@ fn errors<T: Real>(xs: &[T; SOME], ys: &[T; SOME], least: T) -> Errors<T> {
         for i in 0..LANES {
             let error = (xs[i] - ys[i]).magnitude();
             abs[i] = larger(abs[i], error);
-            // 0, unless one is Inf or NaN.
+            // (Stays 0, unless one of them is Inf or NaN.)
             strange[i] = strange[i] + error * T::ZERO;
             let bound = xs[i].magnitude() * factor;
-            // What is subnormal may be off by any factor.
+            // (A subnormal product may have any relative error.)
             let bound = if bound < T::NORMAL { T::ZERO } else { bound };
             above[i] = error - bound;
         }
@@ -154,7 +155,7 @@ fn larger<T: Real>(a: T, b: T) -> T {
 
 fn error<T: Real>(x: T, y: T) -> T {
     let error = (x - y).magnitude();
-    // NaN and Inf do not count.
+    // (NaN and Inf are counted elsewhere.)
     if error < T::INFINITY { error } else { T::ZERO }
 }
 
@@ -164,11 +165,11 @@ fn relative<T: Real>(x: T, y: T) -> T {
 }
 
 impl Loss {
-    /// Adds what became of elements from `first` on: both as bytes of the same float, in which errors are computed.
+    /// Compares elements from index `first` on with what they became, both as bytes of the dtype in which errors are computed.
     pub(crate) fn add<T: Real>(&mut self, mut first: u64, from: &[u8], to: &[u8]) {
         let size = SOME * size_of::<T>();
         let (mut from, mut to) = (from, to);
-        // Where memory holds them as they are, nothing is copied but the rest.
+        // If they are aligned and in native order, only the rest is copied.
         if cfg!(target_endian = "little")
             && let (Ok(xs), Ok(ys)) = (bytemuck::try_cast_slice(from), bytemuck::try_cast_slice(to))
         {
@@ -186,7 +187,7 @@ impl Loss {
                 bytemuck::cast_slice_mut(&mut numbers[..n]).copy_from_slice(bytes);
                 numbers.iter_mut().for_each(|x| *x = x.native());
             }
-            // Zeros that are equal do no harm.
+            // (Equal zeros have no error.)
             xs[n..].fill(T::ZERO);
             ys[n..].fill(T::ZERO);
             self.some(first, &xs, &ys);
@@ -197,7 +198,7 @@ impl Loss {
     fn some<T: Real>(&mut self, first: u64, xs: &[T; SOME], ys: &[T; SOME]) {
         let Errors { mut abs, mut rel, is_strange } = errors(xs, ys, T::rounded(self.max_rel));
         let pairs = || xs.iter().zip(ys);
-        // Such numbers are rare, and so is what was 0 and is not: they are counted, and left out.
+        // NaN and Inf, and elements that were 0 and are not, are rare: they are counted, and are not among the largest errors.
         if is_strange || rel == T::INFINITY {
             (abs, rel) = (T::ZERO, T::ZERO);
             for (&x, &y) in pairs() {
@@ -219,11 +220,11 @@ impl Loss {
         self.max_rel = self.max_rel.max(wide_rel);
     }
 
-    /// Counts what was clamped: has the largest code, and was larger than that by some factor.
+    /// Counts the elements that were clamped: they have the largest code, and were larger than that by a certain factor.
     pub(crate) fn clamped<T: Real>(&mut self, from: &[u8], to: &[u8], codes: &[u8], largest: &Largest) {
         let (size, bytes) = (LANES * size_of::<T>(), LANES / largest.per_byte);
         for ((from, to), codes) in from.chunks(size).zip(to.chunks(size)).zip(codes.chunks(bytes)) {
-            // Of formats of 8 bits such codes are rare.
+            // (The largest codes are rare in formats of 8 bits.)
             if !codes.iter().fold(false, |any, &byte| any | largest.is_in(byte)) {
                 continue;
             }
@@ -237,7 +238,7 @@ impl Loss {
         }
     }
 
-    /// Adds another part of the same tensor: in whatever order, the result is the same.
+    /// Adds another part of the same tensor. The result does not depend on the order of the parts.
     pub(crate) fn join(&mut self, other: &Self) {
         let key = |loss: &Self| (loss.max_rel, if loss.max_rel > 0.0 { 0.0 } else { loss.max_abs });
         let (mine, theirs) = (key(self), key(other));
@@ -252,19 +253,19 @@ impl Loss {
     }
 }
 
-/// The codes of the largest magnitude, and how much larger a value must be to count as clamped.
+/// The codes of the largest magnitude of a dtype, and by which factor a value must be larger to count as clamped.
 pub(crate) struct Largest {
     code: u8,
-    /// Without the sign; of an int8 it is no bit.
+    /// The bits of a code without the sign; 0 for int8, whose magnitude is no part of its code.
     mask: u8,
     per_byte: usize,
-    /// Bits of a byte that are above those of its first element.
+    /// By how many bits the first element of a byte is shifted.
     first: u32,
     factor: f64,
 }
 
 impl Largest {
-    /// Of a dtype that values are clamped to.
+    /// None if conversions do not clamp to the dtype.
     pub(crate) fn of(elem: DType, packing: Packing) -> Option<Self> {
         let first = if packing == Packing::HighFirst { 4 } else { 0 };
         let (code, per_byte, factor) = match elem {
@@ -288,17 +289,17 @@ impl Largest {
         }
     }
 
-    /// Has this byte one?
+    /// Whether a byte has the largest code.
     fn is_in(&self, byte: u8) -> bool {
         self.is_code(byte) | ((self.per_byte == 2) & self.is_code(byte >> 4))
     }
 
-    /// Bits of an element.
+    /// How many bits an element has.
     pub(crate) fn bits(&self) -> u64 {
         8 / self.per_byte as u64
     }
 
-    /// Codes of some elements, one in a byte.
+    /// The codes of some elements, one per byte.
     fn each(&self, bytes: &[u8]) -> [u8; LANES] {
         let mut codes = [0; LANES];
         if self.per_byte == 1 {
@@ -312,7 +313,7 @@ impl Largest {
     }
 }
 
-/// How many elements have the largest code, and were larger than what they became by more than the factor.
+/// How many elements have the largest code, and were larger than what they became by more than the factor ([`Largest`]).
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 fn beyond<T: Real>(xs: &[T; LANES], ys: &[T; LANES], codes: &[u8; LANES], largest: &Largest) -> u64 {
     let mut beyond = 0;
@@ -324,7 +325,7 @@ fn beyond<T: Real>(xs: &[T; LANES], ys: &[T; LANES], codes: &[u8; LANES], larges
     beyond
 }
 
-/// All tensors that went from one dtype or layout to another.
+/// The losses of all tensors that went from one dtype or layout to another.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub(crate) struct Sum {
     pub(crate) tensors: u64,
@@ -344,10 +345,10 @@ pub(crate) struct Worst {
     pub(crate) index: Vec<u64>,
 }
 
-/// Of a file, or of all.
+/// The losses of a file, or of all files.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub(crate) struct Losses {
-    /// By `from -> to`.
+    /// The sums, by `from -> to`.
     pub(crate) sums: BTreeMap<String, Sum>,
     pub(crate) worst: Vec<Worst>,
 }
@@ -378,7 +379,7 @@ impl Losses {
     }
 }
 
-/// The place of an element in its shape.
+/// The indices, in each dimension of a shape, of the element with this index.
 pub(crate) fn place(mut at: u64, shape: &[usize]) -> Vec<u64> {
     let mut place: Vec<u64> = shape
         .iter()
@@ -421,7 +422,7 @@ mod tests {
         assert_eq!(place(7, &[2, 4]), [1, 3]);
     }
 
-    /// What is not divided is no larger: beside every quotient, of errors that are alike, exact, or of zeros and tiny numbers.
+    /// The largest relative error is the same as that of all quotients, of errors that are alike, exact, of zeros, and of tiny numbers.
     #[test]
     fn the_largest_error_is_that_of_all_quotients() {
         fn case<T: Real>(from: impl Fn(u64) -> f64, to: impl Fn(f64) -> f64) {

@@ -1,4 +1,4 @@
-//! What is printed: texts, tables, JSON. A reader that has gone is no error.
+//! Prints texts, tables and JSON. That nobody reads them any more is no error.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -25,18 +25,18 @@ pub(crate) fn json(value: &serde_json::Value) -> Result<()> {
     printed(writeln!(io::stdout().lock(), "{value}"))
 }
 
-/// A line on standard error. If nobody reads it, nothing is lost but the line.
+/// Prints a line on standard error, and ignores errors.
 pub(crate) fn note(text: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// What is made as a whole, on standard output.
+/// Prints bytes on standard output.
 pub(crate) fn whole(bytes: &[u8]) -> Result<()> {
     let mut stdout = io::stdout().lock();
     printed(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
-/// A table without lines, the first row above it.
+/// Prints a table without lines, whose first row is its head.
 pub(crate) fn table<const N: usize>(rows: Vec<[String; N]>) -> Result<()> {
     let mut builder = Builder::default();
     for row in rows {
@@ -51,7 +51,7 @@ pub(crate) fn table<const N: usize>(rows: Vec<[String; N]>) -> Result<()> {
     Ok(())
 }
 
-/// A name from a file: what could move a cursor is spelt out.
+/// A name from a file, with control characters escaped.
 pub(crate) fn plain(text: &str) -> String {
     if text.chars().any(char::is_control) { text.escape_debug().to_string() } else { text.to_owned() }
 }
@@ -81,7 +81,7 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// `256M`, `5G`, `1000`: powers of 1024.
+/// Parses a size such as `256M`, `5G` or `1000`. Units are powers of 1024.
 pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let bad = || Failure::usage(format!("'{text}' is no size")).help("256M, 5G, 1000000");
     let digits = text.trim_end_matches(['k', 'K', 'M', 'G', 'T', 'i', 'B']);

@@ -1,4 +1,4 @@
-//! What a conversion does with each tensor, and what the files of the result are.
+//! The plan of a conversion: what becomes of each tensor, and which files the result has.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -21,12 +21,12 @@ use crate::layout::{Format, Layout, Recognised, Role, Weight};
 use crate::out::parse_size;
 use crate::tile;
 
-/// What the report calls a dtype.
+/// The name of a dtype in the report.
 fn label(dtype: Dtype) -> String {
     dtype.to_string().to_lowercase()
 }
 
-/// Where values come from.
+/// The source of a job.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
     Plain(Arc<Tensor>),
@@ -40,7 +40,7 @@ impl Input {
         }
     }
 
-    /// The dtype or the layout, as the report calls it.
+    /// The name of the dtype or layout in the report.
     fn label(&self) -> String {
         match self {
             Self::Plain(tensor) => label(tensor.dtype),
@@ -56,7 +56,7 @@ impl Input {
     }
 }
 
-/// What they become.
+/// What a job does with its source.
 #[derive(Clone, Debug)]
 pub(crate) enum Output {
     Copy,
@@ -65,31 +65,31 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Those that share an amax with it, for scales or factors of whole tensors.
+    /// [`Target::group`].
     pub(crate) fn group(&self) -> Option<usize> {
         if let Self::Quantise(target) = self { target.group } else { None }
     }
 }
 
-/// A quantised weight that is made.
+/// How a weight is quantised.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) layout: Layout,
     pub(crate) format: Arc<Format>,
-    /// Columns become rows before that: gpt-oss.
+    /// The matrix is transposed first, for gpt-oss.
     pub(crate) transposed: bool,
-    /// Those that share an amax, for scales or factors of whole tensors.
+    /// If there is a scale or factor of the whole tensor: the number of the group of tensors that share a largest magnitude.
     pub(crate) group: Option<usize>,
     /// The scale is that of the whole tensor.
     pub(crate) of_tensor: bool,
-    /// There is a factor beside the scales of blocks.
+    /// There is a factor of the tensor beside the scales of blocks.
     pub(crate) global: bool,
-    /// The source has the same codes and scales in another order, and under other names: no value is computed.
+    /// The source has the same codes and scales, in another order and under other names: they are copied.
     pub(crate) relabel: bool,
 }
 
 impl Target {
-    /// Is what it holds in other layouts the same?
+    /// Whether a weight has the same codes and scales already, in another order.
     fn is_relabelled(&self, weight: &Weight) -> bool {
         let (to, from) = (&self.format, &weight.format);
         let same_blocks = if self.of_tensor {
@@ -113,9 +113,9 @@ pub(crate) struct Out {
     pub(crate) name: Name,
     pub(crate) dtype: Dtype,
     pub(crate) shape: Shape,
-    /// Where its contents are known beforehand.
+    /// The contents, if the plan knows them.
     pub(crate) bytes: Option<Box<[u8]>>,
-    /// From the beginning of the file: filled when all are known.
+    /// The offset of its bytes in the file, set when all tensors of that are known.
     pub(crate) offset: u64,
 }
 
@@ -124,19 +124,19 @@ impl Out {
         Self { name: name.into(), dtype, shape, bytes: None, offset: 0 }
     }
 
-    /// A tensor as it is in the source, but for its dtype.
+    /// A tensor of the same name and shape as one of the source.
     fn like(tensor: &Tensor, dtype: Dtype) -> Self {
         Self::new(tensor.name.clone(), dtype, tensor.shape.clone())
     }
 }
 
-/// A tensor, or a quantised layer, from the source to the result.
+/// The conversion of a tensor, or of the tensors of a quantised weight.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) name: Name,
     pub(crate) input: Input,
     pub(crate) output: Output,
-    /// The codes or values, the scales, the factor; then what is known.
+    /// The tensors that are written: codes or values, scales, factor; then those whose contents are known.
     pub(crate) outs: Box<[Out]>,
 }
 
@@ -146,7 +146,7 @@ impl Job {
         self.input.label()
     }
 
-    /// That of the result.
+    /// The same of the result.
     pub(crate) fn to(&self) -> String {
         match &self.output {
             Output::Quantise(target) => target.layout.name().to_owned(),
@@ -160,11 +160,11 @@ impl Job {
 pub(crate) struct OutShard {
     pub(crate) name: String,
     pub(crate) jobs: Vec<usize>,
-    /// Taken when the file is begun: of many tensors it is long.
+    /// Taken out when the file is begun, as it is long if there are many tensors.
     pub(crate) header: Mutex<Vec<u8>>,
     pub(crate) header_sha256: String,
     pub(crate) bytes: u64,
-    /// Files of the source that are read for it.
+    /// The files of the source that it is made from.
     pub(crate) sources: BTreeSet<usize>,
 }
 
@@ -175,7 +175,7 @@ pub(crate) struct Plan {
     pub(crate) jobs: Vec<Job>,
     pub(crate) shards: Vec<OutShard>,
     pub(crate) groups: usize,
-    /// What is not in the result, and what it was.
+    /// The tensors that are not in the result, and what they were.
     pub(crate) dropped: BTreeMap<Name, &'static str>,
     pub(crate) kept: BTreeMap<Name, &'static str>,
     pub(crate) copied: usize,
@@ -196,7 +196,7 @@ fn globs(patterns: &[String]) -> Result<GlobSet> {
     set.build().map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// What becomes of tensors by their names, as `--keep`, `--only`, `--copy` and `--drop` say.
+/// The patterns of `--keep`, `--only`, `--copy` and `--drop`.
 struct Choice {
     keep: GlobSet,
     only: GlobSet,
@@ -210,7 +210,7 @@ impl Choice {
         Ok(Self { keep, only, copy: globs(&args.copy)?, drop: globs(&args.drop)? })
     }
 
-    /// Is there nothing wrong with the tensors but with those that are copied or dropped?
+    /// Fails with the first problem of a tensor that is neither copied nor dropped.
     fn check(&self, problems: &[Failure]) -> Result<()> {
         let settled = |name: &String| self.copy.is_match(name) || self.drop.is_match(name);
         let problem = problems.iter().find(|problem| !problem.tensor.as_ref().is_some_and(settled));
@@ -218,7 +218,7 @@ impl Choice {
     }
 }
 
-/// The patterns that fit no tensor, as warnings.
+/// Warnings of patterns that fit no tensor.
 fn idle_patterns(it: &Checkpoint, found: &Recognised, args: &Convert) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     for (option, patterns) in
@@ -259,7 +259,7 @@ fn plain_dtype(args: &Convert, layout: Option<Layout>) -> Result<Option<DType>> 
     Ok(Some(dtype))
 }
 
-/// What floats become that are not quantised.
+/// The dtype of floats that are not quantised, unless `--high` is `same`.
 fn high_dtype(args: &Convert) -> Result<Option<DType>> {
     let high = match &args.high[..] {
         "same" => None,
@@ -271,7 +271,7 @@ fn high_dtype(args: &Convert) -> Result<Option<DType>> {
     Ok(high)
 }
 
-/// The dtype of most of the floats.
+/// The dtype that most floats of the source have.
 fn model_dtype(it: &Checkpoint) -> Dtype {
     let mut bytes: BTreeMap<Dtype, u64> = BTreeMap::new();
     for tensor in it.tensors.values().filter(|t| dtypes::is_float(t.dtype) && !dtypes::is_narrow(t.dtype)) {
@@ -337,7 +337,7 @@ const fn rule(rule: Rule) -> ScaleRule {
     }
 }
 
-/// What the markers of comfy-kitchen call a layout.
+/// The name of a layout in the markers of comfy-kitchen.
 const fn comfy_format(layout: Layout) -> Option<&'static str> {
     match layout {
         Layout::ComfyFp8 => Some("float8_e4m3fn"),
@@ -347,7 +347,7 @@ const fn comfy_format(layout: Layout) -> Option<&'static str> {
     }
 }
 
-/// Tensors whose scales are one when an engine fuses them.
+/// A name that is the same for tensors which engines fuse, so that they need one factor.
 fn fused(name: &str) -> String {
     for (parts, whole) in [
         (&["q_proj", "k_proj", "v_proj"][..], "qkv_proj"),
@@ -369,23 +369,23 @@ struct Planner<'a> {
     profile: Profile,
     layout: Option<Layout>,
     choice: Choice,
-    /// What floats become that are not quantised.
+    /// The dtype of floats that are not quantised.
     high: Option<DType>,
-    /// The dtype of most of the floats.
+    /// The dtype that most floats of the source have.
     model: Dtype,
     groups: BTreeMap<String, usize>,
     shapes: Shapes,
-    /// That of the layout: one for all.
+    /// The format of the layout, shared by all targets.
     format: Option<Arc<Format>>,
 }
 
-/// Has it groups along rows, whose scales have a dtype of their own?
+/// Whether a layout has scales for groups along rows.
 const fn has_groups(layout: Layout) -> bool {
     use Layout::*;
     matches!(layout, Mxfp8 | Mxfp4 | Nvfp4 | ModeloptNvfp4 | GptOss | ComfyNvfp4 | ComfyMxfp8)
 }
 
-/// The codes of a layout, how they are scaled, and the rows and columns of its blocks.
+/// The dtype of a layout's codes, its scaling, and the rows and columns of its blocks.
 fn form(layout: Layout, scale: DType) -> (DType, Scaling, [usize; 2]) {
     use Layout::*;
     let per_row = Scaling::blocks(&[1, 0], scale);
@@ -403,7 +403,7 @@ fn form(layout: Layout, scale: DType) -> (DType, Scaling, [usize; 2]) {
     }
 }
 
-/// Are rows and columns whole groups, where a layout wants that?
+/// Checks that rows and columns are whole groups, if the layout requires it.
 fn check_groups(
     layout: Layout,
     name: &str,
@@ -428,14 +428,14 @@ fn check_groups(
     Ok(())
 }
 
-/// The shape that a file gives the scales of a matrix.
+/// The shape that the scales of a matrix have in the file.
 fn scale_shape(layout: Layout, scaling: &Scaling, name: &str, shape: &[usize]) -> Result<Vec<usize>> {
     use Layout::*;
     let misfit = |error: lanecast::scaled::Error| Failure::refused(error.to_string()).tensor(name);
     Ok(match layout {
         Fp8Tensor | Int8Tensor => vec![1],
         ModeloptFp8 | ComfyFp8 => Vec::new(),
-        // Padded to the tiles of the layout.
+        // (Padded to whole tiles.)
         ComfyNvfp4 | ComfyMxfp8 => {
             let rows = shape.iter().rev().nth(1).copied().unwrap_or(1).next_multiple_of(128);
             vec![rows, scaling.scale_bytes(shape).map_err(misfit)? / rows]
@@ -445,7 +445,7 @@ fn scale_shape(layout: Layout, scaling: &Scaling, name: &str, shape: &[usize]) -
 }
 
 impl Planner<'_> {
-    /// The dtype of scales: what is asked for, or what loaders of the layout want.
+    /// The dtype of scales: that of `--scale-dtype`, or the one that loaders of the layout expect.
     fn scale_dtype(&self, layout: Layout) -> Result<DType> {
         use Layout::*;
         Ok(match (&self.args.scale_dtype, layout) {
@@ -465,7 +465,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The number of those that share an amax with a tensor.
+    /// The number of the group of a tensor.
     fn group(&mut self, layout: Layout, name: &Name, global: bool) -> usize {
         let next = self.groups.len();
         let is_fused = global && layout != Layout::ComfyNvfp4 && self.args.fuse == Switch::On;
@@ -473,7 +473,7 @@ impl Planner<'_> {
         *self.groups.entry(key).or_insert(next)
     }
 
-    /// How a layout stores a matrix, and the tensors that hold it.
+    /// How a matrix is quantised to a layout, and the tensors that it becomes.
     fn target(&mut self, layout: Layout, name: &Name, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
         use Layout::*;
         let scale = self.scale_dtype(layout)?;
@@ -482,7 +482,7 @@ impl Planner<'_> {
         if let Some(chosen) = self.args.scale_rule {
             scaling = scaling.rule(rule(chosen));
         }
-        // Of the matrix that is quantised.
+        // (The shape of the matrix that is quantised.)
         let mut shape = shape.to_vec();
         if layout == GptOss {
             let n = shape.len();
@@ -506,7 +506,7 @@ impl Planner<'_> {
             _ => dtypes::in_file(scale)
                 .ok_or_else(|| Failure::usage(format!("--scale-dtype {scale}: no file has it")))?,
         };
-        // Two codes of 4 bits are a byte.
+        // (Codes of 4 bits are two in a byte.)
         let codes = if elem == DType::F4E2M1 { Dtype::U8 } else { dtypes::in_file(elem).expect("8 bits") };
         let mut code_shape = shape;
         if elem == DType::F4E2M1 {
@@ -607,7 +607,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// That no tensor becomes what was asked for, and why: which patterns fit none, else why the first ones do not.
+    /// The error that no tensor becomes the layout: with the patterns that fit none, or the reasons of the first tensors.
     fn none_becomes(&self, layout: Layout) -> Failure {
         const MOST: usize = 3;
         let mut reasons = self.warnings.clone();
@@ -624,7 +624,7 @@ impl Plan {
         Failure::refused(what).help(help)
     }
 
-    /// A tensor that stays what it is, or becomes another dtype.
+    /// Adds a job that copies a tensor, or casts it.
     fn push_plain(&mut self, tensor: &Arc<Tensor>, to: Option<DType>) {
         let dtype = to.map_or(tensor.dtype, |to| dtypes::in_file(to).expect("checked"));
         self.jobs.push(Job {
@@ -638,7 +638,7 @@ impl Plan {
     /// Decides what becomes of a tensor.
     fn tensor(&mut self, planner: &mut Planner<'_>, found: &Recognised, tensor: &Arc<Tensor>) -> Result<()> {
         let (role, of) = &found.roles[&tensor.name];
-        // A companion goes where its weight goes.
+        // (Scales and other companions are chosen by the name of their weight.)
         let lead = of.as_ref().unwrap_or(&tensor.name);
         let logical = found.weights.get(lead).map_or(&lead[..], |weight| &weight.name);
         let Choice { keep, only, copy, drop } = &planner.choice;
@@ -677,7 +677,7 @@ impl Plan {
         self.float(planner, tensor, left)
     }
 
-    /// A tensor of a quantised weight. `left`: why it stays as it is.
+    /// Decides what becomes of a tensor of a quantised weight. `left`: the reason why it stays as it is.
     fn quantised(
         &mut self,
         planner: &mut Planner<'_>,
@@ -685,7 +685,7 @@ impl Plan {
         (tensor, role): (&Arc<Tensor>, Role),
         left: Option<&'static str>,
     ) -> Result<()> {
-        // Scales of activations that several share lie with the first.
+        // (Scales of activations that several weights share are stored with the first.)
         if left.is_some() || planner.layout == Some(weight.layout) {
             self.kept.insert(tensor.name.clone(), left.unwrap_or("it has that layout"));
             self.leave(planner, weight)?;
@@ -702,7 +702,7 @@ impl Plan {
         self.weight(planner, weight, tensor)
     }
 
-    /// A tensor of floats. `left`: why it is not quantised.
+    /// Decides what becomes of a tensor of floats. `left`: the reason why it is not quantised.
     fn float(
         &mut self,
         planner: &mut Planner<'_>,
@@ -731,7 +731,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A weight stays quantised as it is: one configuration describes one layout.
+    /// Lets a weight stay quantised as it is. An error if the result gets another layout, as a configuration describes only one.
     fn leave(&mut self, planner: &Planner<'_>, weight: &Weight) -> Result<()> {
         self.left = true;
         match planner.layout {
@@ -802,8 +802,8 @@ impl Plan {
         Ok(())
     }
 
-    /// The files of the result: name, the first file of the source that it is made from, jobs. As those of the source, or of
-    /// such a size.
+    /// The files of the result, as those of the source, or of a certain size: their names, the first file of the source that each is
+    /// made from, and their jobs.
     fn division(&self, it: &Checkpoint, size: Option<u64>) -> Vec<(String, usize, Vec<usize>)> {
         let mut by_source: Vec<Vec<usize>> = vec![Vec::new(); it.shards.len()];
         for (index, job) in self.jobs.iter().enumerate() {
@@ -840,7 +840,7 @@ impl Plan {
         all.map(|(i, jobs)| (name(i), self.jobs[jobs[0]].input.main().shard, jobs)).collect()
     }
 
-    /// Lays tensors out in files.
+    /// Divides the jobs into files, and computes the offsets of all tensors.
     fn files(&mut self, it: &Checkpoint, shard_size: Option<u64>) -> Result<()> {
         let mut taken = HashMap::new();
         for job in &self.jobs {
@@ -878,7 +878,7 @@ impl Plan {
                 let text = json!({ "format_version": "1.0", "layers": layers }).to_string();
                 metadata.get_or_insert_default().insert("_quantization_metadata".to_owned(), text);
             }
-            // Which of the tensors of the result, in the order of the file.
+            // Jobs and the tensors that they write, in the order of the file.
             let mut order: Vec<(u32, u8)> = Vec::new();
             let mut sources = BTreeSet::new();
             for &index in &jobs {
@@ -905,7 +905,7 @@ impl Plan {
                 out.offset = bytes;
                 bytes += header::byte_len(out.dtype, &out.shape);
             }
-            // In the order of the file: it is hashed while it grows.
+            // (In the order of the file, so that it can be hashed while it grows.)
             jobs.sort_by_key(|&job| self.jobs[job].outs[0].offset);
             let header_sha256 = hex(&Sha256::digest(&header));
             self.shards.push(OutShard { name, jobs, header: header.into(), header_sha256, bytes, sources });
@@ -913,7 +913,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Of all that decides the bytes of the result. Nothing of it is kept: of many tensors it would be most of the memory.
+    /// The hash of everything that determines the bytes of the result. (It is computed without a copy, which would take more memory than
+    /// the plan if there are many tensors.)
     fn digest(&self, it: &Checkpoint, args: &Convert) -> String {
         let sources = || it.shards.iter().map(|s| json!([s.name, s.sha256, s.stamp.len]));
         let jobs = || self.jobs.iter().map(|job| format!("{:?}", (&job.name, &job.output, &job.outs)));
@@ -933,7 +934,7 @@ impl Plan {
     }
 }
 
-/// A list whose elements are made when it is written.
+/// Serialises as a list whose elements are made one after the other.
 struct Each<F>(F);
 
 impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Each<F> {
@@ -942,7 +943,7 @@ impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Each<F> {
     }
 }
 
-/// What is written is hashed.
+/// Hashes what is written to it.
 struct Hash(Sha256);
 
 impl Write for Hash {

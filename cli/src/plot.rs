@@ -11,7 +11,7 @@ use plotters::style::{FontStyle, register_font};
 
 use crate::error::{Failure, Result, on};
 
-/// How many elements have each exponent, of all that are so many.
+/// How many elements have each exponent, and how many there are.
 pub(crate) struct Series {
     pub(crate) label: String,
     pub(crate) exponents: BTreeMap<i32, u64>,
@@ -20,12 +20,12 @@ pub(crate) struct Series {
 
 const COLOURS: [RGBColor; 2] = [RGBColor(0x5B, 0x8F, 0xC7), RGBColor(0xD9, 0x6C, 0x2C)];
 const SIZE: (u32, u32) = (900, 480);
-/// Pixels of a PNG for each unit: sharp where a screen has many.
+/// How many pixels of a PNG a unit has, so that it is sharp on screens of high resolution.
 const SCALE: u32 = 2;
-/// Of the fonts that a browser has, which are not known here, and of the one that PNGs are drawn with.
+/// The font of an SVG, which the browser chooses, and of a PNG.
 const FONT: &str = "sans-serif";
 
-/// What a picture is, by the end of its name.
+/// The format of a picture, by the extension of its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Picture {
     Svg,
@@ -103,7 +103,7 @@ fn chart<B: DrawingBackend>(
     let share = |one: &Series, n: u64| n as f64 / one.elements.max(1) as f64 * 100.0;
     let most =
         series.iter().flat_map(|one| one.exponents.values().map(move |&n| share(one, n))).fold(1.0, f64::max);
-    // A long name is set smaller: ninety letters have room.
+    // (90 letters fit in full size. Longer titles are smaller.)
     let title_size = (1620 / title.chars().count().max(90)) as u32;
     let mut chart = ChartBuilder::on(root)
         .caption(title, font(title_size))
@@ -124,7 +124,7 @@ fn chart<B: DrawingBackend>(
         .set_all_tick_mark_size(of(5))
         .draw()
         .map_err(wrong)?;
-    // Beside each other in their exponent.
+    // (Bars of the same exponent are side by side.)
     let width = 0.84 / series.len() as f64;
     for (i, (one, colour)) in series.iter().zip(COLOURS).enumerate() {
         let bars = one.exponents.iter().map(|(&exponent, &n)| {

@@ -1,4 +1,4 @@
-//! Files that are read at offsets. Whatever else can do that (an object store) can be a source.
+//! Sources that are read at offsets: files, and later perhaps objects of a store.
 
 use std::fs::File;
 use std::io;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::error::{Failure, Result, on};
 use crate::system;
 
-/// Something of a known length that is read at offsets, by several threads at a time.
+/// Bytes of a known length that are read at offsets, by several threads at the same time.
 pub(crate) trait Source: Send + Sync {
-    /// Bytes.
+    /// The length in bytes.
     fn len(&self) -> u64;
     /// Fills the buffer from this offset on.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
-    /// What changes when somebody changes the contents: size and time.
+    /// Size and time, by which changes of the contents are noticed.
     fn stamp(&self) -> io::Result<Stamp>;
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Source>> {
     Ok(Box::new(OnDisk { file, len: metadata.len() }))
 }
 
-/// The whole of a small file. Nothing is allocated that the file does not have.
+/// Reads a small file. No more is allocated than the file has.
 pub(crate) fn read_small(path: &Path, most: u64) -> Result<Vec<u8>> {
     let source = open(path)?;
     if source.len() > most {
@@ -74,14 +74,14 @@ pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Is this the name of a file in its directory, and nothing more?
+/// Whether a text is the name of a file, without a directory.
 pub(crate) fn is_plain_name(name: &str) -> bool {
-    // What is behind a colon is a stream of a file on Windows, and what is before it may be a drive.
+    // (On Windows, a colon comes after a drive, or before a stream of a file.)
     let leads_on = |c: char| matches!(c, '/' | '\\' | '\0') || cfg!(windows) && c == ':';
     !name.is_empty() && name != "." && name != ".." && !name.contains(leads_on)
 }
 
-/// The path with all links followed; of one that does not exist yet, that of its directory and the name.
+/// A path with all links followed. If it does not exist yet, only those of its directory.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;

@@ -1,6 +1,7 @@
-//! What operating systems do each in their own way: files at offsets, what is kept of them in memory, and the room on a disk.
+//! What differs between operating systems: reading at offsets, the cache of files, and the room on a disk.
 //!
-//! Hints are taken where there are such, and change nothing but the time and what a file is read back from.
+//! Hints that a system does not have are left out. They only change how long something takes, and whether a file is read back from the
+//! disk or from memory.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -33,22 +34,22 @@ mod unix {
         file.write_all_at(bytes, offset)
     }
 
-    /// When the contents changed, in two numbers that are compared.
+    /// The time of the last change, as two numbers that are only compared with others.
     pub(crate) fn mtime(metadata: &Metadata) -> io::Result<(i64, i64)> {
         Ok((metadata.mtime(), metadata.mtime_nsec()))
     }
 
-    /// A temporary file is what another new file is to other users.
+    /// Gives temporary files the permissions that other new files have.
     pub(crate) fn shared<'a, 'b>(builder: &'a mut Builder<'b, 'b>) -> &'a mut Builder<'b, 'b> {
         builder.permissions(Permissions::from_mode(0o666))
     }
 
-    /// The names in a directory are on the disk.
+    /// Synchronises the names in a directory with the disk.
     pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
     }
 
-    /// Bytes that may still be written there.
+    /// How many bytes of room there are.
     #[allow(clippy::unnecessary_cast, reason = "they are of 32 bits on some")]
     pub(crate) fn free(dir: &Path) -> io::Result<u64> {
         let stat = rustix::fs::statvfs(dir)?;
@@ -75,7 +76,7 @@ mod windows {
         until_all(bytes.len(), io::ErrorKind::WriteZero, write)
     }
 
-    /// Calls a function, which says how many bytes it has done, until it has done all; the error is what it means that it did none.
+    /// Calls a function, which returns how many bytes it has done, until all are. The error is for a call that does none.
     fn until_all(
         bytes: usize,
         none: io::ErrorKind,
@@ -94,16 +95,16 @@ mod windows {
     }
 
     pub(crate) fn mtime(metadata: &Metadata) -> io::Result<(i64, i64)> {
-        // Units of 100 ns.
+        // (In units of 100 ns.)
         Ok((metadata.last_write_time() as i64, 0))
     }
 
-    /// A new file has the rights of its directory, a temporary one too.
+    /// Nothing to do: temporary files have the permissions of their directory, as other new files do.
     pub(crate) fn shared<'a, 'b>(builder: &'a mut Builder<'b, 'b>) -> &'a mut Builder<'b, 'b> {
         builder
     }
 
-    /// A directory is no file there; NTFS has a journal for names.
+    /// Nothing to do: NTFS has a journal for names.
     pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
         Ok(())
     }
@@ -122,7 +123,7 @@ mod linux {
 
     use super::*;
 
-    /// There is room for so many bytes of a file from now on, where the file system can say that.
+    /// Allocates the bytes of a file on the disk, if the file system can.
     pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
         match fallocate(file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
@@ -130,17 +131,17 @@ mod linux {
         }
     }
 
-    /// All of it will be read, from its beginning: the system reads ahead further.
+    /// Tells the system that a file will be read from its beginning to its end, so that it reads ahead further.
     pub(crate) fn will_be_read(file: &File) {
         let _ = fadvise(file, 0, None, Advice::Sequential);
     }
 
-    /// These bytes are on the disk, and are read from there.
+    /// Drops bytes that are on the disk from the system's cache, so that they are read from there.
     pub(crate) fn forget(file: &File, offset: u64, bytes: u64) {
         let _ = fadvise(file, offset, NonZeroU64::new(bytes), Advice::DontNeed);
     }
 
-    /// Does it lie in a file system in memory? Nobody waits for a disk there, and its pages are allocated when they are written.
+    /// Whether a path is in a file system in memory. There is no disk to wait for then, and pages are allocated when they are written.
     pub(crate) fn is_in_memory(path: &Path) -> bool {
         const TMPFS: u64 = 0x0102_1994;
         statfs(path).is_ok_and(|system| system.f_type as u64 == TMPFS)
@@ -151,17 +152,17 @@ mod linux {
 mod others {
     use super::*;
 
-    /// A full disk is told when the file is written.
+    /// Nothing to do: a full disk is noticed when the file is written.
     pub(crate) fn allocate(_: &File, _: u64) -> io::Result<()> {
         Ok(())
     }
 
     pub(crate) fn will_be_read(_: &File) {}
 
-    /// The bytes that are read back may be those that the system keeps.
+    /// Nothing to do: bytes may be read back from the system's cache.
     pub(crate) fn forget(_: &File, _: u64, _: u64) {}
 
-    /// Not known.
+    /// No: it cannot be found out.
     pub(crate) fn is_in_memory(_: &Path) -> bool {
         false
     }

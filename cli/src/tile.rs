@@ -1,4 +1,4 @@
-//! A piece of a tensor: read, converted, compared, and handed over for writing.
+//! Tiles: parts of tensors that a worker reads, converts, compares with their source, and writes.
 
 use std::ops::Range;
 
@@ -14,19 +14,19 @@ use crate::layout::{Format, Weight};
 use crate::loss::{Largest, Loss, Real};
 use crate::plan::{Input, Job, Output, Target};
 
-/// Elements that are compared at a time: what a cache holds.
+/// How many elements are converted and compared at a time, so that they stay in a cache.
 const COMPARED: usize = 1 << 14;
 
-/// Bytes of a tile of what has no scales: what a cache holds. Larger ones would be read from memory at every step.
+/// How many bytes a tile of a tensor without scales has, so that it stays in a cache between its steps.
 const PLAIN: u64 = 1 << 18;
 
-/// How much larger tiles are whose columns become rows: every one of them reads all rows.
+/// By how much tiles that are transposed are larger: each of them reads some columns of all rows.
 const TURNED: u64 = 8;
 
-/// Tiles of a tensor, at most: a list of more would be memory.
+/// The most tiles of a tensor, so that a list of them does not take much memory.
 const MOST_TILES: u64 = 1 << 16;
 
-/// What a tile has written of the codes or values of its tensor: the first bytes of a buffer, at an offset of the file.
+/// The codes or values that a tile has written: the first `n` of `bytes`, at an offset of the file.
 pub(crate) struct Main<'a> {
     pub(crate) offset: u64,
     pub(crate) bytes: &'a mut Vec<u8>,
@@ -40,7 +40,7 @@ impl<'a> Main<'a> {
     }
 }
 
-/// Where the bytes of a tile go: to an offset of the file.
+/// Writes bytes at an offset of the file.
 pub(crate) type Write<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
 
 /// Buffers that a worker keeps from tile to tile.
@@ -50,23 +50,23 @@ pub(crate) struct Scratch {
     src_scales: Vec<u8>,
     dst: Vec<u8>,
     dst_scales: Vec<u8>,
-    /// Values of one side, and parts of both that are compared.
+    /// The values of the source, and those of both sides that are being compared.
     values: Vec<u8>,
     from: Vec<u8>,
     to: Vec<u8>,
-    /// Rows of which some columns are taken, and what is turned.
+    /// Rows of which some columns are taken, and the result of a transposition.
     rows: Vec<u8>,
     turned: Vec<u8>,
 }
 
 impl Scratch {
-    /// A buffer for what is done between tiles.
+    /// A buffer that may be used between tiles.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.rows
     }
 }
 
-/// So many bytes of a buffer that is kept, whatever they hold.
+/// The first `n` bytes of a buffer, with arbitrary contents. It grows if it is too short.
 fn room(buffer: &mut Vec<u8>, n: usize) -> &mut [u8] {
     if buffer.len() < n {
         buffer.resize(n, 0);
@@ -74,8 +74,8 @@ fn room(buffer: &mut Vec<u8>, n: usize) -> &mut [u8] {
     &mut buffer[..n]
 }
 
-/// A part of a tensor: elements (or bytes, of a copy) of what is no matrix for this purpose, rows of what is one; columns
-/// in groups of 32 where rows become columns.
+/// A part of a tensor: `count` rows of a matrix, from `first` on. If no scales are involved, `matrix` is 0, and elements are counted, or
+/// for a copy bytes. If the tensor is transposed, columns are counted, or those of gpt-oss in groups of 32.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tile {
     pub(crate) job: usize,
@@ -84,7 +84,7 @@ pub(crate) struct Tile {
     pub(crate) count: u64,
 }
 
-/// How a tensor divides into matrices of rows.
+/// A tensor as matrices, which are its last two dimensions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrices {
     pub(crate) count: u64,
@@ -101,7 +101,7 @@ impl Matrices {
     }
 }
 
-/// Bits of an element of codes, packed.
+/// How many bits an element has in packed codes.
 fn bits(dtype: DType) -> u64 {
     u64::from(dtype.bits())
 }
@@ -110,7 +110,7 @@ fn file_bits(tensor: &Tensor) -> u64 {
     tensor.dtype.bitsize() as u64
 }
 
-/// Divides a tensor in tiles of about so many bytes.
+/// Divides a tensor into tiles of about `most` bytes.
 pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
     let mut tiles = Vec::new();
     let mut cut = |matrix: u64, all: u64, each: u64| {
@@ -128,7 +128,7 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
         (Input::Scaled(..), Output::Copy) => unreachable!("what is copied is taken as it lies"),
         (Input::Plain(tensor), Output::Cast(to)) => {
             let elements = tensor.shape.iter().product::<usize>() as u64;
-            // Eight elements are whole bytes of every dtype.
+            // (Eight elements are whole bytes in every dtype.)
             let bytes = most.min(PLAIN.max(tensor.len / MOST_TILES));
             let each = (bytes * 8 / file_bits(tensor).max(bits(*to))).next_multiple_of(8);
             cut(0, elements, each);
@@ -136,11 +136,11 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
         (input, output) => {
             let ((shape, from_rows), from) = match input {
                 Input::Plain(tensor) => (logical(input), file_bits(tensor)),
-                // The columns of what is turned as a whole are divided below.
+                // (If it is transposed, `turned` divides its columns.)
                 Input::Scaled(weight, ..) if matches!(output, Output::Cast(_)) => {
                     ((weight.shape.clone(), weight.format.block_rows as u64), bits(weight.format.elem))
                 }
-                // Codes become float64 on the way to other codes.
+                // (Codes become float64 on their way to other codes.)
                 Input::Scaled(weight, ..) => (logical(input), bits(weight.format.elem)),
             };
             let (rows, to) = match output {
@@ -152,7 +152,7 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
                 Output::Copy => unreachable!("above"),
             };
             let whole = Matrices::of(&shape);
-            // Where rows become columns, some columns are a tile: of what has groups of 32, those of whole groups.
+            // If the tensor is transposed, a tile has some columns of all rows: whole groups, if the source has groups of 32.
             let turned = match (input, output) {
                 (Input::Scaled(weight, ..), Output::Cast(_)) if weight.transposed => Some(32),
                 (_, Output::Quantise(target)) if target.transposed => Some(1),
@@ -165,7 +165,7 @@ pub(crate) fn tiles(index: usize, job: &Job, most: u64) -> Vec<Tile> {
                 }
                 return tiles;
             }
-            // Blocks stay whole: 1, 128, or what a configuration says.
+            // Otherwise it has whole rows of blocks of both sides.
             let block = least_common_multiple(rows, from_rows);
             let each = (most * 8 / (whole.columns * to.max(from)).max(1)).max(1);
             let each = if each < block { block } else { each / block * block };
@@ -195,7 +195,7 @@ fn wrong_cast(error: lanecast::Error) -> Failure {
     Failure::refused(error.to_string())
 }
 
-/// Refuses scales that would make every value of their block wrong.
+/// Refuses scales that are NaN, infinite or negative.
 fn check_scales(dtype: DType, bytes: &[u8], scales: &Tensor) -> Result<()> {
     let bad = if dtype == DType::F8E8M0 {
         bytes.contains(&0xFF).then(|| "NaN (FF)".to_owned())
@@ -219,8 +219,7 @@ struct Part {
     scales: Range<usize>,
 }
 
-/// Divides rows that have so many bytes of scales in parts whose values a cache holds: what is done with a part after the other
-/// finds them there.
+/// Divides rows, whose scales have so many bytes, into parts whose values stay in a cache between the steps.
 fn parts_of([rows, columns]: [usize; 2], format: &Format, scales: usize) -> Result<Vec<Part>> {
     let some = (COMPARED / columns.max(1)).max(1);
     if rows <= some || format.scaling.layout != ScaleLayout::RowMajor {
@@ -232,7 +231,7 @@ fn parts_of([rows, columns]: [usize; 2], format: &Format, scales: usize) -> Resu
     let mut parts = Vec::new();
     let mut first = 0;
     while first < rows {
-        // Whole rows of blocks, or a part of one.
+        // (A part has whole rows of blocks, or some rows of one.)
         let end = if some < block {
             (first + some).min((first / block + 1) * block)
         } else {
@@ -246,13 +245,13 @@ fn parts_of([rows, columns]: [usize; 2], format: &Format, scales: usize) -> Resu
     Ok(parts)
 }
 
-/// The bytes of `n` elements from one on, which begins with a byte.
+/// The range of bytes of `n` elements from `first` on, which begins at a byte.
 fn bytes(dtype: DType, first: usize, n: usize) -> Range<usize> {
     let bits = bits(dtype) as usize;
     first * bits / 8..((first + n) * bits).div_ceil(8)
 }
 
-/// Casts to elements of whole bytes.
+/// Casts elements to a dtype of whole bytes, little-endian.
 fn cast<'a>(
     from: DType,
     packing: Packing,
@@ -267,12 +266,12 @@ fn cast<'a>(
     Ok(dst)
 }
 
-/// The same, but what has the dtype already stays where it is.
+/// The same, without a copy if they have the dtype already.
 fn widen<'a>(from: DType, src: &'a [u8], n: usize, to: DType, dst: &'a mut Vec<u8>) -> Result<&'a [u8]> {
     if from == to { Ok(src) } else { cast(from, Packing::LowFirst, src, n, to, dst) }
 }
 
-/// Reads some rows of codes, and their scales. Returns their shape.
+/// Reads the rows of codes of a tile, and their scales. Returns the shape of the codes.
 fn read_rows(
     it: &Checkpoint,
     (weight, codes, scales): (&Weight, &Tensor, &Tensor),
@@ -286,7 +285,7 @@ fn read_rows(
     buffer.resize((tile.count * row) as usize, 0);
     let at = codes.offset + (tile.matrix * whole.rows + tile.first) * row;
     it.shards[codes.shard].read(buffer, at)?;
-    // The scales of these rows lie together, in whatever layout they are.
+    // (The scales of these rows are contiguous, in every layout.)
     let each = bits(format.scaling.scale_dtype) / 8;
     let bytes = |rows: u64| -> Result<u64> {
         let shape = [rows as usize, whole.columns as usize];
@@ -307,7 +306,7 @@ fn read_rows(
     Ok([tile.count as usize, whole.columns as usize])
 }
 
-/// Reads some columns, in units of so many bytes, of all rows of a matrix.
+/// Reads some columns of all rows of a matrix. Columns are counted in units of `each` bytes.
 fn read_columns(
     it: &Checkpoint,
     tensor: &Tensor,
@@ -332,7 +331,7 @@ fn read_columns(
     Ok(())
 }
 
-/// Some groups of columns of a gpt-oss weight: `[rows, groups, 16]` codes and `[rows, groups]` scales.
+/// Reads some groups of columns of a gpt-oss weight: `[rows, groups, 16]` bytes of codes and `[rows, groups]` scales.
 fn read_groups(
     it: &Checkpoint,
     (weight, codes, scales): (&Weight, &Tensor, &Tensor),
@@ -349,7 +348,7 @@ fn read_groups(
     Ok([rows as usize, tile.count as usize * 32])
 }
 
-/// `[rows, columns]` to `[columns, rows]`, of elements of so many bytes.
+/// Transposes a matrix whose elements have `each` bytes.
 fn transpose(bytes: &[u8], shape: [usize; 2], each: usize, out: &mut Vec<u8>) {
     let out = room(out, bytes.len());
     match each {
@@ -360,7 +359,7 @@ fn transpose(bytes: &[u8], shape: [usize; 2], each: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Some rows at a time, which a cache holds: what they become in a column is then written together.
+/// The same, some rows at a time, so that both sides stay in a cache.
 fn transpose_elements<const EACH: usize>(bytes: &[u8], [rows, columns]: [usize; 2], out: &mut [u8]) {
     const ROWS: usize = 32;
     let (from, to) = (bytes.as_chunks::<EACH>().0, out.as_chunks_mut::<EACH>().0);
@@ -374,7 +373,7 @@ fn transpose_elements<const EACH: usize>(bytes: &[u8], [rows, columns]: [usize; 
     }
 }
 
-/// The shape that values have without quantisation, and how many rows of it lie in one block.
+/// The shape that the values of a source have without quantisation, and the rows of a block in that.
 pub(crate) fn logical(input: &Input) -> (Vec<usize>, u64) {
     match input {
         Input::Plain(tensor) => (tensor.shape.to_vec(), 1),
@@ -390,7 +389,7 @@ pub(crate) fn logical(input: &Input) -> (Vec<usize>, u64) {
     }
 }
 
-/// The values of some rows of the source, of a shape as [`logical`] says, as elements of a float.
+/// The values of a tile of the source, of a shape as [`logical`] says, as elements of a float dtype.
 pub(crate) fn values(
     it: &Checkpoint,
     input: &Input,
@@ -429,7 +428,7 @@ pub(crate) fn values(
     }
 }
 
-/// Reads rows of a matrix that is not quantised, and returns how many elements they have.
+/// Reads a tile of a tensor that is not quantised, and returns how many elements it has.
 fn read_plain(it: &Checkpoint, tensor: &Tensor, tile: &Tile, bytes: &mut Vec<u8>) -> Result<usize> {
     let whole = Matrices::of(&tensor.shape);
     let row = whole.columns * file_bits(tensor) / 8;
@@ -439,7 +438,8 @@ fn read_plain(it: &Checkpoint, tensor: &Tensor, tile: &Tile, bytes: &mut Vec<u8>
     Ok((tile.count * whole.columns) as usize)
 }
 
-/// A plain tensor as rows of a length that suits tiles: elements lie one after the other.
+/// A tensor that is not quantised as one of rows of 8 elements, or of 1, by which tiles can be of any size. None if such rows would not be
+/// whole bytes.
 pub(crate) fn flat(input: &Input) -> Option<Input> {
     let Input::Plain(tensor) = input else { return None };
     let n: usize = tensor.shape.iter().product();
@@ -448,8 +448,8 @@ pub(crate) fn flat(input: &Input) -> Option<Input> {
     (n.is_multiple_of(8) || tensor.dtype.bitsize() >= 8).then_some(Input::Plain(flat.into()))
 }
 
-/// From the place of an element among the codes to that among the values, where rows of the one are columns of the other. Of equal
-/// losses the first is that among the codes, whatever the tiles.
+/// The index among the values of the element that has an index among the codes: another one if one of them is the transpose of the
+/// other. (Losses have indices among the codes, so that of several that are equal the same one is reported whatever the tiles are.)
 pub(crate) fn among_values(job: &Job, at: u64) -> u64 {
     let codes = match (&job.input, &job.output) {
         (Input::Scaled(weight, ..), Output::Cast(_)) if weight.transposed => Matrices::of(&weight.shape),
@@ -464,10 +464,10 @@ pub(crate) fn among_values(job: &Job, at: u64) -> u64 {
     (matrix * codes.columns + column) * codes.rows + row
 }
 
-/// The largest magnitude of a tile, as bits that compare as the numbers do; NaN is the largest.
+/// The largest magnitude of a tile, as the bits of a float64, which compare as magnitudes do. NaN is the largest.
 pub(crate) fn amax(it: &Checkpoint, job: &Job, tile: &Tile, scratch: &mut Scratch) -> Result<u64> {
     if matches!(&job.input, Input::Plain(tensor) if tensor.dtype != Dtype::F64) {
-        // float32 holds them exactly.
+        // (They are exact as float32.)
         let values = values(it, &job.input, tile, DType::F32, scratch)?;
         return Ok(f64::from(f32::from_bits(most(&values))).to_bits());
     }
@@ -475,13 +475,13 @@ pub(crate) fn amax(it: &Checkpoint, job: &Job, tile: &Tile, scratch: &mut Scratc
     Ok(f64::read(&values).map(|x| x.abs().to_bits()).max().unwrap_or(0))
 }
 
-/// The largest magnitude of float32s, as bits.
+/// The bits of the largest magnitude of some float32.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 fn most(values: &[u8]) -> u32 {
     f32::read(values).map(|x| x.abs().to_bits()).fold(0, u32::max)
 }
 
-/// The scale of a whole tensor, or its factor, from its amax: what quantising a tensor of that one element finds.
+/// The scale of a whole tensor, or its factor, by its largest magnitude: it is found by quantising a tensor of this one element.
 pub(crate) fn of_amax(target: &Target, amax: f64) -> Result<(Vec<u8>, Option<f32>)> {
     let format = &target.format;
     let mut scales = vec![0; format.scaling.scale_bytes(&[1, 1]).map_err(wrong)?];
@@ -491,7 +491,7 @@ pub(crate) fn of_amax(target: &Target, amax: f64) -> Result<(Vec<u8>, Option<f32
     Ok((scales, found.tensor_scale))
 }
 
-/// What errors are computed in: float32, if that holds one side exactly, and the other much more exactly than the result is.
+/// The dtype in which errors are computed: float32, if one side is exact in it, and the other is rounded much less than the result is.
 fn compared_in(input: &Input, output: &Output) -> DType {
     let wide = match (input, output) {
         (Input::Plain(tensor), Output::Cast(DType::F64)) => tensor.dtype == Dtype::F64,
@@ -510,8 +510,7 @@ impl Loss {
         }
     }
 
-    /// Compares elements of whole bytes, and counts what was clamped where the result is such codes. In parts that a cache
-    /// holds.
+    /// Compares elements of whole bytes, some at a time, and if the result is codes, counts those that were clamped.
     fn elements(
         &mut self,
         (first, n, wide): (u64, usize, DType),
@@ -538,7 +537,7 @@ impl Loss {
     }
 }
 
-/// Converts a tile. `amax` is that of the group, where the target has one.
+/// Converts a tile. `amax` is the largest magnitude of the group, if the target has one.
 pub(crate) fn convert<'a>(
     it: &Checkpoint,
     job: &Job,
@@ -622,7 +621,7 @@ fn dequantise<'a>(
         Dequantizer::new(format.elem, dtype, scaling, &options).map_err(wrong)
     };
     let wide = compared_in(&job.input, &job.output);
-    // What has no scales and 8 bits goes by way of float64, which holds the product of a code and its scale exactly.
+    // (Floats of 8 bits without scales are cast from float64, in which the product of a code and its scale is exact.)
     let narrow = dtypes::is_narrow(job.outs[0].dtype);
     let by = if narrow { DType::F64 } else { to };
     let (result, exact) =
@@ -652,7 +651,7 @@ fn dequantise<'a>(
         loss.elements((first + at as u64, n, wide), (wide, x), (to, dst), clamped, [&mut *none, &mut *y])?;
     }
     if weight.transposed {
-        // From the place in the tile to that among the codes.
+        // The index of the loss is one in the tile; this is that among all codes.
         let (row, column) = (loss.at / shape[1] as u64, loss.at % shape[1] as u64);
         loss.at = (tile.matrix * whole.rows + row) * whole.columns + tile.first * 32 + column;
         transpose(dst, shape, bits(to) as usize / 8, turned);
@@ -665,7 +664,7 @@ fn dequantise<'a>(
     }
 }
 
-/// The factor of a tensor, for a layout that multiplies where the other divides: the nearest reciprocal.
+/// The factor of a tensor for another layout: the nearest reciprocal, if one multiplies by it and the other divides.
 fn other_factor(from: TensorScale, to: TensorScale) -> Result<Option<TensorScale>> {
     let reciprocal = |x: f32| {
         let help = "convert it to f32 and that to the layout: scales are found anew";
@@ -682,7 +681,7 @@ fn other_factor(from: TensorScale, to: TensorScale) -> Result<Option<TensorScale
     }))
 }
 
-/// Scales of one byte in the order of another layout; what it pads is 0.
+/// Brings scales of one byte to the order of another layout. Padding is 0.
 fn reorder(
     from: &[u8],
     from_layout: ScaleLayout,
@@ -694,7 +693,7 @@ fn reorder(
     for row in 0..rows {
         for column in 0..columns {
             let at = |layout| match layout {
-                // Tiles of 128 x 4, in which rows 32 apart lie beside one another.
+                // Tiles of 128 x 4 scales, in which those of rows that are 32 apart are adjacent.
                 ScaleLayout::Swizzle32x4x4 => {
                     let tile = row / 128 * columns.div_ceil(4) + column / 4;
                     tile * 512 + row % 32 * 16 + row % 128 / 32 * 4 + column % 4
@@ -706,19 +705,19 @@ fn reorder(
     }
 }
 
-/// A tile of a weight that is quantised.
+/// The quantisation of a tile.
 struct Quantising<'a> {
     job: &'a Job,
     target: &'a Target,
     tile: &'a Tile,
-    /// With the factor of the tensor, once that is known.
+    /// The scaling of the target, with the factor of the tensor once that is known.
     scaling: Scaling,
-    /// The scale of the whole tensor, where it has one.
+    /// The scale of the whole tensor, if there is one.
     given: Option<Vec<u8>>,
-    /// Of what is quantised, and the shape of the tile among it.
+    /// The shape of the tensor that is quantised, and that of the tile.
     whole: Matrices,
     part: [usize; 2],
-    /// What errors are computed in.
+    /// The dtype in which errors are computed.
     wide: DType,
 }
 
@@ -737,12 +736,12 @@ impl<'a> Quantising<'a> {
         self.part[0] * self.part[1]
     }
 
-    /// Is it the tile that writes what its tensor has once?
+    /// Whether this is the first tile of its tensor, which writes the scale or factor of that.
     fn is_first(&self) -> bool {
         self.tile.matrix == 0 && self.tile.first == 0
     }
 
-    /// The scale, or the factor, of the whole tensor.
+    /// Computes the scale or factor of the whole tensor, and writes it if this is the first tile.
     fn of_tensor(&mut self, amax: f64, write: &mut Write<'_>) -> Result<()> {
         let (scale, factor) = of_amax(self.target, amax)?;
         if let Some(factor) = factor.filter(|_| self.target.global) {
@@ -763,7 +762,7 @@ impl<'a> Quantising<'a> {
         Ok(())
     }
 
-    /// Reads elements of a tensor without scales. What they are then.
+    /// Reads the elements of a tile without scales, transposed if need be. Returns their dtype.
     fn read_elements(
         &self,
         it: &Checkpoint,
@@ -783,13 +782,13 @@ impl<'a> Quantising<'a> {
         if !dtypes::is_narrow(tensor.dtype) {
             return Ok(from);
         }
-        // float32 holds them exactly.
+        // (They are exact as float32.)
         let wide = cast(from, Packing::LowFirst, src, self.n(), DType::F32, turned)?.to_vec();
         *src = wide;
         Ok(DType::F32)
     }
 
-    /// Elements to codes and scales.
+    /// Quantises elements to codes and scales.
     fn quantise(&self, from: DType, src: &[u8], dst: &mut [u8], scales: &mut [u8]) -> Result<()> {
         let format = &self.target.format;
         let options = dtypes::options().dst_packing(format.packing);
@@ -800,7 +799,7 @@ impl<'a> Quantising<'a> {
         }
     }
 
-    /// Codes and scales of a layout in the order of another: no value is computed but the factor.
+    /// Copies codes and scales to the order of another layout. Only the factor of the tensor may be computed.
     fn relabel(
         &mut self,
         weight: &Weight,
@@ -811,7 +810,7 @@ impl<'a> Quantising<'a> {
         let format = &self.target.format;
         dst.copy_from_slice(src);
         if weight.format.packing != format.packing {
-            // Of the two codes in a byte, the other comes first.
+            // (The two codes of a byte are in the other order.)
             dst.iter_mut().for_each(|byte| *byte = byte.rotate_left(4));
         }
         let from = &weight.format.scaling;
@@ -835,8 +834,8 @@ impl<'a> Quantising<'a> {
         Ok(())
     }
 
-    /// Codes and scales of a layout to those of another. One rounding; to given scales, and by the steps of a package, by way of
-    /// float64, which holds the product of a code and a scale exactly.
+    /// Requantises codes and scales to another layout, with one rounding. To given scales, and by the steps of another package, by way of
+    /// float64, in which the product of a code and a scale is exact.
     fn requantise(
         &self,
         weight: &Weight,
@@ -855,7 +854,7 @@ impl<'a> Quantising<'a> {
         self.quantise(DType::F64, values, dst, scales)
     }
 
-    /// What codes and scales of the source mean.
+    /// The values of codes and scales of the source.
     fn dequantise<'v>(
         &self,
         weight: &Weight,
@@ -881,12 +880,12 @@ impl<'a> Quantising<'a> {
         write(self.job.outs[1].offset + at, scales)
     }
 
-    /// The element among the codes that is the first of the tile.
+    /// The index among the codes of the tile's first element.
     fn first(&self) -> u64 {
         (self.tile.matrix * self.whole.rows + self.tile.first) * self.whole.columns
     }
 
-    /// The values of the source beside those of the result, whatever the profile.
+    /// Compares the values of the source with those of the result, which are exact whatever the profile is.
     fn losses(
         &self,
         (from, values): (DType, &[u8]),

@@ -1,4 +1,4 @@
-//! `lanecast verify`: two checkpoints of whatever layouts, tensor by tensor.
+//! `lanecast verify`: compares two checkpoints, of any layouts, tensor by tensor.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ use crate::out::{self, count};
 use crate::plan::Input;
 use crate::tile::{self, Matrices, Scratch, Tile};
 
-/// Elements that are compared at a time.
+/// How many elements are compared at a time.
 const SOME: u64 = 1 << 18;
 
 /// One side.
@@ -78,7 +78,7 @@ impl Differs {
     }
 }
 
-/// As elements of the dtype that both become: those of float32 or float64, which hold all others.
+/// The values of a part, converted to `dtype`, and from there to float32 or float64, in which they are exact.
 fn common(side: &Side, input: &Input, part: &Tile, dtype: DType, scratch: &mut Scratch) -> Result<Vec<u8>> {
     let values = tile::values(&side.it, input, part, dtype, scratch)?;
     if matches!(dtype, DType::F32 | DType::F64) {
@@ -92,7 +92,8 @@ fn common(side: &Side, input: &Input, part: &Tile, dtype: DType, scratch: &mut S
     Ok(wide)
 }
 
-/// The first place where values differ: NaN is NaN; else every bit counts where there is no limit, the sign of a zero, too.
+/// The first index at which values differ, and both values. NaNs are equal. If there are `limits`, zeros of both signs are, too; if not,
+/// all bits count.
 fn first_different<T: Real>(from: &[u8], to: &[u8], limits: bool) -> Option<(usize, f64, f64)> {
     let pairs = T::read(from).zip(T::read(to)).map(|(x, y)| (x.into(), y.into()));
     pairs.enumerate().map(|(i, (x, y))| (i, x, y)).find(|&(_, x, y): &(usize, f64, f64)| {
@@ -104,7 +105,7 @@ fn first_different<T: Real>(from: &[u8], to: &[u8], limits: bool) -> Option<(usi
     })
 }
 
-/// Compares a tensor. `None`: it is the same, or within the limits.
+/// Compares a tensor. None if it is the same, or within the limits.
 fn compare(
     args: &Verify,
     dtype: DType,
@@ -169,7 +170,7 @@ fn compare(
     if different.is_none() && !beyond {
         return Ok(None);
     }
-    // An error says how much; zeros of two signs, NaN and Inf have none.
+    // (The largest error, if there is one: there is none between zeros of different signs, or with NaN or Inf.)
     let (at, note) = match different {
         Some((at, x, y)) if loss.max_abs == 0.0 => (at, Some(format!("{x} and {y}"))),
         _ => (loss.at, None),
@@ -177,7 +178,7 @@ fn compare(
     Ok(Some(Differs { name: name.to_owned(), loss, index: place(at, shape), note }))
 }
 
-/// Compares what is no float: byte for byte.
+/// Compares the bytes of tensors that are not floats.
 fn bytes(a: &Side, b: &Side, name: &str, x: &Input, y: &Input, shape: &[usize]) -> Result<Option<Differs>> {
     let (x, y) = (x.main(), y.main());
     let size = (x.dtype.bitsize() as u64 / 8).max(1);
@@ -196,7 +197,7 @@ fn bytes(a: &Side, b: &Side, name: &str, x: &Input, y: &Input, shape: &[usize]) 
     Ok(None)
 }
 
-/// Compares what both sides have, each thread the next tensor: those that differ, by name.
+/// Compares the tensors that both sides have, on several threads. Returns those that differ, sorted by name.
 fn compare_all(args: &Verify, dtype: DType, sides: (&Side, &Side), both: &[&Name]) -> Result<Vec<Differs>> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
