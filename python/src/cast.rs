@@ -22,11 +22,11 @@ use crate::packed::{Packed, Source};
 use crate::view::{View, laid_out, order};
 use crate::{Cancelled, warn};
 
-/// Bytes read and written of which the GIL is released: to release and take it costs what a few KiB do.
+/// The GIL is released if at least so many bytes are read and written: releasing and taking it takes as long as casting a few KiB.
 const DETACHED: usize = 16 << 10;
-/// Bytes read and written from which several threads cast, and Ctrl-C is listened for.
+/// From so many bytes read and written on, several threads cast, and Ctrl-C is listened for.
 const LARGE: usize = 4 << 20;
-/// Bytes of a part of a strided cast, after which it looks up.
+/// The bytes of a part of a long cast, after which signals are checked and progress is reported.
 const PART: usize = 1 << 20;
 const ORDERS: &[(&str, NPY_ORDER)] = &[
     ("K", NPY_ORDER::NPY_KEEPORDER),
@@ -34,7 +34,7 @@ const ORDERS: &[(&str, NPY_ORDER)] = &[
     ("F", NPY_ORDER::NPY_FORTRANORDER),
     ("A", NPY_ORDER::NPY_ANYORDER),
 ];
-/// Milliseconds between two looks at the signals.
+/// How many milliseconds pass between two checks for signals.
 const SIGNALS: u64 = 50;
 
 /// Casts an array to another dtype: every pair of the dtypes of NumPy and ml_dtypes, rounded once.
@@ -122,7 +122,7 @@ pub(crate) fn astype<'py>(
     Ok(result)
 }
 
-/// Do the elements of the destination lie behind each other, elsewhere than the packed ones?
+/// Whether the destination is contiguous, and does not overlap the packed elements.
 fn can_read_packed(packed: &Packed<'_>, dst: &View<'_>) -> bool {
     let (from, to) = (packed.data.reach(), dst.reach());
     dst.is_contiguous() && (from.1 <= to.0 || to.1 <= from.0)
@@ -139,7 +139,7 @@ fn cast_packed(
     let caster =
         Caster::new(packed.dtype, dst.of.dtype, &options.src_packing(packed.packing())).map_err(failed)?;
     let n = dst.len();
-    // SAFETY: they lie behind each other. Python code that writes to the array at the same time races, as with NumPy.
+    // SAFETY: the arrays are contiguous. Python code that writes to them at the same time is a data race, as with NumPy.
     let (source, result) = unsafe { (packed.data.bytes(), dst.bytes_mut()) };
     let traffic = source.len() + result.len();
     if traffic < LARGE && how.progress.is_none() {
@@ -149,7 +149,7 @@ fn cast_packed(
         .map_err(failed)
 }
 
-/// Where a result is to be written, if that has the dtype and the shape of it.
+/// Reads the argument `out`, which must have the dtype and shape of the result.
 pub(crate) fn wanted_out<'py>(
     out: &Bound<'py, PyAny>,
     of: Ordered,
@@ -168,7 +168,7 @@ pub(crate) fn wanted_out<'py>(
     Ok(dst)
 }
 
-/// As Python writes it.
+/// A shape as Python prints it.
 pub(crate) fn tuple(shape: &[usize]) -> String {
     match shape {
         [one] => format!("({one},)"),
@@ -199,7 +199,7 @@ pub(crate) fn read_threads(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<
     }
 }
 
-/// What is called on the way. It would be late to find out then that it cannot be.
+/// Reads the argument `progress`, which must be callable: this is checked before the cast begins.
 pub(crate) fn read_progress<'py>(given: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyAny>>> {
     match given {
         None => Ok(None),
@@ -212,14 +212,14 @@ pub(crate) fn read_progress<'py>(given: Option<&Bound<'py, PyAny>>) -> PyResult<
     }
 }
 
-/// On how many threads, and who hears of it.
+/// The arguments `threads` and `progress`.
 #[derive(Default)]
 pub(crate) struct How<'py> {
     pub(crate) threads: Option<usize>,
     pub(crate) progress: Option<Bound<'py, PyAny>>,
 }
 
-/// Runs what casts in parallel, without the GIL: on the threads that are asked for, listening to signals.
+/// Runs a parallel cast without the GIL, on the threads that were asked for. Checks for signals meanwhile.
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     how: &How<'_>,
@@ -239,7 +239,7 @@ pub(crate) fn watched<T: Send>(
     }
 }
 
-/// Casts all elements of an array to those of another one of the same shape, which may be a view of the former.
+/// Casts an array to another one of the same shape, which may be a view of it.
 pub(crate) fn cast<'py>(
     py: Python<'py>,
     mut src: View<'py>,
@@ -252,7 +252,7 @@ pub(crate) fn cast<'py>(
         return Ok(());
     }
     if options.stochastic.is_some() && !(src.is_contiguous() && dst.is_contiguous()) {
-        // Which random word is whose follows from the order of the elements: it shall not follow from where they lie.
+        // An element's random word depends on its number in C order, not on where it is in memory.
         let plain = src.contiguous()?;
         let result = plain.like(&dst.array.dtype(), NPY_ORDER::NPY_CORDER)?;
         cast(py, plain, &result, options, how)?;
@@ -265,11 +265,11 @@ pub(crate) fn cast<'py>(
     if from.0 < to.1 && to.0 < from.1 {
         if is_dense && from.0 == to.0 {
             let (buffer, sizes) = (Raw(dst.data), [src.itemsize(), dst.itemsize()]);
-            // SAFETY: the memory of both views, which begin at the same byte, is that of their arrays. Python code that
-            // writes to it at the same time races, as with NumPy.
+            // SAFETY: both arrays begin at the same byte, and keep their memory. Python code that writes to it at the same time is a
+            // data race, as with NumPy.
             let run = |elements: Range<usize>| unsafe { cast_in_place(&caster, buffer, elements, sizes) };
             let is_large = n * (sizes[0] + sizes[1]) >= LARGE || how.progress.is_some();
-            // Of random words the first is that of the first element of a call.
+            // (Random words begin with the first element of a call, so stochastic rounding is one call.)
             if !is_large || options.stochastic.is_some() {
                 return detached(py, n * (sizes[0] + sizes[1]), || run(0..n)).map_err(failed);
             }
@@ -289,7 +289,7 @@ pub(crate) fn cast<'py>(
             });
             return watch.into_error().map_or_else(|| done.map_err(failed), Err);
         }
-        // Elements that lie over each other: of a copy.
+        // The arrays overlap in another way: a copy is cast.
         src = src.copy(NPY_ORDER::NPY_KEEPORDER)?;
         return cast(py, src, dst, options, how);
     }
@@ -308,7 +308,7 @@ pub(crate) fn cast<'py>(
         return detached(py, traffic, || job.all(is_dense)).map_err(failed);
     }
     if is_dense {
-        // SAFETY: they are dense, and this is the only call.
+        // SAFETY: the arrays are dense, and this is the only call.
         let (src, dst) = unsafe { job.slices() };
         return watched(py, how, "elements", |parallel| job.caster.par_cast_with(src, dst, n, parallel))?
             .map_err(failed);
@@ -322,8 +322,8 @@ pub(crate) fn cast<'py>(
     }
 }
 
-/// The next elements of a cast in place of which some are done, at most `step`: so that what is read is not yet written, and
-/// that all but the first elements are read elsewhere than they are written.
+/// The next elements, at most `step`, of a cast in place of which `done` elements are done. They come in an order in which none is
+/// overwritten before it is read, and all parts but the first are read from other bytes than they are written to.
 fn part_in_place(n: usize, done: usize, step: usize, [from, to]: [usize; 2]) -> Range<usize> {
     if from >= to {
         return done..n.min(done + step);
@@ -332,10 +332,10 @@ fn part_in_place(n: usize, done: usize, step: usize, [from, to]: [usize; 2]) -> 
     if end <= step { 0..end } else { end - step.min(end / 2)..end }
 }
 
-/// Casts some elements of a buffer to those of the same number, where both begin at its first byte.
+/// Casts some elements of a buffer in place: source and destination begin at its first byte.
 ///
 /// # Safety
-/// They can be read and written, nobody else does, and they are such as `part_in_place` gives.
+/// The elements are those of a part by `part_in_place`. Their bytes are readable and writable, and nobody else uses them.
 unsafe fn cast_in_place(
     caster: &Caster,
     buffer: Raw,
@@ -343,8 +343,8 @@ unsafe fn cast_in_place(
     [from, to]: [usize; 2],
 ) -> Result<(), Error> {
     let (start, n) = (elements.start, elements.len());
-    // SAFETY: the caller's promise. Elements of one size lie where they are written; all others but the first do not: those
-    // that grow are at most as many as come before them, and have twice the size; those that shrink likewise.
+    // SAFETY: the caller's promise. Elements that keep their size, and the first part of others, are cast in place. Of other parts, source
+    // and destination do not overlap: they have at most as many elements as come before them, and one side's are at least twice as wide.
     unsafe {
         let (src, dst) = (buffer.0.add(start * from), buffer.0.add(start * to));
         if start == 0 || from == to {
@@ -355,20 +355,20 @@ unsafe fn cast_in_place(
     }
 }
 
-/// A pointer that another thread may use.
+/// A pointer that may be used on another thread.
 #[derive(Clone, Copy)]
 struct Raw(*mut u8);
-// SAFETY: whoever casts with it has shown that it may.
+// SAFETY: those who dereference it prove that they may.
 unsafe impl Send for Raw {}
 // SAFETY: as above.
 unsafe impl Sync for Raw {}
 
-/// Runs something without the GIL, if it takes longer than that does.
+/// Runs a function without the GIL, if it takes longer than releasing that.
 fn detached<T: Send>(py: Python<'_>, traffic: usize, run: impl FnOnce() -> T + Send) -> T {
     if traffic < DETACHED { run() } else { py.detach(run) }
 }
 
-/// Do the elements of both lie behind each other, in the same order?
+/// Whether the elements of both are without gaps, in the same order.
 fn dense(src: &View<'_>, dst: &View<'_>) -> bool {
     let mut dims: Vec<(isize, usize, isize)> = (dst.strides.iter().zip(&dst.shape).zip(&src.strides))
         .filter(|((_, extent), _)| **extent != 1)
@@ -384,41 +384,41 @@ fn dense(src: &View<'_>, dst: &View<'_>) -> bool {
     })
 }
 
-/// One cast, of arrays that do not overlap.
+/// A cast of arrays that do not overlap.
 struct Job<'a> {
     caster: Caster,
     src: *const u8,
     dst: *mut u8,
     shape: &'a [usize],
-    /// Of the source, and of the destination.
+    /// The strides of the source and of the destination.
     strides: [&'a [isize]; 2],
     n: usize,
     sizes: [usize; 2],
 }
 
-// SAFETY: the memory is that of arrays that the caller of `cast` keeps; each part is cast by one thread.
+// SAFETY: the caller of `cast` keeps the arrays, and each part is cast by one thread.
 unsafe impl Send for Job<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Job<'_> {}
 
 impl Job<'_> {
-    /// The whole on this thread.
+    /// Casts all elements on this thread.
     fn all(&self, is_dense: bool) -> Result<(), Error> {
         if is_dense {
-            // SAFETY: they are dense, and this is the only call.
+            // SAFETY: the arrays are dense, and this is the only call.
             let (src, dst) = unsafe { self.slices() };
             return self.caster.cast(src, dst, self.n);
         }
         self.part(0, 0..self.shape.first().copied().unwrap_or(1))
     }
 
-    /// The bytes of dense arrays, whose elements lie behind each other from the first one on.
+    /// The bytes of dense arrays, from the first elements on.
     ///
     /// # Safety
-    /// They are dense, and nobody else has the slices.
+    /// The arrays are dense, and nobody else has the slices.
     #[expect(clippy::mut_from_ref, reason = "the memory is not that of the job")]
     unsafe fn slices(&self) -> (&[u8], &mut [u8]) {
-        // SAFETY: the caller's promise; the arrays have so many elements, and do not overlap.
+        // SAFETY: the caller's promise. The arrays have `n` elements and do not overlap.
         unsafe {
             (
                 core::slice::from_raw_parts(self.src, self.n * self.sizes[0]),
@@ -427,7 +427,7 @@ impl Job<'_> {
         }
     }
 
-    /// The elements of a range along one dimension.
+    /// Casts the elements of a range along one dimension.
     fn part(&self, axis: usize, range: core::ops::Range<usize>) -> Result<(), Error> {
         let mut shape = self.shape.to_vec();
         let [from, to] =
@@ -435,15 +435,15 @@ impl Job<'_> {
         if let Some(extent) = shape.get_mut(axis) {
             *extent = range.len();
         }
-        // SAFETY: the elements are those of arrays, of which the destination is written by nobody else: each part has its
-        // own elements of it.
+        // SAFETY: the elements belong to arrays. No two parts have elements in common, and nobody else writes to the destination.
         unsafe {
             let (src, dst) = (self.src.wrapping_offset(from), self.dst.wrapping_offset(to));
             self.caster.cast_strided_raw(src, self.strides[0], dst, self.strides[1], &shape)
         }
     }
 
-    /// In parts along the dimension in which the destination is least dense, by threads that take one after the other.
+    /// Casts arrays with gaps, in parts along the dimension in which the destination has the largest stride. Each thread takes the next
+    /// part when it is free.
     fn strided(&self, threads: Option<usize>, watch: &Watch<'_>) -> Result<(), Error> {
         let axes = (0..self.shape.len()).filter(|&i| self.shape[i] > 1);
         let Some(axis) = axes.max_by_key(|&i| self.strides[1][i].unsigned_abs()) else {
@@ -474,7 +474,7 @@ impl Job<'_> {
             }
         };
         let most = std::thread::available_parallelism().map_or(1, |most| most.get());
-        // Threads have to start, which takes as long as some MiB do.
+        // (Starting threads takes as long as casting some MiB.)
         let helpers =
             if traffic < 4 * LARGE { 1 } else { threads.unwrap_or(most) }.min(extent.div_ceil(step)) - 1;
         std::thread::scope(|scope| {
@@ -489,18 +489,18 @@ impl Job<'_> {
     }
 }
 
-/// What progress was told of work that is done in parts, by whatever thread ends one.
+/// What was reported to `progress`, of work whose parts may end in any order.
 #[derive(Default)]
 struct Told {
     total: usize,
-    /// Parts that have ended.
+    /// How many parts have ended.
     parts: usize,
     most: usize,
 }
 
 impl Told {
-    /// How much is done, if a thread has found so much done, and others may have found more since. No work has more parts than there is to
-    /// do: with one more, it begins anew.
+    /// What to report when a thread has counted `done` of `total`; another thread may have reported more. Work that begins anew, as some
+    /// casts do, is noticed by its having more parts than `total`.
     fn next(&mut self, done: usize, total: usize) -> usize {
         if self.total != total || self.parts == total {
             *self = Self { total, ..Self::default() };
@@ -511,13 +511,13 @@ impl Told {
     }
 }
 
-/// Looks up from a long cast: for signals, and to report progress.
+/// Checks for signals during a long cast, and reports progress.
 struct Watch<'a> {
     progress: Option<Py<PyAny>>,
-    /// Of what there is so much done.
+    /// The unit of progress.
     unit: &'static str,
     start: Instant,
-    /// Milliseconds from the start to the last look.
+    /// When signals were last checked, in milliseconds from the start.
     last: AtomicU64,
     told: Mutex<Told>,
     error: Mutex<Option<PyErr>>,
@@ -532,7 +532,7 @@ impl<'a> Watch<'a> {
         Self { progress, unit: "elements", start, last, told, error, _of: core::marker::PhantomData }
     }
 
-    /// After a part of the work, on any thread.
+    /// To be called after each part of the work, on any thread.
     fn look(&self, done: usize, total: usize) -> ControlFlow<()> {
         let now = self.start.elapsed().as_millis() as u64;
         let is_due = now - self.last.load(Ordering::Relaxed).min(now) >= SIGNALS;
@@ -540,15 +540,15 @@ impl<'a> Watch<'a> {
             return ControlFlow::Continue(());
         }
         self.last.store(now, Ordering::Relaxed);
-        // Until it was told, so that nobody is told less afterwards. Who waits for this has not attached.
+        // Locked until it was reported, so that nothing less is reported afterwards. (Threads that wait here do not hold the GIL.)
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let looked = Python::attach(|py| {
-            // Only the main thread has signals; the others do nothing here.
+            // (Does nothing on other threads than the main one.)
             py.check_signals()?;
             let Some(progress) = &self.progress else { return Ok(()) };
             let done = told.next(done, total);
             let answer = progress.bind(py).call1((done, total))?;
-            // One of NumPy, too: what compares its numbers gives those.
+            // (`extract` also takes a bool of NumPy, which comparisons of its numbers return.)
             if answer.extract::<bool>().is_ok_and(|goes_on| !goes_on) {
                 return Err(Cancelled::new_err(format!(
                     "progress returned False after {done} of {total} {}",
@@ -571,7 +571,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// What `LANECAST_NUM_THREADS` says, once: None if it says nothing.
+/// The number of threads in `LANECAST_NUM_THREADS`, which is read once. None if it is not set.
 fn wanted_threads(py: Python<'_>) -> PyResult<impl FnOnce() -> Option<usize>> {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     static READ: Once = Once::new();
@@ -591,13 +591,13 @@ fn wanted_threads(py: Python<'_>) -> PyResult<impl FnOnce() -> Option<usize>> {
     }
     let threads = THREADS.load(Ordering::Relaxed);
     Ok(move || {
-        // To ask how many there are takes longer than to cast some thousand elements.
+        // (Asking for the number of cores takes longer than casting some thousand elements, so it is done when needed.)
         let most = || std::thread::available_parallelism().map_or(1, |most| most.get());
         (threads > 0).then(|| threads.min(most()))
     })
 }
 
-/// Casts what keeps every value, or raises what does not.
+/// Casts an array if every value stays the same; otherwise raises an error with the first that does not.
 fn same_value<'py>(
     py: Python<'py>,
     src: View<'py>,
@@ -613,7 +613,7 @@ fn same_value<'py>(
     if n == 0 {
         return Ok(());
     }
-    // Not before all of it is known to keep its value is anything written.
+    // (The result is kept in a buffer, so that nothing is written if there is an error.)
     let sizes = [src.itemsize(), dst.itemsize()];
     let mut result = Vec::new();
     let bytes = n * sizes[1];
@@ -623,12 +623,12 @@ fn same_value<'py>(
     result.resize(bytes, 0u8);
     let traffic = n * (sizes[0] + sizes[1]);
     let is_large = traffic >= LARGE || how.progress.is_some();
-    // Of random words the first is that of the first element of a call.
+    // (Random words begin with the first element of a call, so stochastic rounding is one call.)
     let step = if is_large && options.stochastic.is_none() { PART / sizes[0] } else { n };
     let watch = Watch::new(how.progress.as_ref());
     let raw = Raw(src.data);
     let checked = detached(py, if is_large { LARGE } else { traffic }, || {
-        // SAFETY: a contiguous array, which `src` keeps.
+        // SAFETY: the array is contiguous, and `src` keeps it.
         let source = unsafe { core::slice::from_raw_parts({ raw }.0, n * sizes[0]) };
         let mut done = 0;
         for (source, result) in source.chunks(step * sizes[0]).zip(result.chunks_mut(step * sizes[1])) {
@@ -660,7 +660,7 @@ fn same_value<'py>(
         strides[i - 1] = strides[i] * shape[i] as isize;
     }
     let (to, to_strides) = (Raw(dst.data), &dst.strides);
-    // SAFETY: the result is a buffer of its own, the destination that of an array that may be written.
+    // SAFETY: the buffer is contiguous and nobody else's, and the array is writable.
     let run = || unsafe { copy.cast_strided_raw(result.as_ptr(), &strides, { to }.0, to_strides, &shape) };
     detached(py, traffic, run).map_err(failed)
 }

@@ -1,4 +1,4 @@
-//! DLPack, in and out.
+//! Imports and exports DLPack tensors.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
@@ -22,12 +22,12 @@ const NEW: &CStr = c"dltensor_versioned";
 const NEW_USED: &CStr = c"used_dltensor_versioned";
 const EXCHANGE: &CStr = c"dlpack_exchange_api";
 const CPU: i32 = 1;
-/// Memory of the host that a GPU can reach: of CUDA, of ROCm.
+/// Devices whose memory is the host's, pinned for a GPU: of CUDA and of ROCm.
 const PINNED: [i32; 2] = [3, 11];
 const READ_ONLY: u64 = 1;
-/// Elements of fewer than 8 bits have a byte each.
+/// The flag that elements of fewer than 8 bits have a byte each.
 const PADDED: u64 = 4;
-/// No array has more dimensions.
+/// The most dimensions that an array of NumPy has.
 const MOST_DIMENSIONS: usize = 64;
 
 #[repr(C)]
@@ -60,7 +60,7 @@ struct Versioned {
     tensor: Tensor,
 }
 
-/// A tensor that was handed over. Its deleter runs when this goes, once.
+/// An imported tensor. Its deleter is called when this is dropped.
 #[pyclass(frozen, module = "lanecast._lanecast")]
 struct Imported(Which);
 
@@ -69,18 +69,17 @@ enum Which {
     New(*mut Versioned),
 }
 
-// SAFETY: DLPack lets any thread delete a tensor, and nothing else is done with the pointers after the import.
+// SAFETY: any thread may delete a tensor, and the pointers are not used for anything else after the import.
 unsafe impl Send for Imported {}
 // SAFETY: as above: a shared reference does nothing.
 unsafe impl Sync for Imported {}
 
 impl Drop for Imported {
     fn drop(&mut self) {
-        // Deleters may set or clear the error of an exception that is under way.
-        // Without an interpreter nobody is left to whom the memory matters.
+        // (Deleters may set or clear an exception that is being raised. Without an interpreter, the memory need not be freed.)
         _ = Python::try_attach(|py| {
             let error = PyErr::take(py);
-            // SAFETY: the tensor was handed over by a capsule that was renamed, so nobody else deletes it.
+            // SAFETY: the capsule of the tensor was renamed, so nobody else deletes it.
             unsafe {
                 match self.0 {
                     Which::Old(tensor) => (*tensor).deleter.into_iter().for_each(|delete| delete(tensor)),
@@ -108,13 +107,13 @@ fn device_name(kind: i32, id: i32) -> String {
     format!("{name}:{id}")
 }
 
-/// The memory of an object that has `__dlpack__`.
+/// What was imported: an array, or packed elements.
 pub(crate) enum Handed<'py> {
     Array(Bound<'py, PyUntypedArray>),
     Packed(Packed<'py>),
 }
 
-/// Functions of C that types have for DLPack since its version 1.3, as far as they are needed here.
+/// The C functions that types have since DLPack 1.3, as far as they are used here.
 #[repr(C)]
 struct Exchange {
     version: [u32; 2],
@@ -123,14 +122,14 @@ struct Exchange {
     export: Option<Export>,
 }
 
-/// Hands an object over to the place of a pointer; returns 0, or sets an exception.
+/// Exports an object, and stores a pointer to the tensor; returns 0, or sets an exception.
 type Export = unsafe extern "C" fn(*mut ffi::PyObject, *mut *mut Versioned) -> c_int;
 
-/// What is known of torch, once somebody has imported it.
+/// The types of torch, once it was imported.
 struct Torch {
     tensor: Py<PyType>,
     parameter: Py<PyType>,
-    /// What `__dlpack__` does, without a call of Python: that takes as long as to cast some ten thousand elements.
+    /// Does what `__dlpack__` does, without a call in Python, which takes as long as casting some ten thousand elements.
     export: Option<Export>,
 }
 
@@ -143,7 +142,7 @@ impl Torch {
         // SAFETY: the interpreter has the dictionary of modules, and lends it.
         let modules = unsafe { Bound::from_borrowed_ptr(py, ffi::PyImport_GetModuleDict()) };
         let Some(torch) = modules.cast::<PyDict>()?.get_item(intern!(py, "torch"))? else { return Ok(None) };
-        // While it is being imported it has not everything.
+        // (While it is being imported, some of it is missing.)
         let Some(torch) = Self::of(&torch)? else { return Ok(None) };
         Ok(TORCH.get_or_init(py, || Some(torch)).as_ref())
     }
@@ -161,7 +160,7 @@ impl Torch {
         };
         let mut export = None;
         if let Some(capsule) = tensor.getattr_opt("__dlpack_c_exchange_api__")? {
-            // SAFETY: a capsule of this name holds a pointer to functions that are there as long as the process.
+            // SAFETY: a capsule of this name has a pointer to functions that live as long as the process.
             unsafe {
                 if ffi::PyCapsule_IsValid(capsule.as_ptr(), EXCHANGE.as_ptr()) == 1 {
                     let found =
@@ -176,8 +175,8 @@ impl Torch {
     }
 }
 
-/// A tensor of torch on the CPU, if it can be handed over without a call of Python: not one of a subclass that may do it in its
-/// own way, nor one of which `__dlpack__` refuses to.
+/// Imports a tensor of torch on the CPU without a call in Python. None if it is something else, a subclass with its own `__dlpack__`, or
+/// a tensor that `__dlpack__` refuses.
 pub(crate) fn import_tensor<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Handed<'py>>> {
     let py = given.py();
     let Some(torch) = Torch::get(py)? else { return Ok(None) };
@@ -186,7 +185,7 @@ pub(crate) fn import_tensor<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<H
     if !is_plain && !of.is_subclass(torch.tensor.bind(py))? {
         return Ok(None);
     }
-    // torch would hand over what has the signs before.
+    // (torch would export the elements without the pending change of sign.)
     if given.call_method0(intern!(py, "is_neg")).is_ok_and(|is_neg| is_neg.is_truthy().unwrap_or(false)) {
         return Err(PyBufferError::new_err(
             "x is a view of torch whose elements count with the opposite sign; lanecast needs them as they lie (x.resolve_neg())",
@@ -199,10 +198,10 @@ pub(crate) fn import_tensor<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<H
         return Ok(None);
     }
     let mut tensor = ptr::null_mut();
-    // SAFETY: an object of the type that has the function, which gives a tensor that is ours to delete.
+    // SAFETY: the object has the type whose function this is. The tensor that it makes is ours to delete.
     let done = unsafe { export(given.as_ptr(), &raw mut tensor) };
     if done != 0 || tensor.is_null() {
-        // Sparse, on the device `meta`: `__dlpack__` says what it is.
+        // (A sparse tensor, or one on the device `meta`: the error of `__dlpack__` says so.)
         _ = PyErr::take(py);
         return Ok(None);
     }
@@ -210,7 +209,7 @@ pub(crate) fn import_tensor<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<H
     unsafe { own(py, tensor) }.map(Some)
 }
 
-/// What an object hands over that has `__dlpack__`: its memory, not a copy.
+/// Imports an object that has `__dlpack__`, without a copy.
 pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     let py = given.py();
     if let Some(handed) = import_tensor(given)? {
@@ -226,7 +225,7 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
         let device: Bound<'py, PyAny> = given.call_method0("__dlpack_device__")?;
         let read = || -> PyResult<(i32, i32)> {
             let (kind, id) = (device.get_item(0)?, device.get_item(1)?);
-            // Some have an enumeration for the kind.
+            // (The kind may be an enumeration.)
             Ok((kind.call_method0("__int__")?.extract()?, id.extract()?))
         };
         let Ok((kind, id)) = read() else {
@@ -264,7 +263,7 @@ fn on_cpu(kind: i32, id: i32) -> PyResult<()> {
 fn take<'py>(capsule: &Bound<'py, PyCapsule>) -> PyResult<Handed<'py>> {
     let py = capsule.py();
     let raw = capsule.as_ptr();
-    // SAFETY: a capsule of this name holds a pointer to this struct. Renamed, it no longer deletes it: `Imported` does.
+    // SAFETY: a capsule of this name has a pointer to this struct. Once it is renamed, `Imported` deletes that, and not the capsule.
     unsafe {
         if ffi::PyCapsule_IsValid(raw, NEW.as_ptr()) == 1 {
             let tensor = ffi::PyCapsule_GetPointer(raw, NEW.as_ptr()).cast::<Versioned>();
@@ -288,13 +287,13 @@ fn take<'py>(capsule: &Bound<'py, PyCapsule>) -> PyResult<Handed<'py>> {
     }
 }
 
-/// What a tensor hands over.
+/// Imports a tensor.
 ///
 /// # Safety
-/// It is one, and nobody else deletes it.
+/// The pointer is to a tensor, and nobody else deletes that.
 unsafe fn own<'py>(py: Python<'py>, tensor: *mut Versioned) -> PyResult<Handed<'py>> {
     let imported = Imported(Which::New(tensor));
-    // SAFETY: of another major version only the head can be read.
+    // SAFETY: the version can be read of every tensor, and the rest if the major version is 1.
     let (major, known) = unsafe {
         let major = (*tensor).version[0];
         (major, (major == 1).then(|| ((*tensor).tensor, (*tensor).flags)))
@@ -307,15 +306,15 @@ unsafe fn own<'py>(py: Python<'py>, tensor: *mut Versioned) -> PyResult<Handed<'
     hand_over(py, imported, &tensor, flags)
 }
 
-/// Where the elements of a tensor lie.
+/// The layout of the elements of a tensor.
 struct Layout {
     shape: Vec<usize>,
-    /// In bytes; of packed elements in units.
+    /// In bytes; for packed elements, in units of the tensor.
     strides: Vec<isize>,
     elements: i128,
 }
 
-/// Reads and checks the shape and the strides, which count elements.
+/// Reads and checks the shape and the strides of a tensor. (Its strides count elements.)
 fn layout(tensor: &Tensor, itemsize: usize) -> PyResult<Layout> {
     let refuse = |message: String| Err(PyBufferError::new_err(message));
     let ndim = usize::try_from(tensor.ndim).ok().filter(|&ndim| ndim <= MOST_DIMENSIONS);
@@ -329,20 +328,20 @@ fn layout(tensor: &Tensor, itemsize: usize) -> PyResult<Layout> {
     let mut shape = Vec::with_capacity(ndim);
     let mut strides = vec![0isize; ndim];
     for i in 0..ndim {
-        // SAFETY: there are `ndim` of them.
+        // SAFETY: the shape has `ndim` lengths.
         let extent = unsafe { *tensor.shape.add(i) };
         let Ok(extent) = usize::try_from(extent) else {
             return refuse(format!("dimension {i} of x has {extent} elements"));
         };
         shape.push(extent);
     }
-    // What it spans must be in the address space, else NumPy would compute with what has overflown.
+    // The elements must be within the address space, or offsets that NumPy computes would overflow.
     let mut elements: i128 = 1;
     let (mut span, mut dense): (i128, i128) = (size, size);
     for i in (0..ndim).rev() {
         let stride = match tensor.strides.is_null() {
             true => dense,
-            // SAFETY: there are `ndim` of them.
+            // SAFETY: there are `ndim` strides.
             false => i128::from(unsafe { *tensor.strides.add(i) }) * size,
         };
         let extent = shape[i] as i128;
@@ -370,7 +369,7 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
         ));
     };
     let is_packed = dtype.is_packed() && flags & PADDED == 0;
-    // Lanes that are a byte together, as torch's float4_e2m1fn_x2 has them, are packed elements like others.
+    // (Lanes that are one byte together, as in torch's float4_e2m1fn_x2, are packed elements.)
     let lanes = usize::from(tensor.lanes);
     let are_bytes = is_packed && lanes * usize::from(tensor.bits) == 8 && tensor.ndim > 0;
     if lanes != 1 && !are_bytes {
@@ -379,13 +378,13 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
         ));
     }
     let Layout { mut shape, strides, elements } = layout(tensor, dtype.itemsize())?;
-    // The deleter runs from here on when the base goes.
+    // (From here on, the deleter is called when `base` is freed.)
     let base = Bound::new(py, imported)?.into_any();
     let data = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
     let writable = flags & READ_ONLY == 0;
     if !is_packed {
         let descr = Table::get(py)?.descr(py, dtype)?;
-        // SAFETY: what the producer promises of a tensor, as long as it is not deleted; only host memory gets here.
+        // SAFETY: the producer's promise, as long as the tensor is not deleted. It is in memory of the host.
         return unsafe { borrowed(descr, &shape, &strides, data, writable, base) }.map(Handed::Array);
     }
     let mut dense = 1;
@@ -398,26 +397,26 @@ fn hand_over<'py>(py: Python<'py>, imported: Imported, tensor: &Tensor, flags: u
         dense *= extent as isize;
     }
     if let Some(last) = shape.last_mut() {
-        // No more than the address space has, unless there are no elements.
+        // (Saturates only if there are no elements.)
         *last = last.saturating_mul(lanes);
     }
     let bits = elements.saturating_mul(i128::from(tensor.lanes)).saturating_mul(i128::from(dtype.bits()));
     let bytes = usize::try_from((bits + 7) / 8).unwrap_or(usize::MAX);
-    // SAFETY: as above; packed elements without gaps take so many bytes.
+    // SAFETY: as above. Packed elements without gaps have so many bytes.
     let data =
         unsafe { borrowed(Table::get(py)?.descr(py, DType::U8)?, &[bytes], &[1], data, writable, base)? };
     let packed = Packed { data: View::new(&data)?, dtype, shape, high_first: false };
     Ok(Handed::Packed(packed.checked()?))
 }
 
-/// What an exported tensor needs while it is alive.
+/// What an exported tensor refers to.
 struct Exported {
     _owner: Py<PyAny>,
     shape: Vec<i64>,
     strides: Vec<i64>,
 }
 
-/// The capsule of an array. Of packed elements, `array` has the bytes, and `packed` says the dtype and the shape.
+/// Exports an array in a capsule. Of packed elements, `array` is the bytes, and `packed` the dtype and shape.
 #[pyfunction]
 #[pyo3(signature = (array, versioned, packed=None))]
 pub(crate) fn dlpack_capsule<'py>(
@@ -438,10 +437,10 @@ pub(crate) fn dlpack_capsule<'py>(
     let mut pairs = 1;
     let (dtype, shape, strides) = match packed {
         Some((dtype, shape)) => {
-            // They may have been changed since the PackedArray was made, and the consumer reads as many bytes as they say.
+            // (Its attributes may have been changed since the PackedArray was made, so they are checked again.)
             let Packed { dtype, shape, .. } = Packed::of(View::new(array)?, &dtype, &shape, false)?;
             let mut shape: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
-            // As torch has them, and no others: float4 as bytes of two lanes.
+            // (float4 as bytes of two lanes, which is how torch imports packed elements.)
             if let (DType::F4E2M1, Some(last)) = (dtype, shape.last_mut())
                 && *last % 2 == 0
             {
@@ -495,7 +494,7 @@ pub(crate) fn dlpack_capsule<'py>(
     capsule(py, tensor, owned, versioned.then_some(flags))
 }
 
-/// The capsule of a tensor, which owns what that needs; of the version that has flags, or of the one before.
+/// Makes the capsule of a tensor, which owns what that refers to: with a version and flags, or as DLPack was before.
 fn capsule(
     py: Python<'_>,
     tensor: Tensor,
@@ -503,7 +502,7 @@ fn capsule(
     flags: Option<u64>,
 ) -> PyResult<Bound<'_, PyAny>> {
     let context = Box::into_raw(owned).cast();
-    // SAFETY: the pointers are of boxes that the deleter alone takes back: that of the consumer's, or that of the capsule.
+    // SAFETY: the pointers are to boxes that only the deleter frees, which is called once: by the consumer, or by the capsule.
     unsafe {
         let capsule = if let Some(flags) = flags {
             let made = Versioned { version: [1, 1], context, deleter: Some(delete_new), flags, tensor };
@@ -517,7 +516,7 @@ fn capsule(
 }
 
 unsafe extern "C" fn delete_new(tensor: *mut Versioned) {
-    // SAFETY: `capsule` made both boxes, and a tensor is deleted once.
+    // SAFETY: `capsule` has made both boxes, and a tensor is deleted once.
     unsafe {
         let tensor = Box::from_raw(tensor);
         let owned = Box::from_raw(tensor.context.cast::<Exported>());
@@ -535,7 +534,7 @@ unsafe extern "C" fn delete_old(tensor: *mut Managed) {
 }
 
 unsafe extern "C" fn drop_new(capsule: *mut ffi::PyObject) {
-    // SAFETY: of this name it still holds the tensor that `capsule` made.
+    // SAFETY: a capsule that still has this name has the tensor that `capsule` made.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, NEW.as_ptr()) == 1 {
             delete_new(ffi::PyCapsule_GetPointer(capsule, NEW.as_ptr()).cast());
@@ -544,7 +543,7 @@ unsafe extern "C" fn drop_new(capsule: *mut ffi::PyObject) {
 }
 
 unsafe extern "C" fn drop_old(capsule: *mut ffi::PyObject) {
-    // SAFETY: of this name it still holds the tensor that `capsule` made.
+    // SAFETY: a capsule that still has this name has the tensor that `capsule` made.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, OLD.as_ptr()) == 1 {
             delete_old(ffi::PyCapsule_GetPointer(capsule, OLD.as_ptr()).cast());
@@ -552,7 +551,7 @@ unsafe extern "C" fn drop_old(capsule: *mut ffi::PyObject) {
     }
 }
 
-/// The array of an object that has `__dlpack__`; of packed elements their bytes, dtype and shape.
+/// Imports an object that has `__dlpack__` as an array; or packed elements as bytes, dtype and shape.
 #[pyfunction]
 pub(crate) fn from_dlpack<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match import(x)? {

@@ -1,4 +1,4 @@
-//! Dtypes of NumPy and of the crate: which is which.
+//! Maps dtypes of NumPy and ml_dtypes to those of lanecast, and back.
 
 use core::ffi::c_int;
 
@@ -11,10 +11,10 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::options::distance;
 
-/// NumPy's dtypes by type number, and back.
+/// The dtypes of NumPy's type numbers, and NumPy's dtypes.
 pub(crate) struct Table {
     numbers: Vec<(c_int, DType)>,
-    /// None where the installed ml_dtypes has no such dtype.
+    /// NumPy's dtypes, by code. None if the installed ml_dtypes does not have it.
     descrs: [Option<Py<PyArrayDescr>>; DType::ALL.len()],
 }
 
@@ -22,12 +22,12 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ordered {
     pub(crate) dtype: DType,
-    /// The bytes are not in the order of the machine.
+    /// The bytes are not in the machine's order.
     pub(crate) swapped: bool,
 }
 
 impl Table {
-    /// The one of this process.
+    /// The table of this process.
     pub(crate) fn get(py: Python<'_>) -> PyResult<&'static Self> {
         static TABLE: PyOnceLock<Table> = PyOnceLock::new();
         TABLE.get_or_try_init(py, || Self::new(py))
@@ -44,7 +44,7 @@ impl Table {
             table.numbers.push((descr.num(), dtype));
             table.descrs[usize::from(dtype.code())] = Some(descr.unbind());
         }
-        // C has integer types of the same size more than once.
+        // (C has several integer types of the same size.)
         for (name, signed) in [
             ("intc", true),
             ("long", true),
@@ -78,7 +78,7 @@ impl Table {
         &self.numbers
     }
 
-    /// NumPy's dtype, in the byte order of the machine.
+    /// NumPy's dtype, in the machine's byte order.
     pub(crate) fn descr<'py>(&self, py: Python<'py>, dtype: DType) -> PyResult<Bound<'py, PyArrayDescr>> {
         match &self.descrs[usize::from(dtype.code())] {
             Some(descr) => Ok(descr.bind(py).clone()),
@@ -88,7 +88,7 @@ impl Table {
         }
     }
 
-    /// What of ours a dtype of NumPy is.
+    /// The dtype and byte order of a dtype of NumPy, if lanecast has it.
     pub(crate) fn ordered(&self, descr: &Bound<'_, PyArrayDescr>) -> Option<Ordered> {
         let dtype = self.of_number(descr.num())?;
         let swapped = match descr.byteorder() {
@@ -100,10 +100,10 @@ impl Table {
     }
 }
 
-/// So many letters of what was given are shown.
+/// How many characters of an argument errors show.
 const LONGEST: usize = 80;
 
-/// A dtype that an array or an argument has and that is none of ours.
+/// The error of a dtype that lanecast does not have.
 pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
     let text = descr.str().map_or_else(|_| "?".to_owned(), |text| text.to_string());
     let meant = match descr.cast::<PyArrayDescr>() {
@@ -117,7 +117,7 @@ pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
         ),
         Err(_) => nearest(&text).map(|name| format!("did you mean '{name}'?")),
     };
-    // Anything may be given, and be long.
+    // (It may be any object, with a long text.)
     let text = match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{} ..", &text[..end]),
         None => text,
@@ -130,7 +130,7 @@ pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("{what} {text}; {rest}"))
 }
 
-/// An array whose dtype is none of ours: what else it can be.
+/// The error of an array whose dtype lanecast does not have, with what helps.
 pub(crate) fn refused_array(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
     let hint = match descr.kind() {
         b'O' => "give its elements a dtype first: x.astype(float)",
@@ -143,7 +143,7 @@ pub(crate) fn refused_array(descr: &Bound<'_, PyArrayDescr>) -> PyErr {
     PyTypeError::new_err(format!("cannot cast an array of {text}; {hint}"))
 }
 
-/// The name that is probably meant: by a short one, by another library's dtype (`torch.bfloat16`), or misspelt.
+/// The name that is probably meant by a short one, by another library's dtype (`torch.bfloat16`), or by a misspelt one.
 fn nearest(given: &str) -> Option<&'static str> {
     const SHORT: &[(&str, DType)] = &[
         ("bf16", DType::BF16),
@@ -167,7 +167,7 @@ fn nearest(given: &str) -> Option<&'static str> {
     if let Some((_, dtype)) = SHORT.iter().find(|(short, _)| *short == name) {
         return Some(dtype.name());
     }
-    // Of its exponent and mantissa alone: e5m2fnuz, fp8_e5m2fnuz, F8E5M2FNUZ.
+    // (By exponent and mantissa: e5m2fnuz, fp8_e5m2fnuz, F8E5M2FNUZ.)
     if let Some(start) =
         name.find('e').filter(|&start| name[start + 1..].starts_with(|c: char| c.is_ascii_digit()))
     {
@@ -188,7 +188,7 @@ fn nearest(given: &str) -> Option<&'static str> {
     (distance(&name, close) <= 1 + name.len() / 7).then_some(close)
 }
 
-/// Reads an argument `dtype`: a dtype of NumPy or what it makes one of, a type of ml_dtypes, or one of our names.
+/// Reads an argument `dtype`: a dtype of NumPy or something that NumPy takes for one, a type of ml_dtypes, or a name of lanecast.
 pub(crate) fn read<'py>(given: &Bound<'py, PyAny>) -> PyResult<(Ordered, Bound<'py, PyArrayDescr>)> {
     let py = given.py();
     let table = Table::get(py)?;
@@ -213,7 +213,7 @@ pub(crate) fn named(given: &Bound<'_, PyAny>) -> Option<DType> {
     name.parse().ok()
 }
 
-/// The dtype that an argument means where packed dtypes, and those that the installed ml_dtypes lacks, count too.
+/// Reads an argument `dtype` that may also be a packed dtype, or one that the installed ml_dtypes does not have.
 pub(crate) fn meant(given: &Bound<'_, PyAny>) -> PyResult<DType> {
     match named(given) {
         Some(dtype) => Ok(dtype),
@@ -221,13 +221,13 @@ pub(crate) fn meant(given: &Bound<'_, PyAny>) -> PyResult<DType> {
     }
 }
 
-/// NumPy's dtype of what is taken as one.
+/// NumPy's dtype of an argument `dtype`.
 #[pyfunction]
 pub(crate) fn dtype<'py>(name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArrayDescr>> {
     read(name).map(|(_, descr)| descr)
 }
 
-/// The names, and NumPy's dtypes of them.
+/// All names, with NumPy's dtypes.
 #[pyfunction]
 pub(crate) fn dtypes(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let (table, all) = (Table::get(py)?, PyDict::new(py));

@@ -32,7 +32,7 @@ lanecast.Cancelled: progress returned False after 2 of 2 elements
 "
 );
 
-/// Warns the user of something that is not as it should be, and does not matter to any result.
+/// Issues a Python warning.
 fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
     let message = CString::new(message)?;
     PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &message, 2)

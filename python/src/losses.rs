@@ -1,4 +1,4 @@
-//! Checked casts: reports, refusals, masks.
+//! Checked casts: with reports, errors, and masks.
 
 use lanecast::checked::{CastReport, Loss, Validity};
 use lanecast::{CastOptions, Caster, Error};
@@ -13,12 +13,12 @@ use crate::dtypes;
 use crate::options;
 use crate::view::{View, laid_out};
 
-/// Elements of a part, after which signals are looked for.
+/// How many elements are cast between two checks for signals.
 const PART: usize = 1 << 22;
 
 type Numbers = (usize, usize, usize, usize, usize, usize, usize, usize, Option<usize>, Option<usize>);
 
-/// Casts, and counts what is lost: the array, and the numbers of a report.
+/// Casts, and counts what is lost. Returns the array, and the numbers of a report.
 #[pyfunction]
 #[pyo3(signature = (x, dtype, options))]
 pub(crate) fn checked<'py>(
@@ -60,7 +60,7 @@ pub(crate) fn checked<'py>(
     Ok((cast.dst.array, numbers))
 }
 
-/// Casts what loses nothing but digits, or raises a LossError.
+/// Casts, and raises a LossError if an element loses more than digits.
 #[pyfunction]
 #[pyo3(signature = (x, dtype, options))]
 pub(crate) fn try_cast<'py>(
@@ -88,8 +88,8 @@ pub(crate) fn try_cast<'py>(
     }
 }
 
-/// Casts, and makes null what is lost: the array, and its bitmap of ceil(n / 8) bytes. `shape` is that of what `valid` was made
-/// of; None: of nothing that has the shape of x.
+/// Casts, and makes elements null that are lost. Returns the array, and its bitmap of ceil(n / 8) bytes. `shape` is the shape of the mask
+/// from which `valid` was made. None: there is none.
 #[pyfunction]
 #[pyo3(signature = (x, dtype, valid, shape, options))]
 pub(crate) fn masked<'py>(
@@ -147,8 +147,8 @@ impl<'py> Cast<'py> {
         Ok(Self { src, dst, caster, options })
     }
 
-    /// Calls `work` with the bytes of one part after the other, how many elements those are, and how many are before. The
-    /// outer error is that of a signal.
+    /// Calls `work` with the bytes of one part after the other, how many elements these are, and how many came before. The outer error is
+    /// that of a signal.
     fn each_part(
         &self,
         py: Python<'py>,
@@ -159,7 +159,7 @@ impl<'py> Cast<'py> {
         let mut before = 0;
         while before < n {
             let part = PART.min(n - before);
-            // SAFETY: both arrays are contiguous, and the destination is a new one.
+            // SAFETY: both arrays are contiguous, and the destination is new.
             let (src, dst) = unsafe {
                 (
                     core::slice::from_raw_parts(self.src.data.add(before * sizes[0]), part * sizes[0]),
@@ -167,7 +167,7 @@ impl<'py> Cast<'py> {
                 )
             };
             let caster = match self.options.stochastic {
-                // The random words go on where those of the part before have ended.
+                // (The random words continue those of the part before.)
                 Some(words) if before > 0 => {
                     let first = words.first.wrapping_add(before as u64);
                     let options = self.options.stochastic(words.seed, first);
@@ -185,7 +185,7 @@ impl<'py> Cast<'py> {
     }
 }
 
-/// The LossError of an error of the crate, if it is one of an element that is lost.
+/// The exception of an error: a LossError, if an element is lost.
 pub(crate) fn loss_error(py: Python<'_>, error: Error, src: &View<'_>, shape: &[usize]) -> PyErr {
     let Error::Lossy(lossy) = error else { return failed(error) };
     let raise = || -> PyResult<PyErr> {

@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
-/// What an option can be, by its name.
+/// The values of an option, with their names.
 fn named<T: Copy, const N: usize>(all: [T; N], name: fn(T) -> &'static str) -> [(&'static str, T); N] {
     all.map(|one| (name(one), one))
 }
@@ -18,7 +18,7 @@ fn overflows() -> [(&'static str, Overflow); 2] {
     named(Overflow::ALL, Overflow::name)
 }
 
-/// Besides True and False.
+/// The values of `saturate` besides True and False.
 const SATURATIONS: &[(&str, Saturation)] =
     &[("e4m3fn", Saturation::FnOnly), ("without_inf", Saturation::UnlessInf)];
 const NAMES: &[&str] = &[
@@ -33,8 +33,7 @@ const NAMES: &[&str] = &[
     "stochastic",
 ];
 
-/// Reads the options among the keyword arguments. `others` are the keywords that the function has besides, for the error of
-/// one that it does not have.
+/// Reads the options among the keyword arguments. `others` are the other keywords of the function, which errors list.
 pub(crate) fn read(given: Option<&Bound<'_, PyDict>>, others: &[&str]) -> PyResult<CastOptions> {
     let mut options = CastOptions::new();
     let Some(given) = given.filter(|given| !given.is_empty()) else { return Ok(options) };
@@ -80,7 +79,7 @@ pub(crate) fn read(given: Option<&Bound<'_, PyDict>>, others: &[&str]) -> PyResu
     Ok(options)
 }
 
-/// A seed, or a seed and the number of the first element; None: not at all.
+/// Sets `stochastic`: a seed, or a seed and the number of the first element. None: no stochastic rounding.
 fn stochastic(options: CastOptions, value: &Bound<'_, PyAny>) -> PyResult<CastOptions> {
     if value.is_none() {
         return Ok(options);
@@ -129,7 +128,7 @@ fn unknown(name: &str, others: &[&str]) -> PyErr {
     PyTypeError::new_err(format!("there is no option '{name}'; {hint}"))
 }
 
-/// How many letters must be added, removed or replaced to make one of the other.
+/// How many letters must be added, removed or replaced to get from one word to the other.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

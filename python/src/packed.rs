@@ -1,4 +1,4 @@
-//! Elements that may be packed: what a cast reads beside arrays.
+//! Packed elements, which casts read as they read arrays.
 
 use core::ffi::c_int;
 
@@ -15,9 +15,9 @@ use crate::dlpack::Handed;
 use crate::dtypes::{Ordered, Table, meant};
 use crate::view::{View, laid_out, order, to_array};
 
-/// Packed elements, and who keeps their bytes.
+/// Packed elements, and the array of their bytes.
 pub(crate) struct Packed<'py> {
-    /// Bytes (uint8), contiguous.
+    /// The bytes (uint8), which are contiguous.
     pub(crate) data: View<'py>,
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
@@ -25,14 +25,14 @@ pub(crate) struct Packed<'py> {
 }
 
 impl<'py> Packed<'py> {
-    /// Of a `lanecast.PackedArray`, whose parts may have been changed since it was made.
+    /// Reads a `lanecast.PackedArray`, whose attributes may have been changed since it was made.
     pub(crate) fn new(given: &Bound<'py, PyAny>) -> PyResult<Self> {
         let data = View::read(&given.getattr("data")?)?;
         let high_first = given.getattr("high_first")?.is_truthy()?;
         Self::of(data, &given.getattr("dtype")?, &given.getattr("shape")?, high_first)
     }
 
-    /// Of bytes, and what these are said to be.
+    /// Packed elements of a dtype and shape, of these bytes.
     pub(crate) fn of(
         data: View<'py>,
         dtype: &Bound<'py, PyAny>,
@@ -49,7 +49,7 @@ impl<'py> Packed<'py> {
         Self { data, dtype, shape, high_first }.checked()
     }
 
-    /// Itself, if its bytes are those of its shape.
+    /// Checks that there are as many bytes as the shape needs.
     pub(crate) fn checked(self) -> PyResult<Self> {
         if self.data.of != (Ordered { dtype: DType::U8, swapped: false }) || !self.data.is_contiguous() {
             return Err(PyValueError::new_err("packed elements are contiguous bytes (uint8)"));
@@ -79,19 +79,19 @@ impl<'py> Packed<'py> {
         if self.high_first { Packing::HighFirst } else { Packing::LowFirst }
     }
 
-    /// A new array of this shape.
+    /// A new array of the same shape.
     pub(crate) fn like(&self, descr: &Bound<'py, PyArrayDescr>) -> PyResult<View<'py>> {
         empty(&self.shape, descr)
     }
 
-    /// An array that has one element per byte.
+    /// Unpacks the elements to a new array.
     pub(crate) fn unpack(&self) -> PyResult<Bound<'py, PyUntypedArray>> {
         let py = self.data.array.py();
         let dst = self.like(&Table::get(py)?.descr(py, self.dtype)?)?;
         let options =
             laid_out(&lanecast::CastOptions::new(), self.data.of, dst.of).src_packing(self.packing());
         let caster = Caster::new(self.dtype, self.dtype, &options).map_err(failed)?;
-        // SAFETY: the destination is a new array, of which nobody else knows.
+        // SAFETY: the destination is a new array.
         caster.cast(self.data.bytes(), unsafe { dst.bytes_mut() }, dst.len()).map_err(failed)?;
         Ok(dst.array)
     }
@@ -104,8 +104,8 @@ pub(crate) fn empty<'py>(shape: &[usize], descr: &Bound<'py, PyArrayDescr>) -> P
     let Ok(mut lengths) = lengths else {
         return Err(PyValueError::new_err(format!("shape {} is too large", tuple(shape))));
     };
-    // SAFETY: as many lengths as dimensions; the function takes the reference to the dtype that it is given, and returns a new
-    // one to an array.
+    // SAFETY: there are as many lengths as dimensions. The function takes over the reference to the dtype, and returns a new one to an
+    // array.
     let array = unsafe {
         let descr = descr.clone().into_ptr().cast();
         let array = PY_ARRAY_API.PyArray_Empty(py, lengths.len() as c_int, lengths.as_mut_ptr(), descr, 0);
@@ -114,14 +114,14 @@ pub(crate) fn empty<'py>(shape: &[usize], descr: &Bound<'py, PyArrayDescr>) -> P
     View::new(array.cast()?)
 }
 
-/// What a cast reads: an array, or packed elements.
+/// The source of a cast: an array, or packed elements.
 pub(crate) enum Source<'py> {
     Array(View<'py>),
     Packed(Packed<'py>),
 }
 
 impl<'py> Source<'py> {
-    /// Of a `PackedArray`, a DLPack object, or what can be read as an array.
+    /// Reads a `PackedArray`, a DLPack object, or anything else that can be read as an array.
     pub(crate) fn read(given: &Bound<'py, PyAny>) -> PyResult<Self> {
         Ok(match to_array(given)? {
             Handed::Array(array) => Self::Array(View::new(&array)?),
@@ -129,7 +129,7 @@ impl<'py> Source<'py> {
         })
     }
 
-    /// The same with its elements behind each other, in C order: a copy, if they are not so.
+    /// The same elements contiguous, in C order: a copy, if they are not.
     pub(crate) fn contiguous(self) -> PyResult<Self> {
         Ok(match self {
             Self::Array(view) => Self::Array(view.contiguous()?),
@@ -137,7 +137,7 @@ impl<'py> Source<'py> {
         })
     }
 
-    /// An array of them.
+    /// The elements as an array.
     pub(crate) fn into_view(self) -> PyResult<View<'py>> {
         match self {
             Self::Array(view) => Ok(view),
@@ -175,7 +175,7 @@ impl<'py> Source<'py> {
     }
 }
 
-/// Is it a `lanecast.PackedArray`?
+/// Whether an object is a `lanecast.PackedArray`.
 pub(crate) fn is_packed_array(given: &Bound<'_, PyAny>) -> PyResult<bool> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     given.is_instance(CLASS.import(given.py(), "lanecast", "PackedArray")?)

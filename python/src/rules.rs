@@ -1,4 +1,4 @@
-//! Promotion, and what there is to know about a dtype. Dtypes are names here.
+//! Promotion, and facts about dtypes. Dtypes are names here.
 
 use lanecast::promotion::{PromotionError, Rules, ScalarKind};
 use lanecast::{DType, Isa, Kind};
@@ -27,7 +27,7 @@ fn undefined(py: Python<'_>, error: PromotionError) -> PyErr {
     raise().unwrap_or_else(|error| error)
 }
 
-/// The name of the dtype that all of these become.
+/// The name of the dtype that some dtypes become together.
 #[pyfunction]
 pub(crate) fn promote(
     py: Python<'_>,
@@ -56,13 +56,13 @@ pub(crate) fn with_scalar(
     rules.with_scalar(dtype, kind).map(DType::name).map_err(|error| undefined(py, error))
 }
 
-/// The name of the dtype of an array of Python numbers, if the rules say.
+/// The name of the dtype of an array of Python numbers, if the rules define one.
 #[pyfunction]
 pub(crate) fn default_dtype(kind: &str, rules: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
     Ok(rules_of(rules)?.default_dtype(kind_of(kind)?).map(DType::name))
 }
 
-/// May a cast be done at this level?
+/// Whether a cast is allowed at a level.
 #[pyfunction]
 pub(crate) fn can_cast(
     from: &Bound<'_, PyAny>,
@@ -72,7 +72,7 @@ pub(crate) fn can_cast(
     Ok(meant(from)?.can_cast(meant(to)?, read_casting(casting)?))
 }
 
-/// What there is to know about a dtype.
+/// The facts about a dtype.
 #[pyfunction]
 pub(crate) fn facts<'py>(py: Python<'py>, dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let dtype = meant(dtype)?;
@@ -107,7 +107,7 @@ pub(crate) fn facts<'py>(py: Python<'py>, dtype: &Bound<'py, PyAny>) -> PyResult
     Ok(facts)
 }
 
-/// The instruction set that casts run on, and those that are available.
+/// The instruction set that casts use, and those that are available.
 #[pyfunction]
 pub(crate) fn isa() -> PyResult<(&'static str, Vec<&'static str>)> {
     let best = Isa::best().map_err(failed)?;

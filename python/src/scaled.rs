@@ -57,7 +57,7 @@ fn wrong(error: Error) -> PyErr {
     }
 }
 
-/// Reads a `lanecast.Scaling`, for data of so many dimensions.
+/// Reads a `lanecast.Scaling`, for data with a number of dimensions.
 fn read(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<Scaling> {
     let py = given.py();
     macro_rules! field {
@@ -92,10 +92,10 @@ fn read(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<Scaling> {
         .int_rounding(choose("int_rounding", &field!("int_rounding")?, &roundings(), &[])?))
 }
 
-/// Which of so many dimensions an integer is, counted from the last if it is negative.
+/// Reads the number of a dimension, which is counted from the last one if it is negative.
 fn read_axis(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<usize> {
     let all = dims as isize;
-    // An integer too large for this is no dimension either.
+    // (An integer that is too large for this type is no dimension.)
     match given.extract::<isize>() {
         Ok(axis) if (-all..all).contains(&axis) => Ok(axis.rem_euclid(all) as usize),
         _ => {
@@ -128,8 +128,7 @@ fn read_tensor_scale(scaling: &Bound<'_, PyAny>) -> PyResult<TensorScale> {
     Ok(if divides { TensorScale::Divide(value) } else { TensorScale::Multiply(value) })
 }
 
-/// How scales of a shape lie in a buffer, and how arrays show them: the shape of the buffer, and that of the array. Those of
-/// tiles are shown as they lie.
+/// The shape of the buffer of scales, and that of the array which users see. Scales in tiles are shown as they are in the buffer.
 struct Shown {
     scale_shape: Vec<usize>,
     buffer: Vec<usize>,
@@ -151,7 +150,7 @@ impl Shown {
         Ok(Self { scale_shape, buffer, layout: scaling.layout })
     }
 
-    /// A buffer as users see it: an array of the shape of the scales, whatever lies where.
+    /// The array that users see: of the shape of the scales, whatever their order in the buffer.
     fn show<'py>(&self, buffer: &View<'py>) -> PyResult<Bound<'py, PyAny>> {
         let array = buffer.array.as_any();
         match self.layout {
@@ -162,7 +161,8 @@ impl Shown {
         }
     }
 
-    /// Scales or zero points that are given, as they must lie. Dimensions of one may be left out; as many must agree, each.
+    /// Reads given scales or zero points, and brings them to the order that is needed. Dimensions of length 1 may be left out; if there are
+    /// as many dimensions as needed, all must agree.
     fn read<'py>(
         &self,
         what: &str,
@@ -174,10 +174,10 @@ impl Shown {
         let source = Source::read(given)?;
         let has = source.dtype();
         if has != dtype {
-            // What checkpoints have of scales that no dtype of theirs is for.
+            // (Checkpoints have such scales as bytes, if they have no dtype for them.)
             let are_bytes = has == DType::U8 && dtype.bits() == 8 && dtype.float_format().is_some();
             let help = if are_bytes {
-                // (The dtypes of torch have no strings.)
+                // (`view` of torch does not take strings.)
                 let is_tensor = given.get_type().module()?.to_string().starts_with("torch");
                 let named = if is_tensor { format!("torch.{dtype}") } else { format!("'{dtype}'") };
                 format!(": if they are its codes, pass them as {what}.view({named})")
@@ -207,7 +207,7 @@ impl Shown {
             }
             source => source,
         };
-        // Scales have the byte order of the elements.
+        // (Scales must have the byte order of the elements.)
         match source {
             Source::Array(view) if view::order(view.of) != order && view.of.dtype.part().bits() > 8 => {
                 let descr = view.array.as_any().getattr("dtype")?.call_method0("newbyteorder")?;
@@ -240,7 +240,7 @@ impl Shown {
     }
 }
 
-/// One buffer for what has one element per byte, or is packed.
+/// A new buffer for elements, one per byte or packed.
 fn codes_buffer<'py>(
     py: Python<'py>,
     dtype: DType,
@@ -259,7 +259,7 @@ fn codes_buffer<'py>(
     }
 }
 
-/// `packed`: None is one element per byte, else whether the high bits come first.
+/// The packing that `packed` means: None is one element per byte; otherwise it says whether the high bits come first.
 fn packing_of(dtype: DType, packed: Option<bool>) -> PyResult<Packing> {
     match packed {
         None => Ok(Packing::OnePerByte),
@@ -275,7 +275,7 @@ fn how<'py>(threads: Option<&Bound<'py, PyAny>>, progress: Option<&Bound<'py, Py
     Ok(How { threads: read_threads(threads)?, progress: read_progress(progress)? })
 }
 
-/// Runs a scaled cast without the GIL.
+/// Runs a scaled cast without the GIL, on several threads.
 fn run<T: Send>(
     py: Python<'_>,
     how: &How<'_>,
@@ -284,18 +284,18 @@ fn run<T: Send>(
     watched(py, how, "pieces", cast)?.map_err(wrong)
 }
 
-/// The options of a cast of elements from one layout to another.
+/// The options of a cast between two layouts.
 fn laid_out(options: &CastOptions, from: (Packing, ByteOrder), to: (Packing, ByteOrder)) -> CastOptions {
     options.src_packing(from.0).src_order(from.1).dst_packing(to.0).dst_order(to.1)
 }
 
 const NATIVE: ByteOrder = ByteOrder::Native;
 
-/// The shape of the data, codes, scales, zero points, the factor of the tensor.
+/// The results of quantising: the shape of the data, codes, scales, zero points, and the factor of the tensor.
 type Made<'py> =
     (Bound<'py, PyTuple>, Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<f32>);
 
-/// Quantises: with scales that are given, or found from the data (with zero points, if `affine`).
+/// Quantises, with scales that are given or found from the data (with zero points, if `affine`).
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "what the function of the package takes")]
 #[pyo3(signature = (x, dtype, scaling, scales, zero_points, affine, packed, threads, progress, options))]
@@ -353,13 +353,13 @@ pub(crate) fn quantize<'py>(
     Ok((PyTuple::new(py, &shape)?, codes.array.into_any(), shown.show(&found)?, zeros, tensor))
 }
 
-/// What each takes besides the options of a cast.
+/// The arguments that each function takes besides the options of a cast.
 const OF_QUANTIZE: &[&str] =
     &["scales", "zero_points", "affine", "packed", "high_first", "threads", "progress"];
 const OF_DEQUANTIZE: &[&str] = &["zero_points", "out", "threads", "progress"];
 const OF_REQUANTIZE: &[&str] = &["zero_points", "packed", "high_first", "threads", "progress"];
 
-/// Scales and zero points of elements.
+/// Reads the scales and zero points of elements.
 fn given<'py>(
     codes: &Source<'py>,
     scaling: &Scaling,

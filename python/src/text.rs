@@ -1,4 +1,4 @@
-//! Numbers as text, and packed elements.
+//! Reads and writes numbers as text, and packs elements.
 
 use lanecast::text::{self, Notation};
 use lanecast::{CastOptions, Caster, Packing};
@@ -21,7 +21,7 @@ fn wrong(error: text::Error) -> PyErr {
     }
 }
 
-/// Reads texts to an array of a shape.
+/// Parses texts to an array of a shape.
 #[pyfunction]
 #[pyo3(signature = (texts, like, dtype, options))]
 pub(crate) fn parse<'py>(
@@ -42,13 +42,13 @@ pub(crate) fn parse<'py>(
         offsets.push(bytes.len() as i64);
     }
     let options = laid_out(&options, to, to);
-    // SAFETY: a new contiguous array.
+    // SAFETY: the array is new and contiguous.
     let out = unsafe { core::slice::from_raw_parts_mut(dst.data, dst.len() * dst.itemsize()) };
     py.detach(|| text::parse_bytes_with(&offsets, &bytes, out, to.dtype, &options)).map_err(wrong)?;
     Ok(dst.array)
 }
 
-/// Writes the elements of an array as texts, in C order, and says what shape it has.
+/// Formats the elements of an array as texts, in C order, and returns its shape, too.
 #[pyfunction]
 pub(crate) fn format(x: &Bound<'_, PyAny>, scientific: bool) -> PyResult<(Vec<String>, Py<PyTuple>)> {
     let py = x.py();
@@ -72,7 +72,7 @@ fn packing(high_first: bool) -> Packing {
 
 type Packed<'py> = (Bound<'py, PyArray1<u8>>, &'static str, Bound<'py, PyTuple>);
 
-/// The packed bytes of an array of a dtype of fewer than 8 bits, the dtype and the shape.
+/// Packs an array of a dtype of fewer than 8 bits: returns the bytes, the dtype and the shape.
 #[pyfunction]
 pub(crate) fn pack<'py>(x: &Bound<'py, PyAny>, high_first: bool) -> PyResult<Packed<'py>> {
     let py = x.py();

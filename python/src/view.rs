@@ -1,4 +1,4 @@
-//! Arrays, and what can be read or written as one.
+//! Arrays, and other objects that are read or written as arrays.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
@@ -15,7 +15,7 @@ use crate::dlpack::{self, Handed};
 use crate::dtypes::{Ordered, Table, refused_array};
 use crate::packed::{self, Packed};
 
-/// The elements of an array, which lives as long as the view does.
+/// A view of the elements of an array, which it keeps alive.
 pub(crate) struct View<'py> {
     pub(crate) array: Bound<'py, PyUntypedArray>,
     pub(crate) data: *mut u8,
@@ -25,19 +25,19 @@ pub(crate) struct View<'py> {
 }
 
 impl<'py> View<'py> {
-    /// Of an array of one of our dtypes.
+    /// The view of an array whose dtype lanecast has.
     pub(crate) fn new(array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
         let descr = array.dtype();
         let Some(of) = Table::get(array.py())?.ordered(&descr) else {
             return Err(refused_array(&descr));
         };
-        // SAFETY: it is an array.
+        // SAFETY: the object is an array.
         let data = unsafe { (*array.as_array_ptr()).fields.data }.cast();
         let (shape, strides) = (array.shape().to_vec(), array.strides().to_vec());
         Ok(Self { array: array.clone(), data, shape, strides, of })
     }
 
-    /// Of what can be read as an array. What is packed is unpacked first.
+    /// The view of anything that can be read as an array. Packed elements are unpacked first.
     pub(crate) fn read(given: &Bound<'py, PyAny>) -> PyResult<Self> {
         match to_array(given)? {
             Handed::Array(array) => Self::new(&array),
@@ -45,7 +45,7 @@ impl<'py> View<'py> {
         }
     }
 
-    /// Of what can be written as one.
+    /// The view of anything that can be written as an array.
     pub(crate) fn write(given: &Bound<'py, PyAny>) -> PyResult<Self> {
         let array = if let Ok(array) = given.cast::<PyUntypedArray>() {
             array.clone()
@@ -76,10 +76,10 @@ impl<'py> View<'py> {
         Self::new(&array)
     }
 
-    /// A new array of this shape; `order` as NumPy has it.
+    /// A new array of the same shape. `order` has NumPy's meaning.
     pub(crate) fn like(&self, descr: &Bound<'py, PyArrayDescr>, order: NPY_ORDER) -> PyResult<Self> {
         let py = self.array.py();
-        // SAFETY: the API takes the reference to the dtype that it is given, and returns a new one to an array.
+        // SAFETY: the function takes over the reference to the dtype, and returns a new one to an array.
         let array = unsafe {
             let descr = descr.clone().into_ptr().cast();
             let array = PY_ARRAY_API.PyArray_NewLikeArray(py, self.array.as_array_ptr(), order, descr, 0);
@@ -96,33 +96,33 @@ impl<'py> View<'py> {
         self.of.dtype.itemsize()
     }
 
-    /// The bytes of elements that lie behind each other.
+    /// The bytes of contiguous elements.
     pub(crate) fn bytes(&self) -> &[u8] {
         debug_assert!(self.is_contiguous() || self.len() == 0);
         if self.len() == 0 {
             return &[];
         }
-        // SAFETY: a contiguous array, which the view keeps. Python code that writes to it at the same time races, as with
-        // NumPy.
+        // SAFETY: the array is contiguous, and the view keeps it alive. Python code that writes to it at the same time is a data race, as
+        // with NumPy.
         unsafe { core::slice::from_raw_parts(self.data, self.len() * self.itemsize()) }
     }
 
-    /// The same, to be written.
+    /// The same, to write to.
     ///
     /// # Safety
-    /// They lie behind each other, and nobody else has them: the array is new.
+    /// The elements are contiguous, and nobody else uses them: the array is new.
     #[expect(clippy::mut_from_ref, reason = "the memory is not that of the view")]
     pub(crate) unsafe fn bytes_mut(&self) -> &mut [u8] {
-        // SAFETY: the caller's promise; of an array of no elements nothing is read or written, whatever its pointer is.
+        // SAFETY: the caller's promise. (The pointer of an array without elements is not null, and not used.)
         unsafe { core::slice::from_raw_parts_mut(self.data, self.len() * self.itemsize()) }
     }
 
-    /// Do the elements lie behind each other in C order?
+    /// Whether the elements are contiguous in C order.
     pub(crate) fn is_contiguous(&self) -> bool {
         self.array.is_c_contiguous()
     }
 
-    /// The first byte of the elements, and the one behind the last.
+    /// The addresses of the first byte of the elements, and of the one after the last.
     pub(crate) fn reach(&self) -> (usize, usize) {
         let (mut first, mut end) = (0, self.itemsize() as isize);
         for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
@@ -133,7 +133,7 @@ impl<'py> View<'py> {
         if self.len() == 0 { (0, 0) } else { (at(first), at(end)) }
     }
 
-    /// An array of the same elements in C order: this one, if it is.
+    /// The same elements, contiguous in C order: a copy, if they are not.
     pub(crate) fn contiguous(self) -> PyResult<Self> {
         if self.is_contiguous() {
             return Ok(self);
@@ -144,7 +144,7 @@ impl<'py> View<'py> {
     /// A copy.
     pub(crate) fn copy(&self, order: NPY_ORDER) -> PyResult<Self> {
         let py = self.array.py();
-        // SAFETY: it is an array; what comes back is a new reference to one.
+        // SAFETY: the object is an array, and the result is a new reference to one.
         let copy = unsafe {
             let copy = PY_ARRAY_API.PyArray_NewCopy(py, self.array.as_array_ptr(), order);
             Bound::from_owned_ptr_or_err(py, copy)?
@@ -153,7 +153,7 @@ impl<'py> View<'py> {
     }
 }
 
-/// The options for arrays of these dtypes.
+/// The options with the byte orders and packings of two arrays.
 pub(crate) fn laid_out(options: &CastOptions, src: Ordered, dst: Ordered) -> CastOptions {
     options
         .src_packing(Packing::OnePerByte)
@@ -170,7 +170,7 @@ pub(crate) fn order(of: Ordered) -> ByteOrder {
     }
 }
 
-/// What can be read as an array: one itself, a `PackedArray`, what DLPack or a buffer hands over, nested lists and numbers.
+/// Reads an object as an array: an array, a `PackedArray`, an object with DLPack or a buffer, nested lists, or a number.
 pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     if let Ok(array) = given.cast::<PyUntypedArray>() {
         return Ok(Handed::Array(array.clone()));
@@ -187,7 +187,7 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
     if packed::is_packed_array(given)? {
         return Ok(Handed::Packed(Packed::new(given)?));
     }
-    // Numbers of NumPy have buffers too, of which they say nothing for the dtypes of ml_dtypes.
+    // (Scalars of NumPy have buffers, too, but those of ml_dtypes without a format.)
     let is_scalar = given.is_instance(&py.import("numpy")?.getattr("generic")?)?;
     if !is_scalar && given.hasattr("__dlpack__")? {
         return dlpack::import(given);
@@ -198,7 +198,7 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
 fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let array = given.py().import("numpy")?.call_method1("asarray", (given,))?;
     let array: Bound<'py, PyUntypedArray> = array.cast_into()?;
-    // NumPy makes an element of whatever it does not know.
+    // (NumPy makes an array of one object of anything that it does not know.)
     if array.ndim() == 0 && array.dtype().kind() == b'O' {
         if given.is_instance_of::<PyInt>() {
             return Err(PyTypeError::new_err(
@@ -213,10 +213,10 @@ fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArra
     Ok(array)
 }
 
-/// An array of memory of somebody else, which `base` keeps.
+/// Makes an array of memory that `base` owns.
 ///
 /// # Safety
-/// The elements that shape and strides lead to are readable, and writable if it says so, as long as `base` lives.
+/// The elements of this shape with these strides are readable, and if `writable`, writable, as long as `base` lives.
 pub(crate) unsafe fn borrowed<'py>(
     descr: Bound<'py, PyArrayDescr>,
     shape: &[usize],
@@ -229,7 +229,7 @@ pub(crate) unsafe fn borrowed<'py>(
     let mut shape: Vec<npy_intp> = shape.iter().map(|&extent| extent as npy_intp).collect();
     let mut strides: Vec<npy_intp> = strides.iter().map(|&stride| stride as npy_intp).collect();
     let flags = if writable { NPY_ARRAY_WRITEABLE } else { 0 };
-    // SAFETY: as many strides as dimensions. The dtype and the base are references that the API takes.
+    // SAFETY: there are as many strides as dimensions. The functions take over the references to the dtype and the base.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -246,7 +246,7 @@ pub(crate) unsafe fn borrowed<'py>(
         if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base.into_ptr()) < 0 {
             return Err(PyErr::fetch(py));
         }
-        // NumPy looks for the alignment only when it allocates.
+        // (NumPy sets the flag of alignment only for memory that it has allocated.)
         PY_ARRAY_API.PyArray_UpdateFlags(py, array.as_ptr().cast(), numpy::npyffi::NPY_ARRAY_ALIGNED);
         Ok(array.cast_into()?)
     }

@@ -13,11 +13,11 @@ use crate::dtypes::{self, Table};
 use crate::options::{choose, roundings};
 use crate::view::View;
 
-/// Elements of a part, after which signals are looked for.
+/// How many elements are cast between two checks for signals.
 const PART: usize = 1 << 22;
 
-/// Casts by the rules of cast_value: the array, and the index of the first element that is refused, after which the array holds
-/// anything.
+/// Casts by the rules of cast_value. Returns the array, and the index of the first element that is refused: the array's contents are
+/// meaningless then.
 #[pyfunction]
 #[pyo3(signature = (x, dtype, rounding, out_of_range, entries))]
 pub(crate) fn cast_value<'py>(
@@ -66,7 +66,7 @@ pub(crate) fn cast_value<'py>(
     let caster = ValueCaster::new(src.of.dtype, to.dtype, rounding, out_of_range, &map).map_err(refused)?;
     let table = Table::get(py)?;
     let dst = src.like(&table.descr(py, to.dtype)?, NPY_ORDER::NPY_CORDER)?;
-    // SAFETY: the array is contiguous and new.
+    // SAFETY: the array is new and contiguous.
     let bytes = unsafe { dst.bytes_mut() };
     let sizes = [src.itemsize(), dst.itemsize()];
     let parts = src.bytes().chunks(PART * sizes[0]).zip(bytes.chunks_mut(PART * sizes[1]));
@@ -90,7 +90,7 @@ fn refused(error: ZarrError) -> PyErr {
     }
 }
 
-/// An array in the byte order of the machine.
+/// The elements in the byte order of the machine.
 fn native(view: View<'_>) -> PyResult<View<'_>> {
     if !view.of.swapped {
         return Ok(view);
@@ -100,7 +100,7 @@ fn native(view: View<'_>) -> PyResult<View<'_>> {
     View::new(array.cast()?)
 }
 
-/// The same elements in another byte order.
+/// The elements in another byte order.
 fn as_type<'py>(
     array: &Bound<'py, PyUntypedArray>,
     descr: &Bound<'py, PyArrayDescr>,
@@ -108,11 +108,11 @@ fn as_type<'py>(
     array.call_method1("astype", (descr,))
 }
 
-/// The code of an integer in a dtype, or where that is a float, of the number as float64. Numbers of integers are not read by way of a float.
+/// Reads a number for a dtype: its code if that is an integer dtype, without going by way of a float; otherwise its bits as float64.
 fn number(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> {
     let py = number.py();
     if let Kind::Int(format) = dtype.kind() {
-        // The wide ones are read in parts, which takes longer than to cast hundreds of elements.
+        // (An int of more than 64 bits is read in parts, which takes longer than casting hundreds of elements.)
         let whole = match number.cast_exact::<PyInt>().map(|number| number.extract::<i64>()) {
             Ok(Ok(whole)) => Ok(whole.into()),
             _ => number.call_method0("__index__").and_then(|whole| whole.extract::<i128>()),
@@ -132,7 +132,7 @@ fn number(number: &Bound<'_, PyAny>, what: &str, dtype: DType) -> PyResult<u64> 
     Ok(value.to_bits())
 }
 
-/// The codes in a dtype of what [`number`] has read for it.
+/// The codes in a dtype of numbers that [`number`] has read for it.
 fn codes(numbers: Vec<u64>, dtype: DType) -> PyResult<Vec<u64>> {
     if numbers.is_empty() || dtype == DType::F64 || matches!(dtype.kind(), Kind::Int(_)) {
         return Ok(numbers);

@@ -1,7 +1,7 @@
-//! `patch`: NumPy's own casts run our kernels.
+//! `patch`: makes NumPy's own casts run our kernels.
 //!
-//! Every cast asks the method of its pair of dtypes for a loop. That question is redirected, and answered by a loop of ours,
-//! which leaves to the original what that might answer otherwise.
+//! For every cast, NumPy calls a function of the method of its pair of dtypes, which chooses a loop. That function is replaced by one
+//! that chooses a loop of ours. Our loop leaves those elements to the original loop for which that may give other results.
 
 mod numpy;
 mod pair;
@@ -22,10 +22,10 @@ use crate::dtypes::Table;
 use numpy::{Legacy, Method, Numpy};
 use pair::{EXACT, FEW, HAS_FLAGS, Pair, Scratch, THREADS};
 
-/// What is patched.
+/// The casts that are patched.
 #[derive(Default)]
 struct State {
-    /// exact, threads, numpy: as the last call of `patch` had them. None: nothing is patched.
+    /// The arguments exact, threads and numpy of the last call of `patch`. None: nothing is patched.
     config: Option<(bool, usize, bool)>,
     pairs: Vec<&'static Pair>,
     skipped: Skipped,
@@ -34,29 +34,29 @@ struct State {
 static STATE: Mutex<State> = Mutex::new(State { config: None, pairs: Vec::new(), skipped: Vec::new() });
 
 fn state() -> MutexGuard<'static, State> {
-    // Nothing panics under the lock.
+    // (Nothing panics under the lock.)
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Dtypes that NumPy itself has.
+/// Whether NumPy itself has a dtype.
 fn is_numpys(dtype: DType) -> bool {
     use DType::*;
     matches!(dtype, Bool | U8 | I8 | U16 | I16 | U32 | I32 | U64 | I64 | F16 | F32 | F64 | C64 | C128)
 }
 
-/// Dtypes whose casts stay the originals: of what those answer otherwise, nothing is known that a look at the elements would tell.
+/// Whether the casts of a dtype are not patched, because no scan of elements can tell where the originals differ.
 fn is_left(dtype: DType) -> bool {
     dtype.bits() == 1 || (matches!(dtype.kind(), Kind::Complex(_)) && !is_numpys(dtype))
 }
 
 type Skipped = Vec<(DType, DType, String)>;
 
-/// A cast that NumPy has, whose method has the layout that is known.
+/// A cast of NumPy whose method has the known layout.
 struct Candidate {
     dtypes: [DType; 2],
     method: *mut Method,
     kind: numpy::Kind,
-    /// The loops of a legacy cast that is no pair yet.
+    /// The loops of a legacy cast for which no pair was made yet.
     legacy: Option<Legacy>,
     descriptors: [*mut PyArray_Descr; 2],
 }
@@ -90,7 +90,7 @@ fn candidates(
         let mut legacy = None;
         if pair::find(method).is_none() {
             let sizes = dtypes.map(DType::itemsize);
-            // SAFETY: of these dtypes, and no pair was ever made of it.
+            // SAFETY: the method is that of these dtypes, and was never patched.
             unsafe {
                 if kind == numpy::Kind::Legacy {
                     legacy = system.loops(method, descriptors, sizes)?;
@@ -105,7 +105,7 @@ fn candidates(
     Ok(found)
 }
 
-/// The pair of a cast, made and proven if there is none yet. None: it is skipped.
+/// The pair of a cast, which is made and proven if there is none yet. None if the cast is skipped.
 ///
 /// # Safety
 /// With the GIL and under the lock; the descriptors are those of the dtypes.
@@ -134,7 +134,7 @@ unsafe fn proven(candidate: &Candidate, skipped: &mut Skipped) -> PyResult<Optio
     Ok(Some(pair))
 }
 
-/// Patches NumPy's casts, or those that are patched otherwise. `threads` 0 is as many as there are.
+/// Patches NumPy's casts; or changes how they are patched. `threads` 0: as many as there are cores.
 #[pyfunction]
 pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) -> PyResult<()> {
     // Everything that may run Python code comes before the lock is taken.
@@ -167,7 +167,7 @@ pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) ->
             None => pairs.push((pair, candidate.descriptors)),
         }
     }
-    // Everything is proven: now how few elements are left to the originals, and the pointers.
+    // All pairs are proven. Now measure how few elements are left to the originals, and replace the functions.
     THREADS.store(threads, Ordering::Relaxed);
     let mut scratch = Scratch::new();
     for (pair, descriptors) in &pairs {
@@ -193,7 +193,7 @@ pub(crate) fn patch(py: Python<'_>, exact: bool, threads: usize, numpy: bool) ->
     Ok(())
 }
 
-/// For tests: how few elements are left to the originals from the next `patch` on; 0: those of which they are faster.
+/// For tests: sets how few elements are left to the originals, from the next `patch` on. 0: as few as they cast faster.
 #[pyfunction]
 pub(crate) fn leave_few(elements: isize) {
     FEW.store(elements, Ordering::Relaxed);
@@ -210,7 +210,7 @@ fn descr_of_number(py: Python<'_>, number: c_int) -> PyResult<Bound<'_, PyAny>> 
     }
 }
 
-/// Gives a method its own pointer back. False if somebody else has changed it since.
+/// Restores the function of a method. False if other code has changed it since.
 fn restore(pair: &Pair) -> bool {
     // SAFETY: the layout of the method was proven.
     let pointer = unsafe { &(*pair.method).get_strided_loop };
@@ -218,7 +218,7 @@ fn restore(pair: &Pair) -> bool {
     pointer.compare_exchange(ours, original, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
-/// Undoes all that `patch` did, and that nobody has changed since.
+/// Undoes `patch`, except for functions that other code has changed since.
 #[pyfunction]
 pub(crate) fn unpatch() {
     let mut state = state();
@@ -239,7 +239,7 @@ type Shown<'py> = (Option<(bool, usize, bool)>, Bound<'py, PyList>, Bound<'py, P
 /// and from how many elements on they are cast by kernels; and what was skipped.
 #[pyfunction]
 pub(crate) fn patch_state(py: Python<'_>) -> PyResult<Shown<'_>> {
-    // Nothing of Python's under the lock: to make an object may run anything.
+    // (No Python objects are made under the lock, as that may run any code.)
     let (config, pairs, skipped) = {
         let state = state();
         let pairs = state.pairs.iter().map(|pair| {

@@ -1,4 +1,4 @@
-//! The structs of NumPy by which a cast finds its loop. They are private: what reads them proves their layout first.
+//! The structs by which NumPy finds the loop of a cast. They are private, so their layout is proven before they are used.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::AtomicPtr;
@@ -10,9 +10,9 @@ use pyo3::types::PyCapsule;
 
 pub(super) const REQUIRES_PYAPI: c_int = 1;
 pub(super) const RUNTIME_FLAGS: c_int = 1 | 2;
-/// All flags that a method of a cast has had: the above, unaligned, reorderable; from NumPy 2.5 on, that it is a cast.
+/// All flags that methods of casts have in known releases: the above, unaligned, reorderable; from NumPy 2.5 on, that it is a cast.
 const KNOWN_FLAGS: c_int = 0x1F | 1 << 17;
-/// Beside the level of casting: same_value is possible, and (before 2.0) a cast is a view.
+/// Flags beside the level of casting: same_value is possible, and (before 2.0) the cast is a view.
 const CASTING_FLAGS: c_int = 1 << 6 | 1 << 16;
 pub(super) const SAME_VALUE: u64 = 1;
 /// The feature version of the API from which a context has flags: NumPy 2.4.
@@ -37,12 +37,12 @@ pub(super) type Chosen = (Loop, *mut Aux);
 pub(super) struct Aux {
     pub(super) free: Option<unsafe extern "C" fn(*mut Aux)>,
     pub(super) clone: Option<unsafe extern "C" fn(*mut Aux) -> *mut Aux>,
-    /// Reserved by NumPy, which does not touch it: of ours, the loop that gets them.
+    /// Reserved by NumPy, which does not use it. In ours, the loop that gets these data.
     pub(super) own: Option<Loop>,
     pub(super) reserved: *mut c_void,
 }
 
-/// _strided_cast_data: what NumPy's loops of a cast of registered dtypes get, and the function that they call.
+/// _strided_cast_data: the auxiliary data of NumPy's loops for casts of registered dtypes, with the function that they call.
 #[repr(C)]
 pub(super) struct Registered {
     _base: Aux,
@@ -55,7 +55,7 @@ pub(super) struct Registered {
 #[derive(Clone, Copy)]
 pub(super) struct Legacy {
     pub(super) chosen: [Chosen; 2],
-    /// The auxiliary data are [`Registered`]: the loops do nothing but call that function, and need no GIL.
+    /// The auxiliary data are [`Registered`]: the loops only call its function, and do not need the GIL.
     pub(super) is_plain: bool,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// One for a call that NumPy did not make.
+    /// A context for a call that is not NumPy's.
     pub(super) fn new(method: *mut Method, descriptors: *const *mut numpy::npyffi::PyArray_Descr) -> Self {
         let none = core::ptr::null_mut::<c_void>();
         Self { caller: none.cast(), method, descriptors, _reserved: none, flags: 0, _parameters: none }
@@ -109,19 +109,19 @@ struct BoundMethod {
     method: *mut Method,
 }
 
-/// Which of the two kinds of methods a cast has.
+/// The two kinds of methods of casts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Of registered dtypes: two loops around one function, for elements that lie behind each other and for others.
+    /// Of registered dtypes: two loops, for contiguous elements and for others, which call one function.
     Legacy,
     /// NumPy's own: four loops.
     Numeric,
 }
 
-/// What is needed of NumPy to find methods and prove that they are what they should be.
+/// What is needed to find NumPy's methods and to prove their layout.
 pub(super) struct Numpy<'py> {
     casting_impl: Bound<'py, PyAny>,
-    /// The file that NumPy's code was loaded from, and the one of ml_dtypes.
+    /// The addresses at which the files of NumPy's code and of ml_dtypes' are loaded.
     module: usize,
     registrar: Option<usize>,
     /// A context has flags.
@@ -148,7 +148,7 @@ impl<'py> Numpy<'py> {
         // SAFETY: the table has this entry.
         let module = module_of(unsafe { *api.add(211) })
             .ok_or_else(|| PyRuntimeError::new_err("where NumPy's code lies cannot be found out here"))?;
-        // Older and newer releases may do without such a module, and so do their casts without what is quicker by it.
+        // (Other releases of ml_dtypes may not have such a module. Without it, `is_plain` is false.)
         let registrar = py.import("ml_dtypes._ml_dtypes_ext").ok().and_then(|registrar| {
             // SAFETY: it is an object; one without a definition, or none at all, is NULL.
             module_of(unsafe { ffi::PyModule_GetDef(registrar.as_ptr()) }.cast_const().cast())
@@ -168,7 +168,7 @@ impl<'py> Numpy<'py> {
             return Ok(None);
         }
         let odd = |what: &str| PyRuntimeError::new_err(format!("the cast of {from} to {to}: {what}"));
-        // What it is called says its type, before any pointer is followed.
+        // (Its name says its type, before any pointer is dereferenced.)
         let text = bound.repr()?.to_string();
         let kind = if text.contains("`legacy_cast`") {
             Kind::Legacy
@@ -194,7 +194,7 @@ impl<'py> Numpy<'py> {
         if size < size_of::<Method>() {
             return Err(odd("its method is smaller than this NumPy's should be"));
         }
-        // SAFETY: so many bytes are there. The name is read last, when everything else is as it should be.
+        // SAFETY: the object has so many bytes. The name is read last, after everything else was checked.
         let proven = unsafe {
             let get = (*method).get_strided_loop.load(core::sync::atomic::Ordering::Acquire);
             let loops = [
@@ -226,7 +226,7 @@ impl<'py> Numpy<'py> {
     }
 }
 
-/// The original's answer for elements of some alignment and strides: the loop, its auxiliary data, and its flags. None: an error.
+/// What the original chooses for elements of an alignment and strides: the loop, its auxiliary data, and its flags. None: an error.
 ///
 /// # Safety
 /// The method is that of the descriptors, its layout was proven, and it is not patched.
@@ -239,7 +239,7 @@ unsafe fn ask(
 ) -> Option<(Option<Loop>, *mut Aux, c_int)> {
     let mut context = Context::new(method, descriptors.as_ptr());
     let (mut chosen, mut aux, mut flags) = (None, core::ptr::null_mut(), 0);
-    // SAFETY: the caller's promise; as NumPy asks, with the GIL. No reference is moved.
+    // SAFETY: the caller's promise. It is called as by NumPy, with the GIL.
     let answer = unsafe {
         let ask: GetLoop =
             core::mem::transmute((*method).get_strided_loop.load(core::sync::atomic::Ordering::Acquire));
@@ -253,7 +253,7 @@ unsafe fn ask(
     Some((chosen, aux, flags))
 }
 
-/// Runs what asks the original: of complex to real that warns, though nothing is cast here.
+/// Runs a function without warnings: the originals of casts from complex to real warn when they choose a loop.
 fn in_silence<T>(py: Python<'_>, run: impl FnOnce() -> T) -> PyResult<T> {
     let warnings = py.import("warnings")?;
     let silence = warnings.call_method0("catch_warnings")?;
@@ -264,8 +264,8 @@ fn in_silence<T>(py: Python<'_>, run: impl FnOnce() -> T) -> PyResult<T> {
 }
 
 impl Numpy<'_> {
-    /// The loops that the original chooses for elements that lie strides apart, and for such that lie behind each other. Their
-    /// auxiliary data are kept for good: the loops only read them. None: it chooses none.
+    /// The loops that the original chooses for strided and for contiguous elements. Their auxiliary data, which they only read, are kept
+    /// for good. None: it chooses none.
     ///
     /// # Safety
     /// The method is that of the descriptors, its layout was proven, and it is not patched.
@@ -289,13 +289,13 @@ impl Numpy<'_> {
         }))
     }
 
-    /// Are auxiliary data of NumPy's a [`Registered`] with a function of ml_dtypes, after which NumPy does not look for an exception? (It does
-    /// with dtypes of ml_dtypes 0.5.0 and 0.5.1.)
+    /// Whether auxiliary data of NumPy are a [`Registered`] with a function of ml_dtypes, after which NumPy does not check for an exception.
+    /// (It does for dtypes of ml_dtypes 0.5.0 and 0.5.1.)
     fn is_plain(&self, aux: *mut Aux) -> bool {
-        // SAFETY: auxiliary data that NumPy made. Those without such a function are not read further.
+        // SAFETY: NumPy made the auxiliary data. If they do not have such a function, they are not read further.
         unsafe {
             let theirs = aux.cast::<Registered>();
-            // Read as what it may be instead: no pointer to a function.
+            // (Not read as a pointer to a function, which it may not be.)
             let at = || (&raw const (*theirs).cast).cast::<*const c_void>().read();
             !aux.is_null()
                 && self.registrar.is_some()
@@ -306,8 +306,8 @@ impl Numpy<'_> {
     }
 }
 
-/// Does the original choose among the four loops of its method by nothing but the alignment, and whether the elements lie behind
-/// each other, without auxiliary data?
+/// Whether the original's choice among the four loops of its method depends only on whether elements are aligned and contiguous, and has no
+/// auxiliary data.
 ///
 /// # Safety
 /// As that of [`Numpy::loops`].
@@ -341,7 +341,7 @@ pub(super) unsafe fn chooses_plainly(
     })
 }
 
-/// Where the file lies in memory that some code was loaded from.
+/// The address at which the file is loaded that some code belongs to.
 #[cfg(unix)]
 fn module_of(at: *const c_void) -> Option<usize> {
     // SAFETY: any address may be asked for; the struct is plain data.

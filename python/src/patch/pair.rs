@@ -1,4 +1,4 @@
-//! One patched cast: which loop NumPy gets for it, and what that does.
+//! A patched cast: the loop that NumPy gets for it.
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
@@ -15,87 +15,89 @@ use super::numpy::{
 };
 use super::scan::{self, Found, Rules};
 
-/// Numbers of elements, of which the least is found that a kernel casts faster than the original, loop by loop.
+/// For each loop, the least of these numbers of elements is found that a kernel casts faster than the original.
 const LADDER: [usize; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 4096];
-/// Where in it the search begins.
+/// The index at which the search begins.
 const MIDDLE: usize = 3;
-/// Elements for which there is memory to time casts: the last of the ladder.
+/// How many elements the memory for timing has room for: the last of the ladder.
 const SCRATCH: usize = LADDER[LADDER.len() - 1];
-/// How many times their size strided elements lie apart there.
+/// Strided elements are timed at this many times their size apart.
 const SPREAD: usize = 3;
-/// So many times as fast a kernel must be, that it is not a matter of chance.
+/// A kernel must be so many times as fast as the original, so that it is not by chance.
 const MARGIN: f64 = 1.15;
-/// Nanoseconds that a kernel takes longer in a call of its own than in the midst of others, which is how it is timed: some 80 in
-/// calls of 20 and of 47 elements by NumPy, of float16 to and from integers.
+/// By how many nanoseconds a kernel is slower in a single call than in a sequence of calls, by which it is timed: about 80, measured with
+/// calls by NumPy of 20 and 47 elements, of float16 to and from integers.
 const FIRST: f64 = 100.0;
-/// The same where NumPy warns when it chooses a loop: that leaves nothing of a kernel in the caches of code and branches.
+/// The same if NumPy warns when it chooses a loop, after which nothing of a kernel is left in the caches of code and branches.
 const FIRST_WARNED: f64 = 400.0;
-/// Nanoseconds per element of an original that may be faster than a kernel, whatever their number.
+/// An original that takes fewer nanoseconds per element than this may be faster than a kernel, whatever the number of elements.
 const QUICK: f64 = 2.0;
-/// So many times as fast a kernel must be for many elements of those: there is little to gain, and where memory lies by chance
-/// makes as much of a difference.
+/// A kernel must be so many times as fast as such an original: there is little to gain, and the addresses of buffers make as much of a
+/// difference.
 const WORTH: f64 = 1.75;
-/// The same of the quickest: 20 elements take 8 ns, and in one process of three 1 ns more where anything stands before the loop.
+/// The same for the fastest originals, in nanoseconds per element, and how many times as fast a kernel must be: their calls of 20 elements
+/// take 8 ns, and in one of three processes 1 ns more if any code runs before the loop.
 const QUICKEST: f64 = 0.2;
 const WORTH_OF_QUICKEST: f64 = 2.5;
-/// Of so many runs the quickest counts, and one takes at least so many nanoseconds.
+/// How many runs are timed, of which the fastest counts, and how many nanoseconds one takes at least.
 const GLANCE: (usize, f64) = (3, 400.0);
-/// The same where that left it open: a loop that was seldom run is slower than it will be, for the branches it has to learn.
+/// The same for a second, longer timing if the first one did not decide: a loop that has run few times is slower, until its branches are
+/// predicted.
 const LOOK: (usize, f64) = (3, 2000.0);
-/// A glance is enough if the kernel is so many times as fast.
+/// The first timing decides if the kernel is so many times as fast.
 const CLEAR: f64 = 1.7;
-/// The original is as fast, whatever the number of elements.
+/// All calls are left to the original, which is as fast.
 const NEVER: isize = isize::MAX;
-/// None are left to the original: it would answer otherwise.
+/// No calls are left to the original, which gives other results.
 const ALWAYS: isize = 0;
-/// Elements of a block that is looked at and then cast, and at most how many bytes of the source: it stays in L1.
+/// The elements of a block that is scanned and then cast, and the most bytes of its source: it stays in L1.
 const BLOCK: usize = 2048;
 const BLOCK_BYTES: usize = 8 * BLOCK;
-/// Elements that a thread takes at a time.
+/// How many elements a thread takes at a time.
 const SHARE: usize = 64 * BLOCK;
-/// Elements of a block whose elements do not lie behind each other, which goes through a tile.
+/// The elements of a block that is not contiguous: it is copied to or from a tile.
 const TILE: usize = 512;
-/// Elements of the first block of a call of more than one, and of one after a block of the original's: where one is, the next is
-/// likely to be its own too, and it is not worth while to look at many elements for that.
+/// The elements of the first block of a call of several, and of a block after one that the original has cast: the next one is likely to be
+/// left to it, too, which a scan of few elements shows.
 const PROBE: usize = 128;
-/// At most so many elements are the original's without a look.
+/// At most so many elements are left to the original without a scan.
 const UNSEEN: usize = 64 * BLOCK;
-/// So many elements the original is asked about for a flag, before the block is its own.
+/// The original casts at most so many elements to find one that raises a flag; then it casts the whole block.
 const TRIES: u32 = 64;
-/// The largest element.
+/// The size of the largest element.
 const WIDEST: usize = 16;
-/// Bytes read and written from which several threads cast, if they may.
+/// From so many bytes read and written on, several threads cast, if they may.
 const THREADED: usize = 8 << 20;
 
 /// A context has flags: see [`Context`].
 pub(super) static HAS_FLAGS: AtomicBool = AtomicBool::new(false);
-/// Is the answer the original's, bit for bit?
+/// Results have the bits of the original's.
 pub(super) static EXACT: AtomicBool = AtomicBool::new(true);
-/// Fewer elements than this are the originals', whatever is faster: for tests. 0: those of which the originals are faster.
+/// For tests: calls of fewer elements than this are left to the originals. 0: those that they cast faster.
 pub(super) static FEW: AtomicIsize = AtomicIsize::new(0);
 /// How many threads a large cast may take; 0: as many as there are.
 pub(super) static THREADS: AtomicUsize = AtomicUsize::new(1);
 
-/// So many more than there are methods of casts that few have to look further, as a power of two.
+/// The size of the table, a power of two: many more than there are methods of casts, so that few searches go beyond the first slot.
 const SLOTS_BITS: u32 = 14;
 const SLOTS: usize = 1 << SLOTS_BITS;
-/// A method that was ever patched, and its pair, which is there when the method is.
+/// A method that was ever patched, and its pair, which is stored before the method.
 struct Slot {
     method: AtomicPtr<Method>,
     pair: AtomicPtr<Pair>,
 }
-/// Each in the first slot that was free from that of its method on. (A method that NumPy has freed is not asked.)
+/// A hash table with open addressing. (Methods that NumPy has freed stay in it, and are never looked up again.)
 static TABLE: [Slot; SLOTS] =
     [const { Slot { method: AtomicPtr::new(ptr::null_mut()), pair: AtomicPtr::new(ptr::null_mut()) } };
         SLOTS];
 
-/// Where a method is looked for first: the high bits of this product depend on all bits of the address.
+/// The first slot of a method: the high bits of this product depend on all bits of the address.
 #[inline]
 fn first_slot(method: *mut Method) -> usize {
     ((method.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS_BITS)) as usize
 }
 
-/// The slots of a method, in the order in which they are looked at.
+/// The slots of a method, in the order in which they are searched.
 fn slots(method: *mut Method) -> impl Iterator<Item = &'static Slot> {
     let first = first_slot(method);
     (0..SLOTS).map(move |i| &TABLE[(first + i) % SLOTS])
@@ -116,7 +118,7 @@ pub(super) fn find(method: *mut Method) -> Option<&'static Pair> {
     None
 }
 
-/// Enters a pair. Under the lock of `patch`: nobody else does. False if there is no room.
+/// Enters a pair in the table. Only to be called under the lock of `patch`. False if there is no room.
 pub(super) fn enter(pair: &'static Pair) -> bool {
     let Some(free) = slots(pair.method).find(|slot| slot.method.load(Ordering::Relaxed).is_null()) else {
         return false;
@@ -126,15 +128,14 @@ pub(super) fn enter(pair: &'static Pair) -> bool {
     true
 }
 
-/// One way in which the original runs, and which loop that is. NumPy carries it from the choice of the loop to the loop, as
-/// its auxiliary data, which nobody ever frees. One line of the cache: around few elements NumPy does so much that nothing else
-/// is in the first one.
+/// One of the original's loops, and ours in its place. It is the auxiliary data of our loop, which NumPy hands from the choice of a loop to
+/// that, and is never freed. It has one cache line, as NumPy does so much around each call that no more is left in L1.
 #[repr(C, align(64))]
 pub(super) struct Variant {
     aux: Aux,
-    /// Fewer elements are the original's: to call a kernel takes as long as that casts them.
+    /// Calls of fewer elements are left to the original, which casts them in the time that it takes to call a kernel.
     few: AtomicIsize,
-    /// The original as a loop, and what that gets as its auxiliary data.
+    /// The original loop, and its auxiliary data.
     original: Loop,
     original_aux: *mut Aux,
     pair: *const Pair,
@@ -151,7 +152,7 @@ impl Variant {
         }
     }
 
-    /// What NumPy gets, of `n` elements.
+    /// Runs the loop that NumPy gets, for `n` elements.
     ///
     /// # Safety
     /// As that of a loop of NumPy.
@@ -169,7 +170,7 @@ impl Variant {
             .map_or(-1, |own| unsafe { own(context, data.as_ptr(), &raw const n, strides.as_ptr(), aux) })
     }
 
-    /// The original, of `n` elements.
+    /// Runs the original loop, for `n` elements.
     ///
     /// # Safety
     /// As that of a loop of NumPy.
@@ -182,15 +183,16 @@ impl Variant {
         strides: [isize; 2],
     ) -> c_int {
         let (data, n) = ([src, dst], n as isize);
-        // SAFETY: the caller's promise; it is what NumPy would have called.
+        // SAFETY: the caller's promise: NumPy would have called it so.
         unsafe { (self.original)(context, data.as_ptr(), &raw const n, strides.as_ptr(), self.original_aux) }
     }
 }
 
-/// The four loops of a method; of a legacy one those that it chose, whose auxiliary data are kept.
+/// The four loops of a method: strided, contiguous, and both for elements that are not aligned. Those of a legacy method were chosen by
+/// that, and their auxiliary data are kept.
 ///
 /// # Safety
-/// The layout of the method was proven, and the auxiliary data were made for its pair alone.
+/// The layout of the method was proven, and the auxiliary data were made for this pair alone.
 unsafe fn originals(method: *mut Method, legacy: Option<Legacy>) -> [Option<Chosen>; 4] {
     let Some(Legacy { chosen: [strided, dense], .. }) = legacy else {
         // SAFETY: the caller's promise.
@@ -205,47 +207,47 @@ unsafe fn originals(method: *mut Method, legacy: Option<Legacy>) -> [Option<Chos
         return loops.map(|chosen| chosen.map(|chosen| (chosen, ptr::null_mut())));
     };
     for (_, aux) in [strided, dense] {
-        // SAFETY: the caller's promise. Whoever gets them from NumPy may free and clone them.
+        // SAFETY: the caller's promise. (NumPy may be asked to free and to clone them.)
         if let Some(aux) = unsafe { aux.as_mut() } {
             aux.free = Some(keep);
             aux.clone = Some(same);
         }
     }
-    // Elements that are not aligned never come here.
+    // (Legacy loops are never called with elements that are not aligned.)
     [strided, dense, strided, dense].map(Some)
 }
 
-/// A cast that is patched, or was: it is never freed, because loops may be running. What is asked for with every loop comes
-/// first, in one line of the cache.
+/// A cast that is patched, or was: it is never freed, because its loops may be running. What every choice of a loop reads comes first, in
+/// one cache line.
 #[repr(C)]
 pub(super) struct Pair {
     pub(super) method: *mut Method,
     pub(super) original: GetLoop,
     sizes: [usize; 2],
-    /// Which flags of the method are those of its loops.
+    /// The mask of the method's flags that are flags of its loops.
     flags: c_int,
     pub(super) kind: Kind,
-    /// The original warns when the loop is chosen: complex to real.
+    /// The original warns when a loop is chosen, as of complex to real.
     warns: bool,
     variants: [Variant; 4],
-    /// What was found out of each variant; 0: not yet.
+    /// From how many elements on a kernel is faster, for each variant; 0 if that was not measured yet.
     measured: [AtomicIsize; 4],
     pub(super) from: DType,
     pub(super) to: DType,
-    /// To float32 first, as the original does.
+    /// The first of two casts, to float32, if the original goes by that.
     first: Option<Caster>,
     caster: Caster,
-    /// The contract's one rounding, for `exact=False`.
+    /// The cast with one rounding, for `exact=False`.
     direct: Caster,
     rules: Option<Rules>,
-    /// Why it cannot be patched where `exact` is asked for.
+    /// Why it cannot be patched with `exact=True`.
     inexact: OnceLock<&'static str>,
     parts: usize,
     pub(super) calls: AtomicU64,
     pub(super) originals: AtomicU64,
 }
 
-// SAFETY: what the pointers lead to, methods and functions, is NumPy's and lives as long as the process.
+// SAFETY: the pointers are to methods and functions of NumPy, which live as long as the process.
 unsafe impl Sync for Pair {}
 // SAFETY: as above.
 unsafe impl Send for Pair {}
@@ -291,7 +293,7 @@ impl Pair {
         let [Some(first_loop), Some(second_loop), Some(third_loop), Some(fourth_loop)] = loops else {
             return Err("NumPy has no loop for it".to_owned());
         };
-        // What may set an exception is called with the GIL, as NumPy does.
+        // (Loops that may set an exception are called with the GIL, as NumPy calls them.)
         let is_plain = legacy.is_some_and(|legacy| legacy.is_plain);
         let flags = if is_plain { RUNTIME_FLAGS & !REQUIRES_PYAPI } else { RUNTIME_FLAGS };
         let dense_loop: Loop = if is_plain { registered_loop } else { cast_loop };
@@ -327,10 +329,10 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Casts elements that lie behind each other by our kernels.
+    /// Casts contiguous elements by our kernels.
     ///
     /// # Safety
-    /// So many elements can be read and written, and they do not overlap.
+    /// `n` elements are readable at `src` and writable at `dst`, and they do not overlap.
     #[inline]
     unsafe fn run_kernel(&self, src: *const u8, dst: *mut u8, n: usize, is_exact: bool) {
         // SAFETY: the caller's promise.
@@ -347,7 +349,7 @@ impl Pair {
         debug_assert!(done.is_ok(), "the sizes are those of the dtypes");
     }
 
-    /// By way of float32, in blocks that stay in L1.
+    /// Casts by way of float32, in blocks that stay in L1.
     #[inline(never)]
     fn run_two_steps(&self, first: &Caster, source: &[u8], result: &mut [u8]) -> Result<(), lanecast::Error> {
         let mut between = [MaybeUninit::<u8>::uninit(); 4 * BLOCK];
@@ -360,8 +362,8 @@ impl Pair {
         Ok(())
     }
 
-    /// Lets the original raise flags for elements of a block, whose bits are ours. False if it takes too long to find one
-    /// for which it does.
+    /// Makes the original cast single elements of a block that was cast by our kernels, until it has raised the flags that it would raise for
+    /// the whole block. False if that takes too long.
     ///
     /// # Safety
     /// As that of a loop of NumPy.
@@ -404,10 +406,10 @@ impl Pair {
         true
     }
 
-    /// Casts a call's elements, so that nobody can tell it from the original.
+    /// Casts the elements of a call, with the same results and flags as the original.
     ///
     /// # Safety
-    /// As that of a loop of NumPy; the elements do not overlap, and those of the destination do not lie over each other.
+    /// As that of a loop of NumPy. Source and destination do not overlap, and neither do elements of the destination.
     unsafe fn run(
         &self,
         variant: &Variant,
@@ -449,7 +451,7 @@ impl Pair {
         }
     }
 
-    /// Casts block after block, through tiles if the elements do not lie behind each other.
+    /// Scans and casts block after block, by way of tiles if the elements are not contiguous.
     ///
     /// # Safety
     /// As that of `run`.
@@ -468,9 +470,10 @@ impl Pair {
         let dense = [0, 1].map(|i| DENSE || strides[i] == self.sizes[i] as isize);
         let most = if DENSE { BLOCK.min(BLOCK_BYTES / self.sizes[0]) } else { TILE };
         let mut block = if rules.is_some() && n > most { PROBE } else { most };
-        // Not initialised: that would take longer than to cast a few elements.
+        // (Not initialised, which would take longer than casting a few elements.)
         let mut tiles = [const { MaybeUninit::<[u64; TILE * WIDEST / 8]>::uninit() }; 2];
-        // Elements behind a block of the original's that go there too: each time more, until a block is ours.
+        // How many elements after a block that is left to the original are left to it, too, without a scan: more each time, until a block
+        // is not left to it.
         let mut unseen = 0;
         let mut at = 0;
         while at < n {
@@ -494,7 +497,7 @@ impl Pair {
                     Found::Nothing => false,
                     Found::Whole => {
                         count(&self.originals);
-                        // SAFETY: the caller's promise. The source is as it was, so all of it can be cast again.
+                        // SAFETY: the caller's promise. The source is unchanged, so all of it can be cast again.
                         return unsafe { variant.run(context, [src, dst], n, strides) };
                     }
                     Found::Block => true,
@@ -533,15 +536,15 @@ impl Pair {
     }
 }
 
-/// What threads have left to the caller.
+/// What threads have left to the calling thread.
 #[derive(Default)]
 struct Left {
     whole: AtomicBool,
-    /// Blocks, by their first elements: for the original, or for flags alone.
+    /// The first elements of blocks that are left to the original, or for which it must raise flags.
     blocks: Mutex<Vec<(usize, Found)>>,
 }
 
-/// Pointers that several threads use.
+/// Pointers that are used on several threads.
 #[derive(Clone, Copy)]
 struct Pointers([*mut u8; 2]);
 // SAFETY: each thread has elements of its own.
@@ -550,7 +553,7 @@ unsafe impl Send for Pointers {}
 unsafe impl Sync for Pointers {}
 
 impl Pair {
-    /// Casts elements that lie behind each other on several threads. What the original answers, the caller asks it afterwards.
+    /// Casts contiguous elements on several threads. What is left to the original is cast by the calling thread afterwards.
     ///
     /// # Safety
     /// As that of `run`.
@@ -604,7 +607,7 @@ impl Pair {
         let strides = self.sizes.map(|size| size as isize);
         if left.whole.into_inner() {
             count(&self.originals);
-            // SAFETY: the caller's promise. The source is as it was, so all of it can be cast again.
+            // SAFETY: the caller's promise. The source is unchanged, so all of it can be cast again.
             return unsafe { variant.run(context, data, n, strides) };
         }
         let mut blocks = left.blocks.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -634,12 +637,12 @@ impl Pair {
     }
 }
 
-/// Copies elements that lie a stride apart into a tile (`IN`), or from there.
+/// Copies elements that are `stride` bytes apart into a tile (`IN`), or from there.
 ///
 /// # Safety
-/// They can be read or written, and the tile has room for them, or has them.
+/// If `IN`, the elements are readable, and the tile has room for them; else the tile has them, and they are writable.
 unsafe fn copy<const IN: bool>(apart: *mut u8, stride: isize, tile: *mut u8, n: usize, size: usize) {
-    /// The same of one size.
+    /// The same for elements of `N` bytes.
     unsafe fn run<const IN: bool, const N: usize>(apart: *mut u8, stride: isize, tile: *mut u8, n: usize) {
         for i in 0..n {
             let apart = apart.wrapping_offset(i as isize * stride).cast::<[u8; N]>();
@@ -662,10 +665,10 @@ unsafe fn copy<const IN: bool>(apart: *mut u8, stride: isize, tile: *mut u8, n: 
     }
 }
 
-/// Do elements of a source and of a destination overlap?
+/// Whether source and destination overlap.
 #[inline]
 fn overlap(data: [*mut u8; 2], n: usize, strides: [isize; 2], sizes: [usize; 2]) -> bool {
-    // NumPy's arrays lie in the address space, so nothing here overflows.
+    // (Arrays are within the address space: nothing overflows.)
     let reach = |i: usize| {
         let (first, way) = (data[i].addr() as isize, (n as isize - 1).wrapping_mul(strides[i]));
         (first.wrapping_add(way.min(0)), first.wrapping_add(way.max(0)).wrapping_add(sizes[i] as isize))
@@ -674,13 +677,13 @@ fn overlap(data: [*mut u8; 2], n: usize, strides: [isize; 2], sizes: [usize; 2])
     from.0 < to.1 && to.0 < from.1
 }
 
-/// Counts. Two threads may count as one: to be exact would take as long as to cast a few elements.
+/// Increments a counter. Two threads may count as one: an exact counter would take as long as casting a few elements.
 #[inline]
 fn count(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// The loop of patched casts. Before the original it is a comparison and a jump: it calls nothing, and needs no stack.
+/// The loop of patched casts. If a call is left to the original, all that this adds is a comparison and a jump, without a stack frame.
 pub(super) unsafe extern "C" fn cast_loop(
     context: *mut Context,
     data: *const *mut u8,
@@ -698,8 +701,8 @@ pub(super) unsafe extern "C" fn cast_loop(
     }
 }
 
-/// The same of casts of registered dtypes, of elements that lie behind each other: there the original does nothing but call a function. That
-/// is called from here, so that few elements take no more calls and jumps than unpatched.
+/// The same for contiguous elements of registered dtypes. Their original loop only calls a function, which is called from here instead, so
+/// that few elements take no more calls and jumps than without the patch.
 unsafe extern "C" fn registered_loop(
     context: *mut Context,
     data: *const *mut u8,
@@ -720,7 +723,7 @@ unsafe extern "C" fn registered_loop(
     }
 }
 
-/// The rest of it: apart, so that few elements do not wait for its registers and its stack.
+/// The part of the loop that calls kernels. Not inlined, so that calls of few elements do not save its registers and make its stack frame.
 ///
 /// # Safety
 /// As that of the loop.
@@ -743,7 +746,7 @@ unsafe extern "C" fn cast_many(
         let is_same_value = HAS_FLAGS.load(Ordering::Relaxed) && (*context).flags & SAME_VALUE != 0;
         let lies_over =
             strides[1].unsigned_abs() < pair.sizes[1] || overlap(data, elements, strides, pair.sizes);
-        // NumPy counts on the order of the elements where they lie over each other.
+        // (If elements overlap, the result depends on the order in which they are cast.)
         if is_same_value || (is_exact && (lies_over || pair.inexact.get().is_some())) {
             count(&pair.originals);
             return variant.run(context, data, elements, strides);
@@ -761,8 +764,8 @@ unsafe extern "C" fn cast_many(
     }
 }
 
-/// What NumPy asks for the loop of a patched cast. Around it NumPy does so much that neither its code nor what it reads is near:
-/// so it is short, and calls nothing.
+/// The function by which NumPy chooses the loop of a patched cast. It is short and calls nothing: NumPy does so much between two choices
+/// that neither its code nor the data that it reads are in a near cache.
 pub(super) unsafe extern "C" fn get_loop(
     context: *mut Context,
     aligned: c_int,
@@ -772,7 +775,7 @@ pub(super) unsafe extern "C" fn get_loop(
     out_aux: *mut *mut Aux,
     flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: a context of NumPy's has a method; the places of the answers can be written.
+    // SAFETY: a context of NumPy has a method, and the pointers for the results are writable.
     unsafe {
         let method = (*context).method;
         let slot = &TABLE[first_slot(method)];
@@ -786,10 +789,10 @@ pub(super) unsafe extern "C" fn get_loop(
     }
 }
 
-/// The same of what is not in its first slot, does not lie aligned, or warns.
+/// The same for methods that are not in their first slot, elements that are not aligned, and casts that warn.
 ///
 /// # Safety
-/// As that of what NumPy calls.
+/// As that of [`get_loop`].
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn get_other_loop(
@@ -804,7 +807,7 @@ unsafe extern "C" fn get_other_loop(
     // SAFETY: the caller's promise.
     unsafe {
         let Some(pair) = find((*context).method) else {
-            // Only methods of pairs in the table are ever pointed here.
+            // (Only methods of pairs in the table get this function.)
             debug_assert!(false, "a cast that nobody patched");
             return -1;
         };
@@ -827,11 +830,11 @@ unsafe extern "C" fn get_other_loop(
 }
 
 impl Pair {
-    /// The loop of elements that lie so, of the two variants from one on. The original is not asked, which takes longer than to
-    /// cast a few elements: which one it would choose was proven.
+    /// Chooses the loop for elements with these strides, between the variants `first` and `first + 1`. The original is not called, which
+    /// takes longer than casting a few elements: what it would choose was proven.
     ///
     /// # Safety
-    /// There are two strides, and the places of the answers can be written.
+    /// There are two strides, and the pointers for the results are writable.
     #[inline]
     unsafe fn choose(
         &self,
@@ -841,13 +844,13 @@ impl Pair {
         out_aux: *mut *mut Aux,
         flags: *mut c_int,
     ) -> c_int {
-        // SAFETY: the caller's promise; the method is there as long as the process.
+        // SAFETY: the caller's promise. The method lives as long as the process.
         unsafe {
             *flags = (*self.method).flags & self.flags;
             let apart = (*strides ^ self.sizes[0] as isize) | (*strides.add(1) ^ self.sizes[1] as isize);
             let variant = &self.variants[first + usize::from(apart == 0)];
             if variant.few.load(Ordering::Relaxed) == NEVER {
-                // Nothing stands before it, then. It comes with auxiliary data that nobody frees, or none.
+                // (The original loop itself, with auxiliary data that are never freed, or none.)
                 *out_loop = Some(variant.original);
                 *out_aux = variant.original_aux;
             } else {
@@ -860,12 +863,12 @@ impl Pair {
 }
 
 impl Pair {
-    /// Why it is not patched, if it is not.
+    /// The reason why it is not patched, if there is one.
     pub(super) fn refused(&self, is_exact: bool) -> Option<&'static str> {
         self.inexact.get().copied().filter(|_| is_exact)
     }
 
-    /// Casts test vectors by the original and by ours. Err: what differs.
+    /// Casts test vectors by the original and by our loops. An error if the results differ.
     ///
     /// # Safety
     /// With the GIL; the descriptors are those of the pair.
@@ -878,12 +881,12 @@ impl Pair {
         let mut source = [0u64; N * WIDEST / 8];
         let strides = self.sizes.map(|size| size as isize);
         let src = source.as_mut_ptr().cast();
-        // SAFETY: there is room for so many elements.
+        // SAFETY: `source` has room for `N` elements.
         unsafe { self.fill(src, N, strides[0], &[0, 1, 2])? };
         let mut results = [[0xA5A5_A5A5_A5A5_A5A5u64; N * WIDEST / 8]; 3];
         let [theirs, ours, few] = &mut results;
         for variant in self.variants_of_kind() {
-            // SAFETY: buffers of so many elements; the loops are those of the dtypes.
+            // SAFETY: all buffers have room for `N` elements, and the loops are those of the dtypes.
             let done = unsafe {
                 let context = &raw mut context;
                 let expected = variant.run(context, [src, theirs.as_mut_ptr().cast()], N, strides);
@@ -908,10 +911,10 @@ impl Pair {
         Ok(())
     }
 
-    /// Does the original round 3 otherwise, which lies in the middle of two values of float8_e8m0fnu? (That of ml_dtypes 0.5.0 does.)
+    /// Whether the original rounds 3 in another way, which is in the middle between two values of float8_e8m0fnu, as ml_dtypes 0.5.0 does.
     ///
     /// # Safety
-    /// As that of `prove`, whose context it is.
+    /// As that of `prove`. The context is that of the method.
     unsafe fn rounds_otherwise(&self, context: &mut Context) -> Result<bool, String> {
         if self.to != DType::F8E8M0 || self.inexact.get().is_some() {
             return Ok(false);
@@ -927,7 +930,7 @@ impl Pair {
         Ok(results[0] != results[1])
     }
 
-    /// From how many elements on a kernel casts, where they lie behind each other and where they do not; None: never.
+    /// From how many elements on kernels cast, if they are contiguous and if not. None: never.
     pub(super) fn least(&self) -> [Option<isize>; 2] {
         [1, 0].map(|i| {
             let few = self.variants[i].few.load(Ordering::Relaxed);
@@ -939,12 +942,12 @@ impl Pair {
         &self.variants[..if self.kind == Kind::Legacy { 2 } else { 4 }]
     }
 
-    /// Writes small integers, which are values of every dtype and of its order in memory.
+    /// Writes small integers, which all dtypes have, as elements of the source.
     ///
     /// # Safety
-    /// So many elements can be written.
+    /// `n` elements, `stride` bytes apart, are writable.
     unsafe fn fill(&self, to: *mut u8, n: usize, stride: isize, values: &[u8]) -> Result<(), String> {
-        // In no order that a branch could learn.
+        // (In an order that branches cannot predict.)
         let which = |i: usize| (((i * i) >> 3) ^ ((i * 5) >> 2)) % 7;
         let small: Vec<u8> = (0..n).map(|i| values[which(i) % values.len()]).collect();
         let options = CastOptions::new().dst_packing(Packing::OnePerByte);
@@ -954,8 +957,8 @@ impl Pair {
             .map_err(|error| error.to_string())
     }
 
-    /// Decides how few elements are left to the original: those that it casts faster, which is found out here, once. Where
-    /// it is not to be asked, none.
+    /// Decides how few elements are left to the original: as many as it casts faster, which is measured once; or none, if `exact` is not
+    /// asked for.
     ///
     /// # Safety
     /// As that of `prove`.
@@ -990,7 +993,7 @@ impl Pair {
         }
     }
 
-    /// From how many elements on a kernel is faster than the original, of elements that lie `spread` times their size apart.
+    /// Measures from how many elements on a kernel is faster than the original, for elements that are `spread` times their size apart.
     ///
     /// # Safety
     /// As that of `leave_few`.
@@ -1003,12 +1006,12 @@ impl Pair {
     ) -> isize {
         let strides = self.sizes.map(|size| (size * spread) as isize);
         let data: [*mut u8; 2] = [scratch.0.as_mut_ptr().cast(), scratch.1.as_mut_ptr().cast()];
-        // No zeros: of those, originals from float16 take 1.2 to 1.4 times as long, most others less.
-        // SAFETY: the scratch memory has room for them.
+        // (Without zeros, for which originals from float16 take 1.2 to 1.4 times as long, and most others less.)
+        // SAFETY: the scratch memory has room for `SCRATCH` elements.
         if unsafe { self.fill(data[0], SCRATCH, strides[0], &[1, 2]) }.is_err() {
             return NEVER;
         }
-        // What other patched casts save where the loop is chosen is more than that.
+        // (0 for legacy casts, for which choosing our loop saves more than that.)
         let first = match self.kind {
             _ if self.warns => FIRST_WARNED,
             Kind::Numeric => FIRST,
@@ -1017,7 +1020,7 @@ impl Pair {
         let mut compare = |n: usize| {
             let context: *mut Context = context;
             let count = n as isize;
-            // SAFETY: so many elements are there, and the loop is that of the dtypes.
+            // SAFETY: the scratch memory has `n` elements, and the loop is that of the dtypes.
             let mut original = || unsafe {
                 variant.run(context, data, n, strides);
             };
@@ -1039,7 +1042,7 @@ impl Pair {
             }
             (wins(took, margin), per_element)
         };
-        // Not of whole registers alone: what is left over costs a kernel more than its original.
+        // (Not of whole registers only: the elements that are left over cost a kernel more than the original.)
         let mut is_faster = |n: usize| match compare(n) {
             (true, per_element) if n < SCRATCH => (compare(n + n / 2 - 1).0, per_element),
             answer => answer,
@@ -1059,7 +1062,7 @@ impl Pair {
                 }
             }
         }
-        // The faster the original, the more elements it may take until a kernel is slower after all.
+        // (A kernel may be faster than a fast original up to some number of elements, and slower from there on.)
         if per_element < QUICK && ![1024, SCRATCH].iter().all(|&n| n < LADDER[step] || is_faster(n).0) {
             return NEVER;
         }
@@ -1067,8 +1070,8 @@ impl Pair {
     }
 }
 
-/// Nanoseconds that each of two casts of so many elements takes: the least of some runs, in turns, so that what else the
-/// machine does hits both.
+/// How many nanoseconds each of two casts of `n` elements takes: the minimum of some runs, which take turns, so that other load on the
+/// machine affects both.
 fn time(n: usize, casts: [&mut dyn FnMut(); 2], (rounds, least): (usize, f64)) -> [f64; 2] {
     let mut turns = [(128 / n as u32).max(2); 2];
     let mut best = [f64::INFINITY; 2];
@@ -1080,7 +1083,7 @@ fn time(n: usize, casts: [&mut dyn FnMut(); 2], (rounds, least): (usize, f64)) -
                 casts[which]();
             }
             let took = start.elapsed().as_nanos() as f64;
-            // Less is not told from what the clock itself takes.
+            // (The time that the clock itself takes must not matter.)
             if took < least && turns[which] < 1 << 12 {
                 turns[which] *= 4;
                 continue;
@@ -1092,7 +1095,7 @@ fn time(n: usize, casts: [&mut dyn FnMut(); 2], (rounds, least): (usize, f64)) -
     best
 }
 
-/// Memory in which casts are timed.
+/// Memory for timing casts.
 pub(super) struct Scratch(Vec<u64>, Vec<u64>);
 
 impl Scratch {
@@ -1102,7 +1105,7 @@ impl Scratch {
     }
 }
 
-/// How many threads a cast of so many bytes may take.
+/// How many threads may cast so many bytes, read and written together.
 pub(super) fn threads_for(traffic: usize) -> usize {
     if traffic < THREADED {
         return 1;

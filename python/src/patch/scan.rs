@@ -1,4 +1,4 @@
-//! Which elements of a block the original might answer otherwise than our kernels, or raise a floating-point flag for.
+//! Scans blocks for elements for which the original may give other results than our kernels, or raise a floating-point flag.
 
 use lanecast::{CastOptions, Caster, DType, IntFormat, Kind};
 
@@ -28,12 +28,12 @@ pub(super) fn raised() -> u32 {
         }
         (status & 1) as u32 | ((status >> 2 & 1) as u32 * OVERFLOW) | ((status >> 3 & 1) as u32 * UNDERFLOW)
     }
-    // Elsewhere the original is asked about each element in question, until that takes too long.
+    // (Unknown on other architectures: the original casts each element that may raise a flag, until that takes too long.)
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     0
 }
 
-/// The flags of the older unit, by which the C library raises those that a program asks it to raise.
+/// The flags of the x87 unit, in which `feraiseexcept` of the C library raises them.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn raised_by_stack() -> u16 {
@@ -45,41 +45,41 @@ fn raised_by_stack() -> u16 {
     status
 }
 
-/// How parts of elements are read.
+/// How elements, or parts of complex ones, are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reading {
-    /// A sign bit above a magnitude, of so many bytes.
+    /// A sign bit above a magnitude, in so many bytes.
     Float(usize),
-    /// Two's complement.
+    /// Two's complement, in so many bytes.
     Signed(usize),
     Unsigned(usize),
-    /// Codes of one byte, whose table says which are in question.
+    /// Codes of one byte, with a table of those that are looked for.
     Byte,
 }
 
 /// Magnitudes, both ends included.
 pub(super) type Range = (u64, u64);
 
-/// What must be looked for before a cast.
+/// The elements that a block is scanned for before it is cast.
 #[derive(Debug)]
 pub(super) struct Rules {
     level: Level,
     pub(super) reading: Reading,
-    /// Of such an element the original is undefined: its answer depends on where its loop begins, so the whole call is the
-    /// original's. The least magnitudes, of positive and negative elements.
+    /// The least magnitudes, of positive and of negative elements, for which the original is undefined: its result depends on where its loop
+    /// begins, so the whole call is left to it.
     pub(super) whole: Option<[u64; 2]>,
-    /// Of elements of one byte, which codes are in question: for the block if there are `bits`, else for the whole call.
+    /// The codes of one byte for which the block is left to the original, if there are `bits`, or else the whole call.
     table: Option<Box<[bool; 256]>>,
-    /// Of such an element the original has other bits: the block is the original's.
+    /// The magnitudes for which the original gives other bits: the block is left to it.
     pub(super) bits: Option<Range>,
-    /// Of such an element the original has the same bits, and raises a flag.
+    /// The magnitudes for which the original gives the same bits, but raises a flag.
     pub(super) flags: [Option<(Range, u32)>; 2],
-    /// The same, below this magnitude and not 0.
+    /// The same for magnitudes other than 0 below this one, and the flag of underflow.
     pub(super) under: Option<u64>,
-    /// Bits of one byte that no element has, unless it was made by a view: there the original does not look away, so the
-    /// block is its own.
+    /// The bits of a byte that are 0 in all elements, unless they were made by a view. The original does not ignore them, so the block is
+    /// left to it if one is set.
     unused: u8,
-    /// No magnitude below this one is in question, but for `under`.
+    /// No magnitude below this one is looked for, except for `under`.
     hot: u64,
 }
 
@@ -87,11 +87,11 @@ pub(super) struct Rules {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Nothing,
-    /// The whole call is the original's.
+    /// The whole call is left to the original.
     Whole,
-    /// The block is the original's.
+    /// The block is left to the original.
     Block,
-    /// There may be elements for which the original raises these flags.
+    /// The original may raise these flags for some elements.
     Flags(u32),
 }
 
@@ -100,7 +100,7 @@ struct Format {
     inf: u64,
     quiet: u64,
     top: u64,
-    /// Of 2^e.
+    /// The magnitude of 2^e.
     power: fn(i32) -> u64,
 }
 
@@ -119,15 +119,15 @@ fn format_of(part: DType) -> Option<Format> {
 }
 
 impl Rules {
-    /// What must be looked for in casts of these dtypes; Err(why) if the original differs where no look finds out; None if
-    /// it never does.
+    /// The rules for casts of these dtypes. None if the original never differs; an error, with the reason, if it differs in a way that no scan
+    /// finds.
     pub(super) fn new(from: DType, to: DType) -> Result<Option<Self>, &'static str> {
-        // (NumPy warns of each call, and takes 1.15 or 1.44 ns for an element, as code lies: the latter where it was patched.)
+        // (NumPy warns in each call, and takes 1.15 or 1.44 ns an element, depending on the addresses of code: the latter with the patch.)
         if from != from.part() && to.is_packed() && matches!(to.kind(), Kind::Int(_)) {
             return Err("complex to integers of 2 and 4 bits has little to gain");
         }
         let unused = match from {
-            // NumPy's own dtype looks for what is not zero.
+            // (NumPy's own casts take every byte that is not zero for True.)
             DType::Bool if to != DType::F16 => !1,
             DType::F4E2M1 => !0x0F,
             DType::F6E2M3 | DType::F6E3M2 => !0x3F,
@@ -140,7 +140,7 @@ impl Rules {
         }
     }
 
-    /// Nothing to look for.
+    /// No elements are looked for.
     fn none(reading: Reading) -> Self {
         Self {
             level: Level::best(),
@@ -155,14 +155,14 @@ impl Rules {
         }
     }
 
-    /// The same of elements that have only the bits of their dtype.
+    /// The rules for elements without bits above those of their dtype.
     fn of_values(from: DType, to: DType) -> Result<Option<Self>, &'static str> {
         let is_narrow = |dtype: DType| dtype.bits() <= 8;
         let part = from.part();
         let size = part.itemsize();
         let mut rules = Self::none(Reading::Float(size));
         match (part.kind(), to.kind()) {
-            // Integers never differ, but that they overflow float16.
+            // (Integers only differ in that they may overflow float16.)
             (Kind::Int(format), Kind::Float(_) | Kind::Complex(_)) if to.part() == DType::F16 => {
                 if format.bits() < 16 || (format.bits() == 16 && format.is_signed()) {
                     return Ok(None);
@@ -181,7 +181,7 @@ impl Rules {
                 rules.table = Some(Box::new(table));
                 return Ok(Some(rules));
             }
-            // A NaN's sign decides there.
+            // (The original's result for NaN depends on its sign.)
             (Kind::Float(format), _) if is_narrow(part) && format.has_nan() && is_finite(to) => {
                 rules.reading = Reading::Byte;
                 rules.table = Some(Box::new(nans(part)));
@@ -200,12 +200,12 @@ impl Rules {
         Ok(Some(rules))
     }
 
-    /// What is in question of a float of 16 bits or more that becomes an integer: what that cannot hold.
+    /// Sets what is looked for among floats of at least 16 bits that become integers: those that are out of range.
     fn set_to_integer(&mut self, part: DType, format: IntFormat) -> Result<(), &'static str> {
         let source = format_of(part).ok_or("no dtype that is known")?;
         let (end, signed) = range(format);
         let limit = |exponent: u32| {
-            // float16 ends at 2^16.
+            // (The largest float16 is below 2^16.)
             let beyond = part == DType::F16 && exponent >= 16;
             if beyond { source.inf } else { (source.power)(exponent as i32) }
         };
@@ -215,7 +215,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The same of one that becomes a float, a complex number or a bool: NaN, and what overflows or underflows.
+    /// Sets what is looked for among floats of at least 16 bits that become floats, complex numbers or bool: NaN, overflow and underflow.
     fn set_between_floats(&mut self, part: DType, to: DType) -> Result<(), &'static str> {
         let source = format_of(part).ok_or("no dtype that is known")?;
         let signaling = (source.inf + 1, source.quiet - 1);
@@ -232,7 +232,7 @@ impl Rules {
             }
             _ => self.flags[0] = Some((signaling, INVALID)),
         }
-        // float64 goes by way of float32 to all but NumPy's own.
+        // (From float64 the original goes by way of float32, except to dtypes of NumPy itself.)
         let step = match (part, to.part()) {
             (DType::F64, DType::F16) | (DType::F32, DType::F16) => Some((15, -14)),
             (DType::F64, DType::Bool) => None,
@@ -240,7 +240,7 @@ impl Rules {
             _ => None,
         };
         if let Some((largest, least)) = step {
-            // At the most 2^(e + 1) less half a unit of the last place; some below it are looked at in vain.
+            // (Overflow begins at 2^(e + 1) less half a unit in the last place, or above this limit.)
             let over = (source.power)(largest + 1) - (1 << if part == DType::F64 { 41 } else { 12 });
             self.flags[1] = Some(((over, source.inf - 1), OVERFLOW));
             self.under = Some((source.power)(least));
@@ -248,7 +248,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Looks at a block of parts that lie behind each other. Flags that are raised already are not looked for.
+    /// Scans a contiguous block. Elements are not looked for whose flag is raised already.
     pub(super) fn look(&self, block: &[u8]) -> Found {
         if self.unused != 0 && all_bits(self.level, block) & self.unused != 0 {
             return Found::Block;
@@ -278,7 +278,7 @@ impl Rules {
             if self.bits.is_some_and(|range| any_between(self.level, self.reading, block, range)) {
                 return Found::Block;
             }
-            // Most that is hot is NaN and Inf, for which no flag is raised: one look for all.
+            // (Most large magnitudes are NaN and Inf, which raise no flag: both ranges are looked for in one pass.)
             let wanted = self.flags.map(|known| known.filter(|(_, flag)| raised() & flag == 0));
             match wanted {
                 [Some((first, one)), Some((second, other))] => {
@@ -310,19 +310,19 @@ impl Rules {
     }
 }
 
-/// Is it a float without NaN?
+/// Whether a dtype is a float without NaN.
 fn is_finite(dtype: DType) -> bool {
     dtype.float_format().is_some_and(|format| !format.has_nan())
 }
 
-/// What each code of a dtype of one byte stands for.
+/// The value of each code of a dtype of one byte.
 fn values(dtype: DType) -> [f64; 256] {
     let options = CastOptions::new().src_packing(lanecast::Packing::OnePerByte);
     let codes: Vec<u8> = (0..=255).collect();
     let mut values = [0u8; 256 * 8];
     let cast =
         Caster::new(dtype, DType::F64, &options).and_then(|caster| caster.cast(&codes, &mut values, 256));
-    // Of what cannot be told, every code is in question.
+    // (If there were an error, every code would be looked for.)
     if cast.is_err() {
         return [f64::NAN; 256];
     }
@@ -338,8 +338,9 @@ fn nans(from: DType) -> [bool; 256] {
     values(from).map(f64::is_nan)
 }
 
-/// Values that the original casts to an integer as everybody does: below 2^n, and may they be negative? Those of fewer than 8
-/// bits are cast to a byte first; to an unsigned one, of negative values, each processor does as it likes.
+/// The range of values that the original casts to an integer without undefined behaviour: they are below 2^n, and may be negative if the
+/// second result is true. (Integers of fewer than 8 bits are cast by way of a byte. Negative values to unsigned integers differ between
+/// processors.)
 fn range(format: IntFormat) -> (u32, bool) {
     match (format.bits(), format.is_signed()) {
         (0..8, signed) => (7, signed),
@@ -347,7 +348,7 @@ fn range(format: IntFormat) -> (u32, bool) {
     }
 }
 
-/// Which codes of a float of one byte are not in the range of an integer.
+/// Which codes of a float of one byte are out of the range of an integer.
 fn table(from: DType, to: DType) -> [bool; 256] {
     let Kind::Int(format) = to.kind() else { return [false; 256] };
     let (end, signed) = range(format);
@@ -356,7 +357,7 @@ fn table(from: DType, to: DType) -> [bool; 256] {
     values(from).map(|value| !(value > start || (signed && value == start)) || value >= end)
 }
 
-/// One instruction set's worth of loops: the compiler makes vectors of them, if it may use them.
+/// The loops for an instruction set, which the compiler vectorises.
 macro_rules! scans {
     ($module:ident, $($feature:literal)?) => {
         mod $module {
@@ -431,18 +432,18 @@ macro_rules! scans {
                 }
             }
 
-            /// The bits that any of the bytes has.
+            /// The bits that are set in any byte.
             $(#[target_feature(enable = $feature)])?
             pub(super) fn all_bits<const N: usize>(block: &[u8]) -> u8 {
                 block.iter().fold(0, |all, byte| all | byte)
             }
 
-            /// Is there a magnitude in the one range, and in the other?
+            /// Whether there is a magnitude in each of two ranges.
             $(#[target_feature(enable = $feature)])?
             pub(super) fn float_between_two<const N: usize>(block: &[u8], ranges: [(u64, u64); 2]) -> [bool; 2] {
                 macro_rules! run {
                     ($u:ty) => {{
-                        // How far the nearest one lies above the start: what lies below is far above by wrapping.
+                        // (The smallest distance above the start of each range. Magnitudes below it wrap around to large distances.)
                         let [a, b] = ranges.map(|(from, _)| from as $u);
                         let (mut from_a, mut from_b) = (<$u>::MAX, <$u>::MAX);
                         for code in block.as_chunks::<{ size_of::<$u>() }>().0 {
@@ -461,7 +462,7 @@ macro_rules! scans {
                 }
             }
 
-            /// Is there a magnitude in a range?
+            /// Whether there is a magnitude in a range.
             $(#[target_feature(enable = $feature)])?
             pub(super) fn float_between<const N: usize>(block: &[u8], from: u64, to: u64) -> bool {
                 macro_rules! run {
@@ -491,7 +492,7 @@ scans!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 scans!(avx2, "avx2");
 scans!(plain,);
 
-/// The instruction sets that there are loops of.
+/// The instruction sets that have loops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Level {
     Plain,
@@ -524,7 +525,7 @@ impl Level {
 macro_rules! run {
     ($level:expr, $function:ident::<$n:literal>($($argument:expr),*)) => {
         match $level {
-            // SAFETY: a level is only made where its features are.
+            // SAFETY: a level is only chosen if the CPU has its features.
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => unsafe { avx512::$function::<$n>($($argument),*) },
             // SAFETY: as above.
@@ -535,7 +536,7 @@ macro_rules! run {
     };
 }
 
-/// The bits that any of the bytes has.
+/// The bits that are set in any byte.
 fn all_bits(level: Level, block: &[u8]) -> u8 {
     run!(level, all_bits::<1>(block))
 }
@@ -565,18 +566,18 @@ fn extremes_and_least(level: Level, reading: Reading, block: &[u8]) -> [u64; 3] 
     }
 }
 
-/// Is there a magnitude in a range?
+/// Whether there is a magnitude in a range.
 fn any_between(level: Level, reading: Reading, block: &[u8], (from, to): Range) -> bool {
     match reading {
         Reading::Float(2) => run!(level, float_between::<2>(block, from, to)),
         Reading::Float(4) => run!(level, float_between::<4>(block, from, to)),
         Reading::Float(_) => run!(level, float_between::<8>(block, from, to)),
-        // Only the ends of integers are ever asked for.
+        // (Ranges of integers go up to the largest one.)
         _ => extremes(level, reading, block).iter().any(|magnitude| (from..=to).contains(magnitude)),
     }
 }
 
-/// Is there a magnitude in the one range, and in the other?
+/// Whether there is a magnitude in each of two ranges.
 fn any_between_two(level: Level, reading: Reading, block: &[u8], ranges: [Range; 2]) -> [bool; 2] {
     match reading {
         Reading::Float(2) => run!(level, float_between_two::<2>(block, ranges)),
