@@ -36,7 +36,7 @@ impl Avx512 {
     }
 }
 
-/// Lane numbers from `start`, every `step`th.
+/// The numbers `start`, `start + step`, and so on, one per lane.
 const fn lanes16(start: i16, step: i16) -> [i16; 32] {
     let mut lanes = [0; 32];
     let mut i = 0;
@@ -77,7 +77,7 @@ const fn lanes8(start: u8, step: u8) -> [u8; 64] {
     lanes
 }
 
-/// Each lane twice, from `start` on.
+/// The numbers from `start` on, each of them twice.
 const fn doubled16(start: i16) -> [i16; 32] {
     let mut lanes = [0; 32];
     let mut i = 0;
@@ -88,7 +88,7 @@ const fn doubled16(start: i16) -> [i16; 32] {
     lanes
 }
 
-/// Lanes of two registers in turn, from `start` of each.
+/// The indices that zip two registers, from lane `start` of each.
 const fn zipped64(start: i64) -> [i64; 8] {
     let mut lanes = [0; 8];
     let mut i = 0;
@@ -99,7 +99,7 @@ const fn zipped64(start: i64) -> [i64; 8] {
     lanes
 }
 
-/// The bytes of lanes of `width` bytes reversed, in each 16 bytes.
+/// The indices that reverse the bytes of lanes of `width` bytes, within each 16 bytes.
 const fn reversed(width: usize) -> [i8; 64] {
     let mut bytes = [0; 64];
     let mut i = 0;
@@ -110,11 +110,11 @@ const fn reversed(width: usize) -> [i8; 64] {
     bytes
 }
 
-/// Not across two lines of the cache, where a register takes twice as long to load.
+/// Aligned to cache lines: a register that straddles two takes twice as long to load.
 #[repr(C, align(64))]
 struct Aligned<T>(T);
 
-/// A constant register of some lanes: of 64 bytes.
+/// A constant register, of 64 bytes.
 macro_rules! constant {
     ($lanes:ty, $value:expr) => {{
         static LANES: Aligned<$lanes> = Aligned($value);
@@ -122,12 +122,12 @@ macro_rules! constant {
     }};
 }
 
-/// What packed elements of `BITS` bits are moved by.
+/// The constants by which elements of `BITS` bits are packed and unpacked.
 struct Fields<const BITS: usize>;
 
 impl<const BITS: usize> Fields<BITS> {
-    /// The first element at the low end of a byte, and at the high end. The latter is the former with the bytes
-    /// of a group reversed, and the elements.
+    /// For elements that begin at the low end of a byte, and at the high end. The latter are the former with the bytes and the elements of
+    /// each group reversed.
     const CONSTANTS: [FieldConstants; 2] =
         [FieldConstants::new(BITS, false), FieldConstants::new(BITS, true)];
 }
@@ -137,7 +137,7 @@ struct FieldConstants {
     bytes: [u8; 64],
     shifts: [u8; 64],
     picks: [u8; 64],
-    /// Of two elements in a lane of 16 bits, and of two of those in one of 32.
+    /// By what two elements are multiplied to be added to a lane of 16 bits, and two of these to one of 32 bits.
     weights: [i32; 2],
 }
 
@@ -145,10 +145,10 @@ impl FieldConstants {
     const fn new(bits: usize, high: bool) -> Self {
         let (mut bytes, mut shifts, mut picks) = ([0; 64], [0; 64], [0; 64]);
         if bits > 6 {
-            // Of what is not packed: never used, but named.
+            // (Not used, but this function is compiled for such widths.)
             return Self { bytes, shifts, weights: [0; 2], picks };
         }
-        // 8 elements are `bits` bytes, 4 are half as many; but single bits are a mask, of the bytes in the order of their bits.
+        // 8 elements are `bits` bytes, and 4 are half as many. (Single bits are packed by a mask, whose bits are in the order of the bytes.)
         let half = bits / 2;
         let mut i = 0;
         while i < 64 {
@@ -171,8 +171,8 @@ impl FieldConstants {
     }
 }
 
-/// In lanes of 16 bits: at which bits 16 packed elements of 4 bits begin, of which the first is at the low end of a byte, and at the
-/// high end.
+/// The bits at which 16 packed elements of 4 bits begin, in lanes of 16 bits: of those that begin at the low end of a byte, and at the high
+/// end.
 static SHIFTS4: [Aligned<[u16; 16]>; 2] = [
     Aligned([0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60]),
     Aligned([4, 0, 12, 8, 20, 16, 28, 24, 36, 32, 44, 40, 52, 48, 60, 56]),
@@ -180,28 +180,27 @@ static SHIFTS4: [Aligned<[u16; 16]>; 2] = [
 
 /// As the control register says.
 const REGISTER: i32 = _MM_FROUND_CUR_DIRECTION;
-/// What is said in the instruction raises no flags.
+/// The instruction raises no flags.
 const QUIET: i32 = _MM_FROUND_NO_EXC;
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | QUIET;
 const CUT: i32 = _MM_FROUND_TO_ZERO | QUIET;
 
-/// The operations on its registers: what becomes a float is rounded as `TO_FLOAT` says, what becomes an integer as
-/// `TO_INTEGER`, and what rounds nothing raises flags as `FLAGS` says.
+/// The operations on registers. Conversions to floats and float arithmetic round as `TO_FLOAT` says, conversions to integers as
+/// `TO_INTEGER`, and `FLAGS` says whether operations without rounding, such as comparisons, raise flags.
 #[derive(Clone, Copy)]
 pub(crate) struct Zmm<const TO_FLOAT: i32 = NEAREST, const TO_INTEGER: i32 = CUT, const FLAGS: i32 = QUIET>(
     Avx512,
 );
 
-/// The same, as the control register says.
+/// The operations that round as the control register says.
 pub(crate) type Turned = Zmm<REGISTER, REGISTER, REGISTER>;
 
-/// The instruction of AVX512_BF16, which is no feature of the token: the CPU has been asked for it. It makes
-/// subnormals 0.
+/// The instruction of AVX512_BF16, which flushes subnormals to 0. (The token does not have this feature: `Bf16` proves that the CPU has it.)
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn nearest_bf16(_: Bf16, low: __m512i, high: __m512i) -> __m512i {
     let both;
-    // SAFETY: the CPU has the instruction: that is what the first argument proves. It has two operands and no memory.
+    // SAFETY: the first argument proves that the CPU has the instruction, which has two operands and no memory.
     unsafe {
         asm!(
             "vcvtne2ps2bf16 {}, {}, {}", lateout(zmm_reg) both, in(zmm_reg) high, in(zmm_reg) low,
@@ -211,14 +210,14 @@ fn nearest_bf16(_: Bf16, low: __m512i, high: __m512i) -> __m512i {
     both
 }
 
-/// What the operations have in common.
+/// Helpers of the operations.
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
     ops! {
-        // The mask of so many bytes.
+        // The mask of the first `bytes` bytes.
         first(self, bytes: usize) -> __mmask64 = _bzhi_u64(u64::MAX, bytes.min(64) as u32);
         halves(self, a: __m512i) -> [__m256i; 2] = [_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64::<1>(a)];
         joined(self, low: __m256i, high: __m256i) -> __m512i = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
-        // The lowest bit is set where something was lost.
+        // Sets the last bit of the lanes in which truncation has lost something.
         made_odd(self, cut: [__m256; 2], lost: [__mmask8; 2]) -> __m512i = {
             let cut = self.joined(_mm256_castps_si256(cut[0]), _mm256_castps_si256(cut[1]));
             _mm512_mask_or_epi32(cut, _mm512_kunpackb(lost[1].into(), lost[0].into()), cut, _mm512_set1_epi32(1))
@@ -227,13 +226,13 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
         pd(self, a: __m512i) -> __m512d = _mm512_castsi512_pd(a);
         bits_ps(self, a: __m512) -> __m512i = _mm512_castps_si512(a);
         bits_pd(self, a: __m512d) -> __m512i = _mm512_castpd_si512(a);
-        // Lanes of 16 bits to nearest even multiples of 256, at most one of 65280: plus one half, or a little less.
+        // Rounds lanes of 16 bits to nearest even at bit 8, by adding one half or a little less, saturating. The low bytes are arbitrary.
         nearest_high(self, a: __m512i) -> __m512i = {
             let odd = _mm512_test_epi16_mask(a, _mm512_set1_epi16(0x100));
             let rounded = _mm512_adds_epu16(a, _mm512_set1_epi16(0x7F));
             _mm512_mask_adds_epu16(rounded, odd, a, _mm512_set1_epi16(0x80))
         };
-        // Which lanes of a register are none of some.
+        // The mask of lanes that are equal to none of some others.
         <const N: usize> none_of16(self, a: __m512i, of: [__m512i; N]) -> __mmask32 = {
             let (mut others, mut k) = (u32::MAX, 0);
             while k < N {
@@ -250,13 +249,13 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
             }
             others
         };
-        // Each lane of 64 bits gets the bytes of 8 elements, and each of its bytes the field that begins at a bit.
+        // Each lane of 64 bits gets the bytes of 8 elements, and each byte in it the bits from where its element begins.
         <const BITS: usize> unpacked(self, packed: __m512i, high: bool) -> __m512i = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
             let lanes = _mm512_permutexvar_epi8(self.load(fields.bytes.as_ptr()), packed);
             _mm512_multishift_epi64_epi8(self.load(fields.shifts.as_ptr()), lanes)
         };
-        // Two elements are added to one, and two of those; then the bytes that have bits are picked.
+        // Two elements are multiplied and added to one lane, and two of these to another; then the bytes are picked that have bits.
         <const BITS: usize> packed(self, v: __m512i, high: bool) -> __m512i = {
             let fields = &Fields::<BITS>::CONSTANTS[usize::from(high)];
             let picks = self.load(fields.picks.as_ptr());
@@ -288,7 +287,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Registers
         copy_in(self, p: *const u8, bytes: usize, buffer: *mut u8, registers: usize) -> () = {
             for k in 0..registers {
                 let at = 64 * k;
-                // Masks are made where there is something to load.
+                // (A mask is only made if there is something to load.)
                 let v = if at < bytes {
                     _mm512_maskz_loadu_epi8(self.first(bytes - at), p.add(at).cast())
                 } else {
@@ -496,7 +495,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Longs
         most_u32(self, a: __m512i) -> u32 = _mm512_reduce_max_epu32(a);
         most_u16_of_halves(self, a: __m512i) -> [u32; 2] = {
             let [low, high] = self.halves(a);
-            // The instruction finds the smallest.
+            // (The instruction finds the minimum, so lanes are inverted.)
             let most = |four: __m256i| {
                 let two = _mm_max_epu16(_mm256_castsi256_si128(four), _mm256_extracti128_si256::<1>(four));
                 !_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_xor_si128(two, _mm_set1_epi16(-1)))) as u32 & 0xFFFF
@@ -507,7 +506,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Longs
             let [low, high] = self.halves(a);
             let four = _mm256_max_epu16(low, high);
             let two = _mm_max_epu16(_mm256_castsi256_si128(four), _mm256_extracti128_si256::<1>(four));
-            // The instruction finds the smallest.
+            // (The instruction finds the minimum, so lanes are inverted.)
             let least = _mm_minpos_epu16(_mm_xor_si128(two, _mm_set1_epi16(-1)));
             !_mm_cvtsi128_si32(least) as u32 & 0xFFFF
         };
@@ -712,7 +711,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Halves
             let quiet = _mm512_or_si512(a, _mm512_set1_epi16(0x40));
             self.upper32(_mm512_mask_mov_epi16(a, nan, quiet))
         };
-        // Zeros, of which data may have many, must not be what a branch depends on: subnormals alone.
+        // (The instruction flushes subnormals, so there must be none. The branch must not depend on zeros, of which data may have many.)
         f32_to_bf16(self, a: [__m512i; 2], extras: Extras) -> __m512i = {
             if let Some(bf16) = extras.bf16 {
                 let made = nearest_bf16(bf16, a[0], a[1]);
@@ -747,7 +746,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Converts
             _mm256_castps_si256(_mm512_cvt_roundepu64_ps::<TO_FLOAT>(a[0])),
             _mm256_castps_si256(_mm512_cvt_roundepu64_ps::<TO_FLOAT>(a[1])),
         );
-        // What is cut is exact as an integer: it is the same one if nothing was.
+        // Whether truncation has lost something is seen by converting back, which is exact.
         i64_to_odd_f32(self, a: [__m512i; 2]) -> __m512i = {
             let [low, high] = [_mm512_cvt_roundepi64_ps::<CUT>(a[0]), _mm512_cvt_roundepi64_ps::<CUT>(a[1])];
             let lost = [
@@ -800,7 +799,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Saturates
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
     type Token = Avx512;
     type Turned = Turned;
-    // The compiler makes scatters of 64 bytes, which take longer than the stores that they are made of.
+    // (With AVX-512 the compiler uses scatters, which are slower than single stores.)
     type Steps = Avx2;
     const ISA: Isa = Isa::Avx512;
     type Narrowing = ByWords;
@@ -814,8 +813,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
     }
 
     ops! {
-        // A sum without a rounding, of a subnormal number, that is one: flushed to zero, either gives another. (No compiler may
-        // compute it, or tests/environment.rs fails.)
+        // Adds a subnormal number, with an exact result that is subnormal: it differs if operands or results are flushed to zero. (If a
+        // compiler computed this sum, tests/environment.rs would fail.)
         keeps_subnormals(self) -> bool = FLAGS != QUIET || {
             let half = _mm_set_ss(const { f32::MIN_POSITIVE / 2.0 });
             let sum = _mm_add_round_ss::<NEAREST>(half, _mm_set_ss(-f32::MIN_POSITIVE));
@@ -859,7 +858,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> SearchesNans
             let d = _mm512_cmp_round_pd_mask::<_CMP_UNORD_Q, FLAGS>(self.pd(x[6]), self.pd(x[7]));
             a | b | c | d != 0
         };
-        // Of a NaN, the instruction takes the second operand.
+        // (If an operand is NaN, the instruction returns the second one.)
         max_or_low_f32(self, x: __m512i, low: __m512i) -> __m512i = self.max_f32(x, low);
         max_or_low_f64(self, x: __m512i, low: __m512i) -> __m512i = self.max_f64(x, low);
     }
@@ -875,7 +874,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByF16
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
     memory_ops! {
-        // By halves of registers, which take half as long: of an index, the lowest 4 bits count.
+        // (By halves of registers, which are twice as fast. Only the lowest 4 bits of an index matter.)
         pick_words(self, words: [__m512i; 2], src: *const u8, high: bool, dst: *mut u8) -> () = {
             let shifts = _mm256_load_si256(SHIFTS4[usize::from(high)].0.as_ptr().cast());
             let words = [self.halves(words[0]), self.halves(words[1])];
@@ -928,7 +927,7 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> NarrowsByWord
             let is = if finite {
                 _mm512_test_epi16_mask(a, _mm512_set1_epi16(i16::MAX))
             } else {
-                // Twice the magnitude of a number is from 1 to twice that of the largest.
+                // (Doubled, without the sign, numbers other than 0 are from 1 to the double of the largest one.)
                 let below = _mm512_add_epi16(_mm512_add_epi16(a, a), _mm512_set1_epi16(-1));
                 _mm512_cmplt_epu16_mask(below, _mm512_set1_epi16(0xFEFFu16 as i16))
             };

@@ -1,11 +1,12 @@
-//! WebAssembly's registers of 128 bits, where the module is compiled with them: a module says what it needs, and an engine that has
-//! not all of that does not load it, so nothing is asked at run time.
+//! WebAssembly's registers of 128 bits, if the module is compiled with them: an engine that does not have them does not load it, so
+//! nothing is detected at run time.
 //!
-//! Three things are not as elsewhere.
-//! * Instructions round to nearest even and there is no control register: `environment.rs` keeps a rounding, as one would, and
-//!   [`Turned`] mends what an instruction gave: from how it differs from the exact result, which is known, the neighbour is found.
-//! * The bits of a NaN that an operation on floats gives are unspecified. Where one may come in, integers make them ([`quiet`]).
-//! * There is no float16. Integers make it, and a sum of floats its subnormals.
+//! Three things differ from the other instruction sets:
+//! * Instructions round to nearest even, and there is no control register. `environment.rs` keeps the rounding mode, and [`Turned`] corrects
+//!   results: by the difference to the exact result, which can be computed, it finds whether a neighbour is the right one.
+//! * The bits of a NaN that an operation on floats returns are unspecified. Where there may be one, they are made by integer operations
+//!   ([`quiet`]).
+//! * There is no float16. It is made by integer operations, and its subnormals by a sum of floats.
 
 use core::arch::wasm32::*;
 
@@ -31,24 +32,25 @@ token! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wasm<const TURNED: bool>(Compiled);
 
-/// To nearest even.
+/// The operations that round to nearest even.
 pub(crate) type Simd128 = Wasm<false>;
 
-/// The same, as `environment.rs` says.
+/// The operations that round as `environment.rs` says.
 pub(crate) type Turned = Wasm<true>;
 
-/// Where a result is larger than what is exact, and where it is smaller.
+/// Masks of the lanes in which a result is larger than the exact one, and smaller.
 #[derive(Clone, Copy)]
 struct Off {
     above: v128,
     below: v128,
 }
 
-/// What is added to the bits of a float that is rounded to nearest, so that it is rounded as is asked: 1, -1 or 0 in each lane. `sign` is
-/// all ones where it is negative, and `ones` has a 1 in each lane. A neighbour away from zero has the bits that follow, past the largest number too.
+/// What is to be added to the bits of floats that were rounded to nearest, so that they are rounded as the mode says: 1, -1 or 0. `sign` is
+/// all ones where a float is negative, and `ones` has a 1 in each lane. (The next float away from zero has the next bits, also after the
+/// largest number.)
 #[inline(always)]
 fn step(sign: v128, ones: v128, Off { above, below }: Off) -> [v128; 2] {
-    // 1 or -1: to the neighbour that is larger.
+    // 1 or -1, for the next larger float.
     let up = v128_or(sign, ones);
     let none = v128_xor(ones, ones);
     match rounding() {
@@ -59,7 +61,7 @@ fn step(sign: v128, ones: v128, Off { above, below }: Off) -> [v128; 2] {
     }
 }
 
-/// In lanes of 16, 32 and 64 bits.
+/// A 1 in each lane of 16, 32 or 64 bits.
 #[inline(always)]
 fn turned16(near: v128, off: Off) -> v128 {
     let [more, less] = step(i16x8_shr(near, 15), i16x8_splat(1), off);
@@ -78,19 +80,19 @@ fn turned64(near: v128, off: Off) -> v128 {
     i64x2_sub(i64x2_add(near, more), less)
 }
 
-/// Lanes of 32 bits from those of 64, all of which are ones or zeros, or whose upper half does not matter.
+/// Narrows lanes of 64 bits to 32 bits: masks, or numbers whose upper half does not matter.
 #[inline(always)]
 fn low_halves(a: v128, b: v128) -> v128 {
     i32x4_shuffle::<0, 2, 4, 6>(a, b)
 }
 
-/// Lanes of 16 bits from those of 32, likewise.
+/// The same for lanes of 32 bits to 16 bits.
 #[inline(always)]
 fn low_quarters(a: v128, b: v128) -> v128 {
     i16x8_shuffle::<0, 2, 4, 6, 8, 10, 12, 14>(a, b)
 }
 
-/// A result of two operands with the NaN of the first of them that is one, made quiet; a positive one, if neither is.
+/// Replaces a NaN in the result of an operation by the first operand that is NaN, made quiet; or by a positive NaN if none is.
 #[inline(always)]
 fn quiet(result: v128, a: v128, b: v128) -> v128 {
     let is_nan = f32x4_ne(result, result);
@@ -103,7 +105,7 @@ fn quiet(result: v128, a: v128, b: v128) -> v128 {
     v128_bitselect(of_a, result, is_nan)
 }
 
-/// What a sum of floats has lost: the exact sum less `sum`.
+/// What a sum of floats has lost by rounding: the exact sum less `sum`.
 #[inline(always)]
 fn lost_f32(a: v128, b: v128, sum: v128) -> v128 {
     let of_b = f32x4_sub(sum, a);
@@ -116,24 +118,24 @@ fn lost_f64(a: v128, b: v128, sum: v128) -> v128 {
     f64x2_add(f64x2_sub(a, f64x2_sub(sum, of_b)), f64x2_sub(b, of_b))
 }
 
-/// A fused multiply-add of two lanes of f64 that hold f32, rounded to odd: it has 29 bits more than an f32.
+/// `a * b + c` of f32 in lanes of f64, rounded to odd, with 29 bits more than an f32 has.
 #[inline(always)]
 fn odd_mul_add(a: v128, b: v128, c: v128) -> v128 {
-    // Exact: 48 bits, and far within the range.
+    // (Exact: it has 48 bits, and is far within the range.)
     let product = f64x2_mul(a, b);
     let sum = f64x2_add(product, c);
     let lost = lost_f64(product, c, sum);
     let zero = f64x2_splat(0.0);
-    // Not where it is a NaN.
+    // (False for NaN.)
     let is_off = v128_or(f64x2_gt(lost, zero), f64x2_lt(lost, zero));
-    // Where the sum is too large in magnitude, the odd neighbour is below an even one.
+    // (If the magnitude of a sum is too large and its bits are even, the odd neighbour is the one below.)
     let too_large = i64x2_shr(v128_xor(lost, sum), 63);
     let even = v128_andnot(i64x2_splat(1), sum);
     let odd = i64x2_add(sum, v128_and(even, v128_or(too_large, i64x2_splat(1))));
     v128_bitselect(odd, sum, is_off)
 }
 
-/// f64 from the lower two lanes of f32.
+/// Widens the lower two lanes of f32 to f64, and makes NaNs quiet.
 #[inline(always)]
 fn f64_of_low(a: v128) -> v128 {
     let wide = f64x2_promote_low_f32x4(a);
@@ -147,7 +149,7 @@ fn f64_of_low(a: v128) -> v128 {
     v128_bitselect(nan, wide, is_nan)
 }
 
-/// f32 in the lower two lanes, to nearest even.
+/// Rounds two f64 to f32 in the lower lanes, to nearest even.
 #[inline(always)]
 fn f32_of(a: v128) -> v128 {
     let near = f32x4_demote_f64x2_zero(a);
@@ -160,14 +162,14 @@ fn f32_of(a: v128) -> v128 {
     low_halves(v128_bitselect(nan, u64x2_extend_low_u32x4(near), is_nan), i64x2_splat(0))
 }
 
-/// The bits of f16 in lanes of 32, to nearest even, from f32.
+/// Rounds f32 to f16 in lanes of 32 bits, to nearest even.
 ///
-/// A sum with 1/2, whose ulp is that of the subnormal numbers, has their code in its last bits. Others have the mantissa cut by 13
-/// bits, with half of the last one added first, less one unless it is odd.
+/// Subnormals are added to 1/2, whose ulp is that of subnormal f16, so that the last bits of the sum are the code. For others, half of the
+/// last bit is added, less one unless that is odd, and 13 bits are cut off.
 #[inline(always)]
 fn near_f16(x: v128) -> v128 {
     let a = v128_and(x, i32x4_splat(0x7FFF_FFFF));
-    // What is larger becomes Inf. Not so a NaN, below.
+    // (Larger numbers become Inf. NaN is replaced below.)
     let c = u32x4_min(a, u32x4_splat(0x4780_0000));
     let half = f32x4_splat(0.5);
     let subnormal = i32x4_sub(f32x4_add(c, half), half);
@@ -179,12 +181,12 @@ fn near_f16(x: v128) -> v128 {
     v128_or(code, v128_and(u32x4_shr(x, 16), i32x4_splat(0x8000)))
 }
 
-/// f32 from the bits of f16 in lanes of 32: exact, and a NaN is made quiet.
+/// Converts f16 in lanes of 32 bits to f32, exactly, and makes NaNs quiet.
 #[inline(always)]
 fn f32_of_f16(h: v128) -> v128 {
     let a = i32x4_shl(v128_and(h, i32x4_splat(0x7FFF)), 13);
     let normal = i32x4_add(a, i32x4_splat(112 << 23));
-    // A mantissa under the exponent of the smallest normal number, less that number.
+    // A subnormal: its mantissa with the exponent of the smallest normal number, less that number.
     let least = i32x4_splat(113 << 23);
     let subnormal = f32x4_sub(i32x4_add(a, least), least);
     let number = v128_bitselect(subnormal, normal, i32x4_lt(a, i32x4_splat(1 << 23)));
@@ -194,7 +196,7 @@ fn f32_of_f16(h: v128) -> v128 {
     v128_or(v128_or(number, nan), i32x4_shl(v128_and(h, i32x4_splat(0x8000)), 16))
 }
 
-/// A line, in registers.
+/// The registers of a line: see [`Tables::on_line`](super::simd::Tables::on_line).
 #[derive(Clone, Copy)]
 pub(crate) struct Line {
     magnitude: v128,
@@ -217,7 +219,7 @@ impl<const TURNED: bool> Wasm<TURNED> {
             let mut found = i8x16_splat(0);
             for pair in 0..4 {
                 if pairs > pair {
-                    // Saturating, so that what is negative stays so.
+                    // (Saturating, so that a negative index stays negative.)
                     let mut within = i8x16_sub_sat(index, self.row(&half.begin[pair]));
                     for k in 0..2 {
                         let at = v128_and(within, u8x16_splat(0x8F));
@@ -228,21 +230,21 @@ impl<const TURNED: bool> Wasm<TURNED> {
             }
             found
         };
-        // What is found in the first half of a plane within its window. For a negative index, 0.
+        // Looks up in the first half of a plane, within its window. 0 for a negative index.
         in_window(self, plane: &Plane, index: v128) -> v128 = {
             let window = &plane.window;
             let shifted = i8x16_add(index, self.row(&window.shift));
             self.among(&plane.halves[0], i8x16_min(shifted, self.row(&window.last)))
         };
-        // What the second half of a plane adds to what is known.
+        // Looks up in the second half of a plane, what is to be combined with the result of the first.
         unknown(self, half: &Half, index: v128) -> v128 = self.among(half, v128_xor(index, self.row(&half.flip)));
-        // The negative where the top bit of an index is set.
+        // Negates the lanes in which the top bit of the index is set.
         with_sign8(self, a: v128, index: v128) -> v128 = {
             let sign = i8x16_shr(index, 7);
             i8x16_sub(v128_xor(a, sign), sign)
         };
         f64_of_ints(self, low: v128, high: v128) -> v128 = {
-            // Both exact; the sum is rounded once.
+            // (Both are exact, and the sum is rounded once.)
             let high = f64x2_mul(high, f64x2_splat(4_294_967_296.0));
             self.add_f64(high, f64x2_convert_low_u32x4(low))
         };
@@ -285,7 +287,7 @@ impl<const TURNED: bool> Memory for Wasm<TURNED> {
     }
 
     ops! {
-        // There is no such instruction, and no store past the caches.
+        // (There is no such instruction, and no store past the caches.)
         prefetch(self, _p: *const u8) -> () = ();
         prefetch_far(self, _p: *const u8) -> () = ();
         fence(self) -> () = ();
@@ -295,7 +297,7 @@ impl<const TURNED: bool> Memory for Wasm<TURNED> {
 impl<const TURNED: bool> Packs for Wasm<TURNED> {
     memory_ops! {
         copy_packed(self, _bits: usize, from: *const u8, bytes: usize, p: *mut u8) -> () = self.copy_out(from, bytes, p);
-        // Copies of what holds several elements, each moved so that one of them ends up in its byte.
+        // Bytes with several elements are copied, and each copy is shifted such that one element is at the low end of its byte.
         <const BITS: usize> unpack(self, p: *const u8, high: bool) -> v128 = match BITS {
             1 => {
                 let both = i16x8_splat(p.cast::<i16>().read_unaligned());
@@ -334,7 +336,7 @@ impl<const TURNED: bool> Packs for Wasm<TURNED> {
                 if high { self.swap32(v) } else { v }
             }
         };
-        // The inverse.
+        // The inverse of that.
         <const BITS: usize> pack(self, p: *mut u8, v: v128, high: bool) -> () = match BITS {
             1 => {
                 let v = if high { self.swap64(v) } else { v };
@@ -451,7 +453,7 @@ impl<const TURNED: bool> Longs for Wasm<TURNED> {
         sign64(self, a: v128) -> v128 = i64x2_shr(a, 63);
         min_s64(self, a: v128, b: v128) -> v128 = v128_bitselect(b, a, i64x2_gt(a, b));
         max_s64(self, a: v128, b: v128) -> v128 = v128_bitselect(a, b, i64x2_gt(a, b));
-        // Unsigned order is signed order with the top bit flipped.
+        // (Unsigned numbers compare as signed ones do, with the top bits flipped.)
         min_u64(self, a: v128, b: v128) -> v128 = {
             let top = self.splat64(1 << 63);
             v128_bitselect(b, a, i64x2_gt(v128_xor(a, top), v128_xor(b, top)))
@@ -483,7 +485,7 @@ impl<const TURNED: bool> Widths for Wasm<TURNED> {
         high16(self, a: [v128; 2]) -> v128 =
             i8x16_shuffle::<1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31>(a[0], a[1]);
         high32(self, a: [v128; 2]) -> v128 = i16x8_shuffle::<1, 3, 5, 7, 9, 11, 13, 15>(a[0], a[1]);
-        // What does not fit saturates, and keeps its sign.
+        // (Narrowing saturates, and so keeps the sign.)
         signs16(self, a: [v128; 2]) -> v128 = i8x16_narrow_i16x8(a[0], a[1]);
         signs32(self, a: [v128; 4]) -> v128 =
             i8x16_narrow_i16x8(i16x8_narrow_i32x4(a[0], a[1]), i16x8_narrow_i32x4(a[2], a[3]));
@@ -498,7 +500,7 @@ impl<const TURNED: bool> Widths for Wasm<TURNED> {
             4 => [i32x4_shuffle::<0, 4, 1, 5>(a, b), i32x4_shuffle::<2, 6, 3, 7>(a, b)],
             _ => self.zip64(a, b),
         };
-        // A register is one piece.
+        // (A register is one piece of 16 bytes.)
         <const WIDTH: usize> before_zips(self, a: v128) -> v128 = a;
         swap16(self, a: v128) -> v128 = i8x16_shuffle::<1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14>(a, a);
         swap32(self, a: v128) -> v128 = i8x16_shuffle::<3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12>(a, a);
@@ -552,7 +554,7 @@ impl<const TURNED: bool> Tables for Wasm<TURNED> {
         lookup16(self, plane: &'static Plane, index: v128) -> v128 =
             i8x16_swizzle(self.row(&plane.elements[0][0]), v128_and(index, u8x16_splat(0x0F)));
         line(self, table: &'static Words) -> Line = {
-            // All lanes are alike.
+            // (All lanes are the same.)
             let line = &table.line;
             Line {
                 magnitude: u8x16_splat(line.magnitude[0]),
@@ -583,7 +585,7 @@ impl<const TURNED: bool> Tables for Wasm<TURNED> {
 
 impl<const TURNED: bool> Floats for Wasm<TURNED> {
     ops! {
-        // The instructions that choose an operand, and do not make a NaN of one.
+        // (These instructions return one of the operands, whose bits stay as they are.)
         min_or_nan_f32(self, limit: v128, x: v128) -> v128 = f32x4_pmin(x, limit);
         min_or_nan_f64(self, limit: v128, x: v128) -> v128 = f64x2_pmin(x, limit);
         min_f32(self, a: v128, b: v128) -> v128 = f32x4_pmin(a, b);
@@ -602,7 +604,7 @@ impl<const TURNED: bool> Floats for Wasm<TURNED> {
             if rounding() != Rounding::Down {
                 return sum;
             }
-            // Of two opposite numbers it is -0.
+            // (The sum of two opposite numbers is -0 if sums are rounded down.)
             let is_zero = f32x4_eq(sum, zero);
             v128_or(sum, v128_and(is_zero, v128_and(v128_or(a, b), u32x4_splat(1 << 31))))
         };
@@ -624,7 +626,7 @@ impl<const TURNED: bool> Floats for Wasm<TURNED> {
             if !TURNED {
                 return near;
             }
-            // What is left of the dividend says on which side the quotient is, if the divisor is positive.
+            // (The remainder says whether the quotient is too large or too small, if the divisor is positive.)
             let (sign, zero) = (v128_and(b, u32x4_splat(1 << 31)), f32x4_splat(0.0));
             let left = self.mul_add_f32(f32x4_neg(near), v128_xor(b, sign), v128_xor(a, sign));
             turned32(near, Off { above: f32x4_lt(left, zero), below: f32x4_gt(left, zero) })
@@ -649,7 +651,7 @@ impl<const TURNED: bool> Floats for Wasm<TURNED> {
             Rounding::TowardZero => f64x2_trunc(a),
             Rounding::NearestEven | Rounding::NearestAway => f64x2_nearest(a),
         };
-        // Of numbers alone: integers, and what is left of a mantissa.
+        // (Only used for numbers: integers, and remainders of mantissas.)
         add_f64(self, a: v128, b: v128) -> v128 = {
             let sum = f64x2_add(a, b);
             if !TURNED {
@@ -681,12 +683,12 @@ impl<const TURNED: bool> Halves for Wasm<TURNED> {
     ops! {
         f16_to_f32(self, a: v128) -> [v128; 2] = {
             let magnitude = v128_and(a, u16x8_splat(0x7FFF));
-            // Neither 0 nor normal: subnormal, Inf or NaN.
+            // (Subnormal, Inf or NaN.)
             let is_special = u16x8_ge(u16x8_sub(magnitude, u16x8_splat(0x400)), u16x8_splat(0x7800));
             if v128_any_true(v128_and(is_special, u16x8_ne(magnitude, u16x8_splat(0)))) {
                 return [f32_of_f16(u32x4_extend_low_u16x8(a)), f32_of_f16(u32x4_extend_high_u16x8(a))];
             }
-            // The exponent that is too small by 112 is made right by a product.
+            // (The exponent is too small by 112, which a multiplication corrects.)
             let power = u32x4_splat((127 + 112) << 23);
             let signs = self.upper32(v128_xor(a, magnitude));
             let low = f32x4_mul(u32x4_shl(u32x4_extend_low_u16x8(magnitude), 13), power);
@@ -739,7 +741,7 @@ impl<const TURNED: bool> Saturates for Wasm<TURNED> {
     ops! {
         cut_i32(self, a: v128) -> v128 = i32x4_trunc_sat_f32x4(a);
         cut_u32(self, a: v128) -> v128 = u32x4_trunc_sat_f32x4(a);
-        // There is no instruction for registers.
+        // (There is no vector instruction for this.)
         cut_i64(self, a: v128) -> v128 = i64x2(f64x2_extract_lane::<0>(a) as i64, f64x2_extract_lane::<1>(a) as i64);
         cut_u64(self, a: v128) -> v128 = u64x2(f64x2_extract_lane::<0>(a) as u64, f64x2_extract_lane::<1>(a) as u64);
         narrow_s16(self, a: [v128; 2]) -> v128 = i8x16_narrow_i16x8(a[0], a[1]);
@@ -793,7 +795,7 @@ impl NarrowsByNibbles for Simd128 {
     ops! {
         row(self, bytes: &[u8; 16]) -> v128 = v128_load(bytes.as_ptr().cast());
         sub_u8(self, a: v128, b: v128) -> v128 = u8x16_sub_sat(a, b);
-        // What fits needs no mask.
+        // (Lanes that fit need no mask.)
         zipped_low8(self, a: [v128; 2]) -> v128 = u8x16_narrow_i16x8(a[0], a[1]);
         zipped_masks(self, a: [v128; 2]) -> v128 = i8x16_narrow_i16x8(a[0], a[1]);
         select8(self, mask: v128, yes: v128, no: v128) -> v128 = v128_bitselect(yes, no, mask);
