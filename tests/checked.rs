@@ -283,7 +283,9 @@ fn layouts(isa: Isa, from: DType) {
                     Some(i) => {
                         let Err(Error::Lossy(lossy)) = lossy else { panic!("{what}: {lossy:?}") };
                         assert_eq!(lossy.index, i, "{what}");
-                        assert_eq!(code_of(&lossy), codes[i], "{what}");
+                        // (Every byte of a bool but 0 is true, whose code is 1.)
+                        let code = if from == DType::Bool { codes[i].min(1) } else { codes[i] };
+                        assert_eq!(code_of(&lossy), code, "{what}");
                     }
                 }
             }
