@@ -93,6 +93,7 @@ fn kinds() -> Vec<Kind> {
         // Rows that are too long for 128 of them to stay in L2, as weights have them.
         Kind { width: 7168, ..kind("128 x 128, long rows", F8E4M3FN, all, Scaling::deepseek()) },
         kind("float8 1 x 128", F8E4M3FN, all, Scaling::blocks(&[128], F32)),
+        kind("float8 100 x 100", F8E4M3FN, all, Scaling::blocks(&[100, 100], F32)),
         kind("MXFP8", F8E4M3FN, all, Scaling::mx()),
         kind("MXFP4", F4E2M1, all, Scaling::mx()),
         kind("MXFP6", DType::F6E2M3, &all[..1], Scaling::mx()),

@@ -28,7 +28,7 @@ impl Segment {
         let is_apart = block > SCALES && !block.is_power_of_two();
         let per = if is_apart || run >= row || !at.is_multiple_of(block) {
             Per::All
-        } else if block.is_power_of_two() && block >= LEAST_GROUP {
+        } else if has_groups(block) {
             Per::Group(block)
         } else {
             Per::Element
@@ -49,6 +49,11 @@ impl Segment {
         let end = ((at / block + group + 1) * block).min(at + self.n);
         self.first - at + start..self.first - at + end
     }
+}
+
+/// Do kernels look up the scales of such blocks themselves? If not, they get one for each element.
+fn has_groups(block: usize) -> bool {
+    block.is_power_of_two() && block >= LEAST_GROUP
 }
 
 /// Casts a segment: of one row, or of all `Rows` if those can be cast together.
@@ -83,7 +88,12 @@ impl Region {
                 column = elements.start.saturating_sub(rows.start * width) / block * block;
                 end = width.min(elements.end - rows.start * width);
             }
-            let step = most(rows.len()).max(1).saturating_mul(block);
+            // (Several rows are cast together if one segment has all columns of the region: the numbers of short blocks are repeated for
+            // each element then once for all rows.)
+            let is_short = (2..=SCALES).contains(&block) && !has_groups(block);
+            let most =
+                if rows.len() > 1 && is_short { SCALES / block } else { usize::MAX }.min(most(rows.len()));
+            let step = most.max(1).saturating_mul(block);
             while column < end {
                 let columns = column..column.saturating_add(step).min(end);
                 column = columns.end;

@@ -23,6 +23,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("blocks of rows that are apart", rows_apart);
     suite.test_beside_reference("pieces of quotients", pieces_of_quotients);
     suite.test_beside_reference("packed elements under scales of columns", packed_columns);
+    suite.test_beside_reference("short and odd blocks of several rows", odd_blocks);
     suite.test_beside_reference("one quotient of a block beside a tie", beside_ties);
     suite.test_beside_reference("quotients of float64 beside what roundings hinge on", beside_hinges);
     suite.test_beside_reference("scales of short blocks of float64 beside what they hinge on", short_blocks);
@@ -216,6 +217,17 @@ fn dequantised(random: &mut Random, isa: Isa) {
     let (from, to) = (random.pick(&CODES), random.pick(&DATA));
     let (shape, scaling) = scaling(random, from);
     let options = options(random);
+    dequantised_of(random, isa, [from, to], &shape, scaling, options);
+}
+
+fn dequantised_of(
+    random: &mut Random,
+    isa: Isa,
+    [from, to]: [DType; 2],
+    shape: &[usize],
+    scaling: Scaling,
+    options: CastOptions,
+) {
     let Ok(reference) = Dequantizer::new(from, to, &scaling, &options.isa(Isa::Scalar)) else { return };
     let fast =
         Dequantizer::new(from, to, &scaling, &options.isa(isa)).expect("the same on every instruction set");
@@ -224,8 +236,8 @@ fn dequantised(random: &mut Random, isa: Isa) {
     let offset = random.below(9);
     let src: Vec<u8> = (0..offset + len).map(|_| random.word() as u8).collect();
     let src = &src[offset..];
-    let scales = scales(random, scaling.scale_dtype, fast.scale_bytes(&shape).expect("a size"));
-    let groups: usize = fast.scale_shape(&shape).expect("a shape").iter().product();
+    let scales = scales(random, scaling.scale_dtype, fast.scale_bytes(shape).expect("a size"));
+    let groups: usize = fast.scale_shape(shape).expect("a shape").iter().product();
     let zeros: Option<Vec<u8>> =
         (!matches!(from.kind(), lanecast::Kind::Float(_)) && random.one_in(2)).then(|| {
             let len = from.byte_len(groups, options.src_packing).expect("a size");
@@ -233,10 +245,10 @@ fn dequantised(random: &mut Random, isa: Isa) {
         });
     let size = n * to.bits() as usize / 8;
     let mut expected = vec![0; size];
-    reference.dequantize(src, &shape, &scales, zeros.as_deref(), &mut expected).expect("sizes that fit");
+    reference.dequantize(src, shape, &scales, zeros.as_deref(), &mut expected).expect("sizes that fit");
     let how = if random.one_in(4) { Parallel::new().threads(2).chunk(1) } else { Parallel::new().threads(1) };
     let found = within(random, size, |dst| {
-        fast.par_dequantize_with(src, &shape, &scales, zeros.as_deref(), dst, &how).expect("sizes that fit");
+        fast.par_dequantize_with(src, shape, &scales, zeros.as_deref(), dst, &how).expect("sizes that fit");
     });
     if let Some(at) = first_difference(&found, &expected) {
         let width = to.bits() as usize / 8;
@@ -851,6 +863,30 @@ fn packed_columns(isa: Isa) {
     for _ in 0..2 {
         let pair = [DType::F32, DType::F6E2M3];
         quantised_of(random, isa, pair, &[1103, 1000], blocks(&[0, 2]), CastOptions::new());
+    }
+}
+
+/// Blocks of several rows whose numbers are repeated for each element, in rows that take several calls of a kernel, with blocks that are cut.
+fn odd_blocks(isa: Isa) {
+    let random = &mut Random::new(31);
+    for (block, shape, times) in [
+        ([4, 2], [21, 1400], 6),
+        ([8, 4], [40, 2100], 6),
+        ([3, 5], [19, 1031], 6),
+        ([16, 12], [33, 1200], 6),
+        ([10, 100], [43, 1350], 6),
+        ([4, 500], [18, 1300], 6),
+        ([6, 600], [13, 1900], 6),
+        ([0, 4], [300, 520], 4),
+    ] {
+        for _ in 0..times {
+            let options = options(random);
+            let scale = random.pick(&[DType::F32, DType::F16, DType::BF16, DType::F8E4M3FN]);
+            let scaling = Scaling::blocks(&block, scale);
+            let (code, float) = (random.pick(&CODES), random.pick(&DATA));
+            quantised_of(random, isa, [float, code], &shape, scaling, options);
+            dequantised_of(random, isa, [code, float], &shape, scaling, options);
+        }
     }
 }
 

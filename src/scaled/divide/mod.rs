@@ -26,7 +26,7 @@ use crate::formats::dtype::DType;
 use crate::kernels::magnitudes;
 use crate::kernels::memory::Destination;
 use crate::kernels::present::Present;
-use crate::kernels::scaled::{BLOCK, Factor, Factors, How, Per, Rows};
+use crate::kernels::scaled::{BLOCK, Factor, Factors, How, LEAST_GROUP, Per, Rows};
 use crate::kernels::scales::TIES;
 pub(super) use decided::Decided;
 
@@ -54,6 +54,7 @@ struct Buffers {
     flags: Vec<u8>,
     /// The numbers repeated for each element, where blocks are too short for the kernel. Allocated when first needed.
     each: Option<Box<[Numbers; 3]>>,
+    /// The largest magnitude of each block; before that, those of the columns of short blocks.
     amax: Vec<u32>,
     wide: Vec<f64>,
     by: Vec<f64>,
@@ -75,7 +76,7 @@ impl Buffers {
             zeros: zeros(0.0, n + BLOCK, has_zeros)?,
             flags: zeros(0, n, true)?,
             each: None,
-            amax: zeros(0, n, is_found)?,
+            amax: zeros(0, SCALES.min(n.saturating_mul(divide.job.grid.block())), is_found)?,
             wide: zeros(0.0, n, is_found)?,
             by: zeros(0.0, n, is_found)?,
             codes: zeros(0, 4 * n, true)?,
@@ -228,12 +229,21 @@ impl<'a> Divide<'a> {
         let (job, grid) = (self.job, self.job.grid);
         let (width, groups) = (grid.width(), region.groups(grid));
         let Region { rows, columns, scale } = region;
-        buffers.amax[..groups].fill(0);
+        // Of short blocks of several rows, each column's largest magnitude is found first, and a block's after all rows.
+        let is_short = rows.len() > 1 && grid.block() < LEAST_GROUP && columns.len() <= SCALES;
+        let (block, n) = if is_short { (1, columns.len()) } else { (grid.block(), groups) };
+        let amax = &mut buffers.amax[..n];
+        amax.fill(0);
         for row in rows.clone() {
             let first = (row * width + columns.start - self.first) * self.width;
             let bytes = &self.bytes[first..first + columns.len() * self.width];
-            let amax = &mut buffers.amax[..groups];
-            magnitudes::largest(self.isa, bytes, 8 * self.width as u32, grid.block(), amax);
+            magnitudes::largest(self.isa, bytes, 8 * self.width as u32, block, amax);
+        }
+        if block < grid.block() {
+            for group in 0..groups {
+                let columns = group * grid.block()..n.min((group + 1) * grid.block());
+                amax[group] = amax[columns].iter().fold(0, |most, &amax| most.max(amax));
+            }
         }
         let most = buffers.amax[..groups].iter().fold(0, |most, &amax| most.max(amax));
         if most >= inf(job.quantize.from) || self.codes(groups, buffers).is_none() {
