@@ -311,7 +311,7 @@ mod edges {
         const BYTES: usize = 9 << 10;
         let swapped = if cfg!(target_endian = "big") { ByteOrder::Little } else { ByteOrder::Big };
         let native = CastOptions::new().stream_from(0);
-        let mut buffers = Buffers::new(8 * BYTES * WIDEST);
+        let mut buffers = Buffers::new((8 * BYTES + 13) * WIDEST);
         for (to, options) in
             share("streams", isa, from, 6).flat_map(|to| [(to, native), (to, native.dst_order(swapped))])
         {
