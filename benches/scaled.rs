@@ -94,6 +94,7 @@ fn kinds() -> Vec<Kind> {
         Kind { width: 7168, ..kind("128 x 128, long rows", F8E4M3FN, all, Scaling::deepseek()) },
         kind("float8 1 x 128", F8E4M3FN, all, Scaling::blocks(&[128], F32)),
         kind("float8 100 x 100", F8E4M3FN, all, Scaling::blocks(&[100, 100], F32)),
+        Kind { width: 8, ..kind("float8 of 8 columns", F8E4M3FN, &all[..2], Scaling::per_axis(1)) },
         kind("MXFP8", F8E4M3FN, all, Scaling::mx()),
         kind("MXFP4", F4E2M1, all, Scaling::mx()),
         kind("MXFP6", DType::F6E2M3, &all[..1], Scaling::mx()),

@@ -45,17 +45,21 @@ pub(super) fn zeros<T: Clone>(zero: T, n: usize, is_used: bool) -> Result<Vec<T>
     collect(repeat_n(zero, if is_used { n } else { 0 }))
 }
 
-/// From numbers for each of `groups` groups to numbers for each of `n` elements, in `each`; a group has `block` elements.
+/// From numbers for each of `groups` groups to numbers for each of `n` elements, `times` times, in `each`; a group has `block` elements.
 pub(super) fn expand<'a>(
     arrays: &mut [&'a [f32]],
     each: &'a mut [Numbers],
     groups: usize,
     n: usize,
     block: usize,
+    times: usize,
 ) {
     for (array, each) in arrays.iter_mut().zip(each).filter(|(array, _)| !array.is_empty()) {
         for (number, each) in array[..groups].iter().zip(each[..n].chunks_mut(block)) {
             each.fill(*number);
+        }
+        for time in 1..times {
+            each.copy_within(..n, time * n);
         }
         *array = &each[..];
     }

@@ -51,6 +51,32 @@ impl Segment {
     }
 }
 
+/// Some rows of a segment, for one call of a kernel.
+pub(super) struct Call {
+    /// How many rows of the segment come before.
+    pub(super) first: usize,
+    pub(super) rows: Rows,
+    /// Elements of a row.
+    pub(super) n: usize,
+}
+
+impl Segment {
+    /// The calls of a kernel for all rows, and how many rows are joined to one in the first of them. Short rows whose elements have a number
+    /// each are joined, if they are contiguous: `sizes` are the bytes of a row.
+    pub(super) fn calls(&self, rows: &Rows, sizes: [usize; 2]) -> (usize, impl Iterator<Item = Call>) {
+        let can_join = self.per == Per::Element && rows.count > 1 && [rows.src, rows.dst] == sizes;
+        let joined = if can_join { (SCALES / self.n).clamp(1, rows.count) } else { 1 };
+        let call = |first: usize, count: usize, joined: usize| Call {
+            first,
+            rows: Rows { count, src: joined * rows.src, dst: joined * rows.dst },
+            n: joined * self.n,
+        };
+        let (whole, rest) = (rows.count / joined, rows.count % joined);
+        let last = (rest > 0).then(|| call(whole * joined, 1, rest));
+        (joined, [Some(call(0, whole, joined)), last].into_iter().flatten())
+    }
+}
+
 /// Do kernels look up the scales of such blocks themselves? If not, they get one for each element.
 fn has_groups(block: usize) -> bool {
     block.is_power_of_two() && block >= LEAST_GROUP
@@ -79,10 +105,8 @@ impl Region {
         let mut rows = elements.start / width..0;
         while rows.start * width < elements.end {
             let scale = grid.run(rows.start * width).0;
-            rows.end = rows.start + 1;
-            while rows.end * width < elements.end && grid.run(rows.end * width).0 == scale {
-                rows.end += 1;
-            }
+            rows.end =
+                rows.start.saturating_add(grid.rows_alike(rows.start)).min(elements.end.div_ceil(width));
             let (mut column, mut end) = (0, width);
             if rows.len() == 1 {
                 column = elements.start.saturating_sub(rows.start * width) / block * block;

@@ -283,6 +283,21 @@ impl Grid {
         (scale + column, end - at)
     }
 
+    /// How many adjacent rows have the same scales, from one on.
+    pub(super) fn rows_alike(&self, row: usize) -> usize {
+        let (mut rest, mut rows) = (row, 1);
+        for (&length, &block) in self.dims.iter().zip(self.blocks.iter()).rev().skip(1) {
+            let at = rest % length;
+            let left = (block - at % block).min(length - at);
+            rows *= left;
+            if left < length {
+                break;
+            }
+            rest /= length;
+        }
+        rows
+    }
+
     /// Calls `run` for each run of elements with the same scale in a tile: with its range within the tile, and the scale.
     pub(super) fn runs(&self, first: usize, n: usize, run: &mut dyn FnMut(Range<usize>, usize)) {
         let mut at = 0;

@@ -866,7 +866,8 @@ fn packed_columns(isa: Isa) {
     }
 }
 
-/// Blocks of several rows whose numbers are repeated for each element, in rows that take several calls of a kernel, with blocks that are cut.
+/// Blocks of several rows whose numbers are repeated for each element: in rows that take several calls of a kernel, or of which one call takes
+/// several, with blocks that are cut.
 fn odd_blocks(isa: Isa) {
     let random = &mut Random::new(31);
     for (block, shape, times) in [
@@ -878,6 +879,13 @@ fn odd_blocks(isa: Isa) {
         ([4, 500], [18, 1300], 6),
         ([6, 600], [13, 1900], 6),
         ([0, 4], [300, 520], 4),
+        // Rows that are so short that several are cast as one.
+        ([0, 1], [1301, 3], 8),
+        ([0, 1], [700, 8], 12),
+        ([40, 1], [333, 16], 12),
+        ([64, 2], [150, 24], 12),
+        ([0, 3], [90, 200], 12),
+        ([7, 1], [100, 130], 6),
     ] {
         for _ in 0..times {
             let options = options(random);

@@ -20,7 +20,7 @@ use super::memory::{array, once};
 use super::numbers::{LEAST, MOST, NO_NUMBERS, Numbers, SCALES, expand, magnitude, zeros};
 use super::rule::{Block, Blocks, Extremes, Quantize, Steps, Way};
 use super::scaling::{NonFinite, TensorScale};
-use super::segment::{Region, Segment};
+use super::segment::{Call, Region, Segment};
 use super::shape::Piece;
 use crate::formats::dtype::DType;
 use crate::kernels::magnitudes;
@@ -76,7 +76,7 @@ impl Buffers {
             zeros: zeros(0.0, n + BLOCK, has_zeros)?,
             flags: zeros(0, n, true)?,
             each: None,
-            amax: zeros(0, SCALES.min(n.saturating_mul(divide.job.grid.block())), is_found)?,
+            amax: zeros(0, SCALES, is_found)?,
             wide: zeros(0.0, n, is_found)?,
             by: zeros(0.0, n, is_found)?,
             codes: zeros(0, 4 * n, true)?,
@@ -229,20 +229,27 @@ impl<'a> Divide<'a> {
         let (job, grid) = (self.job, self.job.grid);
         let (width, groups) = (grid.width(), region.groups(grid));
         let Region { rows, columns, scale } = region;
-        // Of short blocks of several rows, each column's largest magnitude is found first, and a block's after all rows.
+        // Of short blocks of several rows, each column's largest magnitude is found first, and a block's after all rows. Rows that are
+        // short and contiguous are joined.
         let is_short = rows.len() > 1 && grid.block() < LEAST_GROUP && columns.len() <= SCALES;
-        let (block, n) = if is_short { (1, columns.len()) } else { (grid.block(), groups) };
-        let amax = &mut buffers.amax[..n];
+        let joined = if is_short && columns.len() == width { SCALES / width } else { 1 };
+        let (block, each) = if is_short { (1, columns.len()) } else { (grid.block(), groups) };
+        let amax = &mut buffers.amax[..joined * each];
         amax.fill(0);
-        for row in rows.clone() {
+        for row in rows.clone().step_by(joined) {
             let first = (row * width + columns.start - self.first) * self.width;
-            let bytes = &self.bytes[first..first + columns.len() * self.width];
+            let n = joined.min(rows.end - row) * columns.len();
+            let bytes = &self.bytes[first..first + n * self.width];
             magnitudes::largest(self.isa, bytes, 8 * self.width as u32, block, amax);
+        }
+        let (found, others) = amax.split_at_mut(each);
+        for others in others.chunks_exact(each) {
+            found.iter_mut().zip(others).for_each(|(found, other)| *found = (*found).max(*other));
         }
         if block < grid.block() {
             for group in 0..groups {
-                let columns = group * grid.block()..n.min((group + 1) * grid.block());
-                amax[group] = amax[columns].iter().fold(0, |most, &amax| most.max(amax));
+                let columns = group * grid.block()..each.min((group + 1) * grid.block());
+                found[group] = found[columns].iter().fold(0, |most, &amax| most.max(amax));
             }
         }
         let most = buffers.amax[..groups].iter().fold(0, |most, &amax| most.max(amax));
@@ -353,9 +360,11 @@ impl<'a> Divide<'a> {
         let Buffers { scales, inverses, zeros, each, quotients, .. } = buffers;
         let mut arrays =
             [&scales[known..], &inverses[known..], if zeros.is_empty() { &[] } else { &zeros[known..] }];
-        if segment.per == Per::Element && job.grid.block() > 1 {
+        let block = job.grid.block();
+        let (joined, calls) = segment.calls(rows, [segment.n * self.width, job.write.size(segment.n)]);
+        if segment.per == Per::Element && (block > 1 || joined > 1) {
             let each = once(each, || array(NO_NUMBERS))?;
-            expand(&mut arrays, &mut each[..], segment.groups, segment.n, job.grid.block());
+            expand(&mut arrays, &mut each[..], segment.groups, segment.n, block, joined);
         }
         let factors = Factors {
             per: segment.per,
@@ -368,36 +377,38 @@ impl<'a> Divide<'a> {
             next,
             ..Factors::NONE
         };
-        let at = job.write.at(segment.first) - job.write.at(base);
-        let (n, kernel, apart) = (segment.n, &self.decided.kernel, rows.dst);
+        let (kernel, at) = (&self.decided.kernel, job.write.at(segment.first) - job.write.at(base));
         let src = &self.bytes[(segment.first - self.first) * self.width..];
-        let Some(then) = &self.decided.then else {
-            let here = dst.part(at..at + (rows.count - 1) * apart + job.write.size(n));
-            kernel.run(src, here, n, rows, &factors, false);
-            return Ok(());
-        };
-        let quotients = once(quotients, || array(0))?;
-        for start in (0..n).step_by(TOGETHER) {
-            let n = TOGETHER.min(n - start);
-            let (per, skipped) = match segment.per {
-                Per::Group(group) if group > TOGETHER => (Per::All, start / group),
-                Per::Group(group) => (Per::Group(group), start / group),
-                // (A segment with a scale for each element is short enough to have one part.)
-                per => (per, 0),
+        for Call { first, rows: some, n } in calls {
+            let (src, at) = (&src[first * rows.src..], at + first * rows.dst);
+            let Some(then) = &self.decided.then else {
+                let here = dst.part(at..at + (some.count - 1) * some.dst + job.write.size(n));
+                kernel.run(src, here, n, &some, &factors, false);
+                continue;
             };
-            let [scales, inverses, zeros] = arrays.map(|all| all.get(skipped..).unwrap_or(&[]));
-            let factors = Factors { per, scales, inverses, zeros, ..factors };
-            let (from, to) = (start * self.width, at + job.write.size(start));
-            let (row, size) = (4 * n, job.write.size(n));
-            let most = TOGETHER / n;
-            for first in (0..rows.count).step_by(most) {
-                let rows = Rows { count: most.min(rows.count - first), dst: row, ..*rows };
-                let quotients = &mut quotients[..row * rows.count];
-                let src = &src[from + first * rows.src..];
-                kernel.run(src, (&mut *quotients).into(), n, &rows, &factors, false);
-                for (i, quotients) in quotients.chunks_exact(row).enumerate() {
-                    let to = to + (first + i) * apart;
-                    then.fill(quotients, dst.part(to..to + size), n)?;
+            let quotients = once(quotients, || array(0))?;
+            for start in (0..n).step_by(TOGETHER) {
+                let n = TOGETHER.min(n - start);
+                let (per, skipped) = match segment.per {
+                    Per::Group(group) if group > TOGETHER => (Per::All, start / group),
+                    Per::Group(group) => (Per::Group(group), start / group),
+                    // (A segment with a scale for each element is short enough to have one part.)
+                    per => (per, 0),
+                };
+                let [scales, inverses, zeros] = arrays.map(|all| all.get(skipped..).unwrap_or(&[]));
+                let factors = Factors { per, scales, inverses, zeros, ..factors };
+                let (from, to) = (start * self.width, at + job.write.size(start));
+                let (row, size) = (4 * n, job.write.size(n));
+                let most = TOGETHER / n;
+                for first in (0..some.count).step_by(most) {
+                    let rows = Rows { count: most.min(some.count - first), dst: row, ..some };
+                    let quotients = &mut quotients[..row * rows.count];
+                    let src = &src[from + first * rows.src..];
+                    kernel.run(src, (&mut *quotients).into(), n, &rows, &factors, false);
+                    for (i, quotients) in quotients.chunks_exact(row).enumerate() {
+                        let to = to + (first + i) * some.dst;
+                        then.fill(quotients, dst.part(to..to + size), n)?;
+                    }
                 }
             }
         }

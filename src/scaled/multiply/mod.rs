@@ -20,7 +20,7 @@ use super::memory::{array, once};
 use super::numbers::{NO_NUMBERS, Numbers, SCALES, expand, zeros};
 use super::rule::Product;
 use super::scaling::TensorScale;
-use super::segment::{Region, Segment};
+use super::segment::{Call, Region, Segment};
 use crate::formats::dtype::DType;
 use crate::formats::isa::Isa;
 use crate::kernels::memory::Destination;
@@ -264,10 +264,12 @@ impl<'a> Multiply<'a> {
         let is_odd = has_ties || self.ties == MayTie::Always;
         let is_affine = job.given.zero_points.is_some();
         let mut arrays = [&scales[known..], if is_affine { &zeros[known..] } else { &[] }];
+        let behind = job.read.byte(segment.first + segment.n).unwrap_or(start);
+        let (joined, calls) = segment.calls(rows, [behind - start, segment.n * self.decided.size]);
         let block = job.grid.block();
-        if segment.per == Per::Element && block > 1 {
+        if segment.per == Per::Element && (block > 1 || joined > 1) {
             let each = once(each, || array(NO_NUMBERS))?;
-            expand(&mut arrays, &mut each[..], segment.groups, segment.n, block);
+            expand(&mut arrays, &mut each[..], segment.groups, segment.n, block, joined);
         }
         let factors = Factors {
             per: segment.per,
@@ -280,7 +282,13 @@ impl<'a> Multiply<'a> {
         };
         let of_groups = self.decided.products.as_ref().filter(|_| segment.per != Per::Element);
         let kernel = of_groups.unwrap_or(kernel);
-        kernel.run(&job.bytes[start..], here, segment.n, rows, &factors, self.streams);
+        let mut here = here;
+        for Call { first, rows: some, n } in calls {
+            let src = &job.bytes[start + first * rows.src..];
+            let at = first * rows.dst;
+            let here = here.part(at..at + (some.count - 1) * some.dst + n * self.decided.size);
+            kernel.run(src, here, n, &some, &factors, self.streams);
+        }
         Ok(())
     }
 
