@@ -376,6 +376,10 @@ def test_torch():
     assert fours.dtype == torch.float4_e2m1fn_x2 and fours.shape == (4, 32)
     assert (lanecast.dequantize(fours, packed.scales, "mx") == packed.dequantize()).all()
     assert (lanecast.from_dlpack(fours).data == packed.codes.data).all()
+    scales = torch.from_dlpack(made.scales.view(np.uint8))
+    with pytest.raises(TypeError, match=r"pass them as scales.view\(torch.float8_e8m0fnu\)"):
+        lanecast.dequantize(given[0], scales, "mx", "float32")
+    assert (lanecast.dequantize(given[0], scales.view(torch.float8_e8m0fnu), "mx", "float32") == made.dequantize()).all()
 
 
 def test_arguments_that_another_call_takes():

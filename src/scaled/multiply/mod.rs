@@ -245,7 +245,7 @@ impl<'a> Multiply<'a> {
             return Ok(());
         };
         let at = (segment.first - base) * self.decided.size;
-        let here = dst.part(at..at + (rows.count - 1) * rows.dst + segment.n * self.decided.size);
+        let mut here = dst.part(at..at + (rows.count - 1) * rows.dst + segment.n * self.decided.size);
         let Buffers { scales, zeros, deltas, picks, tables, sixteens, each, .. } = buffers;
         if let Some(Tabling { kernel, by, table, .. }) = self.tabling()
             && segment.per.is_by(*by)
@@ -282,7 +282,6 @@ impl<'a> Multiply<'a> {
         };
         let of_groups = self.decided.products.as_ref().filter(|_| segment.per != Per::Element);
         let kernel = of_groups.unwrap_or(kernel);
-        let mut here = here;
         for Call { first, rows: some, n } in calls {
             let src = &job.bytes[start + first * rows.src..];
             let at = first * rows.dst;
