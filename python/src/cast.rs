@@ -42,7 +42,7 @@ const SIGNALS: u64 = 50;
 /// x: an ndarray, a buffer (bytes are uint8), a DLPack object (a tensor of torch, also of its float8 dtypes) or a
 ///     nested list. Strides, byte orders and alignments do not matter, and nothing is copied first. Subclasses become
 ///     ndarrays: masks of masked arrays are not looked at, but by lanecast.masked.
-/// dtype: what NumPy takes as a dtype, a type of ml_dtypes, or a name.
+/// dtype: what NumPy takes as a dtype, a type of ml_dtypes, a dtype of torch, or a name.
 /// out: where to write the result: an ndarray, a writable buffer or a DLPack object of that shape and dtype. It may be a
 ///     view of x.
 /// order: "K", "C", "F" or "A", as in numpy.ndarray.astype.

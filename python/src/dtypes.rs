@@ -7,7 +7,7 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyString, PyType};
 
 use crate::options::distance;
 
@@ -188,7 +188,8 @@ fn nearest(given: &str) -> Option<&'static str> {
     (distance(&name, close) <= 1 + name.len() / 7).then_some(close)
 }
 
-/// Reads an argument `dtype`: a dtype of NumPy or something that NumPy takes for one, a type of ml_dtypes, or a name of lanecast.
+/// Reads an argument `dtype`: a dtype of NumPy or something that NumPy takes for one, a type of ml_dtypes, a name of lanecast, or a
+/// dtype of torch.
 pub(crate) fn read<'py>(given: &Bound<'py, PyAny>) -> PyResult<(Ordered, Bound<'py, PyArrayDescr>)> {
     let py = given.py();
     let table = Table::get(py)?;
@@ -207,10 +208,21 @@ pub(crate) fn read<'py>(given: &Bound<'py, PyAny>) -> PyResult<(Ordered, Bound<'
     }
 }
 
-/// The dtype of a canonical name.
+/// The dtype of a canonical name, or of another library's dtype whose text is its module and such a name (`torch.bfloat16`).
 pub(crate) fn named(given: &Bound<'_, PyAny>) -> Option<DType> {
-    let name = given.cast::<PyString>().ok()?.to_cow().ok()?;
-    name.parse().ok()
+    if let Ok(name) = given.cast::<PyString>() {
+        return name.to_cow().ok()?.parse().ok();
+    }
+    // (NumPy's types, `np.float16`, are what is given most.)
+    if given.is_instance_of::<PyType>() {
+        return None;
+    }
+    let class = given.get_type();
+    if !class.name().ok()?.to_cow().ok()?.eq_ignore_ascii_case("dtype") {
+        return None;
+    }
+    let (module, text) = (class.module().ok()?, given.str().ok()?);
+    text.to_cow().ok()?.strip_prefix(&*module.to_cow().ok()?)?.strip_prefix('.')?.parse().ok()
 }
 
 /// Reads an argument `dtype` that may also be a packed dtype, or one that the installed ml_dtypes does not have.

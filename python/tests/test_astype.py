@@ -204,6 +204,18 @@ def test_out_may_be_a_buffer():
     assert list(out) == [1, 2]
 
 
+class Dtype:
+    """A dtype of another library, as torch's: named as its module."""
+
+    __module__ = "torch"
+
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return self.name
+
+
 class Named:
     """A dtype of another library."""
 
@@ -212,6 +224,15 @@ class Named:
 
     def __str__(self):
         return self.name
+
+
+def test_dtypes_of_torch():
+    assert lanecast.astype([1.1], Dtype("torch.bfloat16")).dtype == ml_dtypes.bfloat16
+    assert lanecast.finfo(Dtype("torch.float8_e4m3fn")).max == 448
+    assert lanecast.promote_types(Dtype("torch.int8"), "uint8") == np.int16
+    tensor = type("Tensor", (), {"dtype": Dtype("torch.float16")})()
+    assert lanecast.result_type(tensor, np.zeros(2, np.int64), rules="torch") == np.float16
+    assert lanecast.can_cast(tensor, "float32") and lanecast.finfo(tensor).max == 65504
 
 
 @pytest.mark.parametrize(
@@ -228,6 +249,8 @@ class Named:
         (lambda: lanecast.astype([1], "bf16"), TypeError, "no dtype bf16; did you mean 'bfloat16'"),
         (lambda: lanecast.astype([1], "fp8"), TypeError, "did you mean 'float8_e4m3fn'"),
         (lambda: lanecast.astype([1], Named("torch.float8_e5m2")), TypeError, "did you mean 'float8_e5m2'"),
+        (lambda: lanecast.astype([1], Dtype("other.float8_e5m2")), TypeError, "did you mean 'float8_e5m2'"),
+        (lambda: lanecast.astype([1], Dtype("torch.float4_e2m1fn_x2")), TypeError, "did you mean 'float4_e2m1fn'"),
         (lambda: lanecast.astype(np.array([1, None]), "int8"), TypeError, r"an array of object; .*x\.astype\(float\)"),
         (lambda: lanecast.astype("12", "int8"), TypeError, "lanecast.parse reads numbers from texts"),
         (lambda: lanecast.astype(np.zeros(2, "m8[s]"), "int8"), TypeError, r"x\.view\('int64'\)"),

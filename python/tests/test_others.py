@@ -540,6 +540,7 @@ def test_torch():
             codes(array).dtype)).all()
         back = torch.from_dlpack(lanecast.dlpack(array))
         assert back.dtype == given.dtype and back.data_ptr() == given.data_ptr()
+        assert (codes(lanecast.astype(given.float(), given.dtype)) == codes(lanecast.astype(given.float(), name))).all()
         out = torch.zeros(50, dtype=getattr(torch, name))
         lanecast.astype(given.float(), name, out=out, profile="torch")
         assert torch.equal(out.float(), given.float())

@@ -200,6 +200,11 @@ def _descr(name: str) -> np.dtype[Any]:
     return _lanecast.dtype(name)
 
 
+def _dtype(x: Any) -> Any:
+    """The dtype of an array or a tensor; what is none, as it is."""
+    return x if isinstance(x, (str, type)) else getattr(x, "dtype", x)
+
+
 def promote_types(a: Any, b: Any, rules: str = "numpy") -> np.dtype[Any]:
     """The dtype that two dtypes become, by the rules of numpy, jax, jax_x32, jax_strict, torch, array_api, mindspore,
     megengine, onnx or lossless.
@@ -236,7 +241,7 @@ def result_type(*xs: Any, rules: str = "numpy") -> np.dtype[Any]:
         if kind is not None:
             kinds.append(kind)
         else:
-            dtypes.append(x.dtype if isinstance(x, (np.ndarray, np.generic)) else x)
+            dtypes.append(_dtype(x))
     order = [name for _, name in _NUMBERS]
     highest = max(kinds, key=order.index) if kinds else None
     if not dtypes:
@@ -257,8 +262,7 @@ def can_cast(a: Any, b: Any, casting: str = "safe") -> bool:
     >>> lanecast.can_cast("float8_e5m2", "float16"), lanecast.can_cast("float8_e4m3", "float8_e4m3fn")
     (True, False)
     """
-    a = a.dtype if isinstance(a, (np.ndarray, np.generic)) else a
-    return _lanecast.can_cast(a, b, casting)
+    return _lanecast.can_cast(_dtype(a), b, casting)
 
 
 @dataclass(frozen=True)
@@ -327,7 +331,7 @@ class IntInfo:
 
 
 def _facts(d: Any) -> dict[str, Any]:
-    return _lanecast.facts(d.dtype if isinstance(d, (np.ndarray, np.generic)) else d)
+    return _lanecast.facts(_dtype(d))
 
 
 def finfo(d: Any) -> FloatInfo:
