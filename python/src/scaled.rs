@@ -15,37 +15,9 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::cast::{How, failed, read_progress, read_threads, tuple, wanted_out, watched};
 use crate::dtypes::{self, Table, meant};
-use crate::options::{self, choose, roundings};
+use crate::options::{self, choose, named, roundings};
 use crate::packed::{Source, empty};
 use crate::view::{self, View};
-
-const RULES: &[(&str, ScaleRule)] = &[
-    ("amax", ScaleRule::Amax),
-    ("floor", ScaleRule::Floor),
-    ("ceil", ScaleRule::Ceil),
-    ("even", ScaleRule::Even),
-    ("round_up", ScaleRule::RoundUp),
-];
-const NONFINITES: &[(&str, NonFinite)] =
-    &[("propagate", NonFinite::Propagate), ("ignore", NonFinite::Ignore)];
-const LAYOUTS: &[(&str, ScaleLayout)] = &[
-    ("row_major", ScaleLayout::RowMajor),
-    ("column_major", ScaleLayout::ColumnMajor),
-    ("swizzle_32x4x4", ScaleLayout::Swizzle32x4x4),
-];
-const PROFILES: &[(&str, Profile)] = &[
-    ("lanecast", Profile::Lanecast),
-    ("ocp", Profile::Ocp),
-    ("onnx", Profile::Onnx),
-    ("torchao", Profile::Torchao),
-    ("modelopt", Profile::Modelopt),
-    ("compressed_tensors", Profile::CompressedTensors),
-    ("hf_fp8", Profile::HfFp8),
-    ("comfy", Profile::Comfy),
-    ("gpt_oss", Profile::GptOss),
-    ("f32", Profile::F32),
-    ("output", Profile::Output),
-];
 
 fn wrong(error: Error) -> PyErr {
     match error {
@@ -81,14 +53,18 @@ fn read(given: &Bound<'_, PyAny>, dims: usize) -> PyResult<Scaling> {
         }
     };
     let rule = field!("rule")?;
-    let scaling = if rule.is_none() { scaling } else { scaling.rule(choose("rule", &rule, RULES, &[])?) };
+    let scaling = if rule.is_none() {
+        scaling
+    } else {
+        scaling.rule(choose("rule", &rule, &named(ScaleRule::ALL, ScaleRule::name), &[])?)
+    };
     let precision = field!("precision")?;
     let scaling = if precision.is_none() { scaling } else { scaling.precision(meant(&precision)?) };
     Ok(scaling
         .tensor_scale(read_tensor_scale(given)?)
-        .nonfinite(choose("nonfinite", &field!("nonfinite")?, NONFINITES, &[])?)
-        .profile(choose("profile", &field!("profile")?, PROFILES, &[])?)
-        .layout(choose("layout", &field!("layout")?, LAYOUTS, &[])?)
+        .nonfinite(choose("nonfinite", &field!("nonfinite")?, &named(NonFinite::ALL, NonFinite::name), &[])?)
+        .profile(choose("profile", &field!("profile")?, &named(Profile::ALL, Profile::name), &[])?)
+        .layout(choose("layout", &field!("layout")?, &named(ScaleLayout::ALL, ScaleLayout::name), &[])?)
         .int_rounding(choose("int_rounding", &field!("int_rounding")?, &roundings(), &[])?))
 }
 

@@ -213,7 +213,9 @@ def test_packed(name, high_first):
         packed = lanecast.pack(x[::-1] if x.ndim else x, high_first=high_first)
         assert packed.shape == x.shape and packed.size == x.size
         expected = np.ascontiguousarray(x[::-1]) if x.ndim else x
-        assert packed.data.size == (x.size * PACKED_BITS[name] + 7) // 8
+        assert packed.nbytes == packed.data.size == (x.size * PACKED_BITS[name] + 7) // 8
+        assert (codes(np.asarray(packed)) == codes(expected)).all() and np.asarray(packed).dtype == dtype
+        assert (np.asarray(packed, np.float32) == packed.astype("float32")).all()
         assert (codes(packed.unpack()) == codes(expected)).all() and packed.unpack().dtype == dtype
         for target in ("float32", "int8", "float8_e4m3fn"):
             assert (codes(packed.astype(target)) == codes(lanecast.astype(expected, target))).all()
@@ -252,6 +254,9 @@ def test_packed_errors():
         with pytest.raises(error, match=message):
             call()
     assert lanecast.PackedArray(b"12", "int4", np.int64(3)).shape == (3,)
+    with pytest.raises(ValueError, match="is a copy"):
+        np.array(lanecast.PackedArray(b"12", "int4"), copy=False)
+    assert np.asarray(lanecast.PackedArray(b"1", "uint1"), np.uint8).tolist() == [1, 0, 0, 0, 1, 1, 0, 0]
 
 
 def test_packed_arrays_that_were_changed():

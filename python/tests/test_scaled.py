@@ -309,7 +309,7 @@ def test_progress_begins_anew_and_ends_at_all(threads):
          "rule is 'best'; it must be one of 'amax'"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(profile="tensorflow")), ValueError, "profile is"),
         (lambda x: lanecast.quantize(x, "float8_e4m3fn", lanecast.Scaling.mx(profile="onnx")), ValueError,
-         "the profile Onnx finds no scales for these dtypes: they must be given"),
+         "the profile onnx finds no scales for these dtypes: they must be given"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(tensor_scale="x")), ValueError, "tensor_scale is 'x'"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(tensor_scale=-1.0)), ValueError, "finite and positive"),
         (lambda x: lanecast.quantize(x, "int8", "mx", satturate=1), TypeError, "did you mean 'saturate'"),
@@ -360,6 +360,16 @@ def test_html():
     made = lanecast.quantize(np.ones((4, 64), np.float32), "float4_e2m1fn", SCALINGS["nvfp4"], packed=True)
     assert made._repr_html_().startswith("<table>") and "packed" in made._repr_html_()
     assert "tensor_scale" in repr(made)
+
+
+def test_bytes_and_arrays():
+    groups = lanecast.Scaling.along_axis(-1, 32, profile="compressed_tensors")
+    made = lanecast.quantize(np.ones((4, 64)), "int4", groups, packed=True, affine=True)
+    assert made.nbytes == 4 * 64 // 2 + 8 * 4 + 8 // 2
+    # (Not an array of one object.)
+    for call in (np.asarray, lambda x: lanecast.astype(x, "float32"), lambda x: lanecast.quantize(x, "int8", "per_tensor")):
+        with pytest.raises(TypeError, match=r"its dequantize\(dtype\) gives an array"):
+            call(made)
 
 
 def test_torch():

@@ -69,17 +69,17 @@ impl core::error::Error for NameError {}
 
 /// The names of what an option can be, spelt as in Python and in serde's formats: all of them, one's name, and what has a name.
 macro_rules! named {
-    ($($what:literal: $type:ident { $($variant:ident = $name:literal),* $(,)? })*) => {$(
+    ($($what:literal$( in $module:literal)?: $type:ident { $($variant:ident = $name:literal),* $(,)? })*) => {$(
         impl $type {
             /// All there are, in the order of the codes.
             ///
-            #[doc = concat!("```\nuse lanecast::", stringify!($type), ";")]
+            #[doc = concat!("```\nuse lanecast::", $($module, "::",)? stringify!($type), ";")]
             #[doc = concat!("assert!(", stringify!($type), "::ALL.iter().enumerate().all(|(code, x)| *x as usize == code));\n```")]
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
             /// The name. [`FromStr`](core::str::FromStr) reads it.
             ///
-            #[doc = concat!("```\nuse lanecast::", stringify!($type), ";")]
+            #[doc = concat!("```\nuse lanecast::", $($module, "::",)? stringify!($type), ";")]
             #[doc = concat!("let names = ", stringify!($type), "::ALL.map(", stringify!($type), "::name);")]
             #[doc = concat!("assert_eq!(names, [", $("\"", $name, "\", ",)* "]);")]
             #[doc = concat!("assert_eq!(names[1].parse(), Ok(", stringify!($type), "::ALL[1]));\n```")]

@@ -387,7 +387,7 @@ impl Quantize {
             Steps::Compressed if is_int(self.to) => Ok(()),
             _ => Err(Error::ProfileNeeds {
                 profile,
-                what: "finds no zero points for these dtypes: give them, or take CompressedTensors, which finds those of int4 and int8",
+                what: "finds no zero points for these dtypes: give them, or take compressed_tensors, which finds those of int4 and int8",
             }),
         }
     }

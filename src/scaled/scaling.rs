@@ -1,8 +1,7 @@
 //! What a scaling is: block, scales, rules and layouts, as a value.
 
-use core::fmt;
-
 use crate::formats::dtype::DType;
+use crate::formats::name::named;
 use crate::formats::options::Rounding;
 
 /// The most dimensions of data.
@@ -40,15 +39,6 @@ pub enum ScaleRule {
     Even = 3,
     /// ceil(log2(amax / M)): nothing saturates (RCEIL, cuBLAS).
     RoundUp = 4,
-}
-
-impl ScaleRule {
-    /// Every rule, in the order of the codes.
-    ///
-    /// ```
-    /// assert_eq!(lanecast::scaled::ScaleRule::ALL.len(), 5);
-    /// ```
-    pub const ALL: [Self; 5] = [Self::Amax, Self::Floor, Self::Ceil, Self::Even, Self::RoundUp];
 }
 
 /// What a NaN or Inf does to the scale of its block.
@@ -119,7 +109,7 @@ pub enum TensorScale {
 /// use lanecast::{CastOptions, DType};
 /// let scaling = Scaling::mx().profile(Profile::GptOss); // which only reads
 /// let error = Quantizer::new(DType::F32, DType::F4E2M1, &scaling, &CastOptions::new()).unwrap_err();
-/// assert!(error.to_string().contains("GptOss"));
+/// assert!(error.to_string().contains("the profile gpt_oss"));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
@@ -150,33 +140,6 @@ pub enum Profile {
     Output = 10,
 }
 
-impl Profile {
-    /// Every profile, in the order of the codes.
-    ///
-    /// ```
-    /// assert_eq!(lanecast::scaled::Profile::ALL.len(), 11);
-    /// ```
-    pub const ALL: [Self; 11] = [
-        Self::Lanecast,
-        Self::Ocp,
-        Self::Onnx,
-        Self::Torchao,
-        Self::Modelopt,
-        Self::CompressedTensors,
-        Self::HfFp8,
-        Self::Comfy,
-        Self::GptOss,
-        Self::F32,
-        Self::Output,
-    ];
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
 /// How scales lie in their buffer.
 ///
 /// ```
@@ -200,13 +163,19 @@ pub enum ScaleLayout {
     Swizzle32x4x4 = 2,
 }
 
-impl ScaleLayout {
-    /// Every layout, in the order of the codes.
-    ///
-    /// ```
-    /// assert_eq!(lanecast::scaled::ScaleLayout::ALL.len(), 3);
-    /// ```
-    pub const ALL: [Self; 3] = [Self::RowMajor, Self::ColumnMajor, Self::Swizzle32x4x4];
+named! {
+    "rule for scales" in "scaled": ScaleRule {
+        Amax = "amax", Floor = "floor", Ceil = "ceil", Even = "even", RoundUp = "round_up",
+    }
+    "rule for NaN and Inf" in "scaled": NonFinite { Propagate = "propagate", Ignore = "ignore" }
+    "profile" in "scaled": Profile {
+        Lanecast = "lanecast", Ocp = "ocp", Onnx = "onnx", Torchao = "torchao", Modelopt = "modelopt",
+        CompressedTensors = "compressed_tensors", HfFp8 = "hf_fp8", Comfy = "comfy", GptOss = "gpt_oss", F32 = "f32",
+        Output = "output",
+    }
+    "layout of scales" in "scaled": ScaleLayout {
+        RowMajor = "row_major", ColumnMajor = "column_major", Swizzle32x4x4 = "swizzle_32x4x4",
+    }
 }
 
 /// Which elements share a scale.

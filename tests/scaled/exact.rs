@@ -602,29 +602,29 @@ fn refused(isa: Isa) {
     let mx = Scaling::mx().profile(Profile::Torchao);
     says(
         error(DType::F32, DType::F8E4M3FN, mx.tensor_scale(TensorScale::Multiply(2.0))),
-        "the profile Torchao has no factor of the tensor for these dtypes: give none".to_owned(),
+        "the profile torchao has no factor of the tensor for these dtypes: give none".to_owned(),
     );
     let onnx = Scaling::per_tensor(DType::F32).profile(Profile::Onnx);
     let q = Quantizer::new(DType::F32, DType::I8, &onnx, &options).expect("a pair");
     says(
         q.quantize(&[0; 16], &[4], &mut [0; 4], &mut [0; 4]).unwrap_err(),
-        "the profile Onnx finds no scales for these dtypes: they must be given".to_owned(),
+        "the profile onnx finds no scales for these dtypes: they must be given".to_owned(),
     );
     says(
         q.quantize_affine(&[0; 16], &[4], &mut [0; 4], &mut [0; 4], &mut [0]).unwrap_err(),
-        "the profile Onnx finds no zero points for these dtypes: give them, or take CompressedTensors"
+        "the profile onnx finds no zero points for these dtypes: give them, or take compressed_tensors"
             .to_owned(),
     );
     let e4m3 = DType::F8E4M3FN;
     let refused = |from, to| Requantizer::new((e4m3, from), (e4m3, to), &options).unwrap_err();
     for (from, to) in [(&Scaling::mx(), &mx), (&mx, &Scaling::mx())] {
-        let start = "the profile Torchao does not requantize, which is to round once: take Lanecast or Ocp";
+        let start = "the profile torchao does not requantize, which is to round once: take lanecast or ocp";
         says(refused(from, to), start.to_owned());
     }
     let compressed = nvfp4.profile(Profile::CompressedTensors);
     says(
         Dequantizer::new(DType::F4E2M1, DType::F32, &compressed, &options).unwrap_err(),
-        "the profile CompressedTensors dequantizes NVFP4 to bfloat16 alone".to_owned(),
+        "the profile compressed_tensors dequantizes NVFP4 to bfloat16 alone".to_owned(),
     );
     // A dimension is not mistaken for none, however large.
     for axis in [2, 7, 8, 9, usize::MAX] {

@@ -461,6 +461,11 @@ class PackedArray:
             size *= extent
         return size
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the elements take."""
+        return self.data.nbytes
+
     def __repr__(self) -> str:
         order = ", high bits first" if self.high_first else ""
         return f"PackedArray({self.size} elements of {self.dtype}, shape {self.shape}, {self.data.size} bytes{order})"
@@ -472,6 +477,11 @@ class PackedArray:
     def unpack(self) -> Array:
         """An array of the same dtype, which has one element per byte."""
         return self.astype(self.dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("an array of packed elements is a copy: one element per byte")
+        return self.unpack() if dtype is None else self.astype(dtype)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

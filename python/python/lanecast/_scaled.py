@@ -120,6 +120,8 @@ class Quantized:
     Quantized(float4_e2m1fn, shape (1, 3), scales of float8_e8m0fnu, shape (1, 1))
     >>> q.dequantize("bfloat16").tolist()
     [[1.0, -6.0, 0.5]]
+    >>> q.nbytes
+    3
     """
 
     codes: Array | PackedArray
@@ -142,6 +144,15 @@ class Quantized:
         """The factor of the whole tensor, if there is one."""
         value = self.scaling.tensor_scale
         return None if value is None else float(value)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes elements, scales and zero points take."""
+        zeros = 0 if self.zero_points is None else self.zero_points.nbytes
+        return self.codes.nbytes + self.scales.nbytes + zeros
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        raise TypeError("a Quantized is elements and scales; its dequantize(dtype) gives an array")
 
     def __repr__(self) -> str:
         factor = "" if self.tensor_scale is None else f", tensor_scale {self.tensor_scale:g}"
