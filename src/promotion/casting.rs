@@ -132,8 +132,8 @@ impl DType {
             (Bool, _) => true,
             (Int(a), Bool) => a.min() >= 0 && a.max() <= 1,
             (Int(a), Int(b)) => a.min() >= b.min() && a.max() <= b.max(),
-            // The largest magnitude has one bit more than the mantissa at most, or is the power of two above
-            // that. Nothing is below the smallest step of a float with a zero: all of them reach down to 1.
+            // An integer of at most p = mantissa + 1 digits is exact if it is within the range (and so is -2^p). The
+            // smallest integer, 1, is no problem: every float that has a zero has steps of 1 and less.
             (Int(a), Float(b) | Complex(b)) => {
                 let digits = a.bits - a.signed as u32;
                 let largest = if a.signed { -a.min() } else { a.max() };
@@ -142,11 +142,10 @@ impl DType {
                     && digits <= b.mantissa_bits + 1
                     && largest as f64 <= b.max()
             }
-            // Steps and limits: a value is a multiple of the smallest one, and has as many bits as the
-            // mantissa.
+            // No value of `a` has more bits, a larger exponent or a smaller last bit than `b` can have.
             (Float(a), Float(b) | Complex(b)) | (Complex(a), Complex(b)) => {
-                // As codes, which have the order of the values: to compare a subnormal leaves a flag, and checked
-                // casts ask this.
+                // (The limits are compared as codes, which are in the same order. A comparison of floats raises a flag if
+                // one is subnormal, and checked casts, which must raise none, call this.)
                 a.mantissa_bits <= b.mantissa_bits
                     && a.max().to_bits() <= b.max().to_bits()
                     && a.min_positive_subnormal().to_bits() >= b.min_positive_subnormal().to_bits()

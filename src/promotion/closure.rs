@@ -17,7 +17,7 @@ pub(super) const fn close(edges: &[&[Edge]]) -> [DTypeSet; DTYPES] {
             up[from as usize] = up[from as usize].with(from);
             let mut i = 0;
             while i < above.len() {
-                // The lowest of a set is then one of its least elements, which `Rules::least` relies on.
+                // Then no element of a set is below the one that is first in this order: `Rules::least` relies on it.
                 assert!(place(from) < place(above[i]), "every edge goes up");
                 up[from as usize] = up[from as usize].with(above[i]);
                 up[above[i] as usize] = up[above[i] as usize].with(above[i]);
@@ -27,7 +27,7 @@ pub(super) const fn close(edges: &[&[Edge]]) -> [DTypeSet; DTYPES] {
         }
         list += 1;
     }
-    // From the top down: what is above is closed already.
+    // From the top down, so that the sets of the dtypes above are complete.
     let mut i = DTYPES;
     while i > 0 {
         i -= 1;
@@ -43,7 +43,7 @@ pub(super) const fn close(edges: &[&[Edge]]) -> [DTypeSet; DTYPES] {
     up
 }
 
-/// No dtype of the set but itself.
+/// Each dtype of the set may become itself alone.
 pub(super) const fn identity(set: DTypeSet) -> [DTypeSet; DTYPES] {
     let mut up = [DTypeSet::EMPTY; DTYPES];
     let mut i = 0;
@@ -56,14 +56,14 @@ pub(super) const fn identity(set: DTypeSet) -> [DTypeSet; DTYPES] {
     up
 }
 
-/// Of every dtype, those that lose nothing of it.
+/// Each dtype may become those that hold all of its values.
 pub(super) const fn lossless() -> [DTypeSet; DTYPES] {
     let mut up = [DTypeSet::EMPTY; DTYPES];
     let mut from = 0;
     while from < DTYPES {
         let mut to = 0;
         while to < DTYPES {
-            // One bit is a bool, and the other way round; a bool is the lesser one.
+            // (bool and uint1 hold the same values. So that one is below the other, bool may become uint1 and nothing becomes bool.)
             let (a, b) = (DType::ALL[from], DType::ALL[to]);
             if a.is_lossless_to(b) && !(matches!(b, DType::Bool) && from != to) {
                 assert!(place(a) <= place(b), "every edge goes up");
@@ -76,7 +76,7 @@ pub(super) const fn lossless() -> [DTypeSet; DTYPES] {
     up
 }
 
-/// Takes the complex dtypes out of what some dtypes may become. What is left is not transitive.
+/// Takes the complex dtypes out of what some dtypes may become. The sets are no longer transitive then.
 pub(super) const fn cut_complex(mut up: [DTypeSet; DTYPES], of: &[DType]) -> [DTypeSet; DTYPES] {
     let mut i = 0;
     while i < of.len() {

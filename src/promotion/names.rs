@@ -92,14 +92,14 @@ impl Dialect {
         }
     }
 
-    /// The error of a name that is none of its.
+    /// The error of a name that this system does not have.
     #[cold]
     pub(crate) fn has_no(self, name: &str) -> NameError {
         let known = DType::ALL.into_iter().flat_map(move |dtype| dtype.names_in(self));
         NameError::in_dialect(self.name(), name, known)
     }
 
-    /// What may be in front of a name.
+    /// What a name may begin with: the module that the system's dtypes are in.
     const fn prefix(self) -> &'static str {
         match self {
             Self::Torch => "torch.",
@@ -108,7 +108,7 @@ impl Dialect {
         }
     }
 
-    /// The dtypes that it calls by their canonical names.
+    /// The dtypes that the system calls by their canonical names.
     const fn canonical(self) -> DTypeSet {
         match self {
             Self::Canonical | Self::NumPy => DTypeSet::ALL,
@@ -121,7 +121,7 @@ impl Dialect {
         }
     }
 
-    /// Its other names.
+    /// The system's other names of dtypes.
     const fn aliases(self) -> &'static [(&'static str, DType)] {
         match self {
             Self::NumPy => NUMPY,
@@ -217,7 +217,7 @@ impl DType {
         let canonical = dialect.canonical().contains(self).then_some(self.name());
         let aliases =
             dialect.aliases().iter().filter(move |(_, dtype)| *dtype == self).map(|(name, _)| *name);
-        // What is computed, not listed.
+        // Names that are made of parts.
         let mut made = Vec::new();
         match dialect {
             Dialect::NumPy => made.extend(self.numpy_code()),

@@ -446,7 +446,7 @@ impl Rules {
         if operands.is_empty() {
             return Err(PromotionError::NoOperands);
         }
-        // Every edge goes up, so nothing in the set is below its first.
+        // (No element of the set is below its first one: see `close`.)
         let Some(first) = common.lowest() else { return Err(PromotionError::Undefined { rules, operands }) };
         match self.tie {
             _ if common.difference(self.up[first as usize]).is_empty() => Ok(first),
@@ -516,7 +516,8 @@ impl Rules {
         }
     }
 
-    /// May a dtype become another, at once or by way of a third? Where nothing was cut, that is the same.
+    /// May a dtype become another, directly or by way of a third? (That is the same, but where `cut_complex` has made the sets not
+    /// transitive.)
     const fn leads_to(&self, from: DType, to: DType) -> bool {
         let mut i = 0;
         while i < DTYPES {

@@ -14,7 +14,7 @@ use crate::formats::dtype::{DTYPES, DType, Kind};
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct DTypeSet(u64);
 
-/// Every dtype: of a kind the narrow ones before the wider ones, and those of one width in the order of their codes.
+/// Every dtype, sorted by kind (bool, integer, float, complex), then by width, then by code.
 pub(super) const ORDER: [DType; DTYPES] = {
     let mut order = DType::ALL;
     let mut sorted = 1;
@@ -29,7 +29,7 @@ pub(super) const ORDER: [DType; DTYPES] = {
     order
 };
 
-/// What the order goes by: the kind, then the width.
+/// The key of this order: kind and width.
 const fn rank(dtype: DType) -> u32 {
     let kind = match dtype.kind() {
         Kind::Bool => 0,
@@ -40,7 +40,7 @@ const fn rank(dtype: DType) -> u32 {
     kind << 8 | dtype.bits()
 }
 
-/// The place of a dtype in that.
+/// The index of a dtype in [`ORDER`].
 pub(super) const fn place(dtype: DType) -> usize {
     let mut i = 0;
     while ORDER[i] as u8 != dtype as u8 {
@@ -130,11 +130,11 @@ impl DTypeSet {
     /// assert_eq!(DTypeSet::EMPTY.first(), None);
     /// ```
     pub const fn first(self) -> Option<DType> {
-        // No bit is at 64, which is no code either.
+        // (Of the empty set this is code 64, which no dtype has.)
         DType::from_code(self.0.trailing_zeros() as u8)
     }
 
-    /// The first in an order in which every edge of every ruleset goes up.
+    /// The first in [`ORDER`].
     pub(super) const fn lowest(self) -> Option<DType> {
         let mut i = 0;
         while i < DTYPES {
