@@ -85,6 +85,13 @@ impl FieldConstants {
     }
 }
 
+/// A plane, of which the elements of the first 16 codes are in a register.
+#[derive(Clone, Copy)]
+pub(crate) struct HeldPlane {
+    first: __m256i,
+    plane: &'static Plane,
+}
+
 /// The registers of a line: see [`Tables::on_line`](super::simd::Tables::on_line).
 #[derive(Clone, Copy)]
 pub(crate) struct Line {
@@ -152,7 +159,7 @@ impl Avx2 {
             for pair in 0..4 {
                 if pairs > pair {
                     // (Saturating, so that a negative index stays negative.)
-                    let mut within = _mm256_subs_epi8(index, self.repeated(&half.begin[pair]));
+                    let mut within = _mm256_subs_epi8(index, self.bytes_of(&half.begin[pair]));
                     for k in 0..2 {
                         let changed = _mm256_shuffle_epi8(self.repeated(&half.changes[pair][k]), within);
                         found = _mm256_xor_si256(found, changed);
@@ -165,12 +172,12 @@ impl Avx2 {
         // Looks up in the first half of a plane, within its window. 0 for a negative index.
         in_window(self, plane: &Plane, index: __m256i) -> __m256i = {
             let window = &plane.window;
-            let shifted = _mm256_add_epi8(index, self.repeated(&window.shift));
-            let within = _mm256_min_epi8(shifted, self.repeated(&window.last));
+            let shifted = _mm256_add_epi8(index, self.bytes_of(&window.shift));
+            let within = _mm256_min_epi8(shifted, self.bytes_of(&window.last));
             self.among(&plane.halves[0], within)
         };
         // Looks up in the second half of a plane, what is to be combined with the result of the first.
-        unknown(self, half: &Half, index: __m256i) -> __m256i = self.among(half, _mm256_xor_si256(index, self.repeated(&half.flip)));
+        unknown(self, half: &Half, index: __m256i) -> __m256i = self.among(half, _mm256_xor_si256(index, self.bytes_of(&half.flip)));
         // Rounds lanes of 16 bits to nearest even at bit 8, saturating. The low bytes are arbitrary.
         nearest_high(self, a: __m256i) -> __m256i = {
             let odd = _mm256_and_si256(_mm256_srli_epi16::<8>(a), _mm256_set1_epi16(1));
@@ -478,12 +485,13 @@ impl Widths for Avx2 {
 }
 
 impl Tables for Avx2 {
-    type Plane = &'static Plane;
+    type Plane = HeldPlane;
     type Line = Line;
 
     ops! {
-        plane(self, plane: &'static Plane) -> &'static Plane = plane;
-        lookup256(self, plane: &'static Plane, fold: Fold, index: __m256i) -> __m256i = {
+        plane(self, plane: &'static Plane) -> HeldPlane = HeldPlane { first: self.repeated(&plane.elements[0][0]), plane };
+        lookup256(self, held: HeldPlane, fold: Fold, index: __m256i) -> __m256i = {
+            let plane = held.plane;
             let Plane { halves: [low, high], window, .. } = plane;
             let magnitude = self.and(index, self.splat8(0x7F));
             let known = match fold {
@@ -491,7 +499,7 @@ impl Tables for Avx2 {
                 Fold::Same | Fold::Magnitude => {
                     let v = self.among(low, if fold == Fold::Same { magnitude } else { _mm256_abs_epi8(index) });
                     let is_negative = _mm256_cmpgt_epi8(_mm256_setzero_si256(), index);
-                    self.xor(v, self.and(is_negative, self.repeated(&window.sign)))
+                    self.xor(v, self.and(is_negative, self.bytes_of(&window.sign)))
                 }
                 Fold::Positive => self.in_window(plane, index),
                 Fold::Negated | Fold::Limited => {
@@ -500,15 +508,15 @@ impl Tables for Avx2 {
                     if fold == Fold::Negated {
                         v
                     } else {
-                        let limited = self.min_s8(v, self.repeated(&window.limit));
-                        self.and(limited, self.repeated(&window.mask))
+                        let limited = self.min_s8(v, self.bytes_of(&window.limit));
+                        self.and(limited, self.bytes_of(&window.mask))
                     }
                 }
             };
             if high.pairs == 0 { known } else { self.xor(known, self.unknown(high, index)) }
         };
-        negated_words(self, planes: [&'static Plane; 2], index: __m256i) -> [__m256i; 2] = {
-            let [low, high] = planes;
+        negated_words(self, planes: [HeldPlane; 2], index: __m256i) -> [__m256i; 2] = {
+            let [low, high] = [planes[0].plane, planes[1].plane];
             let magnitude = self.and(index, self.splat8(0x7F));
             let words = self.zip_pieces::<1>(self.in_window(low, magnitude), self.in_window(high, magnitude));
             let sign = self.or(index, self.splat8(1));
@@ -521,8 +529,8 @@ impl Tables for Avx2 {
             let other = self.zip_pieces::<1>(self.unknown(others[0], index), self.unknown(others[1], index));
             [self.xor(known[0], other[0]), self.xor(known[1], other[1])]
         };
-        lookup64(self, plane: &'static Plane, index: __m256i) -> __m256i =
-            self.among(&plane.halves[0], self.and(index, self.splat8(0x3F)));
+        lookup64(self, held: HeldPlane, index: __m256i) -> __m256i =
+            self.among(&held.plane.halves[0], self.and(index, self.splat8(0x3F)));
         line(self, table: &'static Words) -> Line = {
             let line = &table.line;
             Line {
@@ -552,8 +560,8 @@ impl Tables for Avx2 {
                 _mm256_add_epi16(_mm256_add_epi16(_mm256_mullo_epi16(place[1], line.step), line.base), off[1]),
             ]
         };
-        lookup16(self, plane: &'static Plane, index: __m256i) -> __m256i =
-            _mm256_shuffle_epi8(self.repeated(&plane.elements[0][0]), self.and(index, self.splat8(0x0F)));
+        lookup16(self, held: HeldPlane, index: __m256i) -> __m256i =
+            _mm256_shuffle_epi8(held.first, self.and(index, self.splat8(0x0F)));
     }
 }
 

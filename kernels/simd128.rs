@@ -220,7 +220,7 @@ impl<const TURNED: bool> Wasm<TURNED> {
             for pair in 0..4 {
                 if pairs > pair {
                     // (Saturating, so that a negative index stays negative.)
-                    let mut within = i8x16_sub_sat(index, self.row(&half.begin[pair]));
+                    let mut within = i8x16_sub_sat(index, u8x16_splat(half.begin[pair][0]));
                     for k in 0..2 {
                         let at = v128_and(within, u8x16_splat(0x8F));
                         found = v128_xor(found, i8x16_swizzle(self.row(&half.changes[pair][k]), at));
@@ -233,11 +233,11 @@ impl<const TURNED: bool> Wasm<TURNED> {
         // Looks up in the first half of a plane, within its window. 0 for a negative index.
         in_window(self, plane: &Plane, index: v128) -> v128 = {
             let window = &plane.window;
-            let shifted = i8x16_add(index, self.row(&window.shift));
-            self.among(&plane.halves[0], i8x16_min(shifted, self.row(&window.last)))
+            let shifted = i8x16_add(index, u8x16_splat(window.shift[0]));
+            self.among(&plane.halves[0], i8x16_min(shifted, u8x16_splat(window.last[0])))
         };
         // Looks up in the second half of a plane, what is to be combined with the result of the first.
-        unknown(self, half: &Half, index: v128) -> v128 = self.among(half, v128_xor(index, self.row(&half.flip)));
+        unknown(self, half: &Half, index: v128) -> v128 = self.among(half, v128_xor(index, u8x16_splat(half.flip[0])));
         // Negates the lanes in which the top bit of the index is set.
         with_sign8(self, a: v128, index: v128) -> v128 = {
             let sign = i8x16_shr(index, 7);
@@ -521,13 +521,13 @@ impl<const TURNED: bool> Tables for Wasm<TURNED> {
                 Fold::None => self.among(low, index),
                 Fold::Same | Fold::Magnitude => {
                     let v = self.among(low, if fold == Fold::Same { magnitude } else { i8x16_abs(index) });
-                    v128_xor(v, v128_and(i8x16_shr(index, 7), self.row(&window.sign)))
+                    v128_xor(v, v128_and(i8x16_shr(index, 7), u8x16_splat(window.sign[0])))
                 }
                 Fold::Positive => self.in_window(plane, index),
                 Fold::Negated => self.with_sign8(self.in_window(plane, magnitude), index),
                 Fold::Limited => {
                     let v = self.with_sign8(self.in_window(plane, magnitude), index);
-                    v128_and(i8x16_min(v, self.row(&window.limit)), self.row(&window.mask))
+                    v128_and(i8x16_min(v, u8x16_splat(window.limit[0])), u8x16_splat(window.mask[0]))
                 }
             };
             if high.pairs == 0 { known } else { v128_xor(known, self.unknown(high, index)) }

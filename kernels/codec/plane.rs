@@ -59,25 +59,25 @@ impl Fold {
     }
 }
 
-/// The numbers that a [`Fold`] needs, each repeated for 16 lanes. Those that it does not need have no effect.
+/// The numbers that a [`Fold`] needs, each repeated for 32 lanes. Those that it does not need have no effect.
 #[derive(Clone, Copy)]
-#[repr(C, align(16))]
+#[repr(C, align(32))]
 pub(in crate::kernels) struct Window {
     /// Added to an index, so that the codes of NaN, which becomes 0, have a negative one, which finds nothing.
-    pub(in crate::kernels) shift: [u8; 16],
+    pub(in crate::kernels) shift: [u8; 32],
     /// The greatest shifted index that is looked up: those above have the same element.
-    pub(in crate::kernels) last: [u8; 16],
+    pub(in crate::kernels) last: [u8; 32],
     /// The largest integer of fewer than 8 bits. (The first half may hold one more than that, whose negative is the least integer.)
-    pub(in crate::kernels) limit: [u8; 16],
+    pub(in crate::kernels) limit: [u8; 32],
     /// The bits of such an integer.
-    pub(in crate::kernels) mask: [u8; 16],
+    pub(in crate::kernels) mask: [u8; 32],
     /// The sign bit of a float.
-    pub(in crate::kernels) sign: [u8; 16],
+    pub(in crate::kernels) sign: [u8; 32],
 }
 
 impl Window {
     const ALL: Self =
-        Self { shift: [0; 16], last: [0x7F; 16], limit: [0x7F; 16], mask: [0xFF; 16], sign: [0; 16] };
+        Self { shift: [0; 32], last: [0x7F; 32], limit: [0x7F; 32], mask: [0xFF; 32], sign: [0; 32] };
 }
 
 /// A half of a plane, as the rows in which something changes: a lookup adds up (by xor) the changes of all rows up to its own. The
@@ -87,16 +87,16 @@ impl Window {
 pub(in crate::kernels) struct Half {
     /// Rows xor the one before, in pairs: the first of a pair is not all zeros.
     pub(in crate::kernels) changes: [[[u8; 16]; 2]; 4],
-    /// The index at which each pair begins, repeated for 16 lanes.
-    pub(in crate::kernels) begin: [[u8; 16]; 4],
+    /// The index at which each pair begins, repeated for 32 lanes.
+    pub(in crate::kernels) begin: [[u8; 32]; 4],
     /// What an index is xored with: those of this half become less than 128, others more.
-    pub(in crate::kernels) flip: [u8; 16],
+    pub(in crate::kernels) flip: [u8; 32],
     /// How many pairs of changes there are.
     pub(in crate::kernels) pairs: usize,
 }
 
 impl Half {
-    const NONE: Self = Self { changes: [[[0; 16]; 2]; 4], begin: [[0; 16]; 4], flip: [0; 16], pairs: 0 };
+    const NONE: Self = Self { changes: [[[0; 16]; 2]; 4], begin: [[0; 32]; 4], flip: [0; 32], pairs: 0 };
 }
 
 /// The elements of a half in an order: index xor `flip`, from `start` on. Those before are 0.
@@ -142,10 +142,10 @@ impl<'a> Order<'a> {
 
     /// Writes the order to a half that is [empty](Half::NONE).
     fn write(self, half: &mut Half) {
-        half.flip = [self.flip; 16];
+        half.flip = [self.flip; 32];
         for row in self.pairs() {
             half.changes[half.pairs] = [self.change(row), self.change(row + 1)];
-            half.begin[half.pairs] = [(self.start + 16 * row) as u8; 16];
+            half.begin[half.pairs] = [(self.start + 16 * row) as u8; 32];
             half.pairs += 1;
         }
     }
@@ -218,7 +218,7 @@ impl Plane {
             Fold::Magnitude => first[usize::from(code.wrapping_neg())] ^ sign,
         };
         let second = core::array::from_fn(|code| elements[code | 0x80] ^ known(code as u8 | 0x80));
-        let window = Window { limit: [limit as u8; 16], mask: [mask; 16], sign: [sign; 16], ..Window::ALL };
+        let window = Window { limit: [limit as u8; 32], mask: [mask; 32], sign: [sign; 32], ..Window::ALL };
         Self::of_halves(place, elements, codes, fold, [&first, &second], window)
     }
 
@@ -238,8 +238,8 @@ impl Plane {
             let shift = first.iter().rev().take_while(|&&element| element == 0).count() % 128;
             shifted = core::array::from_fn(|i| first[(i + 128 - shift) % 128]);
             let same = shifted.iter().rev().take_while(|&&element| element == shifted[127]).count();
-            window.shift = [shift as u8; 16];
-            window.last = [(128 - same) as u8 % 128; 16];
+            window.shift = [shift as u8; 32];
+            window.last = [(128 - same) as u8 % 128; 32];
         }
         let used = codes.min(1 + usize::from(window.last[0]));
         // In its place, for the stack.
