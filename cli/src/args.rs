@@ -223,9 +223,9 @@ impl Limits {
 
 #[derive(Args, Debug)]
 pub(crate) struct Cast {
-    /// A .npy file, or raw numbers, which need --from
+    /// A .npy file, or raw numbers, which need --from; -: raw numbers from standard input
     pub(crate) src: PathBuf,
-    /// What is made: a .npy file if it is called so, else raw numbers
+    /// What is made: a .npy file if it is called so, else raw numbers; -: to standard output
     pub(crate) dst: PathBuf,
     /// The dtype that they become: bf16, f16, e4m3, int8, ..
     #[arg(long, value_name = "DTYPE")]
@@ -242,6 +242,9 @@ pub(crate) struct Cast {
     /// Scales from the data, in a file beside DST
     #[arg(long, default_value = "none")]
     pub(crate) scale: ScaleOf,
+    /// Refuses to lose an element (exit 1): one that is out of range, or NaN or Inf where there is none
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Replaces what is at DST
     #[arg(long)]
     pub(crate) force: bool,

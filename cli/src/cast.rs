@@ -1,8 +1,9 @@
 //! `lanecast cast`: a .npy file, or raw numbers.
 
-use std::io::{Cursor, Write};
+use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 
+use lanecast::checked::CastReport;
 use lanecast::scaled::{Quantizer, Scaling};
 use lanecast::{ByteOrder, CastOptions, Caster, DType, Packing};
 use npyz::{NpyHeader, Order, TypeChar};
@@ -24,7 +25,8 @@ const MOST: u64 = 1 << 20;
 
 /// The numbers that are cast.
 struct Numbers {
-    source: Box<dyn Source>,
+    /// None: standard input, whose length nobody knows. The shape is empty then.
+    source: Option<Box<dyn Source>>,
     dtype: DType,
     order: ByteOrder,
     packing: Packing,
@@ -37,9 +39,22 @@ fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "npy")
 }
 
+/// Whether a path stands for standard input or output.
+fn is_pipe(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
 /// Opens the source.
 fn open(args: &Cast) -> Result<Numbers> {
     let from = args.from.as_deref().map(|name| dtypes::parse(name, &[])).transpose()?;
+    if is_pipe(&args.src) {
+        let Some(dtype) = from else {
+            return Err(Failure::usage("standard input has raw numbers, which need --from")
+                .help("--from f32, for example"));
+        };
+        let (order, packing) = (ByteOrder::Little, Packing::LowFirst);
+        return Ok(Numbers { source: None, dtype, order, packing, shape: vec![], fortran: false, offset: 0 });
+    }
     let source = source::open(&args.src).map_err(|error| match error.kind {
         Kind::Refused => error.help("a .npy file is needed, or raw numbers and --from"),
         _ => error,
@@ -75,7 +90,7 @@ fn raw(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numb
     }
     let shape = vec![source.len() * 8 / bits];
     let (order, packing) = (ByteOrder::Little, Packing::LowFirst);
-    Ok(Numbers { source, dtype, order, packing, shape, fortran: false, offset: 0 })
+    Ok(Numbers { source: Some(source), dtype, order, packing, shape, fortran: false, offset: 0 })
 }
 
 /// Opens a .npy file.
@@ -98,7 +113,8 @@ fn npy(path: &Path, source: Box<dyn Source>, from: Option<DType>) -> Result<Numb
         )));
     }
     let fortran = header.order() == Order::Fortran;
-    Ok(Numbers { source, dtype, order, packing: Packing::OnePerByte, shape, fortran, offset })
+    let (source, packing) = (Some(source), Packing::OnePerByte);
+    Ok(Numbers { source, dtype, order, packing, shape, fortran, offset })
 }
 
 /// The header of a .npy file, and where its data begins.
@@ -236,6 +252,27 @@ fn magnitude(x: &[u8; 8]) -> u64 {
     f64::from_le_bytes(*x).abs().to_bits()
 }
 
+fn check_interrupted() -> Result<()> {
+    if is_interrupted() {
+        return Err(Failure::new(Kind::Interrupted, "interrupted").help("nothing was written"));
+    }
+    Ok(())
+}
+
+/// Reads until the buffer is full, or to the end. How many bytes that are.
+fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match from.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => check_interrupted()?,
+            Err(error) => return Err(Failure::system(format!("standard input: {error}"))),
+        }
+    }
+    Ok(filled)
+}
+
 /// Reads `each` elements at a time and calls `with` with them and the number of the first. Pieces are whole lines, or parts of one line.
 fn pieces(
     from: &Numbers,
@@ -253,13 +290,30 @@ fn pieces(
     };
     let mut buffer = Vec::new();
     let mut first = 0;
-    while first < elements {
-        if is_interrupted() {
-            return Err(Failure::new(Kind::Interrupted, "interrupted").help("nothing was written"));
+    let Some(source) = &from.source else {
+        buffer.resize((each * bits / 8) as usize, 0);
+        loop {
+            check_interrupted()?;
+            let filled = fill(&mut io::stdin().lock(), &mut buffer)?;
+            let count = filled as u64 * 8 / bits;
+            if count * bits != filled as u64 * 8 {
+                let bytes = first * bits / 8 + filled as u64;
+                return Err(Failure::refused(format!("{bytes} bytes are no whole number of {}", from.dtype)));
+            }
+            if count > 0 {
+                with(&buffer[..filled], first, count as usize)?;
+            }
+            if filled < buffer.len() {
+                return Ok(());
+            }
+            first += count;
         }
+    };
+    while first < elements {
+        check_interrupted()?;
         let count = each.min(elements - first).min(each.max(line) - first % line);
         buffer.resize((count * bits).div_ceil(8) as usize, 0);
-        from.source.read_at(&mut buffer, from.offset + first * bits / 8).map_err(on(path))?;
+        source.read_at(&mut buffer, from.offset + first * bits / 8).map_err(on(path))?;
         with(&buffer, first, count as usize)?;
         first += count;
     }
@@ -268,6 +322,23 @@ fn pieces(
 
 /// Checks that DST may be written, and the file of scales, if there is one.
 fn check_targets(args: &Cast, scale_to: &Path) -> Result<()> {
+    let [src, dst] = [&args.src, &args.dst].map(|path| is_pipe(path));
+    if (src || dst) && args.scale != ScaleOf::None {
+        return Err(Failure::usage(
+            "--scale needs files: scales are found in a pass of its own, and get a file",
+        )
+        .help("name files instead of -"));
+    }
+    if src && is_npy(&args.dst) {
+        return Err(Failure::usage("a .npy file begins with a shape, which standard input does not have")
+            .help("a name that does not end in .npy is for raw numbers"));
+    }
+    if dst {
+        return match args.json {
+            true => Err(Failure::usage("--json and the numbers would both go to standard output")),
+            false => Ok(()),
+        };
+    }
     let scales = (args.scale != ScaleOf::None).then_some(scale_to);
     for path in [Some(args.dst.as_path()), scales].into_iter().flatten() {
         if source::resolved(path) == source::resolved(&args.src) {
@@ -286,6 +357,73 @@ fn wrong(error: lanecast::scaled::Error) -> Failure {
     Failure::usage(error.to_string())
 }
 
+/// Where a result goes.
+enum Target {
+    /// To a file, which gets its name when it is whole.
+    File(NamedTempFile),
+    Stdout,
+}
+
+/// What is lost of the elements of all pieces.
+#[derive(Default)]
+struct Lost {
+    above: u64,
+    below: u64,
+    nan: u64,
+    inf: u64,
+    imaginary: u64,
+    /// The index of the first of them.
+    first: Option<u64>,
+}
+
+impl Lost {
+    /// Adds those of a piece, whose first element has this index.
+    fn add(&mut self, found: &CastReport, at: u64) {
+        self.above += found.above as u64;
+        self.below += found.below as u64;
+        self.nan += found.nan as u64;
+        self.inf += found.inf as u64;
+        self.imaginary += found.imaginary as u64;
+        self.first = self.first.or(found.first.map(|first| at + first as u64));
+    }
+
+    fn classes(&self) -> [(&'static str, u64); 5] {
+        let Self { above, below, nan, inf, imaginary, .. } = *self;
+        [
+            ("above", above),
+            ("below", below),
+            ("NaN", nan),
+            ("Inf", inf),
+            ("with an imaginary part", imaginary),
+        ]
+    }
+
+    /// What to say of it, if anything is lost.
+    fn text(&self, to: DType) -> Option<String> {
+        let first = self.first?;
+        let classes = self.classes().into_iter().filter(|(_, n)| *n > 0);
+        let classes: Vec<_> = classes.map(|(name, n)| format!("{} {name}", out::number(n))).collect();
+        let lost = self.classes().iter().map(|(_, n)| n).sum();
+        let are = if lost == 1 { "is" } else { "are" };
+        Some(format!(
+            "{} {are} lost in {to}: {}; the first is element {first}",
+            count(lost, "element"),
+            classes.join(", ")
+        ))
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let Self { above, below, nan, inf, imaginary, first } = *self;
+        json!({ "above": above, "below": below, "nan": nan, "inf": inf, "imaginary": imaginary, "first": first })
+    }
+}
+
+/// How many scales were made of NaN or Inf.
+fn scales_of_none(scales: &[u8]) -> u64 {
+    let scales = scales.as_chunks().0.iter().map(|scale| f32::from_le_bytes(*scale));
+    scales.filter(|scale| !scale.is_finite() || *scale == f32::MAX).count() as u64
+}
+
 /// A result that is being written, from its beginning to its end.
 struct Writing<'a> {
     args: &'a Cast,
@@ -295,14 +433,32 @@ struct Writing<'a> {
     options: CastOptions,
     /// How many elements are read at a time: a multiple of 8, so that packed ones begin with a byte.
     each: u64,
-    temp: NamedTempFile,
+    target: Target,
+    elements: u64,
+    read: u64,
     written: u64,
+    lost: Lost,
 }
 
 impl Writing<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.written += bytes.len() as u64;
-        self.temp.write_all(bytes).map_err(on(&self.args.dst))
+        match &mut self.target {
+            Target::File(file) => file.write_all(bytes).map_err(on(&self.args.dst)),
+            Target::Stdout => io::stdout()
+                .lock()
+                .write_all(bytes)
+                .map_err(|error| Failure::system(format!("standard output: {error}"))),
+        }
+    }
+
+    /// Refuses a loss, if that is asked for.
+    fn check(&self, lost: Option<String>) -> Result<()> {
+        match lost {
+            Some(lost) if self.args.strict => Err(Failure::new(Kind::Limit, lost)
+                .help(if is_pipe(&self.args.dst) { "--strict stops there" } else { "nothing was written" })),
+            _ => Ok(()),
+        }
     }
 
     /// Casts elements without scales.
@@ -311,10 +467,14 @@ impl Writing<'_> {
         let caster =
             Caster::new(from.dtype, to, &self.options).map_err(|error| Failure::usage(error.to_string()))?;
         let mut dst = Vec::new();
-        pieces(from, &self.args.src, 1, self.each, |src, _, n| {
+        pieces(from, &self.args.src, 1, self.each, |src, first, n| {
             let size = to.byte_len(n, packing).ok_or_else(|| Failure::refused("too many elements"))?;
             dst.resize(size, 0);
-            caster.cast(src, &mut dst, n).map_err(|error| Failure::refused(error.to_string()))?;
+            let found =
+                caster.cast_checked(src, &mut dst, n).map_err(|error| Failure::refused(error.to_string()))?;
+            self.lost.add(&found, first);
+            self.check(self.lost.text(to))?;
+            (self.elements, self.read) = (first + n as u64, self.read + src.len() as u64);
             self.write(&dst)
         })
     }
@@ -434,8 +594,15 @@ impl Writing<'_> {
             file.persist(scale_to).map_err(|error| Failure::io(scale_to, &error.error))?;
         }
         let dst = &self.args.dst;
-        self.temp.as_file().sync_all().map_err(on(dst))?;
-        self.temp.persist(dst).map(drop).map_err(|error| Failure::io(dst, &error.error))
+        match self.target {
+            Target::File(file) => {
+                file.as_file().sync_all().map_err(on(dst))?;
+                file.persist(dst).map(drop).map_err(|error| Failure::io(dst, &error.error))
+            }
+            Target::Stdout => {
+                io::stdout().flush().map_err(|error| Failure::system(format!("standard output: {error}")))
+            }
+        }
     }
 }
 
@@ -446,8 +613,8 @@ fn parent(path: &Path) -> &Path {
 
 pub(crate) fn run(args: &Cast) -> Result<()> {
     let to = dtypes::parse(&args.to, &[])?;
-    let from = open(args)?;
     let scale_to = scale_path(&args.dst);
+    let from = open(args)?;
     check_targets(args, &scale_to)?;
     listen();
     let packing = if is_npy(&args.dst) { Packing::OnePerByte } else { Packing::LowFirst };
@@ -458,29 +625,48 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
         packing,
         options: options(args, &from, packing),
         each: CHUNK / from.dtype.itemsize().max(to.itemsize()) as u64,
-        temp: temporary(parent(&args.dst), &file_name(&args.dst))?,
+        target: match is_pipe(&args.dst) {
+            true => Target::Stdout,
+            false => Target::File(temporary(parent(&args.dst), &file_name(&args.dst))?),
+        },
+        elements: from.shape.iter().product(),
+        read: 0,
         written: 0,
+        lost: Lost::default(),
     };
     if is_npy(&args.dst) {
         writing.write(&npy_header(to, &from.shape, from.fortran))?;
     }
-    let scales = if args.scale == ScaleOf::None {
+    let (scales, lost, losses) = if args.scale == ScaleOf::None {
         writing.plain()?;
-        None
+        (None, writing.lost.text(to), writing.lost.json())
     } else {
-        Some(writing.scaled()?)
+        let scales = writing.scaled()?;
+        let wrong = scales_of_none(&scales);
+        let lost = format!("{} found NaN or Inf: what they scale is lost", count(wrong, "scale"));
+        (Some(scales), (wrong > 0).then_some(lost), json!({ "scales": wrong }))
     };
-    let written = writing.written;
+    writing.check(lost.clone())?;
+    let read = from.source.as_ref().map_or(writing.read, |source| source.len());
+    let shape = if from.source.is_some() { from.shape.clone() } else { vec![writing.elements] };
+    let (elements, written) = (writing.elements, writing.written);
     writing.publish(scales.as_deref(), &scale_to)?;
-    let elements: u64 = from.shape.iter().product();
     if args.json {
         return out::json(&json!({
-            "from": from.dtype.name(), "to": to.name(), "shape": from.shape, "bytes_in": from.source.len(), "bytes_out": written,
+            "from": from.dtype.name(), "to": to.name(), "shape": shape, "bytes_in": read, "bytes_out": written, "lost": losses,
         }));
     }
+    if let Some(lost) = lost {
+        out::note(format_args!("warning: {lost} (--strict refuses that)"));
+    }
     if !args.quiet {
-        let (a, b) = (bytes(from.source.len()), bytes(written));
-        out::line(format_args!("{} -> {}   {}, {a} -> {b}", from.dtype, to, count(elements, "element")))?;
+        let (a, b) = (bytes(read), bytes(written));
+        let line = format!("{} -> {}   {}, {a} -> {b}", from.dtype, to, count(elements, "element"));
+        if is_pipe(&args.dst) {
+            out::note(format_args!("{line}"));
+        } else {
+            out::line(format_args!("{line}"))?;
+        }
     }
     Ok(())
 }

@@ -3,7 +3,9 @@
 mod common;
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use common::{Random, Tensors, bf16s, f32s, fails, from_e4m3, le, line, ok, read, write};
 use safetensors::Dtype;
@@ -144,6 +146,89 @@ fn raw_numbers_are_cast() {
     assert!(fails(dir.path(), "cast x.bin w.bin --to e4m3", 2).contains("--from"));
     fs::write(dir.path().join("x.bin"), [0; 7]).unwrap();
     fails(dir.path(), "cast x.bin w.bin --from f32 --to e4m3", 3);
+}
+
+/// What a cast loses is said, and refused by `--strict`.
+#[test]
+fn what_is_lost_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("x.bin"), le(&[1.0, 1e9, f32::NAN, -0.5, -300.0, f32::INFINITY])).unwrap();
+    let out = line(dir.path(), "cast x.bin y.bin --from f32 --to int8");
+    let text = String::from_utf8_lossy(&out.stderr);
+    let said = "warning: 4 elements are lost in int8: 1 above, 1 below, 1 NaN, 1 Inf; the first is element 1 (--strict";
+    assert!(out.status.success() && text.contains(said), "{text}");
+    assert_eq!(fs::read(at("y.bin")).unwrap(), [1, 127, 0, 0, 0x80, 127]);
+    let report = ok(dir.path(), "cast x.bin z.bin --from f32 --to int8 --json");
+    let lost = json!({ "above": 1, "below": 1, "nan": 1, "inf": 1, "imaginary": 0, "first": 1 });
+    assert_eq!((&report["lost"], &report["shape"]), (&lost, &json!([6])));
+    let text = fails(dir.path(), "cast x.bin w.bin --from f32 --to int8 --strict", 1);
+    assert!(text.contains("4 elements are lost") && text.contains("nothing was written"), "{text}");
+    assert!(!at("w.bin").exists());
+    // Nothing is lost of what float16 can hold, and nothing is said.
+    fs::write(at("x.bin"), le(&[1.0, 0.1, f32::NAN, f32::INFINITY])).unwrap();
+    let out = line(dir.path(), "cast x.bin h.bin --from f32 --to f16 --strict");
+    assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+    // In a second piece, too.
+    let mut long = vec![0.0f32; (4 << 20) / 4 + 10];
+    long[(4 << 20) / 4 + 3] = 1e9;
+    fs::write(at("long.npy"), npy("<f4", false, &format!("({},)", long.len()), &le(&long))).unwrap();
+    let text = fails(dir.path(), "cast long.npy l.npy --to int16 --strict", 1);
+    assert!(text.contains("1 element is lost in int16: 1 above; the first is element 1048579"), "{text}");
+    // A row of which an element is NaN has no scale.
+    fs::write(at("rows.npy"), npy("<f4", false, "(2, 2)", &le(&[1.0, f32::NAN, 2.0, 3.0]))).unwrap();
+    let out = line(dir.path(), "cast rows.npy r.npy --to int8 --scale row");
+    assert!(String::from_utf8_lossy(&out.stderr).contains("warning: 1 scale found NaN or Inf"));
+    fails(dir.path(), "cast rows.npy s.npy --to int8 --scale row --strict", 1);
+    assert!(!at("s.npy").exists() && !at("s.scale.npy").exists());
+}
+
+/// `-` is standard input, and standard output.
+#[test]
+fn numbers_go_through_pipes() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let piped = |words: &str, input: &[u8]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lanecast"));
+        command.current_dir(dir.path()).args(words.split(' '));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
+        // (It may end before it has read everything.)
+        let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+        let out = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        (out.status.code(), out.stdout, String::from_utf8(out.stderr).unwrap())
+    };
+    let x = Random(2).floats(3 * (4 << 20) / 4 + 5);
+    let (code, made, text) = piped("cast - - --from f32 --to bf16", &le(&x));
+    assert!(code == Some(0) && made == bf16s(&x), "{text}");
+    assert!(text.contains(&format!("float32 -> bfloat16   {} elements", "3,145,733")), "{text}");
+    let (code, made, _) = piped("cast - y.bin --from f32 --to bf16 --quiet", &le(&x));
+    assert!(code == Some(0) && made.is_empty() && fs::read(at("y.bin")).unwrap() == bf16s(&x));
+    fs::write(at("x.npy"), npy("<f4", false, "(5,)", &le(&x[..5]))).unwrap();
+    let (code, made, _) = piped("cast x.npy - --to bf16 --quiet", &[]);
+    assert!(code == Some(0) && made == bf16s(&x[..5]));
+    // Packed elements: 16 bits of float32 twice, into a byte.
+    assert_eq!(piped("cast - - --from f32 --to e2m1 --quiet", &le(&[1.0, -6.0, 0.5])).1, [0xF2, 0x01]);
+    assert_eq!(piped("cast - - --from e2m1 --to f32 --quiet", &[0xF2]).1, le(&[1.0, -6.0]));
+    assert_eq!(piped("cast - - --from f32 --to f16", &[]).0, Some(0));
+    for (words, input, code, says) in [
+        ("cast - - --from f32 --to f16", &[0; 7][..], 3, "7 bytes are no whole number of float32"),
+        ("cast - - --to f16", &[], 2, "need --from"),
+        ("cast - y.npy --from f32 --to f16", &[], 2, "begins with a shape"),
+        ("cast - z.bin --from f32 --to int8 --scale row", &[], 2, "--scale needs files"),
+        ("cast x.npy - --to f16 --json", &[], 2, "standard output"),
+        (
+            "cast - - --from f32 --to int8 --strict",
+            &[0, 0, 0x80, 0x7F],
+            1,
+            "1 element is lost in int8: 1 Inf",
+        ),
+    ] {
+        let (found, _, text) = piped(words, input);
+        assert!(found == Some(code) && text.contains(says), "{words}: {found:?} {text}");
+    }
 }
 
 #[test]
