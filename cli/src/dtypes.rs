@@ -1,5 +1,6 @@
 //! The dtypes of files, of the library, and of the command line.
 
+use lanecast::promotion::Dialect;
 use lanecast::{CastOptions, DType};
 use safetensors::Dtype;
 
@@ -98,10 +99,22 @@ const SHORT: [(&str, DType); 13] = [
     ("i64", DType::I64),
 ];
 
-/// The dtype of a name on the command line.
+/// The dtype of a name on the command line: one of [`SHORT`], of the library, or of other programs (`fp16`, `fp8_e4m3fn`,
+/// safetensors' `F8_E4M3`), in any case.
 pub(crate) fn named(name: &str) -> Option<DType> {
-    let short = SHORT.iter().find(|(short, _)| *short == name).map(|&(_, dtype)| dtype);
-    short.or_else(|| name.parse().ok())
+    let lower = name.to_lowercase();
+    let bare = lower.strip_prefix("fp8_").or(lower.strip_prefix("f8_")).unwrap_or(&lower);
+    let bare = match bare {
+        "fp16" | "half" => "f16",
+        "fp32" => "f32",
+        "fp64" => "f64",
+        other => other,
+    };
+    let short = SHORT.iter().find(|(short, _)| *short == bare).map(|&(_, dtype)| dtype);
+    short
+        .or_else(|| lower.parse().ok())
+        .or_else(|| format!("float8_{bare}").parse().ok())
+        .or_else(|| DType::parse(Dialect::Safetensors, &name.to_uppercase()).ok())
 }
 
 /// The names that contain a word, as `fp8-block` contains `fp8`; all names if none does.
@@ -113,9 +126,11 @@ pub(crate) fn those_with(word: &str, names: &[&'static str]) -> String {
 /// As [`named`], or an error with what was probably meant.
 pub(crate) fn parse(name: &str, others: &[&'static str]) -> Result<DType> {
     named(name).ok_or_else(|| {
-        if others.len() > 1 && others.iter().any(|other| other.contains(name)) {
+        // (Layouts are named by fp8 and fp4.)
+        let word = name.to_lowercase().replace("float", "fp");
+        if others.len() > 1 && others.iter().any(|other| other.contains(&word)) {
             let error = Failure::usage(format!("no dtype and no layout is called '{name}'"));
-            return error.help(format!("one of {}?", those_with(name, others)));
+            return error.help(format!("one of {}?", those_with(&word, others)));
         }
         let all = SHORT
             .iter()
@@ -137,4 +152,37 @@ pub(crate) fn parse(name: &str, others: &[&'static str]) -> Result<DType> {
 /// The options of casts from and to files, which are little-endian.
 pub(crate) fn options() -> CastOptions {
     CastOptions::new().src_order(lanecast::ByteOrder::Little).dst_order(lanecast::ByteOrder::Little)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dtypes_have_the_names_of_other_programs() {
+        for (names, dtype) in [
+            (&["f16", "fp16", "half", "float16", "F16", "FP16"][..], DType::F16),
+            (&["bf16", "BF16", "bfloat16"], DType::BF16),
+            (&["fp32", "F32", "float32"], DType::F32),
+            (&["e4m3", "e4m3fn", "fp8_e4m3fn", "fp8_e4m3", "F8_E4M3", "float8_e4m3fn"], DType::F8E4M3FN),
+            (&["e5m2", "F8_E5M2", "fp8_e5m2"], DType::F8E5M2),
+            (&["float8_e4m3"], DType::F8E4M3),
+            (&["e4m3fnuz", "F8_E4M3FNUZ"], DType::F8E4M3FNUZ),
+            (&["e2m1", "F4", "float4_e2m1fn"], DType::F4E2M1),
+            (&["e8m0", "F8_E8M0"], DType::F8E8M0),
+            (&["int8", "i8", "I8"], DType::I8),
+            (&["bool", "BOOL"], DType::Bool),
+        ] {
+            for name in names {
+                assert_eq!(named(name), Some(dtype), "{name}");
+            }
+        }
+        // Every dtype of a file by its name there, which `inspect` shows.
+        for dtype in DType::ALL.into_iter().filter(|&dtype| in_file(dtype).is_some()) {
+            assert_eq!(named(&in_file(dtype).unwrap().to_string()), Some(dtype));
+        }
+        for name in ["fp8", "float8", "nf4", "", "f8_", "q4_0"] {
+            assert_eq!(named(name), None, "{name}");
+        }
+    }
 }

@@ -71,7 +71,7 @@ impl Layout {
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|layout| layout.name() == name)
+        Self::ALL.into_iter().find(|layout| layout.name().eq_ignore_ascii_case(name))
     }
 
     pub(crate) fn parse(name: &str) -> Result<Self> {
