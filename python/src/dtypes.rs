@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use lanecast::DType;
-use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
+use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -111,7 +111,8 @@ pub(crate) fn refused(what: &str, descr: &Bound<'_, PyAny>) -> PyErr {
             Some("lanecast.format writes numbers as texts".to_owned())
         }
         Ok(_) => None,
-        Err(_) if descr.cast::<PyUntypedArray>().is_ok() => Some("did you mean its dtype?".to_owned()),
+        // (An array, or a tensor.)
+        Err(_) if descr.hasattr("dtype").is_ok_and(|has| has) => Some("did you mean its dtype?".to_owned()),
         Err(_) if text.eq_ignore_ascii_case("nf4") => Some(
             "NF4 is a table of 16 numbers; dtypes of 4 bits are float4_e2m1fn, int4 and uint4".to_owned(),
         ),

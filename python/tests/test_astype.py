@@ -233,6 +233,8 @@ def test_dtypes_of_torch():
     tensor = type("Tensor", (), {"dtype": Dtype("torch.float16")})()
     assert lanecast.result_type(tensor, np.zeros(2, np.int64), rules="torch") == np.float16
     assert lanecast.can_cast(tensor, "float32") and lanecast.finfo(tensor).max == 65504
+    with pytest.raises(TypeError, match="did you mean its dtype"):
+        lanecast.astype([1], tensor)
 
 
 @pytest.mark.parametrize(
