@@ -2,6 +2,9 @@
 
 use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use lanecast::checked::CastReport;
 use lanecast::scaled::{Quantizer, Scaling};
@@ -253,24 +256,34 @@ fn magnitude(x: &[u8; 8]) -> u64 {
 }
 
 fn check_interrupted() -> Result<()> {
-    if is_interrupted() {
-        return Err(Failure::new(Kind::Interrupted, "interrupted").help("nothing was written"));
-    }
-    Ok(())
+    if is_interrupted() { Err(Failure::new(Kind::Interrupted, "interrupted")) } else { Ok(()) }
 }
 
-/// Reads until the buffer is full, or to the end. How many bytes that are.
-fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match from.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => check_interrupted()?,
-            Err(error) => return Err(Failure::system(format!("standard input: {error}"))),
+/// Reads standard input, so many bytes at a time, and calls `with` with them. A thread reads, because a read may take forever and
+/// Ctrl-C does not end it.
+fn piped(size: usize, mut with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let (send, receive) = mpsc::sync_channel(1);
+    thread::spawn(move || {
+        loop {
+            let mut buffer = Vec::with_capacity(size);
+            let read = io::stdin().lock().take(size as u64).read_to_end(&mut buffer);
+            let is_last = buffer.len() < size;
+            if send.send(read.map(|_| buffer)).is_err() || is_last {
+                break;
+            }
+        }
+    });
+    loop {
+        let read = receive.recv_timeout(Duration::from_millis(100));
+        check_interrupted()?;
+        match read {
+            Ok(Ok(bytes)) if bytes.is_empty() => {}
+            Ok(Ok(bytes)) => with(&bytes)?,
+            Ok(Err(error)) => return Err(Failure::system(format!("standard input: {error}"))),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
     }
-    Ok(filled)
 }
 
 /// Reads `each` elements at a time and calls `with` with them and the number of the first. Pieces are whole lines, or parts of one line.
@@ -291,23 +304,16 @@ fn pieces(
     let mut buffer = Vec::new();
     let mut first = 0;
     let Some(source) = &from.source else {
-        buffer.resize((each * bits / 8) as usize, 0);
-        loop {
-            check_interrupted()?;
-            let filled = fill(&mut io::stdin().lock(), &mut buffer)?;
-            let count = filled as u64 * 8 / bits;
-            if count * bits != filled as u64 * 8 {
-                let bytes = first * bits / 8 + filled as u64;
-                return Err(Failure::refused(format!("{bytes} bytes are no whole number of {}", from.dtype)));
+        return piped((each * bits / 8) as usize, |bytes| {
+            let count = bytes.len() as u64 * 8 / bits;
+            if count * bits != bytes.len() as u64 * 8 {
+                let all = first * bits / 8 + bytes.len() as u64;
+                return Err(Failure::refused(format!("{all} bytes are no whole number of {}", from.dtype)));
             }
-            if count > 0 {
-                with(&buffer[..filled], first, count as usize)?;
-            }
-            if filled < buffer.len() {
-                return Ok(());
-            }
+            with(bytes, first, count as usize)?;
             first += count;
-        }
+            Ok(())
+        });
     };
     while first < elements {
         check_interrupted()?;
@@ -418,6 +424,17 @@ impl Lost {
     }
 }
 
+/// The error of a cast of a piece, whose first element has this index.
+fn refused_at(error: lanecast::Error, first: u64) -> Failure {
+    match error {
+        lanecast::Error::Lossy(mut lossy) => {
+            lossy.index += first as usize;
+            Failure::new(Kind::Limit, lossy.to_string())
+        }
+        error => Failure::refused(error.to_string()),
+    }
+}
+
 /// How many scales were made of NaN or Inf.
 fn scales_of_none(scales: &[u8]) -> u64 {
     let scales = scales.as_chunks().0.iter().map(|scale| f32::from_le_bytes(*scale));
@@ -452,12 +469,19 @@ impl Writing<'_> {
         }
     }
 
-    /// Refuses a loss, if that is asked for.
-    fn check(&self, lost: Option<String>) -> Result<()> {
+    /// Writes everything. The scales, if there are any; what was lost, in words, if anything was; and as JSON.
+    fn run(&mut self) -> Result<(Option<Vec<u8>>, Option<String>, serde_json::Value)> {
+        if self.args.scale == ScaleOf::None {
+            self.plain()?;
+            return Ok((None, self.lost.text(self.to), self.lost.json()));
+        }
+        let scales = self.scaled()?;
+        let wrong = scales_of_none(&scales);
+        let lost = (wrong > 0)
+            .then(|| format!("{} found NaN or Inf: what they scale is lost", count(wrong, "scale")));
         match lost {
-            Some(lost) if self.args.strict => Err(Failure::new(Kind::Limit, lost)
-                .help(if is_pipe(&self.args.dst) { "--strict stops there" } else { "nothing was written" })),
-            _ => Ok(()),
+            Some(lost) if self.args.strict => Err(Failure::new(Kind::Limit, lost)),
+            lost => Ok((Some(scales), lost, json!({ "scales": wrong }))),
         }
     }
 
@@ -470,10 +494,12 @@ impl Writing<'_> {
         pieces(from, &self.args.src, 1, self.each, |src, first, n| {
             let size = to.byte_len(n, packing).ok_or_else(|| Failure::refused("too many elements"))?;
             dst.resize(size, 0);
-            let found =
-                caster.cast_checked(src, &mut dst, n).map_err(|error| Failure::refused(error.to_string()))?;
-            self.lost.add(&found, first);
-            self.check(self.lost.text(to))?;
+            if self.args.strict {
+                caster.try_cast(src, &mut dst, n).map_err(|error| refused_at(error, first))?;
+            } else {
+                let found = caster.cast_checked(src, &mut dst, n);
+                self.lost.add(&found.map_err(|error| Failure::refused(error.to_string()))?, first);
+            }
             (self.elements, self.read) = (first + n as u64, self.read + src.len() as u64);
             self.write(&dst)
         })
@@ -637,16 +663,10 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
     if is_npy(&args.dst) {
         writing.write(&npy_header(to, &from.shape, from.fortran))?;
     }
-    let (scales, lost, losses) = if args.scale == ScaleOf::None {
-        writing.plain()?;
-        (None, writing.lost.text(to), writing.lost.json())
-    } else {
-        let scales = writing.scaled()?;
-        let wrong = scales_of_none(&scales);
-        let lost = format!("{} found NaN or Inf: what they scale is lost", count(wrong, "scale"));
-        (Some(scales), (wrong > 0).then_some(lost), json!({ "scales": wrong }))
-    };
-    writing.check(lost.clone())?;
+    let (scales, lost, losses) = writing.run().map_err(|error| match error.kind {
+        Kind::Limit | Kind::Interrupted if !is_pipe(&args.dst) => error.help("nothing was written"),
+        _ => error,
+    })?;
     let read = from.source.as_ref().map_or(writing.read, |source| source.len());
     let shape = if from.source.is_some() { from.shape.clone() } else { vec![writing.elements] };
     let (elements, written) = (writing.elements, writing.written);
