@@ -6,13 +6,13 @@ use std::process::Command;
 
 use lanecast::{bits::*, *};
 
-/// Of every dtype and narrow float, from the list that the library is made of.
+/// The dtypes and the types of narrow floats, by the list from which the library makes them.
 #[path = "../src/formats/list.rs"]
 #[allow(unused, reason = "not all of the lists")]
 mod list;
 use list::{dtypes, narrow_floats};
 
-/// All of them; under Miri, which takes a hundred times as long, some of every source and of every target.
+/// All pairs; under Miri, which takes a hundred times as long, some pairs of every source and of every target.
 fn pairs() -> impl Iterator<Item = (DType, DType)> {
     let pairs = DType::ALL.into_iter().flat_map(|from| DType::ALL.map(|to| (from, to)));
     pairs.step_by(if cfg!(miri) { 34 } else { 1 })
@@ -317,7 +317,7 @@ struct Constants {
     epsilon: f64,
 }
 
-/// Holds them against the format of a dtype and the values of its codes.
+/// Compares them with the format of a dtype and with the values of its codes.
 fn holds(dtype: DType, constants: &Constants, codes: &[Said]) {
     let format = dtype.float_format().unwrap();
     assert_eq!(codes.len(), 1 << format.bits());

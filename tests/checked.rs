@@ -110,7 +110,7 @@ fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
         caster.cast(&src, &mut expected, codes.len()).unwrap();
         let mut from_at = 0;
         let mut to_at = 0;
-        // The reference looks at one element like at another.
+        // (The reference treats all elements alike, so that one block is enough.)
         let blocks = if isa == Isa::Scalar && from.bits() > 8 { 1 } else { usize::MAX };
         for classes in classes.chunks(BLOCK).take(blocks) {
             let n = classes.len();
@@ -127,7 +127,7 @@ fn check(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     }
 }
 
-/// One entry on one block, or all of them.
+/// Compares what checked casts of a block give: `cast_checked`; if `all`, the others, too.
 fn check_block(
     caster: &Caster,
     src: &[u8],
@@ -242,7 +242,7 @@ fn layouts(isa: Isa, from: DType) {
                 let mut laid = vec![0; from.byte_len(300, packings.0).unwrap()];
                 lay.cast(&src, &mut laid, 300).unwrap();
                 if packings.0 == OnePerByte && from.is_packed() {
-                    // Whatever is above the code.
+                    // Arbitrary bits above the code.
                     laid.iter_mut().enumerate().for_each(|(i, byte)| *byte |= (i as u8) << from.bits());
                 }
                 let caster = Caster::new(from, to, &options).unwrap();
@@ -383,7 +383,7 @@ fn bitmaps(isa: Isa) {
             if n % 8 != 0 {
                 assert_eq!(valid.last().unwrap() >> (n % 8), 0, "bits of no element");
             }
-            // What is lost of a null is no error.
+            // A null that would be lost is no error.
             let caster = Caster::new(DType::I32, DType::I8, &options).unwrap();
             let laid: Vec<u8> = src.iter().flat_map(|x| x.to_ne_bytes()).collect();
             let bits = Validity::new(&source).from_bit(offset);
@@ -425,7 +425,7 @@ fn anywhere(isa: Isa) {
         }
         let report = lanecast::checked::cast_slice_with(&doubles, &mut ints, &options).unwrap();
         assert_eq!((report.first, report.below, report.inexact), (Some(at), 1, 0));
-        // All but that one are as they would be without it.
+        // All other elements are as without it.
         for from_doubles in [true, false] {
             let (mut valid, mut dst) = (vec![0u8; N.div_ceil(8)], vec![-1i32; N]);
             let nulls = match from_doubles {

@@ -113,7 +113,7 @@ fn alone(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     }
 }
 
-/// And it finds what it looks for in every lane: one code among ones gives what it gives alone, and leaves the ones.
+/// A kernel finds such a code in every lane: among elements of 1, it gives what it gives alone, and the others stay 1.
 fn strange(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     let mode = oracle::Mode::default();
     let caster = caster(isa, from, to, &mode);
@@ -126,7 +126,7 @@ fn strange(isa: Isa, from: DType, to: DType, codes: &[u128]) {
     caster.cast(&ones, &mut all_ones, BLOCK).expect("sizes that fit");
     let (mut src, mut dst, mut alone) = (ones.clone(), all_ones.clone(), vec![0xA5; narrow]);
     for (i, code) in codes.iter().enumerate() {
-        // Codes of a kind are neighbours: they come to places that are none.
+        // (Neighbours in the list are similar: here they get lanes far from each other.)
         let place = 29 * i % (BLOCK / group);
         let stranger = bytes_of(from, &vec![*code; group]);
         caster.cast(&stranger, &mut alone, group).expect("sizes that fit");

@@ -21,7 +21,7 @@ fn main() {
     suite.run().exit();
 }
 
-/// Elements of which there are so many calls: they end with a byte.
+/// Elements of a short call: they fill whole bytes.
 const FEW: usize = 8;
 
 /// Every pair on codes of every kind, in the default mode and in one where nothing is default.

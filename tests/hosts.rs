@@ -66,7 +66,7 @@ mod hosts {
         ("the stacks of texts, ONNX and zarr", stacks_of_systems),
     ];
     const ANOTHERS: &str = "a variable that names another machine's instruction set";
-    /// Those that are done again and again.
+    /// How the names of the tests begin that are repeated until their time is over.
     const RACES: &str = "forks while";
 
     pub(super) fn main() {
@@ -297,7 +297,7 @@ mod hosts {
 
     // Threads.
 
-    /// Of a thread that the tests do not want to start.
+    /// The stack of threads that the tests do not want to start: more memory than is left.
     const STACK: usize = 64 << 20;
 
     fn no_threads_by_memory() {
@@ -658,7 +658,7 @@ mod hosts {
 
     // The variable.
 
-    /// One that a machine which has the other has not.
+    /// An instruction set that no machine with the other one has.
     fn another(isa: Isa) -> Isa {
         if isa == Isa::Neon || Isa::available().contains(&Isa::Neon) { Isa::Avx2 } else { Isa::Neon }
     }
@@ -759,7 +759,7 @@ mod hosts {
         }
     }
 
-    /// Of casts, casts in place and checked casts; the first of each pair, which makes its table, too.
+    /// The bytes of the stack that casts, casts in place and checked casts may take, the first one of a pair, which makes its table, too.
     const CASTS: usize = 12 << 10;
     const STRIDED: usize = 20 << 10;
     const SCALED: usize = 40 << 10;

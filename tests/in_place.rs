@@ -32,7 +32,7 @@ fn check(isa: Isa, from: DType, to: DType, options: CastOptions, n: usize) {
     let src = bytes(source);
     let mut expected = vec![0; destination];
     caster.cast(&src, &mut expected, n).expect("sizes that fit");
-    // What lies behind narrower elements is what was there.
+    // Behind narrower elements, the bytes are those that were there.
     expected.extend(src.get(destination..).unwrap_or(&[]));
     // An odd address, and canaries on both sides.
     let mut memory = vec![CANARY; expected.len() + 66];

@@ -201,7 +201,7 @@ fn byte_orders(isa: Isa, from: DType) {
             .collect();
         for src_order in orders {
             for dst_order in orders {
-                // A code that is kept is nobody's to round.
+                // (What is only moved is not rounded, whatever the options say.)
                 let up = CastOptions::new().rounding(Rounding::Up).float_to_int(Overflow::Wrap);
                 let every = if from == to { vec![CastOptions::new(), up] } else { vec![CastOptions::new()] };
                 for options in every {

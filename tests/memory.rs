@@ -91,7 +91,7 @@ mod edges {
         suite
     }
 
-    /// A test of this suite's own eyes: they see one byte too many on either side, and a write to the source.
+    /// A test of the tests: one byte too many on either side, and a write to the source, are found.
     #[cfg(unix)]
     fn guards_fault() {
         let (src, dst) = (Guarded::source(1), Guarded::new(1));
@@ -260,7 +260,7 @@ mod edges {
             let [short, long] = ALIGNED.map(|bytes| bytes / pair.sizes(1).1 + 67);
             for n in [1, 67, LONGEST, short, long] {
                 let (src_size, dst_size) = pair.sizes(n);
-                // What a kernel does of many bytes hangs on the destination.
+                // (With many bytes, what a kernel does depends on where the destination lies alone.)
                 for &s in if n == long { &OFFSETS[..2] } else { &OFFSETS[..] } {
                     buffers.expect(&pair.reference, s, src_size, dst_size, n);
                     for d in OFFSETS {
@@ -274,7 +274,7 @@ mod edges {
     /// Every target, checked: as the unchecked cast, all three buffers at the guards before and then at those behind,
     /// and the report is that of the reference.
     fn checked(isa: Isa, from: DType) {
-        // A piece that is looked at, and some.
+        // More than the elements that are looked at at once.
         const LONG: usize = 1024 + 5;
         let lengths = (0..=9).chain([31, 33, 63, 64, 65, 127, 128, 129, 191, 257, 511, 512, 513, LONG]);
         let mut buffers = Buffers::new(LONG * WIDEST);

@@ -183,7 +183,7 @@ fn at_once(isa: Isa) {
     const N: usize = 1 << 12;
     let caster = caster(isa, DType::U8, DType::F32, CastOptions::new());
     let src = bytes(N);
-    // Of its own: here threads wait for each other.
+    // (A pool of its own, because threads wait for each other here.)
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can start");
     for what in ["in a pool", "own threads", "on a host"] {
         let (seen, another) = (Mutex::new(HashSet::new()), Condvar::new());
@@ -327,7 +327,7 @@ fn busy(isa: Isa) {
     let mut expected = vec![0; 4 * n];
     caster.cast(&src, &mut expected, n).unwrap();
     let mut dst = vec![0; 4 * n];
-    // Of its own: it has no thread for others.
+    // (A pool of its own, because all of its threads are busy here.)
     let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
     let (of_caller, all_wait) = (Mutex::new(()), Barrier::new(3));
     let casts = AtomicUsize::new(0);
