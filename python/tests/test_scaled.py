@@ -304,7 +304,7 @@ def test_progress_begins_anew_and_ends_at_all(threads):
         (lambda x: lanecast.quantize(x, "int4", "mx", high_first=7), TypeError, "high_first is 7; it must be True or False"),
         (lambda x: lanecast.quantize(x, "nf4", "mx"), TypeError, "there is no dtype nf4; NF4 is a table of 16 numbers"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.blocks((1, 2, 3))), ValueError,
-         "blocks of 1x2x3 have more dimensions than data 4x70"),
+         r"blocks of \[1, 2, 3\] have more dimensions than data of \[4, 70\]"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(rule="best")), ValueError,
          "rule is 'best'; it must be one of 'amax'"),
         (lambda x: lanecast.quantize(x, "int8", lanecast.Scaling.mx(profile="tensorflow")), ValueError, "profile is"),

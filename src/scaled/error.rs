@@ -16,7 +16,7 @@ use crate::formats::dtype::DType;
 /// let error = d.dequantize(&[0; 300], &[2, 150], &[0; 4], None, &mut [0; 1200]).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "data 2x150 in blocks of 128x128 need 1x2 scales of float32, which are 8 bytes; there are 4 bytes"
+///     "data of [2, 150] in blocks of [128, 128] need [1, 2] scales of float32, which are 8 bytes; there are 4 bytes"
 /// );
 /// # Ok::<(), lanecast::scaled::Error>(())
 /// ```
@@ -161,24 +161,6 @@ impl From<CastError> for Error {
     }
 }
 
-/// Lengths with an x between them.
-struct Lengths<'a>(&'a [usize]);
-
-impl fmt::Display for Lengths<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("of no dimension");
-        }
-        for (i, length) in self.0.iter().enumerate() {
-            if i > 0 {
-                f.write_str("x")?;
-            }
-            write!(f, "{length}")?;
-        }
-        Ok(())
-    }
-}
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -197,32 +179,23 @@ impl fmt::Display for Error {
             Self::ProfileNeeds { profile, what } => write!(f, "the profile {profile} {what}"),
             Self::Dims { dims } => write!(f, "{dims} dimensions; there can be 8"),
             Self::BlockDims { shape, block } => {
-                write!(f, "blocks of {} have more dimensions than data {}", Lengths(block), Lengths(shape))
+                write!(f, "blocks of {block:?} have more dimensions than data of {shape:?}")
             }
-            Self::Axis { shape, axis } => write!(f, "data {} have no dimension {axis}", Lengths(shape)),
+            Self::Axis { shape, axis } => write!(f, "data of {shape:?} have no dimension {axis}"),
             Self::ShapeOverflow { shape } => {
-                write!(f, "data {} do not fit into the address space", Lengths(shape))
+                write!(f, "data of {shape:?} do not fit into the address space")
             }
-            Self::DataBytes { side, shape, dtype, needed, given } => write!(
-                f,
-                "the {side} has {given} bytes; data {} of {dtype} need exactly {needed}",
-                Lengths(shape)
-            ),
+            Self::DataBytes { side, shape, dtype, needed, given } => {
+                write!(f, "the {side} has {given} bytes; {shape:?} elements of {dtype} need exactly {needed}")
+            }
             Self::ScaleBytes { what, shape, block, scales, dtype, needed, given } => write!(
                 f,
-                "data {} in blocks of {} need {} {what} of {dtype}, which are {needed} bytes; \
-                 there are {given} bytes",
-                Lengths(shape),
-                Lengths(block),
-                Lengths(scales)
+                "data of {shape:?} in blocks of {block:?} need {scales:?} {what} of {dtype}, which are {needed} bytes; \
+                 there are {given} bytes"
             ),
             Self::ScaleShape { what, shape, block, needed, given } => write!(
                 f,
-                "data {} in blocks of {} need {} {what}; there are {}",
-                Lengths(shape),
-                Lengths(block),
-                Lengths(needed),
-                Lengths(given)
+                "data of {shape:?} in blocks of {block:?} need {needed:?} {what}; there are {given:?}"
             ),
             Self::RowBytes { what, needed, given } => {
                 write!(f, "a row of {what} takes {needed} bytes; there are {given} from one to the next")

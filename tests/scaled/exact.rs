@@ -630,7 +630,7 @@ fn refused(isa: Isa) {
     for axis in [2, 7, 8, 9, usize::MAX] {
         for scaling in [Scaling::per_axis(axis), Scaling::along_axis(axis, 0, DType::F32)] {
             let error = scaling.scale_shape(&[4, 64]).unwrap_err();
-            assert_eq!(error.to_string(), format!("data 4x64 have no dimension {axis}"));
+            assert_eq!(error.to_string(), format!("data of [4, 64] have no dimension {axis}"));
         }
     }
 }
