@@ -370,58 +370,29 @@ enum Target {
     Stdout,
 }
 
-/// What is lost of the elements of all pieces.
-#[derive(Default)]
-struct Lost {
-    above: u64,
-    below: u64,
-    nan: u64,
-    inf: u64,
-    imaginary: u64,
-    /// The index of the first of them.
-    first: Option<u64>,
+/// What to say of lost elements, if there are any.
+fn losses(found: &CastReport, to: DType) -> Option<String> {
+    let first = found.first?;
+    let classes = [
+        (found.above, "above"),
+        (found.below, "below"),
+        (found.nan, "NaN"),
+        (found.inf, "Inf"),
+        (found.imaginary, "with an imaginary part"),
+    ];
+    let some = classes.into_iter().filter(|(n, _)| *n > 0);
+    let some: Vec<_> = some.map(|(n, name)| format!("{} {name}", out::number(n as u64))).collect();
+    let are = if found.lost() == 1 { "is" } else { "are" };
+    Some(format!(
+        "{} {are} lost in {to}: {}; the first is element {first}",
+        count(found.lost() as u64, "element"),
+        some.join(", ")
+    ))
 }
 
-impl Lost {
-    /// Adds those of a piece, whose first element has this index.
-    fn add(&mut self, found: &CastReport, at: u64) {
-        self.above += found.above as u64;
-        self.below += found.below as u64;
-        self.nan += found.nan as u64;
-        self.inf += found.inf as u64;
-        self.imaginary += found.imaginary as u64;
-        self.first = self.first.or(found.first.map(|first| at + first as u64));
-    }
-
-    fn classes(&self) -> [(&'static str, u64); 5] {
-        let Self { above, below, nan, inf, imaginary, .. } = *self;
-        [
-            ("above", above),
-            ("below", below),
-            ("NaN", nan),
-            ("Inf", inf),
-            ("with an imaginary part", imaginary),
-        ]
-    }
-
-    /// What to say of it, if anything is lost.
-    fn text(&self, to: DType) -> Option<String> {
-        let first = self.first?;
-        let classes = self.classes().into_iter().filter(|(_, n)| *n > 0);
-        let classes: Vec<_> = classes.map(|(name, n)| format!("{} {name}", out::number(n))).collect();
-        let lost = self.classes().iter().map(|(_, n)| n).sum();
-        let are = if lost == 1 { "is" } else { "are" };
-        Some(format!(
-            "{} {are} lost in {to}: {}; the first is element {first}",
-            count(lost, "element"),
-            classes.join(", ")
-        ))
-    }
-
-    fn json(&self) -> serde_json::Value {
-        let Self { above, below, nan, inf, imaginary, first } = *self;
-        json!({ "above": above, "below": below, "nan": nan, "inf": inf, "imaginary": imaginary, "first": first })
-    }
+fn losses_json(found: &CastReport) -> serde_json::Value {
+    let CastReport { above, below, nan, inf, imaginary, first, .. } = *found;
+    json!({ "above": above, "below": below, "nan": nan, "inf": inf, "imaginary": imaginary, "first": first })
 }
 
 /// The error of a cast of a piece, whose first element has this index.
@@ -454,7 +425,7 @@ struct Writing<'a> {
     elements: u64,
     read: u64,
     written: u64,
-    lost: Lost,
+    report: CastReport,
 }
 
 impl Writing<'_> {
@@ -473,7 +444,7 @@ impl Writing<'_> {
     fn run(&mut self) -> Result<(Option<Vec<u8>>, Option<String>, serde_json::Value)> {
         if self.args.scale == ScaleOf::None {
             self.plain()?;
-            return Ok((None, self.lost.text(self.to), self.lost.json()));
+            return Ok((None, losses(&self.report, self.to), losses_json(&self.report)));
         }
         let scales = self.scaled()?;
         let wrong = scales_of_none(&scales);
@@ -498,7 +469,7 @@ impl Writing<'_> {
                 caster.try_cast(src, &mut dst, n).map_err(|error| refused_at(error, first))?;
             } else {
                 let found = caster.cast_checked(src, &mut dst, n);
-                self.lost.add(&found.map_err(|error| Failure::refused(error.to_string()))?, first);
+                self.report.append(found.map_err(|error| Failure::refused(error.to_string()))?);
             }
             (self.elements, self.read) = (first + n as u64, self.read + src.len() as u64);
             self.write(&dst)
@@ -658,7 +629,7 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
         elements: from.shape.iter().product(),
         read: 0,
         written: 0,
-        lost: Lost::default(),
+        report: CastReport::default(),
     };
     if is_npy(&args.dst) {
         writing.write(&npy_header(to, &from.shape, from.fortran))?;

@@ -213,7 +213,15 @@ fn numbers_go_through_pipes() {
     fs::write(at("x.npy"), npy("<f4", false, "(5,)", &le(&x[..5]))).unwrap();
     let (code, made, _) = piped("cast x.npy - --to bf16 --quiet", &[]);
     assert!(code == Some(0) && made == bf16s(&x[..5]));
-    // Packed elements: 16 bits of float32 twice, into a byte.
+    // A pipe has had what came before the element that is refused.
+    let mut y = x.clone();
+    y[3 << 19] = f32::INFINITY;
+    let (code, made, text) = piped("cast - - --from f32 --to bf16 --strict --quiet", &le(&y));
+    assert_eq!((code, made), (Some(0), bf16s(&y)), "{text}");
+    let (code, made, text) = piped("cast - - --from f32 --to e4m3 --strict --quiet", &le(&y));
+    assert!(code == Some(1) && text.contains("element 1572864, inf, has no value"), "{code:?} {text}");
+    assert!(made.len() == 1 << 20 && !text.contains("nothing was written"), "{} {text}", made.len());
+    // Packed elements: two of float4, and one, in bytes.
     assert_eq!(piped("cast - - --from f32 --to e2m1 --quiet", &le(&[1.0, -6.0, 0.5])).1, [0xF2, 0x01]);
     assert_eq!(piped("cast - - --from e2m1 --to f32 --quiet", &[0xF2]).1, le(&[1.0, -6.0]));
     assert_eq!(piped("cast - - --from f32 --to f16", &[]).0, Some(0));

@@ -293,3 +293,26 @@ fn ctrl_c_is_130_and_leaves_no_temporary_file() {
     }
     assert!(interrupted, "every run was done before the interrupt");
 }
+
+#[test]
+#[cfg_attr(not(unix), ignore = "not run: it is sent by kill")]
+fn ctrl_c_ends_a_pipe_that_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lanecast"))
+        .args("cast - y.bin --from f32 --to bf16".split(' '))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .current_dir(dir.path())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // More than a pipe holds: once it is written, the program reads, and has said before what Ctrl-C does.
+    stdin.write_all(&[0; 1 << 20]).unwrap();
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    // (Standard input is still open.)
+    let out = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(130) && text.contains("nothing was written"), "{text}");
+    assert!(listing(dir.path()).is_empty());
+    drop(stdin);
+}

@@ -71,6 +71,37 @@ impl CastReport {
         self.lost() == 0 && self.inexact == 0
     }
 
+    /// Adds the report of the elements behind these: of a buffer that is cast in pieces.
+    ///
+    /// ```
+    /// use lanecast::{checked::{self, CastReport}, CastOptions};
+    /// let mut report = CastReport::default();
+    /// for piece in [[1i32, 2], [3, 256], [-1, 4]] {
+    ///     report.append(checked::cast_slice_with(&piece, &mut [0u8; 2], &CastOptions::new())?);
+    /// }
+    /// assert_eq!((report.elements, report.lost(), report.first), (6, 2, Some(3)));
+    /// # Ok::<(), lanecast::Error>(())
+    /// ```
+    pub fn append(&mut self, next: Self) {
+        let Self { elements, above, below, negative, nan, inf, imaginary, inexact, first, first_inexact } =
+            next;
+        let behind = |index: usize| self.elements.saturating_add(index);
+        self.first = self.first.or(first.map(behind));
+        self.first_inexact = self.first_inexact.or(first_inexact.map(behind));
+        let sums = [
+            (&mut self.elements, elements),
+            (&mut self.above, above),
+            (&mut self.below, below),
+            (&mut self.negative, negative),
+            (&mut self.nan, nan),
+            (&mut self.inf, inf),
+            (&mut self.imaginary, imaginary),
+            (&mut self.inexact, inexact),
+        ];
+        // (Of a file that is cast in pieces, there may be more of them than a 32-bit `usize` can count.)
+        sums.into_iter().for_each(|(sum, n)| *sum = sum.saturating_add(n));
+    }
+
     /// Counts an element of a class, but for what is inexact.
     pub(super) fn add(&mut self, loss: Loss, is_negative: bool) {
         match loss {
