@@ -42,7 +42,7 @@ int main(void)
 
     /* Two 4-bit elements in a byte, the first in the high nibble. */
     lanecast_options_init(&options);
-    options.dst_packing = 2;
+    options.dst_packing = LANECAST_PACKING_HIGH_FIRST;
     status = lanecast_dtype_from_name("float4_e2m1fn", &dtype);
     if (status != LANECAST_OK)
         return fail("float4_e2m1fn", status);

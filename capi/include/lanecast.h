@@ -165,6 +165,266 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_DTYPE_BCOMPLEX32 34
 
 /*
+ The nearest value; of two equally near, the one with the even code.
+ */
+#define LANECAST_ROUNDING_NEAREST_EVEN 0
+
+/*
+ The nearest value; of two equally near, the one away from zero.
+ */
+#define LANECAST_ROUNDING_NEAREST_AWAY 1
+
+/*
+ The one nearer to zero.
+ */
+#define LANECAST_ROUNDING_TOWARD_ZERO 2
+
+/*
+ The larger one.
+ */
+#define LANECAST_ROUNDING_UP 3
+
+/*
+ The smaller one.
+ */
+#define LANECAST_ROUNDING_DOWN 4
+
+/*
+ None of the floats of 8 bits or fewer: overflow gives Inf, or NaN where there is no Inf.
+ */
+#define LANECAST_SATURATE_NEVER 0
+
+/*
+ All of them: overflow gives the largest value.
+ */
+#define LANECAST_SATURATE_ALWAYS 1
+
+/*
+ float8_e4m3fn alone.
+ */
+#define LANECAST_SATURATE_FN_ONLY 2
+
+/*
+ Those that have no Inf.
+ */
+#define LANECAST_SATURATE_UNLESS_INF 3
+
+/*
+ A float beyond the range of an integer becomes the nearest value of that.
+ */
+#define LANECAST_FLOAT_TO_INT_SATURATE 0
+
+/*
+ Its low bits.
+ */
+#define LANECAST_FLOAT_TO_INT_WRAP 1
+
+/*
+ Of an integer beyond the range of another, the low bits.
+ */
+#define LANECAST_INT_TO_INT_WRAP 0
+
+/*
+ It becomes the nearest value of that.
+ */
+#define LANECAST_INT_TO_INT_SATURATE 1
+
+/*
+ A NaN becomes -0 in float4 and float6.
+ */
+#define LANECAST_NAN_TO_FINITE_NEG_ZERO 0
+
+/*
+ The largest value.
+ */
+#define LANECAST_NAN_TO_FINITE_MAX 1
+
+/*
+ +0.
+ */
+#define LANECAST_NAN_TO_FINITE_ZERO 2
+
+/*
+ A value between two powers of two becomes the larger one.
+ */
+#define LANECAST_E8M0_ROUNDING_UP 0
+
+/*
+ The smaller one.
+ */
+#define LANECAST_E8M0_ROUNDING_DOWN 1
+
+/*
+ The nearer one; 1.5 times a power goes up.
+ */
+#define LANECAST_E8M0_ROUNDING_NEAREST 2
+
+/*
+ The best instruction set that is available, or what LANECAST_ISA in the environment says.
+ */
+#define LANECAST_ISA_BEST 0
+
+#define LANECAST_ISA_SCALAR 1
+
+#define LANECAST_ISA_AVX2 2
+
+#define LANECAST_ISA_AVX512 3
+
+#define LANECAST_ISA_NEON 4
+
+#define LANECAST_ISA_SIMD128 5
+
+/*
+ Elements of fewer than 8 bits: the first in the low bits of a byte.
+ */
+#define LANECAST_PACKING_LOW_FIRST 0
+
+/*
+ One in each byte.
+ */
+#define LANECAST_PACKING_ONE_PER_BYTE 1
+
+/*
+ The first in the high bits of a byte.
+ */
+#define LANECAST_PACKING_HIGH_FIRST 2
+
+/*
+ The byte order of the machine.
+ */
+#define LANECAST_ORDER_NATIVE 0
+
+/*
+ The low byte first.
+ */
+#define LANECAST_ORDER_LITTLE 1
+
+/*
+ The high byte first.
+ */
+#define LANECAST_ORDER_BIG 2
+
+/*
+ One rounding of the exact quotient or product.
+ */
+#define LANECAST_PROFILE_LANECAST 0
+
+/*
+ The OCP Microscaling formats: the same.
+ */
+#define LANECAST_PROFILE_OCP 1
+
+#define LANECAST_PROFILE_ONNX 2
+
+#define LANECAST_PROFILE_TORCHAO 3
+
+#define LANECAST_PROFILE_MODELOPT 4
+
+#define LANECAST_PROFILE_COMPRESSED_TENSORS 5
+
+/*
+ transformers' float8.
+ */
+#define LANECAST_PROFILE_HF_FP8 6
+
+/*
+ comfy-kitchen.
+ */
+#define LANECAST_PROFILE_COMFY 7
+
+#define LANECAST_PROFILE_GPT_OSS 8
+
+/*
+ By float32. Dequantises only.
+ */
+#define LANECAST_PROFILE_F32 9
+
+/*
+ In the dtype of the output. Dequantises only.
+ */
+#define LANECAST_PROFILE_OUTPUT 10
+
+/*
+ That of the dtype of the scales: floor of float8_e8m0fnu, amax of the others.
+ */
+#define LANECAST_RULE_DEFAULT 0
+
+/*
+ amax / max: the largest magnitude of a block, divided by the largest value of the target.
+ */
+#define LANECAST_RULE_AMAX 1
+
+/*
+ Of float8_e8m0fnu: floor(log2 amax) - floor(log2 max).
+ */
+#define LANECAST_RULE_FLOOR 2
+
+/*
+ ceil(log2 amax) - floor(log2 max).
+ */
+#define LANECAST_RULE_CEIL 3
+
+/*
+ As floor, of amax rounded to the mantissa of the target.
+ */
+#define LANECAST_RULE_EVEN 4
+
+/*
+ ceil(log2(amax / max)): nothing saturates.
+ */
+#define LANECAST_RULE_ROUND_UP 5
+
+/*
+ A NaN makes the scale NaN, an Inf the largest one.
+ */
+#define LANECAST_NONFINITE_PROPAGATE 0
+
+/*
+ The scale is that of the finite elements.
+ */
+#define LANECAST_NONFINITE_IGNORE 1
+
+/*
+ The last dimension fastest.
+ */
+#define LANECAST_SCALE_LAYOUT_ROW_MAJOR 0
+
+/*
+ The first dimension fastest.
+ */
+#define LANECAST_SCALE_LAYOUT_COLUMN_MAJOR 1
+
+/*
+ Tiles of 128 x 4 scales in 512 bytes, those of the tensor cores.
+ */
+#define LANECAST_SCALE_LAYOUT_SWIZZLE_32X4X4 2
+
+/*
+ There is none.
+ */
+#define LANECAST_TENSOR_SCALE_NONE 0
+
+/*
+ tensor_scale is multiplied with.
+ */
+#define LANECAST_TENSOR_SCALE_MULTIPLY 1
+
+/*
+ tensor_scale is divided by.
+ */
+#define LANECAST_TENSOR_SCALE_DIVIDE 2
+
+/*
+ Found from the data, to multiply with.
+ */
+#define LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY 3
+
+/*
+ Found from the data, to divide by.
+ */
+#define LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE 4
+
+/*
  How to cast. lanecast_options_init sets the defaults; an all-zero structure is not a valid one.
 
  New fields are only ever added at the end, and `size` says how much of the structure the caller knows.
@@ -176,62 +436,59 @@ typedef struct lanecast_options {
      */
     uint32_t size;
     /*
-     To floats: 0 nearest, ties to even (default); 1 nearest, ties away from zero; 2 toward zero; 3 up;
-     4 down.
+     To floats: LANECAST_ROUNDING_*. Default: nearest, ties to even.
      */
     uint8_t rounding;
     /*
-     Float to integer: the same codes. Default 2, toward zero.
+     Float to integer: LANECAST_ROUNDING_*. Default: toward zero.
      */
     uint8_t int_rounding;
     /*
-     Floats of 8 bits or fewer whose overflow gives the largest value, not Inf or NaN: 1 all of them
-     (default); 0 none; 2 float8_e4m3fn alone; 3 those without Inf.
+     Floats of 8 bits or fewer whose overflow gives the largest value, not Inf or NaN: LANECAST_SATURATE_*. Default: all of them.
      */
     uint8_t saturate;
     /*
-     Float to integer, out of range: 0 saturate (default); 1 wrap.
+     Float to integer, out of range: LANECAST_FLOAT_TO_INT_*. Default: saturate.
      */
     uint8_t float_to_int;
     /*
-     Integer to integer, out of range: 0 wrap (default); 1 saturate.
+     Integer to integer, out of range: LANECAST_INT_TO_INT_*. Default: wrap.
      */
     uint8_t int_to_int;
     /*
-     NaN to float4 and float6: 0 negative zero (default); 1 the largest value; 2 zero.
+     NaN to float4 and float6: LANECAST_NAN_TO_FINITE_*. Default: negative zero.
      */
     uint8_t nan_to_finite;
     /*
-     To float8_e8m0fnu: 0 up (default); 1 down; 2 nearest, ties up.
+     To float8_e8m0fnu: LANECAST_E8M0_ROUNDING_*. Default: up.
      */
     uint8_t e8m0_rounding;
     /*
-     0 the best that is available, or what LANECAST_ISA says (default); 1 scalar; 2 avx2; 3 avx512; 4 neon; 5 simd128.
+     The instruction set: LANECAST_ISA_*. Default: the best.
      */
     uint8_t isa;
     /*
-     Source of fewer than 8 bits an element: 0 low bits first (default); 1 one element per byte;
-     2 high bits first.
+     Source of fewer than 8 bits an element: LANECAST_PACKING_*. Default: low bits first.
      */
     uint8_t src_packing;
     /*
-     Destination: the same codes.
+     Destination: the same.
      */
     uint8_t dst_packing;
     /*
-     Byte order of the source: 0 native (default); 1 little; 2 big.
+     Byte order of the source: LANECAST_ORDER_*. Default: native.
      */
     uint8_t src_order;
     /*
-     Byte order of the destination: the same codes.
+     Byte order of the destination: the same.
      */
     uint8_t dst_order;
     /*
-     Float to integers of fewer than 8 bits: 0 as int_rounding (default), else 1 + a rounding code.
+     Float to integers of fewer than 8 bits: 0 as int_rounding (default), or 1 + LANECAST_ROUNDING_*.
      */
     uint8_t narrow_int_rounding;
     /*
-     Float to integers of fewer than 8 bits: 0 as float_to_int (default); 1 saturate; 2 wrap.
+     Float to integers of fewer than 8 bits: 0 as float_to_int (default), or 1 + LANECAST_FLOAT_TO_INT_*.
      */
     uint8_t narrow_float_to_int;
     /*
@@ -311,8 +568,7 @@ typedef struct lanecast_scaling {
      */
     uint32_t size;
     /*
-     Whose bits: 0 one rounding (default); 1 OCP, the same; 2 ONNX; 3 torchao; 4 ModelOpt; 5 compressed-tensors;
-     6 transformers' float8; 7 comfy-kitchen; 8 gpt-oss; 9 by float32; 10 in the dtype of the output.
+     Whose bits: LANECAST_PROFILE_*. Default: one rounding.
      */
     uint8_t profile;
     /*
@@ -320,25 +576,23 @@ typedef struct lanecast_scaling {
      */
     lanecast_dtype scale_dtype;
     /*
-     How scales follow from the data: 0 the default of their dtype; 1 amax / max; of float8_e8m0fnu 2 floor; 3 ceil;
-     4 even; 5 round up.
+     How scales follow from the data: LANECAST_RULE_*.
      */
     uint8_t rule;
     /*
-     NaN and Inf: 0 make the scale NaN, or the largest one (default); 1 do not count.
+     What NaN and Inf do to the scale of their block: LANECAST_NONFINITE_*. Default: it becomes NaN, or the largest one.
      */
     uint8_t nonfinite;
     /*
-     How scales lie: 0 row-major (default); 1 column-major; 2 tiles of 128 x 4 in 512 bytes.
+     How scales lie: LANECAST_SCALE_LAYOUT_*. Default: row-major.
      */
     uint8_t scale_layout;
     /*
-     The factor of the tensor: 0 none (default); 1 tensor_scale, to multiply with; 2 tensor_scale, to divide by; 3 and
-     4 the same, computed.
+     The factor of the tensor: LANECAST_TENSOR_SCALE_*. Default: none.
      */
     uint8_t tensor_form;
     /*
-     Quotients to integers, as in lanecast_options: 0 nearest, ties to even (default).
+     Quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even.
      */
     uint8_t int_rounding;
     /*

@@ -18,51 +18,13 @@ use rust::{
     Rounding, Saturation,
 };
 
+mod codes;
+pub use codes::*;
+
 /// A dtype: one of `LANECAST_DTYPE_*`.
 pub type lanecast_dtype = u8;
 /// `LANECAST_OK`, or one of `LANECAST_ERR_*`.
 pub type lanecast_status = i32;
-
-/// The codes of the dtypes, named like them.
-#[allow(missing_docs, reason = "the names say it")]
-mod dtypes {
-    pub const LANECAST_DTYPE_BOOL: u8 = 0;
-    pub const LANECAST_DTYPE_UINT2: u8 = 1;
-    pub const LANECAST_DTYPE_INT2: u8 = 2;
-    pub const LANECAST_DTYPE_UINT4: u8 = 3;
-    pub const LANECAST_DTYPE_INT4: u8 = 4;
-    pub const LANECAST_DTYPE_UINT8: u8 = 5;
-    pub const LANECAST_DTYPE_INT8: u8 = 6;
-    pub const LANECAST_DTYPE_UINT16: u8 = 7;
-    pub const LANECAST_DTYPE_INT16: u8 = 8;
-    pub const LANECAST_DTYPE_UINT32: u8 = 9;
-    pub const LANECAST_DTYPE_INT32: u8 = 10;
-    pub const LANECAST_DTYPE_UINT64: u8 = 11;
-    pub const LANECAST_DTYPE_INT64: u8 = 12;
-    pub const LANECAST_DTYPE_FLOAT4_E2M1FN: u8 = 13;
-    pub const LANECAST_DTYPE_FLOAT6_E2M3FN: u8 = 14;
-    pub const LANECAST_DTYPE_FLOAT6_E3M2FN: u8 = 15;
-    pub const LANECAST_DTYPE_FLOAT8_E3M4: u8 = 16;
-    pub const LANECAST_DTYPE_FLOAT8_E4M3: u8 = 17;
-    pub const LANECAST_DTYPE_FLOAT8_E4M3FN: u8 = 18;
-    pub const LANECAST_DTYPE_FLOAT8_E4M3FNUZ: u8 = 19;
-    pub const LANECAST_DTYPE_FLOAT8_E4M3B11FNUZ: u8 = 20;
-    pub const LANECAST_DTYPE_FLOAT8_E5M2: u8 = 21;
-    pub const LANECAST_DTYPE_FLOAT8_E5M2FNUZ: u8 = 22;
-    pub const LANECAST_DTYPE_FLOAT8_E8M0FNU: u8 = 23;
-    pub const LANECAST_DTYPE_FLOAT16: u8 = 24;
-    pub const LANECAST_DTYPE_BFLOAT16: u8 = 25;
-    pub const LANECAST_DTYPE_FLOAT32: u8 = 26;
-    pub const LANECAST_DTYPE_FLOAT64: u8 = 27;
-    pub const LANECAST_DTYPE_COMPLEX64: u8 = 28;
-    pub const LANECAST_DTYPE_COMPLEX128: u8 = 29;
-    pub const LANECAST_DTYPE_UINT1: u8 = 30;
-    pub const LANECAST_DTYPE_INT1: u8 = 31;
-    pub const LANECAST_DTYPE_FLOAT8_UE5M3: u8 = 32;
-    pub const LANECAST_DTYPE_COMPLEX32: u8 = 33;
-    pub const LANECAST_DTYPE_BCOMPLEX32: u8 = 34;
-}
-pub use dtypes::*;
 
 /// Done.
 pub const LANECAST_OK: i32 = 0;
@@ -111,36 +73,33 @@ pub struct lanecast_options {
     /// The number of bytes the caller has set, this field included. A larger one than the library knows
     /// is fine while the unknown rest is zero.
     pub size: u32,
-    /// To floats: 0 nearest, ties to even (default); 1 nearest, ties away from zero; 2 toward zero; 3 up;
-    /// 4 down.
+    /// To floats: LANECAST_ROUNDING_*. Default: nearest, ties to even.
     pub rounding: u8,
-    /// Float to integer: the same codes. Default 2, toward zero.
+    /// Float to integer: LANECAST_ROUNDING_*. Default: toward zero.
     pub int_rounding: u8,
-    /// Floats of 8 bits or fewer whose overflow gives the largest value, not Inf or NaN: 1 all of them
-    /// (default); 0 none; 2 float8_e4m3fn alone; 3 those without Inf.
+    /// Floats of 8 bits or fewer whose overflow gives the largest value, not Inf or NaN: LANECAST_SATURATE_*. Default: all of them.
     pub saturate: u8,
-    /// Float to integer, out of range: 0 saturate (default); 1 wrap.
+    /// Float to integer, out of range: LANECAST_FLOAT_TO_INT_*. Default: saturate.
     pub float_to_int: u8,
-    /// Integer to integer, out of range: 0 wrap (default); 1 saturate.
+    /// Integer to integer, out of range: LANECAST_INT_TO_INT_*. Default: wrap.
     pub int_to_int: u8,
-    /// NaN to float4 and float6: 0 negative zero (default); 1 the largest value; 2 zero.
+    /// NaN to float4 and float6: LANECAST_NAN_TO_FINITE_*. Default: negative zero.
     pub nan_to_finite: u8,
-    /// To float8_e8m0fnu: 0 up (default); 1 down; 2 nearest, ties up.
+    /// To float8_e8m0fnu: LANECAST_E8M0_ROUNDING_*. Default: up.
     pub e8m0_rounding: u8,
-    /// 0 the best that is available, or what LANECAST_ISA says (default); 1 scalar; 2 avx2; 3 avx512; 4 neon; 5 simd128.
+    /// The instruction set: LANECAST_ISA_*. Default: the best.
     pub isa: u8,
-    /// Source of fewer than 8 bits an element: 0 low bits first (default); 1 one element per byte;
-    /// 2 high bits first.
+    /// Source of fewer than 8 bits an element: LANECAST_PACKING_*. Default: low bits first.
     pub src_packing: u8,
-    /// Destination: the same codes.
+    /// Destination: the same.
     pub dst_packing: u8,
-    /// Byte order of the source: 0 native (default); 1 little; 2 big.
+    /// Byte order of the source: LANECAST_ORDER_*. Default: native.
     pub src_order: u8,
-    /// Byte order of the destination: the same codes.
+    /// Byte order of the destination: the same.
     pub dst_order: u8,
-    /// Float to integers of fewer than 8 bits: 0 as int_rounding (default), else 1 + a rounding code.
+    /// Float to integers of fewer than 8 bits: 0 as int_rounding (default), or 1 + LANECAST_ROUNDING_*.
     pub narrow_int_rounding: u8,
-    /// Float to integers of fewer than 8 bits: 0 as float_to_int (default); 1 saturate; 2 wrap.
+    /// Float to integers of fewer than 8 bits: 0 as float_to_int (default), or 1 + LANECAST_FLOAT_TO_INT_*.
     pub narrow_float_to_int: u8,
     /// Zero.
     pub reserved: [u8; 2],
@@ -198,40 +157,28 @@ impl TryFrom<&lanecast_options> for CastOptions {
         fn optional<T: Copy>(values: &[T], code: u8) -> Result<Option<T>, lanecast_status> {
             code.checked_sub(1).map(|code| one_of(values, code)).transpose()
         }
-        const SATURATIONS: &[Saturation] =
-            &[Saturation::Never, Saturation::Always, Saturation::FnOnly, Saturation::UnlessInf];
-        const PACKINGS: &[Packing] = &[Packing::LowFirst, Packing::OnePerByte, Packing::HighFirst];
-        const ORDERS: &[ByteOrder] = &[ByteOrder::Native, ByteOrder::Little, ByteOrder::Big];
-        const OVERFLOWS: &[Overflow] = &[Overflow::Saturate, Overflow::Wrap];
-
         if o.reserved != [0; 2] || o.reserved2 != [0; 11] {
             return Err(LANECAST_ERR_OPTIONS);
         }
         let mut options = Self::new()
             .rounding(one_of(&Rounding::ALL, o.rounding)?)
             .int_rounding(one_of(&Rounding::ALL, o.int_rounding)?)
-            .saturation(one_of(SATURATIONS, o.saturate)?)
-            .float_to_int(one_of(OVERFLOWS, o.float_to_int)?)
+            .saturation(one_of(&Saturation::ALL, o.saturate)?)
+            .float_to_int(one_of(&Overflow::ALL, o.float_to_int)?)
             .int_to_int(one_of(&[Overflow::Wrap, Overflow::Saturate], o.int_to_int)?)
-            .nan_to_finite(one_of(
-                &[NanToFinite::NegZero, NanToFinite::Max, NanToFinite::Zero],
-                o.nan_to_finite,
-            )?)
-            .e8m0_rounding(one_of(
-                &[E8m0Rounding::Up, E8m0Rounding::Down, E8m0Rounding::Nearest],
-                o.e8m0_rounding,
-            )?)
-            .src_packing(one_of(PACKINGS, o.src_packing)?)
-            .dst_packing(one_of(PACKINGS, o.dst_packing)?)
-            .src_order(one_of(ORDERS, o.src_order)?)
-            .dst_order(one_of(ORDERS, o.dst_order)?);
+            .nan_to_finite(one_of(&NanToFinite::ALL, o.nan_to_finite)?)
+            .e8m0_rounding(one_of(&E8m0Rounding::ALL, o.e8m0_rounding)?)
+            .src_packing(one_of(&Packing::ALL, o.src_packing)?)
+            .dst_packing(one_of(&Packing::ALL, o.dst_packing)?)
+            .src_order(one_of(&ByteOrder::ALL, o.src_order)?)
+            .dst_order(one_of(&ByteOrder::ALL, o.dst_order)?);
         if let Some(isa) = optional(&Isa::ALL, o.isa)? {
             options = options.isa(isa);
         }
         if let Some(rounding) = optional(&Rounding::ALL, o.narrow_int_rounding)? {
             options = options.narrow_int_rounding(rounding);
         }
-        if let Some(overflow) = optional(OVERFLOWS, o.narrow_float_to_int)? {
+        if let Some(overflow) = optional(&Overflow::ALL, o.narrow_float_to_int)? {
             options = options.narrow_float_to_int(overflow);
         }
         match o.stochastic {

@@ -14,8 +14,11 @@ use rust::{DType, Packing, Rounding};
 use super::views::{lanecast_parallel, on_threads};
 use super::{
     LANECAST_ERR_CANCELLED, LANECAST_ERR_DTYPE, LANECAST_ERR_MEMORY, LANECAST_ERR_NAME, LANECAST_ERR_NULL,
-    LANECAST_ERR_OPTIONS, LANECAST_ERR_OVERLAP, LANECAST_ERR_SHAPE, LANECAST_ERR_SIZE, guard, lanecast_dtype,
-    lanecast_options, lanecast_status, memory, overlap, read_name, read_options, read_sized, status,
+    LANECAST_ERR_OPTIONS, LANECAST_ERR_OVERLAP, LANECAST_ERR_SHAPE, LANECAST_ERR_SIZE,
+    LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE, LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY,
+    LANECAST_TENSOR_SCALE_DIVIDE, LANECAST_TENSOR_SCALE_MULTIPLY, LANECAST_TENSOR_SCALE_NONE, guard,
+    lanecast_dtype, lanecast_options, lanecast_status, memory, overlap, read_name, read_options, read_sized,
+    status,
 };
 
 /// Which elements share a scale, and what scales are. lanecast_scaling_init sets one of a name.
@@ -27,22 +30,19 @@ pub struct lanecast_scaling {
     /// The number of bytes the caller has set, this field included. A larger one than the library knows
     /// is fine while the unknown rest is zero.
     pub size: u32,
-    /// Whose bits: 0 one rounding (default); 1 OCP, the same; 2 ONNX; 3 torchao; 4 ModelOpt; 5 compressed-tensors;
-    /// 6 transformers' float8; 7 comfy-kitchen; 8 gpt-oss; 9 by float32; 10 in the dtype of the output.
+    /// Whose bits: LANECAST_PROFILE_*. Default: one rounding.
     pub profile: u8,
     /// The dtype of the scales.
     pub scale_dtype: lanecast_dtype,
-    /// How scales follow from the data: 0 the default of their dtype; 1 amax / max; of float8_e8m0fnu 2 floor; 3 ceil;
-    /// 4 even; 5 round up.
+    /// How scales follow from the data: LANECAST_RULE_*.
     pub rule: u8,
-    /// NaN and Inf: 0 make the scale NaN, or the largest one (default); 1 do not count.
+    /// What NaN and Inf do to the scale of their block: LANECAST_NONFINITE_*. Default: it becomes NaN, or the largest one.
     pub nonfinite: u8,
-    /// How scales lie: 0 row-major (default); 1 column-major; 2 tiles of 128 x 4 in 512 bytes.
+    /// How scales lie: LANECAST_SCALE_LAYOUT_*. Default: row-major.
     pub scale_layout: u8,
-    /// The factor of the tensor: 0 none (default); 1 tensor_scale, to multiply with; 2 tensor_scale, to divide by; 3 and
-    /// 4 the same, computed.
+    /// The factor of the tensor: LANECAST_TENSOR_SCALE_*. Default: none.
     pub tensor_form: u8,
-    /// Quotients to integers, as in lanecast_options: 0 nearest, ties to even (default).
+    /// Quotients to integers: LANECAST_ROUNDING_*. Default: nearest, ties to even.
     pub int_rounding: u8,
     /// ONNX's: the dtype of the division, which is none of the first ones; 0 the wider one of the data's and the scale's (default).
     pub precision: lanecast_dtype,
@@ -85,15 +85,15 @@ fn read_fields(s: &lanecast_scaling) -> Result<Scaling, lanecast_status> {
         if lengths.is_empty() { Scaling::per_tensor(scale) } else { Scaling::blocks(lengths, scale) };
     let mut scaling = scaling
         .profile(one_of(&Profile::ALL, s.profile)?)
-        .nonfinite(one_of(&[NonFinite::Propagate, NonFinite::Ignore], s.nonfinite)?)
+        .nonfinite(one_of(&NonFinite::ALL, s.nonfinite)?)
         .layout(one_of(&ScaleLayout::ALL, s.scale_layout)?)
         .int_rounding(one_of(&Rounding::ALL, s.int_rounding)?)
         .tensor_scale(match s.tensor_form {
-            0 => TensorScale::None,
-            1 => TensorScale::Multiply(s.tensor_scale),
-            2 => TensorScale::Divide(s.tensor_scale),
-            3 => TensorScale::ComputeMultiply,
-            4 => TensorScale::ComputeDivide,
+            LANECAST_TENSOR_SCALE_NONE => TensorScale::None,
+            LANECAST_TENSOR_SCALE_MULTIPLY => TensorScale::Multiply(s.tensor_scale),
+            LANECAST_TENSOR_SCALE_DIVIDE => TensorScale::Divide(s.tensor_scale),
+            LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY => TensorScale::ComputeMultiply,
+            LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE => TensorScale::ComputeDivide,
             _ => return Err(LANECAST_ERR_OPTIONS),
         });
     if let Some(rule) = s.rule.checked_sub(1) {

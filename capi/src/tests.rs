@@ -18,16 +18,43 @@ fn cast(from: u8, src: &[u8], to: u8, dst: &mut [u8], n: usize, o: *const laneca
     unsafe { lanecast_cast(from, src.as_ptr().cast(), to, dst.as_mut_ptr().cast(), n, o) }
 }
 
+/// The constants of the header that begin so, and their codes: the rest of their names, in lower case.
+fn constants(prefix: &str) -> Vec<(String, u8)> {
+    let lines = include_str!("../include/lanecast.h").lines();
+    let found = lines
+        .filter_map(|line| line.strip_prefix("#define LANECAST_")?.strip_prefix(prefix)?.split_once(' '));
+    found.map(|(name, code)| (name.to_lowercase(), code.parse().expect("a number"))).collect()
+}
+
 #[test]
 fn the_header_has_every_dtype_with_its_code() {
-    let header = include_str!("../include/lanecast.h");
-    let defined: Vec<(String, u8)> = header
-        .lines()
-        .filter_map(|line| line.strip_prefix("#define LANECAST_DTYPE_")?.split_once(' '))
-        .map(|(name, code)| (name.to_lowercase(), code.parse().expect("a number")))
-        .collect();
     let expected: Vec<_> = DType::ALL.iter().map(|t| (t.name().to_owned(), t.code())).collect();
-    assert_eq!(defined, expected);
+    assert_eq!(constants("DTYPE_"), expected);
+}
+
+/// Every value of every option has a constant of its name.
+#[test]
+fn the_header_names_the_codes_of_options() {
+    use rust::scaled::{NonFinite, Profile, ScaleLayout, ScaleRule};
+    fn named<T: Copy + ToString>(prefix: &str, zero: Option<&str>, values: &[T]) {
+        let names = zero.map(str::to_owned).into_iter().chain(values.iter().map(T::to_string));
+        assert_eq!(constants(prefix), names.zip(0..).collect::<Vec<_>>(), "{prefix}");
+    }
+    named("ROUNDING_", None, &Rounding::ALL);
+    named("SATURATE_", None, &Saturation::ALL);
+    named("FLOAT_TO_INT_", None, &Overflow::ALL);
+    // (Whose default, which is 0, is to wrap.)
+    named("INT_TO_INT_", None, &[Overflow::Wrap, Overflow::Saturate]);
+    named("NAN_TO_FINITE_", None, &NanToFinite::ALL);
+    named("E8M0_ROUNDING_", None, &E8m0Rounding::ALL);
+    named("ISA_", Some("best"), &Isa::ALL);
+    named("PACKING_", None, &Packing::ALL);
+    named("ORDER_", None, &ByteOrder::ALL);
+    named("PROFILE_", None, &Profile::ALL);
+    named("RULE_", Some("default"), &ScaleRule::ALL);
+    named("NONFINITE_", None, &NonFinite::ALL);
+    named("SCALE_LAYOUT_", None, &ScaleLayout::ALL);
+    named("TENSOR_SCALE_", None, &["none", "multiply", "divide", "compute_multiply", "compute_divide"]);
 }
 
 #[test]

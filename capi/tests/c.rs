@@ -48,7 +48,7 @@ fn the_header_is_fresh() {
     let checked_in = std::fs::read_to_string(&header).unwrap_or_default();
     assert!(
         checked_in.replace("\r\n", "\n") == fresh,
-        "capi/include/lanecast.h is stale; make it anew with: LANECAST_BLESS=1 cargo test -p lanecast-capi"
+        "capi/include/lanecast.h is stale; make it anew with: LANECAST_BLESS=1 cargo test -p lanecast-capi --test c"
     );
 }
 
@@ -153,13 +153,14 @@ fn the_installed_library_looks_at_the_machine() {
 }
 
 /// Every example, its compiler, and what it should print.
-const EXAMPLES: [(&str, &[&str], &str); 8] = [
+const EXAMPLES: [(&str, &[&str], &str); 9] = [
     ("cast.c", &["cc", "-std=c99"], "-0.3 -> 0xaa -> -0.3125"),
     ("promote.c", &["cc", "-std=c99"], "torch       int8 + bfloat16 = bfloat16, and safe"),
     ("checked.c", &["cc", "-std=c99"], "1 above, 1 below, 1 NaN, 2 rounded\nthe first is element 2: 300\n"),
     ("checked.cc", &["c++", "-std=c++17"], "element 2, 65536, does not fit in uint16"),
     ("parallel.c", &["cc", "-std=c99"], "4000000 elements, 0 wrong\nstopped: the progress callback"),
     ("parallel.cc", &["c++", "-std=c++17"], "3000000 elements on 3 threads, 0 wrong"),
+    ("scaled.c", &["cc", "-std=c99"], "NVFP4: 4 x 4 scales of float8_e4m3fn, a factor of "),
     ("strided.c", &["cc", "-std=c99"], "20 10 0\n21 11 1\n22 12 2\n23 13 3\n"),
     ("in_place.c", &["cc", "-std=c99"], "1000 floats in place, 0 of 257 wrong\n2 bytes for a float: "),
 ];
