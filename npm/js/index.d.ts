@@ -78,7 +78,8 @@ export class Lanecast {
   castChecked(
     src: ArrayBufferView | ArrayBufferLike, from: DType, to: DType, options?: CastOptions,
   ): { bytes: Uint8Array; report: CastReport };
-  /** Casts a typed array, whose type is its dtype; to a typed array, where the target has one, or to bytes. */
+  /** Casts a typed array, whose type is its dtype; to a typed array, where the target has one, or to bytes: so are float16
+   * where the engine has no Float16Array, and what is packed. */
   castArray(array: TypedArray, to: DType, options?: Omit<CastOptions, 'out'>): TypedArray;
 }
 

@@ -111,6 +111,9 @@ export class Lanecast {
 
   /** Makes a job the module's, unless it is; gives the elements of a chunk. */
   #prepare(from, to, options) {
+    for (const [what, dtype] of [['source', from], ['result', to]]) {
+      if (typeof dtype !== 'string') throw new LanecastError(`the dtype of the ${what} is ${dtype}: it is a name, as 'float32'`);
+    }
     const lines = [from, to];
     for (const [name, value] of Object.entries(options)) if (value !== undefined) lines.push(`${name} ${value}`);
     const text = lines.join('\n');
@@ -174,8 +177,12 @@ export class Lanecast {
 
   /** Casts a typed array, whose type is its dtype; to a typed array, where the target has one, or to bytes. */
   castArray(array, to, options = {}) {
-    const from = OF_ARRAY[array?.constructor?.name];
-    if (from === undefined) throw new LanecastError('the source is no typed array: cast() takes bytes and a dtype');
+    // (The tag is that of the typed array which a Buffer of Node, for one, is.)
+    const from = OF_ARRAY[array?.[Symbol.toStringTag]];
+    if (from === undefined) {
+      const help = Array.isArray(array) ? 'Float32Array.from(..) makes one, for example' : 'cast() takes bytes and a dtype';
+      throw new LanecastError(`the source is no typed array: ${help}`);
+    }
     if (options.out !== undefined) throw new LanecastError('castArray makes a new array: cast() takes out');
     const { buffer } = this.cast(array, from, to, options);
     return options.dstPacking === undefined && TO_ARRAY[to] ? new TO_ARRAY[to](buffer) : new Uint8Array(buffer);

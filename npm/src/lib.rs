@@ -100,24 +100,41 @@ fn order(option: &str, value: &str) -> Result<ByteOrder, String> {
     named(option, value, ByteOrder::ALL, ByteOrder::name)
 }
 
+/// Sets an option of this name to a value.
+type Set = fn(CastOptions, &str, &str) -> Result<CastOptions, String>;
+
+/// Every option but those of JavaScript's side, and `profile`.
+const OPTIONS: &[(&str, Set)] = &[
+    ("rounding", |o, name, value| Ok(o.rounding(rounding(name, value)?))),
+    ("intRounding", |o, name, value| Ok(o.int_rounding(rounding(name, value)?))),
+    ("saturate", |o, name, value| Ok(o.saturate(one_of(name, value, &[("true", true), ("false", false)])?))),
+    ("saturation", |o, name, value| Ok(o.saturation(named(name, value, Saturation::ALL, Saturation::name)?))),
+    ("floatToInt", |o, name, value| Ok(o.float_to_int(overflow(name, value)?))),
+    ("intToInt", |o, name, value| Ok(o.int_to_int(overflow(name, value)?))),
+    ("nanToFinite", |o, name, value| {
+        Ok(o.nan_to_finite(named(name, value, NanToFinite::ALL, NanToFinite::name)?))
+    }),
+    ("e8m0Rounding", |o, name, value| {
+        Ok(o.e8m0_rounding(named(name, value, E8m0Rounding::ALL, E8m0Rounding::name)?))
+    }),
+    ("srcPacking", |o, name, value| Ok(o.src_packing(packing(name, value)?))),
+    ("dstPacking", |o, name, value| Ok(o.dst_packing(packing(name, value)?))),
+    ("srcOrder", |o, name, value| Ok(o.src_order(order(name, value)?))),
+    ("dstOrder", |o, name, value| Ok(o.dst_order(order(name, value)?))),
+    ("isa", |o, _, value| Ok(o.isa(value.parse::<Isa>().map_err(|error| error.to_string())?))),
+];
+
 /// The options with one more.
 fn with(options: CastOptions, name: &str, value: &str) -> Result<CastOptions, String> {
-    Ok(match name {
-        "rounding" => options.rounding(rounding(name, value)?),
-        "intRounding" => options.int_rounding(rounding(name, value)?),
-        "saturation" => options.saturation(named(name, value, Saturation::ALL, Saturation::name)?),
-        "saturate" => options.saturate(one_of(name, value, &[("true", true), ("false", false)])?),
-        "floatToInt" => options.float_to_int(overflow(name, value)?),
-        "intToInt" => options.int_to_int(overflow(name, value)?),
-        "nanToFinite" => options.nan_to_finite(named(name, value, NanToFinite::ALL, NanToFinite::name)?),
-        "e8m0Rounding" => options.e8m0_rounding(named(name, value, E8m0Rounding::ALL, E8m0Rounding::name)?),
-        "isa" => options.isa(value.parse::<Isa>().map_err(|error| error.to_string())?),
-        "srcPacking" => options.src_packing(packing(name, value)?),
-        "dstPacking" => options.dst_packing(packing(name, value)?),
-        "srcOrder" => options.src_order(order(name, value)?),
-        "dstOrder" => options.dst_order(order(name, value)?),
-        _ => return Err(format!("there is no option {name:?}")),
-    })
+    let found = OPTIONS.iter().find(|(known, _)| *known == name);
+    let Some((_, set)) = found else {
+        let names: Vec<&str> = OPTIONS.iter().map(|&(name, _)| name).collect();
+        return Err(format!(
+            "there is no option {name:?}; there are length, out, profile, {}",
+            names.join(", ")
+        ));
+    };
+    set(options, name, value)
 }
 
 fn job(text: &[u8]) -> Result<Job, String> {

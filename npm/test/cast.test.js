@@ -27,6 +27,7 @@ for (const lanecast of both) {
     assert.deepEqual([...lanecast.castArray(x, 'int8')], [1, 0, 127, 0, 127, 0, 0]);
     assert.deepEqual([...lanecast.castArray(new Int32Array([1, 300, -1]), 'uint8')], [1, 44, 255]);
     assert.deepEqual([...lanecast.castArray(new BigInt64Array([-5n, 1n << 40n]), 'float64')], [-5, 2 ** 40]);
+    assert.deepEqual([...lanecast.castArray(Buffer.from([1, 200]), 'float32')], [1, 200]);
     const codes = lanecast.castArray(x, 'bfloat16');
     assert.ok(codes instanceof Uint8Array && codes.length === 14);
     assert.deepEqual([...lanecast.castArray(new Float32Array([1.5, 2, -3]), 'float4_e2m1fn')], [0x43, 0x0d]);
@@ -76,6 +77,9 @@ for (const lanecast of both) {
     const x = new Float32Array(2);
     fails(() => lanecast.cast(x, 'float32', 'float9'), /float9/);
     fails(() => lanecast.cast(x, 'float\n32', 'int8'), /line break/);
+    fails(() => lanecast.cast(x, 'int8'), /the dtype of the result is undefined/);
+    fails(() => lanecast.castArray([1, 2], 'int8'), /no typed array: Float32Array\.from/);
+    fails(() => lanecast.castArray(x, 'int8', { round: 'up' }), /no option "round"; there are length, out, profile, rounding, intR/);
     fails(() => lanecast.cast(new Uint8Array(7), 'float32', 'int8'), /7 bytes/);
     fails(() => lanecast.cast(x, 'float32', 'int8', { length: 3 }), /3 elements of 32 bits \(12 bytes\)/);
     fails(() => lanecast.cast(x, 'float32', 'int8', { length: -1 }), /length is -1/);
