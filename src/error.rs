@@ -1,6 +1,5 @@
 //! The one error type, and the element that a checked cast would have lost.
 
-use alloc::vec::Vec;
 use core::fmt;
 
 use crate::formats::dtype::{DType, Kind};
@@ -228,8 +227,12 @@ impl fmt::Display for Error {
 }
 
 fn write_available(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let names: Vec<_> = Isa::available().iter().map(|isa| isa.name()).collect();
-    write!(f, "available: {}", names.join(", "))
+    f.write_str("available: ")?;
+    // (Without a list of them: where there is no memory, this is said as well.)
+    for (i, isa) in Isa::available().iter().enumerate() {
+        write!(f, "{}{isa}", if i == 0 { "" } else { ", " })?;
+    }
+    Ok(())
 }
 
 impl core::error::Error for Error {}

@@ -14,7 +14,7 @@ enum { ROWS = 4, COLUMNS = 64, ELEMENTS = ROWS * COLUMNS };
 static void check(const char *what, lanecast_status status)
 {
     if (status != LANECAST_OK) {
-        fprintf(stderr, "%s: %s\n", what, lanecast_strerror(status));
+        fprintf(stderr, "%s: %s\n", what, lanecast_error_message());
         exit(1);
     }
 }

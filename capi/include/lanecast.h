@@ -23,7 +23,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_NULL -1
 
 /*
- No dtype has this code.
+ No dtype has this code, or there is no cast under scales of these.
  */
 #define LANECAST_ERR_DTYPE -2
 
@@ -33,7 +33,8 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 #define LANECAST_ERR_NAME -3
 
 /*
- The options: a size that is too small, a value out of its range, or something unknown that is not zero.
+ The options: a size that is too small, a value out of its range, or something unknown that is not zero; or there is no
+ such scaling.
  */
 #define LANECAST_ERR_OPTIONS -4
 
@@ -92,7 +93,7 @@ typedef int32_t lanecast_status; /* LANECAST_OK, or negative: LANECAST_ERR_NULL,
 /*
  The version of this interface. It grows when something is added.
  */
-#define LANECAST_ABI_VERSION 4
+#define LANECAST_ABI_VERSION 5
 
 #define LANECAST_DTYPE_BOOL 0
 
@@ -841,7 +842,7 @@ lanecast_status lanecast_can_cast(lanecast_dtype from, lanecast_dtype to, const 
 uint32_t lanecast_abi_version(void);
 
 /*
- What a status means, in English. Never NULL; it lives forever.
+ What a status means, in English; lanecast_error_message says more. Never NULL; it lives forever.
  */
 const char *lanecast_strerror(lanecast_status s);
 
@@ -849,6 +850,13 @@ const char *lanecast_strerror(lanecast_status s);
  1 if a cast with this `isa` option can run here, else 0.
  */
 int lanecast_isa_available(uint8_t isa);
+
+/*
+ What the last call of this thread that failed says of it: what was given, and what is needed. Where there is no more to
+ say, lanecast_strerror's text; "" if none has failed. Of LANECAST_ERR_MEMORY nothing is kept. Never NULL; it stays until
+ the next call of this thread fails.
+ */
+const char *lanecast_error_message(void);
 
 /*
  Sets a scaling of a name: "mx" "nvfp4" "deepseek" "per_tensor" "per_row" (float32 scales, of the last dimension),

@@ -19,7 +19,10 @@ use rust::{
 };
 
 mod codes;
+mod message;
 pub use codes::*;
+pub use message::lanecast_error_message;
+use message::{say, unknown};
 
 /// A dtype: one of `LANECAST_DTYPE_*`.
 pub type lanecast_dtype = u8;
@@ -30,11 +33,12 @@ pub type lanecast_status = i32;
 pub const LANECAST_OK: i32 = 0;
 /// A pointer is NULL that must not be.
 pub const LANECAST_ERR_NULL: i32 = -1;
-/// No dtype has this code.
+/// No dtype has this code, or there is no cast under scales of these.
 pub const LANECAST_ERR_DTYPE: i32 = -2;
 /// No dtype, profile, ruleset or level of casting has this name.
 pub const LANECAST_ERR_NAME: i32 = -3;
-/// The options: a size that is too small, a value out of its range, or something unknown that is not zero.
+/// The options: a size that is too small, a value out of its range, or something unknown that is not zero; or there is no
+/// such scaling.
 pub const LANECAST_ERR_OPTIONS: i32 = -4;
 /// The instruction set that the options or LANECAST_ISA name is not available here.
 pub const LANECAST_ERR_ISA: i32 = -5;
@@ -62,7 +66,7 @@ pub const LANECAST_ERR_SHAPE: i32 = -14;
 pub const LANECAST_ERR_LOSSY: i32 = -10;
 
 /// The version of this interface. It grows when something is added.
-pub const LANECAST_ABI_VERSION: u32 = 4;
+pub const LANECAST_ABI_VERSION: u32 = 5;
 
 /// How to cast. lanecast_options_init sets the defaults; an all-zero structure is not a valid one.
 ///
@@ -150,48 +154,66 @@ impl TryFrom<&lanecast_options> for CastOptions {
     type Error = lanecast_status;
 
     fn try_from(o: &lanecast_options) -> Result<Self, lanecast_status> {
-        fn one_of<T: Copy>(values: &[T], code: u8) -> Result<T, lanecast_status> {
-            values.get(usize::from(code)).copied().ok_or(LANECAST_ERR_OPTIONS)
-        }
-        /// 0 is None, and the codes of the values follow.
-        fn optional<T: Copy>(values: &[T], code: u8) -> Result<Option<T>, lanecast_status> {
-            code.checked_sub(1).map(|code| one_of(values, code)).transpose()
-        }
         if o.reserved != [0; 2] || o.reserved2 != [0; 11] {
-            return Err(LANECAST_ERR_OPTIONS);
+            return Err(say(LANECAST_ERR_OPTIONS, &"a reserved field of the options is not zero"));
         }
         let mut options = Self::new()
-            .rounding(one_of(&Rounding::ALL, o.rounding)?)
-            .int_rounding(one_of(&Rounding::ALL, o.int_rounding)?)
-            .saturation(one_of(&Saturation::ALL, o.saturate)?)
-            .float_to_int(one_of(&Overflow::ALL, o.float_to_int)?)
-            .int_to_int(one_of(&[Overflow::Wrap, Overflow::Saturate], o.int_to_int)?)
-            .nan_to_finite(one_of(&NanToFinite::ALL, o.nan_to_finite)?)
-            .e8m0_rounding(one_of(&E8m0Rounding::ALL, o.e8m0_rounding)?)
-            .src_packing(one_of(&Packing::ALL, o.src_packing)?)
-            .dst_packing(one_of(&Packing::ALL, o.dst_packing)?)
-            .src_order(one_of(&ByteOrder::ALL, o.src_order)?)
-            .dst_order(one_of(&ByteOrder::ALL, o.dst_order)?);
-        if let Some(isa) = optional(&Isa::ALL, o.isa)? {
+            .rounding(one_of("rounding", &Rounding::ALL, o.rounding)?)
+            .int_rounding(one_of("int_rounding", &Rounding::ALL, o.int_rounding)?)
+            .saturation(one_of("saturate", &Saturation::ALL, o.saturate)?)
+            .float_to_int(one_of("float_to_int", &Overflow::ALL, o.float_to_int)?)
+            .int_to_int(one_of("int_to_int", &[Overflow::Wrap, Overflow::Saturate], o.int_to_int)?)
+            .nan_to_finite(one_of("nan_to_finite", &NanToFinite::ALL, o.nan_to_finite)?)
+            .e8m0_rounding(one_of("e8m0_rounding", &E8m0Rounding::ALL, o.e8m0_rounding)?)
+            .src_packing(one_of("src_packing", &Packing::ALL, o.src_packing)?)
+            .dst_packing(one_of("dst_packing", &Packing::ALL, o.dst_packing)?)
+            .src_order(one_of("src_order", &ByteOrder::ALL, o.src_order)?)
+            .dst_order(one_of("dst_order", &ByteOrder::ALL, o.dst_order)?);
+        if let Some(isa) = some_of("isa", &Isa::ALL, o.isa)? {
             options = options.isa(isa);
         }
-        if let Some(rounding) = optional(&Rounding::ALL, o.narrow_int_rounding)? {
+        if let Some(rounding) = some_of("narrow_int_rounding", &Rounding::ALL, o.narrow_int_rounding)? {
             options = options.narrow_int_rounding(rounding);
         }
-        if let Some(overflow) = optional(&Overflow::ALL, o.narrow_float_to_int)? {
+        if let Some(overflow) = some_of("narrow_float_to_int", &Overflow::ALL, o.narrow_float_to_int)? {
             options = options.narrow_float_to_int(overflow);
         }
         match o.stochastic {
             0 => {}
             1 => options = options.stochastic(o.seed, o.first),
-            _ => return Err(LANECAST_ERR_OPTIONS),
+            other => {
+                return Err(say(LANECAST_ERR_OPTIONS, &format_args!("stochastic is {other}; it is 0 or 1")));
+            }
         }
         Ok(options)
     }
 }
 
+/// The value of a code.
+fn one_of<T: Copy>(what: &str, values: &[T], code: u8) -> Result<T, lanecast_status> {
+    values.get(usize::from(code)).copied().ok_or_else(|| no_such(what, code, values.len() - 1))
+}
+
+/// The same, of codes that begin at 1; 0 is None.
+fn some_of<T: Copy>(what: &str, values: &[T], code: u8) -> Result<Option<T>, lanecast_status> {
+    let Some(index) = code.checked_sub(1) else { return Ok(None) };
+    let found = values.get(usize::from(index)).copied();
+    found.map(Some).ok_or_else(|| no_such(what, code, values.len()))
+}
+
+/// A code beyond the last one.
+fn no_such(what: &str, code: u8, last: usize) -> lanecast_status {
+    say(LANECAST_ERR_OPTIONS, &format_args!("{what} is {code}; the codes are 0 to {last}"))
+}
+
+/// The dtype of a code.
+fn dtype(code: lanecast_dtype) -> Result<DType, lanecast_status> {
+    DType::from_code(code)
+        .ok_or_else(|| say(LANECAST_ERR_DTYPE, &format_args!("no dtype has the code {code}")))
+}
+
 fn status(error: Error) -> lanecast_status {
-    match error {
+    let status = match error {
         Error::IsaUnavailable { .. } | Error::IsaOverride { .. } => LANECAST_ERR_ISA,
         Error::SizeOverflow { .. } | Error::BufferSize { .. } => LANECAST_ERR_SIZE,
         Error::Overlap | Error::ViewOverlap { .. } => LANECAST_ERR_OVERLAP,
@@ -200,15 +222,16 @@ fn status(error: Error) -> lanecast_status {
         Error::Allocation { .. } | Error::PlanAllocation { .. } => LANECAST_ERR_MEMORY,
         // Destinations are the caller's, and there is one shape: the others cannot happen.
         _ => LANECAST_ERR_INTERNAL,
-    }
+    };
+    say(status, &error)
 }
 
 /// Runs the body of an entry point: no panic leaves it.
 fn guard(body: impl FnOnce() -> Result<(), lanecast_status> + std::panic::UnwindSafe) -> lanecast_status {
     match catch_unwind(body) {
         Ok(Ok(())) => LANECAST_OK,
-        Ok(Err(status)) => status,
-        Err(_) => LANECAST_ERR_INTERNAL,
+        Ok(Err(status)) => message::settle(status),
+        Err(_) => message::settle(LANECAST_ERR_INTERNAL),
     }
 }
 
@@ -318,7 +341,7 @@ pub unsafe extern "C" fn lanecast_options_profile(
         let name = unsafe { read_name(name) }?;
         // Not by `profile`, whose error allocates.
         let found = CastOptions::PROFILES.into_iter().find(|(known, _)| *known == name);
-        let (_, options) = found.ok_or(LANECAST_ERR_NAME)?;
+        let (_, options) = found.ok_or_else(|| unknown("profile", name))?;
         // SAFETY: the caller's promise.
         unsafe { write_options(o, &options) }
     })
@@ -340,7 +363,8 @@ pub unsafe extern "C" fn lanecast_dtype_from_name(
             return Err(LANECAST_ERR_NULL);
         }
         // Not by `parse`, whose error allocates.
-        let dtype = DType::ALL.into_iter().find(|dtype| dtype.name() == name).ok_or(LANECAST_ERR_NAME)?;
+        let dtype = DType::ALL.into_iter().find(|dtype| dtype.name() == name);
+        let dtype = dtype.ok_or_else(|| unknown("dtype", name))?;
         // SAFETY: not NULL, hence writable by the caller's promise.
         unsafe { out.write(dtype.code()) };
         Ok(())
@@ -515,8 +539,8 @@ unsafe fn caster(
     to: lanecast_dtype,
     o: *const lanecast_options,
 ) -> Result<(Caster, CastOptions), lanecast_status> {
-    let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
-    let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
+    let from = dtype(from)?;
+    let to = dtype(to)?;
     // SAFETY: the caller's promise.
     let options = unsafe { read_options(o) }?;
     Ok((Caster::new(from, to, &options).map_err(status)?, options))
@@ -589,7 +613,8 @@ pub unsafe extern "C" fn lanecast_promote(
     guard(|| {
         // SAFETY: the caller's promise.
         let name = unsafe { read_name(rules) }?;
-        let rules = Rules::ALL.into_iter().find(|rules| rules.name() == name).ok_or(LANECAST_ERR_NAME)?;
+        let rules = Rules::ALL.into_iter().find(|rules| rules.name() == name);
+        let rules = rules.ok_or_else(|| unknown("ruleset", name))?;
         if out.is_null() {
             return Err(LANECAST_ERR_NULL);
         }
@@ -598,10 +623,10 @@ pub unsafe extern "C" fn lanecast_promote(
             let operands = memory(operands, count)?;
             // SAFETY: readable by the caller's promise.
             for code in unsafe { &*operands } {
-                set = set.with(DType::from_code(*code).ok_or(LANECAST_ERR_DTYPE)?);
+                set = set.with(dtype(*code)?);
             }
         }
-        let dtype = rules.promote_all(set.iter()).map_err(|_| LANECAST_ERR_UNDEFINED)?;
+        let dtype = rules.promote_all(set.iter()).map_err(|error| say(LANECAST_ERR_UNDEFINED, &error))?;
         // SAFETY: not NULL, hence writable by the caller's promise.
         unsafe { out.write(dtype.code()) };
         Ok(())
@@ -621,11 +646,12 @@ pub unsafe extern "C" fn lanecast_can_cast(
     out: *mut c_int,
 ) -> lanecast_status {
     guard(|| {
-        let from = DType::from_code(from).ok_or(LANECAST_ERR_DTYPE)?;
-        let to = DType::from_code(to).ok_or(LANECAST_ERR_DTYPE)?;
+        let from = dtype(from)?;
+        let to = dtype(to)?;
         // SAFETY: the caller's promise.
         let name = unsafe { read_name(level) }?;
-        let level = Casting::ALL.into_iter().find(|level| level.name() == name).ok_or(LANECAST_ERR_NAME)?;
+        let level = Casting::ALL.into_iter().find(|level| level.name() == name);
+        let level = level.ok_or_else(|| unknown("level of casting", name))?;
         if out.is_null() {
             return Err(LANECAST_ERR_NULL);
         }
@@ -641,16 +667,16 @@ pub extern "C" fn lanecast_abi_version() -> u32 {
     LANECAST_ABI_VERSION
 }
 
-/// What a status means, in English. Never NULL; it lives forever.
+/// What a status means, in English; lanecast_error_message says more. Never NULL; it lives forever.
 #[unsafe(no_mangle)]
 pub extern "C" fn lanecast_strerror(s: lanecast_status) -> *const c_char {
     let text = match s {
         LANECAST_OK => c"done",
         LANECAST_ERR_NULL => c"a pointer is NULL that must not be",
-        LANECAST_ERR_DTYPE => c"no dtype has this code",
+        LANECAST_ERR_DTYPE => c"no dtype has this code, or there is no cast under scales of these",
         LANECAST_ERR_NAME => c"no dtype, profile, ruleset or level of casting has this name",
         LANECAST_ERR_OPTIONS => {
-            c"the options have too small a size, a value out of range, or an unknown field that is not zero"
+            c"the options have too small a size, a value out of range, or an unknown field that is not zero; or there is no such scaling"
         }
         LANECAST_ERR_ISA => {
             c"the instruction set that the options or LANECAST_ISA name is not available here"

@@ -13,12 +13,11 @@ use rust::{DType, Packing, Rounding};
 
 use super::views::{lanecast_parallel, on_threads};
 use super::{
-    LANECAST_ERR_CANCELLED, LANECAST_ERR_DTYPE, LANECAST_ERR_MEMORY, LANECAST_ERR_NAME, LANECAST_ERR_NULL,
-    LANECAST_ERR_OPTIONS, LANECAST_ERR_OVERLAP, LANECAST_ERR_SHAPE, LANECAST_ERR_SIZE,
-    LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE, LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY,
-    LANECAST_TENSOR_SCALE_DIVIDE, LANECAST_TENSOR_SCALE_MULTIPLY, LANECAST_TENSOR_SCALE_NONE, guard,
-    lanecast_dtype, lanecast_options, lanecast_status, memory, overlap, read_name, read_options, read_sized,
-    status,
+    LANECAST_ERR_CANCELLED, LANECAST_ERR_DTYPE, LANECAST_ERR_MEMORY, LANECAST_ERR_NULL, LANECAST_ERR_OPTIONS,
+    LANECAST_ERR_OVERLAP, LANECAST_ERR_SHAPE, LANECAST_ERR_SIZE, LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE,
+    LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY, LANECAST_TENSOR_SCALE_DIVIDE, LANECAST_TENSOR_SCALE_MULTIPLY,
+    LANECAST_TENSOR_SCALE_NONE, dtype, guard, lanecast_dtype, lanecast_options, lanecast_status, memory,
+    no_such, one_of, overlap, read_name, read_options, read_sized, say, some_of, status, unknown,
 };
 
 /// Which elements share a scale, and what scales are. lanecast_scaling_init sets one of a name.
@@ -61,7 +60,8 @@ pub struct lanecast_scaling {
 
 /// What is wrong with a scaled cast.
 fn scaled_status(error: Error) -> lanecast_status {
-    match error {
+    let status = match error {
+        Error::Cast(error) => return status(error),
         Error::Pair { .. } | Error::ScaleDType { .. } => LANECAST_ERR_DTYPE,
         Error::Unsupported { .. }
         | Error::Profile { .. }
@@ -69,38 +69,38 @@ fn scaled_status(error: Error) -> lanecast_status {
         | Error::TensorScale { .. } => LANECAST_ERR_OPTIONS,
         Error::ShapeOverflow { .. } => LANECAST_ERR_SIZE,
         Error::Cancelled => LANECAST_ERR_CANCELLED,
-        Error::Cast(error) => status(error),
         // Dimensions, rows, and what is of another size than the shape needs.
         _ => LANECAST_ERR_SHAPE,
-    }
+    };
+    say(status, &error)
 }
 
 fn read_fields(s: &lanecast_scaling) -> Result<Scaling, lanecast_status> {
-    fn one_of<T: Copy>(values: &[T], code: u8) -> Result<T, lanecast_status> {
-        values.get(usize::from(code)).copied().ok_or(LANECAST_ERR_OPTIONS)
-    }
-    let scale = DType::from_code(s.scale_dtype).ok_or(LANECAST_ERR_DTYPE)?;
-    let lengths = s.block.get(..s.ndim as usize).ok_or(LANECAST_ERR_OPTIONS)?;
+    let scale = dtype(s.scale_dtype)?;
+    let lengths = s.block.get(..s.ndim as usize);
+    let lengths = lengths.ok_or_else(|| {
+        say(LANECAST_ERR_OPTIONS, &format_args!("blocks of {} dimensions; there can be 8", s.ndim))
+    })?;
     let scaling =
         if lengths.is_empty() { Scaling::per_tensor(scale) } else { Scaling::blocks(lengths, scale) };
     let mut scaling = scaling
-        .profile(one_of(&Profile::ALL, s.profile)?)
-        .nonfinite(one_of(&NonFinite::ALL, s.nonfinite)?)
-        .layout(one_of(&ScaleLayout::ALL, s.scale_layout)?)
-        .int_rounding(one_of(&Rounding::ALL, s.int_rounding)?)
+        .profile(one_of("profile", &Profile::ALL, s.profile)?)
+        .nonfinite(one_of("nonfinite", &NonFinite::ALL, s.nonfinite)?)
+        .layout(one_of("scale_layout", &ScaleLayout::ALL, s.scale_layout)?)
+        .int_rounding(one_of("int_rounding", &Rounding::ALL, s.int_rounding)?)
         .tensor_scale(match s.tensor_form {
             LANECAST_TENSOR_SCALE_NONE => TensorScale::None,
             LANECAST_TENSOR_SCALE_MULTIPLY => TensorScale::Multiply(s.tensor_scale),
             LANECAST_TENSOR_SCALE_DIVIDE => TensorScale::Divide(s.tensor_scale),
             LANECAST_TENSOR_SCALE_COMPUTE_MULTIPLY => TensorScale::ComputeMultiply,
             LANECAST_TENSOR_SCALE_COMPUTE_DIVIDE => TensorScale::ComputeDivide,
-            _ => return Err(LANECAST_ERR_OPTIONS),
+            other => return Err(no_such("tensor_form", other, 4)),
         });
-    if let Some(rule) = s.rule.checked_sub(1) {
-        scaling = scaling.rule(one_of(&ScaleRule::ALL, rule)?);
+    if let Some(rule) = some_of("rule", &ScaleRule::ALL, s.rule)? {
+        scaling = scaling.rule(rule);
     }
     if s.precision != 0 {
-        scaling = scaling.precision(DType::from_code(s.precision).ok_or(LANECAST_ERR_DTYPE)?);
+        scaling = scaling.precision(dtype(s.precision)?);
     }
     if s.row_bytes != 0 {
         scaling = scaling.row_bytes(s.row_bytes);
@@ -129,7 +129,7 @@ unsafe fn read_shape<'a>(shape: *const usize, ndim: u32) -> Result<&'a [usize], 
         return Ok(&[]);
     }
     if ndim > 8 {
-        return Err(LANECAST_ERR_SHAPE);
+        return Err(scaled_status(Error::Dims { dims: ndim as usize }));
     }
     let lengths = memory(shape, ndim as usize)?;
     // SAFETY: readable by the caller's promise; aligned and not NULL.
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn lanecast_scaling_init(
             "hf_fp8" => (Profile::HfFp8, (f32, &[128, 128][..])),
             "comfy" => (Profile::Comfy, mx),
             "gpt_oss" => (Profile::GptOss, mx),
-            _ => return Err(LANECAST_ERR_NAME),
+            name => return Err(unknown("scaling", name)),
         };
         let mut block = [0; 8];
         block[..lengths.len()].copy_from_slice(lengths);
@@ -258,7 +258,7 @@ unsafe fn write_factor(to: *mut f32, factor: Option<f32>) {
 }
 
 fn dtypes(codes: [lanecast_dtype; 2]) -> Result<[DType; 2], lanecast_status> {
-    let [from, to] = codes.map(|code| DType::from_code(code).ok_or(LANECAST_ERR_DTYPE));
+    let [from, to] = codes.map(dtype);
     Ok([from?, to?])
 }
 
@@ -314,8 +314,8 @@ fn code_bytes(shape: &[usize], s: &Scaling, dtype: DType, o: Packing) -> Result<
     }
     let product = |lengths: &[usize]| lengths.iter().try_fold(1usize, |n, &length| n.checked_mul(length));
     let row = dtype.byte_len(shape.last().copied().unwrap_or(1), o).ok_or(LANECAST_ERR_SIZE)?;
-    if s.row_bytes.is_some_and(|bytes| bytes < row) {
-        return Err(LANECAST_ERR_SHAPE);
+    if let Some(given) = s.row_bytes.filter(|&bytes| bytes < row) {
+        return Err(scaled_status(Error::RowBytes { what: "elements", needed: row, given }));
     }
     let size = match (s.row_bytes, shape) {
         (Some(bytes), [rows @ .., _]) => product(rows).and_then(|rows| rows.checked_mul(bytes)),
@@ -409,7 +409,7 @@ impl Quantize {
                 unsafe { (read_shape(self.shape, self.ndim)?, read_scaling(self.s)?, read_options(self.o)?) };
             let q = Quantizer::new(from, to, &scaling, &options).map_err(scaled_status)?;
             if self.compute > 1 {
-                return Err(LANECAST_ERR_OPTIONS);
+                return Err(no_such("compute", self.compute, 1));
             }
             let mut sizes = Sizes::new(shape, &scaling, from, to, options.dst_packing)?;
             if self.zero_points.is_null() {
@@ -640,7 +640,10 @@ pub unsafe extern "C" fn lanecast_quantize_with_losses(
     let a = Quantize { from, src, to, dst, shape, ndim, s, scales, zero_points, compute, tensor_scale, o };
     let quantize = |q: &Quantizer, shape: &[usize], sizes: &Sizes| {
         if compute == 1 && !zero_points.is_null() {
-            return Err(LANECAST_ERR_OPTIONS);
+            return Err(say(
+                LANECAST_ERR_OPTIONS,
+                &"zero points are not found here: zero_points must be NULL where compute is 1",
+            ));
         }
         // SAFETY: of the sizes that the caller promises, and no two overlap. What is written is initialised first.
         unsafe {

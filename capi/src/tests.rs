@@ -299,6 +299,54 @@ fn every_status_has_its_own_text() {
     assert!(texts.iter().all(|text| !text.is_empty()));
 }
 
+/// What the last call of this thread that failed says.
+pub(super) fn message() -> String {
+    // SAFETY: a C string until the next call of this thread fails.
+    unsafe { CStr::from_ptr(lanecast_error_message()) }.to_str().expect("UTF-8").to_owned()
+}
+
+/// A call that fails says what was given.
+#[test]
+fn failures_say_what_was_given() {
+    let (src, mut dst) = ([0; 4], [0; 4]);
+    let with = |set: fn(&mut lanecast_options)| {
+        let mut o = defaults();
+        set(&mut o);
+        o
+    };
+    let f32 = LANECAST_DTYPE_FLOAT32;
+    for (status, text, o) in [
+        (LANECAST_ERR_OPTIONS, "rounding is 9; the codes are 0 to 4", with(|o| o.rounding = 9)),
+        (LANECAST_ERR_OPTIONS, "isa is 6; the codes are 0 to 5", with(|o| o.isa = 6)),
+        (LANECAST_ERR_OPTIONS, "a reserved field of the options is not zero", with(|o| o.reserved[1] = 1)),
+        (LANECAST_ERR_OPTIONS, "or an unknown field", with(|o| o.size = 1)),
+    ] {
+        assert_eq!(cast(f32, &src, f32, &mut dst, 1, &o), status);
+        assert!(message().contains(text), "{}", message());
+    }
+    assert_eq!(cast(200, &src, f32, &mut dst, 1, null()), LANECAST_ERR_DTYPE);
+    assert_eq!(message(), "no dtype has the code 200");
+    // It stays while calls succeed.
+    assert_eq!(cast(f32, &src, f32, &mut dst, 1, null()), LANECAST_OK);
+    assert_eq!(message(), "no dtype has the code 200");
+    let (mut code, mut o) = (0, defaults());
+    // SAFETY: C strings, and variables.
+    unsafe {
+        assert_eq!(lanecast_dtype_from_name(c"fp8".as_ptr(), &mut code), LANECAST_ERR_NAME);
+        assert_eq!(message(), r#"no dtype is named "fp8""#);
+        assert_eq!(lanecast_options_profile(&mut o, c"jax".as_ptr()), LANECAST_ERR_NAME);
+        assert_eq!(message(), r#"no profile is named "jax""#);
+        let operands = [LANECAST_DTYPE_FLOAT8_E4M3FN, LANECAST_DTYPE_FLOAT8_E5M2];
+        let status = lanecast_promote(c"numpy".as_ptr(), operands.as_ptr(), 2, &mut code);
+        assert_eq!(status, LANECAST_ERR_UNDEFINED);
+        assert!(message().starts_with("numpy has no float8_e4m3fn; it has bool, uint8"), "{}", message());
+    }
+    // SAFETY: a pointer that is NULL is not read.
+    let status = unsafe { lanecast_cast(f32, null(), f32, dst.as_mut_ptr().cast(), 1, null()) };
+    assert_eq!(status, LANECAST_ERR_NULL);
+    assert_eq!(message(), "a pointer is NULL that must not be");
+}
+
 /// Every ruleset and pair as the Rust library has it, and three operands at once.
 #[test]
 fn promotion_is_that_of_the_rulesets() {

@@ -70,7 +70,7 @@ fn compiles(compiler: &str, standard: &str, extension: &str) {
              lanecast_dtype_from_name(lanecast_dtype_name(t), &t);\n\
              if (lanecast_dtype_bits(t) == 0 || !lanecast_isa_available(o->isa)) return LANECAST_ERR_DTYPE;\n\
              if (lanecast_abi_version() != LANECAST_ABI_VERSION) return LANECAST_ERR_INTERNAL;\n\
-             if (lanecast_strerror(LANECAST_OK)[0] == 0) return LANECAST_ERR_INTERNAL;\n\
+             if (lanecast_strerror(LANECAST_OK)[0] == 0 || lanecast_error_message() == 0) return LANECAST_ERR_INTERNAL;\n\
              {\n\
                  lanecast_parallel how;\n\
                  size_t shape = 1;\n\

@@ -3,6 +3,7 @@ use core::mem::offset_of;
 use core::ptr::{null, null_mut};
 
 use super::super::*;
+use super::message;
 
 fn scaling(name: &CStr) -> lanecast_scaling {
     let mut s = core::mem::MaybeUninit::uninit();
@@ -179,31 +180,41 @@ fn what_is_wrong_is_said_and_nothing_written() {
         assert_eq!((dst, scales), ([0xA5], [0xA5; 4]), "{s:?}");
         status
     };
-    assert_eq!(run(LANECAST_DTYPE_BOOL, &mx, 1), LANECAST_ERR_DTYPE);
-    assert_eq!(run(99, &mx, 1), LANECAST_ERR_DTYPE);
-    assert_eq!(run(fp4, &mx, 2), LANECAST_ERR_OPTIONS);
-    for wrong in [
-        lanecast_scaling { size: 20, ..mx },
-        lanecast_scaling { profile: 11, ..mx },
-        lanecast_scaling { profile: 8, ..mx },
-        lanecast_scaling { rule: 6, ..mx },
-        lanecast_scaling { rule: 1, ..mx },
-        lanecast_scaling { nonfinite: 2, ..mx },
-        lanecast_scaling { scale_layout: 3, ..mx },
-        lanecast_scaling { tensor_form: 5, ..mx },
-        lanecast_scaling { tensor_form: 1, tensor_scale: f32::NAN, ..mx },
-        lanecast_scaling { int_rounding: 5, ..mx },
-        lanecast_scaling { precision: 1, ..mx },
-        lanecast_scaling { ndim: 9, ..mx },
+    let fails = |to, s: &lanecast_scaling, compute, status, text: &str| {
+        assert_eq!(run(to, s, compute), status, "{s:?}");
+        assert!(message().contains(text), "{text}: {}", message());
+    };
+    fails(LANECAST_DTYPE_BOOL, &mx, 1, LANECAST_ERR_DTYPE, "from float32 to bool: there is no such");
+    fails(99, &mx, 1, LANECAST_ERR_DTYPE, "no dtype has the code 99");
+    fails(fp4, &mx, 2, LANECAST_ERR_OPTIONS, "compute is 2; the codes are 0 to 1");
+    for (wrong, text) in [
+        (lanecast_scaling { size: 20, ..mx }, "too small a size"),
+        (lanecast_scaling { profile: 11, ..mx }, "profile is 11; the codes are 0 to 10"),
+        (lanecast_scaling { profile: 8, ..mx }, "the profile gpt_oss"),
+        (lanecast_scaling { rule: 6, ..mx }, "rule is 6; the codes are 0 to 5"),
+        (lanecast_scaling { rule: 1, ..mx }, "float8_e8m0fnu"),
+        (lanecast_scaling { nonfinite: 2, ..mx }, "nonfinite is 2; the codes are 0 to 1"),
+        (lanecast_scaling { scale_layout: 3, ..mx }, "scale_layout is 3; the codes are 0 to 2"),
+        (lanecast_scaling { tensor_form: 5, ..mx }, "tensor_form is 5; the codes are 0 to 4"),
+        (lanecast_scaling { tensor_form: 1, tensor_scale: f32::NAN, ..mx }, "it is NaN"),
+        (lanecast_scaling { int_rounding: 5, ..mx }, "int_rounding is 5; the codes are 0 to 4"),
+        (lanecast_scaling { precision: 1, ..mx }, "precision"),
+        (lanecast_scaling { ndim: 9, ..mx }, "blocks of 9 dimensions; there can be 8"),
     ] {
-        assert_eq!(run(fp4, &wrong, 1), LANECAST_ERR_OPTIONS, "{wrong:?}");
+        fails(fp4, &wrong, 1, LANECAST_ERR_OPTIONS, text);
     }
-    assert_eq!(run(fp4, &lanecast_scaling { scale_dtype: LANECAST_DTYPE_INT8, ..mx }, 1), LANECAST_ERR_DTYPE);
-    assert_eq!(
-        run(LANECAST_DTYPE_FLOAT8_E5M2, &lanecast_scaling { row_bytes: 1, ..mx }, 1),
-        LANECAST_ERR_SHAPE
+    let of_ints = lanecast_scaling { scale_dtype: LANECAST_DTYPE_INT8, ..mx };
+    fails(fp4, &of_ints, 1, LANECAST_ERR_DTYPE, "scales of int8");
+    let short = lanecast_scaling { row_bytes: 1, ..mx };
+    fails(
+        LANECAST_DTYPE_FLOAT8_E5M2,
+        &short,
+        1,
+        LANECAST_ERR_SHAPE,
+        "a row of elements takes 2 bytes; there are 1",
     );
-    assert_eq!(run(fp4, &lanecast_scaling { ndim: 2, ..mx }, 1), LANECAST_ERR_SHAPE);
+    let deep = lanecast_scaling { ndim: 2, ..mx };
+    fails(fp4, &deep, 1, LANECAST_ERR_SHAPE, "have more dimensions than data of [2]");
     let mut both = [0u8; 12];
     let (src, dst) = (both.as_ptr(), both.as_mut_ptr());
     let shape = [2usize];
@@ -230,6 +241,7 @@ fn what_is_wrong_is_said_and_nothing_written() {
     unsafe {
         assert_eq!(lanecast_scaling_init(null_mut(), c"mx".as_ptr()), LANECAST_ERR_NULL);
         assert_eq!(lanecast_scaling_init(&mut { mx }, c"gguf".as_ptr()), LANECAST_ERR_NAME);
+        assert_eq!(message(), r#"no scaling is named "gguf""#);
         assert_eq!(
             lanecast_scale_shape(shape.as_ptr(), 1, null(), null_mut(), null_mut()),
             LANECAST_ERR_NULL
