@@ -239,7 +239,8 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     let version = PyDict::new(py);
     version.set_item("max_version", (1, 1))?;
     let capsule = match given.call_method("__dlpack__", (), Some(&version)) {
-        Err(error) if error.is_instance_of::<PyTypeError>(py) => given.call_method0("__dlpack__")?,
+        // (It does not know the argument. What is derived from TypeError says something else.)
+        Err(error) if error.get_type(py).is(py.get_type::<PyTypeError>()) => given.call_method0("__dlpack__")?,
         other => other?,
     };
     let capsule = capsule.cast_into::<PyCapsule>().map_err(|_| {

@@ -151,7 +151,10 @@ fn nearest(given: &str) -> Option<&'static str> {
         ("fp16", DType::F16),
         ("f32", DType::F32),
         ("fp32", DType::F32),
+        ("half", DType::F16),
+        ("halffloat", DType::F16),
         ("f64", DType::F64),
+        ("double", DType::F64),
         ("fp64", DType::F64),
         ("bfloat", DType::BF16),
         ("fp8", DType::F8E4M3FN),
@@ -205,8 +208,14 @@ pub(crate) fn read<'py>(given: &Bound<'py, PyAny>) -> PyResult<(Ordered, Bound<'
     };
     match table.ordered(&descr) {
         Some(ordered) => Ok((ordered, descr)),
+        // (NumPy takes every class that it does not know for `object`.)
+        None if descr.kind() == b'O' && is_other_class(given) => Err(refused("there is no dtype", given)),
         None => Err(refused("cannot cast to", &descr)),
     }
+}
+
+fn is_other_class(given: &Bound<'_, PyAny>) -> bool {
+    given.is_instance_of::<PyType>() && !given.is(given.py().get_type::<PyAny>())
 }
 
 /// The dtype of a canonical name, or of another library's dtype whose text is its module and such a name (`torch.bfloat16`).

@@ -8,6 +8,7 @@ use numpy::npyffi::{NPY_ARRAY_WRITEABLE, NPY_ORDER, PY_ARRAY_API, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::PyTypeInfo;
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView};
 
@@ -187,12 +188,26 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
     if packed::is_packed_array(given)? {
         return Ok(Handed::Packed(Packed::new(given)?));
     }
+    check_nulls(given)?;
     // (Scalars of NumPy have buffers, too, but those of ml_dtypes without a format.)
     let is_scalar = given.is_instance(&py.import("numpy")?.getattr("generic")?)?;
     if !is_scalar && given.hasattr("__dlpack__")? {
         return dlpack::import(given);
     }
     Ok(Handed::Array(as_array(given)?))
+}
+
+/// Refuses an Arrow array, or a series of polars, that has nulls: NumPy would make NaN of them.
+fn check_nulls(given: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Ok(count) = given.getattr(intern!(given.py(), "null_count")) else { return Ok(()) };
+    let count = if count.is_callable() { count.call0()? } else { count };
+    match count.extract::<u64>() {
+        Ok(nulls @ 1..) => Err(PyValueError::new_err(format!(
+            "x has {nulls} null{}; lanecast.masked(x, dtype) gives the numbers, and which of them are there",
+            if nulls == 1 { "" } else { "s" }
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {

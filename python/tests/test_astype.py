@@ -247,6 +247,7 @@ def test_dtypes_of_torch():
         (lambda: lanecast.astype(np.zeros(2, [("a", "f4")]), "int8"), TypeError, "cannot cast an array of"),
         (lambda: lanecast.astype([1], "float9"), TypeError, "there is no dtype float9; lanecast casts bool, uint2"),
         (lambda: lanecast.astype([1], object), TypeError, "cannot cast to object"),
+        (lambda: lanecast.astype([1], type("Float32", (), {})), TypeError, "there is no dtype <class .*Float32'>"),
         (lambda: lanecast.astype([1], "float8_e4m3fnn"), TypeError, "did you mean 'float8_e4m3fn'"),
         (lambda: lanecast.astype([1], "bf16"), TypeError, "no dtype bf16; did you mean 'bfloat16'"),
         (lambda: lanecast.astype([1], "fp8"), TypeError, "did you mean 'float8_e4m3fn'"),

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import time
+import warnings
 
 import lanecast
 import ml_dtypes
@@ -117,6 +118,53 @@ def test_masked_arrays_of_numpy():
     # What is asked for is what counts.
     assert lanecast.masked(x, "uint8", np.ones((2, 2), bool))[1].tolist() == [[True, True], [False, True]]
     assert lanecast.masked(np.ma.array([1.0, 2.0]), "uint8")[1].all()
+
+
+def test_arrow_arrays():
+    pa = pytest.importorskip("pyarrow")
+    whole = pa.array([7, None, 300, -1, 5, None, 6, 8, 9, 10], pa.int32())
+    for x in (whole, whole[1:], whole[3:9], whole[4:5], whole[:0], pa.chunked_array([whole[2:4], whole[4:]])):
+        array, valid = lanecast.masked(x, "uint8")
+        expected = [item is not None and 0 <= item <= 255 for item in x.to_pylist()]
+        assert valid.tolist() == expected
+        assert array.tolist() == [item if there else 0 for item, there in zip(x.to_pylist(), expected)]
+        bits = lanecast.masked(x, "uint8", bitmap=True)[1]
+        assert np.unpackbits(bits, count=len(x), bitorder="little").astype(bool).tolist() == expected
+    flags = pa.array([True, None, False] * 5)[1:]
+    array, valid = lanecast.masked(flags, "float16")
+    assert (array[valid] == [item for item in flags.to_pylist() if item is not None]).all()
+    assert valid.tolist() == [item is not None for item in flags.to_pylist()]
+    halves = pa.array(np.float16([1, 2, 3]))
+    array, valid = lanecast.masked(halves, "bfloat16")
+    assert array.tolist() == [1, 2, 3] and valid.all() and (lanecast.astype(halves, "bfloat16") == array).all()
+    # What is asked for is what counts.
+    assert lanecast.masked(whole[:2], "uint8", np.array([True, True]))[1].all()
+
+    class Series:
+        """Arrow by a stream, as polars has it."""
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.chunked_array([whole[:2], whole[2:]]).__arrow_c_stream__(requested_schema)
+
+    assert lanecast.masked(Series(), "int64")[1].tolist() == whole.is_valid().to_pylist()
+
+    class Frame(Series):
+        """A table is one to NumPy, as of pandas."""
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.table({"a": whole}).__arrow_c_stream__(requested_schema)
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array([[1.0, 300.0]])
+
+    assert lanecast.masked(Frame(), "uint8")[1].tolist() == [[True, False]]
+    with pytest.raises(TypeError, match="cannot cast an Arrow array of string"):
+        lanecast.masked(pa.array(["1"]), "uint8")
+    for x in (whole, pa.chunked_array([whole])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ValueError, match=r"x has 2 nulls; lanecast.masked\(x, dtype\)"):
+                lanecast.astype(x, "uint8")
 
 
 def test_promotion_against_numpy():

@@ -158,7 +158,8 @@ def masked(
     """Cast, and make null what is lost: its bits are zero, and its place in the second array is False. What is null
     already stays null.
 
-    valid: which elements are there, as bools of the shape of x; None: all, and of a masked array those that its mask leaves. With bitmap=True valid and the second result
+    valid: which elements are there, as bools of the shape of x; None: all, of a masked array those that its mask leaves, and of an Arrow array
+        (of pyarrow, polars, ..; read by pyarrow) those that are not null. With bitmap=True valid and the second result
         are bitmaps as Arrow has them: uint8, element i in bit i % 8 of byte i // 8, in C order.
 
     >>> import lanecast
@@ -171,10 +172,15 @@ def masked(
     _flag("bitmap", bitmap)
     bits: bytes | None = None
     shape: tuple[int, ...] | None = None
-    if valid is None and isinstance(x, np.ma.MaskedArray):
-        valid = ~np.ma.getmaskarray(x)
-        if bitmap:
-            valid = np.packbits(valid.reshape(-1), bitorder="little")
+    there: Array | None = None
+    if isinstance(x, np.ma.MaskedArray):
+        there = ~np.ma.getmaskarray(x)
+    elif hasattr(x, "__arrow_c_array__") or hasattr(x, "__arrow_c_stream__"):
+        # (A series of pandas has that, too, of NumPy's dtypes.)
+        if not isinstance(getattr(x, "dtype", None), np.dtype):
+            x, there = _from_arrow(x)
+    if valid is None and there is not None:
+        valid = np.packbits(there.reshape(-1), bitorder="little") if bitmap else there
     if valid is not None:
         array = np.asarray(valid)
         if bitmap:
@@ -194,6 +200,41 @@ def masked(
         return result, found
     unpacked = np.unpackbits(found, count=result.size, bitorder="little")
     return result, unpacked.view(np.bool_).reshape(result.shape)
+
+
+def _from_arrow(x: Any) -> tuple[Any, Array | None]:
+    """The numbers of an Arrow array, and which of them are not null; None: all. What is no array, as a table, as it is."""
+    try:
+        import pyarrow as pa  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError as error:
+        nulls = getattr(x, "null_count", 0)
+        nulls = nulls() if callable(nulls) else nulls
+        if not isinstance(nulls, int) or nulls == 0:
+            return x, None
+        what = type(x).__qualname__
+        raise TypeError(f"a {what} with nulls is an Arrow array, which pyarrow reads: pip install pyarrow") from error
+    if isinstance(x, (pa.Array, pa.ChunkedArray)):
+        array = x
+    else:
+        array = pa.array(x) if hasattr(x, "__arrow_c_array__") else pa.chunked_array(x)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_struct(array.type):
+        return x, None
+    if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_boolean(array.type)):
+        raise TypeError(f"cannot cast an Arrow array of {array.type}; needed is one of integers, floats or bools")
+    first, end = array.offset, array.offset + len(array)
+
+    def bits(buffer: Any) -> Array:
+        return np.unpackbits(np.frombuffer(buffer, np.uint8), count=end, bitorder="little")[first:].view(np.bool_)
+
+    validity, data = array.buffers()
+    there = bits(validity) if array.null_count else None
+    if data is None or end == 0:
+        return np.empty(0, array.type.to_pandas_dtype()), None
+    if pa.types.is_boolean(array.type):
+        return bits(data), there
+    return np.frombuffer(data, array.type.to_pandas_dtype(), count=end)[first:], there
 
 
 def _descr(name: str) -> np.dtype[Any]:
