@@ -230,7 +230,8 @@ fn write_available(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("available: ")?;
     // (Without a list of them: where there is no memory, this is said as well.)
     for (i, isa) in Isa::available().iter().enumerate() {
-        write!(f, "{}{isa}", if i == 0 { "" } else { ", " })?;
+        f.write_str(if i == 0 { "" } else { ", " })?;
+        f.write_str(isa.name())?;
     }
     Ok(())
 }
