@@ -92,6 +92,8 @@ fn repeated(data: &[u8], len: usize) -> Box<[u8]> {
 /// An error, after which nothing is written.
 fn refused<'a>(status: lanecast_status, written: impl IntoIterator<Item = &'a u8>) {
     assert!((LANECAST_ERR_PACKED..0).contains(&status), "{status}");
+    // SAFETY: a C string, until the next call of this thread fails.
+    assert!(!unsafe { core::ffi::CStr::from_ptr(lanecast_error_message()) }.is_empty());
     assert!(written.into_iter().all(|byte| *byte == CANARY), "written on error {status}");
 }
 
