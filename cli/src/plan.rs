@@ -218,9 +218,13 @@ impl Choice {
     }
 }
 
-/// Warnings of patterns that fit no tensor.
-fn idle_patterns(it: &Checkpoint, found: &Recognised, args: &Convert) -> Result<Vec<String>> {
-    let mut warnings = Vec::new();
+/// The patterns that fit no tensor, with their options.
+fn idle_patterns<'a>(
+    it: &Checkpoint,
+    found: &Recognised,
+    args: &'a Convert,
+) -> Result<Vec<(&'static str, &'a str)>> {
+    let mut idle = Vec::new();
     for (option, patterns) in
         [("--keep", &args.keep), ("--only", &args.only), ("--copy", &args.copy), ("--drop", &args.drop)]
     {
@@ -232,13 +236,11 @@ fn idle_patterns(it: &Checkpoint, found: &Recognised, args: &Convert) -> Result<
                 logical || one.is_match(&*tensor.name)
             };
             if !it.tensors.values().any(fits) {
-                warnings.push(format!(
-                    "{option} '{pattern}' fits no tensor; a pattern is of a whole name: '*q_proj*'"
-                ));
+                idle.push((option, &pattern[..]));
             }
         }
     }
-    Ok(warnings)
+    Ok(idle)
 }
 
 /// The dtype that `--to` names, if it is no layout.
@@ -588,9 +590,16 @@ impl Plan {
             return Err(Failure::refused(what).help("`lanecast inspect` lists them"));
         }
         plan.groups = planner.groups.len();
-        plan.warnings.extend(idle_patterns(it, found, args)?);
+        let idle = idle_patterns(it, found, args)?;
+        plan.warnings.extend(idle.iter().map(|(option, pattern)| {
+            format!("{option} '{pattern}' fits no tensor; a pattern is of a whole name: '*q_proj*'")
+        }));
         if let (Some(layout), true) = (planner.layout, plan.layout.is_none()) {
-            return Err(plan.none_becomes(layout));
+            return Err(plan.none_becomes(layout.name(), "matrices whose names end in .weight"));
+        }
+        let chosen = args.only.len() - idle.iter().filter(|(option, _)| *option == "--only").count();
+        if chosen == 0 && !args.only.is_empty() {
+            return Err(plan.none_becomes(&args.to, "all floats"));
         }
         let shard_size = args.shard_size.as_deref().map(parse_size).transpose()?;
         if shard_size.is_some() && !it.is_dir {
@@ -607,8 +616,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The error that no tensor becomes the layout: with the patterns that fit none, or the reasons of the first tensors.
-    fn none_becomes(&self, layout: Layout) -> Failure {
+    /// The error that no tensor becomes what is asked for: with the patterns that fit none, or the reasons of the first tensors.
+    fn none_becomes(&self, to: &str, which: &str) -> Failure {
         const MOST: usize = 3;
         let mut reasons = self.warnings.clone();
         if reasons.is_empty() {
@@ -617,11 +626,10 @@ impl Plan {
                 reasons.push(format!("and {more} more"));
             }
         }
-        let what = format!("no tensor would become {}", layout.name());
+        let what = format!("no tensor would become {to}");
         let what = if reasons.is_empty() { what } else { format!("{what} ({})", reasons.join(", ")) };
-        let help =
-            "without --only it is matrices whose names end in .weight; `lanecast inspect` lists all tensors";
-        Failure::refused(what).help(help)
+        Failure::refused(what)
+            .help(format!("without --only it is {which}; `lanecast inspect` lists all tensors"))
     }
 
     /// Adds a job that copies a tensor, or casts it.

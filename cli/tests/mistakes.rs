@@ -153,6 +153,13 @@ fn tensors_that_stay_what_they_are_say_why() {
         &fails(dir.path(), "convert src dst --to fp8-channel --only q_porj", 3),
         &["become fp8-channel (--only 'q_porj' fits no tensor", "'*q_proj*')", "end in .weight"],
     );
+    says(
+        &fails(dir.path(), "convert src dst --to f16 --only q_porj", 3),
+        &["no tensor would become f16 (--only 'q_porj' fits no tensor", "without --only it is all floats"],
+    );
+    // One that fits is enough, also where nothing is left to be done.
+    line(dir.path(), "convert src same --to f32 --only q_porj --only *up_proj* --quiet");
+    assert!(dir.path().join("same").exists());
     let tensor = |name: &str, shape: &[usize]| {
         (name.to_owned(), Dtype::F32, shape.to_vec(), le(&vec![1.0; shape.iter().product()]))
     };
