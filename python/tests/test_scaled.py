@@ -276,7 +276,7 @@ def test_progress_begins_anew_and_ends_at_all(threads):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda x: lanecast.quantize(x, "float8_e4m3fn", "mxfp8"), ValueError, "scaling is 'mxfp8'; it must be"),
+        (lambda x: lanecast.quantize(x, "float8_e4m3fn", "mxfp8"), ValueError, "scaling is 'mxfp8'; it must be .*'mx' is MXFP8, MXFP6 or MXFP4"),
         (lambda x: lanecast.quantize(x, "int64", "mx"), TypeError, "from float32 to int64"),
         (lambda x: lanecast.quantize(x.astype("int32"), "int8", "mx"), TypeError, "from int32 to int8.*; data are real floats"),
         (lambda x: lanecast.quantize(x, "float8_e4m3fn", "mx", packed=True), TypeError, "float8_e4m3fn cannot be packed"),

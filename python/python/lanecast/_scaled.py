@@ -107,7 +107,8 @@ def _scaling(given: Scaling | str) -> Scaling:
     if isinstance(given, str) and given in _NAMED:
         return _NAMED[given]()
     names = ", ".join(f"'{name}'" for name in _NAMED)
-    raise ValueError(f"scaling is {given!r}; it must be a lanecast.Scaling, or one of {names}")
+    help = " ('mx' is MXFP8, MXFP6 or MXFP4, by the dtype)" if "mx" in str(given).lower() else ""
+    raise ValueError(f"scaling is {given!r}; it must be a lanecast.Scaling, or one of {names}{help}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
