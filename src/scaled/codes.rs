@@ -104,6 +104,13 @@ impl Elements {
         self.dtype.byte_len(n, self.packing).unwrap_or(0)
     }
 
+    /// Bytes of `n` elements that lie behind each other; None if those do not end with a byte.
+    pub(super) fn whole(&self, n: usize) -> Option<usize> {
+        let is_whole =
+            self.packing == Packing::OnePerByte || (n % 8 * self.dtype.bits() as usize).is_multiple_of(8);
+        is_whole.then(|| self.size(n))
+    }
+
     /// The byte at which an element begins, counted from the beginning of the buffer.
     pub(super) fn at(&self, element: usize) -> usize {
         match self.rows {

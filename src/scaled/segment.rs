@@ -62,9 +62,14 @@ pub(super) struct Call {
 
 impl Segment {
     /// The calls of a kernel for all rows, and how many rows are joined to one in the first of them. Short rows whose elements have a number
-    /// each are joined, if they are contiguous: `sizes` are the bytes of a row.
-    pub(super) fn calls(&self, rows: &Rows, sizes: [usize; 2]) -> (usize, impl Iterator<Item = Call>) {
-        let can_join = self.per == Per::Element && rows.count > 1 && [rows.src, rows.dst] == sizes;
+    /// each are joined, if nothing lies between them: `sizes` are the bytes of a row, None if it does not end with one.
+    pub(super) fn calls(
+        &self,
+        rows: &Rows,
+        sizes: [Option<usize>; 2],
+    ) -> (usize, impl Iterator<Item = Call>) {
+        let is_contiguous = [Some(rows.src), Some(rows.dst)] == sizes;
+        let can_join = self.per == Per::Element && rows.count > 1 && is_contiguous;
         let joined = if can_join { (SCALES / self.n).clamp(1, rows.count) } else { 1 };
         let call = |first: usize, count: usize, joined: usize| Call {
             first,

@@ -21,6 +21,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("quantised as by the reference", |isa| each(isa, quantised));
     suite.test_beside_reference("the formats of packages quantised as by the reference", packages);
     suite.test_beside_reference("blocks of rows that are apart", rows_apart);
+    suite.test("bytes between rows under scales of columns", gaps_between_rows);
     suite.test_beside_reference("pieces of quotients", pieces_of_quotients);
     suite.test_beside_reference("packed elements under scales of columns", packed_columns);
     suite.test_beside_reference("short and odd blocks of several rows", odd_blocks);
@@ -213,10 +214,32 @@ fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
     a.iter().zip(b).position(|(a, b)| a != b)
 }
 
+/// The scaling, sometimes with rows that begin at bytes of their own, and bytes between them.
+fn with_gaps(
+    random: &mut Random,
+    scaling: Scaling,
+    shape: &[usize],
+    element: DType,
+    packing: Packing,
+) -> Scaling {
+    let row = element.byte_len(shape[shape.len() - 1], packing).expect("a size");
+    if random.one_in(6) { scaling.row_bytes(row + random.below(4)) } else { scaling }
+}
+
+/// Bytes of elements of a shape.
+fn code_bytes(scaling: &Scaling, shape: &[usize], element: DType, packing: Packing) -> usize {
+    let n: usize = shape.iter().product();
+    match scaling.row_bytes {
+        Some(bytes) if n > 0 => n / shape[shape.len() - 1] * bytes,
+        _ => element.byte_len(n, packing).expect("a size"),
+    }
+}
+
 fn dequantised(random: &mut Random, isa: Isa) {
     let (from, to) = (random.pick(&CODES), random.pick(&DATA));
     let (shape, scaling) = scaling(random, from);
     let options = options(random);
+    let scaling = with_gaps(random, scaling, &shape, from, options.src_packing);
     dequantised_of(random, isa, [from, to], &shape, scaling, options);
 }
 
@@ -232,7 +255,7 @@ fn dequantised_of(
     let fast =
         Dequantizer::new(from, to, &scaling, &options.isa(isa)).expect("the same on every instruction set");
     let n: usize = shape.iter().product();
-    let len = from.byte_len(n, options.src_packing).expect("a size");
+    let len = code_bytes(&scaling, shape, from, options.src_packing);
     let offset = random.below(9);
     let src: Vec<u8> = (0..offset + len).map(|_| random.word() as u8).collect();
     let src = &src[offset..];
@@ -265,8 +288,7 @@ fn quantised(random: &mut Random, isa: Isa) {
     let (from, to) = (random.pick(&DATA), random.pick(&CODES));
     let (shape, scaling) = scaling(random, to);
     let options = options(random);
-    let row = to.byte_len(shape[shape.len() - 1], options.dst_packing).expect("a size");
-    let scaling = if random.one_in(6) { scaling.row_bytes(row + random.below(4)) } else { scaling };
+    let scaling = with_gaps(random, scaling, &shape, to, options.dst_packing);
     quantised_of(random, isa, [from, to], &shape, scaling, options);
 }
 
@@ -809,6 +831,20 @@ fn rows_apart(isa: Isa) {
     }
 }
 
+/// Short rows with bytes between them, under the same scales of columns: rows without are dequantised several at once.
+fn gaps_between_rows(isa: Isa) {
+    let scaling = Scaling::blocks(&[0, 1], DType::F32).row_bytes(5);
+    let options = CastOptions::new().isa(isa);
+    let d = Dequantizer::new(DType::F8E4M3FN, DType::F32, &scaling, &options).expect("a pair");
+    // 1 2 4 and 8 16 32; NaN between them.
+    let codes = [0x38, 0x40, 0x48, 0x7F, 0x7F, 0x50, 0x58, 0x60, 0x7F, 0x7F];
+    let scales: Vec<u8> = [1f32, 0.5, 0.25].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    let mut out = [0; 24];
+    d.dequantize(&codes, &[2, 3], &scales, None, &mut out).expect("sizes that fit");
+    let found: Vec<f32> = out.as_chunks().0.iter().map(|x| f32::from_ne_bytes(*x)).collect();
+    assert_eq!(found, [1.0, 1.0, 1.0, 8.0, 8.0, 8.0]);
+}
+
 /// More than what is float32 at once where something else makes elements of quotients: rows that are cut, whose scale is of groups
 /// and of all, and so many that they are made some at a time.
 fn pieces_of_quotients(isa: Isa) {
@@ -954,7 +990,6 @@ fn words_of_scales(isa: Isa) {
 fn requantised(random: &mut Random, isa: Isa) {
     let (from, to) = (random.pick(&CODES), random.pick(&CODES));
     let (shape, source) = scaling(random, from);
-    let n: usize = shape.iter().product();
     let common = [
         Scaling::mx().rule(random.pick(&[ScaleRule::Floor, ScaleRule::Even, ScaleRule::RoundUp])),
         Scaling::nvfp4(),
@@ -966,12 +1001,14 @@ fn requantised(random: &mut Random, isa: Isa) {
     let target = if random.one_in(3) { scaling_of(random, to, shape.len()) } else { random.pick(&common) };
     let (source, target) = (source.profile(Profile::Lanecast), target.profile(Profile::Lanecast));
     let options = options(random);
+    let source = with_gaps(random, source, &shape, from, options.src_packing);
+    let target = with_gaps(random, target, &shape, to, options.dst_packing);
     let requantizer = |isa| Requantizer::new((from, &source), (to, &target), &options.isa(isa)).ok();
     let [Some(reference), Some(fast)] = [Isa::Scalar, isa].map(requantizer) else { return };
-    let len = from.byte_len(n, options.src_packing).expect("a size");
+    let len = code_bytes(&source, &shape, from, options.src_packing);
     let src: Vec<u8> = (0..len).map(|_| random.word() as u8).collect();
     let scales = scales(random, source.scale_dtype, source.scale_bytes(&shape).expect("a size"));
-    let size = to.byte_len(n, options.dst_packing).expect("a size");
+    let size = code_bytes(&target, &shape, to, options.dst_packing);
     let Ok(scale_bytes) = target.scale_bytes(&shape) else { return };
     let groups: usize = source.scale_shape(&shape).expect("a shape").iter().product();
     let zeros: Option<Vec<u8>> =

@@ -361,7 +361,8 @@ impl<'a> Divide<'a> {
         let mut arrays =
             [&scales[known..], &inverses[known..], if zeros.is_empty() { &[] } else { &zeros[known..] }];
         let block = job.grid.block();
-        let (joined, calls) = segment.calls(rows, [segment.n * self.width, job.write.size(segment.n)]);
+        let sizes = [Some(segment.n * self.width), job.write.whole(segment.n)];
+        let (joined, calls) = segment.calls(rows, sizes);
         if segment.per == Per::Element && (block > 1 || joined > 1) {
             let each = once(each, || array(NO_NUMBERS))?;
             expand(&mut arrays, &mut each[..], segment.groups, segment.n, block, joined);

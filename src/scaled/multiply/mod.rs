@@ -264,8 +264,8 @@ impl<'a> Multiply<'a> {
         let is_odd = has_ties || self.ties == MayTie::Always;
         let is_affine = job.given.zero_points.is_some();
         let mut arrays = [&scales[known..], if is_affine { &zeros[known..] } else { &[] }];
-        let behind = job.read.byte(segment.first + segment.n).unwrap_or(start);
-        let (joined, calls) = segment.calls(rows, [behind - start, segment.n * self.decided.size]);
+        let sizes = [job.read.whole(segment.n), Some(segment.n * self.decided.size)];
+        let (joined, calls) = segment.calls(rows, sizes);
         let block = job.grid.block();
         if segment.per == Per::Element && (block > 1 || joined > 1) {
             let each = once(each, || array(NO_NUMBERS))?;
