@@ -240,6 +240,10 @@ fn dequantised(random: &mut Random, isa: Isa) {
     let (shape, scaling) = scaling(random, from);
     let options = options(random);
     let scaling = with_gaps(random, scaling, &shape, from, options.src_packing);
+    let row = scaling.scale_shape(&shape).ok().and_then(|lengths| lengths.last().copied()).unwrap_or(1);
+    let row = row * scaling.scale_dtype.itemsize();
+    let has_rows = scaling.layout == ScaleLayout::RowMajor && random.one_in(6);
+    let scaling = if has_rows { scaling.scale_row_bytes(row + random.below(4)) } else { scaling };
     dequantised_of(random, isa, [from, to], &shape, scaling, options);
 }
 
