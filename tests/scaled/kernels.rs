@@ -22,6 +22,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("the formats of packages quantised as by the reference", packages);
     suite.test_beside_reference("blocks of rows that are apart", rows_apart);
     suite.test("bytes between rows under scales of columns", gaps_between_rows);
+    suite.test("payloads of NaN under scales", payloads);
     suite.test_beside_reference("pieces of quotients", pieces_of_quotients);
     suite.test_beside_reference("packed elements under scales of columns", packed_columns);
     suite.test_beside_reference("short and odd blocks of several rows", odd_blocks);
@@ -191,7 +192,10 @@ fn data(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {
             }
             let mut code = field << m | fraction;
             if specials && random.one_in(50) {
-                code = random.pick(&[(top as u64) << m, (top as u64) << m | 1 << (m - 1), 1, 0]);
+                // Inf, NaN without a payload, with any and with all ones, the least subnormal, zero.
+                let inf = (top as u64) << m;
+                let nans = [inf | 1 << (m - 1), inf | fraction.max(1), inf | ((1 << m) - 1)];
+                code = random.pick(&[inf, nans[0], nans[1], nans[2], 1, 0]);
             }
             if zeros && random.one_in(2) {
                 code = 0;
@@ -847,6 +851,28 @@ fn gaps_between_rows(isa: Isa) {
     d.dequantize(&codes, &[2, 3], &scales, None, &mut out).expect("sizes that fit");
     let found: Vec<f32> = out.as_chunks().0.iter().map(|x| f32::from_ne_bytes(*x)).collect();
     assert_eq!(found, [1.0, 1.0, 1.0, 8.0, 8.0, 8.0]);
+}
+
+/// A NaN among the data keeps its sign and no payload, which bfloat16 would have room for. Its bits, with all ones, are near the end of what
+/// 32 bits hold.
+fn payloads(isa: Isa) {
+    for from in [DType::BF16, DType::F16, DType::F32] {
+        let q =
+            Quantizer::new(from, DType::BF16, &Scaling::per_tensor(DType::F32), &CastOptions::new().isa(isa));
+        let data: Vec<u8> = match from {
+            DType::F32 => [0x7F81_2345u32, 0xFFFF_FFFF].iter().flat_map(|x| x.to_ne_bytes()).collect(),
+            DType::BF16 => [0x7F81u16, 0xFFFF].iter().flat_map(|x| x.to_ne_bytes()).collect(),
+            _ => [0x7C01u16, 0xFFFF].iter().flat_map(|x| x.to_ne_bytes()).collect(),
+        };
+        let mut codes = [0; 4];
+        let scale = 0.5f32.to_ne_bytes();
+        q.expect("a pair").quantize_given(&data, &[2], &scale, None, &mut codes).expect("sizes that fit");
+        assert_eq!(
+            codes.as_chunks().0.iter().map(|x| u16::from_ne_bytes(*x)).collect::<Vec<_>>(),
+            [0x7FC0, 0xFFC0],
+            "{from}"
+        );
+    }
 }
 
 /// More than what is float32 at once where something else makes elements of quotients: rows that are cut, whose scale is of groups

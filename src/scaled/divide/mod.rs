@@ -406,6 +406,9 @@ impl<'a> Divide<'a> {
                     let quotients = &mut quotients[..row * rows.count];
                     let src = &src[from + first * rows.src..];
                     kernel.run(src, (&mut *quotients).into(), n, &rows, &factors, false);
+                    if job.quantize.to == DType::BF16 {
+                        clear_payloads(quotients);
+                    }
                     for (i, quotients) in quotients.chunks_exact(row).enumerate() {
                         let to = to + (first + i) * some.dst;
                         then.fill(quotients, dst.part(to..to + size), n)?;
@@ -439,6 +442,16 @@ impl<'a> Divide<'a> {
             }
             self.cast(region, division, &elements, dst, &mut buffers, &mut room, block)
         })
+    }
+}
+
+/// Clears the payloads of NaNs among some float32, and keeps their signs: a cast to bfloat16 would keep them, too.
+fn clear_payloads(values: &mut [u8]) {
+    for value in values.as_chunks_mut().0 {
+        let bits = u32::from_ne_bytes(*value);
+        if bits & 0x7FFF_FFFF > 0x7F80_0000 {
+            *value = (bits & 0x8000_0000 | 0x7FC0_0000).to_ne_bytes();
+        }
     }
 }
 
