@@ -249,9 +249,13 @@ impl<I: Simd, S: AsF32<I>, T: Ties> AsF32<I> for Quotient<S, T> {
             let scales = numbers(isa, &scale, scale.scales);
             let m = registers!(4, K => {
                 let near = isa.and(isa.add32(q[K], isa.splat32(0x800)), isa.splat32(!0xFFF));
-                // (The sum of 0x800 and the largest NaN is no NaN any more.)
-                let is_nan = isa.gt32(isa.abs_f32(q[K]), isa.splat32(0x7F80_0000));
-                isa.select32(is_nan, q[K], near)
+                // (The sum of 0x800 and the largest NaN is no NaN any more. Sources of 16 bits have none that is so large.)
+                if const { bits::<S>() < 32 } {
+                    near
+                } else {
+                    let is_nan = isa.gt32(isa.abs_f32(q[K]), isa.splat32(0x7F80_0000));
+                    isa.select32(is_nan, q[K], near)
+                }
             });
             let minus = registers!(4, K => isa.xor(m[K], isa.splat32(SIGN)));
             let t = registers!(4, K => rest(isa, scale.tensor, x[K], minus[K], scales[K]));
