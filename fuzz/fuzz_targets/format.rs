@@ -23,7 +23,8 @@ fuzz_target!(|input: (u8, bool, &[u8])| {
     let mut back = vec![0; bytes.len()];
     // Without saturation, so that ±Inf comes back; float8_e8m0fnu has none, and needs it for its smallest.
     let options = options.saturate(dtype == DType::F8E8M0);
-    text::parse_bytes_with(&offsets, &text, &mut back, dtype, &options).expect("what was written are numbers");
+    text::parse_bytes_with(&offsets, &text, &mut back, dtype, &options)
+        .expect("what was written are numbers");
     // Once read, NaN has one code and a bool is 0 or 1, and then the text is the same.
     let (again, same) =
         text::format_bytes_with::<i32>(&back, dtype, n, &CastOptions::new(), notation).expect("as before");

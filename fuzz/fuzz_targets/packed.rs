@@ -4,7 +4,9 @@
 #![no_main]
 
 use lanecast::checked::Validity;
-use lanecast::{ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Isa, NanToFinite, Overflow, Packing, Rounding};
+use lanecast::{
+    ByteOrder, CastOptions, Caster, DType, E8m0Rounding, Isa, NanToFinite, Overflow, Packing, Rounding,
+};
 use libfuzzer_sys::fuzz_target;
 
 const CANARY: u8 = 0xC5;
@@ -43,7 +45,8 @@ fuzz_target!(|input: ([u8; 2], [u8; 13], u8, u8, &[u8])| {
     }
 
     // As many elements as there are whole bytes for, but a few, repeated to some thousands now and then.
-    let repeated = if mode[12] & 6 == 6 { bytes.repeat(1 + 8192 / (bytes.len() + 1)) } else { bytes.to_vec() };
+    let repeated =
+        if mode[12] & 6 == 6 { bytes.repeat(1 + 8192 / (bytes.len() + 1)) } else { bytes.to_vec() };
     let eight = from.byte_len(8, options.src_packing).expect("it is small");
     let n = (repeated.len() / eight * 8).saturating_sub(usize::from(rest % 8));
     // Sizes are exact, so that the sanitizer sees every byte beyond.

@@ -240,7 +240,9 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     version.set_item("max_version", (1, 1))?;
     let capsule = match given.call_method("__dlpack__", (), Some(&version)) {
         // (It does not know the argument. What is derived from TypeError says something else.)
-        Err(error) if error.get_type(py).is(py.get_type::<PyTypeError>()) => given.call_method0("__dlpack__")?,
+        Err(error) if error.get_type(py).is(py.get_type::<PyTypeError>()) => {
+            given.call_method0("__dlpack__")?
+        }
         other => other?,
     };
     let capsule = capsule.cast_into::<PyCapsule>().map_err(|_| {
