@@ -247,7 +247,9 @@ pub(super) fn plan<I: Ways>(_: I, plan: &mut Plan) {
     plan.kernel = if plan.ready.is_some() { plain::<I> } else { shaped::<I> };
     plan.few = if plan.groups.is_some() { shaped::<I> } else { stage::few };
     plan.stream_rows = Some(stream::rows::<I>);
-    plan.stream_from = if keeps_up::<I>(route) { streaming_threshold() } else { usize::MAX };
+    let [read, written] = [&route.src, &route.dst].map(|side| side.memory_bits() as usize * side.parts);
+    plan.stream_from =
+        this_processor().streams_from(streaming_threshold(), keeps_up::<I>(route), written > read);
     plan.floats = steps.iter().any(|step| step.floats);
     plan.quick = match plan.ready {
         _ if plan.floats => 0,
