@@ -37,6 +37,12 @@ impl Processor {
         self == Self::Zen4
     }
 
+    /// Does it read faster if memory is asked twice for the source: to L2 long before, then to L1? An Intel core waits for few
+    /// lines at a time, but its L2 for many more.
+    pub(super) fn asks_twice(self) -> bool {
+        self == Self::Intel
+    }
+
     /// May memcpy take ten times as long where [both sides lie alike](super::run::lie_alike)?
     pub(super) fn copies_alike_slowly(self) -> bool {
         self == Self::Zen3

@@ -15,8 +15,10 @@ use super::sizes::{LINE, ahead, bytes};
 
 /// Bytes of a chunk, on the side where elements are wider.
 const CHUNK: usize = 2048;
-/// How many bytes ahead of a chunk the source is prefetched while the chunk is streamed.
+/// How many bytes ahead of a chunk the source is prefetched while the chunk is streamed: to L1, where memory is asked once.
 const AHEAD: usize = 4096;
+/// And where it is asked twice: to L1 and, before, to L2.
+const TWICE: [usize; 2] = [2048, 12288];
 
 /// A number of elements that is whole blocks, and whole lines of results of `to` bits: a power of two.
 const fn unit(to: usize) -> usize {
@@ -92,7 +94,8 @@ pub(super) unsafe fn made<I: Simd>(
     let mut lines = Lines([MaybeUninit::uninit(); LINE + CHUNK]);
     let lines = lines.0.as_mut_ptr().cast::<u8>();
     let [from, to] = bits;
-    let step = step(bits);
+    let asks = Asks::new(bits);
+    let chunk = asks.chunk(bits);
     let row = bytes(n, to);
     let is_one = apart.dst == row as isize;
     let (mut row_src, mut row_dst) = (src, dst);
@@ -123,7 +126,7 @@ pub(super) unsafe fn made<I: Simd>(
             }
             held += bytes(first, to);
             while first < n {
-                let elements = (n - first).min(chunk(bits));
+                let elements = (n - first).min(chunk);
                 maker.make(first, row_src.add(bytes(first, from)), lines.add(held), elements);
                 first += elements;
                 let end = held + bytes(elements, to);
@@ -138,8 +141,8 @@ pub(super) unsafe fn made<I: Simd>(
                         from: lines.add(partial),
                         to: line.wrapping_add(partial),
                         bytes: whole - partial,
-                        next: further(row_src, bytes(first, from) + AHEAD, bytes(n, from), apart),
-                        step,
+                        asks: asks
+                            .at(|ahead| further(row_src, bytes(first, from) + ahead, bytes(n, from), apart)),
                     });
                     ptr::copy_nonoverlapping(lines.add(whole), lines, end - whole);
                     line = line.wrapping_add(whole);
@@ -156,16 +159,12 @@ pub(super) unsafe fn made<I: Simd>(
     unsafe { ptr::copy_nonoverlapping(lines.add(begun), line.wrapping_add(begun), held - begun) };
 }
 
-/// Bytes of the source to prefetch with each line of results.
-fn step([from, to]: [usize; 2]) -> usize {
-    if from >= to && this_processor().reads_ahead() { 0 } else { LINE * from / to }
-}
-
 /// Copies bytes. A [`fence`](super::simd::fence) must follow.
 #[inline(always)]
 pub(super) fn copied<I: Simd>(isa: I, run: Run) {
+    let asks = Asks::new([8, 8]);
     run.by_lines(|from, to, bytes| {
-        isa.run(Stream { from, to, bytes, next: from.wrapping_add(AHEAD), step: step([8, 8]) });
+        isa.run(Stream { from, to, bytes, asks: asks.at(|ahead| from.wrapping_add(ahead)) });
     });
 }
 
@@ -212,14 +211,54 @@ impl<I: Simd> Task<I> for Ask {
     }
 }
 
+/// What memory is asked for while a chunk of results is streamed; by the distance, then by the place.
+#[derive(Clone, Copy)]
+struct Asks<T> {
+    /// Bytes of the source with each line of results.
+    step: usize,
+    /// To L1.
+    near: T,
+    /// To L2.
+    far: Option<T>,
+}
+
+impl Asks<usize> {
+    /// For casts between elements of so many bits.
+    fn new([from, to]: [usize; 2]) -> Self {
+        let processor = this_processor();
+        let step = if from >= to && processor.reads_ahead() { 0 } else { LINE * from / to };
+        let [near, far] = TWICE;
+        if from >= to && processor.asks_twice() {
+            Self { step, near, far: Some(far) }
+        } else {
+            Self { step, near: AHEAD, far: None }
+        }
+    }
+
+    /// Elements of a chunk. Where memory is asked twice, it had better be asked often, unless there is little to compute: what only
+    /// halves 32 or 64 bits.
+    fn chunk(&self, bits: [usize; 2]) -> usize {
+        let [from, to] = bits;
+        match (chunk(bits), unit(to)) {
+            (most, unit) if self.far.is_some() && (from < 32 || from > 2 * to) => {
+                (most / 2 / unit * unit).max(unit)
+            }
+            (most, _) => most,
+        }
+    }
+
+    #[inline(always)]
+    fn at(self, place: impl Fn(usize) -> *const u8) -> Asks<*const u8> {
+        Asks { step: self.step, near: place(self.near), far: self.far.map(place) }
+    }
+}
+
 /// Streams whole lines, and prefetches the source meanwhile where that gains: else memory would not be read while it is written.
 struct Stream {
     from: *const u8,
     to: *mut u8,
     bytes: usize,
-    next: *const u8,
-    /// Bytes of the source to prefetch with each line.
-    step: usize,
+    asks: Asks<*const u8>,
 }
 
 impl<I: Simd> Task<I> for Stream {
@@ -227,6 +266,7 @@ impl<I: Simd> Task<I> for Stream {
 
     #[inline(always)]
     fn call(self, isa: I) {
+        let Asks { step, near, far } = self.asks;
         let (mut at, mut asked, mut due) = (0, 0, 0);
         while at < self.bytes {
             // SAFETY: whole registers of both, and `to` is aligned.
@@ -235,13 +275,34 @@ impl<I: Simd> Task<I> for Stream {
                     let v = isa.load(self.from.add(at + k * I::BYTES));
                     isa.stream(self.to.add(at + k * I::BYTES), v);
                 }
-                due += self.step;
-                while asked < due {
-                    isa.prefetch(self.next.wrapping_add(asked));
-                    asked += LINE;
+            }
+            due += step;
+            while asked < due {
+                isa.prefetch(near.wrapping_add(asked));
+                if let Some(far) = far {
+                    isa.prefetch_far(far.wrapping_add(asked));
                 }
+                asked += LINE;
             }
             at += LINE;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_whole_units_and_have_room() {
+        for from in [1, 2, 4, 6, 8, 16, 32, 64, 128] {
+            for to in [1, 2, 4, 6, 8, 16, 32, 64, 128] {
+                for far in [None, Some(TWICE[1])] {
+                    let n = Asks { step: LINE, near: AHEAD, far }.chunk([from, to]);
+                    assert!(n > 0 && n.is_multiple_of(unit(to)), "{from} to {to}: {n}");
+                    assert!(bytes(n, to) <= CHUNK, "{from} to {to}: {n}");
+                }
+            }
         }
     }
 }
