@@ -876,3 +876,10 @@ def test_time_of_few_elements():
     for _ in range(1000):
         lanecast.astype(x, "float8_e4m3fn")
     assert time.perf_counter() - start < 0.2
+
+
+def test_zarr_that_is_missing_or_old():
+    """pip gives an older Python an older Zarr: the error says what is needed, not what cannot be imported."""
+    done = python("-c", "import sys; sys.modules['zarr.codecs'] = None; import lanecast.zarr")
+    assert done.returncode != 0
+    assert "ImportError: lanecast.zarr needs Python 3.12 and zarr 3.4, or later: pip install 'zarr>=3.4' (" in done.stderr

@@ -17,9 +17,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from zarr.codecs import cast_value  # type: ignore[import-not-found, unused-ignore]
 
-from lanecast import _lanecast, _zarr_dtypes
+from lanecast import _lanecast
+
+try:
+    from zarr.codecs import cast_value  # type: ignore[import-not-found, unused-ignore]
+
+    from lanecast import _zarr_dtypes
+except ImportError as error:
+    # To an older Python pip gives an older Zarr, without a word.
+    raise ImportError(f"lanecast.zarr needs Python 3.12 and zarr 3.4, or later: pip install 'zarr>=3.4' ({error})") from None
 
 __all__ = ["CastValue", "cast_array"]
 
