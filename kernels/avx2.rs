@@ -706,6 +706,10 @@ impl Saturates for Avx2 {
         narrow_s16_to_u8(self, a: [__m256i; 2]) -> __m256i = self.packed(_mm256_packus_epi16(a[0], a[1]));
         narrow_s32(self, a: [__m256i; 2]) -> __m256i = self.packed(_mm256_packs_epi32(a[0], a[1]));
         narrow_s32_to_u16(self, a: [__m256i; 2]) -> __m256i = self.packed(_mm256_packus_epi32(a[0], a[1]));
+        narrow_s32_to_s8(self, a: [__m256i; 4]) -> __m256i =
+            self.twice_packed(_mm256_packs_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(a[2], a[3])));
+        narrow_s32_to_u8(self, a: [__m256i; 4]) -> __m256i =
+            self.twice_packed(_mm256_packus_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(a[2], a[3])));
     }
 }
 

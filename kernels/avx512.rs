@@ -7,8 +7,8 @@ use super::avx2::Avx2;
 use super::codec::plane::{Fold, Plane, Words};
 use super::simd::{
     AtOnce, Bf16, ByLimits, ByWords, Bytes, Converts, Extras, Feature, Floats, Halves, Ints, Kernel, Longs,
-    Memory, NarrowsByF16, NarrowsByWords, Packs, Quiet, Registers, Rows, RunKernel, Saturates, SearchesNans,
-    Shorts, Simd, Tables, Tally, Task, Widths, memory_ops, ops, token,
+    MarksBeyond, Memory, NarrowsByF16, NarrowsByWords, Packs, Quiet, Registers, Rows, RunKernel, Saturates,
+    SearchesNans, Shorts, Simd, Tables, Tally, Task, Widths, memory_ops, ops, token,
 };
 use super::sizes::{FEW, bytes};
 use crate::formats::isa::Isa;
@@ -222,6 +222,10 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Zmm<TO_FLOAT,
             let cut = self.joined(_mm256_castps_si256(cut[0]), _mm256_castps_si256(cut[1]));
             _mm512_mask_or_epi32(cut, _mm512_kunpackb(lost[1].into(), lost[0].into()), cut, _mm512_set1_epi32(1))
         };
+        // Orders the results of an instruction that packs each piece of 16 bytes, and of two in sequence.
+        ordered(self, a: __m512i) -> __m512i = _mm512_permutexvar_epi64(constant!([i64; 8], [0, 2, 4, 6, 1, 3, 5, 7]), a);
+        twice_ordered(self, a: __m512i) -> __m512i =
+            _mm512_permutexvar_epi32(constant!([i32; 16], [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15]), a);
         ps(self, a: __m512i) -> __m512 = _mm512_castsi512_ps(a);
         pd(self, a: __m512i) -> __m512d = _mm512_castsi512_pd(a);
         bits_ps(self, a: __m512) -> __m512i = _mm512_castps_si512(a);
@@ -794,6 +798,18 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Converts
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Saturates
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
+    // (An instruction that packs each piece of 16 bytes, and one that orders them: where what is truncated may not saturate, one that
+    // permutes two registers is as few, but of three steps on Intel.)
+    ops! {
+        narrow_s16(self, a: [__m512i; 2]) -> __m512i = self.ordered(_mm512_packs_epi16(a[0], a[1]));
+        narrow_s16_to_u8(self, a: [__m512i; 2]) -> __m512i = self.ordered(_mm512_packus_epi16(a[0], a[1]));
+        narrow_s32(self, a: [__m512i; 2]) -> __m512i = self.ordered(_mm512_packs_epi32(a[0], a[1]));
+        narrow_s32_to_u16(self, a: [__m512i; 2]) -> __m512i = self.ordered(_mm512_packus_epi32(a[0], a[1]));
+        narrow_s32_to_s8(self, a: [__m512i; 4]) -> __m512i =
+            self.twice_ordered(_mm512_packs_epi16(_mm512_packs_epi32(a[0], a[1]), _mm512_packs_epi32(a[2], a[3])));
+        narrow_s32_to_u8(self, a: [__m512i; 4]) -> __m512i =
+            self.twice_ordered(_mm512_packus_epi16(_mm512_packs_epi32(a[0], a[1]), _mm512_packs_epi32(a[2], a[3])));
+    }
 }
 
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<TO_FLOAT, TO_INTEGER, FLAGS> {
@@ -839,6 +855,15 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Simd for Zmm<
 
     fn kernel<W, K: Kernel<Self, W>>() -> RunKernel<K::Job, W> {
         <K as entry::Entry<Self, W>>::enter
+    }
+}
+
+impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> MarksBeyond
+    for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
+{
+    ops! {
+        f32_to_i32_or_min(self, a: __m512i) -> __m512i = self.f32_to_i32(a);
+        f64_to_i32_or_min(self, a: [__m512i; 2]) -> __m512i = self.f64_to_i32(a);
     }
 }
 

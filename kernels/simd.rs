@@ -769,6 +769,15 @@ pub(crate) trait Saturates: Converts {
         let low = self.splat32(0);
         self.narrow_u32([self.max_s32(a[0], low), self.max_s32(a[1], low)])
     }
+    /// Narrows four registers of signed lanes of 32 bits to one of bytes, saturating.
+    #[inline(always)]
+    fn narrow_s32_to_s8(self, a: [Self::V; 4]) -> Self::V {
+        self.narrow_s16([self.narrow_s32([a[0], a[1]]), self.narrow_s32([a[2], a[3]])])
+    }
+    #[inline(always)]
+    fn narrow_s32_to_u8(self, a: [Self::V; 4]) -> Self::V {
+        self.narrow_s16_to_u8([self.narrow_s32([a[0], a[1]]), self.narrow_s32([a[2], a[3]])])
+    }
     #[inline(always)]
     fn narrow_s64(self, a: [Self::V; 2]) -> Self::V {
         let (low, high) = (self.splat64(i32::MIN as u64), self.splat64(i32::MAX as u64));

@@ -203,17 +203,16 @@ impl<I: Simd> ToIntegers<I> for BySaturating {
     }
 }
 
-impl<I: SearchesNans> ToIntegers<I> for ByLimits {
+impl<I: MarksBeyond> ToIntegers<I> for ByLimits {
     #[inline(always)]
     fn short<W: Code>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> Block<I, W> {
-        let x = asked32(isa, x, k.how);
-        let v = if k.how == Rounds::Away {
-            registers!(4, K => within32(isa, k, number32(isa, x[K], k.half, true)))
-        } else {
-            let x = numbers32(isa, k, x);
-            registers!(4, K => within32(isa, k, x[K]))
-        };
-        W::of32::<I, false>(isa, v, k.mask)
+        if k.how == Rounds::Away {
+            let v = registers!(4, K => within32(isa, k, number32(isa, x[K], k.half, true)));
+            return W::of32::<I, false>(isa, v, k.mask);
+        }
+        let x = numbers32(isa, k, asked32(isa, x, k.how));
+        let v = registers!(4, K => isa.f32_to_i32_or_min(isa.min_or_nan_f32(k.high, x[K])));
+        packed32::<I, W>(isa, v, k.signed, [k.least, k.mask])
     }
 
     #[inline(always)]
@@ -225,19 +224,14 @@ impl<I: SearchesNans> ToIntegers<I> for ByLimits {
             let x = numbers64(isa, k, x);
             registers!(8, K => isa.f64_to_i64(within64(isa, k, x[K])))
         };
-        W::of64(isa, v, k.mask)
+        packed32::<I, W>(isa, Bits::<32>::of64(isa, v, k.mask), k.signed, [k.least8, k.mask])
     }
 }
 
 impl<I: MarksBeyond> ToIntegers<I> for ByPacking {
     #[inline(always)]
     fn short<W: Code>(isa: I, k: &Clamp<I::V>, x: [I::V; 4]) -> Block<I, W> {
-        if k.how == Rounds::Away {
-            return <ByLimits as ToIntegers<I>>::short::<W>(isa, k, x);
-        }
-        let x = numbers32(isa, k, x);
-        let v = registers!(4, K => isa.f32_to_i32_or_min(isa.min_or_nan_f32(k.high, x[K])));
-        packed32::<I, W>(isa, v, k.signed, [k.least, k.mask])
+        <ByLimits as ToIntegers<I>>::short::<W>(isa, k, x)
     }
 
     #[inline(always)]
@@ -393,11 +387,10 @@ fn packed32<I: Simd, W: Code>(isa: I, v: [I::V; 4], signed: bool, [least, mask]:
         let v = registers!(2, K => isa.narrow_s32_to_u16([v[2 * K], v[2 * K + 1]]));
         return W::of16::<I, false>(isa, v, mask);
     }
-    let v = registers!(2, K => isa.narrow_s32([v[2 * K], v[2 * K + 1]]));
     if W::BITS == 16 {
-        return W::of16::<I, false>(isa, v, mask);
+        return W::of16::<I, false>(isa, registers!(2, K => isa.narrow_s32([v[2 * K], v[2 * K + 1]])), mask);
     }
-    let bytes = if signed { isa.max_s8(isa.narrow_s16(v), least) } else { isa.narrow_s16_to_u8(v) };
+    let bytes = if signed { isa.max_s8(isa.narrow_s32_to_s8(v), least) } else { isa.narrow_s32_to_u8(v) };
     W::of8::<I, false>(isa, isa.and(bytes, mask))
 }
 
