@@ -798,8 +798,8 @@ impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Converts
 impl<const TO_FLOAT: i32, const TO_INTEGER: i32, const FLAGS: i32> Saturates
     for Zmm<TO_FLOAT, TO_INTEGER, FLAGS>
 {
-    // (An instruction that packs each piece of 16 bytes, and one that orders them: where what is truncated may not saturate, one that
-    // permutes two registers is as few, but of three steps on Intel.)
+    // (`low16` and `low32` permute two registers by one instruction, which on Intel is three operations. Packing saturates, so it
+    // cannot take their place where lanes are truncated.)
     ops! {
         narrow_s16(self, a: [__m512i; 2]) -> __m512i = self.ordered(_mm512_packs_epi16(a[0], a[1]));
         narrow_s16_to_u8(self, a: [__m512i; 2]) -> __m512i = self.ordered(_mm512_packus_epi16(a[0], a[1]));

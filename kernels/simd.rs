@@ -875,13 +875,14 @@ pub(crate) struct ByRows;
 /// integers.
 #[cfg_attr(isa = "avx2", allow(dead_code, reason = "a way that x86-64 does not take"))]
 pub(crate) struct BySaturating;
-/// Floats are clamped to the limits of the target and then converted; NaNs are looked for. Integers are clamped, too.
+/// Floats are clamped to the limits of the target and then converted; NaNs are looked for. Lanes of 32 bits are packed as by [`ByPacking`]
+/// if they were floats. Integers are clamped, too.
 pub(crate) struct ByLimits;
 /// Everything is converted to int32, which gives the minimum where it does not fit; that is looked for. Lanes of 32 and 16 bits are packed
 /// by `narrow_s16`, `narrow_s16_to_u8`, `narrow_s32` and `narrow_s32_to_u16`. There are no instructions for longer integers.
 pub(crate) struct ByPacking;
 
-/// The operations of [`ByLimits`].
+/// How NaNs are found in a block.
 pub(crate) trait SearchesNans: Simd {
     fn any_nan_f32(self, x: [Self::V; 4]) -> bool;
     fn any_nan_f64(self, x: [Self::V; 8]) -> bool;
@@ -890,7 +891,7 @@ pub(crate) trait SearchesNans: Simd {
     fn max_or_low_f64(self, x: Self::V, low: Self::V) -> Self::V;
 }
 
-/// The operations of [`ByPacking`].
+/// The operations of [`ByLimits`] and [`ByPacking`].
 pub(crate) trait MarksBeyond: SearchesNans {
     /// What is out of range becomes the minimum, and so does a NaN.
     fn f32_to_i32_or_min(self, a: Self::V) -> Self::V;

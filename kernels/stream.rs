@@ -224,6 +224,7 @@ struct Asks<T> {
 
 impl Asks<usize> {
     /// For casts between elements of so many bits.
+    #[inline(never)]
     fn new([from, to]: [usize; 2]) -> Self {
         let processor = this_processor();
         let step = if from >= to && processor.reads_ahead() { 0 } else { LINE * from / to };
@@ -237,6 +238,7 @@ impl Asks<usize> {
 
     /// Elements of a chunk. Where memory is asked twice, it had better be asked often, unless there is little to compute: what only
     /// halves 32 or 64 bits.
+    #[inline(never)]
     fn chunk(&self, bits: [usize; 2]) -> usize {
         let [from, to] = bits;
         match (chunk(bits), unit(to)) {
