@@ -7,12 +7,16 @@ use lanecast_peers::{Contest, Length, PAIRS, ratios, ratios_head, sizes};
 
 const LENGTH: Length = Length { rounds: 31, turn: 1e-3 };
 
-fn main() -> Result<(), lanecast::Error> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let pairs = PAIRS.iter().copied().filter(|pair| {
         let name = pair.to_string();
         wanted.is_empty() || wanted.iter().any(|word| name.contains(word))
     });
+    if pairs.clone().next().is_none() {
+        let names: Vec<String> = PAIRS.iter().map(ToString::to_string).collect();
+        return Err(format!("no pair contains any of {wanted:?}; there are {}", names.join(", ")).into());
+    }
     let best = Isa::best()?;
 
     for pair in pairs.clone() {

@@ -166,7 +166,8 @@ compares with memcpy in the same run depends on that much less.
   nothing computed between them; with ordinary stores or past the caches, whichever is faster.
 * \"{in_l2}\" is {l2} KiB read + written, {small} rounds; \"{big}\" is {mib} MiB, {large} rounds; \"{huge}\", of some pairs,
   512 MiB, 3 rounds. In every round each
-  instruction set and memcpy take a turn on the same memory, every other round in reverse order; a turn
+  instruction set and memcpy take a turn on the same memory, every other round in reverse order, and what is large twice, of which
+  the second is timed: so each finds in the caches what it left there itself. A turn
   in which the system ran another program is taken again. The scalar reference runs once, in L2 alone.
 
 What models of other processors make of the hot kernels, NEON too, is in [instructions.md](instructions.md): counted, not measured.
@@ -405,7 +406,8 @@ fn ways(page: &mut String, length: Length) -> Result<(), Box<dyn Error>> {
 
 How many times as fast a cast is if its results go past the caches as if they go through them, of so many MiB that are read and written;
 and, after the stroke, the speed of the cast that chooses by itself, as a fraction of the faster of both. It chooses by size, from half of the
-largest cache on and at most from 16 MiB, and where it keeps up with memory or the processor gains all the same (`streams_from` and `keeps_up` in `kernels/`)."
+largest cache on and at most from 16 MiB, where it keeps up with memory; some processors gain all the same, or from three times that size on
+(`streams_from` and `keeps_up` in `kernels/`)."
     )?;
     for &isa in Isa::available().iter().filter(|&&isa| isa != Isa::Scalar) {
         write!(page, "\n| {isa} |")?;
