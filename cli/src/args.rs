@@ -215,6 +215,12 @@ pub(crate) struct Limits {
     pub(crate) max_rel_error: Option<f64>,
 }
 
+impl Verify {
+    pub(crate) const fn has_limits(&self) -> bool {
+        self.limits.are_there() || self.max_rms_error.is_some()
+    }
+}
+
 impl Limits {
     pub(crate) const fn are_there(&self) -> bool {
         self.max_abs_error.is_some() || self.max_rel_error.is_some()
@@ -300,6 +306,9 @@ pub(crate) struct Verify {
     pub(crate) common: String,
     #[command(flatten)]
     pub(crate) limits: Limits,
+    /// Exit 1 if the errors of a tensor, as a root mean square, are more than X times its values, as one
+    #[arg(long, value_name = "X", value_parser = limit)]
+    pub(crate) max_rms_error: Option<f64>,
     /// Threads [default, and 0: as many as cores]
     #[arg(long)]
     pub(crate) threads: Option<usize>,

@@ -14,7 +14,7 @@ use crate::error::{Failure, Kind, Result};
 use crate::inspect::from_option;
 use crate::layout::{self, Role};
 use crate::loss::{Loss, Real, place};
-use crate::out::{self, count};
+use crate::out::{self, count, number};
 use crate::plan::Input;
 use crate::tile::{self, Matrices, Scratch, Tile};
 
@@ -57,15 +57,45 @@ impl Side {
     }
 }
 
+/// Sums of squares, of the elements that are finite on both sides.
+#[derive(Clone, Copy, Default)]
+struct Squares {
+    of_errors: f64,
+    of_values: f64,
+}
+
+impl Squares {
+    fn add<T: Real>(&mut self, from: &[u8], to: &[u8]) {
+        for (x, y) in T::read(from).zip(T::read(to)) {
+            let (x, y): (f64, f64) = (x.into(), y.into());
+            if x.is_finite() && y.is_finite() {
+                self.of_errors += (x - y) * (x - y);
+                self.of_values += x * x;
+            }
+        }
+    }
+
+    /// The root of one sum over the other: how far the elements are off as a whole. Infinite if there are errors, and all values are 0.
+    fn rms(&self) -> f64 {
+        if self.of_errors == 0.0 { 0.0 } else { (self.of_errors / self.of_values).sqrt() }
+    }
+}
+
 /// What differs in a tensor.
 struct Differs {
     name: String,
     loss: Loss,
+    rms: f64,
     index: Vec<u64>,
     note: Option<String>,
 }
 
 impl Differs {
+    /// In what is no error.
+    fn new(name: &str, index: Vec<u64>, note: Option<String>) -> Self {
+        Self { name: name.to_owned(), loss: Loss::default(), rms: 0.0, index, note }
+    }
+
     fn json(&self) -> Value {
         let mut value = json!({
             "name": self.name, "max_abs_error": self.loss.max_abs, "max_rel_error": self.loss.max_rel,
@@ -105,18 +135,19 @@ fn first_different<T: Real>(from: &[u8], to: &[u8], limits: bool) -> Option<(usi
     })
 }
 
-/// Compares a tensor. None if it is the same, or within the limits.
+/// Compares a tensor, and adds to sums of its own. None if it is the same, or within the limits.
 fn compare(
     args: &Verify,
     dtype: DType,
     (a, b): (&Side, &Side),
     name: &str,
+    squares: &mut Squares,
     scratch: &mut Scratch,
 ) -> Result<Option<Differs>> {
     let ((x, shape), (y, other)) = (&a.tensors[name], &b.tensors[name]);
     if shape != other {
         let note = Some(format!("{shape:?} and {other:?}"));
-        return Ok(Some(Differs { name: name.to_owned(), loss: Loss::default(), index: Vec::new(), note }));
+        return Ok(Some(Differs::new(name, Vec::new(), note)));
     }
     let float = |input: &Input| match input {
         Input::Plain(tensor) => dtypes::is_float(tensor.dtype),
@@ -125,12 +156,7 @@ fn compare(
     if !float(x) || !float(y) {
         if x.main().dtype != y.main().dtype {
             let note = Some(format!("{} and {}", x.main().dtype, y.main().dtype));
-            return Ok(Some(Differs {
-                name: name.to_owned(),
-                loss: Loss::default(),
-                index: Vec::new(),
-                note,
-            }));
+            return Ok(Some(Differs::new(name, Vec::new(), note)));
         }
         return bytes(a, b, name, x, y, shape);
     }
@@ -146,7 +172,7 @@ fn compare(
     let each = (SOME / whole.columns.max(1)).max(1).next_multiple_of(blocks);
     let mut loss = Loss::default();
     let mut different = None;
-    let limits = args.limits.are_there();
+    let limits = args.has_limits();
     for matrix in 0..if whole.columns > 0 { whole.count } else { 0 } {
         let mut first = 0;
         while first < whole.rows {
@@ -156,9 +182,11 @@ fn compare(
             let at = (matrix * whole.rows + first) * whole.columns;
             let unequal = if dtype == DType::F64 {
                 loss.add::<f64>(at, &from, &to);
+                squares.add::<f64>(&from, &to);
                 first_different::<f64>(&from, &to, limits)
             } else {
                 loss.add::<f32>(at, &from, &to);
+                squares.add::<f32>(&from, &to);
                 first_different::<f32>(&from, &to, limits)
             };
             different = different.or(unequal.map(|(i, x, y)| (at + i as u64, x, y)));
@@ -166,7 +194,8 @@ fn compare(
         }
     }
     let beyond = args.limits.max_abs_error.is_some_and(|limit| loss.max_abs > limit)
-        || args.limits.max_rel_error.is_some_and(|limit| loss.max_rel > limit);
+        || args.limits.max_rel_error.is_some_and(|limit| loss.max_rel > limit)
+        || args.max_rms_error.is_some_and(|limit| squares.rms() > limit);
     if different.is_none() && !beyond {
         return Ok(None);
     }
@@ -175,7 +204,7 @@ fn compare(
         Some((at, x, y)) if loss.max_abs == 0.0 => (at, Some(format!("{x} and {y}"))),
         _ => (loss.at, None),
     };
-    Ok(Some(Differs { name: name.to_owned(), loss, index: place(at, shape), note }))
+    Ok(Some(Differs { loss, rms: squares.rms(), ..Differs::new(name, place(at, shape), note) }))
 }
 
 /// Compares the bytes of tensors that are not floats.
@@ -190,15 +219,21 @@ fn bytes(a: &Side, b: &Side, name: &str, x: &Input, y: &Input, shape: &[usize]) 
         b.it.shards[y.shard].read(&mut q, y.offset + at)?;
         if let Some(i) = p.iter().zip(&q).position(|(p, q)| p != q) {
             let index = place((at + i as u64) / size, shape);
-            return Ok(Some(Differs { name: name.to_owned(), loss: Loss::default(), index, note: None }));
+            return Ok(Some(Differs::new(name, index, None)));
         }
         at += some as u64;
     }
     Ok(None)
 }
 
-/// Compares the tensors that both sides have, on several threads. Returns those that differ, sorted by name.
-fn compare_all(args: &Verify, dtype: DType, sides: (&Side, &Side), both: &[&Name]) -> Result<Vec<Differs>> {
+/// Compares the tensors that both sides have, on several threads. Returns those that differ, sorted by name, and how
+/// many have errors, and how far these are off together.
+fn compare_all(
+    args: &Verify,
+    dtype: DType,
+    sides: (&Side, &Side),
+    both: &[&Name],
+) -> Result<(Vec<Differs>, u64, f64)> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     let failure = Mutex::new(None);
@@ -208,10 +243,10 @@ fn compare_all(args: &Verify, dtype: DType, sides: (&Side, &Side), both: &[&Name
         for _ in 0..threads {
             scope.spawn(|| {
                 let mut scratch = Scratch::default();
-                while let Some(name) = both.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match compare(args, dtype, sides, name, &mut scratch) {
-                        Ok(None) => {}
-                        Ok(Some(differs)) => found.lock().expect("no panics").push(differs),
+                while let Some(&name) = both.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut squares = Squares::default();
+                    match compare(args, dtype, sides, name, &mut squares, &mut scratch) {
+                        Ok(differs) => found.lock().expect("no panics").push((name, squares, differs)),
                         Err(error) => {
                             failure.lock().expect("no panics").get_or_insert(error.tensor(name));
                             return;
@@ -224,9 +259,15 @@ fn compare_all(args: &Verify, dtype: DType, sides: (&Side, &Side), both: &[&Name
     if let Some(failure) = failure.into_inner().expect("no panics") {
         return Err(failure);
     }
-    let mut differ = found.into_inner().expect("no panics");
-    differ.sort_by(|x, y| x.name.cmp(&y.name));
-    Ok(differ)
+    let mut found = found.into_inner().expect("no panics");
+    found.sort_by_key(|(name, ..)| *name);
+    let (mut off, mut all) = (0, Squares::default());
+    for (_, one, _) in found.iter().filter(|(_, one, _)| one.of_errors > 0.0) {
+        off += 1;
+        all.of_errors += one.of_errors;
+        all.of_values += one.of_values;
+    }
+    Ok((found.into_iter().filter_map(|(.., differs)| differs).collect(), off, all.rms()))
 }
 
 pub(crate) fn run(args: &Verify) -> Result<()> {
@@ -243,22 +284,27 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
     };
     let (only_a, only_b) = (only(&a, &b), only(&b, &a));
     let both: Vec<&Name> = a.tensors.keys().filter(|name| b.tensors.contains_key(*name)).collect();
-    let differ = compare_all(args, dtype, (&a, &b), &both)?;
-    let limits = args.limits.are_there();
+    let (differ, off, rms) = compare_all(args, dtype, (&a, &b), &both)?;
+    let limits = args.has_limits();
     let equal = differ.is_empty() && only_a.is_empty() && only_b.is_empty();
     if args.json {
-        out::json(&json!({
+        let mut report = json!({
             "equal": equal, "compared": both.len(), "differ": differ.iter().map(Differs::json).collect::<Vec<_>>(),
             "only_a": only_a, "only_b": only_b,
-        }))?;
+        });
+        if !differ.is_empty() {
+            report["rms_error"] = json!(rms);
+            report["rms_errors"] = differ.iter().map(|it| (it.name.clone(), json!(it.rms))).collect();
+        }
+        out::json(&report)?;
     } else {
         for differs in &differ {
             let what = match &differs.note {
                 Some(note) if differs.index.is_empty() => note.clone(),
                 Some(note) => format!("{note}, at {:?}", differs.index),
                 None => format!(
-                    "{:.3e}, relative {:.3e}, at {:?}",
-                    differs.loss.max_abs, differs.loss.max_rel, differs.index
+                    "{:.3e}, relative {:.3e}, at {:?}; rms {:.1e}",
+                    differs.loss.max_abs, differs.loss.max_rel, differs.index, differs.rms
                 ),
             };
             out::line(format_args!("{}: {what}", out::plain(&differs.name)))?;
@@ -273,7 +319,9 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
             (true, false) => ": they are equal",
             (true, true) => ": all are within the limits",
         };
-        out::line(format_args!("{} compared as {dtype}{verdict}", count(both.len() as u64, "tensor")))?;
+        let off =
+            if off > 0 { format!(", rms {rms:.1e} of {} with errors", number(off)) } else { String::new() };
+        out::line(format_args!("{} compared as {dtype}{off}{verdict}", count(both.len() as u64, "tensor")))?;
     }
     if equal {
         return Ok(());
@@ -284,7 +332,11 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
     let rounded = |differs: &Differs| {
         differs.loss.max_abs > 0.0 && dtype_of(&a, &differs.name) != dtype_of(&b, &differs.name)
     };
-    Err(if !limits && differ.iter().any(rounded) {
+    let quantised = |differs: &Differs| rounded(differs) && differs.rms > 0.004;
+    Err(if !limits && differ.iter().any(quantised) {
+        failure
+            .help("without a limit every bit counts: --max-rms-error 0.03 allows for 8 bits, and 0.12 for 4")
+    } else if !limits && differ.iter().any(rounded) {
         failure.help("without a limit every bit counts: --max-rel-error 0.004 allows for a rounding to bf16")
     } else {
         failure

@@ -494,6 +494,43 @@ fn zeros_of_two_signs_differ_without_limits() {
     assert_eq!(report["differ"], json!([one]));
 }
 
+/// The largest relative error of what was quantised is 1, that of a value that became 0: how far a tensor is off is another number.
+#[test]
+fn verify_says_how_far_a_tensor_is_off_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let nan = f32::NAN;
+    for (name, x, y) in [
+        ("a.safetensors", [3.0, -4.0, 0.01, nan], [1.0, 1.0]),
+        ("b.safetensors", [3.0, -4.5, 0.0, nan], [1.0, 1.125]),
+    ] {
+        let tensors: Tensors =
+            vec![("x".into(), Dtype::F32, vec![4], le(&x)), ("y".into(), Dtype::F32, vec![2], le(&y))];
+        write(&dir.path().join(name), &tensors, None);
+    }
+    let (x, y) = ([0.25 + 0.0001, 25.0 + 0.0001], [0.015625, 2.0]);
+    let close = |found: &serde_json::Value, [errors, values]: [f64; 2]| {
+        let (found, wanted) = (found.as_f64().unwrap(), f64::sqrt(errors / values));
+        assert!((found - wanted).abs() < 1e-6, "{found} instead of {wanted}");
+    };
+    let verify = "verify a.safetensors b.safetensors";
+    let out = line(dir.path(), &format!("{verify} --json"));
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    close(&report["rms_errors"]["x"], x);
+    close(&report["rms_errors"]["y"], y);
+    close(&report["rms_error"], [x[0] + y[0], x[1] + y[1]]);
+
+    // Of x it is 0.100, of y 0.088.
+    ok(dir.path(), &format!("{verify} --max-rms-error 0.11"));
+    let out = line(dir.path(), &format!("{verify} --max-rms-error 0.09"));
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(text.starts_with("x: 5.000e-1, relative 1.000e0, at [2]; rms 1.0e-1\n2 tensors"), "{text}");
+    assert!(text.ends_with("compared as float32, rms 9.9e-2 of 2 with errors\n"), "{text}");
+    assert_eq!(out.status.code(), Some(1));
+    let out = line(dir.path(), "verify a.safetensors a.safetensors --max-rms-error 0");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(text, "2 tensors compared as float32: all are within the limits\n");
+}
+
 #[test]
 fn each_side_of_a_comparison_can_be_told_its_layout() {
     let dir = tempfile::tempdir().unwrap();
