@@ -306,7 +306,7 @@ pub(crate) struct Verify {
     pub(crate) common: String,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Exit 1 if the errors of a tensor, as a root mean square, are more than X times its values, as one
+    /// Exit 1 if the root mean square of a tensor's errors is more than X times that of its values
     #[arg(long, value_name = "X", value_parser = limit)]
     pub(crate) max_rms_error: Option<f64>,
     /// Threads [default, and 0: as many as cores]

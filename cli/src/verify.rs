@@ -75,9 +75,14 @@ impl Squares {
         }
     }
 
-    /// The root of one sum over the other: how far the elements are off as a whole. Infinite if there are errors, and all values are 0.
+    /// The root of one sum over the other: how far the elements are off as a whole. Infinite, and so beyond every limit, if there are
+    /// errors and all values are 0, or if both sums are beyond float64.
     fn rms(&self) -> f64 {
-        if self.of_errors == 0.0 { 0.0 } else { (self.of_errors / self.of_values).sqrt() }
+        match (self.of_errors / self.of_values).sqrt() {
+            _ if self.of_errors == 0.0 => 0.0,
+            rms if rms.is_nan() => f64::INFINITY,
+            rms => rms,
+        }
     }
 }
 

@@ -526,6 +526,12 @@ fn verify_says_how_far_a_tensor_is_off_as_a_whole() {
     assert!(text.starts_with("x: 5.000e-1, relative 1.000e0, at [2]; rms 1.0e-1\n2 tensors"), "{text}");
     assert!(text.ends_with("compared as float32, rms 9.9e-2 of 2 with errors\n"), "{text}");
     assert_eq!(out.status.code(), Some(1));
+    // Where it cannot be computed, no limit is kept.
+    for (name, x) in [("c.safetensors", 1e200f64), ("d.safetensors", 0.5e200)] {
+        let tensors: Tensors = vec![("x".into(), Dtype::F64, vec![1], x.to_le_bytes().to_vec())];
+        write(&dir.path().join(name), &tensors, None);
+    }
+    fails(dir.path(), "verify c.safetensors d.safetensors --as f64 --max-rms-error 9", 1);
     let out = line(dir.path(), "verify a.safetensors a.safetensors --max-rms-error 0");
     let text = String::from_utf8_lossy(&out.stdout);
     assert_eq!(text, "2 tensors compared as float32: all are within the limits\n");
