@@ -301,9 +301,9 @@ pub(crate) struct Verify {
     /// The layout of B, where two fit
     #[arg(long, default_value = "auto", value_name = "LAYOUT")]
     pub(crate) from_b: String,
-    /// What both are converted to
-    #[arg(long = "as", default_value = "f32", value_name = "DTYPE")]
-    pub(crate) common: String,
+    /// What both are converted to [default: f64 if a tensor is, else f32]
+    #[arg(long = "as", value_name = "DTYPE")]
+    pub(crate) common: Option<String>,
     #[command(flatten)]
     pub(crate) limits: Limits,
     /// Exit 1 if the root mean square of a tensor's errors is more than X times that of its values

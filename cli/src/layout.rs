@@ -320,9 +320,9 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
             continue;
         }
         let (module, last) = split(&tensor.name);
-        let role = if (last == "scaled_fp8" && module.is_empty()) || MARKERS.contains(&last) {
+        let role = if last == "scaled_fp8" || MARKERS.contains(&last) {
             Role::Marker
-        } else if ACTIVATIONS.contains(&last) || ["k_scale", "v_scale"].contains(&last) {
+        } else if scaled && (ACTIVATIONS.contains(&last) || ["k_scale", "v_scale"].contains(&last)) {
             Role::ActivationScale
         } else {
             Role::Plain

@@ -206,7 +206,8 @@ impl Loss {
                 let (x, y): (f64, f64) = (x.into(), y.into());
                 self.nan += u64::from(y.is_nan());
                 self.inf += u64::from(y.is_infinite());
-                self.saturated += u64::from(y.is_infinite() && x.is_finite());
+                self.saturated +=
+                    u64::from(y.is_infinite() && x.is_finite() || x.is_infinite() && y.is_finite());
             }
         }
         let (wide_abs, wide_rel): (f64, f64) = (abs.into(), rel.into());

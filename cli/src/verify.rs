@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lanecast::{Caster, DType};
+use safetensors::Dtype;
 use serde_json::{Value, json};
 
 use crate::args::Verify;
@@ -54,6 +55,10 @@ impl Side {
             }
         }
         Ok(Self { it, tensors })
+    }
+
+    fn has_float64(&self) -> bool {
+        self.tensors.values().any(|(input, _)| input.main().dtype == Dtype::F64)
     }
 }
 
@@ -276,14 +281,19 @@ fn compare_all(
 }
 
 pub(crate) fn run(args: &Verify) -> Result<()> {
-    let dtype = dtypes::parse(&args.common, &[])?;
-    if !dtypes::in_file(dtype).is_some_and(dtypes::is_float) {
-        return Err(
-            Failure::usage(format!("--as {}: it must be a float", args.common)).help("f32, bf16, f16, f64")
-        );
+    let asked = args.common.as_ref().map(|name| Ok((name, dtypes::parse(name, &[])?))).transpose()?;
+    if let Some((name, dtype)) = asked
+        && !dtypes::in_file(dtype).is_some_and(dtypes::is_float)
+    {
+        return Err(Failure::usage(format!("--as {name}: it must be a float")).help("f32, bf16, f16, f64"));
     }
     let a = Side::open(&args.a, &args.from_a, "--from-a")?;
     let b = Side::open(&args.b, &args.from_b, "--from-b")?;
+    let dtype = match asked {
+        Some((_, dtype)) => dtype,
+        None if a.has_float64() || b.has_float64() => DType::F64,
+        None => DType::F32,
+    };
     let only = |x: &Side, y: &Side| -> Vec<String> {
         x.tensors.keys().filter(|name| !y.tensors.contains_key(*name)).map(|name| name.to_string()).collect()
     };

@@ -687,6 +687,51 @@ fn files_have_the_size_that_is_asked_for() {
 }
 
 #[test]
+fn infinity_that_becomes_a_number_has_saturated() {
+    let dir = tempfile::tempdir().unwrap();
+    let values = [1.0, f32::INFINITY, f32::NEG_INFINITY, 2.0];
+    let tensors: Tensors = vec![("x.weight".into(), Dtype::F32, vec![4], le(&values))];
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    for to in ["e4m3", "e5m2"] {
+        let error =
+            fails(dir.path(), &format!("convert a.safetensors {to} --to {to} --fail-on saturated"), 1);
+        assert!(error.contains("2 saturated"), "{to}: {error}");
+    }
+    let report = ok(dir.path(), "convert a.safetensors f16 --to f16 --json");
+    assert_eq!((&report["saturated"], &report["inf"]), (&json!(0), &json!(2)));
+}
+
+/// Where nothing is quantised, tensors with the names of scales are tensors.
+#[test]
+fn scales_are_scales_beside_what_they_scale_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["a.weight", "a.k_scale", "a.v_scale", "a.input_scale"];
+    let tensors = |x: f32| -> Tensors {
+        names.iter().map(|name| (name.to_string(), Dtype::F32, vec![4], le(&[x, 2.0, 3.0, 4.0]))).collect()
+    };
+    write(&dir.path().join("a.safetensors"), &tensors(1.0), None);
+    write(&dir.path().join("b.safetensors"), &tensors(9.0), None);
+    let report = ok(dir.path(), "convert a.safetensors c.safetensors --to f16 --json");
+    assert_eq!((&report["tensors"]["converted"], &report["dropped"]), (&json!(4), &json!([])));
+    ok(dir.path(), "verify a.safetensors c.safetensors");
+    let error = line(dir.path(), "verify a.safetensors b.safetensors --json");
+    let report: Value = serde_json::from_slice(&error.stdout).unwrap();
+    assert_eq!(report["differ"].as_array().unwrap().len(), 4, "{report}");
+}
+
+/// Two float64 that are one float32 are not equal.
+#[test]
+fn float64_is_compared_as_float64() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, x) in [("a.safetensors", 1.0f64), ("b.safetensors", 1.0 + 2f64.powi(-40))] {
+        let tensors: Tensors = vec![("x".into(), Dtype::F64, vec![1], x.to_le_bytes().to_vec())];
+        write(&dir.path().join(name), &tensors, None);
+    }
+    fails(dir.path(), "verify a.safetensors b.safetensors", 1);
+    ok(dir.path(), "verify a.safetensors b.safetensors --as f32");
+}
+
+#[test]
 fn limits_are_exit_1_and_the_result_stands() {
     let dir = tempfile::tempdir().unwrap();
     let tensors: Tensors = vec![("x.weight".into(), Dtype::F32, vec![4], le(&[1.0, 1.001, 1e30, -0.5]))];

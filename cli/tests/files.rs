@@ -531,7 +531,7 @@ fn verify_says_how_far_a_tensor_is_off_as_a_whole() {
         let tensors: Tensors = vec![("x".into(), Dtype::F64, vec![1], x.to_le_bytes().to_vec())];
         write(&dir.path().join(name), &tensors, None);
     }
-    fails(dir.path(), "verify c.safetensors d.safetensors --as f64 --max-rms-error 9", 1);
+    fails(dir.path(), "verify c.safetensors d.safetensors --max-rms-error 9", 1);
     let out = line(dir.path(), "verify a.safetensors a.safetensors --max-rms-error 0");
     let text = String::from_utf8_lossy(&out.stdout);
     assert_eq!(text, "2 tensors compared as float32: all are within the limits\n");

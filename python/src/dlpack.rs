@@ -238,6 +238,10 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
     }
     let version = PyDict::new(py);
     version.set_item("max_version", (1, 1))?;
+    // Who gives a capsule without a version, in which nothing says whether it may be written, gives something to read, as for NumPy; but
+    // older versions of torch have no others, and nothing that is read-only.
+    let module = given.get_type().module()?;
+    let unsaid = if module.to_str()?.split('.').next() == Some("torch") { 0 } else { READ_ONLY };
     let capsule = match given.call_method("__dlpack__", (), Some(&version)) {
         // (It does not know the argument. What is derived from TypeError says something else.)
         Err(error) if error.get_type(py).is(py.get_type::<PyTypeError>()) => {
@@ -250,7 +254,7 @@ pub(crate) fn import<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> {
             "__dlpack__ of x gave no capsule; lanecast needs one that holds a DLPack tensor",
         )
     })?;
-    take(&capsule)
+    take(&capsule, unsaid)
 }
 
 fn on_cpu(kind: i32, id: i32) -> PyResult<()> {
@@ -263,7 +267,8 @@ fn on_cpu(kind: i32, id: i32) -> PyResult<()> {
     )))
 }
 
-fn take<'py>(capsule: &Bound<'py, PyCapsule>) -> PyResult<Handed<'py>> {
+/// `unsaid` are the flags of a tensor that has none.
+fn take<'py>(capsule: &Bound<'py, PyCapsule>, unsaid: u64) -> PyResult<Handed<'py>> {
     let py = capsule.py();
     let raw = capsule.as_ptr();
     // SAFETY: a capsule of this name has a pointer to this struct. Once it is renamed, `Imported` deletes that, and not the capsule.
@@ -280,7 +285,7 @@ fn take<'py>(capsule: &Bound<'py, PyCapsule>) -> PyResult<Handed<'py>> {
                 return Err(PyErr::fetch(py));
             }
             let known = (*tensor).tensor;
-            hand_over(py, Imported(Which::Old(tensor)), &known, 0)
+            hand_over(py, Imported(Which::Old(tensor)), &known, unsaid)
         } else {
             Err(PyBufferError::new_err(
                 "the capsule of x holds no DLPack tensor that is still to be had: its name is neither 'dltensor' nor \

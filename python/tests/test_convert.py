@@ -37,6 +37,13 @@ def contents(at: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in at.iterdir()}
 
 
+def test_modules_of_the_working_directory_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint(tmp_path / "-src", 1)
+    (tmp_path / "numpy.py").write_text("raise SystemExit('numpy.py was run')")
+    monkeypatch.chdir(tmp_path)
+    assert len(lanecast.inspect("-src")["tensors"]) == 1
+
+
 def test_convert_reports_and_raises(tmp_path: Path) -> None:
     checkpoint(tmp_path / "src", 2, rows=128)
     seen: list[tuple[int, int, str]] = []
@@ -47,6 +54,9 @@ def test_convert_reports_and_raises(tmp_path: Path) -> None:
         hashlib.sha256((tmp_path / "dst" / file["name"]).read_bytes()).hexdigest() for file in report.files
     ]
     assert len(seen) == 2 and seen[-1][0] <= seen[-1][1] and seen[-1][2].endswith(".safetensors")
+    for called, raised in [(lambda *_: 1 / 0, ZeroDivisionError), (lambda *_: False, lanecast.Cancelled)]:
+        with pytest.raises(raised):
+            lanecast.convert(tmp_path / "src", tmp_path / "stopped", to="bf16", force=True, progress=called)
     with pytest.raises(lanecast.ConvertError, match="exists") as refused:
         lanecast.convert(tmp_path / "src", tmp_path / "dst", to="bf16")
     assert refused.value.kind == "refused" and "--force" in str(refused.value.help)

@@ -11,9 +11,10 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 from lanecast import _lanecast
+from lanecast._lanecast import Cancelled
 
 __all__ = ["ConvertError", "ConvertReport", "convert", "inspect", "verify"]
 
@@ -94,14 +95,37 @@ def _words(options: dict[str, Any]) -> list[str]:
     return words
 
 
-def _listen(stream: IO[str], progress: Callable[[int, int, str], object] | None, rest: list[str]) -> None:
-    for line in stream:
+class _Listener(threading.Thread):
+    """Reads what the program says, and calls back; what a callback raises, or False, ends the program."""
+
+    def __init__(self, process: subprocess.Popen[str], progress: Callable[[int, int, str], object] | None) -> None:
+        super().__init__()
+        self.process, self.progress = process, progress
+        self.rest: list[str] = []
+        self.raised: BaseException | None = None
+
+    def run(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            try:
+                self.hear(line)
+            except BaseException as error:
+                # (The rest is read all the same, or the program would wait.)
+                self.raised, self.progress = error, None
+                self.process.terminate()
+
+    def hear(self, line: str) -> None:
         numbers, _, name = line.rstrip("\n").rpartition("   ")
         words = numbers.split()
-        if progress and len(words) > 3 and words[1] == "of" and words[3] == "bytes":
-            progress(int(words[0]), int(words[2]), name)
-        else:
-            rest.append(line)
+        if len(words) <= 3 or words[1] != "of" or words[3] != "bytes":
+            self.rest.append(line)
+        elif self.progress and self.progress(int(words[0]), int(words[2]), name) is False:
+            raise Cancelled(f"progress returned False after {words[0]} of {words[2]} bytes")
+
+
+def _place(path: Path) -> str:
+    # (What begins with a dash is no option.)
+    return os.path.join(os.curdir, path) if os.fspath(path).startswith("-") else os.fspath(path)
 
 
 def _usage(said: str) -> str:
@@ -111,11 +135,11 @@ def _usage(said: str) -> str:
 
 def _run(words: list[str], progress: Callable[[int, int, str], object] | None = None) -> tuple[int, Any, str]:
     # A process of its own: Ctrl-C, and whatever else ends it, is not this one's.
-    command = [sys.executable, "-c", "import sys; from lanecast._convert import main; sys.exit(main())", *words]
+    # (-P: modules of the working directory are not for it.)
+    command = [sys.executable, "-P", "-c", "import sys; from lanecast._convert import main; sys.exit(main())", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
-        assert process.stdout is not None and process.stderr is not None
-        rest: list[str] = []
-        listener = threading.Thread(target=_listen, args=(process.stderr, progress, rest))
+        assert process.stdout is not None
+        listener = _Listener(process, progress)
         listener.start()
         try:
             text = process.stdout.read()
@@ -124,7 +148,9 @@ def _run(words: list[str], progress: Callable[[int, int, str], object] | None = 
             raise
         finally:
             listener.join()
-    said = "".join(rest)
+    if listener.raised:
+        raise listener.raised
+    said = "".join(listener.rest)
     try:
         value = json.loads(text)
     except ValueError:
@@ -141,7 +167,8 @@ def convert(
     """Convert a checkpoint, a safetensors file or a directory, to a dtype or a quantisation layout.
 
     Options are those of ``lanecast convert``, with underscores: ``keep=["*img_in*"]``, ``max_rel_error=0.01``, ``resume=True``.
-    ``progress`` is called with the bytes that are done, all bytes, and the file that is complete.
+    ``progress`` is called with the bytes that are done, all bytes, and the file that is complete. If it raises, or returns False
+    (``lanecast.Cancelled``), the program is ended; ``resume=True`` goes on from there.
 
     >>> import json, lanecast, os, struct, tempfile
     >>> header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
@@ -153,7 +180,7 @@ def convert(
     >>> report.tensors["converted"], report.max_rel_error
     (1, 0.0)
     """
-    words = ["convert", os.fspath(src), os.fspath(dst), f"--to={to}", "--json", "--progress=plain", *_words(options)]
+    words = ["convert", _place(src), _place(dst), f"--to={to}", "--json", "--progress=plain", *_words(options)]
     code, value, said = _run(words, progress)
     report = _report(value)
     lines = said.splitlines()
@@ -178,7 +205,7 @@ def inspect(path: Path, *, stats: bool = False) -> dict[str, Any]:
     >>> len(lanecast.inspect(path)["tensors"]), lanecast.inspect(path)["problems"]
     (1, [])
     """
-    return dict(_run(["inspect", os.fspath(path), "--json", *_words({"stats": stats})])[1])
+    return dict(_run(["inspect", _place(path), "--json", *_words({"stats": stats})])[1])
 
 
 def verify(a: Path, b: Path, **options: Any) -> dict[str, Any]:
@@ -197,4 +224,4 @@ def verify(a: Path, b: Path, **options: Any) -> dict[str, Any]:
     """
     if "as_" in options:
         options["as"] = options.pop("as_")
-    return dict(_run(["verify", os.fspath(a), os.fspath(b), "--json", *_words(options)])[1])
+    return dict(_run(["verify", _place(a), _place(b), "--json", *_words(options)])[1])
