@@ -368,7 +368,7 @@ pub unsafe extern "C" fn lanecast_quantize(
                 q.quantize_uninit(src, shape, dst, scales, how).map(|(_, found)| found)
             } else {
                 let (zeros, dst) = (zeroed(zero_points, sizes.zeros)?, zeroed(dst, sizes.codes)?);
-                q.quantize_affine(src, shape, dst, scales, zeros)
+                q.par_quantize_affine(src, shape, dst, scales, zeros, how)
             };
             found.map(|found| found.tensor_scale).map_err(scaled_status)
         }

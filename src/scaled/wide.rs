@@ -74,7 +74,8 @@ struct Scales {
 /// From largest magnitudes to scales.
 #[derive(Clone, Copy, Debug)]
 struct Finding {
-    /// Magnitudes from here on are left to the reference.
+    /// Magnitudes below this, but for 0, and from `most` on are left to the reference.
+    least: u64,
     most: u64,
     /// What magnitudes are divided by, apart from the factor of the tensor.
     divisor: f64,
@@ -328,7 +329,7 @@ impl Wide {
 
     /// Can the scale for this largest magnitude be computed by [`Wide::scales`]?
     pub(super) fn finds(&self, magnitude: u64) -> bool {
-        let finds = |finding: Finding| magnitude == 0 || (LEAST..finding.most).contains(&magnitude);
+        let finds = |finding: Finding| magnitude == 0 || (finding.least..finding.most).contains(&magnitude);
         self.finding.is_some_and(finds)
     }
 
@@ -426,7 +427,7 @@ impl Finding {
             let [least, largest] =
                 [1, quantize.scale_limits().1].map(|code| Exact::decode(scale, code).to_f64());
             let made = Made::Nearest { least, most: largest, cast: cast(DType::F64, scale, plain)? };
-            return Some(Self { most, divisor: max, made });
+            return Some(Self { least: LEAST, most, divisor: max, made });
         }
         let whole = (1 << 52) - 1;
         let (divisor, added) = match (steps, rule) {
@@ -437,7 +438,12 @@ impl Finding {
             (_, ScaleRule::Floor | ScaleRule::Amax) => (1.0, 0),
         };
         let top = if divisor == 1.0 { (max.to_bits() >> 52) as i64 - 1023 } else { 0 };
-        Some(Self { most, divisor, made: Made::Exponent { added, top } })
+        // compressed-tensors ignores what is subnormal in the dtype of the data.
+        let ignored = match quantize.from.float_format() {
+            Some(format) if steps == Steps::CompressedMx => ((1023 + format.min_exponent()) as u64) << 52,
+            _ => 0,
+        };
+        Some(Self { least: ignored.max(LEAST), most, divisor, made: Made::Exponent { added, top } })
     }
 }
 

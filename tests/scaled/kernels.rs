@@ -26,6 +26,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("pieces of quotients", pieces_of_quotients);
     suite.test_beside_reference("packed elements under scales of columns", packed_columns);
     suite.test_beside_reference("short and odd blocks of several rows", odd_blocks);
+    suite.test_beside_reference("magnitudes that a profile ignores", ignored_magnitudes);
     suite.test_beside_reference("one quotient of a block beside a tie", beside_ties);
     suite.test_beside_reference("quotients of float64 beside what roundings hinge on", beside_hinges);
     suite.test_beside_reference("scales of short blocks of float64 beside what they hinge on", short_blocks);
@@ -929,6 +930,33 @@ fn packed_columns(isa: Isa) {
     for _ in 0..2 {
         let pair = [DType::F32, DType::F6E2M3];
         quantised_of(random, isa, pair, &[1103, 1000], blocks(&[0, 2]), CastOptions::new());
+    }
+}
+
+/// compressed-tensors' MX scales ignore magnitudes that are subnormal in the dtype of the data: in rows that kernels divide, and in those,
+/// which begin within a byte, that go by way of float64.
+fn ignored_magnitudes(isa: Isa) {
+    let scaling = Scaling::mx().profile(Profile::CompressedTensors);
+    for (float, width) in [(DType::F16, 2), (DType::BF16, 2), (DType::F32, 4), (DType::F64, 8)] {
+        for (to, columns) in
+            [(DType::F4E2M1, 31), (DType::F4E2M1, 32), (DType::F6E3M2, 33), (DType::F8E4M3FN, 40)]
+        {
+            // From the smallest subnormal of the dtype to its largest number.
+            for k in 0..width * 8 - 1 {
+                let number = (1u64 << k).to_le_bytes();
+                let data: Vec<u8> = (0..2 * columns).flat_map(|_| number[..width].to_vec()).collect();
+                let made = |isa| {
+                    let options = CastOptions::new().isa(isa).src_order(lanecast::ByteOrder::Little);
+                    let it = Quantizer::new(float, to, &scaling, &options).unwrap();
+                    let shape = [2, columns];
+                    let mut codes = vec![0; it.code_bytes(&shape).unwrap()];
+                    let mut scales = vec![0; it.scale_bytes(&shape).unwrap()];
+                    it.quantize(&data, &shape, &mut codes, &mut scales).unwrap();
+                    (codes, scales)
+                };
+                assert_eq!(made(isa), made(Isa::Scalar), "{float}, bit {k}, to {to}, rows of {columns}");
+            }
+        }
     }
 }
 
