@@ -154,11 +154,21 @@ impl Checkpoint {
             let entry = entry.map_err(on(&path))?;
             let file = entry.path();
             let name = source::file_name(&file);
-            // (Links are followed. Directories and hidden files are ignored.)
-            if !name.starts_with('.') && std::fs::metadata(&file).is_ok_and(|found| found.is_file()) {
-                files.insert(name);
+            // (Links are followed. What is hidden is ignored.)
+            if name.starts_with('.') {
+                continue;
+            }
+            match std::fs::metadata(&file) {
+                Ok(found) if found.is_file() => _ = files.insert(name),
+                Ok(found) if found.is_dir() => self.skipped.push(name + "/"),
+                Ok(_) => {}
+                Err(_) => {
+                    let what = format!("{} is a link to what is not there", file.display());
+                    return Err(Failure::refused(what).help("fetch it, or remove the link"));
+                }
             }
         }
+        self.skipped.sort_unstable();
         let mut listing = Listing { safetensors: Vec::new(), index: None, is_recorded: false };
         for name in files {
             let file = path.join(&name);
@@ -196,7 +206,10 @@ impl Checkpoint {
         let path = self.root.display();
         if there.is_empty() {
             let none = Failure::refused(format!("{path}: no safetensors file in it"));
-            return Err(match self.skipped.first() {
+            return Err(match self.skipped.iter().min_by_key(|name| name.ends_with('/')) {
+                Some(other) if other.ends_with('/') => {
+                    none.help(format!("if it is in a directory of that, name the directory: {other}"))
+                }
                 Some(other) => none.help(format!(
                     "{other} and the like are not read: fetch the checkpoint as safetensors, or write it as such"
                 )),

@@ -595,6 +595,54 @@ fn warn(args: &Convert, it: &Checkpoint, plan: &Plan) {
     }
 }
 
+/// Removes what an earlier conversion has made, and this one does not make, which would be read with its result or in place of it.
+/// Such files of others are refused.
+fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        name: String,
+    }
+    #[derive(serde::Deserialize)]
+    struct Record {
+        files: Vec<Named>,
+    }
+    let record =
+        fs::read(dir.join(RECORD)).ok().and_then(|text| serde_json::from_slice::<Record>(&text).ok());
+    let states = fs::read_dir(dir.join(STATES)).into_iter().flatten().flatten();
+    let states =
+        states.filter_map(|entry| serde_json::from_slice::<Named>(&fs::read(entry.path()).ok()?).ok());
+    let mut made: Vec<String> = states.map(|state| state.name).collect();
+    let is_ours = record.is_some() || !made.is_empty();
+    made.extend(record.into_iter().flat_map(|record| record.files).map(|file| file.name));
+    let mut stale = Vec::new();
+    for entry in fs::read_dir(dir).map_err(on(dir))? {
+        let path = entry.map_err(on(dir))?.path();
+        let name = file_name(&path);
+        let ours = match &name[..] {
+            "config.json" if config::config(it, plan).is_none() => is_ours,
+            "hf_quant_config.json" if config::quant_config(plan).is_none() => is_ours,
+            _ if name.ends_with(".safetensors.index.json")
+                && config::index_name(it, plan) != Some(&name[..]) =>
+            {
+                is_ours
+            }
+            _ if name.ends_with(".safetensors") && plan.shards.iter().all(|shard| shard.name != name) => {
+                made.contains(&name)
+            }
+            _ => continue,
+        };
+        if !ours {
+            return Err(Failure::refused(format!(
+                "{} is of no conversion, and would be read with the result",
+                path.display()
+            ))
+            .help("remove it, or write elsewhere"));
+        }
+        stale.push(path);
+    }
+    stale.iter().try_for_each(|path| fs::remove_file(path).map_err(on(path)))
+}
+
 /// Creates the directory of the result, or finds out which files are complete in it.
 fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan) -> Result<Vec<State>> {
     let dir = &args.dst;
@@ -603,6 +651,7 @@ fn prepare(args: &Convert, it: &Checkpoint, plan: &Plan) -> Result<Vec<State>> {
     if args.resume.is_some() || args.rank.is_some() {
         ready = states(plan, dir, args.resume)?;
     } else {
+        clear(it, plan, dir)?;
         // The states of another plan, which --force discards.
         fs::remove_dir_all(dir.join(STATES)).map_err(on(dir))?;
         fs::create_dir_all(dir.join(STATES)).map_err(on(dir))?;

@@ -635,6 +635,47 @@ fn destinations_are_not_overwritten() {
     assert_eq!(listing(dir.path()).len(), before);
 }
 
+/// Shards, indexes and configurations of the result before are not found beside those of the new one.
+#[test]
+fn what_is_replaced_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    model(&at("src"));
+    ok(dir.path(), "convert src fresh --to bf16 --quiet");
+    ok(dir.path(), "convert src dst --to modelopt-fp8 --shard-size 20K --quiet");
+    let before = listing(&at("dst"));
+    assert!(
+        before.iter().any(|(name, _)| name.contains("-of-")) && at("dst/hf_quant_config.json").exists(),
+        "{before:?}"
+    );
+    ok(dir.path(), "convert src dst --to bf16 --force --quiet");
+    assert_eq!(listing(&at("dst")), listing(&at("fresh")));
+    // What no conversion has made is not removed.
+    fs::copy(at("src/model.safetensors"), at("dst/mine.safetensors")).unwrap();
+    let error = fails(dir.path(), "convert src dst --to f16 --force", 3);
+    assert!(error.contains("mine.safetensors is of no conversion"), "{error}");
+    assert!(at("dst/mine.safetensors").exists() && at("dst/lanecast.json").exists());
+}
+
+/// Nothing of a checkpoint is left out without a word.
+#[test]
+fn directories_are_named_and_dangling_links_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    model(&dir.path().join("src"));
+    fs::create_dir(dir.path().join("src/1_Pooling")).unwrap();
+    let out = line(dir.path(), "convert src dst --to bf16");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(text.contains("not read, and not copied: 1_Pooling/"), "{text}");
+    let error = fails(dir.path(), "inspect .", 3);
+    assert!(error.contains("name the directory: dst/"), "{error}");
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("../nope", dir.path().join("src/tokenizer.json")).unwrap();
+        let error = fails(dir.path(), "convert src other --to bf16", 3);
+        assert!(error.contains("tokenizer.json is a link to what is not there"), "{error}");
+    }
+}
+
 #[test]
 fn globs_choose() {
     let dir = tempfile::tempdir().unwrap();
