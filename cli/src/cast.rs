@@ -626,7 +626,8 @@ pub(crate) fn run(args: &Cast) -> Result<()> {
             true => Target::Stdout,
             false => Target::File(temporary(parent(&args.dst), &file_name(&args.dst))?),
         },
-        elements: from.shape.iter().product(),
+        // (How much a pipe has is not known.)
+        elements: if from.source.is_some() { from.shape.iter().product() } else { 0 },
         read: 0,
         written: 0,
         report: CastReport::default(),

@@ -18,8 +18,13 @@ fn ignored(plan: &Plan) -> Vec<String> {
         .iter()
         .filter(|job| !matches!(job.output, Output::Quantise(_)))
         .filter(|job| plan.kept.get(&job.name).is_some_and(|reason| *reason != "it has that layout"))
-        .filter(|job| job.input.main().shape.len() == 2)
-        .filter_map(|job| job.name.strip_suffix(".weight").map(str::to_owned))
+        .filter_map(|job| match job.input.main().shape.len() {
+            2 => job.name.strip_suffix(".weight"),
+            // (All experts are in one tensor, whose module has several.)
+            3 if job.name.contains("experts") => job.name.rsplit_once('.').map(|(module, _)| module),
+            _ => None,
+        })
+        .map(str::to_owned)
         .collect();
     names.sort();
     names.dedup();
@@ -164,11 +169,16 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     if let Some(value) = quantisation(plan) {
         object.insert("quantization_config".to_owned(), value);
     } else if let Some(dtype) = plan.plain {
-        for key in ["dtype", "torch_dtype"] {
-            if let Some(value) = object.get_mut(key) {
-                *value = dtype.name().into();
+        let nested = ["text_config", "vision_config", "audio_config"];
+        let set = |of: &mut Map<String, Value>| {
+            for key in ["dtype", "torch_dtype"] {
+                if let Some(value) = of.get_mut(key).filter(|value| value.is_string()) {
+                    *value = dtype.name().into();
+                }
             }
-        }
+        };
+        set(object);
+        nested.iter().filter_map(|key| object.get_mut(*key)?.as_object_mut().map(set)).for_each(drop);
     }
     Some(pretty(&config))
 }

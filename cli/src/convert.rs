@@ -683,6 +683,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     {
         // The run may have been killed just after it wrote the record, or another rank may have been killed.
         sweep(&it, &plan, &args.dst)?;
+        beside(&it, &plan, &args.dst)?;
         let _ = fs::remove_dir_all(args.dst.join(STATES));
         headline(args, &plan)?;
         report(args, &plan, &losses, &all)?;
@@ -839,8 +840,8 @@ fn work(
     }
 }
 
-/// Writes the files that make the others a checkpoint: index, configuration and record.
-fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
+/// Writes what a result has beside its tensors.
+fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     for file in &it.others {
         copy(file, dir)?;
     }
@@ -853,6 +854,12 @@ fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
     if let Some(name) = config::index_name(it, plan) {
         publish(dir, name, &config::index(it, plan))?;
     }
+    Ok(())
+}
+
+/// Writes the files that make the others a checkpoint: index, configuration and record.
+fn last(it: &Checkpoint, plan: &Plan, dir: &Path, all: &[State]) -> Result<()> {
+    beside(it, plan, dir)?;
     let mut losses = Losses::default();
     for state in all {
         losses.join(&state.losses);

@@ -18,7 +18,7 @@ use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
 use crate::header;
 use crate::layout::{Format, Layout, Recognised, Role, Weight};
-use crate::out::parse_size;
+use crate::out::{self, count, parse_size};
 use crate::tile;
 
 /// The name of a dtype in the report.
@@ -611,6 +611,7 @@ impl Plan {
             let what = "no tensor is converted: each has that dtype or layout already, or is kept by default";
             plan.warnings.push(what.to_owned());
         }
+        plan.warn_of_experts();
         plan.files(it, shard_size)?;
         plan.hash = plan.digest(it, args);
         Ok(plan)
@@ -774,6 +775,26 @@ impl Plan {
         let out = Out::new(name.clone(), file, planner.shapes.of(&shape));
         self.jobs.push(Job { name, input, output: Output::Cast(to), outs: [out].into() });
         Ok(())
+    }
+
+    /// Most of a model may be in tensors that are no matrices, whose size then hardly changes.
+    fn warn_of_experts(&mut self) {
+        let Some((layout, _)) = self.layout else { return };
+        let fused = self.jobs.iter().map(|job| job.input.main());
+        let fused = fused.filter(|tensor| {
+            tensor.shape.len() == 3
+                && tensor.name.contains("experts")
+                && self.kept.get(&tensor.name) == Some(&"no matrix")
+        });
+        let (n, bytes) = fused.fold((0, 0), |(n, bytes), tensor| (n + 1, bytes + tensor.len));
+        if n > 0 {
+            self.warnings.push(format!(
+                "kept: {} of experts, {}: {} is of matrices here; fp8-block takes them",
+                count(n, "tensor"),
+                out::bytes(bytes),
+                layout.name()
+            ));
+        }
     }
 
     fn quantise(

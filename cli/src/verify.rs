@@ -217,6 +217,15 @@ fn compare(
     Ok(Some(Differs { loss, rms: squares.rms(), ..Differs::new(name, place(at, shape), note) }))
 }
 
+/// A little-endian integer as text.
+fn integer(dtype: Dtype, bytes: &[u8]) -> String {
+    let is_signed = matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64);
+    let filler = if is_signed && bytes[bytes.len() - 1] >= 0x80 { 0xFF } else { 0 };
+    let mut wide = [filler; 16];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    i128::from_le_bytes(wide).to_string()
+}
+
 /// Compares the bytes of tensors that are not floats.
 fn bytes(a: &Side, b: &Side, name: &str, x: &Input, y: &Input, shape: &[usize]) -> Result<Option<Differs>> {
     let (x, y) = (x.main(), y.main());
@@ -229,7 +238,9 @@ fn bytes(a: &Side, b: &Side, name: &str, x: &Input, y: &Input, shape: &[usize]) 
         b.it.shards[y.shard].read(&mut q, y.offset + at)?;
         if let Some(i) = p.iter().zip(&q).position(|(p, q)| p != q) {
             let index = place((at + i as u64) / size, shape);
-            return Ok(Some(Differs::new(name, index, None)));
+            let size = size as usize;
+            let [p, q] = [&p, &q].map(|bytes| integer(x.dtype, &bytes[i / size * size..][..size]));
+            return Ok(Some(Differs::new(name, index, Some(format!("{p} and {q}")))));
         }
         at += some as u64;
     }

@@ -657,6 +657,36 @@ fn what_is_replaced_leaves_nothing() {
     assert!(at("dst/mine.safetensors").exists() && at("dst/lanecast.json").exists());
 }
 
+/// What lies beside the tensors is part of the result, for --resume too; the dtype is that of nested configurations; and experts that are
+/// no matrices are named as what is not quantised.
+#[test]
+fn configurations_say_what_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("src")).unwrap();
+    let numbers = |n: usize| le(&vec![0.5f32; n]);
+    let tensors: Tensors = vec![
+        ("layers.0.mlp.experts.gate_up_proj".into(), Dtype::F32, vec![2, 32, 32], numbers(2048)),
+        ("layers.0.mlp.up_proj.weight".into(), Dtype::F32, vec![32, 32], numbers(1024)),
+    ];
+    write(&at("src/model.safetensors"), &tensors, None);
+    let config = r#"{"text_config": {"dtype": "float32", "hidden_size": 4}, "vision_config": {"torch_dtype": "float32"}}"#;
+    fs::write(at("src/config.json"), config).unwrap();
+    ok(dir.path(), "convert src bf16 --to bf16 --quiet");
+    let config = json_of(&at("bf16/config.json"));
+    assert_eq!(config["text_config"], json!({ "dtype": "bfloat16", "hidden_size": 4 }));
+    assert_eq!(config["vision_config"], json!({ "torch_dtype": "bfloat16" }));
+    let whole = listing(&at("bf16"));
+    fs::remove_file(at("bf16/config.json")).unwrap();
+    ok(dir.path(), "convert src bf16 --to bf16 --resume --quiet");
+    assert_eq!(listing(&at("bf16")), whole);
+    let out = line(dir.path(), "convert src nvfp4 --to nvfp4");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(text.contains("warning: kept: 1 tensor of experts, 8.2 kB: nvfp4 is of matrices"), "{text}");
+    let quantised = &json_of(&at("nvfp4/config.json"))["quantization_config"];
+    assert_eq!(quantised["ignore"], json!(["layers.0.mlp.experts"]));
+}
+
 /// Nothing of a checkpoint is left out without a word.
 #[test]
 fn directories_are_named_and_dangling_links_are_errors() {
@@ -770,6 +800,14 @@ fn float64_is_compared_as_float64() {
     }
     fails(dir.path(), "verify a.safetensors b.safetensors", 1);
     ok(dir.path(), "verify a.safetensors b.safetensors --as f32");
+    for (name, x) in [("c.safetensors", 2i64), ("d.safetensors", -1000)] {
+        let tensors: Tensors =
+            vec![("ids".into(), Dtype::I64, vec![2], [1i64, x].map(i64::to_le_bytes).concat())];
+        write(&dir.path().join(name), &tensors, None);
+    }
+    let out = line(dir.path(), "verify c.safetensors d.safetensors");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(text.starts_with("ids: 2 and -1000, at [1]"), "{text}");
 }
 
 #[test]
