@@ -715,6 +715,8 @@ def test_the_command_line():
     assert ran.stdout == "True ['-c', 'a']\n", ran
     ran = python("-m", "lanecast", "run", "-m", "timeit", "-n1", "-r1", "pass")
     assert "loop" in ran.stdout, ran
+    code = "import pickle\nclass A: pass\ndef f(x: int): pass\nprint(f.__annotations__['x'] is int, pickle.loads(pickle.dumps(A())).__class__ is A)"
+    assert python("-m", "lanecast", "run", "-c", code).stdout.split() == ["True", "True"]
     assert python("-m", "lanecast", "run").returncode == 2
     assert python("-m", "lanecast", "run", "-m").returncode == 2
     assert python("-m", "lanecast", "nothing").returncode == 2
@@ -735,6 +737,13 @@ def test_a_script_is_run(tmp_path):
     script.write_text("import sys, lanecast\nprint(__name__, sys.argv[1:], lanecast.is_patched())\nsys.exit(3)\n")
     ran = python("-m", "lanecast", "run", str(script), "-x", "y")
     assert (ran.stdout, ran.returncode) == ("__main__ ['-x', 'y'] True\n", 3), ran
+    for first in ("-", "/dev/stdin") if os.path.exists("/dev/stdin") else ("-",):
+        command = [sys.executable, "-m", "lanecast", "run", first, "a"]
+        ran = subprocess.run(command, input="import sys\nprint(__name__, sys.argv[1:])", capture_output=True, text=True)
+        assert ran.stdout == "__main__ ['a']\n", ran
+    script.write_text("import os\nos.chdir('/')\nprint(os.path.isabs(__file__))\nraise ValueError")
+    ran = subprocess.run([sys.executable, "-m", "lanecast", "run", "script.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.stdout == "True\n" and ran.stderr.count("runpy") <= 2 and "raise ValueError" in ran.stderr, ran
 
 
 def test_import_is_quick():

@@ -8,6 +8,8 @@ import os
 import platform
 import runpy
 import sys
+import types
+import zipfile
 from collections import Counter
 from collections.abc import Sequence
 
@@ -40,12 +42,12 @@ def info() -> int:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a program with NumPy patched, as python would run it."""
-    usage = "usage: python -m lanecast run [-m module | -c code | script] [arguments]"
+    usage = "usage: python -m lanecast run [-m module | -c code | script | -] [arguments]"
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage, file=sys.stderr)
         return 0 if arguments else 2
     first, *rest = arguments
-    if first not in ("-m", "-c") and not os.path.exists(first):
+    if first not in ("-m", "-c", "-") and not os.path.exists(first):
         print(f"there is no file {first}; {usage}", file=sys.stderr)
         return 2
     lanecast.patch()
@@ -55,16 +57,44 @@ def run(arguments: Sequence[str]) -> int:
             return 2
         what, *rest = rest
         sys.argv = [first, *rest]
-        sys.path[0] = os.getcwd() if first == "-m" else ""
+        _first_place(os.getcwd() if first == "-m" else "")
         if first == "-m":
             runpy.run_module(what, run_name="__main__", alter_sys=True)
         else:
-            exec(compile(what, "<string>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
-    else:
-        sys.argv = [first, *rest]
-        sys.path[0] = os.path.dirname(os.path.abspath(first))
+            _as_main(what, "<string>")
+        return 0
+    sys.argv = [first, *rest]
+    if first == "-":
+        _first_place("")
+        _as_main(sys.stdin.buffer.read(), "<stdin>")
+        return 0
+    path = os.path.abspath(first)
+    if os.path.isdir(path) or path.endswith(".pyc") or (os.path.isfile(path) and zipfile.is_zipfile(path)):
+        _first_place(path)
         runpy.run_path(first, run_name="__main__")
+        return 0
+    _first_place(os.path.dirname(path))
+    # (A pipe is read once.)
+    with open(path, "rb") as file:
+        source = file.read()
+    _as_main(source, path)
     return 0
+
+
+def _first_place(place: str) -> None:
+    # (With -P and -I there is none.)
+    if not sys.flags.safe_path:
+        sys.path[0] = place
+
+
+def _as_main(source: str | bytes, name: str) -> None:
+    """Run a program in a module of its own, in which pickle finds what it defines."""
+    module = types.ModuleType("__main__")
+    module.__dict__["__builtins__"] = __builtins__
+    if not name.startswith("<"):
+        module.__file__ = name
+    sys.modules["__main__"] = module
+    exec(compile(source, name, "exec", dont_inherit=True), module.__dict__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -156,10 +156,10 @@ def masked(
     x: Any, dtype: Any, valid: Any = None, *, bitmap: bool = False, **options: Any
 ) -> tuple[Array, Array]:
     """Cast, and make null what is lost: its bits are zero, and its place in the second array is False. What is null
-    already stays null.
+    already, by valid, stays null.
 
     valid: which elements are there, as bools of the shape of x; None: all, of a masked array those that its mask leaves, and of an Arrow array
-        (of pyarrow, polars, ..; read by pyarrow) those that are not null. With bitmap=True valid and the second result
+        (of pyarrow, polars, ..; read by pyarrow) those that are not null. If it is given, it alone counts. With bitmap=True valid and the second result
         are bitmaps as Arrow has them: uint8, element i in bit i % 8 of byte i // 8, in C order.
 
     >>> import lanecast
