@@ -428,3 +428,43 @@ fn the_precision_is_that_of_the_library() {
     assert_ne!(narrow, default);
     assert_eq!(run(99, &mut scale).0, LANECAST_ERR_DTYPE);
 }
+
+/// With zero points that are found, too.
+#[test]
+fn a_callback_stops_what_is_quantised() {
+    unsafe extern "C" fn stop(_: *mut c_void, _: usize, _: usize) -> i32 {
+        1
+    }
+    let mut how = core::mem::MaybeUninit::uninit();
+    // SAFETY: room for the structure, which the call fills.
+    let mut how = unsafe {
+        assert_eq!(lanecast_parallel_init(how.as_mut_ptr()), LANECAST_OK);
+        how.assume_init()
+    };
+    how.progress = Some(stop);
+    let s = lanecast_scaling { profile: 5, ..scaling(c"per_row") };
+    let shape = [64usize, 65536];
+    let src = vec![0u8; 4 * shape[0] * shape[1]];
+    let (mut dst, mut scales, mut zeros) = (vec![0u8; shape[0] * shape[1]], [0f32; 64], [0u8; 64]);
+    for zeros in [null_mut(), zeros.as_mut_ptr()] {
+        // SAFETY: buffers of the sizes that the shape needs.
+        let status = unsafe {
+            lanecast_quantize(
+                LANECAST_DTYPE_FLOAT32,
+                src.as_ptr().cast(),
+                LANECAST_DTYPE_INT8,
+                dst.as_mut_ptr().cast(),
+                shape.as_ptr(),
+                2,
+                &s,
+                scales.as_mut_ptr().cast(),
+                zeros.cast(),
+                1,
+                null_mut(),
+                null(),
+                &how,
+            )
+        };
+        assert_eq!(status, LANECAST_ERR_CANCELLED, "{zeros:?}");
+    }
+}
