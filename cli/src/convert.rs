@@ -966,6 +966,12 @@ fn headline(args: &Convert, plan: &Plan) -> Result<()> {
 }
 
 fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result<()> {
+    let found = losses.all();
+    if plan.layout.is_some() && (found.nan > 0 || found.inf > 0) {
+        out::note(format_args!(
+            "warning: NaN or Inf among the weights: what shares a scale with them is lost"
+        ));
+    }
     if args.json {
         let files =
             all.iter().map(|s| json!({ "name": s.name, "bytes": s.bytes, "sha256": s.sha256 })).collect();

@@ -694,8 +694,12 @@ impl Plan {
         (tensor, role): (&Arc<Tensor>, Role),
         left: Option<&'static str>,
     ) -> Result<()> {
+        let args = planner.args;
+        let anew =
+            args.scale_rule.is_some() || args.scale_dtype.is_some() || planner.profile != Profile::Lanecast;
+        let is_there = planner.layout == Some(weight.layout) && !anew;
         // (Scales of activations that several weights share are stored with the first.)
-        if left.is_some() || planner.layout == Some(weight.layout) {
+        if left.is_some() || is_there {
             self.kept.insert(tensor.name.clone(), left.unwrap_or("it has that layout"));
             self.leave(planner, weight)?;
             if planner.layout == Some(weight.layout) && role == Role::Weight {

@@ -687,6 +687,37 @@ fn configurations_say_what_is_there() {
     assert_eq!(quantised["ignore"], json!(["layers.0.mlp.experts"]));
 }
 
+/// A NaN takes what shares its scale with it, which is said.
+#[test]
+fn a_nan_among_weights_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, x, n) in
+        [("a.safetensors", f32::NAN, 1), ("b.safetensors", f32::INFINITY, 1), ("c.safetensors", 2.0, 0)]
+    {
+        let mut values = vec![0.5f32; 64 * 64];
+        values[70] = x;
+        let tensors: Tensors = vec![("up_proj.weight".into(), Dtype::F32, vec![64, 64], le(&values))];
+        write(&dir.path().join(name), &tensors, None);
+        for to in ["fp8-block", "fp8-tensor"] {
+            let out = line(dir.path(), &format!("convert {name} {to}-{name} --to {to} --quiet"));
+            let text = String::from_utf8_lossy(&out.stderr);
+            assert_eq!(text.matches("NaN or Inf among the weights").count(), n, "{name} {to}: {text}");
+        }
+    }
+}
+
+/// Scales are found anew where that is asked for, though the source has the layout.
+#[test]
+fn scales_of_the_same_layout_are_found_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    model(&dir.path().join("src"));
+    ok(dir.path(), "convert src fp8 --to fp8-block --quiet");
+    ok(dir.path(), "convert fp8 e8m0 --to fp8-block --scale-dtype e8m0 --quiet");
+    let all = read(&dir.path().join("e8m0/model.safetensors"));
+    assert_eq!(all["model.layers.0.mlp.down_proj.weight_scale_inv"].0, Dtype::F8_E8M0);
+    ok(dir.path(), "verify src e8m0 --max-abs-error 1 --max-rms-error 0.05");
+}
+
 /// Nothing of a checkpoint is left out without a word.
 #[test]
 fn directories_are_named_and_dangling_links_are_errors() {
