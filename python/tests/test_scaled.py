@@ -337,6 +337,17 @@ def test_errors(call, error, message):
         call(np.ones((4, 70), np.float32))
 
 
+def test_options_that_would_be_ignored():
+    x = np.float32([[2.5]])
+    up = lanecast.quantize(x, "int8", lanecast.Scaling.per_tensor(int_rounding="up"), scales=np.float32([[1]]))
+    assert up.codes.tolist() == [[3]]
+    for name, value in (("int_rounding", "up"), ("float_to_int", "wrap"), ("int_to_int", "wrap")):
+        with pytest.raises(TypeError, match=name):
+            lanecast.quantize(x, "int8", "per_tensor", **{name: value})
+        with pytest.raises(TypeError, match=name):
+            lanecast.requantize(up.codes, up.scales, "per_tensor", "int8", "per_tensor", **{name: value})
+
+
 def test_bytes_of_checkpoints():
     """MXFP4 as gpt-oss has it: bytes of two codes, in rows of blocks, and bytes of scales."""
     random = np.random.default_rng(3)

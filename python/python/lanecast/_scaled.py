@@ -202,6 +202,14 @@ def _made(
     return Quantized(shown(codes, shape), scales, known, zero_points)
 
 
+def _no_options_of_integers(options: dict[str, Any]) -> None:
+    if "int_rounding" in options:
+        raise TypeError("int_rounding is the scaling's here, as in Scaling.per_tensor(int_rounding='up')")
+    for name in ("float_to_int", "int_to_int"):
+        if name in options:
+            raise TypeError(f"{name} is of casts without scales: quantised integers saturate")
+
+
 def quantize(
     x: Any,
     dtype: Any,
@@ -227,7 +235,8 @@ def quantize(
     packed: pack elements of fewer than 8 bits into bytes; high_first as in pack.
     progress: called with the pieces of the work that are done, and all of them; anew where a factor or the one scale is
         found first. If it returns False, Cancelled is raised.
-    options: as astype has them; stochastic=seed or (seed, first) rounds by chance.
+    options: as astype has them, but for those of integers: they saturate, and int_rounding is the scaling's.
+        stochastic=seed or (seed, first) rounds by chance.
 
     >>> import lanecast, numpy as np
     >>> q = lanecast.quantize(np.float32([[0.5, -2.54], [100.0, 7.0]]), "int8", lanecast.Scaling.per_axis(0))
@@ -244,6 +253,7 @@ def quantize(
         raise TypeError("zero_points are given and scales are not; both are needed, or affine=True to find both")
     if scales is not None and affine:
         raise TypeError("affine=True finds scales and zero points, and scales are given; give zero_points too, or neither")
+    _no_options_of_integers(options)
     made = _lanecast.quantize(
         x, dtype, scaling, scales, zero_points, affine, high_first if packed else None, threads, progress, options
     )
@@ -304,6 +314,7 @@ def requantize(
     to = _scaling(to_scaling)
     for name, flag in (("packed", packed), ("high_first", high_first)):
         _flag(name, flag)
+    _no_options_of_integers(options)
     made = _lanecast.requantize(
         codes, scales, _scaling(scaling), dtype, to, zero_points, high_first if packed else None, threads, progress, options
     )
