@@ -1,17 +1,14 @@
 //! AVX2, with the features of the first CPUs that had it: FMA, F16C, BMI2.
 
 use core::arch::x86_64::*;
-use core::hint;
 
 use super::codec::plane::{Fold, Half, Plane, Words};
-use super::environment::Environment;
 use super::simd::{
     ByF16, ByPacking, ByRows, Bytes, Converts, Extras, Feature, Floating, Floats, Halves, Ints, Kernel,
     Longs, MarksBeyond, Memory, NarrowsByF16, NarrowsByNibbles, Packs, Registers, Rows, RunKernel, Saturates,
     SearchesNans, Shorts, Simd, Tables, Task, Widths, copy_short, memory_ops, ops, token,
 };
 use crate::formats::isa::Isa;
-use crate::formats::options::Rounding;
 
 token! {
     /// The token.
@@ -728,15 +725,6 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn run<T: Task<Self>>(self, task: T) -> T::Output {
         entry::run(self, task)
-    }
-
-    ops! {
-        // The number is opaque, and so is the result: they are made after the environment is set, and before it goes back.
-        keeps_f16(self) -> bool = {
-            let _environment = Environment::flushing(Rounding::NearestEven);
-            let smallest = self.splat32(hint::black_box(0x3380_0000));
-            hint::black_box(_mm256_extract_epi16::<0>(self.f32_to_cut_f16([smallest; 2]))) != 0
-        };
     }
 
     #[inline(always)]

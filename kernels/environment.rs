@@ -19,7 +19,7 @@ use x86_64::{FLUSHES, read, wanted, write};
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86_64::{streaming_threshold, this_processor};
 
-/// A processor, as far as what its cores do with results that go past their caches was measured.
+/// A processor, as far as what its cores do with results that go past their caches was measured; or qemu, which emulates one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "those that were measured are x86"))]
 pub(super) enum Processor {
@@ -27,6 +27,7 @@ pub(super) enum Processor {
     Zen4,
     Zen5,
     Intel,
+    Qemu,
     Other,
 }
 
@@ -60,6 +61,12 @@ impl Processor {
             Self::Intel => threshold.saturating_mul(3),
             _ => usize::MAX,
         }
+    }
+
+    /// Does it flush subnormal results of conversions to float16 with those of float32? Processors keep them, whatever the control
+    /// register says.
+    pub(super) fn flushes_f16(self) -> bool {
+        self == Self::Qemu
     }
 
     /// Does it gain where results of 4 or 6 bits go past its caches, whatever they are made of?
@@ -210,7 +217,11 @@ mod x86_64 {
         match PROCESSOR.load(Ordering::Relaxed) {
             0 => {
                 // "AuthenticAMD", "GenuineIntel"
-                let processor = Processor::of(__cpuid(0).ebx.to_le_bytes(), __cpuid(1).eax);
+                let mut processor = Processor::of(__cpuid(0).ebx.to_le_bytes(), __cpuid(1).eax);
+                // What emulates says so where a hypervisor has its name: "TCGTCGTCGTCG".
+                if &__cpuid(0x4000_0000).ebx.to_le_bytes() == b"TCGT" {
+                    processor = Processor::Qemu;
+                }
                 PROCESSOR.store(1 + processor as usize, Ordering::Relaxed);
                 processor
             }
@@ -218,6 +229,7 @@ mod x86_64 {
             2 => Processor::Zen4,
             3 => Processor::Zen5,
             4 => Processor::Intel,
+            5 => Processor::Qemu,
             _ => Processor::Other,
         }
     }

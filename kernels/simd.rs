@@ -828,11 +828,6 @@ pub(crate) trait Simd: Memory + Packs + Tables + Saturates {
     fn keeps_subnormals(self) -> bool {
         true
     }
-    /// Are subnormal float16 results kept in an environment that [flushes](super::environment::Environment::flushing)? Processors
-    /// keep them, whatever the control register says; qemu does not. Asked when a plan is made.
-    fn keeps_f16(self) -> bool {
-        true
-    }
     /// From the proof.
     fn with(token: Self::Token) -> Self;
     fn steps(self) -> Self::Steps;

@@ -221,7 +221,7 @@ unsafe fn few<I: Simd, C: Codec<I>>(
 }
 
 /// Fills in the parts of a plan that depend on the instruction set.
-pub(super) fn plan<I: Ways>(isa: I, plan: &mut Plan) {
+pub(super) fn plan<I: Ways>(_: I, plan: &mut Plan) {
     let route = &plan.route;
     if route.work == Work::Copy {
         (plan.kernel, plan.stream_from) = (copy::<I>, streaming_threshold());
@@ -257,7 +257,7 @@ pub(super) fn plan<I: Ways>(isa: I, plan: &mut Plan) {
         None => FEW,
     };
     let has = |subnormals| steps.iter().any(|step| step.subnormals == subnormals);
-    plan.flushes = has(Subnormals::Flushed) && !has(Subnormals::Kept) && isa.keeps_f16();
+    plan.flushes = has(Subnormals::Flushed) && !has(Subnormals::Kept) && !this_processor().flushes_f16();
 }
 
 /// Does a codec keep up with memory? Then its results are better streamed. If it computes for longer than memory takes, the caches had
