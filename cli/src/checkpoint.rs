@@ -1,6 +1,7 @@
 //! A checkpoint: a file, or a directory of files with an index and a configuration.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -162,10 +163,11 @@ impl Checkpoint {
                 Ok(found) if found.is_file() => _ = files.insert(name),
                 Ok(found) if found.is_dir() => self.skipped.push(name + "/"),
                 Ok(_) => {}
-                Err(_) => {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
                     let what = format!("{} is a link to what is not there", file.display());
                     return Err(Failure::refused(what).help("fetch it, or remove the link"));
                 }
+                Err(error) => return Err(on(&file)(error)),
             }
         }
         self.skipped.sort_unstable();

@@ -87,9 +87,14 @@ pub(crate) fn astype<'py>(
     };
     let how = How { threads: read_threads(threads)?, progress: read_progress(progress)? };
     let src = Source::read(x)?;
+    let src = match src {
+        // (What is packed is in C order, and is cast to that.)
+        Source::Packed(_) if order == NPY_ORDER::NPY_FORTRANORDER => Source::Array(src.into_view()?),
+        src => src,
+    };
     let from = match &src {
         Source::Array(view) => view.of,
-        Source::Packed(packed) => Ordered { dtype: packed.dtype, swapped: false },
+        Source::Packed(packed) => Ordered::native(packed.dtype),
     };
     if level != Casting::SameValue && !of_ours(from).can_cast(of_ours(to), level) {
         return Err(PyTypeError::new_err(format!(
@@ -176,7 +181,7 @@ pub(crate) fn tuple(shape: &[usize]) -> String {
     }
 }
 
-fn of_ours(of: Ordered) -> OrderedDType {
+pub(crate) fn of_ours(of: Ordered) -> OrderedDType {
     OrderedDType::new(of.dtype, order(of))
 }
 

@@ -25,6 +25,8 @@ const CPU: i32 = 1;
 /// Devices whose memory is the host's, pinned for a GPU: of CUDA and of ROCm.
 const PINNED: [i32; 2] = [3, 11];
 const READ_ONLY: u64 = 1;
+/// The flag that the memory is a copy, which nobody else has.
+const COPIED: u64 = 2;
 /// The flag that elements of fewer than 8 bits have a byte each.
 const PADDED: u64 = 4;
 /// The most dimensions that an array of NumPy has.
@@ -426,10 +428,11 @@ struct Exported {
 
 /// Exports an array in a capsule. Of packed elements, `array` is the bytes, and `packed` the dtype and shape.
 #[pyfunction]
-#[pyo3(signature = (array, versioned, packed=None))]
+#[pyo3(signature = (array, versioned, copied, packed=None))]
 pub(crate) fn dlpack_capsule<'py>(
     array: &Bound<'py, PyUntypedArray>,
     versioned: bool,
+    copied: bool,
     packed: Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = array.py();
@@ -499,6 +502,7 @@ pub(crate) fn dlpack_capsule<'py>(
         strides: owned.strides.as_mut_ptr(),
         byte_offset: 0,
     };
+    let flags = if copied { flags | COPIED } else { flags };
     capsule(py, tensor, owned, versioned.then_some(flags))
 }
 

@@ -26,6 +26,12 @@ pub(crate) struct Ordered {
     pub(crate) swapped: bool,
 }
 
+impl Ordered {
+    pub(crate) fn native(dtype: DType) -> Self {
+        Self { dtype, swapped: false }
+    }
+}
+
 impl Table {
     /// The table of this process.
     pub(crate) fn get(py: Python<'_>) -> PyResult<&'static Self> {
@@ -237,9 +243,14 @@ pub(crate) fn named(given: &Bound<'_, PyAny>) -> Option<DType> {
 
 /// Reads an argument `dtype` that may also be a packed dtype, or one that the installed ml_dtypes does not have.
 pub(crate) fn meant(given: &Bound<'_, PyAny>) -> PyResult<DType> {
+    Ok(meant_ordered(given)?.dtype)
+}
+
+/// The same, with its byte order.
+pub(crate) fn meant_ordered(given: &Bound<'_, PyAny>) -> PyResult<Ordered> {
     match named(given) {
-        Some(dtype) => Ok(dtype),
-        None => Ok(read(given)?.0.dtype),
+        Some(dtype) => Ok(Ordered::native(dtype)),
+        None => Ok(read(given)?.0),
     }
 }
 

@@ -51,7 +51,7 @@ impl<'py> Packed<'py> {
 
     /// Checks that there are as many bytes as the shape needs.
     pub(crate) fn checked(self) -> PyResult<Self> {
-        if self.data.of != (Ordered { dtype: DType::U8, swapped: false }) || !self.data.is_contiguous() {
+        if self.data.of != Ordered::native(DType::U8) || !self.data.is_contiguous() {
             return Err(PyValueError::new_err("packed elements are contiguous bytes (uint8)"));
         }
         if !self.dtype.is_packed() {

@@ -6,8 +6,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use crate::cast::{failed, read_casting};
-use crate::dtypes::meant;
+use crate::cast::{failed, of_ours, read_casting};
+use crate::dtypes::{meant, meant_ordered};
 
 fn rules_of(given: &Bound<'_, PyAny>) -> PyResult<&'static Rules> {
     let Ok(name) = given.cast::<PyString>() else {
@@ -69,7 +69,8 @@ pub(crate) fn can_cast(
     to: &Bound<'_, PyAny>,
     casting: &Bound<'_, PyAny>,
 ) -> PyResult<bool> {
-    Ok(meant(from)?.can_cast(meant(to)?, read_casting(casting)?))
+    let [from, to] = [meant_ordered(from)?, meant_ordered(to)?].map(of_ours);
+    Ok(from.can_cast(to, read_casting(casting)?))
 }
 
 /// The facts about a dtype.

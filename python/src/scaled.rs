@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::cast::{How, failed, read_progress, read_threads, tuple, wanted_out, watched};
-use crate::dtypes::{self, Table, meant};
+use crate::dtypes::{self, Table, meant, meant_ordered};
 use crate::options::{self, choose, named, roundings};
 use crate::packed::{Source, empty};
 use crate::view::{self, View};
@@ -27,6 +27,17 @@ fn wrong(error: Error) -> PyErr {
         }
         error => PyValueError::new_err(error.to_string()),
     }
+}
+
+/// The dtype of codes, which are in the machine's byte order.
+fn native(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
+    let of = meant_ordered(dtype)?;
+    if of.swapped {
+        let text =
+            format!("dtype is {}; codes are of the machine's byte order: '{}'", dtype.str()?, of.dtype);
+        return Err(PyTypeError::new_err(text));
+    }
+    Ok(of.dtype)
 }
 
 /// Reads a `lanecast.Scaling`, for data with a number of dimensions.
@@ -289,7 +300,7 @@ pub(crate) fn quantize<'py>(
 ) -> PyResult<Made<'py>> {
     let py = x.py();
     let options = options::read(options, OF_QUANTIZE)?;
-    let to = meant(dtype)?;
+    let to = native(dtype)?;
     let packing = packing_of(to, packed)?;
     let how = how(threads, progress)?;
     let src = Source::read(x)?.contiguous()?;
@@ -413,7 +424,7 @@ pub(crate) fn requantize<'py>(
 ) -> PyResult<Made<'py>> {
     let py = codes.py();
     let options = options::read(options, OF_REQUANTIZE)?;
-    let to = meant(dtype)?;
+    let to = native(dtype)?;
     let packing = packing_of(to, packed)?;
     let how = how(threads, progress)?;
     let src = Source::read(codes)?.contiguous()?;

@@ -7,10 +7,10 @@ use lanecast::{ByteOrder, CastOptions, Packing};
 use numpy::npyffi::{NPY_ARRAY_WRITEABLE, NPY_ORDER, PY_ARRAY_API, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::PyTypeInfo;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView};
+use pyo3::types::{PyByteArray, PyBytes, PyFloat, PyInt, PyList, PyMemoryView};
 
 use crate::dlpack::{self, Handed};
 use crate::dtypes::{Ordered, Table, refused_array};
@@ -192,21 +192,72 @@ pub(crate) fn to_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Handed<'py>> 
     // (Scalars of NumPy have buffers, too, but those of ml_dtypes without a format.)
     let is_scalar = given.is_instance(&py.import("numpy")?.getattr("generic")?)?;
     if !is_scalar && given.hasattr("__dlpack__")? {
-        return dlpack::import(given);
+        return match dlpack::import(given) {
+            // (JAX exports no integers of 2 and 4 bits, but makes arrays of them.)
+            Err(error) if error.is_instance_of::<PyRuntimeError>(py) && given.hasattr("__array__")? => {
+                as_array(given).map(Handed::Array).map_err(|_| error)
+            }
+            other => other,
+        };
     }
     Ok(Handed::Array(as_array(given)?))
 }
 
-/// Refuses an Arrow array, or a series of polars, that has nulls: NumPy would make NaN of them.
+/// Refuses what has nulls: an Arrow array, or a column or a table of pyarrow, polars or pandas. NumPy would make NaN of them.
 fn check_nulls(given: &Bound<'_, PyAny>) -> PyResult<()> {
-    let Ok(count) = given.getattr(intern!(given.py(), "null_count")) else { return Ok(()) };
-    let count = if count.is_callable() { count.call0()? } else { count };
-    match count.extract::<u64>() {
-        Ok(nulls @ 1..) => Err(PyValueError::new_err(format!(
-            "x has {nulls} null{}; lanecast.masked(x, dtype) gives the numbers, and which of them are there",
-            if nulls == 1 { "" } else { "s" }
-        ))),
-        _ => Ok(()),
+    if given.is_instance_of::<PyList>()
+        || given.is_instance_of::<PyInt>()
+        || given.is_instance_of::<PyFloat>()
+    {
+        return Ok(());
+    }
+    let columns = columns(given)?;
+    let one = columns.is_none();
+    let mut nulls = 0;
+    for column in columns.unwrap_or_else(|| vec![given.clone()]) {
+        nulls += count_nulls(&column)?;
+    }
+    if nulls == 0 {
+        return Ok(());
+    }
+    let way = if one { "lanecast.masked(x, dtype) gives" } else { "lanecast.masked of each column gives" };
+    Err(PyValueError::new_err(format!(
+        "x has {nulls} null{}; {way} the numbers, and which of them are there",
+        if nulls == 1 { "" } else { "s" }
+    )))
+}
+
+/// The columns of a table of pyarrow, polars or pandas. None: it is none.
+fn columns<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+    let py = given.py();
+    for (method, of) in
+        [(intern!(py, "itercolumns"), 0), (intern!(py, "iter_columns"), 0), (intern!(py, "items"), 1)]
+    {
+        let Some(columns) = given.getattr_opt(method)? else { continue };
+        // (A series of pandas has items, too: its elements. So has a dict.)
+        if given.hasattr(intern!(py, "dtype"))? || of == 1 && !given.hasattr(intern!(py, "dtypes"))? {
+            continue;
+        }
+        let column = |item: PyResult<Bound<'py, PyAny>>| if of == 1 { item?.get_item(1) } else { item };
+        return columns.call0()?.try_iter()?.map(column).collect::<PyResult<_>>().map(Some);
+    }
+    Ok(None)
+}
+
+fn count_nulls(column: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let py = column.py();
+    if let Some(count) = column.getattr_opt(intern!(py, "null_count"))? {
+        let count = if count.is_callable() { count.call0()? } else { count };
+        return Ok(count.extract().unwrap_or(0));
+    }
+    // Those of pandas have nulls if their dtype is none of NumPy's.
+    let Some(is_null) = column.getattr_opt(intern!(py, "isna"))? else { return Ok(0) };
+    match column.getattr_opt(intern!(py, "dtype"))? {
+        Some(dtype) if dtype.cast::<PyArrayDescr>().is_err() => {
+            let sum = is_null.call0()?.call_method0(intern!(py, "sum"))?;
+            py.get_type::<PyInt>().call1((sum,))?.extract()
+        }
+        _ => Ok(0),
     }
 }
 

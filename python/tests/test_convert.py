@@ -65,7 +65,7 @@ def test_convert_reports_and_raises(tmp_path: Path) -> None:
     with pytest.raises(lanecast.ConvertError, match="unexpected argument '--no-such-option' found$"):
         lanecast.convert(tmp_path / "src", tmp_path / "other", to="bf16", no_such_option=1)
     with pytest.raises(lanecast.ConvertError) as limit:
-        lanecast.convert(tmp_path / "src", tmp_path / "fp8", to="fp8-block", max_rel_error=1e-3, keep=["*layers.2*"])
+        lanecast.convert(tmp_path / "src", tmp_path / "fp8", to="fp8-block", max_rel_error=1e-3, keep={"*layers.2*"})
     assert limit.value.kind == "limit" and limit.value.report is not None
     assert limit.value.report.tensors["converted"] == 1
     assert lanecast.inspect(tmp_path / "fp8")["layout"] == "fp8-block"

@@ -106,6 +106,8 @@ def test_shapes_of_what_is_no_array():
     assert lanecast.masked(b"abc", "int8", np.array([True, False, True]))[1].tolist() == [True, False, True]
     assert lanecast.format(b"ab").tolist() == ["97", "98"]
     packed = lanecast.pack(lanecast.astype([[1, 2], [3, 4]], "int4"))
+    columns = packed.astype("int8", order="F")
+    assert columns.flags.f_contiguous and columns.tolist() == [[1, 2], [3, 4]]
     assert (lanecast.masked(packed, "int8", valid)[1] == valid).all()
     assert lanecast.pack(lanecast.dlpack(lanecast.astype([[1, 2]], "int4"))).shape == (1, 2)
 
@@ -165,6 +167,75 @@ def test_arrow_arrays():
             warnings.simplefilter("error")
             with pytest.raises(ValueError, match=r"x has 2 nulls; lanecast.masked\(x, dtype\)"):
                 lanecast.astype(x, "uint8")
+
+
+def test_producers_that_do_not_export_a_dtype():
+    class Producer:
+        """As an array of int4 of JAX."""
+
+        def __init__(self, error, array):
+            self.error, self.array = error, array
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **options):
+            raise self.error
+
+        def __array__(self, dtype=None, copy=None):
+            if self.array is None:
+                raise TypeError("no array")
+            return self.array
+
+    array = lanecast.astype([1, -2], "int4")
+    assert lanecast.astype(Producer(RuntimeError("no S4"), array), "float32").tolist() == [1, -2]
+    # The error of the export is what helps.
+    with pytest.raises(RuntimeError, match="no S4"):
+        lanecast.astype(Producer(RuntimeError("no S4"), None), "float32")
+    with pytest.raises(BufferError, match="gradient"):
+        lanecast.astype(Producer(BufferError("gradient"), array), "float32")
+
+
+def test_columns_and_tables_with_nulls():
+    pa = pytest.importorskip("pyarrow")
+    columns, tables = [], [pa.table({"a": [1, None], "b": [1.5, 2.0]}), pa.record_batch({"a": [1, 2], "b": [1.5, None]})]
+    plain = [pa.table({"a": [1, 2], "b": [3.0, 4.0]})]
+    try:
+        import polars as pl
+
+        columns.append(pl.Series([1, None]))
+        tables.append(pl.DataFrame({"a": [1, None], "b": [1.5, 2.0]}))
+        plain.append(pl.DataFrame({"a": [1, 2], "b": [3.0, 4.0]}))
+    except ImportError:
+        pass
+    try:
+        import pandas as pd
+
+        nullable = pd.array([1, None], dtype="Int64")
+        columns += [nullable, pd.Series(nullable), pd.Index(nullable), pd.Series([1, None], dtype="int64[pyarrow]")]
+        tables.append(pd.DataFrame({"a": nullable, "b": [1.5, 2.0]}))
+        plain.append(pd.DataFrame({"a": [1, 2], "b": [3.0, 4.0]}))
+        # NaN of NumPy's dtypes is a number.
+        assert lanecast.astype(pd.Series([1.0, float("nan")]), "uint8").tolist() == [1, 0]
+    except ImportError:
+        pass
+    for x in columns:
+        with pytest.raises(ValueError, match=r"x has 1 null; lanecast.masked\(x, dtype\)"):
+            lanecast.astype(x, "uint8")
+        array, valid = lanecast.masked(x, "uint8")
+        assert array[0] == 1 and valid.tolist() == [True, False], type(x)
+    for x in tables:
+        with pytest.raises(ValueError, match=r"x has 1 null; lanecast.masked of each column"):
+            lanecast.astype(x, "uint8")
+    for x in plain:
+        assert lanecast.astype(x, "uint8").tolist() == [[1, 3], [2, 4]], type(x)
+
+
+def test_can_cast_knows_byte_orders():
+    for a in ("<i4", ">i4", "<f8", ">f8", "|i1"):
+        for b in ("<i4", ">i4", "<f8", ">f8", "|i1"):
+            for level in ("no", "equiv", "safe"):
+                assert lanecast.can_cast(a, b, level) == np.can_cast(a, b, level), (a, b, level)
 
 
 def test_promotion_against_numpy():
@@ -542,6 +613,14 @@ def test_dlpack_out():
     with pytest.raises(TypeError, match="a is of type list"):
         lanecast.dlpack([1])
     packed = lanecast.pack(lanecast.astype([1, 2, 3], "int4"))
+    # (A capsule holds a pointer to what begins with two numbers of 32 bits, two pointers, and the flags; 2: it is a copy.)
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    for exported in (lanecast.dlpack(np.arange(3)), packed):
+        for copy, flags in ((True, 2), (None, 0)):
+            capsule = exported.__dlpack__(max_version=(1, 0), copy=copy)
+            at = pointer(capsule, b"dltensor_versioned") + 8 + 2 * ctypes.sizeof(ctypes.c_void_p)
+            assert ctypes.c_uint64.from_address(at).value == flags
     assert packed.__dlpack_device__() == (1, 0) and "dltensor" in repr(packed.__dlpack__())
     again = lanecast.from_dlpack(packed)
     assert again.shape == (3,) and np.shares_memory(again.data, packed.data)

@@ -408,6 +408,7 @@ def test_arguments_that_another_call_takes():
     x = np.ones((2, 32), np.float32)
     q = lanecast.quantize(x, "int8", "per_tensor")
     for call, message in (
+        (lambda: lanecast.quantize(x, ">i2", "per_tensor"), "dtype is >i2; codes are of the machine's byte order: 'int16'"),
         (lambda: lanecast.quantize(x, "int8", "per_tensor", out=x), "there is no option 'out'; the options are rounding"),
         (lambda: lanecast.dequantize(q.codes, q.scales, "per_tensor", "float32", affine=True), "there is no option 'affine'; the"),
         (lambda: lanecast.dequantize(q.codes, None, "per_tensor", "float32"), "a NoneType is no array; needed is an ndarray"),

@@ -312,7 +312,7 @@ impl Scaling {
     }
 
     /// The OCP Microscaling formats, MXFP8, MXFP6, MXFP4 and MXINT8: float8_e8m0fnu scales of 32 elements along the last
-    /// dimension. int8 codes count 1/64 there.
+    /// dimension. int8 codes count 1/64 there, as they do under every layout of float8_e8m0fnu scales.
     ///
     /// ```
     /// use lanecast::{DType, scaled::Scaling};

@@ -175,10 +175,8 @@ def masked(
     there: Array | None = None
     if isinstance(x, np.ma.MaskedArray):
         there = ~np.ma.getmaskarray(x)
-    elif hasattr(x, "__arrow_c_array__") or hasattr(x, "__arrow_c_stream__"):
-        # (A series of pandas has that, too, of NumPy's dtypes.)
-        if not isinstance(getattr(x, "dtype", None), np.dtype):
-            x, there = _from_arrow(x)
+    elif any(hasattr(x, name) for name in _ARROW) and not isinstance(getattr(x, "dtype", None), np.dtype):
+        x, there = _from_arrow(x)
     if valid is None and there is not None:
         valid = np.packbits(there.reshape(-1), bitorder="little") if bitmap else there
     if valid is not None:
@@ -202,6 +200,10 @@ def masked(
     return result, unpacked.view(np.bool_).reshape(result.shape)
 
 
+# What an Arrow array has, or an extension array of pandas, which pyarrow reads. (A series of pandas may have them, too, of NumPy's dtypes.)
+_ARROW = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__", "isna")
+
+
 def _from_arrow(x: Any) -> tuple[Any, Array | None]:
     """The numbers of an Arrow array, and which of them are not null; None: all. What is no array, as a table, as it is."""
     try:
@@ -216,7 +218,8 @@ def _from_arrow(x: Any) -> tuple[Any, Array | None]:
     if isinstance(x, (pa.Array, pa.ChunkedArray)):
         array = x
     else:
-        array = pa.array(x) if hasattr(x, "__arrow_c_array__") else pa.chunked_array(x)
+        is_stream = hasattr(x, "__arrow_c_stream__") and not hasattr(x, "__arrow_c_array__")
+        array = pa.chunked_array(x) if is_stream else pa.array(x)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_struct(array.type):
@@ -538,7 +541,8 @@ class PackedArray:
         if self.high_first:
             raise BufferError("DLPack packs elements from the low bits up; this array has high_first=True")
         data = _exported(self.data, dl_device, copy)
-        return _lanecast.dlpack_capsule(data, _is_versioned(max_version), (self.dtype, self.shape))
+        packed = (self.dtype, self.shape)
+        return _lanecast.dlpack_capsule(data, _is_versioned(max_version), bool(copy), packed)
 
 
 def _exported(array: Array, dl_device: tuple[int, int] | None, copy: bool | None) -> Array:
@@ -586,7 +590,7 @@ class _Exporter:
         copy: bool | None = None,
     ) -> Any:
         array = _exported(self._array, dl_device, copy)
-        return _lanecast.dlpack_capsule(array, _is_versioned(max_version))
+        return _lanecast.dlpack_capsule(array, _is_versioned(max_version), bool(copy))
 
 
 def dlpack(a: Any) -> Any:

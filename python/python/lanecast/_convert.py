@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,7 @@ def _words(options: dict[str, Any]) -> list[str]:
             words.append(flag)
         elif value is None or value is False:
             pass
-        elif isinstance(value, Sequence) and not isinstance(value, str):
+        elif isinstance(value, Iterable) and not isinstance(value, str):
             words += [f"{flag}={one}" for one in value]
         else:
             words.append(f"{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}")

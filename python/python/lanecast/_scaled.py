@@ -79,7 +79,8 @@ class Scaling:
 
     @classmethod
     def mx(cls, **fields: Any) -> Scaling:
-        """MXFP8, MXFP6, MXFP4, MXINT8: float8_e8m0fnu scales of 32 elements along the last dimension."""
+        """MXFP8, MXFP6, MXFP4, MXINT8: float8_e8m0fnu scales of 32 elements along the last dimension. int8 counts 1/64,
+        as under every float8_e8m0fnu scale."""
         return cls("float8_e8m0fnu", (32,), **fields)
 
     @classmethod
