@@ -966,8 +966,11 @@ fn headline(args: &Convert, plan: &Plan) -> Result<()> {
 }
 
 fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result<()> {
-    let found = losses.all();
-    if plan.layout.is_some() && (found.nan > 0 || found.inf > 0) {
+    let quantised = plan.layout.as_ref().map(|(layout, _)| format!(" -> {}", layout.name()));
+    let has_nan = |(what, sum): (&String, &Sum)| {
+        quantised.as_ref().is_some_and(|end| what.ends_with(end)) && (sum.loss.nan > 0 || sum.loss.inf > 0)
+    };
+    if losses.sums.iter().any(has_nan) {
         out::note(format_args!(
             "warning: NaN or Inf among the weights: what shares a scale with them is lost"
         ));

@@ -704,6 +704,18 @@ fn a_nan_among_weights_is_said() {
             assert_eq!(text.matches("NaN or Inf among the weights").count(), n, "{name} {to}: {text}");
         }
     }
+    // What is not quantised shares no scale.
+    let tensors: Tensors = vec![
+        ("norm.weight".into(), Dtype::F32, vec![64], le(&[1e10f32; 64])),
+        ("up_proj.weight".into(), Dtype::F32, vec![64, 64], le(&[0.5f32; 64 * 64])),
+    ];
+    write(&dir.path().join("d.safetensors"), &tensors, None);
+    let out = line(
+        dir.path(),
+        "convert d.safetensors d8.safetensors --to fp8-block --high f16 --fail-on inf --quiet",
+    );
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(text.contains("64 Inf") && !text.contains("among the weights"), "{text}");
 }
 
 /// Scales are found anew where that is asked for, though the source has the layout.
