@@ -103,7 +103,7 @@ pub(crate) enum Rule {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Resume {
-    /// Sizes and times of files, as their states say
+    /// The sizes of files, as their states say
     State,
     /// Reads and hashes what is there
     Hash,
@@ -186,7 +186,7 @@ pub(crate) struct Convert {
     pub(crate) progress: Progress,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Exit 1 if elements of the result became that: nan, inf, saturated
+    /// Exit 1 if the result has elements that are NaN, Inf, or saturated (several: nan,inf)
     #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     pub(crate) fail_on: Vec<FailOn>,
 }

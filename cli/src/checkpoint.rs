@@ -176,7 +176,7 @@ impl Checkpoint {
             let file = path.join(&name);
             if name.ends_with(".safetensors") {
                 listing.safetensors.push(name);
-            } else if name.ends_with(".safetensors.index.json") {
+            } else if is_index(&name) {
                 if let Some((other, _)) = &listing.index {
                     return Err(Failure::refused(format!(
                         "{}: two indexes, {other} and {name}",
@@ -354,6 +354,11 @@ impl Checkpoint {
     pub(crate) fn bytes(&self) -> u64 {
         self.tensors.values().map(|tensor| tensor.len).sum()
     }
+}
+
+/// Whether a file of this name is an index. (Diffusers' variants have theirs: `x.safetensors.index.fp16.json`.)
+pub(crate) fn is_index(name: &str) -> bool {
+    name.contains(".safetensors.index.") && name.ends_with(".json")
 }
 
 /// If files are numbered, as `model-00001-of-00003.safetensors`, and one is missing: the name of one that is there, and of that one.

@@ -168,7 +168,8 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     }
     if let Some(value) = quantisation(plan) {
         object.insert("quantization_config".to_owned(), value);
-    } else if let Some(dtype) = plan.plain {
+    }
+    if let Some(dtype) = if plan.layout.is_some() { plan.high } else { plan.plain } {
         let nested = ["text_config", "vision_config", "audio_config"];
         let set = |of: &mut Map<String, Value>| {
             for key in ["dtype", "torch_dtype"] {

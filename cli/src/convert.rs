@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::args::{Convert, FailOn, Progress, Resume};
-use crate::checkpoint::{Checkpoint, hex};
+use crate::checkpoint::{Checkpoint, hex, is_index};
 use crate::config;
 use crate::error::{Failure, Kind, Result, on};
 use crate::header::byte_len;
@@ -621,11 +621,7 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
         let ours = match &name[..] {
             "config.json" if config::config(it, plan).is_none() => is_ours,
             "hf_quant_config.json" if config::quant_config(plan).is_none() => is_ours,
-            _ if name.ends_with(".safetensors.index.json")
-                && config::index_name(it, plan) != Some(&name[..]) =>
-            {
-                is_ours
-            }
+            _ if is_index(&name) && config::index_name(it, plan) != Some(&name[..]) => is_ours,
             _ if name.ends_with(".safetensors") && plan.shards.iter().all(|shard| shard.name != name) => {
                 made.contains(&name)
             }

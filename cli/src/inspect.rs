@@ -232,12 +232,14 @@ fn table(it: &Checkpoint, found: &Recognised, stats: &BTreeMap<Name, Stats>, all
     }
     out::table(rows)?;
     if all {
+        // (Of no numbers there is no smallest.)
+        let number = |x: f64| if x.is_finite() { format!("{x:.3e}") } else { "-".to_owned() };
         let mut rows = vec![["tensor", "min", "max", "zero", "NaN", "Inf", "exponents"].map(str::to_owned)];
         for (name, stats) in stats {
             rows.push([
                 out::plain(name),
-                format!("{:.3e}", stats.min),
-                format!("{:.3e}", stats.max),
+                number(stats.min),
+                number(stats.max),
                 out::number(stats.zero),
                 out::number(stats.nan),
                 out::number(stats.inf),

@@ -152,8 +152,8 @@ pub(crate) struct Recognised {
 
 const SCALES: [&str; 5] = ["weight_scale_inv", "weight_scale", "scale_weight", "qscale_weight", "scale"];
 const GLOBALS: [&str; 2] = ["weight_global_scale", "weight_scale_2"];
-const ACTIVATIONS: [&str; 5] =
-    ["input_scale", "scale_input", "input_global_scale", "qscale_act", "input_scale_inv"];
+const ACTIVATIONS: [&str; 6] =
+    ["input_scale", "scale_input", "input_global_scale", "qscale_act", "input_scale_inv", "input_scale_ub"];
 const MARKERS: [&str; 1] = ["comfy_quant"];
 
 /// `model.layers.0.weight` -> (`model.layers.0.`, `weight`)
@@ -265,6 +265,7 @@ fn allowed(claim: &Value) -> Option<(String, Vec<Layout>)> {
     let says = |what: &str| if what.is_empty() { method.to_owned() } else { format!("{method}, {what}") };
     Some(match method {
         "fp8" => (says(""), vec![Fp8Block, Fp8Tensor, Fp8Channel]),
+        "fbgemm_fp8" => (says(""), vec![Fp8Channel]),
         "mxfp4" => (says(""), vec![GptOss]),
         "modelopt" => (says(""), vec![ModeloptFp8, ModeloptNvfp4]),
         "compressed-tensors" => {
@@ -402,6 +403,8 @@ fn label(
     }
     let Some((says, allowed)) = claim else { return };
     if allowed.is_empty() {
+        // (What else is wrong with the tensors follows from that.)
+        found.problems.clear();
         found.problems.push(
             Failure::refused(format!("config.json says quantised ({says}): this quantisation is not read"))
                 .help(Layout::ALL.map(Layout::name).join(", ")),
@@ -685,11 +688,12 @@ impl Pair<'_> {
         }
         let given = &self.scales.shape;
         if given.iter().product::<usize>() == 1 && given.len() <= 1 {
-            let layout = match () {
-                () if int8 => Int8Tensor,
-                () if self.marker.is_some() || last == "scale_weight" => ComfyFp8,
-                () if self.modelopt => ModeloptFp8,
-                () => Fp8Tensor,
+            let layout = match self.from {
+                _ if int8 => Int8Tensor,
+                Some(layout @ (Fp8Tensor | ModeloptFp8 | ComfyFp8)) => layout,
+                _ if self.marker.is_some() || last == "scale_weight" => ComfyFp8,
+                _ if self.modelopt => ModeloptFp8,
+                _ => Fp8Tensor,
             };
             return Ok((layout, Scaling::per_tensor(self.dtype), [1, 0]));
         }

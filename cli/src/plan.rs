@@ -182,6 +182,8 @@ pub(crate) struct Plan {
     /// The layout of the result, if it is quantised.
     pub(crate) layout: Option<(Layout, Scaling)>,
     pub(crate) plain: Option<DType>,
+    /// What floats become that are not quantised, where others are.
+    pub(crate) high: Option<DType>,
     pub(crate) hash: String,
     pub(crate) warnings: Vec<String>,
     /// Some weights stay quantised as they were.
@@ -286,6 +288,10 @@ fn model_dtype(it: &Checkpoint) -> Dtype {
 fn excluded(tensor: &Tensor, layout: Layout) -> Option<&'static str> {
     const NAMES: [&str; 8] =
         ["embed", "norm", "lm_head", "router", ".gate.weight", "conv", "visual", "vision"];
+    // Embeddings of GPT-2 and T5, which do not say that they are.
+    const MODULES: [&str; 4] = ["wte", "wpe", "shared", "relative_attention_bias"];
+    // The last layer, where it is not called `lm_head`. (Others have an `output` in every layer.)
+    const LAST: [&str; 3] = ["output.weight", "model.output.weight", "language_model.output.weight"];
     let name = &tensor.name[..];
     let experts = tensor.shape.len() == 3
         && name.contains("experts")
@@ -302,7 +308,11 @@ fn excluded(tensor: &Tensor, layout: Layout) -> Option<&'static str> {
     if tensor.len == 0 {
         return Some("empty");
     }
-    NAMES.iter().any(|part| name.contains(part)).then_some("kept by default: its name")
+    let module =
+        name.strip_suffix(".weight").map_or("", |module| module.rsplit('.').next().unwrap_or(module));
+    let is_kept =
+        NAMES.iter().any(|part| name.contains(part)) || MODULES.contains(&module) || LAST.contains(&name);
+    is_kept.then_some("kept by default: its name")
 }
 
 fn profile(name: &str) -> Result<Profile> {
@@ -578,6 +588,7 @@ impl Plan {
             copied: 0,
             layout: None,
             plain,
+            high,
             hash: String::new(),
             warnings: Vec::new(),
             left: false,

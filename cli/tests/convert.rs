@@ -100,6 +100,10 @@ fn fp8_blocks_become_bf16_by_one_rounding() {
     assert_eq!(report["tensors"]["dropped"], 2);
     let worst = report["max_rel_error"].as_f64().unwrap();
     assert!((1e-3..=2f64.powi(-8)).contains(&worst), "{worst}");
+    // Of a tensor of no elements there is no smallest.
+    let stats = line(dir.path(), "inspect src --stats");
+    let stats = String::from_utf8_lossy(&stats.stdout);
+    assert!(stats.contains("model.nothing") && !stats.contains("inf"), "{stats}");
     // Nothing hidden stays.
     assert!(listing(&dst).iter().all(|(name, _)| !name.starts_with('.')));
 }
@@ -1020,4 +1024,120 @@ fn scaled_weights_become_floats_of_8_bits() {
     let text = fails(dir.path(), "convert a.safetensors d.safetensors --to e2m1", 3);
     assert!(text.contains("l.weight") && text.contains("mxfp4"), "{text}");
     assert!(!dir.path().join("d.safetensors").exists());
+}
+
+/// Embeddings and last layers whose names do not say so stay as they are, and the dtype of the configuration follows `--high`.
+#[test]
+fn embeddings_of_other_names_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = [
+        ("transformer.wte.weight", true),
+        ("transformer.wpe.weight", true),
+        ("shared.weight", true),
+        ("encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", true),
+        ("output.weight", true),
+        ("encoder.layer.0.attention.output.weight", false),
+        ("layers.0.shared_expert.up_proj.weight", false),
+    ];
+    let tensors: Tensors = names
+        .iter()
+        .map(|(name, _)| ((*name).into(), Dtype::F32, vec![32, 64], le(&[0.5f32; 2048])))
+        .collect();
+    fs::create_dir(dir.path().join("src")).unwrap();
+    write(&dir.path().join("src/model.safetensors"), &tensors, None);
+    fs::write(dir.path().join("src/config.json"), r#"{"dtype":"float32"}"#).unwrap();
+    ok(dir.path(), "convert src dst --to fp8-block --high bf16 --quiet");
+    let all = read(&dir.path().join("dst/model.safetensors"));
+    for (name, kept) in names {
+        assert_eq!(all[name].0, if kept { Dtype::BF16 } else { Dtype::F8_E4M3 }, "{name}");
+    }
+    assert_eq!(json_of(&dir.path().join("dst/config.json"))["dtype"], "bfloat16");
+    ok(dir.path(), "convert src same --to fp8-block --quiet");
+    assert_eq!(json_of(&dir.path().join("same/config.json"))["dtype"], "float32");
+}
+
+/// fbgemm's float8 is that of channels, with a limit of activations beside it.
+#[test]
+fn fbgemm_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let tensors: Tensors = vec![
+        ("up_proj.weight".into(), Dtype::F8_E4M3, vec![2, 4], vec![0x38; 8]),
+        ("up_proj.weight_scale".into(), Dtype::F32, vec![2, 1], le(&[2.0, 3.0])),
+        ("up_proj.input_scale_ub".into(), Dtype::F32, vec![1], le(&[1200.0])),
+    ];
+    write(&src.join("model.safetensors"), &tensors, None);
+    fs::write(src.join("config.json"), r#"{"quantization_config":{"quant_method":"fbgemm_fp8"}}"#).unwrap();
+    ok(dir.path(), "convert src dst --to f32 --quiet");
+    let all = read(&dir.path().join("dst/model.safetensors"));
+    assert_eq!(all.len(), 1);
+    assert_eq!(f32s(&all["up_proj.weight"].2), [2.0, 2.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0]);
+}
+
+/// One scale of a tensor is read as the layout that `--from` names, where several have it.
+#[test]
+fn from_decides_between_layouts_of_one_scale() {
+    let dir = tempfile::tempdir().unwrap();
+    let tensors: Tensors = vec![
+        ("up_proj.weight".into(), Dtype::F8_E4M3, vec![2, 4], vec![0x38; 8]),
+        ("up_proj.weight_scale".into(), Dtype::F32, vec![], le(&[2.0])),
+    ];
+    write(&dir.path().join("src.safetensors"), &tensors, None);
+    for from in ["fp8-tensor", "modelopt-fp8", "comfy-fp8"] {
+        let report = ok(
+            dir.path(),
+            &format!("convert src.safetensors {from}.safetensors --to f32 --from {from} --json"),
+        );
+        assert_eq!(report["from"], from);
+        assert_eq!(
+            f32s(&read(&dir.path().join(format!("{from}.safetensors")))["up_proj.weight"].2),
+            [2.0; 8]
+        );
+    }
+}
+
+/// What a configuration says that is not read is the error, not what follows from it.
+#[test]
+fn a_quantisation_that_is_not_read_is_named_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let tensors: Tensors = vec![
+        ("up_proj.weight_packed".into(), Dtype::I32, vec![2, 4], vec![0; 32]),
+        ("up_proj.weight_scale".into(), Dtype::BF16, vec![2, 1], vec![0; 4]),
+        ("up_proj.weight_shape".into(), Dtype::I64, vec![2], vec![0; 16]),
+    ];
+    write(&src.join("model.safetensors"), &tensors, None);
+    let config = r#"{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized"}}"#;
+    fs::write(src.join("config.json"), config).unwrap();
+    let error = fails(dir.path(), "convert src dst --to bf16", 3);
+    assert!(
+        error.contains("pack-quantized): this quantisation is not read") && !error.contains("--copy"),
+        "{error}"
+    );
+}
+
+/// Variants of diffusers name theirs in the name of the index.
+#[test]
+fn the_index_of_a_variant_is_an_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let mut map = serde_json::Map::new();
+    for i in 1..=2 {
+        let (file, tensor) = (format!("m.fp16-0000{i}-of-00002.safetensors"), format!("x{i}"));
+        write(&src.join(&file), &vec![(tensor.clone(), Dtype::F16, vec![2], vec![0, 0x3C, 0, 0x40])], None);
+        map.insert(tensor, json!(file));
+    }
+    let index = json!({ "metadata": { "total_size": 8 }, "weight_map": map });
+    fs::write(src.join("m.safetensors.index.fp16.json"), index.to_string()).unwrap();
+    ok(dir.path(), "convert src dst --to f32 --quiet");
+    let index = json_of(&dir.path().join("dst/m.safetensors.index.fp16.json"));
+    assert_eq!(index["metadata"]["total_size"], 16);
+    fs::remove_file(src.join("m.fp16-00002-of-00002.safetensors")).unwrap();
+    assert!(
+        fails(dir.path(), "inspect src", 3)
+            .contains("it names m.fp16-00002-of-00002.safetensors, which is not there")
+    );
 }
