@@ -968,7 +968,7 @@ fn report(args: &Convert, plan: &Plan, losses: &Losses, all: &[State]) -> Result
     };
     if losses.sums.iter().any(has_nan) {
         out::note(format_args!(
-            "warning: NaN or Inf among the weights: what shares a scale with them is lost"
+            "warning: NaN or Inf among the weights: what shares a scale with them is lost, and refused when it is read (--fail-on nan,inf)"
         ));
     }
     if args.json {
