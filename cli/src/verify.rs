@@ -26,6 +26,8 @@ const SOME: u64 = 1 << 18;
 struct Side {
     it: Checkpoint,
     tensors: BTreeMap<Name, (Input, Vec<usize>)>,
+    /// Scales of activations, which are compared if both sides have them.
+    activations: BTreeMap<Name, (Input, Vec<usize>)>,
 }
 
 impl Side {
@@ -36,7 +38,7 @@ impl Side {
         if let Some(problem) = found.problems.into_iter().next() {
             return Err(problem.of_side(option));
         }
-        let mut tensors = BTreeMap::new();
+        let (mut tensors, mut activations) = (BTreeMap::new(), BTreeMap::new());
         for tensor in it.tensors.values() {
             match found.roles[&tensor.name] {
                 (Role::Weight, _) => {
@@ -47,14 +49,25 @@ impl Side {
                     let (shape, _) = tile::logical(&input);
                     tensors.insert(name, (input, shape));
                 }
-                (Role::Plain, _) => {
-                    tensors
-                        .insert(tensor.name.clone(), (Input::Plain(tensor.clone()), tensor.shape.to_vec()));
+                (role @ (Role::Plain | Role::ActivationScale), _) => {
+                    let to = if role == Role::Plain { &mut tensors } else { &mut activations };
+                    to.insert(tensor.name.clone(), (Input::Plain(tensor.clone()), tensor.shape.to_vec()));
                 }
                 _ => {}
             }
         }
-        Ok(Self { it, tensors })
+        Ok(Self { it, tensors, activations })
+    }
+
+    /// Compares scales of activations, too, that both sides have.
+    fn join_activations(&mut self, other: &mut Self) {
+        let (ours, theirs) = (std::mem::take(&mut self.activations), std::mem::take(&mut other.activations));
+        for (name, theirs) in theirs {
+            if let Some(ours) = ours.get(&name) {
+                self.tensors.insert(name.clone(), ours.clone());
+                other.tensors.insert(name, theirs);
+            }
+        }
     }
 
     fn has_float64(&self) -> bool {
@@ -298,8 +311,9 @@ pub(crate) fn run(args: &Verify) -> Result<()> {
     {
         return Err(Failure::usage(format!("--as {name}: it must be a float")).help("f32, bf16, f16, f64"));
     }
-    let a = Side::open(&args.a, &args.from_a, "--from-a")?;
-    let b = Side::open(&args.b, &args.from_b, "--from-b")?;
+    let mut a = Side::open(&args.a, &args.from_a, "--from-a")?;
+    let mut b = Side::open(&args.b, &args.from_b, "--from-b")?;
+    a.join_activations(&mut b);
     let dtype = match asked {
         Some((_, dtype)) => dtype,
         None if a.has_float64() || b.has_float64() => DType::F64,

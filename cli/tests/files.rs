@@ -556,3 +556,22 @@ fn each_side_of_a_comparison_can_be_told_its_layout() {
         fails(dir.path(), "verify a.safetensors m.safetensors --from-b nvfp5", 2).contains("did you mean")
     );
 }
+
+/// Scales of activations that both sides have are compared; those that a conversion has dropped are not missed.
+#[test]
+fn verify_compares_scales_of_activations() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, scale) in [("a", Some(2.0f32)), ("b", Some(3.0)), ("c", None)] {
+        let mut tensors: Tensors = vec![
+            ("x.weight".into(), Dtype::F8_E4M3, vec![2, 4], vec![0x38; 8]),
+            ("x.weight_scale".into(), Dtype::F32, vec![1], le(&[2.0])),
+        ];
+        tensors.extend(scale.map(|scale| ("x.input_scale".into(), Dtype::F32, vec![1], le(&[scale]))));
+        write(&dir.path().join(format!("{name}.safetensors")), &tensors, None);
+    }
+    let out = line(dir.path(), "verify a.safetensors b.safetensors");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.code() == Some(1) && text.contains("x.input_scale: 1.000e0"), "{text}");
+    ok(dir.path(), "verify a.safetensors a.safetensors");
+    ok(dir.path(), "verify a.safetensors c.safetensors");
+}
