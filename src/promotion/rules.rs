@@ -171,7 +171,8 @@ impl Rules {
     /// and uint64 combine with themselves and with real floats, float8 and the narrow integers with
     /// themselves.
     ///
-    /// Deviations: tensors without dimensions, which count as numbers there, are not known here.
+    /// Deviations: tensors without dimensions, which count as numbers there, are not known here. uint2 and uint4 with a real float
+    /// are undefined, of which `torch.promote_types` says the float, though no operation of torch adds them.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};

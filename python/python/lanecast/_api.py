@@ -440,6 +440,7 @@ def parse(texts: Any, dtype: Any, **options: Any) -> Array:
 
 def format(x: Any, *, scientific: bool = False) -> Array:
     """Write each element as the shortest text that reads as that element again: an array of str, of the shape of x.
+    (Inf of float8 does with saturate=False. It becomes the largest value otherwise, as in every cast.)
 
     >>> import lanecast, numpy as np
     >>> lanecast.format(np.float16([1 / 3, 65504]))
