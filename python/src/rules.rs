@@ -19,7 +19,7 @@ fn rules_of(given: &Bound<'_, PyAny>) -> PyResult<&'static Rules> {
     Rules::from_name(&name.to_cow()?).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-fn undefined(py: Python<'_>, error: PromotionError) -> PyErr {
+fn undefined(py: Python<'_>, error: impl ToString) -> PyErr {
     let raise = || -> PyResult<PyErr> {
         let class = py.import("lanecast")?.getattr("PromotionError")?;
         Ok(PyErr::from_value(class.call1((error.to_string(),))?))
@@ -36,7 +36,17 @@ pub(crate) fn promote(
 ) -> PyResult<&'static str> {
     let rules = rules_of(rules)?;
     let dtypes = dtypes.iter().map(meant).collect::<PyResult<Vec<_>>>()?;
-    rules.promote_all(dtypes).map(DType::name).map_err(|error| undefined(py, error))
+    rules.promote_all(dtypes.iter().copied()).map(DType::name).map_err(|error| {
+        // (NumPy's rules, which are the default, have none of ml_dtypes' dtypes.)
+        let others = Rules::ALL.into_iter().filter(|rules| rules.promote_all(dtypes.iter().copied()).is_ok());
+        let others: Vec<_> = others.map(|rules| format!("'{}'", rules.name())).collect();
+        match error {
+            PromotionError::UnknownDType { .. } if !others.is_empty() => {
+                undefined(py, format!("{error}; rules that define it: {}", others.join(", ")))
+            }
+            error => undefined(py, error),
+        }
+    })
 }
 
 fn kind_of(name: &str) -> PyResult<ScalarKind> {
