@@ -8,7 +8,7 @@ pub(crate) const JOBS: &str = "\
 Jobs:
   fp8 of blocks, for training, CPUs, older GPUs
     lanecast convert DeepSeek-R1 DeepSeek-R1-bf16 --to bf16
-  for serving; or mxfp4, nvfp4, fp8-channel
+  for serving; or mxfp4, nvfp4, int4-group, fp8-channel
     lanecast convert Llama-bf16 Llama-fp8 --to fp8-block
   blocks and scales of mxfp4
     lanecast convert gpt-oss-20b gpt-oss-bf16 --to bf16
@@ -115,7 +115,7 @@ pub(crate) struct Convert {
     pub(crate) src: PathBuf,
     /// The file or directory that is written; of the same kind as SRC
     pub(crate) dst: PathBuf,
-    /// A dtype for all floats (bf16, f16, f32, f64, e4m3, e5m2, ..), or a layout (fp8-block, mxfp4, nvfp4, ..)
+    /// A dtype for all floats (bf16, f16, f32, f64, e4m3, e5m2, ..), or a layout (fp8-block, mxfp4, nvfp4, int4-group, ..)
     #[arg(long, value_name = "DTYPE|LAYOUT")]
     pub(crate) to: String,
     /// The layout of SRC, where two fit
@@ -145,6 +145,9 @@ pub(crate) struct Convert {
     /// The dtype of scales: f32, bf16, e8m0
     #[arg(long, value_name = "DTYPE")]
     pub(crate) scale_dtype: Option<String>,
+    /// How many columns share a scale of int4-group [default: 128]
+    #[arg(long, value_name = "N")]
+    pub(crate) group_size: Option<usize>,
     /// One NVFP4 factor for q, k and v, and for gate and up, which engines multiply at once
     #[arg(long, default_value = "on")]
     pub(crate) fuse: Switch,

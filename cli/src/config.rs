@@ -33,16 +33,16 @@ fn ignored(plan: &Plan) -> Vec<String> {
 
 /// The `quantization_config` of the result. None if its layout has none.
 fn quantisation(plan: &Plan) -> Option<Value> {
-    let (layout, scaling) = plan.layout.as_ref()?;
+    let (layout, format) = plan.layout.as_ref()?;
     let ignore = ignored(plan);
-    let ct = |format: &str, weights: Value, activations: Value| {
+    let ct = |named: &str, weights: Value, activations: Value| {
         json!({
             "quant_method": "compressed-tensors",
-            "format": format,
+            "format": named,
             "quantization_status": "compressed",
             "ignore": ignore,
             "config_groups": { "group_0": {
-                "targets": ["Linear"], "format": format, "weights": weights, "input_activations": activations,
+                "targets": ["Linear"], "format": named, "weights": weights, "input_activations": activations,
             } },
         })
     };
@@ -62,7 +62,7 @@ fn quantisation(plan: &Plan) -> Option<Value> {
                 "quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128],
                 "modules_to_not_convert": ignore,
             });
-            if scaling.scale_dtype == DType::F8E8M0 {
+            if format.scaling.scale_dtype == DType::F8E8M0 {
                 value["scale_fmt"] = "ue8m0".into();
             }
             value
@@ -90,6 +90,13 @@ fn quantisation(plan: &Plan) -> Option<Value> {
             weights(4, "float", "tensor_group", Some(16), Some("torch.float8_e4m3fn")),
             Value::Null,
         ),
+        Layout::Int4Group => {
+            let (strategy, group) = match format.block_cols {
+                0 => ("channel", None),
+                columns => ("group", Some(columns as u32)),
+            };
+            ct("pack-quantized", weights(4, "int", strategy, group, None), Value::Null)
+        }
         Layout::ModeloptFp8 | Layout::ModeloptNvfp4 => {
             let bits = if *layout == Layout::ModeloptFp8 { 8 } else { 4 };
             let mut weights = json!({ "dynamic": false, "num_bits": bits, "type": "float" });
@@ -123,7 +130,7 @@ fn producer() -> Value {
 
 /// ModelOpt's own configuration, beside `config.json`.
 pub(crate) fn quant_config(plan: &Plan) -> Option<Vec<u8>> {
-    let (layout, _) = plan.layout?;
+    let &(layout, _) = plan.layout.as_ref()?;
     if !matches!(layout, Layout::ModeloptFp8 | Layout::ModeloptNvfp4) {
         return None;
     }

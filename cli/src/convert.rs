@@ -886,7 +886,9 @@ fn dropped(plan: &Plan) -> BTreeMap<&'static str, u64> {
 fn dropped_line(plan: &Plan) -> String {
     let folded = if plan.plain.is_some() { "folded in" } else { "written anew" };
     let kinds = dropped(plan).into_iter().map(|(kind, n)| match kind {
-        "scale" | "global_scale" => format!("{} ({folded})", count(n, &kind.replace('_', " "))),
+        "scale" | "global_scale" | "zero_point" => {
+            format!("{} ({folded})", count(n, &kind.replace('_', " ")))
+        }
         "activation_scale" => format!("{} of activations", count(n, "scale")),
         "--drop" => format!("{} by --drop", number(n)),
         other => count(n, other),

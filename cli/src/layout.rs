@@ -31,10 +31,11 @@ pub(crate) enum Layout {
     ComfyFp8,
     ComfyNvfp4,
     ComfyMxfp8,
+    Int4Group,
 }
 
 impl Layout {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Fp8Block,
         Self::Fp8Channel,
         Self::Fp8Tensor,
@@ -49,6 +50,7 @@ impl Layout {
         Self::ComfyFp8,
         Self::ComfyNvfp4,
         Self::ComfyMxfp8,
+        Self::Int4Group,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -67,6 +69,7 @@ impl Layout {
             Self::ComfyFp8 => "comfy-fp8",
             Self::ComfyNvfp4 => "comfy-nvfp4",
             Self::ComfyMxfp8 => "comfy-mxfp8",
+            Self::Int4Group => "int4-group",
         }
     }
 
@@ -91,6 +94,7 @@ pub(crate) enum Role {
     Weight,
     Scale,
     GlobalScale,
+    ZeroPoint,
     ActivationScale,
     Marker,
     Plain,
@@ -102,6 +106,7 @@ impl Role {
             Self::Weight => "weight",
             Self::Scale => "scale",
             Self::GlobalScale => "global_scale",
+            Self::ZeroPoint => "zero_point",
             Self::ActivationScale => "activation_scale",
             Self::Marker => "marker",
             Self::Plain => "plain",
@@ -116,10 +121,21 @@ pub(crate) struct Format {
     /// The scaling of a matrix, which is the last two dimensions.
     pub(crate) scaling: Scaling,
     pub(crate) packing: Packing,
+    /// Integers of 4 bits are stored with 8 added.
+    pub(crate) is_biased: bool,
     /// The rows of a block.
     pub(crate) block_rows: usize,
     /// The columns of a block; 0 is all.
     pub(crate) block_cols: usize,
+}
+
+impl Format {
+    /// Makes integers of codes as they are stored, or these of integers.
+    pub(crate) fn unbias(&self, codes: &mut [u8]) {
+        if self.is_biased {
+            codes.iter_mut().for_each(|byte| *byte ^= 0x88);
+        }
+    }
 }
 
 /// A quantised weight.
@@ -133,6 +149,8 @@ pub(crate) struct Weight {
     pub(crate) codes: Name,
     pub(crate) scales: Name,
     pub(crate) global: Option<Name>,
+    /// Of integers of 4 bits, one for each scale, packed down the columns.
+    pub(crate) zero_points: Option<Name>,
     pub(crate) format: Format,
     /// It is transposed when it is dequantised.
     pub(crate) transposed: bool,
@@ -154,7 +172,8 @@ const SCALES: [&str; 5] = ["weight_scale_inv", "weight_scale", "scale_weight", "
 const GLOBALS: [&str; 2] = ["weight_global_scale", "weight_scale_2"];
 const ACTIVATIONS: [&str; 6] =
     ["input_scale", "scale_input", "input_global_scale", "qscale_act", "input_scale_inv", "input_scale_ub"];
-const MARKERS: [&str; 1] = ["comfy_quant"];
+const ZERO_POINTS: &str = "weight_zero_point";
+const MARKERS: [&str; 2] = ["comfy_quant", "weight_shape"];
 
 /// `model.layers.0.weight` -> (`model.layers.0.`, `weight`)
 fn split(name: &str) -> (&str, &str) {
@@ -175,6 +194,7 @@ fn of_format(format: &str, strategy: Option<&str>) -> Vec<Layout> {
         ("mxfp8-quantized", _) => vec![Mxfp8],
         ("mxfp4-pack-quantized", _) => vec![Mxfp4],
         ("nvfp4-pack-quantized", _) => vec![Nvfp4],
+        ("pack-quantized", _) => vec![Int4Group],
         _ => Vec::new(),
     }
 }
@@ -301,6 +321,9 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
                 found.roles.insert(weight.scales.clone(), (Role::Scale, of.clone()));
                 if let Some(global) = &weight.global {
                     found.roles.insert(global.clone(), (Role::GlobalScale, of.clone()));
+                }
+                if let Some(zero_points) = &weight.zero_points {
+                    found.roles.insert(zero_points.clone(), (Role::ZeroPoint, of.clone()));
                 }
                 for other in &weight.others {
                     let marker = MARKERS.contains(&split(other).1);
@@ -448,7 +471,7 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
     let others: Vec<Name> =
         there(&ACTIVATIONS).into_iter().chain(there(&MARKERS)).map(|tensor| tensor.name.clone()).collect();
     if !scales.is_empty() {
-        check_companions(it, module)?;
+        check_companions(it, module, tensor.dtype == Dtype::I32)?;
     }
     match (&scales[..], &globals[..]) {
         ([], []) if packed => {
@@ -464,7 +487,13 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
         }
         ([scale], _) if globals.len() < 2 => {
             let base = format!("{module}weight");
-            scaled(it, tensor, &base, scale, globals.first().copied(), others, (from, modelopt)).map(Some)
+            let mut found =
+                scaled(it, tensor, &base, scale, globals.first().copied(), others, (from, modelopt))?;
+            if let Some(zero_points) = it.get(&format!("{module}{ZERO_POINTS}")) {
+                check_zero_points(zero_points, tensor, scale)?;
+                found.zero_points = Some(zero_points.name.clone());
+            }
+            Ok(Some(found))
         }
         _ => {
             let all: Vec<&str> = scales.iter().chain(&globals).map(|tensor| &tensor.name[..]).collect();
@@ -500,7 +529,7 @@ fn fused(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool)
 }
 
 /// Refuses tensors beside a weight that are not known: a zero point, for example, would change what the codes mean.
-fn check_companions(it: &Checkpoint, module: &str) -> Result<()> {
+fn check_companions(it: &Checkpoint, module: &str, has_zero_points: bool) -> Result<()> {
     let base = format!("{module}weight");
     let known = |last: &str| {
         ["weight", "weight_packed"].contains(&last)
@@ -508,6 +537,7 @@ fn check_companions(it: &Checkpoint, module: &str) -> Result<()> {
             || GLOBALS.contains(&last)
             || ACTIVATIONS.contains(&last)
             || MARKERS.contains(&last)
+            || has_zero_points && last == ZERO_POINTS
     };
     let beside = it.tensors.range::<str, _>((Bound::Included(&base[..]), Bound::Unbounded));
     for (name, other) in beside.take_while(|(name, _)| name.starts_with(&base)) {
@@ -520,6 +550,20 @@ fn check_companions(it: &Checkpoint, module: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Zero points of integers of 4 bits are packed as these are, but eight rows to a number of 32 bits.
+fn check_zero_points(zero_points: &Tensor, codes: &Tensor, scales: &Tensor) -> Result<()> {
+    let mut fits = scales.shape.to_vec();
+    if let [.., rows, _] = &mut fits[..] {
+        *rows = rows.div_ceil(8);
+    }
+    if codes.dtype == Dtype::I32 && zero_points.dtype == Dtype::I32 && zero_points.shape[..] == fits {
+        return Ok(());
+    }
+    let what =
+        format!("zero points are {} {:?} ({})", zero_points.dtype, zero_points.shape, zero_points.name);
+    Err(Failure::refused(what).help(format!("I32 {fits:?} fits scales {:?}", scales.shape)))
 }
 
 fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
@@ -546,10 +590,12 @@ fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
         codes: codes.name.clone(),
         scales: scales.name.clone(),
         global: None,
+        zero_points: None,
         format: Format {
             elem: DType::F4E2M1,
             scaling: Scaling::mx(),
             packing: Packing::LowFirst,
+            is_biased: false,
             block_rows: 1,
             block_cols: 32,
         },
@@ -667,6 +713,24 @@ impl Pair<'_> {
         })
     }
 
+    /// Decides the layout of integers of 4 bits, whose scales are of groups along rows, or of whole rows.
+    fn four_bit_integers(&self) -> Result<Decided> {
+        let columns = *self.shape.last().unwrap_or(&0);
+        let groups = *self.scales.shape.last().unwrap_or(&0);
+        let misfit = || self.misfit("F32, BF16 or F16, one for each group of a row,");
+        if groups == 0
+            || !columns.is_multiple_of(groups)
+            || !matches!(self.scales.dtype, Dtype::F32 | Dtype::BF16 | Dtype::F16)
+        {
+            return Err(misfit());
+        }
+        let (scaling, length) = match groups {
+            1 => (Scaling::blocks(&[1, 0], self.dtype), 0),
+            _ => (Scaling::blocks(&[columns / groups], self.dtype), columns / groups),
+        };
+        if self.fits(scaling) { Ok((Layout::Int4Group, scaling, [1, length])) } else { Err(misfit()) }
+    }
+
     /// Decides the layout of codes of 8 bits.
     fn eight_bits(&self, global: Option<&Tensor>) -> Result<Decided> {
         use Layout::*;
@@ -727,8 +791,8 @@ fn scaled(
         others.push("scaled_fp8".into());
         others.sort();
     }
-    let four = codes.dtype == Dtype::U8 || codes.dtype == Dtype::F4;
     let elem = match codes.dtype {
+        Dtype::I32 => DType::I4,
         Dtype::U8 | Dtype::F4 => DType::F4E2M1,
         Dtype::F8_E4M3 => DType::F8E4M3FN,
         Dtype::F8_E5M2 => DType::F8E5M2,
@@ -740,7 +804,9 @@ fn scaled(
         }
     };
     let mut shape = codes.shape.to_vec();
-    if codes.dtype == Dtype::U8
+    if codes.dtype == Dtype::I32 {
+        shape = packed_shape(it, codes)?;
+    } else if codes.dtype == Dtype::U8
         && let Some(columns) = shape.last_mut()
     {
         *columns *= 2;
@@ -751,8 +817,11 @@ fn scaled(
     if known.is_none() {
         return Err(pair.misfit("F32, BF16, F16, F8_E8M0, F8_E4M3 or U8"));
     }
-    let (layout, mut scaling, [block_rows, block_cols]) =
-        if four { pair.four_bits(global)? } else { pair.eight_bits(global)? };
+    let (layout, mut scaling, [block_rows, block_cols]) = match elem {
+        DType::F4E2M1 => pair.four_bits(global)?,
+        DType::I4 => pair.four_bit_integers()?,
+        _ => pair.eight_bits(global)?,
+    };
     if let Some(global) = global {
         let value = factor(it, global)?;
         scaling = scaling.tensor_scale(match layout {
@@ -768,9 +837,37 @@ fn scaled(
         codes: codes.name.clone(),
         scales: scales.name.clone(),
         global: global.map(|global| global.name.clone()),
-        format: Format { elem, scaling, packing, block_rows, block_cols },
+        zero_points: None,
+        format: Format { elem, scaling, packing, is_biased: elem == DType::I4, block_rows, block_cols },
         transposed: false,
         others,
+    })
+}
+
+/// The shape of a weight whose integers of 4 bits are packed into those of 32, which is stored beside them.
+fn packed_shape(it: &Checkpoint, codes: &Tensor) -> Result<Vec<usize>> {
+    let name = format!("{}weight_shape", split(&codes.name).0);
+    let Some(of) = it.get(&name) else {
+        let what = format!("packed codes, {} {:?}, without {name}", codes.dtype, codes.shape);
+        return Err(Failure::refused(what).help("fetch it").option(format!("--copy '{}'", codes.name)));
+    };
+    let bytes = it.small(of)?;
+    let shape: Option<Vec<usize>> = match of.dtype {
+        Dtype::I64 => bytes.as_chunks().0.iter().map(|&x| i64::from_le_bytes(x).try_into().ok()).collect(),
+        Dtype::I32 => bytes.as_chunks().0.iter().map(|&x| i32::from_le_bytes(x).try_into().ok()).collect(),
+        _ => None,
+    };
+    let fits = |shape: &Vec<usize>| {
+        let (Some((columns, rows)), Some((words, of_codes))) = (shape.split_last(), codes.shape.split_last())
+        else {
+            return false;
+        };
+        rows == of_codes && words.checked_mul(8) == Some(*columns)
+    };
+    shape.clone().filter(fits).ok_or_else(|| {
+        let shape = shape.map_or("no shape".to_owned(), |shape| format!("{shape:?}"));
+        let what = format!("packed codes are {} {:?}, and {name} is {shape}", codes.dtype, codes.shape);
+        Failure::refused(what).help("[.., N / 8] for a weight of [.., N] fits: 8 codes of 4 bits in each")
     })
 }
 

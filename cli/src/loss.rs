@@ -273,6 +273,7 @@ impl Largest {
             DType::I8 => {
                 return Some(Self { code: 127, mask: 0, per_byte: 1, first: 0, factor: 127.5 / 127.0 });
             }
+            DType::I4 => return Some(Self { code: 7, mask: 0, per_byte: 2, first, factor: 7.5 / 7.0 }),
             DType::F4E2M1 => (0x7, 2, 7.0 / 6.0),
             DType::F8E4M3FN => (0x7E, 1, 464.0 / 448.0),
             DType::F8E5M2 => (0x7B, 1, 61440.0 / 57344.0),
@@ -284,7 +285,10 @@ impl Largest {
     #[inline(always)]
     fn is_code(&self, code: u8) -> bool {
         if self.mask == 0 {
-            code.cast_signed().unsigned_abs() == self.code
+            // (The code of an integer may be in the low bits of a byte. Of 4 bits, -8 is as far as 7.)
+            let unused = 8 - 8 / self.per_byte as u32;
+            let magnitude = ((code << unused).cast_signed() >> unused).unsigned_abs();
+            magnitude == self.code || magnitude == 8 && self.code == 7
         } else {
             code & self.mask == self.code
         }

@@ -101,6 +101,7 @@ impl Target {
             to.block_cols == from.block_cols && matches!(to.block_cols, 16 | 32)
         };
         same_blocks
+            && self.layout != Layout::Int4Group
             && to.elem == from.elem
             && to.scaling.scale_dtype == from.scaling.scale_dtype
             && !(self.transposed || weight.transposed)
@@ -180,7 +181,7 @@ pub(crate) struct Plan {
     pub(crate) kept: BTreeMap<Name, &'static str>,
     pub(crate) copied: usize,
     /// The layout of the result, if it is quantised.
-    pub(crate) layout: Option<(Layout, Scaling)>,
+    pub(crate) layout: Option<(Layout, Arc<Format>)>,
     pub(crate) plain: Option<DType>,
     /// What floats become that are not quantised, where others are.
     pub(crate) high: Option<DType>,
@@ -375,11 +376,31 @@ fn fused(name: &str) -> String {
     name.to_owned()
 }
 
+/// The columns of a group of int4-group: those that the option names, or that a weight of the source has, or 128. 0: whole rows.
+fn group_size(args: &Convert, found: &Recognised, layout: Option<Layout>) -> Result<usize> {
+    let of_source = || {
+        let mut weights = found.weights.values().filter(|weight| weight.layout == Layout::Int4Group);
+        weights.next().map_or(128, |weight| weight.format.block_cols)
+    };
+    match args.group_size {
+        Some(size) if layout != Some(Layout::Int4Group) => {
+            Err(Failure::usage(format!("--group-size {size}: --to {} has none", args.to))
+                .help("int4-group has: --to int4-group"))
+        }
+        Some(size) if size == 0 || !size.is_multiple_of(8) => {
+            Err(Failure::usage(format!("--group-size {size}")).help("a multiple of 8, as 32 or 128"))
+        }
+        size => Ok(size.unwrap_or_else(of_source)),
+    }
+}
+
 struct Planner<'a> {
     it: &'a Checkpoint,
     args: &'a Convert,
     profile: Profile,
     layout: Option<Layout>,
+    /// The columns of a group of int4-group.
+    group_size: usize,
     choice: Choice,
     /// The dtype of floats that are not quantised.
     high: Option<DType>,
@@ -394,11 +415,11 @@ struct Planner<'a> {
 /// Whether a layout has scales for groups along rows.
 const fn has_groups(layout: Layout) -> bool {
     use Layout::*;
-    matches!(layout, Mxfp8 | Mxfp4 | Nvfp4 | ModeloptNvfp4 | GptOss | ComfyNvfp4 | ComfyMxfp8)
+    matches!(layout, Mxfp8 | Mxfp4 | Nvfp4 | ModeloptNvfp4 | GptOss | ComfyNvfp4 | ComfyMxfp8 | Int4Group)
 }
 
-/// The dtype of a layout's codes, its scaling, and the rows and columns of its blocks.
-fn form(layout: Layout, scale: DType) -> (DType, Scaling, [usize; 2]) {
+/// The dtype of a layout's codes, its scaling, and the rows and columns of its blocks. `group`: those of int4-group.
+fn form(layout: Layout, scale: DType, group: usize) -> (DType, Scaling, [usize; 2]) {
     use Layout::*;
     let per_row = Scaling::blocks(&[1, 0], scale);
     match layout {
@@ -410,6 +431,8 @@ fn form(layout: Layout, scale: DType) -> (DType, Scaling, [usize; 2]) {
         Mxfp8 => (DType::F8E4M3FN, Scaling::mx(), [1, 32]),
         Mxfp4 | GptOss => (DType::F4E2M1, Scaling::mx(), [1, 32]),
         Nvfp4 | ModeloptNvfp4 => (DType::F4E2M1, Scaling::nvfp4(), [1, 16]),
+        Int4Group if group == 0 => (DType::I4, per_row, [1, 0]),
+        Int4Group => (DType::I4, Scaling::blocks(&[group], scale), [1, group]),
         ComfyNvfp4 => (DType::F4E2M1, Scaling::nvfp4().layout(ScaleLayout::Swizzle32x4x4), [128, 16]),
         ComfyMxfp8 => (DType::F8E4M3FN, Scaling::mx().layout(ScaleLayout::Swizzle32x4x4), [128, 32]),
     }
@@ -424,7 +447,8 @@ fn check_groups(
 ) -> Result<()> {
     let columns = *shape.last().unwrap_or(&1);
     let rows = shape.iter().rev().nth(1).copied().unwrap_or(1);
-    let groups = has_groups(layout).then_some(block_cols);
+    // (Whole rows of int4-group are eight codes to a number.)
+    let groups = has_groups(layout).then_some(if block_cols == 0 { 8 } else { block_cols });
     if let Some(group) = groups.filter(|&group| !columns.is_multiple_of(group)) {
         let what = format!(
             "{shape:?}: {columns} columns are no multiple of {group}, the group of {}",
@@ -457,20 +481,30 @@ fn scale_shape(layout: Layout, scaling: &Scaling, name: &str, shape: &[usize]) -
 }
 
 impl Planner<'_> {
+    /// Whether a weight of int4-group is none of the result's: one configuration describes all, and what is written has no zero points.
+    fn has_other_groups(&self, weight: &Weight) -> bool {
+        weight.layout == Layout::Int4Group
+            && (weight.format.block_cols != self.group_size || weight.zero_points.is_some())
+    }
+
     /// The dtype of scales: that of `--scale-dtype`, or the one that loaders of the layout expect.
     fn scale_dtype(&self, layout: Layout) -> Result<DType> {
         use Layout::*;
         Ok(match (&self.args.scale_dtype, layout) {
-            (Some(name), _) if has_groups(layout) => {
+            (Some(name), _) if has_groups(layout) && layout != Int4Group => {
                 return Err(Failure::usage(format!(
                     "--scale-dtype {name}: {} has one of its own",
                     layout.name()
                 )));
             }
             (Some(name), _) => dtypes::parse(name, &[])?,
-            (None, Fp8Channel | Fp8Tensor | Int8Channel | Int8Tensor) if self.model == Dtype::BF16 => {
+            (None, Fp8Channel | Fp8Tensor | Int8Channel | Int8Tensor | Int4Group)
+                if self.model == Dtype::BF16 =>
+            {
                 DType::BF16
             }
+            // (Its kernels take scales of the model's dtype.)
+            (None, Int4Group) if self.model == Dtype::F16 => DType::F16,
             (None, Mxfp4 | Mxfp8 | GptOss | ComfyMxfp8) => DType::F8E8M0,
             (None, Nvfp4 | ModeloptNvfp4 | ComfyNvfp4) => DType::F8E4M3FN,
             (None, _) => DType::F32,
@@ -489,7 +523,7 @@ impl Planner<'_> {
     fn target(&mut self, layout: Layout, name: &Name, shape: &[usize]) -> Result<(Target, Vec<Out>)> {
         use Layout::*;
         let scale = self.scale_dtype(layout)?;
-        let (elem, mut scaling, [block_rows, block_cols]) = form(layout, scale);
+        let (elem, mut scaling, [block_rows, block_cols]) = form(layout, scale, self.group_size);
         scaling = scaling.profile(self.profile);
         if let Some(chosen) = self.args.scale_rule {
             scaling = scaling.rule(rule(chosen));
@@ -518,15 +552,19 @@ impl Planner<'_> {
             _ => dtypes::in_file(scale)
                 .ok_or_else(|| Failure::usage(format!("--scale-dtype {scale}: no file has it")))?,
         };
-        // (Codes of 4 bits are two in a byte.)
-        let codes = if elem == DType::F4E2M1 { Dtype::U8 } else { dtypes::in_file(elem).expect("8 bits") };
+        // (Floats of 4 bits are two in a byte, integers eight in one of 32 bits.)
+        let (codes, each) = match elem {
+            DType::F4E2M1 => (Dtype::U8, 2),
+            DType::I4 => (Dtype::I32, 8),
+            _ => (dtypes::in_file(elem).expect("8 bits"), 1),
+        };
+        let stored: Vec<u8> = shape.iter().flat_map(|&n| (n as u64).to_le_bytes()).collect();
+        let dims = shape.len();
         let mut code_shape = shape;
-        if elem == DType::F4E2M1 {
-            *code_shape.last_mut().expect("a matrix") /= 2;
-        }
+        *code_shape.last_mut().expect("a matrix") /= each;
         let (code_name, scale_name) = match layout {
             Fp8Block => (name.clone(), format!("{name}_scale_inv")),
-            Mxfp4 | Nvfp4 => (near("weight_packed")?.into(), near("weight_scale")?),
+            Mxfp4 | Nvfp4 | Int4Group => (near("weight_packed")?.into(), near("weight_scale")?),
             GptOss => {
                 *code_shape.last_mut().expect("a matrix") = columns / 32;
                 code_shape.push(16);
@@ -545,13 +583,18 @@ impl Planner<'_> {
             outs.push(Out::new(near("weight_scale_2")?, Dtype::F32, self.shapes.of(&[])));
             scaling = scaling.tensor_scale(TensorScale::ComputeMultiply);
         }
+        if layout == Int4Group {
+            let of = Out::new(near("weight_shape")?, Dtype::I64, self.shapes.of(&[dims]));
+            outs.push(Out { bytes: Some(stored.into()), ..of });
+        }
         if let Some(format) = comfy_format(layout) {
             let bytes = json!({ "format": format }).to_string().into_bytes();
             let marker = Out::new(near("comfy_quant")?, Dtype::U8, self.shapes.of(&[bytes.len()]));
             outs.push(Out { bytes: Some(bytes.into()), ..marker });
         }
         let packing = if layout == ComfyNvfp4 { Packing::HighFirst } else { Packing::LowFirst };
-        let new = || Format { elem, scaling, packing, block_rows, block_cols }.into();
+        let is_biased = elem == DType::I4;
+        let new = || Format { elem, scaling, packing, is_biased, block_rows, block_cols }.into();
         let format = self.format.get_or_insert_with(new).clone();
         let transposed = layout == GptOss;
         Ok((Target { layout, format, transposed, group, of_tensor, global, relabel: false }, outs))
@@ -570,6 +613,7 @@ impl Plan {
             args,
             profile: profile(&args.profile)?,
             layout,
+            group_size: group_size(args, found, layout)?,
             choice,
             high,
             model: model_dtype(it),
@@ -708,13 +752,13 @@ impl Plan {
         let args = planner.args;
         let anew =
             args.scale_rule.is_some() || args.scale_dtype.is_some() || planner.profile != Profile::Lanecast;
-        let is_there = planner.layout == Some(weight.layout) && !anew;
+        let is_there = planner.layout == Some(weight.layout) && !anew && !planner.has_other_groups(weight);
         // (Scales of activations that several weights share are stored with the first.)
         if left.is_some() || is_there {
             self.kept.insert(tensor.name.clone(), left.unwrap_or("it has that layout"));
             self.leave(planner, weight)?;
             if planner.layout == Some(weight.layout) && role == Role::Weight {
-                self.layout.get_or_insert((weight.layout, weight.format.scaling));
+                self.layout.get_or_insert_with(|| (weight.layout, weight.format.clone().into()));
             }
             self.push_plain(tensor, None);
             return Ok(());
@@ -759,6 +803,10 @@ impl Plan {
     fn leave(&mut self, planner: &Planner<'_>, weight: &Weight) -> Result<()> {
         self.left = true;
         match planner.layout {
+            Some(Layout::Int4Group) if planner.has_other_groups(weight) => {
+                let both = "int4-group with zero points, or of other groups, in one result".to_owned();
+                Err(Failure::not_there(both).tensor(&weight.name).help("leave --keep and --copy of it out"))
+            }
             Some(layout) if layout != weight.layout => {
                 let both = format!("{} beside {} in one result", weight.layout.name(), layout.name());
                 Err(Failure::not_there(both).tensor(&weight.name).help("leave --keep and --copy of it out"))
@@ -794,7 +842,7 @@ impl Plan {
 
     /// Most of a model may be in tensors that are no matrices, whose size then hardly changes.
     fn warn_of_experts(&mut self) {
-        let Some((layout, _)) = self.layout else { return };
+        let Some((layout, _)) = &self.layout else { return };
         let fused = self.jobs.iter().map(|job| job.input.main());
         let fused = fused.filter(|tensor| {
             tensor.shape.len() == 3
@@ -828,7 +876,7 @@ impl Plan {
         {
             (target.relabel, target.group) = (true, None);
         }
-        self.layout.get_or_insert((layout, target.format.scaling));
+        self.layout.get_or_insert_with(|| (layout, target.format.clone()));
         if layout == Layout::ModeloptFp8 && self.warnings.is_empty() {
             let what =
                 "no input_scale is written, which engines that quantise activations want from a calibration";
@@ -908,7 +956,7 @@ impl Plan {
                     .entry("format".to_owned())
                     .or_insert_with(|| "pt".to_owned());
             }
-            let comfy = self.layout.and_then(|(layout, _)| comfy_format(layout));
+            let comfy = self.layout.as_ref().and_then(|(layout, _)| comfy_format(*layout));
             if let Some(metadata) = &mut metadata {
                 metadata.remove("_quantization_metadata");
             }
@@ -928,8 +976,9 @@ impl Plan {
             for &index in &jobs {
                 let job = &self.jobs[index];
                 sources.insert(job.input.main().shard);
-                if let Input::Scaled(_, _, scales) = &job.input {
+                if let Input::Scaled(weight, _, scales) = &job.input {
                     sources.insert(scales.shard);
+                    sources.extend(weight.zero_points.iter().map(|name| it.tensors[name].shard));
                 }
                 order.extend((0..job.outs.len()).map(|out| (index as u32, out as u8)));
             }

@@ -48,6 +48,7 @@ pub(crate) type Write<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
 pub(crate) struct Scratch {
     src: Vec<u8>,
     src_scales: Vec<u8>,
+    zero_points: Vec<u8>,
     dst: Vec<u8>,
     dst_scales: Vec<u8>,
     /// The values of the source, and those of both sides that are being compared.
@@ -219,10 +220,16 @@ struct Part {
     scales: Range<usize>,
 }
 
-/// Divides rows, whose scales have so many bytes, into parts whose values stay in a cache between the steps.
-fn parts_of([rows, columns]: [usize; 2], format: &Format, scales: usize) -> Result<Vec<Part>> {
+/// Divides rows, whose scales have so many bytes, into parts whose values stay in a cache between the steps. (Zero points of a part might
+/// begin within a byte: with them there is one part.)
+fn parts_of(
+    [rows, columns]: [usize; 2],
+    format: &Format,
+    scales: usize,
+    has_zero_points: bool,
+) -> Result<Vec<Part>> {
     let some = (COMPARED / columns.max(1)).max(1);
-    if rows <= some || format.scaling.layout != ScaleLayout::RowMajor {
+    if rows <= some || has_zero_points || format.scaling.layout != ScaleLayout::RowMajor {
         return Ok(vec![Part { rows: 0..rows, scales: 0..scales }]);
     }
     let block = format.block_rows;
@@ -285,6 +292,7 @@ fn read_rows(
     buffer.resize((tile.count * row) as usize, 0);
     let at = codes.offset + (tile.matrix * whole.rows + tile.first) * row;
     it.shards[codes.shard].read(buffer, at)?;
+    format.unbias(buffer);
     // (The scales of these rows are contiguous, in every layout.)
     let each = bits(format.scaling.scale_dtype) / 8;
     let bytes = |rows: u64| -> Result<u64> {
@@ -304,6 +312,33 @@ fn read_rows(
     it.shards[scales.shard].read(scale_buffer, scales.offset + from)?;
     check_scales(format.scaling.scale_dtype, scale_buffer, scales)?;
     Ok([tile.count as usize, whole.columns as usize])
+}
+
+/// Reads the zero points of the rows of a tile, which become elements of 4 bits in the order of the scales. None: there are none.
+fn read_zero_points<'a>(
+    it: &Checkpoint,
+    weight: &Weight,
+    tile: &Tile,
+    buffer: &'a mut Vec<u8>,
+) -> Result<Option<&'a [u8]>> {
+    let Some(name) = &weight.zero_points else { return Ok(None) };
+    let tensor = &it.tensors[name];
+    let Matrices { rows: words, columns: groups, .. } = Matrices::of(&tensor.shape);
+    let (first, end) = (tile.first / 8, (tile.first + tile.count).div_ceil(8));
+    let mut packed = vec![0; ((end - first) * groups * 4) as usize];
+    it.shards[tensor.shard].read(&mut packed, tensor.offset + (tile.matrix * words + first) * groups * 4)?;
+    let n = (tile.count * groups) as usize;
+    let out = room(buffer, n.div_ceil(2));
+    out.fill(0);
+    let groups = groups as usize;
+    for i in 0..n {
+        let (row, group) = (i / groups + tile.first as usize % 8, i % groups);
+        // (Of the four little-endian bytes of a number, each has two rows.)
+        let byte = packed[(row / 8 * groups + group) * 4 + row % 8 / 2];
+        let code = (byte >> (4 * (row % 2)) & 0xF) ^ 8;
+        out[i / 2] |= code << (4 * (i % 2));
+    }
+    Ok(Some(out))
 }
 
 /// Reads some columns of all rows of a matrix. Columns are counted in units of `each` bytes.
@@ -397,7 +432,7 @@ pub(crate) fn values(
     to: DType,
     scratch: &mut Scratch,
 ) -> Result<Vec<u8>> {
-    let Scratch { src, src_scales, dst, rows, .. } = scratch;
+    let Scratch { src, src_scales, zero_points, dst, rows, .. } = scratch;
     match input {
         Input::Plain(tensor) => {
             let from = dtypes::of(tensor.dtype).expect("a float");
@@ -417,7 +452,8 @@ pub(crate) fn values(
             let each = bits(to) as usize / 8;
             let mut out = vec![0; shape[0] * shape[1] * each];
             let d = Dequantizer::new(format.elem, to, &format.scaling, &options).map_err(wrong)?;
-            d.dequantize(src, &shape, src_scales, None, &mut out).map_err(wrong)?;
+            let zeros = read_zero_points(it, weight, tile, zero_points)?;
+            d.dequantize(src, &shape, src_scales, zeros, &mut out).map_err(wrong)?;
             if weight.transposed {
                 transpose(&out, shape, each, dst);
                 let n = out.len();
@@ -606,8 +642,18 @@ fn dequantise<'a>(
     scratch: &'a mut Scratch,
     write: &mut Write<'_>,
 ) -> Result<(Loss, Main<'a>)> {
-    let Scratch { src, src_scales, dst: made, values: x, from: none, to: y, rows: lines, turned, .. } =
-        scratch;
+    let Scratch {
+        src,
+        src_scales,
+        zero_points,
+        dst: made,
+        values: x,
+        from: none,
+        to: y,
+        rows: lines,
+        turned,
+        ..
+    } = scratch;
     let weight = parts.0;
     let format = &weight.format;
     let shape = if weight.transposed {
@@ -616,6 +662,7 @@ fn dequantise<'a>(
         read_rows(it, parts, tile, src, src_scales)?
     };
     let n = shape[0] * shape[1];
+    let zeros = read_zero_points(it, weight, tile, zero_points)?;
     let options = dtypes::options().src_packing(format.packing);
     let values = |dtype: DType, scaling: &Scaling| {
         Dequantizer::new(format.elem, dtype, scaling, &options).map_err(wrong)
@@ -632,21 +679,21 @@ fn dequantise<'a>(
     let place = job.outs[0].offset;
     let first = if weight.transposed { 0 } else { (tile.matrix * whole.rows + tile.first) * whole.columns };
     let mut loss = Loss::default();
-    for Part { rows, scales, .. } in parts_of(shape, format, src_scales.len())? {
+    for Part { rows, scales, .. } in parts_of(shape, format, src_scales.len(), zeros.is_some())? {
         let (at, n, shape) = (rows.start * shape[1], rows.len() * shape[1], [rows.len(), shape[1]]);
         let codes = &src[bytes(format.elem, at, n)];
         let scales = &src_scales[scales];
         let dst = &mut dst[bytes(to, at, n)];
         if narrow {
             let values = room(lines, n * bits(by) as usize / 8);
-            result.dequantize(codes, &shape, scales, None, values).map_err(wrong)?;
+            result.dequantize(codes, &shape, scales, zeros, values).map_err(wrong)?;
             let caster = Caster::new(by, to, &dtypes::options());
             caster.and_then(|c| c.cast(values, dst, n)).map_err(wrong_cast)?;
         } else {
-            result.dequantize(codes, &shape, scales, None, dst).map_err(wrong)?;
+            result.dequantize(codes, &shape, scales, zeros, dst).map_err(wrong)?;
         }
         let x = room(x, n * bits(wide) as usize / 8);
-        exact.dequantize(codes, &shape, scales, None, x).map_err(wrong)?;
+        exact.dequantize(codes, &shape, scales, zeros, x).map_err(wrong)?;
         let clamped = largest.as_ref().map(|largest| (&*dst, largest));
         loss.elements((first + at as u64, n, wide), (wide, x), (to, dst), clamped, [&mut *none, &mut *y])?;
     }
@@ -704,6 +751,9 @@ fn reorder(
         }
     }
 }
+
+/// Codes, scales and zero points of a tile.
+type Source<'a> = (&'a [u8], &'a [u8], Option<&'a [u8]>);
 
 /// The quantisation of a tile.
 struct Quantising<'a> {
@@ -803,7 +853,7 @@ impl<'a> Quantising<'a> {
     fn relabel(
         &mut self,
         weight: &Weight,
-        (src, src_scales): (&[u8], &[u8]),
+        (src, src_scales, _): Source<'_>,
         (dst, scales): (&mut [u8], &mut [u8]),
         write: &mut Write<'_>,
     ) -> Result<()> {
@@ -839,7 +889,7 @@ impl<'a> Quantising<'a> {
     fn requantise(
         &self,
         weight: &Weight,
-        (src, src_scales): (&[u8], &[u8]),
+        (src, src_scales, zeros): Source<'_>,
         (dst, scales): (&mut [u8], &mut [u8]),
         values: &mut Vec<u8>,
     ) -> Result<()> {
@@ -848,9 +898,9 @@ impl<'a> Quantising<'a> {
             let options = dtypes::options().src_packing(from.packing).dst_packing(to.packing);
             let (from, to) = ((from.elem, &from.scaling), (to.elem, &self.scaling));
             let r = Requantizer::new(from, to, &options).map_err(wrong)?;
-            return r.requantize(src, &self.part, src_scales, None, dst, scales).map(drop).map_err(wrong);
+            return r.requantize(src, &self.part, src_scales, zeros, dst, scales).map(drop).map_err(wrong);
         }
-        let values = self.dequantise(weight, (src, src_scales), DType::F64, values)?;
+        let values = self.dequantise(weight, (src, src_scales, zeros), DType::F64, values)?;
         self.quantise(DType::F64, values, dst, scales)
     }
 
@@ -858,7 +908,7 @@ impl<'a> Quantising<'a> {
     fn dequantise<'v>(
         &self,
         weight: &Weight,
-        (src, src_scales): (&[u8], &[u8]),
+        (src, src_scales, zeros): Source<'_>,
         to: DType,
         values: &'v mut Vec<u8>,
     ) -> Result<&'v [u8]> {
@@ -866,7 +916,7 @@ impl<'a> Quantising<'a> {
         let options = dtypes::options().src_packing(format.packing);
         let values = room(values, self.n() * bits(to) as usize / 8);
         let d = Dequantizer::new(format.elem, to, &format.scaling, &options).map_err(wrong)?;
-        d.dequantize(src, &self.part, src_scales, None, values).map_err(wrong)?;
+        d.dequantize(src, &self.part, src_scales, zeros, values).map_err(wrong)?;
         Ok(values)
     }
 
@@ -898,7 +948,7 @@ impl<'a> Quantising<'a> {
         let d = Dequantizer::new(format.elem, self.wide, &exact, &options).map_err(wrong)?;
         let mut loss = Loss::default();
         let largest = Largest::of(format.elem, format.packing);
-        for Part { rows, scales: of_rows } in parts_of(self.part, format, scales.len())? {
+        for Part { rows, scales: of_rows } in parts_of(self.part, format, scales.len(), false)? {
             let columns = self.part[1];
             let (at, n, shape) = (rows.start * columns, rows.len() * columns, [rows.len(), columns]);
             let codes = &codes[bytes(format.elem, at, n)];
@@ -928,8 +978,18 @@ fn quantise<'a>(
         }
         _ => None,
     };
-    let Scratch { src, src_scales, dst: main, dst_scales, values: y, from: x, to: none, rows, turned } =
-        scratch;
+    let Scratch {
+        src,
+        src_scales,
+        zero_points,
+        dst: main,
+        dst_scales,
+        values: y,
+        from: x,
+        to: none,
+        rows,
+        turned,
+    } = scratch;
     let mut this = Quantising::new(job, target, tile);
     if target.group.is_some() {
         this.of_tensor(amax.unwrap_or(0.0), write)?;
@@ -949,7 +1009,8 @@ fn quantise<'a>(
             }
             None => {
                 read_rows(it, (weight, codes, scales), tile, src, src_scales)?;
-                let source = (&src[..], &src_scales[..]);
+                let zeros = read_zero_points(it, weight, tile, zero_points)?;
+                let source = (&src[..], &src_scales[..], zeros);
                 if target.relabel {
                     this.relabel(weight, source, (&mut *dst, &mut *made), write)?;
                 } else {
@@ -964,6 +1025,7 @@ fn quantise<'a>(
     }
     let scales = this.given.as_deref().unwrap_or(made);
     let loss = this.losses((from, values), (dst, scales), [y, x, none])?;
+    target.format.unbias(dst);
     let (at, n) = (this.first() * bits(target.format.elem) / 8, dst.len());
     Ok((loss, Main::write(job.outs[0].offset + at, main, n, write)?))
 }

@@ -509,7 +509,7 @@ fn indexes_and_configurations_that_disagree_are_refused() {
         assert!(!dir.path().join("dst").exists());
     }
     fs::write(&index, good.to_string()).unwrap();
-    for (config, says) in [("nvfp4-pack-quantized", "nvfp4"), ("pack-quantized", "not read")] {
+    for (config, says) in [("nvfp4-pack-quantized", "nvfp4"), ("marlin-24", "not read")] {
         let config =
             json!({ "quantization_config": { "quant_method": "compressed-tensors", "format": config } });
         fs::write(src.join("config.json"), config.to_string()).unwrap();
@@ -1109,11 +1109,11 @@ fn a_quantisation_that_is_not_read_is_named_first() {
         ("up_proj.weight_shape".into(), Dtype::I64, vec![2], vec![0; 16]),
     ];
     write(&src.join("model.safetensors"), &tensors, None);
-    let config = r#"{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized"}}"#;
+    let config = r#"{"quantization_config":{"quant_method":"compressed-tensors","format":"marlin-24"}}"#;
     fs::write(src.join("config.json"), config).unwrap();
     let error = fails(dir.path(), "convert src dst --to bf16", 3);
     assert!(
-        error.contains("pack-quantized): this quantisation is not read") && !error.contains("--copy"),
+        error.contains("marlin-24): this quantisation is not read") && !error.contains("--copy"),
         "{error}"
     );
 }
@@ -1140,4 +1140,146 @@ fn the_index_of_a_variant_is_an_index() {
         fails(dir.path(), "inspect src", 3)
             .contains("it names m.fp16-00002-of-00002.safetensors, which is not there")
     );
+}
+
+/// The integers of 4 bits of compressed-tensors: eight to a number of 32 bits, each with 8 added, in the order of the columns.
+fn int4(words: &[u8], n: usize) -> Vec<i32> {
+    (0..n).map(|i| i32::from(words[i / 2] >> (4 * (i % 2)) & 0xF) - 8).collect()
+}
+
+fn int64s(values: [usize; 2]) -> Vec<u8> {
+    values.iter().flat_map(|&value| (value as u64).to_le_bytes()).collect()
+}
+
+#[test]
+fn int4_groups_are_written_as_compressed_tensors_has_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let x: Vec<f32> = Random(3).floats(12 * 48);
+    let tensors: Tensors = vec![
+        ("up_proj.weight".into(), Dtype::F32, vec![12, 48], le(&x)),
+        ("lm_head.weight".into(), Dtype::F32, vec![2, 8], le(&[1.0f32; 16])),
+    ];
+    write(&src.join("model.safetensors"), &tensors, None);
+    fs::write(src.join("config.json"), "{}").unwrap();
+    ok(dir.path(), "convert src dst --to int4-group --group-size 16 --quiet");
+    let all = read(&dir.path().join("dst/model.safetensors"));
+    let (dtype, shape, words) = &all["up_proj.weight_packed"];
+    assert_eq!((*dtype, &shape[..]), (Dtype::I32, &[12, 6][..]));
+    let (dtype, shape, scales) = &all["up_proj.weight_scale"];
+    assert_eq!((*dtype, &shape[..]), (Dtype::F32, &[12, 3][..]));
+    assert_eq!(all["up_proj.weight_shape"], (Dtype::I64, vec![2], int64s([12, 48])));
+    assert_eq!(all.len(), 4);
+    let (codes, scales) = (int4(words, x.len()), f32s(scales));
+    for (i, (&x, &code)) in x.iter().zip(&codes).enumerate() {
+        let group = &scales[i / 16];
+        // (Half a step, and what rounding the scale changes.)
+        assert!((x - code as f32 * group).abs() <= group * 0.50001, "{i}: {x} is {code} * {group}");
+    }
+    assert!(codes.contains(&7) && codes.contains(&-7));
+    let config = &json_of(&dir.path().join("dst/config.json"))["quantization_config"];
+    let weights = &config["config_groups"]["group_0"]["weights"];
+    assert_eq!((&config["format"], &config["ignore"]), (&json!("pack-quantized"), &json!(["lm_head"])));
+    assert_eq!(
+        (&weights["strategy"], &weights["group_size"], &weights["num_bits"]),
+        (&json!("group"), &json!(16), &json!(4))
+    );
+
+    // Back, with one rounding: none, as float32 holds these products.
+    ok(dir.path(), "convert dst back --to f32 --quiet");
+    let back = f32s(&read(&dir.path().join("back/model.safetensors"))["up_proj.weight"].2);
+    assert!(back.iter().zip(codes).enumerate().all(|(i, (&x, code))| x == code as f32 * scales[i / 16]));
+    ok(dir.path(), "verify dst back");
+    // What has the layout stays as it is, in groups of the source's size, and another size is another quantisation.
+    ok(dir.path(), "convert dst same --to int4-group --quiet");
+    assert!(
+        listing(&dir.path().join("same"))
+            .iter()
+            .zip(listing(&dir.path().join("dst")))
+            .all(|(a, b)| a.0 == "lanecast.json" || *a == b)
+    );
+    ok(dir.path(), "convert dst other --to int4-group --group-size 24 --quiet");
+    assert_eq!(read(&dir.path().join("other/model.safetensors"))["up_proj.weight_scale"].1, [12, 2]);
+    ok(dir.path(), "convert dst fp8 --to fp8-channel --quiet");
+    ok(dir.path(), "verify dst fp8 --max-rms-error 0.04");
+    for (words, code, says) in [
+        ("--to int4-group --group-size 20", 2, "a multiple of 8, as 32 or 128"),
+        ("--to nvfp4 --group-size 32", 2, "int4-group has: --to int4-group"),
+        ("--to int4-group", 3, "48 columns are no multiple of 128"),
+    ] {
+        assert!(fails(dir.path(), &format!("convert src no {words}"), code).contains(says), "{words}");
+    }
+}
+
+/// Zero points are packed down the columns, eight rows to a number.
+#[test]
+fn int4_with_zero_points_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let (rows, columns, groups) = (11, 48, 3);
+    let mut random = Random(5);
+    let mut nibbles =
+        |n: usize| -> Vec<u8> { random.floats(n).iter().map(|x| (x.to_bits() >> 3 & 0xF) as u8).collect() };
+    let (codes, zeros) = (nibbles(rows * columns), nibbles(rows * groups));
+    let packed: Vec<u8> = codes.as_chunks::<2>().0.iter().map(|[a, b]| a | b << 4).collect();
+    let mut words = vec![0u32; 2 * groups];
+    for (i, &zero) in zeros.iter().enumerate() {
+        let (row, group) = (i / groups, i % groups);
+        words[row / 8 * groups + group] |= u32::from(zero) << (4 * (row % 8));
+    }
+    let scales: Vec<f32> = (0..rows * groups).map(|i| 1.0 + i as f32 / 64.0).collect();
+    let good: Tensors = vec![
+        ("up_proj.weight_packed".into(), Dtype::I32, vec![rows, columns / 8], packed),
+        ("up_proj.weight_scale".into(), Dtype::BF16, vec![rows, groups], bf16s(&scales)),
+        ("up_proj.weight_shape".into(), Dtype::I64, vec![2], int64s([rows, columns])),
+        (
+            "up_proj.weight_zero_point".into(),
+            Dtype::I32,
+            vec![2, groups],
+            words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+        ),
+    ];
+    write(&src.join("model.safetensors"), &good, None);
+    for threads in [1, 3] {
+        ok(
+            dir.path(),
+            &format!("convert src f32-{threads} --to f32 --threads {threads} --memory 1M --quiet"),
+        );
+        let all = read(&dir.path().join(format!("f32-{threads}/model.safetensors")));
+        assert_eq!(all.len(), 1);
+        for (i, x) in f32s(&all["up_proj.weight"].2).into_iter().enumerate() {
+            let group = i / columns * groups + i % columns / (columns / groups);
+            let expected = f32::from(codes[i]) - f32::from(zeros[group]);
+            assert_eq!(x, expected * scales[group], "{i}");
+        }
+    }
+    ok(dir.path(), "verify src f32-1");
+    // Other codes have no zero points.
+    ok(dir.path(), "convert src nvfp4 --to nvfp4 --quiet");
+    ok(dir.path(), "verify src nvfp4 --max-rms-error 0.15");
+    ok(dir.path(), "convert src sym --to int4-group --quiet");
+    assert!(!read(&dir.path().join("sym/model.safetensors")).contains_key("up_proj.weight_zero_point"));
+    let error = fails(dir.path(), "convert src kept --to int4-group --keep *up*", 2);
+    assert!(error.contains("int4-group with zero points, or of other groups, in one result"), "{error}");
+
+    type Change = fn(&mut Tensors);
+    let changes: [(&str, Change); 6] = [
+        ("without up_proj.weight_shape", |it| _ = it.remove(2)),
+        ("up_proj.weight_shape is [11, 40]", |it| it[2].3[8] = 40),
+        ("up_proj.weight_shape is no shape", |it| it[2].3[15] = 0x80),
+        ("zero points are I32 [3, 2]", |it| it[3].2 = vec![3, 2]),
+        ("one for each group of a row, would fit", |it| (it[1].2, it[1].3) = (vec![11, 5], vec![0; 110])),
+        ("weight_g_idx, I32 [48], which is not known", |it| {
+            it.push(("up_proj.weight_g_idx".into(), Dtype::I32, vec![48], vec![0; 192]));
+        }),
+    ];
+    for (says, change) in changes {
+        let mut bad = good.clone();
+        change(&mut bad);
+        write(&src.join("model.safetensors"), &bad, None);
+        let error = fails(dir.path(), "convert src no --to bf16", 3);
+        assert!(error.contains(says) && error.contains("up_proj.weight_packed"), "{says}: {error}");
+    }
 }
