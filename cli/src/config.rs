@@ -1,46 +1,115 @@
 //! `config.json` and the index of a result.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lanecast::DType;
+use regex::Regex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::checkpoint::Checkpoint;
+use crate::defaults;
 use crate::header::byte_len;
 use crate::layout::Layout;
 use crate::plan::{Input, Output, Plan};
 
 /// The names of modules that could be quantised and are not.
-fn ignored(plan: &Plan) -> Vec<String> {
-    let mut names: Vec<String> = plan
-        .jobs
-        .iter()
-        .filter(|job| !matches!(job.output, Output::Quantise(_)))
-        .filter(|job| plan.kept.get(&job.name).is_some_and(|reason| *reason != "it has that layout"))
-        .filter_map(|job| match job.input.main().shape.len() {
-            2 => job.name.strip_suffix(".weight"),
-            // (All experts are in one tensor, whose module has several.)
-            3 if job.name.contains("experts") => job.name.rsplit_once('.').map(|(module, _)| module),
-            _ => None,
-        })
-        .map(str::to_owned)
-        .collect();
-    names.sort();
-    names.dedup();
+fn ignored(it: &Checkpoint, plan: &Plan) -> Vec<String> {
+    let mut names = BTreeSet::new();
+    for job in plan.jobs.iter().filter(|job| !matches!(job.output, Output::Quantise(_))) {
+        if plan.kept.get(&job.name).is_none_or(|reason| *reason == "it has that layout") {
+            continue;
+        }
+        let tensor = job.input.main();
+        let module = job.name.strip_suffix(".weight");
+        match tensor.shape.len() {
+            2 => names.extend(module.map(str::to_owned)),
+            // (All experts are in one tensor, whose module has several, or is called otherwise by the file.)
+            3 if defaults::is_fused_experts(tensor) => {
+                let parent = job
+                    .name
+                    .strip_suffix(".weight")
+                    .unwrap_or(&job.name)
+                    .rsplit_once('.')
+                    .map(|(parent, _)| parent);
+                names.extend(parent.map(|parent| match module {
+                    Some(_) => format!("{parent}.experts"),
+                    None => parent.to_owned(),
+                }));
+                names.extend(module.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    // (Loaders may make one module of experts that are many in the file.)
+    let experts = |name: &str| Some(name[..name.find(".experts.")? + ".experts".len()].to_owned());
+    let some: BTreeSet<_> = quantised(plan).filter_map(experts).collect();
+    let whole: Vec<_> =
+        names.iter().filter_map(|name| experts(name)).filter(|name| !some.contains(name)).collect();
+    names.extend(whole);
+    // (A last layer that is tied to an embedding is in no file, and a module all the same.)
+    if it.config.is_some() {
+        let model = defaults::model_type(it);
+        let tied = match model {
+            "whisper" => "proj_out",
+            _ if it.tensors.keys().any(|name| name.contains("cls.predictions.")) => "cls.predictions.decoder",
+            _ => "lm_head",
+        };
+        if !quantised(plan).any(|name| name.contains(tied)) {
+            names.insert(tied.to_owned());
+        }
+    }
+    names.into_iter().collect()
+}
+
+/// The names of the weights that are quantised in the result.
+fn quantised(plan: &Plan) -> impl Iterator<Item = &str> {
+    plan.jobs.iter().filter(|job| matches!(job.output, Output::Quantise(_))).map(|job| &job.name[..])
+}
+
+/// What compressed-tensors does not quantise. Its names are those of modules, which transformers may call otherwise than files do: so
+/// there are expressions, too, for what is nowhere quantised, and those of the source.
+fn ignored_modules(it: &Checkpoint, plan: &Plan) -> Vec<String> {
+    let mut names = ignored(it, plan);
+    let mut expressions = BTreeSet::new();
+    // (A part of what modules are called, and of the names of files that they have.)
+    for (part, of_file) in [
+        ("lm_head", "lm_head"),
+        ("lm_head", "embed_out"),
+        ("router", "router"),
+        ("router", ".gate"),
+        ("visual", "visual"),
+        ("vision", "vision"),
+    ] {
+        let is_in_file =
+            |name: &String| if of_file == ".gate" { name.ends_with(of_file) } else { name.contains(of_file) };
+        if names.iter().any(is_in_file) && !quantised(plan).any(|name| name.contains(part)) {
+            expressions.insert(format!("re:.*{part}.*"));
+        }
+    }
+    let given = it.claims().and_then(|claim| claim.get("ignore")?.as_array());
+    for text in given.into_iter().flatten().filter_map(Value::as_str) {
+        let fits = |expression: &str| Regex::new(&format!("^(?:{expression})")).ok();
+        if let Some(fits) = text.strip_prefix("re:").and_then(fits)
+            && !quantised(plan).any(|name| fits.is_match(name))
+        {
+            expressions.insert(text.to_owned());
+        }
+    }
+    names.extend(expressions);
     names
 }
 
 /// The `quantization_config` of the result. None if its layout has none.
-fn quantisation(plan: &Plan) -> Option<Value> {
+fn quantisation(it: &Checkpoint, plan: &Plan) -> Option<Value> {
     let (layout, format) = plan.layout.as_ref()?;
-    let ignore = ignored(plan);
+    let ignore = ignored(it, plan);
     let ct = |named: &str, weights: Value, activations: Value| {
         json!({
             "quant_method": "compressed-tensors",
             "format": named,
             "quantization_status": "compressed",
-            "ignore": ignore,
+            "ignore": ignored_modules(it, plan),
             "config_groups": { "group_0": {
                 "targets": ["Linear"], "format": named, "weights": weights, "input_activations": activations,
             } },
@@ -129,13 +198,13 @@ fn producer() -> Value {
 }
 
 /// ModelOpt's own configuration, beside `config.json`.
-pub(crate) fn quant_config(plan: &Plan) -> Option<Vec<u8>> {
+pub(crate) fn quant_config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
     let &(layout, _) = plan.layout.as_ref()?;
     if !matches!(layout, Layout::ModeloptFp8 | Layout::ModeloptNvfp4) {
         return None;
     }
     let mut quantisation = json!({
-        "quant_algo": algorithm(layout), "kv_cache_quant_algo": null, "exclude_modules": ignored(plan),
+        "quant_algo": algorithm(layout), "kv_cache_quant_algo": null, "exclude_modules": ignored(it, plan),
     });
     if layout == Layout::ModeloptNvfp4 {
         quantisation["group_size"] = 16.into();
@@ -173,10 +242,12 @@ pub(crate) fn config(it: &Checkpoint, plan: &Plan) -> Option<Vec<u8>> {
             }
         }
     }
-    if let Some(value) = quantisation(plan) {
+    if let Some(value) = quantisation(it, plan) {
         object.insert("quantization_config".to_owned(), value);
     }
-    if let Some(dtype) = if plan.layout.is_some() { plan.high } else { plan.plain } {
+    // (Loaders make no model of floats of 8 bits.)
+    let dtype = if plan.layout.is_some() { plan.high } else { plan.plain.filter(|dtype| dtype.bits() > 8) };
+    if let Some(dtype) = dtype {
         let nested = ["text_config", "vision_config", "audio_config"];
         let set = |of: &mut Map<String, Value>| {
             for key in ["dtype", "torch_dtype"] {

@@ -620,7 +620,7 @@ fn clear(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
         let name = file_name(&path);
         let ours = match &name[..] {
             "config.json" if config::config(it, plan).is_none() => is_ours,
-            "hf_quant_config.json" if config::quant_config(plan).is_none() => is_ours,
+            "hf_quant_config.json" if config::quant_config(it, plan).is_none() => is_ours,
             _ if is_index(&name) && config::index_name(it, plan) != Some(&name[..]) => is_ours,
             _ if name.ends_with(".safetensors") && plan.shards.iter().all(|shard| shard.name != name) => {
                 made.contains(&name)
@@ -844,7 +844,7 @@ fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     if let Some(config) = config::config(it, plan) {
         publish(dir, "config.json", &config)?;
     }
-    if let Some(config) = config::quant_config(plan) {
+    if let Some(config) = config::quant_config(it, plan) {
         publish(dir, "hf_quant_config.json", &config)?;
     }
     if let Some(name) = config::index_name(it, plan) {

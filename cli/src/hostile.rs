@@ -62,7 +62,7 @@ pub fn hostile(text: &[u8], dir: &Path) -> bool {
     }
     let _ = inspect::as_json(&it, &found, &Default::default()).to_string();
     let Ok(plan) = Plan::new(&it, &found, &args) else { return false };
-    let _ = (config::config(&it, &plan), config::index(&it, &plan), config::quant_config(&plan));
+    let _ = (config::config(&it, &plan), config::index(&it, &plan), config::quant_config(&it, &plan));
     let (mut scratch, mut all) = (Scratch::default(), true);
     for shard in &plan.shards {
         for &index in &shard.jobs {

@@ -170,8 +170,17 @@ pub(crate) struct Recognised {
 
 const SCALES: [&str; 5] = ["weight_scale_inv", "weight_scale", "scale_weight", "qscale_weight", "scale"];
 const GLOBALS: [&str; 2] = ["weight_global_scale", "weight_scale_2"];
-const ACTIVATIONS: [&str; 6] =
-    ["input_scale", "scale_input", "input_global_scale", "qscale_act", "input_scale_inv", "input_scale_ub"];
+const ACTIVATIONS: [&str; 7] = [
+    "input_scale",
+    "scale_input",
+    "input_global_scale",
+    "qscale_act",
+    "input_scale_inv",
+    "input_scale_ub",
+    "activation_scale",
+];
+/// Scales of caches and of what an attention computes, which belong to no weight.
+const CACHES: [&str; 6] = ["k_scale", "v_scale", "kv_scale", "q_scale", "prob_scale", "output_scale"];
 const ZERO_POINTS: &str = "weight_zero_point";
 const MARKERS: [&str; 2] = ["comfy_quant", "weight_shape"];
 
@@ -346,7 +355,7 @@ pub(crate) fn recognise(it: &Checkpoint, from: Option<Layout>) -> Recognised {
         let (module, last) = split(&tensor.name);
         let role = if last == "scaled_fp8" || MARKERS.contains(&last) {
             Role::Marker
-        } else if scaled && (ACTIVATIONS.contains(&last) || ["k_scale", "v_scale"].contains(&last)) {
+        } else if scaled && (ACTIVATIONS.contains(&last) || CACHES.contains(&last)) {
             Role::ActivationScale
         } else {
             Role::Plain

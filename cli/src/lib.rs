@@ -6,6 +6,7 @@ mod cast;
 mod checkpoint;
 mod config;
 mod convert;
+mod defaults;
 mod dtypes;
 mod error;
 mod header;

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::args::{Convert, Rule, Switch};
 use crate::checkpoint::{Checkpoint, Name, Shape, Shapes, Tensor, hex};
+use crate::defaults;
 use crate::dtypes;
 use crate::error::{Failure, Result, suggestion};
 use crate::header;
@@ -213,6 +214,11 @@ impl Choice {
         Ok(Self { keep, only, copy: globs(&args.copy)?, drop: globs(&args.drop)? })
     }
 
+    /// The patterns of `--only` that fit a name.
+    fn named<'a>(&self, patterns: &'a [String], name: &str) -> Vec<&'a str> {
+        self.only.matches(name).into_iter().map(|i| &patterns[i][..]).collect()
+    }
+
     /// Fails with the first problem of a tensor that is neither copied nor dropped.
     fn check(&self, problems: &[Failure]) -> Result<()> {
         let settled = |name: &String| self.copy.is_match(name) || self.drop.is_match(name);
@@ -283,37 +289,6 @@ fn model_dtype(it: &Checkpoint) -> Dtype {
         *bytes.entry(tensor.dtype).or_default() += tensor.len;
     }
     bytes.iter().max_by_key(|(_, bytes)| **bytes).map_or(Dtype::F32, |(&dtype, _)| dtype)
-}
-
-/// Why a tensor is not quantised by default.
-fn excluded(tensor: &Tensor, layout: Layout) -> Option<&'static str> {
-    const NAMES: [&str; 8] =
-        ["embed", "norm", "lm_head", "router", ".gate.weight", "conv", "visual", "vision"];
-    // Embeddings of GPT-2 and T5, which do not say that they are.
-    const MODULES: [&str; 4] = ["wte", "wpe", "shared", "relative_attention_bias"];
-    // The last layer, where it is not called `lm_head`. (Others have an `output` in every layer.)
-    const LAST: [&str; 3] = ["output.weight", "model.output.weight", "language_model.output.weight"];
-    let name = &tensor.name[..];
-    let experts = tensor.shape.len() == 3
-        && name.contains("experts")
-        && matches!(layout, Layout::Fp8Block | Layout::GptOss);
-    if layout == Layout::GptOss && (!experts || name.ends_with("bias")) {
-        return Some("no matrices of experts");
-    }
-    if tensor.shape.len() != 2 && !experts {
-        return Some("no matrix");
-    }
-    if !(experts || name.ends_with(".weight") || name == "weight") {
-        return Some("no weight");
-    }
-    if tensor.len == 0 {
-        return Some("empty");
-    }
-    let module =
-        name.strip_suffix(".weight").map_or("", |module| module.rsplit('.').next().unwrap_or(module));
-    let is_kept =
-        NAMES.iter().any(|part| name.contains(part)) || MODULES.contains(&module) || LAST.contains(&name);
-    is_kept.then_some("kept by default: its name")
 }
 
 fn profile(name: &str) -> Result<Profile> {
@@ -497,7 +472,25 @@ impl Planner<'_> {
                     layout.name()
                 )));
             }
-            (Some(name), _) => dtypes::parse(name, &[])?,
+            (Some(name), _) => {
+                let scale = dtypes::parse(name, &[])?;
+                let fits = match scale {
+                    DType::F32 | DType::BF16 => true,
+                    DType::F16 => layout != Fp8Block,
+                    // (Of other layouts, no configuration says that scales are powers of two.)
+                    DType::F8E8M0 => layout == Fp8Block,
+                    _ => false,
+                };
+                if !fits {
+                    let known = if layout == Fp8Block { "f32, bf16, e8m0" } else { "f32, bf16, f16" };
+                    return Err(Failure::usage(format!(
+                        "--scale-dtype {name}: no loader of {} reads it",
+                        layout.name()
+                    ))
+                    .help(known));
+                }
+                scale
+            }
             (None, Fp8Channel | Fp8Tensor | Int8Channel | Int8Tensor | Int4Group)
                 if self.model == Dtype::BF16 =>
             {
@@ -608,6 +601,13 @@ impl Plan {
         let high = high_dtype(args)?;
         let choice = Choice::of(args)?;
         choice.check(&found.problems)?;
+        if let (Some(Layout::GptOss), model) = (layout, defaults::model_type(it))
+            && !["", "gpt_oss"].contains(&model)
+        {
+            return Err(Failure::refused(format!("--to gpt-oss, and config.json says {model}")).help(
+                "that layout is of gpt-oss' experts, biases and names alone; mxfp4 is of every model",
+            ));
+        }
         let mut planner = Planner {
             it,
             args,
@@ -650,7 +650,11 @@ impl Plan {
             format!("{option} '{pattern}' fits no tensor; a pattern is of a whole name: '*q_proj*'")
         }));
         if let (Some(layout), true) = (planner.layout, plan.layout.is_none()) {
-            return Err(plan.none_becomes(layout.name(), "matrices whose names end in .weight"));
+            let which = match layout {
+                Layout::GptOss => "matrices of experts, which are one tensor of 3 dimensions",
+                _ => "matrices whose names end in .weight",
+            };
+            return Err(plan.none_becomes(layout.name(), which));
         }
         let chosen = args.only.len() - idle.iter().filter(|(option, _)| *option == "--only").count();
         if chosen == 0 && !args.only.is_empty() {
@@ -666,7 +670,7 @@ impl Plan {
             let what = "no tensor is converted: each has that dtype or layout already, or is kept by default";
             plan.warnings.push(what.to_owned());
         }
-        plan.warn_of_experts();
+        plan.warn_of_loaders(&planner);
         plan.files(it, shard_size)?;
         plan.hash = plan.digest(it, args);
         Ok(plan)
@@ -677,7 +681,10 @@ impl Plan {
         const MOST: usize = 3;
         let mut reasons = self.warnings.clone();
         if reasons.is_empty() {
-            reasons.extend(self.kept.iter().take(MOST).map(|(name, why)| format!("{name}: {why}")));
+            // (That a bias is no matrix explains little, and what was not chosen nothing.)
+            let mut kept: Vec<_> = self.kept.iter().collect();
+            kept.sort_by_key(|(_, why)| (why.starts_with("not in "), why.starts_with("no ")));
+            reasons.extend(kept.iter().take(MOST).map(|(name, why)| format!("{name}: {why}")));
             if let more @ 1.. = self.kept.len().saturating_sub(MOST) {
                 reasons.push(format!("and {more} more"));
             }
@@ -779,7 +786,12 @@ impl Plan {
     ) -> Result<()> {
         let mut to = self.plain;
         if let Some(layout) = planner.layout.filter(|_| left.is_none()) {
-            left = excluded(tensor, layout).filter(|_| planner.choice.only.is_empty());
+            left = defaults::reason(
+                planner.it,
+                tensor,
+                layout,
+                &planner.choice.named(&planner.args.only, &tensor.name),
+            );
             if left.is_none() {
                 let input = Input::Plain(tensor.clone());
                 return self.quantise(planner, layout, input, &tensor.name, &tensor.shape);
@@ -840,24 +852,65 @@ impl Plan {
         Ok(())
     }
 
-    /// Most of a model may be in tensors that are no matrices, whose size then hardly changes.
-    fn warn_of_experts(&mut self) {
+    /// Says what loaders do not take, or take in another way.
+    fn warn_of_loaders(&mut self, planner: &Planner<'_>) {
+        let it = planner.it;
+        if let Some(plain) = self.plain.filter(|dtype| dtype.bits() <= 8 && it.config.is_some()) {
+            self.warnings.push(format!("config.json keeps its dtype: loaders make no model of {plain}"));
+        }
         let Some((layout, _)) = &self.layout else { return };
-        let fused = self.jobs.iter().map(|job| job.input.main());
-        let fused = fused.filter(|tensor| {
-            tensor.shape.len() == 3
-                && tensor.name.contains("experts")
-                && self.kept.get(&tensor.name) == Some(&"no matrix")
-        });
-        let (n, bytes) = fused.fold((0, 0), |(n, bytes), tensor| (n + 1, bytes + tensor.len));
-        if n > 0 {
-            self.warnings.push(format!(
-                "kept: {} of experts, {}: {} is of matrices here; fp8-block takes them",
-                count(n, "tensor"),
-                out::bytes(bytes),
-                layout.name()
+        let layout = *layout;
+        let quantised = || self.jobs.iter().filter(|job| matches!(job.output, Output::Quantise(_)));
+        let mut warnings = Vec::new();
+        if layout == Layout::ModeloptFp8 {
+            warnings.push(
+                "no input_scale is written, which engines that quantise activations want from a calibration"
+                    .to_owned(),
+            );
+        }
+        if layout == Layout::Fp8Block {
+            let odd = |job: &&Job| job.outs[0].shape.iter().rev().take(2).any(|&n| n > 128 && n % 128 != 0);
+            let mut odd = quantised().filter(odd);
+            if let Some(first) = odd.next() {
+                let n = 1 + odd.count() as u64;
+                warnings.push(format!(
+                    "{} of rows or columns that are no multiple of 128, as {} {:?}: transformers on a CPU refuses that, or takes other blocks (--keep)",
+                    count(n, "weight"),
+                    first.name,
+                    first.outs[0].shape
+                ));
+            }
+            if quantised().any(|job| job.outs[0].shape.len() == 3) {
+                warnings.push(
+                    "transformers reads experts that are one tensor of float8 on a GPU alone".to_owned(),
+                );
+            }
+        }
+        let is_mx = matches!(layout, Layout::Mxfp4 | Layout::Mxfp8 | Layout::Nvfp4);
+        if is_mx && it.config.is_some() && planner.model != Dtype::BF16 && planner.high != Some(DType::BF16) {
+            warnings.push(format!(
+                "loaders make bfloat16 of {}, and the model is of {}: --high bf16 makes it that",
+                layout.name(),
+                label(planner.model)
             ));
         }
+        // (Most of a model may be in tensors that are no matrices, whose size then hardly changes.)
+        let kept = self.jobs.iter().map(|job| job.input.main()).filter(|tensor| {
+            defaults::is_fused_experts(tensor)
+                && self
+                    .kept
+                    .get(&tensor.name)
+                    .is_some_and(|why| *why != "it has that layout" && *why != "--keep")
+        });
+        let (n, bytes, takes) = kept.fold((0, 0, true), |(n, bytes, takes), tensor| {
+            (n + 1, bytes + tensor.len, takes && defaults::takes_experts(it, tensor))
+        });
+        if n > 0 {
+            let kept = format!("kept: {} of experts, {}", count(n, "tensor"), out::bytes(bytes));
+            let takes = if takes && layout != Layout::Fp8Block { "; fp8-block takes them" } else { "" };
+            warnings.push(format!("{kept}: {} is of matrices here{takes}", layout.name()));
+        }
+        self.warnings.extend(warnings);
     }
 
     fn quantise(
@@ -877,18 +930,6 @@ impl Plan {
             (target.relabel, target.group) = (true, None);
         }
         self.layout.get_or_insert_with(|| (layout, target.format.clone()));
-        if layout == Layout::ModeloptFp8 && self.warnings.is_empty() {
-            let what =
-                "no input_scale is written, which engines that quantise activations want from a calibration";
-            self.warnings.push(what.to_owned());
-        }
-        if layout == Layout::Fp8Block
-            && shape.iter().rev().take(2).any(|n| n % 128 != 0)
-            && self.warnings.is_empty()
-        {
-            self.warnings
-                .push(format!("{name}: {shape:?} is no multiple of 128: transformers refuses it (--keep)"));
-        }
         let (name, output) = (name.clone(), Output::Quantise(target));
         self.jobs.push(Job { name, input, output, outs: outs.into() });
         Ok(())

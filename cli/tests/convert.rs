@@ -688,7 +688,7 @@ fn configurations_say_what_is_there() {
     let text = String::from_utf8_lossy(&out.stderr);
     assert!(text.contains("warning: kept: 1 tensor of experts, 8.2 kB: nvfp4 is of matrices"), "{text}");
     let quantised = &json_of(&at("nvfp4/config.json"))["quantization_config"];
-    assert_eq!(quantised["ignore"], json!(["layers.0.mlp.experts"]));
+    assert_eq!(quantised["ignore"], json!(["layers.0.mlp.experts", "lm_head", "re:.*lm_head.*"]));
 }
 
 /// A NaN takes what shares its scale with it, which is said.
@@ -770,7 +770,10 @@ fn globs_choose() {
     // The model is bfloat16, and so are the scales: transformers would make them that.
     assert_eq!(all["model.layers.0.mlp.down_proj.weight_scale"].0, Dtype::BF16);
     let ignore = &json_of(&dir.path().join("dst/config.json"))["quantization_config"]["ignore"];
-    assert_eq!(*ignore, json!(["model.embed_tokens", "model.layers.0.self_attn.q_proj"]));
+    assert_eq!(
+        *ignore,
+        json!(["lm_head", "model.embed_tokens", "model.layers.0.self_attn.q_proj", "re:.*lm_head.*"])
+    );
 }
 
 #[test]
@@ -1180,7 +1183,10 @@ fn int4_groups_are_written_as_compressed_tensors_has_them() {
     assert!(codes.contains(&7) && codes.contains(&-7));
     let config = &json_of(&dir.path().join("dst/config.json"))["quantization_config"];
     let weights = &config["config_groups"]["group_0"]["weights"];
-    assert_eq!((&config["format"], &config["ignore"]), (&json!("pack-quantized"), &json!(["lm_head"])));
+    assert_eq!(
+        (&config["format"], &config["ignore"]),
+        (&json!("pack-quantized"), &json!(["lm_head", "re:.*lm_head.*"]))
+    );
     assert_eq!(
         (&weights["strategy"], &weights["group_size"], &weights["num_bits"]),
         (&json!("group"), &json!(16), &json!(4))
@@ -1282,4 +1288,165 @@ fn int4_with_zero_points_is_read() {
         let error = fails(dir.path(), "convert src no --to bf16", 3);
         assert!(error.contains(says) && error.contains("up_proj.weight_packed"), "{says}: {error}");
     }
+}
+
+/// A directory of float32 matrices of 128 x 128 under these names, and a configuration.
+fn matrices(dir: &Path, names: &[&str], config: &str) {
+    let tensors: Tensors = names
+        .iter()
+        .map(|name| ((*name).into(), Dtype::F32, vec![128, 128], le(&Random(9).floats(128 * 128))))
+        .collect();
+    fs::create_dir_all(dir).unwrap();
+    write(&dir.join("model.safetensors"), &tensors, None);
+    fs::write(dir.join("config.json"), config).unwrap();
+}
+
+/// Loaders make modules that are in no file, or that files call otherwise: the configuration names these, too.
+#[test]
+fn configurations_name_the_modules_of_loaders() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let ignore = |name: &str| {
+        let config = &json_of(&at(name).join("config.json"))["quantization_config"];
+        let list = config.get("ignore").unwrap_or_else(|| &config["modules_to_not_convert"]);
+        list.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // A head that is tied to the embedding.
+    matrices(&at("tied"), &["model.embed_tokens.weight", "l.0.up_proj.weight"], r#"{"model_type":"llama"}"#);
+    matrices(&at("whisper"), &["l.0.fc1.weight"], r#"{"model_type":"whisper"}"#);
+    matrices(&at("bert"), &["l.0.fc1.weight", "cls.predictions.transform.dense.weight"], "{}");
+    // Experts are one module. So are those that are kept; of some there is no such module.
+    let experts = [
+        "a.mlp.experts.0.up_proj.weight",
+        "b.mlp.experts.0.up_proj.weight",
+        "b.mlp.experts.1.up_proj.weight",
+    ];
+    matrices(&at("moe"), &[&experts[..], &["l.0.up_proj.weight"]].concat(), "{}");
+    // Routers and towers have other names as modules.
+    matrices(
+        &at("vision"),
+        &["visual.blocks.0.fc.weight", "l.0.moe.gate.weight", "l.0.gate_proj.weight", "embed_out.weight"],
+        "{}",
+    );
+    for (name, words, expected) in [
+        ("tied", "fp8-channel", &["lm_head", "model.embed_tokens", "re:.*lm_head.*"][..]),
+        ("tied", "fp8-block", &["lm_head", "model.embed_tokens"]),
+        ("whisper", "nvfp4", &["proj_out"]),
+        ("bert", "fp8-channel", &["cls.predictions.decoder"]),
+        (
+            "moe",
+            "fp8-block --keep *a.mlp* --keep *b.mlp.experts.1*",
+            &["a.mlp.experts", "a.mlp.experts.0.up_proj", "b.mlp.experts.1.up_proj", "lm_head"],
+        ),
+    ] {
+        ok(dir.path(), &format!("convert {name} out --to {words} --force --quiet"));
+        assert_eq!(ignore("out"), expected, "{name} {words}");
+    }
+    ok(dir.path(), "convert vision fp8 --to fp8-channel --quiet");
+    let names = ["embed_out", "l.0.moe.gate", "lm_head", "visual.blocks.0.fc"];
+    let expressions = ["re:.*lm_head.*", "re:.*router.*", "re:.*visual.*"];
+    assert_eq!(ignore("fp8"), [&names[..], &expressions].concat());
+    // Those of the source stay.
+    let path = at("fp8/config.json");
+    let mut config = json_of(&path);
+    config["quantization_config"]["ignore"] = json!(["re:.*mine.*", "re:.*visual.*"]);
+    fs::write(&path, config.to_string()).unwrap();
+    ok(dir.path(), "convert fp8 out --to mxfp8 --high bf16 --force --quiet");
+    assert_eq!(
+        ignore("out")[names.len()..],
+        ["re:.*lm_head.*", "re:.*mine.*", "re:.*router.*", "re:.*visual.*"]
+    );
+}
+
+/// `--only` chooses among what can be quantised, and what is kept by default has to be named.
+#[test]
+fn only_chooses_among_matrices() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let matrix = |name: &str| (name.to_owned(), Dtype::F32, vec![128, 128], le(&[0.5f32; 128 * 128]));
+    let tensors: Tensors = vec![
+        matrix("l.0.mlp.up_proj.weight"),
+        matrix("l.0.mlp.gate.weight"),
+        matrix("l.0.mlp.table"),
+        ("l.0.norm.weight".into(), Dtype::F32, vec![128], le(&[0.5f32; 128])),
+        ("l.0.mlp.up_proj.bias".into(), Dtype::F32, vec![128], le(&[0.5f32; 128])),
+    ];
+    write(&src.join("model.safetensors"), &tensors, None);
+    for (only, expected) in [
+        ("*l.0*", &["l.0.mlp.up_proj.weight"][..]),
+        ("*mlp.gate*", &["l.0.mlp.gate.weight"]),
+        ("l.0.mlp.table", &["l.0.mlp.table"]),
+    ] {
+        ok(dir.path(), &format!("convert src out --to fp8-block --only {only} --force --quiet"));
+        let all = read(&dir.path().join("out/model.safetensors"));
+        let mut found: Vec<_> =
+            all.iter().filter(|(_, (dtype, ..))| *dtype == Dtype::F8_E4M3).map(|(n, _)| &n[..]).collect();
+        found.sort_unstable();
+        assert_eq!(found, expected, "{only}");
+    }
+    let error = fails(dir.path(), "convert src no --to fp8-block --only *norm*", 3);
+    assert!(error.contains("l.0.norm.weight: no matrix"), "{error}");
+}
+
+/// What loaders do not take for a linear layer is kept, by the kind of model.
+#[test]
+fn models_with_layers_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let up = "h.0.up_proj.weight";
+    for (model, to, name, kept) in [
+        ("gpt2", "fp8-channel", "h.0.attn.c_attn.weight", true),
+        ("gpt_bigcode", "fp8-channel", "h.0.attn.c_attn.weight", false),
+        ("t5", "fp8-block", "h.0.wo.weight", true),
+        ("t5", "fp8-channel", "h.0.wo.weight", false),
+        ("falcon", "fp8-channel", "h.0.dense.weight", false),
+        ("dbrx", "fp8-block", "h.0.norm_attn_norm.attn.Wqkv.weight", false),
+        ("lfm2", "fp8-block", "h.0.conv.in_proj.weight", false),
+        ("convbert", "fp8-block", "convbert.h.0.query.weight", false),
+        ("x", "fp8-block", "h.0.norm1.linear.weight", true),
+        ("x", "fp8-block", "model.layers.61.eh_proj.weight", true),
+        ("x", "fp8-block", "h.0.mlp.shared_expert_gate.weight", true),
+        ("x", "fp8-block", "score.weight", true),
+        ("x", "fp8-block", "h.0.pos_emb.weight", true),
+    ] {
+        matrices(&dir.path().join("src"), &[up, name], &json!({ "model_type": model }).to_string());
+        ok(dir.path(), &format!("convert src out --to {to} --force --quiet"));
+        let found = read(&dir.path().join("out/model.safetensors"))[name].0;
+        assert_eq!(found, if kept { Dtype::F32 } else { Dtype::F8_E4M3 }, "{model} {to} {name}");
+    }
+    matrices(&dir.path().join("src"), &["transformer.h.0.dense.weight"], r#"{"model_type":"falcon"}"#);
+    let error = fails(dir.path(), "convert src no --to fp8-block", 3);
+    assert!(error.contains("transformers reads no fp8-block of Falcon's layers"), "{error}");
+    let error = fails(dir.path(), "convert src no --to gpt-oss", 3);
+    assert!(error.contains("--to gpt-oss, and config.json says falcon"), "{error}");
+    let error = fails(dir.path(), "convert src no --to fp8-channel --scale-dtype e8m0", 2);
+    assert!(
+        error.contains("no loader of fp8-channel reads it") && error.contains("f32, bf16, f16"),
+        "{error}"
+    );
+    let out = line(dir.path(), "convert src mx --to mxfp4 --quiet");
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(text.contains("loaders make bfloat16 of mxfp4, and the model is of f32: --high bf16"), "{text}");
+    // (Loaders have no models of 8 bits without scales.)
+    fs::write(dir.path().join("src/config.json"), r#"{"dtype":"float32"}"#).unwrap();
+    ok(dir.path(), "convert src e4m3 --to e4m3 --quiet");
+    assert_eq!(json_of(&dir.path().join("e4m3/config.json"))["dtype"], "float32");
+}
+
+/// Scales of activations, as transformers' own float8 has them, and of caches are no weights.
+#[test]
+fn scales_of_activations_and_caches_are_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tensors: Tensors = vec![
+        ("up_proj.weight".into(), Dtype::F8_E4M3, vec![2, 4], vec![0x38; 8]),
+        ("up_proj.weight_scale_inv".into(), Dtype::F32, vec![], le(&[2.0])),
+    ];
+    for name in
+        ["up_proj.activation_scale", "attn.kv_scale", "attn.q_scale", "attn.prob_scale", "attn.output_scale"]
+    {
+        tensors.push((name.into(), Dtype::F32, vec![], le(&[2.0])));
+    }
+    write(&dir.path().join("a.safetensors"), &tensors, None);
+    ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --quiet");
+    assert_eq!(read(&dir.path().join("b.safetensors")).len(), 1);
 }

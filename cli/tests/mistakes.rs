@@ -314,7 +314,7 @@ fn other_words_are_answered_with_the_layouts() {
         ("fp8", "fp8-block, fp8-channel, fp8-tensor"),
         ("nvfp", "nvfp4, modelopt-nvfp4, comfy-nvfp4"),
         ("int8", "int8-channel, int8-tensor"),
-        ("int4", "a layout: fp8-block"),
+        ("int4", "a layout: int4-group"),
         ("q4_k_m", "a layout: fp8-block"),
         ("q4", "a layout: fp8-block"),
         ("fp8-blok", "no dtype and no layout"),

@@ -1,0 +1,166 @@
+//! Which tensors are quantised if nothing else is said: linear layers whose weights loaders look for, and neither embeddings nor the
+//! last layer, nor what decides more than it weighs.
+
+use crate::checkpoint::{Checkpoint, Tensor};
+use crate::layout::Layout;
+
+/// Parts of names, anywhere in them.
+const PARTS: [&str; 5] = ["embed", "lm_head", "router", "visual", "vision"];
+/// The same, of those that models are called after, too: they count behind the first component of a name.
+const LATER_PARTS: [&str; 2] = ["norm", "conv"];
+/// Modules, which are the last component before `weight`: routers, embeddings that do not say so, heads, and parts of DeepSeek's that
+/// engines keep as floats.
+const MODULES: [&str; 16] = [
+    "gate",
+    "shared_expert_gate",
+    "wte",
+    "wpe",
+    "shared",
+    "relative_attention_bias",
+    "codebook",
+    "mask_tokens",
+    "iou_token",
+    "head",
+    "score",
+    "classifier",
+    "lm_loss",
+    "eh_proj",
+    "weights_proj",
+    "segment_emb",
+];
+/// Whole names of last layers, where others have modules of that name in every layer.
+const LAST: [&str; 4] =
+    ["output.weight", "model.output.weight", "language_model.output.weight", "proj_out.weight"];
+/// Linear layers whose names look as if they were something else.
+const LINEAR: [&str; 4] = ["norm_attn_norm.attn.", "norm_attn_norm.", "conv.in_proj.", "conv.out_proj."];
+/// Models whose matrices are transposed: loaders do not take those of Conv1D for linear layers.
+const CONV1D: [&str; 5] = ["gpt2", "openai-gpt", "imagegpt", "decision_transformer", "clvp"];
+const CONV1D_MODULES: [&str; 4] = ["c_attn", "q_attn", "c_proj", "c_fc"];
+/// Models of which transformers keeps `wo` in float32.
+const T5: [&str; 6] = ["t5", "mt5", "umt5", "longt5", "udop", "pop2piano"];
+/// Models whose experts are one tensor in another order, or with biases, than transformers' float8 experts have.
+const OTHER_EXPERTS: [&str; 3] = ["gpt_oss", "llama4", "llama4_text"];
+
+const NAME: &str = "kept by default: its name";
+
+/// Why a tensor is not quantised by default.
+struct Reason {
+    text: &'static str,
+    /// What a pattern of `--only` has to say for that not to count.
+    unless: &'static str,
+}
+
+/// The `model_type` of a configuration.
+pub(crate) fn model_type(it: &Checkpoint) -> &str {
+    it.config.as_ref().and_then(|config| config.get("model_type")?.as_str()).unwrap_or("")
+}
+
+/// Whether a tensor is the matrices of all experts.
+fn is_experts(tensor: &Tensor, layout: Layout) -> bool {
+    tensor.shape.len() == 3
+        && tensor.name.contains("experts")
+        && matches!(layout, Layout::Fp8Block | Layout::GptOss)
+}
+
+/// Whether a tensor has the matrices of several experts, whatever the layout is.
+pub(crate) fn is_fused_experts(tensor: &Tensor) -> bool {
+    let name = &tensor.name[..];
+    // (GraniteMoE's are not called experts by the file.)
+    let is_granite = ["input_linear.weight", "output_linear.weight"].iter().any(|end| name.ends_with(end));
+    tensor.shape.len() == 3 && (name.contains("experts") || is_granite)
+}
+
+/// Whether fp8-block takes the experts of a model, if they are one tensor.
+pub(crate) fn takes_experts(it: &Checkpoint, tensor: &Tensor) -> bool {
+    is_experts(tensor, Layout::Fp8Block) && !OTHER_EXPERTS.contains(&model_type(it))
+}
+
+/// Why no option quantises a tensor. `is_named`: it is named by `--only`, whole.
+fn never(tensor: &Tensor, layout: Layout, is_named: bool) -> Option<&'static str> {
+    let name = &tensor.name[..];
+    let experts = is_experts(tensor, layout);
+    if layout == Layout::GptOss && (!experts || name.ends_with("bias")) {
+        return Some("no matrices of experts");
+    }
+    if tensor.shape.len() != 2 && !experts && !(is_named && tensor.shape.len() > 2) {
+        return Some("no matrix");
+    }
+    if !(experts || is_named || name.ends_with(".weight") || name == "weight") {
+        return Some("no weight");
+    }
+    (tensor.len == 0).then_some("empty")
+}
+
+/// Why a tensor is not quantised by default, if it could be.
+fn by_default(it: &Checkpoint, tensor: &Tensor, layout: Layout) -> Option<Reason> {
+    let name = &tensor.name[..];
+    let because = |unless| Some(Reason { text: NAME, unless });
+    if let Some(part) = PARTS.into_iter().find(|part| name.contains(part)) {
+        return because(part);
+    }
+    let module =
+        name.strip_suffix(".weight").map_or("", |module| module.rsplit('.').next().unwrap_or(module));
+    if let Some(known) = MODULES.into_iter().find(|&known| known == module) {
+        return because(known);
+    }
+    if module.ends_with("_emb") {
+        return because("_emb");
+    }
+    if name.ends_with("cls.predictions.decoder.weight") {
+        return because("decoder");
+    }
+    if let Some(last) = LAST.into_iter().find(|&last| last == name) {
+        return because(last.strip_suffix(".weight").unwrap_or(last).rsplit('.').next().unwrap_or(last));
+    }
+    let mut later = match name.split_once('.') {
+        Some((_, rest)) if rest.contains('.') => rest,
+        _ => name,
+    };
+    for linear in LINEAR {
+        if let Some(at) = later.find(linear) {
+            later = &later[at + linear.len()..];
+        }
+    }
+    if let Some(part) = LATER_PARTS.into_iter().find(|part| later.contains(part)) {
+        return because(part);
+    }
+    let model = model_type(it);
+    if let Some(known) = CONV1D_MODULES.into_iter().find(|&known| known == module)
+        && CONV1D.contains(&model)
+    {
+        return Some(Reason {
+            text: "kept by default: a Conv1D, which is no linear layer to loaders",
+            unless: known,
+        });
+    }
+    if layout == Layout::Fp8Block {
+        if T5.contains(&model) && module == "wo" {
+            return Some(Reason { text: "kept by default: transformers has it in float32", unless: "wo" });
+        }
+        if OTHER_EXPERTS.contains(&model) && tensor.shape.len() == 3 {
+            let text = "kept by default: transformers reads no fp8-block of these experts";
+            return Some(Reason { text, unless: "experts" });
+        }
+        if model == "falcon" {
+            let text = "kept by default: transformers reads no fp8-block of Falcon's layers";
+            return Some(Reason { text, unless: "" });
+        }
+    }
+    None
+}
+
+/// Why a tensor is not quantised. `only`: the patterns of `--only` that fit it.
+pub(crate) fn reason(
+    it: &Checkpoint,
+    tensor: &Tensor,
+    layout: Layout,
+    only: &[&str],
+) -> Option<&'static str> {
+    let is_named = only.iter().any(|&pattern| pattern == &*tensor.name);
+    if let Some(text) = never(tensor, layout, is_named) {
+        return Some(text);
+    }
+    let reason = by_default(it, tensor, layout)?;
+    let is_meant = only.iter().any(|pattern| pattern.contains(reason.unless));
+    (!is_meant).then_some(reason.text)
+}
