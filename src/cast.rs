@@ -189,7 +189,7 @@ impl Caster {
     }
 
     /// Casts `n` elements from number `first` on, of a source of `first + n`. Those of fewer than 8 bits may begin within a byte,
-    /// as in Arrow's bitmaps, which are `uint1`.
+    /// as in Arrow's bitmaps, which are `uint1`. (Stochastic rounding counts the elements of a call: the first is number 0 of it, as in every cast.)
     ///
     /// ```
     /// use lanecast::{CastOptions, Caster, DType};

@@ -220,7 +220,11 @@ impl fmt::Display for Error {
             ),
             Self::Overlap => f.write_str("the source and the destination overlap"),
             Self::ViewPacked { side, dtype } => {
-                write!(f, "the {side} is a view of packed {dtype}; strides need one element per byte")
+                let option = if side == Side::Source { "src_packing" } else { "dst_packing" };
+                write!(
+                    f,
+                    "the {side} is a view of packed {dtype}; strides need one element per byte ({option})"
+                )
             }
         }
     }

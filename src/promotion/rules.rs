@@ -171,8 +171,9 @@ impl Rules {
     /// and uint64 combine with themselves and with real floats, float8 and the narrow integers with
     /// themselves.
     ///
-    /// Deviations: tensors without dimensions, which count as numbers there, are not known here. uint2 and uint4 with a real float
-    /// are undefined, of which `torch.promote_types` says the float, though no operation of torch adds them.
+    /// Deviations: tensors without dimensions, which count as numbers there, are not known here. Of the integers of 2 and 4 bits
+    /// with floats and Python numbers, for which `torch.promote_types` has answers and torch no operations, nothing is defined, and those of 1 bit are not
+    /// known.
     ///
     /// ```
     /// use lanecast::{promotion::Rules, DType::*};

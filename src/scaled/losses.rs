@@ -389,11 +389,11 @@ impl<'a> Written<'a> {
         };
         known[code as usize & 0xFF] = s;
         // No bounds hold where a profile rounds a scale to a subnormal number, which may change it by any factor, or data or inverses to
-        // float16, which may make Inf of them.
+        // 16 bits, which may make Inf of them.
         let is_half = q.steps == Steps::TorchaoAffine && q.scale == DType::F16;
         let is_near = q.is_own()
             || q.from != DType::F16
-                && q.precision() != DType::F16
+                && (q.precision() == q.from || q.precision().bits() > 16)
                 && !is_half
                 && s.abs() >= f64::from_bits((1023 - 100) << 52);
         if !is_near {

@@ -748,10 +748,10 @@ fn wider(data: DType, scale: DType) -> DType {
     }
 }
 
-/// Mantissa bits of a dtype; of int8 as MXINT8 has it, those below its leading one.
+/// Mantissa bits of a dtype; of integers, as MXINT8 has it, those below the leading one.
 fn mantissa_bits(dtype: DType) -> u32 {
     match dtype.kind() {
-        Kind::Int(format) => format.bits - 2,
+        Kind::Int(format) => format.bits - 1 - u32::from(format.signed),
         Kind::Float(format) => format.mantissa_bits,
         Kind::Bool | Kind::Complex(_) => 0,
     }

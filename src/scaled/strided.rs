@@ -11,7 +11,7 @@ use super::quantizer::Quantizer;
 use super::requantizer::Requantizer;
 use super::scaling::Scaling;
 use crate::cast::Caster;
-use crate::error::Error as CastError;
+use crate::error::{Error as CastError, Side};
 use crate::formats::dtype::DType;
 use crate::formats::layout::{ByteOrder, Packing};
 use crate::formats::options::CastOptions;
@@ -74,6 +74,9 @@ struct Scattered {
 impl Scattered {
     /// An error of the view is reported here, before anything is written.
     fn new(view: &StridedViewMut<'_>, dtype: DType, packing: Packing) -> Result<Self, Error> {
+        if dtype.bits() < 8 && packing != Packing::OnePerByte {
+            return Err(CastError::ViewPacked { side: Side::Destination, dtype }.into());
+        }
         let caster = keeps(dtype, packing)?;
         let (strides, bytes) = row_major(view.shape(), dtype)?;
         let room = room(dtype, bytes)?;

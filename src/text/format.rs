@@ -247,7 +247,8 @@ impl Interval {
     fn of(format: FloatFormat, code: u64) -> Self {
         let ulp = format.min_exponent() - format.mantissa_bits as i32;
         if !format.has_zero() {
-            // (float8_e8m0fnu, to which some options round up: numbers that become this one both by those and by rounding to nearest.)
+            // (float8_e8m0fnu, to which some options round up: numbers that become this one both by those and by rounding to nearest, if they
+            // saturate. Of the least one, 2^-127, no short text would be its own without.)
             let q = code as i32 - format.bias;
             return Self { least: (3, q - 2), most: (1, q), closed: true };
         }

@@ -28,6 +28,7 @@ pub(crate) fn tests(suite: &mut Suite) {
     suite.test_beside_reference("short and odd blocks of several rows", odd_blocks);
     suite.test_beside_reference("magnitudes that a profile ignores", ignored_magnitudes);
     suite.test_beside_reference("one quotient of a block beside a tie", beside_ties);
+    suite.test_beside_reference("quotients of 16 bits beside ties, subnormal ones too", ties_between_halves);
     suite.test_beside_reference("quotients of float64 beside what roundings hinge on", beside_hinges);
     suite.test_beside_reference("scales of short blocks of float64 beside what they hinge on", short_blocks);
     suite
@@ -526,6 +527,60 @@ fn beside_ties(isa: Isa) {
             let x =
                 at.map(|at| data[at * 8 / to.bits() as usize..][..8 / to.bits().min(8) as usize].to_vec());
             assert_eq!(at, None, "{isa} {from} -> {to} by {by}: {x:?} {options:?}");
+        }
+    }
+}
+
+/// Quotients next to ties between floats of 16 bits. Those of bfloat16 are subnormal where those of float32 are, too, and lose bits there.
+fn ties_between_halves(isa: Isa) {
+    use DType::{BF16, F8E8M0, F16, F32};
+    let random = &mut Random::new(37);
+    for to in [BF16, F16] {
+        for from in [F32, BF16, F16] {
+            for round in 0..24 {
+                // From 2^-2 to 2^16: what is divided is a normal float32 if it can be.
+                let exponent = random.below(19) as i32 - 2;
+                let s = f32::from_bits(((127 + exponent) as u32) << 23 | random.below(1 << 23) as u32);
+                let (scale, code, s) = match round % 2 {
+                    0 => (F32, s.to_ne_bytes().to_vec(), s),
+                    _ => (F8E8M0, vec![(127 + exponent) as u8], (exponent as f32).exp2()),
+                };
+                let value = |code: u16| {
+                    let mut bytes = [0; 8];
+                    lanecast::cast_bytes(&code.to_ne_bytes(), to, &mut bytes, DType::F64, 1)
+                        .expect("sizes that fit");
+                    f64::from_ne_bytes(bytes)
+                };
+                let data: Vec<f32> = (0..1000)
+                    .flat_map(|_| {
+                        let code = random.below(0x7000) as u16 >> random.below(12);
+                        let tie = (value(code) + value(code + 1)) / 2.0;
+                        let x = ((tie * f64::from(s)) as f32).to_bits();
+                        [x.saturating_sub(1), x, x + 1].map(f32::from_bits)
+                    })
+                    .collect();
+                let mut src = vec![0; data.len() * from.itemsize()];
+                let bytes: Vec<u8> = data.iter().flat_map(|x| x.to_ne_bytes()).collect();
+                lanecast::cast_bytes(&bytes, F32, &mut src, from, data.len()).expect("sizes that fit");
+                for scaling in [Scaling::per_tensor(scale), Scaling::blocks(&[32], scale)] {
+                    let made = |isa: Isa| {
+                        let options = CastOptions::new().isa(isa);
+                        let q = Quantizer::new(from, to, &scaling, &options).expect("a pair");
+                        let shape = [data.len()];
+                        let mut codes = vec![0; q.code_bytes(&shape).expect("a size")];
+                        let mut scales = vec![0; q.scale_bytes(&shape).expect("a size")];
+                        q.quantize(&src, &shape, &mut codes, &mut scales).expect("sizes that fit");
+                        let found = (codes.clone(), scales.clone());
+                        let given = code.repeat(scales.len() / code.len());
+                        q.quantize_given(&src, &shape, &given, None, &mut codes).expect("sizes that fit");
+                        (found, codes)
+                    };
+                    let (expected, found) = (made(Isa::Scalar), made(isa));
+                    let at = first_difference(&expected.1, &found.1).map(|at| data[at / 2]);
+                    assert_eq!(at, None, "{isa} {from} -> {to} by {s} of {scale}");
+                    assert!(expected.0 == found.0, "{isa} {from} -> {to}, scales that are found, of {scale}");
+                }
+            }
         }
     }
 }
@@ -1231,6 +1286,19 @@ fn at_the_ends(isa: Isa) {
     q.quantize(&bytes(&[30000.0; 32], F16), &[32], &mut codes, &mut scales).expect("sizes that fit");
     let expected = (30000.0 / 8.0 / f64::from(f32::from_bits(0x7F7F_0000))) as f32;
     assert_eq!(scales, bytes(&[expected.into(); 2], F32)[..], "{isa}");
+
+    // The largest float32 is Inf in bfloat16, in which ONNX divides here.
+    let scaling = Scaling::per_tensor(F32).profile(Profile::Onnx).precision(BF16);
+    let q = Quantizer::new(F32, BF16, &scaling, &options).expect("a pair");
+    let (src, scale) = (bytes(&[f32::MAX.into(); 16], F32), 2f32.to_ne_bytes());
+    let mut codes = [0; 32];
+    q.quantize_given(&src, &[16], &scale, None, &mut codes).expect("sizes that fit");
+    let lost = q.losses(&src, &[16], &codes, &scale, None, None).expect("sizes that fit");
+    assert_eq!(
+        (lost.saturated, codes),
+        (16, bytes(&[f64::INFINITY; 16], BF16)[..].try_into().unwrap()),
+        "{isa}"
+    );
 
     // 2^129 under 2^127 is within float4, but not what float32 has of it.
     let scaling = Scaling::mx().profile(Profile::Torchao);

@@ -261,6 +261,14 @@ fn views(isa: Isa) {
         let mut view = StridedViewMut::new(&mut few, 0, &SHAPE, &[75, 1]);
         found.fill(0xC5);
         assert!(q.quantize_strided(&from, &mut view, &mut found, &Parallel::new()).is_err());
+        let mut view = StridedViewMut::new(&mut few, 0, &[2, 2], &[1, 2]);
+        let packed =
+            Quantizer::new(DType::F32, DType::F4E2M1, &Scaling::per_tensor(DType::F32), &CastOptions::new());
+        let from = StridedView::new(&[0; 16], 0, &[2, 2], &[8, 4]);
+        let error =
+            packed.unwrap().quantize_strided(&from, &mut view, &mut [0; 4], &Parallel::new()).unwrap_err();
+        let text = "the destination is a view of packed float4_e2m1fn; strides need one element per byte (dst_packing)";
+        assert_eq!(error.to_string(), text);
         assert!(few == [0xC5; 10] && found.iter().all(|byte| *byte == 0xC5));
     }
 }

@@ -65,8 +65,10 @@ impl Decided {
         } else {
             None
         };
-        // The float32 quotient is near enough to the exact one to be rounded once more to up to 8 significant bits.
-        let may_follow = to.float_format().is_some_and(|format| format.mantissa_bits < 8);
+        // The float32 quotient is near enough to the exact one to be rounded once more to up to 8 significant bits, but to bfloat16, whose
+        // subnormals are float32's, too. (Other packages round to these.)
+        let is_exact = steps == Steps::Own && to == DType::BF16;
+        let may_follow = to.float_format().is_some_and(|format| format.mantissa_bits < 8) && !is_exact;
         // (As a result of its own, float32, it would not be correctly rounded.)
         let direct = Kernel::quotient(isa, from, to, &options).filter(|_| to != DType::F32);
         let (kernel, then) = match direct {

@@ -365,7 +365,8 @@ impl Scaling {
         }
         let mantissa = match self.element.format() {
             Some(format) => format.mantissa_bits as i32,
-            None => self.element.bits() as i32 - 2,
+            // Those below the leading bit of the largest integer: 6 of int8, 7 of uint8.
+            None => self.element.bits() as i32 - 1 - i32::from(self.element.is_signed_integer()),
         };
         let floor = amax.floor_log2();
         let exponent = match self.rule {
