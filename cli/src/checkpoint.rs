@@ -16,6 +16,13 @@ use crate::source::{self, Source, Stamp};
 /// The size of the largest configuration or index that is read.
 const MOST: u64 = 200_000_000;
 
+/// How files of tensors end: those that are read, and those that are not.
+const TENSORS: [&str; 9] =
+    [".safetensors", ".bin", ".gguf", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".onnx_data"];
+
+/// How deep directories are followed.
+const DEEPEST: usize = 4;
+
 /// The name of a tensor. It is shared, because there may be 10^5 tensors, each of which is named in several places.
 pub(crate) type Name = Arc<str>;
 
@@ -100,6 +107,8 @@ pub(crate) struct Checkpoint {
     pub(crate) index: Option<(String, Value)>,
     /// Files that a conversion copies.
     pub(crate) others: Vec<PathBuf>,
+    /// The same in directories that hold no tensors, relative to the checkpoint: poolings, templates.
+    pub(crate) below: Vec<PathBuf>,
     /// The names of files with weights in formats that are not read.
     pub(crate) skipped: Vec<String>,
 }
@@ -133,6 +142,7 @@ impl Checkpoint {
             quant_config: None,
             index: None,
             others: Vec::new(),
+            below: Vec::new(),
             skipped: Vec::new(),
         };
         if !metadata.is_dir() {
@@ -161,7 +171,10 @@ impl Checkpoint {
             }
             match std::fs::metadata(&file) {
                 Ok(found) if found.is_file() => _ = files.insert(name),
-                Ok(found) if found.is_dir() => self.skipped.push(name + "/"),
+                Ok(found) if found.is_dir() => match files_below(&path, Path::new(&name), DEEPEST)? {
+                    Some(files) => self.below.extend(files),
+                    None => self.skipped.push(name + "/"),
+                },
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     let what = format!("{} is a link to what is not there", file.display());
@@ -171,6 +184,7 @@ impl Checkpoint {
             }
         }
         self.skipped.sort_unstable();
+        self.below.sort_unstable();
         let mut listing = Listing { safetensors: Vec::new(), index: None, is_recorded: false };
         for name in files {
             let file = path.join(&name);
@@ -189,10 +203,7 @@ impl Checkpoint {
                 self.config = Some(json(&file)?);
             } else if name == "hf_quant_config.json" {
                 self.quant_config = Some(json(&file)?);
-            } else if [".bin", ".gguf", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".onnx_data"]
-                .iter()
-                .any(|end| name.ends_with(end))
-            {
+            } else if TENSORS[1..].iter().any(|end| name.ends_with(end)) {
                 self.skipped.push(name);
             } else if name == "lanecast.json" {
                 listing.is_recorded = true;
@@ -354,6 +365,36 @@ impl Checkpoint {
     pub(crate) fn bytes(&self) -> u64 {
         self.tensors.values().map(|tensor| tensor.len).sum()
     }
+}
+
+/// The files of a directory and of those in it, relative to `root`. None if there are tensors among them, or they are too many.
+fn files_below(root: &Path, directory: &Path, deepest: usize) -> Result<Option<Vec<PathBuf>>> {
+    const MANY: usize = 1000;
+    let mut files = Vec::new();
+    let path = root.join(directory);
+    for entry in std::fs::read_dir(&path).map_err(on(&path))? {
+        let name = source::file_name(&entry.map_err(on(&path))?.path());
+        let (file, there) = (directory.join(&name), path.join(&name));
+        if name.starts_with('.') {
+            continue;
+        }
+        let found = std::fs::metadata(&there).map_err(on(&there))?;
+        if TENSORS.iter().any(|end| name.ends_with(end)) {
+            return Ok(None);
+        }
+        if found.is_dir() {
+            match if deepest > 1 { files_below(root, &file, deepest - 1)? } else { None } {
+                Some(more) => files.extend(more),
+                None => return Ok(None),
+            }
+        } else if found.is_file() {
+            files.push(file);
+        }
+        if files.len() > MANY {
+            return Ok(None);
+        }
+    }
+    Ok(Some(files))
 }
 
 /// Whether a file of this name is an index. (Diffusers' variants have theirs: `x.safetensors.index.fp16.json`.)

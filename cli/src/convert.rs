@@ -1,7 +1,7 @@
 //! `lanecast convert`. Workers read, convert and write tiles (parts of tensors). A file of the result gets its name once it is complete
 //! and verified.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -550,10 +550,13 @@ fn is_there(dir: &Path, state: &State, how: Option<Resume>) -> Result<bool> {
 /// Removes temporary files that a killed run has left.
 fn sweep(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     let mut names: Vec<String> = plan.shards.iter().map(|shard| shard.name.clone()).collect();
-    names.extend(it.others.iter().map(|path| file_name(path)));
+    names.extend(it.others.iter().chain(&it.below).map(|path| file_name(path)));
     names.extend(config::index_name(it, plan).map(str::to_owned));
     names.extend(["config.json", "hf_quant_config.json", RECORD].map(str::to_owned));
-    for place in [dir.to_owned(), dir.join(STATES)] {
+    let mut places: BTreeSet<PathBuf> =
+        it.below.iter().filter_map(|file| Some(dir.join(file.parent()?))).collect();
+    places.extend([dir.to_owned(), dir.join(STATES)]);
+    for place in places {
         let Ok(entries) = fs::read_dir(&place) else { continue };
         for entry in entries {
             let path = entry.map_err(on(&place))?.path();
@@ -840,6 +843,11 @@ fn work(
 fn beside(it: &Checkpoint, plan: &Plan, dir: &Path) -> Result<()> {
     for file in &it.others {
         copy(file, dir)?;
+    }
+    for file in &it.below {
+        let to = dir.join(file.parent().unwrap_or(file));
+        fs::create_dir_all(&to).map_err(on(&to))?;
+        copy(&it.root.join(file), &to)?;
     }
     if let Some(config) = config::config(it, plan) {
         publish(dir, "config.json", &config)?;

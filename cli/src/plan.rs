@@ -413,6 +413,17 @@ fn form(layout: Layout, scale: DType, group: usize) -> (DType, Scaling, [usize; 
     }
 }
 
+/// A pattern of the tensors that are called so in every layer: what is wrong with one is so with all.
+fn in_every_layer(name: &str) -> String {
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    match name.split('.').rev().take_while(|part| !is_number(part)).collect::<Vec<_>>() {
+        rest if rest.len() < name.split('.').count() => {
+            format!("*.{}", rest.into_iter().rev().collect::<Vec<_>>().join("."))
+        }
+        _ => name.to_owned(),
+    }
+}
+
 /// Checks that rows and columns are whole groups, if the layout requires it.
 fn check_groups(
     layout: Layout,
@@ -429,12 +440,12 @@ fn check_groups(
             "{shape:?}: {columns} columns are no multiple of {group}, the group of {}",
             layout.name()
         );
-        return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
+        return Err(Failure::refused(what).tensor(name).help(format!("--keep '{}'", in_every_layer(name))));
     }
     if let Some(group) = groups.filter(|&group| block_rows > 1 && !rows.is_multiple_of(group)) {
         let what =
             format!("{shape:?}: {rows} rows are no multiple of {group}, as {} has them", layout.name());
-        return Err(Failure::refused(what).tensor(name).help(format!("--keep '{name}'")));
+        return Err(Failure::refused(what).tensor(name).help(format!("--keep '{}'", in_every_layer(name))));
     }
     Ok(())
 }
@@ -537,7 +548,7 @@ impl Planner<'_> {
             Some(module) => Ok(format!("{module}{last}")),
             None => Err(Failure::refused(format!("{} needs a name that ends in weight", layout.name()))
                 .tensor(name)
-                .help(format!("--keep '{name}'"))),
+                .help(format!("--keep '{}'", in_every_layer(name)))),
         };
         let scale_shape = scale_shape(layout, &scaling, name, &shape)?;
         let scale_file = match scale {

@@ -739,10 +739,22 @@ fn scales_of_the_same_layout_are_found_anew() {
 fn directories_are_named_and_dangling_links_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     model(&dir.path().join("src"));
-    fs::create_dir(dir.path().join("src/1_Pooling")).unwrap();
+    // Those of tensors, as pipelines have them. Others are a part of the model.
+    let at = |name: &str| dir.path().join(name);
+    for (directory, file) in
+        [("1_Pooling", "config.json"), ("chat/templates", "a.jinja"), ("unet", "model.safetensors")]
+    {
+        fs::create_dir_all(at("src").join(directory)).unwrap();
+        fs::write(at("src").join(directory).join(file), directory).unwrap();
+    }
     let out = line(dir.path(), "convert src dst --to bf16");
     let text = String::from_utf8_lossy(&out.stderr);
-    assert!(text.contains("not read, and not copied: 1_Pooling/"), "{text}");
+    assert!(text.contains("not read, and not copied: unet/"), "{text}");
+    for (directory, file) in [("1_Pooling", "config.json"), ("chat/templates", "a.jinja")] {
+        assert_eq!(fs::read_to_string(at("dst").join(directory).join(file)).unwrap(), directory);
+    }
+    assert!(!at("dst/unet").exists());
+    fs::remove_dir_all(at("src/unet")).unwrap();
     let error = fails(dir.path(), "inspect .", 3);
     assert!(error.contains("name the directory: dst/"), "{error}");
     #[cfg(unix)]
