@@ -180,7 +180,9 @@ fn quantisation(it: &Checkpoint, plan: &Plan) -> Option<Value> {
             value
         }
         Layout::GptOss => json!({ "quant_method": "mxfp4", "modules_to_not_convert": ignore }),
-        Layout::ComfyFp8 | Layout::ComfyNvfp4 | Layout::ComfyMxfp8 => return None,
+        Layout::ComfyFp8 | Layout::ComfyNvfp4 | Layout::ComfyMxfp8 | Layout::Awq | Layout::Gptq => {
+            return None;
+        }
     })
 }
 

@@ -32,10 +32,12 @@ pub(crate) enum Layout {
     ComfyNvfp4,
     ComfyMxfp8,
     Int4Group,
+    Awq,
+    Gptq,
 }
 
 impl Layout {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Fp8Block,
         Self::Fp8Channel,
         Self::Fp8Tensor,
@@ -51,6 +53,8 @@ impl Layout {
         Self::ComfyNvfp4,
         Self::ComfyMxfp8,
         Self::Int4Group,
+        Self::Awq,
+        Self::Gptq,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -70,6 +74,8 @@ impl Layout {
             Self::ComfyNvfp4 => "comfy-nvfp4",
             Self::ComfyMxfp8 => "comfy-mxfp8",
             Self::Int4Group => "int4-group",
+            Self::Awq => "awq",
+            Self::Gptq => "gptq",
         }
     }
 
@@ -149,8 +155,10 @@ pub(crate) struct Weight {
     pub(crate) codes: Name,
     pub(crate) scales: Name,
     pub(crate) global: Option<Name>,
-    /// Of integers of 4 bits, one for each scale, packed down the columns.
+    /// Of integers of 4 bits, one for each scale, packed in the way of the layout.
     pub(crate) zero_points: Option<Name>,
+    /// The zero points are stored less one, as GPTQ's first version has them.
+    pub(crate) is_less_one: bool,
     pub(crate) format: Format,
     /// It is transposed when it is dequantised.
     pub(crate) transposed: bool,
@@ -182,7 +190,7 @@ const ACTIVATIONS: [&str; 7] = [
 /// Scales of caches and of what an attention computes, which belong to no weight.
 const CACHES: [&str; 6] = ["k_scale", "v_scale", "kv_scale", "q_scale", "prob_scale", "output_scale"];
 const ZERO_POINTS: &str = "weight_zero_point";
-const MARKERS: [&str; 2] = ["comfy_quant", "weight_shape"];
+const MARKERS: [&str; 3] = ["comfy_quant", "weight_shape", "g_idx"];
 
 /// `model.layers.0.weight` -> (`model.layers.0.`, `weight`)
 fn split(name: &str) -> (&str, &str) {
@@ -294,6 +302,8 @@ fn allowed(claim: &Value) -> Option<(String, Vec<Layout>)> {
     let says = |what: &str| if what.is_empty() { method.to_owned() } else { format!("{method}, {what}") };
     Some(match method {
         "fp8" => (says(""), vec![Fp8Block, Fp8Tensor, Fp8Channel]),
+        "awq" => (says(""), vec![Awq]),
+        "gptq" => (says(""), vec![Gptq]),
         "fbgemm_fp8" => (says(""), vec![Fp8Channel]),
         "mxfp4" => (says(""), vec![GptOss]),
         "modelopt" => (says(""), vec![ModeloptFp8, ModeloptNvfp4]),
@@ -463,6 +473,9 @@ fn weight(it: &Checkpoint, tensor: &Tensor, from: Option<Layout>, modelopt: bool
         return blocks(it, tensor, base);
     }
     let (module, last) = split(name);
+    if last == "qweight" {
+        return columns(it, tensor, module).map(Some);
+    }
     let packed = last == "weight_packed";
     if last != "weight" && !packed {
         return fused(it, tensor, from, modelopt);
@@ -561,6 +574,96 @@ fn check_companions(it: &Checkpoint, module: &str, has_zero_points: bool) -> Res
     Ok(())
 }
 
+/// The weight of AWQ or GPTQ, whose codes are inputs by outputs, and which has a scale and a zero point for some rows of each column.
+fn columns(it: &Checkpoint, codes: &Tensor, module: &str) -> Result<Weight> {
+    let copy = || format!("--copy '{module}*' to leave all of them as they are");
+    let need = |last: &str| {
+        it.get(&format!("{module}{last}")).ok_or_else(|| {
+            let what = format!("codes, {} {:?}, without {module}{last}", codes.dtype, codes.shape);
+            Failure::refused(what).help("fetch it").option(copy())
+        })
+    };
+    let (scales, zeros) = (need("scales")?, need("qzeros")?);
+    let claim = |key: &str| it.claims().and_then(|claim| claim.get(key));
+    let other = |what: String| {
+        Failure::refused(what)
+            .help("of 4 bits are read, in the formats gptq, gptq_v2, and gemm of AWQ")
+            .option(copy())
+    };
+    if let Some(bits) = claim("bits").and_then(Value::as_u64).filter(|&bits| bits != 4) {
+        return Err(other(format!("codes of {bits} bits, as config.json says")));
+    }
+    for (key, known) in [("version", &["gemm"][..]), ("checkpoint_format", &["gptq", "gptq_v2"])] {
+        let format = claim(key).and_then(Value::as_str).unwrap_or(known[0]).to_lowercase();
+        if !known.contains(&&format[..]) {
+            return Err(other(format!("config.json says {key} {format}")));
+        }
+    }
+    let misfit = || {
+        let of = |it: &Tensor| format!("{} {:?}", it.dtype, it.shape);
+        let what = format!("codes are {}, scales {}, zero points {}", of(codes), of(scales), of(zeros));
+        Failure::refused(what)
+            .help("of K inputs and N outputs fit I32 [K / 8, N] (GPTQ) or [K, N / 8] (AWQ), F16 [K / group, N], I32 [K / group, N / 8]; N is a multiple of 32")
+            .option(copy())
+    };
+    let (&[rows, words], &[groups, outputs], &[zero_groups, zero_words]) =
+        (&codes.shape[..], &scales.shape[..], &zeros.shape[..])
+    else {
+        return Err(misfit());
+    };
+    let (layout, inputs) = match words {
+        _ if words == outputs => (Layout::Gptq, rows.saturating_mul(8)),
+        _ if words.saturating_mul(8) == outputs => (Layout::Awq, rows),
+        _ => return Err(misfit()),
+    };
+    let dtype =
+        dtypes::of(scales.dtype).filter(|dtype| matches!(dtype, DType::F16 | DType::BF16 | DType::F32));
+    let fits = (codes.dtype, zeros.dtype) == (Dtype::I32, Dtype::I32)
+        && (zero_groups, zero_words.saturating_mul(8)) == (groups, outputs)
+        && outputs > 0
+        && outputs.is_multiple_of(32)
+        && groups > 0
+        && inputs.is_multiple_of(groups);
+    let (true, Some(dtype)) = (fits, dtype) else { return Err(misfit()) };
+    let group = inputs / groups;
+    let order = it.get(&format!("{module}g_idx"));
+    if let Some(order) = order {
+        let bytes = it.small(order)?;
+        let of: Vec<i32> = bytes.as_chunks().0.iter().map(|&x| i32::from_le_bytes(x)).collect();
+        let in_order = order.dtype == Dtype::I32
+            && of.len() == inputs
+            && of.iter().enumerate().all(|(i, &of)| usize::try_from(of) == Ok(i / group));
+        if !in_order {
+            let what = format!(
+                "{}: its inputs are in another order than their groups (act-order, desc_act)",
+                order.name
+            );
+            return Err(Failure::not_there(what).option(copy()));
+        }
+    }
+    Ok(Weight {
+        layout,
+        name: format!("{module}weight").into(),
+        shape: vec![inputs, outputs],
+        codes: codes.name.clone(),
+        scales: scales.name.clone(),
+        global: None,
+        zero_points: Some(zeros.name.clone()),
+        is_less_one: layout == Layout::Gptq
+            && claim("checkpoint_format").and_then(Value::as_str) != Some("gptq_v2"),
+        format: Format {
+            elem: DType::U4,
+            scaling: Scaling::blocks(&[group, 1], dtype),
+            packing: Packing::LowFirst,
+            is_biased: false,
+            block_rows: group,
+            block_cols: 1,
+        },
+        transposed: true,
+        others: order.map(|order| order.name.clone()).into_iter().collect(),
+    })
+}
+
 /// Zero points of integers of 4 bits are packed as these are, but eight rows to a number of 32 bits.
 fn check_zero_points(zero_points: &Tensor, codes: &Tensor, scales: &Tensor) -> Result<()> {
     let mut fits = scales.shape.to_vec();
@@ -600,6 +703,7 @@ fn gpt_oss(codes: &Tensor, base: &str, scales: &Tensor) -> Result<Weight> {
         scales: scales.name.clone(),
         global: None,
         zero_points: None,
+        is_less_one: false,
         format: Format {
             elem: DType::F4E2M1,
             scaling: Scaling::mx(),
@@ -847,6 +951,7 @@ fn scaled(
         scales: scales.name.clone(),
         global: global.map(|global| global.name.clone()),
         zero_points: None,
+        is_less_one: false,
         format: Format { elem, scaling, packing, is_biased: elem == DType::I4, block_rows, block_cols },
         transposed: false,
         others,

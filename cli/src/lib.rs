@@ -19,6 +19,7 @@ mod layout;
 mod live;
 mod loss;
 mod out;
+mod packed;
 mod plan;
 mod plot;
 mod source;

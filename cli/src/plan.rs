@@ -406,8 +406,9 @@ fn form(layout: Layout, scale: DType, group: usize) -> (DType, Scaling, [usize; 
         Mxfp8 => (DType::F8E4M3FN, Scaling::mx(), [1, 32]),
         Mxfp4 | GptOss => (DType::F4E2M1, Scaling::mx(), [1, 32]),
         Nvfp4 | ModeloptNvfp4 => (DType::F4E2M1, Scaling::nvfp4(), [1, 16]),
-        Int4Group if group == 0 => (DType::I4, per_row, [1, 0]),
-        Int4Group => (DType::I4, Scaling::blocks(&[group], scale), [1, group]),
+        // (AWQ and GPTQ are read alone.)
+        Int4Group | Awq | Gptq if group == 0 => (DType::I4, per_row, [1, 0]),
+        Int4Group | Awq | Gptq => (DType::I4, Scaling::blocks(&[group], scale), [1, group]),
         ComfyNvfp4 => (DType::F4E2M1, Scaling::nvfp4().layout(ScaleLayout::Swizzle32x4x4), [128, 16]),
         ComfyMxfp8 => (DType::F8E4M3FN, Scaling::mx().layout(ScaleLayout::Swizzle32x4x4), [128, 32]),
     }
@@ -612,6 +613,10 @@ impl Plan {
         let high = high_dtype(args)?;
         let choice = Choice::of(args)?;
         choice.check(&found.problems)?;
+        if let Some(layout @ (Layout::Awq | Layout::Gptq)) = layout {
+            return Err(Failure::not_there(format!("--to {}, which is read alone", layout.name()))
+                .help("int4-group is of 4 bits, too, and transformers and vLLM load it"));
+        }
         if let (Some(Layout::GptOss), model) = (layout, defaults::model_type(it))
             && !["", "gpt_oss"].contains(&model)
         {

@@ -10,8 +10,9 @@ use safetensors::Dtype;
 use crate::checkpoint::{Checkpoint, Tensor};
 use crate::dtypes;
 use crate::error::{Failure, Result};
-use crate::layout::{Format, Weight};
+use crate::layout::{Format, Layout, Weight};
 use crate::loss::{Largest, Loss, Real};
+use crate::packed;
 use crate::plan::{Input, Job, Output, Target};
 
 /// How many elements are converted and compared at a time, so that they stay in a cache.
@@ -314,35 +315,8 @@ fn read_rows(
     Ok([tile.count as usize, whole.columns as usize])
 }
 
-/// Reads the zero points of the rows of a tile, which become elements of 4 bits in the order of the scales. None: there are none.
-fn read_zero_points<'a>(
-    it: &Checkpoint,
-    weight: &Weight,
-    tile: &Tile,
-    buffer: &'a mut Vec<u8>,
-) -> Result<Option<&'a [u8]>> {
-    let Some(name) = &weight.zero_points else { return Ok(None) };
-    let tensor = &it.tensors[name];
-    let Matrices { rows: words, columns: groups, .. } = Matrices::of(&tensor.shape);
-    let (first, end) = (tile.first / 8, (tile.first + tile.count).div_ceil(8));
-    let mut packed = vec![0; ((end - first) * groups * 4) as usize];
-    it.shards[tensor.shard].read(&mut packed, tensor.offset + (tile.matrix * words + first) * groups * 4)?;
-    let n = (tile.count * groups) as usize;
-    let out = room(buffer, n.div_ceil(2));
-    out.fill(0);
-    let groups = groups as usize;
-    for i in 0..n {
-        let (row, group) = (i / groups + tile.first as usize % 8, i % groups);
-        // (Of the four little-endian bytes of a number, each has two rows.)
-        let byte = packed[(row / 8 * groups + group) * 4 + row % 8 / 2];
-        let code = (byte >> (4 * (row % 2)) & 0xF) ^ 8;
-        out[i / 2] |= code << (4 * (i % 2));
-    }
-    Ok(Some(out))
-}
-
 /// Reads some columns of all rows of a matrix. Columns are counted in units of `each` bytes.
-fn read_columns(
+pub(crate) fn read_columns(
     it: &Checkpoint,
     tensor: &Tensor,
     (rows, units, size): (u64, u64, u64),
@@ -383,6 +357,38 @@ fn read_groups(
     Ok([rows as usize, tile.count as usize * 32])
 }
 
+/// Reads the codes of a tile, their scales, and their zero points, which are none if there is nothing in their buffer. Returns the shape of the
+/// codes. If the weight is transposed, the tile counts columns in groups of 32.
+fn read_codes(
+    it: &Checkpoint,
+    parts: (&Weight, &Tensor, &Tensor),
+    tile: &Tile,
+    lines: &mut Vec<u8>,
+    [buffer, scale_buffer, zero_points]: [&mut Vec<u8>; 3],
+) -> Result<[usize; 2]> {
+    let (weight, _, scales) = parts;
+    match weight.layout {
+        Layout::Awq | Layout::Gptq => {
+            let shape = packed::columns(it, parts, tile, lines, [buffer, &mut *scale_buffer, zero_points])?;
+            check_scales(weight.format.scaling.scale_dtype, scale_buffer, scales)?;
+            return Ok(shape);
+        }
+        _ => zero_points.clear(),
+    }
+    if weight.transposed {
+        return read_groups(it, parts, tile, lines, buffer, scale_buffer);
+    }
+    if let Some(name) = &weight.zero_points {
+        packed::zero_points_of_rows(it, &it.tensors[name], tile, zero_points)?;
+    }
+    read_rows(it, parts, tile, buffer, scale_buffer)
+}
+
+/// The zero points that [`read_codes`] has read.
+fn some(zero_points: &[u8]) -> Option<&[u8]> {
+    (!zero_points.is_empty()).then_some(zero_points)
+}
+
 /// Transposes a matrix whose elements have `each` bytes.
 fn transpose(bytes: &[u8], shape: [usize; 2], each: usize, out: &mut Vec<u8>) {
     let out = room(out, bytes.len());
@@ -417,7 +423,7 @@ pub(crate) fn logical(input: &Input) -> (Vec<usize>, u64) {
             if weight.transposed {
                 let n = shape.len();
                 shape.swap(n - 2, n - 1);
-                return (shape, weight.format.block_cols as u64);
+                return (shape, 32);
             }
             (shape, weight.format.block_rows as u64)
         }
@@ -443,17 +449,15 @@ pub(crate) fn values(
             let format = &weight.format;
             let options = dtypes::options().src_packing(format.packing);
             let parts = (&**weight, &**codes, &**scales);
-            let shape = if weight.transposed {
-                let tile = Tile { first: tile.first / 32, count: tile.count / 32, ..*tile };
-                read_groups(it, parts, &tile, rows, src, src_scales)?
-            } else {
-                read_rows(it, parts, tile, src, src_scales)?
+            let tile = match weight.transposed {
+                true => Tile { first: tile.first / 32, count: tile.count / 32, ..*tile },
+                false => *tile,
             };
+            let shape = read_codes(it, parts, &tile, rows, [&mut *src, &mut *src_scales, &mut *zero_points])?;
             let each = bits(to) as usize / 8;
             let mut out = vec![0; shape[0] * shape[1] * each];
             let d = Dequantizer::new(format.elem, to, &format.scaling, &options).map_err(wrong)?;
-            let zeros = read_zero_points(it, weight, tile, zero_points)?;
-            d.dequantize(src, &shape, src_scales, zeros, &mut out).map_err(wrong)?;
+            d.dequantize(src, &shape, src_scales, some(zero_points), &mut out).map_err(wrong)?;
             if weight.transposed {
                 transpose(&out, shape, each, dst);
                 let n = out.len();
@@ -656,13 +660,9 @@ fn dequantise<'a>(
     } = scratch;
     let weight = parts.0;
     let format = &weight.format;
-    let shape = if weight.transposed {
-        read_groups(it, parts, tile, lines, src, src_scales)?
-    } else {
-        read_rows(it, parts, tile, src, src_scales)?
-    };
+    let shape = read_codes(it, parts, tile, lines, [&mut *src, &mut *src_scales, &mut *zero_points])?;
     let n = shape[0] * shape[1];
-    let zeros = read_zero_points(it, weight, tile, zero_points)?;
+    let zeros = some(zero_points);
     let options = dtypes::options().src_packing(format.packing);
     let values = |dtype: DType, scaling: &Scaling| {
         Dequantizer::new(format.elem, dtype, scaling, &options).map_err(wrong)
@@ -1008,9 +1008,9 @@ fn quantise<'a>(
                 (DType::F64, &values[..])
             }
             None => {
-                read_rows(it, (weight, codes, scales), tile, src, src_scales)?;
-                let zeros = read_zero_points(it, weight, tile, zero_points)?;
-                let source = (&src[..], &src_scales[..], zeros);
+                let parts = (&**weight, &**codes, &**scales);
+                read_codes(it, parts, tile, rows, [&mut *src, &mut *src_scales, &mut *zero_points])?;
+                let source = (&src[..], &src_scales[..], some(zero_points));
                 if target.relabel {
                     this.relabel(weight, source, (&mut *dst, &mut *made), write)?;
                 } else {

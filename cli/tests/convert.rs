@@ -1462,3 +1462,103 @@ fn scales_of_activations_and_caches_are_dropped() {
     ok(dir.path(), "convert a.safetensors b.safetensors --to bf16 --quiet");
     assert_eq!(read(&dir.path().join("b.safetensors")).len(), 1);
 }
+
+/// AWQ and GPTQ pack eight columns or eight rows of a transposed weight to a number; zero points are beside the scales, GPTQ's first ones less one.
+#[test]
+fn awq_and_gptq_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let src = dir.path().join("src");
+    fs::create_dir(&src).unwrap();
+    let (inputs, outputs, group) = (96, 64, 24);
+    let mut random = Random(11);
+    let mut nibbles =
+        |n: usize| -> Vec<u32> { random.floats(n).iter().map(|x| x.to_bits() >> 3 & 0xF).collect() };
+    let (codes, zeros) = (nibbles(inputs * outputs), nibbles(inputs / group * outputs));
+    let scales: Vec<f32> = (0..zeros.len()).map(|i| 0.5 + (i % 61) as f32 / 64.0).collect();
+    // Eight nibbles to a number, of which the one at `place[i]` is that of `each(i)`.
+    let number = |place: [usize; 8], each: &dyn Fn(usize) -> u32| -> u32 {
+        place.iter().enumerate().map(|(i, place)| each(i) << (4 * place)).sum()
+    };
+    const PLAIN: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+    const AWQ: [usize; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
+    let along = |of: &[u32], place| -> Vec<u8> {
+        of.as_chunks::<8>().0.iter().flat_map(|of| number(place, &|i| of[i]).to_le_bytes()).collect()
+    };
+    let down: Vec<u8> = (0..inputs / 8 * outputs)
+        .flat_map(|at| {
+            let (row, column) = (at / outputs * 8, at % outputs);
+            number(PLAIN, &|i| codes[(row + i) * outputs + column]).to_le_bytes()
+        })
+        .collect();
+    let less: Vec<u32> = zeros.iter().map(|zero| zero.wrapping_sub(1) & 0xF).collect();
+    let order: Vec<u8> = (0..inputs).flat_map(|i| ((i / group) as i32).to_le_bytes()).collect();
+    let tensors = |codes: (Vec<usize>, Vec<u8>), zeros: Vec<u8>, order: Option<&Vec<u8>>| -> Tensors {
+        let mut tensors: Tensors = vec![
+            ("l.up_proj.qweight".into(), Dtype::I32, codes.0, codes.1),
+            ("l.up_proj.qzeros".into(), Dtype::I32, vec![inputs / group, outputs / 8], zeros),
+            ("l.up_proj.scales".into(), Dtype::BF16, vec![inputs / group, outputs], bf16s(&scales)),
+            ("l.up_proj.bias".into(), Dtype::F32, vec![2], le(&[1.0, 2.0])),
+        ];
+        tensors
+            .extend(order.map(|order| ("l.up_proj.g_idx".into(), Dtype::I32, vec![inputs], order.clone())));
+        tensors
+    };
+    let awq = tensors((vec![inputs, outputs / 8], along(&codes, AWQ)), along(&zeros, AWQ), None);
+    let gptq =
+        |zeros: &[u32]| tensors((vec![inputs / 8, outputs], down.clone()), along(zeros, PLAIN), Some(&order));
+    let method = |text: &str| format!(r#"{{"dtype":"bfloat16","quantization_config":{{"bits":4,{text}}}}}"#);
+    let expected = |i: usize| {
+        let (output, input) = (i / inputs, i % inputs);
+        let of = input / group * outputs + output;
+        (codes[input * outputs + output] as f32 - zeros[of] as f32) * scales[of]
+    };
+    for (name, all, config) in [
+        ("awq", &awq, r#""quant_method":"awq","version":"GEMM""#),
+        ("gptq", &gptq(&less), r#""quant_method":"gptq""#),
+        ("gptq", &gptq(&zeros), r#""quant_method":"gptq","checkpoint_format":"gptq_v2""#),
+    ] {
+        write(&src.join("model.safetensors"), all, None);
+        fs::write(src.join("config.json"), method(config)).unwrap();
+        for memory in ["1M", "64M"] {
+            let report =
+                ok(dir.path(), &format!("convert src out --to f32 --memory {memory} --force --json"));
+            assert_eq!(report["from"], name);
+            let found = read(&dir.path().join("out/model.safetensors"));
+            let (dtype, shape, bytes) = &found["l.up_proj.weight"];
+            assert_eq!((*dtype, &shape[..], found.len()), (Dtype::F32, &[outputs, inputs][..], 2), "{name}");
+            assert!(f32s(bytes).into_iter().enumerate().all(|(i, x)| x == expected(i)), "{config}");
+        }
+        assert_eq!(json_of(&dir.path().join("out/config.json")), json!({ "dtype": "float32" }));
+        ok(dir.path(), "verify src out");
+        ok(dir.path(), "convert src int4 --to int4-group --group-size 32 --force --quiet");
+        ok(dir.path(), "convert src fp8 --to fp8-channel --force --quiet");
+        ok(dir.path(), "verify src fp8 --max-rms-error 0.04");
+        ok(dir.path(), "inspect src --stats --json");
+    }
+    let error = fails(dir.path(), "convert src no --to awq", 2);
+    assert!(error.contains("--to awq, which is read alone") && error.contains("int4-group"), "{error}");
+
+    type Change = fn(&mut Tensors);
+    let good = r#""quant_method":"gptq""#;
+    let cases: [(&str, i32, &str, Change); 6] = [
+        ("without l.up_proj.qzeros", 3, good, |it| _ = it.remove(1)),
+        ("l.up_proj.g_idx: its inputs are in another order", 2, good, |it| it[4].3.swap(0, 4 * 90)),
+        ("codes are I32 [24, 32]", 3, good, |it| it[0].2 = vec![24, 32]),
+        ("scales BF16 [2, 128]", 3, good, |it| it[2].2 = vec![2, 128]),
+        (
+            "config.json says checkpoint_format marlin",
+            3,
+            r#""quant_method":"gptq","checkpoint_format":"marlin""#,
+            |_| (),
+        ),
+        ("codes of 8 bits", 3, r#""quant_method":"gptq","bits":8"#, |_| ()),
+    ];
+    for (says, code, config, change) in cases {
+        let mut bad = gptq(&less);
+        change(&mut bad);
+        write(&src.join("model.safetensors"), &bad, None);
+        fs::write(src.join("config.json"), method(config)).unwrap();
+        let error = fails(dir.path(), "convert src no --to bf16", code);
+        assert!(error.contains(says) && error.contains("l.up_proj.qweight"), "{says}: {error}");
+    }
+}

@@ -167,6 +167,36 @@ def int4(at):
     print("equal: int4-group: 12 weights of compressed-tensors")
 
 
+def awq(at):
+    """AWQ's weights become what compressed-tensors' converter makes of them."""
+    if not package("compressed_tensors.entrypoints.convert.converters.autoawq"):
+        return
+    from compressed_tensors.compressors.pack_quantized.helpers import unpack_from_int32 as unpack
+    from compressed_tensors.entrypoints.convert.converters.autoawq import AutoAWQConverter
+
+    torch.manual_seed(0)
+    for inputs, outputs, group in ((256, 64, 128), (512, 96, 64), (128, 4096, 32), (1024, 160, 1024)):
+        words = lambda *shape: torch.randint(-(2**31), 2**31 - 1, shape, dtype=torch.int64).to(torch.int32)
+        tensors = {
+            "m.q_proj.qweight": words(inputs, outputs // 8),
+            "m.q_proj.qzeros": words(inputs // group, outputs // 8),
+            "m.q_proj.scales": (torch.rand(inputs // group, outputs) / 10 + 0.01).half(),
+        }
+        made = AutoAWQConverter(group_size=group).process(dict(tensors))
+        codes = unpack(made["m.q_proj.weight_packed"], 4, (outputs, inputs)).double()
+        zeros = unpack(made["m.q_proj.weight_zero_point"], 4, (outputs, inputs // group), packed_dim=0).double()
+        scales = made["m.q_proj.weight_scale"].double()
+        theirs = ((codes - zeros.repeat_interleave(group, 1)) * scales.repeat_interleave(group, 1)).half()
+        src, dst = (at / f"awq-{inputs}-{of}" for of in ("src", "dst"))
+        src.mkdir()
+        save_file(tensors, src / "model.safetensors")
+        config = {"quant_method": "awq", "bits": 4, "group_size": group, "version": "gemm", "zero_point": True}
+        (src / "config.json").write_text(json.dumps({"quantization_config": config}))
+        run("convert", src, dst, "--to", "f16", "--quiet")
+        same(all_tensors(dst)["m.q_proj.weight"], theirs, src.name)
+    print("equal: awq: 4 weights")
+
+
 def gpt_oss(at):
     from transformers import GptOssConfig, GptOssForCausalLM, Mxfp4Config
 
@@ -305,6 +335,7 @@ with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
         models(place)
         gpt_oss(place)
     int4(place)
+    awq(place)
     comfy(place)
     ao(place)
     modelopt(place)
